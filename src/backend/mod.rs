@@ -1,0 +1,283 @@
+//! The verbs that a network is written in, and the devices that perform them.
+//!
+//! A verb works on named activations (`Act`) of the current `Batch`, so that the network never touches device
+//! memory; what changes per step travels in `Batch` alone, so that a device can replay a recorded step.
+
+pub mod cpu;
+
+use std::any::Any;
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::tensor::DType;
+
+/// A matrix `[rows, cols]` in the memory of a backend.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Weight(pub u32);
+
+/// An f32 vector in the memory of a backend: norm weights, biases.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Vector(pub u32);
+
+/// A rotary table in the memory of a backend.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RopeTable(pub u32);
+
+/// The bytes of a matrix on their way from a file to a backend. Rows lie in `dtype`'s block layout.
+pub trait MatrixSource: Sync {
+    /// For messages.
+    fn name(&self) -> &str;
+    fn dtype(&self) -> DType;
+    fn rows(&self) -> usize;
+    fn cols(&self) -> usize;
+    /// Reads whole rows; `out` is `rows.len() * row_bytes` long. Any thread, several at once.
+    fn read(&self, rows: Range<usize>, out: &mut [u8]) -> Result<()>;
+    /// All rows, where the file is mapped and the caller wants its weights used in place.
+    fn mapped(&self) -> Option<SharedBytes> {
+        None
+    }
+}
+
+/// A range of bytes that keeps its owner alive.
+#[derive(Clone)]
+pub struct SharedBytes {
+    pub owner: Arc<dyn AsRef<[u8]> + Send + Sync>,
+    pub range: Range<usize>,
+}
+
+/// Widths of the activations, in values per token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Widths {
+    pub hidden: usize,
+    /// `n_heads * head_dim`
+    pub q: usize,
+    /// `n_kv_heads * head_dim`
+    pub kv: usize,
+    /// Widest feed-forward layer; 0 where all are experts'.
+    pub ffn: usize,
+    pub vocab: usize,
+    pub n_experts: usize,
+    pub n_experts_used: usize,
+    pub expert_ffn: usize,
+}
+
+/// The activations of a step, each `[n tokens, width]` in f32.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Act {
+    /// The residual stream, `hidden` wide.
+    X,
+    /// Its normalised copy, input of a block, `hidden` wide.
+    H,
+    Q,
+    K,
+    V,
+    /// Output of attention before its projection, `q` wide.
+    A,
+    /// Output of a block before it joins the residual stream, `hidden` wide.
+    O,
+    /// Gate of the feed-forward block; `glu` leaves its product here, `ffn` wide.
+    G,
+    /// Up projection, `ffn` wide.
+    U,
+    /// Router scores, `n_experts` wide.
+    R,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NormKind {
+    /// `x / sqrt(mean(x^2) + eps) * weight`
+    Rms,
+    /// `(x - mean) / sqrt(var + eps) * weight + bias`
+    Layer,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Norm {
+    pub kind: NormKind,
+    pub weight: Vector,
+    pub bias: Option<Vector>,
+    pub eps: f32,
+    /// Values normalised together; the width of the activation or the width of a head.
+    pub group: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Projection {
+    pub weight: Weight,
+    pub bias: Option<Vector>,
+    pub out: Act,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RopePairs {
+    /// Dimension `2i` turns with `2i + 1`.
+    Adjacent,
+    /// Dimension `i` turns with `i + n/2`.
+    Halves,
+}
+
+/// Rotary position embedding: angle of pair `i` at position `p` is `p * inv_freq[i]`.
+#[derive(Clone, Debug)]
+pub struct Rope {
+    pub pairs: RopePairs,
+    /// One a pair; `2 * inv_freq.len() <= head_dim`, the dimensions behind are left alone.
+    pub inv_freq: Vec<f64>,
+    /// Factor on sine and cosine (YaRN, LongRoPE); 1 elsewhere.
+    pub magnitude: f32,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Attention {
+    pub layer: usize,
+    /// Factor on `q . k`.
+    pub scale: f32,
+    /// `cap * tanh(score / cap)` where not 0.
+    pub softcap: f32,
+    /// A token sees itself and the `window - 1` before it; 0: all.
+    pub window: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Activation {
+    Silu,
+    /// The tanh approximation.
+    Gelu,
+    GeluErf,
+    Relu,
+}
+
+/// How the scores of a router become the weights of the chosen experts.
+#[derive(Clone, Copy, Debug)]
+pub struct Routing {
+    pub n_used: usize,
+    /// Softmax over all experts before the choice (Qwen) rather than over the chosen ones (Mixtral).
+    pub softmax_first: bool,
+    /// Make the chosen weights sum to 1.
+    pub renormalise: bool,
+}
+
+/// Stacked experts: `gate`, `up` are `[n_experts * expert_ffn, hidden]`, `down` is `[n_experts * hidden, expert_ffn]`.
+#[derive(Clone, Copy, Debug)]
+pub struct Experts {
+    pub gate: Weight,
+    pub up: Weight,
+    pub down: Weight,
+    pub n_experts: usize,
+    pub activation: Activation,
+}
+
+/// The shape of a key-value cache.
+#[derive(Clone, Debug)]
+pub struct KvSpec {
+    pub layers: usize,
+    pub n_kv_heads: usize,
+    pub head_dim: usize,
+    /// Positions.
+    pub capacity: usize,
+    /// `quant::F16`, `quant::F32` or `quant::Q8_0`.
+    pub k_type: DType,
+    pub v_type: DType,
+}
+
+/// Keys and values of one sequence in the memory of a backend. Which positions are valid is known to its owner;
+/// a position that is written again is replaced.
+pub trait Kv: Any + Send + Sync {
+    fn spec(&self) -> &KvSpec;
+    /// Memory set aside, in bytes.
+    fn bytes(&self) -> u64;
+    /// A copy of positions `0..len` with the same capacity.
+    fn fork(&self, len: usize) -> Result<Box<dyn Kv>>;
+    fn as_any(&self) -> &dyn Any;
+    fn as_any_mut(&mut self) -> &mut dyn Any;
+}
+
+/// What one step works on: `n = ids.len()` tokens of any mix of sequences.
+pub struct Batch<'a> {
+    /// `[n]`
+    pub ids: &'a [u32],
+    /// `[n]`, position of each token in its sequence. Tokens of one sequence stand together, in order.
+    pub positions: &'a [u32],
+    /// `[n]`, index into `kvs`.
+    pub slots: &'a [u32],
+    pub kvs: &'a mut [&'a mut dyn Kv],
+    /// Tokens whose logits are wanted, as indices into `ids`, ascending.
+    pub outputs: &'a [u32],
+}
+
+/// What a device is, for listings.
+#[derive(Clone, Debug)]
+pub struct DeviceInfo {
+    pub name: String,
+    pub kind: DeviceKind,
+    /// Instruction set or compute capability.
+    pub isa: String,
+    pub memory_total: u64,
+    pub memory_free: u64,
+    /// Why it cannot be used, empty where it can.
+    pub unavailable: String,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DeviceKind {
+    Cpu,
+    Cuda,
+}
+
+/// Called between pieces of an upload with bytes done and bytes in all; an error stops the upload.
+pub type Progress<'a> = dyn FnMut(u64, u64) -> Result<()> + 'a;
+
+/// A device with the weights of one model.
+pub trait Backend: Send + Sync {
+    fn device(&self) -> &DeviceInfo;
+    /// Bytes that `upload` would hold for these matrices. Cheap; reads nothing.
+    fn upload_bytes(&self, sources: &[&dyn MatrixSource]) -> Result<u64>;
+    /// Brings matrices into the layout that the kernels read. Handles in the order of `sources`. Once a model.
+    fn upload(&mut self, sources: &[&dyn MatrixSource], progress: &mut Progress) -> Result<Vec<Weight>>;
+    fn upload_vector(&mut self, values: &[f32]) -> Result<Vector>;
+    fn upload_rope(&mut self, rope: &Rope) -> Result<RopeTable>;
+    fn new_kv(&self, spec: &KvSpec) -> Result<Box<dyn Kv>>;
+    /// A performer with scratch for `max_tokens` tokens a step and logits for `max_outputs` of them.
+    fn new_exec(self: Arc<Self>, widths: &Widths, head_dim: usize, max_tokens: usize, max_outputs: usize) -> Result<Box<dyn Exec>>;
+    /// Bytes held for weights.
+    fn weight_bytes(&self) -> u64;
+}
+
+/// Performs the verbs of one step at a time. Between `begin` and `end` every verb takes the same batch.
+/// After an error the step is abandoned with `end`; the next `begin` starts clean.
+pub trait Exec: Send {
+    fn max_tokens(&self) -> usize;
+    fn begin(&mut self, batch: &Batch) -> Result<()>;
+    /// `X = scale * table[id]`
+    fn embed(&mut self, batch: &Batch, table: Weight, scale: f32) -> Result<()>;
+    /// `X += table[position]`, learned positions.
+    fn embed_positions(&mut self, batch: &Batch, table: Weight) -> Result<()>;
+    /// `out = norm(input)`, group by group; in place where they are the same.
+    fn norm(&mut self, norm: &Norm, input: Act, out: Act) -> Result<()>;
+    /// `x += scale * delta`
+    fn add(&mut self, x: Act, delta: Act, scale: f32) -> Result<()>;
+    /// `x += scale * delta; out = norm(x)`
+    fn add_norm(&mut self, x: Act, delta: Act, scale: f32, norm: &Norm, out: Act) -> Result<()>;
+    /// `out = weight * input + bias` for every projection that shares the input.
+    fn project(&mut self, input: Act, projections: &[Projection]) -> Result<()>;
+    /// Turns the heads of `Q` and `K` by the positions of the batch.
+    fn rope(&mut self, table: RopeTable) -> Result<()>;
+    /// Writes `K` and `V` to the batch's positions of a layer.
+    fn kv_write(&mut self, batch: &mut Batch, layer: usize) -> Result<()>;
+    /// `A = softmax(scale * Q K^T) V` over each token's own sequence, positions up to its own.
+    fn attend(&mut self, batch: &Batch, attention: &Attention) -> Result<()>;
+    /// `G = activation(G) * U`, or `activation(G)` where not `gated`.
+    fn glu(&mut self, activation: Activation, gated: bool) -> Result<()>;
+    /// Chooses experts by the scores in `R`.
+    fn route(&mut self, routing: &Routing) -> Result<()>;
+    /// `O = sum of weight * down(activation(gate(H)) * up(H))` over the chosen experts.
+    fn experts(&mut self, experts: &Experts) -> Result<()>;
+    /// Logits of the batch's outputs from `H`: `cap * tanh(scale * head * h / cap)`, without the cap where it is 0.
+    fn logits(&mut self, batch: &Batch, head: Weight, bias: Option<Vector>, scale: f32, softcap: f32) -> Result<()>;
+    /// Arg-max of output `i` of the batch; the lowest index wins a tie.
+    fn argmax(&mut self, i: usize) -> Result<u32>;
+    /// Copies the logits of output `i` of the last step.
+    fn read_logits(&mut self, i: usize, out: &mut [f32]) -> Result<()>;
+    /// Ends the step; device work has finished and its errors are reported.
+    fn end(&mut self) -> Result<()>;
+}

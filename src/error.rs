@@ -1,0 +1,93 @@
+//! The one error type of the engine. Every variant stands for one status of the C interface and carries
+//! what a reader needs to act: the file, the tensor, what was expected and what was found.
+
+use std::path::Path;
+
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The caller passed something that can never work.
+    #[error("{0}")]
+    InvalidArgument(String),
+    /// The handle is in use by another call right now.
+    #[error("{0} is in use by another call")]
+    Busy(&'static str),
+    /// Carries no `String`: memory is what just failed.
+    #[error("out of memory: {bytes} bytes for {what}")]
+    OutOfMemory { what: &'static str, bytes: u64 },
+    #[error("{device} is out of memory: {bytes} bytes for {what}")]
+    DeviceOutOfMemory { device: String, what: String, bytes: u64 },
+    /// A ceiling that the caller set would be passed.
+    #[error("{what} needs {needed} bytes, the limit is {allowed}")]
+    Limit { what: &'static str, needed: u64, allowed: u64 },
+    #[error("{path}: {what}")]
+    Io { path: String, what: String, system_code: i32 },
+    /// The file is damaged or hostile.
+    #[error("{path}: {what}")]
+    Format { path: String, what: String },
+    /// The request is valid, but this library does not implement it.
+    #[error("{0}")]
+    Unsupported(String),
+    #[error("{0}")]
+    Version(String),
+    #[error("cancelled")]
+    Cancelled,
+    #[error("the deadline has passed")]
+    Deadline,
+    #[error("the cache holds {len} of {capacity} tokens, {more} more do not fit")]
+    ContextFull { len: usize, capacity: usize, more: usize },
+    #[error("the buffer holds {capacity}, {needed} are needed")]
+    BufferTooSmall { needed: usize, capacity: usize },
+    #[error("{device}: {why}")]
+    DeviceUnavailable { device: String, why: String },
+    #[error("{device} was lost: {why}")]
+    DeviceLost { device: String, why: String },
+    /// Two things that do not belong together, such as caches of different models in one batch.
+    #[error("{0}")]
+    Mismatch(String),
+    /// A bug of this library, caught at the boundary.
+    #[error("internal error: {0}")]
+    Panic(String),
+    #[error("{0} was left unusable by an internal error in an earlier call")]
+    Poisoned(&'static str),
+}
+
+impl Error {
+    pub fn invalid(what: impl Into<String>) -> Self {
+        Error::InvalidArgument(what.into())
+    }
+
+    pub fn unsupported(what: impl Into<String>) -> Self {
+        Error::Unsupported(what.into())
+    }
+
+    pub fn io(path: &Path, doing: &str, source: &std::io::Error) -> Self {
+        Error::Io {
+            path: path.display().to_string(),
+            what: format!("{doing}: {source}"),
+            system_code: source.raw_os_error().unwrap_or(0),
+        }
+    }
+
+    pub fn format(path: &Path, what: impl Into<String>) -> Self {
+        Error::Format { path: path.display().to_string(), what: what.into() }
+    }
+}
+
+/// A vector with room for exactly `capacity` elements, or `OutOfMemory` naming `what`.
+pub fn try_vec<T>(what: &'static str, capacity: usize) -> Result<Vec<T>> {
+    let mut v = Vec::new();
+    v.try_reserve_exact(capacity).map_err(|_| Error::OutOfMemory {
+        what,
+        bytes: (capacity as u64).saturating_mul(size_of::<T>() as u64),
+    })?;
+    Ok(v)
+}
+
+/// `try_vec` filled with `len` copies of `value`.
+pub fn try_filled<T: Clone>(what: &'static str, len: usize, value: T) -> Result<Vec<T>> {
+    let mut v = try_vec(what, len)?;
+    v.resize(len, value);
+    Ok(v)
+}

@@ -1,0 +1,69 @@
+//! Shape, element type and a view over borrowed bytes: what a file format, a block codec and a backend
+//! say to one another about a tensor. Knows no files and no block layouts.
+
+use crate::error::{Error, Result};
+
+/// GGML's number for an element type. What it means is a row of the table in `quant`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct DType(pub u32);
+
+/// Dimensions, slowest first: a matrix is `[rows, cols]` and its rows are contiguous.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Shape {
+    dims: [u64; Shape::MAX_DIMS],
+    n: usize,
+}
+
+impl Shape {
+    pub const MAX_DIMS: usize = 4;
+
+    /// At most `MAX_DIMS` dimensions whose product fits in 63 bits.
+    pub fn new(dims: &[u64]) -> Result<Shape> {
+        if dims.len() > Self::MAX_DIMS {
+            return Err(Error::invalid(format!("a tensor of {} dimensions, at most 4 are supported", dims.len())));
+        }
+        let mut shape = Shape { dims: [1; Self::MAX_DIMS], n: dims.len() };
+        let mut product = 1u64;
+        for (slot, &d) in shape.dims.iter_mut().zip(dims) {
+            *slot = d;
+            product = product
+                .checked_mul(d)
+                .filter(|&p| p <= i64::MAX as u64)
+                .ok_or_else(|| Error::invalid(format!("the shape {dims:?} has too many elements")))?;
+        }
+        Ok(shape)
+    }
+
+    pub fn dims(&self) -> &[u64] {
+        &self.dims[..self.n]
+    }
+
+    pub fn n_elements(&self) -> u64 {
+        self.dims().iter().product()
+    }
+
+    /// Length of the contiguous dimension.
+    pub fn cols(&self) -> u64 {
+        self.dims().last().copied().unwrap_or(1)
+    }
+
+    /// Number of contiguous runs of `cols` elements.
+    pub fn rows(&self) -> u64 {
+        let d = self.dims();
+        d[..d.len().saturating_sub(1)].iter().product()
+    }
+}
+
+impl std::fmt::Debug for Shape {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.dims().fmt(f)
+    }
+}
+
+/// Borrowed bytes of a tensor, rows in the file's block layout.
+#[derive(Clone, Copy, Debug)]
+pub struct TensorView<'a> {
+    pub dtype: DType,
+    pub shape: Shape,
+    pub data: &'a [u8],
+}
