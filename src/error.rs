@@ -78,10 +78,8 @@ impl Error {
 /// A vector with room for exactly `capacity` elements, or `OutOfMemory` naming `what`.
 pub fn try_vec<T>(what: &'static str, capacity: usize) -> Result<Vec<T>> {
     let mut v = Vec::new();
-    v.try_reserve_exact(capacity).map_err(|_| Error::OutOfMemory {
-        what,
-        bytes: (capacity as u64).saturating_mul(size_of::<T>() as u64),
-    })?;
+    v.try_reserve_exact(capacity)
+        .map_err(|_| Error::OutOfMemory { what, bytes: (capacity as u64).saturating_mul(size_of::<T>() as u64) })?;
     Ok(v)
 }
 

@@ -238,7 +238,13 @@ pub trait Backend: Send + Sync {
     fn upload_rope(&mut self, rope: &Rope) -> Result<RopeTable>;
     fn new_kv(&self, spec: &KvSpec) -> Result<Box<dyn Kv>>;
     /// A performer with scratch for `max_tokens` tokens a step and logits for `max_outputs` of them.
-    fn new_exec(self: Arc<Self>, widths: &Widths, head_dim: usize, max_tokens: usize, max_outputs: usize) -> Result<Box<dyn Exec>>;
+    fn new_exec(
+        self: Arc<Self>,
+        widths: &Widths,
+        head_dim: usize,
+        max_tokens: usize,
+        max_outputs: usize,
+    ) -> Result<Box<dyn Exec>>;
     /// Bytes held for weights.
     fn weight_bytes(&self) -> u64;
 }
