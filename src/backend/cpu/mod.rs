@@ -1,3 +1,4 @@
 //! (see ARCHITECTURE.md)
 
+pub mod kernels;
 pub mod pool;
