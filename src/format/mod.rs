@@ -2,37 +2,182 @@
 //! checked against the bytes that are left and an absolute cap before anything is allocated.
 //! Refuses to know architectures: names and keys are handed on as they are.
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::cast_possible_truncation
+    )
+)]
+
+mod file;
+mod gguf;
+mod metadata;
+mod mmap;
+
 use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 
-use crate::error::Result;
+use crate::error::{Error, Result, try_vec};
+use crate::quant;
 use crate::tensor::{DType, Shape};
+use file::InputFile;
+pub use metadata::{Metadata, Strings, Value};
+pub use mmap::Mapping;
 
-/// A metadata value. Integers keep their sign and width only as far as readers care.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Value {
-    U64(u64),
-    I64(i64),
-    F64(f64),
-    Bool(bool),
-    Str(String),
-    /// Arrays keep one element type; nested arrays are refused.
-    U64s(Vec<u64>),
-    I64s(Vec<i64>),
-    F64s(Vec<f32>),
-    Bools(Vec<bool>),
-    Strs(Vec<String>),
+/// Tensors in a file set, and keys in a file.
+const MAX_ENTRIES: u64 = 65_536;
+/// Files in a set.
+const MAX_FILES: u64 = 1_024;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// Tensors are read into memory of the caller.
+    Read,
+    /// Tensors can be used in place as well. A mapped file that somebody shortens or overwrites kills the process
+    /// or changes the weights under it; the caller promises that nobody does.
+    Map,
 }
 
-/// Where one tensor's bytes lie. `name` is unique in the file set and `bytes` is its exact length.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FileFormat {
+    Gguf,
+    Safetensors,
+}
+
+/// What a file says about one tensor. `name` is unique in the file set and `bytes` is its exact length.
 #[derive(Clone, Debug)]
 pub struct TensorInfo {
     pub name: String,
     pub dtype: DType,
     pub shape: Shape,
-    /// Which file of a split set.
-    pub file: usize,
-    /// From the start of that file.
-    pub offset: u64,
     pub bytes: u64,
+    /// Which file of the set.
+    file: usize,
+    /// From the start of that file.
+    offset: u64,
+}
+
+/// A model's file or files: what is in them, and the way to read it. Shared freely between threads.
+#[derive(Debug)]
+pub struct Source {
+    pub metadata: Metadata,
+    format: FileFormat,
+    files: Vec<InputFile>,
+    /// One a file, or none.
+    mappings: Vec<Arc<Mapping>>,
+    /// In the order of the files.
+    tensors: Vec<TensorInfo>,
+    /// Indices into `tensors`, sorted by name.
+    by_name: Vec<usize>,
+}
+
+/// What the reader of a format hands over.
+struct Contents {
+    format: FileFormat,
+    metadata: Metadata,
+    files: Vec<InputFile>,
+    tensors: Vec<TensorInfo>,
+}
+
+impl Source {
+    /// Opens a GGUF file (of a split set the first: the others are found beside it). The content decides, not the
+    /// name. Reads and checks everything but the tensors' bytes.
+    ///
+    /// Errors: `Io` for what cannot be read or is no regular file, `Format` for a damaged file, `Unsupported` for a
+    /// version or tensor type that this library does not know.
+    pub fn open(path: &Path, access: Access) -> Result<Source> {
+        let file = InputFile::open(path)?;
+        let mut magic = [0; 4];
+        if file.len < magic.len() as u64 {
+            return Err(Error::format(path, format!("{} bytes are no model", file.len)));
+        }
+        file.read_at(0, &mut magic)?;
+        let contents = match &magic {
+            b"GGUF" => gguf::open(file)?,
+            _ => return Err(Error::format(path, "not a GGUF file")),
+        };
+        Source::new(contents, access)
+    }
+
+    fn new(contents: Contents, access: Access) -> Result<Source> {
+        let Contents { format, metadata, files, tensors } = contents;
+        let mut by_name: Vec<usize> = try_vec("tensor names", tensors.len())?;
+        by_name.extend(0..tensors.len());
+        let name = |i: usize| tensors.get(i).map_or("", |t| &t.name);
+        by_name.sort_unstable_by(|&a, &b| name(a).cmp(name(b)));
+        for (&a, &b) in by_name.iter().zip(by_name.iter().skip(1)) {
+            if name(a) == name(b) {
+                return Err(metadata.error(format!("the tensor {:?} occurs twice", name(a))));
+            }
+        }
+        let mut mappings = try_vec("mappings", files.len())?;
+        if access == Access::Map {
+            for file in &files {
+                mappings.push(Arc::new(Mapping::new(file)?));
+            }
+        }
+        Ok(Source { metadata, format, files, mappings, tensors, by_name })
+    }
+
+    /// The file or folder that was opened.
+    pub fn path(&self) -> &Path {
+        self.metadata.path()
+    }
+
+    pub fn format(&self) -> FileFormat {
+        self.format
+    }
+
+    /// In the order of the files.
+    pub fn tensors(&self) -> impl ExactSizeIterator<Item = &TensorInfo> {
+        self.tensors.iter()
+    }
+
+    pub fn tensor(&self, name: &str) -> Option<&TensorInfo> {
+        let at = |i: usize| self.tensors.get(i);
+        let found = self.by_name.binary_search_by(|&i| at(i).map_or("", |t| &t.name).cmp(name)).ok()?;
+        self.by_name.get(found).and_then(|&i| at(i))
+    }
+
+    /// Fills `out` with the bytes of a tensor that begin at `from`. Any thread, many at once.
+    pub fn read(&self, tensor: &TensorInfo, from: u64, out: &mut [u8]) -> Result<()> {
+        let end = from.checked_add(out.len() as u64);
+        match (self.files.get(tensor.file), end) {
+            (Some(file), Some(end)) if end <= tensor.bytes => file.read_at(tensor.offset.saturating_add(from), out),
+            _ => Err(Error::invalid(format!(
+                "{} bytes from {from} on are not within the tensor {:?}",
+                out.len(),
+                tensor.name
+            ))),
+        }
+    }
+
+    /// The bytes of a tensor in place, where the file was opened with `Access::Map`.
+    pub fn mapped(&self, tensor: &TensorInfo) -> Option<(Arc<Mapping>, Range<usize>)> {
+        let mapping = self.mappings.get(tensor.file)?;
+        let start = usize::try_from(tensor.offset).ok()?;
+        let range = start..start.checked_add(tensor.bytes.try_into().ok()?)?;
+        // A file that has grown shorter since it was checked has a shorter mapping.
+        mapping.as_ref().as_ref().get(range.clone())?;
+        Some((mapping.clone(), range))
+    }
+}
+
+/// Bytes of a tensor, or why a file cannot say so.
+fn tensor_bytes(path: &Path, name: &str, dtype: DType, shape: &Shape) -> Result<u64> {
+    let format = quant::format(dtype).map_err(|_| {
+        Error::unsupported(format!(
+            "{}: the tensor {name:?} has type {}, which is not supported",
+            path.display(),
+            dtype.0
+        ))
+    })?;
+    let row = format.row_bytes(shape.cols()).map_err(|e| Error::format(path, format!("tensor {name:?}: {e}")))?;
+    row.checked_mul(shape.rows())
+        .ok_or_else(|| Error::format(path, format!("the tensor {name:?} of shape {shape:?} is too large")))
 }

@@ -1,0 +1,368 @@
+//! GGUF, versions 2 and 3, little-endian: header, metadata, tensor list; and the sets that `gguf-split` writes.
+//! Layout: <https://github.com/ggml-org/ggml/blob/master/docs/gguf.md>.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+
+use super::file::InputFile;
+use super::{Contents, FileFormat, MAX_ENTRIES, MAX_FILES, Metadata, Strings, TensorInfo, Value, tensor_bytes};
+use crate::error::{Error, Result, try_vec};
+use crate::tensor::{DType, Shape};
+
+/// Header, metadata and tensor list of one file; and apart from that what metadata may take in memory.
+const MAX_HEADER: u64 = 512 << 20;
+const MAX_STRING: u64 = 16 << 20;
+/// A string in an array; those of a vocabulary are the longest that occur.
+const MAX_TOKEN: u64 = 64 << 10;
+const MAX_NAME: u64 = u16::MAX as u64;
+/// No array is longer than a vocabulary.
+const MAX_ARRAY: u64 = 4 << 20;
+const MAX_ALIGNMENT: u64 = 1 << 20;
+/// Enough to make the calls to the operating system few.
+const BUFFER: u64 = 256 << 10;
+
+/// Reads a file, and if it is the first of a set, the others.
+pub(super) fn open(first: InputFile) -> Result<Contents> {
+    let Part { metadata, mut tensors } = read_part(&first, 0)?;
+    let count = metadata.u64("split.count")?.unwrap_or(1);
+    if count > MAX_FILES {
+        return Err(metadata.error(format!("a set of {count} files, the limit is {MAX_FILES}")));
+    }
+    let mut files = try_vec("files", 1)?;
+    files.push(first);
+    if count > 1 {
+        open_siblings(&metadata, count, &mut files, &mut tensors)?;
+    }
+    Ok(Contents { format: FileFormat::Gguf, metadata, files, tensors })
+}
+
+/// `split.no` counts from 0, the names of the files from 1.
+fn open_siblings(
+    first: &Metadata,
+    count: u64,
+    files: &mut Vec<InputFile>,
+    tensors: &mut Vec<TensorInfo>,
+) -> Result<()> {
+    let no = first.require_u64("split.no")?;
+    if no != 0 {
+        return Err(first.error(format!("file {} of a set of {count}; open the first", no.saturating_add(1))));
+    }
+    for no in 1..count {
+        let file = InputFile::open(&sibling(first, no, count)?)?;
+        let part = read_part(&file, files.len())?;
+        let (found_no, found_count) = (part.metadata.u64("split.no")?, part.metadata.u64("split.count")?);
+        if (found_no, found_count) != (Some(no), Some(count)) {
+            return Err(part.metadata.error(format!(
+                "should have split.no {no} and split.count {count}, has {found_no:?} and {found_count:?}"
+            )));
+        }
+        if (tensors.len() + part.tensors.len()) as u64 > MAX_ENTRIES {
+            return Err(first.error(format!("more than {MAX_ENTRIES} tensors")));
+        }
+        tensors.try_reserve(part.tensors.len()).map_err(|_| Error::OutOfMemory { what: "tensors", bytes: 0 })?;
+        tensors.extend(part.tensors);
+        files.push(file);
+    }
+    match first.u64("split.tensors.count")? {
+        Some(n) if n != tensors.len() as u64 => {
+            Err(first.error(format!("split.tensors.count is {n}, the files hold {}", tensors.len())))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The file beside `first` that has its name with another number.
+fn sibling(first: &Metadata, no: u64, count: u64) -> Result<PathBuf> {
+    let suffix = |no: u64| format!("-{:05}-of-{count:05}.gguf", no + 1);
+    let name = first.path().file_name().unwrap_or_default().as_bytes();
+    let Some(prefix) = name.strip_suffix(suffix(0).as_bytes()) else {
+        return Err(first.error(format!("the first of {count} files, but its name does not end in {}", suffix(0))));
+    };
+    let name = OsString::from_vec([prefix, suffix(no).as_bytes()].concat());
+    Ok(first.path().with_file_name::<&OsStr>(&name))
+}
+
+/// One file of a set.
+struct Part {
+    metadata: Metadata,
+    tensors: Vec<TensorInfo>,
+}
+
+fn read_part(file: &InputFile, file_index: usize) -> Result<Part> {
+    let mut r = Reader { file, buffer: Vec::new(), used: 0, end: 0, memory: 0 };
+    r.take(4)?; // the magic
+    match r.u32()? {
+        2 | 3 => {}
+        v if v != 0 && v.trailing_zeros() >= 24 => {
+            return Err(Error::unsupported(format!("{}: a big-endian GGUF file", file.path.display())));
+        }
+        v => return Err(Error::unsupported(format!("{}: GGUF version {v}", file.path.display()))),
+    }
+    // The least that a tensor takes is an empty name, no dimensions, type and offset; that a key takes is an
+    // empty name, type and one byte.
+    let n_tensors = r.count("tensors", 24)?;
+    let n_keys = r.count("keys", 13)?;
+    let mut entries = try_vec("metadata", n_keys)?;
+    for _ in 0..n_keys {
+        let key = r.string("a key", MAX_NAME)?;
+        let value = r.value(&key)?;
+        entries.push((key, value));
+    }
+    let metadata = Metadata::new(&file.path, entries)?;
+    let tensors = read_tensors(&mut r, &metadata, n_tensors, file_index)?;
+    Ok(Part { metadata, tensors })
+}
+
+fn read_tensors(r: &mut Reader, metadata: &Metadata, n: usize, file: usize) -> Result<Vec<TensorInfo>> {
+    let alignment = metadata.u64("general.alignment")?.unwrap_or(32);
+    if !alignment.is_power_of_two() || !(8..=MAX_ALIGNMENT).contains(&alignment) {
+        return Err(metadata.error(format!("general.alignment is {alignment}")));
+    }
+    let mut tensors = try_vec("tensors", n)?;
+    // Tensors lie in the order of the list, each padded to the alignment, so the offsets are known beforehand.
+    let mut expected = 0u64;
+    for _ in 0..n {
+        let mut tensor = r.tensor_info()?;
+        let path = &r.file.path;
+        if tensor.offset != expected {
+            let what = format!("the tensor {:?} has offset {}, expected {expected}", tensor.name, tensor.offset);
+            return Err(Error::format(path, what));
+        }
+        tensor.bytes = tensor_bytes(path, &tensor.name, tensor.dtype, &tensor.shape)?;
+        tensor.file = file;
+        expected = expected.checked_add(tensor.bytes).and_then(|e| e.checked_next_multiple_of(alignment)).ok_or_else(
+            || Error::format(path, format!("the tensor {:?} of shape {:?} is too large", tensor.name, tensor.shape)),
+        )?;
+        tensors.push(tensor);
+    }
+    let data = r.position().next_multiple_of(alignment);
+    for tensor in &mut tensors {
+        let end = data.checked_add(tensor.offset).and_then(|start| start.checked_add(tensor.bytes));
+        if end.is_none_or(|end| end > r.file.len) {
+            return Err(Error::format(
+                &r.file.path,
+                format!(
+                    "the file ends at {}, within the tensor {:?}: {} bytes at {data} + {}",
+                    r.file.len, tensor.name, tensor.bytes, tensor.offset
+                ),
+            ));
+        }
+        tensor.offset = tensor.offset.saturating_add(data);
+    }
+    Ok(tensors)
+}
+
+/// Reads the header from front to back.
+struct Reader<'a> {
+    file: &'a InputFile,
+    buffer: Vec<u8>,
+    /// Bytes of the buffer that were taken.
+    used: usize,
+    /// Where the buffer ends in the file.
+    end: u64,
+    /// Bytes that the values read so far take.
+    memory: u64,
+}
+
+impl Reader<'_> {
+    fn position(&self) -> u64 {
+        self.end.saturating_sub(self.buffer.len().saturating_sub(self.used) as u64)
+    }
+
+    fn error(&self, what: impl Into<String>) -> Error {
+        Error::format(&self.file.path, what)
+    }
+
+    fn size(&self, n: u64) -> Result<usize> {
+        usize::try_from(n).map_err(|_| self.error("too large for this machine"))
+    }
+
+    /// That `n` more bytes can be taken.
+    fn check_left(&self, n: u64) -> Result<()> {
+        let end = self.position().saturating_add(n);
+        if end > self.file.len {
+            let what = format!(
+                "the file ends at {}, within its header; {n} bytes are due at {}",
+                self.file.len,
+                self.position()
+            );
+            return Err(self.error(what));
+        }
+        if end > MAX_HEADER {
+            return Err(self.error(format!("a header of more than {MAX_HEADER} bytes")));
+        }
+        Ok(())
+    }
+
+    /// The next `n` bytes, few enough to be held at once.
+    fn take(&mut self, n: u64) -> Result<&[u8]> {
+        self.check_left(n)?;
+        let n = self.size(n)?;
+        let kept = self.buffer.len().saturating_sub(self.used);
+        if n > kept {
+            self.buffer.drain(..self.used);
+            self.used = 0;
+            let ahead = self.size(BUFFER.min(self.file.len.saturating_sub(self.end)))?;
+            let more = (n - kept).max(ahead);
+            self.buffer
+                .try_reserve(more)
+                .map_err(|_| Error::OutOfMemory { what: "a file's header", bytes: more as u64 })?;
+            self.buffer.resize(kept + more, 0);
+            self.file.read_at(self.end, self.buffer.get_mut(kept..).unwrap_or_default())?;
+            self.end = self.end.saturating_add(more as u64);
+        }
+        let start = self.used;
+        self.used += n;
+        self.buffer.get(start..self.used).ok_or_else(|| self.error("ends early"))
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+        self.take(N as u64).map(|bytes| bytes.first_chunk().copied().unwrap_or([0; N]))
+    }
+
+    fn u32(&mut self) -> Result<u32> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    fn u64(&mut self) -> Result<u64> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    /// How many of something that takes at least `least` bytes each.
+    fn count(&mut self, what: &str, least: u64) -> Result<usize> {
+        let n = self.u64()?;
+        if n > MAX_ENTRIES {
+            return Err(self.error(format!("{n} {what}, the limit is {MAX_ENTRIES}")));
+        }
+        self.check_left(n.saturating_mul(least))?;
+        self.size(n)
+    }
+
+    /// Counts memory that a value is about to take.
+    fn charge(&mut self, bytes: u64) -> Result<()> {
+        self.memory = self.memory.saturating_add(bytes);
+        if self.memory > MAX_HEADER {
+            return Err(self.error(format!("metadata of more than {MAX_HEADER} bytes")));
+        }
+        Ok(())
+    }
+
+    fn string_bytes(&mut self, what: &str, cap: u64) -> Result<&[u8]> {
+        let n = self.u64()?;
+        if n > cap {
+            return Err(self.error(format!("{what}: a string of {n} bytes, the limit is {cap}")));
+        }
+        self.charge(n)?;
+        self.take(n)
+    }
+
+    fn string(&mut self, what: &str, cap: u64) -> Result<String> {
+        let bytes = self.string_bytes(what, cap)?;
+        let mut copy = try_vec("metadata", bytes.len())?;
+        copy.extend_from_slice(bytes);
+        String::from_utf8(copy).map_err(|_| self.error(format!("{what}: a string that is not UTF-8")))
+    }
+
+    fn value(&mut self, key: &str) -> Result<Value> {
+        Ok(match self.u32()? {
+            0 => Value::Int(u8::from_le_bytes(self.array()?).into()),
+            1 => Value::Int(i8::from_le_bytes(self.array()?).into()),
+            2 => Value::Int(u16::from_le_bytes(self.array()?).into()),
+            3 => Value::Int(i16::from_le_bytes(self.array()?).into()),
+            4 => Value::Int(u32::from_le_bytes(self.array()?).into()),
+            5 => Value::Int(i32::from_le_bytes(self.array()?).into()),
+            6 => Value::Float(f32::from_le_bytes(self.array()?).into()),
+            7 => Value::Bool(bool_of(self.array()?).ok_or_else(|| self.bad_element(key))?),
+            8 => Value::Str(self.string(&format!("the key {key:?}"), MAX_STRING)?),
+            9 => self.array_value(key)?,
+            10 => Value::Int(u64::from_le_bytes(self.array()?).into()),
+            11 => Value::Int(i64::from_le_bytes(self.array()?).into()),
+            12 => Value::Float(f64::from_le_bytes(self.array()?)),
+            t => return Err(self.error(format!("the key {key:?} has the unknown type {t}"))),
+        })
+    }
+
+    fn array_value(&mut self, key: &str) -> Result<Value> {
+        let t = self.u32()?;
+        let n = self.u64()?;
+        if n > MAX_ARRAY {
+            return Err(self.error(format!("the key {key:?} has {n} elements, the limit is {MAX_ARRAY}")));
+        }
+        Ok(match t {
+            0 => Value::Ints(self.elements(key, n, |b| Some(u8::from_le_bytes(b).into()))?),
+            1 => Value::Ints(self.elements(key, n, |b| Some(i8::from_le_bytes(b).into()))?),
+            2 => Value::Ints(self.elements(key, n, |b| Some(u16::from_le_bytes(b).into()))?),
+            3 => Value::Ints(self.elements(key, n, |b| Some(i16::from_le_bytes(b).into()))?),
+            4 => Value::Ints(self.elements(key, n, |b| Some(u32::from_le_bytes(b).into()))?),
+            5 => Value::Ints(self.elements(key, n, |b| Some(i32::from_le_bytes(b).into()))?),
+            6 => Value::Floats(self.elements(key, n, |b| Some(f32::from_le_bytes(b)))?),
+            7 => Value::Bools(self.elements(key, n, bool_of)?),
+            8 => Value::Strs(self.strings(key, n)?),
+            9 => return Err(self.error(format!("the key {key:?} holds nested arrays"))),
+            10 => Value::Ints(self.elements(key, n, |b| u64::from_le_bytes(b).try_into().ok())?),
+            11 => Value::Ints(self.elements(key, n, |b| Some(i64::from_le_bytes(b)))?),
+            12 => Value::Floats(self.elements(key, n, |b| Some(super::metadata::narrow(f64::from_le_bytes(b))))?),
+            t => return Err(self.error(format!("the key {key:?} is an array of the unknown type {t}"))),
+        })
+    }
+
+    fn elements<const N: usize, T>(&mut self, key: &str, n: u64, decode: fn([u8; N]) -> Option<T>) -> Result<Vec<T>> {
+        self.check_left(n.saturating_mul(N as u64))?;
+        self.charge(n.saturating_mul(size_of::<T>() as u64))?;
+        let mut values = try_vec("metadata", self.size(n)?)?;
+        let mut left = n;
+        while left > 0 {
+            let now = left.min(BUFFER / N as u64);
+            for &chunk in self.take(now * N as u64)?.as_chunks().0 {
+                values.extend(decode(chunk));
+            }
+            left -= now;
+        }
+        if values.len() as u64 != n {
+            return Err(self.bad_element(key));
+        }
+        Ok(values)
+    }
+
+    fn strings(&mut self, key: &str, n: u64) -> Result<Strings> {
+        self.check_left(n.saturating_mul(8))?;
+        self.charge(n.saturating_mul(4))?;
+        let mut strings = Strings::with_capacity(self.size(n)?)?;
+        for _ in 0..n {
+            strings.push(self.string_bytes(key, MAX_TOKEN)?)?;
+        }
+        Ok(strings)
+    }
+
+    fn bad_element(&self, key: &str) -> Error {
+        self.error(format!("the key {key:?} holds a value that its type cannot have"))
+    }
+
+    /// `offset` is still counted from the start of the data; `bytes` and `file` are not known yet.
+    fn tensor_info(&mut self) -> Result<TensorInfo> {
+        let name = self.string("a tensor's name", MAX_NAME)?;
+        let n_dims = self.u32()? as usize;
+        if n_dims > Shape::MAX_DIMS {
+            return Err(self.error(format!("the tensor {name:?} has {n_dims} dimensions, at most 4 are supported")));
+        }
+        // The file has the contiguous dimension first.
+        let mut dims = [0; Shape::MAX_DIMS];
+        let dims = dims.get_mut(..n_dims).unwrap_or_default();
+        for d in dims.iter_mut().rev() {
+            *d = self.u64()?;
+        }
+        let shape = Shape::new(dims).map_err(|e| self.error(format!("the tensor {name:?}: {e}")))?;
+        let dtype = DType(self.u32()?);
+        Ok(TensorInfo { name, dtype, shape, bytes: 0, file: 0, offset: self.u64()? })
+    }
+}
+
+/// 0 and 1 only, by the specification.
+fn bool_of(byte: [u8; 1]) -> Option<bool> {
+    match byte {
+        [0] => Some(false),
+        [1] => Some(true),
+        _ => None,
+    }
+}

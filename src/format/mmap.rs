@@ -1,0 +1,25 @@
+//! A file mapped into memory. The one thing to know: when somebody shortens the file meanwhile, reading the part
+//! that is gone ends the process (SIGBUS), so a mapping is always the caller's explicit choice.
+
+#![allow(unsafe_code)]
+
+use super::file::InputFile;
+use crate::error::{Error, Result};
+
+#[derive(Debug)]
+pub struct Mapping(memmap2::Mmap);
+
+impl Mapping {
+    pub(super) fn new(input: &InputFile) -> Result<Mapping> {
+        // SAFETY: the mapping is read-only, so this process cannot change it; that nobody else changes or shortens
+        // the file is what the caller promises with `Access::Map`, and told there.
+        let map = unsafe { memmap2::Mmap::map(input.as_file()) };
+        map.map(Mapping).map_err(|e| Error::io(&input.path, "cannot map", &e))
+    }
+}
+
+impl AsRef<[u8]> for Mapping {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
