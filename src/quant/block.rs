@@ -1,0 +1,63 @@
+//! How a block struct is declared, read and written: fields of bytes in file order, no padding, no `unsafe`.
+//! The formats themselves are in the sibling files.
+
+/// A block as the bytes of a file; `size_of` is its length there.
+pub trait Layout: Copy {
+    /// The first block of `bytes` and the bytes behind it; `None` where they are too few.
+    fn take(bytes: &[u8]) -> Option<(Self, &[u8])>;
+    /// Writes the block to the front of `bytes` and returns the rest; `None` where it does not fit.
+    fn put(self, bytes: &mut [u8]) -> Option<&mut [u8]>;
+}
+
+pub trait Decode: Layout {
+    /// Values in a block.
+    const LEN: usize;
+    /// `y: [LEN]`
+    fn decode(&self, y: &mut [f32]);
+}
+
+pub trait Encode: Decode {
+    /// `x: [LEN]`. Any values, none may panic.
+    fn encode(x: &[f32]) -> Self;
+}
+
+pub fn decode_all<B: Decode>(mut blocks: &[u8], out: &mut [f32]) {
+    for y in out.chunks_exact_mut(B::LEN) {
+        let Some((block, rest)) = B::take(blocks) else { return };
+        block.decode(y);
+        blocks = rest;
+    }
+}
+
+pub fn encode_all<B: Encode>(values: &[f32], mut blocks: &mut [u8]) {
+    for x in values.chunks_exact(B::LEN) {
+        let Some(rest) = B::encode(x).put(blocks) else { return };
+        blocks = rest;
+    }
+}
+
+/// Declares a block struct: its bytes in all, and each field with its bytes.
+macro_rules! block {
+    ($(#[$doc:meta])* $name:ident: $bytes:literal bytes { $($(#[$field_doc:meta])* $field:ident: $n:literal),* $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug)]
+        #[repr(C)]
+        pub struct $name { $($(#[$field_doc])* pub $field: [u8; $n]),* }
+
+        const _: () = assert!(size_of::<$name>() == $bytes);
+
+        impl $crate::quant::Layout for $name {
+            fn take(bytes: &[u8]) -> Option<(Self, &[u8])> {
+                $(let ($field, bytes) = bytes.split_first_chunk::<$n>()?;)*
+                Some(($name { $($field: *$field),* }, bytes))
+            }
+
+            fn put(self, bytes: &mut [u8]) -> Option<&mut [u8]> {
+                $(let ($field, bytes) = bytes.split_first_chunk_mut::<$n>()?;
+                *$field = self.$field;)*
+                Some(bytes)
+            }
+        }
+    };
+}
+pub(super) use block;
