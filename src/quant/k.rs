@@ -1,8 +1,5 @@
 //! The K types: blocks of 256 values in sub-blocks of 16 or 32, each with its own scale, itself quantised under one
 //! scale for the block (`d`). `Q2_K`, `Q4_K`, `Q5_K` add a minimum a sub-block, quantised the same way (`dmin`).
-//!
-//! The encoders are this library's own. For each sub-block they try a few steps near the one that spans its values,
-//! solve each for the scale and minimum of least weighted squared error, then round those and the values in turn.
 
 use super::block::{Decode, block};
 use super::float::scale;
@@ -124,4 +121,13 @@ pub fn scale_min(scales: &[u8; 12], n: usize) -> (u8, u8) {
     } else {
         (scales[n + 4] & 15 | scales[n - 4] >> 6 << 4, scales[n + 4] >> 4 | scales[n] >> 6 << 4)
     }
+}
+
+/// The inverse of `scale_min`; scales and minima are below 64.
+pub(super) fn pack_scale_min(sc: &[u8; 8], m: &[u8; 8]) -> [u8; 12] {
+    std::array::from_fn(|i| match i {
+        0..4 => sc[i] | sc[i + 4] >> 4 << 6,
+        4..8 => m[i - 4] | m[i] >> 4 << 6,
+        _ => sc[i - 4] & 15 | m[i - 4] << 4,
+    })
 }

@@ -10,6 +10,7 @@ pub mod float;
 pub mod iq;
 mod iq_grids;
 pub mod k;
+mod k_encode;
 pub mod legacy;
 pub mod mxfp4;
 pub mod ternary;
@@ -74,9 +75,9 @@ pub static FORMATS: &[Format] = &[
     Format::encoded::<legacy::BlockQ8_0>(Q8_0, "Q8_0"),
     Format::decoded::<k::BlockQ2K>(Q2_K, "Q2_K"),
     Format::decoded::<k::BlockQ3K>(Q3_K, "Q3_K"),
-    Format::decoded::<k::BlockQ4K>(Q4_K, "Q4_K"),
-    Format::decoded::<k::BlockQ5K>(Q5_K, "Q5_K"),
-    Format::decoded::<k::BlockQ6K>(Q6_K, "Q6_K"),
+    Format::encoded::<k::BlockQ4K>(Q4_K, "Q4_K"),
+    Format::encoded::<k::BlockQ5K>(Q5_K, "Q5_K"),
+    Format::encoded::<k::BlockQ6K>(Q6_K, "Q6_K"),
     Format::decoded::<iq::BlockIq2Xxs>(IQ2_XXS, "IQ2_XXS"),
     Format::decoded::<iq::BlockIq2Xs>(IQ2_XS, "IQ2_XS"),
     Format::decoded::<iq::BlockIq3Xxs>(IQ3_XXS, "IQ3_XXS"),
