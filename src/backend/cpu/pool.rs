@@ -78,6 +78,12 @@ impl Pool {
     /// `threads`: 0 for one a processor that this process may use, 1 for the caller alone, n for the caller and
     /// n - 1 workers.
     pub fn new(threads: usize) -> Result<Pool> {
+        Pool::bound(threads, &[])
+    }
+
+    /// `new` with workers bound to `cpus`, one each in turn; the caller's thread is left alone.
+    pub fn bound(threads: usize, cpus: &[u32]) -> Result<Pool> {
+        check_cpus(cpus)?;
         let processors = thread::available_parallelism().map_or(1, usize::from);
         let threads = if threads == 0 { processors.min(MAX_THREADS) } else { threads };
         if threads > MAX_THREADS {
@@ -106,8 +112,14 @@ impl Pool {
         };
         for index in 1..threads {
             let core = pool.core.clone();
+            let cpu = (!cpus.is_empty()).then(|| cpus[(index - 1) % cpus.len()]);
             // On an error `pool` is dropped, which joins those that were started.
-            let worker = thread::Builder::new().name(format!("realizar-{index}")).spawn(move || core.work(index));
+            let worker = thread::Builder::new().name(format!("realizar-{index}")).spawn(move || {
+                if let Some(cpu) = cpu {
+                    bind(cpu);
+                }
+                core.work(index)
+            });
             pool.workers.push(worker.map_err(|e| Error::Io {
                 path: format!("thread {index} of {threads}"),
                 what: format!("cannot be started: {e}"),
@@ -417,6 +429,47 @@ fn block_signals() {
 #[cfg(not(unix))]
 fn block_signals() {}
 
+/// Refuses processors that this thread may not use.
+#[cfg(target_os = "linux")]
+fn check_cpus(cpus: &[u32]) -> Result<()> {
+    // SAFETY: a `cpu_set_t` of zeros is the empty set, and the call writes no more than its size.
+    let allowed = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::sched_getaffinity(0, size_of_val(&set), &mut set);
+        set
+    };
+    let usable = |cpu: u32| {
+        // SAFETY: the bit lies within the set.
+        cpu < libc::CPU_SETSIZE as u32 && unsafe { libc::CPU_ISSET(cpu as usize, &allowed) }
+    };
+    match cpus.iter().find(|cpu| !usable(**cpu)) {
+        Some(cpu) => Err(Error::invalid(format!("processor {cpu} is none that this thread may use"))),
+        None => Ok(()),
+    }
+}
+
+/// Binds the calling thread to a processor that passed `check_cpus`.
+#[cfg(target_os = "linux")]
+fn bind(cpu: u32) {
+    // SAFETY: the bit lies within the set, and a thread may always narrow its own affinity.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(cpu as usize, &mut set);
+        libc::sched_setaffinity(0, size_of_val(&set), &set);
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn check_cpus(cpus: &[u32]) -> Result<()> {
+    match cpus.is_empty() {
+        true => Ok(()),
+        false => Err(Error::unsupported("binding threads to processors is not supported on this system")),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn bind(_cpu: u32) {}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -425,6 +478,16 @@ mod tests {
 
     fn pool(threads: usize) -> Arc<Pool> {
         Arc::new(Pool::new(threads).unwrap())
+    }
+
+    #[test]
+    fn unusable_processors_are_refused() {
+        assert!(Pool::bound(2, &[1 << 20]).is_err());
+        let first = (0..1024).find(|cpu| Pool::bound(1, &[*cpu]).is_ok()).unwrap();
+        let pool = Arc::new(Pool::bound(3, &[first]).unwrap());
+        let sum = AtomicUsize::new(0);
+        pool.enter().run(|i| _ = sum.fetch_add(i, Ordering::Relaxed));
+        assert_eq!(sum.into_inner(), 3);
     }
 
     #[test]
