@@ -43,9 +43,9 @@ pub enum RopeScaling {
         beta_slow: f32,
         original_context: u32,
     },
-    /// LongRoPE (arXiv 2402.13753): the divisors are a tensor or a list, one a pair.
-    Factors {
-        factors: Vec<f32>,
+    /// LongRoPE (arXiv 2402.13753): the divisors, one a pair, come from the file.
+    LongRope {
+        long: bool,
         magnitude: f32,
     },
 }
@@ -115,6 +115,8 @@ pub struct Config {
     pub logit_scale: f32,
     pub logit_softcap: f32,
     pub ropes: Vec<RopeConfig>,
+    /// Caches of more positions than this turn by the table behind the layer's own.
+    pub long_rope_above: Option<u32>,
     pub layers: Vec<LayerConfig>,
     pub moe: Option<MoeConfig>,
 }
@@ -161,7 +163,8 @@ impl Config {
             ),
             (self.layers.iter().all(|l| !l.moe) || self.moe.is_some(), "expert layers without experts"),
             (
-                self.layers.iter().all(|l| l.rope < self.ropes.len()) || self.positions == Positions::Learned,
+                self.layers.iter().all(|l| l.rope + usize::from(self.long_rope_above.is_some()) < self.ropes.len())
+                    || self.positions == Positions::Learned,
                 "a layer without rotary table",
             ),
         ];

@@ -76,7 +76,10 @@ fn attention(network: &Network, layer: &Layer, index: usize, exec: &mut dyn Exec
         }
     }
     if config.positions == Positions::Rope {
-        exec.rope(network.ropes[options.rope])?;
+        // All caches of a batch are on the same side of the bound.
+        let is_long = |above| batch.kvs.iter().any(|kv| kv.spec().capacity > above as usize);
+        let long = config.long_rope_above.is_some_and(is_long);
+        exec.rope(network.ropes[options.rope + usize::from(long)])?;
     }
     exec.kv_write(batch, index)?;
     exec.attend(

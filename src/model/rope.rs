@@ -4,7 +4,7 @@ use super::config::{RopeConfig, RopeScaling};
 use crate::backend::Rope;
 use crate::error::{Error, Result};
 
-/// `divisors`: the `rope_freqs` tensor of a file, one a pair, where it has one.
+/// `divisors`: what the file divides each angle by, one a pair, where it tells.
 pub fn table(config: &RopeConfig, divisors: Option<&[f32]>) -> Result<Rope> {
     let n = config.n_dims;
     let base = f64::from(config.base);
@@ -36,26 +36,18 @@ pub fn table(config: &RopeConfig, divisors: Option<&[f32]>) -> Result<Rope> {
             }
             magnitude = attention * (1.0 + 0.1 * factor.ln());
         }
-        RopeScaling::Factors { factors, magnitude: m } => {
-            divide(&mut inv_freq, factors)?;
-            magnitude = *m;
-        }
+        RopeScaling::LongRope { magnitude: m, .. } => magnitude = *m,
     }
-    if let Some(d) = divisors {
-        divide(&mut inv_freq, d)?;
+    if let Some(by) = divisors {
+        if by.len() != inv_freq.len() {
+            return Err(Error::unsupported(format!("{} rotary factors for {} pairs", by.len(), inv_freq.len())));
+        }
+        inv_freq.iter_mut().zip(by).for_each(|(f, d)| *f /= f64::from(*d));
     }
     if !magnitude.is_finite() || !inv_freq.iter().all(|f| f.is_finite()) {
         return Err(Error::unsupported(format!("the rotary scaling {:?} gives no finite angle", config.scaling)));
     }
     Ok(Rope { pairs: config.pairs, inv_freq, magnitude })
-}
-
-fn divide(inv_freq: &mut [f64], by: &[f32]) -> Result<()> {
-    if by.len() != inv_freq.len() {
-        return Err(Error::unsupported(format!("{} rotary factors for {} pairs", by.len(), inv_freq.len())));
-    }
-    inv_freq.iter_mut().zip(by).for_each(|(f, d)| *f /= f64::from(*d));
-    Ok(())
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::config::{Config, MoeConfig, Positions, QkNorm};
+use super::config::{Config, MoeConfig, Positions, QkNorm, RopeScaling};
 use super::rope;
 use crate::backend::{
     Act, Backend, Experts, MatrixSource, Norm, NormKind, Progress, Projection, RopeTable, Routing, SharedBytes, Vector,
@@ -269,12 +269,9 @@ impl<'a> Tensors<'a> {
                 Some(self.matrix("position_embd.weight", rows as usize, c.hidden)?)
             }
         };
-        let divisors = match self.source.tensor("rope_freqs.weight") {
-            Some(info) => Some(self.values("rope_freqs.weight", info.shape.n_elements().min(1 << 20) as usize)?),
-            None => None,
-        };
         let mut ropes = Vec::new();
         for r in &c.ropes {
+            let divisors = self.rope_divisors(&r.scaling)?;
             ropes.push(self.backend.upload_rope(&rope::table(r, divisors.as_deref())?)?);
         }
         let layers = (0..c.layers.len()).map(|i| self.layer(i)).collect::<Result<_>>()?;
@@ -285,6 +282,24 @@ impl<'a> Tensors<'a> {
         };
         let head_bias = self.bias("output.bias", c.vocab, 0..c.vocab)?;
         Ok(Network { config: c.clone(), embedding, positions, layers, ropes, output_norm, head, head_bias })
+    }
+
+    /// What the file divides the angles by: LongRoPE's list of two, or one for all contexts that may be absent.
+    fn rope_divisors(&self, scaling: &RopeScaling) -> Result<Option<Vec<f32>>> {
+        let name = match scaling {
+            RopeScaling::LongRope { long: true, .. } => "rope_factors_long.weight",
+            RopeScaling::LongRope { long: false, .. } => "rope_factors_short.weight",
+            _ => "rope_freqs.weight",
+        };
+        if let Some(info) = self.source.tensor(name) {
+            return self.values(name, info.shape.n_elements().min(1 << 20) as usize).map(Some);
+        }
+        // Folders keep the lists in their configuration.
+        match (self.source.metadata.f32s(name)?, scaling) {
+            (Some(list), _) => Ok(Some(list.to_vec())),
+            (None, RopeScaling::LongRope { .. }) => Err(self.damaged(format!("the tensor {name} is missing"))),
+            (None, _) => Ok(None),
+        }
     }
 
     fn layer(&mut self, i: usize) -> Result<Layer> {

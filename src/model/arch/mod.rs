@@ -156,7 +156,7 @@ impl Keys<'_> {
                     original_context: if original_context == 0 { trained } else { original_context },
                 })
             }
-            // The divisors are the tensor or the lists that the architecture reads itself.
+            // Phi 3 alone, which tells it by its tensors.
             Some("longrope") => Ok(RopeScaling::None),
             Some(other) => Err(Error::unsupported(format!("the rotary scaling {other:?} is not supported"))),
         }
@@ -217,6 +217,7 @@ fn common(source: &Source, keys: &Keys) -> Result<Config> {
         logit_scale: 1.0,
         logit_softcap: 0.0,
         ropes: vec![rope],
+        long_rope_above: None,
         layers: vec![LayerConfig { rope: 0, window: 0, moe: false }; n_layers as usize],
         moe: None,
     })
