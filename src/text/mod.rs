@@ -1,1 +1,213 @@
-//! (see ARCHITECTURE.md)
+//! Bytes to token ids and back, and chat templates.
+//!
+//! A text goes through `added` (tokens found as a whole), `pieces` (normalising and cutting) and a model
+//! (`merge`) that makes tokens of each piece. `gguf` and `huggingface` build that pipeline from
+//! the two kinds of file. Everything here is immutable once built, so that threads share it.
+//! Relies on `format` for metadata; knows nothing of networks and sampling.
+
+mod added;
+mod alphabet;
+mod gguf;
+mod merge;
+mod pieces;
+mod pretokenizer;
+mod stream;
+mod vocab;
+
+use std::borrow::Cow;
+
+pub use stream::TextStream;
+
+use crate::error::{Error, Result};
+use crate::format::Metadata;
+use added::{Added, Part};
+use merge::{Bpe, Spm, Work, push};
+use pieces::{Step, pieces};
+use vocab::{Kind, Vocab, reserve};
+
+/// Longest text that `encode` takes.
+pub const MAX_TEXT: usize = 1 << 30;
+
+/// SentencePiece's visible space, U+2581.
+const VISIBLE_SPACE: &str = "\u{2581}";
+
+/// How text becomes tokens.
+enum Model {
+    Bpe(Bpe),
+    Spm(Spm),
+}
+
+pub struct Tokenizer {
+    vocab: Vocab,
+    /// Searched in the text as it came.
+    added: Added,
+    normalize: Vec<Step>,
+    /// Searched in normalised text.
+    added_normalized: Added,
+    cut: Vec<Step>,
+    model: Model,
+    /// What `encode` puts around a text when asked for special tokens.
+    prefix: Vec<u32>,
+    suffix: Vec<u32>,
+    bos: Option<u32>,
+    eos: Option<u32>,
+    ends: Vec<u32>,
+    /// Tokens spell a space as U+2581.
+    visible_space: bool,
+    /// The tokenizer put a space before the text, which decoding takes away again.
+    strips_first_space: bool,
+}
+
+impl Tokenizer {
+    /// The tokenizer of a model's metadata: its `tokenizer.ggml.*` keys.
+    /// Moves the big arrays out, so that a vocabulary is not held twice.
+    ///
+    /// # Errors
+    /// `Format` where keys are missing or contradict one another, `Unsupported` naming a kind of tokenizer or
+    /// pre-tokenizer that is not implemented.
+    pub fn from_metadata(m: &mut Metadata) -> Result<Tokenizer> {
+        gguf::load(m)
+    }
+
+    pub fn n_vocab(&self) -> usize {
+        self.vocab.len()
+    }
+
+    /// The token that begins a text.
+    pub fn bos(&self) -> Option<u32> {
+        self.bos
+    }
+
+    /// The token that ends a text.
+    pub fn eos(&self) -> Option<u32> {
+        self.eos
+    }
+
+    /// Whether a token ends a text or a turn: those that the file names, and well-known ones such as `<|im_end|>`.
+    pub fn is_end(&self, id: u32) -> bool {
+        self.ends.contains(&id)
+    }
+
+    /// Appends the tokens of `text` to `out`, which stays as it was on an error. Linear in the length of `text`
+    /// but for a logarithm.
+    ///
+    /// `add_special`: begin and end with the tokens that the model asks for. `parse_special`: control tokens that are
+    /// spelled in the text become what they spell; only for text that a template made, never for a user's.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a text longer than `MAX_TEXT`, `OutOfMemory`.
+    pub fn encode(&self, text: &str, add_special: bool, parse_special: bool, out: &mut Vec<u32>) -> Result<()> {
+        if text.len() > MAX_TEXT {
+            return Err(Error::invalid(format!("a text of {} bytes, at most {MAX_TEXT} can be tokenized", text.len())));
+        }
+        let before = out.len();
+        let (prefix, suffix): (&[u32], &[u32]) = if add_special { (&self.prefix, &self.suffix) } else { (&[], &[]) };
+        let mut append = || {
+            extend(out, prefix)?;
+            let mut work = Work::default();
+            self.added.split(text, parse_special, |part| match part {
+                Part::Token(id) => push(out, id),
+                Part::Text(text, at) => self.encode_text(text, at == 0, parse_special, &mut work, out),
+            })?;
+            extend(out, suffix)
+        };
+        let result = append();
+        if result.is_err() {
+            out.truncate(before);
+        }
+        result
+    }
+
+    /// A text without added tokens.
+    fn encode_text(
+        &self,
+        text: &str,
+        at_start: bool,
+        parse_special: bool,
+        work: &mut Work,
+        out: &mut Vec<u32>,
+    ) -> Result<()> {
+        pieces(&self.normalize, text, at_start, &mut |text, at_start| {
+            self.added_normalized.split(text, parse_special, |part| match part {
+                Part::Token(id) => push(out, id),
+                Part::Text(text, at) => {
+                    pieces(&self.cut, text, at_start && at == 0, &mut |piece, _| match &self.model {
+                        Model::Bpe(bpe) => bpe.encode(&self.vocab, piece, work, out),
+                        Model::Spm(spm) => spm.encode(&self.vocab, piece, work, out),
+                    })
+                }
+            })
+        })
+    }
+
+    /// The bytes of one token: part of a character, perhaps. Control tokens have none unless `special` asks for them.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for an id outside the vocabulary.
+    pub fn decode_token(&self, id: u32, special: bool) -> Result<Cow<'_, [u8]>> {
+        let (bytes, kind) = self
+            .vocab
+            .get(id)
+            .ok_or_else(|| Error::invalid(format!("token {id}, the vocabulary has {}", self.n_vocab())))?;
+        Ok(match kind {
+            Kind::Control if !special => Cow::Borrowed(&[]),
+            Kind::Normal | Kind::UserDefined if self.visible_space => with_plain_spaces(bytes),
+            _ => Cow::Borrowed(bytes),
+        })
+    }
+
+    /// The bytes of a sequence of tokens that begins a text.
+    ///
+    /// # Errors
+    /// As `decode_token`, and `OutOfMemory`.
+    pub fn decode(&self, ids: &[u32], special: bool) -> Result<Vec<u8>> {
+        let mut out = Vec::new();
+        let mut begun = false;
+        for &id in ids {
+            let bytes = self.decode_next(id, special, &mut begun)?;
+            reserve(&mut out, bytes.len())?;
+            out.extend_from_slice(&bytes);
+        }
+        Ok(out)
+    }
+
+    /// `decode_token`, less the space that the tokenizer itself put at the start of a text.
+    /// `begun`: a token before this one had bytes.
+    fn decode_next(&self, id: u32, special: bool, begun: &mut bool) -> Result<Cow<'_, [u8]>> {
+        let bytes = self.decode_token(id, special)?;
+        let at_start = !*begun;
+        *begun |= !bytes.is_empty();
+        if !(at_start && self.strips_first_space && bytes.starts_with(b" ")) {
+            return Ok(bytes);
+        }
+        Ok(match bytes {
+            Cow::Borrowed(b) => Cow::Borrowed(&b[1..]),
+            Cow::Owned(mut b) => {
+                b.remove(0);
+                Cow::Owned(b)
+            }
+        })
+    }
+}
+
+fn extend(out: &mut Vec<u32>, ids: &[u32]) -> Result<()> {
+    reserve(out, ids.len())?;
+    out.extend_from_slice(ids);
+    Ok(())
+}
+
+fn with_plain_spaces(bytes: &[u8]) -> Cow<'_, [u8]> {
+    let visible = VISIBLE_SPACE.as_bytes();
+    if !bytes.windows(visible.len()).any(|w| w == visible) {
+        return Cow::Borrowed(bytes);
+    }
+    let mut plain = Vec::with_capacity(bytes.len());
+    let mut rest = bytes;
+    while let [first, tail @ ..] = rest {
+        (rest, _) = match rest.strip_prefix(visible) {
+            Some(after) => (after, plain.push(b' ')),
+            None => (tail, plain.push(*first)),
+        };
+    }
+    Cow::Owned(plain)
+}

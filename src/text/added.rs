@@ -1,0 +1,159 @@
+//! Tokens that are found in text as a whole, before anything else looks at it: `<|im_end|>` in a rendered chat, or
+//! a run of tabs that a vocabulary treats as one. The longest match at the leftmost place wins, in linear time.
+
+use aho_corasick::{AhoCorasick, MatchKind};
+
+use super::vocab::reserve;
+use crate::error::{Error, Result};
+
+/// All texts together; the automaton takes some fifty times as much.
+const MAX_BYTES: usize = 4 << 20;
+
+#[derive(Clone, Debug, Default)]
+pub struct Token {
+    pub id: u32,
+    /// Found only where special text is parsed.
+    pub control: bool,
+    /// Takes the white space before, or after, it along.
+    pub lstrip: bool,
+    pub rstrip: bool,
+    /// Not found inside a word.
+    pub single_word: bool,
+}
+
+/// What `split` finds: text without such tokens, and the offset where it begins; or a token.
+pub enum Part<'t> {
+    Text(&'t str, usize),
+    Token(u32),
+}
+
+#[derive(Default)]
+pub struct Added {
+    any: Option<Automaton>,
+    /// Without the control tokens.
+    text: Option<Automaton>,
+}
+
+struct Automaton {
+    find: AhoCorasick,
+    tokens: Vec<Token>,
+}
+
+impl Added {
+    /// Texts and their tokens; of equal texts the first counts. Empty ones and those that are not UTF-8 are never found.
+    pub fn new<'a>(tokens: impl Iterator<Item = (&'a [u8], Token)> + Clone) -> Result<Added> {
+        let (mut total, mut any_control) = (0, false);
+        for (text, token) in tokens.clone() {
+            total += text.len();
+            any_control |= token.control;
+        }
+        if total > MAX_BYTES {
+            return Err(Error::unsupported(format!(
+                "special tokens of {total} bytes in all, at most {MAX_BYTES} are supported"
+            )));
+        }
+        let text = Automaton::new(tokens.clone().filter(|(_, t)| !t.control))?;
+        let any = if any_control { Automaton::new(tokens)? } else { None };
+        Ok(Added { any, text })
+    }
+
+    pub fn split<'t>(
+        &self,
+        text: &'t str,
+        parse_special: bool,
+        mut each: impl FnMut(Part<'t>) -> Result<()>,
+    ) -> Result<()> {
+        let automaton = if parse_special { self.any.as_ref().or(self.text.as_ref()) } else { self.text.as_ref() };
+        let mut at = 0;
+        for found in
+            automaton.iter().flat_map(|a| a.find.find_iter(text).map(|m| (m, &a.tokens[m.pattern().as_usize()])))
+        {
+            let (m, token) = found;
+            let (before, after) = (&text[..m.start()], &text[m.end()..]);
+            if m.start() < at || token.single_word && (before.ends_with(is_word) || after.starts_with(is_word)) {
+                continue;
+            }
+            let start = if token.lstrip { before.trim_end().len().max(at) } else { m.start() };
+            let end = if token.rstrip { text.len() - after.trim_start().len() } else { m.end() };
+            if start > at {
+                each(Part::Text(&text[at..start], at))?;
+            }
+            each(Part::Token(token.id))?;
+            at = end;
+        }
+        if at < text.len() { each(Part::Text(&text[at..], at)) } else { Ok(()) }
+    }
+}
+
+impl Automaton {
+    /// None for no tokens.
+    fn new<'a>(tokens: impl Iterator<Item = (&'a [u8], Token)>) -> Result<Option<Automaton>> {
+        let (mut texts, mut list) = (Vec::new(), Vec::new());
+        for (text, token) in tokens.filter(|(text, _)| !text.is_empty() && std::str::from_utf8(text).is_ok()) {
+            reserve(&mut texts, 1)?;
+            reserve(&mut list, 1)?;
+            texts.push(text);
+            list.push(token);
+        }
+        if texts.is_empty() {
+            return Ok(None);
+        }
+        let find = AhoCorasick::builder()
+            .match_kind(MatchKind::LeftmostLongest)
+            .build(texts)
+            .map_err(|e| Error::unsupported(format!("the special tokens of this vocabulary: {e}")))?;
+        Ok(Some(Automaton { find, tokens: list }))
+    }
+}
+
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(added: &Added, text: &str, parse_special: bool) -> Vec<String> {
+        let mut out = Vec::new();
+        added
+            .split(text, parse_special, |part| {
+                out.push(match part {
+                    Part::Text(t, at) => format!("{at}:{t}"),
+                    Part::Token(id) => format!("#{id}"),
+                });
+                Ok(())
+            })
+            .unwrap();
+        out
+    }
+
+    #[test]
+    fn the_longest_token_wins_and_control_tokens_need_permission() {
+        let tokens: [(&[u8], Token); 5] = [
+            (b"<s>", Token { id: 1, control: true, ..Default::default() }),
+            (b"  ", Token { id: 2, ..Default::default() }),
+            (b"    ", Token { id: 3, ..Default::default() }),
+            (b"", Token { id: 4, ..Default::default() }),
+            (b"\x80", Token { id: 5, ..Default::default() }),
+        ];
+        let added = Added::new(tokens.iter().map(|(text, t)| (*text, t.clone()))).unwrap();
+        assert_eq!(parts(&added, "a<s>     b\u{100}", true), ["0:a", "#1", "#3", "8: b\u{100}"]);
+        assert_eq!(parts(&added, "a<s>     b", false), ["0:a<s>", "#3", "8: b"]);
+        assert!(parts(&added, "", true).is_empty());
+        assert_eq!(parts(&Added::default(), "a", true), ["0:a"]);
+    }
+
+    #[test]
+    fn white_space_and_words_around_a_token() {
+        let tokens: [(&[u8], Token); 3] = [
+            (b"<l>", Token { id: 1, lstrip: true, ..Default::default() }),
+            (b"<r>", Token { id: 2, rstrip: true, ..Default::default() }),
+            (b"word", Token { id: 3, single_word: true, ..Default::default() }),
+        ];
+        let added = Added::new(tokens.iter().map(|(text, t)| (*text, t.clone()))).unwrap();
+        assert_eq!(parts(&added, "a <l> b", true), ["0:a", "#1", "5: b"]);
+        assert_eq!(parts(&added, "a <r> \n <l>b", true), ["0:a ", "#2", "#1", "11:b"]);
+        assert_eq!(parts(&added, "words a word", true), ["0:words a ", "#3"]);
+    }
+}

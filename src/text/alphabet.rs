@@ -1,0 +1,58 @@
+//! The byte alphabet of GPT-2, in which vocabularies of byte-level BPE are written: each byte has a printable
+//! character, its own where Latin-1 has one, else the next one from U+0100 on.
+
+use super::vocab::reserve;
+use crate::error::Result;
+
+fn byte(c: char) -> Option<u8> {
+    Some(match c as u32 {
+        c @ (33..=126 | 161..=172 | 174..=255) => c,
+        c @ 0x100..=0x120 => c - 0x100,
+        c @ 0x121..=0x142 => c - 0x121 + 127,
+        0x143 => 173,
+        _ => return None,
+    } as u8)
+}
+
+/// Sets `out` to what `text` spells. What is not of the alphabet stands for itself.
+pub fn decode(text: &[u8], out: &mut Vec<u8>) -> Result<()> {
+    out.clear();
+    reserve(out, text.len())?;
+    match std::str::from_utf8(text) {
+        Err(_) => out.extend_from_slice(text),
+        Ok(text) => {
+            for c in text.chars() {
+                match byte(c) {
+                    Some(b) => out.push(b),
+                    None => out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_byte_has_one_character() {
+        let mut bytes: Vec<u8> = ('\0'..='\u{200}').filter_map(byte).collect();
+        bytes.sort_unstable();
+        assert_eq!(bytes, (0..=255).collect::<Vec<u8>>());
+    }
+
+    #[test]
+    fn known_spellings() {
+        let mut out = Vec::new();
+        for (text, bytes) in
+            [("ĠHello", &b" Hello"[..]), ("Ċ", b"\n"), ("Ã©", "é".as_bytes()), ("a ▁", "a ▁".as_bytes())]
+        {
+            decode(text.as_bytes(), &mut out).unwrap();
+            assert_eq!(out, bytes);
+        }
+        decode(b"\xff", &mut out).unwrap();
+        assert_eq!(out, b"\xff");
+    }
+}

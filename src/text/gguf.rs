@@ -1,0 +1,180 @@
+//! A tokenizer from the `tokenizer.ggml.*` keys of a GGUF file. The keys are those of the GGUF specification
+//! (github.com/ggml-org/ggml, docs/gguf.md); defaults for absent ones are llama.cpp's.
+
+use super::added::{Added, Token};
+use super::merge::{Atoms, Bpe, Spm, Unknown};
+use super::pieces::{Prepend, Step};
+use super::pretokenizer;
+use super::vocab::{Kind, Vocab};
+use super::{Model, Tokenizer, VISIBLE_SPACE, alphabet};
+use crate::error::{Error, Result};
+use crate::format::{Metadata, Strings};
+
+/// Texts of tokens that end a turn or a text wherever they occur, whatever the file calls them.
+const END_TOKENS: &[&str] = &[
+    "<|eot_id|>",
+    "<|eom_id|>",
+    "<|im_end|>",
+    "<|end|>",
+    "<|return|>",
+    "<|call|>",
+    "<|endoftext|>",
+    "<|end_of_text|>",
+    "<end_of_turn>",
+    "<end_of_utterance>",
+    "<EOT>",
+    "[EOT]",
+    "<turn|>",
+    "<｜end▁of▁sentence｜>",
+];
+
+pub fn load(m: &mut Metadata) -> Result<Tokenizer> {
+    let byte_level = match m.require_str("tokenizer.ggml.model")? {
+        "gpt2" => true,
+        "llama" => false,
+        other => return Err(Error::unsupported(format!("the tokenizer model {other:?} (tokenizer.ggml.model)"))),
+    };
+    let tokens = m.take_strs("tokenizer.ggml.tokens")?.ok_or_else(|| m.missing("tokenizer.ggml.tokens"))?;
+    let n = tokens.len();
+    let special = |name: &str, default: Option<u32>| -> Result<Option<u32>> {
+        let key = format!("tokenizer.ggml.{name}_token_id");
+        // Converters have written an absent id as -1.
+        match m.i64(&key)? {
+            None => Ok(default.filter(|&id| (id as usize) < n)),
+            Some(-1 | 0xFFFF_FFFF) => Ok(None),
+            Some(id) => u32::try_from(id)
+                .ok()
+                .filter(|&id| (id as usize) < n)
+                .map(Some)
+                .ok_or_else(|| m.error(format!("the key {key:?} is {id}, the vocabulary has {n} tokens"))),
+        }
+    };
+    let spm_default = |id| if byte_level { None } else { Some(id) };
+    let bos = special("bos", spm_default(1))?;
+    let eos = special("eos", spm_default(2))?;
+    let unknown = special("unknown", spm_default(0))?;
+    let named_ends = [eos, special("eot", None)?, special("eom", None)?];
+
+    let (vocab, ends) = vocabulary(m, &tokens, byte_level, &[bos, eos, unknown], &named_ends)?;
+    drop(tokens);
+    let added = Added::new(vocab.iter().filter_map(|(id, bytes, kind)| {
+        let control = match kind {
+            Kind::Control => true,
+            Kind::UserDefined => false,
+            Kind::Normal | Kind::Byte => return None,
+        };
+        Some((bytes, Token { id, control, ..Token::default() }))
+    }))?;
+
+    let space_prefix = !byte_level && m.bool("tokenizer.ggml.add_space_prefix")?.unwrap_or(true);
+    let (mut normalize, mut cut) = (Vec::new(), Vec::new());
+    let (model, add_bos) = if byte_level {
+        let pre = pretokenizer::by_name(m.str("tokenizer.ggml.pre")?.unwrap_or("default"))?;
+        cut = pre.steps;
+        let merges = m.take_strs("tokenizer.ggml.merges")?.ok_or_else(|| m.missing("tokenizer.ggml.merges"))?;
+        let bpe = byte_level_bpe(&vocab, &merges, pre.whole_pieces)?;
+        (Model::Bpe(bpe), pre.add_bos)
+    } else {
+        if space_prefix {
+            normalize.push(Step::Prepend { text: " ".to_owned(), when: Prepend::Always });
+        }
+        normalize.push(Step::Replace { from: " ".to_owned(), to: VISIBLE_SPACE.to_owned() });
+        let scores = m.require_f32s("tokenizer.ggml.scores")?;
+        if scores.len() != n || scores.iter().any(|s| s.is_nan()) {
+            return Err(m.error(format!("{} scores, some perhaps NaN, for {n} tokens", scores.len())));
+        }
+        (Model::Spm(Spm::new(&vocab, scores, Unknown { id: unknown, fuse: false })?), true)
+    };
+    let around = |add: bool, name: &str, id: Option<u32>| match (add, id) {
+        (false, _) => Ok(Vec::new()),
+        (true, Some(id)) => Ok(vec![id]),
+        (true, None) => Err(m.error(format!("tokenizer.ggml.add_{name}_token is set, but there is no such token"))),
+    };
+    let add_bos = m.bool("tokenizer.ggml.add_bos_token")?.unwrap_or(add_bos && bos.is_some());
+    let add_eos = m.bool("tokenizer.ggml.add_eos_token")?.unwrap_or(false);
+    Ok(Tokenizer {
+        added,
+        normalize,
+        added_normalized: Added::default(),
+        cut,
+        model,
+        prefix: around(add_bos, "bos", bos)?,
+        suffix: around(add_eos, "eos", eos)?,
+        bos,
+        eos,
+        ends,
+        visible_space: !byte_level,
+        strips_first_space: space_prefix,
+        vocab,
+    })
+}
+
+/// The tokens as bytes, and which of them end a text.
+fn vocabulary(
+    m: &Metadata,
+    tokens: &Strings,
+    byte_level: bool,
+    special: &[Option<u32>],
+    named_ends: &[Option<u32>],
+) -> Result<(Vocab, Vec<u32>)> {
+    let types = m.i64s("tokenizer.ggml.token_type")?;
+    if let Some(types) = types.filter(|t| t.len() != tokens.len()) {
+        return Err(m.error(format!("{} token types for {} tokens", types.len(), tokens.len())));
+    }
+    let mut vocab = Vocab::new(tokens.len())?;
+    let mut ends: Vec<u32> = named_ends.iter().flatten().copied().collect();
+    let mut bytes = Vec::new();
+    for (text, id) in tokens.iter().zip(0u32..) {
+        let ends_text = END_TOKENS.iter().any(|t| t.as_bytes() == text);
+        let kind = match types.map(|t| t[id as usize]) {
+            _ if ends_text => Kind::Control,
+            Some(2 | 3) => Kind::Control,
+            Some(4) => Kind::UserDefined,
+            Some(6) => Kind::Byte,
+            Some(_) => Kind::Normal,
+            None if special.contains(&Some(id)) => Kind::Control,
+            None if !byte_level && byte_of(text).is_some() => Kind::Byte,
+            None => Kind::Normal,
+        };
+        if ends_text && !ends.contains(&id) {
+            ends.push(id);
+        }
+        match kind {
+            Kind::Byte => {
+                let byte =
+                    byte_of(text).ok_or_else(|| m.error(format!("token {id} should be a byte, as <0x0A> is")))?;
+                vocab.push(&[byte], kind)?;
+            }
+            Kind::Normal if byte_level => {
+                alphabet::decode(text, &mut bytes)?;
+                vocab.push(&bytes, kind)?;
+            }
+            _ => vocab.push(text, kind)?,
+        }
+    }
+    // Where both of these end a message, `<|end|>` only closes a part of one (the Harmony format).
+    let id_of = |text: &str| ends.iter().copied().find(|&id| tokens.get(id as usize) == Some(text.as_bytes()));
+    if let (Some(_), Some(_), Some(part)) = (id_of("<|return|>"), id_of("<|call|>"), id_of("<|end|>")) {
+        ends.retain(|&id| id != part);
+    }
+    Ok((vocab, ends))
+}
+
+fn byte_level_bpe(vocab: &Vocab, merges: &Strings, whole_pieces: bool) -> Result<Bpe> {
+    let mut bpe = Bpe::new(vocab, Atoms::Bytes, merges.len(), Unknown::default(), whole_pieces)?;
+    let (mut left, mut right) = (Vec::new(), Vec::new());
+    for merge in merges.iter() {
+        if let Some(space) = merge.iter().position(|&b| b == b' ') {
+            alphabet::decode(&merge[..space], &mut left)?;
+            alphabet::decode(&merge[space + 1..], &mut right)?;
+            bpe.add(vocab, &left, &right)?;
+        }
+    }
+    Ok(bpe)
+}
+
+/// `<0x0A>`, as SentencePiece spells a byte.
+pub fn byte_of(text: &[u8]) -> Option<u8> {
+    let hex = std::str::from_utf8(text).ok()?.strip_prefix("<0x")?.strip_suffix('>')?;
+    if hex.len() == 2 { u8::from_str_radix(hex, 16).ok() } else { None }
+}

@@ -1,0 +1,237 @@
+//! From text to the pieces inside which tokens are made: a list of steps, each of which rewrites or cuts the
+//! pieces of the one before. Patterns run in linear time, so they have no look-ahead; the one that published
+//! patterns use, `\s+(?!\S)`, is a rule of its own (see `Find::Pattern`).
+//! Knows no vocabulary.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use regex_automata::Input;
+use regex_automata::meta::{BuildError, Config, Regex};
+use regex_automata::util::syntax;
+
+use crate::error::{Error, Result};
+
+/// Program size of one pattern; the largest published one needs a tenth of it.
+const PATTERN_BYTES: usize = 16 << 20;
+
+pub enum Step {
+    Split(Split),
+    Prepend {
+        text: String,
+        when: Prepend,
+    },
+    /// Every occurrence.
+    Replace {
+        from: String,
+        to: String,
+    },
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Prepend {
+    /// To every piece.
+    Always,
+    /// To a piece that does not begin with it.
+    Missing,
+    /// As `Missing`, but only at the start of the whole text.
+    MissingAtStart,
+}
+
+/// Runs `text` through the steps and hands the pieces on in order, none of them empty. `at_start`: nothing comes
+/// before `text`. Recurses as deep as the list is long, which its makers keep short.
+pub fn pieces(
+    steps: &[Step],
+    text: &str,
+    at_start: bool,
+    emit: &mut dyn FnMut(&str, bool) -> Result<()>,
+) -> Result<()> {
+    if text.is_empty() {
+        return Ok(());
+    }
+    let [step, rest @ ..] = steps else { return emit(text, at_start) };
+    match step {
+        Step::Split(split) => split.run(text, |r| pieces(rest, &text[r.clone()], at_start && r.start == 0, emit)),
+        Step::Prepend { text: prefix, when } => {
+            let wanted = match when {
+                Prepend::Always => true,
+                Prepend::Missing => !text.starts_with(prefix.as_str()),
+                Prepend::MissingAtStart => at_start && !text.starts_with(prefix.as_str()),
+            };
+            if wanted {
+                pieces(rest, &joined([prefix, text])?, at_start, emit)
+            } else {
+                pieces(rest, text, at_start, emit)
+            }
+        }
+        Step::Replace { from, to } => pieces(rest, &replaced(text, from, to)?, at_start, emit),
+    }
+}
+
+fn replaced<'t>(text: &'t str, from: &str, to: &str) -> Result<Cow<'t, str>> {
+    if from.is_empty() || !text.contains(from) {
+        return Ok(Cow::Borrowed(text));
+    }
+    joined(text.split(from).enumerate().flat_map(|(i, part)| [if i == 0 { "" } else { to }, part])).map(Cow::Owned)
+}
+
+/// One string of many, or `OutOfMemory`.
+fn joined<'t>(parts: impl IntoIterator<Item = &'t str>) -> Result<String> {
+    let mut whole = String::new();
+    for part in parts {
+        whole
+            .try_reserve(part.len())
+            .map_err(|_| Error::OutOfMemory { what: "normalising text", bytes: whole.len() as u64 })?;
+        whole.push_str(part);
+    }
+    Ok(whole)
+}
+
+/// Cuts a piece at the matches of a pattern.
+pub struct Split {
+    find: Find,
+    behavior: Behavior,
+    /// The text between the matches counts as the matches.
+    invert: bool,
+}
+
+/// What becomes of the matches and of the text between them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Behavior {
+    /// Each is a piece of its own.
+    Isolated,
+    /// As `Isolated`, and the characters of a match are grouped by threes from its end: `1 234 567`.
+    Thousands,
+    /// The matches are dropped.
+    Removed,
+    MergedWithPrevious,
+    MergedWithNext,
+    /// Neighbouring matches become one.
+    Contiguous,
+}
+
+enum Find {
+    /// Alternatives in order of preference, and the number of the one that is a run of white space which gives
+    /// its last character back when text follows, as `\s+(?!\S)|\s+` does: `"a   b"` is cut `"a", "  ", " b"`.
+    Pattern { regex: Box<Regex>, gives_back: Option<usize> },
+    /// The same text wherever it stands.
+    Literal(String),
+}
+
+impl Split {
+    /// A pattern that this library cannot follow is `Unsupported`.
+    pub fn pattern(pattern: &str, behavior: Behavior, invert: bool) -> Result<Split> {
+        // A group of three digits counted from the end of a run that ends at a word boundary.
+        if pattern == r"\d{1,3}(?=(?:\d{3})*\b)" && behavior == Behavior::Isolated {
+            return Split::pattern(r"\d+\b", Behavior::Thousands, invert);
+        }
+        Ok(Split { find: compile(pattern)?, behavior, invert })
+    }
+
+    pub fn literal(text: &str, behavior: Behavior, invert: bool) -> Split {
+        Split { find: Find::Literal(text.to_owned()), behavior, invert }
+    }
+
+    /// Hands the ranges of the pieces on, first to last.
+    fn run(&self, text: &str, mut emit: impl FnMut(Range<usize>) -> Result<()>) -> Result<()> {
+        let mut held: Option<(Range<usize>, bool)> = None;
+        let mut segment = |next: Option<(Range<usize>, bool)>| {
+            if let (Some((held, was)), Some((range, is))) = (&mut held, &next)
+                && match self.behavior {
+                    Behavior::Isolated | Behavior::Thousands | Behavior::Removed => false,
+                    Behavior::MergedWithPrevious => !*was && *is,
+                    Behavior::MergedWithNext => *was && !*is,
+                    Behavior::Contiguous => *was == *is,
+                }
+            {
+                (held.end, *was) = (range.end, *is);
+                return Ok(());
+            }
+            match (std::mem::replace(&mut held, next), self.behavior) {
+                (None, _) | (Some((_, true)), Behavior::Removed) => Ok(()),
+                (Some((range, true)), Behavior::Thousands) => by_threes(text, range, &mut emit),
+                (Some((range, _)), _) => emit(range),
+            }
+        };
+        let mut at = 0;
+        while let Some(found) = self.find.next(text, at) {
+            if found.start > at {
+                segment(Some((at..found.start, self.invert)))?;
+            }
+            at = found.end;
+            segment(Some((found, !self.invert)))?;
+        }
+        if at < text.len() {
+            segment(Some((at..text.len(), self.invert)))?;
+        }
+        segment(None)
+    }
+}
+
+fn by_threes(text: &str, range: Range<usize>, emit: &mut impl FnMut(Range<usize>) -> Result<()>) -> Result<()> {
+    let mut left = text[range.clone()].chars().count();
+    let mut start = range.start;
+    for (i, _) in text[range.clone()].char_indices() {
+        let at = range.start + i;
+        if left % 3 == 0 && at > start {
+            emit(start..at)?;
+            start = at;
+        }
+        left -= 1;
+    }
+    emit(start..range.end)
+}
+
+impl Find {
+    /// The next match at or after `at` that is not empty.
+    fn next(&self, text: &str, at: usize) -> Option<Range<usize>> {
+        match self {
+            Find::Pattern { regex, gives_back } => {
+                let mut input = Input::new(text).range(at..);
+                loop {
+                    let found = regex.search(&input)?;
+                    let (start, mut end) = (found.start(), found.end());
+                    if start == end {
+                        input.set_start(end + text[end..].chars().next()?.len_utf8());
+                        continue;
+                    }
+                    if *gives_back == Some(found.pattern().as_usize()) && end < text.len() {
+                        let last = text[start..end].chars().next_back().map_or(0, char::len_utf8);
+                        if end - last > start {
+                            end -= last;
+                        }
+                    }
+                    return Some(start..end);
+                }
+            }
+            Find::Literal(literal) => {
+                let start = at + text[at..].find(literal)?;
+                Some(start..start + literal.len()).filter(|r| !r.is_empty())
+            }
+        }
+    }
+}
+
+/// `\s+(?!\S)` is understood as the last alternative, or the last but for `\s+`; nothing else may look around.
+fn compile(pattern: &str) -> Result<Find> {
+    let build = |patterns: &[&str]| {
+        Regex::builder()
+            .configure(Config::new().nfa_size_limit(Some(PATTERN_BYTES)))
+            .syntax(syntax::Config::new().nest_limit(64))
+            .build_many(patterns)
+            .map(Box::new)
+            .map_err(|e: BuildError| {
+                let why = e.syntax_error().map_or_else(|| e.to_string(), |e| e.to_string().replace('\n', " "));
+                Error::unsupported(format!("the pre-tokenizer pattern {pattern:?}: {why}"))
+            })
+    };
+    let body = pattern.strip_suffix(r"|\s+").unwrap_or(pattern);
+    Ok(match body.strip_suffix(r"\s+(?!\S)") {
+        None => Find::Pattern { regex: build(&[pattern])?, gives_back: None },
+        Some("") => Find::Pattern { regex: build(&[r"\s+"])?, gives_back: Some(0) },
+        Some(first) => {
+            let first = first.strip_suffix('|').unwrap_or(pattern);
+            Find::Pattern { regex: build(&[first, r"\s+"])?, gives_back: Some(1) }
+        }
+    })
+}

@@ -1,0 +1,195 @@
+//! Tokenizers against an independent reference. `tests/data/text` holds two small vocabularies (the first merges of
+//! SmolLM2's, and the one of stories260K, each with a few tokens of other kinds) and the ids of an implementation
+//! in Python that follows the definitions without any of the data structures used here.
+
+use proptest::prelude::*;
+use realizar::error::Error;
+use realizar::format::{Metadata, Strings, Value};
+use realizar::text::{TextStream, Tokenizer};
+use serde_json::Value as Json;
+
+const BPE: &str = include_str!("data/text/bpe.json");
+const SPM: &str = include_str!("data/text/spm.json");
+
+fn strings(json: &Json) -> Vec<String> {
+    json.as_array().unwrap().iter().map(|s| s.as_str().unwrap().to_owned()).collect()
+}
+
+fn ids(json: &Json) -> Vec<u32> {
+    json.as_array().unwrap().iter().map(|n| n.as_u64().unwrap() as u32).collect()
+}
+
+fn metadata(json: &Json, more: &[(&str, Value)]) -> Metadata {
+    let list = |key: &str| Value::from(strings(&json[key]).iter().collect::<Strings>());
+    let types: Vec<i64> = json["types"].as_array().unwrap().iter().map(|n| n.as_i64().unwrap()).collect();
+    let mut m = Metadata::from_iter([("tokenizer.ggml.tokens", list("tokens"))]);
+    m.set("tokenizer.ggml.token_type", types);
+    if let Some(scores) = json["scores"].as_array() {
+        m.set("tokenizer.ggml.model", "llama");
+        m.set("tokenizer.ggml.scores", scores.iter().map(|n| n.as_f64().unwrap() as f32).collect::<Vec<f32>>());
+    } else {
+        m.set("tokenizer.ggml.model", "gpt2");
+        m.set("tokenizer.ggml.merges", list("merges"));
+    }
+    for (key, value) in more {
+        m.set(&format!("tokenizer.ggml.{key}"), value.clone());
+    }
+    m
+}
+
+fn bpe(more: &[(&str, Value)]) -> Tokenizer {
+    Tokenizer::from_metadata(&mut metadata(&serde_json::from_str(BPE).unwrap(), more)).unwrap()
+}
+
+fn spm(more: &[(&str, Value)]) -> Tokenizer {
+    Tokenizer::from_metadata(&mut metadata(&serde_json::from_str(SPM).unwrap(), more)).unwrap()
+}
+
+fn encode(t: &Tokenizer, text: &str, add_special: bool, parse_special: bool) -> Vec<u32> {
+    let mut out = Vec::new();
+    t.encode(text, add_special, parse_special, &mut out).unwrap();
+    out
+}
+
+fn compare(t: &Tokenizer, texts: &Json, want: &Json, parse_special: bool) {
+    for (text, want) in strings(texts).iter().zip(want.as_array().unwrap()) {
+        let got = encode(t, text, false, parse_special);
+        assert_eq!(got, ids(want), "{text:?}");
+        assert_eq!(t.decode(&got, true).unwrap(), text.as_bytes());
+    }
+}
+
+#[test]
+fn byte_level_bpe_makes_the_tokens_of_the_reference() {
+    let json: Json = serde_json::from_str(BPE).unwrap();
+    for (pre, want) in json["ids"].as_object().unwrap() {
+        compare(&bpe(&[("pre", pre.as_str().into())]), &json["texts"], want, false);
+    }
+    compare(&bpe(&[("pre", "qwen2".into())]), &json["texts"], &json["special_ids"], true);
+}
+
+#[test]
+fn sentencepiece_makes_the_tokens_of_the_reference() {
+    let json: Json = serde_json::from_str(SPM).unwrap();
+    for (prefix, want) in json["ids"].as_object().unwrap() {
+        let t = spm(&[("add_space_prefix", (prefix == "true").into())]);
+        for (text, want) in strings(&json["texts"]).iter().zip(want.as_array().unwrap()) {
+            let got = encode(&t, text, false, false);
+            assert_eq!(got, ids(want), "{text:?}");
+            // A prefixed space is put after every added token too; U+2581 and the space are one and the same.
+            if prefix == "false" {
+                assert_eq!(t.decode(&got, false).unwrap(), text.replace('\u{2581}', " ").as_bytes(), "{text:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn special_tokens_are_added_and_hidden_as_asked() {
+    let t = spm(&[]);
+    assert_eq!((t.bos(), t.eos(), t.is_end(2)), (Some(1), Some(2), true));
+    let tokens = encode(&t, "once", true, false);
+    assert_eq!(tokens[0], 1);
+    assert_eq!(t.decode(&tokens, false).unwrap(), b"once");
+    assert_eq!(t.decode(&tokens, true).unwrap(), b"<s> once");
+    let t = spm(&[("add_bos_token", false.into()), ("add_eos_token", true.into())]);
+    let tokens = encode(&t, "once", true, false);
+    assert!(tokens[0] != 1 && tokens.ends_with(&[2]));
+
+    let t = bpe(&[("pre", "gpt-2".into()), ("eos_token_id", 0u32.into())]);
+    assert_eq!(encode(&t, "a", true, false), encode(&t, "a", false, false));
+    assert!(t.is_end(0) && !t.is_end(1) && t.is_end(2), "<|im_end|> ends a turn although no key says so");
+}
+
+#[test]
+fn what_cannot_work_is_refused_with_a_reason() {
+    let refusal = |more: &[(&str, Value)]| {
+        Tokenizer::from_metadata(&mut metadata(&serde_json::from_str(BPE).unwrap(), more)).err().unwrap()
+    };
+    assert!(matches!(refusal(&[("pre", "xyz".into())]), Error::Unsupported(what) if what.contains("xyz")));
+    assert!(matches!(refusal(&[("model", "xyz".into())]), Error::Unsupported(what) if what.contains("xyz")));
+    for wrong in [
+        ("eos_token_id", Value::from(70_000u32)),
+        ("add_bos_token", true.into()),
+        ("token_type", vec![1i64].into()),
+        ("tokens", "none".into()),
+        ("merges", 1u32.into()),
+    ] {
+        assert!(matches!(refusal(&[wrong.clone()]), Error::Format { .. }), "{wrong:?}");
+    }
+    let t = bpe(&[]);
+    let message = t.decode_token(99_999, true).unwrap_err().to_string();
+    assert!(message.contains("99999") && message.contains(&t.n_vocab().to_string()), "{message}");
+}
+
+/// A heap in place of a search over all pairs; the quadratic way would take hours.
+#[test]
+fn a_megabyte_of_one_letter_is_quick() {
+    let text = "a".repeat(1 << 20);
+    for t in [bpe(&[("pre", "gpt-2".into())]), spm(&[])] {
+        assert_eq!(t.decode(&encode(&t, &text, false, false), false).unwrap(), text.as_bytes());
+    }
+}
+
+#[test]
+fn a_stream_hands_on_whole_characters_only() {
+    let t = bpe(&[]);
+    let mut stream = TextStream::new();
+    let text = "déjà 🦙 ";
+    let mut whole = String::new();
+    for id in encode(&t, text, false, false) {
+        stream.push(&t, id, &mut whole).unwrap();
+        assert!(text.starts_with(&whole));
+    }
+    stream.flush(&mut whole);
+    assert_eq!(whole, text);
+
+    // A character that breaks off: one replacement for its bytes so far, and the next one is kept.
+    let llama = encode(&t, "🦙", false, false);
+    let mut out = String::new();
+    stream.push(&t, llama[0], &mut out).unwrap();
+    assert_eq!(out, "");
+    let a = encode(&t, "a", false, false)[0];
+    stream.push(&t, a, &mut out).unwrap();
+    assert_eq!(out, "\u{fffd}a");
+    stream.push(&t, llama[0], &mut out).unwrap();
+    stream.flush(&mut out);
+    assert_eq!(out, "\u{fffd}a\u{fffd}");
+    assert!(stream.push(&t, 99_999, &mut out).is_err());
+}
+
+#[test]
+fn a_stream_drops_the_space_that_sentencepiece_adds() {
+    let t = spm(&[]);
+    let mut stream = TextStream::new();
+    let mut out = String::new();
+    for id in encode(&t, "Once upon a time", true, false) {
+        stream.push(&t, id, &mut out).unwrap();
+    }
+    assert_eq!(out, "Once upon a time");
+}
+
+proptest! {
+    #[test]
+    fn decoding_undoes_encoding(text in "\\PC*|[ \\t\\r\\n'a-z0-9<|>_]*", special: bool) {
+        for pre in ["gpt-2", "llama-bpe"] {
+            let t = bpe(&[("pre", pre.into())]);
+            prop_assert_eq!(t.decode(&encode(&t, &text, false, special), true).unwrap(), text.as_bytes());
+        }
+        let t = spm(&[("add_space_prefix", false.into())]);
+        let text = text.replace('\u{2581}', "");
+        prop_assert_eq!(t.decode(&encode(&t, &text, false, false), true).unwrap(), text.as_bytes());
+    }
+
+    #[test]
+    fn a_stream_agrees_with_the_whole(ids in prop::collection::vec(0u32..900, 0..40)) {
+        let t = bpe(&[]);
+        let (mut stream, mut out) = (TextStream::new(), String::new());
+        for &id in &ids {
+            stream.push(&t, id, &mut out).unwrap();
+        }
+        stream.flush(&mut out);
+        let whole = t.decode(&ids, false).unwrap();
+        prop_assert_eq!(out, String::from_utf8_lossy(&whole));
+    }
+}
