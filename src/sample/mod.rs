@@ -1,1 +1,621 @@
-//! (see ARCHITECTURE.md)
+//! Logits to a token id: biases, penalties, filters, temperature, a draw. Relies on nothing but the arithmetic that
+//! IEEE 754 fixes (its own `exp`, its own random numbers), so a seed gives the same tokens on every machine. Refuses to
+//! know models and text; a vocabulary is a number of logits.
+
+use std::cmp::Ordering;
+
+use crate::error::{Error, Result};
+
+/// How a token is chosen. The steps run in the order of the fields below the seed, which is the order of llama.cpp's
+/// default chain: filters see the untempered distribution, so that a higher temperature flattens what they leave but
+/// lets no further token in.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SamplerParams {
+    /// Start of the random numbers; 0 is a seed like any other.
+    pub seed: u64,
+    /// Added to the logits of these ids; negative infinity bans a token. Several for one id add up.
+    pub logit_biases: Vec<(u32, f32)>,
+    /// Divides positive and multiplies negative logits of tokens in the window (Keskar et al., "CTRL", 2019); 0 or 1: off.
+    pub repeat_penalty: f32,
+    /// Subtracted from the logits of tokens in the window.
+    pub presence_penalty: f32,
+    /// Subtracted once for every time that a token stands in the window.
+    pub frequency_penalty: f32,
+    /// How many of the last tokens the penalties look at; 0: 64.
+    pub penalty_window: u32,
+    /// Keeps the `top_k` largest logits, of equal ones the lower ids; 0: off.
+    pub top_k: u32,
+    /// Keeps the fewest most probable tokens that together reach this probability (Holtzman et al., "The curious case of
+    /// neural text degeneration", 2019); 0 or 1: off.
+    pub top_p: f32,
+    /// Keeps the tokens with at least `min_p` times the probability of the most probable one; 0: off.
+    pub min_p: f32,
+    /// Divides the logits before the softmax; 0: the most probable token, without a draw.
+    pub temperature: f32,
+}
+
+impl SamplerParams {
+    const DEFAULT_WINDOW: usize = 64;
+
+    fn check(&self) -> Result<()> {
+        let in_range = |name: &str, value: f32, min: f32, max: f32| {
+            if value >= min && value <= max {
+                return Ok(());
+            }
+            let range = match (min, max) {
+                (_, 1.0) => "between 0 and 1",
+                (0.0, _) => "finite and not negative",
+                _ => "finite",
+            };
+            Err(Error::invalid(format!("{name} is {value}, it must be {range}")))
+        };
+        in_range("temperature", self.temperature, 0.0, f32::MAX)?;
+        in_range("top_p", self.top_p, 0.0, 1.0)?;
+        in_range("min_p", self.min_p, 0.0, 1.0)?;
+        in_range("repeat_penalty", self.repeat_penalty, 0.0, f32::MAX)?;
+        in_range("presence_penalty", self.presence_penalty, f32::MIN, f32::MAX)?;
+        in_range("frequency_penalty", self.frequency_penalty, f32::MIN, f32::MAX)?;
+        for &(id, bias) in &self.logit_biases {
+            if bias.is_nan() || bias == f32::INFINITY {
+                let what = format!("the logit bias of token {id} is {bias}, it must be finite or negative infinity");
+                return Err(Error::invalid(what));
+            }
+        }
+        Ok(())
+    }
+
+    fn penalises(&self) -> bool {
+        !matches!(self.repeat_penalty, 0.0 | 1.0) || self.presence_penalty != 0.0 || self.frequency_penalty != 0.0
+    }
+}
+
+/// Chooses one token after another. Its memory is allocated by the first `sample` of a vocabulary and then kept.
+#[derive(Clone, Debug)]
+pub struct Sampler {
+    params: SamplerParams,
+    rng: SplitMix64,
+    /// Tokens that are left with their logits, the vocabulary's order or, once sorted, the most probable first.
+    candidates: Vec<Candidate>,
+    /// Unnormalised probabilities of the candidates.
+    weights: Vec<f64>,
+    /// How often a token stands in the window; all 0 between calls. `[vocab]`
+    counts: Vec<u32>,
+}
+
+/// Logits this far below a bound are dropped without a look at their exponential. It covers what rounding and the
+/// platform's `ln` may differ, so that these never decide.
+const MARGIN: f64 = 1.0;
+
+#[derive(Clone, Copy, Debug)]
+struct Candidate {
+    id: u32,
+    logit: f32,
+}
+
+impl Sampler {
+    /// `InvalidArgument` names the field that is out of its range.
+    pub fn new(params: SamplerParams) -> Result<Sampler> {
+        params.check()?;
+        let rng = SplitMix64(params.seed);
+        Ok(Sampler { params, rng, candidates: Vec::new(), weights: Vec::new(), counts: Vec::new() })
+    }
+
+    pub fn params(&self) -> &SamplerParams {
+        &self.params
+    }
+
+    /// `InvalidArgument` naming the first biased id that a vocabulary of `n` tokens does not have.
+    pub fn check_vocab(&self, n: usize) -> Result<()> {
+        match self.params.logit_biases.iter().find(|(id, _)| *id as usize >= n) {
+            Some((id, _)) => Err(Error::invalid(format!("token {id} has a logit bias, the vocabulary has {n} tokens"))),
+            None => Ok(()),
+        }
+    }
+
+    /// Chooses a token. `logits: [vocab]`; `history`: the tokens so far, oldest first, of which ids beyond the vocabulary
+    /// are passed over. A logit that is NaN counts as negative infinity, a token that is never chosen; where no other is
+    /// left the result is `InvalidArgument` and no random number is used up.
+    pub fn sample(&mut self, logits: &[f32], history: &[u32]) -> Result<u32> {
+        self.check_vocab(logits.len())?;
+        let greedy = self.params.temperature == 0.0;
+        let plain = self.params.logit_biases.is_empty() && !self.params.penalises();
+        let best = if greedy && plain {
+            let id = argmax(logits);
+            logits.get(id as usize).map(|&logit| Candidate { id, logit }).filter(Candidate::is_possible)
+        } else {
+            self.adjust(logits, history)?;
+            self.candidates.iter().copied().reduce(|a, b| if b.logit > a.logit { b } else { a })
+        };
+        let Some(best) = best else {
+            return Err(Error::invalid("no token can be chosen: every logit is NaN or negative infinity"));
+        };
+        if greedy {
+            return Ok(best.id);
+        }
+        self.keep_top_k();
+        self.keep_top_p(best.logit);
+        self.keep_min_p(best.logit);
+        Ok(self.draw(best.logit))
+    }
+
+    /// Fills `candidates` with what can be chosen, its logits biased and penalised.
+    fn adjust(&mut self, logits: &[f32], history: &[u32]) -> Result<()> {
+        let params = &self.params;
+        reserve(&mut self.candidates, logits.len())?;
+        self.candidates.clear();
+        self.candidates.extend((0..).zip(logits).map(|(id, &logit)| Candidate { id, logit }));
+        for &(id, bias) in &params.logit_biases {
+            self.candidates[id as usize].logit += bias;
+        }
+        if params.penalises() {
+            reserve(&mut self.counts, logits.len())?;
+            self.counts.resize(logits.len(), 0);
+            let window = match params.penalty_window {
+                0 => SamplerParams::DEFAULT_WINDOW,
+                n => n as usize,
+            };
+            let window = &history[history.len().saturating_sub(window)..];
+            for &id in window {
+                if let Some(count) = self.counts.get_mut(id as usize) {
+                    *count += 1;
+                }
+            }
+            for &id in window {
+                let Some(count) = self.counts.get_mut(id as usize).map(std::mem::take) else { continue };
+                if count > 0 {
+                    let logit = &mut self.candidates[id as usize].logit;
+                    if params.repeat_penalty > 0.0 {
+                        *logit =
+                            if *logit > 0.0 { *logit / params.repeat_penalty } else { *logit * params.repeat_penalty };
+                    }
+                    *logit -= params.presence_penalty + count as f32 * params.frequency_penalty;
+                }
+            }
+        }
+        self.candidates.retain(Candidate::is_possible);
+        // Differences of logits stay numbers when none is infinite.
+        self.candidates.iter_mut().for_each(|c| c.logit = c.logit.min(f32::MAX));
+        reserve(&mut self.weights, logits.len())
+    }
+
+    fn keep_top_k(&mut self) {
+        let (k, n) = (self.params.top_k as usize, self.candidates.len());
+        if k == 0 || k >= n {
+            return;
+        }
+        // The k-th largest of a part is not above the k-th largest of all, so one pass drops most of the others.
+        let part = &mut self.candidates[..k.saturating_mul(n).isqrt()];
+        let floor = part.select_nth_unstable_by(k - 1, Candidate::order).1.logit;
+        self.candidates.retain(|c| c.logit >= floor);
+        self.sort_largest(k);
+        self.candidates.truncate(k);
+    }
+
+    fn keep_top_p(&mut self, max: f32) {
+        let top_p = f64::from(self.params.top_p);
+        if top_p == 0.0 || top_p == 1.0 {
+            return;
+        }
+        let target = top_p * self.weigh(max, 1.0);
+        // Tokens below a share of (1 - top_p) / n of the most probable one cannot add up to more than 1 - top_p in all,
+        // so the kept ones are among the others.
+        let floor = f64::from(max) + ((1.0 - top_p) / self.candidates.len() as f64).ln() - MARGIN;
+        self.candidates.retain(|c| f64::from(c.logit) >= floor);
+
+        // Few tokens are kept as a rule, so ever more of the largest are sorted until they suffice.
+        let mut sorted = 64;
+        loop {
+            self.sort_largest(sorted);
+            let mut sum = 0.0;
+            let kept = self.candidates.iter().take(sorted).position(|c| {
+                sum += c.weight(max, 1.0);
+                sum >= target
+            });
+            match kept {
+                Some(last) => return self.candidates.truncate(last + 1),
+                None if sorted >= self.candidates.len() => return,
+                None => sorted *= 8,
+            }
+        }
+    }
+
+    fn keep_min_p(&mut self, max: f32) {
+        let min_p = f64::from(self.params.min_p);
+        if min_p > 0.0 {
+            let floor = f64::from(max) + min_p.ln() - MARGIN;
+            self.candidates.retain(|c| f64::from(c.logit) >= floor && c.weight(max, 1.0) >= min_p);
+        }
+    }
+
+    /// Brings the `n` largest logits to the front, in falling order and ids in rising order among equals.
+    fn sort_largest(&mut self, n: usize) {
+        if n < self.candidates.len() {
+            self.candidates.select_nth_unstable_by(n, Candidate::order);
+        }
+        let n = n.min(self.candidates.len());
+        self.candidates[..n].sort_unstable_by(Candidate::order);
+    }
+
+    fn draw(&mut self, max: f32) -> u32 {
+        let total = self.weigh(max, self.params.temperature);
+        let mut left = self.rng.unit() * total;
+        let drawn = self.weights.iter().position(|w| {
+            left -= w;
+            left < 0.0
+        });
+        // Rounding may leave a last grain.
+        drawn.and_then(|i| self.candidates.get(i)).or(self.candidates.last()).map_or(0, |c| c.id)
+    }
+
+    /// Fills `weights` and returns their sum.
+    fn weigh(&mut self, max: f32, temperature: f32) -> f64 {
+        self.weights.clear();
+        self.weights.extend(self.candidates.iter().map(|c| c.weight(max, temperature)));
+        // Lanes, so that an addition need not wait for the one before.
+        let (chunks, rest) = self.weights.as_chunks::<8>();
+        let mut lanes = [0.0; 8];
+        for chunk in chunks {
+            lanes.iter_mut().zip(chunk).for_each(|(l, w)| *l += w);
+        }
+        lanes.iter().chain(rest).sum()
+    }
+}
+
+impl Candidate {
+    fn is_possible(&self) -> bool {
+        self.logit > f32::NEG_INFINITY
+    }
+
+    /// Larger logits first, of equal ones lower ids.
+    fn order(a: &Self, b: &Self) -> Ordering {
+        b.logit.total_cmp(&a.logit).then(a.id.cmp(&b.id))
+    }
+
+    /// Probability over that of a token with the logit `max`.
+    fn weight(&self, max: f32, temperature: f32) -> f64 {
+        exp((f64::from(self.logit) - f64::from(max)) / f64::from(temperature))
+    }
+}
+
+/// Index of the largest logit; the lowest wins a tie and NaN never wins. 0 where there is nothing to win.
+pub fn argmax(logits: &[f32]) -> u32 {
+    let (mut best, mut max) = (0, f32::NEG_INFINITY);
+    for (id, &logit) in (0..).zip(logits) {
+        if logit > max {
+            (best, max) = (id, logit);
+        }
+    }
+    best
+}
+
+fn reserve<T>(v: &mut Vec<T>, len: usize) -> Result<()> {
+    v.try_reserve(len.saturating_sub(v.len()))
+        .map_err(|_| Error::OutOfMemory { what: "sampler", bytes: (len as u64).saturating_mul(size_of::<T>() as u64) })
+}
+
+/// `e^x` for `x <= 0`, at least `e^-700`, to about one unit in the last place: `x = k ln 2 + r`, a Taylor polynomial for
+/// `e^r`, `k` added to its exponent. The platform's own `exp` differs from machine to machine in the last bit.
+fn exp(x: f64) -> f64 {
+    // ln 2 in two parts, the first with so few bits that its product with k is exact.
+    const LN2_HIGH: f64 = f64::from_bits(0x3FE6_2E42_FEE0_0000);
+    const LN2_LOW: f64 = f64::from_bits(0x3DEA_39EF_3579_3C76);
+    // 1.5 * 2^52: after the addition the low bits of the mantissa hold the integer.
+    const SHIFT: f64 = 6_755_399_441_055_744.0;
+    const INVERSE_FACTORIALS: [f64; 14] = {
+        let mut inverse = [1.0; 14];
+        let (mut n, mut factorial) = (1, 1.0);
+        while n < 14 {
+            factorial *= n as f64;
+            inverse[n] = 1.0 / factorial;
+            n += 1;
+        }
+        inverse
+    };
+    let x = x.max(-700.0);
+    let shifted = x * std::f64::consts::LOG2_E + SHIFT;
+    let k = shifted - SHIFT;
+    let r = x - k * LN2_HIGH - k * LN2_LOW;
+    let power = INVERSE_FACTORIALS.iter().rev().fold(0.0, |sum, c| sum * r + c);
+    f64::from_bits(power.to_bits().wrapping_add(shifted.to_bits() << 52))
+}
+
+/// Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014. The state is the seed plus a constant
+/// a draw.
+#[derive(Clone, Debug)]
+struct SplitMix64(u64);
+
+impl SplitMix64 {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let z = self.0;
+        let z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ z >> 31
+    }
+
+    /// Uniform in `[0, 1)`, a multiple of `2^-53`.
+    fn unit(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn sampler(params: SamplerParams) -> Sampler {
+        Sampler::new(params).unwrap()
+    }
+
+    fn warm() -> SamplerParams {
+        SamplerParams { temperature: 1.0, ..Default::default() }
+    }
+
+    #[test]
+    fn exp_is_right_to_the_last_places() {
+        for i in 0..200_000 {
+            let x = -700.0 * f64::from(i) / 200_000.0;
+            assert!((exp(x) / x.exp() - 1.0).abs() < 5e-16, "exp({x}) = {} rather than {}", exp(x), x.exp());
+        }
+        assert_eq!(exp(0.0), 1.0);
+        assert_eq!(exp(f64::NEG_INFINITY), exp(-700.0));
+    }
+
+    /// The first outputs for seed 1234567 as published with the reference implementation.
+    #[test]
+    fn random_numbers_are_split_mix_64() {
+        let mut rng = SplitMix64(1234567);
+        let found = [rng.next(), rng.next(), rng.next()];
+        assert_eq!(found, [6457827717110365317, 3203168211198807973, 9817491932198370423]);
+        assert!((0..1000).all(|_| (0.0..1.0).contains(&rng.unit())));
+    }
+
+    #[test]
+    fn argmax_takes_the_first_of_the_largest() {
+        assert_eq!(argmax(&[1.0, 3.0, 3.0, 2.0]), 1);
+        assert_eq!(argmax(&[f32::NAN, -5.0, f32::NAN, -4.0]), 3);
+        assert_eq!(argmax(&[f32::NEG_INFINITY, f32::INFINITY]), 1);
+        assert_eq!(argmax(&[f32::NAN; 3]), 0);
+        assert_eq!(argmax(&[]), 0);
+    }
+
+    /// A seed is a promise: these ids, computed independently in Python, may change only with the major version.
+    #[test]
+    fn a_seed_gives_these_tokens() {
+        let logits: Vec<f32> = (0..1000).map(|i| ((i * 7919 % 1000) as f32 - 500.0) / 100.0).collect();
+        let draw = |params| {
+            let mut s = sampler(params);
+            let mut history = Vec::new();
+            for _ in 0..12 {
+                let id = s.sample(&logits, &history).unwrap();
+                history.push(id);
+            }
+            history
+        };
+        let plain = SamplerParams { seed: 42, ..warm() };
+        assert_eq!(draw(plain.clone()), GOLDEN_PLAIN);
+        assert_eq!(draw(plain), GOLDEN_PLAIN);
+        let full = SamplerParams {
+            seed: 7,
+            temperature: 0.7,
+            top_k: 40,
+            top_p: 0.9,
+            min_p: 0.05,
+            repeat_penalty: 1.1,
+            presence_penalty: 0.2,
+            frequency_penalty: 0.1,
+            ..Default::default()
+        };
+        assert_eq!(draw(full), GOLDEN_FULL);
+    }
+
+    const GOLDEN_PLAIN: [u32; 12] = [741, 173, 284, 338, 39, 877, 224, 804, 335, 618, 210, 495];
+    const GOLDEN_FULL: [u32; 12] = [852, 321, 914, 741, 136, 889, 99, 173, 605, 420, 284, 766];
+
+    /// Pearson's chi-square over the tokens, each expected at least five times.
+    fn chi_square(params: SamplerParams, logits: &[f32], expected: &[f64]) -> f64 {
+        const N: usize = 50_000;
+        let mut s = sampler(params);
+        let mut counts = vec![0.0; logits.len()];
+        for _ in 0..N {
+            counts[s.sample(logits, &[]).unwrap() as usize] += 1.0;
+        }
+        let terms = counts.iter().zip(expected).map(|(found, p): (&f64, _)| {
+            let expected = p * N as f64;
+            if *p == 0.0 {
+                assert_eq!(*found, 0.0);
+                return 0.0;
+            }
+            (found - expected).powi(2) / expected
+        });
+        terms.sum()
+    }
+
+    fn softmax(logits: &[f32], temperature: f64) -> Vec<f64> {
+        let max = logits.iter().fold(f32::MIN, |m, &l| m.max(l));
+        let weights: Vec<f64> = logits.iter().map(|&l| (f64::from(l - max) / temperature).exp()).collect();
+        let sum: f64 = weights.iter().sum();
+        weights.iter().map(|w| w / sum).collect()
+    }
+
+    #[test]
+    fn draws_follow_the_distribution() {
+        let logits = [0.5, -1.0, 2.0, 1.0, f32::NEG_INFINITY, 0.0, f32::NAN, 1.9, -0.5, 0.25];
+        let clean = logits.map(|l| if l.is_nan() { f32::NEG_INFINITY } else { l });
+        // 7 degrees of freedom: 29.9 is passed once in ten thousand seeds.
+        for temperature in [0.5, 1.0, 1.5] {
+            let expected = softmax(&clean, f64::from(temperature));
+            for seed in 0..3 {
+                let params = SamplerParams { temperature, seed, ..Default::default() };
+                let x = chi_square(params, &logits, &expected);
+                assert!(x < 29.9, "temperature {temperature}, seed {seed}: {x}");
+            }
+        }
+        // The filter sees the untempered distribution: 2.0, 1.9, 1.0 and 0.5 hold 0.85 of it.
+        let kept = [2, 7, 3, 0];
+        let survivors: [f32; 10] =
+            std::array::from_fn(|i| if kept.contains(&i) { clean[i] } else { f32::NEG_INFINITY });
+        let params = SamplerParams { temperature: 2.0, top_p: 0.83, seed: 5, ..Default::default() };
+        let x = chi_square(params, &logits, &softmax(&survivors, 2.0));
+        assert!(x < 21.1, "top_p: {x}");
+    }
+
+    #[test]
+    fn penalties_and_biases_are_as_defined() {
+        let logits = [2.0, -1.0, 0.5, 1.0, 4.0];
+        let adjusted = |params, history: &[u32]| {
+            let mut s = sampler(params);
+            s.adjust(&logits, history).unwrap();
+            s.adjust(&logits, history).unwrap(); // leaves nothing behind
+            s.candidates.iter().map(|c| c.logit).collect::<Vec<_>>()
+        };
+        let history = [4, 0, 1, 0, 99];
+        let repeat = SamplerParams { repeat_penalty: 2.0, ..warm() };
+        assert_eq!(adjusted(repeat.clone(), &history), [1.0, -2.0, 0.5, 1.0, 2.0]);
+        assert_eq!(adjusted(SamplerParams { penalty_window: 4, ..repeat }, &history), [1.0, -2.0, 0.5, 1.0, 4.0]);
+        let others = SamplerParams { presence_penalty: 0.5, frequency_penalty: 0.25, ..warm() };
+        assert_eq!(adjusted(others.clone(), &history), [1.0, -1.75, 0.5, 1.0, 3.25]);
+        let biased = SamplerParams { logit_biases: vec![(3, 2.0), (3, 1.0), (0, f32::NEG_INFINITY)], ..others };
+        assert_eq!(adjusted(biased, &history), [-1.75, 0.5, 4.0, 3.25]);
+        // The default window is 64 tokens.
+        let mut long = vec![3; 65];
+        long[0] = 2;
+        let default = SamplerParams { presence_penalty: 1.0, ..warm() };
+        assert_eq!(adjusted(default, &long), [2.0, -1.0, 0.5, 0.0, 4.0]);
+    }
+
+    #[test]
+    fn greedy_needs_no_random_number() {
+        let mut s = sampler(SamplerParams { seed: 3, ..Default::default() });
+        assert_eq!(s.sample(&[1.0, 5.0, 5.0, f32::NAN], &[]).unwrap(), 1);
+        assert_eq!(s.rng.0, 3);
+        let mut s = sampler(SamplerParams { logit_biases: vec![(1, -10.0)], ..Default::default() });
+        assert_eq!(s.sample(&[1.0, 5.0, 5.0, f32::NAN], &[]).unwrap(), 2);
+    }
+
+    #[test]
+    fn hopeless_logits_are_an_error() {
+        for params in [SamplerParams::default(), warm(), SamplerParams { top_p: 0.5, min_p: 0.1, top_k: 3, ..warm() }] {
+            for logits in [&[][..], &[f32::NAN; 4], &[f32::NEG_INFINITY; 4], &[f32::NAN, f32::NEG_INFINITY]] {
+                let mut s = sampler(params.clone());
+                assert!(matches!(s.sample(logits, &[0, 1]), Err(Error::InvalidArgument(_))));
+                assert_eq!(s.rng.0, 0);
+            }
+            let mut s = sampler(params);
+            assert_eq!(s.sample(&[0.0, f32::INFINITY, f32::NAN, 1e38], &[]).unwrap(), 1);
+        }
+    }
+
+    #[test]
+    fn parameters_are_checked_by_name() {
+        let bad = [
+            ("temperature", SamplerParams { temperature: -0.1, ..Default::default() }),
+            ("temperature", SamplerParams { temperature: f32::NAN, ..Default::default() }),
+            ("temperature", SamplerParams { temperature: f32::INFINITY, ..Default::default() }),
+            ("top_p", SamplerParams { top_p: 1.5, ..Default::default() }),
+            ("top_p", SamplerParams { top_p: f32::NAN, ..Default::default() }),
+            ("min_p", SamplerParams { min_p: -1.0, ..Default::default() }),
+            ("repeat_penalty", SamplerParams { repeat_penalty: -1.0, ..Default::default() }),
+            ("presence_penalty", SamplerParams { presence_penalty: f32::INFINITY, ..Default::default() }),
+            ("frequency_penalty", SamplerParams { frequency_penalty: f32::NAN, ..Default::default() }),
+            ("token 8", SamplerParams { logit_biases: vec![(8, f32::NAN)], ..Default::default() }),
+        ];
+        for (name, params) in bad {
+            let message = Sampler::new(params).unwrap_err().to_string();
+            assert!(message.contains(name), "{message}");
+        }
+        let mut s = sampler(SamplerParams { logit_biases: vec![(2, 1.0), (7, 1.0)], ..Default::default() });
+        assert!(s.check_vocab(8).is_ok());
+        assert!(s.check_vocab(7).unwrap_err().to_string().contains("token 7"));
+        assert!(s.sample(&[0.0; 7], &[]).is_err());
+    }
+
+    #[test]
+    fn memory_is_kept_between_calls() {
+        let logits: Vec<f32> = (0..5000).map(|i| (i % 97) as f32 / 10.0).collect();
+        let mut s = sampler(SamplerParams { top_p: 0.99, min_p: 0.001, repeat_penalty: 1.1, ..warm() });
+        let memory = |s: &Sampler| (s.candidates.as_ptr(), s.weights.as_ptr(), s.counts.as_ptr());
+        s.sample(&logits, &[]).unwrap();
+        let first = memory(&s);
+        let history: Vec<u32> = (0..500).collect();
+        for n in 0..500 {
+            s.sample(&logits, &history[..n]).unwrap();
+        }
+        assert_eq!(memory(&s), first);
+    }
+
+    /// Ids that the filters keep, by their definitions over a full sort. `None` where a sum meets `top_p` so closely that
+    /// rounding decides.
+    fn kept_by_definition(logits: &[f32], top_k: usize, top_p: f64, min_p: f64) -> Option<Vec<u32>> {
+        let mut ids: Vec<u32> = (0..logits.len() as u32).collect();
+        ids.sort_by(|&a, &b| logits[b as usize].total_cmp(&logits[a as usize]).then(a.cmp(&b)));
+        if top_k > 0 {
+            ids.truncate(top_k);
+        }
+        let left: Vec<f32> = ids.iter().map(|&id| logits[id as usize]).collect();
+        let p = softmax(&left, 1.0);
+        if top_p > 0.0 && top_p < 1.0 {
+            let sums = p.iter().scan(0.0, |sum, p| {
+                *sum += p;
+                Some(*sum)
+            });
+            let sums: Vec<f64> = sums.collect();
+            if sums.iter().any(|s| (s - top_p).abs() < 1e-12) {
+                return None;
+            }
+            ids.truncate(1 + sums.iter().take_while(|&&s| s < top_p).count());
+        }
+        ids.retain(|&id| {
+            let rank = f64::from(logits[id as usize] - left[0]).exp();
+            rank >= min_p
+        });
+        ids.sort_unstable();
+        Some(ids)
+    }
+
+    proptest! {
+        #[test]
+        fn filters_keep_what_their_definitions_say(
+            steps in prop::collection::vec(-40i32..40, 1..900),
+            spread in 0.01f32..0.9,
+            top_k in prop_oneof![Just(0usize), 1usize..1000],
+            top_p in prop_oneof![Just(0.0f32), Just(1.0f32), 0.0f32..1.0],
+            min_p in prop_oneof![Just(0.0f32), 0.0f32..1.0],
+        ) {
+            // Few distinct values, so that ties are common.
+            let logits: Vec<f32> = steps.iter().map(|&s| s as f32 * spread).collect();
+            let Some(expected) = kept_by_definition(&logits, top_k, top_p.into(), min_p.into()) else { return Ok(()) };
+            let mut s = sampler(SamplerParams { top_k: top_k as u32, top_p, min_p, ..warm() });
+            let drawn = s.sample(&logits, &[]).unwrap();
+            let mut kept: Vec<u32> = s.candidates.iter().map(|c| c.id).collect();
+            kept.sort_unstable();
+            prop_assert_eq!(&kept, &expected);
+            prop_assert!(kept.contains(&drawn));
+        }
+
+        #[test]
+        fn any_bits_are_taken(
+            bits in prop::collection::vec(any::<u32>(), 0..40),
+            history in prop::collection::vec(0u32..60, 0..80),
+            fields in prop::collection::vec(any::<f32>(), 6),
+            small in 0.0f32..1.0,
+        ) {
+            let logits: Vec<f32> = bits.into_iter().map(f32::from_bits).collect();
+            let params = SamplerParams {
+                temperature: fields[0].abs(),
+                top_p: small,
+                min_p: small / 2.0,
+                repeat_penalty: fields[1].abs(),
+                presence_penalty: fields[2],
+                frequency_penalty: fields[3],
+                penalty_window: fields[4] as u32,
+                top_k: fields[5] as u32 % 50,
+                ..Default::default()
+            };
+            if let Ok(id) = Sampler::new(params).and_then(|mut s| s.sample(&logits, &history)) {
+                prop_assert!((id as usize) < logits.len());
+            }
+        }
+    }
+}
