@@ -284,6 +284,10 @@ pub trait Exec: Send {
     fn argmax(&mut self, i: usize) -> Result<u32>;
     /// Copies the logits of output `i` of the last step.
     fn read_logits(&mut self, i: usize, out: &mut [f32]) -> Result<()>;
+    /// Sets an activation of the batch, `[n, width]`, from host memory.
+    fn write(&mut self, act: Act, values: &[f32]) -> Result<()>;
+    /// Copies an activation of the batch, `[n, width]`, to host memory.
+    fn read(&mut self, act: Act, out: &mut [f32]) -> Result<()>;
     /// Ends the step; device work has finished and its errors are reported.
     fn end(&mut self) -> Result<()>;
 }
