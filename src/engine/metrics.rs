@@ -1,0 +1,264 @@
+//! Counters of one model: what its backends were asked to do, how long that took, and where the time of its sessions
+//! went. Relaxed atomics only, so that recording takes no lock and a reader disturbs nobody; numbers of one snapshot may
+//! be apart by what was recorded meanwhile. Refuses to know what is counted.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use crate::backend::DeviceKind;
+
+/// What a session or a load spends its time on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Phase {
+    Load,
+    Tokenize,
+    Prefill,
+    Decode,
+    Sample,
+    Detokenize,
+}
+
+impl Phase {
+    pub const ALL: [Phase; 6] =
+        [Phase::Load, Phase::Tokenize, Phase::Prefill, Phase::Decode, Phase::Sample, Phase::Detokenize];
+}
+
+const BACKENDS: usize = 2;
+pub const BUCKETS: usize = 32;
+
+/// Shared by all threads that use a model.
+#[derive(Debug, Default)]
+pub struct Metrics {
+    backends: [Dispatches; BACKENDS],
+    phases: [Total; Phase::ALL.len()],
+}
+
+/// What was counted, in plain numbers.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Snapshot {
+    backends: [DispatchSnapshot; BACKENDS],
+    phases: [PhaseSnapshot; Phase::ALL.len()],
+}
+
+/// Dispatches to one kind of backend and their latencies in nanoseconds; all zero where there were none.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DispatchSnapshot {
+    pub count: u64,
+    pub sum_ns: u64,
+    pub min_ns: u64,
+    pub max_ns: u64,
+    /// Mean squared distance from the mean, in square nanoseconds.
+    pub variance_ns2: f64,
+    /// Latencies by whole microseconds: bucket 0 counts those under 1, bucket `i` those from `2^(i-1)` to below `2^i`, the
+    /// last one all from `2^30` on.
+    pub histogram: [u64; BUCKETS],
+    /// Bytes that the dispatches read and wrote.
+    pub bytes: u64,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PhaseSnapshot {
+    pub count: u64,
+    pub sum_ns: u64,
+}
+
+impl Metrics {
+    pub fn new() -> Metrics {
+        Metrics::default()
+    }
+
+    /// Counts a dispatch that took `latency` and moved `bytes`.
+    pub fn record_dispatch(&self, backend: DeviceKind, latency: Duration, bytes: u64) {
+        self.backends[backend as usize].record(nanoseconds(latency), bytes);
+    }
+
+    pub fn record_phase(&self, phase: Phase, time: Duration) {
+        self.phases[phase as usize].record(nanoseconds(time));
+    }
+
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            backends: std::array::from_fn(|i| self.backends[i].snapshot()),
+            phases: std::array::from_fn(|i| PhaseSnapshot {
+                count: self.phases[i].count.load(Relaxed),
+                sum_ns: self.phases[i].sum.load(Relaxed),
+            }),
+        }
+    }
+
+    /// Back to zero. What other threads record during the call may be counted in part.
+    pub fn reset(&self) {
+        self.backends.iter().for_each(Dispatches::reset);
+        self.phases.iter().for_each(Total::reset);
+    }
+}
+
+impl Snapshot {
+    pub fn backend(&self, kind: DeviceKind) -> &DispatchSnapshot {
+        &self.backends[kind as usize]
+    }
+
+    pub fn phase(&self, phase: Phase) -> &PhaseSnapshot {
+        &self.phases[phase as usize]
+    }
+}
+
+#[derive(Debug, Default)]
+struct Total {
+    count: AtomicU64,
+    sum: AtomicU64,
+}
+
+impl Total {
+    fn record(&self, ns: u64) {
+        self.count.fetch_add(1, Relaxed);
+        self.sum.fetch_add(ns, Relaxed);
+    }
+
+    fn reset(&self) {
+        self.count.store(0, Relaxed);
+        self.sum.store(0, Relaxed);
+    }
+}
+
+/// On cache lines of its own, so that one backend's counters do not slow another's.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Dispatches {
+    total: Total,
+    /// The complement of the smallest latency, so that 0 means none here too.
+    not_min: AtomicU64,
+    max: AtomicU64,
+    /// Sum of the squares, 128 bits wide: a few dispatches of a second each overflow 64.
+    squares_low: AtomicU64,
+    squares_high: AtomicU64,
+    bytes: AtomicU64,
+    histogram: [AtomicU64; BUCKETS],
+}
+
+impl Dispatches {
+    fn record(&self, ns: u64, bytes: u64) {
+        self.total.record(ns);
+        self.not_min.fetch_max(!ns, Relaxed);
+        self.max.fetch_max(ns, Relaxed);
+        self.bytes.fetch_add(bytes, Relaxed);
+        self.histogram[bucket(ns)].fetch_add(1, Relaxed);
+
+        let square = u128::from(ns) * u128::from(ns);
+        let low = square as u64;
+        let carry = self.squares_low.fetch_add(low, Relaxed).checked_add(low).is_none();
+        let high = (square >> 64) as u64 + u64::from(carry);
+        if high > 0 {
+            self.squares_high.fetch_add(high, Relaxed);
+        }
+    }
+
+    fn snapshot(&self) -> DispatchSnapshot {
+        let count = self.total.count.load(Relaxed);
+        if count == 0 {
+            return DispatchSnapshot::default();
+        }
+        let sum_ns = self.total.sum.load(Relaxed);
+        let squares = u128::from(self.squares_high.load(Relaxed)) << 64 | u128::from(self.squares_low.load(Relaxed));
+        // Subtracted as integers: in floating point nothing would be left of a variance small beside the mean.
+        let spread = squares.saturating_sub(u128::from(sum_ns) * u128::from(sum_ns) / u128::from(count));
+        DispatchSnapshot {
+            count,
+            sum_ns,
+            min_ns: !self.not_min.load(Relaxed),
+            max_ns: self.max.load(Relaxed),
+            variance_ns2: spread as f64 / count as f64,
+            histogram: std::array::from_fn(|i| self.histogram[i].load(Relaxed)),
+            bytes: self.bytes.load(Relaxed),
+        }
+    }
+
+    fn reset(&self) {
+        self.total.reset();
+        let single = [&self.not_min, &self.max, &self.squares_low, &self.squares_high, &self.bytes];
+        single.into_iter().chain(&self.histogram).for_each(|counter| counter.store(0, Relaxed));
+    }
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn bucket(ns: u64) -> usize {
+    let us = ns / 1000;
+    ((u64::BITS - us.leading_zeros()) as usize).min(BUCKETS - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_double() {
+        let found = [0, 999, 1000, 1999, 2000, 3999, 4000, 1 << 62].map(bucket);
+        assert_eq!(found, [0, 0, 1, 1, 2, 2, 3, 31]);
+        for i in 1..31 {
+            assert_eq!((bucket(1000 << (i - 1)), bucket((1000 << i) - 1)), (i, i));
+        }
+    }
+
+    #[test]
+    fn moments_are_those_of_the_numbers() {
+        let metrics = Metrics::new();
+        // A spread of nanoseconds around seconds, whose squares pass 64 bits.
+        let latencies: Vec<u64> = (0..100).map(|i| 5_000_000_000 + i * i % 17).collect();
+        for &ns in &latencies {
+            metrics.record_dispatch(DeviceKind::Cpu, Duration::from_nanos(ns), 3);
+        }
+        let mean_over = latencies.iter().map(|ns| ns - 5_000_000_000).sum::<u64>() as f64 / 100.0;
+        let variance =
+            latencies.iter().map(|ns| ((ns - 5_000_000_000) as f64 - mean_over).powi(2)).sum::<f64>() / 100.0;
+
+        let snapshot = metrics.snapshot();
+        let cpu = snapshot.backend(DeviceKind::Cpu);
+        assert_eq!((cpu.count, cpu.bytes, cpu.histogram[23]), (100, 300, 100));
+        assert_eq!(cpu.sum_ns, latencies.iter().sum::<u64>());
+        assert_eq!((cpu.min_ns, cpu.max_ns), (5_000_000_000, 5_000_000_016));
+        assert!((cpu.variance_ns2 - variance).abs() < 0.01, "{} {variance}", cpu.variance_ns2);
+        assert_eq!(snapshot.backend(DeviceKind::Cuda), &DispatchSnapshot::default());
+    }
+
+    #[test]
+    fn phases_are_apart_and_reset_clears_all() {
+        let metrics = Metrics::new();
+        for (i, phase) in (1..).zip(Phase::ALL) {
+            metrics.record_phase(phase, Duration::from_nanos(i));
+            metrics.record_phase(phase, Duration::from_nanos(i));
+        }
+        metrics.record_dispatch(DeviceKind::Cuda, Duration::MAX, u64::MAX);
+        let snapshot = metrics.snapshot();
+        for (i, phase) in (1..).zip(Phase::ALL) {
+            assert_eq!(snapshot.phase(phase), &PhaseSnapshot { count: 2, sum_ns: 2 * i });
+        }
+        assert_eq!(snapshot.backend(DeviceKind::Cuda).max_ns, u64::MAX);
+        metrics.reset();
+        assert_eq!(metrics.snapshot(), Snapshot::default());
+        metrics.record_dispatch(DeviceKind::Cuda, Duration::from_nanos(7), 1);
+        assert_eq!(metrics.snapshot().backend(DeviceKind::Cuda).min_ns, 7);
+    }
+
+    #[test]
+    fn nothing_is_lost_between_threads() {
+        let metrics = Metrics::new();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for ns in 0..10_000 {
+                        metrics.record_dispatch(DeviceKind::Cpu, Duration::from_nanos(ns << 24), 2);
+                    }
+                });
+            }
+        });
+        let snapshot = metrics.snapshot();
+        let cpu = snapshot.backend(DeviceKind::Cpu);
+        assert_eq!((cpu.count, cpu.bytes, cpu.histogram.iter().sum()), (40_000, 80_000, 40_000));
+        // Variance of 0..n is (n^2 - 1) / 12.
+        let expected = (1e8 - 1.0) / 12.0 * (1u64 << 48) as f64;
+        assert!((cpu.variance_ns2 / expected - 1.0).abs() < 1e-12);
+    }
+}
