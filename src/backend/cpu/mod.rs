@@ -1,4 +1,6 @@
 //! (see ARCHITECTURE.md)
 
 pub mod kernels;
+pub mod matmul;
+pub mod packed;
 pub mod pool;

@@ -398,6 +398,11 @@ impl<'a, T> Shared<'a, T> {
         self.len == 0
     }
 
+    /// For kernels that write parts which are no ranges, under the contract of `slice_mut`.
+    pub fn as_mut_ptr(&self) -> *mut T {
+        self.data
+    }
+
     /// A part of the slice; panics where the range is not inside it.
     ///
     /// # Safety

@@ -2,6 +2,14 @@
 //! `Isa` exists only for what this machine was seen to have, so that holding one is the proof that its kernels may run.
 #![allow(unsafe_code)]
 
+mod avx512vnni;
+mod codec;
+pub mod matmul;
+mod scalar;
+mod simd;
+
+use matmul::Kernels;
+
 /// An instruction set that this machine has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Isa {
@@ -76,6 +84,15 @@ impl Isa {
             Isa::Avx512Vnni(_) => "avx512-vnni",
             Isa::Neon(Neon { dotprod: false }) => "neon",
             Isa::Neon(Neon { dotprod: true }) => "neon-dotprod",
+        }
+    }
+
+    /// The matrix kernels.
+    pub fn matmul(self) -> &'static Kernels {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512Vnni(_) => &avx512vnni::KERNELS,
+            _ => &scalar::KERNELS,
         }
     }
 }

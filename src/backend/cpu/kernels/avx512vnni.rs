@@ -1,0 +1,135 @@
+//! AVX-512 with VNNI: the sixteen lanes are one register.
+#![allow(unsafe_code)]
+#![cfg(target_arch = "x86_64")]
+
+use std::arch::x86_64::*;
+
+use super::Avx512Vnni;
+use super::matmul::instantiate;
+use super::simd::Simd;
+
+// Two groups by six tokens: twelve integer sums and twelve results in 32 registers, and eight loads for every twelve
+// dot products.
+instantiate!(
+    KERNELS,
+    Avx512Vnni(()),
+    2 groups,
+    tokens 1 2 3 4 5 6,
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")]
+);
+
+/// Intrinsics in a method of `Simd`.
+macro_rules! run {
+    ($($code:tt)*) => {
+        // SAFETY: `self` proves the instruction set; pointers are used as far as the method's contract goes.
+        unsafe { $($code)* }
+    };
+}
+
+impl Simd for Avx512Vnni {
+    type I = __m512i;
+    type F = __m512;
+    const WIDE_ZERO: i32 = 128;
+
+    #[inline(always)]
+    unsafe fn load(self, p: *const u8) -> __m512i {
+        run!(_mm512_loadu_si512(p.cast()))
+    }
+    #[inline(always)]
+    unsafe fn store(self, p: *mut u8, v: __m512i) {
+        run!(_mm512_storeu_si512(p.cast(), v))
+    }
+    #[inline(always)]
+    fn splat(self, x: i32) -> __m512i {
+        run!(_mm512_set1_epi32(x))
+    }
+    #[inline(always)]
+    fn add(self, a: __m512i, b: __m512i) -> __m512i {
+        run!(_mm512_add_epi32(a, b))
+    }
+    #[inline(always)]
+    fn shift(self, v: __m512i, n: i32) -> __m512i {
+        run! {
+            if n >= 0 { _mm512_sll_epi32(v, _mm_cvtsi32_si128(n)) } else { _mm512_sra_epi32(v, _mm_cvtsi32_si128(-n)) }
+        }
+    }
+    #[inline(always)]
+    fn or(self, a: __m512i, b: __m512i) -> __m512i {
+        run!(_mm512_or_si512(a, b))
+    }
+    #[inline(always)]
+    fn add_bytes(self, a: __m512i, b: u8) -> __m512i {
+        run!(_mm512_add_epi8(a, _mm512_set1_epi8(b as i8)))
+    }
+    #[inline(always)]
+    fn field(self, v: __m512i, shift: i32, mask: u8) -> __m512i {
+        run! {
+            let v = if shift >= 0 {
+                _mm512_srl_epi16(v, _mm_cvtsi32_si128(shift))
+            } else {
+                _mm512_sll_epi16(v, _mm_cvtsi32_si128(-shift))
+            };
+            _mm512_and_si512(v, _mm512_set1_epi8(mask as i8))
+        }
+    }
+    #[inline(always)]
+    fn lookup(self, table: &[i8; 16], v: __m512i) -> __m512i {
+        run!(_mm512_shuffle_epi8(_mm512_broadcast_i32x4(_mm_loadu_si128(table.as_ptr().cast())), v))
+    }
+    #[inline(always)]
+    fn wide(self, v: __m512i) -> __m512i {
+        run!(_mm512_xor_si512(v, _mm512_set1_epi8(-128)))
+    }
+    #[inline(always)]
+    fn dot(self, acc: __m512i, w: __m512i, x: i32) -> __m512i {
+        run!(_mm512_dpbusd_epi32(acc, w, _mm512_set1_epi32(x)))
+    }
+    #[inline(always)]
+    fn dot_wide(self, acc: __m512i, w: __m512i, x: i32) -> __m512i {
+        self.dot(acc, w, x)
+    }
+    #[inline(always)]
+    fn to_f32(self, v: __m512i) -> __m512 {
+        run!(_mm512_cvtepi32_ps(v))
+    }
+    #[inline(always)]
+    fn splat_f32(self, x: f32) -> __m512 {
+        run!(_mm512_set1_ps(x))
+    }
+    #[inline(always)]
+    fn mul(self, a: __m512, b: __m512) -> __m512 {
+        run!(_mm512_mul_ps(a, b))
+    }
+    #[inline(always)]
+    fn fma(self, a: __m512, b: __m512, c: __m512) -> __m512 {
+        run!(_mm512_fmadd_ps(a, b, c))
+    }
+    #[inline(always)]
+    unsafe fn load_f32(self, p: *const f32) -> __m512 {
+        run!(_mm512_loadu_ps(p))
+    }
+    #[inline(always)]
+    unsafe fn store_f32(self, p: *mut f32, v: __m512) {
+        run!(_mm512_storeu_ps(p, v))
+    }
+    #[inline(always)]
+    unsafe fn load_f16(self, p: *const u8) -> __m512 {
+        run!(_mm512_cvtph_ps(_mm256_loadu_si256(p.cast())))
+    }
+    #[inline(always)]
+    unsafe fn load_bf16(self, p: *const u8) -> __m512 {
+        run!(_mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(_mm256_loadu_si256(p.cast())))))
+    }
+    #[inline(always)]
+    unsafe fn load_u8(self, p: *const u8) -> __m512 {
+        run!(_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(p.cast()))))
+    }
+    #[inline(always)]
+    unsafe fn load_i8(self, p: *const u8) -> __m512 {
+        run!(_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(p.cast()))))
+    }
+    #[inline(always)]
+    fn prefetch(self, p: *const u8) {
+        run!(_mm_prefetch::<_MM_HINT_T0>(p.cast()))
+    }
+}

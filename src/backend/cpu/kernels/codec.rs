@@ -1,0 +1,412 @@
+//! How the kernels read each packed block format: sixteen rows of one block, laid out by `packed`, become eight
+//! registers of bytes for every 32 columns and the factors that go with them.
+#![allow(unsafe_code)]
+
+use super::simd::Simd;
+use crate::quant::{iq::IQ4_VALUES, mxfp4};
+
+/// What the arithmetic needs to know of a format. A value is `scale * (q - zero)`, or `scale * q + min` where `MIN`.
+pub trait Kind {
+    /// Scales for 32 columns of a row: 1 or 2.
+    const SUBS: usize;
+    const MIN: bool;
+    /// The bytes are signed and need all eight bits; their zero is the instruction set's own.
+    const WIDE: bool;
+}
+
+macro_rules! kinds {
+    ($($name:ident $subs:literal $min:literal $wide:literal)*) => {$(
+        pub struct $name;
+        impl Kind for $name {
+            const SUBS: usize = $subs;
+            const MIN: bool = $min;
+            const WIDE: bool = $wide;
+        }
+    )*};
+}
+kinds! {
+    Offset 1 false false
+    OffsetHalves 2 false false
+    Wide 1 false true
+    Min 1 true false
+    MinHalves 2 true false
+}
+
+/// A block format, sixteen rows side by side.
+pub trait Codec {
+    /// Sets of 32 columns in a block: 1 or 8.
+    const BLOCKS: usize;
+    /// Bytes of sixteen rows of a block.
+    const BYTES: usize;
+    type Kind: Kind;
+    /// Power of two; 0 where the kind has mins or an offset of its own.
+    const ZERO: i32 = 0;
+
+    /// Scales of the sub-blocks in order, and mins where there are any.
+    ///
+    /// # Safety
+    /// `p` points to `BYTES` readable bytes.
+    unsafe fn scales<S: Simd>(s: S, p: *const u8, scale: &mut [S::F; 16], min: &mut [S::F; 16]);
+
+    /// The bytes of 32 columns, `4 j .. 4 j + 4` of them in register `j`.
+    ///
+    /// # Safety
+    /// `p` points to `BYTES` readable bytes; `b < BLOCKS`.
+    unsafe fn quants<S: Simd>(s: S, p: *const u8, b: usize) -> [S::I; 8];
+}
+
+/// Columns `i` and `i + 16` of 32 share a byte.
+#[inline(always)]
+unsafe fn nibbles<S: Simd>(s: S, p: *const u8) -> [S::I; 8] {
+    // SAFETY: 256 bytes by the callers' contract.
+    let v: [S::I; 4] = std::array::from_fn(|j| unsafe { s.load(p.add(64 * j)) });
+    std::array::from_fn(|j| if j < 4 { s.field(v[j], 0, 15) } else { s.field(v[j - 4], 4, 15) })
+}
+
+/// A fifth bit from a plane whose byte holds that bit of registers 0 to 7.
+#[inline(always)]
+unsafe fn fifth_bits<S: Simd>(s: S, p: *const u8, q: [S::I; 8]) -> [S::I; 8] {
+    // SAFETY: 64 bytes by the callers' contract.
+    let plane = unsafe { s.load(p) };
+    std::array::from_fn(|j| s.or(q[j], s.field(plane, j as i32 - 4, 16)))
+}
+
+/// Eight registers at `p`, a field of each byte.
+#[inline(always)]
+unsafe fn fields<S: Simd>(s: S, p: *const u8, shift: i32, mask: u8) -> [S::I; 8] {
+    // SAFETY: 512 bytes by the callers' contract.
+    std::array::from_fn(|j| s.field(unsafe { s.load(p.add(64 * j)) }, shift, mask))
+}
+
+#[inline(always)]
+fn or8<S: Simd>(s: S, a: [S::I; 8], b: [S::I; 8]) -> [S::I; 8] {
+    std::array::from_fn(|j| s.or(a[j], b[j]))
+}
+
+/// Bytes that are scales of sub-blocks, sixteen rows each.
+#[repr(align(64))]
+struct ScaleBytes([u8; 256]);
+
+pub struct Q4_0;
+impl Codec for Q4_0 {
+    type Kind = Offset;
+    const BLOCKS: usize = 1;
+    const BYTES: usize = 32 + 256;
+    const ZERO: i32 = 8;
+
+    #[inline(always)]
+    unsafe fn scales<S: Simd>(s: S, p: *const u8, scale: &mut [S::F; 16], _: &mut [S::F; 16]) {
+        // SAFETY: inside the block.
+        scale[0] = unsafe { s.load_f16(p) };
+    }
+    #[inline(always)]
+    unsafe fn quants<S: Simd>(s: S, p: *const u8, _: usize) -> [S::I; 8] {
+        // SAFETY: inside the block.
+        unsafe { nibbles(s, p.add(32)) }
+    }
+}
+
+pub struct Q4_1;
+impl Codec for Q4_1 {
+    type Kind = Min;
+    const BLOCKS: usize = 1;
+    const BYTES: usize = 64 + 256;
+
+    #[inline(always)]
+    unsafe fn scales<S: Simd>(s: S, p: *const u8, scale: &mut [S::F; 16], min: &mut [S::F; 16]) {
+        // SAFETY: inside the block.
+        unsafe {
+            scale[0] = s.load_f16(p);
+            min[0] = s.load_f16(p.add(32));
+        }
+    }
+    #[inline(always)]
+    unsafe fn quants<S: Simd>(s: S, p: *const u8, _: usize) -> [S::I; 8] {
+        // SAFETY: inside the block.
+        unsafe { nibbles(s, p.add(64)) }
+    }
+}
+
+pub struct Q5_0;
+impl Codec for Q5_0 {
+    type Kind = Offset;
+    const BLOCKS: usize = 1;
+    const BYTES: usize = 32 + 64 + 256;
+    const ZERO: i32 = 16;
+
+    #[inline(always)]
+    unsafe fn scales<S: Simd>(s: S, p: *const u8, scale: &mut [S::F; 16], _: &mut [S::F; 16]) {
+        // SAFETY: inside the block.
+        scale[0] = unsafe { s.load_f16(p) };
+    }
+    #[inline(always)]
+    unsafe fn quants<S: Simd>(s: S, p: *const u8, _: usize) -> [S::I; 8] {
+        // SAFETY: inside the block.
+        unsafe { fifth_bits(s, p.add(32), nibbles(s, p.add(96))) }
+    }
+}
+
+pub struct Q5_1;
+impl Codec for Q5_1 {
+    type Kind = Min;
+    const BLOCKS: usize = 1;
+    const BYTES: usize = 64 + 64 + 256;
+
+    #[inline(always)]
+    unsafe fn scales<S: Simd>(s: S, p: *const u8, scale: &mut [S::F; 16], min: &mut [S::F; 16]) {
+        // SAFETY: inside the block.
+        unsafe {
+            scale[0] = s.load_f16(p);
+            min[0] = s.load_f16(p.add(32));
+        }
+    }
+    #[inline(always)]
+    unsafe fn quants<S: Simd>(s: S, p: *const u8, _: usize) -> [S::I; 8] {
+        // SAFETY: inside the block.
+        unsafe { fifth_bits(s, p.add(64), nibbles(s, p.add(128))) }
+    }
+}
+
+pub struct Q8_0;
+impl Codec for Q8_0 {
+    type Kind = Wide;
+    const BLOCKS: usize = 1;
+    const BYTES: usize = 32 + 512;
+
+    #[inline(always)]
+    unsafe fn scales<S: Simd>(s: S, p: *const u8, scale: &mut [S::F; 16], _: &mut [S::F; 16]) {
+        // SAFETY: inside the block.
+        scale[0] = unsafe { s.load_f16(p) };
+    }
+    #[inline(always)]
+    unsafe fn quants<S: Simd>(s: S, p: *const u8, _: usize) -> [S::I; 8] {
+        // SAFETY: inside the block.
+        std::array::from_fn(|j| s.wide(unsafe { s.load(p.add(32 + 64 * j)) }))
+    }
+}
+
+/// Scales of the 4- and 5-bit formats with 256 columns: `d`, `dmin`, then eight 6-bit scales and mins in the twelve
+/// bytes of `get_scale_min_k4` (ggml).
+#[inline(always)]
+unsafe fn scales_k4<S: Simd>(s: S, p: *const u8, scale: &mut [S::F; 16], min: &mut [S::F; 16]) {
+    let mut bytes = [ScaleBytes([0; 256]), ScaleBytes([0; 256])];
+    let [sc, m] = &mut bytes;
+    // SAFETY: `d`, `dmin` and 3 x 64 bytes of scales are inside the block; both arrays hold 128 bytes and more.
+    unsafe {
+        let (d, dmin) = (s.load_f16(p), s.mul(s.load_f16(p.add(32)), s.splat_f32(-1.0)));
+        let (a, b, c) = (s.load(p.add(64)), s.load(p.add(128)), s.load(p.add(192)));
+        s.store(sc.0.as_mut_ptr(), s.field(a, 0, 63));
+        s.store(sc.0.as_mut_ptr().add(64), s.or(s.field(c, 0, 15), s.field(a, 2, 48)));
+        s.store(m.0.as_mut_ptr(), s.field(b, 0, 63));
+        s.store(m.0.as_mut_ptr().add(64), s.or(s.field(c, 4, 15), s.field(b, 2, 48)));
+        for i in 0..8 {
+            scale[i] = s.mul(d, s.load_u8(sc.0.as_ptr().add(16 * i)));
+            min[i] = s.mul(dmin, s.load_u8(m.0.as_ptr().add(16 * i)));
+        }
+    }
+}
+
+pub struct Q4K;
+impl Codec for Q4K {
+    type Kind = Min;
+    const BLOCKS: usize = 8;
+    const BYTES: usize = 64 + 192 + 2048;
+
+    #[inline(always)]
+    unsafe fn scales<S: Simd>(s: S, p: *const u8, scale: &mut [S::F; 16], min: &mut [S::F; 16]) {
+        // SAFETY: inside the block.
+        unsafe { scales_k4(s, p, scale, min) }
+    }
+    #[inline(always)]
+    unsafe fn quants<S: Simd>(s: S, p: *const u8, b: usize) -> [S::I; 8] {
+        // SAFETY: `b / 2 < 4`, so that this is inside the block.
+        unsafe { fields(s, p.add(256 + 512 * (b / 2)), 4 * (b & 1) as i32, 15) }
+    }
+}
+
+pub struct Q5K;
+impl Codec for Q5K {
+    type Kind = Min;
+    const BLOCKS: usize = 8;
+    const BYTES: usize = 64 + 192 + 512 + 2048;
+
+    #[inline(always)]
+    unsafe fn scales<S: Simd>(s: S, p: *const u8, scale: &mut [S::F; 16], min: &mut [S::F; 16]) {
+        // SAFETY: inside the block.
+        unsafe { scales_k4(s, p, scale, min) }
+    }
+    #[inline(always)]
+    unsafe fn quants<S: Simd>(s: S, p: *const u8, b: usize) -> [S::I; 8] {
+        // SAFETY: `b / 2 < 4`, so that both are inside the block.
+        unsafe {
+            let low = fields(s, p.add(768 + 512 * (b / 2)), 4 * (b & 1) as i32, 15);
+            or8(s, low, fields(s, p.add(256), b as i32 - 4, 16))
+        }
+    }
+}
+
+pub struct Q6K;
+impl Codec for Q6K {
+    type Kind = OffsetHalves;
+    const BLOCKS: usize = 8;
+    const BYTES: usize = 2048 + 1024 + 256 + 32;
+    const ZERO: i32 = 32;
+
+    #[inline(always)]
+    unsafe fn scales<S: Simd>(s: S, p: *const u8, scale: &mut [S::F; 16], _: &mut [S::F; 16]) {
+        // SAFETY: inside the block.
+        unsafe {
+            let d = s.load_f16(p.add(3328));
+            for (i, scale) in scale.iter_mut().enumerate() {
+                *scale = s.mul(d, s.load_i8(p.add(3072 + 16 * i)));
+            }
+        }
+    }
+    #[inline(always)]
+    unsafe fn quants<S: Simd>(s: S, p: *const u8, b: usize) -> [S::I; 8] {
+        // Halves of 128 columns: 64 bytes of low nibbles, 32 bytes of high pairs of bits.
+        let (half, quarter) = (b / 4, b % 4);
+        // SAFETY: `half < 2`, so that both are inside the block.
+        unsafe {
+            let low = fields(s, p.add(1024 * half + 512 * (quarter & 1)), 4 * (quarter / 2) as i32, 15);
+            or8(s, low, fields(s, p.add(2048 + 512 * half), 2 * quarter as i32 - 4, 48))
+        }
+    }
+}
+
+pub struct Q2K;
+impl Codec for Q2K {
+    type Kind = MinHalves;
+    const BLOCKS: usize = 8;
+    const BYTES: usize = 256 + 1024 + 32 + 32;
+
+    #[inline(always)]
+    unsafe fn scales<S: Simd>(s: S, p: *const u8, scale: &mut [S::F; 16], min: &mut [S::F; 16]) {
+        let mut bytes = [ScaleBytes([0; 256]), ScaleBytes([0; 256])];
+        let [sc, m] = &mut bytes;
+        // SAFETY: inside the block; both arrays hold 256 bytes.
+        unsafe {
+            let (d, dmin) = (s.load_f16(p.add(1280)), s.mul(s.load_f16(p.add(1312)), s.splat_f32(-1.0)));
+            for i in 0..4 {
+                let v = s.load(p.add(64 * i));
+                s.store(sc.0.as_mut_ptr().add(64 * i), s.field(v, 0, 15));
+                s.store(m.0.as_mut_ptr().add(64 * i), s.field(v, 4, 15));
+            }
+            for i in 0..16 {
+                scale[i] = s.mul(d, s.load_u8(sc.0.as_ptr().add(16 * i)));
+                min[i] = s.mul(dmin, s.load_u8(m.0.as_ptr().add(16 * i)));
+            }
+        }
+    }
+    #[inline(always)]
+    unsafe fn quants<S: Simd>(s: S, p: *const u8, b: usize) -> [S::I; 8] {
+        // SAFETY: `b / 4 < 2`, so that this is inside the block.
+        unsafe { fields(s, p.add(256 + 512 * (b / 4)), 2 * (b % 4) as i32, 3) }
+    }
+}
+
+pub struct Q3K;
+impl Codec for Q3K {
+    type Kind = OffsetHalves;
+    const BLOCKS: usize = 8;
+    const BYTES: usize = 512 + 1024 + 192 + 32;
+    const ZERO: i32 = 4;
+
+    #[inline(always)]
+    unsafe fn scales<S: Simd>(s: S, p: *const u8, scale: &mut [S::F; 16], _: &mut [S::F; 16]) {
+        let mut bytes = ScaleBytes([0; 256]);
+        let sc = bytes.0.as_mut_ptr();
+        // SAFETY: inside the block; the array holds 256 bytes.
+        unsafe {
+            let d = s.load_f16(p.add(1728));
+            // Sixteen 6-bit scales with an offset of 32: low nibbles in eight bytes, high pairs of bits in four.
+            let (a, b, c) = (s.load(p.add(1536)), s.load(p.add(1600)), s.load(p.add(1664)));
+            s.store(sc, s.add_bytes(s.or(s.field(a, 0, 15), s.field(c, -4, 48)), 224));
+            s.store(sc.add(64), s.add_bytes(s.or(s.field(b, 0, 15), s.field(c, -2, 48)), 224));
+            s.store(sc.add(128), s.add_bytes(s.or(s.field(a, 4, 15), s.field(c, 0, 48)), 224));
+            s.store(sc.add(192), s.add_bytes(s.or(s.field(b, 4, 15), s.field(c, 2, 48)), 224));
+            for (i, scale) in scale.iter_mut().enumerate() {
+                *scale = s.mul(d, s.load_i8(sc.add(16 * i)));
+            }
+        }
+    }
+    #[inline(always)]
+    unsafe fn quants<S: Simd>(s: S, p: *const u8, b: usize) -> [S::I; 8] {
+        // SAFETY: `b / 4 < 2`, so that both are inside the block.
+        unsafe {
+            let low = fields(s, p.add(512 + 512 * (b / 4)), 2 * (b % 4) as i32, 3);
+            or8(s, low, fields(s, p, b as i32 - 2, 4))
+        }
+    }
+}
+
+pub struct Iq4Nl;
+impl Codec for Iq4Nl {
+    type Kind = Wide;
+    const BLOCKS: usize = 1;
+    const BYTES: usize = 32 + 256;
+
+    #[inline(always)]
+    unsafe fn scales<S: Simd>(s: S, p: *const u8, scale: &mut [S::F; 16], _: &mut [S::F; 16]) {
+        // SAFETY: inside the block.
+        scale[0] = unsafe { s.load_f16(p) };
+    }
+    #[inline(always)]
+    unsafe fn quants<S: Simd>(s: S, p: *const u8, _: usize) -> [S::I; 8] {
+        // SAFETY: inside the block.
+        unsafe { nibbles(s, p.add(32)) }.map(|q| s.wide(s.lookup(&IQ4_VALUES, q)))
+    }
+}
+
+pub struct Iq4Xs;
+impl Codec for Iq4Xs {
+    type Kind = Wide;
+    const BLOCKS: usize = 8;
+    const BYTES: usize = 32 + 32 + 64 + 2048;
+
+    #[inline(always)]
+    unsafe fn scales<S: Simd>(s: S, p: *const u8, scale: &mut [S::F; 16], _: &mut [S::F; 16]) {
+        // 6-bit scales with an offset of 32: the nibbles of four bytes, and pairs of bits in a 16-bit word a row.
+        // SAFETY: inside the block.
+        unsafe {
+            let d = s.load_f16(p);
+            let mut bytes = [[0u8; 16]; 8];
+            for row in 0..16 {
+                let high = u16::from_le_bytes([*p.add(32 + 2 * row), *p.add(33 + 2 * row)]);
+                for (i, bytes) in bytes.iter_mut().enumerate() {
+                    let low = *p.add(64 + 16 * (i / 2) + row) >> (4 * (i & 1)) & 15;
+                    bytes[row] = (low | ((high >> (2 * i)) as u8 & 3) << 4).wrapping_sub(32);
+                }
+            }
+            for (i, bytes) in bytes.iter().enumerate() {
+                scale[i] = s.mul(d, s.load_i8(bytes.as_ptr()));
+            }
+        }
+    }
+    #[inline(always)]
+    unsafe fn quants<S: Simd>(s: S, p: *const u8, b: usize) -> [S::I; 8] {
+        // SAFETY: `b < 8`, so that this is inside the block.
+        unsafe { nibbles(s, p.add(128 + 256 * b)) }.map(|q| s.wide(s.lookup(&IQ4_VALUES, q)))
+    }
+}
+
+pub struct Mxfp4;
+impl Codec for Mxfp4 {
+    type Kind = Offset;
+    const BLOCKS: usize = 1;
+    const BYTES: usize = 16 + 256;
+    const ZERO: i32 = 16;
+
+    #[inline(always)]
+    unsafe fn scales<S: Simd>(s: S, p: *const u8, scale: &mut [S::F; 16], _: &mut [S::F; 16]) {
+        // SAFETY: inside the block.
+        let halves: [f32; 16] = std::array::from_fn(|row| mxfp4::half_scale(unsafe { *p.add(row) }));
+        // SAFETY: sixteen values.
+        scale[0] = unsafe { s.load_f32(halves.as_ptr()) };
+    }
+    #[inline(always)]
+    unsafe fn quants<S: Simd>(s: S, p: *const u8, _: usize) -> [S::I; 8] {
+        // SAFETY: inside the block.
+        unsafe { nibbles(s, p.add(16)) }.map(|q| s.add_bytes(s.lookup(&mxfp4::VALUES, q), 16))
+    }
+}

@@ -1,0 +1,120 @@
+//! The scalar twin of every instruction set: plain Rust on arrays of lanes.
+#![allow(unsafe_code)]
+
+use half::{bf16, f16};
+
+use super::matmul::instantiate;
+use super::simd::Simd;
+
+instantiate!(KERNELS, Scalar, 1 groups, tokens 1 2 3 4,);
+
+/// Needs no proof.
+#[derive(Clone, Copy)]
+pub struct Scalar;
+
+type Bytes = [u8; 64];
+
+fn bytes(v: [i32; 16]) -> Bytes {
+    let mut out = [0; 64];
+    for (out, x) in out.chunks_exact_mut(4).zip(v) {
+        out.copy_from_slice(&x.to_le_bytes());
+    }
+    out
+}
+
+fn lanes(v: Bytes) -> [i32; 16] {
+    std::array::from_fn(|i| i32::from_le_bytes([v[4 * i], v[4 * i + 1], v[4 * i + 2], v[4 * i + 3]]))
+}
+
+/// # Safety
+/// `p` points to `N` readable values.
+unsafe fn read<T: Copy, const N: usize>(p: *const u8) -> [T; N] {
+    // SAFETY: by this function's contract.
+    unsafe { p.cast::<[T; N]>().read_unaligned() }
+}
+
+impl Simd for Scalar {
+    type I = [i32; 16];
+    type F = [f32; 16];
+    const WIDE_ZERO: i32 = 0;
+
+    unsafe fn load(self, p: *const u8) -> Self::I {
+        // SAFETY: 64 bytes by contract.
+        lanes(unsafe { read(p) })
+    }
+    unsafe fn store(self, p: *mut u8, v: Self::I) {
+        // SAFETY: 64 bytes by contract.
+        unsafe { p.cast::<Bytes>().write(bytes(v)) }
+    }
+    fn splat(self, x: i32) -> Self::I {
+        [x; 16]
+    }
+    fn add(self, a: Self::I, b: Self::I) -> Self::I {
+        std::array::from_fn(|i| a[i].wrapping_add(b[i]))
+    }
+    fn shift(self, v: Self::I, n: i32) -> Self::I {
+        v.map(|x| if n >= 0 { x << n } else { x >> -n })
+    }
+    fn or(self, a: Self::I, b: Self::I) -> Self::I {
+        std::array::from_fn(|i| a[i] | b[i])
+    }
+    fn add_bytes(self, a: Self::I, b: u8) -> Self::I {
+        lanes(bytes(a).map(|x| x.wrapping_add(b)))
+    }
+    fn field(self, v: Self::I, shift: i32, mask: u8) -> Self::I {
+        lanes(bytes(v).map(|x| if shift >= 0 { x >> shift } else { x << -shift } & mask))
+    }
+    fn lookup(self, table: &[i8; 16], v: Self::I) -> Self::I {
+        lanes(bytes(v).map(|x| table[usize::from(x & 15)] as u8))
+    }
+    fn wide(self, v: Self::I) -> Self::I {
+        v
+    }
+    fn dot(self, acc: Self::I, w: Self::I, x: i32) -> Self::I {
+        self.dot_wide(acc, w, x)
+    }
+    fn dot_wide(self, acc: Self::I, w: Self::I, x: i32) -> Self::I {
+        let x = x.to_le_bytes().map(|x| i32::from(x as i8));
+        std::array::from_fn(|i| {
+            let w = w[i].to_le_bytes().map(|w| i32::from(w as i8));
+            acc[i].wrapping_add(w[0] * x[0] + w[1] * x[1] + w[2] * x[2] + w[3] * x[3])
+        })
+    }
+    fn to_f32(self, v: Self::I) -> Self::F {
+        v.map(|x| x as f32)
+    }
+    fn splat_f32(self, x: f32) -> Self::F {
+        [x; 16]
+    }
+    fn mul(self, a: Self::F, b: Self::F) -> Self::F {
+        std::array::from_fn(|i| a[i] * b[i])
+    }
+    fn fma(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F {
+        std::array::from_fn(|i| a[i].mul_add(b[i], c[i]))
+    }
+    unsafe fn load_f32(self, p: *const f32) -> Self::F {
+        // SAFETY: 16 values by contract.
+        unsafe { read(p.cast()) }
+    }
+    unsafe fn store_f32(self, p: *mut f32, v: Self::F) {
+        // SAFETY: 16 values by contract.
+        unsafe { p.cast::<Self::F>().write_unaligned(v) }
+    }
+    unsafe fn load_f16(self, p: *const u8) -> Self::F {
+        // SAFETY: 32 bytes by contract.
+        unsafe { read::<u16, 16>(p) }.map(|x| f16::from_bits(u16::from_le(x)).to_f32())
+    }
+    unsafe fn load_bf16(self, p: *const u8) -> Self::F {
+        // SAFETY: 32 bytes by contract.
+        unsafe { read::<u16, 16>(p) }.map(|x| bf16::from_bits(u16::from_le(x)).to_f32())
+    }
+    unsafe fn load_u8(self, p: *const u8) -> Self::F {
+        // SAFETY: 16 bytes by contract.
+        unsafe { read::<u8, 16>(p) }.map(f32::from)
+    }
+    unsafe fn load_i8(self, p: *const u8) -> Self::F {
+        // SAFETY: 16 bytes by contract.
+        unsafe { read::<i8, 16>(p) }.map(f32::from)
+    }
+    fn prefetch(self, _: *const u8) {}
+}

@@ -1,0 +1,64 @@
+//! The vocabulary in which the matrix kernels are written once for every instruction set: sixteen 32-bit lanes, one
+//! lane a matrix row. No operation crosses lanes, so that a row's result is the same sequence of roundings whatever
+//! the registers underneath: all instruction sets agree to the last bit.
+
+/// Sixteen lanes of 32 bits, in as many registers as the instruction set needs. A value of an implementing type is
+/// the proof that the processor has it.
+pub trait Simd: Copy {
+    /// 16 x i32, also seen as 64 bytes, lane after lane.
+    type I: Copy;
+    /// 16 x f32
+    type F: Copy;
+
+    /// What `wide` adds to a signed byte.
+    const WIDE_ZERO: i32;
+
+    /// # Safety
+    /// `p` points to 64 readable bytes.
+    unsafe fn load(self, p: *const u8) -> Self::I;
+    /// # Safety
+    /// `p` points to 64 writable bytes.
+    unsafe fn store(self, p: *mut u8, v: Self::I);
+    fn splat(self, x: i32) -> Self::I;
+    fn add(self, a: Self::I, b: Self::I) -> Self::I;
+    /// Each 32-bit lane shifted left, or arithmetically right by `-n`.
+    fn shift(self, v: Self::I, n: i32) -> Self::I;
+    fn or(self, a: Self::I, b: Self::I) -> Self::I;
+    fn add_bytes(self, a: Self::I, b: u8) -> Self::I;
+    /// Each byte shifted right, or left by `-shift`, then masked. `mask` covers no bit that comes from a neighbour.
+    fn field(self, v: Self::I, shift: i32, mask: u8) -> Self::I;
+    /// `table[byte]` for bytes below 16.
+    fn lookup(self, table: &[i8; 16], v: Self::I) -> Self::I;
+    /// Signed bytes in the form that `dot_wide` takes.
+    fn wide(self, v: Self::I) -> Self::I;
+    /// `acc + w . x` in each lane, over four bytes: `w` of 7 bits unsigned, `x` signed.
+    fn dot(self, acc: Self::I, w: Self::I, x: i32) -> Self::I;
+    /// `dot` for bytes made by `wide`: adds `WIDE_ZERO * sum(x)` to the dot product of the signed bytes.
+    fn dot_wide(self, acc: Self::I, w: Self::I, x: i32) -> Self::I;
+
+    fn to_f32(self, v: Self::I) -> Self::F;
+    fn splat_f32(self, x: f32) -> Self::F;
+    fn mul(self, a: Self::F, b: Self::F) -> Self::F;
+    /// `a * b + c`, rounded once.
+    fn fma(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F;
+    /// # Safety
+    /// `p` points to 16 readable values, at any alignment, as for all loads and stores below.
+    unsafe fn load_f32(self, p: *const f32) -> Self::F;
+    /// # Safety
+    /// `p` points to 16 writable values.
+    unsafe fn store_f32(self, p: *mut f32, v: Self::F);
+    /// # Safety
+    /// `p` points to 32 readable bytes.
+    unsafe fn load_f16(self, p: *const u8) -> Self::F;
+    /// # Safety
+    /// `p` points to 32 readable bytes.
+    unsafe fn load_bf16(self, p: *const u8) -> Self::F;
+    /// # Safety
+    /// `p` points to 16 readable bytes.
+    unsafe fn load_u8(self, p: *const u8) -> Self::F;
+    /// # Safety
+    /// `p` points to 16 readable bytes.
+    unsafe fn load_i8(self, p: *const u8) -> Self::F;
+    /// Asks for the cache line at `p`, which need not be a valid address.
+    fn prefetch(self, p: *const u8);
+}

@@ -1,0 +1,307 @@
+//! The order of weights in memory. Sixteen rows form a group, and every field of their blocks is interleaved unit by
+//! unit: unit i of row 0, of row 1, ... of row 15, then unit i + 1. A unit of quants is four bytes, what one lane of a
+//! dot product takes, so that a load of 64 bytes brings every row's next columns; a unit of scales is one scale. All
+//! instruction sets read this one order, and packed bytes are as many as the file's. Rows beyond the last are zero.
+//!
+//! Formats without `fields` stay as they are in the file, row after row.
+
+use std::ops::Range;
+
+use crate::error::{Error, Result};
+use crate::quant::{self, Format};
+use crate::tensor::DType;
+
+/// Rows of a group.
+pub const GROUP: usize = 16;
+
+/// A run of units in a block.
+#[derive(Clone, Copy)]
+enum Field {
+    Bytes(usize),
+    Halves(usize),
+    Words(usize),
+    /// 32 bits, one a column, sorted on the way: bit `j` of byte `b` is that of column `4 j + b`.
+    Bits,
+}
+use Field::{Bits, Bytes, Halves, Words};
+
+impl Field {
+    fn bytes(self) -> usize {
+        match self {
+            Bytes(n) => n,
+            Halves(n) => 2 * n,
+            Words(n) => 4 * n,
+            Bits => 4,
+        }
+    }
+}
+
+/// The fields of a block in the order of the file.
+fn fields(dtype: DType) -> Option<&'static [Field]> {
+    Some(match dtype {
+        quant::F32 => &[Words(1)],
+        quant::F16 | quant::BF16 => &[Halves(1)],
+        quant::Q4_0 | quant::IQ4_NL => &[Halves(1), Words(4)],
+        quant::Q4_1 => &[Halves(2), Words(4)],
+        quant::Q5_0 => &[Halves(1), Bits, Words(4)],
+        quant::Q5_1 => &[Halves(2), Bits, Words(4)],
+        quant::Q8_0 => &[Halves(1), Words(8)],
+        quant::Q2_K => &[Bytes(16), Words(16), Halves(2)],
+        quant::Q3_K => &[Words(8), Words(16), Bytes(12), Halves(1)],
+        quant::Q4_K => &[Halves(2), Bytes(12), Words(32)],
+        quant::Q5_K => &[Halves(2), Bytes(12), Words(8), Words(32)],
+        quant::Q6_K => &[Words(32), Words(16), Bytes(16), Halves(1)],
+        quant::IQ4_XS => &[Halves(2), Bytes(4), Words(32)],
+        quant::MXFP4 => &[Bytes(1), Words(4)],
+        _ => return None,
+    })
+}
+
+/// How the rows of a matrix lie in memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Layout {
+    pub dtype: DType,
+    pub cols: usize,
+    /// Bytes of a row in the file and, within a group, in memory.
+    pub row_bytes: usize,
+    pub interleaved: bool,
+    block_len: usize,
+    block_bytes: usize,
+}
+
+impl Layout {
+    /// The packed layout, or an error when `cols` is no whole number of blocks.
+    pub fn packed(dtype: DType, cols: usize) -> Result<Layout> {
+        let layout = Layout::raw(dtype, cols)?;
+        Ok(Layout { interleaved: fields(dtype).is_some(), ..layout })
+    }
+
+    /// The layout of the file.
+    pub fn raw(dtype: DType, cols: usize) -> Result<Layout> {
+        let Format { block_len, block_bytes, .. } = *quant::format(dtype)?;
+        let row_bytes = quant::format(dtype)?.row_bytes(cols as u64)?;
+        let row_bytes = usize::try_from(row_bytes)
+            .ok()
+            .filter(|bytes| bytes.checked_mul(GROUP).is_some())
+            .ok_or_else(|| Error::invalid(format!("a row of {cols} values is too long")))?;
+        Ok(Layout { dtype, cols, row_bytes, interleaved: false, block_len, block_bytes })
+    }
+
+    pub fn group_bytes(&self) -> usize {
+        GROUP * self.row_bytes
+    }
+
+    /// Bytes of `rows` rows: whole groups where they are interleaved.
+    pub fn bytes(&self, rows: usize) -> Option<usize> {
+        if self.interleaved {
+            rows.div_ceil(GROUP).checked_mul(self.group_bytes())
+        } else {
+            rows.checked_mul(self.row_bytes)
+        }
+    }
+
+    /// Whether `pack_columns` can interleave this format.
+    pub fn has_fields(&self) -> bool {
+        fields(self.dtype).is_some()
+    }
+
+    /// Where some columns, whole blocks, lie in an interleaved group.
+    pub fn packed_range(&self, columns: Range<usize>) -> Range<usize> {
+        let bytes = GROUP * self.block_bytes;
+        columns.start / self.block_len * bytes..columns.end / self.block_len * bytes
+    }
+
+    /// Decodes some columns, whole blocks, of a row of the file.
+    pub fn decode_columns(&self, row: &[u8], columns: Range<usize>, out: &mut [f32]) {
+        let packed = self.packed_range(columns);
+        if let Ok(format) = quant::format(self.dtype) {
+            (format.dequantize)(&row[packed.start / GROUP..packed.end / GROUP], out);
+        }
+    }
+
+    /// Packs whole rows of the file, at most sixteen to a group, into exactly the bytes that they take.
+    pub fn pack(&self, raw: &[u8], out: &mut [u8]) {
+        if !self.interleaved {
+            return out.copy_from_slice(raw);
+        }
+        let groups = raw.chunks(self.group_bytes()).zip(out.chunks_exact_mut(self.group_bytes()));
+        for (raw, out) in groups {
+            self.pack_columns(raw, 0..self.cols, out);
+        }
+    }
+
+    /// Interleaves some columns, whole blocks, of a group whose rows are in the order of the file. `out` holds sixteen
+    /// rows of them.
+    pub fn pack_columns(&self, raw: &[u8], columns: Range<usize>, out: &mut [u8]) {
+        let blocks = columns.start / self.block_len..columns.end / self.block_len;
+        let bytes = blocks.start * self.block_bytes..blocks.end * self.block_bytes;
+        let fields = fields(self.dtype).unwrap_or(&[]);
+        if raw.len() < self.group_bytes() {
+            out.fill(0);
+        }
+        for (r, row) in raw.chunks_exact(self.row_bytes).take(GROUP).enumerate() {
+            let row = &row[bytes.clone()];
+            if let [field] = fields {
+                // Floats: one run over the row.
+                interleave(*field, row, out, r);
+                continue;
+            }
+            for (block, out) in row.chunks_exact(self.block_bytes).zip(out.chunks_exact_mut(GROUP * self.block_bytes)) {
+                let mut at = 0;
+                for &field in fields {
+                    let end = at + field.bytes();
+                    interleave(field, &block[at..end], &mut out[GROUP * at..GROUP * end], r);
+                    at = end;
+                }
+            }
+        }
+    }
+
+    /// Decodes row `row` of a matrix to what the reference codec makes of it.
+    pub fn decode_row(&self, bytes: &[u8], row: usize, out: &mut [f32]) {
+        let Ok(format) = quant::format(self.dtype) else { return };
+        if !self.interleaved {
+            return (format.dequantize)(&bytes[row * self.row_bytes..(row + 1) * self.row_bytes], out);
+        }
+        let group = &bytes[row / GROUP * self.group_bytes()..][..self.group_bytes()];
+        let fields = fields(self.dtype).unwrap_or(&[]);
+        // As many blocks at a time as fit.
+        let mut raw = [0; 1024];
+        let raw = &mut raw[..1024 / self.block_bytes * self.block_bytes];
+        let values = raw.len() / self.block_bytes * self.block_len;
+        for (packed, out) in group.chunks(GROUP * raw.len()).zip(out.chunks_mut(values)) {
+            let raw = &mut raw[..packed.len() / GROUP];
+            for (packed, block) in
+                packed.chunks_exact(GROUP * self.block_bytes).zip(raw.chunks_exact_mut(self.block_bytes))
+            {
+                let mut at = 0;
+                for &field in fields {
+                    let end = at + field.bytes();
+                    deinterleave(field, &packed[GROUP * at..GROUP * end], &mut block[at..end], row % GROUP);
+                    at = end;
+                }
+            }
+            (format.dequantize)(raw, out);
+        }
+    }
+}
+
+/// Writes the units of row `r` to their places among sixteen rows.
+fn interleave(field: Field, row: &[u8], out: &mut [u8], r: usize) {
+    match field {
+        Bytes(_) => interleave_units::<1, { GROUP }>(row, out, r),
+        Halves(_) => interleave_units::<2, { 2 * GROUP }>(row, out, r),
+        Words(_) => interleave_units::<4, { 4 * GROUP }>(row, out, r),
+        Bits => {
+            for (bits, out) in row.as_chunks::<4>().0.iter().zip(out.as_chunks_mut::<{ 4 * GROUP }>().0) {
+                out[4 * r..4 * r + 4].copy_from_slice(&sort_bits(*bits));
+            }
+        }
+    }
+}
+
+fn interleave_units<const UNIT: usize, const ROWS: usize>(row: &[u8], out: &mut [u8], r: usize) {
+    assert!((r + 1) * UNIT <= ROWS);
+    for (unit, out) in row.as_chunks::<UNIT>().0.iter().zip(out.as_chunks_mut::<ROWS>().0) {
+        out[r * UNIT..(r + 1) * UNIT].copy_from_slice(unit);
+    }
+}
+
+/// The inverse of `interleave`.
+fn deinterleave(field: Field, packed: &[u8], row: &mut [u8], r: usize) {
+    let unit = match field {
+        Bytes(_) => 1,
+        Halves(_) => 2,
+        Words(_) | Bits => 4,
+    };
+    for (unit, packed) in row.chunks_exact_mut(unit).zip(packed.chunks_exact(GROUP * unit)) {
+        unit.copy_from_slice(&packed[r * unit.len()..(r + 1) * unit.len()]);
+        if let (Bits, Ok(bits)) = (field, <&mut [u8; 4]>::try_from(unit)) {
+            *bits = unsort_bits(*bits);
+        }
+    }
+}
+
+/// Bit `j` of byte `b` from bit `4 j + b`.
+fn sort_bits(bits: [u8; 4]) -> [u8; 4] {
+    let bits = u32::from_le_bytes(bits);
+    std::array::from_fn(|b| {
+        // Gathers every fourth bit, by halves.
+        let mut v = bits >> b & 0x1111_1111;
+        v = (v | v >> 3) & 0x0303_0303;
+        v = (v | v >> 6) & 0x000f_000f;
+        (v | v >> 12) as u8
+    })
+}
+
+fn unsort_bits(bytes: [u8; 4]) -> [u8; 4] {
+    let mut bits = 0u32;
+    for (b, byte) in bytes.into_iter().enumerate() {
+        for j in 0..8 {
+            bits |= u32::from(byte >> j & 1) << (4 * j + b);
+        }
+    }
+    bits.to_le_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bytes of a counter through a multiplicative hash.
+    fn noise(n: usize) -> Vec<u8> {
+        (0..n as u32).map(|i| (i.wrapping_mul(2654435761) >> 13) as u8).collect()
+    }
+
+    #[test]
+    fn fields_add_up_to_blocks() {
+        for format in quant::FORMATS {
+            if let Some(fields) = fields(format.dtype) {
+                assert_eq!(fields.iter().map(|f| f.bytes()).sum::<usize>(), format.block_bytes, "{}", format.name);
+            }
+        }
+    }
+
+    #[test]
+    fn a_packed_row_decodes_as_in_the_file() {
+        for format in quant::FORMATS {
+            let cols = 3 * format.block_len.max(64);
+            let layout = Layout::packed(format.dtype, cols).unwrap();
+            for rows in [1, 15, 16, 17, 40] {
+                let raw = noise(rows * layout.row_bytes);
+                let mut packed = vec![1; layout.bytes(rows).unwrap()];
+                layout.pack(&raw, &mut packed);
+                for row in 0..rows {
+                    let (mut expected, mut found) = (vec![0f32; cols], vec![1f32; cols]);
+                    (format.dequantize)(&raw[row * layout.row_bytes..][..layout.row_bytes], &mut expected);
+                    layout.decode_row(&packed, row, &mut found);
+                    let bits = |v: &[f32]| v.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+                    assert_eq!(bits(&expected), bits(&found), "{} row {row} of {rows}", format.name);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn columns_pack_as_part_of_the_row() {
+        for format in quant::FORMATS.iter().filter(|f| fields(f.dtype).is_some()) {
+            let cols = 4 * format.block_len;
+            let layout = Layout::packed(format.dtype, cols).unwrap();
+            let raw = noise(GROUP * layout.row_bytes);
+            let mut whole = vec![0; layout.group_bytes()];
+            layout.pack(&raw, &mut whole);
+            let mut part = vec![0; layout.group_bytes() / 2];
+            layout.pack_columns(&raw, format.block_len..3 * format.block_len, &mut part);
+            assert_eq!(part, whole[layout.group_bytes() / 4..][..part.len()], "{}", format.name);
+        }
+    }
+
+    #[test]
+    fn bits_are_sorted_by_column() {
+        for column in 0..32 {
+            let sorted = sort_bits((1u32 << column).to_le_bytes());
+            assert_eq!(sorted[column % 4], 1 << (column / 4));
+            assert_eq!(unsort_bits(sorted), (1u32 << column).to_le_bytes());
+        }
+    }
+}
