@@ -49,7 +49,7 @@ fn bits(values: &[f32]) -> Vec<u32> {
 fn codecs_agree_with_gguf_in_every_bit() {
     let mut r = Reader(VECTORS);
     let n_types = r.u32();
-    assert_eq!(n_types, FORMATS.len());
+    assert_eq!(n_types, FORMATS.iter().filter(|f| f.dtype.0 < quant::FIRST_PRIVATE).count());
     for _ in 0..n_types {
         let format = quant::format(DType(r.u32() as u32)).unwrap();
         let name = format.name;

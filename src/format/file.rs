@@ -5,7 +5,7 @@ use std::fs::File;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, try_filled};
 
 #[derive(Debug)]
 pub(super) struct InputFile {
@@ -37,6 +37,17 @@ impl InputFile {
         self.file
             .read_exact_at(out, offset)
             .map_err(|e| Error::io(&self.path, &format!("cannot read {} bytes at {offset}", out.len()), &e))
+    }
+
+    /// The whole of a small file; more than `cap` bytes are refused.
+    pub fn read_all(&self, cap: u64) -> Result<Vec<u8>> {
+        if self.len > cap {
+            return Err(Error::format(&self.path, format!("{} bytes, the limit is {cap}", self.len)));
+        }
+        let len = usize::try_from(self.len).map_err(|_| Error::format(&self.path, "too large"))?;
+        let mut bytes = try_filled("a file", len, 0)?;
+        self.read_at(0, &mut bytes)?;
+        Ok(bytes)
     }
 
     pub fn as_file(&self) -> &File {

@@ -3,11 +3,13 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::file::InputFile;
-use super::{Contents, FileFormat, MAX_ENTRIES, MAX_FILES, Metadata, Strings, TensorInfo, Value, tensor_bytes};
+use super::layout::{Layout, Place};
+use super::{Contents, FileFormat, MAX_ENTRIES, MAX_FILES, Metadata, Strings, TensorInfo, Value};
 use crate::error::{Error, Result, try_vec};
+use crate::quant;
 use crate::tensor::{DType, Shape};
 
 /// Header, metadata and tensor list of one file; and apart from that what metadata may take in memory.
@@ -119,38 +121,54 @@ fn read_tensors(r: &mut Reader, metadata: &Metadata, n: usize, file: usize) -> R
     if !alignment.is_power_of_two() || !(8..=MAX_ALIGNMENT).contains(&alignment) {
         return Err(metadata.error(format!("general.alignment is {alignment}")));
     }
+    let mut listed = try_vec("tensors", n)?;
+    for _ in 0..n {
+        listed.push(r.listed()?);
+    }
+    let path = &r.file.path;
+    let data = r.position().next_multiple_of(alignment);
     let mut tensors = try_vec("tensors", n)?;
     // Tensors lie in the order of the list, each padded to the alignment, so the offsets are known beforehand.
     let mut expected = 0u64;
-    for _ in 0..n {
-        let mut tensor = r.tensor_info()?;
-        let path = &r.file.path;
-        if tensor.offset != expected {
-            let what = format!("the tensor {:?} has offset {}, expected {expected}", tensor.name, tensor.offset);
-            return Err(Error::format(path, what));
+    for Listed { name, shape, dtype, offset } in listed {
+        if offset != expected {
+            return Err(Error::format(path, format!("the tensor {name:?} has offset {offset}, expected {expected}")));
         }
-        tensor.bytes = tensor_bytes(path, &tensor.name, tensor.dtype, &tensor.shape)?;
-        tensor.file = file;
-        expected = expected.checked_add(tensor.bytes).and_then(|e| e.checked_next_multiple_of(alignment)).ok_or_else(
-            || Error::format(path, format!("the tensor {:?} of shape {:?} is too large", tensor.name, tensor.shape)),
-        )?;
-        tensors.push(tensor);
-    }
-    let data = r.position().next_multiple_of(alignment);
-    for tensor in &mut tensors {
-        let end = data.checked_add(tensor.offset).and_then(|start| start.checked_add(tensor.bytes));
+        let bytes = tensor_bytes(path, &name, dtype, &shape)?;
+        let end = data.checked_add(offset).and_then(|start| start.checked_add(bytes));
         if end.is_none_or(|end| end > r.file.len) {
+            let what = format!("{bytes} bytes at {data} + {offset}");
             return Err(Error::format(
-                &r.file.path,
-                format!(
-                    "the file ends at {}, within the tensor {:?}: {} bytes at {data} + {}",
-                    r.file.len, tensor.name, tensor.bytes, tensor.offset
-                ),
+                path,
+                format!("the file ends at {}, within the tensor {name:?}: {what}", r.file.len),
             ));
         }
-        tensor.offset = tensor.offset.saturating_add(data);
+        // No overflow: both are at most the length of the file.
+        expected = (offset + bytes).next_multiple_of(alignment);
+        let layout = Layout::Whole(Place { file, offset: data + offset });
+        tensors.push(TensorInfo { name, dtype, shape, bytes, layout });
     }
     Ok(tensors)
+}
+
+/// Bytes of a tensor, or why a file cannot say so.
+fn tensor_bytes(path: &Path, name: &str, dtype: DType, shape: &Shape) -> Result<u64> {
+    let known = Some(dtype).filter(|t| t.0 < quant::FIRST_PRIVATE).and_then(|t| quant::format(t).ok());
+    let Some(format) = known else {
+        let what = format!("{}: the tensor {name:?} has type {}, which is not supported", path.display(), dtype.0);
+        return Err(Error::unsupported(what));
+    };
+    let row = format.row_bytes(shape.cols()).map_err(|e| Error::format(path, format!("the tensor {name:?}: {e}")))?;
+    row.checked_mul(shape.rows())
+        .ok_or_else(|| Error::format(path, format!("the tensor {name:?} of shape {shape:?} is too large")))
+}
+
+/// A line of the tensor list; `offset` counts from the start of the data.
+struct Listed {
+    name: String,
+    shape: Shape,
+    dtype: DType,
+    offset: u64,
 }
 
 /// Reads the header from front to back.
@@ -339,8 +357,7 @@ impl Reader<'_> {
         self.error(format!("the key {key:?} holds a value that its type cannot have"))
     }
 
-    /// `offset` is still counted from the start of the data; `bytes` and `file` are not known yet.
-    fn tensor_info(&mut self) -> Result<TensorInfo> {
+    fn listed(&mut self) -> Result<Listed> {
         let name = self.string("a tensor's name", MAX_NAME)?;
         let n_dims = self.u32()? as usize;
         if n_dims > Shape::MAX_DIMS {
@@ -354,7 +371,7 @@ impl Reader<'_> {
         }
         let shape = Shape::new(dims).map_err(|e| self.error(format!("the tensor {name:?}: {e}")))?;
         let dtype = DType(self.u32()?);
-        Ok(TensorInfo { name, dtype, shape, bytes: 0, file: 0, offset: self.u64()? })
+        Ok(Listed { name, shape, dtype, offset: self.u64()? })
     }
 }
 

@@ -16,7 +16,7 @@ pub enum Value {
     Floats(Vec<f32>),
     Bools(Vec<bool>),
     Strs(Strings),
-    /// What `take_strs` leaves behind: the text form of the value that was moved out.
+    /// What `take_strs` and `take_str` leave behind: the text form of the value that was moved out.
     Taken(String),
 }
 
@@ -261,17 +261,30 @@ impl Metadata {
 
     /// Moves the strings of a key out, so that a vocabulary is not held twice. The key stays, for `render` only.
     pub fn take_strs(&mut self, key: &str) -> Result<Option<Strings>> {
-        if self.strs(key)?.is_none() {
-            return Ok(None);
-        }
-        let Some(value) = self.position(key).ok().and_then(|i| self.entries.get_mut(i)).map(|e| &mut e.1) else {
-            return Ok(None);
-        };
-        let taken = Value::Taken(value.render());
-        Ok(match std::mem::replace(value, taken) {
-            Value::Strs(strings) => Some(strings),
+        self.strs(key)?;
+        Ok(match self.take(key) {
+            Some(Value::Strs(strings)) => Some(strings),
             _ => None,
         })
+    }
+
+    /// Moves a string out; the key stays, for `render` only.
+    pub fn take_str(&mut self, key: &str) -> Result<Option<String>> {
+        self.str(key)?;
+        Ok(match self.take(key) {
+            Some(Value::Str(text)) => Some(text),
+            _ => None,
+        })
+    }
+
+    fn take(&mut self, key: &str) -> Option<Value> {
+        let i = self.position(key).ok()?;
+        let value = &mut self.entries.get_mut(i)?.1;
+        let taken = match value {
+            Value::Str(text) => format!("[{} bytes]", text.len()),
+            ref other => other.render(),
+        };
+        Some(std::mem::replace(value, Value::Taken(taken)))
     }
 
     pub fn get(&self, key: &str) -> Option<&Value> {
@@ -385,6 +398,8 @@ mod tests {
         assert_eq!(tokens.get(3), None);
         assert_eq!(m.render("tokens").unwrap(), "[3 strings]");
         assert!(m.strs("tokens").is_err());
+        assert_eq!(m.take_str("name").unwrap().unwrap(), "x");
+        assert_eq!(m.render("name").unwrap(), "[1 bytes]");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! File to named tensors and typed metadata. Everything here reads hostile input: each count and length is
 //! checked against the bytes that are left and an absolute cap before anything is allocated.
-//! Refuses to know architectures: names and keys are handed on as they are.
+//! What a network makes of it is not known here: names and keys are handed on, those of Hugging Face folders
+//! translated to what a GGUF file of the same model would have.
 
 #![cfg_attr(
     not(test),
@@ -15,17 +16,21 @@
 
 mod file;
 mod gguf;
+mod hf;
+mod json;
+mod layout;
 mod metadata;
 mod mmap;
+mod safetensors;
 
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
 use crate::error::{Error, Result, try_vec};
-use crate::quant;
 use crate::tensor::{DType, Shape};
 use file::InputFile;
+use layout::{Layout, Place};
 pub use metadata::{Metadata, Strings, Value};
 pub use mmap::Mapping;
 
@@ -56,10 +61,7 @@ pub struct TensorInfo {
     pub dtype: DType,
     pub shape: Shape,
     pub bytes: u64,
-    /// Which file of the set.
-    file: usize,
-    /// From the start of that file.
-    offset: u64,
+    layout: Layout,
 }
 
 /// A model's file or files: what is in them, and the way to read it. Shared freely between threads.
@@ -85,21 +87,28 @@ struct Contents {
 }
 
 impl Source {
-    /// Opens a GGUF file (of a split set the first: the others are found beside it). The content decides, not the
-    /// name. Reads and checks everything but the tensors' bytes.
+    /// Opens a GGUF file (of a split set the first: the others are found beside it), a safetensors file (with the
+    /// `config.json` and the tokenizer beside it, if there is one), or a Hugging Face folder. The content decides, not
+    /// the name. Reads and checks everything but the tensors' bytes.
     ///
     /// Errors: `Io` for what cannot be read or is no regular file, `Format` for a damaged file, `Unsupported` for a
-    /// version or tensor type that this library does not know.
+    /// version, tensor type or model that this library does not know.
     pub fn open(path: &Path, access: Access) -> Result<Source> {
+        if path.is_dir() {
+            return Source::new(hf::open(path, None)?, access);
+        }
         let file = InputFile::open(path)?;
-        let mut magic = [0; 4];
-        if file.len < magic.len() as u64 {
+        let mut head = [0; 9];
+        if file.len < head.len() as u64 {
             return Err(Error::format(path, format!("{} bytes are no model", file.len)));
         }
-        file.read_at(0, &mut magic)?;
-        let contents = match &magic {
-            b"GGUF" => gguf::open(file)?,
-            _ => return Err(Error::format(path, "not a GGUF file")),
+        file.read_at(0, &mut head)?;
+        let contents = if head.starts_with(b"GGUF") {
+            gguf::open(file)?
+        } else if safetensors::looks_like(&head) {
+            hf::open(path.parent().unwrap_or(path), Some(file))?
+        } else {
+            return Err(Error::format(path, "neither a GGUF nor a safetensors file"));
         };
         Source::new(contents, access)
     }
@@ -144,11 +153,11 @@ impl Source {
         self.by_name.get(found).and_then(|&i| at(i))
     }
 
-    /// Fills `out` with the bytes of a tensor that begin at `from`. Any thread, many at once.
+    /// Fills `out` with the bytes of a tensor that begin at `from`. Any thread, many at once. Whole values, and best
+    /// many rows at once: a matrix that the file holds transposed is read column by column.
     pub fn read(&self, tensor: &TensorInfo, from: u64, out: &mut [u8]) -> Result<()> {
-        let end = from.checked_add(out.len() as u64);
-        match (self.files.get(tensor.file), end) {
-            (Some(file), Some(end)) if end <= tensor.bytes => file.read_at(tensor.offset.saturating_add(from), out),
+        match from.checked_add(out.len() as u64) {
+            Some(end) if end <= tensor.bytes => tensor.layout.read(&self.files, tensor, from, out),
             _ => Err(Error::invalid(format!(
                 "{} bytes from {from} on are not within the tensor {:?}",
                 out.len(),
@@ -157,10 +166,11 @@ impl Source {
         }
     }
 
-    /// The bytes of a tensor in place, where the file was opened with `Access::Map`.
+    /// The bytes of a tensor in place, where the file was opened with `Access::Map` and holds them as they are.
     pub fn mapped(&self, tensor: &TensorInfo) -> Option<(Arc<Mapping>, Range<usize>)> {
-        let mapping = self.mappings.get(tensor.file)?;
-        let start = usize::try_from(tensor.offset).ok()?;
+        let Layout::Whole(Place { file, offset }) = tensor.layout else { return None };
+        let mapping = self.mappings.get(file)?;
+        let start = usize::try_from(offset).ok()?;
         let range = start..start.checked_add(tensor.bytes.try_into().ok()?)?;
         // A file that has grown shorter since it was checked has a shorter mapping.
         mapping.as_ref().as_ref().get(range.clone())?;
@@ -168,16 +178,10 @@ impl Source {
     }
 }
 
-/// Bytes of a tensor, or why a file cannot say so.
-fn tensor_bytes(path: &Path, name: &str, dtype: DType, shape: &Shape) -> Result<u64> {
-    let format = quant::format(dtype).map_err(|_| {
-        Error::unsupported(format!(
-            "{}: the tensor {name:?} has type {}, which is not supported",
-            path.display(),
-            dtype.0
-        ))
-    })?;
-    let row = format.row_bytes(shape.cols()).map_err(|e| Error::format(path, format!("tensor {name:?}: {e}")))?;
-    row.checked_mul(shape.rows())
-        .ok_or_else(|| Error::format(path, format!("the tensor {name:?} of shape {shape:?} is too large")))
+/// A copy of a text that a file sized.
+fn owned(text: &str) -> Result<String> {
+    let mut copy = String::new();
+    copy.try_reserve_exact(text.len()).map_err(|_| Error::OutOfMemory { what: "text", bytes: text.len() as u64 })?;
+    copy.push_str(text);
+    Ok(copy)
 }

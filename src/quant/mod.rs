@@ -6,6 +6,7 @@
 //! the two agree in every bit. Knows no tensors beyond a run of blocks.
 
 mod block;
+pub mod f8;
 pub mod float;
 pub mod iq;
 mod iq_grids;
@@ -63,6 +64,10 @@ pub const TQ1_0: DType = DType(34);
 pub const TQ2_0: DType = DType(35);
 pub const MXFP4: DType = DType(39);
 
+/// From here on numbers are this library's own: types that GGML does not have, and no GGUF file may name.
+pub const FIRST_PRIVATE: u32 = 0x1000_0000;
+pub const F8_E4M3: DType = DType(FIRST_PRIVATE);
+
 /// Every type that the library can read.
 pub static FORMATS: &[Format] = &[
     float::F32_FORMAT,
@@ -90,6 +95,7 @@ pub static FORMATS: &[Format] = &[
     Format::decoded::<ternary::BlockTq1_0>(TQ1_0, "TQ1_0"),
     Format::decoded::<ternary::BlockTq2_0>(TQ2_0, "TQ2_0"),
     Format::decoded::<mxfp4::BlockMxfp4>(MXFP4, "MXFP4"),
+    Format::decoded::<f8::F8E4m3>(F8_E4M3, "F8_E4M3"),
 ];
 
 /// The row of a type, or `Unsupported` naming its number.

@@ -1,0 +1,213 @@
+//! Hugging Face folders: which files there are, and how they become one model under the names that a GGUF file of it
+//! would have. What `config.json` says is the business of `config`, the names of tensors that of `names`.
+//!
+//! Two differences to a GGUF file stay, and keys of our own tell them. `realizar.rope_halves`: the rows of query and
+//! key matrices are in an order where the rotary embedding pairs dimension `i` with `i + n/2`.
+//! `realizar.norm_less_one`: norm weights are stored less 1.
+
+mod config;
+mod names;
+
+use std::path::Path;
+
+use super::file::InputFile;
+use super::json::Json;
+use super::safetensors::{self, Entry};
+use super::{Contents, FileFormat, MAX_ENTRIES, MAX_FILES, Metadata, Value, owned};
+use crate::error::{Error, Result, try_vec};
+
+const MAX_CONFIG: u64 = 4 << 20;
+const MAX_INDEX: u64 = 16 << 20;
+const MAX_TOKENIZER: u64 = 64 << 20;
+const MAX_TEMPLATE: u64 = 16 << 20;
+
+/// Opens a folder; or one safetensors file in it, which may stand alone.
+pub(super) fn open(folder: &Path, alone: Option<InputFile>) -> Result<Contents> {
+    let opened = alone.as_ref().map_or(folder, |file| &file.path).to_owned();
+    let config_path = folder.join("config.json");
+    let config = match read(&config_path, MAX_CONFIG)? {
+        None if alone.is_none() => InputFile::open(&config_path)?.read_all(MAX_CONFIG).map(Some)?,
+        config => config,
+    };
+    let (files, entries) = weights(folder, alone)?;
+    let Some(config) = config else {
+        let mut tensors = try_vec("tensors", entries.len())?;
+        for entry in &entries {
+            tensors.push(entry.tensor(&opened, owned(&entry.name)?)?);
+        }
+        let metadata = Metadata::new(&opened, Vec::new())?;
+        return Ok(Contents { format: FileFormat::Safetensors, metadata, files, tensors });
+    };
+    let config = Json::parse(&config_path, &config)?;
+    let translated = config::translate(&config_path, &config)?;
+    let tensors = names::translate(&opened, &translated, entries)?;
+    let mut keys = translated.keys;
+    if let Some(name) = folder.file_name() {
+        keys.push(("general.name".into(), Value::Str(name.to_string_lossy().into_owned())));
+    }
+    token_ids(folder, &config_path, &config, &mut keys)?;
+    tokenizer(folder, &mut keys)?;
+    let metadata = Metadata::new(&opened, keys)?;
+    Ok(Contents { format: FileFormat::Safetensors, metadata, files, tensors })
+}
+
+/// A whole file, or `None` where there is none.
+fn read(path: &Path, cap: u64) -> Result<Option<Vec<u8>>> {
+    match InputFile::open(path) {
+        Err(Error::Io { system_code: libc::ENOENT, .. }) => Ok(None),
+        file => file?.read_all(cap).map(Some),
+    }
+}
+
+fn read_text(path: &Path, cap: u64) -> Result<Option<String>> {
+    let Some(bytes) = read(path, cap)? else { return Ok(None) };
+    String::from_utf8(bytes).map(Some).map_err(|_| Error::format(path, "text that is not UTF-8"))
+}
+
+/// The tensors of a folder: of one file, of a set with an index, or none.
+fn weights(folder: &Path, alone: Option<InputFile>) -> Result<(Vec<InputFile>, Vec<Entry>)> {
+    let index_path = folder.join("model.safetensors.index.json");
+    let whole = folder.join("model.safetensors");
+    if alone.is_none() && whole.exists() {
+        return one_file(InputFile::open(&whole)?);
+    }
+    let index = read(&index_path, MAX_INDEX)?;
+    let Some(index) = index else { return alone.map_or(Ok((Vec::new(), Vec::new())), one_file) };
+    let index = Json::parse(&index_path, &index)?;
+    let Some(Json::Object(map)) = index.get("weight_map") else {
+        return Err(Error::format(&index_path, "no weight_map"));
+    };
+    let mut shards: Vec<&str> = try_vec("files", map.len())?;
+    for (tensor, shard) in map {
+        let shard = shard.as_str().filter(|name| is_plain(name));
+        shards.push(shard.ok_or_else(|| Error::format(&index_path, format!("{tensor:?} is in no plain file name")))?);
+    }
+    shards.sort_unstable();
+    shards.dedup();
+    if shards.len() as u64 > MAX_FILES {
+        return Err(Error::format(&index_path, format!("{} files, the limit is {MAX_FILES}", shards.len())));
+    }
+    if let Some(file) = alone
+        && !shards.iter().any(|name| file.path.file_name().is_some_and(|n| n == *name))
+    {
+        return one_file(file);
+    }
+    read_shards(folder, &index_path, map, &shards)
+}
+
+fn one_file(file: InputFile) -> Result<(Vec<InputFile>, Vec<Entry>)> {
+    let entries = safetensors::read_header(&file, 0)?;
+    Ok((vec![file], entries))
+}
+
+/// The name of a file in the same folder.
+fn is_plain(name: &str) -> bool {
+    !name.is_empty() && name.len() < 256 && name != "." && name != ".." && !name.contains(['/', '\\', '\0'])
+}
+
+fn read_shards(
+    folder: &Path,
+    index_path: &Path,
+    map: &[(std::borrow::Cow<str>, Json)],
+    shards: &[&str],
+) -> Result<(Vec<InputFile>, Vec<Entry>)> {
+    let mut files = try_vec("files", shards.len())?;
+    let mut entries = Vec::new();
+    for shard in shards {
+        let file = InputFile::open(&folder.join(shard))?;
+        let more = safetensors::read_header(&file, files.len())?;
+        if (entries.len() + more.len()) as u64 > MAX_ENTRIES {
+            return Err(Error::format(index_path, format!("more than {MAX_ENTRIES} tensors")));
+        }
+        entries.try_reserve(more.len()).map_err(|_| Error::OutOfMemory { what: "tensors", bytes: 0 })?;
+        entries.extend(more);
+        files.push(file);
+    }
+    let mut found: Vec<(&str, &str)> = try_vec("tensors", entries.len())?;
+    found.extend(entries.iter().map(|e| (e.name.as_str(), shards.get(e.place.file).copied().unwrap_or_default())));
+    found.sort_unstable();
+    for (tensor, shard) in map {
+        let expected = (tensor.as_ref(), shard.as_str().unwrap_or_default());
+        if found.binary_search(&expected).is_err() {
+            let what = format!("the tensor {tensor:?} should be in {:?}, where it is not", expected.1);
+            return Err(Error::format(index_path, what));
+        }
+    }
+    Ok((files, entries))
+}
+
+/// Special tokens by number. `generation_config.json` knows better than `config.json` what ends a text.
+fn token_ids(folder: &Path, config_path: &Path, config: &Json, keys: &mut Vec<(String, Value)>) -> Result<()> {
+    let generation_path = folder.join("generation_config.json");
+    let generation = read(&generation_path, MAX_CONFIG)?.unwrap_or_else(|| b"{}".to_vec());
+    let generation = Json::parse(&generation_path, &generation)?;
+    let text_config = config.get("text_config").unwrap_or(&Json::Null);
+    for (name, key) in
+        [("bos_token_id", "bos_token_id"), ("eos_token_id", "eos_token_id"), ("pad_token_id", "padding_token_id")]
+    {
+        let places = [(&generation, &generation_path as &Path), (text_config, config_path), (config, config_path)];
+        let Some((ids, path)) = places.iter().find_map(|(json, path)| Some((json.get(name)?, path))) else { continue };
+        let ids = ids.as_array().unwrap_or(std::slice::from_ref(ids));
+        let mut numbers = try_vec("token ids", ids.len())?;
+        for id in ids {
+            match id {
+                Json::Int(id) if u32::try_from(*id).is_ok() => numbers.push(*id),
+                // Some configurations say "none" so.
+                Json::Int(-1) => {}
+                _ => return Err(Error::format(path, format!("{name} holds no token"))),
+            }
+        }
+        if let Some(&first) = numbers.first() {
+            keys.push((format!("tokenizer.ggml.{key}"), first.into()));
+        }
+        if numbers.len() > 1 {
+            keys.push((format!("tokenizer.ggml.{key}s"), numbers.into()));
+        }
+    }
+    Ok(())
+}
+
+/// The tokenizer's files go to the text layer as they are, but for the few facts that a GGUF file has keys for.
+fn tokenizer(folder: &Path, keys: &mut Vec<(String, Value)>) -> Result<()> {
+    if let Some(text) = read_text(&folder.join("tokenizer.json"), MAX_TOKENIZER)? {
+        keys.push(("tokenizer.huggingface.json".into(), text.into()));
+    }
+    let path = folder.join("tokenizer_config.json");
+    let mut template = None;
+    if let Some(text) = read_text(&path, MAX_CONFIG)? {
+        let config = Json::parse(&path, text.as_bytes())?;
+        for name in ["add_bos_token", "add_eos_token"] {
+            if let Some(flag) = config.get(name) {
+                let flag = flag.as_bool().ok_or_else(|| Error::format(&path, format!("{name} is no boolean")))?;
+                keys.push((format!("tokenizer.ggml.{name}"), flag.into()));
+            }
+        }
+        for name in ["bos_token", "eos_token", "unk_token", "pad_token"] {
+            // A string, or an object that describes an added token.
+            if let Some(token) = config.get(name).and_then(|t| t.as_str().or_else(|| t.get("content")?.as_str())) {
+                keys.push((format!("tokenizer.huggingface.{name}"), Value::Str(owned(token)?)));
+            }
+        }
+        template = match config.get("chat_template") {
+            Some(Json::Str(template)) => Some(owned(template)?),
+            Some(Json::Array(named)) => default_template(named)?,
+            _ => None,
+        };
+        keys.push(("tokenizer.huggingface.config".into(), Value::Str(text)));
+    }
+    // A template of its own file replaces the one of the configuration. Bytes that are no text spoil the template,
+    // which a model can be used without, and not the model.
+    if let Some(bytes) = read(&folder.join("chat_template.jinja"), MAX_TEMPLATE)? {
+        template = Some(String::from_utf8_lossy(&bytes).into_owned());
+    }
+    if let Some(template) = template {
+        keys.push(("tokenizer.chat_template".into(), template.into()));
+    }
+    Ok(())
+}
+
+/// Of `[{"name": ..., "template": ...}]`.
+fn default_template(named: &[Json]) -> Result<Option<String>> {
+    let default = named.iter().find(|t| t.get("name").and_then(Json::as_str) == Some("default"));
+    default.and_then(|t| t.get("template")?.as_str()).map(owned).transpose()
+}

@@ -1,0 +1,466 @@
+//! What a Hugging Face folder is translated to: the keys, names and bytes that a GGUF file of the model would have.
+//! Expected names are those of the `gguf` Python package (`get_tensor_name_map`).
+
+#[path = "support/safetensors.rs"]
+mod safetensors;
+
+use std::fs;
+
+use realizar::format::{Access, Source};
+use safetensors::file;
+
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new(config: &str) -> Folder {
+        let folder = Folder(tempfile::tempdir().unwrap());
+        folder.put("config.json", config);
+        folder
+    }
+
+    fn put(&self, name: &str, bytes: impl AsRef<[u8]>) {
+        fs::write(self.0.path().join(name), bytes).unwrap();
+    }
+
+    fn open(&self) -> Source {
+        Source::open(self.0.path(), Access::Map).unwrap()
+    }
+}
+
+/// The keys that a configuration becomes, as text, but for those that are the same everywhere.
+fn keys(config: &str) -> Vec<String> {
+    let metadata = Folder::new(config).open().metadata;
+    let same = ["general.name", "realizar.rope_halves"];
+    let keys = metadata.keys().filter(|k| !same.contains(k));
+    keys.map(|k| format!("{k}={}", metadata.render(k).unwrap())).collect()
+}
+
+fn assert_has(config: &str, expected: &[&str]) {
+    let found = keys(config);
+    for e in expected {
+        assert!(found.iter().any(|k| k == e), "no {e} in {found:#?}");
+    }
+}
+
+fn assert_lacks(config: &str, part: &str) {
+    let found = keys(config);
+    assert!(!found.iter().any(|k| k.contains(part)), "{part} in {found:#?}");
+}
+
+/// That a model of a type whose tensors are called `from` has them under the name `to`.
+fn assert_named(model_type: &str, names: &[(&str, &str)]) {
+    let folder = Folder::new(&format!(r#"{{"model_type":"{model_type}"}}"#));
+    let tensors: Vec<safetensors::Tensor> =
+        names.iter().zip(1u8..).map(|((from, _), i)| (*from, "F16", &[2u64, 1][..], vec![i; 4])).collect();
+    folder.put("model.safetensors", file(&tensors));
+    let source = folder.open();
+    for ((from, to), i) in names.iter().zip(1u8..) {
+        let tensor = source.tensor(to).unwrap_or_else(|| panic!("{from} is no {to}"));
+        let mut bytes = [0; 4];
+        source.read(tensor, 0, &mut bytes).unwrap();
+        assert_eq!(bytes, [i; 4], "{from}");
+    }
+    assert_eq!(source.tensors().len(), names.len());
+}
+
+#[test]
+fn llama() {
+    let config = r#"{"model_type":"llama","vocab_size":32000,"hidden_size":512,"intermediate_size":1408,
+        "num_hidden_layers":8,"num_attention_heads":8,"num_key_value_heads":2,"hidden_act":"silu","rms_norm_eps":1e-05,
+        "rope_theta":500000.0,"max_position_embeddings":32768,"tie_word_embeddings":true,"bos_token_id":1,
+        "eos_token_id":[2,5],"rope_scaling":null,"torch_dtype":"bfloat16"}"#;
+    let expected = [
+        "general.architecture=llama",
+        "llama.attention.head_count=8",
+        "llama.attention.head_count_kv=2",
+        "llama.attention.layer_norm_rms_epsilon=0.00001",
+        "llama.block_count=8",
+        "llama.context_length=32768",
+        "llama.embedding_length=512",
+        "llama.feed_forward_length=1408",
+        "llama.rope.freq_base=500000",
+        "llama.vocab_size=32000",
+        "realizar.norm_less_one=false",
+        "tokenizer.ggml.eos_token_ids=[2 integers]",
+        "tokenizer.ggml.bos_token_id=1",
+        "tokenizer.ggml.eos_token_id=2",
+    ];
+    let mut expected = expected.map(String::from);
+    expected.sort();
+    assert_eq!(keys(config), expected);
+    assert_named(
+        "llama",
+        &[
+            ("model.embed_tokens.weight", "token_embd.weight"),
+            ("model.layers.3.input_layernorm.weight", "blk.3.attn_norm.weight"),
+            ("model.layers.3.self_attn.q_proj.weight", "blk.3.attn_q.weight"),
+            ("model.layers.3.self_attn.q_proj.bias", "blk.3.attn_q.bias"),
+            ("model.layers.3.self_attn.k_proj.weight", "blk.3.attn_k.weight"),
+            ("model.layers.3.self_attn.v_proj.weight", "blk.3.attn_v.weight"),
+            ("model.layers.3.self_attn.o_proj.weight", "blk.3.attn_output.weight"),
+            ("model.layers.3.post_attention_layernorm.weight", "blk.3.ffn_norm.weight"),
+            ("model.layers.10.mlp.gate_proj.weight", "blk.10.ffn_gate.weight"),
+            ("model.layers.3.mlp.up_proj.weight", "blk.3.ffn_up.weight"),
+            ("model.layers.3.mlp.down_proj.weight", "blk.3.ffn_down.weight"),
+            ("model.norm.weight", "output_norm.weight"),
+            ("lm_head.weight", "output.weight"),
+        ],
+    );
+}
+
+#[test]
+fn rope_scaling() {
+    let with = |rope: &str| {
+        format!(
+            r#"{{"model_type":"llama","head_dim":64,"max_position_embeddings":131072,"rope_theta":1e4,"rope_scaling":{rope}}}"#
+        )
+    };
+    assert_has(
+        &with(r#"{"type":"linear","factor":4.0}"#),
+        &["llama.rope.scaling.type=linear", "llama.rope.scaling.factor=4"],
+    );
+    assert_has(
+        &with(
+            r#"{"rope_type":"llama3","factor":8.0,"low_freq_factor":1.0,"high_freq_factor":4.0,"original_max_position_embeddings":8192}"#,
+        ),
+        &[
+            "llama.rope.scaling.type=llama3",
+            "llama.rope.scaling.factor=8",
+            "llama.rope.scaling.low_freq_factor=1",
+            "llama.rope.scaling.high_freq_factor=4",
+            "llama.rope.scaling.original_context_length=8192",
+        ],
+    );
+    assert_has(
+        &with(r#"{"rope_type":"yarn","factor":4.0,"original_max_position_embeddings":32768}"#),
+        &[
+            "llama.rope.scaling.type=yarn",
+            "llama.rope.scaling.factor=4",
+            "llama.rope.scaling.original_context_length=32768",
+        ],
+    );
+    assert_lacks(&with(r#"{"rope_type":"default"}"#), "scaling");
+    // The newer way to say it.
+    let parameters = r#"{"model_type":"llama","rope_parameters":{"rope_type":"linear","rope_theta":5e5,"factor":2}}"#;
+    assert_has(parameters, &["llama.rope.freq_base=500000", "llama.rope.scaling.factor=2"]);
+}
+
+#[test]
+fn qwen() {
+    assert_has(
+        r#"{"model_type":"qwen2","sliding_window":4096,"use_sliding_window":false,"max_window_layers":21}"#,
+        &["general.architecture=qwen2", "qwen2.rope.freq_base=10000"],
+    );
+    assert_lacks(r#"{"model_type":"qwen2","sliding_window":4096,"use_sliding_window":false}"#, "window");
+    assert_lacks(
+        r#"{"model_type":"qwen3","sliding_window":8,"num_hidden_layers":2,"layer_types":["full_attention","full_attention"]}"#,
+        "window",
+    );
+    assert_has(
+        r#"{"model_type":"qwen3","head_dim":128}"#,
+        &["general.architecture=qwen3", "qwen3.attention.key_length=128", "qwen3.attention.value_length=128"],
+    );
+    assert_has(
+        r#"{"model_type":"qwen3_moe","num_experts":128,"num_experts_per_tok":8,"moe_intermediate_size":768,"norm_topk_prob":true}"#,
+        &[
+            "general.architecture=qwen3moe",
+            "qwen3moe.expert_count=128",
+            "qwen3moe.expert_used_count=8",
+            "qwen3moe.expert_feed_forward_length=768",
+            "qwen3moe.expert_weights_norm=true",
+        ],
+    );
+    assert_named(
+        "qwen3_moe",
+        &[
+            ("model.layers.0.self_attn.q_norm.weight", "blk.0.attn_q_norm.weight"),
+            ("model.layers.0.self_attn.k_norm.weight", "blk.0.attn_k_norm.weight"),
+            ("model.layers.0.mlp.gate.weight", "blk.0.ffn_gate_inp.weight"),
+        ],
+    );
+}
+
+#[test]
+fn experts_are_stacked() {
+    let folder = Folder::new(r#"{"model_type":"mixtral","num_local_experts":11,"num_experts_per_tok":2}"#);
+    let matrices = [("w1", "ffn_gate_exps"), ("w2", "ffn_down_exps"), ("w3", "ffn_up_exps")];
+    // Eleven, so that the order of the numbers is not that of their names.
+    let names: Vec<String> = (0..11)
+        .flat_map(|e| matrices.map(|(m, _)| format!("model.layers.0.block_sparse_moe.experts.{e}.{m}.weight")))
+        .collect();
+    let tensors: Vec<safetensors::Tensor> =
+        names.iter().zip(0u8..).map(|(name, i)| (name.as_str(), "F32", &[2u64, 3][..], vec![i; 24])).collect();
+    folder.put("model.safetensors", file(&tensors));
+    let source = folder.open();
+    assert_eq!(source.metadata.str("general.architecture").unwrap(), Some("llama"));
+    assert_eq!(source.metadata.u64("llama.expert_count").unwrap(), Some(11));
+    for (m, (_, name)) in matrices.iter().enumerate() {
+        let tensor = source.tensor(&format!("blk.0.{name}.weight")).unwrap();
+        assert_eq!((tensor.shape.dims(), tensor.bytes), (&[11, 2, 3][..], 264));
+        assert!(source.mapped(tensor).is_none());
+        let expected: Vec<u8> = (0..264).map(|i| (i / 24 * 3 + m) as u8).collect();
+        for (from, len) in [(0, 264), (20, 8), (24, 24), (23, 100), (263, 1), (264, 0), (48, 0)] {
+            let mut bytes = vec![0xaa; len];
+            source.read(tensor, from as u64, &mut bytes).unwrap();
+            assert_eq!(bytes, expected[from..from + len], "{len} from {from}");
+        }
+    }
+    // One expert is missing, and one has another shape.
+    for spoil in [5, 30] {
+        let mut fewer = tensors.clone();
+        match spoil {
+            5 => drop(fewer.remove(spoil)),
+            _ => fewer[spoil].2 = &[3, 2],
+        }
+        folder.put("model.safetensors", file(&fewer));
+        let error = Source::open(folder.0.path(), Access::Read).unwrap_err();
+        assert!(error.to_string().contains("does not fit"), "{error}");
+    }
+}
+
+#[test]
+fn gemma() {
+    assert_has(
+        r#"{"model_type":"gemma","hidden_act":"gelu","head_dim":256}"#,
+        &["general.architecture=gemma", "gemma.attention.key_length=256", "realizar.norm_less_one=true"],
+    );
+    assert_has(
+        r#"{"model_type":"gemma2","hidden_activation":"gelu_pytorch_tanh","sliding_window":4096,"query_pre_attn_scalar":144,
+            "attn_logit_softcapping":50.0,"final_logit_softcapping":30.0}"#,
+        &[
+            "gemma2.attention.scale=0.08333333333333333",
+            "gemma2.attention.sliding_window=4096",
+            "gemma2.attn_logit_softcapping=50",
+            "gemma2.final_logit_softcapping=30",
+        ],
+    );
+    // What the text part of a model that sees leaves out.
+    let seeing = r#"{"model_type":"gemma3","eos_token_id":[1,106],"text_config":{"model_type":"gemma3_text",
+        "hidden_size":2560,"intermediate_size":10240,"num_hidden_layers":34,"sliding_window":1024,
+        "rope_scaling":{"factor":8.0,"rope_type":"linear"}},"vision_config":{"hidden_size":1152,"num_attention_heads":16}}"#;
+    let gemma3 = [
+        "general.architecture=gemma3",
+        "gemma3.embedding_length=2560",
+        "gemma3.block_count=34",
+        "gemma3.attention.head_count=8",
+        "gemma3.attention.head_count_kv=4",
+        "gemma3.attention.key_length=256",
+        "gemma3.attention.layer_norm_rms_epsilon=0.000001",
+        "gemma3.attention.scale=0.0625",
+        "gemma3.attention.sliding_window=1024",
+        "gemma3.attention.sliding_window_pattern=6",
+        "gemma3.rope.freq_base=1000000",
+        "gemma3.rope.freq_base_swa=10000",
+        "gemma3.rope.scaling.factor=8",
+        "tokenizer.ggml.eos_token_id=1",
+        "tokenizer.ggml.eos_token_ids=[2 integers]",
+    ];
+    assert_has(seeing, &gemma3);
+    // The newest configurations list the layers and have two sets of rope parameters.
+    let list = |n: usize, period: usize| {
+        (1..=n)
+            .map(|i| if i % period == 0 { r#""full_attention""# } else { r#""sliding_attention""# })
+            .collect::<Vec<_>>()
+            .join(",")
+    };
+    let listed = format!(
+        r#"{{"model_type":"gemma3_text","num_hidden_layers":18,"sliding_window":512,"layer_types":[{}],"rope_parameters":
+        {{"full_attention":{{"rope_theta":2e6,"rope_type":"default"}},"sliding_attention":{{"rope_theta":2e4}}}}}}"#,
+        list(18, 3)
+    );
+    assert_has(
+        &listed,
+        &[
+            "gemma3.attention.sliding_window=512",
+            "gemma3.attention.sliding_window_pattern=3",
+            "gemma3.rope.freq_base=2000000",
+            "gemma3.rope.freq_base_swa=20000",
+        ],
+    );
+    let odd = listed.replace(r#"["sliding_attention""#, r#"["full_attention""#);
+    assert_has(&odd, &["gemma3.attention.sliding_window_pattern=[18 booleans]"]);
+    assert_named(
+        "gemma3",
+        &[
+            ("language_model.model.embed_tokens.weight", "token_embd.weight"),
+            ("model.language_model.layers.1.input_layernorm.weight", "blk.1.attn_norm.weight"),
+            ("language_model.model.layers.0.self_attn.q_norm.weight", "blk.0.attn_q_norm.weight"),
+            ("language_model.model.layers.0.post_attention_layernorm.weight", "blk.0.post_attention_norm.weight"),
+            ("language_model.model.layers.0.pre_feedforward_layernorm.weight", "blk.0.ffn_norm.weight"),
+            ("language_model.model.layers.0.post_feedforward_layernorm.weight", "blk.0.post_ffw_norm.weight"),
+        ],
+    );
+}
+
+#[test]
+fn what_is_not_used_may_be_of_any_type() {
+    let folder = Folder::new(r#"{"model_type":"gemma3","tie_word_embeddings":true}"#);
+    folder.put(
+        "model.safetensors",
+        file(&[
+            ("model.vision_tower.patch.weight", "I64", &[1, 1, 1, 1, 1], vec![0; 8]),
+            ("model.layers.0.self_attn.rotary_emb.inv_freq", "F64", &[1], vec![0; 8]),
+            ("model.norm.weight", "F16", &[1], vec![0; 2]),
+            ("lm_head.weight", "F16", &[1], vec![0; 2]),
+        ]),
+    );
+    assert_eq!(folder.open().tensors().map(|t| t.name.as_str()).collect::<Vec<_>>(), ["output_norm.weight"]);
+}
+
+#[test]
+fn phi3() {
+    let config = r#"{"model_type":"phi3","hidden_size":32,"num_attention_heads":4,"partial_rotary_factor":0.75,
+        "max_position_embeddings":131072,"original_max_position_embeddings":4096,"sliding_window":262144,
+        "rope_scaling":{"type":"longrope","long_factor":[1.5,2,3],"short_factor":[1,1,1.25]}}"#;
+    assert_has(
+        config,
+        &[
+            "phi3.rope.dimension_count=6",
+            "phi3.rope.scaling.type=longrope",
+            "phi3.rope.scaling.original_context_length=4096",
+            // sqrt(1 + ln 32 / ln 4096), as the paper has it.
+            "phi3.rope.scaling.attn_factor=1.1902380714238083",
+        ],
+    );
+    let source = Folder::new(config).open();
+    for (name, expected) in
+        [("rope_factors_long.weight", [1.5f32, 2.0, 3.0]), ("rope_factors_short.weight", [1.0, 1.0, 1.25])]
+    {
+        let tensor = source.tensor(name).unwrap();
+        let mut bytes = [0; 12];
+        source.read(tensor, 0, &mut bytes).unwrap();
+        assert_eq!(bytes.as_chunks().0.iter().map(|&b| f32::from_le_bytes(b)).collect::<Vec<_>>(), expected);
+    }
+    assert_named(
+        "phi3",
+        &[
+            ("model.layers.0.self_attn.qkv_proj.weight", "blk.0.attn_qkv.weight"),
+            ("model.layers.0.mlp.gate_up_proj.weight", "blk.0.ffn_up.weight"),
+            ("model.layers.0.mlp.down_proj.weight", "blk.0.ffn_down.weight"),
+        ],
+    );
+}
+
+#[test]
+fn gpt2_matrices_are_turned() {
+    let config = r#"{"model_type":"gpt2","n_layer":12,"n_head":12,"n_embd":768,"n_positions":1024,"n_inner":null,
+        "layer_norm_epsilon":1e-05,"activation_function":"gelu_new"}"#;
+    assert_has(
+        config,
+        &[
+            "gpt2.block_count=12",
+            "gpt2.context_length=1024",
+            "gpt2.embedding_length=768",
+            "gpt2.feed_forward_length=3072",
+            "gpt2.attention.head_count=12",
+            "gpt2.attention.layer_norm_epsilon=0.00001",
+        ],
+    );
+    let folder = Folder::new(config);
+    // [3 in, 4 out]: value i * 4 + o, as two bytes.
+    let stored: Vec<u8> = (0..12u16).flat_map(u16::to_le_bytes).collect();
+    folder.put(
+        "model.safetensors",
+        file(&[
+            ("transformer.wte.weight", "F16", &[3, 4], stored.clone()),
+            ("wpe.weight", "F16", &[3, 4], stored.clone()),
+            ("h.0.ln_1.weight", "F16", &[1], vec![0; 2]),
+            ("h.0.ln_2.bias", "F16", &[1], vec![0; 2]),
+            ("h.0.attn.bias", "BOOL", &[1, 1, 2, 2], vec![0; 4]),
+            ("h.0.attn.c_attn.weight", "F16", &[3, 4], stored.clone()),
+            ("h.0.attn.c_attn.bias", "F16", &[3, 4], stored.clone()),
+            ("h.0.attn.c_proj.weight", "F16", &[3, 4], stored.clone()),
+            ("h.0.mlp.c_fc.weight", "F16", &[3, 4], stored.clone()),
+            ("h.0.mlp.c_proj.weight", "F16", &[3, 4], stored.clone()),
+            ("ln_f.weight", "F16", &[1], vec![0; 2]),
+        ]),
+    );
+    let source = folder.open();
+    let turned: Vec<u8> = (0..4u16).flat_map(|o| (0..3).map(move |i| i * 4 + o)).flat_map(u16::to_le_bytes).collect();
+    for name in ["attn_qkv.weight", "attn_output.weight", "ffn_up.weight", "ffn_down.weight"] {
+        let tensor = source.tensor(&format!("blk.0.{name}")).unwrap();
+        assert_eq!(tensor.shape.dims(), [4, 3]);
+        assert!(source.mapped(tensor).is_none());
+        for from in (0..=24).step_by(2) {
+            for end in (from..=24).step_by(2) {
+                let mut bytes = vec![0xaa; end - from];
+                source.read(tensor, from as u64, &mut bytes).unwrap();
+                assert_eq!(bytes, turned[from..end], "{from}..{end}");
+            }
+        }
+        assert!(source.read(tensor, 1, &mut [0; 2]).is_err() && source.read(tensor, 0, &mut [0; 3]).is_err());
+    }
+    for name in ["token_embd.weight", "position_embd.weight", "blk.0.attn_qkv.bias"] {
+        let mut bytes = [0; 24];
+        source.read(source.tensor(name).unwrap(), 0, &mut bytes).unwrap();
+        assert_eq!(bytes, *stored, "{name}");
+    }
+    for name in ["blk.0.attn_norm.weight", "blk.0.ffn_norm.bias", "output_norm.weight"] {
+        assert!(source.tensor(name).is_some(), "{name}");
+    }
+    assert_eq!(source.tensors().len(), 10);
+}
+
+#[test]
+fn the_other_families() {
+    assert_has(
+        r#"{"model_type":"mistral","sliding_window":4096}"#,
+        &["general.architecture=llama", "llama.attention.sliding_window=4096"],
+    );
+    assert_has(
+        r#"{"model_type":"starcoder2","norm_epsilon":1e-05,"hidden_act":"gelu_pytorch_tanh"}"#,
+        &["general.architecture=starcoder2", "starcoder2.attention.layer_norm_epsilon=0.00001"],
+    );
+    assert_has(
+        r#"{"model_type":"granite","attention_multiplier":0.5,"embedding_multiplier":12,"residual_multiplier":0.25,"logits_scaling":8.0}"#,
+        &[
+            "granite.attention.scale=0.5",
+            "granite.embedding_scale=12",
+            "granite.residual_scale=0.25",
+            "granite.logit_scale=8",
+        ],
+    );
+    assert_named(
+        "starcoder2",
+        &[
+            ("model.layers.0.mlp.c_fc.bias", "blk.0.ffn_up.bias"),
+            ("model.layers.0.mlp.c_proj.weight", "blk.0.ffn_down.weight"),
+            ("model.layers.0.post_attention_layernorm.bias", "blk.0.ffn_norm.bias"),
+        ],
+    );
+    assert_named(
+        "olmo2",
+        &[
+            ("model.layers.0.post_attention_layernorm.weight", "blk.0.post_attention_norm.weight"),
+            ("model.layers.0.post_feedforward_layernorm.weight", "blk.0.post_ffw_norm.weight"),
+        ],
+    );
+}
+
+#[test]
+fn the_tokenizer_is_handed_on() {
+    let folder = Folder::new(r#"{"model_type":"llama","eos_token_id":3,"bos_token_id":-1,"pad_token_id":0}"#);
+    folder.put("generation_config.json", r#"{"eos_token_id":[7,3],"temperature":0.6}"#);
+    folder.put("tokenizer.json", "{\"model\":{}}");
+    folder.put(
+        "tokenizer_config.json",
+        r#"{"add_bos_token":true,"add_eos_token":null,"bos_token":{"content":"<s>"},"eos_token":"</s>","unk_token":null,
+            "chat_template":[{"name":"tool_use","template":"t"},{"name":"default","template":"d"}]}"#,
+    );
+    let m = folder.open().metadata;
+    assert_eq!(m.u64("tokenizer.ggml.eos_token_id").unwrap(), Some(7));
+    assert_eq!(m.i64s("tokenizer.ggml.eos_token_ids").unwrap(), Some(&[7, 3][..]));
+    assert_eq!(m.u64("tokenizer.ggml.bos_token_id").unwrap(), None);
+    assert_eq!(m.u64("tokenizer.ggml.padding_token_id").unwrap(), Some(0));
+    assert_eq!(m.bool("tokenizer.ggml.add_bos_token").unwrap(), Some(true));
+    assert_eq!(m.bool("tokenizer.ggml.add_eos_token").unwrap(), None);
+    assert_eq!(m.str("tokenizer.huggingface.json").unwrap(), Some("{\"model\":{}}"));
+    assert_eq!(m.str("tokenizer.huggingface.bos_token").unwrap(), Some("<s>"));
+    assert_eq!(m.str("tokenizer.huggingface.eos_token").unwrap(), Some("</s>"));
+    assert_eq!(m.str("tokenizer.huggingface.unk_token").unwrap(), None);
+    assert_eq!(m.str("tokenizer.chat_template").unwrap(), Some("d"));
+    assert_eq!(m.bool("realizar.rope_halves").unwrap(), Some(true));
+
+    folder.put("chat_template.jinja", b"from the file\xff");
+    assert_eq!(folder.open().metadata.str("tokenizer.chat_template").unwrap(), Some("from the file\u{fffd}"));
+}

@@ -1,0 +1,22 @@
+//! Writes safetensors files, right ones and wrong ones.
+//! Layout: <https://github.com/huggingface/safetensors#format>.
+
+/// Name, type, shape and bytes of a tensor.
+pub type Tensor<'a> = (&'a str, &'a str, &'a [u64], Vec<u8>);
+
+pub fn file(tensors: &[Tensor]) -> Vec<u8> {
+    let (mut members, mut data) = (vec![r#""__metadata__":{"format":"pt"}"#.to_owned()], vec![]);
+    for (name, dtype, shape, bytes) in tensors {
+        let start = data.len();
+        data.extend(bytes);
+        members.push(format!(
+            r#""{name}":{{"dtype":"{dtype}","shape":{shape:?},"data_offsets":[{start},{}]}}"#,
+            data.len()
+        ));
+    }
+    with_header(&format!("{{{}}}", members.join(",")), &data)
+}
+
+pub fn with_header(header: &str, data: &[u8]) -> Vec<u8> {
+    [&(header.len() as u64).to_le_bytes(), header.as_bytes(), data].concat()
+}
