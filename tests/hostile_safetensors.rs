@@ -250,7 +250,7 @@ fn broken_configurations_are_refused() {
     for (member, word) in [
         (r#""hidden_size":-1"#, "hidden_size"),
         (r#""hidden_size":"8""#, "hidden_size"),
-        (r#""hidden_size":1e400"#, "hidden_size"),
+        (r#""hidden_size":1e400"#, "too large number"),
         (r#""rms_norm_eps":true"#, "rms_norm_eps"),
         (r#""rope_scaling":"linear""#, "rope_scaling"),
         (r#""rope_scaling":{"type":"linear"}"#, "without factor"),
