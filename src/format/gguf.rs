@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::file::InputFile;
 use super::layout::{Layout, Place};
-use super::{Contents, FileFormat, MAX_ENTRIES, MAX_FILES, Metadata, Strings, TensorInfo, Value};
+use super::{Contents, FileFormat, MAX_ENTRIES, MAX_FILES, Metadata, Strings, TensorInfo, Value, append};
 use crate::error::{Error, Result, try_vec};
 use crate::quant;
 use crate::tensor::{DType, Shape};
@@ -59,11 +59,7 @@ fn open_siblings(
                 "should have split.no {no} and split.count {count}, has {found_no:?} and {found_count:?}"
             )));
         }
-        if (tensors.len() + part.tensors.len()) as u64 > MAX_ENTRIES {
-            return Err(first.error(format!("more than {MAX_ENTRIES} tensors")));
-        }
-        tensors.try_reserve(part.tensors.len()).map_err(|_| Error::OutOfMemory { what: "tensors", bytes: 0 })?;
-        tensors.extend(part.tensors);
+        append(tensors, part.tensors, first.path())?;
         files.push(file);
     }
     match first.u64("split.tensors.count")? {

@@ -11,9 +11,9 @@ mod names;
 use std::path::Path;
 
 use super::file::InputFile;
-use super::json::Json;
+use super::json::{Json, Object};
 use super::safetensors::{self, Entry};
-use super::{Contents, FileFormat, MAX_ENTRIES, MAX_FILES, Metadata, Value, owned};
+use super::{Contents, FileFormat, MAX_FILES, Metadata, Value, append, owned};
 use crate::error::{Error, Result, try_vec};
 
 const MAX_CONFIG: u64 = 4 << 20;
@@ -108,7 +108,7 @@ fn is_plain(name: &str) -> bool {
 fn read_shards(
     folder: &Path,
     index_path: &Path,
-    map: &[(std::borrow::Cow<str>, Json)],
+    map: &Object,
     shards: &[&str],
 ) -> Result<(Vec<InputFile>, Vec<Entry>)> {
     let mut files = try_vec("files", shards.len())?;
@@ -116,11 +116,7 @@ fn read_shards(
     for shard in shards {
         let file = InputFile::open(&folder.join(shard))?;
         let more = safetensors::read_header(&file, files.len())?;
-        if (entries.len() + more.len()) as u64 > MAX_ENTRIES {
-            return Err(Error::format(index_path, format!("more than {MAX_ENTRIES} tensors")));
-        }
-        entries.try_reserve(more.len()).map_err(|_| Error::OutOfMemory { what: "tensors", bytes: 0 })?;
-        entries.extend(more);
+        append(&mut entries, more, index_path)?;
         files.push(file);
     }
     let mut found: Vec<(&str, &str)> = try_vec("tensors", entries.len())?;

@@ -178,6 +178,17 @@ impl Source {
     }
 }
 
+/// Adds what one more file of a set lists.
+fn append<T>(set: &mut Vec<T>, more: Vec<T>, path: &Path) -> Result<()> {
+    if set.len().saturating_add(more.len()) as u64 > MAX_ENTRIES {
+        return Err(Error::format(path, format!("more than {MAX_ENTRIES} tensors in the files")));
+    }
+    let bytes = more.len().saturating_mul(size_of::<T>()) as u64;
+    set.try_reserve(more.len()).map_err(|_| Error::OutOfMemory { what: "tensors", bytes })?;
+    set.extend(more);
+    Ok(())
+}
+
 /// A copy of a text that a file sized.
 fn owned(text: &str) -> Result<String> {
     let mut copy = String::new();

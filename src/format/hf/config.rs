@@ -119,7 +119,7 @@ const HEADS: &[&str] = &["num_attention_heads", "n_head"];
 /// What changes the network and is not implemented.
 const MUST_BE_FALSE: &[&str] =
     &["add_cross_attention", "scale_attn_by_inverse_layer_idx", "use_bidirectional_attention", "is_encoder_decoder"];
-const MUST_BE_ABSENT: &[&str] = &["quantization_config", "compression_config"];
+const MUST_BE_ABSENT: &[&str] = &["quantization_config", "compression_config", "clip_qkv"];
 
 /// More layers than any model has.
 const MAX_LAYERS: u64 = 1024;
