@@ -35,11 +35,18 @@ type Job = dyn Fn(usize) + Sync;
 pub struct Pool {
     core: Arc<Core>,
     workers: Vec<JoinHandle<()>>,
-    /// Whether a team is out. A flag rather than a held guard, so that a team may end on another thread.
-    taken: Mutex<bool>,
-    returned: Condvar,
+    /// A counter rather than a held guard, so that a team may end on another thread.
+    turns: Mutex<Turns>,
+    turn_over: Condvar,
     /// Workers do not survive a `fork` of the host; the child works on its caller's thread alone.
     process: u32,
+}
+
+/// Who has the team, first come, first served: otherwise a loader that takes it again and again would keep it.
+#[derive(Default)]
+struct Turns {
+    next: u64,
+    now: u64,
 }
 
 /// What the caller and the workers share.
@@ -106,8 +113,8 @@ impl Pool {
         let mut pool = Pool {
             core,
             workers: try_vec("threads", threads - 1)?,
-            taken: Mutex::new(false),
-            returned: Condvar::new(),
+            turns: Mutex::default(),
+            turn_over: Condvar::new(),
             process: std::process::id(),
         };
         for index in 1..threads {
@@ -139,12 +146,13 @@ impl Pool {
     pub fn enter(self: &Arc<Self>) -> Team {
         let threads = if std::process::id() == self.process { self.threads() } else { 1 };
         if threads > 1 {
-            let mut taken = lock(&self.taken);
-            while *taken {
-                taken = self.returned.wait(taken).unwrap_or_else(PoisonError::into_inner);
+            let mut turns = lock(&self.turns);
+            let mine = turns.next;
+            turns.next += 1;
+            while turns.now != mine {
+                turns = self.turn_over.wait(turns).unwrap_or_else(PoisonError::into_inner);
             }
-            *taken = true;
-            drop(taken);
+            drop(turns);
             self.core.phase.store(WORKING, Ordering::SeqCst);
             self.wake();
         }
@@ -348,8 +356,8 @@ impl Drop for Team {
     fn drop(&mut self) {
         if self.threads > 1 {
             self.pool.core.phase.store(RESTING, Ordering::SeqCst);
-            *lock(&self.pool.taken) = false;
-            self.pool.returned.notify_one();
+            lock(&self.pool.turns).now += 1;
+            self.pool.turn_over.notify_all();
         }
     }
 }

@@ -2,8 +2,11 @@
 //! `Isa` exists only for what this machine was seen to have, so that holding one is the proof that its kernels may run.
 #![allow(unsafe_code)]
 
+pub mod attend;
 mod avx512vnni;
 mod codec;
+pub mod elementwise;
+pub mod lanes;
 pub mod matmul;
 mod scalar;
 mod simd;

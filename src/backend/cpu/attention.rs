@@ -1,0 +1,769 @@
+//! The loops of attention: which queries meet which keys, on which thread. The arithmetic is in `kernels::attend`.
+//!
+//! Queries that share a head of the cache are worked on together, and a sequence's tokens in tiles, so that each row
+//! of the cache is read once for all of them. Positions are cut into chunks that begin at fixed places; a tile goes
+//! through its chunks in order, or, where there are too few tiles for the threads, chunks are spread over the threads
+//! and joined in the same order. Either way each result is the same sequence of operations.
+#![allow(unsafe_code)]
+
+use std::f32::consts::LOG2_E;
+use std::ops::Range;
+
+use super::kernels::attend::{CHUNK, Cached, Partial, Storage, attend_chunk, join, padded};
+use super::kernels::lanes::LANES;
+use super::kernels::{Isa, elementwise};
+use super::kv::{CpuKv, write_key, write_value};
+use super::pool::{Shared, Team};
+use crate::backend::Kv;
+use crate::error::{Error, Result, try_filled, try_vec};
+
+/// Query rows that are worked on together: whole blocks of registers, and little enough scratch for the second-level
+/// cache beside a chunk of keys and values.
+const TILE_ROWS: usize = 48;
+
+/// Products of queries and keys below which the work is done before another thread has noticed it.
+const SMALL: usize = 32 * 1024;
+
+/// The heads of a model.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Heads {
+    pub queries: usize,
+    pub kv: usize,
+    pub dim: usize,
+}
+
+impl Heads {
+    /// The query heads that read head `kv` of the cache: query head i reads `i * kv / queries`.
+    pub fn sharing(self, kv: usize) -> Range<usize> {
+        (kv * self.queries).div_ceil(self.kv)..((kv + 1) * self.queries).div_ceil(self.kv)
+    }
+
+    fn most_sharing(self) -> usize {
+        self.queries.div_ceil(self.kv)
+    }
+}
+
+/// What a token sees and how scores are made: see `backend::Attention`.
+#[derive(Clone, Copy, Debug)]
+pub struct Scoring {
+    pub scale: f32,
+    pub softcap: f32,
+    pub window: u32,
+}
+
+/// Where keys and values come from.
+pub trait Source: Sync {
+    /// Positions `from..to`, at most `CHUNK`, of a head of a sequence; `from` is a multiple of 16. `room` is
+    /// for sources that lie differently: a chunk of keys and values in f32.
+    fn read<'a>(&'a self, sequence: u32, head: usize, positions: Range<usize>, room: &'a mut [f32]) -> Cached<'a>;
+}
+
+/// A layer of the caches of a batch.
+pub struct Layer<'a> {
+    caches: &'a [&'a mut dyn Kv],
+    layer: usize,
+}
+
+impl<'a> Layer<'a> {
+    /// Caches of another backend or another shape are a `Mismatch`.
+    pub fn new(heads: Heads, caches: &'a [&'a mut dyn Kv], layer: usize) -> Result<Self> {
+        for kv in caches {
+            let spec = kv.spec();
+            if !kv.as_any().is::<CpuKv>()
+                || layer >= spec.layers
+                || (spec.n_kv_heads, spec.head_dim) != (heads.kv, heads.dim)
+            {
+                return Err(Error::Mismatch(format!("layer {layer} with {heads:?} and a cache of {spec:?}")));
+            }
+        }
+        Ok(Layer { caches, layer })
+    }
+}
+
+impl Source for Layer<'_> {
+    fn read<'a>(&'a self, sequence: u32, head: usize, positions: Range<usize>, _: &'a mut [f32]) -> Cached<'a> {
+        let kv = self.caches[sequence as usize].as_any().downcast_ref::<CpuKv>().expect("`new` has looked");
+        kv.cached(self.layer, head, positions.start)
+    }
+}
+
+/// Memory for attention with up to some number of tokens.
+pub struct Scratch {
+    heads: Heads,
+    workspaces: Vec<Workspace>,
+    /// Results of chunks that wait to be joined.
+    partials: Vec<Gathered>,
+    joined: Gathered,
+    tiles: Vec<Tile>,
+    tasks: Vec<Task>,
+}
+
+/// What one thread needs.
+struct Workspace {
+    /// `[rows, dim]`, multiplied by the scale.
+    queries: Vec<f32>,
+    visible: Vec<Range<usize>>,
+    /// `[rows, CHUNK]`
+    scores: Vec<f32>,
+    chunk: Gathered,
+    all: Gathered,
+    room: Vec<f32>,
+}
+
+/// The owner of a `Partial`.
+struct Gathered {
+    peaks: Vec<f32>,
+    sums: Vec<f32>,
+    values: Vec<f32>,
+}
+
+/// Consecutive tokens of one sequence.
+#[derive(Clone, Debug)]
+struct Tile {
+    tokens: Range<usize>,
+    sequence: u32,
+    /// Positions that any of them sees.
+    sees: Range<usize>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Task {
+    tile: usize,
+    kv: usize,
+    chunk: usize,
+}
+
+impl Gathered {
+    fn new(rows: usize, dims: usize) -> Result<Gathered> {
+        let zeros = |n| try_filled("attention scratch", n, 0.0);
+        Ok(Gathered { peaks: zeros(rows)?, sums: zeros(rows)?, values: zeros(rows * dims)? })
+    }
+
+    fn rows(&mut self, rows: usize, dims: usize) -> Partial<'_> {
+        Partial {
+            peaks: &mut self.peaks[..rows],
+            sums: &mut self.sums[..rows],
+            values: &mut self.values[..rows * dims],
+        }
+    }
+
+    /// Nothing seen so far.
+    fn clear(&mut self, rows: usize, dims: usize) {
+        self.peaks[..rows].fill(f32::NEG_INFINITY);
+        self.sums[..rows].fill(0.0);
+        self.values[..rows * dims].fill(0.0);
+    }
+}
+
+impl Scratch {
+    /// `room`: whether a source needs it.
+    pub fn new(heads: Heads, max_tokens: usize, threads: usize, room: bool) -> Result<Scratch> {
+        if heads.queries == 0 || heads.kv == 0 || heads.dim == 0 || heads.kv > heads.queries {
+            return Err(Error::invalid(format!("attention with {heads:?}")));
+        }
+        let dims = padded(heads.dim);
+        let rows = heads.most_sharing().max(TILE_ROWS.min(heads.most_sharing() * max_tokens));
+        let mut workspaces = try_vec("attention scratch", threads)?;
+        for _ in 0..threads {
+            workspaces.push(Workspace {
+                queries: try_filled("attention scratch", rows * heads.dim, 0.0)?,
+                visible: try_filled("attention scratch", rows, 0..0)?,
+                scores: try_filled("attention scratch", rows * CHUNK, 0.0)?,
+                chunk: Gathered::new(rows, dims)?,
+                all: Gathered::new(rows, dims)?,
+                room: try_filled("attention scratch", if room { CHUNK * (heads.dim + dims) } else { 0 }, 0.0)?,
+            });
+        }
+        // Enough that a barrier after so many chunks does not show.
+        let waiting = if threads > 1 { 8 * threads } else { 0 };
+        let mut partials = try_vec("attention scratch", waiting)?;
+        for _ in 0..waiting {
+            partials.push(Gathered::new(rows, dims)?);
+        }
+        Ok(Scratch {
+            heads,
+            workspaces,
+            partials,
+            joined: Gathered::new(rows, dims)?,
+            tiles: try_vec("attention scratch", max_tokens)?,
+            tasks: try_vec("attention scratch", waiting)?,
+        })
+    }
+}
+
+/// `out = softmax(scale * Q K^T) V`. `positions` and `sequences` are `[n]`, tokens of a sequence side by side; `q` and
+/// `out` are `[n, queries * dim]`. The source holds every position up to a token's own.
+pub fn attend(
+    team: &Team,
+    isa: Isa,
+    scoring: &Scoring,
+    positions: &[u32],
+    sequences: &[u32],
+    source: &impl Source,
+    q: &[f32],
+    out: &mut [f32],
+    scratch: &mut Scratch,
+) {
+    let Scratch { heads, workspaces, partials, joined, tiles, tasks } = scratch;
+    let heads = *heads;
+    let n = positions.len();
+    assert!(sequences.len() == n && n <= tiles.capacity() && team.threads() <= workspaces.len());
+    assert!(q.len() == n * heads.queries * heads.dim && out.len() == q.len());
+    cut(heads, scoring, positions, sequences, tiles);
+
+    let step = Step { isa, heads, scoring, positions, source, q, out: Shared::new(out) };
+    let workspaces = Shared::new(workspaces);
+    let products: usize = tiles.iter().map(|t| t.tokens.len() * t.sees.len() * heads.queries * heads.dim).sum();
+    let pairs = tiles.len() * heads.kv;
+    if pairs >= 2 * team.threads() || products <= SMALL || partials.is_empty() {
+        let perform = |share: usize, i: usize| {
+            // The last tiles see most; what is left when other threads are done should be short.
+            let tile = &tiles[tiles.len() - 1 - i / heads.kv];
+            // SAFETY: a share runs on one thread at a time.
+            let workspace = &mut unsafe { workspaces.slice_mut(share..share + 1) }[0];
+            step.attend_tile(tile, i % heads.kv, workspace);
+        };
+        return if products <= SMALL {
+            (0..pairs).for_each(|i| perform(0, i));
+        } else {
+            team.for_each_with(pairs, perform);
+        };
+    }
+
+    tasks.clear();
+    for (t, tile) in tiles.iter().enumerate() {
+        for kv in 0..heads.kv {
+            for chunk in chunks(&tile.sees) {
+                tasks.push(Task { tile: t, kv, chunk });
+                if tasks.len() == tasks.capacity() {
+                    step.attend_chunks(team, tiles, tasks, &workspaces, partials, joined);
+                    tasks.clear();
+                }
+            }
+        }
+    }
+    step.attend_chunks(team, tiles, tasks, &workspaces, partials, joined);
+}
+
+/// Cuts the tokens into tiles.
+fn cut(heads: Heads, scoring: &Scoring, positions: &[u32], sequences: &[u32], tiles: &mut Vec<Tile>) {
+    let most = (TILE_ROWS / heads.most_sharing()).max(1);
+    tiles.clear();
+    for (t, (&position, &sequence)) in positions.iter().zip(sequences).enumerate() {
+        let sees = visible(scoring, position);
+        match tiles.last_mut() {
+            Some(tile) if tile.sequence == sequence && tile.tokens.len() < most => {
+                tile.tokens.end = t + 1;
+                tile.sees = tile.sees.start.min(sees.start)..tile.sees.end.max(sees.end);
+            }
+            _ => tiles.push(Tile { tokens: t..t + 1, sequence, sees }),
+        }
+    }
+}
+
+/// The positions that a token at `position` sees.
+fn visible(scoring: &Scoring, position: u32) -> Range<usize> {
+    let end = position as usize + 1;
+    match scoring.window as usize {
+        0 => 0..end,
+        window => end.saturating_sub(window)..end,
+    }
+}
+
+/// Numbers of the chunks that hold some positions.
+fn chunks(sees: &Range<usize>) -> Range<usize> {
+    sees.start / CHUNK..sees.end.div_ceil(CHUNK)
+}
+
+/// What all tiles of a call share.
+struct Step<'a, S> {
+    isa: Isa,
+    heads: Heads,
+    scoring: &'a Scoring,
+    positions: &'a [u32],
+    source: &'a S,
+    q: &'a [f32],
+    out: Shared<'a, f32>,
+}
+
+impl<S: Source> Step<'_, S> {
+    /// One tile and one head of the cache, from its queries to its output.
+    fn attend_tile(&self, tile: &Tile, kv: usize, workspace: &mut Workspace) {
+        let dims = padded(self.heads.dim);
+        let rows = self.gather_queries(tile, kv, workspace);
+        let Workspace { queries, visible, scores, chunk, all, room } = workspace;
+        all.clear(rows, dims);
+        for c in chunks(&tile.sees) {
+            let partial = &mut chunk.rows(rows, dims);
+            self.attend_chunk(
+                tile,
+                kv,
+                c,
+                &queries[..rows * self.heads.dim],
+                &mut visible[..rows],
+                scores,
+                room,
+                partial,
+            );
+            join(self.isa, &mut all.rows(rows, dims), partial);
+        }
+        self.finish(tile, kv, all);
+    }
+
+    /// Performs tasks on all threads, then joins their results in order.
+    fn attend_chunks(
+        &self,
+        team: &Team,
+        tiles: &[Tile],
+        tasks: &[Task],
+        workspaces: &Shared<Workspace>,
+        partials: &mut [Gathered],
+        joined: &mut Gathered,
+    ) {
+        let dims = padded(self.heads.dim);
+        let slots = Shared::new(partials);
+        team.for_each_with(tasks.len(), |share, i| {
+            let Task { tile, kv, chunk } = tasks[i];
+            // SAFETY: a share runs on one thread at a time.
+            let workspace = &mut unsafe { workspaces.slice_mut(share..share + 1) }[0];
+            let rows = self.gather_queries(&tiles[tile], kv, workspace);
+            let Workspace { queries, visible, scores, room, .. } = workspace;
+            // SAFETY: every task has a slot of its own.
+            let partial = &mut unsafe { slots.slice_mut(i..i + 1) }[0].rows(rows, dims);
+            let (queries, visible) = (&queries[..rows * self.heads.dim], &mut visible[..rows]);
+            self.attend_chunk(&tiles[tile], kv, chunk, queries, visible, scores, room, partial);
+        });
+        for (task, partial) in tasks.iter().zip(partials) {
+            let tile = &tiles[task.tile];
+            let rows = tile.tokens.len() * self.heads.sharing(task.kv).len();
+            if task.chunk == chunks(&tile.sees).start {
+                joined.clear(rows, dims);
+            }
+            join(self.isa, &mut joined.rows(rows, dims), &partial.rows(rows, dims));
+            if task.chunk + 1 == chunks(&tile.sees).end {
+                self.finish(tile, task.kv, joined);
+            }
+        }
+    }
+
+    /// Copies the queries of a tile that read head `kv` and multiplies them by the scale. Returns how many there are.
+    fn gather_queries(&self, tile: &Tile, kv: usize, workspace: &mut Workspace) -> usize {
+        let d = self.heads.dim;
+        let sharing = self.heads.sharing(kv);
+        let each = sharing.len() * d;
+        for (token, queries) in tile.tokens.clone().zip(workspace.queries.chunks_exact_mut(each)) {
+            queries.copy_from_slice(&self.q[(token * self.heads.queries + sharing.start) * d..][..each]);
+        }
+        let rows = tile.tokens.len() * sharing.len();
+        let scale = match self.scoring.softcap {
+            0.0 => self.scoring.scale * LOG2_E,
+            cap => self.scoring.scale / cap,
+        };
+        elementwise::scale(self.isa, &mut workspace.queries[..rows * d], scale);
+        rows
+    }
+
+    fn attend_chunk(
+        &self,
+        tile: &Tile,
+        kv: usize,
+        chunk: usize,
+        queries: &[f32],
+        rows: &mut [Range<usize>],
+        scores: &mut [f32],
+        room: &mut [f32],
+        out: &mut Partial,
+    ) {
+        let from = (chunk * CHUNK).max(tile.sees.start / LANES * LANES);
+        let to = ((chunk + 1) * CHUNK).min(tile.sees.end);
+        let each = self.heads.sharing(kv).len();
+        for (&position, rows) in self.positions[tile.tokens.clone()].iter().zip(rows.chunks_exact_mut(each)) {
+            let sees = visible(self.scoring, position);
+            rows.fill(sees.start.clamp(from, to) - from..sees.end.clamp(from, to) - from);
+        }
+        let cached = self.source.read(tile.sequence, kv, from..to, room);
+        let cap = self.scoring.softcap * LOG2_E;
+        attend_chunk(self.isa, queries, rows, &cached, to - from, cap, scores, out);
+    }
+
+    /// Writes the rows of a tile that have seen everything.
+    fn finish(&self, tile: &Tile, kv: usize, all: &Gathered) {
+        let (d, dims) = (self.heads.dim, padded(self.heads.dim));
+        let sharing = self.heads.sharing(kv);
+        for (r, (token, head)) in tile.tokens.clone().flat_map(|t| sharing.clone().map(move |h| (t, h))).enumerate() {
+            let start = (token * self.heads.queries + head) * d;
+            // SAFETY: this head of this token belongs to this tile and head of the cache alone.
+            let out = unsafe { self.out.slice_mut(start..start + d) };
+            out.copy_from_slice(&all.values[r * dims..][..d]);
+            elementwise::scale(self.isa, out, 1.0 / all.sums[r]);
+        }
+    }
+}
+
+/// A cache in memory of the caller, with the current position apart.
+struct Plain<'a> {
+    isa: Isa,
+    heads: Heads,
+    /// `[len, kv * dim]`
+    keys: &'a [f32],
+    values: &'a [f32],
+    /// `[kv * dim]`
+    current_key: &'a [f32],
+    current_value: &'a [f32],
+}
+
+impl Source for Plain<'_> {
+    fn read<'a>(&'a self, _: u32, head: usize, positions: Range<usize>, room: &'a mut [f32]) -> Cached<'a> {
+        let Heads { kv, dim, .. } = self.heads;
+        let width = kv * dim;
+        let row = |cache: &'a [f32], current: &'a [f32], position: usize| {
+            let row = cache.get(position * width..(position + 1) * width).unwrap_or(current);
+            &row[head * dim..][..dim]
+        };
+        let (keys, values) = room.split_at_mut(CHUNK * dim);
+        let (keys, values) = (bytes_mut(keys), bytes_mut(values));
+        let (panel, value_row) = (Storage::F32.key_panel_bytes(dim), Storage::F32.value_row_bytes(dim));
+        for (i, position) in positions.enumerate() {
+            let key = row(self.keys, self.current_key, position);
+            write_key(self.isa, Storage::F32, &mut keys[i / LANES * panel..][..panel], i % LANES, key);
+            let value = row(self.values, self.current_value, position);
+            write_value(self.isa, Storage::F32, &mut values[i * value_row..][..value_row], value);
+        }
+        Cached { head_dim: dim, key_storage: Storage::F32, keys, value_storage: Storage::F32, values }
+    }
+}
+
+fn bytes_mut(x: &mut [f32]) -> &mut [u8] {
+    // SAFETY: every f32 is four bytes and every four bytes are an f32.
+    unsafe { std::slice::from_raw_parts_mut(x.as_mut_ptr().cast(), size_of_val(x)) }
+}
+
+/// Attention of one token over a cache in memory of the caller and its own key and value.
+///
+/// `q` and `out` are `[queries * dim]`, the caches `[len, kv * dim]`, `current_k` and `current_v` `[kv * dim]`.
+/// Lengths that do not fit together are `InvalidArgument`.
+pub fn attention_gqa(
+    team: &Team,
+    isa: Isa,
+    heads: Heads,
+    scale: f32,
+    q: &[f32],
+    k_cache: &[f32],
+    v_cache: &[f32],
+    current_k: &[f32],
+    current_v: &[f32],
+    out: &mut [f32],
+) -> Result<()> {
+    let width = heads.kv.checked_mul(heads.dim);
+    let queries = heads.queries.checked_mul(heads.dim);
+    if Some(q.len()) != queries || Some(out.len()) != queries {
+        return Err(Error::invalid(format!("{heads:?} with {} query values and room for {}", q.len(), out.len())));
+    }
+    if current_k.is_empty()
+        || Some(current_k.len()) != width
+        || Some(current_v.len()) != width
+        || !k_cache.len().is_multiple_of(current_k.len())
+        || v_cache.len() != k_cache.len()
+    {
+        return Err(Error::invalid(format!("{heads:?} with caches of {} and {} values", k_cache.len(), v_cache.len())));
+    }
+    let position = u32::try_from(k_cache.len() / current_k.len())
+        .map_err(|_| Error::invalid("a cache of more than 2^32 - 1 positions"))?;
+    let source = Plain { isa, heads, keys: k_cache, values: v_cache, current_key: current_k, current_value: current_v };
+    let scoring = Scoring { scale, softcap: 0.0, window: 0 };
+    let mut scratch = Scratch::new(heads, 1, team.threads(), true)?;
+    attend(team, isa, &scoring, &[position], &[0], &source, q, out, &mut scratch);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use half::f16;
+
+    use super::super::kv::Part;
+    use super::super::pool::Pool;
+    use super::*;
+    use crate::backend::KvSpec;
+    use crate::quant;
+    use crate::tensor::DType;
+
+    fn values(n: usize, seed: u64) -> Vec<f32> {
+        let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+        (0..n)
+            .map(|_| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                (state >> 40) as f32 / (1u64 << 23) as f32 - 1.0
+            })
+            .collect()
+    }
+
+    /// The values that a row becomes in a cache.
+    fn stored(dtype: DType, row: &[f32]) -> Vec<f64> {
+        match dtype {
+            quant::F32 => row.iter().map(|&x| f64::from(x)).collect(),
+            quant::F16 => row.iter().map(|&x| f16::from_f32(x).to_f64()).collect(),
+            _ => row
+                .chunks(32)
+                .flat_map(|block| {
+                    let scale = block.iter().fold(0f32, |m, x| m.max(x.abs())) / 127.0;
+                    block.iter().map(move |x| f64::from(scale) * f64::from((x * (1.0 / scale)).round_ties_even()))
+                })
+                .collect(),
+        }
+    }
+
+    struct Case {
+        heads: Heads,
+        k_type: DType,
+        v_type: DType,
+        scoring: Scoring,
+        /// Tokens before the first of those that are looked at.
+        past: usize,
+        n: usize,
+    }
+
+    impl Case {
+        fn len(&self) -> usize {
+            self.past + self.n
+        }
+        fn keys(&self) -> Vec<f32> {
+            values(self.len() * self.heads.kv * self.heads.dim, 1)
+        }
+        fn values(&self) -> Vec<f32> {
+            values(self.len() * self.heads.kv * self.heads.dim, 2)
+        }
+        fn queries(&self) -> Vec<f32> {
+            values(self.n * self.heads.queries * self.heads.dim, 3)
+        }
+
+        fn oracle(&self) -> Vec<f64> {
+            let Heads { queries, kv, dim } = self.heads;
+            let rows = |dtype, x: &[f32]| -> Vec<Vec<f64>> { x.chunks(dim).map(|row| stored(dtype, row)).collect() };
+            let (k, v) = (rows(self.k_type, &self.keys()), rows(self.v_type, &self.values()));
+            let q = self.queries();
+            let mut out = Vec::new();
+            for t in 0..self.n {
+                let position = self.past + t;
+                let first = match self.scoring.window as usize {
+                    0 => 0,
+                    w => (position + 1).saturating_sub(w),
+                };
+                for head in 0..queries {
+                    let q = &q[(t * queries + head) * dim..][..dim];
+                    let of = head * kv / queries;
+                    let scores: Vec<f64> = (first..=position)
+                        .map(|p| {
+                            let dot: f64 = q.iter().zip(&k[p * kv + of]).map(|(&q, k)| f64::from(q) * k).sum();
+                            let score = dot * f64::from(self.scoring.scale);
+                            match f64::from(self.scoring.softcap) {
+                                0.0 => score,
+                                cap => cap * (score / cap).tanh(),
+                            }
+                        })
+                        .collect();
+                    let peak = scores.iter().fold(f64::MIN, |a, &b| a.max(b));
+                    let sum: f64 = scores.iter().map(|s| (s - peak).exp()).sum();
+                    let mut row = vec![0.0; dim];
+                    for (p, score) in (first..=position).zip(scores) {
+                        for (out, v) in row.iter_mut().zip(&v[p * kv + of]) {
+                            *out += (score - peak).exp() / sum * v;
+                        }
+                    }
+                    out.extend(row);
+                }
+            }
+            out
+        }
+
+        /// The tokens in pieces, each written to the cache just before it attends.
+        fn run(&self, isa: Isa, threads: usize, piece: usize) -> Vec<f32> {
+            let Heads { queries, kv, dim } = self.heads;
+            let spec = KvSpec {
+                layers: 2,
+                n_kv_heads: kv,
+                head_dim: dim,
+                capacity: self.len(),
+                k_type: self.k_type,
+                v_type: self.v_type,
+            };
+            let mut cache = CpuKv::new(&spec).unwrap();
+            let (keys, values, q) = (self.keys(), self.values(), self.queries());
+            let write = |cache: &mut CpuKv, position: usize| {
+                let writer = cache.writer();
+                for head in 0..kv {
+                    let range = (position * kv + head) * dim..(position * kv + head + 1) * dim;
+                    // SAFETY: one thread.
+                    unsafe {
+                        writer.write(isa, 1, head, Part::Keys, position, &keys[range.clone()]);
+                        writer.write(isa, 1, head, Part::Values, position, &values[range]);
+                    }
+                }
+            };
+            (0..self.past).for_each(|p| write(&mut cache, p));
+            let team = Arc::new(Pool::new(threads).unwrap()).enter();
+            let mut scratch = Scratch::new(self.heads, piece, threads, false).unwrap();
+            let mut out = vec![f32::NAN; q.len()];
+            let width = queries * dim;
+            let all: Vec<u32> = (0..self.n as u32).collect();
+            for tokens in all.chunks(piece) {
+                let positions: Vec<u32> = tokens.iter().map(|t| self.past as u32 + t).collect();
+                positions.iter().for_each(|&p| write(&mut cache, p as usize));
+                let range = tokens[0] as usize * width..(tokens[0] as usize + tokens.len()) * width;
+                let caches = &[&mut cache as &mut dyn Kv];
+                let source = Layer::new(self.heads, caches, 1).unwrap();
+                let sequences = vec![0; tokens.len()];
+                let (q, out) = (&q[range.clone()], &mut out[range]);
+                attend(&team, isa, &self.scoring, &positions, &sequences, &source, q, out, &mut scratch);
+            }
+            out
+        }
+
+        fn check(&self) {
+            let expected = self.oracle();
+            let name = format!("{:?} {:?} past {} n {}", self.heads, self.scoring, self.past, self.n);
+            let mut fused = None;
+            for isa in Isa::available() {
+                let got = self.run(isa, 1, self.n);
+                for (i, (&got, &expected)) in got.iter().zip(&expected).enumerate() {
+                    let error = (f64::from(got) - expected).abs();
+                    assert!(
+                        error < 2e-6 + 1e-6 * f64::from(self.scoring.softcap),
+                        "{name} {}: element {i} is {got}, expected {expected}",
+                        isa.name()
+                    );
+                }
+                let bits = |x: Vec<f32>| x.into_iter().map(f32::to_bits).collect::<Vec<_>>();
+                let got = bits(got);
+                for (threads, piece) in [(2, self.n), (3, self.n), (1, 1), (2, 1), (3, 1), (2, 7), (1, 64), (3, 64)] {
+                    assert!(got == bits(self.run(isa, threads, piece)), "{name}: {threads} threads, pieces of {piece}");
+                }
+                if isa != Isa::Scalar {
+                    assert_eq!(fused.get_or_insert_with(|| got.clone()), &got, "{name}: {}", isa.name());
+                }
+            }
+        }
+    }
+
+    fn heads(queries: usize, kv: usize, dim: usize) -> Heads {
+        Heads { queries, kv, dim }
+    }
+
+    const FULL: Scoring = Scoring { scale: 0.3, softcap: 0.0, window: 0 };
+
+    #[test]
+    fn heads_of_all_sizes_and_groups() {
+        for heads in [
+            heads(8, 4, 8),
+            heads(9, 3, 64),
+            heads(14, 2, 48),
+            heads(5, 2, 80),
+            heads(1, 1, 96),
+            heads(50, 1, 16),
+            heads(12, 1, 256),
+            heads(2, 2, 18),
+        ] {
+            Case { heads, k_type: quant::F16, v_type: quant::F16, scoring: FULL, past: 129, n: 70 }.check();
+        }
+    }
+
+    #[test]
+    fn cache_types() {
+        for (k_type, v_type) in
+            [(quant::F32, quant::F32), (quant::Q8_0, quant::F16), (quant::F16, quant::Q8_0), (quant::Q8_0, quant::Q8_0)]
+        {
+            for dim in [8, 48, 64] {
+                Case { heads: heads(6, 2, dim), k_type, v_type, scoring: FULL, past: 300, n: 20 }.check();
+            }
+        }
+    }
+
+    #[test]
+    fn windows_and_softcap() {
+        for window in [1, 8, 16, 100, 130, 1000] {
+            for softcap in [0.0, 5.0] {
+                let scoring = Scoring { window, softcap, ..FULL };
+                Case { heads: heads(4, 1, 32), k_type: quant::F16, v_type: quant::F16, scoring, past: 250, n: 90 }
+                    .check();
+            }
+        }
+    }
+
+    #[test]
+    fn long_contexts_in_which_waves_of_chunks_are_joined() {
+        let f16 = quant::F16;
+        Case { heads: heads(3, 1, 16), k_type: f16, v_type: f16, scoring: FULL, past: 9000, n: 3 }.check();
+    }
+
+    #[test]
+    fn scores_far_apart() {
+        let scoring = Scoring { scale: 100.0, ..FULL };
+        let case = Case { heads: heads(4, 2, 64), k_type: quant::F32, v_type: quant::F32, scoring, past: 400, n: 2 };
+        let (got, expected) = (case.run(Isa::detect(), 2, 2), case.oracle());
+        // A score of 1000 has a rounding error of 6e-5.
+        assert!(got.iter().zip(&expected).all(|(&a, &b)| (f64::from(a) - b).abs() < 1e-3));
+    }
+
+    #[test]
+    fn a_cache_of_the_caller() {
+        for (len, heads) in [(0, heads(8, 4, 8)), (1, heads(9, 3, 64)), (127, heads(5, 2, 80)), (700, heads(4, 4, 64))]
+        {
+            let case = Case { heads, k_type: quant::F32, v_type: quant::F32, scoring: FULL, past: len, n: 1 };
+            let (keys, values, q) = (case.keys(), case.values(), case.queries());
+            let (k_cache, k) = keys.split_at(len * heads.kv * heads.dim);
+            let (v_cache, v) = values.split_at(len * heads.kv * heads.dim);
+            for isa in Isa::available() {
+                let mut out = vec![0.0; q.len()];
+                let team = Arc::new(Pool::new(2).unwrap()).enter();
+                attention_gqa(&team, isa, heads, FULL.scale, &q, k_cache, v_cache, k, v, &mut out).unwrap();
+                assert_eq!(out, case.run(isa, 1, 1));
+                assert!(attention_gqa(&team, isa, heads, 1.0, &q[1..], k_cache, v_cache, k, v, &mut out).is_err());
+                assert!(attention_gqa(&team, isa, heads, 1.0, &q, k_cache, v, k, v, &mut out).is_err() || len == 1);
+                assert!(attention_gqa(&team, isa, heads, 1.0, &q, k_cache, v_cache, &k[1..], v, &mut out).is_err());
+            }
+        }
+    }
+
+    #[test]
+    fn many_sequences_in_one_batch() {
+        let shape = heads(6, 3, 32);
+        let cases: Vec<Case> = [40, 0, 333, 128]
+            .map(|past| Case { heads: shape, k_type: quant::F16, v_type: quant::F16, scoring: FULL, past, n: 1 })
+            .into();
+        let isa = Isa::detect();
+        let mut caches: Vec<CpuKv> = Vec::new();
+        let (mut q, mut expected) = (Vec::new(), Vec::new());
+        for case in &cases {
+            let spec = KvSpec {
+                layers: 1,
+                n_kv_heads: 3,
+                head_dim: 32,
+                capacity: 400,
+                k_type: quant::F16,
+                v_type: quant::F16,
+            };
+            let mut cache = CpuKv::new(&spec).unwrap();
+            for (i, (k, v)) in case.keys().chunks(32).zip(case.values().chunks(32)).enumerate() {
+                // SAFETY: one thread.
+                unsafe {
+                    cache.writer().write(isa, 0, i % 3, Part::Keys, i / 3, k);
+                    cache.writer().write(isa, 0, i % 3, Part::Values, i / 3, v);
+                }
+            }
+            caches.push(cache);
+            q.extend(case.queries());
+            expected.extend(case.run(isa, 1, 1));
+        }
+        let caches: Vec<&mut dyn Kv> = caches.iter_mut().map(|c| c as &mut dyn Kv).collect();
+        let source = Layer::new(shape, &caches, 0).unwrap();
+        for threads in 1..=3 {
+            let team = Arc::new(Pool::new(threads).unwrap()).enter();
+            let mut out = vec![0.0; q.len()];
+            let mut scratch = Scratch::new(shape, 4, threads, false).unwrap();
+            attend(&team, isa, &FULL, &[40, 0, 333, 128], &[0, 1, 2, 3], &source, &q, &mut out, &mut scratch);
+            assert_eq!(out, expected);
+        }
+        assert!(Layer::new(heads(6, 2, 32), &caches, 0).is_err() && Layer::new(shape, &caches, 1).is_err());
+    }
+}

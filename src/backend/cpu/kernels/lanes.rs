@@ -1,0 +1,453 @@
+//! Sixteen f32 lanes on every instruction set: one register of AVX-512, two of AVX2, four of NEON, an array elsewhere.
+//! Kernels that are bound by arithmetic order rather than by exotic instructions are written once in these terms.
+//! Since the number of lanes and every order of summation are the same everywhere, instruction sets with a fused
+//! multiply-add agree bit for bit; `Scalar` rounds twice where they round once.
+//!
+//! The value that implements `Lanes` is the proof of its instruction set, so that its methods are safe to call. They
+//! become single instructions only inside a function that enables the set: enter through `dispatch!`.
+
+#[cfg(target_arch = "aarch64")]
+use std::arch::aarch64::*;
+#[cfg(target_arch = "x86_64")]
+use std::arch::x86_64::*;
+
+use half::f16;
+
+#[cfg(target_arch = "aarch64")]
+use super::Neon;
+#[cfg(target_arch = "x86_64")]
+use super::{Avx2, Avx512Vnni};
+
+pub const LANES: usize = 16;
+
+/// Largest finite f16. Larger values are stored as this one, because an infinity in a cache would turn a weight of
+/// zero into NaN.
+const F16_MAX: f32 = 65504.0;
+
+/// Plain Rust.
+#[derive(Clone, Copy)]
+pub struct Scalar;
+
+/// Operations on 16 lanes. A NaN in the second operand of `min` and `max` is kept.
+pub trait Lanes: Copy {
+    type V: Copy;
+    /// How many sums of 16 lanes stay in registers beside the operands of a product.
+    const ACCUMULATORS: usize;
+
+    fn splat(self, x: f32) -> Self::V;
+    fn load(self, from: &[f32; LANES]) -> Self::V;
+    fn store(self, v: Self::V, to: &mut [f32; LANES]);
+    fn add(self, a: Self::V, b: Self::V) -> Self::V;
+    fn sub(self, a: Self::V, b: Self::V) -> Self::V;
+    fn mul(self, a: Self::V, b: Self::V) -> Self::V;
+    fn div(self, a: Self::V, b: Self::V) -> Self::V;
+    /// `a * b + c`
+    fn fma(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V;
+    fn min(self, a: Self::V, b: Self::V) -> Self::V;
+    fn max(self, a: Self::V, b: Self::V) -> Self::V;
+    /// To the nearest integer, ties to even.
+    fn round(self, a: Self::V) -> Self::V;
+    /// `2^n` for integral n in -126..=127; 0 for -127, infinity for 128.
+    fn pow2(self, n: Self::V) -> Self::V;
+    /// Lanes 0 and 1 exchanged, 2 and 3, and so on.
+    fn swap_pairs(self, a: Self::V) -> Self::V;
+    /// Lane i joins lane i + 8, then i + 4, i + 2, i + 1.
+    fn sum(self, a: Self::V) -> f32;
+    /// The largest lane.
+    fn peak(self, a: Self::V) -> f32;
+    fn load_f16(self, from: &[u16; LANES]) -> Self::V;
+    /// Rounded to nearest even; lanes are within the range of finite f16.
+    fn store_finite_f16(self, v: Self::V, to: &mut [u16; LANES]);
+    fn load_i8(self, from: &[i8; LANES]) -> Self::V;
+    /// Rounded to nearest even; lanes are within -127..=127.
+    fn store_i8(self, v: Self::V, to: &mut [i8; LANES]);
+
+    /// The first lanes from a slice of at most 16, the others 0.
+    #[inline(always)]
+    fn load_part(self, from: &[f32]) -> Self::V {
+        let mut lanes = [0.0; LANES];
+        lanes[..from.len()].copy_from_slice(from);
+        self.load(&lanes)
+    }
+
+    /// The first lanes to a slice of at most 16.
+    #[inline(always)]
+    fn store_part(self, v: Self::V, to: &mut [f32]) {
+        let mut lanes = [0.0; LANES];
+        self.store(v, &mut lanes);
+        to.copy_from_slice(&lanes[..to.len()]);
+    }
+
+    /// Rounded to nearest even, saturated.
+    #[inline(always)]
+    fn store_f16(self, v: Self::V, to: &mut [u16; LANES]) {
+        self.store_finite_f16(self.max(self.splat(-F16_MAX), self.min(self.splat(F16_MAX), v)), to);
+    }
+
+    /// `2^x` within 1 ulp where the result is normal, 0 below, infinity above.
+    #[inline(always)]
+    fn exp2(self, x: Self::V) -> Self::V {
+        let x = self.min(self.splat(128.0), self.max(self.splat(-127.0), x));
+        let n = self.round(x);
+        self.mul(self.exp2_fraction(self.sub(x, n)), self.pow2(n))
+    }
+
+    /// `e^x` within 2 ulp where the result is normal, 0 below, infinity above.
+    #[inline(always)]
+    fn exp(self, x: Self::V) -> Self::V {
+        // log2(e) in two parts, so that the fraction keeps its precision for large x.
+        const HIGH: f32 = std::f32::consts::LOG2_E;
+        const LOW: f32 = 1.925_963e-8;
+        // The limits are inside those of `pow2` after rounding; the results beyond are 0 and infinity.
+        let x = self.min(self.splat(89.0), self.max(self.splat(-88.0), x));
+        let high = self.splat(HIGH);
+        let n = self.round(self.mul(x, high));
+        let fraction = self.fma(x, self.splat(LOW), self.fma(x, high, self.sub(self.splat(0.0), n)));
+        self.mul(self.exp2_fraction(fraction), self.pow2(n))
+    }
+
+    /// `2^f` for |f| <= 1/2: the polynomial of degree 6 with the least relative error (2e-9) among those that are
+    /// exact at 0.
+    #[inline(always)]
+    fn exp2_fraction(self, f: Self::V) -> Self::V {
+        let mut p = self.splat(1.535_336_2e-4);
+        for c in [1.339_887_5e-3, 9.618_437e-3, 5.550_332_4e-2, 0.240_226_48, std::f32::consts::LN_2, 1.0] {
+            p = self.fma(p, f, self.splat(c));
+        }
+        p
+    }
+
+    /// `tanh(x)`, absolute error below 2e-7.
+    #[inline(always)]
+    fn tanh(self, x: Self::V) -> Self::V {
+        let one = self.splat(1.0);
+        let e = self.exp(self.add(x, x));
+        self.sub(one, self.div(self.splat(2.0), self.add(e, one)))
+    }
+}
+
+/// Runs `body(token, args...)` compiled for the instruction set in `isa`.
+macro_rules! dispatch {
+    ($isa:expr, $body:ident($($arg:ident: $ty:ty),* $(,)?) $(-> $ret:ty)?) => {{
+        use $crate::backend::cpu::kernels::Isa;
+        #[cfg(target_arch = "x86_64")]
+        #[target_feature(enable = "avx2,fma,f16c")]
+        fn avx2(token: $crate::backend::cpu::kernels::Avx2, $($arg: $ty),*) $(-> $ret)? {
+            $body(token, $($arg),*)
+        }
+        #[cfg(target_arch = "x86_64")]
+        #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+        fn avx512(token: $crate::backend::cpu::kernels::Avx512Vnni, $($arg: $ty),*) $(-> $ret)? {
+            $body(token, $($arg),*)
+        }
+        match $isa {
+            // SAFETY: the token proves the features that the function enables.
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512Vnni(token) => unsafe { avx512(token, $($arg),*) },
+            // SAFETY: the token proves the features that the function enables.
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2(token) => unsafe { avx2(token, $($arg),*) },
+            #[cfg(target_arch = "aarch64")]
+            Isa::Neon(token) => $body(token, $($arg),*),
+            _ => $body($crate::backend::cpu::kernels::lanes::Scalar, $($arg),*),
+        }
+    }};
+}
+pub(crate) use dispatch;
+
+impl Lanes for Scalar {
+    type V = [f32; LANES];
+    const ACCUMULATORS: usize = 6;
+
+    #[inline(always)]
+    fn splat(self, x: f32) -> Self::V {
+        [x; LANES]
+    }
+    #[inline(always)]
+    fn load(self, from: &[f32; LANES]) -> Self::V {
+        *from
+    }
+    #[inline(always)]
+    fn store(self, v: Self::V, to: &mut [f32; LANES]) {
+        *to = v;
+    }
+    #[inline(always)]
+    fn add(self, a: Self::V, b: Self::V) -> Self::V {
+        std::array::from_fn(|i| a[i] + b[i])
+    }
+    #[inline(always)]
+    fn sub(self, a: Self::V, b: Self::V) -> Self::V {
+        std::array::from_fn(|i| a[i] - b[i])
+    }
+    #[inline(always)]
+    fn mul(self, a: Self::V, b: Self::V) -> Self::V {
+        std::array::from_fn(|i| a[i] * b[i])
+    }
+    #[inline(always)]
+    fn div(self, a: Self::V, b: Self::V) -> Self::V {
+        std::array::from_fn(|i| a[i] / b[i])
+    }
+    #[inline(always)]
+    fn fma(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V {
+        // Without the instruction `f32::mul_add` is a slow library call.
+        std::array::from_fn(|i| a[i] * b[i] + c[i])
+    }
+    #[inline(always)]
+    fn min(self, a: Self::V, b: Self::V) -> Self::V {
+        std::array::from_fn(|i| if a[i] < b[i] { a[i] } else { b[i] })
+    }
+    #[inline(always)]
+    fn max(self, a: Self::V, b: Self::V) -> Self::V {
+        std::array::from_fn(|i| if a[i] > b[i] { a[i] } else { b[i] })
+    }
+    #[inline(always)]
+    fn round(self, a: Self::V) -> Self::V {
+        // Adding 1.5 * 2^23 leaves no bits for a fraction; callers pass magnitudes far below that.
+        const SHIFT: f32 = 12_582_912.0;
+        std::array::from_fn(|i| (a[i] + SHIFT) - SHIFT)
+    }
+    #[inline(always)]
+    fn pow2(self, n: Self::V) -> Self::V {
+        std::array::from_fn(|i| f32::from_bits(((n[i] as i32 + 127) << 23) as u32))
+    }
+    #[inline(always)]
+    fn swap_pairs(self, a: Self::V) -> Self::V {
+        std::array::from_fn(|i| a[i ^ 1])
+    }
+    #[inline(always)]
+    fn sum(self, mut a: Self::V) -> f32 {
+        for half in [8, 4, 2, 1] {
+            for i in 0..half {
+                a[i] += a[i + half];
+            }
+        }
+        a[0]
+    }
+    #[inline(always)]
+    fn peak(self, a: Self::V) -> f32 {
+        a.into_iter().fold(f32::NEG_INFINITY, |m, x| if x > m { x } else { m })
+    }
+    #[inline(always)]
+    fn load_f16(self, from: &[u16; LANES]) -> Self::V {
+        std::array::from_fn(|i| f16::from_bits(from[i]).to_f32())
+    }
+    #[inline(always)]
+    fn store_finite_f16(self, v: Self::V, to: &mut [u16; LANES]) {
+        *to = std::array::from_fn(|i| f16::from_f32(v[i]).to_bits());
+    }
+    #[inline(always)]
+    fn load_i8(self, from: &[i8; LANES]) -> Self::V {
+        std::array::from_fn(|i| f32::from(from[i]))
+    }
+    #[inline(always)]
+    fn store_i8(self, v: Self::V, to: &mut [i8; LANES]) {
+        let v = self.round(v);
+        *to = std::array::from_fn(|i| v[i] as i8);
+    }
+}
+
+/// Methods whose bodies are intrinsics of the instruction set that `self` proves.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+macro_rules! intrinsics {
+    ($(fn $name:ident($($arg:ident: $ty:ty),*) $(-> $ret:ty)? { $($body:tt)* })*) => {$(
+        #[inline(always)]
+        fn $name(self, $($arg: $ty),*) $(-> $ret)? {
+            // SAFETY: `self` proves the instruction set, and references to arrays are valid for their whole length.
+            unsafe { $($body)* }
+        }
+    )*};
+}
+
+#[cfg(target_arch = "x86_64")]
+impl Lanes for Avx512Vnni {
+    type V = __m512;
+    const ACCUMULATORS: usize = 24;
+
+    intrinsics! {
+        fn splat(x: f32) -> __m512 { _mm512_set1_ps(x) }
+        fn load(from: &[f32; LANES]) -> __m512 { _mm512_loadu_ps(from.as_ptr()) }
+        fn store(v: __m512, to: &mut [f32; LANES]) { _mm512_storeu_ps(to.as_mut_ptr(), v) }
+        fn add(a: __m512, b: __m512) -> __m512 { _mm512_add_ps(a, b) }
+        fn sub(a: __m512, b: __m512) -> __m512 { _mm512_sub_ps(a, b) }
+        fn mul(a: __m512, b: __m512) -> __m512 { _mm512_mul_ps(a, b) }
+        fn div(a: __m512, b: __m512) -> __m512 { _mm512_div_ps(a, b) }
+        fn fma(a: __m512, b: __m512, c: __m512) -> __m512 { _mm512_fmadd_ps(a, b, c) }
+        fn min(a: __m512, b: __m512) -> __m512 { _mm512_min_ps(a, b) }
+        fn max(a: __m512, b: __m512) -> __m512 { _mm512_max_ps(a, b) }
+        fn round(a: __m512) -> __m512 { _mm512_roundscale_ps::<{ _MM_FROUND_TO_NEAREST_INT }>(a) }
+        fn pow2(n: __m512) -> __m512 {
+            let biased = _mm512_add_epi32(_mm512_cvtps_epi32(n), _mm512_set1_epi32(127));
+            _mm512_castsi512_ps(_mm512_slli_epi32::<23>(biased))
+        }
+        fn swap_pairs(a: __m512) -> __m512 { _mm512_permute_ps::<0b10_11_00_01>(a) }
+        fn sum(a: __m512) -> f32 {
+            sum8(_mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps::<1>(a)))
+        }
+        fn peak(a: __m512) -> f32 {
+            peak8(_mm256_max_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps::<1>(a)))
+        }
+        fn load_f16(from: &[u16; LANES]) -> __m512 { _mm512_cvtph_ps(_mm256_loadu_si256(from.as_ptr().cast())) }
+        fn store_finite_f16(v: __m512, to: &mut [u16; LANES]) {
+            let halves = _mm512_cvtps_ph::<{ _MM_FROUND_TO_NEAREST_INT }>(v);
+            _mm256_storeu_si256(to.as_mut_ptr().cast(), halves)
+        }
+        fn load_i8(from: &[i8; LANES]) -> __m512 {
+            _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(from.as_ptr().cast())))
+        }
+        fn store_i8(v: __m512, to: &mut [i8; LANES]) {
+            _mm_storeu_si128(to.as_mut_ptr().cast(), _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(v)))
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+impl Lanes for Avx2 {
+    type V = (__m256, __m256);
+    const ACCUMULATORS: usize = 6;
+
+    intrinsics! {
+        fn splat(x: f32) -> Self::V { (_mm256_set1_ps(x), _mm256_set1_ps(x)) }
+        fn load(from: &[f32; LANES]) -> Self::V {
+            (_mm256_loadu_ps(from.as_ptr()), _mm256_loadu_ps(from.as_ptr().add(8)))
+        }
+        fn store(v: Self::V, to: &mut [f32; LANES]) {
+            _mm256_storeu_ps(to.as_mut_ptr(), v.0);
+            _mm256_storeu_ps(to.as_mut_ptr().add(8), v.1)
+        }
+        fn add(a: Self::V, b: Self::V) -> Self::V { (_mm256_add_ps(a.0, b.0), _mm256_add_ps(a.1, b.1)) }
+        fn sub(a: Self::V, b: Self::V) -> Self::V { (_mm256_sub_ps(a.0, b.0), _mm256_sub_ps(a.1, b.1)) }
+        fn mul(a: Self::V, b: Self::V) -> Self::V { (_mm256_mul_ps(a.0, b.0), _mm256_mul_ps(a.1, b.1)) }
+        fn div(a: Self::V, b: Self::V) -> Self::V { (_mm256_div_ps(a.0, b.0), _mm256_div_ps(a.1, b.1)) }
+        fn fma(a: Self::V, b: Self::V, c: Self::V) -> Self::V {
+            (_mm256_fmadd_ps(a.0, b.0, c.0), _mm256_fmadd_ps(a.1, b.1, c.1))
+        }
+        fn min(a: Self::V, b: Self::V) -> Self::V { (_mm256_min_ps(a.0, b.0), _mm256_min_ps(a.1, b.1)) }
+        fn max(a: Self::V, b: Self::V) -> Self::V { (_mm256_max_ps(a.0, b.0), _mm256_max_ps(a.1, b.1)) }
+        fn round(a: Self::V) -> Self::V {
+            const NEAREST: i32 = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+            (_mm256_round_ps::<NEAREST>(a.0), _mm256_round_ps::<NEAREST>(a.1))
+        }
+        fn pow2(n: Self::V) -> Self::V {
+            let bias = _mm256_set1_epi32(127);
+            let (a, b) = (_mm256_add_epi32(_mm256_cvtps_epi32(n.0), bias), _mm256_add_epi32(_mm256_cvtps_epi32(n.1), bias));
+            (_mm256_castsi256_ps(_mm256_slli_epi32::<23>(a)), _mm256_castsi256_ps(_mm256_slli_epi32::<23>(b)))
+        }
+        fn swap_pairs(a: Self::V) -> Self::V {
+            (_mm256_permute_ps::<0b10_11_00_01>(a.0), _mm256_permute_ps::<0b10_11_00_01>(a.1))
+        }
+        fn sum(a: Self::V) -> f32 { sum8(_mm256_add_ps(a.0, a.1)) }
+        fn peak(a: Self::V) -> f32 { peak8(_mm256_max_ps(a.0, a.1)) }
+        fn load_f16(from: &[u16; LANES]) -> Self::V {
+            let from = from.as_ptr().cast::<__m128i>();
+            (_mm256_cvtph_ps(_mm_loadu_si128(from)), _mm256_cvtph_ps(_mm_loadu_si128(from.add(1))))
+        }
+        fn store_finite_f16(v: Self::V, to: &mut [u16; LANES]) {
+            let to = to.as_mut_ptr().cast::<__m128i>();
+            _mm_storeu_si128(to, _mm256_cvtps_ph::<{ _MM_FROUND_TO_NEAREST_INT }>(v.0));
+            _mm_storeu_si128(to.add(1), _mm256_cvtps_ph::<{ _MM_FROUND_TO_NEAREST_INT }>(v.1))
+        }
+        fn load_i8(from: &[i8; LANES]) -> Self::V {
+            let bytes = _mm_loadu_si128(from.as_ptr().cast());
+            let high = _mm_unpackhi_epi64(bytes, bytes);
+            (_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes)), _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(high)))
+        }
+        fn store_i8(v: Self::V, to: &mut [i8; LANES]) {
+            // Packing works within halves of the register, so that the quarters come out as 0, 2, 1, 3.
+            let words = _mm256_packs_epi32(_mm256_cvtps_epi32(v.0), _mm256_cvtps_epi32(v.1));
+            let words = _mm256_permute4x64_epi64::<0b11_01_10_00>(words);
+            let bytes = _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256::<1>(words));
+            _mm_storeu_si128(to.as_mut_ptr().cast(), bytes)
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx2")]
+fn sum8(a: __m256) -> f32 {
+    let a = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps::<1>(a));
+    let a = _mm_add_ps(a, _mm_movehl_ps(a, a));
+    _mm_cvtss_f32(_mm_add_ss(a, _mm_movehdup_ps(a)))
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx2")]
+fn peak8(a: __m256) -> f32 {
+    let a = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps::<1>(a));
+    let a = _mm_max_ps(a, _mm_movehl_ps(a, a));
+    _mm_cvtss_f32(_mm_max_ss(a, _mm_movehdup_ps(a)))
+}
+
+#[cfg(target_arch = "aarch64")]
+type Quad = [float32x4_t; 4];
+
+#[cfg(target_arch = "aarch64")]
+impl Lanes for Neon {
+    type V = Quad;
+    const ACCUMULATORS: usize = 6;
+
+    intrinsics! {
+        fn splat(x: f32) -> Quad { [vdupq_n_f32(x); 4] }
+        fn load(from: &[f32; LANES]) -> Quad {
+            let p = from.as_ptr();
+            [vld1q_f32(p), vld1q_f32(p.add(4)), vld1q_f32(p.add(8)), vld1q_f32(p.add(12))]
+        }
+        fn store(v: Quad, to: &mut [f32; LANES]) {
+            for i in 0..4 {
+                vst1q_f32(to.as_mut_ptr().add(4 * i), v[i]);
+            }
+        }
+        fn add(a: Quad, b: Quad) -> Quad { std::array::from_fn(|i| vaddq_f32(a[i], b[i])) }
+        fn sub(a: Quad, b: Quad) -> Quad { std::array::from_fn(|i| vsubq_f32(a[i], b[i])) }
+        fn mul(a: Quad, b: Quad) -> Quad { std::array::from_fn(|i| vmulq_f32(a[i], b[i])) }
+        fn div(a: Quad, b: Quad) -> Quad { std::array::from_fn(|i| vdivq_f32(a[i], b[i])) }
+        fn fma(a: Quad, b: Quad, c: Quad) -> Quad { std::array::from_fn(|i| vfmaq_f32(c[i], a[i], b[i])) }
+        fn min(a: Quad, b: Quad) -> Quad { std::array::from_fn(|i| vbslq_f32(vcltq_f32(a[i], b[i]), a[i], b[i])) }
+        fn max(a: Quad, b: Quad) -> Quad { std::array::from_fn(|i| vbslq_f32(vcgtq_f32(a[i], b[i]), a[i], b[i])) }
+        fn round(a: Quad) -> Quad { std::array::from_fn(|i| vrndnq_f32(a[i])) }
+        fn pow2(n: Quad) -> Quad {
+            std::array::from_fn(|i| {
+                vreinterpretq_f32_s32(vshlq_n_s32::<23>(vaddq_s32(vcvtnq_s32_f32(n[i]), vdupq_n_s32(127))))
+            })
+        }
+        fn swap_pairs(a: Quad) -> Quad { std::array::from_fn(|i| vrev64q_f32(a[i])) }
+        fn sum(a: Quad) -> f32 {
+            let b = vaddq_f32(vaddq_f32(a[0], a[2]), vaddq_f32(a[1], a[3]));
+            let c = vadd_f32(vget_low_f32(b), vget_high_f32(b));
+            vget_lane_f32::<0>(c) + vget_lane_f32::<1>(c)
+        }
+        fn peak(a: Quad) -> f32 {
+            vmaxnmvq_f32(vmaxnmq_f32(vmaxnmq_f32(a[0], a[2]), vmaxnmq_f32(a[1], a[3])))
+        }
+        // The conversions between f16 and f32 have no stable intrinsics.
+        fn load_f16(from: &[u16; LANES]) -> Quad {
+            std::array::from_fn(|i| {
+                let halves = vld1_u16(from.as_ptr().add(4 * i));
+                let wide: float32x4_t;
+                std::arch::asm!("fcvtl {0:v}.4s, {1:v}.4h", lateout(vreg) wide, in(vreg) halves, options(pure, nomem, nostack));
+                wide
+            })
+        }
+        fn store_finite_f16(v: Quad, to: &mut [u16; LANES]) {
+            for i in 0..4 {
+                let halves: uint16x4_t;
+                std::arch::asm!("fcvtn {0:v}.4h, {1:v}.4s", lateout(vreg) halves, in(vreg) v[i], options(pure, nomem, nostack));
+                vst1_u16(to.as_mut_ptr().add(4 * i), halves);
+            }
+        }
+        fn load_i8(from: &[i8; LANES]) -> Quad {
+            let bytes = vld1q_s8(from.as_ptr());
+            let words = [vmovl_s8(vget_low_s8(bytes)), vmovl_s8(vget_high_s8(bytes))];
+            std::array::from_fn(|i| {
+                let word = words[i / 2];
+                vcvtq_f32_s32(vmovl_s16(if i % 2 == 0 { vget_low_s16(word) } else { vget_high_s16(word) }))
+            })
+        }
+        fn store_i8(v: Quad, to: &mut [i8; LANES]) {
+            let q: [int16x4_t; 4] = std::array::from_fn(|i| vqmovn_s32(vcvtnq_s32_f32(v[i])));
+            let (low, high) = (vqmovn_s16(vcombine_s16(q[0], q[1])), vqmovn_s16(vcombine_s16(q[2], q[3])));
+            vst1q_s8(to.as_mut_ptr(), vcombine_s8(low, high))
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! The key-value cache in memory: for each layer and head the panels of keys, then the rows of values, as
+//! `kernels::attend::Storage` describes them. A head of a layer is contiguous, so that attention streams it.
+//!
+//! Memory is mapped, not allocated: pages that no position has touched cost nothing, and read as zeros.
+#![allow(unsafe_code)]
+
+use std::any::Any;
+use std::ops::Range;
+
+use memmap2::MmapMut;
+
+use super::kernels::attend::{Cached, I8_BLOCK, Storage};
+use super::kernels::lanes::LANES;
+use super::kernels::{Isa, elementwise};
+use super::pool::Shared;
+use crate::backend::{Kv, KvSpec};
+use crate::error::{Error, Result};
+use crate::quant;
+use crate::tensor::DType;
+
+/// Where things lie, in bytes.
+#[derive(Clone, Copy, Debug)]
+struct Layout {
+    key_storage: Storage,
+    value_storage: Storage,
+    head_dim: usize,
+    n_heads: usize,
+    key_panel: usize,
+    value_row: usize,
+    /// All keys of a head; its values follow.
+    keys: usize,
+    /// Keys and values of a head.
+    head: usize,
+}
+
+fn storage(dtype: DType) -> Result<Storage> {
+    match dtype {
+        quant::F32 => Ok(Storage::F32),
+        quant::F16 => Ok(Storage::F16),
+        quant::Q8_0 => Ok(Storage::I8),
+        _ => Err(Error::unsupported(format!("a cache of tensor type {}; F32, F16 and Q8_0 are supported", dtype.0))),
+    }
+}
+
+impl Layout {
+    /// The layout and the bytes of all layers.
+    fn new(spec: &KvSpec) -> Result<(Layout, usize)> {
+        let (key_storage, value_storage) = (storage(spec.k_type)?, storage(spec.v_type)?);
+        let too_large = || Error::invalid(format!("the size of a cache overflows: {spec:?}"));
+        if spec.layers == 0 || spec.n_kv_heads == 0 || spec.head_dim == 0 || spec.capacity == 0 {
+            return Err(Error::invalid(format!("an empty cache: {spec:?}")));
+        }
+        // A bound that keeps the sizes of one panel and one row from overflowing.
+        if spec.head_dim > 1 << 20 {
+            return Err(too_large());
+        }
+        let panels = spec.capacity.div_ceil(LANES);
+        let (key_panel, value_row) =
+            (key_storage.key_panel_bytes(spec.head_dim), value_storage.value_row_bytes(spec.head_dim));
+        let keys = panels.checked_mul(key_panel).ok_or_else(too_large)?;
+        let values = panels.checked_mul(LANES * value_row).ok_or_else(too_large)?;
+        // Both parts are multiples of 64, so that every panel begins on a cache line.
+        let head = keys.checked_add(values).and_then(|n| n.checked_next_multiple_of(64)).ok_or_else(too_large)?;
+        let bytes = head
+            .checked_mul(spec.n_kv_heads)
+            .and_then(|n| n.checked_mul(spec.layers))
+            .filter(|&n| n <= isize::MAX as usize)
+            .ok_or_else(too_large)?;
+        let (head_dim, n_heads) = (spec.head_dim, spec.n_kv_heads);
+        Ok((Layout { key_storage, value_storage, head_dim, n_heads, key_panel, value_row, keys, head }, bytes))
+    }
+
+    fn head(&self, layer: usize, head: usize) -> usize {
+        assert!(head < self.n_heads);
+        (layer * self.n_heads + head) * self.head
+    }
+}
+
+/// The cache of one sequence.
+pub struct CpuKv {
+    spec: KvSpec,
+    layout: Layout,
+    memory: MmapMut,
+}
+
+impl CpuKv {
+    pub fn new(spec: &KvSpec) -> Result<CpuKv> {
+        let (layout, bytes) = Layout::new(spec)?;
+        let memory = MmapMut::map_anon(bytes)
+            .map_err(|_| Error::OutOfMemory { what: "the key-value cache", bytes: bytes as u64 })?;
+        Ok(CpuKv { spec: spec.clone(), layout, memory })
+    }
+
+    /// The positions of a head from `from` on, a multiple of 16.
+    pub fn cached(&self, layer: usize, head: usize, from: usize) -> Cached<'_> {
+        assert!(from.is_multiple_of(LANES) && from <= self.spec.capacity);
+        let l = &self.layout;
+        let head = &self.memory[l.head(layer, head)..][..l.head];
+        Cached {
+            head_dim: l.head_dim,
+            key_storage: l.key_storage,
+            keys: &head[from / LANES * l.key_panel..l.keys],
+            value_storage: l.value_storage,
+            values: &head[l.keys + from * l.value_row..],
+        }
+    }
+
+    /// For writing heads on several threads.
+    pub fn writer(&mut self) -> KvWriter<'_> {
+        KvWriter { layout: self.layout, capacity: self.spec.capacity, memory: Shared::new(&mut self.memory) }
+    }
+}
+
+/// Which half of the cache.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Part {
+    Keys,
+    Values,
+}
+
+/// Writes rows of heads.
+pub struct KvWriter<'a> {
+    layout: Layout,
+    capacity: usize,
+    memory: Shared<'a, u8>,
+}
+
+impl KvWriter<'_> {
+    /// Stores `row`, the key or value of a head at a position of a layer.
+    ///
+    /// # Safety
+    /// Nobody else uses the same part of the same head and layer meanwhile.
+    pub unsafe fn write(&self, isa: Isa, layer: usize, head: usize, part: Part, position: usize, row: &[f32]) {
+        let l = &self.layout;
+        assert!(position < self.capacity && row.len() == l.head_dim);
+        let start = l.head(layer, head);
+        let range = match part {
+            Part::Keys => start + position / LANES * l.key_panel..start + (position / LANES + 1) * l.key_panel,
+            Part::Values => {
+                let start = start + l.keys + position * l.value_row;
+                start..start + l.value_row
+            }
+        };
+        // SAFETY: the range lies within this part of this head, which is the caller's alone.
+        let bytes = unsafe { self.memory.slice_mut(range) };
+        match part {
+            Part::Keys => write_key(isa, l.key_storage, bytes, position % LANES, row),
+            Part::Values => write_value(isa, l.value_storage, bytes, row),
+        }
+    }
+}
+
+/// Stores one key in lane `lane` of a panel.
+pub fn write_key(isa: Isa, storage: Storage, panel: &mut [u8], lane: usize, row: &[f32]) {
+    match storage {
+        Storage::F32 => {
+            for (column, x) in panel.as_chunks_mut::<{ 4 * LANES }>().0.iter_mut().zip(row) {
+                column[4 * lane..][..4].copy_from_slice(&x.to_ne_bytes());
+            }
+        }
+        Storage::F16 => {
+            let mut halves = [0; 64];
+            for (columns, row) in panel.chunks_mut(64 * 2 * LANES).zip(row.chunks(64)) {
+                elementwise::to_f16(isa, row, &mut halves[..row.len()]);
+                for (column, x) in columns.as_chunks_mut::<{ 2 * LANES }>().0.iter_mut().zip(&halves[..row.len()]) {
+                    column[2 * lane..][..2].copy_from_slice(&x.to_ne_bytes());
+                }
+            }
+        }
+        Storage::I8 => {
+            let (quants, scales) = panel.split_at_mut(LANES * row.len());
+            for ((columns, scales), row) in quants
+                .chunks_mut(I8_BLOCK * LANES)
+                .zip(scales.as_chunks_mut::<{ 4 * LANES }>().0)
+                .zip(row.chunks(I8_BLOCK))
+            {
+                let mut q = [0; I8_BLOCK];
+                let scale = elementwise::quantise_i8(isa, row, &mut q[..row.len()]);
+                scales[4 * lane..][..4].copy_from_slice(&scale.to_ne_bytes());
+                for (column, &q) in columns.as_chunks_mut::<LANES>().0.iter_mut().zip(&q) {
+                    column[lane] = q as u8;
+                }
+            }
+        }
+    }
+}
+
+/// Stores one value; the dimensions that pad its last vector stay zero.
+pub fn write_value(isa: Isa, storage: Storage, bytes: &mut [u8], row: &[f32]) {
+    match storage {
+        Storage::F32 => {
+            for (to, x) in bytes.as_chunks_mut().0.iter_mut().zip(row) {
+                *to = x.to_ne_bytes();
+            }
+        }
+        Storage::F16 => {
+            let mut halves = [0; 64];
+            for (to, row) in bytes.chunks_mut(64 * 2).zip(row.chunks(64)) {
+                elementwise::to_f16(isa, row, &mut halves[..row.len()]);
+                for (to, x) in to.as_chunks_mut().0.iter_mut().zip(&halves[..row.len()]) {
+                    *to = x.to_ne_bytes();
+                }
+            }
+        }
+        Storage::I8 => {
+            let (quants, scales) = bytes.split_at_mut(super::kernels::attend::padded(row.len()));
+            for ((to, scale), row) in
+                quants.chunks_mut(I8_BLOCK).zip(scales.as_chunks_mut().0.iter_mut()).zip(row.chunks(I8_BLOCK))
+            {
+                let mut q = [0; I8_BLOCK];
+                *scale = elementwise::quantise_i8(isa, row, &mut q[..row.len()]).to_ne_bytes();
+                for (to, &q) in to.iter_mut().zip(&q) {
+                    *to = q as u8;
+                }
+            }
+        }
+    }
+}
+
+impl Kv for CpuKv {
+    fn spec(&self) -> &KvSpec {
+        &self.spec
+    }
+
+    fn bytes(&self) -> u64 {
+        self.memory.len() as u64
+    }
+
+    fn fork(&self, len: usize) -> Result<Box<dyn Kv>> {
+        if len > self.spec.capacity {
+            return Err(Error::invalid(format!("a fork of {len} positions of {}", self.spec.capacity)));
+        }
+        let mut fork = CpuKv::new(&self.spec)?;
+        let l = &self.layout;
+        for head in 0..self.spec.layers * self.spec.n_kv_heads {
+            let start = head * l.head;
+            let mut copy = |range: Range<usize>| fork.memory[range.clone()].copy_from_slice(&self.memory[range]);
+            copy(start..start + len.div_ceil(LANES) * l.key_panel);
+            copy(start + l.keys..start + l.keys + len * l.value_row);
+        }
+        Ok(Box::new(fork))
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(capacity: usize, head_dim: usize, k_type: DType, v_type: DType) -> KvSpec {
+        KvSpec { layers: 2, n_kv_heads: 3, head_dim, capacity, k_type, v_type }
+    }
+
+    #[test]
+    fn absurd_sizes_are_errors() {
+        for (layers, heads, dim, capacity) in [
+            (usize::MAX, 1, 64, 64),
+            (1, usize::MAX, 64, 64),
+            (1, 1, usize::MAX, 1),
+            (1, 1, 64, usize::MAX),
+            (0, 1, 1, 1),
+            (1, 1, 1, 0),
+        ] {
+            let spec =
+                KvSpec { layers, n_kv_heads: heads, head_dim: dim, capacity, k_type: quant::F16, v_type: quant::F16 };
+            assert!(matches!(CpuKv::new(&spec), Err(Error::InvalidArgument(_))));
+        }
+        // More than the address space holds.
+        let spec = KvSpec { layers: 1 << 20, ..spec(1 << 30, 128, quant::F16, quant::F16) };
+        assert!(matches!(CpuKv::new(&spec), Err(Error::OutOfMemory { .. })));
+        assert!(matches!(CpuKv::new(&self::spec(16, 64, quant::Q4_0, quant::F16)), Err(Error::Unsupported(_))));
+    }
+
+    #[test]
+    fn a_fork_holds_its_positions_and_no_other_pages() {
+        for dtype in [quant::F32, quant::F16, quant::Q8_0] {
+            let mut kv = CpuKv::new(&spec(100, 24, dtype, dtype)).unwrap();
+            let row: Vec<f32> = (0..24).map(|i| i as f32 - 11.5).collect();
+            let writer = kv.writer();
+            for position in 0..100 {
+                for (layer, head) in (0..2).flat_map(|l| (0..3).map(move |h| (l, h))) {
+                    for part in [Part::Keys, Part::Values] {
+                        // SAFETY: one thread.
+                        unsafe { writer.write(Isa::Scalar, layer, head, part, position, &row) };
+                    }
+                }
+            }
+            let fork = kv.fork(40).unwrap();
+            let fork = fork.as_any().downcast_ref::<CpuKv>().unwrap();
+            let (a, b) = (kv.cached(1, 2, 0), fork.cached(1, 2, 0));
+            let keys = 48 / LANES * kv.layout.key_panel;
+            assert_eq!(a.keys[..keys], b.keys[..keys]);
+            assert!(a.keys[..keys].iter().any(|&x| x != 0) && b.keys[keys..].iter().all(|&x| x == 0));
+            let values = 40 * kv.layout.value_row;
+            assert_eq!(a.values[..values], b.values[..values]);
+            assert!(a.values[..values].iter().any(|&x| x != 0) && b.values[values..].iter().all(|&x| x == 0));
+            assert!(kv.fork(101).is_err());
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Anonymous mappings: page-aligned, zero, and free of cost where nothing has been written.
+#![allow(unsafe_code)]
+
+use std::ops::{Deref, DerefMut};
+
+use memmap2::MmapMut;
+
+use crate::error::{Error, Result};
+
+/// From here on whole huge pages are worth asking for.
+const HUGE: usize = 4 << 20;
+
+/// Maps `bytes` bytes; the addresses are aligned to pages.
+pub fn map(what: &'static str, bytes: usize) -> Result<MmapMut> {
+    let out_of_memory = || Error::OutOfMemory { what, bytes: bytes as u64 };
+    if bytes > isize::MAX as usize {
+        return Err(out_of_memory());
+    }
+    MmapMut::map_anon(bytes.max(1)).map_err(|_| out_of_memory())
+}
+
+/// `map` for memory that will be read through again and again, in huge pages where the system has them.
+pub fn map_huge(what: &'static str, bytes: usize) -> Result<MmapMut> {
+    let memory = map(what, bytes)?;
+    #[cfg(target_os = "linux")]
+    if bytes >= HUGE {
+        // Advice: a system without huge pages goes on with small ones.
+        let _ = memory.advise(memmap2::Advice::HugePage);
+    }
+    Ok(memory)
+}
+
+/// An f32 array of fixed length.
+pub struct Floats {
+    memory: MmapMut,
+    len: usize,
+}
+
+impl Floats {
+    /// `rows * cols` zeros.
+    pub fn new(what: &'static str, rows: usize, cols: usize) -> Result<Floats> {
+        let bytes = rows.checked_mul(cols).and_then(|n| n.checked_mul(size_of::<f32>()));
+        let memory = map(what, bytes.ok_or(Error::OutOfMemory { what, bytes: u64::MAX })?)?;
+        Ok(Floats { memory, len: rows * cols })
+    }
+}
+
+impl Deref for Floats {
+    type Target = [f32];
+
+    fn deref(&self) -> &[f32] {
+        // SAFETY: `new` maps `len` f32, aligned to a page; every bit pattern is an f32.
+        unsafe { std::slice::from_raw_parts(self.memory.as_ptr().cast(), self.len) }
+    }
+}
+
+impl DerefMut for Floats {
+    fn deref_mut(&mut self) -> &mut [f32] {
+        // SAFETY: as above.
+        unsafe { std::slice::from_raw_parts_mut(self.memory.as_mut_ptr().cast(), self.len) }
+    }
+}
