@@ -9,7 +9,9 @@ use std::any::Any;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::error::Result;
+use self::cpu::kernels::Isa;
+use self::cpu::pool::Pool;
+use crate::error::{Error, Result};
 use crate::tensor::DType;
 
 /// A matrix `[rows, cols]` in the memory of a backend.
@@ -290,4 +292,31 @@ pub trait Exec: Send {
     fn read(&mut self, act: Act, out: &mut [f32]) -> Result<()>;
     /// Ends the step; device work has finished and its errors are reported.
     fn end(&mut self) -> Result<()>;
+}
+
+/// Every device there is, the CPU first.
+pub fn devices() -> Vec<DeviceInfo> {
+    vec![cpu::device(Isa::detect()), no_cuda()]
+}
+
+fn no_cuda() -> DeviceInfo {
+    DeviceInfo {
+        name: "cuda:0".to_owned(),
+        kind: DeviceKind::Cuda,
+        isa: String::new(),
+        memory_total: 0,
+        memory_free: 0,
+        unavailable: "this library was built without the CUDA backend".to_owned(),
+    }
+}
+
+/// Opens entry `device - 1` of `devices()` for one model; 0: the best one.
+pub fn open(device: u32, pool: &Arc<Pool>) -> Result<Box<dyn Backend>> {
+    match device {
+        0 | 1 => Ok(Box::new(cpu::CpuBackend::new(pool.clone(), Isa::detect()))),
+        n => match devices().get(n as usize - 1) {
+            Some(d) => Err(Error::DeviceUnavailable { device: d.name.clone(), why: d.unavailable.clone() }),
+            None => Err(Error::invalid(format!("device {n} does not exist"))),
+        },
+    }
 }

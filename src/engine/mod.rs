@@ -1,3 +1,120 @@
-//! (see ARCHITECTURE.md)
+//! The conductor: alone in knowing every part. Opens models, keeps timelines, runs generation.
 
+pub mod kernels;
 pub mod metrics;
+mod model;
+mod session;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+pub use model::{LoadParams, Model, ModelInfo};
+pub use session::{CacheParams, Outcome, Session, decode_batch};
+
+use crate::backend::DeviceInfo;
+use crate::backend::cpu::pool::Pool;
+use crate::error::{Error, Result};
+
+/// How urgent a message to the host's log is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LogLevel {
+    Error = 1,
+    Warning = 2,
+    Info = 3,
+}
+
+pub type Log = Box<dyn Fn(LogLevel, &str) + Send + Sync>;
+
+#[derive(Default)]
+pub struct RuntimeParams {
+    /// 0: one a processor; 1: the caller's alone; n: the caller's and n - 1 workers.
+    pub threads: u32,
+    /// Processors that the workers are bound to, one each in turn; empty: none.
+    pub cpus: Vec<u32>,
+    /// Ceiling on weights and caches in host memory, in bytes; 0: none.
+    pub memory_limit: u64,
+    pub log: Option<Log>,
+}
+
+/// Workers, limits and log that models share.
+pub struct Runtime {
+    pub(crate) pool: Arc<Pool>,
+    memory_limit: u64,
+    memory_used: AtomicU64,
+    log: Option<Log>,
+}
+
+impl Runtime {
+    pub fn new(params: RuntimeParams) -> Result<Arc<Runtime>> {
+        let pool = Arc::new(Pool::bound(params.threads as usize, &params.cpus)?);
+        let memory_limit = if params.memory_limit == 0 { u64::MAX } else { params.memory_limit };
+        Ok(Arc::new(Runtime { pool, memory_limit, memory_used: AtomicU64::new(0), log: params.log }))
+    }
+
+    pub(crate) fn log(&self, level: LogLevel, message: &str) {
+        if let Some(log) = &self.log {
+            log(level, message);
+        }
+    }
+
+    /// Bytes that may still be set aside.
+    fn memory_left(&self) -> u64 {
+        self.memory_limit.saturating_sub(self.memory_used.load(Ordering::Relaxed))
+    }
+
+    /// Counts `bytes` against the ceiling until the reservation is dropped.
+    fn reserve(self: &Arc<Self>, what: &'static str, bytes: u64) -> Result<Reservation> {
+        let used = |u: u64| u.checked_add(bytes).filter(|&sum| sum <= self.memory_limit);
+        match self.memory_used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, used) {
+            Ok(_) => Ok(Reservation { runtime: self.clone(), bytes }),
+            Err(u) => Err(Error::Limit { what, needed: bytes, allowed: self.memory_limit.saturating_sub(u) }),
+        }
+    }
+}
+
+/// Bytes counted against a runtime's ceiling.
+struct Reservation {
+    runtime: Arc<Runtime>,
+    bytes: u64,
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.runtime.memory_used.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// Asks a running call to stop. Firing is one atomic store: any thread, a signal handler included.
+#[derive(Default)]
+pub struct Cancel(AtomicBool);
+
+impl Cancel {
+    pub fn new() -> Cancel {
+        Cancel::default()
+    }
+
+    pub fn fire(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    pub fn reset(&self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
+
+    pub fn is_fired(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// `Cancelled` when there is a request to stop.
+    pub(crate) fn check(cancel: Option<&Cancel>) -> Result<()> {
+        match cancel {
+            Some(c) if c.is_fired() => Err(Error::Cancelled),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Every device there is, the CPU first.
+pub fn devices() -> Vec<DeviceInfo> {
+    crate::backend::devices()
+}

@@ -1,3 +1,5 @@
 //! What several test programs share.
 
 pub mod gguf;
+pub mod reference;
+pub mod tiny;

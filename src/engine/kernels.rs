@@ -1,0 +1,195 @@
+//! Kernels on memory of the caller, for those who build their own engine, and a device-resident key-value store
+//! without a model.
+
+use std::sync::Arc;
+
+use crate::backend::cpu::attention::{self, Heads};
+use crate::backend::cpu::kernels::Isa;
+use crate::backend::cpu::matmul::matvec_raw;
+use crate::backend::cpu::pool::Pool;
+use crate::backend::{self, Act, Attention, Batch, Exec, Kv, KvSpec, Widths};
+use crate::error::{Error, Result};
+use crate::quant;
+use crate::tensor::DType;
+
+/// Widest head and most heads that a caller may ask for.
+const MAX_HEADS: usize = 4096;
+const MAX_HEAD_DIM: usize = 4096;
+
+/// Grouped-query attention of one token: query head `i` reads key-value head `i * n_kv_heads / n_heads`.
+#[derive(Clone, Copy, Debug)]
+pub struct GqaParams {
+    pub n_heads: usize,
+    pub n_kv_heads: usize,
+    pub head_dim: usize,
+    /// Factor on `q . k`; 0: `1 / sqrt(head_dim)`.
+    pub scale: f32,
+    /// As in `LoadParams::device`.
+    pub device: u32,
+}
+
+impl GqaParams {
+    pub fn q_len(&self) -> usize {
+        self.n_heads * self.head_dim
+    }
+
+    pub fn kv_len(&self) -> usize {
+        self.n_kv_heads * self.head_dim
+    }
+
+    /// Refuses shapes that no kernel can take, before any length is computed from them.
+    pub fn check(&self) -> Result<()> {
+        let Self { n_heads, n_kv_heads, head_dim, scale, .. } = *self;
+        if n_heads == 0 || n_kv_heads == 0 || n_heads > MAX_HEADS || !n_heads.is_multiple_of(n_kv_heads) {
+            return Err(Error::invalid(format!("{n_heads} heads over {n_kv_heads} key-value heads")));
+        }
+        if head_dim == 0 || head_dim > MAX_HEAD_DIM || !head_dim.is_multiple_of(2) {
+            return Err(Error::invalid(format!("head_dim is {head_dim}, it must be even, from 2 to {MAX_HEAD_DIM}")));
+        }
+        if !scale.is_finite() {
+            return Err(Error::invalid("scale is not a finite number"));
+        }
+        Ok(())
+    }
+
+    fn scale(&self) -> f32 {
+        if self.scale == 0.0 { 1.0 / (self.head_dim as f32).sqrt() } else { self.scale }
+    }
+}
+
+/// `q`, `out`: `[n_heads * head_dim]`; caches: `[len][n_kv_heads * head_dim]`; the current key and value stand behind
+/// the cached ones.
+pub fn attention_gqa(
+    params: &GqaParams,
+    q: &[f32],
+    k_cache: &[f32],
+    v_cache: &[f32],
+    current_k: &[f32],
+    current_v: &[f32],
+    out: &mut [f32],
+) -> Result<()> {
+    params.check()?;
+    require_cpu(params.device)?;
+    let heads = Heads { queries: params.n_heads, kv: params.n_kv_heads, dim: params.head_dim };
+    // The caller's thread alone: starting others takes longer than the work.
+    let team = Arc::new(Pool::new(1)?).enter();
+    attention::attention_gqa(
+        &team,
+        Isa::detect(),
+        heads,
+        params.scale(),
+        q,
+        k_cache,
+        v_cache,
+        current_k,
+        current_v,
+        out,
+    )
+}
+
+/// `y = weights x`: `rows` rows of `x.len()` values in `dtype`'s block layout.
+pub fn matvec(dtype: DType, weights: &[u8], x: &[f32], y: &mut [f32]) -> Result<()> {
+    matvec_raw(Isa::detect(), dtype, weights, y.len(), x, y)
+}
+
+/// Expands whole blocks.
+pub fn dequantize(dtype: DType, blocks: &[u8], out: &mut [f32]) -> Result<()> {
+    quant::dequantize(dtype, blocks, out)
+}
+
+fn require_cpu(device: u32) -> Result<()> {
+    if device > 1 {
+        // The one place that knows which devices there are and why they are not.
+        backend::open(device, &Arc::new(Pool::new(1)?))?;
+        return Err(Error::unsupported("this call runs on the CPU alone"));
+    }
+    Ok(())
+}
+
+/// Keys and values of several layers, resident on a device: appends one position a layer and attends over all.
+pub struct KvStore {
+    params: GqaParams,
+    kv: Box<dyn Kv>,
+    exec: Box<dyn Exec>,
+    /// Positions of each layer.
+    lens: Vec<u32>,
+}
+
+impl KvStore {
+    pub fn new(params: &GqaParams, layers: usize, max_len: usize, dtype: DType) -> Result<KvStore> {
+        params.check()?;
+        if layers == 0 || layers > 1024 || max_len == 0 || u32::try_from(max_len).is_err() {
+            return Err(Error::invalid(format!("{layers} layers of {max_len} positions")));
+        }
+        let spec = KvSpec {
+            layers,
+            n_kv_heads: params.n_kv_heads,
+            head_dim: params.head_dim,
+            capacity: max_len,
+            k_type: dtype,
+            v_type: dtype,
+        };
+        let device: Arc<dyn backend::Backend> = backend::open(params.device, &Arc::new(Pool::new(1)?))?.into();
+        let widths = Widths {
+            hidden: params.head_dim,
+            q: params.q_len(),
+            kv: params.kv_len(),
+            ffn: 0,
+            vocab: 1,
+            n_experts: 0,
+            n_experts_used: 0,
+            expert_ffn: 0,
+        };
+        let kv = device.new_kv(&spec)?;
+        let exec = device.new_exec(&widths, params.head_dim, 1, 1)?;
+        Ok(KvStore { params: *params, kv, exec, lens: vec![0; layers] })
+    }
+
+    pub fn params(&self) -> &GqaParams {
+        &self.params
+    }
+
+    /// Positions of a layer.
+    pub fn len(&self, layer: u32) -> Result<u32> {
+        self.lens
+            .get(layer as usize)
+            .copied()
+            .ok_or_else(|| Error::invalid(format!("layer {layer} of a store with {} layers", self.lens.len())))
+    }
+
+    /// Appends one position to a layer and attends over all of it. Returns the layer's new length.
+    pub fn attend(&mut self, layer: u32, q: &[f32], k: &[f32], v: &[f32], out: &mut [f32]) -> Result<u32> {
+        let len = self.len(layer)?;
+        let capacity = self.kv.spec().capacity;
+        if len as usize >= capacity {
+            return Err(Error::ContextFull { len: len as usize, capacity, more: 1 });
+        }
+        let mut kvs = [self.kv.as_mut()];
+        let mut batch = Batch { ids: &[0], positions: &[len], slots: &[0], kvs: &mut kvs, outputs: &[] };
+        let exec = self.exec.as_mut();
+        let attention = Attention { layer: layer as usize, scale: self.params.scale(), softcap: 0.0, window: 0 };
+        let mut step = |exec: &mut dyn Exec, batch: &mut Batch| {
+            exec.begin(batch)?;
+            exec.write(Act::Q, q)?;
+            exec.write(Act::K, k)?;
+            exec.write(Act::V, v)?;
+            exec.kv_write(batch, layer as usize)?;
+            exec.attend(batch, &attention)?;
+            exec.read(Act::A, out)
+        };
+        let result = step(exec, &mut batch);
+        exec.end().and(result)?;
+        self.lens[layer as usize] = len + 1;
+        Ok(len + 1)
+    }
+
+    /// Forgets positions from `len` on, in every layer.
+    pub fn truncate(&mut self, len: u32) -> Result<()> {
+        let longest = self.lens.iter().copied().max().unwrap_or(0);
+        if len > longest {
+            return Err(Error::invalid(format!("the store holds {longest} positions, it can't be cut to {len}")));
+        }
+        self.lens.iter_mut().for_each(|l| *l = (*l).min(len));
+        Ok(())
+    }
+}

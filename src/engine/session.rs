@@ -1,0 +1,348 @@
+//! One timeline: tokens, positions, committed length, rewind, fork, and the tokens that follow.
+//! A call that fails leaves the timeline as it was. Refuses to know how KV bytes lie in memory.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::metrics::Phase;
+use super::model::{MAX_STEP_OUTPUTS, Model};
+use super::{Cancel, Reservation};
+use crate::backend::{Batch, Exec, Kv, KvSpec};
+use crate::error::{Error, Result, try_filled, try_vec};
+use crate::quant;
+use crate::sample::{self, Sampler};
+use crate::tensor::DType;
+
+/// Tokens of a cache whose capacity nobody named, unless the model declares fewer.
+const DEFAULT_CAPACITY: u32 = 8192;
+
+pub struct CacheParams {
+    /// Tokens; 0: what the model declares, at most 8,192.
+    pub capacity: u32,
+    pub k_type: DType,
+    pub v_type: DType,
+}
+
+impl Default for CacheParams {
+    fn default() -> Self {
+        CacheParams { capacity: 0, k_type: quant::F16, v_type: quant::F16 }
+    }
+}
+
+/// Why generation returned.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// The output is full.
+    More,
+    /// The last token ends a turn or a text.
+    Done,
+}
+
+pub struct Session {
+    model: Arc<Model>,
+    kv: Box<dyn Kv>,
+    /// All tokens whose keys and values are in the cache.
+    tokens: Vec<u32>,
+    /// After the last token, `[vocab]`; meaningful where `has_logits`.
+    logits: Vec<f32>,
+    has_logits: bool,
+    /// Per-step inputs, sized once for the largest step.
+    positions: Vec<u32>,
+    slots: Vec<u32>,
+    _memory: Reservation,
+}
+
+impl Session {
+    pub fn new(model: &Arc<Model>, params: &CacheParams) -> Result<Session> {
+        let config = model.config()?;
+        let capacity = match params.capacity {
+            0 => config.context_length.clamp(1, DEFAULT_CAPACITY),
+            n => n,
+        };
+        for t in [params.k_type, params.v_type] {
+            if ![quant::F16, quant::F32, quant::Q8_0].contains(&t) {
+                return Err(Error::invalid(format!("a cache of type {} is not supported", t.0)));
+            }
+        }
+        let spec = KvSpec {
+            layers: config.layers.len(),
+            n_kv_heads: config.n_kv_heads,
+            head_dim: config.head_dim,
+            capacity: capacity as usize,
+            k_type: params.k_type,
+            v_type: params.v_type,
+        };
+        let kv = model.new_kv(&spec)?;
+        Session::with_kv(model, kv, capacity as usize)
+    }
+
+    fn with_kv(model: &Arc<Model>, kv: Box<dyn Kv>, capacity: usize) -> Result<Session> {
+        let memory = model.runtime().reserve("the cache", kv.bytes())?;
+        let step = model.max_step_tokens()?;
+        Ok(Session {
+            kv,
+            tokens: try_vec("the cache's tokens", capacity)?,
+            logits: try_filled("logits", model.config()?.vocab, 0.0)?,
+            has_logits: false,
+            positions: try_filled("positions", step, 0)?,
+            slots: try_filled("slots", step, 0)?,
+            model: model.clone(),
+            _memory: memory,
+        })
+    }
+
+    pub fn model(&self) -> &Arc<Model> {
+        &self.model
+    }
+
+    pub fn len(&self) -> usize {
+        self.tokens.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.tokens.is_empty()
+    }
+
+    pub fn capacity(&self) -> usize {
+        self.kv.spec().capacity
+    }
+
+    pub fn tokens(&self) -> &[u32] {
+        &self.tokens
+    }
+
+    /// After the last token, `[vocab]`; `None` before the first and after a rewind.
+    pub fn logits(&self) -> Option<&[f32]> {
+        self.has_logits.then_some(&self.logits[..])
+    }
+
+    /// Rewinds to the first `len` tokens.
+    pub fn truncate(&mut self, len: u32) -> Result<()> {
+        let (len, now) = (len as usize, self.len());
+        if len > now {
+            return Err(Error::invalid(format!("the cache holds {now} tokens, it can't be rewound to {len}")));
+        }
+        if len < now {
+            self.tokens.truncate(len);
+            self.has_logits = false;
+        }
+        Ok(())
+    }
+
+    /// A second timeline with the same past.
+    pub fn fork(&self) -> Result<Session> {
+        let mut fork = Session::with_kv(&self.model, self.kv.fork(self.len())?, self.capacity())?;
+        fork.tokens.extend_from_slice(&self.tokens);
+        fork.logits.copy_from_slice(&self.logits);
+        fork.has_logits = self.has_logits;
+        Ok(fork)
+    }
+
+    fn check(&self, tokens: &[u32]) -> Result<()> {
+        let vocab = self.logits.len();
+        if let Some((i, t)) = tokens.iter().enumerate().find(|(_, t)| **t as usize >= vocab) {
+            return Err(Error::invalid(format!("token {t} at index {i} is outside the vocabulary of {vocab}")));
+        }
+        if tokens.len() > self.capacity() - self.len() {
+            return Err(Error::ContextFull { len: self.len(), capacity: self.capacity(), more: tokens.len() });
+        }
+        Ok(())
+    }
+
+    /// Appends tokens; afterwards the logits of the last one are there.
+    pub fn prefill(&mut self, tokens: &[u32], cancel: Option<&Cancel>) -> Result<()> {
+        self.check(tokens)?;
+        let started = Instant::now();
+        let before = self.len();
+        let step = self.positions.len();
+        for (i, piece) in tokens.chunks(step).enumerate() {
+            let is_last = (i + 1) * step >= tokens.len();
+            if let Err(e) = self.append(piece, is_last, cancel, |_| Ok(())) {
+                self.tokens.truncate(before);
+                return Err(e);
+            }
+        }
+        self.model.metrics().record_phase(Phase::Prefill, started.elapsed());
+        Ok(())
+    }
+
+    /// One step of at most `max_step_tokens` tokens of this timeline.
+    fn append<T>(
+        &mut self,
+        tokens: &[u32],
+        wants_logits: bool,
+        cancel: Option<&Cancel>,
+        after: impl FnOnce(&mut dyn Exec) -> Result<T>,
+    ) -> Result<T> {
+        let n = tokens.len();
+        let first = self.len() as u32;
+        self.positions[..n].iter_mut().zip(first..).for_each(|(p, at)| *p = at);
+        let last = [n as u32 - 1];
+        let mut kvs = [self.kv.as_mut()];
+        let mut batch = Batch {
+            ids: tokens,
+            positions: &self.positions[..n],
+            slots: &self.slots[..n],
+            kvs: &mut kvs,
+            outputs: if wants_logits { &last } else { &[] },
+        };
+        let logits = &mut self.logits;
+        let result = self.model.forward(&mut batch, cancel, |exec| {
+            let result = after(exec)?;
+            if wants_logits {
+                exec.read_logits(0, logits)?;
+            }
+            Ok(result)
+        })?;
+        self.tokens.extend_from_slice(tokens);
+        self.has_logits = wants_logits;
+        Ok(result)
+    }
+
+    /// Appends a token and chooses the next one; the arg-max where `sampler` is `None`.
+    pub fn decode(&mut self, token: u32, sampler: Option<&mut Sampler>) -> Result<u32> {
+        self.decode_cancellable(token, sampler, None)
+    }
+
+    fn decode_cancellable(
+        &mut self,
+        token: u32,
+        sampler: Option<&mut Sampler>,
+        cancel: Option<&Cancel>,
+    ) -> Result<u32> {
+        self.check(&[token])?;
+        let started = Instant::now();
+        let next = match sampler {
+            None => self.append(&[token], true, cancel, |exec| exec.argmax(0))?,
+            Some(sampler) => {
+                self.append(&[token], true, cancel, |_| Ok(()))?;
+                match self.sample(Some(sampler)) {
+                    Ok(next) => next,
+                    Err(e) => {
+                        self.tokens.pop();
+                        self.has_logits = false;
+                        return Err(e);
+                    }
+                }
+            }
+        };
+        self.model.metrics().record_phase(Phase::Decode, started.elapsed());
+        Ok(next)
+    }
+
+    /// Appends `token`, then each token it makes but the last, until `out` is full or a token ends the turn.
+    /// `n` counts the tokens in `out`, also where an error ends the call: those stay in the timeline.
+    pub fn generate(
+        &mut self,
+        token: u32,
+        mut sampler: Option<&mut Sampler>,
+        out: &mut [u32],
+        n: &mut usize,
+        cancel: Option<&Cancel>,
+    ) -> Result<Outcome> {
+        *n = 0;
+        let mut token = token;
+        for slot in out {
+            token = self.decode_cancellable(token, sampler.as_deref_mut(), cancel)?;
+            *slot = token;
+            *n += 1;
+            if self.model.tokenizer().is_ok_and(|t| t.is_end(token)) {
+                return Ok(Outcome::Done);
+            }
+        }
+        Ok(Outcome::More)
+    }
+
+    /// Chooses from the current logits.
+    pub fn sample(&mut self, sampler: Option<&mut Sampler>) -> Result<u32> {
+        if !self.has_logits {
+            return Err(Error::invalid("there are no logits yet: append a token first"));
+        }
+        let started = Instant::now();
+        let token = match sampler {
+            None => sample::argmax(&self.logits),
+            Some(sampler) => sampler.sample(&self.logits, &self.tokens)?,
+        };
+        self.model.metrics().record_phase(Phase::Sample, started.elapsed());
+        Ok(token)
+    }
+}
+
+/// One token for each of several timelines of one model, in one pass over the weights.
+pub fn decode_batch(
+    sessions: &mut [&mut Session],
+    tokens: &[u32],
+    samplers: &mut [Option<&mut Sampler>],
+    next: &mut [u32],
+) -> Result<()> {
+    let n = sessions.len();
+    if tokens.len() != n || samplers.len() != n || next.len() != n {
+        return Err(Error::invalid("a batch needs as many tokens, samplers and results as caches"));
+    }
+    let Some(first) = sessions.first() else { return Ok(()) };
+    let model = first.model.clone();
+    let long = |s: &Session| model.config().is_ok_and(|c| c.long_rope_above.is_some_and(|n| s.capacity() > n as usize));
+    let first_long = long(first);
+    for (session, token) in sessions.iter().zip(tokens) {
+        if !Arc::ptr_eq(&session.model, &model) {
+            return Err(Error::Mismatch("the caches of a batch belong to different models".to_owned()));
+        }
+        if long(session) != first_long {
+            let what =
+                "the caches of a batch are on different sides of the context length that the model was trained for";
+            return Err(Error::Mismatch(what.to_owned()));
+        }
+        session.check(std::slice::from_ref(token))?;
+    }
+    let started = Instant::now();
+    let width = MAX_STEP_OUTPUTS.min(model.max_step_tokens()?);
+    let mut done = 0;
+    let mut result = Ok(());
+    for (group, tokens) in sessions.chunks_mut(width).zip(tokens.chunks(width)) {
+        result = step_batch(&model, group, tokens);
+        if result.is_err() {
+            break;
+        }
+        done += group.len();
+    }
+    if result.is_ok() {
+        for ((session, sampler), next) in sessions.iter_mut().zip(samplers).zip(next) {
+            match session.sample(sampler.as_deref_mut()) {
+                Ok(token) => *next = token,
+                Err(e) => result = Err(e),
+            }
+        }
+    }
+    if result.is_err() {
+        for session in &mut sessions[..done] {
+            session.tokens.pop();
+            session.has_logits = false;
+        }
+    }
+    model.metrics().record_phase(Phase::Decode, started.elapsed());
+    result
+}
+
+fn step_batch(model: &Model, sessions: &mut [&mut Session], tokens: &[u32]) -> Result<()> {
+    let n = sessions.len();
+    let mut positions = try_vec("positions", n)?;
+    positions.extend(sessions.iter().map(|s| s.len() as u32));
+    let mut slots = try_vec("slots", n)?;
+    slots.extend(0..n as u32);
+    let mut kvs: Vec<&mut dyn Kv> = try_vec("caches", n)?;
+    let mut logits = try_vec("logits", n)?;
+    for session in sessions.iter_mut() {
+        let session = &mut **session;
+        kvs.push(session.kv.as_mut());
+        logits.push(&mut session.logits);
+    }
+    let mut batch = Batch { ids: tokens, positions: &positions, slots: &slots, kvs: &mut kvs, outputs: &slots };
+    model.forward(&mut batch, None, |exec| {
+        logits.iter_mut().enumerate().try_for_each(|(i, l)| exec.read_logits(i, l))
+    })?;
+    for (session, token) in sessions.iter_mut().zip(tokens) {
+        session.tokens.push(*token);
+        session.has_logits = true;
+    }
+    Ok(())
+}

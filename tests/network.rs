@@ -1,0 +1,277 @@
+//! Tiny random models of every architecture and tensor type against the float64 reference, and the promise that
+//! neither threads, nor the way a prompt was cut, nor neighbours in a batch change a bit.
+
+mod support;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use realizar::engine::{self, CacheParams, LoadParams, Model, Runtime, RuntimeParams, Session};
+use realizar::quant;
+use realizar::tensor::DType;
+use support::reference::{Act, Moe, Norm, QkNorm, relative_rms};
+use support::tiny::{Tiny, inv_freq};
+
+/// Specials, repeats, both ends of the vocabulary; longer than a window of 8.
+const PROMPT: [u32; 21] = [1, 5, 299, 17, 17, 17, 200, 3, 77, 250, 99, 42, 42, 1, 130, 60, 259, 18, 33, 8, 111];
+
+fn load(path: &Path, threads: u32) -> Arc<Model> {
+    let runtime = Runtime::new(RuntimeParams { threads, ..Default::default() }).unwrap();
+    Model::load(path, LoadParams { runtime: Some(runtime), ..Default::default() }).unwrap()
+}
+
+fn save(tiny: &Tiny) -> (tempfile::TempDir, std::path::PathBuf, Vec<Vec<f64>>) {
+    let (bytes, net, weights) = tiny.build();
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("tiny.gguf");
+    std::fs::write(&path, bytes).unwrap();
+    let expected = net.forward(&weights, &PROMPT);
+    (dir, path, expected)
+}
+
+fn logits_one_by_one(model: &Arc<Model>, params: &CacheParams) -> Vec<Vec<f32>> {
+    let mut session = Session::new(model, params).unwrap();
+    PROMPT
+        .iter()
+        .map(|t| {
+            session.prefill(&[*t], None).unwrap();
+            session.logits().unwrap().to_vec()
+        })
+        .collect()
+}
+
+fn f32_cache() -> CacheParams {
+    CacheParams { k_type: quant::F32, v_type: quant::F32, ..Default::default() }
+}
+
+/// How far from the reference a good engine is, by type: rounding of sums, of halves, of activations to 8 bits.
+fn limit(dtype: DType) -> f64 {
+    match dtype {
+        quant::F32 => 1e-5,
+        quant::F16 => 2e-3,
+        quant::BF16 => 1e-2,
+        _ => 5e-2,
+    }
+}
+
+fn check(name: &str, tiny: &Tiny) {
+    let (_dir, path, expected) = save(tiny);
+    let model = load(&path, 2);
+    let got = logits_one_by_one(&model, &f32_cache());
+    let difference = relative_rms(&expected, &got);
+    println!("{name:28} {difference:.2e}");
+    assert!(difference < limit(tiny.dtype), "{name}: {difference}");
+}
+
+#[test]
+fn every_tensor_type_agrees_with_the_reference() {
+    for format in quant::FORMATS {
+        // Private types have no number in a GGUF file.
+        if format.dtype.0 < 1 << 16 {
+            check(format.name, &Tiny::new("llama", format.dtype));
+        }
+    }
+}
+
+#[test]
+fn types_may_be_mixed() {
+    let types =
+        vec![("attn_v", quant::Q6_K), ("ffn_down", quant::Q5_1), ("token_embd", quant::Q8_0), ("attn_k", quant::F16)];
+    check("mixed", &Tiny::new("llama", quant::Q4_K).change(|t| (t.types, t.tied) = (types, false)));
+}
+
+#[test]
+fn every_shape_agrees_with_the_reference() {
+    let llama = |dtype| Tiny::new("llama", dtype);
+    check("8:4 heads of 8, ffn 172", &llama(quant::F32).shape(64, 8, 4, 8, 172).layers(5));
+    check("6:6 heads of 48", &llama(quant::Q5_0).shape(288, 6, 6, 48, 768));
+    check("9:3 heads of 64", &llama(quant::Q4_1).shape(576, 9, 3, 64, 768).layers(1));
+    check("4:1 heads of 64", &llama(quant::Q8_0).shape(256, 4, 1, 64, 512));
+    check("4:2 heads of 80, untied", &llama(quant::Q4_0).shape(320, 4, 2, 80, 864).change(|t| t.tied = false));
+    check("4:4 heads of 96", &llama(quant::Q5_1).shape(384, 4, 4, 96, 512));
+    check("2:1 heads of 128", &llama(quant::Q4_K).shape(256, 2, 1, 128, 512));
+    check("2:1 heads of 256", &llama(quant::Q6_K).shape(512, 2, 1, 256, 512).layers(1));
+    check("1 head, F16", &llama(quant::F16).shape(64, 1, 1, 64, 100));
+    check("q wider than the model", &llama(quant::Q8_0).shape(128, 4, 2, 128, 384));
+}
+
+#[test]
+fn rotary_variants_agree_with_the_reference() {
+    let base = Tiny::new("llama", quant::F32);
+    check("base 500000", &base.clone().change(|t| t.rope_base = 500_000.0));
+    let factors: Vec<f32> = (0..16).map(|i| 1.0 + 0.5 * i as f32).collect();
+    check("rope_freqs", &base.clone().change(|t| t.rope_factors = Some(factors)));
+    let linear: Vec<f64> = inv_freq(10_000.0, 32).into_iter().map(|f| f / 4.0).collect();
+    check(
+        "linear",
+        &base.change(|t| {
+            t.net.inv_freq = vec![linear; 2];
+            t.strings = vec![("rope.scaling.type", "linear")];
+            t.floats = vec![("rope.scaling.factor", 4.0)];
+        }),
+    );
+}
+
+fn architectures(dtype: DType) -> Vec<(&'static str, Tiny)> {
+    let gemma = |name| {
+        Tiny::new(name, dtype).change(|t| {
+            t.net.act = Act::Gelu;
+            t.net.embedding_scale = f64::from((t.net.hidden as f32).sqrt());
+        })
+    };
+    let moe = |softmax_first| Some(Moe { n: 4, used: 2, ffn: 256, softmax_first, renormalise: true });
+    // As files have it: the choice of an expert is no place for rounding. The seed makes no near-tie of it.
+    let router = vec![("ffn_gate_inp", quant::F32)];
+    vec![
+        ("llama", Tiny::new("llama", dtype)),
+        (
+            "llama with experts",
+            Tiny::new("llama", dtype).change(|t| (t.net.moe, t.types) = (moe(false), router.clone())),
+        ),
+        ("qwen2", Tiny::new("qwen2", dtype).change(|t| t.biases = &["attn_q", "attn_k", "attn_v"])),
+        ("qwen3", Tiny::new("qwen3", dtype).shape(256, 4, 2, 128, 512).change(|t| t.net.qk_norm = QkNorm::Head)),
+        (
+            "qwen3moe",
+            Tiny::new("qwen3moe", dtype)
+                .change(|t| (t.net.qk_norm, t.net.moe, t.types, t.seed) = (QkNorm::Head, moe(true), router, 2)),
+        ),
+        ("gemma", gemma("gemma")),
+        (
+            "gemma2",
+            gemma("gemma2").change(|t| {
+                t.net.post_norm = true;
+                (t.net.attention_softcap, t.net.logit_softcap) = (50.0, 30.0);
+                t.net.window = vec![8, 0];
+                t.ints = vec![("attention.sliding_window", 8)];
+                t.floats = vec![("attn_logit_softcapping", 50.0), ("final_logit_softcapping", 30.0)];
+            }),
+        ),
+        (
+            "gemma3",
+            gemma("gemma3").layers(7).change(|t| {
+                (t.net.post_norm, t.net.qk_norm, t.rope_base) = (true, QkNorm::Head, 1e6);
+                t.net.window = vec![8, 8, 8, 8, 8, 0, 8];
+                t.net.inv_freq =
+                    t.net.window.iter().map(|w| inv_freq(if *w == 0 { 1e6 } else { 10_000.0 }, 32)).collect();
+                t.ints = vec![("attention.sliding_window", 8)];
+            }),
+        ),
+        ("phi3", Tiny::new("phi3", dtype).change(|t| (t.fused_qkv, t.fused_gate_up) = (true, true))),
+        (
+            "gpt2",
+            Tiny::new("gpt2", dtype).change(|t| {
+                (t.net.norm, t.net.gated, t.net.act, t.net.learned_positions) = (Norm::Layer, false, Act::Gelu, true);
+                (t.fused_qkv, t.net.kv_heads) = (true, t.net.heads);
+                t.biases = &["attn_qkv", "attn_output", "ffn_up", "ffn_down"];
+            }),
+        ),
+        (
+            "starcoder2",
+            Tiny::new("starcoder2", dtype).change(|t| {
+                (t.net.norm, t.net.gated, t.net.act) = (Norm::Layer, false, Act::Gelu);
+                t.biases = &["attn_q", "attn_k", "attn_v", "attn_output", "ffn_up", "ffn_down"];
+            }),
+        ),
+        (
+            "olmo2",
+            Tiny::new("olmo2", dtype)
+                .change(|t| (t.net.pre_norm, t.net.post_norm, t.net.qk_norm) = (false, true, QkNorm::Full)),
+        ),
+        (
+            "granite",
+            Tiny::new("granite", dtype).change(|t| {
+                t.net.adjacent_pairs = true;
+                (t.net.embedding_scale, t.net.residual_scale) = (12.0, f64::from(0.22f32));
+                (t.net.attention_scale, t.net.logit_scale) = (0.125, 0.125);
+                t.floats = vec![
+                    ("embedding_scale", 12.0),
+                    ("residual_scale", 0.22),
+                    ("attention.scale", 0.125),
+                    ("logit_scale", 8.0),
+                ];
+            }),
+        ),
+    ]
+}
+
+#[test]
+fn every_architecture_agrees_with_the_reference() {
+    for dtype in [quant::F32, quant::Q8_0] {
+        for (name, tiny) in architectures(dtype) {
+            check(name, &tiny);
+        }
+    }
+}
+
+#[test]
+fn neither_threads_nor_pieces_nor_neighbours_change_a_bit() {
+    for (name, tiny) in architectures(quant::Q4_0).into_iter().chain(architectures(quant::F16)) {
+        let (_dir, path, _) = save(&tiny);
+        let model = load(&path, 1);
+        let expected = logits_one_by_one(&model, &CacheParams::default());
+        for threads in [2, 3] {
+            let got = logits_one_by_one(&load(&path, threads), &CacheParams::default());
+            assert!(got == expected, "{name}: {threads} threads");
+        }
+        for piece in [7, 64] {
+            let mut session = Session::new(&model, &CacheParams::default()).unwrap();
+            for (i, tokens) in PROMPT.chunks(piece).enumerate() {
+                session.prefill(tokens, None).unwrap();
+                let at = (i * piece + tokens.len()) - 1;
+                assert!(session.logits().unwrap() == expected[at], "{name}: pieces of {piece}, position {at}");
+            }
+        }
+        let mut sessions: Vec<Session> =
+            (1..6).map(|_| Session::new(&model, &CacheParams::default()).unwrap()).collect();
+        for (i, session) in sessions.iter_mut().enumerate() {
+            session.prefill(&PROMPT[..=i], None).unwrap();
+        }
+        let tokens: Vec<u32> = (0..5).map(|i| PROMPT[i + 1]).collect();
+        let mut next = [0; 5];
+        let mut together: Vec<&mut Session> = sessions.iter_mut().collect();
+        engine::decode_batch(&mut together, &tokens, &mut [const { None }; 5], &mut next).unwrap();
+        for (i, session) in sessions.iter().enumerate() {
+            assert!(session.logits().unwrap() == expected[i + 1], "{name}: batch slot {i}");
+        }
+    }
+}
+
+#[test]
+fn narrower_caches_stay_close_to_the_reference() {
+    let tiny = Tiny::new("llama", quant::F32);
+    let (_dir, path, expected) = save(&tiny);
+    let model = load(&path, 2);
+    for (dtype, limit) in [(quant::F32, 1e-5), (quant::F16, 2e-3), (quant::Q8_0, 3e-2)] {
+        let params = CacheParams { k_type: dtype, v_type: dtype, ..Default::default() };
+        let difference = relative_rms(&expected, &logits_one_by_one(&model, &params));
+        assert!(difference < limit, "cache type {}: {difference}", dtype.0);
+    }
+}
+
+#[test]
+fn rewinding_and_forking_give_the_same_future() {
+    let (_dir, path, _) = save(&Tiny::new("llama", quant::Q8_0));
+    let model = load(&path, 2);
+    let expected = logits_one_by_one(&model, &CacheParams::default());
+    let mut session = Session::new(&model, &CacheParams::default()).unwrap();
+    session.prefill(&PROMPT[..10], None).unwrap();
+    let mut fork = session.fork().unwrap();
+    assert_eq!(fork.logits(), session.logits());
+    session.prefill(&[7; 30], None).unwrap();
+    session.truncate(10).unwrap();
+    assert!(session.logits().is_none());
+    for s in [&mut session, &mut fork] {
+        s.prefill(&PROMPT[10..], None).unwrap();
+        assert!(s.logits().unwrap() == expected[20]);
+    }
+}
+
+#[test]
+fn float_checkpoints_can_be_quantised_while_they_load() {
+    let (_dir, path, expected) = save(&Tiny::new("llama", quant::BF16));
+    for (dtype, limit) in [(quant::Q8_0, 5e-2), (quant::Q4_K, 0.5)] {
+        let model = Model::load(&path, LoadParams { quantize: dtype.0, ..Default::default() }).unwrap();
+        let difference = relative_rms(&expected, &logits_one_by_one(&model, &f32_cache()));
+        assert!(difference > 1e-3 && difference < limit, "{}: {difference}", dtype.0);
+    }
+}

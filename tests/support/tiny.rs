@@ -1,0 +1,368 @@
+//! Tiny models with random weights: the file, and the same network for the float64 reference.
+
+use std::collections::HashMap;
+
+use super::gguf::Gguf;
+use super::reference::{Act, Moe, Net, Norm, QkNorm, Weights};
+use realizar::quant;
+use realizar::tensor::DType;
+
+/// SplitMix64; the sum of twelve uniforms is normal enough for weights.
+pub struct Rng(pub u64);
+
+impl Rng {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub fn uniform(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    pub fn normal(&mut self) -> f64 {
+        (0..12).map(|_| self.uniform()).sum::<f64>() - 6.0
+    }
+}
+
+/// A model to make: the network, its architecture's name, and how its file differs from the common one.
+#[derive(Clone)]
+pub struct Tiny {
+    pub architecture: &'static str,
+    pub net: Net,
+    pub dtype: DType,
+    /// Types of single tensors, by a part of their names; the first hit wins.
+    pub types: Vec<(&'static str, DType)>,
+    pub tied: bool,
+    pub biases: &'static [&'static str],
+    pub fused_qkv: bool,
+    pub fused_gate_up: bool,
+    /// Keys behind `ARCHITECTURE.`.
+    pub floats: Vec<(&'static str, f32)>,
+    pub ints: Vec<(&'static str, u32)>,
+    pub strings: Vec<(&'static str, &'static str)>,
+    pub rope_base: f64,
+    pub rope_factors: Option<Vec<f32>>,
+    pub seed: u64,
+}
+
+pub fn inv_freq(base: f64, n: usize) -> Vec<f64> {
+    (0..n / 2).map(|i| base.powf(-2.0 * i as f64 / n as f64)).collect()
+}
+
+impl Tiny {
+    pub fn new(architecture: &'static str, dtype: DType) -> Tiny {
+        let (head_dim, layers) = (32, 2);
+        let net = Net {
+            layers,
+            hidden: 256,
+            heads: 8,
+            kv_heads: 2,
+            head_dim,
+            ffn: 512,
+            vocab: 300,
+            norm: Norm::Rms,
+            eps: 1e-5,
+            pre_norm: true,
+            post_norm: false,
+            qk_norm: QkNorm::None,
+            act: Act::Silu,
+            gated: true,
+            learned_positions: false,
+            adjacent_pairs: architecture == "llama",
+            inv_freq: vec![],
+            rope_magnitude: 1.0,
+            window: vec![0; layers],
+            embedding_scale: 1.0,
+            residual_scale: 1.0,
+            attention_scale: 1.0 / (head_dim as f64).sqrt(),
+            attention_softcap: 0.0,
+            logit_scale: 1.0,
+            logit_softcap: 0.0,
+            moe: None,
+        };
+        Tiny {
+            architecture,
+            net,
+            dtype,
+            types: vec![],
+            tied: true,
+            biases: &[],
+            fused_qkv: false,
+            fused_gate_up: false,
+            floats: vec![],
+            ints: vec![],
+            strings: vec![],
+            rope_base: 10_000.0,
+            rope_factors: None,
+            seed: 1,
+        }
+    }
+
+    /// Sets heads and widths, and what follows from them.
+    pub fn shape(mut self, hidden: usize, heads: usize, kv_heads: usize, head_dim: usize, ffn: usize) -> Tiny {
+        self.net = Net { hidden, heads, kv_heads, head_dim, ffn, ..self.net };
+        self.net.attention_scale = 1.0 / (head_dim as f64).sqrt();
+        self
+    }
+
+    pub fn layers(mut self, n: usize) -> Tiny {
+        self.net.layers = n;
+        self.net.window = vec![0; n];
+        self
+    }
+
+    pub fn change(mut self, f: impl FnOnce(&mut Tiny)) -> Tiny {
+        f(&mut self);
+        self
+    }
+
+    fn type_of(&self, name: &str) -> DType {
+        self.types.iter().find(|(part, _)| name.contains(part)).map_or(self.dtype, |t| t.1)
+    }
+
+    /// The bytes of a GGUF file, the network and its weights as that file holds them.
+    pub fn build(&self) -> (Vec<u8>, Net, Weights) {
+        let mut net = self.net.clone();
+        if net.inv_freq.is_empty() {
+            net.inv_freq = vec![inv_freq(self.rope_base, net.head_dim); net.layers];
+        }
+        if let Some(factors) = &self.rope_factors {
+            for inv in &mut net.inv_freq {
+                inv.iter_mut().zip(factors).for_each(|(f, d)| *f /= f64::from(*d));
+            }
+        }
+        let mut writer = Writer { tiny: self, file: self.keys(), rng: Rng(self.seed), weights: HashMap::new() };
+        writer.tensors(&net);
+        (writer.file.build().0, net, writer.weights)
+    }
+
+    fn keys(&self) -> Gguf {
+        let (a, n) = (self.architecture, &self.net);
+        let key = |k: &str| format!("{a}.{k}");
+        let tokens: Vec<String> = (0..n.vocab).map(|i| format!("t{i}")).collect();
+        let tokens: Vec<&str> = tokens.iter().map(String::as_str).collect();
+        let mut f = Gguf::new()
+            .key("general.architecture", a)
+            .key("general.name", "tiny")
+            .key(&key("context_length"), 128u32)
+            .key(&key("embedding_length"), n.hidden as u32)
+            .key(&key("block_count"), n.layers as u32)
+            .key(&key("feed_forward_length"), n.ffn as u32)
+            .key(&key("attention.head_count"), n.heads as u32)
+            .key(&key("attention.head_count_kv"), n.kv_heads as u32)
+            .key(&key("attention.key_length"), n.head_dim as u32)
+            .key(&key("attention.value_length"), n.head_dim as u32)
+            .key(&key("rope.freq_base"), self.rope_base as f32)
+            .key("tokenizer.ggml.model", "gpt2")
+            .key("tokenizer.ggml.pre", "default")
+            .key("tokenizer.ggml.tokens", tokens)
+            .key("tokenizer.ggml.merges", vec!["a b"])
+            .key("tokenizer.ggml.eos_token_id", 2u32);
+        f = match n.norm {
+            Norm::Rms => f.key(&key("attention.layer_norm_rms_epsilon"), n.eps as f32),
+            Norm::Layer => f.key(&key("attention.layer_norm_epsilon"), n.eps as f32),
+        };
+        if let Some(Moe { n, used, ffn, .. }) = n.moe {
+            f = f.key(&key("expert_count"), n as u32).key(&key("expert_used_count"), used as u32);
+            f = f.key(&key("expert_feed_forward_length"), ffn as u32);
+        }
+        for (k, v) in &self.floats {
+            f = f.key(&key(k), *v);
+        }
+        for (k, v) in &self.ints {
+            f = f.key(&key(k), *v);
+        }
+        for (k, v) in &self.strings {
+            f = f.key(&key(k), *v);
+        }
+        f
+    }
+}
+
+struct Writer<'a> {
+    tiny: &'a Tiny,
+    file: Gguf,
+    rng: Rng,
+    weights: Weights,
+}
+
+impl Writer<'_> {
+    /// Writes a tensor and returns its values as the file holds them.
+    fn put(&mut self, name: &str, dtype: DType, dims: &[u64], values: &[f64]) -> Vec<f64> {
+        let format = quant::format(dtype).unwrap();
+        let values: Vec<f32> = values.iter().map(|v| *v as f32).collect();
+        let mut bytes = vec![0; values.len() / format.block_len * format.block_bytes];
+        match format.quantize {
+            Some(encode) => encode(&values, &mut bytes),
+            None => random_blocks(&mut self.rng, dtype, &mut bytes, format.block_bytes, *dims.last().unwrap() as usize),
+        }
+        let mut back = vec![0.0; values.len()];
+        (format.dequantize)(&bytes, &mut back);
+        let mut file = Gguf::new();
+        std::mem::swap(&mut self.file, &mut file);
+        self.file = file.tensor(name, dtype.0, dims, &bytes);
+        back.into_iter().map(f64::from).collect()
+    }
+
+    fn matrix(&mut self, name: &str, rows: usize, cols: usize) {
+        self.stacked(&[name], &[rows as u64, cols as u64], &[rows]);
+    }
+
+    /// One tensor in the file whose row ranges are several weights to the reference.
+    fn stacked(&mut self, names: &[&str], dims: &[u64], rows: &[usize]) {
+        let cols = *dims.last().unwrap() as usize;
+        let total = dims.iter().product::<u64>() as usize;
+        let deviation =
+            if names[0].starts_with("token_embd") || names[0] == "output" { 0.25 } else { 1.3 / (cols as f64).sqrt() };
+        let values: Vec<f64> = (0..total).map(|_| self.rng.normal() * deviation).collect();
+        let name = match names {
+            [one] => (*one).to_owned(),
+            [one, ..] if one.contains("attn") => one.replace("attn_q", "attn_qkv"),
+            [one, ..] => one.replace("ffn_gate", "ffn_up"),
+            [] => unreachable!(),
+        };
+        let name = format!("{name}.weight");
+        let back = self.put(&name, self.tiny.type_of(&name), dims, &values);
+        let mut at = 0;
+        for (one, rows) in names.iter().zip(rows) {
+            let len = if names.len() == 1 { total } else { rows * cols };
+            self.weights.insert(format!("{one}.weight"), back[at..at + len].to_vec());
+            at += len;
+        }
+    }
+
+    fn vector(&mut self, name: &str, len: usize, middle: f64, deviation: f64) -> Vec<f64> {
+        let values: Vec<f64> = (0..len).map(|_| middle + deviation * self.rng.normal()).collect();
+        self.put(name, quant::F32, &[len as u64], &values)
+    }
+
+    fn norm(&mut self, name: &str, len: usize) {
+        let weight = self.vector(&format!("{name}.weight"), len, 1.0, 0.2);
+        self.weights.insert(format!("{name}.weight"), weight);
+        if self.tiny.net.norm == Norm::Layer {
+            let bias = self.vector(&format!("{name}.bias"), len, 0.0, 0.2);
+            self.weights.insert(format!("{name}.bias"), bias);
+        }
+    }
+
+    fn bias(&mut self, prefix: &str, part: &str, len: usize) {
+        if self.tiny.biases.contains(&part) {
+            let name = format!("{prefix}{part}.bias");
+            let bias = self.vector(&name, len, 0.0, 0.5);
+            self.weights.insert(name, bias);
+        }
+    }
+
+    fn tensors(&mut self, net: &Net) {
+        let (d, f) = (net.hidden, net.ffn);
+        let (q, kv) = (net.heads * net.head_dim, net.kv_heads * net.head_dim);
+        self.matrix("token_embd", net.vocab, d);
+        if net.learned_positions {
+            self.matrix("position_embd", 128, d);
+        }
+        if let Some(factors) = &self.tiny.rope_factors {
+            let values: Vec<f64> = factors.iter().map(|v| f64::from(*v)).collect();
+            self.put("rope_freqs.weight", quant::F32, &[values.len() as u64], &values);
+        }
+        for l in 0..net.layers {
+            let p = format!("blk.{l}.");
+            let name = |part: &str| format!("{p}{part}");
+            if net.pre_norm {
+                self.norm(&name("attn_norm"), d);
+                self.norm(&name("ffn_norm"), d);
+            }
+            if net.post_norm {
+                self.norm(&name("post_attention_norm"), d);
+                self.norm(&name("post_ffw_norm"), d);
+            }
+            if net.qk_norm != QkNorm::None {
+                let full = net.qk_norm == QkNorm::Full;
+                self.norm(&name("attn_q_norm"), if full { q } else { net.head_dim });
+                self.norm(&name("attn_k_norm"), if full { kv } else { net.head_dim });
+            }
+            let parts = [name("attn_q"), name("attn_k"), name("attn_v")];
+            if self.tiny.fused_qkv {
+                let names: Vec<&str> = parts.iter().map(String::as_str).collect();
+                self.stacked(&names, &[(q + 2 * kv) as u64, d as u64], &[q, kv, kv]);
+                if self.tiny.biases.contains(&"attn_qkv") {
+                    let all = self.vector(&name("attn_qkv.bias"), q + 2 * kv, 0.0, 0.5);
+                    for (part, range) in parts.iter().zip([0..q, q..q + kv, q + kv..q + 2 * kv]) {
+                        self.weights.insert(format!("{part}.bias"), all[range].to_vec());
+                    }
+                }
+            } else {
+                for (part, rows) in ["attn_q", "attn_k", "attn_v"].into_iter().zip([q, kv, kv]) {
+                    self.matrix(&name(part), rows, d);
+                    self.bias(&p, part, rows);
+                }
+            }
+            self.matrix(&name("attn_output"), d, q);
+            self.bias(&p, "attn_output", d);
+            if let Some(moe) = net.moe {
+                self.matrix(&name("ffn_gate_inp"), moe.n, d);
+                let (n, f, d) = (moe.n as u64, moe.ffn as u64, d as u64);
+                self.stacked(&[&name("ffn_gate_exps")], &[n, f, d], &[0]);
+                self.stacked(&[&name("ffn_up_exps")], &[n, f, d], &[0]);
+                self.stacked(&[&name("ffn_down_exps")], &[n, d, f], &[0]);
+                continue;
+            }
+            if self.tiny.fused_gate_up {
+                self.stacked(&[&name("ffn_gate"), &name("ffn_up")], &[2 * f as u64, d as u64], &[f, f]);
+            } else {
+                if net.gated {
+                    self.matrix(&name("ffn_gate"), f, d);
+                }
+                self.matrix(&name("ffn_up"), f, d);
+                self.bias(&p, "ffn_up", f);
+            }
+            self.matrix(&name("ffn_down"), d, f);
+            self.bias(&p, "ffn_down", d);
+        }
+        self.norm("output_norm", d);
+        if !self.tiny.tied {
+            self.matrix("output", net.vocab, d);
+        }
+    }
+}
+
+/// Valid random blocks of a type that has no encoder, with values of about the spread that a network wants.
+fn random_blocks(rng: &mut Rng, dtype: DType, bytes: &mut [u8], block_bytes: usize, cols: usize) {
+    // Where the f16 scales stand in a block, and the root-mean-square of what they multiply.
+    let (scales, rms): (&[usize], f64) = match dtype {
+        quant::Q2_K => (&[80, 82], 12.0),
+        quant::Q3_K => (&[108], 45.0),
+        quant::IQ4_XS => (&[0], 1200.0),
+        quant::IQ4_NL => (&[0], 66.0),
+        quant::IQ2_XXS | quant::IQ2_XS | quant::IQ2_S => (&[0], 60.0),
+        quant::IQ3_XXS => (&[0], 60.0),
+        quant::IQ3_S => (&[0], 110.0),
+        quant::IQ1_S => (&[0], 7.0),
+        quant::TQ1_0 => (&[52], 0.8),
+        quant::TQ2_0 => (&[64], 1.2),
+        _ => (&[], 1.0),
+    };
+    let deviation = 1.0 / (cols as f64).sqrt();
+    for block in bytes.chunks_mut(block_bytes) {
+        block.iter_mut().for_each(|b| *b = rng.next() as u8);
+        let scale = half::f16::from_f64(deviation / rms * (0.7 + 0.6 * rng.uniform()));
+        for &at in scales {
+            block[at..at + 2].copy_from_slice(&scale.to_le_bytes());
+        }
+        match dtype {
+            // One power of two a block.
+            quant::MXFP4 => block[0] = (127.0 + (deviation / 3.0).log2()) as u8,
+            // The scale's bits lie in the high nibbles of the last four 16-bit words.
+            quant::IQ1_M => {
+                let bits = half::f16::from_f64(deviation / 7.0).to_bits();
+                for (i, word) in block[48..56].chunks_mut(2).enumerate() {
+                    word[1] = (word[1] & 0x0f) | (((bits >> (4 * i)) & 0xf) as u8) << 4;
+                }
+            }
+            _ => {}
+        }
+    }
+}
