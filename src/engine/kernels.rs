@@ -92,6 +92,14 @@ pub fn matvec(dtype: DType, weights: &[u8], x: &[f32], y: &mut [f32]) -> Result<
     matvec_raw(Isa::detect(), dtype, weights, y.len(), x, y)
 }
 
+/// Bytes of `rows` rows of `cols` values in `dtype`'s block layout.
+pub fn matrix_bytes(dtype: DType, rows: usize, cols: usize) -> Result<usize> {
+    let bytes = quant::format(dtype)?.row_bytes(cols as u64)?.checked_mul(rows as u64);
+    bytes
+        .and_then(|bytes| usize::try_from(bytes).ok())
+        .ok_or_else(|| Error::invalid(format!("a matrix of {rows} x {cols} is too large")))
+}
+
 /// Expands whole blocks.
 pub fn dequantize(dtype: DType, blocks: &[u8], out: &mut [f32]) -> Result<()> {
     quant::dequantize(dtype, blocks, out)

@@ -11,7 +11,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 pub use model::{LoadParams, Model, ModelInfo};
 pub use session::{CacheParams, Outcome, Session, decode_batch};
 
-use crate::backend::DeviceInfo;
+// Parts that pass through as they are, so that a caller need not know where they live.
+pub use crate::backend::{DeviceInfo, DeviceKind};
+pub use crate::sample::{Sampler, SamplerParams};
+pub use crate::tensor::DType;
+pub use crate::text::{TextStream, Tokenizer};
+
 use crate::backend::cpu::pool::Pool;
 use crate::error::{Error, Result};
 
@@ -117,4 +122,9 @@ impl Cancel {
 /// Every device there is, the CPU first.
 pub fn devices() -> Vec<DeviceInfo> {
     crate::backend::devices()
+}
+
+/// The device that 0 stands for, as a position in `devices()` from 1.
+pub fn default_device() -> u32 {
+    1
 }

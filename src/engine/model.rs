@@ -138,6 +138,11 @@ impl Model {
         self.tokenizer.as_ref().map_err(|why| Error::unsupported(format!("the model has no usable tokenizer: {why}")))
     }
 
+    /// The text of a chat, messages being pairs of role and content, as the model was trained to see it.
+    pub fn render_chat(&self, _messages: &[(&str, &str)], _add_generation_prompt: bool) -> Result<String> {
+        Err(Error::unsupported("the model has no chat template"))
+    }
+
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
     }

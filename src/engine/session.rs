@@ -153,12 +153,14 @@ impl Session {
     pub fn prefill(&mut self, tokens: &[u32], cancel: Option<&Cancel>) -> Result<()> {
         self.check(tokens)?;
         let started = Instant::now();
-        let before = self.len();
+        let (before, had_logits) = (self.len(), self.has_logits);
         let step = self.positions.len();
         for (i, piece) in tokens.chunks(step).enumerate() {
             let is_last = (i + 1) * step >= tokens.len();
             if let Err(e) = self.append(piece, is_last, cancel, |_| Ok(())) {
                 self.tokens.truncate(before);
+                // Those of before are still there, because logits are read with the last piece only.
+                self.has_logits = had_logits;
                 return Err(e);
             }
         }

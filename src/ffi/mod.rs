@@ -1,1 +1,33 @@
-//! (see ARCHITECTURE.md)
+//! The C interface: every `extern "C"` function, one file a group of the header, in the header's order (see `build.rs`).
+//! Parses arguments, calls the engine, writes outputs on success only. Knows no inference.
+//!
+//! Doc comments of public items here are the text of `include/realizar.h`, so they speak to a C programmer.
+
+#![allow(unsafe_code, non_camel_case_types)]
+// What every pointer must be is told once: in the header's overview and at `boundary::guard`.
+#![allow(clippy::missing_safety_doc)]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::cast_possible_truncation
+    )
+)]
+
+mod boundary;
+
+pub mod cache;
+pub mod cancel;
+pub mod device;
+pub mod generate;
+pub mod kernels;
+pub mod metrics;
+pub mod model;
+pub mod runtime;
+pub mod sampler;
+pub mod status;
+pub mod text;
+pub mod version;

@@ -1,0 +1,141 @@
+//! Writes `include/realizar.h` from the doc comments and signatures in `src/ffi`, and names the shared library.
+//!
+//! cbindgen writes each group's declarations; the order of the groups, their titles and the frame are here.
+
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+/// The groups of the header: a file of `src/ffi`, and its title.
+const GROUPS: &[(&str, &str)] = &[
+    ("status.rs", "Status codes and errors"),
+    ("version.rs", "Version"),
+    ("device.rs", "Devices"),
+    ("runtime.rs", "Runtime: worker threads, log, ceilings"),
+    ("cancel.rs", "Cancelling"),
+    ("model.rs", "Models"),
+    ("text.rs", "Text and tokens"),
+    ("sampler.rs", "Choosing tokens"),
+    ("cache.rs", "Caches"),
+    ("generate.rs", "Generating"),
+    ("metrics.rs", "Metrics"),
+    ("kernels.rs", "Kernels on memory of the caller"),
+];
+
+const OVERVIEW: &str = include_str!("src/ffi/overview.h");
+
+const RULE: &str = "------------------------------------------------------------------------------------------------";
+
+fn main() {
+    let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("set by cargo"));
+    println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rerun-if-changed=cbindgen.toml");
+    println!("cargo:rerun-if-changed=src/ffi");
+    println!("cargo:rerun-if-changed=include/realizar.h");
+    println!("cargo:rerun-if-env-changed=CI");
+
+    let header = header(&root);
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("set by cargo"));
+    fs::write(out.join("realizar.h"), &header).expect("OUT_DIR is writable");
+    // The committed copy follows the sources while somebody works on them. On a build server it stays as committed, so
+    // that the test which compares the two can fail; in a read-only package there is nothing to follow.
+    let committed = root.join("include/realizar.h");
+    if env::var_os("CI").is_none() && fs::read_to_string(&committed).ok().as_deref() != Some(&header) {
+        let _ = fs::write(&committed, &header);
+    }
+
+    match env::var("CARGO_CFG_TARGET_OS").as_deref() {
+        Ok("macos") => println!("cargo:rustc-cdylib-link-arg=-Wl,-install_name,@rpath/librealizar.0.dylib"),
+        Ok("windows") => {}
+        // The number grows when a program built against an older library would no longer run.
+        _ => println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,librealizar.so.0"),
+    }
+}
+
+fn header(root: &Path) -> String {
+    let mut header = OVERVIEW.to_owned();
+    header.push_str("#ifndef REALIZAR_H\n#define REALIZAR_H\n\n#include <stddef.h>\n#include <stdint.h>\n\n");
+    header.push_str("#ifdef __cplusplus\nextern \"C\" {\n#endif\n");
+    for (file, title) in GROUPS {
+        header.push_str(&format!("\n/* {RULE}\n * {title}\n * {RULE} */\n\n"));
+        header.push_str(declarations(root, file).trim());
+        header.push('\n');
+    }
+    header.push_str("\n#ifdef __cplusplus\n} /* extern \"C\" */\n#endif\n\n#endif /* REALIZAR_H */\n");
+    header
+}
+
+fn declarations(root: &Path, file: &str) -> String {
+    let config = cbindgen::Config::from_file(root.join("cbindgen.toml")).expect("cbindgen.toml is valid");
+    let bindings = cbindgen::Builder::new()
+        .with_config(config)
+        .with_src(root.join("src/ffi").join(file))
+        .generate()
+        .unwrap_or_else(|e| panic!("src/ffi/{file}: {e}"));
+    let mut text = Vec::new();
+    bindings.write(&mut text);
+    let text = String::from_utf8(text).expect("cbindgen writes UTF-8");
+    let mut lines: Vec<Line> = Vec::new();
+    let mut comment: Vec<&str> = Vec::new();
+    for line in text.lines() {
+        match line.trim_start().strip_prefix("//") {
+            Some(text) => comment.push(text.trim()),
+            None => Line::push(&mut lines, line, &std::mem::take(&mut comment)),
+        }
+    }
+    lines.chunk_by(|a, b| a.note.is_some() && b.note.is_some()).map(aligned).collect()
+}
+
+/// A line of code, and the comment behind it.
+struct Line {
+    code: String,
+    note: Option<String>,
+}
+
+const LINE_LENGTH: usize = 120;
+
+impl Line {
+    /// Appends a line with its comment: behind it where it is short and the line is a constant or a field, else above.
+    fn push(lines: &mut Vec<Line>, line: &str, comment: &[&str]) {
+        let indent = &line[..line.len() - line.trim_start().len()];
+        let is_constant = line.starts_with("#define");
+        // A macro's negative value in parentheses, so that it stays one value in any expression.
+        let code = match line.rsplit_once(" -") {
+            Some((name, value)) if is_constant => format!("{name} (-{value})"),
+            _ => line.to_owned(),
+        };
+        match comment {
+            [note] if (is_constant || !indent.is_empty()) && code.len() + note.len() < LINE_LENGTH - 10 => {
+                // Constants with a comment behind them stand together.
+                if let [.., Line { code, note: Some(_) }, Line { code: blank, note: None }] = &lines[..]
+                    && is_constant
+                    && code.starts_with("#define")
+                    && blank.is_empty()
+                {
+                    lines.pop();
+                }
+                lines.push(Line { code, note: Some((*note).to_owned()) });
+                return;
+            }
+            [] => {}
+            [text] => lines.push(Line { code: format!("{indent}/* {text} */"), note: None }),
+            [first, middle @ .., last] => {
+                lines.push(Line { code: format!("{indent}/* {first}"), note: None });
+                let middle = middle.iter().map(|text| format!("{indent} * {text}").trim_end().to_owned());
+                lines.extend(middle.map(|code| Line { code, note: None }));
+                lines.push(Line { code: format!("{indent} * {last} */"), note: None });
+            }
+        }
+        lines.push(Line { code, note: None });
+    }
+}
+
+/// A run of lines with their comments in one column.
+fn aligned(run: &[Line]) -> String {
+    let width = run.iter().map(|line| line.code.len()).max().unwrap_or(0);
+    run.iter()
+        .map(|line| match &line.note {
+            Some(note) => format!("{:width$}  /* {note} */\n", line.code),
+            None => format!("{}\n", line.code),
+        })
+        .collect()
+}

@@ -1,0 +1,687 @@
+/* realizar: language models inside your own process.
+ *
+ * A model is loaded from a file and immutable from then on. A cache is one timeline of it: the tokens so far, and what
+ * the network remembers of them. Prefill appends a prompt, decode appends one token and names the next.
+ *
+ *   #include <realizar.h>
+ *   #include <stdio.h>
+ *
+ *   int main(void) {
+ *     rz_error err;
+ *     rz_model *model = NULL;
+ *     rz_cache *cache = NULL;
+ *     rz_textstream *stream = NULL;
+ *     uint32_t tokens[64], token;
+ *     char text[256];
+ *     size_t n, len;
+ *     if (rz_model_load("model.gguf", NULL, &model, &err) < 0) goto fail;
+ *     if (rz_cache_new(model, NULL, &cache, &err) < 0) goto fail;
+ *     if (rz_textstream_new(model, &stream, &err) < 0) goto fail;
+ *     if (rz_tokenize_into(model, "Once upon", 9, RZ_TOKENIZE_ADD_SPECIAL, tokens, 64, &n, &err) < 0) goto fail;
+ *     if (rz_prefill(cache, tokens, n, NULL, &err) < 0) goto fail;
+ *     if (rz_sample(NULL, cache, &token, &err) < 0) goto fail;
+ *     for (int i = 0; i < 100 && !rz_token_is_end(model, token); i++) {
+ *       if (rz_textstream_push_into(stream, token, text, sizeof text, &len, &err) < 0) goto fail;
+ *       fwrite(text, 1, len, stdout);
+ *       if (rz_decode_token(cache, token, NULL, &token, &err) < 0) goto fail;
+ *     }
+ *   fail:
+ *     if (err.code < 0) fprintf(stderr, "%s: %s\n", rz_status_name(err.code), err.message);
+ *     rz_textstream_free(stream);
+ *     rz_cache_free(cache);
+ *     rz_model_free(model);
+ *     return err.code < 0;
+ *   }
+ *
+ * What holds for every function:
+ *
+ * - A function that can fail returns an rz_status: 0 is success, positive is progress, negative is failure. Its last
+ *   argument is an rz_error of the caller's, or NULL. Nothing is kept per thread.
+ * - Results are written on success only, and a call that fails leaves its handles as they were. The exception: with
+ *   RZ_ERR_BUFFER_TOO_SMALL the needed count is written.
+ * - Any function may be called from any thread. A handle passed as const may be used by any number of calls at once;
+ *   one that is not const belongs to one call at a time, and a second call gets RZ_ERR_BUSY at once.
+ * - What _new, _load or _fork gives, the matching _free takes back; NULL is fine. Handles are freed in any order,
+ *   because each keeps alive what it needs. With the last one the library's last thread ends.
+ * - Strings are UTF-8 with a length in bytes; only paths, keys and chat messages end with a NUL.
+ * - A parameter struct begins with struct_size, which the caller sets to the struct's sizeof; every other zero means
+ *   the default. Begin with {0}: later versions append fields. The same goes for structs that are written to.
+ * - A file that is damaged, or made to do damage, costs a status and a message. The exceptions are told where they
+ *   apply: RZ_MODEL_MMAP, and pointers that do not point where this header says.
+ * - Nothing is printed, no environment variable is read, no signal handler is set. */
+
+#ifndef REALIZAR_H
+#define REALIZAR_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ------------------------------------------------------------------------------------------------
+ * Status codes and errors
+ * ------------------------------------------------------------------------------------------------ */
+
+/* Outcome of a call: 0 is success, a positive number is progress, a negative one is failure. */
+typedef int32_t rz_status;
+
+/* What went wrong, in memory of the caller: on the stack, uninitialised, is fine. Its layout never changes.
+ *
+ * Every function with an `rz_error *` as its last argument takes NULL there too, and otherwise fills the
+ * record in on every return: on success with the status, 0 and an empty message. Since 0.1.0. */
+typedef struct {
+  int32_t code;         /* The status that was returned. */
+  int32_t system_code;  /* `errno` of the system call that failed, else 0. */
+  char message[504];    /* What failed, and where: UTF-8, NUL-terminated, free of control characters. */
+} rz_error;
+
+#define RZ_OK 0                           /* Success. */
+#define RZ_AGAIN 1                        /* Progress, and work is left: call again. */
+#define RZ_DONE 2                         /* Generation has ended. */
+#define RZ_ERR_INVALID_ARGUMENT (-1)      /* An argument can never work: NULL, out of range, not UTF-8. */
+#define RZ_ERR_BUSY (-2)                  /* The handle is in use by another call right now. */
+#define RZ_ERR_OUT_OF_MEMORY (-3)         /* The host's memory ran out. */
+#define RZ_ERR_DEVICE_OUT_OF_MEMORY (-4)  /* A device's memory ran out. */
+#define RZ_ERR_LIMIT (-5)                 /* A ceiling set by the caller would be passed. */
+#define RZ_ERR_IO (-6)                    /* A file could not be opened or read. */
+#define RZ_ERR_FORMAT (-7)                /* A file is damaged or hostile. */
+#define RZ_ERR_UNSUPPORTED (-8)           /* The request is valid, but this library does not implement it. */
+#define RZ_ERR_VERSION (-9)               /* A struct uses a field that this library is too old for. */
+#define RZ_ERR_CANCELLED (-10)            /* An `rz_cancel` was fired, or a callback asked to stop. */
+#define RZ_ERR_DEADLINE (-11)             /* The time allowed has passed. */
+#define RZ_ERR_CONTEXT_FULL (-12)         /* The cache has no room for the tokens. */
+#define RZ_ERR_BUFFER_TOO_SMALL (-13)     /* The buffer is too small; the needed count was written. */
+#define RZ_ERR_DEVICE_UNAVAILABLE (-14)   /* The device cannot be used; the message says why. */
+#define RZ_ERR_DEVICE_LOST (-15)          /* The device failed and its work is lost. */
+#define RZ_ERR_MISMATCH (-16)             /* Things of different models in one call. */
+#define RZ_ERR_PANIC (-17)                /* A bug of this library, caught. Please report the message. */
+#define RZ_ERR_POISONED (-18)             /* A call on this handle ended in RZ_ERR_PANIC: free it. */
+
+/* Name of a status, such as "RZ_ERR_FORMAT". The string is static; an unknown number is "RZ_UNKNOWN", never NULL.
+ * Any thread. Since 0.1.0. */
+const char *rz_status_name(rz_status status);
+
+/* ------------------------------------------------------------------------------------------------
+ * Version
+ * ------------------------------------------------------------------------------------------------ */
+
+/* Grows by one with every change that a program built against an older header could notice. */
+#define RZ_ABI_VERSION 1
+
+/* RZ_ABI_VERSION of the header that the library was built with: the first thing to compare for a program that loads
+ * the library at run time. Any thread. Since 0.1.0. */
+uint32_t rz_abi_version(void);
+
+/* Version of the library, such as "0.1.0". The string is static. Any thread. Since 0.1.0. */
+const char *rz_version(void);
+
+/* ------------------------------------------------------------------------------------------------
+ * Devices
+ * ------------------------------------------------------------------------------------------------ */
+
+#define RZ_DEVICE_CPU 1   /* `rz_device_info.kind`: the processors of the host. */
+#define RZ_DEVICE_CUDA 2  /* `rz_device_info.kind`: an NVIDIA GPU. */
+
+/* A device. Since 0.1.0. */
+typedef struct {
+  uint32_t struct_size;   /* sizeof(rz_device_info), set by the caller. */
+  uint32_t index;         /* Index of the device. */
+  char name[64];          /* Such as "cuda:0 NVIDIA H200". */
+  uint32_t kind;          /* RZ_DEVICE_CPU or RZ_DEVICE_CUDA. */
+  uint32_t available;     /* 1 when models can be loaded to it, else 0. */
+  char isa[32];           /* Instruction set or compute capability, such as "avx512vnni" or "sm_90". */
+  uint64_t memory_total;  /* Bytes of memory in all; 0 where unknown. */
+  uint64_t memory_free;   /* Bytes of memory free right now; 0 where unknown. */
+  char unavailable[256];  /* Why the device cannot be used; empty where it can. */
+} rz_device_info;
+
+/* Number of devices, the unavailable ones included. Their indices run from 1 to this number; 1 is always the CPU.
+ * Wherever a device is asked for, 0 stands for "choose for me". Any thread. Since 0.1.0. */
+uint32_t rz_device_count(void);
+
+/* Describes device `index`, or with 0 the one that would be chosen.
+ *
+ * `out->struct_size` is set by the caller. A device that cannot be used is described too, with the reason.
+ * Any thread. Errors: RZ_ERR_INVALID_ARGUMENT for an index beyond rz_device_count(). Since 0.1.0. */
+rz_status rz_device_info_get(uint32_t index, rz_device_info *out, rz_error *err);
+
+/* ------------------------------------------------------------------------------------------------
+ * Runtime: worker threads, log, ceilings
+ * ------------------------------------------------------------------------------------------------ */
+
+#define RZ_LOG_ERROR 1    /* Log level: something failed. */
+#define RZ_LOG_WARNING 2  /* Log level: something is worse than the caller may expect. */
+#define RZ_LOG_INFO 3     /* Log level: what is being done. */
+
+/* Worker threads, a log and ceilings on memory, shared by the models that are loaded with it. Immutable: any
+ * number of threads may use it at once. A model that is loaded without one gets its own, with all defaults. */
+typedef struct rz_runtime rz_runtime;
+
+/* Receives a log message: UTF-8 of `len` bytes, not NUL-terminated, valid during the call only. Comes from any
+ * thread, several at once. It must return normally: no longjmp, no C++ exception. */
+typedef void (*rz_log_callback)(int32_t level, const char *message, size_t len, void *user);
+
+/* How to set up an rz_runtime. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0. */
+typedef struct {
+  uint32_t struct_size;  /* sizeof(rz_runtime_params). */
+  /* Threads that compute: n are the calling one and n - 1 workers, so 1 makes no thread at all.
+   * 0: one a processor core. */
+  uint32_t threads;
+  /* Ceiling in bytes on weights and caches in host memory; 0: none. Beyond it calls fail with RZ_ERR_LIMIT. */
+  uint64_t memory_limit;
+  /* Processors (as the system numbers them) to which the workers are bound, one each in turn; NULL: none.
+   * Copied. The calling thread is never bound. */
+  const uint32_t *cpus;
+  size_t n_cpus;  /* Number of `cpus`. */
+  /* Receives what the library has to say, until the last handle that uses the runtime is freed; NULL: nobody. */
+  rz_log_callback log;
+  void *log_user;  /* Handed to `log` as it is. */
+} rz_runtime_params;
+
+/* Makes a runtime and starts its workers; they sleep while there is no work.
+ *
+ * `params` may be NULL. `*out` is freed with rz_runtime_free. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (too
+ * many threads, a processor that does not exist), RZ_ERR_IO (the system gives no more threads),
+ * RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+rz_status rz_runtime_new(const rz_runtime_params *params, rz_runtime **out, rz_error *err);
+
+/* Frees the handle; NULL is fine. Models that were loaded with it keep the runtime alive; with the last of them the
+ * workers end and are joined. Any thread. Since 0.1.0. */
+void rz_runtime_free(rz_runtime *runtime);
+
+/* ------------------------------------------------------------------------------------------------
+ * Cancelling
+ * ------------------------------------------------------------------------------------------------ */
+
+/* A flag that stops the calls it was given to. May be fired and reset from any thread while calls use it. */
+typedef struct rz_cancel rz_cancel;
+
+/* Makes a flag that is not fired. `*out` is freed with rz_cancel_free. Any thread. Since 0.1.0. */
+rz_status rz_cancel_new(rz_cancel **out, rz_error *err);
+
+/* Frees the handle; NULL is fine. Any thread, except while another one fires it. Since 0.1.0. */
+void rz_cancel_free(rz_cancel *cancel);
+
+/* Asks the calls that were given `cancel` to stop, which they do within milliseconds with RZ_ERR_CANCELLED; calls
+ * that begin later stop at once, until rz_cancel_reset. NULL is fine. Any thread, a signal handler included. Since
+ * 0.1.0. */
+void rz_cancel_fire(rz_cancel *cancel);
+
+/* Makes a fired flag fit for use again. NULL is fine. Any thread. Since 0.1.0. */
+void rz_cancel_reset(rz_cancel *cancel);
+
+/* ------------------------------------------------------------------------------------------------
+ * Models
+ * ------------------------------------------------------------------------------------------------ */
+
+/* Load flag: results do not depend on the number of threads, nor on how a prompt was cut into pieces. */
+#define RZ_MODEL_DETERMINISTIC 1
+
+/* Load flag: map the weights and use them in place instead of reading them into memory. A mapped file that somebody
+ * shortens while it is in use ends the process with SIGBUS; that is why it is the caller's choice. */
+#define RZ_MODEL_MMAP 2
+
+/* Load flag: metadata, tokenizer and chat template only. A file without weights will do, and no cache can be made. */
+#define RZ_MODEL_TEXT_ONLY 4
+
+#define RZ_TOKEN_NONE UINT32_MAX  /* Instead of a token id: the model names none. */
+
+/* Weights, tokenizer and metadata of one model. Immutable once it is loaded: any number of threads, caches and text
+ * streams may use it at once. Counts its users, so it may be freed before them. */
+typedef struct rz_model rz_model;
+
+/* Receives the progress of a load in bytes, on the thread that loads. Non-zero stops the load with RZ_ERR_CANCELLED.
+ * It must return normally: no longjmp, no C++ exception. */
+typedef int32_t (*rz_progress_callback)(uint64_t done, uint64_t total, void *user);
+
+/* How to load a model. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0. */
+typedef struct {
+  uint32_t struct_size;  /* sizeof(rz_model_params). */
+  uint32_t device;       /* Index of a device; 0: choose for me. */
+  /* Workers, log and ceilings to use; NULL: a runtime of its own. The caller may free its handle afterwards. */
+  const rz_runtime *runtime;
+  uint32_t flags;       /* RZ_MODEL_... flags, or-ed together. */
+  uint32_t gpu_layers;  /* Layers to be placed on a GPU; 0: as many as fit. */
+  /* GGML type id to which matrices of floats are converted while they are loaded; 0: none, keep the file's types. */
+  uint32_t quantize;
+  uint32_t reserved;              /* 0. */
+  rz_progress_callback progress;  /* Told how far the load is; NULL: nobody. */
+  void *progress_user;            /* Handed to `progress` as it is. */
+  const rz_cancel *cancel;        /* Stops the load when fired; NULL: nothing does. */
+} rz_model_params;
+
+/* What a model is. Since 0.1.0. */
+typedef struct {
+  uint32_t struct_size;     /* sizeof(rz_model_info), set by the caller. */
+  char architecture[32];    /* Family of the network, such as "llama" or "qwen3". */
+  char name[64];            /* The model's own name; empty where the file gives none. */
+  uint32_t n_layers;        /* Transformer layers. */
+  uint32_t hidden_dim;      /* Width of the residual stream, in values. */
+  uint32_t ffn_dim;         /* Width of the feed-forward block, in values. */
+  uint32_t n_heads;         /* Query heads. */
+  uint32_t n_kv_heads;      /* Key and value heads. */
+  uint32_t head_dim;        /* Values of a head. */
+  uint32_t vocab_size;      /* Token ids run from 0 to vocab_size - 1; also the number of logits. */
+  uint32_t context_length;  /* Tokens the model was made for, as the file declares. */
+  uint32_t device;          /* Index of the device it was loaded to. */
+  uint32_t bos_token;       /* Token that begins a text, or RZ_TOKEN_NONE. */
+  uint32_t eos_token;       /* Token that ends a text, or RZ_TOKEN_NONE. There may be more: see rz_token_is_end. */
+  uint64_t n_params;        /* Parameters. */
+  uint64_t weight_bytes;    /* Bytes of weights in memory; 0 for a model loaded with RZ_MODEL_TEXT_ONLY. */
+} rz_model_info;
+
+/* Loads a model.
+ *
+ * `path`, NUL-terminated, names a .gguf file (the first one of a split set too), a .safetensors file, or a folder
+ * with a config.json. `params` may be NULL. `*out` is freed with rz_model_free. Any thread; takes as long as
+ * reading the file does. Errors: RZ_ERR_IO (missing, unreadable, or not a regular file), RZ_ERR_FORMAT (damaged),
+ * RZ_ERR_UNSUPPORTED (an architecture or tensor type that is not implemented), RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY,
+ * RZ_ERR_CANCELLED, RZ_ERR_DEVICE_UNAVAILABLE, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_INVALID_ARGUMENT. Since 0.1.0. */
+rz_status rz_model_load(const char *path, const rz_model_params *params, rz_model **out, rz_error *err);
+
+/* Frees the handle; NULL is fine. Caches and text streams of the model stay usable; the weights go with the last of
+ * them. Any thread. Since 0.1.0. */
+void rz_model_free(rz_model *model);
+
+/* Describes a model. `out->struct_size` is set by the caller. Any thread. Since 0.1.0. */
+rz_status rz_model_info_get(const rz_model *model, rz_model_info *out, rz_error *err);
+
+/* Writes a value of the model's metadata as text, such as that of the NUL-terminated `key` "general.name".
+ *
+ * `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` (0 and a NULL `out` to ask for
+ * the size) the result is RZ_ERR_BUFFER_TOO_SMALL and `*len` the bytes needed. Any thread. Errors:
+ * RZ_ERR_INVALID_ARGUMENT for a key that the model does not have. Since 0.1.0. */
+rz_status rz_model_meta_into(const rz_model *model,
+                             const char *key,
+                             char *out,
+                             size_t capacity,
+                             size_t *len,
+                             rz_error *err);
+
+/* ------------------------------------------------------------------------------------------------
+ * Text and tokens
+ * ------------------------------------------------------------------------------------------------ */
+
+/* Flag of rz_tokenize_into: add the tokens that begin and end a text, as the model asks. */
+#define RZ_TOKENIZE_ADD_SPECIAL 1
+
+/* Flag of rz_tokenize_into: "<|im_end|>" in the text becomes its token. Not for text that users typed. */
+#define RZ_TOKENIZE_PARSE_SPECIAL 2
+
+#define RZ_DETOKENIZE_SPECIAL 1  /* Flag of rz_detokenize_into: write special tokens too. */
+
+/* Flag of rz_chat_render_into: end with the opening of the assistant's turn. */
+#define RZ_CHAT_ADD_GENERATION_PROMPT 1
+
+/* Turns tokens into text as they come, holding back the bytes of an unfinished character. Mutable, so one call at a
+ * time. */
+typedef struct rz_textstream rz_textstream;
+
+/* One message of a chat; NUL-terminated UTF-8. */
+typedef struct {
+  const char *role;     /* Who speaks, such as "system", "user" or "assistant". */
+  const char *content;  /* What is said. */
+} rz_chat_message;
+
+/* Turns `text`, UTF-8 of `text_len` bytes, into token ids.
+ *
+ * `*n` receives their number. With too small a `capacity` (0 and a NULL `out` to ask for it) the result is
+ * RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (not UTF-8, unknown flags),
+ * RZ_ERR_UNSUPPORTED (a tokenizer that is not implemented). Since 0.1.0. */
+rz_status rz_tokenize_into(const rz_model *model,
+                           const char *text,
+                           size_t text_len,
+                           uint32_t flags,
+                           uint32_t *out,
+                           size_t capacity,
+                           size_t *n,
+                           rz_error *err);
+
+/* Turns `n` token ids into text.
+ *
+ * `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` (0 and a NULL `out` to ask for
+ * it) the result is RZ_ERR_BUFFER_TOO_SMALL. Bytes that are no UTF-8, such as half a character at the end, become
+ * U+FFFD; for a text that arrives token by token use an rz_textstream. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT
+ * (a token outside the vocabulary, unknown flags), RZ_ERR_UNSUPPORTED. Since 0.1.0. */
+rz_status rz_detokenize_into(const rz_model *model,
+                             const uint32_t *tokens,
+                             size_t n,
+                             uint32_t flags,
+                             char *out,
+                             size_t capacity,
+                             size_t *len,
+                             rz_error *err);
+
+/* 1 when `token` ends a turn or a text of this model, else 0 (also for NULL and for a token outside the vocabulary).
+ * Any thread. Since 0.1.0. */
+int32_t rz_token_is_end(const rz_model *model, uint32_t token);
+
+/* Makes a text stream for the tokens of a model. `*out` is freed with rz_textstream_free, before or after the model.
+ * Any thread. Errors: RZ_ERR_UNSUPPORTED (a tokenizer that is not implemented). Since 0.1.0. */
+rz_status rz_textstream_new(const rz_model *model, rz_textstream **out, rz_error *err);
+
+/* Adds a token and writes the text that is complete with it: whole UTF-8 characters, often none.
+ *
+ * `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` the result is
+ * RZ_ERR_BUFFER_TOO_SMALL and the token was not added: call again with more room. Any thread. Errors:
+ * RZ_ERR_INVALID_ARGUMENT (a token outside the vocabulary), RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
+rz_status rz_textstream_push_into(rz_textstream *stream,
+                                  uint32_t token,
+                                  char *out,
+                                  size_t capacity,
+                                  size_t *len,
+                                  rz_error *err);
+
+/* Ends the text: writes what was held back, with U+FFFD for an unfinished character, and makes the stream fit for
+ * another text. Sizes and errors are those of rz_textstream_push_into. Any thread. Since 0.1.0. */
+rz_status rz_textstream_flush_into(rz_textstream *stream, char *out, size_t capacity, size_t *len, rz_error *err);
+
+/* Frees the handle; NULL is fine. Any thread. Since 0.1.0. */
+void rz_textstream_free(rz_textstream *stream);
+
+/* Writes `n` messages as the text that the model was trained on, by the chat template in its file.
+ *
+ * `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` (0 and a NULL `out` to ask for
+ * it) the result is RZ_ERR_BUFFER_TOO_SMALL. Tokenize it with RZ_TOKENIZE_PARSE_SPECIAL, and without
+ * RZ_TOKENIZE_ADD_SPECIAL where the template writes the first token itself. Any thread. Errors: RZ_ERR_UNSUPPORTED
+ * (no template, or one that uses what is not implemented), RZ_ERR_INVALID_ARGUMENT (the template refuses the
+ * messages, unknown flags), RZ_ERR_LIMIT. Since 0.1.0. */
+rz_status rz_chat_render_into(const rz_model *model,
+                              const rz_chat_message *messages,
+                              size_t n,
+                              uint32_t flags,
+                              char *out,
+                              size_t capacity,
+                              size_t *len,
+                              rz_error *err);
+
+/* ------------------------------------------------------------------------------------------------
+ * Choosing tokens
+ * ------------------------------------------------------------------------------------------------ */
+
+/* Chooses tokens from logits, with a random number generator of its own: mutable, so one call at a time. Usable with
+ * caches of any model. */
+typedef struct rz_sampler rz_sampler;
+
+/* Added to one logit before anything else; -INFINITY forbids the token. */
+typedef struct {
+  uint32_t token;  /* Token id. */
+  float bias;      /* What to add. */
+} rz_logit_bias;
+
+/* How to choose. Zero in a field switches it off, so all zeros, or NULL, choose the most likely token.
+ *
+ * In this order: biases, penalties, then top_k, top_p and min_p on what the temperature leaves. Since 0.1.0. */
+typedef struct {
+  uint32_t struct_size;         /* sizeof(rz_sampler_params). */
+  float temperature;            /* Divides the logits; 0: always the most likely token. */
+  uint32_t top_k;               /* Keep the k most likely tokens. */
+  float top_p;                  /* Keep the most likely tokens that together reach this probability. */
+  float min_p;                  /* Drop tokens less likely than this share of the likeliest one. */
+  float repeat_penalty;         /* Logits of recent tokens are divided by it, or multiplied where negative. */
+  float presence_penalty;       /* Taken from the logit of every recent token. */
+  float frequency_penalty;      /* Taken from the logit of a recent token as often as it occurred. */
+  uint32_t penalty_window;      /* How many of the last tokens are recent; 0: 64. */
+  uint32_t reserved;            /* 0. */
+  uint64_t seed;                /* Of the random numbers; 0 is a seed like any other. */
+  const rz_logit_bias *biases;  /* Copied; NULL: none. */
+  size_t n_biases;              /* Number of `biases`. */
+} rz_sampler_params;
+
+/* Makes a sampler. `params` may be NULL; `*out` is freed with rz_sampler_free. Any thread.
+ * Errors: RZ_ERR_INVALID_ARGUMENT for a value that is not a number or out of its range. Since 0.1.0. */
+rz_status rz_sampler_new(const rz_sampler_params *params, rz_sampler **out, rz_error *err);
+
+/* Frees the handle; NULL is fine. Any thread. Since 0.1.0. */
+void rz_sampler_free(rz_sampler *sampler);
+
+/* ------------------------------------------------------------------------------------------------
+ * Caches
+ * ------------------------------------------------------------------------------------------------ */
+
+#define RZ_CACHE_TYPE_F16 1   /* Element type of a cache: half precision, the default (GGML type id 1). */
+#define RZ_CACHE_TYPE_Q8_0 8  /* Element type of a cache: blocks of 32 values with 8 bits each (GGML type id 8). */
+
+/* Element type of a cache: single precision. Its GGML type id, 0, stands for the default. */
+#define RZ_CACHE_TYPE_F32 256
+
+/* One timeline of a model: its tokens, their keys and values, and the logits after the last one. Mutable, so one
+ * call at a time: a second one gets RZ_ERR_BUSY. Caches of one model work side by side. */
+typedef struct rz_cache rz_cache;
+
+/* How to make a cache. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0. */
+typedef struct {
+  uint32_t struct_size;  /* sizeof(rz_cache_params). */
+  uint32_t capacity;     /* Tokens; 0: the model's context_length, but at most 8192. */
+  uint32_t k_type;       /* Type of the keys, RZ_CACHE_TYPE_...; 0: F16. */
+  uint32_t v_type;       /* Type of the values, RZ_CACHE_TYPE_...; 0: F16. */
+} rz_cache_params;
+
+/* Makes an empty cache. `params` may be NULL; `*out` is freed with rz_cache_free, before or after the model. Any
+ * thread. Errors: RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT, and RZ_ERR_INVALID_ARGUMENT for
+ * an unknown type or a model without weights. Since 0.1.0. */
+rz_status rz_cache_new(const rz_model *model, const rz_cache_params *params, rz_cache **out, rz_error *err);
+
+/* Frees the handle; NULL is fine. Any thread. Since 0.1.0. */
+void rz_cache_free(rz_cache *cache);
+
+/* Tokens in the cache; while a call is changing it, those before that call. 0 for NULL. Any thread, at any time.
+ * Since 0.1.0. */
+uint32_t rz_cache_len(const rz_cache *cache);
+
+/* Tokens that the cache has room for. 0 for NULL. Any thread, at any time. Since 0.1.0. */
+uint32_t rz_cache_capacity(const rz_cache *cache);
+
+/* Rewinds to the first `len` tokens; 0 clears. There are no logits until the next token is appended. Any thread.
+ * Errors: RZ_ERR_INVALID_ARGUMENT where `len` is more than there are, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
+rz_status rz_cache_truncate(rz_cache *cache, uint32_t len, rz_error *err);
+
+/* Makes a second cache with the same past, capacity and logits; from here on the two go their own ways. `*out` is
+ * freed with rz_cache_free. Any thread. Errors: RZ_ERR_BUSY while a call changes `cache`, RZ_ERR_POISONED,
+ * RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT. Since 0.1.0. */
+rz_status rz_cache_fork(const rz_cache *cache, rz_cache **out, rz_error *err);
+
+/* ------------------------------------------------------------------------------------------------
+ * Generating
+ * ------------------------------------------------------------------------------------------------ */
+
+/* Appends `n` tokens, at least one; afterwards the logits of the last one are available.
+ *
+ * `cancel` may be NULL. A call that fails leaves the cache as it was. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT
+ * (no token, or one outside the vocabulary), RZ_ERR_CONTEXT_FULL, RZ_ERR_CANCELLED, RZ_ERR_BUSY, RZ_ERR_POISONED,
+ * RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_LOST. Since 0.1.0. */
+rz_status rz_prefill(rz_cache *cache, const uint32_t *tokens, size_t n, const rz_cancel *cancel, rz_error *err);
+
+/* Appends `token` and writes the one that follows to `*next`: the most likely one where `sampler` is NULL, which
+ * on a GPU brings back four bytes only.
+ *
+ * A call that fails leaves the cache as it was. Any thread. Errors: those of rz_prefill. Since 0.1.0. */
+rz_status rz_decode_token(rz_cache *cache, uint32_t token, rz_sampler *sampler, uint32_t *next, rz_error *err);
+
+/* Appends `token`, then each token that it writes to `out` but the last, until `capacity` tokens are written
+ * (RZ_OK) or one of them ends a turn or the text (RZ_DONE; that token is in `out`). One call, so that a GPU can
+ * run ahead.
+ *
+ * `*n` receives the number of tokens written. To go on, call again with the last one. A call that fails on the way,
+ * by a cancel too, keeps the tokens it has made: they are in `out`, counted in `*n`, and all but the last are in the
+ * cache. `sampler` and `cancel` may be NULL. Any thread. Errors: those of rz_prefill. Since 0.1.0. */
+rz_status rz_generate_into(rz_cache *cache,
+                           uint32_t token,
+                           rz_sampler *sampler,
+                           uint32_t *out,
+                           size_t capacity,
+                           size_t *n,
+                           const rz_cancel *cancel,
+                           rz_error *err);
+
+/* `rz_decode_token` for `n` caches of one model at once, in one pass over the weights: token i is appended to
+ * cache i, and the one that follows is written to next[i].
+ *
+ * `samplers` may be NULL, and so may each of its `n` entries; `next` may be `tokens`. No cache and no sampler may
+ * occur twice. A call that fails leaves all caches as they were. Any thread. Errors: those of rz_prefill, and
+ * RZ_ERR_MISMATCH for caches of different models. Since 0.1.0. */
+rz_status rz_decode_batch(rz_cache *const *caches,
+                          const uint32_t *tokens,
+                          size_t n,
+                          rz_sampler *const *samplers,
+                          uint32_t *next,
+                          rz_error *err);
+
+/* Copies the logits after the last token, one f32 for each entry of the vocabulary.
+ *
+ * `*n` receives their number. With too small a `capacity` (0 and a NULL `out` to ask for it) the result is
+ * RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT where there are none, before the first
+ * token and after a rewind; RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
+rz_status rz_logits_into(const rz_cache *cache, float *out, size_t capacity, size_t *n, rz_error *err);
+
+/* Chooses a token from the current logits of `cache`, the most likely one where `sampler` is NULL, without
+ * appending it.
+ *
+ * Any thread. Errors: those of rz_logits_into. Since 0.1.0. */
+rz_status rz_sample(rz_sampler *sampler, rz_cache *cache, uint32_t *token, rz_error *err);
+
+/* ------------------------------------------------------------------------------------------------
+ * Metrics
+ * ------------------------------------------------------------------------------------------------ */
+
+/* What one kind of device was asked to do. A dispatch is one pass through the network, for one token or many. */
+typedef struct {
+  uint64_t dispatches;          /* Dispatches; where it is 0 so is all below. */
+  uint64_t bytes;               /* Bytes that they read and wrote. */
+  uint64_t latency_sum_ns;      /* Sum of their latencies, in nanoseconds. */
+  uint64_t latency_min_ns;      /* The shortest, in nanoseconds. */
+  uint64_t latency_max_ns;      /* The longest, in nanoseconds. */
+  double latency_mean_ns;       /* Their mean, in nanoseconds. */
+  double latency_variance_ns2;  /* Mean squared distance from the mean, in square nanoseconds. */
+  /* Entry 0 counts latencies under 1 microsecond, entry i those from 2^(i-1) to below 2^i microseconds, the last
+   * one all that are longer. */
+  uint64_t latency_histogram[32];
+} rz_backend_metrics;
+
+/* How often something was done, and how long it took. */
+typedef struct {
+  uint64_t count;   /* Calls. */
+  uint64_t sum_ns;  /* Sum of their times, in nanoseconds. */
+} rz_phase_metrics;
+
+/* What a model has done since it was loaded or rz_metrics_reset was called. Since 0.1.0. */
+typedef struct {
+  uint32_t struct_size;         /* sizeof(rz_metrics), set by the caller. */
+  uint32_t reserved;            /* 0. */
+  rz_backend_metrics cpu;       /* On the processors of the host. */
+  rz_backend_metrics cuda;      /* On NVIDIA GPUs. */
+  rz_phase_metrics load;        /* Loading the model. */
+  rz_phase_metrics tokenize;    /* Text to tokens. */
+  rz_phase_metrics prefill;     /* Appending prompts. */
+  rz_phase_metrics decode;      /* Appending one token at a time, choosing the next one included. */
+  rz_phase_metrics sample;      /* Choosing tokens. */
+  rz_phase_metrics detokenize;  /* Tokens to text. */
+} rz_metrics;
+
+/* Reads the counters of a model. `out->struct_size` is set by the caller. Counting goes on meanwhile, so numbers
+ * may be apart by a call in progress. Any thread. Since 0.1.0. */
+rz_status rz_metrics_get(const rz_model *model, rz_metrics *out, rz_error *err);
+
+/* Sets the counters of a model to zero. NULL is fine. Any thread. Since 0.1.0. */
+void rz_metrics_reset(const rz_model *model);
+
+/* ------------------------------------------------------------------------------------------------
+ * Kernels on memory of the caller
+ * ------------------------------------------------------------------------------------------------ */
+
+/* Keys and values in the memory of a device, without a model. Mutable, so one call at a time. */
+typedef struct rz_kv rz_kv;
+
+/* Shape of rz_attention_gqa_into. Since 0.1.0. */
+typedef struct {
+  uint32_t struct_size;   /* sizeof(rz_attention_params). */
+  uint32_t num_heads;     /* Query heads, a multiple of `num_kv_heads`. */
+  uint32_t num_kv_heads;  /* Key and value heads. */
+  uint32_t head_dim;      /* Values of a head. */
+  float scale;            /* Factor on the scores; 0: 1 / sqrt(head_dim). */
+  uint32_t device;        /* Index of a device; 0: choose for me. */
+} rz_attention_params;
+
+/* Shape of an rz_kv. Since 0.1.0. */
+typedef struct {
+  uint32_t struct_size;  /* sizeof(rz_kv_params). */
+  uint32_t layers;       /* Layers, each with keys and values of its own. */
+  uint32_t heads;        /* Query heads, a multiple of `kv_heads`. */
+  uint32_t kv_heads;     /* Key and value heads. */
+  uint32_t head_dim;     /* Values of a head. */
+  uint32_t max_len;      /* Positions to make room for. */
+  uint32_t type;         /* RZ_CACHE_TYPE_...; 0: F16. */
+  uint32_t device;       /* Index of a device; 0: choose for me. */
+} rz_kv_params;
+
+/* Attention of one new position over `cache_len` earlier ones and itself: out = softmax(scale * q k^T) v, head by
+ * head.
+ *
+ * `q`, `out`: [num_heads * head_dim]; `k_cache`, `v_cache`: [cache_len][num_kv_heads * head_dim]; `current_k`,
+ * `current_v`: [num_kv_heads * head_dim]; all f32. Query head i reads key and value head i * num_kv_heads /
+ * num_heads. `cache_len` may be 0, and the caches NULL then. `out` overlaps none of the inputs. Any thread.
+ * Errors: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_DEVICE_UNAVAILABLE. Since 0.1.0. */
+rz_status rz_attention_gqa_into(const rz_attention_params *params,
+                                const float *q,
+                                const float *k_cache,
+                                const float *v_cache,
+                                size_t cache_len,
+                                const float *current_k,
+                                const float *current_v,
+                                float *out,
+                                rz_error *err);
+
+/* y = weights * x on the CPU, on the calling thread.
+ *
+ * `weights`: `rows` rows of `cols` values in blocks of GGML type `type`, one row behind the other, at any
+ * alignment; `x`: [cols], `y`: [rows], f32. `cols` is a multiple of the type's block. `y` overlaps none of the
+ * inputs. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_UNSUPPORTED for an unknown type. Since 0.1.0. */
+rz_status rz_matvec_into(uint32_t type,
+                         const void *weights,
+                         size_t rows,
+                         size_t cols,
+                         const float *x,
+                         float *y,
+                         rz_error *err);
+
+/* Expands blocks of GGML type `type` to f32.
+ *
+ * `n_values` is a multiple of the values in a block; `blocks` holds as many, at any alignment; `out`: [n_values],
+ * not overlapping `blocks`. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_UNSUPPORTED for an unknown type.
+ * Since 0.1.0. */
+rz_status rz_dequantize_into(uint32_t type, const void *blocks, size_t n_values, float *out, rz_error *err);
+
+/* Makes an empty store. `*out` is freed with rz_kv_free. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (a zero in the
+ * shape, heads that do not divide, an unknown type), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_UNAVAILABLE,
+ * RZ_ERR_DEVICE_OUT_OF_MEMORY. Since 0.1.0. */
+rz_status rz_kv_new(const rz_kv_params *params, rz_kv **out, rz_error *err);
+
+/* Appends one position to `layer` and attends from it over all positions of that layer, itself included.
+ *
+ * `q`, `out`: [heads * head_dim]; `k`, `v`: [kv_heads * head_dim]; f32; `out` overlaps none of the inputs.
+ * `*new_len` receives the positions of the layer. Layers are filled one position at a time, in any order. Any
+ * thread. Errors: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_CONTEXT_FULL, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_DEVICE_LOST.
+ * Since 0.1.0. */
+rz_status rz_kv_attend_into(rz_kv *kv,
+                            uint32_t layer,
+                            const float *q,
+                            const float *k,
+                            const float *v,
+                            float *out,
+                            uint32_t *new_len,
+                            rz_error *err);
+
+/* Rewinds every layer to its first `len` positions; 0 clears. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT where
+ * `len` is more than there are, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
+rz_status rz_kv_truncate(rz_kv *kv, uint32_t len, rz_error *err);
+
+/* Frees the handle; NULL is fine. Any thread. Since 0.1.0. */
+void rz_kv_free(rz_kv *kv);
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+#endif /* REALIZAR_H */

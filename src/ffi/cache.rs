@@ -1,0 +1,159 @@
+//! One timeline of a model: its tokens, their keys and values, the logits after the last one.
+
+use std::sync::RwLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::engine::{CacheParams, DType, Session};
+use crate::error::{Error, Result};
+
+use super::boundary::{Handle, guarded, guarded_or, taken, versioned};
+use super::model::rz_model;
+use super::status::{RZ_OK, rz_error, rz_status};
+
+/// One timeline of a model: its tokens, their keys and values, and the logits after the last one. Mutable, so one
+/// call at a time: a second one gets RZ_ERR_BUSY. Caches of one model work side by side.
+pub struct rz_cache {
+    session: RwLock<Session>,
+    /// The session's length after its last call, so that asking for it never has to wait.
+    len: AtomicU32,
+    capacity: u32,
+}
+
+impl Handle for rz_cache {
+    const NAME: &'static str = "cache";
+}
+
+impl rz_cache {
+    fn new(session: Session) -> rz_cache {
+        let (len, capacity) = (count(session.len()), count(session.capacity()));
+        rz_cache { session: RwLock::new(session), len: AtomicU32::new(len), capacity }
+    }
+
+    /// Runs a call that changes the timeline.
+    pub(super) fn change<T>(&self, call: impl FnOnce(&mut Session) -> Result<T>) -> Result<T> {
+        let mut session = taken(self.session.try_write(), Self::NAME)?;
+        let result = call(&mut session);
+        self.publish(&session);
+        result
+    }
+
+    /// Runs a call that only reads; several may do so at once.
+    pub(super) fn read<T>(&self, call: impl FnOnce(&Session) -> Result<T>) -> Result<T> {
+        call(&*taken(self.session.try_read(), Self::NAME)?)
+    }
+
+    pub(super) fn session(&self) -> &RwLock<Session> {
+        &self.session
+    }
+
+    /// Makes the length of the session known, after a change.
+    pub(super) fn publish(&self, session: &Session) {
+        self.len.store(count(session.len()), Ordering::Release);
+    }
+}
+
+fn count(n: usize) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}
+
+/// Element type of a cache: half precision, the default (GGML type id 1).
+pub const RZ_CACHE_TYPE_F16: u32 = 1;
+/// Element type of a cache: blocks of 32 values with 8 bits each (GGML type id 8).
+pub const RZ_CACHE_TYPE_Q8_0: u32 = 8;
+/// Element type of a cache: single precision. Its GGML type id, 0, stands for the default.
+pub const RZ_CACHE_TYPE_F32: u32 = 256;
+
+/// How to make a cache. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct rz_cache_params {
+    /// sizeof(rz_cache_params).
+    pub struct_size: u32,
+    /// Tokens; 0: the model's context_length, but at most 8192.
+    pub capacity: u32,
+    /// Type of the keys, RZ_CACHE_TYPE_...; 0: F16.
+    pub k_type: u32,
+    /// Type of the values, RZ_CACHE_TYPE_...; 0: F16.
+    pub v_type: u32,
+}
+
+versioned!(rz_cache_params { struct_size, capacity, k_type, v_type });
+
+/// Makes an empty cache. `params` may be NULL; `*out` is freed with rz_cache_free, before or after the model. Any
+/// thread. Errors: RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT, and RZ_ERR_INVALID_ARGUMENT for
+/// an unknown type or a model without weights. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_cache_new(
+    model: *const rz_model,
+    params: *const rz_cache_params,
+    out: *mut *mut rz_cache,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let model = call.handle(model)?;
+        let out = call.out(out, "out")?;
+        let params: rz_cache_params = call.params(params)?;
+        let params = CacheParams {
+            capacity: params.capacity,
+            k_type: element_type(params.k_type, "rz_cache_params.k_type")?,
+            v_type: element_type(params.v_type, "rz_cache_params.v_type")?,
+        };
+        out.set_handle(rz_cache::new(Session::new(&model.0, &params)?));
+        Ok(RZ_OK)
+    })
+}
+
+pub(super) fn element_type(id: u32, name: &str) -> Result<DType> {
+    match id {
+        0 | RZ_CACHE_TYPE_F16 => Ok(DType(1)),
+        RZ_CACHE_TYPE_Q8_0 => Ok(DType(8)),
+        RZ_CACHE_TYPE_F32 => Ok(DType(0)),
+        _ => Err(Error::invalid(format!("{name} is {id}, not one of RZ_CACHE_TYPE_F16, _Q8_0, _F32"))),
+    }
+}
+
+/// Frees the handle; NULL is fine. Any thread. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_cache_free(cache: *mut rz_cache) {
+    guarded_or!((), |call| call.release(cache))
+}
+
+/// Tokens in the cache; while a call is changing it, those before that call. 0 for NULL. Any thread, at any time.
+/// Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_cache_len(cache: *const rz_cache) -> u32 {
+    guarded_or!(0, |call| Ok(call.handle(cache)?.len.load(Ordering::Acquire)))
+}
+
+/// Tokens that the cache has room for. 0 for NULL. Any thread, at any time. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_cache_capacity(cache: *const rz_cache) -> u32 {
+    guarded_or!(0, |call| Ok(call.handle(cache)?.capacity))
+}
+
+/// Rewinds to the first `len` tokens; 0 clears. There are no logits until the next token is appended. Any thread.
+/// Errors: RZ_ERR_INVALID_ARGUMENT where `len` is more than there are, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_cache_truncate(cache: *mut rz_cache, len: u32, err: *mut rz_error) -> rz_status {
+    guarded!(err, |call| {
+        call.handle(cache)?.change(|session| session.truncate(len))?;
+        Ok(RZ_OK)
+    })
+}
+
+/// Makes a second cache with the same past, capacity and logits; from here on the two go their own ways. `*out` is
+/// freed with rz_cache_free. Any thread. Errors: RZ_ERR_BUSY while a call changes `cache`, RZ_ERR_POISONED,
+/// RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_cache_fork(
+    cache: *const rz_cache,
+    out: *mut *mut rz_cache,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let cache = call.handle(cache)?;
+        let out = call.out(out, "out")?;
+        out.set_handle(rz_cache::new(cache.read(Session::fork)?));
+        Ok(RZ_OK)
+    })
+}

@@ -1,0 +1,51 @@
+//! Stopping a call from outside.
+
+use crate::engine::Cancel;
+
+use super::boundary::{Handle, guarded, guarded_or};
+use super::status::{RZ_OK, rz_error, rz_status};
+
+/// A flag that stops the calls it was given to. May be fired and reset from any thread while calls use it.
+pub struct rz_cancel(pub(super) Cancel);
+
+impl Handle for rz_cancel {
+    const NAME: &'static str = "cancel";
+}
+
+/// Makes a flag that is not fired. `*out` is freed with rz_cancel_free. Any thread. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_cancel_new(out: *mut *mut rz_cancel, err: *mut rz_error) -> rz_status {
+    guarded!(err, |call| {
+        call.out(out, "out")?.set_handle(rz_cancel(Cancel::new()));
+        Ok(RZ_OK)
+    })
+}
+
+/// Frees the handle; NULL is fine. Any thread, except while another one fires it. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_cancel_free(cancel: *mut rz_cancel) {
+    guarded_or!((), |call| call.release(cancel))
+}
+
+/// Asks the calls that were given `cancel` to stop, which they do within milliseconds with RZ_ERR_CANCELLED; calls
+/// that begin later stop at once, until rz_cancel_reset. NULL is fine. Any thread, a signal handler included. Since
+/// 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_cancel_fire(cancel: *mut rz_cancel) {
+    // Without the guard, whose thread-local variables may allocate at their first use: not allowed in a signal handler.
+    // SAFETY: NULL or a live handle, as the header asks.
+    if let Some(cancel) = unsafe { cancel.as_ref() } {
+        cancel.0.fire();
+    }
+}
+
+/// Makes a fired flag fit for use again. NULL is fine. Any thread. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_cancel_reset(cancel: *mut rz_cancel) {
+    guarded_or!((), |call| {
+        if let Some(cancel) = call.optional(cancel)? {
+            cancel.0.reset();
+        }
+        Ok(())
+    })
+}

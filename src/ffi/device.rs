@@ -1,0 +1,88 @@
+//! What there is to compute on.
+
+use std::ffi::c_char;
+
+use crate::engine;
+use crate::engine::DeviceKind;
+use crate::error::{Error, Result};
+
+use super::boundary::{guarded, guarded_or, versioned, write_text};
+use super::status::{RZ_OK, rz_error, rz_status};
+
+/// `rz_device_info.kind`: the processors of the host.
+pub const RZ_DEVICE_CPU: u32 = 1;
+/// `rz_device_info.kind`: an NVIDIA GPU.
+pub const RZ_DEVICE_CUDA: u32 = 2;
+
+/// A device. Since 0.1.0.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct rz_device_info {
+    /// sizeof(rz_device_info), set by the caller.
+    pub struct_size: u32,
+    /// Index of the device.
+    pub index: u32,
+    /// Such as "cuda:0 NVIDIA H200".
+    pub name: [c_char; 64],
+    /// RZ_DEVICE_CPU or RZ_DEVICE_CUDA.
+    pub kind: u32,
+    /// 1 when models can be loaded to it, else 0.
+    pub available: u32,
+    /// Instruction set or compute capability, such as "avx512vnni" or "sm_90".
+    pub isa: [c_char; 32],
+    /// Bytes of memory in all; 0 where unknown.
+    pub memory_total: u64,
+    /// Bytes of memory free right now; 0 where unknown.
+    pub memory_free: u64,
+    /// Why the device cannot be used; empty where it can.
+    pub unavailable: [c_char; 256],
+}
+
+versioned!(rz_device_info { struct_size, index, name, kind, available, isa, memory_total, memory_free, unavailable });
+
+/// Number of devices, the unavailable ones included. Their indices run from 1 to this number; 1 is always the CPU.
+/// Wherever a device is asked for, 0 stands for "choose for me". Any thread. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub extern "C" fn rz_device_count() -> u32 {
+    guarded_or!(1, |_call| Ok(u32::try_from(engine::devices().len()).unwrap_or(u32::MAX)))
+}
+
+/// Describes device `index`, or with 0 the one that would be chosen.
+///
+/// `out->struct_size` is set by the caller. A device that cannot be used is described too, with the reason.
+/// Any thread. Errors: RZ_ERR_INVALID_ARGUMENT for an index beyond rz_device_count(). Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_device_info_get(index: u32, out: *mut rz_device_info, err: *mut rz_error) -> rz_status {
+    guarded!(err, |call| {
+        let out = call.out_struct(out)?;
+        out.set(describe(index)?);
+        Ok(RZ_OK)
+    })
+}
+
+fn describe(index: u32) -> Result<rz_device_info> {
+    let devices = engine::devices();
+    let index = if index == 0 { engine::default_device() } else { index };
+    let device = (index as usize)
+        .checked_sub(1)
+        .and_then(|i| devices.get(i))
+        .ok_or_else(|| Error::invalid(format!("device {index} does not exist, there are {}", devices.len())))?;
+    let mut info = rz_device_info {
+        struct_size: 0,
+        index,
+        name: [0; 64],
+        kind: match device.kind {
+            DeviceKind::Cpu => RZ_DEVICE_CPU,
+            DeviceKind::Cuda => RZ_DEVICE_CUDA,
+        },
+        available: u32::from(device.unavailable.is_empty()),
+        isa: [0; 32],
+        memory_total: device.memory_total,
+        memory_free: device.memory_free,
+        unavailable: [0; 256],
+    };
+    write_text(&mut info.name, format_args!("{}", device.name));
+    write_text(&mut info.isa, format_args!("{}", device.isa));
+    write_text(&mut info.unavailable, format_args!("{}", device.unavailable));
+    Ok(info)
+}

@@ -1,0 +1,224 @@
+//! Tokens in, tokens out.
+
+use std::sync::{Arc, MutexGuard};
+
+use crate::engine::{self, Outcome, Sampler, Session};
+use crate::error::{Error, Result, try_filled, try_vec};
+
+use super::boundary::{Handle, guarded, taken};
+use super::cache::rz_cache;
+use super::cancel::rz_cancel;
+use super::sampler::rz_sampler;
+use super::status::{RZ_DONE, RZ_OK, rz_error, rz_status};
+
+/// Appends `n` tokens, at least one; afterwards the logits of the last one are available.
+///
+/// `cancel` may be NULL. A call that fails leaves the cache as it was. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT
+/// (no token, or one outside the vocabulary), RZ_ERR_CONTEXT_FULL, RZ_ERR_CANCELLED, RZ_ERR_BUSY, RZ_ERR_POISONED,
+/// RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_LOST. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_prefill(
+    cache: *mut rz_cache,
+    tokens: *const u32,
+    n: usize,
+    cancel: *const rz_cancel,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let cache = call.handle(cache)?;
+        let tokens = call.slice(tokens, n, "tokens")?;
+        let cancel = call.optional(cancel)?;
+        if tokens.is_empty() {
+            return Err(Error::invalid("there are no tokens to append"));
+        }
+        cache.change(|session| session.prefill(tokens, cancel.as_deref().map(|cancel| &cancel.0)))?;
+        Ok(RZ_OK)
+    })
+}
+
+/// Appends `token` and writes the one that follows to `*next`: the most likely one where `sampler` is NULL, which
+/// on a GPU brings back four bytes only.
+///
+/// A call that fails leaves the cache as it was. Any thread. Errors: those of rz_prefill. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_decode_token(
+    cache: *mut rz_cache,
+    token: u32,
+    sampler: *mut rz_sampler,
+    next: *mut u32,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let cache = call.handle(cache)?;
+        let sampler = call.optional(sampler)?;
+        let next = call.out(next, "next")?;
+        let mut sampler = locked(sampler.as_deref())?;
+        next.set(cache.change(|session| session.decode(token, sampler.as_deref_mut()))?);
+        Ok(RZ_OK)
+    })
+}
+
+/// Appends `token`, then each token that it writes to `out` but the last, until `capacity` tokens are written
+/// (RZ_OK) or one of them ends a turn or the text (RZ_DONE; that token is in `out`). One call, so that a GPU can
+/// run ahead.
+///
+/// `*n` receives the number of tokens written. To go on, call again with the last one. A call that fails on the way,
+/// by a cancel too, keeps the tokens it has made: they are in `out`, counted in `*n`, and all but the last are in the
+/// cache. `sampler` and `cancel` may be NULL. Any thread. Errors: those of rz_prefill. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_generate_into(
+    cache: *mut rz_cache,
+    token: u32,
+    sampler: *mut rz_sampler,
+    out: *mut u32,
+    capacity: usize,
+    n: *mut usize,
+    cancel: *const rz_cancel,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let cache = call.handle(cache)?;
+        let sampler = call.optional(sampler)?;
+        let out = call.buffer(out, capacity, n, ["out", "n"])?;
+        let cancel = call.optional(cancel)?;
+        let mut sampler = locked(sampler.as_deref())?;
+        let outcome = cache.change(|session| {
+            // One place more than the cache has room for, so that the engine sees that it is full.
+            let most = session.capacity().saturating_sub(session.len()).saturating_add(1);
+            out.fill_with(most, |out, n| {
+                session.generate(token, sampler.as_deref_mut(), out, n, cancel.as_deref().map(|cancel| &cancel.0))
+            })
+        })?;
+        Ok(match outcome {
+            Outcome::More => RZ_OK,
+            Outcome::Done => RZ_DONE,
+        })
+    })
+}
+
+/// `rz_decode_token` for `n` caches of one model at once, in one pass over the weights: token i is appended to
+/// cache i, and the one that follows is written to next[i].
+///
+/// `samplers` may be NULL, and so may each of its `n` entries; `next` may be `tokens`. No cache and no sampler may
+/// occur twice. A call that fails leaves all caches as they were. Any thread. Errors: those of rz_prefill, and
+/// RZ_ERR_MISMATCH for caches of different models. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_decode_batch(
+    caches: *const *mut rz_cache,
+    tokens: *const u32,
+    n: usize,
+    samplers: *const *mut rz_sampler,
+    next: *mut u32,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        if n == 0 {
+            return Err(Error::invalid("there are no caches to decode"));
+        }
+        let caches = call.slice(caches, n, "caches")?;
+        let tokens = call.slice(tokens, n, "tokens")?;
+        let samplers = if samplers.is_null() { &[] } else { call.slice(samplers, n, "samplers")? };
+        let next = call.outs(next, n, "next")?;
+        distinct(caches, rz_cache::NAME)?;
+        distinct(samplers, rz_sampler::NAME)?;
+
+        let mut owners = try_vec("caches", n)?;
+        for (i, &cache) in caches.iter().enumerate() {
+            owners.push(call.handle(cache).map_err(|e| at(i, e))?);
+        }
+        let mut locks = try_vec("caches", n)?;
+        for (i, owner) in owners.iter().enumerate() {
+            locks.push(taken(owner.session().try_write(), rz_cache::NAME).map_err(|e| at(i, e))?);
+        }
+        let mut sampler_owners: Vec<Option<Arc<rz_sampler>>> = try_vec("samplers", n)?;
+        for &sampler in samplers {
+            sampler_owners.push(call.optional(sampler)?);
+        }
+        sampler_owners.resize_with(n, || None);
+        let mut sampler_locks = try_vec("samplers", n)?;
+        for (i, owner) in sampler_owners.iter().enumerate() {
+            sampler_locks.push(locked(owner.as_deref()).map_err(|e| at(i, e))?);
+        }
+
+        let mut sessions: Vec<&mut Session> = try_vec("caches", n)?;
+        sessions.extend(locks.iter_mut().map(|lock| &mut **lock));
+        let mut choosers: Vec<Option<&mut Sampler>> = try_vec("samplers", n)?;
+        choosers.extend(sampler_locks.iter_mut().map(|lock| lock.as_deref_mut()));
+        let mut chosen = try_filled("tokens", n, 0)?;
+        engine::decode_batch(&mut sessions, tokens, &mut choosers, &mut chosen)?;
+        for (owner, lock) in owners.iter().zip(&locks) {
+            owner.publish(lock);
+        }
+        next.set(&chosen)?;
+        Ok(RZ_OK)
+    })
+}
+
+/// Copies the logits after the last token, one f32 for each entry of the vocabulary.
+///
+/// `*n` receives their number. With too small a `capacity` (0 and a NULL `out` to ask for it) the result is
+/// RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT where there are none, before the first
+/// token and after a rewind; RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_logits_into(
+    cache: *const rz_cache,
+    out: *mut f32,
+    capacity: usize,
+    n: *mut usize,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let cache = call.handle(cache)?;
+        let out = call.buffer(out, capacity, n, ["out", "n"])?;
+        cache.read(|session| {
+            let none = || Error::invalid("the cache has no logits: append a token first");
+            out.fill(session.logits().ok_or_else(none)?)
+        })?;
+        Ok(RZ_OK)
+    })
+}
+
+/// Chooses a token from the current logits of `cache`, the most likely one where `sampler` is NULL, without
+/// appending it.
+///
+/// Any thread. Errors: those of rz_logits_into. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_sample(
+    sampler: *mut rz_sampler,
+    cache: *mut rz_cache,
+    token: *mut u32,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let sampler = call.optional(sampler)?;
+        let cache = call.handle(cache)?;
+        let token = call.out(token, "token")?;
+        let mut sampler = locked(sampler.as_deref())?;
+        token.set(cache.change(|session| session.sample(sampler.as_deref_mut()))?);
+        Ok(RZ_OK)
+    })
+}
+
+/// The sampler of a call that may do without one.
+fn locked(sampler: Option<&rz_sampler>) -> Result<Option<MutexGuard<'_, Sampler>>> {
+    sampler.map(|sampler| taken(sampler.0.try_lock(), rz_sampler::NAME)).transpose()
+}
+
+/// Refuses a handle that occurs twice, which would otherwise look like one in use by another call.
+fn distinct<H>(handles: &[*mut H], name: &str) -> Result<()> {
+    let mut sorted = try_vec("handles", handles.len())?;
+    sorted.extend(handles.iter().copied().filter(|handle| !handle.is_null()));
+    sorted.sort_unstable();
+    match sorted.windows(2).any(|pair| matches!(pair, [a, b] if a == b)) {
+        true => Err(Error::invalid(format!("a {name} occurs twice in the batch"))),
+        false => Ok(()),
+    }
+}
+
+/// Says which entry of a batch an error is about.
+fn at(i: usize, error: Error) -> Error {
+    match error {
+        Error::InvalidArgument(what) => Error::InvalidArgument(format!("entry {i}: {what}")),
+        other => other,
+    }
+}

@@ -1,0 +1,228 @@
+//! Single operations on memory of the caller, and a cache without a model, for those who build their own engine.
+
+use std::ffi::c_void;
+use std::sync::Mutex;
+
+use crate::engine::DType;
+use crate::engine::kernels::{self, GqaParams, KvStore};
+use crate::error::Error;
+
+use super::boundary::{Handle, Span, guarded, guarded_or, taken, versioned};
+use super::cache::element_type;
+use super::status::{RZ_OK, rz_error, rz_status};
+
+/// Shape of rz_attention_gqa_into. Since 0.1.0.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct rz_attention_params {
+    /// sizeof(rz_attention_params).
+    pub struct_size: u32,
+    /// Query heads, a multiple of `num_kv_heads`.
+    pub num_heads: u32,
+    /// Key and value heads.
+    pub num_kv_heads: u32,
+    /// Values of a head.
+    pub head_dim: u32,
+    /// Factor on the scores; 0: 1 / sqrt(head_dim).
+    pub scale: f32,
+    /// Index of a device; 0: choose for me.
+    pub device: u32,
+}
+
+versioned!(rz_attention_params { struct_size, num_heads, num_kv_heads, head_dim, scale, device });
+
+/// Attention of one new position over `cache_len` earlier ones and itself: out = softmax(scale * q k^T) v, head by
+/// head.
+///
+/// `q`, `out`: [num_heads * head_dim]; `k_cache`, `v_cache`: [cache_len][num_kv_heads * head_dim]; `current_k`,
+/// `current_v`: [num_kv_heads * head_dim]; all f32. Query head i reads key and value head i * num_kv_heads /
+/// num_heads. `cache_len` may be 0, and the caches NULL then. `out` overlaps none of the inputs. Any thread.
+/// Errors: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_DEVICE_UNAVAILABLE. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_attention_gqa_into(
+    params: *const rz_attention_params,
+    q: *const f32,
+    k_cache: *const f32,
+    v_cache: *const f32,
+    cache_len: usize,
+    current_k: *const f32,
+    current_v: *const f32,
+    out: *mut f32,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let params: rz_attention_params = call.params(params)?;
+        let params = GqaParams {
+            n_heads: params.num_heads as usize,
+            n_kv_heads: params.num_kv_heads as usize,
+            head_dim: params.head_dim as usize,
+            scale: params.scale,
+            device: params.device,
+        };
+        params.check()?;
+        let (n_q, n_kv) = (params.q_len(), params.kv_len());
+        let n_cache = n_kv.checked_mul(cache_len).ok_or_else(|| Error::invalid("cache_len is too large"))?;
+        let q = call.slice(q, n_q, "q")?;
+        let k_cache = call.slice(k_cache, n_cache, "k_cache")?;
+        let v_cache = call.slice(v_cache, n_cache, "v_cache")?;
+        let k = call.slice(current_k, n_kv, "current_k")?;
+        let v = call.slice(current_v, n_kv, "current_v")?;
+        let inputs = [
+            Span::of("q", q),
+            Span::of("k_cache", k_cache),
+            Span::of("v_cache", v_cache),
+            Span::of("current_k", k),
+            Span::of("current_v", v),
+        ];
+        let out = call.slice_mut(out, n_q, "out", &inputs)?;
+        kernels::attention_gqa(&params, q, k_cache, v_cache, k, v, out)?;
+        Ok(RZ_OK)
+    })
+}
+
+/// y = weights * x on the CPU, on the calling thread.
+///
+/// `weights`: `rows` rows of `cols` values in blocks of GGML type `type`, one row behind the other, at any
+/// alignment; `x`: [cols], `y`: [rows], f32. `cols` is a multiple of the type's block. `y` overlaps none of the
+/// inputs. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_UNSUPPORTED for an unknown type. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_matvec_into(
+    r#type: u32,
+    weights: *const c_void,
+    rows: usize,
+    cols: usize,
+    x: *const f32,
+    y: *mut f32,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let dtype = DType(r#type);
+        let weights = call.slice(weights.cast::<u8>(), kernels::matrix_bytes(dtype, rows, cols)?, "weights")?;
+        let x = call.slice(x, cols, "x")?;
+        let y = call.slice_mut(y, rows, "y", &[Span::of("weights", weights), Span::of("x", x)])?;
+        kernels::matvec(dtype, weights, x, y)?;
+        Ok(RZ_OK)
+    })
+}
+
+/// Expands blocks of GGML type `type` to f32.
+///
+/// `n_values` is a multiple of the values in a block; `blocks` holds as many, at any alignment; `out`: [n_values],
+/// not overlapping `blocks`. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_UNSUPPORTED for an unknown type.
+/// Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_dequantize_into(
+    r#type: u32,
+    blocks: *const c_void,
+    n_values: usize,
+    out: *mut f32,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let dtype = DType(r#type);
+        let blocks = call.slice(blocks.cast::<u8>(), kernels::matrix_bytes(dtype, 1, n_values)?, "blocks")?;
+        let out = call.slice_mut(out, n_values, "out", &[Span::of("blocks", blocks)])?;
+        kernels::dequantize(dtype, blocks, out)?;
+        Ok(RZ_OK)
+    })
+}
+
+/// Keys and values in the memory of a device, without a model. Mutable, so one call at a time.
+pub struct rz_kv(Mutex<KvStore>);
+
+impl Handle for rz_kv {
+    const NAME: &'static str = "kv";
+}
+
+/// Shape of an rz_kv. Since 0.1.0.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct rz_kv_params {
+    /// sizeof(rz_kv_params).
+    pub struct_size: u32,
+    /// Layers, each with keys and values of its own.
+    pub layers: u32,
+    /// Query heads, a multiple of `kv_heads`.
+    pub heads: u32,
+    /// Key and value heads.
+    pub kv_heads: u32,
+    /// Values of a head.
+    pub head_dim: u32,
+    /// Positions to make room for.
+    pub max_len: u32,
+    /// RZ_CACHE_TYPE_...; 0: F16.
+    pub r#type: u32,
+    /// Index of a device; 0: choose for me.
+    pub device: u32,
+}
+
+versioned!(rz_kv_params { struct_size, layers, heads, kv_heads, head_dim, max_len, r#type, device });
+
+/// Makes an empty store. `*out` is freed with rz_kv_free. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (a zero in the
+/// shape, heads that do not divide, an unknown type), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_UNAVAILABLE,
+/// RZ_ERR_DEVICE_OUT_OF_MEMORY. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_kv_new(params: *const rz_kv_params, out: *mut *mut rz_kv, err: *mut rz_error) -> rz_status {
+    guarded!(err, |call| {
+        let out = call.out(out, "out")?;
+        let params: rz_kv_params = call.params(params)?;
+        let shape = GqaParams {
+            n_heads: params.heads as usize,
+            n_kv_heads: params.kv_heads as usize,
+            head_dim: params.head_dim as usize,
+            scale: 0.0,
+            device: params.device,
+        };
+        let dtype = element_type(params.r#type, "rz_kv_params.type")?;
+        let store = KvStore::new(&shape, params.layers as usize, params.max_len as usize, dtype)?;
+        out.set_handle(rz_kv(Mutex::new(store)));
+        Ok(RZ_OK)
+    })
+}
+
+/// Appends one position to `layer` and attends from it over all positions of that layer, itself included.
+///
+/// `q`, `out`: [heads * head_dim]; `k`, `v`: [kv_heads * head_dim]; f32; `out` overlaps none of the inputs.
+/// `*new_len` receives the positions of the layer. Layers are filled one position at a time, in any order. Any
+/// thread. Errors: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_CONTEXT_FULL, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_DEVICE_LOST.
+/// Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_kv_attend_into(
+    kv: *mut rz_kv,
+    layer: u32,
+    q: *const f32,
+    k: *const f32,
+    v: *const f32,
+    out: *mut f32,
+    new_len: *mut u32,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let kv = call.handle(kv)?;
+        let mut kv = taken(kv.0.try_lock(), rz_kv::NAME)?;
+        let (n_q, n_kv) = (kv.params().q_len(), kv.params().kv_len());
+        let q = call.slice(q, n_q, "q")?;
+        let k = call.slice(k, n_kv, "k")?;
+        let v = call.slice(v, n_kv, "v")?;
+        let out = call.slice_mut(out, n_q, "out", &[Span::of("q", q), Span::of("k", k), Span::of("v", v)])?;
+        let new_len = call.out(new_len, "new_len")?;
+        new_len.set(kv.attend(layer, q, k, v, out)?);
+        Ok(RZ_OK)
+    })
+}
+
+/// Rewinds every layer to its first `len` positions; 0 clears. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT where
+/// `len` is more than there are, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_kv_truncate(kv: *mut rz_kv, len: u32, err: *mut rz_error) -> rz_status {
+    guarded!(err, |call| {
+        taken(call.handle(kv)?.0.try_lock(), rz_kv::NAME)?.truncate(len)?;
+        Ok(RZ_OK)
+    })
+}
+
+/// Frees the handle; NULL is fine. Any thread. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_kv_free(kv: *mut rz_kv) {
+    guarded_or!((), |call| call.release(kv))
+}

@@ -1,0 +1,122 @@
+//! What a model has done so far, in numbers.
+
+use crate::engine::DeviceKind;
+use crate::engine::metrics::{DispatchSnapshot, Phase, Snapshot};
+
+use super::boundary::{guarded, guarded_or, versioned};
+use super::model::rz_model;
+use super::status::{RZ_OK, rz_error, rz_status};
+
+/// What one kind of device was asked to do. A dispatch is one pass through the network, for one token or many.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct rz_backend_metrics {
+    /// Dispatches; where it is 0 so is all below.
+    pub dispatches: u64,
+    /// Bytes that they read and wrote.
+    pub bytes: u64,
+    /// Sum of their latencies, in nanoseconds.
+    pub latency_sum_ns: u64,
+    /// The shortest, in nanoseconds.
+    pub latency_min_ns: u64,
+    /// The longest, in nanoseconds.
+    pub latency_max_ns: u64,
+    /// Their mean, in nanoseconds.
+    pub latency_mean_ns: f64,
+    /// Mean squared distance from the mean, in square nanoseconds.
+    pub latency_variance_ns2: f64,
+    /// Entry 0 counts latencies under 1 microsecond, entry i those from 2^(i-1) to below 2^i microseconds, the last
+    /// one all that are longer.
+    pub latency_histogram: [u64; 32],
+}
+
+/// How often something was done, and how long it took.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct rz_phase_metrics {
+    /// Calls.
+    pub count: u64,
+    /// Sum of their times, in nanoseconds.
+    pub sum_ns: u64,
+}
+
+/// What a model has done since it was loaded or rz_metrics_reset was called. Since 0.1.0.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct rz_metrics {
+    /// sizeof(rz_metrics), set by the caller.
+    pub struct_size: u32,
+    /// 0.
+    pub reserved: u32,
+    /// On the processors of the host.
+    pub cpu: rz_backend_metrics,
+    /// On NVIDIA GPUs.
+    pub cuda: rz_backend_metrics,
+    /// Loading the model.
+    pub load: rz_phase_metrics,
+    /// Text to tokens.
+    pub tokenize: rz_phase_metrics,
+    /// Appending prompts.
+    pub prefill: rz_phase_metrics,
+    /// Appending one token at a time, choosing the next one included.
+    pub decode: rz_phase_metrics,
+    /// Choosing tokens.
+    pub sample: rz_phase_metrics,
+    /// Tokens to text.
+    pub detokenize: rz_phase_metrics,
+}
+
+versioned!(rz_metrics { struct_size, reserved, cpu, cuda, load, tokenize, prefill, decode, sample, detokenize });
+
+/// Reads the counters of a model. `out->struct_size` is set by the caller. Counting goes on meanwhile, so numbers
+/// may be apart by a call in progress. Any thread. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_metrics_get(model: *const rz_model, out: *mut rz_metrics, err: *mut rz_error) -> rz_status {
+    guarded!(err, |call| {
+        let model = call.handle(model)?;
+        let out = call.out_struct(out)?;
+        let counted = model.0.metrics().snapshot();
+        out.set(rz_metrics {
+            struct_size: 0,
+            reserved: 0,
+            cpu: backend(counted.backend(DeviceKind::Cpu)),
+            cuda: backend(counted.backend(DeviceKind::Cuda)),
+            load: phase(&counted, Phase::Load),
+            tokenize: phase(&counted, Phase::Tokenize),
+            prefill: phase(&counted, Phase::Prefill),
+            decode: phase(&counted, Phase::Decode),
+            sample: phase(&counted, Phase::Sample),
+            detokenize: phase(&counted, Phase::Detokenize),
+        });
+        Ok(RZ_OK)
+    })
+}
+
+/// Sets the counters of a model to zero. NULL is fine. Any thread. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_metrics_reset(model: *const rz_model) {
+    guarded_or!((), |call| {
+        if let Some(model) = call.optional(model)? {
+            model.0.metrics().reset();
+        }
+        Ok(())
+    })
+}
+
+fn backend(counted: &DispatchSnapshot) -> rz_backend_metrics {
+    rz_backend_metrics {
+        dispatches: counted.count,
+        bytes: counted.bytes,
+        latency_sum_ns: counted.sum_ns,
+        latency_min_ns: counted.min_ns,
+        latency_max_ns: counted.max_ns,
+        latency_mean_ns: if counted.count == 0 { 0.0 } else { counted.sum_ns as f64 / counted.count as f64 },
+        latency_variance_ns2: counted.variance_ns2,
+        latency_histogram: counted.histogram,
+    }
+}
+
+fn phase(counted: &Snapshot, phase: Phase) -> rz_phase_metrics {
+    let phase = counted.phase(phase);
+    rz_phase_metrics { count: phase.count, sum_ns: phase.sum_ns }
+}

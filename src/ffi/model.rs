@@ -1,0 +1,245 @@
+//! Loading a model and asking what it is.
+
+use std::ffi::{c_char, c_void};
+use std::sync::Arc;
+
+use crate::engine::{LoadParams, Model};
+use crate::error::Error;
+
+use super::boundary::{Handle, guarded, guarded_or, versioned, write_text};
+use super::cancel::rz_cancel;
+use super::runtime::rz_runtime;
+use super::status::{RZ_OK, rz_error, rz_status};
+
+/// Weights, tokenizer and metadata of one model. Immutable once it is loaded: any number of threads, caches and text
+/// streams may use it at once. Counts its users, so it may be freed before them.
+pub struct rz_model(pub(super) Arc<Model>);
+
+impl Handle for rz_model {
+    const NAME: &'static str = "model";
+}
+
+/// Load flag: results do not depend on the number of threads, nor on how a prompt was cut into pieces.
+pub const RZ_MODEL_DETERMINISTIC: u32 = 1;
+/// Load flag: map the weights and use them in place instead of reading them into memory. A mapped file that somebody
+/// shortens while it is in use ends the process with SIGBUS; that is why it is the caller's choice.
+pub const RZ_MODEL_MMAP: u32 = 2;
+/// Load flag: metadata, tokenizer and chat template only. A file without weights will do, and no cache can be made.
+pub const RZ_MODEL_TEXT_ONLY: u32 = 4;
+
+/// Instead of a token id: the model names none.
+pub const RZ_TOKEN_NONE: u32 = u32::MAX;
+
+/// Receives the progress of a load in bytes, on the thread that loads. Non-zero stops the load with RZ_ERR_CANCELLED.
+/// It must return normally: no longjmp, no C++ exception.
+pub type rz_progress_callback = Option<unsafe extern "C" fn(done: u64, total: u64, user: *mut c_void) -> i32>;
+
+/// How to load a model. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct rz_model_params {
+    /// sizeof(rz_model_params).
+    pub struct_size: u32,
+    /// Index of a device; 0: choose for me.
+    pub device: u32,
+    /// Workers, log and ceilings to use; NULL: a runtime of its own. The caller may free its handle afterwards.
+    pub runtime: *const rz_runtime,
+    /// RZ_MODEL_... flags, or-ed together.
+    pub flags: u32,
+    /// Layers to be placed on a GPU; 0: as many as fit.
+    pub gpu_layers: u32,
+    /// GGML type id to which matrices of floats are converted while they are loaded; 0: none, keep the file's types.
+    pub quantize: u32,
+    /// 0.
+    pub reserved: u32,
+    /// Told how far the load is; NULL: nobody.
+    pub progress: rz_progress_callback,
+    /// Handed to `progress` as it is.
+    pub progress_user: *mut c_void,
+    /// Stops the load when fired; NULL: nothing does.
+    pub cancel: *const rz_cancel,
+}
+
+versioned!(rz_model_params {
+    struct_size,
+    device,
+    runtime,
+    flags,
+    gpu_layers,
+    quantize,
+    reserved,
+    progress,
+    progress_user,
+    cancel,
+} reserved reserved);
+
+/// What a model is. Since 0.1.0.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct rz_model_info {
+    /// sizeof(rz_model_info), set by the caller.
+    pub struct_size: u32,
+    /// Family of the network, such as "llama" or "qwen3".
+    pub architecture: [c_char; 32],
+    /// The model's own name; empty where the file gives none.
+    pub name: [c_char; 64],
+    /// Transformer layers.
+    pub n_layers: u32,
+    /// Width of the residual stream, in values.
+    pub hidden_dim: u32,
+    /// Width of the feed-forward block, in values.
+    pub ffn_dim: u32,
+    /// Query heads.
+    pub n_heads: u32,
+    /// Key and value heads.
+    pub n_kv_heads: u32,
+    /// Values of a head.
+    pub head_dim: u32,
+    /// Token ids run from 0 to vocab_size - 1; also the number of logits.
+    pub vocab_size: u32,
+    /// Tokens the model was made for, as the file declares.
+    pub context_length: u32,
+    /// Index of the device it was loaded to.
+    pub device: u32,
+    /// Token that begins a text, or RZ_TOKEN_NONE.
+    pub bos_token: u32,
+    /// Token that ends a text, or RZ_TOKEN_NONE. There may be more: see rz_token_is_end.
+    pub eos_token: u32,
+    /// Parameters.
+    pub n_params: u64,
+    /// Bytes of weights in memory; 0 for a model loaded with RZ_MODEL_TEXT_ONLY.
+    pub weight_bytes: u64,
+}
+
+versioned!(rz_model_info {
+    struct_size,
+    architecture,
+    name,
+    n_layers,
+    hidden_dim,
+    ffn_dim,
+    n_heads,
+    n_kv_heads,
+    head_dim,
+    vocab_size,
+    context_length,
+    device,
+    bos_token,
+    eos_token,
+    n_params,
+    weight_bytes,
+});
+
+/// Loads a model.
+///
+/// `path`, NUL-terminated, names a .gguf file (the first one of a split set too), a .safetensors file, or a folder
+/// with a config.json. `params` may be NULL. `*out` is freed with rz_model_free. Any thread; takes as long as
+/// reading the file does. Errors: RZ_ERR_IO (missing, unreadable, or not a regular file), RZ_ERR_FORMAT (damaged),
+/// RZ_ERR_UNSUPPORTED (an architecture or tensor type that is not implemented), RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY,
+/// RZ_ERR_CANCELLED, RZ_ERR_DEVICE_UNAVAILABLE, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_INVALID_ARGUMENT. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_model_load(
+    path: *const c_char,
+    params: *const rz_model_params,
+    out: *mut *mut rz_model,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let out = call.out(out, "out")?;
+        let path = call.path(path, "path")?;
+        let params: rz_model_params = call.params(params)?;
+        let known = RZ_MODEL_DETERMINISTIC | RZ_MODEL_MMAP | RZ_MODEL_TEXT_ONLY;
+        call.flags(params.flags, known, "rz_model_params.flags")?;
+        let runtime = call.optional(params.runtime)?;
+        let cancel = call.optional(params.cancel)?;
+        let user = params.progress_user;
+        let mut progress = params.progress.map(|progress| {
+            // SAFETY: the header asks for a function that may be called so during the load.
+            move |done: u64, total: u64| unsafe { progress(done, total, user) == 0 }
+        });
+        let model = Model::load(
+            path,
+            LoadParams {
+                runtime: runtime.map(|runtime| runtime.0.clone()),
+                device: params.device,
+                deterministic: params.flags & RZ_MODEL_DETERMINISTIC != 0,
+                mmap: params.flags & RZ_MODEL_MMAP != 0,
+                text_only: params.flags & RZ_MODEL_TEXT_ONLY != 0,
+                gpu_layers: params.gpu_layers,
+                quantize: params.quantize,
+                progress: progress.as_mut().map(|progress| progress as &mut dyn FnMut(u64, u64) -> bool),
+                cancel: cancel.as_deref().map(|cancel| &cancel.0),
+            },
+        )?;
+        out.set_handle(rz_model(model));
+        Ok(RZ_OK)
+    })
+}
+
+/// Frees the handle; NULL is fine. Caches and text streams of the model stay usable; the weights go with the last of
+/// them. Any thread. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_model_free(model: *mut rz_model) {
+    guarded_or!((), |call| call.release(model))
+}
+
+/// Describes a model. `out->struct_size` is set by the caller. Any thread. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_model_info_get(
+    model: *const rz_model,
+    out: *mut rz_model_info,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let model = call.handle(model)?;
+        let out = call.out_struct(out)?;
+        let from = model.0.info();
+        let mut info = rz_model_info {
+            struct_size: 0,
+            architecture: [0; 32],
+            name: [0; 64],
+            n_layers: from.n_layers,
+            hidden_dim: from.hidden_dim,
+            ffn_dim: from.ffn_dim,
+            n_heads: from.n_heads,
+            n_kv_heads: from.n_kv_heads,
+            head_dim: from.head_dim,
+            vocab_size: from.vocab_size,
+            context_length: from.context_length,
+            device: from.device,
+            bos_token: from.bos_token.unwrap_or(RZ_TOKEN_NONE),
+            eos_token: from.eos_token.unwrap_or(RZ_TOKEN_NONE),
+            n_params: from.n_params,
+            weight_bytes: from.weight_bytes,
+        };
+        write_text(&mut info.architecture, format_args!("{}", from.architecture));
+        write_text(&mut info.name, format_args!("{}", from.name));
+        out.set(info);
+        Ok(RZ_OK)
+    })
+}
+
+/// Writes a value of the model's metadata as text, such as that of the NUL-terminated `key` "general.name".
+///
+/// `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` (0 and a NULL `out` to ask for
+/// the size) the result is RZ_ERR_BUFFER_TOO_SMALL and `*len` the bytes needed. Any thread. Errors:
+/// RZ_ERR_INVALID_ARGUMENT for a key that the model does not have. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_model_meta_into(
+    model: *const rz_model,
+    key: *const c_char,
+    out: *mut c_char,
+    capacity: usize,
+    len: *mut usize,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let model = call.handle(model)?;
+        let key = call.c_str(key, "key")?;
+        let out = call.buffer(out.cast::<u8>(), capacity, len, ["out", "len"])?;
+        let value =
+            model.0.meta(key).ok_or_else(|| Error::invalid(format!("the model has no metadata key {key:?}")))?;
+        out.fill(value.as_bytes())?;
+        Ok(RZ_OK)
+    })
+}

@@ -1,0 +1,104 @@
+//! Workers, log and ceilings that several models share.
+
+use std::ffi::{c_char, c_void};
+use std::sync::Arc;
+
+use crate::engine::{LogLevel, Runtime, RuntimeParams};
+use crate::error::{Result, try_vec};
+
+use super::boundary::{Call, Handle, User, guarded, guarded_or, versioned};
+use super::status::{RZ_OK, rz_error, rz_status};
+
+/// Worker threads, a log and ceilings on memory, shared by the models that are loaded with it. Immutable: any
+/// number of threads may use it at once. A model that is loaded without one gets its own, with all defaults.
+pub struct rz_runtime(pub(super) Arc<Runtime>);
+
+impl Handle for rz_runtime {
+    const NAME: &'static str = "runtime";
+}
+
+/// Log level: something failed.
+pub const RZ_LOG_ERROR: i32 = 1;
+/// Log level: something is worse than the caller may expect.
+pub const RZ_LOG_WARNING: i32 = 2;
+/// Log level: what is being done.
+pub const RZ_LOG_INFO: i32 = 3;
+
+/// Receives a log message: UTF-8 of `len` bytes, not NUL-terminated, valid during the call only. Comes from any
+/// thread, several at once. It must return normally: no longjmp, no C++ exception.
+pub type rz_log_callback =
+    Option<unsafe extern "C" fn(level: i32, message: *const c_char, len: usize, user: *mut c_void)>;
+
+/// How to set up an rz_runtime. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct rz_runtime_params {
+    /// sizeof(rz_runtime_params).
+    pub struct_size: u32,
+    /// Threads that compute: n are the calling one and n - 1 workers, so 1 makes no thread at all.
+    /// 0: one a processor core.
+    pub threads: u32,
+    /// Ceiling in bytes on weights and caches in host memory; 0: none. Beyond it calls fail with RZ_ERR_LIMIT.
+    pub memory_limit: u64,
+    /// Processors (as the system numbers them) to which the workers are bound, one each in turn; NULL: none.
+    /// Copied. The calling thread is never bound.
+    pub cpus: *const u32,
+    /// Number of `cpus`.
+    pub n_cpus: usize,
+    /// Receives what the library has to say, until the last handle that uses the runtime is freed; NULL: nobody.
+    pub log: rz_log_callback,
+    /// Handed to `log` as it is.
+    pub log_user: *mut c_void,
+}
+
+versioned!(rz_runtime_params { struct_size, threads, memory_limit, cpus, n_cpus, log, log_user });
+
+/// Makes a runtime and starts its workers; they sleep while there is no work.
+///
+/// `params` may be NULL. `*out` is freed with rz_runtime_free. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (too
+/// many threads, a processor that does not exist), RZ_ERR_IO (the system gives no more threads),
+/// RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_runtime_new(
+    params: *const rz_runtime_params,
+    out: *mut *mut rz_runtime,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let out = call.out(out, "out")?;
+        let params = runtime_params(call, params)?;
+        out.set_handle(rz_runtime(Runtime::new(params)?));
+        Ok(RZ_OK)
+    })
+}
+
+/// Frees the handle; NULL is fine. Models that were loaded with it keep the runtime alive; with the last of them the
+/// workers end and are joined. Any thread. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_runtime_free(runtime: *mut rz_runtime) {
+    guarded_or!((), |call| call.release(runtime))
+}
+
+fn runtime_params(call: &Call, params: *const rz_runtime_params) -> Result<RuntimeParams> {
+    let params: rz_runtime_params = call.params(params)?;
+    let from = call.slice(params.cpus, params.n_cpus, "rz_runtime_params.cpus")?;
+    let mut cpus = try_vec("processors", from.len())?;
+    cpus.extend_from_slice(from);
+    let user = User::new(params.log_user);
+    Ok(RuntimeParams {
+        threads: params.threads,
+        cpus,
+        memory_limit: params.memory_limit,
+        log: params.log.map(|log| {
+            Box::new(move |level: LogLevel, message: &str| {
+                let level = match level {
+                    LogLevel::Error => RZ_LOG_ERROR,
+                    LogLevel::Warning => RZ_LOG_WARNING,
+                    LogLevel::Info => RZ_LOG_INFO,
+                };
+                // SAFETY: the header asks for a function that may be called so from any thread.
+                unsafe { log(level, message.as_ptr().cast(), message.len(), user.get()) };
+            }) as _
+        }),
+    })
+}

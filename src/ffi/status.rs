@@ -1,0 +1,189 @@
+//! The pinned status numbers, the error record of a caller, and the one match from the engine's errors to both.
+
+use std::ffi::{CStr, c_char};
+use std::fmt;
+
+use crate::error::Error;
+
+use super::boundary::{guarded_or, write_text};
+
+/// Outcome of a call: 0 is success, a positive number is progress, a negative one is failure.
+pub type rz_status = i32;
+
+/// Success.
+pub const RZ_OK: rz_status = 0;
+/// Progress, and work is left: call again.
+pub const RZ_AGAIN: rz_status = 1;
+/// Generation has ended.
+pub const RZ_DONE: rz_status = 2;
+/// An argument can never work: NULL, out of range, not UTF-8.
+pub const RZ_ERR_INVALID_ARGUMENT: rz_status = -1;
+/// The handle is in use by another call right now.
+pub const RZ_ERR_BUSY: rz_status = -2;
+/// The host's memory ran out.
+pub const RZ_ERR_OUT_OF_MEMORY: rz_status = -3;
+/// A device's memory ran out.
+pub const RZ_ERR_DEVICE_OUT_OF_MEMORY: rz_status = -4;
+/// A ceiling set by the caller would be passed.
+pub const RZ_ERR_LIMIT: rz_status = -5;
+/// A file could not be opened or read.
+pub const RZ_ERR_IO: rz_status = -6;
+/// A file is damaged or hostile.
+pub const RZ_ERR_FORMAT: rz_status = -7;
+/// The request is valid, but this library does not implement it.
+pub const RZ_ERR_UNSUPPORTED: rz_status = -8;
+/// A struct uses a field that this library is too old for.
+pub const RZ_ERR_VERSION: rz_status = -9;
+/// An `rz_cancel` was fired, or a callback asked to stop.
+pub const RZ_ERR_CANCELLED: rz_status = -10;
+/// The time allowed has passed.
+pub const RZ_ERR_DEADLINE: rz_status = -11;
+/// The cache has no room for the tokens.
+pub const RZ_ERR_CONTEXT_FULL: rz_status = -12;
+/// The buffer is too small; the needed count was written.
+pub const RZ_ERR_BUFFER_TOO_SMALL: rz_status = -13;
+/// The device cannot be used; the message says why.
+pub const RZ_ERR_DEVICE_UNAVAILABLE: rz_status = -14;
+/// The device failed and its work is lost.
+pub const RZ_ERR_DEVICE_LOST: rz_status = -15;
+/// Things of different models in one call.
+pub const RZ_ERR_MISMATCH: rz_status = -16;
+/// A bug of this library, caught. Please report the message.
+pub const RZ_ERR_PANIC: rz_status = -17;
+/// A call on this handle ended in RZ_ERR_PANIC: free it.
+pub const RZ_ERR_POISONED: rz_status = -18;
+
+/// What went wrong, in memory of the caller: on the stack, uninitialised, is fine. Its layout never changes.
+///
+/// Every function with an `rz_error *` as its last argument takes NULL there too, and otherwise fills the
+/// record in on every return: on success with the status, 0 and an empty message. Since 0.1.0.
+#[repr(C)]
+pub struct rz_error {
+    /// The status that was returned.
+    pub code: i32,
+    /// `errno` of the system call that failed, else 0.
+    pub system_code: i32,
+    /// What failed, and where: UTF-8, NUL-terminated, free of control characters.
+    pub message: [c_char; 504],
+}
+
+/// Name of a status, such as "RZ_ERR_FORMAT". The string is static; an unknown number is "RZ_UNKNOWN", never NULL.
+/// Any thread. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub extern "C" fn rz_status_name(status: rz_status) -> *const c_char {
+    guarded_or!(c"RZ_UNKNOWN".as_ptr(), |_call| Ok(name(status).as_ptr()))
+}
+
+fn name(status: rz_status) -> &'static CStr {
+    match status {
+        RZ_OK => c"RZ_OK",
+        RZ_AGAIN => c"RZ_AGAIN",
+        RZ_DONE => c"RZ_DONE",
+        RZ_ERR_INVALID_ARGUMENT => c"RZ_ERR_INVALID_ARGUMENT",
+        RZ_ERR_BUSY => c"RZ_ERR_BUSY",
+        RZ_ERR_OUT_OF_MEMORY => c"RZ_ERR_OUT_OF_MEMORY",
+        RZ_ERR_DEVICE_OUT_OF_MEMORY => c"RZ_ERR_DEVICE_OUT_OF_MEMORY",
+        RZ_ERR_LIMIT => c"RZ_ERR_LIMIT",
+        RZ_ERR_IO => c"RZ_ERR_IO",
+        RZ_ERR_FORMAT => c"RZ_ERR_FORMAT",
+        RZ_ERR_UNSUPPORTED => c"RZ_ERR_UNSUPPORTED",
+        RZ_ERR_VERSION => c"RZ_ERR_VERSION",
+        RZ_ERR_CANCELLED => c"RZ_ERR_CANCELLED",
+        RZ_ERR_DEADLINE => c"RZ_ERR_DEADLINE",
+        RZ_ERR_CONTEXT_FULL => c"RZ_ERR_CONTEXT_FULL",
+        RZ_ERR_BUFFER_TOO_SMALL => c"RZ_ERR_BUFFER_TOO_SMALL",
+        RZ_ERR_DEVICE_UNAVAILABLE => c"RZ_ERR_DEVICE_UNAVAILABLE",
+        RZ_ERR_DEVICE_LOST => c"RZ_ERR_DEVICE_LOST",
+        RZ_ERR_MISMATCH => c"RZ_ERR_MISMATCH",
+        RZ_ERR_PANIC => c"RZ_ERR_PANIC",
+        RZ_ERR_POISONED => c"RZ_ERR_POISONED",
+        _ => c"RZ_UNKNOWN",
+    }
+}
+
+/// The status that an error of the engine becomes.
+fn status_of(error: &Error) -> rz_status {
+    match error {
+        Error::InvalidArgument(_) => RZ_ERR_INVALID_ARGUMENT,
+        Error::Busy(_) => RZ_ERR_BUSY,
+        Error::OutOfMemory { .. } => RZ_ERR_OUT_OF_MEMORY,
+        Error::DeviceOutOfMemory { .. } => RZ_ERR_DEVICE_OUT_OF_MEMORY,
+        Error::Limit { .. } => RZ_ERR_LIMIT,
+        Error::Io { .. } => RZ_ERR_IO,
+        Error::Format { .. } => RZ_ERR_FORMAT,
+        Error::Unsupported(_) => RZ_ERR_UNSUPPORTED,
+        Error::Version(_) => RZ_ERR_VERSION,
+        Error::Cancelled => RZ_ERR_CANCELLED,
+        Error::Deadline => RZ_ERR_DEADLINE,
+        Error::ContextFull { .. } => RZ_ERR_CONTEXT_FULL,
+        Error::BufferTooSmall { .. } => RZ_ERR_BUFFER_TOO_SMALL,
+        Error::DeviceUnavailable { .. } => RZ_ERR_DEVICE_UNAVAILABLE,
+        Error::DeviceLost { .. } => RZ_ERR_DEVICE_LOST,
+        Error::Mismatch(_) => RZ_ERR_MISMATCH,
+        Error::Panic(_) => RZ_ERR_PANIC,
+        Error::Poisoned(_) => RZ_ERR_POISONED,
+    }
+}
+
+impl rz_error {
+    /// The record of a call that returned `status` without a failure.
+    pub(super) fn success(status: rz_status) -> rz_error {
+        rz_error { code: status, system_code: 0, message: [0; 504] }
+    }
+
+    pub(super) fn failure(error: &Error) -> rz_error {
+        let system_code = if let Error::Io { system_code, .. } = error { *system_code } else { 0 };
+        rz_error::describe(status_of(error), system_code, format_args!("{error}"))
+    }
+
+    /// Allocates nothing, because memory may be what failed.
+    pub(super) fn describe(status: rz_status, system_code: i32, text: fmt::Arguments) -> rz_error {
+        let mut record = rz_error { system_code, ..rz_error::success(status) };
+        write_text(&mut record.message, text);
+        record
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(record: &rz_error) -> String {
+        let bytes: Vec<u8> = record.message.iter().map(|&c| c as u8).take_while(|&b| b != 0).collect();
+        String::from_utf8(bytes).expect("UTF-8")
+    }
+
+    #[test]
+    fn a_long_message_is_cut_between_two_characters() {
+        // 502 one-byte characters, then one of two bytes: it would end at 504 and leave no room for the NUL.
+        let text = "x".repeat(502) + "é" + "y";
+        let record = rz_error::failure(&Error::InvalidArgument(text.clone()));
+        assert_eq!(message(&record), "x".repeat(502));
+        let text = "x".repeat(501) + "é" + "y";
+        let record = rz_error::failure(&Error::InvalidArgument(text));
+        assert_eq!(message(&record), "x".repeat(501) + "é");
+        assert_eq!(record.message.last(), Some(&0));
+    }
+
+    #[test]
+    fn control_characters_do_not_reach_the_caller() {
+        let record = rz_error::failure(&Error::InvalidArgument("a\0b\x1b[2Jc\n".into()));
+        assert_eq!(message(&record), "a b [2Jc ");
+    }
+
+    #[test]
+    fn the_system_code_travels() {
+        let source = std::io::Error::from_raw_os_error(2);
+        let record = rz_error::failure(&Error::io(std::path::Path::new("/a/b"), "open", &source));
+        assert_eq!((record.code, record.system_code), (RZ_ERR_IO, 2));
+        assert!(message(&record).starts_with("/a/b: open: "));
+    }
+
+    #[test]
+    fn every_status_has_its_own_name() {
+        let names: std::collections::HashSet<_> = (-18..=2).map(name).collect();
+        assert_eq!(names.len(), 21);
+        assert_eq!(name(3), c"RZ_UNKNOWN");
+        assert_eq!(name(i32::MIN), c"RZ_UNKNOWN");
+    }
+}

@@ -1,0 +1,242 @@
+//! Text to tokens and back, and chat templates.
+
+use std::ffi::c_char;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use crate::engine::metrics::Phase;
+use crate::engine::{Model, TextStream, Tokenizer};
+use crate::error::{Result, try_vec};
+
+use super::boundary::{Buffer, Handle, Plain, guarded, guarded_or, taken};
+use super::model::rz_model;
+use super::status::{RZ_OK, rz_error, rz_status};
+
+/// Flag of rz_tokenize_into: add the tokens that begin and end a text, as the model asks.
+pub const RZ_TOKENIZE_ADD_SPECIAL: u32 = 1;
+/// Flag of rz_tokenize_into: "<|im_end|>" in the text becomes its token. Not for text that users typed.
+pub const RZ_TOKENIZE_PARSE_SPECIAL: u32 = 2;
+/// Flag of rz_detokenize_into: write special tokens too.
+pub const RZ_DETOKENIZE_SPECIAL: u32 = 1;
+/// Flag of rz_chat_render_into: end with the opening of the assistant's turn.
+pub const RZ_CHAT_ADD_GENERATION_PROMPT: u32 = 1;
+
+/// Turns `text`, UTF-8 of `text_len` bytes, into token ids.
+///
+/// `*n` receives their number. With too small a `capacity` (0 and a NULL `out` to ask for it) the result is
+/// RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (not UTF-8, unknown flags),
+/// RZ_ERR_UNSUPPORTED (a tokenizer that is not implemented). Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_tokenize_into(
+    model: *const rz_model,
+    text: *const c_char,
+    text_len: usize,
+    flags: u32,
+    out: *mut u32,
+    capacity: usize,
+    n: *mut usize,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let model = call.handle(model)?;
+        let text = call.text(text, text_len, "text")?;
+        call.flags(flags, RZ_TOKENIZE_ADD_SPECIAL | RZ_TOKENIZE_PARSE_SPECIAL, "flags")?;
+        let out = call.buffer(out, capacity, n, ["out", "n"])?;
+        let add_special = flags & RZ_TOKENIZE_ADD_SPECIAL != 0;
+        let parse_special = flags & RZ_TOKENIZE_PARSE_SPECIAL != 0;
+        let tokenizer = model.0.tokenizer()?;
+        let tokens = timed(&model.0, Phase::Tokenize, || {
+            let mut tokens = Vec::new();
+            tokenizer.encode(text, add_special, parse_special, &mut tokens)?;
+            Ok(tokens)
+        })?;
+        out.fill(&tokens)?;
+        Ok(RZ_OK)
+    })
+}
+
+/// Turns `n` token ids into text.
+///
+/// `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` (0 and a NULL `out` to ask for
+/// it) the result is RZ_ERR_BUFFER_TOO_SMALL. Bytes that are no UTF-8, such as half a character at the end, become
+/// U+FFFD; for a text that arrives token by token use an rz_textstream. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT
+/// (a token outside the vocabulary, unknown flags), RZ_ERR_UNSUPPORTED. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_detokenize_into(
+    model: *const rz_model,
+    tokens: *const u32,
+    n: usize,
+    flags: u32,
+    out: *mut c_char,
+    capacity: usize,
+    len: *mut usize,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let model = call.handle(model)?;
+        let tokens = call.slice(tokens, n, "tokens")?;
+        call.flags(flags, RZ_DETOKENIZE_SPECIAL, "flags")?;
+        let out = call.buffer(out.cast::<u8>(), capacity, len, ["out", "len"])?;
+        let tokenizer = model.0.tokenizer()?;
+        let special = flags & RZ_DETOKENIZE_SPECIAL != 0;
+        let bytes = timed(&model.0, Phase::Detokenize, || tokenizer.decode(tokens, special))?;
+        out.fill(String::from_utf8_lossy(&bytes).as_bytes())?;
+        Ok(RZ_OK)
+    })
+}
+
+/// 1 when `token` ends a turn or a text of this model, else 0 (also for NULL and for a token outside the vocabulary).
+/// Any thread. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_token_is_end(model: *const rz_model, token: u32) -> i32 {
+    guarded_or!(0, |call| Ok(i32::from(call.handle(model)?.0.tokenizer()?.is_end(token))))
+}
+
+/// Turns tokens into text as they come, holding back the bytes of an unfinished character. Mutable, so one call at a
+/// time.
+pub struct rz_textstream {
+    model: Arc<Model>,
+    stream: Mutex<TextStream>,
+}
+
+impl Handle for rz_textstream {
+    const NAME: &'static str = "text stream";
+}
+
+/// Makes a text stream for the tokens of a model. `*out` is freed with rz_textstream_free, before or after the model.
+/// Any thread. Errors: RZ_ERR_UNSUPPORTED (a tokenizer that is not implemented). Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_textstream_new(
+    model: *const rz_model,
+    out: *mut *mut rz_textstream,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let model = call.handle(model)?;
+        let out = call.out(out, "out")?;
+        model.0.tokenizer()?;
+        out.set_handle(rz_textstream { model: model.0.clone(), stream: Mutex::new(TextStream::new()) });
+        Ok(RZ_OK)
+    })
+}
+
+/// Adds a token and writes the text that is complete with it: whole UTF-8 characters, often none.
+///
+/// `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` the result is
+/// RZ_ERR_BUFFER_TOO_SMALL and the token was not added: call again with more room. Any thread. Errors:
+/// RZ_ERR_INVALID_ARGUMENT (a token outside the vocabulary), RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_textstream_push_into(
+    stream: *mut rz_textstream,
+    token: u32,
+    out: *mut c_char,
+    capacity: usize,
+    len: *mut usize,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let stream = call.handle(stream)?;
+        let out = call.buffer(out.cast::<u8>(), capacity, len, ["out", "len"])?;
+        stream.advance(out, |stream, tokenizer, text| stream.push(tokenizer, token, text))?;
+        Ok(RZ_OK)
+    })
+}
+
+/// Ends the text: writes what was held back, with U+FFFD for an unfinished character, and makes the stream fit for
+/// another text. Sizes and errors are those of rz_textstream_push_into. Any thread. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_textstream_flush_into(
+    stream: *mut rz_textstream,
+    out: *mut c_char,
+    capacity: usize,
+    len: *mut usize,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let stream = call.handle(stream)?;
+        let out = call.buffer(out.cast::<u8>(), capacity, len, ["out", "len"])?;
+        stream.advance(out, |stream, _, text| {
+            stream.flush(text);
+            Ok(())
+        })?;
+        Ok(RZ_OK)
+    })
+}
+
+impl rz_textstream {
+    /// Writes what `step` brings to light; where there is no room for it the stream stays as it was.
+    fn advance(
+        &self,
+        out: Buffer<u8>,
+        step: impl FnOnce(&mut TextStream, &Tokenizer, &mut String) -> Result<()>,
+    ) -> Result<()> {
+        let mut stream = taken(self.stream.try_lock(), Self::NAME)?;
+        let mut ahead = *stream;
+        let mut text = String::new();
+        let tokenizer = self.model.tokenizer()?;
+        timed(&self.model, Phase::Detokenize, || step(&mut ahead, tokenizer, &mut text))?;
+        out.fill(text.as_bytes())?;
+        *stream = ahead;
+        Ok(())
+    }
+}
+
+/// Frees the handle; NULL is fine. Any thread. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_textstream_free(stream: *mut rz_textstream) {
+    guarded_or!((), |call| call.release(stream))
+}
+
+/// One message of a chat; NUL-terminated UTF-8.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct rz_chat_message {
+    /// Who speaks, such as "system", "user" or "assistant".
+    pub role: *const c_char,
+    /// What is said.
+    pub content: *const c_char,
+}
+
+// SAFETY: two raw pointers, which have no invalid bit patterns; reading through them goes through `Call::c_str`.
+unsafe impl Plain for rz_chat_message {}
+
+/// Writes `n` messages as the text that the model was trained on, by the chat template in its file.
+///
+/// `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` (0 and a NULL `out` to ask for
+/// it) the result is RZ_ERR_BUFFER_TOO_SMALL. Tokenize it with RZ_TOKENIZE_PARSE_SPECIAL, and without
+/// RZ_TOKENIZE_ADD_SPECIAL where the template writes the first token itself. Any thread. Errors: RZ_ERR_UNSUPPORTED
+/// (no template, or one that uses what is not implemented), RZ_ERR_INVALID_ARGUMENT (the template refuses the
+/// messages, unknown flags), RZ_ERR_LIMIT. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_chat_render_into(
+    model: *const rz_model,
+    messages: *const rz_chat_message,
+    n: usize,
+    flags: u32,
+    out: *mut c_char,
+    capacity: usize,
+    len: *mut usize,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let model = call.handle(model)?;
+        let messages = call.slice(messages, n, "messages")?;
+        call.flags(flags, RZ_CHAT_ADD_GENERATION_PROMPT, "flags")?;
+        let out = call.buffer(out.cast::<u8>(), capacity, len, ["out", "len"])?;
+        let mut texts = try_vec("chat messages", n)?;
+        for (i, message) in messages.iter().enumerate() {
+            let role = call.c_str(message.role, &format!("messages[{i}].role"))?;
+            texts.push((role, call.c_str(message.content, &format!("messages[{i}].content"))?));
+        }
+        let text = model.0.render_chat(&texts, flags & RZ_CHAT_ADD_GENERATION_PROMPT != 0)?;
+        out.fill(text.as_bytes())?;
+        Ok(RZ_OK)
+    })
+}
+
+fn timed<T>(model: &Model, phase: Phase, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    let started = Instant::now();
+    let result = work()?;
+    model.metrics().record_phase(phase, started.elapsed());
+    Ok(result)
+}

@@ -1,0 +1,10 @@
+//! The C interface: its header, its arguments, and C programs that use it.
+
+// Calling `extern "C"` functions is what these tests are for.
+#![allow(unsafe_code, clippy::undocumented_unsafe_blocks)]
+
+mod arguments;
+mod c;
+mod header;
+#[cfg(unix)]
+mod programs;
