@@ -305,6 +305,9 @@ fn widths(config: &Config) -> Widths {
 
 /// A tokenizer that is not supported leaves the model usable by ids; a damaged one is an error.
 fn tokenizer(metadata: &mut Metadata, path: &Path) -> Result<Result<Tokenizer, String>> {
+    if !["tokenizer.ggml.model", "tokenizer.huggingface.json"].iter().any(|key| metadata.get(key).is_some()) {
+        return Ok(Err("the file holds none".to_owned()));
+    }
     match Tokenizer::from_metadata(metadata) {
         Ok(t) => Ok(Ok(t)),
         Err(Error::Unsupported(why)) => Ok(Err(why)),

@@ -11,6 +11,6 @@ pub fn configure(keys: &Keys, config: Config) -> Result<Config> {
     config.logit_softcap = keys.float("final_logit_softcapping")?.unwrap_or(30.0);
     config.attention_scale = keys.gemma_attention_scale(&config, 46)?;
     let window = keys.size("attention.sliding_window")?.unwrap_or(4096) as u32;
-    config.layers.iter_mut().step_by(2).for_each(|l| l.window = window);
+    keys.window(&mut config, window, 2)?;
     Ok(config)
 }

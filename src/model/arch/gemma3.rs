@@ -12,16 +12,12 @@ pub fn configure(keys: &Keys, config: Config) -> Result<Config> {
     config.logit_softcap = keys.float("final_logit_softcapping")?.unwrap_or(0.0);
     config.attention_scale = keys.gemma_attention_scale(&config, 62)?;
     let window = keys.size("attention.sliding_window")?.unwrap_or(1024) as u32;
-    let period = keys.size("attention.sliding_window_pattern")?.unwrap_or(6).max(1);
+    keys.window(&mut config, window, 6)?;
     if keys.metadata.f32(&keys.name("rope.freq_base"))?.is_none() {
         config.ropes[0].base = 1e6;
     }
     let base = keys.float("rope.freq_base_swa")?.unwrap_or(10_000.0);
     config.ropes.push(RopeConfig { base, scaling: RopeScaling::None, ..config.ropes[0].clone() });
-    for (i, layer) in config.layers.iter_mut().enumerate() {
-        if !(i + 1).is_multiple_of(period) {
-            (layer.window, layer.rope) = (window, 1);
-        }
-    }
+    config.layers.iter_mut().filter(|l| l.window > 0).for_each(|l| l.rope = 1);
     Ok(config)
 }

@@ -16,7 +16,7 @@ mod starcoder2;
 use super::config::{Config, LayerConfig, MoeConfig, Positions, QkNorm, RopeConfig, RopeScaling};
 use crate::backend::{Activation, NormKind, RopePairs, Routing};
 use crate::error::{Error, Result};
-use crate::format::{Metadata, Source};
+use crate::format::{Metadata, Source, Value};
 
 type Configure = fn(&Keys, Config) -> Result<Config>;
 
@@ -102,11 +102,33 @@ impl Keys<'_> {
         Ok(self.float("attention.scale")?.unwrap_or(1.0 / (width as f32).sqrt()))
     }
 
-    /// One window for all layers, where the file names one.
-    fn window_everywhere(&self, config: &mut Config) -> Result<()> {
-        let window = self.size("attention.sliding_window")?.unwrap_or(0) as u32;
-        config.layers.iter_mut().for_each(|l| l.window = window);
+    /// Layers that see `window` tokens only: those that the file lists one by one, else all but the last of each
+    /// period, the file's or the architecture's; of a period of 0, all.
+    fn window(&self, config: &mut Config, window: u32, period: usize) -> Result<()> {
+        let key = self.name("attention.sliding_window_pattern");
+        if let Some(Value::Bools(list)) = self.metadata.get(&key) {
+            if list.len() != config.layers.len() {
+                return Err(self.metadata.error(format!("the key {key:?} lists {} layers", list.len())));
+            }
+            let windowed = config.layers.iter_mut().zip(list).filter(|(_, is_windowed)| **is_windowed);
+            windowed.for_each(|(layer, _)| layer.window = window);
+            return Ok(());
+        }
+        let period = self.metadata.u32(&key)?.map_or(period, |p| p as usize);
+        for (i, layer) in config.layers.iter_mut().enumerate() {
+            if period == 0 || !(i + 1).is_multiple_of(period) {
+                layer.window = window;
+            }
+        }
         Ok(())
+    }
+
+    /// One window for all layers, where the file names one and no pattern.
+    fn window_if_told(&self, config: &mut Config) -> Result<()> {
+        match self.size("attention.sliding_window")? {
+            Some(window) => self.window(config, window as u32, 0),
+            None => Ok(()),
+        }
     }
 
     /// Experts in every layer, where the file names any.
@@ -115,7 +137,11 @@ impl Keys<'_> {
         if n_experts == 0 {
             return Ok(());
         }
-        let routing = Routing { n_used: self.require_size("expert_used_count")?, softmax_first, renormalise: true };
+        let routing = Routing {
+            n_used: self.require_size("expert_used_count")?,
+            softmax_first,
+            renormalise: self.metadata.bool(&self.name("expert_weights_norm"))?.unwrap_or(true),
+        };
         let ffn = self.size("expert_feed_forward_length")?.unwrap_or(config.ffn);
         config.moe = Some(MoeConfig { n_experts, ffn, routing });
         config.ffn = 0;

@@ -7,7 +7,7 @@ use crate::model::config::{Config, RopeConfig, RopeScaling};
 pub fn configure(keys: &Keys, mut config: Config) -> Result<Config> {
     config.fused_qkv = true;
     config.fused_gate_up = true;
-    keys.window_everywhere(&mut config)?;
+    keys.window_if_told(&mut config)?;
     let trained = keys.size("rope.scaling.original_context_length")?.unwrap_or(0);
     if trained > 0 && config.context_length as usize > trained {
         let stretch = f64::from(config.context_length) / trained as f64;

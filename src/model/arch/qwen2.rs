@@ -5,6 +5,6 @@ use crate::error::Result;
 use crate::model::config::Config;
 
 pub fn configure(keys: &Keys, mut config: Config) -> Result<Config> {
-    keys.window_everywhere(&mut config)?;
+    keys.window_if_told(&mut config)?;
     Ok(config)
 }

@@ -10,6 +10,6 @@ pub fn configure(keys: &Keys, mut config: Config) -> Result<Config> {
     config.norm_eps = keys.float("attention.layer_norm_epsilon")?.unwrap_or(1e-5);
     config.gated = false;
     config.activation = Activation::Gelu;
-    keys.window_everywhere(&mut config)?;
+    keys.window_if_told(&mut config)?;
     Ok(config)
 }
