@@ -1,0 +1,65 @@
+//! A decoded token allocates nothing, on any thread. No test harness: its own threads allocate as they please.
+#![allow(unsafe_code)]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use realizar::engine::{CacheParams, LoadParams, Model, Runtime, RuntimeParams, Session};
+use realizar::sample::{Sampler, SamplerParams};
+
+struct Counting;
+
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+// SAFETY: every call is handed on to the system's allocator as it is.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, p: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(p, layout) }
+    }
+
+    unsafe fn realloc(&self, p: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller's promise.
+        unsafe { System.realloc(p, layout, size) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// Tokens that are decoded while allocations are counted.
+const TOKENS: usize = 100;
+
+fn main() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/stories260K-f32.gguf");
+    for threads in [1, 2] {
+        let runtime = Runtime::new(RuntimeParams { threads, ..Default::default() }).unwrap();
+        let model = Model::load(&path, LoadParams { runtime: Some(runtime), ..Default::default() }).unwrap();
+        let mut sampler =
+            Sampler::new(SamplerParams { temperature: 0.8, top_k: 40, top_p: 0.9, seed: 7, ..Default::default() })
+                .unwrap();
+        let mut session = Session::new(&model, &CacheParams::default()).unwrap();
+        session.prefill(&[1], None).unwrap();
+        // The first token of each kind sets up scratch.
+        let mut token = session.decode(5, None).unwrap();
+        token = session.decode(token, Some(&mut sampler)).unwrap();
+        // A worker that the system has not yet let run is still setting itself up.
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        let before = ALLOCATIONS.load(Ordering::Relaxed);
+        for i in 0..TOKENS {
+            token = session.decode(token, (i % 2 == 1).then_some(&mut sampler)).unwrap();
+        }
+        let allocations = ALLOCATIONS.load(Ordering::Relaxed) - before;
+        assert_eq!(allocations, 0, "{allocations} allocations for {TOKENS} tokens on {threads} threads");
+    }
+    assert!(ALLOCATIONS.load(Ordering::Relaxed) > 100, "the counter counts");
+    println!("test decoding_allocates_nothing ... ok");
+}
