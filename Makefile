@@ -1,0 +1,122 @@
+# Short names for commands that could be typed by hand; cargo does the work.
+
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
+MAJOR   := $(firstword $(subst ., ,$(VERSION)))
+
+PREFIX  ?= /usr/local
+# Below PREFIX: lib64, lib/x86_64-linux-gnu.
+LIBDIR  ?= lib
+DESTDIR ?=
+CARGO   ?= cargo
+GO      ?= go
+CFLAGS   ?= -O2
+CXXFLAGS ?= -O2
+
+MODEL  ?=
+PROMPT ?= Why is the sky blue? Answer in two sentences.
+export MODEL PROMPT
+
+RELEASE := $(or $(CARGO_TARGET_DIR),target)/release
+ifeq ($(shell uname -s),Darwin)
+  BUILT  := librealizar.dylib
+  SHARED := librealizar.$(VERSION).dylib
+  SONAME := librealizar.$(MAJOR).dylib
+  PRIVATE_LIBS := -lpthread -lm
+  LIBRARY_PATH_VARIABLE := DYLD_LIBRARY_PATH
+else
+  BUILT  := librealizar.so
+  SHARED := librealizar.so.$(VERSION)
+  SONAME := librealizar.so.$(MAJOR)
+  PRIVATE_LIBS := -lpthread -ldl -lm
+  LIBRARY_PATH_VARIABLE := LD_LIBRARY_PATH
+endif
+
+# The programs of this tree are built against an installation inside it, and so meet what others will meet.
+STAGE := $(CURDIR)/build/stage
+STRICT_C   := -std=c99 -D_POSIX_C_SOURCE=200809L -Wall -Wextra -Wpedantic -Werror
+STRICT_CXX := -std=c++17 -Wall -Wextra -Wpedantic -Werror
+LINK       := -I$(STAGE)/include -L$(STAGE)/lib -lrealizar -Wl,-rpath,$(STAGE)/lib
+PROGRAMS   := build/minimal build/chat build/example
+GO_ENV     := PKG_CONFIG_PATH=$(STAGE)/lib/pkgconfig $(LIBRARY_PATH_VARIABLE)=$(STAGE)/lib
+
+.PHONY: help demo lib stage programs test test-rust test-programs test-go test-install bench lint header install clean
+.DEFAULT_GOAL := help
+
+help: ## Show this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1	\2/p' Makefile | while IFS='	' read -r name what; do printf '  make %-14s %s\n' "$$name" "$$what"; done
+
+demo: ## Build, fetch a small model once, stream an answer  [PROMPT="..." MODEL=file.gguf]
+	@[ -e $(RELEASE)/$(BUILT) ] || echo "building librealizar, once: a minute or two"
+	@$(MAKE) -s CARGO="$(CARGO) --quiet" build/chat
+	@[ -n "$$MODEL" ] || MODEL=$$(scripts/fetch-model) && exec build/chat -m "$$MODEL" -p "$$PROMPT"
+
+lib: ## Build the shared and the static library, optimised
+	$(CARGO) build --release --lib
+
+stage: lib
+	@$(call install_into,$(STAGE),lib)
+
+programs: $(PROGRAMS) ## Build the example programs in C and C++
+
+build/minimal build/chat: build/%: bindings/c/%.c include/realizar.h | stage
+	$(CC) $(STRICT_C) $(CFLAGS) -o $@ $< $(LINK) $(LDFLAGS)
+
+build/example: bindings/cpp/example.cpp bindings/cpp/realizar.hpp include/realizar.h | stage
+	$(CXX) $(STRICT_CXX) $(CXXFLAGS) -o $@ $< $(LINK) $(LDFLAGS)
+
+test: test-rust test-programs test-go test-install ## Run every test
+
+test-rust: ## Run the tests of the engine
+	$(CARGO) test
+
+test-programs: programs ## Run the example programs on a tiny model
+	tests/programs.sh build
+
+test-go: stage ## Run the tests of the Go package
+	@if ! printf '%s\n' go1.24 "$$($(GO) env GOVERSION 2>/dev/null)" | sort -VC; then \
+	    echo "SKIPPED: the Go tests, because there is no Go 1.24 or newer"; \
+	elif ! pkg-config --version >/dev/null 2>&1; then \
+	    echo "SKIPPED: the Go tests, because there is no pkg-config"; \
+	else \
+	    cd bindings/go && export $(GO_ENV) && $(GO) vet ./... && $(GO) test -race ./...; \
+	fi
+
+test-install: stage ## Install into an empty folder and build programs against it
+	tests/install.sh
+
+bench: ## Measure speed  [MODEL=file.gguf]
+	@[ -n "$$MODEL" ] || MODEL=$$(scripts/fetch-model) && $(CARGO) bench -- "$$MODEL"
+
+lint: ## Check the formatting and run clippy
+	$(CARGO) fmt --check
+	$(CARGO) clippy --all-targets -- -D warnings
+
+header: ## Regenerate include/realizar.h from the sources
+	$(CARGO) build
+
+install: ## Install  [PREFIX=/usr/local LIBDIR=lib DESTDIR=]
+	@[ -e $(RELEASE)/$(BUILT) ] || $(MAKE) lib
+	@$(call install_into,$(DESTDIR)$(PREFIX),$(LIBDIR))
+	@echo "installed realizar $(VERSION) in $(DESTDIR)$(PREFIX)"
+
+clean: ## Delete everything that was built
+	$(CARGO) clean
+	rm -rf build
+
+# $(1): the folder that holds include/, share/ and the library folder; $(2): the library folder, below it.
+# The prefix is found from where a file lies, so that an installed tree can be moved.
+define install_into
+set -e; lib='$(1)/$(2)'; include='$(1)/include'; licenses='$(1)/share/licenses/realizar'; \
+install -d "$$lib/pkgconfig" "$$lib/cmake/realizar" "$$include" "$$licenses"; \
+install -C -m 755 $(RELEASE)/$(BUILT) "$$lib/$(SHARED)"; \
+ln -sf $(SHARED) "$$lib/$(SONAME)"; \
+ln -sf $(SONAME) "$$lib/$(BUILT)"; \
+install -C -m 644 $(RELEASE)/librealizar.a "$$lib"; \
+install -C -m 644 include/realizar.h bindings/cpp/realizar.hpp "$$include"; \
+install -C -m 644 LICENSE LICENSE-MIT LICENSE-APACHE "$$licenses"; \
+for file in pkgconfig/realizar.pc cmake/realizar/realizarConfig.cmake cmake/realizar/realizarConfigVersion.cmake; do \
+    sed -e 's|@VERSION@|$(VERSION)|; s|@LIBDIR@|$(2)|; s|@SHARED@|$(SHARED)|; s|@SONAME@|$(SONAME)|' \
+        -e 's|@PRIVATE_LIBS@|$(PRIVATE_LIBS)|; s|@UP@|$(shell echo $(2) | sed 's|[^/][^/]*|..|g')|' \
+        packaging/$$(basename $$file).in >"$$lib/$$file"; \
+done
+endef

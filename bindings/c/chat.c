@@ -1,0 +1,406 @@
+/*
+ * Talks with a model.
+ *
+ *   chat -m model.gguf -p "a question"    streams one answer
+ *   chat -m model.gguf                    holds a conversation, or reads the one question from a pipe
+ *
+ * Answers go to standard output, everything else to standard error. Ctrl-C ends an answer, not the program.
+ */
+#include <realizar.h>
+
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MAX_MESSAGES = 1024, MAX_LINE = 1 << 16 };
+
+struct options {
+    const char *model, *prompt, *system;
+    uint32_t max_tokens, threads;
+    float temperature;
+    uint64_t seed;
+};
+
+struct chat {
+    rz_model *model;
+    rz_cache *cache;
+    rz_sampler *sampler;
+    const struct options *options;
+
+    /* The conversation as texts, the system message first where there is one. */
+    rz_chat_message messages[MAX_MESSAGES];
+    size_t n_messages;
+    int has_template;
+
+    /* The conversation as tokens: held[0 .. rz_cache_len(cache)] are in the cache. One more than its capacity fits. */
+    uint32_t *held, *wanted;
+    size_t capacity;
+
+    /* Of the last turn, for /stats. */
+    size_t n_kept, n_prompt, n_answer;
+    double prompt_seconds, answer_seconds;
+};
+
+/* The handler may only touch these two; rz_cancel_fire is safe in a signal handler. */
+static rz_cancel *cancel;
+static volatile sig_atomic_t interrupted;
+
+static void on_interrupt(int signal_number) {
+    (void)signal_number;
+    interrupted = 1;
+    rz_cancel_fire(cancel);
+}
+
+static void die(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    fputc('\n', stderr);
+    exit(1);
+}
+
+static void check(rz_status status, const rz_error *err) {
+    if (status < 0)
+        die("%s: %s", rz_status_name(status), err->message);
+}
+
+static void *allocate(void *old, size_t bytes) {
+    void *memory = realloc(old, bytes);
+    if (!memory)
+        die("out of memory");
+    return memory;
+}
+
+static char *copy_of(const char *text) {
+    return strcpy(allocate(NULL, strlen(text) + 1), text);
+}
+
+static double now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+/* --- the conversation ------------------------------------------------------------------------------------------- */
+
+static void add_message(struct chat *chat, const char *role, const char *content) {
+    chat->messages[chat->n_messages].role = role;
+    chat->messages[chat->n_messages].content = copy_of(content);
+    chat->n_messages++;
+}
+
+static void remove_messages(struct chat *chat, size_t from, size_t n) {
+    for (size_t i = from; i < from + n; i++)
+        free((char *)chat->messages[i].content);
+    chat->n_messages -= n;
+    memmove(chat->messages + from, chat->messages + from + n, (chat->n_messages - from) * sizeof *chat->messages);
+}
+
+static size_t n_system(const struct chat *chat) {
+    return chat->options->system ? 1 : 0;
+}
+
+/* Forgets the oldest question and its answer; 0 where only the newest question is left. */
+static int forget_oldest(struct chat *chat) {
+    size_t first = n_system(chat);
+    if (chat->n_messages < first + 3)
+        return 0;
+    remove_messages(chat, first, 2);
+    return 1;
+}
+
+/* The conversation as the model wants to read it; to be freed. */
+static char *render(const struct chat *chat, size_t *len, rz_error *err) {
+    if (!chat->has_template) {
+        const char *text = chat->messages[chat->n_messages - 1].content;
+        *len = strlen(text);
+        return copy_of(text);
+    }
+    size_t capacity = 4096;
+    char *text = allocate(NULL, capacity);
+    rz_status status;
+    while ((status = rz_chat_render_into(chat->model, chat->messages, chat->n_messages, RZ_CHAT_ADD_GENERATION_PROMPT,
+                                         text, capacity, len, err)) == RZ_ERR_BUFFER_TOO_SMALL)
+        text = allocate(text, capacity = *len);
+    check(status, err);
+    return text;
+}
+
+/*
+ * Brings the cache to the end of the newest question. The whole conversation is rendered again, but what the cache
+ * holds of it stays there: only the tokens behind the first difference are computed, which is the new turn.
+ */
+static rz_status read_question(struct chat *chat, rz_error *err) {
+    rz_status status;
+    size_t n, len, keep;
+    do {
+        char *text = render(chat, &len, err);
+        uint32_t flags = RZ_TOKENIZE_PARSE_SPECIAL | (chat->has_template ? 0 : RZ_TOKENIZE_ADD_SPECIAL);
+        status = rz_tokenize_into(chat->model, text, len, flags, chat->wanted, chat->capacity, &n, err);
+        free(text);
+    } while (status == RZ_ERR_BUFFER_TOO_SMALL && forget_oldest(chat));
+    if (status < 0)
+        return status;
+
+    for (keep = 0; keep + 1 < n && keep < rz_cache_len(chat->cache) && chat->held[keep] == chat->wanted[keep];)
+        keep++;
+    check(rz_cache_truncate(chat->cache, (uint32_t)keep, err), err);
+    memcpy(chat->held, chat->wanted, n * sizeof *chat->held);
+
+    double start = now();
+    status = rz_prefill(chat->cache, chat->held + keep, n - keep, cancel, err);
+    chat->prompt_seconds = now() - start;
+    chat->n_kept = keep;
+    chat->n_prompt = n - keep;
+    return status;
+}
+
+/* Streams the answer and adds it to the conversation, also where it was cut short. */
+static rz_status write_answer(struct chat *chat, rz_error *err) {
+    uint32_t token;
+    char piece[512], *answer = NULL;
+    size_t answer_len = 0, len, n;
+    rz_textstream *stream;
+    check(rz_textstream_new(chat->model, &stream, err), err);
+
+    double start = now();
+    rz_status status = rz_sample(chat->sampler, chat->cache, &token, err);
+    for (chat->n_answer = 0; status == RZ_OK; chat->n_answer++) {
+        if (rz_token_is_end(chat->model, token) || chat->n_answer == chat->options->max_tokens)
+            break;
+        check(rz_textstream_push_into(stream, token, piece, sizeof piece, &len, err), err);
+        fwrite(piece, 1, len, stdout);
+        fflush(stdout);
+        answer = allocate(answer, answer_len + len + 1);
+        memcpy(answer + answer_len, piece, len);
+        answer_len += len;
+
+        chat->held[rz_cache_len(chat->cache)] = token;
+        status = rz_generate_into(chat->cache, token, chat->sampler, &token, 1, &n, cancel, err);
+        if (status == RZ_DONE)
+            status = RZ_OK;
+    }
+    chat->answer_seconds = now() - start;
+    putchar('\n');
+    fflush(stdout);
+
+    answer = allocate(answer, answer_len + 1);
+    answer[answer_len] = '\0';
+    if (chat->has_template)
+        add_message(chat, "assistant", answer);
+    free(answer);
+    rz_textstream_free(stream);
+    return status;
+}
+
+/* One question and its answer. 0, or the status that cut it short. */
+static rz_status take_turn(struct chat *chat, const char *question) {
+    rz_error err;
+    if (!chat->has_template)
+        remove_messages(chat, 0, chat->n_messages);
+    else if (chat->n_messages + 2 > MAX_MESSAGES)
+        forget_oldest(chat);
+    add_message(chat, "user", question);
+
+    rz_cancel_reset(cancel);
+    interrupted = 0;
+    chat->n_answer = 0;
+    chat->answer_seconds = 0;
+    rz_status status = read_question(chat, &err);
+    if (status == RZ_OK)
+        status = write_answer(chat, &err);
+    else
+        remove_messages(chat, chat->n_messages - 1, 1);
+
+    if (status == RZ_ERR_CANCELLED)
+        fprintf(stderr, "(cancelled)\n");
+    else if (status == RZ_ERR_CONTEXT_FULL)
+        fprintf(stderr, "(the context of %zu tokens is full)\n", chat->capacity);
+    else if (status < 0)
+        fprintf(stderr, "%s: %s\n", rz_status_name(status), err.message);
+    return status;
+}
+
+static double rate(size_t n, double seconds) {
+    return seconds > 0 ? (double)n / seconds : 0;
+}
+
+static void print_statistics(const struct chat *chat) {
+    fprintf(stderr, "prompt %zu tokens, %.0f tok/s", chat->n_prompt, rate(chat->n_prompt, chat->prompt_seconds));
+    if (chat->n_kept)
+        fprintf(stderr, " (%zu more were in the cache)", chat->n_kept);
+    fprintf(stderr, "  |  answer %zu tokens, %.0f tok/s\n", chat->n_answer, rate(chat->n_answer, chat->answer_seconds));
+}
+
+/* --- the terminal ----------------------------------------------------------------------------------------------- */
+
+static void converse(struct chat *chat) {
+    static char line[MAX_LINE];
+    fprintf(stderr, "Ctrl-C ends an answer, Ctrl-D the conversation; /reset /stats /quit\n");
+    for (;;) {
+        fprintf(stderr, "\n> ");
+        if (!fgets(line, sizeof line, stdin)) {
+            fputc('\n', stderr);
+            if (!interrupted)
+                return;
+            interrupted = 0;
+            clearerr(stdin);
+            continue;
+        }
+        line[strcspn(line, "\n")] = '\0';
+        if (strcmp(line, "/quit") == 0)
+            return;
+        else if (strcmp(line, "/reset") == 0)
+            remove_messages(chat, n_system(chat), chat->n_messages - n_system(chat));
+        else if (strcmp(line, "/stats") == 0)
+            print_statistics(chat);
+        else if (line[0] == '/')
+            fprintf(stderr, "/reset forgets the conversation, /stats shows the speed of the last answer, /quit ends\n");
+        else if (line[0])
+            take_turn(chat, line);
+    }
+}
+
+static char *read_all(FILE *file) {
+    size_t len = 0, capacity = 1 << 12, n;
+    char *text = allocate(NULL, capacity);
+    while ((n = fread(text + len, 1, capacity - 1 - len, file)) > 0)
+        if ((len += n) == capacity - 1)
+            text = allocate(text, capacity *= 2);
+    text[len] = '\0';
+    return text;
+}
+
+static void print_usage(FILE *file) {
+    fprintf(file, "usage: chat -m model [options]\n"
+                  "  -m FILE       the model: .gguf, .safetensors, or a folder with config.json\n"
+                  "  -p TEXT       the question; without it a conversation, or the question from a pipe\n"
+                  "  -s TEXT       the system message\n"
+                  "  -n N          tokens of an answer at most\n"
+                  "  -t N          threads\n"
+                  "  --temp T      temperature, 0.7 by default\n"
+                  "  --seed N      of the random choice\n"
+                  "  --greedy      always the most likely token\n");
+}
+
+static unsigned long long number(const char *option, const char *text) {
+    char *end;
+    errno = 0;
+    unsigned long long value = strtoull(text, &end, 10);
+    if (errno || end == text || *end || *text == '-')
+        die("%s: \"%s\" is no number", option, text);
+    return value;
+}
+
+static struct options parse(int argc, char **argv) {
+    struct options options = {.temperature = 0.7f, .max_tokens = UINT32_MAX};
+    for (int i = 1; i < argc; i++) {
+        const char *option = argv[i];
+        if (strcmp(option, "-h") == 0 || strcmp(option, "--help") == 0) {
+            print_usage(stdout);
+            exit(0);
+        }
+        if (strcmp(option, "--greedy") == 0) {
+            options.temperature = 0;
+            continue;
+        }
+        if (++i == argc) {
+            print_usage(stderr);
+            exit(2);
+        }
+        if (strcmp(option, "-m") == 0)
+            options.model = argv[i];
+        else if (strcmp(option, "-p") == 0)
+            options.prompt = argv[i];
+        else if (strcmp(option, "-s") == 0)
+            options.system = argv[i];
+        else if (strcmp(option, "-n") == 0)
+            options.max_tokens = (uint32_t)number(option, argv[i]);
+        else if (strcmp(option, "-t") == 0)
+            options.threads = (uint32_t)number(option, argv[i]);
+        else if (strcmp(option, "--seed") == 0)
+            options.seed = number(option, argv[i]);
+        else if (strcmp(option, "--temp") == 0)
+            options.temperature = strtof(argv[i], NULL);
+        else {
+            print_usage(stderr);
+            exit(2);
+        }
+    }
+    if (!options.model) {
+        print_usage(stderr);
+        exit(2);
+    }
+    return options;
+}
+
+int main(int argc, char **argv) {
+    static struct chat chat;
+    struct options options = parse(argc, argv);
+    rz_runtime *runtime;
+    rz_error err;
+
+    check(rz_cancel_new(&cancel, &err), &err);
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = on_interrupt; /* no SA_RESTART, so that Ctrl-C also ends a read */
+    sigaction(SIGINT, &action, NULL);
+
+    rz_runtime_params runtime_params = {.struct_size = sizeof runtime_params, .threads = options.threads};
+    check(rz_runtime_new(&runtime_params, &runtime, &err), &err);
+    rz_model_params model_params = {.struct_size = sizeof model_params, .runtime = runtime, .cancel = cancel};
+    double start = now();
+    check(rz_model_load(options.model, &model_params, &chat.model, &err), &err);
+    double load_seconds = now() - start;
+    check(rz_cache_new(chat.model, NULL, &chat.cache, &err), &err);
+    if (options.temperature > 0) {
+        rz_sampler_params sampler_params = {.struct_size = sizeof sampler_params,
+                                            .temperature = options.temperature,
+                                            .top_p = 0.95f,
+                                            .seed = options.seed};
+        check(rz_sampler_new(&sampler_params, &chat.sampler, &err), &err);
+    }
+
+    chat.options = &options;
+    chat.capacity = rz_cache_capacity(chat.cache);
+    chat.held = allocate(NULL, (chat.capacity + 1) * sizeof *chat.held);
+    chat.wanted = allocate(NULL, (chat.capacity + 1) * sizeof *chat.wanted);
+    size_t len;
+    chat.has_template = rz_model_meta_into(chat.model, "tokenizer.chat_template", NULL, 0, &len, &err) == RZ_ERR_BUFFER_TOO_SMALL;
+    if (options.system)
+        add_message(&chat, "system", options.system);
+
+    rz_model_info info = {.struct_size = sizeof info};
+    check(rz_model_info_get(chat.model, &info, &err), &err);
+    rz_device_info device = {.struct_size = sizeof device};
+    check(rz_device_info_get(info.device, &device, &err), &err);
+    fprintf(stderr, "%s: %s, %.0f M parameters, on %s, loaded in %.2f s\n\n", info.name, info.architecture,
+            (double)info.n_params / 1e6, device.name, load_seconds);
+
+    rz_status status = RZ_OK;
+    if (options.prompt || !isatty(STDIN_FILENO)) {
+        char *question = options.prompt ? copy_of(options.prompt) : read_all(stdin);
+        status = take_turn(&chat, question);
+        fputc('\n', stderr);
+        print_statistics(&chat);
+        free(question);
+    } else {
+        converse(&chat);
+    }
+
+    remove_messages(&chat, 0, chat.n_messages);
+    free(chat.held);
+    free(chat.wanted);
+    rz_sampler_free(chat.sampler);
+    rz_cache_free(chat.cache);
+    rz_model_free(chat.model);
+    rz_runtime_free(runtime);
+    rz_cancel_free(cancel);
+    return status < 0;
+}

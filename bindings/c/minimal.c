@@ -1,0 +1,49 @@
+/* Asks a model one question:  minimal model.gguf "a question" */
+#include <realizar.h>
+#include <stdio.h>
+
+int main(int argc, char **argv) {
+    rz_error err;
+    rz_model *model = NULL;
+    rz_cache *cache = NULL;
+    rz_textstream *stream = NULL;
+    char text[8192], piece[256];
+    uint32_t tokens[2048], token;
+    size_t len, n;
+    int status = 1;
+
+    if (argc != 3) {
+        fprintf(stderr, "usage: %s model.gguf \"a question\"\n", argv[0]);
+        return 2;
+    }
+    const rz_chat_message question = {"user", argv[2]};
+
+    /* RZ_OK is 0; NULL parameters mean the defaults. */
+    if (rz_model_load(argv[1], NULL, &model, &err) ||
+        rz_cache_new(model, NULL, &cache, &err) ||
+        rz_textstream_new(model, &stream, &err) ||
+        rz_chat_render_into(model, &question, 1, RZ_CHAT_ADD_GENERATION_PROMPT, text, sizeof text, &len, &err) ||
+        rz_tokenize_into(model, text, len, RZ_TOKENIZE_PARSE_SPECIAL, tokens, 2048, &n, &err) ||
+        rz_prefill(cache, tokens, n, NULL, &err) ||
+        rz_sample(NULL, cache, &token, &err)) /* no sampler: the most likely token */
+        goto failed;
+
+    while (!rz_token_is_end(model, token)) {
+        if (rz_textstream_push_into(stream, token, piece, sizeof piece, &len, &err))
+            goto failed;
+        fwrite(piece, 1, len, stdout);
+        fflush(stdout);
+        if (rz_decode_token(cache, token, NULL, &token, &err))
+            goto failed;
+    }
+    putchar('\n');
+    status = 0;
+
+failed:
+    if (status)
+        fprintf(stderr, "%s: %s\n", rz_status_name(err.code), err.message);
+    rz_textstream_free(stream); /* NULL is fine, and so is any order */
+    rz_cache_free(cache);
+    rz_model_free(model);
+    return status;
+}

@@ -1,0 +1,27 @@
+// Asks a model one question:  example model.gguf "a question"
+#include <realizar.hpp>
+
+#include <iostream>
+
+int main(int argc, char **argv) try {
+    if (argc != 3) {
+        std::cerr << "usage: " << argv[0] << " model.gguf \"a question\"\n";
+        return 2;
+    }
+    realizar::Model model(argv[1]);
+    realizar::Cache cache(model);
+    realizar::TextStream text(model);
+
+    auto sampling = realizar::params<rz_sampler_params>();
+    sampling.temperature = 0.7f;
+    sampling.seed = 1;
+    realizar::Sampler sampler(sampling);
+
+    cache.prefill(model.tokenize(model.render_chat({{"user", argv[2]}}), RZ_TOKENIZE_PARSE_SPECIAL));
+    for (uint32_t token = cache.sample(&sampler); !model.is_end(token); token = cache.decode(token, &sampler))
+        std::cout << text.push(token) << std::flush;
+    std::cout << '\n';
+} catch (const realizar::Error &error) {
+    std::cerr << rz_status_name(error.code()) << ": " << error.what() << '\n';
+    return 1;
+}

@@ -1,0 +1,81 @@
+package realizar
+
+/*
+#include <realizar.h>
+*/
+import "C"
+
+import (
+	"context"
+	"errors"
+	"syscall"
+)
+
+// Code is a status of the library. Codes are errors themselves, so that errors.Is(err, realizar.ErrContextFull) works.
+type Code int32
+
+const (
+	ErrInvalidArgument   Code = C.RZ_ERR_INVALID_ARGUMENT
+	ErrBusy              Code = C.RZ_ERR_BUSY
+	ErrOutOfMemory       Code = C.RZ_ERR_OUT_OF_MEMORY
+	ErrDeviceOutOfMemory Code = C.RZ_ERR_DEVICE_OUT_OF_MEMORY
+	ErrLimit             Code = C.RZ_ERR_LIMIT
+	ErrIO                Code = C.RZ_ERR_IO
+	ErrFormat            Code = C.RZ_ERR_FORMAT
+	ErrUnsupported       Code = C.RZ_ERR_UNSUPPORTED
+	ErrVersion           Code = C.RZ_ERR_VERSION
+	ErrCancelled         Code = C.RZ_ERR_CANCELLED
+	ErrDeadline          Code = C.RZ_ERR_DEADLINE
+	ErrContextFull       Code = C.RZ_ERR_CONTEXT_FULL
+	ErrBufferTooSmall    Code = C.RZ_ERR_BUFFER_TOO_SMALL
+	ErrDeviceUnavailable Code = C.RZ_ERR_DEVICE_UNAVAILABLE
+	ErrDeviceLost        Code = C.RZ_ERR_DEVICE_LOST
+	ErrMismatch          Code = C.RZ_ERR_MISMATCH
+	ErrPanic             Code = C.RZ_ERR_PANIC
+	ErrPoisoned          Code = C.RZ_ERR_POISONED
+)
+
+// Error gives the name of the status, such as "RZ_ERR_FORMAT".
+func (c Code) Error() string { return C.GoString(C.rz_status_name(C.rz_status(c))) }
+
+// ErrClosed is returned by every method of a closed [Model] or [Session].
+var ErrClosed = errors.New("realizar: used after Close")
+
+// Error is a failed call of the library. It unwraps to its [Code], to the [syscall.Errno] behind it where there is
+// one, and to the cause of the context where that ended the call.
+type Error struct {
+	Code    Code
+	Errno   syscall.Errno
+	Message string
+	cause   error
+}
+
+func (e *Error) Error() string { return "realizar: " + e.Message }
+
+func (e *Error) Unwrap() []error {
+	errs := []error{e.Code}
+	if e.Errno != 0 {
+		errs = append(errs, e.Errno)
+	}
+	if e.cause != nil {
+		errs = append(errs, e.cause)
+	}
+	return errs
+}
+
+// check turns a status into an error; what is not negative is no error.
+func check(status C.rz_status, e *C.rz_error) error {
+	if status >= 0 {
+		return nil
+	}
+	return &Error{Code: Code(status), Errno: syscall.Errno(e.system_code), Message: C.GoString(&e.message[0])}
+}
+
+// ended names the context as the cause of a cancelled call.
+func ended(ctx context.Context, err error) error {
+	var e *Error
+	if ctx.Err() != nil && errors.As(err, &e) && e.Code == ErrCancelled {
+		e.cause = context.Cause(ctx)
+	}
+	return err
+}

@@ -1,0 +1,3 @@
+module realizar.dev/go
+
+go 1.24

@@ -1,0 +1,50 @@
+// Package realizar runs language models inside the process, through librealizar.
+//
+//	model, err := realizar.Load(ctx, "model.gguf", nil)
+//	session, err := model.NewSession(nil)
+//	stats, err := session.Chat(ctx, []realizar.Message{{Role: "user", Content: "Hello"}}, nil,
+//		func(piece string) error { _, err := fmt.Print(piece); return err })
+//
+// A [Model] may be used by any number of goroutines at once. A [Session] belongs to one call at a time; a second
+// concurrent call fails with [ErrBusy]. Close waits for running calls. What is never closed is freed by the garbage
+// collector, but late: it does not see the memory of the library.
+//
+// The package finds the library through pkg-config.
+package realizar
+
+/*
+#cgo pkg-config: realizar
+#include <realizar.h>
+*/
+import "C"
+
+import "context"
+
+// Version is the version of the library, such as "0.1.0".
+func Version() string { return C.GoString(C.rz_version()) }
+
+// watch returns a handle that fires when the context ends, or nil for a context that never does. stop is called once
+// the handle is no longer in use.
+func watch(ctx context.Context) (cancel *C.rz_cancel, stop func(), err error) {
+	if ctx.Err() != nil {
+		return nil, nil, &Error{Code: ErrCancelled, Message: ctx.Err().Error(), cause: context.Cause(ctx)}
+	}
+	if ctx.Done() == nil {
+		return nil, func() {}, nil
+	}
+	var e C.rz_error
+	if err := check(C.rz_cancel_new(&cancel, &e), &e); err != nil {
+		return nil, nil, err
+	}
+	fired := make(chan struct{})
+	forget := context.AfterFunc(ctx, func() {
+		C.rz_cancel_fire(cancel)
+		close(fired)
+	})
+	return cancel, func() {
+		if !forget() {
+			<-fired
+		}
+		C.rz_cancel_free(cancel)
+	}, nil
+}

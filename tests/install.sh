@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# Installs into an empty folder, moves the tree elsewhere, and builds and runs programs against it as a stranger would.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+temporary=$(mktemp -d)
+trap 'rm -rf "$temporary"' EXIT
+make -s install DESTDIR="$temporary/staged" PREFIX=/opt/realizar
+mv "$temporary/staged/opt/realizar" "$temporary/moved"
+root=$temporary/moved
+model=$PWD/tests/data/stories260K-f32.gguf
+expected=", there was a little girl named Lily. She loved to play outside in the park."
+
+run() {
+    local name=$1 answer
+    shift
+    answer=$("$@" "$model")
+    [ "$answer" = "$expected" ] || { printf 'FAILED: %s printed "%s"\n' "$name" "$answer"; exit 1; }
+    echo "ok: $name"
+}
+
+for file in include/realizar.h include/realizar.hpp lib/librealizar.a share/licenses/realizar/LICENSE-MIT; do
+    [ -f "$root/$file" ] || { echo "FAILED: $file is missing"; exit 1; }
+done
+if command -v nm >/dev/null && [ -f "$root/lib/librealizar.so" ]; then
+    foreign=$(nm -D --defined-only "$root/lib/librealizar.so" | awk '$3 !~ /^rz_/ { print $3 }')
+    [ -z "$foreign" ] || { printf 'FAILED: exported beside rz_*: %s\n' "$foreign"; exit 1; }
+    echo "ok: only rz_* is exported"
+fi
+
+cc=${CC:-cc} cxx=${CXX:-c++}
+if pkg-config --version >/dev/null 2>&1; then
+    export PKG_CONFIG_PATH=$root/lib/pkgconfig
+    [ "$(pkg-config --modversion realizar)" = "$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)" ]
+    # shellcheck disable=SC2046 # words are meant to be split
+    $cc -o "$temporary/shared" tests/install/program.c $(pkg-config --cflags --libs realizar) -Wl,-rpath,"$root/lib"
+    run "pkg-config, shared library" "$temporary/shared"
+    # shellcheck disable=SC2046
+    $cxx -std=c++17 -o "$temporary/cpp" tests/install/program.cpp $(pkg-config --cflags --libs realizar) -Wl,-rpath,"$root/lib"
+    run "pkg-config, C++" "$temporary/cpp"
+    # Without the shared library beside it, -lrealizar is the archive.
+    mkdir "$temporary/archive"
+    cp "$root/lib/librealizar.a" "$temporary/archive"
+    # shellcheck disable=SC2046
+    $cc -o "$temporary/static" tests/install/program.c -L"$temporary/archive" $(pkg-config --static --cflags --libs realizar | sed "s|-L$root/lib||")
+    run "pkg-config, static library" "$temporary/static"
+else
+    echo "SKIPPED: pkg-config, which is not here"
+fi
+
+if cmake --version >/dev/null 2>&1; then
+    cmake -S tests/install -B "$temporary/cmake" -DCMAKE_PREFIX_PATH="$root" >"$temporary/log" 2>&1 &&
+        cmake --build "$temporary/cmake" >>"$temporary/log" 2>&1 || { cat "$temporary/log"; exit 1; }
+    run "cmake, shared library" "$temporary/cmake/shared"
+    run "cmake, static library" "$temporary/cmake/static"
+    run "cmake, C++" "$temporary/cmake/cpp"
+else
+    echo "SKIPPED: cmake, which is not here"
+fi

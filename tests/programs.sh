@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# Runs the example programs, found in the folder given, on a tiny model and compares what they print.
+set -euo pipefail
+programs=$(cd "$1" && pwd)
+cd "$(dirname "$0")"
+
+temporary=$(mktemp -d)
+trap 'rm -rf "$temporary"' EXIT
+story=data/stories260K-f32.gguf
+chat=$temporary/chat.gguf
+expected='Once upon a time, there was a little girl named Lily. She loved to play outside in the park. One day, she saw a big, red ball. She wanted to play with it, but it was too high.'
+
+u64() { printf "\\x$(printf %02x "$1")\\0\\0\\0\\0\\0\\0\\0"; }
+
+# The tiny model has no chat template; this is its file with one, as the first of its metadata. What is put in is a
+# multiple of 32 bytes long, so that everything behind keeps its alignment.
+add_template() {
+    local key=tokenizer.chat_template
+    local template="{{ bos_token }}{% for m in messages %}{{ m['content'] }}{% endfor %}{#"
+    while [ $(((8 + ${#key} + 4 + 8 + ${#template} + 2) % 32)) -ne 0 ]; do template+=' '; done
+    template+='#}'
+    head -c 16 "$1"
+    u64 $(($(od -An -tu1 -j16 -N1 "$1") + 1))
+    u64 ${#key}
+    printf '%s\10\0\0\0' "$key"
+    u64 ${#template}
+    printf %s "$template"
+    tail -c +25 "$1"
+}
+add_template $story >"$chat"
+
+expect() { # name, wanted beginning, what came
+    case "$3" in
+    "$2"*) echo "ok: $1" ;;
+    *) printf 'FAILED: %s\n  wanted: %s\n  came:   %s\n' "$1" "$2" "$3"; exit 1 ;;
+    esac
+}
+
+prompt='Once upon a time'
+expect "chat, a text to continue" "${expected#"$prompt"}" "$("$programs/chat" -m $story -p "$prompt" --greedy -n 120 2>"$temporary/statistics")"
+expect "chat, statistics" "prompt 5 tokens" "$(tail -n 1 "$temporary/statistics")"
+expect "chat, a question from a pipe" "${expected#"$prompt"}" "$(echo -n "$prompt" | "$programs/chat" -m "$chat" --greedy -n 120 -t 2 2>/dev/null)"
+expect "chat, a seed repeats itself" "$("$programs/chat" -m $story -p "$prompt" --seed 7 -n 60 2>/dev/null)" \
+    "$("$programs/chat" -m $story -p "$prompt" --seed 7 -n 60 2>/dev/null)"
+expect "minimal" "${expected#"$prompt"}" "$("$programs/minimal" "$chat" "$prompt" 2>/dev/null || true)"
+expect "minimal, a missing file" "RZ_ERR_IO: " "$("$programs/minimal" "$temporary/none.gguf" x 2>&1 || true)"
+expect "example" "," "$("$programs/example" "$chat" "$prompt" 2>/dev/null || true)"
+
+if [ "$(uname -s)" = Linux ] && script --version >/dev/null 2>&1; then
+    # Standard input is a terminal only inside script(1).
+    talk=$(printf '%s\n' "$prompt" "The end." /stats /reset "$prompt" /stats /quit |
+        script -qec "$programs/chat -m $chat --greedy -n 50" /dev/null | tr -d '\r')
+    expect "chat, a conversation" "${expected:16:80}" "$(grep -m1 '^, there was' <<<"$talk")"
+    expect "chat, the second turn reads only what is new" "1" "$(grep -c 'more were in the cache' <<<"$talk")"
+else
+    echo "SKIPPED: a conversation with chat, because script(1) of util-linux is not here"
+fi
