@@ -41,6 +41,9 @@ struct chat {
     uint32_t *held, *wanted;
     size_t capacity;
 
+    char *answer;
+    size_t answer_len;
+
     /* Of the last turn, for /stats. */
     size_t n_kept, n_prompt, n_answer;
     double prompt_seconds, answer_seconds;
@@ -161,13 +164,23 @@ static rz_status read_question(struct chat *chat, rz_error *err) {
     return status;
 }
 
+/* Writes a piece of the answer and keeps it. */
+static void write_piece(struct chat *chat, const char *piece, size_t len) {
+    fwrite(piece, 1, len, stdout);
+    fflush(stdout);
+    chat->answer = allocate(chat->answer, chat->answer_len + len + 1);
+    memcpy(chat->answer + chat->answer_len, piece, len);
+    chat->answer[chat->answer_len += len] = '\0';
+}
+
 /* Streams the answer and adds it to the conversation, also where it was cut short. */
 static rz_status write_answer(struct chat *chat, rz_error *err) {
     uint32_t token;
-    char piece[512], *answer = NULL;
-    size_t answer_len = 0, len, n;
+    char piece[512];
+    size_t len, n;
     rz_textstream *stream;
     check(rz_textstream_new(chat->model, &stream, err), err);
+    chat->answer_len = 0;
 
     double start = now();
     rz_status status = rz_sample(chat->sampler, chat->cache, &token, err);
@@ -175,27 +188,22 @@ static rz_status write_answer(struct chat *chat, rz_error *err) {
         if (rz_token_is_end(chat->model, token) || chat->n_answer == chat->options->max_tokens)
             break;
         check(rz_textstream_push_into(stream, token, piece, sizeof piece, &len, err), err);
-        fwrite(piece, 1, len, stdout);
-        fflush(stdout);
-        answer = allocate(answer, answer_len + len + 1);
-        memcpy(answer + answer_len, piece, len);
-        answer_len += len;
-
+        write_piece(chat, piece, len);
         chat->held[rz_cache_len(chat->cache)] = token;
         status = rz_generate_into(chat->cache, token, chat->sampler, &token, 1, &n, cancel, err);
         if (status == RZ_DONE)
             status = RZ_OK;
     }
     chat->answer_seconds = now() - start;
+
+    rz_error ignored;
+    if (rz_textstream_flush_into(stream, piece, sizeof piece, &len, &ignored) == RZ_OK)
+        write_piece(chat, piece, len);
+    rz_textstream_free(stream);
     putchar('\n');
     fflush(stdout);
-
-    answer = allocate(answer, answer_len + 1);
-    answer[answer_len] = '\0';
     if (chat->has_template)
-        add_message(chat, "assistant", answer);
-    free(answer);
-    rz_textstream_free(stream);
+        add_message(chat, "assistant", chat->answer);
     return status;
 }
 
@@ -371,8 +379,9 @@ int main(int argc, char **argv) {
     chat.capacity = rz_cache_capacity(chat.cache);
     chat.held = allocate(NULL, (chat.capacity + 1) * sizeof *chat.held);
     chat.wanted = allocate(NULL, (chat.capacity + 1) * sizeof *chat.wanted);
+    const rz_chat_message hello = {"user", "Hello"};
     size_t len;
-    chat.has_template = rz_model_meta_into(chat.model, "tokenizer.chat_template", NULL, 0, &len, &err) == RZ_ERR_BUFFER_TOO_SMALL;
+    chat.has_template = rz_chat_render_into(chat.model, &hello, 1, 0, NULL, 0, &len, &err) == RZ_ERR_BUFFER_TOO_SMALL;
     if (options.system)
         add_message(&chat, "system", options.system);
 
@@ -397,6 +406,7 @@ int main(int argc, char **argv) {
     remove_messages(&chat, 0, chat.n_messages);
     free(chat.held);
     free(chat.wanted);
+    free(chat.answer);
     rz_sampler_free(chat.sampler);
     rz_cache_free(chat.cache);
     rz_model_free(chat.model);

@@ -20,7 +20,7 @@ int main(int argc, char **argv) try {
     cache.prefill(model.tokenize(model.render_chat({{"user", argv[2]}}), RZ_TOKENIZE_PARSE_SPECIAL));
     for (uint32_t token = cache.sample(&sampler); !model.is_end(token); token = cache.decode(token, &sampler))
         std::cout << text.push(token) << std::flush;
-    std::cout << '\n';
+    std::cout << text.flush() << '\n';
 } catch (const realizar::Error &error) {
     std::cerr << rz_status_name(error.code()) << ": " << error.what() << '\n';
     return 1;

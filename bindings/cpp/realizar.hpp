@@ -92,6 +92,14 @@ private:
     size_t size_;
 };
 
+/// What there is to compute on; devices()[0] has index 1, the CPU.
+inline std::vector<rz_device_info> devices() {
+    std::vector<rz_device_info> all(rz_device_count(), params<rz_device_info>());
+    rz_error error;
+    for (uint32_t i = 0; i < all.size(); i++) detail::check(rz_device_info_get(i + 1, &all[i], &error), error);
+    return all;
+}
+
 struct Message {
     std::string role, content;
 };
@@ -283,17 +291,28 @@ public:
     }
     /// The text that the token completes, often empty for a part of a character. Valid until the next call.
     std::string_view push(uint32_t token) {
-        rz_error error;
-        size_t n = 0;
-        rz_status status;
-        while ((status = rz_textstream_push_into(get(), token, piece_.data(), piece_.size(), &n, &error)) == RZ_ERR_BUFFER_TOO_SMALL)
-            piece_.resize(n);
-        detail::check(status, error);
-        return std::string_view(piece_).substr(0, n);
+        return piece([&](size_t *n, rz_error *error) {
+            return rz_textstream_push_into(get(), token, piece_.data(), piece_.size(), n, error);
+        });
+    }
+    /// What was held back, at the end of a text. Valid until the next call.
+    std::string_view flush() {
+        return piece([&](size_t *n, rz_error *error) {
+            return rz_textstream_flush_into(get(), piece_.data(), piece_.size(), n, error);
+        });
     }
     rz_textstream *get() const noexcept { return handle_.get(); }
 
 private:
+    template <class Call> std::string_view piece(Call call) {
+        rz_error error;
+        size_t n = 0;
+        rz_status status;
+        while ((status = call(&n, &error)) == RZ_ERR_BUFFER_TOO_SMALL) piece_.resize(n);
+        detail::check(status, error);
+        return std::string_view(piece_).substr(0, n);
+    }
+
     detail::Handle<rz_textstream, rz_textstream_free> handle_;
     std::string piece_ = std::string(64, '\0');
 };

@@ -205,32 +205,42 @@ func (s *Session) run(ctx context.Context, prompt []uint32, options *Options, em
 	start = time.Now()
 	defer func() { stats.AnswerTime = time.Since(start) }()
 	var token C.uint32_t
-	piece := make([]byte, 256)
+	// write hands on what f puts into a buffer, which grows to the size that f asks for.
+	buffer := make([]byte, 256)
+	write := func(f func(out *C.char, capacity C.size_t, n *C.size_t) C.rz_status) error {
+		var n C.size_t
+		status := f((*C.char)(unsafe.Pointer(&buffer[0])), C.size_t(len(buffer)), &n)
+		if status == C.RZ_ERR_BUFFER_TOO_SMALL {
+			buffer = make([]byte, n)
+			status = f((*C.char)(unsafe.Pointer(&buffer[0])), C.size_t(len(buffer)), &n)
+		}
+		if err := check(status, &e); err != nil || n == 0 {
+			return err
+		}
+		return emit(string(buffer[:n]))
+	}
 	for ok := try(C.rz_sample(sampler, s.cache, &token, &e)); ok; {
-		var end bool
-		if end, err = s.model.isEnd(token); err != nil || end || options.MaxTokens > 0 && stats.AnswerTokens == options.MaxTokens {
+		end, err := s.model.isEnd(token)
+		if err != nil {
+			return stats, err
+		}
+		if end || options.MaxTokens > 0 && stats.AnswerTokens == options.MaxTokens {
 			break
 		}
 		stats.AnswerTokens++
-		var n C.size_t
-		for {
-			status := C.rz_textstream_push_into(stream, token, (*C.char)(unsafe.Pointer(&piece[0])), C.size_t(len(piece)), &n, &e)
-			if status != C.RZ_ERR_BUFFER_TOO_SMALL {
-				if !try(status) {
-					return stats, err
-				}
-				break
-			}
-			piece = make([]byte, n)
-		}
-		if n > 0 {
-			if err := emit(string(piece[:n])); err != nil {
-				return stats, err
-			}
+		if err := write(func(out *C.char, capacity C.size_t, n *C.size_t) C.rz_status {
+			return C.rz_textstream_push_into(stream, token, out, capacity, n, &e)
+		}); err != nil {
+			return stats, err
 		}
 		s.tokens = append(s.tokens, uint32(token))
 		var made C.size_t
 		ok = try(C.rz_generate_into(s.cache, token, sampler, &token, 1, &made, cancel, &e))
 	}
-	return stats, err
+	if err != nil {
+		return stats, err
+	}
+	return stats, write(func(out *C.char, capacity C.size_t, n *C.size_t) C.rz_status {
+		return C.rz_textstream_flush_into(stream, out, capacity, n, &e)
+	})
 }

@@ -1,0 +1,276 @@
+package realizar
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+)
+
+const (
+	storyModel = "../../tests/data/stories260K-f32.gguf"
+	prompt     = "Once upon a time"
+	// The greedy continuation as an independent float64 implementation computes it.
+	story = ", there was a little girl named Lily. She loved to play outside in the park. One day, she saw a big, red " +
+		"ball. She wanted to play with it, but it was too high.\nLily's mom said, \"Lily, let's go to the park.\""
+)
+
+func load(t *testing.T, path string) *Model {
+	t.Helper()
+	model, err := Load(t.Context(), path, &LoadOptions{Threads: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { model.Close() })
+	return model
+}
+
+func newSession(t *testing.T, model *Model, capacity int) *Session {
+	t.Helper()
+	session, err := model.NewSession(&SessionOptions{Capacity: capacity})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { session.Close() })
+	return session
+}
+
+func generate(t *testing.T, session *Session, prompt string, options *Options) (string, Stats) {
+	t.Helper()
+	var text strings.Builder
+	stats, err := session.Generate(t.Context(), prompt, options, func(piece string) error {
+		text.WriteString(piece)
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	return text.String(), stats
+}
+
+// chatModel is the tiny model with a chat template that puts the texts of the messages behind each other.
+func chatModel(t *testing.T) string {
+	t.Helper()
+	file, err := os.ReadFile(storyModel)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, template := "tokenizer.chat_template", "{{ bos_token }}{% for m in messages %}{{ m['content'] }}{% endfor %}{#"
+	// What is put in is a multiple of 32 bytes long, so that everything behind keeps its alignment.
+	for (8+len(key)+4+8+len(template)+2)%32 != 0 {
+		template += " "
+	}
+	template += "#}"
+	le := binary.LittleEndian
+	const typeString = 8
+	var out bytes.Buffer
+	out.Write(file[:16])
+	out.Write(le.AppendUint64(nil, le.Uint64(file[16:])+1))
+	out.Write(le.AppendUint64(nil, uint64(len(key))))
+	out.WriteString(key)
+	out.Write(le.AppendUint32(nil, typeString))
+	out.Write(le.AppendUint64(nil, uint64(len(template))))
+	out.WriteString(template)
+	out.Write(file[24:])
+	path := filepath.Join(t.TempDir(), "chat.gguf")
+	if err := os.WriteFile(path, out.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestGreedyStory(t *testing.T) {
+	session := newSession(t, load(t, storyModel), 0)
+	text, stats := generate(t, session, prompt, &Options{MaxTokens: 100})
+	if !strings.HasPrefix(text, story) {
+		t.Errorf("got %q", text)
+	}
+	if stats.PromptTokens != 5 || stats.CachedTokens != 0 || stats.AnswerTokens != 100 {
+		t.Errorf("%+v", stats)
+	}
+	if version := Version(); !strings.HasPrefix(version, "0.") {
+		t.Errorf("version %q", version)
+	}
+}
+
+func TestInfoAndText(t *testing.T) {
+	model := load(t, storyModel)
+	info, err := model.Info()
+	if err != nil || info.Architecture != "llama" || info.Layers != 5 || info.Heads != 8 || info.KVHeads != 4 ||
+		info.HeadDim != 8 || info.VocabSize != 512 || info.BOS != 1 {
+		t.Errorf("%+v %v", info, err)
+	}
+	if architecture, err := model.Meta("general.architecture"); err != nil || architecture != "llama" {
+		t.Errorf("%q %v", architecture, err)
+	}
+	if _, err := model.Meta("none"); !errors.Is(err, ErrInvalidArgument) {
+		t.Error(err)
+	}
+	tokens, err := model.Tokenize("A day at the park, naïve.", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, err := model.Detokenize(tokens, false); err != nil || strings.TrimSpace(text) != "A day at the park, naïve." {
+		t.Errorf("%q %v", text, err)
+	}
+	if _, err := model.RenderChat([]Message{{"user", "x"}}); !errors.Is(err, ErrUnsupported) {
+		t.Error(err)
+	}
+}
+
+func TestChatComputesOnlyTheNewTurn(t *testing.T) {
+	model := load(t, chatModel(t))
+	session, options := newSession(t, model, 0), &Options{MaxTokens: 20}
+	messages := []Message{{"user", prompt}}
+	var answer string
+	for piece, err := range session.Stream(t.Context(), messages, options) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer += piece
+	}
+	if !strings.HasPrefix(story, answer) || answer == "" {
+		t.Errorf("got %q", answer)
+	}
+	messages = append(messages, Message{"assistant", answer}, Message{"user", " The end."})
+	stats, err := session.Chat(t.Context(), messages, options, func(string) error { return nil })
+	if err != nil || stats.CachedTokens < 5+15 || stats.PromptTokens > 10 {
+		t.Errorf("%+v %v", stats, err)
+	}
+	for _, err := range session.Stream(t.Context(), messages, options) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		break // leaves the session usable
+	}
+	if _, err := session.Chat(t.Context(), messages, options, func(string) error { return nil }); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestContextEndsAnAnswer(t *testing.T) {
+	session := newSession(t, load(t, storyModel), 0)
+	ctx, cancel := context.WithCancel(t.Context())
+	pieces := 0
+	_, err := session.Generate(ctx, prompt, nil, func(string) error {
+		if pieces++; pieces == 5 {
+			cancel()
+		}
+		return nil
+	})
+	if !errors.Is(err, ErrCancelled) || !errors.Is(err, context.Canceled) {
+		t.Errorf("after %d pieces: %v", pieces, err)
+	}
+	if _, err := session.Generate(ctx, prompt, nil, func(string) error { return nil }); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if _, err := Load(ctx, storyModel, nil); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if text, stats := generate(t, session, prompt, &Options{MaxTokens: 100}); !strings.HasPrefix(text, story) || stats.CachedTokens == 0 {
+		t.Errorf("after a cancel: %q %+v", text, stats)
+	}
+}
+
+func TestErrors(t *testing.T) {
+	_, err := Load(t.Context(), "no such file.gguf", nil)
+	var e *Error
+	if !errors.As(err, &e) || e.Code != ErrIO || !errors.Is(err, ErrIO) || !errors.Is(err, fs.ErrNotExist) ||
+		!strings.Contains(err.Error(), "no such file.gguf") {
+		t.Error(err)
+	}
+	if name := ErrFormat.Error(); name != "RZ_ERR_FORMAT" {
+		t.Error(name)
+	}
+
+	model := load(t, storyModel)
+	session := newSession(t, model, 16)
+	if _, err := session.Generate(t.Context(), prompt, nil, func(string) error { return nil }); !errors.Is(err, ErrContextFull) {
+		t.Error(err)
+	}
+	if _, err := session.Generate(t.Context(), strings.Repeat(prompt, 10), nil, nil); !errors.Is(err, ErrContextFull) {
+		t.Error(err)
+	}
+	sentinel := errors.New("enough")
+	if _, err := session.Generate(t.Context(), prompt, nil, func(string) error { return sentinel }); err != sentinel {
+		t.Error(err)
+	}
+	_, err = session.Generate(t.Context(), prompt, &Options{MaxTokens: 1}, func(string) error {
+		if _, err := session.Fork(); !errors.Is(err, ErrBusy) {
+			t.Error(err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+
+	session.Close()
+	session.Close()
+	if _, err := session.Fork(); err != ErrClosed {
+		t.Error(err)
+	}
+	other := newSession(t, model, 0)
+	model.Close()
+	if _, err := model.Info(); err != ErrClosed {
+		t.Error(err)
+	}
+	if _, err := other.Generate(t.Context(), prompt, nil, nil); err != ErrClosed {
+		t.Error(err)
+	}
+}
+
+func TestSampling(t *testing.T) {
+	session := newSession(t, load(t, storyModel), 0)
+	options := func(seed uint64) *Options { return &Options{MaxTokens: 60, Temperature: 1, TopP: 0.95, Seed: seed} }
+	one, _ := generate(t, session, prompt, options(1))
+	again, _ := generate(t, session, prompt, options(1))
+	two, _ := generate(t, session, prompt, options(2))
+	if one != again || one == two {
+		t.Errorf("%q\n%q\n%q", one, again, two)
+	}
+}
+
+func TestConcurrentSessions(t *testing.T) {
+	model := load(t, storyModel)
+	base := newSession(t, model, 0)
+	generate(t, base, prompt, &Options{MaxTokens: 1})
+	var group sync.WaitGroup
+	for range 8 {
+		session, err := base.Fork()
+		if err != nil {
+			t.Fatal(err)
+		}
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			defer session.Close()
+			for range 3 {
+				if text, _ := generate(t, session, prompt, &Options{MaxTokens: 100}); !strings.HasPrefix(text, story) {
+					t.Errorf("got %q", text)
+				}
+			}
+		}()
+	}
+	group.Wait()
+}
+
+func TestTheCollectorFreesWhatIsLeft(t *testing.T) {
+	for range 20 {
+		model, err := Load(t.Context(), storyModel, &LoadOptions{TextOnly: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tokens, err := model.Tokenize(prompt, false); err != nil || len(tokens) != 5 {
+			t.Errorf("%v %v", tokens, err)
+		}
+		runtime.GC()
+	}
+}
