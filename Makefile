@@ -108,10 +108,11 @@ clean: ## Delete everything that was built
 define install_into
 set -e; lib='$(1)/$(2)'; include='$(1)/include'; licenses='$(1)/share/licenses/realizar'; \
 install -d "$$lib/pkgconfig" "$$lib/cmake/realizar" "$$include" "$$licenses"; \
-install -C -m 755 $(RELEASE)/$(BUILT) "$$lib/$(SHARED)"; \
+mkdir -p build; for file in $(BUILT) librealizar.a; do strip -S -o build/$$file $(RELEASE)/$$file; done; \
+install -C -m 755 build/$(BUILT) "$$lib/$(SHARED)"; \
 ln -sf $(SHARED) "$$lib/$(SONAME)"; \
 ln -sf $(SONAME) "$$lib/$(BUILT)"; \
-install -C -m 644 $(RELEASE)/librealizar.a "$$lib"; \
+install -C -m 644 build/librealizar.a "$$lib"; \
 install -C -m 644 include/realizar.h bindings/cpp/realizar.hpp "$$include"; \
 install -C -m 644 LICENSE LICENSE-MIT LICENSE-APACHE "$$licenses"; \
 for file in pkgconfig/realizar.pc cmake/realizar/realizarConfig.cmake cmake/realizar/realizarConfigVersion.cmake; do \

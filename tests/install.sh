@@ -42,8 +42,13 @@ if pkg-config --version >/dev/null 2>&1; then
     mkdir "$temporary/archive"
     cp "$root/lib/librealizar.a" "$temporary/archive"
     # shellcheck disable=SC2046
-    $cc -o "$temporary/static" tests/install/program.c -L"$temporary/archive" $(pkg-config --static --cflags --libs realizar | sed "s|-L$root/lib||")
+    $cc -o "$temporary/static" tests/install/program.c $(pkg-config --static --cflags --libs realizar |
+        sed "s|-L$(pkg-config --variable=libdir realizar)|-L$temporary/archive|")
     run "pkg-config, static library" "$temporary/static"
+    if command -v readelf >/dev/null && readelf -d "$temporary/static" | grep -q librealizar; then
+        echo "FAILED: the static program needs the shared library"
+        exit 1
+    fi
 else
     echo "SKIPPED: pkg-config, which is not here"
 fi

@@ -389,8 +389,9 @@ int main(int argc, char **argv) {
     check(rz_model_info_get(chat.model, &info, &err), &err);
     rz_device_info device = {.struct_size = sizeof device};
     check(rz_device_info_get(info.device, &device, &err), &err);
-    fprintf(stderr, "%s: %s, %.0f M parameters, on %s, loaded in %.2f s\n\n", info.name, info.architecture,
-            (double)info.n_params / 1e6, device.name, load_seconds);
+    const char *slash = strrchr(options.model, '/');
+    fprintf(stderr, "%s: %s, %.0f M parameters, on %s (%s), loaded in %.2f s\n\n", slash ? slash + 1 : options.model,
+            info.architecture, (double)info.n_params / 1e6, device.name, device.isa, load_seconds);
 
     rz_status status = RZ_OK;
     if (options.prompt || !isatty(STDIN_FILENO)) {

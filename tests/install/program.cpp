@@ -9,7 +9,7 @@ int main(int argc, char **argv) try {
     realizar::Cache cache(model);
     cache.prefill(model.tokenize("Once upon a time"));
     std::vector<uint32_t> tokens{cache.sample()};
-    for (uint32_t token : cache.generate(tokens[0], 20)) tokens.push_back(token);
+    for (uint32_t token : cache.generate(tokens[0], 26)) tokens.push_back(token);
     std::cout << model.detokenize(tokens) << '\n';
 } catch (const realizar::Error &error) {
     std::cerr << rz_status_name(error.code()) << ": " << error.what() << '\n';
