@@ -13,7 +13,7 @@ use crate::model::arch;
 use crate::model::config::Config;
 use crate::model::decoder::Forward;
 use crate::model::weights::{self, Network};
-use crate::text::Tokenizer;
+use crate::text::{ChatTemplate, Tokenizer};
 
 /// Tokens of a prompt that go through the network together, at most.
 const MAX_STEP_TOKENS: usize = 512;
@@ -67,6 +67,7 @@ pub struct Model {
     info: ModelInfo,
     metadata: Metadata,
     tokenizer: Result<Tokenizer, String>,
+    chat_template: Option<ChatTemplate>,
     metrics: Metrics,
     /// `None` where only the text side was loaded.
     compute: Option<Compute>,
@@ -96,6 +97,10 @@ impl Model {
             Err(e) => return Err(in_file(path, e)),
         };
         let tokenizer = tokenizer(&mut source.metadata, path)?;
+        let chat_template = match &tokenizer {
+            Ok(t) => ChatTemplate::from_metadata(&source.metadata, t)?,
+            Err(_) => None,
+        };
         let mut info = match &config {
             Some(config) => describe(config, &source),
             None => ModelInfo::default(),
@@ -122,7 +127,7 @@ impl Model {
         let metrics = Metrics::new();
         metrics.record_phase(Phase::Load, started.elapsed());
         let metadata = source.metadata;
-        Ok(Arc::new(Model { runtime, info, metadata, tokenizer, metrics, compute }))
+        Ok(Arc::new(Model { runtime, info, metadata, tokenizer, chat_template, metrics, compute }))
     }
 
     pub fn info(&self) -> &ModelInfo {
@@ -139,8 +144,10 @@ impl Model {
     }
 
     /// The text of a chat, messages being pairs of role and content, as the model was trained to see it.
-    pub fn render_chat(&self, _messages: &[(&str, &str)], _add_generation_prompt: bool) -> Result<String> {
-        Err(Error::unsupported("the model has no chat template"))
+    pub fn render_chat(&self, messages: &[(&str, &str)], add_generation_prompt: bool) -> Result<String> {
+        let template = self.chat_template.as_ref();
+        let template = template.ok_or_else(|| Error::unsupported("the model has no chat template"))?;
+        template.render(messages, add_generation_prompt, &serde_json::Map::new())
     }
 
     pub fn metrics(&self) -> &Metrics {

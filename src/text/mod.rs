@@ -7,16 +7,19 @@
 
 mod added;
 mod alphabet;
+mod clock;
 mod gguf;
 mod merge;
 mod pieces;
 mod pretokenizer;
 mod stream;
+mod template;
 mod vocab;
 
 use std::borrow::Cow;
 
 pub use stream::TextStream;
+pub use template::ChatTemplate;
 
 use crate::error::{Error, Result};
 use crate::format::Metadata;
