@@ -501,18 +501,24 @@ impl Exec for CpuExec {
             else {
                 return Err(Error::invalid(format!("slot {slot} of {n}")));
             };
-            let writer = cache.writer();
-            let small = tokens.len() * width <= SMALL / 8;
-            let write = |i: usize| {
-                let (head, part) = (i / 2, [Part::Keys, Part::Values][i % 2]);
-                let rows = if part == Part::Keys { &*keys } else { &*values };
-                for t in tokens.clone() {
-                    let row = &rows[t * width + head * dim..][..dim];
-                    // SAFETY: a part of a head is one item, and items go to one thread each.
-                    unsafe { writer.write(isa, layer, head, part, batch.positions[t] as usize, row) };
+            let positions = &batch.positions[tokens.clone()];
+            let rows = tokens.start * width..tokens.end * width;
+            let (keys, values) = (&keys[rows.clone()], &values[rows]);
+            if keys.len() <= SMALL / 8 {
+                for ((&position, key), value) in positions.iter().zip(keys.chunks(width)).zip(values.chunks(width)) {
+                    cache.write(isa, layer, position as usize, key, value);
                 }
-            };
-            if small { (0..2 * kv).for_each(write) } else { team.for_each(2 * kv, write) }
+                continue;
+            }
+            let writer = cache.writer();
+            team.for_each(2 * kv, |i| {
+                let (head, part, rows) = [(i / 2, Part::Keys, keys), (i / 2, Part::Values, values)][i % 2];
+                for (&position, row) in positions.iter().zip(rows.chunks(width)) {
+                    let row = &row[head * dim..][..dim];
+                    // SAFETY: a part of a head is one item, and items go to one thread each.
+                    unsafe { writer.write(isa, layer, head, part, position as usize, row) };
+                }
+            });
         }
         Ok(())
     }

@@ -105,6 +105,20 @@ impl CpuKv {
         }
     }
 
+    /// Stores the key and the value of a position, `[n_kv_heads * head_dim]` each.
+    pub fn write(&mut self, isa: Isa, layer: usize, position: usize, key: &[f32], value: &[f32]) {
+        let dim = self.spec.head_dim;
+        assert!(key.len() == self.spec.n_kv_heads * dim && value.len() == key.len());
+        let writer = self.writer();
+        for (head, (key, value)) in key.chunks_exact(dim).zip(value.chunks_exact(dim)).enumerate() {
+            // SAFETY: the cache is borrowed mutably, and this is one thread.
+            unsafe {
+                writer.write(isa, layer, head, Part::Keys, position, key);
+                writer.write(isa, layer, head, Part::Values, position, value);
+            }
+        }
+    }
+
     /// For writing heads on several threads.
     pub fn writer(&mut self) -> KvWriter<'_> {
         KvWriter { layout: self.layout, capacity: self.spec.capacity, memory: Shared::new(&mut self.memory) }
@@ -282,15 +296,9 @@ mod tests {
     fn a_fork_holds_its_positions_and_no_other_pages() {
         for dtype in [quant::F32, quant::F16, quant::Q8_0] {
             let mut kv = CpuKv::new(&spec(100, 24, dtype, dtype)).unwrap();
-            let row: Vec<f32> = (0..24).map(|i| i as f32 - 11.5).collect();
-            let writer = kv.writer();
-            for position in 0..100 {
-                for (layer, head) in (0..2).flat_map(|l| (0..3).map(move |h| (l, h))) {
-                    for part in [Part::Keys, Part::Values] {
-                        // SAFETY: one thread.
-                        unsafe { writer.write(Isa::Scalar, layer, head, part, position, &row) };
-                    }
-                }
+            let row: Vec<f32> = (0..3 * 24).map(|i| i as f32 - 11.5).collect();
+            for (layer, position) in (0..2).flat_map(|l| (0..100).map(move |p| (l, p))) {
+                kv.write(Isa::Scalar, layer, position, &row, &row);
             }
             let fork = kv.fork(40).unwrap();
             let fork = fork.as_any().downcast_ref::<CpuKv>().unwrap();

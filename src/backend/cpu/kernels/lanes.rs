@@ -47,8 +47,8 @@ pub trait Lanes: Copy {
     fn max(self, a: Self::V, b: Self::V) -> Self::V;
     /// To the nearest integer, ties to even.
     fn round(self, a: Self::V) -> Self::V;
-    /// `2^n` for integral n in -126..=127; 0 for -127, infinity for 128.
-    fn pow2(self, n: Self::V) -> Self::V;
+    /// `p * 2^n` for integral n from -127 to 127 and p near 1; 0 at -127.
+    fn scale_by_power(self, p: Self::V, n: Self::V) -> Self::V;
     /// Lanes 0 and 1 exchanged, 2 and 3, and so on.
     fn swap_pairs(self, a: Self::V) -> Self::V;
     /// Lane i joins lane i + 8, then i + 4, i + 2, i + 1.
@@ -84,26 +84,25 @@ pub trait Lanes: Copy {
         self.store_finite_f16(self.max(self.splat(-F16_MAX), self.min(self.splat(F16_MAX), v)), to);
     }
 
-    /// `2^x` within 1 ulp where the result is normal, 0 below, infinity above.
+    /// `2^x` for x up to 127, within 1 ulp where the result is normal, 0 below.
     #[inline(always)]
     fn exp2(self, x: Self::V) -> Self::V {
-        let x = self.min(self.splat(128.0), self.max(self.splat(-127.0), x));
+        let x = self.max(self.splat(-127.0), x);
         let n = self.round(x);
-        self.mul(self.exp2_fraction(self.sub(x, n)), self.pow2(n))
+        self.scale_by_power(self.exp2_fraction(self.sub(x, n)), n)
     }
 
-    /// `e^x` within 2 ulp where the result is normal, 0 below, infinity above.
+    /// `e^x` within 2 ulp where the result is normal; 0 below, `e^88` above.
     #[inline(always)]
     fn exp(self, x: Self::V) -> Self::V {
         // log2(e) in two parts, so that the fraction keeps its precision for large x.
         const HIGH: f32 = std::f32::consts::LOG2_E;
         const LOW: f32 = 1.925_963e-8;
-        // The limits are inside those of `pow2` after rounding; the results beyond are 0 and infinity.
-        let x = self.min(self.splat(89.0), self.max(self.splat(-88.0), x));
+        let x = self.min(self.splat(88.0), self.max(self.splat(-88.0), x));
         let high = self.splat(HIGH);
         let n = self.round(self.mul(x, high));
         let fraction = self.fma(x, self.splat(LOW), self.fma(x, high, self.sub(self.splat(0.0), n)));
-        self.mul(self.exp2_fraction(fraction), self.pow2(n))
+        self.scale_by_power(self.exp2_fraction(fraction), n)
     }
 
     /// `2^f` for |f| <= 1/2: the polynomial of degree 6 with the least relative error (2e-9) among those that are
@@ -207,8 +206,8 @@ impl Lanes for Scalar {
         std::array::from_fn(|i| (a[i] + SHIFT) - SHIFT)
     }
     #[inline(always)]
-    fn pow2(self, n: Self::V) -> Self::V {
-        std::array::from_fn(|i| f32::from_bits(((n[i] as i32 + 127) << 23) as u32))
+    fn scale_by_power(self, p: Self::V, n: Self::V) -> Self::V {
+        std::array::from_fn(|i| p[i] * f32::from_bits(((n[i] as i32 + 127) << 23) as u32))
     }
     #[inline(always)]
     fn swap_pairs(self, a: Self::V) -> Self::V {
@@ -275,9 +274,10 @@ impl Lanes for Avx512Vnni {
         fn min(a: __m512, b: __m512) -> __m512 { _mm512_min_ps(a, b) }
         fn max(a: __m512, b: __m512) -> __m512 { _mm512_max_ps(a, b) }
         fn round(a: __m512) -> __m512 { _mm512_roundscale_ps::<{ _MM_FROUND_TO_NEAREST_INT }>(a) }
-        fn pow2(n: __m512) -> __m512 {
-            let biased = _mm512_add_epi32(_mm512_cvtps_epi32(n), _mm512_set1_epi32(127));
-            _mm512_castsi512_ps(_mm512_slli_epi32::<23>(biased))
+        fn scale_by_power(p: __m512, n: __m512) -> __m512 {
+            // Above -127 or NaN.
+            let lanes = _mm512_cmp_ps_mask::<_CMP_NLE_UQ>(n, _mm512_set1_ps(-127.0));
+            _mm512_maskz_scalef_ps(lanes, p, n)
         }
         fn swap_pairs(a: __m512) -> __m512 { _mm512_permute_ps::<0b10_11_00_01>(a) }
         fn sum(a: __m512) -> f32 {
@@ -327,10 +327,12 @@ impl Lanes for Avx2 {
             const NEAREST: i32 = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
             (_mm256_round_ps::<NEAREST>(a.0), _mm256_round_ps::<NEAREST>(a.1))
         }
-        fn pow2(n: Self::V) -> Self::V {
+        fn scale_by_power(p: Self::V, n: Self::V) -> Self::V {
             let bias = _mm256_set1_epi32(127);
             let (a, b) = (_mm256_add_epi32(_mm256_cvtps_epi32(n.0), bias), _mm256_add_epi32(_mm256_cvtps_epi32(n.1), bias));
-            (_mm256_castsi256_ps(_mm256_slli_epi32::<23>(a)), _mm256_castsi256_ps(_mm256_slli_epi32::<23>(b)))
+            let a = _mm256_castsi256_ps(_mm256_slli_epi32::<23>(a));
+            let b = _mm256_castsi256_ps(_mm256_slli_epi32::<23>(b));
+            (_mm256_mul_ps(p.0, a), _mm256_mul_ps(p.1, b))
         }
         fn swap_pairs(a: Self::V) -> Self::V {
             (_mm256_permute_ps::<0b10_11_00_01>(a.0), _mm256_permute_ps::<0b10_11_00_01>(a.1))
@@ -406,9 +408,10 @@ impl Lanes for Neon {
         fn min(a: Quad, b: Quad) -> Quad { std::array::from_fn(|i| vbslq_f32(vcltq_f32(a[i], b[i]), a[i], b[i])) }
         fn max(a: Quad, b: Quad) -> Quad { std::array::from_fn(|i| vbslq_f32(vcgtq_f32(a[i], b[i]), a[i], b[i])) }
         fn round(a: Quad) -> Quad { std::array::from_fn(|i| vrndnq_f32(a[i])) }
-        fn pow2(n: Quad) -> Quad {
+        fn scale_by_power(p: Quad, n: Quad) -> Quad {
             std::array::from_fn(|i| {
-                vreinterpretq_f32_s32(vshlq_n_s32::<23>(vaddq_s32(vcvtnq_s32_f32(n[i]), vdupq_n_s32(127))))
+                let biased = vaddq_s32(vcvtnq_s32_f32(n[i]), vdupq_n_s32(127));
+                vmulq_f32(p[i], vreinterpretq_f32_s32(vshlq_n_s32::<23>(biased)))
             })
         }
         fn swap_pairs(a: Quad) -> Quad { std::array::from_fn(|i| vrev64q_f32(a[i])) }

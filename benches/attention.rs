@@ -1,0 +1,137 @@
+//! Speed of attention, beside the reads and multiplications that it cannot do without. Prints a hash of each result.
+//!
+//! `cargo bench --bench attention [-- THREADS]`
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::Instant;
+
+use realizar::backend::cpu::attention::{Heads, Layer, Scoring, Scratch, attend};
+use realizar::backend::cpu::kernels::Isa;
+use realizar::backend::cpu::kv::CpuKv;
+use realizar::backend::cpu::pool::{Pool, Team};
+use realizar::backend::{Kv, KvSpec};
+use realizar::quant;
+use realizar::tensor::DType;
+
+fn values(n: usize) -> Vec<f32> {
+    let mut state = 1u64;
+    let mut next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 40) as f32 / (1u64 << 23) as f32 - 1.0
+    };
+    (0..n).map(|_| next()).collect()
+}
+
+/// Seconds of the median of some runs.
+fn median(mut run: impl FnMut()) -> f64 {
+    run();
+    let mut times: Vec<f64> = (0..9)
+        .map(|_| {
+            let start = Instant::now();
+            run();
+            start.elapsed().as_secs_f64()
+        })
+        .collect();
+    times.sort_by(f64::total_cmp);
+    times[times.len() / 2]
+}
+
+/// Bytes a second that all threads read together from a buffer of this size.
+fn read_rate(team: &Team, bytes: usize) -> f64 {
+    let data = vec![1u64; bytes / 8];
+    let split = team.split(data.len(), 64);
+    let repeat = (64 << 20) / bytes + 1;
+    let seconds = median(|| {
+        for _ in 0..repeat {
+            team.run(|share| {
+                // Eight sums, so that loads and not additions are the limit.
+                let mut sums = [0u64; 64];
+                for line in data[split.range(share)].as_chunks::<64>().0 {
+                    for (sum, x) in sums.iter_mut().zip(line) {
+                        *sum ^= x;
+                    }
+                }
+                black_box(sums);
+            });
+        }
+    });
+    (repeat * bytes) as f64 / seconds
+}
+
+fn hash(x: &[f32]) -> u64 {
+    x.iter().fold(0xcbf2_9ce4_8422_2325, |h, x| (h ^ u64::from(x.to_bits())).wrapping_mul(0x100_0000_01b3))
+}
+
+fn main() {
+    let threads = std::env::args().filter_map(|arg| arg.parse().ok()).next().unwrap_or(0);
+    let pool = Arc::new(Pool::new(threads).expect("threads"));
+    let isa = Isa::detect();
+    println!("{} threads, {}", pool.threads(), isa.name());
+    let models = [
+        ("SmolLM2-135M", Heads { queries: 9, kv: 3, dim: 64 }, 30),
+        ("gemma-3-270m", Heads { queries: 4, kv: 1, dim: 256 }, 18),
+        ("Llama-3.2-1B", Heads { queries: 32, kv: 8, dim: 64 }, 16),
+        ("Llama-3.1-8B", Heads { queries: 32, kv: 8, dim: 128 }, 4),
+    ];
+    for (name, heads, layers) in models {
+        for (past, n) in [(1024, 1), (8192, 1), (0, 512), (8192, 512)] {
+            for (kind, dtype) in [("f16", quant::F16), ("q8_0", quant::Q8_0)] {
+                measure(&pool, isa, name, heads, layers, past, n, kind, dtype);
+            }
+        }
+    }
+}
+
+fn measure(
+    pool: &Arc<Pool>,
+    isa: Isa,
+    name: &str,
+    heads: Heads,
+    layers: usize,
+    past: usize,
+    n: usize,
+    kind: &str,
+    dtype: DType,
+) {
+    let len = past + n;
+    let spec =
+        KvSpec { layers, n_kv_heads: heads.kv, head_dim: heads.dim, capacity: len, k_type: dtype, v_type: dtype };
+    let mut cache = CpuKv::new(&spec).expect("a cache");
+    let width = heads.kv * heads.dim;
+    let rows = values(len + width);
+    for (layer, position) in (0..layers).flat_map(|l| (0..len).map(move |p| (l, p))) {
+        let row = &rows[position..position + width];
+        cache.write(isa, layer, position, row, row);
+    }
+    let bytes = cache.bytes() as usize;
+    let q = values(n * heads.queries * heads.dim);
+    let mut out = vec![0.0; q.len()];
+    let positions: Vec<u32> = (past as u32..len as u32).collect();
+    let sequences = vec![0; n];
+    let scoring = Scoring { scale: 0.1, softcap: 0.0, window: 0 };
+    let mut scratch = Scratch::new(heads, n, pool.threads(), false).expect("memory");
+    let caches = &[&mut cache as &mut dyn Kv];
+    let team = pool.enter();
+    let layers = if n == 1 { layers } else { 1 };
+    let seconds = median(|| {
+        for layer in 0..layers {
+            let source = Layer::new(heads, caches, layer).expect("the same shape");
+            attend(&team, isa, &scoring, &positions, &sequences, &source, &q, &mut out, &mut scratch);
+        }
+    });
+    print!("{name:14} {kind:5} {n:4} tokens after {past:5}: ");
+    if n == 1 {
+        let rate = bytes as f64 / seconds;
+        print!(
+            "{:8.1} us a token, {:6.2} GB/s, {:3.0} % of reading",
+            seconds * 1e6,
+            rate / 1e9,
+            100.0 * rate / read_rate(&team, bytes)
+        );
+    } else {
+        let products: usize = positions.iter().map(|&p| 2 * (p as usize + 1) * heads.queries * heads.dim).sum();
+        print!("{:8.2} ms a layer, {:6.1} G multiply-adds/s", seconds * 1e3, products as f64 / seconds / 1e9);
+    }
+    println!(", {:016x}", hash(&out));
+}
