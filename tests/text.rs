@@ -115,7 +115,7 @@ fn what_cannot_work_is_refused_with_a_reason() {
         ("tokens", "none".into()),
         ("merges", 1u32.into()),
     ] {
-        assert!(matches!(refusal(&[wrong.clone()]), Error::Format { .. }), "{wrong:?}");
+        assert!(matches!(refusal(std::slice::from_ref(&wrong)), Error::Format { .. }), "{wrong:?}");
     }
     let t = bpe(&[]);
     let message = t.decode_token(99_999, true).unwrap_err().to_string();

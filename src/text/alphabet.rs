@@ -14,9 +14,8 @@ fn byte(c: char) -> Option<u8> {
     } as u8)
 }
 
-/// Sets `out` to what `text` spells. What is not of the alphabet stands for itself.
+/// Appends what `text` spells. What is not of the alphabet stands for itself.
 pub fn decode(text: &[u8], out: &mut Vec<u8>) -> Result<()> {
-    out.clear();
     reserve(out, text.len())?;
     match std::str::from_utf8(text) {
         Err(_) => out.extend_from_slice(text),
@@ -49,9 +48,11 @@ mod tests {
         for (text, bytes) in
             [("ĠHello", &b" Hello"[..]), ("Ċ", b"\n"), ("Ã©", "é".as_bytes()), ("a ▁", "a ▁".as_bytes())]
         {
+            out.clear();
             decode(text.as_bytes(), &mut out).unwrap();
             assert_eq!(out, bytes);
         }
+        out.clear();
         decode(b"\xff", &mut out).unwrap();
         assert_eq!(out, b"\xff");
     }

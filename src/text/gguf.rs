@@ -146,6 +146,7 @@ fn vocabulary(
                 vocab.push(&[byte], kind)?;
             }
             Kind::Normal if byte_level => {
+                bytes.clear();
                 alphabet::decode(text, &mut bytes)?;
                 vocab.push(&bytes, kind)?;
             }
@@ -162,12 +163,14 @@ fn vocabulary(
 
 fn byte_level_bpe(vocab: &Vocab, merges: &Strings, whole_pieces: bool) -> Result<Bpe> {
     let mut bpe = Bpe::new(vocab, Atoms::Bytes, merges.len(), Unknown::default(), whole_pieces)?;
-    let (mut left, mut right) = (Vec::new(), Vec::new());
+    let mut union = Vec::new();
     for merge in merges.iter() {
         if let Some(space) = merge.iter().position(|&b| b == b' ') {
-            alphabet::decode(&merge[..space], &mut left)?;
-            alphabet::decode(&merge[space + 1..], &mut right)?;
-            bpe.add(vocab, &left, &right)?;
+            union.clear();
+            alphabet::decode(&merge[..space], &mut union)?;
+            let left = union.len();
+            alphabet::decode(&merge[space + 1..], &mut union)?;
+            bpe.add(vocab, &union, left)?;
         }
     }
     Ok(bpe)

@@ -136,17 +136,17 @@ impl Bpe {
         };
         let mut merges = Vec::new();
         reserve(&mut merges, n)?;
-        Ok(Bpe { atoms, merges, index: Index::new(n)?, byte_tokens, unknown, whole_pieces })
+        Ok(Bpe { atoms, merges, index: Index::new("merges", n)?, byte_tokens, unknown, whole_pieces })
     }
 
     /// The next best merge, at most as many as `new` was told. One that names anything but ordinary tokens can never
-    /// apply, and of equal ones the first counts.
-    pub fn add(&mut self, vocab: &Vocab, left: &[u8], right: &[u8]) -> Result<()> {
-        let union = [left, right].concat();
-        if let (Some(left), Some(right), Some(merged)) = (vocab.find(left), vocab.find(right), vocab.find(&union))
+    /// apply, and of equal ones the first counts. `union`: both halves, of which `left` is the length of the first.
+    pub fn add(&mut self, vocab: &Vocab, union: &[u8], left: usize) -> Result<()> {
+        let (left, right) = union.split_at(left);
+        if let (Some(left), Some(right), Some(merged)) = (vocab.find(left), vocab.find(right), vocab.find(union))
             && let Err(slot) = self.find(left, right)
         {
-            self.index.put(slot, self.merges.len() as u32);
+            self.index.put(slot, self.index.hash_pair(left, right), self.merges.len() as u32);
             self.merges.push(Merge { left, right, merged });
         }
         Ok(())

@@ -173,7 +173,7 @@ fn by_threes(text: &str, range: Range<usize>, emit: &mut impl FnMut(Range<usize>
     let mut start = range.start;
     for (i, _) in text[range.clone()].char_indices() {
         let at = range.start + i;
-        if left % 3 == 0 && at > start {
+        if left.is_multiple_of(3) && at > start {
             emit(start..at)?;
             start = at;
         }

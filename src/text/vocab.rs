@@ -6,9 +6,6 @@ use std::hash::{BuildHasher, RandomState};
 
 use crate::error::{Error, Result, try_filled};
 
-/// Most tokens of a vocabulary.
-pub const MAX_TOKENS: usize = 4 << 20;
-
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// Reached by merging or segmenting text.
@@ -24,16 +21,25 @@ pub enum Kind {
 /// An open-addressing set of numbers whose keys lie elsewhere: the caller hashes and compares.
 /// The hash is seeded by chance, so that no file can be made whose keys all collide.
 pub struct Index {
+    /// A number, and above it bits of its hash: a slot of another key is passed over without a look at that key.
     slots: Vec<u32>,
     seed: u64,
     factor: u64,
 }
 
+const NUMBER_BITS: u32 = 22;
+const NUMBER: u32 = (1 << NUMBER_BITS) - 1;
 const EMPTY: u32 = u32::MAX;
 
 impl Index {
-    /// Room for `n` numbers at a load of at most two thirds.
-    pub fn new(n: usize) -> Result<Index> {
+    /// Numbers below this one can be put.
+    pub const LIMIT: usize = NUMBER as usize;
+
+    /// Room for `n` numbers at a load of at most two thirds. `what` names them in the error for too many.
+    pub fn new(what: &str, n: usize) -> Result<Index> {
+        if n > Self::LIMIT {
+            return Err(Error::unsupported(format!("{n} {what}, at most {} are supported", Self::LIMIT)));
+        }
         let slots = (n + n / 2 + 1).next_power_of_two();
         let random = RandomState::new();
         let (seed, factor) = (random.hash_one(0), random.hash_one(1) | 1);
@@ -58,17 +64,20 @@ impl Index {
         let mask = self.slots.len() - 1;
         let mut at = hash as usize & mask;
         loop {
-            match self.slots[at] {
-                EMPTY => return Err(at),
-                n if same(n) => return Ok(n),
-                _ => at = (at + 1) & mask,
+            let slot = self.slots[at];
+            if slot == EMPTY {
+                return Err(at);
             }
+            if (slot ^ tag(hash)) & !NUMBER == 0 && same(slot & NUMBER) {
+                return Ok(slot & NUMBER);
+            }
+            at = (at + 1) & mask;
         }
     }
 
-    /// `slot` comes from `find`; no more numbers are put than `new` was told.
-    pub fn put(&mut self, slot: usize, n: u32) {
-        self.slots[slot] = n;
+    /// `slot` comes from `find` with the same hash; no more numbers are put than `new` was told.
+    pub fn put(&mut self, slot: usize, hash: u64, n: u32) {
+        self.slots[slot] = tag(hash) & !NUMBER | n;
     }
 
     /// Both halves of a 128-bit product: every input bit reaches every output bit.
@@ -76,6 +85,11 @@ impl Index {
         let p = u128::from(x) * u128::from(self.factor);
         p as u64 ^ (p >> 64) as u64
     }
+}
+
+/// Taken from the end of the hash that does not choose the slot.
+fn tag(hash: u64) -> u32 {
+    (hash >> 32) as u32
 }
 
 pub struct Vocab {
@@ -92,10 +106,13 @@ pub struct Vocab {
 impl Vocab {
     /// An empty vocabulary with room for `n` tokens.
     pub fn new(n: usize) -> Result<Vocab> {
-        if n > MAX_TOKENS {
-            return Err(Error::unsupported(format!("a vocabulary of {n} tokens, at most {MAX_TOKENS} are supported")));
-        }
-        let mut v = Vocab { bytes: Vec::new(), ends: Vec::new(), kinds: Vec::new(), index: Index::new(n)?, longest: 0 };
+        let mut v = Vocab {
+            bytes: Vec::new(),
+            ends: Vec::new(),
+            kinds: Vec::new(),
+            index: Index::new("tokens", n)?,
+            longest: 0,
+        };
         reserve(&mut v.ends, n)?;
         reserve(&mut v.kinds, n)?;
         Ok(v)
@@ -114,7 +131,7 @@ impl Vocab {
         if matches!(kind, Kind::Normal | Kind::UserDefined) && !bytes.is_empty() {
             let hash = self.index.hash_bytes(bytes);
             if let Err(slot) = self.index.find(hash, |other| self.bytes_of(other) == bytes) {
-                self.index.put(slot, id);
+                self.index.put(slot, hash, id);
             }
         }
         Ok(())
