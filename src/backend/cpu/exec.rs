@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use std::cmp::Ordering;
-use std::ops::Range;
+use std::ops::{Deref, Range};
 use std::sync::Arc;
 
 use super::CpuBackend;
@@ -186,9 +186,30 @@ impl CpuExec {
     }
 }
 
-/// The open step's team.
-fn team(team: &Option<Team>) -> Result<&Team> {
-    team.as_ref().ok_or_else(|| Error::invalid("no step is open"))
+/// The team of the open step in the hands of a verb. A panic gives the pool back, for whoever else works with it.
+struct InVerb<'a>(&'a mut Option<Team>);
+
+fn team(open: &mut Option<Team>) -> Result<InVerb<'_>> {
+    match open {
+        Some(_) => Ok(InVerb(open)),
+        None => Err(Error::invalid("no step is open")),
+    }
+}
+
+impl Deref for InVerb<'_> {
+    type Target = Team;
+
+    fn deref(&self) -> &Team {
+        self.0.as_ref().expect("`team` has looked")
+    }
+}
+
+impl Drop for InVerb<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            *self.0 = None;
+        }
+    }
 }
 
 fn mismatch<T>(what: impl FnOnce() -> String) -> Result<T> {
@@ -346,7 +367,7 @@ impl CpuExec {
             let (matrix, bytes, bias) = weights[i].expect("all are set above");
             Job::new(matrix, bytes, bias, &mut take(projections[i].out)[..n * matrix.rows])
         });
-        matmul::multiply(team(open)?, backend.isa, products, &x[..n * cols], n, &mut jobs);
+        matmul::multiply(&*team(open)?, backend.isa, products, &x[..n * cols], n, &mut jobs);
         Ok(())
     }
 }
@@ -373,7 +394,7 @@ impl Exec for CpuExec {
         let (matrix, bytes) = self.backend.matrix(table)?;
         check_table(&matrix, batch.ids, self.acts.n, self.acts.width(Act::X))?;
         let isa = self.backend.isa;
-        each(team(&self.team)?, self.acts.get(Act::X), |t, x| {
+        each(&*team(&mut self.team)?, self.acts.get(Act::X), |t, x| {
             matrix.decode_row(bytes, batch.ids[t] as usize, x);
             if scale != 1.0 {
                 elementwise::scale(isa, x, scale);
@@ -388,7 +409,7 @@ impl Exec for CpuExec {
         let isa = self.backend.isa;
         // `O` is free before the first block.
         let [x, row] = self.acts.pair(Act::X, Act::O)?;
-        each_row(team(&self.team)?, x, row, |t, x, row| {
+        each_row(&*team(&mut self.team)?, x, row, |t, x, row| {
             matrix.decode_row(bytes, batch.positions[t] as usize, row);
             elementwise::add_scaled(isa, x, row, 1.0);
         });
@@ -399,12 +420,12 @@ impl Exec for CpuExec {
         let width = self.acts.width(input);
         let norm = Weighted::new(&self.backend, norm, width)?;
         if input == out {
-            each(team(&self.team)?, self.acts.get(out), |_, x| norm.apply(x));
+            each(&*team(&mut self.team)?, self.acts.get(out), |_, x| norm.apply(x));
             return Ok(());
         }
         self.acts.narrow(out, width)?;
         let [input, out] = self.acts.pair(input, out)?;
-        each_row(team(&self.team)?, input, out, |_, input, out| {
+        each_row(&*team(&mut self.team)?, input, out, |_, input, out| {
             out.copy_from_slice(input);
             norm.apply(out);
         });
@@ -417,7 +438,7 @@ impl Exec for CpuExec {
         if x.1 != delta.1 {
             return mismatch(|| format!("a sum of rows of {} and {}", x.1, delta.1));
         }
-        each_row(team(&self.team)?, x, delta, |_, x, delta| elementwise::add_scaled(isa, x, delta, scale));
+        each_row(&*team(&mut self.team)?, x, delta, |_, x, delta| elementwise::add_scaled(isa, x, delta, scale));
         Ok(())
     }
 
@@ -436,7 +457,7 @@ impl Exec for CpuExec {
             return Err(Error::invalid("an activation twice in one verb"));
         };
         let delta = &delta[..n];
-        each_row(team(&self.team)?, (&mut x[..n], width), (&mut out[..n], width), |t, x, out| {
+        each_row(&*team(&mut self.team)?, (&mut x[..n], width), (&mut out[..n], width), |t, x, out| {
             elementwise::add_scaled(isa, x, &delta[t * width..(t + 1) * width], scale);
             out.copy_from_slice(x);
             norm.apply(out);
@@ -471,7 +492,7 @@ impl Exec for CpuExec {
         }
         let (isa, dim, turns) = (backend.isa, heads.dim, &*turns);
         let [q, k] = acts.pair(Act::Q, Act::K)?;
-        each_row(team(open)?, q, k, |t, q, k| {
+        each_row(&*team(open)?, q, k, |t, q, k| {
             let row = t * turns.width..(t + 1) * turns.width;
             let (cos, sin) = (&turns.cos[row.clone()], &turns.sin[row]);
             for head in q.chunks_exact_mut(dim).chain(k.chunks_exact_mut(dim)) {
@@ -536,21 +557,21 @@ impl Exec for CpuExec {
         acts.narrow(Act::A, width)?;
         let scoring = Scoring { scale: attention.scale, softcap: attention.softcap, window: attention.window };
         let [(q, _), (out, _)] = acts.pair(Act::Q, Act::A)?;
-        attention::attend(team(open)?, backend.isa, &scoring, positions, batch.slots, &source, q, out, scratch);
+        attention::attend(&*team(open)?, backend.isa, &scoring, positions, batch.slots, &source, q, out, scratch);
         Ok(())
     }
 
     fn glu(&mut self, activation: Activation, gated: bool) -> Result<()> {
         let isa = self.backend.isa;
         if !gated {
-            each(team(&self.team)?, self.acts.get(Act::G), |_, g| elementwise::activate(isa, activation, g));
+            each(&*team(&mut self.team)?, self.acts.get(Act::G), |_, g| elementwise::activate(isa, activation, g));
             return Ok(());
         }
         let [g, u] = self.acts.pair(Act::G, Act::U)?;
         if g.1 != u.1 {
             return mismatch(|| format!("a gate of {} for {} values", g.1, u.1));
         }
-        each_row(team(&self.team)?, g, u, |_, g, u| elementwise::glu(isa, activation, g, u));
+        each_row(&*team(&mut self.team)?, g, u, |_, g, u| elementwise::glu(isa, activation, g, u));
         Ok(())
     }
 
@@ -619,14 +640,14 @@ impl Exec for CpuExec {
             }
             let rows = Slab::new(expert, ffn, &gate.0);
             let mut jobs = [rows.job(gate, m, gates), rows.job(up, m, ups)];
-            matmul::multiply(team, isa, products, &input[..m * hidden], m, &mut jobs);
+            matmul::multiply(&team, isa, products, &input[..m * hidden], m, &mut jobs);
             rows.compact(m, gates);
             rows.compact(m, ups);
-            each_row(team, (&mut gates[..m * ffn], ffn), (&mut ups[..m * ffn], ffn), |_, g, u| {
+            each_row(&team, (&mut gates[..m * ffn], ffn), (&mut ups[..m * ffn], ffn), |_, g, u| {
                 elementwise::glu(isa, experts.activation, g, u);
             });
             let rows = Slab::new(expert, hidden, &down.0);
-            matmul::multiply(team, isa, products, &gates[..m * ffn], m, &mut [rows.job(down, m, downs)]);
+            matmul::multiply(&team, isa, products, &gates[..m * ffn], m, &mut [rows.job(down, m, downs)]);
             rows.compact(m, downs);
             for ((t, weight), row) in members.iter().zip(downs.chunks_exact(hidden)) {
                 elementwise::add_scaled(isa, &mut o[*t as usize * hidden..][..hidden], row, *weight);
@@ -659,7 +680,7 @@ impl Exec for CpuExec {
         }
         let logits = &mut logits[..m * vocab];
         let mut jobs = [Job::new(matrix, bytes, bias, logits)];
-        matmul::multiply(team, isa, products, &selected[..m * hidden], m, &mut jobs);
+        matmul::multiply(&team, isa, products, &selected[..m * hidden], m, &mut jobs);
         if softcap != 0.0 {
             team.chunks_mut(logits, SMALL, |_, x| elementwise::softcap(isa, x, scale, softcap));
         } else if scale != 1.0 {
@@ -744,5 +765,25 @@ impl Slab {
                 out.copy_within(start..start + n, t * n);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::super::pool::Pool;
+    use super::*;
+
+    #[test]
+    fn a_panic_in_a_verb_gives_the_pool_back() {
+        let pool = Arc::new(Pool::new(2).unwrap());
+        let mut open = Some(pool.enter());
+        let panic = catch_unwind(AssertUnwindSafe(|| {
+            let team = team(&mut open).unwrap();
+            team.run(|share| assert_eq!(share, 0));
+        }));
+        assert!(panic.is_err() && team(&mut open).is_err());
+        pool.enter().run(|_| ());
     }
 }
