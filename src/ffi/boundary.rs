@@ -8,10 +8,10 @@ use std::ffi::{CStr, c_char, c_void};
 use std::fmt::{self, Write};
 use std::marker::PhantomData;
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind};
 use std::path::Path;
 use std::ptr::NonNull;
-use std::sync::{Arc, Once, TryLockError};
+use std::sync::{Arc, OnceLock, TryLockError};
 
 use crate::error::{Error, Result};
 
@@ -99,16 +99,19 @@ fn caught<T>(body: impl FnOnce(&Call) -> T, panicked: impl FnOnce(rz_error) -> T
 /// Keeps panics that the boundary catches off the host's stderr, and notes what they said.
 /// Others, of a Rust program that links this crate, go to the hook that was there before.
 fn silence_own_panics() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
+    // In a static, so that the hook is a closure of no size: nothing on the heap is left when the library is unloaded.
+    static PREVIOUS: OnceLock<Box<dyn Fn(&PanicHookInfo<'_>) + Send + Sync>> = OnceLock::new();
+    PREVIOUS.get_or_init(|| {
         let previous = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |info| {
+        std::panic::set_hook(Box::new(|info| {
+            let is_worker = || std::thread::current().name().is_some_and(|name| name.starts_with(THREAD_PREFIX));
             if DEPTH.get() > 0 {
                 PANIC.set(Some(rz_error::describe(RZ_ERR_PANIC, 0, format_args!("internal error: {info}"))));
-            } else if !std::thread::current().name().is_some_and(|name| name.starts_with(THREAD_PREFIX)) {
+            } else if !is_worker() && let Some(previous) = PREVIOUS.get() {
                 previous(info);
             }
         }));
+        previous
     });
 }
 

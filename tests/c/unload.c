@@ -1,6 +1,8 @@
-/* Loads the library at run time, uses it and lets it go, several times over.
+/* Loads the library at run time, uses it and lets it go, several times over. Each use has a thread of its own, because
+ * glibc keeps a library mapped for as long as a thread lives that holds thread-local values of it.
  * argv[1]: the library; argv[2]: a model, with which the whole path is taken. */
 #include <dlfcn.h>
+#include <pthread.h>
 #include <realizar.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,7 +23,11 @@
     memcpy(&name##_, &symbol, sizeof symbol);             \
   } while (0)
 
-static int round_trip(const char *path, const char *model_path, uint32_t *last) {
+static void *library;
+static const char *model_path;
+static uint32_t last;
+
+static int use(void) {
   uint32_t (*rz_abi_version_)(void);
   rz_status (*rz_model_load_)(const char *, const rz_model_params *, rz_model **, rz_error *);
   void (*rz_model_free_)(rz_model *);
@@ -34,8 +40,6 @@ static int round_trip(const char *path, const char *model_path, uint32_t *last) 
   uint32_t token = 1;
   int i;
 
-  void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  CHECK(library != NULL);
   LOOK_UP(rz_abi_version);
   LOOK_UP(rz_model_load);
   LOOK_UP(rz_model_free);
@@ -50,19 +54,34 @@ static int round_trip(const char *path, const char *model_path, uint32_t *last) 
   for (i = 0; i < 8; i++) CHECK(rz_decode_token_(cache, token, NULL, &token, &err) == RZ_OK);
   rz_model_free_(model);
   rz_cache_free_(cache);
-  CHECK(dlclose(library) == 0);
-  *last = token;
+  last = token;
   return 0;
 }
 
+static void *use_in_thread(void *unused) {
+  (void)unused;
+  return use() == 0 ? NULL : (void *)"failed";
+}
+
 int main(int argc, char **argv) {
-  uint32_t first = 0, token = 0;
+  uint32_t first = 0;
   int i;
   CHECK(argc == 3);
-  CHECK(round_trip(argv[1], argv[2], &first) == 0);
-  for (i = 0; i < 9; i++) {
-    CHECK(round_trip(argv[1], argv[2], &token) == 0);
-    CHECK(token == first);
+  model_path = argv[2];
+  for (i = 0; i < 10; i++) {
+    pthread_t thread;
+    void *result = NULL;
+    library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
+    CHECK(library != NULL);
+    CHECK(pthread_create(&thread, NULL, use_in_thread, NULL) == 0);
+    CHECK(pthread_join(thread, &result) == 0);
+    CHECK(result == NULL);
+    CHECK(dlclose(library) == 0);
+#ifdef __GLIBC__ /* Others never unmap a library. */
+    CHECK(dlopen(argv[1], RTLD_NOW | RTLD_NOLOAD) == NULL);
+#endif
+    if (i == 0) first = last;
+    CHECK(last == first);
   }
   return 0;
 }
