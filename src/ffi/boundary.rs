@@ -107,7 +107,9 @@ fn silence_own_panics() {
             let is_worker = || std::thread::current().name().is_some_and(|name| name.starts_with(THREAD_PREFIX));
             if DEPTH.get() > 0 {
                 PANIC.set(Some(rz_error::describe(RZ_ERR_PANIC, 0, format_args!("internal error: {info}"))));
-            } else if !is_worker() && let Some(previous) = PREVIOUS.get() {
+            } else if !is_worker()
+                && let Some(previous) = PREVIOUS.get()
+            {
                 previous(info);
             }
         }));

@@ -537,6 +537,73 @@ fn a_model_without_weights_has_text_only() {
     assert!(cache.is_null());
 }
 
+/// The model with a chat template among its metadata.
+fn with_template(template: &str) -> tempfile::NamedTempFile {
+    let whole = std::fs::read(MODEL).expect("the model");
+    let (header, rest) = whole.split_at(24);
+    let mut bytes = header.to_vec();
+    bytes[16] += 1; // one more key
+    let mut text = |text: &str| {
+        bytes.extend_from_slice(&(text.len() as u64).to_le_bytes());
+        bytes.extend_from_slice(text.as_bytes());
+    };
+    text("tokenizer.chat_template");
+    let key_end = 24 + 8 + "tokenizer.chat_template".len();
+    // Spaces in a comment keep the tensors where the alignment of 32 wants them.
+    let len = key_end + 4 + 8 + template.len() + "{##}".len();
+    let template = format!("{template}{{#{}#}}", " ".repeat((32 - (len - 24) % 32) % 32));
+    bytes.extend_from_slice(&8u32.to_le_bytes());
+    bytes.extend_from_slice(&(template.len() as u64).to_le_bytes());
+    bytes.extend_from_slice(template.as_bytes());
+    bytes.extend_from_slice(rest);
+    let file = tempfile::Builder::new().suffix(".gguf").tempfile().expect("a temporary file");
+    std::fs::write(file.path(), bytes).expect("a file");
+    file
+}
+
+/// Renders with a template; the status and the text or the message.
+fn chat(template: &str) -> (rz_status, String) {
+    let file = with_template(template);
+    let model = load_with(file.path().to_str().expect("UTF-8"), null());
+    let message = |role: &'static CStr, content: &'static CStr| rz_chat_message {
+        role: role.as_ptr(),
+        content: content.as_ptr(),
+    };
+    let messages = [message(c"system", c"Be brief."), message(c"user", c"Gr\xc3\xbc\xc3\x9fe!")];
+    let (mut text, mut len, mut err) = ([0u8; 256], 0, no_error());
+    unsafe {
+        let status =
+            rz_chat_render_into(model, messages.as_ptr(), 2, 1, text.as_mut_ptr().cast(), 256, &mut len, &mut err);
+        // Whatever the template is, the model goes on.
+        let cache = new_cache(model, 4);
+        expect(RZ_OK, |e| rz_decode_token(cache, BOS, null_mut(), &mut 0, e));
+        rz_cache_free(cache);
+        rz_model_free(model);
+        let said =
+            if status == RZ_OK { String::from_utf8_lossy(&text[..len]).into_owned() } else { text_of(&err.message) };
+        (status, said)
+    }
+}
+
+#[test]
+fn a_chat_is_written_by_the_models_template() {
+    let turns = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}";
+    let prompt = "{% if add_generation_prompt %}<assistant>{% endif %}";
+    let (status, text) = chat(&format!("{turns}{prompt}"));
+    assert_eq!((status, text.as_str()), (RZ_OK, "<system>Be brief.<user>Grüße!<assistant>"));
+    let (status, message) = chat("{{ raise_exception('no system turns here') }}");
+    assert!(status == RZ_ERR_INVALID_ARGUMENT && message.contains("no system turns here"), "{status} {message}");
+    let (status, message) = chat("{% for m in messages %}");
+    assert_eq!(status, RZ_ERR_UNSUPPORTED, "{message}");
+    for endless in [
+        "{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}",
+        "{{ 'x' * 1000000000000 }}",
+    ] {
+        let (status, message) = chat(endless);
+        assert!([RZ_ERR_INVALID_ARGUMENT, RZ_ERR_LIMIT].contains(&status), "{status} {message}");
+    }
+}
+
 /// After each failure the cache is as it was: its length, its logits, and what it says next.
 #[test]
 fn a_failed_call_changes_nothing() {

@@ -22,3 +22,8 @@ fn a_library_can_be_loaded_used_and_let_go() {
 fn threads_share_a_model_and_fight_for_a_cache() {
     passes("threads", &[Path::new(MODEL)]);
 }
+
+#[test]
+fn the_process_belongs_to_the_host() {
+    passes("guest", &[Path::new(MODEL)]);
+}

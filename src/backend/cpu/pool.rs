@@ -21,6 +21,9 @@ use crate::error::{Error, Result, try_vec};
 /// More threads than any machine this is meant for; a larger number is a mistake of the caller.
 const MAX_THREADS: usize = 1024;
 
+/// Bytes of a worker's stack: what std gives where nobody asks.
+const STACK: usize = 2 << 20;
+
 /// Looks at the epoch before a worker gives up its time slice: some 50 microseconds, longer than the serial work
 /// between two verbs, shorter than anyone would notice on a laptop's fan.
 const SPINS: usize = 2000;
@@ -121,7 +124,9 @@ impl Pool {
             let core = pool.core.clone();
             let cpu = (!cpus.is_empty()).then(|| cpus[(index - 1) % cpus.len()]);
             // On an error `pool` is dropped, which joins those that were started.
-            let worker = thread::Builder::new().name(format!("realizar-{index}")).spawn(move || {
+            // Without a size std would ask the environment for one.
+            let builder = thread::Builder::new().name(format!("realizar-{index}")).stack_size(STACK);
+            let worker = builder.spawn(move || {
                 if let Some(cpu) = cpu {
                     bind(cpu);
                 }
