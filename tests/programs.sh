@@ -46,11 +46,16 @@ expect "minimal" "${expected#"$prompt"}" "$("$programs/minimal" "$chat" "$prompt
 expect "minimal, a missing file" "RZ_ERR_IO: " "$("$programs/minimal" "$temporary/none.gguf" x 2>&1 || true)"
 expect "example" "," "$("$programs/example" "$chat" "$prompt" 2>/dev/null || true)"
 
+awk '/^```/ { inside = $0 == "```c"; next } inside' ../README.md >"$temporary/readme.c"
+${CC:-cc} -o "$temporary/readme" "$temporary/readme.c" -I"$programs/stage/include" -L"$programs/stage/lib" -lrealizar \
+    -Wl,-rpath,"$programs/stage/lib"
+expect "the program in the README" "${expected#"$prompt"}" "$("$temporary/readme" $story)"
+
 if [ "$(uname -s)" = Linux ] && script --version >/dev/null 2>&1; then
     # Standard input is a terminal only inside script(1).
     talk=$(printf '%s\n' "$prompt" "The end." /stats /reset "$prompt" /stats /quit |
         script -qec "$programs/chat -m $chat --greedy -n 50" /dev/null | tr -d '\r')
-    expect "chat, a conversation" "${expected:16:80}" "$(grep -m1 '^, there was' <<<"$talk")"
+    expect "chat, a conversation" ", there was a little girl named Lily." "$(grep -o -m1 ', there was.*' <<<"$talk")"
     expect "chat, the second turn reads only what is new" "1" "$(grep -c 'more were in the cache' <<<"$talk")"
 else
     echo "SKIPPED: a conversation with chat, because script(1) of util-linux is not here"
