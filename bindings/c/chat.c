@@ -141,15 +141,21 @@ static char *render(const struct chat *chat, size_t *len, rz_error *err) {
  */
 static rz_status read_question(struct chat *chat, rz_error *err) {
     rz_status status;
-    size_t n, len, keep;
+    size_t n, len, keep, limit = chat->capacity - chat->capacity / 4;
     do {
         char *text = render(chat, &len, err);
         uint32_t flags = RZ_TOKENIZE_PARSE_SPECIAL | (chat->has_template ? 0 : RZ_TOKENIZE_ADD_SPECIAL);
         status = rz_tokenize_into(chat->model, text, len, flags, chat->wanted, chat->capacity, &n, err);
         free(text);
-    } while (status == RZ_ERR_BUFFER_TOO_SMALL && forget_oldest(chat));
+        if (status < 0 && status != RZ_ERR_BUFFER_TOO_SMALL)
+            return status;
+        if (n <= limit)
+            break;
+        /* To forget means to read the rest again, so it is done seldom and then for much. */
+        limit = chat->capacity / 2;
+    } while (forget_oldest(chat));
     if (status < 0)
-        return status;
+        return RZ_ERR_CONTEXT_FULL;
 
     for (keep = 0; keep + 1 < n && keep < rz_cache_len(chat->cache) && chat->held[keep] == chat->wanted[keep];)
         keep++;
@@ -390,8 +396,9 @@ int main(int argc, char **argv) {
     rz_device_info device = {.struct_size = sizeof device};
     check(rz_device_info_get(info.device, &device, &err), &err);
     const char *slash = strrchr(options.model, '/');
-    fprintf(stderr, "%s: %s, %.0f M parameters, on %s (%s), loaded in %.2f s\n\n", slash ? slash + 1 : options.model,
-            info.architecture, (double)info.n_params / 1e6, device.name, device.isa, load_seconds);
+    fprintf(stderr, "%s: %s, %.*f M parameters, on %s (%s), loaded in %.2f s\n\n",
+            slash ? slash + 1 : options.model, info.architecture, info.n_params < 10000000 ? 2 : 0,
+            (double)info.n_params / 1e6, device.name, device.isa, load_seconds);
 
     rz_status status = RZ_OK;
     if (options.prompt || !isatty(STDIN_FILENO)) {
