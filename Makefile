@@ -84,8 +84,8 @@ test-go: stage ## Run the tests of the Go package
 test-install: stage ## Install into an empty folder and build programs against it
 	tests/install.sh
 
-bench: ## Measure speed  [MODEL=file.gguf]
-	@[ -n "$$MODEL" ] || MODEL=$$(scripts/fetch-model) && $(CARGO) bench -- "$$MODEL"
+bench: ## Measure the speed of a model  [MODEL=file.gguf]
+	@[ -n "$$MODEL" ] || MODEL=$$(scripts/fetch-model) && $(CARGO) bench --bench model -- "$$MODEL"
 
 lint: ## Check the formatting and run clippy
 	$(CARGO) fmt --check

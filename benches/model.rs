@@ -1,0 +1,241 @@
+//! Speed of a model: reading a prompt, generating after it, and generating from nothing, beside the machine's own roofs
+//! measured in the same run, and on request beside llama.cpp, in turns.
+//!
+//! `cargo bench --bench model -- FILE [--threads N] [--prompt N] [--generate N] [--repeat N] [--peer LLAMA_BENCH]`
+//!
+//! Generation has to read every weight once a token, a prompt has to multiply by every weight once a token; the roofs
+//! are the rates at which this machine reads and multiplies when it does nothing else. The hash is that of the bits of
+//! the last logits, which nothing but the model and the prompt may change.
+
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Instant;
+
+use realizar::backend::cpu::kernels::Isa;
+use realizar::backend::cpu::pool::Pool;
+use realizar::engine::{CacheParams, LoadParams, Model, Runtime, RuntimeParams, Session};
+use realizar::format::{Access, Source};
+use support::{Pages, dot_roof, read_roof};
+
+struct Options {
+    file: PathBuf,
+    threads: u32,
+    prompt: usize,
+    generate: usize,
+    repeat: usize,
+    peer: Option<PathBuf>,
+}
+
+const USAGE: &str = "FILE [--threads N] [--prompt N] [--generate N] [--repeat N] [--peer LLAMA_BENCH]";
+
+fn options() -> Option<Options> {
+    let mut options = Options { file: PathBuf::new(), threads: 0, prompt: 512, generate: 128, repeat: 5, peer: None };
+    let mut args = std::env::args().skip(1);
+    while let Some(arg) = args.next() {
+        match arg.as_str() {
+            // What cargo adds.
+            "--bench" => {}
+            "--threads" => options.threads = args.next()?.parse().ok()?,
+            "--prompt" => options.prompt = args.next()?.parse().ok()?,
+            "--generate" => options.generate = args.next()?.parse().ok()?,
+            "--repeat" => options.repeat = args.next()?.parse().ok()?,
+            "--peer" => options.peer = Some(args.next()?.into()),
+            _ if arg.starts_with('-') => return None,
+            _ => options.file = arg.into(),
+        }
+    }
+    (options.prompt > 0 && options.generate > 0 && options.repeat > 0).then_some(options)
+}
+
+fn main() {
+    let Some(options) = options() else {
+        eprintln!("usage: cargo bench --bench model -- {USAGE}");
+        std::process::exit(2);
+    };
+    if options.file.as_os_str().is_empty() {
+        println!("SKIPPED: the speed of a model, because none was named: {USAGE}");
+        return;
+    }
+    if let Err(e) = run(&options) {
+        eprintln!("{e}");
+        std::process::exit(1);
+    }
+}
+
+fn run(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
+    let threads = Pool::new(options.threads as usize)?.threads();
+    let start = Instant::now();
+    let runtime = Runtime::new(RuntimeParams { threads: options.threads, ..Default::default() })?;
+    let model = Model::load(&options.file, LoadParams { runtime: Some(runtime), ..Default::default() })?;
+    let load = start.elapsed();
+    let info = model.info();
+    println!(
+        "{}: {}, {:.0} M parameters, {:.1} MB of weights, {threads} threads, {}",
+        options.file.file_name().unwrap_or_default().to_string_lossy(),
+        info.architecture,
+        info.n_params as f64 / 1e6,
+        info.weight_bytes as f64 / 1e6,
+        Isa::detect().name()
+    );
+    let memory = resident().map_or(String::new(), |m| {
+        format!(", resident memory {:.2} times the weights", m as f64 / info.weight_bytes as f64)
+    });
+    println!("loaded in {:.0} ms{memory}", load.as_secs_f64() * 1e3);
+    let roofs = Roofs::measure(options, &model)?;
+    println!(
+        "this machine reads {:.1} GB/s{}",
+        roofs.read / 1e9,
+        roofs.dot.map_or(String::new(), |d| format!(" and multiplies {:.0} G 8-bit numbers a second", d / 1e9))
+    );
+
+    let mut session = Session::new(
+        &model,
+        &CacheParams { capacity: (options.prompt + options.generate) as u32, ..Default::default() },
+    )?;
+    let ids: Vec<u32> = (0..options.prompt as u32).map(|i| i.wrapping_mul(2_654_435_761) % info.vocab_size).collect();
+
+    let mut prompts = Test::new(format!("prompt of {}", options.prompt), options.prompt, roofs.prompt());
+    let mut answers = Test::new(format!("{} tokens", options.generate), options.generate, roofs.token());
+    // One turn to warm up, then ours and the peer's alternate, so that a busy neighbour disturbs both.
+    for turn in 0..=options.repeat {
+        session.truncate(0)?;
+        let seconds = time(|| session.prefill(&ids, None))?;
+        prompts.record(turn, seconds, &session);
+        prompts.peer(turn, options, &["-p", &options.prompt.to_string(), "-n", "0"])?;
+
+        session.truncate(0)?;
+        let mut token = ids[0];
+        let seconds =
+            time(|| (0..options.generate).try_for_each(|_| session.decode(token, None).map(|next| token = next)))?;
+        answers.record(turn, seconds, &session);
+        answers.peer(turn, options, &["-p", "0", "-n", &options.generate.to_string()])?;
+    }
+    prompts.print();
+    answers.print();
+    println!("a token reads {:.1} MB of weights", roofs.token_bytes / 1e6);
+    Ok(())
+}
+
+fn time(work: impl FnOnce() -> realizar::error::Result<()>) -> realizar::error::Result<f64> {
+    let start = Instant::now();
+    work()?;
+    Ok(start.elapsed().as_secs_f64())
+}
+
+/// Bytes of this process in memory, where the system tells.
+fn resident() -> Option<u64> {
+    let pages: u64 = std::fs::read_to_string("/proc/self/statm").ok()?.split(' ').nth(1)?.parse().ok()?;
+    Some(pages * 4096)
+}
+
+/// What the machine can do at best.
+struct Roofs {
+    /// Bytes a second.
+    read: f64,
+    /// Multiply-accumulates of 8-bit numbers a second.
+    dot: Option<f64>,
+    /// Bytes of weights that a token needs, the output matrix included.
+    token_bytes: f64,
+    /// Multiply-accumulates with weights that a token of a prompt needs; only the last one needs logits.
+    token_products: f64,
+}
+
+impl Roofs {
+    fn measure(options: &Options, model: &Arc<Model>) -> realizar::error::Result<Roofs> {
+        let info = model.info();
+        let source = Source::open(&options.file, Access::Read)?;
+        let embedding = source.tensor("token_embd.weight").map_or(0, |t| t.bytes);
+        let table = f64::from(info.vocab_size) * f64::from(info.hidden_dim);
+        let (unread, unmultiplied) =
+            if source.tensor("output.weight").is_some() { (embedding, 2.0 * table) } else { (0, table) };
+        let pool = Arc::new(Pool::new(options.threads as usize)?);
+        let team = pool.enter();
+        let mut pages = Pages::new(info.weight_bytes as usize);
+        pages.bytes().fill(1);
+        Ok(Roofs {
+            read: read_roof(&team, pages.bytes()),
+            dot: dot_roof(&team, Isa::detect()),
+            token_bytes: info.weight_bytes.saturating_sub(unread) as f64,
+            token_products: info.n_params as f64 - unmultiplied,
+        })
+    }
+
+    /// Tokens a second.
+    fn prompt(&self) -> Option<f64> {
+        self.dot.map(|dot| dot / self.token_products)
+    }
+
+    fn token(&self) -> Option<f64> {
+        Some(self.read / self.token_bytes)
+    }
+}
+
+/// The runs of one test, in tokens a second.
+struct Test {
+    name: String,
+    tokens: usize,
+    roof: Option<f64>,
+    ours: Vec<f64>,
+    theirs: Vec<f64>,
+    hash: Option<u64>,
+}
+
+impl Test {
+    fn new(name: String, tokens: usize, roof: Option<f64>) -> Test {
+        Test { name, tokens, roof, ours: Vec::new(), theirs: Vec::new(), hash: None }
+    }
+
+    fn record(&mut self, turn: usize, seconds: f64, session: &Session) {
+        let logits = session.logits().unwrap_or_default();
+        let hash = logits
+            .iter()
+            .fold(0xcbf2_9ce4_8422_2325, |h: u64, x| (h ^ u64::from(x.to_bits())).wrapping_mul(0x100_0000_01b3));
+        assert_eq!(*self.hash.get_or_insert(hash), hash, "the same tokens gave other logits");
+        if turn > 0 {
+            self.ours.push(self.tokens as f64 / seconds);
+        }
+    }
+
+    fn peer(&mut self, turn: usize, options: &Options, test: &[&str]) -> Result<(), Box<dyn std::error::Error>> {
+        if let Some(peer) = options.peer.as_deref().filter(|_| turn > 0) {
+            self.theirs.push(llama_bench(peer, options, test)?);
+        }
+        Ok(())
+    }
+
+    fn print(&mut self) {
+        let mut ratios: Vec<f64> = self.ours.iter().zip(&self.theirs).map(|(ours, theirs)| ours / theirs).collect();
+        let (least, median, most) = spread(&mut self.ours);
+        print!("{:14} {median:8.1} tok/s ({least:.1} to {most:.1})", self.name);
+        if let Some(roof) = self.roof {
+            print!(", {:.0} % of {roof:.0}", 100.0 * median / roof);
+        }
+        if !ratios.is_empty() {
+            print!(", {:.2} times the peer's {:.1}", spread(&mut ratios).1, spread(&mut self.theirs).1);
+        }
+        println!(", logits {:016x}", self.hash.unwrap_or(0));
+    }
+}
+
+/// Least, median, most.
+fn spread(values: &mut [f64]) -> (f64, f64, f64) {
+    values.sort_by(f64::total_cmp);
+    (values[0], values[values.len() / 2], values[values.len() - 1])
+}
+
+/// Tokens a second as llama.cpp's `llama-bench` measures them.
+fn llama_bench(peer: &Path, options: &Options, test: &[&str]) -> Result<f64, Box<dyn std::error::Error>> {
+    let threads = Pool::new(options.threads as usize)?.threads().to_string();
+    let output = Command::new(peer)
+        .arg("-m")
+        .arg(&options.file)
+        .args(["-t", &threads, "-r", "1", "-o", "json"])
+        .args(test)
+        .output()
+        .map_err(|e| format!("{}: {e}", peer.display()))?;
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+    report[0]["avg_ts"].as_f64().ok_or_else(|| format!("{} printed no avg_ts", peer.display()).into())
+}
