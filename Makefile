@@ -13,7 +13,7 @@ CFLAGS   ?= -O2
 CXXFLAGS ?= -O2
 
 MODEL  ?=
-PROMPT ?= Why is the sky blue? Answer in two sentences.
+PROMPT ?= What is the capital of France, and what is it famous for?
 export MODEL PROMPT
 
 RELEASE := $(or $(CARGO_TARGET_DIR),target)/release
@@ -48,7 +48,7 @@ help: ## Show this list
 demo: ## Build, fetch a small model once, stream an answer  [PROMPT="..." MODEL=file.gguf]
 	@[ -e $(RELEASE)/$(BUILT) ] || echo "building librealizar, once: a minute or two"
 	@$(MAKE) -s CARGO="$(CARGO) --quiet" build/chat
-	@[ -n "$$MODEL" ] || MODEL=$$(scripts/fetch-model) && exec build/chat -m "$$MODEL" -p "$$PROMPT"
+	@[ -n "$$MODEL" ] || MODEL=$$(scripts/fetch-model) && exec build/chat -m "$$MODEL" -p "$$PROMPT" --greedy -n 400
 
 lib: ## Build the shared and the static library, optimised
 	$(CARGO) build --release --lib

@@ -223,7 +223,6 @@ static rz_status take_turn(struct chat *chat, const char *question) {
     add_message(chat, "user", question);
 
     rz_cancel_reset(cancel);
-    interrupted = 0;
     chat->n_answer = 0;
     chat->answer_seconds = 0;
     rz_status status = read_question(chat, &err);
@@ -259,11 +258,11 @@ static void converse(struct chat *chat) {
     fprintf(stderr, "Ctrl-C ends an answer, Ctrl-D the conversation; /reset /stats /quit\n");
     for (;;) {
         fprintf(stderr, "\n> ");
+        interrupted = 0;
         if (!fgets(line, sizeof line, stdin)) {
             fputc('\n', stderr);
             if (!interrupted)
                 return;
-            interrupted = 0;
             clearerr(stdin);
             continue;
         }
