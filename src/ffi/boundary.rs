@@ -99,8 +99,9 @@ fn caught<T>(body: impl FnOnce(&Call) -> T, panicked: impl FnOnce(rz_error) -> T
 /// Keeps panics that the boundary catches off the host's stderr, and notes what they said.
 /// Others, of a Rust program that links this crate, go to the hook that was there before.
 fn silence_own_panics() {
+    type Hook = Box<dyn Fn(&PanicHookInfo<'_>) + Send + Sync>;
     // In a static, so that the hook is a closure of no size: nothing on the heap is left when the library is unloaded.
-    static PREVIOUS: OnceLock<Box<dyn Fn(&PanicHookInfo<'_>) + Send + Sync>> = OnceLock::new();
+    static PREVIOUS: OnceLock<Hook> = OnceLock::new();
     PREVIOUS.get_or_init(|| {
         let previous = std::panic::take_hook();
         std::panic::set_hook(Box::new(|info| {
