@@ -407,8 +407,9 @@ typedef struct rz_sampler rz_sampler;
 
 /* Added to one logit before anything else; -INFINITY forbids the token. */
 typedef struct {
-  uint32_t token;  /* Token id. */
-  float bias;      /* What to add. */
+  /* Token id. Calls with a model whose vocabulary is too small for it get RZ_ERR_INVALID_ARGUMENT. */
+  uint32_t token;
+  float bias;  /* What to add. */
 } rz_logit_bias;
 
 /* How to choose. Zero in a field switches it off, so all zeros, or NULL, choose the most likely token.
@@ -599,7 +600,7 @@ typedef struct {
   uint32_t struct_size;   /* sizeof(rz_attention_params). */
   uint32_t num_heads;     /* Query heads, a multiple of `num_kv_heads`. */
   uint32_t num_kv_heads;  /* Key and value heads. */
-  uint32_t head_dim;      /* Values of a head. */
+  uint32_t head_dim;      /* Values of a head: an even number up to 4096. */
   float scale;            /* Factor on the scores; 0: 1 / sqrt(head_dim). */
   uint32_t device;        /* Index of a device; 0: choose for me. */
 } rz_attention_params;
@@ -610,7 +611,7 @@ typedef struct {
   uint32_t layers;       /* Layers, each with keys and values of its own. */
   uint32_t heads;        /* Query heads, a multiple of `kv_heads`. */
   uint32_t kv_heads;     /* Key and value heads. */
-  uint32_t head_dim;     /* Values of a head. */
+  uint32_t head_dim;     /* Values of a head: an even number up to 4096. */
   uint32_t max_len;      /* Positions to make room for. */
   uint32_t type;         /* RZ_CACHE_TYPE_...; 0: F16. */
   uint32_t device;       /* Index of a device; 0: choose for me. */

@@ -213,6 +213,9 @@ impl Session {
         cancel: Option<&Cancel>,
     ) -> Result<u32> {
         self.check(&[token])?;
+        if let Some(sampler) = &sampler {
+            sampler.check_vocab(self.logits.len())?;
+        }
         let started = Instant::now();
         let next = match sampler {
             None => self.append(&[token], true, cancel, |exec| exec.argmax(0))?,
@@ -295,6 +298,9 @@ pub fn decode_batch(
             return Err(Error::Mismatch(what.to_owned()));
         }
         session.check(std::slice::from_ref(token))?;
+    }
+    for sampler in samplers.iter().flatten() {
+        sampler.check_vocab(first.logits.len())?;
     }
     let started = Instant::now();
     let width = MAX_STEP_OUTPUTS.min(model.max_step_tokens()?);

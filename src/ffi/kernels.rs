@@ -21,7 +21,7 @@ pub struct rz_attention_params {
     pub num_heads: u32,
     /// Key and value heads.
     pub num_kv_heads: u32,
-    /// Values of a head.
+    /// Values of a head: an even number up to 4096.
     pub head_dim: u32,
     /// Factor on the scores; 0: 1 / sqrt(head_dim).
     pub scale: f32,
@@ -146,7 +146,7 @@ pub struct rz_kv_params {
     pub heads: u32,
     /// Key and value heads.
     pub kv_heads: u32,
-    /// Values of a head.
+    /// Values of a head: an even number up to 4096.
     pub head_dim: u32,
     /// Positions to make room for.
     pub max_len: u32,

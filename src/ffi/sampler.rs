@@ -20,7 +20,7 @@ impl Handle for rz_sampler {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct rz_logit_bias {
-    /// Token id.
+    /// Token id. Calls with a model whose vocabulary is too small for it get RZ_ERR_INVALID_ARGUMENT.
     pub token: u32,
     /// What to add.
     pub bias: f32,

@@ -630,6 +630,23 @@ fn a_failed_call_changes_nothing() {
         unchanged();
         assert_eq!(token, u32::MAX, "outputs are written on success only");
 
+        // A sampler for another vocabulary.
+        let bias = rz_logit_bias { token: 512, bias: 1.0 };
+        let params = rz_sampler_params {
+            struct_size: size_of::<rz_sampler_params>() as u32,
+            biases: &bias,
+            n_biases: 1,
+            ..zeroed()
+        };
+        let mut sampler = null_mut();
+        expect(RZ_OK, |e| rz_sampler_new(&params, &mut sampler, e));
+        refused("token 512", |e| rz_decode_token(host.cache, BOS, sampler, &mut token, e));
+        refused("token 512", |e| rz_sample(sampler, host.cache, &mut token, e));
+        refused("token 512", |e| rz_decode_batch(&host.cache, &BOS, 1, &sampler, &mut token, e));
+        rz_sampler_free(sampler);
+        unchanged();
+        assert_eq!(token, u32::MAX);
+
         let mut cancel = null_mut();
         expect(RZ_OK, |e| rz_cancel_new(&mut cancel, e));
         rz_cancel_fire(cancel);
