@@ -953,6 +953,21 @@ fn a_ceiling_of_memory_holds() {
     }
 }
 
+/// What no machine has is refused before anything is touched; a system that promises all memory may grant it.
+#[test]
+fn a_cache_larger_than_memory_is_refused() {
+    let model = load();
+    let params = rz_cache_params { struct_size: 16, capacity: u32::MAX, k_type: RZ_CACHE_TYPE_F32, v_type: 0 };
+    let (mut cache, mut err) = (null_mut(), no_error());
+    unsafe {
+        let status = rz_cache_new(model, &params, &mut cache, &mut err);
+        assert!(status == RZ_ERR_OUT_OF_MEMORY || status == RZ_OK, "{status} {}", text_of(&err.message));
+        assert_eq!(cache.is_null(), status != RZ_OK);
+        rz_cache_free(cache);
+        rz_model_free(model);
+    }
+}
+
 #[test]
 fn a_sampler_refuses_what_is_no_number() {
     let mut sampler = null_mut();
@@ -1000,6 +1015,30 @@ fn a_sampler_chooses_by_its_parameters() {
     let hot = rz_sampler_params { temperature: 2.0, seed: 7, ..greedy };
     assert_eq!(choose(&hot), choose(&hot));
     assert_ne!(choose(&hot), choose(&rz_sampler_params { seed: 8, ..hot }));
+}
+
+#[test]
+fn what_was_done_is_counted() {
+    let host = Host::new(16);
+    let read = || {
+        let mut metrics: rz_metrics = zeroed();
+        metrics.struct_size = size_of::<rz_metrics>() as u32;
+        expect(RZ_OK, |e| unsafe { rz_metrics_get(host.model, &mut metrics, e) });
+        metrics
+    };
+    assert_eq!((read().load.count, read().cpu.dispatches), (1, 0));
+    host.prefill(&[BOS, 403, 407]);
+    host.decode(261);
+    host.decode(BOS);
+    let metrics = read();
+    let cpu = metrics.cpu;
+    assert_eq!((cpu.dispatches, metrics.cuda.dispatches), (3, 0));
+    assert_eq!((metrics.prefill.count, metrics.decode.count), (1, 2));
+    assert_eq!(cpu.latency_histogram.iter().sum::<u64>(), 3);
+    assert!(cpu.latency_min_ns <= cpu.latency_max_ns && cpu.latency_sum_ns >= cpu.latency_max_ns && cpu.bytes > 0);
+    assert!((cpu.latency_mean_ns - cpu.latency_sum_ns as f64 / 3.0).abs() < 1.0);
+    unsafe { rz_metrics_reset(host.model) };
+    assert_eq!((read().cpu.dispatches, read().load.count, read().decode.sum_ns), (0, 0, 0));
 }
 
 #[test]
