@@ -272,6 +272,10 @@ pub trait Exec: Send {
     fn rope(&mut self, table: RopeTable) -> Result<()>;
     /// Writes `K` and `V` to the batch's positions of a layer.
     fn kv_write(&mut self, batch: &mut Batch, layer: usize) -> Result<()>;
+    /// From here on only the batch's outputs matter: a performer may go on with their rows of `X` and `Q` alone.
+    fn keep_outputs(&mut self, _batch: &Batch) -> Result<()> {
+        Ok(())
+    }
     /// `A = softmax(scale * Q K^T) V` over each token's own sequence, positions up to its own.
     fn attend(&mut self, batch: &Batch, attention: &Attention) -> Result<()>;
     /// `G = activation(G) * U`, or `activation(G)` where not `gated`.

@@ -30,21 +30,30 @@ impl<'a> Forward<'a> {
     /// Runs one layer; true while more are left. The logits of the batch's outputs exist after the last.
     pub fn step(&mut self, exec: &mut dyn Exec, batch: &mut Batch) -> Result<bool> {
         let network = self.network;
+        let config = &network.config;
         let Some(layer) = network.layers.get(self.layer) else {
             return Ok(false);
         };
-        attention(network, layer, self.layer, exec, batch)?;
-        join(&network.config, layer.post_attention_norm.as_ref(), layer.ffn_norm.as_ref(), exec)?;
-        feed_forward(&network.config, layer, exec)?;
+        let is_last = self.layer + 1 == network.layers.len();
+        keys_and_values(network, layer, self.layer, exec, batch)?;
+        if is_last {
+            // What other tokens leave behind is in the cache now.
+            if batch.outputs.is_empty() {
+                return Ok(false);
+            }
+            exec.keep_outputs(batch)?;
+        }
+        attention(config, layer, self.layer, exec, batch)?;
+        join(config, layer.post_attention_norm.as_ref(), layer.ffn_norm.as_ref(), exec)?;
+        feed_forward(config, layer, exec)?;
         self.layer += 1;
         let next = network.layers.get(self.layer);
         let norm = next.map_or(Some(&network.output_norm), |l| l.attention_norm.as_ref());
-        join(&network.config, layer.post_ffn_norm.as_ref(), norm, exec)?;
-        if next.is_none() && !batch.outputs.is_empty() {
-            let c = &network.config;
-            exec.logits(batch, network.head, network.head_bias, c.logit_scale, c.logit_softcap)?;
+        join(config, layer.post_ffn_norm.as_ref(), norm, exec)?;
+        if is_last {
+            exec.logits(batch, network.head, network.head_bias, config.logit_scale, config.logit_softcap)?;
         }
-        Ok(next.is_some())
+        Ok(!is_last)
     }
 }
 
@@ -64,7 +73,14 @@ fn join(config: &Config, post: Option<&Norm>, next: Option<&Norm>, exec: &mut dy
     }
 }
 
-fn attention(network: &Network, layer: &Layer, index: usize, exec: &mut dyn Exec, batch: &mut Batch) -> Result<()> {
+/// Queries, keys and values of a layer; the latter two go to the cache.
+fn keys_and_values(
+    network: &Network,
+    layer: &Layer,
+    index: usize,
+    exec: &mut dyn Exec,
+    batch: &mut Batch,
+) -> Result<()> {
     let config = &network.config;
     let options = &config.layers[index];
     exec.project(input(&layer.attention_norm), &layer.qkv)?;
@@ -81,14 +97,17 @@ fn attention(network: &Network, layer: &Layer, index: usize, exec: &mut dyn Exec
         let long = config.long_rope_above.is_some_and(is_long);
         exec.rope(network.ropes[options.rope + usize::from(long)])?;
     }
-    exec.kv_write(batch, index)?;
+    exec.kv_write(batch, index)
+}
+
+fn attention(config: &Config, layer: &Layer, index: usize, exec: &mut dyn Exec, batch: &Batch) -> Result<()> {
     exec.attend(
         batch,
         &Attention {
             layer: index,
             scale: config.attention_scale,
             softcap: config.attention_softcap,
-            window: options.window,
+            window: config.layers[index].window,
         },
     )?;
     exec.project(Act::A, &[layer.output])

@@ -33,7 +33,11 @@ pub struct CpuExec {
     max_tokens: usize,
     max_outputs: usize,
     acts: Acts,
+    /// Of the tokens that the activations have rows for.
     positions: Vec<u32>,
+    slots: Vec<u32>,
+    /// Whether those are the batch's outputs alone.
+    kept_outputs: bool,
     turns: Vec<Turns>,
     products: matmul::Workspace,
     attention: attention::Scratch,
@@ -173,6 +177,8 @@ impl CpuExec {
                 n: 0,
             },
             positions: try_vec("positions", max_tokens)?,
+            slots: try_vec("slots", max_tokens)?,
+            kept_outputs: false,
             turns,
             products: matmul::Workspace::new(threads, max_tokens.max(max_outputs), widest)?,
             attention: attention::Scratch::new(heads, max_tokens, threads, false)?,
@@ -385,6 +391,9 @@ impl Exec for CpuExec {
         self.acts.widths = self.acts.max_widths;
         self.positions.clear();
         self.positions.extend_from_slice(batch.positions);
+        self.slots.clear();
+        self.slots.extend_from_slice(batch.slots);
+        self.kept_outputs = false;
         self.turns.iter_mut().for_each(|turns| turns.made = false);
         self.team = Some(self.backend.pool.enter());
         Ok(())
@@ -544,20 +553,42 @@ impl Exec for CpuExec {
         Ok(())
     }
 
+    fn keep_outputs(&mut self, batch: &Batch) -> Result<()> {
+        let (n, m) = (self.acts.n, batch.outputs.len());
+        if self.kept_outputs || m >= n || batch.outputs.iter().any(|&t| t as usize >= n) {
+            return Ok(());
+        }
+        for (to, &from) in batch.outputs.iter().enumerate() {
+            let from = from as usize;
+            for act in [Act::X, Act::Q] {
+                let (rows, width) = self.acts.get(act);
+                rows.copy_within(from * width..(from + 1) * width, to * width);
+            }
+            self.positions[to] = self.positions[from];
+            self.slots[to] = self.slots[from];
+        }
+        self.positions.truncate(m);
+        self.slots.truncate(m);
+        self.turns.iter_mut().for_each(|turns| turns.made = false);
+        self.acts.n = m;
+        self.kept_outputs = true;
+        Ok(())
+    }
+
     fn attend(&mut self, batch: &Batch, attention: &Attention) -> Result<()> {
-        let CpuExec { backend, team: open, acts, heads, attention: scratch, positions, .. } = self;
+        let CpuExec { backend, team: open, acts, heads, attention: scratch, positions, slots, .. } = self;
         let source = Layer::new(*heads, batch.kvs, attention.layer)?;
         let holds = |(&position, &slot): (&u32, &u32)| {
             batch.kvs.get(slot as usize).is_some_and(|kv| (position as usize) < kv.spec().capacity)
         };
         let width = heads.queries * heads.dim;
-        if batch.slots.len() != acts.n || acts.width(Act::Q) != width || !positions.iter().zip(batch.slots).all(holds) {
-            return mismatch(|| format!("{} slots for {} tokens of {heads:?}", batch.slots.len(), acts.n));
+        if acts.width(Act::Q) != width || !positions.iter().zip(&*slots).all(holds) {
+            return mismatch(|| format!("queries of {} values for {heads:?}", acts.width(Act::Q)));
         }
         acts.narrow(Act::A, width)?;
         let scoring = Scoring { scale: attention.scale, softcap: attention.softcap, window: attention.window };
         let [(q, _), (out, _)] = acts.pair(Act::Q, Act::A)?;
-        attention::attend(&*team(open)?, backend.isa, &scoring, positions, batch.slots, &source, q, out, scratch);
+        attention::attend(&*team(open)?, backend.isa, &scoring, positions, slots, &source, q, out, scratch);
         Ok(())
     }
 
@@ -657,7 +688,19 @@ impl Exec for CpuExec {
     }
 
     fn logits(&mut self, batch: &Batch, head: Weight, bias: Option<Vector>, scale: f32, softcap: f32) -> Result<()> {
-        let CpuExec { backend, team: open, acts, products, selected, logits, vocab, outputs, max_outputs, .. } = self;
+        let CpuExec {
+            backend,
+            team: open,
+            acts,
+            products,
+            selected,
+            logits,
+            vocab,
+            outputs,
+            max_outputs,
+            kept_outputs,
+            ..
+        } = self;
         let (team, isa, vocab) = (team(open)?, backend.isa, *vocab);
         let (matrix, bytes) = backend.matrix(head)?;
         let bias = bias.map(|bias| backend.vector(bias)).transpose()?;
@@ -672,8 +715,9 @@ impl Exec for CpuExec {
                 format!("a head of {} by {}, {vocab} by {hidden} expected", matrix.rows, matrix.cols())
             });
         }
-        for (&t, row) in batch.outputs.iter().zip(selected.chunks_exact_mut(hidden)) {
-            let Some(h) = h.chunks_exact(hidden).nth(t as usize) else {
+        for ((i, &t), row) in batch.outputs.iter().enumerate().zip(selected.chunks_exact_mut(hidden)) {
+            let t = if *kept_outputs { i } else { t as usize };
+            let Some(h) = h.chunks_exact(hidden).nth(t) else {
                 return Err(Error::invalid(format!("output {t} of {} tokens", h.len() / hidden)));
             };
             row.copy_from_slice(h);
