@@ -237,9 +237,9 @@ pub fn multiply(team: &Team, isa: Isa, workspace: &mut Workspace, x: &[f32], tok
     let tiling = Tiling::new(tokens, kernels.tokens);
     let threads = team.threads();
     assert!(workspace.claims.len() >= threads);
-    let blocks = |job: &Job| matches!(Kernel::of(kernels, job.matrix.dtype()), Kernel::Blocks(_));
-    if jobs.iter().any(blocks) {
-        quantise(team, kernels, &mut workspace.records, x, cols, tiling);
+    let blocks = jobs.iter().filter_map(|job| (kernels.blocks)(job.matrix.dtype()));
+    if let Some(halves) = blocks.map(|kernels| kernels.halves).reduce(|a, b| a | b) {
+        quantise(team, kernels, &mut workspace.records, x, cols, tiling, halves);
     }
     let product = Product { kernels, tiling, cols, x, records: as_bytes(&workspace.records), jobs };
     // Cut into one range of about the same cost for each thread.
@@ -273,7 +273,15 @@ pub fn multiply(team: &Team, isa: Isa, workspace: &mut Workspace, x: &[f32], tok
     });
 }
 
-fn quantise(team: &Team, kernels: &Kernels, records: &mut [Line], x: &[f32], cols: usize, tiling: Tiling) {
+fn quantise(
+    team: &Team,
+    kernels: &Kernels,
+    records: &mut [Line],
+    x: &[f32],
+    cols: usize,
+    tiling: Tiling,
+    halves: bool,
+) {
     let token_bytes = cols / SET * record::BYTES;
     let records = as_bytes_mut(records);
     assert!(records.len() >= tiling.tokens * token_bytes);
@@ -284,7 +292,7 @@ fn quantise(team: &Team, kernels: &Kernels, records: &mut [Line], x: &[f32], col
         let records = unsafe { records.slice_mut(tokens.start * token_bytes..tokens.end * token_bytes) };
         for (t, token) in tokens.clone().enumerate() {
             // SAFETY: the kernels are those of an instruction set that is there.
-            unsafe { (kernels.quantise)(&x[token * cols..(token + 1) * cols], records, tokens.len(), t) }
+            unsafe { (kernels.quantise)(&x[token * cols..(token + 1) * cols], records, tokens.len(), t, halves) }
         }
     };
     // A single tile is done sooner than another thread has heard of it.
@@ -591,9 +599,9 @@ pub fn matvec_raw(isa: Isa, dtype: DType, raw: &[u8], rows: usize, x: &[f32], y:
     let kernels = isa.matmul();
     let tiling = Tiling::new(1, 1);
     let jobs = [Job::new(matrix, raw, None, y)];
-    if let Kernel::Blocks(_) = Kernel::of(kernels, dtype) {
+    if let Some(blocks) = (kernels.blocks)(dtype) {
         // SAFETY: the kernels are those of an instruction set that is there.
-        unsafe { (kernels.quantise)(x, as_bytes_mut(&mut workspace.records), 1, 0) }
+        unsafe { (kernels.quantise)(x, as_bytes_mut(&mut workspace.records), 1, 0, blocks.halves) }
     }
     let mut scratch = Scratch::new(&mut workspace.threads);
     let product = Product { kernels, tiling, cols: x.len(), x, records: as_bytes(&workspace.records), jobs: &jobs };

@@ -8,13 +8,13 @@ use super::Avx512Vnni;
 use super::matmul::instantiate;
 use super::simd::Simd;
 
-// Two groups by six tokens: twelve integer sums and twelve results in 32 registers, and eight loads for every twelve
-// dot products.
+// Two groups by four tokens: eight integer sums, their scaled halves and eight results in 32 registers, and six loads
+// for every eight dot products.
 instantiate!(
     KERNELS,
     Avx512Vnni(()),
     2 groups,
-    tokens 1 2 3 4 5 6,
+    tokens 1 2 3 4,
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")]
 );
 
@@ -91,6 +91,29 @@ impl Simd for Avx512Vnni {
     #[inline(always)]
     fn to_f32(self, v: __m512i) -> __m512 {
         run!(_mm512_cvtepi32_ps(v))
+    }
+    #[inline(always)]
+    fn to_i32(self, v: __m512) -> __m512i {
+        run!(_mm512_cvtps_epi32(v))
+    }
+    #[inline(always)]
+    fn pack(self, a: __m512i, b: __m512i) -> ([u32; 8], [i32; 2]) {
+        run! {
+            let bytes = _mm256_set_m128i(_mm512_cvtepi32_epi8(b), _mm512_cvtepi32_epi8(a));
+            let sums = _mm256_dpbusd_epi32(_mm256_setzero_si256(), _mm256_set1_epi8(1), bytes);
+            let sums = _mm256_add_epi32(sums, _mm256_shuffle_epi32::<0b01_00_11_10>(sums));
+            let sums = _mm256_add_epi32(sums, _mm256_shuffle_epi32::<0b10_11_00_01>(sums));
+            let sums = [_mm256_extract_epi32::<0>(sums), _mm256_extract_epi32::<4>(sums)];
+            (std::mem::transmute::<__m256i, [u32; 8]>(bytes), sums)
+        }
+    }
+    #[inline(always)]
+    fn peak(self, a: __m512, b: __m512) -> f32 {
+        // Magnitudes are ordered as integers, so that NaN is the largest.
+        run! {
+            let bits = _mm512_max_epu32(_mm512_castps_si512(_mm512_abs_ps(a)), _mm512_castps_si512(_mm512_abs_ps(b)));
+            f32::from_bits(_mm512_reduce_max_epu32(bits))
+        }
     }
     #[inline(always)]
     fn splat_f32(self, x: f32) -> __m512 {

@@ -55,12 +55,23 @@ pub trait Codec {
     unsafe fn quants<S: Simd>(s: S, p: *const u8, b: usize) -> [S::I; 8];
 }
 
+/// `$value` for each `$j` of eight: unlike `array::from_fn`, never a closure, which the compiler might leave outside of
+/// the functions that enable the instruction set.
+macro_rules! eight {
+    ($s:ident, $j:ident => $value:expr) => {{
+        let mut out = [$s.splat(0); 8];
+        for $j in 0..8 {
+            out[$j] = $value;
+        }
+        out
+    }};
+}
+
 /// Columns `i` and `i + 16` of 32 share a byte.
 #[inline(always)]
 unsafe fn nibbles<S: Simd>(s: S, p: *const u8) -> [S::I; 8] {
     // SAFETY: 256 bytes by the callers' contract.
-    let v: [S::I; 4] = std::array::from_fn(|j| unsafe { s.load(p.add(64 * j)) });
-    std::array::from_fn(|j| if j < 4 { s.field(v[j], 0, 15) } else { s.field(v[j - 4], 4, 15) })
+    eight!(s, j => unsafe { s.field(s.load(p.add(64 * (j % 4))), if j < 4 { 0 } else { 4 }, 15) })
 }
 
 /// A fifth bit from a plane whose byte holds that bit of registers 0 to 7.
@@ -68,19 +79,19 @@ unsafe fn nibbles<S: Simd>(s: S, p: *const u8) -> [S::I; 8] {
 unsafe fn fifth_bits<S: Simd>(s: S, p: *const u8, q: [S::I; 8]) -> [S::I; 8] {
     // SAFETY: 64 bytes by the callers' contract.
     let plane = unsafe { s.load(p) };
-    std::array::from_fn(|j| s.or(q[j], s.field(plane, j as i32 - 4, 16)))
+    eight!(s, j => s.or(q[j], s.field(plane, j as i32 - 4, 16)))
 }
 
 /// Eight registers at `p`, a field of each byte.
 #[inline(always)]
 unsafe fn fields<S: Simd>(s: S, p: *const u8, shift: i32, mask: u8) -> [S::I; 8] {
     // SAFETY: 512 bytes by the callers' contract.
-    std::array::from_fn(|j| s.field(unsafe { s.load(p.add(64 * j)) }, shift, mask))
+    eight!(s, j => unsafe { s.field(s.load(p.add(64 * j)), shift, mask) })
 }
 
 #[inline(always)]
 fn or8<S: Simd>(s: S, a: [S::I; 8], b: [S::I; 8]) -> [S::I; 8] {
-    std::array::from_fn(|j| s.or(a[j], b[j]))
+    eight!(s, j => s.or(a[j], b[j]))
 }
 
 /// Bytes that are scales of sub-blocks, sixteen rows each.
@@ -181,7 +192,7 @@ impl Codec for Q8_0 {
     #[inline(always)]
     unsafe fn quants<S: Simd>(s: S, p: *const u8, _: usize) -> [S::I; 8] {
         // SAFETY: inside the block.
-        std::array::from_fn(|j| s.wide(unsafe { s.load(p.add(32 + 64 * j)) }))
+        eight!(s, j => unsafe { s.wide(s.load(p.add(32 + 64 * j))) })
     }
 }
 
@@ -354,7 +365,8 @@ impl Codec for Iq4Nl {
     #[inline(always)]
     unsafe fn quants<S: Simd>(s: S, p: *const u8, _: usize) -> [S::I; 8] {
         // SAFETY: inside the block.
-        unsafe { nibbles(s, p.add(32)) }.map(|q| s.wide(s.lookup(&IQ4_VALUES, q)))
+        let q = unsafe { nibbles(s, p.add(32)) };
+        eight!(s, j => s.wide(s.lookup(&IQ4_VALUES, q[j])))
     }
 }
 
@@ -386,7 +398,8 @@ impl Codec for Iq4Xs {
     #[inline(always)]
     unsafe fn quants<S: Simd>(s: S, p: *const u8, b: usize) -> [S::I; 8] {
         // SAFETY: `b < 8`, so that this is inside the block.
-        unsafe { nibbles(s, p.add(128 + 256 * b)) }.map(|q| s.wide(s.lookup(&IQ4_VALUES, q)))
+        let q = unsafe { nibbles(s, p.add(128 + 256 * b)) };
+        eight!(s, j => s.wide(s.lookup(&IQ4_VALUES, q[j])))
     }
 }
 
@@ -399,14 +412,18 @@ impl Codec for Mxfp4 {
 
     #[inline(always)]
     unsafe fn scales<S: Simd>(s: S, p: *const u8, scale: &mut [S::F; 16], _: &mut [S::F; 16]) {
-        // SAFETY: inside the block.
-        let halves: [f32; 16] = std::array::from_fn(|row| mxfp4::half_scale(unsafe { *p.add(row) }));
+        let mut halves = [0f32; 16];
+        for (row, half) in halves.iter_mut().enumerate() {
+            // SAFETY: inside the block.
+            *half = mxfp4::half_scale(unsafe { *p.add(row) });
+        }
         // SAFETY: sixteen values.
         scale[0] = unsafe { s.load_f32(halves.as_ptr()) };
     }
     #[inline(always)]
     unsafe fn quants<S: Simd>(s: S, p: *const u8, _: usize) -> [S::I; 8] {
         // SAFETY: inside the block.
-        unsafe { nibbles(s, p.add(16)) }.map(|q| s.add_bytes(s.lookup(&mxfp4::VALUES, q), 16))
+        let q = unsafe { nibbles(s, p.add(16)) };
+        eight!(s, j => s.add_bytes(s.lookup(&mxfp4::VALUES, q[j]), 16))
     }
 }

@@ -1,12 +1,15 @@
 //! The loops of matrix multiplication, written once over `Simd` and instantiated for each instruction set.
 //!
 //! Rows lie in lanes: a group is sixteen rows. Every result is built in the same order whichever loop makes it: for
-//! each set of 32 columns, sub-block by sub-block, `acc += isum * (scale * x_scale)`, then `acc += min * x_min`, where
-//! `isum` is an exact integer. One column goes straight from packed weights to the result (`fused`); more columns
+//! each set of 32 columns `acc += isum * (scale * x_scale)`, or `acc += (isum0 * scale0 + isum1 * scale1) * x_scale` where
+//! its halves have scales of their own, then `acc += x_min * min` for each min; `isum` is an exact integer, and every
+//! product is fused with the sum to its left. One column goes straight from packed weights to the result (`fused`); more columns
 //! share a tile of unpacked weights in the first-level cache (`unpack`, then `multiply` for each few columns).
 #![allow(unsafe_code)]
 // Loops over registers are written over indices, which unroll.
 #![allow(clippy::needless_range_loop)]
+
+use std::sync::atomic::{Ordering, compiler_fence};
 
 use super::codec::{Codec, Kind};
 use super::simd::Simd;
@@ -92,8 +95,22 @@ macro_rules! unroll8 {
     };
 }
 
-/// How far ahead of its use a packed weight is asked for.
-const PREFETCH: usize = 2048;
+/// How many bytes ahead of its use a weight is asked for: of one stream, of several, and of a panel, which is itself not
+/// much longer.
+const PREFETCH: usize = 8192;
+const FLOAT_PREFETCH: usize = 2048;
+const PANEL_PREFETCH: usize = 4096;
+
+/// Asks for what will be block `b` of the block `ahead` bytes ahead.
+#[inline(always)]
+fn prefetch_block<S: Simd, Q: Codec>(s: S, w: *const u8, b: usize, ahead: usize) {
+    // Without the fence the compiler gathers all prefetches of a loop at its end, where they come at once and late.
+    compiler_fence(Ordering::SeqCst);
+    let lines = Q::BYTES.div_ceil(64);
+    for line in b * lines / Q::BLOCKS..(b + 1) * lines / Q::BLOCKS {
+        s.prefetch(w.wrapping_add(ahead + 64 * line));
+    }
+}
 
 /// One group times one token: adds the products of `n` blocks to `out`.
 ///
@@ -105,35 +122,41 @@ pub unsafe fn fused<S: Simd, Q: Codec>(s: S, mut w: *const u8, n: usize, mut x: 
     let mut acc = unsafe { s.load_f32(out.as_ptr()) };
     let zero = const { packed_zero::<S, Q>() };
     for _ in 0..n {
-        for line in 0..Q::BYTES.div_ceil(64) {
-            s.prefetch(w.wrapping_add(PREFETCH + 64 * line));
-        }
         let (mut scale, mut min) = ([s.splat_f32(0.0); 16], [s.splat_f32(0.0); 16]);
         // SAFETY: block and records are inside by this function's contract.
         unsafe {
             Q::scales(s, w, &mut scale, &mut min);
             unroll8!(b < Q::BLOCKS, {
+                prefetch_block::<S, Q>(s, w, b, PREFETCH);
                 let q = Q::quants(s, w, b);
                 let x_scale = s.splat_f32(read(x, record::SCALE));
-                let step = |acc, j: usize| dot(s, Q::Kind::WIDE, acc, q[j], read(x, 4 * j));
-                let none = s.splat(0);
+                macro_rules! chain {
+                    ($start:expr, $($j:expr),+) => {{
+                        let mut acc = $start;
+                        $(acc = dot(s, Q::Kind::WIDE, acc, q[$j], read(x, 4 * $j));)+
+                        acc
+                    }};
+                }
                 if Q::Kind::SUBS == 1 {
                     // Two chains halve the latency; integers may be added in any order.
-                    let even = step(step(step(step(start(s, x.add(record::ZERO), zero), 0), 2), 4), 6);
-                    let odd = step(step(step(step(none, 1), 3), 5), 7);
+                    let even = chain!(start(s, x.add(record::ZERO), zero), 0, 2, 4, 6);
+                    let odd = chain!(s.splat(0), 1, 3, 5, 7);
                     acc = s.fma(s.to_f32(s.add(even, odd)), s.mul(scale[b], x_scale), acc);
                     if Q::Kind::MIN {
                         acc = s.fma(min[b], s.splat_f32(read(x, record::MIN)), acc);
                     }
                 } else {
-                    for half in 0..2 {
-                        let sum = start(s, x.add(record::ZERO_HALVES + 4 * half), zero);
-                        let sum = step(step(step(step(sum, 4 * half), 4 * half + 1), 4 * half + 2), 4 * half + 3);
-                        acc = s.fma(s.to_f32(sum), s.mul(scale[2 * b + half], x_scale), acc);
-                        if Q::Kind::MIN {
-                            let x_min = s.splat_f32(read(x, record::MIN_HALVES + 4 * half));
-                            acc = s.fma(min[2 * b + half], x_min, acc);
-                        }
+                    macro_rules! half {
+                        ($half:expr) => {{
+                            let start = start(s, x.add(record::ZERO_HALVES + 4 * $half), zero);
+                            s.to_f32(chain!(start, 4 * $half, 4 * $half + 1, 4 * $half + 2, 4 * $half + 3))
+                        }};
+                    }
+                    let sum = s.mul(half!(0), scale[2 * b]);
+                    acc = s.fma(s.fma(half!(1), scale[2 * b + 1], sum), x_scale, acc);
+                    for half in 0..if Q::Kind::MIN { 2 } else { 0 } {
+                        let x_min = s.splat_f32(read(x, record::MIN_HALVES + 4 * half));
+                        acc = s.fma(min[2 * b + half], x_min, acc);
                     }
                 }
                 x = x.add(record::BYTES);
@@ -159,6 +182,7 @@ pub unsafe fn unpack<S: Simd, Q: Codec, const R: usize>(s: S, mut w: *const u8, 
         unsafe {
             Q::scales(s, w, &mut scale, &mut min);
             unroll8!(b < Q::BLOCKS, {
+                prefetch_block::<S, Q>(s, w, b, PANEL_PREFETCH);
                 for (j, q) in Q::quants(s, w, b).into_iter().enumerate() {
                     let q = if Q::Kind::WIDE || Q::Kind::MIN { q } else { s.add_bytes(q, (TILE_ZERO - Q::ZERO) as u8) };
                     s.store(tile.add(64 * R * j), q);
@@ -196,6 +220,12 @@ pub unsafe fn multiply<S: Simd, K: Kind, const R: usize, const N: usize>(
     first: bool,
 ) {
     let zero = const { tile_zero::<S, K>() };
+    // The next tokens' results, far apart in memory.
+    for t in N..2 * N {
+        for r in 0..R {
+            s.prefetch(out.wrapping_add(t * stride + GROUP * r).cast());
+        }
+    }
     let mut acc = [[s.splat_f32(0.0); N]; R];
     if !first {
         for (r, acc) in acc.iter_mut().enumerate() {
@@ -208,17 +238,22 @@ pub unsafe fn multiply<S: Simd, K: Kind, const R: usize, const N: usize>(
     for _ in 0..n {
         // SAFETY: set and records are inside by this function's contract.
         unsafe {
+            // The first half's sums times their scales.
+            let mut scaled = [[s.splat_f32(0.0); N]; R];
             for half in 0..K::SUBS {
                 let mut sum = [[s.splat(0); N]; R];
                 for t in 0..N {
                     let offset = if K::SUBS == 1 { record::ZERO * N } else { (record::ZERO_HALVES + 4 * half) * N };
                     let start = start(s, x.add(offset + 4 * t), zero);
-                    for sum in &mut sum {
-                        sum[t] = start;
+                    for r in 0..R {
+                        sum[r][t] = start;
                     }
                 }
                 for j in half * 4..half * 4 + 8 / K::SUBS {
-                    let w: [S::I; R] = std::array::from_fn(|r| s.load(tile.add(64 * (R * j + r))));
+                    let mut w = [s.splat(0); R];
+                    for r in 0..R {
+                        w[r] = s.load(tile.add(64 * (R * j + r)));
+                    }
                     for t in 0..N {
                         let x = read(x, 4 * (N * j + t));
                         for r in 0..R {
@@ -230,16 +265,23 @@ pub unsafe fn multiply<S: Simd, K: Kind, const R: usize, const N: usize>(
                     let scale = s.load_f32(tile.add(64 * (R * (8 + half) + r)).cast());
                     for t in 0..N {
                         let x_scale = s.splat_f32(read(x, record::SCALE * N + 4 * t));
-                        acc[r][t] = s.fma(s.to_f32(sum[r][t]), s.mul(scale, x_scale), acc[r][t]);
+                        let sum = s.to_f32(sum[r][t]);
+                        if K::SUBS == 1 {
+                            acc[r][t] = s.fma(sum, s.mul(scale, x_scale), acc[r][t]);
+                        } else if half == 0 {
+                            scaled[r][t] = s.mul(sum, scale);
+                        } else {
+                            acc[r][t] = s.fma(s.fma(sum, scale, scaled[r][t]), x_scale, acc[r][t]);
+                        }
                     }
                 }
-                if K::MIN {
-                    let offset = if K::SUBS == 1 { record::MIN * N } else { (record::MIN_HALVES + 4 * half) * N };
-                    for r in 0..R {
-                        let min = s.load_f32(tile.add(64 * (R * (8 + K::SUBS + half) + r)).cast());
-                        for t in 0..N {
-                            acc[r][t] = s.fma(min, s.splat_f32(read(x, offset + 4 * t)), acc[r][t]);
-                        }
+            }
+            for half in 0..if K::MIN { K::SUBS } else { 0 } {
+                let offset = if K::SUBS == 1 { record::MIN * N } else { (record::MIN_HALVES + 4 * half) * N };
+                for r in 0..R {
+                    let min = s.load_f32(tile.add(64 * (R * (8 + K::SUBS + half) + r)).cast());
+                    for t in 0..N {
+                        acc[r][t] = s.fma(min, s.splat_f32(read(x, offset + 4 * t)), acc[r][t]);
                     }
                 }
             }
@@ -328,10 +370,13 @@ pub unsafe fn multiply_floats<S: Simd, T: Float, const R: usize, const N: usize>
     for k in 0..n {
         // SAFETY: column `k` of groups and tokens.
         unsafe {
-            let weights: [S::F; R] = std::array::from_fn(|r| T::load(s, w[r].add(GROUP * T::BYTES * k)));
+            let mut weights = [s.splat_f32(0.0); R];
+            for r in 0..R {
+                weights[r] = T::load(s, w[r].add(GROUP * T::BYTES * k));
+            }
             if N == 1 {
                 for r in 0..R {
-                    s.prefetch(w[r].wrapping_add(GROUP * T::BYTES * k + PREFETCH));
+                    s.prefetch(w[r].wrapping_add(GROUP * T::BYTES * k + FLOAT_PREFETCH));
                 }
             }
             for t in 0..N {
@@ -351,34 +396,51 @@ pub unsafe fn multiply_floats<S: Simd, T: Float, const R: usize, const N: usize>
 }
 
 /// Writes the records of one token, number `t` of `n` side by side: for each 32 values, `scale = max |x| / 127` and
-/// `q = round(x / scale)`, ties to even. Plain code, so that all instruction sets agree; a value that is not finite
-/// makes its whole set so.
+/// `q = round(x / scale)`, ties to even. A value that is not finite makes the products of its whole set so. What belongs
+/// to the halves of sets is written only where `halves`.
 #[inline(always)]
-pub fn quantise(x: &[f32], records: &mut [u8], n: usize, t: usize) {
-    let put = |record: &mut [u8], at: usize, value: [u8; 4]| record[at..at + 4].copy_from_slice(&value);
-    for (x, record) in x.chunks_exact(SET).zip(records.chunks_exact_mut(record::BYTES * n)) {
-        // Ordered as integers, so that NaN is the largest.
-        let bits = x.iter().fold(0, |max, v| max.max(v.to_bits() & 0x7fff_ffff));
-        let amax = f32::from_bits(bits);
-        // Below the square root of the smallest normal number the inverse could overflow, and nothing is lost.
-        let (scale, inverse) = if amax < 1e-19 { (0.0, 0.0) } else { (amax / 127.0, 127.0 / amax) };
-        let mut q = [0i8; SET];
-        for (q, x) in q.iter_mut().zip(x) {
-            *q = (x * inverse).round_ties_even() as i8;
+pub fn quantise<S: Simd>(s: S, x: &[f32], records: &mut [u8], n: usize, t: usize, halves: bool) {
+    /// Sets that go through each of the steps together, so that their latencies overlap.
+    const SETS: usize = 16;
+    assert!(t < n);
+    let (mut scale, mut inverse) = ([0f32; SETS], [0f32; SETS]);
+    let (mut words, mut sums) = ([[0u32; 8]; SETS], [[0i32; 2]; SETS]);
+    let chunks = x.as_chunks::<SET>().0.chunks(SETS).zip(records.chunks_mut(record::BYTES * n * SETS));
+    for (x, records) in chunks {
+        for (x, max) in x.iter().zip(&mut scale) {
+            // SAFETY: 32 values.
+            *max = unsafe { s.peak(s.load_f32(x.as_ptr()), s.load_f32(x.as_ptr().add(GROUP))) };
         }
-        let mut sums = [0i32; 2];
-        for (i, q) in q.iter().enumerate() {
-            sums[i / (SET / 2)] += i32::from(*q);
+        for (scale, inverse) in scale.iter_mut().zip(&mut inverse) {
+            // So small a set could overflow the inverse, and is nothing beside other values.
+            let max = if *scale < 1e-30 { 0.0 } else { *scale };
+            *scale = max / 127.0;
+            *inverse = if max == 0.0 { 0.0 } else { 127.0 / max };
         }
-        for (j, q) in q.chunks_exact(4).enumerate() {
-            put(record, 4 * (n * j + t), [q[0] as u8, q[1] as u8, q[2] as u8, q[3] as u8]);
+        for (i, x) in x.iter().enumerate() {
+            let inverse = s.splat_f32(inverse[i]);
+            // SAFETY: 32 values.
+            let (a, b) = unsafe { (s.load_f32(x.as_ptr()), s.load_f32(x.as_ptr().add(GROUP))) };
+            (words[i], sums[i]) = s.pack(s.to_i32(s.mul(a, inverse)), s.to_i32(s.mul(b, inverse)));
         }
-        put(record, record::SCALE * n + 4 * t, scale.to_le_bytes());
-        put(record, record::ZERO * n + 4 * t, (-TILE_ZERO * (sums[0] + sums[1])).to_le_bytes());
-        put(record, record::MIN * n + 4 * t, (scale * (sums[0] + sums[1]) as f32).to_le_bytes());
-        for (half, &sum) in sums.iter().enumerate() {
-            put(record, (record::ZERO_HALVES + 4 * half) * n + 4 * t, (-TILE_ZERO * sum).to_le_bytes());
-            put(record, (record::MIN_HALVES + 4 * half) * n + 4 * t, (scale * sum as f32).to_le_bytes());
+        for (i, record) in records.chunks_exact_mut(record::BYTES * n).enumerate().take(x.len()) {
+            let record = record.as_mut_ptr();
+            let put = |at: usize, value: [u8; 4]| {
+                // SAFETY: `at` is one of the 15 words of a token and `t < n`, so that this is inside the record.
+                unsafe { record.add(at * n + 4 * t).cast::<[u8; 4]>().write(value) }
+            };
+            for (j, word) in words[i].iter().enumerate() {
+                put(4 * j, word.to_ne_bytes());
+            }
+            let (scale, sums) = (scale[i], sums[i]);
+            let sum = sums[0] + sums[1];
+            put(record::SCALE, scale.to_ne_bytes());
+            put(record::ZERO, (-TILE_ZERO * sum).to_ne_bytes());
+            put(record::MIN, (scale * sum as f32).to_ne_bytes());
+            for (half, &sum) in sums.iter().enumerate().take(if halves { 2 } else { 0 }) {
+                put(record::ZERO_HALVES + 4 * half, (-TILE_ZERO * sum).to_ne_bytes());
+                put(record::MIN_HALVES + 4 * half, (scale * sum as f32).to_ne_bytes());
+            }
         }
     }
 }
@@ -392,12 +454,14 @@ pub type Multiply = unsafe fn(*const u8, usize, *const u8, *mut f32, usize, bool
 /// `multiply_floats` of one type and number of tokens.
 pub type MultiplyFloats = unsafe fn(&FloatGroups, usize, *const f32, usize, *mut f32, usize, bool);
 /// `quantise`.
-pub type Quantise = unsafe fn(&[f32], &mut [u8], usize, usize);
+pub type Quantise = unsafe fn(&[f32], &mut [u8], usize, usize, bool);
 
 /// The kernels of a block format.
 pub struct BlockKernels {
     /// Sets of 32 columns in a block.
     pub sets: usize,
+    /// Whether halves of a set have scales of their own.
+    pub halves: bool,
     /// Bytes of a group in a set of an unpacked tile.
     pub tile_bytes: usize,
     pub fused: Fused,
@@ -471,8 +535,8 @@ macro_rules! instantiate {
         }
 
         $(#[$enable])*
-        unsafe fn quantise(x: &[f32], records: &mut [u8], n: usize, t: usize) {
-            matmul::quantise(x, records, n, t)
+        unsafe fn quantise(x: &[f32], records: &mut [u8], n: usize, t: usize, halves: bool) {
+            matmul::quantise($token, x, records, n, t, halves)
         }
 
         /// A place for the constants of a format.
@@ -481,6 +545,7 @@ macro_rules! instantiate {
         impl<Q: Codec> Of<Q> {
             const BLOCKS: BlockKernels = BlockKernels {
                 sets: Q::BLOCKS,
+                halves: Q::Kind::SUBS == 2,
                 tile_bytes: matmul::tile_bytes::<Q::Kind>(),
                 fused: fused::<Q>,
                 unpack: unpack::<Q>,

@@ -83,6 +83,18 @@ impl Simd for Scalar {
     fn to_f32(self, v: Self::I) -> Self::F {
         v.map(|x| x as f32)
     }
+    fn to_i32(self, v: Self::F) -> Self::I {
+        v.map(|x| x.round_ties_even() as i32)
+    }
+    fn pack(self, a: Self::I, b: Self::I) -> ([u32; 8], [i32; 2]) {
+        let word = |half: &[i32; 16], j: usize| u32::from_le_bytes(std::array::from_fn(|i| half[4 * j + i] as u8));
+        let words = std::array::from_fn(|j| if j < 4 { word(&a, j) } else { word(&b, j - 4) });
+        (words, [a, b].map(|half| half.iter().map(|&q| i32::from(q as i8)).sum()))
+    }
+    fn peak(self, a: Self::F, b: Self::F) -> f32 {
+        // Magnitudes are ordered as integers, so that NaN is the largest.
+        f32::from_bits(a.iter().chain(&b).fold(0, |max, x| max.max(x.abs().to_bits())))
+    }
     fn splat_f32(self, x: f32) -> Self::F {
         [x; 16]
     }

@@ -1,5 +1,5 @@
 //! The vocabulary in which the matrix kernels are written once for every instruction set: sixteen 32-bit lanes, one
-//! lane a matrix row. No operation crosses lanes, so that a row's result is the same sequence of roundings whatever
+//! lane a matrix row. None of their operations crosses lanes, so that a row's result is the same sequence of roundings whatever
 //! the registers underneath: all instruction sets agree to the last bit.
 
 /// Sixteen lanes of 32 bits, in as many registers as the instruction set needs. A value of an implementing type is
@@ -37,6 +37,12 @@ pub trait Simd: Copy {
     fn dot_wide(self, acc: Self::I, w: Self::I, x: i32) -> Self::I;
 
     fn to_f32(self, v: Self::I) -> Self::F;
+    /// To the nearest integer, ties to even; anything for what does not fit.
+    fn to_i32(self, v: Self::F) -> Self::I;
+    /// The low bytes of 32 lanes, and the sum of each sixteen of them as signed numbers.
+    fn pack(self, a: Self::I, b: Self::I) -> ([u32; 8], [i32; 2]);
+    /// The largest magnitude of 32 lanes; NaN where one of them is.
+    fn peak(self, a: Self::F, b: Self::F) -> f32;
     fn splat_f32(self, x: f32) -> Self::F;
     fn mul(self, a: Self::F, b: Self::F) -> Self::F;
     /// `a * b + c`, rounded once.

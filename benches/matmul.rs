@@ -1,0 +1,267 @@
+//! Matrix products beside the machine's own roofs, measured in the same run: the rate at which all threads read a
+//! buffer of large pages, and the rate of dot product instructions on registers.
+//!
+//! `cargo bench --bench matmul [-- [--threads N] [--isa NAME] [--shape ROWSxCOLS] [TYPE ...]]`
+//!
+//! For one token a row shows the share of the read bandwidth, for more tokens the share of the dot product rate. The
+//! bytes that are read are larger than any cache unless `--hot` is given.
+#![allow(unsafe_code)]
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::Instant;
+
+use realizar::backend::cpu::kernels::Isa;
+use realizar::backend::cpu::matmul::{Job, Matrix, Workspace, multiply};
+use realizar::backend::cpu::pool::{Pool, Team};
+use realizar::quant::{self, Format};
+
+const BYTES: usize = 256 << 20;
+const TOKENS: [usize; 4] = [1, 8, 64, 512];
+
+struct Options {
+    threads: usize,
+    isa: Isa,
+    shapes: Vec<(usize, usize)>,
+    types: Vec<String>,
+    hot: bool,
+}
+
+fn options() -> Options {
+    let mut options = Options { threads: 0, isa: Isa::detect(), shapes: Vec::new(), types: Vec::new(), hot: false };
+    let mut args = std::env::args().skip(1);
+    while let Some(arg) = args.next() {
+        let mut value = || args.next().unwrap_or_else(|| panic!("{arg} needs a value"));
+        match arg.as_str() {
+            "--threads" => options.threads = value().parse().expect("a number of threads"),
+            "--isa" => {
+                let name = value();
+                let isa = Isa::available().into_iter().find(|isa| isa.name() == name);
+                options.isa = isa.unwrap_or_else(|| panic!("this machine has no {name}"));
+            }
+            "--shape" => {
+                let shape = value();
+                let (rows, cols) = shape.split_once('x').expect("ROWSxCOLS");
+                options.shapes.push((rows.parse().expect("rows"), cols.parse().expect("columns")));
+            }
+            "--hot" => options.hot = true,
+            "--bench" => {}
+            _ => options.types.push(arg),
+        }
+    }
+    if options.shapes.is_empty() {
+        options.shapes = vec![(576, 1536), (1536, 576), (2048, 8192)];
+    }
+    options
+}
+
+/// Zeroed memory in pages of 2 MiB where the system grants them.
+struct Pages {
+    start: *mut u8,
+    len: usize,
+}
+
+impl Pages {
+    fn new(len: usize) -> Pages {
+        const HUGE: usize = 2 << 20;
+        let (prot, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        // SAFETY: a new mapping; it is never unmapped.
+        let start = unsafe { libc::mmap(std::ptr::null_mut(), len + HUGE, prot, flags, -1, 0) };
+        assert!(start != libc::MAP_FAILED);
+        let start = start.cast::<u8>().wrapping_add(start.addr().wrapping_neg() % HUGE);
+        // SAFETY: inside the mapping.
+        unsafe { libc::madvise(start.cast(), len, libc::MADV_HUGEPAGE) };
+        Pages { start, len }
+    }
+
+    fn bytes(&mut self) -> &mut [u8] {
+        // SAFETY: zeroed memory that this value owns.
+        unsafe { std::slice::from_raw_parts_mut(self.start, self.len) }
+    }
+}
+
+/// Seconds of the fastest of many repetitions: on a machine with neighbours the others measure those.
+fn fastest(budget: f64, mut work: impl FnMut()) -> f64 {
+    let mut best = f64::INFINITY;
+    let begin = Instant::now();
+    work();
+    while best == f64::INFINITY || begin.elapsed().as_secs_f64() < budget {
+        let start = Instant::now();
+        work();
+        best = best.min(start.elapsed().as_secs_f64());
+    }
+    best
+}
+
+/// Bytes per second at which the threads read `data`, each a part of its own.
+fn read_roof(team: &Team, data: &[u8]) -> f64 {
+    let (lines, _) = data.as_chunks::<64>();
+    let each = lines.len() / team.threads();
+    let time = fastest(0.5, || {
+        team.run(|share| {
+            let mut sums = [0u64; 8];
+            for line in &lines[share * each..(share + 1) * each] {
+                for (sum, word) in sums.iter_mut().zip(line.as_chunks::<8>().0) {
+                    *sum ^= u64::from_ne_bytes(*word);
+                }
+            }
+            black_box(sums);
+        });
+    });
+    data.len() as f64 / time
+}
+
+/// Multiply-accumulates per second of 8-bit dot products on registers, all threads together; `None` where the
+/// instruction set has no such instruction.
+#[cfg(target_arch = "x86_64")]
+fn dot_roof(team: &Team, isa: Isa) -> Option<f64> {
+    use std::arch::x86_64::*;
+
+    const ROUNDS: usize = 1 << 16;
+    const CHAINS: usize = 12;
+
+    #[target_feature(enable = "avx512f,avx512vnni")]
+    fn zmm(a: i32, b: i32) -> i32 {
+        let (a, b) = (_mm512_set1_epi32(a), _mm512_set1_epi32(b));
+        let mut acc = [_mm512_setzero_si512(); CHAINS];
+        for _ in 0..ROUNDS {
+            for acc in &mut acc {
+                *acc = _mm512_dpbusd_epi32(*acc, a, b);
+            }
+        }
+        let sum = acc.into_iter().fold(_mm512_setzero_si512(), |sum, acc| _mm512_add_epi32(sum, acc));
+        _mm_cvtsi128_si32(_mm512_castsi512_si128(sum))
+    }
+
+    #[target_feature(enable = "avx2,avxvnni")]
+    fn ymm(a: i32, b: i32) -> i32 {
+        let (a, b) = (_mm256_set1_epi32(a), _mm256_set1_epi32(b));
+        let mut acc = [_mm256_setzero_si256(); CHAINS];
+        for _ in 0..ROUNDS {
+            for acc in &mut acc {
+                *acc = _mm256_dpbusd_avx_epi32(*acc, a, b);
+            }
+        }
+        let sum = acc.into_iter().fold(_mm256_setzero_si256(), |sum, acc| _mm256_add_epi32(sum, acc));
+        _mm_cvtsi128_si32(_mm256_castsi256_si128(sum))
+    }
+
+    let (bytes, kernel): (usize, fn(i32, i32) -> i32) = match isa.name() {
+        // SAFETY: the machine has this instruction set, for `isa` is a proof of it.
+        "avx512-vnni" => (64, |a, b| unsafe { zmm(a, b) }),
+        // SAFETY: as above.
+        "avx2-vnni" => (32, |a, b| unsafe { ymm(a, b) }),
+        _ => return None,
+    };
+    let time = fastest(0.3, || team.run(|share| _ = black_box(kernel(black_box(share as i32), black_box(3)))));
+    Some((ROUNDS * CHAINS * bytes * team.threads()) as f64 / time)
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn dot_roof(_: &Team, _: Isa) -> Option<f64> {
+    None
+}
+
+/// Seconds of a product of one matrix and `tokens` tokens, over as many copies of the matrix as `pages` hold.
+fn time(team: &Team, isa: Isa, matrix: Matrix, pages: &[u8], copies: usize, tokens: usize) -> f64 {
+    let cols = matrix.cols();
+    let x: Vec<f32> = (0..tokens * cols).map(|i| ((i * 37 % 101) as f32 - 50.0) / 50.0).collect();
+    let mut out = vec![0f32; tokens * matrix.rows];
+    let mut workspace = Workspace::new(team.threads(), tokens, cols).expect("memory");
+    // Short repetitions, each on from where the last one stopped, so that all copies come from memory.
+    let calls = (1_000_000_000 / (matrix.rows * cols * (tokens + 20))).clamp(1, copies);
+    let mut copy = 0;
+    let seconds = fastest(0.3, || {
+        for _ in 0..calls {
+            let bytes = &pages[copy * matrix.bytes().next_multiple_of(64)..][..matrix.bytes()];
+            let mut jobs = [Job::new(matrix, bytes, None, &mut out)];
+            multiply(team, isa, &mut workspace, &x, tokens, &mut jobs);
+            copy = (copy + 1) % copies;
+        }
+    });
+    black_box(&out);
+    seconds / calls as f64
+}
+
+/// Fills the pages with copies of a matrix of small random blocks; the number of copies.
+fn fill(format: &Format, matrix: &Matrix, pages: &mut [u8], hot: bool) -> usize {
+    let mut raw = vec![0u8; matrix.rows * matrix.row_bytes()];
+    let mut state = 1u64;
+    let mut values = vec![0f32; format.block_len];
+    let mut blocks: Vec<Vec<u8>> = Vec::new();
+    while blocks.len() < 8 {
+        let mut block = vec![0u8; format.block_bytes];
+        for byte in &mut block {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            *byte = (state >> 56) as u8;
+        }
+        (format.dequantize)(&block, &mut values);
+        if values.iter().all(|v| v.abs() < 10.0) {
+            blocks.push(block);
+        }
+    }
+    for (i, out) in raw.chunks_exact_mut(format.block_bytes).enumerate() {
+        out.copy_from_slice(&blocks[i * 7 % 8]);
+    }
+    let bytes = matrix.bytes().next_multiple_of(64);
+    let copies = if hot { 1 } else { (pages.len() / bytes).max(1) };
+    let (first, rest) = pages.split_at_mut(bytes);
+    matrix.pack(&raw, &mut first[..matrix.bytes()]);
+    for copy in rest.chunks_exact_mut(bytes).take(copies - 1) {
+        copy.copy_from_slice(first);
+    }
+    copies
+}
+
+fn main() {
+    let options = options();
+    let pool = Arc::new(Pool::new(options.threads).expect("threads"));
+    let team = pool.enter();
+    let mut pages = Pages::new(BYTES);
+    pages.bytes().fill(1);
+    let isa = options.isa;
+    let read = read_roof(&team, pages.bytes());
+    let dot = dot_roof(&team, isa);
+    println!(
+        "{}, {} threads; reads {:.1} GB/s, dot products {:.0} GMAC/s",
+        isa.name(),
+        team.threads(),
+        read / 1e9,
+        dot.unwrap_or(0.0) / 1e9
+    );
+    println!(
+        "{:8} {:>11} | {:>16} | tokens: GMAC/s (share of the dot product rate)",
+        "type", "shape", "1: GB/s (share)"
+    );
+    for format in quant::FORMATS {
+        if !options.types.is_empty() && !options.types.iter().any(|name| name == format.name) {
+            continue;
+        }
+        for &(rows, cols) in &options.shapes {
+            let Ok(matrix) = Matrix::packed(format.dtype, rows, cols) else { continue };
+            let copies = fill(format, &matrix, pages.bytes(), options.hot);
+            let slow = !isa_has(isa, quant::format(format.dtype).expect("a type"));
+            print!("{:8} {:>11} |", format.name, format!("{rows}x{cols}"));
+            for tokens in TOKENS {
+                if slow && tokens > 1 {
+                    break;
+                }
+                let seconds = time(&team, isa, matrix, pages.bytes(), copies, tokens);
+                if tokens == 1 {
+                    let rate = matrix.bytes() as f64 / seconds;
+                    print!(" {:8.1} ({:3.0} %) |", rate / 1e9, 100.0 * rate / read);
+                } else {
+                    let rate = (rows * cols * tokens) as f64 / seconds;
+                    print!(" {tokens}: {:.0} ({:.0} %)  ", rate / 1e9, 100.0 * rate / dot.unwrap_or(f64::NAN));
+                }
+            }
+            println!();
+        }
+    }
+}
+
+/// Whether a type has kernels of its own.
+fn isa_has(isa: Isa, format: &Format) -> bool {
+    let kernels = isa.matmul();
+    (kernels.blocks)(format.dtype).is_some() || (kernels.floats)(format.dtype).is_some()
+}
