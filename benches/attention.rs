@@ -95,8 +95,15 @@ fn measure(
     dtype: DType,
 ) {
     let len = past + n;
-    let spec =
-        KvSpec { layers, n_kv_heads: heads.kv, head_dim: heads.dim, capacity: len, k_type: dtype, v_type: dtype };
+    let spec = KvSpec {
+        layers,
+        n_kv_heads: heads.kv,
+        head_dim: heads.dim,
+        capacity: len,
+        k_type: dtype,
+        v_type: dtype,
+        rings: vec![],
+    };
     let mut cache = CpuKv::new(&spec).expect("a cache");
     let width = heads.kv * heads.dim;
     let rows = values(len + width);

@@ -183,7 +183,15 @@ fn read(exec: &mut dyn Exec, act: Act, n: usize) -> Vec<f32> {
 }
 
 fn spec(capacity: usize) -> KvSpec {
-    KvSpec { layers: 2, n_kv_heads: KV_HEADS, head_dim: HEAD_DIM, capacity, k_type: quant::F32, v_type: quant::F32 }
+    KvSpec {
+        layers: 2,
+        n_kv_heads: KV_HEADS,
+        head_dim: HEAD_DIM,
+        capacity,
+        k_type: quant::F32,
+        v_type: quant::F32,
+        rings: vec![],
+    }
 }
 
 fn ids(n: usize) -> Vec<u32> {

@@ -267,6 +267,33 @@ fn rewinding_and_forking_give_the_same_future() {
 }
 
 #[test]
+fn layers_with_a_window_keep_only_it_and_survive_any_rewind() {
+    let tiny = architectures(quant::Q8_0).into_iter().find(|(name, _)| *name == "gemma3").unwrap().1;
+    let (_dir, path, _) = save(&tiny);
+    let model = load(&path, 2);
+    let capacity = |capacity| CacheParams { capacity, ..Default::default() };
+    // Longer than the ring of a layer that sees 8 tokens, whatever the length of a step.
+    let ids: Vec<u32> = (0..2000).map(|i| i * 7 % 300).collect();
+    let mut straight = Session::new(&model, &capacity(2100)).unwrap();
+    straight.prefill(&ids, None).unwrap();
+    let expected = straight.logits().unwrap().to_vec();
+    for keep in [0, 3, 400, 1300, 1999] {
+        let mut session = Session::new(&model, &capacity(2100)).unwrap();
+        session.prefill(&ids[..keep], None).unwrap();
+        session.prefill(&[5; 100], None).unwrap();
+        if keep < 1300 {
+            session.prefill(&[6; 700], None).unwrap();
+        }
+        session.truncate(keep as u32).unwrap();
+        let mut fork = session.fork().unwrap();
+        for s in [&mut session, &mut fork] {
+            s.prefill(&ids[keep..], None).unwrap();
+            assert!(s.logits().unwrap() == expected, "rewound to {keep}");
+        }
+    }
+}
+
+#[test]
 fn float_checkpoints_can_be_quantised_while_they_load() {
     let (_dir, path, expected) = save(&Tiny::new("llama", quant::BF16));
     for (dtype, limit) in [(quant::Q8_0, 5e-2), (quant::Q4_K, 0.5)] {

@@ -180,6 +180,22 @@ pub struct KvSpec {
     /// `quant::F16`, `quant::F32` or `quant::Q8_0`.
     pub k_type: DType,
     pub v_type: DType,
+    /// For each layer how many positions it keeps, the newest ones, a multiple of `RING_ALIGN`; 0: all. Position `p`
+    /// lies where `p` modulo that number does. Empty: every layer keeps all.
+    pub rings: Vec<usize>,
+}
+
+/// No chunk of positions that a performer reads together wraps around the end of a ring of this multiple.
+pub const RING_ALIGN: usize = 256;
+
+impl KvSpec {
+    /// Positions that a layer keeps.
+    pub fn kept(&self, layer: usize) -> usize {
+        match self.rings.get(layer) {
+            None | Some(0) => self.capacity,
+            Some(&ring) => ring.min(self.capacity),
+        }
+    }
 }
 
 /// Keys and values of one sequence in the memory of a backend. Which positions are valid is known to its owner;

@@ -136,6 +136,7 @@ impl KvStore {
             capacity: max_len,
             k_type: dtype,
             v_type: dtype,
+            rings: vec![],
         };
         let device: Arc<dyn backend::Backend> = backend::open(params.device, &Arc::new(Pool::new(1)?))?.into();
         let widths = Widths {

@@ -7,8 +7,9 @@ use std::time::Instant;
 use super::metrics::Phase;
 use super::model::{MAX_STEP_OUTPUTS, Model};
 use super::{Cancel, Reservation};
-use crate::backend::{Batch, Exec, Kv, KvSpec};
+use crate::backend::{Batch, Exec, Kv, KvSpec, RING_ALIGN};
 use crate::error::{Error, Result, try_filled, try_vec};
+use crate::model::config::Config;
 use crate::quant;
 use crate::sample::{self, Sampler};
 use crate::tensor::DType;
@@ -49,7 +50,19 @@ pub struct Session {
     /// Per-step inputs, sized once for the largest step.
     positions: Vec<u32>,
     slots: Vec<u32>,
+    /// Positions that were written since the first one was last: what layers with a window keep follows from it.
+    written: usize,
     _memory: Reservation,
+}
+
+/// What layers with a window keep: what the first and the last token of a step see together.
+fn rings(config: &Config, step: usize) -> Result<Vec<usize>> {
+    let mut rings = try_vec("the layers of a cache", config.layers.len())?;
+    rings.extend(config.layers.iter().map(|l| match l.window as usize {
+        0 => 0,
+        window => (window + step).next_multiple_of(RING_ALIGN),
+    }));
+    Ok(rings)
 }
 
 impl Session {
@@ -71,6 +84,7 @@ impl Session {
             capacity: capacity as usize,
             k_type: params.k_type,
             v_type: params.v_type,
+            rings: rings(config, model.max_step_tokens()?)?,
         };
         let kv = model.new_kv(&spec)?;
         Session::with_kv(model, kv, capacity as usize)
@@ -87,6 +101,7 @@ impl Session {
             positions: try_filled("positions", step, 0)?,
             slots: try_filled("slots", step, 0)?,
             model: model.clone(),
+            written: 0,
             _memory: memory,
         })
     }
@@ -135,6 +150,7 @@ impl Session {
         fork.tokens.extend_from_slice(&self.tokens);
         fork.logits.copy_from_slice(&self.logits);
         fork.has_logits = self.has_logits;
+        fork.written = self.written;
         Ok(fork)
     }
 
@@ -168,8 +184,49 @@ impl Session {
         Ok(())
     }
 
-    /// One step of at most `max_step_tokens` tokens of this timeline.
+    /// Whether layers with a window still hold what the next token sees. After a long rewind they do not.
+    fn remembers(&self) -> Result<bool> {
+        let spec = self.kv.spec();
+        let holds = |(i, window): (usize, usize)| {
+            let overwritten = self.written.saturating_sub(spec.kept(i));
+            window == 0 || overwritten <= (self.len() + 1).saturating_sub(window)
+        };
+        Ok(self.model.config()?.layers.iter().map(|l| l.window as usize).enumerate().all(holds))
+    }
+
+    /// Computes the tokens of this timeline again from the first one.
+    fn recall(&mut self, cancel: Option<&Cancel>) -> Result<()> {
+        let mut tokens = try_vec("the cache's tokens", self.tokens.capacity())?;
+        std::mem::swap(&mut tokens, &mut self.tokens);
+        self.written = 0;
+        let step = self.positions.len();
+        for piece in tokens.chunks(step) {
+            if let Err(e) = self.step(piece, false, cancel, |_| Ok(())) {
+                std::mem::swap(&mut tokens, &mut self.tokens);
+                // The next call tries again.
+                self.written = usize::MAX;
+                return Err(e);
+            }
+        }
+        Ok(())
+    }
+
+    /// `step` on a timeline whose layers hold what it needs.
     fn append<T>(
+        &mut self,
+        tokens: &[u32],
+        wants_logits: bool,
+        cancel: Option<&Cancel>,
+        after: impl FnOnce(&mut dyn Exec) -> Result<T>,
+    ) -> Result<T> {
+        if !self.remembers()? {
+            self.recall(cancel)?;
+        }
+        self.step(tokens, wants_logits, cancel, after)
+    }
+
+    /// One step of at most `max_step_tokens` tokens of this timeline.
+    fn step<T>(
         &mut self,
         tokens: &[u32],
         wants_logits: bool,
@@ -178,6 +235,8 @@ impl Session {
     ) -> Result<T> {
         let n = tokens.len();
         let first = self.len() as u32;
+        // A step that fails may have written too.
+        self.written = self.written.max(self.len() + n);
         self.positions[..n].iter_mut().zip(first..).for_each(|(p, at)| *p = at);
         let last = [n as u32 - 1];
         let mut kvs = [self.kv.as_mut()];
@@ -341,6 +400,7 @@ fn step_batch(model: &Model, sessions: &mut [&mut Session], tokens: &[u32]) -> R
     let mut logits = try_vec("logits", n)?;
     for session in sessions.iter_mut() {
         let session = &mut **session;
+        session.written = session.written.max(session.tokens.len() + 1);
         kvs.push(session.kv.as_mut());
         logits.push(&mut session.logits);
     }

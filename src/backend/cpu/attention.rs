@@ -586,6 +586,7 @@ mod tests {
                 capacity: self.len(),
                 k_type: self.k_type,
                 v_type: self.v_type,
+                rings: vec![],
             };
             let mut cache = CpuKv::new(&spec).unwrap();
             let (keys, values, q) = (self.keys(), self.values(), self.queries());
@@ -735,6 +736,7 @@ mod tests {
                 capacity: 400,
                 k_type: quant::F16,
                 v_type: quant::F16,
+                rings: vec![],
             };
             let mut cache = CpuKv::new(&spec).unwrap();
             for (position, (k, v)) in case.keys().chunks(96).zip(case.values().chunks(96)).enumerate() {

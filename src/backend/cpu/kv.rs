@@ -13,13 +13,13 @@ use super::kernels::attend::{Cached, I8_BLOCK, Storage};
 use super::kernels::lanes::LANES;
 use super::kernels::{Isa, elementwise};
 use super::pool::Shared;
-use crate::backend::{Kv, KvSpec};
-use crate::error::{Error, Result};
+use crate::backend::{Kv, KvSpec, RING_ALIGN};
+use crate::error::{Error, Result, try_vec};
 use crate::quant;
 use crate::tensor::DType;
 
 /// Where things lie, in bytes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Layout {
     key_storage: Storage,
     value_storage: Storage,
@@ -27,6 +27,14 @@ struct Layout {
     n_heads: usize,
     key_panel: usize,
     value_row: usize,
+    layers: Vec<LayerLayout>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct LayerLayout {
+    start: usize,
+    /// Positions; a later one takes the place of the one so many before it.
+    kept: usize,
     /// All keys of a head; its values follow.
     keys: usize,
     /// Keys and values of a head.
@@ -50,29 +58,39 @@ impl Layout {
         if spec.layers == 0 || spec.n_kv_heads == 0 || spec.head_dim == 0 || spec.capacity == 0 {
             return Err(Error::invalid(format!("an empty cache: {spec:?}")));
         }
-        // A bound that keeps the sizes of one panel and one row from overflowing.
-        if spec.head_dim > 1 << 20 {
+        // Bounds that keep the sizes of one panel, one row and the list of layers from overflowing.
+        if spec.head_dim > 1 << 20 || spec.layers > 1 << 20 {
             return Err(too_large());
         }
-        let panels = spec.capacity.div_ceil(LANES);
+        if spec.rings.iter().any(|ring| !ring.is_multiple_of(RING_ALIGN)) {
+            return Err(Error::invalid(format!("rings that are no multiples of {RING_ALIGN}: {spec:?}")));
+        }
         let (key_panel, value_row) =
             (key_storage.key_panel_bytes(spec.head_dim), value_storage.value_row_bytes(spec.head_dim));
-        let keys = panels.checked_mul(key_panel).ok_or_else(too_large)?;
-        let values = panels.checked_mul(LANES * value_row).ok_or_else(too_large)?;
-        // Both parts are multiples of 64, so that every panel begins on a cache line.
-        let head = keys.checked_add(values).and_then(|n| n.checked_next_multiple_of(64)).ok_or_else(too_large)?;
-        let bytes = head
-            .checked_mul(spec.n_kv_heads)
-            .and_then(|n| n.checked_mul(spec.layers))
-            .filter(|&n| n <= isize::MAX as usize)
-            .ok_or_else(too_large)?;
+        let mut layers = try_vec("the layout of a cache", spec.layers)?;
+        let mut end = 0usize;
+        for layer in 0..spec.layers {
+            let kept = spec.kept(layer);
+            let panels = kept.div_ceil(LANES);
+            let keys = panels.checked_mul(key_panel).ok_or_else(too_large)?;
+            let values = panels.checked_mul(LANES * value_row).ok_or_else(too_large)?;
+            // Both parts are multiples of 64, so that every panel begins on a cache line.
+            let head = keys.checked_add(values).and_then(|n| n.checked_next_multiple_of(64)).ok_or_else(too_large)?;
+            layers.push(LayerLayout { start: end, kept, keys, head });
+            end = head
+                .checked_mul(spec.n_kv_heads)
+                .and_then(|n| n.checked_add(end))
+                .filter(|&n| n <= isize::MAX as usize)
+                .ok_or_else(too_large)?;
+        }
         let (head_dim, n_heads) = (spec.head_dim, spec.n_kv_heads);
-        Ok((Layout { key_storage, value_storage, head_dim, n_heads, key_panel, value_row, keys, head }, bytes))
+        Ok((Layout { key_storage, value_storage, head_dim, n_heads, key_panel, value_row, layers }, end))
     }
 
+    /// Where a head of a layer begins.
     fn head(&self, layer: usize, head: usize) -> usize {
         assert!(head < self.n_heads);
-        (layer * self.n_heads + head) * self.head
+        self.layers[layer].start + head * self.layers[layer].head
     }
 }
 
@@ -95,13 +113,15 @@ impl CpuKv {
     pub fn cached(&self, layer: usize, head: usize, from: usize) -> Cached<'_> {
         assert!(from.is_multiple_of(LANES) && from <= self.spec.capacity);
         let l = &self.layout;
-        let head = &self.memory[l.head(layer, head)..][..l.head];
+        let LayerLayout { kept, keys, head: bytes, .. } = l.layers[layer];
+        let from = from % kept;
+        let head = &self.memory[l.head(layer, head)..][..bytes];
         Cached {
             head_dim: l.head_dim,
             key_storage: l.key_storage,
-            keys: &head[from / LANES * l.key_panel..l.keys],
+            keys: &head[from / LANES * l.key_panel..keys],
             value_storage: l.value_storage,
-            values: &head[l.keys + from * l.value_row..],
+            values: &head[keys + from * l.value_row..],
         }
     }
 
@@ -121,7 +141,7 @@ impl CpuKv {
 
     /// For writing heads on several threads.
     pub fn writer(&mut self) -> KvWriter<'_> {
-        KvWriter { layout: self.layout, capacity: self.spec.capacity, memory: Shared::new(&mut self.memory) }
+        KvWriter { layout: &self.layout, capacity: self.spec.capacity, memory: Shared::new(&mut self.memory) }
     }
 }
 
@@ -134,7 +154,7 @@ pub enum Part {
 
 /// Writes rows of heads.
 pub struct KvWriter<'a> {
-    layout: Layout,
+    layout: &'a Layout,
     capacity: usize,
     memory: Shared<'a, u8>,
 }
@@ -145,13 +165,14 @@ impl KvWriter<'_> {
     /// # Safety
     /// Nobody else uses the same part of the same head and layer meanwhile.
     pub unsafe fn write(&self, isa: Isa, layer: usize, head: usize, part: Part, position: usize, row: &[f32]) {
-        let l = &self.layout;
+        let l = self.layout;
         assert!(position < self.capacity && row.len() == l.head_dim);
         let start = l.head(layer, head);
+        let position = position % l.layers[layer].kept;
         let range = match part {
             Part::Keys => start + position / LANES * l.key_panel..start + (position / LANES + 1) * l.key_panel,
             Part::Values => {
-                let start = start + l.keys + position * l.value_row;
+                let start = start + l.layers[layer].keys + position * l.value_row;
                 start..start + l.value_row
             }
         };
@@ -246,11 +267,14 @@ impl Kv for CpuKv {
         }
         let mut fork = CpuKv::new(&self.spec)?;
         let l = &self.layout;
-        for head in 0..self.spec.layers * self.spec.n_kv_heads {
-            let start = head * l.head;
-            let mut copy = |range: Range<usize>| fork.memory[range.clone()].copy_from_slice(&self.memory[range]);
-            copy(start..start + len.div_ceil(LANES) * l.key_panel);
-            copy(start + l.keys..start + l.keys + len * l.value_row);
+        for (layer, place) in l.layers.iter().enumerate() {
+            let len = len.min(place.kept);
+            for head in 0..self.spec.n_kv_heads {
+                let start = l.head(layer, head);
+                let mut copy = |range: Range<usize>| fork.memory[range.clone()].copy_from_slice(&self.memory[range]);
+                copy(start..start + len.div_ceil(LANES) * l.key_panel);
+                copy(start + place.keys..start + place.keys + len * l.value_row);
+            }
         }
         Ok(Box::new(fork))
     }
@@ -269,7 +293,7 @@ mod tests {
     use super::*;
 
     fn spec(capacity: usize, head_dim: usize, k_type: DType, v_type: DType) -> KvSpec {
-        KvSpec { layers: 2, n_kv_heads: 3, head_dim, capacity, k_type, v_type }
+        KvSpec { layers: 2, n_kv_heads: 3, head_dim, capacity, k_type, v_type, rings: vec![] }
     }
 
     #[test]
@@ -282,8 +306,8 @@ mod tests {
             (0, 1, 1, 1),
             (1, 1, 1, 0),
         ] {
-            let spec =
-                KvSpec { layers, n_kv_heads: heads, head_dim: dim, capacity, k_type: quant::F16, v_type: quant::F16 };
+            let (k_type, v_type, rings) = (quant::F16, quant::F16, vec![]);
+            let spec = KvSpec { layers, n_kv_heads: heads, head_dim: dim, capacity, k_type, v_type, rings };
             assert!(matches!(CpuKv::new(&spec), Err(Error::InvalidArgument(_))));
         }
         // More than the address space holds.
