@@ -122,6 +122,60 @@ fn what_cannot_work_is_refused_with_a_reason() {
     assert!(message.contains("99999") && message.contains(&t.n_vocab().to_string()), "{message}");
 }
 
+fn huggingface(tokenizer: &Json) -> Result<Tokenizer, Error> {
+    let text = Value::from(serde_json::to_string(tokenizer).unwrap());
+    Tokenizer::from_metadata(&mut Metadata::from_iter([("tokenizer.huggingface.json", text)]))
+}
+
+#[test]
+fn a_tokenizer_json_makes_the_tokens_of_its_own_library() {
+    let json: Json = serde_json::from_str(include_str!("data/text/huggingface.json")).unwrap();
+    let texts = strings(&json["texts"]);
+    for entry in json["tokenizers"].as_array().unwrap() {
+        let t = huggingface(&entry["tokenizer"]).unwrap();
+        for (text, case) in texts.iter().zip(entry["cases"].as_array().unwrap()) {
+            let got = encode(&t, text, true, true);
+            assert_eq!(got, ids(&case[0]), "{}: {text:?}", entry["name"]);
+            if let Some(decoded) = case[1].as_str() {
+                assert_eq!(String::from_utf8_lossy(&t.decode(&got, false).unwrap()), decoded, "{}", entry["name"]);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_part_of_a_tokenizer_json_that_is_not_known_is_named() {
+    let json: Json = serde_json::from_str(include_str!("data/text/huggingface.json")).unwrap();
+    let good = &json["tokenizers"][0]["tokenizer"];
+    for (part, value, named) in [
+        ("normalizer", serde_json::json!({"type": "BertNormalizer"}), "BertNormalizer"),
+        ("normalizer", serde_json::json!({"type": "Precompiled", "precompiled_charsmap": ""}), "Precompiled"),
+        ("pre_tokenizer", serde_json::json!({"type": "UnicodeScripts"}), "UnicodeScripts"),
+        ("pre_tokenizer", serde_json::json!({"type": "Split", "pattern": {"Regex": "a(?=b)"}}), "look-around"),
+        ("pre_tokenizer", serde_json::json!({"type": "Split", "pattern": {"Regex": "\\p{L}++"}}), "give nothing up"),
+        ("decoder", serde_json::json!({"type": "CTC"}), "CTC"),
+        ("post_processor", serde_json::json!({"type": "Other"}), "Other"),
+        ("model", serde_json::json!({"type": "WordPiece", "vocab": {}}), "WordPiece"),
+    ] {
+        let mut bad = good.clone();
+        bad[part] = value;
+        match huggingface(&bad) {
+            Err(Error::Unsupported(what)) => assert!(what.contains(named), "{what}"),
+            other => panic!("{part}: {:?}", other.err()),
+        }
+    }
+    for (part, value) in [
+        ("model", serde_json::json!({"type": "BPE", "vocab": {"a": -1}, "merges": []})),
+        ("model", serde_json::json!({"type": "BPE", "vocab": {"a": 0}, "merges": [1]})),
+        ("model", serde_json::json!({"type": "BPE", "merges": []})),
+        ("added_tokens", serde_json::json!([{"id": 1}])),
+    ] {
+        let mut bad = good.clone();
+        bad[part] = value;
+        assert!(matches!(huggingface(&bad), Err(Error::Format { .. })), "{part}");
+    }
+}
+
 /// A heap in place of a search over all pairs; the quadratic way would take hours.
 #[test]
 fn a_megabyte_of_one_letter_is_quick() {

@@ -14,21 +14,24 @@ fn byte(c: char) -> Option<u8> {
     } as u8)
 }
 
-/// Appends what `text` spells. What is not of the alphabet stands for itself.
-pub fn decode(text: &[u8], out: &mut Vec<u8>) -> Result<()> {
+/// Appends what `text` spells. What is not of the alphabet stands for itself; false when there was any.
+pub fn decode(text: &[u8], out: &mut Vec<u8>) -> Result<bool> {
     reserve(out, text.len())?;
-    match std::str::from_utf8(text) {
-        Err(_) => out.extend_from_slice(text),
-        Ok(text) => {
-            for c in text.chars() {
-                match byte(c) {
-                    Some(b) => out.push(b),
-                    None => out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
-                }
+    let Ok(text) = std::str::from_utf8(text) else {
+        out.extend_from_slice(text);
+        return Ok(false);
+    };
+    let mut whole = true;
+    for c in text.chars() {
+        match byte(c) {
+            Some(b) => out.push(b),
+            None => {
+                whole = false;
+                out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
             }
         }
     }
-    Ok(())
+    Ok(whole)
 }
 
 #[cfg(test)]
@@ -49,11 +52,11 @@ mod tests {
             [("ĠHello", &b" Hello"[..]), ("Ċ", b"\n"), ("Ã©", "é".as_bytes()), ("a ▁", "a ▁".as_bytes())]
         {
             out.clear();
-            decode(text.as_bytes(), &mut out).unwrap();
+            assert_eq!(decode(text.as_bytes(), &mut out).unwrap(), !text.contains(' '));
             assert_eq!(out, bytes);
         }
         out.clear();
-        decode(b"\xff", &mut out).unwrap();
+        assert!(!decode(b"\xff", &mut out).unwrap());
         assert_eq!(out, b"\xff");
     }
 }

@@ -61,7 +61,7 @@ pub fn load(m: &mut Metadata) -> Result<Tokenizer> {
         let control = match kind {
             Kind::Control => true,
             Kind::UserDefined => false,
-            Kind::Normal | Kind::Byte => return None,
+            Kind::Normal | Kind::Unreachable | Kind::Byte => return None,
         };
         Some((bytes, Token { id, control, ..Token::default() }))
     }))?;
@@ -122,7 +122,6 @@ fn vocabulary(
         return Err(m.error(format!("{} token types for {} tokens", types.len(), tokens.len())));
     }
     let mut vocab = Vocab::new(tokens.len())?;
-    let mut ends: Vec<u32> = named_ends.iter().flatten().copied().collect();
     let mut bytes = Vec::new();
     for (text, id) in tokens.iter().zip(0u32..) {
         let ends_text = END_TOKENS.iter().any(|t| t.as_bytes() == text);
@@ -136,9 +135,6 @@ fn vocabulary(
             None if !byte_level && byte_of(text).is_some() => Kind::Byte,
             None => Kind::Normal,
         };
-        if ends_text && !ends.contains(&id) {
-            ends.push(id);
-        }
         match kind {
             Kind::Byte => {
                 let byte =
@@ -147,18 +143,33 @@ fn vocabulary(
             }
             Kind::Normal if byte_level => {
                 bytes.clear();
-                alphabet::decode(text, &mut bytes)?;
-                vocab.push(&bytes, kind)?;
+                let reachable = alphabet::decode(text, &mut bytes)?;
+                vocab.push(&bytes, if reachable { kind } else { Kind::Unreachable })?;
             }
             _ => vocab.push(text, kind)?,
         }
     }
+    let mut ends: Vec<u32> = named_ends.iter().flatten().copied().collect();
+    ends_by_text(&vocab, &mut ends);
+    Ok((vocab, ends))
+}
+
+/// Adds the tokens that end a text by what they spell.
+pub fn ends_by_text(vocab: &Vocab, ends: &mut Vec<u32>) {
+    let mut found = [None; END_TOKENS.len()];
+    for (id, bytes, _) in vocab.iter().filter(|t| matches!(t.2, Kind::Control | Kind::UserDefined)) {
+        if let Some(i) = END_TOKENS.iter().position(|text| text.as_bytes() == bytes) {
+            found[i].get_or_insert(id);
+        }
+    }
+    ends.extend(found.iter().flatten());
     // Where both of these end a message, `<|end|>` only closes a part of one (the Harmony format).
-    let id_of = |text: &str| ends.iter().copied().find(|&id| tokens.get(id as usize) == Some(text.as_bytes()));
-    if let (Some(_), Some(_), Some(part)) = (id_of("<|return|>"), id_of("<|call|>"), id_of("<|end|>")) {
+    let of_text = |text: &str| END_TOKENS.iter().position(|t| *t == text).and_then(|i| found[i]);
+    if let (Some(_), Some(_), Some(part)) = (of_text("<|return|>"), of_text("<|call|>"), of_text("<|end|>")) {
         ends.retain(|&id| id != part);
     }
-    Ok((vocab, ends))
+    ends.sort_unstable();
+    ends.dedup();
 }
 
 fn byte_level_bpe(vocab: &Vocab, merges: &Strings, whole_pieces: bool) -> Result<Bpe> {

@@ -9,11 +9,13 @@ mod added;
 mod alphabet;
 mod clock;
 mod gguf;
+mod huggingface;
 mod merge;
 mod pieces;
 mod pretokenizer;
 mod stream;
 mod template;
+mod unigram;
 mod vocab;
 
 use std::borrow::Cow;
@@ -26,6 +28,7 @@ use crate::format::Metadata;
 use added::{Added, Part};
 use merge::{Bpe, Spm, Work, push};
 use pieces::{Step, pieces};
+use unigram::Unigram;
 use vocab::{Kind, Vocab, reserve};
 
 /// Longest text that `encode` takes.
@@ -38,6 +41,7 @@ const VISIBLE_SPACE: &str = "\u{2581}";
 enum Model {
     Bpe(Bpe),
     Spm(Spm),
+    Unigram(Unigram),
 }
 
 pub struct Tokenizer {
@@ -62,13 +66,16 @@ pub struct Tokenizer {
 }
 
 impl Tokenizer {
-    /// The tokenizer of a model's metadata: its `tokenizer.ggml.*` keys.
+    /// The tokenizer of a model's metadata: a GGUF's `tokenizer.ggml.*` keys or a folder's `tokenizer.json`.
     /// Moves the big arrays out, so that a vocabulary is not held twice.
     ///
     /// # Errors
-    /// `Format` where keys are missing or contradict one another, `Unsupported` naming a kind of tokenizer or
-    /// pre-tokenizer that is not implemented.
+    /// `Format` where keys are missing or contradict one another, `Unsupported` naming the tokenizer, pre-tokenizer
+    /// or other part that is not implemented.
     pub fn from_metadata(m: &mut Metadata) -> Result<Tokenizer> {
+        if m.get("tokenizer.ggml.model").is_none() && m.get(huggingface::KEY).is_some() {
+            return huggingface::load(m);
+        }
         gguf::load(m)
     }
 
@@ -137,6 +144,7 @@ impl Tokenizer {
                     pieces(&self.cut, text, at_start && at == 0, &mut |piece, _| match &self.model {
                         Model::Bpe(bpe) => bpe.encode(&self.vocab, piece, work, out),
                         Model::Spm(spm) => spm.encode(&self.vocab, piece, work, out),
+                        Model::Unigram(unigram) => unigram.encode(piece, out),
                     })
                 }
             })

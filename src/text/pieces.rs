@@ -10,6 +10,8 @@ use regex_automata::Input;
 use regex_automata::meta::{BuildError, Config, Regex};
 use regex_automata::util::syntax;
 
+use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick};
+
 use crate::error::{Error, Result};
 
 /// Program size of one pattern; the largest published one needs a tenth of it.
@@ -26,6 +28,27 @@ pub enum Step {
         from: String,
         to: String,
     },
+    /// Every match.
+    ReplacePattern {
+        pattern: Split,
+        to: String,
+    },
+    Normalize(Form),
+    Lowercase,
+    /// White space at the ends.
+    Strip {
+        left: bool,
+        right: bool,
+    },
+}
+
+/// Unicode's normalization forms.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Form {
+    Nfc,
+    Nfd,
+    Nfkc,
+    Nfkd,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -65,6 +88,22 @@ pub fn pieces(
             }
         }
         Step::Replace { from, to } => pieces(rest, &replaced(text, from, to)?, at_start, emit),
+        Step::ReplacePattern { pattern, to } => {
+            let mut out = String::new();
+            let mut at = 0;
+            while let Some(found) = pattern.find.next(text, at) {
+                append(&mut out, [&text[at..found.start], to])?;
+                at = found.end;
+            }
+            append(&mut out, [&text[at..]])?;
+            pieces(rest, &out, at_start, emit)
+        }
+        Step::Normalize(form) => pieces(rest, &normalized(text, *form)?, at_start, emit),
+        Step::Lowercase => pieces(rest, &collected(text.chars().flat_map(char::to_lowercase))?, at_start, emit),
+        Step::Strip { left, right } => {
+            let stripped = if *left { text.trim_start() } else { text };
+            pieces(rest, if *right { stripped.trim_end() } else { stripped }, at_start, emit)
+        }
     }
 }
 
@@ -75,16 +114,42 @@ fn replaced<'t>(text: &'t str, from: &str, to: &str) -> Result<Cow<'t, str>> {
     joined(text.split(from).enumerate().flat_map(|(i, part)| [if i == 0 { "" } else { to }, part])).map(Cow::Owned)
 }
 
-/// One string of many, or `OutOfMemory`.
+fn normalized(text: &str, form: Form) -> Result<Cow<'_, str>> {
+    if text.is_ascii() {
+        return Ok(Cow::Borrowed(text));
+    }
+    match form {
+        Form::Nfc if is_nfc_quick(text.chars()) == IsNormalized::Yes => Ok(Cow::Borrowed(text)),
+        Form::Nfc => collected(text.nfc()).map(Cow::Owned),
+        Form::Nfd => collected(text.nfd()).map(Cow::Owned),
+        Form::Nfkc => collected(text.nfkc()).map(Cow::Owned),
+        Form::Nfkd => collected(text.nfkd()).map(Cow::Owned),
+    }
+}
+
+fn collected(chars: impl Iterator<Item = char>) -> Result<String> {
+    let mut whole = String::new();
+    for c in chars {
+        append(&mut whole, [c.encode_utf8(&mut [0; 4]) as &str])?;
+    }
+    Ok(whole)
+}
+
 fn joined<'t>(parts: impl IntoIterator<Item = &'t str>) -> Result<String> {
     let mut whole = String::new();
+    append(&mut whole, parts)?;
+    Ok(whole)
+}
+
+/// Appends the parts, or `OutOfMemory`.
+fn append<'t>(whole: &mut String, parts: impl IntoIterator<Item = &'t str>) -> Result<()> {
     for part in parts {
         whole
             .try_reserve(part.len())
             .map_err(|_| Error::OutOfMemory { what: "normalising text", bytes: whole.len() as u64 })?;
         whole.push_str(part);
     }
-    Ok(whole)
+    Ok(())
 }
 
 /// Cuts a piece at the matches of a pattern.
@@ -212,26 +277,56 @@ impl Find {
     }
 }
 
-/// `\s+(?!\S)` is understood as the last alternative, or the last but for `\s+`; nothing else may look around.
+/// `\s+(?!\S)` is understood as the last alternative, or the last but for `\s+` or `\s`; nothing else may look around.
+/// Lines matter to `^` and `$`, as they do to the Ruby syntax in which these patterns are written.
 fn compile(pattern: &str) -> Result<Find> {
+    let unsupported =
+        |why: &str| Error::unsupported(format!("the pre-tokenizer pattern {pattern:?}: {}", why.replace('\n', " ")));
     let build = |patterns: &[&str]| {
         Regex::builder()
             .configure(Config::new().nfa_size_limit(Some(PATTERN_BYTES)))
-            .syntax(syntax::Config::new().nest_limit(64))
+            .syntax(syntax::Config::new().nest_limit(64).multi_line(true))
             .build_many(patterns)
             .map(Box::new)
-            .map_err(|e: BuildError| {
-                let why = e.syntax_error().map_or_else(|| e.to_string(), |e| e.to_string().replace('\n', " "));
-                Error::unsupported(format!("the pre-tokenizer pattern {pattern:?}: {why}"))
-            })
+            .map_err(|e: BuildError| unsupported(&e.syntax_error().map_or_else(|| e.to_string(), |e| e.to_string())))
     };
-    let body = pattern.strip_suffix(r"|\s+").unwrap_or(pattern);
+    // Where what follows can match nothing that the repetition gives up, giving nothing up changes nothing.
+    let greedy = pattern
+        .replace(r"[^\r\n\p{L}\p{N}]?+\p{L}", r"[^\r\n\p{L}\p{N}]?\p{L}")
+        .replace(r"[^\s\p{L}\p{N}]++[\r\n]*", r"[^\s\p{L}\p{N}]+[\r\n]*")
+        .replace(r"\p{N}{1,3}+|", r"\p{N}{1,3}|");
+    if has_possessive(&greedy) {
+        return Err(unsupported("repetitions that give nothing up are not supported"));
+    }
+    let body = greedy.strip_suffix(r"|\s+").or(greedy.strip_suffix(r"|\s")).unwrap_or(&greedy);
     Ok(match body.strip_suffix(r"\s+(?!\S)") {
-        None => Find::Pattern { regex: build(&[pattern])?, gives_back: None },
+        None => Find::Pattern { regex: build(&[&greedy])?, gives_back: None },
         Some("") => Find::Pattern { regex: build(&[r"\s+"])?, gives_back: Some(0) },
         Some(first) => {
-            let first = first.strip_suffix('|').unwrap_or(pattern);
+            let first = first.strip_suffix('|').unwrap_or(&greedy);
             Find::Pattern { regex: build(&[first, r"\s+"])?, gives_back: Some(1) }
         }
     })
+}
+
+/// `a?+`, `a*+`, `a++` and `a{2}+` mean something else here than where these patterns come from.
+fn has_possessive(pattern: &str) -> bool {
+    let (mut escaped, mut class, mut named, mut repeated) = (false, 0usize, false, false);
+    for c in pattern.chars() {
+        let literal = std::mem::take(&mut escaped);
+        if repeated && c == '+' {
+            return true;
+        }
+        repeated = !literal && class == 0 && !(named && c == '}') && matches!(c, '?' | '*' | '+' | '}');
+        match c {
+            // Braces of `\p{L}` repeat nothing.
+            _ if literal => named = matches!(c, 'p' | 'P' | 'x' | 'u'),
+            '}' => named = false,
+            '\\' => escaped = true,
+            '[' => class += 1,
+            ']' => class = class.saturating_sub(1),
+            _ => {}
+        }
+    }
+    false
 }

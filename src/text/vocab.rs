@@ -14,6 +14,8 @@ pub enum Kind {
     Control,
     /// Found as a whole in any text, before everything else.
     UserDefined,
+    /// Has bytes as a normal token has, but is made from no text.
+    Unreachable,
     /// Stands for one byte that no other token can spell; its bytes are that byte.
     Byte,
 }
