@@ -122,6 +122,7 @@ impl CpuKv {
             keys: &head[from / LANES * l.key_panel..keys],
             value_storage: l.value_storage,
             values: &head[keys + from * l.value_row..],
+            value_stride: l.value_row,
         }
     }
 
@@ -186,7 +187,7 @@ impl KvWriter<'_> {
 }
 
 /// Stores one key in lane `lane` of a panel.
-pub fn write_key(isa: Isa, storage: Storage, panel: &mut [u8], lane: usize, row: &[f32]) {
+fn write_key(isa: Isa, storage: Storage, panel: &mut [u8], lane: usize, row: &[f32]) {
     match storage {
         Storage::F32 => {
             for (column, x) in panel.as_chunks_mut::<{ 4 * LANES }>().0.iter_mut().zip(row) {
@@ -221,7 +222,7 @@ pub fn write_key(isa: Isa, storage: Storage, panel: &mut [u8], lane: usize, row:
 }
 
 /// Stores one value; the dimensions that pad its last vector stay zero.
-pub fn write_value(isa: Isa, storage: Storage, bytes: &mut [u8], row: &[f32]) {
+fn write_value(isa: Isa, storage: Storage, bytes: &mut [u8], row: &[f32]) {
     match storage {
         Storage::F32 => {
             for (to, x) in bytes.as_chunks_mut().0.iter_mut().zip(row) {
