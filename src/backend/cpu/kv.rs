@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use memmap2::MmapMut;
 
-use super::kernels::attend::{Cached, I8_BLOCK, Storage};
+use super::kernels::attend::{CHUNK, Cached, I8_BLOCK, Storage};
 use super::kernels::lanes::LANES;
 use super::kernels::{Isa, elementwise};
 use super::pool::Shared;
@@ -17,6 +17,9 @@ use crate::backend::{Kv, KvSpec, RING_ALIGN};
 use crate::error::{Error, Result, try_vec};
 use crate::quant;
 use crate::tensor::DType;
+
+// A chunk of attention never wraps around the end of a ring.
+const _: () = assert!(RING_ALIGN % CHUNK == 0);
 
 /// Where things lie, in bytes.
 #[derive(Debug)]
