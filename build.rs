@@ -1,6 +1,10 @@
-//! Writes `include/realizar.h` from the doc comments and signatures in `src/ffi`, and names the shared library.
+//! Writes `include/realizar.h` from the doc comments and signatures in `src/ffi`, has the CUDA kernels compiled, and names
+//! the shared library.
 //!
 //! cbindgen writes each group's declarations; the order of the groups, their titles and the frame are here.
+
+#[path = "build_cuda.rs"]
+mod cuda;
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
@@ -35,6 +39,7 @@ fn main() {
 
     let header = header(&root);
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("set by cargo"));
+    cuda::build(&root, &out);
     fs::write(out.join("realizar.h"), &header).expect("OUT_DIR is writable");
     // The committed copy follows the sources while somebody works on them. On a build server it stays as committed, so
     // that the test which compares the two can fail; in a read-only package there is nothing to follow.

@@ -42,7 +42,7 @@ fn main() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/stories260K-f32.gguf");
     for threads in [1, 2] {
         let runtime = Runtime::new(RuntimeParams { threads, ..Default::default() }).unwrap();
-        let model = Model::load(&path, LoadParams { runtime: Some(runtime), ..Default::default() }).unwrap();
+        let model = Model::load(&path, LoadParams { runtime: Some(runtime), device: 1, ..Default::default() }).unwrap();
         let mut sampler =
             Sampler::new(SamplerParams { temperature: 0.8, top_k: 40, top_p: 0.9, seed: 7, ..Default::default() })
                 .unwrap();

@@ -17,7 +17,7 @@ const PROMPT: [u32; 21] = [1, 5, 299, 17, 17, 17, 200, 3, 77, 250, 99, 42, 42, 1
 
 fn load(path: &Path, threads: u32) -> Arc<Model> {
     let runtime = Runtime::new(RuntimeParams { threads, ..Default::default() }).unwrap();
-    Model::load(path, LoadParams { runtime: Some(runtime), ..Default::default() }).unwrap()
+    Model::load(path, LoadParams { runtime: Some(runtime), device: 1, ..Default::default() }).unwrap()
 }
 
 fn save(tiny: &Tiny) -> (tempfile::TempDir, std::path::PathBuf, Vec<Vec<f64>>) {
@@ -297,7 +297,7 @@ fn layers_with_a_window_keep_only_it_and_survive_any_rewind() {
 fn float_checkpoints_can_be_quantised_while_they_load() {
     let (_dir, path, expected) = save(&Tiny::new("llama", quant::BF16));
     for (dtype, limit) in [(quant::Q8_0, 5e-2), (quant::Q4_K, 0.5)] {
-        let model = Model::load(&path, LoadParams { quantize: dtype.0, ..Default::default() }).unwrap();
+        let model = Model::load(&path, LoadParams { quantize: dtype.0, device: 1, ..Default::default() }).unwrap();
         let difference = relative_rms(&expected, &logits_one_by_one(&model, &f32_cache()));
         assert!(difference > 1e-3 && difference < limit, "{}: {difference}", dtype.0);
     }

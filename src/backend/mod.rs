@@ -4,6 +4,7 @@
 //! memory; what changes per step travels in `Batch` alone, so that a device can replay a recorded step.
 
 pub mod cpu;
+pub mod cuda;
 
 use std::any::Any;
 use std::ops::Range;
@@ -94,7 +95,7 @@ pub enum NormKind {
     Layer,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Norm {
     pub kind: NormKind,
     pub weight: Vector,
@@ -104,7 +105,7 @@ pub struct Norm {
     pub group: usize,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Projection {
     pub weight: Weight,
     pub bias: Option<Vector>,
@@ -129,7 +130,7 @@ pub struct Rope {
     pub magnitude: f32,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Attention {
     pub layer: usize,
     /// Factor on `q . k`.
@@ -150,7 +151,7 @@ pub enum Activation {
 }
 
 /// How the scores of a router become the weights of the chosen experts.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Routing {
     pub n_used: usize,
     /// Softmax over all experts before the choice (Qwen) rather than over the chosen ones (Mixtral).
@@ -160,7 +161,7 @@ pub struct Routing {
 }
 
 /// Stacked experts: `gate`, `up` are `[n_experts * expert_ffn, hidden]`, `down` is `[n_experts * hidden, expert_ffn]`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Experts {
     pub gate: Weight,
     pub up: Weight,
@@ -316,27 +317,25 @@ pub trait Exec: Send {
 
 /// Every device there is, the CPU first.
 pub fn devices() -> Vec<DeviceInfo> {
-    vec![cpu::device(Isa::detect()), no_cuda()]
+    let mut devices = vec![cpu::device(Isa::detect())];
+    devices.extend(cuda::devices());
+    devices
 }
 
-fn no_cuda() -> DeviceInfo {
-    DeviceInfo {
-        name: "cuda:0".to_owned(),
-        kind: DeviceKind::Cuda,
-        isa: String::new(),
-        memory_total: 0,
-        memory_free: 0,
-        unavailable: "this library was built without the CUDA backend".to_owned(),
-    }
+/// The best device that can be used, as a position in `devices()` from 1.
+pub fn default_device() -> u32 {
+    let gpu = devices().iter().position(|d| d.kind == DeviceKind::Cuda && d.unavailable.is_empty());
+    gpu.map_or(1, |i| i as u32 + 1)
 }
 
-/// Opens entry `device - 1` of `devices()` for one model; 0: the best one.
+/// Opens entry `device - 1` of `devices()` for one model; 0: the CPU.
 pub fn open(device: u32, pool: &Arc<Pool>) -> Result<Box<dyn Backend>> {
-    match device {
-        0 | 1 => Ok(Box::new(cpu::CpuBackend::new(pool.clone(), Isa::detect()))),
-        n => match devices().get(n as usize - 1) {
-            Some(d) => Err(Error::DeviceUnavailable { device: d.name.clone(), why: d.unavailable.clone() }),
-            None => Err(Error::invalid(format!("device {n} does not exist"))),
-        },
+    if device <= 1 {
+        return Ok(Box::new(cpu::CpuBackend::new(pool.clone(), Isa::detect())));
+    }
+    match devices().into_iter().nth(device as usize - 1) {
+        Some(d) if d.unavailable.is_empty() => Ok(Box::new(cuda::open(device as i32 - 2)?)),
+        Some(d) => Err(Error::DeviceUnavailable { device: d.name, why: d.unavailable }),
+        None => Err(Error::invalid(format!("device {device} does not exist"))),
     }
 }

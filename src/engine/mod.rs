@@ -126,5 +126,5 @@ pub fn devices() -> Vec<DeviceInfo> {
 
 /// The device that 0 stands for, as a position in `devices()` from 1.
 pub fn default_device() -> u32 {
-    1
+    crate::backend::default_device()
 }

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::metrics::{Metrics, Phase};
 use super::{Cancel, LogLevel, Reservation, Runtime, RuntimeParams};
-use crate::backend::{self, Backend, Batch, Exec, KvSpec, Widths};
+use crate::backend::{self, Backend, Batch, DeviceKind, Exec, KvSpec, Widths};
 use crate::error::{Error, Result};
 use crate::format::{Access, Metadata, Source};
 use crate::model::arch;
@@ -17,7 +17,7 @@ use crate::text::{ChatTemplate, Tokenizer};
 
 /// Tokens of a prompt that go through the network together, at most.
 const MAX_STEP_TOKENS: usize = 512;
-/// Scratch for them, at most: wide models take fewer tokens at a time.
+/// Scratch for them on the CPU, at most: wide models take fewer tokens at a time.
 const STEP_BYTES: usize = 24 << 20;
 /// Sequences whose logits one step can give.
 pub(super) const MAX_STEP_OUTPUTS: usize = 64;
@@ -114,13 +114,14 @@ impl Model {
             info.vocab_size = info.vocab_size.max(t.n_vocab() as u32);
         }
         let compute = match config {
-            Some(config) if !params.text_only => Some(Compute::load(&runtime, &source, config, &mut params)?),
+            Some(config) if !params.text_only => {
+                let (compute, device) = Compute::load_anywhere(&runtime, &source, config, &mut params)?;
+                info.weight_bytes = compute.backend.weight_bytes();
+                info.device = device;
+                Some(compute)
+            }
             _ => None,
         };
-        if let Some(c) = &compute {
-            info.weight_bytes = c.backend.weight_bytes();
-            info.device = params.device.max(1);
-        }
         if let Err(why) = &tokenizer {
             runtime.log(LogLevel::Warning, &format!("{}: no tokenizer: {why}", path.display()));
         }
@@ -194,8 +195,40 @@ impl Model {
 }
 
 impl Compute {
-    fn load(runtime: &Arc<Runtime>, source: &Source, config: Config, params: &mut LoadParams) -> Result<Compute> {
-        let mut backend = backend::open(params.device, &runtime.pool)?;
+    /// Loads to the device that was asked for. Where none was, a GPU that cannot take the model leaves it to the CPU.
+    fn load_anywhere(
+        runtime: &Arc<Runtime>,
+        source: &Source,
+        config: Config,
+        params: &mut LoadParams,
+    ) -> Result<(Compute, u32)> {
+        if params.device != 0 {
+            return Ok((Compute::load(runtime, source, config, params, params.device)?, params.device));
+        }
+        let device = backend::default_device();
+        if device != 1 {
+            match Compute::load(runtime, source, config.clone(), params, device) {
+                Ok(compute) => return Ok((compute, device)),
+                Err(
+                    why @ (Error::DeviceOutOfMemory { .. }
+                    | Error::DeviceUnavailable { .. }
+                    | Error::DeviceLost { .. }
+                    | Error::Unsupported(_)),
+                ) => runtime.log(LogLevel::Warning, &format!("the model runs on the CPU: {why}")),
+                Err(e) => return Err(e),
+            }
+        }
+        Ok((Compute::load(runtime, source, config, params, 1)?, 1))
+    }
+
+    fn load(
+        runtime: &Arc<Runtime>,
+        source: &Source,
+        config: Config,
+        params: &mut LoadParams,
+        device: u32,
+    ) -> Result<Compute> {
+        let mut backend = backend::open(device, &runtime.pool)?;
         let limits = weights::Limits { weight_bytes: runtime.memory_left() };
         let cancel = params.cancel;
         let progress = &mut params.progress;
@@ -211,7 +244,10 @@ impl Compute {
         let memory = runtime.reserve("the model's weights", backend.weight_bytes())?;
         let widths = widths(&network.config);
         let per_token = 4 * (3 * widths.hidden + 2 * (widths.q + widths.kv) + 2 * widths.ffn.max(widths.expert_ffn));
-        let max_tokens = (STEP_BYTES / per_token).clamp(32, MAX_STEP_TOKENS) / 32 * 32;
+        let max_tokens = match backend.device().kind {
+            DeviceKind::Cpu => (STEP_BYTES / per_token).clamp(32, MAX_STEP_TOKENS) / 32 * 32,
+            DeviceKind::Cuda => MAX_STEP_TOKENS,
+        };
         // Workers are shared by all steps, so a second step would only wait with scratch of its own.
         let limit = if runtime.pool.threads() > 1 { 1 } else { usize::MAX };
         Ok(Compute { network, backend: backend.into(), execs: Execs::new(limit), max_tokens, _memory: memory })

@@ -1,0 +1,66 @@
+//! Compiles `kernels/` into one image for every supported GPU, where an nvcc can be found.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
+
+/// Machine code for these, and PTX of the oldest for what comes later.
+const TARGETS: &[&str] = &["80", "86", "89", "90", "100", "120"];
+
+/// Writes `OUT_DIR/kernels.rs`: an expression of type `Result<&[u8], &str>`.
+pub fn build(root: &Path, out: &Path) {
+    println!("cargo:rerun-if-changed=kernels");
+    println!("cargo:rerun-if-changed=build_cuda.rs");
+    for variable in ["NVCC", "CUDA_HOME", "PATH", "REALIZAR_CUDA_TARGETS"] {
+        println!("cargo:rerun-if-env-changed={variable}");
+    }
+    let expression = match nvcc() {
+        None => r#"Err("built without kernels: nvcc was not found")"#.to_owned(),
+        Some(nvcc) => match compile(&nvcc, root, out) {
+            Ok(()) => r#"Ok(include_bytes!(concat!(env!("OUT_DIR"), "/kernels.fatbin")))"#.to_owned(),
+            Err(why) => {
+                println!("cargo:warning=the CUDA kernels were left out: {why}");
+                r#"Err("built without kernels: nvcc failed")"#.to_owned()
+            }
+        },
+    };
+    fs::write(out.join("kernels.rs"), expression).expect("OUT_DIR is writable");
+}
+
+/// `NVCC`, then `CUDA_HOME/bin`, then the path, then the wheels of a Python installation.
+fn nvcc() -> Option<PathBuf> {
+    let works = |nvcc: &PathBuf| Command::new(nvcc).arg("--version").output().is_ok_and(|o| o.status.success());
+    let named = env::var_os("NVCC").map(PathBuf::from);
+    let home = env::var_os("CUDA_HOME").map(|home| Path::new(&home).join("bin/nvcc"));
+    let wheels = || {
+        let script = "import sysconfig; print(sysconfig.get_path('purelib'))";
+        let output = Command::new("python3").args(["-c", script]).output().ok().filter(|o| o.status.success())?;
+        Some(Path::new(String::from_utf8(output.stdout).ok()?.trim()).join("nvidia/cu13/bin/nvcc"))
+    };
+    [named, home, Some(PathBuf::from("nvcc"))].into_iter().flatten().find(works).or_else(|| wheels().filter(works))
+}
+
+fn compile(nvcc: &Path, root: &Path, out: &Path) -> Result<(), String> {
+    // Developers name one target to wait for one only.
+    let chosen = env::var("REALIZAR_CUDA_TARGETS").ok();
+    let targets: Vec<&str> = chosen.as_deref().map_or(TARGETS.to_vec(), |t| t.split(',').collect());
+    let mut command = Command::new(nvcc);
+    command.args(["-std=c++17", "-O3", "--fatbin", "--threads", "0"]);
+    // An eighth of the size, where the compiler knows how (12.4 and newer).
+    let help = Command::new(nvcc).arg("--help").output().map_err(|e| e.to_string())?;
+    if String::from_utf8_lossy(&help.stdout).contains("--compress-mode") {
+        command.arg("--compress-mode=size");
+    }
+    for target in &targets {
+        command.arg(format!("-gencode=arch=compute_{target},code=sm_{target}"));
+    }
+    let oldest = targets[0].trim_end_matches('a');
+    command.arg(format!("-gencode=arch=compute_{oldest},code=compute_{oldest}"));
+    command.arg("-o").arg(out.join("kernels.fatbin")).arg(root.join("kernels/realizar.cu"));
+    let output = command.output().map_err(|e| e.to_string())?;
+    if !output.status.success() {
+        let text = String::from_utf8_lossy(&output.stderr);
+        return Err(text.lines().find(|l| l.contains("error")).unwrap_or("no message").to_owned());
+    }
+    Ok(())
+}

@@ -1,0 +1,191 @@
+// What a launch passes to a kernel: mirrored field by field in src/backend/cuda/module.rs, sizes pinned on both sides.
+#pragma once
+
+#include "common.cuh"
+#include "quant.cuh"
+
+// A key-value cache of one sequence, [layer][kv head][position][stride], stride = head_dim rounded up.
+struct KvView {
+    u8* k;
+    u8* v;
+    u16* k_scales;  // Q8_0: one a 32 values, same order
+    u16* v_scales;
+    u32 capacity;
+    u32 stride;
+    u32 k_type;
+    u32 v_type;
+};
+static_assert(sizeof(KvView) == 48, "mirrored in module.rs");
+
+// Tokens of one sequence that share a tile of attention.
+struct Tile {
+    u32 first;
+    u32 count;
+    u32 slot;
+    u32 pad;
+};
+
+// What a step brings along; each array lies in device memory and is replaced before each step.
+struct Step {
+    const u32* ids;        // [n]
+    const u32* positions;  // [n]
+    const u32* slots;      // [n]
+    const u32* outputs;    // [n_outputs]
+    const Tile* tiles;     // [n_tiles]
+    const KvView* kvs;     // [n_slots]
+    u32 n;
+    u32 n_outputs;
+    u32 n_tiles;
+    u32 pad;
+};
+static_assert(sizeof(Step) == 64, "mirrored in module.rs");
+
+struct EmbedArgs {
+    Matrix table;
+    const u32* rows;  // [n], row of each token
+    float* x;         // [n, width]
+    u32 width;
+    u32 accumulate;  // add to x rather than replace it
+    float scale;
+    u32 pad;
+};
+static_assert(sizeof(EmbedArgs) == 80, "mirrored in module.rs");
+
+struct NormArgs {
+    Norm norm;
+    float* x;            // added to where there is a delta
+    const float* delta;  // or null
+    float* out;          // or null: only add
+    u32 group;
+    float scale;  // of delta
+};
+static_assert(sizeof(NormArgs) == 56, "mirrored in module.rs");
+
+struct Segment {
+    Matrix w;
+    float* out;
+    const float* bias;  // or null
+};
+static_assert(sizeof(Segment) == 64, "mirrored in module.rs");
+
+enum Epilogue : u32 {
+    kStore = 0,  // out = y
+    kAdd = 1,    // out += scale * y
+    kGlu = 2,    // out of segment 0 = activation(y of segment 0) * y of segment 1
+    kCap = 3,    // out = softcap * tanh(scale * y / softcap), or scale * y
+};
+
+// The matrices that share an input. Row y of the output is that of input row y, and as long as the matrix has rows.
+struct ProjectArgs {
+    Segment segments[4];
+    u32 n_segments;
+    u32 cols;  // of the input, without padding
+    u32 epilogue;
+    u32 activation;
+    float scale;
+    float softcap;
+    u32 n;  // input rows
+    // Matrix times vector, a row of the grid each.
+    u32 forms;  // of the input: 1 f32, 2 signed bytes
+    const float* x;
+    u32 x_stride;
+    u32 x_divisor;       // input row of y is y / x_divisor,
+    const u32* x_rows;   // or x_rows[y] where not null
+    const u32* experts;  // where not null, the matrices are those of expert experts[y] in a stack
+    Norm norm;           // of the input
+    // Matrix times matrix.
+    const u16* halves;        // [n, padded cols]
+    const float* row_scales;  // [n]
+};
+static_assert(sizeof(ProjectArgs) == 360, "mirrored in module.rs");
+
+// Brings the input of a matrix product into binary16, each row over its own power of two.
+struct HalvesArgs {
+    const float* x;
+    const u32* x_rows;  // or null
+    u16* halves;        // [rows, padded]
+    float* row_scales;
+    Norm norm;
+    u32 cols;
+    u32 padded;
+    u32 x_stride;
+    u32 pad;
+};
+static_assert(sizeof(HalvesArgs) == 72, "mirrored in module.rs");
+
+// Queries and keys between their projection and attention: norm, rotation, and keys and values into the cache.
+struct HeadsArgs {
+    Step step;
+    float* q;
+    float* k;
+    const float* v;
+    Norm q_norm;
+    Norm k_norm;
+    const double* inv_freq;  // or null: no rotation
+    u32 n_pairs;
+    u32 adjacent;  // pairs are 2i and 2i+1 rather than i and i + n_pairs
+    float magnitude;
+    u32 heads;
+    u32 kv_heads;
+    u32 head_dim;
+    u32 layer;
+    u32 store;  // write k and v to the cache
+};
+static_assert(sizeof(HeadsArgs) == 176, "mirrored in module.rs");
+
+struct AttendArgs {
+    Step step;
+    const float* q;
+    float* out;
+    float* partials;  // [tile, kv head, split, rows, 2 + head_dim]
+    u32* counters;    // [tile, kv head], zero between launches
+    u32 heads;
+    u32 kv_heads;
+    u32 head_dim;
+    u32 layer;
+    u32 window;  // 0: all
+    u32 splits;  // 0: a warp a tile; else a block works on each of `splits` shares of a tile's positions
+    float scale;
+    float softcap;
+};
+static_assert(sizeof(AttendArgs) == 128, "mirrored in module.rs");
+
+struct GluArgs {
+    float* gate;
+    const float* up;  // or null
+    u64 n;
+    u32 activation;
+    u32 pad;
+};
+static_assert(sizeof(GluArgs) == 32, "mirrored in module.rs");
+
+struct RouteArgs {
+    const float* scores;  // [n, n_experts]
+    u32* experts;         // [n, n_used]
+    float* weights;       // [n, n_used]
+    u32 n_experts;
+    u32 n_used;
+    u32 softmax_first;
+    u32 renormalise;
+};
+static_assert(sizeof(RouteArgs) == 40, "mirrored in module.rs");
+
+struct CombineArgs {
+    const float* parts;    // [n, n_used, width]
+    const float* weights;  // [n, n_used]
+    float* out;            // [n, width]
+    u32 width;
+    u32 n_used;
+};
+static_assert(sizeof(CombineArgs) == 32, "mirrored in module.rs");
+
+struct ArgmaxArgs {
+    const float* values;  // [rows, width]
+    float* best;          // [rows, blocks]
+    u32* where;           // [rows, blocks]
+    u32* counters;        // [rows], zero between launches
+    u32* out;             // [rows]
+    u32 width;
+    u32 pad;
+};
+static_assert(sizeof(ArgmaxArgs) == 48, "mirrored in module.rs");

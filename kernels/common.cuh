@@ -1,0 +1,250 @@
+// What every kernel stands on: short names of types, the arguments' common parts, and one small wrapper for each
+// instruction that C++ has no word for. Each wrapper has a twin for the host, so that the same kernels run as C++ under
+// tests/cuda_shim, thread by thread.
+//
+// Rules that keep this possible: raw PTX in this file only; no reliance on the threads of a warp running in step;
+// shared memory only by DYNAMIC_SHARED; the grid is a choice of the caller. Kernels may start before the one ahead of
+// them has ended: until `wait_for_previous` they read weights only.
+#pragma once
+
+#include <stdint.h>
+
+typedef uint8_t u8;
+typedef uint16_t u16;
+typedef uint32_t u32;
+typedef uint64_t u64;
+typedef int8_t i8;
+typedef int16_t i16;
+typedef int32_t i32;
+
+#ifdef __CUDACC__
+#define DEVICE static __device__ __forceinline__
+#define DEVICE_MEMBER __device__ __forceinline__
+// A kernel takes one struct by value, called `a` in its body. `threads` a block; at least `blocks` of them a processor.
+#define KERNEL(name, Args, threads, blocks) \
+    extern "C" __global__ void __launch_bounds__(threads, blocks) name(const __grid_constant__ Args a)
+#define DYNAMIC_SHARED(name) extern __shared__ __align__(16) u8 name[]
+#else
+#include "shim.h"
+#endif
+
+#ifdef __CUDACC__
+#define PRAGMA(text) _Pragma(#text)
+#define UNROLL PRAGMA(unroll)
+#define UNROLL_BY(n) PRAGMA(unroll (n))
+#else
+#define UNROLL
+#define UNROLL_BY(n)
+#endif
+
+#ifdef __CUDACC__
+
+template <class T> DEVICE T load(const void* p) { return *(const T*)p; }
+template <class T> DEVICE void store(void* p, T v) { *(T*)p = v; }
+DEVICE void sync_block() { __syncthreads(); }
+DEVICE void sync_warp() { __syncwarp(); }
+DEVICE float shuffle_xor(float v, u32 lanes) { return __shfl_xor_sync(0xffffffffu, v, lanes); }
+DEVICE i32 shuffle_xor(i32 v, u32 lanes) { return __shfl_xor_sync(0xffffffffu, v, lanes); }
+DEVICE u32 shuffle_xor(u32 v, u32 lanes) { return __shfl_xor_sync(0xffffffffu, v, lanes); }
+DEVICE float shuffle_from(float v, u32 lane) { return __shfl_sync(0xffffffffu, v, lane); }
+DEVICE void memory_fence() { __threadfence(); }
+DEVICE u32 atomic_add(u32* p, u32 v) { return atomicAdd(p, v); }
+
+// c + the sum of four products of signed bytes.
+DEVICE i32 dot4(u32 a, u32 b, i32 c) { return __dp4a((i32)a, (i32)b, c); }
+// Bytes of `b:a` chosen by the nibbles of `selector`.
+DEVICE u32 permute(u32 a, u32 b, u32 selector) { return __byte_perm(a, b, selector); }
+
+DEVICE float half_to_float(u16 h) {
+    float f;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h));
+    return f;
+}
+DEVICE u16 float_to_half(float f) {
+    u16 h;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(f));
+    return h;
+}
+// Two binary16 in a word, `low` in the lower half.
+DEVICE u32 pack_halves(float low, float high) {
+    u32 w;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(w) : "f"(high), "f"(low));
+    return w;
+}
+
+// Sine and cosine of a number of half turns.
+DEVICE void sincos_half_turns(float x, float& sine, float& cosine) { sincospif(x, &sine, &cosine); }
+// 2^x, within 2 ulp.
+DEVICE float exp2_approx(float x) {
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+// Weights: read once, so they leave the first-level cache to the activations.
+DEVICE uint4 load_weights16(const void* p) {
+    uint4 v;
+    asm("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+        : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+        : "l"(p));
+    return v;
+}
+// Weights that neighbouring lanes read as well.
+template <class T> DEVICE T load_shared_weights(const void* p) { return __ldg((const T*)p); }
+
+// Tells the compiler about an address that came from memory.
+template <class T> DEVICE T* in_global(T* p) {
+    __builtin_assume(__isGlobal(p));
+    return p;
+}
+
+DEVICE void prefetch_l2(const void* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
+
+// d += a * b: a is 16x16, b is 16x8, both binary16; lane 4g + t holds of a the rows g and g + 8 and the columns
+// 2t, 2t+1, 2t+8, 2t+9, of b the rows likewise and column g, of d the rows g and g + 8 and the columns 2t, 2t+1.
+DEVICE void mma16x8x16(float (&d)[4], const uint4& a, u32 b0, u32 b1) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
+}
+
+// Copies 16 bytes into shared memory in the background; they are there after the wait for their group and a barrier.
+DEVICE void copy_async16(void* shared, const void* global) {
+    u32 to = (u32)__cvta_generic_to_shared(shared);
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(global) : "memory");
+}
+DEVICE void copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+// Waits until at most `N` of this thread's groups are under way.
+template <int N> DEVICE void copy_async_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory"); }
+
+// Everything that earlier kernels wrote can be read behind this.
+DEVICE void wait_for_previous() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+// The next kernel may take up free places from here on.
+DEVICE void let_next_start() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+#endif
+
+constexpr u32 kWarp = 32;
+constexpr float kLog2e = 1.4426950408889634f;
+constexpr float kNegativeInfinity = -__builtin_inff();
+
+DEVICE u32 min_u32(u32 a, u32 b) { return a < b ? a : b; }
+DEVICE u32 max_u32(u32 a, u32 b) { return a > b ? a : b; }
+DEVICE u32 ceil_div(u32 a, u32 b) { return (a + b - 1) / b; }
+
+DEVICE float bits_to_float(u32 w) {
+    union { u32 w; float f; } u;
+    u.w = w;
+    return u.f;
+}
+DEVICE u32 float_to_bits(float f) {
+    union { u32 w; float f; } u;
+    u.f = f;
+    return u.w;
+}
+DEVICE float low_half(u32 w) { return half_to_float((u16)w); }
+DEVICE float high_half(u32 w) { return half_to_float((u16)(w >> 16)); }
+
+DEVICE float warp_sum(float v) {
+    UNROLL for (u32 lanes = 16; lanes > 0; lanes /= 2) v += shuffle_xor(v, lanes);
+    return v;
+}
+DEVICE float warp_max(float v) {
+    UNROLL for (u32 lanes = 16; lanes > 0; lanes /= 2) v = fmaxf(v, shuffle_xor(v, lanes));
+    return v;
+}
+
+// Sum over the block in a fixed order, the same in every thread. `scratch` holds a float a warp and is free again behind
+// the next barrier.
+DEVICE float block_sum(float v, float* scratch) {
+    const u32 warps = blockDim.x / kWarp;
+    v = warp_sum(v);
+    sync_block();
+    if (threadIdx.x % kWarp == 0) scratch[threadIdx.x / kWarp] = v;
+    sync_block();
+    float sum = 0.f;
+    for (u32 w = 0; w < warps; w++) sum += scratch[w];
+    return sum;
+}
+DEVICE float block_max(float v, float* scratch) {
+    const u32 warps = blockDim.x / kWarp;
+    v = warp_max(v);
+    sync_block();
+    if (threadIdx.x % kWarp == 0) scratch[threadIdx.x / kWarp] = v;
+    sync_block();
+    float max = kNegativeInfinity;
+    for (u32 w = 0; w < warps; w++) max = fmaxf(max, scratch[w]);
+    return max;
+}
+
+// True in every thread of the last block of `blocks` to come here; everything that the others wrote before is visible to
+// it. Leaves the counter at 0.
+DEVICE bool last_block(u32* counter, u32 blocks, u32* shared_flag) {
+    memory_fence();
+    sync_block();
+    if (threadIdx.x == 0) {
+        const bool last = atomic_add(counter, 1) == blocks - 1;
+        if (last) *counter = 0;
+        *shared_flag = last;
+    }
+    sync_block();
+    memory_fence();
+    return *shared_flag != 0;
+}
+
+// Normalisation of a vector on its way into a kernel.
+struct Norm {
+    const float* weight;
+    const float* bias;  // or null
+    float eps;
+    u32 kind;
+};
+enum NormKind : u32 { kNoNorm = 0, kRms = 1, kLayer = 2 };
+
+// What normalises `x[0..n]`: (x - mean) * inverse, then weight and bias.
+struct Moments {
+    float mean;
+    float inverse;
+};
+// The whole block takes part.
+DEVICE Moments moments(const float* x, u32 n, const Norm& norm, float* scratch) {
+    Moments m = {0.f, 1.f};
+    if (norm.kind == kLayer) {
+        float sum = 0.f;
+        for (u32 i = threadIdx.x; i < n; i += blockDim.x) sum += x[i];
+        m.mean = block_sum(sum, scratch) / (float)n;
+    }
+    if (norm.kind != kNoNorm) {
+        float squares = 0.f;
+        for (u32 i = threadIdx.x; i < n; i += blockDim.x) squares += (x[i] - m.mean) * (x[i] - m.mean);
+        m.inverse = 1.f / sqrtf(block_sum(squares, scratch) / (float)n + norm.eps);
+    }
+    return m;
+}
+DEVICE float normalised(float x, u32 i, const Moments& m, const Norm& norm) {
+    if (norm.kind == kNoNorm) return x;
+    float y = (x - m.mean) * m.inverse * norm.weight[i];
+    return norm.bias ? y + norm.bias[i] : y;
+}
+
+enum Activation : u32 { kSilu = 0, kGelu = 1, kGeluErf = 2, kRelu = 3 };
+DEVICE float activate(float x, u32 kind) {
+    switch (kind) {
+        case kSilu: return x / (1.f + exp2_approx(-kLog2e * x));
+        case kGelu: {
+            // tanh approximation, arXiv 1606.08415: 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))
+            const float u = 0.7978845608028654f * (x + 0.044715f * x * x * x);
+            return 0.5f * x * (1.f + tanhf(u));
+        }
+        case kGeluErf: return 0.5f * x * (1.f + erff(x * 0.7071067811865476f));
+        default: return fmaxf(x, 0.f);
+    }
+}

@@ -1,0 +1,17 @@
+// Rows of a table become activations: embeddings and learned positions. A block a token.
+#include "args.cuh"
+
+KERNEL(embed, EmbedArgs, 128, 1) {
+    let_next_start();
+    wait_for_previous();
+    const u64 row = min_u32(a.rows[blockIdx.x], a.table.rows - 1);
+    float* x = a.x + (u64)blockIdx.x * a.width;
+    for (u32 unit = threadIdx.x; unit < a.table.cols / 8; unit += blockDim.x) {
+        float y[8];
+        decode8(a.table, load8(a.table, row, unit / 4, unit % 4), unit / 4, unit % 4, y);
+        UNROLL for (u32 i = 0; i < 8; i++) {
+            const u32 col = 8 * unit + i;
+            if (col < a.width) x[col] = (a.accumulate ? x[col] : 0.f) + a.scale * y[i];
+        }
+    }
+}

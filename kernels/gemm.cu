@@ -1,0 +1,126 @@
+// Matrix times matrix: prompts.
+//
+// Weights are expanded to binary16 in registers, straight in the order of the `mma` operand, and each is expanded once a
+// block: the warps of a block divide the rows and share the tokens, which wait in shared memory, brought there in the
+// background. As in attention a lane of a quad takes 8 neighbouring columns of 32 for two `mma` of 16, on both sides, so
+// that every load is of 16 bytes. Inputs are scaled by a power of two a row, which keeps large activations in range.
+#include "args.cuh"
+
+// One block a row of the input.
+KERNEL(to_halves, HalvesArgs, 256, 1) {
+    DYNAMIC_SHARED(shared);
+    let_next_start();
+    wait_for_previous();
+    float* scratch = (float*)shared;
+    const u32 row = blockIdx.x;
+    const float* x = a.x + (u64)(a.x_rows ? a.x_rows[row] : row) * a.x_stride;
+    const Moments m = moments(x, a.cols, a.norm, scratch);
+    float peak = 0.f;
+    for (u32 i = threadIdx.x; i < a.cols; i += blockDim.x) peak = fmaxf(peak, fabsf(normalised(x[i], i, m, a.norm)));
+    peak = block_max(peak, scratch);
+    // The power of two below the peak, by its exponent bits; values then lie below 2. Denormal and infinite peaks keep 1.
+    const u32 exponent = float_to_bits(peak) & 0x7f800000u;
+    const bool usual = exponent > 0x01000000u && exponent < 0x7e000000u;
+    const float scale = usual ? bits_to_float(exponent) : 1.f;
+    const float inverse = usual ? bits_to_float(0x7f000000u - exponent) : 1.f;
+    for (u32 i = threadIdx.x; i < a.padded; i += blockDim.x) {
+        const float v = i < a.cols ? normalised(x[i], i, m, a.norm) : 0.f;
+        a.halves[(u64)row * a.padded + i] = float_to_half(v * inverse);
+    }
+    if (threadIdx.x == 0) a.row_scales[row] = scale;
+}
+
+constexpr u32 kWarpRows = 32;
+constexpr u32 kGemmWarps = 4;
+constexpr u32 kChunk = 32;  // columns of a turn
+constexpr u32 kStages = 4;
+
+// Eight values of the lane's row as four words of the left operand.
+DEVICE void to_operand(const Matrix& w, const Raw8& raw, u32 chunk, u32 t, u32 (&words)[4]) {
+    float y[8];
+    decode8(w, raw, chunk, t, y);
+    UNROLL for (u32 i = 0; i < 4; i++) words[i] = pack_halves(y[2 * i], y[2 * i + 1]);
+}
+
+template <u32 kTokens> DEVICE void gemm(const ProjectArgs& a, u8* shared) {
+    const u32 lane = threadIdx.x % kWarp, g = lane / 4, t = lane % 4;
+    let_next_start();
+    u32 segment = 0, tile = blockIdx.x;
+    while (segment + 1 < a.n_segments && tile >= ceil_div(a.segments[segment].w.rows, kWarpRows * kGemmWarps)) {
+        tile -= ceil_div(a.segments[segment].w.rows, kWarpRows * kGemmWarps);
+        segment++;
+    }
+    const Segment& s = a.segments[segment];
+    const Matrix& w = s.w;
+    const u32 row0 = (tile * kGemmWarps + threadIdx.x / kWarp) * kWarpRows, token0 = blockIdx.y * kTokens;
+    const u32 chunks = w.cols / kChunk;
+    wait_for_previous();
+
+    // Tokens of a turn: [stage][token][32 halves].
+    u16* tokens = (u16*)shared;
+    auto fetch = [&](u32 chunk) {
+        for (u32 i = threadIdx.x; i < kTokens * 4; i += blockDim.x) {
+            const u32 token = min_u32(token0 + i / 4, a.n - 1);
+            copy_async16(tokens + (chunk % kStages * kTokens * 4 + i) * 8,
+                         a.halves + (u64)token * w.cols + chunk * kChunk + i % 4 * 8);
+        }
+    };
+    UNROLL for (u32 c = 0; c + 1 < kStages; c++) {
+        if (c < chunks) fetch(c);
+        copy_async_commit();
+    }
+
+    // Rows g and g + 8 of two tiles of 16; behind the last row the last again.
+    u64 rows[4];
+    UNROLL for (u32 i = 0; i < 4; i++) rows[i] = min_u32(row0 + 8 * i + g, w.rows - 1);
+    Raw8 raw[4];
+    UNROLL for (u32 i = 0; i < 4; i++) raw[i] = load8(w, rows[i], 0, t);
+    float sums[2][kTokens / 8][4] = {};
+    for (u32 chunk = 0; chunk < chunks; chunk++) {
+        u32 left[4][4];
+        UNROLL for (u32 i = 0; i < 4; i++) to_operand(w, raw[i], chunk, t, left[i]);
+        if (chunk + 1 < chunks) {
+            UNROLL for (u32 i = 0; i < 4; i++) raw[i] = load8(w, rows[i], chunk + 1, t);
+        }
+        copy_async_wait<kStages - 2>();
+        sync_block();
+        // Behind the barrier, because it replaces what the turn before has read.
+        if (chunk + kStages - 1 < chunks) fetch(chunk + kStages - 1);
+        copy_async_commit();
+        const u16* stage = tokens + chunk % kStages * kTokens * 32;
+        UNROLL for (u32 n = 0; n < kTokens / 8; n++) {
+            const uint4 right = load<uint4>(stage + (8 * n + g) * 32 + 8 * t);
+            UNROLL for (u32 m = 0; m < 2; m++) {
+                const uint4 first = {left[2 * m][0], left[2 * m + 1][0], left[2 * m][1], left[2 * m + 1][1]};
+                const uint4 second = {left[2 * m][2], left[2 * m + 1][2], left[2 * m][3], left[2 * m + 1][3]};
+                mma16x8x16(sums[m][n], first, right.x, right.y);
+                mma16x8x16(sums[m][n], second, right.z, right.w);
+            }
+        }
+    }
+
+    UNROLL for (u32 m = 0; m < 2; m++) UNROLL for (u32 n = 0; n < kTokens / 8; n++) UNROLL for (u32 j = 0; j < 4; j++) {
+        const u32 row = row0 + 16 * m + g + 8 * (j / 2), token = token0 + 8 * n + 2 * t + j % 2;
+        if (row >= w.rows || token >= a.n) continue;
+        const float sum = sums[m][n][j] * a.row_scales[token] + (s.bias ? s.bias[row] : 0.f);
+        float* out = s.out + (u64)token * w.rows + row;
+        switch (a.epilogue) {
+            case kAdd: *out += a.scale * sum; break;
+            case kCap: *out = a.softcap > 0.f ? a.softcap * tanhf(a.scale * sum / a.softcap) : a.scale * sum; break;
+            default: *out = sum;
+        }
+    }
+}
+
+KERNEL(gemm_16, ProjectArgs, 128, 3) {
+    DYNAMIC_SHARED(shared);
+    gemm<16>(a, shared);
+}
+KERNEL(gemm_64, ProjectArgs, 128, 2) {
+    DYNAMIC_SHARED(shared);
+    gemm<64>(a, shared);
+}
+KERNEL(gemm_128, ProjectArgs, 128, 1) {
+    DYNAMIC_SHARED(shared);
+    gemm<128>(a, shared);
+}

@@ -1,0 +1,18 @@
+// The residual stream and norms that no product takes over. A block a group of values.
+#include "args.cuh"
+
+// x += scale * delta; out = norm(x)
+KERNEL(add_norm, NormArgs, 256, 1) {
+    DYNAMIC_SHARED(shared);
+    let_next_start();
+    wait_for_previous();
+    const u64 first = (u64)blockIdx.x * a.group;
+    // Not in y: a batch may have more groups of values than the grid's second dimension reaches.
+    float* x = a.x + first;
+    if (a.delta) {
+        for (u32 i = threadIdx.x; i < a.group; i += blockDim.x) x[i] += a.scale * a.delta[first + i];
+    }
+    if (!a.out) return;
+    const Moments m = moments(x, a.group, a.norm, (float*)shared);
+    for (u32 i = threadIdx.x; i < a.group; i += blockDim.x) a.out[first + i] = normalised(x[i], i, m, a.norm);
+}

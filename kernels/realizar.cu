@@ -1,0 +1,10 @@
+// Every kernel of the library: one translation unit, so that one image holds them all.
+#include "attention.cu"
+#include "embed.cu"
+#include "gemm.cu"
+#include "gemv.cu"
+#include "glu.cu"
+#include "moe.cu"
+#include "norm.cu"
+#include "rope.cu"
+#include "sample.cu"

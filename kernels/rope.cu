@@ -1,0 +1,76 @@
+// Queries and keys on their way from projection to attention: norm of each head, rotation, and the cache. A warp a head.
+//
+// Angles are position * inv_freq in f64, because an f32 product is off by a hundredth of a turn at position 100,000.
+#include "args.cuh"
+
+// Dimensions of pair `i`.
+DEVICE u32 pair_low(const HeadsArgs& a, u32 i) { return a.adjacent ? 2 * i : i; }
+DEVICE u32 pair_high(const HeadsArgs& a, u32 i) { return a.adjacent ? 2 * i + 1 : i + a.n_pairs; }
+
+// Normalises and turns one head in place.
+DEVICE void turn(const HeadsArgs& a, float* x, const Norm& norm, u32 position, u32 lane) {
+    const u32 d = a.head_dim;
+    Moments m = {0.f, 1.f};
+    if (norm.kind == kLayer) {
+        float sum = 0.f;
+        for (u32 i = lane; i < d; i += kWarp) sum += x[i];
+        m.mean = warp_sum(sum) / (float)d;
+    }
+    if (norm.kind != kNoNorm) {
+        float squares = 0.f;
+        for (u32 i = lane; i < d; i += kWarp) squares += (x[i] - m.mean) * (x[i] - m.mean);
+        m.inverse = 1.f / sqrtf(warp_sum(squares) / (float)d + norm.eps);
+    }
+    const u32 pairs = a.inv_freq ? a.n_pairs : 0;
+    for (u32 i = lane; i < pairs; i += kWarp) {
+        const double turns = (double)position * a.inv_freq[i] * 0.15915494309189535;
+        float sine, cosine;
+        sincos_half_turns((float)(2. * (turns - rint(turns))), sine, cosine);
+        sine *= a.magnitude, cosine *= a.magnitude;
+        const u32 l = pair_low(a, i), h = pair_high(a, i);
+        const float x0 = normalised(x[l], l, m, norm), x1 = normalised(x[h], h, m, norm);
+        x[l] = x0 * cosine - x1 * sine;
+        x[h] = x0 * sine + x1 * cosine;
+    }
+    for (u32 i = 2 * pairs + lane; i < d; i += kWarp) x[i] = normalised(x[i], i, m, norm);
+    sync_warp();
+}
+
+// Writes one head to row `row` of a cache plane; the dimensions behind the head's are 0.
+DEVICE void store_head(const float* x, u32 d, u8* plane, u16* scales, u64 row, u32 stride, u32 type, u32 lane) {
+    for (u32 i = lane; i < ceil_div(stride, kWarp) * kWarp; i += kWarp) {
+        const float v = i < d ? x[i] : 0.f;
+        const u64 at = row * stride + i;
+        if (type == kQ8_0) {
+            // A group is what a warp holds in one turn; the stride is a multiple of it.
+            const float scale = warp_max(fabsf(v)) / 127.f;
+            plane[at] = (u8)(i32)rintf(scale > 0.f ? v / scale : 0.f);
+            if (lane == 0) scales[at / 32] = float_to_half(scale);
+        } else if (i < stride) {
+            if (type == kF16) store(plane + 2 * at, float_to_half(v));
+            else store(plane + 4 * at, v);
+        }
+    }
+}
+
+KERNEL(heads, HeadsArgs, 128, 1) {
+    let_next_start();
+    wait_for_previous();
+    const u32 lane = threadIdx.x % kWarp, head = blockIdx.x * (blockDim.x / kWarp) + threadIdx.x / kWarp;
+    const u32 token = blockIdx.y, d = a.head_dim;
+    if (head >= a.heads + 2 * a.kv_heads) return;
+    const u32 position = a.step.positions[token];
+    if (head < a.heads) {
+        turn(a, a.q + ((u64)token * a.heads + head) * d, a.q_norm, position, lane);
+        return;
+    }
+    const bool is_key = head < a.heads + a.kv_heads;
+    const u32 kv_head = head - a.heads - (is_key ? 0 : a.kv_heads);
+    const u64 at = ((u64)token * a.kv_heads + kv_head) * d;
+    if (is_key) turn(a, a.k + at, a.k_norm, position, lane);
+    if (!a.store) return;
+    const KvView kv = a.step.kvs[a.step.slots[token]];
+    const u64 row = ((u64)a.layer * a.kv_heads + kv_head) * kv.capacity + position;
+    if (is_key) store_head(a.k + at, d, kv.k, kv.k_scales, row, kv.stride, kv.k_type, lane);
+    else store_head(a.v + at, d, kv.v, kv.v_scales, row, kv.stride, kv.v_type, lane);
+}

@@ -1,0 +1,434 @@
+//! Every call into the driver that acts on a device: contexts, memory, streams, launches, graphs.
+//!
+//! Owns the raw handles and frees each exactly once. Relies on `probe` for functions that exist. A call that needs a
+//! current context is a method of `Current`, which only `Context::enter` makes; it restores the host's own context
+//! when it goes. Addresses of device memory are plain numbers here: a wrong one is a fault of the device, which the
+//! driver reports and which costs the model its context, never memory of the host. Refuses to know any kernel.
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, c_void};
+use std::marker::PhantomData;
+use std::ptr;
+use std::sync::{Arc, OnceLock};
+
+use super::probe::{Address, Driver, Handle, LaunchAttribute, LaunchConfig, Properties, Status};
+use crate::error::{Error, Result};
+
+const OUT_OF_MEMORY: Status = 2;
+
+/// A context of one device. Each model has its own, so that a fault ends no other model.
+pub struct Context {
+    driver: Arc<Driver>,
+    raw: Handle,
+    pub properties: Properties,
+    /// `cuda:0`, for messages.
+    pub device: String,
+    /// Why no call can succeed any more.
+    lost: OnceLock<String>,
+}
+
+// SAFETY: the driver's functions may be called from any thread, and a context may be current to several at once.
+unsafe impl Send for Context {}
+// SAFETY: as above.
+unsafe impl Sync for Context {}
+
+/// Proof that a context is current to this thread.
+pub struct Current<'a> {
+    context: &'a Arc<Context>,
+    // Being current is a property of the thread.
+    _thread: PhantomData<*const ()>,
+}
+
+impl Context {
+    pub fn new(driver: &Arc<Driver>, ordinal: i32) -> Result<Arc<Context>> {
+        let device = format!("cuda:{ordinal}");
+        let unavailable = |why| Error::DeviceUnavailable { device: device.clone(), why };
+        let properties = driver.properties(ordinal).map_err(unavailable)?;
+        let id = driver.device(ordinal).map_err(unavailable)?;
+        let mut raw = ptr::null_mut();
+        // SAFETY: writes one handle and makes the new context current, which the pop below undoes.
+        driver.check(unsafe { (driver.context_create)(&mut raw, 0, id) }, "cuCtxCreate").map_err(unavailable)?;
+        // SAFETY: writes one handle.
+        unsafe { (driver.context_pop)(&mut ptr::null_mut()) };
+        Ok(Arc::new(Context { driver: driver.clone(), raw, properties, device, lost: OnceLock::new() }))
+    }
+
+    /// Makes the context current until the result is dropped. Refused after a fault.
+    pub fn enter(self: &Arc<Self>) -> Result<Current<'_>> {
+        match self.lost.get() {
+            Some(why) => Err(Error::DeviceLost { device: self.device.clone(), why: why.clone() }),
+            None => self.enter_anyway(),
+        }
+    }
+
+    fn enter_anyway(self: &Arc<Self>) -> Result<Current<'_>> {
+        // SAFETY: `raw` is a live context.
+        self.check(unsafe { (self.driver.context_push)(self.raw) }, "cuCtxPushCurrent")?;
+        Ok(Current { context: self, _thread: PhantomData })
+    }
+
+    pub fn driver_version(&self) -> i32 {
+        self.driver.version
+    }
+
+    /// The first failure ends the context: after a fault every later call fails as well, and work that was queued
+    /// before cannot be told to have happened.
+    fn check(&self, status: Status, call: &str) -> Result<()> {
+        self.driver.check(status, call).map_err(|why| {
+            let why = self.lost.get_or_init(|| why).clone();
+            Error::DeviceLost { device: self.device.clone(), why }
+        })
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        // SAFETY: whatever lived in the context holds an `Arc` of it, so this is the last use.
+        unsafe { (self.driver.context_destroy)(self.raw) };
+    }
+}
+
+impl Drop for Current<'_> {
+    fn drop(&mut self) {
+        // SAFETY: pops what `enter` pushed on this thread; the type cannot change threads.
+        unsafe { (self.context.driver.context_pop)(&mut ptr::null_mut()) };
+    }
+}
+
+/// Frees a handle in its context; failures have no one to be told to.
+fn release(context: &Arc<Context>, free: impl FnOnce(&Driver) -> Status) {
+    if let Ok(_current) = context.enter_anyway() {
+        free(&context.driver);
+    }
+}
+
+/// Memory of a device.
+pub struct Buffer {
+    context: Arc<Context>,
+    address: Address,
+    bytes: usize,
+}
+
+impl Buffer {
+    pub fn address(&self) -> Address {
+        self.address
+    }
+
+    pub fn len(&self) -> usize {
+        self.bytes
+    }
+
+    pub fn context(&self) -> &Arc<Context> {
+        &self.context
+    }
+
+    /// The address of `bytes` bytes at `offset`, which must lie within.
+    fn part(&self, offset: usize, bytes: usize) -> Address {
+        assert!(offset.checked_add(bytes).is_some_and(|end| end <= self.bytes), "outside a device buffer");
+        self.address + offset as Address
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        // SAFETY: `address` came from `cuMemAlloc`, which waits for work in flight when it is freed.
+        release(&self.context, |d| unsafe { (d.memory_free)(self.address) });
+    }
+}
+
+/// Page-locked memory of the host, which the device reads and writes at the same address.
+pub struct Pinned {
+    context: Arc<Context>,
+    data: *mut u8,
+    bytes: usize,
+}
+
+// SAFETY: plain memory without a home thread.
+unsafe impl Send for Pinned {}
+// SAFETY: shared references only read.
+unsafe impl Sync for Pinned {}
+
+impl Pinned {
+    /// Only while no copy or kernel uses the memory, which `Stream::synchronize` makes sure of.
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: `data` is `bytes` long and was filled when it was made.
+        unsafe { std::slice::from_raw_parts(self.data, self.bytes) }
+    }
+
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `bytes`, and the reference is exclusive.
+        unsafe { std::slice::from_raw_parts_mut(self.data, self.bytes) }
+    }
+
+    /// Where kernels find it.
+    pub fn address(&self) -> Address {
+        self.data as Address
+    }
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        // SAFETY: `data` came from `cuMemHostAlloc`.
+        release(&self.context, |d| unsafe { (d.host_free)(self.data.cast()) });
+    }
+}
+
+/// A queue of work that runs in order.
+pub struct Stream {
+    context: Arc<Context>,
+    raw: Handle,
+}
+
+// SAFETY: streams may be used from any thread.
+unsafe impl Send for Stream {}
+// SAFETY: as above.
+unsafe impl Sync for Stream {}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        // SAFETY: `raw` is a live stream, dropped once.
+        release(&self.context, |d| unsafe { (d.stream_destroy)(self.raw) });
+    }
+}
+
+/// Compiled kernels.
+pub struct Module {
+    context: Arc<Context>,
+    raw: Handle,
+}
+
+// SAFETY: modules may be used from any thread.
+unsafe impl Send for Module {}
+// SAFETY: as above.
+unsafe impl Sync for Module {}
+
+impl Drop for Module {
+    fn drop(&mut self) {
+        // SAFETY: `raw` is a live module; its kernels are dropped with the backend that owns both.
+        release(&self.context, |d| unsafe { (d.module_unload)(self.raw) });
+    }
+}
+
+/// A kernel whose one parameter is an `A`, by value.
+pub struct Kernel<A> {
+    raw: Handle,
+    name: &'static CStr,
+    _args: PhantomData<fn(A)>,
+}
+
+// SAFETY: functions may be used from any thread.
+unsafe impl<A> Send for Kernel<A> {}
+// SAFETY: as above.
+unsafe impl<A> Sync for Kernel<A> {}
+
+/// The shape of a launch.
+#[derive(Clone, Copy, Debug)]
+pub struct Grid {
+    pub blocks: [u32; 3],
+    pub threads: u32,
+    /// Dynamic shared memory a block, in bytes.
+    pub shared: u32,
+    /// May start before the kernel ahead of it has ended; the kernel itself waits for that.
+    pub early: bool,
+}
+
+/// Recorded work that is launched at once.
+pub struct Graph {
+    context: Arc<Context>,
+    raw: Handle,
+}
+
+// SAFETY: graphs may be used from any thread, one at a time, which `&mut` in `Current::replay` makes sure of.
+unsafe impl Send for Graph {}
+
+impl Drop for Graph {
+    fn drop(&mut self) {
+        // SAFETY: `raw` is a live executable graph, dropped once.
+        release(&self.context, |d| unsafe { (d.graph_exec_destroy)(self.raw) });
+    }
+}
+
+impl Current<'_> {
+    fn driver(&self) -> &Driver {
+        &self.context.driver
+    }
+
+    fn check(&self, status: Status, call: &str) -> Result<()> {
+        self.context.check(status, call)
+    }
+
+    /// Free bytes of the device.
+    pub fn memory_free(&self) -> Result<u64> {
+        let (mut free, mut total) = (0, 0);
+        // SAFETY: writes two sizes.
+        self.check(unsafe { (self.driver().memory_info)(&mut free, &mut total) }, "cuMemGetInfo")?;
+        Ok(free as u64)
+    }
+
+    /// Memory with undefined content.
+    pub fn alloc(&self, what: &str, bytes: usize) -> Result<Buffer> {
+        let mut address = 0;
+        // SAFETY: writes one address.
+        let status = unsafe { (self.driver().memory_alloc)(&mut address, bytes.max(1)) };
+        if status == OUT_OF_MEMORY {
+            let device = self.context.device.clone();
+            return Err(Error::DeviceOutOfMemory { device, what: what.to_owned(), bytes: bytes as u64 });
+        }
+        self.check(status, "cuMemAlloc")?;
+        Ok(Buffer { context: self.context.clone(), address, bytes })
+    }
+
+    /// Page-locked memory, filled with zeros.
+    pub fn alloc_pinned(&self, bytes: usize) -> Result<Pinned> {
+        let mut data = ptr::null_mut();
+        // SAFETY: writes one address.
+        let status = unsafe { (self.driver().host_alloc)(&mut data, bytes.max(1), 0) };
+        if status == OUT_OF_MEMORY {
+            return Err(Error::OutOfMemory { what: "page-locked memory", bytes: bytes as u64 });
+        }
+        self.check(status, "cuMemHostAlloc")?;
+        // SAFETY: the driver gave `bytes` bytes.
+        unsafe { ptr::write_bytes(data.cast::<u8>(), 0, bytes.max(1)) };
+        Ok(Pinned { context: self.context.clone(), data: data.cast(), bytes })
+    }
+
+    pub fn stream(&self) -> Result<Stream> {
+        const NON_BLOCKING: u32 = 1;
+        let mut raw = ptr::null_mut();
+        // SAFETY: writes one handle.
+        self.check(unsafe { (self.driver().stream_create)(&mut raw, NON_BLOCKING) }, "cuStreamCreate")?;
+        Ok(Stream { context: self.context.clone(), raw })
+    }
+
+    /// Waits for the end of all work in `stream` and reports its errors.
+    pub fn synchronize(&self, stream: &Stream) -> Result<()> {
+        // SAFETY: a live stream.
+        self.check(unsafe { (self.driver().stream_synchronize)(stream.raw) }, "cuStreamSynchronize")
+    }
+
+    /// Queues a copy of `bytes` bytes of `from`, which must stay as they are until the stream was synchronised.
+    pub fn upload(
+        &self,
+        stream: &Stream,
+        to: &Buffer,
+        offset: usize,
+        from: &Pinned,
+        from_offset: usize,
+        bytes: usize,
+    ) -> Result<()> {
+        let (to, from) = (to.part(offset, bytes), &from.bytes()[from_offset..from_offset + bytes]);
+        // SAFETY: both ends are that long. The host's end is page-locked, and freeing it waits for the device.
+        let status = unsafe { (self.driver().copy_to_device)(to, from.as_ptr().cast(), bytes, stream.raw) };
+        self.check(status, "cuMemcpyHtoD")
+    }
+
+    /// Copies `from` and waits.
+    pub fn upload_now(&self, stream: &Stream, to: &Buffer, offset: usize, from: &[u8]) -> Result<()> {
+        let to = to.part(offset, from.len());
+        // SAFETY: both ends are that long, and nothing returns before the copy has ended.
+        let status = unsafe { (self.driver().copy_to_device)(to, from.as_ptr().cast(), from.len(), stream.raw) };
+        self.check(status, "cuMemcpyHtoD").and(self.synchronize(stream))
+    }
+
+    /// Copies values to `to` and waits.
+    pub fn download(&self, stream: &Stream, from: &Buffer, offset: usize, to: &mut [f32]) -> Result<()> {
+        let from = from.part(offset, size_of_val(to));
+        // SAFETY: both ends are that long, any bits are an f32, and nothing returns before the copy has ended.
+        let status = unsafe { (self.driver().copy_to_host)(to.as_mut_ptr().cast(), from, size_of_val(to), stream.raw) };
+        self.check(status, "cuMemcpyDtoH").and(self.synchronize(stream))
+    }
+
+    /// Queues a copy between buffers.
+    pub fn copy(&self, stream: &Stream, to: (&Buffer, usize), from: (&Buffer, usize), bytes: usize) -> Result<()> {
+        let (to, from) = (to.0.part(to.1, bytes), from.0.part(from.1, bytes));
+        // SAFETY: both ends are that long.
+        self.check(unsafe { (self.driver().copy_on_device)(to, from, bytes, stream.raw) }, "cuMemcpyDtoD")
+    }
+
+    /// Queues zeros for a part of `buffer`.
+    pub fn clear(&self, stream: &Stream, buffer: &Buffer, offset: usize, bytes: usize) -> Result<()> {
+        let part = buffer.part(offset, bytes);
+        // SAFETY: the buffer is that long.
+        self.check(unsafe { (self.driver().fill)(part, 0, bytes, stream.raw) }, "cuMemsetD8")
+    }
+
+    /// Loads compiled kernels, which the driver knows the length of.
+    pub fn module(&self, image: &'static [u8]) -> Result<Module> {
+        let mut raw = ptr::null_mut();
+        // SAFETY: `image` was written by the build script and says its own length; the driver copies it.
+        let status = unsafe { (self.driver().module_load)(&mut raw, image.as_ptr().cast()) };
+        self.driver()
+            .check(status, "cuModuleLoadData")
+            .map_err(|why| Error::DeviceUnavailable { device: self.context.device.clone(), why })?;
+        Ok(Module { context: self.context.clone(), raw })
+    }
+
+    /// Looks up a kernel. That its parameter is an `A` is the promise of the table in `module`.
+    pub fn kernel<A: Copy>(&self, module: &Module, name: &'static CStr) -> Result<Kernel<A>> {
+        let mut raw = ptr::null_mut();
+        // SAFETY: a live module and a terminated name.
+        let status = unsafe { (self.driver().module_function)(&mut raw, module.raw, name.as_ptr()) };
+        self.check(status, "cuModuleGetFunction")?;
+        Ok(Kernel { raw, name, _args: PhantomData })
+    }
+
+    /// Lets `kernel` be launched with up to `bytes` of dynamic shared memory.
+    pub fn allow_shared<A>(&self, kernel: &Kernel<A>, bytes: u32) -> Result<()> {
+        const MAX_DYNAMIC_SHARED: i32 = 8;
+        // SAFETY: a live function.
+        let status = unsafe { (self.driver().function_set_attribute)(kernel.raw, MAX_DYNAMIC_SHARED, bytes as i32) };
+        self.check(status, "cuFuncSetAttribute")
+    }
+
+    /// Queues a kernel.
+    pub fn launch<A: Copy>(&self, stream: &Stream, kernel: &Kernel<A>, grid: Grid, args: &A) -> Result<()> {
+        const PROGRAMMATIC_STREAM_SERIALIZATION: u32 = 6;
+        let mut attribute =
+            LaunchAttribute { id: PROGRAMMATIC_STREAM_SERIALIZATION, pad: 0, value: [1, 0, 0, 0, 0, 0, 0, 0] };
+        let config = LaunchConfig {
+            grid: grid.blocks,
+            block: [grid.threads, 1, 1],
+            shared_bytes: grid.shared,
+            stream: stream.raw,
+            attributes: &mut attribute,
+            n_attributes: u32::from(grid.early),
+        };
+        let mut parameters = [ptr::from_ref(args).cast_mut().cast::<c_void>()];
+        // SAFETY: the kernel takes one `A`, which the driver copies before it returns; so does it the configuration.
+        let status = unsafe { (self.driver().launch)(&config, kernel.raw, parameters.as_mut_ptr(), ptr::null_mut()) };
+        if status != 0 {
+            return self.check(status, &format!("launching {}", kernel.name.to_string_lossy()));
+        }
+        Ok(())
+    }
+
+    /// Records what `work` queues in `stream` instead of running it; `None` where the driver cannot.
+    pub fn capture<T>(&self, stream: &Stream, work: impl FnOnce() -> Result<T>) -> Result<Option<(Graph, T)>> {
+        const RELAXED: u32 = 2;
+        // SAFETY: a live stream.
+        if unsafe { (self.driver().stream_begin_capture)(stream.raw, RELAXED) } != 0 {
+            return Ok(None);
+        }
+        let done = work();
+        let (mut graph, mut raw) = (ptr::null_mut(), ptr::null_mut());
+        // SAFETY: ends what was begun above, whatever `work` said; writes one handle.
+        let ended = unsafe { (self.driver().stream_end_capture)(stream.raw, &mut graph) };
+        let done = done?;
+        if ended != 0 || graph.is_null() {
+            return Ok(None);
+        }
+        // SAFETY: the graph is live until it is destroyed here; the executable copy does not depend on it.
+        let status = unsafe {
+            let status = (self.driver().graph_instantiate)(&mut raw, graph, 0);
+            (self.driver().graph_destroy)(graph);
+            status
+        };
+        Ok((status == 0).then(|| (Graph { context: self.context.clone(), raw }, done)))
+    }
+
+    /// Queues recorded work.
+    pub fn replay(&self, stream: &Stream, graph: &mut Graph) -> Result<()> {
+        // SAFETY: a live graph and stream.
+        self.check(unsafe { (self.driver().graph_launch)(graph.raw, stream.raw) }, "cuGraphLaunch")
+    }
+}

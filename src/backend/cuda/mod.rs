@@ -1,0 +1,651 @@
+//! NVIDIA GPUs: the verbs as launches of the kernels in `kernels/`.
+//!
+//! This file owns what a model keeps on a device and the state of a step. `probe` finds the driver, `launch` makes every
+//! call that acts on a device, `module` names the kernels, `memory` lays out weights and caches, `lower` turns verbs into
+//! launches, `graph` replays steps that come again. A model has a context of its own: a fault costs the model its
+//! device, while other models, the CPU and the process go on.
+//!
+//! Verbs are gathered and run when a result is asked for or the step ends. What changes from step to step is copied into
+//! one place in device memory first, so that a step of one token can be replayed whatever its token, position and cache.
+
+mod graph;
+mod launch;
+mod lower;
+mod memory;
+mod module;
+mod probe;
+
+use std::sync::Arc;
+
+pub use self::module::Kernels;
+pub use self::probe::Driver;
+
+use self::graph::Graphs;
+use self::launch::{Buffer, Context, Current, Pinned, Stream};
+use self::lower::{
+    ACTS, ARGMAX_BLOCKS, Dims, Lowering, MAX_SEGMENTS, Projections, Scratch, Shape, State, TILE_ROWS, Verb,
+};
+use self::memory::{Arena, CudaKv};
+use self::module::{KvView, Matrix, Step, Tile};
+use self::probe::Address;
+use super::{
+    Act, Activation, Attention, Backend, Batch, DeviceInfo, DeviceKind, Exec, Experts, Kv, KvSpec, MatrixSource, Norm,
+    Progress, Projection, Rope, RopePairs, RopeTable, Routing, Vector, Weight, Widths,
+};
+use crate::error::{Error, Result, try_vec};
+use crate::quant;
+
+/// Every GPU, or one unavailable entry that says why there is none.
+pub fn devices() -> Vec<DeviceInfo> {
+    probe::list(&Driver::system(), module::IMAGE.map(|_| ()))
+}
+
+/// Opens GPU `ordinal` for one model.
+pub fn open(ordinal: i32) -> Result<Cuda> {
+    let unavailable = |why: String| Error::DeviceUnavailable { device: format!("cuda:{ordinal}"), why };
+    let image = module::IMAGE.map_err(|why| unavailable(why.to_owned()))?;
+    Cuda::open(&Driver::system().map_err(unavailable)?, ordinal, image)
+}
+
+/// A GPU with the weights of one model.
+pub struct Cuda {
+    info: DeviceInfo,
+    weights: Vec<Held>,
+    vectors: Vec<(Buffer, usize)>,
+    ropes: Vec<HeldRope>,
+    /// Of the matrices, one for each upload.
+    buffers: Vec<Buffer>,
+    kernels: Kernels,
+    stream: Arc<Stream>,
+    /// Kernels may start before the one ahead has ended.
+    early_launch: bool,
+    context: Arc<Context>,
+}
+
+struct Held {
+    matrix: Matrix,
+    /// Without padding.
+    cols: usize,
+}
+
+struct HeldRope {
+    order: RopePairs,
+    pairs: usize,
+    inv_freq: Address,
+    magnitude: f32,
+    _buffer: Buffer,
+}
+
+impl Cuda {
+    /// `image` holds the compiled kernels.
+    pub fn open(driver: &Arc<Driver>, ordinal: i32, image: &'static [u8]) -> Result<Cuda> {
+        let context = Context::new(driver, ordinal)?;
+        let properties = &context.properties;
+        if let Some(why) = probe::why_unusable(driver, properties, Ok(())) {
+            return Err(Error::DeviceUnavailable { device: context.device.clone(), why });
+        }
+        let current = context.enter()?;
+        let kernels = Kernels::load(&current, image)?;
+        let k = &kernels;
+        for kernel in
+            [&k.attend_64, &k.attend_64_any, &k.attend_128, &k.attend_128_any, &k.attend_256, &k.attend_256_any]
+        {
+            current.allow_shared(kernel, properties.shared_per_block)?;
+        }
+        for kernel in [&k.gemv, &k.gemm_16, &k.gemm_64, &k.gemm_128] {
+            current.allow_shared(kernel, properties.shared_per_block)?;
+        }
+        let info = DeviceInfo {
+            name: format!("{} {}", context.device, properties.name),
+            kind: DeviceKind::Cuda,
+            isa: properties.isa(),
+            memory_total: properties.memory,
+            memory_free: current.memory_free()?,
+            unavailable: String::new(),
+        };
+        let stream = Arc::new(current.stream()?);
+        drop(current);
+        // Recording early starts in graphs came with CUDA 12.3.
+        let early_launch = properties.capability.0 >= 9 && context.driver_version() >= 12_030;
+        let (weights, vectors, ropes, buffers) = Default::default();
+        Ok(Cuda { info, weights, vectors, ropes, buffers, kernels, stream, early_launch, context })
+    }
+
+    fn weight(&self, weight: Weight) -> Result<&Held> {
+        self.weights.get(weight.0 as usize).ok_or_else(|| Error::invalid(format!("{weight:?} was not uploaded")))
+    }
+
+    /// Address and length.
+    fn vector(&self, vector: Vector) -> Result<(Address, usize)> {
+        let held = self.vectors.get(vector.0 as usize);
+        held.map(|(b, len)| (b.address(), *len)).ok_or_else(|| Error::invalid(format!("{vector:?} was not uploaded")))
+    }
+
+    fn rope(&self, table: RopeTable) -> Result<&HeldRope> {
+        self.ropes.get(table.0 as usize).ok_or_else(|| Error::invalid(format!("{table:?} was not uploaded")))
+    }
+
+    fn upload_bytes(&self, what: &str, bytes: &[u8]) -> Result<Buffer> {
+        let current = self.context.enter()?;
+        let buffer = current.alloc(what, bytes.len())?;
+        current.upload_now(&self.stream, &buffer, 0, bytes)?;
+        Ok(buffer)
+    }
+}
+
+impl Backend for Cuda {
+    fn device(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn upload_bytes(&self, sources: &[&dyn MatrixSource]) -> Result<u64> {
+        memory::upload_bytes(sources)
+    }
+
+    fn upload(&mut self, sources: &[&dyn MatrixSource], progress: &mut Progress) -> Result<Vec<Weight>> {
+        let (buffer, matrices) = memory::upload(&self.context, sources, progress)?;
+        let first = self.weights.len() as u32;
+        for (matrix, source) in matrices.into_iter().zip(sources) {
+            self.weights.push(Held { matrix, cols: source.cols() });
+        }
+        self.buffers.push(buffer);
+        Ok((first..self.weights.len() as u32).map(Weight).collect())
+    }
+
+    fn upload_vector(&mut self, values: &[f32]) -> Result<Vector> {
+        let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+        let buffer = Cuda::upload_bytes(self, "a vector", &bytes)?;
+        self.vectors.push((buffer, values.len()));
+        Ok(Vector(self.vectors.len() as u32 - 1))
+    }
+
+    fn upload_rope(&mut self, rope: &Rope) -> Result<RopeTable> {
+        let bytes: Vec<u8> = rope.inv_freq.iter().flat_map(|f| f.to_le_bytes()).collect();
+        let buffer = Cuda::upload_bytes(self, "a rotary table", &bytes)?;
+        let (order, pairs, magnitude) = (rope.pairs, rope.inv_freq.len(), rope.magnitude);
+        self.ropes.push(HeldRope { order, pairs, inv_freq: buffer.address(), magnitude, _buffer: buffer });
+        Ok(RopeTable(self.ropes.len() as u32 - 1))
+    }
+
+    fn new_kv(&self, spec: &KvSpec) -> Result<Box<dyn Kv>> {
+        Ok(Box::new(CudaKv::new(&self.context, &self.stream, spec)?))
+    }
+
+    fn new_exec(
+        self: Arc<Self>,
+        widths: &Widths,
+        head_dim: usize,
+        max_tokens: usize,
+        max_outputs: usize,
+    ) -> Result<Box<dyn Exec>> {
+        Ok(Box::new(CudaExec::new(self, widths, head_dim, max_tokens, max_outputs)?))
+    }
+
+    fn weight_bytes(&self) -> u64 {
+        let vectors = self.vectors.iter().map(|(buffer, _)| buffer.len()).sum::<usize>();
+        (self.buffers.iter().map(Buffer::len).sum::<usize>() + vectors) as u64
+    }
+}
+
+/// A performer of steps, with a stream of its own.
+struct CudaExec {
+    cuda: Arc<Cuda>,
+    dims: Dims,
+    max_tokens: usize,
+    max_outputs: usize,
+    /// What the parts of `scratch` lie in.
+    buffer: Buffer,
+    scratch: Scratch,
+    /// Attention's parts that fit into the scratch.
+    max_parts: usize,
+    /// What a step brings along, here and on the device.
+    staging: Pinned,
+    inputs: Buffer,
+    /// `[max_outputs]`, where the device writes each arg-max.
+    answers: Pinned,
+    verbs: Vec<Verb>,
+    graphs: Graphs,
+    shape: Shape,
+    step: Step,
+    /// Bytes of `staging` that the device has not got yet.
+    fresh: usize,
+    state: State,
+    open: bool,
+    stream: Stream,
+}
+
+/// Lays the arrays of a step out one after another and writes them.
+struct Writer<'a> {
+    bytes: &'a mut [u8],
+    base: Address,
+    at: usize,
+}
+
+impl Writer<'_> {
+    /// Begins an array; its address.
+    fn array(&mut self) -> Address {
+        self.at = self.at.next_multiple_of(16);
+        self.base + self.at as Address
+    }
+
+    fn put<const N: usize>(&mut self, bytes: [u8; N]) {
+        self.bytes[self.at..self.at + N].copy_from_slice(&bytes);
+        self.at += N;
+    }
+
+    fn words(&mut self, words: &[u32]) -> Address {
+        let address = self.array();
+        words.iter().for_each(|w| self.put(w.to_le_bytes()));
+        address
+    }
+
+    fn tile(&mut self, tile: &Tile) {
+        [tile.first, tile.count, tile.slot, tile.pad].iter().for_each(|w| self.put(w.to_le_bytes()));
+    }
+
+    fn kv(&mut self, view: &KvView) {
+        [view.k, view.v, view.k_scales, view.v_scales].iter().for_each(|a| self.put(a.to_le_bytes()));
+        [view.capacity, view.stride, view.k_type, view.v_type].iter().for_each(|w| self.put(w.to_le_bytes()));
+    }
+}
+
+/// Tiles of attention: up to `most` tokens of one sequence.
+fn tiles(slots: &[u32], most: usize) -> impl Iterator<Item = Tile> {
+    let mut first = 0;
+    std::iter::from_fn(move || {
+        let slot = *slots.get(first)?;
+        let count = slots[first..].iter().take(most).take_while(|&&s| s == slot).count();
+        let tile = Tile { first: first as u32, count: count as u32, slot, pad: 0 };
+        first += count;
+        Some(tile)
+    })
+}
+
+impl CudaExec {
+    fn new(
+        cuda: Arc<Cuda>,
+        widths: &Widths,
+        head_dim: usize,
+        max_tokens: usize,
+        max_outputs: usize,
+    ) -> Result<CudaExec> {
+        let w = *widths;
+        let divides = |width: usize| head_dim > 0 && width > 0 && width.is_multiple_of(head_dim);
+        if !divides(w.q) || !divides(w.kv) || w.hidden == 0 || max_tokens == 0 || w.n_experts_used > w.n_experts {
+            return Err(Error::invalid(format!("{w:?} with heads of {head_dim} for {max_tokens} tokens")));
+        }
+        // The second dimension of a grid.
+        if max_tokens > 65_535 || max_outputs > 65_535 {
+            return Err(Error::invalid(format!(
+                "{max_tokens} tokens and {max_outputs} outputs a step, 65535 are possible"
+            )));
+        }
+        if head_dim > 256 {
+            return Err(Error::unsupported(format!("heads of {head_dim} values on a GPU, 256 are the most")));
+        }
+        // In the order of `Act`.
+        let max_widths = [w.hidden, w.hidden, w.q, w.kv, w.kv, w.q, w.hidden, w.ffn, w.ffn, w.n_experts];
+        let dims = Dims { widths: w, max_widths, heads: w.q / head_dim, kv_heads: w.kv / head_dim, head_dim };
+        // Enough parts for two blocks a processor, in every way to divide them that `begin` chooses.
+        let max_parts = 4 * cuda.context.properties.multiprocessors as usize;
+        let widest = [w.hidden, w.q, w.ffn].into_iter().max().unwrap_or(0).next_multiple_of(32);
+        let (rows, picks) = (max_tokens.max(max_outputs), max_tokens.saturating_mul(w.n_experts_used));
+        let mut arena = Arena::default();
+        let mut acts = [0; ACTS];
+        for (act, width) in acts.iter_mut().zip(max_widths) {
+            *act = arena.add(max_tokens.saturating_mul(width), 4)?;
+        }
+        let counters = arena.add(max_parts + max_outputs, 4)?;
+        let mut scratch = Scratch {
+            acts: [0; ACTS],
+            halves: arena.add(rows.saturating_mul(widest), 2)? as Address,
+            row_scales: arena.add(rows, 4)? as Address,
+            experts: arena.add(picks, 4)? as Address,
+            expert_weights: arena.add(picks, 4)? as Address,
+            expert_gate: arena.add(picks.saturating_mul(w.expert_ffn), 4)? as Address,
+            expert_up: arena.add(picks.saturating_mul(w.expert_ffn), 4)? as Address,
+            expert_out: arena.add(picks.saturating_mul(w.hidden), 4)? as Address,
+            partials: arena.add(max_parts * TILE_ROWS * (2 + head_dim), 4)? as Address,
+            attention_counters: counters as Address,
+            logits: arena.add(max_outputs.saturating_mul(w.vocab), 4)? as Address,
+            best: arena.add(max_outputs * ARGMAX_BLOCKS, 4)? as Address,
+            best_at: arena.add(max_outputs * ARGMAX_BLOCKS, 4)? as Address,
+            argmax_counters: (counters + 4 * max_parts) as Address,
+            answers: 0,
+        };
+        // Ids, positions, slots, outputs, tiles and caches, each at a multiple of 16 bytes.
+        let step_bytes = max_tokens * (3 * 4 + size_of::<Tile>() + size_of::<KvView>()) + max_outputs * 4 + 6 * 16;
+
+        let context = cuda.context.clone();
+        let current = context.enter()?;
+        let stream = current.stream()?;
+        let buffer = current.alloc("activations", arena.bytes())?;
+        let inputs = current.alloc("a step's inputs", step_bytes)?;
+        let (staging, answers) = (current.alloc_pinned(step_bytes)?, current.alloc_pinned(4 * max_outputs)?);
+        current.clear(&stream, &buffer, counters, 4 * (max_parts + max_outputs))?;
+        let base = buffer.address();
+        scratch.acts = acts.map(|offset| base + offset as Address);
+        for part in [
+            &mut scratch.halves,
+            &mut scratch.row_scales,
+            &mut scratch.experts,
+            &mut scratch.expert_weights,
+            &mut scratch.expert_gate,
+            &mut scratch.expert_up,
+            &mut scratch.expert_out,
+            &mut scratch.partials,
+            &mut scratch.attention_counters,
+            &mut scratch.logits,
+            &mut scratch.best,
+            &mut scratch.best_at,
+            &mut scratch.argmax_counters,
+        ] {
+            *part += base;
+        }
+        scratch.answers = answers.address();
+        drop(current);
+        Ok(CudaExec {
+            max_tokens,
+            max_outputs,
+            buffer,
+            scratch,
+            max_parts,
+            staging,
+            inputs,
+            answers,
+            verbs: try_vec("verbs", 256)?,
+            graphs: Graphs::default(),
+            shape: Shape { n: 0, n_outputs: 0, n_tiles: 0, n_slots: 0, splits: 0, halves: true, layers: 0 },
+            step: Step::default(),
+            fresh: 0,
+            state: State { widths: max_widths, skipped: 0, outputs: 0 },
+            open: false,
+            stream,
+            dims,
+            cuda,
+        })
+    }
+
+    /// The caches of a batch, checked against it and this exec.
+    fn caches<'b>(&self, batch: &'b Batch) -> Result<Vec<&'b CudaKv>> {
+        let n = batch.ids.len();
+        if n == 0 || n > self.max_tokens || batch.outputs.len() > self.max_outputs || batch.kvs.len() > self.max_tokens
+        {
+            return Err(Error::invalid(format!(
+                "a step of {n} tokens, {} outputs and {} caches; 1 to {} and 0 to {} fit",
+                batch.outputs.len(),
+                batch.kvs.len(),
+                self.max_tokens,
+                self.max_outputs
+            )));
+        }
+        if batch.positions.len() != n || batch.slots.len() != n {
+            let (positions, slots) = (batch.positions.len(), batch.slots.len());
+            return Err(Error::invalid(format!("{n} ids, {positions} positions, {slots} slots")));
+        }
+        if !batch.outputs.is_sorted_by(|a, b| a < b) || batch.outputs.last().is_some_and(|&last| last as usize >= n) {
+            return Err(Error::invalid(format!("outputs {:?} of {n} tokens", batch.outputs)));
+        }
+        let mut caches = try_vec("a step's caches", batch.kvs.len())?;
+        for kv in batch.kvs.iter() {
+            let spec = kv.spec();
+            let own = kv.as_any().downcast_ref::<CudaKv>().filter(|own| Arc::ptr_eq(own.context(), &self.cuda.context));
+            let fits = (spec.n_kv_heads, spec.head_dim) == (self.dims.kv_heads, self.dims.head_dim);
+            match own.filter(|_| fits) {
+                Some(own) => caches.push(own),
+                None => return Err(Error::Mismatch(format!("a cache of {spec:?} with another model"))),
+            }
+        }
+        for (&position, &slot) in batch.positions.iter().zip(batch.slots) {
+            let Some(kv) = caches.get(slot as usize) else {
+                return Err(Error::invalid(format!("slot {slot} of {} caches", caches.len())));
+            };
+            let capacity = kv.spec().capacity;
+            if position as usize >= capacity {
+                return Err(Error::ContextFull { len: position as usize, capacity, more: 1 });
+            }
+        }
+        let ascend = |i: usize| batch.slots[i] != batch.slots[i - 1] || batch.positions[i] > batch.positions[i - 1];
+        if !(1..n).all(ascend) {
+            return Err(Error::invalid("the tokens of a sequence are not in order"));
+        }
+        Ok(caches)
+    }
+
+    /// Shares into which the positions of a tile are cut, so that every processor has work; 0 where tiles suffice. It
+    /// changes only where the longest context passes a power of two, because every other one is another record.
+    fn splits(&self, n_tiles: usize, longest: u32) -> usize {
+        let blocks = n_tiles * self.dims.attention_rows();
+        if blocks > self.max_parts / 2 {
+            return 0;
+        }
+        (longest as usize).div_ceil(64).next_power_of_two().min((self.max_parts / 2).div_ceil(blocks))
+    }
+
+    /// Queues the verbs gathered so far. `fuse`: they may share kernels, and results that nobody reads need not exist.
+    fn flush(&mut self, current: &Current, fuse: bool) -> Result<()> {
+        if self.verbs.is_empty() {
+            return Ok(());
+        }
+        let CudaExec { cuda, dims, scratch, stream, staging, inputs, verbs, shape, step, state, fresh, graphs, .. } =
+            self;
+        let bytes = std::mem::take(fresh);
+        let launch = || {
+            if bytes > 0 {
+                current.upload(stream, inputs, 0, staging, 0, bytes)?;
+            }
+            let mut lowering = Lowering {
+                cuda,
+                dims,
+                scratch,
+                current,
+                stream,
+                shape: *shape,
+                step: *step,
+                state: *state,
+                fuse,
+                pending: None,
+                follows: false,
+            };
+            lowering.run(verbs)?;
+            Ok(lowering.state)
+        };
+        // A record stands for a whole step.
+        let result = match fuse && bytes > 0 && shape.n == 1 {
+            true => graphs.run(current, stream, *shape, verbs, launch),
+            false => launch(),
+        };
+        self.verbs.clear();
+        self.state = result?;
+        Ok(())
+    }
+
+    fn push(&mut self, verb: Verb) -> Result<()> {
+        if !self.open {
+            return Err(Error::invalid("no step is open"));
+        }
+        self.verbs.push(verb);
+        Ok(())
+    }
+
+    /// Runs what was gathered and waits for it.
+    fn finish(&mut self, fuse: bool) -> Result<()> {
+        let context = self.cuda.context.clone();
+        let current = context.enter()?;
+        self.flush(&current, fuse)?;
+        current.synchronize(&self.stream)
+    }
+
+    /// Rows of a table exist for all of `rows`.
+    fn check_rows(&self, table: Weight, rows: &[u32]) -> Result<()> {
+        let n = self.cuda.weight(table)?.matrix.rows;
+        match rows.iter().find(|&&row| row >= n) {
+            Some(row) => Err(Error::invalid(format!("row {row} of an embedding with {n}"))),
+            None => Ok(()),
+        }
+    }
+
+    /// Where an activation of the batch lies in `buffer`, and its bytes.
+    fn place(&self, act: Act, len: usize) -> Result<usize> {
+        let expected = self.shape.n * self.state.widths[act as usize];
+        if len != expected {
+            return Err(Error::invalid(format!("{len} values for the {expected} of {act:?}")));
+        }
+        Ok((self.scratch.acts[act as usize] - self.buffer.address()) as usize)
+    }
+
+    fn check_output(&self, i: usize) -> Result<()> {
+        match i < self.state.outputs {
+            true => Ok(()),
+            false => Err(Error::invalid(format!("output {i} of {}", self.state.outputs))),
+        }
+    }
+}
+
+impl Exec for CudaExec {
+    fn max_tokens(&self) -> usize {
+        self.max_tokens
+    }
+
+    fn begin(&mut self, batch: &Batch) -> Result<()> {
+        self.open = false;
+        self.verbs.clear();
+        self.state = State { widths: self.dims.max_widths, skipped: 0, outputs: 0 };
+        let caches = self.caches(batch)?;
+        let n_tiles = tiles(batch.slots, self.dims.tile_tokens()).count();
+        let longest = batch.positions.iter().max().map_or(1, |p| p + 1);
+        self.shape = Shape {
+            n: batch.ids.len(),
+            n_outputs: batch.outputs.len(),
+            n_tiles,
+            n_slots: caches.len(),
+            splits: self.splits(n_tiles, longest),
+            halves: caches.iter().all(|kv| (kv.spec().k_type, kv.spec().v_type) == (quant::F16, quant::F16)),
+            layers: caches.iter().map(|kv| kv.spec().layers).min().unwrap_or(0),
+        };
+        let mut writer = Writer { bytes: self.staging.bytes_mut(), base: self.inputs.address(), at: 0 };
+        self.step = Step {
+            ids: writer.words(batch.ids),
+            positions: writer.words(batch.positions),
+            slots: writer.words(batch.slots),
+            outputs: writer.words(batch.outputs),
+            tiles: writer.array(),
+            kvs: 0,
+            n: self.shape.n as u32,
+            n_outputs: self.shape.n_outputs as u32,
+            n_tiles: n_tiles as u32,
+            pad: 0,
+        };
+        tiles(batch.slots, self.dims.tile_tokens()).for_each(|tile| writer.tile(&tile));
+        self.step.kvs = writer.array();
+        caches.iter().for_each(|kv| writer.kv(&kv.view()));
+        self.fresh = writer.at;
+        // Told now where the device is gone, before a caller has put work into the step.
+        drop(self.cuda.context.enter()?);
+        self.open = true;
+        Ok(())
+    }
+
+    fn embed(&mut self, batch: &Batch, table: Weight, scale: f32) -> Result<()> {
+        self.check_rows(table, batch.ids)?;
+        self.push(Verb::Embed { table, scale })
+    }
+
+    fn embed_positions(&mut self, batch: &Batch, table: Weight) -> Result<()> {
+        self.check_rows(table, batch.positions)?;
+        self.push(Verb::EmbedPositions { table })
+    }
+
+    fn norm(&mut self, norm: &Norm, input: Act, out: Act) -> Result<()> {
+        self.push(Verb::Norm { norm: *norm, input, out })
+    }
+
+    fn add(&mut self, x: Act, delta: Act, scale: f32) -> Result<()> {
+        self.push(Verb::Add { x, delta, scale })
+    }
+
+    fn add_norm(&mut self, x: Act, delta: Act, scale: f32, norm: &Norm, out: Act) -> Result<()> {
+        self.push(Verb::AddNorm { x, delta, scale, norm: *norm, out })
+    }
+
+    fn project(&mut self, input: Act, projections: &[Projection]) -> Result<()> {
+        for projections in projections.chunks(MAX_SEGMENTS) {
+            let mut all = [projections[0]; MAX_SEGMENTS];
+            all[..projections.len()].copy_from_slice(projections);
+            self.push(Verb::Project(Projections { input, n: projections.len(), all }))?;
+        }
+        Ok(())
+    }
+
+    fn rope(&mut self, table: RopeTable) -> Result<()> {
+        match self.cuda.rope(table)?.pairs {
+            0 => Ok(()),
+            _ => self.push(Verb::Rope(table)),
+        }
+    }
+
+    fn kv_write(&mut self, _batch: &mut Batch, layer: usize) -> Result<()> {
+        self.push(Verb::KvWrite { layer })
+    }
+
+    fn attend(&mut self, _batch: &Batch, attention: &Attention) -> Result<()> {
+        self.push(Verb::Attend(*attention))
+    }
+
+    fn glu(&mut self, activation: Activation, gated: bool) -> Result<()> {
+        self.push(Verb::Glu { activation, gated })
+    }
+
+    fn route(&mut self, routing: &Routing) -> Result<()> {
+        self.push(Verb::Route(*routing))
+    }
+
+    fn experts(&mut self, experts: &Experts) -> Result<()> {
+        self.push(Verb::Experts(*experts))
+    }
+
+    fn logits(&mut self, _batch: &Batch, head: Weight, bias: Option<Vector>, scale: f32, softcap: f32) -> Result<()> {
+        self.push(Verb::Logits { head, bias, scale, softcap })
+    }
+
+    fn argmax(&mut self, i: usize) -> Result<u32> {
+        self.finish(true)?;
+        self.check_output(i)?;
+        let answers = self.answers.bytes().as_chunks().0;
+        answers.get(i).map(|b| u32::from_le_bytes(*b)).ok_or_else(|| Error::invalid(format!("output {i}")))
+    }
+
+    fn read_logits(&mut self, i: usize, out: &mut [f32]) -> Result<()> {
+        self.finish(true)?;
+        self.check_output(i)?;
+        let vocab = self.dims.widths.vocab;
+        if out.len() != vocab {
+            return Err(Error::BufferTooSmall { needed: vocab, capacity: out.len() });
+        }
+        let offset = (self.scratch.logits - self.buffer.address()) as usize + 4 * vocab * i;
+        self.cuda.context.enter()?.download(&self.stream, &self.buffer, offset, out)
+    }
+
+    fn write(&mut self, act: Act, values: &[f32]) -> Result<()> {
+        self.finish(false)?;
+        let offset = self.place(act, values.len())?;
+        self.state.skipped &= !(1 << act as u16);
+        let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+        self.cuda.context.enter()?.upload_now(&self.stream, &self.buffer, offset, &bytes)
+    }
+
+    /// After kernels were shared (by `argmax`, `read_logits` or `end`) some activations were never written: a `Mismatch`.
+    fn read(&mut self, act: Act, out: &mut [f32]) -> Result<()> {
+        self.finish(false)?;
+        let offset = self.place(act, out.len())?;
+        if self.state.skipped & 1 << act as u16 != 0 {
+            return Err(Error::Mismatch(format!("{act:?} was not kept by this step")));
+        }
+        self.cuda.context.enter()?.download(&self.stream, &self.buffer, offset, out)
+    }
+
+    fn end(&mut self) -> Result<()> {
+        let open = std::mem::take(&mut self.open);
+        if open { self.finish(true) } else { Ok(()) }
+    }
+}

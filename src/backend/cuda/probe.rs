@@ -1,0 +1,377 @@
+//! Finds the CUDA driver and asks it what there is, without ever harming the process that asks.
+//!
+//! The driver library is opened at run time, so one build runs with and without a GPU. This file owns the table of
+//! driver functions: a symbol that is missing, a file that is no library and a driver that refuses to start are told
+//! apart and become the reason why a device is listed as unavailable. The table is our own rather than a binding
+//! crate's, because those panic where the library or a symbol is absent, and because some thirty functions are fewer
+//! to check than a crate. What the functions do to a context is in `launch`.
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, OsStr, c_char, c_int, c_uint, c_void};
+use std::sync::{Arc, OnceLock};
+
+use libloading::Library;
+
+use crate::backend::{DeviceInfo, DeviceKind};
+
+pub type Status = c_int;
+pub type Device = c_int;
+/// Address in the memory of a device.
+pub type Address = u64;
+/// An object of the driver: context, stream, module, function, graph.
+pub type Handle = *mut c_void;
+
+/// `CUlaunchAttribute`: a tag, padding to 8 bytes, 64 bytes of value.
+#[repr(C)]
+pub struct LaunchAttribute {
+    pub id: c_uint,
+    pub pad: c_uint,
+    pub value: [u64; 8],
+}
+
+/// `CUlaunchConfig`.
+#[repr(C)]
+pub struct LaunchConfig {
+    pub grid: [c_uint; 3],
+    pub block: [c_uint; 3],
+    pub shared_bytes: c_uint,
+    pub stream: Handle,
+    pub attributes: *mut LaunchAttribute,
+    pub n_attributes: c_uint,
+}
+
+const _: () = assert!(size_of::<LaunchAttribute>() == 72 && size_of::<LaunchConfig>() == 56);
+
+/// Declares the table and the function that fills it: a method name, the exported symbol, the parameters.
+macro_rules! driver_table {
+    ($($name:ident: $symbol:literal ($($parameter:ty),*);)*) => {
+        /// Every driver function that the backend calls, looked up once.
+        pub struct Driver {
+            $(pub(super) $name: unsafe extern "system" fn($($parameter),*) -> Status,)*
+            /// `CUDA_VERSION` that the driver implements, such as 12040.
+            pub version: i32,
+            // Never unloaded: the driver keeps threads and exit handlers in the process.
+            _library: std::mem::ManuallyDrop<Library>,
+        }
+
+        impl Driver {
+            fn look_up(library: Library) -> Result<Driver, String> {
+                // SAFETY: the types are those of `cuda.h` for these symbols, whose versions (`_v2`) are part of their
+                // names and never change meaning. The library outlives the pointers because it is never unloaded.
+                unsafe {
+                    Ok(Driver {
+                        $($name: *library
+                            .get(concat!($symbol, "\0").as_bytes())
+                            .map_err(|_| format!("the driver library lacks the function {}", $symbol))?,)*
+                        version: 0,
+                        _library: std::mem::ManuallyDrop::new(library),
+                    })
+                }
+            }
+        }
+    };
+}
+
+driver_table! {
+    init: "cuInit" (c_uint);
+    driver_get_version: "cuDriverGetVersion" (*mut c_int);
+    error_name: "cuGetErrorName" (Status, *mut *const c_char);
+    device_count: "cuDeviceGetCount" (*mut c_int);
+    device_get: "cuDeviceGet" (*mut Device, c_int);
+    device_name: "cuDeviceGetName" (*mut c_char, c_int, Device);
+    device_attribute: "cuDeviceGetAttribute" (*mut c_int, c_int, Device);
+    device_memory: "cuDeviceTotalMem_v2" (*mut usize, Device);
+    context_create: "cuCtxCreate_v2" (*mut Handle, c_uint, Device);
+    context_destroy: "cuCtxDestroy_v2" (Handle);
+    context_push: "cuCtxPushCurrent_v2" (Handle);
+    context_pop: "cuCtxPopCurrent_v2" (*mut Handle);
+    memory_info: "cuMemGetInfo_v2" (*mut usize, *mut usize);
+    memory_alloc: "cuMemAlloc_v2" (*mut Address, usize);
+    memory_free: "cuMemFree_v2" (Address);
+    host_alloc: "cuMemHostAlloc" (*mut *mut c_void, usize, c_uint);
+    host_free: "cuMemFreeHost" (*mut c_void);
+    copy_to_device: "cuMemcpyHtoDAsync_v2" (Address, *const c_void, usize, Handle);
+    copy_to_host: "cuMemcpyDtoHAsync_v2" (*mut c_void, Address, usize, Handle);
+    copy_on_device: "cuMemcpyDtoDAsync_v2" (Address, Address, usize, Handle);
+    fill: "cuMemsetD8Async" (Address, u8, usize, Handle);
+    stream_create: "cuStreamCreate" (*mut Handle, c_uint);
+    stream_destroy: "cuStreamDestroy_v2" (Handle);
+    stream_synchronize: "cuStreamSynchronize" (Handle);
+    stream_begin_capture: "cuStreamBeginCapture_v2" (Handle, c_uint);
+    stream_end_capture: "cuStreamEndCapture" (Handle, *mut Handle);
+    graph_instantiate: "cuGraphInstantiateWithFlags" (*mut Handle, Handle, u64);
+    graph_launch: "cuGraphLaunch" (Handle, Handle);
+    graph_exec_destroy: "cuGraphExecDestroy" (Handle);
+    graph_destroy: "cuGraphDestroy" (Handle);
+    module_load: "cuModuleLoadData" (*mut Handle, *const c_void);
+    module_unload: "cuModuleUnload" (Handle);
+    module_function: "cuModuleGetFunction" (*mut Handle, Handle, *const c_char);
+    function_set_attribute: "cuFuncSetAttribute" (Handle, c_int, c_int);
+    launch: "cuLaunchKernelEx" (*const LaunchConfig, Handle, *mut *mut c_void, *mut *mut c_void);
+}
+
+/// `CUdevice_attribute`.
+pub(super) mod attribute {
+    pub const MULTIPROCESSORS: i32 = 16;
+    pub const COMPUTE_MAJOR: i32 = 75;
+    pub const COMPUTE_MINOR: i32 = 76;
+    /// Most dynamic shared memory that a block can be given by choice, in bytes.
+    pub const SHARED_PER_BLOCK: i32 = 97;
+}
+
+/// What the driver says about a device before anything is created on it.
+#[derive(Clone, Debug)]
+pub struct Properties {
+    pub name: String,
+    /// Compute capability: major, minor.
+    pub capability: (i32, i32),
+    pub multiprocessors: u32,
+    pub shared_per_block: u32,
+    pub memory: u64,
+}
+
+impl Driver {
+    /// The driver of the system, opened at the first call.
+    pub fn system() -> Result<Arc<Driver>, String> {
+        static SYSTEM: OnceLock<Result<Arc<Driver>, String>> = OnceLock::new();
+        let names: &[&str] = if cfg!(windows) { &["nvcuda.dll"] } else { &["libcuda.so.1", "libcuda.so"] };
+        SYSTEM.get_or_init(|| Driver::open(names)).clone()
+    }
+
+    /// Opens the first of `candidates` that is a library, looks up every function and starts the driver.
+    /// The error says what failed.
+    pub fn open(candidates: &[impl AsRef<OsStr>]) -> Result<Arc<Driver>, String> {
+        let mut reason = String::from("no CUDA driver was found");
+        for candidate in candidates {
+            let path = candidate.as_ref();
+            // SAFETY: opening a library runs its initialisers. The names are those under which the CUDA driver is
+            // installed, or a path that a test wrote.
+            let library = match unsafe { Library::new(path) } {
+                Ok(library) => library,
+                Err(e) => {
+                    // Told only where the file is there and yet cannot be opened.
+                    if std::path::Path::new(path).exists() {
+                        reason = format!("the CUDA driver cannot be opened: {e}");
+                    }
+                    continue;
+                }
+            };
+            let mut driver = Driver::look_up(library)?;
+            // SAFETY: `cuInit` takes flags, of which there are none.
+            let status = unsafe { (driver.init)(0) };
+            driver.check(status, "cuInit")?;
+            // SAFETY: writes one integer.
+            let status = unsafe { (driver.driver_get_version)(&mut driver.version) };
+            driver.check(status, "cuDriverGetVersion")?;
+            return Ok(Arc::new(driver));
+        }
+        Err(reason)
+    }
+
+    /// Number of devices.
+    pub fn devices(&self) -> Result<i32, String> {
+        let mut n = 0;
+        // SAFETY: writes one integer.
+        self.check(unsafe { (self.device_count)(&mut n) }, "cuDeviceGetCount")?;
+        Ok(n.max(0))
+    }
+
+    pub(super) fn device(&self, ordinal: i32) -> Result<Device, String> {
+        let mut device = 0;
+        // SAFETY: writes one integer; a bad ordinal is a status.
+        self.check(unsafe { (self.device_get)(&mut device, ordinal) }, "cuDeviceGet")?;
+        Ok(device)
+    }
+
+    /// What device `ordinal` is.
+    pub fn properties(&self, ordinal: i32) -> Result<Properties, String> {
+        let device = self.device(ordinal)?;
+        let mut name = [0u8; 256];
+        // SAFETY: the driver writes at most the given length, its terminator included.
+        let status = unsafe { (self.device_name)(name.as_mut_ptr().cast(), name.len() as c_int, device) };
+        self.check(status, "cuDeviceGetName")?;
+        let name = CStr::from_bytes_until_nul(&name).unwrap_or_default().to_string_lossy().into_owned();
+        let mut memory = 0;
+        // SAFETY: writes one size.
+        self.check(unsafe { (self.device_memory)(&mut memory, device) }, "cuDeviceTotalMem")?;
+        let attribute = |which| {
+            let mut value = 0;
+            // SAFETY: writes one integer.
+            let status = unsafe { (self.device_attribute)(&mut value, which, device) };
+            self.check(status, "cuDeviceGetAttribute").map(|()| value)
+        };
+        Ok(Properties {
+            name,
+            capability: (attribute(attribute::COMPUTE_MAJOR)?, attribute(attribute::COMPUTE_MINOR)?),
+            multiprocessors: attribute(attribute::MULTIPROCESSORS)?.max(1) as u32,
+            shared_per_block: attribute(attribute::SHARED_PER_BLOCK)?.max(0) as u32,
+            memory: memory as u64,
+        })
+    }
+
+    pub(super) fn check(&self, status: Status, call: &str) -> Result<(), String> {
+        if status == 0 {
+            return Ok(());
+        }
+        let mut name = std::ptr::null();
+        // SAFETY: the driver stores the address of a constant string, or NULL for a status that it does not know.
+        let known = unsafe { (self.error_name)(status, &mut name) } == 0 && !name.is_null();
+        // SAFETY: as above, it is a constant string.
+        let name = if known { unsafe { CStr::from_ptr(name) }.to_string_lossy() } else { "unknown".into() };
+        Err(format!("{call} failed with {name} ({status})"))
+    }
+}
+
+impl Properties {
+    /// Such as `sm_90`.
+    pub fn isa(&self) -> String {
+        format!("sm_{}{}", self.capability.0, self.capability.1)
+    }
+}
+
+/// Every device that `driver` lists, or one unavailable entry that says why there is none. `built` is an error where
+/// the library holds no kernels.
+pub fn list(driver: &Result<Arc<Driver>, String>, built: Result<(), &str>) -> Vec<DeviceInfo> {
+    let unavailable = |ordinal: i32, reason: String| DeviceInfo {
+        name: format!("cuda:{ordinal}"),
+        kind: DeviceKind::Cuda,
+        isa: String::new(),
+        memory_total: 0,
+        memory_free: 0,
+        unavailable: reason,
+    };
+    let counted = driver.as_ref().map_err(String::clone).and_then(|d| Ok((d, d.devices()?)));
+    let (driver, n) = match counted {
+        Ok((_, 0)) => return vec![unavailable(0, "the CUDA driver lists no device".into())],
+        Ok(counted) => counted,
+        Err(reason) => return vec![unavailable(0, reason)],
+    };
+    let describe = |ordinal| match driver.properties(ordinal) {
+        Ok(properties) => DeviceInfo {
+            name: format!("cuda:{ordinal} {}", properties.name),
+            isa: properties.isa(),
+            memory_total: properties.memory,
+            ..unavailable(ordinal, why_unusable(driver, &properties, built).unwrap_or_default())
+        },
+        Err(reason) => unavailable(ordinal, reason),
+    };
+    (0..n).map(describe).collect()
+}
+
+/// Why a device that the driver lists cannot be used.
+pub(super) fn why_unusable(driver: &Driver, properties: &Properties, built: Result<(), &str>) -> Option<String> {
+    if let Err(reason) = built {
+        Some(reason.to_owned())
+    } else if properties.capability.0 < 8 {
+        Some(format!("{} is older than sm_80", properties.isa()))
+    } else if driver.version < 12_000 {
+        Some(format!(
+            "the driver implements CUDA {}.{}, 12.0 is needed",
+            driver.version / 1000,
+            driver.version % 1000 / 10
+        ))
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::{Path, PathBuf};
+    use std::process::Command;
+
+    const SYMBOLS: &str = include_str!("probe.rs");
+
+    /// Every symbol of the table, from its text.
+    fn symbols() -> Vec<&'static str> {
+        let table = SYMBOLS.split("\ndriver_table! {").nth(1).unwrap().split("\n}").next().unwrap();
+        table.lines().filter_map(|l| l.split('"').nth(1)).collect()
+    }
+
+    /// A driver made of `bodies`; every other function returns 0 and does nothing.
+    fn made_up(dir: &Path, name: &str, without: &[&str], bodies: &[(&str, &str)]) -> Option<PathBuf> {
+        let mut source = String::from("#include <string.h>\n");
+        for symbol in symbols().iter().filter(|s| !without.contains(s)) {
+            let body = bodies.iter().find(|(name, _)| name == symbol);
+            source.push_str(&body.map_or(format!("int {symbol}(void) {{ return 0; }}\n"), |(_, b)| b.to_string()));
+            source.push('\n');
+        }
+        let (c, so) = (dir.join(format!("{name}.c")), dir.join(format!("{name}.so")));
+        std::fs::write(&c, source).unwrap();
+        match Command::new("cc").args(["-shared", "-fPIC", "-w", "-o"]).args([&so, &c]).status() {
+            Ok(status) => assert!(status.success(), "cc rejects the made-up driver {name}"),
+            Err(_) => {
+                eprintln!("skipped: made-up drivers need a C compiler");
+                return None;
+            }
+        }
+        Some(so)
+    }
+
+    fn reason(candidates: &[&Path]) -> String {
+        let devices = list(&Driver::open(candidates), Ok(()));
+        assert_eq!(devices.len(), 1);
+        assert_eq!(devices[0].name, "cuda:0");
+        devices[0].unavailable.clone()
+    }
+
+    #[test]
+    fn every_way_to_have_no_device_is_told_apart() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        assert_eq!(reason(&[&at("absent.so")]), "no CUDA driver was found");
+        std::fs::write(at("junk.so"), [7; 5000]).unwrap();
+        assert!(reason(&[&at("junk.so")]).starts_with("the CUDA driver cannot be opened"));
+
+        assert!(symbols().len() > 30);
+        for symbol in ["cuInit", "cuGraphLaunch", "cuLaunchKernelEx"] {
+            let Some(so) = made_up(dir.path(), &format!("without_{symbol}"), &[symbol], &[]) else { return };
+            assert_eq!(reason(&[&so]), format!("the driver library lacks the function {symbol}"));
+        }
+        let names = "int cuGetErrorName(int e, const char **s) { *s = \"CUDA_ERROR_NO_DEVICE\"; return e != 100; }";
+        let refuses = ("cuInit", "int cuInit(unsigned f) { return 100; }");
+        let so = made_up(dir.path(), "no_device", &[], &[("cuGetErrorName", names), refuses]).unwrap();
+        assert_eq!(reason(&[&so]), "cuInit failed with CUDA_ERROR_NO_DEVICE (100)");
+        let so = made_up(dir.path(), "broken", &[], &[("cuInit", "int cuInit(unsigned f) { return 999; }")]).unwrap();
+        assert_eq!(reason(&[&so]), "cuInit failed with unknown (999)");
+        let so = made_up(dir.path(), "empty", &[], &[]).unwrap();
+        assert_eq!(reason(&[&so]), "the CUDA driver lists no device");
+        let so = made_up(
+            dir.path(),
+            "uncounted",
+            &[],
+            &[("cuDeviceGetCount", "int cuDeviceGetCount(int *n) { return 3; }")],
+        );
+        assert_eq!(reason(&[&so.unwrap()]), "cuDeviceGetCount failed with unknown (3)");
+    }
+
+    #[test]
+    fn devices_are_listed_with_what_keeps_them_from_use() {
+        let dir = tempfile::tempdir().unwrap();
+        let bodies = [
+            ("cuDriverGetVersion", "int cuDriverGetVersion(int *v) { *v = 12040; return 0; }"),
+            ("cuDeviceGetCount", "int cuDeviceGetCount(int *n) { *n = 3; return 0; }"),
+            ("cuDeviceGet", "int cuDeviceGet(int *d, int i) { *d = i; return i == 2 ? 101 : 0; }"),
+            (
+                "cuDeviceGetName",
+                "int cuDeviceGetName(char *s, int n, int d) { memset(s, 'G', n); s[n - 1] = 0; return 0; }",
+            ),
+            (
+                "cuDeviceGetAttribute",
+                "int cuDeviceGetAttribute(int *v, int a, int d) { *v = a == 75 ? 9 - 2 * d : a == 76 ? 0 : 64; return 0; }",
+            ),
+            ("cuDeviceTotalMem_v2", "int cuDeviceTotalMem_v2(size_t *n, int d) { *n = 1000; return 0; }"),
+        ];
+        let Some(so) = made_up(dir.path(), "three", &[], &bodies) else { return };
+        let driver = Driver::open(&[&dir.path().join("absent.so"), &so]);
+        let devices = list(&driver, Ok(()));
+        assert_eq!(devices.len(), 3);
+        assert!(devices[0].name.starts_with("cuda:0 GGG"));
+        assert_eq!((devices[0].isa.as_str(), devices[0].memory_total), ("sm_90", 1000));
+        assert_eq!(devices[0].unavailable, "");
+        assert_eq!(devices[1].unavailable, "sm_70 is older than sm_80");
+        assert_eq!(devices[2].unavailable, "cuDeviceGet failed with unknown (101)");
+        assert_eq!(list(&driver, Err("built without kernels"))[0].unavailable, "built without kernels");
+    }
+}

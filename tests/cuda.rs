@@ -1,0 +1,543 @@
+//! The CUDA backend without a GPU: the real backend on a driver that runs the real kernels as C++, thread by thread.
+//! See `cuda_shim/`. Skipped, aloud, where there is no C++ compiler.
+#![allow(unsafe_code)]
+
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, OnceLock};
+
+use libloading::Library;
+use realizar::backend::cuda::{Cuda, Driver, Kernels};
+use realizar::backend::{Backend, Batch, Exec, Kv, KvSpec, Widths};
+use realizar::error::{Error, Result};
+use realizar::format::{Access, Source};
+use realizar::model::arch;
+use realizar::model::config::Config;
+use realizar::model::decoder::Forward;
+use realizar::model::weights::{self, Limits, Network};
+use realizar::quant;
+use realizar::tensor::DType;
+use support::reference::{Act, Moe, Norm, QkNorm, relative_rms};
+use support::tiny::{Tiny, inv_freq};
+
+/// Specials, repeats, both ends of the vocabulary; longer than a window of 8 and than a tile of 16.
+const PROMPT: [u32; 21] = [1, 5, 299, 17, 17, 17, 200, 3, 77, 250, 99, 42, 42, 1, 130, 60, 259, 18, 33, 8, 111];
+
+const NATIVE: [DType; 11] = [
+    quant::F32,
+    quant::F16,
+    quant::BF16,
+    quant::Q4_0,
+    quant::Q4_1,
+    quant::Q5_0,
+    quant::Q5_1,
+    quant::Q8_0,
+    quant::Q4_K,
+    quant::Q5_K,
+    quant::Q6_K,
+];
+
+/// A driver of its own: each has its own memory, thread order and failures.
+struct Shim {
+    driver: Arc<Driver>,
+    library: Library,
+    _dir: tempfile::TempDir,
+}
+
+/// The compiled shim, made anew when a source is newer.
+fn compiled() -> Option<&'static Path> {
+    static COMPILED: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let compile = || {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let shim = root.join("tests/cuda_shim");
+        let library = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cuda_shim.so");
+        let changed = |path: &Path| path.metadata().and_then(|m| m.modified()).ok();
+        let sources = [shim.clone(), root.join("kernels")].map(|dir| std::fs::read_dir(dir).unwrap());
+        let newest = sources.into_iter().flatten().map(|file| changed(&file.unwrap().path())).max().unwrap();
+        if changed(&library) > newest {
+            return Some(library);
+        }
+        let fresh = library.with_extension(std::process::id().to_string());
+        let flags = ["-std=c++17", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-U_FORTIFY_SOURCE", "-o"];
+        match Command::new("c++").args(flags).arg(&fresh).arg("-I").arg(&shim).arg(shim.join("driver.cpp")).status() {
+            Ok(status) => assert!(status.success(), "the shim does not compile"),
+            Err(e) => {
+                eprintln!("skipped: the CUDA shim needs a C++ compiler: {e}");
+                return None;
+            }
+        }
+        std::fs::rename(fresh, &library).unwrap();
+        Some(library)
+    };
+    COMPILED.get_or_init(compile).as_deref()
+}
+
+impl Shim {
+    fn new() -> Option<Shim> {
+        // A copy, because a library is loaded once a path.
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("libcuda.so");
+        std::fs::copy(compiled()?, &path).unwrap();
+        let driver = Driver::open(&[&path]).unwrap();
+        // SAFETY: our own library, which is already open.
+        let library = unsafe { Library::new(&path) }.unwrap();
+        Some(Shim { driver, library, _dir: dir })
+    }
+
+    fn cuda(&self) -> Result<Cuda> {
+        Cuda::open(&self.driver, 0, b"the shim has its own")
+    }
+
+    fn function<F: Copy>(&self, name: &str) -> F {
+        // SAFETY: the callers below repeat the signatures of driver.cpp.
+        *unsafe { self.library.get::<F>(name.as_bytes()) }.unwrap()
+    }
+
+    /// Order of threads and blocks: 0 forward, 1 reverse, 2 scrambled.
+    fn order(&self, which: i32) {
+        self.function::<extern "C" fn(i32)>("shim_order")(which);
+    }
+
+    fn fail(&self, call: &std::ffi::CStr, after: i32, status: i32) {
+        self.function::<extern "C" fn(*const std::ffi::c_char, i32, i32)>("shim_fail")(call.as_ptr(), after, status);
+    }
+
+    fn number(&self, name: &str) -> u64 {
+        self.function::<extern "C" fn() -> u64>(name)()
+    }
+
+    fn last_fault(&self) -> String {
+        let text = self.function::<extern "C" fn() -> *const std::ffi::c_char>("shim_last_fault")();
+        // SAFETY: a terminated string that lives until the next fault.
+        unsafe { std::ffi::CStr::from_ptr(text) }.to_string_lossy().into_owned()
+    }
+}
+
+/// A model on a backend.
+struct Loaded {
+    network: Network,
+    backend: Arc<dyn Backend>,
+}
+
+fn load(path: &Path, mut backend: Box<dyn Backend>) -> Result<Loaded> {
+    let source = Source::open(path, Access::Read)?;
+    let config = arch::config(&source)?;
+    let limits = Limits { weight_bytes: u64::MAX };
+    let network = weights::load(&source, config, backend.as_mut(), None, &limits, &mut |_, _| Ok(()))?;
+    Ok(Loaded { network, backend: backend.into() })
+}
+
+fn widths(config: &Config) -> Widths {
+    let (n_experts, n_experts_used, expert_ffn) =
+        config.moe.as_ref().map_or((0, 0, 0), |m| (m.n_experts, m.routing.n_used, m.ffn));
+    Widths {
+        hidden: config.hidden,
+        q: config.q_dim(),
+        kv: config.kv_dim(),
+        ffn: config.ffn,
+        vocab: config.vocab,
+        n_experts,
+        n_experts_used,
+        expert_ffn,
+    }
+}
+
+impl Loaded {
+    fn kv(&self, dtype: DType) -> Result<Box<dyn Kv>> {
+        let c = &self.network.config;
+        self.backend.new_kv(&KvSpec {
+            layers: c.layers.len(),
+            n_kv_heads: c.n_kv_heads,
+            head_dim: c.head_dim,
+            capacity: 64,
+            k_type: dtype,
+            v_type: dtype,
+            rings: Vec::new(),
+        })
+    }
+
+    fn exec(&self) -> Result<Box<dyn Exec>> {
+        let c = &self.network.config;
+        self.backend.clone().new_exec(&widths(c), c.head_dim, 32, 32)
+    }
+
+    /// Logits after each of `tokens`, which begin at position `from`.
+    fn step(&self, exec: &mut dyn Exec, kv: &mut dyn Kv, tokens: &[u32], from: usize) -> Result<Vec<Vec<f32>>> {
+        let n = tokens.len() as u32;
+        let positions: Vec<u32> = (from as u32..).take(tokens.len()).collect();
+        let outputs: Vec<u32> = (0..n).collect();
+        let slots = vec![0; tokens.len()];
+        let mut kvs = [kv];
+        let batch = &mut Batch { ids: tokens, positions: &positions, slots: &slots, kvs: &mut kvs, outputs: &outputs };
+        let result = self.run(exec, batch);
+        let ended = exec.end();
+        result.and_then(|logits| ended.map(|()| logits))
+    }
+
+    fn run(&self, exec: &mut dyn Exec, batch: &mut Batch) -> Result<Vec<Vec<f32>>> {
+        let mut forward = Forward::begin(&self.network, exec, batch)?;
+        while forward.step(exec, batch)? {}
+        let mut all = Vec::new();
+        for i in 0..batch.outputs.len() {
+            let mut logits = vec![f32::NAN; self.network.config.vocab];
+            exec.read_logits(i, &mut logits)?;
+            let best = logits.iter().enumerate().fold(0, |best, (i, &v)| if v > logits[best] { i } else { best });
+            assert_eq!(exec.argmax(i)?, best as u32);
+            all.push(logits);
+        }
+        Ok(all)
+    }
+
+    /// Logits after each token of the prompt, in pieces of `piece`.
+    fn prompt(&self, cache: DType, piece: usize) -> Result<Vec<Vec<f32>>> {
+        let (mut exec, mut kv) = (self.exec()?, self.kv(cache)?);
+        let mut all = Vec::new();
+        for tokens in PROMPT.chunks(piece) {
+            all.extend(self.step(exec.as_mut(), kv.as_mut(), tokens, all.len())?);
+        }
+        Ok(all)
+    }
+}
+
+fn save(tiny: &Tiny) -> (tempfile::TempDir, PathBuf, Vec<Vec<f64>>) {
+    let (bytes, net, weights) = tiny.build();
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("tiny.gguf");
+    std::fs::write(&path, bytes).unwrap();
+    let expected = net.forward(&weights, &PROMPT);
+    (dir, path, expected)
+}
+
+/// How far from the reference a good backend is: tokens one by one meet quantised weights with activations in 8 bits and
+/// others with activations in f32; several tokens go through binary16, and so do queries and the cache in every case.
+fn limit(dtype: DType, piece: usize) -> f64 {
+    match dtype {
+        quant::F32 | quant::F16 => 4e-3,
+        quant::BF16 => 1e-2,
+        _ if piece > 1 => 4e-3,
+        _ => 5e-2,
+    }
+}
+
+fn check(shim: &Shim, name: &str, tiny: &Tiny, pieces: &[usize]) {
+    let (_dir, path, expected) = save(tiny);
+    let model = load(&path, Box::new(shim.cuda().unwrap())).unwrap();
+    for &piece in pieces {
+        let got = model.prompt(quant::F16, piece).unwrap_or_else(|e| panic!("{name}: {e}: {}", shim.last_fault()));
+        let difference = relative_rms(&expected, &got);
+        println!("{name:28} pieces of {piece:2} {difference:.2e}");
+        let types = tiny.types.iter().map(|t| t.1).chain([tiny.dtype]);
+        let limit = types.map(|dtype| limit(dtype, piece)).fold(0.0, f64::max);
+        assert!(difference < limit, "{name}, pieces of {piece}: {difference}");
+    }
+}
+
+#[test]
+fn arguments_have_the_size_that_kernels_expect() {
+    let Some(shim) = Shim::new() else { return };
+    let bytes = shim.function::<extern "C" fn(*const std::ffi::c_char) -> u32>("shim_parameter_bytes");
+    for (name, size) in Kernels::PARAMETERS {
+        let name = std::ffi::CString::new(*name).unwrap();
+        assert_eq!(bytes(name.as_ptr()) as usize, *size, "{name:?}");
+    }
+}
+
+#[test]
+fn every_tensor_type_agrees_with_the_reference() {
+    let Some(shim) = Shim::new() else { return };
+    for format in quant::FORMATS {
+        // Private types have no number in a GGUF file.
+        if format.dtype.0 < 1 << 16 {
+            // Types without kernels of their own are F16 on the device.
+            let native = NATIVE.contains(&format.dtype);
+            let tiny = Tiny::new("llama", format.dtype).layers(1).shape(256, 8, 1, 32, 256);
+            check(&shim, format.name, &tiny, if native { &[1, 21] } else { &[21] });
+        }
+    }
+}
+
+#[test]
+fn every_shape_agrees_with_the_reference() {
+    let Some(shim) = Shim::new() else { return };
+    let llama = |dtype| Tiny::new("llama", dtype).layers(1);
+    check(&shim, "8:4 heads of 8, ffn 172", &llama(quant::F32).shape(64, 8, 4, 8, 172).layers(3), &[1, 21]);
+    check(&shim, "9:3 heads of 64", &llama(quant::Q4_1).shape(576, 9, 3, 64, 768), &[1, 21]);
+    check(
+        &shim,
+        "4:1 heads of 80, untied",
+        &llama(quant::Q4_0).shape(320, 4, 1, 80, 416).change(|t| t.tied = false),
+        &[1, 21],
+    );
+    check(&shim, "2:1 heads of 128", &llama(quant::Q4_K).shape(256, 2, 1, 128, 512), &[1, 21]);
+    check(&shim, "2:1 heads of 256", &llama(quant::Q6_K).shape(256, 2, 1, 256, 512), &[1, 21]);
+    check(&shim, "20:1 heads of 16", &llama(quant::Q5_0).shape(320, 20, 1, 16, 64), &[1, 21]);
+    check(&shim, "1 head of 20, F16", &llama(quant::F16).shape(20, 1, 1, 20, 30), &[1, 21]);
+    check(&shim, "7 halves in 2 heads", &llama(quant::F16).shape(64, 4, 4, 16, 60), &[1, 21]);
+    let mixed =
+        vec![("attn_v", quant::Q6_K), ("ffn_down", quant::Q5_1), ("ffn_up", quant::Q8_0), ("attn_k", quant::F16)];
+    check(&shim, "mixed types", &llama(quant::Q4_K).change(|t| t.types = mixed), &[1, 21]);
+}
+
+fn architectures(dtype: DType) -> Vec<(&'static str, Tiny)> {
+    let new = |name| Tiny::new(name, dtype).shape(64, 4, 2, 16, 96);
+    let gemma = |name| {
+        new(name).change(|t| {
+            t.net.act = Act::Gelu;
+            t.net.embedding_scale = f64::from((t.net.hidden as f32).sqrt());
+        })
+    };
+    let moe = |softmax_first| Some(Moe { n: 4, used: 2, ffn: 64, softmax_first, renormalise: true });
+    let router = vec![("ffn_gate_inp", quant::F32)];
+    let experts = vec![("ffn_gate_inp", quant::F32), ("ffn_up_exps", quant::F16)];
+    vec![
+        ("llama with experts", new("llama").change(|t| (t.net.moe, t.types) = (moe(false), router.clone()))),
+        ("qwen2", new("qwen2").change(|t| t.biases = &["attn_q", "attn_k", "attn_v"])),
+        ("qwen3", new("qwen3").change(|t| t.net.qk_norm = QkNorm::Head)),
+        (
+            "qwen3moe",
+            new("qwen3moe").change(|t| (t.net.qk_norm, t.net.moe, t.types) = (QkNorm::Head, moe(true), experts)),
+        ),
+        (
+            "gemma2",
+            gemma("gemma2").change(|t| {
+                t.net.post_norm = true;
+                (t.net.attention_softcap, t.net.logit_softcap) = (50.0, 30.0);
+                t.net.window = vec![8, 0];
+                t.ints = vec![("attention.sliding_window", 8)];
+                t.floats = vec![("attn_logit_softcapping", 50.0), ("final_logit_softcapping", 30.0)];
+            }),
+        ),
+        (
+            "gemma3",
+            gemma("gemma3").layers(7).change(|t| {
+                (t.net.post_norm, t.net.qk_norm, t.rope_base) = (true, QkNorm::Head, 1e6);
+                t.net.window = vec![8, 8, 8, 8, 8, 0, 8];
+                t.net.inv_freq =
+                    t.net.window.iter().map(|w| inv_freq(if *w == 0 { 1e6 } else { 10_000.0 }, 16)).collect();
+                t.ints = vec![("attention.sliding_window", 8)];
+            }),
+        ),
+        ("phi3", new("phi3").change(|t| (t.fused_qkv, t.fused_gate_up) = (true, true))),
+        (
+            "gpt2",
+            new("gpt2").change(|t| {
+                (t.net.norm, t.net.gated, t.net.act, t.net.learned_positions) = (Norm::Layer, false, Act::Gelu, true);
+                (t.fused_qkv, t.net.kv_heads) = (true, t.net.heads);
+                t.biases = &["attn_qkv", "attn_output", "ffn_up", "ffn_down"];
+            }),
+        ),
+        (
+            "starcoder2",
+            new("starcoder2").change(|t| {
+                (t.net.norm, t.net.gated, t.net.act) = (Norm::Layer, false, Act::Gelu);
+                t.biases = &["attn_q", "attn_k", "attn_v", "attn_output", "ffn_up", "ffn_down"];
+            }),
+        ),
+        (
+            "olmo2",
+            new("olmo2").change(|t| (t.net.pre_norm, t.net.post_norm, t.net.qk_norm) = (false, true, QkNorm::Full)),
+        ),
+        (
+            "granite",
+            new("granite").change(|t| {
+                t.net.adjacent_pairs = true;
+                (t.net.embedding_scale, t.net.residual_scale) = (12.0, f64::from(0.22f32));
+                (t.net.attention_scale, t.net.logit_scale) = (0.125, 0.125);
+                t.floats = vec![
+                    ("embedding_scale", 12.0),
+                    ("residual_scale", 0.22),
+                    ("attention.scale", 0.125),
+                    ("logit_scale", 8.0),
+                ];
+            }),
+        ),
+    ]
+}
+
+#[test]
+fn every_architecture_agrees_with_the_reference() {
+    let Some(shim) = Shim::new() else { return };
+    for (name, tiny) in architectures(quant::F32) {
+        check(&shim, name, &tiny, &[1, 7, 21]);
+    }
+}
+
+#[test]
+fn the_order_of_threads_changes_no_bit() {
+    let Some(shim) = Shim::new() else { return };
+    let small = |dtype| Tiny::new("llama", dtype).layers(1).shape(256, 8, 1, 32, 256);
+    let mut models = vec![small(quant::Q4_K), small(quant::Q6_K).shape(256, 4, 1, 128, 256), small(quant::Q5_1)];
+    models
+        .extend(architectures(quant::F16).into_iter().filter(|(n, _)| ["qwen3moe", "gemma2"].contains(n)).map(|m| m.1));
+    for tiny in models {
+        let (_dir, path, _) = save(&tiny);
+        let model = load(&path, Box::new(shim.cuda().unwrap())).unwrap();
+        for piece in [1, 21] {
+            shim.order(0);
+            let expected = model.prompt(quant::F16, piece).unwrap();
+            for order in [1, 2] {
+                shim.order(order);
+                assert!(model.prompt(quant::F16, piece).unwrap() == expected, "order {order}, pieces of {piece}");
+            }
+        }
+    }
+}
+
+#[test]
+fn caches_of_every_type_agree_with_the_reference() {
+    let Some(shim) = Shim::new() else { return };
+    for (heads, kv_heads, head_dim) in [(4, 2, 32), (2, 1, 128), (1, 1, 256)] {
+        let tiny = Tiny::new("llama", quant::F32).shape(64, heads, kv_heads, head_dim, 64);
+        let (_dir, path, expected) = save(&tiny);
+        let model = load(&path, Box::new(shim.cuda().unwrap())).unwrap();
+        for (dtype, limit) in [(quant::F32, 4e-3), (quant::F16, 4e-3), (quant::Q8_0, 3e-2)] {
+            for piece in [1, 21] {
+                let difference = relative_rms(&expected, &model.prompt(dtype, piece).unwrap());
+                assert!(difference < limit, "heads of {head_dim}, cache type {}: {difference}", dtype.0);
+            }
+        }
+    }
+}
+
+/// Steps of one token are recorded the second time and replayed from then on, for other sequences too.
+#[test]
+fn a_record_serves_every_token_position_and_sequence() {
+    let Some(shim) = Shim::new() else { return };
+    let (_dir, path, _) = save(&Tiny::new("llama", quant::Q8_0).layers(1));
+    let model = load(&path, Box::new(shim.cuda().unwrap())).unwrap();
+    let expected = model.prompt(quant::F16, 1).unwrap();
+    let (before, mut exec) = (shim.number("shim_replays"), model.exec().unwrap());
+    let mut kvs = [model.kv(quant::F16).unwrap(), model.kv(quant::F16).unwrap()];
+    for (i, token) in PROMPT.iter().enumerate() {
+        for kv in &mut kvs {
+            let got = model.step(exec.as_mut(), kv.as_mut(), &[*token], i).unwrap();
+            assert!(got[0] == expected[i], "position {i}");
+        }
+    }
+    assert_eq!(shim.number("shim_replays") - before, 2 * PROMPT.len() as u64 - 1);
+    let mut fork = kvs[0].fork(10).unwrap();
+    let got = model.step(exec.as_mut(), fork.as_mut(), &PROMPT[10..11], 10).unwrap();
+    assert!(got[0] == expected[10], "a fork");
+}
+
+#[test]
+fn sequences_of_a_batch_do_not_meet() {
+    let Some(shim) = Shim::new() else { return };
+    let (_dir, path, expected) = save(&Tiny::new("llama", quant::F32).shape(64, 4, 2, 16, 96));
+    let model = load(&path, Box::new(shim.cuda().unwrap())).unwrap();
+    let mut exec = model.exec().unwrap();
+    let mut kvs: Vec<_> = (0..3).map(|_| model.kv(quant::F16).unwrap()).collect();
+    // One with nothing, one behind 4 tokens, one behind 17; they go on with 9, 1 and 3 tokens.
+    for (kv, n) in kvs.iter_mut().zip([0, 4, 17]).filter(|(_, n)| *n > 0) {
+        model.step(exec.as_mut(), kv.as_mut(), &PROMPT[..n], 0).unwrap();
+    }
+    let spans = [(2, 17, 3), (0, 0, 9), (1, 4, 1)];
+    let tokens: Vec<(u32, u32)> =
+        spans.iter().flat_map(|&(s, from, n)| (from..from + n).map(move |p| (s, p))).collect();
+    let ids: Vec<u32> = tokens.iter().map(|(_, p)| PROMPT[*p as usize]).collect();
+    let (slots, positions): (Vec<u32>, Vec<u32>) = tokens.iter().copied().unzip();
+    let outputs: Vec<u32> = (0..tokens.len() as u32).filter(|i| i % 2 == 0).collect();
+    let mut kvs: Vec<&mut dyn Kv> = kvs.iter_mut().map(|kv| kv.as_mut()).collect();
+    let batch = &mut Batch { ids: &ids, positions: &positions, slots: &slots, kvs: &mut kvs, outputs: &outputs };
+    let got = model.run(exec.as_mut(), batch).unwrap();
+    exec.end().unwrap();
+    let expected: Vec<_> = outputs.iter().map(|&i| expected[positions[i as usize] as usize].clone()).collect();
+    let difference = relative_rms(&expected, &got);
+    assert!(difference < 4e-3, "{difference}");
+}
+
+/// Every call that can fail is made to fail once: the error names the device, and another model goes on.
+#[test]
+fn a_failing_device_costs_one_model() {
+    let Some(shim) = Shim::new() else { return };
+    let (_dir, path, _) = save(&Tiny::new("llama", quant::Q8_0).layers(1).shape(64, 2, 1, 32, 64));
+    let survivor = load(&path, Box::new(shim.cuda().unwrap())).unwrap();
+    let expected = survivor.prompt(quant::F16, 1).unwrap();
+    let run = || -> Result<()> {
+        let model = load(&path, Box::new(shim.cuda()?))?;
+        model.prompt(quant::F16, 1)?;
+        model.kv(quant::F16)?.fork(3)?;
+        Ok(())
+    };
+    run().unwrap();
+    let in_use = shim.number("shim_memory_used");
+    let calls = [
+        c"cuCtxCreate_v2",
+        c"cuMemGetInfo_v2",
+        c"cuMemAlloc_v2",
+        c"cuMemHostAlloc",
+        c"cuMemcpyHtoDAsync_v2",
+        c"cuMemcpyDtoHAsync_v2",
+        c"cuMemcpyDtoDAsync_v2",
+        c"cuMemsetD8Async",
+        c"cuStreamCreate",
+        c"cuStreamSynchronize",
+        c"cuModuleLoadData",
+        c"cuModuleGetFunction",
+        c"cuFuncSetAttribute",
+        c"cuLaunchKernelEx",
+        c"cuGraphLaunch",
+    ];
+    for call in calls {
+        for (after, status) in [(0, 2), (0, 719), (1, 2), (1, 700), (7, 719)] {
+            shim.fail(call, after, status);
+            let result = run();
+            let fired = shim.number("shim_failure_pending") == 0;
+            shim.fail(c"", 0, 0);
+            match result {
+                Ok(()) => assert!(!fired, "{call:?}, the {after}th, failed in silence"),
+                Err(Error::DeviceLost { device, .. } | Error::DeviceUnavailable { device, .. }) => {
+                    assert_eq!(device, "cuda:0", "{call:?}");
+                }
+                Err(Error::DeviceOutOfMemory { .. } | Error::OutOfMemory { .. }) => {
+                    assert!(status == 2 && [c"cuMemAlloc_v2", c"cuMemHostAlloc"].contains(&call), "{call:?}");
+                }
+                Err(e) => panic!("{call:?}, the {after}th: {e}"),
+            }
+            assert_eq!(shim.number("shim_memory_used"), in_use, "{call:?}, the {after}th, leaks device memory");
+        }
+    }
+    // What cannot be recorded is launched.
+    for call in [c"cuStreamBeginCapture_v2", c"cuStreamEndCapture", c"cuGraphInstantiateWithFlags"] {
+        shim.fail(call, 0, 801);
+        run().unwrap();
+        assert_eq!(shim.number("shim_failure_pending"), 0);
+    }
+    assert!(survivor.prompt(quant::F16, 1).unwrap() == expected);
+}
+
+/// A device that was lost stays lost, with the first reason.
+#[test]
+fn a_lost_device_stays_lost() {
+    let Some(shim) = Shim::new() else { return };
+    let (_dir, path, _) = save(&Tiny::new("llama", quant::F32).layers(1).shape(64, 2, 1, 32, 64));
+    let model = load(&path, Box::new(shim.cuda().unwrap())).unwrap();
+    shim.fail(c"cuStreamSynchronize", 1, 700);
+    let first = model.prompt(quant::F16, 1).unwrap_err().to_string();
+    assert!(first.contains("CUDA_ERROR_ILLEGAL_ADDRESS (700)"), "{first}");
+    assert_eq!(model.kv(quant::F16).err().unwrap().to_string(), first);
+}
+
+#[test]
+fn what_does_not_fit_is_refused_before_anything_runs() {
+    let Some(shim) = Shim::new() else { return };
+    let (_dir, path, _) = save(&Tiny::new("llama", quant::F32).layers(1).shape(64, 2, 1, 32, 64));
+    let model = load(&path, Box::new(shim.cuda().unwrap())).unwrap();
+    let other = load(&path, Box::new(shim.cuda().unwrap())).unwrap();
+    let mut exec = model.exec().unwrap();
+    let launches = shim.number("shim_launches");
+    let mut foreign = other.kv(quant::F16).unwrap();
+    assert!(matches!(model.step(exec.as_mut(), foreign.as_mut(), &[1], 0), Err(Error::Mismatch(_))));
+    let mut kv = model.kv(quant::F16).unwrap();
+    assert!(matches!(model.step(exec.as_mut(), kv.as_mut(), &[1], 64), Err(Error::ContextFull { .. })));
+    assert!(matches!(model.step(exec.as_mut(), kv.as_mut(), &[1; 33], 0), Err(Error::InvalidArgument(_))));
+    assert!(matches!(model.step(exec.as_mut(), kv.as_mut(), &[], 0), Err(Error::InvalidArgument(_))));
+    assert!(matches!(model.step(exec.as_mut(), kv.as_mut(), &[u32::MAX], 0), Err(Error::InvalidArgument(_))));
+    assert_eq!(shim.number("shim_launches"), launches);
+    model.step(exec.as_mut(), kv.as_mut(), &[1], 0).unwrap();
+    shim.function::<extern "C" fn(usize)>("shim_memory")(shim.number("shim_memory_used") as usize + 5000);
+    let error = load(&path, Box::new(shim.cuda().unwrap())).err().unwrap();
+    assert!(matches!(&error, Error::DeviceOutOfMemory { device, .. } if device == "cuda:0"), "{error}");
+}

@@ -1,0 +1,563 @@
+// A CUDA driver without a device: the functions of libcuda that realizar calls, over the library's own kernels compiled as
+// C++. The real backend runs on it from end to end.
+//
+// Stricter than a device where that finds mistakes: device memory starts as NaN and has guarded ends, work in a stream runs
+// only when somebody waits for it (so memory that is reused too early is seen), and any call can be made to fail.
+// A launch that goes wrong poisons its context, as on a device.
+
+#include <csetjmp>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <ucontext.h>
+#include <vector>
+
+#include "../../kernels/realizar.cu"
+
+namespace shim {
+
+State state;
+
+// ---- binary16, rounded to nearest even
+
+static const float* half_table() {
+    static const std::vector<float> table = [] {
+        std::vector<float> t(65536);
+        for (int h = 0; h < 65536; h++) {
+            const int exponent = h >> 10 & 31, fraction = h & 1023;
+            float v = exponent == 31 ? (fraction ? NAN : INFINITY)
+                      : exponent ? ldexpf(1024.f + fraction, exponent - 25) : ldexpf((float)fraction, -24);
+            t[h] = h & 0x8000 ? -v : v;
+        }
+        return t;
+    }();
+    return table.data();
+}
+static const float* const halves = half_table();
+float half_value(uint16_t h) { return halves[h]; }
+
+uint16_t half_bits(float f) {
+    uint32_t w;
+    memcpy(&w, &f, 4);
+    const uint16_t sign = w >> 16 & 0x8000;
+    w &= 0x7fffffff;
+    if (w > 0x7f800000) return sign | 0x7e00;
+    if (w >= 0x477ff000) return sign | 0x7c00;
+    // Below the normal range the sum with 0.5 drops the right bits, rounded.
+    if (w < 0x38800000) {
+        float v;
+        memcpy(&v, &w, 4);
+        v += 0.5f;
+        memcpy(&w, &v, 4);
+        return sign | (uint16_t)(w - 0x3f000000);
+    }
+    return sign | (uint16_t)((w + 0xfff + (w >> 13 & 1) - 0x38000000) >> 13);
+}
+
+// ---- threads of a block as fibers
+
+struct Copy { void* to; const void* from; };
+struct Fiber {
+    jmp_buf at;
+    Index thread;
+    enum { kReady, kLane, kBarrier, kDone } wait;
+    uint32_t wait_turn;
+    bool started;
+    std::vector<std::vector<Copy>> copies;  // the last group is still open
+};
+struct Warp {
+    uint32_t arrived, turn;
+    char what;
+    // Two of each, so that a lane may begin the next exchange while others still read this one.
+    uint32_t given[2][32][8];
+    float product[2][32][4];
+};
+struct Block {
+    std::vector<Fiber> fibers;
+    std::vector<Warp> warps;
+    Fiber* running;
+    jmp_buf scheduler;
+    const char* fault;
+    void (*run)(const void*);
+    const void* args;
+};
+static Block* block;
+
+// Leaves the running fiber; `resume` comes back here.
+static void pause(Fiber& f) {
+    if (!_setjmp(f.at)) _longjmp(block->scheduler, 1);
+}
+
+// Never returns: the block is given up, and its stacks with it.
+void fault(const char* why) {
+    block->fault = why;
+    _longjmp(block->scheduler, 1);
+}
+
+void block_barrier() {
+    Fiber& f = *block->running;
+    f.wait = Fiber::kBarrier;
+    pause(f);
+}
+
+static void multiply(Warp& w, uint32_t turn) {
+    float a[16][16], b[16][8];
+    for (uint32_t lane = 0; lane < 32; lane++) {
+        const uint32_t g = lane / 4, t = lane % 4;
+        const uint32_t* v = w.given[turn][lane];
+        for (uint32_t j = 0; j < 2; j++) {
+            auto half = [&](uint32_t i) { return halves[v[i] >> (16 * j) & 0xffff]; };
+            a[g][2 * t + j] = half(0), a[g + 8][2 * t + j] = half(1);
+            a[g][2 * t + 8 + j] = half(2), a[g + 8][2 * t + 8 + j] = half(3);
+            b[2 * t + j][g] = half(4), b[2 * t + 8 + j][g] = half(5);
+        }
+    }
+    for (uint32_t row = 0; row < 16; row++) {
+        float sums[8] = {};
+        for (uint32_t k = 0; k < 16; k++)
+            for (uint32_t col = 0; col < 8; col++) sums[col] += a[row][k] * b[k][col];
+        for (uint32_t col = 0; col < 8; col++) w.product[turn][row % 8 * 4 + col / 2][row / 8 * 2 + col % 2] = sums[col];
+    }
+}
+
+Exchange exchange(char what, const uint32_t* give, int n) {
+    Fiber& f = *block->running;
+    Warp& w = block->warps[f.thread.x / 32];
+    const uint32_t turn = w.turn;
+    if (w.arrived == 0) w.what = what;
+    else if (w.what != what) fault("the lanes of a warp wait for different things");
+    if (n) memcpy(w.given[turn % 2][f.thread.x % 32], give, 4 * n);
+    if (++w.arrived == 32) {
+        if (what == 'm') multiply(w, turn % 2);
+        w.arrived = 0;
+        w.turn++;
+    } else {
+        f.wait = Fiber::kLane;
+        f.wait_turn = turn;
+        pause(f);
+    }
+    return {w.given[turn % 2], w.product[turn % 2]};
+}
+
+void copy_later(void* to, const void* from) {
+    if ((uintptr_t)to % 16 || (uintptr_t)from % 16) fault("a copy is not aligned to its size");
+    auto& copies = block->running->copies;
+    if (copies.empty()) copies.emplace_back();
+    copies.back().push_back({to, from});
+}
+void copy_commit() {
+    auto& copies = block->running->copies;
+    if (copies.empty()) copies.emplace_back();
+    copies.emplace_back();
+}
+void copy_wait(int left) {
+    auto& copies = block->running->copies;
+    while ((int)copies.size() - 1 > left) {
+        for (const Copy& c : copies.front()) memcpy(c.to, c.from, 16);
+        copies.erase(copies.begin());
+    }
+}
+
+constexpr size_t kStack = 64 << 10;
+
+static void enter() {
+    block->run(block->args);
+    block->running->wait = Fiber::kDone;
+    _longjmp(block->scheduler, 1);
+}
+
+static void resume(Fiber& f, uint8_t* stack) {
+    block->running = &f;
+    state.thread = f.thread;
+    if (_setjmp(block->scheduler)) return;
+    if (f.started) _longjmp(f.at, 1);
+    f.started = true;
+    ucontext_t context;
+    getcontext(&context);
+    context.uc_stack.ss_sp = stack;
+    context.uc_stack.ss_size = kStack;
+    context.uc_link = nullptr;
+    makecontext(&context, enter, 0);
+    setcontext(&context);
+}
+
+static int order;
+
+// Thread or block `i` of `n` in the chosen order: forward, reverse, scrambled.
+static uint32_t chosen(uint32_t i, uint32_t n) {
+    if (order == 0) return i;
+    if (order == 1) return n - 1 - i;
+    // 7919 is prime; where it divides n, one step is as good.
+    return (uint32_t)(((uint64_t)i * (n % 7919 ? 7919 : 1) + n / 3) % n);
+}
+
+static void run_block(uint32_t threads) {
+    static uint8_t* const stacks = (uint8_t*)malloc(1024 * kStack);
+    block->fibers.resize(threads);
+    block->warps.resize(threads / 32);
+    for (uint32_t i = 0; i < threads; i++) {
+        Fiber& f = block->fibers[i];
+        f.thread = {i, 0, 0};
+        f.wait = Fiber::kReady;
+        f.started = false;
+        f.copies.clear();
+    }
+    for (Warp& w : block->warps) w.arrived = 0;
+    for (uint32_t done = 0; done < threads;) {
+        for (uint32_t i = 0; i < threads / 32; i++) {
+            const uint32_t warp = chosen(i, threads / 32);
+            for (bool moved = true; moved;) {
+                moved = false;
+                for (uint32_t j = 0; j < 32; j++) {
+                    const uint32_t thread = warp * 32 + chosen(j, 32);
+                    Fiber& f = block->fibers[thread];
+                    if (f.wait == Fiber::kLane && f.wait_turn != block->warps[warp].turn) f.wait = Fiber::kReady;
+                    if (f.wait != Fiber::kReady) continue;
+                    resume(f, stacks + thread * kStack);
+                    if (block->fault) return;
+                    done += f.wait == Fiber::kDone;
+                    moved = true;
+                }
+            }
+        }
+        // Whoever has not ended now waits: for the barrier all together, or for a lane that will never come.
+        for (Fiber& f : block->fibers) {
+            if (f.wait == Fiber::kLane) {
+                block->fault = "a lane waits for others of its warp that have ended or wait elsewhere";
+                return;
+            }
+            if (f.wait == Fiber::kBarrier) f.wait = Fiber::kReady;
+        }
+    }
+}
+
+struct Function { std::string name; uint32_t bytes; void (*run)(const void*); uint32_t max_shared; };
+static std::map<std::string, Function>& functions() {
+    static std::map<std::string, Function> all;
+    return all;
+}
+Register::Register(const char* name, uint32_t bytes, void (*run)(const void*)) {
+    functions()[name] = {name, bytes, run, 48 << 10};
+}
+
+static std::string last_fault;
+
+// Runs every block of a grid; false where one went wrong.
+static bool run_grid(const Function& function, const uint32_t (&blocks)[3], uint32_t threads, uint32_t shared, const void* args) {
+    static Block own;
+    block = &own;
+    block->run = function.run;
+    block->args = args;
+    block->fault = nullptr;
+    // NaN before and behind, in whatever width it is read.
+    std::vector<uint4> memory(shared / 16 + 3);
+    state.blocks = {blocks[0], blocks[1], blocks[2]};
+    state.threads = {threads, 1, 1};
+    const uint32_t n = blocks[0] * blocks[1] * blocks[2];
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t b = chosen(i, n);
+        state.block = {b % blocks[0], b / blocks[0] % blocks[1], b / blocks[0] / blocks[1]};
+        memset(memory.data(), 0xff, memory.size() * 16);
+        state.shared = (uint8_t*)(memory.data() + 1);
+        run_block(threads);
+        for (uint32_t j = 0; j < 16 && !block->fault; j++) {
+            if (((uint8_t*)memory.data())[j] != 0xff || state.shared[(shared + 15) / 16 * 16 + j] != 0xff)
+                block->fault = "a write outside of shared memory";
+        }
+        if (block->fault) {
+            last_fault = function.name + ": " + block->fault;
+            return false;
+        }
+    }
+    return true;
+}
+
+// ---- the driver
+
+enum { kInvalidValue = 1, kOutOfMemory = 2, kNotInitialised = 3, kInvalidHandle = 400, kNotFound = 500, kIllegalAddress = 700,
+       kLaunchFailed = 719, kCaptureInvalid = 901 };
+
+constexpr size_t kGuard = 64;
+
+struct Context { int sticky = 0; };
+struct Allocation { size_t bytes; Context* context; };
+using Work = std::function<int()>;
+struct Stream { Context* context; std::vector<Work> queue; bool capturing = false; std::vector<Work> captured; };
+struct Graph { std::vector<Work> work; };
+
+static std::recursive_mutex mutex;
+static bool started;
+static std::map<uint64_t, Allocation> allocations;
+static std::set<Stream*> streams;
+static size_t memory_limit = size_t(1) << 30, memory_used;
+static thread_local std::vector<Context*> current;
+static std::string failing;
+static int failing_after, failing_with;
+static long launches, replays;
+
+static std::vector<Context*>& stack() { return current; }
+
+// What a call begins with: the failure that a test asked for, then that of the context.
+static int begin(const char* name) {
+    if (failing == name && failing_after-- == 0) {
+        failing.clear();
+        const int status = failing_with;
+        // Errors of a kernel end the context; others do not.
+        if (status / 100 == 7 && !stack().empty()) stack().back()->sticky = status;
+        return status;
+    }
+    if (!started) return kNotInitialised;
+    return stack().empty() ? 0 : stack().back()->sticky;
+}
+#define BEGIN                                              \
+    std::lock_guard<std::recursive_mutex> lock(mutex);      \
+    if (const int status = begin(__func__)) return status
+
+static void check_guards(uint64_t address, const Allocation& a) {
+    const uint8_t* p = (const uint8_t*)address;
+    for (size_t i = 1; i <= kGuard; i++)
+        if (p[-(ptrdiff_t)i] != 0xa5 || p[a.bytes + i - 1] != 0xa5) {
+            last_fault = "a write outside of an allocation";
+            a.context->sticky = kIllegalAddress;
+        }
+}
+
+static int drain(Stream* s) {
+    for (size_t i = 0; i < s->queue.size() && !s->context->sticky; i++)
+        if (const int status = s->queue[i]()) s->context->sticky = status;
+    s->queue.clear();
+    for (auto& [address, a] : allocations) check_guards(address, a);
+    return s->context->sticky;
+}
+static int enqueue(void* stream, Work work) {
+    Stream* s = (Stream*)stream;
+    if (!streams.count(s)) return kInvalidHandle;
+    (s->capturing ? s->captured : s->queue).push_back(std::move(work));
+    return 0;
+}
+// Whether `bytes` from `address` lie in one allocation.
+static bool inside(uint64_t address, size_t bytes) {
+    auto it = allocations.upper_bound(address);
+    if (it == allocations.begin()) return false;
+    --it;
+    return address + bytes <= it->first + it->second.bytes;
+}
+static int copy(void* stream, void* to, const void* from, size_t bytes) {
+    return enqueue(stream, [=] {
+        memcpy(to, from, bytes);
+        return 0;
+    });
+}
+
+}  // namespace shim
+
+using namespace shim;
+
+#define EXPORT extern "C" __attribute__((visibility("default")))
+
+// ---- what a test asks of the shim
+
+EXPORT void shim_order(int which) { order = which; }
+EXPORT void shim_memory(size_t bytes) { memory_limit = bytes; }
+// The call `after` calls to `name` from now returns `status`.
+EXPORT void shim_fail(const char* name, int after, int status) {
+    std::lock_guard<std::recursive_mutex> lock(mutex);
+    failing = name, failing_after = after, failing_with = status;
+}
+EXPORT size_t shim_failure_pending() { return !failing.empty(); }
+EXPORT const char* shim_last_fault() { return last_fault.c_str(); }
+EXPORT long shim_launches() { return launches; }
+EXPORT long shim_replays() { return replays; }
+EXPORT size_t shim_memory_used() { return memory_used; }
+// Bytes of a kernel's parameter; 0 where there is no such kernel.
+EXPORT unsigned shim_parameter_bytes(const char* name) {
+    const auto it = functions().find(name);
+    return it == functions().end() ? 0 : it->second.bytes;
+}
+
+// ---- libcuda
+
+EXPORT int cuInit(unsigned) {
+    started = true;
+    BEGIN;
+    return 0;
+}
+EXPORT int cuDriverGetVersion(int* version) { return *version = 13000, 0; }
+EXPORT int cuGetErrorName(int status, const char** name) {
+    switch (status) {
+        case kOutOfMemory: *name = "CUDA_ERROR_OUT_OF_MEMORY"; return 0;
+        case kIllegalAddress: *name = "CUDA_ERROR_ILLEGAL_ADDRESS"; return 0;
+        case kLaunchFailed: *name = "CUDA_ERROR_LAUNCH_FAILED"; return 0;
+        default: *name = nullptr; return kInvalidValue;
+    }
+}
+EXPORT int cuDeviceGetCount(int* n) { return *n = 1, 0; }
+EXPORT int cuDeviceGet(int* device, int ordinal) { return *device = ordinal, ordinal ? 101 : 0; }
+EXPORT int cuDeviceGetName(char* name, int n, int) { return snprintf(name, n, "shim"), 0; }
+EXPORT int cuDeviceGetAttribute(int* value, int attribute, int) {
+    // Few processors, so that small grids are dealt out to several turns.
+    *value = attribute == 75 ? 9 : attribute == 76 ? 0 : attribute == 16 ? 3 : attribute == 97 ? 232448 : 0;
+    return 0;
+}
+EXPORT int cuDeviceTotalMem_v2(size_t* bytes, int) { return *bytes = memory_limit, 0; }
+EXPORT int cuCtxCreate_v2(void** context, unsigned, int) {
+    BEGIN;
+    Context* c = new Context;
+    stack().push_back(c);
+    return *context = c, 0;
+}
+EXPORT int cuCtxDestroy_v2(void*) { return 0; }
+EXPORT int cuCtxPushCurrent_v2(void* context) {
+    std::lock_guard<std::recursive_mutex> lock(mutex);
+    stack().push_back((Context*)context);
+    return 0;
+}
+EXPORT int cuCtxPopCurrent_v2(void** context) {
+    std::lock_guard<std::recursive_mutex> lock(mutex);
+    if (stack().empty()) return kInvalidValue;
+    *context = stack().back();
+    stack().pop_back();
+    return 0;
+}
+EXPORT int cuMemGetInfo_v2(size_t* free, size_t* total) {
+    BEGIN;
+    return *free = memory_limit - memory_used, *total = memory_limit, 0;
+}
+EXPORT int cuMemAlloc_v2(uint64_t* address, size_t bytes) {
+    BEGIN;
+    if (stack().empty()) return 201;
+    if (bytes > memory_limit - memory_used) return kOutOfMemory;
+    uint8_t* p = (uint8_t*)aligned_alloc(256, (bytes + 256 + kGuard + 255) / 256 * 256);
+    memset(p, 0xa5, 256);
+    memset(p + 256, 0xff, bytes);
+    memset(p + 256 + bytes, 0xa5, kGuard);
+    memory_used += bytes;
+    allocations[*address = (uint64_t)(p + 256)] = {bytes, stack().back()};
+    return 0;
+}
+EXPORT int cuMemFree_v2(uint64_t address) {
+    std::lock_guard<std::recursive_mutex> lock(mutex);
+    const auto it = allocations.find(address);
+    if (it == allocations.end()) return kInvalidValue;
+    for (Stream* s : streams) drain(s);
+    memory_used -= it->second.bytes;
+    allocations.erase(it);
+    free((uint8_t*)address - 256);
+    return 0;
+}
+EXPORT int cuMemHostAlloc(void** p, size_t bytes, unsigned) {
+    BEGIN;
+    return *p = aligned_alloc(256, (bytes + 255) / 256 * 256), 0;
+}
+EXPORT int cuMemFreeHost(void* p) {
+    std::lock_guard<std::recursive_mutex> lock(mutex);
+    for (Stream* s : streams) drain(s);
+    free(p);
+    return 0;
+}
+EXPORT int cuMemcpyHtoDAsync_v2(uint64_t to, const void* from, size_t bytes, void* stream) {
+    BEGIN;
+    return inside(to, bytes) ? copy(stream, (void*)to, from, bytes) : kInvalidValue;
+}
+EXPORT int cuMemcpyDtoHAsync_v2(void* to, uint64_t from, size_t bytes, void* stream) {
+    BEGIN;
+    return inside(from, bytes) ? copy(stream, to, (const void*)from, bytes) : kInvalidValue;
+}
+EXPORT int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void* stream) {
+    BEGIN;
+    return inside(to, bytes) && inside(from, bytes) ? copy(stream, (void*)to, (const void*)from, bytes) : kInvalidValue;
+}
+EXPORT int cuMemsetD8Async(uint64_t to, unsigned char value, size_t bytes, void* stream) {
+    BEGIN;
+    if (!inside(to, bytes)) return kInvalidValue;
+    return enqueue(stream, [=] { return memset((void*)to, value, bytes), 0; });
+}
+EXPORT int cuStreamCreate(void** stream, unsigned) {
+    BEGIN;
+    Stream* s = new Stream{stack().back(), {}, false, {}};
+    streams.insert(s);
+    return *stream = s, 0;
+}
+EXPORT int cuStreamDestroy_v2(void* stream) {
+    std::lock_guard<std::recursive_mutex> lock(mutex);
+    Stream* s = (Stream*)stream;
+    if (!streams.erase(s)) return kInvalidHandle;
+    drain(s);
+    delete s;
+    return 0;
+}
+EXPORT int cuStreamSynchronize(void* stream) {
+    BEGIN;
+    Stream* s = (Stream*)stream;
+    return s->capturing ? kCaptureInvalid : drain(s);
+}
+EXPORT int cuStreamBeginCapture_v2(void* stream, unsigned) {
+    BEGIN;
+    Stream* s = (Stream*)stream;
+    if (s->capturing) return kCaptureInvalid;
+    s->capturing = true;
+    s->captured.clear();
+    return 0;
+}
+EXPORT int cuStreamEndCapture(void* stream, void** graph) {
+    Stream* s = (Stream*)stream;
+    const bool capturing = s->capturing;
+    s->capturing = false;
+    BEGIN;
+    if (!capturing) return kCaptureInvalid;
+    return *graph = new Graph{std::move(s->captured)}, 0;
+}
+EXPORT int cuGraphInstantiateWithFlags(void** exec, void* graph, uint64_t) {
+    BEGIN;
+    return *exec = new Graph(*(Graph*)graph), 0;
+}
+EXPORT int cuGraphLaunch(void* exec, void* stream) {
+    BEGIN;
+    replays++;
+    for (const Work& work : ((Graph*)exec)->work) enqueue(stream, work);
+    return 0;
+}
+EXPORT int cuGraphExecDestroy(void* exec) { return delete (Graph*)exec, 0; }
+EXPORT int cuGraphDestroy(void* graph) { return delete (Graph*)graph, 0; }
+EXPORT int cuModuleLoadData(void** module, const void*) {
+    BEGIN;
+    return *module = &functions(), 0;
+}
+EXPORT int cuModuleUnload(void*) { return 0; }
+EXPORT int cuModuleGetFunction(void** function, void*, const char* name) {
+    BEGIN;
+    const auto it = functions().find(name);
+    if (it == functions().end()) return kNotFound;
+    return *function = &it->second, 0;
+}
+EXPORT int cuFuncSetAttribute(void* function, int attribute, int value) {
+    BEGIN;
+    if (attribute != 8 || value < 0 || value > 232448) return kInvalidValue;
+    ((Function*)function)->max_shared = value;
+    return 0;
+}
+
+struct LaunchConfig {
+    uint32_t blocks[3], threads[3], shared;
+    void* stream;
+    void* attributes;
+    uint32_t n_attributes;
+};
+EXPORT int cuLaunchKernelEx(const LaunchConfig* config, void* function, void** parameters, void**) {
+    BEGIN;
+    const LaunchConfig c = *config;
+    const Function* f = (const Function*)function;
+    const uint64_t blocks = (uint64_t)c.blocks[0] * c.blocks[1] * c.blocks[2];
+    if (blocks == 0 || c.blocks[1] > 65535 || c.blocks[2] > 65535 || c.threads[0] == 0 || c.threads[0] % 32 ||
+        c.threads[0] > 1024 || c.threads[1] != 1 || c.threads[2] != 1 || c.shared > f->max_shared)
+        return kInvalidValue;
+    launches++;
+    auto args = std::make_shared<std::vector<uint4>>(f->bytes / 16 + 1);
+    memcpy(args->data(), parameters[0], f->bytes);
+    return enqueue(c.stream, [=] { return run_grid(*f, c.blocks, c.threads[0], c.shared, args->data()) ? 0 : kLaunchFailed; });
+}

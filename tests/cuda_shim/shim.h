@@ -1,0 +1,114 @@
+// The words of CUDA C++ for a host compiler: every CUDA thread is a fiber that runs until it meets the others.
+//
+// A block's threads run one after another in an order that the test chooses, each until it waits: at a barrier of the block,
+// or for the other lanes of its warp (shuffles, mma, sync_warp). What depends on threads running in step, on a barrier that
+// is not there, or on memory that nobody wrote gives other results in another order. Shared memory starts as NaN; copies
+// in the background land only at the wait for them. `driver.cpp` runs the blocks.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+struct alignas(8) uint2 { uint32_t x, y; };
+struct alignas(16) uint4 { uint32_t x, y, z, w; };
+struct alignas(16) float4 { float x, y, z, w; };
+
+namespace shim {
+
+struct Index { uint32_t x, y, z; };
+
+// Set by the scheduler before a fiber runs on. One for all: the driver's lock is held while a grid runs.
+struct State {
+    Index thread, block, threads, blocks;
+    uint8_t* shared;
+};
+extern State state;
+
+// Fails the launch, as a device would for an access that is not aligned to its size.
+void fault(const char* why);
+void block_barrier();
+// Hands `give` words to the warp and returns once every lane has; `take(lane)` then reads what the others gave. `what` must
+// be the same in all lanes. A second exchange may begin at once.
+struct Exchange { const uint32_t (*given)[8]; const float (*product)[4]; };
+Exchange exchange(char what, const uint32_t* give, int n);
+void copy_later(void* to, const void* from);
+void copy_commit();
+void copy_wait(int left);
+float half_value(uint16_t h);
+uint16_t half_bits(float f);
+struct Register { Register(const char* name, uint32_t bytes, void (*run)(const void*)); };
+
+inline uint32_t lane() { return state.thread.x % 32; }
+template <class T> T shuffle(T v, uint32_t from) {
+    uint32_t w;
+    memcpy(&w, &v, 4);
+    const Exchange e = exchange('s', &w, 1);
+    memcpy(&v, e.given[from], 4);
+    return v;
+}
+
+}  // namespace shim
+
+#define threadIdx (shim::state.thread)
+#define blockIdx (shim::state.block)
+#define blockDim (shim::state.threads)
+#define gridDim (shim::state.blocks)
+
+#define DEVICE static inline
+#define DEVICE_MEMBER inline
+#define DYNAMIC_SHARED(name) u8* name = shim::state.shared
+#define KERNEL(name, Args, max_threads, blocks)                                                                  \
+    static void name(const Args& a);                                                                             \
+    static shim::Register register_##name(#name, sizeof(Args), [](const void* p) { name(*(const Args*)p); });     \
+    static void name(const Args& a)
+
+template <class T> static inline const T& aligned(const void* p) {
+    if ((uintptr_t)p % sizeof(T)) shim::fault("a load or store is not aligned to its size");
+    return *(const T*)p;
+}
+template <class T> static inline T load(const void* p) { return aligned<T>(p); }
+template <class T> static inline void store(void* p, T v) { const_cast<T&>(aligned<T>(p)) = v; }
+DEVICE void sync_block() { shim::block_barrier(); }
+DEVICE void sync_warp() { shim::exchange('w', nullptr, 0); }
+DEVICE float shuffle_xor(float v, u32 lanes) { return shim::shuffle(v, shim::lane() ^ lanes); }
+DEVICE i32 shuffle_xor(i32 v, u32 lanes) { return shim::shuffle(v, shim::lane() ^ lanes); }
+DEVICE u32 shuffle_xor(u32 v, u32 lanes) { return shim::shuffle(v, shim::lane() ^ lanes); }
+DEVICE void memory_fence() {}
+DEVICE u32 atomic_add(u32* p, u32 v) {
+    const u32 old = *p;
+    *p += v;
+    return old;
+}
+DEVICE i32 dot4(u32 a, u32 b, i32 c) {
+    for (u32 i = 0; i < 4; i++) c += (i8)(a >> (8 * i)) * (i8)(b >> (8 * i));
+    return c;
+}
+DEVICE u32 permute(u32 a, u32 b, u32 selector) {
+    const u64 bytes = (u64)b << 32 | a;
+    u32 w = 0;
+    for (u32 i = 0; i < 4; i++) w |= (u32)(bytes >> (8 * ((selector >> (4 * i)) & 7)) & 255) << (8 * i);
+    return w;
+}
+DEVICE float half_to_float(u16 h) { return shim::half_value(h); }
+DEVICE u16 float_to_half(float f) { return shim::half_bits(f); }
+DEVICE u32 pack_halves(float low, float high) { return (u32)shim::half_bits(high) << 16 | shim::half_bits(low); }
+DEVICE void sincos_half_turns(float x, float& sine, float& cosine) {
+    sine = (float)sin(M_PI * x);
+    cosine = (float)cos(M_PI * x);
+}
+DEVICE float exp2_approx(float x) { return exp2f(x); }
+DEVICE uint4 load_weights16(const void* p) { return load<uint4>(p); }
+template <class T> static inline T load_shared_weights(const void* p) { return load<T>(p); }
+template <class T> static inline T* in_global(T* p) { return p; }
+DEVICE void prefetch_l2(const void*) {}
+DEVICE void mma16x8x16(float (&d)[4], const uint4& a, u32 b0, u32 b1) {
+    const u32 words[6] = {a.x, a.y, a.z, a.w, b0, b1};
+    const shim::Exchange e = shim::exchange('m', words, 6);
+    for (u32 i = 0; i < 4; i++) d[i] += e.product[shim::lane()][i];
+}
+DEVICE void copy_async16(void* shared, const void* global) { shim::copy_later(shared, global); }
+DEVICE void copy_async_commit() { shim::copy_commit(); }
+template <int N> static inline void copy_async_wait() { shim::copy_wait(N); }
+DEVICE void wait_for_previous() {}
+DEVICE void let_next_start() {}
