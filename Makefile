@@ -36,7 +36,7 @@ STAGE := $(CURDIR)/build/stage
 STRICT_C   := -std=c99 -D_POSIX_C_SOURCE=200809L -Wall -Wextra -Wpedantic -Werror
 STRICT_CXX := -std=c++17 -Wall -Wextra -Wpedantic -Werror
 LINK       := -I$(STAGE)/include -L$(STAGE)/lib -lrealizar -Wl,-rpath,$(STAGE)/lib
-PROGRAMS   := build/minimal build/chat build/example
+PROGRAMS   := build/minimal build/chat build/example build/handles
 GO_ENV     := PKG_CONFIG_PATH=$(STAGE)/lib/pkgconfig $(LIBRARY_PATH_VARIABLE)=$(STAGE)/lib
 
 .PHONY: help demo lib stage programs test test-rust test-programs test-go test-install bench lint header install clean
@@ -61,8 +61,10 @@ programs: $(PROGRAMS) ## Build the example programs in C and C++
 build/minimal build/chat: build/%: bindings/c/%.c include/realizar.h | stage
 	$(CC) $(STRICT_C) $(CFLAGS) -o $@ $< $(LINK) $(LDFLAGS)
 
-build/example: bindings/cpp/example.cpp bindings/cpp/realizar.hpp include/realizar.h | stage
-	$(CXX) $(STRICT_CXX) $(CXXFLAGS) -o $@ $< $(LINK) $(LDFLAGS)
+build/example: bindings/cpp/example.cpp
+build/handles: tests/cpp/handles.cpp
+build/example build/handles: bindings/cpp/realizar.hpp include/realizar.h | stage
+	$(CXX) $(STRICT_CXX) $(CXXFLAGS) -o $@ $(filter %.cpp,$^) $(LINK) $(LDFLAGS)
 
 test: test-rust test-programs test-go test-install ## Run every test
 

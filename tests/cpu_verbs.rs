@@ -547,6 +547,9 @@ fn what_does_not_fit_is_an_error_and_the_next_step_is_clean() {
     assert!(backend.new_exec(&Widths { hidden: usize::MAX, ..WIDTHS }, HEAD_DIM, 4, 2).is_err());
 }
 
+/// Handles, and what was reported on the way.
+type Uploaded = (Vec<Weight>, Vec<(u64, u64)>);
+
 #[test]
 fn uploads() {
     let raw = values(700 * 64, 1);
@@ -554,7 +557,7 @@ fn uploads() {
         let mut sources: Vec<Source> =
             [quant::F32, quant::Q8_0, quant::Q4_1].map(|dtype| Source::new(dtype, 700, 64, &raw)).into();
         let mut backend = CpuBackend::new(Arc::new(Pool::new(threads).unwrap()), Isa::detect());
-        let reports = |backend: &mut CpuBackend, sources: &[Source]| -> Result<(Vec<Weight>, Vec<(u64, u64)>)> {
+        let reports = |backend: &mut CpuBackend, sources: &[Source]| -> Result<Uploaded> {
             let sources: Vec<&dyn MatrixSource> = sources.iter().map(|s| s as &dyn MatrixSource).collect();
             let mut reports = Vec::new();
             let weights = backend.upload(&sources, &mut |done, all| {

@@ -50,6 +50,7 @@ awk '/^```/ { inside = $0 == "```c"; next } inside' ../README.md >"$temporary/re
 ${CC:-cc} -o "$temporary/readme" "$temporary/readme.c" -I"$programs/stage/include" -L"$programs/stage/lib" -lrealizar \
     -Wl,-rpath,"$programs/stage/lib"
 expect "the program in the README" "${expected#"$prompt"}" "$("$temporary/readme" $story)"
+expect "the C++ handles" ok "$("$programs/handles" $story)"
 
 if [ "$(uname -s)" = Linux ] && script --version >/dev/null 2>&1; then
     # Standard input is a terminal only inside script(1).

@@ -27,7 +27,8 @@ namespace realizar {
 /// A failed call. `code()` is one of RZ_ERR_*, `what()` says what failed and where.
 class Error : public std::runtime_error {
 public:
-    Error(rz_status code, const rz_error &error) : std::runtime_error(error.message), code_(code), system_code_(error.system_code) {}
+    Error(rz_status code, const rz_error &error)
+        : std::runtime_error(error.message), code_(code), system_code_(error.system_code) {}
     rz_status code() const noexcept { return code_; }
     /// `errno` of the call that failed, or 0.
     int32_t system_code() const noexcept { return system_code_; }
@@ -82,7 +83,8 @@ template <class Info, class Handle> Info info(rz_status (*get)(Handle, Info *, r
 class Tokens {
 public:
     Tokens(const uint32_t *data, size_t size) noexcept : data_(data), size_(size) {}
-    template <class C, class = std::enable_if_t<std::is_convertible_v<decltype(std::declval<const C &>().data()), const uint32_t *>>>
+    template <class C, class Data = decltype(std::declval<const C &>().data()),
+              class = std::enable_if_t<std::is_convertible_v<Data, const uint32_t *>>>
     Tokens(const C &container) noexcept : data_(container.data()), size_(container.size()) {}
     const uint32_t *data() const noexcept { return data_; }
     size_t size() const noexcept { return size_; }
@@ -155,7 +157,8 @@ public:
     }
     /// `flags`: RZ_TOKENIZE_*
     std::vector<uint32_t> tokenize(std::string_view text, uint32_t flags = RZ_TOKENIZE_ADD_SPECIAL) const {
-        return detail::sized(std::vector<uint32_t>(text.size() + 2), [&](uint32_t *out, size_t capacity, size_t *n, rz_error *error) {
+        std::vector<uint32_t> tokens(text.size() + 2);
+        return detail::sized(std::move(tokens), [&](uint32_t *out, size_t capacity, size_t *n, rz_error *error) {
             return rz_tokenize_into(get(), text.data(), text.size(), flags, out, capacity, n, error);
         });
     }
@@ -166,7 +169,8 @@ public:
         });
     }
     /// The conversation in the words of the model's own template; tokenize it with RZ_TOKENIZE_PARSE_SPECIAL.
-    std::string render_chat(const std::vector<Message> &messages, uint32_t flags = RZ_CHAT_ADD_GENERATION_PROMPT) const {
+    std::string render_chat(const std::vector<Message> &messages,
+                            uint32_t flags = RZ_CHAT_ADD_GENERATION_PROMPT) const {
         std::vector<rz_chat_message> raw;
         raw.reserve(messages.size());
         for (const Message &message : messages) raw.push_back({message.role.c_str(), message.content.c_str()});
@@ -253,7 +257,8 @@ public:
     }
 
     /// Appends a token and goes on for up to `max_tokens`; fewer came where the last one is an end token.
-    std::vector<uint32_t> generate(uint32_t token, size_t max_tokens, Sampler *sampler = nullptr, const Cancel *cancel = nullptr) {
+    std::vector<uint32_t> generate(uint32_t token, size_t max_tokens, Sampler *sampler = nullptr,
+                                   const Cancel *cancel = nullptr) {
         rz_error error;
         std::vector<uint32_t> out(max_tokens);
         size_t n = 0;
@@ -262,7 +267,8 @@ public:
         return out;
     }
     /// RZ_DONE: the last of the `n` tokens in `out` is an end token.
-    rz_status generate(uint32_t token, Sampler *sampler, uint32_t *out, size_t capacity, size_t &n, const Cancel *cancel, rz_error &error) noexcept {
+    rz_status generate(uint32_t token, Sampler *sampler, uint32_t *out, size_t capacity, size_t &n,
+                       const Cancel *cancel, rz_error &error) noexcept {
         return rz_generate_into(get(), token, detail::raw(sampler), out, capacity, &n, detail::raw(cancel), &error);
     }
 

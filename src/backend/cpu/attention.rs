@@ -12,7 +12,7 @@ use std::ops::Range;
 use super::kernels::attend::{CHUNK, Cached, Partial, Storage, attend_chunk, join, padded};
 use super::kernels::lanes::LANES;
 use super::kernels::{Isa, elementwise};
-use super::kv::{CpuKv, write_key, write_value};
+use super::kv::CpuKv;
 use super::pool::{Shared, Team};
 use crate::backend::Kv;
 use crate::error::{Error, Result, try_filled, try_vec};
@@ -420,22 +420,35 @@ impl Source for Plain<'_> {
             let row = cache.get(position * width..(position + 1) * width).unwrap_or(current);
             &row[head * dim..][..dim]
         };
-        let (keys, values) = room.split_at_mut(CHUNK * dim);
-        let (keys, values) = (bytes_mut(keys), bytes_mut(values));
-        let (panel, value_row) = (Storage::F32.key_panel_bytes(dim), Storage::F32.value_row_bytes(dim));
-        for (i, position) in positions.enumerate() {
-            let key = row(self.keys, self.current_key, position);
-            write_key(self.isa, Storage::F32, &mut keys[i / LANES * panel..][..panel], i % LANES, key);
-            let value = row(self.values, self.current_value, position);
-            write_value(self.isa, Storage::F32, &mut values[i * value_row..][..value_row], value);
+        let (panels, rows) = room.split_at_mut(CHUNK * dim);
+        for (panel, from) in panels.chunks_exact_mut(LANES * dim).zip(positions.clone().step_by(LANES)) {
+            // Lanes behind the last position hold it again, and nothing sees them.
+            let keys = std::array::from_fn(|i| row(self.keys, self.current_key, (from + i).min(positions.end - 1)));
+            elementwise::transpose(self.isa, &keys, panel);
         }
-        Cached { head_dim: dim, key_storage: Storage::F32, keys, value_storage: Storage::F32, values }
+        let (values, stride) = if dim.is_multiple_of(LANES) && positions.end * width <= self.values.len() {
+            (&self.values[positions.start * width + head * dim..], width)
+        } else {
+            let stride = padded(dim);
+            for (to, position) in rows.chunks_exact_mut(stride).zip(positions) {
+                to[..dim].copy_from_slice(row(self.values, self.current_value, position));
+            }
+            (&*rows, stride)
+        };
+        Cached {
+            head_dim: dim,
+            key_storage: Storage::F32,
+            keys: bytes(panels),
+            value_storage: Storage::F32,
+            values: bytes(values),
+            value_stride: size_of::<f32>() * stride,
+        }
     }
 }
 
-fn bytes_mut(x: &mut [f32]) -> &mut [u8] {
-    // SAFETY: every f32 is four bytes and every four bytes are an f32.
-    unsafe { std::slice::from_raw_parts_mut(x.as_mut_ptr().cast(), size_of_val(x)) }
+fn bytes(x: &[f32]) -> &[u8] {
+    // SAFETY: every f32 is four bytes.
+    unsafe { std::slice::from_raw_parts(x.as_ptr().cast(), size_of_val(x)) }
 }
 
 /// Attention of one token over a cache in memory of the caller and its own key and value.

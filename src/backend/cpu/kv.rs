@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use memmap2::MmapMut;
 
-use super::kernels::attend::{Cached, I8_BLOCK, Storage};
+use super::kernels::attend::{CHUNK, Cached, I8_BLOCK, Storage};
 use super::kernels::lanes::LANES;
 use super::kernels::{Isa, elementwise};
 use super::pool::Shared;
@@ -17,6 +17,9 @@ use crate::backend::{Kv, KvSpec, RING_ALIGN};
 use crate::error::{Error, Result, try_vec};
 use crate::quant;
 use crate::tensor::DType;
+
+// A chunk of attention never wraps around the end of a ring.
+const _: () = assert!(RING_ALIGN % CHUNK == 0);
 
 /// Where things lie, in bytes.
 #[derive(Debug)]
@@ -122,6 +125,7 @@ impl CpuKv {
             keys: &head[from / LANES * l.key_panel..keys],
             value_storage: l.value_storage,
             values: &head[keys + from * l.value_row..],
+            value_stride: l.value_row,
         }
     }
 
@@ -186,7 +190,7 @@ impl KvWriter<'_> {
 }
 
 /// Stores one key in lane `lane` of a panel.
-pub fn write_key(isa: Isa, storage: Storage, panel: &mut [u8], lane: usize, row: &[f32]) {
+fn write_key(isa: Isa, storage: Storage, panel: &mut [u8], lane: usize, row: &[f32]) {
     match storage {
         Storage::F32 => {
             for (column, x) in panel.as_chunks_mut::<{ 4 * LANES }>().0.iter_mut().zip(row) {
@@ -221,7 +225,7 @@ pub fn write_key(isa: Isa, storage: Storage, panel: &mut [u8], lane: usize, row:
 }
 
 /// Stores one value; the dimensions that pad its last vector stay zero.
-pub fn write_value(isa: Isa, storage: Storage, bytes: &mut [u8], row: &[f32]) {
+fn write_value(isa: Isa, storage: Storage, bytes: &mut [u8], row: &[f32]) {
     match storage {
         Storage::F32 => {
             for (to, x) in bytes.as_chunks_mut().0.iter_mut().zip(row) {

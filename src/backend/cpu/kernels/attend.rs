@@ -70,8 +70,9 @@ pub struct Cached<'a> {
     /// Whole panels.
     pub keys: &'a [u8],
     pub value_storage: Storage,
-    /// Whole rows.
     pub values: &'a [u8],
+    /// Bytes from a row of values to the next.
+    pub value_stride: usize,
 }
 
 /// What rows have gathered from the positions so far, or from one chunk of them.
@@ -101,7 +102,8 @@ pub fn attend_chunk(
     assert!(n <= CHUNK && d > 0);
     assert_eq!(queries.len(), rows * d);
     assert!(cached.keys.len() >= n.div_ceil(LANES) * cached.key_storage.key_panel_bytes(d));
-    assert!(cached.values.len() >= n * cached.value_storage.value_row_bytes(d));
+    let (row, stride) = (cached.value_storage.value_row_bytes(d), cached.value_stride);
+    assert!(row <= stride && stride.is_multiple_of(4) && cached.values.len() + stride >= n * stride + row);
     assert!(cached.keys.as_ptr().addr().is_multiple_of(4) && cached.values.as_ptr().addr().is_multiple_of(4));
     assert!(scores.len() >= rows * CHUNK);
     assert!(out.peaks.len() == rows && out.sums.len() == rows && out.values.len() == rows * padded(d));
@@ -154,8 +156,7 @@ fn attend_chunk_lanes<S: Lanes>(
     let dims = padded(d);
     let (a, c) =
         (Rows { data: scores.as_ptr(), stride: CHUNK }, RowsMut { data: out.values.as_mut_ptr(), stride: dims });
-    let v =
-        Matrix { data: cached.values.as_ptr(), row: cached.value_storage.value_row_bytes(d), vector: 0, scales: dims };
+    let v = Matrix { data: cached.values.as_ptr(), row: cached.value_stride, vector: 0, scales: dims };
     let vectors = dims / LANES;
     // SAFETY: `attend_chunk` asserts that `scores` holds `rows` rows of CHUNK >= n, that `values` holds n rows, and
     // that `out.values` holds `rows` rows of `dims`.

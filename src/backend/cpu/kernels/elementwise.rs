@@ -176,6 +176,26 @@ fn quantise_i8_lanes<S: Lanes>(s: S, x: &[f32], quants: &mut [i8]) -> f32 {
     scale
 }
 
+/// `out[j][i] = rows[i][j]`, `out` being `[n][16]` for rows of n.
+pub fn transpose(isa: Isa, rows: &[&[f32]; LANES], out: &mut [f32]) {
+    assert!(rows.iter().all(|row| row.len() * LANES == out.len()));
+    dispatch!(isa, transpose_lanes(rows: &[&[f32]; LANES], out: &mut [f32]))
+}
+
+#[inline(always)]
+fn transpose_lanes<S: Lanes>(s: S, rows: &[&[f32]; LANES], out: &mut [f32]) {
+    for (j, out) in out.chunks_mut(LANES * LANES).enumerate() {
+        let mut block = [s.splat(0.0); LANES];
+        for (v, row) in block.iter_mut().zip(rows) {
+            let row = &row[j * LANES..];
+            *v = load(s, &row[..row.len().min(LANES)]);
+        }
+        for (out, v) in out.as_chunks_mut().0.iter_mut().zip(s.transpose(block)) {
+            s.store(v, out);
+        }
+    }
+}
+
 /// Index of the largest value, the lowest where several are equal; NaN is never the largest. 0 for an empty slice.
 pub fn argmax(isa: Isa, x: &[f32]) -> usize {
     /// Long enough that finding the peak is a matter of loads, short enough that the second look is in cache.
@@ -242,15 +262,23 @@ trait Binary<S: Lanes>: Copy {
 
 #[inline(always)]
 fn map<S: Lanes>(s: S, f: impl Unary<S>, x: &mut [f32]) {
-    for x in x.chunks_mut(LANES) {
-        store(s, f.at(s, load(s, x)), x);
+    let (xs, rest) = x.as_chunks_mut();
+    for x in xs {
+        s.store(f.at(s, s.load(x)), x);
+    }
+    if !rest.is_empty() {
+        s.store_part(f.at(s, s.load_part(rest)), rest);
     }
 }
 
 #[inline(always)]
 fn zip<S: Lanes>(s: S, f: impl Binary<S>, x: &mut [f32], y: &[f32]) {
-    for (x, y) in x.chunks_mut(LANES).zip(y.chunks(LANES)) {
-        store(s, f.at(s, load(s, x), load(s, y)), x);
+    let ((xs, x_rest), (ys, y_rest)) = (x.as_chunks_mut(), y.as_chunks());
+    for (x, y) in xs.iter_mut().zip(ys) {
+        s.store(f.at(s, s.load(x), s.load(y)), x);
+    }
+    if !x_rest.is_empty() {
+        s.store_part(f.at(s, s.load_part(x_rest), s.load_part(y_rest)), x_rest);
     }
 }
 
@@ -605,6 +633,19 @@ mod tests {
             let mut quants = [1i8; 20];
             assert_eq!(quantise_i8(isa, &[0.0; 20], &mut quants), 0.0);
             assert_eq!(quants, [0; 20]);
+        }
+    }
+
+    #[test]
+    fn transposition() {
+        for isa in Isa::available() {
+            for n in [1, 8, 16, 40, 64] {
+                let x = values(LANES * n, 9);
+                let rows: [&[f32]; LANES] = std::array::from_fn(|i| &x[i * n..(i + 1) * n]);
+                let mut out = vec![0.0; LANES * n];
+                transpose(isa, &rows, &mut out);
+                assert!((0..LANES * n).all(|i| out[i] == x[i % LANES * n + i / LANES]), "{}", isa.name());
+            }
         }
     }
 

@@ -62,6 +62,24 @@ pub trait Lanes: Copy {
     /// Rounded to nearest even; lanes are within -127..=127.
     fn store_i8(self, v: Self::V, to: &mut [i8; LANES]);
 
+    /// Lane j of vector i becomes lane i of vector j.
+    #[inline(always)]
+    fn transpose(self, rows: [Self::V; LANES]) -> [Self::V; LANES] {
+        let mut columns = [[0.0; LANES]; LANES];
+        for (i, row) in rows.into_iter().enumerate() {
+            let mut lanes = [0.0; LANES];
+            self.store(row, &mut lanes);
+            for (column, x) in columns.iter_mut().zip(lanes) {
+                column[i] = x;
+            }
+        }
+        let mut out = rows;
+        for (out, column) in out.iter_mut().zip(&columns) {
+            *out = self.load(column);
+        }
+        out
+    }
+
     /// The first lanes from a slice of at most 16, the others 0.
     #[inline(always)]
     fn load_part(self, from: &[f32]) -> Self::V {
@@ -285,6 +303,30 @@ impl Lanes for Avx512Vnni {
         }
         fn peak(a: __m512) -> f32 {
             peak8(_mm256_max_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps::<1>(a)))
+        }
+        fn transpose(r: [__m512; LANES]) -> [__m512; LANES] {
+            // Within each quarter of the registers, four rows by four columns; then the quarters.
+            let mut u = r;
+            for i in (0..LANES).step_by(4) {
+                let low = [_mm512_unpacklo_ps(r[i], r[i + 1]), _mm512_unpacklo_ps(r[i + 2], r[i + 3])];
+                let high = [_mm512_unpackhi_ps(r[i], r[i + 1]), _mm512_unpackhi_ps(r[i + 2], r[i + 3])];
+                u[i] = _mm512_shuffle_ps::<0b01_00_01_00>(low[0], low[1]);
+                u[i + 1] = _mm512_shuffle_ps::<0b11_10_11_10>(low[0], low[1]);
+                u[i + 2] = _mm512_shuffle_ps::<0b01_00_01_00>(high[0], high[1]);
+                u[i + 3] = _mm512_shuffle_ps::<0b11_10_11_10>(high[0], high[1]);
+            }
+            let mut out = u;
+            for i in 0..4 {
+                const EVEN: i32 = 0b10_00_10_00;
+                const ODD: i32 = 0b11_01_11_01;
+                let even = [_mm512_shuffle_f32x4::<EVEN>(u[i], u[i + 4]), _mm512_shuffle_f32x4::<EVEN>(u[i + 8], u[i + 12])];
+                let odd = [_mm512_shuffle_f32x4::<ODD>(u[i], u[i + 4]), _mm512_shuffle_f32x4::<ODD>(u[i + 8], u[i + 12])];
+                out[i] = _mm512_shuffle_f32x4::<EVEN>(even[0], even[1]);
+                out[i + 4] = _mm512_shuffle_f32x4::<EVEN>(odd[0], odd[1]);
+                out[i + 8] = _mm512_shuffle_f32x4::<ODD>(even[0], even[1]);
+                out[i + 12] = _mm512_shuffle_f32x4::<ODD>(odd[0], odd[1]);
+            }
+            out
         }
         fn load_f16(from: &[u16; LANES]) -> __m512 { _mm512_cvtph_ps(_mm256_loadu_si256(from.as_ptr().cast())) }
         fn store_finite_f16(v: __m512, to: &mut [u16; LANES]) {

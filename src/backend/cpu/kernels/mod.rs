@@ -3,11 +3,13 @@
 #![allow(unsafe_code)]
 
 pub mod attend;
+mod avx2;
 mod avx512vnni;
 mod codec;
 pub mod elementwise;
 pub mod lanes;
 pub mod matmul;
+mod neon;
 mod scalar;
 mod simd;
 
@@ -95,6 +97,14 @@ impl Isa {
         match self {
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512Vnni(_) => &avx512vnni::KERNELS,
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2(Avx2 { vnni: true }) => &avx2::vnni::KERNELS,
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2(Avx2 { vnni: false }) => &avx2::plain::KERNELS,
+            #[cfg(target_arch = "aarch64")]
+            Isa::Neon(Neon { dotprod: true }) => &neon::dotprod::KERNELS,
+            #[cfg(target_arch = "aarch64")]
+            Isa::Neon(Neon { dotprod: false }) => &neon::plain::KERNELS,
             _ => &scalar::KERNELS,
         }
     }

@@ -1,0 +1,233 @@
+//! AVX2: the sixteen lanes are two registers. With AVX-VNNI a dot product is one instruction, without it three or four.
+#![allow(unsafe_code)]
+#![cfg(target_arch = "x86_64")]
+
+use std::arch::x86_64::*;
+
+use super::simd::Simd;
+
+/// Proof of what `Avx2` stands for, with AVX-VNNI or without.
+#[derive(Clone, Copy)]
+struct Ymm<const VNNI: bool>(());
+
+// One group by three tokens: six integer sums and six results in 16 registers.
+pub mod plain {
+    use super::Ymm;
+    use crate::backend::cpu::kernels::matmul::instantiate;
+    instantiate!(
+        KERNELS,
+        Ymm::<false>(()),
+        1 groups,
+        tokens 1 2 3,
+        #[target_feature(enable = "avx2,fma,f16c")]
+    );
+}
+pub mod vnni {
+    use super::Ymm;
+    use crate::backend::cpu::kernels::matmul::instantiate;
+    instantiate!(
+        KERNELS,
+        Ymm::<true>(()),
+        1 groups,
+        tokens 1 2 3,
+        #[target_feature(enable = "avx2,fma,f16c,avxvnni")]
+    );
+}
+
+/// Intrinsics in a method of `Simd`.
+macro_rules! run {
+    ($($code:tt)*) => {
+        // SAFETY: `self` proves the instruction set; pointers are used as far as the method's contract goes.
+        unsafe { $($code)* }
+    };
+}
+
+impl<const VNNI: bool> Simd for Ymm<VNNI> {
+    type I = [__m256i; 2];
+    type F = [__m256; 2];
+    const WIDE_ZERO: i32 = if VNNI { 128 } else { 0 };
+
+    #[inline(always)]
+    unsafe fn load(self, p: *const u8) -> Self::I {
+        run!([_mm256_loadu_si256(p.cast()), _mm256_loadu_si256(p.add(32).cast())])
+    }
+    #[inline(always)]
+    unsafe fn store(self, p: *mut u8, v: Self::I) {
+        run! {
+            _mm256_storeu_si256(p.cast(), v[0]);
+            _mm256_storeu_si256(p.add(32).cast(), v[1]);
+        }
+    }
+    #[inline(always)]
+    fn splat(self, x: i32) -> Self::I {
+        run!([_mm256_set1_epi32(x); 2])
+    }
+    #[inline(always)]
+    fn add(self, a: Self::I, b: Self::I) -> Self::I {
+        run!([_mm256_add_epi32(a[0], b[0]), _mm256_add_epi32(a[1], b[1])])
+    }
+    #[inline(always)]
+    fn shift(self, v: Self::I, n: i32) -> Self::I {
+        run! {
+            if n >= 0 {
+                let n = _mm_cvtsi32_si128(n);
+                [_mm256_sll_epi32(v[0], n), _mm256_sll_epi32(v[1], n)]
+            } else {
+                let n = _mm_cvtsi32_si128(-n);
+                [_mm256_sra_epi32(v[0], n), _mm256_sra_epi32(v[1], n)]
+            }
+        }
+    }
+    #[inline(always)]
+    fn or(self, a: Self::I, b: Self::I) -> Self::I {
+        run!([_mm256_or_si256(a[0], b[0]), _mm256_or_si256(a[1], b[1])])
+    }
+    #[inline(always)]
+    fn add_bytes(self, a: Self::I, b: u8) -> Self::I {
+        run! {
+            let b = _mm256_set1_epi8(b as i8);
+            [_mm256_add_epi8(a[0], b), _mm256_add_epi8(a[1], b)]
+        }
+    }
+    #[inline(always)]
+    fn field(self, v: Self::I, shift: i32, mask: u8) -> Self::I {
+        run! {
+            let v = if shift >= 0 {
+                let shift = _mm_cvtsi32_si128(shift);
+                [_mm256_srl_epi16(v[0], shift), _mm256_srl_epi16(v[1], shift)]
+            } else {
+                let shift = _mm_cvtsi32_si128(-shift);
+                [_mm256_sll_epi16(v[0], shift), _mm256_sll_epi16(v[1], shift)]
+            };
+            let mask = _mm256_set1_epi8(mask as i8);
+            [_mm256_and_si256(v[0], mask), _mm256_and_si256(v[1], mask)]
+        }
+    }
+    #[inline(always)]
+    fn lookup(self, table: &[i8; 16], v: Self::I) -> Self::I {
+        run! {
+            let table = _mm256_broadcastsi128_si256(_mm_loadu_si128(table.as_ptr().cast()));
+            [_mm256_shuffle_epi8(table, v[0]), _mm256_shuffle_epi8(table, v[1])]
+        }
+    }
+    #[inline(always)]
+    fn wide(self, v: Self::I) -> Self::I {
+        if VNNI { self.add_bytes(v, 128) } else { v }
+    }
+    #[inline(always)]
+    fn dot(self, acc: Self::I, w: Self::I, x: i32) -> Self::I {
+        run! {
+            let x = _mm256_set1_epi32(x);
+            if VNNI {
+                [_mm256_dpbusd_avx_epi32(acc[0], w[0], x), _mm256_dpbusd_avx_epi32(acc[1], w[1], x)]
+            } else {
+                // Seven bits times a signed byte, twice, fits in 16 bits.
+                let ones = _mm256_set1_epi16(1);
+                let pairs = [_mm256_maddubs_epi16(w[0], x), _mm256_maddubs_epi16(w[1], x)];
+                self.add(acc, [_mm256_madd_epi16(pairs[0], ones), _mm256_madd_epi16(pairs[1], ones)])
+            }
+        }
+    }
+    #[inline(always)]
+    fn dot_wide(self, acc: Self::I, w: Self::I, x: i32) -> Self::I {
+        if VNNI {
+            return self.dot(acc, w, x);
+        }
+        run! {
+            // |w| times x with the sign of w: 128 * 127, twice, fits in 16 bits.
+            let (x, ones) = (_mm256_set1_epi32(x), _mm256_set1_epi16(1));
+            let low = _mm256_maddubs_epi16(_mm256_abs_epi8(w[0]), _mm256_sign_epi8(x, w[0]));
+            let high = _mm256_maddubs_epi16(_mm256_abs_epi8(w[1]), _mm256_sign_epi8(x, w[1]));
+            self.add(acc, [_mm256_madd_epi16(low, ones), _mm256_madd_epi16(high, ones)])
+        }
+    }
+    #[inline(always)]
+    fn to_f32(self, v: Self::I) -> Self::F {
+        run!([_mm256_cvtepi32_ps(v[0]), _mm256_cvtepi32_ps(v[1])])
+    }
+    #[inline(always)]
+    fn to_i32(self, v: Self::F) -> Self::I {
+        run!([_mm256_cvtps_epi32(v[0]), _mm256_cvtps_epi32(v[1])])
+    }
+    #[inline(always)]
+    fn pack(self, a: Self::I, b: Self::I) -> ([u32; 8], [i32; 2]) {
+        run! {
+            // Packing works within 128 bits, so that words come out as 0 2 4 6 1 3 5 7.
+            let bytes = _mm256_packs_epi16(_mm256_packs_epi32(a[0], a[1]), _mm256_packs_epi32(b[0], b[1]));
+            let bytes = _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+            let sums = _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_set1_epi8(1), bytes), _mm256_set1_epi16(1));
+            let sums = _mm256_add_epi32(sums, _mm256_shuffle_epi32::<0b01_00_11_10>(sums));
+            let sums = _mm256_add_epi32(sums, _mm256_shuffle_epi32::<0b10_11_00_01>(sums));
+            let sums = [_mm256_extract_epi32::<0>(sums), _mm256_extract_epi32::<4>(sums)];
+            (std::mem::transmute::<__m256i, [u32; 8]>(bytes), sums)
+        }
+    }
+    #[inline(always)]
+    fn peak(self, a: Self::F, b: Self::F) -> f32 {
+        // Magnitudes are ordered as integers, so that NaN is the largest.
+        run! {
+            let mut max = _mm256_setzero_si256();
+            for v in [a[0], a[1], b[0], b[1]] {
+                let magnitude = _mm256_and_si256(_mm256_castps_si256(v), _mm256_set1_epi32(0x7fff_ffff));
+                max = _mm256_max_epu32(max, magnitude);
+            }
+            let max = _mm_max_epu32(_mm256_castsi256_si128(max), _mm256_extracti128_si256::<1>(max));
+            let max = _mm_max_epu32(max, _mm_shuffle_epi32::<0b01_00_11_10>(max));
+            let max = _mm_max_epu32(max, _mm_shuffle_epi32::<0b10_11_00_01>(max));
+            f32::from_bits(_mm_cvtsi128_si32(max) as u32)
+        }
+    }
+    #[inline(always)]
+    fn splat_f32(self, x: f32) -> Self::F {
+        run!([_mm256_set1_ps(x); 2])
+    }
+    #[inline(always)]
+    fn mul(self, a: Self::F, b: Self::F) -> Self::F {
+        run!([_mm256_mul_ps(a[0], b[0]), _mm256_mul_ps(a[1], b[1])])
+    }
+    #[inline(always)]
+    fn fma(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F {
+        run!([_mm256_fmadd_ps(a[0], b[0], c[0]), _mm256_fmadd_ps(a[1], b[1], c[1])])
+    }
+    #[inline(always)]
+    unsafe fn load_f32(self, p: *const f32) -> Self::F {
+        run!([_mm256_loadu_ps(p), _mm256_loadu_ps(p.add(8))])
+    }
+    #[inline(always)]
+    unsafe fn store_f32(self, p: *mut f32, v: Self::F) {
+        run! {
+            _mm256_storeu_ps(p, v[0]);
+            _mm256_storeu_ps(p.add(8), v[1]);
+        }
+    }
+    #[inline(always)]
+    unsafe fn load_f16(self, p: *const u8) -> Self::F {
+        run!([_mm256_cvtph_ps(_mm_loadu_si128(p.cast())), _mm256_cvtph_ps(_mm_loadu_si128(p.add(16).cast()))])
+    }
+    #[inline(always)]
+    unsafe fn load_bf16(self, p: *const u8) -> Self::F {
+        run! {
+            let low = _mm256_cvtepu16_epi32(_mm_loadu_si128(p.cast()));
+            let high = _mm256_cvtepu16_epi32(_mm_loadu_si128(p.add(16).cast()));
+            [_mm256_castsi256_ps(_mm256_slli_epi32::<16>(low)), _mm256_castsi256_ps(_mm256_slli_epi32::<16>(high))]
+        }
+    }
+    #[inline(always)]
+    unsafe fn load_u8(self, p: *const u8) -> Self::F {
+        run! {
+            let v = _mm_loadu_si128(p.cast());
+            self.to_f32([_mm256_cvtepu8_epi32(v), _mm256_cvtepu8_epi32(_mm_srli_si128::<8>(v))])
+        }
+    }
+    #[inline(always)]
+    unsafe fn load_i8(self, p: *const u8) -> Self::F {
+        run! {
+            let v = _mm_loadu_si128(p.cast());
+            self.to_f32([_mm256_cvtepi8_epi32(v), _mm256_cvtepi8_epi32(_mm_srli_si128::<8>(v))])
+        }
+    }
+    #[inline(always)]
+    fn prefetch(self, p: *const u8) {
+        run!(_mm_prefetch::<_MM_HINT_T0>(p.cast()))
+    }
+}

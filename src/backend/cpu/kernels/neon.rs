@@ -1,0 +1,228 @@
+//! NEON: the sixteen lanes are four registers. With the dot product instruction a dot product is one instruction a
+//! register, without it five.
+#![allow(unsafe_code)]
+#![cfg(target_arch = "aarch64")]
+
+use std::arch::aarch64::*;
+use std::arch::asm;
+
+use super::lanes::Lanes;
+use super::simd::Simd;
+
+/// Proof of what `Neon` stands for, with the dot product instruction or without.
+#[derive(Clone, Copy)]
+struct Quad<const DOT: bool>(());
+
+// One group by three tokens: twelve integer sums and twelve results in 32 registers.
+pub mod plain {
+    use super::Quad;
+    use crate::backend::cpu::kernels::matmul::instantiate;
+    instantiate!(KERNELS, Quad::<false>(()), 1 groups, tokens 1 2 3, #[target_feature(enable = "neon")]);
+}
+pub mod dotprod {
+    use super::Quad;
+    use crate::backend::cpu::kernels::matmul::instantiate;
+    instantiate!(KERNELS, Quad::<true>(()), 1 groups, tokens 1 2 3, #[target_feature(enable = "neon,dotprod")]);
+}
+
+/// `$value` for each register `$i`, as a method of `Simd` needs it.
+macro_rules! four {
+    ($i:ident => $value:expr) => {
+        // SAFETY: `self` proves the instruction set; pointers are used as far as the method's contract goes.
+        unsafe {
+            [
+                {
+                    let $i = 0;
+                    $value
+                },
+                {
+                    let $i = 1;
+                    $value
+                },
+                {
+                    let $i = 2;
+                    $value
+                },
+                {
+                    let $i = 3;
+                    $value
+                },
+            ]
+        }
+    };
+}
+
+impl<const DOT: bool> Simd for Quad<DOT> {
+    type I = [int32x4_t; 4];
+    type F = [float32x4_t; 4];
+    const WIDE_ZERO: i32 = 0;
+
+    #[inline(always)]
+    unsafe fn load(self, p: *const u8) -> Self::I {
+        four!(i => vreinterpretq_s32_u8(vld1q_u8(p.add(16 * i))))
+    }
+    #[inline(always)]
+    unsafe fn store(self, p: *mut u8, v: Self::I) {
+        four!(i => vst1q_u8(p.add(16 * i), vreinterpretq_u8_s32(v[i])));
+    }
+    #[inline(always)]
+    fn splat(self, x: i32) -> Self::I {
+        four!(_i => vdupq_n_s32(x))
+    }
+    #[inline(always)]
+    fn add(self, a: Self::I, b: Self::I) -> Self::I {
+        four!(i => vaddq_s32(a[i], b[i]))
+    }
+    #[inline(always)]
+    fn shift(self, v: Self::I, n: i32) -> Self::I {
+        four!(i => vshlq_s32(v[i], vdupq_n_s32(n)))
+    }
+    #[inline(always)]
+    fn or(self, a: Self::I, b: Self::I) -> Self::I {
+        four!(i => vorrq_s32(a[i], b[i]))
+    }
+    #[inline(always)]
+    fn add_bytes(self, a: Self::I, b: u8) -> Self::I {
+        four!(i => vreinterpretq_s32_u8(vaddq_u8(vreinterpretq_u8_s32(a[i]), vdupq_n_u8(b))))
+    }
+    #[inline(always)]
+    fn field(self, v: Self::I, shift: i32, mask: u8) -> Self::I {
+        four!(i => {
+            let v = vshlq_u8(vreinterpretq_u8_s32(v[i]), vdupq_n_s8(-shift as i8));
+            vreinterpretq_s32_u8(vandq_u8(v, vdupq_n_u8(mask)))
+        })
+    }
+    #[inline(always)]
+    fn lookup(self, table: &[i8; 16], v: Self::I) -> Self::I {
+        four!(i => vreinterpretq_s32_s8(vqtbl1q_s8(vld1q_s8(table.as_ptr()), vreinterpretq_u8_s32(v[i]))))
+    }
+    #[inline(always)]
+    fn wide(self, v: Self::I) -> Self::I {
+        v
+    }
+    #[inline(always)]
+    fn dot(self, acc: Self::I, w: Self::I, x: i32) -> Self::I {
+        four!(i => {
+            let (w, x) = (vreinterpretq_s8_s32(w[i]), vreinterpretq_s8_s32(vdupq_n_s32(x)));
+            if DOT {
+                // The intrinsic is not stable.
+                let mut acc = acc[i];
+                asm!(
+                    ".arch_extension dotprod",
+                    "sdot {0:v}.4s, {1:v}.16b, {2:v}.16b",
+                    inout(vreg) acc, in(vreg) w, in(vreg) x,
+                    options(pure, nomem, nostack, preserves_flags)
+                );
+                acc
+            } else {
+                // Two products of at most 128 * 127 fit in 16 bits.
+                let low = vmull_s8(vget_low_s8(w), vget_low_s8(x));
+                vpadalq_s16(acc[i], vpaddq_s16(low, vmull_high_s8(w, x)))
+            }
+        })
+    }
+    #[inline(always)]
+    fn dot_wide(self, acc: Self::I, w: Self::I, x: i32) -> Self::I {
+        self.dot(acc, w, x)
+    }
+    #[inline(always)]
+    fn to_f32(self, v: Self::I) -> Self::F {
+        four!(i => vcvtq_f32_s32(v[i]))
+    }
+    #[inline(always)]
+    fn to_i32(self, v: Self::F) -> Self::I {
+        four!(i => vcvtnq_s32_f32(v[i]))
+    }
+    #[inline(always)]
+    fn pack(self, a: Self::I, b: Self::I) -> ([u32; 8], [i32; 2]) {
+        // SAFETY: `self` proves the instruction set; eight words are 32 bytes.
+        unsafe {
+            let mut words = [0u32; 8];
+            let mut sums = [0; 2];
+            for (half, v) in [a, b].into_iter().enumerate() {
+                let low = vcombine_s16(vmovn_s32(v[0]), vmovn_s32(v[1]));
+                let high = vcombine_s16(vmovn_s32(v[2]), vmovn_s32(v[3]));
+                let bytes = vcombine_s8(vmovn_s16(low), vmovn_s16(high));
+                vst1q_u32(words.as_mut_ptr().add(4 * half), vreinterpretq_u32_s8(bytes));
+                sums[half] = i32::from(vaddlvq_s8(bytes));
+            }
+            (words, sums)
+        }
+    }
+    #[inline(always)]
+    fn peak(self, a: Self::F, b: Self::F) -> f32 {
+        // Magnitudes are ordered as integers, so that NaN is the largest.
+        // SAFETY: `self` proves the instruction set.
+        unsafe {
+            let mut max = vdupq_n_u32(0);
+            for i in 0..4 {
+                max = vmaxq_u32(max, vreinterpretq_u32_f32(vabsq_f32(a[i])));
+                max = vmaxq_u32(max, vreinterpretq_u32_f32(vabsq_f32(b[i])));
+            }
+            f32::from_bits(vmaxvq_u32(max))
+        }
+    }
+    #[inline(always)]
+    fn splat_f32(self, x: f32) -> Self::F {
+        four!(_i => vdupq_n_f32(x))
+    }
+    #[inline(always)]
+    fn mul(self, a: Self::F, b: Self::F) -> Self::F {
+        four!(i => vmulq_f32(a[i], b[i]))
+    }
+    #[inline(always)]
+    fn fma(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F {
+        four!(i => vfmaq_f32(c[i], a[i], b[i]))
+    }
+    #[inline(always)]
+    unsafe fn load_f32(self, p: *const f32) -> Self::F {
+        four!(i => vld1q_f32(p.add(4 * i)))
+    }
+    #[inline(always)]
+    unsafe fn store_f32(self, p: *mut f32, v: Self::F) {
+        four!(i => vst1q_f32(p.add(4 * i), v[i]));
+    }
+    #[inline(always)]
+    unsafe fn load_f16(self, p: *const u8) -> Self::F {
+        // SAFETY: 32 bytes by contract; any bits are a u16.
+        let bits = unsafe { p.cast::<[u16; 16]>().read_unaligned() };
+        super::Neon { dotprod: DOT }.load_f16(&bits)
+    }
+    #[inline(always)]
+    unsafe fn load_bf16(self, p: *const u8) -> Self::F {
+        four!(i => vreinterpretq_f32_u32(vshll_n_u16::<16>(vld1_u16(p.cast::<u16>().add(4 * i)))))
+    }
+    #[inline(always)]
+    unsafe fn load_u8(self, p: *const u8) -> Self::F {
+        // SAFETY: 16 bytes by contract.
+        unsafe {
+            let v = vld1q_u8(p);
+            let (low, high) = (vmovl_u8(vget_low_u8(v)), vmovl_high_u8(v));
+            [
+                vcvtq_f32_u32(vmovl_u16(vget_low_u16(low))),
+                vcvtq_f32_u32(vmovl_high_u16(low)),
+                vcvtq_f32_u32(vmovl_u16(vget_low_u16(high))),
+                vcvtq_f32_u32(vmovl_high_u16(high)),
+            ]
+        }
+    }
+    #[inline(always)]
+    unsafe fn load_i8(self, p: *const u8) -> Self::F {
+        // SAFETY: 16 bytes by contract.
+        unsafe {
+            let v = vld1q_s8(p.cast());
+            let (low, high) = (vmovl_s8(vget_low_s8(v)), vmovl_high_s8(v));
+            [
+                vcvtq_f32_s32(vmovl_s16(vget_low_s16(low))),
+                vcvtq_f32_s32(vmovl_high_s16(low)),
+                vcvtq_f32_s32(vmovl_s16(vget_low_s16(high))),
+                vcvtq_f32_s32(vmovl_high_s16(high)),
+            ]
+        }
+    }
+    #[inline(always)]
+    fn prefetch(self, p: *const u8) {
+        // SAFETY: a prefetch has no effect that a program can see, whatever the address.
+        unsafe { asm!("prfm pldl1keep, [{}]", in(reg) p, options(readonly, nostack, preserves_flags)) }
+    }
+}

@@ -1,0 +1,102 @@
+// Every member of realizar.hpp once, on the tiny model: handles model.gguf
+#include <realizar.hpp>
+
+#include <algorithm>
+#include <array>
+#include <iostream>
+
+static int failures = 0;
+#define EXPECT(condition) \
+    if (!(condition)) failures++, std::cout << "FAILED: line " << __LINE__ << ": " << #condition << '\n'
+
+template <class T>
+constexpr bool move_only = std::is_nothrow_move_constructible_v<T> && std::is_nothrow_move_assignable_v<T> &&
+                           !std::is_copy_constructible_v<T> && !std::is_copy_assignable_v<T>;
+static_assert(move_only<realizar::Runtime> && move_only<realizar::Model> && move_only<realizar::Cache>);
+static_assert(move_only<realizar::Sampler> && move_only<realizar::TextStream> && move_only<realizar::Cancel>);
+
+template <class Call> rz_status failure(Call call) {
+    try {
+        call();
+        return RZ_OK;
+    } catch (const realizar::Error &error) {
+        return *error.what() ? error.code() : RZ_OK;
+    }
+}
+
+static realizar::Model load(const char *path) {
+    auto runtime_params = realizar::params<rz_runtime_params>();
+    runtime_params.threads = 2;
+    realizar::Runtime runtime(runtime_params);
+    auto params = realizar::params<rz_model_params>();
+    params.runtime = runtime.get();
+    return realizar::Model(path, params); // keeps the runtime alive
+}
+
+int main(int argc, char **argv) {
+    if (argc != 2) return 2;
+    const std::string prompt = "Once upon a time";
+    const std::string story = ", there was a little girl named Lily. She loved to play outside in the park.";
+
+    EXPECT(!realizar::devices().empty() && realizar::devices()[0].kind == RZ_DEVICE_CPU);
+    EXPECT(failure([] { realizar::Model("no such file.gguf"); }) == RZ_ERR_IO);
+
+    realizar::Model model = load(argv[1]);
+    EXPECT(model.info().architecture == std::string_view("llama") && model.info().n_layers == 5);
+    EXPECT(model.meta("general.architecture") == "llama");
+    EXPECT(failure([&] { model.meta("none"); }) == RZ_ERR_INVALID_ARGUMENT);
+    EXPECT(failure([&] { model.render_chat({{"user", "x"}}); }) == RZ_ERR_UNSUPPORTED);
+    const std::vector<uint32_t> tokens = model.tokenize(prompt);
+    EXPECT(tokens.size() == 5 && model.detokenize(tokens) == prompt);
+
+    auto cache_params = realizar::params<rz_cache_params>();
+    cache_params.capacity = 40;
+    realizar::Cache cache(model, cache_params);
+    EXPECT(cache.capacity() == 40 && failure([&] { cache.logits(); }) == RZ_ERR_INVALID_ARGUMENT);
+
+    realizar::Cancel cancel;
+    cancel.fire();
+    rz_error error;
+    EXPECT(cache.prefill(tokens, &cancel, error) == RZ_ERR_CANCELLED && error.code == RZ_ERR_CANCELLED);
+    EXPECT(cache.size() == 0);
+    EXPECT(failure([&] { cache.prefill(tokens, &cancel); }) == RZ_ERR_CANCELLED);
+    cancel.reset();
+    cache.prefill(tokens, &cancel);
+    const std::vector<float> logits = cache.logits();
+    const uint32_t first = cache.sample();
+    EXPECT(cache.size() == 5 && logits.size() == model.info().vocab_size);
+    EXPECT(std::max_element(logits.begin(), logits.end()) - logits.begin() == first);
+
+    // A fork and a rewound cache go the same way, token by token and in one call.
+    realizar::Cache fork = cache.fork();
+    realizar::TextStream stream(model);
+    std::string text;
+    uint32_t token = first;
+    for (size_t i = 0; i < 27; i++, token = fork.decode(token)) text += stream.push(token);
+    text += stream.flush();
+    EXPECT(text == story);
+    std::vector<uint32_t> all{first};
+    for (uint32_t next : cache.generate(first, 26)) all.push_back(next);
+    EXPECT(model.detokenize(all) == story && cache.size() == 31);
+    cache.truncate(4);
+    cache.prefill(std::array<uint32_t, 1>{tokens[4]});
+    EXPECT(cache.logits() == logits);
+
+    std::array<uint32_t, 64> out;
+    size_t n = 0;
+    EXPECT(cache.generate(first, nullptr, out.data(), out.size(), n, nullptr, error) == RZ_ERR_CONTEXT_FULL && n == 35);
+
+    auto sampling = realizar::params<rz_sampler_params>();
+    sampling.temperature = 1;
+    sampling.seed = 7;
+    realizar::Sampler one(sampling), two(sampling);
+    cache.truncate(0);
+    cache.prefill(tokens);
+    realizar::Cache moved = std::move(cache);
+    fork = moved.fork();
+    EXPECT(fork.generate(first, 20, &one) == moved.generate(first, 20, &two));
+    EXPECT(model.metrics().cpu.dispatches > 0 && model.metrics().prefill.count > 0);
+
+    if (failures == 0) std::cout << "ok\n";
+    return failures != 0;
+}
