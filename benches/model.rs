@@ -1,10 +1,11 @@
-//! Speed of a model: reading a prompt, generating after it, and generating from nothing, beside the machine's own roofs
-//! measured in the same run, and on request beside llama.cpp, in turns.
+//! Speed of a model: reading a prompt, and generating from nothing, beside the processors' own roofs measured in the
+//! same run, and on request beside llama.cpp, in turns.
 //!
-//! `cargo bench --bench model -- FILE [--threads N] [--prompt N] [--generate N] [--repeat N] [--peer LLAMA_BENCH]`
+//! `cargo bench --bench model -- FILE [--threads N] [--prompt N] [--generate N] [--repeat N] [--device N]
+//! [--peer LLAMA_BENCH]`
 //!
 //! Generation has to read every weight once a token, a prompt has to multiply by every weight once a token; the roofs
-//! are the rates at which this machine reads and multiplies when it does nothing else. The hash is that of the bits of
+//! are the rates at which the processors read and multiply when they do nothing else. The hash is that of the bits of
 //! the last logits, which nothing but the model and the prompt may change.
 
 mod support;
@@ -16,7 +17,7 @@ use std::time::Instant;
 
 use realizar::backend::cpu::kernels::Isa;
 use realizar::backend::cpu::pool::Pool;
-use realizar::engine::{CacheParams, LoadParams, Model, Runtime, RuntimeParams, Session};
+use realizar::engine::{CacheParams, DeviceKind, LoadParams, Model, Runtime, RuntimeParams, Session, devices};
 use realizar::format::{Access, Source};
 use support::{Pages, dot_roof, read_roof};
 
@@ -26,13 +27,16 @@ struct Options {
     prompt: usize,
     generate: usize,
     repeat: usize,
+    /// As in `rz_model_params`.
+    device: u32,
     peer: Option<PathBuf>,
 }
 
-const USAGE: &str = "FILE [--threads N] [--prompt N] [--generate N] [--repeat N] [--peer LLAMA_BENCH]";
+const USAGE: &str = "FILE [--threads N] [--prompt N] [--generate N] [--repeat N] [--device N] [--peer LLAMA_BENCH]";
 
 fn options() -> Option<Options> {
-    let mut options = Options { file: PathBuf::new(), threads: 0, prompt: 512, generate: 128, repeat: 5, peer: None };
+    let mut options =
+        Options { file: PathBuf::new(), threads: 0, prompt: 512, generate: 128, repeat: 5, device: 0, peer: None };
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
         match arg.as_str() {
@@ -42,6 +46,7 @@ fn options() -> Option<Options> {
             "--prompt" => options.prompt = args.next()?.parse().ok()?,
             "--generate" => options.generate = args.next()?.parse().ok()?,
             "--repeat" => options.repeat = args.next()?.parse().ok()?,
+            "--device" => options.device = args.next()?.parse().ok()?,
             "--peer" => options.peer = Some(args.next()?.into()),
             _ if arg.starts_with('-') => return None,
             _ => options.file = arg.into(),
@@ -69,27 +74,38 @@ fn run(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
     let threads = Pool::new(options.threads as usize)?.threads();
     let start = Instant::now();
     let runtime = Runtime::new(RuntimeParams { threads: options.threads, ..Default::default() })?;
-    let model = Model::load(&options.file, LoadParams { runtime: Some(runtime), ..Default::default() })?;
+    let model = Model::load(
+        &options.file,
+        LoadParams { runtime: Some(runtime), device: options.device, ..Default::default() },
+    )?;
     let load = start.elapsed();
     let info = model.info();
+    let device = &devices()[info.device as usize - 1];
     println!(
-        "{}: {}, {:.0} M parameters, {:.1} MB of weights, {threads} threads, {}",
+        "{}: {}, {:.0} M parameters, {:.1} MB of weights, {threads} threads, {} ({})",
         options.file.file_name().unwrap_or_default().to_string_lossy(),
         info.architecture,
         info.n_params as f64 / 1e6,
         info.weight_bytes as f64 / 1e6,
-        Isa::detect().name()
+        device.name,
+        device.isa
     );
     let memory = resident().map_or(String::new(), |m| {
         format!(", resident memory {:.2} times the weights", m as f64 / info.weight_bytes as f64)
     });
     println!("loaded in {:.0} ms{memory}", load.as_secs_f64() * 1e3);
-    let roofs = Roofs::measure(options, &model)?;
-    println!(
-        "this machine reads {:.1} GB/s{}",
-        roofs.read / 1e9,
-        roofs.dot.map_or(String::new(), |d| format!(" and multiplies {:.0} G 8-bit numbers a second", d / 1e9))
-    );
+    let roofs = match device.kind {
+        DeviceKind::Cpu => Some(Roofs::measure(options, &model)?),
+        DeviceKind::Cuda => None,
+    };
+    if let Some(roofs) = &roofs {
+        println!(
+            "the processors read {:.1} GB/s{}; a token reads {:.1} MB of weights",
+            roofs.read / 1e9,
+            roofs.dot.map_or(String::new(), |d| format!(" and multiply {:.0} G 8-bit numbers a second", d / 1e9)),
+            roofs.token_bytes / 1e6
+        );
+    }
 
     let mut session = Session::new(
         &model,
@@ -97,25 +113,28 @@ fn run(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
     )?;
     let ids: Vec<u32> = (0..options.prompt as u32).map(|i| i.wrapping_mul(2_654_435_761) % info.vocab_size).collect();
 
-    let mut prompts = Test::new(format!("prompt of {}", options.prompt), options.prompt, roofs.prompt());
-    let mut answers = Test::new(format!("{} tokens", options.generate), options.generate, roofs.token());
+    let on_gpu = roofs.is_none();
+    let peer = options.peer.as_deref().map(|program| Peer { program, file: &options.file, threads, on_gpu });
+    let mut prompts =
+        Test::new(format!("prompt of {}", options.prompt), options.prompt, roofs.as_ref().and_then(Roofs::prompt));
+    let mut answers =
+        Test::new(format!("{} tokens", options.generate), options.generate, roofs.as_ref().map(Roofs::token));
     // One turn to warm up, then ours and the peer's alternate, so that a busy neighbour disturbs both.
     for turn in 0..=options.repeat {
         session.truncate(0)?;
         let seconds = time(|| session.prefill(&ids, None))?;
         prompts.record(turn, seconds, &session);
-        prompts.peer(turn, options, &["-p", &options.prompt.to_string(), "-n", "0"])?;
+        prompts.peer(turn, &peer, &["-p", &options.prompt.to_string(), "-n", "0"])?;
 
         session.truncate(0)?;
         let mut token = ids[0];
         let seconds =
             time(|| (0..options.generate).try_for_each(|_| session.decode(token, None).map(|next| token = next)))?;
         answers.record(turn, seconds, &session);
-        answers.peer(turn, options, &["-p", "0", "-n", &options.generate.to_string()])?;
+        answers.peer(turn, &peer, &["-p", "0", "-n", &options.generate.to_string()])?;
     }
     prompts.print();
     answers.print();
-    println!("a token reads {:.1} MB of weights", roofs.token_bytes / 1e6);
     Ok(())
 }
 
@@ -131,7 +150,7 @@ fn resident() -> Option<u64> {
     Some(pages * 4096)
 }
 
-/// What the machine can do at best.
+/// What the processors can do at best.
 struct Roofs {
     /// Bytes a second.
     read: f64,
@@ -168,8 +187,8 @@ impl Roofs {
         self.dot.map(|dot| dot / self.token_products)
     }
 
-    fn token(&self) -> Option<f64> {
-        Some(self.read / self.token_bytes)
+    fn token(&self) -> f64 {
+        self.read / self.token_bytes
     }
 }
 
@@ -199,9 +218,9 @@ impl Test {
         }
     }
 
-    fn peer(&mut self, turn: usize, options: &Options, test: &[&str]) -> Result<(), Box<dyn std::error::Error>> {
-        if let Some(peer) = options.peer.as_deref().filter(|_| turn > 0) {
-            self.theirs.push(llama_bench(peer, options, test)?);
+    fn peer(&mut self, turn: usize, peer: &Option<Peer>, test: &[&str]) -> Result<(), Box<dyn std::error::Error>> {
+        if let Some(peer) = peer.as_ref().filter(|_| turn > 0) {
+            self.theirs.push(peer.measure(test)?);
         }
         Ok(())
     }
@@ -226,16 +245,26 @@ fn spread(values: &mut [f64]) -> (f64, f64, f64) {
     (values[0], values[values.len() / 2], values[values.len() - 1])
 }
 
-/// Tokens a second as llama.cpp's `llama-bench` measures them.
-fn llama_bench(peer: &Path, options: &Options, test: &[&str]) -> Result<f64, Box<dyn std::error::Error>> {
-    let threads = Pool::new(options.threads as usize)?.threads().to_string();
-    let output = Command::new(peer)
-        .arg("-m")
-        .arg(&options.file)
-        .args(["-t", &threads, "-r", "1", "-o", "json"])
-        .args(test)
-        .output()
-        .map_err(|e| format!("{}: {e}", peer.display()))?;
-    let report: serde_json::Value = serde_json::from_slice(&output.stdout)?;
-    report[0]["avg_ts"].as_f64().ok_or_else(|| format!("{} printed no avg_ts", peer.display()).into())
+/// llama.cpp's `llama-bench` on the same file.
+struct Peer<'a> {
+    program: &'a Path,
+    file: &'a Path,
+    threads: usize,
+    on_gpu: bool,
+}
+
+impl Peer<'_> {
+    /// Tokens a second.
+    fn measure(&self, test: &[&str]) -> Result<f64, Box<dyn std::error::Error>> {
+        let output = Command::new(self.program)
+            .arg("-m")
+            .arg(self.file)
+            .args(["-t", &self.threads.to_string(), "-ngl", if self.on_gpu { "99" } else { "0" }])
+            .args(["-r", "1", "-o", "json"])
+            .args(test)
+            .output()
+            .map_err(|e| format!("{}: {e}", self.program.display()))?;
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+        report[0]["avg_ts"].as_f64().ok_or_else(|| format!("{} printed no avg_ts", self.program.display()).into())
+    }
 }
