@@ -235,6 +235,47 @@ proptest! {
         prop_assert_eq!(t.decode(&encode(&t, &text, false, false), true).unwrap(), text.as_bytes());
     }
 
+    /// Whatever a file says, it is refused or it works.
+    #[test]
+    fn no_metadata_is_a_panic(
+        tokens in prop::collection::vec(prop::sample::select(TOKENS), 0..30),
+        types in prop::collection::vec(0i64..8, 30),
+        merges in prop::collection::vec(prop::sample::select(MERGES), 0..20),
+        pre in prop::sample::select(&["default", "gpt-2", "llama-bpe", "deepseek-llm", "viking", "superbpe"][..]),
+        spm: bool,
+        with_types: bool,
+        scores in prop::collection::vec(-2.0f32..2.0, 30),
+        special in prop::collection::vec(0u32..34, 3),
+        text in "[a-c <s>\u{2581}é日]{0,20}|\\PC{0,10}",
+    ) {
+        let n = tokens.len();
+        let mut m = Metadata::from_iter([
+            ("tokenizer.ggml.model", Value::from(if spm { "llama" } else { "gpt2" })),
+            ("tokenizer.ggml.pre", pre.into()),
+            ("tokenizer.ggml.tokens", tokens.iter().collect::<Strings>().into()),
+            ("tokenizer.ggml.merges", merges.iter().collect::<Strings>().into()),
+            ("tokenizer.ggml.scores", scores[..n].to_vec().into()),
+        ]);
+        if with_types {
+            m.set("tokenizer.ggml.token_type", types[..n].to_vec());
+        }
+        for (name, id) in ["bos", "eos", "unknown"].iter().zip(special) {
+            if id < 30 {
+                m.set(&format!("tokenizer.ggml.{name}_token_id"), id);
+            }
+        }
+        if let Ok(t) = Tokenizer::from_metadata(&mut m) {
+            let mut out = Vec::new();
+            t.encode(&text, true, true, &mut out).unwrap();
+            prop_assert!(out.iter().all(|&id| (id as usize) < n));
+            t.decode(&out, true).unwrap();
+            let mut stream = TextStream::new();
+            for id in 0..n as u32 {
+                stream.push(&t, id, &mut String::new()).unwrap();
+            }
+        }
+    }
+
     #[test]
     fn a_stream_agrees_with_the_whole(ids in prop::collection::vec(0u32..900, 0..40)) {
         let t = bpe(&[]);
@@ -247,3 +288,34 @@ proptest! {
         prop_assert_eq!(out, String::from_utf8_lossy(&whole));
     }
 }
+
+const TOKENS: &[&[u8]] = &[
+    b"",
+    b"a",
+    b"b",
+    b"c",
+    b"ab",
+    b"abc",
+    "\u{120}".as_bytes(),
+    "\u{120}a".as_bytes(),
+    "\u{2581}".as_bytes(),
+    "\u{2581}a".as_bytes(),
+    "a\u{2581}".as_bytes(),
+    b"<s>",
+    b"</s>",
+    b"<0x41>",
+    b"<0xZZ>",
+    b"\xff",
+    b"\xe6\x97",
+    "\u{e9}".as_bytes(),
+    b" ",
+    b"  ",
+    b"<|im_end|>",
+    b"<|end|>",
+    b"<|return|>",
+    b"<|call|>",
+    b"s",
+    b"<",
+];
+
+const MERGES: &[&[u8]] = &[b"", b" ", b"a", b"a b", b"ab c", b" a", b"a ", b"a  b", b"b c", b"\xff a", b"a b c"];

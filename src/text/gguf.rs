@@ -6,7 +6,7 @@ use super::merge::{Atoms, Bpe, Spm, Unknown};
 use super::pieces::{Prepend, Step};
 use super::pretokenizer;
 use super::vocab::{Kind, Vocab};
-use super::{Model, Tokenizer, VISIBLE_SPACE, alphabet};
+use super::{Model, Tokenizer, VISIBLE_SPACE, alphabet, cut_at_spaces};
 use crate::error::{Error, Result};
 use crate::format::{Metadata, Strings};
 
@@ -57,13 +57,17 @@ pub fn load(m: &mut Metadata) -> Result<Tokenizer> {
 
     let (vocab, ends) = vocabulary(m, &tokens, byte_level, &[bos, eos, unknown], &named_ends)?;
     drop(tokens);
+    // Phi 3's own tokenizer lets its turn markers take along the newline that its template puts after them.
+    // GGUF has no key for that.
+    let strips = !byte_level && m.str("general.architecture")? == Some("phi3");
     let added = Added::new(vocab.iter().filter_map(|(id, bytes, kind)| {
         let control = match kind {
             Kind::Control => true,
             Kind::UserDefined => false,
             Kind::Normal | Kind::Unreachable | Kind::Byte => return None,
         };
-        Some((bytes, Token { id, control, ..Token::default() }))
+        let rstrip = strips && !matches!(bytes, b"<unk>" | b"<s>" | b"<|endoftext|>");
+        Some((bytes, Token { id, control, rstrip, ..Token::default() }))
     }))?;
 
     let space_prefix = !byte_level && m.bool("tokenizer.ggml.add_space_prefix")?.unwrap_or(true);
@@ -79,6 +83,7 @@ pub fn load(m: &mut Metadata) -> Result<Tokenizer> {
             normalize.push(Step::Prepend { text: " ".to_owned(), when: Prepend::Always });
         }
         normalize.push(Step::Replace { from: " ".to_owned(), to: VISIBLE_SPACE.to_owned() });
+        cut.extend(cut_at_spaces(&vocab)?);
         let scores = m.require_f32s("tokenizer.ggml.scores")?;
         if scores.len() != n || scores.iter().any(|s| s.is_nan()) {
             return Err(m.error(format!("{} scores, some perhaps NaN, for {n} tokens", scores.len())));

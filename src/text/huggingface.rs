@@ -14,11 +14,11 @@ use serde_json::value::RawValue;
 use super::added::{Added, Token};
 use super::gguf::{byte_of, ends_by_text};
 use super::merge::{Atoms, Bpe, Unknown};
-use super::pieces::{Behavior, Form, Prepend, Split, Step, pieces};
+use super::pieces::{Behavior, Form, Prepend, Split, Step, growth, pieces};
 use super::pretokenizer::GPT2;
 use super::unigram::Unigram;
 use super::vocab::{Index, Kind, Vocab, reserve};
-use super::{Model, Tokenizer, VISIBLE_SPACE, alphabet};
+use super::{Model, Tokenizer, VISIBLE_SPACE, alphabet, cut_at_spaces};
 use crate::error::{Error, Result, try_filled};
 use crate::format::{Metadata, Strings};
 
@@ -28,6 +28,8 @@ pub const KEY: &str = "tokenizer.huggingface.json";
 const MAX_COMPONENT: usize = 8 << 20;
 /// Steps of one pipeline, each of which is a level of recursion.
 const MAX_STEPS: usize = 32;
+/// A text in U+2581 for spaces grows to three times its length, and by Unicode's compatibility forms up to eleven.
+const MAX_GROWTH: usize = 200;
 
 pub fn load(m: &Metadata) -> Result<Tokenizer> {
     let text = m.require_str(KEY)?;
@@ -47,8 +49,10 @@ pub fn load(m: &Metadata) -> Result<Tokenizer> {
     normalizers(&component(normalizer)?, &mut normalize)?;
     let mut cut = Vec::new();
     let byte_level = pre_tokenizers(&component(pre_tokenizer)?, &mut cut)? || decoder.byte_level;
-    if normalize.len() + cut.len() > MAX_STEPS {
-        return Err(Error::unsupported(format!("a tokenizer of more than {MAX_STEPS} steps")));
+    if normalize.len() + cut.len() > MAX_STEPS || growth(&normalize).saturating_mul(growth(&cut)) > MAX_GROWTH {
+        return Err(Error::unsupported(format!(
+            "a tokenizer of more than {MAX_STEPS} steps, or one that makes a text {MAX_GROWTH} times longer"
+        )));
     }
     let added = added_tokens(&component(added)?, m)?;
 
@@ -101,9 +105,13 @@ pub fn load(m: &Metadata) -> Result<Tokenizer> {
     } else {
         let unknown = Unknown { id: unknown, fuse: flag(fuse_unk)? };
         let atoms = if byte_level { Atoms::Bytes } else { Atoms::Chars };
+        let whole = flag(whole)?;
+        if !byte_level && !whole {
+            cut.extend(cut_at_spaces(&vocab)?);
+        }
         let merges = merges.map_or("[]", RawValue::get);
         let n = serde_json::Deserializer::from_str(merges).deserialize_seq(Count).map_err(damaged)?;
-        let mut bpe = Bpe::new(&vocab, atoms, n, unknown, flag(whole)?)?;
+        let mut bpe = Bpe::new(&vocab, atoms, n, unknown, whole)?;
         let mut union = Vec::new();
         let mut add = |left: &str, right: &str| {
             union.clear();

@@ -24,10 +24,10 @@ pub use stream::TextStream;
 pub use template::ChatTemplate;
 
 use crate::error::{Error, Result};
-use crate::format::Metadata;
+use crate::format::{Metadata, Value};
 use added::{Added, Part};
 use merge::{Bpe, Spm, Work, push};
-use pieces::{Step, pieces};
+use pieces::{Behavior, Split, Step, pieces};
 use unigram::Unigram;
 use vocab::{Kind, Vocab, reserve};
 
@@ -67,14 +67,17 @@ pub struct Tokenizer {
 
 impl Tokenizer {
     /// The tokenizer of a model's metadata: a GGUF's `tokenizer.ggml.*` keys or a folder's `tokenizer.json`.
-    /// Moves the big arrays out, so that a vocabulary is not held twice.
+    /// Takes the big values out, so that a vocabulary is not held twice; their text forms stay.
     ///
     /// # Errors
     /// `Format` where keys are missing or contradict one another, `Unsupported` naming the tokenizer, pre-tokenizer
     /// or other part that is not implemented.
     pub fn from_metadata(m: &mut Metadata) -> Result<Tokenizer> {
         if m.get("tokenizer.ggml.model").is_none() && m.get(huggingface::KEY).is_some() {
-            return huggingface::load(m);
+            let tokenizer = huggingface::load(m)?;
+            let taken = m.str(huggingface::KEY)?.map_or(0, str::len);
+            m.set(huggingface::KEY, Value::Taken(format!("[{taken} bytes]")));
+            return Ok(tokenizer);
         }
         gguf::load(m)
     }
@@ -199,6 +202,21 @@ impl Tokenizer {
             }
         })
     }
+}
+
+/// A cut before every run of visible spaces, where no token reaches over such a place: the same tokens, from a heap
+/// of a word in place of one of the whole text.
+fn cut_at_spaces(vocab: &Vocab) -> Result<Option<Step>> {
+    let visible = VISIBLE_SPACE.as_bytes();
+    let reaches_over = |bytes: &[u8]| {
+        let spaces = bytes.windows(visible.len()).enumerate().filter(|(_, w)| *w == visible).map(|(at, _)| at);
+        spaces.into_iter().any(|at| at > 0 && !bytes[..at].ends_with(visible))
+    };
+    if vocab.iter().any(|(_, bytes, kind)| matches!(kind, Kind::Normal | Kind::UserDefined) && reaches_over(bytes)) {
+        return Ok(None);
+    }
+    let pattern = format!("{VISIBLE_SPACE}+[^{VISIBLE_SPACE}]*");
+    Ok(Some(Step::Split(Split::pattern(&pattern, Behavior::Isolated, false)?)))
 }
 
 fn extend(out: &mut Vec<u32>, ids: &[u32]) -> Result<()> {

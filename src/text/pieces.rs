@@ -14,8 +14,8 @@ use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick};
 
 use crate::error::{Error, Result};
 
-/// Program size of one pattern; the largest published one needs a tenth of it.
-const PATTERN_BYTES: usize = 16 << 20;
+/// Program size of one pattern; the largest published one needs a quarter of it.
+const PATTERN_BYTES: usize = 2 << 20;
 
 pub enum Step {
     Split(Split),
@@ -59,6 +59,22 @@ pub enum Prepend {
     Missing,
     /// As `Missing`, but only at the start of the whole text.
     MissingAtStart,
+}
+
+/// How many times longer the steps can make a text at most.
+pub fn growth(steps: &[Step]) -> usize {
+    let one = |step: &Step| match step {
+        Step::Replace { from, to } => to.len().div_ceil(from.len().max(1)).max(1),
+        Step::ReplacePattern { to, .. } => to.len().max(1),
+        // U+FDFA, three bytes, becomes 33.
+        Step::Normalize(_) => 11,
+        // A piece may be one byte.
+        Step::Prepend { text, .. } => text.len() + 1,
+        // U+0130, two bytes, becomes three.
+        Step::Lowercase => 2,
+        Step::Split(_) | Step::Strip { .. } => 1,
+    };
+    steps.iter().map(one).fold(1, usize::saturating_mul)
 }
 
 /// Runs `text` through the steps and hands the pieces on in order, none of them empty. `at_start`: nothing comes
