@@ -115,7 +115,8 @@ impl Model {
         }
         let compute = match config {
             Some(config) if !params.text_only => {
-                let (compute, device) = Compute::load_anywhere(&runtime, &source, config, &mut params)?;
+                let device = if params.device == 0 { backend::default_device() } else { params.device };
+                let compute = Compute::load(&runtime, &source, config, &mut params, device)?;
                 info.weight_bytes = compute.backend.weight_bytes();
                 info.device = device;
                 Some(compute)
@@ -195,32 +196,6 @@ impl Model {
 }
 
 impl Compute {
-    /// Loads to the device that was asked for. Where none was, a GPU that cannot take the model leaves it to the CPU.
-    fn load_anywhere(
-        runtime: &Arc<Runtime>,
-        source: &Source,
-        config: Config,
-        params: &mut LoadParams,
-    ) -> Result<(Compute, u32)> {
-        if params.device != 0 {
-            return Ok((Compute::load(runtime, source, config, params, params.device)?, params.device));
-        }
-        let device = backend::default_device();
-        if device != 1 {
-            match Compute::load(runtime, source, config.clone(), params, device) {
-                Ok(compute) => return Ok((compute, device)),
-                Err(
-                    why @ (Error::DeviceOutOfMemory { .. }
-                    | Error::DeviceUnavailable { .. }
-                    | Error::DeviceLost { .. }
-                    | Error::Unsupported(_)),
-                ) => runtime.log(LogLevel::Warning, &format!("the model runs on the CPU: {why}")),
-                Err(e) => return Err(e),
-            }
-        }
-        Ok((Compute::load(runtime, source, config, params, 1)?, 1))
-    }
-
     fn load(
         runtime: &Arc<Runtime>,
         source: &Source,
