@@ -1,16 +1,17 @@
 //! Damaged and malicious GGUF files: each is refused with a status that says what and where, without a panic,
 //! a hang, or memory out of proportion to the file.
 
-mod support;
+#[path = "support/gguf.rs"]
+mod gguf;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use gguf::Gguf;
 use realizar::error::Error;
 use realizar::format::{Access, FileFormat, Source};
 use realizar::quant::{F32, Q8_0};
-use support::gguf::Gguf;
 
 const F32_TYPE: u32 = F32.0;
 const Q8_0_TYPE: u32 = Q8_0.0;

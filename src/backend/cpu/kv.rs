@@ -19,7 +19,7 @@ use crate::quant;
 use crate::tensor::DType;
 
 // A chunk of attention never wraps around the end of a ring.
-const _: () = assert!(RING_ALIGN % CHUNK == 0);
+const _: () = assert!(RING_ALIGN.is_multiple_of(CHUNK));
 
 /// Where things lie, in bytes.
 #[derive(Debug)]
