@@ -5,7 +5,6 @@
 // only when somebody waits for it (so memory that is reused too early is seen), and any call can be made to fail.
 // A launch that goes wrong poisons its context, as on a device.
 
-#include <csetjmp>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
@@ -14,7 +13,6 @@
 #include <mutex>
 #include <set>
 #include <string>
-#include <ucontext.h>
 #include <vector>
 
 #include "../../kernels/realizar.cu"
@@ -61,13 +59,47 @@ uint16_t half_bits(float f) {
 
 // ---- threads of a block as fibers
 
+// Saves the registers that a call keeps and the stack pointer to `*from`, and goes on where `to` was saved.
+extern "C" void shim_switch(void** from, void* to);
+#if defined(__x86_64__)
+asm(R"(
+.text
+shim_switch:
+    push %rbp; push %rbx; push %r12; push %r13; push %r14; push %r15
+    mov %rsp, (%rdi)
+    mov %rsi, %rsp
+    pop %r15; pop %r14; pop %r13; pop %r12; pop %rbx; pop %rbp
+    ret
+)");
+constexpr int kSaved = 6, kEntry = 6;
+#elif defined(__aarch64__)
+asm(R"(
+.text
+shim_switch:
+    sub sp, sp, #160
+    stp x19, x20, [sp, #0]; stp x21, x22, [sp, #16]; stp x23, x24, [sp, #32]; stp x25, x26, [sp, #48]
+    stp x27, x28, [sp, #64]; stp x29, x30, [sp, #80]
+    stp d8, d9, [sp, #96]; stp d10, d11, [sp, #112]; stp d12, d13, [sp, #128]; stp d14, d15, [sp, #144]
+    mov x2, sp
+    str x2, [x0]
+    mov sp, x1
+    ldp x19, x20, [sp, #0]; ldp x21, x22, [sp, #16]; ldp x23, x24, [sp, #32]; ldp x25, x26, [sp, #48]
+    ldp x27, x28, [sp, #64]; ldp x29, x30, [sp, #80]
+    ldp d8, d9, [sp, #96]; ldp d10, d11, [sp, #112]; ldp d12, d13, [sp, #128]; ldp d14, d15, [sp, #144]
+    add sp, sp, #160
+    ret
+)");
+constexpr int kSaved = 20, kEntry = 11;
+#else
+#error "the shim switches stacks on x86-64 and AArch64"
+#endif
+
 struct Copy { void* to; const void* from; };
 struct Fiber {
-    jmp_buf at;
+    void* at;
     Index thread;
     enum { kReady, kLane, kBarrier, kDone } wait;
     uint32_t wait_turn;
-    bool started;
     std::vector<std::vector<Copy>> copies;  // the last group is still open
 };
 struct Warp {
@@ -81,22 +113,21 @@ struct Block {
     std::vector<Fiber> fibers;
     std::vector<Warp> warps;
     Fiber* running;
-    jmp_buf scheduler;
+    void* scheduler;
     const char* fault;
     void (*run)(const void*);
     const void* args;
 };
 static Block* block;
 
-// Leaves the running fiber; `resume` comes back here.
-static void pause(Fiber& f) {
-    if (!_setjmp(f.at)) _longjmp(block->scheduler, 1);
-}
+// Leaves the running fiber until the scheduler comes back to it.
+static void pause(Fiber& f) { shim_switch(&f.at, block->scheduler); }
 
 // Never returns: the block is given up, and its stacks with it.
 void fault(const char* why) {
     block->fault = why;
-    _longjmp(block->scheduler, 1);
+    pause(*block->running);
+    abort();
 }
 
 void block_barrier() {
@@ -168,22 +199,21 @@ constexpr size_t kStack = 64 << 10;
 static void enter() {
     block->run(block->args);
     block->running->wait = Fiber::kDone;
-    _longjmp(block->scheduler, 1);
+    pause(*block->running);
 }
 
-static void resume(Fiber& f, uint8_t* stack) {
+static void prepare(Fiber& f, uint8_t* stack) {
+    // As if `shim_switch` had been called at the head of `enter`; one word more keeps the stack aligned.
+    void** frame = (void**)(stack + kStack) - kSaved - 2;
+    memset(frame, 0, (kSaved + 2) * sizeof(void*));
+    frame[kEntry] = (void*)enter;
+    f.at = frame;
+}
+
+static void resume(Fiber& f) {
     block->running = &f;
     state.thread = f.thread;
-    if (_setjmp(block->scheduler)) return;
-    if (f.started) _longjmp(f.at, 1);
-    f.started = true;
-    ucontext_t context;
-    getcontext(&context);
-    context.uc_stack.ss_sp = stack;
-    context.uc_stack.ss_size = kStack;
-    context.uc_link = nullptr;
-    makecontext(&context, enter, 0);
-    setcontext(&context);
+    shim_switch(&block->scheduler, f.at);
 }
 
 static int order;
@@ -204,8 +234,8 @@ static void run_block(uint32_t threads) {
         Fiber& f = block->fibers[i];
         f.thread = {i, 0, 0};
         f.wait = Fiber::kReady;
-        f.started = false;
         f.copies.clear();
+        prepare(f, stacks + i * kStack);
     }
     for (Warp& w : block->warps) w.arrived = 0;
     for (uint32_t done = 0; done < threads;) {
@@ -218,7 +248,7 @@ static void run_block(uint32_t threads) {
                     Fiber& f = block->fibers[thread];
                     if (f.wait == Fiber::kLane && f.wait_turn != block->warps[warp].turn) f.wait = Fiber::kReady;
                     if (f.wait != Fiber::kReady) continue;
-                    resume(f, stacks + thread * kStack);
+                    resume(f);
                     if (block->fault) return;
                     done += f.wait == Fiber::kDone;
                     moved = true;
