@@ -39,7 +39,7 @@ LINK       := -I$(STAGE)/include -L$(STAGE)/lib -lrealizar -Wl,-rpath,$(STAGE)/l
 PROGRAMS   := build/minimal build/chat build/example build/handles
 GO_ENV     := PKG_CONFIG_PATH=$(STAGE)/lib/pkgconfig $(LIBRARY_PATH_VARIABLE)=$(STAGE)/lib
 
-.PHONY: help demo lib stage programs test test-rust test-programs test-go test-install bench lint header install clean
+.PHONY: help demo lib stage programs test test-rust test-programs test-go test-install bench test-gpu bench-gpu gpu-kit check-kernels lint header install clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -88,6 +88,18 @@ test-install: stage ## Install into an empty folder and build programs against i
 
 bench: ## Measure the speed of a model  [MODEL=file.gguf]
 	@[ -n "$$MODEL" ] || MODEL=$$(scripts/fetch-model) && $(CARGO) bench --bench model -- "$$MODEL"
+
+test-gpu: ## Run the tests of the CUDA backend, on the GPU too where there is one
+	$(CARGO) test --test cuda -- --test-threads 1 --nocapture
+
+bench-gpu: ## Measure the speed of the CUDA backend on models with random weights
+	$(CARGO) bench --bench cuda
+
+gpu-kit: ## Gather both in build/gpu, for a machine with a GPU and no compiler
+	CARGO="$(CARGO)" scripts/gpu-kit build/gpu
+
+check-kernels: ## Read the kernels' machine code: no spills, wide loads, matrix instructions
+	scripts/check-kernels 80 86 89 90 100 120
 
 lint: ## Check the formatting and run clippy
 	$(CARGO) fmt --check

@@ -1,5 +1,5 @@
-//! The CUDA backend without a GPU: the real backend on a driver that runs the real kernels as C++, thread by thread.
-//! See `cuda_shim/`. Skipped, aloud, where there is no C++ compiler.
+//! The CUDA backend, on a GPU where there is one, and everywhere on a driver that runs the real kernels as C++, thread
+//! by thread: see `cuda_shim/`. What cannot be had is skipped aloud.
 #![allow(unsafe_code)]
 
 mod support;
@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 
 use libloading::Library;
 use realizar::backend::cpu::pool::Pool;
-use realizar::backend::cuda::{Cuda, Driver, Kernels};
+use realizar::backend::cuda::{self, Cuda, Driver, Kernels};
 use realizar::backend::{
     self, Act as Slot, Activation, Attention, Backend, Batch, Exec, Experts, Kv, KvSpec, MatrixSource, NormKind,
     Projection, Rope, RopePairs, RopeTable, Routing, Vector, Weight, Widths,
@@ -43,6 +43,28 @@ const NATIVE: [DType; 11] = [
     quant::Q6_K,
 ];
 
+/// Where the backend can run here: the shim, a GPU.
+fn targets() -> Vec<Target> {
+    let shim = Shim::new().map(|shim| Target { name: "shim", shim: Some(shim) });
+    let device = &cuda::devices()[0];
+    let gpu = device.unavailable.is_empty().then_some(Target { name: "GPU", shim: None });
+    if gpu.is_none() {
+        eprintln!("skipped: the GPU: {}", device.unavailable);
+    }
+    shim.into_iter().chain(gpu).collect()
+}
+
+struct Target {
+    name: &'static str,
+    shim: Option<Shim>,
+}
+
+impl Target {
+    fn cuda(&self) -> Result<Cuda> {
+        self.shim.as_ref().map_or_else(|| cuda::open(0), Shim::cuda)
+    }
+}
+
 /// A driver of its own: each has its own memory, thread order and failures.
 struct Shim {
     driver: Arc<Driver>,
@@ -58,8 +80,12 @@ fn compiled() -> Option<&'static Path> {
         let shim = root.join("tests/cuda_shim");
         let library = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cuda_shim.so");
         let changed = |path: &Path| path.metadata().and_then(|m| m.modified()).ok();
-        let sources = [shim.clone(), root.join("kernels")].map(|dir| std::fs::read_dir(dir).unwrap());
-        let newest = sources.into_iter().flatten().map(|file| changed(&file.unwrap().path())).max().unwrap();
+        let sources = [shim.clone(), root.join("kernels")].map(std::fs::read_dir);
+        let newest = sources.into_iter().flatten().flatten().map(|file| changed(&file.unwrap().path())).max();
+        let Some(newest) = newest else {
+            eprintln!("skipped: the CUDA shim needs the sources in {}", root.display());
+            return None;
+        };
         if changed(&library) > newest {
             return Some(library);
         }
@@ -225,13 +251,14 @@ fn limit(dtype: DType, piece: usize) -> f64 {
     }
 }
 
-fn check(shim: &Shim, name: &str, tiny: &Tiny, pieces: &[usize]) {
+fn check(target: &Target, name: &str, tiny: &Tiny, pieces: &[usize]) {
     let (_dir, path, expected) = save(tiny);
-    let model = load(&path, Box::new(shim.cuda().unwrap())).unwrap();
+    let model = load(&path, Box::new(target.cuda().unwrap())).unwrap();
     for &piece in pieces {
-        let got = model.prompt(quant::F16, piece).unwrap_or_else(|e| panic!("{name}: {e}: {}", shim.last_fault()));
+        let fault = || target.shim.as_ref().map(Shim::last_fault);
+        let got = model.prompt(quant::F16, piece).unwrap_or_else(|e| panic!("{name}: {e}: {:?}", fault()));
         let difference = relative_rms(&expected, &got);
-        println!("{name:28} pieces of {piece:2} {difference:.2e}");
+        println!("{:4} {name:28} pieces of {piece:2} {difference:.2e}", target.name);
         let types = tiny.types.iter().map(|t| t.1).chain([tiny.dtype]);
         let limit = types.map(|dtype| limit(dtype, piece)).fold(0.0, f64::max);
         assert!(difference < limit, "{name}, pieces of {piece}: {difference}");
@@ -250,38 +277,40 @@ fn arguments_have_the_size_that_kernels_expect() {
 
 #[test]
 fn every_tensor_type_agrees_with_the_reference() {
-    let Some(shim) = Shim::new() else { return };
-    for format in quant::FORMATS {
-        // Private types have no number in a GGUF file.
-        if format.dtype.0 < 1 << 16 {
-            // Types without kernels of their own are F16 on the device.
-            let native = NATIVE.contains(&format.dtype);
-            let tiny = Tiny::new("llama", format.dtype).layers(1).shape(256, 8, 1, 32, 256);
-            check(&shim, format.name, &tiny, if native { &[1, 21] } else { &[21] });
+    for target in targets() {
+        for format in quant::FORMATS {
+            // Private types have no number in a GGUF file.
+            if format.dtype.0 < 1 << 16 {
+                // Types without kernels of their own are F16 on the device.
+                let native = NATIVE.contains(&format.dtype);
+                let tiny = Tiny::new("llama", format.dtype).layers(1).shape(256, 8, 1, 32, 256);
+                check(&target, format.name, &tiny, if native { &[1, 21] } else { &[21] });
+            }
         }
     }
 }
 
 #[test]
 fn every_shape_agrees_with_the_reference() {
-    let Some(shim) = Shim::new() else { return };
-    let llama = |dtype| Tiny::new("llama", dtype).layers(1);
-    check(&shim, "8:4 heads of 8, ffn 172", &llama(quant::F32).shape(64, 8, 4, 8, 172).layers(3), &[1, 21]);
-    check(&shim, "9:3 heads of 64", &llama(quant::Q4_1).shape(576, 9, 3, 64, 768), &[1, 21]);
-    check(
-        &shim,
-        "4:1 heads of 80, untied",
-        &llama(quant::Q4_0).shape(320, 4, 1, 80, 416).change(|t| t.tied = false),
-        &[1, 21],
-    );
-    check(&shim, "2:1 heads of 128", &llama(quant::Q4_K).shape(256, 2, 1, 128, 512), &[1, 21]);
-    check(&shim, "2:1 heads of 256", &llama(quant::Q6_K).shape(256, 2, 1, 256, 512), &[1, 21]);
-    check(&shim, "20:1 heads of 16", &llama(quant::Q5_0).shape(320, 20, 1, 16, 64), &[1, 21]);
-    check(&shim, "1 head of 20, F16", &llama(quant::F16).shape(20, 1, 1, 20, 30), &[1, 21]);
-    check(&shim, "4 heads of 16, ffn 60", &llama(quant::F16).shape(64, 4, 4, 16, 60), &[1, 21]);
-    let mixed =
-        vec![("attn_v", quant::Q6_K), ("ffn_down", quant::Q5_1), ("ffn_up", quant::Q8_0), ("attn_k", quant::F16)];
-    check(&shim, "mixed types", &llama(quant::Q4_K).change(|t| t.types = mixed), &[1, 21]);
+    for target in targets() {
+        let llama = |dtype| Tiny::new("llama", dtype).layers(1);
+        check(&target, "8:4 heads of 8, ffn 172", &llama(quant::F32).shape(64, 8, 4, 8, 172).layers(3), &[1, 21]);
+        check(&target, "9:3 heads of 64", &llama(quant::Q4_1).shape(576, 9, 3, 64, 768), &[1, 21]);
+        check(
+            &target,
+            "4:1 heads of 80, untied",
+            &llama(quant::Q4_0).shape(320, 4, 1, 80, 416).change(|t| t.tied = false),
+            &[1, 21],
+        );
+        check(&target, "2:1 heads of 128", &llama(quant::Q4_K).shape(256, 2, 1, 128, 512), &[1, 21]);
+        check(&target, "2:1 heads of 256", &llama(quant::Q6_K).shape(256, 2, 1, 256, 512), &[1, 21]);
+        check(&target, "20:1 heads of 16", &llama(quant::Q5_0).shape(320, 20, 1, 16, 64), &[1, 21]);
+        check(&target, "1 head of 20, F16", &llama(quant::F16).shape(20, 1, 1, 20, 30), &[1, 21]);
+        check(&target, "4 heads of 16, ffn 60", &llama(quant::F16).shape(64, 4, 4, 16, 60), &[1, 21]);
+        let mixed =
+            vec![("attn_v", quant::Q6_K), ("ffn_down", quant::Q5_1), ("ffn_up", quant::Q8_0), ("attn_k", quant::F16)];
+        check(&target, "mixed types", &llama(quant::Q4_K).change(|t| t.types = mixed), &[1, 21]);
+    }
 }
 
 fn architectures(dtype: DType) -> Vec<(&'static str, Tiny)> {
@@ -362,9 +391,10 @@ fn architectures(dtype: DType) -> Vec<(&'static str, Tiny)> {
 
 #[test]
 fn every_architecture_agrees_with_the_reference() {
-    let Some(shim) = Shim::new() else { return };
-    for (name, tiny) in architectures(quant::F32) {
-        check(&shim, name, &tiny, &[1, 7, 21]);
+    for target in targets() {
+        for (name, tiny) in architectures(quant::F32) {
+            check(&target, name, &tiny, &[1, 7, 21]);
+        }
     }
 }
 
@@ -391,15 +421,16 @@ fn the_order_of_threads_changes_no_bit() {
 
 #[test]
 fn caches_of_every_type_agree_with_the_reference() {
-    let Some(shim) = Shim::new() else { return };
-    for (heads, kv_heads, head_dim) in [(4, 2, 32), (2, 1, 128), (1, 1, 256)] {
-        let tiny = Tiny::new("llama", quant::F32).shape(64, heads, kv_heads, head_dim, 64);
-        let (_dir, path, expected) = save(&tiny);
-        let model = load(&path, Box::new(shim.cuda().unwrap())).unwrap();
-        for (dtype, limit) in [(quant::F32, 4e-3), (quant::F16, 4e-3), (quant::Q8_0, 3e-2)] {
-            for piece in [1, 21] {
-                let difference = relative_rms(&expected, &model.prompt(dtype, piece).unwrap());
-                assert!(difference < limit, "heads of {head_dim}, cache type {}: {difference}", dtype.0);
+    for target in targets() {
+        for (heads, kv_heads, head_dim) in [(4, 2, 32), (2, 1, 128), (1, 1, 256)] {
+            let tiny = Tiny::new("llama", quant::F32).shape(64, heads, kv_heads, head_dim, 64);
+            let (_dir, path, expected) = save(&tiny);
+            let model = load(&path, Box::new(target.cuda().unwrap())).unwrap();
+            for (dtype, limit) in [(quant::F32, 4e-3), (quant::F16, 4e-3), (quant::Q8_0, 3e-2)] {
+                for piece in [1, 21] {
+                    let difference = relative_rms(&expected, &model.prompt(dtype, piece).unwrap());
+                    assert!(difference < limit, "heads of {head_dim}, cache type {}: {difference}", dtype.0);
+                }
             }
         }
     }
@@ -408,48 +439,51 @@ fn caches_of_every_type_agree_with_the_reference() {
 /// Steps of one token are recorded the second time and replayed from then on, for other sequences too.
 #[test]
 fn a_record_serves_every_token_position_and_sequence() {
-    let Some(shim) = Shim::new() else { return };
-    let (_dir, path, _) = save(&Tiny::new("llama", quant::Q8_0).layers(1));
-    let model = load(&path, Box::new(shim.cuda().unwrap())).unwrap();
-    let expected = model.prompt(quant::F16, 1).unwrap();
-    let (before, mut exec) = (shim.number("shim_replays"), model.exec().unwrap());
-    let mut kvs = [model.kv(quant::F16).unwrap(), model.kv(quant::F16).unwrap()];
-    for (i, token) in PROMPT.iter().enumerate() {
-        for kv in &mut kvs {
-            let got = model.step(exec.as_mut(), kv.as_mut(), &[*token], i).unwrap();
-            assert!(got[0] == expected[i], "position {i}");
+    for target in targets() {
+        let (_dir, path, _) = save(&Tiny::new("llama", quant::Q8_0).layers(1));
+        let model = load(&path, Box::new(target.cuda().unwrap())).unwrap();
+        let expected = model.prompt(quant::F16, 1).unwrap();
+        let replays = || target.shim.as_ref().map(|shim| shim.number("shim_replays"));
+        let (before, mut exec) = (replays(), model.exec().unwrap());
+        let mut kvs = [model.kv(quant::F16).unwrap(), model.kv(quant::F16).unwrap()];
+        for (i, token) in PROMPT.iter().enumerate() {
+            for kv in &mut kvs {
+                let got = model.step(exec.as_mut(), kv.as_mut(), &[*token], i).unwrap();
+                assert!(got[0] == expected[i], "position {i}");
+            }
         }
+        assert_eq!(replays(), before.map(|n| n + 2 * PROMPT.len() as u64 - 1));
+        let mut fork = kvs[0].fork(10).unwrap();
+        let got = model.step(exec.as_mut(), fork.as_mut(), &PROMPT[10..11], 10).unwrap();
+        assert!(got[0] == expected[10], "a fork");
     }
-    assert_eq!(shim.number("shim_replays") - before, 2 * PROMPT.len() as u64 - 1);
-    let mut fork = kvs[0].fork(10).unwrap();
-    let got = model.step(exec.as_mut(), fork.as_mut(), &PROMPT[10..11], 10).unwrap();
-    assert!(got[0] == expected[10], "a fork");
 }
 
 #[test]
 fn sequences_of_a_batch_do_not_meet() {
-    let Some(shim) = Shim::new() else { return };
-    let (_dir, path, expected) = save(&Tiny::new("llama", quant::F32).shape(64, 4, 2, 16, 96));
-    let model = load(&path, Box::new(shim.cuda().unwrap())).unwrap();
-    let mut exec = model.exec().unwrap();
-    let mut kvs: Vec<_> = (0..3).map(|_| model.kv(quant::F16).unwrap()).collect();
-    // One with nothing, one behind 4 tokens, one behind 17; they go on with 9, 1 and 3 tokens.
-    for (kv, n) in kvs.iter_mut().zip([0, 4, 17]).filter(|(_, n)| *n > 0) {
-        model.step(exec.as_mut(), kv.as_mut(), &PROMPT[..n], 0).unwrap();
+    for target in targets() {
+        let (_dir, path, expected) = save(&Tiny::new("llama", quant::F32).shape(64, 4, 2, 16, 96));
+        let model = load(&path, Box::new(target.cuda().unwrap())).unwrap();
+        let mut exec = model.exec().unwrap();
+        let mut kvs: Vec<_> = (0..3).map(|_| model.kv(quant::F16).unwrap()).collect();
+        // One with nothing, one behind 4 tokens, one behind 17; they go on with 9, 1 and 3 tokens.
+        for (kv, n) in kvs.iter_mut().zip([0, 4, 17]).filter(|(_, n)| *n > 0) {
+            model.step(exec.as_mut(), kv.as_mut(), &PROMPT[..n], 0).unwrap();
+        }
+        let spans = [(2, 17, 3), (0, 0, 9), (1, 4, 1)];
+        let tokens: Vec<(u32, u32)> =
+            spans.iter().flat_map(|&(s, from, n)| (from..from + n).map(move |p| (s, p))).collect();
+        let ids: Vec<u32> = tokens.iter().map(|(_, p)| PROMPT[*p as usize]).collect();
+        let (slots, positions): (Vec<u32>, Vec<u32>) = tokens.iter().copied().unzip();
+        let outputs: Vec<u32> = (0..tokens.len() as u32).filter(|i| i % 2 == 0).collect();
+        let mut kvs: Vec<&mut dyn Kv> = kvs.iter_mut().map(|kv| kv.as_mut()).collect();
+        let batch = &mut Batch { ids: &ids, positions: &positions, slots: &slots, kvs: &mut kvs, outputs: &outputs };
+        let got = model.run(exec.as_mut(), batch).unwrap();
+        exec.end().unwrap();
+        let expected: Vec<_> = outputs.iter().map(|&i| expected[positions[i as usize] as usize].clone()).collect();
+        let difference = relative_rms(&expected, &got);
+        assert!(difference < 4e-3, "{difference}");
     }
-    let spans = [(2, 17, 3), (0, 0, 9), (1, 4, 1)];
-    let tokens: Vec<(u32, u32)> =
-        spans.iter().flat_map(|&(s, from, n)| (from..from + n).map(move |p| (s, p))).collect();
-    let ids: Vec<u32> = tokens.iter().map(|(_, p)| PROMPT[*p as usize]).collect();
-    let (slots, positions): (Vec<u32>, Vec<u32>) = tokens.iter().copied().unzip();
-    let outputs: Vec<u32> = (0..tokens.len() as u32).filter(|i| i % 2 == 0).collect();
-    let mut kvs: Vec<&mut dyn Kv> = kvs.iter_mut().map(|kv| kv.as_mut()).collect();
-    let batch = &mut Batch { ids: &ids, positions: &positions, slots: &slots, kvs: &mut kvs, outputs: &outputs };
-    let got = model.run(exec.as_mut(), batch).unwrap();
-    exec.end().unwrap();
-    let expected: Vec<_> = outputs.iter().map(|&i| expected[positions[i as usize] as usize].clone()).collect();
-    let difference = relative_rms(&expected, &got);
-    assert!(difference < 4e-3, "{difference}");
 }
 
 /// Every call that can fail is made to fail once: the error names the device, and another model goes on.
@@ -608,9 +642,12 @@ type Step<'a> = &'a dyn Fn(&mut dyn Exec, &mut Batch) -> Result<()>;
 /// evenly, rows of 12 values that are padded in the cache.
 #[test]
 fn every_verb_agrees_with_the_cpu() {
-    let Some(shim) = Shim::new() else { return };
+    targets().iter().for_each(verbs_agree_with_the_cpu);
+}
+
+fn verbs_agree_with_the_cpu(target: &Target) {
     let pool = Arc::new(Pool::new(1).unwrap());
-    let backends: Vec<Arc<dyn Backend>> = [backend::open(1, &pool).unwrap(), Box::new(shim.cuda().unwrap())]
+    let backends: Vec<Arc<dyn Backend>> = [backend::open(1, &pool).unwrap(), Box::new(target.cuda().unwrap())]
         .into_iter()
         .map(|mut b| {
             let w = WIDTHS;

@@ -111,6 +111,22 @@ impl Cuda {
         Ok(Cuda { info, weights, vectors, ropes, buffers, kernels, stream, early_launch, context })
     }
 
+    /// Bytes a second, read and written, at which the device copies `bytes` bytes: the roof of what memory limits.
+    pub fn copy_rate(&self, bytes: usize) -> Result<f64> {
+        const COPIES: usize = 10;
+        let current = self.context.enter()?;
+        let (to, from) = (current.alloc("a copy", bytes)?, current.alloc("a copy", bytes)?);
+        current.clear(&self.stream, &from, 0, bytes)?;
+        current.copy(&self.stream, (&to, 0), (&from, 0), bytes)?;
+        current.synchronize(&self.stream)?;
+        let start = std::time::Instant::now();
+        for _ in 0..COPIES {
+            current.copy(&self.stream, (&to, 0), (&from, 0), bytes)?;
+        }
+        current.synchronize(&self.stream)?;
+        Ok((2 * COPIES * bytes) as f64 / start.elapsed().as_secs_f64())
+    }
+
     fn weight(&self, weight: Weight) -> Result<&Held> {
         self.weights.get(weight.0 as usize).ok_or_else(|| Error::invalid(format!("{weight:?} was not uploaded")))
     }
