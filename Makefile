@@ -86,8 +86,8 @@ test-go: stage ## Run the tests of the Go package
 test-install: stage ## Install into an empty folder and build programs against it
 	tests/install.sh
 
-bench: ## Measure the speed of a model  [MODEL=file.gguf]
-	@[ -n "$$MODEL" ] || MODEL=$$(scripts/fetch-model) && $(CARGO) bench --bench model -- "$$MODEL"
+bench: ## Measure the speed of a model  [MODEL=file.gguf PEER=path/to/llama-bench]
+	@[ -n "$$MODEL" ] || MODEL=$$(scripts/fetch-model) && $(CARGO) bench --bench model -- "$$MODEL" $(if $(PEER),--peer "$(abspath $(PEER))")
 
 test-gpu: ## Run the tests of the CUDA backend, on the GPU too where there is one
 	$(CARGO) test --test cuda -- --test-threads 1 --nocapture
