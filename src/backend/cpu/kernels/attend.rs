@@ -135,6 +135,9 @@ fn attend_chunk_lanes<S: Lanes>(
     let (rows, d) = (visible.len(), cached.head_dim);
     let panels = n.div_ceil(LANES);
 
+    // A chunk is too short for the hardware to find its stream: values come while keys are used, the keys of the next
+    // chunk while values are.
+    prefetch(&cached.values[..cached.values.len().min(n * cached.value_stride)]);
     let (a, c) = (Rows { data: queries.as_ptr(), stride: d }, RowsMut { data: scores.as_mut_ptr(), stride: CHUNK });
     let k =
         Matrix { data: cached.keys.as_ptr(), row: 0, vector: cached.key_storage.key_panel_bytes(d), scales: LANES * d };
@@ -153,6 +156,8 @@ fn attend_chunk_lanes<S: Lanes>(
         (out.peaks[r], out.sums[r]) = soften(s, scores, visible.start..visible.end.min(n), cap);
     }
 
+    let chunk = panels * cached.key_storage.key_panel_bytes(d);
+    prefetch(&cached.keys[chunk..cached.keys.len().min(2 * chunk)]);
     let dims = padded(d);
     let (a, c) =
         (Rows { data: scores.as_ptr(), stride: CHUNK }, RowsMut { data: out.values.as_mut_ptr(), stride: dims });
@@ -167,6 +172,19 @@ fn attend_chunk_lanes<S: Lanes>(
             Storage::I8 => product::<S, ValueI8>(s, rows, vectors, n, a, Matrix { vector: LANES, ..v }, c),
         }
     }
+}
+
+/// Asks for bytes that are read soon.
+#[inline(always)]
+fn prefetch(bytes: &[u8]) {
+    #[cfg(target_arch = "x86_64")]
+    for line in bytes.chunks(64) {
+        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+        // SAFETY: part of every x86-64, and no access.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(line.as_ptr().cast()) }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = bytes;
 }
 
 /// Turns the scores of a row into weights relative to their peak: 0 outside `visible`. Returns peak and sum.
