@@ -43,6 +43,35 @@ pub struct Neon {
     dotprod: bool,
 }
 
+#[cfg(target_arch = "x86_64")]
+fn add_vector_isas(isas: &mut Vec<Isa>) {
+    if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c") {
+        isas.push(Isa::Avx2(Avx2 { vnni: false }));
+        if is_x86_feature_detected!("avxvnni") {
+            isas.push(Isa::Avx2(Avx2 { vnni: true }));
+        }
+        if is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("avx512dq")
+            && is_x86_feature_detected!("avx512vl")
+            && is_x86_feature_detected!("avx512vnni")
+        {
+            isas.push(Isa::Avx512Vnni(Avx512Vnni(())));
+        }
+    }
+}
+
+#[cfg(target_arch = "aarch64")]
+fn add_vector_isas(isas: &mut Vec<Isa>) {
+    isas.push(Isa::Neon(Neon { dotprod: false }));
+    if std::arch::is_aarch64_feature_detected!("dotprod") {
+        isas.push(Isa::Neon(Neon { dotprod: true }));
+    }
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+fn add_vector_isas(_: &mut Vec<Isa>) {}
+
 impl Isa {
     /// The fastest instruction set of this machine.
     pub fn detect() -> Isa {
@@ -51,32 +80,8 @@ impl Isa {
 
     /// Every instruction set of this machine, slowest first.
     pub fn available() -> Vec<Isa> {
-        #[allow(unused_mut)] // Some targets have nothing to add.
         let mut isas = vec![Isa::Scalar];
-        #[cfg(target_arch = "x86_64")]
-        {
-            if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c") {
-                isas.push(Isa::Avx2(Avx2 { vnni: false }));
-                if is_x86_feature_detected!("avxvnni") {
-                    isas.push(Isa::Avx2(Avx2 { vnni: true }));
-                }
-                if is_x86_feature_detected!("avx512f")
-                    && is_x86_feature_detected!("avx512bw")
-                    && is_x86_feature_detected!("avx512dq")
-                    && is_x86_feature_detected!("avx512vl")
-                    && is_x86_feature_detected!("avx512vnni")
-                {
-                    isas.push(Isa::Avx512Vnni(Avx512Vnni(())));
-                }
-            }
-        }
-        #[cfg(target_arch = "aarch64")]
-        {
-            isas.push(Isa::Neon(Neon { dotprod: false }));
-            if std::arch::is_aarch64_feature_detected!("dotprod") {
-                isas.push(Isa::Neon(Neon { dotprod: true }));
-            }
-        }
+        add_vector_isas(&mut isas);
         isas
     }
 
