@@ -216,7 +216,8 @@ void rz_cancel_reset(rz_cancel *cancel);
  * Models
  * ------------------------------------------------------------------------------------------------ */
 
-/* Load flag: results do not depend on the number of threads, nor on how a prompt was cut into pieces. */
+/* Load flag: results do not depend on the number of threads, nor on how a prompt was cut into pieces. On the CPU they
+ * never do; a GPU refuses the flag with RZ_ERR_UNSUPPORTED. */
 #define RZ_MODEL_DETERMINISTIC 1
 
 /* Load flag: map the weights and use them in place instead of reading them into memory. A mapped file that somebody
@@ -242,8 +243,9 @@ typedef struct {
   uint32_t device;       /* Index of a device; 0: choose for me. */
   /* Workers, log and ceilings to use; NULL: a runtime of its own. The caller may free its handle afterwards. */
   const rz_runtime *runtime;
-  uint32_t flags;       /* RZ_MODEL_... flags, or-ed together. */
-  uint32_t gpu_layers;  /* Layers to be placed on a GPU; 0: as many as fit. */
+  uint32_t flags;  /* RZ_MODEL_... flags, or-ed together. */
+  /* Layers to be placed on a GPU, where `device` is one; 0: all. Fewer than all are RZ_ERR_UNSUPPORTED. */
+  uint32_t gpu_layers;
   /* GGML type id to which matrices of floats are converted while they are loaded; 0: none, keep the file's types. */
   uint32_t quantize;
   uint32_t reserved;              /* 0. */

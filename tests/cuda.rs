@@ -18,7 +18,6 @@ use realizar::backend::{
 use realizar::error::{Error, Result};
 use realizar::format::{Access, Source};
 use realizar::model::arch;
-use realizar::model::config::Config;
 use realizar::model::decoder::Forward;
 use realizar::model::weights::{self, Limits, Network};
 use realizar::quant;
@@ -159,21 +158,6 @@ fn load(path: &Path, mut backend: Box<dyn Backend>) -> Result<Loaded> {
     Ok(Loaded { network, backend: backend.into() })
 }
 
-fn widths(config: &Config) -> Widths {
-    let (n_experts, n_experts_used, expert_ffn) =
-        config.moe.as_ref().map_or((0, 0, 0), |m| (m.n_experts, m.routing.n_used, m.ffn));
-    Widths {
-        hidden: config.hidden,
-        q: config.q_dim(),
-        kv: config.kv_dim(),
-        ffn: config.ffn,
-        vocab: config.vocab,
-        n_experts,
-        n_experts_used,
-        expert_ffn,
-    }
-}
-
 impl Loaded {
     fn kv(&self, dtype: DType) -> Result<Box<dyn Kv>> {
         let c = &self.network.config;
@@ -190,7 +174,7 @@ impl Loaded {
 
     fn exec(&self) -> Result<Box<dyn Exec>> {
         let c = &self.network.config;
-        self.backend.clone().new_exec(&widths(c), c.head_dim, 32, 32)
+        self.backend.clone().new_exec(&c.widths(), c.head_dim, 32, 32)
     }
 
     /// Logits after each of `tokens`, which begin at position `from`.

@@ -251,7 +251,8 @@ pub trait Backend: Send + Sync {
     fn device(&self) -> &DeviceInfo;
     /// Bytes that `upload` would hold for these matrices. Cheap; reads nothing.
     fn upload_bytes(&self, sources: &[&dyn MatrixSource]) -> Result<u64>;
-    /// Brings matrices into the layout that the kernels read. Handles in the order of `sources`. Once a model.
+    /// Brings matrices into the layout that the kernels read. Source `i` becomes
+    /// `Weight(i)`. Once a model.
     fn upload(&mut self, sources: &[&dyn MatrixSource], progress: &mut Progress) -> Result<Vec<Weight>>;
     fn upload_vector(&mut self, values: &[f32]) -> Result<Vector>;
     fn upload_rope(&mut self, rope: &Rope) -> Result<RopeTable>;

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::metrics::{Metrics, Phase};
 use super::{Cancel, LogLevel, Reservation, Runtime, RuntimeParams};
-use crate::backend::{self, Backend, Batch, DeviceKind, Exec, KvSpec, Widths};
+use crate::backend::{self, Backend, Batch, DeviceKind, Exec, KvSpec};
 use crate::error::{Error, Result};
 use crate::format::{Access, Metadata, Source};
 use crate::model::arch;
@@ -31,7 +31,7 @@ pub struct LoadParams<'a> {
     pub deterministic: bool,
     pub mmap: bool,
     pub text_only: bool,
-    /// Layers on a GPU; 0: all that fit.
+    /// Layers on a GPU, where the device is one; 0: all.
     pub gpu_layers: u32,
     /// GGML type that float matrices are converted to; 0: none.
     pub quantize: u32,
@@ -204,6 +204,7 @@ impl Compute {
         device: u32,
     ) -> Result<Compute> {
         let mut backend = backend::open(device, &runtime.pool)?;
+        honours(backend.device().kind, config.layers.len(), params.deterministic, params.gpu_layers)?;
         let limits = weights::Limits { weight_bytes: runtime.memory_left() };
         let cancel = params.cancel;
         let progress = &mut params.progress;
@@ -217,7 +218,7 @@ impl Compute {
         let quantize = (params.quantize != 0).then_some(crate::tensor::DType(params.quantize));
         let network = weights::load(source, config, backend.as_mut(), quantize, &limits, &mut report)?;
         let memory = runtime.reserve("the model's weights", backend.weight_bytes())?;
-        let widths = widths(&network.config);
+        let widths = network.config.widths();
         let per_token = 4 * (3 * widths.hidden + 2 * (widths.q + widths.kv) + 2 * widths.ffn.max(widths.expert_ffn));
         let max_tokens = match backend.device().kind {
             DeviceKind::Cpu => (STEP_BYTES / per_token).clamp(32, MAX_STEP_TOKENS) / 32 * 32,
@@ -230,7 +231,7 @@ impl Compute {
 
     fn new_exec(&self) -> Result<Box<dyn Exec>> {
         let config = &self.network.config;
-        self.backend.clone().new_exec(&widths(config), config.head_dim, self.max_tokens, MAX_STEP_OUTPUTS)
+        self.backend.clone().new_exec(&config.widths(), config.head_dim, self.max_tokens, MAX_STEP_OUTPUTS)
     }
 
     fn run(&self, exec: &mut dyn Exec, batch: &mut Batch, cancel: Option<&Cancel>) -> Result<()> {
@@ -306,19 +307,23 @@ impl Drop for ExecGuard<'_> {
     }
 }
 
-fn widths(config: &Config) -> Widths {
-    let (n_experts, n_experts_used, expert_ffn) =
-        config.moe.as_ref().map_or((0, 0, 0), |m| (m.n_experts, m.routing.n_used, m.ffn));
-    Widths {
-        hidden: config.hidden,
-        q: config.q_dim(),
-        kv: config.kv_dim(),
-        ffn: config.ffn,
-        vocab: config.vocab,
-        n_experts,
-        n_experts_used,
-        expert_ffn,
+/// Refuses what a device would not do as asked.
+fn honours(kind: DeviceKind, n_layers: usize, deterministic: bool, gpu_layers: u32) -> Result<()> {
+    // The CPU's results never depend on threads or pieces, and none of its layers is on a GPU.
+    if kind == DeviceKind::Cpu {
+        return Ok(());
     }
+    if deterministic {
+        return Err(Error::unsupported(
+            "a GPU's results depend on how a prompt is cut; RZ_MODEL_DETERMINISTIC needs the CPU",
+        ));
+    }
+    if gpu_layers != 0 && (gpu_layers as usize) < n_layers {
+        return Err(Error::unsupported(format!(
+            "{gpu_layers} of {n_layers} layers on a GPU; only all of them are supported"
+        )));
+    }
+    Ok(())
 }
 
 /// A tokenizer that is not supported leaves the model usable by ids; a damaged one is an error.
@@ -356,5 +361,19 @@ fn describe(config: &Config, source: &Source) -> ModelInfo {
         context_length: config.context_length,
         n_params: source.tensors().map(|t| t.shape.n_elements()).fold(0, u64::saturating_add),
         ..ModelInfo::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gpu_refuses_what_it_would_not_do() {
+        assert!(honours(DeviceKind::Cpu, 30, true, 3).is_ok());
+        assert!(honours(DeviceKind::Cuda, 30, false, 0).is_ok());
+        assert!(honours(DeviceKind::Cuda, 30, false, 30).is_ok());
+        assert!(matches!(honours(DeviceKind::Cuda, 30, false, 29), Err(Error::Unsupported(_))));
+        assert!(matches!(honours(DeviceKind::Cuda, 30, true, 0), Err(Error::Unsupported(_))));
     }
 }

@@ -19,7 +19,8 @@ impl Handle for rz_model {
     const NAME: &'static str = "model";
 }
 
-/// Load flag: results do not depend on the number of threads, nor on how a prompt was cut into pieces.
+/// Load flag: results do not depend on the number of threads, nor on how a prompt was cut into pieces. On the CPU they
+/// never do; a GPU refuses the flag with RZ_ERR_UNSUPPORTED.
 pub const RZ_MODEL_DETERMINISTIC: u32 = 1;
 /// Load flag: map the weights and use them in place instead of reading them into memory. A mapped file that somebody
 /// shortens while it is in use ends the process with SIGBUS; that is why it is the caller's choice.
@@ -46,7 +47,7 @@ pub struct rz_model_params {
     pub runtime: *const rz_runtime,
     /// RZ_MODEL_... flags, or-ed together.
     pub flags: u32,
-    /// Layers to be placed on a GPU; 0: as many as fit.
+    /// Layers to be placed on a GPU, where `device` is one; 0: all. Fewer than all are RZ_ERR_UNSUPPORTED.
     pub gpu_layers: u32,
     /// GGML type id to which matrices of floats are converted while they are loaded; 0: none, keep the file's types.
     pub quantize: u32,

@@ -1,7 +1,7 @@
 //! Hyper-parameters, normalised: every difference between architectures is a field or an enum here, so that the
 //! decoder never asks which architecture it runs. Refuses to know the key names of any file.
 
-use crate::backend::{Activation, NormKind, RopePairs, Routing};
+use crate::backend::{Activation, NormKind, RopePairs, Routing, Widths};
 use crate::error::{Error, Result};
 
 /// Normalisation of queries and keys before they are turned.
@@ -128,6 +128,22 @@ impl Config {
 
     pub fn kv_dim(&self) -> usize {
         self.n_kv_heads * self.head_dim
+    }
+
+    /// Widths of the activations that a step needs.
+    pub fn widths(&self) -> Widths {
+        let (n_experts, n_experts_used, expert_ffn) =
+            self.moe.as_ref().map_or((0, 0, 0), |m| (m.n_experts, m.routing.n_used, m.ffn));
+        Widths {
+            hidden: self.hidden,
+            q: self.q_dim(),
+            kv: self.kv_dim(),
+            ffn: self.ffn,
+            vocab: self.vocab,
+            n_experts,
+            n_experts_used,
+            expert_ffn,
+        }
     }
 
     /// The range table: every value that sizes something, and the relations between them.
