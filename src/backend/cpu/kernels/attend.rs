@@ -137,7 +137,10 @@ fn attend_chunk_lanes<S: Lanes>(
 
     // A chunk is too short for the hardware to find its stream: values come while keys are used, the keys of the next
     // chunk while values are.
-    prefetch(&cached.values[..cached.values.len().min(n * cached.value_stride)]);
+    let value_row = cached.value_storage.value_row_bytes(d);
+    for value in cached.values.chunks(cached.value_stride).take(n) {
+        prefetch(&value[..value_row]);
+    }
     let (a, c) = (Rows { data: queries.as_ptr(), stride: d }, RowsMut { data: scores.as_mut_ptr(), stride: CHUNK });
     let k =
         Matrix { data: cached.keys.as_ptr(), row: 0, vector: cached.key_storage.key_panel_bytes(d), scales: LANES * d };
