@@ -137,9 +137,9 @@ fn attend_chunk_lanes<S: Lanes>(
 
     // A chunk is too short for the hardware to find its stream: values come while keys are used, the keys of the next
     // chunk while values are.
-    let value_row = cached.value_storage.value_row_bytes(d);
-    for value in cached.values.chunks(cached.value_stride).take(n) {
-        prefetch(&value[..value_row]);
+    // In a caller's cache they stand among those of other heads, which nobody is about to read.
+    if cached.value_stride == cached.value_storage.value_row_bytes(d) {
+        prefetch(&cached.values[..cached.values.len().min(n * cached.value_stride)]);
     }
     let (a, c) = (Rows { data: queries.as_ptr(), stride: d }, RowsMut { data: scores.as_mut_ptr(), stride: CHUNK });
     let k =
