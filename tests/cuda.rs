@@ -22,8 +22,8 @@ use realizar::model::decoder::Forward;
 use realizar::model::weights::{self, Limits, Network};
 use realizar::quant;
 use realizar::tensor::DType;
-use support::reference::{Act, Moe, Norm, QkNorm, relative_rms};
-use support::tiny::{Rng, Tiny, inv_freq};
+use support::reference::relative_rms;
+use support::tiny::{self, Rng, Tiny, inv_freq};
 
 /// Specials, repeats, both ends of the vocabulary; longer than a window of 8 and than a tile of 16.
 const PROMPT: [u32; 21] = [1, 5, 299, 17, 17, 17, 200, 3, 77, 250, 99, 42, 42, 1, 130, 60, 259, 18, 33, 8, 111];
@@ -298,79 +298,11 @@ fn every_shape_agrees_with_the_reference() {
 }
 
 fn architectures(dtype: DType) -> Vec<(&'static str, Tiny)> {
-    let new = |name| Tiny::new(name, dtype).shape(64, 4, 2, 16, 96);
-    let gemma = |name| {
-        new(name).change(|t| {
-            t.net.act = Act::Gelu;
-            t.net.embedding_scale = f64::from((t.net.hidden as f32).sqrt());
-        })
-    };
-    let moe = |softmax_first| Some(Moe { n: 4, used: 2, ffn: 64, softmax_first, renormalise: true });
-    let router = vec![("ffn_gate_inp", quant::F32)];
-    let experts = vec![("ffn_gate_inp", quant::F32), ("ffn_up_exps", quant::F16)];
-    vec![
-        ("llama with experts", new("llama").change(|t| (t.net.moe, t.types) = (moe(false), router.clone()))),
-        ("qwen2", new("qwen2").change(|t| t.biases = &["attn_q", "attn_k", "attn_v"])),
-        ("qwen3", new("qwen3").change(|t| t.net.qk_norm = QkNorm::Head)),
-        (
-            "qwen3moe",
-            new("qwen3moe").change(|t| (t.net.qk_norm, t.net.moe, t.types) = (QkNorm::Head, moe(true), experts)),
-        ),
-        (
-            "gemma2",
-            gemma("gemma2").change(|t| {
-                t.net.post_norm = true;
-                (t.net.attention_softcap, t.net.logit_softcap) = (50.0, 30.0);
-                t.net.window = vec![8, 0];
-                t.ints = vec![("attention.sliding_window", 8)];
-                t.floats = vec![("attn_logit_softcapping", 50.0), ("final_logit_softcapping", 30.0)];
-            }),
-        ),
-        (
-            "gemma3",
-            gemma("gemma3").layers(7).change(|t| {
-                (t.net.post_norm, t.net.qk_norm, t.rope_base) = (true, QkNorm::Head, 1e6);
-                t.net.window = vec![8, 8, 8, 8, 8, 0, 8];
-                t.net.inv_freq =
-                    t.net.window.iter().map(|w| inv_freq(if *w == 0 { 1e6 } else { 10_000.0 }, 16)).collect();
-                t.ints = vec![("attention.sliding_window", 8)];
-            }),
-        ),
-        ("phi3", new("phi3").change(|t| (t.fused_qkv, t.fused_gate_up) = (true, true))),
-        (
-            "gpt2",
-            new("gpt2").change(|t| {
-                (t.net.norm, t.net.gated, t.net.act, t.net.learned_positions) = (Norm::Layer, false, Act::Gelu, true);
-                (t.fused_qkv, t.net.kv_heads) = (true, t.net.heads);
-                t.biases = &["attn_qkv", "attn_output", "ffn_up", "ffn_down"];
-            }),
-        ),
-        (
-            "starcoder2",
-            new("starcoder2").change(|t| {
-                (t.net.norm, t.net.gated, t.net.act) = (Norm::Layer, false, Act::Gelu);
-                t.biases = &["attn_q", "attn_k", "attn_v", "attn_output", "ffn_up", "ffn_down"];
-            }),
-        ),
-        (
-            "olmo2",
-            new("olmo2").change(|t| (t.net.pre_norm, t.net.post_norm, t.net.qk_norm) = (false, true, QkNorm::Full)),
-        ),
-        (
-            "granite",
-            new("granite").change(|t| {
-                t.net.adjacent_pairs = true;
-                (t.net.embedding_scale, t.net.residual_scale) = (12.0, f64::from(0.22f32));
-                (t.net.attention_scale, t.net.logit_scale) = (0.125, 0.125);
-                t.floats = vec![
-                    ("embedding_scale", 12.0),
-                    ("residual_scale", 0.22),
-                    ("attention.scale", 0.125),
-                    ("logit_scale", 8.0),
-                ];
-            }),
-        ),
-    ]
+    let mut all = tiny::architectures(|name| Tiny::new(name, dtype).shape(64, 4, 2, 16, 96));
+    // One with gate and up of different types.
+    let mixed = all.iter_mut().find(|(name, _)| *name == "qwen3moe").unwrap();
+    mixed.1.types.push(("ffn_up_exps", quant::F16));
+    all
 }
 
 #[test]

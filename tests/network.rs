@@ -9,8 +9,8 @@ use std::sync::Arc;
 use realizar::engine::{self, CacheParams, LoadParams, Model, Runtime, RuntimeParams, Session};
 use realizar::quant;
 use realizar::tensor::DType;
-use support::reference::{Act, Moe, Norm, QkNorm, relative_rms};
-use support::tiny::{Tiny, inv_freq};
+use support::reference::relative_rms;
+use support::tiny::{self, Tiny, inv_freq};
 
 /// Specials, repeats, both ends of the vocabulary; longer than a window of 8.
 const PROMPT: [u32; 21] = [1, 5, 299, 17, 17, 17, 200, 3, 77, 250, 99, 42, 42, 1, 130, 60, 259, 18, 33, 8, 111];
@@ -112,86 +112,9 @@ fn rotary_variants_agree_with_the_reference() {
     );
 }
 
+/// The smallest that every tensor type divides evenly.
 fn architectures(dtype: DType) -> Vec<(&'static str, Tiny)> {
-    let gemma = |name| {
-        Tiny::new(name, dtype).change(|t| {
-            t.net.act = Act::Gelu;
-            t.net.embedding_scale = f64::from((t.net.hidden as f32).sqrt());
-        })
-    };
-    let moe = |softmax_first| Some(Moe { n: 4, used: 2, ffn: 256, softmax_first, renormalise: true });
-    // As files have it: the choice of an expert is no place for rounding. The seed makes no near-tie of it.
-    let router = vec![("ffn_gate_inp", quant::F32)];
-    vec![
-        ("llama", Tiny::new("llama", dtype)),
-        (
-            "llama with experts",
-            Tiny::new("llama", dtype).change(|t| (t.net.moe, t.types) = (moe(false), router.clone())),
-        ),
-        ("qwen2", Tiny::new("qwen2", dtype).change(|t| t.biases = &["attn_q", "attn_k", "attn_v"])),
-        ("qwen3", Tiny::new("qwen3", dtype).shape(256, 4, 2, 128, 512).change(|t| t.net.qk_norm = QkNorm::Head)),
-        (
-            "qwen3moe",
-            Tiny::new("qwen3moe", dtype)
-                .change(|t| (t.net.qk_norm, t.net.moe, t.types, t.seed) = (QkNorm::Head, moe(true), router, 2)),
-        ),
-        ("gemma", gemma("gemma")),
-        (
-            "gemma2",
-            gemma("gemma2").change(|t| {
-                t.net.post_norm = true;
-                (t.net.attention_softcap, t.net.logit_softcap) = (50.0, 30.0);
-                t.net.window = vec![8, 0];
-                t.ints = vec![("attention.sliding_window", 8)];
-                t.floats = vec![("attn_logit_softcapping", 50.0), ("final_logit_softcapping", 30.0)];
-            }),
-        ),
-        (
-            "gemma3",
-            gemma("gemma3").layers(7).change(|t| {
-                (t.net.post_norm, t.net.qk_norm, t.rope_base) = (true, QkNorm::Head, 1e6);
-                t.net.window = vec![8, 8, 8, 8, 8, 0, 8];
-                t.net.inv_freq =
-                    t.net.window.iter().map(|w| inv_freq(if *w == 0 { 1e6 } else { 10_000.0 }, 32)).collect();
-                t.ints = vec![("attention.sliding_window", 8)];
-            }),
-        ),
-        ("phi3", Tiny::new("phi3", dtype).change(|t| (t.fused_qkv, t.fused_gate_up) = (true, true))),
-        (
-            "gpt2",
-            Tiny::new("gpt2", dtype).change(|t| {
-                (t.net.norm, t.net.gated, t.net.act, t.net.learned_positions) = (Norm::Layer, false, Act::Gelu, true);
-                (t.fused_qkv, t.net.kv_heads) = (true, t.net.heads);
-                t.biases = &["attn_qkv", "attn_output", "ffn_up", "ffn_down"];
-            }),
-        ),
-        (
-            "starcoder2",
-            Tiny::new("starcoder2", dtype).change(|t| {
-                (t.net.norm, t.net.gated, t.net.act) = (Norm::Layer, false, Act::Gelu);
-                t.biases = &["attn_q", "attn_k", "attn_v", "attn_output", "ffn_up", "ffn_down"];
-            }),
-        ),
-        (
-            "olmo2",
-            Tiny::new("olmo2", dtype)
-                .change(|t| (t.net.pre_norm, t.net.post_norm, t.net.qk_norm) = (false, true, QkNorm::Full)),
-        ),
-        (
-            "granite",
-            Tiny::new("granite", dtype).change(|t| {
-                t.net.adjacent_pairs = true;
-                (t.net.embedding_scale, t.net.residual_scale) = (12.0, f64::from(0.22f32));
-                (t.net.attention_scale, t.net.logit_scale) = (0.125, 0.125);
-                t.floats = vec![
-                    ("embedding_scale", 12.0),
-                    ("residual_scale", 0.22),
-                    ("attention.scale", 0.125),
-                    ("logit_scale", 8.0),
-                ];
-            }),
-        ),
-    ]
+    tiny::architectures(|name| Tiny::new(name, dtype))
 }
 
 #[test]

@@ -183,6 +183,90 @@ impl Tiny {
     }
 }
 
+/// One of each architecture, made from what `new` gives for its name.
+pub fn architectures(new: impl Fn(&'static str) -> Tiny) -> Vec<(&'static str, Tiny)> {
+    let gemma = |name| {
+        new(name).change(|t| {
+            t.net.act = Act::Gelu;
+            t.net.embedding_scale = f64::from((t.net.hidden as f32).sqrt());
+        })
+    };
+    let experts = |t: &mut Tiny, softmax_first| {
+        t.net.moe = Some(Moe { n: 4, used: 2, ffn: t.net.hidden, softmax_first, renormalise: true });
+        // As files have it: the choice of an expert is no place for rounding.
+        t.types = vec![("ffn_gate_inp", quant::F32)];
+    };
+    vec![
+        ("llama", new("llama")),
+        ("llama with experts", new("llama").change(|t| experts(t, false))),
+        ("qwen2", new("qwen2").change(|t| t.biases = &["attn_q", "attn_k", "attn_v"])),
+        ("qwen3", new("qwen3").change(|t| t.net.qk_norm = QkNorm::Head)),
+        (
+            "qwen3moe",
+            new("qwen3moe").change(|t| {
+                experts(t, true);
+                // The seed makes no near-tie between experts.
+                (t.net.qk_norm, t.seed) = (QkNorm::Head, 2);
+            }),
+        ),
+        ("gemma", gemma("gemma")),
+        (
+            "gemma2",
+            gemma("gemma2").change(|t| {
+                t.net.post_norm = true;
+                (t.net.attention_softcap, t.net.logit_softcap) = (50.0, 30.0);
+                t.net.window = vec![8, 0];
+                t.ints = vec![("attention.sliding_window", 8)];
+                t.floats = vec![("attn_logit_softcapping", 50.0), ("final_logit_softcapping", 30.0)];
+            }),
+        ),
+        (
+            "gemma3",
+            gemma("gemma3").layers(7).change(|t| {
+                (t.net.post_norm, t.net.qk_norm, t.rope_base) = (true, QkNorm::Head, 1e6);
+                t.net.window = vec![8, 8, 8, 8, 8, 0, 8];
+                let base = |window: &usize| if *window == 0 { 1e6 } else { 10_000.0 };
+                t.net.inv_freq = t.net.window.iter().map(|w| inv_freq(base(w), t.net.head_dim)).collect();
+                t.ints = vec![("attention.sliding_window", 8)];
+            }),
+        ),
+        ("phi3", new("phi3").change(|t| (t.fused_qkv, t.fused_gate_up) = (true, true))),
+        (
+            "gpt2",
+            new("gpt2").change(|t| {
+                (t.net.norm, t.net.gated, t.net.act, t.net.learned_positions) = (Norm::Layer, false, Act::Gelu, true);
+                (t.fused_qkv, t.net.kv_heads) = (true, t.net.heads);
+                t.biases = &["attn_qkv", "attn_output", "ffn_up", "ffn_down"];
+            }),
+        ),
+        (
+            "starcoder2",
+            new("starcoder2").change(|t| {
+                (t.net.norm, t.net.gated, t.net.act) = (Norm::Layer, false, Act::Gelu);
+                t.biases = &["attn_q", "attn_k", "attn_v", "attn_output", "ffn_up", "ffn_down"];
+            }),
+        ),
+        (
+            "olmo2",
+            new("olmo2").change(|t| (t.net.pre_norm, t.net.post_norm, t.net.qk_norm) = (false, true, QkNorm::Full)),
+        ),
+        (
+            "granite",
+            new("granite").change(|t| {
+                t.net.adjacent_pairs = true;
+                (t.net.embedding_scale, t.net.residual_scale) = (12.0, f64::from(0.22f32));
+                (t.net.attention_scale, t.net.logit_scale) = (0.125, 0.125);
+                t.floats = vec![
+                    ("embedding_scale", 12.0),
+                    ("residual_scale", 0.22),
+                    ("attention.scale", 0.125),
+                    ("logit_scale", 8.0),
+                ];
+            }),
+        ),
+    ]
+}
+
 struct Writer<'a> {
     tiny: &'a Tiny,
     file: Gguf,
