@@ -244,7 +244,9 @@ typedef struct {
   /* Workers, log and ceilings to use; NULL: a runtime of its own. The caller may free its handle afterwards. */
   const rz_runtime *runtime;
   uint32_t flags;  /* RZ_MODEL_... flags, or-ed together. */
-  /* Layers to be placed on a GPU, where `device` is one; 0: all. Fewer than all are RZ_ERR_UNSUPPORTED. */
+  /* Layers to be placed on a GPU, where `device` is one: the last ones, and the output matrix with them. The others are
+   * computed on the CPU, their part of each cache lies there. 0: as many as fit into the free memory of the device,
+   * beside a cache of default capacity and the scratch of a step. More layers than there are stand for all. */
   uint32_t gpu_layers;
   /* GGML type id to which matrices of floats are converted while they are loaded; 0: none, keep the file's types. */
   uint32_t quantize;
@@ -272,6 +274,8 @@ typedef struct {
   uint32_t eos_token;       /* Token that ends a text, or RZ_TOKEN_NONE. There may be more: see rz_token_is_end. */
   uint64_t n_params;        /* Parameters. */
   uint64_t weight_bytes;    /* Bytes of weights in memory; 0 for a model loaded with RZ_MODEL_TEXT_ONLY. */
+  uint32_t gpu_layers;      /* Layers on a GPU; the others are computed on the CPU. */
+  uint32_t reserved;        /* 0. */
 } rz_model_info;
 
 /* Loads a model.

@@ -4,18 +4,37 @@
 #include "common.cuh"
 #include "quant.cuh"
 
-// A key-value cache of one sequence, [layer][kv head][position][stride], stride = head_dim rounded up.
+// A key-value cache of one sequence, [layer][kv head][position][stride], stride = head_dim rounded up. A layer keeps all
+// positions up to the capacity, or the newest `ring` ones, position p where p modulo that number is.
 struct KvView {
     u8* k;
     u8* v;
     u16* k_scales;  // Q8_0: one a 32 values, same order
     u16* v_scales;
     u32 capacity;
+    u32 ring;
     u32 stride;
     u32 k_type;
     u32 v_type;
+    u32 pad;
 };
-static_assert(sizeof(KvView) == 48, "mirrored in module.rs");
+static_assert(sizeof(KvView) == 56, "mirrored in module.rs");
+
+// A layer of a cache, whatever its capacity: how many of either kind stand before it, and its own kind.
+struct Place {
+    u32 whole;
+    u32 rings;
+    u32 is_ring;
+    u32 pad;
+};
+static_assert(sizeof(Place) == 16, "mirrored in module.rs");
+
+// Rows of a head of a layer that are kept.
+DEVICE u32 kept(const KvView& kv, const Place& layer) { return layer.is_ring ? kv.ring : kv.capacity; }
+// Row of a head's first position.
+DEVICE u64 first_row(const KvView& kv, const Place& layer, u32 kv_heads, u32 kv_head) {
+    return ((u64)layer.whole * kv.capacity + (u64)layer.rings * kv.ring) * kv_heads + (u64)kv_head * kept(kv, layer);
+}
 
 // Tokens of one sequence that share a tile of attention.
 struct Tile {
@@ -50,6 +69,15 @@ struct EmbedArgs {
     u32 pad;
 };
 static_assert(sizeof(EmbedArgs) == 80, "mirrored in module.rs");
+
+// Copies some rows of two activations to the front of two others.
+struct SelectArgs {
+    const float* from[2];
+    float* to[2];
+    const u32* rows;
+    u32 widths[2];
+};
+static_assert(sizeof(SelectArgs) == 48, "mirrored in module.rs");
 
 struct NormArgs {
     Norm norm;
@@ -128,10 +156,10 @@ struct HeadsArgs {
     u32 heads;
     u32 kv_heads;
     u32 head_dim;
-    u32 layer;
     u32 store;  // write k and v to the cache
+    Place layer;
 };
-static_assert(sizeof(HeadsArgs) == 176, "mirrored in module.rs");
+static_assert(sizeof(HeadsArgs) == 192, "mirrored in module.rs");
 
 struct AttendArgs {
     Step step;
@@ -142,13 +170,14 @@ struct AttendArgs {
     u32 heads;
     u32 kv_heads;
     u32 head_dim;
-    u32 layer;
     u32 window;  // 0: all
     u32 splits;  // 0: a warp a tile; else a block works on each of `splits` shares of a tile's positions
     float scale;
     float softcap;
+    u32 pad;
+    Place layer;
 };
-static_assert(sizeof(AttendArgs) == 128, "mirrored in module.rs");
+static_assert(sizeof(AttendArgs) == 144, "mirrored in module.rs");
 
 struct GluArgs {
     float* gate;

@@ -95,12 +95,16 @@ DEVICE void walk(const AttendArgs& a, const Rows& rows, const KvView& kv, u64 kv
     const u32 end = a.step.positions[rows.first_token + rows.tokens - 1] + 1;
     const u32 oldest = a.step.positions[rows.first_token];
     const u32 start = a.window && oldest >= a.window ? (oldest - a.window + 1) / kTile : 0;
+    const u32 rows_kept = kept(kv, a.layer);
     for (u32 p0 = kTile * (start + unit); p0 < end; p0 += kTile * units) {
+        // The positions of a step never wrap around the end of a ring.
+        const u64 row0 = kv_row + (a.layer.is_ring ? p0 % rows_kept : p0);
+        const u32 valid = end - 1 - p0;
         float scores[2][4] = {};
         UNROLL for (u32 h = 0; h < 2; h++) {
             // Positions that nobody wrote hold anything: the last valid one stands in, its weight will be 0. Likewise the
             // last dimensions for those behind the head's, where the query is 0 and the output is dropped.
-            const u64 row = (kv_row + min_u32(p0 + 8 * h + g, end - 1)) * kv.stride;
+            const u64 row = (row0 + min_u32(8 * h + g, valid)) * kv.stride;
             // Queries in shared memory leave the loop free to keep few keys at a time, where registers are short.
             UNROLL_BY(kDim > 128 ? 2 : kDim / 32) for (u32 c = 0; c < kDim / 32; c++) {
                 const uint4 k = load_cached8<kHalves>(kv.k, kv.k_scales, row + min_u32(32 * c + 8 * t, kv.stride - 8), kv.k_type);
@@ -136,7 +140,7 @@ DEVICE void walk(const AttendArgs& a, const Rows& rows, const KvView& kv, u64 kv
         UNROLL for (u32 e = 0; e < kDim / 64; e++) {
             uint4 v[4];
             UNROLL for (u32 i = 0; i < 4; i++) {
-                const u64 row = (kv_row + min_u32(p0 + 2 * t + i % 2 + 8 * (i / 2), end - 1)) * kv.stride;
+                const u64 row = (row0 + min_u32(2 * t + i % 2 + 8 * (i / 2), valid)) * kv.stride;
                 v[i] = load_cached8<kHalves>(kv.v, kv.v_scales, row + min_u32(64 * e + 8 * g, kv.stride - 8), kv.v_type);
             }
             UNROLL for (u32 j = 0; j < 8; j++) {
@@ -190,7 +194,7 @@ template <u32 kDim, bool kHalves> DEVICE void attend(const AttendArgs& a, u8* sh
     const Tile at = a.step.tiles[tile];
     KvView kv = a.step.kvs[at.slot];
     kv.k = in_global(kv.k), kv.v = in_global(kv.v);
-    const u64 kv_row = ((u64)a.layer * a.kv_heads + kv_head) * kv.capacity;
+    const u64 kv_row = first_row(kv, a.layer, a.kv_heads, kv_head);
     const Rows rows = {at.count, first_head < end_head ? min_u32(end_head - first_head, kTile) : 0, at.first, first_head};
     const u32 used = rows.tokens * rows.heads;
     auto out = [&](u32 row, u32 dim) -> float* {

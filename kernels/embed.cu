@@ -1,4 +1,5 @@
-// Rows of a table become activations: embeddings and learned positions. A block a token.
+// Rows of a table become activations: embeddings and learned positions. A block a token. And rows of activations that
+// alone are wanted further on.
 #include "args.cuh"
 
 KERNEL(embed, EmbedArgs, 128, 1) {
@@ -14,4 +15,13 @@ KERNEL(embed, EmbedArgs, 128, 1) {
             if (col < a.width) x[col] = (a.accumulate ? x[col] : 0.f) + a.scale * y[i];
         }
     }
+}
+
+KERNEL(select, SelectArgs, 256, 1) {
+    let_next_start();
+    wait_for_previous();
+    const u32 which = blockIdx.y, width = a.widths[which];
+    const float* from = a.from[which] + (u64)a.rows[blockIdx.x] * width;
+    float* to = a.to[which] + (u64)blockIdx.x * width;
+    for (u32 i = threadIdx.x; i < width; i += blockDim.x) to[i] = from[i];
 }

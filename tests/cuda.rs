@@ -2,15 +2,15 @@
 //! by thread: see `cuda_shim/`. What cannot be had is skipped aloud.
 #![allow(unsafe_code)]
 
+#[path = "support/shim.rs"]
+mod shim;
 mod support;
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use libloading::Library;
 use realizar::backend::cpu::pool::Pool;
-use realizar::backend::cuda::{self, Cuda, Driver, Kernels};
+use realizar::backend::cuda::{self, Cuda, Kernels};
 use realizar::backend::{
     self, Act as Slot, Activation, Attention, Backend, Batch, Exec, Experts, Kv, KvSpec, MatrixSource, NormKind,
     Projection, Rope, RopePairs, RopeTable, Routing, Vector, Weight, Widths,
@@ -22,6 +22,7 @@ use realizar::model::decoder::Forward;
 use realizar::model::weights::{self, Limits, Network};
 use realizar::quant;
 use realizar::tensor::DType;
+use shim::Shim;
 use support::reference::relative_rms;
 use support::tiny::{self, Rng, Tiny, inv_freq};
 
@@ -60,88 +61,18 @@ struct Target {
 
 impl Target {
     fn cuda(&self) -> Result<Cuda> {
-        self.shim.as_ref().map_or_else(|| cuda::open(0), Shim::cuda)
+        self.shim.as_ref().map_or_else(|| cuda::open(0), open)
     }
 }
 
-/// A driver of its own: each has its own memory, thread order and failures.
-struct Shim {
-    driver: Arc<Driver>,
-    library: Library,
-    _dir: tempfile::TempDir,
+fn open(shim: &Shim) -> Result<Cuda> {
+    Cuda::open(&shim.driver, 0, shim::IMAGE)
 }
 
-/// The compiled shim, made anew when a source is newer.
-fn compiled() -> Option<&'static Path> {
-    static COMPILED: OnceLock<Option<PathBuf>> = OnceLock::new();
-    let compile = || {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let shim = root.join("tests/cuda_shim");
-        let library = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cuda_shim.so");
-        let changed = |path: &Path| path.metadata().and_then(|m| m.modified()).ok();
-        let sources = [shim.clone(), root.join("kernels")].map(std::fs::read_dir);
-        let newest = sources.into_iter().flatten().flatten().map(|file| changed(&file.unwrap().path())).max();
-        let Some(newest) = newest else {
-            eprintln!("skipped: the CUDA shim needs the sources in {}", root.display());
-            return None;
-        };
-        if changed(&library) > newest {
-            return Some(library);
-        }
-        let fresh = library.with_extension(std::process::id().to_string());
-        let flags = ["-std=c++17", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-U_FORTIFY_SOURCE", "-o"];
-        match Command::new("c++").args(flags).arg(&fresh).arg("-I").arg(&shim).arg(shim.join("driver.cpp")).status() {
-            Ok(status) => assert!(status.success(), "the shim does not compile"),
-            Err(e) => {
-                eprintln!("skipped: the CUDA shim needs a C++ compiler: {e}");
-                return None;
-            }
-        }
-        std::fs::rename(fresh, &library).unwrap();
-        Some(library)
-    };
-    COMPILED.get_or_init(compile).as_deref()
-}
-
-impl Shim {
-    fn new() -> Option<Shim> {
-        // A copy, because a library is loaded once a path.
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("libcuda.so");
-        std::fs::copy(compiled()?, &path).unwrap();
-        let driver = Driver::open(&[&path]).unwrap();
-        // SAFETY: our own library, which is already open.
-        let library = unsafe { Library::new(&path) }.unwrap();
-        Some(Shim { driver, library, _dir: dir })
-    }
-
-    fn cuda(&self) -> Result<Cuda> {
-        Cuda::open(&self.driver, 0, b"the shim has its own")
-    }
-
-    fn function<F: Copy>(&self, name: &str) -> F {
-        // SAFETY: the callers below repeat the signatures of driver.cpp.
-        *unsafe { self.library.get::<F>(name.as_bytes()) }.unwrap()
-    }
-
-    /// Order of threads and blocks: 0 forward, 1 reverse, 2 scrambled.
-    fn order(&self, which: i32) {
-        self.function::<extern "C" fn(i32)>("shim_order")(which);
-    }
-
-    fn fail(&self, call: &std::ffi::CStr, after: i32, status: i32) {
-        self.function::<extern "C" fn(*const std::ffi::c_char, i32, i32)>("shim_fail")(call.as_ptr(), after, status);
-    }
-
-    fn number(&self, name: &str) -> u64 {
-        self.function::<extern "C" fn() -> u64>(name)()
-    }
-
-    fn last_fault(&self) -> String {
-        let text = self.function::<extern "C" fn() -> *const std::ffi::c_char>("shim_last_fault")();
-        // SAFETY: a terminated string that lives until the next fault.
-        unsafe { std::ffi::CStr::from_ptr(text) }.to_string_lossy().into_owned()
-    }
+fn last_fault(shim: &Shim) -> String {
+    let text = shim.function::<extern "C" fn() -> *const std::ffi::c_char>("shim_last_fault")();
+    // SAFETY: a terminated string that lives until the next fault.
+    unsafe { std::ffi::CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 
 /// A model on a backend.
@@ -160,16 +91,20 @@ fn load(path: &Path, mut backend: Box<dyn Backend>) -> Result<Loaded> {
 
 impl Loaded {
     fn kv(&self, dtype: DType) -> Result<Box<dyn Kv>> {
+        self.backend.new_kv(&self.spec(dtype, 64))
+    }
+
+    fn spec(&self, dtype: DType, capacity: usize) -> KvSpec {
         let c = &self.network.config;
-        self.backend.new_kv(&KvSpec {
+        KvSpec {
             layers: c.layers.len(),
             n_kv_heads: c.n_kv_heads,
             head_dim: c.head_dim,
-            capacity: 64,
+            capacity,
             k_type: dtype,
             v_type: dtype,
             rings: Vec::new(),
-        })
+        }
     }
 
     fn exec(&self) -> Result<Box<dyn Exec>> {
@@ -239,7 +174,7 @@ fn check(target: &Target, name: &str, tiny: &Tiny, pieces: &[usize]) {
     let (_dir, path, expected) = save(tiny);
     let model = load(&path, Box::new(target.cuda().unwrap())).unwrap();
     for &piece in pieces {
-        let fault = || target.shim.as_ref().map(Shim::last_fault);
+        let fault = || target.shim.as_ref().map(last_fault);
         let got = model.prompt(quant::F16, piece).unwrap_or_else(|e| panic!("{name}: {e}: {:?}", fault()));
         let difference = relative_rms(&expected, &got);
         println!("{:4} {name:28} pieces of {piece:2} {difference:.2e}", target.name);
@@ -323,7 +258,7 @@ fn the_order_of_threads_changes_no_bit() {
         .extend(architectures(quant::F16).into_iter().filter(|(n, _)| ["qwen3moe", "gemma2"].contains(n)).map(|m| m.1));
     for tiny in models {
         let (_dir, path, _) = save(&tiny);
-        let model = load(&path, Box::new(shim.cuda().unwrap())).unwrap();
+        let model = load(&path, Box::new(open(&shim).unwrap())).unwrap();
         for piece in [1, 21] {
             shim.order(0);
             let expected = model.prompt(quant::F16, piece).unwrap();
@@ -375,6 +310,45 @@ fn a_record_serves_every_token_position_and_sequence() {
     }
 }
 
+/// A layer with a window needs no more of the past than its ring: longer prompts, forks and rewinds find the same.
+#[test]
+fn rings_keep_what_windows_see() {
+    let mut all = tiny::architectures(|name| Tiny::new(name, quant::F32).shape(32, 2, 1, 16, 32));
+    let tiny = all.swap_remove(all.iter().position(|(name, _)| *name == "gemma2").unwrap()).1;
+    let tiny = tiny.layers(3).change(|t| t.net.window = vec![8, 0, 8]);
+    let ids: Vec<u32> = (0..330).map(|i| i * 7 % 300).collect();
+    for target in targets() {
+        let (_dir, path, _) = save(&tiny);
+        let model = load(&path, Box::new(target.cuda().unwrap())).unwrap();
+        let mut exec = model.exec().unwrap();
+        for dtype in [quant::F16, quant::Q8_0] {
+            let whole = model.spec(dtype, 340);
+            let rings = KvSpec { rings: vec![256, 0, 256], ..whole.clone() };
+            let mut caches = [whole, rings].map(|spec| model.backend.new_kv(&spec).unwrap());
+            assert!(caches[1].bytes() < caches[0].bytes());
+            let mut at = 0;
+            // Behind the ring's end a prompt goes on in pieces and in single tokens.
+            for n in [32; 8].into_iter().chain([20, 1, 1, 1, 5, 32]) {
+                let got = caches.each_mut().map(|kv| {
+                    let last = [n as u32 - 1];
+                    let positions: Vec<u32> = (at as u32..).take(n).collect();
+                    let mut kvs = [kv.as_mut()];
+                    let (ids, slots) = (&ids[at..at + n], vec![0; n]);
+                    let batch = &mut Batch { ids, positions: &positions, slots: &slots, kvs: &mut kvs, outputs: &last };
+                    let logits = model.run(exec.as_mut(), batch).unwrap();
+                    exec.end().unwrap();
+                    logits
+                });
+                assert!(got[0] == got[1], "positions {at} to {}", at + n);
+                at += n;
+            }
+            let mut forks = caches.each_ref().map(|kv| kv.fork(at).unwrap());
+            let got = forks.each_mut().map(|kv| model.step(exec.as_mut(), kv.as_mut(), &ids[at..at + 9], at).unwrap());
+            assert!(got[0] == got[1], "forks");
+        }
+    }
+}
+
 #[test]
 fn sequences_of_a_batch_do_not_meet() {
     for target in targets() {
@@ -407,10 +381,10 @@ fn sequences_of_a_batch_do_not_meet() {
 fn a_failing_device_costs_one_model() {
     let Some(shim) = Shim::new() else { return };
     let (_dir, path, _) = save(&Tiny::new("llama", quant::Q8_0).layers(1).shape(64, 2, 1, 32, 64));
-    let survivor = load(&path, Box::new(shim.cuda().unwrap())).unwrap();
+    let survivor = load(&path, Box::new(open(&shim).unwrap())).unwrap();
     let expected = survivor.prompt(quant::F16, 1).unwrap();
     let run = || -> Result<()> {
-        let model = load(&path, Box::new(shim.cuda()?))?;
+        let model = load(&path, Box::new(open(&shim)?))?;
         model.prompt(quant::F16, 1)?;
         model.kv(quant::F16)?.fork(3)?;
         Ok(())
@@ -467,7 +441,7 @@ fn a_failing_device_costs_one_model() {
 fn a_lost_device_stays_lost() {
     let Some(shim) = Shim::new() else { return };
     let (_dir, path, _) = save(&Tiny::new("llama", quant::F32).layers(1).shape(64, 2, 1, 32, 64));
-    let model = load(&path, Box::new(shim.cuda().unwrap())).unwrap();
+    let model = load(&path, Box::new(open(&shim).unwrap())).unwrap();
     shim.fail(c"cuStreamSynchronize", 1, 700);
     let first = model.prompt(quant::F16, 1).unwrap_err().to_string();
     assert!(first.contains("CUDA_ERROR_ILLEGAL_ADDRESS (700)"), "{first}");
@@ -478,8 +452,8 @@ fn a_lost_device_stays_lost() {
 fn what_does_not_fit_is_refused_before_anything_runs() {
     let Some(shim) = Shim::new() else { return };
     let (_dir, path, _) = save(&Tiny::new("llama", quant::F32).layers(1).shape(64, 2, 1, 32, 64));
-    let model = load(&path, Box::new(shim.cuda().unwrap())).unwrap();
-    let other = load(&path, Box::new(shim.cuda().unwrap())).unwrap();
+    let model = load(&path, Box::new(open(&shim).unwrap())).unwrap();
+    let other = load(&path, Box::new(open(&shim).unwrap())).unwrap();
     let mut exec = model.exec().unwrap();
     let launches = shim.number("shim_launches");
     let mut foreign = other.kv(quant::F16).unwrap();
@@ -492,7 +466,7 @@ fn what_does_not_fit_is_refused_before_anything_runs() {
     assert_eq!(shim.number("shim_launches"), launches);
     model.step(exec.as_mut(), kv.as_mut(), &[1], 0).unwrap();
     shim.function::<extern "C" fn(usize)>("shim_memory")(shim.number("shim_memory_used") as usize + 5000);
-    let error = load(&path, Box::new(shim.cuda().unwrap())).err().unwrap();
+    let error = load(&path, Box::new(open(&shim).unwrap())).err().unwrap();
     assert!(matches!(&error, Error::DeviceOutOfMemory { device, .. } if device == "cuda:0"), "{error}");
 }
 

@@ -5,6 +5,7 @@
 
 pub mod cpu;
 pub mod cuda;
+pub mod split;
 
 use std::any::Any;
 use std::ops::Range;
@@ -34,6 +35,10 @@ pub trait MatrixSource: Sync {
     fn dtype(&self) -> DType;
     fn rows(&self) -> usize;
     fn cols(&self) -> usize;
+    /// The layers that need it; embeddings count as the first one's, the head as the last one's.
+    fn layers(&self) -> Range<usize> {
+        0..usize::MAX
+    }
     /// Reads whole rows; `out` is `rows.len() * row_bytes` long. Any thread, several at once.
     fn read(&self, rows: Range<usize>, out: &mut [u8]) -> Result<()>;
     /// All rows, where the file is mapped and the caller wants its weights used in place.
@@ -209,6 +214,37 @@ pub trait Kv: Any + Send + Sync {
     fn fork(&self, len: usize) -> Result<Box<dyn Kv>>;
     fn as_any(&self) -> &dyn Any;
     fn as_any_mut(&mut self) -> &mut dyn Any;
+    /// What it is made of, where layers are divided between devices.
+    fn parts(&self) -> &[Box<dyn Kv>] {
+        &[]
+    }
+    fn parts_mut(&mut self) -> &mut [Box<dyn Kv>] {
+        &mut []
+    }
+}
+
+impl dyn Kv + '_ {
+    /// The cache of a backend: this one, or the part of it that is a `T`.
+    pub fn own<T: Any>(&self) -> Option<&T> {
+        self.as_any().downcast_ref().or_else(|| self.parts().iter().find_map(|part| part.as_any().downcast_ref()))
+    }
+
+    pub fn own_mut<T: Any>(&mut self) -> Option<&mut T> {
+        if self.as_any().is::<T>() {
+            return self.as_any_mut().downcast_mut();
+        }
+        self.parts_mut().iter_mut().find_map(|part| part.as_any_mut().downcast_mut())
+    }
+}
+
+/// What a model takes of a device beside its weights: a cache, and a performer of steps.
+#[derive(Clone, Debug)]
+pub struct Needs {
+    pub kv: KvSpec,
+    pub widths: Widths,
+    pub head_dim: usize,
+    pub max_tokens: usize,
+    pub max_outputs: usize,
 }
 
 /// What one step works on: `n = ids.len()` tokens of any mix of sequences.
@@ -265,6 +301,10 @@ pub trait Backend: Send + Sync {
         max_tokens: usize,
         max_outputs: usize,
     ) -> Result<Box<dyn Exec>>;
+    /// Bytes that `new_kv` and `new_exec` would set aside; 0 where memory is taken as it is used.
+    fn working_bytes(&self, _needs: &Needs) -> Result<u64> {
+        Ok(0)
+    }
     /// Bytes held for weights.
     fn weight_bytes(&self) -> u64;
 }

@@ -5,8 +5,10 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Instant;
 
 use super::metrics::{Metrics, Phase};
+use super::session::{self, CacheParams};
 use super::{Cancel, LogLevel, Reservation, Runtime, RuntimeParams};
-use crate::backend::{self, Backend, Batch, DeviceKind, Exec, KvSpec};
+use crate::backend::split::{Plan, Split};
+use crate::backend::{self, Backend, Batch, DeviceKind, Exec, KvSpec, Needs};
 use crate::error::{Error, Result};
 use crate::format::{Access, Metadata, Source};
 use crate::model::arch;
@@ -15,6 +17,8 @@ use crate::model::decoder::Forward;
 use crate::model::weights::{self, Network};
 use crate::text::{ChatTemplate, Tokenizer};
 
+/// The processors of the host as a device.
+const CPU: u32 = 1;
 /// Tokens of a prompt that go through the network together, at most.
 const MAX_STEP_TOKENS: usize = 512;
 /// Scratch for them on the CPU, at most: wide models take fewer tokens at a time.
@@ -31,7 +35,7 @@ pub struct LoadParams<'a> {
     pub deterministic: bool,
     pub mmap: bool,
     pub text_only: bool,
-    /// Layers on a GPU, where the device is one; 0: all.
+    /// Layers on a GPU, where the device is one, the last ones; 0: as many as fit.
     pub gpu_layers: u32,
     /// GGML type that float matrices are converted to; 0: none.
     pub quantize: u32,
@@ -58,6 +62,8 @@ pub struct ModelInfo {
     pub weight_bytes: u64,
     /// Index of its device, from 1.
     pub device: u32,
+    /// Layers on a GPU.
+    pub gpu_layers: u32,
     pub bos_token: Option<u32>,
     pub eos_token: Option<u32>,
 }
@@ -79,6 +85,8 @@ struct Compute {
     backend: Arc<dyn Backend>,
     execs: Execs,
     max_tokens: usize,
+    /// Layers on a GPU, the last ones.
+    gpu_layers: usize,
     _memory: Reservation,
 }
 
@@ -117,8 +125,14 @@ impl Model {
             Some(config) if !params.text_only => {
                 let device = if params.device == 0 { backend::default_device() } else { params.device };
                 let compute = Compute::load(&runtime, &source, config, &mut params, device)?;
+                let on_gpu = compute.gpu_layers;
+                if compute.backend.device().kind == DeviceKind::Cuda && on_gpu < info.n_layers as usize {
+                    let what = format!("{on_gpu} of {} layers are on {}", info.n_layers, compute.backend.device().name);
+                    runtime.log(LogLevel::Info, &what);
+                }
                 info.weight_bytes = compute.backend.weight_bytes();
                 info.device = device;
+                info.gpu_layers = compute.gpu_layers as u32;
                 Some(compute)
             }
             _ => None,
@@ -204,7 +218,7 @@ impl Compute {
         device: u32,
     ) -> Result<Compute> {
         let mut backend = backend::open(device, &runtime.pool)?;
-        honours(backend.device().kind, config.layers.len(), params.deterministic, params.gpu_layers)?;
+        honours(backend.device().kind, params.deterministic)?;
         let limits = weights::Limits { weight_bytes: runtime.memory_left() };
         let cancel = params.cancel;
         let progress = &mut params.progress;
@@ -216,17 +230,41 @@ impl Compute {
             }
         };
         let quantize = (params.quantize != 0).then_some(crate::tensor::DType(params.quantize));
-        let network = weights::load(source, config, backend.as_mut(), quantize, &limits, &mut report)?;
+        let (widths, n_layers) = (config.widths(), config.layers.len());
+        let (network, backend, gpu_layers) = match backend.device().kind {
+            DeviceKind::Cpu => {
+                let network = weights::load(source, config, backend.as_mut(), quantize, &limits, &mut report)?;
+                (network, Arc::from(backend), 0)
+            }
+            DeviceKind::Cuda => {
+                let needs = Needs {
+                    kv: session::kv_spec(&config, &CacheParams::default(), MAX_STEP_TOKENS)?,
+                    widths,
+                    head_dim: config.head_dim,
+                    max_tokens: MAX_STEP_TOKENS,
+                    max_outputs: MAX_STEP_OUTPUTS,
+                };
+                let wanted = (params.gpu_layers != 0).then_some(params.gpu_layers as usize);
+                let mut split = Split::new(
+                    backend::open(CPU, &runtime.pool)?,
+                    backend,
+                    Plan { layers: n_layers, second: wanted, needs },
+                );
+                let network = weights::load(source, config, &mut split, quantize, &limits, &mut report)?;
+                let (backend, gpu_layers) = split.finish();
+                (network, backend, gpu_layers)
+            }
+        };
         let memory = runtime.reserve("the model's weights", backend.weight_bytes())?;
-        let widths = network.config.widths();
         let per_token = 4 * (3 * widths.hidden + 2 * (widths.q + widths.kv) + 2 * widths.ffn.max(widths.expert_ffn));
-        let max_tokens = match backend.device().kind {
-            DeviceKind::Cpu => (STEP_BYTES / per_token).clamp(32, MAX_STEP_TOKENS) / 32 * 32,
-            DeviceKind::Cuda => MAX_STEP_TOKENS,
+        let max_tokens = match gpu_layers == n_layers {
+            true => MAX_STEP_TOKENS,
+            false => (STEP_BYTES / per_token).clamp(32, MAX_STEP_TOKENS) / 32 * 32,
         };
         // Workers are shared by all steps, so a second step would only wait with scratch of its own.
         let limit = if runtime.pool.threads() > 1 { 1 } else { usize::MAX };
-        Ok(Compute { network, backend: backend.into(), execs: Execs::new(limit), max_tokens, _memory: memory })
+        let execs = Execs::new(limit);
+        Ok(Compute { network, backend, execs, max_tokens, gpu_layers, _memory: memory })
     }
 
     fn new_exec(&self) -> Result<Box<dyn Exec>> {
@@ -308,20 +346,12 @@ impl Drop for ExecGuard<'_> {
 }
 
 /// Refuses what a device would not do as asked.
-fn honours(kind: DeviceKind, n_layers: usize, deterministic: bool, gpu_layers: u32) -> Result<()> {
-    // The CPU's results never depend on threads or pieces, and none of its layers is on a GPU.
-    if kind == DeviceKind::Cpu {
-        return Ok(());
-    }
-    if deterministic {
+fn honours(kind: DeviceKind, deterministic: bool) -> Result<()> {
+    // The CPU's results never depend on threads or pieces.
+    if kind == DeviceKind::Cuda && deterministic {
         return Err(Error::unsupported(
             "a GPU's results depend on how a prompt is cut; RZ_MODEL_DETERMINISTIC needs the CPU",
         ));
-    }
-    if gpu_layers != 0 && (gpu_layers as usize) < n_layers {
-        return Err(Error::unsupported(format!(
-            "{gpu_layers} of {n_layers} layers on a GPU; only all of them are supported"
-        )));
     }
     Ok(())
 }
@@ -370,10 +400,8 @@ mod tests {
 
     #[test]
     fn a_gpu_refuses_what_it_would_not_do() {
-        assert!(honours(DeviceKind::Cpu, 30, true, 3).is_ok());
-        assert!(honours(DeviceKind::Cuda, 30, false, 0).is_ok());
-        assert!(honours(DeviceKind::Cuda, 30, false, 30).is_ok());
-        assert!(matches!(honours(DeviceKind::Cuda, 30, false, 29), Err(Error::Unsupported(_))));
-        assert!(matches!(honours(DeviceKind::Cuda, 30, true, 0), Err(Error::Unsupported(_))));
+        assert!(honours(DeviceKind::Cpu, true).is_ok());
+        assert!(honours(DeviceKind::Cuda, false).is_ok());
+        assert!(matches!(honours(DeviceKind::Cuda, true), Err(Error::Unsupported(_))));
     }
 }

@@ -65,29 +65,32 @@ fn rings(config: &Config, step: usize) -> Result<Vec<usize>> {
     Ok(rings)
 }
 
+/// The shape of a cache for a model whose steps take `step` tokens at most.
+pub(super) fn kv_spec(config: &Config, params: &CacheParams, step: usize) -> Result<KvSpec> {
+    let capacity = match params.capacity {
+        0 => config.context_length.clamp(1, DEFAULT_CAPACITY),
+        n => n,
+    };
+    Ok(KvSpec {
+        layers: config.layers.len(),
+        n_kv_heads: config.n_kv_heads,
+        head_dim: config.head_dim,
+        capacity: capacity as usize,
+        k_type: params.k_type,
+        v_type: params.v_type,
+        rings: rings(config, step)?,
+    })
+}
+
 impl Session {
     pub fn new(model: &Arc<Model>, params: &CacheParams) -> Result<Session> {
-        let config = model.config()?;
-        let capacity = match params.capacity {
-            0 => config.context_length.clamp(1, DEFAULT_CAPACITY),
-            n => n,
-        };
         for t in [params.k_type, params.v_type] {
             if ![quant::F16, quant::F32, quant::Q8_0].contains(&t) {
                 return Err(Error::invalid(format!("a cache of type {} is not supported", t.0)));
             }
         }
-        let spec = KvSpec {
-            layers: config.layers.len(),
-            n_kv_heads: config.n_kv_heads,
-            head_dim: config.head_dim,
-            capacity: capacity as usize,
-            k_type: params.k_type,
-            v_type: params.v_type,
-            rings: rings(config, model.max_step_tokens()?)?,
-        };
-        let kv = model.new_kv(&spec)?;
-        Session::with_kv(model, kv, capacity as usize)
+        let spec = kv_spec(model.config()?, params, model.max_step_tokens()?)?;
+        Session::with_kv(model, model.new_kv(&spec)?, spec.capacity)
     }
 
     fn with_kv(model: &Arc<Model>, kv: Box<dyn Kv>, capacity: usize) -> Result<Session> {

@@ -47,7 +47,9 @@ pub struct rz_model_params {
     pub runtime: *const rz_runtime,
     /// RZ_MODEL_... flags, or-ed together.
     pub flags: u32,
-    /// Layers to be placed on a GPU, where `device` is one; 0: all. Fewer than all are RZ_ERR_UNSUPPORTED.
+    /// Layers to be placed on a GPU, where `device` is one: the last ones, and the output matrix with them. The others are
+    /// computed on the CPU, their part of each cache lies there. 0: as many as fit into the free memory of the device,
+    /// beside a cache of default capacity and the scratch of a step. More layers than there are stand for all.
     pub gpu_layers: u32,
     /// GGML type id to which matrices of floats are converted while they are loaded; 0: none, keep the file's types.
     pub quantize: u32,
@@ -110,6 +112,10 @@ pub struct rz_model_info {
     pub n_params: u64,
     /// Bytes of weights in memory; 0 for a model loaded with RZ_MODEL_TEXT_ONLY.
     pub weight_bytes: u64,
+    /// Layers on a GPU; the others are computed on the CPU.
+    pub gpu_layers: u32,
+    /// 0.
+    pub reserved: u32,
 }
 
 versioned!(rz_model_info {
@@ -129,6 +135,8 @@ versioned!(rz_model_info {
     eos_token,
     n_params,
     weight_bytes,
+    gpu_layers,
+    reserved,
 });
 
 /// Loads a model.
@@ -212,6 +220,8 @@ pub unsafe extern "C" fn rz_model_info_get(
             eos_token: from.eos_token.unwrap_or(RZ_TOKEN_NONE),
             n_params: from.n_params,
             weight_bytes: from.weight_bytes,
+            gpu_layers: from.gpu_layers,
+            reserved: 0,
         };
         write_text(&mut info.architecture, format_args!("{}", from.architecture));
         write_text(&mut info.name, format_args!("{}", from.name));

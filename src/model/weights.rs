@@ -69,7 +69,7 @@ pub fn load(
 ) -> Result<Network> {
     config.check()?;
     let quantize = quantize.map(encoder).transpose()?;
-    let mut tensors = Tensors { source, backend, config: &config, quantize, matrices: Vec::new() };
+    let mut tensors = Tensors { source, backend, config: &config, quantize, matrices: Vec::new(), layer: 0 };
     let network = tensors.network()?;
     let matrices: Vec<&dyn MatrixSource> = tensors.matrices.iter().map(|m| m as &dyn MatrixSource).collect();
     let needed = tensors.backend.upload_bytes(&matrices)?;
@@ -99,6 +99,8 @@ struct FileMatrix<'a> {
     first_row: usize,
     rows: usize,
     cols: usize,
+    /// That need it.
+    layers: Range<usize>,
 }
 
 impl FileMatrix<'_> {
@@ -126,6 +128,10 @@ impl MatrixSource for FileMatrix<'_> {
 
     fn cols(&self) -> usize {
         self.cols
+    }
+
+    fn layers(&self) -> Range<usize> {
+        self.layers.clone()
     }
 
     fn read(&self, rows: Range<usize>, out: &mut [u8]) -> Result<()> {
@@ -160,6 +166,8 @@ struct Tensors<'a> {
     config: &'a Config,
     quantize: Option<&'static Format>,
     matrices: Vec<FileMatrix<'a>>,
+    /// The layer that asks.
+    layer: usize,
 }
 
 impl<'a> Tensors<'a> {
@@ -197,6 +205,7 @@ impl<'a> Tensors<'a> {
             first_row,
             rows,
             cols,
+            layers: self.layer..self.layer + 1,
         });
         Ok(Weight(self.matrices.len() as u32 - 1))
     }
@@ -278,7 +287,10 @@ impl<'a> Tensors<'a> {
         let output_norm = self.norm("output_norm", c.hidden, c.hidden)?;
         let head = match self.source.tensor("output.weight") {
             Some(_) => self.matrix("output.weight", c.vocab, c.hidden)?,
-            None => embedding,
+            None => {
+                self.matrices[embedding.0 as usize].layers = 0..c.layers.len();
+                embedding
+            }
         };
         let head_bias = self.bias("output.bias", c.vocab, 0..c.vocab)?;
         Ok(Network { config: c.clone(), embedding, positions, layers, ropes, output_norm, head, head_bias })
@@ -303,6 +315,7 @@ impl<'a> Tensors<'a> {
     }
 
     fn layer(&mut self, i: usize) -> Result<Layer> {
+        self.layer = i;
         let c = self.config;
         let (h, q, kv) = (c.hidden, c.q_dim(), c.kv_dim());
         let name = |part: &str| format!("blk.{i}.{part}");

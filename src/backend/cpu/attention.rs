@@ -68,11 +68,12 @@ impl<'a> Layer<'a> {
     /// Caches of another backend or another shape are a `Mismatch`.
     pub fn new(heads: Heads, caches: &'a [&'a mut dyn Kv], layer: usize) -> Result<Self> {
         for kv in caches {
-            let spec = kv.spec();
-            if !kv.as_any().is::<CpuKv>()
-                || layer >= spec.layers
-                || (spec.n_kv_heads, spec.head_dim) != (heads.kv, heads.dim)
-            {
+            let fits = |own: &CpuKv| {
+                let spec = own.spec();
+                layer < spec.layers && (spec.n_kv_heads, spec.head_dim) == (heads.kv, heads.dim)
+            };
+            if !kv.own().is_some_and(fits) {
+                let spec = kv.spec();
                 return Err(Error::Mismatch(format!("layer {layer} with {heads:?} and a cache of {spec:?}")));
             }
         }
@@ -82,7 +83,7 @@ impl<'a> Layer<'a> {
 
 impl Source for Layer<'_> {
     fn read<'a>(&'a self, sequence: u32, head: usize, positions: Range<usize>, _: &'a mut [f32]) -> Cached<'a> {
-        let kv = self.caches[sequence as usize].as_any().downcast_ref::<CpuKv>().expect("`new` has looked");
+        let kv = self.caches[sequence as usize].own::<CpuKv>().expect("`new` has looked");
         kv.cached(self.layer, head, positions.start)
     }
 }

@@ -527,8 +527,7 @@ impl Exec for CpuExec {
             let slot = batch.slots[first];
             let tokens = first..first + batch.slots[first..].iter().take_while(|&&s| s == slot).count();
             first = tokens.end;
-            let Some(cache) = batch.kvs.get_mut(slot as usize).and_then(|kv| kv.as_any_mut().downcast_mut::<CpuKv>())
-            else {
+            let Some(cache) = batch.kvs.get_mut(slot as usize).and_then(|kv| kv.own_mut::<CpuKv>()) else {
                 return Err(Error::invalid(format!("slot {slot} of {n}")));
             };
             let positions = &batch.positions[tokens.clone()];

@@ -9,7 +9,7 @@ use super::Cuda;
 use super::launch::{Current, Grid, Kernel, Stream};
 use super::module::{
     ArgmaxArgs, AttendArgs, CombineArgs, EmbedArgs, Epilogue, GluArgs, HalvesArgs, HeadsArgs, Matrix, Norm as NormArg,
-    NormArgs, ProjectArgs, RouteArgs, Segment, Step,
+    NormArgs, Place, ProjectArgs, RouteArgs, Segment, SelectArgs, Step,
 };
 use super::probe::Address;
 use crate::backend::{
@@ -22,19 +22,50 @@ use crate::quant;
 /// A verb of `Exec` with all that it was given.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Verb {
-    Embed { table: Weight, scale: f32 },
-    EmbedPositions { table: Weight },
-    Norm { norm: Norm, input: Act, out: Act },
-    Add { x: Act, delta: Act, scale: f32 },
-    AddNorm { x: Act, delta: Act, scale: f32, norm: Norm, out: Act },
+    Embed {
+        table: Weight,
+        scale: f32,
+    },
+    EmbedPositions {
+        table: Weight,
+    },
+    Norm {
+        norm: Norm,
+        input: Act,
+        out: Act,
+    },
+    Add {
+        x: Act,
+        delta: Act,
+        scale: f32,
+    },
+    AddNorm {
+        x: Act,
+        delta: Act,
+        scale: f32,
+        norm: Norm,
+        out: Act,
+    },
     Project(Projections),
     Rope(RopeTable),
-    KvWrite { layer: usize },
+    KvWrite {
+        layer: usize,
+    },
+    /// There are fewer outputs than tokens.
+    KeepOutputs,
     Attend(Attention),
-    Glu { activation: Activation, gated: bool },
+    Glu {
+        activation: Activation,
+        gated: bool,
+    },
     Route(Routing),
     Experts(Experts),
-    Logits { head: Weight, bias: Option<Vector>, scale: f32, softcap: f32 },
+    Logits {
+        head: Weight,
+        bias: Option<Vector>,
+        scale: f32,
+        softcap: f32,
+    },
 }
 
 /// Matrices that one launch takes.
@@ -67,6 +98,26 @@ pub struct Dims {
 }
 
 impl Dims {
+    pub fn new(widths: &Widths, head_dim: usize, max_tokens: usize, max_outputs: usize) -> Result<Dims> {
+        let w = *widths;
+        let divides = |width: usize| head_dim > 0 && width > 0 && width.is_multiple_of(head_dim);
+        if !divides(w.q) || !divides(w.kv) || w.hidden == 0 || max_tokens == 0 || w.n_experts_used > w.n_experts {
+            return Err(Error::invalid(format!("{w:?} with heads of {head_dim} for {max_tokens} tokens")));
+        }
+        // The second dimension of a grid.
+        if max_tokens > 65_535 || max_outputs > 65_535 {
+            return Err(Error::invalid(format!(
+                "{max_tokens} tokens and {max_outputs} outputs a step, 65535 are possible"
+            )));
+        }
+        if head_dim > 256 {
+            return Err(Error::unsupported(format!("heads of {head_dim} values on a GPU, 256 are the most")));
+        }
+        // In the order of `Act`.
+        let max_widths = [w.hidden, w.hidden, w.q, w.kv, w.kv, w.q, w.hidden, w.ffn, w.ffn, w.n_experts];
+        Ok(Dims { widths: w, max_widths, heads: w.q / head_dim, kv_heads: w.kv / head_dim, head_dim })
+    }
+
     /// Query heads that share a key-value head, at most.
     fn group(&self) -> usize {
         self.heads.div_ceil(self.kv_heads)
@@ -88,7 +139,7 @@ pub const TILE_ROWS: usize = 16;
 
 /// Where everything lies that a step computes.
 pub struct Scratch {
-    /// By `Act`.
+    /// By `Act`, at the beginning of a step.
     pub acts: [Address; ACTS],
     /// `[max(tokens, outputs), widest input]` in binary16, and a scale a row.
     pub halves: Address,
@@ -118,7 +169,7 @@ pub struct Scratch {
 pub const ARGMAX_BLOCKS: usize = 32;
 
 /// What launches depend on, besides verbs and memory: equal shapes launch equal grids.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Shape {
     pub n: usize,
     pub n_outputs: usize,
@@ -126,15 +177,27 @@ pub struct Shape {
     pub n_slots: usize,
     /// Shares of a tile's positions; 0: a warp takes a whole tile.
     pub splits: usize,
+    /// Both for the outputs alone.
+    pub kept_tiles: usize,
+    pub kept_splits: usize,
     /// All caches hold F16.
     pub halves: bool,
-    /// Of the cache with the fewest.
-    pub layers: usize,
+}
+
+impl Shape {
+    /// Of the outputs alone.
+    pub fn kept(self) -> Shape {
+        Shape { n: self.n_outputs, n_tiles: self.kept_tiles, splits: self.kept_splits, ..self }
+    }
 }
 
 /// What verbs leave behind for later ones and for readers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct State {
+    /// By `Act`, where they lie now.
+    pub acts: [Address; ACTS],
+    /// The outputs alone have rows.
+    pub kept: bool,
     /// By `Act`; a layer may be narrower than the widest.
     pub widths: [usize; ACTS],
     /// Activations that a shared kernel never wrote, a bit each.
@@ -149,8 +212,13 @@ pub struct Lowering<'a> {
     pub scratch: &'a Scratch,
     pub current: &'a Current<'a>,
     pub stream: &'a Stream,
+    /// Of the tokens that activations have rows for.
     pub shape: Shape,
     pub step: Step,
+    /// Of the outputs alone.
+    pub kept_step: Step,
+    /// The layers of the caches.
+    pub places: &'a [Place],
     pub state: State,
     /// Whether neighbours may share kernels.
     pub fuse: bool,
@@ -253,6 +321,7 @@ impl Lowering<'_> {
                 let up = if gated { self.act(Act::U) } else { 0 };
                 self.glu(self.act(Act::G), up, self.shape.n * self.width(Act::G), activation)?;
             }
+            Verb::KeepOutputs => self.keep_outputs()?,
             Verb::Attend(attention) => self.attend(&attention)?,
             Verb::Route(routing) => self.route(&routing)?,
             Verb::Experts(experts) => self.experts(&experts)?,
@@ -329,7 +398,7 @@ impl Lowering<'_> {
     // ---- activations
 
     fn act(&self, act: Act) -> Address {
-        self.scratch.acts[act as usize]
+        self.state.acts[act as usize]
     }
 
     fn width(&self, act: Act) -> usize {
@@ -566,8 +635,8 @@ impl Lowering<'_> {
             heads: d.heads as u32,
             kv_heads: d.kv_heads as u32,
             head_dim: d.head_dim as u32,
-            layer: 0,
             store: 0,
+            layer: Place::default(),
         };
         let mut taken = 0;
         for verb in verbs {
@@ -591,10 +660,7 @@ impl Lowering<'_> {
                     args.magnitude = rope.magnitude;
                 }
                 Verb::KvWrite { layer } => {
-                    if *layer >= self.shape.layers {
-                        return mismatch(format!("layer {layer} of a cache of {}", self.shape.layers));
-                    }
-                    (args.layer, args.store) = (*layer as u32, 1);
+                    (args.layer, args.store) = (self.place(*layer)?, 1);
                     taken += 1;
                     break;
                 }
@@ -615,10 +681,40 @@ impl Lowering<'_> {
         Ok(Some(taken))
     }
 
+    /// Rows of the outputs become the only ones of `X` and `Q`, in the places of `O` and `A`, which are free here.
+    fn keep_outputs(&mut self) -> Result<()> {
+        let (cuda, moves) = (self.cuda, [(Act::X, Act::O), (Act::Q, Act::A)]);
+        let args = SelectArgs {
+            from: moves.map(|(from, _)| self.act(from)),
+            to: moves.map(|(_, to)| self.act(to)),
+            rows: self.step.outputs,
+            widths: moves.map(|(from, _)| self.width(from) as u32),
+        };
+        self.launch(&cuda.kernels.select, [self.shape.n_outputs, 2, 1], 256, 0, &args)?;
+        self.pending = None;
+        self.skip(Act::H);
+        for (from, to) in moves {
+            self.narrow(to, self.width(from))?;
+            self.state.acts.swap(from as usize, to as usize);
+            self.skip(to);
+        }
+        (self.shape, self.step) = (self.shape.kept(), self.kept_step);
+        self.state.kept = true;
+        Ok(())
+    }
+
+    fn place(&self, layer: usize) -> Result<Place> {
+        match self.places.get(layer) {
+            Some(place) => Ok(*place),
+            None => mismatch(format!("layer {layer} of a cache of {}", self.places.len())),
+        }
+    }
+
     fn attend(&mut self, attention: &Attention) -> Result<()> {
         let (cuda, d, s) = (self.cuda, self.dims, self.shape);
-        if attention.layer >= s.layers || self.width(Act::Q) != d.heads * d.head_dim {
-            return mismatch(format!("layer {} of a cache of {}", attention.layer, s.layers));
+        let layer = self.place(attention.layer)?;
+        if self.width(Act::Q) != d.heads * d.head_dim {
+            return mismatch(format!("{} values for {} heads of {}", self.width(Act::Q), d.heads, d.head_dim));
         }
         self.changes(Act::A)?;
         self.narrow(Act::A, d.heads * d.head_dim)?;
@@ -631,7 +727,8 @@ impl Lowering<'_> {
             heads: d.heads as u32,
             kv_heads: d.kv_heads as u32,
             head_dim: d.head_dim as u32,
-            layer: attention.layer as u32,
+            layer,
+            pad: 0,
             window: attention.window,
             splits: s.splits as u32,
             scale: attention.scale,
@@ -736,7 +833,8 @@ impl Lowering<'_> {
         if m == 0 {
             return Ok(());
         }
-        let input = Input { rows: self.step.outputs, ..self.input(Act::H)? };
+        let rows = if self.state.kept { 0 } else { self.step.outputs };
+        let input = Input { rows, ..self.input(Act::H)? };
         let held = cuda.weight(head)?;
         let (bias, bias_len) = match bias {
             Some(bias) => cuda.vector(bias)?,

@@ -5,10 +5,10 @@ use std::any::Any;
 use std::sync::Arc;
 
 use super::launch::{Buffer, Context, Current, Pinned, Stream};
-use super::module::{KvView, Matrix};
+use super::module::{KvView, Matrix, Place};
 use super::probe::Address;
-use crate::backend::{Kv, KvSpec, MatrixSource, Progress};
-use crate::error::{Error, Result, try_filled};
+use crate::backend::{Kv, KvSpec, MatrixSource, Progress, RING_ALIGN};
+use crate::error::{Error, Result, try_filled, try_vec};
 use crate::quant::{self, Format};
 use crate::tensor::DType;
 
@@ -202,11 +202,13 @@ fn target_rows(source: &dyn MatrixSource, layout: &Layout, first: usize, n: usiz
 }
 
 /// Keys and values of one sequence: for each of the two `[layer][head][position][stride]`, the stride being the length
-/// of a head rounded up so that rows can be read 16 bytes at a time. Q8_0 keeps a scale for every 32 values beside them.
+/// of a head rounded up so that rows can be read 16 bytes at a time. A layer keeps all positions or the newest ones. Q8_0 keeps
+/// a scale for every 32 values beside them.
 pub struct CudaKv {
     spec: KvSpec,
     buffer: Buffer,
     view: KvView,
+    places: Vec<Place>,
     stream: Arc<Stream>,
 }
 
@@ -220,44 +222,72 @@ fn value_bytes(dtype: DType) -> Result<usize> {
     }
 }
 
+/// The layout of a cache: its view with offsets for addresses, and its bytes.
+fn kv_layout(spec: &KvSpec) -> Result<(KvView, usize)> {
+    let (k_bytes, v_bytes) = (value_bytes(spec.k_type)?, value_bytes(spec.v_type)?);
+    let too_large = || Error::invalid(format!("the size of a cache overflows: {spec:?}"));
+    if spec.layers == 0 || spec.n_kv_heads == 0 || spec.head_dim == 0 || spec.capacity == 0 {
+        return Err(Error::invalid(format!("an empty cache: {spec:?}")));
+    }
+    if spec.capacity > i32::MAX as usize || spec.head_dim > 1 << 16 || spec.layers > 1 << 20 {
+        return Err(too_large());
+    }
+    if spec.rings.iter().any(|ring| !ring.is_multiple_of(RING_ALIGN)) {
+        return Err(Error::invalid(format!("rings that are no multiples of {RING_ALIGN}: {spec:?}")));
+    }
+    let blocks = [spec.k_type, spec.v_type].contains(&quant::Q8_0);
+    let stride = spec.head_dim.next_multiple_of(if blocks { 32 } else { 8 });
+    // One length for all rings: the longest that a layer asks for.
+    let ring = spec.rings.iter().copied().max().unwrap_or(0).min(spec.capacity);
+    let n_rings = spec.rings.iter().take(spec.layers).filter(|ring| **ring > 0).count();
+    let whole = (spec.layers - n_rings).checked_mul(spec.capacity);
+    let rows = whole.and_then(|n| n.checked_add(n_rings * ring)?.checked_mul(spec.n_kv_heads));
+    let values = rows.and_then(|n| n.checked_mul(stride)).ok_or_else(too_large)?;
+    let scales = |dtype| if dtype == quant::Q8_0 { values / 32 } else { 0 };
+    let mut arena = Arena::default();
+    let view = KvView {
+        k: arena.add(values, k_bytes)? as Address,
+        v: arena.add(values, v_bytes)? as Address,
+        k_scales: arena.add(scales(spec.k_type), 2)? as Address,
+        v_scales: arena.add(scales(spec.v_type), 2)? as Address,
+        capacity: spec.capacity as u32,
+        ring: ring as u32,
+        stride: stride as u32,
+        k_type: spec.k_type.0,
+        v_type: spec.v_type.0,
+        pad: 0,
+    };
+    Ok((view, arena.bytes()))
+}
+
+/// Bytes of a cache.
+pub fn kv_bytes(spec: &KvSpec) -> Result<u64> {
+    Ok(kv_layout(spec)?.1 as u64)
+}
+
 impl CudaKv {
     pub fn new(context: &Arc<Context>, stream: &Arc<Stream>, spec: &KvSpec) -> Result<CudaKv> {
-        let (k_bytes, v_bytes) = (value_bytes(spec.k_type)?, value_bytes(spec.v_type)?);
-        let too_large = || Error::invalid(format!("the size of a cache overflows: {spec:?}"));
-        if spec.layers == 0 || spec.n_kv_heads == 0 || spec.head_dim == 0 || spec.capacity == 0 {
-            return Err(Error::invalid(format!("an empty cache: {spec:?}")));
+        let (mut view, bytes) = kv_layout(spec)?;
+        let mut places = try_vec("the layers of a cache", spec.layers)?;
+        let mut next = Place::default();
+        for layer in 0..spec.layers {
+            next.is_ring = u32::from(spec.rings.get(layer).is_some_and(|ring| *ring > 0));
+            places.push(next);
+            *(if next.is_ring == 0 { &mut next.whole } else { &mut next.rings }) += 1;
         }
-        if spec.capacity > i32::MAX as usize || spec.head_dim > 1 << 16 {
-            return Err(too_large());
+        let buffer = context.enter()?.alloc("a cache", bytes)?;
+        for plane in [&mut view.k, &mut view.v, &mut view.k_scales, &mut view.v_scales] {
+            *plane += buffer.address();
         }
-        let blocks = [spec.k_type, spec.v_type].contains(&quant::Q8_0);
-        let stride = spec.head_dim.next_multiple_of(if blocks { 32 } else { 8 });
-        let rows = spec.layers.checked_mul(spec.n_kv_heads).and_then(|n| n.checked_mul(spec.capacity));
-        let values = rows.and_then(|n| n.checked_mul(stride)).ok_or_else(too_large)?;
-        let mut arena = Arena::default();
-        let parts = [
-            arena.add(values, k_bytes)?,
-            arena.add(values, v_bytes)?,
-            arena.add(if spec.k_type == quant::Q8_0 { values / 32 } else { 0 }, 2)?,
-            arena.add(if spec.v_type == quant::Q8_0 { values / 32 } else { 0 }, 2)?,
-        ];
-        let buffer = context.enter()?.alloc("a cache", arena.bytes())?;
-        let [k, v, k_scales, v_scales] = parts.map(|offset| buffer.address() + offset as Address);
-        let view = KvView {
-            k,
-            v,
-            k_scales,
-            v_scales,
-            capacity: spec.capacity as u32,
-            stride: stride as u32,
-            k_type: spec.k_type.0,
-            v_type: spec.v_type.0,
-        };
-        Ok(CudaKv { spec: spec.clone(), buffer, view, stream: stream.clone() })
+        Ok(CudaKv { spec: spec.clone(), buffer, view, places, stream: stream.clone() })
     }
 
     pub fn view(&self) -> KvView {
         self.view
+    }
+
+    pub fn places(&self) -> &[Place] {
+        &self.places
     }
 
     pub fn context(&self) -> &Arc<Context> {
@@ -277,9 +307,14 @@ impl CudaKv {
         ];
         for (address, row) in planes.into_iter().filter(|(_, row)| positions * row > 0) {
             let plane = (address - self.buffer.address()) as usize;
-            for head in 0..self.spec.layers * self.spec.n_kv_heads {
-                let offset = plane + head * self.spec.capacity * row;
-                current.copy(&self.stream, (&self.buffer, offset), (&other.buffer, offset), positions * row)?;
+            for place in &self.places {
+                let kept = if place.is_ring == 0 { view.capacity } else { view.ring } as usize;
+                let before = place.whole as usize * view.capacity as usize + place.rings as usize * view.ring as usize;
+                for head in 0..self.spec.n_kv_heads {
+                    let offset = plane + (before * self.spec.n_kv_heads + head * kept) * row;
+                    let bytes = positions.min(kept) * row;
+                    current.copy(&self.stream, (&self.buffer, offset), (&other.buffer, offset), bytes)?;
+                }
             }
         }
         current.synchronize(&self.stream)

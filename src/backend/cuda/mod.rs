@@ -15,7 +15,7 @@ mod memory;
 mod module;
 mod probe;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 pub use self::module::Kernels;
 pub use self::probe::Driver;
@@ -26,22 +26,36 @@ use self::lower::{
     ACTS, ARGMAX_BLOCKS, Dims, Lowering, MAX_SEGMENTS, Projections, Scratch, Shape, State, TILE_ROWS, Verb,
 };
 use self::memory::{Arena, CudaKv};
-use self::module::{KvView, Matrix, Step, Tile};
+use self::module::{KvView, Matrix, Place, Step, Tile};
 use self::probe::Address;
 use super::{
-    Act, Activation, Attention, Backend, Batch, DeviceInfo, DeviceKind, Exec, Experts, Kv, KvSpec, MatrixSource, Norm,
-    Progress, Projection, Rope, RopePairs, RopeTable, Routing, Vector, Weight, Widths,
+    Act, Activation, Attention, Backend, Batch, DeviceInfo, DeviceKind, Exec, Experts, Kv, KvSpec, MatrixSource, Needs,
+    Norm, Progress, Projection, Rope, RopePairs, RopeTable, Routing, Vector, Weight, Widths,
 };
 use crate::error::{Error, Result, try_vec};
 use crate::quant;
 
+static PROVIDED: OnceLock<(Arc<Driver>, &'static [u8])> = OnceLock::new();
+
+/// Uses `driver` and the kernels in `image` in the place of the system's driver and the library's own kernels, everywhere in
+/// this process. Once, before the first device is asked for; later it is refused with false.
+pub fn provide(driver: Arc<Driver>, image: &'static [u8]) -> bool {
+    PROVIDED.set((driver, image)).is_ok()
+}
+
 /// Every GPU, or one unavailable entry that says why there is none.
 pub fn devices() -> Vec<DeviceInfo> {
-    probe::list(&Driver::system(), module::IMAGE.map(|_| ()))
+    match PROVIDED.get() {
+        Some((driver, _)) => probe::list(&Ok(driver.clone()), Ok(())),
+        None => probe::list(&Driver::system(), module::IMAGE.map(|_| ())),
+    }
 }
 
 /// Opens GPU `ordinal` for one model.
 pub fn open(ordinal: i32) -> Result<Cuda> {
+    if let Some((driver, image)) = PROVIDED.get() {
+        return Cuda::open(driver, ordinal, image);
+    }
     let unavailable = |why: String| Error::DeviceUnavailable { device: format!("cuda:{ordinal}"), why };
     let image = module::IMAGE.map_err(|why| unavailable(why.to_owned()))?;
     Cuda::open(&Driver::system().map_err(unavailable)?, ordinal, image)
@@ -183,6 +197,13 @@ impl Backend for Cuda {
         Ok(RopeTable(self.ropes.len() as u32 - 1))
     }
 
+    fn working_bytes(&self, needs: &Needs) -> Result<u64> {
+        let Needs { kv, widths, head_dim, max_tokens, max_outputs } = needs;
+        let dims = Dims::new(widths, *head_dim, *max_tokens, *max_outputs)?;
+        let (_, scratch) = self.scratch(&dims, *max_tokens, *max_outputs)?;
+        Ok(memory::kv_bytes(kv)? + (scratch + step_bytes(*max_tokens, *max_outputs)) as u64)
+    }
+
     fn new_kv(&self, spec: &KvSpec) -> Result<Box<dyn Kv>> {
         Ok(Box::new(CudaKv::new(&self.context, &self.stream, spec)?))
     }
@@ -201,6 +222,52 @@ impl Backend for Cuda {
         let vectors = self.vectors.iter().map(|(buffer, _)| buffer.len()).sum::<usize>();
         (self.buffers.iter().map(Buffer::len).sum::<usize>() + vectors) as u64
     }
+}
+
+impl Cuda {
+    /// Parts of attention that a performer has room for: two blocks a processor, in every way to divide them that
+    /// `CudaExec::splits` chooses.
+    fn max_parts(&self) -> usize {
+        4 * self.context.properties.multiprocessors as usize
+    }
+
+    /// What a performer computes in: offsets for addresses, and bytes in all.
+    fn scratch(&self, dims: &Dims, max_tokens: usize, max_outputs: usize) -> Result<(Scratch, usize)> {
+        let (w, max_parts) = (&dims.widths, self.max_parts());
+        let widest = [w.hidden, w.q, w.ffn].into_iter().max().unwrap_or(0).next_multiple_of(32);
+        let (rows, picks) = (max_tokens.max(max_outputs), max_tokens.saturating_mul(w.n_experts_used));
+        let mut arena = Arena::default();
+        let mut acts = [0; ACTS];
+        for (act, width) in acts.iter_mut().zip(dims.max_widths) {
+            *act = arena.add(max_tokens.saturating_mul(width), 4)? as Address;
+        }
+        let counters = arena.add(max_parts + max_outputs, 4)? as Address;
+        let scratch = Scratch {
+            acts,
+            halves: arena.add(rows.saturating_mul(widest), 2)? as Address,
+            row_scales: arena.add(rows, 4)? as Address,
+            experts: arena.add(picks, 4)? as Address,
+            expert_weights: arena.add(picks, 4)? as Address,
+            expert_gate: arena.add(picks.saturating_mul(w.expert_ffn), 4)? as Address,
+            expert_up: arena.add(picks.saturating_mul(w.expert_ffn), 4)? as Address,
+            expert_out: arena.add(picks.saturating_mul(w.hidden), 4)? as Address,
+            partials: arena.add(max_parts * TILE_ROWS * (2 + dims.head_dim), 4)? as Address,
+            attention_counters: counters,
+            logits: arena.add(max_outputs.saturating_mul(w.vocab), 4)? as Address,
+            best: arena.add(max_outputs * ARGMAX_BLOCKS, 4)? as Address,
+            best_at: arena.add(max_outputs * ARGMAX_BLOCKS, 4)? as Address,
+            argmax_counters: counters + 4 * max_parts as Address,
+            answers: 0,
+        };
+        Ok((scratch, arena.bytes()))
+    }
+}
+
+/// Ids, positions, slots, outputs, tiles and caches of a step, and positions, slots and tiles of its outputs, each at a
+/// multiple of 16 bytes.
+fn step_bytes(max_tokens: usize, max_outputs: usize) -> usize {
+    let (token, output) = (3 * 4 + size_of::<Tile>() + size_of::<KvView>(), 3 * 4 + size_of::<Tile>());
+    max_tokens * token + max_outputs * output + 9 * 16
 }
 
 /// A performer of steps, with a stream of its own.
@@ -222,7 +289,11 @@ struct CudaExec {
     verbs: Vec<Verb>,
     graphs: Graphs,
     shape: Shape,
+    /// The layers of the step's caches.
+    places: Vec<Place>,
     step: Step,
+    kept_step: Step,
+    kept_slots: Vec<u32>,
     /// Bytes of `staging` that the device has not got yet.
     fresh: usize,
     state: State,
@@ -255,13 +326,22 @@ impl Writer<'_> {
         address
     }
 
-    fn tile(&mut self, tile: &Tile) {
-        [tile.first, tile.count, tile.slot, tile.pad].iter().for_each(|w| self.put(w.to_le_bytes()));
+    fn tiles(&mut self, slots: &[u32], most: usize) -> Address {
+        let address = self.array();
+        for tile in tiles(slots, most) {
+            [tile.first, tile.count, tile.slot, tile.pad].iter().for_each(|w| self.put(w.to_le_bytes()));
+        }
+        address
     }
 
-    fn kv(&mut self, view: &KvView) {
-        [view.k, view.v, view.k_scales, view.v_scales].iter().for_each(|a| self.put(a.to_le_bytes()));
-        [view.capacity, view.stride, view.k_type, view.v_type].iter().for_each(|w| self.put(w.to_le_bytes()));
+    fn kvs(&mut self, caches: &[&CudaKv]) -> Address {
+        let address = self.array();
+        for view in caches.iter().map(|kv| kv.view()) {
+            [view.k, view.v, view.k_scales, view.v_scales].iter().for_each(|a| self.put(a.to_le_bytes()));
+            let words = [view.capacity, view.ring, view.stride, view.k_type, view.v_type, view.pad];
+            words.iter().for_each(|w| self.put(w.to_le_bytes()));
+        }
+        address
     }
 }
 
@@ -285,63 +365,19 @@ impl CudaExec {
         max_tokens: usize,
         max_outputs: usize,
     ) -> Result<CudaExec> {
-        let w = *widths;
-        let divides = |width: usize| head_dim > 0 && width > 0 && width.is_multiple_of(head_dim);
-        if !divides(w.q) || !divides(w.kv) || w.hidden == 0 || max_tokens == 0 || w.n_experts_used > w.n_experts {
-            return Err(Error::invalid(format!("{w:?} with heads of {head_dim} for {max_tokens} tokens")));
-        }
-        // The second dimension of a grid.
-        if max_tokens > 65_535 || max_outputs > 65_535 {
-            return Err(Error::invalid(format!(
-                "{max_tokens} tokens and {max_outputs} outputs a step, 65535 are possible"
-            )));
-        }
-        if head_dim > 256 {
-            return Err(Error::unsupported(format!("heads of {head_dim} values on a GPU, 256 are the most")));
-        }
-        // In the order of `Act`.
-        let max_widths = [w.hidden, w.hidden, w.q, w.kv, w.kv, w.q, w.hidden, w.ffn, w.ffn, w.n_experts];
-        let dims = Dims { widths: w, max_widths, heads: w.q / head_dim, kv_heads: w.kv / head_dim, head_dim };
-        // Enough parts for two blocks a processor, in every way to divide them that `begin` chooses.
-        let max_parts = 4 * cuda.context.properties.multiprocessors as usize;
-        let widest = [w.hidden, w.q, w.ffn].into_iter().max().unwrap_or(0).next_multiple_of(32);
-        let (rows, picks) = (max_tokens.max(max_outputs), max_tokens.saturating_mul(w.n_experts_used));
-        let mut arena = Arena::default();
-        let mut acts = [0; ACTS];
-        for (act, width) in acts.iter_mut().zip(max_widths) {
-            *act = arena.add(max_tokens.saturating_mul(width), 4)?;
-        }
-        let counters = arena.add(max_parts + max_outputs, 4)?;
-        let mut scratch = Scratch {
-            acts: [0; ACTS],
-            halves: arena.add(rows.saturating_mul(widest), 2)? as Address,
-            row_scales: arena.add(rows, 4)? as Address,
-            experts: arena.add(picks, 4)? as Address,
-            expert_weights: arena.add(picks, 4)? as Address,
-            expert_gate: arena.add(picks.saturating_mul(w.expert_ffn), 4)? as Address,
-            expert_up: arena.add(picks.saturating_mul(w.expert_ffn), 4)? as Address,
-            expert_out: arena.add(picks.saturating_mul(w.hidden), 4)? as Address,
-            partials: arena.add(max_parts * TILE_ROWS * (2 + head_dim), 4)? as Address,
-            attention_counters: counters as Address,
-            logits: arena.add(max_outputs.saturating_mul(w.vocab), 4)? as Address,
-            best: arena.add(max_outputs * ARGMAX_BLOCKS, 4)? as Address,
-            best_at: arena.add(max_outputs * ARGMAX_BLOCKS, 4)? as Address,
-            argmax_counters: (counters + 4 * max_parts) as Address,
-            answers: 0,
-        };
-        // Ids, positions, slots, outputs, tiles and caches, each at a multiple of 16 bytes.
-        let step_bytes = max_tokens * (3 * 4 + size_of::<Tile>() + size_of::<KvView>()) + max_outputs * 4 + 6 * 16;
-
+        let dims = Dims::new(widths, head_dim, max_tokens, max_outputs)?;
+        let (mut scratch, bytes) = cuda.scratch(&dims, max_tokens, max_outputs)?;
+        let step_bytes = step_bytes(max_tokens, max_outputs);
         let context = cuda.context.clone();
         let current = context.enter()?;
         let stream = current.stream()?;
-        let buffer = current.alloc("activations", arena.bytes())?;
+        let buffer = current.alloc("activations", bytes)?;
         let inputs = current.alloc("a step's inputs", step_bytes)?;
         let (staging, answers) = (current.alloc_pinned(step_bytes)?, current.alloc_pinned(4 * max_outputs)?);
-        current.clear(&stream, &buffer, counters, 4 * (max_parts + max_outputs))?;
+        let max_parts = cuda.max_parts();
+        current.clear(&stream, &buffer, scratch.attention_counters as usize, 4 * (max_parts + max_outputs))?;
         let base = buffer.address();
-        scratch.acts = acts.map(|offset| base + offset as Address);
-        for part in [
+        for part in scratch.acts.iter_mut().chain([
             &mut scratch.halves,
             &mut scratch.row_scales,
             &mut scratch.experts,
@@ -355,7 +391,7 @@ impl CudaExec {
             &mut scratch.best,
             &mut scratch.best_at,
             &mut scratch.argmax_counters,
-        ] {
+        ]) {
             *part += base;
         }
         scratch.answers = answers.address();
@@ -364,6 +400,7 @@ impl CudaExec {
             max_tokens,
             max_outputs,
             buffer,
+            state: State { acts: scratch.acts, kept: false, widths: dims.max_widths, skipped: 0, outputs: 0 },
             scratch,
             max_parts,
             staging,
@@ -371,10 +408,12 @@ impl CudaExec {
             answers,
             verbs: try_vec("verbs", 256)?,
             graphs: Graphs::default(),
-            shape: Shape { n: 0, n_outputs: 0, n_tiles: 0, n_slots: 0, splits: 0, halves: true, layers: 0 },
+            shape: Shape::default(),
+            places: Vec::new(),
             step: Step::default(),
+            kept_step: Step::default(),
+            kept_slots: try_vec("outputs", max_outputs)?,
             fresh: 0,
-            state: State { widths: max_widths, skipped: 0, outputs: 0 },
             open: false,
             stream,
             dims,
@@ -404,12 +443,15 @@ impl CudaExec {
         }
         let mut caches = try_vec("a step's caches", batch.kvs.len())?;
         for kv in batch.kvs.iter() {
-            let spec = kv.spec();
-            let own = kv.as_any().downcast_ref::<CudaKv>().filter(|own| Arc::ptr_eq(own.context(), &self.cuda.context));
-            let fits = (spec.n_kv_heads, spec.head_dim) == (self.dims.kv_heads, self.dims.head_dim);
-            match own.filter(|_| fits) {
+            let fits = |own: &&CudaKv| {
+                let (spec, dims) = (own.spec(), &self.dims);
+                Arc::ptr_eq(own.context(), &self.cuda.context)
+                    && (spec.n_kv_heads, spec.head_dim) == (dims.kv_heads, dims.head_dim)
+                    && caches.first().is_none_or(|first: &&CudaKv| first.places() == own.places())
+            };
+            match kv.own::<CudaKv>().filter(fits) {
                 Some(own) => caches.push(own),
-                None => return Err(Error::Mismatch(format!("a cache of {spec:?} with another model"))),
+                None => return Err(Error::Mismatch(format!("a cache of {:?} with another model", kv.spec()))),
             }
         }
         for (&position, &slot) in batch.positions.iter().zip(batch.slots) {
@@ -443,8 +485,11 @@ impl CudaExec {
         if self.verbs.is_empty() {
             return Ok(());
         }
-        let CudaExec { cuda, dims, scratch, stream, staging, inputs, verbs, shape, step, state, fresh, graphs, .. } =
-            self;
+        let CudaExec { cuda, dims, scratch, stream, staging, inputs, verbs, places, state, fresh, graphs, .. } = self;
+        let (mut shape, mut step, kept_step) = (self.shape, self.step, self.kept_step);
+        if state.kept {
+            (shape, step) = (shape.kept(), kept_step);
+        }
         let bytes = std::mem::take(fresh);
         let launch = || {
             if bytes > 0 {
@@ -456,8 +501,10 @@ impl CudaExec {
                 scratch,
                 current,
                 stream,
-                shape: *shape,
-                step: *step,
+                shape,
+                step,
+                kept_step,
+                places,
                 state: *state,
                 fuse,
                 pending: None,
@@ -468,7 +515,7 @@ impl CudaExec {
         };
         // A record stands for a whole step.
         let result = match fuse && bytes > 0 && shape.n == 1 {
-            true => graphs.run(current, stream, *shape, verbs, launch),
+            true => graphs.run(current, stream, shape, verbs, launch),
             false => launch(),
         };
         self.verbs.clear();
@@ -503,11 +550,12 @@ impl CudaExec {
 
     /// Where an activation of the batch lies in `buffer`, and its bytes.
     fn place(&self, act: Act, len: usize) -> Result<usize> {
-        let expected = self.shape.n * self.state.widths[act as usize];
+        let n = if self.state.kept { self.shape.n_outputs } else { self.shape.n };
+        let expected = n * self.state.widths[act as usize];
         if len != expected {
             return Err(Error::invalid(format!("{len} values for the {expected} of {act:?}")));
         }
-        Ok((self.scratch.acts[act as usize] - self.buffer.address()) as usize)
+        Ok((self.state.acts[act as usize] - self.buffer.address()) as usize)
     }
 
     fn check_output(&self, i: usize) -> Result<()> {
@@ -526,9 +574,17 @@ impl Exec for CudaExec {
     fn begin(&mut self, batch: &Batch) -> Result<()> {
         self.open = false;
         self.verbs.clear();
-        self.state = State { widths: self.dims.max_widths, skipped: 0, outputs: 0 };
+        let (acts, widths) = (self.scratch.acts, self.dims.max_widths);
+        self.state = State { acts, kept: false, widths, skipped: 0, outputs: 0 };
         let caches = self.caches(batch)?;
-        let n_tiles = tiles(batch.slots, self.dims.tile_tokens()).count();
+        if caches.first().is_some_and(|kv| kv.places() != self.places) {
+            self.graphs = Graphs::default();
+            self.places = caches[0].places().to_vec();
+        }
+        let most = self.dims.tile_tokens();
+        self.kept_slots.clear();
+        self.kept_slots.extend(batch.outputs.iter().map(|&t| batch.slots[t as usize]));
+        let (n_tiles, kept_tiles) = (tiles(batch.slots, most).count(), tiles(&self.kept_slots, most).count());
         let longest = batch.positions.iter().max().map_or(1, |p| p + 1);
         self.shape = Shape {
             n: batch.ids.len(),
@@ -536,8 +592,9 @@ impl Exec for CudaExec {
             n_tiles,
             n_slots: caches.len(),
             splits: self.splits(n_tiles, longest),
+            kept_tiles,
+            kept_splits: self.splits(kept_tiles, longest),
             halves: caches.iter().all(|kv| (kv.spec().k_type, kv.spec().v_type) == (quant::F16, quant::F16)),
-            layers: caches.iter().map(|kv| kv.spec().layers).min().unwrap_or(0),
         };
         let mut writer = Writer { bytes: self.staging.bytes_mut(), base: self.inputs.address(), at: 0 };
         self.step = Step {
@@ -545,16 +602,25 @@ impl Exec for CudaExec {
             positions: writer.words(batch.positions),
             slots: writer.words(batch.slots),
             outputs: writer.words(batch.outputs),
-            tiles: writer.array(),
-            kvs: 0,
+            tiles: writer.tiles(batch.slots, most),
+            kvs: writer.kvs(&caches),
             n: self.shape.n as u32,
             n_outputs: self.shape.n_outputs as u32,
             n_tiles: n_tiles as u32,
             pad: 0,
         };
-        tiles(batch.slots, self.dims.tile_tokens()).for_each(|tile| writer.tile(&tile));
-        self.step.kvs = writer.array();
-        caches.iter().for_each(|kv| writer.kv(&kv.view()));
+        if self.shape.n_outputs < self.shape.n {
+            let positions = writer.array();
+            batch.outputs.iter().for_each(|&t| writer.put(batch.positions[t as usize].to_le_bytes()));
+            self.kept_step = Step {
+                positions,
+                slots: writer.words(&self.kept_slots),
+                tiles: writer.tiles(&self.kept_slots, most),
+                n: self.shape.n_outputs as u32,
+                n_tiles: kept_tiles as u32,
+                ..self.step
+            };
+        }
         self.fresh = writer.at;
         // Told now where the device is gone, before a caller has put work into the step.
         drop(self.cuda.context.enter()?);
@@ -602,6 +668,13 @@ impl Exec for CudaExec {
 
     fn kv_write(&mut self, _batch: &mut Batch, layer: usize) -> Result<()> {
         self.push(Verb::KvWrite { layer })
+    }
+
+    fn keep_outputs(&mut self, batch: &Batch) -> Result<()> {
+        match (1..batch.ids.len()).contains(&batch.outputs.len()) && !self.state.kept {
+            true => self.push(Verb::KeepOutputs),
+            false => Ok(()),
+        }
     }
 
     fn attend(&mut self, _batch: &Batch, attention: &Attention) -> Result<()> {

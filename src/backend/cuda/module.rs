@@ -47,9 +47,23 @@ pub struct KvView {
     pub k_scales: Address,
     pub v_scales: Address,
     pub capacity: u32,
+    /// Positions that layers with a window keep.
+    pub ring: u32,
     pub stride: u32,
     pub k_type: u32,
     pub v_type: u32,
+    pub pad: u32,
+}
+
+/// Where a layer lies in a cache: layers that keep all positions before it, layers that keep the newest ones, and whether
+/// it is one of those. The same for every capacity, so that it can be part of a recorded launch.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Place {
+    pub whole: u32,
+    pub rings: u32,
+    pub is_ring: u32,
+    pub pad: u32,
 }
 
 #[repr(C)]
@@ -86,6 +100,15 @@ pub struct EmbedArgs {
     pub accumulate: u32,
     pub scale: f32,
     pub pad: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct SelectArgs {
+    pub from: [Address; 2],
+    pub to: [Address; 2],
+    pub rows: Address,
+    pub widths: [u32; 2],
 }
 
 #[repr(C)]
@@ -168,8 +191,8 @@ pub struct HeadsArgs {
     pub heads: u32,
     pub kv_heads: u32,
     pub head_dim: u32,
-    pub layer: u32,
     pub store: u32,
+    pub layer: Place,
 }
 
 #[repr(C)]
@@ -183,11 +206,12 @@ pub struct AttendArgs {
     pub heads: u32,
     pub kv_heads: u32,
     pub head_dim: u32,
-    pub layer: u32,
     pub window: u32,
     pub splits: u32,
     pub scale: f32,
     pub softcap: f32,
+    pub pad: u32,
+    pub layer: Place,
 }
 
 #[repr(C)]
@@ -238,8 +262,8 @@ macro_rules! pinned {
     ($($name:ident $bytes:literal),*) => { $(const _: () = assert!(size_of::<$name>() == $bytes);)* };
 }
 pinned!(
-    Matrix 48, Norm 24, KvView 48, Tile 16, Step 64, EmbedArgs 80, NormArgs 56, Segment 64, ProjectArgs 360,
-    HalvesArgs 72, HeadsArgs 176, AttendArgs 128, GluArgs 32, RouteArgs 40, CombineArgs 32, ArgmaxArgs 48
+    Matrix 48, Norm 24, KvView 56, Place 16, Tile 16, Step 64, EmbedArgs 80, SelectArgs 48, NormArgs 56, Segment 64, ProjectArgs 360,
+    HalvesArgs 72, HeadsArgs 192, AttendArgs 144, GluArgs 32, RouteArgs 40, CombineArgs 32, ArgmaxArgs 48
 );
 
 macro_rules! kernels {
@@ -270,6 +294,7 @@ macro_rules! kernels {
 
 kernels! {
     embed: EmbedArgs,
+    select: SelectArgs,
     add_norm: NormArgs,
     gemv: ProjectArgs,
     to_halves: HalvesArgs,

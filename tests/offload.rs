@@ -1,0 +1,151 @@
+//! The engine on a GPU: where layers go, and that sequences do not notice. On the host shim, so that it runs everywhere.
+
+#[path = "support/shim.rs"]
+mod shim;
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use realizar::backend::cuda;
+use realizar::engine::{self, CacheParams, LoadParams, Model, Session};
+use realizar::error::{Error, Result};
+use realizar::quant;
+use realizar::tensor::DType;
+use shim::Shim;
+use support::reference::relative_rms;
+use support::tiny::{self, Tiny};
+
+/// Specials, repeats, both ends of the vocabulary; longer than a window of 8.
+const PROMPT: [u32; 21] = [1, 5, 299, 17, 17, 17, 200, 3, 77, 250, 99, 42, 42, 1, 130, 60, 259, 18, 33, 8, 111];
+
+const GPU: u32 = 2;
+
+/// The shim in the place of the system's driver, for one test at a time: they share its memory.
+fn gpu() -> Option<MutexGuard<'static, Shim>> {
+    static SHIM: OnceLock<Option<Mutex<Shim>>> = OnceLock::new();
+    let make = || {
+        let shim = Shim::new()?;
+        assert!(cuda::provide(shim.driver.clone(), shim::IMAGE));
+        Some(Mutex::new(shim))
+    };
+    let shim = SHIM.get_or_init(make).as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
+    // What an earlier test may have left.
+    shim.order(0);
+    shim.fail(c"", 0, 0);
+    Some(shim)
+}
+
+fn save(tiny: &Tiny) -> (tempfile::TempDir, PathBuf, Vec<Vec<f64>>) {
+    let (bytes, net, weights) = tiny.build();
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("tiny.gguf");
+    std::fs::write(&path, bytes).unwrap();
+    let expected = net.forward(&weights, &PROMPT);
+    (dir, path, expected)
+}
+
+fn load(path: &Path, gpu_layers: u32) -> Result<Arc<Model>> {
+    Model::load(path, LoadParams { device: GPU, gpu_layers, ..Default::default() })
+}
+
+fn session(model: &Arc<Model>) -> Session {
+    Session::new(model, &CacheParams::default()).unwrap()
+}
+
+/// Logits behind pieces of the prompt, each with the position that they follow.
+fn prompt(model: &Arc<Model>, piece: usize) -> Vec<(usize, Vec<f32>)> {
+    let mut session = session(model);
+    let pieces = PROMPT.chunks(piece).map(|tokens| {
+        session.prefill(tokens, None).unwrap();
+        (session.len() - 1, session.logits().unwrap().to_vec())
+    });
+    pieces.collect()
+}
+
+fn models(dtype: DType) -> Vec<(&'static str, Tiny)> {
+    tiny::architectures(|name| Tiny::new(name, dtype).shape(64, 4, 2, 16, 96))
+}
+
+#[test]
+fn every_split_agrees_with_the_reference() {
+    let Some(_shim) = gpu() else { return };
+    let untied = Tiny::new("llama", quant::Q8_0).layers(3).shape(64, 4, 2, 16, 96).change(|t| t.tied = false);
+    for (name, tiny) in models(quant::F32).into_iter().chain([("untied", untied)]) {
+        let (_dir, path, expected) = save(&tiny);
+        for layers in 1..=tiny.net.layers as u32 {
+            let model = load(&path, layers).unwrap();
+            assert_eq!(model.info().gpu_layers, layers);
+            for piece in [1, 7, 21] {
+                let (at, got): (Vec<usize>, Vec<_>) = prompt(&model, piece).into_iter().unzip();
+                let expected: Vec<_> = at.iter().map(|&at| expected[at].clone()).collect();
+                let difference = relative_rms(&expected, &got);
+                println!("{name:20} {layers} layers, pieces of {piece:2}: {difference:.2e}");
+                let limit = if tiny.dtype == quant::F32 { 4e-3 } else { 5e-2 };
+                assert!(difference < limit, "{name}, {layers} layers, pieces of {piece}: {difference}");
+            }
+        }
+    }
+}
+
+#[test]
+fn sequences_of_a_divided_model_rewind_fork_and_batch() {
+    let Some(_shim) = gpu() else { return };
+    for (name, tiny) in models(quant::Q8_0) {
+        let (_dir, path, _) = save(&tiny);
+        let model = load(&path, 1).unwrap();
+        // Tokens one by one, so that every way of asking takes the same kernels.
+        let expected: Vec<Vec<f32>> = prompt(&model, 1).into_iter().map(|(_, logits)| logits).collect();
+        let mut a = session(&model);
+        PROMPT[..12].iter().for_each(|t| a.prefill(&[*t], None).unwrap());
+        let mut fork = a.fork().unwrap();
+        [7, 8, 9].iter().for_each(|t| a.prefill(&[*t], None).unwrap());
+        a.truncate(12).unwrap();
+        for s in [&mut a, &mut fork] {
+            s.prefill(&PROMPT[12..13], None).unwrap();
+            assert!(s.logits().unwrap() == expected[12], "{name}");
+        }
+        let mut others: Vec<Session> = (3..6).map(|_| session(&model)).collect();
+        for (s, n) in others.iter_mut().zip(3..) {
+            PROMPT[..n].iter().for_each(|t| s.prefill(&[*t], None).unwrap());
+        }
+        let (tokens, mut next) = ([PROMPT[3], PROMPT[4], PROMPT[5]], [0; 3]);
+        let mut together: Vec<&mut Session> = others.iter_mut().collect();
+        engine::decode_batch(&mut together, &tokens, &mut [const { None }; 3], &mut next).unwrap();
+        for (s, at) in others.iter().zip(3..) {
+            let expected: Vec<f64> = expected[at].iter().copied().map(f64::from).collect();
+            let difference = relative_rms(&[expected], &[s.logits().unwrap().to_vec()]);
+            assert!(difference < 3e-2, "{name}: {difference}");
+        }
+    }
+}
+
+#[test]
+fn layers_go_where_they_fit() {
+    let Some(shim) = gpu() else { return };
+    let tiny = Tiny::new("llama", quant::F32).layers(4).shape(64, 4, 2, 16, 96);
+    let (_dir, path, expected) = save(&tiny);
+    let limit = |bytes: usize| shim.function::<extern "C" fn(usize)>("shim_memory")(bytes);
+    let mut seen = vec![0];
+    let reserve = 256 << 20;
+    for extra in (0..8 << 20).step_by(96 << 10) {
+        limit(reserve + extra);
+        let model = load(&path, 0).unwrap();
+        let layers = model.info().gpu_layers;
+        if layers != *seen.last().unwrap() {
+            seen.push(layers);
+            let got = prompt(&model, 21).pop().unwrap().1;
+            let difference = relative_rms(&[expected[20].clone()], &[got]);
+            assert!(difference < 4e-3, "{layers} layers: {difference}");
+        }
+        if layers == 4 {
+            break;
+        }
+    }
+    assert_eq!(seen, [0, 1, 2, 3, 4]);
+    limit(100 << 10);
+    assert!(matches!(load(&path, 4), Err(Error::DeviceOutOfMemory { .. })));
+    assert_eq!(load(&path, 0).unwrap().info().gpu_layers, 0);
+    limit(1 << 30);
+    assert_eq!(shim.number("shim_memory_used"), 0);
+}

@@ -1,0 +1,82 @@
+//! The host shim for CUDA (`tests/cuda_shim`): the real kernels as C++, thread by thread.
+#![allow(unsafe_code)]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, OnceLock};
+
+use libloading::Library;
+use realizar::backend::cuda::Driver;
+
+/// What stands for compiled kernels: the shim has its own.
+pub const IMAGE: &[u8] = b"none";
+
+/// A driver of its own: each has its own memory, thread order and failures.
+pub struct Shim {
+    pub driver: Arc<Driver>,
+    library: Library,
+    _dir: tempfile::TempDir,
+}
+
+/// The compiled shim, made anew when a source is newer.
+fn compiled() -> Option<&'static Path> {
+    static COMPILED: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let compile = || {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let shim = root.join("tests/cuda_shim");
+        let library = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cuda_shim.so");
+        let changed = |path: &Path| path.metadata().and_then(|m| m.modified()).ok();
+        let sources = [shim.clone(), root.join("kernels")].map(std::fs::read_dir);
+        let newest = sources.into_iter().flatten().flatten().map(|file| changed(&file.unwrap().path())).max();
+        let Some(newest) = newest else {
+            eprintln!("skipped: the CUDA shim needs the sources in {}", root.display());
+            return None;
+        };
+        if changed(&library) > newest {
+            return Some(library);
+        }
+        let fresh = library.with_extension(std::process::id().to_string());
+        let flags = ["-std=c++17", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-U_FORTIFY_SOURCE", "-o"];
+        match Command::new("c++").args(flags).arg(&fresh).arg("-I").arg(&shim).arg(shim.join("driver.cpp")).status() {
+            Ok(status) => assert!(status.success(), "the shim does not compile"),
+            Err(e) => {
+                eprintln!("skipped: the CUDA shim needs a C++ compiler: {e}");
+                return None;
+            }
+        }
+        std::fs::rename(fresh, &library).unwrap();
+        Some(library)
+    };
+    COMPILED.get_or_init(compile).as_deref()
+}
+
+impl Shim {
+    pub fn new() -> Option<Shim> {
+        // A copy, because a library is loaded once a path.
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("libcuda.so");
+        std::fs::copy(compiled()?, &path).unwrap();
+        let driver = Driver::open(&[&path]).unwrap();
+        // SAFETY: our own library, which is already open.
+        let library = unsafe { Library::new(&path) }.unwrap();
+        Some(Shim { driver, library, _dir: dir })
+    }
+
+    pub fn function<F: Copy>(&self, name: &str) -> F {
+        // SAFETY: the callers below repeat the signatures of driver.cpp.
+        *unsafe { self.library.get::<F>(name.as_bytes()) }.unwrap()
+    }
+
+    /// Order of threads and blocks: 0 forward, 1 reverse, 2 scrambled.
+    pub fn order(&self, which: i32) {
+        self.function::<extern "C" fn(i32)>("shim_order")(which);
+    }
+
+    pub fn fail(&self, call: &std::ffi::CStr, after: i32, status: i32) {
+        self.function::<extern "C" fn(*const std::ffi::c_char, i32, i32)>("shim_fail")(call.as_ptr(), after, status);
+    }
+
+    pub fn number(&self, name: &str) -> u64 {
+        self.function::<extern "C" fn() -> u64>(name)()
+    }
+}
