@@ -8,6 +8,7 @@
 mod added;
 mod alphabet;
 mod clock;
+mod fence;
 mod gguf;
 mod huggingface;
 mod merge;

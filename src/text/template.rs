@@ -1,34 +1,33 @@
 //! Chat templates: the Jinja programs in which models say how a conversation becomes text, run by `minijinja` with
 //! what Hugging Face's `transformers` adds to the language. Knows nothing of tokens but the texts of two.
 //!
-//! A template is a stranger's program. Bounded here: source, nesting, length of expressions (`fence`), steps, output,
-//! and what a single filter or method makes. Not bounded, because `minijinja` has no hook for it: memory that grows
-//! by steps, as in doubling a string forty times, and values that wrap themselves into one another.
+//! A template is a stranger's program: source, steps and output are bounded here, memory, time and nesting in
+//! `fence.rs`.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::SystemTime;
 
+use minijinja::machinery::{eval, get_compiled_template, make_string_output};
 use minijinja::syntax::SyntaxConfig;
-use minijinja::value::{ArgType, Kwargs, Serde, ValueKind};
-use minijinja::{Environment, ErrorKind, Value};
+use minijinja::value::{ArgType, Kwargs, Serde};
+use minijinja::{AutoEscape, Environment, ErrorKind, Value};
 use serde::Serialize;
 use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
 use serde_json::{Map, Value as Json, json};
 
 use super::Tokenizer;
 use super::clock::strftime;
+use super::fence::{self, charged, guarded, refuse};
 use crate::error::{Error, Result};
 use crate::format::Metadata;
 
 const MAX_SOURCE: usize = 1 << 20;
-const MAX_OUTPUT: usize = 16 << 20;
+pub const MAX_OUTPUT: usize = 16 << 20;
 const MAX_DEPTH: usize = 100;
 const MAX_STEPS: u64 = 10_000_000;
-/// Operators of one tag and `elif`s of a template. The parser nests each in the one before; published templates
-/// have up to 35 and 20.
-const MAX_CHAIN: usize = 200;
 
 const NAME: &str = "chat_template";
 
@@ -81,15 +80,16 @@ impl ChatTemplate {
         ];
         let extra = extra.iter().map(|(name, value)| (name.as_str(), Value::from(Serde(value))));
         let variables = Value::from_pairs(given.into_iter().chain(extra));
-        let mut out = Bounded(Vec::new());
-        let result = caught(|| {
+        caught(|| {
             let template = environment.get_template(NAME).map_err(innermost)?;
-            template.render_captured_to(variables, &mut out).map(|_| ()).map_err(innermost)
-        });
-        result
-            .and_then(|result| result)
-            .and_then(|()| String::from_utf8(out.0).map_err(|e| e.to_string()))
-            .map_err(|why| Error::invalid(format!("the chat template: {why}")))
+            let program = guarded(&get_compiled_template(&template).instructions, &variables).map_err(innermost)?;
+            let (mut text, blocks) = (String::new(), BTreeMap::new());
+            let mut out = make_string_output(&mut text);
+            eval(environment, &program, variables, &blocks, &mut out, AutoEscape::None).map_err(innermost)?;
+            if text.len() > MAX_OUTPUT { Err(format!("more than {MAX_OUTPUT} bytes of text")) } else { Ok(text) }
+        })
+        .and_then(|result| result)
+        .map_err(|why| Error::invalid(format!("the chat template: {why}")))
     }
 }
 
@@ -109,54 +109,27 @@ fn innermost(e: minijinja::Error) -> String {
     why
 }
 
-fn refuse(why: impl Into<String>) -> minijinja::Error {
-    minijinja::Error::new(ErrorKind::InvalidOperation, why.into())
-}
-
 fn compile(source: &str) -> Result<Environment<'static>, String> {
     if source.len() > MAX_SOURCE {
         return Err(format!("{} bytes, at most {MAX_SOURCE} are supported", source.len()));
     }
-    let source = adapted(source);
-    fence(&source)?;
-    let mut environment = Environment::new();
     let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build().map_err(|e| e.to_string())?;
+    let source = fence::fenced(&adapted(source), &syntax)?;
+    let mut environment = fence::environment();
     environment.set_syntax(syntax);
     environment.set_recursion_limit(MAX_DEPTH);
     environment.set_fuel(Some(MAX_STEPS));
-    environment.set_unknown_method_callback(|state, value, method, args| {
-        let long = value.as_str().is_some_and(|s| match (method, args) {
-            ("replace", [from, to, ..]) => replaced_len(s, from, to) > MAX_OUTPUT,
-            ("format", _) => has_long_number(s),
-            ("zfill" | "center" | "ljust" | "rjust", [width, ..]) => width.as_i64().is_some_and(|w| w > 1 << 10),
-            _ => false,
-        });
-        if long {
-            return Err(refuse(format!("more than {MAX_OUTPUT} bytes from {method:?}")));
-        }
-        minijinja_contrib::pycompat::unknown_method_callback(state, value, method, args)
-    });
-    environment.set_formatter(|out, state, value| match value.kind() {
-        ValueKind::None => out.write_str("None").map_err(Into::into),
-        ValueKind::Bool => out.write_str(if value.is_true() { "True" } else { "False" }).map_err(Into::into),
-        _ => minijinja::escape_formatter(out, state, value),
-    });
     environment.add_function("raise_exception", |why: String| -> Result<Value, minijinja::Error> { Err(refuse(why)) });
-    environment.add_function("strftime_now", |format: String| strftime(&format, SystemTime::now()));
-    environment.add_filter("tojson", to_json);
-    environment.add_filter("replace", |s: String, from: Value, to: Value| {
-        if replaced_len(&s, &from, &to) > MAX_OUTPUT {
-            return Err(refuse(format!("more than {MAX_OUTPUT} bytes from \"replace\"")));
-        }
-        Ok(s.replace(&from.to_string(), &to.to_string()))
+    environment.add_function("strftime_now", |format: String| match format.len() {
+        0..1024 => Ok(strftime(&format, SystemTime::now())),
+        _ => Err(refuse("a long format of a date")),
     });
-    environment.add_filter("indent", indent);
-    environment.add_filter("default", default);
-    environment.add_filter("d", default);
-    environment.add_filter("length", length);
-    environment.add_filter("count", length);
-    // Widths and precisions without a bound.
-    environment.remove_filter("format");
+    environment.add_filter("tojson", charged("tojson", to_json));
+    environment.add_filter("indent", charged("indent", indent));
+    environment.add_filter("default", charged("default", default));
+    environment.add_filter("d", charged("d", default));
+    environment.add_filter("length", charged("length", length));
+    environment.add_filter("count", charged("count", length));
     environment.add_template_owned(NAME, source).map_err(innermost)?;
     Ok(environment)
 }
@@ -185,67 +158,6 @@ fn adapted(source: &str) -> String {
     }
     out.push_str(rest);
     out
-}
-
-/// Refuses chains so long that the parser, which recurses into them, could run out of stack.
-fn fence(source: &str) -> Result<(), String> {
-    let too_long = |what: &str| Err(format!("more than {MAX_CHAIN} {what}"));
-    if source.matches("elif").count() > MAX_CHAIN {
-        return too_long("\"elif\"s");
-    }
-    let mut rest = source;
-    while let Some(open) = rest.find(['{']) {
-        rest = &rest[open + 1..];
-        if let Some(comment) = rest.strip_prefix('#') {
-            rest = comment.find("#}").map_or("", |end| &comment[end..]);
-        }
-        let Some(tag) = rest.strip_prefix(['{', '%']) else { continue };
-        let (mut operators, mut brackets, mut quote, mut end) = (0, 0usize, None, tag.len());
-        let (mut before, mut word) = (' ', 0);
-        for (i, c) in tag.char_indices() {
-            if quote.is_none() && !c.is_alphanumeric() && c != '_' {
-                operators += usize::from(matches!(&tag[word..i], "and" | "or" | "not" | "if" | "is" | "in"));
-                word = i + c.len_utf8();
-            }
-            match (quote, c) {
-                (Some(q), _) if c == q && before != '\\' => {
-                    quote = None;
-                    word = i + 1;
-                }
-                (Some(_), _) => {}
-                (None, '\'' | '"') => quote = Some(c),
-                (None, '}') if brackets == 0 && matches!(before, '}' | '%') => {
-                    end = i;
-                    break;
-                }
-                (None, '(' | '[' | '{') => {
-                    brackets += 1;
-                    operators += 1;
-                }
-                (None, ')' | ']' | '}') => brackets = brackets.saturating_sub(1),
-                (None, '+' | '-' | '*' | '/' | '%' | '~' | '.' | '|' | '<' | '>' | '=') => operators += 1,
-                (None, _) => {}
-            }
-            // An escaped backslash escapes nothing.
-            before = if (before, c) == ('\\', '\\') { ' ' } else { c };
-        }
-        if operators > MAX_CHAIN {
-            return too_long("operators in one tag");
-        }
-        rest = &tag[end..];
-    }
-    Ok(())
-}
-
-fn replaced_len(s: &str, from: &Value, to: &Value) -> usize {
-    let from = from.as_str().map_or(1, str::len).max(1);
-    let to = to.as_str().map_or(64, str::len);
-    s.len().saturating_add((s.len() / from + 1).saturating_mul(to))
-}
-
-/// A width of four digits or more in a format.
-fn has_long_number(s: &str) -> bool {
-    s.as_bytes().windows(4).any(|w| w.iter().all(u8::is_ascii_digit))
 }
 
 /// An argument by its place or else by its name.
