@@ -59,16 +59,19 @@ struct Step {
 };
 static_assert(sizeof(Step) == 64, "mirrored in module.rs");
 
+constexpr u32 kFollowing = 0xffffffffu;
+
 struct EmbedArgs {
     Matrix table;
-    const u32* rows;  // [n], row of each token
+    const u32* rows;       // [n], row of each token
+    const u32* following;  // the row that kFollowing stands for
     float* x;         // [n, width]
     u32 width;
     u32 accumulate;  // add to x rather than replace it
     float scale;
     u32 pad;
 };
-static_assert(sizeof(EmbedArgs) == 80, "mirrored in module.rs");
+static_assert(sizeof(EmbedArgs) == 88, "mirrored in module.rs");
 
 // Copies some rows of two activations to the front of two others.
 struct SelectArgs {
@@ -213,8 +216,9 @@ struct ArgmaxArgs {
     float* best;          // [rows, blocks]
     u32* where;           // [rows, blocks]
     u32* counters;        // [rows], zero between launches
-    u32* out;             // [rows]
+    u32* const* answers;  // where the host looks, another place each step: [rows]
+    u32* tokens;          // [rows], for the step behind
     u32 width;
     u32 pad;
 };
-static_assert(sizeof(ArgmaxArgs) == 48, "mirrored in module.rs");
+static_assert(sizeof(ArgmaxArgs) == 56, "mirrored in module.rs");

@@ -5,7 +5,9 @@
 KERNEL(embed, EmbedArgs, 128, 1) {
     let_next_start();
     wait_for_previous();
-    const u64 row = min_u32(a.rows[blockIdx.x], a.table.rows - 1);
+    u32 row = a.rows[blockIdx.x];
+    if (row == kFollowing) row = *a.following;
+    row = min_u32(row, a.table.rows - 1);
     float* x = a.x + (u64)blockIdx.x * a.width;
     for (u32 unit = threadIdx.x; unit < a.table.cols / 8; unit += blockDim.x) {
         float y[8];

@@ -42,5 +42,5 @@ KERNEL(argmax, ArgmaxArgs, 256, 1) {
     best = none;
     for (u32 b = threadIdx.x; b < blocks; b += blockDim.x) best = better(best, {a.best[row * blocks + b], a.where[row * blocks + b]});
     best = block_best(best, values, wheres);
-    if (threadIdx.x == 0) a.out[row] = best.where < a.width ? best.where : 0;
+    if (threadIdx.x == 0) (*a.answers)[row] = a.tokens[row] = best.where < a.width ? best.where : 0;
 }

@@ -401,6 +401,7 @@ fn a_failing_device_costs_one_model() {
         c"cuMemcpyDtoDAsync_v2",
         c"cuMemsetD8Async",
         c"cuStreamCreate",
+        c"cuEventCreate",
         c"cuStreamSynchronize",
         c"cuModuleLoadData",
         c"cuModuleGetFunction",

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use realizar::backend::cuda;
-use realizar::engine::{self, CacheParams, LoadParams, Model, Session};
+use realizar::engine::{self, CacheParams, Cancel, LoadParams, Model, Outcome, Session};
 use realizar::error::{Error, Result};
 use realizar::quant;
 use realizar::tensor::DType;
@@ -118,6 +118,79 @@ fn sequences_of_a_divided_model_rewind_fork_and_batch() {
             assert!(difference < 3e-2, "{name}: {difference}");
         }
     }
+}
+
+/// Tokens chosen one call each, and the logits behind each.
+fn decoded(model: &Arc<Model>, n: usize) -> (Session, Vec<u32>, Vec<Vec<f32>>) {
+    let mut s = session(model);
+    s.prefill(&PROMPT[..5], None).unwrap();
+    let (mut token, mut tokens, mut logits) = (PROMPT[5], Vec::new(), Vec::new());
+    for _ in 0..n {
+        token = s.decode(token, None).unwrap();
+        assert!(s.logits().is_none());
+        s.fetch_logits().unwrap();
+        logits.push(s.logits().unwrap().to_vec());
+        tokens.push(token);
+    }
+    (s, tokens, logits)
+}
+
+/// Steps begin before the ones ahead of them have ended, and a text that ends, a full cache, a cancel or a fault find the
+/// same sequence as step by step.
+#[test]
+fn generation_runs_ahead_and_nobody_notices() {
+    let Some(shim) = gpu() else { return };
+    let tiny =
+        |eos| Tiny::new("llama", quant::Q8_0).layers(1).shape(64, 4, 2, 16, 96).change(|t| (t.eos, t.seed) = (eos, 7));
+    let (_dir, path, _) = save(&tiny(2));
+    let model = load(&path, 0).unwrap();
+    let (straight, expected, logits) = decoded(&model, 60);
+    let mut out = [0; 60];
+    let mut n = 0;
+    for order in 0..3 {
+        shim.order(order);
+        let replays = shim.number("shim_replays");
+        let mut s = session(&model);
+        s.prefill(&PROMPT[..5], None).unwrap();
+        assert_eq!(s.generate(PROMPT[5], None, &mut out, &mut n, None).unwrap(), Outcome::More);
+        assert!(n == 60 && out[..] == expected[..], "order {order}");
+        assert_eq!(s.tokens(), straight.tokens());
+        assert!(shim.number("shim_replays") >= replays + 59);
+        s.fetch_logits().unwrap();
+        assert!(s.logits().unwrap() == logits[59]);
+    }
+    shim.order(0);
+
+    // The same weights in a file that ends texts with the token that comes up last of all.
+    let at = (0..60).rfind(|&i| !expected[..i].contains(&expected[i])).unwrap();
+    assert!((2..50).contains(&at), "{expected:?}");
+    let (_dir, ending, _) = save(&tiny(expected[at]));
+    let model = load(&ending, 0).unwrap();
+    let mut s = session(&model);
+    s.prefill(&PROMPT[..5], None).unwrap();
+    assert_eq!(s.generate(PROMPT[5], None, &mut out, &mut n, None).unwrap(), Outcome::Done);
+    assert_eq!((n, &out[..n]), (at + 1, &expected[..=at]));
+    assert_eq!(s.tokens(), &straight.tokens()[..6 + at]);
+    let mut fork = s.fork().unwrap();
+    for s in [&mut s, &mut fork] {
+        s.fetch_logits().unwrap();
+        assert!(s.logits().unwrap() == logits[at]);
+        assert_eq!(s.decode(expected[at], None).unwrap(), expected[at + 1]);
+    }
+
+    let model = load(&path, 0).unwrap();
+    let mut s = Session::new(&model, &CacheParams { capacity: 20, ..Default::default() }).unwrap();
+    s.prefill(&PROMPT[..5], None).unwrap();
+    assert!(matches!(s.generate(PROMPT[5], None, &mut out, &mut n, None), Err(Error::ContextFull { len: 20, .. })));
+    assert_eq!((n, &out[..n], s.len()), (15, &expected[..15], 20));
+    s.truncate(5).unwrap();
+    let cancel = Cancel::new();
+    cancel.fire();
+    assert!(matches!(s.generate(PROMPT[5], None, &mut out, &mut n, Some(&cancel)), Err(Error::Cancelled)));
+    assert_eq!((n, s.len()), (0, 5));
+    shim.fail(c"cuEventSynchronize", 4, 719);
+    assert!(matches!(s.generate(PROMPT[5], None, &mut out, &mut n, None), Err(Error::DeviceLost { .. })));
+    assert_eq!((n, &out[..n], s.len()), (4, &expected[..4], 9));
 }
 
 #[test]

@@ -247,6 +247,9 @@ pub struct Needs {
     pub max_outputs: usize,
 }
 
+/// In `Batch::ids`: the arg-max of output 0 of the step that was submitted before.
+pub const FOLLOWING: u32 = u32::MAX;
+
 /// What one step works on: `n = ids.len()` tokens of any mix of sequences.
 pub struct Batch<'a> {
     /// `[n]`
@@ -352,8 +355,21 @@ pub trait Exec: Send {
     fn write(&mut self, act: Act, values: &[f32]) -> Result<()>;
     /// Copies an activation of the batch, `[n, width]`, to host memory.
     fn read(&mut self, act: Act, out: &mut [f32]) -> Result<()>;
-    /// Ends the step; device work has finished and its errors are reported.
+    /// Ends the step; device work has finished and its errors are reported, that of submitted steps too.
     fn end(&mut self) -> Result<()>;
+    /// Steps that may be submitted before the oldest is collected; 0 where none can be.
+    fn ahead(&self) -> usize {
+        0
+    }
+    /// Ends the step without waiting for its work, so that the next one can begin. Its results are gone but for the arg-max
+    /// of output 0, which `collect` returns and the next step can have for a token (`FOLLOWING`).
+    fn submit(&mut self) -> Result<()> {
+        Err(Error::unsupported("steps ahead"))
+    }
+    /// Waits for the oldest step that was submitted: the arg-max of its output 0.
+    fn collect(&mut self) -> Result<u32> {
+        Err(Error::invalid("no step was submitted"))
+    }
 }
 
 /// Every device there is, the CPU first.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::metrics::{Metrics, Phase};
 use super::session::{self, CacheParams};
@@ -159,6 +159,11 @@ impl Model {
         self.tokenizer.as_ref().map_err(|why| Error::unsupported(format!("the model has no usable tokenizer: {why}")))
     }
 
+    /// Whether a token ends a turn or a text.
+    pub(super) fn ends(&self, token: u32) -> bool {
+        self.tokenizer.as_ref().is_ok_and(|t| t.is_end(token))
+    }
+
     /// The text of a chat, messages being pairs of role and content, as the model was trained to see it.
     pub fn render_chat(&self, messages: &[(&str, &str)], add_generation_prompt: bool) -> Result<String> {
         let template = self.chat_template.as_ref();
@@ -198,14 +203,40 @@ impl Model {
         cancel: Option<&Cancel>,
         after: impl FnOnce(&mut dyn Exec) -> Result<T>,
     ) -> Result<T> {
-        let compute = self.compute()?;
         let started = Instant::now();
-        let mut exec = compute.execs.take(|| compute.new_exec())?;
-        let result = compute.run(exec.get(), batch, cancel).and_then(|()| after(exec.get()));
-        let ended = exec.get().end();
-        let result = result.and_then(|value| ended.map(|()| value))?;
-        self.metrics.record_dispatch(compute.backend.device().kind, started.elapsed(), compute.backend.weight_bytes());
+        let result = self.perform(|exec| {
+            self.run(exec, batch, cancel)?;
+            after(exec)
+        })?;
+        self.record(started.elapsed())?;
         Ok(result)
+    }
+
+    /// Lends a performer of steps to `work`.
+    pub(super) fn perform<T>(&self, work: impl FnOnce(&mut dyn Exec) -> Result<T>) -> Result<T> {
+        let compute = self.compute()?;
+        let mut exec = compute.execs.take(|| compute.new_exec())?;
+        let result = work(exec.get());
+        let ended = exec.get().end();
+        result.and_then(|value| ended.map(|()| value))
+    }
+
+    /// Gives a step to a performer.
+    pub(super) fn run(&self, exec: &mut dyn Exec, batch: &mut Batch, cancel: Option<&Cancel>) -> Result<()> {
+        let mut forward = Forward::begin(&self.compute()?.network, exec, batch)?;
+        loop {
+            Cancel::check(cancel)?;
+            if !forward.step(exec, batch)? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Counts a step.
+    pub(super) fn record(&self, latency: Duration) -> Result<()> {
+        let backend = &self.compute()?.backend;
+        self.metrics.record_dispatch(backend.device().kind, latency, backend.weight_bytes());
+        Ok(())
     }
 }
 
@@ -270,16 +301,6 @@ impl Compute {
     fn new_exec(&self) -> Result<Box<dyn Exec>> {
         let config = &self.network.config;
         self.backend.clone().new_exec(&config.widths(), config.head_dim, self.max_tokens, MAX_STEP_OUTPUTS)
-    }
-
-    fn run(&self, exec: &mut dyn Exec, batch: &mut Batch, cancel: Option<&Cancel>) -> Result<()> {
-        let mut forward = Forward::begin(&self.network, exec, batch)?;
-        loop {
-            Cancel::check(cancel)?;
-            if !forward.step(exec, batch)? {
-                return Ok(());
-            }
-        }
     }
 }
 

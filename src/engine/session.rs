@@ -7,12 +7,15 @@ use std::time::Instant;
 use super::metrics::Phase;
 use super::model::{MAX_STEP_OUTPUTS, Model};
 use super::{Cancel, Reservation};
-use crate::backend::{Batch, Exec, Kv, KvSpec, RING_ALIGN};
+use crate::backend::{Batch, Exec, FOLLOWING, Kv, KvSpec, RING_ALIGN};
 use crate::error::{Error, Result, try_filled, try_vec};
 use crate::model::config::Config;
 use crate::quant;
 use crate::sample::{self, Sampler};
 use crate::tensor::DType;
+
+/// Steps of one timeline that a performer works on before others may have it.
+const STEPS_AHEAD: usize = 32;
 
 /// Tokens of a cache whose capacity nobody named, unless the model declares fewer.
 const DEFAULT_CAPACITY: u32 = 8192;
@@ -39,14 +42,33 @@ pub enum Outcome {
     Done,
 }
 
+/// Where the logits after the last token are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Logits {
+    /// There are none.
+    None,
+    Here,
+    /// Not brought here from the device: the last token gives them once more.
+    Away,
+}
+
+/// What a step leaves behind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Wanted {
+    Nothing,
+    /// Where the device keeps logits to itself, no more than that.
+    Argmax,
+    Logits,
+}
+
 pub struct Session {
     model: Arc<Model>,
     kv: Box<dyn Kv>,
     /// All tokens whose keys and values are in the cache.
     tokens: Vec<u32>,
-    /// After the last token, `[vocab]`; meaningful where `has_logits`.
+    /// After the last token, `[vocab]`; meaningful where they are here.
     logits: Vec<f32>,
-    has_logits: bool,
+    state: Logits,
     /// Per-step inputs, sized once for the largest step.
     positions: Vec<u32>,
     slots: Vec<u32>,
@@ -100,7 +122,7 @@ impl Session {
             kv,
             tokens: try_vec("the cache's tokens", capacity)?,
             logits: try_filled("logits", model.config()?.vocab, 0.0)?,
-            has_logits: false,
+            state: Logits::None,
             positions: try_filled("positions", step, 0)?,
             slots: try_filled("slots", step, 0)?,
             model: model.clone(),
@@ -129,9 +151,27 @@ impl Session {
         &self.tokens
     }
 
-    /// After the last token, `[vocab]`; `None` before the first and after a rewind.
+    /// After the last token, `[vocab]`; `None` before the first, after a rewind, and where `fetch_logits` brings them.
     pub fn logits(&self) -> Option<&[f32]> {
-        self.has_logits.then_some(&self.logits[..])
+        (self.state == Logits::Here).then_some(&self.logits[..])
+    }
+
+    /// Whether `fetch_logits` has something to do.
+    pub fn has_logits_away(&self) -> bool {
+        self.state == Logits::Away
+    }
+
+    /// Brings logits here that stayed on the device when a token was chosen there.
+    pub fn fetch_logits(&mut self) -> Result<()> {
+        if self.state != Logits::Away {
+            return Ok(());
+        }
+        let Some(token) = self.tokens.pop() else { return Ok(()) };
+        let result = self.append(&[token], Wanted::Logits, None, |_| Ok(()));
+        if result.is_err() {
+            self.tokens.push(token);
+        }
+        result
     }
 
     /// Rewinds to the first `len` tokens.
@@ -142,7 +182,7 @@ impl Session {
         }
         if len < now {
             self.tokens.truncate(len);
-            self.has_logits = false;
+            self.state = Logits::None;
         }
         Ok(())
     }
@@ -152,7 +192,7 @@ impl Session {
         let mut fork = Session::with_kv(&self.model, self.kv.fork(self.len())?, self.capacity())?;
         fork.tokens.extend_from_slice(&self.tokens);
         fork.logits.copy_from_slice(&self.logits);
-        fork.has_logits = self.has_logits;
+        fork.state = self.state;
         fork.written = self.written;
         Ok(fork)
     }
@@ -172,14 +212,15 @@ impl Session {
     pub fn prefill(&mut self, tokens: &[u32], cancel: Option<&Cancel>) -> Result<()> {
         self.check(tokens)?;
         let started = Instant::now();
-        let (before, had_logits) = (self.len(), self.has_logits);
+        let (before, state) = (self.len(), self.state);
         let step = self.positions.len();
         for (i, piece) in tokens.chunks(step).enumerate() {
             let is_last = (i + 1) * step >= tokens.len();
-            if let Err(e) = self.append(piece, is_last, cancel, |_| Ok(())) {
+            let wanted = if is_last { Wanted::Logits } else { Wanted::Nothing };
+            if let Err(e) = self.append(piece, wanted, cancel, |_| Ok(())) {
                 self.tokens.truncate(before);
                 // Those of before are still there, because logits are read with the last piece only.
-                self.has_logits = had_logits;
+                self.state = state;
                 return Err(e);
             }
         }
@@ -204,7 +245,7 @@ impl Session {
         self.written = 0;
         let step = self.positions.len();
         for piece in tokens.chunks(step) {
-            if let Err(e) = self.step(piece, false, cancel, |_| Ok(())) {
+            if let Err(e) = self.step(piece, Wanted::Nothing, cancel, |_| Ok(())) {
                 std::mem::swap(&mut tokens, &mut self.tokens);
                 // The next call tries again.
                 self.written = usize::MAX;
@@ -218,21 +259,21 @@ impl Session {
     fn append<T>(
         &mut self,
         tokens: &[u32],
-        wants_logits: bool,
+        wanted: Wanted,
         cancel: Option<&Cancel>,
         after: impl FnOnce(&mut dyn Exec) -> Result<T>,
     ) -> Result<T> {
         if !self.remembers()? {
             self.recall(cancel)?;
         }
-        self.step(tokens, wants_logits, cancel, after)
+        self.step(tokens, wanted, cancel, after)
     }
 
     /// One step of at most `max_step_tokens` tokens of this timeline.
     fn step<T>(
         &mut self,
         tokens: &[u32],
-        wants_logits: bool,
+        wanted: Wanted,
         cancel: Option<&Cancel>,
         after: impl FnOnce(&mut dyn Exec) -> Result<T>,
     ) -> Result<T> {
@@ -248,18 +289,20 @@ impl Session {
             positions: &self.positions[..n],
             slots: &self.slots[..n],
             kvs: &mut kvs,
-            outputs: if wants_logits { &last } else { &[] },
+            outputs: if wanted == Wanted::Nothing { &[] } else { &last },
         };
         let logits = &mut self.logits;
-        let result = self.model.forward(&mut batch, cancel, |exec| {
+        let (result, state) = self.model.forward(&mut batch, cancel, |exec| {
             let result = after(exec)?;
-            if wants_logits {
-                exec.read_logits(0, logits)?;
-            }
-            Ok(result)
+            let state = match wanted {
+                Wanted::Nothing => Logits::None,
+                Wanted::Argmax if exec.ahead() > 0 => Logits::Away,
+                _ => exec.read_logits(0, logits).map(|()| Logits::Here)?,
+            };
+            Ok((result, state))
         })?;
         self.tokens.extend_from_slice(tokens);
-        self.has_logits = wants_logits;
+        self.state = state;
         Ok(result)
     }
 
@@ -280,14 +323,14 @@ impl Session {
         }
         let started = Instant::now();
         let next = match sampler {
-            None => self.append(&[token], true, cancel, |exec| exec.argmax(0))?,
+            None => self.append(&[token], Wanted::Argmax, cancel, |exec| exec.argmax(0))?,
             Some(sampler) => {
-                self.append(&[token], true, cancel, |_| Ok(()))?;
+                self.append(&[token], Wanted::Logits, cancel, |_| Ok(()))?;
                 match self.sample(Some(sampler)) {
                     Ok(next) => next,
                     Err(e) => {
                         self.tokens.pop();
-                        self.has_logits = false;
+                        self.state = Logits::None;
                         return Err(e);
                     }
                 }
@@ -309,20 +352,72 @@ impl Session {
     ) -> Result<Outcome> {
         *n = 0;
         let mut token = token;
-        for slot in out {
-            token = self.decode_cancellable(token, sampler.as_deref_mut(), cancel)?;
-            *slot = token;
-            *n += 1;
-            if self.model.tokenizer().is_ok_and(|t| t.is_end(token)) {
+        while *n < out.len() {
+            let rest = &mut out[*n..];
+            if sampler.is_some() || !self.run_ahead(token, rest, n, cancel)? {
+                rest[0] = self.decode_cancellable(token, sampler.as_deref_mut(), cancel)?;
+                *n += 1;
+            }
+            token = out[*n - 1];
+            if self.model.ends(token) {
                 return Ok(Outcome::Done);
             }
         }
         Ok(Outcome::More)
     }
 
+    /// Some steps of `generate` without a sampler, each begun before the one ahead of it has ended: the device hands its
+    /// choice on by itself. What was begun behind a token that ends the text is forgotten. False where the device does not
+    /// work ahead. `n` grows by the tokens made.
+    fn run_ahead(&mut self, token: u32, out: &mut [u32], n: &mut usize, cancel: Option<&Cancel>) -> Result<bool> {
+        self.check(&[token])?;
+        if !self.remembers()? {
+            self.recall(cancel)?;
+        }
+        let (first, room) = (self.len(), self.capacity() - self.len());
+        let most = out.len().min(room).min(STEPS_AHEAD);
+        let Session { model, kv, tokens, state, slots, written, .. } = self;
+        model.perform(|exec| {
+            let ahead = exec.ahead();
+            let (mut sent, mut made, mut last) = (0, 0, token);
+            let mut since = Instant::now();
+            while ahead > 0 && made < most {
+                while sent < most && sent - made < ahead {
+                    let position = first + sent;
+                    // A step that fails may have written too.
+                    *written = (*written).max(position + 1);
+                    let mut kvs = [kv.as_mut()];
+                    let mut batch = Batch {
+                        ids: &[if sent == 0 { token } else { FOLLOWING }],
+                        positions: &[position as u32],
+                        slots: &slots[..1],
+                        kvs: &mut kvs,
+                        outputs: &[0],
+                    };
+                    model.run(exec, &mut batch, cancel)?;
+                    exec.submit()?;
+                    sent += 1;
+                }
+                let next = exec.collect()?;
+                tokens.push(last);
+                (out[made], last) = (next, next);
+                (made, *n, *state) = (made + 1, *n + 1, Logits::Away);
+                let now = Instant::now();
+                model.record(now - since)?;
+                model.metrics().record_phase(Phase::Decode, now - since);
+                since = now;
+                if model.ends(next) {
+                    break;
+                }
+            }
+            Ok(made > 0)
+        })
+    }
+
     /// Chooses from the current logits.
     pub fn sample(&mut self, sampler: Option<&mut Sampler>) -> Result<u32> {
-        if !self.has_logits {
+        self.fetch_logits()?;
+        if self.state == Logits::None {
             return Err(Error::invalid("there are no logits yet: append a token first"));
         }
         let started = Instant::now();
@@ -386,7 +481,7 @@ pub fn decode_batch(
     if result.is_err() {
         for session in &mut sessions[..done] {
             session.tokens.pop();
-            session.has_logits = false;
+            session.state = Logits::None;
         }
     }
     model.metrics().record_phase(Phase::Decode, started.elapsed());
@@ -413,7 +508,7 @@ fn step_batch(model: &Model, sessions: &mut [&mut Session], tokens: &[u32]) -> R
     })?;
     for (session, token) in sessions.iter_mut().zip(tokens) {
         session.tokens.push(*token);
-        session.has_logits = true;
+        session.state = Logits::Here;
     }
     Ok(())
 }

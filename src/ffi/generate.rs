@@ -170,6 +170,9 @@ pub unsafe extern "C" fn rz_logits_into(
     guarded!(err, |call| {
         let cache = call.handle(cache)?;
         let out = call.buffer(out, capacity, n, ["out", "n"])?;
+        if cache.read(|session| Ok(session.has_logits_away()))? {
+            cache.change(Session::fetch_logits)?;
+        }
         cache.read(|session| {
             let none = || Error::invalid("the cache has no logits: append a token first");
             out.fill(session.logits().ok_or_else(none)?)

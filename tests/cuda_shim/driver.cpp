@@ -319,6 +319,7 @@ struct Allocation { size_t bytes; Context* context; };
 using Work = std::function<int()>;
 struct Stream { Context* context; std::vector<Work> queue; bool capturing = false; std::vector<Work> captured; };
 struct Graph { std::vector<Work> work; };
+struct Event { Stream* stream = nullptr; bool done = true; };
 
 static std::recursive_mutex mutex;
 static bool started;
@@ -357,10 +358,12 @@ static void check_guards(uint64_t address, const Allocation& a) {
         }
 }
 
-static int drain(Stream* s) {
-    for (size_t i = 0; i < s->queue.size() && !s->context->sticky; i++)
+// Runs the work of a stream, up to an event or all.
+static int drain(Stream* s, const Event* until = nullptr) {
+    size_t i = 0;
+    for (; i < s->queue.size() && !s->context->sticky && !(until && until->done); i++)
         if (const int status = s->queue[i]()) s->context->sticky = status;
-    s->queue.clear();
+    s->queue.erase(s->queue.begin(), s->context->sticky ? s->queue.end() : s->queue.begin() + i);
     for (auto& [address, a] : allocations) check_guards(address, a);
     return s->context->sticky;
 }
@@ -525,6 +528,26 @@ EXPORT int cuStreamSynchronize(void* stream) {
     BEGIN;
     Stream* s = (Stream*)stream;
     return s->capturing ? kCaptureInvalid : drain(s);
+}
+EXPORT int cuEventCreate(void** event, unsigned) {
+    BEGIN;
+    return *event = new Event, 0;
+}
+EXPORT int cuEventDestroy_v2(void* event) {
+    std::lock_guard<std::recursive_mutex> lock(mutex);
+    for (Stream* s : streams) drain(s);
+    return delete (Event*)event, 0;
+}
+EXPORT int cuEventRecord(void* event, void* stream) {
+    BEGIN;
+    Event* e = (Event*)event;
+    *e = {(Stream*)stream, false};
+    return enqueue(stream, [=] { return e->done = true, 0; });
+}
+EXPORT int cuEventSynchronize(void* event) {
+    BEGIN;
+    const Event* e = (const Event*)event;
+    return e->stream ? drain(e->stream, e) : 0;
 }
 EXPORT int cuStreamBeginCapture_v2(void* stream, unsigned) {
     BEGIN;

@@ -47,6 +47,8 @@ pub struct Tiny {
     pub rope_base: f64,
     pub rope_factors: Option<Vec<f32>>,
     pub seed: u64,
+    /// The token that ends a text.
+    pub eos: u32,
 }
 
 pub fn inv_freq(base: f64, n: usize) -> Vec<f64> {
@@ -99,6 +101,7 @@ impl Tiny {
             rope_base: 10_000.0,
             rope_factors: None,
             seed: 1,
+            eos: 2,
         }
     }
 
@@ -161,7 +164,7 @@ impl Tiny {
             .key("tokenizer.ggml.pre", "default")
             .key("tokenizer.ggml.tokens", tokens)
             .key("tokenizer.ggml.merges", vec!["a b"])
-            .key("tokenizer.ggml.eos_token_id", 2u32);
+            .key("tokenizer.ggml.eos_token_id", self.eos);
         f = match n.norm {
             Norm::Rms => f.key(&key("attention.layer_norm_rms_epsilon"), n.eps as f32),
             Norm::Layer => f.key(&key("attention.layer_norm_epsilon"), n.eps as f32),

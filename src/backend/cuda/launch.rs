@@ -191,6 +191,22 @@ impl Drop for Stream {
     }
 }
 
+/// A place in a stream that can be waited for.
+pub struct Event {
+    context: Arc<Context>,
+    raw: Handle,
+}
+
+// SAFETY: events may be used from any thread.
+unsafe impl Send for Event {}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        // SAFETY: `raw` is a live event, dropped once.
+        release(&self.context, |d| unsafe { (d.event_destroy)(self.raw) });
+    }
+}
+
 /// Compiled kernels.
 pub struct Module {
     context: Arc<Context>,
@@ -304,6 +320,26 @@ impl Current<'_> {
     pub fn synchronize(&self, stream: &Stream) -> Result<()> {
         // SAFETY: a live stream.
         self.check(unsafe { (self.driver().stream_synchronize)(stream.raw) }, "cuStreamSynchronize")
+    }
+
+    pub fn event(&self) -> Result<Event> {
+        const DISABLE_TIMING: u32 = 2;
+        let mut raw = ptr::null_mut();
+        // SAFETY: writes one handle.
+        self.check(unsafe { (self.driver().event_create)(&mut raw, DISABLE_TIMING) }, "cuEventCreate")?;
+        Ok(Event { context: self.context.clone(), raw })
+    }
+
+    /// Moves `event` behind all work that is in `stream` now.
+    pub fn record(&self, stream: &Stream, event: &Event) -> Result<()> {
+        // SAFETY: a live event and stream.
+        self.check(unsafe { (self.driver().event_record)(event.raw, stream.raw) }, "cuEventRecord")
+    }
+
+    /// Waits for the work ahead of `event`, and reports its errors.
+    pub fn wait(&self, event: &Event) -> Result<()> {
+        // SAFETY: a live event.
+        self.check(unsafe { (self.driver().event_synchronize)(event.raw) }, "cuEventSynchronize")
     }
 
     /// Queues a copy of `bytes` bytes of `from`, which must stay as they are until the stream was synchronised.

@@ -161,8 +161,8 @@ pub struct Scratch {
     pub best: Address,
     pub best_at: Address,
     pub argmax_counters: Address,
-    /// `[outputs]` in memory of the host.
-    pub answers: Address,
+    /// `[outputs]`: the arg-max of each, for the step behind.
+    pub tokens: Address,
 }
 
 /// Blocks that look for the best logit of an output.
@@ -217,6 +217,8 @@ pub struct Lowering<'a> {
     pub step: Step,
     /// Of the outputs alone.
     pub kept_step: Step,
+    /// Where the step says where the host looks for arg-maxes.
+    pub answers: Address,
     /// The layers of the caches.
     pub places: &'a [Place],
     pub state: State,
@@ -531,6 +533,7 @@ impl Lowering<'_> {
         let args = EmbedArgs {
             table: held.matrix,
             rows,
+            following: self.scratch.tokens,
             x: self.act(Act::X),
             width: width as u32,
             accumulate: u32::from(accumulate),
@@ -855,7 +858,8 @@ impl Lowering<'_> {
             best: self.scratch.best,
             at: self.scratch.best_at,
             counters: self.scratch.argmax_counters,
-            out: self.scratch.answers,
+            answers: self.answers,
+            tokens: self.scratch.tokens,
             width: vocab as u32,
             pad: 0,
         };

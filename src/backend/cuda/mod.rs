@@ -21,7 +21,7 @@ pub use self::module::Kernels;
 pub use self::probe::Driver;
 
 use self::graph::Graphs;
-use self::launch::{Buffer, Context, Current, Pinned, Stream};
+use self::launch::{Buffer, Context, Current, Event, Pinned, Stream};
 use self::lower::{
     ACTS, ARGMAX_BLOCKS, Dims, Lowering, MAX_SEGMENTS, Projections, Scratch, Shape, State, TILE_ROWS, Verb,
 };
@@ -29,8 +29,8 @@ use self::memory::{Arena, CudaKv};
 use self::module::{KvView, Matrix, Place, Step, Tile};
 use self::probe::Address;
 use super::{
-    Act, Activation, Attention, Backend, Batch, DeviceInfo, DeviceKind, Exec, Experts, Kv, KvSpec, MatrixSource, Needs,
-    Norm, Progress, Projection, Rope, RopePairs, RopeTable, Routing, Vector, Weight, Widths,
+    Act, Activation, Attention, Backend, Batch, DeviceInfo, DeviceKind, Exec, Experts, FOLLOWING, Kv, KvSpec,
+    MatrixSource, Needs, Norm, Progress, Projection, Rope, RopePairs, RopeTable, Routing, Vector, Weight, Widths,
 };
 use crate::error::{Error, Result, try_vec};
 use crate::quant;
@@ -257,7 +257,7 @@ impl Cuda {
             best: arena.add(max_outputs * ARGMAX_BLOCKS, 4)? as Address,
             best_at: arena.add(max_outputs * ARGMAX_BLOCKS, 4)? as Address,
             argmax_counters: counters + 4 * max_parts as Address,
-            answers: 0,
+            tokens: arena.add(max_outputs, 4)? as Address,
         };
         Ok((scratch, arena.bytes()))
     }
@@ -267,8 +267,12 @@ impl Cuda {
 /// multiple of 16 bytes.
 fn step_bytes(max_tokens: usize, max_outputs: usize) -> usize {
     let (token, output) = (3 * 4 + size_of::<Tile>() + size_of::<KvView>(), 3 * 4 + size_of::<Tile>());
-    max_tokens * token + max_outputs * output + 9 * 16
+    16 + max_tokens * token + max_outputs * output + 9 * 16
 }
+
+/// Steps that share the host's side of a performer: one that runs, one that waits for it, one that is being made. Few,
+/// because a text that ends leaves the others to be thrown away.
+const SLOTS: usize = 3;
 
 /// A performer of steps, with a stream of its own.
 struct CudaExec {
@@ -281,11 +285,19 @@ struct CudaExec {
     scratch: Scratch,
     /// Attention's parts that fit into the scratch.
     max_parts: usize,
-    /// What a step brings along, here and on the device.
+    /// What a step brings along, here one after another for each slot, and on the device.
     staging: Pinned,
     inputs: Buffer,
-    /// `[max_outputs]`, where the device writes each arg-max.
+    /// `[SLOTS, max_outputs]`, where the device writes each arg-max.
     answers: Pinned,
+    /// Behind the last step of each slot.
+    ended: Vec<Event>,
+    /// Of the step that was opened last.
+    slot: usize,
+    /// Slots whose steps were submitted and not collected: the newest ones, in order.
+    under_way: usize,
+    /// The step before has left an arg-max.
+    leads: bool,
     verbs: Vec<Verb>,
     graphs: Graphs,
     shape: Shape,
@@ -373,7 +385,12 @@ impl CudaExec {
         let stream = current.stream()?;
         let buffer = current.alloc("activations", bytes)?;
         let inputs = current.alloc("a step's inputs", step_bytes)?;
-        let (staging, answers) = (current.alloc_pinned(step_bytes)?, current.alloc_pinned(4 * max_outputs)?);
+        let staging = current.alloc_pinned(SLOTS * step_bytes)?;
+        let answers = current.alloc_pinned(SLOTS * 4 * max_outputs)?;
+        let mut ended = try_vec("events", SLOTS)?;
+        for _ in 0..SLOTS {
+            ended.push(current.event()?);
+        }
         let max_parts = cuda.max_parts();
         current.clear(&stream, &buffer, scratch.attention_counters as usize, 4 * (max_parts + max_outputs))?;
         let base = buffer.address();
@@ -391,10 +408,10 @@ impl CudaExec {
             &mut scratch.best,
             &mut scratch.best_at,
             &mut scratch.argmax_counters,
+            &mut scratch.tokens,
         ]) {
             *part += base;
         }
-        scratch.answers = answers.address();
         drop(current);
         Ok(CudaExec {
             max_tokens,
@@ -406,6 +423,10 @@ impl CudaExec {
             staging,
             inputs,
             answers,
+            ended,
+            slot: 0,
+            under_way: 0,
+            leads: false,
             verbs: try_vec("verbs", 256)?,
             graphs: Graphs::default(),
             shape: Shape::default(),
@@ -491,10 +512,11 @@ impl CudaExec {
             (shape, step) = (shape.kept(), kept_step);
         }
         let bytes = std::mem::take(fresh);
+        // Not part of a record, because steps bring their inputs along in different slots.
+        if bytes > 0 {
+            current.upload(stream, inputs, 0, staging, self.slot * inputs.len(), bytes)?;
+        }
         let launch = || {
-            if bytes > 0 {
-                current.upload(stream, inputs, 0, staging, 0, bytes)?;
-            }
             let mut lowering = Lowering {
                 cuda,
                 dims,
@@ -504,6 +526,7 @@ impl CudaExec {
                 shape,
                 step,
                 kept_step,
+                answers: inputs.address(),
                 places,
                 state: *state,
                 fuse,
@@ -542,7 +565,8 @@ impl CudaExec {
     /// Rows of a table exist for all of `rows`.
     fn check_rows(&self, table: Weight, rows: &[u32]) -> Result<()> {
         let n = self.cuda.weight(table)?.matrix.rows;
-        match rows.iter().find(|&&row| row >= n) {
+        let leads = self.leads;
+        match rows.iter().find(|&&row| row >= n && !(row == FOLLOWING && leads)) {
             Some(row) => Err(Error::invalid(format!("row {row} of an embedding with {n}"))),
             None => Ok(()),
         }
@@ -556,6 +580,13 @@ impl CudaExec {
             return Err(Error::invalid(format!("{len} values for the {expected} of {act:?}")));
         }
         Ok((self.state.acts[act as usize] - self.buffer.address()) as usize)
+    }
+
+    /// What the step of a slot chose.
+    fn answer(&self, slot: usize, i: usize) -> Result<u32> {
+        let answers = self.answers.bytes().as_chunks().0;
+        let answer = answers.get(slot * self.max_outputs + i).map(|b| u32::from_le_bytes(*b));
+        answer.ok_or_else(|| Error::invalid(format!("output {i}")))
     }
 
     fn check_output(&self, i: usize) -> Result<()> {
@@ -574,6 +605,9 @@ impl Exec for CudaExec {
     fn begin(&mut self, batch: &Batch) -> Result<()> {
         self.open = false;
         self.verbs.clear();
+        if self.under_way == SLOTS {
+            return Err(Error::invalid(format!("{} steps are under way", self.under_way)));
+        }
         let (acts, widths) = (self.scratch.acts, self.dims.max_widths);
         self.state = State { acts, kept: false, widths, skipped: 0, outputs: 0 };
         let caches = self.caches(batch)?;
@@ -596,7 +630,12 @@ impl Exec for CudaExec {
             kept_splits: self.splits(kept_tiles, longest),
             halves: caches.iter().all(|kv| (kv.spec().k_type, kv.spec().v_type) == (quant::F16, quant::F16)),
         };
-        let mut writer = Writer { bytes: self.staging.bytes_mut(), base: self.inputs.address(), at: 0 };
+        self.slot = (self.slot + 1) % SLOTS;
+        let answers = self.answers.address() + (4 * self.max_outputs * self.slot) as Address;
+        let bytes = &mut self.staging.bytes_mut()[self.slot * self.inputs.len()..][..self.inputs.len()];
+        let mut writer = Writer { bytes, base: self.inputs.address(), at: 0 };
+        // First, where every step has it.
+        writer.put(answers.to_le_bytes());
         self.step = Step {
             ids: writer.words(batch.ids),
             positions: writer.words(batch.positions),
@@ -700,8 +739,7 @@ impl Exec for CudaExec {
     fn argmax(&mut self, i: usize) -> Result<u32> {
         self.finish(true)?;
         self.check_output(i)?;
-        let answers = self.answers.bytes().as_chunks().0;
-        answers.get(i).map(|b| u32::from_le_bytes(*b)).ok_or_else(|| Error::invalid(format!("output {i}")))
+        self.answer(self.slot, i)
     }
 
     fn read_logits(&mut self, i: usize, out: &mut [f32]) -> Result<()> {
@@ -735,6 +773,36 @@ impl Exec for CudaExec {
 
     fn end(&mut self) -> Result<()> {
         let open = std::mem::take(&mut self.open);
-        if open { self.finish(true) } else { Ok(()) }
+        let idle = std::mem::take(&mut self.under_way) == 0;
+        self.leads = false;
+        if open || !idle { self.finish(true) } else { Ok(()) }
+    }
+
+    fn ahead(&self) -> usize {
+        SLOTS
+    }
+
+    fn submit(&mut self) -> Result<()> {
+        if !std::mem::take(&mut self.open) {
+            return Err(Error::invalid("no step is open"));
+        }
+        let context = self.cuda.context.clone();
+        let current = context.enter()?;
+        self.flush(&current, true)?;
+        self.check_output(0)?;
+        current.record(&self.stream, &self.ended[self.slot])?;
+        self.under_way += 1;
+        self.leads = true;
+        Ok(())
+    }
+
+    fn collect(&mut self) -> Result<u32> {
+        let Some(newer) = self.under_way.checked_sub(1) else {
+            return Err(Error::invalid("no step was submitted"));
+        };
+        let slot = (self.slot + SLOTS - newer) % SLOTS;
+        self.cuda.context.enter()?.wait(&self.ended[slot])?;
+        self.under_way = newer;
+        self.answer(slot, 0)
     }
 }

@@ -95,6 +95,7 @@ pub struct Step {
 pub struct EmbedArgs {
     pub table: Matrix,
     pub rows: Address,
+    pub following: Address,
     pub x: Address,
     pub width: u32,
     pub accumulate: u32,
@@ -253,7 +254,8 @@ pub struct ArgmaxArgs {
     pub best: Address,
     pub at: Address,
     pub counters: Address,
-    pub out: Address,
+    pub answers: Address,
+    pub tokens: Address,
     pub width: u32,
     pub pad: u32,
 }
@@ -262,8 +264,8 @@ macro_rules! pinned {
     ($($name:ident $bytes:literal),*) => { $(const _: () = assert!(size_of::<$name>() == $bytes);)* };
 }
 pinned!(
-    Matrix 48, Norm 24, KvView 56, Place 16, Tile 16, Step 64, EmbedArgs 80, SelectArgs 48, NormArgs 56, Segment 64, ProjectArgs 360,
-    HalvesArgs 72, HeadsArgs 192, AttendArgs 144, GluArgs 32, RouteArgs 40, CombineArgs 32, ArgmaxArgs 48
+    Matrix 48, Norm 24, KvView 56, Place 16, Tile 16, Step 64, EmbedArgs 88, SelectArgs 48, NormArgs 56, Segment 64, ProjectArgs 360,
+    HalvesArgs 72, HeadsArgs 192, AttendArgs 144, GluArgs 32, RouteArgs 40, CombineArgs 32, ArgmaxArgs 56
 );
 
 macro_rules! kernels {

@@ -97,6 +97,10 @@ driver_table! {
     stream_create: "cuStreamCreate" (*mut Handle, c_uint);
     stream_destroy: "cuStreamDestroy_v2" (Handle);
     stream_synchronize: "cuStreamSynchronize" (Handle);
+    event_create: "cuEventCreate" (*mut Handle, c_uint);
+    event_destroy: "cuEventDestroy_v2" (Handle);
+    event_record: "cuEventRecord" (Handle, Handle);
+    event_synchronize: "cuEventSynchronize" (Handle);
     stream_begin_capture: "cuStreamBeginCapture_v2" (Handle, c_uint);
     stream_end_capture: "cuStreamEndCapture" (Handle, *mut Handle);
     graph_instantiate: "cuGraphInstantiateWithFlags" (*mut Handle, Handle, u64);
