@@ -74,13 +74,13 @@ struct EmbedArgs {
 static_assert(sizeof(EmbedArgs) == 88, "mirrored in module.rs");
 
 // Copies some rows of two activations to the front of two others.
-struct SelectArgs {
+struct KeepRowsArgs {
     const float* from[2];
     float* to[2];
     const u32* rows;
     u32 widths[2];
 };
-static_assert(sizeof(SelectArgs) == 48, "mirrored in module.rs");
+static_assert(sizeof(KeepRowsArgs) == 48, "mirrored in module.rs");
 
 struct NormArgs {
     Norm norm;

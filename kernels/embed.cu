@@ -19,7 +19,7 @@ KERNEL(embed, EmbedArgs, 128, 1) {
     }
 }
 
-KERNEL(select, SelectArgs, 256, 1) {
+KERNEL(keep_rows, KeepRowsArgs, 256, 1) {
     let_next_start();
     wait_for_previous();
     const u32 which = blockIdx.y, width = a.widths[which];

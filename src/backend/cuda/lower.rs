@@ -8,8 +8,8 @@
 use super::Cuda;
 use super::launch::{Current, Grid, Kernel, Stream};
 use super::module::{
-    ArgmaxArgs, AttendArgs, CombineArgs, EmbedArgs, Epilogue, GluArgs, HalvesArgs, HeadsArgs, Matrix, Norm as NormArg,
-    NormArgs, Place, ProjectArgs, RouteArgs, Segment, SelectArgs, Step,
+    ArgmaxArgs, AttendArgs, CombineArgs, EmbedArgs, Epilogue, GluArgs, HalvesArgs, HeadsArgs, KeepRowsArgs, Matrix,
+    Norm as NormArg, NormArgs, Place, ProjectArgs, RouteArgs, Segment, Step,
 };
 use super::probe::Address;
 use crate::backend::{
@@ -687,13 +687,13 @@ impl Lowering<'_> {
     /// Rows of the outputs become the only ones of `X` and `Q`, in the places of `O` and `A`, which are free here.
     fn keep_outputs(&mut self) -> Result<()> {
         let (cuda, moves) = (self.cuda, [(Act::X, Act::O), (Act::Q, Act::A)]);
-        let args = SelectArgs {
+        let args = KeepRowsArgs {
             from: moves.map(|(from, _)| self.act(from)),
             to: moves.map(|(_, to)| self.act(to)),
             rows: self.step.outputs,
             widths: moves.map(|(from, _)| self.width(from) as u32),
         };
-        self.launch(&cuda.kernels.select, [self.shape.n_outputs, 2, 1], 256, 0, &args)?;
+        self.launch(&cuda.kernels.keep_rows, [self.shape.n_outputs, 2, 1], 256, 0, &args)?;
         self.pending = None;
         self.skip(Act::H);
         for (from, to) in moves {

@@ -105,7 +105,7 @@ pub struct EmbedArgs {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct SelectArgs {
+pub struct KeepRowsArgs {
     pub from: [Address; 2],
     pub to: [Address; 2],
     pub rows: Address,
@@ -264,7 +264,7 @@ macro_rules! pinned {
     ($($name:ident $bytes:literal),*) => { $(const _: () = assert!(size_of::<$name>() == $bytes);)* };
 }
 pinned!(
-    Matrix 48, Norm 24, KvView 56, Place 16, Tile 16, Step 64, EmbedArgs 88, SelectArgs 48, NormArgs 56, Segment 64, ProjectArgs 360,
+    Matrix 48, Norm 24, KvView 56, Place 16, Tile 16, Step 64, EmbedArgs 88, KeepRowsArgs 48, NormArgs 56, Segment 64, ProjectArgs 360,
     HalvesArgs 72, HeadsArgs 192, AttendArgs 144, GluArgs 32, RouteArgs 40, CombineArgs 32, ArgmaxArgs 56
 );
 
@@ -296,7 +296,7 @@ macro_rules! kernels {
 
 kernels! {
     embed: EmbedArgs,
-    select: SelectArgs,
+    keep_rows: KeepRowsArgs,
     add_norm: NormArgs,
     gemv: ProjectArgs,
     to_halves: HalvesArgs,
