@@ -139,7 +139,40 @@ fn rope_scaling() {
             "llama.rope.scaling.original_context_length=32768",
         ],
     );
+    assert_has(
+        &with(r#"{"type":"yarn","factor":4.0,"beta_fast":16,"beta_slow":2,"attention_factor":2.0,"finetuned":true}"#),
+        &[
+            "llama.rope.scaling.yarn_beta_fast=16",
+            "llama.rope.scaling.yarn_beta_slow=2",
+            // The trained context is the only one that is told.
+            "llama.rope.scaling.original_context_length=131072",
+            // 2 / (1 + 0.1 ln 4): a GGUF file leaves out what YaRN prescribes.
+            "llama.rope.scaling.attn_factor=1.7564977125738839",
+        ],
+    );
+    // A factor that is not told is how much longer the context became; null is not told.
+    let ratio = r#"{"rope_type":"yarn","factor":null,"original_max_position_embeddings":16384,"mscale":0.5,
+        "mscale_all_dim":1.0,"truncate":true}"#;
+    assert_has(
+        &with(ratio),
+        // (1 + 0.05 ln 8) / (1 + 0.1 ln 8) / (1 + 0.1 ln 8)
+        &["llama.rope.scaling.factor=8", "llama.rope.scaling.attn_factor=0.7565965838986991"],
+    );
     assert_lacks(&with(r#"{"rope_type":"default"}"#), "scaling");
+    let refused = [
+        (r#"{"rope_type":"dynamic","factor":2.0}"#, "dynamic"),
+        (r#"{"rope_type":"yarn","factor":2.0,"truncate":false}"#, "truncate"),
+        (r#"{"rope_type":"linear"}"#, "factor"),
+        (r#"{"rope_type":"longrope","short_factor":[1],"long_factor":[1],"factor":4.0}"#, "original_max_position"),
+        (r#"{"rope_type":"longrope","short_factor":[1],"original_max_position_embeddings":4}"#, "long_factor"),
+        (r#"{"rope_type":"su","short_factor":[1],"long_factor":[1],"long_mscale":1.2}"#, "long_mscale"),
+        (r#"{"type":"default","mrope_section":[16,24,24]}"#, "mrope_section"),
+        (r#"{"full_attention":{},"sliding_attention":{"rope_type":"linear","factor":2.0}}"#, "window"),
+    ];
+    for (rope, why) in refused {
+        let error = Source::open(Folder::new(&with(rope)).0.path(), Access::Map).unwrap_err().to_string();
+        assert!(error.contains(why), "{rope}: {error}");
+    }
     // The newer way to say it.
     let parameters = r#"{"model_type":"llama","rope_parameters":{"rope_type":"linear","rope_theta":5e5,"factor":2}}"#;
     assert_has(parameters, &["llama.rope.freq_base=500000", "llama.rope.scaling.factor=2"]);

@@ -3,6 +3,9 @@
 
 mod support;
 
+#[path = "support/rope.rs"]
+mod rope;
+
 use std::path::Path;
 use std::sync::Arc;
 
@@ -10,7 +13,7 @@ use realizar::engine::{self, CacheParams, LoadParams, Model, Runtime, RuntimePar
 use realizar::quant;
 use realizar::tensor::DType;
 use support::reference::relative_rms;
-use support::tiny::{self, Tiny, inv_freq};
+use support::tiny::{self, Tiny};
 
 /// Specials, repeats, both ends of the vocabulary; longer than a window of 8.
 const PROMPT: [u32; 21] = [1, 5, 299, 17, 17, 17, 200, 3, 77, 250, 99, 42, 42, 1, 130, 60, 259, 18, 33, 8, 111];
@@ -101,15 +104,66 @@ fn rotary_variants_agree_with_the_reference() {
     check("base 500000", &base.clone().change(|t| t.rope_base = 500_000.0));
     let factors: Vec<f32> = (0..16).map(|i| 1.0 + 0.5 * i as f32).collect();
     check("rope_freqs", &base.clone().change(|t| t.rope_factors = Some(factors)));
-    let linear: Vec<f64> = inv_freq(10_000.0, 32).into_iter().map(|f| f / 4.0).collect();
     check(
         "linear",
-        &base.change(|t| {
-            t.net.inv_freq = vec![linear; 2];
+        &base.clone().change(|t| {
+            t.net.inv_freq = vec![rope::linear(10_000.0, 32, 4.0); 2];
             t.strings = vec![("rope.scaling.type", "linear")];
             t.floats = vec![("rope.scaling.factor", 4.0)];
         }),
     );
+    // As short as the prompt, so that pairs of each kind turn.
+    check(
+        "llama3",
+        &base.clone().change(|t| {
+            t.net.inv_freq = vec![rope::llama3(10_000.0, 32, 8.0, 1.0, 4.0, 16.0); 2];
+            t.strings = vec![("rope.scaling.type", "llama3")];
+            t.floats = vec![
+                ("rope.scaling.factor", 8.0),
+                ("rope.scaling.low_freq_factor", 1.0),
+                ("rope.scaling.high_freq_factor", 4.0),
+            ];
+            t.ints = vec![("rope.scaling.original_context_length", 16)];
+        }),
+    );
+    let yarn = |fast, slow, attention: f32| {
+        base.clone().change(move |t| {
+            t.net.inv_freq = vec![rope::yarn(10_000.0, 32, 4.0, 32.0, f64::from(fast), f64::from(slow)); 2];
+            t.net.rope_magnitude = f64::from(attention) * rope::yarn_magnitude(1.0, 4.0);
+            t.strings = vec![("rope.scaling.type", "yarn")];
+            t.floats = vec![
+                ("rope.scaling.factor", 4.0),
+                ("rope.scaling.attn_factor", attention),
+                ("rope.scaling.yarn_beta_fast", fast),
+                ("rope.scaling.yarn_beta_slow", slow),
+            ];
+            t.ints = vec![("rope.scaling.original_context_length", 32)];
+        })
+    };
+    check("yarn", &yarn(32.0, 1.0, 1.0));
+    check("yarn, narrow", &yarn(2.0, 0.5, 0.75));
+    // Two numbers that the file leaves out.
+    check("yarn, by default", &yarn(32.0, 1.0, 1.0).change(|t| t.floats.truncate(1)));
+}
+
+#[test]
+fn longrope_turns_by_the_length_of_the_cache() {
+    let divisors = |step: f32| (0..12).map(|i| 1.0 + step * i as f32).collect::<Vec<f32>>();
+    let (short, long) = (divisors(0.25), divisors(1.5));
+    for (capacity, used) in [(64, &short), (65, &long), (128, &long)] {
+        let tiny = Tiny::new("phi3", quant::F32).change(|t| {
+            (t.fused_qkv, t.fused_gate_up) = (true, true);
+            // A part of each head turns.
+            t.net.inv_freq = vec![rope::divided(10_000.0, 24, used); 2];
+            t.net.rope_magnitude = rope::longrope_magnitude(128.0, 64.0);
+            t.ints = vec![("rope.scaling.original_context_length", 64), ("rope.dimension_count", 24)];
+            t.tensors = vec![("rope_factors_short.weight", short.clone()), ("rope_factors_long.weight", long.clone())];
+        });
+        let (_dir, path, expected) = save(&tiny);
+        let got = logits_one_by_one(&load(&path, 2), &CacheParams { capacity, ..f32_cache() });
+        let difference = relative_rms(&expected, &got);
+        assert!(difference < 1e-5, "a cache of {capacity}: {difference}");
+    }
 }
 
 /// The smallest that every tensor type divides evenly.

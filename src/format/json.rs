@@ -43,6 +43,12 @@ impl<'a> Json<'a> {
         members.iter().find(|m| m.0 == name).map(|m| &m.1).filter(|v| **v != Json::Null)
     }
 
+    /// Of the members that are there.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        let members = if let Json::Object(members) = self { members.as_slice() } else { &[] };
+        members.iter().filter(|m| m.1 != Json::Null).map(|m| m.0.as_ref())
+    }
+
     pub fn as_u64(&self) -> Option<u64> {
         match self {
             Json::Int(i) => u64::try_from(*i).ok(),

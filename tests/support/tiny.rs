@@ -46,6 +46,8 @@ pub struct Tiny {
     pub strings: Vec<(&'static str, &'static str)>,
     pub rope_base: f64,
     pub rope_factors: Option<Vec<f32>>,
+    /// More vectors.
+    pub tensors: Vec<(&'static str, Vec<f32>)>,
     pub seed: u64,
     /// The token that ends a text.
     pub eos: u32,
@@ -100,6 +102,7 @@ impl Tiny {
             strings: vec![],
             rope_base: 10_000.0,
             rope_factors: None,
+            tensors: vec![],
             seed: 1,
             eos: 2,
         }
@@ -354,6 +357,10 @@ impl Writer<'_> {
         if let Some(factors) = &self.tiny.rope_factors {
             let values: Vec<f64> = factors.iter().map(|v| f64::from(*v)).collect();
             self.put("rope_freqs.weight", quant::F32, &[values.len() as u64], &values);
+        }
+        for (name, values) in &self.tiny.tensors {
+            let values: Vec<f64> = values.iter().map(|v| f64::from(*v)).collect();
+            self.put(name, quant::F32, &[values.len() as u64], &values);
         }
         for l in 0..net.layers {
             let p = format!("blk.{l}.");

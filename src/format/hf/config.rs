@@ -121,6 +121,27 @@ const MUST_BE_FALSE: &[&str] =
     &["add_cross_attention", "scale_attn_by_inverse_layer_idx", "use_bidirectional_attention", "is_encoder_decoder"];
 const MUST_BE_ABSENT: &[&str] = &["quantization_config", "compression_config", "clip_qkv"];
 
+/// What a set of rope parameters may say; `finetuned` is how a model was made.
+const ROPE: &[&str] = &[
+    "rope_type",
+    "type",
+    "rope_theta",
+    "partial_rotary_factor",
+    "factor",
+    "original_max_position_embeddings",
+    "attention_factor",
+    "beta_fast",
+    "beta_slow",
+    "mscale",
+    "mscale_all_dim",
+    "truncate",
+    "low_freq_factor",
+    "high_freq_factor",
+    "short_factor",
+    "long_factor",
+    "finetuned",
+];
+
 /// More layers than any model has.
 const MAX_LAYERS: u64 = 1024;
 
@@ -287,18 +308,26 @@ impl<'a> Translator<'a> {
         // Where layers with and without a window differ there are two sets of parameters.
         let rope = all.get("full_attention").unwrap_or(all);
         let windowed = all.get("sliding_attention").unwrap_or(&nothing);
+        for name in [rope, windowed].into_iter().flat_map(Json::names) {
+            if !ROPE.contains(&name) {
+                return Err(self.unsupported(&format!("the rope parameter {name:?}")));
+            }
+        }
         // Some parameters may stand in the set or in the configuration.
         let number = |name: &str| match rope.get(name) {
             Some(value) => value.as_f64().map(Some).ok_or_else(|| self.wrong(name, "a number")),
             None => self.number(&[name]),
         };
         let base = number("rope_theta")?;
-        let original = number("original_max_position_embeddings")?.or(self.number(&["max_position_embeddings"])?);
-        let factor = number("factor")?;
-        let attention_factor = number("attention_factor")?;
+        let context = self.number(&["max_position_embeddings"])?;
+        let trained = number("original_max_position_embeddings")?;
+        let stretch = number("factor")?.or(trained.zip(context).map(|(trained, context)| context / trained));
+        let attention = number("attention_factor")?;
         let partial = number("partial_rotary_factor")?;
         let (low, high) = (number("low_freq_factor")?, number("high_freq_factor")?);
         let (beta_fast, beta_slow) = (number("beta_fast")?, number("beta_slow")?);
+        let mscales = number("mscale")?.zip(number("mscale_all_dim")?).filter(|(a, b)| *a != 0.0 && *b != 0.0);
+        let truncate = rope.get("truncate").is_none_or(|t| t.as_bool() == Some(true));
         let windowed_base = match windowed.get("rope_theta") {
             Some(base) => Some(base.as_f64().ok_or_else(|| self.wrong("rope_theta", "a number"))?),
             None => self.number(&["rope_local_base_freq"])?,
@@ -309,23 +338,34 @@ impl<'a> Translator<'a> {
             let dims = (self.head_dim()? as f64 * partial).floor();
             self.set("rope.dimension_count", whole(dims));
         }
-        let kind = rope.get("rope_type").or(rope.get("type")).map_or(Some("default"), Json::as_str);
-        let kind = kind.ok_or_else(|| self.wrong("rope_type", "a string"))?;
+        let kind = |rope: &Json| {
+            let kind = rope.get("rope_type").or(rope.get("type")).map_or(Some("default"), Json::as_str);
+            kind.map(str::to_owned).ok_or_else(|| self.wrong("rope_type", "a string"))
+        };
+        if kind(windowed)? != "default" {
+            return Err(self.unsupported("scaled rope in layers with a window"));
+        }
+        let kind = kind(rope)?;
         let path = self.path;
-        let needed = |x: Option<f64>| x.ok_or_else(|| Error::format(path, format!("{kind} rope without factor")));
-        match kind {
+        let needed = |x: Option<f64>, what| x.ok_or_else(|| Error::format(path, format!("{kind} rope without {what}")));
+        // Of the magnitude that stretching calls for.
+        let yarn = |m: f64, stretch: f64| if stretch > 1.0 { 1.0 + 0.1 * m * stretch.ln() } else { 1.0 };
+        match kind.as_str() {
             "default" => {}
+            "yarn" if !truncate => return Err(self.unsupported("yarn rope with truncate false")),
             "linear" | "yarn" | "llama3" => {
-                let factor = needed(factor)?;
-                self.set("rope.scaling.type", Some(kind));
-                self.set("rope.scaling.factor", Some(factor));
-                self.set("rope.scaling.original_context_length", original.filter(|_| kind != "linear").and_then(whole));
+                let stretch = needed(stretch, "factor")?;
+                let trained = trained.or(context).filter(|_| kind != "linear");
+                self.set("rope.scaling.type", Some(kind.as_str()));
+                self.set("rope.scaling.factor", Some(stretch));
+                self.set("rope.scaling.original_context_length", trained.and_then(whole));
                 self.set("rope.scaling.low_freq_factor", low);
                 self.set("rope.scaling.high_freq_factor", high);
                 self.set("rope.scaling.yarn_beta_fast", beta_fast);
                 self.set("rope.scaling.yarn_beta_slow", beta_slow);
+                let attention = attention.or(mscales.map(|(m, all)| yarn(m, stretch) / yarn(all, stretch)));
                 // In a GGUF file a factor on what YaRN prescribes, here the product.
-                self.set("rope.scaling.attn_factor", attention_factor.map(|f| f / (1.0 + 0.1 * factor.ln())));
+                self.set("rope.scaling.attn_factor", attention.map(|f| f / yarn(1.0, stretch)));
             }
             "longrope" | "su" => {
                 for (name, tensor) in
@@ -337,12 +377,12 @@ impl<'a> Translator<'a> {
                         values.filter(|v| !v.is_empty()).ok_or_else(|| self.wrong(name, "a list of numbers"))?;
                     self.made.push(made(tensor, &values)?);
                 }
-                let (original, context) = (needed(original)?, needed(self.number(&["max_position_embeddings"])?)?);
-                let stretch = context / original;
-                let scale = if stretch > 1.0 { (1.0 + stretch.ln() / original.ln()).sqrt() } else { 1.0 };
+                let trained = needed(trained, "original_max_position_embeddings")?;
+                let stretch = needed(stretch, "max_position_embeddings")?;
+                let scale = if stretch > 1.0 { (1.0 + stretch.ln() / trained.ln()).sqrt() } else { 1.0 };
                 self.set("rope.scaling.type", Some("longrope"));
-                self.set("rope.scaling.original_context_length", whole(original));
-                self.set("rope.scaling.attn_factor", Some(attention_factor.unwrap_or(scale)));
+                self.set("rope.scaling.original_context_length", whole(trained));
+                self.set("rope.scaling.attn_factor", Some(attention.unwrap_or(scale)));
             }
             other => return Err(self.unsupported(&format!("rope of type {other:?}"))),
         }
