@@ -9,21 +9,30 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::kernels::Isa;
-use super::kernels::matmul::{BlockKernels, FloatGroups, FloatKernels, GROUP, Kernels, ONE_TOKEN_GROUPS, SET, record};
+use super::kernels::matmul::{
+    Activation, BlockKernels, FloatGroups, FloatKernels, GROUP, Kernels, ONE_TOKEN_GROUPS, SET,
+};
+use super::memory::Lines;
 use super::packed::Layout;
 use super::pool::{Shared, Team};
-use crate::error::{Error, Result, try_filled, try_vec};
+use crate::error::{Error, Result, try_vec};
 use crate::quant;
 use crate::tensor::DType;
 
 /// Columns of a panel: two groups of unpacked weights and what they are multiplied with stay in a first-level cache
 /// of 32 KiB. A multiple of every block.
-const PANEL: usize = 768;
+fn panel(activation: Activation) -> usize {
+    match activation {
+        Activation::Bytes => 768,
+        Activation::Pairs => 384,
+    }
+}
 /// The same for f32 weights.
 const FLOAT_PANEL: usize = 256;
 
-/// Tokens that share an unpacked tile: their activations of a panel fit in a second-level cache of 1 MiB.
-const CHUNK: usize = 512;
+/// Tokens that share an unpacked tile: their activations of a panel, and results of some tiles, fit in a second-level
+/// cache of 1 MiB.
+const CHUNK: usize = 256;
 
 /// Most tiles in a unit of work; more would not reuse the activations of a panel much better.
 const RUN: usize = 8;
@@ -123,38 +132,60 @@ impl<'a> Job<'a> {
     }
 }
 
-/// Memory for the products of one step at a time: quantised activations and each thread's tiles.
+/// Memory for the products of one step at a time: quantised activations and each thread's scratch. What no product
+/// has needed takes no room.
 pub struct Workspace {
-    records: Vec<Line>,
-    threads: Vec<Line>,
+    records: Records,
+    threads: Lines,
     claims: Vec<Claims>,
 }
 
-/// A cache line.
-#[derive(Clone, Copy)]
-#[repr(C, align(64))]
-struct Line([u8; 64]);
+/// Activations of both kinds.
+struct Records {
+    bytes: Lines,
+    pairs: Lines,
+}
 
-/// Sizes of the parts of a thread's scratch, in lines.
-const TILE: usize = 2 * (PANEL / SET) * 12;
-const WEIGHTS: usize = ONE_TOKEN_GROUPS * FLOAT_PANEL * GROUP * 4 / 64;
-const ROW: usize = FLOAT_PANEL * 4 / 64;
-const RESULTS: usize = 2 * 6;
+impl Records {
+    fn of(&self, activation: Activation) -> &[u8] {
+        match activation {
+            Activation::Bytes => &self.bytes,
+            Activation::Pairs => &self.pairs,
+        }
+    }
+
+    fn of_mut(&mut self, activation: Activation) -> &mut [u8] {
+        match activation {
+            Activation::Bytes => &mut self.bytes,
+            Activation::Pairs => &mut self.pairs,
+        }
+    }
+}
+
+/// Groups in a tile at most.
+const TILE_GROUPS: usize = 2;
+
+/// Bytes of the parts of a thread's scratch.
+const TILE: usize = TILE_GROUPS * 768 / SET * 12 * 64;
+const WEIGHTS: usize = ONE_TOKEN_GROUPS * FLOAT_PANEL * GROUP * 4;
+const ROW: usize = FLOAT_PANEL * 4;
+const RESULTS: usize = RUN * CHUNK * TILE_GROUPS * GROUP * 4;
 const SCRATCH: usize = TILE + WEIGHTS + ROW + RESULTS;
 
 impl Workspace {
     /// For inputs of at most `max_tokens` tokens of at most `max_cols` values.
     pub fn new(threads: usize, max_tokens: usize, max_cols: usize) -> Result<Workspace> {
-        let lines = |n: Option<usize>| {
-            n.map(|n| n.div_ceil(64)).ok_or(Error::OutOfMemory { what: "activations", bytes: u64::MAX })
+        // Few tokens are made a power of two.
+        let slots = max_tokens.max(1).checked_next_power_of_two().unwrap_or(max_tokens);
+        let records = |activation: Activation| {
+            let bytes = max_cols.div_ceil(SET).checked_mul(activation.bytes()).and_then(|n| n.checked_mul(slots));
+            Lines::new("activations", bytes)
         };
-        let records = lines(max_cols.div_ceil(SET).checked_mul(record::BYTES).and_then(|n| n.checked_mul(max_tokens)))?;
-        let zero = Line([0; 64]);
         let mut claims = try_vec("threads", threads)?;
         claims.extend((0..threads).map(|_| Claims(AtomicU64::new(0))));
         Ok(Workspace {
-            records: try_filled("activations", records, zero)?,
-            threads: try_filled("scratch of the threads", threads.saturating_mul(SCRATCH), zero)?,
+            records: Records { bytes: records(Activation::Bytes)?, pairs: records(Activation::Pairs)? },
+            threads: Lines::new("scratch of the threads", threads.checked_mul(SCRATCH))?,
             claims,
         })
     }
@@ -186,16 +217,27 @@ impl Claims {
     }
 }
 
-/// How the tokens are laid side by side: tiles of nearly the same size, none larger than a kernel takes.
+/// How the tokens are laid side by side: few of them in one tile, with room up to the next power of two, otherwise in
+/// tiles of nearly the same size, none larger than a kernel takes.
 #[derive(Clone, Copy)]
 struct Tiling {
     tokens: usize,
     tiles: usize,
+    /// Whether the tokens are few.
+    few: bool,
 }
 
 impl Tiling {
-    fn new(tokens: usize, max: usize) -> Tiling {
-        Tiling { tokens, tiles: tokens.div_ceil(max) }
+    fn new(tokens: usize, kernels: &Kernels) -> Tiling {
+        if tokens <= kernels.few_tokens {
+            return Tiling { tokens, tiles: 1, few: true };
+        }
+        Tiling::many(tokens, kernels)
+    }
+
+    /// However few there are.
+    fn many(tokens: usize, kernels: &Kernels) -> Tiling {
+        Tiling { tokens, tiles: tokens.div_ceil(kernels.tokens), few: false }
     }
 
     /// The tokens of a tile.
@@ -203,6 +245,19 @@ impl Tiling {
         let (each, more) = (self.tokens / self.tiles, self.tokens % self.tiles);
         let at = |tile: usize| tile * each + tile.min(more);
         at(tile)..at(tile + 1)
+    }
+
+    /// Tokens of a tile for which its records have room.
+    fn slots(self, tokens: &Range<usize>) -> usize {
+        if self.few { tokens.len().next_power_of_two() } else { tokens.len() }
+    }
+
+    /// Where the records of a tile's tokens lie, for a panel of columns: panel by panel, and tile by tile within each,
+    /// so that a tile of weights meets them in one stream.
+    fn records(self, activation: Activation, tokens: &Range<usize>, columns: &Range<usize>) -> Range<usize> {
+        let sets = columns.len() / SET * activation.bytes();
+        let before = columns.start / SET * activation.bytes() * self.slots(&(0..self.tokens));
+        before + tokens.start * sets..before + (tokens.start + self.slots(tokens)) * sets
     }
 }
 
@@ -216,32 +271,39 @@ enum Kernel {
 }
 
 impl Kernel {
-    fn of(kernels: &Kernels, dtype: DType) -> Kernel {
-        match ((kernels.blocks)(dtype), (kernels.floats)(dtype)) {
-            (Some(blocks), _) => Kernel::Blocks(blocks),
-            (None, Some(floats)) => Kernel::Floats(floats),
-            (None, None) => Kernel::Decoded(kernels.f32),
+    fn of(kernels: &Kernels, layout: &Layout) -> Kernel {
+        match ((kernels.blocks)(layout.dtype), (kernels.floats)(layout.dtype)) {
+            (Some(blocks), _) if layout.cols.is_multiple_of(SET * blocks.sets) => Kernel::Blocks(blocks),
+            (_, Some(floats)) => Kernel::Floats(floats),
+            _ => Kernel::Decoded(kernels.f32),
         }
     }
 }
 
-/// `out = W x + bias` for each job, `x` being `[tokens, cols]`. The tokens' activations are quantised once, to 8 bits
-/// in sets of 32, for all matrices that are quantised; float matrices see them as they are.
+/// `out = W x + bias` for each job, `x` being `[tokens, cols]`. The tokens' activations are quantised once, in sets of
+/// 32, for all matrices of a kind: to 8 bits for block formats, to 16 bits for floats of 16 bits. Other matrices see
+/// them as they are.
 pub fn multiply(team: &Team, isa: Isa, workspace: &mut Workspace, x: &[f32], tokens: usize, jobs: &mut [Job]) {
     let (Some(cols), true) = (jobs.first().map(|job| job.matrix.cols()), tokens > 0) else { return };
     assert!(x.len() == tokens * cols, "{} values for {tokens} tokens of {cols}", x.len());
     for job in jobs.iter() {
         assert!(job.matrix.cols() == cols && job.out.len() == tokens * job.matrix.rows);
     }
-    let kernels = isa.matmul();
-    let tiling = Tiling::new(tokens, kernels.tokens);
     let threads = team.threads();
     assert!(workspace.claims.len() >= threads);
-    let blocks = jobs.iter().filter_map(|job| (kernels.blocks)(job.matrix.dtype()));
-    if let Some(halves) = blocks.map(|kernels| kernels.halves).reduce(|a, b| a | b) {
-        quantise(team, kernels, &mut workspace.records, x, cols, tiling, halves);
+    let (kernels, tiling) = (isa.matmul(), Tiling::new(tokens, isa.matmul()));
+    for activation in [Activation::Bytes, Activation::Pairs] {
+        let input = Input { kernels, activation, x, cols, tiling };
+        // A single tile is done sooner than another thread has heard of it.
+        input.quantise(
+            &mut workspace.records,
+            jobs,
+            |tiles, tile| {
+                if tiles == 1 { tile(0) } else { team.for_each(tiles, tile) }
+            },
+        );
     }
-    let product = Product { kernels, tiling, cols, x, records: as_bytes(&workspace.records), jobs };
+    let product = Product { kernels, tiling, cols, x, records: &workspace.records, jobs };
     // Cut into one range of about the same cost for each thread.
     let run = product.run(threads);
     let (mut unit, mut spent) = (0, 0);
@@ -273,30 +335,43 @@ pub fn multiply(team: &Team, isa: Isa, workspace: &mut Workspace, x: &[f32], tok
     });
 }
 
-fn quantise(
-    team: &Team,
-    kernels: &Kernels,
-    records: &mut [Line],
-    x: &[f32],
+/// What is to be quantised.
+struct Input<'a> {
+    kernels: &'static Kernels,
+    activation: Activation,
+    x: &'a [f32],
     cols: usize,
     tiling: Tiling,
-    halves: bool,
-) {
-    let token_bytes = cols / SET * record::BYTES;
-    let records = as_bytes_mut(records);
-    assert!(records.len() >= tiling.tokens * token_bytes);
-    let records = Shared::new(records);
-    let tile = |tile: usize| {
-        let tokens = tiling.range(tile);
-        // SAFETY: tiles do not overlap.
-        let records = unsafe { records.slice_mut(tokens.start * token_bytes..tokens.end * token_bytes) };
-        for (t, token) in tokens.clone().enumerate() {
-            // SAFETY: the kernels are those of an instruction set that is there.
-            unsafe { (kernels.quantise)(&x[token * cols..(token + 1) * cols], records, tokens.len(), t, halves) }
-        }
-    };
-    // A single tile is done sooner than another thread has heard of it.
-    if tiling.tiles == 1 { tile(0) } else { team.for_each(tiling.tiles, tile) }
+}
+
+impl Input<'_> {
+    /// Writes the records where one of the jobs needs them. `each` calls a function for each of so many tiles.
+    fn quantise(&self, records: &mut Records, jobs: &[Job], each: impl FnOnce(usize, &(dyn Fn(usize) + Sync))) {
+        let kernels = jobs.iter().filter_map(|job| match Kernel::of(self.kernels, &job.matrix.layout) {
+            Kernel::Blocks(kernels) if kernels.activation == self.activation => Some(kernels.halves),
+            _ => None,
+        });
+        let Some(halves) = kernels.reduce(|a, b| a | b) else { return };
+        let records = Shared::new(records.of_mut(self.activation));
+        each(self.tiling.tiles, &|tile| {
+            let tokens = self.tiling.range(tile);
+            let slots = self.tiling.slots(&tokens);
+            for columns in panels(self.cols, panel(self.activation)) {
+                // SAFETY: records of other tokens or columns do not overlap.
+                let records = unsafe { records.slice_mut(self.tiling.records(self.activation, &tokens, &columns)) };
+                for (t, token) in tokens.clone().enumerate() {
+                    let x = &self.x[token * self.cols..][columns.clone()];
+                    // SAFETY: the kernels are those of an instruction set that is there.
+                    unsafe {
+                        match self.activation {
+                            Activation::Bytes => (self.kernels.quantise)(x, records, slots, t, halves),
+                            Activation::Pairs => (self.kernels.quantise_pairs)(x, records, slots, t),
+                        }
+                    }
+                }
+            }
+        });
+    }
 }
 
 /// A thread's scratch.
@@ -304,20 +379,16 @@ struct Scratch<'a> {
     tile: &'a mut [u8],
     weights: &'a mut [u8],
     row: &'a mut [f32],
+    /// Of the tiles of a unit: of one tile after the other, token by token.
     results: &'a mut [f32],
 }
 
 impl<'a> Scratch<'a> {
-    fn new(lines: &'a mut [Line]) -> Self {
-        let (tile, lines) = lines.split_at_mut(TILE);
-        let (weights, lines) = lines.split_at_mut(WEIGHTS);
-        let (row, results) = lines.split_at_mut(ROW);
-        Scratch {
-            tile: as_bytes_mut(tile),
-            weights: as_bytes_mut(weights),
-            row: as_f32_mut(row),
-            results: as_f32_mut(results),
-        }
+    fn new(bytes: &'a mut [u8]) -> Self {
+        let (tile, bytes) = bytes.split_at_mut(TILE);
+        let (weights, bytes) = bytes.split_at_mut(WEIGHTS);
+        let (row, results) = bytes.split_at_mut(ROW);
+        Scratch { tile, weights, row: as_f32_mut(row), results: as_f32_mut(results) }
     }
 }
 
@@ -327,14 +398,14 @@ struct Product<'a> {
     tiling: Tiling,
     cols: usize,
     x: &'a [f32],
-    records: &'a [u8],
+    records: &'a Records,
     jobs: &'a [Job<'a>],
 }
 
 impl Product<'_> {
     /// Groups in a unit of work.
     fn run(&self, threads: usize) -> usize {
-        if self.tiling.tokens == 1 {
+        if self.tiling.few {
             return ONE_TOKEN_GROUPS;
         }
         let tiles: usize = self.jobs.iter().map(|job| job.matrix.rows.div_ceil(GROUP * self.kernels.groups)).sum();
@@ -343,7 +414,7 @@ impl Product<'_> {
 
     /// Of a unit, in proportion.
     fn cost(&self, job: &Job) -> usize {
-        if self.tiling.tokens == 1 { job.matrix.layout.row_bytes } else { self.cols }
+        if self.tiling.few { job.matrix.layout.row_bytes } else { self.cols }
     }
 
     fn perform(&self, mut unit: usize, run: usize, scratch: &mut Scratch) {
@@ -352,11 +423,12 @@ impl Product<'_> {
             let units = groups.div_ceil(run);
             if unit < units {
                 let groups = unit * run..groups.min((unit + 1) * run);
-                if self.tiling.tokens == 1 {
-                    self.one_token(job, groups, scratch);
-                } else {
-                    self.many_tokens(job, groups.clone(), scratch);
-                    self.add_bias(job, groups);
+                match Kernel::of(self.kernels, &job.matrix.layout) {
+                    Kernel::Blocks(kernels) if self.tiling.few => self.few_tokens(job, kernels, groups, scratch),
+                    Kernel::Floats(kernels) | Kernel::Decoded(kernels) if self.tiling.tokens == 1 => {
+                        self.one_token(job, kernels, groups, scratch);
+                    }
+                    kernel => self.many_tokens(job, kernel, groups, scratch),
                 }
                 return;
             }
@@ -364,71 +436,84 @@ impl Product<'_> {
         }
     }
 
-    fn one_token(&self, job: &Job, groups: Range<usize>, scratch: &mut Scratch) {
-        let mut out = [[0f32; GROUP]; ONE_TOKEN_GROUPS];
-        let layout = &job.matrix.layout;
-        match Kernel::of(self.kernels, layout.dtype) {
-            Kernel::Blocks(kernels) => {
-                let panel = if layout.interleaved { self.cols } else { PANEL };
-                for (out, group) in out.iter_mut().zip(groups.clone()) {
-                    for columns in panels(self.cols, panel) {
-                        let records =
-                            &self.records[columns.start / SET * record::BYTES..columns.end / SET * record::BYTES];
-                        let weights = panel_of(job, group, columns.clone(), scratch.weights, scratch.row);
-                        let blocks = columns.len() / SET / kernels.sets;
-                        // SAFETY: the instruction set is there; weights and records of these columns.
-                        unsafe { (kernels.fused)(weights.as_ptr(), blocks, records.as_ptr(), out) }
-                    }
-                }
+    /// Straight from packed weights to the results.
+    fn few_tokens(&self, job: &Job, kernels: &BlockKernels, groups: Range<usize>, scratch: &mut Scratch) {
+        let tokens = 0..self.tiling.tokens;
+        let slots = self.tiling.slots(&tokens);
+        let fused = kernels.fused[slots.trailing_zeros() as usize];
+        let panel = if job.matrix.layout.interleaved { self.cols } else { panel(kernels.activation) };
+        for group in groups {
+            for columns in panels(self.cols, panel) {
+                let records = self.records.of(kernels.activation);
+                let records = &records[self.tiling.records(kernels.activation, &tokens, &columns)];
+                let weights = panel_of(job, group, columns.clone(), scratch.weights, scratch.row);
+                let blocks = columns.len() / SET / kernels.sets;
+                let out = &mut scratch.results[..slots * GROUP];
+                // SAFETY: the instruction set is there; weights and records of these columns, and results of a group.
+                unsafe { fused(weights.as_ptr(), blocks, records.as_ptr(), out.as_mut_ptr(), columns.start == 0) }
             }
-            Kernel::Floats(kernels) | Kernel::Decoded(kernels) => {
-                let panel = if layout.interleaved { self.cols } else { FLOAT_PANEL };
-                for columns in panels(self.cols, panel) {
-                    let weights = self.float_panels(job, &groups, columns.clone(), scratch.weights, scratch.row);
-                    // SAFETY: the instruction set is there; weights and values of these columns, and 64 results.
-                    unsafe {
-                        (kernels.one_token)(
-                            &weights,
-                            columns.len(),
-                            self.x[columns.clone()].as_ptr(),
-                            self.cols,
-                            out.as_flattened_mut().as_mut_ptr(),
-                            0,
-                            columns.start == 0,
-                        );
-                    }
-                }
-            }
-        }
-        let rows = groups.start * GROUP..job.matrix.rows.min(groups.end * GROUP);
-        // SAFETY: the rows of this unit are this thread's.
-        let results = unsafe { job.out.slice_mut(rows.clone()) };
-        results.copy_from_slice(&out.as_flattened()[..rows.len()]);
-        if let Some(bias) = job.bias {
-            results.iter_mut().zip(&bias[rows]).for_each(|(y, b)| *y += b);
+            self.finish(job, group..group + 1, 1, tokens.clone(), scratch.results);
         }
     }
 
-    fn many_tokens(&self, job: &Job, groups: Range<usize>, scratch: &mut Scratch) {
-        let kernel = Kernel::of(self.kernels, job.matrix.dtype());
+    fn one_token(&self, job: &Job, kernels: &FloatKernels, groups: Range<usize>, scratch: &mut Scratch) {
+        let panel = if job.matrix.layout.interleaved { self.cols } else { FLOAT_PANEL };
+        for columns in panels(self.cols, panel) {
+            let weights = self.float_panels(job, &groups, columns.clone(), scratch.weights, scratch.row);
+            let (x, out) = (&self.x[columns.clone()], &mut scratch.results[..ONE_TOKEN_GROUPS * GROUP]);
+            // SAFETY: the instruction set is there; weights and values of these columns, and as many results.
+            unsafe {
+                let first = columns.start == 0;
+                (kernels.one_token)(&weights, x.len(), x.as_ptr(), self.cols, out.as_mut_ptr(), first);
+            }
+        }
+        self.finish(job, groups, ONE_TOKEN_GROUPS, 0..1, scratch.results);
+    }
+
+    fn many_tokens(&self, job: &Job, kernel: Kernel, groups: Range<usize>, scratch: &mut Scratch) {
         let per_tile = self.kernels.groups;
-        let chunk = CHUNK.div_ceil(self.kernels.tokens);
-        for first in (0..self.tiling.tiles).step_by(chunk) {
-            let token_tiles = first..self.tiling.tiles.min(first + chunk);
-            let panel = if matches!(kernel, Kernel::Blocks(_)) { PANEL } else { FLOAT_PANEL };
+        let chunk = CHUNK / self.kernels.tokens;
+        let panel = match kernel {
+            Kernel::Blocks(kernels) => panel(kernels.activation),
+            Kernel::Floats(_) | Kernel::Decoded(_) => FLOAT_PANEL,
+        };
+        // Floats have no kernels for few.
+        let tiling = Tiling::many(self.tiling.tokens, self.kernels);
+        for first in (0..tiling.tiles).step_by(chunk) {
+            let token_tiles = first..tiling.tiles.min(first + chunk);
+            let tokens = tiling.range(first).start..tiling.range(token_tiles.end - 1).end;
+            let tile_results = tokens.len() * per_tile * GROUP;
             for columns in panels(self.cols, panel) {
-                for tile in groups.clone().step_by(per_tile) {
-                    let tile = tile..groups.end.min(tile + per_tile);
+                for (i, start) in groups.clone().step_by(per_tile).enumerate() {
+                    let tile = start..groups.end.min(start + per_tile);
+                    let part = i * tile_results..(i + 1) * tile_results;
                     match kernel {
                         Kernel::Blocks(kernels) => {
-                            self.tile_of_blocks(job, kernels, tile, &columns, token_tiles.clone(), scratch);
+                            self.tile_of_blocks(
+                                job,
+                                kernels,
+                                tile,
+                                &columns,
+                                (tiling, token_tiles.clone()),
+                                scratch,
+                                part,
+                            );
                         }
                         Kernel::Floats(kernels) | Kernel::Decoded(kernels) => {
-                            self.tile_of_floats(job, kernels, tile, &columns, token_tiles.clone(), scratch);
+                            self.tile_of_floats(
+                                job,
+                                kernels,
+                                tile,
+                                &columns,
+                                (tiling, token_tiles.clone()),
+                                scratch,
+                                part,
+                            );
                         }
                     }
                 }
             }
+            self.finish(job, groups.clone(), per_tile, tokens, scratch.results);
         }
     }
 
@@ -438,8 +523,9 @@ impl Product<'_> {
         kernels: &BlockKernels,
         groups: Range<usize>,
         columns: &Range<usize>,
-        token_tiles: Range<usize>,
+        (tiling, token_tiles): (Tiling, Range<usize>),
         scratch: &mut Scratch,
+        part: Range<usize>,
     ) {
         let sets = columns.len() / SET;
         for r in 0..self.kernels.groups {
@@ -450,17 +536,18 @@ impl Product<'_> {
             // SAFETY: the instruction set is there; weights of these columns, and a tile of them.
             unsafe { (kernels.unpack)(weights.as_ptr(), sets / kernels.sets, scratch.tile.as_mut_ptr().add(64 * r)) }
         }
-        let token_bytes = self.cols / SET * record::BYTES;
+        let mut results = &mut scratch.results[part];
         for tile in token_tiles {
-            let tokens = self.tiling.range(tile);
-            let n = tokens.len();
-            let records = &self.records[tokens.start * token_bytes..tokens.end * token_bytes];
-            let records = &records[n * record::BYTES * (columns.start / SET)..n * record::BYTES * (columns.end / SET)];
-            let tile = scratch.tile.as_ptr();
-            self.with_results(job, &groups, tokens, columns.start == 0, scratch.results, |out, stride, first| {
-                // SAFETY: the instruction set is there; the tile, these tokens' records and their results.
-                unsafe { (kernels.multiply[n - 1])(tile, sets, records.as_ptr(), out, stride, first) }
-            });
+            let tokens = tiling.range(tile);
+            let (out, rest) = results.split_at_mut(tokens.len() * self.kernels.groups * GROUP);
+            results = rest;
+            let records = self.records.of(kernels.activation);
+            let records = &records[tiling.records(kernels.activation, &tokens, columns)];
+            // SAFETY: the instruction set is there; the tile, these tokens' records and their results.
+            unsafe {
+                let multiply = kernels.multiply[tokens.len() - 1];
+                multiply(scratch.tile.as_ptr(), sets, records.as_ptr(), out.as_mut_ptr(), columns.start == 0);
+            }
         }
     }
 
@@ -470,18 +557,40 @@ impl Product<'_> {
         kernels: &FloatKernels,
         groups: Range<usize>,
         columns: &Range<usize>,
-        token_tiles: Range<usize>,
+        (tiling, token_tiles): (Tiling, Range<usize>),
         scratch: &mut Scratch,
+        part: Range<usize>,
     ) {
         let weights = self.float_panels(job, &groups, columns.clone(), scratch.weights, scratch.row);
+        let mut results = &mut scratch.results[part];
         for tile in token_tiles {
-            let tokens = self.tiling.range(tile);
-            let n = tokens.len();
+            let tokens = tiling.range(tile);
+            let (out, rest) = results.split_at_mut(tokens.len() * self.kernels.groups * GROUP);
+            results = rest;
             let x = &self.x[tokens.start * self.cols + columns.start..(tokens.end - 1) * self.cols + columns.end];
-            self.with_results(job, &groups, tokens, columns.start == 0, scratch.results, |out, stride, first| {
-                // SAFETY: the instruction set is there; weights, values and results of these columns and tokens.
-                unsafe { (kernels.multiply[n - 1])(&weights, columns.len(), x.as_ptr(), self.cols, out, stride, first) }
-            });
+            // SAFETY: the instruction set is there; weights, values and results of these columns and tokens.
+            unsafe {
+                let multiply = kernels.multiply[tokens.len() - 1];
+                multiply(&weights, columns.len(), x.as_ptr(), self.cols, out.as_mut_ptr(), columns.start == 0);
+            }
+        }
+    }
+
+    /// Adds the bias to the results of some tokens and moves them to their rows. They stayed together until now, because
+    /// rows of many tokens, a power of two apart, would drive each other out of the caches.
+    fn finish(&self, job: &Job, groups: Range<usize>, per_tile: usize, tokens: Range<usize>, results: &[f32]) {
+        let rows = groups.start * GROUP..job.matrix.rows.min(groups.end * GROUP);
+        let width = per_tile * GROUP;
+        for (t, token) in tokens.clone().enumerate() {
+            let start = token * job.matrix.rows;
+            // SAFETY: the rows of this unit are this thread's.
+            let out = unsafe { job.out.slice_mut(start + rows.start..start + rows.end) };
+            for (tile, out) in out.chunks_mut(width).enumerate() {
+                out.copy_from_slice(&results[(tile * tokens.len() + t) * width..][..out.len()]);
+            }
+            if let Some(bias) = job.bias {
+                out.iter_mut().zip(&bias[rows.clone()]).for_each(|(y, b)| *y += b);
+            }
         }
     }
 
@@ -494,7 +603,7 @@ impl Product<'_> {
         weights: &mut [u8],
         row: &mut [f32],
     ) -> FloatGroups {
-        let mut parts = weights.chunks_exact_mut(WEIGHTS * 64 / ONE_TOKEN_GROUPS);
+        let mut parts = weights.chunks_exact_mut(WEIGHTS / ONE_TOKEN_GROUPS);
         let mut last = std::ptr::null();
         std::array::from_fn(|r| {
             if let (true, Some(part)) = (groups.start + r < groups.end, parts.next()) {
@@ -502,50 +611,6 @@ impl Product<'_> {
             }
             last
         })
-    }
-
-    /// Calls a kernel with room for the results of whole groups and of tokens: the job's output where it has all of
-    /// those rows, and a copy of them otherwise.
-    fn with_results(
-        &self,
-        job: &Job,
-        groups: &Range<usize>,
-        tokens: Range<usize>,
-        first: bool,
-        copy: &mut [f32],
-        kernel: impl FnOnce(*mut f32, usize, bool),
-    ) {
-        let rows = job.matrix.rows;
-        let start = groups.start * GROUP;
-        let width = self.kernels.groups * GROUP;
-        if start + width <= rows {
-            // Inside `out`, since it is `[tokens, rows]` long.
-            let out = job.out.as_mut_ptr().wrapping_add(tokens.start * rows + start);
-            return kernel(out, rows, first);
-        }
-        let copy = &mut copy[..tokens.len() * width];
-        for (copy, token) in copy.chunks_exact_mut(width).zip(tokens.clone()) {
-            // SAFETY: the rows of this unit are this thread's.
-            let out = unsafe { job.out.slice_mut(token * rows + start..(token + 1) * rows) };
-            copy[..out.len()].copy_from_slice(out);
-        }
-        kernel(copy.as_mut_ptr(), width, first);
-        for (copy, token) in copy.chunks_exact_mut(width).zip(tokens) {
-            // SAFETY: as above.
-            let out = unsafe { job.out.slice_mut(token * rows + start..(token + 1) * rows) };
-            out.copy_from_slice(&copy[..out.len()]);
-        }
-    }
-
-    fn add_bias(&self, job: &Job, groups: Range<usize>) {
-        let Some(bias) = job.bias else { return };
-        let rows = groups.start * GROUP..job.matrix.rows.min(groups.end * GROUP);
-        for token in 0..self.tiling.tokens {
-            let start = token * job.matrix.rows;
-            // SAFETY: the rows of this unit are this thread's.
-            let out = unsafe { job.out.slice_mut(start + rows.start..start + rows.end) };
-            out.iter_mut().zip(&bias[rows.clone()]).for_each(|(y, b)| *y += b);
-        }
     }
 }
 
@@ -596,34 +661,25 @@ pub fn matvec_raw(isa: Isa, dtype: DType, raw: &[u8], rows: usize, x: &[f32], y:
         )));
     }
     let mut workspace = Workspace::new(1, 1, x.len())?;
-    let kernels = isa.matmul();
-    let tiling = Tiling::new(1, 1);
+    let (kernels, tiling) = (isa.matmul(), Tiling::new(1, isa.matmul()));
     let jobs = [Job::new(matrix, raw, None, y)];
-    if let Some(blocks) = (kernels.blocks)(dtype) {
-        // SAFETY: the kernels are those of an instruction set that is there.
-        unsafe { (kernels.quantise)(x, as_bytes_mut(&mut workspace.records), 1, 0, blocks.halves) }
+    for activation in [Activation::Bytes, Activation::Pairs] {
+        let input = Input { kernels, activation, x, cols: x.len(), tiling };
+        input.quantise(&mut workspace.records, &jobs, |_, tile| tile(0));
     }
     let mut scratch = Scratch::new(&mut workspace.threads);
-    let product = Product { kernels, tiling, cols: x.len(), x, records: as_bytes(&workspace.records), jobs: &jobs };
+    let product = Product { kernels, tiling, cols: x.len(), x, records: &workspace.records, jobs: &jobs };
     for unit in 0..rows.div_ceil(GROUP * ONE_TOKEN_GROUPS) {
         product.perform(unit, ONE_TOKEN_GROUPS, &mut scratch);
     }
     Ok(())
 }
 
-fn as_bytes(lines: &[Line]) -> &[u8] {
-    // SAFETY: a line is 64 bytes without padding.
-    unsafe { std::slice::from_raw_parts(lines.as_ptr().cast(), size_of_val(lines)) }
-}
-
-fn as_bytes_mut(lines: &mut [Line]) -> &mut [u8] {
-    // SAFETY: a line is 64 bytes without padding, and any bytes are a line.
-    unsafe { std::slice::from_raw_parts_mut(lines.as_mut_ptr().cast(), size_of_val(lines)) }
-}
-
-fn as_f32_mut(lines: &mut [Line]) -> &mut [f32] {
-    // SAFETY: a line holds 16 aligned f32, and any bytes are an f32.
-    unsafe { std::slice::from_raw_parts_mut(lines.as_mut_ptr().cast(), lines.len() * 16) }
+fn as_f32_mut(bytes: &mut [u8]) -> &mut [f32] {
+    // SAFETY: any bytes are an f32; what is not aligned is not among them.
+    let (before, floats, after) = unsafe { bytes.align_to_mut() };
+    assert!(before.is_empty() && after.is_empty());
+    floats
 }
 
 #[cfg(test)]
@@ -692,31 +748,42 @@ mod tests {
             }
         }
 
-        /// In f64, from the reference codec; activations rounded as `multiply` promises where the type is quantised,
-        /// together with the sum of the products' magnitudes.
+        /// In f64, from the reference codec; activations and 16-bit weights rounded as `multiply` promises, together
+        /// with the sum of the products' magnitudes.
         fn expected(&self) -> Vec<(f64, f64)> {
             let row_bytes = self.raw.len() / self.rows;
             let mut w = vec![0f32; self.cols];
-            let quantised = isa_of_reference().blocks;
-            let x: Vec<f64> = if quantised(self.format.dtype).is_some() {
-                self.x
-                    .chunks(32)
-                    .flat_map(|set| {
-                        let scale = set.iter().fold(0f32, |m, v| m.max(v.abs())) / 127.0;
-                        set.iter().map(
-                            move |v| if scale == 0.0 { 0.0 } else { f64::from(scale) * f64::from(v / scale).round() },
-                        )
-                    })
-                    .collect()
-            } else {
-                self.x.iter().map(|&v| f64::from(v)).collect()
+            let layout = Layout::raw(self.format.dtype, self.cols).unwrap();
+            let activation = match Kernel::of(Isa::Scalar.matmul(), &layout) {
+                Kernel::Blocks(kernels) => Some(kernels.activation),
+                _ => None,
             };
+            let most = match activation {
+                Some(Activation::Bytes) => 127.0,
+                Some(Activation::Pairs) => 8191.0,
+                None => f32::INFINITY,
+            };
+            let max = |set: &[f32]| set.iter().fold(0f32, |m, v| m.max(v.abs()));
+            // In f32, so that what lies near a tie is rounded the same way.
+            let round = |set: &[f32], inverse: f32, step: f64| -> Vec<f64> {
+                let round =
+                    |v: f32| if step > 0.0 { step * f64::from((v * inverse).round_ties_even()) } else { v.into() };
+                set.iter().map(|&v| round(v)).collect()
+            };
+            let quantise = |set: &[f32]| round(set, most / max(set), f64::from(max(set) / most));
+            let x: Vec<f64> = self.x.chunks(32).flat_map(quantise).collect();
             let mut out = vec![(0.0, 0.0); self.tokens * self.rows];
             for row in 0..self.rows {
                 (self.format.dequantize)(&self.raw[row * row_bytes..(row + 1) * row_bytes], &mut w);
+                let quantise = |set: &[f32]| {
+                    let power = max(set).log2().floor().exp2();
+                    let step = if activation == Some(Activation::Pairs) { power / 4096.0 } else { 0.0 };
+                    round(set, 4096.0 / power, f64::from(step))
+                };
+                let w: Vec<f64> = w.chunks(32).flat_map(quantise).collect();
                 for token in 0..self.tokens {
                     let x = &x[token * self.cols..][..self.cols];
-                    let products = w.iter().zip(x).map(|(&w, x)| f64::from(w) * x);
+                    let products = w.iter().zip(x).map(|(w, x)| w * x);
                     let bias = f64::from(self.bias[row]);
                     out[token * self.rows + row] =
                         (products.clone().sum::<f64>() + bias, products.map(f64::abs).sum::<f64>() + bias.abs());
@@ -740,10 +807,6 @@ mod tests {
         }
     }
 
-    fn isa_of_reference() -> &'static Kernels {
-        Isa::Scalar.matmul()
-    }
-
     fn bits(v: &[f32]) -> Vec<u32> {
         v.iter().map(|x| x.to_bits()).collect()
     }
@@ -751,8 +814,12 @@ mod tests {
     #[test]
     fn products_agree_with_the_reference_codec() {
         for format in FORMATS {
-            for (rows, blocks, tokens) in [(1, 1, 1), (40, 3, 1), (48, 5, 3), (35, 4, 7), (70, 2, 13)] {
-                let cols = if format.block_len == 1 { 43 * blocks } else { format.block_len * blocks };
+            let cases = [(1, 1, 1), (40, 3, 1), (48, 5, 3), (35, 4, 7), (70, 2, 13)];
+            let columns: &[usize] = if format.block_len == 1 { &[32, 43] } else { &[format.block_len] };
+            for ((rows, blocks, tokens), columns) in
+                cases.iter().flat_map(|&case| columns.iter().map(move |c| (case, c)))
+            {
+                let cols = columns * blocks;
                 let case = Case::new(format, rows, cols, tokens);
                 let found = case.run(Isa::detect(), 1, false);
                 for (i, (found, (expected, magnitude))) in found.iter().zip(case.expected()).enumerate() {
@@ -781,7 +848,7 @@ mod tests {
                     let found = bits(&case.run(isa, threads, mapped));
                     assert!(found == expected, "{} {} {threads} threads, mapped {mapped}", format.name, isa.name());
                 }
-                for tokens in [1, 2, 5] {
+                for tokens in [1, 2, 3, 5, 8, 9] {
                     let part = Case { x: case.x[..tokens * cols].to_vec(), tokens, ..Case::new(format, 83, cols, 14) };
                     for mapped in [false, true] {
                         let found = bits(&part.run(isa, 2, mapped));
@@ -880,11 +947,13 @@ mod tests {
         let claims = Claims(AtomicU64::new(0));
         claims.set(3..6);
         assert_eq!([true, false, true, true].map(|front| claims.take(front)), [Some(3), Some(5), Some(4), None]);
+        let kernels = Isa::Scalar.matmul();
         for tokens in 1..40 {
-            let tiling = Tiling::new(tokens, 6);
+            let tiling = Tiling::new(tokens, kernels);
             let sizes: Vec<usize> = (0..tiling.tiles).map(|t| tiling.range(t).len()).collect();
             assert_eq!(sizes.iter().sum::<usize>(), tokens);
-            assert!(sizes.iter().all(|n| (1..=6).contains(n)) && sizes[0] - sizes[sizes.len() - 1] <= 1);
+            let most = if tokens <= kernels.few_tokens { kernels.few_tokens } else { kernels.tokens };
+            assert!(sizes.iter().all(|n| (1..=most).contains(n)) && sizes[0] - sizes[sizes.len() - 1] <= 1);
         }
     }
 }

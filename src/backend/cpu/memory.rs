@@ -60,3 +60,31 @@ impl DerefMut for Floats {
         unsafe { std::slice::from_raw_parts_mut(self.memory.as_mut_ptr().cast(), self.len) }
     }
 }
+
+/// Bytes of fixed length, aligned to cache lines.
+pub struct Lines {
+    memory: MmapMut,
+    len: usize,
+}
+
+impl Lines {
+    /// `bytes` zeros; `None` is a length that overflowed.
+    pub fn new(what: &'static str, bytes: Option<usize>) -> Result<Lines> {
+        let len = bytes.ok_or(Error::OutOfMemory { what, bytes: u64::MAX })?;
+        Ok(Lines { memory: map(what, len)?, len })
+    }
+}
+
+impl Deref for Lines {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.memory[..self.len]
+    }
+}
+
+impl DerefMut for Lines {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.memory[..self.len]
+    }
+}

@@ -4,7 +4,7 @@
 
 use std::arch::x86_64::*;
 
-use super::simd::Simd;
+use super::simd::{EXPONENT, INVERSE_POWER, LEAST_POWER, PAIR_STEP, Simd};
 
 /// Proof of what `Avx2` stands for, with AVX-VNNI or without.
 #[derive(Clone, Copy)]
@@ -18,6 +18,7 @@ pub mod plain {
         KERNELS,
         Ymm::<false>(()),
         1 groups,
+        few tokens 1,
         tokens 1 2 3,
         #[target_feature(enable = "avx2,fma,f16c")]
     );
@@ -29,6 +30,7 @@ pub mod vnni {
         KERNELS,
         Ymm::<true>(()),
         1 groups,
+        few tokens 1,
         tokens 1 2 3,
         #[target_feature(enable = "avx2,fma,f16c,avxvnni")]
     );
@@ -139,6 +141,53 @@ impl<const VNNI: bool> Simd for Ymm<VNNI> {
             let low = _mm256_maddubs_epi16(_mm256_abs_epi8(w[0]), _mm256_sign_epi8(x, w[0]));
             let high = _mm256_maddubs_epi16(_mm256_abs_epi8(w[1]), _mm256_sign_epi8(x, w[1]));
             self.add(acc, [_mm256_madd_epi16(low, ones), _mm256_madd_epi16(high, ones)])
+        }
+    }
+    #[inline(always)]
+    fn dot_pairs(self, acc: Self::I, w: Self::I, x: i32) -> Self::I {
+        run! {
+            let x = _mm256_set1_epi32(x);
+            if VNNI {
+                [_mm256_dpwssd_avx_epi32(acc[0], w[0], x), _mm256_dpwssd_avx_epi32(acc[1], w[1], x)]
+            } else {
+                self.add(acc, [_mm256_madd_epi16(w[0], x), _mm256_madd_epi16(w[1], x)])
+            }
+        }
+    }
+    #[inline(always)]
+    fn max_magnitude(self, max: Self::I, v: Self::F) -> Self::I {
+        run! {
+            let magnitude = _mm256_set1_epi32(i32::MAX);
+            let low = _mm256_and_si256(_mm256_castps_si256(v[0]), magnitude);
+            let high = _mm256_and_si256(_mm256_castps_si256(v[1]), magnitude);
+            [_mm256_max_epi32(max[0], low), _mm256_max_epi32(max[1], high)]
+        }
+    }
+    #[inline(always)]
+    fn pair_scale(self, max: Self::I) -> Self::F {
+        run! {
+            let (exponent, least) = (_mm256_set1_epi32(EXPONENT), _mm256_set1_epi32(LEAST_POWER));
+            let low = _mm256_max_epi32(_mm256_and_si256(max[0], exponent), least);
+            let high = _mm256_max_epi32(_mm256_and_si256(max[1], exponent), least);
+            self.mul([_mm256_castsi256_ps(low), _mm256_castsi256_ps(high)], self.splat_f32(PAIR_STEP))
+        }
+    }
+    #[inline(always)]
+    fn inverse_power(self, v: Self::F) -> Self::F {
+        run! {
+            let ones = _mm256_set1_epi32(INVERSE_POWER);
+            let low = _mm256_sub_epi32(ones, _mm256_castps_si256(v[0]));
+            let high = _mm256_sub_epi32(ones, _mm256_castps_si256(v[1]));
+            [_mm256_castsi256_ps(low), _mm256_castsi256_ps(high)]
+        }
+    }
+    #[inline(always)]
+    fn pair(self, a: Self::F, b: Self::F) -> Self::I {
+        run! {
+            let (a, b) = (self.to_i32(a), self.to_i32(b));
+            let low = _mm256_blend_epi16::<0b1010_1010>(a[0], _mm256_slli_epi32::<16>(b[0]));
+            let high = _mm256_blend_epi16::<0b1010_1010>(a[1], _mm256_slli_epi32::<16>(b[1]));
+            [low, high]
         }
     }
     #[inline(always)]

@@ -6,7 +6,7 @@ use std::arch::x86_64::*;
 
 use super::Avx512Vnni;
 use super::matmul::instantiate;
-use super::simd::Simd;
+use super::simd::{EXPONENT, INVERSE_POWER, LEAST_POWER, PAIR_STEP, Simd};
 
 // Two groups by four tokens: eight integer sums, their scaled halves and eight results in 32 registers, and six loads
 // for every eight dot products.
@@ -14,6 +14,7 @@ instantiate!(
     KERNELS,
     Avx512Vnni(()),
     2 groups,
+    few tokens 1 2 4 8,
     tokens 1 2 3 4,
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")]
 );
@@ -87,6 +88,30 @@ impl Simd for Avx512Vnni {
     #[inline(always)]
     fn dot_wide(self, acc: __m512i, w: __m512i, x: i32) -> __m512i {
         self.dot(acc, w, x)
+    }
+    #[inline(always)]
+    fn dot_pairs(self, acc: __m512i, w: __m512i, x: i32) -> __m512i {
+        run!(_mm512_dpwssd_epi32(acc, w, _mm512_set1_epi32(x)))
+    }
+    #[inline(always)]
+    fn max_magnitude(self, max: __m512i, v: __m512) -> __m512i {
+        run!(_mm512_max_epi32(max, _mm512_castps_si512(_mm512_abs_ps(v))))
+    }
+    #[inline(always)]
+    fn pair_scale(self, max: __m512i) -> __m512 {
+        run! {
+            let power = _mm512_and_si512(max, _mm512_set1_epi32(EXPONENT));
+            let power = _mm512_max_epi32(power, _mm512_set1_epi32(LEAST_POWER));
+            _mm512_mul_ps(_mm512_castsi512_ps(power), _mm512_set1_ps(PAIR_STEP))
+        }
+    }
+    #[inline(always)]
+    fn inverse_power(self, v: __m512) -> __m512 {
+        run!(_mm512_castsi512_ps(_mm512_sub_epi32(_mm512_set1_epi32(INVERSE_POWER), _mm512_castps_si512(v))))
+    }
+    #[inline(always)]
+    fn pair(self, a: __m512, b: __m512) -> __m512i {
+        run!(_mm512_mask_blend_epi16(0xaaaa_aaaa, self.to_i32(a), _mm512_slli_epi32::<16>(self.to_i32(b))))
     }
     #[inline(always)]
     fn to_f32(self, v: __m512i) -> __m512 {

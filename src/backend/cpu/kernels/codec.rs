@@ -2,11 +2,13 @@
 //! registers of bytes for every 32 columns and the factors that go with them.
 #![allow(unsafe_code)]
 
+use super::matmul::{Activation, Float};
 use super::simd::Simd;
 use crate::quant::{iq::IQ4_VALUES, mxfp4};
 
 /// What the arithmetic needs to know of a format. A value is `scale * (q - zero)`, or `scale * q + min` where `MIN`.
 pub trait Kind {
+    const ACTIVATION: Activation = Activation::Bytes;
     /// Scales for 32 columns of a row: 1 or 2.
     const SUBS: usize;
     const MIN: bool;
@@ -32,6 +34,15 @@ kinds! {
     MinHalves 2 true false
 }
 
+/// Quants of 16 bits.
+pub struct Pairs;
+impl Kind for Pairs {
+    const ACTIVATION: Activation = Activation::Pairs;
+    const SUBS: usize = 1;
+    const MIN: bool = false;
+    const WIDE: bool = false;
+}
+
 /// A block format, sixteen rows side by side.
 pub trait Codec {
     /// Sets of 32 columns in a block: 1 or 8.
@@ -48,11 +59,12 @@ pub trait Codec {
     /// `p` points to `BYTES` readable bytes.
     unsafe fn scales<S: Simd>(s: S, p: *const u8, scale: &mut [S::F; 16], min: &mut [S::F; 16]);
 
-    /// The bytes of 32 columns, `4 j .. 4 j + 4` of them in register `j`.
+    /// The bytes of 32 columns, `4 j .. 4 j + 4` of them in register `j`; of 16-bit quants 16 columns, two a register.
+    /// `scale`: what `scales` gave for them.
     ///
     /// # Safety
-    /// `p` points to `BYTES` readable bytes; `b < BLOCKS`.
-    unsafe fn quants<S: Simd>(s: S, p: *const u8, b: usize) -> [S::I; 8];
+    /// `p` points to `BYTES` readable bytes; `b < BLOCKS`, or twice that of 16-bit quants.
+    unsafe fn quants<S: Simd>(s: S, p: *const u8, b: usize, scale: S::F) -> [S::I; 8];
 }
 
 /// `$value` for each `$j` of eight: unlike `array::from_fn`, never a closure, which the compiler might leave outside of
@@ -111,7 +123,7 @@ impl Codec for Q4_0 {
         scale[0] = unsafe { s.load_f16(p) };
     }
     #[inline(always)]
-    unsafe fn quants<S: Simd>(s: S, p: *const u8, _: usize) -> [S::I; 8] {
+    unsafe fn quants<S: Simd>(s: S, p: *const u8, _: usize, _: S::F) -> [S::I; 8] {
         // SAFETY: inside the block.
         unsafe { nibbles(s, p.add(32)) }
     }
@@ -132,7 +144,7 @@ impl Codec for Q4_1 {
         }
     }
     #[inline(always)]
-    unsafe fn quants<S: Simd>(s: S, p: *const u8, _: usize) -> [S::I; 8] {
+    unsafe fn quants<S: Simd>(s: S, p: *const u8, _: usize, _: S::F) -> [S::I; 8] {
         // SAFETY: inside the block.
         unsafe { nibbles(s, p.add(64)) }
     }
@@ -151,7 +163,7 @@ impl Codec for Q5_0 {
         scale[0] = unsafe { s.load_f16(p) };
     }
     #[inline(always)]
-    unsafe fn quants<S: Simd>(s: S, p: *const u8, _: usize) -> [S::I; 8] {
+    unsafe fn quants<S: Simd>(s: S, p: *const u8, _: usize, _: S::F) -> [S::I; 8] {
         // SAFETY: inside the block.
         unsafe { fifth_bits(s, p.add(32), nibbles(s, p.add(96))) }
     }
@@ -172,7 +184,7 @@ impl Codec for Q5_1 {
         }
     }
     #[inline(always)]
-    unsafe fn quants<S: Simd>(s: S, p: *const u8, _: usize) -> [S::I; 8] {
+    unsafe fn quants<S: Simd>(s: S, p: *const u8, _: usize, _: S::F) -> [S::I; 8] {
         // SAFETY: inside the block.
         unsafe { fifth_bits(s, p.add(64), nibbles(s, p.add(128))) }
     }
@@ -190,7 +202,7 @@ impl Codec for Q8_0 {
         scale[0] = unsafe { s.load_f16(p) };
     }
     #[inline(always)]
-    unsafe fn quants<S: Simd>(s: S, p: *const u8, _: usize) -> [S::I; 8] {
+    unsafe fn quants<S: Simd>(s: S, p: *const u8, _: usize, _: S::F) -> [S::I; 8] {
         // SAFETY: inside the block.
         eight!(s, j => unsafe { s.wide(s.load(p.add(32 + 64 * j))) })
     }
@@ -229,7 +241,7 @@ impl Codec for Q4K {
         unsafe { scales_k4(s, p, scale, min) }
     }
     #[inline(always)]
-    unsafe fn quants<S: Simd>(s: S, p: *const u8, b: usize) -> [S::I; 8] {
+    unsafe fn quants<S: Simd>(s: S, p: *const u8, b: usize, _: S::F) -> [S::I; 8] {
         // SAFETY: `b / 2 < 4`, so that this is inside the block.
         unsafe { fields(s, p.add(256 + 512 * (b / 2)), 4 * (b & 1) as i32, 15) }
     }
@@ -247,7 +259,7 @@ impl Codec for Q5K {
         unsafe { scales_k4(s, p, scale, min) }
     }
     #[inline(always)]
-    unsafe fn quants<S: Simd>(s: S, p: *const u8, b: usize) -> [S::I; 8] {
+    unsafe fn quants<S: Simd>(s: S, p: *const u8, b: usize, _: S::F) -> [S::I; 8] {
         // SAFETY: `b / 2 < 4`, so that both are inside the block.
         unsafe {
             let low = fields(s, p.add(768 + 512 * (b / 2)), 4 * (b & 1) as i32, 15);
@@ -274,7 +286,7 @@ impl Codec for Q6K {
         }
     }
     #[inline(always)]
-    unsafe fn quants<S: Simd>(s: S, p: *const u8, b: usize) -> [S::I; 8] {
+    unsafe fn quants<S: Simd>(s: S, p: *const u8, b: usize, _: S::F) -> [S::I; 8] {
         // Halves of 128 columns: 64 bytes of low nibbles, 32 bytes of high pairs of bits.
         let (half, quarter) = (b / 4, b % 4);
         // SAFETY: `half < 2`, so that both are inside the block.
@@ -310,7 +322,7 @@ impl Codec for Q2K {
         }
     }
     #[inline(always)]
-    unsafe fn quants<S: Simd>(s: S, p: *const u8, b: usize) -> [S::I; 8] {
+    unsafe fn quants<S: Simd>(s: S, p: *const u8, b: usize, _: S::F) -> [S::I; 8] {
         // SAFETY: `b / 4 < 2`, so that this is inside the block.
         unsafe { fields(s, p.add(256 + 512 * (b / 4)), 2 * (b % 4) as i32, 3) }
     }
@@ -342,7 +354,7 @@ impl Codec for Q3K {
         }
     }
     #[inline(always)]
-    unsafe fn quants<S: Simd>(s: S, p: *const u8, b: usize) -> [S::I; 8] {
+    unsafe fn quants<S: Simd>(s: S, p: *const u8, b: usize, _: S::F) -> [S::I; 8] {
         // SAFETY: `b / 4 < 2`, so that both are inside the block.
         unsafe {
             let low = fields(s, p.add(512 + 512 * (b / 4)), 2 * (b % 4) as i32, 3);
@@ -363,7 +375,7 @@ impl Codec for Iq4Nl {
         scale[0] = unsafe { s.load_f16(p) };
     }
     #[inline(always)]
-    unsafe fn quants<S: Simd>(s: S, p: *const u8, _: usize) -> [S::I; 8] {
+    unsafe fn quants<S: Simd>(s: S, p: *const u8, _: usize, _: S::F) -> [S::I; 8] {
         // SAFETY: inside the block.
         let q = unsafe { nibbles(s, p.add(32)) };
         eight!(s, j => s.wide(s.lookup(&IQ4_VALUES, q[j])))
@@ -396,7 +408,7 @@ impl Codec for Iq4Xs {
         }
     }
     #[inline(always)]
-    unsafe fn quants<S: Simd>(s: S, p: *const u8, b: usize) -> [S::I; 8] {
+    unsafe fn quants<S: Simd>(s: S, p: *const u8, b: usize, _: S::F) -> [S::I; 8] {
         // SAFETY: `b < 8`, so that this is inside the block.
         let q = unsafe { nibbles(s, p.add(128 + 256 * b)) };
         eight!(s, j => s.wide(s.lookup(&IQ4_VALUES, q[j])))
@@ -421,9 +433,43 @@ impl Codec for Mxfp4 {
         scale[0] = unsafe { s.load_f32(halves.as_ptr()) };
     }
     #[inline(always)]
-    unsafe fn quants<S: Simd>(s: S, p: *const u8, _: usize) -> [S::I; 8] {
+    unsafe fn quants<S: Simd>(s: S, p: *const u8, _: usize, _: S::F) -> [S::I; 8] {
         // SAFETY: inside the block.
         let q = unsafe { nibbles(s, p.add(16)) };
         eight!(s, j => s.add_bytes(s.lookup(&mxfp4::VALUES, q[j]), 16))
     }
 }
+
+/// Floats of 16 bits, 32 columns a block: `q = w / scale` in 14 bits, where `scale` is the power of two that just makes
+/// the largest of the 32 fit, so that most weights of a set lose nothing.
+macro_rules! floats {
+    ($($name:ident)*) => {$(
+        pub struct $name;
+        impl Codec for $name {
+            type Kind = Pairs;
+            const BLOCKS: usize = 1;
+            const BYTES: usize = 1024;
+
+            #[inline(always)]
+            unsafe fn scales<S: Simd>(s: S, p: *const u8, scale: &mut [S::F; 16], _: &mut [S::F; 16]) {
+                let mut max = s.splat(0);
+                for column in 0..32 {
+                    // SAFETY: inside the block.
+                    max = s.max_magnitude(max, unsafe { super::matmul::$name::load(s, p.add(32 * column)) });
+                }
+                scale[0] = s.pair_scale(max);
+            }
+            #[inline(always)]
+            unsafe fn quants<S: Simd>(s: S, p: *const u8, b: usize, scale: S::F) -> [S::I; 8] {
+                let inverse = s.inverse_power(scale);
+                // SAFETY: `b < 2`, so that this is inside the block.
+                eight!(s, j => unsafe {
+                    let p = p.add(32 * (16 * b + 2 * j));
+                    let (even, odd) = (super::matmul::$name::load(s, p), super::matmul::$name::load(s, p.add(32)));
+                    s.pair(s.mul(even, inverse), s.mul(odd, inverse))
+                })
+            }
+        }
+    )*};
+}
+floats! { F16 Bf16 }

@@ -9,6 +9,7 @@
 // Loops over registers are written over indices, which unroll.
 #![allow(clippy::needless_range_loop)]
 
+use std::marker::PhantomData;
 use std::sync::atomic::{Ordering, compiler_fence};
 
 use super::codec::{Codec, Kind};
@@ -21,8 +22,8 @@ pub const GROUP: usize = 16;
 /// Columns of a set that share a scale of the activations.
 pub const SET: usize = 32;
 
-/// Activations of `n` tokens, a record for each set of 32 columns. Offsets are for one token, all to be multiplied
-/// by `n`: each part holds the tokens side by side, the quants in pieces of four columns.
+/// Activations: for each set of 32 columns the records of some tokens, one after the other. A record begins with the
+/// quants in the order of the columns.
 pub mod record {
     /// f32
     pub const SCALE: usize = 32;
@@ -34,11 +35,48 @@ pub mod record {
     pub const ZERO_HALVES: usize = 44;
     pub const MIN_HALVES: usize = 52;
     pub const BYTES: usize = 60;
+    /// Of 16-bit quants, which have a scale and nothing else.
+    pub const PAIRS_SCALE: usize = 64;
+    pub const PAIRS_BYTES: usize = 68;
+}
+
+/// What the activations become before they are multiplied with a format's weights.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Activation {
+    /// 8 bits a value.
+    Bytes,
+    /// 16 bits a value, for weights of 16 bits.
+    Pairs,
+}
+
+impl Activation {
+    /// Of a token's record.
+    pub const fn bytes(self) -> usize {
+        match self {
+            Activation::Bytes => record::BYTES,
+            Activation::Pairs => record::PAIRS_BYTES,
+        }
+    }
+
+    const fn scale(self) -> usize {
+        match self {
+            Activation::Bytes => record::SCALE,
+            Activation::Pairs => record::PAIRS_SCALE,
+        }
+    }
+
+    /// Registers of quants of 32 columns.
+    const fn registers(self) -> usize {
+        match self {
+            Activation::Bytes => 8,
+            Activation::Pairs => 16,
+        }
+    }
 }
 
 /// Bytes of a group in one set of 32 columns of a tile: quants, scales, mins.
 pub const fn tile_bytes<K: Kind>() -> usize {
-    64 * (8 + K::SUBS * (1 + K::MIN as usize))
+    64 * (K::ACTIVATION.registers() + K::SUBS * (1 + K::MIN as usize))
 }
 
 /// Zero point of unpacked bytes of 7 bits, whatever it was in the packed format.
@@ -56,24 +94,13 @@ unsafe fn start<S: Simd>(s: S, x: *const u8, zero: i32) -> S::I {
     if shift == 0 { minus_64_sums } else { s.shift(minus_64_sums, shift) }
 }
 
-/// Zero point of the bytes that `Codec::quants` gives.
-const fn packed_zero<S: Simd, Q: Codec>() -> i32 {
-    if Q::Kind::WIDE { S::WIDE_ZERO } else { Q::ZERO }
-}
-
-const fn tile_zero<S: Simd, K: Kind>() -> i32 {
-    if K::MIN {
-        0
-    } else if K::WIDE {
-        S::WIDE_ZERO
-    } else {
-        TILE_ZERO
-    }
-}
-
 #[inline(always)]
-fn dot<S: Simd>(s: S, wide: bool, acc: S::I, w: S::I, x: i32) -> S::I {
-    if wide { s.dot_wide(acc, w, x) } else { s.dot(acc, w, x) }
+fn dot<S: Simd, K: Kind>(s: S, acc: S::I, w: S::I, x: i32) -> S::I {
+    match K::ACTIVATION {
+        Activation::Pairs => s.dot_pairs(acc, w, x),
+        Activation::Bytes if K::WIDE => s.dot_wide(acc, w, x),
+        Activation::Bytes => s.dot(acc, w, x),
+    }
 }
 
 #[inline(always)]
@@ -112,70 +139,228 @@ fn prefetch_block<S: Simd, Q: Codec>(s: S, w: *const u8, b: usize, ahead: usize)
     }
 }
 
-/// One group times one token: adds the products of `n` blocks to `out`.
+/// The weights of one set of 32 columns and `R` groups, wherever they are.
+trait Weights<S: Simd> {
+    /// Zero point of the bytes.
+    const ZERO: i32;
+    /// # Safety
+    /// Of all three: `r` is one of the groups, and what the set points to is readable.
+    unsafe fn quants(&self, s: S, r: usize, j: usize) -> S::I;
+    /// Of the set or one of its halves.
+    unsafe fn scale(&self, s: S, r: usize, half: usize) -> S::F;
+    unsafe fn min(&self, s: S, r: usize, half: usize) -> S::F;
+}
+
+/// A set of one group in registers, number `b` of its block.
+struct Block<'a, S: Simd, Q> {
+    quants: [S::I; 16],
+    scale: &'a [S::F; 16],
+    min: &'a [S::F; 16],
+    b: usize,
+    codec: PhantomData<Q>,
+}
+
+impl<S: Simd, Q: Codec> Weights<S> for Block<'_, S, Q> {
+    const ZERO: i32 = if Q::Kind::WIDE { S::WIDE_ZERO } else { Q::ZERO };
+    #[inline(always)]
+    unsafe fn quants(&self, _: S, _: usize, j: usize) -> S::I {
+        self.quants[j]
+    }
+    #[inline(always)]
+    unsafe fn scale(&self, _: S, _: usize, half: usize) -> S::F {
+        self.scale[Q::Kind::SUBS * self.b + half]
+    }
+    #[inline(always)]
+    unsafe fn min(&self, _: S, _: usize, half: usize) -> S::F {
+        self.min[Q::Kind::SUBS * self.b + half]
+    }
+}
+
+/// A set of a tile made by `unpack`.
+struct TileSet<K, const R: usize>(*const u8, PhantomData<K>);
+
+impl<S: Simd, K: Kind, const R: usize> Weights<S> for TileSet<K, R> {
+    const ZERO: i32 = match (K::ACTIVATION, K::MIN, K::WIDE) {
+        (Activation::Pairs, ..) | (_, true, _) => 0,
+        (_, _, true) => S::WIDE_ZERO,
+        _ => TILE_ZERO,
+    };
+    #[inline(always)]
+    unsafe fn quants(&self, s: S, r: usize, j: usize) -> S::I {
+        // SAFETY: inside the set.
+        unsafe { s.load(self.0.add(64 * (R * j + r))) }
+    }
+    #[inline(always)]
+    unsafe fn scale(&self, s: S, r: usize, half: usize) -> S::F {
+        // SAFETY: inside the set.
+        unsafe { s.load_f32(self.0.add(64 * (R * (K::ACTIVATION.registers() + half) + r)).cast()) }
+    }
+    #[inline(always)]
+    unsafe fn min(&self, s: S, r: usize, half: usize) -> S::F {
+        // SAFETY: inside the set, for kinds that have mins.
+        unsafe { s.load_f32(self.0.add(64 * (R * (K::ACTIVATION.registers() + K::SUBS + half) + r)).cast()) }
+    }
+}
+
+/// Adds the products of a set of `R` groups with `N` tokens to `acc`.
 ///
 /// # Safety
-/// `w` points to `n * Q::BYTES` bytes, `x` to `n * Q::BLOCKS` records of one token.
+/// `w` is readable and `x` points to the set's record of `N` tokens.
 #[inline(always)]
-pub unsafe fn fused<S: Simd, Q: Codec>(s: S, mut w: *const u8, n: usize, mut x: *const u8, out: &mut [f32; GROUP]) {
-    // SAFETY: sixteen values.
-    let mut acc = unsafe { s.load_f32(out.as_ptr()) };
-    let zero = const { packed_zero::<S, Q>() };
-    for _ in 0..n {
-        let (mut scale, mut min) = ([s.splat_f32(0.0); 16], [s.splat_f32(0.0); 16]);
-        // SAFETY: block and records are inside by this function's contract.
-        unsafe {
+unsafe fn add_set<S: Simd, K: Kind, W: Weights<S>, const R: usize, const N: usize>(
+    s: S,
+    w: &W,
+    x: *const u8,
+    acc: &mut [[S::F; N]; R],
+) {
+    let (registers, bytes) = const { (K::ACTIVATION.registers(), K::ACTIVATION.bytes()) };
+    // A single chain of sums would wait for itself; integers may be added in any order.
+    let chains = if R * N * K::SUBS < 4 { 2 } else { 1 };
+    // SAFETY: set and record are readable by this function's contract.
+    unsafe {
+        // The first half's sums times their scales.
+        let mut scaled = [[s.splat_f32(0.0); N]; R];
+        for half in 0..K::SUBS {
+            let mut sum = [[s.splat(0); N]; R];
+            let mut other = [[s.splat(0); N]; R];
+            for t in 0..N {
+                let offset = if K::SUBS == 1 { record::ZERO } else { record::ZERO_HALVES + 4 * half };
+                let start = start(s, x.wrapping_add(bytes * t + offset), const { W::ZERO });
+                for r in 0..R {
+                    sum[r][t] = start;
+                }
+            }
+            for j in half * registers / K::SUBS..(half + 1) * registers / K::SUBS {
+                let mut weights = [s.splat(0); R];
+                for r in 0..R {
+                    weights[r] = w.quants(s, r, j);
+                }
+                for t in 0..N {
+                    let x = read(x, bytes * t + 4 * j);
+                    for r in 0..R {
+                        if chains == 2 && j % 2 == 1 {
+                            other[r][t] = dot::<S, K>(s, other[r][t], weights[r], x);
+                        } else {
+                            sum[r][t] = dot::<S, K>(s, sum[r][t], weights[r], x);
+                        }
+                    }
+                }
+            }
+            for r in 0..R {
+                let scale = w.scale(s, r, half);
+                for t in 0..N {
+                    let x_scale = s.splat_f32(read(x, bytes * t + K::ACTIVATION.scale()));
+                    let sum = s.to_f32(if chains == 2 { s.add(sum[r][t], other[r][t]) } else { sum[r][t] });
+                    if K::SUBS == 1 {
+                        acc[r][t] = s.fma(sum, s.mul(scale, x_scale), acc[r][t]);
+                    } else if half == 0 {
+                        scaled[r][t] = s.mul(sum, scale);
+                    } else {
+                        acc[r][t] = s.fma(s.fma(sum, scale, scaled[r][t]), x_scale, acc[r][t]);
+                    }
+                }
+            }
+        }
+        for half in 0..if K::MIN { K::SUBS } else { 0 } {
+            let offset = if K::SUBS == 1 { record::MIN } else { record::MIN_HALVES + 4 * half };
+            for r in 0..R {
+                let min = w.min(s, r, half);
+                for t in 0..N {
+                    acc[r][t] = s.fma(min, s.splat_f32(read(x, bytes * t + offset)), acc[r][t]);
+                }
+            }
+        }
+    }
+}
+
+/// `R` groups' rows of `N` tokens, one token after the other, or zeros.
+///
+/// # Safety
+/// `out` points to that many values where it is read.
+#[inline(always)]
+unsafe fn load_results<S: Simd, const R: usize, const N: usize>(s: S, out: *const f32, zero: bool) -> [[S::F; N]; R] {
+    let mut acc = [[s.splat_f32(0.0); N]; R];
+    if !zero {
+        for r in 0..R {
+            for t in 0..N {
+                // SAFETY: one of the results.
+                acc[r][t] = unsafe { s.load_f32(out.add(GROUP * (R * t + r))) };
+            }
+        }
+    }
+    acc
+}
+
+/// The inverse of `load_results`, under the same contract.
+#[inline(always)]
+unsafe fn store_results<S: Simd, const R: usize, const N: usize>(s: S, acc: [[S::F; N]; R], out: *mut f32) {
+    for r in 0..R {
+        for t in 0..N {
+            // SAFETY: one of the results.
+            unsafe { s.store_f32(out.add(GROUP * (R * t + r)), acc[r][t]) }
+        }
+    }
+}
+
+/// One group times `N` tokens: sets the results where `first`, adds the products of `n` blocks to them otherwise.
+///
+/// # Safety
+/// `w` points to `n * Q::BYTES` bytes, `x` to `n * Q::BLOCKS` records of `N` tokens, `out` to their results.
+#[inline(always)]
+pub unsafe fn fused<S: Simd, Q: Codec, const N: usize>(
+    s: S,
+    mut w: *const u8,
+    n: usize,
+    mut x: *const u8,
+    out: *mut f32,
+    first: bool,
+) {
+    // SAFETY: results, blocks and records are inside by this function's contract.
+    unsafe {
+        let mut acc = load_results::<S, 1, N>(s, out, first);
+        for _ in 0..n {
+            let (mut scale, mut min) = ([s.splat_f32(0.0); 16], [s.splat_f32(0.0); 16]);
             Q::scales(s, w, &mut scale, &mut min);
             unroll8!(b < Q::BLOCKS, {
                 prefetch_block::<S, Q>(s, w, b, PREFETCH);
-                let q = Q::quants(s, w, b);
-                let x_scale = s.splat_f32(read(x, record::SCALE));
-                macro_rules! chain {
-                    ($start:expr, $($j:expr),+) => {{
-                        let mut acc = $start;
-                        $(acc = dot(s, Q::Kind::WIDE, acc, q[$j], read(x, 4 * $j));)+
-                        acc
-                    }};
-                }
-                if Q::Kind::SUBS == 1 {
-                    // Two chains halve the latency; integers may be added in any order.
-                    let even = chain!(start(s, x.add(record::ZERO), zero), 0, 2, 4, 6);
-                    let odd = chain!(s.splat(0), 1, 3, 5, 7);
-                    acc = s.fma(s.to_f32(s.add(even, odd)), s.mul(scale[b], x_scale), acc);
-                    if Q::Kind::MIN {
-                        acc = s.fma(min[b], s.splat_f32(read(x, record::MIN)), acc);
-                    }
-                } else {
-                    macro_rules! half {
-                        ($half:expr) => {{
-                            let start = start(s, x.add(record::ZERO_HALVES + 4 * $half), zero);
-                            s.to_f32(chain!(start, 4 * $half, 4 * $half + 1, 4 * $half + 2, 4 * $half + 3))
-                        }};
-                    }
-                    let sum = s.mul(half!(0), scale[2 * b]);
-                    acc = s.fma(s.fma(half!(1), scale[2 * b + 1], sum), x_scale, acc);
-                    for half in 0..if Q::Kind::MIN { 2 } else { 0 } {
-                        let x_min = s.splat_f32(read(x, record::MIN_HALVES + 4 * half));
-                        acc = s.fma(min[2 * b + half], x_min, acc);
-                    }
-                }
-                x = x.add(record::BYTES);
+                let quants = quants_of_set::<S, Q>(s, w, b, &scale);
+                let set = Block::<S, Q> { quants, scale: &scale, min: &min, b, codec: PhantomData };
+                add_set::<S, Q::Kind, _, 1, N>(s, &set, x, &mut acc);
+                x = x.add(Q::Kind::ACTIVATION.bytes() * N);
             });
             w = w.add(Q::BYTES);
         }
+        store_results(s, acc, out);
     }
-    // SAFETY: sixteen values.
-    unsafe { s.store_f32(out.as_mut_ptr(), acc) }
 }
 
-/// Unpacks `n` blocks of one group into a tile of `R` groups, whose sets of 32 columns hold eight times `R` registers
-/// of bytes, then `R` of f32 scales for each sub-block, then the mins likewise. `tile` points to the group's first
-/// register.
+/// Set `b` of a block, in as many registers as its kind has.
+///
+/// # Safety
+/// `w` points to a block.
+#[inline(always)]
+unsafe fn quants_of_set<S: Simd, Q: Codec>(s: S, w: *const u8, b: usize, scale: &[S::F; 16]) -> [S::I; 16] {
+    let mut quants = [s.splat(0); 16];
+    let octets = const { Q::Kind::ACTIVATION.registers() / 8 };
+    for octet in 0..octets {
+        // SAFETY: by this function's contract.
+        let part = unsafe { Q::quants(s, w, octets * b + octet, scale[Q::Kind::SUBS * b]) };
+        for j in 0..8 {
+            quants[8 * octet + j] = part[j];
+        }
+    }
+    quants
+}
+
+/// Unpacks `n` blocks of one group into a tile of `R` groups, whose sets of 32 columns hold `R` times the kind's
+/// registers of quants, then `R` of f32 scales for each sub-block, then the mins likewise. `tile` points to the group's
+/// first register.
 ///
 /// # Safety
 /// `w` points to `n * Q::BYTES` bytes, `tile` to a tile of `n * Q::BLOCKS` sets.
 #[inline(always)]
 pub unsafe fn unpack<S: Simd, Q: Codec, const R: usize>(s: S, mut w: *const u8, n: usize, mut tile: *mut u8) {
+    let registers = const { Q::Kind::ACTIVATION.registers() };
     for _ in 0..n {
         let (mut scale, mut min) = ([s.splat_f32(0.0); 16], [s.splat_f32(0.0); 16]);
         // SAFETY: block and sets are inside by this function's contract.
@@ -183,17 +368,17 @@ pub unsafe fn unpack<S: Simd, Q: Codec, const R: usize>(s: S, mut w: *const u8, 
             Q::scales(s, w, &mut scale, &mut min);
             unroll8!(b < Q::BLOCKS, {
                 prefetch_block::<S, Q>(s, w, b, PANEL_PREFETCH);
-                for (j, q) in Q::quants(s, w, b).into_iter().enumerate() {
-                    let q = if Q::Kind::WIDE || Q::Kind::MIN { q } else { s.add_bytes(q, (TILE_ZERO - Q::ZERO) as u8) };
+                let quants = quants_of_set::<S, Q>(s, w, b, &scale);
+                for j in 0..registers {
+                    let shifted = Q::Kind::ACTIVATION == Activation::Bytes && !Q::Kind::WIDE && !Q::Kind::MIN;
+                    let q = if shifted { s.add_bytes(quants[j], (TILE_ZERO - Q::ZERO) as u8) } else { quants[j] };
                     s.store(tile.add(64 * R * j), q);
                 }
                 for half in 0..Q::Kind::SUBS {
-                    s.store_f32(tile.add(64 * R * (8 + half)).cast(), scale[Q::Kind::SUBS * b + half]);
+                    let i = Q::Kind::SUBS * b + half;
+                    s.store_f32(tile.add(64 * R * (registers + half)).cast(), scale[i]);
                     if Q::Kind::MIN {
-                        s.store_f32(
-                            tile.add(64 * R * (8 + Q::Kind::SUBS + half)).cast(),
-                            min[Q::Kind::SUBS * b + half],
-                        );
+                        s.store_f32(tile.add(64 * R * (registers + Q::Kind::SUBS + half)).cast(), min[i]);
                     }
                 }
                 tile = tile.add(tile_bytes::<Q::Kind>() * R);
@@ -203,12 +388,11 @@ pub unsafe fn unpack<S: Simd, Q: Codec, const R: usize>(s: S, mut w: *const u8, 
     }
 }
 
-/// A tile of `R` groups and `n` sets of 32 columns times `N` tokens: sets the results
-/// where `first`, adds to them otherwise. Token `t`'s results are the `R` groups' rows at `out + t * stride`.
+/// A tile of `R` groups and `n` sets of 32 columns times `N` tokens: sets the results where `first`, adds to them
+/// otherwise. They lie token by token, `R` groups each.
 ///
 /// # Safety
-/// `tile` points to `n` sets of a tile made by `unpack`, `x` to `n` records of `N` tokens, and every row of every token
-/// at `out` is writable.
+/// `tile` points to `n` sets of a tile made by `unpack`, `x` to `n` records of `N` tokens, `out` to their results.
 #[inline(always)]
 pub unsafe fn multiply<S: Simd, K: Kind, const R: usize, const N: usize>(
     s: S,
@@ -216,84 +400,17 @@ pub unsafe fn multiply<S: Simd, K: Kind, const R: usize, const N: usize>(
     n: usize,
     mut x: *const u8,
     out: *mut f32,
-    stride: usize,
     first: bool,
 ) {
-    let zero = const { tile_zero::<S, K>() };
-    // The next tokens' results, far apart in memory.
-    for t in N..2 * N {
-        for r in 0..R {
-            s.prefetch(out.wrapping_add(t * stride + GROUP * r).cast());
-        }
-    }
-    let mut acc = [[s.splat_f32(0.0); N]; R];
-    if !first {
-        for (r, acc) in acc.iter_mut().enumerate() {
-            for (t, acc) in acc.iter_mut().enumerate() {
-                // SAFETY: one of the results.
-                *acc = unsafe { s.load_f32(out.add(t * stride + GROUP * r)) };
-            }
-        }
-    }
-    for _ in 0..n {
-        // SAFETY: set and records are inside by this function's contract.
-        unsafe {
-            // The first half's sums times their scales.
-            let mut scaled = [[s.splat_f32(0.0); N]; R];
-            for half in 0..K::SUBS {
-                let mut sum = [[s.splat(0); N]; R];
-                for t in 0..N {
-                    let offset = if K::SUBS == 1 { record::ZERO * N } else { (record::ZERO_HALVES + 4 * half) * N };
-                    let start = start(s, x.add(offset + 4 * t), zero);
-                    for r in 0..R {
-                        sum[r][t] = start;
-                    }
-                }
-                for j in half * 4..half * 4 + 8 / K::SUBS {
-                    let mut w = [s.splat(0); R];
-                    for r in 0..R {
-                        w[r] = s.load(tile.add(64 * (R * j + r)));
-                    }
-                    for t in 0..N {
-                        let x = read(x, 4 * (N * j + t));
-                        for r in 0..R {
-                            sum[r][t] = dot(s, K::WIDE, sum[r][t], w[r], x);
-                        }
-                    }
-                }
-                for r in 0..R {
-                    let scale = s.load_f32(tile.add(64 * (R * (8 + half) + r)).cast());
-                    for t in 0..N {
-                        let x_scale = s.splat_f32(read(x, record::SCALE * N + 4 * t));
-                        let sum = s.to_f32(sum[r][t]);
-                        if K::SUBS == 1 {
-                            acc[r][t] = s.fma(sum, s.mul(scale, x_scale), acc[r][t]);
-                        } else if half == 0 {
-                            scaled[r][t] = s.mul(sum, scale);
-                        } else {
-                            acc[r][t] = s.fma(s.fma(sum, scale, scaled[r][t]), x_scale, acc[r][t]);
-                        }
-                    }
-                }
-            }
-            for half in 0..if K::MIN { K::SUBS } else { 0 } {
-                let offset = if K::SUBS == 1 { record::MIN * N } else { (record::MIN_HALVES + 4 * half) * N };
-                for r in 0..R {
-                    let min = s.load_f32(tile.add(64 * (R * (8 + K::SUBS + half) + r)).cast());
-                    for t in 0..N {
-                        acc[r][t] = s.fma(min, s.splat_f32(read(x, offset + 4 * t)), acc[r][t]);
-                    }
-                }
-            }
-            x = x.add(record::BYTES * N);
+    // SAFETY: results, sets and records are inside by this function's contract.
+    unsafe {
+        let mut acc = load_results::<S, R, N>(s, out, first);
+        for _ in 0..n {
+            add_set::<S, K, _, R, N>(s, &TileSet::<K, R>(tile, PhantomData), x, &mut acc);
+            x = x.add(K::ACTIVATION.bytes() * N);
             tile = tile.add(tile_bytes::<K>() * R);
         }
-    }
-    for (r, acc) in acc.iter().enumerate() {
-        for (t, &acc) in acc.iter().enumerate() {
-            // SAFETY: one of the results.
-            unsafe { s.store_f32(out.add(t * stride + GROUP * r), acc) }
-        }
+        store_results(s, acc, out);
     }
 }
 
@@ -345,8 +462,7 @@ impl Float for Bf16 {
 /// `first`, adds to them otherwise, as `multiply` does.
 ///
 /// # Safety
-/// The first `R` pointers of `w` point to `16 n` weights each, each token has `n` values, and every row of every token
-/// at `out` is writable.
+/// The first `R` pointers of `w` point to `16 n` weights each, each token has `n` values, `out` points to the results.
 #[inline(always)]
 pub unsafe fn multiply_floats<S: Simd, T: Float, const R: usize, const N: usize>(
     s: S,
@@ -355,21 +471,12 @@ pub unsafe fn multiply_floats<S: Simd, T: Float, const R: usize, const N: usize>
     x: *const f32,
     x_stride: usize,
     out: *mut f32,
-    stride: usize,
     first: bool,
 ) {
-    let mut acc = [[s.splat_f32(0.0); N]; R];
-    if !first {
-        for (r, acc) in acc.iter_mut().enumerate() {
-            for (t, acc) in acc.iter_mut().enumerate() {
-                // SAFETY: one of the results.
-                *acc = unsafe { s.load_f32(out.add(t * stride + GROUP * r)) };
-            }
-        }
-    }
-    for k in 0..n {
-        // SAFETY: column `k` of groups and tokens.
-        unsafe {
+    // SAFETY: results, weights and values are inside by this function's contract.
+    unsafe {
+        let mut acc = load_results::<S, R, N>(s, out, first);
+        for k in 0..n {
             let mut weights = [s.splat_f32(0.0); R];
             for r in 0..R {
                 weights[r] = T::load(s, w[r].add(GROUP * T::BYTES * k));
@@ -386,12 +493,7 @@ pub unsafe fn multiply_floats<S: Simd, T: Float, const R: usize, const N: usize>
                 }
             }
         }
-    }
-    for (r, acc) in acc.iter().enumerate() {
-        for (t, &acc) in acc.iter().enumerate() {
-            // SAFETY: one of the results.
-            unsafe { s.store_f32(out.add(t * stride + GROUP * r), acc) }
-        }
+        store_results(s, acc, out);
     }
 }
 
@@ -423,17 +525,14 @@ pub fn quantise<S: Simd>(s: S, x: &[f32], records: &mut [u8], n: usize, t: usize
             let (a, b) = unsafe { (s.load_f32(x.as_ptr()), s.load_f32(x.as_ptr().add(GROUP))) };
             (words[i], sums[i]) = s.pack(s.to_i32(s.mul(a, inverse)), s.to_i32(s.mul(b, inverse)));
         }
-        for (i, record) in records.chunks_exact_mut(record::BYTES * n).enumerate().take(x.len()) {
-            let record = record.as_mut_ptr();
-            let put = |at: usize, value: [u8; 4]| {
-                // SAFETY: `at` is one of the 15 words of a token and `t < n`, so that this is inside the record.
-                unsafe { record.add(at * n + 4 * t).cast::<[u8; 4]>().write(value) }
-            };
-            for (j, word) in words[i].iter().enumerate() {
-                put(4 * j, word.to_ne_bytes());
-            }
+        for (i, records) in records.chunks_exact_mut(record::BYTES * n).enumerate().take(x.len()) {
+            let record = &mut records[record::BYTES * t..][..record::BYTES];
+            // SAFETY: eight words, of which any bytes are bytes.
+            let words = unsafe { &*words[i].as_ptr().cast::<[u8; 32]>() };
+            record[..32].copy_from_slice(words);
             let (scale, sums) = (scale[i], sums[i]);
             let sum = sums[0] + sums[1];
+            let mut put = |at: usize, value: [u8; 4]| record[at..at + 4].copy_from_slice(&value);
             put(record::SCALE, scale.to_ne_bytes());
             put(record::ZERO, (-TILE_ZERO * sum).to_ne_bytes());
             put(record::MIN, (scale * sum as f32).to_ne_bytes());
@@ -445,26 +544,57 @@ pub fn quantise<S: Simd>(s: S, x: &[f32], records: &mut [u8], n: usize, t: usize
     }
 }
 
-/// `fused` of one format.
-pub type Fused = unsafe fn(*const u8, usize, *const u8, &mut [f32; GROUP]);
+/// `quantise` to 16 bits: `scale = max |x| / 8191`, so that 32 products with weights of that size fit in 32 bits.
+#[inline(always)]
+pub fn quantise_pairs<S: Simd>(s: S, x: &[f32], records: &mut [u8], n: usize, t: usize) {
+    assert!(t < n);
+    for (x, records) in x.as_chunks::<SET>().0.iter().zip(records.chunks_exact_mut(record::PAIRS_BYTES * n)) {
+        // SAFETY: 32 values.
+        let (a, b) = unsafe { (s.load_f32(x.as_ptr()), s.load_f32(x.as_ptr().add(GROUP))) };
+        let max = s.peak(a, b);
+        let max = if max < 1e-30 { 0.0 } else { max };
+        let inverse = s.splat_f32(if max == 0.0 { 0.0 } else { PAIRS_MAX / max });
+        let mut q = [0i32; SET];
+        // SAFETY: 64 bytes twice.
+        unsafe {
+            s.store(q.as_mut_ptr().cast(), s.to_i32(s.mul(a, inverse)));
+            s.store(q.as_mut_ptr().add(GROUP).cast(), s.to_i32(s.mul(b, inverse)));
+        }
+        let record = &mut records[record::PAIRS_BYTES * t..][..record::PAIRS_BYTES];
+        for (pair, q) in record.as_chunks_mut::<2>().0.iter_mut().zip(q) {
+            *pair = (q as i16).to_ne_bytes();
+        }
+        record[record::PAIRS_SCALE..].copy_from_slice(&(max / PAIRS_MAX).to_ne_bytes());
+    }
+}
+
+/// Largest quant of 16 bits: 32 products of two of them stay below 2^31.
+const PAIRS_MAX: f32 = 8191.0;
+
+/// `fused` of one format and number of tokens.
+pub type Fused = unsafe fn(*const u8, usize, *const u8, *mut f32, bool);
 /// `unpack` of one format.
 pub type Unpack = unsafe fn(*const u8, usize, *mut u8);
 /// `multiply` of one kind and number of tokens.
-pub type Multiply = unsafe fn(*const u8, usize, *const u8, *mut f32, usize, bool);
+pub type Multiply = unsafe fn(*const u8, usize, *const u8, *mut f32, bool);
 /// `multiply_floats` of one type and number of tokens.
-pub type MultiplyFloats = unsafe fn(&FloatGroups, usize, *const f32, usize, *mut f32, usize, bool);
+pub type MultiplyFloats = unsafe fn(&FloatGroups, usize, *const f32, usize, *mut f32, bool);
 /// `quantise`.
 pub type Quantise = unsafe fn(&[f32], &mut [u8], usize, usize, bool);
+/// `quantise_pairs`.
+pub type QuantisePairs = unsafe fn(&[f32], &mut [u8], usize, usize);
 
 /// The kernels of a block format.
 pub struct BlockKernels {
     /// Sets of 32 columns in a block.
     pub sets: usize,
+    pub activation: Activation,
     /// Whether halves of a set have scales of their own.
     pub halves: bool,
     /// Bytes of a group in a set of an unpacked tile.
     pub tile_bytes: usize,
-    pub fused: Fused,
+    /// For 1, 2, 4, ... tokens.
+    pub fused: &'static [Fused],
     pub unpack: Unpack,
     /// By number of tokens less one.
     pub multiply: &'static [Multiply],
@@ -484,7 +614,10 @@ pub struct Kernels {
     pub groups: usize,
     /// Most tokens in a call of `multiply`.
     pub tokens: usize,
+    /// Most tokens in a call of `fused`, a power of two.
+    pub few_tokens: usize,
     pub quantise: Quantise,
+    pub quantise_pairs: QuantisePairs,
     pub blocks: fn(DType) -> Option<&'static BlockKernels>,
     pub floats: fn(DType) -> Option<&'static FloatKernels>,
     pub f32: &'static FloatKernels,
@@ -496,17 +629,17 @@ pub struct Kernels {
 /// # Safety
 /// Whoever takes a function from `$name` makes sure of the instruction set.
 macro_rules! instantiate {
-    ($name:ident, $token:expr, $groups:literal groups, tokens $($n:literal)*, $(#[$enable:meta])*) => {
+    ($name:ident, $token:expr, $groups:literal groups, few tokens $($few:literal)*, tokens $($n:literal)*, $(#[$enable:meta])*) => {
         use std::marker::PhantomData;
 
         use $crate::backend::cpu::kernels::codec::{self, Codec, Kind};
-        use $crate::backend::cpu::kernels::matmul::{self, BlockKernels, Float, FloatKernels, GROUP, Kernels};
+        use $crate::backend::cpu::kernels::matmul::{self, BlockKernels, Float, FloatKernels, Kernels};
         use $crate::quant;
 
         $(#[$enable])*
-        unsafe fn fused<Q: Codec>(w: *const u8, n: usize, x: *const u8, out: &mut [f32; GROUP]) {
+        unsafe fn fused<Q: Codec, const N: usize>(w: *const u8, n: usize, x: *const u8, out: *mut f32, first: bool) {
             // SAFETY: the same contract.
-            unsafe { matmul::fused::<_, Q>($token, w, n, x, out) }
+            unsafe { matmul::fused::<_, Q, N>($token, w, n, x, out, first) }
         }
 
         $(#[$enable])*
@@ -517,26 +650,28 @@ macro_rules! instantiate {
 
         $(#[$enable])*
         unsafe fn multiply<K: Kind, const N: usize>(
-            tile: *const u8, n: usize, x: *const u8, out: *mut f32, stride: usize, first: bool,
+            tile: *const u8, n: usize, x: *const u8, out: *mut f32, first: bool,
         ) {
             // SAFETY: the same contract.
-            unsafe { matmul::multiply::<_, K, $groups, N>($token, tile, n, x, out, stride, first) }
+            unsafe { matmul::multiply::<_, K, $groups, N>($token, tile, n, x, out, first) }
         }
 
         $(#[$enable])*
         unsafe fn multiply_floats<T: Float, const R: usize, const N: usize>(
-            w: &matmul::FloatGroups, n: usize, x: *const f32, x_stride: usize,
-            out: *mut f32, stride: usize, first: bool,
+            w: &matmul::FloatGroups, n: usize, x: *const f32, x_stride: usize, out: *mut f32, first: bool,
         ) {
             // SAFETY: the same contract.
-            unsafe {
-                matmul::multiply_floats::<_, T, R, N>($token, w, n, x, x_stride, out, stride, first)
-            }
+            unsafe { matmul::multiply_floats::<_, T, R, N>($token, w, n, x, x_stride, out, first) }
         }
 
         $(#[$enable])*
         unsafe fn quantise(x: &[f32], records: &mut [u8], n: usize, t: usize, halves: bool) {
             matmul::quantise($token, x, records, n, t, halves)
+        }
+
+        $(#[$enable])*
+        unsafe fn quantise_pairs(x: &[f32], records: &mut [u8], n: usize, t: usize) {
+            matmul::quantise_pairs($token, x, records, n, t)
         }
 
         /// A place for the constants of a format.
@@ -545,9 +680,10 @@ macro_rules! instantiate {
         impl<Q: Codec> Of<Q> {
             const BLOCKS: BlockKernels = BlockKernels {
                 sets: Q::BLOCKS,
+                activation: Q::Kind::ACTIVATION,
                 halves: Q::Kind::SUBS == 2,
                 tile_bytes: matmul::tile_bytes::<Q::Kind>(),
-                fused: fused::<Q>,
+                fused: &[$(fused::<Q, $few>),*],
                 unpack: unpack::<Q>,
                 multiply: &[$(multiply::<Q::Kind, $n>),*],
             };
@@ -563,8 +699,12 @@ macro_rules! instantiate {
         pub static $name: Kernels = Kernels {
             groups: $groups,
             tokens: [$($n),*].len(),
+            few_tokens: 1 << ([$($few),*].len() - 1),
             quantise,
+            quantise_pairs,
             blocks: |dtype| Some(match dtype {
+                quant::F16 => &Of::<codec::F16>::BLOCKS,
+                quant::BF16 => &Of::<codec::Bf16>::BLOCKS,
                 quant::Q4_0 => &Of::<codec::Q4_0>::BLOCKS,
                 quant::Q4_1 => &Of::<codec::Q4_1>::BLOCKS,
                 quant::Q5_0 => &Of::<codec::Q5_0>::BLOCKS,

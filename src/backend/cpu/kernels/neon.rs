@@ -7,7 +7,7 @@ use std::arch::aarch64::*;
 use std::arch::asm;
 
 use super::lanes::Lanes;
-use super::simd::Simd;
+use super::simd::{EXPONENT, INVERSE_POWER, LEAST_POWER, PAIR_STEP, Simd};
 
 /// Proof of what `Neon` stands for, with the dot product instruction or without.
 #[derive(Clone, Copy)]
@@ -17,12 +17,12 @@ struct Quad<const DOT: bool>(());
 pub mod plain {
     use super::Quad;
     use crate::backend::cpu::kernels::matmul::instantiate;
-    instantiate!(KERNELS, Quad::<false>(()), 1 groups, tokens 1 2 3, #[target_feature(enable = "neon")]);
+    instantiate!(KERNELS, Quad::<false>(()), 1 groups, few tokens 1, tokens 1 2 3, #[target_feature(enable = "neon")]);
 }
 pub mod dotprod {
     use super::Quad;
     use crate::backend::cpu::kernels::matmul::instantiate;
-    instantiate!(KERNELS, Quad::<true>(()), 1 groups, tokens 1 2 3, #[target_feature(enable = "neon,dotprod")]);
+    instantiate!(KERNELS, Quad::<true>(()), 1 groups, few tokens 1, tokens 1 2 3, #[target_feature(enable = "neon,dotprod")]);
 }
 
 /// `$value` for each register `$i`, as a method of `Simd` needs it.
@@ -124,6 +124,34 @@ impl<const DOT: bool> Simd for Quad<DOT> {
     #[inline(always)]
     fn dot_wide(self, acc: Self::I, w: Self::I, x: i32) -> Self::I {
         self.dot(acc, w, x)
+    }
+    #[inline(always)]
+    fn dot_pairs(self, acc: Self::I, w: Self::I, x: i32) -> Self::I {
+        four!(i => {
+            let (w, x) = (vreinterpretq_s16_s32(w[i]), vreinterpretq_s16_s32(vdupq_n_s32(x)));
+            let low = vmull_s16(vget_low_s16(w), vget_low_s16(x));
+            vaddq_s32(acc[i], vpaddq_s32(low, vmull_high_s16(w, x)))
+        })
+    }
+    #[inline(always)]
+    fn max_magnitude(self, max: Self::I, v: Self::F) -> Self::I {
+        four!(i => vmaxq_s32(max[i], vreinterpretq_s32_f32(vabsq_f32(v[i]))))
+    }
+    #[inline(always)]
+    fn pair_scale(self, max: Self::I) -> Self::F {
+        four!(i => {
+            let power = vmaxq_s32(vandq_s32(max[i], vdupq_n_s32(EXPONENT)), vdupq_n_s32(LEAST_POWER));
+            vmulq_n_f32(vreinterpretq_f32_s32(power), PAIR_STEP)
+        })
+    }
+    #[inline(always)]
+    fn inverse_power(self, v: Self::F) -> Self::F {
+        four!(i => vreinterpretq_f32_s32(vsubq_s32(vdupq_n_s32(INVERSE_POWER), vreinterpretq_s32_f32(v[i]))))
+    }
+    #[inline(always)]
+    fn pair(self, a: Self::F, b: Self::F) -> Self::I {
+        let (a, b) = (self.to_i32(a), self.to_i32(b));
+        four!(i => vsliq_n_s32::<16>(a[i], b[i]))
     }
     #[inline(always)]
     fn to_f32(self, v: Self::I) -> Self::F {

@@ -4,9 +4,9 @@
 use half::{bf16, f16};
 
 use super::matmul::instantiate;
-use super::simd::Simd;
+use super::simd::{EXPONENT, INVERSE_POWER, LEAST_POWER, PAIR_STEP, Simd};
 
-instantiate!(KERNELS, Scalar, 1 groups, tokens 1 2 3 4,);
+instantiate!(KERNELS, Scalar, 1 groups, few tokens 1 2, tokens 1 2 3 4,);
 
 /// Needs no proof.
 #[derive(Clone, Copy)]
@@ -79,6 +79,27 @@ impl Simd for Scalar {
             let w = w[i].to_le_bytes().map(|w| i32::from(w as i8));
             acc[i].wrapping_add(w[0] * x[0] + w[1] * x[1] + w[2] * x[2] + w[3] * x[3])
         })
+    }
+    fn dot_pairs(self, acc: Self::I, w: Self::I, x: i32) -> Self::I {
+        let halves = |v: i32| (i32::from(v as i16), v >> 16);
+        let (x0, x1) = halves(x);
+        std::array::from_fn(|i| {
+            let (w0, w1) = halves(w[i]);
+            acc[i].wrapping_add(w0 * x0).wrapping_add(w1 * x1)
+        })
+    }
+    fn max_magnitude(self, max: Self::I, v: Self::F) -> Self::I {
+        std::array::from_fn(|i| max[i].max(v[i].abs().to_bits() as i32))
+    }
+    fn pair_scale(self, max: Self::I) -> Self::F {
+        max.map(|max| f32::from_bits((max & EXPONENT).max(LEAST_POWER) as u32) * PAIR_STEP)
+    }
+    fn inverse_power(self, v: Self::F) -> Self::F {
+        v.map(|v| f32::from_bits(INVERSE_POWER.wrapping_sub(v.to_bits() as i32) as u32))
+    }
+    fn pair(self, a: Self::F, b: Self::F) -> Self::I {
+        let (a, b) = (self.to_i32(a), self.to_i32(b));
+        std::array::from_fn(|i| a[i] & 0xffff | b[i] << 16)
     }
     fn to_f32(self, v: Self::I) -> Self::F {
         v.map(|x| x as f32)

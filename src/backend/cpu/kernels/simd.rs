@@ -2,6 +2,13 @@
 //! lane a matrix row. None of their operations crosses lanes, so that a row's result is the same sequence of roundings whatever
 //! the registers underneath: all instruction sets agree to the last bit.
 
+/// Bits of an f32: its exponent, 2^-100, and what turns the bits of 2^n into those of 2^-n.
+pub const EXPONENT: i32 = 0x7f80_0000;
+pub const LEAST_POWER: i32 = 27 << 23;
+pub const INVERSE_POWER: i32 = 254 << 23;
+/// The scale of 14 bits with a sign over the power of two of what they hold.
+pub const PAIR_STEP: f32 = 1.0 / 4096.0;
+
 /// Sixteen lanes of 32 bits, in as many registers as the instruction set needs. A value of an implementing type is
 /// the proof that the processor has it.
 pub trait Simd: Copy {
@@ -35,6 +42,18 @@ pub trait Simd: Copy {
     fn dot(self, acc: Self::I, w: Self::I, x: i32) -> Self::I;
     /// `dot` for bytes made by `wide`: adds `WIDE_ZERO * sum(x)` to the dot product of the signed bytes.
     fn dot_wide(self, acc: Self::I, w: Self::I, x: i32) -> Self::I;
+
+    /// `acc + w . x` in each lane, over two signed numbers of 16 bits.
+    fn dot_pairs(self, acc: Self::I, w: Self::I, x: i32) -> Self::I;
+    /// The larger of `max` and the bits of `|v|`, which are ordered as the magnitudes are; NaN is the largest.
+    fn max_magnitude(self, max: Self::I, v: Self::F) -> Self::I;
+    /// From the bits of the largest magnitude of some floats the power of two over which they are rounded to 14 bits:
+    /// at least 2^-112, infinite where one of them is not finite.
+    fn pair_scale(self, max: Self::I) -> Self::F;
+    /// `1 / v` for a power of two of normal size.
+    fn inverse_power(self, v: Self::F) -> Self::F;
+    /// The nearest integers, `a` in the low and `b` in the high 16 bits.
+    fn pair(self, a: Self::F, b: Self::F) -> Self::I;
 
     fn to_f32(self, v: Self::I) -> Self::F;
     /// To the nearest integer, ties to even; anything for what does not fit.
