@@ -7,6 +7,7 @@ mod safetensors;
 use std::fs;
 
 use realizar::format::{Access, Source};
+use realizar::quant;
 use safetensors::file;
 
 struct Folder(tempfile::TempDir);
@@ -248,6 +249,125 @@ fn experts_are_stacked() {
         folder.put("model.safetensors", file(&fewer));
         let error = Source::open(folder.0.path(), Access::Read).unwrap_err();
         assert!(error.to_string().contains("does not fit"), "{error}");
+    }
+}
+
+const FP8: &str = r#""quantization_config":{"quant_method":"fp8","fmt":"e4m3","activation_scheme":"dynamic",
+    "weight_block_size":[128,128],"modules_to_not_convert":["lm_head"]}"#;
+const COMPRESSED: &str = r#""quantization_config":{"quant_method":"compressed-tensors","format":"float-quantized",
+    "config_groups":{"group_0":{"targets":["Linear"],"weights":{"num_bits":8,"type":"float","strategy":"channel",
+    "symmetric":true,"dynamic":false,"group_size":null},"input_activations":{"num_bits":8,"type":"float"}}},
+    "ignore":["lm_head"],"kv_cache_scheme":null,"sparsity_config":{}}"#;
+
+/// A value of E4M3, in bits.
+fn e4m3(bits: u8) -> f32 {
+    let (sign, exponent, mantissa) = (1.0 - f32::from(bits >> 7) * 2.0, i32::from(bits >> 3 & 15), f32::from(bits & 7));
+    sign * if exponent == 0 { mantissa / 512.0 } else { (8.0 + mantissa) * 2f32.powi(exponent - 10) }
+}
+
+/// Four bits of it and a scale of two fit in BF16, so that nothing is rounded.
+fn scaled(bits: &[u8], cols: usize, scale: impl Fn(usize, usize) -> f32) -> Vec<u8> {
+    let value = |(i, &b): (usize, &u8)| e4m3(b) * scale(i / cols, i % cols);
+    bits.iter()
+        .enumerate()
+        .map(value)
+        .flat_map(|v| v.to_bits().to_be_bytes()[..2].iter().rev().copied().collect::<Vec<_>>())
+        .collect()
+}
+
+#[test]
+fn eight_bit_floats_are_multiplied_by_their_scales() {
+    let (rows, cols) = (130, 300);
+    let bits: Vec<u8> =
+        (0..rows * cols).map(|i| (i * 37 % 251) as u8).map(|b| if b & 127 == 127 { 0 } else { b }).collect();
+    let floats = |values: &[f32]| values.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>();
+    let halves = |values: &[f32]| values.iter().flat_map(|v| v.to_le_bytes()[2..].to_vec()).collect::<Vec<u8>>();
+    let squares = [0.5, 0.75, 2.0, 0.0078125, 3.0, 1.0];
+    let channels: Vec<f32> = (0..rows).map(|r| 2f32.powi(r as i32 % 9 - 4)).collect();
+    let by_square = scaled(&bits, cols, |r, c| squares[r / 128 * 3 + c / 128]);
+    let by_row = scaled(&bits, cols, |r, _| channels[r]);
+    let by_one = scaled(&bits, cols, |_, _| 0.375);
+    let [r, c] = [rows as u64, cols as u64];
+    let cases = [
+        (FP8, "weight_scale_inv", "F32", vec![2, 3], floats(&squares), &by_square),
+        (FP8, "weight_scale_inv", "BF16", vec![2, 3], halves(&squares), &by_square),
+        (COMPRESSED, "weight_scale", "BF16", vec![r, 1], halves(&channels), &by_row),
+        (COMPRESSED, "weight_scale", "F32", vec![r], floats(&channels), &by_row),
+        (COMPRESSED, "weight_scale", "F32", vec![1], floats(&[0.375]), &by_one),
+        (COMPRESSED, "weight_scale", "F32", vec![], floats(&[0.375]), &by_one),
+    ];
+    for (config, leaf, dtype, dims, scales, expected) in cases {
+        let folder = Folder::new(&format!(r#"{{"model_type":"llama",{config}}}"#));
+        let name = |leaf: &str| format!("model.layers.0.self_attn.q_proj.{leaf}");
+        let (weight, scale, unused) = (name("weight"), name(leaf), name("input_scale"));
+        folder.put(
+            "model.safetensors",
+            file(&[
+                (&weight, "F8_E4M3", &[r, c], bits.clone()),
+                (&scale, dtype, &dims, scales),
+                (&unused, "F32", &[], vec![0; 4]),
+                ("model.norm.weight", "F16", &[1], vec![0; 2]),
+            ]),
+        );
+        let source = folder.open();
+        assert_eq!(source.tensors().len(), 2);
+        let tensor = source.tensor("blk.0.attn_q.weight").unwrap();
+        assert_eq!((tensor.dtype, tensor.shape.dims(), tensor.bytes), (quant::BF16, &[r, c][..], 2 * r * c));
+        assert!(source.mapped(tensor).is_none());
+        let row = 2 * cols;
+        for (from, len) in [(0, 130 * row), (0, 2), (254, 8), (127 * row - 2, row + 6), (129 * row, row), (row, 0)] {
+            let mut bytes = vec![0xaa; len];
+            source.read(tensor, from as u64, &mut bytes).unwrap();
+            assert!(bytes == expected[from..from + len], "{leaf} {dims:?}: {len} from {from}");
+        }
+        assert!(source.read(tensor, 1, &mut [0; 2]).is_err() && source.read(tensor, 0, &mut [0; 3]).is_err());
+    }
+}
+
+#[test]
+fn experts_of_eight_bits_are_stacked() {
+    let folder = Folder::new(&format!(r#"{{"model_type":"qwen3_moe",{FP8}}}"#));
+    let names: Vec<[String; 2]> = (0..3)
+        .map(|e| ["weight", "weight_scale_inv"].map(|leaf| format!("model.layers.0.mlp.experts.{e}.up_proj.{leaf}")))
+        .collect();
+    let mut tensors: Vec<safetensors::Tensor> = vec![];
+    for ([weight, scale], e) in names.iter().zip(0u8..) {
+        tensors.push((weight, "F8_E4M3", &[2, 3], vec![0x38 + e; 6]));
+        tensors.push((scale, "F32", &[1, 1], (f32::from(e) + 1.0).to_le_bytes().to_vec()));
+    }
+    folder.put("model.safetensors", file(&tensors));
+    let source = folder.open();
+    let tensor = source.tensor("blk.0.ffn_up_exps.weight").unwrap();
+    assert_eq!((tensor.dtype, tensor.shape.dims(), tensor.bytes), (quant::BF16, &[3, 2, 3][..], 36));
+    let all: Vec<u8> = (0..3u8).flat_map(|e| scaled(&[0x38 + e; 6], 3, |_, _| f32::from(e) + 1.0)).collect();
+    for (from, len) in [(0, 36), (10, 4), (12, 12), (34, 2)] {
+        let mut bytes = vec![0; len];
+        source.read(tensor, from as u64, &mut bytes).unwrap();
+        assert_eq!(bytes, all[from..from + len]);
+    }
+    // A scale is missing, is of another shape, has no weight.
+    for (spoil, why) in [(1, "no scale"), (3, "does not fit"), (4, "not there")] {
+        let mut spoiled = tensors.clone();
+        match spoil {
+            3 => (spoiled[3].2, spoiled[3].3) = (&[3], vec![0; 12]),
+            4 => drop(spoiled.drain(4..5)),
+            _ => drop(spoiled.remove(spoil)),
+        }
+        folder.put("model.safetensors", file(&spoiled));
+        let error = Source::open(folder.0.path(), Access::Read).unwrap_err().to_string();
+        assert!(error.contains(why), "{error}");
+    }
+    let others = [
+        FP8.replace("[128,128]", "[64,64]"),
+        FP8.replace("e4m3", "e5m2"),
+        COMPRESSED.replace("float-quantized", "pack-quantized"),
+        COMPRESSED.replace(r#""num_bits":8,"type":"float","strategy""#, r#""num_bits":4,"type":"float","strategy""#),
+        COMPRESSED.replace(r#""sparsity_config":{}"#, r#""sparsity_config":{"format":"sparse-24-bitmask"}"#),
+        COMPRESSED.replace("compressed-tensors", "awq"),
+    ];
+    for config in others {
+        let error = Source::open(Folder::new(&format!(r#"{{"model_type":"llama",{config}}}"#)).0.path(), Access::Read);
+        assert!(error.unwrap_err().to_string().contains("quantization_config"), "{config}");
     }
 }
 

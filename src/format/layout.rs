@@ -1,10 +1,12 @@
 //! Where the bytes of a tensor lie in the files, and how to read them where they do not lie there as they are
-//! wanted: experts that are stored one by one, matrices that are stored the other way round.
+//! wanted: experts that are stored one by one, matrices that are stored the other way round, 8-bit floats whose scales
+//! are another tensor.
 
 use super::TensorInfo;
 use super::file::InputFile;
 use crate::error::{Error, Result, try_filled};
 use crate::quant;
+use crate::tensor::DType;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Place {
@@ -18,11 +20,22 @@ pub(super) struct Place {
 pub(super) enum Layout {
     Whole(Place),
     /// Parts of equal length, the slowest dimension of the tensor.
-    Stacked(Vec<Place>),
+    Stacked(Vec<Layout>),
+    Scaled(Scaled),
     /// A matrix without blocks whose file holds the columns one after another.
     Transposed(Place),
     /// In no file.
     Made(Vec<u8>),
+}
+
+/// A matrix of BF16 that its file holds as F8_E4M3 and scales.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Scaled {
+    pub values: Place,
+    /// One for each `block` of rows and columns, row by row.
+    pub scales: Place,
+    pub scale_type: DType,
+    pub block: [u64; 2],
 }
 
 impl Layout {
@@ -30,7 +43,8 @@ impl Layout {
     pub fn read(&self, files: &[InputFile], tensor: &TensorInfo, from: u64, out: &mut [u8]) -> Result<()> {
         match self {
             Layout::Whole(place) => read(files, *place, from, out),
-            Layout::Stacked(parts) => read_stacked(files, parts, tensor.bytes, from, out),
+            Layout::Stacked(parts) => read_stacked(files, parts, tensor, from, out),
+            Layout::Scaled(scaled) => read_scaled(files, scaled, tensor, from, out),
             Layout::Transposed(place) => read_transposed(files, *place, tensor, from, out),
             Layout::Made(bytes) => {
                 let start = usize::try_from(from).unwrap_or(usize::MAX);
@@ -54,17 +68,61 @@ fn unaligned(tensor: &TensorInfo) -> Error {
     Error::invalid(format!("the tensor {:?} can be read in whole values only", tensor.name))
 }
 
-fn read_stacked(files: &[InputFile], parts: &[Place], bytes: u64, mut from: u64, mut out: &mut [u8]) -> Result<()> {
-    let Some(part_bytes) = bytes.checked_div(parts.len() as u64).filter(|&n| n > 0) else { return Ok(()) };
+fn read_stacked(
+    files: &[InputFile],
+    parts: &[Layout],
+    tensor: &TensorInfo,
+    mut from: u64,
+    mut out: &mut [u8],
+) -> Result<()> {
+    let part_bytes = tensor.bytes.checked_div(parts.len() as u64);
+    let Some(part_bytes) = part_bytes.filter(|&n| n > 0) else { return Ok(()) };
     for part in parts {
         if from < part_bytes && !out.is_empty() {
             let n = usize::try_from(part_bytes - from).unwrap_or(usize::MAX).min(out.len());
             let (now, rest) = out.split_at_mut(n);
-            read(files, *part, from, now)?;
+            part.read(files, tensor, from, now)?;
             out = rest;
         }
         from = from.saturating_sub(part_bytes);
     }
+    Ok(())
+}
+
+fn read_scaled(files: &[InputFile], s: &Scaled, tensor: &TensorInfo, from: u64, out: &mut [u8]) -> Result<()> {
+    let [target, source, scale] =
+        [quant::format(quant::BF16)?, quant::format(quant::F8_E4M3)?, quant::format(s.scale_type)?];
+    let [block_rows, block_cols] = s.block.map(|n| n.max(1));
+    let (cols, scale_cols) = (tensor.shape.cols(), tensor.shape.cols().div_ceil(block_cols));
+    if out.is_empty() {
+        return Ok(());
+    }
+    if !from.is_multiple_of(2) || !out.len().is_multiple_of(2) {
+        return Err(unaligned(tensor));
+    }
+    let (first, n) = (from / 2, out.len() / 2);
+    let mut raw = try_filled("scaled weights", n, 0u8)?;
+    read(files, s.values, first, &mut raw)?;
+    let mut values = try_filled("scaled weights", n, 0f32)?;
+    (source.dequantize)(&raw, &mut values);
+    let (first_row, last_row) = (first / cols / block_rows, (first + n as u64 - 1) / cols / block_rows);
+    let count = usize::try_from((last_row - first_row + 1) * scale_cols).map_err(|_| unaligned(tensor))?;
+    let mut raw = try_filled("scales", count.saturating_mul(scale.block_bytes), 0u8)?;
+    read(files, s.scales, first_row * scale_cols * scale.block_bytes as u64, &mut raw)?;
+    let mut scales = try_filled("scales", count, 0f32)?;
+    (scale.dequantize)(&raw, &mut scales);
+    let (mut rest, mut at) = (values.as_mut_slice(), first);
+    while !rest.is_empty() {
+        let (row, col) = (at / cols, at % cols);
+        let run = (block_cols - col % block_cols).min(cols - col);
+        let scale = usize::try_from((row / block_rows - first_row) * scale_cols + col / block_cols);
+        let scale = scale.ok().and_then(|i| scales.get(i)).ok_or_else(|| unaligned(tensor))?;
+        let (now, later) = rest.split_at_mut(usize::try_from(run).unwrap_or(usize::MAX).min(rest.len()));
+        now.iter_mut().for_each(|value| *value *= scale);
+        (rest, at) = (later, at + run);
+    }
+    let encode = target.quantize.ok_or_else(|| unaligned(tensor))?;
+    encode(&values, out);
     Ok(())
 }
 

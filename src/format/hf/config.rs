@@ -119,7 +119,7 @@ const HEADS: &[&str] = &["num_attention_heads", "n_head"];
 /// What changes the network and is not implemented.
 const MUST_BE_FALSE: &[&str] =
     &["add_cross_attention", "scale_attn_by_inverse_layer_idx", "use_bidirectional_attention", "is_encoder_decoder"];
-const MUST_BE_ABSENT: &[&str] = &["quantization_config", "compression_config", "clip_qkv"];
+const MUST_BE_ABSENT: &[&str] = &["compression_config", "clip_qkv"];
 
 /// What a set of rope parameters may say; `finetuned` is how a model was made.
 const ROPE: &[&str] = &[
@@ -152,6 +152,8 @@ pub(super) struct Translated {
     pub made: Vec<TensorInfo>,
     /// Whether the output matrix is the embedding; `None` where the configuration does not say.
     pub tied: Option<bool>,
+    /// Whether matrices may be 8-bit floats with scales beside them.
+    pub scaled: bool,
 }
 
 pub(super) fn translate(path: &Path, json: &Json) -> Result<Translated> {
@@ -183,7 +185,8 @@ pub(super) fn translate(path: &Path, json: &Json) -> Result<Translated> {
     t.window()?;
     t.rope()?;
     let tied = t.bool(&["tie_word_embeddings"])?;
-    Ok(Translated { family, keys: t.keys, made: t.made, tied })
+    let scaled = t.scaled()?;
+    Ok(Translated { family, keys: t.keys, made: t.made, tied, scaled })
 }
 
 struct Translator<'a> {
@@ -257,6 +260,34 @@ impl<'a> Translator<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Whether the weights are scaled 8-bit floats, in the two ways that are published: that of DeepSeek and Qwen
+    /// ("fp8"), that of llm-compressor ("compressed-tensors"). How activations were rounded is up to the backend.
+    fn scaled(&self) -> Result<bool> {
+        let Some((name, config)) = self.find(&["quantization_config"]) else { return Ok(false) };
+        let text = |json: &Json<'a>, key: &str| json.get(key).and_then(Json::as_str).unwrap_or_default().to_owned();
+        let is_square =
+            |size: Option<&Json>| size.is_none_or(|s| *s == Json::Array(vec![Json::Int(128), Json::Int(128)]));
+        let method = text(config, "quant_method");
+        let known = match method.as_str() {
+            "fp8" => ["", "e4m3"].contains(&text(config, "fmt").as_str()) && is_square(config.get("weight_block_size")),
+            "compressed-tensors" => {
+                let groups =
+                    if let Some(Json::Object(groups)) = config.get("config_groups") { groups } else { &vec![] };
+                let sparse = config.get("sparsity_config").map_or_else(String::new, |s| text(s, "format"));
+                text(config, "format") == "float-quantized"
+                    && ["", "dense"].contains(&sparse.as_str())
+                    && config.get("transform_config").is_none_or(|t| t.names().next().is_none())
+                    && groups.iter().filter_map(|(_, group)| group.get("weights")).all(|w| {
+                        text(w, "type") == "float"
+                            && w.get("num_bits").and_then(Json::as_u64) == Some(8)
+                            && is_square(w.get("block_structure"))
+                    })
+            }
+            _ => false,
+        };
+        if known { Ok(true) } else { Err(self.unsupported(&format!("a {name} of {method:?} like this"))) }
     }
 
     /// Which layers see a window only.

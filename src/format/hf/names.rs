@@ -5,8 +5,9 @@ use std::path::Path;
 use super::config::Translated;
 use crate::error::{Error, Result, try_vec};
 use crate::format::TensorInfo;
-use crate::format::layout::{Layout, Place};
+use crate::format::layout::{Layout, Scaled};
 use crate::format::safetensors::Entry;
+use crate::quant;
 use crate::tensor::Shape;
 
 /// Outside of layers.
@@ -58,6 +59,8 @@ const TRANSPOSED: &[&str] = &["attn_qkv.weight", "attn_output.weight", "ffn_up.w
 const WRAPPERS: &[&str] = &["model.", "language_model.", "transformer."];
 /// Constants that are computed, and what sees pictures.
 const UNUSED_ENDS: &[&str] = &[".rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias"];
+/// How others round activations, keys and values.
+const UNUSED_SCALES: &[&str] = &[".input_scale", ".output_scale", ".k_scale", ".v_scale"];
 const UNUSED_STARTS: &[&str] = &["vision_tower.", "multi_modal_projector."];
 
 enum Meaning {
@@ -68,9 +71,12 @@ enum Meaning {
 
 pub(super) fn translate(path: &Path, t: &Translated, entries: Vec<Entry>) -> Result<Vec<TensorInfo>> {
     let mut named = try_vec("tensors", entries.len())?;
+    let mut scales: Vec<Named> = Vec::new();
     for entry in entries {
-        match meaning(&entry.name, t.family.post_norms) {
-            Meaning::Tensor { name, .. } if name == "output.weight" && t.tied == Some(true) => {}
+        match meaning(&entry.name, t) {
+            Meaning::Tensor { name, .. }
+                if ["output.weight", "output.scale"].contains(&name.as_str()) && t.tied == Some(true) => {}
+            Meaning::Tensor { name, expert } if name.ends_with(".scale") => scales.push((name, expert, entry)),
             Meaning::Tensor { name, expert } => named.push((name, expert, entry)),
             Meaning::Unused => {}
             Meaning::Unknown => {
@@ -80,6 +86,23 @@ pub(super) fn translate(path: &Path, t: &Translated, entries: Vec<Entry>) -> Res
         }
     }
     named.sort_unstable_by(|a, b| (&a.0, a.1).cmp(&(&b.0, b.1)));
+    scales.sort_unstable_by(|a, b| (&a.0, a.1).cmp(&(&b.0, b.1)));
+    let mut scales_left = scales.len();
+    let mut read = |(name, expert, entry): &Named| {
+        let tensor = entry.tensor(path, name.clone())?;
+        let of_weight = name.strip_suffix("weight").map(|prefix| (format!("{prefix}scale"), *expert));
+        let at = of_weight.and_then(|key| scales.binary_search_by(|s| (&s.0, s.1).cmp(&(&key.0, key.1))).ok());
+        match at.and_then(|at| scales.get(at)) {
+            Some((_, _, scale)) => {
+                scales_left -= 1;
+                scaled(path, tensor, entry, scale)
+            }
+            None if t.scaled && tensor.dtype == quant::F8_E4M3 => {
+                Err(Error::format(path, format!("the tensor {:?} has no scale", entry.name)))
+            }
+            None => Ok(tensor),
+        }
+    };
     if t.tied == Some(false)
         && !named.is_empty()
         && named.binary_search_by(|n| n.0.as_str().cmp("output.weight")).is_err()
@@ -88,54 +111,107 @@ pub(super) fn translate(path: &Path, t: &Translated, entries: Vec<Entry>) -> Res
     }
     let mut tensors = try_vec("tensors", named.len() + t.made.len())?;
     for group in named.chunk_by(|a, b| a.0 == b.0 && a.1.is_some() && b.1.is_some()) {
-        let Some((name, expert, first)) = group.first() else { continue };
-        let mut tensor = first.tensor(path, name.clone())?;
+        let Some(one @ (name, expert, first)) = group.first() else { continue };
+        let mut tensor = read(one)?;
         if expert.is_some() {
-            stack(path, &mut tensor, group)?;
+            stack(path, &mut tensor, group, &mut read)?;
         } else if t.family.transposed && TRANSPOSED.iter().any(|end| name.ends_with(end)) {
-            let &[rows, cols] = tensor.shape.dims() else {
-                return Err(Error::format(path, format!("the tensor {:?} is no matrix", first.name)));
+            let (&[rows, cols], Layout::Whole(_)) = (tensor.shape.dims(), &tensor.layout) else {
+                return Err(Error::format(path, format!("the tensor {:?} is no plain matrix", first.name)));
             };
             tensor.shape = Shape::new(&[cols, rows])?;
             tensor.layout = Layout::Transposed(first.place);
         }
         tensors.push(tensor);
     }
+    if scales_left > 0 {
+        return Err(Error::format(path, format!("{scales_left} scales of tensors that are not there")));
+    }
     tensors.extend(t.made.iter().cloned());
     Ok(tensors)
 }
 
-/// Makes one tensor `[experts, ...]` of those in `group`, which are sorted by the number of the expert.
-fn stack(path: &Path, tensor: &mut TensorInfo, group: &[(String, Option<u32>, Entry)]) -> Result<()> {
-    let mut places: Vec<Place> = try_vec("experts", group.len())?;
-    for (i, (name, expert, entry)) in group.iter().enumerate() {
-        let part = entry.tensor(path, String::new())?;
-        if expert.map(u64::from) != Some(i as u64) || part.shape != tensor.shape || part.dtype != tensor.dtype {
-            return Err(Error::format(path, format!("{name}: {:?} does not fit the experts before it", entry.name)));
+/// Name, number of the expert, and where it lies.
+type Named = (String, Option<u32>, Entry);
+
+/// A matrix of 8-bit floats, each to be multiplied by the scale of all of them, of its row, or of a square of 128.
+fn scaled(path: &Path, tensor: TensorInfo, entry: &Entry, scale: &Entry) -> Result<TensorInfo> {
+    let scales = scale.tensor(path, String::new())?;
+    let (rows, cols) = (tensor.shape.rows(), tensor.shape.cols());
+    let squares = [rows.div_ceil(128), cols.div_ceil(128)];
+    let block = match scales.shape.dims() {
+        [] | [1] | [1, 1] => [rows, cols],
+        [n] | [n, 1] if *n == rows => [1, cols],
+        dims if dims == squares => [128, 128],
+        dims => {
+            let what = format!("the tensor {:?} has shape {dims:?}, which does not fit its weight", scale.name);
+            return Err(Error::format(path, what));
         }
-        places.push(entry.place);
+    };
+    let Layout::Whole(values) = tensor.layout else { return Ok(tensor) };
+    let Layout::Whole(at) = scales.layout else { return Ok(tensor) };
+    if tensor.dtype != quant::F8_E4M3 || quant::format(scales.dtype)?.block_len != 1 || tensor.shape.dims().len() != 2 {
+        return Err(Error::unsupported(format!("{}: a scale for the tensor {:?}", path.display(), entry.name)));
     }
-    let (n, [rows, cols]) = (places.len() as u64, [tensor.shape.rows(), tensor.shape.cols()]);
+    let layout = Layout::Scaled(Scaled { values, scales: at, scale_type: scales.dtype, block });
+    let bytes = tensor.bytes.checked_mul(2).ok_or_else(|| Error::format(path, "a tensor is too large"))?;
+    Ok(TensorInfo { dtype: quant::BF16, bytes, layout, ..tensor })
+}
+
+/// Makes one tensor `[experts, ...]` of those in `group`, which are sorted by the number of the expert.
+fn stack(
+    path: &Path,
+    tensor: &mut TensorInfo,
+    group: &[Named],
+    read: &mut impl FnMut(&Named) -> Result<TensorInfo>,
+) -> Result<()> {
+    let mut parts: Vec<Layout> = try_vec("experts", group.len())?;
+    parts.push(tensor.layout.clone());
+    for (one, i) in group.iter().zip(0u32..) {
+        let part = if i == 0 { tensor.clone() } else { read(one)? };
+        if one.1 != Some(i) || part.shape != tensor.shape || part.dtype != tensor.dtype {
+            let what = format!("{}: {:?} does not fit the experts before it", one.0, one.2.name);
+            return Err(Error::format(path, what));
+        }
+        if i > 0 {
+            parts.push(part.layout);
+        }
+    }
+    let (n, [rows, cols]) = (parts.len() as u64, [tensor.shape.rows(), tensor.shape.cols()]);
     let too_large = || Error::format(path, format!("{}: the experts are too large", tensor.name));
     tensor.bytes = tensor.bytes.checked_mul(n).ok_or_else(too_large)?;
     tensor.shape = Shape::new(&[n, rows, cols]).map_err(|_| too_large())?;
-    tensor.layout = Layout::Stacked(places);
+    tensor.layout = Layout::Stacked(parts);
     Ok(())
 }
 
-fn meaning(full: &str, post_norms: bool) -> Meaning {
+fn meaning(full: &str, t: &Translated) -> Meaning {
     let mut name = full;
     while let Some(inner) = WRAPPERS.iter().find_map(|wrapper| name.strip_prefix(wrapper)) {
         name = inner;
     }
-    if UNUSED_ENDS.iter().any(|end| name.ends_with(end)) || UNUSED_STARTS.iter().any(|start| name.starts_with(start)) {
+    let ends = |ends: &[&str]| ends.iter().any(|end| name.ends_with(end));
+    if ends(UNUSED_ENDS) || UNUSED_STARTS.iter().any(|start| name.starts_with(start)) {
         return Meaning::Unused;
     }
-    translated(name, post_norms).map_or(Meaning::Unknown, |(name, expert)| Meaning::Tensor { name, expert })
+    if t.scaled && ends(UNUSED_SCALES) {
+        return Meaning::Unused;
+    }
+    match translated(name, t.family.post_norms) {
+        Some((name, _)) if name.ends_with(".scale") && !t.scaled => Meaning::Unknown,
+        Some((name, expert)) => Meaning::Tensor { name, expert },
+        None => Meaning::Unknown,
+    }
 }
 
 fn translated(name: &str, post_norms: bool) -> Option<(String, Option<u32>)> {
-    let (module, leaf) = name.rsplit_once('.').filter(|(_, leaf)| ["weight", "bias"].contains(leaf))?;
+    let (module, leaf) = name.rsplit_once('.')?;
+    let leaf = match leaf {
+        "weight" | "bias" => leaf,
+        // One divides what the other multiplies, and was named before it was turned round.
+        "weight_scale" | "weight_scale_inv" => "scale",
+        _ => return None,
+    };
     let look_up = |table: &[(&str, &'static str)], name: &str| table.iter().find(|row| row.0 == name).map(|row| row.1);
     let Some(rest) = module.strip_prefix("layers.").or_else(|| module.strip_prefix("h.")) else {
         return Some((format!("{}.{leaf}", look_up(TOP, module)?), None));
