@@ -9,7 +9,7 @@ mod block;
 pub mod f8;
 pub mod float;
 pub mod iq;
-mod iq_grids;
+pub mod iq_grids;
 pub mod k;
 mod k_encode;
 pub mod legacy;

@@ -53,6 +53,15 @@ fn fields(dtype: DType) -> Option<&'static [Field]> {
         quant::Q6_K => &[Words(32), Words(16), Bytes(16), Halves(1)],
         quant::IQ4_XS => &[Halves(2), Bytes(4), Words(32)],
         quant::MXFP4 => &[Bytes(1), Words(4)],
+        quant::IQ1_S => &[Halves(1), Words(8), Words(4)],
+        quant::IQ1_M => &[Words(8), Words(4), Words(2)],
+        quant::IQ2_XXS => &[Halves(1), Words(16)],
+        quant::IQ2_XS => &[Halves(1), Words(16), Words(2)],
+        quant::IQ2_S => &[Halves(1), Words(8), Words(8), Words(2), Words(2)],
+        quant::IQ3_XXS => &[Halves(1), Words(16), Words(8)],
+        quant::IQ3_S => &[Halves(1), Words(16), Words(2), Words(8), Words(1)],
+        quant::TQ1_0 => &[Words(8), Words(4), Words(1), Halves(1)],
+        quant::TQ2_0 => &[Words(16), Halves(1)],
         _ => return None,
     })
 }

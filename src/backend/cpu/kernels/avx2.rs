@@ -106,6 +106,88 @@ impl<const VNNI: bool> Simd for Ymm<VNNI> {
         }
     }
     #[inline(always)]
+    fn bits(self, v: Self::I, shift: i32, mask: u32) -> Self::I {
+        run! {
+            let v = if shift >= 0 {
+                let shift = _mm_cvtsi32_si128(shift);
+                [_mm256_srl_epi32(v[0], shift), _mm256_srl_epi32(v[1], shift)]
+            } else {
+                let shift = _mm_cvtsi32_si128(-shift);
+                [_mm256_sll_epi32(v[0], shift), _mm256_sll_epi32(v[1], shift)]
+            };
+            let mask = _mm256_set1_epi32(mask as i32);
+            [_mm256_and_si256(v[0], mask), _mm256_and_si256(v[1], mask)]
+        }
+    }
+    #[inline(always)]
+    fn spread(self, v: Self::I, n: usize) -> Self::I {
+        run! {
+            let places = _mm256_or_si256(
+                _mm256_set1_epi8(n as i8),
+                _mm256_set_epi32(0x0c0c0c0c, 0x08080808, 0x04040404, 0, 0x0c0c0c0c, 0x08080808, 0x04040404, 0),
+            );
+            [_mm256_shuffle_epi8(v[0], places), _mm256_shuffle_epi8(v[1], places)]
+        }
+    }
+    #[inline(always)]
+    fn reflect(self, v: Self::I, bits: Self::I, mask: u32) -> Self::I {
+        run! {
+            let (mask, twice) = (_mm256_set1_epi32(mask as i32), _mm256_set1_epi8(-128));
+            let low = _mm256_cmpeq_epi8(_mm256_and_si256(bits[0], mask), mask);
+            let high = _mm256_cmpeq_epi8(_mm256_and_si256(bits[1], mask), mask);
+            [
+                _mm256_blendv_epi8(v[0], _mm256_sub_epi8(twice, v[0]), low),
+                _mm256_blendv_epi8(v[1], _mm256_sub_epi8(twice, v[1]), high),
+            ]
+        }
+    }
+    #[inline(always)]
+    fn ternary_digit(self, v: Self::I, power: u8) -> Self::I {
+        // A byte in the upper half of 16 bits: the low product drops what is beyond 256, the high one leaves the digit.
+        macro_rules! digits {
+            ($bytes:expr) => {
+                _mm256_mulhi_epu16(_mm256_mullo_epi16($bytes, _mm256_set1_epi16(power.into())), _mm256_set1_epi16(3))
+            };
+        }
+        macro_rules! all_digits {
+            ($v:expr) => {{
+                let odd = digits!(_mm256_and_si256($v, _mm256_set1_epi16(-256)));
+                _mm256_or_si256(digits!(_mm256_slli_epi16::<8>($v)), _mm256_slli_epi16::<8>(odd))
+            }};
+        }
+        run!([all_digits!(v[0]), all_digits!(v[1])])
+    }
+    #[inline(always)]
+    fn gather4<const N: usize>(self, table: &[u32; N], index: Self::I) -> Self::I {
+        const { assert!(N.is_power_of_two()) }
+        let index = self.bits(index, 0, N as u32 - 1);
+        let p = table.as_ptr().cast();
+        run!([_mm256_i32gather_epi32::<4>(p, index[0]), _mm256_i32gather_epi32::<4>(p, index[1])])
+    }
+    #[inline(always)]
+    fn gather8<const N: usize>(self, table: &[u64; N], index: Self::I) -> [Self::I; 2] {
+        const { assert!(N.is_power_of_two()) }
+        let index = self.bits(index, 0, N as u32 - 1);
+        macro_rules! entries {
+            ($index:expr) => {
+                _mm256_castsi256_ps(_mm256_i32gather_epi64::<8>(table.as_ptr().cast(), $index))
+            };
+        }
+        // Words are parted within 128 bits, so that lanes 0 1 4 5 come with lanes 2 3 6 7.
+        macro_rules! words {
+            ($index:expr) => {{
+                let index = _mm256_permute4x64_epi64::<0b11_01_10_00>($index);
+                let (a, b) = (entries!(_mm256_castsi256_si128(index)), entries!(_mm256_extracti128_si256::<1>(index)));
+                let (low, high) = (_mm256_shuffle_ps::<0b10_00_10_00>(a, b), _mm256_shuffle_ps::<0b11_01_11_01>(a, b));
+                (_mm256_castps_si256(low), _mm256_castps_si256(high))
+            }};
+        }
+        run! {
+            let (a, b) = (words!(index[0]), words!(index[1]));
+            [[a.0, b.0], [a.1, b.1]]
+        }
+    }
+    #[inline(always)]
     fn lookup(self, table: &[i8; 16], v: Self::I) -> Self::I {
         run! {
             let table = _mm256_broadcastsi128_si256(_mm_loadu_si128(table.as_ptr().cast()));

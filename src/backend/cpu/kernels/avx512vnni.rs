@@ -74,6 +74,59 @@ impl Simd for Avx512Vnni {
         }
     }
     #[inline(always)]
+    fn bits(self, v: __m512i, shift: i32, mask: u32) -> __m512i {
+        run! {
+            let v = if shift >= 0 {
+                _mm512_srl_epi32(v, _mm_cvtsi32_si128(shift))
+            } else {
+                _mm512_sll_epi32(v, _mm_cvtsi32_si128(-shift))
+            };
+            _mm512_and_si512(v, _mm512_set1_epi32(mask as i32))
+        }
+    }
+    #[inline(always)]
+    fn spread(self, v: __m512i, n: usize) -> __m512i {
+        run! {
+            let lanes = _mm512_set4_epi32(0x0c0c0c0c, 0x08080808, 0x04040404, 0);
+            _mm512_shuffle_epi8(v, _mm512_or_si512(lanes, _mm512_set1_epi8(n as i8)))
+        }
+    }
+    #[inline(always)]
+    fn reflect(self, v: __m512i, bits: __m512i, mask: u32) -> __m512i {
+        run! {
+            let hits = _mm512_test_epi8_mask(bits, _mm512_set1_epi32(mask as i32));
+            _mm512_mask_sub_epi8(v, hits, _mm512_set1_epi8(-128), v)
+        }
+    }
+    #[inline(always)]
+    fn ternary_digit(self, v: __m512i, power: u8) -> __m512i {
+        // A byte in the upper half of 16 bits: the low product drops what is beyond 256, the high one leaves the digit.
+        run! {
+            let (power, three) = (_mm512_set1_epi16(power.into()), _mm512_set1_epi16(3));
+            let even = _mm512_mullo_epi16(_mm512_slli_epi16::<8>(v), power);
+            let odd = _mm512_mullo_epi16(_mm512_and_si512(v, _mm512_set1_epi16(-256)), power);
+            let odd = _mm512_slli_epi16::<8>(_mm512_mulhi_epu16(odd, three));
+            _mm512_or_si512(_mm512_mulhi_epu16(even, three), odd)
+        }
+    }
+    #[inline(always)]
+    fn gather4<const N: usize>(self, table: &[u32; N], index: __m512i) -> __m512i {
+        const { assert!(N.is_power_of_two()) }
+        run!(_mm512_i32gather_epi32::<4>(self.bits(index, 0, N as u32 - 1), table.as_ptr().cast()))
+    }
+    #[inline(always)]
+    fn gather8<const N: usize>(self, table: &[u64; N], index: __m512i) -> [__m512i; 2] {
+        const { assert!(N.is_power_of_two()) }
+        run! {
+            let index = self.bits(index, 0, N as u32 - 1);
+            let a = _mm512_i32gather_epi64::<8>(_mm512_castsi512_si256(index), table.as_ptr().cast());
+            let b = _mm512_i32gather_epi64::<8>(_mm512_extracti64x4_epi64::<1>(index), table.as_ptr().cast());
+            let low = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+            let high = _mm512_or_si512(low, _mm512_set1_epi32(1));
+            [_mm512_permutex2var_epi32(a, low, b), _mm512_permutex2var_epi32(a, high, b)]
+        }
+    }
+    #[inline(always)]
     fn lookup(self, table: &[i8; 16], v: __m512i) -> __m512i {
         run!(_mm512_shuffle_epi8(_mm512_broadcast_i32x4(_mm_loadu_si128(table.as_ptr().cast())), v))
     }

@@ -78,6 +78,7 @@ macro_rules! eight {
         out
     }};
 }
+pub(super) use eight;
 
 /// Columns `i` and `i + 16` of 32 share a byte.
 #[inline(always)]
@@ -437,6 +438,53 @@ impl Codec for Mxfp4 {
         // SAFETY: inside the block.
         let q = unsafe { nibbles(s, p.add(16)) };
         eight!(s, j => s.add_bytes(s.lookup(&mxfp4::VALUES, q[j]), 16))
+    }
+}
+
+pub struct Tq1_0;
+impl Codec for Tq1_0 {
+    type Kind = Offset;
+    const BLOCKS: usize = 8;
+    const BYTES: usize = 512 + 256 + 64 + 32;
+    const ZERO: i32 = 1;
+
+    #[inline(always)]
+    unsafe fn scales<S: Simd>(s: S, p: *const u8, scale: &mut [S::F; 16], _: &mut [S::F; 16]) {
+        // SAFETY: inside the block.
+        *scale = [unsafe { s.load_f16(p.add(832)) }; 16];
+    }
+    #[inline(always)]
+    unsafe fn quants<S: Simd>(s: S, p: *const u8, b: usize, _: S::F) -> [S::I; 8] {
+        // Runs of 32 columns have one digit of 32 bytes, then runs of 16 one of 16, and the last runs of four.
+        const POWERS: [u8; 5] = [1, 3, 9, 27, 81];
+        eight!(s, j => {
+            let (byte, digit) = match (b, j) {
+                (0..5, _) => (64 * j, b),
+                (7, 4..) => (768, j - 4),
+                _ => (512 + 64 * (j % 4), 2 * (b - 5) + j / 4),
+            };
+            // SAFETY: `byte <= 768`, so that this is inside the block.
+            s.ternary_digit(unsafe { s.load(p.add(byte)) }, POWERS[digit])
+        })
+    }
+}
+
+pub struct Tq2_0;
+impl Codec for Tq2_0 {
+    type Kind = Offset;
+    const BLOCKS: usize = 8;
+    const BYTES: usize = 1024 + 32;
+    const ZERO: i32 = 1;
+
+    #[inline(always)]
+    unsafe fn scales<S: Simd>(s: S, p: *const u8, scale: &mut [S::F; 16], _: &mut [S::F; 16]) {
+        // SAFETY: inside the block.
+        *scale = [unsafe { s.load_f16(p.add(1024)) }; 16];
+    }
+    #[inline(always)]
+    unsafe fn quants<S: Simd>(s: S, p: *const u8, b: usize, _: S::F) -> [S::I; 8] {
+        // SAFETY: `b / 4 < 2`, so that this is inside the block.
+        unsafe { fields(s, p.add(512 * (b / 4)), 2 * (b % 4) as i32, 3) }
     }
 }
 

@@ -633,6 +633,7 @@ macro_rules! instantiate {
         use std::marker::PhantomData;
 
         use $crate::backend::cpu::kernels::codec::{self, Codec, Kind};
+        use $crate::backend::cpu::kernels::codec_iq;
         use $crate::backend::cpu::kernels::matmul::{self, BlockKernels, Float, FloatKernels, Kernels};
         use $crate::quant;
 
@@ -718,6 +719,15 @@ macro_rules! instantiate {
                 quant::IQ4_NL => &Of::<codec::Iq4Nl>::BLOCKS,
                 quant::IQ4_XS => &Of::<codec::Iq4Xs>::BLOCKS,
                 quant::MXFP4 => &Of::<codec::Mxfp4>::BLOCKS,
+                quant::IQ1_S => &Of::<codec_iq::Iq1S>::BLOCKS,
+                quant::IQ1_M => &Of::<codec_iq::Iq1M>::BLOCKS,
+                quant::IQ2_XXS => &Of::<codec_iq::Iq2Xxs>::BLOCKS,
+                quant::IQ2_XS => &Of::<codec_iq::Iq2Xs>::BLOCKS,
+                quant::IQ2_S => &Of::<codec_iq::Iq2S>::BLOCKS,
+                quant::IQ3_XXS => &Of::<codec_iq::Iq3Xxs>::BLOCKS,
+                quant::IQ3_S => &Of::<codec_iq::Iq3S>::BLOCKS,
+                quant::TQ1_0 => &Of::<codec::Tq1_0>::BLOCKS,
+                quant::TQ2_0 => &Of::<codec::Tq2_0>::BLOCKS,
                 _ => return None,
             }),
             floats: |dtype| Some(match dtype {

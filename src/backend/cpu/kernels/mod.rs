@@ -6,6 +6,7 @@ pub mod attend;
 mod avx2;
 mod avx512vnni;
 mod codec;
+mod codec_iq;
 pub mod elementwise;
 pub mod lanes;
 pub mod matmul;

@@ -93,6 +93,56 @@ impl<const DOT: bool> Simd for Quad<DOT> {
         })
     }
     #[inline(always)]
+    fn bits(self, v: Self::I, shift: i32, mask: u32) -> Self::I {
+        four!(i => {
+            let v = vshlq_u32(vreinterpretq_u32_s32(v[i]), vdupq_n_s32(-shift));
+            vreinterpretq_s32_u32(vandq_u32(v, vdupq_n_u32(mask)))
+        })
+    }
+    #[inline(always)]
+    fn spread(self, v: Self::I, n: usize) -> Self::I {
+        four!(i => {
+            let v = vandq_u32(vshlq_u32(vreinterpretq_u32_s32(v[i]), vdupq_n_s32(-8 * n as i32)), vdupq_n_u32(255));
+            vreinterpretq_s32_u32(vmulq_n_u32(v, 0x0101_0101))
+        })
+    }
+    #[inline(always)]
+    fn reflect(self, v: Self::I, bits: Self::I, mask: u32) -> Self::I {
+        four!(i => {
+            let hits = vtstq_u8(vreinterpretq_u8_s32(bits[i]), vreinterpretq_u8_u32(vdupq_n_u32(mask)));
+            let v = vreinterpretq_u8_s32(v[i]);
+            vreinterpretq_s32_u8(vbslq_u8(hits, vsubq_u8(vdupq_n_u8(128), v), v))
+        })
+    }
+    #[inline(always)]
+    fn ternary_digit(self, v: Self::I, power: u8) -> Self::I {
+        four!(i => {
+            let v = vmulq_u8(vreinterpretq_u8_s32(v[i]), vdupq_n_u8(power));
+            // A comparison that holds is -1.
+            let minus = vaddq_u8(vcgtq_u8(v, vdupq_n_u8(85)), vcgtq_u8(v, vdupq_n_u8(170)));
+            vreinterpretq_s32_s8(vnegq_s8(vreinterpretq_s8_u8(minus)))
+        })
+    }
+    #[inline(always)]
+    fn gather4<const N: usize>(self, table: &[u32; N], index: Self::I) -> Self::I {
+        let mut lanes = [0u32; 16];
+        four!(i => vst1q_s32(lanes.as_mut_ptr().add(4 * i).cast(), index[i]));
+        for lane in &mut lanes {
+            *lane = table[*lane as usize % N];
+        }
+        four!(i => vld1q_s32(lanes.as_ptr().add(4 * i).cast()))
+    }
+    #[inline(always)]
+    fn gather8<const N: usize>(self, table: &[u64; N], index: Self::I) -> [Self::I; 2] {
+        let (mut lanes, mut entries) = ([0u32; 16], [0u64; 16]);
+        four!(i => vst1q_s32(lanes.as_mut_ptr().add(4 * i).cast(), index[i]));
+        for (entry, lane) in entries.iter_mut().zip(lanes) {
+            *entry = table[lane as usize % N];
+        }
+        let [a, b, c, d] = four!(i => vld2q_s32(entries.as_ptr().add(4 * i).cast()));
+        [[a.0, b.0, c.0, d.0], [a.1, b.1, c.1, d.1]]
+    }
+    #[inline(always)]
     fn lookup(self, table: &[i8; 16], v: Self::I) -> Self::I {
         four!(i => vreinterpretq_s32_s8(vqtbl1q_s8(vld1q_s8(table.as_ptr()), vreinterpretq_u8_s32(v[i]))))
     }

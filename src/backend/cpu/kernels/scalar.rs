@@ -64,6 +64,27 @@ impl Simd for Scalar {
     fn field(self, v: Self::I, shift: i32, mask: u8) -> Self::I {
         lanes(bytes(v).map(|x| if shift >= 0 { x >> shift } else { x << -shift } & mask))
     }
+    fn bits(self, v: Self::I, shift: i32, mask: u32) -> Self::I {
+        v.map(|x| (if shift >= 0 { x as u32 >> shift } else { (x as u32) << -shift } & mask) as i32)
+    }
+    fn spread(self, v: Self::I, n: usize) -> Self::I {
+        v.map(|x| i32::from_le_bytes([x.to_le_bytes()[n]; 4]))
+    }
+    fn reflect(self, v: Self::I, bits: Self::I, mask: u32) -> Self::I {
+        let hits = bytes(bits.map(|x| x & mask as i32));
+        let v = bytes(v);
+        lanes(std::array::from_fn(|i| if hits[i] == 0 { v[i] } else { 128u8.wrapping_sub(v[i]) }))
+    }
+    fn ternary_digit(self, v: Self::I, power: u8) -> Self::I {
+        lanes(bytes(v).map(|x| ((u16::from(x.wrapping_mul(power)) * 3) >> 8) as u8))
+    }
+    fn gather4<const N: usize>(self, table: &[u32; N], index: Self::I) -> Self::I {
+        index.map(|i| table[i as usize % N] as i32)
+    }
+    fn gather8<const N: usize>(self, table: &[u64; N], index: Self::I) -> [Self::I; 2] {
+        let entries = index.map(|i| table[i as usize % N]);
+        [entries.map(|e| e as i32), entries.map(|e| (e >> 32) as i32)]
+    }
     fn lookup(self, table: &[i8; 16], v: Self::I) -> Self::I {
         lanes(bytes(v).map(|x| table[usize::from(x & 15)] as u8))
     }

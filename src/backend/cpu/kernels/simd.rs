@@ -34,6 +34,18 @@ pub trait Simd: Copy {
     fn add_bytes(self, a: Self::I, b: u8) -> Self::I;
     /// Each byte shifted right, or left by `-shift`, then masked. `mask` covers no bit that comes from a neighbour.
     fn field(self, v: Self::I, shift: i32, mask: u8) -> Self::I;
+    /// Each lane shifted right, or left by `-shift`, then masked.
+    fn bits(self, v: Self::I, shift: i32, mask: u32) -> Self::I;
+    /// Byte `n` of each lane in all four of its bytes.
+    fn spread(self, v: Self::I, n: usize) -> Self::I;
+    /// `128 - byte` where the byte of `bits` has the one bit that is in the byte of `mask`.
+    fn reflect(self, v: Self::I, bits: Self::I, mask: u32) -> Self::I;
+    /// `3 * (power * byte % 256) / 256`
+    fn ternary_digit(self, v: Self::I, power: u8) -> Self::I;
+    /// `table[lane % N]`, `N` a power of two.
+    fn gather4<const N: usize>(self, table: &[u32; N], index: Self::I) -> Self::I;
+    /// The low and the high words of `table[lane % N]`, `N` a power of two.
+    fn gather8<const N: usize>(self, table: &[u64; N], index: Self::I) -> [Self::I; 2];
     /// `table[byte]` for bytes below 16.
     fn lookup(self, table: &[i8; 16], v: Self::I) -> Self::I;
     /// Signed bytes in the form that `dot_wide` takes.

@@ -1,0 +1,346 @@
+//! The formats whose quants are indices into a codebook (`quant::iq`): an entry is gathered for each row, then its
+//! signs or its offset are applied. All bytes have their zero at 64, about which signs reflect them.
+#![allow(unsafe_code)]
+// Loops over registers are written over indices, which unroll.
+#![allow(clippy::needless_range_loop)]
+
+use super::codec::{Codec, Offset, OffsetHalves, eight};
+use super::simd::Simd;
+use crate::quant::iq_grids as grids;
+
+const ZERO: i32 = 64;
+
+/// Entries in cache lines of their own.
+#[repr(align(64))]
+struct Table<T>(T);
+
+static IQ2_XXS: Table<[u64; 256]> = Table(from_zero(&grids::IQ2_XXS));
+static IQ2_XS: Table<[u64; 512]> = Table(from_zero(&grids::IQ2_XS));
+static IQ2_S: Table<[u64; 1024]> = Table(from_zero(&grids::IQ2_S));
+static IQ3_XXS: Table<[u32; 256]> = Table(from_zero_4(&grids::IQ3_XXS));
+static IQ3_S: Table<[u32; 512]> = Table(from_zero_4(&grids::IQ3_S));
+/// Eight times the values, so that their offset of 1/8 is an integer; already with the negative one.
+static IQ1: Table<[u64; 2048]> = Table(eightfold(&grids::IQ1));
+
+const fn from_zero<const N: usize>(points: &[[u8; 8]; N]) -> [u64; N] {
+    let mut table = [0; N];
+    let mut n = 0;
+    while n < N {
+        table[n] = u64::from_le_bytes(points[n]) + u64::from_le_bytes([ZERO as u8; 8]);
+        n += 1;
+    }
+    table
+}
+
+const fn from_zero_4<const N: usize>(points: &[[u8; 4]; N]) -> [u32; N] {
+    let mut table = [0; N];
+    let mut n = 0;
+    while n < N {
+        table[n] = u32::from_le_bytes(points[n]) + u32::from_le_bytes([ZERO as u8; 4]);
+        n += 1;
+    }
+    table
+}
+
+const fn eightfold<const N: usize>(points: &[[i8; 8]; N]) -> [u64; N] {
+    let mut table = [0; N];
+    let mut n = 0;
+    while n < N {
+        let mut bytes = [0; 8];
+        let mut k = 0;
+        while k < 8 {
+            bytes[k] = (ZERO - 1 + 8 * points[n][k] as i32) as u8;
+            k += 1;
+        }
+        table[n] = u64::from_le_bytes(bytes);
+        n += 1;
+    }
+    table
+}
+
+/// Bits of a byte of signs that belong to the first and the last four of eight columns.
+const SIGNS: [u32; 2] = [0x0804_0201, 0x8040_2010];
+
+/// Four indices of eight columns each, and a byte of signs for each of them.
+#[inline(always)]
+fn signed_8<S: Simd, const N: usize>(s: S, table: &Table<[u64; N]>, index: [S::I; 4], signs: S::I) -> [S::I; 8] {
+    let mut out = [s.splat(0); 8];
+    for n in 0..4 {
+        let [low, high] = s.gather8(&table.0, index[n]);
+        let signs = s.spread(signs, n);
+        out[2 * n] = s.reflect(low, signs, SIGNS[0]);
+        out[2 * n + 1] = s.reflect(high, signs, SIGNS[1]);
+    }
+    out
+}
+
+/// Eight indices of four columns each, and a byte of signs for every two of them.
+#[inline(always)]
+fn signed_4<S: Simd, const N: usize>(s: S, table: &Table<[u32; N]>, index: [S::I; 8], signs: S::I) -> [S::I; 8] {
+    eight!(s, j => s.reflect(s.gather4(&table.0, index[j]), s.spread(signs, j / 2), SIGNS[j % 2]))
+}
+
+/// Adds the eighth sign to bytes of seven, which makes the number of negative values even.
+#[inline(always)]
+fn even_signs<S: Simd>(s: S, seven: S::I) -> S::I {
+    const ONES: [i8; 16] = [0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4];
+    let ones = s.add(s.lookup(&ONES, s.field(seven, 0, 15)), s.lookup(&ONES, s.field(seven, 4, 7)));
+    s.or(seven, s.field(ones, -7, 128))
+}
+
+/// The bytes of signs in a word that holds four times seven of them.
+#[inline(always)]
+fn signs_of_word<S: Simd>(s: S, word: S::I) -> S::I {
+    let low = s.or(s.bits(word, 0, 0x7f), s.bits(word, -1, 0x7f00));
+    let high = s.or(s.bits(word, -2, 0x7f_0000), s.bits(word, -3, 0x7f00_0000));
+    even_signs(s, s.or(low, high))
+}
+
+/// The bytes of a word, one a lane.
+#[inline(always)]
+fn bytes<S: Simd>(s: S, word: S::I) -> [S::I; 4] {
+    [s.bits(word, 0, 255), s.bits(word, 8, 255), s.bits(word, 16, 255), s.bits(word, 24, 255)]
+}
+
+/// `d * (2 n + 1)`, `n` being the bits of `mask` after a shift to the right.
+#[inline(always)]
+fn odd<S: Simd>(s: S, d: S::F, word: S::I, shift: i32, mask: u32) -> S::F {
+    s.mul(d, s.to_f32(s.or(s.bits(word, shift - 1, 2 * mask), s.splat(1))))
+}
+
+/// The scale of a block, times a power of two.
+///
+/// # Safety
+/// `p` points to 32 readable bytes.
+#[inline(always)]
+unsafe fn d<S: Simd>(s: S, p: *const u8, factor: f32) -> S::F {
+    // SAFETY: the same contract.
+    s.mul(unsafe { s.load_f16(p) }, s.splat_f32(factor))
+}
+
+/// Sixteen scales of 4 bits, in two words at `p`.
+///
+/// # Safety
+/// `p` points to 128 readable bytes.
+#[inline(always)]
+unsafe fn sixteen_scales<S: Simd>(s: S, d: S::F, p: *const u8, scale: &mut [S::F; 16]) {
+    for i in 0..16 {
+        // SAFETY: the same contract.
+        scale[i] = odd(s, d, unsafe { s.load(p.add(64 * (i / 8))) }, 4 * (i % 8) as i32, 15);
+    }
+}
+
+pub struct Iq2Xxs;
+impl Codec for Iq2Xxs {
+    type Kind = Offset;
+    const BLOCKS: usize = 8;
+    const BYTES: usize = 32 + 1024;
+    const ZERO: i32 = ZERO;
+
+    #[inline(always)]
+    unsafe fn scales<S: Simd>(s: S, p: *const u8, scale: &mut [S::F; 16], _: &mut [S::F; 16]) {
+        // SAFETY: inside the block.
+        unsafe {
+            let d = d(s, p, 0.125);
+            for i in 0..8 {
+                scale[i] = odd(s, d, s.load(p.add(96 + 128 * i)), 28, 15);
+            }
+        }
+    }
+    #[inline(always)]
+    unsafe fn quants<S: Simd>(s: S, p: *const u8, b: usize, _: S::F) -> [S::I; 8] {
+        // SAFETY: `b < 8`, so that both are inside the block.
+        let (index, signs) = unsafe { (s.load(p.add(32 + 128 * b)), s.load(p.add(96 + 128 * b))) };
+        signed_8(s, &IQ2_XXS, bytes(s, index), signs_of_word(s, signs))
+    }
+}
+
+pub struct Iq2Xs;
+impl Codec for Iq2Xs {
+    type Kind = OffsetHalves;
+    const BLOCKS: usize = 8;
+    const BYTES: usize = 32 + 1024 + 128;
+    const ZERO: i32 = ZERO;
+
+    #[inline(always)]
+    unsafe fn scales<S: Simd>(s: S, p: *const u8, scale: &mut [S::F; 16], _: &mut [S::F; 16]) {
+        // SAFETY: inside the block.
+        unsafe { sixteen_scales(s, d(s, p, 0.125), p.add(1056), scale) }
+    }
+    #[inline(always)]
+    unsafe fn quants<S: Simd>(s: S, p: *const u8, b: usize, _: S::F) -> [S::I; 8] {
+        // SAFETY: `b < 8`, so that both are inside the block.
+        let (u, v) = unsafe { (s.load(p.add(32 + 128 * b)), s.load(p.add(96 + 128 * b))) };
+        let index = [s.bits(u, 0, 511), s.bits(u, 16, 511), s.bits(v, 0, 511), s.bits(v, 16, 511)];
+        let low = s.or(s.bits(u, 9, 0x7f), s.bits(u, 17, 0x7f00));
+        let high = s.or(s.bits(v, -7, 0x7f_0000), s.bits(v, 1, 0x7f00_0000));
+        signed_8(s, &IQ2_XS, index, even_signs(s, s.or(low, high)))
+    }
+}
+
+pub struct Iq2S;
+impl Codec for Iq2S {
+    type Kind = OffsetHalves;
+    const BLOCKS: usize = 8;
+    const BYTES: usize = 32 + 512 + 512 + 128 + 128;
+    const ZERO: i32 = ZERO;
+
+    #[inline(always)]
+    unsafe fn scales<S: Simd>(s: S, p: *const u8, scale: &mut [S::F; 16], _: &mut [S::F; 16]) {
+        // SAFETY: inside the block.
+        unsafe { sixteen_scales(s, d(s, p, 0.125), p.add(1184), scale) }
+    }
+    #[inline(always)]
+    unsafe fn quants<S: Simd>(s: S, p: *const u8, b: usize, _: S::F) -> [S::I; 8] {
+        // SAFETY: `b < 8`, so that all are inside the block.
+        let (low, signs, high) =
+            unsafe { (s.load(p.add(32 + 64 * b)), s.load(p.add(544 + 64 * b)), s.load(p.add(1056 + 64 * (b / 4)))) };
+        let mut index = bytes(s, low);
+        for n in 0..4 {
+            index[n] = s.or(index[n], s.bits(high, (8 * (b % 4) + 2 * n) as i32 - 8, 0x300));
+        }
+        signed_8(s, &IQ2_S, index, signs)
+    }
+}
+
+pub struct Iq3Xxs;
+impl Codec for Iq3Xxs {
+    type Kind = Offset;
+    const BLOCKS: usize = 8;
+    const BYTES: usize = 32 + 1024 + 512;
+    const ZERO: i32 = ZERO;
+
+    #[inline(always)]
+    unsafe fn scales<S: Simd>(s: S, p: *const u8, scale: &mut [S::F; 16], _: &mut [S::F; 16]) {
+        // SAFETY: inside the block.
+        unsafe {
+            let d = d(s, p, 0.25);
+            for i in 0..8 {
+                scale[i] = odd(s, d, s.load(p.add(1056 + 64 * i)), 28, 15);
+            }
+        }
+    }
+    #[inline(always)]
+    unsafe fn quants<S: Simd>(s: S, p: *const u8, b: usize, _: S::F) -> [S::I; 8] {
+        // SAFETY: `b < 8`, so that all are inside the block.
+        let (u, v, signs) =
+            unsafe { (s.load(p.add(32 + 128 * b)), s.load(p.add(96 + 128 * b)), s.load(p.add(1056 + 64 * b))) };
+        let (u, v) = (bytes(s, u), bytes(s, v));
+        signed_4(s, &IQ3_XXS, [u[0], u[1], u[2], u[3], v[0], v[1], v[2], v[3]], signs_of_word(s, signs))
+    }
+}
+
+pub struct Iq3S;
+impl Codec for Iq3S {
+    type Kind = Offset;
+    const BLOCKS: usize = 8;
+    const BYTES: usize = 32 + 1024 + 128 + 512 + 64;
+    const ZERO: i32 = ZERO;
+
+    #[inline(always)]
+    unsafe fn scales<S: Simd>(s: S, p: *const u8, scale: &mut [S::F; 16], _: &mut [S::F; 16]) {
+        // SAFETY: inside the block.
+        unsafe {
+            let (d, word) = (s.load_f16(p), s.load(p.add(1696)));
+            for i in 0..8 {
+                scale[i] = odd(s, d, word, 4 * i as i32, 15);
+            }
+        }
+    }
+    #[inline(always)]
+    unsafe fn quants<S: Simd>(s: S, p: *const u8, b: usize, _: S::F) -> [S::I; 8] {
+        // SAFETY: `b < 8`, so that all are inside the block.
+        let (u, v, high, signs) = unsafe {
+            let (high, signs) = (s.load(p.add(1056 + 64 * (b / 4))), s.load(p.add(1184 + 64 * b)));
+            (s.load(p.add(32 + 128 * b)), s.load(p.add(96 + 128 * b)), high, signs)
+        };
+        let (u, v) = (bytes(s, u), bytes(s, v));
+        let low = [u[0], u[1], u[2], u[3], v[0], v[1], v[2], v[3]];
+        let index = eight!(s, j => s.or(low[j], s.bits(high, (8 * (b % 4) + j) as i32 - 8, 0x100)));
+        signed_4(s, &IQ3_S, index, signs)
+    }
+}
+
+/// 2 in each byte, or 0 where bit `bit` of byte `n` is set: what makes the negative offset of `IQ1` positive.
+#[inline(always)]
+fn positive<S: Simd>(s: S, v: S::I, n: usize, bit: i32) -> S::I {
+    const TWO: [i8; 16] = [2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    s.lookup(&TWO, s.field(s.spread(v, n), bit, 1))
+}
+
+pub struct Iq1S;
+impl Codec for Iq1S {
+    type Kind = Offset;
+    const BLOCKS: usize = 8;
+    const BYTES: usize = 32 + 512 + 256;
+    const ZERO: i32 = ZERO;
+
+    #[inline(always)]
+    unsafe fn scales<S: Simd>(s: S, p: *const u8, scale: &mut [S::F; 16], _: &mut [S::F; 16]) {
+        // SAFETY: inside the block.
+        unsafe {
+            let d = d(s, p, 0.125);
+            for i in 0..8 {
+                scale[i] = odd(s, d, s.load(p.add(544 + 64 * (i / 2))), 12 + 16 * (i % 2) as i32, 7);
+            }
+        }
+    }
+    #[inline(always)]
+    unsafe fn quants<S: Simd>(s: S, p: *const u8, b: usize, _: S::F) -> [S::I; 8] {
+        // SAFETY: `b < 8`, so that both are inside the block.
+        let (low, high) = unsafe { (s.load(p.add(32 + 64 * b)), s.load(p.add(544 + 64 * (b / 2)))) };
+        let low = bytes(s, low);
+        let offset = positive(s, high, 1 + 2 * (b % 2), 7);
+        let mut out = [offset; 8];
+        for n in 0..4 {
+            let index = s.or(low[n], s.bits(high, (16 * (b % 2) + 3 * n) as i32 - 8, 0x700));
+            let [first, second] = s.gather8(&IQ1.0, index);
+            out[2 * n] = s.add(first, offset);
+            out[2 * n + 1] = s.add(second, offset);
+        }
+        out
+    }
+}
+
+pub struct Iq1M;
+impl Codec for Iq1M {
+    type Kind = OffsetHalves;
+    const BLOCKS: usize = 8;
+    const BYTES: usize = 512 + 256 + 128;
+    const ZERO: i32 = ZERO;
+
+    #[inline(always)]
+    unsafe fn scales<S: Simd>(s: S, p: *const u8, scale: &mut [S::F; 16], _: &mut [S::F; 16]) {
+        // SAFETY: inside the block; both arrays hold what is written and read.
+        unsafe {
+            let words = [s.load(p.add(768)), s.load(p.add(832))];
+            // The upper four bits of each 16 are those of `d`.
+            let low = s.or(s.bits(words[0], 12, 0xf), s.bits(words[0], 24, 0xf0));
+            let high = s.or(s.bits(words[1], 4, 0xf00), s.bits(words[1], 16, 0xf000));
+            let (mut wide, mut halves) = ([0u32; 16], [0u16; 16]);
+            s.store(wide.as_mut_ptr().cast(), s.or(low, high));
+            for row in 0..16 {
+                halves[row] = wide[row] as u16;
+            }
+            let d = d(s, halves.as_ptr().cast(), 0.125);
+            for i in 0..16 {
+                scale[i] = odd(s, d, words[i / 8], (16 * (i / 4 % 2) + 3 * (i % 4)) as i32, 7);
+            }
+        }
+    }
+    #[inline(always)]
+    unsafe fn quants<S: Simd>(s: S, p: *const u8, b: usize, _: S::F) -> [S::I; 8] {
+        // SAFETY: `b < 8`, so that both are inside the block.
+        let (low, high) = unsafe { (s.load(p.add(64 * b)), s.load(p.add(512 + 64 * (b / 2)))) };
+        let low = bytes(s, low);
+        let mut out = [s.splat(0); 8];
+        for n in 0..4 {
+            let index = s.or(low[n], s.bits(high, (16 * (b % 2) + 4 * n) as i32 - 8, 0x700));
+            let offset = positive(s, high, 2 * (b % 2) + n / 2, 3 + 4 * (n % 2) as i32);
+            let [first, second] = s.gather8(&IQ1.0, index);
+            out[2 * n] = s.add(first, offset);
+            out[2 * n + 1] = s.add(second, offset);
+        }
+        out
+    }
+}
