@@ -84,6 +84,37 @@ fn sentencepiece_makes_the_tokens_of_the_reference() {
     }
 }
 
+/// The markers of Phi 3 take the white space behind them along, as its own tokenizer's `rstrip` says; what GGUF files
+/// have no key for is told by the architecture.
+#[test]
+fn turn_markers_of_phi_3_take_the_white_space_behind_them() {
+    let load = |architecture: &str| {
+        let mut json: Json = serde_json::from_str(SPM).unwrap();
+        for marker in ["<|user|>", "<|assistant|>", "<|end|>", "<|endoftext|>"] {
+            for (list, value) in [("tokens", marker.into()), ("types", 3.into()), ("scores", 0.0.into())] {
+                json[list].as_array_mut().unwrap().push(value);
+            }
+        }
+        let mut m = metadata(&json, &[("add_space_prefix", false.into())]);
+        m.set("general.architecture", architecture);
+        Tokenizer::from_metadata(&mut m).unwrap()
+    };
+    let (phi, llama) = (load("phi3"), load("llama"));
+    let ids = |t: &Tokenizer, text: &str| encode(t, text, false, true);
+    let marker = |text: &str| ids(&llama, text)[0];
+    let [user, assistant, end, text_end] = ["<|user|>", "<|assistant|>", "<|end|>", "<|endoftext|>"].map(marker);
+    let (once, spaced) = (ids(&phi, "once"), ids(&phi, " \n once"));
+    assert_eq!(spaced, ids(&llama, " \n once"));
+    let chat = "<|user|> \n once<|end|>\n\u{a0}\t<|assistant|>\n";
+    assert_eq!(ids(&phi, chat), [&[user][..], &once, &[end, assistant]].concat());
+    assert!(ids(&llama, chat).len() > ids(&phi, chat).len());
+    // Those that mark no turn leave it, and so does all where markers are not looked for.
+    for (kept, id) in [("<s>", 1), ("<|endoftext|>", text_end)] {
+        assert_eq!(ids(&phi, &format!("{kept} \n once")), [&[id][..], &spaced].concat());
+    }
+    assert_eq!(encode(&phi, chat, false, false), encode(&llama, chat, false, false));
+}
+
 #[test]
 fn special_tokens_are_added_and_hidden_as_asked() {
     let t = spm(&[]);

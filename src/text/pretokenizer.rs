@@ -27,6 +27,7 @@ pub const GPT2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p
 const LLAMA3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 const QWEN2: &str =
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+const GPT4O: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 const DEEPSEEK3: &str = r##"[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"##;
 const BLOOM: &str = r" ?[^(\s|.,!?…。，、।۔،)]+";
 const KANA_AND_HAN: &str = "[一-龥\u{3040}-ゟ゠-ヿ]+";
@@ -69,6 +70,10 @@ const TABLE: &[Row] = &[
             "mellum",
             "exaone4",
             "modern-bert",
+            "jina-es",
+            "jina-de",
+            "jina-v2-es",
+            "jina-v2-de",
         ],
         &[GPT2],
     ),
@@ -79,30 +84,30 @@ const TABLE: &[Row] = &[
     Row {
         whole_pieces: true,
         add_bos: true,
-        ..row(&["llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2"], &[LLAMA3])
+        ..row(
+            &["llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2", "jina-v5-nano"],
+            &[LLAMA3],
+        )
     },
     row(&["dbrx", "smaug-bpe", "chatglm-bpe"], &[LLAMA3]),
     Row { whole_pieces: true, ..row(&["glm4", "glm5"], &[LLAMA3]) },
-    row(&["qwen2", "deepseek-r1-qwen", "kormo", "stablelm2", "hunyuan", "megrez", "solar-open", "grok-2"], &[QWEN2]),
+    // The digits are cut off first.
+    Row { whole_pieces: true, ..row(&["minicpm5"], &[r"\p{N}{1,3}", LLAMA3]) },
+    row(
+        &["qwen2", "deepseek-r1-qwen", "kormo", "stablelm2", "hunyuan", "megrez", "solar-open", "grok-2", "f2llmv2"],
+        &[QWEN2],
+    ),
+    // Turkish has suffixes behind apostrophes.
+    row(&["ufakzeka"], &[r"[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"]),
     row(
         &["qwen35"],
         &[
             r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
         ],
     ),
-    row(
-        &["gpt-4o", "llama4", "kanana2", "minimax-m2"],
-        &[
-            r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
-        ],
-    ),
-    row(
-        &["tiny_aya", "cohere2moe"],
-        &[
-            r"\d{1,3}(?=(?:\d{3})*\b)",
-            r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
-        ],
-    ),
+    row(&["gpt-4o", "llama4", "kanana2", "minimax-m2", "talkie"], &[GPT4O]),
+    Row { whole_pieces: true, ..row(&["granite-embed-multi-97m"], &[GPT4O]) },
+    row(&["tiny_aya", "cohere2moe"], &[r"\d{1,3}(?=(?:\d{3})*\b)", GPT4O]),
     Row {
         whole_pieces: true,
         add_bos: true,
@@ -135,7 +140,7 @@ const TABLE: &[Row] = &[
             r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?(?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]?|\s*[\r\n]|\s+(?!\S)|\s+",
         ],
     ),
-    row(&["deepseek-v3", "hunyuan-dense", "joyai-llm"], &[r"\p{N}{1,3}", KANA_AND_HAN, DEEPSEEK3]),
+    row(&["deepseek-v3", "hunyuan-dense", "joyai-llm", "hy_v4"], &[r"\p{N}{1,3}", KANA_AND_HAN, DEEPSEEK3]),
     row(&["deepseek-coder"], &["[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", "[一-龥ࠀ-一가-\u{d7ff}]+", r"\p{N}"]),
     row(
         &["deepseek-llm"],
@@ -221,6 +226,14 @@ mod tests {
         assert_eq!(cut("superbpe", "12345"), ["12", "345"]);
         assert_eq!(cut("tiny_aya", "1234567 12345x"), ["1", "234", "567", " ", "123", "45", "x"]);
         assert_eq!(cut("falcon", "12345"), ["123", "45"]);
+        assert_eq!(cut("minicpm5", "a 12345"), ["a", " ", "123", "45"]);
+    }
+
+    #[test]
+    fn apostrophes() {
+        assert_eq!(cut("qwen2", "Ankara'dan I'M"), ["Ankara", "'d", "an", " I", "'M"]);
+        assert_eq!(cut("ufakzeka", "Ankara'dan I'M"), ["Ankara", "'dan", " I", "'M"]);
+        assert_eq!(cut("gpt-4o", "HelloWorld's I'M"), ["Hello", "World's", " I'M"]);
     }
 
     #[test]
