@@ -134,12 +134,8 @@ fn main() {
         for &(rows, cols) in &options.shapes {
             let Ok(matrix) = Matrix::packed(format.dtype, rows, cols) else { continue };
             let copies = fill(format, &matrix, pages.bytes(), options.hot);
-            let slow = !isa_has(isa, quant::format(format.dtype).expect("a type"));
             print!("{:8} {:>11} |", format.name, format!("{rows}x{cols}"));
             for tokens in TOKENS {
-                if slow && tokens > 1 {
-                    break;
-                }
                 let seconds = time(&team, isa, matrix, pages.bytes(), copies, tokens);
                 if tokens == 1 {
                     let rate = matrix.bytes() as f64 / seconds;
@@ -152,10 +148,4 @@ fn main() {
             println!();
         }
     }
-}
-
-/// Whether a type has kernels of its own.
-fn isa_has(isa: Isa, format: &Format) -> bool {
-    let kernels = isa.matmul();
-    (kernels.blocks)(format.dtype).is_some() || (kernels.floats)(format.dtype).is_some()
 }

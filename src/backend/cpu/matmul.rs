@@ -168,9 +168,8 @@ const TILE_GROUPS: usize = 2;
 /// Bytes of the parts of a thread's scratch.
 const TILE: usize = TILE_GROUPS * 768 / SET * 12 * 64;
 const WEIGHTS: usize = ONE_TOKEN_GROUPS * FLOAT_PANEL * GROUP * 4;
-const ROW: usize = FLOAT_PANEL * 4;
 const RESULTS: usize = RUN * CHUNK * TILE_GROUPS * GROUP * 4;
-const SCRATCH: usize = TILE + WEIGHTS + ROW + RESULTS;
+const SCRATCH: usize = TILE + WEIGHTS + RESULTS;
 
 impl Workspace {
     /// For inputs of at most `max_tokens` tokens of at most `max_cols` values.
@@ -266,23 +265,20 @@ impl Tiling {
 enum Kernel {
     Blocks(&'static BlockKernels),
     Floats(&'static FloatKernels),
-    /// Decoded by the reference codec, then multiplied as f32.
-    Decoded(&'static FloatKernels),
 }
 
 impl Kernel {
     fn of(kernels: &Kernels, layout: &Layout) -> Kernel {
         match ((kernels.blocks)(layout.dtype), (kernels.floats)(layout.dtype)) {
             (Some(blocks), _) if layout.cols.is_multiple_of(SET * blocks.sets) => Kernel::Blocks(blocks),
-            (_, Some(floats)) => Kernel::Floats(floats),
-            _ => Kernel::Decoded(kernels.f32),
+            (_, floats) => Kernel::Floats(floats.expect("`Layout` has looked")),
         }
     }
 }
 
 /// `out = W x + bias` for each job, `x` being `[tokens, cols]`. The tokens' activations are quantised once, in sets of
-/// 32, for all matrices of a kind: to 8 bits for block formats, to 16 bits for floats of 16 bits. Other matrices see
-/// them as they are.
+/// 32, for all matrices of a kind: to 8 bits for block formats, to 16 bits for floats of 16 bits and less. Other
+/// matrices see them as they are.
 pub fn multiply(team: &Team, isa: Isa, workspace: &mut Workspace, x: &[f32], tokens: usize, jobs: &mut [Job]) {
     let (Some(cols), true) = (jobs.first().map(|job| job.matrix.cols()), tokens > 0) else { return };
     assert!(x.len() == tokens * cols, "{} values for {tokens} tokens of {cols}", x.len());
@@ -378,7 +374,6 @@ impl Input<'_> {
 struct Scratch<'a> {
     tile: &'a mut [u8],
     weights: &'a mut [u8],
-    row: &'a mut [f32],
     /// Of the tiles of a unit: of one tile after the other, token by token.
     results: &'a mut [f32],
 }
@@ -386,9 +381,8 @@ struct Scratch<'a> {
 impl<'a> Scratch<'a> {
     fn new(bytes: &'a mut [u8]) -> Self {
         let (tile, bytes) = bytes.split_at_mut(TILE);
-        let (weights, bytes) = bytes.split_at_mut(WEIGHTS);
-        let (row, results) = bytes.split_at_mut(ROW);
-        Scratch { tile, weights, row: as_f32_mut(row), results: as_f32_mut(results) }
+        let (weights, results) = bytes.split_at_mut(WEIGHTS);
+        Scratch { tile, weights, results: as_f32_mut(results) }
     }
 }
 
@@ -425,7 +419,7 @@ impl Product<'_> {
                 let groups = unit * run..groups.min((unit + 1) * run);
                 match Kernel::of(self.kernels, &job.matrix.layout) {
                     Kernel::Blocks(kernels) if self.tiling.few => self.few_tokens(job, kernels, groups, scratch),
-                    Kernel::Floats(kernels) | Kernel::Decoded(kernels) if self.tiling.tokens == 1 => {
+                    Kernel::Floats(kernels) if self.tiling.tokens == 1 => {
                         self.one_token(job, kernels, groups, scratch);
                     }
                     kernel => self.many_tokens(job, kernel, groups, scratch),
@@ -446,7 +440,7 @@ impl Product<'_> {
             for columns in panels(self.cols, panel) {
                 let records = self.records.of(kernels.activation);
                 let records = &records[self.tiling.records(kernels.activation, &tokens, &columns)];
-                let weights = panel_of(job, group, columns.clone(), scratch.weights, scratch.row);
+                let weights = panel_of(job, group, columns.clone(), scratch.weights);
                 let blocks = columns.len() / SET / kernels.sets;
                 let out = &mut scratch.results[..slots * GROUP];
                 // SAFETY: the instruction set is there; weights and records of these columns, and results of a group.
@@ -459,7 +453,7 @@ impl Product<'_> {
     fn one_token(&self, job: &Job, kernels: &FloatKernels, groups: Range<usize>, scratch: &mut Scratch) {
         let panel = if job.matrix.layout.interleaved { self.cols } else { FLOAT_PANEL };
         for columns in panels(self.cols, panel) {
-            let weights = self.float_panels(job, &groups, columns.clone(), scratch.weights, scratch.row);
+            let weights = self.float_panels(job, &groups, columns.clone(), scratch.weights);
             let (x, out) = (&self.x[columns.clone()], &mut scratch.results[..ONE_TOKEN_GROUPS * GROUP]);
             // SAFETY: the instruction set is there; weights and values of these columns, and as many results.
             unsafe {
@@ -475,7 +469,7 @@ impl Product<'_> {
         let chunk = CHUNK / self.kernels.tokens;
         let panel = match kernel {
             Kernel::Blocks(kernels) => panel(kernels.activation),
-            Kernel::Floats(_) | Kernel::Decoded(_) => FLOAT_PANEL,
+            Kernel::Floats(_) => FLOAT_PANEL,
         };
         // Floats have no kernels for few.
         let tiling = Tiling::many(self.tiling.tokens, self.kernels);
@@ -499,7 +493,7 @@ impl Product<'_> {
                                 part,
                             );
                         }
-                        Kernel::Floats(kernels) | Kernel::Decoded(kernels) => {
+                        Kernel::Floats(kernels) => {
                             self.tile_of_floats(
                                 job,
                                 kernels,
@@ -531,7 +525,7 @@ impl Product<'_> {
         for r in 0..self.kernels.groups {
             // A group that is missing from the last tile is another one twice.
             let group = (groups.start + r).min(groups.end - 1);
-            let weights = panel_of(job, group, columns.clone(), scratch.weights, scratch.row);
+            let weights = panel_of(job, group, columns.clone(), scratch.weights);
             assert!(scratch.tile.len() >= sets * self.kernels.groups * kernels.tile_bytes);
             // SAFETY: the instruction set is there; weights of these columns, and a tile of them.
             unsafe { (kernels.unpack)(weights.as_ptr(), sets / kernels.sets, scratch.tile.as_mut_ptr().add(64 * r)) }
@@ -561,7 +555,7 @@ impl Product<'_> {
         scratch: &mut Scratch,
         part: Range<usize>,
     ) {
-        let weights = self.float_panels(job, &groups, columns.clone(), scratch.weights, scratch.row);
+        let weights = self.float_panels(job, &groups, columns.clone(), scratch.weights);
         let mut results = &mut scratch.results[part];
         for tile in token_tiles {
             let tokens = tiling.range(tile);
@@ -595,19 +589,12 @@ impl Product<'_> {
     }
 
     /// Pointers to the columns of groups of float weights; those beyond the last are another one.
-    fn float_panels(
-        &self,
-        job: &Job,
-        groups: &Range<usize>,
-        columns: Range<usize>,
-        weights: &mut [u8],
-        row: &mut [f32],
-    ) -> FloatGroups {
+    fn float_panels(&self, job: &Job, groups: &Range<usize>, columns: Range<usize>, weights: &mut [u8]) -> FloatGroups {
         let mut parts = weights.chunks_exact_mut(WEIGHTS / ONE_TOKEN_GROUPS);
         let mut last = std::ptr::null();
         std::array::from_fn(|r| {
             if let (true, Some(part)) = (groups.start + r < groups.end, parts.next()) {
-                last = panel_of(job, groups.start + r, columns.clone(), part, row).as_ptr();
+                last = panel_of(job, groups.start + r, columns.clone(), part).as_ptr();
             }
             last
         })
@@ -621,31 +608,17 @@ fn panels(cols: usize, max: usize) -> impl Iterator<Item = Range<usize>> {
     (0..cols).step_by(len.max(1)).map(move |start| start..cols.min(start + len))
 }
 
-/// Some columns of a group in the order of the kernels: in place where they lie in it, otherwise packed or decoded into
-/// `scratch`.
-fn panel_of<'a>(job: &'a Job, group: usize, columns: Range<usize>, scratch: &'a mut [u8], row: &mut [f32]) -> &'a [u8] {
+/// Some columns of a group in the order of the kernels: in place where they lie in it, otherwise packed into `scratch`.
+fn panel_of<'a>(job: &'a Job, group: usize, columns: Range<usize>, scratch: &'a mut [u8]) -> &'a [u8] {
     let Job { matrix: Matrix { rows, layout }, bytes, .. } = job;
+    let packed = layout.packed_range(columns.clone());
     if layout.interleaved {
-        let group = &bytes[group * layout.group_bytes()..][..layout.group_bytes()];
-        return &group[layout.packed_range(columns)];
+        return &bytes[group * layout.group_bytes()..][..layout.group_bytes()][packed];
     }
     let rows = group * GROUP..(group * GROUP + GROUP).min(*rows);
-    let raw = &bytes[rows.start * layout.row_bytes..rows.end * layout.row_bytes];
-    if layout.has_fields() {
-        let scratch = &mut scratch[..layout.packed_range(columns.clone()).len()];
-        layout.pack_columns(raw, columns, scratch);
-        return scratch;
-    }
-    let row = &mut row[..columns.len()];
-    let panel = &mut scratch[..columns.len() * GROUP * 4];
-    panel.fill(0);
-    for (r, raw) in raw.chunks_exact(layout.row_bytes).enumerate() {
-        layout.decode_columns(raw, columns.clone(), row);
-        for (lanes, x) in panel.chunks_exact_mut(GROUP * 4).zip(&*row) {
-            lanes[4 * r..4 * r + 4].copy_from_slice(&x.to_ne_bytes());
-        }
-    }
-    panel
+    let scratch = &mut scratch[..packed.len()];
+    layout.pack_columns(&bytes[rows.start * layout.row_bytes..rows.end * layout.row_bytes], columns, scratch);
+    scratch
 }
 
 /// `y = W x` for weights in the order of the file, on the calling thread.
@@ -912,6 +885,21 @@ mod tests {
         matrix.decode_row(&bytes, 35, &mut whole_row);
         part.decode_row(part_bytes, 3, &mut part_row);
         assert_eq!(whole_row, part_row);
+    }
+
+    /// In products of one column, which are not quantised.
+    #[test]
+    fn every_8_bit_float_is_read() {
+        let raw: Vec<u8> = (0..=255).collect();
+        let mut expected = vec![0f32; 256];
+        quant::dequantize(quant::F8_E4M3, &raw, &mut expected).unwrap();
+        for isa in Isa::available() {
+            let mut found = vec![0f32; 256];
+            matvec_raw(isa, quant::F8_E4M3, &raw, 256, &[1.0], &mut found).unwrap();
+            for (found, expected) in found.iter().zip(&expected) {
+                assert!(found == expected || found.is_nan() && expected.is_nan(), "{found}, {expected} expected");
+            }
+        }
     }
 
     #[test]

@@ -2,8 +2,6 @@
 //! unit: unit i of row 0, of row 1, ... of row 15, then unit i + 1. A unit of quants is four bytes, what one lane of a
 //! dot product takes, so that a load of 64 bytes brings every row's next columns; a unit of scales is one scale. All
 //! instruction sets read this one order, and packed bytes are as many as the file's. Rows beyond the last are zero.
-//!
-//! Formats without `fields` stay as they are in the file, row after row.
 
 use std::ops::Range;
 
@@ -15,7 +13,7 @@ use crate::tensor::DType;
 pub const GROUP: usize = 16;
 
 /// A run of units in a block.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 enum Field {
     Bytes(usize),
     Halves(usize),
@@ -41,6 +39,7 @@ fn fields(dtype: DType) -> Option<&'static [Field]> {
     Some(match dtype {
         quant::F32 => &[Words(1)],
         quant::F16 | quant::BF16 => &[Halves(1)],
+        quant::F8_E4M3 => &[Bytes(1)],
         quant::Q4_0 | quant::IQ4_NL => &[Halves(1), Words(4)],
         quant::Q4_1 => &[Halves(2), Words(4)],
         quant::Q5_0 => &[Halves(1), Bits, Words(4)],
@@ -76,24 +75,25 @@ pub struct Layout {
     pub interleaved: bool,
     block_len: usize,
     block_bytes: usize,
+    fields: &'static [Field],
 }
 
 impl Layout {
     /// The packed layout, or an error when `cols` is no whole number of blocks.
     pub fn packed(dtype: DType, cols: usize) -> Result<Layout> {
-        let layout = Layout::raw(dtype, cols)?;
-        Ok(Layout { interleaved: fields(dtype).is_some(), ..layout })
+        Ok(Layout { interleaved: true, ..Layout::raw(dtype, cols)? })
     }
 
     /// The layout of the file.
     pub fn raw(dtype: DType, cols: usize) -> Result<Layout> {
-        let Format { block_len, block_bytes, .. } = *quant::format(dtype)?;
+        let Format { block_len, block_bytes, name, .. } = *quant::format(dtype)?;
+        let fields = fields(dtype).ok_or_else(|| Error::unsupported(format!("the CPU has no kernels for {name}")))?;
         let row_bytes = quant::format(dtype)?.row_bytes(cols as u64)?;
         let row_bytes = usize::try_from(row_bytes)
             .ok()
             .filter(|bytes| bytes.checked_mul(GROUP).is_some())
             .ok_or_else(|| Error::invalid(format!("a row of {cols} values is too long")))?;
-        Ok(Layout { dtype, cols, row_bytes, interleaved: false, block_len, block_bytes })
+        Ok(Layout { dtype, cols, row_bytes, interleaved: false, block_len, block_bytes, fields })
     }
 
     pub fn group_bytes(&self) -> usize {
@@ -109,23 +109,10 @@ impl Layout {
         }
     }
 
-    /// Whether `pack_columns` can interleave this format.
-    pub fn has_fields(&self) -> bool {
-        fields(self.dtype).is_some()
-    }
-
     /// Where some columns, whole blocks, lie in an interleaved group.
     pub fn packed_range(&self, columns: Range<usize>) -> Range<usize> {
         let bytes = GROUP * self.block_bytes;
         columns.start / self.block_len * bytes..columns.end / self.block_len * bytes
-    }
-
-    /// Decodes some columns, whole blocks, of a row of the file.
-    pub fn decode_columns(&self, row: &[u8], columns: Range<usize>, out: &mut [f32]) {
-        let packed = self.packed_range(columns);
-        if let Ok(format) = quant::format(self.dtype) {
-            (format.dequantize)(&row[packed.start / GROUP..packed.end / GROUP], out);
-        }
     }
 
     /// Packs whole rows of the file, at most sixteen to a group, into exactly the bytes that they take.
@@ -144,20 +131,19 @@ impl Layout {
     pub fn pack_columns(&self, raw: &[u8], columns: Range<usize>, out: &mut [u8]) {
         let blocks = columns.start / self.block_len..columns.end / self.block_len;
         let bytes = blocks.start * self.block_bytes..blocks.end * self.block_bytes;
-        let fields = fields(self.dtype).unwrap_or(&[]);
         if raw.len() < self.group_bytes() {
             out.fill(0);
         }
         for (r, row) in raw.chunks_exact(self.row_bytes).take(GROUP).enumerate() {
             let row = &row[bytes.clone()];
-            if let [field] = fields {
+            if let [field] = self.fields {
                 // Floats: one run over the row.
                 interleave(*field, row, out, r);
                 continue;
             }
             for (block, out) in row.chunks_exact(self.block_bytes).zip(out.chunks_exact_mut(GROUP * self.block_bytes)) {
                 let mut at = 0;
-                for &field in fields {
+                for &field in self.fields {
                     let end = at + field.bytes();
                     interleave(field, &block[at..end], &mut out[GROUP * at..GROUP * end], r);
                     at = end;
@@ -173,7 +159,6 @@ impl Layout {
             return (format.dequantize)(&bytes[row * self.row_bytes..(row + 1) * self.row_bytes], out);
         }
         let group = &bytes[row / GROUP * self.group_bytes()..][..self.group_bytes()];
-        let fields = fields(self.dtype).unwrap_or(&[]);
         // As many blocks at a time as fit.
         let mut raw = [0; 1024];
         let raw = &mut raw[..1024 / self.block_bytes * self.block_bytes];
@@ -184,7 +169,7 @@ impl Layout {
                 packed.chunks_exact(GROUP * self.block_bytes).zip(raw.chunks_exact_mut(self.block_bytes))
             {
                 let mut at = 0;
-                for &field in fields {
+                for &field in self.fields {
                     let end = at + field.bytes();
                     deinterleave(field, &packed[GROUP * at..GROUP * end], &mut block[at..end], row % GROUP);
                     at = end;

@@ -488,7 +488,7 @@ impl Codec for Tq2_0 {
     }
 }
 
-/// Floats of 16 bits, 32 columns a block: `q = w / scale` in 14 bits, where `scale` is the power of two that just makes
+/// Floats of 16 bits and less, 32 columns a block: `q = w / scale` in 14 bits, where `scale` is the power of two that just makes
 /// the largest of the 32 fit, so that most weights of a set lose nothing.
 macro_rules! floats {
     ($($name:ident)*) => {$(
@@ -496,14 +496,14 @@ macro_rules! floats {
         impl Codec for $name {
             type Kind = Pairs;
             const BLOCKS: usize = 1;
-            const BYTES: usize = 1024;
+            const BYTES: usize = 32 * 16 * super::matmul::$name::BYTES;
 
             #[inline(always)]
             unsafe fn scales<S: Simd>(s: S, p: *const u8, scale: &mut [S::F; 16], _: &mut [S::F; 16]) {
                 let mut max = s.splat(0);
                 for column in 0..32 {
                     // SAFETY: inside the block.
-                    max = s.max_magnitude(max, unsafe { super::matmul::$name::load(s, p.add(32 * column)) });
+                    max = s.max_magnitude(max, unsafe { super::matmul::$name::load(s, p.add(Self::BYTES / 32 * column)) });
                 }
                 scale[0] = s.pair_scale(max);
             }
@@ -512,12 +512,12 @@ macro_rules! floats {
                 let inverse = s.inverse_power(scale);
                 // SAFETY: `b < 2`, so that this is inside the block.
                 eight!(s, j => unsafe {
-                    let p = p.add(32 * (16 * b + 2 * j));
-                    let (even, odd) = (super::matmul::$name::load(s, p), super::matmul::$name::load(s, p.add(32)));
+                    let (p, next) = (p.add(Self::BYTES / 32 * (16 * b + 2 * j)), Self::BYTES / 32);
+                    let (even, odd) = (super::matmul::$name::load(s, p), super::matmul::$name::load(s, p.add(next)));
                     s.pair(s.mul(even, inverse), s.mul(odd, inverse))
                 })
             }
         }
     )*};
 }
-floats! { F16 Bf16 }
+floats! { F16 Bf16 F8 }

@@ -458,6 +458,24 @@ impl Float for Bf16 {
     }
 }
 
+/// E4M3. The same exponent and mantissa are 2^-8 of the number in binary16.
+pub struct F8;
+impl Float for F8 {
+    const BYTES: usize = 1;
+    #[inline(always)]
+    unsafe fn load<S: Simd>(s: S, p: *const u8) -> S::F {
+        let mut halves = [0u16; GROUP];
+        for row in 0..GROUP {
+            // SAFETY: by contract.
+            let bits = u16::from(unsafe { *p.add(row) });
+            let nan = if bits & 0x7f == 0x7f { 0x7c00 } else { 0 };
+            halves[row] = (bits & 0x80) << 8 | (bits & 0x7f) << 7 | nan;
+        }
+        // SAFETY: sixteen of 16 bits.
+        s.mul(unsafe { s.load_f16(halves.as_ptr().cast()) }, s.splat_f32(256.0))
+    }
+}
+
 /// `R` groups of float weights times `N` tokens, `x_stride` values apart, over `n` columns: sets the results where
 /// `first`, adds to them otherwise, as `multiply` does.
 ///
@@ -620,7 +638,6 @@ pub struct Kernels {
     pub quantise_pairs: QuantisePairs,
     pub blocks: fn(DType) -> Option<&'static BlockKernels>,
     pub floats: fn(DType) -> Option<&'static FloatKernels>,
-    pub f32: &'static FloatKernels,
 }
 
 /// Instantiates the loops for the instruction set of `$token` as `pub static $name: Kernels`. The attributes enable the
@@ -706,6 +723,7 @@ macro_rules! instantiate {
             blocks: |dtype| Some(match dtype {
                 quant::F16 => &Of::<codec::F16>::BLOCKS,
                 quant::BF16 => &Of::<codec::Bf16>::BLOCKS,
+                quant::F8_E4M3 => &Of::<codec::F8>::BLOCKS,
                 quant::Q4_0 => &Of::<codec::Q4_0>::BLOCKS,
                 quant::Q4_1 => &Of::<codec::Q4_1>::BLOCKS,
                 quant::Q5_0 => &Of::<codec::Q5_0>::BLOCKS,
@@ -734,9 +752,9 @@ macro_rules! instantiate {
                 quant::F32 => &Of::<matmul::F32>::FLOATS,
                 quant::F16 => &Of::<matmul::F16>::FLOATS,
                 quant::BF16 => &Of::<matmul::Bf16>::FLOATS,
+                quant::F8_E4M3 => &Of::<matmul::F8>::FLOATS,
                 _ => return None,
             }),
-            f32: &Of::<matmul::F32>::FLOATS,
         };
     };
 }
