@@ -236,23 +236,29 @@ fn save(name: &str, tiny: &Tiny, change: impl FnOnce(&mut Value)) -> (tempfile::
     let (bytes, net, weights) = tiny.build();
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("tiny.gguf"), bytes).unwrap();
-    let folder = dir.path().join("folder");
-    fs::create_dir(&folder).unwrap();
     let c = checkpoint(name);
     let mut config = config(&c, tiny, &net);
     change(&mut config);
-    fs::write(folder.join("config.json"), config.to_string()).unwrap();
-    let tensors = tensors(&c, tiny, &net, &weights);
-    let tensors: Vec<safetensors::Tensor> = tensors
-        .iter()
-        .map(|(name, dims, values)| {
-            let bytes = values.iter().flat_map(|v| (*v as f32).to_le_bytes()).collect();
-            (name.as_str(), "F32", dims.as_slice(), bytes)
-        })
-        .collect();
-    fs::write(folder.join("model.safetensors"), safetensors::file(&tensors)).unwrap();
+    let floats = |(name, dims, values): Tensor| (name, "F32", dims, to_f32(&values));
+    put_folder(
+        &dir.path().join("folder"),
+        &config,
+        tensors(&c, tiny, &net, &weights).into_iter().map(floats).collect(),
+    );
     let expected = net.forward(&weights, &PROMPT);
     (dir, expected)
+}
+
+fn to_f32(values: &[f64]) -> Vec<u8> {
+    values.iter().flat_map(|v| (*v as f32).to_le_bytes()).collect()
+}
+
+fn put_folder(folder: &Path, config: &Value, tensors: Vec<(String, &str, Vec<u64>, Vec<u8>)>) {
+    fs::create_dir(folder).unwrap();
+    fs::write(folder.join("config.json"), config.to_string()).unwrap();
+    let tensors: Vec<safetensors::Tensor> =
+        tensors.iter().map(|(name, dtype, dims, bytes)| (name.as_str(), *dtype, &dims[..], bytes.clone())).collect();
+    fs::write(folder.join("model.safetensors"), safetensors::file(&tensors)).unwrap();
 }
 
 fn logits(path: &Path, capacity: u32) -> Vec<Vec<f32>> {
@@ -355,5 +361,52 @@ fn longrope_of_a_folder_is_that_of_the_reference() {
             let difference = relative_rms(&expected, &logits(&dir.path().join("folder"), capacity));
             assert!(difference < 1e-5, "a cache of {capacity}: {difference}");
         }
+    }
+}
+
+/// The nearest value of E4M3 and its bits.
+fn e4m3(x: f64) -> (u8, f64) {
+    let value = |bits: u8| match (bits >> 3, bits & 7) {
+        (0, mantissa) => f64::from(mantissa) / 512.0,
+        (exponent, mantissa) => (8.0 + f64::from(mantissa)) * 2f64.powi(i32::from(exponent) - 10),
+    };
+    let far = |bits: &u8| (value(*bits) - x.abs()).abs();
+    let bits = (0..127).min_by(|a, b| far(a).total_cmp(&far(b))).unwrap();
+    if x < 0.0 { (bits | 0x80, -value(bits)) } else { (bits, value(bits)) }
+}
+
+#[test]
+fn eight_bit_checkpoints_are_the_sixteen_bit_ones_that_they_stand_for() {
+    for (name, tiny) in tiny::architectures(|name| Tiny::new(name, quant::F32).shape(160, 5, 1, 32, 224)) {
+        if !["llama", "qwen3", "qwen3moe"].contains(&name) {
+            continue;
+        }
+        let (_, net, weights) = tiny.build();
+        let c = checkpoint(name);
+        let mut config = config(&c, &tiny, &net);
+        let (mut wide, mut narrow) = (vec![], vec![]);
+        for (name, dims, values) in tensors(&c, &tiny, &net, &weights) {
+            if !name.ends_with("_proj.weight") {
+                wide.push((name.clone(), "F32", dims.clone(), to_f32(&values)));
+                narrow.push((name, "F32", dims, to_f32(&values)));
+                continue;
+            }
+            // Powers of two, so that a product fits in 16 bits.
+            let (cols, grid) = (dims[1] as usize, [dims[0].div_ceil(128), dims[1].div_ceil(128)]);
+            let scale = |i: usize| 2f64.powi(-(6 + (i / cols / 128 + 2 * (i % cols / 128)) as i32));
+            let scales: Vec<f64> =
+                (0..grid[0] * grid[1]).map(|i| 2f64.powi(-(6 + (i / grid[1] + 2 * (i % grid[1])) as i32))).collect();
+            let rounded: Vec<(u8, f64)> = values.iter().enumerate().map(|(i, v)| e4m3(v / scale(i))).collect();
+            let halves = |(i, v): (usize, &(u8, f64))| ((v.1 * scale(i)) as f32).to_le_bytes()[2..].to_vec();
+            wide.push((name.clone(), "BF16", dims.clone(), rounded.iter().enumerate().flat_map(halves).collect()));
+            narrow.push((name.replace(".weight", ".weight_scale_inv"), "F32", grid.to_vec(), to_f32(&scales)));
+            narrow.push((name, "F8_E4M3", dims, rounded.iter().map(|v| v.0).collect()));
+        }
+        let dir = tempfile::tempdir().unwrap();
+        put_folder(&dir.path().join("wide"), &config, wide);
+        config["quantization_config"] = json!({"quant_method": "fp8", "weight_block_size": [128, 128]});
+        put_folder(&dir.path().join("narrow"), &config, narrow);
+        let [wide, narrow] = ["wide", "narrow"].map(|folder| logits(&dir.path().join(folder), 0));
+        assert!(wide == narrow, "{name}");
     }
 }

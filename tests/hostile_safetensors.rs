@@ -109,6 +109,40 @@ fn no_damaged_byte_does_harm() {
     assert!(refused > 4 * header);
 }
 
+/// Whatever the list says of weights and their scales, what can be opened can be read.
+#[test]
+fn damaged_scales_do_no_harm() {
+    let folder = Folder::new();
+    folder.put("config.json", r#"{"model_type":"qwen3_moe","quantization_config":{"quant_method":"fp8"}}"#);
+    let names: Vec<[String; 2]> = ["self_attn.q_proj", "mlp.experts.0.up_proj", "mlp.experts.1.up_proj"]
+        .map(|part| ["weight", "weight_scale_inv"].map(|leaf| format!("layers.0.{part}.{leaf}")))
+        .to_vec();
+    let mut tensors: Vec<safetensors::Tensor> = vec![];
+    for [weight, scale] in &names {
+        tensors.push((weight, "F8_E4M3", &[2, 130], vec![0x39; 260]));
+        tensors.push((scale, "F32", &[1, 2], vec![0x3f; 8]));
+    }
+    let bytes = file(&tensors);
+    let (mut opened, mut refused) = (0, 0);
+    for at in 8..bytes.len() - 3 * 268 {
+        for wrong in [b'0', b'9', bytes[at] ^ 1] {
+            let mut bytes = bytes.clone();
+            bytes[at] = wrong;
+            folder.put("model.safetensors", &bytes);
+            let Ok(source) = open(folder.path()) else {
+                refused += 1;
+                continue;
+            };
+            for tensor in source.tensors() {
+                let mut out = vec![0; tensor.bytes as usize];
+                source.read(tensor, 0, &mut out).unwrap();
+            }
+            opened += 1;
+        }
+    }
+    assert!(opened > 100 && refused > opened, "{opened} {refused}");
+}
+
 #[test]
 fn headers_are_checked() {
     let one = |entry: &str| with_header(&format!("{{\"t\":{entry}}}"), &[0; 8]);

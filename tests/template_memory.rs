@@ -14,7 +14,7 @@ use serde_json::{Map, json};
 struct Ceiling;
 
 /// Several times what a template may hold at once, a fraction of what it would take.
-const CEILING: usize = 384 << 20;
+const CEILING: usize = 256 << 20;
 /// Half of what the smallest thread of a common host has.
 const STACK: usize = 1 << 20;
 

@@ -2,11 +2,12 @@
 //!
 //! `minijinja` counts steps, but a step may double a string. So every render has a `Budget`, and everything that makes
 //! a value passes it: functions and filters, which are all registered here, charge what they make, and the compiled
-//! program is copied (`guarded`) with a charge beside each instruction that grows something. That match names every
-//! instruction there is. It follows that a value is never larger than `largest`, counted as a tree, which bounds what
-//! one instruction can do; that all values ever made are together within `made`, and so is what is alive; that all
-//! that was ever looked at is within `read`, and so is the time. No value nests deeper than `MAX_NESTING` or holds
-//! what can change after it was counted (a loop, a namespace), so that nothing recurses far to show or drop it.
+//! program is copied (`guarded`) with a charge beside each instruction that grows something, in a match that names
+//! every instruction there is. What would make much of little, a product or a join, is refused before it runs. So no
+//! value is larger than `largest`, counted as a tree, which bounds what one instruction can do; all values ever made
+//! are together within `made`, and with them what is alive; all that was ever looked at is within `read`, and with it
+//! the time. No value nests deeper than `MAX_NESTING` or holds what can change after it was counted (a loop, a
+//! namespace), so that nothing recurses far to show or drop it.
 
 use minijinja::functions::{self, Function};
 use minijinja::machinery::{Instruction, Instructions, Token, tokenize};
