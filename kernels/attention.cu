@@ -80,7 +80,7 @@ DEVICE void walk(const AttendArgs& a, const Rows& rows, const KvView& kv, u64 kv
         const bool used = r < rows.tokens * rows.heads;
         const u32 token = rows.first_token + (used ? r / rows.heads : 0);
         const float* from = a.q + ((u64)token * a.heads + rows.first_head + (used ? r % rows.heads : 0)) * d;
-        UNROLL for (u32 c = 0; c < kDim / 32; c++) UNROLL for (u32 w = 0; w < 4; w++) {
+        UNROLL_BY(kDim > 128 ? 2 : kDim / 32) for (u32 c = 0; c < kDim / 32; c++) UNROLL for (u32 w = 0; w < 4; w++) {
             const u32 dim = 32 * c + 8 * t + 2 * w;
             const float low = used && dim < d ? a.scale * from[dim] : 0.f;
             const float high = used && dim + 1 < d ? a.scale * from[dim + 1] : 0.f;
@@ -156,12 +156,16 @@ DEVICE void walk(const AttendArgs& a, const Rows& rows, const KvView& kv, u64 kv
     }
 }
 
-// Calls `f(row, dim, value)` for each value that a lane holds.
-template <u32 kDim, class F> DEVICE void each_value(const Part<kDim>& part, u32 d, u32 used, F&& f) {
+// Writes what a lane holds of the first `used` rows, times `factor[i]`, to `place(row)`.
+template <u32 kDim, class F> DEVICE void write_rows(const Part<kDim>& part, u32 d, u32 used, const float (&factor)[2], F&& place) {
     const u32 lane = threadIdx.x % kWarp, g = lane / 4, t = lane % 4;
-    UNROLL for (u32 n = 0; n < kDim / 8; n++) UNROLL for (u32 j = 0; j < 4; j++) {
-        const u32 row = g + 8 * (j / 2), dim = n / 8 * 64 + 16 * t + 8 * (j % 2) + n % 8;
-        if (row < used && dim < d) f(row, dim, part.values[n][j]);
+    UNROLL for (u32 i = 0; i < 2; i++) {
+        if (g + 8 * i >= used) continue;
+        float* to = place(g + 8 * i);
+        UNROLL for (u32 n = 0; n < kDim / 8; n++) UNROLL for (u32 j = 0; j < 2; j++) {
+            const u32 dim = n / 8 * 64 + 16 * t + 8 * j + n % 8;
+            if (dim < d) to[dim] = part.values[n][2 * i + j] * factor[i];
+        }
     }
 }
 
@@ -197,14 +201,14 @@ template <u32 kDim, bool kHalves> DEVICE void attend(const AttendArgs& a, u8* sh
     const u64 kv_row = first_row(kv, a.layer, a.kv_heads, kv_head);
     const Rows rows = {at.count, first_head < end_head ? min_u32(end_head - first_head, kTile) : 0, at.first, first_head};
     const u32 used = rows.tokens * rows.heads;
-    auto out = [&](u32 row, u32 dim) -> float* {
-        return a.out + ((u64)(rows.first_token + row / rows.heads) * a.heads + rows.first_head + row % rows.heads) * d + dim;
+    auto out = [&](u32 row) -> float* {
+        return a.out + ((u64)(rows.first_token + row / rows.heads) * a.heads + rows.first_head + row % rows.heads) * d;
     };
 
     Part<kDim> part;
     if (!a.splits) {
         walk<kDim, kHalves>(a, rows, kv, kv_row, 0, 1, shared, part);
-        each_value<kDim>(part, d, used, [&](u32 row, u32 dim, float v) { *out(row, dim) = v / part.sum[row / 8]; });
+        write_rows<kDim>(part, d, used, {1.f / part.sum[0], 1.f / part.sum[1]}, out);
         return;
     }
 
@@ -218,7 +222,7 @@ template <u32 kDim, bool kHalves> DEVICE void attend(const AttendArgs& a, u8* sh
         const u32 row = lane / 4 + 8 * i;
         if (row < used) mine[row * row_size] = part.peak[i], mine[row * row_size + 1] = part.sum[i];
     }
-    each_value<kDim>(part, d, used, [&](u32 row, u32 dim, float v) { mine[row * row_size + 2 + dim] = v; });
+    write_rows<kDim>(part, d, used, {1.f, 1.f}, [&](u32 row) { return mine + row * row_size + 2; });
     sync_block();
 
     // The four warps' parts become the block's.
@@ -242,7 +246,7 @@ template <u32 kDim, bool kHalves> DEVICE void attend(const AttendArgs& a, u8* sh
     if (!last_block(a.counters + tile * gridDim.y + blockIdx.y, a.splits, flag)) return;
     const float* all = a.partials + (u64)place * kTile * row_size;
     for (u32 i = threadIdx.x; i < used * d; i += blockDim.x)
-        *out(i / d, i % d) = merged(all, a.splits, row_size, kTile, i / d, i % d);
+        out(i / d)[i % d] = merged(all, a.splits, row_size, kTile, i / d, i % d);
 }
 
 KERNEL(attend_64, AttendArgs, 128, 4) {
