@@ -216,8 +216,9 @@ void rz_cancel_reset(rz_cancel *cancel);
  * Models
  * ------------------------------------------------------------------------------------------------ */
 
-/* Load flag: results do not depend on the number of threads, nor on how a prompt was cut into pieces. On the CPU they
- * never do; a GPU refuses the flag with RZ_ERR_UNSUPPORTED. */
+/* Load flag: results do not depend on the number of threads, nor on how a prompt was cut into pieces, nor on the other
+ * caches of a batch. On the CPU they never do. On a GPU the flag costs speed, most of it where one token is decoded at a
+ * time; results still differ between devices, and with the number of layers that are on them. */
 #define RZ_MODEL_DETERMINISTIC 1
 
 /* Load flag: map the weights and use them in place instead of reading them into memory. A mapped file that somebody
@@ -608,7 +609,8 @@ typedef struct {
   uint32_t num_kv_heads;  /* Key and value heads. */
   uint32_t head_dim;      /* Values of a head: an even number up to 4096. */
   float scale;            /* Factor on the scores; 0: 1 / sqrt(head_dim). */
-  uint32_t device;        /* Index of a device; 0: choose for me. */
+  /* Index of a device; 0: choose for me. To a GPU all inputs go with each call: rz_kv_attend_into keeps them there. */
+  uint32_t device;
 } rz_attention_params;
 
 /* Shape of an rz_kv. Since 0.1.0. */
@@ -628,8 +630,9 @@ typedef struct {
  *
  * `q`, `out`: [num_heads * head_dim]; `k_cache`, `v_cache`: [cache_len][num_kv_heads * head_dim]; `current_k`,
  * `current_v`: [num_kv_heads * head_dim]; all f32. Query head i reads key and value head i * num_kv_heads /
- * num_heads. `cache_len` may be 0, and the caches NULL then. `out` overlaps none of the inputs. Any thread.
- * Errors: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_DEVICE_UNAVAILABLE. Since 0.1.0. */
+ * num_heads. `cache_len` may be 0, and the caches NULL then. `out` overlaps none of the inputs. A GPU
+ * multiplies in half precision, sums in single, and stays open for the next call. Any thread. Errors:
+ * RZ_ERR_INVALID_ARGUMENT, RZ_ERR_DEVICE_UNAVAILABLE, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_DEVICE_LOST. Since 0.1.0. */
 rz_status rz_attention_gqa_into(const rz_attention_params *params,
                                 const float *q,
                                 const float *k_cache,

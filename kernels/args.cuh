@@ -177,7 +177,7 @@ struct AttendArgs {
     u32 splits;  // 0: a warp a tile; else a block works on each of `splits` shares of a tile's positions
     float scale;
     float softcap;
-    u32 pad;
+    u32 first_tile;  // of this launch
     Place layer;
 };
 static_assert(sizeof(AttendArgs) == 144, "mirrored in module.rs");

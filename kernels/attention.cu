@@ -95,8 +95,10 @@ DEVICE void walk(const AttendArgs& a, const Rows& rows, const KvView& kv, u64 kv
     const u32 end = a.step.positions[rows.first_token + rows.tokens - 1] + 1;
     const u32 oldest = a.step.positions[rows.first_token];
     const u32 start = a.window && oldest >= a.window ? (oldest - a.window + 1) / kTile : 0;
+    // Positions belong to units by their place in the sequence, whatever the tile.
+    const u32 first_step = start + (unit + units - start % units) % units;
     const u32 rows_kept = kept(kv, a.layer);
-    for (u32 p0 = kTile * (start + unit); p0 < end; p0 += kTile * units) {
+    for (u32 p0 = kTile * first_step; p0 < end; p0 += kTile * units) {
         // The positions of a step never wrap around the end of a ring.
         const u64 row0 = kv_row + (a.layer.is_ring ? p0 % rows_kept : p0);
         const u32 valid = end - 1 - p0;
@@ -194,8 +196,8 @@ template <u32 kDim, bool kHalves> DEVICE void attend(const AttendArgs& a, u8* sh
     const u32 first_head = ceil_div(kv_head * a.heads, a.kv_heads) + blockIdx.y % chunks * kTile;
     const u32 end_head = ceil_div((kv_head + 1) * a.heads, a.kv_heads);
     const u32 tile = a.splits ? blockIdx.x / a.splits : blockIdx.x * kWarps + warp;
-    if (tile >= a.step.n_tiles) return;
-    const Tile at = a.step.tiles[tile];
+    if (a.first_tile + tile >= a.step.n_tiles) return;
+    const Tile at = a.step.tiles[a.first_tile + tile];
     KvView kv = a.step.kvs[at.slot];
     kv.k = in_global(kv.k), kv.v = in_global(kv.v);
     const u64 kv_row = first_row(kv, a.layer, a.kv_heads, kv_head);

@@ -36,28 +36,17 @@ constexpr u32 kChunk = 32;  // columns of a turn
 constexpr u32 kStages = 4;
 
 // Eight values of the lane's row as four words of the left operand.
-DEVICE void to_operand(const Matrix& w, const Raw8& raw, u32 chunk, u32 t, u32 (&words)[4]) {
+template <class T> DEVICE void to_operand(const Raw8& raw, u32 chunk, u32 t, u32 (&words)[4]) {
     float y[8];
-    decode8(w, raw, chunk, t, y);
+    T::decode8(raw, chunk, t, y);
     UNROLL for (u32 i = 0; i < 4; i++) words[i] = pack_halves(y[2 * i], y[2 * i + 1]);
 }
 
-template <u32 kTokens> DEVICE void gemm(const ProjectArgs& a, u8* shared) {
-    const u32 lane = threadIdx.x % kWarp, g = lane / 4, t = lane % 4;
-    let_next_start();
-    u32 segment = 0, tile = blockIdx.x;
-    while (segment + 1 < a.n_segments && tile >= ceil_div(a.segments[segment].w.rows, kWarpRows * kGemmWarps)) {
-        tile -= ceil_div(a.segments[segment].w.rows, kWarpRows * kGemmWarps);
-        segment++;
-    }
-    const Segment& s = a.segments[segment];
-    const Matrix& w = s.w;
-    const u32 row0 = (tile * kGemmWarps + threadIdx.x / kWarp) * kWarpRows, token0 = blockIdx.y * kTokens;
-    const u32 chunks = w.cols / kChunk;
-    wait_for_previous();
-
+// Sums of the warp's rows and the block's tokens.
+template <class T, u32 kTokens>
+DEVICE void multiply(const ProjectArgs& a, const Matrix& w, u32 row0, u32 token0, u16* tokens, float (&sums)[2][kTokens / 8][4]) {
+    const u32 lane = threadIdx.x % kWarp, g = lane / 4, t = lane % 4, chunks = w.cols / kChunk;
     // Tokens of a turn: [stage][token][32 halves].
-    u16* tokens = (u16*)shared;
     auto fetch = [&](u32 chunk) {
         for (u32 i = threadIdx.x; i < kTokens * 4; i += blockDim.x) {
             const u32 token = min_u32(token0 + i / 4, a.n - 1);
@@ -74,13 +63,12 @@ template <u32 kTokens> DEVICE void gemm(const ProjectArgs& a, u8* shared) {
     u64 rows[4];
     UNROLL for (u32 i = 0; i < 4; i++) rows[i] = min_u32(row0 + 8 * i + g, w.rows - 1);
     Raw8 raw[4];
-    UNROLL for (u32 i = 0; i < 4; i++) raw[i] = load8(w, rows[i], 0, t);
-    float sums[2][kTokens / 8][4] = {};
+    UNROLL for (u32 i = 0; i < 4; i++) raw[i] = T::load8(w, rows[i], 0, t);
     for (u32 chunk = 0; chunk < chunks; chunk++) {
         u32 left[4][4];
-        UNROLL for (u32 i = 0; i < 4; i++) to_operand(w, raw[i], chunk, t, left[i]);
+        UNROLL for (u32 i = 0; i < 4; i++) to_operand<T>(raw[i], chunk, t, left[i]);
         if (chunk + 1 < chunks) {
-            UNROLL for (u32 i = 0; i < 4; i++) raw[i] = load8(w, rows[i], chunk + 1, t);
+            UNROLL for (u32 i = 0; i < 4; i++) raw[i] = T::load8(w, rows[i], chunk + 1, t);
         }
         copy_async_wait<kStages - 2>();
         sync_block();
@@ -98,6 +86,23 @@ template <u32 kTokens> DEVICE void gemm(const ProjectArgs& a, u8* shared) {
             }
         }
     }
+}
+
+template <u32 kTokens> DEVICE void gemm(const ProjectArgs& a, u8* shared) {
+    const u32 lane = threadIdx.x % kWarp, g = lane / 4, t = lane % 4;
+    let_next_start();
+    u32 segment = 0, tile = blockIdx.x;
+    while (segment + 1 < a.n_segments && tile >= ceil_div(a.segments[segment].w.rows, kWarpRows * kGemmWarps)) {
+        tile -= ceil_div(a.segments[segment].w.rows, kWarpRows * kGemmWarps);
+        segment++;
+    }
+    const Segment& s = a.segments[segment];
+    const Matrix& w = s.w;
+    const u32 row0 = (tile * kGemmWarps + threadIdx.x / kWarp) * kWarpRows, token0 = blockIdx.y * kTokens;
+    wait_for_previous();
+    float sums[2][kTokens / 8][4] = {};
+    // A loop for each type, so that none of its loads hangs on a branch.
+    with_type(w.type, [&](auto type) { multiply<decltype(type), kTokens>(a, w, row0, token0, (u16*)shared, sums); });
 
     UNROLL for (u32 m = 0; m < 2; m++) UNROLL for (u32 n = 0; n < kTokens / 8; n++) UNROLL for (u32 j = 0; j < 4; j++) {
         const u32 row = row0 + 16 * m + g + 8 * (j / 2), token = token0 + 8 * n + 2 * t + j % 2;

@@ -538,7 +538,7 @@ fn every_verb_agrees_with_the_cpu() {
 
 fn verbs_agree_with_the_cpu(target: &Target) {
     let pool = Arc::new(Pool::new(1).unwrap());
-    let backends: Vec<Arc<dyn Backend>> = [backend::open(1, &pool).unwrap(), Box::new(target.cuda().unwrap())]
+    let backends: Vec<Arc<dyn Backend>> = [backend::open(1, &pool, false).unwrap(), Box::new(target.cuda().unwrap())]
         .into_iter()
         .map(|mut b| {
             let w = WIDTHS;

@@ -8,13 +8,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use realizar::backend::cuda;
+use realizar::engine::kernels::{GqaParams, KvStore, attention_gqa};
 use realizar::engine::{self, CacheParams, Cancel, LoadParams, Model, Outcome, Session};
 use realizar::error::{Error, Result};
 use realizar::quant;
 use realizar::tensor::DType;
 use shim::Shim;
 use support::reference::relative_rms;
-use support::tiny::{self, Tiny};
+use support::tiny::{self, Rng, Tiny};
 
 /// Specials, repeats, both ends of the vocabulary; longer than a window of 8.
 const PROMPT: [u32; 21] = [1, 5, 299, 17, 17, 17, 200, 3, 77, 250, 99, 42, 42, 1, 130, 60, 259, 18, 33, 8, 111];
@@ -47,6 +48,10 @@ fn save(tiny: &Tiny) -> (tempfile::TempDir, PathBuf, Vec<Vec<f64>>) {
 
 fn load(path: &Path, gpu_layers: u32) -> Result<Arc<Model>> {
     Model::load(path, LoadParams { device: GPU, gpu_layers, ..Default::default() })
+}
+
+fn load_fixed(path: &Path, gpu_layers: u32) -> Result<Arc<Model>> {
+    Model::load(path, LoadParams { device: GPU, gpu_layers, deterministic: true, ..Default::default() })
 }
 
 fn session(model: &Arc<Model>) -> Session {
@@ -117,6 +122,58 @@ fn sequences_of_a_divided_model_rewind_fork_and_batch() {
             let difference = relative_rms(&[expected], &[s.logits().unwrap().to_vec()]);
             assert!(difference < 3e-2, "{name}: {difference}");
         }
+    }
+}
+
+/// Where that is asked for, neither the way a prompt is cut nor the other sequences of a batch change a bit.
+#[test]
+fn deterministic_models_give_the_same_bits_in_any_company() {
+    let Some(_shim) = gpu() else { return };
+    let wide = ("heads of 64", Tiny::new("llama", quant::Q4_K).layers(1).shape(256, 4, 1, 64, 256));
+    for (name, tiny) in models(quant::F16).into_iter().chain([wide]) {
+        let (_dir, path, expected) = save(&tiny);
+        for layers in [0, 1] {
+            let model = load_fixed(&path, layers).unwrap();
+            let single: Vec<Vec<f32>> = prompt(&model, 1).into_iter().map(|(_, logits)| logits).collect();
+            let difference = relative_rms(&expected, &single);
+            assert!(difference < 2e-2, "{name}: {difference}");
+            for piece in [7, 21] {
+                for (at, logits) in prompt(&model, piece) {
+                    assert!(logits == single[at], "{name}, {layers} layers, pieces of {piece}, position {at}");
+                }
+            }
+            let mut sessions: Vec<Session> = (1..6).map(|_| session(&model)).collect();
+            for (session, n) in sessions.iter_mut().zip([1, 20, 3, 9, 5]) {
+                session.prefill(&PROMPT[..n], None).unwrap();
+            }
+            let tokens: Vec<u32> = sessions.iter().map(|s| PROMPT[s.len()]).collect();
+            let mut together: Vec<&mut Session> = sessions.iter_mut().collect();
+            engine::decode_batch(&mut together, &tokens, &mut [const { None }; 5], &mut [0; 5]).unwrap();
+            for session in &sessions {
+                assert!(session.logits().unwrap() == single[session.len() - 1], "{name}, {layers} layers, a batch");
+            }
+        }
+    }
+}
+
+/// The same over more positions than a turn of all shares has.
+#[test]
+fn deterministic_models_deal_positions_out_in_one_way() {
+    let Some(_shim) = gpu() else { return };
+    let ids: Vec<u32> = (0..600).map(|i| i * 7 % 300).collect();
+    let all = tiny::architectures(|name| Tiny::new(name, quant::F16).shape(32, 2, 1, 16, 32));
+    for (name, tiny) in all.into_iter().filter(|(name, _)| ["qwen2", "gemma2"].contains(name)) {
+        let (_dir, path, _) = save(&tiny);
+        let model = load_fixed(&path, 0).unwrap();
+        let last = |pieces: &[usize]| {
+            let mut session = Session::new(&model, &CacheParams { capacity: 600, ..Default::default() }).unwrap();
+            for &n in pieces {
+                session.prefill(&ids[session.len()..][..n], None).unwrap();
+            }
+            session.logits().unwrap().to_vec()
+        };
+        let expected = last(&[600]);
+        assert!(last(&[511, 88, 1]) == expected && last(&[37, 300, 255, 2, 1, 1, 1, 1, 1, 1]) == expected, "{name}");
     }
 }
 
@@ -200,7 +257,9 @@ fn layers_go_where_they_fit() {
     let (_dir, path, expected) = save(&tiny);
     let limit = |bytes: usize| shim.function::<extern "C" fn(usize)>("shim_memory")(bytes);
     let mut seen = vec![0];
-    let reserve = 256 << 20;
+    // What other tests keep open, and what a placement leaves to the driver.
+    let used = shim.number("shim_memory_used") as usize;
+    let reserve = used + (256 << 20);
     for extra in (0..8 << 20).step_by(96 << 10) {
         limit(reserve + extra);
         let model = load(&path, 0).unwrap();
@@ -216,9 +275,52 @@ fn layers_go_where_they_fit() {
         }
     }
     assert_eq!(seen, [0, 1, 2, 3, 4]);
-    limit(100 << 10);
+    limit(used + (100 << 10));
     assert!(matches!(load(&path, 4), Err(Error::DeviceOutOfMemory { .. })));
     assert_eq!(load(&path, 0).unwrap().info().gpu_layers, 0);
     limit(1 << 30);
-    assert_eq!(shim.number("shim_memory_used"), 0);
+    assert_eq!(shim.number("shim_memory_used") as usize, used);
+}
+
+/// Attention without a model, resident and from memory of the caller.
+#[test]
+fn kernels_of_the_caller_run_on_the_gpu() {
+    let Some(shim) = gpu() else { return };
+    let mut rng = Rng(3);
+    let mut values = |n: usize| -> Vec<f32> { (0..n).map(|_| rng.normal() as f32).collect() };
+    let compare = |expected: &[f32], got: &[f32]| {
+        let expected = expected.iter().copied().map(f64::from).collect();
+        let difference = relative_rms(&[expected], &[got.to_vec()]);
+        assert!(difference < 4e-3, "{difference}");
+    };
+    for (n_heads, n_kv_heads, head_dim) in [(4, 2, 32), (8, 1, 64)] {
+        let on = |device| GqaParams { n_heads, n_kv_heads, head_dim, scale: 0.0, device };
+        let (q_len, kv_len) = (on(1).q_len(), on(1).kv_len());
+        for cache_len in [0, 1, 40, 300, 7] {
+            let [q, k, v] = [q_len, kv_len, kv_len].map(&mut values);
+            let [ks, vs] = [cache_len * kv_len; 2].map(&mut values);
+            let mut out = [vec![f32::NAN; q_len], vec![f32::NAN; q_len]];
+            for (device, out) in [1, GPU].into_iter().zip(&mut out) {
+                attention_gqa(&on(device), &q, &ks, &vs, &k, &v, out).unwrap();
+            }
+            compare(&out[0], &out[1]);
+        }
+        let mut stores = [1, GPU].map(|device| KvStore::new(&on(device), 2, 30, quant::F16).unwrap());
+        for turn in 0..40 {
+            if turn == 25 {
+                stores.iter_mut().for_each(|s| s.truncate(4).unwrap());
+            }
+            let [q, k, v] = [q_len, kv_len, kv_len].map(&mut values);
+            let mut out = [vec![f32::NAN; q_len], vec![f32::NAN; q_len]];
+            let [a, b] = [0, 1].map(|i| stores[i].attend(turn % 2, &q, &k, &v, &mut out[i]).unwrap());
+            assert_eq!(a, b);
+            compare(&out[0], &out[1]);
+        }
+    }
+    let params = GqaParams { n_heads: 8, n_kv_heads: 1, head_dim: 64, scale: 0.0, device: GPU };
+    shim.fail(c"cuStreamSynchronize", 0, 700);
+    let (q, kv, mut out) = (vec![0.5; 512], vec![0.5; 64], vec![0.0; 512]);
+    let mut call = || attention_gqa(&params, &q, &[], &[], &kv, &kv, &mut out);
+    assert!(matches!(call(), Err(Error::DeviceLost { .. })));
+    call().unwrap();
 }

@@ -385,13 +385,17 @@ pub fn default_device() -> u32 {
     1
 }
 
-/// Opens entry `device - 1` of `devices()` for one model; 0: the CPU.
-pub fn open(device: u32, pool: &Arc<Pool>) -> Result<Box<dyn Backend>> {
+/// Opens entry `device - 1` of `devices()` for one model; 0: the CPU. `fixed`: no result may depend on how a prompt is cut
+/// nor on the other sequences of a batch, which the CPU's never do.
+pub fn open(device: u32, pool: &Arc<Pool>, fixed: bool) -> Result<Box<dyn Backend>> {
     if device <= 1 {
         return Ok(Box::new(cpu::CpuBackend::new(pool.clone(), Isa::detect())));
     }
     match devices().into_iter().nth(device as usize - 1) {
-        Some(d) if d.unavailable.is_empty() => Ok(Box::new(cuda::open(device as i32 - 2)?)),
+        Some(d) if d.unavailable.is_empty() => {
+            let cuda = cuda::open(device as i32 - 2)?;
+            Ok(Box::new(if fixed { cuda.fixed() } else { cuda }))
+        }
         Some(d) => Err(Error::DeviceUnavailable { device: d.name, why: d.unavailable }),
         None => Err(Error::invalid(format!("device {device} does not exist"))),
     }

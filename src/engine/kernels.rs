@@ -1,7 +1,7 @@
 //! Kernels on memory of the caller, for those who build their own engine, and a device-resident key-value store
 //! without a model.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use crate::backend::cpu::attention::{self, Heads};
 use crate::backend::cpu::kernels::Isa;
@@ -17,7 +17,7 @@ const MAX_HEADS: usize = 4096;
 const MAX_HEAD_DIM: usize = 4096;
 
 /// Grouped-query attention of one token: query head `i` reads key-value head `i * n_kv_heads / n_heads`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub struct GqaParams {
     pub n_heads: usize,
     pub n_kv_heads: usize,
@@ -69,7 +69,9 @@ pub fn attention_gqa(
     out: &mut [f32],
 ) -> Result<()> {
     params.check()?;
-    require_cpu(params.device)?;
+    if params.device > CPU {
+        return attention_on_device(params, q, (k_cache, v_cache), (current_k, current_v), out);
+    }
     let heads = Heads { queries: params.n_heads, kv: params.n_kv_heads, dim: params.head_dim };
     // The caller's thread alone: starting others takes longer than the work.
     let team = Arc::new(Pool::new(1)?).enter();
@@ -105,14 +107,40 @@ pub fn dequantize(dtype: DType, blocks: &[u8], out: &mut [f32]) -> Result<()> {
     quant::dequantize(dtype, blocks, out)
 }
 
-fn require_cpu(device: u32) -> Result<()> {
-    if device > 1 {
-        // The one place that knows which devices there are and why they are not.
-        backend::open(device, &Arc::new(Pool::new(1)?))?;
-        return Err(Error::unsupported("this call runs on the CPU alone"));
-    }
+/// The processors of the host as a device.
+const CPU: u32 = 1;
+
+/// `attention_gqa` on a device that has memory of its own: everything goes there and the result comes back. Opening a device
+/// takes longer than many calls, so the last one stays open for the next call of the same shape.
+fn attention_on_device(
+    params: &GqaParams,
+    q: &[f32],
+    caches: (&[f32], &[f32]),
+    current: (&[f32], &[f32]),
+    out: &mut [f32],
+) -> Result<()> {
+    static OPEN: Mutex<Option<KvStore>> = Mutex::new(None);
+    let needed = caches.0.len() / params.kv_len() + 1;
+    // A call that panicked leaves its store in an unknown state.
+    let mut open = OPEN.lock().unwrap_or_else(|poisoned| {
+        let mut open = poisoned.into_inner();
+        *open = None;
+        open
+    });
+    let mut store = match open.take().filter(|s| s.params == *params && s.kv.spec().capacity >= needed) {
+        Some(store) => store,
+        None => KvStore::with_steps(params, 1, needed.next_power_of_two(), quant::F32, FILL_STEP)?,
+    };
+    store.truncate(0)?;
+    store.fill(caches.0, caches.1)?;
+    store.attend(0, q, current.0, current.1, out)?;
+    // Not after an error: the device may be lost.
+    *open = Some(store);
     Ok(())
 }
+
+/// Positions that go to a device together.
+const FILL_STEP: usize = 256;
 
 /// Keys and values of several layers, resident on a device: appends one position a layer and attends over all.
 pub struct KvStore {
@@ -125,6 +153,16 @@ pub struct KvStore {
 
 impl KvStore {
     pub fn new(params: &GqaParams, layers: usize, max_len: usize, dtype: DType) -> Result<KvStore> {
+        KvStore::with_steps(params, layers, max_len, dtype, 1)
+    }
+
+    fn with_steps(
+        params: &GqaParams,
+        layers: usize,
+        max_len: usize,
+        dtype: DType,
+        max_tokens: usize,
+    ) -> Result<KvStore> {
         params.check()?;
         if layers == 0 || layers > 1024 || max_len == 0 || u32::try_from(max_len).is_err() {
             return Err(Error::invalid(format!("{layers} layers of {max_len} positions")));
@@ -138,7 +176,7 @@ impl KvStore {
             v_type: dtype,
             rings: vec![],
         };
-        let device: Arc<dyn backend::Backend> = backend::open(params.device, &Arc::new(Pool::new(1)?))?.into();
+        let device: Arc<dyn backend::Backend> = backend::open(params.device, &Arc::new(Pool::new(1)?), false)?.into();
         let widths = Widths {
             hidden: params.head_dim,
             q: params.q_len(),
@@ -150,7 +188,7 @@ impl KvStore {
             expert_ffn: 0,
         };
         let kv = device.new_kv(&spec)?;
-        let exec = device.new_exec(&widths, params.head_dim, 1, 1)?;
+        let exec = device.new_exec(&widths, params.head_dim, max_tokens, 1)?;
         Ok(KvStore { params: *params, kv, exec, lens: vec![0; layers] })
     }
 
@@ -164,6 +202,29 @@ impl KvStore {
             .get(layer as usize)
             .copied()
             .ok_or_else(|| Error::invalid(format!("layer {layer} of a store with {} layers", self.lens.len())))
+    }
+
+    /// Appends positions to layer 0: `[n][n_kv_heads * head_dim]`, any n.
+    fn fill(&mut self, k: &[f32], v: &[f32]) -> Result<()> {
+        let width = self.params.kv_len();
+        let (zeros, mut positions) = ([0; FILL_STEP], [0; FILL_STEP]);
+        for (k, v) in k.chunks(FILL_STEP * width).zip(v.chunks(FILL_STEP * width)) {
+            let n = k.len() / width;
+            positions.iter_mut().zip(self.lens[0]..).for_each(|(p, at)| *p = at);
+            let mut kvs = [self.kv.as_mut()];
+            let mut batch =
+                Batch { ids: &zeros[..n], positions: &positions[..n], slots: &zeros[..n], kvs: &mut kvs, outputs: &[] };
+            let step = |exec: &mut dyn Exec, batch: &mut Batch| {
+                exec.begin(batch)?;
+                exec.write(Act::K, k)?;
+                exec.write(Act::V, v)?;
+                exec.kv_write(batch, 0)
+            };
+            let result = step(self.exec.as_mut(), &mut batch);
+            self.exec.end().and(result)?;
+            self.lens[0] += n as u32;
+        }
+        Ok(())
     }
 
     /// Appends one position to a layer and attends over all of it. Returns the layer's new length.

@@ -248,8 +248,7 @@ impl Compute {
         params: &mut LoadParams,
         device: u32,
     ) -> Result<Compute> {
-        let mut backend = backend::open(device, &runtime.pool)?;
-        honours(backend.device().kind, params.deterministic)?;
+        let mut backend = backend::open(device, &runtime.pool, params.deterministic)?;
         let limits = weights::Limits { weight_bytes: runtime.memory_left() };
         let cancel = params.cancel;
         let progress = &mut params.progress;
@@ -277,7 +276,7 @@ impl Compute {
                 };
                 let wanted = (params.gpu_layers != 0).then_some(params.gpu_layers as usize);
                 let mut split = Split::new(
-                    backend::open(CPU, &runtime.pool)?,
+                    backend::open(CPU, &runtime.pool, params.deterministic)?,
                     backend,
                     Plan { layers: n_layers, second: wanted, needs },
                 );
@@ -366,17 +365,6 @@ impl Drop for ExecGuard<'_> {
     }
 }
 
-/// Refuses what a device would not do as asked.
-fn honours(kind: DeviceKind, deterministic: bool) -> Result<()> {
-    // The CPU's results never depend on threads or pieces.
-    if kind == DeviceKind::Cuda && deterministic {
-        return Err(Error::unsupported(
-            "a GPU's results depend on how a prompt is cut; RZ_MODEL_DETERMINISTIC needs the CPU",
-        ));
-    }
-    Ok(())
-}
-
 /// A tokenizer that is not supported leaves the model usable by ids; a damaged one is an error.
 fn tokenizer(metadata: &mut Metadata, path: &Path) -> Result<Result<Tokenizer, String>> {
     if !["tokenizer.ggml.model", "tokenizer.huggingface.json"].iter().any(|key| metadata.get(key).is_some()) {
@@ -412,17 +400,5 @@ fn describe(config: &Config, source: &Source) -> ModelInfo {
         context_length: config.context_length,
         n_params: source.tensors().map(|t| t.shape.n_elements()).fold(0, u64::saturating_add),
         ..ModelInfo::default()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_gpu_refuses_what_it_would_not_do() {
-        assert!(honours(DeviceKind::Cpu, true).is_ok());
-        assert!(honours(DeviceKind::Cuda, false).is_ok());
-        assert!(matches!(honours(DeviceKind::Cuda, true), Err(Error::Unsupported(_))));
     }
 }

@@ -19,8 +19,9 @@ impl Handle for rz_model {
     const NAME: &'static str = "model";
 }
 
-/// Load flag: results do not depend on the number of threads, nor on how a prompt was cut into pieces. On the CPU they
-/// never do; a GPU refuses the flag with RZ_ERR_UNSUPPORTED.
+/// Load flag: results do not depend on the number of threads, nor on how a prompt was cut into pieces, nor on the other
+/// caches of a batch. On the CPU they never do. On a GPU the flag costs speed, most of it where one token is decoded at a
+/// time; results still differ between devices, and with the number of layers that are on them.
 pub const RZ_MODEL_DETERMINISTIC: u32 = 1;
 /// Load flag: map the weights and use them in place instead of reading them into memory. A mapped file that somebody
 /// shortens while it is in use ends the process with SIGBUS; that is why it is the caller's choice.

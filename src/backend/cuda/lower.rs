@@ -137,6 +137,9 @@ impl Dims {
 /// Rows of an attention tile; `kTile` of `attention.cu`.
 pub const TILE_ROWS: usize = 16;
 
+/// Shares of a tile's positions where they must be the same for every tile.
+pub const FIXED_SPLITS: usize = 8;
+
 /// Where everything lies that a step computes.
 pub struct Scratch {
     /// By `Act`, at the beginning of a step.
@@ -219,6 +222,8 @@ pub struct Lowering<'a> {
     pub kept_step: Step,
     /// Where the step says where the host looks for arg-maxes.
     pub answers: Address,
+    /// Parts of attention that there is room for.
+    pub max_parts: usize,
     /// The layers of the caches.
     pub places: &'a [Place],
     pub state: State,
@@ -390,7 +395,12 @@ impl Lowering<'_> {
     /// Gate and up of one token and of one type and shape.
     fn is_gate(&self, p: &Projections) -> Result<bool> {
         let [gate, up, ..] = p.all;
-        if self.shape.n != 1 || p.n != 2 || (gate.out, up.out) != (Act::G, Act::U) || p.input == Act::G {
+        if self.shape.n != 1
+            || self.cuda.fixed
+            || p.n != 2
+            || (gate.out, up.out) != (Act::G, Act::U)
+            || p.input == Act::G
+        {
             return Ok(false);
         }
         let (gate, up) = (self.cuda.weight(gate.weight)?, self.cuda.weight(up.weight)?);
@@ -566,7 +576,7 @@ impl Lowering<'_> {
         let mut args =
             ProjectArgs { n_segments: segments.len() as u32, cols: input.width as u32, n: rows as u32, ..args };
         args.segments[..segments.len()].copy_from_slice(segments);
-        if rows == 1 {
+        if rows == 1 && !self.cuda.fixed {
             args.norm = input.norm;
             (args.x, args.x_rows, args.x_stride, args.x_divisor) = (input.address, input.rows, input.width as u32, 1);
             return self.gemv(&mut args, 1);
@@ -731,7 +741,7 @@ impl Lowering<'_> {
             kv_heads: d.kv_heads as u32,
             head_dim: d.head_dim as u32,
             layer,
-            pad: 0,
+            first_tile: 0,
             window: attention.window,
             splits: s.splits as u32,
             scale: attention.scale,
@@ -747,11 +757,17 @@ impl Lowering<'_> {
             (_, true) => (&k.attend_256, 4 * 16 * 512),
             (_, false) => (&k.attend_256_any, 4 * 16 * 512),
         };
-        let (blocks, parts) = match s.splits {
-            0 => (s.n_tiles.div_ceil(4), 0),
-            splits => (s.n_tiles * splits, 4 * TILE_ROWS * (2 + d.head_dim) * 4 + 16),
-        };
-        self.launch(kernel, [blocks, d.attention_rows(), 1], 128, queries + parts, &args)
+        if s.splits == 0 {
+            return self.launch(kernel, [s.n_tiles.div_ceil(4), d.attention_rows(), 1], 128, queries, &args);
+        }
+        let shared = queries + 4 * TILE_ROWS * (2 + d.head_dim) * 4 + 16;
+        // As many tiles at a time as there is room for their parts.
+        let tiles = (self.max_parts / (s.splits * d.attention_rows())).max(1);
+        for first in (0..s.n_tiles).step_by(tiles) {
+            let (n, args) = (tiles.min(s.n_tiles - first), AttendArgs { first_tile: first as u32, ..args });
+            self.launch(kernel, [n * s.splits, d.attention_rows(), 1], 128, shared, &args)?;
+        }
+        Ok(())
     }
 
     fn route(&mut self, routing: &Routing) -> Result<()> {

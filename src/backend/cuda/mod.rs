@@ -23,7 +23,8 @@ pub use self::probe::Driver;
 use self::graph::Graphs;
 use self::launch::{Buffer, Context, Current, Event, Pinned, Stream};
 use self::lower::{
-    ACTS, ARGMAX_BLOCKS, Dims, Lowering, MAX_SEGMENTS, Projections, Scratch, Shape, State, TILE_ROWS, Verb,
+    ACTS, ARGMAX_BLOCKS, Dims, FIXED_SPLITS, Lowering, MAX_SEGMENTS, Projections, Scratch, Shape, State, TILE_ROWS,
+    Verb,
 };
 use self::memory::{Arena, CudaKv};
 use self::module::{KvView, Matrix, Place, Step, Tile};
@@ -73,6 +74,8 @@ pub struct Cuda {
     stream: Arc<Stream>,
     /// Kernels may start before the one ahead has ended.
     early_launch: bool,
+    /// One way to compute a row, whatever its company: see `Cuda::fixed`.
+    fixed: bool,
     context: Arc<Context>,
 }
 
@@ -122,7 +125,14 @@ impl Cuda {
         // Recording early starts in graphs came with CUDA 12.3.
         let early_launch = properties.capability.0 >= 9 && context.driver_version() >= 12_030;
         let (weights, vectors, ropes, buffers) = Default::default();
-        Ok(Cuda { info, weights, vectors, ropes, buffers, kernels, stream, early_launch, context })
+        Ok(Cuda { info, weights, vectors, ropes, buffers, kernels, stream, early_launch, fixed: false, context })
+    }
+
+    /// Makes results independent of how a prompt is cut and of the other sequences of a batch: every product goes through
+    /// the tiles of prompts, whose columns do not meet, and positions are dealt out in one way. Slower for single tokens,
+    /// whose own kernels round activations to 8 bits.
+    pub fn fixed(self) -> Cuda {
+        Cuda { fixed: true, ..self }
     }
 
     /// Bytes a second, read and written, at which the device copies `bytes` bytes: the roof of what memory limits.
@@ -227,13 +237,15 @@ impl Backend for Cuda {
 impl Cuda {
     /// Parts of attention that a performer has room for: two blocks a processor, in every way to divide them that
     /// `CudaExec::splits` chooses.
-    fn max_parts(&self) -> usize {
-        4 * self.context.properties.multiprocessors as usize
+    fn max_parts(&self, dims: &Dims) -> usize {
+        let parts = 4 * self.context.properties.multiprocessors as usize;
+        // Room for one tile at least.
+        if self.fixed { parts.max(FIXED_SPLITS * dims.attention_rows()) } else { parts }
     }
 
     /// What a performer computes in: offsets for addresses, and bytes in all.
     fn scratch(&self, dims: &Dims, max_tokens: usize, max_outputs: usize) -> Result<(Scratch, usize)> {
-        let (w, max_parts) = (&dims.widths, self.max_parts());
+        let (w, max_parts) = (&dims.widths, self.max_parts(dims));
         let widest = [w.hidden, w.q, w.ffn].into_iter().max().unwrap_or(0).next_multiple_of(32);
         let (rows, picks) = (max_tokens.max(max_outputs), max_tokens.saturating_mul(w.n_experts_used));
         let mut arena = Arena::default();
@@ -274,6 +286,9 @@ fn step_bytes(max_tokens: usize, max_outputs: usize) -> usize {
 /// because a text that ends leaves the others to be thrown away.
 const SLOTS: usize = 3;
 
+/// Bytes of activations that the host hands over without waiting.
+const ROOM: usize = 256 << 10;
+
 /// A performer of steps, with a stream of its own.
 struct CudaExec {
     cuda: Arc<Cuda>,
@@ -298,6 +313,9 @@ struct CudaExec {
     under_way: usize,
     /// The step before has left an arg-max.
     leads: bool,
+    /// Activations on their way from the host, and how much of it is taken since the device was last waited for.
+    room: Pinned,
+    room_used: usize,
     verbs: Vec<Verb>,
     graphs: Graphs,
     shape: Shape,
@@ -391,7 +409,7 @@ impl CudaExec {
         for _ in 0..SLOTS {
             ended.push(current.event()?);
         }
-        let max_parts = cuda.max_parts();
+        let max_parts = cuda.max_parts(&dims);
         current.clear(&stream, &buffer, scratch.attention_counters as usize, 4 * (max_parts + max_outputs))?;
         let base = buffer.address();
         for part in scratch.acts.iter_mut().chain([
@@ -412,7 +430,6 @@ impl CudaExec {
         ]) {
             *part += base;
         }
-        drop(current);
         Ok(CudaExec {
             max_tokens,
             max_outputs,
@@ -427,6 +444,8 @@ impl CudaExec {
             slot: 0,
             under_way: 0,
             leads: false,
+            room: current.alloc_pinned(ROOM)?,
+            room_used: 0,
             verbs: try_vec("verbs", 256)?,
             graphs: Graphs::default(),
             shape: Shape::default(),
@@ -494,8 +513,11 @@ impl CudaExec {
     /// Shares into which the positions of a tile are cut, so that every processor has work; 0 where tiles suffice. It
     /// changes only where the longest context passes a power of two, because every other one is another record.
     fn splits(&self, n_tiles: usize, longest: u32) -> usize {
+        if self.cuda.fixed {
+            return FIXED_SPLITS;
+        }
         let blocks = n_tiles * self.dims.attention_rows();
-        if blocks > self.max_parts / 2 {
+        if blocks == 0 || blocks > self.max_parts / 2 {
             return 0;
         }
         (longest as usize).div_ceil(64).next_power_of_two().min((self.max_parts / 2).div_ceil(blocks))
@@ -527,6 +549,7 @@ impl CudaExec {
                 step,
                 kept_step,
                 answers: inputs.address(),
+                max_parts: self.max_parts,
                 places,
                 state: *state,
                 fuse,
@@ -559,7 +582,9 @@ impl CudaExec {
         let context = self.cuda.context.clone();
         let current = context.enter()?;
         self.flush(&current, fuse)?;
-        current.synchronize(&self.stream)
+        current.synchronize(&self.stream)?;
+        self.room_used = 0;
+        Ok(())
     }
 
     /// Rows of a table exist for all of `rows`.
@@ -754,11 +779,24 @@ impl Exec for CudaExec {
     }
 
     fn write(&mut self, act: Act, values: &[f32]) -> Result<()> {
-        self.finish(false)?;
-        let offset = self.place(act, values.len())?;
+        let context = self.cuda.context.clone();
+        let current = context.enter()?;
+        self.flush(&current, false)?;
+        let mut offset = self.place(act, values.len())?;
         self.state.skipped &= !(1 << act as u16);
-        let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
-        self.cuda.context.enter()?.upload_now(&self.stream, &self.buffer, offset, &bytes)
+        for piece in values.chunks(ROOM / 4) {
+            let bytes = size_of_val(piece);
+            if self.room_used + bytes > ROOM {
+                current.synchronize(&self.stream)?;
+                self.room_used = 0;
+            }
+            let room = &mut self.room.bytes_mut()[self.room_used..][..bytes];
+            room.as_chunks_mut().0.iter_mut().zip(piece).for_each(|(to, v)| *to = v.to_le_bytes());
+            current.upload(&self.stream, &self.buffer, offset, &self.room, self.room_used, bytes)?;
+            self.room_used += bytes;
+            offset += bytes;
+        }
+        Ok(())
     }
 
     /// After kernels were shared (by `argmax`, `read_logits` or `end`) some activations were never written: a `Mismatch`.

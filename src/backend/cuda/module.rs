@@ -211,7 +211,7 @@ pub struct AttendArgs {
     pub splits: u32,
     pub scale: f32,
     pub softcap: f32,
-    pub pad: u32,
+    pub first_tile: u32,
     pub layer: Place,
 }
 
