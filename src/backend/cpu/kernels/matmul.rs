@@ -9,6 +9,7 @@
 // Loops over registers are written over indices, which unroll.
 #![allow(clippy::needless_range_loop)]
 
+use std::array;
 use std::marker::PhantomData;
 use std::sync::atomic::{Ordering, compiler_fence};
 
@@ -325,8 +326,18 @@ pub unsafe fn fused<S: Simd, Q: Codec, const N: usize>(
                 prefetch_block::<S, Q>(s, w, b, PREFETCH);
                 let quants = quants_of_set::<S, Q>(s, w, b, &scale);
                 let set = Block::<S, Q> { quants, scale: &scale, min: &min, b, codec: PhantomData };
-                add_set::<S, Q::Kind, _, 1, N>(s, &set, x, &mut acc);
-                x = x.add(Q::Kind::ACTIVATION.bytes() * N);
+                let bytes = const { Q::Kind::ACTIVATION.bytes() };
+                if N <= 4 {
+                    add_set::<S, Q::Kind, _, 1, N>(s, &set, x, &mut acc);
+                } else {
+                    // Four at a time: with more, the compiler moves all products of a block behind its loads, which
+                    // then go through memory.
+                    unroll8!(i < N / 4, {
+                        let acc = array::from_mut(&mut acc[0].as_chunks_mut::<4>().0[i]);
+                        add_set::<S, Q::Kind, _, 1, 4>(s, &set, x.add(bytes * 4 * i), acc);
+                    });
+                }
+                x = x.add(bytes * N);
             });
             w = w.add(Q::BYTES);
         }
