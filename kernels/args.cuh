@@ -127,8 +127,12 @@ struct ProjectArgs {
     // Matrix times matrix.
     const u16* halves;        // [n, padded cols]
     const float* row_scales;  // [n]
+    // Where not null, the matrices are those of expert blockIdx.z, for the rows order[starts[z]..starts[z + 1]] of the
+    // output, whose input rows are these over x_divisor.
+    const u32* order;
+    const u32* starts;
 };
-static_assert(sizeof(ProjectArgs) == 360, "mirrored in module.rs");
+static_assert(sizeof(ProjectArgs) == 376, "mirrored in module.rs");
 
 // Brings the input of a matrix product into binary16, each row over its own power of two.
 struct HalvesArgs {
@@ -201,6 +205,16 @@ struct RouteArgs {
     u32 renormalise;
 };
 static_assert(sizeof(RouteArgs) == 40, "mirrored in module.rs");
+
+// Sorts picks by expert; within one they stay in order.
+struct GroupArgs {
+    const u32* experts;  // [picks]
+    u32* order;          // [picks], numbers of picks
+    u32* starts;         // [n_experts + 1], where those of an expert begin
+    u32 picks;
+    u32 pad;
+};
+static_assert(sizeof(GroupArgs) == 32, "mirrored in module.rs");
 
 struct CombineArgs {
     const float* parts;    // [n, n_used, width]

@@ -42,16 +42,32 @@ template <class T> DEVICE void to_operand(const Raw8& raw, u32 chunk, u32 t, u32
     UNROLL for (u32 i = 0; i < 4; i++) words[i] = pack_halves(y[2 * i], y[2 * i + 1]);
 }
 
+// What a block multiplies: some rows of a matrix by some tokens, which are all in order or the picks of an expert.
+struct Share {
+    u32 first_row;  // of the expert
+    u32 row0;       // of the warp
+    u32 token0;
+    u32 tokens;        // in all
+    const u32* order;  // or null
+    u32 divisor;
+    DEVICE_MEMBER u32 output(u32 token) const { return order ? order[token] : token; }
+    DEVICE_MEMBER u32 input(u32 token) const { return order ? order[token] / divisor : token; }
+};
+
 // Sums of the warp's rows and the block's tokens.
 template <class T, u32 kTokens>
-DEVICE void multiply(const ProjectArgs& a, const Matrix& w, u32 row0, u32 token0, u16* tokens, float (&sums)[2][kTokens / 8][4]) {
+DEVICE void multiply(const ProjectArgs& a, const Matrix& w, const Share& work, u16* tokens, float (&sums)[2][kTokens / 8][4]) {
     const u32 lane = threadIdx.x % kWarp, g = lane / 4, t = lane % 4, chunks = w.cols / kChunk;
     // Tokens of a turn: [stage][token][32 halves].
+    constexpr u32 kCopies = kTokens * 4, kThreads = kGemmWarps * kWarp, kTurns = (kCopies + kThreads - 1) / kThreads;
+    u32 from[kTurns];
+    UNROLL for (u32 i = 0; i < kTurns; i++)
+        from[i] = work.input(min_u32(work.token0 + (i * kThreads + threadIdx.x) / 4, work.tokens - 1)) * chunks;
     auto fetch = [&](u32 chunk) {
-        for (u32 i = threadIdx.x; i < kTokens * 4; i += blockDim.x) {
-            const u32 token = min_u32(token0 + i / 4, a.n - 1);
-            copy_async16(tokens + (chunk % kStages * kTokens * 4 + i) * 8,
-                         a.halves + (u64)token * w.cols + chunk * kChunk + i % 4 * 8);
+        UNROLL for (u32 i = 0; i < kTurns; i++) {
+            const u32 copy = i * kThreads + threadIdx.x;
+            const u16* halves = a.halves + (u64)(from[i] + chunk) * kChunk + threadIdx.x % 4 * 8;
+            if (copy < kCopies) copy_async16(tokens + (chunk % kStages * kCopies + copy) * 8, halves);
         }
     };
     UNROLL for (u32 c = 0; c + 1 < kStages; c++) {
@@ -60,8 +76,8 @@ DEVICE void multiply(const ProjectArgs& a, const Matrix& w, u32 row0, u32 token0
     }
 
     // Rows g and g + 8 of two tiles of 16; behind the last row the last again.
-    u64 rows[4];
-    UNROLL for (u32 i = 0; i < 4; i++) rows[i] = min_u32(row0 + 8 * i + g, w.rows - 1);
+    u32 rows[4];
+    UNROLL for (u32 i = 0; i < 4; i++) rows[i] = work.first_row + min_u32(work.row0 + 8 * i + g, w.rows - 1);
     Raw8 raw[4];
     UNROLL for (u32 i = 0; i < 4; i++) raw[i] = T::load8(w, rows[i], 0, t);
     for (u32 chunk = 0; chunk < chunks; chunk++) {
@@ -98,21 +114,33 @@ template <u32 kTokens> DEVICE void gemm(const ProjectArgs& a, u8* shared) {
     }
     const Segment& s = a.segments[segment];
     const Matrix& w = s.w;
-    const u32 row0 = (tile * kGemmWarps + threadIdx.x / kWarp) * kWarpRows, token0 = blockIdx.y * kTokens;
     wait_for_previous();
+    const u32 expert = blockIdx.z, first = a.order ? a.starts[expert] : 0;
+    const Share work = {expert * w.rows,
+                       (tile * kGemmWarps + threadIdx.x / kWarp) * kWarpRows,
+                       blockIdx.y * kTokens,
+                       a.order ? a.starts[expert + 1] - first : a.n,
+                       a.order ? a.order + first : nullptr,
+                       a.x_divisor};
+    if (work.token0 >= work.tokens) return;
     float sums[2][kTokens / 8][4] = {};
     // A loop for each type, so that none of its loads hangs on a branch.
-    with_type(w.type, [&](auto type) { multiply<decltype(type), kTokens>(a, w, row0, token0, (u16*)shared, sums); });
+    with_type(w.type, [&](auto type) { multiply<decltype(type), kTokens>(a, w, work, (u16*)shared, sums); });
 
-    UNROLL for (u32 m = 0; m < 2; m++) UNROLL for (u32 n = 0; n < kTokens / 8; n++) UNROLL for (u32 j = 0; j < 4; j++) {
-        const u32 row = row0 + 16 * m + g + 8 * (j / 2), token = token0 + 8 * n + 2 * t + j % 2;
-        if (row >= w.rows || token >= a.n) continue;
-        const float sum = sums[m][n][j] * a.row_scales[token] + (s.bias ? s.bias[row] : 0.f);
-        float* out = s.out + (u64)token * w.rows + row;
-        switch (a.epilogue) {
-            case kAdd: *out += a.scale * sum; break;
-            case kCap: *out = a.softcap > 0.f ? a.softcap * tanhf(a.scale * sum / a.softcap) : a.scale * sum; break;
-            default: *out = sum;
+    UNROLL for (u32 n = 0; n < kTokens / 8; n++) UNROLL for (u32 j = 0; j < 2; j++) {
+        const u32 token = work.token0 + 8 * n + 2 * t + j;
+        if (token >= work.tokens) continue;
+        const float scale = a.row_scales[work.input(token)];
+        float* out = s.out + (u64)work.output(token) * w.rows;
+        UNROLL for (u32 m = 0; m < 2; m++) UNROLL for (u32 i = 0; i < 2; i++) {
+            const u32 row = work.row0 + 16 * m + g + 8 * i;
+            if (row >= w.rows) continue;
+            const float sum = sums[m][n][2 * i + j] * scale + (s.bias ? s.bias[row] : 0.f);
+            switch (a.epilogue) {
+                case kAdd: out[row] += a.scale * sum; break;
+                case kCap: out[row] = a.softcap > 0.f ? a.softcap * tanhf(a.scale * sum / a.softcap) : a.scale * sum; break;
+                default: out[row] = sum;
+            }
         }
     }
 }

@@ -1,4 +1,4 @@
-// Mixture of experts: the choice of experts, and the sum of what they return.
+// Mixture of experts: the choice of experts, the picks of each gathered, and the sum of what they return.
 #include "args.cuh"
 
 // A warp a token. Experts come in the order of their scores, the lower number first where they are equal.
@@ -47,6 +47,38 @@ KERNEL(route, RouteArgs, 32, 1) {
     // Softmax over all: e / all. Over the chosen: e / chosen, which is what making the former sum to 1 gives as well.
     const float sum = a.softmax_first && !a.renormalise ? all : chosen;
     for (u32 i = lane; i < a.n_used; i += kWarp) a.weights[token * a.n_used + i] /= sum;
+}
+
+// A block an expert. A thread looks at neighbouring picks, so that its own and those of the threads before it are in order.
+KERNEL(group, GroupArgs, 256, 1) {
+    DYNAMIC_SHARED(shared);
+    let_next_start();
+    wait_for_previous();
+    u32* counts = (u32*)shared;
+    const u32 expert = blockIdx.x, thread = threadIdx.x, share = ceil_div(a.picks, blockDim.x);
+    const u32 first = min_u32(thread * share, a.picks), end = min_u32(first + share, a.picks);
+    u32 less = 0, equal = 0;
+    for (u32 i = first; i < end; i++) {
+        less += a.experts[i] < expert;
+        equal += a.experts[i] == expert;
+    }
+    counts[thread] = less;
+    counts[blockDim.x + thread] = equal;
+    sync_block();
+    u32 start = 0, before = 0, all = 0;
+    for (u32 i = 0; i < blockDim.x; i++) {
+        start += counts[i];
+        const u32 n = counts[blockDim.x + i];
+        all += n;
+        if (i < thread) before += n;
+    }
+    u32 at = start + before;
+    for (u32 i = first; i < end; i++)
+        if (a.experts[i] == expert) a.order[at++] = i;
+    if (thread == 0) {
+        a.starts[expert] = start;
+        if (expert == gridDim.x - 1) a.starts[expert + 1] = start + all;
+    }
 }
 
 // out = sum of weight * part, in the order of the choice.

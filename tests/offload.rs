@@ -69,7 +69,10 @@ fn prompt(model: &Arc<Model>, piece: usize) -> Vec<(usize, Vec<f32>)> {
 }
 
 fn models(dtype: DType) -> Vec<(&'static str, Tiny)> {
-    tiny::architectures(|name| Tiny::new(name, dtype).shape(64, 4, 2, 16, 96))
+    let mut all = tiny::architectures(|name| Tiny::new(name, dtype).shape(64, 4, 2, 16, 96));
+    // No near-tie between experts in these shapes either.
+    all.iter_mut().filter(|(_, tiny)| tiny.net.moe.is_some()).for_each(|(_, tiny)| tiny.seed = 4);
+    all
 }
 
 #[test]

@@ -8,8 +8,8 @@
 use super::Cuda;
 use super::launch::{Current, Grid, Kernel, Stream};
 use super::module::{
-    ArgmaxArgs, AttendArgs, CombineArgs, EmbedArgs, Epilogue, GluArgs, HalvesArgs, HeadsArgs, KeepRowsArgs, Matrix,
-    Norm as NormArg, NormArgs, Place, ProjectArgs, RouteArgs, Segment, Step,
+    ArgmaxArgs, AttendArgs, CombineArgs, EmbedArgs, Epilogue, GluArgs, GroupArgs, HalvesArgs, HeadsArgs, KeepRowsArgs,
+    Matrix, Norm as NormArg, NormArgs, Place, ProjectArgs, RouteArgs, Segment, Step,
 };
 use super::probe::Address;
 use crate::backend::{
@@ -144,9 +144,12 @@ pub const FIXED_SPLITS: usize = 8;
 pub struct Scratch {
     /// By `Act`, at the beginning of a step.
     pub acts: [Address; ACTS],
-    /// `[max(tokens, outputs), widest input]` in binary16, and a scale a row.
+    /// `[max(tokens, outputs), widest input]` or `[tokens, used, expert_ffn]` in binary16, and a scale a row.
     pub halves: Address,
     pub row_scales: Address,
+    /// `[tokens, used]`: picks by expert, and `[n_experts + 1]`: where those of each begin.
+    pub expert_order: Address,
+    pub expert_starts: Address,
     /// `[tokens, used]`
     pub experts: Address,
     pub expert_weights: Address,
@@ -581,7 +584,13 @@ impl Lowering<'_> {
             (args.x, args.x_rows, args.x_stride, args.x_divisor) = (input.address, input.rows, input.width as u32, 1);
             return self.gemv(&mut args, 1);
         }
-        let (cuda, padded) = (self.cuda, segments[0].w.cols);
+        self.halves(input, segments[0].w.cols, rows)?;
+        self.gemm(&mut args, rows, [rows, 1])
+    }
+
+    /// `rows` rows of an input in binary16.
+    fn halves(&mut self, input: Input, padded: u32, rows: usize) -> Result<()> {
+        let cuda = self.cuda;
         let halves = HalvesArgs {
             x: input.address,
             x_rows: input.rows,
@@ -593,16 +602,22 @@ impl Lowering<'_> {
             x_stride: input.width as u32,
             pad: 0,
         };
-        self.launch(&cuda.kernels.to_halves, [rows, 1, 1], 256, 128, &halves)?;
+        self.launch(&cuda.kernels.to_halves, [rows, 1, 1], 256, 128, &halves)
+    }
+
+    /// Matrix times matrix in tiles that suit `usual` rows of input, for `most` rows in each of `z` groups.
+    fn gemm(&mut self, args: &mut ProjectArgs, usual: usize, [most, z]: [usize; 2]) -> Result<()> {
+        let cuda = self.cuda;
         (args.halves, args.row_scales) = (self.scratch.halves, self.scratch.row_scales);
+        let segments = &args.segments[..args.n_segments as usize];
         let tiles = segments.iter().map(|s| (s.w.rows as usize).div_ceil(128)).sum();
-        let (kernel, tokens) = match rows {
+        let (kernel, tokens) = match usual {
             0..=16 => (&cuda.kernels.gemm_16, 16),
             17..=64 => (&cuda.kernels.gemm_64, 64),
             _ => (&cuda.kernels.gemm_128, 128),
         };
         // Four stages of 32 columns in binary16.
-        self.launch(kernel, [tiles, rows.div_ceil(tokens), 1], 128, 4 * 64 * tokens, &args)
+        self.launch(kernel, [tiles, most.div_ceil(tokens), z], 128, 4 * 64 * tokens, args)
     }
 
     /// Matrix times vector for `y` rows of the grid.
@@ -803,38 +818,46 @@ impl Lowering<'_> {
         let gate = one(experts.gate, ffn, input.width, self.scratch.expert_gate)?;
         let up = one(experts.up, ffn, input.width, self.scratch.expert_up)?;
         let down = one(experts.down, input.width, ffn, self.scratch.expert_out)?;
-        if ffn > self.dims.widths.expert_ffn || y > 65_535 {
+        let widths = &self.dims.widths;
+        if ffn > widths.expert_ffn || experts.n_experts > widths.n_experts || y > 65_535 {
             return mismatch(format!("{experts:?} of {ffn} values for {y} rows"));
         }
-        let together = gate.w.dtype == up.w.dtype;
-        let mut args = ProjectArgs {
+        let activation = activation_code(experts.activation);
+        let first = ProjectArgs {
+            segments: [gate, up, Segment::default(), Segment::default()],
             n_segments: 2,
             cols: input.width as u32,
-            epilogue: if together { Epilogue::Glu } else { Epilogue::Store } as u32,
-            activation: activation_code(experts.activation),
-            x: input.address,
-            x_stride: input.width as u32,
+            activation,
             x_divisor: used as u32,
-            experts: self.scratch.experts,
-            norm: input.norm,
             ..Default::default()
         };
-        (args.segments[0], args.segments[1]) = (gate, up);
-        self.gemv(&mut args, y)?;
-        if !together {
-            self.glu(gate.out, up.out, y * ffn, experts.activation)?;
-        }
-        let mut args = ProjectArgs {
+        let second = ProjectArgs {
+            segments: [down, Segment::default(), Segment::default(), Segment::default()],
             n_segments: 1,
             cols: ffn as u32,
-            x: gate.out,
-            x_stride: ffn as u32,
             x_divisor: 1,
-            experts: self.scratch.experts,
             ..Default::default()
         };
-        args.segments[0] = down;
-        self.gemv(&mut args, y)?;
+        // A few tokens rarely share an expert.
+        if self.shape.n > 8 && !cuda.fixed {
+            self.gathered(input, first, second, experts)?;
+        } else {
+            let together = gate.w.dtype == up.w.dtype;
+            let mut args = ProjectArgs {
+                epilogue: if together { Epilogue::Glu } else { Epilogue::Store } as u32,
+                x: input.address,
+                x_stride: input.width as u32,
+                experts: self.scratch.experts,
+                norm: input.norm,
+                ..first
+            };
+            self.gemv(&mut args, y)?;
+            if !together {
+                self.glu(gate.out, up.out, y * ffn, experts.activation)?;
+            }
+            let (x, x_stride) = (gate.out, ffn as u32);
+            self.gemv(&mut ProjectArgs { x, x_stride, experts: self.scratch.experts, ..second }, y)?;
+        }
         self.changes(Act::O)?;
         self.narrow(Act::O, input.width)?;
         let args = CombineArgs {
@@ -845,6 +868,25 @@ impl Lowering<'_> {
             n_used: used as u32,
         };
         self.launch(&cuda.kernels.combine, [input.width.div_ceil(256), self.shape.n, 1], 256, 0, &args)
+    }
+
+    /// Each expert is a matrix times the rows of all tokens that chose it.
+    fn gathered(&mut self, input: Input, first: ProjectArgs, second: ProjectArgs, experts: &Experts) -> Result<()> {
+        let (cuda, n, n_experts) = (self.cuda, self.shape.n, experts.n_experts);
+        let picks = n * self.dims.widths.n_experts_used;
+        let (order, starts) = (self.scratch.expert_order, self.scratch.expert_starts);
+        let args = GroupArgs { experts: self.scratch.experts, order, starts, picks: picks as u32, pad: 0 };
+        self.launch(&cuda.kernels.group, [n_experts, 1, 1], 256, 2 * 256 * 4, &args)?;
+        // No token chooses an expert twice.
+        let (usual, grid) = (picks.div_ceil(n_experts), [n, n_experts]);
+        self.halves(input, first.segments[0].w.cols, n)?;
+        self.gemm(&mut ProjectArgs { order, starts, ..first }, usual, grid)?;
+        let (gate, up) = (first.segments[0].out, first.segments[1].out);
+        let width = second.cols as usize;
+        self.glu(gate, up, picks * width, experts.activation)?;
+        let input = Input { address: gate, width, norm: NormArg::default(), rows: 0 };
+        self.halves(input, second.segments[0].w.cols, picks)?;
+        self.gemm(&mut ProjectArgs { order, starts, ..second }, usual, grid)
     }
 
     fn logits(&mut self, head: Weight, bias: Option<Vector>, scale: f32, softcap: f32) -> Result<()> {

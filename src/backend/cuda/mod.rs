@@ -248,6 +248,7 @@ impl Cuda {
         let (w, max_parts) = (&dims.widths, self.max_parts(dims));
         let widest = [w.hidden, w.q, w.ffn].into_iter().max().unwrap_or(0).next_multiple_of(32);
         let (rows, picks) = (max_tokens.max(max_outputs), max_tokens.saturating_mul(w.n_experts_used));
+        let expert_halves = picks.saturating_mul(w.expert_ffn.next_multiple_of(32));
         let mut arena = Arena::default();
         let mut acts = [0; ACTS];
         for (act, width) in acts.iter_mut().zip(dims.max_widths) {
@@ -256,8 +257,10 @@ impl Cuda {
         let counters = arena.add(max_parts + max_outputs, 4)? as Address;
         let scratch = Scratch {
             acts,
-            halves: arena.add(rows.saturating_mul(widest), 2)? as Address,
-            row_scales: arena.add(rows, 4)? as Address,
+            halves: arena.add(rows.saturating_mul(widest).max(expert_halves), 2)? as Address,
+            row_scales: arena.add(rows.max(picks), 4)? as Address,
+            expert_order: arena.add(picks, 4)? as Address,
+            expert_starts: arena.add(w.n_experts + 1, 4)? as Address,
             experts: arena.add(picks, 4)? as Address,
             expert_weights: arena.add(picks, 4)? as Address,
             expert_gate: arena.add(picks.saturating_mul(w.expert_ffn), 4)? as Address,
@@ -416,6 +419,8 @@ impl CudaExec {
             &mut scratch.halves,
             &mut scratch.row_scales,
             &mut scratch.experts,
+            &mut scratch.expert_order,
+            &mut scratch.expert_starts,
             &mut scratch.expert_weights,
             &mut scratch.expert_gate,
             &mut scratch.expert_up,

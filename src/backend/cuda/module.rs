@@ -160,6 +160,8 @@ pub struct ProjectArgs {
     pub norm: Norm,
     pub halves: Address,
     pub row_scales: Address,
+    pub order: Address,
+    pub starts: Address,
 }
 
 #[repr(C)]
@@ -239,6 +241,16 @@ pub struct RouteArgs {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
+pub struct GroupArgs {
+    pub experts: Address,
+    pub order: Address,
+    pub starts: Address,
+    pub picks: u32,
+    pub pad: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
 pub struct CombineArgs {
     pub parts: Address,
     pub weights: Address,
@@ -264,8 +276,8 @@ macro_rules! pinned {
     ($($name:ident $bytes:literal),*) => { $(const _: () = assert!(size_of::<$name>() == $bytes);)* };
 }
 pinned!(
-    Matrix 48, Norm 24, KvView 56, Place 16, Tile 16, Step 64, EmbedArgs 88, KeepRowsArgs 48, NormArgs 56, Segment 64, ProjectArgs 360,
-    HalvesArgs 72, HeadsArgs 192, AttendArgs 144, GluArgs 32, RouteArgs 40, CombineArgs 32, ArgmaxArgs 56
+    Matrix 48, Norm 24, KvView 56, Place 16, Tile 16, Step 64, EmbedArgs 88, KeepRowsArgs 48, NormArgs 56, Segment 64, ProjectArgs 376,
+    HalvesArgs 72, HeadsArgs 192, AttendArgs 144, GluArgs 32, RouteArgs 40, GroupArgs 32, CombineArgs 32, ArgmaxArgs 56
 );
 
 macro_rules! kernels {
@@ -312,6 +324,7 @@ kernels! {
     attend_256_any: AttendArgs,
     glu: GluArgs,
     route: RouteArgs,
+    group: GroupArgs,
     combine: CombineArgs,
     argmax: ArgmaxArgs,
 }
