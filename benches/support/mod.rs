@@ -100,7 +100,7 @@ pub fn dot_roof(team: &Team, isa: Isa) -> Option<f64> {
 
     let (bytes, kernel): (usize, fn(i32, i32) -> i32) = match isa.name() {
         // SAFETY: the machine has this instruction set, for `isa` is a proof of it.
-        "avx512-vnni" => (64, |a, b| unsafe { zmm(a, b) }),
+        "avx512-vnni" | "avx512-vbmi" => (64, |a, b| unsafe { zmm(a, b) }),
         // SAFETY: as above.
         "avx2-vnni" => (32, |a, b| unsafe { ymm(a, b) }),
         _ => return None,

@@ -4,7 +4,7 @@
 
 use std::arch::x86_64::*;
 
-use super::simd::{EXPONENT, INVERSE_POWER, LEAST_POWER, PAIR_STEP, Simd};
+use super::simd::{EXPONENT, INVERSE_POWER, LEAST_POWER, PAIR_STEP, Points, Simd};
 
 /// Proof of what `Avx2` stands for, with AVX-VNNI or without.
 #[derive(Clone, Copy)]
@@ -158,34 +158,36 @@ impl<const VNNI: bool> Simd for Ymm<VNNI> {
         run!([all_digits!(v[0]), all_digits!(v[1])])
     }
     #[inline(always)]
-    fn gather4<const N: usize>(self, table: &[u32; N], index: Self::I) -> Self::I {
+    fn points4<const N: usize>(self, table: &Points<4, N>, index: [Self::I; 4]) -> [Self::I; 4] {
         const { assert!(N.is_power_of_two()) }
-        let index = self.bits(index, 0, N as u32 - 1);
-        let p = table.as_ptr().cast();
-        run!([_mm256_i32gather_epi32::<4>(p, index[0]), _mm256_i32gather_epi32::<4>(p, index[1])])
+        let mut out = index;
+        for n in 0..4 {
+            let [a, b] = self.bits(index[n], 0, N as u32 - 1);
+            let p = table.points.as_ptr().cast();
+            out[n] = run!([_mm256_i32gather_epi32::<4>(p, a), _mm256_i32gather_epi32::<4>(p, b)]);
+        }
+        out
     }
     #[inline(always)]
-    fn gather8<const N: usize>(self, table: &[u64; N], index: Self::I) -> [Self::I; 2] {
+    fn points8<const N: usize>(self, table: &Points<8, N>, index: [Self::I; 4]) -> [Self::I; 8] {
         const { assert!(N.is_power_of_two()) }
-        let index = self.bits(index, 0, N as u32 - 1);
-        macro_rules! entries {
-            ($index:expr) => {
-                _mm256_castsi256_ps(_mm256_i32gather_epi64::<8>(table.as_ptr().cast(), $index))
-            };
+        let mut out = [index[0]; 8];
+        for n in 0..4 {
+            let index = self.bits(index[n], 0, N as u32 - 1);
+            for i in 0..2 {
+                run! {
+                    let p = table.points.as_ptr().cast();
+                    // Words are parted within 128 bits, so that lanes 0 1 4 5 come with lanes 2 3 6 7.
+                    let index = _mm256_permute4x64_epi64::<0b11_01_10_00>(index[i]);
+                    let a = _mm256_i32gather_epi64::<8>(p, _mm256_castsi256_si128(index));
+                    let b = _mm256_i32gather_epi64::<8>(p, _mm256_extracti128_si256::<1>(index));
+                    let (a, b) = (_mm256_castsi256_ps(a), _mm256_castsi256_ps(b));
+                    out[2 * n][i] = _mm256_castps_si256(_mm256_shuffle_ps::<0b10_00_10_00>(a, b));
+                    out[2 * n + 1][i] = _mm256_castps_si256(_mm256_shuffle_ps::<0b11_01_11_01>(a, b));
+                }
+            }
         }
-        // Words are parted within 128 bits, so that lanes 0 1 4 5 come with lanes 2 3 6 7.
-        macro_rules! words {
-            ($index:expr) => {{
-                let index = _mm256_permute4x64_epi64::<0b11_01_10_00>($index);
-                let (a, b) = (entries!(_mm256_castsi256_si128(index)), entries!(_mm256_extracti128_si256::<1>(index)));
-                let (low, high) = (_mm256_shuffle_ps::<0b10_00_10_00>(a, b), _mm256_shuffle_ps::<0b11_01_11_01>(a, b));
-                (_mm256_castps_si256(low), _mm256_castps_si256(high))
-            }};
-        }
-        run! {
-            let (a, b) = (words!(index[0]), words!(index[1]));
-            [[a.0, b.0], [a.1, b.1]]
-        }
+        out
     }
     #[inline(always)]
     fn lookup(self, table: &[i8; 16], v: Self::I) -> Self::I {

@@ -1,23 +1,49 @@
-//! AVX-512 with VNNI: the sixteen lanes are one register.
+//! AVX-512 with VNNI: the sixteen lanes are one register. With VBMI as well, codebooks are looked up without gathers.
 #![allow(unsafe_code)]
 #![cfg(target_arch = "x86_64")]
 
 use std::arch::x86_64::*;
 
-use super::Avx512Vnni;
-use super::matmul::instantiate;
-use super::simd::{EXPONENT, INVERSE_POWER, LEAST_POWER, PAIR_STEP, Simd};
+use super::simd::{EXPONENT, INVERSE_POWER, LEAST_POWER, PAIR_STEP, Points, Simd};
+
+/// Proof of what `Avx512Vnni` stands for, with VBMI or without.
+#[derive(Clone, Copy)]
+struct Zmm<const VBMI: bool>(());
 
 // Two groups by four tokens: eight integer sums, their scaled halves and eight results in 32 registers, and six loads
 // for every eight dot products.
-instantiate!(
-    KERNELS,
-    Avx512Vnni(()),
-    2 groups,
-    few tokens 1 2 4 8,
-    tokens 1 2 3 4,
-    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")]
-);
+pub mod plain {
+    use super::Zmm;
+    use crate::backend::cpu::kernels::matmul::instantiate;
+    instantiate!(
+        KERNELS,
+        Zmm::<false>(()),
+        2 groups,
+        few tokens 1 2 4 8,
+        tokens 1 2 3 4,
+        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")]
+    );
+}
+/// Formats that VBMI makes faster, and all others as they are without it.
+pub mod vbmi {
+    use super::{Zmm, plain};
+    use crate::backend::cpu::kernels::{codec_iq, matmul::instantiate};
+    instantiate!(
+        KERNELS,
+        Zmm::<true>(()),
+        2 groups,
+        few tokens 1 2 4 8,
+        tokens 1 2 3 4,
+        blocks |dtype| Some(match dtype {
+            quant::IQ2_XXS => &Of::<codec_iq::Iq2Xxs>::BLOCKS,
+            quant::IQ2_XS => &Of::<codec_iq::Iq2Xs>::BLOCKS,
+            quant::IQ3_XXS => &Of::<codec_iq::Iq3Xxs>::BLOCKS,
+            quant::IQ3_S => &Of::<codec_iq::Iq3S>::BLOCKS,
+            _ => return (plain::KERNELS.blocks)(dtype),
+        }),
+        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi,avx2,fma,f16c")]
+    );
+}
 
 /// Intrinsics in a method of `Simd`.
 macro_rules! run {
@@ -27,7 +53,62 @@ macro_rules! run {
     };
 }
 
-impl Simd for Avx512Vnni {
+impl<const VBMI: bool> Zmm<VBMI> {
+    /// Byte `n` of each lane is that of point `index[n] % N` in each of four planes. A table of 128 bytes in two
+    /// registers is one instruction, so that larger ones are looked up in parts.
+    #[inline(always)]
+    fn look_up<const N: usize>(self, planes: [&[u8; N]; 4], index: [__m512i; 4]) -> [__m512i; 4] {
+        assert!(N == 256 || N == 512);
+        let (mut low, mut high) = (self.splat(0), self.splat(0));
+        for (n, &index) in index.iter().enumerate() {
+            low = self.or(low, self.bits(index, -8 * n as i32, 0xff << (8 * n)));
+            high = self.or(high, self.bits(index, 8 - 8 * n as i32, 0xff << (8 * n)));
+        }
+        let mut out = [low; 4];
+        // SAFETY: `self` proves the instruction set; a plane is `N` bytes long.
+        unsafe {
+            let (odd_pair, last_half) = (_mm512_movepi8_mask(low), _mm512_test_epi8_mask(high, _mm512_set1_epi8(1)));
+            for (out, plane) in out.iter_mut().zip(planes) {
+                let plane = plane.as_ptr();
+                macro_rules! half {
+                    ($at:expr) => {{
+                        let p = plane.add($at);
+                        let even = _mm512_permutex2var_epi8(self.load(p), low, self.load(p.add(64)));
+                        let odd = _mm512_permutex2var_epi8(self.load(p.add(128)), low, self.load(p.add(192)));
+                        _mm512_mask_mov_epi8(even, odd_pair, odd)
+                    }};
+                }
+                *out = half!(0);
+                if N == 512 {
+                    *out = _mm512_mask_mov_epi8(*out, last_half, half!(256));
+                }
+            }
+        }
+        out
+    }
+
+    /// Byte `n` of register `k` for byte `k` of register `n`, within each lane.
+    #[inline(always)]
+    fn transpose(self, [a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
+        const ODD: u64 = 0xaaaa_aaaa_aaaa_aaaa;
+        const HIGH: u64 = 0xcccc_cccc_cccc_cccc;
+        macro_rules! swap {
+            ($mask:ident, $bits:literal, $a:expr, $b:expr) => {
+                (
+                    _mm512_mask_mov_epi8($a, $mask, _mm512_slli_epi32::<$bits>($b)),
+                    _mm512_mask_mov_epi8($b, !$mask, _mm512_srli_epi32::<$bits>($a)),
+                )
+            };
+        }
+        run! {
+            let ((a, b), (c, d)) = (swap!(ODD, 8, a, b), swap!(ODD, 8, c, d));
+            let ((a, c), (b, d)) = (swap!(HIGH, 16, a, c), swap!(HIGH, 16, b, d));
+            [a, b, c, d]
+        }
+    }
+}
+
+impl<const VBMI: bool> Simd for Zmm<VBMI> {
     type I = __m512i;
     type F = __m512;
     const WIDE_ZERO: i32 = 128;
@@ -110,21 +191,46 @@ impl Simd for Avx512Vnni {
         }
     }
     #[inline(always)]
-    fn gather4<const N: usize>(self, table: &[u32; N], index: __m512i) -> __m512i {
+    fn points4<const N: usize>(self, table: &Points<4, N>, index: [__m512i; 4]) -> [__m512i; 4] {
         const { assert!(N.is_power_of_two()) }
-        run!(_mm512_i32gather_epi32::<4>(self.bits(index, 0, N as u32 - 1), table.as_ptr().cast()))
+        if VBMI && N <= 512 {
+            let [p, q, r, s] = &table.planes;
+            return self.transpose(self.look_up([p, q, r, s], index));
+        }
+        let mut out = index;
+        for n in 0..4 {
+            let index = self.bits(index[n], 0, N as u32 - 1);
+            out[n] = run!(_mm512_i32gather_epi32::<4>(index, table.points.as_ptr().cast()));
+        }
+        out
     }
     #[inline(always)]
-    fn gather8<const N: usize>(self, table: &[u64; N], index: __m512i) -> [__m512i; 2] {
+    fn points8<const N: usize>(self, table: &Points<8, N>, index: [__m512i; 4]) -> [__m512i; 8] {
         const { assert!(N.is_power_of_two()) }
-        run! {
-            let index = self.bits(index, 0, N as u32 - 1);
-            let a = _mm512_i32gather_epi64::<8>(_mm512_castsi512_si256(index), table.as_ptr().cast());
-            let b = _mm512_i32gather_epi64::<8>(_mm512_extracti64x4_epi64::<1>(index), table.as_ptr().cast());
-            let low = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
-            let high = _mm512_or_si512(low, _mm512_set1_epi32(1));
-            [_mm512_permutex2var_epi32(a, low, b), _mm512_permutex2var_epi32(a, high, b)]
+        let mut out = [index[0]; 8];
+        if VBMI && N <= 512 {
+            let [p, q, r, s, t, u, v, w] = &table.planes;
+            let low = self.transpose(self.look_up([p, q, r, s], index));
+            let high = self.transpose(self.look_up([t, u, v, w], index));
+            for n in 0..4 {
+                out[2 * n] = low[n];
+                out[2 * n + 1] = high[n];
+            }
+            return out;
         }
+        for n in 0..4 {
+            run! {
+                let index = self.bits(index[n], 0, N as u32 - 1);
+                let table = table.points.as_ptr().cast();
+                let a = _mm512_i32gather_epi64::<8>(_mm512_castsi512_si256(index), table);
+                let b = _mm512_i32gather_epi64::<8>(_mm512_extracti64x4_epi64::<1>(index), table);
+                let low = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+                let high = _mm512_or_si512(low, _mm512_set1_epi32(1));
+                out[2 * n] = _mm512_permutex2var_epi32(a, low, b);
+                out[2 * n + 1] = _mm512_permutex2var_epi32(a, high, b);
+            }
+        }
+        out
     }
     #[inline(always)]
     fn lookup(self, table: &[i8; 16], v: __m512i) -> __m512i {

@@ -1,83 +1,62 @@
-//! The formats whose quants are indices into a codebook (`quant::iq`): an entry is gathered for each row, then its
-//! signs or its offset are applied. All bytes have their zero at 64, about which signs reflect them.
+//! The formats whose quants are indices into a codebook (`quant::iq`): each row's points are looked up, then signs or
+//! an offset are applied. All bytes have their zero at 64, about which signs reflect them.
 #![allow(unsafe_code)]
 // Loops over registers are written over indices, which unroll.
 #![allow(clippy::needless_range_loop)]
 
 use super::codec::{Codec, Offset, OffsetHalves, eight};
-use super::simd::Simd;
+use super::simd::{Points, Simd};
 use crate::quant::iq_grids as grids;
 
+/// Of 7 bits, and above the largest value.
 const ZERO: i32 = 64;
 
-/// Entries in cache lines of their own.
-#[repr(align(64))]
-struct Table<T>(T);
-
-static IQ2_XXS: Table<[u64; 256]> = Table(from_zero(&grids::IQ2_XXS));
-static IQ2_XS: Table<[u64; 512]> = Table(from_zero(&grids::IQ2_XS));
-static IQ2_S: Table<[u64; 1024]> = Table(from_zero(&grids::IQ2_S));
-static IQ3_XXS: Table<[u32; 256]> = Table(from_zero_4(&grids::IQ3_XXS));
-static IQ3_S: Table<[u32; 512]> = Table(from_zero_4(&grids::IQ3_S));
+static IQ2_XXS: Points<8, 256> = points(&grids::IQ2_XXS);
+static IQ2_XS: Points<8, 512> = points(&grids::IQ2_XS);
+static IQ2_S: Points<8, 1024> = points(&grids::IQ2_S);
+static IQ3_XXS: Points<4, 256> = points(&grids::IQ3_XXS);
+static IQ3_S: Points<4, 512> = points(&grids::IQ3_S);
 /// Eight times the values, so that their offset of 1/8 is an integer; already with the negative one.
-static IQ1: Table<[u64; 2048]> = Table(eightfold(&grids::IQ1));
+static IQ1: Points<8, 2048> = points(&eightfold(&grids::IQ1));
 
-const fn from_zero<const N: usize>(points: &[[u8; 8]; N]) -> [u64; N] {
-    let mut table = [0; N];
-    let mut n = 0;
-    while n < N {
-        table[n] = u64::from_le_bytes(points[n]) + u64::from_le_bytes([ZERO as u8; 8]);
-        n += 1;
+/// The points with their zero at `ZERO`.
+const fn points<const DIMS: usize, const N: usize>(grid: &[[u8; DIMS]; N]) -> Points<DIMS, N> {
+    let mut table = Points { points: *grid, planes: [[0; N]; DIMS] };
+    let mut i = 0;
+    while i < DIMS * N {
+        let (point, k) = (i / DIMS, i % DIMS);
+        let value = grid[point][k].wrapping_add(ZERO as u8);
+        table.points[point][k] = value;
+        table.planes[k][point] = value;
+        i += 1;
     }
     table
 }
 
-const fn from_zero_4<const N: usize>(points: &[[u8; 4]; N]) -> [u32; N] {
-    let mut table = [0; N];
-    let mut n = 0;
-    while n < N {
-        table[n] = u32::from_le_bytes(points[n]) + u32::from_le_bytes([ZERO as u8; 4]);
-        n += 1;
+const fn eightfold<const N: usize>(points: &[[i8; 8]; N]) -> [[u8; 8]; N] {
+    let mut out = [[0; 8]; N];
+    let mut i = 0;
+    while i < 8 * N {
+        out[i / 8][i % 8] = (8 * points[i / 8][i % 8] - 1) as u8;
+        i += 1;
     }
-    table
-}
-
-const fn eightfold<const N: usize>(points: &[[i8; 8]; N]) -> [u64; N] {
-    let mut table = [0; N];
-    let mut n = 0;
-    while n < N {
-        let mut bytes = [0; 8];
-        let mut k = 0;
-        while k < 8 {
-            bytes[k] = (ZERO - 1 + 8 * points[n][k] as i32) as u8;
-            k += 1;
-        }
-        table[n] = u64::from_le_bytes(bytes);
-        n += 1;
-    }
-    table
+    out
 }
 
 /// Bits of a byte of signs that belong to the first and the last four of eight columns.
 const SIGNS: [u32; 2] = [0x0804_0201, 0x8040_2010];
 
-/// Four indices of eight columns each, and a byte of signs for each of them.
+/// Reflects bytes about their zero, with a byte of signs for each eight columns.
 #[inline(always)]
-fn signed_8<S: Simd, const N: usize>(s: S, table: &Table<[u64; N]>, index: [S::I; 4], signs: S::I) -> [S::I; 8] {
-    let mut out = [s.splat(0); 8];
-    for n in 0..4 {
-        let [low, high] = s.gather8(&table.0, index[n]);
-        let signs = s.spread(signs, n);
-        out[2 * n] = s.reflect(low, signs, SIGNS[0]);
-        out[2 * n + 1] = s.reflect(high, signs, SIGNS[1]);
-    }
-    out
+fn signed<S: Simd>(s: S, q: [S::I; 8], signs: S::I) -> [S::I; 8] {
+    eight!(s, j => s.reflect(q[j], s.spread(signs, j / 2), SIGNS[j % 2]))
 }
 
-/// Eight indices of four columns each, and a byte of signs for every two of them.
+/// Points at two times four indices.
 #[inline(always)]
-fn signed_4<S: Simd, const N: usize>(s: S, table: &Table<[u32; N]>, index: [S::I; 8], signs: S::I) -> [S::I; 8] {
-    eight!(s, j => s.reflect(s.gather4(&table.0, index[j]), s.spread(signs, j / 2), SIGNS[j % 2]))
+fn points4<S: Simd, const N: usize>(s: S, table: &Points<4, N>, first: [S::I; 4], last: [S::I; 4]) -> [S::I; 8] {
+    let (first, last) = (s.points4(table, first), s.points4(table, last));
+    eight!(s, j => if j < 4 { first[j] } else { last[j - 4] })
 }
 
 /// Adds the eighth sign to bytes of seven, which makes the number of negative values even.
@@ -151,7 +130,7 @@ impl Codec for Iq2Xxs {
     unsafe fn quants<S: Simd>(s: S, p: *const u8, b: usize, _: S::F) -> [S::I; 8] {
         // SAFETY: `b < 8`, so that both are inside the block.
         let (index, signs) = unsafe { (s.load(p.add(32 + 128 * b)), s.load(p.add(96 + 128 * b))) };
-        signed_8(s, &IQ2_XXS, bytes(s, index), signs_of_word(s, signs))
+        signed(s, s.points8(&IQ2_XXS, bytes(s, index)), signs_of_word(s, signs))
     }
 }
 
@@ -174,7 +153,7 @@ impl Codec for Iq2Xs {
         let index = [s.bits(u, 0, 511), s.bits(u, 16, 511), s.bits(v, 0, 511), s.bits(v, 16, 511)];
         let low = s.or(s.bits(u, 9, 0x7f), s.bits(u, 17, 0x7f00));
         let high = s.or(s.bits(v, -7, 0x7f_0000), s.bits(v, 1, 0x7f00_0000));
-        signed_8(s, &IQ2_XS, index, even_signs(s, s.or(low, high)))
+        signed(s, s.points8(&IQ2_XS, index), even_signs(s, s.or(low, high)))
     }
 }
 
@@ -199,7 +178,7 @@ impl Codec for Iq2S {
         for n in 0..4 {
             index[n] = s.or(index[n], s.bits(high, (8 * (b % 4) + 2 * n) as i32 - 8, 0x300));
         }
-        signed_8(s, &IQ2_S, index, signs)
+        signed(s, s.points8(&IQ2_S, index), signs)
     }
 }
 
@@ -225,8 +204,7 @@ impl Codec for Iq3Xxs {
         // SAFETY: `b < 8`, so that all are inside the block.
         let (u, v, signs) =
             unsafe { (s.load(p.add(32 + 128 * b)), s.load(p.add(96 + 128 * b)), s.load(p.add(1056 + 64 * b))) };
-        let (u, v) = (bytes(s, u), bytes(s, v));
-        signed_4(s, &IQ3_XXS, [u[0], u[1], u[2], u[3], v[0], v[1], v[2], v[3]], signs_of_word(s, signs))
+        signed(s, points4(s, &IQ3_XXS, bytes(s, u), bytes(s, v)), signs_of_word(s, signs))
     }
 }
 
@@ -254,10 +232,13 @@ impl Codec for Iq3S {
             let (high, signs) = (s.load(p.add(1056 + 64 * (b / 4))), s.load(p.add(1184 + 64 * b)));
             (s.load(p.add(32 + 128 * b)), s.load(p.add(96 + 128 * b)), high, signs)
         };
-        let (u, v) = (bytes(s, u), bytes(s, v));
-        let low = [u[0], u[1], u[2], u[3], v[0], v[1], v[2], v[3]];
-        let index = eight!(s, j => s.or(low[j], s.bits(high, (8 * (b % 4) + j) as i32 - 8, 0x100)));
-        signed_4(s, &IQ3_S, index, signs)
+        let (mut u, mut v) = (bytes(s, u), bytes(s, v));
+        for n in 0..4 {
+            let bit = (8 * (b % 4) + n) as i32 - 8;
+            u[n] = s.or(u[n], s.bits(high, bit, 0x100));
+            v[n] = s.or(v[n], s.bits(high, bit + 4, 0x100));
+        }
+        signed(s, points4(s, &IQ3_S, u, v), signs)
     }
 }
 
@@ -289,16 +270,12 @@ impl Codec for Iq1S {
     unsafe fn quants<S: Simd>(s: S, p: *const u8, b: usize, _: S::F) -> [S::I; 8] {
         // SAFETY: `b < 8`, so that both are inside the block.
         let (low, high) = unsafe { (s.load(p.add(32 + 64 * b)), s.load(p.add(544 + 64 * (b / 2)))) };
-        let low = bytes(s, low);
-        let offset = positive(s, high, 1 + 2 * (b % 2), 7);
-        let mut out = [offset; 8];
+        let mut index = bytes(s, low);
         for n in 0..4 {
-            let index = s.or(low[n], s.bits(high, (16 * (b % 2) + 3 * n) as i32 - 8, 0x700));
-            let [first, second] = s.gather8(&IQ1.0, index);
-            out[2 * n] = s.add(first, offset);
-            out[2 * n + 1] = s.add(second, offset);
+            index[n] = s.or(index[n], s.bits(high, (16 * (b % 2) + 3 * n) as i32 - 8, 0x700));
         }
-        out
+        let (q, offset) = (s.points8(&IQ1, index), positive(s, high, 1 + 2 * (b % 2), 7));
+        eight!(s, j => s.add(q[j], offset))
     }
 }
 
@@ -332,15 +309,11 @@ impl Codec for Iq1M {
     unsafe fn quants<S: Simd>(s: S, p: *const u8, b: usize, _: S::F) -> [S::I; 8] {
         // SAFETY: `b < 8`, so that both are inside the block.
         let (low, high) = unsafe { (s.load(p.add(64 * b)), s.load(p.add(512 + 64 * (b / 2)))) };
-        let low = bytes(s, low);
-        let mut out = [s.splat(0); 8];
+        let mut index = bytes(s, low);
         for n in 0..4 {
-            let index = s.or(low[n], s.bits(high, (16 * (b % 2) + 4 * n) as i32 - 8, 0x700));
-            let offset = positive(s, high, 2 * (b % 2) + n / 2, 3 + 4 * (n % 2) as i32);
-            let [first, second] = s.gather8(&IQ1.0, index);
-            out[2 * n] = s.add(first, offset);
-            out[2 * n + 1] = s.add(second, offset);
+            index[n] = s.or(index[n], s.bits(high, (16 * (b % 2) + 4 * n) as i32 - 8, 0x700));
         }
-        out
+        let q = s.points8(&IQ1, index);
+        eight!(s, j => s.add(q[j], positive(s, high, 2 * (b % 2) + j / 4, 3 + 4 * (j / 2 % 2) as i32)))
     }
 }

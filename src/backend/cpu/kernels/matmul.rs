@@ -652,16 +652,56 @@ pub struct Kernels {
 }
 
 /// Instantiates the loops for the instruction set of `$token` as `pub static $name: Kernels`. The attributes enable the
-/// instruction set for the functions into which everything else is inlined.
+/// instruction set for the functions into which everything else is inlined. `blocks` says which of the block formats,
+/// where it is not all of them.
 ///
 /// # Safety
 /// Whoever takes a function from `$name` makes sure of the instruction set.
 macro_rules! instantiate {
     ($name:ident, $token:expr, $groups:literal groups, few tokens $($few:literal)*, tokens $($n:literal)*, $(#[$enable:meta])*) => {
+        instantiate!(
+            $name, $token, $groups groups, few tokens $($few)*, tokens $($n)*,
+            blocks |dtype| {
+                use $crate::backend::cpu::kernels::{codec, codec_iq};
+                Some(match dtype {
+                    quant::F16 => &Of::<codec::F16>::BLOCKS,
+                    quant::BF16 => &Of::<codec::Bf16>::BLOCKS,
+                    quant::F8_E4M3 => &Of::<codec::F8>::BLOCKS,
+                    quant::Q4_0 => &Of::<codec::Q4_0>::BLOCKS,
+                    quant::Q4_1 => &Of::<codec::Q4_1>::BLOCKS,
+                    quant::Q5_0 => &Of::<codec::Q5_0>::BLOCKS,
+                    quant::Q5_1 => &Of::<codec::Q5_1>::BLOCKS,
+                    quant::Q8_0 => &Of::<codec::Q8_0>::BLOCKS,
+                    quant::Q2_K => &Of::<codec::Q2K>::BLOCKS,
+                    quant::Q3_K => &Of::<codec::Q3K>::BLOCKS,
+                    quant::Q4_K => &Of::<codec::Q4K>::BLOCKS,
+                    quant::Q5_K => &Of::<codec::Q5K>::BLOCKS,
+                    quant::Q6_K => &Of::<codec::Q6K>::BLOCKS,
+                    quant::IQ4_NL => &Of::<codec::Iq4Nl>::BLOCKS,
+                    quant::IQ4_XS => &Of::<codec::Iq4Xs>::BLOCKS,
+                    quant::MXFP4 => &Of::<codec::Mxfp4>::BLOCKS,
+                    quant::IQ1_S => &Of::<codec_iq::Iq1S>::BLOCKS,
+                    quant::IQ1_M => &Of::<codec_iq::Iq1M>::BLOCKS,
+                    quant::IQ2_XXS => &Of::<codec_iq::Iq2Xxs>::BLOCKS,
+                    quant::IQ2_XS => &Of::<codec_iq::Iq2Xs>::BLOCKS,
+                    quant::IQ2_S => &Of::<codec_iq::Iq2S>::BLOCKS,
+                    quant::IQ3_XXS => &Of::<codec_iq::Iq3Xxs>::BLOCKS,
+                    quant::IQ3_S => &Of::<codec_iq::Iq3S>::BLOCKS,
+                    quant::TQ1_0 => &Of::<codec::Tq1_0>::BLOCKS,
+                    quant::TQ2_0 => &Of::<codec::Tq2_0>::BLOCKS,
+                    _ => return None,
+                })
+            },
+            $(#[$enable])*
+        );
+    };
+    (
+        $name:ident, $token:expr, $groups:literal groups, few tokens $($few:literal)*, tokens $($n:literal)*,
+        blocks $blocks:expr, $(#[$enable:meta])*
+    ) => {
         use std::marker::PhantomData;
 
-        use $crate::backend::cpu::kernels::codec::{self, Codec, Kind};
-        use $crate::backend::cpu::kernels::codec_iq;
+        use $crate::backend::cpu::kernels::codec::{Codec, Kind};
         use $crate::backend::cpu::kernels::matmul::{self, BlockKernels, Float, FloatKernels, Kernels};
         use $crate::quant;
 
@@ -731,34 +771,7 @@ macro_rules! instantiate {
             few_tokens: 1 << ([$($few),*].len() - 1),
             quantise,
             quantise_pairs,
-            blocks: |dtype| Some(match dtype {
-                quant::F16 => &Of::<codec::F16>::BLOCKS,
-                quant::BF16 => &Of::<codec::Bf16>::BLOCKS,
-                quant::F8_E4M3 => &Of::<codec::F8>::BLOCKS,
-                quant::Q4_0 => &Of::<codec::Q4_0>::BLOCKS,
-                quant::Q4_1 => &Of::<codec::Q4_1>::BLOCKS,
-                quant::Q5_0 => &Of::<codec::Q5_0>::BLOCKS,
-                quant::Q5_1 => &Of::<codec::Q5_1>::BLOCKS,
-                quant::Q8_0 => &Of::<codec::Q8_0>::BLOCKS,
-                quant::Q2_K => &Of::<codec::Q2K>::BLOCKS,
-                quant::Q3_K => &Of::<codec::Q3K>::BLOCKS,
-                quant::Q4_K => &Of::<codec::Q4K>::BLOCKS,
-                quant::Q5_K => &Of::<codec::Q5K>::BLOCKS,
-                quant::Q6_K => &Of::<codec::Q6K>::BLOCKS,
-                quant::IQ4_NL => &Of::<codec::Iq4Nl>::BLOCKS,
-                quant::IQ4_XS => &Of::<codec::Iq4Xs>::BLOCKS,
-                quant::MXFP4 => &Of::<codec::Mxfp4>::BLOCKS,
-                quant::IQ1_S => &Of::<codec_iq::Iq1S>::BLOCKS,
-                quant::IQ1_M => &Of::<codec_iq::Iq1M>::BLOCKS,
-                quant::IQ2_XXS => &Of::<codec_iq::Iq2Xxs>::BLOCKS,
-                quant::IQ2_XS => &Of::<codec_iq::Iq2Xs>::BLOCKS,
-                quant::IQ2_S => &Of::<codec_iq::Iq2S>::BLOCKS,
-                quant::IQ3_XXS => &Of::<codec_iq::Iq3Xxs>::BLOCKS,
-                quant::IQ3_S => &Of::<codec_iq::Iq3S>::BLOCKS,
-                quant::TQ1_0 => &Of::<codec::Tq1_0>::BLOCKS,
-                quant::TQ2_0 => &Of::<codec::Tq2_0>::BLOCKS,
-                _ => return None,
-            }),
+            blocks: $blocks,
             floats: |dtype| Some(match dtype {
                 quant::F32 => &Of::<matmul::F32>::FLOATS,
                 quant::F16 => &Of::<matmul::F16>::FLOATS,

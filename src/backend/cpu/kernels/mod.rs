@@ -35,7 +35,10 @@ pub struct Avx2 {
 
 /// Proof of AVX-512 F, BW, DQ, VL and VNNI, and of everything that `Avx2` stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Avx512Vnni(());
+pub struct Avx512Vnni {
+    /// VBMI as well: look-ups in tables of 128 bytes.
+    vbmi: bool,
+}
 
 /// Proof of NEON with FP16 conversions, which every AArch64 processor has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,7 +60,10 @@ fn add_vector_isas(isas: &mut Vec<Isa>) {
             && is_x86_feature_detected!("avx512vl")
             && is_x86_feature_detected!("avx512vnni")
         {
-            isas.push(Isa::Avx512Vnni(Avx512Vnni(())));
+            isas.push(Isa::Avx512Vnni(Avx512Vnni { vbmi: false }));
+            if is_x86_feature_detected!("avx512vbmi") {
+                isas.push(Isa::Avx512Vnni(Avx512Vnni { vbmi: true }));
+            }
         }
     }
 }
@@ -92,7 +98,8 @@ impl Isa {
             Isa::Scalar => "scalar",
             Isa::Avx2(Avx2 { vnni: false }) => "avx2",
             Isa::Avx2(Avx2 { vnni: true }) => "avx2-vnni",
-            Isa::Avx512Vnni(_) => "avx512-vnni",
+            Isa::Avx512Vnni(Avx512Vnni { vbmi: false }) => "avx512-vnni",
+            Isa::Avx512Vnni(Avx512Vnni { vbmi: true }) => "avx512-vbmi",
             Isa::Neon(Neon { dotprod: false }) => "neon",
             Isa::Neon(Neon { dotprod: true }) => "neon-dotprod",
         }
@@ -102,7 +109,9 @@ impl Isa {
     pub fn matmul(self) -> &'static Kernels {
         match self {
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512Vnni(_) => &avx512vnni::KERNELS,
+            Isa::Avx512Vnni(Avx512Vnni { vbmi: true }) => &avx512vnni::vbmi::KERNELS,
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512Vnni(Avx512Vnni { vbmi: false }) => &avx512vnni::plain::KERNELS,
             #[cfg(target_arch = "x86_64")]
             Isa::Avx2(Avx2 { vnni: true }) => &avx2::vnni::KERNELS,
             #[cfg(target_arch = "x86_64")]

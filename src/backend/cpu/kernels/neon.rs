@@ -7,7 +7,7 @@ use std::arch::aarch64::*;
 use std::arch::asm;
 
 use super::lanes::Lanes;
-use super::simd::{EXPONENT, INVERSE_POWER, LEAST_POWER, PAIR_STEP, Simd};
+use super::simd::{EXPONENT, INVERSE_POWER, LEAST_POWER, PAIR_STEP, Points, Simd};
 
 /// Proof of what `Neon` stands for, with the dot product instruction or without.
 #[derive(Clone, Copy)]
@@ -124,23 +124,32 @@ impl<const DOT: bool> Simd for Quad<DOT> {
         })
     }
     #[inline(always)]
-    fn gather4<const N: usize>(self, table: &[u32; N], index: Self::I) -> Self::I {
-        let mut lanes = [0u32; 16];
-        four!(i => vst1q_s32(lanes.as_mut_ptr().add(4 * i).cast(), index[i]));
-        for lane in &mut lanes {
-            *lane = table[*lane as usize % N];
+    fn points4<const N: usize>(self, table: &Points<4, N>, index: [Self::I; 4]) -> [Self::I; 4] {
+        let mut out = index;
+        for n in 0..4 {
+            let mut lanes = [0u32; 16];
+            four!(i => vst1q_s32(lanes.as_mut_ptr().add(4 * i).cast(), index[n][i]));
+            for lane in &mut lanes {
+                *lane = u32::from_le_bytes(table.points[*lane as usize % N]);
+            }
+            out[n] = four!(i => vld1q_s32(lanes.as_ptr().add(4 * i).cast()));
         }
-        four!(i => vld1q_s32(lanes.as_ptr().add(4 * i).cast()))
+        out
     }
     #[inline(always)]
-    fn gather8<const N: usize>(self, table: &[u64; N], index: Self::I) -> [Self::I; 2] {
-        let (mut lanes, mut entries) = ([0u32; 16], [0u64; 16]);
-        four!(i => vst1q_s32(lanes.as_mut_ptr().add(4 * i).cast(), index[i]));
-        for (entry, lane) in entries.iter_mut().zip(lanes) {
-            *entry = table[lane as usize % N];
+    fn points8<const N: usize>(self, table: &Points<8, N>, index: [Self::I; 4]) -> [Self::I; 8] {
+        let mut out = [index[0]; 8];
+        for n in 0..4 {
+            let (mut lanes, mut points) = ([0u32; 16], [0u64; 16]);
+            four!(i => vst1q_s32(lanes.as_mut_ptr().add(4 * i).cast(), index[n][i]));
+            for (point, lane) in points.iter_mut().zip(lanes) {
+                *point = u64::from_le_bytes(table.points[lane as usize % N]);
+            }
+            let [a, b, c, d] = four!(i => vld2q_s32(points.as_ptr().add(4 * i).cast()));
+            out[2 * n] = [a.0, b.0, c.0, d.0];
+            out[2 * n + 1] = [a.1, b.1, c.1, d.1];
         }
-        let [a, b, c, d] = four!(i => vld2q_s32(entries.as_ptr().add(4 * i).cast()));
-        [[a.0, b.0, c.0, d.0], [a.1, b.1, c.1, d.1]]
+        out
     }
     #[inline(always)]
     fn lookup(self, table: &[i8; 16], v: Self::I) -> Self::I {

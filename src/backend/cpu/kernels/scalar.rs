@@ -4,7 +4,7 @@
 use half::{bf16, f16};
 
 use super::matmul::instantiate;
-use super::simd::{EXPONENT, INVERSE_POWER, LEAST_POWER, PAIR_STEP, Simd};
+use super::simd::{EXPONENT, INVERSE_POWER, LEAST_POWER, PAIR_STEP, Points, Simd};
 
 instantiate!(KERNELS, Scalar, 1 groups, few tokens 1 2, tokens 1 2 3 4,);
 
@@ -78,12 +78,13 @@ impl Simd for Scalar {
     fn ternary_digit(self, v: Self::I, power: u8) -> Self::I {
         lanes(bytes(v).map(|x| ((u16::from(x.wrapping_mul(power)) * 3) >> 8) as u8))
     }
-    fn gather4<const N: usize>(self, table: &[u32; N], index: Self::I) -> Self::I {
-        index.map(|i| table[i as usize % N] as i32)
+    fn points4<const N: usize>(self, table: &Points<4, N>, index: [Self::I; 4]) -> [Self::I; 4] {
+        index.map(|index| index.map(|i| i32::from_le_bytes(table.points[i as usize % N])))
     }
-    fn gather8<const N: usize>(self, table: &[u64; N], index: Self::I) -> [Self::I; 2] {
-        let entries = index.map(|i| table[i as usize % N]);
-        [entries.map(|e| e as i32), entries.map(|e| (e >> 32) as i32)]
+    fn points8<const N: usize>(self, table: &Points<8, N>, index: [Self::I; 4]) -> [Self::I; 8] {
+        std::array::from_fn(|j| {
+            index[j / 2].map(|i| i32::from_le_bytes(table.points[i as usize % N].as_chunks().0[j % 2]))
+        })
     }
     fn lookup(self, table: &[i8; 16], v: Self::I) -> Self::I {
         lanes(bytes(v).map(|x| table[usize::from(x & 15)] as u8))

@@ -9,6 +9,14 @@ pub const INVERSE_POWER: i32 = 254 << 23;
 /// The scale of 14 bits with a sign over the power of two of what they hold.
 pub const PAIR_STEP: f32 = 1.0 / 4096.0;
 
+/// `N` points of `DIMS` bytes, `N` a power of two, in the orders that instruction sets look them up in.
+#[repr(C, align(64))]
+pub struct Points<const DIMS: usize, const N: usize> {
+    pub points: [[u8; DIMS]; N],
+    /// One coordinate of all points after the other.
+    pub planes: [[u8; N]; DIMS],
+}
+
 /// Sixteen lanes of 32 bits, in as many registers as the instruction set needs. A value of an implementing type is
 /// the proof that the processor has it.
 pub trait Simd: Copy {
@@ -42,10 +50,10 @@ pub trait Simd: Copy {
     fn reflect(self, v: Self::I, bits: Self::I, mask: u32) -> Self::I;
     /// `3 * (power * byte % 256) / 256`
     fn ternary_digit(self, v: Self::I, power: u8) -> Self::I;
-    /// `table[lane % N]`, `N` a power of two.
-    fn gather4<const N: usize>(self, table: &[u32; N], index: Self::I) -> Self::I;
-    /// The low and the high words of `table[lane % N]`, `N` a power of two.
-    fn gather8<const N: usize>(self, table: &[u64; N], index: Self::I) -> [Self::I; 2];
+    /// Point `lane % N` for each of the indices.
+    fn points4<const N: usize>(self, table: &Points<4, N>, index: [Self::I; 4]) -> [Self::I; 4];
+    /// Likewise, a point being two registers.
+    fn points8<const N: usize>(self, table: &Points<8, N>, index: [Self::I; 4]) -> [Self::I; 8];
     /// `table[byte]` for bytes below 16.
     fn lookup(self, table: &[i8; 16], v: Self::I) -> Self::I;
     /// Signed bytes in the form that `dot_wide` takes.
