@@ -446,7 +446,7 @@ impl Product<'_> {
                 // SAFETY: the instruction set is there; weights and records of these columns, and results of a group.
                 unsafe { fused(weights.as_ptr(), blocks, records.as_ptr(), out.as_mut_ptr(), columns.start == 0) }
             }
-            self.finish(job, group..group + 1, 1, tokens.clone(), scratch.results);
+            self.finish(job, group..group + 1, 1, 0, tokens.clone(), scratch.results);
         }
     }
 
@@ -461,7 +461,7 @@ impl Product<'_> {
                 (kernels.one_token)(&weights, x.len(), x.as_ptr(), self.cols, out.as_mut_ptr(), first);
             }
         }
-        self.finish(job, groups, ONE_TOKEN_GROUPS, 0..1, scratch.results);
+        self.finish(job, groups, ONE_TOKEN_GROUPS, 0, 0..1, scratch.results);
     }
 
     fn many_tokens(&self, job: &Job, kernel: Kernel, groups: Range<usize>, scratch: &mut Scratch) {
@@ -507,7 +507,13 @@ impl Product<'_> {
                     }
                 }
             }
-            self.finish(job, groups.clone(), per_tile, tokens, scratch.results);
+            let done = match kernel {
+                Kernel::Blocks(_) => {
+                    (job.matrix.rows - groups.start * GROUP).min(groups.len() * GROUP) / (per_tile * GROUP)
+                }
+                Kernel::Floats(_) | Kernel::Decoded(_) => 0,
+            };
+            self.finish(job, groups.clone(), per_tile, done, tokens, scratch.results);
         }
     }
 
@@ -530,17 +536,28 @@ impl Product<'_> {
             // SAFETY: the instruction set is there; weights of these columns, and a tile of them.
             unsafe { (kernels.unpack)(weights.as_ptr(), sets / kernels.sets, scratch.tile.as_mut_ptr().add(64 * r)) }
         }
+        // Sums stay together until the last columns complete them: rows of many tokens, a power of two apart, would
+        // drive each other out of the caches.
+        let (start, width) = (groups.start * GROUP, self.kernels.groups * GROUP);
+        let whole = columns.end == self.cols && start + width <= job.matrix.rows;
         let mut results = &mut scratch.results[part];
         for tile in token_tiles {
             let tokens = tiling.range(tile);
-            let (out, rest) = results.split_at_mut(tokens.len() * self.kernels.groups * GROUP);
+            let (sum, rest) = results.split_at_mut(tokens.len() * width);
             results = rest;
             let records = self.records.of(kernels.activation);
             let records = &records[tiling.records(kernels.activation, &tokens, columns)];
-            // SAFETY: the instruction set is there; the tile, these tokens' records and their results.
+            let (out, stride) = if whole {
+                (job.out.as_mut_ptr().wrapping_add(tokens.start * job.matrix.rows + start), job.matrix.rows)
+            } else {
+                (sum.as_mut_ptr(), width)
+            };
+            // SAFETY: the instruction set is there; the tile, these tokens' records, and their results so far; their
+            // rows, which are this thread's.
             unsafe {
                 let multiply = kernels.multiply[tokens.len() - 1];
-                multiply(scratch.tile.as_ptr(), sets, records.as_ptr(), out.as_mut_ptr(), columns.start == 0);
+                let (tile, records) = (scratch.tile.as_ptr(), records.as_ptr());
+                multiply(tile, sets, records, sum.as_ptr(), columns.start == 0, out, stride);
             }
         }
     }
@@ -570,16 +587,27 @@ impl Product<'_> {
         }
     }
 
-    /// Adds the bias to the results of some tokens and moves them to their rows. They stayed together until now, because
-    /// rows of many tokens, a power of two apart, would drive each other out of the caches.
-    fn finish(&self, job: &Job, groups: Range<usize>, per_tile: usize, tokens: Range<usize>, results: &[f32]) {
+    /// Moves the results of some tokens to their rows, but for those of the first `done` tiles, which are there, and adds
+    /// the bias.
+    fn finish(
+        &self,
+        job: &Job,
+        groups: Range<usize>,
+        per_tile: usize,
+        done: usize,
+        tokens: Range<usize>,
+        results: &[f32],
+    ) {
         let rows = groups.start * GROUP..job.matrix.rows.min(groups.end * GROUP);
         let width = per_tile * GROUP;
+        if rows.len() <= done * width && job.bias.is_none() {
+            return;
+        }
         for (t, token) in tokens.clone().enumerate() {
             let start = token * job.matrix.rows;
             // SAFETY: the rows of this unit are this thread's.
             let out = unsafe { job.out.slice_mut(start + rows.start..start + rows.end) };
-            for (tile, out) in out.chunks_mut(width).enumerate() {
+            for (tile, out) in out.chunks_mut(width).enumerate().skip(done) {
                 out.copy_from_slice(&results[(tile * tokens.len() + t) * width..][..out.len()]);
             }
             if let Some(bias) = job.bias {

@@ -292,13 +292,21 @@ unsafe fn load_results<S: Simd, const R: usize, const N: usize>(s: S, out: *cons
     acc
 }
 
-/// The inverse of `load_results`, under the same contract.
+/// The inverse of `load_results`, with tokens `stride` values apart.
+///
+/// # Safety
+/// Every row of every token at `out` is writable.
 #[inline(always)]
-unsafe fn store_results<S: Simd, const R: usize, const N: usize>(s: S, acc: [[S::F; N]; R], out: *mut f32) {
+unsafe fn store_results<S: Simd, const R: usize, const N: usize>(
+    s: S,
+    acc: [[S::F; N]; R],
+    out: *mut f32,
+    stride: usize,
+) {
     for r in 0..R {
         for t in 0..N {
             // SAFETY: one of the results.
-            unsafe { s.store_f32(out.add(GROUP * (R * t + r)), acc[r][t]) }
+            unsafe { s.store_f32(out.add(stride * t + GROUP * r), acc[r][t]) }
         }
     }
 }
@@ -341,7 +349,7 @@ pub unsafe fn fused<S: Simd, Q: Codec, const N: usize>(
             });
             w = w.add(Q::BYTES);
         }
-        store_results(s, acc, out);
+        store_results(s, acc, out, GROUP);
     }
 }
 
@@ -399,29 +407,38 @@ pub unsafe fn unpack<S: Simd, Q: Codec, const R: usize>(s: S, mut w: *const u8, 
     }
 }
 
-/// A tile of `R` groups and `n` sets of 32 columns times `N` tokens: sets the results where `first`, adds to them
-/// otherwise. They lie token by token, `R` groups each.
+/// A tile of `R` groups and `n` sets of 32 columns times `N` tokens, added to the results of earlier columns unless
+/// they are the `first`. Results lie token by token, `R` groups each: those before at `sum`, the new ones at `out`,
+/// `stride` values from one token to the next.
 ///
 /// # Safety
-/// `tile` points to `n` sets of a tile made by `unpack`, `x` to `n` records of `N` tokens, `out` to their results.
+/// `tile` points to `n` sets of a tile made by `unpack`, `x` to `n` records of `N` tokens, `sum` and `out` to results.
 #[inline(always)]
 pub unsafe fn multiply<S: Simd, K: Kind, const R: usize, const N: usize>(
     s: S,
     mut tile: *const u8,
     n: usize,
     mut x: *const u8,
-    out: *mut f32,
+    sum: *const f32,
     first: bool,
+    out: *mut f32,
+    stride: usize,
 ) {
+    // Where the next tokens' results will go, which may be far apart in memory.
+    for t in N..2 * N {
+        for r in 0..R {
+            s.prefetch(out.wrapping_add(t * stride + GROUP * r).cast());
+        }
+    }
     // SAFETY: results, sets and records are inside by this function's contract.
     unsafe {
-        let mut acc = load_results::<S, R, N>(s, out, first);
+        let mut acc = load_results::<S, R, N>(s, sum, first);
         for _ in 0..n {
             add_set::<S, K, _, R, N>(s, &TileSet::<K, R>(tile, PhantomData), x, &mut acc);
             x = x.add(K::ACTIVATION.bytes() * N);
             tile = tile.add(tile_bytes::<K>() * R);
         }
-        store_results(s, acc, out);
+        store_results(s, acc, out, stride);
     }
 }
 
@@ -522,7 +539,7 @@ pub unsafe fn multiply_floats<S: Simd, T: Float, const R: usize, const N: usize>
                 }
             }
         }
-        store_results(s, acc, out);
+        store_results(s, acc, out, GROUP * R);
     }
 }
 
@@ -531,46 +548,33 @@ pub unsafe fn multiply_floats<S: Simd, T: Float, const R: usize, const N: usize>
 /// to the halves of sets is written only where `halves`.
 #[inline(always)]
 pub fn quantise<S: Simd>(s: S, x: &[f32], records: &mut [u8], n: usize, t: usize, halves: bool) {
-    /// Sets that go through each of the steps together, so that their latencies overlap.
-    const SETS: usize = 16;
     assert!(t < n);
-    let (mut scale, mut inverse) = ([0f32; SETS], [0f32; SETS]);
-    let (mut words, mut sums) = ([[0u32; 8]; SETS], [[0i32; 2]; SETS]);
-    let chunks = x.as_chunks::<SET>().0.chunks(SETS).zip(records.chunks_mut(record::BYTES * n * SETS));
-    for (x, records) in chunks {
-        for (x, max) in x.iter().zip(&mut scale) {
-            // SAFETY: 32 values.
-            *max = unsafe { s.peak(s.load_f32(x.as_ptr()), s.load_f32(x.as_ptr().add(GROUP))) };
-        }
-        for (scale, inverse) in scale.iter_mut().zip(&mut inverse) {
-            // So small a set could overflow the inverse, and is nothing beside other values.
-            let max = if *scale < 1e-30 { 0.0 } else { *scale };
-            *scale = max / 127.0;
-            *inverse = if max == 0.0 { 0.0 } else { 127.0 / max };
-        }
-        for (i, x) in x.iter().enumerate() {
-            let inverse = s.splat_f32(inverse[i]);
-            // SAFETY: 32 values.
-            let (a, b) = unsafe { (s.load_f32(x.as_ptr()), s.load_f32(x.as_ptr().add(GROUP))) };
-            (words[i], sums[i]) = s.pack(s.to_i32(s.mul(a, inverse)), s.to_i32(s.mul(b, inverse)));
-        }
-        for (i, records) in records.chunks_exact_mut(record::BYTES * n).enumerate().take(x.len()) {
-            let record = &mut records[record::BYTES * t..][..record::BYTES];
-            // SAFETY: eight words, of which any bytes are bytes.
-            let words = unsafe { &*words[i].as_ptr().cast::<[u8; 32]>() };
-            record[..32].copy_from_slice(words);
-            let (scale, sums) = (scale[i], sums[i]);
-            let sum = sums[0] + sums[1];
-            let mut put = |at: usize, value: [u8; 4]| record[at..at + 4].copy_from_slice(&value);
-            put(record::SCALE, scale.to_ne_bytes());
-            put(record::ZERO, (-TILE_ZERO * sum).to_ne_bytes());
-            put(record::MIN, (scale * sum as f32).to_ne_bytes());
-            for (half, &sum) in sums.iter().enumerate().take(if halves { 2 } else { 0 }) {
-                put(record::ZERO_HALVES + 4 * half, (-TILE_ZERO * sum).to_ne_bytes());
-                put(record::MIN_HALVES + 4 * half, (scale * sum as f32).to_ne_bytes());
-            }
+    for (x, records) in x.as_chunks::<SET>().0.iter().zip(records.chunks_exact_mut(record::BYTES * n)) {
+        // SAFETY: 32 values.
+        let (a, b) = unsafe { (s.load_f32(x.as_ptr()), s.load_f32(x.as_ptr().add(GROUP))) };
+        let (scale, inverse) = scales_of_set(s.peak(a, b), 127.0);
+        let inverse = s.splat_f32(inverse);
+        let (words, sums) = s.pack(s.to_i32(s.mul(a, inverse)), s.to_i32(s.mul(b, inverse)));
+        let record = &mut records[record::BYTES * t..][..record::BYTES];
+        // SAFETY: the words are as many bytes.
+        unsafe { record.as_mut_ptr().cast::<[u32; 8]>().write_unaligned(words) }
+        let mut put = |at: usize, value: [u8; 4]| record[at..at + 4].copy_from_slice(&value);
+        put(record::SCALE, scale.to_ne_bytes());
+        let sum = sums[0] + sums[1];
+        put(record::ZERO, (-TILE_ZERO * sum).to_ne_bytes());
+        put(record::MIN, (scale * sum as f32).to_ne_bytes());
+        for (half, &sum) in sums.iter().enumerate().take(if halves { 2 } else { 0 }) {
+            put(record::ZERO_HALVES + 4 * half, (-TILE_ZERO * sum).to_ne_bytes());
+            put(record::MIN_HALVES + 4 * half, (scale * sum as f32).to_ne_bytes());
         }
     }
+}
+
+/// What a set is multiplied with after and before its quants of at most `most`.
+#[inline(always)]
+fn scales_of_set(max: f32, most: f32) -> (f32, f32) {
+    // So small a set could overflow the inverse, and is nothing beside other values.
+    if max < 1e-30 { (0.0, 0.0) } else { (max * (1.0 / most), most / max) }
 }
 
 /// `quantise` to 16 bits: `scale = max |x| / 8191`, so that 32 products with weights of that size fit in 32 bits.
@@ -580,9 +584,8 @@ pub fn quantise_pairs<S: Simd>(s: S, x: &[f32], records: &mut [u8], n: usize, t:
     for (x, records) in x.as_chunks::<SET>().0.iter().zip(records.chunks_exact_mut(record::PAIRS_BYTES * n)) {
         // SAFETY: 32 values.
         let (a, b) = unsafe { (s.load_f32(x.as_ptr()), s.load_f32(x.as_ptr().add(GROUP))) };
-        let max = s.peak(a, b);
-        let max = if max < 1e-30 { 0.0 } else { max };
-        let inverse = s.splat_f32(if max == 0.0 { 0.0 } else { PAIRS_MAX / max });
+        let (scale, inverse) = scales_of_set(s.peak(a, b), PAIRS_MAX);
+        let inverse = s.splat_f32(inverse);
         let mut q = [0i32; SET];
         // SAFETY: 64 bytes twice.
         unsafe {
@@ -593,7 +596,7 @@ pub fn quantise_pairs<S: Simd>(s: S, x: &[f32], records: &mut [u8], n: usize, t:
         for (pair, q) in record.as_chunks_mut::<2>().0.iter_mut().zip(q) {
             *pair = (q as i16).to_ne_bytes();
         }
-        record[record::PAIRS_SCALE..].copy_from_slice(&(max / PAIRS_MAX).to_ne_bytes());
+        record[record::PAIRS_SCALE..].copy_from_slice(&scale.to_ne_bytes());
     }
 }
 
@@ -605,7 +608,7 @@ pub type Fused = unsafe fn(*const u8, usize, *const u8, *mut f32, bool);
 /// `unpack` of one format.
 pub type Unpack = unsafe fn(*const u8, usize, *mut u8);
 /// `multiply` of one kind and number of tokens.
-pub type Multiply = unsafe fn(*const u8, usize, *const u8, *mut f32, bool);
+pub type Multiply = unsafe fn(*const u8, usize, *const u8, *const f32, bool, *mut f32, usize);
 /// `multiply_floats` of one type and number of tokens.
 pub type MultiplyFloats = unsafe fn(&FloatGroups, usize, *const f32, usize, *mut f32, bool);
 /// `quantise`.
@@ -719,10 +722,10 @@ macro_rules! instantiate {
 
         $(#[$enable])*
         unsafe fn multiply<K: Kind, const N: usize>(
-            tile: *const u8, n: usize, x: *const u8, out: *mut f32, first: bool,
+            tile: *const u8, n: usize, x: *const u8, sum: *const f32, first: bool, out: *mut f32, stride: usize,
         ) {
             // SAFETY: the same contract.
-            unsafe { matmul::multiply::<_, K, $groups, N>($token, tile, n, x, out, first) }
+            unsafe { matmul::multiply::<_, K, $groups, N>($token, tile, n, x, sum, first, out, stride) }
         }
 
         $(#[$enable])*
