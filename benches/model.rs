@@ -1,8 +1,11 @@
 //! Speed of a model: reading a prompt, and generating from nothing, beside the processors' own roofs measured in the
 //! same run, and on request beside llama.cpp, in turns.
 //!
-//! `cargo bench --bench model -- FILE [--threads N] [--prompt N] [--generate N] [--repeat N] [--device N]
-//! [--peer LLAMA_BENCH]`
+//! `cargo bench --bench model -- FILE [--threads N] [--prompt N] [--generate N] [--sequences N] [--depth N] [--repeat N]
+//! [--device N] [--peer LLAMA_BENCH]`
+//!
+//! `--sequences`: also generates for so many sequences in one batch, beside one. `--depth`: also generates behind so many
+//! tokens, where a token has to read their keys and values too.
 //!
 //! Generation has to read every weight once a token, a prompt has to multiply by every weight once a token; the roofs
 //! are the rates at which the processors read and multiply when they do nothing else. The hash is that of the bits of
@@ -17,7 +20,9 @@ use std::time::Instant;
 
 use realizar::backend::cpu::kernels::Isa;
 use realizar::backend::cpu::pool::Pool;
-use realizar::engine::{CacheParams, DeviceKind, LoadParams, Model, Runtime, RuntimeParams, Session, devices};
+use realizar::engine::{
+    CacheParams, DeviceKind, LoadParams, Model, Runtime, RuntimeParams, Session, decode_batch, devices,
+};
 use realizar::format::{Access, Source};
 use support::{Pages, dot_roof, read_roof};
 
@@ -26,17 +31,31 @@ struct Options {
     threads: u32,
     prompt: usize,
     generate: usize,
+    sequences: usize,
+    depth: usize,
     repeat: usize,
     /// As in `rz_model_params`.
     device: u32,
     peer: Option<PathBuf>,
 }
 
-const USAGE: &str = "FILE [--threads N] [--prompt N] [--generate N] [--repeat N] [--device N] [--peer LLAMA_BENCH]";
+const USAGE: &str = "FILE [--threads N] [--prompt N] [--generate N] [--sequences N] [--depth N] [--repeat N] [--device N] \
+                     [--peer LLAMA_BENCH]";
+/// Tokens of a sequence in a batch or behind many others.
+const FEW: usize = 32;
 
 fn options() -> Option<Options> {
-    let mut options =
-        Options { file: PathBuf::new(), threads: 0, prompt: 512, generate: 128, repeat: 5, device: 0, peer: None };
+    let mut options = Options {
+        file: PathBuf::new(),
+        threads: 0,
+        prompt: 512,
+        generate: 128,
+        sequences: 0,
+        depth: 0,
+        repeat: 5,
+        device: 0,
+        peer: None,
+    };
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
         match arg.as_str() {
@@ -45,6 +64,8 @@ fn options() -> Option<Options> {
             "--threads" => options.threads = args.next()?.parse().ok()?,
             "--prompt" => options.prompt = args.next()?.parse().ok()?,
             "--generate" => options.generate = args.next()?.parse().ok()?,
+            "--sequences" => options.sequences = args.next()?.parse().ok()?,
+            "--depth" => options.depth = args.next()?.parse().ok()?,
             "--repeat" => options.repeat = args.next()?.parse().ok()?,
             "--device" => options.device = args.next()?.parse().ok()?,
             "--peer" => options.peer = Some(args.next()?.into()),
@@ -107,34 +128,92 @@ fn run(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
         );
     }
 
-    let mut session = Session::new(
-        &model,
-        &CacheParams { capacity: (options.prompt + options.generate) as u32, ..Default::default() },
-    )?;
-    let ids: Vec<u32> = (0..options.prompt as u32).map(|i| i.wrapping_mul(2_654_435_761) % info.vocab_size).collect();
+    let session =
+        |capacity: usize| Session::new(&model, &CacheParams { capacity: capacity as u32, ..Default::default() });
+    let ids =
+        |n: usize| -> Vec<u32> { (0..n as u32).map(|i| i.wrapping_mul(2_654_435_761) % info.vocab_size).collect() };
+    let (mut one, prompt) = (session(options.prompt + options.generate)?, ids(options.prompt));
+    let mut several = Vec::new();
+    for _ in 0..options.sequences {
+        several.push(session(FEW + 1)?);
+    }
+    let mut deep = session(options.depth + FEW)?;
+    if options.depth > 0 {
+        let seconds = time(|| deep.prefill(&ids(options.depth), None))?;
+        println!("a prompt of {} in {seconds:.1} s, {:.0} tok/s", options.depth, options.depth as f64 / seconds);
+    }
 
     let on_gpu = roofs.is_none();
     let peer = options.peer.as_deref().map(|program| Peer { program, file: &options.file, threads, on_gpu });
+    let roofs = roofs.as_ref();
     let mut prompts =
-        Test::new(format!("prompt of {}", options.prompt), options.prompt, roofs.as_ref().and_then(Roofs::prompt));
-    let mut answers =
-        Test::new(format!("{} tokens", options.generate), options.generate, roofs.as_ref().map(Roofs::token));
+        Test::new(format!("prompt of {}", options.prompt), options.prompt, roofs.and_then(Roofs::prompt), "the peer's");
+    let mut answers = Test::new(
+        format!("{} tokens", options.generate),
+        options.generate,
+        roofs.map(|roofs| roofs.token(0.0)),
+        "the peer's",
+    );
+    let mut batches = Test::new(
+        format!("{} sequences", options.sequences),
+        options.sequences * FEW,
+        roofs.map(|roofs| options.sequences as f64 * roofs.token(0.0)),
+        "one sequence's",
+    );
+    let kv = f64::from(info.n_layers * info.n_kv_heads * info.head_dim) * 2.0 * 2.0;
+    let mut behind = Test::new(
+        format!("behind {}", options.depth),
+        FEW,
+        roofs.map(|roofs| roofs.token(kv * options.depth as f64)),
+        "one near the beginning's",
+    );
     // One turn to warm up, then ours and the peer's alternate, so that a busy neighbour disturbs both.
     for turn in 0..=options.repeat {
-        session.truncate(0)?;
-        let seconds = time(|| session.prefill(&ids, None))?;
-        prompts.record(turn, seconds, &session);
+        one.truncate(0)?;
+        let seconds = time(|| one.prefill(&prompt, None))?;
+        prompts.record(turn, seconds, &one);
         prompts.peer(turn, &peer, &["-p", &options.prompt.to_string(), "-n", "0"])?;
 
-        session.truncate(0)?;
-        let mut token = ids[0];
+        one.truncate(0)?;
+        let mut token = prompt[0];
         let seconds =
-            time(|| (0..options.generate).try_for_each(|_| session.decode(token, None).map(|next| token = next)))?;
-        answers.record(turn, seconds, &session);
+            time(|| (0..options.generate).try_for_each(|_| one.decode(token, None).map(|next| token = next)))?;
+        answers.record(turn, seconds, &one);
         answers.peer(turn, &peer, &["-p", "0", "-n", &options.generate.to_string()])?;
+
+        let near = answers.ours.last().copied();
+        if options.sequences > 0 {
+            several.iter_mut().try_for_each(|session| session.truncate(0))?;
+            let mut tokens = ids(options.sequences);
+            let mut next = tokens.clone();
+            let mut sessions: Vec<&mut Session> = several.iter_mut().collect();
+            let mut samplers: Vec<_> = sessions.iter().map(|_| None).collect();
+            let seconds = time(|| {
+                (0..FEW).try_for_each(|_| {
+                    decode_batch(&mut sessions, &tokens, &mut samplers, &mut next)?;
+                    tokens.copy_from_slice(&next);
+                    Ok(())
+                })
+            })?;
+            batches.record(turn, seconds, &several[0]);
+            batches.theirs.extend(near);
+        }
+        if options.depth > 0 {
+            deep.truncate(options.depth as u32)?;
+            let mut token = prompt[0];
+            let seconds = time(|| (0..FEW).try_for_each(|_| deep.decode(token, None).map(|next| token = next)))?;
+            behind.record(turn, seconds, &deep);
+            behind.theirs.extend(near);
+        }
     }
     prompts.print();
     answers.print();
+    if options.sequences > 0 {
+        batches.print();
+    }
+    if options.depth > 0 {
+        behind.print();
+    }
     Ok(())
 }
 
@@ -187,8 +266,9 @@ impl Roofs {
         self.dot.map(|dot| dot / self.token_products)
     }
 
-    fn token(&self) -> f64 {
-        self.read / self.token_bytes
+    /// Of one sequence, a token of which reads `more` than the weights.
+    fn token(&self, more: f64) -> f64 {
+        self.read / (self.token_bytes + more)
     }
 }
 
@@ -199,12 +279,14 @@ struct Test {
     roof: Option<f64>,
     ours: Vec<f64>,
     theirs: Vec<f64>,
+    /// Whose `theirs` are.
+    beside: &'static str,
     hash: Option<u64>,
 }
 
 impl Test {
-    fn new(name: String, tokens: usize, roof: Option<f64>) -> Test {
-        Test { name, tokens, roof, ours: Vec::new(), theirs: Vec::new(), hash: None }
+    fn new(name: String, tokens: usize, roof: Option<f64>, beside: &'static str) -> Test {
+        Test { name, tokens, roof, ours: Vec::new(), theirs: Vec::new(), beside, hash: None }
     }
 
     fn record(&mut self, turn: usize, seconds: f64, session: &Session) {
@@ -233,7 +315,7 @@ impl Test {
             print!(", {:.0} % of {roof:.0}", 100.0 * median / roof);
         }
         if !ratios.is_empty() {
-            print!(", {:.2} times the peer's {:.1}", spread(&mut ratios).1, spread(&mut self.theirs).1);
+            print!(", {:.2} times {} {:.1}", spread(&mut ratios).1, self.beside, spread(&mut self.theirs).1);
         }
         println!(", logits {:016x}", self.hash.unwrap_or(0));
     }
