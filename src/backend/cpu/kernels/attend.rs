@@ -135,15 +135,9 @@ fn attend_chunk_lanes<S: Lanes>(
     let (rows, d) = (visible.len(), cached.head_dim);
     let panels = n.div_ceil(LANES);
 
-    // A chunk is too short for the hardware to find its stream: values come while keys are used, the keys of the next
-    // chunk while values are.
-    // In a caller's cache they stand among those of other heads, which nobody is about to read.
-    if cached.value_stride == cached.value_storage.value_row_bytes(d) {
-        prefetch(&cached.values[..cached.values.len().min(n * cached.value_stride)]);
-    }
     let (a, c) = (Rows { data: queries.as_ptr(), stride: d }, RowsMut { data: scores.as_mut_ptr(), stride: CHUNK });
-    let k =
-        Matrix { data: cached.keys.as_ptr(), row: 0, vector: cached.key_storage.key_panel_bytes(d), scales: LANES * d };
+    let panel = cached.key_storage.key_panel_bytes(d);
+    let k = Matrix { data: cached.keys.as_ptr(), row: 0, vector: panel, scales: LANES * d, ahead: AHEAD };
     // SAFETY: `attend_chunk` asserts that `queries` holds `rows` rows of d, that `keys` holds `panels` panels, and
     // that `scores` holds `rows` rows of CHUNK >= 16 * panels.
     unsafe {
@@ -159,12 +153,11 @@ fn attend_chunk_lanes<S: Lanes>(
         (out.peaks[r], out.sums[r]) = soften(s, scores, visible.start..visible.end.min(n), cap);
     }
 
-    let chunk = panels * cached.key_storage.key_panel_bytes(d);
-    prefetch(&cached.keys[chunk..cached.keys.len().min(2 * chunk)]);
     let dims = padded(d);
     let (a, c) =
         (Rows { data: scores.as_ptr(), stride: CHUNK }, RowsMut { data: out.values.as_mut_ptr(), stride: dims });
-    let v = Matrix { data: cached.values.as_ptr(), row: cached.value_stride, vector: 0, scales: dims };
+    let ahead = AHEAD / cached.value_storage.value_row_bytes(d) * cached.value_stride;
+    let v = Matrix { data: cached.values.as_ptr(), row: cached.value_stride, vector: 0, scales: dims, ahead };
     let vectors = dims / LANES;
     // SAFETY: `attend_chunk` asserts that `scores` holds `rows` rows of CHUNK >= n, that `values` holds n rows, and
     // that `out.values` holds `rows` rows of `dims`.
@@ -177,17 +170,21 @@ fn attend_chunk_lanes<S: Lanes>(
     }
 }
 
-/// Asks for bytes that are read soon.
+/// How many bytes of keys or values ahead of their use they are asked for: a chunk is too short for the hardware to find
+/// its stream.
+const AHEAD: usize = 8192;
+
+/// Asks for a cache line, at any address.
 #[inline(always)]
-fn prefetch(bytes: &[u8]) {
+fn prefetch(line: *const u8) {
     #[cfg(target_arch = "x86_64")]
-    for line in bytes.chunks(64) {
-        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         // SAFETY: part of every x86-64, and no access.
-        unsafe { _mm_prefetch::<_MM_HINT_T1>(line.as_ptr().cast()) }
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(line.cast()) }
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = bytes;
+    let _ = line;
 }
 
 /// Turns the scores of a row into weights relative to their peak: 0 outside `visible`. Returns peak and sum.
@@ -275,6 +272,8 @@ struct Matrix {
     vector: usize,
     /// Where the scales of `Storage::I8` begin: from the start of a panel of keys, or of a row of values.
     scales: usize,
+    /// Bytes to what is read soon.
+    ahead: usize,
 }
 
 /// How a vector of a `Matrix` is expanded.
@@ -414,9 +413,15 @@ unsafe fn block<S: Lanes, B: Operand, const R: usize, const V: usize>(
     c: RowsMut,
 ) {
     let mut sums = [[s.splat(0.0); V]; R];
+    // What a step reads, were it in one place, and how far apart steps then are.
+    let step = V * b.row.min(b.vector);
+    let (start, stride) = (b.data.wrapping_add(v * b.vector + b.ahead), if b.row < b.vector { step } else { b.row });
     // SAFETY: rows 0..R, depth and vectors exist by contract.
     unsafe {
         for k in 0..depth {
+            for line in (0..step).step_by(64) {
+                prefetch(start.wrapping_add(k * stride + line));
+            }
             let mut vectors = [s.splat(0.0); V];
             for (i, vector) in vectors.iter_mut().enumerate() {
                 *vector = B::vector(s, &b, k, v + i);
