@@ -1,9 +1,9 @@
 //! The loops of attention: which queries meet which keys, on which thread. The arithmetic is in `kernels::attend`.
 //!
 //! Queries that share a head of the cache are worked on together, and a sequence's tokens in tiles, so that each row
-//! of the cache is read once for all of them. Positions are cut into chunks that begin at fixed places; a tile goes
-//! through its chunks in order, or, where there are too few tiles for the threads, chunks are spread over the threads
-//! and joined in the same order. Either way each result is the same sequence of operations.
+//! of the cache is read once for all of them. Positions are cut into chunks, and those gathered in segments, that begin at
+//! fixed places. A tile goes through its segments in order, or, where there are too few tiles for the threads, segments
+//! are spread over the threads and joined in the same order. Either way each result is the same sequence of operations.
 #![allow(unsafe_code)]
 
 use std::f32::consts::LOG2_E;
@@ -20,6 +20,10 @@ use crate::error::{Error, Result, try_filled, try_vec};
 /// Query rows that are worked on together: whole blocks of registers, and little enough scratch for the second-level
 /// cache beside a chunk of keys and values.
 const TILE_ROWS: usize = 48;
+
+/// Chunks in a segment: large enough that a thread reads keys and values in long runs, small enough that threads share
+/// a context of some hundred tokens.
+const SEGMENT: usize = 4;
 
 /// Products of queries and keys below which the work is done before another thread has noticed it.
 const SMALL: usize = 32 * 1024;
@@ -107,11 +111,13 @@ struct Workspace {
     /// `[rows, CHUNK]`
     scores: Vec<f32>,
     chunk: Gathered,
+    segment: Gathered,
     all: Gathered,
     room: Vec<f32>,
 }
 
 /// The owner of a `Partial`.
+#[derive(Default)]
 struct Gathered {
     peaks: Vec<f32>,
     sums: Vec<f32>,
@@ -131,7 +137,7 @@ struct Tile {
 struct Task {
     tile: usize,
     kv: usize,
-    chunk: usize,
+    segment: usize,
 }
 
 impl Gathered {
@@ -171,6 +177,7 @@ impl Scratch {
                 visible: try_filled("attention scratch", rows, 0..0)?,
                 scores: try_filled("attention scratch", rows * CHUNK, 0.0)?,
                 chunk: Gathered::new(rows, dims)?,
+                segment: Gathered::new(rows, dims)?,
                 all: Gathered::new(rows, dims)?,
                 room: try_filled("attention scratch", if room { CHUNK * (heads.dim + dims) } else { 0 }, 0.0)?,
             });
@@ -234,16 +241,16 @@ pub fn attend(
     tasks.clear();
     for (t, tile) in tiles.iter().enumerate() {
         for kv in 0..heads.kv {
-            for chunk in chunks(&tile.sees) {
-                tasks.push(Task { tile: t, kv, chunk });
+            for segment in segments(&tile.sees) {
+                tasks.push(Task { tile: t, kv, segment });
                 if tasks.len() == tasks.capacity() {
-                    step.attend_chunks(team, tiles, tasks, &workspaces, partials, joined);
+                    step.attend_segments(team, tiles, tasks, &workspaces, partials, joined);
                     tasks.clear();
                 }
             }
         }
     }
-    step.attend_chunks(team, tiles, tasks, &workspaces, partials, joined);
+    step.attend_segments(team, tiles, tasks, &workspaces, partials, joined);
 }
 
 /// Cuts the tokens into tiles.
@@ -276,6 +283,11 @@ fn chunks(sees: &Range<usize>) -> Range<usize> {
     sees.start / CHUNK..sees.end.div_ceil(CHUNK)
 }
 
+/// Numbers of the segments that hold some positions.
+fn segments(sees: &Range<usize>) -> Range<usize> {
+    sees.start / (CHUNK * SEGMENT)..sees.end.div_ceil(CHUNK * SEGMENT)
+}
+
 /// What all tiles of a call share.
 struct Step<'a, S> {
     isa: Isa,
@@ -292,27 +304,19 @@ impl<S: Source> Step<'_, S> {
     fn attend_tile(&self, tile: &Tile, kv: usize, workspace: &mut Workspace) {
         let dims = padded(self.heads.dim);
         let rows = self.gather_queries(tile, kv, workspace);
-        let Workspace { queries, visible, scores, chunk, all, room } = workspace;
+        let Workspace { all, segment, .. } = workspace;
+        let (mut all, mut segment) = (std::mem::take(all), std::mem::take(segment));
         all.clear(rows, dims);
-        for c in chunks(&tile.sees) {
-            let partial = &mut chunk.rows(rows, dims);
-            self.attend_chunk(
-                tile,
-                kv,
-                c,
-                &queries[..rows * self.heads.dim],
-                &mut visible[..rows],
-                scores,
-                room,
-                partial,
-            );
-            join(self.isa, &mut all.rows(rows, dims), partial);
+        for s in segments(&tile.sees) {
+            self.attend_segment(tile, kv, s, rows, workspace, &mut segment);
+            join(self.isa, &mut all.rows(rows, dims), &segment.rows(rows, dims));
         }
-        self.finish(tile, kv, all);
+        self.finish(tile, kv, &all);
+        (workspace.all, workspace.segment) = (all, segment);
     }
 
     /// Performs tasks on all threads, then joins their results in order.
-    fn attend_chunks(
+    fn attend_segments(
         &self,
         team: &Team,
         tiles: &[Tile],
@@ -324,26 +328,46 @@ impl<S: Source> Step<'_, S> {
         let dims = padded(self.heads.dim);
         let slots = Shared::new(partials);
         team.for_each_with(tasks.len(), |share, i| {
-            let Task { tile, kv, chunk } = tasks[i];
+            let Task { tile, kv, segment } = tasks[i];
             // SAFETY: a share runs on one thread at a time.
             let workspace = &mut unsafe { workspaces.slice_mut(share..share + 1) }[0];
             let rows = self.gather_queries(&tiles[tile], kv, workspace);
-            let Workspace { queries, visible, scores, room, .. } = workspace;
             // SAFETY: every task has a slot of its own.
-            let partial = &mut unsafe { slots.slice_mut(i..i + 1) }[0].rows(rows, dims);
-            let (queries, visible) = (&queries[..rows * self.heads.dim], &mut visible[..rows]);
-            self.attend_chunk(&tiles[tile], kv, chunk, queries, visible, scores, room, partial);
+            let partial = &mut unsafe { slots.slice_mut(i..i + 1) }[0];
+            self.attend_segment(&tiles[tile], kv, segment, rows, workspace, partial);
         });
         for (task, partial) in tasks.iter().zip(partials) {
             let tile = &tiles[task.tile];
             let rows = tile.tokens.len() * self.heads.sharing(task.kv).len();
-            if task.chunk == chunks(&tile.sees).start {
+            if task.segment == segments(&tile.sees).start {
                 joined.clear(rows, dims);
             }
             join(self.isa, &mut joined.rows(rows, dims), &partial.rows(rows, dims));
-            if task.chunk + 1 == chunks(&tile.sees).end {
+            if task.segment + 1 == segments(&tile.sees).end {
                 self.finish(tile, task.kv, joined);
             }
+        }
+    }
+
+    /// What the gathered queries of a tile find in a segment.
+    fn attend_segment(
+        &self,
+        tile: &Tile,
+        kv: usize,
+        segment: usize,
+        rows: usize,
+        workspace: &mut Workspace,
+        out: &mut Gathered,
+    ) {
+        let dims = padded(self.heads.dim);
+        let Workspace { queries, visible, scores, chunk, room, .. } = workspace;
+        let (queries, visible) = (&queries[..rows * self.heads.dim], &mut visible[..rows]);
+        let chunks = chunks(&tile.sees);
+        out.clear(rows, dims);
+        for c in chunks.start.max(segment * SEGMENT)..chunks.end.min((segment + 1) * SEGMENT) {
+            let partial = &mut chunk.rows(rows, dims);
+            self.attend_chunk(tile, kv, c, queries, visible, scores, room, partial);
+            join(self.isa, &mut out.rows(rows, dims), partial);
         }
     }
 

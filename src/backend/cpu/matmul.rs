@@ -6,7 +6,6 @@
 #![allow(unsafe_code)]
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::kernels::Isa;
 use super::kernels::matmul::{
@@ -15,7 +14,7 @@ use super::kernels::matmul::{
 use super::memory::Lines;
 use super::packed::Layout;
 use super::pool::{Shared, Team};
-use crate::error::{Error, Result, try_vec};
+use crate::error::{Error, Result};
 use crate::quant;
 use crate::tensor::DType;
 
@@ -137,7 +136,6 @@ impl<'a> Job<'a> {
 pub struct Workspace {
     records: Records,
     threads: Lines,
-    claims: Vec<Claims>,
 }
 
 /// Activations of both kinds.
@@ -180,39 +178,10 @@ impl Workspace {
             let bytes = max_cols.div_ceil(SET).checked_mul(activation.bytes()).and_then(|n| n.checked_mul(slots));
             Lines::new("activations", bytes)
         };
-        let mut claims = try_vec("threads", threads)?;
-        claims.extend((0..threads).map(|_| Claims(AtomicU64::new(0))));
         Ok(Workspace {
             records: Records { bytes: records(Activation::Bytes)?, pairs: records(Activation::Pairs)? },
             threads: Lines::new("scratch of the threads", threads.checked_mul(SCRATCH))?,
-            claims,
         })
-    }
-}
-
-/// One thread's units of work that nobody has taken yet: first and end. The owner takes from the front, so that it
-/// streams through memory; others help from the back when they have finished.
-#[repr(align(128))]
-struct Claims(AtomicU64);
-
-impl Claims {
-    fn set(&self, units: Range<usize>) {
-        self.0.store((units.start as u64) << 32 | units.end as u64, Ordering::Relaxed);
-    }
-
-    fn take(&self, front: bool) -> Option<usize> {
-        let mut now = self.0.load(Ordering::Relaxed);
-        loop {
-            let (start, end) = (now >> 32, now & u64::from(u32::MAX));
-            if start >= end {
-                return None;
-            }
-            let (unit, next) = if front { (start, now + (1 << 32)) } else { (end - 1, now - 1) };
-            match self.0.compare_exchange_weak(now, next, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => return Some(unit as usize),
-                Err(other) => now = other,
-            }
-        }
     }
 }
 
@@ -286,7 +255,7 @@ pub fn multiply(team: &Team, isa: Isa, workspace: &mut Workspace, x: &[f32], tok
         assert!(job.matrix.cols() == cols && job.out.len() == tokens * job.matrix.rows);
     }
     let threads = team.threads();
-    assert!(workspace.claims.len() >= threads);
+    assert!(workspace.threads.len() >= threads * SCRATCH);
     let (kernels, tiling) = (isa.matmul(), Tiling::new(tokens, isa.matmul()));
     for activation in [Activation::Bytes, Activation::Pairs] {
         let input = Input { kernels, activation, x, cols, tiling };
@@ -306,28 +275,22 @@ pub fn multiply(team: &Team, isa: Isa, workspace: &mut Workspace, x: &[f32], tok
     let units = |job: &Job| job.matrix.rows.div_ceil(GROUP).div_ceil(run);
     let cost: usize = jobs.iter().map(|job| units(job) * product.cost(job)).sum();
     let mut left = jobs.iter().flat_map(|job| std::iter::repeat_n(product.cost(job), units(job)));
-    for (i, claims) in workspace.claims[..threads].iter().enumerate() {
+    let range = |share: usize| {
         let start = unit;
-        let until = (cost as u128 * (i as u128 + 1) / threads as u128) as usize;
+        let until = (cost as u128 * (share as u128 + 1) / threads as u128) as usize;
         while spent < until
             && let Some(cost) = left.next()
         {
             spent += cost;
             unit += 1;
         }
-        claims.set(start..unit);
-    }
+        start..unit
+    };
     let scratch = Shared::new(&mut workspace.threads);
-    let claims = &workspace.claims[..threads];
-    team.run(|share| {
+    team.for_each_within(range, |share, unit| {
         // SAFETY: each share has its own scratch.
         let scratch = unsafe { scratch.slice_mut(share * SCRATCH..(share + 1) * SCRATCH) };
-        let mut scratch = Scratch::new(scratch);
-        for helped in 0..threads {
-            while let Some(unit) = claims[(share + helped) % threads].take(helped == 0) {
-                product.perform(unit, run, &mut scratch);
-            }
-        }
+        product.perform(unit, run, &mut Scratch::new(scratch));
     });
 }
 
@@ -511,7 +474,7 @@ impl Product<'_> {
                 Kernel::Blocks(_) => {
                     (job.matrix.rows - groups.start * GROUP).min(groups.len() * GROUP) / (per_tile * GROUP)
                 }
-                Kernel::Floats(_) | Kernel::Decoded(_) => 0,
+                Kernel::Floats(_) => 0,
             };
             self.finish(job, groups.clone(), per_tile, done, tokens, scratch.results);
         }
@@ -959,10 +922,7 @@ mod tests {
     }
 
     #[test]
-    fn all_units_are_taken_once() {
-        let claims = Claims(AtomicU64::new(0));
-        claims.set(3..6);
-        assert_eq!([true, false, true, true].map(|front| claims.take(front)), [Some(3), Some(5), Some(4), None]);
+    fn tiles_hold_all_tokens() {
         let kernels = Isa::Scalar.matmul();
         for tokens in 1..40 {
             let tiling = Tiling::new(tokens, kernels);

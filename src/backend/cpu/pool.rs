@@ -12,7 +12,7 @@ use std::cell::{Cell, UnsafeCell};
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
@@ -59,6 +59,8 @@ struct Core {
     epoch: AtomicUsize,
     job: UnsafeCell<Option<&'static Job>>,
     slots: Vec<Slot>,
+    /// Of every share.
+    claims: Vec<Claims>,
     panic: Mutex<Option<Box<dyn Any + Send>>>,
     spins: usize,
 }
@@ -99,6 +101,8 @@ impl Pool {
         if threads > MAX_THREADS {
             return Err(Error::invalid(format!("{threads} threads, at most {MAX_THREADS} are supported")));
         }
+        let mut claims = try_vec("threads", threads)?;
+        claims.extend((0..threads).map(|_| Claims(AtomicU64::new(0))));
         let mut slots = try_vec("threads", threads - 1)?;
         slots.extend((1..threads).map(|_| Slot {
             claimed: AtomicUsize::new(0),
@@ -110,6 +114,7 @@ impl Pool {
             epoch: AtomicUsize::new(0),
             job: UnsafeCell::new(None),
             slots,
+            claims,
             panic: Mutex::new(None),
             spins: if threads > processors { SPINS_OVERSUBSCRIBED } else { SPINS },
         });
@@ -326,17 +331,29 @@ impl Team {
 
     /// `for_each` that also tells the share, `0..threads`, for scratch that belongs to a thread.
     pub fn for_each_with(&self, n: usize, item: impl Fn(usize, usize) + Sync) {
-        if self.threads == 1 || n <= 1 {
+        if n <= 1 {
             return (0..n).for_each(|i| item(0, i));
         }
-        let next = AtomicUsize::new(0);
+        let split = self.split(n, 1);
+        self.for_each_within(|share| split.range(share), item);
+    }
+
+    /// `for_each_with` over ranges, one a share: each share goes through its own from the front, so that it streams
+    /// through memory, and then helps others from the back.
+    /// `range` is asked for the shares in order.
+    pub fn for_each_within(&self, mut range: impl FnMut(usize) -> Range<usize>, item: impl Fn(usize, usize) + Sync) {
+        if self.threads == 1 {
+            return range(0).for_each(|i| item(0, i));
+        }
+        let claims = &self.pool.core.claims;
+        for (share, claims) in claims.iter().enumerate() {
+            claims.set(range(share));
+        }
         self.run(|share| {
-            loop {
-                let i = next.fetch_add(1, Ordering::Relaxed);
-                if i >= n {
-                    break;
+            for helped in 0..claims.len() {
+                while let Some(i) = claims[(share + helped) % claims.len()].take(helped == 0) {
+                    item(share, i);
                 }
-                item(share, i);
             }
         });
     }
@@ -363,6 +380,32 @@ impl Drop for Team {
             self.pool.core.phase.store(RESTING, Ordering::SeqCst);
             lock(&self.pool.turns).now += 1;
             self.pool.turn_over.notify_all();
+        }
+    }
+}
+
+/// The items of a share that nobody has taken yet: first and end, of 32 bits each.
+#[repr(align(128))]
+struct Claims(AtomicU64);
+
+impl Claims {
+    fn set(&self, units: Range<usize>) {
+        assert!(u32::try_from(units.end).is_ok(), "{} items", units.end);
+        self.0.store((units.start as u64) << 32 | units.end as u64, Ordering::Relaxed);
+    }
+
+    fn take(&self, front: bool) -> Option<usize> {
+        let mut now = self.0.load(Ordering::Relaxed);
+        loop {
+            let (start, end) = (now >> 32, now & u64::from(u32::MAX));
+            if start >= end {
+                return None;
+            }
+            let (unit, next) = if front { (start, now + (1 << 32)) } else { (end - 1, now - 1) };
+            match self.0.compare_exchange_weak(now, next, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return Some(unit as usize),
+                Err(other) => now = other,
+            }
         }
     }
 }
@@ -506,6 +549,13 @@ mod tests {
         let sum = AtomicUsize::new(0);
         pool.enter().run(|i| _ = sum.fetch_add(i, Ordering::Relaxed));
         assert_eq!(sum.into_inner(), 3);
+    }
+
+    #[test]
+    fn items_are_claimed_once_from_either_end() {
+        let claims = Claims(AtomicU64::new(0));
+        claims.set(3..6);
+        assert_eq!([true, false, true, true].map(|front| claims.take(front)), [Some(3), Some(5), Some(4), None]);
     }
 
     #[test]
