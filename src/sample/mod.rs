@@ -279,13 +279,17 @@ impl Candidate {
 
 /// Index of the largest logit; the lowest wins a tie and NaN never wins. 0 where there is nothing to win.
 pub fn argmax(logits: &[f32]) -> u32 {
-    let (mut best, mut max) = (0, f32::NEG_INFINITY);
-    for (id, &logit) in (0..).zip(logits) {
-        if logit > max {
-            (best, max) = (id, logit);
-        }
+    // The largest of each of some lanes, which compilers make vectors of.
+    let (chunks, rest) = logits.as_chunks::<32>();
+    let mut lanes = [f32::NEG_INFINITY; 32];
+    let larger = |max: &mut f32, logit: f32| *max = if logit > *max { logit } else { *max };
+    for chunk in chunks {
+        lanes.iter_mut().zip(chunk).for_each(|(max, &logit)| larger(max, logit));
     }
-    best
+    lanes.iter_mut().zip(rest).for_each(|(max, &logit)| larger(max, logit));
+    let max = lanes.into_iter().fold(f32::NEG_INFINITY, f32::max);
+    let found = logits.iter().position(|&logit| logit == max && max > f32::NEG_INFINITY);
+    found.map_or(0, |id| id as u32)
 }
 
 fn reserve<T>(v: &mut Vec<T>, len: usize) -> Result<()> {

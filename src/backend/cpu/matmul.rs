@@ -349,6 +349,16 @@ impl<'a> Scratch<'a> {
     }
 }
 
+/// Results of a unit: tile by tile, in each token by token, in each `per_tile` groups.
+struct Results<'a> {
+    values: &'a [f32],
+    per_tile: usize,
+    /// Tokens for which there is room.
+    slots: usize,
+    /// Tiles whose results are where they belong.
+    done: usize,
+}
+
 /// A call of `multiply`.
 struct Product<'a> {
     kernels: &'static Kernels,
@@ -395,22 +405,30 @@ impl Product<'_> {
 
     /// Straight from packed weights to the results.
     fn few_tokens(&self, job: &Job, kernels: &BlockKernels, groups: Range<usize>, scratch: &mut Scratch) {
-        let tokens = 0..self.tiling.tokens;
+        let (tokens, rows) = (0..self.tiling.tokens, job.matrix.rows);
         let slots = self.tiling.slots(&tokens);
         let fused = kernels.fused[slots.trailing_zeros() as usize];
         let panel = if job.matrix.layout.interleaved { self.cols } else { panel(kernels.activation) };
-        for group in groups {
+        // Whole groups of all slots go to their rows at once.
+        let done = if slots == tokens.len() { groups.len().min(rows / GROUP - groups.start) } else { 0 };
+        for (i, sum) in scratch.results.chunks_exact_mut(slots * GROUP).enumerate().take(groups.len()) {
             for columns in panels(self.cols, panel) {
                 let records = self.records.of(kernels.activation);
                 let records = &records[self.tiling.records(kernels.activation, &tokens, &columns)];
-                let weights = panel_of(job, group, columns.clone(), scratch.weights);
+                let weights = panel_of(job, groups.start + i, columns.clone(), scratch.weights);
                 let blocks = columns.len() / SET / kernels.sets;
-                let out = &mut scratch.results[..slots * GROUP];
-                // SAFETY: the instruction set is there; weights and records of these columns, and results of a group.
-                unsafe { fused(weights.as_ptr(), blocks, records.as_ptr(), out.as_mut_ptr(), columns.start == 0) }
+                let (out, stride) = if i < done && columns.end == self.cols {
+                    (job.out.as_mut_ptr().wrapping_add((groups.start + i) * GROUP), rows)
+                } else {
+                    (sum.as_mut_ptr(), GROUP)
+                };
+                let (weights, records) = (weights.as_ptr(), records.as_ptr());
+                // SAFETY: the instruction set is there; weights and records of these columns; results of a group so
+                // far; its rows, which are this thread's.
+                unsafe { fused(weights, blocks, records, sum.as_ptr(), columns.start == 0, out, stride) }
             }
-            self.finish(job, group..group + 1, 1, 0, tokens.clone(), scratch.results);
         }
+        self.finish(job, groups, tokens, Results { values: scratch.results, per_tile: 1, slots, done });
     }
 
     fn one_token(&self, job: &Job, kernels: &FloatKernels, groups: Range<usize>, scratch: &mut Scratch) {
@@ -424,7 +442,8 @@ impl Product<'_> {
                 (kernels.one_token)(&weights, x.len(), x.as_ptr(), self.cols, out.as_mut_ptr(), first);
             }
         }
-        self.finish(job, groups, ONE_TOKEN_GROUPS, 0, 0..1, scratch.results);
+        let values = &*scratch.results;
+        self.finish(job, groups, 0..1, Results { values, per_tile: ONE_TOKEN_GROUPS, slots: 1, done: 0 });
     }
 
     fn many_tokens(&self, job: &Job, kernel: Kernel, groups: Range<usize>, scratch: &mut Scratch) {
@@ -476,7 +495,8 @@ impl Product<'_> {
                 }
                 Kernel::Floats(_) => 0,
             };
-            self.finish(job, groups.clone(), per_tile, done, tokens, scratch.results);
+            let slots = tokens.len();
+            self.finish(job, groups.clone(), tokens, Results { values: scratch.results, per_tile, slots, done });
         }
     }
 
@@ -550,28 +570,25 @@ impl Product<'_> {
         }
     }
 
-    /// Moves the results of some tokens to their rows, but for those of the first `done` tiles, which are there, and adds
-    /// the bias.
-    fn finish(
-        &self,
-        job: &Job,
-        groups: Range<usize>,
-        per_tile: usize,
-        done: usize,
-        tokens: Range<usize>,
-        results: &[f32],
-    ) {
+    /// Moves the results of some tokens to their rows and adds the bias.
+    fn finish(&self, job: &Job, groups: Range<usize>, tokens: Range<usize>, results: Results) {
         let rows = groups.start * GROUP..job.matrix.rows.min(groups.end * GROUP);
-        let width = per_tile * GROUP;
-        if rows.len() <= done * width && job.bias.is_none() {
+        let done = results.done * results.per_tile;
+        if rows.len() <= done * GROUP && job.bias.is_none() {
             return;
         }
-        for (t, token) in tokens.clone().enumerate() {
+        for (t, token) in tokens.enumerate() {
             let start = token * job.matrix.rows;
             // SAFETY: the rows of this unit are this thread's.
             let out = unsafe { job.out.slice_mut(start + rows.start..start + rows.end) };
-            for (tile, out) in out.chunks_mut(width).enumerate().skip(done) {
-                out.copy_from_slice(&results[(tile * tokens.len() + t) * width..][..out.len()]);
+            for (g, out) in out.chunks_mut(GROUP).enumerate().skip(done) {
+                let (tile, r) = (g / results.per_tile, g % results.per_tile);
+                let from = &results.values[((tile * results.slots + t) * results.per_tile + r) * GROUP..][..GROUP];
+                match out.as_chunks_mut::<GROUP>() {
+                    // Of known length, which is a move and no call.
+                    ([out], []) => out.copy_from_slice(from),
+                    (_, out) => out.copy_from_slice(&from[..out.len()]),
+                }
             }
             if let Some(bias) = job.bias {
                 out.iter_mut().zip(&bias[rows.clone()]).for_each(|(y, b)| *y += b);

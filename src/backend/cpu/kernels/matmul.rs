@@ -311,22 +311,24 @@ unsafe fn store_results<S: Simd, const R: usize, const N: usize>(
     }
 }
 
-/// One group times `N` tokens: sets the results where `first`, adds the products of `n` blocks to them otherwise.
+/// `n` packed blocks of one group times `N` tokens, with results as in `multiply`.
 ///
 /// # Safety
-/// `w` points to `n * Q::BYTES` bytes, `x` to `n * Q::BLOCKS` records of `N` tokens, `out` to their results.
+/// `w` points to `n * Q::BYTES` bytes, `x` to `n * Q::BLOCKS` records of `N` tokens, `sum` and `out` to results.
 #[inline(always)]
 pub unsafe fn fused<S: Simd, Q: Codec, const N: usize>(
     s: S,
     mut w: *const u8,
     n: usize,
     mut x: *const u8,
-    out: *mut f32,
+    sum: *const f32,
     first: bool,
+    out: *mut f32,
+    stride: usize,
 ) {
     // SAFETY: results, blocks and records are inside by this function's contract.
     unsafe {
-        let mut acc = load_results::<S, 1, N>(s, out, first);
+        let mut acc = load_results::<S, 1, N>(s, sum, first);
         for _ in 0..n {
             let (mut scale, mut min) = ([s.splat_f32(0.0); 16], [s.splat_f32(0.0); 16]);
             Q::scales(s, w, &mut scale, &mut min);
@@ -349,7 +351,7 @@ pub unsafe fn fused<S: Simd, Q: Codec, const N: usize>(
             });
             w = w.add(Q::BYTES);
         }
-        store_results(s, acc, out, GROUP);
+        store_results(s, acc, out, stride);
     }
 }
 
@@ -603,11 +605,9 @@ pub fn quantise_pairs<S: Simd>(s: S, x: &[f32], records: &mut [u8], n: usize, t:
 /// Largest quant of 16 bits: 32 products of two of them stay below 2^31.
 const PAIRS_MAX: f32 = 8191.0;
 
-/// `fused` of one format and number of tokens.
-pub type Fused = unsafe fn(*const u8, usize, *const u8, *mut f32, bool);
 /// `unpack` of one format.
 pub type Unpack = unsafe fn(*const u8, usize, *mut u8);
-/// `multiply` of one kind and number of tokens.
+/// `fused` of one format, or `multiply` of one kind, and number of tokens.
 pub type Multiply = unsafe fn(*const u8, usize, *const u8, *const f32, bool, *mut f32, usize);
 /// `multiply_floats` of one type and number of tokens.
 pub type MultiplyFloats = unsafe fn(&FloatGroups, usize, *const f32, usize, *mut f32, bool);
@@ -626,7 +626,7 @@ pub struct BlockKernels {
     /// Bytes of a group in a set of an unpacked tile.
     pub tile_bytes: usize,
     /// For 1, 2, 4, ... tokens.
-    pub fused: &'static [Fused],
+    pub fused: &'static [Multiply],
     pub unpack: Unpack,
     /// By number of tokens less one.
     pub multiply: &'static [Multiply],
@@ -709,9 +709,11 @@ macro_rules! instantiate {
         use $crate::quant;
 
         $(#[$enable])*
-        unsafe fn fused<Q: Codec, const N: usize>(w: *const u8, n: usize, x: *const u8, out: *mut f32, first: bool) {
+        unsafe fn fused<Q: Codec, const N: usize>(
+            w: *const u8, n: usize, x: *const u8, sum: *const f32, first: bool, out: *mut f32, stride: usize,
+        ) {
             // SAFETY: the same contract.
-            unsafe { matmul::fused::<_, Q, N>($token, w, n, x, out, first) }
+            unsafe { matmul::fused::<_, Q, N>($token, w, n, x, sum, first, out, stride) }
         }
 
         $(#[$enable])*
