@@ -228,6 +228,10 @@ void rz_cancel_reset(rz_cancel *cancel);
 /* Load flag: metadata, tokenizer and chat template only. A file without weights will do, and no cache can be made. */
 #define RZ_MODEL_TEXT_ONLY 4
 
+/* Load flag: measure the parts of each step on a GPU, for rz_metrics_get. Steps take longer, and none begins before the
+ * one ahead of it has ended. */
+#define RZ_MODEL_PROFILE 8
+
 #define RZ_TOKEN_NONE UINT32_MAX  /* Instead of a token id: the model names none. */
 
 /* Weights, tokenizer and metadata of one model. Immutable once it is loaded: any number of threads, caches and text
@@ -586,6 +590,12 @@ typedef struct {
   rz_phase_metrics decode;      /* Appending one token at a time, choosing the next one included. */
   rz_phase_metrics sample;      /* Choosing tokens. */
   rz_phase_metrics detokenize;  /* Tokens to text. */
+  /* Of models loaded with RZ_MODEL_PROFILE, on the GPU: matrix products of layers, with the norms and sums beside them. */
+  rz_phase_metrics gpu_products;
+  rz_phase_metrics gpu_attention;  /* Rotation, cache and attention. */
+  rz_phase_metrics gpu_experts;    /* The choice of experts, and experts. */
+  rz_phase_metrics gpu_head;       /* Logits and the most likely token. */
+  rz_phase_metrics gpu_other;      /* Embeddings, and norms, sums and gates that stand alone. */
 } rz_metrics;
 
 /* Reads the counters of a model. `out->struct_size` is set by the caller. Counting goes on meanwhile, so numbers

@@ -540,36 +540,37 @@ fn every_verb_agrees_with_the_cpu() {
 
 fn verbs_agree_with_the_cpu(target: &Target) {
     let pool = Arc::new(Pool::new(1).unwrap());
-    let backends: Vec<Arc<dyn Backend>> = [backend::open(1, &pool, false).unwrap(), Box::new(target.cuda().unwrap())]
-        .into_iter()
-        .map(|mut b| {
-            let w = WIDTHS;
-            let sources = [
-                Values::new(quant::F32, w.vocab, w.hidden, 1),
-                Values::new(quant::Q8_0, 64, w.hidden, 2),
-                Values::new(quant::F16, w.q, w.hidden, 3),
-                Values::new(quant::Q4_0, w.kv, w.hidden, 4),
-                Values::new(quant::F32, w.kv, w.hidden, 5),
-                Values::new(quant::Q5_0, w.ffn, w.hidden, 6),
-                Values::new(quant::Q5_0, w.ffn, w.hidden, 7),
-                Values::new(quant::Q4_1, w.hidden, w.ffn, 8),
-                Values::new(quant::F16, w.n_experts * w.expert_ffn, w.hidden, 9),
-                Values::new(quant::F32, w.n_experts * w.expert_ffn, w.hidden, 10),
-                Values::new(quant::Q8_0, w.n_experts * w.hidden, w.expert_ffn, 11),
-                Values::new(quant::F32, w.n_experts, w.hidden, 12),
-            ];
-            let sources: Vec<&dyn MatrixSource> = sources.iter().map(|s| s as &dyn MatrixSource).collect();
-            b.upload(&sources, &mut |_, _| Ok(())).unwrap();
-            for (n, seed) in [(w.hidden, 1), (w.hidden, 2), (HEAD_DIM, 3), (w.q, 4), (w.kv, 5), (w.vocab, 6)] {
-                b.upload_vector(&values(n, seed)).unwrap();
-            }
-            for (pairs, n) in [(RopePairs::Halves, 4), (RopePairs::Adjacent, 6)] {
-                let inv_freq = inv_freq(10_000.0, 2 * n);
-                b.upload_rope(&Rope { pairs, inv_freq, magnitude: 1.25 }).unwrap();
-            }
-            b.into()
-        })
-        .collect();
+    let backends: Vec<Arc<dyn Backend>> =
+        [backend::open(1, &pool, Default::default()).unwrap(), Box::new(target.cuda().unwrap())]
+            .into_iter()
+            .map(|mut b| {
+                let w = WIDTHS;
+                let sources = [
+                    Values::new(quant::F32, w.vocab, w.hidden, 1),
+                    Values::new(quant::Q8_0, 64, w.hidden, 2),
+                    Values::new(quant::F16, w.q, w.hidden, 3),
+                    Values::new(quant::Q4_0, w.kv, w.hidden, 4),
+                    Values::new(quant::F32, w.kv, w.hidden, 5),
+                    Values::new(quant::Q5_0, w.ffn, w.hidden, 6),
+                    Values::new(quant::Q5_0, w.ffn, w.hidden, 7),
+                    Values::new(quant::Q4_1, w.hidden, w.ffn, 8),
+                    Values::new(quant::F16, w.n_experts * w.expert_ffn, w.hidden, 9),
+                    Values::new(quant::F32, w.n_experts * w.expert_ffn, w.hidden, 10),
+                    Values::new(quant::Q8_0, w.n_experts * w.hidden, w.expert_ffn, 11),
+                    Values::new(quant::F32, w.n_experts, w.hidden, 12),
+                ];
+                let sources: Vec<&dyn MatrixSource> = sources.iter().map(|s| s as &dyn MatrixSource).collect();
+                b.upload(&sources, &mut |_, _| Ok(())).unwrap();
+                for (n, seed) in [(w.hidden, 1), (w.hidden, 2), (HEAD_DIM, 3), (w.q, 4), (w.kv, 5), (w.vocab, 6)] {
+                    b.upload_vector(&values(n, seed)).unwrap();
+                }
+                for (pairs, n) in [(RopePairs::Halves, 4), (RopePairs::Adjacent, 6)] {
+                    let inv_freq = inv_freq(10_000.0, 2 * n);
+                    b.upload_rope(&Rope { pairs, inv_freq, magnitude: 1.25 }).unwrap();
+                }
+                b.into()
+            })
+            .collect();
 
     let weight = Weight;
     let norm = |kind, vector, bias: Option<u32>, group| backend::Norm {

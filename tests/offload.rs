@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use realizar::backend::cuda;
 use realizar::engine::kernels::{GqaParams, KvStore, attention_gqa};
-use realizar::engine::{self, CacheParams, Cancel, LoadParams, Model, Outcome, Session};
+use realizar::engine::{self, CacheParams, Cancel, LoadParams, Model, Outcome, Part, Session};
 use realizar::error::{Error, Result};
 use realizar::quant;
 use realizar::tensor::DType;
@@ -251,6 +251,33 @@ fn generation_runs_ahead_and_nobody_notices() {
     shim.fail(c"cuEventSynchronize", 4, 719);
     assert!(matches!(s.generate(PROMPT[5], None, &mut out, &mut n, None), Err(Error::DeviceLost { .. })));
     assert_eq!((n, &out[..n], s.len()), (4, &expected[..4], 9));
+}
+
+/// What a profile adds up to is what ran: the shim counts a millisecond a kernel.
+#[test]
+fn a_profile_tells_the_parts_of_a_step_apart() {
+    let Some(shim) = gpu() else { return };
+    let tiny = models(quant::F16).into_iter().find(|(name, _)| *name == "qwen3moe").unwrap().1;
+    let (_dir, path, _) = save(&tiny);
+    for gpu_layers in [0, 1] {
+        let params = LoadParams { device: GPU, gpu_layers, profile: true, ..Default::default() };
+        let model = Model::load(&path, params).unwrap();
+        let layers = u64::from(model.info().gpu_layers);
+        let launches = shim.number("shim_launches");
+        let mut s = session(&model);
+        s.prefill(&PROMPT, None).unwrap();
+        s.generate(5, None, &mut [0; 3], &mut 0, None).unwrap();
+        let counted = model.metrics().snapshot();
+        let ran = shim.number("shim_launches") - launches;
+        let sum: u64 = Part::ALL.iter().map(|part| counted.part(*part).sum_ns).sum();
+        assert_eq!(sum, ran * 1_000_000);
+        assert_eq!(counted.part(Part::Head).count, 4);
+        assert_eq!(counted.part(Part::Attention).count, 4 * 2 * layers);
+        assert_eq!(counted.part(Part::Experts).count, 4 * 2 * layers);
+        assert!(counted.part(Part::Products).count >= 4 * 3 * layers);
+        model.metrics().reset();
+        assert_eq!(model.metrics().snapshot().part(Part::Head).count, 0);
+    }
 }
 
 #[test]

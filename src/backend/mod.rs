@@ -10,6 +10,7 @@ pub mod split;
 use std::any::Any;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use self::cpu::kernels::Isa;
 use self::cpu::pool::Pool;
@@ -282,6 +283,28 @@ pub enum DeviceKind {
     Cuda,
 }
 
+/// What a step spends its time on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Part {
+    /// Matrix products of layers, with what shares their kernels.
+    Products,
+    /// Norms and rotation of heads, the cache, attention.
+    Attention,
+    /// The choice of experts, and experts.
+    Experts,
+    /// Logits and their arg-max.
+    Head,
+    /// Embeddings, norms, sums and gates that stand alone.
+    Other,
+}
+
+impl Part {
+    pub const ALL: [Part; 5] = [Part::Products, Part::Attention, Part::Experts, Part::Head, Part::Other];
+}
+
+/// By `Part`: how often, and how long in all.
+pub type Times = [(u64, Duration); Part::ALL.len()];
+
 /// Called between pieces of an upload with bytes done and bytes in all; an error stops the upload.
 pub type Progress<'a> = dyn FnMut(u64, u64) -> Result<()> + 'a;
 
@@ -357,6 +380,10 @@ pub trait Exec: Send {
     fn read(&mut self, act: Act, out: &mut [f32]) -> Result<()>;
     /// Ends the step; device work has finished and its errors are reported, that of submitted steps too.
     fn end(&mut self) -> Result<()>;
+    /// What the parts of steps have taken since this was asked last; zeros where nobody measures.
+    fn times(&mut self) -> Times {
+        Times::default()
+    }
     /// Steps that may be submitted before the oldest is collected; 0 where none can be.
     fn ahead(&self) -> usize {
         0
@@ -385,17 +412,22 @@ pub fn default_device() -> u32 {
     1
 }
 
-/// Opens entry `device - 1` of `devices()` for one model; 0: the CPU. `fixed`: no result may depend on how a prompt is cut
-/// nor on the other sequences of a batch, which the CPU's never do.
-pub fn open(device: u32, pool: &Arc<Pool>, fixed: bool) -> Result<Box<dyn Backend>> {
+/// What is asked of a backend beside its verbs.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Options {
+    /// No result may depend on how a prompt is cut nor on the other sequences of a batch, which the CPU's never do.
+    pub fixed: bool,
+    /// Performers of a GPU measure the parts of their steps: `Exec::times`.
+    pub profile: bool,
+}
+
+/// Opens entry `device - 1` of `devices()` for one model; 0: the CPU.
+pub fn open(device: u32, pool: &Arc<Pool>, options: Options) -> Result<Box<dyn Backend>> {
     if device <= 1 {
         return Ok(Box::new(cpu::CpuBackend::new(pool.clone(), Isa::detect())));
     }
     match devices().into_iter().nth(device as usize - 1) {
-        Some(d) if d.unavailable.is_empty() => {
-            let cuda = cuda::open(device as i32 - 2)?;
-            Ok(Box::new(if fixed { cuda.fixed() } else { cuda }))
-        }
+        Some(d) if d.unavailable.is_empty() => Ok(Box::new(cuda::open(device as i32 - 2)?.with(options))),
         Some(d) => Err(Error::DeviceUnavailable { device: d.name, why: d.unavailable }),
         None => Err(Error::invalid(format!("device {device} does not exist"))),
     }

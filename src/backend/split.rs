@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use super::{
     Act, Activation, Attention, Backend, Batch, DeviceInfo, Exec, Experts, Kv, KvSpec, MatrixSource, Needs, Norm,
-    Progress, Projection, Rope, RopeTable, Routing, Vector, Weight, Widths,
+    Progress, Projection, Rope, RopeTable, Routing, Times, Vector, Weight, Widths,
 };
 use crate::error::{Error, Result, try_filled, try_vec};
 
@@ -348,6 +348,10 @@ impl Exec for SplitExec {
 
     fn read(&mut self, act: Act, out: &mut [f32]) -> Result<()> {
         self.here().read(act, out)
+    }
+
+    fn times(&mut self) -> Times {
+        self.parts[1].times()
     }
 
     fn end(&mut self) -> Result<()> {

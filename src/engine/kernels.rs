@@ -7,7 +7,7 @@ use crate::backend::cpu::attention::{self, Heads};
 use crate::backend::cpu::kernels::Isa;
 use crate::backend::cpu::matmul::matvec_raw;
 use crate::backend::cpu::pool::Pool;
-use crate::backend::{self, Act, Attention, Batch, Exec, Kv, KvSpec, Widths};
+use crate::backend::{self, Act, Attention, Batch, Exec, Kv, KvSpec, Options, Widths};
 use crate::error::{Error, Result};
 use crate::quant;
 use crate::tensor::DType;
@@ -176,7 +176,8 @@ impl KvStore {
             v_type: dtype,
             rings: vec![],
         };
-        let device: Arc<dyn backend::Backend> = backend::open(params.device, &Arc::new(Pool::new(1)?), false)?.into();
+        let device: Arc<dyn backend::Backend> =
+            backend::open(params.device, &Arc::new(Pool::new(1)?), Options::default())?.into();
         let widths = Widths {
             hidden: params.head_dim,
             q: params.q_len(),

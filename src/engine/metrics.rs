@@ -5,7 +5,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use crate::backend::DeviceKind;
+use crate::backend::{DeviceKind, Part, Times};
 
 /// What a session or a load spends its time on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,6 +31,7 @@ pub const BUCKETS: usize = 32;
 pub struct Metrics {
     backends: [Dispatches; BACKENDS],
     phases: [Total; Phase::ALL.len()],
+    parts: [Total; Part::ALL.len()],
 }
 
 /// What was counted, in plain numbers.
@@ -38,6 +39,7 @@ pub struct Metrics {
 pub struct Snapshot {
     backends: [DispatchSnapshot; BACKENDS],
     phases: [PhaseSnapshot; Phase::ALL.len()],
+    parts: [PhaseSnapshot; Part::ALL.len()],
 }
 
 /// Dispatches to one kind of backend and their latencies in nanoseconds; all zero where there were none.
@@ -76,20 +78,26 @@ impl Metrics {
         self.phases[phase as usize].record(nanoseconds(time));
     }
 
+    /// Adds what the parts of steps took.
+    pub fn record_parts(&self, times: &Times) {
+        for (total, (count, sum)) in self.parts.iter().zip(times).filter(|(_, (count, _))| *count > 0) {
+            total.count.fetch_add(*count, Relaxed);
+            total.sum.fetch_add(nanoseconds(*sum), Relaxed);
+        }
+    }
+
     pub fn snapshot(&self) -> Snapshot {
         Snapshot {
             backends: std::array::from_fn(|i| self.backends[i].snapshot()),
-            phases: std::array::from_fn(|i| PhaseSnapshot {
-                count: self.phases[i].count.load(Relaxed),
-                sum_ns: self.phases[i].sum.load(Relaxed),
-            }),
+            phases: std::array::from_fn(|i| self.phases[i].snapshot()),
+            parts: std::array::from_fn(|i| self.parts[i].snapshot()),
         }
     }
 
     /// Back to zero. What other threads record during the call may be counted in part.
     pub fn reset(&self) {
         self.backends.iter().for_each(Dispatches::reset);
-        self.phases.iter().for_each(Total::reset);
+        self.phases.iter().chain(&self.parts).for_each(Total::reset);
     }
 }
 
@@ -100,6 +108,10 @@ impl Snapshot {
 
     pub fn phase(&self, phase: Phase) -> &PhaseSnapshot {
         &self.phases[phase as usize]
+    }
+
+    pub fn part(&self, part: Part) -> &PhaseSnapshot {
+        &self.parts[part as usize]
     }
 }
 
@@ -113,6 +125,10 @@ impl Total {
     fn record(&self, ns: u64) {
         self.count.fetch_add(1, Relaxed);
         self.sum.fetch_add(ns, Relaxed);
+    }
+
+    fn snapshot(&self) -> PhaseSnapshot {
+        PhaseSnapshot { count: self.count.load(Relaxed), sum_ns: self.sum.load(Relaxed) }
     }
 
     fn reset(&self) {

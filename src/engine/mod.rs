@@ -12,7 +12,7 @@ pub use model::{LoadParams, Model, ModelInfo};
 pub use session::{CacheParams, Outcome, Session, decode_batch};
 
 // Parts that pass through as they are, so that a caller need not know where they live.
-pub use crate::backend::{DeviceInfo, DeviceKind};
+pub use crate::backend::{DeviceInfo, DeviceKind, Part};
 pub use crate::sample::{Sampler, SamplerParams};
 pub use crate::tensor::DType;
 pub use crate::text::{TextStream, Tokenizer};

@@ -8,7 +8,7 @@ use super::metrics::{Metrics, Phase};
 use super::session::{self, CacheParams};
 use super::{Cancel, LogLevel, Reservation, Runtime, RuntimeParams};
 use crate::backend::split::{Plan, Split};
-use crate::backend::{self, Backend, Batch, DeviceKind, Exec, KvSpec, Needs};
+use crate::backend::{self, Backend, Batch, DeviceKind, Exec, KvSpec, Needs, Options};
 use crate::error::{Error, Result};
 use crate::format::{Access, Metadata, Source};
 use crate::model::arch;
@@ -35,6 +35,8 @@ pub struct LoadParams<'a> {
     pub deterministic: bool,
     pub mmap: bool,
     pub text_only: bool,
+    /// Measure the parts of steps on a GPU.
+    pub profile: bool,
     /// Layers on a GPU, where the device is one, the last ones; 0: as many as fit.
     pub gpu_layers: u32,
     /// GGML type that float matrices are converted to; 0: none.
@@ -218,6 +220,7 @@ impl Model {
         let mut exec = compute.execs.take(|| compute.new_exec())?;
         let result = work(exec.get());
         let ended = exec.get().end();
+        self.metrics.record_parts(&exec.get().times());
         result.and_then(|value| ended.map(|()| value))
     }
 
@@ -248,7 +251,8 @@ impl Compute {
         params: &mut LoadParams,
         device: u32,
     ) -> Result<Compute> {
-        let mut backend = backend::open(device, &runtime.pool, params.deterministic)?;
+        let options = Options { fixed: params.deterministic, profile: params.profile };
+        let mut backend = backend::open(device, &runtime.pool, options)?;
         let limits = weights::Limits { weight_bytes: runtime.memory_left() };
         let cancel = params.cancel;
         let progress = &mut params.progress;
@@ -276,7 +280,7 @@ impl Compute {
                 };
                 let wanted = (params.gpu_layers != 0).then_some(params.gpu_layers as usize);
                 let mut split = Split::new(
-                    backend::open(CPU, &runtime.pool, params.deterministic)?,
+                    backend::open(CPU, &runtime.pool, options)?,
                     backend,
                     Plan { layers: n_layers, second: wanted, needs },
                 );

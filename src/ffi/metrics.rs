@@ -1,7 +1,7 @@
 //! What a model has done so far, in numbers.
 
-use crate::engine::DeviceKind;
 use crate::engine::metrics::{DispatchSnapshot, Phase, Snapshot};
+use crate::engine::{DeviceKind, Part};
 
 use super::boundary::{guarded, guarded_or, versioned};
 use super::model::rz_model;
@@ -64,9 +64,35 @@ pub struct rz_metrics {
     pub sample: rz_phase_metrics,
     /// Tokens to text.
     pub detokenize: rz_phase_metrics,
+    /// Of models loaded with RZ_MODEL_PROFILE, on the GPU: matrix products of layers, with the norms and sums beside them.
+    pub gpu_products: rz_phase_metrics,
+    /// Rotation, cache and attention.
+    pub gpu_attention: rz_phase_metrics,
+    /// The choice of experts, and experts.
+    pub gpu_experts: rz_phase_metrics,
+    /// Logits and the most likely token.
+    pub gpu_head: rz_phase_metrics,
+    /// Embeddings, and norms, sums and gates that stand alone.
+    pub gpu_other: rz_phase_metrics,
 }
 
-versioned!(rz_metrics { struct_size, reserved, cpu, cuda, load, tokenize, prefill, decode, sample, detokenize });
+versioned!(rz_metrics {
+    struct_size,
+    reserved,
+    cpu,
+    cuda,
+    load,
+    tokenize,
+    prefill,
+    decode,
+    sample,
+    detokenize,
+    gpu_products,
+    gpu_attention,
+    gpu_experts,
+    gpu_head,
+    gpu_other
+});
 
 /// Reads the counters of a model. `out->struct_size` is set by the caller. Counting goes on meanwhile, so numbers
 /// may be apart by a call in progress. Any thread. Since 0.1.0.
@@ -87,6 +113,11 @@ pub unsafe extern "C" fn rz_metrics_get(model: *const rz_model, out: *mut rz_met
             decode: phase(&counted, Phase::Decode),
             sample: phase(&counted, Phase::Sample),
             detokenize: phase(&counted, Phase::Detokenize),
+            gpu_products: part(&counted, Part::Products),
+            gpu_attention: part(&counted, Part::Attention),
+            gpu_experts: part(&counted, Part::Experts),
+            gpu_head: part(&counted, Part::Head),
+            gpu_other: part(&counted, Part::Other),
         });
         Ok(RZ_OK)
     })
@@ -119,4 +150,9 @@ fn backend(counted: &DispatchSnapshot) -> rz_backend_metrics {
 fn phase(counted: &Snapshot, phase: Phase) -> rz_phase_metrics {
     let phase = counted.phase(phase);
     rz_phase_metrics { count: phase.count, sum_ns: phase.sum_ns }
+}
+
+fn part(counted: &Snapshot, part: Part) -> rz_phase_metrics {
+    let part = counted.part(part);
+    rz_phase_metrics { count: part.count, sum_ns: part.sum_ns }
 }

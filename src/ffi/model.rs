@@ -28,6 +28,9 @@ pub const RZ_MODEL_DETERMINISTIC: u32 = 1;
 pub const RZ_MODEL_MMAP: u32 = 2;
 /// Load flag: metadata, tokenizer and chat template only. A file without weights will do, and no cache can be made.
 pub const RZ_MODEL_TEXT_ONLY: u32 = 4;
+/// Load flag: measure the parts of each step on a GPU, for rz_metrics_get. Steps take longer, and none begins before the
+/// one ahead of it has ended.
+pub const RZ_MODEL_PROFILE: u32 = 8;
 
 /// Instead of a token id: the model names none.
 pub const RZ_TOKEN_NONE: u32 = u32::MAX;
@@ -158,7 +161,7 @@ pub unsafe extern "C" fn rz_model_load(
         let out = call.out(out, "out")?;
         let path = call.path(path, "path")?;
         let params: rz_model_params = call.params(params)?;
-        let known = RZ_MODEL_DETERMINISTIC | RZ_MODEL_MMAP | RZ_MODEL_TEXT_ONLY;
+        let known = RZ_MODEL_DETERMINISTIC | RZ_MODEL_MMAP | RZ_MODEL_TEXT_ONLY | RZ_MODEL_PROFILE;
         call.flags(params.flags, known, "rz_model_params.flags")?;
         let runtime = call.optional(params.runtime)?;
         let cancel = call.optional(params.cancel)?;
@@ -175,6 +178,7 @@ pub unsafe extern "C" fn rz_model_load(
                 deterministic: params.flags & RZ_MODEL_DETERMINISTIC != 0,
                 mmap: params.flags & RZ_MODEL_MMAP != 0,
                 text_only: params.flags & RZ_MODEL_TEXT_ONLY != 0,
+                profile: params.flags & RZ_MODEL_PROFILE != 0,
                 gpu_layers: params.gpu_layers,
                 quantize: params.quantize,
                 progress: progress.as_mut().map(|progress| progress as &mut dyn FnMut(u64, u64) -> bool),

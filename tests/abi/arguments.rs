@@ -342,7 +342,7 @@ fn unknown_values_of_closed_sets_are_refused() {
     }
     let mut params: rz_model_params = zeroed();
     let path = CString::new(MODEL).expect("no NUL");
-    (params.struct_size, params.flags) = (size_of::<rz_model_params>() as u32, 8);
+    (params.struct_size, params.flags) = (size_of::<rz_model_params>() as u32, 16);
     refused("flags", |e| unsafe { rz_model_load(path.as_ptr(), &params, &mut null_mut(), e) });
     unsafe {
         refused("flags", |e| rz_tokenize_into(model, c"a".as_ptr(), 1, 4, &mut token, 1, &mut n, e));

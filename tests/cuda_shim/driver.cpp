@@ -319,7 +319,7 @@ struct Allocation { size_t bytes; Context* context; };
 using Work = std::function<int()>;
 struct Stream { Context* context; std::vector<Work> queue; bool capturing = false; std::vector<Work> captured; };
 struct Graph { std::vector<Work> work; };
-struct Event { Stream* stream = nullptr; bool done = true; };
+struct Event { Stream* stream = nullptr; bool done = true; long time = 0; };
 
 static std::recursive_mutex mutex;
 static bool started;
@@ -329,7 +329,7 @@ static size_t memory_limit = size_t(1) << 30, memory_used;
 static thread_local std::vector<Context*> current;
 static std::string failing;
 static int failing_after, failing_with;
-static long launches, replays;
+static long launches, replays, grids;
 
 static std::vector<Context*>& stack() { return current; }
 
@@ -542,12 +542,17 @@ EXPORT int cuEventRecord(void* event, void* stream) {
     BEGIN;
     Event* e = (Event*)event;
     *e = {(Stream*)stream, false};
-    return enqueue(stream, [=] { return e->done = true, 0; });
+    return enqueue(stream, [=] { return e->done = true, e->time = grids, 0; });
 }
 EXPORT int cuEventSynchronize(void* event) {
     BEGIN;
     const Event* e = (const Event*)event;
     return e->stream ? drain(e->stream, e) : 0;
+}
+// The time is that of the grids that ran, a millisecond each.
+EXPORT int cuEventElapsedTime(float* milliseconds, void* from, void* to) {
+    BEGIN;
+    return *milliseconds = (float)(((Event*)to)->time - ((Event*)from)->time), 0;
 }
 EXPORT int cuStreamBeginCapture_v2(void* stream, unsigned) {
     BEGIN;
@@ -612,5 +617,5 @@ EXPORT int cuLaunchKernelEx(const LaunchConfig* config, void* function, void** p
     launches++;
     auto args = std::make_shared<std::vector<uint4>>(f->bytes / 16 + 1);
     memcpy(args->data(), parameters[0], f->bytes);
-    return enqueue(c.stream, [=] { return run_grid(*f, c.blocks, c.threads[0], c.shared, args->data()) ? 0 : kLaunchFailed; });
+    return enqueue(c.stream, [=] { return grids++, run_grid(*f, c.blocks, c.threads[0], c.shared, args->data()) ? 0 : kLaunchFailed; });
 }

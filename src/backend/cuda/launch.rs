@@ -10,6 +10,7 @@ use std::ffi::{CStr, c_void};
 use std::marker::PhantomData;
 use std::ptr;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use super::probe::{Address, Driver, Handle, LaunchAttribute, LaunchConfig, Properties, Status};
 use crate::error::{Error, Result};
@@ -322,11 +323,13 @@ impl Current<'_> {
         self.check(unsafe { (self.driver().stream_synchronize)(stream.raw) }, "cuStreamSynchronize")
     }
 
-    pub fn event(&self) -> Result<Event> {
+    /// An event; `timed` ones cost more.
+    pub fn event(&self, timed: bool) -> Result<Event> {
         const DISABLE_TIMING: u32 = 2;
+        let flags = if timed { 0 } else { DISABLE_TIMING };
         let mut raw = ptr::null_mut();
         // SAFETY: writes one handle.
-        self.check(unsafe { (self.driver().event_create)(&mut raw, DISABLE_TIMING) }, "cuEventCreate")?;
+        self.check(unsafe { (self.driver().event_create)(&mut raw, flags) }, "cuEventCreate")?;
         Ok(Event { context: self.context.clone(), raw })
     }
 
@@ -334,6 +337,15 @@ impl Current<'_> {
     pub fn record(&self, stream: &Stream, event: &Event) -> Result<()> {
         // SAFETY: a live event and stream.
         self.check(unsafe { (self.driver().event_record)(event.raw, stream.raw) }, "cuEventRecord")
+    }
+
+    /// Time between two timed events that were waited for.
+    pub fn elapsed(&self, from: &Event, to: &Event) -> Result<Duration> {
+        let mut milliseconds = 0.0;
+        // SAFETY: writes one number; two live events.
+        let status = unsafe { (self.driver().event_elapsed)(&mut milliseconds, from.raw, to.raw) };
+        self.check(status, "cuEventElapsedTime")?;
+        Ok(Duration::try_from_secs_f32(milliseconds / 1e3).unwrap_or_default())
     }
 
     /// Waits for the work ahead of `event`, and reports its errors.

@@ -12,9 +12,10 @@ use super::module::{
     Matrix, Norm as NormArg, NormArgs, Place, ProjectArgs, RouteArgs, Segment, Step,
 };
 use super::probe::Address;
+use super::profile::Profile;
 use crate::backend::{
-    Act, Activation, Attention, Experts, Norm, NormKind, Projection, RopePairs, RopeTable, Routing, Vector, Weight,
-    Widths,
+    Act, Activation, Attention, Experts, Norm, NormKind, Part, Projection, RopePairs, RopeTable, Routing, Vector,
+    Weight, Widths,
 };
 use crate::error::{Error, Result};
 use crate::quant;
@@ -236,6 +237,7 @@ pub struct Lowering<'a> {
     pub pending: Option<Norm>,
     /// The next launch may start early: there is a kernel ahead of it.
     pub follows: bool,
+    pub profile: Option<&'a mut Profile>,
 }
 
 /// An activation as the input of a product.
@@ -261,17 +263,39 @@ fn activation_code(activation: Activation) -> u32 {
     }
 }
 
+/// What the first verb of a list counts as.
+fn part(verbs: &[Verb]) -> Part {
+    match verbs[0] {
+        Verb::Project(_) => Part::Products,
+        Verb::Norm { out: Act::Q | Act::K, .. } | Verb::Rope(_) | Verb::KvWrite { .. } | Verb::Attend(_) => {
+            Part::Attention
+        }
+        Verb::Route(_) | Verb::Experts(_) => Part::Experts,
+        Verb::Logits { .. } => Part::Head,
+        _ => Part::Other,
+    }
+}
+
 impl Lowering<'_> {
     pub fn run(&mut self, verbs: &[Verb]) -> Result<()> {
         let mut rest = verbs;
         while !rest.is_empty() {
+            self.mark(Some(part(rest)))?;
             let taken = self.next(if self.fuse { rest } else { &rest[..1] })?;
             rest = &rest[taken..];
         }
+        self.mark(None)?;
         if self.pending.is_some() {
             self.skip(Act::H);
         }
         Ok(())
+    }
+
+    fn mark(&mut self, part: Option<Part>) -> Result<()> {
+        let Some(profile) = &mut self.profile else { return Ok(()) };
+        // What starts early would be measured with what is ahead of it.
+        self.follows = false;
+        profile.mark(self.current, self.stream, part)
     }
 
     /// Launches the first verbs of a list that is not empty; how many it took.

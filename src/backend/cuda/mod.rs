@@ -14,6 +14,7 @@ mod lower;
 mod memory;
 mod module;
 mod probe;
+mod profile;
 
 use std::sync::{Arc, OnceLock};
 
@@ -29,9 +30,11 @@ use self::lower::{
 use self::memory::{Arena, CudaKv};
 use self::module::{KvView, Matrix, Place, Step, Tile};
 use self::probe::Address;
+use self::profile::Profile;
 use super::{
     Act, Activation, Attention, Backend, Batch, DeviceInfo, DeviceKind, Exec, Experts, FOLLOWING, Kv, KvSpec,
-    MatrixSource, Needs, Norm, Progress, Projection, Rope, RopePairs, RopeTable, Routing, Vector, Weight, Widths,
+    MatrixSource, Needs, Norm, Options, Progress, Projection, Rope, RopePairs, RopeTable, Routing, Times, Vector,
+    Weight, Widths,
 };
 use crate::error::{Error, Result, try_vec};
 use crate::quant;
@@ -74,8 +77,9 @@ pub struct Cuda {
     stream: Arc<Stream>,
     /// Kernels may start before the one ahead has ended.
     early_launch: bool,
-    /// One way to compute a row, whatever its company: see `Cuda::fixed`.
+    /// One way to compute a row, whatever its company.
     fixed: bool,
+    profile: bool,
     context: Arc<Context>,
 }
 
@@ -125,14 +129,25 @@ impl Cuda {
         // Recording early starts in graphs came with CUDA 12.3.
         let early_launch = properties.capability.0 >= 9 && context.driver_version() >= 12_030;
         let (weights, vectors, ropes, buffers) = Default::default();
-        Ok(Cuda { info, weights, vectors, ropes, buffers, kernels, stream, early_launch, fixed: false, context })
+        Ok(Cuda {
+            info,
+            weights,
+            vectors,
+            ropes,
+            buffers,
+            kernels,
+            stream,
+            early_launch,
+            fixed: false,
+            profile: false,
+            context,
+        })
     }
 
-    /// Makes results independent of how a prompt is cut and of the other sequences of a batch: every product goes through
-    /// the tiles of prompts, whose columns do not meet, and positions are dealt out in one way. Slower for single tokens,
-    /// whose own kernels round activations to 8 bits.
-    pub fn fixed(self) -> Cuda {
-        Cuda { fixed: true, ..self }
+    /// `fixed`: every product goes through the tiles of prompts, whose columns do not meet, and positions are dealt out in one
+    /// way. Slower for single tokens, whose own kernels round activations to 8 bits.
+    pub fn with(self, options: Options) -> Cuda {
+        Cuda { fixed: options.fixed, profile: options.profile, ..self }
     }
 
     /// Bytes a second, read and written, at which the device copies `bytes` bytes: the roof of what memory limits.
@@ -321,6 +336,7 @@ struct CudaExec {
     room_used: usize,
     verbs: Vec<Verb>,
     graphs: Graphs,
+    profile: Option<Profile>,
     shape: Shape,
     /// The layers of the step's caches.
     places: Vec<Place>,
@@ -410,7 +426,7 @@ impl CudaExec {
         let answers = current.alloc_pinned(SLOTS * 4 * max_outputs)?;
         let mut ended = try_vec("events", SLOTS)?;
         for _ in 0..SLOTS {
-            ended.push(current.event()?);
+            ended.push(current.event(false)?);
         }
         let max_parts = cuda.max_parts(&dims);
         current.clear(&stream, &buffer, scratch.attention_counters as usize, 4 * (max_parts + max_outputs))?;
@@ -453,6 +469,7 @@ impl CudaExec {
             room_used: 0,
             verbs: try_vec("verbs", 256)?,
             graphs: Graphs::default(),
+            profile: cuda.profile.then(Profile::default),
             shape: Shape::default(),
             places: Vec::new(),
             step: Step::default(),
@@ -533,7 +550,9 @@ impl CudaExec {
         if self.verbs.is_empty() {
             return Ok(());
         }
-        let CudaExec { cuda, dims, scratch, stream, staging, inputs, verbs, places, state, fresh, graphs, .. } = self;
+        let CudaExec {
+            cuda, dims, scratch, stream, staging, inputs, verbs, places, state, fresh, graphs, profile, ..
+        } = self;
         let (mut shape, mut step, kept_step) = (self.shape, self.step, self.kept_step);
         if state.kept {
             (shape, step) = (shape.kept(), kept_step);
@@ -543,7 +562,7 @@ impl CudaExec {
         if bytes > 0 {
             current.upload(stream, inputs, 0, staging, self.slot * inputs.len(), bytes)?;
         }
-        let launch = || {
+        let mut launch = || {
             let mut lowering = Lowering {
                 cuda,
                 dims,
@@ -560,12 +579,13 @@ impl CudaExec {
                 fuse,
                 pending: None,
                 follows: false,
+                profile: profile.as_mut(),
             };
             lowering.run(verbs)?;
             Ok(lowering.state)
         };
         // A record stands for a whole step.
-        let result = match fuse && bytes > 0 && shape.n == 1 {
+        let result = match fuse && bytes > 0 && shape.n == 1 && !cuda.profile {
             true => graphs.run(current, stream, shape, verbs, launch),
             false => launch(),
         };
@@ -589,7 +609,7 @@ impl CudaExec {
         self.flush(&current, fuse)?;
         current.synchronize(&self.stream)?;
         self.room_used = 0;
-        Ok(())
+        self.profile.as_mut().map_or(Ok(()), |profile| profile.settle(&current))
     }
 
     /// Rows of a table exist for all of `rows`.
@@ -821,8 +841,12 @@ impl Exec for CudaExec {
         if open || !idle { self.finish(true) } else { Ok(()) }
     }
 
+    fn times(&mut self) -> Times {
+        self.profile.as_mut().map_or_else(Times::default, Profile::take)
+    }
+
     fn ahead(&self) -> usize {
-        SLOTS
+        if self.cuda.profile { 0 } else { SLOTS }
     }
 
     fn submit(&mut self) -> Result<()> {

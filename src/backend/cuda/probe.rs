@@ -101,6 +101,7 @@ driver_table! {
     event_destroy: "cuEventDestroy_v2" (Handle);
     event_record: "cuEventRecord" (Handle, Handle);
     event_synchronize: "cuEventSynchronize" (Handle);
+    event_elapsed: "cuEventElapsedTime" (*mut f32, Handle, Handle);
     stream_begin_capture: "cuStreamBeginCapture_v2" (Handle, c_uint);
     stream_end_capture: "cuStreamEndCapture" (Handle, *mut Handle);
     graph_instantiate: "cuGraphInstantiateWithFlags" (*mut Handle, Handle, u64);
