@@ -33,68 +33,88 @@ unsafe fn read<T: Copy, const N: usize>(p: *const u8) -> [T; N] {
     unsafe { p.cast::<[T; N]>().read_unaligned() }
 }
 
+// Methods are called rather than copied: the kernels of all formats would otherwise be half of the library, and not
+// faster.
 impl Simd for Scalar {
     type I = [i32; 16];
     type F = [f32; 16];
     const WIDE_ZERO: i32 = 0;
 
+    #[inline(never)]
     unsafe fn load(self, p: *const u8) -> Self::I {
         // SAFETY: 64 bytes by contract.
         lanes(unsafe { read(p) })
     }
+    #[inline(never)]
     unsafe fn store(self, p: *mut u8, v: Self::I) {
         // SAFETY: 64 bytes by contract.
         unsafe { p.cast::<Bytes>().write(bytes(v)) }
     }
+    #[inline(never)]
     fn splat(self, x: i32) -> Self::I {
         [x; 16]
     }
+    #[inline(never)]
     fn add(self, a: Self::I, b: Self::I) -> Self::I {
         std::array::from_fn(|i| a[i].wrapping_add(b[i]))
     }
+    #[inline(never)]
     fn shift(self, v: Self::I, n: i32) -> Self::I {
         v.map(|x| if n >= 0 { x << n } else { x >> -n })
     }
+    #[inline(never)]
     fn or(self, a: Self::I, b: Self::I) -> Self::I {
         std::array::from_fn(|i| a[i] | b[i])
     }
+    #[inline(never)]
     fn add_bytes(self, a: Self::I, b: u8) -> Self::I {
         lanes(bytes(a).map(|x| x.wrapping_add(b)))
     }
+    #[inline(never)]
     fn field(self, v: Self::I, shift: i32, mask: u8) -> Self::I {
         lanes(bytes(v).map(|x| if shift >= 0 { x >> shift } else { x << -shift } & mask))
     }
+    #[inline(never)]
     fn bits(self, v: Self::I, shift: i32, mask: u32) -> Self::I {
         v.map(|x| (if shift >= 0 { x as u32 >> shift } else { (x as u32) << -shift } & mask) as i32)
     }
+    #[inline(never)]
     fn spread(self, v: Self::I, n: usize) -> Self::I {
         v.map(|x| i32::from_le_bytes([x.to_le_bytes()[n]; 4]))
     }
+    #[inline(never)]
     fn reflect(self, v: Self::I, bits: Self::I, mask: u32) -> Self::I {
         let hits = bytes(bits.map(|x| x & mask as i32));
         let v = bytes(v);
         lanes(std::array::from_fn(|i| if hits[i] == 0 { v[i] } else { 128u8.wrapping_sub(v[i]) }))
     }
+    #[inline(never)]
     fn ternary_digit(self, v: Self::I, power: u8) -> Self::I {
         lanes(bytes(v).map(|x| ((u16::from(x.wrapping_mul(power)) * 3) >> 8) as u8))
     }
+    #[inline(never)]
     fn points4<const N: usize>(self, table: &Points<4, N>, index: [Self::I; 4]) -> [Self::I; 4] {
         index.map(|index| index.map(|i| i32::from_le_bytes(table.points[i as usize % N])))
     }
+    #[inline(never)]
     fn points8<const N: usize>(self, table: &Points<8, N>, index: [Self::I; 4]) -> [Self::I; 8] {
         std::array::from_fn(|j| {
             index[j / 2].map(|i| i32::from_le_bytes(table.points[i as usize % N].as_chunks().0[j % 2]))
         })
     }
+    #[inline(never)]
     fn lookup(self, table: &[i8; 16], v: Self::I) -> Self::I {
         lanes(bytes(v).map(|x| table[usize::from(x & 15)] as u8))
     }
+    #[inline(never)]
     fn wide(self, v: Self::I) -> Self::I {
         v
     }
+    #[inline(never)]
     fn dot(self, acc: Self::I, w: Self::I, x: i32) -> Self::I {
         self.dot_wide(acc, w, x)
     }
+    #[inline(never)]
     fn dot_wide(self, acc: Self::I, w: Self::I, x: i32) -> Self::I {
         let x = x.to_le_bytes().map(|x| i32::from(x as i8));
         std::array::from_fn(|i| {
@@ -102,6 +122,7 @@ impl Simd for Scalar {
             acc[i].wrapping_add(w[0] * x[0] + w[1] * x[1] + w[2] * x[2] + w[3] * x[3])
         })
     }
+    #[inline(never)]
     fn dot_pairs(self, acc: Self::I, w: Self::I, x: i32) -> Self::I {
         let halves = |v: i32| (i32::from(v as i16), v >> 16);
         let (x0, x1) = halves(x);
@@ -110,63 +131,80 @@ impl Simd for Scalar {
             acc[i].wrapping_add(w0 * x0).wrapping_add(w1 * x1)
         })
     }
+    #[inline(never)]
     fn max_magnitude(self, max: Self::I, v: Self::F) -> Self::I {
         std::array::from_fn(|i| max[i].max(v[i].abs().to_bits() as i32))
     }
+    #[inline(never)]
     fn pair_scale(self, max: Self::I) -> Self::F {
         max.map(|max| f32::from_bits((max & EXPONENT).max(LEAST_POWER) as u32) * PAIR_STEP)
     }
+    #[inline(never)]
     fn inverse_power(self, v: Self::F) -> Self::F {
         v.map(|v| f32::from_bits(INVERSE_POWER.wrapping_sub(v.to_bits() as i32) as u32))
     }
+    #[inline(never)]
     fn pair(self, a: Self::F, b: Self::F) -> Self::I {
         let (a, b) = (self.to_i32(a), self.to_i32(b));
         std::array::from_fn(|i| a[i] & 0xffff | b[i] << 16)
     }
+    #[inline(never)]
     fn to_f32(self, v: Self::I) -> Self::F {
         v.map(|x| x as f32)
     }
+    #[inline(never)]
     fn to_i32(self, v: Self::F) -> Self::I {
         v.map(|x| x.round_ties_even() as i32)
     }
+    #[inline(never)]
     fn pack(self, a: Self::I, b: Self::I) -> ([u32; 8], [i32; 2]) {
         let word = |half: &[i32; 16], j: usize| u32::from_le_bytes(std::array::from_fn(|i| half[4 * j + i] as u8));
         let words = std::array::from_fn(|j| if j < 4 { word(&a, j) } else { word(&b, j - 4) });
         (words, [a, b].map(|half| half.iter().map(|&q| i32::from(q as i8)).sum()))
     }
+    #[inline(never)]
     fn peak(self, a: Self::F, b: Self::F) -> f32 {
         // Magnitudes are ordered as integers, so that NaN is the largest.
         f32::from_bits(a.iter().chain(&b).fold(0, |max, x| max.max(x.abs().to_bits())))
     }
+    #[inline(never)]
     fn splat_f32(self, x: f32) -> Self::F {
         [x; 16]
     }
+    #[inline(never)]
     fn mul(self, a: Self::F, b: Self::F) -> Self::F {
         std::array::from_fn(|i| a[i] * b[i])
     }
+    #[inline(never)]
     fn fma(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F {
         std::array::from_fn(|i| a[i].mul_add(b[i], c[i]))
     }
+    #[inline(never)]
     unsafe fn load_f32(self, p: *const f32) -> Self::F {
         // SAFETY: 16 values by contract.
         unsafe { read(p.cast()) }
     }
+    #[inline(never)]
     unsafe fn store_f32(self, p: *mut f32, v: Self::F) {
         // SAFETY: 16 values by contract.
         unsafe { p.cast::<Self::F>().write_unaligned(v) }
     }
+    #[inline(never)]
     unsafe fn load_f16(self, p: *const u8) -> Self::F {
         // SAFETY: 32 bytes by contract.
         unsafe { read::<u16, 16>(p) }.map(|x| f16::from_bits(u16::from_le(x)).to_f32())
     }
+    #[inline(never)]
     unsafe fn load_bf16(self, p: *const u8) -> Self::F {
         // SAFETY: 32 bytes by contract.
         unsafe { read::<u16, 16>(p) }.map(|x| bf16::from_bits(u16::from_le(x)).to_f32())
     }
+    #[inline(never)]
     unsafe fn load_u8(self, p: *const u8) -> Self::F {
         // SAFETY: 16 bytes by contract.
         unsafe { read::<u8, 16>(p) }.map(f32::from)
     }
+    #[inline(never)]
     unsafe fn load_i8(self, p: *const u8) -> Self::F {
         // SAFETY: 16 bytes by contract.
         unsafe { read::<i8, 16>(p) }.map(f32::from)
