@@ -768,6 +768,11 @@ impl Lowering<'_> {
         if self.width(Act::Q) != d.heads * d.head_dim {
             return mismatch(format!("{} values for {} heads of {}", self.width(Act::Q), d.heads, d.head_dim));
         }
+        // A window is soon dealt out.
+        let splits = match attention.window as usize {
+            0 => s.splits,
+            window => s.splits.min(window.div_ceil(64).next_power_of_two()),
+        };
         self.changes(Act::A)?;
         self.narrow(Act::A, d.heads * d.head_dim)?;
         let args = AttendArgs {
@@ -782,7 +787,7 @@ impl Lowering<'_> {
             layer,
             first_tile: 0,
             window: attention.window,
-            splits: s.splits as u32,
+            splits: splits as u32,
             scale: attention.scale,
             softcap: attention.softcap,
         };
@@ -796,15 +801,15 @@ impl Lowering<'_> {
             (_, true) => (&k.attend_256, 4 * 16 * 512),
             (_, false) => (&k.attend_256_any, 4 * 16 * 512),
         };
-        if s.splits == 0 {
+        if splits == 0 {
             return self.launch(kernel, [s.n_tiles.div_ceil(4), d.attention_rows(), 1], 128, queries, &args);
         }
         let shared = queries + 4 * TILE_ROWS * (2 + d.head_dim) * 4 + 16;
         // As many tiles at a time as there is room for their parts.
-        let tiles = (self.max_parts / (s.splits * d.attention_rows())).max(1);
+        let tiles = (self.max_parts / (splits * d.attention_rows())).max(1);
         for first in (0..s.n_tiles).step_by(tiles) {
             let (n, args) = (tiles.min(s.n_tiles - first), AttendArgs { first_tile: first as u32, ..args });
-            self.launch(kernel, [n * s.splits, d.attention_rows(), 1], 128, shared, &args)?;
+            self.launch(kernel, [n * splits, d.attention_rows(), 1], 128, shared, &args)?;
         }
         Ok(())
     }
