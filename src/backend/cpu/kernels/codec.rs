@@ -501,9 +501,22 @@ macro_rules! floats {
             #[inline(always)]
             unsafe fn scales<S: Simd>(s: S, p: *const u8, scale: &mut [S::F; 16], _: &mut [S::F; 16]) {
                 let mut max = s.splat(0);
-                for column in 0..32 {
-                    // SAFETY: inside the block.
-                    max = s.max_magnitude(max, unsafe { super::matmul::$name::load(s, p.add(Self::BYTES / 32 * column)) });
+                // SAFETY: inside the block; two columns of the array.
+                unsafe {
+                    if Self::BYTES == 1024 {
+                        let mut columns = [0u8; 64];
+                        for pair in 0..16 {
+                            max = s.max_magnitude_16(max, s.load(p.add(64 * pair)));
+                        }
+                        s.store(columns.as_mut_ptr(), max);
+                        max = s.max_magnitude(s.splat(0), super::matmul::$name::load(s, columns.as_ptr()));
+                        max = s.max_magnitude(max, super::matmul::$name::load(s, columns.as_ptr().add(32)));
+                    } else {
+                        for column in 0..32 {
+                            let values = super::matmul::$name::load(s, p.add(Self::BYTES / 32 * column));
+                            max = s.max_magnitude(max, values);
+                        }
+                    }
                 }
                 scale[0] = s.pair_scale(max);
             }
