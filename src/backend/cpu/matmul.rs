@@ -349,6 +349,16 @@ impl<'a> Scratch<'a> {
     }
 }
 
+/// Groups and columns of a matrix that are multiplied with some tiles of tokens.
+struct Tile {
+    groups: Range<usize>,
+    columns: Range<usize>,
+    tiling: Tiling,
+    token_tiles: Range<usize>,
+    /// Its part of a thread's results.
+    results: Range<usize>,
+}
+
 /// Results of a unit: tile by tile, in each token by token, in each `per_tile` groups.
 struct Results<'a> {
     values: &'a [f32],
@@ -461,31 +471,16 @@ impl Product<'_> {
             let tile_results = tokens.len() * per_tile * GROUP;
             for columns in panels(self.cols, panel) {
                 for (i, start) in groups.clone().step_by(per_tile).enumerate() {
-                    let tile = start..groups.end.min(start + per_tile);
-                    let part = i * tile_results..(i + 1) * tile_results;
+                    let tile = Tile {
+                        groups: start..groups.end.min(start + per_tile),
+                        columns: columns.clone(),
+                        tiling,
+                        token_tiles: token_tiles.clone(),
+                        results: i * tile_results..(i + 1) * tile_results,
+                    };
                     match kernel {
-                        Kernel::Blocks(kernels) => {
-                            self.tile_of_blocks(
-                                job,
-                                kernels,
-                                tile,
-                                &columns,
-                                (tiling, token_tiles.clone()),
-                                scratch,
-                                part,
-                            );
-                        }
-                        Kernel::Floats(kernels) => {
-                            self.tile_of_floats(
-                                job,
-                                kernels,
-                                tile,
-                                &columns,
-                                (tiling, token_tiles.clone()),
-                                scratch,
-                                part,
-                            );
-                        }
+                        Kernel::Blocks(kernels) => self.tile_of_blocks(job, kernels, tile, scratch),
+                        Kernel::Floats(kernels) => self.tile_of_floats(job, kernels, tile, scratch),
                     }
                 }
             }
@@ -500,16 +495,8 @@ impl Product<'_> {
         }
     }
 
-    fn tile_of_blocks(
-        &self,
-        job: &Job,
-        kernels: &BlockKernels,
-        groups: Range<usize>,
-        columns: &Range<usize>,
-        (tiling, token_tiles): (Tiling, Range<usize>),
-        scratch: &mut Scratch,
-        part: Range<usize>,
-    ) {
+    fn tile_of_blocks(&self, job: &Job, kernels: &BlockKernels, tile: Tile, scratch: &mut Scratch) {
+        let Tile { groups, columns, tiling, token_tiles, results } = tile;
         let sets = columns.len() / SET;
         for r in 0..self.kernels.groups {
             // A group that is missing from the last tile is another one twice.
@@ -523,13 +510,13 @@ impl Product<'_> {
         // drive each other out of the caches.
         let (start, width) = (groups.start * GROUP, self.kernels.groups * GROUP);
         let whole = columns.end == self.cols && start + width <= job.matrix.rows;
-        let mut results = &mut scratch.results[part];
+        let mut results = &mut scratch.results[results];
         for tile in token_tiles {
             let tokens = tiling.range(tile);
             let (sum, rest) = results.split_at_mut(tokens.len() * width);
             results = rest;
             let records = self.records.of(kernels.activation);
-            let records = &records[tiling.records(kernels.activation, &tokens, columns)];
+            let records = &records[tiling.records(kernels.activation, &tokens, &columns)];
             let (out, stride) = if whole {
                 (job.out.as_mut_ptr().wrapping_add(tokens.start * job.matrix.rows + start), job.matrix.rows)
             } else {
@@ -545,18 +532,10 @@ impl Product<'_> {
         }
     }
 
-    fn tile_of_floats(
-        &self,
-        job: &Job,
-        kernels: &FloatKernels,
-        groups: Range<usize>,
-        columns: &Range<usize>,
-        (tiling, token_tiles): (Tiling, Range<usize>),
-        scratch: &mut Scratch,
-        part: Range<usize>,
-    ) {
+    fn tile_of_floats(&self, job: &Job, kernels: &FloatKernels, tile: Tile, scratch: &mut Scratch) {
+        let Tile { groups, columns, tiling, token_tiles, results } = tile;
         let weights = self.float_panels(job, &groups, columns.clone(), scratch.weights);
-        let mut results = &mut scratch.results[part];
+        let mut results = &mut scratch.results[results];
         for tile in token_tiles {
             let tokens = tiling.range(tile);
             let (out, rest) = results.split_at_mut(tokens.len() * self.kernels.groups * GROUP);
