@@ -2,11 +2,13 @@
 //! by thread: see `cuda_shim/`. What cannot be had is skipped aloud.
 #![allow(unsafe_code)]
 
+#[path = "support/save.rs"]
+mod save;
 #[path = "support/shim.rs"]
 mod shim;
 mod support;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use realizar::backend::cpu::pool::Pool;
@@ -22,12 +24,10 @@ use realizar::model::decoder::Forward;
 use realizar::model::weights::{self, Limits, Network};
 use realizar::quant;
 use realizar::tensor::DType;
+use save::save;
 use shim::Shim;
 use support::reference::relative_rms;
-use support::tiny::{self, Rng, Tiny, inv_freq};
-
-/// Specials, repeats, both ends of the vocabulary; longer than a window of 8 and than a tile of 16.
-const PROMPT: [u32; 21] = [1, 5, 299, 17, 17, 17, 200, 3, 77, 250, 99, 42, 42, 1, 130, 60, 259, 18, 33, 8, 111];
+use support::tiny::{self, PROMPT, Rng, Tiny, inv_freq};
 
 const NATIVE: [DType; 11] = [
     quant::F32,
@@ -148,15 +148,6 @@ impl Loaded {
         }
         Ok(all)
     }
-}
-
-fn save(tiny: &Tiny) -> (tempfile::TempDir, PathBuf, Vec<Vec<f64>>) {
-    let (bytes, net, weights) = tiny.build();
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("tiny.gguf");
-    std::fs::write(&path, bytes).unwrap();
-    let expected = net.forward(&weights, &PROMPT);
-    (dir, path, expected)
 }
 
 /// How far from the reference a good backend is: tokens one by one meet quantised weights with activations in 8 bits and

@@ -17,9 +17,7 @@ use realizar::engine::{CacheParams, LoadParams, Model, Session};
 use realizar::quant;
 use serde_json::{Value, json};
 use support::reference::{Act, Net, Norm, Weights, relative_rms};
-use support::tiny::{self, Tiny};
-
-const PROMPT: [u32; 21] = [1, 5, 299, 17, 17, 17, 200, 3, 77, 250, 99, 42, 42, 1, 130, 60, 259, 18, 33, 8, 111];
+use support::tiny::{self, PROMPT, Tiny};
 
 /// How checkpoints of a model type differ from most.
 struct Checkpoint {

@@ -5,6 +5,8 @@ mod support;
 
 #[path = "support/rope.rs"]
 mod rope;
+#[path = "support/save.rs"]
+mod save;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,24 +14,13 @@ use std::sync::Arc;
 use realizar::engine::{self, CacheParams, LoadParams, Model, Runtime, RuntimeParams, Session};
 use realizar::quant;
 use realizar::tensor::DType;
+use save::save;
 use support::reference::relative_rms;
-use support::tiny::{self, Tiny};
-
-/// Specials, repeats, both ends of the vocabulary; longer than a window of 8.
-const PROMPT: [u32; 21] = [1, 5, 299, 17, 17, 17, 200, 3, 77, 250, 99, 42, 42, 1, 130, 60, 259, 18, 33, 8, 111];
+use support::tiny::{self, PROMPT, Tiny};
 
 fn load(path: &Path, threads: u32) -> Arc<Model> {
     let runtime = Runtime::new(RuntimeParams { threads, ..Default::default() }).unwrap();
     Model::load(path, LoadParams { runtime: Some(runtime), device: 1, ..Default::default() }).unwrap()
-}
-
-fn save(tiny: &Tiny) -> (tempfile::TempDir, std::path::PathBuf, Vec<Vec<f64>>) {
-    let (bytes, net, weights) = tiny.build();
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("tiny.gguf");
-    std::fs::write(&path, bytes).unwrap();
-    let expected = net.forward(&weights, &PROMPT);
-    (dir, path, expected)
 }
 
 fn logits_one_by_one(model: &Arc<Model>, params: &CacheParams) -> Vec<Vec<f32>> {

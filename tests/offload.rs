@@ -1,10 +1,12 @@
 //! The engine on a GPU: where layers go, and that sequences do not notice. On the host shim, so that it runs everywhere.
 
+#[path = "support/save.rs"]
+mod save;
 #[path = "support/shim.rs"]
 mod shim;
 mod support;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use realizar::backend::cuda;
@@ -13,12 +15,10 @@ use realizar::engine::{self, CacheParams, Cancel, LoadParams, Model, Outcome, Pa
 use realizar::error::{Error, Result};
 use realizar::quant;
 use realizar::tensor::DType;
+use save::save;
 use shim::Shim;
 use support::reference::relative_rms;
-use support::tiny::{self, Rng, Tiny};
-
-/// Specials, repeats, both ends of the vocabulary; longer than a window of 8.
-const PROMPT: [u32; 21] = [1, 5, 299, 17, 17, 17, 200, 3, 77, 250, 99, 42, 42, 1, 130, 60, 259, 18, 33, 8, 111];
+use support::tiny::{self, PROMPT, Rng, Tiny};
 
 const GPU: u32 = 2;
 
@@ -35,15 +35,6 @@ fn gpu() -> Option<MutexGuard<'static, Shim>> {
     shim.order(0);
     shim.fail(c"", 0, 0);
     Some(shim)
-}
-
-fn save(tiny: &Tiny) -> (tempfile::TempDir, PathBuf, Vec<Vec<f64>>) {
-    let (bytes, net, weights) = tiny.build();
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("tiny.gguf");
-    std::fs::write(&path, bytes).unwrap();
-    let expected = net.forward(&weights, &PROMPT);
-    (dir, path, expected)
 }
 
 fn load(path: &Path, gpu_layers: u32) -> Result<Arc<Model>> {

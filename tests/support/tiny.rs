@@ -7,6 +7,9 @@ use super::reference::{Act, Moe, Net, Norm, QkNorm, Weights};
 use realizar::quant;
 use realizar::tensor::DType;
 
+/// Specials, repeats, both ends of the vocabulary; longer than a window of 8 and than a tile of 16.
+pub const PROMPT: [u32; 21] = [1, 5, 299, 17, 17, 17, 200, 3, 77, 250, 99, 42, 42, 1, 130, 60, 259, 18, 33, 8, 111];
+
 /// SplitMix64; the sum of twelve uniforms is normal enough for weights.
 pub struct Rng(pub u64);
 

@@ -20,7 +20,7 @@ use crate::tensor::DType;
 
 /// Columns of a panel: two groups of unpacked weights and what they are multiplied with stay in a first-level cache
 /// of 32 KiB. A multiple of every block.
-fn panel(activation: Activation) -> usize {
+const fn panel(activation: Activation) -> usize {
     match activation {
         Activation::Bytes => 768,
         Activation::Pairs => 384,
@@ -164,7 +164,7 @@ impl Records {
 const TILE_GROUPS: usize = 2;
 
 /// Bytes of the parts of a thread's scratch.
-const TILE: usize = TILE_GROUPS * 768 / SET * 12 * 64;
+const TILE: usize = TILE_GROUPS * panel(Activation::Bytes) / SET * 12 * 64;
 const WEIGHTS: usize = ONE_TOKEN_GROUPS * FLOAT_PANEL * GROUP * 4;
 const RESULTS: usize = RUN * CHUNK * TILE_GROUPS * GROUP * 4;
 const SCRATCH: usize = TILE + WEIGHTS + RESULTS;

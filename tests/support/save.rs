@@ -1,0 +1,15 @@
+//! A tiny model as a file.
+
+use std::path::PathBuf;
+
+use crate::support::tiny::{PROMPT, Tiny};
+
+/// The folder that holds the file, the file, and the reference's logits after each token of the prompt.
+pub fn save(tiny: &Tiny) -> (tempfile::TempDir, PathBuf, Vec<Vec<f64>>) {
+    let (bytes, net, weights) = tiny.build();
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("tiny.gguf");
+    std::fs::write(&path, bytes).unwrap();
+    let expected = net.forward(&weights, &PROMPT);
+    (dir, path, expected)
+}
