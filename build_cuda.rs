@@ -7,24 +7,33 @@ use std::{env, fs};
 /// Machine code for these, and PTX of the oldest for what comes later.
 const TARGETS: &[&str] = &["80", "86", "89", "90", "100", "120"];
 
-/// Writes `OUT_DIR/kernels.rs`: an expression of type `Result<&[u8], &str>`.
+/// Compilers align images to 8 bytes for the driver, `include_bytes` to none.
+const IMAGE: &str = r#"{
+    #[repr(align(64))]
+    struct Aligned<T: ?Sized>(T);
+    const IMAGE: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/kernels.fatbin")));
+    Ok(&IMAGE.0)
+}"#;
+
+/// Writes `OUT_DIR/kernels.rs`: the constants `IMAGE` and `COMPILER` of `backend/cuda/module.rs`.
 pub fn build(root: &Path, out: &Path) {
     println!("cargo:rerun-if-changed=kernels");
     println!("cargo:rerun-if-changed=build_cuda.rs");
     for variable in ["NVCC", "CUDA_HOME", "PATH", "REALIZAR_CUDA_TARGETS"] {
         println!("cargo:rerun-if-env-changed={variable}");
     }
-    let expression = match nvcc() {
-        None => r#"Err("built without kernels: nvcc was not found")"#.to_owned(),
+    let (image, version) = match nvcc() {
+        None => (r#"Err("built without kernels: nvcc was not found")"#, 0),
         Some(nvcc) => match compile(&nvcc, root, out) {
-            Ok(()) => r#"Ok(include_bytes!(concat!(env!("OUT_DIR"), "/kernels.fatbin")))"#.to_owned(),
+            Ok(()) => (IMAGE, version(&nvcc)),
             Err(why) => {
                 println!("cargo:warning=the CUDA kernels were left out: {why}");
-                r#"Err("built without kernels: nvcc failed")"#.to_owned()
+                (r#"Err("built without kernels: nvcc failed")"#, 0)
             }
         },
     };
-    fs::write(out.join("kernels.rs"), expression).expect("OUT_DIR is writable");
+    let text = format!("pub const IMAGE: Result<&[u8], &str> = {image};\npub const COMPILER: i32 = {version};\n");
+    fs::write(out.join("kernels.rs"), text).expect("OUT_DIR is writable");
 }
 
 /// `NVCC`, then `CUDA_HOME/bin`, then the path, then the wheels of a Python installation.
@@ -38,6 +47,15 @@ fn nvcc() -> Option<PathBuf> {
         Some(Path::new(String::from_utf8(output.stdout).ok()?.trim()).join("nvidia/cu13/bin/nvcc"))
     };
     [named, home, Some(PathBuf::from("nvcc"))].into_iter().flatten().find(works).or_else(|| wheels().filter(works))
+}
+
+/// `13.0` as 13000; 0 where nvcc does not tell.
+fn version(nvcc: &Path) -> u32 {
+    let output = Command::new(nvcc).arg("--version").output().map(|o| o.stdout).unwrap_or_default();
+    let text = String::from_utf8_lossy(&output);
+    let release = text.split("release ").nth(1).and_then(|rest| rest.split(',').next()?.split_once('.'));
+    let number = release.and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
+    number.map_or(0, |(major, minor): (u32, u32)| 1000 * major + 10 * minor)
 }
 
 fn compile(nvcc: &Path, root: &Path, out: &Path) -> Result<(), String> {

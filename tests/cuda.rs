@@ -383,7 +383,7 @@ fn a_failing_device_costs_one_model() {
         Ok(())
     };
     run().unwrap();
-    let in_use = shim.number("shim_memory_used");
+    let (in_use, contexts) = (shim.number("shim_memory_used"), shim.number("shim_contexts"));
     let calls = [
         c"cuCtxCreate_v2",
         c"cuMemGetInfo_v2",
@@ -398,6 +398,7 @@ fn a_failing_device_costs_one_model() {
         c"cuStreamSynchronize",
         c"cuModuleLoadData",
         c"cuModuleGetFunction",
+        c"cuFuncGetAttribute",
         c"cuFuncSetAttribute",
         c"cuLaunchKernelEx",
         c"cuGraphLaunch",
@@ -419,6 +420,7 @@ fn a_failing_device_costs_one_model() {
                 Err(e) => panic!("{call:?}, the {after}th: {e}"),
             }
             assert_eq!(shim.number("shim_memory_used"), in_use, "{call:?}, the {after}th, leaks device memory");
+            assert_eq!(shim.number("shim_contexts"), contexts, "{call:?}, the {after}th, leaks a context");
         }
     }
     // What cannot be recorded is launched.
@@ -428,6 +430,37 @@ fn a_failing_device_costs_one_model() {
         assert_eq!(shim.number("shim_failure_pending"), 0);
     }
     assert!(survivor.prompt(quant::F16, 1).unwrap() == expected);
+}
+
+/// What the host's other threads record meanwhile is not spoiled, and does not disturb.
+#[test]
+fn recordings_of_the_host_are_left_alone() {
+    let Some(shim) = Shim::new() else { return };
+    let (_dir, path, _) = save(&Tiny::new("llama", quant::F32).layers(1).shape(64, 2, 1, 32, 64));
+    let recording = |on: bool| shim.function::<extern "C" fn(bool) -> bool>("shim_record_elsewhere")(on);
+    recording(true);
+    let model = load(&path, Box::new(open(&shim).unwrap())).unwrap();
+    model.prompt(quant::F16, 1).unwrap();
+    drop(model);
+    assert!(!recording(false));
+    assert_eq!(shim.number("shim_memory_used"), 0);
+}
+
+/// Memory goes only when the work in it has ended.
+#[test]
+fn a_performer_that_is_dropped_waits_for_its_work() {
+    let Some(shim) = Shim::new() else { return };
+    let (_dir, path, _) = save(&Tiny::new("llama", quant::F32).layers(1).shape(64, 2, 1, 32, 64));
+    let model = load(&path, Box::new(open(&shim).unwrap())).unwrap();
+    let expected = model.prompt(quant::F16, 1).unwrap();
+    let (mut exec, mut kv) = (model.exec().unwrap(), model.kv(quant::F16).unwrap());
+    let mut kvs = [kv.as_mut()];
+    let batch = &mut Batch { ids: &[1], positions: &[0], slots: &[0], kvs: &mut kvs, outputs: &[0] };
+    let mut forward = Forward::begin(&model.network, exec.as_mut(), batch).unwrap();
+    while forward.step(exec.as_mut(), batch).unwrap() {}
+    exec.submit().unwrap();
+    drop(exec);
+    assert!(model.prompt(quant::F16, 1).unwrap() == expected, "{}", last_fault(&shim));
 }
 
 /// A device that was lost stays lost, with the first reason.

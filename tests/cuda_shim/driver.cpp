@@ -2,8 +2,9 @@
 // C++. The real backend runs on it from end to end.
 //
 // Stricter than a device where that finds mistakes: device memory starts as NaN and has guarded ends, work in a stream runs
-// only when somebody waits for it (so memory that is reused too early is seen), and any call can be made to fail.
-// A launch that goes wrong poisons its context, as on a device.
+// only when somebody waits for it (so memory that is reused too early is seen), every thread of a kernel must wait for the
+// kernel ahead, and any call can be made to fail. A launch that goes wrong poisons its context, as on a device: from then
+// on its calls fail, and only the end of the context frees its memory. Handles serve in their own context alone.
 
 #include <cstdio>
 #include <cstdlib>
@@ -13,6 +14,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "../../kernels/realizar.cu"
@@ -266,13 +268,13 @@ static void run_block(uint32_t threads) {
     }
 }
 
-struct Function { std::string name; uint32_t bytes; void (*run)(const void*); uint32_t max_shared; };
+struct Function { std::string name; uint32_t bytes, max_threads; void (*run)(const void*); uint32_t max_shared; };
 static std::map<std::string, Function>& functions() {
     static std::map<std::string, Function> all;
     return all;
 }
-Register::Register(const char* name, uint32_t bytes, void (*run)(const void*)) {
-    functions()[name] = {name, bytes, run, 48 << 10};
+Register::Register(const char* name, uint32_t bytes, uint32_t max_threads, void (*run)(const void*)) {
+    functions()[name] = {name, bytes, max_threads, run, 48 << 10};
 }
 
 static std::string last_fault;
@@ -294,7 +296,9 @@ static bool run_grid(const Function& function, const uint32_t (&blocks)[3], uint
         state.block = {b % blocks[0], b / blocks[0] % blocks[1], b / blocks[0] / blocks[1]};
         memset(memory.data(), 0xff, memory.size() * 16);
         state.shared = (uint8_t*)(memory.data() + 1);
+        state.waited = 0;
         run_block(threads);
+        if (!block->fault && state.waited != threads) block->fault = "not every thread waits for the kernel ahead";
         for (uint32_t j = 0; j < 16 && !block->fault; j++) {
             if (((uint8_t*)memory.data())[j] != 0xff || state.shared[(shared + 15) / 16 * 16 + j] != 0xff)
                 block->fault = "a write outside of shared memory";
@@ -309,22 +313,27 @@ static bool run_grid(const Function& function, const uint32_t (&blocks)[3], uint
 
 // ---- the driver
 
-enum { kInvalidValue = 1, kOutOfMemory = 2, kNotInitialised = 3, kInvalidHandle = 400, kNotFound = 500, kIllegalAddress = 700,
-       kLaunchFailed = 719, kCaptureInvalid = 901 };
+enum { kInvalidValue = 1, kOutOfMemory = 2, kNotInitialised = 3, kInvalidContext = 201, kInvalidHandle = 400, kNotFound = 500,
+       kNotReady = 600, kIllegalAddress = 700, kLaunchFailed = 719, kCaptureUnsupported = 900, kCaptureInvalid = 901 };
 
 constexpr size_t kGuard = 64;
 
 struct Context { int sticky = 0; };
 struct Allocation { size_t bytes; Context* context; };
 using Work = std::function<int()>;
-struct Stream { Context* context; std::vector<Work> queue; bool capturing = false; std::vector<Work> captured; };
+struct Stream { Context* context; std::vector<Work> queue; bool capturing = false, spoiled = false; std::vector<Work> captured; };
 struct Graph { std::vector<Work> work; };
-struct Event { Stream* stream = nullptr; bool done = true; long time = 0; };
+struct Event { bool timed; Stream* stream = nullptr; bool done = true; long time = 0; };
 
 static std::recursive_mutex mutex;
 static bool started;
+static std::set<Context*> contexts;
 static std::map<uint64_t, Allocation> allocations;
+static std::map<void*, Context*> pinned;
 static std::set<Stream*> streams;
+// Another thread records all that is unsafe to record, and what a call of ours has done to it.
+static bool recording_elsewhere, spoiled_elsewhere;
+static thread_local unsigned capture_mode;
 static size_t memory_limit = size_t(1) << 30, memory_used;
 static thread_local std::vector<Context*> current;
 static std::string failing;
@@ -343,11 +352,16 @@ static int begin(const char* name) {
         return status;
     }
     if (!started) return kNotInitialised;
-    return stack().empty() ? 0 : stack().back()->sticky;
+    if (stack().empty()) return strcmp(name, "cuInit") && strcmp(name, "cuCtxCreate_v2") ? kInvalidContext : 0;
+    return stack().back()->sticky;
 }
 #define BEGIN                                              \
     std::lock_guard<std::recursive_mutex> lock(mutex);      \
     if (const int status = begin(__func__)) return status
+// Likewise a call that may not be made while somebody records.
+#define BEGIN_UNSAFE                               \
+    BEGIN;                                         \
+    if (recording_elsewhere && capture_mode != 2) return spoiled_elsewhere = true, kCaptureUnsupported
 
 static void check_guards(uint64_t address, const Allocation& a) {
     const uint8_t* p = (const uint8_t*)address;
@@ -369,7 +383,7 @@ static int drain(Stream* s, const Event* until = nullptr) {
 }
 static int enqueue(void* stream, Work work) {
     Stream* s = (Stream*)stream;
-    if (!streams.count(s)) return kInvalidHandle;
+    if (!streams.count(s) || s->context != stack().back()) return kInvalidHandle;
     (s->capturing ? s->captured : s->queue).push_back(std::move(work));
     return 0;
 }
@@ -378,7 +392,12 @@ static bool inside(uint64_t address, size_t bytes) {
     auto it = allocations.upper_bound(address);
     if (it == allocations.begin()) return false;
     --it;
-    return address + bytes <= it->first + it->second.bytes;
+    return it->second.context == stack().back() && address + bytes <= it->first + it->second.bytes;
+}
+static void give_back(std::map<uint64_t, Allocation>::iterator it) {
+    memory_used -= it->second.bytes;
+    free((uint8_t*)it->first - 256);
+    allocations.erase(it);
 }
 static int copy(void* stream, void* to, const void* from, size_t bytes) {
     return enqueue(stream, [=] {
@@ -407,6 +426,9 @@ EXPORT const char* shim_last_fault() { return last_fault.c_str(); }
 EXPORT long shim_launches() { return launches; }
 EXPORT long shim_replays() { return replays; }
 EXPORT size_t shim_memory_used() { return memory_used; }
+EXPORT size_t shim_contexts() { return contexts.size(); }
+// Another thread begins or ends to record; whether a call of ours has spoiled what it recorded.
+EXPORT bool shim_record_elsewhere(bool on) { return recording_elsewhere = on, std::exchange(spoiled_elsewhere, false); }
 // Bytes of a kernel's parameter; 0 where there is no such kernel.
 EXPORT unsigned shim_parameter_bytes(const char* name) {
     const auto it = functions().find(name);
@@ -441,12 +463,29 @@ EXPORT int cuDeviceTotalMem_v2(size_t* bytes, int) { return *bytes = memory_limi
 EXPORT int cuCtxCreate_v2(void** context, unsigned, int) {
     BEGIN;
     Context* c = new Context;
+    contexts.insert(c);
     stack().push_back(c);
     return *context = c, 0;
 }
-EXPORT int cuCtxDestroy_v2(void*) { return 0; }
+EXPORT int cuCtxDestroy_v2(void* context) {
+    std::lock_guard<std::recursive_mutex> lock(mutex);
+    Context* c = (Context*)context;
+    if (!contexts.erase(c)) return kInvalidContext;
+    for (auto it = streams.begin(); it != streams.end();) it = (*it)->context == c ? streams.erase(it) : std::next(it);
+    for (auto it = allocations.begin(); it != allocations.end();) {
+        const auto next = std::next(it);
+        if (it->second.context == c) give_back(it);
+        it = next;
+    }
+    for (auto it = pinned.begin(); it != pinned.end();) {
+        if (it->second == c) free(it->first);
+        it = it->second == c ? pinned.erase(it) : std::next(it);
+    }
+    return 0;
+}
 EXPORT int cuCtxPushCurrent_v2(void* context) {
     std::lock_guard<std::recursive_mutex> lock(mutex);
+    if (!contexts.count((Context*)context)) return kInvalidContext;
     stack().push_back((Context*)context);
     return 0;
 }
@@ -462,8 +501,8 @@ EXPORT int cuMemGetInfo_v2(size_t* free, size_t* total) {
     return *free = memory_limit - memory_used, *total = memory_limit, 0;
 }
 EXPORT int cuMemAlloc_v2(uint64_t* address, size_t bytes) {
-    BEGIN;
-    if (stack().empty()) return 201;
+    BEGIN_UNSAFE;
+    if (bytes == 0) return kInvalidValue;
     if (bytes > memory_limit - memory_used) return kOutOfMemory;
     uint8_t* p = (uint8_t*)aligned_alloc(256, (bytes + 256 + kGuard + 255) / 256 * 256);
     memset(p, 0xa5, 256);
@@ -474,24 +513,23 @@ EXPORT int cuMemAlloc_v2(uint64_t* address, size_t bytes) {
     return 0;
 }
 EXPORT int cuMemFree_v2(uint64_t address) {
-    std::lock_guard<std::recursive_mutex> lock(mutex);
+    BEGIN_UNSAFE;
     const auto it = allocations.find(address);
     if (it == allocations.end()) return kInvalidValue;
     for (Stream* s : streams) drain(s);
-    memory_used -= it->second.bytes;
-    allocations.erase(it);
-    free((uint8_t*)address - 256);
-    return 0;
+    return give_back(it), 0;
 }
 EXPORT int cuMemHostAlloc(void** p, size_t bytes, unsigned) {
-    BEGIN;
-    return *p = aligned_alloc(256, (bytes + 255) / 256 * 256), 0;
+    BEGIN_UNSAFE;
+    if (bytes == 0) return kInvalidValue;
+    pinned[*p = aligned_alloc(256, (bytes + 255) / 256 * 256)] = stack().back();
+    return 0;
 }
 EXPORT int cuMemFreeHost(void* p) {
-    std::lock_guard<std::recursive_mutex> lock(mutex);
+    BEGIN_UNSAFE;
+    if (!pinned.erase(p)) return kInvalidValue;
     for (Stream* s : streams) drain(s);
-    free(p);
-    return 0;
+    return free(p), 0;
 }
 EXPORT int cuMemcpyHtoDAsync_v2(uint64_t to, const void* from, size_t bytes, void* stream) {
     BEGIN;
@@ -512,36 +550,37 @@ EXPORT int cuMemsetD8Async(uint64_t to, unsigned char value, size_t bytes, void*
 }
 EXPORT int cuStreamCreate(void** stream, unsigned) {
     BEGIN;
-    Stream* s = new Stream{stack().back(), {}, false, {}};
+    Stream* s = new Stream{stack().back()};
     streams.insert(s);
     return *stream = s, 0;
 }
 EXPORT int cuStreamDestroy_v2(void* stream) {
-    std::lock_guard<std::recursive_mutex> lock(mutex);
+    BEGIN;
     Stream* s = (Stream*)stream;
     if (!streams.erase(s)) return kInvalidHandle;
-    drain(s);
-    delete s;
-    return 0;
+    // A device would go on with it, in memory that is freed next.
+    if (!s->queue.empty()) last_fault = "a stream ends ahead of its work", s->context->sticky = kIllegalAddress;
+    return delete s, 0;
 }
 EXPORT int cuStreamSynchronize(void* stream) {
     BEGIN;
     Stream* s = (Stream*)stream;
-    return s->capturing ? kCaptureInvalid : drain(s);
+    if (s->capturing) return s->spoiled = true, kCaptureUnsupported;
+    return drain(s);
 }
-EXPORT int cuEventCreate(void** event, unsigned) {
+EXPORT int cuEventCreate(void** event, unsigned flags) {
     BEGIN;
-    return *event = new Event, 0;
+    return *event = new Event{!(flags & 2)}, 0;
 }
 EXPORT int cuEventDestroy_v2(void* event) {
-    std::lock_guard<std::recursive_mutex> lock(mutex);
+    BEGIN;
     for (Stream* s : streams) drain(s);
     return delete (Event*)event, 0;
 }
 EXPORT int cuEventRecord(void* event, void* stream) {
     BEGIN;
     Event* e = (Event*)event;
-    *e = {(Stream*)stream, false};
+    *e = {e->timed, (Stream*)stream, false};
     return enqueue(stream, [=] { return e->done = true, e->time = grids, 0; });
 }
 EXPORT int cuEventSynchronize(void* event) {
@@ -552,13 +591,18 @@ EXPORT int cuEventSynchronize(void* event) {
 // The time is that of the grids that ran, a millisecond each.
 EXPORT int cuEventElapsedTime(float* milliseconds, void* from, void* to) {
     BEGIN;
+    for (const Event* e : {(Event*)from, (Event*)to}) {
+        if (!e->timed || !e->stream) return kInvalidHandle;
+        if (!e->done) return kNotReady;
+    }
     return *milliseconds = (float)(((Event*)to)->time - ((Event*)from)->time), 0;
 }
+EXPORT int cuThreadExchangeStreamCaptureMode(unsigned* mode) { return std::swap(*mode, capture_mode), 0; }
 EXPORT int cuStreamBeginCapture_v2(void* stream, unsigned) {
     BEGIN;
     Stream* s = (Stream*)stream;
     if (s->capturing) return kCaptureInvalid;
-    s->capturing = true;
+    s->capturing = true, s->spoiled = false;
     s->captured.clear();
     return 0;
 }
@@ -567,7 +611,7 @@ EXPORT int cuStreamEndCapture(void* stream, void** graph) {
     const bool capturing = s->capturing;
     s->capturing = false;
     BEGIN;
-    if (!capturing) return kCaptureInvalid;
+    if (!capturing || s->spoiled) return kCaptureInvalid;
     return *graph = new Graph{std::move(s->captured)}, 0;
 }
 EXPORT int cuGraphInstantiateWithFlags(void** exec, void* graph, uint64_t) {
@@ -593,6 +637,10 @@ EXPORT int cuModuleGetFunction(void** function, void*, const char* name) {
     if (it == functions().end()) return kNotFound;
     return *function = &it->second, 0;
 }
+EXPORT int cuFuncGetAttribute(int* value, int attribute, void*) {
+    BEGIN;
+    return *value = attribute == 5 || attribute == 6 ? 90 : 0, 0;
+}
 EXPORT int cuFuncSetAttribute(void* function, int attribute, int value) {
     BEGIN;
     if (attribute != 8 || value < 0 || value > 232448) return kInvalidValue;
@@ -611,8 +659,10 @@ EXPORT int cuLaunchKernelEx(const LaunchConfig* config, void* function, void** p
     const LaunchConfig c = *config;
     const Function* f = (const Function*)function;
     const uint64_t blocks = (uint64_t)c.blocks[0] * c.blocks[1] * c.blocks[2];
-    if (blocks == 0 || c.blocks[1] > 65535 || c.blocks[2] > 65535 || c.threads[0] == 0 || c.threads[0] % 32 ||
-        c.threads[0] > 1024 || c.threads[1] != 1 || c.threads[2] != 1 || c.shared > f->max_shared)
+    // An early start (6) is the only attribute in use.
+    if (blocks == 0 || c.blocks[0] > INT32_MAX || c.blocks[1] > 65535 || c.blocks[2] > 65535 || c.threads[0] == 0 ||
+        c.threads[0] % 32 || c.threads[0] > f->max_threads || c.threads[1] != 1 || c.threads[2] != 1 ||
+        c.shared > f->max_shared || c.n_attributes > 1 || (c.n_attributes && *(const uint32_t*)c.attributes != 6))
         return kInvalidValue;
     launches++;
     auto args = std::make_shared<std::vector<uint4>>(f->bytes / 16 + 1);

@@ -22,6 +22,7 @@ struct Index { uint32_t x, y, z; };
 struct State {
     Index thread, block, threads, blocks;
     uint8_t* shared;
+    uint32_t waited;  // threads of the block that have waited for the kernel ahead
 };
 extern State state;
 
@@ -37,7 +38,7 @@ void copy_commit();
 void copy_wait(int left);
 float half_value(uint16_t h);
 uint16_t half_bits(float f);
-struct Register { Register(const char* name, uint32_t bytes, void (*run)(const void*)); };
+struct Register { Register(const char* name, uint32_t bytes, uint32_t max_threads, void (*run)(const void*)); };
 
 inline uint32_t lane() { return state.thread.x % 32; }
 template <class T> T shuffle(T v, uint32_t from) {
@@ -60,7 +61,7 @@ template <class T> T shuffle(T v, uint32_t from) {
 #define DYNAMIC_SHARED(name) u8* name = shim::state.shared
 #define KERNEL(name, Args, max_threads, blocks)                                                                  \
     static void name(const Args& a);                                                                             \
-    static shim::Register register_##name(#name, sizeof(Args), [](const void* p) { name(*(const Args*)p); });     \
+    static shim::Register register_##name(#name, sizeof(Args), max_threads, [](const void* p) { name(*(const Args*)p); }); \
     static void name(const Args& a)
 
 template <class T> static inline const T& aligned(const void* p) {
@@ -110,5 +111,5 @@ DEVICE void mma16x8x16(float (&d)[4], const uint4& a, u32 b0, u32 b1) {
 DEVICE void copy_async16(void* shared, const void* global) { shim::copy_later(shared, global); }
 DEVICE void copy_async_commit() { shim::copy_commit(); }
 template <int N> static inline void copy_async_wait() { shim::copy_wait(N); }
-DEVICE void wait_for_previous() {}
+DEVICE void wait_for_previous() { shim::state.waited++; }
 DEVICE void let_next_start() {}

@@ -17,6 +17,9 @@ use crate::error::{Error, Result};
 
 const OUT_OF_MEMORY: Status = 2;
 
+/// `CUstreamCaptureMode`: work that is being recorded restricts no other call.
+const RELAXED: u32 = 2;
+
 /// A context of one device. Each model has its own, so that a fault ends no other model.
 pub struct Context {
     driver: Arc<Driver>,
@@ -36,6 +39,8 @@ unsafe impl Sync for Context {}
 /// Proof that a context is current to this thread.
 pub struct Current<'a> {
     context: &'a Arc<Context>,
+    /// Of the thread's own.
+    capture_mode: u32,
     // Being current is a property of the thread.
     _thread: PhantomData<*const ()>,
 }
@@ -65,7 +70,11 @@ impl Context {
     fn enter_anyway(self: &Arc<Self>) -> Result<Current<'_>> {
         // SAFETY: `raw` is a live context.
         self.check(unsafe { (self.driver.context_push)(self.raw) }, "cuCtxPushCurrent")?;
-        Ok(Current { context: self, _thread: PhantomData })
+        // What the host may be recording elsewhere is none of our streams: calls here must neither fail nor spoil it.
+        let mut capture_mode = RELAXED;
+        // SAFETY: exchanges one integer with the thread's own; where it fails, ours goes back in `drop`.
+        unsafe { (self.driver.exchange_capture_mode)(&mut capture_mode) };
+        Ok(Current { context: self, capture_mode, _thread: PhantomData })
     }
 
     pub fn driver_version(&self) -> i32 {
@@ -91,8 +100,11 @@ impl Drop for Context {
 
 impl Drop for Current<'_> {
     fn drop(&mut self) {
-        // SAFETY: pops what `enter` pushed on this thread; the type cannot change threads.
-        unsafe { (self.context.driver.context_pop)(&mut ptr::null_mut()) };
+        // SAFETY: undoes what `enter` did on this thread; the type cannot change threads.
+        unsafe {
+            (self.context.driver.exchange_capture_mode)(&mut self.capture_mode);
+            (self.context.driver.context_pop)(&mut ptr::null_mut());
+        }
     }
 }
 
@@ -132,7 +144,7 @@ impl Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        // SAFETY: `address` came from `cuMemAlloc`, which waits for work in flight when it is freed.
+        // SAFETY: `address` came from `cuMemAlloc`; streams that work on it are dropped first, and wait.
         release(&self.context, |d| unsafe { (d.memory_free)(self.address) });
     }
 }
@@ -169,7 +181,7 @@ impl Pinned {
 
 impl Drop for Pinned {
     fn drop(&mut self) {
-        // SAFETY: `data` came from `cuMemHostAlloc`.
+        // SAFETY: `data` came from `cuMemHostAlloc`; streams that work on it are dropped first, and wait.
         release(&self.context, |d| unsafe { (d.host_free)(self.data.cast()) });
     }
 }
@@ -187,8 +199,12 @@ unsafe impl Sync for Stream {}
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        // SAFETY: `raw` is a live stream, dropped once.
-        release(&self.context, |d| unsafe { (d.stream_destroy)(self.raw) });
+        // SAFETY: `raw` is a live stream, dropped once. Destroying it would not wait for the work in it, whose memory may
+        // be freed next.
+        release(&self.context, |d| unsafe {
+            (d.stream_synchronize)(self.raw);
+            (d.stream_destroy)(self.raw)
+        });
     }
 }
 
@@ -365,7 +381,7 @@ impl Current<'_> {
         bytes: usize,
     ) -> Result<()> {
         let (to, from) = (to.part(offset, bytes), &from.bytes()[from_offset..from_offset + bytes]);
-        // SAFETY: both ends are that long. The host's end is page-locked, and freeing it waits for the device.
+        // SAFETY: both ends are that long, and live until the stream is dropped or longer.
         let status = unsafe { (self.driver().copy_to_device)(to, from.as_ptr().cast(), bytes, stream.raw) };
         self.check(status, "cuMemcpyHtoD")
     }
@@ -420,6 +436,15 @@ impl Current<'_> {
         Ok(Kernel { raw, name, _args: PhantomData })
     }
 
+    /// The architecture that `kernel` was written out for, such as 90: older than the device where its PTX was translated.
+    pub fn compiled_for<A>(&self, kernel: &Kernel<A>) -> Result<i32> {
+        const PTX_VERSION: i32 = 5;
+        let mut version = 0;
+        // SAFETY: writes one integer; a live function.
+        let status = unsafe { (self.driver().function_attribute)(&mut version, PTX_VERSION, kernel.raw) };
+        self.check(status, "cuFuncGetAttribute").map(|()| version)
+    }
+
     /// Lets `kernel` be launched with up to `bytes` of dynamic shared memory.
     pub fn allow_shared<A>(&self, kernel: &Kernel<A>, bytes: u32) -> Result<()> {
         const MAX_DYNAMIC_SHARED: i32 = 8;
@@ -452,7 +477,6 @@ impl Current<'_> {
 
     /// Records what `work` queues in `stream` instead of running it; `None` where the driver cannot.
     pub fn capture<T>(&self, stream: &Stream, work: impl FnOnce() -> Result<T>) -> Result<Option<(Graph, T)>> {
-        const RELAXED: u32 = 2;
         // SAFETY: a live stream.
         if unsafe { (self.driver().stream_begin_capture)(stream.raw, RELAXED) } != 0 {
             return Ok(None);
@@ -461,17 +485,17 @@ impl Current<'_> {
         let (mut graph, mut raw) = (ptr::null_mut(), ptr::null_mut());
         // SAFETY: ends what was begun above, whatever `work` said; writes one handle.
         let ended = unsafe { (self.driver().stream_end_capture)(stream.raw, &mut graph) };
-        let done = done?;
-        if ended != 0 || graph.is_null() {
-            return Ok(None);
+        let mut status = ended;
+        if ended == 0 && !graph.is_null() {
+            // SAFETY: the graph is live until it is destroyed here; the executable copy does not depend on it.
+            unsafe {
+                status = (self.driver().graph_instantiate)(&mut raw, graph, 0);
+                (self.driver().graph_destroy)(graph);
+            }
         }
-        // SAFETY: the graph is live until it is destroyed here; the executable copy does not depend on it.
-        let status = unsafe {
-            let status = (self.driver().graph_instantiate)(&mut raw, graph, 0);
-            (self.driver().graph_destroy)(graph);
-            status
-        };
-        Ok((status == 0).then(|| (Graph { context: self.context.clone(), raw }, done)))
+        let graph = (status == 0 && !raw.is_null()).then(|| Graph { context: self.context.clone(), raw });
+        let done = done?;
+        Ok(graph.map(|graph| (graph, done)))
     }
 
     /// Queues recorded work.

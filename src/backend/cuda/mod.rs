@@ -50,8 +50,8 @@ pub fn provide(driver: Arc<Driver>, image: &'static [u8]) -> bool {
 /// Every GPU, or one unavailable entry that says why there is none.
 pub fn devices() -> Vec<DeviceInfo> {
     match PROVIDED.get() {
-        Some((driver, _)) => probe::list(&Ok(driver.clone()), Ok(())),
-        None => probe::list(&Driver::system(), module::IMAGE.map(|_| ())),
+        Some((driver, _)) => probe::list(&Ok(driver.clone()), Ok(0)),
+        None => probe::list(&Driver::system(), module::IMAGE.map(|_| module::COMPILER)),
     }
 }
 
@@ -102,7 +102,7 @@ impl Cuda {
     pub fn open(driver: &Arc<Driver>, ordinal: i32, image: &'static [u8]) -> Result<Cuda> {
         let context = Context::new(driver, ordinal)?;
         let properties = &context.properties;
-        if let Some(why) = probe::why_unusable(driver, properties, Ok(())) {
+        if let Some(why) = probe::why_unusable(driver, properties, Ok(0)) {
             return Err(Error::DeviceUnavailable { device: context.device.clone(), why });
         }
         let current = context.enter()?;
@@ -125,9 +125,9 @@ impl Cuda {
             unavailable: String::new(),
         };
         let stream = Arc::new(current.stream()?);
+        // Kernels written out for less do not wait for the one ahead. Recording early starts came with CUDA 12.3.
+        let early_launch = current.compiled_for(&k.gemv)? >= 90 && context.driver_version() >= 12_030;
         drop(current);
-        // Recording early starts in graphs came with CUDA 12.3.
-        let early_launch = properties.capability.0 >= 9 && context.driver_version() >= 12_030;
         let (weights, vectors, ropes, buffers) = Default::default();
         Ok(Cuda {
             info,
@@ -309,6 +309,8 @@ const ROOM: usize = 256 << 10;
 
 /// A performer of steps, with a stream of its own.
 struct CudaExec {
+    /// First, because it waits for its work when it is dropped.
+    stream: Stream,
     cuda: Arc<Cuda>,
     dims: Dims,
     max_tokens: usize,
@@ -347,7 +349,6 @@ struct CudaExec {
     fresh: usize,
     state: State,
     open: bool,
-    stream: Stream,
 }
 
 /// Lays the arrays of a step out one after another and writes them.

@@ -8,8 +8,8 @@ use super::probe::Address;
 use crate::error::Result;
 use crate::tensor::DType;
 
-/// The image that the build script made, or why there is none.
-pub const IMAGE: Result<&[u8], &str> = include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
+// `IMAGE`, the image that the build script made, or why there is none; and `COMPILER`, the `CUDA_VERSION` that made it.
+include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
 
 /// A matrix in device memory. What lies in the planes, `memory` says.
 #[repr(C)]
@@ -327,4 +327,14 @@ kernels! {
     group: GroupArgs,
     combine: CombineArgs,
     argmax: ArgmaxArgs,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_image_lies_as_compilers_align_it() {
+        assert!(IMAGE.is_err() || (IMAGE.unwrap().as_ptr().addr().is_multiple_of(8) && COMPILER >= 12_000));
+    }
 }

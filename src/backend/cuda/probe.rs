@@ -102,6 +102,7 @@ driver_table! {
     event_record: "cuEventRecord" (Handle, Handle);
     event_synchronize: "cuEventSynchronize" (Handle);
     event_elapsed: "cuEventElapsedTime" (*mut f32, Handle, Handle);
+    exchange_capture_mode: "cuThreadExchangeStreamCaptureMode" (*mut c_uint);
     stream_begin_capture: "cuStreamBeginCapture_v2" (Handle, c_uint);
     stream_end_capture: "cuStreamEndCapture" (Handle, *mut Handle);
     graph_instantiate: "cuGraphInstantiateWithFlags" (*mut Handle, Handle, u64);
@@ -111,6 +112,7 @@ driver_table! {
     module_load: "cuModuleLoadData" (*mut Handle, *const c_void);
     module_unload: "cuModuleUnload" (Handle);
     module_function: "cuModuleGetFunction" (*mut Handle, Handle, *const c_char);
+    function_attribute: "cuFuncGetAttribute" (*mut c_int, c_int, Handle);
     function_set_attribute: "cuFuncSetAttribute" (Handle, c_int, c_int);
     launch: "cuLaunchKernelEx" (*const LaunchConfig, Handle, *mut *mut c_void, *mut *mut c_void);
 }
@@ -139,8 +141,13 @@ impl Driver {
     /// The driver of the system, opened at the first call.
     pub fn system() -> Result<Arc<Driver>, String> {
         static SYSTEM: OnceLock<Result<Arc<Driver>, String>> = OnceLock::new();
-        let names: &[&str] = if cfg!(windows) { &["nvcuda.dll"] } else { &["libcuda.so.1", "libcuda.so"] };
-        SYSTEM.get_or_init(|| Driver::open(names)).clone()
+        // Containers and WSL mount the driver where the loader may not look. Last the name under which a toolkit has a stub.
+        const NAMES: &[&str] = if cfg!(windows) {
+            &["nvcuda.dll"]
+        } else {
+            &["libcuda.so.1", "/usr/local/nvidia/lib64/libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1", "libcuda.so"]
+        };
+        SYSTEM.get_or_init(|| Driver::open(NAMES)).clone()
     }
 
     /// Opens the first of `candidates` that is a library, looks up every function and starts the driver.
@@ -234,9 +241,9 @@ impl Properties {
     }
 }
 
-/// Every device that `driver` lists, or one unavailable entry that says why there is none. `built` is an error where
-/// the library holds no kernels.
-pub fn list(driver: &Result<Arc<Driver>, String>, built: Result<(), &str>) -> Vec<DeviceInfo> {
+/// Every device that `driver` lists, or one unavailable entry that says why there is none. `built`: the `CUDA_VERSION` that
+/// compiled the kernels, or why the library holds none.
+pub fn list(driver: &Result<Arc<Driver>, String>, built: Result<i32, &str>) -> Vec<DeviceInfo> {
     let unavailable = |ordinal: i32, reason: String| DeviceInfo {
         name: format!("cuda:{ordinal}"),
         kind: DeviceKind::Cuda,
@@ -264,20 +271,17 @@ pub fn list(driver: &Result<Arc<Driver>, String>, built: Result<(), &str>) -> Ve
 }
 
 /// Why a device that the driver lists cannot be used.
-pub(super) fn why_unusable(driver: &Driver, properties: &Properties, built: Result<(), &str>) -> Option<String> {
-    if let Err(reason) = built {
-        Some(reason.to_owned())
-    } else if properties.capability.0 < 8 {
-        Some(format!("{} is older than sm_80", properties.isa()))
-    } else if driver.version < 12_000 {
-        Some(format!(
-            "the driver implements CUDA {}.{}, 12.0 is needed",
-            driver.version / 1000,
-            driver.version % 1000 / 10
-        ))
-    } else {
-        None
+pub(super) fn why_unusable(driver: &Driver, properties: &Properties, built: Result<i32, &str>) -> Option<String> {
+    // A driver loads what compilers of its own major version made, and older ones.
+    let major = match built {
+        Ok(version) => (version / 1000).max(12),
+        Err(reason) => return Some(reason.to_owned()),
+    };
+    if properties.capability.0 < 8 {
+        return Some(format!("{} is older than sm_80", properties.isa()));
     }
+    let (has, minor) = (driver.version / 1000, driver.version % 1000 / 10);
+    (has < major).then(|| format!("the driver implements CUDA {has}.{minor}, {major}.0 is needed"))
 }
 
 #[cfg(test)]
@@ -315,7 +319,7 @@ mod tests {
     }
 
     fn reason(candidates: &[&Path]) -> String {
-        let devices = list(&Driver::open(candidates), Ok(()));
+        let devices = list(&Driver::open(candidates), Ok(0));
         assert_eq!(devices.len(), 1);
         assert_eq!(devices[0].name, "cuda:0");
         devices[0].unavailable.clone()
@@ -370,7 +374,7 @@ mod tests {
         ];
         let Some(so) = made_up(dir.path(), "three", &[], &bodies) else { return };
         let driver = Driver::open(&[&dir.path().join("absent.so"), &so]);
-        let devices = list(&driver, Ok(()));
+        let devices = list(&driver, Ok(12_080));
         assert_eq!(devices.len(), 3);
         assert!(devices[0].name.starts_with("cuda:0 GGG"));
         assert_eq!((devices[0].isa.as_str(), devices[0].memory_total), ("sm_90", 1000));
@@ -378,5 +382,7 @@ mod tests {
         assert_eq!(devices[1].unavailable, "sm_70 is older than sm_80");
         assert_eq!(devices[2].unavailable, "cuDeviceGet failed with unknown (101)");
         assert_eq!(list(&driver, Err("built without kernels"))[0].unavailable, "built without kernels");
+        let reason = "the driver implements CUDA 12.4, 13.0 is needed";
+        assert_eq!(list(&driver, Ok(13_020))[0].unavailable, reason);
     }
 }
