@@ -95,8 +95,8 @@ test-gpu: ## Run the tests of the CUDA backend, on the GPU too where there is on
 bench-gpu: ## Measure the speed of the CUDA backend on models with random weights
 	$(CARGO) bench --bench cuda
 
-gpu-kit: ## Gather both in build/gpu, for a machine with a GPU and no compiler
-	CARGO="$(CARGO)" scripts/gpu-kit build/gpu
+gpu-kit: ## Gather both in build/gpu, for a machine with a GPU and no compiler  [MODEL=file.gguf]
+	CARGO="$(CARGO)" scripts/gpu-kit build/gpu $(if $(MODEL),"$(MODEL)")
 
 check-kernels: ## Read the kernels' machine code: no spills, wide loads, matrix instructions
 	scripts/check-kernels 80 86 89 90 100 120
