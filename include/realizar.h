@@ -169,7 +169,8 @@ typedef struct {
   /* Threads that compute: n are the calling one and n - 1 workers, so 1 makes no thread at all.
    * 0: one a processor core. */
   uint32_t threads;
-  /* Ceiling in bytes on weights and caches in host memory; 0: none. Beyond it calls fail with RZ_ERR_LIMIT. */
+  /* Ceiling in bytes on weights and caches in host memory, what lies on a GPU not counted; 0: none. Beyond it calls
+   * fail with RZ_ERR_LIMIT. */
   uint64_t memory_limit;
   /* Processors (as the system numbers them) to which the workers are bound, one each in turn; NULL: none.
    * Copied. The calling thread is never bound. */
@@ -558,7 +559,8 @@ rz_status rz_sample(rz_sampler *sampler, rz_cache *cache, uint32_t *token, rz_er
  * Metrics
  * ------------------------------------------------------------------------------------------------ */
 
-/* What one kind of device was asked to do. A dispatch is one pass through the network, for one token or many. */
+/* What one kind of device was asked to do. A dispatch is one pass through its layers of the network, for one token or
+ * many: where layers are divided between devices, each counts its own part. */
 typedef struct {
   uint64_t dispatches;          /* Dispatches; where it is 0 so is all below. */
   uint64_t bytes;               /* Bytes that they read and wrote. */
@@ -619,7 +621,8 @@ typedef struct {
   uint32_t num_kv_heads;  /* Key and value heads. */
   uint32_t head_dim;      /* Values of a head: an even number up to 4096. */
   float scale;            /* Factor on the scores; 0: 1 / sqrt(head_dim). */
-  /* Index of a device; 0: choose for me. To a GPU all inputs go with each call: rz_kv_attend_into keeps them there. */
+  /* Index of a device; 0: choose for me, which never opens a GPU. To a GPU all inputs go with each call:
+   * rz_kv_attend_into keeps them there. */
   uint32_t device;
 } rz_attention_params;
 
@@ -640,9 +643,13 @@ typedef struct {
  *
  * `q`, `out`: [num_heads * head_dim]; `k_cache`, `v_cache`: [cache_len][num_kv_heads * head_dim]; `current_k`,
  * `current_v`: [num_kv_heads * head_dim]; all f32. Query head i reads key and value head i * num_kv_heads /
- * num_heads. `cache_len` may be 0, and the caches NULL then. `out` overlaps none of the inputs. A GPU
- * multiplies in half precision, sums in single, and stays open for the next call. Any thread. Errors:
- * RZ_ERR_INVALID_ARGUMENT, RZ_ERR_DEVICE_UNAVAILABLE, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_DEVICE_LOST. Since 0.1.0. */
+ * num_heads. `cache_len` may be 0, and the caches NULL then. `out` overlaps none of the inputs.
+ *
+ * A GPU multiplies in half precision, sums in single, and stays open for the next call of the same shape. From then on
+ * calls of this shape that name no device take the faster of the two, as measured for such lengths with all transfers,
+ * so that equal inputs may give results that differ by the rounding of half precision. Named, each device gives the
+ * same bits every time. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT; with a GPU named, RZ_ERR_DEVICE_UNAVAILABLE,
+ * RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_DEVICE_LOST. Since 0.1.0. */
 rz_status rz_attention_gqa_into(const rz_attention_params *params,
                                 const float *q,
                                 const float *k_cache,

@@ -12,7 +12,9 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use realizar::backend::cuda;
 use realizar::engine::kernels::{GqaParams, KvStore, attention_gqa};
-use realizar::engine::{self, CacheParams, Cancel, LoadParams, Model, Outcome, Part, Session};
+use realizar::engine::{
+    self, CacheParams, Cancel, DeviceKind, LoadParams, Model, Outcome, Part, Runtime, RuntimeParams, Session,
+};
 use realizar::error::{Error, Result};
 use realizar::quant;
 use realizar::tensor::DType;
@@ -298,6 +300,37 @@ fn a_profile_tells_the_parts_of_a_step_apart() {
     }
 }
 
+/// Each device of a divided model counts the steps that it had a part in; the ceiling is one of the host's memory alone.
+#[test]
+fn devices_count_what_is_theirs() {
+    let Some(_gpu) = gpu() else { return };
+    let tiny = Tiny::new("llama", quant::Q8_0).layers(4).shape(64, 4, 2, 16, 96);
+    let (_dir, path, _) = save(&tiny);
+    let limited = |memory_limit, gpu_layers| {
+        let runtime = Some(Runtime::new(RuntimeParams { memory_limit, ..Default::default() }).unwrap());
+        Model::load(&path, LoadParams { runtime, device: GPU, gpu_layers, ..Default::default() })
+    };
+    let mut on_host = Vec::new();
+    for layers in [4, 1] {
+        let model = load(&path, layers).unwrap();
+        let mut s = session(&model);
+        let started = std::time::Instant::now();
+        s.prefill(&PROMPT, None).unwrap();
+        s.generate(5, None, &mut [0; 3], &mut 0, None).unwrap();
+        let counted = model.metrics().snapshot();
+        let [cpu, cuda] = [DeviceKind::Cpu, DeviceKind::Cuda].map(|kind| counted.backend(kind));
+        assert_eq!((cpu.count, cuda.count), (if layers == 4 { 0 } else { 4 }, 4));
+        assert_eq!(cpu.bytes + cuda.bytes, 4 * model.info().weight_bytes);
+        assert!(cpu.bytes < cuda.bytes * 4 && (cpu.sum_ns > 0) == (layers == 1) && cuda.sum_ns > 0);
+        assert!(u128::from(cpu.sum_ns + cuda.sum_ns) <= started.elapsed().as_nanos());
+        on_host.push(cpu.bytes / 4);
+    }
+    assert!(Session::new(&limited(1, 4).unwrap(), &CacheParams::default()).is_ok());
+    assert!(matches!(limited(on_host[1] / 2, 1), Err(Error::Limit { .. })));
+    let model = limited(on_host[1], 1).unwrap();
+    assert!(matches!(Session::new(&model, &CacheParams::default()), Err(Error::Limit { .. })));
+}
+
 #[test]
 fn layers_go_where_they_fit() {
     let Some(gpu) = gpu() else { return };
@@ -366,11 +399,39 @@ fn kernels_of_the_caller_run_on_the_gpu() {
             compare(&out[0], &out[1]);
         }
     }
+    // Who names no device gets the one that was faster, and never opens one: on the shim it loses wherever it was tried.
+    let on = |device| GqaParams { n_heads: 4, n_kv_heads: 4, head_dim: 16, scale: 0.0, device };
+    let [q, k, v] = [64; 3].map(&mut values);
+    let mut anywhere = |device, cache_len: usize| {
+        let [ks, vs] = [cache_len * 64; 2].map(&mut values);
+        let launches = gpu.0.as_ref().map_or(0, |shim| shim.number("shim_launches"));
+        let mut out = [vec![f32::NAN; 64], vec![f32::NAN; 64]];
+        attention_gqa(&on(device), &q, &ks, &vs, &k, &v, &mut out[1]).unwrap();
+        let ran_there = gpu.0.as_ref().map_or(0, |shim| shim.number("shim_launches")) > launches;
+        attention_gqa(&on(1), &q, &ks, &vs, &k, &v, &mut out[0]).unwrap();
+        compare(&out[0], &out[1]);
+        ran_there
+    };
+    assert!(!(0..3).any(|_| anywhere(0, 40)));
+    anywhere(GPU, 200);
+    let tried = [100, 100, 100, 40, 40, 40, 200, 200, 200, 300].map(|cache_len| anywhere(0, cache_len));
+    if gpu.0.is_some() {
+        // 200 and what is longer need not be tried where 100 has already taken too long; 300 has no room there.
+        let expected = [false, true, false, false, true, false, false, false, false, false];
+        assert_eq!(tried, expected);
+    }
+    // One that fails costs nothing but the try.
+    anywhere(0, 7);
+    gpu.0.as_ref().inspect(|shim| shim.fail(c"cuLaunchKernelEx", 0, 700));
+    anywhere(0, 7);
+    assert!(gpu.0.as_ref().is_none_or(|shim| shim.number("shim_failure_pending") == 0));
+
     let params = GqaParams { n_heads: 8, n_kv_heads: 1, head_dim: 64, scale: 0.0, device: GPU };
     let Some(shim) = &gpu.0 else { return };
-    shim.fail(c"cuStreamSynchronize", 0, 700);
     let (q, kv, mut out) = (vec![0.5; 512], vec![0.5; 64], vec![0.0; 512]);
     let mut call = || attention_gqa(&params, &q, &[], &[], &kv, &kv, &mut out);
+    call().unwrap();
+    shim.fail(c"cuStreamSynchronize", 0, 700);
     assert!(matches!(call(), Err(Error::DeviceLost { .. })));
     call().unwrap();
 }

@@ -211,6 +211,10 @@ pub trait Kv: Any + Send + Sync {
     fn spec(&self) -> &KvSpec;
     /// Memory set aside, in bytes.
     fn bytes(&self) -> u64;
+    /// Of these, in memory of the host.
+    fn host_bytes(&self) -> u64 {
+        self.bytes()
+    }
     /// A copy of positions `0..len` with the same capacity.
     fn fork(&self, len: usize) -> Result<Box<dyn Kv>>;
     fn as_any(&self) -> &dyn Any;
@@ -313,6 +317,10 @@ pub trait Backend: Send + Sync {
     fn device(&self) -> &DeviceInfo;
     /// Bytes that `upload` would hold for these matrices. Cheap; reads nothing.
     fn upload_bytes(&self, sources: &[&dyn MatrixSource]) -> Result<u64>;
+    /// Of these, in memory of the host.
+    fn upload_host_bytes(&self, sources: &[&dyn MatrixSource]) -> Result<u64> {
+        self.upload_bytes(sources)
+    }
     /// Brings matrices into the layout that the kernels read. Source `i` becomes
     /// `Weight(i)`. Once a model.
     fn upload(&mut self, sources: &[&dyn MatrixSource], progress: &mut Progress) -> Result<Vec<Weight>>;
@@ -333,6 +341,10 @@ pub trait Backend: Send + Sync {
     }
     /// Bytes held for weights.
     fn weight_bytes(&self) -> u64;
+    /// What it is made of, where layers are divided between devices: those of the first layers, then of the last.
+    fn parts(&self) -> &[Arc<dyn Backend>] {
+        &[]
+    }
 }
 
 /// Performs the verbs of one step at a time. Between `begin` and `end` every verb takes the same batch.
@@ -380,6 +392,10 @@ pub trait Exec: Send {
     fn read(&mut self, act: Act, out: &mut [f32]) -> Result<()>;
     /// Ends the step; device work has finished and its errors are reported, that of submitted steps too.
     fn end(&mut self) -> Result<()>;
+    /// How long the first of two devices that share the layers worked on the step that was begun last.
+    fn first_share(&self) -> Duration {
+        Duration::ZERO
+    }
     /// What the parts of steps have taken since this was asked last; zeros where nobody measures.
     fn times(&mut self) -> Times {
         Times::default()

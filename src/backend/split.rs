@@ -8,6 +8,7 @@
 use std::any::Any;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use super::{
     Act, Activation, Attention, Backend, Batch, DeviceInfo, Exec, Experts, Kv, KvSpec, MatrixSource, Needs, Norm,
@@ -111,6 +112,12 @@ impl Backend for Split {
         Ok(bytes(0)?.saturating_add(bytes(1)?))
     }
 
+    fn upload_host_bytes(&self, sources: &[&dyn MatrixSource]) -> Result<u64> {
+        let first = self.place(sources)?;
+        let bytes = |at: usize| self.parts[at].upload_host_bytes(&of_part(sources, at, first));
+        Ok(bytes(0)?.saturating_add(bytes(1)?))
+    }
+
     fn upload(&mut self, sources: &[&dyn MatrixSource], progress: &mut Progress) -> Result<Vec<Weight>> {
         let first = self.place(sources)?;
         self.first = first;
@@ -161,11 +168,17 @@ impl Backend for Split {
         let new = |at: usize| self.parts[at].clone().new_exec(widths, head_dim, max_tokens, max_outputs);
         let room = max_tokens.saturating_mul(widths.hidden);
         let (parts, crossing) = ([new(0)?, new(1)?], try_filled("activations", room, 0f32)?);
-        Ok(Box::new(SplitExec { parts, at: 0, values: 0, hidden: widths.hidden, crossing, split: self }))
+        let (begun, first_share) = (Instant::now(), Duration::ZERO);
+        let (at, values, hidden) = (0, 0, widths.hidden);
+        Ok(Box::new(SplitExec { parts, at, begun, first_share, values, hidden, crossing, split: self }))
     }
 
     fn weight_bytes(&self) -> u64 {
         self.parts.iter().map(|part| part.weight_bytes()).sum()
+    }
+
+    fn parts(&self) -> &[Arc<dyn Backend>] {
+        &self.parts
     }
 }
 
@@ -181,6 +194,10 @@ impl Kv for SplitKv {
 
     fn bytes(&self) -> u64 {
         self.parts.iter().map(|part| part.bytes()).sum()
+    }
+
+    fn host_bytes(&self) -> u64 {
+        self.parts.iter().map(|part| part.host_bytes()).sum()
     }
 
     fn fork(&self, len: usize) -> Result<Box<dyn Kv>> {
@@ -210,6 +227,8 @@ struct SplitExec {
     parts: [Box<dyn Exec>; 2],
     /// Which of them performs the step's verbs now.
     at: usize,
+    begun: Instant,
+    first_share: Duration,
     /// Values of the residual stream in the open step.
     values: usize,
     hidden: usize,
@@ -243,7 +262,9 @@ impl SplitExec {
         }
         self.at = 1;
         // Gives its threads back to others.
-        front.end()
+        front.end()?;
+        self.first_share = self.begun.elapsed();
+        Ok(())
     }
 }
 
@@ -253,7 +274,7 @@ impl Exec for SplitExec {
     }
 
     fn begin(&mut self, batch: &Batch) -> Result<()> {
-        self.at = 0;
+        (self.at, self.begun) = (0, Instant::now());
         self.values = batch.ids.len().saturating_mul(self.hidden);
         self.parts[0].begin(batch)?;
         self.parts[1].begin(batch)
@@ -348,6 +369,10 @@ impl Exec for SplitExec {
 
     fn read(&mut self, act: Act, out: &mut [f32]) -> Result<()> {
         self.here().read(act, out)
+    }
+
+    fn first_share(&self) -> Duration {
+        self.first_share
     }
 
     fn times(&mut self) -> Times {

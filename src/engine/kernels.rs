@@ -1,8 +1,10 @@
 //! Kernels on memory of the caller, for those who build their own engine, and a device-resident key-value store
 //! without a model.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Instant;
 
+use super::crossover::{Crossover, Way};
 use crate::backend::cpu::attention::{self, Heads};
 use crate::backend::cpu::kernels::Isa;
 use crate::backend::cpu::matmul::matvec_raw;
@@ -24,7 +26,7 @@ pub struct GqaParams {
     pub head_dim: usize,
     /// Factor on `q . k`; 0: `1 / sqrt(head_dim)`.
     pub scale: f32,
-    /// As in `LoadParams::device`.
+    /// 0: chosen here; n: entry n - 1 of `devices()`.
     pub device: u32,
 }
 
@@ -57,6 +59,16 @@ impl GqaParams {
     }
 }
 
+/// The inputs of `attention_gqa`.
+#[derive(Clone, Copy)]
+struct Inputs<'a> {
+    q: &'a [f32],
+    k_cache: &'a [f32],
+    v_cache: &'a [f32],
+    current_k: &'a [f32],
+    current_v: &'a [f32],
+}
+
 /// `q`, `out`: `[n_heads * head_dim]`; caches: `[len][n_kv_heads * head_dim]`; the current key and value stand behind
 /// the cached ones.
 pub fn attention_gqa(
@@ -69,9 +81,15 @@ pub fn attention_gqa(
     out: &mut [f32],
 ) -> Result<()> {
     params.check()?;
-    if params.device > CPU {
-        return attention_on_device(params, q, (k_cache, v_cache), (current_k, current_v), out);
+    let inputs = Inputs { q, k_cache, v_cache, current_k, current_v };
+    match params.device {
+        0 => attention_anywhere(params, inputs, out),
+        CPU => attention_here(params, inputs, out),
+        _ => attention_on_device(params, inputs, out),
     }
+}
+
+fn attention_here(params: &GqaParams, inputs: Inputs, out: &mut [f32]) -> Result<()> {
     let heads = Heads { queries: params.n_heads, kv: params.n_kv_heads, dim: params.head_dim };
     // The caller's thread alone: starting others takes longer than the work.
     let team = Arc::new(Pool::new(1)?).enter();
@@ -80,11 +98,11 @@ pub fn attention_gqa(
         Isa::detect(),
         heads,
         params.scale(),
-        q,
-        k_cache,
-        v_cache,
-        current_k,
-        current_v,
+        inputs.q,
+        inputs.k_cache,
+        inputs.v_cache,
+        inputs.current_k,
+        inputs.current_v,
         out,
     )
 }
@@ -110,32 +128,87 @@ pub fn dequantize(dtype: DType, blocks: &[u8], out: &mut [f32]) -> Result<()> {
 /// The processors of the host as a device.
 const CPU: u32 = 1;
 
+/// A device that is open for calls of one shape, and what they took there and here.
+struct Open {
+    store: KvStore,
+    times: Crossover,
+}
+
+static OPEN: Mutex<Option<Open>> = Mutex::new(None);
+
+impl Open {
+    fn serves(&self, params: &GqaParams, positions: usize) -> bool {
+        let GqaParams { device, .. } = self.store.params;
+        GqaParams { device, ..*params } == self.store.params && self.store.kv.spec().capacity >= positions
+    }
+
+    fn attention(&mut self, inputs: Inputs, out: &mut [f32]) -> Result<()> {
+        self.store.truncate(0)?;
+        self.store.fill(inputs.k_cache, inputs.v_cache)?;
+        self.store.attend(0, inputs.q, inputs.current_k, inputs.current_v, out).map(|_| ())
+    }
+}
+
+impl Inputs<'_> {
+    /// With the current one.
+    fn positions(&self) -> usize {
+        self.k_cache.len() / self.current_k.len() + 1
+    }
+}
+
 /// `attention_gqa` on a device that has memory of its own: everything goes there and the result comes back. Opening a device
 /// takes longer than many calls, so the last one stays open for the next call of the same shape.
-fn attention_on_device(
-    params: &GqaParams,
-    q: &[f32],
-    caches: (&[f32], &[f32]),
-    current: (&[f32], &[f32]),
-    out: &mut [f32],
-) -> Result<()> {
-    static OPEN: Mutex<Option<KvStore>> = Mutex::new(None);
-    let needed = caches.0.len() / params.kv_len() + 1;
+fn attention_on_device(params: &GqaParams, inputs: Inputs, out: &mut [f32]) -> Result<()> {
+    let positions = inputs.positions();
     // A call that panicked leaves its store in an unknown state.
     let mut open = OPEN.lock().unwrap_or_else(|poisoned| {
+        OPEN.clear_poison();
         let mut open = poisoned.into_inner();
         *open = None;
         open
     });
-    let mut store = match open.take().filter(|s| s.params == *params && s.kv.spec().capacity >= needed) {
-        Some(store) => store,
-        None => KvStore::with_steps(params, 1, needed.next_power_of_two(), quant::F32, FILL_STEP)?,
-    };
-    store.truncate(0)?;
-    store.fill(caches.0, caches.1)?;
-    store.attend(0, q, current.0, current.1, out)?;
-    // Not after an error: the device may be lost.
-    *open = Some(store);
+    if open.as_ref().is_some_and(|o| o.serves(params, positions) && o.store.params.device == params.device) {
+        return attention_when_open(&mut open, inputs, out);
+    }
+    // The memory of the one before may be needed.
+    *open = None;
+    let store = KvStore::with_steps(params, 1, positions.next_power_of_two(), quant::F32, FILL_STEP)?;
+    let mut fresh = Open { store, times: Crossover::new() };
+    // Not measured, because a device is slow to begin with.
+    fresh.attention(inputs, out)?;
+    *open = Some(fresh);
+    Ok(())
+}
+
+/// On the device that is open, which stays so unless it fails.
+fn attention_when_open(open: &mut MutexGuard<Option<Open>>, inputs: Inputs, out: &mut [f32]) -> Result<()> {
+    let Some(mut device) = open.take() else { return Err(Error::invalid("no device is open")) };
+    let started = Instant::now();
+    device.attention(inputs, out)?;
+    device.times.record(Way::Away, inputs.positions(), started.elapsed());
+    **open = Some(device);
+    Ok(())
+}
+
+/// On the device that is open, where calls of this length were faster there, else here. Opens none, waits for none that is
+/// in use, and fails with none.
+fn attention_anywhere(params: &GqaParams, inputs: Inputs, out: &mut [f32]) -> Result<()> {
+    let positions = inputs.positions();
+    let choice = OPEN.try_lock().ok().and_then(|mut open| {
+        let way = open.as_ref().filter(|o| o.serves(params, positions))?.times.choose(positions);
+        Some(way == Way::Away && attention_when_open(&mut open, inputs, out).is_ok())
+    });
+    if choice == Some(true) {
+        return Ok(());
+    }
+    let started = Instant::now();
+    attention_here(params, inputs, out)?;
+    if choice.is_some()
+        && let Ok(mut open) = OPEN.try_lock()
+        && let Some(open) = open.as_mut().filter(|o| o.serves(params, positions))
+    {
+        open.times.record(Way::Here, positions, started.elapsed());
+    }
     Ok(())
 }
 

@@ -1,5 +1,6 @@
 //! The conductor: alone in knowing every part. Opens models, keeps timelines, runs generation.
 
+mod crossover;
 pub mod kernels;
 pub mod metrics;
 mod model;

@@ -206,11 +206,11 @@ impl Model {
         after: impl FnOnce(&mut dyn Exec) -> Result<T>,
     ) -> Result<T> {
         let started = Instant::now();
-        let result = self.perform(|exec| {
+        let (result, first_share) = self.perform(|exec| {
             self.run(exec, batch, cancel)?;
-            after(exec)
+            Ok((after(exec)?, exec.first_share()))
         })?;
-        self.record(started.elapsed())?;
+        self.record(started.elapsed(), first_share)?;
         Ok(result)
     }
 
@@ -235,10 +235,12 @@ impl Model {
         }
     }
 
-    /// Counts a step.
-    pub(super) fn record(&self, latency: Duration) -> Result<()> {
-        let backend = &self.compute()?.backend;
-        self.metrics.record_dispatch(backend.device().kind, latency, backend.weight_bytes());
+    /// Counts a step, of which the first of two devices that share the layers had its part.
+    pub(super) fn record(&self, latency: Duration, first_share: Duration) -> Result<()> {
+        let shares = [latency.saturating_sub(first_share), first_share];
+        for (part, share) in parts(&self.compute()?.backend).iter().rev().zip(shares) {
+            self.metrics.record_dispatch(part.device().kind, share, part.weight_bytes());
+        }
         Ok(())
     }
 }
@@ -289,7 +291,8 @@ impl Compute {
                 (network, backend, gpu_layers)
             }
         };
-        let memory = runtime.reserve("the model's weights", backend.weight_bytes())?;
+        let on_host = parts(&backend).iter().filter(|part| part.device().kind == DeviceKind::Cpu);
+        let memory = runtime.reserve("the model's weights", on_host.map(|part| part.weight_bytes()).sum())?;
         let per_token = 4 * (3 * widths.hidden + 2 * (widths.q + widths.kv) + 2 * widths.ffn.max(widths.expert_ffn));
         let max_tokens = match gpu_layers == n_layers {
             true => MAX_STEP_TOKENS,
@@ -304,6 +307,14 @@ impl Compute {
     fn new_exec(&self) -> Result<Box<dyn Exec>> {
         let config = &self.network.config;
         self.backend.clone().new_exec(&config.widths(), config.head_dim, self.max_tokens, MAX_STEP_OUTPUTS)
+    }
+}
+
+/// The two that a model is divided between, or the one.
+fn parts(backend: &Arc<dyn Backend>) -> &[Arc<dyn Backend>] {
+    match backend.parts() {
+        [] => std::slice::from_ref(backend),
+        parts => parts,
     }
 }
 

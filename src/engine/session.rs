@@ -116,7 +116,7 @@ impl Session {
     }
 
     fn with_kv(model: &Arc<Model>, kv: Box<dyn Kv>, capacity: usize) -> Result<Session> {
-        let memory = model.runtime().reserve("the cache", kv.bytes())?;
+        let memory = model.runtime().reserve("the cache", kv.host_bytes())?;
         let step = model.max_step_tokens()?;
         Ok(Session {
             kv,
@@ -403,7 +403,7 @@ impl Session {
                 (out[made], last) = (next, next);
                 (made, *n, *state) = (made + 1, *n + 1, Logits::Away);
                 let now = Instant::now();
-                model.record(now - since)?;
+                model.record(now - since, exec.first_share())?;
                 model.metrics().record_phase(Phase::Decode, now - since);
                 since = now;
                 if model.ends(next) {

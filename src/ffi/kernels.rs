@@ -25,7 +25,8 @@ pub struct rz_attention_params {
     pub head_dim: u32,
     /// Factor on the scores; 0: 1 / sqrt(head_dim).
     pub scale: f32,
-    /// Index of a device; 0: choose for me. To a GPU all inputs go with each call: rz_kv_attend_into keeps them there.
+    /// Index of a device; 0: choose for me, which never opens a GPU. To a GPU all inputs go with each call:
+    /// rz_kv_attend_into keeps them there.
     pub device: u32,
 }
 
@@ -36,9 +37,13 @@ versioned!(rz_attention_params { struct_size, num_heads, num_kv_heads, head_dim,
 ///
 /// `q`, `out`: [num_heads * head_dim]; `k_cache`, `v_cache`: [cache_len][num_kv_heads * head_dim]; `current_k`,
 /// `current_v`: [num_kv_heads * head_dim]; all f32. Query head i reads key and value head i * num_kv_heads /
-/// num_heads. `cache_len` may be 0, and the caches NULL then. `out` overlaps none of the inputs. A GPU
-/// multiplies in half precision, sums in single, and stays open for the next call. Any thread. Errors:
-/// RZ_ERR_INVALID_ARGUMENT, RZ_ERR_DEVICE_UNAVAILABLE, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_DEVICE_LOST. Since 0.1.0.
+/// num_heads. `cache_len` may be 0, and the caches NULL then. `out` overlaps none of the inputs.
+///
+/// A GPU multiplies in half precision, sums in single, and stays open for the next call of the same shape. From then on
+/// calls of this shape that name no device take the faster of the two, as measured for such lengths with all transfers,
+/// so that equal inputs may give results that differ by the rounding of half precision. Named, each device gives the
+/// same bits every time. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT; with a GPU named, RZ_ERR_DEVICE_UNAVAILABLE,
+/// RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_DEVICE_LOST. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_attention_gqa_into(
     params: *const rz_attention_params,

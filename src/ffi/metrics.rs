@@ -7,7 +7,8 @@ use super::boundary::{guarded, guarded_or, versioned};
 use super::model::rz_model;
 use super::status::{RZ_OK, rz_error, rz_status};
 
-/// What one kind of device was asked to do. A dispatch is one pass through the network, for one token or many.
+/// What one kind of device was asked to do. A dispatch is one pass through its layers of the network, for one token or
+/// many: where layers are divided between devices, each counts its own part.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct rz_backend_metrics {

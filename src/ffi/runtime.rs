@@ -38,7 +38,8 @@ pub struct rz_runtime_params {
     /// Threads that compute: n are the calling one and n - 1 workers, so 1 makes no thread at all.
     /// 0: one a processor core.
     pub threads: u32,
-    /// Ceiling in bytes on weights and caches in host memory; 0: none. Beyond it calls fail with RZ_ERR_LIMIT.
+    /// Ceiling in bytes on weights and caches in host memory, what lies on a GPU not counted; 0: none. Beyond it calls
+    /// fail with RZ_ERR_LIMIT.
     pub memory_limit: u64,
     /// Processors (as the system numbers them) to which the workers are bound, one each in turn; NULL: none.
     /// Copied. The calling thread is never bound.

@@ -54,7 +54,7 @@ pub enum Ffn {
 
 /// What loading is allowed to use.
 pub struct Limits {
-    /// Bytes of weights in memory; `u64::MAX`: no ceiling.
+    /// Bytes of weights in memory of the host; `u64::MAX`: no ceiling.
     pub weight_bytes: u64,
 }
 
@@ -72,7 +72,7 @@ pub fn load(
     let mut tensors = Tensors { source, backend, config: &config, quantize, matrices: Vec::new(), layer: 0 };
     let network = tensors.network()?;
     let matrices: Vec<&dyn MatrixSource> = tensors.matrices.iter().map(|m| m as &dyn MatrixSource).collect();
-    let needed = tensors.backend.upload_bytes(&matrices)?;
+    let needed = tensors.backend.upload_host_bytes(&matrices)?;
     if needed > limits.weight_bytes {
         return Err(Error::Limit { what: "the model's weights", needed, allowed: limits.weight_bytes });
     }

@@ -330,6 +330,10 @@ impl Kv for CudaKv {
         self.buffer.len() as u64
     }
 
+    fn host_bytes(&self) -> u64 {
+        0
+    }
+
     fn fork(&self, len: usize) -> Result<Box<dyn Kv>> {
         let fork = CudaKv::new(self.context(), &self.stream, &self.spec)?;
         fork.copy_from(&self.context().enter()?, self, len.min(self.spec.capacity))?;

@@ -197,6 +197,10 @@ impl Backend for Cuda {
         memory::upload_bytes(sources)
     }
 
+    fn upload_host_bytes(&self, _sources: &[&dyn MatrixSource]) -> Result<u64> {
+        Ok(0)
+    }
+
     fn upload(&mut self, sources: &[&dyn MatrixSource], progress: &mut Progress) -> Result<Vec<Weight>> {
         let (buffer, matrices) = memory::upload(&self.context, sources, progress)?;
         let first = self.weights.len() as u32;

@@ -1,0 +1,80 @@
+//! Which of two ways to do the same work takes less time, learnt from what both have taken. Refuses to know what they do.
+
+use std::time::Duration;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    /// The one that is always there.
+    Here,
+    Away,
+}
+
+/// The best time of either way for each class of sizes, from one power of two to the next.
+pub struct Crossover([[Option<Duration>; 2]; usize::BITS as usize]);
+
+fn class(size: usize) -> usize {
+    size.max(1).ilog2() as usize
+}
+
+impl Crossover {
+    pub fn new() -> Crossover {
+        Crossover([[None; 2]; usize::BITS as usize])
+    }
+
+    pub fn record(&mut self, way: Way, size: usize, took: Duration) {
+        let best = &mut self.0[class(size)][way as usize];
+        *best = Some(best.map_or(took, |best| best.min(took)));
+    }
+
+    /// The way that was faster. Of ways that were not measured, the one here comes first; the other is tried once, unless
+    /// less work has already taken longer there.
+    pub fn choose(&self, size: usize) -> Way {
+        let class = class(size);
+        let away = match self.0[class] {
+            [None, _] => return Way::Here,
+            [_, Some(away)] => Some(away),
+            [_, None] => self.0[..class].iter().filter_map(|times| times[1]).max(),
+        };
+        // No time at all is the least.
+        if away < self.0[class][0] { Way::Away } else { Way::Here }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Way::{Away, Here};
+
+    fn ms(n: u64) -> Duration {
+        Duration::from_millis(n)
+    }
+
+    #[test]
+    fn the_faster_way_is_chosen_class_by_class() {
+        let mut times = Crossover::new();
+        for (size, here, away, expected) in [(1, 1, 9, Here), (100, 5, 10, Here), (1000, 50, 12, Away)] {
+            times.record(Here, size, ms(here));
+            times.record(Away, size, ms(away));
+            assert_eq!(times.choose(size), expected);
+        }
+        assert_eq!([64, 127, 512, 1023].map(|size| times.choose(size)), [Here, Here, Away, Away]);
+        // The best time counts, so that a call that was disturbed decides nothing.
+        times.record(Here, 1000, ms(11));
+        times.record(Here, 1000, ms(80));
+        assert_eq!(times.choose(1000), Here);
+    }
+
+    #[test]
+    fn what_was_not_measured_is_tried_where_it_could_win() {
+        let mut times = Crossover::new();
+        for size in [0, 7, usize::MAX] {
+            assert_eq!(times.choose(size), Here);
+            times.record(Here, size, ms(20));
+            assert_eq!(times.choose(size), Away);
+        }
+        times.record(Away, 64, ms(30));
+        assert_eq!([7, usize::MAX].map(|size| times.choose(size)), [Away, Here]);
+        times.record(Away, 7, ms(20));
+        assert_eq!(times.choose(7), Here);
+    }
+}
