@@ -5,12 +5,14 @@
 //! neither on the number of tokens beside it, nor on threads, nor on the instruction set.
 #![allow(unsafe_code)]
 
+use std::array;
 use std::ops::Range;
 
 use super::kernels::Isa;
 use super::kernels::matmul::{
     Activation, BlockKernels, FloatGroups, FloatKernels, GROUP, Kernels, ONE_TOKEN_GROUPS, SET,
 };
+use super::kernels::prefetch;
 use super::memory::Lines;
 use super::packed::Layout;
 use super::pool::{Shared, Team};
@@ -350,13 +352,15 @@ impl<'a> Scratch<'a> {
 }
 
 /// Groups and columns of a matrix that are multiplied with some tiles of tokens.
-struct Tile {
+struct Tile<'a> {
     groups: Range<usize>,
     columns: Range<usize>,
     tiling: Tiling,
     token_tiles: Range<usize>,
     /// Its part of a thread's results.
     results: Range<usize>,
+    /// Packed weights of the tile after it.
+    next: [&'a [u8]; TILE_GROUPS],
 }
 
 /// Results of a unit: tile by tile, in each token by token, in each `per_tile` groups.
@@ -469,19 +473,26 @@ impl Product<'_> {
             let token_tiles = first..tiling.tiles.min(first + chunk);
             let tokens = tiling.range(first).start..tiling.range(token_tiles.end - 1).end;
             let tile_results = tokens.len() * per_tile * GROUP;
-            for columns in panels(self.cols, panel) {
-                for (i, start) in groups.clone().step_by(per_tile).enumerate() {
-                    let tile = Tile {
-                        groups: start..groups.end.min(start + per_tile),
-                        columns: columns.clone(),
-                        tiling,
-                        token_tiles: token_tiles.clone(),
-                        results: i * tile_results..(i + 1) * tile_results,
-                    };
-                    match kernel {
-                        Kernel::Blocks(kernels) => self.tile_of_blocks(job, kernels, tile, scratch),
-                        Kernel::Floats(kernels) => self.tile_of_floats(job, kernels, tile, scratch),
-                    }
+            let starts = groups.clone().step_by(per_tile);
+            let places = panels(self.cols, panel).flat_map(|columns| starts.clone().map(move |s| (s, columns.clone())));
+            // The unit that follows is likely to be this thread's as well.
+            let following = panels(self.cols, panel).next().map(|columns| (groups.end, columns));
+            let mut places = places.chain(following).peekable();
+            while let Some((start, columns)) = places.next()
+                && let Some((next, next_columns)) = places.peek()
+            {
+                let i = (start - groups.start) / per_tile;
+                let tile = Tile {
+                    groups: start..groups.end.min(start + per_tile),
+                    columns,
+                    tiling,
+                    token_tiles: token_tiles.clone(),
+                    results: i * tile_results..(i + 1) * tile_results,
+                    next: array::from_fn(|r| packed_panel(job, next + r, next_columns).unwrap_or_default()),
+                };
+                match kernel {
+                    Kernel::Blocks(kernels) => self.tile_of_blocks(job, kernels, tile, scratch),
+                    Kernel::Floats(kernels) => self.tile_of_floats(job, kernels, tile, scratch),
                 }
             }
             let done = match kernel {
@@ -496,7 +507,7 @@ impl Product<'_> {
     }
 
     fn tile_of_blocks(&self, job: &Job, kernels: &BlockKernels, tile: Tile, scratch: &mut Scratch) {
-        let Tile { groups, columns, tiling, token_tiles, results } = tile;
+        let Tile { groups, columns, tiling, token_tiles, results, next } = tile;
         let sets = columns.len() / SET;
         for r in 0..self.kernels.groups {
             // A group that is missing from the last tile is another one twice.
@@ -511,7 +522,10 @@ impl Product<'_> {
         let (start, width) = (groups.start * GROUP, self.kernels.groups * GROUP);
         let whole = columns.end == self.cols && start + width <= job.matrix.rows;
         let mut results = &mut scratch.results[results];
+        let mut next =
+            next.map(|panel| panel.chunks(panel.len().div_ceil(token_tiles.len()).next_multiple_of(64).max(64)));
         for tile in token_tiles {
+            next.iter_mut().filter_map(Iterator::next).for_each(prefetch::later);
             let tokens = tiling.range(tile);
             let (sum, rest) = results.split_at_mut(tokens.len() * width);
             results = rest;
@@ -533,7 +547,7 @@ impl Product<'_> {
     }
 
     fn tile_of_floats(&self, job: &Job, kernels: &FloatKernels, tile: Tile, scratch: &mut Scratch) {
-        let Tile { groups, columns, tiling, token_tiles, results } = tile;
+        let Tile { groups, columns, tiling, token_tiles, results, .. } = tile;
         let weights = self.float_panels(job, &groups, columns.clone(), scratch.weights);
         let mut results = &mut scratch.results[results];
         for tile in token_tiles {
@@ -595,15 +609,21 @@ fn panels(cols: usize, max: usize) -> impl Iterator<Item = Range<usize>> {
     (0..cols).step_by(len.max(1)).map(move |start| start..cols.min(start + len))
 }
 
+/// Some columns of a group in their place among packed weights, if it is there.
+fn packed_panel<'a>(job: &'a Job, group: usize, columns: &Range<usize>) -> Option<&'a [u8]> {
+    let Job { matrix: Matrix { rows, layout }, bytes, .. } = job;
+    let there = layout.interleaved && group < rows.div_ceil(GROUP);
+    there.then(|| &bytes[group * layout.group_bytes()..][..layout.group_bytes()][layout.packed_range(columns.clone())])
+}
+
 /// Some columns of a group in the order of the kernels: in place where they lie in it, otherwise packed into `scratch`.
 fn panel_of<'a>(job: &'a Job, group: usize, columns: Range<usize>, scratch: &'a mut [u8]) -> &'a [u8] {
-    let Job { matrix: Matrix { rows, layout }, bytes, .. } = job;
-    let packed = layout.packed_range(columns.clone());
-    if layout.interleaved {
-        return &bytes[group * layout.group_bytes()..][..layout.group_bytes()][packed];
+    if let Some(panel) = packed_panel(job, group, &columns) {
+        return panel;
     }
+    let Job { matrix: Matrix { rows, layout }, bytes, .. } = job;
     let rows = group * GROUP..(group * GROUP + GROUP).min(*rows);
-    let scratch = &mut scratch[..packed.len()];
+    let scratch = &mut scratch[..layout.packed_range(columns.clone()).len()];
     layout.pack_columns(&bytes[rows.start * layout.row_bytes..rows.end * layout.row_bytes], columns, scratch);
     scratch
 }

@@ -14,6 +14,7 @@ use std::ops::Range;
 
 use super::Isa;
 use super::lanes::{LANES, Lanes, dispatch};
+use super::prefetch;
 
 /// Positions in a chunk. Large enough that joining chunks costs little, small enough that keys and values of a chunk
 /// stay in the first-level cache for heads of 64 and that a short context already occupies several threads.
@@ -173,19 +174,6 @@ fn attend_chunk_lanes<S: Lanes>(
 /// How many bytes of keys or values ahead of their use they are asked for: a chunk is too short for the hardware to find
 /// its stream.
 const AHEAD: usize = 8192;
-
-/// Asks for a cache line, at any address.
-#[inline(always)]
-fn prefetch(line: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: part of every x86-64, and no access.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(line.cast()) }
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = line;
-}
 
 /// Turns the scores of a row into weights relative to their peak: 0 outside `visible`. Returns peak and sum.
 #[inline(always)]
@@ -420,7 +408,7 @@ unsafe fn block<S: Lanes, B: Operand, const R: usize, const V: usize>(
     unsafe {
         for k in 0..depth {
             for line in (0..step).step_by(64) {
-                prefetch(start.wrapping_add(k * stride + line));
+                prefetch::near(start.wrapping_add(k * stride + line));
             }
             let mut vectors = [s.splat(0.0); V];
             for (i, vector) in vectors.iter_mut().enumerate() {

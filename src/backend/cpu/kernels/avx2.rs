@@ -367,8 +367,4 @@ impl<const VNNI: bool> Simd for Ymm<VNNI> {
             self.to_f32([_mm256_cvtepi8_epi32(v), _mm256_cvtepi8_epi32(_mm_srli_si128::<8>(v))])
         }
     }
-    #[inline(always)]
-    fn prefetch(self, p: *const u8) {
-        run!(_mm_prefetch::<_MM_HINT_T0>(p.cast()))
-    }
 }

@@ -339,8 +339,4 @@ impl<const VBMI: bool> Simd for Zmm<VBMI> {
     unsafe fn load_i8(self, p: *const u8) -> __m512 {
         run!(_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(p.cast()))))
     }
-    #[inline(always)]
-    fn prefetch(self, p: *const u8) {
-        run!(_mm_prefetch::<_MM_HINT_T0>(p.cast()))
-    }
 }

@@ -14,6 +14,7 @@ use std::marker::PhantomData;
 use std::sync::atomic::{Ordering, compiler_fence};
 
 use super::codec::{Codec, Kind};
+use super::prefetch;
 use super::simd::Simd;
 use crate::tensor::DType;
 
@@ -131,12 +132,12 @@ const PANEL_PREFETCH: usize = 4096;
 
 /// Asks for what will be block `b` of the block `ahead` bytes ahead.
 #[inline(always)]
-fn prefetch_block<S: Simd, Q: Codec>(s: S, w: *const u8, b: usize, ahead: usize) {
+fn prefetch_block<Q: Codec>(w: *const u8, b: usize, ahead: usize) {
     // Without the fence the compiler gathers all prefetches of a loop at its end, where they come at once and late.
     compiler_fence(Ordering::SeqCst);
     let lines = Q::BYTES.div_ceil(64);
     for line in b * lines / Q::BLOCKS..(b + 1) * lines / Q::BLOCKS {
-        s.prefetch(w.wrapping_add(ahead + 64 * line));
+        prefetch::near(w.wrapping_add(ahead + 64 * line));
     }
 }
 
@@ -333,7 +334,7 @@ pub unsafe fn fused<S: Simd, Q: Codec, const N: usize>(
             let (mut scale, mut min) = ([s.splat_f32(0.0); 16], [s.splat_f32(0.0); 16]);
             Q::scales(s, w, &mut scale, &mut min);
             unroll8!(b < Q::BLOCKS, {
-                prefetch_block::<S, Q>(s, w, b, PREFETCH);
+                prefetch_block::<Q>(w, b, PREFETCH);
                 let quants = quants_of_set::<S, Q>(s, w, b, &scale);
                 let set = Block::<S, Q> { quants, scale: &scale, min: &min, b, codec: PhantomData };
                 let bytes = const { Q::Kind::ACTIVATION.bytes() };
@@ -388,7 +389,7 @@ pub unsafe fn unpack<S: Simd, Q: Codec, const R: usize>(s: S, mut w: *const u8, 
         unsafe {
             Q::scales(s, w, &mut scale, &mut min);
             unroll8!(b < Q::BLOCKS, {
-                prefetch_block::<S, Q>(s, w, b, PANEL_PREFETCH);
+                prefetch_block::<Q>(w, b, PANEL_PREFETCH);
                 let quants = quants_of_set::<S, Q>(s, w, b, &scale);
                 for j in 0..registers {
                     let shifted = Q::Kind::ACTIVATION == Activation::Bytes && !Q::Kind::WIDE && !Q::Kind::MIN;
@@ -429,7 +430,7 @@ pub unsafe fn multiply<S: Simd, K: Kind, const R: usize, const N: usize>(
     // Where the next tokens' results will go, which may be far apart in memory.
     for t in N..2 * N {
         for r in 0..R {
-            s.prefetch(out.wrapping_add(t * stride + GROUP * r).cast());
+            prefetch::near(out.wrapping_add(t * stride + GROUP * r).cast());
         }
     }
     // SAFETY: results, sets and records are inside by this function's contract.
@@ -531,7 +532,7 @@ pub unsafe fn multiply_floats<S: Simd, T: Float, const R: usize, const N: usize>
             }
             if N == 1 {
                 for r in 0..R {
-                    s.prefetch(w[r].wrapping_add(GROUP * T::BYTES * k + FLOAT_PREFETCH));
+                    prefetch::near(w[r].wrapping_add(GROUP * T::BYTES * k + FLOAT_PREFETCH));
                 }
             }
             for t in 0..N {

@@ -11,6 +11,7 @@ pub mod elementwise;
 pub mod lanes;
 pub mod matmul;
 mod neon;
+pub mod prefetch;
 mod scalar;
 mod simd;
 

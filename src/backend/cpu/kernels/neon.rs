@@ -314,9 +314,4 @@ impl<const DOT: bool> Simd for Quad<DOT> {
             ]
         }
     }
-    #[inline(always)]
-    fn prefetch(self, p: *const u8) {
-        // SAFETY: a prefetch has no effect that a program can see, whatever the address.
-        unsafe { asm!("prfm pldl1keep, [{}]", in(reg) p, options(readonly, nostack, preserves_flags)) }
-    }
 }

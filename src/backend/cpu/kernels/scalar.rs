@@ -217,5 +217,4 @@ impl Simd for Scalar {
         // SAFETY: 16 bytes by contract.
         unsafe { read::<i8, 16>(p) }.map(f32::from)
     }
-    fn prefetch(self, _: *const u8) {}
 }

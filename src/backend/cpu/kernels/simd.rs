@@ -106,6 +106,4 @@ pub trait Simd: Copy {
     /// # Safety
     /// `p` points to 16 readable bytes.
     unsafe fn load_i8(self, p: *const u8) -> Self::F;
-    /// Asks for the cache line at `p`, which need not be a valid address.
-    fn prefetch(self, p: *const u8);
 }
