@@ -13,8 +13,8 @@ use std::time::Instant;
 
 use realizar::backend::cuda::{self, Cuda, Driver};
 use realizar::backend::{
-    Act, Activation, Attention, Backend, Batch, Exec, FOLLOWING, Kv, KvSpec, MatrixSource, Norm, NormKind, Projection, Rope,
-    RopePairs, Weight, Widths,
+    Act, Activation, Attention, Backend, Batch, Exec, FOLLOWING, Kv, KvSpec, MatrixSource, Norm, NormKind, Projection,
+    Rope, RopePairs, Weight, Widths,
 };
 use realizar::error::Result;
 use realizar::model::config::{Config, LayerConfig, Positions, QkNorm, RopeConfig, RopeScaling};

@@ -441,17 +441,20 @@ fn a_failing_device_costs_one_model() {
     assert!(survivor.prompt(quant::F16, 1).unwrap() == expected);
 }
 
-/// What the host's other threads record meanwhile is not spoiled, and does not disturb.
+/// What the host's other threads record meanwhile is not spoiled, and does not disturb; and its thread keeps its signals.
 #[test]
-fn recordings_of_the_host_are_left_alone() {
+fn the_state_of_the_host_is_left_alone() {
     let Some(shim) = shim() else { return };
     let (_dir, path, _) = save(&Tiny::new("llama", quant::F32).layers(1).shape(64, 2, 1, 32, 64));
     let recording = |on: bool| shim.function::<extern "C" fn(bool) -> bool>("shim_record_elsewhere")(on);
+    let hears_signals = || shim.function::<extern "C" fn() -> bool>("shim_hears_signals")();
+    assert!(hears_signals());
     recording(true);
     let model = load(&path, Box::new(open(&shim).unwrap())).unwrap();
     model.prompt(quant::F16, 1).unwrap();
     drop(model);
     assert!(!recording(false));
+    assert!(hears_signals());
     assert_eq!(shim.number("shim_memory_used"), 0);
 }
 

@@ -6,6 +6,7 @@
 // kernel ahead, and any call can be made to fail. A launch that goes wrong poisons its context, as on a device: from then
 // on its calls fail, and only the end of the context frees its memory. Handles serve in their own context alone.
 
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
@@ -314,7 +315,7 @@ static bool run_grid(const Function& function, const uint32_t (&blocks)[3], uint
 // ---- the driver
 
 enum { kInvalidValue = 1, kOutOfMemory = 2, kNotInitialised = 3, kInvalidContext = 201, kInvalidHandle = 400, kNotFound = 500,
-       kNotReady = 600, kIllegalAddress = 700, kLaunchFailed = 719, kCaptureUnsupported = 900, kCaptureInvalid = 901 };
+       kNotReady = 600, kIllegalAddress = 700, kLaunchFailed = 719, kNotSupported = 801, kCaptureUnsupported = 900, kCaptureInvalid = 901 };
 
 constexpr size_t kGuard = 64;
 
@@ -437,7 +438,16 @@ EXPORT unsigned shim_parameter_bytes(const char* name) {
 
 // ---- libcuda
 
+// Whether a thread that is started now would run handlers of the host.
+EXPORT bool shim_hears_signals() {
+    sigset_t blocked;
+    pthread_sigmask(SIG_BLOCK, nullptr, &blocked);
+    return !sigismember(&blocked, SIGINT) || !sigismember(&blocked, SIGPROF);
+}
+
 EXPORT int cuInit(unsigned) {
+    // A driver starts threads here, and with each context.
+    if (shim_hears_signals()) return kNotSupported;
     started = true;
     BEGIN;
     return 0;
@@ -462,6 +472,7 @@ EXPORT int cuDeviceGetAttribute(int* value, int attribute, int) {
 EXPORT int cuDeviceTotalMem_v2(size_t* bytes, int) { return *bytes = memory_limit, 0; }
 EXPORT int cuCtxCreate_v2(void** context, unsigned, int) {
     BEGIN;
+    if (shim_hears_signals()) return kNotSupported;
     Context* c = new Context;
     contexts.insert(c);
     stack().push_back(c);

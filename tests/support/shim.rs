@@ -15,7 +15,6 @@ pub const IMAGE: &[u8] = b"none";
 pub struct Shim {
     pub driver: Arc<Driver>,
     library: Library,
-    _dir: tempfile::TempDir,
 }
 
 /// The compiled shim, made anew when a source is newer.
@@ -56,14 +55,14 @@ fn compiled() -> Option<&'static Path> {
 
 impl Shim {
     pub fn new() -> Option<Shim> {
-        // A copy, because a library is loaded once a path.
+        // A copy, because a library is loaded once a path. It stays loaded when the file goes.
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("libcuda.so");
         std::fs::copy(compiled()?, &path).unwrap();
         let driver = Driver::open(&[&path]).unwrap();
         // SAFETY: our own library, which is already open.
         let library = unsafe { Library::new(&path) }.unwrap();
-        Some(Shim { driver, library, _dir: dir })
+        Some(Shim { driver, library })
     }
 
     pub fn function<F: Copy>(&self, name: &str) -> F {

@@ -12,7 +12,7 @@ use std::ptr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use super::probe::{Address, Driver, Handle, LaunchAttribute, LaunchConfig, Properties, Status};
+use super::probe::{Address, Driver, Handle, LaunchAttribute, LaunchConfig, Properties, Status, without_signals};
 use crate::error::{Error, Result};
 
 const OUT_OF_MEMORY: Status = 2;
@@ -53,7 +53,8 @@ impl Context {
         let id = driver.device(ordinal).map_err(unavailable)?;
         let mut raw = ptr::null_mut();
         // SAFETY: writes one handle and makes the new context current, which the pop below undoes.
-        driver.check(unsafe { (driver.context_create)(&mut raw, 0, id) }, "cuCtxCreate").map_err(unavailable)?;
+        let status = without_signals(|| unsafe { (driver.context_create)(&mut raw, 0, id) });
+        driver.check(status, "cuCtxCreate").map_err(unavailable)?;
         // SAFETY: writes one handle.
         unsafe { (driver.context_pop)(&mut ptr::null_mut()) };
         Ok(Arc::new(Context { driver: driver.clone(), raw, properties, device, lost: OnceLock::new() }))

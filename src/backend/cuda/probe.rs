@@ -170,7 +170,7 @@ impl Driver {
             };
             let mut driver = Driver::look_up(library)?;
             // SAFETY: `cuInit` takes flags, of which there are none.
-            let status = unsafe { (driver.init)(0) };
+            let status = without_signals(|| unsafe { (driver.init)(0) });
             driver.check(status, "cuInit")?;
             // SAFETY: writes one integer.
             let status = unsafe { (driver.driver_get_version)(&mut driver.version) };
@@ -232,6 +232,28 @@ impl Driver {
         let name = if known { unsafe { CStr::from_ptr(name) }.to_string_lossy() } else { "unknown".into() };
         Err(format!("{call} failed with {name} ({status})"))
     }
+}
+
+/// Runs `start` with all signals blocked on this thread, a state that threads inherit: those that the driver starts then
+/// never run a handler of the host.
+#[cfg(unix)]
+pub(super) fn without_signals<T>(start: impl FnOnce() -> T) -> T {
+    let mut sets = [std::mem::MaybeUninit::<libc::sigset_t>::uninit(); 2];
+    let [all, own] = sets.each_mut().map(|set| set.as_mut_ptr());
+    // SAFETY: the first call fills `all` in, the second one `own`, with what this thread had.
+    unsafe {
+        libc::sigfillset(all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, all, own);
+    }
+    let result = start();
+    // SAFETY: `own` was filled in above.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, own, std::ptr::null_mut()) };
+    result
+}
+
+#[cfg(not(unix))]
+pub(super) fn without_signals<T>(start: impl FnOnce() -> T) -> T {
+    start()
 }
 
 impl Properties {
