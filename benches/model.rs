@@ -7,9 +7,10 @@
 //! `--sequences`: also generates for so many sequences in one batch, beside one. `--depth`: also generates behind so many
 //! tokens, where a token has to read their keys and values too.
 //!
-//! Generation has to read every weight once a token, a prompt has to multiply by every weight once a token; the roofs
-//! are the rates at which the processors read and multiply when they do nothing else. The hash is that of the bits of
-//! the last logits, which nothing but the model and the prompt may change.
+//! Generation has to read every weight once a token; a prompt has to multiply by every weight once a token, but for the
+//! output matrix and what the last layer does behind its keys and values, which only the last token needs. The roofs are
+//! the rates at which the processors read and multiply when they do nothing else. The hash is that of the bits of the
+//! last logits, which nothing but the model and the prompt may change.
 
 mod support;
 
@@ -146,8 +147,12 @@ fn run(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
     let on_gpu = roofs.is_none();
     let peer = options.peer.as_deref().map(|program| Peer { program, file: &options.file, threads, on_gpu });
     let roofs = roofs.as_ref();
-    let mut prompts =
-        Test::new(format!("prompt of {}", options.prompt), options.prompt, roofs.and_then(Roofs::prompt), "the peer's");
+    let mut prompts = Test::new(
+        format!("prompt of {}", options.prompt),
+        options.prompt,
+        roofs.and_then(|roofs| roofs.prompt(options.prompt)),
+        "the peer's",
+    );
     let mut answers = Test::new(
         format!("{} tokens", options.generate),
         options.generate,
@@ -237,8 +242,10 @@ struct Roofs {
     dot: Option<f64>,
     /// Bytes of weights that a token needs, the output matrix included.
     token_bytes: f64,
-    /// Multiply-accumulates with weights that a token of a prompt needs; only the last one needs logits.
+    /// Multiply-accumulates with weights that every token of a prompt needs.
     token_products: f64,
+    /// Those that only the last token needs: with the last layer's weights behind keys and values, and for the logits.
+    last_products: f64,
 }
 
 impl Roofs {
@@ -248,7 +255,11 @@ impl Roofs {
         let embedding = source.tensor("token_embd.weight").map_or(0, |t| t.bytes);
         let table = f64::from(info.vocab_size) * f64::from(info.hidden_dim);
         let (unread, unmultiplied) =
-            if source.tensor("output.weight").is_some() { (embedding, 2.0 * table) } else { (0, table) };
+            if source.tensor("output.weight").is_some() { (embedding, table) } else { (0, 0.0) };
+        let last_layer = format!("blk.{}.", info.n_layers - 1);
+        let needed_by_all = |name: &str| ["attn_k.", "attn_v.", "attn_qkv."].iter().any(|part| name.contains(part));
+        let of_last = source.tensors().filter(|t| t.name.starts_with(&last_layer) && !needed_by_all(&t.name));
+        let last_products = table + of_last.map(|t| t.shape.n_elements() as f64).sum::<f64>();
         let pool = Arc::new(Pool::new(options.threads as usize)?);
         let team = pool.enter();
         let mut pages = Pages::new(info.weight_bytes as usize);
@@ -257,13 +268,14 @@ impl Roofs {
             read: read_roof(&team, pages.bytes()),
             dot: dot_roof(&team, Isa::detect()),
             token_bytes: info.weight_bytes.saturating_sub(unread) as f64,
-            token_products: info.n_params as f64 - unmultiplied,
+            token_products: info.n_params as f64 - unmultiplied - last_products,
+            last_products,
         })
     }
 
-    /// Tokens a second.
-    fn prompt(&self) -> Option<f64> {
-        self.dot.map(|dot| dot / self.token_products)
+    /// Tokens a second, of a prompt of `n`.
+    fn prompt(&self, n: usize) -> Option<f64> {
+        self.dot.map(|dot| dot / (self.token_products + self.last_products / n as f64))
     }
 
     /// Of one sequence, a token of which reads `more` than the weights.
