@@ -9,7 +9,9 @@
 use std::f32::consts::LOG2_E;
 use std::ops::Range;
 
-use super::kernels::attend::{CHUNK, Cached, Partial, Storage, attend_chunk, join, padded};
+use super::kernels::attend::{
+    BLOCK, CHUNK, Cached, Partial, Quantised, Queries, Room, Storage, attend_chunk, join, padded, quantise_rows,
+};
 use super::kernels::lanes::LANES;
 use super::kernels::{Isa, elementwise};
 use super::kv::CpuKv;
@@ -57,7 +59,10 @@ pub struct Scoring {
 
 /// Where keys and values come from.
 pub trait Source: Sync {
-    /// Positions `from..to`, at most `CHUNK`, of a head of a sequence; `from` is a multiple of 16. `room` is
+    /// How keys of a sequence lie.
+    fn key_storage(&self, sequence: u32) -> Storage;
+
+    /// Positions `from..to`, at most `CHUNK`, of a head of a sequence; `from` is a multiple of 32. `room` is
     /// for sources that lie differently: a chunk of keys and values in f32.
     fn read<'a>(&'a self, sequence: u32, head: usize, positions: Range<usize>, room: &'a mut [f32]) -> Cached<'a>;
 }
@@ -85,10 +90,19 @@ impl<'a> Layer<'a> {
     }
 }
 
+impl Layer<'_> {
+    fn cache(&self, sequence: u32) -> &CpuKv {
+        self.caches[sequence as usize].own().expect("`new` has looked")
+    }
+}
+
 impl Source for Layer<'_> {
+    fn key_storage(&self, sequence: u32) -> Storage {
+        self.cache(sequence).key_storage()
+    }
+
     fn read<'a>(&'a self, sequence: u32, head: usize, positions: Range<usize>, _: &'a mut [f32]) -> Cached<'a> {
-        let kv = self.caches[sequence as usize].own::<CpuKv>().expect("`new` has looked");
-        kv.cached(self.layer, head, positions.start)
+        self.cache(sequence).cached(self.layer, head, positions.start)
     }
 }
 
@@ -105,11 +119,11 @@ pub struct Scratch {
 
 /// What one thread needs.
 struct Workspace {
-    /// `[rows, dim]`, multiplied by the scale.
-    queries: Vec<f32>,
+    /// `[rows, dim]`, multiplied by the scale: these, or those below, as the keys want them.
+    floats: Vec<f32>,
+    integers: Quantised,
     visible: Vec<Range<usize>>,
-    /// `[rows, CHUNK]`
-    scores: Vec<f32>,
+    products: Room,
     chunk: Gathered,
     segment: Gathered,
     all: Gathered,
@@ -173,9 +187,10 @@ impl Scratch {
         let mut workspaces = try_vec("attention scratch", threads)?;
         for _ in 0..threads {
             workspaces.push(Workspace {
-                queries: try_filled("attention scratch", rows * heads.dim, 0.0)?,
+                floats: try_filled("attention scratch", rows * heads.dim, 0.0)?,
+                integers: Quantised::new(rows, heads.dim)?,
                 visible: try_filled("attention scratch", rows, 0..0)?,
-                scores: try_filled("attention scratch", rows * CHUNK, 0.0)?,
+                products: Room::new(rows)?,
                 chunk: Gathered::new(rows, dims)?,
                 segment: Gathered::new(rows, dims)?,
                 all: Gathered::new(rows, dims)?,
@@ -360,31 +375,41 @@ impl<S: Source> Step<'_, S> {
         out: &mut Gathered,
     ) {
         let dims = padded(self.heads.dim);
-        let Workspace { queries, visible, scores, chunk, room, .. } = workspace;
-        let (queries, visible) = (&queries[..rows * self.heads.dim], &mut visible[..rows]);
+        let Workspace { floats, integers, visible, products, chunk, room, .. } = workspace;
+        let queries = match self.source.key_storage(tile.sequence) {
+            Storage::I16 => Queries::Integers(integers),
+            _ => Queries::Floats(&floats[..rows * self.heads.dim]),
+        };
+        let visible = &mut visible[..rows];
         let chunks = chunks(&tile.sees);
         out.clear(rows, dims);
         for c in chunks.start.max(segment * SEGMENT)..chunks.end.min((segment + 1) * SEGMENT) {
             let partial = &mut chunk.rows(rows, dims);
-            self.attend_chunk(tile, kv, c, queries, visible, scores, room, partial);
+            self.attend_chunk(tile, kv, c, queries, visible, products, room, partial);
             join(self.isa, &mut out.rows(rows, dims), partial);
         }
     }
 
-    /// Copies the queries of a tile that read head `kv` and multiplies them by the scale. Returns how many there are.
+    /// Takes the queries of a tile that read head `kv`, multiplied by the scale. Returns how many there are.
     fn gather_queries(&self, tile: &Tile, kv: usize, workspace: &mut Workspace) -> usize {
         let d = self.heads.dim;
         let sharing = self.heads.sharing(kv);
-        let each = sharing.len() * d;
-        for (token, queries) in tile.tokens.clone().zip(workspace.queries.chunks_exact_mut(each)) {
-            queries.copy_from_slice(&self.q[(token * self.heads.queries + sharing.start) * d..][..each]);
-        }
-        let rows = tile.tokens.len() * sharing.len();
         let scale = match self.scoring.softcap {
             0.0 => self.scoring.scale * LOG2_E,
             cap => self.scoring.scale / cap,
         };
-        elementwise::scale(self.isa, &mut workspace.queries[..rows * d], scale);
+        let rows = tile.tokens.len() * sharing.len();
+        let storage = self.source.key_storage(tile.sequence);
+        for (token, first) in tile.tokens.clone().zip((0..rows).step_by(sharing.len())) {
+            let queries = &self.q[(token * self.heads.queries + sharing.start) * d..][..sharing.len() * d];
+            if storage == Storage::I16 {
+                quantise_rows(self.isa, queries, d, scale, first, rows, &mut workspace.integers);
+            } else {
+                let floats = &mut workspace.floats[first * d..][..queries.len()];
+                floats.copy_from_slice(queries);
+                elementwise::scale(self.isa, floats, scale);
+            }
+        }
         rows
     }
 
@@ -393,13 +418,13 @@ impl<S: Source> Step<'_, S> {
         tile: &Tile,
         kv: usize,
         chunk: usize,
-        queries: &[f32],
+        queries: Queries,
         rows: &mut [Range<usize>],
-        scores: &mut [f32],
+        products: &mut Room,
         room: &mut [f32],
         out: &mut Partial,
     ) {
-        let from = (chunk * CHUNK).max(tile.sees.start / LANES * LANES);
+        let from = (chunk * CHUNK).max(tile.sees.start / BLOCK * BLOCK);
         let to = ((chunk + 1) * CHUNK).min(tile.sees.end);
         let each = self.heads.sharing(kv).len();
         for (&position, rows) in self.positions[tile.tokens.clone()].iter().zip(rows.chunks_exact_mut(each)) {
@@ -408,7 +433,7 @@ impl<S: Source> Step<'_, S> {
         }
         let cached = self.source.read(tile.sequence, kv, from..to, room);
         let cap = self.scoring.softcap * LOG2_E;
-        attend_chunk(self.isa, queries, rows, &cached, to - from, cap, scores, out);
+        attend_chunk(self.isa, queries, rows, &cached, to - from, cap, products, out);
     }
 
     /// Writes the rows of a tile that have seen everything.
@@ -438,6 +463,10 @@ struct Plain<'a> {
 }
 
 impl Source for Plain<'_> {
+    fn key_storage(&self, _: u32) -> Storage {
+        Storage::F32
+    }
+
     fn read<'a>(&'a self, _: u32, head: usize, positions: Range<usize>, room: &'a mut [f32]) -> Cached<'a> {
         let Heads { kv, dim, .. } = self.heads;
         let width = kv * dim;

@@ -1,4 +1,4 @@
-//! The key-value cache in memory: for each layer and head the panels of keys, then the rows of values, as
+//! The key-value cache in memory: for each layer and head the panels of keys, then the panels of values, as
 //! `kernels::attend::Storage` describes them. A head of a layer is contiguous, so that attention streams it.
 //!
 //! Memory is mapped, not allocated: pages that no position has touched cost nothing, and read as zeros.
@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use memmap2::MmapMut;
 
-use super::kernels::attend::{CHUNK, Cached, I8_BLOCK, Storage};
+use super::kernels::attend::{BLOCK, CHUNK, Cached, KEY_LINE, Storage, padded};
 use super::kernels::lanes::LANES;
 use super::kernels::{Isa, elementwise};
 use super::pool::Shared;
@@ -29,7 +29,8 @@ struct Layout {
     head_dim: usize,
     n_heads: usize,
     key_panel: usize,
-    value_row: usize,
+    /// Bytes of a panel of values, divided by its positions.
+    value_bytes: usize,
     layers: Vec<LayerLayout>,
 }
 
@@ -47,7 +48,8 @@ struct LayerLayout {
 fn storage(dtype: DType) -> Result<Storage> {
     match dtype {
         quant::F32 => Ok(Storage::F32),
-        quant::F16 => Ok(Storage::F16),
+        // 16 bits a number, but integers with scales, which multiply faster.
+        quant::F16 => Ok(Storage::I16),
         quant::Q8_0 => Ok(Storage::I8),
         _ => Err(Error::unsupported(format!("a cache of tensor type {}; F32, F16 and Q8_0 are supported", dtype.0))),
     }
@@ -68,15 +70,14 @@ impl Layout {
         if spec.rings.iter().any(|ring| !ring.is_multiple_of(RING_ALIGN)) {
             return Err(Error::invalid(format!("rings that are no multiples of {RING_ALIGN}: {spec:?}")));
         }
-        let (key_panel, value_row) =
-            (key_storage.key_panel_bytes(spec.head_dim), value_storage.value_row_bytes(spec.head_dim));
+        let (key_panel, value_bytes) =
+            (key_storage.key_panel_bytes(spec.head_dim), value_storage.value_bytes(spec.head_dim));
         let mut layers = try_vec("the layout of a cache", spec.layers)?;
         let mut end = 0usize;
         for layer in 0..spec.layers {
             let kept = spec.kept(layer);
-            let panels = kept.div_ceil(LANES);
-            let keys = panels.checked_mul(key_panel).ok_or_else(too_large)?;
-            let values = panels.checked_mul(LANES * value_row).ok_or_else(too_large)?;
+            let keys = kept.div_ceil(LANES).checked_mul(key_panel).ok_or_else(too_large)?;
+            let values = kept.div_ceil(BLOCK).checked_mul(BLOCK * value_bytes).ok_or_else(too_large)?;
             // Both parts are multiples of 64, so that every panel begins on a cache line.
             let head = keys.checked_add(values).and_then(|n| n.checked_next_multiple_of(64)).ok_or_else(too_large)?;
             layers.push(LayerLayout { start: end, kept, keys, head });
@@ -87,7 +88,7 @@ impl Layout {
                 .ok_or_else(too_large)?;
         }
         let (head_dim, n_heads) = (spec.head_dim, spec.n_kv_heads);
-        Ok((Layout { key_storage, value_storage, head_dim, n_heads, key_panel, value_row, layers }, end))
+        Ok((Layout { key_storage, value_storage, head_dim, n_heads, key_panel, value_bytes, layers }, end))
     }
 
     /// Where a head of a layer begins.
@@ -112,9 +113,9 @@ impl CpuKv {
         Ok(CpuKv { spec: spec.clone(), layout, memory })
     }
 
-    /// The positions of a head from `from` on, a multiple of 16.
+    /// The positions of a head from `from` on, a multiple of 32.
     pub fn cached(&self, layer: usize, head: usize, from: usize) -> Cached<'_> {
-        assert!(from.is_multiple_of(LANES) && from <= self.spec.capacity);
+        assert!(from.is_multiple_of(BLOCK) && from <= self.spec.capacity);
         let l = &self.layout;
         let LayerLayout { kept, keys, head: bytes, .. } = l.layers[layer];
         let from = from % kept;
@@ -124,9 +125,13 @@ impl CpuKv {
             key_storage: l.key_storage,
             keys: &head[from / LANES * l.key_panel..keys],
             value_storage: l.value_storage,
-            values: &head[keys + from * l.value_row..],
-            value_stride: l.value_row,
+            values: &head[keys + from * l.value_bytes..],
+            value_stride: l.value_bytes,
         }
+    }
+
+    pub fn key_storage(&self) -> Storage {
+        self.layout.key_storage
     }
 
     /// Stores the key and the value of a position, `[n_kv_heads * head_dim]` each.
@@ -176,15 +181,16 @@ impl KvWriter<'_> {
         let range = match part {
             Part::Keys => start + position / LANES * l.key_panel..start + (position / LANES + 1) * l.key_panel,
             Part::Values => {
-                let start = start + l.layers[layer].keys + position * l.value_row;
-                start..start + l.value_row
+                let panel = BLOCK * l.value_bytes;
+                let start = start + l.layers[layer].keys + position / BLOCK * panel;
+                start..start + panel
             }
         };
         // SAFETY: the range lies within this part of this head, which is the caller's alone.
         let bytes = unsafe { self.memory.slice_mut(range) };
         match part {
             Part::Keys => write_key(isa, l.key_storage, bytes, position % LANES, row),
-            Part::Values => write_value(isa, l.value_storage, bytes, row),
+            Part::Values => write_value(isa, l.value_storage, bytes, position % BLOCK, row),
         }
     }
 }
@@ -197,23 +203,26 @@ fn write_key(isa: Isa, storage: Storage, panel: &mut [u8], lane: usize, row: &[f
                 column[4 * lane..][..4].copy_from_slice(&x.to_ne_bytes());
             }
         }
-        Storage::F16 => {
-            let mut halves = [0; 64];
-            for (columns, row) in panel.chunks_mut(64 * 2 * LANES).zip(row.chunks(64)) {
-                elementwise::to_f16(isa, row, &mut halves[..row.len()]);
-                for (column, x) in columns.as_chunks_mut::<{ 2 * LANES }>().0.iter_mut().zip(&halves[..row.len()]) {
-                    column[2 * lane..][..2].copy_from_slice(&x.to_ne_bytes());
+        Storage::I16 => {
+            for (block, row) in panel.chunks_mut((BLOCK / 2 + 1) * KEY_LINE).zip(row.chunks(BLOCK)) {
+                let mut q = [0; BLOCK];
+                let scale = elementwise::quantise_i16(isa, row, &mut q[..row.len()]);
+                let (pairs, scales) = block.split_at_mut(row.len().div_ceil(2) * KEY_LINE);
+                scales[4 * lane..][..4].copy_from_slice(&scale.to_ne_bytes());
+                for (line, [a, b]) in pairs.as_chunks_mut::<KEY_LINE>().0.iter_mut().zip(q.as_chunks().0) {
+                    line[4 * lane..][..2].copy_from_slice(&a.to_ne_bytes());
+                    line[4 * lane + 2..][..2].copy_from_slice(&b.to_ne_bytes());
                 }
             }
         }
         Storage::I8 => {
             let (quants, scales) = panel.split_at_mut(LANES * row.len());
             for ((columns, scales), row) in quants
-                .chunks_mut(I8_BLOCK * LANES)
+                .chunks_mut(BLOCK * LANES)
                 .zip(scales.as_chunks_mut::<{ 4 * LANES }>().0)
-                .zip(row.chunks(I8_BLOCK))
+                .zip(row.chunks(BLOCK))
             {
-                let mut q = [0; I8_BLOCK];
+                let mut q = [0; BLOCK];
                 let scale = elementwise::quantise_i8(isa, row, &mut q[..row.len()]);
                 scales[4 * lane..][..4].copy_from_slice(&scale.to_ne_bytes());
                 for (column, &q) in columns.as_chunks_mut::<LANES>().0.iter_mut().zip(&q) {
@@ -224,29 +233,28 @@ fn write_key(isa: Isa, storage: Storage, panel: &mut [u8], lane: usize, row: &[f
     }
 }
 
-/// Stores one value; the dimensions that pad its last vector stay zero.
-fn write_value(isa: Isa, storage: Storage, bytes: &mut [u8], row: &[f32]) {
+/// Stores one value at position `place` of a panel; the dimensions that pad its last vector stay zero.
+fn write_value(isa: Isa, storage: Storage, panel: &mut [u8], place: usize, row: &[f32]) {
+    let dims = padded(row.len());
+    let bytes = storage.value_bytes(row.len());
     match storage {
         Storage::F32 => {
-            for (to, x) in bytes.as_chunks_mut().0.iter_mut().zip(row) {
+            for (to, x) in panel[place * bytes..][..bytes].as_chunks_mut().0.iter_mut().zip(row) {
                 *to = x.to_ne_bytes();
             }
         }
-        Storage::F16 => {
-            let mut halves = [0; 64];
-            for (to, row) in bytes.chunks_mut(64 * 2).zip(row.chunks(64)) {
-                elementwise::to_f16(isa, row, &mut halves[..row.len()]);
-                for (to, x) in to.as_chunks_mut().0.iter_mut().zip(&halves[..row.len()]) {
-                    *to = x.to_ne_bytes();
-                }
-            }
+        Storage::I16 => {
+            let (pairs, scales) = panel.split_at_mut(2 * BLOCK * dims);
+            let line = &mut pairs[place / 2 * (4 * dims)..][..4 * dims];
+            let scale = elementwise::quantise_i16_beside(isa, row, line.as_chunks_mut().0, place % 2);
+            scales[4 * place..][..4].copy_from_slice(&scale.to_ne_bytes());
         }
         Storage::I8 => {
-            let (quants, scales) = bytes.split_at_mut(super::kernels::attend::padded(row.len()));
+            let (quants, scales) = panel[place * bytes..][..bytes].split_at_mut(dims);
             for ((to, scale), row) in
-                quants.chunks_mut(I8_BLOCK).zip(scales.as_chunks_mut().0.iter_mut()).zip(row.chunks(I8_BLOCK))
+                quants.chunks_mut(BLOCK).zip(scales.as_chunks_mut().0.iter_mut()).zip(row.chunks(BLOCK))
             {
-                let mut q = [0; I8_BLOCK];
+                let mut q = [0; BLOCK];
                 *scale = elementwise::quantise_i8(isa, row, &mut q[..row.len()]).to_ne_bytes();
                 for (to, &q) in to.iter_mut().zip(&q) {
                     *to = q as u8;
@@ -277,7 +285,7 @@ impl Kv for CpuKv {
                 let start = l.head(layer, head);
                 let mut copy = |range: Range<usize>| fork.memory[range.clone()].copy_from_slice(&self.memory[range]);
                 copy(start..start + len.div_ceil(LANES) * l.key_panel);
-                copy(start + place.keys..start + place.keys + len * l.value_row);
+                copy(start + place.keys..start + place.keys + len.next_multiple_of(BLOCK) * l.value_bytes);
             }
         }
         Ok(Box::new(fork))
@@ -334,7 +342,7 @@ mod tests {
             let keys = 48 / LANES * kv.layout.key_panel;
             assert_eq!(a.keys[..keys], b.keys[..keys]);
             assert!(a.keys[..keys].iter().any(|&x| x != 0) && b.keys[keys..].iter().all(|&x| x == 0));
-            let values = 40 * kv.layout.value_row;
+            let values = 64 * kv.layout.value_bytes;
             assert_eq!(a.values[..values], b.values[..values]);
             assert!(a.values[..values].iter().any(|&x| x != 0) && b.values[values..].iter().all(|&x| x == 0));
             assert!(kv.fork(101).is_err());

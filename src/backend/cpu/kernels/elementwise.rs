@@ -1,4 +1,4 @@
-//! The small verbs on one row: norms, sums, activations, rotary embedding, conversions for the cache, arg-max.
+//! The small verbs on one row: norms, sums, activations, rotary embedding, conversions for attention, arg-max.
 //! Each public function checks lengths, then runs the same lanes for every instruction set.
 #![allow(unsafe_code)]
 
@@ -136,21 +136,6 @@ fn rope_adjacent_lanes<S: Lanes>(s: S, head: &mut [f32], cos: &[f32], sin: &[f32
     }
 }
 
-/// Rounds to nearest even; beyond the range of f16, to its largest finite value.
-pub fn to_f16(isa: Isa, x: &[f32], out: &mut [u16]) {
-    assert_eq!(x.len(), out.len());
-    dispatch!(isa, to_f16_lanes(x: &[f32], out: &mut [u16]))
-}
-
-#[inline(always)]
-fn to_f16_lanes<S: Lanes>(s: S, x: &[f32], out: &mut [u16]) {
-    for (x, out) in x.chunks(LANES).zip(out.chunks_mut(LANES)) {
-        let mut halves = [0; LANES];
-        s.store_f16(load(s, x), &mut halves);
-        out.copy_from_slice(&halves[..out.len()]);
-    }
-}
-
 /// One scale for at most 32 values: `x = scale * quant`, quants within -127..=127. Returns the scale.
 pub fn quantise_i8(isa: Isa, x: &[f32], quants: &mut [i8]) -> f32 {
     assert_eq!(x.len(), quants.len());
@@ -159,21 +144,81 @@ pub fn quantise_i8(isa: Isa, x: &[f32], quants: &mut [i8]) -> f32 {
 
 #[inline(always)]
 fn quantise_i8_lanes<S: Lanes>(s: S, x: &[f32], quants: &mut [i8]) -> f32 {
-    let mut peak = s.splat(0.0);
-    for x in x.chunks(LANES) {
-        let v = load(s, x);
-        peak = s.max(peak, s.max(v, s.sub(s.splat(0.0), v)));
-    }
-    // Finite, so that stale cache entries times a weight of zero stay zero.
-    let scale = s.peak(peak).min(f32::MAX) / 127.0;
-    let inverse = s.splat(if scale > f32::MIN_POSITIVE { 1.0 / scale } else { 0.0 });
+    let (scale, inverse) = scale_for(s, x, 127.0);
     for (x, quants) in x.chunks(LANES).zip(quants.chunks_mut(LANES)) {
-        let q = s.min(s.splat(127.0), s.max(s.splat(-127.0), s.mul(load(s, x), inverse)));
         let mut bytes = [0; LANES];
-        s.store_i8(q, &mut bytes);
+        s.store_i8(quants_of(s, load(s, x), inverse, 127.0), &mut bytes);
         quants.copy_from_slice(&bytes[..quants.len()]);
     }
     scale
+}
+
+/// One scale for all values: `x = scale * quant`, quants within `-I16_PEAK..=I16_PEAK`. Returns the scale. Values beyond
+/// 2^40, infinities and NaN become finite.
+pub fn quantise_i16(isa: Isa, x: &[f32], quants: &mut [i16]) -> f32 {
+    assert_eq!(x.len(), quants.len());
+    dispatch!(isa, quantise_i16_lanes(x: &[f32], quants: &mut [i16]) -> f32)
+}
+
+#[inline(always)]
+pub(super) fn quantise_i16_lanes<S: Lanes>(s: S, x: &[f32], quants: &mut [i16]) -> f32 {
+    let (scale, inverse) = scale_for(s, x, I16_PEAK);
+    for (x, quants) in x.chunks(LANES).zip(quants.chunks_mut(LANES)) {
+        let q = quants_of(s, load(s, x), inverse, I16_PEAK);
+        match quants.first_chunk_mut() {
+            Some(quants) => s.store_i16(q, quants),
+            None => {
+                let mut words = [0; LANES];
+                s.store_i16(q, &mut words);
+                quants.copy_from_slice(&words[..quants.len()]);
+            }
+        }
+    }
+    scale
+}
+
+/// `quantise_i16` to the half `side` of each pair, in the byte order of the machine; the other half is kept.
+pub fn quantise_i16_beside(isa: Isa, x: &[f32], pairs: &mut [[u8; 4]], side: usize) -> f32 {
+    assert!(x.len() <= pairs.len() && side < 2);
+    dispatch!(isa, quantise_i16_beside_lanes(x: &[f32], pairs: &mut [[u8; 4]], side: usize) -> f32)
+}
+
+#[inline(always)]
+fn quantise_i16_beside_lanes<S: Lanes>(s: S, x: &[f32], pairs: &mut [[u8; 4]], side: usize) -> f32 {
+    let (scale, inverse) = scale_for(s, x, I16_PEAK);
+    for (x, pairs) in x.chunks(LANES).zip(pairs.chunks_mut(LANES)) {
+        let mut words = [0; LANES];
+        s.store_i16(quants_of(s, load(s, x), inverse, I16_PEAK), &mut words);
+        for (pair, q) in pairs.iter_mut().zip(&words[..x.len()]) {
+            pair[2 * side..][..2].copy_from_slice(&q.to_ne_bytes());
+        }
+    }
+    scale
+}
+
+/// Largest quant of 16 bits: the largest with which the sum of 32 products stays within an i32.
+pub const I16_PEAK: f32 = 8191.0;
+
+/// The scale with which the largest of some values becomes the quant `peak`, and its inverse, 0 where that would overflow.
+#[inline(always)]
+fn scale_for<S: Lanes>(s: S, x: &[f32], peak: f32) -> (f32, f32) {
+    /// So that neither products of scales overflow nor stale entries of a cache times a weight of zero are not zero.
+    const LARGEST: f32 = (1u64 << 40) as f32;
+    let mut largest = s.splat(0.0);
+    for x in x.chunks(LANES) {
+        let v = load(s, x);
+        // The operand that may be NaN stands first, where it is dropped.
+        largest = s.max(s.max(v, s.sub(s.splat(0.0), v)), largest);
+    }
+    let scale = s.peak(largest).min(LARGEST) / peak;
+    (scale, if scale > f32::MIN_POSITIVE { 1.0 / scale } else { 0.0 })
+}
+
+/// `x * inverse`, within `-peak..=peak`.
+#[inline(always)]
+fn quants_of<S: Lanes>(s: S, x: S::V, inverse: f32, peak: f32) -> S::V {
+    // The operand that may be NaN stands first, where it is dropped.
+    s.min(s.max(s.mul(x, s.splat(inverse)), s.splat(-peak)), s.splat(peak))
 }
 
 /// `out[j][i] = rows[i][j]`, `out` being `[n][16]` for rows of n.
@@ -612,27 +657,45 @@ mod tests {
 
     #[test]
     fn conversions_for_the_cache() {
-        let mut x = values(300, 7);
-        x.extend([65504.0, 65519.0, 65520.0, 1e9, f32::INFINITY, -1e9, 1e-8, 6e-8, -0.0, 0.1]);
         for isa in Isa::available() {
-            let mut out = vec![0u16; x.len()];
-            to_f16(isa, &x, &mut out);
-            for (&x, &h) in x.iter().zip(&out) {
-                assert_eq!(h, half::f16::from_f32(x.clamp(-65504.0, 65504.0)).to_bits(), "{}: {x}", isa.name());
-            }
-            for n in [1, 8, 16, 17, 32] {
+            for n in [1, 8, 16, 17, 32, 80] {
                 let x = values(n, n as u64);
-                let mut quants = vec![0i8; n];
-                let scale = quantise_i8(isa, &x, &mut quants);
                 let peak = x.iter().fold(0f32, |m, x| m.max(x.abs()));
-                assert!((scale - peak / 127.0).abs() <= 1e-6 * scale);
-                for (&x, &q) in x.iter().zip(&quants) {
-                    assert!((x - scale * f32::from(q)).abs() <= 0.501 * scale, "{}: {x} became {q}", isa.name());
+                let mut bytes = vec![0i8; n];
+                let mut words = vec![0i16; n];
+                let scales = [quantise_i8(isa, &x, &mut bytes), quantise_i16(isa, &x, &mut words)];
+                let wide = bytes.iter().map(|&q| i16::from(q)).collect();
+                for (scale, quants, steps) in [(scales[0], wide, 127.0), (scales[1], words, I16_PEAK)] {
+                    assert!((scale - peak / steps).abs() <= 1e-6 * scale);
+                    for (&x, q) in x.iter().zip(quants) {
+                        let error = (x - scale * f32::from(q)).abs();
+                        assert!(error <= 0.502 * scale, "{}: {x} became {q}", isa.name());
+                    }
                 }
             }
             let mut quants = [1i8; 20];
             assert_eq!(quantise_i8(isa, &[0.0; 20], &mut quants), 0.0);
             assert_eq!(quants, [0; 20]);
+            let mut quants = [1i16; 20];
+            assert_eq!(quantise_i16(isa, &[0.0; 20], &mut quants), 0.0);
+            assert_eq!(quants, [0; 20]);
+        }
+    }
+
+    #[test]
+    fn whatever_is_stored_is_finite() {
+        let x = [f32::INFINITY, f32::NEG_INFINITY, f32::NAN, f32::MAX, 1e38, -3e13, 1.0, f32::MIN_POSITIVE, -0.0, 1e-45];
+        for isa in Isa::available() {
+            for i in 0..x.len() {
+                let x = [&x[i..], &x[..i], &x].concat();
+                for n in 1..x.len() {
+                    let (mut bytes, mut words) = (vec![0; n], vec![0; n]);
+                    assert!(quantise_i8(isa, &x[..n], &mut bytes) <= 1e10, "{}", isa.name());
+                    assert!(quantise_i16(isa, &x[..n], &mut words) <= 1e9, "{}", isa.name());
+                    assert!(bytes.iter().all(|q| q.unsigned_abs() <= 127), "{}: {bytes:?}", isa.name());
+                    assert!(words.iter().all(|q| q.unsigned_abs() <= 8191), "{}: {words:?}", isa.name());
+                }
+            }
         }
     }
 

@@ -1,7 +1,7 @@
-//! Sixteen f32 lanes on every instruction set: one register of AVX-512, two of AVX2, four of NEON, an array elsewhere.
-//! Kernels that are bound by arithmetic order rather than by exotic instructions are written once in these terms.
-//! Since the number of lanes and every order of summation are the same everywhere, instruction sets with a fused
-//! multiply-add agree bit for bit; `Scalar` rounds twice where they round once.
+//! Sixteen lanes on every instruction set: one register of AVX-512, two of AVX2, four of NEON, an array elsewhere. They
+//! hold f32, or i32 that sum products of pairs of i16. Kernels that are bound by arithmetic order rather than by exotic
+//! instructions are written once in these terms. Since the number of lanes and every order of summation are the same
+//! everywhere, instruction sets with a fused multiply-add agree bit for bit; `Scalar` rounds twice where they round once.
 //!
 //! The value that implements `Lanes` is the proof of its instruction set, so that its methods are safe to call. They
 //! become single instructions only inside a function that enables the set: enter through `dispatch!`.
@@ -11,18 +11,12 @@ use std::arch::aarch64::*;
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
 
-use half::f16;
-
 #[cfg(target_arch = "aarch64")]
 use super::Neon;
 #[cfg(target_arch = "x86_64")]
 use super::{Avx2, Avx512Vnni};
 
 pub const LANES: usize = 16;
-
-/// Largest finite f16. Larger values are stored as this one, because an infinity in a cache would turn a weight of
-/// zero into NaN.
-const F16_MAX: f32 = 65504.0;
 
 /// Plain Rust.
 #[derive(Clone, Copy)]
@@ -31,6 +25,10 @@ pub struct Scalar;
 /// Operations on 16 lanes. A NaN in the second operand of `min` and `max` is kept.
 pub trait Lanes: Copy {
     type V: Copy;
+    /// Sums of integers.
+    type I: Copy;
+    /// Two i16 a lane.
+    type Pairs: Copy;
     /// How many sums of 16 lanes stay in registers beside the operands of a product.
     const ACCUMULATORS: usize;
 
@@ -55,12 +53,18 @@ pub trait Lanes: Copy {
     fn sum(self, a: Self::V) -> f32;
     /// The largest lane.
     fn peak(self, a: Self::V) -> f32;
-    fn load_f16(self, from: &[u16; LANES]) -> Self::V;
-    /// Rounded to nearest even; lanes are within the range of finite f16.
-    fn store_finite_f16(self, v: Self::V, to: &mut [u16; LANES]);
     fn load_i8(self, from: &[i8; LANES]) -> Self::V;
     /// Rounded to nearest even; lanes are within -127..=127.
     fn store_i8(self, v: Self::V, to: &mut [i8; LANES]);
+    /// Rounded to nearest even; lanes are within -32767..=32767.
+    fn store_i16(self, v: Self::V, to: &mut [i16; LANES]);
+    fn load_pairs(self, from: &[[i16; 2]; LANES]) -> Self::Pairs;
+    fn splat_pair(self, pair: [i16; 2]) -> Self::Pairs;
+    fn zero(self) -> Self::I;
+    /// `sum + a[0] * b[0] + a[1] * b[1]`; quants are above -32768.
+    fn dot_pairs(self, sum: Self::I, a: Self::Pairs, b: Self::Pairs) -> Self::I;
+    /// Rounded to nearest even.
+    fn to_f32(self, sums: Self::I) -> Self::V;
 
     /// Lane j of vector i becomes lane i of vector j.
     #[inline(always)]
@@ -94,12 +98,6 @@ pub trait Lanes: Copy {
         let mut lanes = [0.0; LANES];
         self.store(v, &mut lanes);
         to.copy_from_slice(&lanes[..to.len()]);
-    }
-
-    /// Rounded to nearest even, saturated.
-    #[inline(always)]
-    fn store_f16(self, v: Self::V, to: &mut [u16; LANES]) {
-        self.store_finite_f16(self.max(self.splat(-F16_MAX), self.min(self.splat(F16_MAX), v)), to);
     }
 
     /// `2^x` for x up to 127, within 1 ulp where the result is normal, 0 below.
@@ -174,6 +172,8 @@ pub(crate) use dispatch;
 
 impl Lanes for Scalar {
     type V = [f32; LANES];
+    type I = [i32; LANES];
+    type Pairs = [[i16; 2]; LANES];
     const ACCUMULATORS: usize = 6;
 
     #[inline(always)]
@@ -245,14 +245,6 @@ impl Lanes for Scalar {
         a.into_iter().fold(f32::NEG_INFINITY, |m, x| if x > m { x } else { m })
     }
     #[inline(always)]
-    fn load_f16(self, from: &[u16; LANES]) -> Self::V {
-        std::array::from_fn(|i| f16::from_bits(from[i]).to_f32())
-    }
-    #[inline(always)]
-    fn store_finite_f16(self, v: Self::V, to: &mut [u16; LANES]) {
-        *to = std::array::from_fn(|i| f16::from_f32(v[i]).to_bits());
-    }
-    #[inline(always)]
     fn load_i8(self, from: &[i8; LANES]) -> Self::V {
         std::array::from_fn(|i| f32::from(from[i]))
     }
@@ -260,6 +252,32 @@ impl Lanes for Scalar {
     fn store_i8(self, v: Self::V, to: &mut [i8; LANES]) {
         let v = self.round(v);
         *to = std::array::from_fn(|i| v[i] as i8);
+    }
+    #[inline(always)]
+    fn store_i16(self, v: Self::V, to: &mut [i16; LANES]) {
+        let v = self.round(v);
+        *to = std::array::from_fn(|i| v[i] as i16);
+    }
+    #[inline(always)]
+    fn load_pairs(self, from: &[[i16; 2]; LANES]) -> Self::Pairs {
+        *from
+    }
+    #[inline(always)]
+    fn splat_pair(self, pair: [i16; 2]) -> Self::Pairs {
+        [pair; LANES]
+    }
+    #[inline(always)]
+    fn zero(self) -> Self::I {
+        [0; LANES]
+    }
+    #[inline(always)]
+    fn dot_pairs(self, sum: Self::I, a: Self::Pairs, b: Self::Pairs) -> Self::I {
+        let product = |i: usize, j: usize| i32::from(a[i][j]) * i32::from(b[i][j]);
+        std::array::from_fn(|i| sum[i].wrapping_add(product(i, 0)).wrapping_add(product(i, 1)))
+    }
+    #[inline(always)]
+    fn to_f32(self, sums: Self::I) -> Self::V {
+        sums.map(|x| x as f32)
     }
 }
 
@@ -278,6 +296,8 @@ macro_rules! intrinsics {
 #[cfg(target_arch = "x86_64")]
 impl Lanes for Avx512Vnni {
     type V = __m512;
+    type I = __m512i;
+    type Pairs = __m512i;
     const ACCUMULATORS: usize = 24;
 
     intrinsics! {
@@ -328,23 +348,28 @@ impl Lanes for Avx512Vnni {
             }
             out
         }
-        fn load_f16(from: &[u16; LANES]) -> __m512 { _mm512_cvtph_ps(_mm256_loadu_si256(from.as_ptr().cast())) }
-        fn store_finite_f16(v: __m512, to: &mut [u16; LANES]) {
-            let halves = _mm512_cvtps_ph::<{ _MM_FROUND_TO_NEAREST_INT }>(v);
-            _mm256_storeu_si256(to.as_mut_ptr().cast(), halves)
-        }
         fn load_i8(from: &[i8; LANES]) -> __m512 {
             _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(from.as_ptr().cast())))
         }
         fn store_i8(v: __m512, to: &mut [i8; LANES]) {
             _mm_storeu_si128(to.as_mut_ptr().cast(), _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(v)))
         }
+        fn store_i16(v: __m512, to: &mut [i16; LANES]) {
+            _mm256_storeu_si256(to.as_mut_ptr().cast(), _mm512_cvtsepi32_epi16(_mm512_cvtps_epi32(v)))
+        }
+        fn load_pairs(from: &[[i16; 2]; LANES]) -> __m512i { _mm512_loadu_si512(from.as_ptr().cast()) }
+        fn splat_pair(pair: [i16; 2]) -> __m512i { _mm512_set1_epi32(std::mem::transmute::<[i16; 2], i32>(pair)) }
+        fn zero() -> __m512i { _mm512_setzero_si512() }
+        fn dot_pairs(sum: __m512i, a: __m512i, b: __m512i) -> __m512i { _mm512_dpwssd_epi32(sum, a, b) }
+        fn to_f32(sums: __m512i) -> __m512 { _mm512_cvtepi32_ps(sums) }
     }
 }
 
 #[cfg(target_arch = "x86_64")]
 impl Lanes for Avx2 {
     type V = (__m256, __m256);
+    type I = (__m256i, __m256i);
+    type Pairs = (__m256i, __m256i);
     const ACCUMULATORS: usize = 6;
 
     intrinsics! {
@@ -381,15 +406,6 @@ impl Lanes for Avx2 {
         }
         fn sum(a: Self::V) -> f32 { sum8(_mm256_add_ps(a.0, a.1)) }
         fn peak(a: Self::V) -> f32 { peak8(_mm256_max_ps(a.0, a.1)) }
-        fn load_f16(from: &[u16; LANES]) -> Self::V {
-            let from = from.as_ptr().cast::<__m128i>();
-            (_mm256_cvtph_ps(_mm_loadu_si128(from)), _mm256_cvtph_ps(_mm_loadu_si128(from.add(1))))
-        }
-        fn store_finite_f16(v: Self::V, to: &mut [u16; LANES]) {
-            let to = to.as_mut_ptr().cast::<__m128i>();
-            _mm_storeu_si128(to, _mm256_cvtps_ph::<{ _MM_FROUND_TO_NEAREST_INT }>(v.0));
-            _mm_storeu_si128(to.add(1), _mm256_cvtps_ph::<{ _MM_FROUND_TO_NEAREST_INT }>(v.1))
-        }
         fn load_i8(from: &[i8; LANES]) -> Self::V {
             let bytes = _mm_loadu_si128(from.as_ptr().cast());
             let high = _mm_unpackhi_epi64(bytes, bytes);
@@ -402,6 +418,27 @@ impl Lanes for Avx2 {
             let bytes = _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256::<1>(words));
             _mm_storeu_si128(to.as_mut_ptr().cast(), bytes)
         }
+        fn store_i16(v: Self::V, to: &mut [i16; LANES]) {
+            // As above.
+            let words = _mm256_packs_epi32(_mm256_cvtps_epi32(v.0), _mm256_cvtps_epi32(v.1));
+            _mm256_storeu_si256(to.as_mut_ptr().cast(), _mm256_permute4x64_epi64::<0b11_01_10_00>(words))
+        }
+        fn load_pairs(from: &[[i16; 2]; LANES]) -> Self::Pairs {
+            let from = from.as_ptr().cast::<__m256i>();
+            (_mm256_loadu_si256(from), _mm256_loadu_si256(from.add(1)))
+        }
+        fn splat_pair(pair: [i16; 2]) -> Self::Pairs {
+            let pairs = _mm256_set1_epi32(std::mem::transmute::<[i16; 2], i32>(pair));
+            (pairs, pairs)
+        }
+        fn zero() -> Self::I { (_mm256_setzero_si256(), _mm256_setzero_si256()) }
+        fn dot_pairs(sum: Self::I, a: Self::Pairs, b: Self::Pairs) -> Self::I {
+            (
+                _mm256_add_epi32(sum.0, _mm256_madd_epi16(a.0, b.0)),
+                _mm256_add_epi32(sum.1, _mm256_madd_epi16(a.1, b.1)),
+            )
+        }
+        fn to_f32(sums: Self::I) -> Self::V { (_mm256_cvtepi32_ps(sums.0), _mm256_cvtepi32_ps(sums.1)) }
     }
 }
 
@@ -429,6 +466,9 @@ type Quad = [float32x4_t; 4];
 #[cfg(target_arch = "aarch64")]
 impl Lanes for Neon {
     type V = Quad;
+    type I = [int32x4_t; 4];
+    /// The first elements of eight lanes, their second ones, and those of the other eight.
+    type Pairs = [int16x8_t; 4];
     const ACCUMULATORS: usize = 6;
 
     intrinsics! {
@@ -465,22 +505,6 @@ impl Lanes for Neon {
         fn peak(a: Quad) -> f32 {
             vmaxnmvq_f32(vmaxnmq_f32(vmaxnmq_f32(a[0], a[2]), vmaxnmq_f32(a[1], a[3])))
         }
-        // The conversions between f16 and f32 have no stable intrinsics.
-        fn load_f16(from: &[u16; LANES]) -> Quad {
-            std::array::from_fn(|i| {
-                let halves = vld1_u16(from.as_ptr().add(4 * i));
-                let wide: float32x4_t;
-                std::arch::asm!("fcvtl {0:v}.4s, {1:v}.4h", lateout(vreg) wide, in(vreg) halves, options(pure, nomem, nostack));
-                wide
-            })
-        }
-        fn store_finite_f16(v: Quad, to: &mut [u16; LANES]) {
-            for i in 0..4 {
-                let halves: uint16x4_t;
-                std::arch::asm!("fcvtn {0:v}.4h, {1:v}.4s", lateout(vreg) halves, in(vreg) v[i], options(pure, nomem, nostack));
-                vst1_u16(to.as_mut_ptr().add(4 * i), halves);
-            }
-        }
         fn load_i8(from: &[i8; LANES]) -> Quad {
             let bytes = vld1q_s8(from.as_ptr());
             let words = [vmovl_s8(vget_low_s8(bytes)), vmovl_s8(vget_high_s8(bytes))];
@@ -494,5 +518,31 @@ impl Lanes for Neon {
             let (low, high) = (vqmovn_s16(vcombine_s16(q[0], q[1])), vqmovn_s16(vcombine_s16(q[2], q[3])));
             vst1q_s8(to.as_mut_ptr(), vcombine_s8(low, high))
         }
+        fn store_i16(v: Quad, to: &mut [i16; LANES]) {
+            for i in 0..4 {
+                vst1_s16(to.as_mut_ptr().add(4 * i), vqmovn_s32(vcvtnq_s32_f32(v[i])));
+            }
+        }
+        fn load_pairs(from: &[[i16; 2]; LANES]) -> Self::Pairs {
+            let (low, high) = (vld2q_s16(from.as_ptr().cast()), vld2q_s16(from.as_ptr().add(8).cast()));
+            [low.0, low.1, high.0, high.1]
+        }
+        fn splat_pair(pair: [i16; 2]) -> Self::Pairs {
+            let [first, second] = pair.map(|x| vdupq_n_s16(x));
+            [first, second, first, second]
+        }
+        fn zero() -> Self::I { [vdupq_n_s32(0); 4] }
+        fn dot_pairs(sum: Self::I, a: Self::Pairs, b: Self::Pairs) -> Self::I {
+            std::array::from_fn(|i| {
+                let (first, second) = (i / 2 * 2, i / 2 * 2 + 1);
+                if i % 2 == 0 {
+                    let sum = vmlal_s16(sum[i], vget_low_s16(a[first]), vget_low_s16(b[first]));
+                    vmlal_s16(sum, vget_low_s16(a[second]), vget_low_s16(b[second]))
+                } else {
+                    vmlal_high_s16(vmlal_high_s16(sum[i], a[first], b[first]), a[second], b[second])
+                }
+            })
+        }
+        fn to_f32(sums: Self::I) -> Quad { std::array::from_fn(|i| vcvtq_f32_s32(sums[i])) }
     }
 }

@@ -6,7 +6,6 @@
 use std::arch::aarch64::*;
 use std::arch::asm;
 
-use super::lanes::Lanes;
 use super::simd::{EXPONENT, INVERSE_POWER, LEAST_POWER, PAIR_STEP, Points, Simd};
 
 /// Proof of what `Neon` stands for, with the dot product instruction or without.
@@ -278,9 +277,13 @@ impl<const DOT: bool> Simd for Quad<DOT> {
     }
     #[inline(always)]
     unsafe fn load_f16(self, p: *const u8) -> Self::F {
-        // SAFETY: 32 bytes by contract; any bits are a u16.
-        let bits = unsafe { p.cast::<[u16; 16]>().read_unaligned() };
-        super::Neon { dotprod: DOT }.load_f16(&bits)
+        // The conversion has no stable intrinsic.
+        four!(i => {
+            let halves = vld1_u16(p.cast::<u16>().add(4 * i));
+            let wide: float32x4_t;
+            std::arch::asm!("fcvtl {0:v}.4s, {1:v}.4h", lateout(vreg) wide, in(vreg) halves, options(pure, nomem, nostack));
+            wide
+        })
     }
     #[inline(always)]
     unsafe fn load_bf16(self, p: *const u8) -> Self::F {
