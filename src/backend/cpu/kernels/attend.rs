@@ -263,11 +263,16 @@ fn attend_chunk_lanes<S: Lanes>(
         }
     }
 
-    for (r, visible) in visible.iter().enumerate() {
-        let scores = &mut scores[r * CHUNK..][..panels * LANES];
-        (out.peaks[r], out.sums[r]) = soften(s, scores, visible.start..visible.end.min(n), cap);
-        if cached.value_storage == Storage::I16 {
-            quantise_weights(s, scores, cached.values, value_panel, r, rows, weights);
+    // One thing for all rows after the other: a row alone would wait for itself.
+    for ((scores, visible), peak) in scores.chunks_exact_mut(CHUNK).zip(visible).zip(&mut *out.peaks) {
+        *peak = peak_of(s, &mut scores[..panels * LANES], visible.start..visible.end.min(n), cap);
+    }
+    for ((scores, &peak), sum) in scores.chunks_exact_mut(CHUNK).zip(&*out.peaks).zip(&mut *out.sums) {
+        *sum = soften(s, &mut scores[..panels * LANES], peak);
+    }
+    if cached.value_storage == Storage::I16 {
+        for (r, weights_of) in scores.chunks_exact(CHUNK).take(rows).enumerate() {
+            quantise_weights(s, &weights_of[..panels * LANES], cached.values, value_panel, r, rows, weights);
         }
     }
 
@@ -300,9 +305,9 @@ fn attend_chunk_lanes<S: Lanes>(
 /// its stream.
 const AHEAD: usize = 8192;
 
-/// Turns the scores of a row into weights relative to their peak: 0 outside `visible`. Returns peak and sum.
+/// The largest score of a row; those outside `visible` become minus infinity.
 #[inline(always)]
-fn soften<S: Lanes>(s: S, scores: &mut [f32], visible: Range<usize>, cap: f32) -> (f32, f32) {
+fn peak_of<S: Lanes>(s: S, scores: &mut [f32], visible: Range<usize>, cap: f32) -> f32 {
     let (start, end) = (visible.start.min(scores.len()), visible.end.clamp(visible.start, scores.len()));
     if cap != 0.0 {
         for v in scores.as_chunks_mut::<LANES>().0 {
@@ -313,23 +318,27 @@ fn soften<S: Lanes>(s: S, scores: &mut [f32], visible: Range<usize>, cap: f32) -
     // Whatever stands in the lanes of keys that are not visible, it ends here.
     scores[..start].fill(f32::NEG_INFINITY);
     scores[end..].fill(f32::NEG_INFINITY);
-    let vectors = scores.as_chunks_mut::<LANES>().0;
     let mut peak = s.splat(f32::NEG_INFINITY);
-    for v in vectors.iter() {
+    for v in scores.as_chunks::<LANES>().0 {
         peak = s.max(peak, s.load(v));
     }
-    let peak = s.peak(peak);
+    s.peak(peak)
+}
+
+/// Turns the scores of a row into weights relative to their peak. Returns their sum.
+#[inline(always)]
+fn soften<S: Lanes>(s: S, scores: &mut [f32], peak: f32) -> f32 {
     if peak == f32::NEG_INFINITY {
         scores.fill(0.0);
-        return (peak, 0.0);
+        return 0.0;
     }
     let mut sum = s.splat(0.0);
-    for v in vectors {
+    for v in scores.as_chunks_mut::<LANES>().0 {
         let weight = s.exp2(s.sub(s.load(v), s.splat(peak)));
         sum = s.add(sum, weight);
         s.store(weight, v);
     }
-    (peak, s.sum(sum))
+    s.sum(sum)
 }
 
 /// Quantises the weights of row `r` of `rows`, multiplied by the scales of their values, which end panels of `panel` bytes.
