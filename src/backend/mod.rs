@@ -184,7 +184,7 @@ pub struct KvSpec {
     pub head_dim: usize,
     /// Positions.
     pub capacity: usize,
-    /// `quant::F16`, `quant::F32` or `quant::Q8_0`.
+    /// `quant::F32`, `quant::Q8_0` or `quant::F16`, which stands for any numbers of 16 bits.
     pub k_type: DType,
     pub v_type: DType,
     /// For each layer how many positions it keeps, the newest ones, a multiple of `RING_ALIGN`; 0: all. Position `p`

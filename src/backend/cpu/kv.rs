@@ -217,10 +217,8 @@ fn write_key(isa: Isa, storage: Storage, panel: &mut [u8], lane: usize, row: &[f
         }
         Storage::I8 => {
             let (quants, scales) = panel.split_at_mut(LANES * row.len());
-            for ((columns, scales), row) in quants
-                .chunks_mut(BLOCK * LANES)
-                .zip(scales.as_chunks_mut::<{ 4 * LANES }>().0)
-                .zip(row.chunks(BLOCK))
+            for ((columns, scales), row) in
+                quants.chunks_mut(BLOCK * LANES).zip(scales.as_chunks_mut::<{ 4 * LANES }>().0).zip(row.chunks(BLOCK))
             {
                 let mut q = [0; BLOCK];
                 let scale = elementwise::quantise_i8(isa, row, &mut q[..row.len()]);

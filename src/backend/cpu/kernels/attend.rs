@@ -26,7 +26,7 @@ use crate::error::{Result, try_filled};
 
 /// Positions in a chunk. Large enough that joining chunks costs little, small enough that keys and values of a chunk
 /// stay in the first-level cache for heads of 64 and that a short context already occupies several threads.
-pub const CHUNK: usize = 128;
+pub const CHUNK: usize = 256;
 
 /// Numbers that share a scale, and positions in a panel of values.
 pub const BLOCK: usize = 32;
@@ -196,9 +196,7 @@ pub fn attend_chunk(
     let (each, stride) = (cached.value_storage.value_bytes(d), cached.value_stride);
     match cached.value_storage {
         Storage::I16 => assert!(stride == each && cached.values.len() >= n.next_multiple_of(BLOCK) * each),
-        _ => assert!(
-            each <= stride && stride.is_multiple_of(4) && cached.values.len() + stride >= n * stride + each
-        ),
+        _ => assert!(each <= stride && stride.is_multiple_of(4) && cached.values.len() + stride >= n * stride + each),
     }
     assert!(cached.keys.as_ptr().addr().is_multiple_of(4) && cached.values.as_ptr().addr().is_multiple_of(4));
     assert!(room.scores.len() >= rows * CHUNK && room.weights.scales.len() >= rows * (CHUNK / BLOCK));
@@ -256,7 +254,9 @@ fn attend_chunk_lanes<S: Lanes>(
                 let a = Rows { data: q.as_ptr(), stride: d };
                 let b = Matrix { data, row: 0, vector: panel, scales: LANES * d, ahead: AHEAD };
                 match cached.key_storage {
-                    Storage::I8 => cover(s, rows, panels, Floats { depth: d, a, b: KeyI8(Matrix { row: LANES, ..b }), c }),
+                    Storage::I8 => {
+                        cover(s, rows, panels, Floats { depth: d, a, b: KeyI8(Matrix { row: LANES, ..b }), c })
+                    }
                     _ => cover(s, rows, panels, Floats { depth: d, a, b: F32(Matrix { row: 4 * LANES, ..b }), c }),
                 }
             }
@@ -649,7 +649,8 @@ impl<S: Lanes, const SCALED: bool> Product<S> for Integers<'_, SCALED> {
         let mut sums = [[s.splat(0.0); V]; R];
         // SAFETY: rows `r..r + R`, depth and vectors exist by contract, so that every pair does.
         unsafe {
-            // Vectors that lie apart are read at once, but asked for in the order of memory.
+            // The first rows ask for all. Vectors that lie apart are read at once, but asked for in the order of memory.
+            let asks = r == 0;
             let mut soon = b.data.wrapping_add(v * b.vector + b.ahead);
             for block in 0..depth.div_ceil(BLOCK) {
                 let pairs = (depth - block * BLOCK).div_ceil(2).min(BLOCK / 2);
@@ -661,8 +662,10 @@ impl<S: Lanes, const SCALED: bool> Product<S> for Integers<'_, SCALED> {
                 }
                 let mut dots = [[s.zero(); V]; R];
                 for pair in 0..pairs {
-                    for line in 0..V {
-                        prefetch::near(soon.wrapping_add(line * 64));
+                    if asks {
+                        for line in 0..V {
+                            prefetch::near(soon.wrapping_add(line * 64));
+                        }
                     }
                     soon = soon.wrapping_add(if SCALED { V * 64 } else { b.pair });
                     let mut vectors = [s.splat_pair([0; 2]); V];
@@ -678,7 +681,9 @@ impl<S: Lanes, const SCALED: bool> Product<S> for Integers<'_, SCALED> {
                 }
                 for i in 0..V {
                     let of_lanes = if SCALED {
-                        prefetch::near(soon.wrapping_add(i * 64));
+                        if asks {
+                            prefetch::near(soon.wrapping_add(i * 64));
+                        }
                         s.load(&*data.add(pairs * b.pair + i * b.vector).cast())
                     } else {
                         s.splat(1.0)

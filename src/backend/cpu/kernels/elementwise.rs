@@ -684,7 +684,8 @@ mod tests {
 
     #[test]
     fn whatever_is_stored_is_finite() {
-        let x = [f32::INFINITY, f32::NEG_INFINITY, f32::NAN, f32::MAX, 1e38, -3e13, 1.0, f32::MIN_POSITIVE, -0.0, 1e-45];
+        let x =
+            [f32::INFINITY, f32::NEG_INFINITY, f32::NAN, f32::MAX, 1e38, -3e13, 1.0, f32::MIN_POSITIVE, -0.0, 1e-45];
         for isa in Isa::available() {
             for i in 0..x.len() {
                 let x = [&x[i..], &x[..i], &x].concat();
