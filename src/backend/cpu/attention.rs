@@ -21,7 +21,7 @@ use crate::error::{Error, Result, try_filled, try_vec};
 
 /// Query rows that are worked on together: whole blocks of registers, and little enough scratch for the second-level
 /// cache beside a chunk of keys and values.
-const TILE_ROWS: usize = 48;
+const TILE_ROWS: usize = 96;
 
 /// Chunks in a segment: large enough that a thread reads keys and values in long runs, small enough that threads share
 /// a context of some hundred tokens.

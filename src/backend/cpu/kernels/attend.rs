@@ -24,8 +24,8 @@ use super::lanes::{LANES, Lanes, dispatch};
 use super::prefetch;
 use crate::error::{Result, try_filled};
 
-/// Positions in a chunk. Large enough that joining chunks costs little, small enough that keys and values of a chunk
-/// stay in the first-level cache for heads of 64 and that a short context already occupies several threads.
+/// Positions in a chunk. Large enough that joining chunks costs little, small enough that the scores of a tile and the keys
+/// and values of a chunk stay in the second-level cache.
 pub const CHUNK: usize = 256;
 
 /// Numbers that share a scale, and positions in a panel of values.
@@ -130,10 +130,15 @@ fn quantise_rows_lanes<S: Lanes>(
     out: &mut Quantised,
 ) {
     for (r, x) in x.chunks_exact(d).enumerate() {
-        for (block, x) in x.chunks(BLOCK).enumerate() {
+        let (whole, rest) = x.as_chunks::<BLOCK>();
+        for (block, x) in whole.iter().enumerate() {
             let i = block * rows + first + r;
-            out.scales[i] = factor * quantise_i16_lanes(s, x, &mut out.quants[i][..x.len()]);
-            out.quants[i][x.len()..].fill(0);
+            out.scales[i] = factor * quantise_i16_lanes(s, x, &mut out.quants[i]);
+        }
+        if !rest.is_empty() {
+            let i = whole.len() * rows + first + r;
+            out.scales[i] = factor * quantise_i16_lanes(s, rest, &mut out.quants[i][..rest.len()]);
+            out.quants[i][rest.len()..].fill(0);
         }
     }
 }
@@ -231,7 +236,7 @@ fn attend_chunk_lanes<S: Lanes>(
     let values = cached.values.as_ptr();
     let value_panel = BLOCK * cached.value_stride;
     if cached.value_storage == Storage::I16 {
-        // They are read before the values of their panels.
+        // The scales are read before the values of their panels.
         for end in (1..=n.div_ceil(BLOCK)).map(|i| i * value_panel) {
             prefetch::near(values.wrapping_add(end - 128));
             prefetch::near(values.wrapping_add(end - 64));
