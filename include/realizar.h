@@ -455,7 +455,7 @@ void rz_sampler_free(rz_sampler *sampler);
  * ------------------------------------------------------------------------------------------------ */
 
 /* Element type of a cache: 16 bits a value, the default (GGML type id 1). Half precision on a GPU; on the CPU integers of
- * 14 bits with a scale, which are more exact and faster. */
+ * 14 bits with scales, which it multiplies faster. */
 #define RZ_CACHE_TYPE_F16 1
 
 #define RZ_CACHE_TYPE_Q8_0 8  /* Element type of a cache: blocks of 32 values with 8 bits each (GGML type id 8). */

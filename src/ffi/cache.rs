@@ -57,7 +57,7 @@ fn count(n: usize) -> u32 {
 }
 
 /// Element type of a cache: 16 bits a value, the default (GGML type id 1). Half precision on a GPU; on the CPU integers of
-/// 14 bits with a scale, which are more exact and faster.
+/// 14 bits with scales, which it multiplies faster.
 pub const RZ_CACHE_TYPE_F16: u32 = 1;
 /// Element type of a cache: blocks of 32 values with 8 bits each (GGML type id 8).
 pub const RZ_CACHE_TYPE_Q8_0: u32 = 8;
