@@ -100,7 +100,7 @@ fn fill(format: &Format, matrix: &Matrix, pages: &mut [u8], hot: bool) -> usize 
     let bytes = matrix.bytes().next_multiple_of(64);
     let copies = if hot { 1 } else { (pages.len() / bytes).max(1) };
     let (first, rest) = pages.split_at_mut(bytes);
-    matrix.pack(&raw, &mut first[..matrix.bytes()]);
+    matrix.pack(Isa::detect(), &raw, &mut first[..matrix.bytes()]);
     for copy in rest.chunks_exact_mut(bytes).take(copies - 1) {
         copy.copy_from_slice(first);
     }

@@ -90,19 +90,19 @@ impl Matrix {
     /// Where some rows, from a multiple of 16 on, lie in the packed bytes.
     pub fn range(&self, rows: Range<usize>) -> Range<usize> {
         assert!(rows.start.is_multiple_of(GROUP) && rows.end <= self.rows, "rows {rows:?} of {}", self.rows);
-        let start = rows.start * self.layout.row_bytes;
+        let start = self.layout.bytes(rows.start).unwrap_or(0);
         start..start + self.layout.bytes(rows.len()).unwrap_or(0)
     }
 
     /// Packs rows of the file, from a multiple of 16 on, into their place `range(rows)`. Allocates nothing; any thread,
-    /// several at once.
-    pub fn pack(&self, raw: &[u8], out: &mut [u8]) {
+    /// several at once. All instruction sets write the same finite values.
+    pub fn pack(&self, isa: Isa, raw: &[u8], out: &mut [u8]) {
         let rows = raw.len() / self.layout.row_bytes.max(1);
         assert!(raw.len() == rows * self.layout.row_bytes && Some(out.len()) == self.layout.bytes(rows));
-        self.layout.pack(raw, out);
+        self.layout.pack(isa.matmul(), raw, out);
     }
 
-    /// Decodes a row to what the reference codec makes of it.
+    /// Decodes a row to what the reference codec makes of it; of packed 16-bit floats to what they are multiplied as.
     pub fn decode_row(&self, bytes: &[u8], row: usize, out: &mut [f32]) {
         assert!(bytes.len() == self.bytes() && row < self.rows && out.len() == self.layout.cols);
         self.layout.decode_row(bytes, row, out);
@@ -395,7 +395,7 @@ impl Product<'_> {
 
     /// Of a unit, in proportion.
     fn cost(&self, job: &Job) -> usize {
-        if self.tiling.few { job.matrix.layout.row_bytes } else { self.cols }
+        if self.tiling.few { job.matrix.layout.group_bytes() } else { self.cols }
     }
 
     fn perform(&self, mut unit: usize, run: usize, scratch: &mut Scratch) {
@@ -429,7 +429,7 @@ impl Product<'_> {
             for columns in panels(self.cols, panel) {
                 let records = self.records.of(kernels.activation);
                 let records = &records[self.tiling.records(kernels.activation, &tokens, &columns)];
-                let weights = panel_of(job, groups.start + i, columns.clone(), scratch.weights);
+                let weights = panel_of(self.kernels, job, groups.start + i, columns.clone(), scratch.weights);
                 let blocks = columns.len() / SET / kernels.sets;
                 let (out, stride) = if i < done && columns.end == self.cols {
                     (job.out.as_mut_ptr().wrapping_add((groups.start + i) * GROUP), rows)
@@ -512,7 +512,7 @@ impl Product<'_> {
         for r in 0..self.kernels.groups {
             // A group that is missing from the last tile is another one twice.
             let group = (groups.start + r).min(groups.end - 1);
-            let weights = panel_of(job, group, columns.clone(), scratch.weights);
+            let weights = panel_of(self.kernels, job, group, columns.clone(), scratch.weights);
             assert!(scratch.tile.len() >= sets * self.kernels.groups * kernels.tile_bytes);
             // SAFETY: the instruction set is there; weights of these columns, and a tile of them.
             unsafe { (kernels.unpack)(weights.as_ptr(), sets / kernels.sets, scratch.tile.as_mut_ptr().add(64 * r)) }
@@ -595,7 +595,7 @@ impl Product<'_> {
         let mut last = std::ptr::null();
         std::array::from_fn(|r| {
             if let (true, Some(part)) = (groups.start + r < groups.end, parts.next()) {
-                last = panel_of(job, groups.start + r, columns.clone(), part).as_ptr();
+                last = panel_of(self.kernels, job, groups.start + r, columns.clone(), part).as_ptr();
             }
             last
         })
@@ -617,14 +617,20 @@ fn packed_panel<'a>(job: &'a Job, group: usize, columns: &Range<usize>) -> Optio
 }
 
 /// Some columns of a group in the order of the kernels: in place where they lie in it, otherwise packed into `scratch`.
-fn panel_of<'a>(job: &'a Job, group: usize, columns: Range<usize>, scratch: &'a mut [u8]) -> &'a [u8] {
+fn panel_of<'a>(
+    kernels: &Kernels,
+    job: &'a Job,
+    group: usize,
+    columns: Range<usize>,
+    scratch: &'a mut [u8],
+) -> &'a [u8] {
     if let Some(panel) = packed_panel(job, group, &columns) {
         return panel;
     }
     let Job { matrix: Matrix { rows, layout }, bytes, .. } = job;
     let rows = group * GROUP..(group * GROUP + GROUP).min(*rows);
     let scratch = &mut scratch[..layout.packed_range(columns.clone()).len()];
-    layout.pack_columns(&bytes[rows.start * layout.row_bytes..rows.end * layout.row_bytes], columns, scratch);
+    layout.pack_columns(kernels, &bytes[rows.start * layout.row_bytes..rows.end * layout.row_bytes], columns, scratch);
     scratch
 }
 
@@ -777,7 +783,7 @@ mod tests {
             let matrix =
                 if mapped { Matrix::mapped(dtype, rows, cols) } else { Matrix::packed(dtype, rows, cols) }.unwrap();
             let mut bytes = vec![0; matrix.bytes()];
-            matrix.pack(&self.raw, &mut bytes);
+            matrix.pack(isa, &self.raw, &mut bytes);
             let mut out = vec![f32::NAN; self.tokens * rows];
             let mut workspace = Workspace::new(threads, self.tokens, cols).unwrap();
             let pool = Arc::new(Pool::new(threads).unwrap());
@@ -860,7 +866,7 @@ mod tests {
                 .zip(&matrices)
                 .map(|(case, matrix)| {
                     let mut bytes = vec![0; matrix.bytes()];
-                    matrix.pack(&case.raw, &mut bytes);
+                    matrix.pack(Isa::detect(), &case.raw, &mut bytes);
                     bytes
                 })
                 .collect();
@@ -885,7 +891,7 @@ mod tests {
         let case = Case::new(quant::format(quant::Q5_0).unwrap(), 80, 64, 1);
         let matrix = Matrix::packed(quant::Q5_0, 80, 64).unwrap();
         let mut bytes = vec![0; matrix.bytes()];
-        matrix.pack(&case.raw, &mut bytes);
+        matrix.pack(Isa::detect(), &case.raw, &mut bytes);
         let (part, part_bytes) = matrix.part(&bytes, 32..64);
         let mut whole_row = vec![0f32; 64];
         let mut part_row = vec![1f32; 64];

@@ -156,7 +156,7 @@ impl Backend for CpuBackend {
     fn upload(&mut self, sources: &[&dyn MatrixSource], progress: &mut Progress) -> Result<Vec<Weight>> {
         let (places, bytes) = plan_all(sources)?;
         let mut mapping = memory::map_huge("weights", bytes)?;
-        pack(&self.pool, sources, &places, &mut mapping, progress)?;
+        pack(&self.pool, self.isa, sources, &places, &mut mapping, progress)?;
         let mut weights = try_vec("the list of weights", sources.len())?;
         for (source, Placed { matrix, range }) in sources.iter().zip(places) {
             weights.push(Weight(self.matrices.len() as u32));
@@ -205,6 +205,7 @@ impl Backend for CpuBackend {
 /// Reads matrices on all threads, piece by piece, and packs each piece straight into its place.
 fn pack(
     pool: &Arc<Pool>,
+    isa: Isa,
     sources: &[&dyn MatrixSource],
     places: &[Placed],
     mapping: &mut [u8],
@@ -250,7 +251,7 @@ fn pack(
             // SAFETY: pieces are of different rows, and `plan_all` gives matrices different places.
             let out = unsafe { mapping.slice_mut(place.start + range.start..place.start + range.end) };
             match source.read(rows.clone(), raw) {
-                Ok(()) => matrix.pack(raw, out),
+                Ok(()) => matrix.pack(isa, raw, out),
                 Err(e) => {
                     failed.store(true, Ordering::Relaxed);
                     error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(e);

@@ -1,10 +1,13 @@
 //! The order of weights in memory. Sixteen rows form a group, and every field of their blocks is interleaved unit by
 //! unit: unit i of row 0, of row 1, ... of row 15, then unit i + 1. A unit of quants is four bytes, what one lane of a
 //! dot product takes, so that a load of 64 bytes brings every row's next columns; a unit of scales is one scale. All
-//! instruction sets read this one order, and packed bytes are as many as the file's. Rows beyond the last are zero.
+//! instruction sets read this one order. Packed bytes are as many as the file's, but for 16-bit floats, of which 32
+//! columns at a time become smaller ones (`kernels::small`). Rows beyond the last are zero.
 
 use std::ops::Range;
 
+use super::kernels::matmul::{Kernels, SET};
+use super::kernels::small::{self, Columns, Packing};
 use crate::error::{Error, Result};
 use crate::quant::{self, Format};
 use crate::tensor::DType;
@@ -76,6 +79,8 @@ pub struct Layout {
     block_len: usize,
     block_bytes: usize,
     fields: &'static [Field],
+    /// Instead of fields, where rows are whole sets of 16-bit floats.
+    small: Option<Packing>,
 }
 
 impl Layout {
@@ -93,11 +98,18 @@ impl Layout {
             .ok()
             .filter(|bytes| bytes.checked_mul(GROUP).is_some())
             .ok_or_else(|| Error::invalid(format!("a row of {cols} values is too long")))?;
-        Ok(Layout { dtype, cols, row_bytes, interleaved: false, block_len, block_bytes, fields })
+        let small = small::packing(dtype).filter(|_| cols.is_multiple_of(SET));
+        Ok(Layout { dtype, cols, row_bytes, interleaved: false, block_len, block_bytes, fields, small })
     }
 
+    /// Columns that are packed together, and their bytes in a group.
+    fn unit(&self) -> (usize, usize) {
+        self.small.map_or((self.block_len, GROUP * self.block_bytes), |small| (SET, small.bytes))
+    }
+
+    /// Bytes of a group where it is interleaved.
     pub fn group_bytes(&self) -> usize {
-        GROUP * self.row_bytes
+        self.packed_range(0..self.cols).end
     }
 
     /// Bytes of `rows` rows: whole groups where they are interleaved.
@@ -111,27 +123,41 @@ impl Layout {
 
     /// Where some columns, whole blocks, lie in an interleaved group.
     pub fn packed_range(&self, columns: Range<usize>) -> Range<usize> {
-        let bytes = GROUP * self.block_bytes;
-        columns.start / self.block_len * bytes..columns.end / self.block_len * bytes
+        let (columns_of_unit, bytes) = self.unit();
+        columns.start / columns_of_unit * bytes..columns.end / columns_of_unit * bytes
     }
 
     /// Packs whole rows of the file, at most sixteen to a group, into exactly the bytes that they take.
-    pub fn pack(&self, raw: &[u8], out: &mut [u8]) {
+    pub fn pack(&self, kernels: &Kernels, raw: &[u8], out: &mut [u8]) {
         if !self.interleaved {
             return out.copy_from_slice(raw);
         }
-        let groups = raw.chunks(self.group_bytes()).zip(out.chunks_exact_mut(self.group_bytes()));
+        let groups = raw.chunks(GROUP * self.row_bytes).zip(out.chunks_exact_mut(self.group_bytes()));
         for (raw, out) in groups {
-            self.pack_columns(raw, 0..self.cols, out);
+            self.pack_columns(kernels, raw, 0..self.cols, out);
         }
     }
 
-    /// Interleaves some columns, whole blocks, of a group whose rows are in the order of the file. `out` holds sixteen
-    /// rows of them.
-    pub fn pack_columns(&self, raw: &[u8], columns: Range<usize>, out: &mut [u8]) {
+    /// Interleaves some columns, whole blocks or sets, of a group whose rows are in the order of the file. `out` holds
+    /// sixteen rows of them.
+    pub fn pack_columns(&self, kernels: &Kernels, raw: &[u8], columns: Range<usize>, out: &mut [u8]) {
+        if let Some(small) = self.small {
+            let first = columns.start / SET;
+            for (i, out) in out.chunks_exact_mut(small.bytes).enumerate() {
+                let mut set: Columns = Default::default();
+                for (r, row) in raw.chunks_exact(self.row_bytes).take(GROUP).enumerate() {
+                    let row = &row[2 * SET * (first + i)..][..2 * SET];
+                    for (pair, rows) in row.as_chunks::<4>().0.iter().zip(&mut set) {
+                        rows[r] = [u16::from_le_bytes([pair[0], pair[1]]), u16::from_le_bytes([pair[2], pair[3]])];
+                    }
+                }
+                kernels.pack_floats(self.dtype, &set, out);
+            }
+            return;
+        }
         let blocks = columns.start / self.block_len..columns.end / self.block_len;
         let bytes = blocks.start * self.block_bytes..blocks.end * self.block_bytes;
-        if raw.len() < self.group_bytes() {
+        if raw.len() < GROUP * self.row_bytes {
             out.fill(0);
         }
         for (r, row) in raw.chunks_exact(self.row_bytes).take(GROUP).enumerate() {
@@ -152,13 +178,20 @@ impl Layout {
         }
     }
 
-    /// Decodes row `row` of a matrix to what the reference codec makes of it.
+    /// Decodes row `row` of a matrix to what the reference codec makes of it; of packed 16-bit floats to what they are
+    /// multiplied as.
     pub fn decode_row(&self, bytes: &[u8], row: usize, out: &mut [f32]) {
         let Ok(format) = quant::format(self.dtype) else { return };
         if !self.interleaved {
             return (format.dequantize)(&bytes[row * self.row_bytes..(row + 1) * self.row_bytes], out);
         }
         let group = &bytes[row / GROUP * self.group_bytes()..][..self.group_bytes()];
+        if let Some(small) = self.small {
+            for (set, out) in group.chunks_exact(small.bytes).zip(out.chunks_exact_mut(SET)) {
+                (small.decode)(set, row % GROUP, out);
+            }
+            return;
+        }
         // As many blocks at a time as fit.
         let mut raw = [0; 1024];
         let raw = &mut raw[..1024 / self.block_bytes * self.block_bytes];
@@ -241,6 +274,7 @@ fn unsort_bits(bytes: [u8; 4]) -> [u8; 4] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::cpu::kernels::Isa;
 
     /// Bytes of a counter through a multiplicative hash.
     fn noise(n: usize) -> Vec<u8> {
@@ -259,12 +293,13 @@ mod tests {
     #[test]
     fn a_packed_row_decodes_as_in_the_file() {
         for format in quant::FORMATS {
-            let cols = 3 * format.block_len.max(64);
+            // No whole sets of floats.
+            let cols = if format.block_len == 1 { 195 } else { 3 * format.block_len };
             let layout = Layout::packed(format.dtype, cols).unwrap();
             for rows in [1, 15, 16, 17, 40] {
                 let raw = noise(rows * layout.row_bytes);
                 let mut packed = vec![1; layout.bytes(rows).unwrap()];
-                layout.pack(&raw, &mut packed);
+                layout.pack(Isa::detect().matmul(), &raw, &mut packed);
                 for row in 0..rows {
                     let (mut expected, mut found) = (vec![0f32; cols], vec![1f32; cols]);
                     (format.dequantize)(&raw[row * layout.row_bytes..][..layout.row_bytes], &mut expected);
@@ -283,10 +318,38 @@ mod tests {
             let layout = Layout::packed(format.dtype, cols).unwrap();
             let raw = noise(GROUP * layout.row_bytes);
             let mut whole = vec![0; layout.group_bytes()];
-            layout.pack(&raw, &mut whole);
+            layout.pack(Isa::detect().matmul(), &raw, &mut whole);
             let mut part = vec![0; layout.group_bytes() / 2];
-            layout.pack_columns(&raw, format.block_len..3 * format.block_len, &mut part);
+            layout.pack_columns(Isa::detect().matmul(), &raw, format.block_len..3 * format.block_len, &mut part);
             assert_eq!(part, whole[layout.group_bytes() / 4..][..part.len()], "{}", format.name);
+        }
+    }
+
+    /// Integers, none of which is rounded beside the others.
+    #[test]
+    fn a_packed_row_of_16_bit_floats_decodes_as_in_the_file() {
+        let cols = 96;
+        for dtype in [quant::F16, quant::BF16] {
+            let layout = Layout::packed(dtype, cols).unwrap();
+            for rows in [1, 15, 16, 17, 40] {
+                let values: Vec<f32> = (0..rows * cols).map(|i| (i * 37 % 512) as f32 - 256.0).collect();
+                let mut raw = vec![0; rows * layout.row_bytes];
+                quant::quantize(dtype, &values, &mut raw).unwrap();
+                let mut expected = vec![0f32; values.len()];
+                quant::dequantize(dtype, &raw, &mut expected).unwrap();
+                let mut packed = vec![1; layout.bytes(rows).unwrap()];
+                layout.pack(Isa::detect().matmul(), &raw, &mut packed);
+                assert!(packed.len() < rows.next_multiple_of(GROUP) * layout.row_bytes);
+                for (row, expected) in expected.chunks(cols).enumerate() {
+                    let mut found = vec![1f32; cols];
+                    layout.decode_row(&packed, row, &mut found);
+                    assert_eq!(found, expected);
+                }
+                let mut part = vec![1; layout.group_bytes() / 3];
+                let group = &raw[..raw.len().min(GROUP * layout.row_bytes)];
+                layout.pack_columns(Isa::detect().matmul(), group, 32..64, &mut part);
+                assert_eq!(part, packed[part.len()..2 * part.len()]);
+            }
         }
     }
 

@@ -5,6 +5,7 @@
 use std::arch::x86_64::*;
 
 use super::simd::{EXPONENT, INVERSE_POWER, LEAST_POWER, PAIR_STEP, Points, Simd};
+use super::small::Small;
 
 /// Proof of what `Avx2` stands for, with AVX-VNNI or without.
 #[derive(Clone, Copy)]
@@ -283,6 +284,27 @@ impl<const VNNI: bool> Simd for Ymm<VNNI> {
         }
     }
     #[inline(always)]
+    fn small<const M: u32>(self, v: Self::I) -> Self::I {
+        // Neither shifts of 16 bits by different amounts nor tables of them: a factor, and an offset in two halves. The
+        // high bytes of an index look up 0.
+        macro_rules! integers {
+            ($v:expr) => {{
+                let index = _mm256_srl_epi16($v, _mm_cvtsi32_si128(Small::<M>::INDEX as i32));
+                let index = _mm256_or_si256(index, _mm256_set1_epi16(i16::MIN));
+                let mantissa = _mm256_srl_epi16($v, _mm_cvtsi32_si128(Small::<M>::SPARE as i32));
+                let mantissa = _mm256_and_si256(mantissa, _mm256_set1_epi16((1 << M) - 1));
+                let [factor, low, high] =
+                    [Small::<M>::FACTORS, Small::<M>::OFFSET_BYTES[0], Small::<M>::OFFSET_BYTES[1]].map(|table| {
+                        let table = _mm256_broadcastsi128_si256(_mm_loadu_si128(table.as_ptr().cast()));
+                        _mm256_shuffle_epi8(table, index)
+                    });
+                let offset = _mm256_or_si256(low, _mm256_slli_epi16::<8>(high));
+                _mm256_add_epi16(_mm256_mullo_epi16(mantissa, factor), offset)
+            }};
+        }
+        run!([integers!(v[0]), integers!(v[1])])
+    }
+    #[inline(always)]
     fn to_f32(self, v: Self::I) -> Self::F {
         run!([_mm256_cvtepi32_ps(v[0]), _mm256_cvtepi32_ps(v[1])])
     }
@@ -351,6 +373,14 @@ impl<const VNNI: bool> Simd for Ymm<VNNI> {
             let low = _mm256_cvtepu16_epi32(_mm_loadu_si128(p.cast()));
             let high = _mm256_cvtepu16_epi32(_mm_loadu_si128(p.add(16).cast()));
             [_mm256_castsi256_ps(_mm256_slli_epi32::<16>(low)), _mm256_castsi256_ps(_mm256_slli_epi32::<16>(high))]
+        }
+    }
+    #[inline(always)]
+    unsafe fn load_powers(self, p: *const u8) -> Self::F {
+        run! {
+            let v = _mm_loadu_si128(p.cast());
+            let (low, high) = (_mm256_cvtepu8_epi32(v), _mm256_cvtepu8_epi32(_mm_srli_si128::<8>(v)));
+            [_mm256_castsi256_ps(_mm256_slli_epi32::<23>(low)), _mm256_castsi256_ps(_mm256_slli_epi32::<23>(high))]
         }
     }
     #[inline(always)]

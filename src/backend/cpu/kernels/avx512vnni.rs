@@ -5,6 +5,7 @@
 use std::arch::x86_64::*;
 
 use super::simd::{EXPONENT, INVERSE_POWER, LEAST_POWER, PAIR_STEP, Points, Simd};
+use super::small::Small;
 
 /// Proof of what `Avx512Vnni` stands for, with VBMI or without.
 #[derive(Clone, Copy)]
@@ -277,6 +278,17 @@ impl<const VBMI: bool> Simd for Zmm<VBMI> {
         run!(_mm512_mask_blend_epi16(0xaaaa_aaaa, self.to_i32(a), _mm512_slli_epi32::<16>(self.to_i32(b))))
     }
     #[inline(always)]
+    fn small<const M: u32>(self, v: __m512i) -> __m512i {
+        run! {
+            let index = _mm512_srl_epi16(v, _mm_cvtsi32_si128(Small::<M>::INDEX as i32));
+            let shifts = _mm512_broadcast_i32x4(_mm_loadu_si128(Small::<M>::SHIFTS.as_ptr().cast()));
+            let offsets = _mm512_broadcast_i64x4(_mm256_loadu_si256(Small::<M>::OFFSETS.as_ptr().cast()));
+            let mantissa = _mm512_and_si512(v, _mm512_set1_epi16(Small::<M>::MANTISSA as i16));
+            let shift = _mm512_maskz_shuffle_epi8(0x5555_5555_5555_5555, shifts, index);
+            _mm512_add_epi16(_mm512_srlv_epi16(mantissa, shift), _mm512_permutexvar_epi16(index, offsets))
+        }
+    }
+    #[inline(always)]
     fn to_f32(self, v: __m512i) -> __m512 {
         run!(_mm512_cvtepi32_ps(v))
     }
@@ -330,6 +342,10 @@ impl<const VBMI: bool> Simd for Zmm<VBMI> {
     #[inline(always)]
     unsafe fn load_bf16(self, p: *const u8) -> __m512 {
         run!(_mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(_mm256_loadu_si256(p.cast())))))
+    }
+    #[inline(always)]
+    unsafe fn load_powers(self, p: *const u8) -> __m512 {
+        run!(_mm512_castsi512_ps(_mm512_slli_epi32::<23>(_mm512_cvtepu8_epi32(_mm_loadu_si128(p.cast())))))
     }
     #[inline(always)]
     unsafe fn load_u8(self, p: *const u8) -> __m512 {

@@ -533,4 +533,4 @@ macro_rules! floats {
         }
     )*};
 }
-floats! { F16 Bf16 F8 }
+floats! { F8 }

@@ -16,6 +16,7 @@ use std::sync::atomic::{Ordering, compiler_fence};
 use super::codec::{Codec, Kind};
 use super::prefetch;
 use super::simd::Simd;
+use super::small::{Columns, packing};
 use crate::tensor::DType;
 
 /// Rows of a group, one a lane.
@@ -617,6 +618,9 @@ pub type Quantise = unsafe fn(&[f32], &mut [u8], usize, usize, bool);
 /// `quantise_pairs`.
 pub type QuantisePairs = unsafe fn(&[f32], &mut [u8], usize, usize);
 
+/// `small::Pack` of one type.
+pub type PackFloats = unsafe fn(&Columns, *mut u8);
+
 /// The kernels of a block format.
 pub struct BlockKernels {
     /// Sets of 32 columns in a block.
@@ -651,8 +655,20 @@ pub struct Kernels {
     pub few_tokens: usize,
     pub quantise: Quantise,
     pub quantise_pairs: QuantisePairs,
+    /// For types that are packed as small floats.
+    pub pack: fn(DType) -> Option<PackFloats>,
     pub blocks: fn(DType) -> Option<&'static BlockKernels>,
     pub floats: fn(DType) -> Option<&'static FloatKernels>,
+}
+
+impl Kernels {
+    /// Packs a set of 32 columns and sixteen rows of 16-bit floats into exactly the bytes that they take.
+    pub fn pack_floats(&self, dtype: DType, columns: &Columns, out: &mut [u8]) {
+        let (Some(pack), Some(packing)) = ((self.pack)(dtype), packing(dtype)) else { return };
+        assert!(out.len() == packing.bytes);
+        // SAFETY: kernels come from an `Isa`, and so for an instruction set that is there; `out` is as long as they say.
+        unsafe { pack(columns, out.as_mut_ptr()) }
+    }
 }
 
 /// Instantiates the loops for the instruction set of `$token` as `pub static $name: Kernels`. The attributes enable the
@@ -666,10 +682,10 @@ macro_rules! instantiate {
         instantiate!(
             $name, $token, $groups groups, few tokens $($few)*, tokens $($n)*,
             blocks |dtype| {
-                use $crate::backend::cpu::kernels::{codec, codec_iq};
+                use $crate::backend::cpu::kernels::{codec, codec_iq, small};
                 Some(match dtype {
-                    quant::F16 => &Of::<codec::F16>::BLOCKS,
-                    quant::BF16 => &Of::<codec::Bf16>::BLOCKS,
+                    quant::F16 => &Of::<small::F16>::BLOCKS,
+                    quant::BF16 => &Of::<small::Bf16>::BLOCKS,
                     quant::F8_E4M3 => &Of::<codec::F8>::BLOCKS,
                     quant::Q4_0 => &Of::<codec::Q4_0>::BLOCKS,
                     quant::Q4_1 => &Of::<codec::Q4_1>::BLOCKS,
@@ -707,6 +723,7 @@ macro_rules! instantiate {
 
         use $crate::backend::cpu::kernels::codec::{Codec, Kind};
         use $crate::backend::cpu::kernels::matmul::{self, BlockKernels, Float, FloatKernels, Kernels};
+        use $crate::backend::cpu::kernels::small::{self, Columns, Pack};
         use $crate::quant;
 
         $(#[$enable])*
@@ -749,6 +766,12 @@ macro_rules! instantiate {
             matmul::quantise_pairs($token, x, records, n, t)
         }
 
+        $(#[$enable])*
+        unsafe fn pack<T: Pack>(columns: &Columns, out: *mut u8) {
+            // SAFETY: the same contract.
+            unsafe { T::pack($token, columns, out) }
+        }
+
         /// A place for the constants of a format.
         struct Of<T>(PhantomData<T>);
 
@@ -777,6 +800,11 @@ macro_rules! instantiate {
             few_tokens: 1 << ([$($few),*].len() - 1),
             quantise,
             quantise_pairs,
+            pack: |dtype| Some(match dtype {
+                quant::F16 => pack::<small::F16>,
+                quant::BF16 => pack::<small::Bf16>,
+                _ => return None,
+            }),
             blocks: $blocks,
             floats: |dtype| Some(match dtype {
                 quant::F32 => &Of::<matmul::F32>::FLOATS,

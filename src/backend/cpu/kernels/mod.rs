@@ -14,6 +14,7 @@ mod neon;
 pub mod prefetch;
 mod scalar;
 mod simd;
+pub mod small;
 
 use matmul::Kernels;
 

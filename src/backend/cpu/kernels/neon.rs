@@ -7,6 +7,7 @@ use std::arch::aarch64::*;
 use std::arch::asm;
 
 use super::simd::{EXPONENT, INVERSE_POWER, LEAST_POWER, PAIR_STEP, Points, Simd};
+use super::small::Small;
 
 /// Proof of what `Neon` stands for, with the dot product instruction or without.
 #[derive(Clone, Copy)]
@@ -219,6 +220,21 @@ impl<const DOT: bool> Simd for Quad<DOT> {
         four!(i => vsliq_n_s32::<16>(a[i], b[i]))
     }
     #[inline(always)]
+    fn small<const M: u32>(self, v: Self::I) -> Self::I {
+        four!(i => {
+            let v = vreinterpretq_u16_s32(v[i]);
+            let index = vshlq_u16(v, vdupq_n_s16(-(Small::<M>::INDEX as i16)));
+            // A shift looks at the low byte alone; offsets are looked up byte by byte.
+            let shift = vqtbl1q_u8(vld1q_u8(Small::<M>::SHIFTS.as_ptr()), vreinterpretq_u8_u16(index));
+            let shift = vnegq_s16(vreinterpretq_s16_u8(shift));
+            let bytes = vmlaq_n_u16(vdupq_n_u16(0x0100), index, 0x0202);
+            let offsets = vld1q_u8_x2(Small::<M>::OFFSETS.as_ptr().cast());
+            let offset = vreinterpretq_u16_u8(vqtbl2q_u8(offsets, vreinterpretq_u8_u16(bytes)));
+            let mantissa = vandq_u16(v, vdupq_n_u16(Small::<M>::MANTISSA));
+            vreinterpretq_s32_u16(vaddq_u16(vshlq_u16(mantissa, shift), offset))
+        })
+    }
+    #[inline(always)]
     fn to_f32(self, v: Self::I) -> Self::F {
         four!(i => vcvtq_f32_s32(v[i]))
     }
@@ -288,6 +304,21 @@ impl<const DOT: bool> Simd for Quad<DOT> {
     #[inline(always)]
     unsafe fn load_bf16(self, p: *const u8) -> Self::F {
         four!(i => vreinterpretq_f32_u32(vshll_n_u16::<16>(vld1_u16(p.cast::<u16>().add(4 * i)))))
+    }
+    #[inline(always)]
+    unsafe fn load_powers(self, p: *const u8) -> Self::F {
+        // SAFETY: 16 bytes by contract.
+        unsafe {
+            let v = vld1q_u8(p);
+            let (low, high) = (vmovl_u8(vget_low_u8(v)), vmovl_high_u8(v));
+            let exponents = [
+                vmovl_u16(vget_low_u16(low)),
+                vmovl_high_u16(low),
+                vmovl_u16(vget_low_u16(high)),
+                vmovl_high_u16(high),
+            ];
+            exponents.map(|x| vreinterpretq_f32_u32(vshlq_n_u32::<23>(x)))
+        }
     }
     #[inline(always)]
     unsafe fn load_u8(self, p: *const u8) -> Self::F {

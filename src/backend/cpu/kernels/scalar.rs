@@ -5,6 +5,7 @@ use half::{bf16, f16};
 
 use super::matmul::instantiate;
 use super::simd::{EXPONENT, INVERSE_POWER, LEAST_POWER, PAIR_STEP, Points, Simd};
+use super::small::Small;
 
 instantiate!(KERNELS, Scalar, 1 groups, few tokens 1 2, tokens 1 2 3 4,);
 
@@ -157,6 +158,11 @@ impl Simd for Scalar {
         std::array::from_fn(|i| a[i] & 0xffff | b[i] << 16)
     }
     #[inline(never)]
+    fn small<const M: u32>(self, v: Self::I) -> Self::I {
+        let value = |v: i32| i32::from(Small::<M>::value(v as u16));
+        v.map(|v| value(v) & 0xffff | value(v >> 16) << 16)
+    }
+    #[inline(never)]
     fn to_f32(self, v: Self::I) -> Self::F {
         v.map(|x| x as f32)
     }
@@ -206,6 +212,11 @@ impl Simd for Scalar {
     unsafe fn load_bf16(self, p: *const u8) -> Self::F {
         // SAFETY: 32 bytes by contract.
         unsafe { read::<u16, 16>(p) }.map(|x| bf16::from_bits(u16::from_le(x)).to_f32())
+    }
+    #[inline(never)]
+    unsafe fn load_powers(self, p: *const u8) -> Self::F {
+        // SAFETY: 16 bytes by contract.
+        unsafe { read::<u8, 16>(p) }.map(|x| f32::from_bits(u32::from(x) << 23))
     }
     #[inline(never)]
     unsafe fn load_u8(self, p: *const u8) -> Self::F {

@@ -76,6 +76,8 @@ pub trait Simd: Copy {
     fn inverse_power(self, v: Self::F) -> Self::F;
     /// The nearest integers, `a` in the low and `b` in the high 16 bits.
     fn pair(self, a: Self::F, b: Self::F) -> Self::I;
+    /// The integer of each 16 bits, a float of the kind `Small<M>`.
+    fn small<const M: u32>(self, v: Self::I) -> Self::I;
 
     fn to_f32(self, v: Self::I) -> Self::F;
     /// To the nearest integer, ties to even; anything for what does not fit.
@@ -100,6 +102,11 @@ pub trait Simd: Copy {
     /// # Safety
     /// `p` points to 32 readable bytes.
     unsafe fn load_bf16(self, p: *const u8) -> Self::F;
+    /// The powers of two of which the bytes are the exponents in f32.
+    ///
+    /// # Safety
+    /// `p` points to 16 readable bytes.
+    unsafe fn load_powers(self, p: *const u8) -> Self::F;
     /// # Safety
     /// `p` points to 16 readable bytes.
     unsafe fn load_u8(self, p: *const u8) -> Self::F;
