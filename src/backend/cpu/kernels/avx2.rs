@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 #![cfg(target_arch = "x86_64")]
 
+use std::arch::asm;
 use std::arch::x86_64::*;
 
 use super::simd::{EXPONENT, INVERSE_POWER, LEAST_POWER, PAIR_STEP, Points, Simd};
@@ -43,6 +44,21 @@ macro_rules! run {
         // SAFETY: `self` proves the instruction set; pointers are used as far as the method's contract goes.
         unsafe { $($code)* }
     };
+}
+
+/// `vpdpwssd`, which the compiler would make a product and a sum of.
+#[target_feature(enable = "avx2,avxvnni")]
+#[inline]
+fn dot_pairs(mut acc: __m256i, w: __m256i, x: __m256i) -> __m256i {
+    // SAFETY: an operation on registers that this function's instruction set has.
+    unsafe {
+        asm!(
+            "{{vex}} vpdpwssd {}, {}, {}",
+            inout(ymm_reg) acc, in(ymm_reg) w, in(ymm_reg) x,
+            options(pure, nomem, nostack, preserves_flags)
+        );
+    }
+    acc
 }
 
 impl<const VNNI: bool> Simd for Ymm<VNNI> {
@@ -233,7 +249,7 @@ impl<const VNNI: bool> Simd for Ymm<VNNI> {
         run! {
             let x = _mm256_set1_epi32(x);
             if VNNI {
-                [_mm256_dpwssd_avx_epi32(acc[0], w[0], x), _mm256_dpwssd_avx_epi32(acc[1], w[1], x)]
+                [dot_pairs(acc[0], w[0], x), dot_pairs(acc[1], w[1], x)]
             } else {
                 self.add(acc, [_mm256_madd_epi16(w[0], x), _mm256_madd_epi16(w[1], x)])
             }

@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 #![cfg(target_arch = "x86_64")]
 
+use std::arch::asm;
 use std::arch::x86_64::*;
 
 use super::simd::{EXPONENT, INVERSE_POWER, LEAST_POWER, PAIR_STEP, Points, Simd};
@@ -107,6 +108,21 @@ impl<const VBMI: bool> Zmm<VBMI> {
             [a, b, c, d]
         }
     }
+}
+
+/// `vpdpwssd`, which the compiler would make a product and a sum of.
+#[target_feature(enable = "avx512f,avx512vnni")]
+#[inline]
+fn dot_pairs(mut acc: __m512i, w: __m512i, x: __m512i) -> __m512i {
+    // SAFETY: an operation on registers that this function's instruction set has.
+    unsafe {
+        asm!(
+            "vpdpwssd {}, {}, {}",
+            inout(zmm_reg) acc, in(zmm_reg) w, in(zmm_reg) x,
+            options(pure, nomem, nostack, preserves_flags)
+        );
+    }
+    acc
 }
 
 impl<const VBMI: bool> Simd for Zmm<VBMI> {
@@ -251,7 +267,7 @@ impl<const VBMI: bool> Simd for Zmm<VBMI> {
     }
     #[inline(always)]
     fn dot_pairs(self, acc: __m512i, w: __m512i, x: i32) -> __m512i {
-        run!(_mm512_dpwssd_epi32(acc, w, _mm512_set1_epi32(x)))
+        run!(dot_pairs(acc, w, _mm512_set1_epi32(x)))
     }
     #[inline(always)]
     fn max_magnitude(self, max: __m512i, v: __m512) -> __m512i {
@@ -284,7 +300,8 @@ impl<const VBMI: bool> Simd for Zmm<VBMI> {
             let shifts = _mm512_broadcast_i32x4(_mm_loadu_si128(Small::<M>::SHIFTS.as_ptr().cast()));
             let offsets = _mm512_broadcast_i64x4(_mm256_loadu_si256(Small::<M>::OFFSETS.as_ptr().cast()));
             let mantissa = _mm512_and_si512(v, _mm512_set1_epi16(Small::<M>::MANTISSA as i16));
-            let shift = _mm512_maskz_shuffle_epi8(0x5555_5555_5555_5555, shifts, index);
+            // Without the mask the compiler would make provision for shifts of more than 15 bits.
+            let shift = _mm512_and_si512(_mm512_shuffle_epi8(shifts, index), _mm512_set1_epi16(15));
             _mm512_add_epi16(_mm512_srlv_epi16(mantissa, shift), _mm512_permutexvar_epi16(index, offsets))
         }
     }

@@ -112,10 +112,11 @@ unsafe fn read<T: Copy>(p: *const u8, offset: usize) -> T {
     unsafe { p.add(offset).cast::<T>().read_unaligned() }
 }
 
-/// `$body` for each constant `$i` of 0..8 below `$n`, unrolled, so that shifts and offsets are constants.
-macro_rules! unroll8 {
+/// `$body` for each constant `$i` of 0..16 below `$n`, unrolled, so that shifts and offsets are constants. Loops with
+/// inline assembly in them are not unrolled by the compiler.
+macro_rules! unroll {
     ($i:ident < $n:expr, $body:block) => {
-        unroll8!(@ $n, $body, $i, 0 1 2 3 4 5 6 7)
+        unroll!(@ $n, $body, $i, 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15)
     };
     (@ $n:expr, $body:block, $i:ident, $($k:literal)*) => {
         $(if $k < $n {
@@ -124,6 +125,8 @@ macro_rules! unroll8 {
         })*
     };
 }
+
+pub(super) use unroll;
 
 /// How many bytes ahead of its use a weight is asked for: of one stream, of several, and of a panel, which is itself not
 /// much longer.
@@ -233,7 +236,8 @@ unsafe fn add_set<S: Simd, K: Kind, W: Weights<S>, const R: usize, const N: usiz
                     sum[r][t] = start;
                 }
             }
-            for j in half * registers / K::SUBS..(half + 1) * registers / K::SUBS {
+            unroll!(i < registers / K::SUBS, {
+                let j = half * registers / K::SUBS + i;
                 let mut weights = [s.splat(0); R];
                 for r in 0..R {
                     weights[r] = w.quants(s, r, j);
@@ -248,7 +252,7 @@ unsafe fn add_set<S: Simd, K: Kind, W: Weights<S>, const R: usize, const N: usiz
                         }
                     }
                 }
-            }
+            });
             for r in 0..R {
                 let scale = w.scale(s, r, half);
                 for t in 0..N {
@@ -334,7 +338,7 @@ pub unsafe fn fused<S: Simd, Q: Codec, const N: usize>(
         for _ in 0..n {
             let (mut scale, mut min) = ([s.splat_f32(0.0); 16], [s.splat_f32(0.0); 16]);
             Q::scales(s, w, &mut scale, &mut min);
-            unroll8!(b < Q::BLOCKS, {
+            unroll!(b < Q::BLOCKS, {
                 prefetch_block::<Q>(w, b, PREFETCH);
                 let quants = quants_of_set::<S, Q>(s, w, b, &scale);
                 let set = Block::<S, Q> { quants, scale: &scale, min: &min, b, codec: PhantomData };
@@ -344,7 +348,7 @@ pub unsafe fn fused<S: Simd, Q: Codec, const N: usize>(
                 } else {
                     // Four at a time: with more, the compiler moves all products of a block behind its loads, which
                     // then go through memory.
-                    unroll8!(i < N / 4, {
+                    unroll!(i < N / 4, {
                         let acc = array::from_mut(&mut acc[0].as_chunks_mut::<4>().0[i]);
                         add_set::<S, Q::Kind, _, 1, 4>(s, &set, x.add(bytes * 4 * i), acc);
                     });
@@ -365,13 +369,13 @@ pub unsafe fn fused<S: Simd, Q: Codec, const N: usize>(
 unsafe fn quants_of_set<S: Simd, Q: Codec>(s: S, w: *const u8, b: usize, scale: &[S::F; 16]) -> [S::I; 16] {
     let mut quants = [s.splat(0); 16];
     let octets = const { Q::Kind::ACTIVATION.registers() / 8 };
-    for octet in 0..octets {
+    unroll!(octet < octets, {
         // SAFETY: by this function's contract.
         let part = unsafe { Q::quants(s, w, octets * b + octet, scale[Q::Kind::SUBS * b]) };
         for j in 0..8 {
             quants[8 * octet + j] = part[j];
         }
-    }
+    });
     quants
 }
 
@@ -389,7 +393,7 @@ pub unsafe fn unpack<S: Simd, Q: Codec, const R: usize>(s: S, mut w: *const u8, 
         // SAFETY: block and sets are inside by this function's contract.
         unsafe {
             Q::scales(s, w, &mut scale, &mut min);
-            unroll8!(b < Q::BLOCKS, {
+            unroll!(b < Q::BLOCKS, {
                 prefetch_block::<Q>(w, b, PANEL_PREFETCH);
                 let quants = quants_of_set::<S, Q>(s, w, b, &scale);
                 for j in 0..registers {

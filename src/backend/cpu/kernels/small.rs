@@ -12,8 +12,8 @@
 
 use std::marker::PhantomData;
 
-use super::codec::{Codec, Pairs, eight};
-use super::matmul::{self, Float, GROUP, SET};
+use super::codec::{Codec, Pairs};
+use super::matmul::{self, Float, GROUP, SET, unroll};
 use super::simd::Simd;
 use crate::quant;
 use crate::tensor::DType;
@@ -224,25 +224,26 @@ impl<T: Float, const M: u32> Codec for SmallFloats<T, M> {
     }
     #[inline(always)]
     unsafe fn quants<S: Simd>(s: S, p: *const u8, b: usize, _: S::F) -> [S::I; 8] {
-        eight!(s, j => {
+        let mut out = [s.splat(0); 8];
+        unroll!(j < 8, {
             let register = 8 * b + j;
+            let mut small = s.splat(0);
             // SAFETY: `b < 2`, and a float without a register has its pieces in those there are.
-            let small = unsafe {
+            unsafe {
                 if register < Small::<M>::BITS {
-                    s.load(p.add(64 * register))
+                    small = s.load(p.add(64 * register));
                 } else {
-                    let mut small = s.splat(0);
-                    for n in 0..=Small::<M>::PIECES {
+                    unroll!(n < Small::<M>::PIECES + 1, {
                         let (register, mask, shift) = Small::<M>::piece(register - Small::<M>::BITS, n);
                         let mask = u32::from(mask) << shift;
                         let piece = s.bits(s.load(p.add(64 * register)), -(shift as i32), mask << 16 | mask);
                         small = s.or(small, piece);
-                    }
-                    small
+                    });
                 }
-            };
-            s.small::<M>(small)
-        })
+            }
+            out[j] = s.small::<M>(small);
+        });
+        out
     }
 }
 
