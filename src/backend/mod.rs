@@ -40,6 +40,10 @@ pub trait MatrixSource: Sync {
     fn layers(&self) -> Range<usize> {
         0..usize::MAX
     }
+    /// Whether it is a table, of which rows are looked up and which nothing is multiplied with.
+    fn is_table(&self) -> bool {
+        false
+    }
     /// Reads whole rows; `out` is `rows.len() * row_bytes` long. Any thread, several at once.
     fn read(&self, rows: Range<usize>, out: &mut [u8]) -> Result<()>;
     /// All rows, where the file is mapped and the caller wants its weights used in place.

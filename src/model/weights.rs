@@ -101,6 +101,7 @@ struct FileMatrix<'a> {
     cols: usize,
     /// That need it.
     layers: Range<usize>,
+    table: bool,
 }
 
 impl FileMatrix<'_> {
@@ -132,6 +133,10 @@ impl MatrixSource for FileMatrix<'_> {
 
     fn layers(&self) -> Range<usize> {
         self.layers.clone()
+    }
+
+    fn is_table(&self) -> bool {
+        self.table
     }
 
     fn read(&self, rows: Range<usize>, out: &mut [u8]) -> Result<()> {
@@ -206,12 +211,20 @@ impl<'a> Tensors<'a> {
             rows,
             cols,
             layers: self.layer..self.layer + 1,
+            table: false,
         });
         Ok(Weight(self.matrices.len() as u32 - 1))
     }
 
     fn matrix(&mut self, name: &str, rows: usize, cols: usize) -> Result<Weight> {
         self.rows(name, rows, 0..rows, cols)
+    }
+
+    /// Rows to be looked up.
+    fn table(&mut self, name: &str, rows: usize, cols: usize) -> Result<Weight> {
+        let weight = self.matrix(name, rows, cols)?;
+        self.matrices[weight.0 as usize].table = true;
+        Ok(weight)
     }
 
     fn values(&self, name: &str, len: usize) -> Result<Vec<f32>> {
@@ -267,7 +280,7 @@ impl<'a> Tensors<'a> {
 
     fn network(&mut self) -> Result<Network> {
         let c = self.config;
-        let embedding = self.matrix("token_embd.weight", c.vocab, c.hidden)?;
+        let embedding = self.table("token_embd.weight", c.vocab, c.hidden)?;
         let positions = match c.positions {
             Positions::Rope => None,
             Positions::Learned => {
@@ -275,7 +288,7 @@ impl<'a> Tensors<'a> {
                 if rows < u64::from(c.context_length) {
                     return Err(self.damaged(format!("{rows} learned positions for a context of {}", c.context_length)));
                 }
-                Some(self.matrix("position_embd.weight", rows as usize, c.hidden)?)
+                Some(self.table("position_embd.weight", rows as usize, c.hidden)?)
             }
         };
         let mut ropes = Vec::new();
@@ -288,7 +301,8 @@ impl<'a> Tensors<'a> {
         let head = match self.source.tensor("output.weight") {
             Some(_) => self.matrix("output.weight", c.vocab, c.hidden)?,
             None => {
-                self.matrices[embedding.0 as usize].layers = 0..c.layers.len();
+                let shared = &mut self.matrices[embedding.0 as usize];
+                (shared.layers, shared.table) = (0..c.layers.len(), false);
                 embedding
             }
         };

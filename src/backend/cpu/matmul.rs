@@ -54,7 +54,8 @@ impl Matrix {
         Matrix::new(rows, Layout::packed(dtype, cols)?)
     }
 
-    /// A matrix that stays in the order of the file, for weights that are mapped; packed again for each use.
+    /// A matrix that stays in the order of the file, for weights that are mapped and tables; packed again for each
+    /// product.
     pub fn mapped(dtype: DType, rows: usize, cols: usize) -> Result<Matrix> {
         Matrix::new(rows, Layout::raw(dtype, cols)?)
     }

@@ -109,7 +109,8 @@ impl CpuBackend {
 fn plan(source: &dyn MatrixSource) -> Result<(Matrix, usize)> {
     let (dtype, rows, cols) = (source.dtype(), source.rows(), source.cols());
     let Some(mapped) = source.mapped() else {
-        let matrix = Matrix::packed(dtype, rows, cols)?;
+        let matrix =
+            if source.is_table() { Matrix::mapped(dtype, rows, cols) } else { Matrix::packed(dtype, rows, cols) }?;
         return Ok((matrix, matrix.bytes()));
     };
     let matrix = Matrix::mapped(dtype, rows, cols)?;

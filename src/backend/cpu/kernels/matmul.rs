@@ -221,7 +221,8 @@ unsafe fn add_set<S: Simd, K: Kind, W: Weights<S>, const R: usize, const N: usiz
 ) {
     let (registers, bytes) = const { (K::ACTIVATION.registers(), K::ACTIVATION.bytes()) };
     // A single chain of sums would wait for itself; integers may be added in any order.
-    let chains = if R * N * K::SUBS < 4 { 2 } else { 1 };
+    let pairs = matches!(K::ACTIVATION, Activation::Pairs);
+    let chains = if R * N * K::SUBS < 4 || pairs { 2 } else { 1 };
     // SAFETY: set and record are readable by this function's contract.
     unsafe {
         // The first half's sums times their scales.
