@@ -265,14 +265,6 @@ impl<const VNNI: bool> Simd for Ymm<VNNI> {
         }
     }
     #[inline(always)]
-    fn max_magnitude_16(self, max: Self::I, v: Self::I) -> Self::I {
-        run! {
-            let magnitude = _mm256_set1_epi16(i16::MAX);
-            let (low, high) = (_mm256_and_si256(v[0], magnitude), _mm256_and_si256(v[1], magnitude));
-            [_mm256_max_epu16(max[0], low), _mm256_max_epu16(max[1], high)]
-        }
-    }
-    #[inline(always)]
     fn pair_scale(self, max: Self::I) -> Self::F {
         run! {
             let (exponent, least) = (_mm256_set1_epi32(EXPONENT), _mm256_set1_epi32(LEAST_POWER));

@@ -274,10 +274,6 @@ impl<const VBMI: bool> Simd for Zmm<VBMI> {
         run!(_mm512_max_epi32(max, _mm512_castps_si512(_mm512_abs_ps(v))))
     }
     #[inline(always)]
-    fn max_magnitude_16(self, max: __m512i, v: __m512i) -> __m512i {
-        run!(_mm512_max_epu16(max, _mm512_and_si512(v, _mm512_set1_epi16(i16::MAX))))
-    }
-    #[inline(always)]
     fn pair_scale(self, max: __m512i) -> __m512 {
         run! {
             let power = _mm512_and_si512(max, _mm512_set1_epi32(EXPONENT));

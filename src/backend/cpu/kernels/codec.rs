@@ -488,49 +488,31 @@ impl Codec for Tq2_0 {
     }
 }
 
-/// Floats of 16 bits and less, 32 columns a block: `q = w / scale` in 14 bits, where `scale` is the power of two that just makes
-/// the largest of the 32 fit, so that most weights of a set lose nothing.
-macro_rules! floats {
-    ($($name:ident)*) => {$(
-        pub struct $name;
-        impl Codec for $name {
-            type Kind = Pairs;
-            const BLOCKS: usize = 1;
-            const BYTES: usize = 32 * 16 * super::matmul::$name::BYTES;
+/// Floats of 8 bits, 32 columns a block: `q = w / scale` in 14 bits, where `scale` is the power of two that just makes
+/// the largest of the 32 fit.
+pub struct F8;
+impl Codec for F8 {
+    type Kind = Pairs;
+    const BLOCKS: usize = 1;
+    const BYTES: usize = 32 * 16;
 
-            #[inline(always)]
-            unsafe fn scales<S: Simd>(s: S, p: *const u8, scale: &mut [S::F; 16], _: &mut [S::F; 16]) {
-                let mut max = s.splat(0);
-                // SAFETY: inside the block; two columns of the array.
-                unsafe {
-                    if Self::BYTES == 1024 {
-                        let mut columns = [0u8; 64];
-                        for pair in 0..16 {
-                            max = s.max_magnitude_16(max, s.load(p.add(64 * pair)));
-                        }
-                        s.store(columns.as_mut_ptr(), max);
-                        max = s.max_magnitude(s.splat(0), super::matmul::$name::load(s, columns.as_ptr()));
-                        max = s.max_magnitude(max, super::matmul::$name::load(s, columns.as_ptr().add(32)));
-                    } else {
-                        for column in 0..32 {
-                            let values = super::matmul::$name::load(s, p.add(Self::BYTES / 32 * column));
-                            max = s.max_magnitude(max, values);
-                        }
-                    }
-                }
-                scale[0] = s.pair_scale(max);
-            }
-            #[inline(always)]
-            unsafe fn quants<S: Simd>(s: S, p: *const u8, b: usize, scale: S::F) -> [S::I; 8] {
-                let inverse = s.inverse_power(scale);
-                // SAFETY: `b < 2`, so that this is inside the block.
-                eight!(s, j => unsafe {
-                    let (p, next) = (p.add(Self::BYTES / 32 * (16 * b + 2 * j)), Self::BYTES / 32);
-                    let (even, odd) = (super::matmul::$name::load(s, p), super::matmul::$name::load(s, p.add(next)));
-                    s.pair(s.mul(even, inverse), s.mul(odd, inverse))
-                })
-            }
+    #[inline(always)]
+    unsafe fn scales<S: Simd>(s: S, p: *const u8, scale: &mut [S::F; 16], _: &mut [S::F; 16]) {
+        let mut max = s.splat(0);
+        for column in 0..32 {
+            // SAFETY: inside the block.
+            max = s.max_magnitude(max, unsafe { super::matmul::F8::load(s, p.add(16 * column)) });
         }
-    )*};
+        scale[0] = s.pair_scale(max);
+    }
+    #[inline(always)]
+    unsafe fn quants<S: Simd>(s: S, p: *const u8, b: usize, scale: S::F) -> [S::I; 8] {
+        let inverse = s.inverse_power(scale);
+        // SAFETY: `b < 2`, so that this is inside the block.
+        eight!(s, j => unsafe {
+            let p = p.add(32 * (8 * b + j));
+            let (even, odd) = (super::matmul::F8::load(s, p), super::matmul::F8::load(s, p.add(16)));
+            s.pair(s.mul(even, inverse), s.mul(odd, inverse))
+        })
+    }
 }
-floats! { F8 }

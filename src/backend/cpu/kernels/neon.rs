@@ -197,13 +197,6 @@ impl<const DOT: bool> Simd for Quad<DOT> {
         four!(i => vmaxq_s32(max[i], vreinterpretq_s32_f32(vabsq_f32(v[i]))))
     }
     #[inline(always)]
-    fn max_magnitude_16(self, max: Self::I, v: Self::I) -> Self::I {
-        four!(i => {
-            let magnitude = vandq_u16(vreinterpretq_u16_s32(v[i]), vdupq_n_u16(0x7fff));
-            vreinterpretq_s32_u16(vmaxq_u16(vreinterpretq_u16_s32(max[i]), magnitude))
-        })
-    }
-    #[inline(always)]
     fn pair_scale(self, max: Self::I) -> Self::F {
         four!(i => {
             let power = vmaxq_s32(vandq_s32(max[i], vdupq_n_s32(EXPONENT)), vdupq_n_s32(LEAST_POWER));

@@ -137,14 +137,6 @@ impl Simd for Scalar {
         std::array::from_fn(|i| max[i].max(v[i].abs().to_bits() as i32))
     }
     #[inline(never)]
-    fn max_magnitude_16(self, max: Self::I, v: Self::I) -> Self::I {
-        let halves = |v: i32| (v & 0x7fff, v >> 16 & 0x7fff);
-        std::array::from_fn(|i| {
-            let ((low, high), (max_low, max_high)) = (halves(v[i]), halves(max[i]));
-            low.max(max_low) | high.max(max_high) << 16
-        })
-    }
-    #[inline(never)]
     fn pair_scale(self, max: Self::I) -> Self::F {
         max.map(|max| f32::from_bits((max & EXPONENT).max(LEAST_POWER) as u32) * PAIR_STEP)
     }

@@ -67,8 +67,6 @@ pub trait Simd: Copy {
     fn dot_pairs(self, acc: Self::I, w: Self::I, x: i32) -> Self::I;
     /// The larger of `max` and the bits of `|v|`, which are ordered as the magnitudes are; NaN is the largest.
     fn max_magnitude(self, max: Self::I, v: Self::F) -> Self::I;
-    /// The same of floats of 16 bits, 32 of them: `v` without its sign bits.
-    fn max_magnitude_16(self, max: Self::I, v: Self::I) -> Self::I;
     /// From the bits of the largest magnitude of some floats the power of two over which they are rounded to 14 bits:
     /// at least 2^-112, infinite where one of them is not finite.
     fn pair_scale(self, max: Self::I) -> Self::F;
