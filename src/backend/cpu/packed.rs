@@ -143,12 +143,13 @@ impl Layout {
     pub fn pack_columns(&self, kernels: &Kernels, raw: &[u8], columns: Range<usize>, out: &mut [u8]) {
         if let Some(small) = self.small {
             let first = columns.start / SET;
+            // Rows that are missing stay zero.
+            let mut set = Columns::default();
             for (i, out) in out.chunks_exact_mut(small.bytes).enumerate() {
-                let mut set: Columns = Default::default();
                 for (r, row) in raw.chunks_exact(self.row_bytes).take(GROUP).enumerate() {
                     let row = &row[2 * SET * (first + i)..][..2 * SET];
                     for (pair, rows) in row.as_chunks::<4>().0.iter().zip(&mut set) {
-                        rows[r] = [u16::from_le_bytes([pair[0], pair[1]]), u16::from_le_bytes([pair[2], pair[3]])];
+                        rows[r] = u32::from_le_bytes(*pair);
                     }
                 }
                 kernels.pack_floats(self.dtype, &set, out);
