@@ -298,8 +298,8 @@ mod tests {
     /// Each of the 65536 floats beside each power of two that may be the largest of its set.
     #[test]
     fn every_float_beside_every_exponent_is_rounded_once() {
-        let types: [(DType, fn(u16) -> f64); 2] =
-            [(quant::F16, |bits| f16::from_bits(bits).to_f64()), (quant::BF16, |bits| bf16::from_bits(bits).to_f64())];
+        let f16_value = |bits| f16::from_bits(bits).to_f64();
+        let types = [(quant::F16, f16_value as fn(u16) -> f64), (quant::BF16, |bits| bf16::from_bits(bits).to_f64())];
         for (dtype, value) in types {
             for top in (0..0x8000).filter(|&bits| {
                 let v = value(bits);
@@ -352,11 +352,11 @@ mod tests {
 
     #[test]
     fn a_row_of_zeros_or_with_a_weight_that_is_not_finite_stays_one() {
-        for (dtype, infinite) in [(quant::F16, 0x7c00), (quant::BF16, 0x7f80)] {
+        for (dtype, infinite) in [(quant::F16, 0x7c00u32), (quant::BF16, 0x7f80)] {
             for isa in Isa::available() {
                 for bad in [infinite, infinite | 0x8000, infinite + 1] {
                     let mut columns = Columns::default();
-                    columns[3][5] = u32::from(bad) << 16;
+                    columns[3][5] = bad << 16;
                     let (_, rows) = pack(isa, dtype, &columns);
                     assert!(rows[5].iter().all(|w| !w.is_finite()));
                     assert!(rows.iter().enumerate().all(|(r, row)| r == 5 || *row == [0.0; SET]));
