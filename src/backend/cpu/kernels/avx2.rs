@@ -46,17 +46,27 @@ macro_rules! run {
     };
 }
 
-/// `vpdpwssd`, which the compiler would make a product and a sum of.
-#[target_feature(enable = "avx2,avxvnni")]
+/// `acc + w . x` over two numbers of 16 bits. The compiler would make a product and a sum of `vpdpwssd`, and of many sums
+/// an order that needs more registers than there are.
+#[target_feature(enable = "avx2")]
 #[inline]
-fn dot_pairs(mut acc: __m256i, w: __m256i, x: __m256i) -> __m256i {
-    // SAFETY: an operation on registers that this function's instruction set has.
+fn dot_pairs<const VNNI: bool>(mut acc: __m256i, w: __m256i, x: __m256i) -> __m256i {
+    // SAFETY: operations on registers; whoever says `VNNI` has AVX-VNNI.
     unsafe {
-        asm!(
-            "{{vex}} vpdpwssd {}, {}, {}",
-            inout(ymm_reg) acc, in(ymm_reg) w, in(ymm_reg) x,
-            options(pure, nomem, nostack, preserves_flags)
-        );
+        if VNNI {
+            asm!(
+                "{{vex}} vpdpwssd {}, {}, {}",
+                inout(ymm_reg) acc, in(ymm_reg) w, in(ymm_reg) x,
+                options(pure, nomem, nostack, preserves_flags)
+            );
+        } else {
+            asm!(
+                "vpmaddwd {product}, {w}, {x}",
+                "vpaddd {acc}, {acc}, {product}",
+                acc = inout(ymm_reg) acc, w = in(ymm_reg) w, x = in(ymm_reg) x, product = out(ymm_reg) _,
+                options(pure, nomem, nostack, preserves_flags)
+            );
+        }
     }
     acc
 }
@@ -248,11 +258,7 @@ impl<const VNNI: bool> Simd for Ymm<VNNI> {
     fn dot_pairs(self, acc: Self::I, w: Self::I, x: i32) -> Self::I {
         run! {
             let x = _mm256_set1_epi32(x);
-            if VNNI {
-                [dot_pairs(acc[0], w[0], x), dot_pairs(acc[1], w[1], x)]
-            } else {
-                self.add(acc, [_mm256_madd_epi16(w[0], x), _mm256_madd_epi16(w[1], x)])
-            }
+            [dot_pairs::<VNNI>(acc[0], w[0], x), dot_pairs::<VNNI>(acc[1], w[1], x)]
         }
     }
     #[inline(always)]

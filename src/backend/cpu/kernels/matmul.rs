@@ -220,9 +220,12 @@ unsafe fn add_set<S: Simd, K: Kind, W: Weights<S>, const R: usize, const N: usiz
     acc: &mut [[S::F; N]; R],
 ) {
     let (registers, bytes) = const { (K::ACTIVATION.registers(), K::ACTIVATION.bytes()) };
-    // A single chain of sums would wait for itself; integers may be added in any order.
-    let pairs = matches!(K::ACTIVATION, Activation::Pairs);
-    let chains = if R * N * K::SUBS < 4 || pairs { 2 } else { 1 };
+    // A single chain of sums would wait for itself; integers may be added in any order. For pairs waiting takes longer,
+    // but 2 and 3 are the tiles of instruction sets that have no registers for more chains.
+    let chains = match (K::ACTIVATION, R * N * K::SUBS) {
+        (_, 1) | (Activation::Bytes, 2..4) | (Activation::Pairs, 4..) => 2,
+        _ => 1,
+    };
     // SAFETY: set and record are readable by this function's contract.
     unsafe {
         // The first half's sums times their scales.
