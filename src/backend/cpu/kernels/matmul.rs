@@ -112,14 +112,14 @@ unsafe fn read<T: Copy>(p: *const u8, offset: usize) -> T {
     unsafe { p.add(offset).cast::<T>().read_unaligned() }
 }
 
-/// `$body` for each constant `$i` of 0..16 below `$n`, unrolled, so that shifts and offsets are constants. Loops with
+/// `$body` for each constant `$i` of 0..16 below the constant `$n`, unrolled, so that shifts and offsets are constants. Loops with
 /// inline assembly in them are not unrolled by the compiler.
 macro_rules! unroll {
     ($i:ident < $n:expr, $body:block) => {
         unroll!(@ $n, $body, $i, 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15)
     };
     (@ $n:expr, $body:block, $i:ident, $($k:literal)*) => {
-        $(if $k < $n {
+        $(if const { $k < $n } {
             let $i: usize = $k;
             $body
         })*
@@ -240,23 +240,34 @@ unsafe fn add_set<S: Simd, K: Kind, W: Weights<S>, const R: usize, const N: usiz
                     sum[r][t] = start;
                 }
             }
-            unroll!(i < registers / K::SUBS, {
-                let j = half * registers / K::SUBS + i;
-                let mut weights = [s.splat(0); R];
-                for r in 0..R {
-                    weights[r] = w.quants(s, r, j);
-                }
-                for t in 0..N {
-                    let x = read(x, bytes * t + 4 * j);
+            macro_rules! column {
+                ($j:expr) => {
+                    let mut weights = [s.splat(0); R];
                     for r in 0..R {
-                        if chains == 2 && j % 2 == 1 {
-                            other[r][t] = dot::<S, K>(s, other[r][t], weights[r], x);
-                        } else {
-                            sum[r][t] = dot::<S, K>(s, sum[r][t], weights[r], x);
+                        weights[r] = w.quants(s, r, $j);
+                    }
+                    for t in 0..N {
+                        let x = read(x, bytes * t + 4 * $j);
+                        for r in 0..R {
+                            if chains == 2 && $j % 2 == 1 {
+                                other[r][t] = dot::<S, K>(s, other[r][t], weights[r], x);
+                            } else {
+                                sum[r][t] = dot::<S, K>(s, sum[r][t], weights[r], x);
+                            }
                         }
                     }
+                };
+            }
+            // By hand only where the compiler does not do it: many copies take it minutes.
+            if const { matches!(K::ACTIVATION, Activation::Pairs) } {
+                unroll!(j < K::ACTIVATION.registers(), {
+                    column!(j);
+                });
+            } else {
+                for j in half * registers / K::SUBS..(half + 1) * registers / K::SUBS {
+                    column!(j);
                 }
-            });
+            }
             for r in 0..R {
                 let scale = w.scale(s, r, half);
                 for t in 0..N {
@@ -373,7 +384,7 @@ pub unsafe fn fused<S: Simd, Q: Codec, const N: usize>(
 unsafe fn quants_of_set<S: Simd, Q: Codec>(s: S, w: *const u8, b: usize, scale: &[S::F; 16]) -> [S::I; 16] {
     let mut quants = [s.splat(0); 16];
     let octets = const { Q::Kind::ACTIVATION.registers() / 8 };
-    unroll!(octet < octets, {
+    unroll!(octet < Q::Kind::ACTIVATION.registers() / 8, {
         // SAFETY: by this function's contract.
         let part = unsafe { Q::quants(s, w, octets * b + octet, scale[Q::Kind::SUBS * b]) };
         for j in 0..8 {
