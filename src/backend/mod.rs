@@ -180,6 +180,14 @@ impl Backend {
         Ok(State::new(spec.clone(), memory))
     }
 
+    /// Memory of the host that an executor takes, in bytes.
+    pub fn executor_bytes(&self, program: &Program, limits: StepLimits) -> u64 {
+        match self {
+            Backend::Cuda(_) => 0,
+            _ => 4 * (limits.max_tokens * program.scratch_width() + limits.max_outputs * program.vocab) as u64,
+        }
+    }
+
     /// An executor with scratch for `limits`. `program` is the one that was loaded.
     pub fn new_executor(&self, program: &Arc<Program>, limits: StepLimits) -> Result<Executor> {
         let device = match self {

@@ -139,6 +139,7 @@ pub struct Experts {
     pub up: Weight,
     pub down: Weight,
     pub n_experts: usize,
+    pub ffn: usize,
     pub routing: Routing,
     pub activation: Activation,
 }

@@ -99,7 +99,7 @@ impl ProgramBuilder {
         for (i, op) in self.ops.iter().enumerate() {
             op.for_each_act(|act| {
                 let life = &mut lives[act.0 as usize];
-                *life = if life.is_empty() { i..i + 1 } else { life.start..i + 1 };
+                *life = if life.end == 0 { i..i + 1 } else { life.start..i + 1 };
             });
         }
         kept.iter().for_each(|act| lives[act.0 as usize] = 0..self.ops.len());
@@ -135,7 +135,7 @@ impl ProgramBuilder {
         let mut acts = vec![ActSpec { width: 0, buffer: 0 }; lives.len()];
         // Width of each buffer, and the op from which on it is free.
         let mut buffers: Vec<(usize, usize)> = Vec::new();
-        let mut order: Vec<usize> = (0..lives.len()).filter(|&i| !lives[i].is_empty()).collect();
+        let mut order: Vec<usize> = (0..lives.len()).filter(|&i| lives[i].end > 0).collect();
         order.sort_by_key(|&i| lives[i].start);
         for i in order {
             let (width, life) = (self.widths[i], &lives[i]);
@@ -233,11 +233,20 @@ impl Program {
         })
     }
 
+    /// Values of scratch that a token takes.
+    pub fn scratch_width(&self) -> usize {
+        let experts = self.ops.iter().map(|op| match op {
+            Op::Experts(e) => 2 * (self.width(e.x) + e.ffn),
+            _ => 0,
+        });
+        self.buffers.iter().sum::<usize>() + experts.max().unwrap_or(0)
+    }
+
     /// Width of the widest input of a product.
     pub fn widest_input(&self) -> usize {
         let width = |op: &Op| match op {
             Op::Project { x, .. } | Op::Logits { x, .. } => self.width(*x),
-            Op::Experts(e) => self.width(e.x),
+            Op::Experts(e) => self.width(e.x).max(e.ffn),
             _ => 0,
         };
         self.ops.iter().map(width).max().unwrap_or(0)
@@ -309,10 +318,10 @@ impl Program {
                     expect(fits, op, || format!("a gate of {} values", width(*gate)))?;
                 }
                 Op::Experts(e) => {
-                    let (n, hidden, (down_rows, ffn)) = (e.n_experts, width(e.x), weights.shape(e.down)?);
-                    let stacked = Some((n.saturating_mul(ffn), hidden));
-                    let fits = [e.gate, e.up].iter().all(|&w| weights.shape(w).ok() == stacked)
-                        && Some(down_rows) == n.checked_mul(hidden)
+                    let (n, hidden, ffn) = (e.n_experts, width(e.x), e.ffn);
+                    let stacked = (n.saturating_mul(ffn), hidden);
+                    let fits = [weights.shape(e.gate)?, weights.shape(e.up)?] == [stacked; 2]
+                        && weights.shape(e.down)? == (n.saturating_mul(hidden), ffn)
                         && (width(e.scores), width(e.out)) == (n, hidden)
                         && (1..=n).contains(&e.routing.n_used)
                         && e.x != e.out;
@@ -339,7 +348,10 @@ mod tests {
     use crate::backend::op::{Attend, Norm, NormKind, Projection, Vector};
 
     fn project(x: Act, outs: &[Act]) -> Op {
-        Op::Project { x, projections: outs.iter().map(|&out| Projection { weight: Weight(1), bias: None, out }).collect() }
+        Op::Project {
+            x,
+            projections: outs.iter().map(|&out| Projection { weight: Weight(1), bias: None, out }).collect(),
+        }
     }
 
     /// One layer of attention over 8 values, a feed-forward block of 32, a head.

@@ -4,7 +4,7 @@
 use super::cpu::kv::CpuKv;
 use super::cuda::CudaKv;
 use super::state_spec::StateSpec;
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// The memory of a sequence on the device or devices of its model.
 pub enum StateMemory {
@@ -86,13 +86,9 @@ impl State {
         Ok(State { spec: self.spec.clone(), memory, ..*self })
     }
 
-    /// Rewinds to the first `len` tokens.
-    pub fn truncate(&mut self, len: usize) -> Result<()> {
-        if len > self.len {
-            return Err(Error::invalid(format!("the cache holds {} tokens, it can't be rewound to {len}", self.len)));
-        }
-        self.len = len;
-        Ok(())
+    /// Rewinds to the first `len` tokens, of which there are as many.
+    pub fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(len);
     }
 
     /// Whether every layer still holds what the next token sees. After a long rewind layers with a window do not.
@@ -106,6 +102,11 @@ impl State {
     /// Forgets all tokens, and with them what was overwritten.
     pub fn clear(&mut self) {
         (self.len, self.written) = (0, 0);
+    }
+
+    /// Claims `len` tokens that layers with a window hold nothing of.
+    pub fn mark_incomplete(&mut self, len: usize) {
+        (self.len, self.written) = (len, usize::MAX);
     }
 
     /// Counts `n` positions from `first` on as written; a step that fails may have written them too.

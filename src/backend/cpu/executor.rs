@@ -112,18 +112,15 @@ struct ExpertScratch {
     up: Floats,
     /// The same for `hidden`.
     down: Floats,
-    /// Width of the widest input of a product.
-    widest: usize,
 }
 
 impl ExpertScratch {
-    fn new(backend: &CpuBackend, program: &Program, max_tokens: usize) -> Result<ExpertScratch> {
+    fn new(program: &Program, max_tokens: usize) -> Result<ExpertScratch> {
         let (mut used, mut n, mut hidden, mut ffn) = (0, 0, 0, 0);
         for op in &program.ops {
             if let Op::Experts(e) = op {
-                let (down, _) = backend.matrix(e.down);
                 (used, n) = (used.max(e.routing.n_used), n.max(e.n_experts));
-                (hidden, ffn) = (hidden.max(program.width(e.x)), ffn.max(down.cols()));
+                (hidden, ffn) = (hidden.max(program.width(e.x)), ffn.max(e.ffn));
             }
         }
         let tokens = if used > 0 { max_tokens } else { 0 };
@@ -136,7 +133,6 @@ impl ExpertScratch {
             gate: floats(ffn + 2 * GROUP)?,
             up: floats(ffn + 2 * GROUP)?,
             down: floats(hidden + 2 * GROUP)?,
-            widest: hidden.max(ffn),
         })
     }
 }
@@ -167,8 +163,7 @@ impl CpuExecutor {
                 }
             }
         }
-        let experts = ExpertScratch::new(&backend, program, max_tokens)?;
-        let widest = program.widest_input().max(experts.widest);
+        let experts = ExpertScratch::new(program, max_tokens)?;
         let residual_norms = (0..program.ops.len()).map(|i| is_residual_norm(program, i)).collect();
         Ok(CpuExecutor {
             residual_norms,
@@ -178,7 +173,7 @@ impl CpuExecutor {
             positions: try_vec("positions", max_tokens)?,
             slots: try_vec("slots", max_tokens)?,
             angles,
-            products: matmul::Workspace::new(threads, max_tokens, widest)?,
+            products: matmul::Workspace::new(threads, max_tokens, program.widest_input())?,
             attention,
             logits: Floats::new("logits", max_outputs, program.vocab)?,
             outputs: 0,
@@ -214,9 +209,7 @@ impl CpuExecutor {
             }
             let mut taken = 1;
             match (op, program.ops[..self.ops.end].get(self.ops.start + 1)) {
-                (Op::Add { x, scale, .. }, Some(Op::Norm { norm, out, .. }))
-                    if self.residual_norms[self.ops.start] =>
-                {
+                (Op::Add { x, scale, .. }, Some(Op::Norm { norm, out, .. })) if self.residual_norms[self.ops.start] => {
                     self.residual_norm(*x, *scale, norm, *out)?;
                     taken = 2;
                 }
@@ -531,7 +524,7 @@ impl CpuExecutor {
         let CpuExecutor { backend, team: open, acts, products, experts: scratch, .. } = self;
         let (team, isa, n_used) = (team(open)?, backend.isa, op.routing.n_used);
         let [gate, up, down] = [op.gate, op.up, op.down].map(|weight| backend.matrix(weight));
-        let ffn = down.0.cols();
+        let ffn = op.ffn;
         let ExpertScratch { chosen, members, input, gate: gates, up: ups, down: downs, .. } = scratch;
         let chosen = &chosen[..acts.n * n_used];
         let [(x, hidden), (out, _)] = acts.disjoint([op.x, op.out]);

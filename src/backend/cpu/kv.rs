@@ -290,13 +290,9 @@ mod tests {
 
     #[test]
     fn absurd_sizes_are_errors() {
-        for (layers, n_kv_heads, head_dim, capacity) in [
-            (1, usize::MAX, 64, 64),
-            (1, 1, usize::MAX, 1),
-            (1, 1, 64, usize::MAX),
-            (0, 1, 1, 1),
-            (1, 1, 1, 0),
-        ] {
+        for (layers, n_kv_heads, head_dim, capacity) in
+            [(1, usize::MAX, 64, 64), (1, 1, usize::MAX, 1), (1, 1, 64, usize::MAX), (0, 1, 1, 1), (1, 1, 1, 0)]
+        {
             let layers = vec![KvLayer { n_kv_heads, head_dim, window: 0 }; layers];
             let spec = StateSpec { layers, capacity, ..spec(1, 1, quant::F16, quant::F16) };
             assert!(matches!(CpuKv::new(&spec), Err(Error::InvalidArgument(_))), "{spec:?}");
