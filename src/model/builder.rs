@@ -18,7 +18,7 @@ use crate::backend::program::{Program, ProgramBuilder};
 use crate::backend::state_spec::KvLayer;
 use crate::backend::weights::{MatrixSource, Rope, RopePairs, Weights};
 use crate::error::{Error, Result};
-use crate::format::{Source, Value};
+use crate::format::{FileFormat, Source, Value};
 use crate::tensor::DType;
 
 /// A network and its weights in a file, of which only vectors were read.
@@ -439,9 +439,9 @@ impl<'a> Builder<'a> {
         if keys.size("expert_gating_func")?.is_some_and(|f| f != 1) {
             return Err(keys.unsupported("expert_gating_func"));
         }
-        // Their GGUF files mean nothing by this key; the configurations of folders do.
-        keys.get("expert_weights_norm");
-        let renormalise = keys.metadata.bool("realizar.expert_weights_norm")?.unwrap_or(true);
+        // GGUF files of these networks mean nothing by this key; the configurations of folders do.
+        let told = keys.flag("expert_weights_norm")?.unwrap_or(true);
+        let renormalise = told || self.tensors.format() == FileFormat::Gguf;
         self.hyper.ffn = 0;
         Ok(Some(Moe { n_experts, ffn, routing: Routing { n_used, softmax_first, renormalise } }))
     }

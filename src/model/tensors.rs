@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use crate::backend::weights::{MatrixSource, SharedBytes};
 use crate::error::{Error, Result, try_filled};
-use crate::format::{Source, TensorInfo};
+use crate::format::{FileFormat, Source, TensorInfo};
 use crate::quant::{self, Format};
 use crate::tensor::DType;
 
@@ -94,6 +94,10 @@ impl<'a> Tensors<'a> {
     /// Names of tensors that nothing asked for.
     pub fn unused(&self) -> impl Iterator<Item = &'a str> {
         self.source.tensors().map(|t| t.name.as_str()).filter(|name| !self.used.contains(name))
+    }
+
+    pub fn format(&self) -> FileFormat {
+        self.source.format()
     }
 
     pub fn damaged(&self, what: String) -> Error {
