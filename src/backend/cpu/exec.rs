@@ -7,13 +7,15 @@ use std::ops::{Deref, Range};
 use std::sync::Arc;
 
 use super::CpuBackend;
-use super::attention::{self, Heads, Layer, Scoring};
-use super::kernels::matmul::GROUP;
-use super::kernels::{Isa, elementwise};
+use super::attention::{self, AttentionScratch, Heads, LayerSource, Scoring};
+use super::disjoint::DisjointSlice;
+use super::kernels::{Isa, PANEL_ROWS, elementwise};
 use super::kv::{CpuKv, Part};
-use super::matmul::{self, Job, Matrix};
+use super::matmul;
+use super::matmul_plan::{MatmulJob, MatmulWorkspace};
+use super::matrix::WeightMatrix;
 use super::memory::Floats;
-use super::pool::{Shared, Team};
+use super::pool::Team;
 use crate::backend::{
     Act, Activation, Attention, Batch, Exec, Experts, Norm, NormKind, Projection, Rope, RopePairs, RopeTable, Routing,
     Vector, Weight, Widths,
@@ -39,8 +41,8 @@ pub struct CpuExec {
     /// Whether those are the batch's outputs alone.
     kept_outputs: bool,
     turns: Vec<Turns>,
-    products: matmul::Workspace,
-    attention: attention::Scratch,
+    products: MatmulWorkspace,
+    attention: AttentionScratch,
     /// `[max_outputs, hidden]`, `[max_outputs, vocab]`
     selected: Floats,
     logits: Floats,
@@ -160,9 +162,9 @@ impl CpuExec {
             ranking: try_vec("routing", w.n_experts)?,
             members: try_vec("routing", moe)?,
             input: Floats::new("activations", moe, h)?,
-            gate: Floats::new("activations", moe, w.expert_ffn + 2 * GROUP)?,
-            up: Floats::new("activations", moe, w.expert_ffn + 2 * GROUP)?,
-            down: Floats::new("activations", moe, h + 2 * GROUP)?,
+            gate: Floats::new("activations", moe, w.expert_ffn + 2 * PANEL_ROWS)?,
+            up: Floats::new("activations", moe, w.expert_ffn + 2 * PANEL_ROWS)?,
+            down: Floats::new("activations", moe, h + 2 * PANEL_ROWS)?,
         };
         let widest = [h, q, f, w.expert_ffn].into_iter().max().unwrap_or(0);
         Ok(CpuExec {
@@ -180,8 +182,8 @@ impl CpuExec {
             slots: try_vec("slots", max_tokens)?,
             kept_outputs: false,
             turns,
-            products: matmul::Workspace::new(threads, max_tokens.max(max_outputs), widest)?,
-            attention: attention::Scratch::new(heads, max_tokens, threads, false)?,
+            products: MatmulWorkspace::new(threads, max_tokens.max(max_outputs), widest)?,
+            attention: AttentionScratch::new(heads, max_tokens, threads, false)?,
             selected: Floats::new("activations", max_outputs, h)?,
             logits: Floats::new("logits", max_outputs, w.vocab)?,
             vocab: w.vocab,
@@ -227,7 +229,7 @@ fn each_row(team: &Team, (a, width_a): Rows, (b, width_b): Rows, row: impl Fn(us
     let n = a.len().checked_div(width_a).unwrap_or(0);
     assert!(a.len() == n * width_a && b.len() == n * width_b);
     let small = a.len() + b.len() <= SMALL;
-    let (a, b) = (Shared::new(a), Shared::new(b));
+    let (a, b) = (DisjointSlice::new(a), DisjointSlice::new(b));
     let rows = |rows: Range<usize>| {
         for t in rows {
             // SAFETY: ranges of rows do not overlap.
@@ -239,8 +241,8 @@ fn each_row(team: &Team, (a, width_a): Rows, (b, width_b): Rows, row: impl Fn(us
     if small {
         return rows(0..n);
     }
-    let split = team.split(n, 1);
-    team.run(|share| rows(split.range(share)));
+    let partition = team.partition(n, 1);
+    team.run(|share| rows(partition.range(share)));
 }
 
 /// `each_row` for one array.
@@ -303,7 +305,7 @@ fn check_batch(exec: &CpuExec, batch: &Batch) -> Result<()> {
     if !batch.outputs.is_sorted_by(|a, b| a < b) || batch.outputs.last().is_some_and(|&last| last as usize >= n) {
         return Err(Error::invalid(format!("outputs {:?} of {n} tokens", batch.outputs)));
     }
-    Layer::new(exec.heads, batch.kvs, 0)?;
+    LayerSource::new(exec.heads, batch.kvs, 0)?;
     for (&position, &slot) in batch.positions.iter().zip(batch.slots) {
         let Some(kv) = batch.kvs.get(slot as usize) else {
             return Err(Error::invalid(format!("slot {slot} of {} caches", batch.kvs.len())));
@@ -317,7 +319,7 @@ fn check_batch(exec: &CpuExec, batch: &Batch) -> Result<()> {
 }
 
 /// A table of embeddings fits the residual stream and holds these rows.
-fn check_table(matrix: &Matrix, rows: &[u32], n: usize, width: usize) -> Result<()> {
+fn check_table(matrix: &WeightMatrix, rows: &[u32], n: usize, width: usize) -> Result<()> {
     if matrix.cols() != width || rows.len() != n {
         return mismatch(|| format!("{} rows of {} values for {n} tokens of {width}", rows.len(), matrix.cols()));
     }
@@ -371,7 +373,7 @@ impl CpuExec {
         let x = take(input);
         let mut jobs = std::array::from_fn::<_, N, _>(|i| {
             let (matrix, bytes, bias) = weights[i].expect("all are set above");
-            Job::new(matrix, bytes, bias, &mut take(projections[i].out)[..n * matrix.rows])
+            MatmulJob::new(matrix, bytes, bias, &mut take(projections[i].out)[..n * matrix.rows])
         });
         matmul::multiply(&*team(open)?, backend.isa, products, &x[..n * cols], n, &mut jobs);
         Ok(())
@@ -516,7 +518,7 @@ impl Exec for CpuExec {
 
     fn kv_write(&mut self, batch: &mut Batch, layer: usize) -> Result<()> {
         let CpuExec { backend, team: open, acts, heads, .. } = self;
-        Layer::new(*heads, batch.kvs, layer)?;
+        LayerSource::new(*heads, batch.kvs, layer)?;
         let (isa, team, kv, dim) = (backend.isa, team(open)?, heads.kv, heads.dim);
         let [(keys, width), (values, _)] = acts.pair(Act::K, Act::V)?;
         if keys.len() != values.len() || width != kv * dim || batch.positions.len() * width != keys.len() {
@@ -576,7 +578,7 @@ impl Exec for CpuExec {
 
     fn attend(&mut self, batch: &Batch, attention: &Attention) -> Result<()> {
         let CpuExec { backend, team: open, acts, heads, attention: scratch, positions, slots, .. } = self;
-        let source = Layer::new(*heads, batch.kvs, attention.layer)?;
+        let source = LayerSource::new(*heads, batch.kvs, attention.layer)?;
         let holds = |(&position, &slot): (&u32, &u32)| {
             batch.kvs.get(slot as usize).is_some_and(|kv| (position as usize) < kv.spec().capacity)
         };
@@ -640,13 +642,13 @@ impl Exec for CpuExec {
         let (gate, up, down) = (gate?, up?, down?);
         let (n, hidden, ffn) = (acts.n, acts.width(Act::H), down.0.cols());
         let ExpertScratch { chosen, n_used, members, input, gate: gates, up: ups, down: downs, .. } = scratch;
-        let fits = |matrix: &Matrix, rows: usize, cols: usize| {
+        let fits = |matrix: &WeightMatrix, rows: usize, cols: usize| {
             Some(matrix.rows) == experts.n_experts.checked_mul(rows) && matrix.cols() == cols
         };
         if !fits(&gate.0, ffn, hidden)
             || !fits(&up.0, ffn, hidden)
             || !fits(&down.0, hidden, ffn)
-            || ffn + 2 * GROUP > gates.len() / n.max(1)
+            || ffn + 2 * PANEL_ROWS > gates.len() / n.max(1)
             || n * *n_used > chosen.len()
         {
             return mismatch(|| format!("{experts:?} for {hidden} values"));
@@ -722,7 +724,7 @@ impl Exec for CpuExec {
             row.copy_from_slice(h);
         }
         let logits = &mut logits[..m * vocab];
-        let mut jobs = [Job::new(matrix, bytes, bias, logits)];
+        let mut jobs = [MatmulJob::new(matrix, bytes, bias, logits)];
         matmul::multiply(&team, isa, products, &selected[..m * hidden], m, &mut jobs);
         if softcap != 0.0 {
             team.chunks_mut(logits, SMALL, |_, x| elementwise::softcap(isa, x, scale, softcap));
@@ -787,16 +789,16 @@ struct Slab {
 }
 
 impl Slab {
-    fn new(expert: usize, rows: usize, matrix: &Matrix) -> Slab {
+    fn new(expert: usize, rows: usize, matrix: &WeightMatrix) -> Slab {
         let wanted = expert * rows..(expert + 1) * rows;
-        let whole = wanted.start / GROUP * GROUP..wanted.end.next_multiple_of(GROUP).min(matrix.rows);
+        let whole = wanted.start / PANEL_ROWS * PANEL_ROWS..wanted.end.next_multiple_of(PANEL_ROWS).min(matrix.rows);
         Slab { wanted, whole }
     }
 
     /// The product of `tokens` tokens with these rows, `[tokens, whole]`.
-    fn job<'a>(&self, (matrix, bytes): (Matrix, &'a [u8]), tokens: usize, out: &'a mut [f32]) -> Job<'a> {
+    fn job<'a>(&self, (matrix, bytes): (WeightMatrix, &'a [u8]), tokens: usize, out: &'a mut [f32]) -> MatmulJob<'a> {
         let (part, bytes) = matrix.part(bytes, self.whole.clone());
-        Job::new(part, bytes, None, &mut out[..tokens * part.rows])
+        MatmulJob::new(part, bytes, None, &mut out[..tokens * part.rows])
     }
 
     /// Drops the rows of other experts from the product.

@@ -9,10 +9,11 @@ use std::ops::Range;
 
 use memmap2::MmapMut;
 
-use super::kernels::attend::{BLOCK, CHUNK, Cached, KEY_LINE, Storage, padded};
-use super::kernels::lanes::LANES;
-use super::kernels::{Isa, elementwise};
-use super::pool::Shared;
+use super::disjoint::DisjointSlice;
+use super::kernels::attend::CHUNK;
+use super::kernels::kv_storage::{BLOCK, KEY_LINE, KvView, Storage, padded};
+use super::kernels::simd::LANES;
+use super::kernels::{Isa, quantize};
 use crate::backend::{Kv, KvSpec, RING_ALIGN};
 use crate::error::{Error, Result, try_vec};
 use crate::quant;
@@ -114,13 +115,13 @@ impl CpuKv {
     }
 
     /// The positions of a head from `from` on, a multiple of 32.
-    pub fn cached(&self, layer: usize, head: usize, from: usize) -> Cached<'_> {
+    pub fn cached(&self, layer: usize, head: usize, from: usize) -> KvView<'_> {
         assert!(from.is_multiple_of(BLOCK) && from <= self.spec.capacity);
         let l = &self.layout;
         let LayerLayout { kept, keys, head: bytes, .. } = l.layers[layer];
         let from = from % kept;
         let head = &self.memory[l.head(layer, head)..][..bytes];
-        Cached {
+        KvView {
             head_dim: l.head_dim,
             key_storage: l.key_storage,
             keys: &head[from / LANES * l.key_panel..keys],
@@ -150,7 +151,7 @@ impl CpuKv {
 
     /// For writing heads on several threads.
     pub fn writer(&mut self) -> KvWriter<'_> {
-        KvWriter { layout: &self.layout, capacity: self.spec.capacity, memory: Shared::new(&mut self.memory) }
+        KvWriter { layout: &self.layout, capacity: self.spec.capacity, memory: DisjointSlice::new(&mut self.memory) }
     }
 }
 
@@ -165,7 +166,7 @@ pub enum Part {
 pub struct KvWriter<'a> {
     layout: &'a Layout,
     capacity: usize,
-    memory: Shared<'a, u8>,
+    memory: DisjointSlice<'a, u8>,
 }
 
 impl KvWriter<'_> {
@@ -206,7 +207,7 @@ fn write_key(isa: Isa, storage: Storage, panel: &mut [u8], lane: usize, row: &[f
         Storage::I16 => {
             for (block, row) in panel.chunks_mut((BLOCK / 2 + 1) * KEY_LINE).zip(row.chunks(BLOCK)) {
                 let mut q = [0; BLOCK];
-                let scale = elementwise::quantise_i16(isa, row, &mut q[..row.len()]);
+                let scale = quantize::quantize_i16(isa, row, &mut q[..row.len()]);
                 let (pairs, scales) = block.split_at_mut(row.len().div_ceil(2) * KEY_LINE);
                 scales[4 * lane..][..4].copy_from_slice(&scale.to_ne_bytes());
                 for (line, [a, b]) in pairs.as_chunks_mut::<KEY_LINE>().0.iter_mut().zip(q.as_chunks().0) {
@@ -221,7 +222,7 @@ fn write_key(isa: Isa, storage: Storage, panel: &mut [u8], lane: usize, row: &[f
                 quants.chunks_mut(BLOCK * LANES).zip(scales.as_chunks_mut::<{ 4 * LANES }>().0).zip(row.chunks(BLOCK))
             {
                 let mut q = [0; BLOCK];
-                let scale = elementwise::quantise_i8(isa, row, &mut q[..row.len()]);
+                let scale = quantize::quantize_i8(isa, row, &mut q[..row.len()]);
                 scales[4 * lane..][..4].copy_from_slice(&scale.to_ne_bytes());
                 for (column, &q) in columns.as_chunks_mut::<LANES>().0.iter_mut().zip(&q) {
                     column[lane] = q as u8;
@@ -244,7 +245,7 @@ fn write_value(isa: Isa, storage: Storage, panel: &mut [u8], place: usize, row: 
         Storage::I16 => {
             let (pairs, scales) = panel.split_at_mut(2 * BLOCK * dims);
             let line = &mut pairs[place / 2 * (4 * dims)..][..4 * dims];
-            let scale = elementwise::quantise_i16_beside(isa, row, line.as_chunks_mut().0, place % 2);
+            let scale = quantize::quantize_i16_beside(isa, row, line.as_chunks_mut().0, place % 2);
             scales[4 * place..][..4].copy_from_slice(&scale.to_ne_bytes());
         }
         Storage::I8 => {
@@ -253,7 +254,7 @@ fn write_value(isa: Isa, storage: Storage, panel: &mut [u8], place: usize, row: 
                 quants.chunks_mut(BLOCK).zip(scales.as_chunks_mut().0.iter_mut()).zip(row.chunks(BLOCK))
             {
                 let mut q = [0; BLOCK];
-                *scale = elementwise::quantise_i8(isa, row, &mut q[..row.len()]).to_ne_bytes();
+                *scale = quantize::quantize_i8(isa, row, &mut q[..row.len()]).to_ne_bytes();
                 for (to, &q) in to.iter_mut().zip(&q) {
                     *to = q as u8;
                 }
