@@ -138,7 +138,9 @@ pub unsafe fn multiply<S: Simd>(s: S, rows: usize, vectors: usize, product: impl
         // multiply-add shows.
         // SAFETY: rows `r..r + n` exist.
         unsafe {
-            r += if const { S::ACCUMULATORS >= 24 } {
+            r += if const { S::ACCUMULATORS == 1 } {
+                row_block::<S, 1, 1>(s, r, vectors, p)
+            } else if const { S::ACCUMULATORS >= 24 } {
                 match rows - r {
                     12.. => row_block::<S, 12, 2>(s, r, vectors, p),
                     4.. => row_block::<S, 4, 4>(s, r, vectors, p),
