@@ -22,7 +22,7 @@ use crate::error::{Error, Result, try_vec};
 /// Number of reads of the epoch before a worker gives up its time slice: some 50 microseconds, longer than the serial work
 /// between two ops, too short to cost noticeable energy.
 const SPINS: usize = 2000;
-/// The same where there are more threads than processors, and a spinning thread keeps the one it waits for from running.
+/// Number of reads where there are more threads than processors, and a spinning thread keeps the one it waits for from running.
 const SPINS_OVERSUBSCRIBED: usize = 8;
 /// Number of time slices given up before a worker parks.
 const YIELDS: usize = 32;

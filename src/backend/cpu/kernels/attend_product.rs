@@ -242,7 +242,7 @@ pub struct PairView {
     pub ahead: usize,
 }
 
-/// The same product of integers, whose sums over a block are exact. `SCALED`: behind the last pair of a block, each vector
+/// The product of `Floats` over integers, whose sums over a block are exact. `SCALED`: behind the last pair of a block, each vector
 /// has scales for its lanes.
 pub struct Integers<'a, const SCALED: bool> {
     pub depth: usize,

@@ -73,7 +73,7 @@ pub(super) use unroll;
 
 /// Number of bytes ahead of its use at which a packed weight is prefetched by `gemv`.
 const GEMV_PREFETCH: usize = 8192;
-/// The same for `unpack`, whose run of columns is not much longer.
+/// Number of bytes ahead at which `unpack`, whose run of columns is short, prefetches a packed weight.
 const UNPACK_PREFETCH: usize = 4096;
 
 /// Prefetches the part for set `b` of the block `ahead` bytes ahead.

@@ -1,4 +1,4 @@
-//! How keys and values of one head lie in memory. Owns the sizes of the formats; `cpu/kv.rs` writes them, `attend` reads
+//! The order of keys and values of one head in memory. Owns the sizes of the formats; `cpu/kv.rs` writes them, `attend` reads
 //! them.
 
 use super::simd::LANES;

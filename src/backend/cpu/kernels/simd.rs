@@ -23,7 +23,7 @@ pub const PAIR_STEP: f32 = 1.0 / 4096.0;
 pub struct Codebook<const DIMS: usize, const N: usize> {
     /// The vectors, one after the other.
     pub codewords: [[u8; DIMS]; N],
-    /// The same transposed: coordinate 0 of all vectors, then coordinate 1, ...
+    /// The vectors transposed: coordinate 0 of all vectors, then coordinate 1, ...
     pub planes: [[u8; N]; DIMS],
 }
 
