@@ -50,6 +50,8 @@ pub trait Codec {
     const SETS: usize;
     /// Bytes of sixteen rows of a block.
     const BYTES: usize;
+    /// Selects a copy of the code for each set of a block; of no use where look-ups take most of the time.
+    const UNROLL: bool = true;
     type Kind: Kind;
     /// Zero point of the bytes, a power of two; 0 where the kind has mins or an offset of its own.
     const ZERO: i32 = 0;

@@ -82,6 +82,12 @@ fn bytes<S: Simd>(s: S, word: S::I) -> [S::I; 4] {
     [s.bits(word, 0, 255), s.bits(word, 8, 255), s.bits(word, 16, 255), s.bits(word, 24, 255)]
 }
 
+/// Moves the bits of `mask`, from bit `at` on, to the bits above a byte: the high bits of an index.
+#[inline(always)]
+fn high_bits<S: Simd>(s: S, word: S::I, at: usize, mask: u32) -> S::I {
+    s.shift(s.bits(word, at as i32, mask), 8)
+}
+
 /// Computes `d * (2 n + 1)`, `n` being the bits of `mask` after a shift to the right.
 #[inline(always)]
 fn odd<S: Simd>(s: S, d: S::F, word: S::I, shift: i32, mask: u32) -> S::F {
@@ -114,6 +120,7 @@ pub struct Iq2Xxs;
 impl Codec for Iq2Xxs {
     type Kind = Offset;
     const SETS: usize = 8;
+    const UNROLL: bool = false;
     const BYTES: usize = 32 + 1024;
     const ZERO: i32 = ZERO;
 
@@ -139,6 +146,7 @@ pub struct Iq2Xs;
 impl Codec for Iq2Xs {
     type Kind = OffsetHalves;
     const SETS: usize = 8;
+    const UNROLL: bool = false;
     const BYTES: usize = 32 + 1024 + 128;
     const ZERO: i32 = ZERO;
 
@@ -162,6 +170,7 @@ pub struct Iq2S;
 impl Codec for Iq2S {
     type Kind = OffsetHalves;
     const SETS: usize = 8;
+    const UNROLL: bool = false;
     const BYTES: usize = 32 + 512 + 512 + 128 + 128;
     const ZERO: i32 = ZERO;
 
@@ -182,7 +191,7 @@ impl Codec for Iq2S {
         };
         let mut index = bytes(s, low);
         for n in 0..4 {
-            index[n] = s.or(index[n], s.bits(high, (8 * (b % 4) + 2 * n) as i32 - 8, 0x300));
+            index[n] = s.or(index[n], high_bits(s, high, 8 * (b % 4) + 2 * n, 3));
         }
         signed(s, s.codewords8(&IQ2_S, index), signs)
     }
@@ -192,6 +201,7 @@ pub struct Iq3Xxs;
 impl Codec for Iq3Xxs {
     type Kind = Offset;
     const SETS: usize = 8;
+    const UNROLL: bool = false;
     const BYTES: usize = 32 + 1024 + 512;
     const ZERO: i32 = ZERO;
 
@@ -219,6 +229,7 @@ pub struct Iq3S;
 impl Codec for Iq3S {
     type Kind = Offset;
     const SETS: usize = 8;
+    const UNROLL: bool = false;
     const BYTES: usize = 32 + 1024 + 128 + 512 + 64;
     const ZERO: i32 = ZERO;
 
@@ -241,9 +252,8 @@ impl Codec for Iq3S {
         };
         let (mut u, mut v) = (bytes(s, u), bytes(s, v));
         for n in 0..4 {
-            let bit = (8 * (b % 4) + n) as i32 - 8;
-            u[n] = s.or(u[n], s.bits(high, bit, 0x100));
-            v[n] = s.or(v[n], s.bits(high, bit + 4, 0x100));
+            u[n] = s.or(u[n], high_bits(s, high, 8 * (b % 4) + n, 1));
+            v[n] = s.or(v[n], high_bits(s, high, 8 * (b % 4) + n + 4, 1));
         }
         signed(s, codewords4(s, &IQ3_S, u, v), signs)
     }
@@ -260,6 +270,7 @@ pub struct Iq1S;
 impl Codec for Iq1S {
     type Kind = Offset;
     const SETS: usize = 8;
+    const UNROLL: bool = false;
     const BYTES: usize = 32 + 512 + 256;
     const ZERO: i32 = ZERO;
 
@@ -279,7 +290,7 @@ impl Codec for Iq1S {
         let (low, high) = unsafe { (s.load_bytes(p.add(32 + 64 * b)), s.load_bytes(p.add(544 + 64 * (b / 2)))) };
         let mut index = bytes(s, low);
         for n in 0..4 {
-            index[n] = s.or(index[n], s.bits(high, (16 * (b % 2) + 3 * n) as i32 - 8, 0x700));
+            index[n] = s.or(index[n], high_bits(s, high, 16 * (b % 2) + 3 * n, 7));
         }
         let (q, offset) = (s.codewords8(&IQ1, index), positive(s, high, 1 + 2 * (b % 2), 7));
         eight!(s, j => s.add_i32(q[j], offset))
@@ -290,6 +301,7 @@ pub struct Iq1M;
 impl Codec for Iq1M {
     type Kind = OffsetHalves;
     const SETS: usize = 8;
+    const UNROLL: bool = false;
     const BYTES: usize = 512 + 256 + 128;
     const ZERO: i32 = ZERO;
 
@@ -318,7 +330,7 @@ impl Codec for Iq1M {
         let (low, high) = unsafe { (s.load_bytes(p.add(64 * b)), s.load_bytes(p.add(512 + 64 * (b / 2)))) };
         let mut index = bytes(s, low);
         for n in 0..4 {
-            index[n] = s.or(index[n], s.bits(high, (16 * (b % 2) + 4 * n) as i32 - 8, 0x700));
+            index[n] = s.or(index[n], high_bits(s, high, 16 * (b % 2) + 4 * n, 7));
         }
         let q = s.codewords8(&IQ1, index);
         eight!(s, j => s.add_i32(q[j], positive(s, high, 2 * (b % 2) + j / 4, 3 + 4 * (j / 2 % 2) as i32)))

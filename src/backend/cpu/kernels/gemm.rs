@@ -53,10 +53,10 @@ unsafe fn read<T: Copy>(p: *const u8, offset: usize) -> T {
 }
 
 /// Repeats `$body` for each constant `$i` of 0..16 below the constant `$n`, unrolled, so that shifts and offsets are
-/// constants; the compiler does not unroll loops with inline assembly in them. Where `$s` does not unroll, it is a loop.
+/// constants; the compiler does not unroll loops with inline assembly in them. Where one of `$t` does not unroll, it is a loop.
 macro_rules! unroll {
-    ($s:ty, $i:ident < $n:expr, $body:block) => {
-        if const { <$s>::UNROLL } {
+    ($($t:ident)*, $i:ident < $n:expr, $body:block) => {
+        if const { true $(&& $t::UNROLL)* } {
             $crate::backend::cpu::kernels::gemm::unroll!(@ $n, $body, $i, 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15);
         } else {
             for $i in 0..const { $n } $body
@@ -308,7 +308,7 @@ pub unsafe fn gemv<S: Simd, Q: Codec, const N: usize>(
         for _ in 0..n {
             let (mut scale, mut min) = ([s.splat(0.0); 16], [s.splat(0.0); 16]);
             Q::scales(s, w, &mut scale, &mut min);
-            unroll!(S, b < Q::SETS, {
+            unroll!(S Q, b < Q::SETS, {
                 prefetch_block::<Q>(w, b, GEMV_PREFETCH);
                 let quants = quants_of_set::<S, Q>(s, w, b, &scale);
                 let set = RegisterSet::<S, Q> { quants, scale: &scale, min: &min, b, codec: PhantomData };
@@ -363,7 +363,7 @@ pub unsafe fn unpack<S: Simd, Q: Codec, const R: usize>(s: S, mut w: *const u8, 
         // SAFETY: block and sets are inside by this function's contract.
         unsafe {
             Q::scales(s, w, &mut scale, &mut min);
-            unroll!(S, b < Q::SETS, {
+            unroll!(S Q, b < Q::SETS, {
                 prefetch_block::<Q>(w, b, UNPACK_PREFETCH);
                 let quants = quants_of_set::<S, Q>(s, w, b, &scale);
                 for j in 0..registers {
