@@ -1,9 +1,10 @@
 use super::batch::{Batch, StepLimits};
+use super::device::{DeviceInfo, Times};
 use super::op::Act;
 use super::program::Program;
 use super::state_spec::StateSpec;
-use super::weights::{MatrixSource, Progress, Weights};
-use super::{DeviceInfo, Times};
+use super::weights::{Progress, Weights};
+
 use crate::error::{Error, Result};
 use std::ops::Range;
 use std::sync::Arc;

@@ -23,10 +23,11 @@ use self::kernels::Isa;
 use self::kernels::matmul::GROUP;
 use self::matmul::Matrix;
 use self::pool::{Pool, Shared};
+use super::device::{DeviceInfo, DeviceKind};
 use super::op::{Vector, Weight};
 use super::program::Program;
 use super::weights::{MatrixSource, Progress, Rope, SharedBytes, Weights};
-use super::{DeviceInfo, DeviceKind};
+
 use crate::error::{Error, Result, try_filled, try_vec};
 
 /// Bytes of a file that a thread reads and packs at a time: large enough for a disk, small enough for its cache.
