@@ -8,6 +8,9 @@ use super::weights::{Progress, Weights};
 use crate::error::{Error, Result};
 use std::ops::Range;
 use std::sync::Arc;
+#[path = "cuda_stub_kv.rs"]
+mod kv;
+pub use self::kv::CudaKv;
 pub fn devices() -> Vec<DeviceInfo> {
     vec![]
 }
@@ -42,15 +45,6 @@ impl CudaModel {
         0
     }
     pub fn new_kv(&self, _s: &StateSpec) -> Result<CudaKv> {
-        Ok(CudaKv)
-    }
-}
-pub struct CudaKv;
-impl CudaKv {
-    pub fn bytes(&self) -> u64 {
-        0
-    }
-    pub fn fork(&self, _l: usize) -> Result<CudaKv> {
         Ok(CudaKv)
     }
 }
