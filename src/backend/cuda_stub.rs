@@ -1,12 +1,16 @@
 use super::batch::{Batch, StepLimits};
+use super::device::{DeviceInfo, Times};
 use super::op::Act;
 use super::program::Program;
 use super::state_spec::StateSpec;
-use super::weights::{MatrixSource, Progress, Weights};
-use super::{DeviceInfo, Times};
+use super::weights::{Progress, Weights};
+
 use crate::error::{Error, Result};
 use std::ops::Range;
 use std::sync::Arc;
+#[path = "cuda_stub_kv.rs"]
+mod kv;
+pub use self::kv::CudaKv;
 pub fn devices() -> Vec<DeviceInfo> {
     vec![]
 }
@@ -41,15 +45,6 @@ impl CudaModel {
         0
     }
     pub fn new_kv(&self, _s: &StateSpec) -> Result<CudaKv> {
-        Ok(CudaKv)
-    }
-}
-pub struct CudaKv;
-impl CudaKv {
-    pub fn bytes(&self) -> u64 {
-        0
-    }
-    pub fn fork(&self, _l: usize) -> Result<CudaKv> {
         Ok(CudaKv)
     }
 }

@@ -257,7 +257,13 @@ impl Program {
         let width = |act: Act| self.width(act);
         let vector = |v, len: usize| weights.vector(v).map(|values| values.len() == len);
         let bias = |v: Option<_>, len| v.map_or(Ok(true), |v| vector(v, len));
+        let mut kept = false;
         for op in &self.ops {
+            // Rows are tokens until outputs are kept: these ops read or write what belongs to a token.
+            let by_token = matches!(op, Op::Embed { .. } | Op::StoreKv { .. } | Op::KeepOutputs { .. });
+            expect(!(kept && by_token), op, || "tokens for rows that are outputs".to_owned())?;
+            expect(kept || !matches!(op, Op::Logits { .. }), op, || "logits for rows that are no outputs".to_owned())?;
+            kept |= matches!(op, Op::KeepOutputs { .. });
             let mut known = true;
             op.for_each_act(|act| known &= width(act) > 0);
             expect(known, op, || "an activation without a width".to_owned())?;

@@ -19,7 +19,6 @@ use super::program::Program;
 use super::state::StateMemory;
 use super::state_spec::StateSpec;
 use super::weights::{Progress, Weights};
-use super::{Backend, LoadOptions};
 use crate::error::{Result, try_filled};
 
 /// Memory that a driver takes for itself beside what it is asked for: kernels, streams, recorded steps.
@@ -38,44 +37,6 @@ pub struct Split {
     crossing: Vec<Act>,
 }
 
-/// Loads a program on a GPU, as many of its layers as were asked for or fit.
-pub fn load(
-    device: CudaDevice,
-    program: &Arc<Program>,
-    weights: &Weights,
-    pool: &Arc<Pool>,
-    options: &LoadOptions,
-    progress: &mut Progress,
-) -> Result<Backend> {
-    let n = program.layers.len();
-    let cpu_layers = match options.gpu_layers {
-        Some(layers) => n - layers.min(n),
-        None => fitting(&device, program, weights, options)?,
-    };
-    if cpu_layers == 0 {
-        return Ok(Backend::Cuda(Arc::new(device.load(program, weights, progress)?)));
-    }
-    if cpu_layers == n {
-        return Ok(Backend::Cpu(Arc::new(CpuBackend::load(pool, program, weights, options.host_bytes, progress)?)));
-    }
-    let cut = program.layers[cpu_layers].start;
-    let (front, front_weights) = part(program, 0..cut, weights)?;
-    let (back, back_weights) = part(program, cut..program.ops.len(), weights)?;
-    // The GPU's bytes are counted behind the CPU's.
-    let behind = device.weight_bytes(&back_weights)?;
-    let mut before = 0;
-    let mut report = |done: u64, total: u64| {
-        before = total;
-        progress(done, total.saturating_add(behind))
-    };
-    let cpu = Arc::new(CpuBackend::load(pool, &front, &front_weights, options.host_bytes, &mut report)?);
-    let mut report = |done: u64, total: u64| progress(before.saturating_add(done), before.saturating_add(total));
-    let cuda = Arc::new(device.load(&back, &back_weights, &mut report)?);
-    let (crossing, cpu_states) = (program.live(cut), front.states.len());
-    let programs = [front, back];
-    Ok(Backend::Split(Arc::new(Split { cpu, cuda, programs, cut, cpu_layers, cpu_states, crossing })))
-}
-
 /// Some ops of a program and the weights that they need.
 fn part<'a>(program: &Program, ops: Range<usize>, weights: &Weights<'a>) -> Result<(Arc<Program>, Weights<'a>)> {
     let (part, needed) = program.part(ops)?;
@@ -84,14 +45,20 @@ fn part<'a>(program: &Program, ops: Range<usize>, weights: &Weights<'a>) -> Resu
 }
 
 /// The fewest layers of the CPU with which the others fit on the device, beside a cache and an executor.
-fn fitting(device: &CudaDevice, program: &Program, weights: &Weights, options: &LoadOptions) -> Result<usize> {
+pub fn fitting(
+    device: &CudaDevice,
+    program: &Program,
+    weights: &Weights,
+    cache: &StateSpec,
+    limits: StepLimits,
+) -> Result<usize> {
     let free = device.info().memory_free.saturating_sub(RESERVE);
     let n = program.layers.len();
     for cpu_layers in 0..n {
         let cut = if cpu_layers == 0 { 0 } else { program.layers[cpu_layers].start };
         let (part, weights) = part(program, cut..program.ops.len(), weights)?;
-        let cache = StateSpec { layers: part.states.clone(), ..options.cache.clone() };
-        let working = device.working_bytes(&part, &weights, &cache, options.limits)?;
+        let cache = StateSpec { layers: part.states.clone(), ..cache.clone() };
+        let working = device.working_bytes(&part, &weights, &cache, limits)?;
         if device.weight_bytes(&weights)?.saturating_add(working) <= free {
             return Ok(cpu_layers);
         }
@@ -100,6 +67,33 @@ fn fitting(device: &CudaDevice, program: &Program, weights: &Weights, options: &
 }
 
 impl Split {
+    /// Loads the first `cpu_layers` on the CPU, of which there are some, and the others on a GPU.
+    pub fn load(
+        device: CudaDevice,
+        cpu_layers: usize,
+        program: &Program,
+        weights: &Weights,
+        pool: &Arc<Pool>,
+        host_bytes: u64,
+        progress: &mut Progress,
+    ) -> Result<Split> {
+        let cut = program.layers[cpu_layers].start;
+        let (front, front_weights) = part(program, 0..cut, weights)?;
+        let (back, back_weights) = part(program, cut..program.ops.len(), weights)?;
+        // The GPU's bytes are counted behind the CPU's.
+        let behind = device.weight_bytes(&back_weights)?;
+        let mut before = 0;
+        let mut report = |done: u64, total: u64| {
+            before = total;
+            progress(done, total.saturating_add(behind))
+        };
+        let cpu = Arc::new(CpuBackend::load(pool, &front, &front_weights, host_bytes, &mut report)?);
+        let mut report = |done: u64, total: u64| progress(before.saturating_add(done), before.saturating_add(total));
+        let cuda = Arc::new(device.load(&back, &back_weights, &mut report)?);
+        let (crossing, cpu_states) = (program.live(cut), front.states.len());
+        Ok(Split { cpu, cuda, programs: [front, back], cut, cpu_layers, cpu_states, crossing })
+    }
+
     pub fn cpu(&self) -> &Arc<CpuBackend> {
         &self.cpu
     }

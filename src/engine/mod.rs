@@ -1,5 +1,6 @@
 //! The conductor: alone in knowing every part. Opens models, keeps timelines, runs generation.
 
+mod cache;
 mod crossover;
 mod executors;
 pub mod kernels;
@@ -11,8 +12,9 @@ mod step;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+pub use cache::CacheParams;
 pub use model::{LoadParams, Model, ModelInfo};
-pub use session::{CacheParams, Outcome, Session, decode_batch};
+pub use session::{Outcome, Session, decode_batch};
 
 // Parts that pass through as they are, so that a caller need not know where they live.
 pub use crate::backend::{DeviceInfo, DeviceKind, Part};

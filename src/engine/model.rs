@@ -4,9 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::cache::{self, CacheParams};
 use super::executors::{Counted, Executors};
 use super::metrics::{Metrics, Phase};
-use super::session::{self, CacheParams};
 use super::{Cancel, LogLevel, Reservation, Runtime, RuntimeParams};
 use crate::backend::batch::{Batch, StepLimits};
 use crate::backend::program::Program;
@@ -267,7 +267,7 @@ impl Compute {
             gpu_layers: (params.gpu_layers != 0).then_some(params.gpu_layers as usize),
             host_bytes: runtime.memory_left(),
             limits: full,
-            cache: session::state_spec(&program, context_length, &CacheParams::default(), full),
+            cache: cache::state_spec(&program, context_length, &CacheParams::default(), full),
         };
         let backend = Backend::load(&program, &network.weights(), &runtime.pool, &options, &mut report)?;
         let on_host = backend.weight_bytes().filter(|(kind, _)| *kind == DeviceKind::Cpu);

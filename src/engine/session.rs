@@ -4,38 +4,20 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::cache::{CacheParams, state_spec};
 use super::metrics::Phase;
 use super::model::Model;
 use super::step::{Outputs, StepInputs};
 use super::{Cancel, Reservation};
 use crate::backend::Executor;
 use crate::backend::batch::{FOLLOWING, StepLimits};
-use crate::backend::program::Program;
 use crate::backend::state::State;
-use crate::backend::state_spec::StateSpec;
 use crate::error::{Error, Result, try_filled, try_vec};
 use crate::quant;
 use crate::sample::{self, Sampler};
-use crate::tensor::DType;
 
 /// Number of steps of one timeline that an executor works on before others may have it.
 const STEPS_AHEAD: usize = 32;
-
-/// Tokens of a cache whose capacity nobody named, unless the model declares fewer.
-const DEFAULT_CAPACITY: u32 = 8192;
-
-pub struct CacheParams {
-    /// Tokens; 0: what the model declares, at most 8,192.
-    pub capacity: u32,
-    pub k_type: DType,
-    pub v_type: DType,
-}
-
-impl Default for CacheParams {
-    fn default() -> Self {
-        CacheParams { capacity: 0, k_type: quant::F16, v_type: quant::F16 }
-    }
-}
 
 /// Why generation returned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -75,21 +57,6 @@ pub struct Session {
     logits_at: Logits,
     inputs: StepInputs,
     _memory: Reservation,
-}
-
-/// The shape of a cache for a program whose steps have some room.
-pub(super) fn state_spec(program: &Program, context: u32, params: &CacheParams, limits: StepLimits) -> StateSpec {
-    let capacity = match params.capacity {
-        0 => context.clamp(1, DEFAULT_CAPACITY),
-        n => n,
-    };
-    StateSpec {
-        layers: program.states.clone(),
-        capacity: capacity as usize,
-        k_type: params.k_type,
-        v_type: params.v_type,
-        max_step: limits.max_tokens,
-    }
 }
 
 impl Session {

@@ -29,10 +29,10 @@ use self::kernels::Isa;
 use self::load::PlannedMatrix;
 use self::matrix::WeightMatrix;
 use self::pool::Pool;
+use super::device::{DeviceInfo, DeviceKind};
 use super::op::{Vector, Weight};
 use super::program::Program;
 use super::weights::{Progress, Rope, SharedBytes, Weights};
-use super::{DeviceInfo, DeviceKind};
 use crate::error::{Error, Result, try_vec};
 
 /// A processor with the weights of one model.
