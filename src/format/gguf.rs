@@ -6,7 +6,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use super::file::InputFile;
-use super::layout::{Layout, Place};
+use super::storage::{FileOffset, Storage};
 use super::{Contents, FileFormat, MAX_ENTRIES, MAX_FILES, Metadata, Strings, TensorInfo, Value, append};
 use crate::error::{Error, Result, try_vec};
 use crate::quant;
@@ -26,7 +26,7 @@ const BUFFER: u64 = 256 << 10;
 
 /// Reads a file, and if it is the first of a set, the others.
 pub(super) fn open(first: InputFile) -> Result<Contents> {
-    let Part { metadata, mut tensors } = read_part(&first, 0)?;
+    let SetFile { metadata, mut tensors } = read_file(&first, 0)?;
     let count = metadata.u64("split.count")?.unwrap_or(1);
     if count > MAX_FILES {
         return Err(metadata.error(format!("a set of {count} files, the limit is {MAX_FILES}")));
@@ -52,7 +52,7 @@ fn open_siblings(
     }
     for no in 1..count {
         let file = InputFile::open(&sibling(first, no, count)?)?;
-        let part = read_part(&file, files.len())?;
+        let part = read_file(&file, files.len())?;
         let (found_no, found_count) = (part.metadata.u64("split.no")?, part.metadata.u64("split.count")?);
         if (found_no, found_count) != (Some(no), Some(count)) {
             return Err(part.metadata.error(format!(
@@ -82,12 +82,12 @@ fn sibling(first: &Metadata, no: u64, count: u64) -> Result<PathBuf> {
 }
 
 /// One file of a set.
-struct Part {
+struct SetFile {
     metadata: Metadata,
     tensors: Vec<TensorInfo>,
 }
 
-fn read_part(file: &InputFile, file_index: usize) -> Result<Part> {
+fn read_file(file: &InputFile, file_index: usize) -> Result<SetFile> {
     let mut r = Reader { file, buffer: Vec::new(), used: 0, end: 0, memory: 0 };
     r.take(4)?; // the magic
     match r.u32()? {
@@ -109,7 +109,7 @@ fn read_part(file: &InputFile, file_index: usize) -> Result<Part> {
     }
     let metadata = Metadata::new(&file.path, entries)?;
     let tensors = read_tensors(&mut r, &metadata, n_tensors, file_index)?;
-    Ok(Part { metadata, tensors })
+    Ok(SetFile { metadata, tensors })
 }
 
 fn read_tensors(r: &mut Reader, metadata: &Metadata, n: usize, file: usize) -> Result<Vec<TensorInfo>> {
@@ -141,8 +141,8 @@ fn read_tensors(r: &mut Reader, metadata: &Metadata, n: usize, file: usize) -> R
         }
         // No overflow: both are at most the length of the file.
         expected = (offset + bytes).next_multiple_of(alignment);
-        let layout = Layout::Whole(Place { file, offset: data + offset });
-        tensors.push(TensorInfo { name, dtype, shape, bytes, layout });
+        let storage = Storage::Whole(FileOffset { file, offset: data + offset });
+        tensors.push(TensorInfo { name, dtype, shape, bytes, storage });
     }
     Ok(tensors)
 }

@@ -6,7 +6,11 @@
 //! `realizar.norm_less_one`: norm weights are stored less 1.
 
 mod config;
+mod eight_bit;
+mod known;
+mod members;
 mod names;
+mod rope;
 
 use std::path::Path;
 
@@ -29,8 +33,8 @@ pub(super) fn open(folder: &Path, alone: Option<InputFile>) -> Result<Contents> 
         None if alone.is_none() => InputFile::open(&config_path)?.read_all(MAX_CONFIG).map(Some)?,
         config => config,
     };
-    let (files, entries) = weights(folder, alone)?;
     let Some(config) = config else {
+        let (files, entries) = weights(folder, alone)?;
         let mut tensors = try_vec("tensors", entries.len())?;
         for entry in &entries {
             tensors.push(entry.tensor(&opened, owned(&entry.name)?)?);
@@ -40,6 +44,7 @@ pub(super) fn open(folder: &Path, alone: Option<InputFile>) -> Result<Contents> 
     };
     let config = Json::parse(&config_path, &config)?;
     let translated = config::translate(&config_path, &config)?;
+    let (files, entries) = weights(folder, alone)?;
     let tensors = names::translate(&opened, &translated, entries)?;
     let mut keys = translated.keys;
     if let Some(name) = folder.file_name() {
@@ -132,15 +137,17 @@ fn read_shards(
     Ok((files, entries))
 }
 
+/// Special tokens in a configuration, and behind `tokenizer.ggml.` in a GGUF file.
+const TOKEN_IDS: [(&str, &str); 3] =
+    [("bos_token_id", "bos_token_id"), ("eos_token_id", "eos_token_id"), ("pad_token_id", "padding_token_id")];
+
 /// Special tokens by number. `generation_config.json` knows better than `config.json` what ends a text.
 fn token_ids(folder: &Path, config_path: &Path, config: &Json, keys: &mut Vec<(String, Value)>) -> Result<()> {
     let generation_path = folder.join("generation_config.json");
     let generation = read(&generation_path, MAX_CONFIG)?.unwrap_or_else(|| b"{}".to_vec());
     let generation = Json::parse(&generation_path, &generation)?;
     let text_config = config.get("text_config").unwrap_or(&Json::Null);
-    for (name, key) in
-        [("bos_token_id", "bos_token_id"), ("eos_token_id", "eos_token_id"), ("pad_token_id", "padding_token_id")]
-    {
+    for (name, key) in TOKEN_IDS {
         let places = [(&generation, &generation_path as &Path), (text_config, config_path), (config, config_path)];
         let Some((ids, path)) = places.iter().find_map(|(json, path)| Some((json.get(name)?, path))) else { continue };
         let ids = ids.as_array().unwrap_or(std::slice::from_ref(ids));

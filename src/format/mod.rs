@@ -18,10 +18,10 @@ mod file;
 mod gguf;
 mod hf;
 mod json;
-mod layout;
 mod metadata;
 mod mmap;
 mod safetensors;
+mod storage;
 
 use std::ops::Range;
 use std::path::Path;
@@ -30,9 +30,9 @@ use std::sync::Arc;
 use crate::error::{Error, Result, try_vec};
 use crate::tensor::{DType, Shape};
 use file::InputFile;
-use layout::{Layout, Place};
 pub use metadata::{Metadata, Strings, Value};
 pub use mmap::Mapping;
+use storage::{FileOffset, Storage};
 
 /// Tensors in a file set, and keys in a file.
 const MAX_ENTRIES: u64 = 65_536;
@@ -61,7 +61,7 @@ pub struct TensorInfo {
     pub dtype: DType,
     pub shape: Shape,
     pub bytes: u64,
-    layout: Layout,
+    storage: Storage,
 }
 
 /// A model's file or files: what is in them, and the way to read it. Shared freely between threads.
@@ -157,7 +157,7 @@ impl Source {
     /// many rows at once: a matrix that the file holds transposed is read column by column.
     pub fn read(&self, tensor: &TensorInfo, from: u64, out: &mut [u8]) -> Result<()> {
         match from.checked_add(out.len() as u64) {
-            Some(end) if end <= tensor.bytes => tensor.layout.read(&self.files, tensor, from, out),
+            Some(end) if end <= tensor.bytes => tensor.storage.read(&self.files, tensor, from, out),
             _ => Err(Error::invalid(format!(
                 "{} bytes from {from} on are not within the tensor {:?}",
                 out.len(),
@@ -168,7 +168,7 @@ impl Source {
 
     /// The bytes of a tensor in place, where the file was opened with `Access::Map` and holds them as they are.
     pub fn mapped(&self, tensor: &TensorInfo) -> Option<(Arc<Mapping>, Range<usize>)> {
-        let Layout::Whole(Place { file, offset }) = tensor.layout else { return None };
+        let Storage::Whole(FileOffset { file, offset }) = tensor.storage else { return None };
         let mapping = self.mappings.get(file)?;
         let start = usize::try_from(offset).ok()?;
         let range = start..start.checked_add(tensor.bytes.try_into().ok()?)?;

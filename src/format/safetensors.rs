@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::file::InputFile;
 use super::json::Json;
-use super::layout::{Layout, Place};
+use super::storage::{FileOffset, Storage};
 use super::{MAX_ENTRIES, TensorInfo, owned};
 use crate::error::{Error, Result, try_filled, try_vec};
 use crate::quant;
@@ -20,7 +20,7 @@ pub(super) struct Entry {
     pub name: String,
     dtype: String,
     dims: Vec<u64>,
-    pub place: Place,
+    pub place: FileOffset,
     pub bytes: u64,
 }
 
@@ -57,7 +57,7 @@ impl Entry {
         };
         let shape =
             Shape::new(&self.dims).map_err(|e| Error::format(path, format!("the tensor {:?}: {e}", self.name)))?;
-        Ok(TensorInfo { name, dtype, shape, bytes: self.bytes, layout: Layout::Whole(self.place) })
+        Ok(TensorInfo { name, dtype, shape, bytes: self.bytes, storage: Storage::Whole(self.place) })
     }
 }
 
@@ -95,7 +95,7 @@ pub(super) fn read_header(file: &InputFile, file_index: usize) -> Result<Vec<Ent
             return Err(error(format!("the tensor {:?} begins at {}, expected {expected}", e.name, e.place.offset)));
         }
         expected = expected.saturating_add(e.bytes);
-        e.place = Place { file: file_index, offset: (8 + length).saturating_add(e.place.offset) };
+        e.place = FileOffset { file: file_index, offset: (8 + length).saturating_add(e.place.offset) };
     }
     if expected != data {
         return Err(error(format!("the tensors take {expected} bytes, the file holds {data}")));
@@ -126,5 +126,5 @@ fn read_entry(name: &str, member: &Json) -> Result<Entry, String> {
         }
     }
     let name = owned(name).map_err(|e| e.to_string())?;
-    Ok(Entry { name, dtype: dtype.to_owned(), dims, place: Place { file: 0, offset: start }, bytes })
+    Ok(Entry { name, dtype: dtype.to_owned(), dims, place: FileOffset { file: 0, offset: start }, bytes })
 }

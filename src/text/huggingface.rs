@@ -17,7 +17,7 @@ use super::merge::{Atoms, Bpe, Unknown};
 use super::pieces::{Behavior, Form, Prepend, Split, Step, growth, pieces};
 use super::pretokenizer::GPT2;
 use super::unigram::Unigram;
-use super::vocab::{Index, Kind, Vocab, reserve};
+use super::vocab::{Kind, MAX_TOKENS, Vocab, reserve};
 use super::{Model, Tokenizer, VISIBLE_SPACE, alphabet, cut_at_spaces};
 use crate::error::{Error, Result, try_filled};
 use crate::format::{Metadata, Strings};
@@ -435,7 +435,7 @@ fn added_tokens(component: &Json, m: &Metadata) -> Result<Vec<AddedToken>> {
     for t in component.as_array().map_or(&[][..], Vec::as_slice) {
         let id = t.get("id").and_then(Json::as_u64).and_then(|id| u32::try_from(id).ok());
         let content = t.get("content").and_then(Json::as_str);
-        let (Some(id), Some(content)) = (id.filter(|&id| (id as usize) < Index::LIMIT), content) else {
+        let (Some(id), Some(content)) = (id.filter(|&id| (id as usize) < MAX_TOKENS), content) else {
             return Err(m.error("tokenizer.json: an added token without an id or a text"));
         };
         let control = flag(t, "special", false);
@@ -462,9 +462,9 @@ struct Entries {
 
 impl Entries {
     fn push<E: serde::de::Error>(&mut self, text: &str, id: u64, score: Option<f64>) -> Result<(), E> {
-        let id = u32::try_from(id).ok().filter(|&id| (id as usize) < Index::LIMIT);
+        let id = u32::try_from(id).ok().filter(|&id| (id as usize) < MAX_TOKENS);
         let id = id.ok_or_else(|| E::custom(format!("the token {text:?} has an id that is too large")))?;
-        if self.ids.len() == Index::LIMIT {
+        if self.ids.len() == MAX_TOKENS {
             return Err(E::custom("too many tokens"));
         }
         self.texts.push(text.as_bytes()).map_err(E::custom)?;

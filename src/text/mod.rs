@@ -7,7 +7,6 @@
 
 mod added;
 mod alphabet;
-mod clock;
 mod fence;
 mod gguf;
 mod huggingface;

@@ -8,8 +8,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::SystemTime;
+use std::time::{SystemTime, UNIX_EPOCH};
 
+use chrono::DateTime;
+use chrono::format::StrftimeItems;
 use minijinja::machinery::{eval, get_compiled_template, make_string_output};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{ArgType, Kwargs, Serde};
@@ -19,7 +21,6 @@ use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
 use serde_json::{Map, Value as Json, json};
 
 use super::Tokenizer;
-use super::clock::strftime;
 use super::fence::{self, charged, guarded, refuse};
 use crate::error::{Error, Result};
 use crate::format::Metadata;
@@ -132,6 +133,19 @@ fn compile(source: &str) -> Result<Environment<'static>, String> {
     environment.add_filter("count", charged("count", length));
     environment.add_template_owned(NAME, source).map_err(innermost)?;
     Ok(environment)
+}
+
+/// `time` in UTC by the codes of C's `strftime` in the C locale; a code without a meaning stands for itself.
+fn strftime(format: &str, time: SystemTime) -> String {
+    let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
+    let date = i64::try_from(seconds).ok().and_then(|s| DateTime::from_timestamp(s, 0)).unwrap_or_default();
+    let mut text = String::new();
+    // Writing to a `String` fails for no format that is read leniently.
+    let _ = fmt::Write::write_fmt(
+        &mut text,
+        format_args!("{}", date.format_with_items(StrftimeItems::new_lenient(format))),
+    );
+    text
 }
 
 /// What the interpreter does not know: one kind of line end, and `{% generation %}`, which only marks its contents.
@@ -296,5 +310,37 @@ impl Write for Bounded {
 impl fmt::Debug for ChatTemplate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ChatTemplate").field("error", &self.environment.as_ref().err()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    /// Expected values from Python's `datetime`.
+    #[test]
+    fn dates_agree_with_python() {
+        let all = "%Y-%m-%d %H:%M:%S %j %A %a %B %b %I %p %y %-d %F %T %% %D %e %R %w %s %z %Z %-I|%Q %";
+        for (seconds, want) in [
+            (
+                0,
+                "1970-01-01 00:00:00 001 Thursday Thu January Jan 12 AM 70 1 1970-01-01 00:00:00 % 01/01/70  1 00:00 4 0 +0000 UTC 12|%Q %",
+            ),
+            (
+                951_782_399,
+                "2000-02-28 23:59:59 059 Monday Mon February Feb 11 PM 00 28 2000-02-28 23:59:59 % 02/28/00 28 23:59 1 951782399 +0000 UTC 11|%Q %",
+            ),
+            (
+                1_709_210_096,
+                "2024-02-29 12:34:56 060 Thursday Thu February Feb 12 PM 24 29 2024-02-29 12:34:56 % 02/29/24 29 12:34 4 1709210096 +0000 UTC 12|%Q %",
+            ),
+            (
+                4_102_444_799,
+                "2099-12-31 23:59:59 365 Thursday Thu December Dec 11 PM 99 31 2099-12-31 23:59:59 % 12/31/99 31 23:59 4 4102444799 +0000 UTC 11|%Q %",
+            ),
+        ] {
+            assert_eq!(strftime(all, UNIX_EPOCH + Duration::from_secs(seconds)), want);
+        }
     }
 }

@@ -122,10 +122,10 @@ impl Trie {
         Ok(Trie { nodes, index })
     }
 
-    fn child(&self, parent: u32, byte: u8) -> Result<u32, usize> {
-        self.index.find(self.index.hash_pair(parent, u32::from(byte)), |n| {
+    fn child(&self, parent: u32, byte: u8) -> Option<u32> {
+        self.index.find(edge(parent, byte), |n| {
             let node = &self.nodes[n as usize];
-            n != 0 && (node.parent, node.byte) == (parent, byte)
+            (node.parent, node.byte) == (parent, byte)
         })
     }
 
@@ -134,10 +134,10 @@ impl Trie {
         let mut at = 0;
         for &byte in bytes {
             at = match self.child(at, byte) {
-                Ok(child) => child,
-                Err(slot) => {
+                Some(child) => child,
+                None => {
                     let child = self.nodes.len() as u32;
-                    self.index.put(slot, self.index.hash_pair(at, u32::from(byte)), child);
+                    self.index.insert(edge(at, byte), child);
                     self.nodes.push(Node { parent: at, byte, token: None });
                     child
                 }
@@ -150,11 +150,16 @@ impl Trie {
     fn prefixes(&self, bytes: &[u8], mut found: impl FnMut(usize, u32)) {
         let mut at = 0;
         for (&byte, len) in bytes.iter().zip(1..) {
-            let Ok(child) = self.child(at, byte) else { return };
+            let Some(child) = self.child(at, byte) else { return };
             at = child;
             if let Some(id) = self.nodes[at as usize].token {
                 found(len, id);
             }
         }
     }
+}
+
+/// Parent and byte in one number.
+fn edge(parent: u32, byte: u8) -> u64 {
+    u64::from(parent) << 8 | u64::from(byte)
 }

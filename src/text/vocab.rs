@@ -2,9 +2,12 @@
 //! One arena of bytes and tables of `u32` hold a quarter of a million tokens in a few megabytes.
 //! Knows nothing of how text becomes tokens.
 
-use std::hash::{BuildHasher, RandomState};
+use std::hash::{BuildHasher, Hash};
 
-use crate::error::{Error, Result, try_filled};
+use foldhash::fast::RandomState;
+use hashbrown::HashTable;
+
+use crate::error::{Error, Result};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
@@ -20,78 +23,39 @@ pub enum Kind {
     Byte,
 }
 
-/// An open-addressing set of numbers whose keys lie elsewhere: the caller hashes and compares.
-/// The hash is seeded by chance, so that no file can be made whose keys all collide.
-pub struct Index {
-    /// A number, and above it bits of its hash: a slot of another key is passed over without a look at that key.
-    slots: Vec<u32>,
-    seed: u64,
-    factor: u64,
-}
+/// Longest vocabulary and longest list of merges.
+pub const MAX_TOKENS: usize = 4 << 20;
 
-const NUMBER_BITS: u32 = 22;
-const NUMBER: u32 = (1 << NUMBER_BITS) - 1;
-const EMPTY: u32 = u32::MAX;
+/// A set of numbers whose keys lie elsewhere: its owner compares them. Hashes are seeded at random, so that no file
+/// can be made whose keys all collide.
+pub struct Index {
+    table: HashTable<u32>,
+    seed: RandomState,
+}
 
 impl Index {
-    /// Numbers below this one can be put.
-    pub const LIMIT: usize = NUMBER as usize;
-
-    /// Room for `n` numbers at a load of at most two thirds. `what` names them in the error for too many.
+    /// Room for `n` numbers. `what` names them in the error for too many.
     pub fn new(what: &str, n: usize) -> Result<Index> {
-        if n > Self::LIMIT {
-            return Err(Error::unsupported(format!("{n} {what}, at most {} are supported", Self::LIMIT)));
+        if n > MAX_TOKENS {
+            return Err(Error::unsupported(format!("{n} {what}, at most {MAX_TOKENS} are supported")));
         }
-        let slots = (n + n / 2 + 1).next_power_of_two();
-        let random = RandomState::new();
-        let (seed, factor) = (random.hash_one(0), random.hash_one(1) | 1);
-        Ok(Index { slots: try_filled("the token table", slots, EMPTY)?, seed, factor })
+        let mut table = HashTable::new();
+        let bytes = n as u64 * size_of::<u32>() as u64;
+        // An empty table has nothing to hash again.
+        table.try_reserve(n, |_| 0).map_err(|_| Error::OutOfMemory { what: "the token table", bytes })?;
+        Ok(Index { table, seed: RandomState::default() })
     }
 
-    pub fn hash_pair(&self, a: u32, b: u32) -> u64 {
-        self.fold(self.seed ^ (u64::from(a) << 32 | u64::from(b)))
+    /// The number with this key that `same` accepts.
+    pub fn find(&self, key: impl Hash, same: impl Fn(u32) -> bool) -> Option<u32> {
+        self.table.find(self.seed.hash_one(key), |&n| same(n)).copied()
     }
 
-    pub fn hash_bytes(&self, bytes: &[u8]) -> u64 {
-        let (words, tail) = bytes.as_chunks::<8>();
-        let mut last = [0; 8];
-        last[..tail.len()].copy_from_slice(tail);
-        let start = self.fold(self.seed ^ bytes.len() as u64);
-        let h = words.iter().fold(start, |h, w| self.fold(h ^ u64::from_le_bytes(*w)));
-        self.fold(h ^ u64::from_le_bytes(last))
+    /// Adds a number whose key `find` has not found; no more of them than `new` was told.
+    pub fn insert(&mut self, key: impl Hash, n: u32) {
+        debug_assert!(self.table.len() < self.table.capacity());
+        self.table.insert_unique(self.seed.hash_one(key), n, |_| 0);
     }
-
-    /// The number of this hash that `same` accepts, or else the free slot where it belongs.
-    pub fn find(&self, hash: u64, same: impl Fn(u32) -> bool) -> Result<u32, usize> {
-        let mask = self.slots.len() - 1;
-        let mut at = hash as usize & mask;
-        loop {
-            let slot = self.slots[at];
-            if slot == EMPTY {
-                return Err(at);
-            }
-            if (slot ^ tag(hash)) & !NUMBER == 0 && same(slot & NUMBER) {
-                return Ok(slot & NUMBER);
-            }
-            at = (at + 1) & mask;
-        }
-    }
-
-    /// `slot` comes from `find` with the same hash; no more numbers are put than `new` was told.
-    pub fn put(&mut self, slot: usize, hash: u64, n: u32) {
-        self.slots[slot] = tag(hash) & !NUMBER | n;
-    }
-
-    /// Both halves of a 128-bit product: every input bit reaches every output bit.
-    fn fold(&self, x: u64) -> u64 {
-        let p = u128::from(x) * u128::from(self.factor);
-        p as u64 ^ (p >> 64) as u64
-    }
-}
-
-/// Taken from the end of the hash that does not choose the slot.
-fn tag(hash: u64) -> u32 {
-    (hash >> 32) as u32
 }
 
 pub struct Vocab {
@@ -131,9 +95,8 @@ impl Vocab {
         self.kinds.push(kind);
         self.longest = self.longest.max(bytes.len());
         if matches!(kind, Kind::Normal | Kind::UserDefined) && !bytes.is_empty() {
-            let hash = self.index.hash_bytes(bytes);
-            if let Err(slot) = self.index.find(hash, |other| self.bytes_of(other) == bytes) {
-                self.index.put(slot, hash, id);
+            if self.index.find(bytes, |other| self.bytes_of(other) == bytes).is_none() {
+                self.index.insert(bytes, id);
             }
         }
         Ok(())
@@ -152,7 +115,7 @@ impl Vocab {
         if bytes.len() > self.longest {
             return None;
         }
-        self.index.find(self.index.hash_bytes(bytes), |id| self.bytes_of(id) == bytes).ok()
+        self.index.find(bytes, |id| self.bytes_of(id) == bytes)
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (u32, &[u8], Kind)> + Clone {

@@ -5,8 +5,8 @@ use std::path::Path;
 use super::config::Translated;
 use crate::error::{Error, Result, try_vec};
 use crate::format::TensorInfo;
-use crate::format::layout::{Layout, Scaled};
 use crate::format::safetensors::Entry;
+use crate::format::storage::{Scaled, Storage};
 use crate::quant;
 use crate::tensor::Shape;
 
@@ -116,11 +116,11 @@ pub(super) fn translate(path: &Path, t: &Translated, entries: Vec<Entry>) -> Res
         if expert.is_some() {
             stack(path, &mut tensor, group, &mut read)?;
         } else if t.family.transposed && TRANSPOSED.iter().any(|end| name.ends_with(end)) {
-            let (&[rows, cols], Layout::Whole(_)) = (tensor.shape.dims(), &tensor.layout) else {
+            let (&[rows, cols], Storage::Whole(_)) = (tensor.shape.dims(), &tensor.storage) else {
                 return Err(Error::format(path, format!("the tensor {:?} is no plain matrix", first.name)));
             };
             tensor.shape = Shape::new(&[cols, rows])?;
-            tensor.layout = Layout::Transposed(first.place);
+            tensor.storage = Storage::Transposed(first.place);
         }
         tensors.push(tensor);
     }
@@ -148,14 +148,14 @@ fn scaled(path: &Path, tensor: TensorInfo, entry: &Entry, scale: &Entry) -> Resu
             return Err(Error::format(path, what));
         }
     };
-    let Layout::Whole(values) = tensor.layout else { return Ok(tensor) };
-    let Layout::Whole(at) = scales.layout else { return Ok(tensor) };
+    let Storage::Whole(values) = tensor.storage else { return Ok(tensor) };
+    let Storage::Whole(at) = scales.storage else { return Ok(tensor) };
     if tensor.dtype != quant::F8_E4M3 || quant::format(scales.dtype)?.block_len != 1 || tensor.shape.dims().len() != 2 {
         return Err(Error::unsupported(format!("{}: a scale for the tensor {:?}", path.display(), entry.name)));
     }
-    let layout = Layout::Scaled(Scaled { values, scales: at, scale_type: scales.dtype, block });
+    let storage = Storage::Scaled(Scaled { values, scales: at, scale_type: scales.dtype, block });
     let bytes = tensor.bytes.checked_mul(2).ok_or_else(|| Error::format(path, "a tensor is too large"))?;
-    Ok(TensorInfo { dtype: quant::BF16, bytes, layout, ..tensor })
+    Ok(TensorInfo { dtype: quant::BF16, bytes, storage, ..tensor })
 }
 
 /// Makes one tensor `[experts, ...]` of those in `group`, which are sorted by the number of the expert.
@@ -165,8 +165,8 @@ fn stack(
     group: &[Named],
     read: &mut impl FnMut(&Named) -> Result<TensorInfo>,
 ) -> Result<()> {
-    let mut parts: Vec<Layout> = try_vec("experts", group.len())?;
-    parts.push(tensor.layout.clone());
+    let mut parts: Vec<Storage> = try_vec("experts", group.len())?;
+    parts.push(tensor.storage.clone());
     for (one, i) in group.iter().zip(0u32..) {
         let part = if i == 0 { tensor.clone() } else { read(one)? };
         if one.1 != Some(i) || part.shape != tensor.shape || part.dtype != tensor.dtype {
@@ -174,14 +174,14 @@ fn stack(
             return Err(Error::format(path, what));
         }
         if i > 0 {
-            parts.push(part.layout);
+            parts.push(part.storage);
         }
     }
     let (n, [rows, cols]) = (parts.len() as u64, [tensor.shape.rows(), tensor.shape.cols()]);
     let too_large = || Error::format(path, format!("{}: the experts are too large", tensor.name));
     tensor.bytes = tensor.bytes.checked_mul(n).ok_or_else(too_large)?;
     tensor.shape = Shape::new(&[n, rows, cols]).map_err(|_| too_large())?;
-    tensor.layout = Layout::Stacked(parts);
+    tensor.storage = Storage::Stacked(parts);
     Ok(())
 }
 

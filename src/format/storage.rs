@@ -9,7 +9,7 @@ use crate::quant;
 use crate::tensor::DType;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Place {
+pub(super) struct FileOffset {
     /// Which file of the set.
     pub file: usize,
     /// From the start of that file.
@@ -17,13 +17,13 @@ pub(super) struct Place {
 }
 
 #[derive(Clone, PartialEq, Debug)]
-pub(super) enum Layout {
-    Whole(Place),
+pub(super) enum Storage {
+    Whole(FileOffset),
     /// Parts of equal length, the slowest dimension of the tensor.
-    Stacked(Vec<Layout>),
+    Stacked(Vec<Storage>),
     Scaled(Scaled),
     /// A matrix without blocks whose file holds the columns one after another.
-    Transposed(Place),
+    Transposed(FileOffset),
     /// In no file.
     Made(Vec<u8>),
 }
@@ -31,22 +31,22 @@ pub(super) enum Layout {
 /// A matrix of BF16 that its file holds as F8_E4M3 and scales.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Scaled {
-    pub values: Place,
+    pub values: FileOffset,
     /// One for each `block` of rows and columns, row by row.
-    pub scales: Place,
+    pub scales: FileOffset,
     pub scale_type: DType,
     pub block: [u64; 2],
 }
 
-impl Layout {
+impl Storage {
     /// Fills `out` with the bytes of `tensor` that begin at `from`, which the caller has checked to be within it.
     pub fn read(&self, files: &[InputFile], tensor: &TensorInfo, from: u64, out: &mut [u8]) -> Result<()> {
         match self {
-            Layout::Whole(place) => read(files, *place, from, out),
-            Layout::Stacked(parts) => read_stacked(files, parts, tensor, from, out),
-            Layout::Scaled(scaled) => read_scaled(files, scaled, tensor, from, out),
-            Layout::Transposed(place) => read_transposed(files, *place, tensor, from, out),
-            Layout::Made(bytes) => {
+            Storage::Whole(place) => read(files, *place, from, out),
+            Storage::Stacked(parts) => read_stacked(files, parts, tensor, from, out),
+            Storage::Scaled(scaled) => read_scaled(files, scaled, tensor, from, out),
+            Storage::Transposed(place) => read_transposed(files, *place, tensor, from, out),
+            Storage::Made(bytes) => {
                 let start = usize::try_from(from).unwrap_or(usize::MAX);
                 let part = bytes.get(start..).and_then(|b| b.get(..out.len())).ok_or_else(|| unaligned(tensor))?;
                 out.copy_from_slice(part);
@@ -56,7 +56,7 @@ impl Layout {
     }
 }
 
-fn read(files: &[InputFile], place: Place, from: u64, out: &mut [u8]) -> Result<()> {
+fn read(files: &[InputFile], place: FileOffset, from: u64, out: &mut [u8]) -> Result<()> {
     match (files.get(place.file), place.offset.checked_add(from)) {
         (Some(file), Some(offset)) => file.read_at(offset, out),
         _ => Err(Error::invalid("a tensor of another file")),
@@ -70,7 +70,7 @@ fn unaligned(tensor: &TensorInfo) -> Error {
 
 fn read_stacked(
     files: &[InputFile],
-    parts: &[Layout],
+    parts: &[Storage],
     tensor: &TensorInfo,
     mut from: u64,
     mut out: &mut [u8],
@@ -127,7 +127,13 @@ fn read_scaled(files: &[InputFile], s: &Scaled, tensor: &TensorInfo, from: u64, 
 }
 
 /// A column of the wanted rows is one read, so a caller that asks for many rows at once asks for few reads.
-fn read_transposed(files: &[InputFile], place: Place, tensor: &TensorInfo, from: u64, out: &mut [u8]) -> Result<()> {
+fn read_transposed(
+    files: &[InputFile],
+    place: FileOffset,
+    tensor: &TensorInfo,
+    from: u64,
+    out: &mut [u8],
+) -> Result<()> {
     let (rows, cols) = (tensor.shape.rows(), tensor.shape.cols());
     let value = quant::format(tensor.dtype)?.block_bytes;
     if out.is_empty() {
