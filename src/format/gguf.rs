@@ -46,20 +46,20 @@ fn open_siblings(
     files: &mut Vec<InputFile>,
     tensors: &mut Vec<TensorInfo>,
 ) -> Result<()> {
-    let no = first.require_u64("split.no")?;
+    let no = first.u64("split.no")?.ok_or_else(|| first.missing("split.no"))?;
     if no != 0 {
         return Err(first.error(format!("file {} of a set of {count}; open the first", no.saturating_add(1))));
     }
     for no in 1..count {
         let file = InputFile::open(&sibling(first, no, count)?)?;
-        let part = read_file(&file, files.len())?;
-        let (found_no, found_count) = (part.metadata.u64("split.no")?, part.metadata.u64("split.count")?);
+        let other = read_file(&file, files.len())?;
+        let (found_no, found_count) = (other.metadata.u64("split.no")?, other.metadata.u64("split.count")?);
         if (found_no, found_count) != (Some(no), Some(count)) {
-            return Err(part.metadata.error(format!(
+            return Err(other.metadata.error(format!(
                 "should have split.no {no} and split.count {count}, has {found_no:?} and {found_count:?}"
             )));
         }
-        append(tensors, part.tensors, first.path())?;
+        append(tensors, other.tensors, first.path())?;
         files.push(file);
     }
     match first.u64("split.tensors.count")? {
@@ -316,7 +316,7 @@ impl Reader<'_> {
             9 => return Err(self.error(format!("the key {key:?} holds nested arrays"))),
             10 => Value::Ints(self.elements(key, n, |b| u64::from_le_bytes(b).try_into().ok())?),
             11 => Value::Ints(self.elements(key, n, |b| Some(i64::from_le_bytes(b)))?),
-            12 => Value::Floats(self.elements(key, n, |b| Some(super::metadata::narrow(f64::from_le_bytes(b))))?),
+            12 => Value::Floats(self.elements(key, n, |b| Some(super::value::narrow(f64::from_le_bytes(b))))?),
             t => return Err(self.error(format!("the key {key:?} is an array of the unknown type {t}"))),
         })
     }

@@ -22,6 +22,7 @@ mod metadata;
 mod mmap;
 mod safetensors;
 mod storage;
+mod value;
 
 use std::ops::Range;
 use std::path::Path;
@@ -30,9 +31,10 @@ use std::sync::Arc;
 use crate::error::{Error, Result, try_vec};
 use crate::tensor::{DType, Shape};
 use file::InputFile;
-pub use metadata::{Metadata, Strings, Value};
+pub use metadata::Metadata;
 pub use mmap::Mapping;
 use storage::{FileOffset, Storage};
+pub use value::{Strings, Value};
 
 /// Tensors in a file set, and keys in a file.
 const MAX_ENTRIES: u64 = 65_536;

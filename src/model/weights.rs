@@ -322,7 +322,7 @@ impl<'a> Tensors<'a> {
         }
         // Folders keep the lists in their configuration.
         match (self.source.metadata.f32s(name)?, scaling) {
-            (Some(list), _) => Ok(Some(list.to_vec())),
+            (Some(list), _) => Ok(Some(list.into_owned())),
             (None, RopeScaling::LongRope { .. }) => Err(self.damaged(format!("the tensor {name} is missing"))),
             (None, _) => Ok(None),
         }

@@ -2,14 +2,14 @@
 //! The formats themselves are in the sibling files.
 
 /// A block as the bytes of a file; `size_of` is its length there.
-pub trait Layout: Copy {
+pub trait BlockBytes: Copy {
     /// The first block of `bytes` and the bytes behind it; `None` where they are too few.
     fn take(bytes: &[u8]) -> Option<(Self, &[u8])>;
     /// Writes the block to the front of `bytes` and returns the rest; `None` where it does not fit.
     fn put(self, bytes: &mut [u8]) -> Option<&mut [u8]>;
 }
 
-pub trait Decode: Layout {
+pub trait Decode: BlockBytes {
     /// Values in a block.
     const LEN: usize;
     /// `y: [LEN]`
@@ -46,7 +46,7 @@ macro_rules! block {
 
         const _: () = assert!(size_of::<$name>() == $bytes);
 
-        impl $crate::quant::Layout for $name {
+        impl $crate::quant::BlockBytes for $name {
             fn take(bytes: &[u8]) -> Option<(Self, &[u8])> {
                 $(let ($field, bytes) = bytes.split_first_chunk::<$n>()?;)*
                 Some(($name { $($field: *$field),* }, bytes))

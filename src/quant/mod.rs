@@ -19,7 +19,7 @@ pub mod ternary;
 use crate::error::{Error, Result};
 use crate::tensor::DType;
 
-pub use block::{Decode, Encode, Layout};
+pub use block::{BlockBytes, Decode, Encode};
 
 /// Encodes `values` into exactly the blocks that hold them.
 pub type Encoder = fn(values: &[f32], blocks: &mut [u8]);

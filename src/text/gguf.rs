@@ -1,12 +1,12 @@
 //! A tokenizer from the `tokenizer.ggml.*` keys of a GGUF file. The keys are those of the GGUF specification
 //! (github.com/ggml-org/ggml, docs/gguf.md); defaults for absent ones are llama.cpp's.
 
-use super::added::{Added, Token};
+use super::added::{Added, WholeToken};
 use super::merge::{Atoms, Bpe, Spm, Unknown};
-use super::pieces::{Prepend, Step};
+use super::pieces::{Prepend, TextStep};
 use super::pretokenizer;
-use super::vocab::{Kind, Vocab};
-use super::{Model, Tokenizer, VISIBLE_SPACE, alphabet, cut_at_spaces};
+use super::vocab::{TokenKind, Vocab};
+use super::{TokenModel, Tokenizer, VISIBLE_SPACE, byte_level, cut_at_spaces};
 use crate::error::{Error, Result};
 use crate::format::{Metadata, Strings};
 
@@ -62,12 +62,12 @@ pub fn load(m: &mut Metadata) -> Result<Tokenizer> {
     let strips = !byte_level && m.str("general.architecture")? == Some("phi3");
     let added = Added::new(vocab.iter().filter_map(|(id, bytes, kind)| {
         let control = match kind {
-            Kind::Control => true,
-            Kind::UserDefined => false,
-            Kind::Normal | Kind::Unreachable | Kind::Byte => return None,
+            TokenKind::Control => true,
+            TokenKind::UserDefined => false,
+            TokenKind::Normal | TokenKind::Unreachable | TokenKind::Byte => return None,
         };
         let rstrip = strips && !matches!(bytes, b"<unk>" | b"<s>" | b"<|endoftext|>");
-        Some((bytes, Token { id, control, rstrip, ..Token::default() }))
+        Some((bytes, WholeToken { id, control, rstrip, ..WholeToken::default() }))
     }))?;
 
     let space_prefix = !byte_level && m.bool("tokenizer.ggml.add_space_prefix")?.unwrap_or(true);
@@ -77,18 +77,18 @@ pub fn load(m: &mut Metadata) -> Result<Tokenizer> {
         cut = pre.steps;
         let merges = m.take_strs("tokenizer.ggml.merges")?.ok_or_else(|| m.missing("tokenizer.ggml.merges"))?;
         let bpe = byte_level_bpe(&vocab, &merges, pre.whole_pieces)?;
-        (Model::Bpe(bpe), pre.add_bos)
+        (TokenModel::Bpe(bpe), pre.add_bos)
     } else {
         if space_prefix {
-            normalize.push(Step::Prepend { text: " ".to_owned(), when: Prepend::Always });
+            normalize.push(TextStep::Prepend { text: " ".to_owned(), when: Prepend::Always });
         }
-        normalize.push(Step::Replace { from: " ".to_owned(), to: VISIBLE_SPACE.to_owned() });
+        normalize.push(TextStep::Replace { from: " ".to_owned(), to: VISIBLE_SPACE.to_owned() });
         cut.extend(cut_at_spaces(&vocab)?);
-        let scores = m.require_f32s("tokenizer.ggml.scores")?;
+        let scores = m.f32s("tokenizer.ggml.scores")?.ok_or_else(|| m.missing("tokenizer.ggml.scores"))?;
         if scores.len() != n || scores.iter().any(|s| s.is_nan()) {
             return Err(m.error(format!("{} scores, some perhaps NaN, for {n} tokens", scores.len())));
         }
-        (Model::Spm(Spm::new(&vocab, scores, Unknown { id: unknown, fuse: false })?), true)
+        (TokenModel::Spm(Spm::new(&vocab, &scores, Unknown { id: unknown, fuse: false })?), true)
     };
     let around = |add: bool, name: &str, id: Option<u32>| match (add, id) {
         (false, _) => Ok(Vec::new()),
@@ -131,25 +131,25 @@ fn vocabulary(
     for (text, id) in tokens.iter().zip(0u32..) {
         let ends_text = END_TOKENS.iter().any(|t| t.as_bytes() == text);
         let kind = match types.map(|t| t[id as usize]) {
-            _ if ends_text => Kind::Control,
-            Some(2 | 3) => Kind::Control,
-            Some(4) => Kind::UserDefined,
-            Some(6) => Kind::Byte,
-            Some(_) => Kind::Normal,
-            None if special.contains(&Some(id)) => Kind::Control,
-            None if !byte_level && byte_of(text).is_some() => Kind::Byte,
-            None => Kind::Normal,
+            _ if ends_text => TokenKind::Control,
+            Some(2 | 3) => TokenKind::Control,
+            Some(4) => TokenKind::UserDefined,
+            Some(6) => TokenKind::Byte,
+            Some(_) => TokenKind::Normal,
+            None if special.contains(&Some(id)) => TokenKind::Control,
+            None if !byte_level && byte_of(text).is_some() => TokenKind::Byte,
+            None => TokenKind::Normal,
         };
         match kind {
-            Kind::Byte => {
+            TokenKind::Byte => {
                 let byte =
                     byte_of(text).ok_or_else(|| m.error(format!("token {id} should be a byte, as <0x0A> is")))?;
                 vocab.push(&[byte], kind)?;
             }
-            Kind::Normal if byte_level => {
+            TokenKind::Normal if byte_level => {
                 bytes.clear();
-                let reachable = alphabet::decode(text, &mut bytes)?;
-                vocab.push(&bytes, if reachable { kind } else { Kind::Unreachable })?;
+                let reachable = byte_level::decode(text, &mut bytes)?;
+                vocab.push(&bytes, if reachable { kind } else { TokenKind::Unreachable })?;
             }
             _ => vocab.push(text, kind)?,
         }
@@ -162,7 +162,7 @@ fn vocabulary(
 /// Adds the tokens that end a text by what they spell.
 pub fn ends_by_text(vocab: &Vocab, ends: &mut Vec<u32>) {
     let mut found = [None; END_TOKENS.len()];
-    for (id, bytes, _) in vocab.iter().filter(|t| matches!(t.2, Kind::Control | Kind::UserDefined)) {
+    for (id, bytes, _) in vocab.iter().filter(|t| matches!(t.2, TokenKind::Control | TokenKind::UserDefined)) {
         if let Some(i) = END_TOKENS.iter().position(|text| text.as_bytes() == bytes) {
             found[i].get_or_insert(id);
         }
@@ -183,9 +183,9 @@ fn byte_level_bpe(vocab: &Vocab, merges: &Strings, whole_pieces: bool) -> Result
     for merge in merges.iter() {
         if let Some(space) = merge.iter().position(|&b| b == b' ') {
             union.clear();
-            alphabet::decode(&merge[..space], &mut union)?;
+            byte_level::decode(&merge[..space], &mut union)?;
             let left = union.len();
-            alphabet::decode(&merge[space + 1..], &mut union)?;
+            byte_level::decode(&merge[space + 1..], &mut union)?;
             bpe.add(vocab, &union, left)?;
         }
     }

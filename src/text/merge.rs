@@ -24,7 +24,7 @@ struct Symbol {
 
 /// Two neighbours that may merge. The order of the fields is the order of merging.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Candidate {
+struct MergeCandidate {
     key: u32,
     left: u32,
     right: u32,
@@ -37,7 +37,7 @@ struct Candidate {
 #[derive(Default)]
 pub struct Work {
     symbols: Vec<Symbol>,
-    queue: BinaryHeap<Reverse<Candidate>>,
+    queue: BinaryHeap<Reverse<MergeCandidate>>,
 }
 
 impl Work {
@@ -80,8 +80,8 @@ impl Work {
     fn propose(&mut self, left: u32, right: u32, rule: &impl Fn(&Symbol, &Symbol) -> Option<(u32, u32)>) -> Result<()> {
         let (l, r) = (&self.symbols[left as usize], &self.symbols[right as usize]);
         if let Some((key, id)) = rule(l, r) {
-            let candidate = Candidate { key, left, right, len: l.len + r.len, id };
-            let bytes = self.queue.len() as u64 * size_of::<Candidate>() as u64;
+            let candidate = MergeCandidate { key, left, right, len: l.len + r.len, id };
+            let bytes = self.queue.len() as u64 * size_of::<MergeCandidate>() as u64;
             self.queue.try_reserve(1).map_err(|_| Error::OutOfMemory { what: "merging tokens", bytes })?;
             self.queue.push(Reverse(candidate));
         }

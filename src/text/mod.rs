@@ -6,8 +6,7 @@
 //! Relies on `format` for metadata; knows nothing of networks and sampling.
 
 mod added;
-mod alphabet;
-mod fence;
+mod byte_level;
 mod gguf;
 mod huggingface;
 mod merge;
@@ -15,6 +14,7 @@ mod pieces;
 mod pretokenizer;
 mod stream;
 mod template;
+mod template_budget;
 mod unigram;
 mod vocab;
 
@@ -25,11 +25,11 @@ pub use template::ChatTemplate;
 
 use crate::error::{Error, Result};
 use crate::format::{Metadata, Value};
-use added::{Added, Part};
+use added::{Added, TextOrToken};
 use merge::{Bpe, Spm, Work, push};
-use pieces::{Behavior, Split, Step, pieces};
+use pieces::{Behavior, Splitter, TextStep, pieces};
 use unigram::Unigram;
-use vocab::{Kind, Vocab, reserve};
+use vocab::{TokenKind, Vocab, reserve};
 
 /// Longest text that `encode` takes.
 pub const MAX_TEXT: usize = 1 << 30;
@@ -38,7 +38,7 @@ pub const MAX_TEXT: usize = 1 << 30;
 const VISIBLE_SPACE: &str = "\u{2581}";
 
 /// How text becomes tokens.
-enum Model {
+enum TokenModel {
     Bpe(Bpe),
     Spm(Spm),
     Unigram(Unigram),
@@ -48,11 +48,11 @@ pub struct Tokenizer {
     vocab: Vocab,
     /// Searched in the text as it came.
     added: Added,
-    normalize: Vec<Step>,
+    normalize: Vec<TextStep>,
     /// Searched in normalised text.
     added_normalized: Added,
-    cut: Vec<Step>,
-    model: Model,
+    cut: Vec<TextStep>,
+    model: TokenModel,
     /// What `encode` puts around a text when asked for special tokens.
     prefix: Vec<u32>,
     suffix: Vec<u32>,
@@ -119,8 +119,8 @@ impl Tokenizer {
             extend(out, prefix)?;
             let mut work = Work::default();
             self.added.split(text, parse_special, |part| match part {
-                Part::Token(id) => push(out, id),
-                Part::Text(text, at) => self.encode_text(text, at == 0, parse_special, &mut work, out),
+                TextOrToken::Token(id) => push(out, id),
+                TextOrToken::Text(text, at) => self.encode_text(text, at == 0, parse_special, &mut work, out),
             })?;
             extend(out, suffix)
         };
@@ -142,12 +142,12 @@ impl Tokenizer {
     ) -> Result<()> {
         pieces(&self.normalize, text, at_start, &mut |text, at_start| {
             self.added_normalized.split(text, parse_special, |part| match part {
-                Part::Token(id) => push(out, id),
-                Part::Text(text, at) => {
+                TextOrToken::Token(id) => push(out, id),
+                TextOrToken::Text(text, at) => {
                     pieces(&self.cut, text, at_start && at == 0, &mut |piece, _| match &self.model {
-                        Model::Bpe(bpe) => bpe.encode(&self.vocab, piece, work, out),
-                        Model::Spm(spm) => spm.encode(&self.vocab, piece, work, out),
-                        Model::Unigram(unigram) => unigram.encode(piece, out),
+                        TokenModel::Bpe(bpe) => bpe.encode(&self.vocab, piece, work, out),
+                        TokenModel::Spm(spm) => spm.encode(&self.vocab, piece, work, out),
+                        TokenModel::Unigram(unigram) => unigram.encode(piece, out),
                     })
                 }
             })
@@ -164,8 +164,8 @@ impl Tokenizer {
             .get(id)
             .ok_or_else(|| Error::invalid(format!("token {id}, the vocabulary has {}", self.n_vocab())))?;
         Ok(match kind {
-            Kind::Control if !special => Cow::Borrowed(&[]),
-            Kind::Normal | Kind::UserDefined if self.visible_space => with_plain_spaces(bytes),
+            TokenKind::Control if !special => Cow::Borrowed(&[]),
+            TokenKind::Normal | TokenKind::UserDefined if self.visible_space => with_plain_spaces(bytes),
             _ => Cow::Borrowed(bytes),
         })
     }
@@ -206,17 +206,20 @@ impl Tokenizer {
 
 /// A cut before every run of visible spaces, where no token reaches over such a place: the same tokens, from a heap
 /// of a word in place of one of the whole text.
-fn cut_at_spaces(vocab: &Vocab) -> Result<Option<Step>> {
+fn cut_at_spaces(vocab: &Vocab) -> Result<Option<TextStep>> {
     let visible = VISIBLE_SPACE.as_bytes();
     let reaches_over = |bytes: &[u8]| {
         let spaces = bytes.windows(visible.len()).enumerate().filter(|(_, w)| *w == visible).map(|(at, _)| at);
         spaces.into_iter().any(|at| at > 0 && !bytes[..at].ends_with(visible))
     };
-    if vocab.iter().any(|(_, bytes, kind)| matches!(kind, Kind::Normal | Kind::UserDefined) && reaches_over(bytes)) {
+    if vocab
+        .iter()
+        .any(|(_, bytes, kind)| matches!(kind, TokenKind::Normal | TokenKind::UserDefined) && reaches_over(bytes))
+    {
         return Ok(None);
     }
     let pattern = format!("{VISIBLE_SPACE}+[^{VISIBLE_SPACE}]*");
-    Ok(Some(Step::Split(Split::pattern(&pattern, Behavior::Isolated, false)?)))
+    Ok(Some(TextStep::Split(Splitter::pattern(&pattern, Behavior::Isolated, false)?)))
 }
 
 fn extend(out: &mut Vec<u32>, ids: &[u32]) -> Result<()> {

@@ -17,8 +17,8 @@ use crate::error::{Error, Result};
 /// Program size of one pattern; the largest published one needs a quarter of it.
 const PATTERN_BYTES: usize = 2 << 20;
 
-pub enum Step {
-    Split(Split),
+pub enum TextStep {
+    Split(Splitter),
     Prepend {
         text: String,
         when: Prepend,
@@ -30,7 +30,7 @@ pub enum Step {
     },
     /// Every match.
     ReplacePattern {
-        pattern: Split,
+        pattern: Splitter,
         to: String,
     },
     Normalize(Form),
@@ -62,17 +62,17 @@ pub enum Prepend {
 }
 
 /// How many times longer the steps can make a text at most.
-pub fn growth(steps: &[Step]) -> usize {
-    let one = |step: &Step| match step {
-        Step::Replace { from, to } => to.len().div_ceil(from.len().max(1)).max(1),
-        Step::ReplacePattern { to, .. } => to.len().max(1),
+pub fn growth(steps: &[TextStep]) -> usize {
+    let one = |step: &TextStep| match step {
+        TextStep::Replace { from, to } => to.len().div_ceil(from.len().max(1)).max(1),
+        TextStep::ReplacePattern { to, .. } => to.len().max(1),
         // U+FDFA, three bytes, becomes 33.
-        Step::Normalize(_) => 11,
+        TextStep::Normalize(_) => 11,
         // A piece may be one byte.
-        Step::Prepend { text, .. } => text.len() + 1,
+        TextStep::Prepend { text, .. } => text.len() + 1,
         // U+0130, two bytes, becomes three.
-        Step::Lowercase => 2,
-        Step::Split(_) | Step::Strip { .. } => 1,
+        TextStep::Lowercase => 2,
+        TextStep::Split(_) | TextStep::Strip { .. } => 1,
     };
     steps.iter().map(one).fold(1, usize::saturating_mul)
 }
@@ -80,7 +80,7 @@ pub fn growth(steps: &[Step]) -> usize {
 /// Runs `text` through the steps and hands the pieces on in order, none of them empty. `at_start`: nothing comes
 /// before `text`. Recurses as deep as the list is long, which its makers keep short.
 pub fn pieces(
-    steps: &[Step],
+    steps: &[TextStep],
     text: &str,
     at_start: bool,
     emit: &mut dyn FnMut(&str, bool) -> Result<()>,
@@ -90,8 +90,8 @@ pub fn pieces(
     }
     let [step, rest @ ..] = steps else { return emit(text, at_start) };
     match step {
-        Step::Split(split) => split.run(text, |r| pieces(rest, &text[r.clone()], at_start && r.start == 0, emit)),
-        Step::Prepend { text: prefix, when } => {
+        TextStep::Split(split) => split.run(text, |r| pieces(rest, &text[r.clone()], at_start && r.start == 0, emit)),
+        TextStep::Prepend { text: prefix, when } => {
             let wanted = match when {
                 Prepend::Always => true,
                 Prepend::Missing => !text.starts_with(prefix.as_str()),
@@ -103,8 +103,8 @@ pub fn pieces(
                 pieces(rest, text, at_start, emit)
             }
         }
-        Step::Replace { from, to } => pieces(rest, &replaced(text, from, to)?, at_start, emit),
-        Step::ReplacePattern { pattern, to } => {
+        TextStep::Replace { from, to } => pieces(rest, &replaced(text, from, to)?, at_start, emit),
+        TextStep::ReplacePattern { pattern, to } => {
             let mut out = String::new();
             let mut at = 0;
             while let Some(found) = pattern.find.next(text, at) {
@@ -114,9 +114,9 @@ pub fn pieces(
             append(&mut out, [&text[at..]])?;
             pieces(rest, &out, at_start, emit)
         }
-        Step::Normalize(form) => pieces(rest, &normalized(text, *form)?, at_start, emit),
-        Step::Lowercase => pieces(rest, &collected(text.chars().flat_map(char::to_lowercase))?, at_start, emit),
-        Step::Strip { left, right } => {
+        TextStep::Normalize(form) => pieces(rest, &normalized(text, *form)?, at_start, emit),
+        TextStep::Lowercase => pieces(rest, &collected(text.chars().flat_map(char::to_lowercase))?, at_start, emit),
+        TextStep::Strip { left, right } => {
             let stripped = if *left { text.trim_start() } else { text };
             pieces(rest, if *right { stripped.trim_end() } else { stripped }, at_start, emit)
         }
@@ -169,7 +169,7 @@ fn append<'t>(whole: &mut String, parts: impl IntoIterator<Item = &'t str>) -> R
 }
 
 /// Cuts a piece at the matches of a pattern.
-pub struct Split {
+pub struct Splitter {
     find: Find,
     behavior: Behavior,
     /// The text between the matches counts as the matches.
@@ -199,18 +199,18 @@ enum Find {
     Literal(String),
 }
 
-impl Split {
+impl Splitter {
     /// A pattern that this library cannot follow is `Unsupported`.
-    pub fn pattern(pattern: &str, behavior: Behavior, invert: bool) -> Result<Split> {
+    pub fn pattern(pattern: &str, behavior: Behavior, invert: bool) -> Result<Splitter> {
         // A group of three digits counted from the end of a run that ends at a word boundary.
         if pattern == r"\d{1,3}(?=(?:\d{3})*\b)" && behavior == Behavior::Isolated {
-            return Split::pattern(r"\d+\b", Behavior::Thousands, invert);
+            return Splitter::pattern(r"\d+\b", Behavior::Thousands, invert);
         }
-        Ok(Split { find: compile(pattern)?, behavior, invert })
+        Ok(Splitter { find: compile(pattern)?, behavior, invert })
     }
 
-    pub fn literal(text: &str, behavior: Behavior, invert: bool) -> Split {
-        Split { find: Find::Literal(text.to_owned()), behavior, invert }
+    pub fn literal(text: &str, behavior: Behavior, invert: bool) -> Splitter {
+        Splitter { find: Find::Literal(text.to_owned()), behavior, invert }
     }
 
     /// Hands the ranges of the pieces on, first to last.

@@ -2,7 +2,7 @@
 //! what Hugging Face's `transformers` adds to the language. Knows nothing of tokens but the texts of two.
 //!
 //! A template is a stranger's program: source, steps and output are bounded here, memory, time and nesting in
-//! `fence.rs`.
+//! `template_budget.rs`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,7 +21,7 @@ use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
 use serde_json::{Map, Value as Json, json};
 
 use super::Tokenizer;
-use super::fence::{self, charged, guarded, refuse};
+use super::template_budget::{self, charged, guarded, refuse};
 use crate::error::{Error, Result};
 use crate::format::Metadata;
 
@@ -115,8 +115,8 @@ fn compile(source: &str) -> Result<Environment<'static>, String> {
         return Err(format!("{} bytes, at most {MAX_SOURCE} are supported", source.len()));
     }
     let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build().map_err(|e| e.to_string())?;
-    let source = fence::fenced(&adapted(source), &syntax)?;
-    let mut environment = fence::environment();
+    let source = template_budget::bounded(&adapted(source), &syntax)?;
+    let mut environment = template_budget::environment();
     environment.set_syntax(syntax);
     environment.set_recursion_limit(MAX_DEPTH);
     environment.set_fuel(Some(MAX_STEPS));

@@ -2,7 +2,7 @@
 //! probabilities) have the greatest sum, by Viterbi's algorithm (Kudo, arXiv:1804.10959).
 
 use super::merge::push;
-use super::vocab::{Index, Kind, Vocab, reserve};
+use super::vocab::{Index, TokenKind, Vocab, reserve};
 use crate::error::{Error, Result};
 
 /// How far below the worst token an unknown character lies, as in SentencePiece.
@@ -21,7 +21,7 @@ pub struct Unigram {
 
 /// The best way to reach a place in the piece.
 #[derive(Clone, Copy)]
-struct Step {
+struct BestPath {
     score: f64,
     start: usize,
     id: Option<u32>,
@@ -38,7 +38,7 @@ impl Unigram {
         let mut trie = Trie::new(vocab)?;
         let mut worst = f64::INFINITY;
         for ((id, bytes, kind), &score) in vocab.iter().zip(&scores) {
-            if matches!(kind, Kind::Normal | Kind::UserDefined) && !bytes.is_empty() {
+            if matches!(kind, TokenKind::Normal | TokenKind::UserDefined) && !bytes.is_empty() {
                 trie.insert(bytes, id);
                 worst = worst.min(score);
             }
@@ -49,15 +49,15 @@ impl Unigram {
 
     pub fn encode(&self, piece: &str, out: &mut Vec<u32>) -> Result<()> {
         let bytes = piece.as_bytes();
-        let mut best: Vec<Step> = Vec::new();
+        let mut best: Vec<BestPath> = Vec::new();
         reserve(&mut best, bytes.len() + 1)?;
-        best.resize(bytes.len() + 1, Step { score: f64::NEG_INFINITY, start: 0, id: None });
+        best.resize(bytes.len() + 1, BestPath { score: f64::NEG_INFINITY, start: 0, id: None });
         best[0].score = 0.0;
         for (start, c) in piece.char_indices() {
             let so_far = best[start].score;
             let mut relax = |end: usize, score: f64, id: Option<u32>| {
                 if so_far + score > best[end].score || best[end].score == f64::NEG_INFINITY {
-                    best[end] = Step { score: so_far + score, start, id };
+                    best[end] = BestPath { score: so_far + score, start, id };
                 }
             };
             let end = start + c.len_utf8();
@@ -74,7 +74,7 @@ impl Unigram {
         let mut end = bytes.len();
         let mut unknown_after = false;
         while end > 0 {
-            let Step { start, id, .. } = best[end];
+            let BestPath { start, id, .. } = best[end];
             // From the last token to the first, so that what is pushed here is turned round below.
             match id {
                 Some(id) => push(out, id)?,

@@ -10,7 +10,7 @@ use hashbrown::HashTable;
 use crate::error::{Error, Result};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum TokenKind {
     /// Reached by merging or segmenting text.
     Normal,
     /// Steers the model (`<s>`, `<|im_end|>`, `<unk>`): never made from a user's text unless special text is parsed.
@@ -62,7 +62,7 @@ pub struct Vocab {
     bytes: Vec<u8>,
     /// Where token `id` ends in `bytes`; it begins where the one before ends.
     ends: Vec<u32>,
-    kinds: Vec<Kind>,
+    kinds: Vec<TokenKind>,
     /// Normal and user-defined tokens by their bytes. Of tokens with the same bytes the first id wins.
     index: Index,
     /// Bytes of the longest token.
@@ -85,7 +85,7 @@ impl Vocab {
     }
 
     /// The next id. At most as many as `new` was told; in all less than 4 GiB.
-    pub fn push(&mut self, bytes: &[u8], kind: Kind) -> Result<()> {
+    pub fn push(&mut self, bytes: &[u8], kind: TokenKind) -> Result<()> {
         reserve(&mut self.bytes, bytes.len())?;
         let id = self.ends.len() as u32;
         let end = u32::try_from(self.bytes.len() + bytes.len())
@@ -94,7 +94,7 @@ impl Vocab {
         self.ends.push(end);
         self.kinds.push(kind);
         self.longest = self.longest.max(bytes.len());
-        if matches!(kind, Kind::Normal | Kind::UserDefined) && !bytes.is_empty() {
+        if matches!(kind, TokenKind::Normal | TokenKind::UserDefined) && !bytes.is_empty() {
             if self.index.find(bytes, |other| self.bytes_of(other) == bytes).is_none() {
                 self.index.insert(bytes, id);
             }
@@ -106,7 +106,7 @@ impl Vocab {
         self.ends.len()
     }
 
-    pub fn get(&self, id: u32) -> Option<(&[u8], Kind)> {
+    pub fn get(&self, id: u32) -> Option<(&[u8], TokenKind)> {
         self.kinds.get(id as usize).map(|&kind| (self.bytes_of(id), kind))
     }
 
@@ -118,14 +118,14 @@ impl Vocab {
         self.index.find(bytes, |id| self.bytes_of(id) == bytes)
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = (u32, &[u8], Kind)> + Clone {
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &[u8], TokenKind)> + Clone {
         self.kinds.iter().zip(0..).map(|(&kind, id)| (id, self.bytes_of(id), kind))
     }
 
     /// The token of each byte, among those of kind `Byte`.
     pub fn byte_tokens(&self) -> [Option<u32>; 256] {
         let mut table = [None; 256];
-        for (id, bytes, _) in self.iter().filter(|t| t.2 == Kind::Byte) {
+        for (id, bytes, _) in self.iter().filter(|t| t.2 == TokenKind::Byte) {
             if let &[b] = bytes {
                 table[b as usize].get_or_insert(id);
             }
@@ -155,22 +155,26 @@ mod tests {
     fn finds_what_was_pushed() {
         let mut v = Vocab::new(5000).unwrap();
         for i in 0..5000u32 {
-            v.push(format!("token number {i}").as_bytes(), Kind::Normal).unwrap();
+            v.push(format!("token number {i}").as_bytes(), TokenKind::Normal).unwrap();
         }
         for i in 0..5000u32 {
             assert_eq!(v.find(format!("token number {i}").as_bytes()), Some(i));
         }
         assert_eq!(v.find(b"token number 5000"), None);
         assert_eq!(v.find(b""), None);
-        assert_eq!(v.get(7), Some((&b"token number 7"[..], Kind::Normal)));
+        assert_eq!(v.get(7), Some((&b"token number 7"[..], TokenKind::Normal)));
         assert_eq!(v.get(5000), None);
     }
 
     #[test]
     fn the_first_of_equal_tokens_wins_and_control_tokens_are_not_text() {
         let mut v = Vocab::new(4).unwrap();
-        for (bytes, kind) in [("<s>", Kind::Control), ("a", Kind::Byte), ("a", Kind::Normal), ("a", Kind::UserDefined)]
-        {
+        for (bytes, kind) in [
+            ("<s>", TokenKind::Control),
+            ("a", TokenKind::Byte),
+            ("a", TokenKind::Normal),
+            ("a", TokenKind::UserDefined),
+        ] {
             v.push(bytes.as_bytes(), kind).unwrap();
         }
         assert_eq!(v.find(b"<s>"), None);

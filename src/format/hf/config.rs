@@ -86,20 +86,20 @@ const FAMILIES: &[Family] = &[
     Family { model_types: &["starcoder2"], arch: "starcoder2", activations: &["gelu_pytorch_tanh"], ..PLAIN },
 ];
 
-enum Kind {
+enum KeyType {
     Int,
     Number,
     /// A number; `null` is 0, which turns the cap off.
     Cap,
     Bool,
 }
-use Kind::{Bool, Cap, Int, Number};
+use KeyType::{Bool, Cap, Int, Number};
 
 /// Key behind the architecture's name, its type, the names that families give it, and the architectures that know it
 /// where not all do.
-type Row = (&'static str, Kind, &'static [&'static str], &'static [&'static str]);
+type KeyRow = (&'static str, KeyType, &'static [&'static str], &'static [&'static str]);
 
-const KEYS: &[Row] = &[
+const KEYS: &[KeyRow] = &[
     ("block_count", Int, LAYERS, ALL),
     ("context_length", Int, &["max_position_embeddings", "n_positions"], ALL),
     ("embedding_length", Int, WIDTH, ALL),

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use super::config::Translated;
 use crate::error::{Error, Result, try_vec};
-use crate::format::TensorInfo;
 use crate::format::safetensors::Entry;
 use crate::format::storage::{Scaled, Storage};
+use crate::format::{TensorInfo, owned};
 use crate::quant;
 use crate::tensor::Shape;
 
@@ -57,20 +57,47 @@ const TRANSPOSED: &[&str] = &["attn_qkv.weight", "attn_output.weight", "ffn_up.w
 
 /// The networks around the text model.
 const WRAPPERS: &[&str] = &["model.", "language_model.", "transformer."];
-/// Constants that are computed, and what sees pictures.
-const UNUSED_ENDS: &[&str] = &[".rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias"];
-/// How others round activations, keys and values.
-const UNUSED_SCALES: &[&str] = &[".input_scale", ".output_scale", ".k_scale", ".v_scale"];
-const UNUSED_STARTS: &[&str] = &["vision_tower.", "multi_modal_projector."];
+
+/// How a name, without its wrappers, shows what it is.
+enum Mark {
+    Starts(&'static str),
+    Ends(&'static str),
+    /// As `Ends`, where weights are 8-bit floats with scales.
+    EndsScaled(&'static str),
+}
+use Mark::{Ends, EndsScaled, Starts};
+
+/// Tensors without effect on text, and why.
+const EFFECTLESS: &[(Mark, &str)] = &[
+    (Ends(".rotary_emb.inv_freq"), "computed from the configuration"),
+    (Ends(".attn.bias"), "the causal mask of GPT-2"),
+    (Ends(".attn.masked_bias"), "the score of what the causal mask hides"),
+    (Starts("vision_tower."), "sees pictures"),
+    (Starts("multi_modal_projector."), "sees pictures"),
+    (EndsScaled(".input_scale"), "how another program rounds activations"),
+    (EndsScaled(".output_scale"), "how another program rounds activations"),
+    (EndsScaled(".k_scale"), "how another program rounds keys"),
+    (EndsScaled(".v_scale"), "how another program rounds values"),
+];
 
 enum Meaning {
-    Tensor { name: String, expert: Option<u32> },
-    Unused,
+    Tensor {
+        name: String,
+        expert: Option<u32>,
+    },
+    Effectless,
+    /// A name that no table has.
     Unknown,
 }
 
+/// Name, number of the expert, and where it lies.
+type Named = (String, Option<u32>, Entry);
+
+/// The tensors of a folder as a GGUF file would have them. One whose name has no translation keeps its own, by which
+/// whoever builds the network refuses it.
 pub(super) fn translate(path: &Path, t: &Translated, entries: Vec<Entry>) -> Result<Vec<TensorInfo>> {
     let mut named = try_vec("tensors", entries.len())?;
+    let mut unknown = try_vec("tensors", entries.len())?;
     let mut scales: Vec<Named> = Vec::new();
     for entry in entries {
         match meaning(&entry.name, t) {
@@ -78,11 +105,8 @@ pub(super) fn translate(path: &Path, t: &Translated, entries: Vec<Entry>) -> Res
                 if ["output.weight", "output.scale"].contains(&name.as_str()) && t.tied == Some(true) => {}
             Meaning::Tensor { name, expert } if name.ends_with(".scale") => scales.push((name, expert, entry)),
             Meaning::Tensor { name, expert } => named.push((name, expert, entry)),
-            Meaning::Unused => {}
-            Meaning::Unknown => {
-                let what = format!("{}: the tensor {:?} is not known", path.display(), entry.name);
-                return Err(Error::unsupported(what));
-            }
+            Meaning::Effectless => {}
+            Meaning::Unknown => unknown.push(entry.tensor(path, owned(&entry.name)?)?),
         }
     }
     named.sort_unstable_by(|a, b| (&a.0, a.1).cmp(&(&b.0, b.1)));
@@ -109,7 +133,7 @@ pub(super) fn translate(path: &Path, t: &Translated, entries: Vec<Entry>) -> Res
     {
         return Err(Error::format(path, "lm_head.weight is missing, and tie_word_embeddings is false"));
     }
-    let mut tensors = try_vec("tensors", named.len() + t.made.len())?;
+    let mut tensors = try_vec("tensors", named.len() + unknown.len() + t.made.len())?;
     for group in named.chunk_by(|a, b| a.0 == b.0 && a.1.is_some() && b.1.is_some()) {
         let Some(one @ (name, expert, first)) = group.first() else { continue };
         let mut tensor = read(one)?;
@@ -127,12 +151,10 @@ pub(super) fn translate(path: &Path, t: &Translated, entries: Vec<Entry>) -> Res
     if scales_left > 0 {
         return Err(Error::format(path, format!("{scales_left} scales of tensors that are not there")));
     }
+    tensors.append(&mut unknown);
     tensors.extend(t.made.iter().cloned());
     Ok(tensors)
 }
-
-/// Name, number of the expert, and where it lies.
-type Named = (String, Option<u32>, Entry);
 
 /// A matrix of 8-bit floats, each to be multiplied by the scale of all of them, of its row, or of a square of 128.
 fn scaled(path: &Path, tensor: TensorInfo, entry: &Entry, scale: &Entry) -> Result<TensorInfo> {
@@ -190,12 +212,13 @@ fn meaning(full: &str, t: &Translated) -> Meaning {
     while let Some(inner) = WRAPPERS.iter().find_map(|wrapper| name.strip_prefix(wrapper)) {
         name = inner;
     }
-    let ends = |ends: &[&str]| ends.iter().any(|end| name.ends_with(end));
-    if ends(UNUSED_ENDS) || UNUSED_STARTS.iter().any(|start| name.starts_with(start)) {
-        return Meaning::Unused;
-    }
-    if t.scaled && ends(UNUSED_SCALES) {
-        return Meaning::Unused;
+    let is_effectless = |(mark, _): &(Mark, _)| match mark {
+        Starts(start) => name.starts_with(start),
+        Ends(end) => name.ends_with(end),
+        EndsScaled(end) => t.scaled && name.ends_with(end),
+    };
+    if EFFECTLESS.iter().any(is_effectless) {
+        return Meaning::Effectless;
     }
     match translated(name, t.family.post_norms) {
         Some((name, _)) if name.ends_with(".scale") && !t.scaled => Meaning::Unknown,

@@ -7,8 +7,8 @@ use super::members::Members;
 use crate::error::{Error, Result, try_vec};
 use crate::format::TensorInfo;
 use crate::format::json::Json;
-use crate::format::metadata::narrow;
 use crate::format::storage::Storage;
+use crate::format::value::narrow;
 use crate::quant;
 use crate::tensor::Shape;
 

@@ -53,7 +53,7 @@ fn too_much(what: &str, bound: usize) -> Error {
 
 /// A source that the parser, which recurses into chains, can take, and whose constants are not multiplied while it
 /// is compiled.
-pub fn fenced(source: &str, syntax: &SyntaxConfig) -> Result<String, String> {
+pub fn bounded(source: &str, syntax: &SyntaxConfig) -> Result<String, String> {
     let too_long = |what: &str| Err(format!("more than {MAX_CHAIN} {what}"));
     let mut out = String::with_capacity(source.len());
     let (mut copied, mut operators, mut elifs, mut before) = (0, 0, 0, None);
