@@ -12,10 +12,10 @@ use crate::error::{Error, Result, try_vec};
 use crate::quant;
 use crate::tensor::{DType, Shape};
 
-/// Header, metadata and tensor list of one file; and apart from that what metadata may take in memory.
+/// Largest header, metadata and tensor list of one file, in the file and in memory.
 const MAX_HEADER: u64 = 512 << 20;
 const MAX_STRING: u64 = 16 << 20;
-/// A string in an array; those of a vocabulary are the longest that occur.
+/// Longest string in an array; those of a vocabulary are the longest that occur.
 const MAX_TOKEN: u64 = 64 << 10;
 const MAX_NAME: u64 = u16::MAX as u64;
 /// No array is longer than a vocabulary.
@@ -147,7 +147,7 @@ fn read_tensors(r: &mut Reader, metadata: &Metadata, n: usize, file: usize) -> R
     Ok(tensors)
 }
 
-/// Bytes of a tensor, or why a file cannot say so.
+/// Bytes of a tensor, or the reason why it has none that fit.
 fn tensor_bytes(path: &Path, name: &str, dtype: DType, shape: &Shape) -> Result<u64> {
     let known = Some(dtype).filter(|t| t.0 < quant::FIRST_PRIVATE).and_then(|t| quant::format(t).ok());
     let Some(format) = known else {
@@ -159,7 +159,7 @@ fn tensor_bytes(path: &Path, name: &str, dtype: DType, shape: &Shape) -> Result<
         .ok_or_else(|| Error::format(path, format!("the tensor {name:?} of shape {shape:?} is too large")))
 }
 
-/// A line of the tensor list; `offset` counts from the start of the data.
+/// An entry of the tensor list; `offset` counts from the start of the data.
 struct Listed {
     name: String,
     shape: Shape,
@@ -173,7 +173,7 @@ struct Reader<'a> {
     buffer: Vec<u8>,
     /// Bytes of the buffer that were taken.
     used: usize,
-    /// Where the buffer ends in the file.
+    /// Offset in the file of the end of the buffer.
     end: u64,
     /// Bytes that the values read so far take.
     memory: u64,
@@ -192,7 +192,7 @@ impl Reader<'_> {
         usize::try_from(n).map_err(|_| self.error("too large for this machine"))
     }
 
-    /// That `n` more bytes can be taken.
+    /// Checks that `n` more bytes can be taken.
     fn check_left(&self, n: u64) -> Result<()> {
         let end = self.position().saturating_add(n);
         if end > self.file.len {
@@ -243,7 +243,7 @@ impl Reader<'_> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// How many of something that takes at least `least` bytes each.
+    /// Reads a number of things that take at least `least` bytes each.
     fn count(&mut self, what: &str, least: u64) -> Result<usize> {
         let n = self.u64()?;
         if n > MAX_ENTRIES {
@@ -253,7 +253,7 @@ impl Reader<'_> {
         self.size(n)
     }
 
-    /// Counts memory that a value is about to take.
+    /// Adds memory that a value is about to take.
     fn charge(&mut self, bytes: u64) -> Result<()> {
         self.memory = self.memory.saturating_add(bytes);
         if self.memory > MAX_HEADER {
@@ -371,7 +371,7 @@ impl Reader<'_> {
     }
 }
 
-/// 0 and 1 only, by the specification.
+/// Reads a boolean, which is 0 or 1 by the specification.
 fn bool_of(byte: [u8; 1]) -> Option<bool> {
     match byte {
         [0] => Some(false),

@@ -1,5 +1,5 @@
-//! Hugging Face folders: which files there are, and how they become one model under the names that a GGUF file of it
-//! would have. What `config.json` says is the business of `config`, the names of tensors that of `names`.
+//! Hugging Face folders: their files, and how these become one model under the names that a GGUF file of it would have.
+//! `config` translates `config.json`, `names` the names of tensors.
 //!
 //! Two differences to a GGUF file stay, and keys of our own tell them. `realizar.rope_halves`: the rows of query and
 //! key matrices are in an order where the rotary embedding pairs dimension `i` with `i + n/2`.
@@ -105,7 +105,7 @@ fn one_file(file: InputFile) -> Result<(Vec<InputFile>, Vec<Entry>)> {
     Ok((vec![file], entries))
 }
 
-/// The name of a file in the same folder.
+/// True for the name of a file in the same folder.
 fn is_plain(name: &str) -> bool {
     !name.is_empty() && name.len() < 256 && name != "." && name != ".." && !name.contains(['/', '\\', '\0'])
 }
@@ -209,7 +209,7 @@ fn tokenizer(folder: &Path, keys: &mut Vec<(String, Value)>) -> Result<()> {
     Ok(())
 }
 
-/// Of `[{"name": ..., "template": ...}]`.
+/// The template named `default` of `[{"name": ..., "template": ...}]`.
 fn default_template(named: &[Json]) -> Result<Option<String>> {
     let default = named.iter().find(|t| t.get("name").and_then(Json::as_str) == Some("default"));
     default.and_then(|t| t.get("template")?.as_str()).map(owned).transpose()

@@ -110,7 +110,7 @@ impl fmt::Display for Json<'_> {
     }
 }
 
-/// What a document has taken so far.
+/// The resources that a document has taken so far.
 struct Bounds {
     values: usize,
     /// Bytes that could not be allocated.

@@ -24,12 +24,12 @@ pub(super) struct Entry {
     pub bytes: u64,
 }
 
-/// Whether the file begins like one; the format has no magic number.
+/// True where a file begins like a safetensors file; the format has no magic number.
 pub(super) fn looks_like(head: &[u8; 9]) -> bool {
     matches!(head, [_, _, _, _, 0, 0, 0, 0, b'{'])
 }
 
-/// Bytes of a value and its type, where this library can use it.
+/// Bytes of a value, and its type if this library can use it.
 fn value_type(name: &str) -> Option<(u64, Option<DType>)> {
     Some(match name {
         "F32" => (4, Some(quant::F32)),
@@ -45,7 +45,7 @@ fn value_type(name: &str) -> Option<(u64, Option<DType>)> {
 }
 
 impl Entry {
-    /// With what this library needs to use it, under another name.
+    /// Makes a tensor of an entry under another name, or refuses its type or shape.
     pub fn tensor(&self, path: &Path, name: String) -> Result<TensorInfo> {
         let Some((_, Some(dtype))) = value_type(&self.dtype) else {
             return Err(Error::unsupported(format!(

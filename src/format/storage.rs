@@ -1,6 +1,5 @@
-//! Where the bytes of a tensor lie in the files, and how to read them where they do not lie there as they are
-//! wanted: experts that are stored one by one, matrices that are stored the other way round, 8-bit floats whose scales
-//! are another tensor.
+//! The places of a tensor's bytes in the files, and reads that put them together: experts that are stored one by one,
+//! matrices that are stored transposed, 8-bit floats whose scales are another tensor. Knows no names.
 
 use super::TensorInfo;
 use super::file::InputFile;
@@ -8,23 +7,26 @@ use crate::error::{Error, Result, try_filled};
 use crate::quant;
 use crate::tensor::DType;
 
+/// A place in a set of files.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct FileOffset {
-    /// Which file of the set.
+    /// Number of the file in the set.
     pub file: usize,
-    /// From the start of that file.
+    /// Bytes from the start of that file.
     pub offset: u64,
 }
 
+/// The way in which the bytes of a tensor are stored.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Storage {
+    /// One run of bytes, as they are wanted.
     Whole(FileOffset),
     /// Parts of equal length, the slowest dimension of the tensor.
     Stacked(Vec<Storage>),
     Scaled(Scaled),
     /// A matrix without blocks whose file holds the columns one after another.
     Transposed(FileOffset),
-    /// In no file.
+    /// Bytes that are in no file.
     Made(Vec<u8>),
 }
 
@@ -32,7 +34,7 @@ pub(super) enum Storage {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Scaled {
     pub values: FileOffset,
-    /// One for each `block` of rows and columns, row by row.
+    /// Scales, one for each `block` of rows and columns, row by row.
     pub scales: FileOffset,
     pub scale_type: DType,
     pub block: [u64; 2],
@@ -63,7 +65,7 @@ fn read(files: &[InputFile], place: FileOffset, from: u64, out: &mut [u8]) -> Re
     }
 }
 
-/// Tensors that are not read as they lie are read in whole values.
+/// The error for a read that cuts a value of a converted tensor in two.
 fn unaligned(tensor: &TensorInfo) -> Error {
     Error::invalid(format!("the tensor {:?} can be read in whole values only", tensor.name))
 }
@@ -126,7 +128,7 @@ fn read_scaled(files: &[InputFile], s: &Scaled, tensor: &TensorInfo, from: u64, 
     Ok(())
 }
 
-/// A column of the wanted rows is one read, so a caller that asks for many rows at once asks for few reads.
+/// Reads each column of the wanted rows at once, so that many rows together take few reads.
 fn read_transposed(
     files: &[InputFile],
     place: FileOffset,

@@ -16,7 +16,7 @@ pub enum Value {
     Floats(Vec<f32>),
     Bools(Vec<bool>),
     Strs(Strings),
-    /// What `take_strs` and `take_str` leave behind: the text form of the value that was moved out.
+    /// The text form of a value that `take_strs` or `take_str` has moved out.
     Taken(String),
 }
 
@@ -24,7 +24,7 @@ pub enum Value {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Strings {
     bytes: Vec<u8>,
-    /// Where string `i` ends in `bytes`; it begins where the one before ends.
+    /// End of string `i` in `bytes`; it begins at the end of the one before.
     ends: Vec<u32>,
 }
 
@@ -63,7 +63,7 @@ impl Strings {
     }
 }
 
-/// For tests and for values that are made rather than read; not for lists sized by a file.
+/// Collects strings without a bound on memory: for tests and for values that no file sizes.
 impl<S: AsRef<[u8]>> FromIterator<S> for Strings {
     fn from_iter<I: IntoIterator<Item = S>>(strings: I) -> Strings {
         let mut all = Strings::default();

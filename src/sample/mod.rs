@@ -1,5 +1,5 @@
 //! Logits to a token id: biases, penalties, filters, temperature, a draw. Relies on nothing but the arithmetic that
-//! IEEE 754 fixes (its own `exp`, its own random numbers), so a seed gives the same tokens on every machine. Refuses to
+//! IEEE 754 fixes and on `arithmetic`, so a seed gives the same tokens on every machine. Refuses to
 //! know models and text; a vocabulary is a number of logits.
 
 mod arithmetic;
@@ -21,7 +21,7 @@ pub struct Sampler {
     candidates: Vec<Candidate>,
     /// Unnormalised probabilities of the candidates.
     weights: Vec<f64>,
-    /// How often a token stands in the window; all 0 between calls. `[vocab]`
+    /// Occurrences of each token in the window; all 0 between calls. `[vocab]`
     counts: Vec<u32>,
 }
 

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 
-/// How a token is chosen. The steps run in the order of the fields below the seed, which is the order of llama.cpp's
+/// The rules by which a token is chosen. The steps run in the order of the fields below the seed, which is the order of llama.cpp's
 /// default chain: filters see the untempered distribution, so that a higher temperature flattens what they leave but
 /// lets no further token in.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -17,7 +17,7 @@ pub struct SamplerParams {
     pub presence_penalty: f32,
     /// Subtracted once for every time that a token stands in the window.
     pub frequency_penalty: f32,
-    /// How many of the last tokens the penalties look at; 0: 64.
+    /// Number of last tokens that the penalties look at; 0: 64.
     pub penalty_window: u32,
     /// Keeps the `top_k` largest logits, of equal ones the lower ids; 0: off.
     pub top_k: u32,

@@ -6,27 +6,29 @@ use aho_corasick::{AhoCorasick, MatchKind};
 use super::vocab::reserve;
 use crate::error::{Error, Result};
 
-/// All texts together; the automaton takes some fifty times as much.
+/// Bytes of all texts together; the automaton takes some fifty times as much.
 const MAX_BYTES: usize = 4 << 20;
 
+/// A token that is found as a whole, and where.
 #[derive(Clone, Debug, Default)]
 pub struct WholeToken {
     pub id: u32,
-    /// Found only where special text is parsed.
+    /// Is found only where special text is parsed.
     pub control: bool,
-    /// Takes the white space before, or after, it along.
+    /// Includes the white space before, or after, it.
     pub lstrip: bool,
     pub rstrip: bool,
-    /// Not found inside a word.
+    /// Is not found inside a word.
     pub single_word: bool,
 }
 
-/// What `split` finds: text without such tokens, and the offset where it begins; or a token.
+/// A part of a text: text without such tokens and the offset at which it begins, or a token.
 pub enum TextOrToken<'t> {
     Text(&'t str, usize),
     Token(u32),
 }
 
+/// A search for all such tokens of a vocabulary.
 #[derive(Default)]
 pub struct Added {
     any: Option<Automaton>,
@@ -40,7 +42,7 @@ struct Automaton {
 }
 
 impl Added {
-    /// Texts and their tokens; of equal texts the first counts. Empty ones and those that are not UTF-8 are never found.
+    /// Takes texts and their tokens; of equal texts the first counts. Empty ones and those that are not UTF-8 are never found.
     pub fn new<'a>(tokens: impl Iterator<Item = (&'a [u8], WholeToken)> + Clone) -> Result<Added> {
         let (mut total, mut any_control) = (0, false);
         for (text, token) in tokens.clone() {
@@ -57,6 +59,7 @@ impl Added {
         Ok(Added { any, text })
     }
 
+    /// Hands on the parts of a text in order; control tokens are found where `parse_special` is set.
     pub fn split<'t>(
         &self,
         text: &'t str,
@@ -86,7 +89,7 @@ impl Added {
 }
 
 impl Automaton {
-    /// None for no tokens.
+    /// `None` for no tokens.
     fn new<'a>(tokens: impl Iterator<Item = (&'a [u8], WholeToken)>) -> Result<Option<Automaton>> {
         let (mut texts, mut list) = (Vec::new(), Vec::new());
         for (text, token) in tokens.filter(|(text, _)| !text.is_empty() && std::str::from_utf8(text).is_ok()) {

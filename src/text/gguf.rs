@@ -10,7 +10,7 @@ use super::{TokenModel, Tokenizer, VISIBLE_SPACE, byte_level, cut_at_spaces};
 use crate::error::{Error, Result};
 use crate::format::{Metadata, Strings};
 
-/// Texts of tokens that end a turn or a text wherever they occur, whatever the file calls them.
+/// Texts of tokens that end a turn or a text in every vocabulary, whatever type the file gives them.
 const END_TOKENS: &[&str] = &[
     "<|eot_id|>",
     "<|eom_id|>",

@@ -122,7 +122,7 @@ pub fn load(m: &Metadata) -> Result<Tokenizer> {
         return Err(m.error(format!("tokenizer.json: token {id} around a text, the vocabulary has {}", vocab.len())));
     }
     let special = Special::new(m, &vocab, |text| entries.id_of(text, &added))?;
-    // What `tokenizer_config.json` says outright counts more than the post-processor.
+    // `tokenizer_config.json` is more explicit than the post-processor and counts more.
     for (name, id, around) in [("bos", special.bos, &mut prefix), ("eos", special.eos, &mut suffix)] {
         match (m.bool(&format!("tokenizer.ggml.add_{name}_token"))?, id) {
             (Some(true), Some(id)) => *around = vec![id],
@@ -194,7 +194,7 @@ fn byte_pairs(
     Ok(bpe)
 }
 
-/// What begins and ends a text, from the configuration beside the tokenizer.
+/// The tokens that begin and end a text, from the configuration beside the tokenizer.
 struct Special {
     bos: Option<u32>,
     eos: Option<u32>,

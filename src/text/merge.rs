@@ -1,4 +1,4 @@
-//! From a piece of text to tokens by merging neighbours: byte-pair encoding, whose merges are a ranked list
+//! Tokens of a piece of text by merging neighbours: byte-pair encoding, whose merges are a ranked list
 //! (Sennrich et al., arXiv:1508.07909), and SentencePiece's variant, which merges the pair whose union is the
 //! best-scored token (arXiv:1808.06226). Both take the best pair first and among equals the leftmost.
 //! A heap over a linked list makes that O(n log n) for a piece of any length.
@@ -28,7 +28,7 @@ struct MergeCandidate {
     key: u32,
     left: u32,
     right: u32,
-    /// Of both together; differs from the list once either has merged with another.
+    /// Bytes of both together; differs from the list once either has merged with another.
     len: u32,
     id: u32,
 }
@@ -93,7 +93,7 @@ impl Work {
     }
 }
 
-/// What the merges start from.
+/// The units that merging starts from.
 pub enum Atoms {
     /// Every byte is a token.
     Bytes,
@@ -118,7 +118,7 @@ pub struct Unknown {
 /// Byte-pair encoding by a ranked list.
 pub struct Bpe {
     atoms: Atoms,
-    /// In order of rank.
+    /// Merges in order of rank.
     merges: Vec<Merge>,
     index: Index,
     byte_tokens: [Option<u32>; 256],
@@ -188,14 +188,14 @@ impl Bpe {
     }
 }
 
-/// Both ids in one number, which hashes faster than two.
+/// Packs both ids into one number, which hashes faster than two.
 fn pair(left: u32, right: u32) -> u64 {
     u64::from(left) << 32 | u64::from(right)
 }
 
-/// Merging by the score of the union.
+/// Merging by the score of the union, as SentencePiece does.
 pub struct Spm {
-    /// Of each token: scores turned into numbers that grow as the score falls.
+    /// The score of each token, turned into a number that grows as the score falls.
     keys: Vec<u32>,
     byte_tokens: [Option<u32>; 256],
     unknown: Unknown,

@@ -37,7 +37,7 @@ pub const MAX_TEXT: usize = 1 << 30;
 /// SentencePiece's visible space, U+2581.
 const VISIBLE_SPACE: &str = "\u{2581}";
 
-/// How text becomes tokens.
+/// The method by which a piece of text becomes tokens.
 enum TokenModel {
     Bpe(Bpe),
     Spm(Spm),
@@ -46,14 +46,14 @@ enum TokenModel {
 
 pub struct Tokenizer {
     vocab: Vocab,
-    /// Searched in the text as it came.
+    /// Tokens that are searched in the text as it came.
     added: Added,
     normalize: Vec<TextStep>,
-    /// Searched in normalised text.
+    /// Tokens that are searched in normalised text.
     added_normalized: Added,
     cut: Vec<TextStep>,
     model: TokenModel,
-    /// What `encode` puts around a text when asked for special tokens.
+    /// Tokens that `encode` puts around a text when asked for special tokens.
     prefix: Vec<u32>,
     suffix: Vec<u32>,
     bos: Option<u32>,
@@ -96,7 +96,7 @@ impl Tokenizer {
         self.eos
     }
 
-    /// Whether a token ends a text or a turn: those that the file names, and well-known ones such as `<|im_end|>`.
+    /// True for a token that ends a text or a turn: those that the file names, and well-known ones such as `<|im_end|>`.
     pub fn is_end(&self, id: u32) -> bool {
         self.ends.contains(&id)
     }
@@ -173,7 +173,7 @@ impl Tokenizer {
     /// The bytes of a sequence of tokens that begins a text.
     ///
     /// # Errors
-    /// As `decode_token`, and `OutOfMemory`.
+    /// Those of `decode_token`, and `OutOfMemory`.
     pub fn decode(&self, ids: &[u32], special: bool) -> Result<Vec<u8>> {
         let mut out = Vec::new();
         let mut begun = false;
@@ -204,8 +204,8 @@ impl Tokenizer {
     }
 }
 
-/// A cut before every run of visible spaces, where no token reaches over such a place: the same tokens, from a heap
-/// of a word in place of one of the whole text.
+/// Cuts before every run of visible spaces, if no token reaches over such a place: the tokens stay the same, and the
+/// heap of merges holds a word in place of the whole text.
 fn cut_at_spaces(vocab: &Vocab) -> Result<Option<TextStep>> {
     let visible = VISIBLE_SPACE.as_bytes();
     let reaches_over = |bytes: &[u8]| {

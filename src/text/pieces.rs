@@ -1,5 +1,5 @@
-//! From text to the pieces inside which tokens are made: a list of steps, each of which rewrites or cuts the
-//! pieces of the one before. Patterns run in linear time, so they have no look-ahead; the one that published
+//! The steps that turn a text into the pieces inside which tokens are made, each of which rewrites or cuts the pieces
+//! of the one before. Patterns run in linear time, so they have no look-ahead; the one that published
 //! patterns use, `\s+(?!\S)`, is a rule of its own (see `Find::Pattern`).
 //! Knows no vocabulary.
 
@@ -17,25 +17,26 @@ use crate::error::{Error, Result};
 /// Program size of one pattern; the largest published one needs a quarter of it.
 const PATTERN_BYTES: usize = 2 << 20;
 
+/// One step.
 pub enum TextStep {
     Split(Splitter),
     Prepend {
         text: String,
         when: Prepend,
     },
-    /// Every occurrence.
+    /// Replaces every occurrence.
     Replace {
         from: String,
         to: String,
     },
-    /// Every match.
+    /// Replaces every match.
     ReplacePattern {
         pattern: Splitter,
         to: String,
     },
     Normalize(Form),
     Lowercase,
-    /// White space at the ends.
+    /// Drops white space at the ends.
     Strip {
         left: bool,
         right: bool,
@@ -51,17 +52,18 @@ pub enum Form {
     Nfkd,
 }
 
+/// The pieces before which a text is put.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Prepend {
-    /// To every piece.
+    /// Before every piece.
     Always,
-    /// To a piece that does not begin with it.
+    /// Before a piece that does not begin with it.
     Missing,
-    /// As `Missing`, but only at the start of the whole text.
+    /// `Missing`, at the start of the whole text only.
     MissingAtStart,
 }
 
-/// How many times longer the steps can make a text at most.
+/// The factor by which the steps can make a text longer at most.
 pub fn growth(steps: &[TextStep]) -> usize {
     let one = |step: &TextStep| match step {
         TextStep::Replace { from, to } => to.len().div_ceil(from.len().max(1)).max(1),
@@ -176,12 +178,12 @@ pub struct Splitter {
     invert: bool,
 }
 
-/// What becomes of the matches and of the text between them.
+/// The treatment of the matches and of the text between them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Behavior {
-    /// Each is a piece of its own.
+    /// Each match is a piece of its own.
     Isolated,
-    /// As `Isolated`, and the characters of a match are grouped by threes from its end: `1 234 567`.
+    /// `Isolated`, and the characters of a match are grouped by threes from its end: `1 234 567`.
     Thousands,
     /// The matches are dropped.
     Removed,

@@ -50,7 +50,7 @@ const CASED: &str = concat!(
     r"\u{1e900}-\u{1e943}",
     r"]+",
 );
-/// By threes from the end of the run, as `\p{N}+` and then `(?=(\d{3})+(?!\d))` do.
+/// Groups of three digits from the end of the run, as `\p{N}+` and then `(?=(\d{3})+(?!\d))` do.
 const THOUSANDS: &str = "";
 
 const TABLE: &[Row] = &[

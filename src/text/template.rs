@@ -99,7 +99,7 @@ fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|_| "the interpreter failed on it".to_owned())
 }
 
-/// The innermost reason says most: `raise_exception` arrives wrapped.
+/// The innermost reason of an error, because `raise_exception` arrives wrapped.
 fn innermost(e: minijinja::Error) -> String {
     let mut why = e.to_string();
     let mut next = std::error::Error::source(&e);
@@ -148,7 +148,7 @@ fn strftime(format: &str, time: SystemTime) -> String {
     text
 }
 
-/// What the interpreter does not know: one kind of line end, and `{% generation %}`, which only marks its contents.
+/// Rewrites what the interpreter does not know: other line ends, and `{% generation %}`, which only marks its contents.
 fn adapted(source: &str) -> String {
     let source = source.replace("\r\n", "\n").replace('\r', "\n");
     let mut out = String::with_capacity(source.len());
@@ -174,7 +174,7 @@ fn adapted(source: &str) -> String {
     out
 }
 
-/// An argument by its place or else by its name.
+/// Takes an argument by its name or else by its place.
 fn option<'a, T: ArgType<'a, Output = T>>(
     placed: Option<T>,
     options: &'a Kwargs,
@@ -186,7 +186,7 @@ where
     Ok(options.get::<Option<T>>(name)?.or(placed))
 }
 
-/// Spaces before every line that is not empty, the first one on request.
+/// Puts spaces before every line that is not empty, before the first on request.
 fn indent(
     s: String,
     width: Option<usize>,
@@ -209,7 +209,7 @@ fn indent(
     Ok(s.split('\n').enumerate().map(line).collect::<Vec<_>>().join("\n"))
 }
 
-/// `other` for an undefined value, and on request for one that is false.
+/// Gives `other` for an undefined value, and on request for one that is false.
 fn default(value: Value, other: Option<Value>, lax: Option<bool>, options: Kwargs) -> Result<Value, minijinja::Error> {
     let other = option(other, &options, "default_value")?.unwrap_or_else(|| Value::from(""));
     let lax = option(lax, &options, "boolean")?.unwrap_or(false);
@@ -217,7 +217,7 @@ fn default(value: Value, other: Option<Value>, lax: Option<bool>, options: Kwarg
     Ok(if value.is_undefined() || lax && !value.is_true() { other } else { value })
 }
 
-/// Of an undefined value 0.
+/// The number of elements; 0 for an undefined value.
 fn length(value: Value) -> Result<usize, minijinja::Error> {
     match value.len() {
         Some(n) => Ok(n),
@@ -258,7 +258,7 @@ fn to_json(value: Value, options: Kwargs) -> Result<Value, minijinja::Error> {
     Ok(Value::from_safe_string(if ascii { escaped(&text) } else { text.into_owned() }))
 }
 
-/// JSON with `\\uNNNN` for all that is not ASCII.
+/// Writes `\\uNNNN` for each character of a JSON text that is not ASCII.
 fn escaped(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for c in json.chars() {
@@ -290,7 +290,7 @@ impl Formatter for OneLine<'_> {
     }
 }
 
-/// Output that stays below its bound.
+/// Output that stays within `MAX_OUTPUT`.
 struct Bounded(Vec<u8>);
 
 impl Write for Bounded {

@@ -1,4 +1,4 @@
-//! What a chat template, a stranger's program, may take of its host's memory, time and stack.
+//! The budget of memory, time and stack within which a chat template, a stranger's program, is rendered.
 //!
 //! `minijinja` counts steps, but a step may double a string. So every render has a `Budget`, and everything that makes
 //! a value passes it: functions and filters, which are all registered here, charge what they make, and the compiled
@@ -17,10 +17,10 @@ use minijinja::{AutoEscape, Environment, Error, ErrorKind, Output, State, Value,
 
 use super::template::MAX_OUTPUT;
 
-/// What a template may make, in bytes, and how often it may go over its conversation doing so.
+/// Bytes of the values that a template may make: a constant, and a multiple of its conversation.
 const MADE: usize = 64 << 20;
 const MADE_TIMES: usize = 512;
-/// The same of what it looks at.
+/// Bytes of the values that a template may read: a constant, and a multiple of its conversation.
 const READ: usize = 1 << 30;
 const READ_TIMES: usize = 16_384;
 /// Bytes of a value besides its text: itself, its place in a list or a map, its allocation. Enough for a number's text.
@@ -90,7 +90,7 @@ pub fn bounded(source: &str, syntax: &SyntaxConfig) -> Result<String, String> {
     Ok(out)
 }
 
-/// What is left to a render.
+/// The rest of a render's budget.
 struct Budget {
     made: usize,
     read: usize,

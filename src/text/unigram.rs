@@ -5,7 +5,7 @@ use super::merge::push;
 use super::vocab::{Index, TokenKind, Vocab, reserve};
 use crate::error::{Error, Result};
 
-/// How far below the worst token an unknown character lies, as in SentencePiece.
+/// Difference between the score of the worst token and that of an unknown character, as in SentencePiece.
 const UNKNOWN_PENALTY: f64 = 10.0;
 
 /// Longest token, which bounds the work at each place of a text.
@@ -102,7 +102,7 @@ impl Unigram {
 /// Tokens by their bytes, one byte a level. Node 0 is the root.
 struct Trie {
     nodes: Vec<Node>,
-    /// Of every node but the root, by its parent and byte.
+    /// Every node but the root, by its parent and byte.
     index: Index,
 }
 
@@ -129,7 +129,7 @@ impl Trie {
         })
     }
 
-    /// Of equal tokens the first id wins.
+    /// Adds a token; of equal ones the first id wins.
     fn insert(&mut self, bytes: &[u8], id: u32) {
         let mut at = 0;
         for &byte in bytes {
@@ -159,7 +159,7 @@ impl Trie {
     }
 }
 
-/// Parent and byte in one number.
+/// Packs parent and byte into one number.
 fn edge(parent: u32, byte: u8) -> u64 {
     u64::from(parent) << 8 | u64::from(byte)
 }

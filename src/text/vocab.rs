@@ -60,7 +60,7 @@ impl Index {
 
 pub struct Vocab {
     bytes: Vec<u8>,
-    /// Where token `id` ends in `bytes`; it begins where the one before ends.
+    /// End of token `id` in `bytes`; it begins at the end of the one before.
     ends: Vec<u32>,
     kinds: Vec<TokenKind>,
     /// Normal and user-defined tokens by their bytes. Of tokens with the same bytes the first id wins.

@@ -9,7 +9,7 @@ use crate::format::json::Json;
 
 pub(super) struct Members<'a> {
     path: &'a Path,
-    /// Where members are looked for, in this order.
+    /// The objects in which members are looked for, in this order.
     objects: [&'a Json<'a>; 2],
     /// Number of the object and name of each member that was read.
     read: RefCell<Vec<(usize, &'a str)>>,

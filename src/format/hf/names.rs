@@ -10,7 +10,7 @@ use crate::format::{TensorInfo, owned};
 use crate::quant;
 use crate::tensor::Shape;
 
-/// Outside of layers.
+/// Modules outside of layers.
 const TOP: &[(&str, &str)] = &[
     ("embed_tokens", "token_embd"),
     ("wte", "token_embd"),
@@ -20,7 +20,7 @@ const TOP: &[(&str, &str)] = &[
     ("lm_head", "output"),
 ];
 
-/// In a layer; `*` is the number of an expert.
+/// Modules of a layer; `*` is the number of an expert.
 const LAYER: &[(&str, &str)] = &[
     ("input_layernorm", "attn_norm"),
     ("ln_1", "attn_norm"),
@@ -58,11 +58,11 @@ const TRANSPOSED: &[&str] = &["attn_qkv.weight", "attn_output.weight", "ffn_up.w
 /// The networks around the text model.
 const WRAPPERS: &[&str] = &["model.", "language_model.", "transformer."];
 
-/// How a name, without its wrappers, shows what it is.
+/// A part of a name, without its wrappers, that tells its meaning.
 enum Mark {
     Starts(&'static str),
     Ends(&'static str),
-    /// As `Ends`, where weights are 8-bit floats with scales.
+    /// `Ends`, in a folder whose weights are 8-bit floats with scales.
     EndsScaled(&'static str),
 }
 use Mark::{Ends, EndsScaled, Starts};
@@ -231,7 +231,7 @@ fn translated(name: &str, post_norms: bool) -> Option<(String, Option<u32>)> {
     let (module, leaf) = name.rsplit_once('.')?;
     let leaf = match leaf {
         "weight" | "bias" => leaf,
-        // One divides what the other multiplies, and was named before it was turned round.
+        // Both multiply; the name of the second tells that its writer divided by it.
         "weight_scale" | "weight_scale_inv" => "scale",
         _ => return None,
     };

@@ -127,7 +127,7 @@ fn behavior(component: &Json) -> Result<Behavior> {
     })
 }
 
-/// `prepend_scheme`, and `add_prefix_space` as older files say it.
+/// Reads `prepend_scheme`, or `add_prefix_space` in older files.
 fn metaspace_prefix(component: &Json) -> Result<Option<Prepend>> {
     match component.get("prepend_scheme").and_then(Json::as_str) {
         Some("always") => Ok(Some(Prepend::Missing)),
@@ -176,7 +176,7 @@ pub(super) fn post_processors(
     Ok(())
 }
 
-/// How tokens become text again.
+/// The treatment of tokens that become text again.
 #[derive(Default)]
 pub(super) struct Decoder {
     pub byte_level: bool,

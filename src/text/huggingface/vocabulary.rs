@@ -17,7 +17,7 @@ use crate::text::vocab::{MAX_TOKENS, TokenKind, Vocab, reserve};
 pub(super) struct AddedToken {
     pub content: String,
     pub token: WholeToken,
-    /// Found in normalised text.
+    /// Is found in normalised text.
     pub normalized: bool,
 }
 
@@ -47,7 +47,7 @@ pub(super) fn added_tokens(component: &Json, m: &Metadata) -> Result<Vec<AddedTo
 pub(super) struct Entries {
     texts: Strings,
     ids: Vec<u32>,
-    /// Of a unigram model.
+    /// Scores of a unigram model, in the order of `texts`.
     scores: Vec<f64>,
 }
 
