@@ -307,6 +307,8 @@ fn broken_configurations_are_refused() {
         assert!(matches!(error, Error::Format { .. } | Error::Unsupported(_)), "{error:?}");
     }
     config(&" ".repeat((4 << 20) + 1), "limit");
+    let many: Vec<String> = (0..200_000).map(|i| format!("\"k{i}\":{i}")).collect();
+    config(&format!("{{\"model_type\":\"llama\",{}}}", many.join(",")), "members");
     refused("generation_config.json", b"{", "generation_config.json");
     refused("tokenizer_config.json", b"\xff", "tokenizer_config.json");
     refused("tokenizer_config.json", br#"{"add_bos_token":1}"#, "add_bos_token");

@@ -210,7 +210,10 @@ fn rope_scaling() {
         (r#"{"rope_type":"linear"}"#, "factor"),
         (r#"{"rope_type":"longrope","short_factor":[1],"long_factor":[1],"factor":4.0}"#, "original_max_position"),
         (r#"{"rope_type":"longrope","short_factor":[1],"original_max_position_embeddings":4}"#, "long_factor"),
-        (r#"{"rope_type":"su","short_factor":[1],"long_factor":[1],"long_mscale":1.2}"#, "long_mscale"),
+        (
+            r#"{"rope_type":"su","short_factor":[1],"long_factor":[1],"original_max_position_embeddings":4,"long_mscale":1}"#,
+            "long_mscale",
+        ),
         (r#"{"type":"default","mrope_section":[16,24,24]}"#, "mrope_section"),
         (r#"{"full_attention":{},"sliding_attention":{"rope_type":"linear","factor":2.0}}"#, "window"),
     ];

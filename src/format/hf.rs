@@ -7,10 +7,13 @@
 
 mod config;
 mod eight_bit;
+mod family;
 mod known;
 mod members;
 mod names;
 mod rope;
+mod translator;
+mod window;
 
 use std::path::Path;
 

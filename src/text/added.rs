@@ -42,7 +42,8 @@ struct Automaton {
 }
 
 impl Added {
-    /// Takes texts and their tokens; of equal texts the first counts. Empty ones and those that are not UTF-8 are never found.
+    /// Takes texts and their tokens; of equal texts the first counts. Empty ones and those that are not UTF-8 are never
+    /// found.
     pub fn new<'a>(tokens: impl Iterator<Item = (&'a [u8], WholeToken)> + Clone) -> Result<Added> {
         let (mut total, mut any_control) = (0, false);
         for (text, token) in tokens.clone() {

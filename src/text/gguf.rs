@@ -2,31 +2,14 @@
 //! (github.com/ggml-org/ggml, docs/gguf.md); defaults for absent ones are llama.cpp's.
 
 use super::added::{Added, WholeToken};
+use super::end_tokens::{add_ends_by_text, ends_any_text};
 use super::merge::{Atoms, Bpe, Spm, Unknown};
 use super::pieces::{Prepend, TextStep};
 use super::pretokenizer;
-use super::vocab::{TokenKind, Vocab};
+use super::vocab::{TokenKind, Vocab, byte_of};
 use super::{TokenModel, Tokenizer, VISIBLE_SPACE, byte_level, cut_at_spaces};
 use crate::error::{Error, Result};
 use crate::format::{Metadata, Strings};
-
-/// Texts of tokens that end a turn or a text in every vocabulary, whatever type the file gives them.
-const END_TOKENS: &[&str] = &[
-    "<|eot_id|>",
-    "<|eom_id|>",
-    "<|im_end|>",
-    "<|end|>",
-    "<|return|>",
-    "<|call|>",
-    "<|endoftext|>",
-    "<|end_of_text|>",
-    "<end_of_turn>",
-    "<end_of_utterance>",
-    "<EOT>",
-    "[EOT]",
-    "<turn|>",
-    "<｜end▁of▁sentence｜>",
-];
 
 pub fn load(m: &mut Metadata) -> Result<Tokenizer> {
     let byte_level = match m.require_str("tokenizer.ggml.model")? {
@@ -129,7 +112,7 @@ fn vocabulary(
     let mut vocab = Vocab::new(tokens.len())?;
     let mut bytes = Vec::new();
     for (text, id) in tokens.iter().zip(0u32..) {
-        let ends_text = END_TOKENS.iter().any(|t| t.as_bytes() == text);
+        let ends_text = ends_any_text(text);
         let kind = match types.map(|t| t[id as usize]) {
             _ if ends_text => TokenKind::Control,
             Some(2 | 3) => TokenKind::Control,
@@ -155,26 +138,8 @@ fn vocabulary(
         }
     }
     let mut ends: Vec<u32> = named_ends.iter().flatten().copied().collect();
-    ends_by_text(&vocab, &mut ends);
+    add_ends_by_text(&vocab, &mut ends);
     Ok((vocab, ends))
-}
-
-/// Adds the tokens that end a text by what they spell.
-pub fn ends_by_text(vocab: &Vocab, ends: &mut Vec<u32>) {
-    let mut found = [None; END_TOKENS.len()];
-    for (id, bytes, _) in vocab.iter().filter(|t| matches!(t.2, TokenKind::Control | TokenKind::UserDefined)) {
-        if let Some(i) = END_TOKENS.iter().position(|text| text.as_bytes() == bytes) {
-            found[i].get_or_insert(id);
-        }
-    }
-    ends.extend(found.iter().flatten());
-    // Where both of these end a message, `<|end|>` only closes a part of one (the Harmony format).
-    let of_text = |text: &str| END_TOKENS.iter().position(|t| *t == text).and_then(|i| found[i]);
-    if let (Some(_), Some(_), Some(part)) = (of_text("<|return|>"), of_text("<|call|>"), of_text("<|end|>")) {
-        ends.retain(|&id| id != part);
-    }
-    ends.sort_unstable();
-    ends.dedup();
 }
 
 fn byte_level_bpe(vocab: &Vocab, merges: &Strings, whole_pieces: bool) -> Result<Bpe> {
@@ -190,10 +155,4 @@ fn byte_level_bpe(vocab: &Vocab, merges: &Strings, whole_pieces: bool) -> Result
         }
     }
     Ok(bpe)
-}
-
-/// `<0x0A>`, as SentencePiece spells a byte.
-pub fn byte_of(text: &[u8]) -> Option<u8> {
-    let hex = std::str::from_utf8(text).ok()?.strip_prefix("<0x")?.strip_suffix('>')?;
-    if hex.len() == 2 { u8::from_str_radix(hex, 16).ok() } else { None }
 }

@@ -13,7 +13,7 @@ use serde_json::Value as Json;
 use serde_json::value::RawValue;
 
 use super::added::Added;
-use super::gguf::ends_by_text;
+use super::end_tokens::add_ends_by_text;
 use super::merge::{Atoms, Bpe, Unknown};
 use super::pieces::{growth, pieces};
 use super::unigram::Unigram;
@@ -215,7 +215,7 @@ impl Special {
         if let Some(id) = ends.iter().copied().chain(bos).find(|&id| id as usize >= vocab.len()) {
             return Err(m.error(format!("a special token is {id}, the vocabulary has {} tokens", vocab.len())));
         }
-        ends_by_text(vocab, &mut ends);
+        add_ends_by_text(vocab, &mut ends);
         Ok(Special { bos, eos, ends })
     }
 }

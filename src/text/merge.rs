@@ -6,7 +6,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::vocab::{Index, Vocab, reserve};
+use super::vocab::{Index, Vocab, push, reserve};
 use crate::error::{Error, Result};
 
 const NONE: u32 = u32::MAX;
@@ -252,12 +252,6 @@ fn spell(
             }
         }
     }
-    Ok(())
-}
-
-pub fn push(out: &mut Vec<u32>, id: u32) -> Result<()> {
-    reserve(out, 1)?;
-    out.push(id);
     Ok(())
 }
 

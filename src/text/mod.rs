@@ -7,6 +7,7 @@
 
 mod added;
 mod byte_level;
+mod end_tokens;
 mod gguf;
 mod huggingface;
 mod merge;
@@ -26,10 +27,10 @@ pub use template::ChatTemplate;
 use crate::error::{Error, Result};
 use crate::format::{Metadata, Value};
 use added::{Added, TextOrToken};
-use merge::{Bpe, Spm, Work, push};
+use merge::{Bpe, Spm, Work};
 use pieces::{Behavior, Splitter, TextStep, pieces};
 use unigram::Unigram;
-use vocab::{TokenKind, Vocab, reserve};
+use vocab::{TokenKind, Vocab, push, reserve};
 
 /// Longest text that `encode` takes.
 pub const MAX_TEXT: usize = 1 << 30;
@@ -96,7 +97,7 @@ impl Tokenizer {
         self.eos
     }
 
-    /// True for a token that ends a text or a turn: those that the file names, and well-known ones such as `<|im_end|>`.
+    /// True for a token that ends a text or a turn: those that the file names, and well-known ones like `<|im_end|>`.
     pub fn is_end(&self, id: u32) -> bool {
         self.ends.contains(&id)
     }

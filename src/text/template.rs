@@ -21,12 +21,11 @@ use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
 use serde_json::{Map, Value as Json, json};
 
 use super::Tokenizer;
-use super::template_budget::{self, charged, guarded, refuse};
+use super::template_budget::{self, MAX_OUTPUT, charged, guarded, refuse};
 use crate::error::{Error, Result};
 use crate::format::Metadata;
 
 const MAX_SOURCE: usize = 1 << 20;
-pub const MAX_OUTPUT: usize = 16 << 20;
 const MAX_DEPTH: usize = 100;
 const MAX_STEPS: u64 = 10_000_000;
 

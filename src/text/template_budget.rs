@@ -15,8 +15,8 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{FunctionArgs, FunctionResult, ObjectRepr, Rest, ValueKind, ValueOrKwargs};
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, Output, State, Value, escape_formatter, filters, tests};
 
-use super::template::MAX_OUTPUT;
-
+/// Longest text that a template may write.
+pub const MAX_OUTPUT: usize = 16 << 20;
 /// Bytes of the values that a template may make: a constant, and a multiple of its conversation.
 const MADE: usize = 64 << 20;
 const MADE_TIMES: usize = 512;

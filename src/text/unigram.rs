@@ -1,8 +1,7 @@
 //! SentencePiece's unigram model: of all ways to cut a piece into tokens, the one whose scores (logarithms of
 //! probabilities) have the greatest sum, by Viterbi's algorithm (Kudo, arXiv:1804.10959).
 
-use super::merge::push;
-use super::vocab::{Index, TokenKind, Vocab, reserve};
+use super::vocab::{Index, TokenKind, Vocab, push, reserve};
 use crate::error::{Error, Result};
 
 /// Difference between the score of the worst token and that of an unknown character, as in SentencePiece.

@@ -94,10 +94,9 @@ impl Vocab {
         self.ends.push(end);
         self.kinds.push(kind);
         self.longest = self.longest.max(bytes.len());
-        if matches!(kind, TokenKind::Normal | TokenKind::UserDefined) && !bytes.is_empty() {
-            if self.index.find(bytes, |other| self.bytes_of(other) == bytes).is_none() {
-                self.index.insert(bytes, id);
-            }
+        let is_text = matches!(kind, TokenKind::Normal | TokenKind::UserDefined) && !bytes.is_empty();
+        if is_text && self.index.find(bytes, |other| self.bytes_of(other) == bytes).is_none() {
+            self.index.insert(bytes, id);
         }
         Ok(())
     }
@@ -145,6 +144,19 @@ pub fn reserve<T>(v: &mut Vec<T>, more: usize) -> Result<()> {
         what: "tokens",
         bytes: (v.len() as u64 + more as u64).saturating_mul(size_of::<T>() as u64),
     })
+}
+
+/// Appends a token, or `OutOfMemory`.
+pub fn push(out: &mut Vec<u32>, id: u32) -> Result<()> {
+    reserve(out, 1)?;
+    out.push(id);
+    Ok(())
+}
+
+/// The byte that a text like `<0x0A>` spells in vocabularies of SentencePiece.
+pub fn byte_of(text: &[u8]) -> Option<u8> {
+    let hex = std::str::from_utf8(text).ok()?.strip_prefix("<0x")?.strip_suffix('>')?;
+    if hex.len() == 2 { u8::from_str_radix(hex, 16).ok() } else { None }
 }
 
 #[cfg(test)]

@@ -1,90 +1,18 @@
-//! `config.json` as the metadata keys that a GGUF file of the model would have. Knows how the model families that
-//! the library runs are configured, and refuses every key that it neither translates nor finds in the tables of `known`.
+//! `config.json` as the metadata keys that a GGUF file of the model would have. Refuses each key that is neither
+//! translated nor in the tables of `known`.
 //!
 //! Key names: <https://github.com/ggml-org/ggml/blob/master/docs/gguf.md>; what a configuration means is defined by
 //! the `configuration_*.py` files of the `transformers` package.
 
 use std::path::Path;
 
+use super::family::{Family, family};
 use super::members::Members;
-use super::{TOKEN_IDS, eight_bit, known, rope};
-use crate::error::{Error, Result, try_vec};
+use super::translator::{HEADS, LAYERS, Translator, WIDTH};
+use super::{TOKEN_IDS, eight_bit, known, rope, window};
+use crate::error::{Error, Result};
 use crate::format::json::Json;
 use crate::format::{TensorInfo, Value};
-
-pub(super) struct Family {
-    model_types: &'static [&'static str],
-    /// `general.architecture` of a GGUF file.
-    pub arch: &'static str,
-    /// The activations that the architecture implies, by each of their names.
-    activations: &'static [&'static str],
-    /// Values of keys that official configurations leave out; of booleans 0 or 1.
-    defaults: &'static [(&'static str, f64)],
-    /// `post_attention_layernorm` follows the attention rather than preceding the feed-forward block.
-    pub post_norms: bool,
-    /// Norm weights are stored less 1.
-    norms_less_one: bool,
-    /// Matrices of layers are stored `[in, out]`.
-    pub transposed: bool,
-}
-
-const PLAIN: Family = Family {
-    model_types: &[],
-    arch: "",
-    activations: &["silu"],
-    defaults: &[("rope_theta", 1e4)],
-    post_norms: false,
-    norms_less_one: false,
-    transposed: false,
-};
-
-const GEMMA: Family = Family { activations: &["gelu_pytorch_tanh"], norms_less_one: true, ..PLAIN };
-
-const QWEN: Family = Family {
-    defaults: &[("rope_theta", 1e4), ("use_sliding_window", 0.0), ("max_window_layers", 28.0), ("norm_topk_prob", 0.0)],
-    ..PLAIN
-};
-
-const FAMILIES: &[Family] = &[
-    Family { model_types: &["llama", "mistral", "mixtral"], arch: "llama", ..PLAIN },
-    Family { model_types: &["qwen2"], arch: "qwen2", ..QWEN },
-    Family { model_types: &["qwen3"], arch: "qwen3", ..QWEN },
-    Family { model_types: &["qwen3_moe"], arch: "qwen3moe", ..QWEN },
-    Family { model_types: &["phi3"], arch: "phi3", ..PLAIN },
-    Family { model_types: &["granite"], arch: "granite", ..PLAIN },
-    Family { model_types: &["olmo2"], arch: "olmo2", post_norms: true, ..PLAIN },
-    // The first configurations say "gelu" and mean its approximation.
-    Family { model_types: &["gemma"], arch: "gemma", activations: &["gelu", "gelu_pytorch_tanh"], ..GEMMA },
-    Family { model_types: &["gemma2"], arch: "gemma2", post_norms: true, ..GEMMA },
-    Family {
-        model_types: &["gemma3_text", "gemma3"],
-        arch: "gemma3",
-        defaults: &[
-            ("max_position_embeddings", 131_072.0),
-            ("num_attention_heads", 8.0),
-            ("num_key_value_heads", 4.0),
-            ("head_dim", 256.0),
-            ("vocab_size", 262_208.0),
-            ("rms_norm_eps", 1e-6),
-            ("query_pre_attn_scalar", 256.0),
-            ("sliding_window", 4096.0),
-            ("sliding_window_pattern", 6.0),
-            ("rope_theta", 1e6),
-            ("rope_local_base_freq", 1e4),
-        ],
-        post_norms: true,
-        ..GEMMA
-    },
-    Family {
-        model_types: &["gpt2"],
-        arch: "gpt2",
-        activations: &["gelu_new"],
-        defaults: &[],
-        transposed: true,
-        ..PLAIN
-    },
-    Family { model_types: &["starcoder2"], arch: "starcoder2", activations: &["gelu_pytorch_tanh"], ..PLAIN },
-];
 
 enum KeyType {
     Int,
@@ -123,13 +51,11 @@ const KEYS: &[KeyRow] = &[
     ("expert_weights_norm", Bool, &["norm_topk_prob"], &["qwen3moe"]),
 ];
 const ALL: &[&str] = &[];
-pub(super) const HEADS: &[&str] = &["num_attention_heads", "n_head"];
-pub(super) const WIDTH: &[&str] = &["hidden_size", "n_embd"];
-const LAYERS: &[&str] = &["num_hidden_layers", "n_layer"];
 
-/// More layers than any model has.
-const MAX_LAYERS: u64 = 1024;
+/// More members than any configuration has; each is looked at for each key.
+const MAX_MEMBERS: usize = 1024;
 
+/// A configuration in the terms of a GGUF file.
 pub(super) struct Translated {
     pub family: &'static Family,
     pub keys: Vec<(String, Value)>,
@@ -145,10 +71,14 @@ pub(super) fn translate(path: &Path, json: &Json) -> Result<Translated> {
     let nothing = Json::Null;
     // The part about text of a model that does more; what it leaves out stands beside it.
     let text = json.get("text_config").unwrap_or(&nothing);
+    let n = json.members().len().max(text.members().len());
+    if n > MAX_MEMBERS {
+        return Err(Error::format(path, format!("{n} members, the limit is {MAX_MEMBERS}")));
+    }
     let config = Members::new(path, text, json);
     let model_type = config.find(&["model_type"]).and_then(|(_, t)| t.as_str());
     let model_type = model_type.ok_or_else(|| Error::format(path, "no model_type"))?;
-    let family = FAMILIES.iter().find(|f| f.model_types.contains(&model_type)).ok_or_else(|| {
+    let family = family(model_type).ok_or_else(|| {
         Error::unsupported(format!("{}: models of type {model_type:?} are not supported", path.display()))
     })?;
     config.skip(&["text_config", "model_type"]);
@@ -157,7 +87,7 @@ pub(super) fn translate(path: &Path, json: &Json) -> Result<Translated> {
     t.keys.push(("general.architecture".into(), family.arch.into()));
     t.keys.push(("realizar.rope_halves".into(), true.into()));
     t.keys.push(("realizar.norm_less_one".into(), family.norms_less_one.into()));
-    t.activation()?;
+    check_activation(&t)?;
     for (key, kind, names, _) in KEYS.iter().filter(|row| row.3.is_empty() || row.3.contains(&family.arch)) {
         match kind {
             Int => t.set(key, t.int(names)?),
@@ -172,7 +102,7 @@ pub(super) fn translate(path: &Path, json: &Json) -> Result<Translated> {
     if ["gemma2", "gemma3"].contains(&family.arch) {
         t.set("attention.scale", t.number(&["query_pre_attn_scalar"])?.map(|scalar| 1.0 / scalar.sqrt()));
     }
-    t.window()?;
+    window::translate(&mut t)?;
     rope::translate(&mut t)?;
     let tied = t.bool(&["tie_word_embeddings"])?;
     let scaled = match t.config.find(&["quantization_config"]) {
@@ -183,116 +113,14 @@ pub(super) fn translate(path: &Path, json: &Json) -> Result<Translated> {
     Ok(Translated { family, keys: t.keys, made: t.made, tied, scaled })
 }
 
-pub(super) struct Translator<'a> {
-    pub path: &'a Path,
-    pub config: Members<'a>,
-    pub family: &'static Family,
-    keys: Vec<(String, Value)>,
-    pub made: Vec<TensorInfo>,
-}
-
-impl Translator<'_> {
-    fn default(&self, names: &[&str]) -> Option<f64> {
-        self.family.defaults.iter().find(|d| names.contains(&d.0)).map(|d| d.1)
-    }
-
-    pub fn int(&self, names: &[&str]) -> Result<Option<u64>> {
-        Ok(self.config.int(names)?.or(self.default(names).and_then(whole)))
-    }
-
-    pub fn number(&self, names: &[&str]) -> Result<Option<f64>> {
-        Ok(self.config.number(names)?.or(self.default(names)))
-    }
-
-    fn bool(&self, names: &[&str]) -> Result<Option<bool>> {
-        Ok(self.config.bool(names)?.or(self.default(names).map(|x| x != 0.0)))
-    }
-
-    pub fn set(&mut self, key: &str, value: Option<impl Into<Value>>) {
-        if let Some(value) = value {
-            self.keys.push((format!("{}.{key}", self.family.arch), value.into()));
+/// Refuses a configuration that asks for another activation than the architecture implies.
+fn check_activation(t: &Translator) -> Result<()> {
+    for name in ["hidden_activation", "hidden_act", "activation_function"] {
+        if let Some(activation) = t.config.text(&[name])?
+            && !t.family.activations.contains(&activation)
+        {
+            return Err(t.config.unsupported(&format!("{name:?} with the value {activation:?}")));
         }
     }
-
-    /// A configuration that asks for another activation than the architecture implies is refused.
-    fn activation(&self) -> Result<()> {
-        for name in ["hidden_activation", "hidden_act", "activation_function"] {
-            if let Some(activation) = self.config.text(&[name])?
-                && !self.family.activations.contains(&activation)
-            {
-                return Err(self.config.unsupported(&format!("{name:?} with the value {activation:?}")));
-            }
-        }
-        Ok(())
-    }
-
-    /// The layers that see a window only.
-    fn window(&mut self) -> Result<()> {
-        let window = self.int(&["sliding_window"])?;
-        let windowed = self.windowed_layers()?;
-        let period = self.int(&["sliding_window_pattern", "_sliding_window_pattern"])?;
-        let full = self.int(&["max_window_layers"])?;
-        let used = self.bool(&["use_sliding_window"])?;
-        let Some(window) = window.filter(|_| used != Some(false)) else {
-            if windowed.is_some_and(|list| list.contains(&true)) && used != Some(false) {
-                return Err(self.config.wrong("sliding_window", "given, because layer_types names it"));
-            }
-            return Ok(());
-        };
-        let pattern = if let Some(windowed) = windowed {
-            match self::period(&windowed) {
-                _ if !windowed.contains(&true) => return Ok(()),
-                _ if !windowed.contains(&false) => None,
-                Some(period) => Some(period.into()),
-                None => Some(Value::Bools(windowed)),
-            }
-        } else if let Some(period) = period {
-            Some(period.into())
-        } else if let Some(full) = full {
-            // The first layers see everything.
-            let layers = self.int(LAYERS)?.unwrap_or(0);
-            if layers > MAX_LAYERS {
-                return Err(self.config.wrong("num_hidden_layers", "at most 1024"));
-            }
-            Some(Value::Bools((0..layers).map(|i| i >= full).collect()))
-        } else {
-            None
-        };
-        self.set("attention.sliding_window", Some(window));
-        self.set("attention.sliding_window_pattern", pattern);
-        Ok(())
-    }
-
-    /// `layer_types` as one boolean a layer.
-    fn windowed_layers(&self) -> Result<Option<Vec<bool>>> {
-        let Some(types) = self.config.list(&["layer_types"])? else { return Ok(None) };
-        if self.int(LAYERS)?.is_some_and(|n| n != types.len() as u64) {
-            return Err(self.config.wrong("layer_types", "one for each layer"));
-        }
-        let mut windowed = try_vec("layers", types.len())?;
-        for t in types {
-            windowed.push(match t.as_str() {
-                Some("sliding_attention") => true,
-                Some("full_attention") => false,
-                _ => return Err(self.config.unsupported(&format!("\"layer_types\" with the value {t}"))),
-            });
-        }
-        Ok(Some(windowed))
-    }
-}
-
-/// `n` where all layers but each `n`th are windowed.
-fn period(windowed: &[bool]) -> Option<u64> {
-    let n = windowed.iter().position(|w| !w)? + 1;
-    windowed.iter().zip(1..).all(|(&w, i)| w == (i % n != 0)).then_some(n as u64)
-}
-
-/// A float that is a whole number.
-pub(super) fn whole(x: f64) -> Option<u64> {
-    if !(0.0..=2f64.powi(53)).contains(&x) || x.fract() != 0.0 {
-        return None;
-    }
-    // Exact: whole, not negative, and within the precision of a float.
-    #[expect(clippy::cast_possible_truncation)]
-    Some(x as u64)
+    Ok(())
 }

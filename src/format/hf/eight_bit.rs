@@ -1,5 +1,6 @@
-//! `quantization_config`: weights that are 8-bit floats with scales, in the two ways that are published, that of DeepSeek
-//! and Qwen ("fp8") and that of llm-compressor ("compressed-tensors"). How activations were rounded is up to the backend.
+//! `quantization_config`: weights that are 8-bit floats with scales, in the two forms that are published, that of
+//! DeepSeek and Qwen ("fp8") and that of llm-compressor ("compressed-tensors"). The rounding of activations is left to
+//! the backend.
 
 use std::path::Path;
 

@@ -1,9 +1,9 @@
 //! Rotary positions of a configuration (`rope_parameters`, `rope_scaling` and what stands beside them) as the keys and
 //! tensors of a GGUF file. The formulas are those of `modeling_rope_utils.py` of the `transformers` package.
 
-use super::config::{HEADS, Translator, WIDTH, whole};
 use super::known;
 use super::members::Members;
+use super::translator::{HEADS, Translator, WIDTH, whole};
 use crate::error::{Error, Result, try_vec};
 use crate::format::TensorInfo;
 use crate::format::json::Json;

@@ -90,7 +90,7 @@ pub(super) fn pre_tokenizers(component: &Json, steps: &mut Vec<TextStep>) -> Res
             }
             return Ok(true);
         }
-        "Splitter" => {
+        "Split" => {
             let behavior = behavior(component)?;
             steps.push(TextStep::Split(split_by(component, behavior, flag(component, "invert", false))?));
         }

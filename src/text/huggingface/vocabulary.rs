@@ -11,8 +11,7 @@ use crate::error::{Error, Result, try_filled};
 use crate::format::{Metadata, Strings};
 use crate::text::added::WholeToken;
 use crate::text::byte_level;
-use crate::text::gguf::byte_of;
-use crate::text::vocab::{MAX_TOKENS, TokenKind, Vocab, reserve};
+use crate::text::vocab::{MAX_TOKENS, TokenKind, Vocab, byte_of, reserve};
 
 pub(super) struct AddedToken {
     pub content: String,
