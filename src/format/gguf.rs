@@ -6,7 +6,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use super::file::InputFile;
-use super::storage::{FileOffset, Storage};
+use super::storage::{FileOffset, TensorStorage};
 use super::{Contents, FileFormat, MAX_ENTRIES, MAX_FILES, Metadata, Strings, TensorInfo, Value, append};
 use crate::error::{Error, Result, try_vec};
 use crate::quant;
@@ -141,7 +141,7 @@ fn read_tensors(r: &mut Reader, metadata: &Metadata, n: usize, file: usize) -> R
         }
         // No overflow: both are at most the length of the file.
         expected = (offset + bytes).next_multiple_of(alignment);
-        let storage = Storage::Whole(FileOffset { file, offset: data + offset });
+        let storage = TensorStorage::Whole(FileOffset { file, offset: data + offset });
         tensors.push(TensorInfo { name, dtype, shape, bytes, storage });
     }
     Ok(tensors)

@@ -34,7 +34,7 @@ impl<'a> Json<'a> {
         let text = str::from_utf8(bytes).map_err(|_| Error::format(path, "JSON that is not UTF-8"))?;
         let mut bounds = Bounds { values: 0, out_of_memory: None };
         let mut reader = serde_json::Deserializer::from_str(text);
-        let read = Bounded { bounds: &mut bounds, depth: 0 }.deserialize(&mut reader);
+        let read = ValueSeed { bounds: &mut bounds, depth: 0 }.deserialize(&mut reader);
         let read = read.and_then(|value| reader.end().map(|()| value));
         match (read, bounds.out_of_memory) {
             (Ok(value), _) => Ok(value),
@@ -136,12 +136,12 @@ impl Bounds {
 }
 
 /// Reads one value at `depth`.
-struct Bounded<'b> {
+struct ValueSeed<'b> {
     bounds: &'b mut Bounds,
     depth: usize,
 }
 
-impl<'a> DeserializeSeed<'a> for Bounded<'_> {
+impl<'a> DeserializeSeed<'a> for ValueSeed<'_> {
     type Value = Json<'a>;
 
     fn deserialize<D: Deserializer<'a>>(self, reader: D) -> Result<Json<'a>, D::Error> {
@@ -156,7 +156,7 @@ impl<'a> DeserializeSeed<'a> for Bounded<'_> {
     }
 }
 
-impl<'a> Visitor<'a> for Bounded<'_> {
+impl<'a> Visitor<'a> for ValueSeed<'_> {
     type Value = Json<'a>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -193,7 +193,7 @@ impl<'a> Visitor<'a> for Bounded<'_> {
 
     fn visit_seq<A: SeqAccess<'a>>(self, mut list: A) -> Result<Json<'a>, A::Error> {
         let mut items = Vec::new();
-        while let Some(item) = list.next_element_seed(Bounded { bounds: self.bounds, depth: self.depth + 1 })? {
+        while let Some(item) = list.next_element_seed(ValueSeed { bounds: self.bounds, depth: self.depth + 1 })? {
             self.bounds.push(&mut items, item)?;
         }
         Ok(Json::Array(items))
@@ -201,8 +201,8 @@ impl<'a> Visitor<'a> for Bounded<'_> {
 
     fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<Json<'a>, A::Error> {
         let mut members: Object = Vec::new();
-        while let Some(name) = map.next_key_seed(Name(self.bounds))? {
-            let value = map.next_value_seed(Bounded { bounds: self.bounds, depth: self.depth + 1 })?;
+        while let Some(name) = map.next_key_seed(NameSeed(self.bounds))? {
+            let value = map.next_value_seed(ValueSeed { bounds: self.bounds, depth: self.depth + 1 })?;
             self.bounds.push(&mut members, (name, value))?;
         }
         let mut names: Vec<&str> = Vec::new();
@@ -218,9 +218,9 @@ impl<'a> Visitor<'a> for Bounded<'_> {
 }
 
 /// Reads the name of a member.
-struct Name<'b>(&'b mut Bounds);
+struct NameSeed<'b>(&'b mut Bounds);
 
-impl<'a> DeserializeSeed<'a> for Name<'_> {
+impl<'a> DeserializeSeed<'a> for NameSeed<'_> {
     type Value = Cow<'a, str>;
 
     fn deserialize<D: Deserializer<'a>>(self, reader: D) -> Result<Cow<'a, str>, D::Error> {
@@ -228,7 +228,7 @@ impl<'a> DeserializeSeed<'a> for Name<'_> {
     }
 }
 
-impl<'a> Visitor<'a> for Name<'_> {
+impl<'a> Visitor<'a> for NameSeed<'_> {
     type Value = Cow<'a, str>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

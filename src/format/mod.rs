@@ -33,7 +33,7 @@ use crate::tensor::{DType, Shape};
 use file::InputFile;
 pub use metadata::Metadata;
 pub use mmap::Mapping;
-use storage::{FileOffset, Storage};
+use storage::{FileOffset, TensorStorage};
 pub use value::{Strings, Value};
 
 /// Largest number of tensors in a file set and of keys in a file.
@@ -63,7 +63,7 @@ pub struct TensorInfo {
     pub dtype: DType,
     pub shape: Shape,
     pub bytes: u64,
-    storage: Storage,
+    storage: TensorStorage,
 }
 
 /// The file or files of a model: their contents and the way to read them, shared freely between threads.
@@ -170,7 +170,7 @@ impl Source {
 
     /// The bytes of a tensor in place, where the file was opened with `Access::Map` and holds them as they are.
     pub fn mapped(&self, tensor: &TensorInfo) -> Option<(Arc<Mapping>, Range<usize>)> {
-        let Storage::Whole(FileOffset { file, offset }) = tensor.storage else { return None };
+        let TensorStorage::Whole(FileOffset { file, offset }) = tensor.storage else { return None };
         let mapping = self.mappings.get(file)?;
         let start = usize::try_from(offset).ok()?;
         let range = start..start.checked_add(tensor.bytes.try_into().ok()?)?;

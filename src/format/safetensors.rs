@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::file::InputFile;
 use super::json::Json;
-use super::storage::{FileOffset, Storage};
+use super::storage::{FileOffset, TensorStorage};
 use super::{MAX_ENTRIES, TensorInfo, owned};
 use crate::error::{Error, Result, try_filled, try_vec};
 use crate::quant;
@@ -57,7 +57,7 @@ impl Entry {
         };
         let shape =
             Shape::new(&self.dims).map_err(|e| Error::format(path, format!("the tensor {:?}: {e}", self.name)))?;
-        Ok(TensorInfo { name, dtype, shape, bytes: self.bytes, storage: Storage::Whole(self.place) })
+        Ok(TensorInfo { name, dtype, shape, bytes: self.bytes, storage: TensorStorage::Whole(self.place) })
     }
 }
 

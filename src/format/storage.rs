@@ -18,11 +18,11 @@ pub(super) struct FileOffset {
 
 /// The way in which the bytes of a tensor are stored.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) enum Storage {
+pub(super) enum TensorStorage {
     /// One run of bytes, as they are wanted.
     Whole(FileOffset),
     /// Parts of equal length, the slowest dimension of the tensor.
-    Stacked(Vec<Storage>),
+    Stacked(Vec<TensorStorage>),
     Scaled(Scaled),
     /// A matrix without blocks whose file holds the columns one after another.
     Transposed(FileOffset),
@@ -40,15 +40,15 @@ pub(super) struct Scaled {
     pub block: [u64; 2],
 }
 
-impl Storage {
+impl TensorStorage {
     /// Fills `out` with the bytes of `tensor` that begin at `from`, which the caller has checked to be within it.
     pub fn read(&self, files: &[InputFile], tensor: &TensorInfo, from: u64, out: &mut [u8]) -> Result<()> {
         match self {
-            Storage::Whole(place) => read(files, *place, from, out),
-            Storage::Stacked(parts) => read_stacked(files, parts, tensor, from, out),
-            Storage::Scaled(scaled) => read_scaled(files, scaled, tensor, from, out),
-            Storage::Transposed(place) => read_transposed(files, *place, tensor, from, out),
-            Storage::Made(bytes) => {
+            TensorStorage::Whole(place) => read(files, *place, from, out),
+            TensorStorage::Stacked(parts) => read_stacked(files, parts, tensor, from, out),
+            TensorStorage::Scaled(scaled) => read_scaled(files, scaled, tensor, from, out),
+            TensorStorage::Transposed(place) => read_transposed(files, *place, tensor, from, out),
+            TensorStorage::Made(bytes) => {
                 let start = usize::try_from(from).unwrap_or(usize::MAX);
                 let part = bytes.get(start..).and_then(|b| b.get(..out.len())).ok_or_else(|| unaligned(tensor))?;
                 out.copy_from_slice(part);
@@ -72,7 +72,7 @@ fn unaligned(tensor: &TensorInfo) -> Error {
 
 fn read_stacked(
     files: &[InputFile],
-    parts: &[Storage],
+    parts: &[TensorStorage],
     tensor: &TensorInfo,
     mut from: u64,
     mut out: &mut [u8],

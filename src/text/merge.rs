@@ -107,7 +107,7 @@ struct Merge {
     merged: u32,
 }
 
-/// Tokens for what no token spells.
+/// The token for characters that no token spells.
 #[derive(Default)]
 pub struct Unknown {
     pub id: Option<u32>,
@@ -128,7 +128,7 @@ pub struct Bpe {
 }
 
 impl Bpe {
-    /// Without merges yet, and with room for `n`.
+    /// Makes an encoder with room for `n` merges.
     pub fn new(vocab: &Vocab, atoms: Atoms, n: usize, unknown: Unknown, whole_pieces: bool) -> Result<Bpe> {
         let byte_tokens = match atoms {
             Atoms::Bytes => std::array::from_fn(|b| vocab.find(&[b as u8])),
@@ -139,7 +139,7 @@ impl Bpe {
         Ok(Bpe { atoms, merges, index: Index::new("merges", n)?, byte_tokens, unknown, whole_pieces })
     }
 
-    /// The next best merge, at most as many as `new` was told. One that names anything but ordinary tokens can never
+    /// Adds the next best merge, at most as many as `new` was told. One that names anything but ordinary tokens can never
     /// apply, and of equal ones the first counts. `union`: both halves, of which `left` is the length of the first.
     pub fn add(&mut self, vocab: &Vocab, union: &[u8], left: usize) -> Result<()> {
         let (left, right) = union.split_at(left);
@@ -179,7 +179,7 @@ impl Bpe {
         spell(work, piece, &self.byte_tokens, &self.unknown, out)
     }
 
-    /// The rank of a merge.
+    /// Finds the rank of a merge.
     fn find(&self, left: u32, right: u32) -> Option<u32> {
         self.index.find(pair(left, right), |rank| {
             let m = &self.merges[rank as usize];
@@ -202,7 +202,7 @@ pub struct Spm {
 }
 
 impl Spm {
-    /// `scores`: one for each token, none of them NaN.
+    /// Makes an encoder of scores, one for each token, none of them NaN.
     pub fn new(vocab: &Vocab, scores: &[f32], unknown: Unknown) -> Result<Spm> {
         let mut keys = Vec::new();
         reserve(&mut keys, scores.len())?;
@@ -225,7 +225,7 @@ impl Spm {
     }
 }
 
-/// The tokens of what was merged; bytes, or else the unknown token, for what has none.
+/// Appends the tokens of the merged symbols; bytes, or else the unknown token, for a symbol that is none.
 fn spell(
     work: &Work,
     piece: &str,
@@ -255,7 +255,7 @@ fn spell(
     Ok(())
 }
 
-/// Bits that order as the float does, turned round: the best score has the least key.
+/// Maps floats to integers in reverse order: the best score has the least key.
 fn descending(score: f32) -> u32 {
     // -0.0 and 0.0 are one score.
     let bits = (score + 0.0).to_bits();

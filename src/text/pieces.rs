@@ -202,7 +202,7 @@ enum Find {
 }
 
 impl Splitter {
-    /// A pattern that this library cannot follow is `Unsupported`.
+    /// Makes a splitter of a pattern; one that this library cannot follow is `Unsupported`.
     pub fn pattern(pattern: &str, behavior: Behavior, invert: bool) -> Result<Splitter> {
         // A group of three digits counted from the end of a run that ends at a word boundary.
         if pattern == r"\d{1,3}(?=(?:\d{3})*\b)" && behavior == Behavior::Isolated {
@@ -266,7 +266,7 @@ fn by_threes(text: &str, range: Range<usize>, emit: &mut impl FnMut(Range<usize>
 }
 
 impl Find {
-    /// The next match at or after `at` that is not empty.
+    /// Finds the next match at or after `at` that is not empty.
     fn next(&self, text: &str, at: usize) -> Option<Range<usize>> {
         match self {
             Find::Pattern { regex, gives_back } => {
@@ -295,7 +295,7 @@ impl Find {
     }
 }
 
-/// `\s+(?!\S)` is understood as the last alternative, or the last but for `\s+` or `\s`; nothing else may look around.
+/// Compiles a pattern. `\s+(?!\S)` is understood as the last alternative, or the last but for `\s+` or `\s`; nothing else may look around.
 /// Lines matter to `^` and `$`, as they do to the Ruby syntax in which these patterns are written.
 fn compile(pattern: &str) -> Result<Find> {
     let unsupported =
@@ -327,7 +327,7 @@ fn compile(pattern: &str) -> Result<Find> {
     })
 }
 
-/// `a?+`, `a*+`, `a++` and `a{2}+` mean something else here than where these patterns come from.
+/// Finds `a?+`, `a*+`, `a++` and `a{2}+`, which mean something else here than where these patterns come from.
 fn has_possessive(pattern: &str) -> bool {
     let (mut escaped, mut class, mut named, mut repeated) = (false, 0usize, false, false);
     for c in pattern.chars() {

@@ -1,5 +1,5 @@
 //! Chat templates: the Jinja programs in which models say how a conversation becomes text, run by `minijinja` with
-//! what Hugging Face's `transformers` adds to the language. Knows nothing of tokens but the texts of two.
+//! the additions of Hugging Face's `transformers` to the language. Knows nothing of tokens but the texts of two.
 //!
 //! A template is a stranger's program: source, steps and output are bounded here, memory, time and nesting in
 //! `template_budget.rs`.
@@ -31,7 +31,7 @@ const MAX_STEPS: u64 = 10_000_000;
 
 const NAME: &str = "chat_template";
 
-/// A compiled template, or why there is none: a bad template stops chats, not the model.
+/// A compiled template, or the reason why there is none: a bad template stops chats, not the model.
 pub struct ChatTemplate {
     environment: Result<Environment<'static>, String>,
     bos: String,
@@ -42,7 +42,7 @@ impl ChatTemplate {
     /// The template of a model's metadata, if it has one.
     ///
     /// # Errors
-    /// `Format` where the key holds something else than text. What the text says is looked at by `render` alone.
+    /// `Format` where the key holds something else than text. A text that is no template is an error of `render` alone.
     pub fn from_metadata(m: &Metadata, tokenizer: &Tokenizer) -> Result<Option<ChatTemplate>> {
         let text = |id: Option<u32>| {
             let bytes = id.and_then(|id| tokenizer.decode_token(id, true).ok());
@@ -52,12 +52,12 @@ impl ChatTemplate {
         Ok(source.map(|source| ChatTemplate::new(source, text(tokenizer.bos()), text(tokenizer.eos()))))
     }
 
-    /// `bos` and `eos`: what the template sees as `bos_token` and `eos_token`.
+    /// Compiles a template, to which `bos` and `eos` are `bos_token` and `eos_token`.
     pub fn new(source: &str, bos: String, eos: String) -> ChatTemplate {
         ChatTemplate { environment: caught(|| compile(source)).and_then(|result| result), bos, eos }
     }
 
-    /// The text of a conversation. `messages`: role and content of each. `extra`: more variables, such as `tools`,
+    /// Renders a conversation. `messages`: role and content of each. `extra`: more variables, such as `tools`,
     /// or `messages` whole in place of the ones given.
     ///
     /// # Errors
@@ -93,7 +93,7 @@ impl ChatTemplate {
     }
 }
 
-/// The language of templates and everything in it comes from elsewhere: a panic there is a bad template here.
+/// Turns a panic into an error, because the interpreter is not this library's: a panic there is a bad template here.
 fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|_| "the interpreter failed on it".to_owned())
 }
@@ -134,7 +134,7 @@ fn compile(source: &str) -> Result<Environment<'static>, String> {
     Ok(environment)
 }
 
-/// `time` in UTC by the codes of C's `strftime` in the C locale; a code without a meaning stands for itself.
+/// Writes `time` in UTC by the codes of C's `strftime` in the C locale; a code without a meaning stands for itself.
 fn strftime(format: &str, time: SystemTime) -> String {
     let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
     let date = i64::try_from(seconds).ok().and_then(|s| DateTime::from_timestamp(s, 0)).unwrap_or_default();
@@ -225,7 +225,7 @@ fn length(value: Value) -> Result<usize, minijinja::Error> {
     }
 }
 
-/// `json.dumps(value, ensure_ascii=False, indent=…, separators=…, sort_keys=…)`.
+/// Computes `json.dumps(value, ensure_ascii=False, indent=…, separators=…, sort_keys=…)`.
 fn to_json(value: Value, options: Kwargs) -> Result<Value, minijinja::Error> {
     let failed = |e: serde_json::Error| minijinja::Error::new(ErrorKind::BadSerialization, e.to_string());
     let indent = options.get::<Option<usize>>("indent")?;

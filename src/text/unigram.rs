@@ -27,7 +27,7 @@ struct BestPath {
 }
 
 impl Unigram {
-    /// `scores`: one for each token that text can become, by id.
+    /// Makes an encoder of scores, one for each token by id.
     pub fn new(vocab: &Vocab, scores: Vec<f64>, unknown: Option<u32>) -> Result<Unigram> {
         if scores.iter().any(|s| !s.is_finite()) || vocab.iter().any(|(_, bytes, _)| bytes.len() > MAX_TOKEN) {
             return Err(Error::unsupported(format!(
@@ -145,7 +145,7 @@ impl Trie {
         self.nodes[at as usize].token.get_or_insert(id);
     }
 
-    /// The tokens that `bytes` begins with, shortest first.
+    /// Finds the tokens that `bytes` begins with, shortest first.
     fn prefixes(&self, bytes: &[u8], mut found: impl FnMut(usize, u32)) {
         let mut at = 0;
         for (&byte, len) in bytes.iter().zip(1..) {

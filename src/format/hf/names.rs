@@ -5,7 +5,7 @@ use std::path::Path;
 use super::config::Translated;
 use crate::error::{Error, Result, try_vec};
 use crate::format::safetensors::Entry;
-use crate::format::storage::{Scaled, Storage};
+use crate::format::storage::{Scaled, TensorStorage};
 use crate::format::{TensorInfo, owned};
 use crate::quant;
 use crate::tensor::Shape;
@@ -140,11 +140,11 @@ pub(super) fn translate(path: &Path, t: &Translated, entries: Vec<Entry>) -> Res
         if expert.is_some() {
             stack(path, &mut tensor, group, &mut read)?;
         } else if t.family.transposed && TRANSPOSED.iter().any(|end| name.ends_with(end)) {
-            let (&[rows, cols], Storage::Whole(_)) = (tensor.shape.dims(), &tensor.storage) else {
+            let (&[rows, cols], TensorStorage::Whole(_)) = (tensor.shape.dims(), &tensor.storage) else {
                 return Err(Error::format(path, format!("the tensor {:?} is no plain matrix", first.name)));
             };
             tensor.shape = Shape::new(&[cols, rows])?;
-            tensor.storage = Storage::Transposed(first.place);
+            tensor.storage = TensorStorage::Transposed(first.place);
         }
         tensors.push(tensor);
     }
@@ -170,12 +170,12 @@ fn scaled(path: &Path, tensor: TensorInfo, entry: &Entry, scale: &Entry) -> Resu
             return Err(Error::format(path, what));
         }
     };
-    let Storage::Whole(values) = tensor.storage else { return Ok(tensor) };
-    let Storage::Whole(at) = scales.storage else { return Ok(tensor) };
+    let TensorStorage::Whole(values) = tensor.storage else { return Ok(tensor) };
+    let TensorStorage::Whole(at) = scales.storage else { return Ok(tensor) };
     if tensor.dtype != quant::F8_E4M3 || quant::format(scales.dtype)?.block_len != 1 || tensor.shape.dims().len() != 2 {
         return Err(Error::unsupported(format!("{}: a scale for the tensor {:?}", path.display(), entry.name)));
     }
-    let storage = Storage::Scaled(Scaled { values, scales: at, scale_type: scales.dtype, block });
+    let storage = TensorStorage::Scaled(Scaled { values, scales: at, scale_type: scales.dtype, block });
     let bytes = tensor.bytes.checked_mul(2).ok_or_else(|| Error::format(path, "a tensor is too large"))?;
     Ok(TensorInfo { dtype: quant::BF16, bytes, storage, ..tensor })
 }
@@ -187,7 +187,7 @@ fn stack(
     group: &[Named],
     read: &mut impl FnMut(&Named) -> Result<TensorInfo>,
 ) -> Result<()> {
-    let mut parts: Vec<Storage> = try_vec("experts", group.len())?;
+    let mut parts: Vec<TensorStorage> = try_vec("experts", group.len())?;
     parts.push(tensor.storage.clone());
     for (one, i) in group.iter().zip(0u32..) {
         let part = if i == 0 { tensor.clone() } else { read(one)? };
@@ -203,7 +203,7 @@ fn stack(
     let too_large = || Error::format(path, format!("{}: the experts are too large", tensor.name));
     tensor.bytes = tensor.bytes.checked_mul(n).ok_or_else(too_large)?;
     tensor.shape = Shape::new(&[n, rows, cols]).map_err(|_| too_large())?;
-    tensor.storage = Storage::Stacked(parts);
+    tensor.storage = TensorStorage::Stacked(parts);
     Ok(())
 }
 

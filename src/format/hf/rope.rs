@@ -7,7 +7,7 @@ use super::translator::{HEADS, Translator, WIDTH, whole};
 use crate::error::{Error, Result, try_vec};
 use crate::format::TensorInfo;
 use crate::format::json::Json;
-use crate::format::storage::Storage;
+use crate::format::storage::TensorStorage;
 use crate::format::value::narrow;
 use crate::quant;
 use crate::tensor::Shape;
@@ -142,6 +142,6 @@ fn tensor_of(name: &str, values: &[f32]) -> Result<TensorInfo> {
         dtype: quant::F32,
         shape: Shape::new(&[values.len() as u64])?,
         bytes: bytes.len() as u64,
-        storage: Storage::Made(bytes),
+        storage: TensorStorage::Made(bytes),
     })
 }

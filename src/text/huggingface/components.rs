@@ -1,5 +1,5 @@
-//! The components of a `tokenizer.json` around its model: normalizers, pre-tokenizers, post-processors and decoders become
-//! steps, tokens and flags of the pipeline. Knows no vocabulary.
+//! The components of a `tokenizer.json` around its model: normalizers, pre-tokenizers, post-processors and decoders
+//! become steps, tokens and flags of the pipeline. Knows no vocabulary.
 
 use serde_json::Value as Json;
 
@@ -31,7 +31,7 @@ fn unsupported<T>(what: &str, component: &Json) -> Result<T> {
     Err(Error::unsupported(format!("the {what} {:?}", kind_of(component))))
 }
 
-/// `{"String": …}` or `{"Regex": …}`.
+/// Reads `{"String": …}` or `{"Regex": …}`.
 fn split_by(component: &Json, behavior: Behavior, invert: bool) -> Result<Splitter> {
     let pattern = component.get("pattern").unwrap_or(&Json::Null);
     match (pattern.get("String").and_then(Json::as_str), pattern.get("Regex").and_then(Json::as_str)) {

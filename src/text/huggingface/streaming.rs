@@ -1,5 +1,5 @@
-//! Members and lists of a JSON text that are read one by one, so that the megabytes of a vocabulary and its merges never
-//! become a tree. Relies on `serde_json` for the grammar and its bound on nesting.
+//! Selected and lists of a JSON text that are read one by one, so that the megabytes of a vocabulary and its merges
+//! never become a tree. Relies on `serde_json` for the grammar and its bound on nesting.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,13 +9,13 @@ use serde_json::value::RawValue;
 
 use crate::error::Result;
 
-/// The members of an object that are asked for; the first of each name counts, and an absent or `null` one is none.
+/// Finds the members of an object that are asked for; the first of each name counts, and an absent or `null` one is none.
 pub(super) fn members<'j, const N: usize>(
     json: &'j str,
     names: [&'static str; N],
 ) -> Result<[Option<&'j RawValue>; N], serde_json::Error> {
-    struct Members<const N: usize>([&'static str; N]);
-    impl<'de, const N: usize> Visitor<'de> for Members<N> {
+    struct Selected<const N: usize>([&'static str; N]);
+    impl<'de, const N: usize> Visitor<'de> for Selected<N> {
         type Value = [Option<&'de RawValue>; N];
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -34,12 +34,12 @@ pub(super) fn members<'j, const N: usize>(
         }
     }
     let mut deserializer = serde_json::Deserializer::from_str(json);
-    let found = deserializer.deserialize_map(Members(names))?;
+    let found = deserializer.deserialize_map(Selected(names))?;
     deserializer.end()?;
     Ok(found)
 }
 
-/// The length of a list.
+/// Counts the elements of a list.
 pub(super) struct Count;
 
 impl<'de> Visitor<'de> for Count {
