@@ -106,7 +106,8 @@ impl<'de> Visitor<'de> for &mut Entries {
     }
 }
 
-/// The tokens in the order of their ids. `bytes_spelt`: their texts are written in the byte-level alphabet. An id that nothing names is a control token without text.
+/// Makes the vocabulary, in the order of ids. `bytes_spelt`: texts are written in the byte-level alphabet. An id that
+/// nothing names is a control token without text.
 pub(super) fn vocabulary(
     entries: &Entries,
     added: &[AddedToken],
