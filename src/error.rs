@@ -33,8 +33,6 @@ pub enum Error {
     Version(String),
     #[error("cancelled")]
     Cancelled,
-    #[error("the deadline has passed")]
-    Deadline,
     #[error("the cache holds {len} of {capacity} tokens, {more} more do not fit")]
     ContextFull { len: usize, capacity: usize, more: usize },
     #[error("the buffer holds {capacity}, {needed} are needed")]
@@ -46,9 +44,6 @@ pub enum Error {
     /// Two things that do not belong together, such as caches of different models in one batch.
     #[error("{0}")]
     Mismatch(String),
-    /// A bug of this library, caught at the boundary.
-    #[error("internal error: {0}")]
-    Panic(String),
     #[error("{0} was left unusable by an internal error in an earlier call")]
     Poisoned(&'static str),
 }

@@ -114,13 +114,11 @@ fn status_of(error: &Error) -> rz_status {
         Error::Unsupported(_) => RZ_ERR_UNSUPPORTED,
         Error::Version(_) => RZ_ERR_VERSION,
         Error::Cancelled => RZ_ERR_CANCELLED,
-        Error::Deadline => RZ_ERR_DEADLINE,
         Error::ContextFull { .. } => RZ_ERR_CONTEXT_FULL,
         Error::BufferTooSmall { .. } => RZ_ERR_BUFFER_TOO_SMALL,
         Error::DeviceUnavailable { .. } => RZ_ERR_DEVICE_UNAVAILABLE,
         Error::DeviceLost { .. } => RZ_ERR_DEVICE_LOST,
         Error::Mismatch(_) => RZ_ERR_MISMATCH,
-        Error::Panic(_) => RZ_ERR_PANIC,
         Error::Poisoned(_) => RZ_ERR_POISONED,
     }
 }

@@ -369,19 +369,16 @@ impl<'a> Builder<'a> {
     /// the file's or the architecture's; with a period of 0, all.
     pub fn windows(&self, window: usize, period: usize) -> Result<Vec<usize>> {
         let (key, n) = ("attention.sliding_window_pattern", self.hyper.n_layers);
-        let list: Option<Vec<bool>> = match self.keys.metadata.get(&self.keys.name(key)) {
-            Some(Value::Bools(list)) => Some(list.clone()),
-            Some(Value::Ints(list)) => Some(list.iter().map(|i| *i != 0).collect()),
-            _ => None,
-        };
         self.keys.get(key);
-        let is_windowed: Vec<bool> = match list {
-            Some(list) if list.len() == n => list,
-            Some(_) => return Err(self.keys.unsupported(key)),
-            None => {
+        let is_windowed: Vec<bool> = match self.keys.metadata.get(&self.keys.name(key)) {
+            None | Some(Value::Int(_)) => {
                 let period = self.keys.size(key)?.unwrap_or(period);
                 (0..n).map(|i| period == 0 || !(i + 1).is_multiple_of(period)).collect()
             }
+            Some(_) => match self.keys.metadata.u32s(&self.keys.name(key))? {
+                Some(list) if list.len() == n => list.iter().map(|i| *i != 0).collect(),
+                _ => return Err(self.keys.unsupported(key)),
+            },
         };
         Ok(is_windowed.into_iter().map(|windowed| if windowed { window } else { 0 }).collect())
     }

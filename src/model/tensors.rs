@@ -1,5 +1,6 @@
 //! Tensors of a file by name, checked against the exact shape that a network asks for; which of them were used.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::ops::Range;
 
@@ -162,7 +163,7 @@ impl<'a> Tensors<'a> {
     pub fn rope_divisors(&mut self, name: &str) -> Result<Option<Vec<f32>>> {
         match self.source.tensor(name) {
             Some(info) => self.vector(name, info.shape.n_elements().min(1 << 20) as usize).map(Some),
-            None => Ok(self.source.metadata.f32s(name)?.map(<[f32]>::to_vec)),
+            None => Ok(self.source.metadata.f32s(name)?.map(Cow::into_owned)),
         }
     }
 }
