@@ -189,7 +189,7 @@ static rz_status write_answer(struct chat *chat, rz_error *err) {
     chat->answer_len = 0;
 
     double start = now();
-    rz_status status = rz_sample(chat->sampler, chat->cache, &token, err);
+    rz_status status = rz_sample(chat->cache, chat->sampler, &token, err);
     for (chat->n_answer = 0; status == RZ_OK; chat->n_answer++) {
         if (rz_token_is_end(chat->model, token) || chat->n_answer == chat->options->max_tokens)
             break;

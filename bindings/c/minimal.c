@@ -25,7 +25,7 @@ int main(int argc, char **argv) {
         rz_chat_render_into(model, &question, 1, RZ_CHAT_ADD_GENERATION_PROMPT, text, sizeof text, &len, &err) ||
         rz_tokenize_into(model, text, len, RZ_TOKENIZE_PARSE_SPECIAL, tokens, 2048, &n, &err) ||
         rz_prefill(cache, tokens, n, NULL, &err) ||
-        rz_sample(NULL, cache, &token, &err)) /* no sampler: the most likely token */
+        rz_sample(cache, NULL, &token, &err)) /* no sampler: the most likely token */
         goto failed;
 
     while (!rz_token_is_end(model, token)) {

@@ -225,26 +225,26 @@ pub struct KvStore {
 }
 
 impl KvStore {
-    pub fn new(params: &GqaParams, layers: usize, max_len: usize, dtype: DType) -> Result<KvStore> {
-        KvStore::with_steps(params, layers, max_len, dtype, 1)
+    pub fn new(params: &GqaParams, n_layers: usize, capacity: usize, dtype: DType) -> Result<KvStore> {
+        KvStore::with_steps(params, n_layers, capacity, dtype, 1)
     }
 
     fn with_steps(
         params: &GqaParams,
-        layers: usize,
-        max_len: usize,
+        n_layers: usize,
+        capacity: usize,
         dtype: DType,
         max_tokens: usize,
     ) -> Result<KvStore> {
         params.check()?;
-        if layers == 0 || layers > 1024 || max_len == 0 || u32::try_from(max_len).is_err() {
-            return Err(Error::invalid(format!("{layers} layers of {max_len} positions")));
+        if n_layers == 0 || n_layers > 1024 || capacity == 0 || u32::try_from(capacity).is_err() {
+            return Err(Error::invalid(format!("{n_layers} layers of {capacity} positions")));
         }
         let spec = KvSpec {
-            layers,
+            layers: n_layers,
             n_kv_heads: params.n_kv_heads,
             head_dim: params.head_dim,
-            capacity: max_len,
+            capacity,
             k_type: dtype,
             v_type: dtype,
             rings: vec![],
@@ -263,7 +263,7 @@ impl KvStore {
         };
         let kv = device.new_kv(&spec)?;
         let exec = device.new_exec(&widths, params.head_dim, max_tokens, 1)?;
-        Ok(KvStore { params: *params, kv, exec, lens: vec![0; layers] })
+        Ok(KvStore { params: *params, kv, exec, lens: vec![0; n_layers] })
     }
 
     pub fn params(&self) -> &GqaParams {

@@ -1,5 +1,6 @@
 //! A loaded model: opens the file, picks architecture and backend. Shared and immutable after load.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -15,6 +16,7 @@ use crate::model::arch;
 use crate::model::config::Config;
 use crate::model::decoder::Forward;
 use crate::model::weights::{self, Network};
+use crate::quant;
 use crate::text::{ChatTemplate, Tokenizer};
 
 /// The processors of the host as a device.
@@ -99,7 +101,7 @@ impl Model {
             Some(runtime) => runtime,
             None => Runtime::new(RuntimeParams::default())?,
         };
-        Cancel::check(params.cancel)?;
+        Cancel::check(&[params.cancel])?;
         let mut source = Source::open(path, if params.mmap { Access::Map } else { Access::Read })?;
         let config = match arch::config(&source) {
             Ok(config) => Some(config),
@@ -139,8 +141,12 @@ impl Model {
             }
             _ => None,
         };
+        if let Some(compute) = &compute {
+            let summary = summary(&info, &source, &compute.backend.device().name);
+            runtime.log(LogLevel::Info, &format!("{summary}: {}", path.display()));
+        }
         if let Err(why) = &tokenizer {
-            runtime.log(LogLevel::Warning, &format!("{}: no tokenizer: {why}", path.display()));
+            runtime.log(LogLevel::Warning, &format!("no tokenizer: {why}: {}", path.display()));
         }
         let metrics = Metrics::new();
         metrics.record_phase(Phase::Load, started.elapsed());
@@ -152,9 +158,8 @@ impl Model {
         &self.info
     }
 
-    /// Text form of a metadata value.
-    pub fn meta(&self, key: &str) -> Option<String> {
-        self.metadata.render(key)
+    pub fn metadata(&self) -> &Metadata {
+        &self.metadata
     }
 
     pub fn tokenizer(&self) -> Result<&Tokenizer> {
@@ -177,7 +182,7 @@ impl Model {
         &self.metrics
     }
 
-    pub(super) fn runtime(&self) -> &Arc<Runtime> {
+    pub(crate) fn runtime(&self) -> &Arc<Runtime> {
         &self.runtime
     }
 
@@ -202,12 +207,12 @@ impl Model {
     pub(super) fn forward<T>(
         &self,
         batch: &mut Batch,
-        cancel: Option<&Cancel>,
+        cancels: &[Option<&Cancel>],
         after: impl FnOnce(&mut dyn Exec) -> Result<T>,
     ) -> Result<T> {
         let started = Instant::now();
         let (result, first_share) = self.perform(|exec| {
-            self.run(exec, batch, cancel)?;
+            self.run(exec, batch, cancels)?;
             Ok((after(exec)?, exec.first_share()))
         })?;
         self.record(started.elapsed(), first_share)?;
@@ -225,10 +230,10 @@ impl Model {
     }
 
     /// Gives a step to a performer.
-    pub(super) fn run(&self, exec: &mut dyn Exec, batch: &mut Batch, cancel: Option<&Cancel>) -> Result<()> {
+    pub(super) fn run(&self, exec: &mut dyn Exec, batch: &mut Batch, cancels: &[Option<&Cancel>]) -> Result<()> {
         let mut forward = Forward::begin(&self.compute()?.network, exec, batch)?;
         loop {
-            Cancel::check(cancel)?;
+            Cancel::check(cancels)?;
             if !forward.step(exec, batch)? {
                 return Ok(());
             }
@@ -259,7 +264,7 @@ impl Compute {
         let cancel = params.cancel;
         let progress = &mut params.progress;
         let mut report = |done: u64, total: u64| {
-            Cancel::check(cancel)?;
+            Cancel::check(&[cancel])?;
             match progress.as_mut().is_none_or(|p| p(done, total)) {
                 true => Ok(()),
                 false => Err(Error::Cancelled),
@@ -396,9 +401,19 @@ fn tokenizer(metadata: &mut Metadata, path: &Path) -> Result<Result<Tokenizer, S
 fn in_file(path: &Path, e: Error) -> Error {
     match e {
         Error::InvalidArgument(what) => Error::format(path, what),
-        Error::Unsupported(what) => Error::unsupported(format!("{}: {what}", path.display())),
+        Error::Unsupported(what) => Error::unsupported(format!("{what}: {}", path.display())),
         other => other,
     }
+}
+
+/// One line for the log: the network, its layers, its types of tensors with their numbers, its device.
+fn summary(info: &ModelInfo, source: &Source, device: &str) -> String {
+    let mut types: BTreeMap<&str, usize> = BTreeMap::new();
+    for tensor in source.tensors() {
+        *types.entry(quant::format(tensor.dtype).map_or("?", |format| format.name)).or_default() += 1;
+    }
+    let types: Vec<String> = types.iter().map(|(name, n)| format!("{n} {name}")).collect();
+    format!("{}, {} layers, {} on {device}", info.architecture, info.n_layers, types.join(" + "))
 }
 
 fn describe(config: &Config, source: &Source) -> ModelInfo {

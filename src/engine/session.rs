@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::metrics::Phase;
 use super::model::{MAX_STEP_OUTPUTS, Model};
-use super::{Cancel, Reservation};
+use super::{Cancel, LogLevel, Reservation};
 use crate::backend::{Batch, Exec, FOLLOWING, Kv, KvSpec, RING_ALIGN};
 use crate::error::{Error, Result, try_filled, try_vec};
 use crate::model::config::Config;
@@ -74,6 +74,8 @@ pub struct Session {
     slots: Vec<u32>,
     /// Positions that were written since the first one was last: what layers with a window keep follows from it.
     written: usize,
+    /// Heeded by every step, beside that of the call.
+    cancel: Option<Arc<Cancel>>,
     _memory: Reservation,
 }
 
@@ -112,6 +114,11 @@ impl Session {
             }
         }
         let spec = kv_spec(model.config()?, params, model.max_step_tokens()?)?;
+        let declared = model.config()?.context_length;
+        if declared > 0 && params.capacity > declared {
+            let what = format!("a cache of {} tokens, the model was made for {declared}", params.capacity);
+            model.runtime().log(LogLevel::Warning, &what);
+        }
         Session::with_kv(model, model.new_kv(&spec)?, spec.capacity)
     }
 
@@ -127,12 +134,18 @@ impl Session {
             slots: try_filled("slots", step, 0)?,
             model: model.clone(),
             written: 0,
+            cancel: None,
             _memory: memory,
         })
     }
 
     pub fn model(&self) -> &Arc<Model> {
         &self.model
+    }
+
+    /// A request to stop that every step heeds from now on, those of forks too.
+    pub fn set_cancel(&mut self, cancel: Option<Arc<Cancel>>) {
+        self.cancel = cancel;
     }
 
     pub fn len(&self) -> usize {
@@ -194,6 +207,7 @@ impl Session {
         fork.logits.copy_from_slice(&self.logits);
         fork.state = self.state;
         fork.written = self.written;
+        fork.cancel = self.cancel.clone();
         Ok(fork)
     }
 
@@ -292,7 +306,7 @@ impl Session {
             outputs: if wanted == Wanted::Nothing { &[] } else { &last },
         };
         let logits = &mut self.logits;
-        let (result, state) = self.model.forward(&mut batch, cancel, |exec| {
+        let (result, state) = self.model.forward(&mut batch, &[self.cancel.as_deref(), cancel], |exec| {
             let result = after(exec)?;
             let state = match wanted {
                 Wanted::Nothing => Logits::None,
@@ -376,7 +390,7 @@ impl Session {
         }
         let (first, room) = (self.len(), self.capacity() - self.len());
         let most = out.len().min(room).min(STEPS_AHEAD);
-        let Session { model, kv, tokens, state, slots, written, .. } = self;
+        let Session { model, kv, tokens, state, slots, written, cancel: sticky, .. } = self;
         model.perform(|exec| {
             let ahead = exec.ahead();
             let (mut sent, mut made, mut last) = (0, 0, token);
@@ -394,7 +408,7 @@ impl Session {
                         kvs: &mut kvs,
                         outputs: &[0],
                     };
-                    model.run(exec, &mut batch, cancel)?;
+                    model.run(exec, &mut batch, &[sticky.as_deref(), cancel])?;
                     exec.submit()?;
                     sent += 1;
                 }
@@ -496,14 +510,16 @@ fn step_batch(model: &Model, sessions: &mut [&mut Session], tokens: &[u32]) -> R
     slots.extend(0..n as u32);
     let mut kvs: Vec<&mut dyn Kv> = try_vec("caches", n)?;
     let mut logits = try_vec("logits", n)?;
+    let mut cancels = try_vec("cancels", n)?;
     for session in sessions.iter_mut() {
         let session = &mut **session;
         session.written = session.written.max(session.tokens.len() + 1);
         kvs.push(session.kv.as_mut());
         logits.push(&mut session.logits);
+        cancels.push(session.cancel.as_deref());
     }
     let mut batch = Batch { ids: tokens, positions: &positions, slots: &slots, kvs: &mut kvs, outputs: &slots };
-    model.forward(&mut batch, None, |exec| {
+    model.forward(&mut batch, &cancels, |exec| {
         logits.iter_mut().enumerate().try_for_each(|(i, l)| exec.read_logits(i, l))
     })?;
     for (session, token) in sessions.iter_mut().zip(tokens) {

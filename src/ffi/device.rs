@@ -6,8 +6,10 @@ use crate::engine;
 use crate::engine::DeviceKind;
 use crate::error::{Error, Result};
 
-use super::boundary::{guarded, guarded_or, versioned, write_text};
+use super::field::write_text;
+use super::guard::{guarded, guarded_or};
 use super::status::{RZ_OK, rz_error, rz_status};
+use super::structs::versioned;
 
 /// `rz_device_info.kind`: the processors of the host.
 pub const RZ_DEVICE_CPU: u32 = 1;

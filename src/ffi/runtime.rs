@@ -6,8 +6,11 @@ use std::sync::Arc;
 use crate::engine::{LogLevel, Runtime, RuntimeParams};
 use crate::error::{Result, try_vec};
 
-use super::boundary::{Call, Handle, User, guarded, guarded_or, versioned};
+use super::arguments::{Call, User};
+use super::guard::{guarded, guarded_or};
+use super::handle::Handle;
 use super::status::{RZ_OK, rz_error, rz_status};
+use super::structs::versioned;
 
 /// Worker threads, a log and ceilings on memory, shared by the models that are loaded with it. Immutable: any
 /// number of threads may use it at once. A model that is loaded without one gets its own, with all defaults.
@@ -15,13 +18,17 @@ pub struct rz_runtime(pub(super) Arc<Runtime>);
 
 impl Handle for rz_runtime {
     const NAME: &'static str = "runtime";
+
+    fn runtime(&self) -> Option<&Arc<Runtime>> {
+        Some(&self.0)
+    }
 }
 
-/// Log level: something failed.
+/// Log level: a call failed with RZ_ERR_PANIC or RZ_ERR_DEVICE_LOST.
 pub const RZ_LOG_ERROR: i32 = 1;
 /// Log level: something is worse than the caller may expect.
 pub const RZ_LOG_WARNING: i32 = 2;
-/// Log level: what is being done.
+/// Log level: what a model is and where it was loaded to.
 pub const RZ_LOG_INFO: i32 = 3;
 
 /// Receives a log message: UTF-8 of `len` bytes, not NUL-terminated, valid during the call only. Comes from any

@@ -5,8 +5,11 @@ use std::sync::Mutex;
 use crate::engine::{Sampler, SamplerParams};
 use crate::error::{Result, try_vec};
 
-use super::boundary::{Call, Handle, Plain, guarded, guarded_or, versioned};
+use super::arguments::{Call, Plain};
+use super::guard::{guarded, guarded_or};
+use super::handle::Handle;
 use super::status::{RZ_OK, rz_error, rz_status};
+use super::structs::{layout, versioned};
 
 /// Chooses tokens from logits, with a random number generator of its own: mutable, so one call at a time. Usable with
 /// caches of any model.
@@ -16,7 +19,7 @@ impl Handle for rz_sampler {
     const NAME: &'static str = "sampler";
 }
 
-/// Added to one logit before anything else; -INFINITY forbids the token.
+/// Added to one logit before anything else; -INFINITY forbids the token. Never grows. Since 0.1.0.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct rz_logit_bias {
@@ -26,6 +29,7 @@ pub struct rz_logit_bias {
     pub bias: f32,
 }
 
+layout!(rz_logit_bias { token, bias });
 // SAFETY: an integer and a float.
 unsafe impl Plain for rz_logit_bias {}
 

@@ -30,7 +30,8 @@ use added::{Added, Part};
 use merge::{Bpe, Spm, Work, push};
 use pieces::{Behavior, Split, Step, pieces};
 use unigram::Unigram;
-use vocab::{Kind, Vocab, reserve};
+pub use vocab::Kind;
+use vocab::{Vocab, reserve};
 
 /// Longest text that `encode` takes.
 pub const MAX_TEXT: usize = 1 << 30;
@@ -169,6 +170,11 @@ impl Tokenizer {
             Kind::Normal | Kind::UserDefined if self.visible_space => with_plain_spaces(bytes),
             _ => Cow::Borrowed(bytes),
         })
+    }
+
+    /// The kind of a token; `None` for an id outside the vocabulary.
+    pub fn kind(&self, id: u32) -> Option<Kind> {
+        self.vocab.get(id).map(|(_, kind)| kind)
     }
 
     /// The bytes of a sequence of tokens that begins a text.
