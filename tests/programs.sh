@@ -51,6 +51,7 @@ ${CC:-cc} -o "$temporary/readme" "$temporary/readme.c" -I"$programs/stage/includ
     -Wl,-rpath,"$programs/stage/lib"
 expect "the program in the README" "${expected#"$prompt"}" "$("$temporary/readme" $story)"
 expect "the C++ handles" ok "$("$programs/handles" $story)"
+expect "C++ without exceptions" ok "$("$programs/no_exceptions" $story)"
 
 if [ "$(uname -s)" = Linux ] && script --version >/dev/null 2>&1; then
     # Standard input is a terminal only inside script(1).

@@ -2,10 +2,9 @@
 //! and where, and nothing else has happened.
 
 use super::host::*;
-use std::ffi::{CStr, CString, c_char, c_void};
+use std::ffi::{CStr, CString, c_char};
 use std::path::Path;
 use std::ptr::{null, null_mut};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use realizar::ffi::cache::*;
 use realizar::ffi::cancel::*;

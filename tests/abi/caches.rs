@@ -1,24 +1,18 @@
 //! Caches through the C interface: failures that change nothing, batches, forks, cancels, limits, lifetimes, samplers.
 
 use super::host::*;
-use std::ffi::{CStr, CString, c_char, c_void};
-use std::path::Path;
+use std::ffi::CString;
 use std::ptr::{null, null_mut};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use realizar::ffi::cache::*;
 use realizar::ffi::cancel::*;
-use realizar::ffi::device::*;
 use realizar::ffi::generate::*;
-use realizar::ffi::kernels::*;
-use realizar::ffi::layout::*;
-use realizar::ffi::metrics::*;
 use realizar::ffi::model::*;
 use realizar::ffi::runtime::*;
 use realizar::ffi::sampler::*;
 use realizar::ffi::status::*;
 use realizar::ffi::text::*;
-use realizar::ffi::version::*;
 
 /// After each failure the cache is as it was: its length, its logits, and what it says next.
 #[test]

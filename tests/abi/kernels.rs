@@ -1,24 +1,11 @@
 //! Kernels on memory of the caller, called rightly and wrongly.
 
 use super::host::*;
-use std::ffi::{CStr, CString, c_char, c_void};
-use std::path::Path;
 use std::ptr::{null, null_mut};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use realizar::ffi::cache::*;
-use realizar::ffi::cancel::*;
-use realizar::ffi::device::*;
-use realizar::ffi::generate::*;
 use realizar::ffi::kernels::*;
-use realizar::ffi::layout::*;
-use realizar::ffi::metrics::*;
-use realizar::ffi::model::*;
-use realizar::ffi::runtime::*;
-use realizar::ffi::sampler::*;
 use realizar::ffi::status::*;
-use realizar::ffi::text::*;
-use realizar::ffi::version::*;
 
 #[test]
 fn kernels_refuse_what_does_not_fit() {

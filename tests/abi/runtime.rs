@@ -1,25 +1,18 @@
 //! What a runtime and a load tell and limit: progress, ceilings, log, metrics.
 
 use super::host::*;
-use std::ffi::{CStr, CString, c_char, c_void};
-use std::path::Path;
-use std::ptr::{null, null_mut};
+use std::ffi::{CString, c_char, c_void};
+use std::ptr::null_mut;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use realizar::ffi::cache::*;
 use realizar::ffi::cancel::*;
 use realizar::ffi::device::*;
-use realizar::ffi::generate::*;
-use realizar::ffi::kernels::*;
-use realizar::ffi::layout::*;
 use realizar::ffi::metrics::*;
 use realizar::ffi::model::*;
 use realizar::ffi::runtime::*;
-use realizar::ffi::sampler::*;
 use realizar::ffi::status::*;
-use realizar::ffi::text::*;
-use realizar::ffi::version::*;
 
 extern "C" fn count_progress(done: u64, total: u64, user: *mut c_void) -> i32 {
     let seen = unsafe { &*user.cast::<AtomicU64>() };
@@ -151,7 +144,7 @@ fn the_log_says_what_a_host_would_ask() {
     let [(RZ_LOG_WARNING, text)] = &said[..] else { panic!("{said:?}") };
     assert!(text.contains("513") && text.contains("512"), "{text}");
     unsafe {
-        caches.map(|cache| rz_cache_free(cache));
+        caches.into_iter().for_each(|cache| rz_cache_free(cache));
         rz_model_free(model);
         rz_runtime_free(runtime);
     }

@@ -1,24 +1,14 @@
 //! Text through the C interface: sizes in two calls, streams, chat templates, metadata, tokens.
 
 use super::host::*;
-use std::ffi::{CStr, CString, c_char, c_void};
-use std::path::Path;
+use std::ffi::{CStr, CString, c_char};
 use std::ptr::{null, null_mut};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use realizar::ffi::cache::*;
-use realizar::ffi::cancel::*;
-use realizar::ffi::device::*;
 use realizar::ffi::generate::*;
-use realizar::ffi::kernels::*;
-use realizar::ffi::layout::*;
-use realizar::ffi::metrics::*;
 use realizar::ffi::model::*;
-use realizar::ffi::runtime::*;
-use realizar::ffi::sampler::*;
 use realizar::ffi::status::*;
 use realizar::ffi::text::*;
-use realizar::ffi::version::*;
 
 #[test]
 fn text_is_utf8() {
@@ -269,11 +259,11 @@ fn metadata_can_be_listed() {
 fn the_bytes_of_every_token_can_be_read() {
     let model = load_text();
     let token = |id| {
-        let mut attributes = 0;
+        let attributes = std::cell::Cell::new(0);
         let bytes = written(|out, capacity, len| unsafe {
-            rz_token_bytes_into(model, id, out.cast(), capacity, len, &mut attributes, null_mut())
+            rz_token_bytes_into(model, id, out.cast(), capacity, len, attributes.as_ptr(), null_mut())
         });
-        (bytes, attributes)
+        (bytes, attributes.get())
     };
     // The vocabulary of this model: <unk>, <s>, </s>, the 256 bytes, then pieces.
     assert_eq!(token(1), (Ok(b"<s>".to_vec()), RZ_TOKEN_CONTROL));
