@@ -92,15 +92,20 @@ thread_local! {
 /// Beginning of the names of this library's threads.
 const THREAD_PREFIX: &str = "realizar";
 
-/// The result of `body`, or a description of the panic that ended it.
-fn caught<T>(call: &Call, body: impl FnOnce(&Call) -> T) -> Result<T, rz_error> {
+/// The result of `body`, or its panic, which reaches no one's stderr.
+pub(super) fn silently<T>(body: impl FnOnce() -> T) -> std::thread::Result<T> {
     silence_own_panics();
     DEPTH.set(DEPTH.get().saturating_add(1));
-    PANIC.set(None);
     // A handle that the closure was changing when it panicked is poisoned by its lock, so no one sees it half changed.
-    let result = catch_unwind(AssertUnwindSafe(|| body(call)));
+    let result = catch_unwind(AssertUnwindSafe(body));
     DEPTH.set(DEPTH.get().saturating_sub(1));
-    result.map_err(|payload| {
+    result
+}
+
+/// The result of `body`, or a description of the panic that ended it.
+fn caught<T>(call: &Call, body: impl FnOnce(&Call) -> T) -> Result<T, rz_error> {
+    PANIC.set(None);
+    silently(|| body(call)).map_err(|payload| {
         // The hook of a worker's panic ran on the worker; only the payload reaches this thread.
         let text = match payload.downcast_ref::<String>() {
             Some(text) => text,

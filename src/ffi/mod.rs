@@ -22,6 +22,7 @@ mod field;
 mod guard;
 mod handle;
 mod structs;
+mod thread;
 
 pub mod cache;
 pub mod cancel;

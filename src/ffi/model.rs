@@ -3,14 +3,14 @@
 use std::ffi::{c_char, c_void};
 use std::sync::{Arc, OnceLock};
 
-use crate::engine::{LoadParams, Model, Runtime};
+use crate::engine::{LoadParams, Model, Runtime, RuntimeParams};
 use crate::error::Error;
 
 use super::cancel::rz_cancel;
 use super::field::write_text;
 use super::guard::{guarded, guarded_or};
 use super::handle::Handle;
-use super::runtime::rz_runtime;
+use super::runtime::{rz_runtime, start};
 use super::status::{RZ_OK, rz_error, rz_status};
 use super::structs::versioned;
 
@@ -198,7 +198,10 @@ pub unsafe extern "C" fn rz_model_load(
         let params: rz_model_params = call.params(params)?;
         let known = RZ_MODEL_DETERMINISTIC | RZ_MODEL_MMAP | RZ_MODEL_TEXT_ONLY | RZ_MODEL_PROFILE;
         call.flags(params.flags, known, "rz_model_params.flags")?;
-        let runtime = call.optional(params.runtime)?;
+        let runtime = match call.optional(params.runtime)? {
+            Some(runtime) => runtime.0.clone(),
+            None => start(RuntimeParams::default())?,
+        };
         let cancel = call.optional(params.cancel)?;
         let user = params.progress_user;
         let mut progress = params.progress.map(|progress| {
@@ -208,7 +211,7 @@ pub unsafe extern "C" fn rz_model_load(
         let model = Model::load(
             path,
             LoadParams {
-                runtime: runtime.map(|runtime| runtime.0.clone()),
+                runtime: Some(runtime),
                 device: params.device,
                 deterministic: params.flags & RZ_MODEL_DETERMINISTIC != 0,
                 mmap: params.flags & RZ_MODEL_MMAP != 0,

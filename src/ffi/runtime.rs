@@ -11,6 +11,7 @@ use super::guard::{guarded, guarded_or};
 use super::handle::Handle;
 use super::status::{RZ_OK, rz_error, rz_status};
 use super::structs::versioned;
+use super::thread::apart;
 
 /// Worker threads, a log and ceilings on memory, shared by the models that are loaded with it. Immutable: any
 /// number of threads may use it at once. A model that is loaded without one gets its own, with all defaults.
@@ -75,7 +76,7 @@ pub unsafe extern "C" fn rz_runtime_new(
     guarded!(err, |call| {
         let out = call.out(out, "out")?;
         let params = runtime_params(call, params)?;
-        out.set_handle(rz_runtime(Runtime::new(params)?));
+        out.set_handle(rz_runtime(start(params)?));
         Ok(RZ_OK)
     })
 }
@@ -85,6 +86,11 @@ pub unsafe extern "C" fn rz_runtime_new(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_runtime_free(runtime: *mut rz_runtime) {
     guarded_or!((), |call| call.release(runtime))
+}
+
+/// A runtime whose workers leave nothing behind on the thread that asks for them.
+pub(super) fn start(params: RuntimeParams) -> Result<Arc<Runtime>> {
+    if params.threads == 1 { Runtime::new(params) } else { apart(|| Runtime::new(params)) }
 }
 
 fn runtime_params(call: &Call, params: *const rz_runtime_params) -> Result<RuntimeParams> {

@@ -39,7 +39,7 @@ fn computed(pointer: usize) -> BTreeMap<String, Struct> {
         let mut s = Struct { members: Vec::new(), size: 0, align: 1 };
         for declaration in body.split(';').map(str::trim).filter(|d| !d.is_empty()) {
             let at = declaration.rfind([' ', '*']).expect("a type and a name");
-            let (kind, name) = (declaration[..=at].trim(), &declaration[at + 1..]);
+            let (kind, name) = (declaration[..=at].trim().trim_start_matches("struct "), &declaration[at + 1..]);
             let (name, n) = match name.split_once('[') {
                 Some((name, n)) => (name, n.trim_end_matches(']').parse().expect("a length")),
                 None => (name, 1),
