@@ -6,22 +6,22 @@ import "sync"
 // last of them frees it, so that Close never waits and may be called from anywhere, a callback of a running call included.
 type owned[T any] struct {
 	mu     sync.Mutex
-	object *T
+	object T
 	users  int
 	closed bool
-	free   func(*T)
+	free   func(T)
 }
 
-func own[T any](object *T, free func(*T)) *owned[T] {
+func own[T any](object T, free func(T)) *owned[T] {
 	return &owned[T]{object: object, users: 1, free: free}
 }
 
 // acquire keeps the object alive until release.
-func (o *owned[T]) acquire() (*T, error) {
+func (o *owned[T]) acquire() (object T, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.closed {
-		return nil, ErrClosed
+		return object, ErrClosed
 	}
 	o.users++
 	return o.object, nil

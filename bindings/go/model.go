@@ -15,7 +15,7 @@ import (
 )
 
 // Model is a loaded model. It may be used by any number of goroutines at once.
-type Model struct{ model *owned[C.rz_model] }
+type Model struct{ model *owned[*C.rz_model] }
 
 // LoadOptions are optional; the zero value means the defaults.
 type LoadOptions struct {
@@ -82,7 +82,7 @@ func Load(ctx context.Context, path string, options *LoadOptions) (*Model, error
 		C.rz_model_free(handle)
 		shared.runtime.release()
 	})}
-	runtime.AddCleanup(m, (*owned[C.rz_model]).close, m.model)
+	runtime.AddCleanup(m, (*owned[*C.rz_model]).close, m.model)
 	return m, nil
 }
 
@@ -179,7 +179,7 @@ func (m *Model) Tokenize(text string, special bool) ([]uint32, error) {
 	return tokenize(m.model, text, C.RZ_TOKENIZE_ADD_SPECIAL)
 }
 
-func tokenize(model *owned[C.rz_model], text string, flags C.uint32_t) ([]uint32, error) {
+func tokenize(model *owned[*C.rz_model], text string, flags C.uint32_t) ([]uint32, error) {
 	return sized(model, len(text)+2, func(handle *C.rz_model, out *uint32, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status {
 		return C.rz_tokenize_into(handle, (*C.char)(unsafe.Pointer(unsafe.StringData(text))), C.size_t(len(text)), flags,
 			(*C.uint32_t)(out), capacity, n, e)
@@ -206,7 +206,7 @@ type Message struct{ Role, Content string }
 // [ErrUnsupported] where the model has no template.
 func (m *Model) RenderChat(messages []Message) (string, error) { return renderChat(m.model, messages) }
 
-func renderChat(model *owned[C.rz_model], messages []Message) (string, error) {
+func renderChat(model *owned[*C.rz_model], messages []Message) (string, error) {
 	raw := make([]C.rz_chat_message, len(messages))
 	for i, message := range messages {
 		if err := noNUL("a message", message.Role+message.Content); err != nil {
@@ -229,7 +229,7 @@ func (m *Model) TokenizeChat(messages []Message) ([]uint32, error) {
 	return tokenizeChat(m.model, messages)
 }
 
-func tokenizeChat(model *owned[C.rz_model], messages []Message) ([]uint32, error) {
+func tokenizeChat(model *owned[*C.rz_model], messages []Message) ([]uint32, error) {
 	text, err := renderChat(model, messages)
 	if err != nil {
 		return nil, err
@@ -254,7 +254,7 @@ func tokenizeChat(model *owned[C.rz_model], messages []Message) ([]uint32, error
 
 // sized calls f with a buffer that grows once to the size that f asks for.
 func sized[H, T any](object *owned[H], capacity int,
-	f func(handle *H, out *T, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status) ([]T, error) {
+	f func(handle H, out *T, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status) ([]T, error) {
 	handle, err := object.acquire()
 	if err != nil {
 		return nil, err

@@ -34,7 +34,7 @@ type RuntimeOptions struct {
 }
 
 // Runtime is what several models share: threads, a limit on memory, a log.
-type Runtime struct{ runtime *owned[C.rz_runtime] }
+type Runtime struct{ runtime *owned[*C.rz_runtime] }
 
 // NewRuntime makes a runtime.
 func NewRuntime(options *RuntimeOptions) (*Runtime, error) {
@@ -67,7 +67,7 @@ func NewRuntime(options *RuntimeOptions) (*Runtime, error) {
 		return nil, err
 	}
 	r := &Runtime{own(handle, free)}
-	runtime.AddCleanup(r, (*owned[C.rz_runtime]).close, r.runtime)
+	runtime.AddCleanup(r, (*owned[*C.rz_runtime]).close, r.runtime)
 	return r, nil
 }
 

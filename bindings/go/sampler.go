@@ -24,7 +24,7 @@ type Sampling struct {
 
 // Sampler chooses tokens. It belongs to one call at a time, and is usable with sessions of any model. A nil *Sampler
 // chooses the most likely token.
-type Sampler struct{ sampler *owned[C.rz_sampler] }
+type Sampler struct{ sampler *owned[*C.rz_sampler] }
 
 // NewSampler makes a sampler.
 func NewSampler(options Sampling) (*Sampler, error) {
@@ -51,7 +51,7 @@ func NewSampler(options Sampling) (*Sampler, error) {
 		return nil, err
 	}
 	s := &Sampler{own(handle, func(handle *C.rz_sampler) { C.rz_sampler_free(handle) })}
-	runtime.AddCleanup(s, (*owned[C.rz_sampler]).close, s.sampler)
+	runtime.AddCleanup(s, (*owned[*C.rz_sampler]).close, s.sampler)
 	return s, nil
 }
 

@@ -20,8 +20,8 @@ import (
 // that of the next turn does, costs only its new end. It keeps its model alive too.
 type Session struct {
 	busy   sync.Mutex // held by every call
-	model  *owned[C.rz_model]
-	cache  *owned[C.rz_cache]
+	model  *owned[*C.rz_model]
+	cache  *owned[*C.rz_cache]
 	tokens []uint32 // what the cache holds
 }
 
@@ -37,13 +37,13 @@ func (m *Model) NewSession(options *SessionOptions) (*Session, error) {
 	if options != nil {
 		params.capacity = C.uint32_t(max(options.Capacity, 0))
 	}
-	return newSession(m.model, nil, func(model *C.rz_model, cache **C.rz_cache, e *C.rz_error) C.rz_status {
+	return makeSession(m.model, nil, func(model *C.rz_model, cache **C.rz_cache, e *C.rz_error) C.rz_status {
 		return C.rz_cache_new(model, &params, cache, e)
 	})
 }
 
-// newSession makes a session of what is left of a model: its Close ends the model for others only.
-func newSession(model *owned[C.rz_model], tokens []uint32,
+// makeSession makes a session of what is left of a model: its Close ends the model for others only.
+func makeSession(model *owned[*C.rz_model], tokens []uint32,
 	f func(model *C.rz_model, cache **C.rz_cache, e *C.rz_error) C.rz_status) (*Session, error) {
 	handle, err := model.acquire()
 	if err != nil {
@@ -60,7 +60,7 @@ func newSession(model *owned[C.rz_model], tokens []uint32,
 		C.rz_cache_free(cache)
 		kept.close()
 	})}
-	runtime.AddCleanup(s, (*owned[C.rz_cache]).close, s.cache)
+	runtime.AddCleanup(s, (*owned[*C.rz_cache]).close, s.cache)
 	return s, nil
 }
 
@@ -94,7 +94,7 @@ func (s *Session) Fork() (*Session, error) {
 		return nil, err
 	}
 	defer leave()
-	return newSession(s.model, slices.Clone(s.tokens), func(_ *C.rz_model, fork **C.rz_cache, e *C.rz_error) C.rz_status {
+	return makeSession(s.model, slices.Clone(s.tokens), func(_ *C.rz_model, fork **C.rz_cache, e *C.rz_error) C.rz_status {
 		return C.rz_cache_fork(cache, fork, e)
 	})
 }

@@ -46,7 +46,7 @@ pub(super) unsafe fn guard(err: *mut rz_error, body: impl FnOnce(&Call) -> Resul
     // SAFETY: the contract of this function is that of `Call::new`.
     let call = unsafe { Call::new() };
     let run = |call: &Call| body(call).map_or_else(|error| rz_error::failure(&error), rz_error::success);
-    let record = caught(&call, run).unwrap_or_else(|panic| panic);
+    let record = caught(&call, run, |panic| panic);
     report(&call, &record);
     let status = record.code;
     if !err.is_null() && err.is_aligned() {
@@ -63,13 +63,11 @@ pub(super) unsafe fn guard(err: *mut rz_error, body: impl FnOnce(&Call) -> Resul
 pub(super) unsafe fn guard_or<T>(fallback: T, body: impl FnOnce(&Call) -> Result<T>) -> T {
     // SAFETY: as in `guard`.
     let call = unsafe { Call::new() };
-    match caught(&call, body) {
-        Ok(result) => result.unwrap_or(fallback),
-        Err(panic) => {
-            report(&call, &panic);
-            fallback
-        }
-    }
+    let panicked = |panic: rz_error| {
+        report(&call, &panic);
+        None
+    };
+    caught(&call, |call| body(call).ok(), panicked).unwrap_or(fallback)
 }
 
 /// Logs failures that are no fault of the caller's.
@@ -102,17 +100,17 @@ pub(super) fn silently<T>(body: impl FnOnce() -> T) -> std::thread::Result<T> {
     result
 }
 
-/// The result of `body`, or a description of the panic that ended it.
-fn caught<T>(call: &Call, body: impl FnOnce(&Call) -> T) -> Result<T, rz_error> {
+/// The result of `body`, or what `panicked` makes of the panic that ended it.
+fn caught<T>(call: &Call, body: impl FnOnce(&Call) -> T, panicked: impl FnOnce(rz_error) -> T) -> T {
     PANIC.set(None);
-    silently(|| body(call)).map_err(|payload| {
+    silently(|| body(call)).unwrap_or_else(|payload| {
         // The hook of a worker's panic ran on the worker; only the payload reaches this thread.
         let text = match payload.downcast_ref::<String>() {
             Some(text) => text,
             None => payload.downcast_ref::<&str>().copied().unwrap_or("of unknown origin"),
         };
         let said = || rz_error::describe(RZ_ERR_PANIC, 0, format_args!("internal error: {text}"));
-        PANIC.take().unwrap_or_else(said)
+        panicked(PANIC.take().unwrap_or_else(said))
     })
 }
 
