@@ -1,8 +1,8 @@
 # Short names for commands that could be typed by hand; cargo does the work.
 
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
-# The number in the SONAME, told once: in src/ffi/version.rs, from which the header has it.
-ABI     := $(shell sed -n 's/^\#define RZ_ABI_VERSION //p' include/realizar.h)
+# The number in the SONAME.
+ABI     := $(shell sed -n 's/^pub const RZ_ABI_VERSION: u32 = \(.*\);/\1/p' src/ffi/version.rs)
 
 PREFIX  ?= /usr/local
 # Below PREFIX: lib64, lib/x86_64-linux-gnu.
@@ -123,7 +123,7 @@ lint: ## Check the formatting and run clippy
 	$(CARGO) clippy --all-targets -- -D warnings
 
 header: ## Regenerate include/realizar.h from the sources
-	$(CARGO) build
+	$(CARGO) check --lib
 
 install: $(LINKED) ## Install  [PREFIX=/usr/local LIBDIR=lib DESTDIR=]
 	@$(call install_into,$(DESTDIR)$(PREFIX),$(LIBDIR))

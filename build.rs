@@ -92,6 +92,7 @@ fn declarations(root: &Path, file: &str) -> String {
     let mut text = Vec::new();
     bindings.write(&mut text);
     let text = String::from_utf8(text).expect("cbindgen writes UTF-8");
+    let text = tagged(&text);
     let mut lines: Vec<Line> = Vec::new();
     let mut comment: Vec<&str> = Vec::new();
     for line in text.lines() {
@@ -101,6 +102,18 @@ fn declarations(root: &Path, file: &str) -> String {
         }
     }
     lines.chunk_by(|a, b| a.note.is_some() && b.note.is_some()).map(aligned).collect()
+}
+
+/// Gives each struct its name as a tag too, so that programs can declare it ahead.
+fn tagged(text: &str) -> String {
+    let mut parts = text.split("typedef struct {");
+    let mut tagged = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (_, name) = part.split_once("\n} ").expect("a struct ends");
+        let (name, _) = name.split_once(';').expect("a struct has a name");
+        tagged.push_str(&format!("typedef struct {name} {{{part}"));
+    }
+    tagged
 }
 
 /// A line of code, and the comment behind it.

@@ -54,7 +54,8 @@
  *   no program may rely on it.
  * - A file that is damaged, or made to do damage, costs a status and a message. The exceptions are told where they
  *   apply: RZ_MODEL_MMAP, and pointers that do not point where this header says.
- * - Nothing is printed, no environment variable is read, no signal handler is set. */
+ * - Nothing is printed, no environment variable is read, no signal handler is set. On threads of the program no destructor
+ *   of the library is left, so that it can be unloaded (dlclose) once all handles are freed; a GPU's driver may stay. */
 
 #ifndef REALIZAR_H
 #define REALIZAR_H
@@ -162,7 +163,7 @@ uint32_t rz_device_count(void);
  *
  * `out->struct_size` is set by the caller. A device that cannot be used is described too, with the reason.
  * Any thread. Errors: RZ_ERR_INVALID_ARGUMENT for an index beyond rz_device_count(). Since 0.1.0. */
-rz_status rz_device_info_get(uint32_t index, struct rz_device_info *out, rz_error *err);
+rz_status rz_device_info_get(uint32_t index, rz_device_info *out, rz_error *err);
 
 /* ------------------------------------------------------------------------------------------------
  * Runtime: worker threads, log, ceilings
@@ -203,11 +204,11 @@ typedef struct rz_runtime_params {
  * `params` may be NULL. `*out` is freed with rz_runtime_free. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (too
  * many threads, a processor that does not exist), RZ_ERR_IO (the system gives no more threads),
  * RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
-rz_status rz_runtime_new(const struct rz_runtime_params *params, struct rz_runtime **out, rz_error *err);
+rz_status rz_runtime_new(const rz_runtime_params *params, rz_runtime **out, rz_error *err);
 
 /* Frees the handle; NULL is fine. Models that were loaded with it keep the runtime alive; with the last of them the
  * workers end and are joined. Any thread. Since 0.1.0. */
-void rz_runtime_free(struct rz_runtime *runtime);
+void rz_runtime_free(rz_runtime *runtime);
 
 /* ------------------------------------------------------------------------------------------------
  * Cancelling
@@ -218,18 +219,18 @@ void rz_runtime_free(struct rz_runtime *runtime);
 typedef struct rz_cancel rz_cancel;
 
 /* Makes a flag that is not fired. `*out` is freed with rz_cancel_free. Any thread. Since 0.1.0. */
-rz_status rz_cancel_new(struct rz_cancel **out, rz_error *err);
+rz_status rz_cancel_new(rz_cancel **out, rz_error *err);
 
 /* Frees the handle; NULL is fine. Any thread, except while another one fires it. Since 0.1.0. */
-void rz_cancel_free(struct rz_cancel *cancel);
+void rz_cancel_free(rz_cancel *cancel);
 
 /* Asks the calls that heed `cancel` to stop, which they do with RZ_ERR_CANCELLED after the layer at hand: within
  * milliseconds for one token, some tens of them for the long prompt of a large model. Calls that begin later stop at
  * once, until rz_cancel_reset. NULL is fine. Any thread, a signal handler included. Since 0.1.0. */
-void rz_cancel_fire(struct rz_cancel *cancel);
+void rz_cancel_fire(rz_cancel *cancel);
 
 /* Makes a fired flag fit for use again. NULL is fine. Any thread. Since 0.1.0. */
-void rz_cancel_reset(struct rz_cancel *cancel);
+void rz_cancel_reset(rz_cancel *cancel);
 
 /* ------------------------------------------------------------------------------------------------
  * Models
@@ -317,14 +318,14 @@ typedef struct rz_model_info {
  * RZ_ERR_UNSUPPORTED (an architecture or tensor type that is not implemented), RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY,
  * RZ_ERR_CANCELLED, RZ_ERR_DEVICE_UNAVAILABLE, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_INVALID_ARGUMENT, RZ_ERR_VERSION
  * (unknown flags). Since 0.1.0. */
-rz_status rz_model_load(const char *path, const struct rz_model_params *params, struct rz_model **out, rz_error *err);
+rz_status rz_model_load(const char *path, const rz_model_params *params, rz_model **out, rz_error *err);
 
 /* Frees the handle; NULL is fine. Caches and text streams of the model stay usable; the weights go with the last of
  * them. Any thread. Since 0.1.0. */
-void rz_model_free(struct rz_model *model);
+void rz_model_free(rz_model *model);
 
 /* Describes a model. `out->struct_size` is set by the caller. Any thread. Since 0.1.0. */
-rz_status rz_model_info_get(const struct rz_model *model, struct rz_model_info *out, rz_error *err);
+rz_status rz_model_info_get(const rz_model *model, rz_model_info *out, rz_error *err);
 
 /* Writes a value of the model's metadata as text, such as that of the NUL-terminated `key` "general.name"; of an array
  * its length and kind, such as "[24 integers]".
@@ -332,7 +333,7 @@ rz_status rz_model_info_get(const struct rz_model *model, struct rz_model_info *
  * `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` (0 and a NULL `out` to ask for
  * the size) the result is RZ_ERR_BUFFER_TOO_SMALL and `*len` the bytes needed. Any thread. Errors:
  * RZ_ERR_INVALID_ARGUMENT for a key that the model does not have. Since 0.1.0. */
-rz_status rz_model_meta_into(const struct rz_model *model,
+rz_status rz_model_meta_into(const rz_model *model,
                              const char *key,
                              char *out,
                              size_t capacity,
@@ -344,7 +345,7 @@ rz_status rz_model_meta_into(const struct rz_model *model,
  *
  * `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` the result is
  * RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT beyond the last key. Since 0.1.0. */
-rz_status rz_model_meta_key_into(const struct rz_model *model,
+rz_status rz_model_meta_key_into(const rz_model *model,
                                  size_t index,
                                  char *out,
                                  size_t capacity,
@@ -357,7 +358,7 @@ rz_status rz_model_meta_key_into(const struct rz_model *model,
  * `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` the result is
  * RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (no such key, no array, beyond the last element),
  * RZ_ERR_UNSUPPORTED for an array that only the tokenizer keeps: see rz_token_bytes_into. Since 0.1.0. */
-rz_status rz_model_meta_element_into(const struct rz_model *model,
+rz_status rz_model_meta_element_into(const rz_model *model,
                                      const char *key,
                                      size_t index,
                                      char *out,
@@ -448,14 +449,14 @@ rz_status rz_token_bytes_into(const rz_model *model,
 
 /* Makes a text stream for the tokens of a model. `*out` is freed with rz_textstream_free, before or after the model.
  * Any thread. Errors: RZ_ERR_UNSUPPORTED (a tokenizer that is not implemented). Since 0.1.0. */
-rz_status rz_textstream_new(const rz_model *model, struct rz_textstream **out, rz_error *err);
+rz_status rz_textstream_new(const rz_model *model, rz_textstream **out, rz_error *err);
 
 /* Adds a token and writes the text that is complete with it: whole UTF-8 characters, often none.
  *
  * `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` the result is
  * RZ_ERR_BUFFER_TOO_SMALL and the token was not added: call again with more room. Any thread. Errors:
  * RZ_ERR_INVALID_ARGUMENT (a token outside the vocabulary), RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
-rz_status rz_textstream_push_into(struct rz_textstream *stream,
+rz_status rz_textstream_push_into(rz_textstream *stream,
                                   uint32_t token,
                                   char *out,
                                   size_t capacity,
@@ -464,14 +465,10 @@ rz_status rz_textstream_push_into(struct rz_textstream *stream,
 
 /* Ends the text: writes what was held back, with U+FFFD for an unfinished character, and makes the stream fit for
  * another text. Sizes and errors are those of rz_textstream_push_into. Any thread. Since 0.1.0. */
-rz_status rz_textstream_flush_into(struct rz_textstream *stream,
-                                   char *out,
-                                   size_t capacity,
-                                   size_t *len,
-                                   rz_error *err);
+rz_status rz_textstream_flush_into(rz_textstream *stream, char *out, size_t capacity, size_t *len, rz_error *err);
 
 /* Frees the handle; NULL is fine. Any thread. Since 0.1.0. */
-void rz_textstream_free(struct rz_textstream *stream);
+void rz_textstream_free(rz_textstream *stream);
 
 /* Writes `n` messages as the text that the model was trained on, by the chat template in its file.
  *
@@ -482,7 +479,7 @@ void rz_textstream_free(struct rz_textstream *stream);
  * uses what is not implemented), RZ_ERR_INVALID_ARGUMENT (the template refuses the messages), RZ_ERR_VERSION (unknown
  * flags), RZ_ERR_LIMIT. Since 0.1.0. */
 rz_status rz_chat_render_into(const rz_model *model,
-                              const struct rz_chat_message *messages,
+                              const rz_chat_message *messages,
                               size_t n,
                               uint32_t flags,
                               char *out,
@@ -509,27 +506,27 @@ typedef struct rz_logit_bias {
  *
  * In this order: biases, penalties, then top_k, top_p and min_p on what the temperature leaves. Since 0.1.0. */
 typedef struct rz_sampler_params {
-  uint32_t struct_size;                /* sizeof(rz_sampler_params). */
-  float temperature;                   /* Divides the logits; 0: always the most likely token. */
-  uint32_t top_k;                      /* Keep the k most likely tokens. */
-  float top_p;                         /* Keep the most likely tokens that together reach this probability. */
-  float min_p;                         /* Drop tokens less likely than this share of the likeliest one. */
-  float repeat_penalty;                /* Logits of recent tokens are divided by it, or multiplied where negative. */
-  float presence_penalty;              /* Taken from the logit of every recent token. */
-  float frequency_penalty;             /* Taken from the logit of a recent token as often as it occurred. */
-  uint32_t penalty_window;             /* How many of the last tokens are recent; 0: 64. */
-  uint32_t reserved;                   /* 0. */
-  uint64_t seed;                       /* Of the random numbers; 0 is a seed like any other. */
-  const struct rz_logit_bias *biases;  /* Copied; NULL: none. */
-  size_t n_biases;                     /* Number of `biases`. */
+  uint32_t struct_size;         /* sizeof(rz_sampler_params). */
+  float temperature;            /* Divides the logits; 0: always the most likely token. */
+  uint32_t top_k;               /* Keep the k most likely tokens. */
+  float top_p;                  /* Keep the most likely tokens that together reach this probability. */
+  float min_p;                  /* Drop tokens less likely than this share of the likeliest one. */
+  float repeat_penalty;         /* Logits of recent tokens are divided by it, or multiplied where negative. */
+  float presence_penalty;       /* Taken from the logit of every recent token. */
+  float frequency_penalty;      /* Taken from the logit of a recent token as often as it occurred. */
+  uint32_t penalty_window;      /* How many of the last tokens are recent; 0: 64. */
+  uint32_t reserved;            /* 0. */
+  uint64_t seed;                /* Of the random numbers; 0 is a seed like any other. */
+  const rz_logit_bias *biases;  /* Copied; NULL: none. */
+  size_t n_biases;              /* Number of `biases`. */
 } rz_sampler_params;
 
 /* Makes a sampler. `params` may be NULL; `*out` is freed with rz_sampler_free. Any thread.
  * Errors: RZ_ERR_INVALID_ARGUMENT for a value that is not a number or out of its range. Since 0.1.0. */
-rz_status rz_sampler_new(const struct rz_sampler_params *params, struct rz_sampler **out, rz_error *err);
+rz_status rz_sampler_new(const rz_sampler_params *params, rz_sampler **out, rz_error *err);
 
 /* Frees the handle; NULL is fine. Any thread. Since 0.1.0. */
-void rz_sampler_free(struct rz_sampler *sampler);
+void rz_sampler_free(rz_sampler *sampler);
 
 /* ------------------------------------------------------------------------------------------------
  * Caches
@@ -560,35 +557,32 @@ typedef struct rz_cache_params {
 /* Makes an empty cache. `params` may be NULL; `*out` is freed with rz_cache_free, before or after the model. Any
  * thread. Errors: RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT, and RZ_ERR_INVALID_ARGUMENT for
  * an unknown type or a model without weights. Since 0.1.0. */
-rz_status rz_cache_new(const rz_model *model,
-                       const struct rz_cache_params *params,
-                       struct rz_cache **out,
-                       rz_error *err);
+rz_status rz_cache_new(const rz_model *model, const rz_cache_params *params, rz_cache **out, rz_error *err);
 
 /* Frees the handle; NULL is fine. Any thread. Since 0.1.0. */
-void rz_cache_free(struct rz_cache *cache);
+void rz_cache_free(rz_cache *cache);
 
 /* Tokens in the cache; while a call is changing it, those before that call. 0 for NULL. Any thread, at any time.
  * Since 0.1.0. */
-uint32_t rz_cache_len(const struct rz_cache *cache);
+uint32_t rz_cache_len(const rz_cache *cache);
 
 /* Tokens that the cache has room for. 0 for NULL. Any thread, at any time. Since 0.1.0. */
-uint32_t rz_cache_capacity(const struct rz_cache *cache);
+uint32_t rz_cache_capacity(const rz_cache *cache);
 
 /* Rewinds to the first `len` tokens; 0 clears. There are no logits until the next token is appended. Any thread.
  * Errors: RZ_ERR_INVALID_ARGUMENT where `len` is more than there are, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
-rz_status rz_cache_truncate(struct rz_cache *cache, uint32_t len, rz_error *err);
+rz_status rz_cache_truncate(rz_cache *cache, uint32_t len, rz_error *err);
 
 /* Has every call on the cache heed `cancel`, beside the one that the call itself is given: prefill, decode, batches,
  * and the calls that ask for logits. NULL takes it back. The cache keeps the flag alive; forks that are made later heed
  * it too. A batch stops when that of any of its caches is fired. Any thread. Errors: RZ_ERR_BUSY while a call changes
  * `cache`, RZ_ERR_POISONED. Since 0.1.0. */
-rz_status rz_cache_cancel_set(struct rz_cache *cache, const rz_cancel *cancel, rz_error *err);
+rz_status rz_cache_cancel_set(rz_cache *cache, const rz_cancel *cancel, rz_error *err);
 
 /* Makes a second cache with the same past, capacity, logits and cancel; from here on the two go their own ways. `*out`
  * is freed with rz_cache_free. Any thread. Errors: RZ_ERR_BUSY while a call changes `cache`, RZ_ERR_POISONED,
  * RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT. Since 0.1.0. */
-rz_status rz_cache_fork(const struct rz_cache *cache, struct rz_cache **out, rz_error *err);
+rz_status rz_cache_fork(const rz_cache *cache, rz_cache **out, rz_error *err);
 
 /* ------------------------------------------------------------------------------------------------
  * Generating
@@ -665,20 +659,20 @@ typedef struct rz_phase_metrics {
 
 /* The phases of a model's work since it was loaded or rz_metrics_reset was called. Since 0.1.0. */
 typedef struct rz_metrics {
-  uint32_t struct_size;                /* sizeof(rz_metrics), set by the caller. */
-  uint32_t reserved;                   /* 0. */
-  struct rz_phase_metrics load;        /* Loading the model. */
-  struct rz_phase_metrics tokenize;    /* Text to tokens. */
-  struct rz_phase_metrics prefill;     /* Appending prompts. */
-  struct rz_phase_metrics decode;      /* Appending one token at a time, choosing the next one included. */
-  struct rz_phase_metrics sample;      /* Choosing tokens. */
-  struct rz_phase_metrics detokenize;  /* Tokens to text. */
+  uint32_t struct_size;         /* sizeof(rz_metrics), set by the caller. */
+  uint32_t reserved;            /* 0. */
+  rz_phase_metrics load;        /* Loading the model. */
+  rz_phase_metrics tokenize;    /* Text to tokens. */
+  rz_phase_metrics prefill;     /* Appending prompts. */
+  rz_phase_metrics decode;      /* Appending one token at a time, choosing the next one included. */
+  rz_phase_metrics sample;      /* Choosing tokens. */
+  rz_phase_metrics detokenize;  /* Tokens to text. */
   /* Of models loaded with RZ_MODEL_PROFILE, on the GPU: matrix products of layers, with the norms and sums beside them. */
-  struct rz_phase_metrics gpu_products;
-  struct rz_phase_metrics gpu_attention;  /* Rotation, cache and attention. */
-  struct rz_phase_metrics gpu_experts;    /* The choice of experts, and experts. */
-  struct rz_phase_metrics gpu_head;       /* Logits and the most likely token. */
-  struct rz_phase_metrics gpu_other;      /* Embeddings, and norms, sums and gates that stand alone. */
+  rz_phase_metrics gpu_products;
+  rz_phase_metrics gpu_attention;  /* Rotation, cache and attention. */
+  rz_phase_metrics gpu_experts;    /* The choice of experts, and experts. */
+  rz_phase_metrics gpu_head;       /* Logits and the most likely token. */
+  rz_phase_metrics gpu_other;      /* Embeddings, and norms, sums and gates that stand alone. */
 } rz_metrics;
 
 /* The work of one kind of device since the model was loaded or rz_metrics_reset was called. A dispatch is one pass
@@ -702,15 +696,12 @@ typedef struct rz_backend_metrics {
 /* Reads the counters of a model's phases. `out->struct_size` is set by the caller. Counting goes on meanwhile, so numbers
  * may be apart by a call in progress. Any thread. Since 0.1.0. */
 rz_status rz_metrics_get(const rz_model *model,
-                         struct rz_metrics *out,
+                         rz_metrics *out,
                          rz_error *err);
 
 /* Reads the counters of one kind of device, RZ_DEVICE_CPU or RZ_DEVICE_CUDA. `out->struct_size` is set by the caller.
  * Any thread. Errors: RZ_ERR_INVALID_ARGUMENT for an unknown kind. Since 0.1.0. */
-rz_status rz_backend_metrics_get(const rz_model *model,
-                                 uint32_t device_kind,
-                                 struct rz_backend_metrics *out,
-                                 rz_error *err);
+rz_status rz_backend_metrics_get(const rz_model *model, uint32_t device_kind, rz_backend_metrics *out, rz_error *err);
 
 /* Sets the counters of a model to zero. NULL is fine. Any thread. Since 0.1.0. */
 void rz_metrics_reset(const rz_model *model);
@@ -758,7 +749,7 @@ typedef struct rz_kv_params {
  * so that equal inputs may give results that differ by the rounding of half precision. Named, each device gives the
  * same bits every time. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT; with a GPU named, RZ_ERR_DEVICE_UNAVAILABLE,
  * RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_DEVICE_LOST. Since 0.1.0. */
-rz_status rz_attention_gqa_into(const struct rz_attention_params *params,
+rz_status rz_attention_gqa_into(const rz_attention_params *params,
                                 const float *q,
                                 const float *k_cache,
                                 const float *v_cache,
@@ -791,7 +782,7 @@ rz_status rz_dequantize_into(uint32_t type, const void *blocks, size_t n_values,
 /* Makes an empty store. `*out` is freed with rz_kv_free. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (a zero in the
  * shape, heads that do not divide, an unknown type), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_UNAVAILABLE,
  * RZ_ERR_DEVICE_OUT_OF_MEMORY. Since 0.1.0. */
-rz_status rz_kv_new(const struct rz_kv_params *params, struct rz_kv **out, rz_error *err);
+rz_status rz_kv_new(const rz_kv_params *params, rz_kv **out, rz_error *err);
 
 /* Appends one position to `layer` and attends from it over all positions of that layer, itself included.
  *
@@ -799,7 +790,7 @@ rz_status rz_kv_new(const struct rz_kv_params *params, struct rz_kv **out, rz_er
  * `*new_len` receives the positions of the layer. Layers are filled one position at a time, in any order. Any
  * thread. Errors: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_CONTEXT_FULL, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_DEVICE_LOST.
  * Since 0.1.0. */
-rz_status rz_kv_attend_into(struct rz_kv *kv,
+rz_status rz_kv_attend_into(rz_kv *kv,
                             uint32_t layer,
                             const float *q,
                             const float *k,
@@ -810,10 +801,10 @@ rz_status rz_kv_attend_into(struct rz_kv *kv,
 
 /* Rewinds every layer to its first `len` positions; 0 clears. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT where
  * `len` is more than there are, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
-rz_status rz_kv_truncate(struct rz_kv *kv, uint32_t len, rz_error *err);
+rz_status rz_kv_truncate(rz_kv *kv, uint32_t len, rz_error *err);
 
 /* Frees the handle; NULL is fine. Any thread. Since 0.1.0. */
-void rz_kv_free(struct rz_kv *kv);
+void rz_kv_free(rz_kv *kv);
 
 /* ------------------------------------------------------------------------------------------------
  * Layouts of structs
@@ -833,7 +824,7 @@ typedef struct rz_layout {
  * `out->struct_size` is set by the caller. A binding that writes these structs down in another language asks for the
  * entries from 0 until RZ_ERR_INVALID_ARGUMENT and compares. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT beyond the
  * last entry. Since 0.1.0. */
-rz_status rz_layout_get(uint32_t index, struct rz_layout *out, rz_error *err);
+rz_status rz_layout_get(uint32_t index, rz_layout *out, rz_error *err);
 
 #ifdef __cplusplus
 } /* extern "C" */

@@ -5,6 +5,10 @@ cd "$(dirname "$0")/.."
 
 temporary=$(mktemp -d)
 trap 'rm -rf "$temporary"' EXIT
+if ! make -n -W src/lib.rs install | grep -q 'build --release --lib'; then
+    echo "FAILED: an older library than the sources would be installed"
+    exit 1
+fi
 make -s install DESTDIR="$temporary/staged" PREFIX=/opt/realizar
 mv "$temporary/staged/opt/realizar" "$temporary/moved"
 root=$temporary/moved

@@ -13,6 +13,6 @@ import (
 
 //export realizarGoLog
 func realizarGoLog(level C.int32_t, message *C.char, length C.size_t, user unsafe.Pointer) {
-	log := cgo.Handle(uintptr(user)).Value().(func(LogLevel, string))
+	log := (*cgo.Handle)(user).Value().(func(LogLevel, string))
 	log(LogLevel(level), C.GoStringN(message, C.int(length)))
 }

@@ -2,10 +2,10 @@ package realizar
 
 /*
 #include <stdint.h>
+#include <stdlib.h>
 #include <realizar.h>
 
 void realizarGoLog(int32_t level, char *message, size_t len, void *user);
-static void *as_pointer(uintptr_t number) { return (void *)number; }
 static rz_log_callback log_callback(void) { return (rz_log_callback)realizarGoLog; }
 */
 import "C"
@@ -49,15 +49,17 @@ func NewRuntime(options *RuntimeOptions) (*Runtime, error) {
 		pinner.Pin(&options.CPUs[0])
 		params.cpus, params.n_cpus = (*C.uint32_t)(&options.CPUs[0]), C.size_t(len(options.CPUs))
 	}
-	var log cgo.Handle
+	var log *cgo.Handle // in memory of C, which may keep it
 	if options.Log != nil {
-		log = cgo.NewHandle(options.Log)
-		params.log, params.log_user = C.log_callback(), C.as_pointer(C.uintptr_t(log))
+		log = (*cgo.Handle)(C.malloc(C.size_t(unsafe.Sizeof(*log))))
+		*log = cgo.NewHandle(options.Log)
+		params.log, params.log_user = C.log_callback(), unsafe.Pointer(log)
 	}
 	free := func(handle *C.rz_runtime) {
 		C.rz_runtime_free(handle)
-		if log != 0 {
+		if log != nil {
 			log.Delete()
+			C.free(unsafe.Pointer(log))
 		}
 	}
 	var e C.rz_error

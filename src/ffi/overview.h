@@ -54,5 +54,6 @@
  *   no program may rely on it.
  * - A file that is damaged, or made to do damage, costs a status and a message. The exceptions are told where they
  *   apply: RZ_MODEL_MMAP, and pointers that do not point where this header says.
- * - Nothing is printed, no environment variable is read, no signal handler is set. */
+ * - Nothing is printed, no environment variable is read, no signal handler is set. On threads of the program no destructor
+ *   of the library is left, so that it can be unloaded (dlclose) once all handles are freed; a GPU's driver may stay. */
 
