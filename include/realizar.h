@@ -475,9 +475,10 @@ void rz_textstream_free(rz_textstream *stream);
  * `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` (0 and a NULL `out` to ask for
  * it) the result is RZ_ERR_BUFFER_TOO_SMALL. Tokenize it with RZ_TOKENIZE_PARSE_SPECIAL, and with
  * RZ_TOKENIZE_ADD_SPECIAL too unless rz_model_info.chat_template says RZ_TEMPLATE_WRITES_BOS. Special tokens that
- * somebody spells in a message become real ones then. Any thread. Errors: RZ_ERR_UNSUPPORTED (no template, or one that
- * uses what is not implemented), RZ_ERR_INVALID_ARGUMENT (the template refuses the messages), RZ_ERR_VERSION (unknown
- * flags), RZ_ERR_LIMIT. Since 0.1.0. */
+ * somebody spells in a message become real ones then. The template runs on a thread that ends with the call. Any thread.
+ * Errors: RZ_ERR_UNSUPPORTED (no template, or one that uses what is not implemented), RZ_ERR_INVALID_ARGUMENT (the
+ * template refuses the messages), RZ_ERR_VERSION (unknown flags), RZ_ERR_IO (the system gives no thread), RZ_ERR_LIMIT.
+ * Since 0.1.0. */
 rz_status rz_chat_render_into(const rz_model *model,
                               const rz_chat_message *messages,
                               size_t n,

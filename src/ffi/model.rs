@@ -13,6 +13,7 @@ use super::handle::Handle;
 use super::runtime::{rz_runtime, start};
 use super::status::{RZ_OK, rz_error, rz_status};
 use super::structs::versioned;
+use super::thread::apart;
 
 /// Weights, tokenizer and metadata of one model. Immutable once it is loaded: any number of threads, caches and text
 /// streams may use it at once. Counts its users, so it may be freed before them.
@@ -30,7 +31,7 @@ impl rz_model {
     /// Bits of RZ_TEMPLATE_..., found by a question put to the template.
     fn chat_template(&self) -> u32 {
         *self.1.get_or_init(|| {
-            let text = match self.0.render_chat(&[("user", "?")], true) {
+            let text = match apart(|| self.0.render_chat(&[("user", "?")], true)) {
                 Ok(text) => text,
                 Err(Error::Unsupported(_)) => return 0,
                 Err(_) => String::new(),

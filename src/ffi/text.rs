@@ -14,6 +14,7 @@ use super::handle::{Handle, taken};
 use super::model::rz_model;
 use super::status::{RZ_OK, rz_error, rz_status};
 use super::structs::layout;
+use super::thread::apart;
 
 /// Flag of rz_tokenize_into: add the tokens that begin and end a text, as the model asks.
 pub const RZ_TOKENIZE_ADD_SPECIAL: u32 = 1;
@@ -262,9 +263,10 @@ unsafe impl Plain for rz_chat_message {}
 /// `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` (0 and a NULL `out` to ask for
 /// it) the result is RZ_ERR_BUFFER_TOO_SMALL. Tokenize it with RZ_TOKENIZE_PARSE_SPECIAL, and with
 /// RZ_TOKENIZE_ADD_SPECIAL too unless rz_model_info.chat_template says RZ_TEMPLATE_WRITES_BOS. Special tokens that
-/// somebody spells in a message become real ones then. Any thread. Errors: RZ_ERR_UNSUPPORTED (no template, or one that
-/// uses what is not implemented), RZ_ERR_INVALID_ARGUMENT (the template refuses the messages), RZ_ERR_VERSION (unknown
-/// flags), RZ_ERR_LIMIT. Since 0.1.0.
+/// somebody spells in a message become real ones then. The template runs on a thread that ends with the call. Any thread.
+/// Errors: RZ_ERR_UNSUPPORTED (no template, or one that uses what is not implemented), RZ_ERR_INVALID_ARGUMENT (the
+/// template refuses the messages), RZ_ERR_VERSION (unknown flags), RZ_ERR_IO (the system gives no thread), RZ_ERR_LIMIT.
+/// Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_chat_render_into(
     model: *const rz_model,
@@ -286,7 +288,7 @@ pub unsafe extern "C" fn rz_chat_render_into(
             let role = call.c_str(message.role, &format!("messages[{i}].role"))?;
             texts.push((role, call.c_str(message.content, &format!("messages[{i}].content"))?));
         }
-        let text = model.0.render_chat(&texts, flags & RZ_CHAT_ADD_GENERATION_PROMPT != 0)?;
+        let text = apart(|| model.0.render_chat(&texts, flags & RZ_CHAT_ADD_GENERATION_PROMPT != 0))?;
         out.fill(text.as_bytes())?;
         Ok(RZ_OK)
     })

@@ -1,7 +1,12 @@
-//! Work on a thread of its own, which ends with it. std leaves a destructor on every thread that starts others; on a thread
-//! of the caller's that lives on, it would keep the library mapped after `dlclose`.
+//! Work on a thread of its own, which ends with it. std leaves a destructor on every thread that starts others, and the
+//! interpreter of chat templates on every thread that runs one; on a thread of the caller's that lives on, they would keep
+//! the library mapped after `dlclose`.
 
 use crate::error::Result;
+
+/// Room for the deepest template; some systems give threads far less.
+#[cfg(unix)]
+const STACK: usize = 8 << 20;
 
 /// The result of `work`, done on a thread that has ended when this returns. Its panic goes on here.
 #[cfg(unix)]
@@ -19,8 +24,11 @@ pub(super) fn apart<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<
         let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
         libc::sigfillset(&mut all);
         libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
-        let mut thread = std::mem::zeroed();
-        let refusal = libc::pthread_create(&mut thread, std::ptr::null(), run, (&raw mut task).cast());
+        let (mut thread, mut attributes) = (std::mem::zeroed(), std::mem::zeroed());
+        libc::pthread_attr_init(&mut attributes);
+        libc::pthread_attr_setstacksize(&mut attributes, STACK);
+        let refusal = libc::pthread_create(&mut thread, &attributes, run, (&raw mut task).cast());
+        libc::pthread_attr_destroy(&mut attributes);
         libc::pthread_sigmask(libc::SIG_SETMASK, &before, null_mut());
         if refusal == 0 {
             libc::pthread_join(thread, null_mut());

@@ -112,3 +112,27 @@ impl Drop for Host {
         }
     }
 }
+
+/// The model with a chat template among its metadata.
+pub fn with_template(template: &str) -> tempfile::NamedTempFile {
+    let whole = std::fs::read(MODEL).expect("the model");
+    let (header, rest) = whole.split_at(24);
+    let mut bytes = header.to_vec();
+    bytes[16] += 1; // one more key
+    let mut text = |text: &str| {
+        bytes.extend_from_slice(&(text.len() as u64).to_le_bytes());
+        bytes.extend_from_slice(text.as_bytes());
+    };
+    text("tokenizer.chat_template");
+    let key_end = 24 + 8 + "tokenizer.chat_template".len();
+    // Spaces in a comment keep the tensors where the alignment of 32 wants them.
+    let len = key_end + 4 + 8 + template.len() + "{##}".len();
+    let template = format!("{template}{{#{}#}}", " ".repeat((32 - (len - 24) % 32) % 32));
+    bytes.extend_from_slice(&8u32.to_le_bytes());
+    bytes.extend_from_slice(&(template.len() as u64).to_le_bytes());
+    bytes.extend_from_slice(template.as_bytes());
+    bytes.extend_from_slice(rest);
+    let file = tempfile::Builder::new().suffix(".gguf").tempfile().expect("a temporary file");
+    std::fs::write(file.path(), bytes).expect("a file");
+    file
+}

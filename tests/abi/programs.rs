@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::c;
+use super::host::with_template;
 
 const MODEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/stories260K-f32.gguf");
 
@@ -15,7 +16,8 @@ fn passes(name: &str, arguments: &[&Path]) {
 
 #[test]
 fn a_library_can_be_loaded_used_and_let_go() {
-    passes("unload", &[&c::library(), Path::new(MODEL)]);
+    let model = with_template("{{ bos_token }}{% for m in messages %}{{ m.content | trim }}{% endfor %}");
+    passes("unload", &[&c::library(), model.path()]);
 }
 
 #[test]
