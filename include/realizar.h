@@ -74,7 +74,7 @@ extern "C" {
 /* Outcome of a call: 0 is success, a positive number is progress, a negative one is failure. */
 typedef int32_t rz_status;
 
-/* What went wrong, in memory of the caller: on the stack, uninitialised, is fine. Its layout never changes.
+/* Record of a failure, in memory of the caller: on the stack, uninitialised, is fine. Its layout never changes.
  *
  * Every function with an `rz_error *` as its last argument takes NULL there too, and otherwise fills the
  * record in on every return: on success with the status, 0 and an empty message. Since 0.1.0. */
@@ -146,13 +146,13 @@ const char *rz_version(void);
 typedef struct rz_device_info {
   uint32_t struct_size;   /* sizeof(rz_device_info), set by the caller. */
   uint32_t index;         /* Index of the device. */
-  char name[64];          /* Such as "cuda:0 NVIDIA H200". */
+  char name[64];          /* Name, such as "cuda:0 NVIDIA H200". */
   uint32_t kind;          /* RZ_DEVICE_CPU or RZ_DEVICE_CUDA. */
   uint32_t available;     /* 1 when models can be loaded to it, else 0. */
   char isa[32];           /* Instruction set or compute capability, such as "avx512vnni" or "sm_90". */
   uint64_t memory_total;  /* Bytes of memory in all; 0 where unknown. */
   uint64_t memory_free;   /* Bytes of memory free right now; 0 where unknown. */
-  char unavailable[256];  /* Why the device cannot be used; empty where it can. */
+  char unavailable[256];  /* Reason why the device cannot be used; empty for one that can. */
 } rz_device_info;
 
 /* Number of devices, the unavailable ones included. Their indices run from 1 to this number; 1 is always the CPU.
@@ -181,7 +181,7 @@ typedef struct rz_runtime rz_runtime;
  * thread, several at once. It must return normally: no longjmp, no C++ exception. */
 typedef void (*rz_log_callback)(int32_t level, const char *message, size_t len, void *user);
 
-/* How to set up an rz_runtime. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0. */
+/* Parameters of an rz_runtime. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0. */
 typedef struct rz_runtime_params {
   uint32_t struct_size;  /* sizeof(rz_runtime_params). */
   /* Threads that compute: n are the calling one and n - 1 workers, so 1 makes no thread at all.
@@ -269,7 +269,7 @@ typedef struct rz_model rz_model;
  * It must return normally: no longjmp, no C++ exception. */
 typedef int32_t (*rz_progress_callback)(uint64_t done, uint64_t total, void *user);
 
-/* How to load a model. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0. */
+/* Parameters of a load. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0. */
 typedef struct rz_model_params {
   uint32_t struct_size;  /* sizeof(rz_model_params). */
   uint32_t device;       /* Index of a device; 0: choose for me. */
@@ -288,7 +288,7 @@ typedef struct rz_model_params {
   const rz_cancel *cancel;        /* Stops the load when fired; NULL: nothing does. */
 } rz_model_params;
 
-/* What a model is. Since 0.1.0. */
+/* Description of a model. Since 0.1.0. */
 typedef struct rz_model_info {
   uint32_t struct_size;     /* sizeof(rz_model_info), set by the caller. */
   char architecture[32];    /* Family of the network, such as "llama" or "qwen3". */
@@ -395,8 +395,8 @@ typedef struct rz_textstream rz_textstream;
 
 /* One message of a chat; NUL-terminated UTF-8. The simple form: it never grows. Since 0.1.0. */
 typedef struct rz_chat_message {
-  const char *role;     /* Who speaks, such as "system", "user" or "assistant". */
-  const char *content;  /* What is said. */
+  const char *role;     /* Role of the speaker, such as "system", "user" or "assistant". */
+  const char *content;  /* Text of the message. */
 } rz_chat_message;
 
 /* Turns `text`, UTF-8 of `text_len` bytes, into token ids.
@@ -500,10 +500,10 @@ typedef struct rz_sampler rz_sampler;
 typedef struct rz_logit_bias {
   /* Token id. Calls with a model whose vocabulary is too small for it get RZ_ERR_INVALID_ARGUMENT. */
   uint32_t token;
-  float bias;  /* What to add. */
+  float bias;  /* Number to add to the logit. */
 } rz_logit_bias;
 
-/* How to choose. Zero in a field switches it off, so all zeros, or NULL, choose the most likely token.
+/* Parameters of a choice. Zero in a field switches it off, so all zeros, or NULL, choose the most likely token.
  *
  * In this order: biases, penalties, then top_k, top_p and min_p on what the temperature leaves. Since 0.1.0. */
 typedef struct rz_sampler_params {
@@ -515,9 +515,9 @@ typedef struct rz_sampler_params {
   float repeat_penalty;         /* Logits of recent tokens are divided by it, or multiplied where negative. */
   float presence_penalty;       /* Taken from the logit of every recent token. */
   float frequency_penalty;      /* Taken from the logit of a recent token as often as it occurred. */
-  uint32_t penalty_window;      /* How many of the last tokens are recent; 0: 64. */
+  uint32_t penalty_window;      /* Number of the last tokens that count as recent; 0: 64. */
   uint32_t reserved;            /* 0. */
-  uint64_t seed;                /* Of the random numbers; 0 is a seed like any other. */
+  uint64_t seed;                /* Seed of the random numbers; 0 is one like any other. */
   const rz_logit_bias *biases;  /* Copied; NULL: none. */
   size_t n_biases;              /* Number of `biases`. */
 } rz_sampler_params;
@@ -546,7 +546,7 @@ void rz_sampler_free(rz_sampler *sampler);
  * call at a time: a second one gets RZ_ERR_BUSY. Caches of one model work side by side. */
 typedef struct rz_cache rz_cache;
 
-/* How to make a cache. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0. */
+/* Parameters of a cache. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0. */
 typedef struct rz_cache_params {
   uint32_t struct_size;  /* sizeof(rz_cache_params). */
   /* Tokens; 0: the model's context_length, but at most 8192. More than the model was made for is logged as a warning. */
@@ -652,7 +652,7 @@ rz_status rz_sample(rz_cache *cache, rz_sampler *sampler, uint32_t *token, rz_er
  * Metrics
  * ------------------------------------------------------------------------------------------------ */
 
-/* How often something was done, and how long it took. Never grows. Since 0.1.0. */
+/* Number and duration of the calls of one kind. Never grows. Since 0.1.0. */
 typedef struct rz_phase_metrics {
   uint64_t count;   /* Calls. */
   uint64_t sum_ns;  /* Sum of their times, in nanoseconds. */
@@ -668,7 +668,8 @@ typedef struct rz_metrics {
   rz_phase_metrics decode;      /* Appending one token at a time, choosing the next one included. */
   rz_phase_metrics sample;      /* Choosing tokens. */
   rz_phase_metrics detokenize;  /* Tokens to text. */
-  /* Of models loaded with RZ_MODEL_PROFILE, on the GPU: matrix products of layers, with the norms and sums beside them. */
+  /* Matrix products of layers on the GPU, with the norms and sums beside them; counted with RZ_MODEL_PROFILE only, as
+   * are the fields below. */
   rz_phase_metrics gpu_products;
   rz_phase_metrics gpu_attention;  /* Rotation, cache and attention. */
   rz_phase_metrics gpu_experts;    /* The choice of experts, and experts. */
@@ -811,13 +812,13 @@ void rz_kv_free(rz_kv *kv);
  * Layouts of structs
  * ------------------------------------------------------------------------------------------------ */
 
-/* Where a field of a struct lies in memory, or how large a struct is. Since 0.1.0. */
+/* Offset and size of a field of a struct, or size of a whole struct. Since 0.1.0. */
 typedef struct rz_layout {
   uint32_t struct_size;  /* sizeof(rz_layout), set by the caller. */
   uint32_t offset;       /* Bytes before the field; 0 for a whole struct. */
   uint32_t size;         /* Bytes of the field, or of the struct. */
-  char struct_name[32];  /* Such as "rz_model_info". */
-  char field_name[32];   /* Such as "n_layers"; empty for the whole struct. */
+  char struct_name[32];  /* Name of the struct, such as "rz_model_info". */
+  char field_name[32];   /* Name of the field, such as "n_layers"; empty for the whole struct. */
 } rz_layout;
 
 /* Entry `index` of the table of all structs of this header: of each first the whole, then its fields in order.

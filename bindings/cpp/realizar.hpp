@@ -153,7 +153,7 @@ private:
     size_t size_;
 };
 
-/// What there is to compute on; devices()[0] has index 1, the CPU.
+/// The devices to compute on; devices()[0] has index 1, the CPU.
 inline std::vector<rz_device_info> devices() {
     std::vector<rz_device_info> all(rz_device_count(), params<rz_device_info>());
     for (uint32_t i = 0; i < all.size(); i++) {
@@ -294,7 +294,7 @@ public:
         const bool begun = info().chat_template & RZ_TEMPLATE_WRITES_BOS;
         return RZ_TOKENIZE_PARSE_SPECIAL | (begun ? 0 : RZ_TOKENIZE_ADD_SPECIAL);
     }
-    /// Whether the token ends a turn or a text.
+    /// True for a token that ends a turn or a text.
     bool is_end(uint32_t token) const noexcept { return rz_token_is_end(get(), token) != 0; }
     rz_model *get() const noexcept { return handle_.get(); }
 
@@ -302,7 +302,7 @@ private:
     detail::Handle<rz_model, rz_model_free> handle_;
 };
 
-/// How the next token is chosen. Where a `Sampler *` may be null, null means the most likely token.
+/// The choice of the next token. A null `Sampler *` stands for the most likely one.
 class Sampler {
 public:
     explicit Sampler(const rz_sampler_params &params = realizar::params<rz_sampler_params>())
@@ -426,7 +426,7 @@ public:
             return rz_textstream_push_into(get(), token, piece_.data(), piece_.size(), n, error);
         });
     }
-    /// What was held back, at the end of a text. Valid until the next call.
+    /// The bytes held back, at the end of a text. Valid until the next call.
     std::string_view flush() { return try_flush().value(); }
     Result<std::string_view> try_flush() {
         return piece([&](size_t *n, rz_error *error) {

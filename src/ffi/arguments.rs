@@ -21,10 +21,10 @@ pub(super) struct Call {
     runtime: OnceCell<Arc<Runtime>>,
 }
 
-/// Types of which every bit pattern is a value, and which C may therefore hand us in bulk.
+/// Types that C may pass in arrays, because every bit pattern is a value.
 ///
 /// # Safety
-/// Just that.
+/// Every bit pattern is a value of the type.
 pub(super) unsafe trait Plain: Copy {}
 
 macro_rules! plain {
@@ -149,12 +149,12 @@ impl Call {
         Ok(unsafe { CStr::from_ptr(pointer.as_ptr()) })
     }
 
-    /// Where a result goes, checked before the work begins.
+    /// The place of a result, checked before the work begins.
     pub(super) fn out<T>(&self, out: *mut T, name: &str) -> Result<Out<'_, T>> {
         Ok(Out { pointer: self.checked(out, name)?, call: PhantomData })
     }
 
-    /// Where up to `len` results go. `out` may be NULL where `len` is 0, and may lie over an input that is no longer
+    /// The places of up to `len` results. `out` may be NULL where `len` is 0, and may lie over an input that is no longer
     /// read when the results come.
     pub(super) fn outs<T: Plain>(&self, out: *mut T, len: usize, name: &str) -> Result<Outs<'_, T>> {
         let start = if len == 0 { NonNull::dangling() } else { self.checked(out, name)? };
@@ -178,7 +178,7 @@ fn utf8<'a>(bytes: &'a [u8], name: &str) -> Result<&'a str> {
     std::str::from_utf8(bytes).map_err(|e| Error::invalid(format!("{name} is not UTF-8 at byte {}", e.valid_up_to())))
 }
 
-/// Where an input lies, for `slice_mut`.
+/// The addresses of an input, for `slice_mut`.
 pub(super) struct Span<'a> {
     name: &'a str,
     bytes: Range<usize>,
@@ -255,7 +255,7 @@ impl<T: Plain> Buffer<'_, T> {
     }
 }
 
-/// What a callback of the caller wants handed back to it.
+/// The pointer that a callback of the caller gets back with each call.
 #[derive(Clone, Copy)]
 pub(super) struct User(*mut c_void);
 

@@ -73,7 +73,7 @@ pub const RZ_CACHE_TYPE_Q8_0: u32 = 8;
 /// Element type of a cache: single precision. Its GGML type id, 0, stands for the default.
 pub const RZ_CACHE_TYPE_F32: u32 = 256;
 
-/// How to make a cache. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0.
+/// Parameters of a cache. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct rz_cache_params {

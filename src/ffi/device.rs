@@ -1,4 +1,4 @@
-//! What there is to compute on.
+//! The devices to compute on.
 
 use std::ffi::c_char;
 
@@ -24,7 +24,7 @@ pub struct rz_device_info {
     pub struct_size: u32,
     /// Index of the device.
     pub index: u32,
-    /// Such as "cuda:0 NVIDIA H200".
+    /// Name, such as "cuda:0 NVIDIA H200".
     pub name: [c_char; 64],
     /// RZ_DEVICE_CPU or RZ_DEVICE_CUDA.
     pub kind: u32,
@@ -36,7 +36,7 @@ pub struct rz_device_info {
     pub memory_total: u64,
     /// Bytes of memory free right now; 0 where unknown.
     pub memory_free: u64,
-    /// Why the device cannot be used; empty where it can.
+    /// Reason why the device cannot be used; empty for one that can.
     pub unavailable: [c_char; 256],
 }
 

@@ -17,7 +17,7 @@ use super::status::{RZ_OK, rz_error, rz_status};
 use super::structs::{Field, Layout, versioned};
 use super::text::rz_chat_message;
 
-/// Where a field of a struct lies in memory, or how large a struct is. Since 0.1.0.
+/// Offset and size of a field of a struct, or size of a whole struct. Since 0.1.0.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct rz_layout {
@@ -27,9 +27,9 @@ pub struct rz_layout {
     pub offset: u32,
     /// Bytes of the field, or of the struct.
     pub size: u32,
-    /// Such as "rz_model_info".
+    /// Name of the struct, such as "rz_model_info".
     pub struct_name: [c_char; 32],
-    /// Such as "n_layers"; empty for the whole struct.
+    /// Name of the field, such as "n_layers"; empty for the whole struct.
     pub field_name: [c_char; 32],
 }
 

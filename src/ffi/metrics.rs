@@ -1,4 +1,4 @@
-//! What a model has done so far, in numbers.
+//! Counters of the work that a model has done.
 
 use crate::engine::metrics::{Phase, Snapshot};
 use crate::engine::{DeviceKind, Part};
@@ -52,7 +52,7 @@ versioned!(rz_backend_metrics {
     latency_histogram,
 });
 
-/// How often something was done, and how long it took. Never grows. Since 0.1.0.
+/// Number and duration of the calls of one kind. Never grows. Since 0.1.0.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct rz_phase_metrics {
@@ -84,7 +84,8 @@ pub struct rz_metrics {
     pub sample: rz_phase_metrics,
     /// Tokens to text.
     pub detokenize: rz_phase_metrics,
-    /// Of models loaded with RZ_MODEL_PROFILE, on the GPU: matrix products of layers, with the norms and sums beside them.
+    /// Matrix products of layers on the GPU, with the norms and sums beside them; counted with RZ_MODEL_PROFILE only, as
+    /// are the fields below.
     pub gpu_products: rz_phase_metrics,
     /// Rotation, cache and attention.
     pub gpu_attention: rz_phase_metrics,

@@ -74,7 +74,7 @@ pub const RZ_TOKEN_NONE: u32 = u32::MAX;
 /// It must return normally: no longjmp, no C++ exception.
 pub type rz_progress_callback = Option<unsafe extern "C" fn(done: u64, total: u64, user: *mut c_void) -> i32>;
 
-/// How to load a model. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0.
+/// Parameters of a load. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct rz_model_params {
@@ -115,7 +115,7 @@ versioned!(rz_model_params {
     cancel,
 } reserved reserved);
 
-/// What a model is. Since 0.1.0.
+/// Description of a model. Since 0.1.0.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct rz_model_info {

@@ -37,7 +37,7 @@ pub const RZ_LOG_INFO: i32 = 3;
 pub type rz_log_callback =
     Option<unsafe extern "C" fn(level: i32, message: *const c_char, len: usize, user: *mut c_void)>;
 
-/// How to set up an rz_runtime. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0.
+/// Parameters of an rz_runtime. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct rz_runtime_params {

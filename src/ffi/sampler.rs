@@ -1,4 +1,4 @@
-//! How the next token is chosen.
+//! The choice of the next token.
 
 use std::sync::Mutex;
 
@@ -25,7 +25,7 @@ impl Handle for rz_sampler {
 pub struct rz_logit_bias {
     /// Token id. Calls with a model whose vocabulary is too small for it get RZ_ERR_INVALID_ARGUMENT.
     pub token: u32,
-    /// What to add.
+    /// Number to add to the logit.
     pub bias: f32,
 }
 
@@ -33,7 +33,7 @@ layout!(rz_logit_bias { token, bias });
 // SAFETY: an integer and a float.
 unsafe impl Plain for rz_logit_bias {}
 
-/// How to choose. Zero in a field switches it off, so all zeros, or NULL, choose the most likely token.
+/// Parameters of a choice. Zero in a field switches it off, so all zeros, or NULL, choose the most likely token.
 ///
 /// In this order: biases, penalties, then top_k, top_p and min_p on what the temperature leaves. Since 0.1.0.
 #[repr(C)]
@@ -55,11 +55,11 @@ pub struct rz_sampler_params {
     pub presence_penalty: f32,
     /// Taken from the logit of a recent token as often as it occurred.
     pub frequency_penalty: f32,
-    /// How many of the last tokens are recent; 0: 64.
+    /// Number of the last tokens that count as recent; 0: 64.
     pub penalty_window: u32,
     /// 0.
     pub reserved: u32,
-    /// Of the random numbers; 0 is a seed like any other.
+    /// Seed of the random numbers; 0 is one like any other.
     pub seed: u64,
     /// Copied; NULL: none.
     pub biases: *const rz_logit_bias,

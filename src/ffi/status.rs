@@ -55,7 +55,7 @@ pub const RZ_ERR_PANIC: rz_status = -17;
 /// A call on this handle ended in RZ_ERR_PANIC: free it.
 pub const RZ_ERR_POISONED: rz_status = -18;
 
-/// What went wrong, in memory of the caller: on the stack, uninitialised, is fine. Its layout never changes.
+/// Record of a failure, in memory of the caller: on the stack, uninitialised, is fine. Its layout never changes.
 ///
 /// Every function with an `rz_error *` as its last argument takes NULL there too, and otherwise fills the
 /// record in on every return: on success with the status, 0 and an empty message. Since 0.1.0.
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn the_system_code_travels() {
+    fn the_system_code_is_kept() {
         let source = std::io::Error::from_raw_os_error(2);
         let record = rz_error::failure(&Error::io(std::path::Path::new("/a/b"), "open", &source));
         assert_eq!((record.code, record.system_code), (RZ_ERR_IO, 2));

@@ -248,9 +248,9 @@ pub unsafe extern "C" fn rz_textstream_free(stream: *mut rz_textstream) {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct rz_chat_message {
-    /// Who speaks, such as "system", "user" or "assistant".
+    /// Role of the speaker, such as "system", "user" or "assistant".
     pub role: *const c_char,
-    /// What is said.
+    /// Text of the message.
     pub content: *const c_char,
 }
 

@@ -1,4 +1,4 @@
-//! Which library this is.
+//! Versions of the library and its interface.
 
 use std::ffi::c_char;
 

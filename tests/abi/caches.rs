@@ -282,7 +282,7 @@ fn freeing_in_the_middle_of_a_call_is_harmless() {
     }
 }
 
-/// What no machine has is refused before anything is touched; a system that promises all memory may grant it.
+/// Memory that no machine has is refused before anything is touched; a system that promises all memory may grant it.
 #[test]
 fn a_cache_larger_than_memory_is_refused() {
     let model = load();

@@ -105,7 +105,7 @@ fn a_c_compiler_lays_the_structs_out_as_the_library_tells() {
     c::check(&source, "c99");
 }
 
-/// Where a compiler would pad, a field that is appended later would lie elsewhere on another machine.
+/// A field that is appended behind padding would lie elsewhere on another machine.
 #[test]
 fn no_struct_has_padding_on_any_machine() {
     for pointer in [4, 8] {

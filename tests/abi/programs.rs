@@ -21,7 +21,7 @@ fn a_library_can_be_loaded_used_and_let_go() {
 }
 
 #[test]
-fn threads_share_a_model_and_fight_for_a_cache() {
+fn threads_share_a_model_and_contend_for_a_cache() {
     passes("threads", &[Path::new(MODEL)]);
 }
 

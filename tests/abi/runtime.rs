@@ -1,4 +1,4 @@
-//! What a runtime and a load tell and limit: progress, ceilings, log, metrics.
+//! Runtimes and loads: progress, ceilings, log, metrics.
 
 use super::host::*;
 use std::ffi::{CString, c_char, c_void};

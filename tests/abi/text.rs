@@ -172,7 +172,7 @@ fn a_chat_is_written_by_the_models_template() {
     }
 }
 
-/// Which token begins the text of a chat is settled by asking, not by guessing.
+/// Tells a host which of template and tokenizer writes the token that begins a text.
 #[test]
 fn a_model_tells_whether_its_template_begins_the_text() {
     let told = |path: &str| {
@@ -230,7 +230,7 @@ fn metadata_can_be_listed() {
     unsafe { rz_model_free(model) };
 }
 
-/// What an outside grammar needs: the bytes of every token, also of those that are a part of a character.
+/// Grammars outside the library need the bytes of every token, also of those that are a part of a character.
 #[test]
 fn the_bytes_of_every_token_can_be_read() {
     let model = load_text();
