@@ -324,8 +324,11 @@ rz_status rz_model_load(const char *path, const rz_model_params *params, rz_mode
  * them. Any thread. Since 0.1.0. */
 void rz_model_free(rz_model *model);
 
-/* Describes a model. `out->struct_size` is set by the caller. Any thread. Since 0.1.0. */
-rz_status rz_model_info_get(const rz_model *model, rz_model_info *out, rz_error *err);
+/* Describes a model. `out->struct_size` is set by the caller. The first call runs the chat template, on a thread that ends
+ * with the call. Any thread. Errors: RZ_ERR_IO (the system gives no thread). Since 0.1.0. */
+rz_status rz_model_info_get(const rz_model *model,
+                            rz_model_info *out,
+                            rz_error *err);
 
 /* Writes a value of the model's metadata as text, such as that of the NUL-terminated `key` "general.name"; of an array
  * its length and kind, such as "[24 integers]".

@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_void};
 use std::sync::{Arc, OnceLock};
 
 use crate::engine::{LoadParams, Model, Runtime, RuntimeParams};
-use crate::error::Error;
+use crate::error::{Error, Result};
 
 use super::cancel::rz_cancel;
 use super::field::write_text;
@@ -29,21 +29,22 @@ impl Handle for rz_model {
 
 impl rz_model {
     /// Bits of RZ_TEMPLATE_..., found by a question put to the template.
-    fn chat_template(&self) -> u32 {
-        *self.1.get_or_init(|| {
-            let text = match apart(|| self.0.render_chat(&[("user", "?")], true)) {
-                Ok(text) => text,
-                Err(Error::Unsupported(_)) => return 0,
-                Err(_) => String::new(),
-            };
-            let bos = self.0.tokenizer().ok().and_then(|t| t.decode_token(t.bos()?, true).ok());
-            match bos {
-                Some(bos) if !bos.is_empty() && text.as_bytes().starts_with(&bos) => {
-                    RZ_TEMPLATE_PRESENT | RZ_TEMPLATE_WRITES_BOS
-                }
-                _ => RZ_TEMPLATE_PRESENT,
+    fn chat_template(&self) -> Result<u32> {
+        if let Some(bits) = self.1.get() {
+            return Ok(*bits);
+        }
+        let bits = match apart(|| self.0.render_chat(&[("user", "?")], true)) {
+            Ok(text) => {
+                let bos = self.0.tokenizer().ok().and_then(|t| t.decode_token(t.bos()?, true).ok());
+                let begins = bos.is_some_and(|bos| !bos.is_empty() && text.as_bytes().starts_with(&bos));
+                RZ_TEMPLATE_PRESENT | if begins { RZ_TEMPLATE_WRITES_BOS } else { 0 }
             }
-        })
+            Err(Error::Unsupported(_)) => 0,
+            // It refuses this conversation.
+            Err(Error::InvalidArgument(_)) => RZ_TEMPLATE_PRESENT,
+            Err(other) => return Err(other),
+        };
+        Ok(*self.1.get_or_init(|| bits))
     }
 }
 
@@ -236,7 +237,8 @@ pub unsafe extern "C" fn rz_model_free(model: *mut rz_model) {
     guarded_or!((), |call| call.release(model))
 }
 
-/// Describes a model. `out->struct_size` is set by the caller. Any thread. Since 0.1.0.
+/// Describes a model. `out->struct_size` is set by the caller. The first call runs the chat template, on a thread that ends
+/// with the call. Any thread. Errors: RZ_ERR_IO (the system gives no thread). Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_model_info_get(
     model: *const rz_model,
@@ -265,7 +267,7 @@ pub unsafe extern "C" fn rz_model_info_get(
             n_params: from.n_params,
             weight_bytes: from.weight_bytes,
             gpu_layers: from.gpu_layers,
-            chat_template: model.chat_template(),
+            chat_template: model.chat_template()?,
         };
         write_text(&mut info.architecture, format_args!("{}", from.architecture));
         write_text(&mut info.name, format_args!("{}", from.name));
