@@ -21,10 +21,10 @@ pub enum Error {
     /// A ceiling that the caller set would be passed.
     #[error("{what} needs {needed} bytes, the limit is {allowed}")]
     Limit { what: &'static str, needed: u64, allowed: u64 },
-    #[error("{path}: {what}")]
+    #[error("{what}: {path}")]
     Io { path: String, what: String, system_code: i32 },
     /// The file is damaged or hostile.
-    #[error("{path}: {what}")]
+    #[error("{what}: {path}")]
     Format { path: String, what: String },
     /// The request is valid, but this library does not implement it.
     #[error("{0}")]

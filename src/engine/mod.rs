@@ -20,7 +20,7 @@ pub use session::{Outcome, Session, decode_batch};
 pub use crate::backend::{DeviceInfo, DeviceKind, Part};
 pub use crate::sample::{Sampler, SamplerParams};
 pub use crate::tensor::DType;
-pub use crate::text::{TextStream, Tokenizer};
+pub use crate::text::{TextStream, TokenKind, Tokenizer};
 
 use crate::backend::cpu::pool::Pool;
 use crate::error::{Error, Result};
@@ -115,11 +115,11 @@ impl Cancel {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// `Cancelled` when there is a request to stop.
-    pub(crate) fn check(cancel: Option<&Cancel>) -> Result<()> {
-        match cancel {
-            Some(c) if c.is_fired() => Err(Error::Cancelled),
-            _ => Ok(()),
+    /// `Cancelled` when one of them asks to stop.
+    pub(crate) fn check(cancels: &[Option<&Cancel>]) -> Result<()> {
+        match cancels.iter().flatten().any(|c| c.is_fired()) {
+            true => Err(Error::Cancelled),
+            false => Ok(()),
         }
     }
 }

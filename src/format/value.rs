@@ -158,6 +158,19 @@ impl Value {
             Value::Strs(v) => format!("[{} strings]", v.len()),
         }
     }
+
+    /// Element `index` of an array as text, in the form that `render` gives a scalar.
+    pub fn render_element(&self, index: usize) -> Result<String> {
+        let element = match self {
+            Value::Ints(v) => v.get(index).map(|x| x.to_string()),
+            Value::Floats(v) => v.get(index).map(|x| x.to_string()),
+            Value::Bools(v) => v.get(index).map(|x| x.to_string()),
+            Value::Strs(v) => v.get(index).map(|s| String::from_utf8_lossy(s).into_owned()),
+            Value::Taken(what) => return Err(Error::unsupported(format!("{what}, which the tokenizer keeps"))),
+            _ => return Err(Error::invalid("the value is no array")),
+        };
+        element.ok_or_else(|| Error::invalid(format!("index {index} of {}", self.render())))
+    }
 }
 
 /// All of a list, or `None` where one is `None`.

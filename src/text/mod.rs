@@ -30,7 +30,8 @@ use added::{Added, TextOrToken};
 use merge::{Bpe, Spm, Work};
 use pieces::{Behavior, Splitter, TextStep, pieces};
 use unigram::Unigram;
-use vocab::{TokenKind, Vocab, push, reserve};
+pub use vocab::TokenKind;
+use vocab::{Vocab, push, reserve};
 
 /// Longest text that `encode` takes.
 pub const MAX_TEXT: usize = 1 << 30;
@@ -169,6 +170,11 @@ impl Tokenizer {
             TokenKind::Normal | TokenKind::UserDefined if self.visible_space => with_plain_spaces(bytes),
             _ => Cow::Borrowed(bytes),
         })
+    }
+
+    /// The kind of a token; `None` for an id outside the vocabulary.
+    pub fn kind(&self, id: u32) -> Option<TokenKind> {
+        self.vocab.get(id).map(|(_, kind)| kind)
     }
 
     /// The bytes of a sequence of tokens that begins a text.

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use chrono::DateTime;
@@ -31,9 +32,11 @@ const MAX_STEPS: u64 = 10_000_000;
 
 const NAME: &str = "chat_template";
 
-/// A compiled template, or the reason why there is none: a bad template stops chats, not the model.
+/// A template; a bad one stops chats, not the model.
 pub struct ChatTemplate {
-    environment: Result<Environment<'static>, String>,
+    source: String,
+    /// Compiled by the first `render`.
+    environment: OnceLock<Result<Environment<'static>, String>>,
     bos: String,
     eos: String,
 }
@@ -54,7 +57,7 @@ impl ChatTemplate {
 
     /// Compiles a template, to which `bos` and `eos` are `bos_token` and `eos_token`.
     pub fn new(source: &str, bos: String, eos: String) -> ChatTemplate {
-        ChatTemplate { environment: caught(|| compile(source)).and_then(|result| result), bos, eos }
+        ChatTemplate { source: source.to_owned(), environment: OnceLock::new(), bos, eos }
     }
 
     /// Renders a conversation. `messages`: role and content of each. `extra`: more variables, such as `tools`,
@@ -69,8 +72,9 @@ impl ChatTemplate {
         add_generation_prompt: bool,
         extra: &Map<String, Json>,
     ) -> Result<String> {
-        let environment =
-            self.environment.as_ref().map_err(|why| Error::unsupported(format!("the chat template: {why}")))?;
+        let compile = || caught(|| compile(&self.source)).and_then(|result| result);
+        let environment = self.environment.get_or_init(compile).as_ref();
+        let environment = environment.map_err(|why| Error::unsupported(format!("the chat template: {why}")))?;
         let messages: Json = messages.iter().map(|(role, content)| json!({"role": role, "content": content})).collect();
         let given = [
             ("messages", Value::from(Serde(&messages))),
@@ -308,7 +312,7 @@ impl Write for Bounded {
 
 impl fmt::Debug for ChatTemplate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ChatTemplate").field("error", &self.environment.as_ref().err()).finish()
+        f.debug_struct("ChatTemplate").field("error", &self.environment.get().map(|e| e.as_ref().err())).finish()
     }
 }
 
