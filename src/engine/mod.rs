@@ -17,6 +17,7 @@ pub use model::{LoadParams, Model, ModelInfo};
 pub use session::{Outcome, Session, decode_batch};
 
 // Parts that pass through as they are, so that a caller need not know where they live.
+pub use crate::backend::cpu::thread::{apart, is_own as is_own_thread};
 pub use crate::backend::{DeviceInfo, DeviceKind, Part};
 pub use crate::sample::{Sampler, SamplerParams};
 pub use crate::tensor::DType;

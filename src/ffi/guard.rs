@@ -87,9 +87,6 @@ thread_local! {
     static PANIC: RefCell<Option<rz_error>> = const { RefCell::new(None) };
 }
 
-/// Beginning of the names of this library's threads.
-const THREAD_PREFIX: &str = "realizar";
-
 /// The result of `body`, or its panic, which reaches no one's stderr.
 pub(super) fn silently<T>(body: impl FnOnce() -> T) -> std::thread::Result<T> {
     silence_own_panics();
@@ -123,7 +120,7 @@ fn silence_own_panics() {
     PREVIOUS.get_or_init(|| {
         let previous = std::panic::take_hook();
         std::panic::set_hook(Box::new(|info| {
-            let is_worker = || std::thread::current().name().is_some_and(|name| name.starts_with(THREAD_PREFIX));
+            let is_worker = crate::engine::is_own_thread;
             if DEPTH.get() > 0 {
                 PANIC.set(Some(rz_error::describe(RZ_ERR_PANIC, 0, format_args!("internal error: {info}"))));
             } else if !is_worker()

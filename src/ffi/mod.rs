@@ -22,7 +22,6 @@ mod field;
 mod guard;
 mod handle;
 mod structs;
-mod thread;
 
 pub mod cache;
 pub mod cancel;

@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_void};
 use std::sync::{Arc, OnceLock};
 
-use crate::engine::{LoadParams, Model, Runtime, RuntimeParams};
+use crate::engine::{LoadParams, Model, Runtime, RuntimeParams, apart};
 use crate::error::{Error, Result};
 
 use super::cancel::rz_cancel;
@@ -13,7 +13,6 @@ use super::handle::Handle;
 use super::runtime::{rz_runtime, start};
 use super::status::{RZ_OK, rz_error, rz_status};
 use super::structs::versioned;
-use super::thread::apart;
 
 /// Weights, tokenizer and metadata of one model. Immutable once it is loaded: any number of threads, caches and text
 /// streams may use it at once. Counts its users, so it may be freed before them.

@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 
-use crate::engine::{LogLevel, Runtime, RuntimeParams};
+use crate::engine::{LogLevel, Runtime, RuntimeParams, apart};
 use crate::error::{Result, try_vec};
 
 use super::arguments::{Call, User};
@@ -11,7 +11,6 @@ use super::guard::{guarded, guarded_or};
 use super::handle::Handle;
 use super::status::{RZ_OK, rz_error, rz_status};
 use super::structs::versioned;
-use super::thread::apart;
 
 /// Worker threads, a log and ceilings on memory, shared by the models that are loaded with it. Immutable: any
 /// number of threads may use it at once. A model that is loaded without one gets its own, with all defaults.

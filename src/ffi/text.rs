@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use crate::engine::metrics::Phase;
-use crate::engine::{Model, Runtime, TextStream, TokenKind as Kind, Tokenizer};
+use crate::engine::{Model, Runtime, TextStream, TokenKind as Kind, Tokenizer, apart};
 use crate::error::{Result, try_vec};
 
 use super::arguments::{Buffer, Plain};
@@ -14,7 +14,6 @@ use super::handle::{Handle, taken};
 use super::model::rz_model;
 use super::status::{RZ_OK, rz_error, rz_status};
 use super::structs::layout;
-use super::thread::apart;
 
 /// Flag of rz_tokenize_into: add the tokens that begin and end a text, as the model asks.
 pub const RZ_TOKENIZE_ADD_SPECIAL: u32 = 1;

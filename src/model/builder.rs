@@ -210,6 +210,13 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
+    /// A soft-cap; a folder's 0 is none, a GGUF file's stands for an absent one.
+    pub fn softcap(&self, key: &str, default: f32) -> Result<f32> {
+        let told = self.keys.float(key)?;
+        let off = self.tensors.format() == FileFormat::Safetensors && self.keys.is_present(key);
+        Ok(told.unwrap_or(if off { 0.0 } else { default }))
+    }
+
     // ---- norms and sums
 
     fn norm(&mut self, kind: NormKind, part: &str, group: usize) -> Result<Norm> {

@@ -85,6 +85,11 @@ impl<'a> Keys<'a> {
         self.get(key).map_or(Ok(None), |_| self.metadata.bool(&self.name(key)))
     }
 
+    /// Whether the file has a key, set or not.
+    pub fn is_present(&self, key: &str) -> bool {
+        self.metadata.get(&self.name(key)).is_some()
+    }
+
     /// A boolean for which false is a value of its own.
     pub fn flag(&self, key: &str) -> Result<Option<bool>> {
         self.get(key);

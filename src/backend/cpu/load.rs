@@ -13,7 +13,7 @@ use super::disjoint::DisjointSlice;
 use super::kernels::{Isa, PANEL_ROWS};
 use super::matrix::WeightMatrix;
 use super::pool::Pool;
-use super::thread::spawn;
+use super::thread::{apart, spawn};
 use crate::backend::op::Weight;
 use crate::backend::program::Program;
 use crate::backend::weights::{MatrixSource, Progress};
@@ -146,7 +146,8 @@ pub fn pack(
         return Ok(());
     };
     let threads = pool.threads();
-    let loaders = Loaders::new(threads, |index, work| spawn(index, threads, pool.cpu(index), work))?;
+    let start = |index, work| spawn(index, threads, pool.cpu(index), work);
+    let loaders = apart(|| Loaders::new(threads, start))?;
     let mut staged = try_vec("staging", threads)?;
     for _ in 0..threads {
         staged.push(try_filled("staging", staging, 0u8)?);

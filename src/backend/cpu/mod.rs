@@ -18,7 +18,7 @@ mod memory;
 mod packed;
 mod partition;
 pub mod pool;
-mod thread;
+pub mod thread;
 
 use std::ops::Range;
 use std::sync::Arc;
