@@ -430,6 +430,6 @@ mod tests {
         let twice =
             vec![("a".to_owned(), Value::Int(1)), ("b".to_owned(), Value::Int(1)), ("a".to_owned(), Value::Int(2))];
         let error = Metadata::new(Path::new("f"), twice).unwrap_err();
-        assert_eq!(error.to_string(), "f: the key \"a\" occurs twice");
+        assert_eq!(error.to_string(), "the key \"a\" occurs twice: f");
     }
 }
