@@ -5,10 +5,8 @@ cd "$(dirname "$0")/.."
 
 temporary=$(mktemp -d)
 trap 'rm -rf "$temporary"' EXIT
-if ! make -n -W src/lib.rs install | grep -q 'build --release --lib'; then
-    echo "FAILED: an older library than the sources would be installed"
-    exit 1
-fi
+[[ $(make -n -W src/lib.rs install) == *"build --release --lib"* ]] ||
+    { echo "FAILED: an older library than the sources would be installed"; exit 1; }
 make -s install DESTDIR="$temporary/staged" PREFIX=/opt/realizar
 mv "$temporary/staged/opt/realizar" "$temporary/moved"
 root=$temporary/moved
@@ -38,7 +36,7 @@ if command -v objdump >/dev/null && [ -f "$root/lib/librealizar.so" ]; then
         exit 1
     fi
     abi=$(sed -n 's/^#define RZ_ABI_VERSION //p' "$root/include/realizar.h")
-    objdump -p "$root/lib/librealizar.so" | grep -q "SONAME *librealizar.so.$abi\$" && [ -e "$root/lib/librealizar.so.$abi" ] ||
+    [[ $(objdump -p "$root/lib/librealizar.so") =~ SONAME\ +librealizar\.so\.$abi[[:space:]] ]] && [ -e "$root/lib/librealizar.so.$abi" ] ||
         { echo "FAILED: the SONAME is not that of interface $abi"; exit 1; }
     echo "ok: symbols have versions, and the library the number of its interface"
 fi
