@@ -19,7 +19,7 @@
 use std::ops::Range;
 
 use super::attend_product::{
-    F32Vectors, FloatRows, FloatRowsMut, Floats, I8Keys, I8Values, Integers, MatrixView, PairView, multiply,
+    F32Vectors, FloatBlocks, FloatRows, FloatRowsMut, I8Keys, I8Values, IntegerBlocks, MatrixView, PairView, multiply,
 };
 use super::kv_storage::{BLOCK, KEY_LINE, KvView, Storage, padded};
 use super::math::{exp2, tanh};
@@ -143,20 +143,23 @@ fn attend_chunk_lanes<S: Simd>(
             Queries::Integers(q) => {
                 let b =
                     PairView { data, pair: KEY_LINE, block: (BLOCK / 2 + 1) * KEY_LINE, vector: panel, ahead: AHEAD };
-                multiply(s, rows, panels, Integers::<true> { depth: d, rows, a: q, b, c });
+                multiply(s, rows, panels, IntegerBlocks::<true> { depth: d, rows, a: q, b, c });
             }
             Queries::Floats(q) => {
                 let a = FloatRows { data: q.as_ptr(), stride: d };
                 let b = MatrixView { data, row: 0, vector: panel, scales: LANES * d, ahead: AHEAD };
                 match cached.key_storage {
-                    Storage::I8 => {
-                        multiply(s, rows, panels, Floats { depth: d, a, b: I8Keys(MatrixView { row: LANES, ..b }), c })
-                    }
+                    Storage::I8 => multiply(
+                        s,
+                        rows,
+                        panels,
+                        FloatBlocks { depth: d, a, b: I8Keys(MatrixView { row: LANES, ..b }), c },
+                    ),
                     _ => multiply(
                         s,
                         rows,
                         panels,
-                        Floats { depth: d, a, b: F32Vectors(MatrixView { row: 4 * LANES, ..b }), c },
+                        FloatBlocks { depth: d, a, b: F32Vectors(MatrixView { row: 4 * LANES, ..b }), c },
                     ),
                 }
             }
@@ -193,16 +196,21 @@ fn attend_chunk_lanes<S: Simd>(
                     s,
                     rows,
                     vectors,
-                    Floats { depth: n, a, b: F32Vectors(MatrixView { vector: 4 * LANES, ..b }), c },
+                    FloatBlocks { depth: n, a, b: F32Vectors(MatrixView { vector: 4 * LANES, ..b }), c },
                 );
             }
             Storage::I16 => {
                 let ahead = AHEAD.next_multiple_of(value_panel);
                 let b = PairView { data: values, pair: 4 * dims, block: value_panel, vector: 4 * LANES, ahead };
-                multiply(s, rows, vectors, Integers::<false> { depth: n, rows, a: weights, b, c });
+                multiply(s, rows, vectors, IntegerBlocks::<false> { depth: n, rows, a: weights, b, c });
             }
             Storage::I8 => {
-                multiply(s, rows, vectors, Floats { depth: n, a, b: I8Values(MatrixView { vector: LANES, ..b }), c });
+                multiply(
+                    s,
+                    rows,
+                    vectors,
+                    FloatBlocks { depth: n, a, b: I8Values(MatrixView { vector: LANES, ..b }), c },
+                );
             }
         }
     }

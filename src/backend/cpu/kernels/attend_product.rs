@@ -189,14 +189,14 @@ unsafe fn row_block<S: Simd, const R: usize, const V: usize>(
 }
 
 /// The product `C[rows][vectors * 16] = A[rows][depth] B[depth][vectors * 16]`
-pub struct Floats<B> {
+pub struct FloatBlocks<B> {
     pub depth: usize,
     pub a: FloatRows,
     pub b: B,
     pub c: FloatRowsMut,
 }
 
-impl<S: Simd, B: Operand> BlockProduct<S> for Floats<B> {
+impl<S: Simd, B: Operand> BlockProduct<S> for FloatBlocks<B> {
     #[inline(always)]
     unsafe fn block<const R: usize, const V: usize>(&self, s: S, r: usize, v: usize) {
         let mut sums = [[s.splat(0.0); V]; R];
@@ -242,9 +242,9 @@ pub struct PairView {
     pub ahead: usize,
 }
 
-/// The product of `Floats` over integers, whose sums over a block are exact. `SCALED`: behind the last pair of a block, each vector
+/// The product of `FloatBlocks` over integers, whose sums over a block are exact. `SCALED`: behind the last pair of a block, each vector
 /// has scales for its lanes.
-pub struct Integers<'a, const SCALED: bool> {
+pub struct IntegerBlocks<'a, const SCALED: bool> {
     pub depth: usize,
     pub rows: usize,
     pub a: &'a QuantizedRows,
@@ -252,10 +252,10 @@ pub struct Integers<'a, const SCALED: bool> {
     pub c: FloatRowsMut,
 }
 
-impl<S: Simd, const SCALED: bool> BlockProduct<S> for Integers<'_, SCALED> {
+impl<S: Simd, const SCALED: bool> BlockProduct<S> for IntegerBlocks<'_, SCALED> {
     #[inline(always)]
     unsafe fn block<const R: usize, const V: usize>(&self, s: S, r: usize, v: usize) {
-        let Integers { depth, rows, b, .. } = *self;
+        let IntegerBlocks { depth, rows, b, .. } = *self;
         let mut sums = [[s.splat(0.0); V]; R];
         // SAFETY: rows `r..r + R`, depth and vectors exist by contract, so that every pair does.
         unsafe {

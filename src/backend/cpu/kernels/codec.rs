@@ -36,8 +36,8 @@ kinds! {
 }
 
 /// The kind of integers of 16 bits.
-pub struct Pairs;
-impl Kind for Pairs {
+pub struct Int16;
+impl Kind for Int16 {
     const INPUT: InputType = InputType::I16;
     const SUBS: usize = 1;
     const MIN: bool = false;
@@ -493,9 +493,9 @@ impl Codec for Tq2_0 {
 
 /// Floats of 8 bits, 32 columns to a block: `q = w / scale` in 14 bits, where `scale` is the least power of two with which
 /// the largest of the 32 fits.
-pub struct F8;
-impl Codec for F8 {
-    type Kind = Pairs;
+pub struct F8Blocks;
+impl Codec for F8Blocks {
+    type Kind = Int16;
     const SETS: usize = 1;
     const BYTES: usize = 32 * 16;
 

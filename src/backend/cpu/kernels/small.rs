@@ -12,7 +12,7 @@
 
 use std::marker::PhantomData;
 
-use super::codec::{Codec, Pairs};
+use super::codec::{Codec, Int16};
 use super::float::{self, Float};
 use super::gemm::unroll;
 use super::simd::Simd;
@@ -115,8 +115,8 @@ impl<const M: u32> Small<M> {
 
 /// A type of floats whose integers are small floats with `M` bits of mantissa.
 pub struct SmallFloats<T, const M: u32>(PhantomData<T>);
-pub type F16 = SmallFloats<float::F16, 10>;
-pub type Bf16 = SmallFloats<float::Bf16, 7>;
+pub type SmallF16 = SmallFloats<float::F16, 10>;
+pub type SmallBf16 = SmallFloats<float::Bf16, 7>;
 
 /// The columns of a set, two at a time, of sixteen rows, in the bits of the file: the first column in the low halves.
 pub type Columns = [[u32; PANEL_ROWS]; SET / 2];
@@ -133,8 +133,8 @@ pub struct Packing {
 /// Returns the packing of a type that is packed as small floats.
 pub fn packing(dtype: DType) -> Option<Packing> {
     match dtype {
-        quant::F16 => Some(F16::PACKING),
-        quant::BF16 => Some(Bf16::PACKING),
+        quant::F16 => Some(SmallF16::PACKING),
+        quant::BF16 => Some(SmallBf16::PACKING),
         _ => None,
     }
 }
@@ -220,7 +220,7 @@ impl<T: Float, const M: u32> SmallFloats<T, M> {
 }
 
 impl<T: Float, const M: u32> Codec for SmallFloats<T, M> {
-    type Kind = Pairs;
+    type Kind = Int16;
     const SETS: usize = 1;
     const BYTES: usize = 64 * Small::<M>::BITS + PANEL_ROWS;
 

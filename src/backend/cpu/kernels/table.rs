@@ -142,9 +142,9 @@ macro_rules! instantiate_gemm {
 
         pub(super) fn blocks(dtype: DType) -> Option<&'static BlockKernels> {
             Some(match dtype {
-                quant::F16 => &Packed::<small::F16>::BLOCKS,
-                quant::BF16 => &Packed::<small::Bf16>::BLOCKS,
-                quant::F8_E4M3 => &Packed::<codec::F8>::BLOCKS,
+                quant::F16 => &Packed::<small::SmallF16>::BLOCKS,
+                quant::BF16 => &Packed::<small::SmallBf16>::BLOCKS,
+                quant::F8_E4M3 => &Packed::<codec::F8Blocks>::BLOCKS,
                 quant::Q4_0 => &Packed::<codec::Q4_0>::BLOCKS,
                 quant::Q4_1 => &Packed::<codec::Q4_1>::BLOCKS,
                 quant::Q5_0 => &Packed::<codec::Q5_0>::BLOCKS,
@@ -227,8 +227,8 @@ macro_rules! instantiate {
             quantize_i8,
             quantize_i16,
             pack: |dtype| Some(match dtype {
-                quant::F16 => pack::<small::F16>,
-                quant::BF16 => pack::<small::Bf16>,
+                quant::F16 => pack::<small::SmallF16>,
+                quant::BF16 => pack::<small::SmallBf16>,
                 _ => return None,
             }),
             blocks,
