@@ -108,10 +108,6 @@ typedef struct rz_error {
 #define RZ_ERR_PANIC (-17)                /* A bug of this library, caught. Please report the message. */
 #define RZ_ERR_POISONED (-18)             /* A call on this handle ended in RZ_ERR_PANIC: free it. */
 
-/* Name of a status, such as "RZ_ERR_FORMAT". The string is static; an unknown number is "RZ_UNKNOWN", never NULL.
- * Any thread. Since 0.1.0. */
-const char *rz_status_name(rz_status status);
-
 /* ------------------------------------------------------------------------------------------------
  * Version
  * ------------------------------------------------------------------------------------------------ */
@@ -134,6 +130,10 @@ uint32_t rz_abi_version(void);
 /* Version of the library, such as "0.1.0"; RZ_VERSION_MAJOR, RZ_VERSION_MINOR and RZ_VERSION_PATCH are those of the
  * header. The string is static. Any thread. Since 0.1.0. */
 const char *rz_version(void);
+
+/* Name of a status, such as "RZ_ERR_FORMAT". The string is static; an unknown number is "RZ_UNKNOWN", never NULL.
+ * Any thread. Since 0.1.0. */
+const char *rz_status_name(rz_status status);
 
 /* ------------------------------------------------------------------------------------------------
  * Devices

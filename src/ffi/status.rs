@@ -6,7 +6,6 @@ use std::fmt;
 use crate::error::Error;
 
 use super::field::write_message;
-use super::guard::guarded_or;
 use super::structs::layout;
 
 /// Outcome of a call: 0 is success, a positive number is progress, a negative one is failure.
@@ -73,14 +72,8 @@ pub struct rz_error {
 
 layout!(rz_error { code, system_code, message });
 
-/// Name of a status, such as "RZ_ERR_FORMAT". The string is static; an unknown number is "RZ_UNKNOWN", never NULL.
-/// Any thread. Since 0.1.0.
-#[unsafe(no_mangle)]
-pub extern "C" fn rz_status_name(status: rz_status) -> *const c_char {
-    guarded_or!(c"RZ_UNKNOWN".as_ptr(), |_call| Ok(name(status).as_ptr()))
-}
-
-fn name(status: rz_status) -> &'static CStr {
+/// The name of a status, `RZ_UNKNOWN` for any other number.
+pub(super) fn name(status: rz_status) -> &'static CStr {
     match status {
         RZ_OK => c"RZ_OK",
         RZ_AGAIN => c"RZ_AGAIN",

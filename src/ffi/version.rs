@@ -1,8 +1,9 @@
-//! Versions of the library and its interface.
+//! Versions of the library and its interface, and the names of its statuses.
 
 use std::ffi::c_char;
 
 use super::guard::guarded_or;
+use super::status::{name, rz_status};
 
 /// The number of the interface, the one in the SONAME of the library too. It grows with every change that a program
 /// built against an older header could notice, so a program that loads the library at run time compares it first:
@@ -23,4 +24,11 @@ pub extern "C" fn rz_abi_version() -> u32 {
 pub extern "C" fn rz_version() -> *const c_char {
     const VERSION: *const c_char = concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast();
     guarded_or!(VERSION, |_call| Ok(VERSION))
+}
+
+/// Name of a status, such as "RZ_ERR_FORMAT". The string is static; an unknown number is "RZ_UNKNOWN", never NULL.
+/// Any thread. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub extern "C" fn rz_status_name(status: rz_status) -> *const c_char {
+    guarded_or!(c"RZ_UNKNOWN".as_ptr(), |_call| Ok(name(status).as_ptr()))
 }

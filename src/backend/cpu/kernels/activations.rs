@@ -5,7 +5,7 @@
 //! each begins with the integers in the order of the columns, followed by the fields of `offset`.
 #![allow(unsafe_code)]
 
-use super::SET;
+use super::simd::SET;
 use super::simd::{LANES, Simd};
 
 /// Byte offsets of the factors behind the integers of a token.

@@ -3,7 +3,7 @@
 // Loops over registers are written over indices, which unroll.
 #![allow(clippy::needless_range_loop)]
 
-use super::PANEL_ROWS;
+use super::simd::PANEL_ROWS;
 use super::simd::Simd;
 
 /// A type of float weights.

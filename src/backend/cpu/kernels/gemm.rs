@@ -14,10 +14,10 @@ use std::array;
 use std::marker::PhantomData;
 use std::sync::atomic::{Ordering, compiler_fence};
 
-use super::PANEL_ROWS;
 use super::activations::{InputType, TILE_ZERO, offset};
 use super::codec::{Codec, Kind};
 use super::prefetch;
+use super::simd::PANEL_ROWS;
 use super::simd::Simd;
 
 /// Returns the bytes of a row panel in one set of a tile: integers, scales, mins.

@@ -27,15 +27,10 @@ pub(super) mod table;
 #[cfg(target_arch = "aarch64")]
 use self::neon::Neon;
 use self::scalar::Scalar;
+pub use self::simd::{PANEL_ROWS, SET};
 use self::table::MatmulKernels;
 #[cfg(target_arch = "x86_64")]
 use self::{avx2::Avx2, avx512vnni::Avx512Vnni};
-
-/// Number of rows that are interleaved in memory and multiplied together, one in each lane.
-pub const PANEL_ROWS: usize = simd::LANES;
-
-/// Number of columns that share a scale of the quantized activations.
-pub const SET: usize = 32;
 
 /// An instruction set that this machine has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

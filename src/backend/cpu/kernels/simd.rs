@@ -9,6 +9,12 @@
 /// Number of lanes of a vector.
 pub const LANES: usize = 16;
 
+/// Number of rows that are interleaved in memory and multiplied together, one in each lane.
+pub const PANEL_ROWS: usize = LANES;
+
+/// Number of columns that share a scale of the quantized activations.
+pub const SET: usize = 32;
+
 /// Mask of the exponent in the bits of an f32.
 pub const EXPONENT: i32 = 0x7f80_0000;
 /// Bits of 2^-100 as f32.

@@ -16,7 +16,7 @@ use super::codec::{Codec, Int16};
 use super::float::{self, Float};
 use super::gemm::unroll;
 use super::simd::Simd;
-use super::{PANEL_ROWS, SET};
+use super::simd::{PANEL_ROWS, SET};
 use crate::quant;
 use crate::tensor::DType;
 
