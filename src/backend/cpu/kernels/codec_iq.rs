@@ -82,12 +82,6 @@ fn bytes<S: Simd>(s: S, word: S::I) -> [S::I; 4] {
     [s.bits(word, 0, 255), s.bits(word, 8, 255), s.bits(word, 16, 255), s.bits(word, 24, 255)]
 }
 
-/// Moves the bits of `mask`, from bit `at` on, to the bits above a byte: the high bits of an index.
-#[inline(always)]
-fn high_bits<S: Simd>(s: S, word: S::I, at: usize, mask: u32) -> S::I {
-    s.shift(s.bits(word, at as i32, mask), 8)
-}
-
 /// Computes `d * (2 n + 1)`, `n` being the bits of `mask` after a shift to the right.
 #[inline(always)]
 fn odd<S: Simd>(s: S, d: S::F, word: S::I, shift: i32, mask: u32) -> S::F {
@@ -189,9 +183,9 @@ impl Codec for Iq2S {
                 s.load_bytes(p.add(1056 + 64 * (b / 4))),
             )
         };
-        let mut index = bytes(s, low);
+        let (mut index, high) = (bytes(s, low), s.bits(high, 8 * (b % 4) as i32, 0xff));
         for n in 0..4 {
-            index[n] = s.or(index[n], high_bits(s, high, 8 * (b % 4) + 2 * n, 3));
+            index[n] = s.or(index[n], s.bits(high, 2 * n as i32 - 8, 0x300));
         }
         signed(s, s.codewords8(&IQ2_S, index), signs)
     }
@@ -250,10 +244,10 @@ impl Codec for Iq3S {
             let (high, signs) = (s.load_bytes(p.add(1056 + 64 * (b / 4))), s.load_bytes(p.add(1184 + 64 * b)));
             (s.load_bytes(p.add(32 + 128 * b)), s.load_bytes(p.add(96 + 128 * b)), high, signs)
         };
-        let (mut u, mut v) = (bytes(s, u), bytes(s, v));
+        let (mut u, mut v, high) = (bytes(s, u), bytes(s, v), s.bits(high, 8 * (b % 4) as i32, 0xff));
         for n in 0..4 {
-            u[n] = s.or(u[n], high_bits(s, high, 8 * (b % 4) + n, 1));
-            v[n] = s.or(v[n], high_bits(s, high, 8 * (b % 4) + n + 4, 1));
+            u[n] = s.or(u[n], s.bits(high, n as i32 - 8, 0x100));
+            v[n] = s.or(v[n], s.bits(high, n as i32 - 4, 0x100));
         }
         signed(s, codewords4(s, &IQ3_S, u, v), signs)
     }
@@ -288,11 +282,11 @@ impl Codec for Iq1S {
     unsafe fn quants<S: Simd>(s: S, p: *const u8, b: usize, _: S::F) -> [S::I; 8] {
         // SAFETY: `b < 8`, so that both are inside the block.
         let (low, high) = unsafe { (s.load_bytes(p.add(32 + 64 * b)), s.load_bytes(p.add(544 + 64 * (b / 2)))) };
-        let mut index = bytes(s, low);
+        let (mut index, high) = (bytes(s, low), s.bits(high, 16 * (b % 2) as i32, 0xffff));
         for n in 0..4 {
-            index[n] = s.or(index[n], high_bits(s, high, 16 * (b % 2) + 3 * n, 7));
+            index[n] = s.or(index[n], s.bits(high, 3 * n as i32 - 8, 0x700));
         }
-        let (q, offset) = (s.codewords8(&IQ1, index), positive(s, high, 1 + 2 * (b % 2), 7));
+        let (q, offset) = (s.codewords8(&IQ1, index), positive(s, high, 1, 7));
         eight!(s, j => s.add_i32(q[j], offset))
     }
 }
@@ -328,11 +322,11 @@ impl Codec for Iq1M {
     unsafe fn quants<S: Simd>(s: S, p: *const u8, b: usize, _: S::F) -> [S::I; 8] {
         // SAFETY: `b < 8`, so that both are inside the block.
         let (low, high) = unsafe { (s.load_bytes(p.add(64 * b)), s.load_bytes(p.add(512 + 64 * (b / 2)))) };
-        let mut index = bytes(s, low);
+        let (mut index, high) = (bytes(s, low), s.bits(high, 16 * (b % 2) as i32, 0xffff));
         for n in 0..4 {
-            index[n] = s.or(index[n], high_bits(s, high, 16 * (b % 2) + 4 * n, 7));
+            index[n] = s.or(index[n], s.bits(high, 4 * n as i32 - 8, 0x700));
         }
         let q = s.codewords8(&IQ1, index);
-        eight!(s, j => s.add_i32(q[j], positive(s, high, 2 * (b % 2) + j / 4, 3 + 4 * (j / 2 % 2) as i32)))
+        eight!(s, j => s.add_i32(q[j], positive(s, high, j / 4, 3 + 4 * (j / 2 % 2) as i32)))
     }
 }
