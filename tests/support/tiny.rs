@@ -40,7 +40,9 @@ pub struct Tiny {
     /// Types of single tensors, by a part of their names; the first hit wins.
     pub types: Vec<(&'static str, DType)>,
     pub tied: bool,
+    /// Parts of each layer that have a bias, and those that have a factor.
     pub biases: &'static [&'static str],
+    pub scales: &'static [&'static str],
     pub fused_qkv: bool,
     pub fused_gate_up: bool,
     /// Keys behind `ARCHITECTURE.`.
@@ -98,6 +100,7 @@ impl Tiny {
             types: vec![],
             tied: true,
             biases: &[],
+            scales: &[],
             fused_qkv: false,
             fused_gate_up: false,
             floats: vec![],
@@ -135,6 +138,12 @@ impl Tiny {
 
     /// The bytes of a GGUF file, the network and its weights as that file holds them.
     pub fn build(&self) -> (Vec<u8>, Net, Weights) {
+        let (file, net, weights) = self.file();
+        (file.build().0, net, weights)
+    }
+
+    /// `build` before the file is put together.
+    pub fn file(&self) -> (Gguf, Net, Weights) {
         let mut net = self.net.clone();
         if net.inv_freq.is_empty() {
             net.inv_freq = vec![inv_freq(self.rope_base, net.head_dim); net.layers];
@@ -146,7 +155,7 @@ impl Tiny {
         }
         let mut writer = Writer { tiny: self, file: self.keys(), rng: Rng(self.seed), weights: HashMap::new() };
         writer.tensors(&net);
-        (writer.file.build().0, net, writer.weights)
+        (writer.file, net, writer.weights)
     }
 
     fn keys(&self) -> Gguf {
@@ -273,6 +282,14 @@ pub fn architectures(new: impl Fn(&'static str) -> Tiny) -> Vec<(&'static str, T
                 ];
             }),
         ),
+        (
+            "smollm3",
+            new("smollm3").layers(5).change(|t| {
+                t.net.adjacent_pairs = true;
+                let turns = |layer: usize| if layer == 3 { 0 } else { t.net.head_dim };
+                t.net.inv_freq = (0..5).map(|layer| inv_freq(t.rope_base, turns(layer))).collect();
+            }),
+        ),
     ]
 }
 
@@ -342,11 +359,17 @@ impl Writer<'_> {
         }
     }
 
-    fn bias(&mut self, prefix: &str, part: &str, len: usize) {
+    /// The bias and the factor of a part, where it has them.
+    fn bias_and_scale(&mut self, prefix: &str, part: &str, len: usize) {
         if self.tiny.biases.contains(&part) {
             let name = format!("{prefix}{part}.bias");
             let bias = self.vector(&name, len, 0.0, 0.5);
             self.weights.insert(name, bias);
+        }
+        if self.tiny.scales.contains(&part) {
+            let name = format!("{prefix}{part}.scale");
+            let scale = self.vector(&name, 1, 1.4, 0.1);
+            self.weights.insert(name, scale);
         }
     }
 
@@ -394,11 +417,11 @@ impl Writer<'_> {
             } else {
                 for (part, rows) in ["attn_q", "attn_k", "attn_v"].into_iter().zip([q, kv, kv]) {
                     self.matrix(&name(part), rows, d);
-                    self.bias(&p, part, rows);
+                    self.bias_and_scale(&p, part, rows);
                 }
             }
             self.matrix(&name("attn_output"), d, q);
-            self.bias(&p, "attn_output", d);
+            self.bias_and_scale(&p, "attn_output", d);
             if let Some(moe) = net.moe {
                 self.matrix(&name("ffn_gate_inp"), moe.n, d);
                 let (n, f, d) = (moe.n as u64, moe.ffn as u64, d as u64);
@@ -412,12 +435,13 @@ impl Writer<'_> {
             } else {
                 if net.gated {
                     self.matrix(&name("ffn_gate"), f, d);
+                    self.bias_and_scale(&p, "ffn_gate", f);
                 }
                 self.matrix(&name("ffn_up"), f, d);
-                self.bias(&p, "ffn_up", f);
+                self.bias_and_scale(&p, "ffn_up", f);
             }
             self.matrix(&name("ffn_down"), d, f);
-            self.bias(&p, "ffn_down", d);
+            self.bias_and_scale(&p, "ffn_down", d);
         }
         self.norm("output_norm", d);
         if !self.tiny.tied {

@@ -308,7 +308,6 @@ impl<'a> Translator<'a> {
             }
             match period(&windowed) {
                 _ if !windowed.contains(&true) => return Ok(()),
-                _ if !windowed.contains(&false) => None,
                 Some(period) => Some(period.into()),
                 None => Some(Value::Bools(windowed)),
             }
