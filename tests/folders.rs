@@ -294,6 +294,20 @@ fn every_architecture_is_the_same_from_a_folder() {
 }
 
 #[test]
+fn layers_that_all_see_a_window_are_no_default() {
+    let mut tiny =
+        architectures(|name| Tiny::new(name, quant::F32)).into_iter().find(|(n, _)| *n == "gemma3").unwrap().1;
+    tiny.net.window = vec![8; 7];
+    tiny.net.inv_freq = vec![tiny::inv_freq(10_000.0, tiny.net.head_dim); 7];
+    let (dir, expected) = save("gemma3", &tiny, |config| {
+        config.as_object_mut().unwrap().remove("sliding_window_pattern");
+        config["layer_types"] = json!(vec!["sliding_attention"; 7]);
+    });
+    let difference = relative_rms(&expected, &logits(&dir.path().join("folder"), 0));
+    assert!(difference < 1e-5, "{difference}");
+}
+
+#[test]
 fn rotary_scalings_of_a_folder_are_those_of_the_reference() {
     let magnitude = rope::yarn_magnitude;
     let yarn = |factor, fast, slow| rope::yarn(10_000.0, 32, factor, 32.0, fast, slow);
