@@ -286,7 +286,8 @@ fn erf(x: f64) -> f64 {
 #[test]
 fn activations() {
     let gelu = |x: f64| 0.5 * x * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x.powi(3))).tanh());
-    let formulas: [(Activation, &dyn Fn(f64) -> f64, f64); 4] = [
+    type Formula<'a> = &'a dyn Fn(f64) -> f64;
+    let formulas: [(Activation, Formula, f64); 4] = [
         (Activation::Silu, &silu, 1e-6),
         (Activation::Gelu, &gelu, 1e-6),
         (Activation::GeluErf, &|x| 0.5 * x * (1.0 + erf(x / 2f64.sqrt())), 1e-6),

@@ -156,6 +156,8 @@ fn what_nothing_is_known_about_is_refused_before_a_matrix_is_read() {
         ("llama", "llama.attention.clamp_kqv", float, "llama.attention.clamp_kqv is 0.75"),
         ("llama", "llama.attention.causal", |f, k| f.key(k, false), "llama.attention.causal is false"),
         ("llama", "llama.rope.scaling.type", |f, k| f.key(k, "spiral"), "llama.rope.scaling.type is spiral"),
+        ("llama", "llama.rope.scaling.type", |f, k| f.key(k, "longrope"), "llama.rope.scaling.type is longrope"),
+        ("phi3", "phi3.rope.scaling.type", |f, k| f.key(k, "longrope"), "phi3.rope.scaling.type is longrope"),
         ("qwen3", "qwen3.attention.sliding_window", number, "qwen3.attention.sliding_window is 3"),
         ("llama with experts", "llama.expert_gating_func", |f, k| f.key(k, 2u32), "llama.expert_gating_func is 2"),
         ("qwen3moe", "qwen3moe.expert_gating_func", |f, k| f.key(k, 2u32), "qwen3moe.expert_gating_func is 2"),
@@ -223,7 +225,10 @@ const NOT_OPTIONAL: &[&str] = &[
     "rope.scaling.finetuned",
 ];
 
-fn with(value: impl Value + Clone + 'static) -> Box<dyn Fn(Gguf, &str) -> Gguf> {
+type Set = Box<dyn Fn(Gguf, &str) -> Gguf>;
+
+/// Sets a key to a value.
+fn with(value: impl Value + Clone + 'static) -> Set {
     Box::new(move |f, name| f.key(name, value.clone()))
 }
 

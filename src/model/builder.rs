@@ -8,7 +8,7 @@ use std::ops::Range;
 use super::hyper::{HeadShape, Hyper};
 use super::keys::Keys;
 use super::no_effect;
-use super::rope::{self, RopeConfig};
+use super::rope::{self, RopeConfig, RopeScaling};
 use super::tensors::{FileMatrix, Tensors};
 use crate::backend::op::{
     Act, Activation, Attend, Experts, Index, Norm, NormKind, Op, Projection, RopeChoice, RopeTable, Routing, StateId,
@@ -334,8 +334,11 @@ impl<'a> Builder<'a> {
         Ok(RopeTable(self.ropes.len() as u32 - 1))
     }
 
-    /// The rotation of a configuration, its frequencies divided by `rope_freqs` where the file has them.
+    /// The rotation of a configuration, its frequencies divided by `rope_freqs` where the file has them. Refuses LongRoPE.
     pub fn rope(&mut self, config: &RopeConfig) -> Result<RopeChoice> {
+        if config.scaling == RopeScaling::Long {
+            return Err(self.keys.unsupported("rope.scaling.type"));
+        }
         let divisors = self.tensors.rope_divisors("rope_freqs.weight")?;
         Ok(RopeChoice { table: self.rope_table(config, divisors.as_deref())?, long: None })
     }

@@ -64,14 +64,14 @@ pub fn inv_freq(base: f64, n: usize) -> Vec<f64> {
 
 impl Tiny {
     pub fn new(architecture: &'static str, dtype: DType) -> Tiny {
-        let (head_dim, layers) = (32, 2);
+        let layers = 2;
         let net = Net {
             layers,
-            hidden: 256,
-            heads: 8,
-            kv_heads: 2,
-            head_dim,
-            ffn: 512,
+            hidden: 0,
+            heads: 0,
+            kv_heads: 0,
+            head_dim: 0,
+            ffn: 0,
             vocab: 300,
             norm: Norm::Rms,
             eps: 1e-5,
@@ -87,13 +87,13 @@ impl Tiny {
             window: vec![0; layers],
             embedding_scale: 1.0,
             residual_scale: 1.0,
-            attention_scale: 1.0 / (head_dim as f64).sqrt(),
+            attention_scale: 0.0,
             attention_softcap: 0.0,
             logit_scale: 1.0,
             logit_softcap: 0.0,
             moe: None,
         };
-        Tiny {
+        let tiny = Tiny {
             architecture,
             net,
             dtype,
@@ -111,7 +111,8 @@ impl Tiny {
             tensors: vec![],
             seed: 1,
             eos: 2,
-        }
+        };
+        tiny.shape(256, 8, 2, 32, 512)
     }
 
     /// Sets heads and widths, and what follows from them.
