@@ -5,9 +5,10 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
+use super::contents::{Contents, FileFormat, MAX_ENTRIES, MAX_FILES, append};
 use super::file::InputFile;
-use super::layout::{Layout, Place};
-use super::{Contents, FileFormat, MAX_ENTRIES, MAX_FILES, Metadata, Strings, TensorInfo, Value, append};
+use super::layout::{Layout, Place, TensorInfo};
+use super::metadata::{Metadata, Strings, Value};
 use crate::error::{Error, Result, try_vec};
 use crate::quant;
 use crate::tensor::{DType, Shape};

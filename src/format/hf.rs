@@ -10,10 +10,11 @@ mod names;
 
 use std::path::Path;
 
+use super::contents::{Contents, FileFormat, MAX_FILES, append, owned};
 use super::file::InputFile;
 use super::json::{Json, Object};
+use super::metadata::{Metadata, Value};
 use super::safetensors::{self, Entry};
-use super::{Contents, FileFormat, MAX_FILES, Metadata, Value, append, owned};
 use crate::error::{Error, Result, try_vec};
 
 const MAX_CONFIG: u64 = 4 << 20;

@@ -2,11 +2,20 @@
 //! wanted: experts that are stored one by one, matrices that are stored the other way round, 8-bit floats whose scales
 //! are another tensor.
 
-use super::TensorInfo;
 use super::file::InputFile;
 use crate::error::{Error, Result, try_filled};
 use crate::quant;
-use crate::tensor::DType;
+use crate::tensor::{DType, Shape};
+
+/// What a file says about one tensor. `name` is unique in the file set and `bytes` is its exact length.
+#[derive(Clone, Debug)]
+pub struct TensorInfo {
+    pub name: String,
+    pub dtype: DType,
+    pub shape: Shape,
+    pub bytes: u64,
+    pub(super) layout: Layout,
+}
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Place {
