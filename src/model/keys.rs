@@ -92,8 +92,10 @@ impl<'a> Keys<'a> {
 
     /// A boolean for which false is a value of its own.
     pub fn flag(&self, key: &str) -> Result<Option<bool>> {
-        self.get(key);
-        self.metadata.bool(&self.name(key))
+        match self.get(key) {
+            None => Ok((self.metadata.get(&self.name(key)) == Some(&Value::Bool(false))).then_some(false)),
+            Some(_) => self.metadata.bool(&self.name(key)),
+        }
     }
 
     pub fn str(&self, key: &str) -> Result<Option<&'a str>> {

@@ -21,12 +21,10 @@ pub(super) fn translate(t: &mut Translator) -> Result<()> {
         return Ok(());
     };
     let pattern = if let Some(windowed) = windowed {
-        match period_of(&windowed) {
-            _ if !windowed.contains(&true) => return Ok(()),
-            _ if !windowed.contains(&false) => None,
-            Some(period) => Some(period.into()),
-            None => Some(Value::Bools(windowed)),
+        if !windowed.contains(&true) {
+            return Ok(());
         }
+        Some(Value::Bools(windowed))
     } else if let Some(period) = period {
         Some(period.into())
     } else if let Some(full) = full {
@@ -59,10 +57,4 @@ fn windowed_layers(t: &Translator) -> Result<Option<Vec<bool>>> {
         });
     }
     Ok(Some(windowed))
-}
-
-/// `n` where all layers but each `n`th are windowed.
-fn period_of(windowed: &[bool]) -> Option<u64> {
-    let n = windowed.iter().position(|w| !w)? + 1;
-    windowed.iter().zip(1..).all(|(&w, i)| w == (i % n != 0)).then_some(n as u64)
 }
