@@ -6,24 +6,30 @@
 //! driver reports and which costs the model its context, never memory of the host. Refuses to know any kernel.
 #![allow(unsafe_code)]
 
-use std::ffi::{CStr, c_void};
+use std::ffi::{CStr, c_uint, c_void};
 use std::marker::PhantomData;
 use std::ptr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use super::probe::{Address, Driver, Handle, LaunchAttribute, LaunchConfig, Properties, Status, without_signals};
+use cudarc::driver::sys::{
+    CUcontext, CUevent, CUevent_flags, CUfunction, CUfunction_attribute, CUgraphExec, CUlaunchAttribute,
+    CUlaunchAttributeID, CUlaunchAttributeValue, CUlaunchConfig, CUmodule, CUresult, CUstream, CUstream_flags,
+    CUstreamCaptureMode,
+};
+
+use super::probe::{Address, CaptureMode, Driver, Properties, Status, without_signals};
 use crate::error::{Error, Result};
 
-const OUT_OF_MEMORY: Status = 2;
+const OUT_OF_MEMORY: Status = CUresult::CUDA_ERROR_OUT_OF_MEMORY as Status;
 
-/// `CUstreamCaptureMode`: work that is being recorded restricts no other call.
-const RELAXED: u32 = 2;
+/// Work that is being recorded restricts no other call.
+const RELAXED: CaptureMode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED as CaptureMode;
 
 /// A context of one device. Each model has its own, so that a fault ends no other model.
 pub struct Context {
     driver: Arc<Driver>,
-    raw: Handle,
+    raw: CUcontext,
     pub properties: Properties,
     /// `cuda:0`, for messages.
     pub device: String,
@@ -40,7 +46,7 @@ unsafe impl Sync for Context {}
 pub struct Current<'a> {
     context: &'a Arc<Context>,
     /// Of the thread's own.
-    capture_mode: u32,
+    capture_mode: CaptureMode,
     // Being current is a property of the thread.
     _thread: PhantomData<*const ()>,
 }
@@ -190,7 +196,7 @@ impl Drop for Pinned {
 /// A queue of work that runs in order.
 pub struct Stream {
     context: Arc<Context>,
-    raw: Handle,
+    raw: CUstream,
 }
 
 // SAFETY: streams may be used from any thread.
@@ -212,7 +218,7 @@ impl Drop for Stream {
 /// A place in a stream that can be waited for.
 pub struct Event {
     context: Arc<Context>,
-    raw: Handle,
+    raw: CUevent,
 }
 
 // SAFETY: events may be used from any thread.
@@ -228,7 +234,7 @@ impl Drop for Event {
 /// Compiled kernels.
 pub struct Module {
     context: Arc<Context>,
-    raw: Handle,
+    raw: CUmodule,
 }
 
 // SAFETY: modules may be used from any thread.
@@ -245,7 +251,7 @@ impl Drop for Module {
 
 /// A kernel whose one parameter is an `A`, by value.
 pub struct Kernel<A> {
-    raw: Handle,
+    raw: CUfunction,
     name: &'static CStr,
     _args: PhantomData<fn(A)>,
 }
@@ -269,7 +275,7 @@ pub struct Grid {
 /// Recorded work that is launched at once.
 pub struct Graph {
     context: Arc<Context>,
-    raw: Handle,
+    raw: CUgraphExec,
 }
 
 // SAFETY: graphs may be used from any thread, one at a time, which `&mut` in `Current::replay` makes sure of.
@@ -327,10 +333,10 @@ impl Current<'_> {
     }
 
     pub fn stream(&self) -> Result<Stream> {
-        const NON_BLOCKING: u32 = 1;
+        let flags = CUstream_flags::CU_STREAM_NON_BLOCKING as c_uint;
         let mut raw = ptr::null_mut();
         // SAFETY: writes one handle.
-        self.check(unsafe { (self.driver().stream_create)(&mut raw, NON_BLOCKING) }, "cuStreamCreate")?;
+        self.check(unsafe { (self.driver().stream_create)(&mut raw, flags) }, "cuStreamCreate")?;
         Ok(Stream { context: self.context.clone(), raw })
     }
 
@@ -342,11 +348,10 @@ impl Current<'_> {
 
     /// An event; `timed` ones cost more.
     pub fn event(&self, timed: bool) -> Result<Event> {
-        const DISABLE_TIMING: u32 = 2;
-        let flags = if timed { 0 } else { DISABLE_TIMING };
+        let flags = if timed { CUevent_flags::CU_EVENT_DEFAULT } else { CUevent_flags::CU_EVENT_DISABLE_TIMING };
         let mut raw = ptr::null_mut();
         // SAFETY: writes one handle.
-        self.check(unsafe { (self.driver().event_create)(&mut raw, flags) }, "cuEventCreate")?;
+        self.check(unsafe { (self.driver().event_create)(&mut raw, flags as c_uint) }, "cuEventCreate")?;
         Ok(Event { context: self.context.clone(), raw })
     }
 
@@ -439,33 +444,41 @@ impl Current<'_> {
 
     /// The architecture that `kernel` was written out for, such as 90: older than the device where its PTX was translated.
     pub fn compiled_for<A>(&self, kernel: &Kernel<A>) -> Result<i32> {
-        const PTX_VERSION: i32 = 5;
+        let which = CUfunction_attribute::CU_FUNC_ATTRIBUTE_PTX_VERSION;
         let mut version = 0;
         // SAFETY: writes one integer; a live function.
-        let status = unsafe { (self.driver().function_attribute)(&mut version, PTX_VERSION, kernel.raw) };
+        let status = unsafe { (self.driver().function_attribute)(&mut version, which, kernel.raw) };
         self.check(status, "cuFuncGetAttribute").map(|()| version)
     }
 
     /// Lets `kernel` be launched with up to `bytes` of dynamic shared memory.
     pub fn allow_shared<A>(&self, kernel: &Kernel<A>, bytes: u32) -> Result<()> {
-        const MAX_DYNAMIC_SHARED: i32 = 8;
+        let which = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
         // SAFETY: a live function.
-        let status = unsafe { (self.driver().function_set_attribute)(kernel.raw, MAX_DYNAMIC_SHARED, bytes as i32) };
+        let status = unsafe { (self.driver().function_set_attribute)(kernel.raw, which, bytes as i32) };
         self.check(status, "cuFuncSetAttribute")
     }
 
     /// Queues a kernel.
     pub fn launch<A: Copy>(&self, stream: &Stream, kernel: &Kernel<A>, grid: Grid, args: &A) -> Result<()> {
-        const PROGRAMMATIC_STREAM_SERIALIZATION: u32 = 6;
-        let mut attribute =
-            LaunchAttribute { id: PROGRAMMATIC_STREAM_SERIALIZATION, pad: 0, value: [1, 0, 0, 0, 0, 0, 0, 0] };
-        let config = LaunchConfig {
-            grid: grid.blocks,
-            block: [grid.threads, 1, 1],
-            shared_bytes: grid.shared,
-            stream: stream.raw,
-            attributes: &mut attribute,
-            n_attributes: u32::from(grid.early),
+        let mut attribute = CUlaunchAttribute {
+            id: CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+            pad: [0; 4],
+            value: CUlaunchAttributeValue { pad: [0; 64] },
+        };
+        attribute.value.programmaticStreamSerializationAllowed = 1;
+        let [x, y, z] = grid.blocks;
+        let config = CUlaunchConfig {
+            gridDimX: x,
+            gridDimY: y,
+            gridDimZ: z,
+            blockDimX: grid.threads,
+            blockDimY: 1,
+            blockDimZ: 1,
+            sharedMemBytes: grid.shared,
+            hStream: stream.raw,
+            attrs: &mut attribute,
+            numAttrs: u32::from(grid.early),
         };
         let mut parameters = [ptr::from_ref(args).cast_mut().cast::<c_void>()];
         // SAFETY: the kernel takes one `A`, which the driver copies before it returns; so does it the configuration.
