@@ -21,23 +21,23 @@ struct KvView {
 static_assert(sizeof(KvView) == 56, "mirrored in module.rs");
 
 // A layer of a cache, whatever its capacity: how many of either kind stand before it, and its own kind.
-struct Place {
+struct KvLayer {
     u32 whole;
     u32 rings;
     u32 is_ring;
     u32 pad;
 };
-static_assert(sizeof(Place) == 16, "mirrored in module.rs");
+static_assert(sizeof(KvLayer) == 16, "mirrored in module.rs");
 
 // Rows of a head of a layer that are kept.
-DEVICE u32 kept(const KvView& kv, const Place& layer) { return layer.is_ring ? kv.ring : kv.capacity; }
+DEVICE u32 kept(const KvView& kv, const KvLayer& layer) { return layer.is_ring ? kv.ring : kv.capacity; }
 // Row of a head's first position.
-DEVICE u64 first_row(const KvView& kv, const Place& layer, u32 kv_heads, u32 kv_head) {
+DEVICE u64 first_row(const KvView& kv, const KvLayer& layer, u32 kv_heads, u32 kv_head) {
     return ((u64)layer.whole * kv.capacity + (u64)layer.rings * kv.ring) * kv_heads + (u64)kv_head * kept(kv, layer);
 }
 
 // Tokens of one sequence that share a tile of attention.
-struct Tile {
+struct QueryTile {
     u32 first;
     u32 count;
     u32 slot;
@@ -45,24 +45,24 @@ struct Tile {
 };
 
 // What a step brings along; each array lies in device memory and is replaced before each step.
-struct Step {
+struct StepArgs {
     const u32* ids;        // [n]
     const u32* positions;  // [n]
     const u32* slots;      // [n]
     const u32* outputs;    // [n_outputs]
-    const Tile* tiles;     // [n_tiles]
+    const QueryTile* tiles;  // [n_tiles]
     const KvView* kvs;     // [n_slots]
     u32 n;
     u32 n_outputs;
     u32 n_tiles;
     u32 pad;
 };
-static_assert(sizeof(Step) == 64, "mirrored in module.rs");
+static_assert(sizeof(StepArgs) == 64, "mirrored in module.rs");
 
 constexpr u32 kFollowing = 0xffffffffu;
 
 struct EmbedArgs {
-    Matrix table;
+    DeviceMatrix table;
     const u32* rows;       // [n], row of each token
     const u32* following;  // the row that kFollowing stands for
     float* x;         // [n, width]
@@ -83,7 +83,7 @@ struct KeepRowsArgs {
 static_assert(sizeof(KeepRowsArgs) == 48, "mirrored in module.rs");
 
 struct NormArgs {
-    Norm norm;
+    DeviceNorm norm;
     float* x;            // added to where there is a delta
     const float* delta;  // or null
     float* out;          // or null: only add
@@ -93,7 +93,7 @@ struct NormArgs {
 static_assert(sizeof(NormArgs) == 56, "mirrored in module.rs");
 
 struct Segment {
-    Matrix w;
+    DeviceMatrix w;
     float* out;
     const float* bias;  // or null
 };
@@ -123,7 +123,7 @@ struct ProjectArgs {
     u32 x_divisor;       // input row of y is y / x_divisor,
     const u32* x_rows;   // or x_rows[y] where not null
     const u32* experts;  // where not null, the matrices are those of expert experts[y] in a stack
-    Norm norm;           // of the input
+    DeviceNorm norm;     // of the input
     // Matrix times matrix.
     const u16* halves;        // [n, padded cols]
     const float* row_scales;  // [n]
@@ -140,7 +140,7 @@ struct HalvesArgs {
     const u32* x_rows;  // or null
     u16* halves;        // [rows, padded]
     float* row_scales;
-    Norm norm;
+    DeviceNorm norm;
     u32 cols;
     u32 padded;
     u32 x_stride;
@@ -150,12 +150,12 @@ static_assert(sizeof(HalvesArgs) == 72, "mirrored in module.rs");
 
 // Queries and keys between their projection and attention: norm, rotation, and keys and values into the cache.
 struct HeadsArgs {
-    Step step;
+    StepArgs step;
     float* q;
     float* k;
     const float* v;
-    Norm q_norm;
-    Norm k_norm;
+    DeviceNorm q_norm;
+    DeviceNorm k_norm;
     const double* inv_freq;  // or null: no rotation
     u32 n_pairs;
     u32 adjacent;  // pairs are 2i and 2i+1 rather than i and i + n_pairs
@@ -164,12 +164,12 @@ struct HeadsArgs {
     u32 kv_heads;
     u32 head_dim;
     u32 store;  // write k and v to the cache
-    Place layer;
+    KvLayer layer;
 };
 static_assert(sizeof(HeadsArgs) == 192, "mirrored in module.rs");
 
 struct AttendArgs {
-    Step step;
+    StepArgs step;
     const float* q;
     float* out;
     float* partials;  // [tile, kv head, split, rows, 2 + head_dim]
@@ -182,7 +182,7 @@ struct AttendArgs {
     float scale;
     float softcap;
     u32 first_tile;  // of this launch
-    Place layer;
+    KvLayer layer;
 };
 static_assert(sizeof(AttendArgs) == 144, "mirrored in module.rs");
 

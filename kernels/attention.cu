@@ -197,7 +197,7 @@ template <u32 kDim, bool kHalves> DEVICE void attend(const AttendArgs& a, u8* sh
     const u32 end_head = ceil_div((kv_head + 1) * a.heads, a.kv_heads);
     const u32 tile = a.splits ? blockIdx.x / a.splits : blockIdx.x * kWarps + warp;
     if (a.first_tile + tile >= a.step.n_tiles) return;
-    const Tile at = a.step.tiles[a.first_tile + tile];
+    const QueryTile at = a.step.tiles[a.first_tile + tile];
     KvView kv = a.step.kvs[at.slot];
     kv.k = in_global(kv.k), kv.v = in_global(kv.v);
     const u64 kv_row = first_row(kv, a.layer, a.kv_heads, kv_head);

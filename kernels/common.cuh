@@ -201,7 +201,7 @@ DEVICE bool last_block(u32* counter, u32 blocks, u32* shared_flag) {
 }
 
 // Normalisation of a vector on its way into a kernel.
-struct Norm {
+struct DeviceNorm {
     const float* weight;
     const float* bias;  // or null
     float eps;
@@ -215,7 +215,7 @@ struct Moments {
     float inverse;
 };
 // The whole block takes part.
-DEVICE Moments moments(const float* x, u32 n, const Norm& norm, float* scratch) {
+DEVICE Moments moments(const float* x, u32 n, const DeviceNorm& norm, float* scratch) {
     Moments m = {0.f, 1.f};
     if (norm.kind == kLayer) {
         float sum = 0.f;
@@ -229,7 +229,7 @@ DEVICE Moments moments(const float* x, u32 n, const Norm& norm, float* scratch) 
     }
     return m;
 }
-DEVICE float normalised(float x, u32 i, const Moments& m, const Norm& norm) {
+DEVICE float normalised(float x, u32 i, const Moments& m, const DeviceNorm& norm) {
     if (norm.kind == kNoNorm) return x;
     float y = (x - m.mean) * m.inverse * norm.weight[i];
     return norm.bias ? y + norm.bias[i] : y;

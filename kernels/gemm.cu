@@ -56,7 +56,7 @@ struct Share {
 
 // Sums of the warp's rows and the block's tokens.
 template <class T, u32 kTokens>
-DEVICE void multiply(const ProjectArgs& a, const Matrix& w, const Share& work, u16* tokens, float (&sums)[2][kTokens / 8][4]) {
+DEVICE void multiply(const ProjectArgs& a, const DeviceMatrix& w, const Share& work, u16* tokens, float (&sums)[2][kTokens / 8][4]) {
     const u32 lane = threadIdx.x % kWarp, g = lane / 4, t = lane % 4, chunks = w.cols / kChunk;
     // Tokens of a turn: [stage][token][32 halves].
     constexpr u32 kCopies = kTokens * 4, kThreads = kGemmWarps * kWarp, kTurns = (kCopies + kThreads - 1) / kThreads;
@@ -113,7 +113,7 @@ template <u32 kTokens> DEVICE void gemm(const ProjectArgs& a, u8* shared) {
         segment++;
     }
     const Segment& s = a.segments[segment];
-    const Matrix& w = s.w;
+    const DeviceMatrix& w = s.w;
     wait_for_previous();
     const u32 expert = blockIdx.z, first = a.order ? a.starts[expert] : 0;
     const Share work = {expert * w.rows,

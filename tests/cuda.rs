@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use realizar::backend::cpu::pool::Pool;
-use realizar::backend::cuda::{self, Cuda, Kernels};
+use realizar::backend::cuda::{self, Cuda, KernelTable};
 use realizar::backend::{
     self, Act as Slot, Activation, Attention, Backend, Batch, Exec, Experts, Kv, KvSpec, MatrixSource, NormKind,
     Projection, Rope, RopePairs, RopeTable, Routing, Vector, Weight, Widths,
@@ -188,7 +188,7 @@ fn check(target: &Target, name: &str, tiny: &Tiny, pieces: &[usize]) {
 fn arguments_have_the_size_that_kernels_expect() {
     let Some(shim) = shim() else { return };
     let bytes = shim.function::<extern "C" fn(*const std::ffi::c_char) -> u32>("shim_parameter_bytes");
-    for (name, size) in Kernels::PARAMETERS {
+    for (name, size) in KernelTable::PARAMETERS {
         let name = std::ffi::CString::new(*name).unwrap();
         assert_eq!(bytes(name.as_ptr()) as usize, *size, "{name:?}");
     }

@@ -5,7 +5,7 @@
 //! never do. Refuses to know what is launched.
 
 use super::launch::{Current, Graph, Stream};
-use super::lower::{Shape, State, Verb};
+use super::lower::{ActivationState, StepShape, Verb};
 use crate::error::Result;
 
 /// Records that are kept: a few lengths of the context times with and without logits.
@@ -19,10 +19,10 @@ pub struct Graphs {
 }
 
 struct Known {
-    shape: Shape,
+    shape: StepShape,
     verbs: Vec<Verb>,
     /// From the second time on, with what the verbs leave behind.
-    graph: Option<(Graph, State)>,
+    graph: Option<(Graph, ActivationState)>,
 }
 
 impl Graphs {
@@ -31,10 +31,10 @@ impl Graphs {
         &mut self,
         current: &Current,
         stream: &Stream,
-        shape: Shape,
+        shape: StepShape,
         verbs: &[Verb],
-        mut launch: impl FnMut() -> Result<State>,
-    ) -> Result<State> {
+        mut launch: impl FnMut() -> Result<ActivationState>,
+    ) -> Result<ActivationState> {
         if self.refused {
             return launch();
         }

@@ -5,17 +5,18 @@
 //! queries and keys in one pass. One token takes matrix-times-vector kernels, several take matrix-times-matrix.
 //! Refuses to know when a step runs and whether it is recorded.
 
-use super::Cuda;
+use super::device::Cuda;
 use super::launch::{Current, Grid, Kernel, Stream};
 use super::module::{
-    ArgmaxArgs, AttendArgs, CombineArgs, EmbedArgs, Epilogue, GluArgs, GroupArgs, HalvesArgs, HeadsArgs, KeepRowsArgs,
-    Matrix, Norm as NormArg, NormArgs, Place, ProjectArgs, RouteArgs, Segment, Step,
+    ArgmaxArgs, AttendArgs, CombineArgs, DeviceMatrix, DeviceNorm, EmbedArgs, Epilogue, GluArgs, GroupArgs, HalvesArgs,
+    HeadsArgs, KeepRowsArgs, KvLayer, NormArgs, ProjectArgs, RouteArgs, Segment, StepArgs,
 };
 use super::probe::Address;
 use super::profile::Profile;
+use super::scratch::{ACTS, ARGMAX_BLOCKS, DeviceScratch, ExecutorDims, TILE_ROWS};
 use crate::backend::{
     Act, Activation, Attention, Experts, Norm, NormKind, Part, Projection, RopePairs, RopeTable, Routing, Vector,
-    Weight, Widths,
+    Weight,
 };
 use crate::error::{Error, Result};
 use crate::quant;
@@ -86,98 +87,9 @@ impl Projections {
     }
 }
 
-pub const ACTS: usize = 10;
-
-/// What is fixed for an exec.
-pub struct Dims {
-    pub widths: Widths,
-    /// By `Act`.
-    pub max_widths: [usize; ACTS],
-    pub heads: usize,
-    pub kv_heads: usize,
-    pub head_dim: usize,
-}
-
-impl Dims {
-    pub fn new(widths: &Widths, head_dim: usize, max_tokens: usize, max_outputs: usize) -> Result<Dims> {
-        let w = *widths;
-        let divides = |width: usize| head_dim > 0 && width > 0 && width.is_multiple_of(head_dim);
-        if !divides(w.q) || !divides(w.kv) || w.hidden == 0 || max_tokens == 0 || w.n_experts_used > w.n_experts {
-            return Err(Error::invalid(format!("{w:?} with heads of {head_dim} for {max_tokens} tokens")));
-        }
-        // The second dimension of a grid.
-        if max_tokens > 65_535 || max_outputs > 65_535 {
-            return Err(Error::invalid(format!(
-                "{max_tokens} tokens and {max_outputs} outputs a step, 65535 are possible"
-            )));
-        }
-        if head_dim > 256 {
-            return Err(Error::unsupported(format!("heads of {head_dim} values on a GPU, 256 are the most")));
-        }
-        // In the order of `Act`.
-        let max_widths = [w.hidden, w.hidden, w.q, w.kv, w.kv, w.q, w.hidden, w.ffn, w.ffn, w.n_experts];
-        Ok(Dims { widths: w, max_widths, heads: w.q / head_dim, kv_heads: w.kv / head_dim, head_dim })
-    }
-
-    /// Query heads that share a key-value head, at most.
-    fn group(&self) -> usize {
-        self.heads.div_ceil(self.kv_heads)
-    }
-
-    /// Tokens whose query heads fit into the 16 rows of an attention tile.
-    pub fn tile_tokens(&self) -> usize {
-        (TILE_ROWS / self.group()).max(1)
-    }
-
-    /// Second dimension of attention's grid.
-    pub fn attention_rows(&self) -> usize {
-        self.kv_heads * self.group().div_ceil(TILE_ROWS)
-    }
-}
-
-/// Rows of an attention tile; `kTile` of `attention.cu`.
-pub const TILE_ROWS: usize = 16;
-
-/// Shares of a tile's positions where they must be the same for every tile.
-pub const FIXED_SPLITS: usize = 8;
-
-/// Where everything lies that a step computes.
-pub struct Scratch {
-    /// By `Act`, at the beginning of a step.
-    pub acts: [Address; ACTS],
-    /// `[max(tokens, outputs), widest input]` or `[tokens, used, expert_ffn]` in binary16, and a scale a row.
-    pub halves: Address,
-    pub row_scales: Address,
-    /// `[tokens, used]`: picks by expert, and `[n_experts + 1]`: where those of each begin.
-    pub expert_order: Address,
-    pub expert_starts: Address,
-    /// `[tokens, used]`
-    pub experts: Address,
-    pub expert_weights: Address,
-    /// `[tokens, used, expert_ffn]`
-    pub expert_gate: Address,
-    pub expert_up: Address,
-    /// `[tokens, used, hidden]`
-    pub expert_out: Address,
-    /// `[parts, 16, 2 + head_dim]` and a counter each.
-    pub partials: Address,
-    pub attention_counters: Address,
-    /// `[outputs, vocab]`
-    pub logits: Address,
-    /// `[outputs, ARGMAX_BLOCKS]`, and a counter an output.
-    pub best: Address,
-    pub best_at: Address,
-    pub argmax_counters: Address,
-    /// `[outputs]`: the arg-max of each, for the step behind.
-    pub tokens: Address,
-}
-
-/// Blocks that look for the best logit of an output.
-pub const ARGMAX_BLOCKS: usize = 32;
-
 /// What launches depend on, besides verbs and memory: equal shapes launch equal grids.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Shape {
+pub struct StepShape {
     pub n: usize,
     pub n_outputs: usize,
     pub n_tiles: usize,
@@ -191,16 +103,16 @@ pub struct Shape {
     pub halves: bool,
 }
 
-impl Shape {
+impl StepShape {
     /// Of the outputs alone.
-    pub fn kept(self) -> Shape {
-        Shape { n: self.n_outputs, n_tiles: self.kept_tiles, splits: self.kept_splits, ..self }
+    pub fn kept(self) -> StepShape {
+        StepShape { n: self.n_outputs, n_tiles: self.kept_tiles, splits: self.kept_splits, ..self }
     }
 }
 
-/// What verbs leave behind for later ones and for readers.
+/// Places and widths of the activations between two verbs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct State {
+pub struct ActivationState {
     /// By `Act`, where they lie now.
     pub acts: [Address; ACTS],
     /// The outputs alone have rows.
@@ -213,24 +125,29 @@ pub struct State {
     pub outputs: usize,
 }
 
+impl ActivationState {
+    /// The state at the beginning of a step.
+    pub fn new(dims: &ExecutorDims, scratch: &DeviceScratch) -> ActivationState {
+        ActivationState { acts: scratch.acts, kept: false, widths: dims.max_widths, skipped: 0, outputs: 0 }
+    }
+}
+
 pub struct Lowering<'a> {
     pub cuda: &'a Cuda,
-    pub dims: &'a Dims,
-    pub scratch: &'a Scratch,
+    pub dims: &'a ExecutorDims,
+    pub scratch: &'a DeviceScratch,
     pub current: &'a Current<'a>,
     pub stream: &'a Stream,
     /// Of the tokens that activations have rows for.
-    pub shape: Shape,
-    pub step: Step,
+    pub shape: StepShape,
+    pub step: StepArgs,
     /// Of the outputs alone.
-    pub kept_step: Step,
+    pub kept_step: StepArgs,
     /// Where the step says where the host looks for arg-maxes.
     pub answers: Address,
-    /// Parts of attention that there is room for.
-    pub max_parts: usize,
-    /// The layers of the caches.
-    pub places: &'a [Place],
-    pub state: State,
+    /// Layers of the caches, the same in all of them.
+    pub kv_layers: &'a [KvLayer],
+    pub state: ActivationState,
     /// Whether neighbours may share kernels.
     pub fuse: bool,
     /// `H` is this norm of `X`, not computed yet.
@@ -242,10 +159,10 @@ pub struct Lowering<'a> {
 
 /// An activation as the input of a product.
 #[derive(Clone, Copy)]
-struct Input {
+struct ProductInput {
     address: Address,
     width: usize,
-    norm: NormArg,
+    norm: DeviceNorm,
     /// Which rows, or null for all.
     rows: Address,
 }
@@ -494,19 +411,19 @@ impl Lowering<'_> {
         if act == Act::H && self.pending.is_some() { Act::X } else { act }
     }
 
-    fn input(&self, act: Act) -> Result<Input> {
+    fn input(&self, act: Act) -> Result<ProductInput> {
         let (width, rows) = (self.width(act), 0);
         match &self.pending {
             Some(norm) if act == Act::H => {
-                Ok(Input { address: self.act(Act::X), width, norm: self.norm_arg(Some(norm), width)?, rows })
+                Ok(ProductInput { address: self.act(Act::X), width, norm: self.norm_arg(Some(norm), width)?, rows })
             }
-            _ => Ok(Input { address: self.act(act), width, norm: NormArg::default(), rows }),
+            _ => Ok(ProductInput { address: self.act(act), width, norm: DeviceNorm::default(), rows }),
         }
     }
 
     /// A norm for kernels; its weights are checked against the rows that it is applied to.
-    fn norm_arg(&self, norm: Option<&Norm>, width: usize) -> Result<NormArg> {
-        let Some(norm) = norm else { return Ok(NormArg::default()) };
+    fn norm_arg(&self, norm: Option<&Norm>, width: usize) -> Result<DeviceNorm> {
+        let Some(norm) = norm else { return Ok(DeviceNorm::default()) };
         let (weight, len) = self.cuda.vector(norm.weight)?;
         let (bias, bias_len) = match norm.bias {
             Some(bias) => self.cuda.vector(bias)?,
@@ -519,7 +436,7 @@ impl Lowering<'_> {
             NormKind::Rms => 1,
             NormKind::Layer => 2,
         };
-        Ok(NormArg { weight, bias, eps: norm.eps, kind })
+        Ok(DeviceNorm { weight, bias, eps: norm.eps, kind })
     }
 
     /// A matrix and where its product goes.
@@ -599,7 +516,7 @@ impl Lowering<'_> {
     }
 
     /// Products of `rows` input rows with matrices; `args` says what follows them.
-    fn project(&mut self, input: Input, segments: &[Segment], rows: usize, args: ProjectArgs) -> Result<()> {
+    fn project(&mut self, input: ProductInput, segments: &[Segment], rows: usize, args: ProjectArgs) -> Result<()> {
         let mut args =
             ProjectArgs { n_segments: segments.len() as u32, cols: input.width as u32, n: rows as u32, ..args };
         args.segments[..segments.len()].copy_from_slice(segments);
@@ -613,7 +530,7 @@ impl Lowering<'_> {
     }
 
     /// `rows` rows of an input in binary16.
-    fn halves(&mut self, input: Input, padded: u32, rows: usize) -> Result<()> {
+    fn halves(&mut self, input: ProductInput, padded: u32, rows: usize) -> Result<()> {
         let cuda = self.cuda;
         let halves = HalvesArgs {
             x: input.address,
@@ -629,7 +546,7 @@ impl Lowering<'_> {
         self.launch(&cuda.kernels.to_halves, [rows, 1, 1], 256, 128, &halves)
     }
 
-    /// Matrix times matrix in tiles that suit `usual` rows of input, for `most` rows in each of `z` groups.
+    /// DeviceMatrix times matrix in tiles that suit `usual` rows of input, for `most` rows in each of `z` groups.
     fn gemm(&mut self, args: &mut ProjectArgs, usual: usize, [most, z]: [usize; 2]) -> Result<()> {
         let cuda = self.cuda;
         (args.halves, args.row_scales) = (self.scratch.halves, self.scratch.row_scales);
@@ -644,12 +561,12 @@ impl Lowering<'_> {
         self.launch(kernel, [tiles, most.div_ceil(tokens), z], 128, 4 * 64 * tokens, args)
     }
 
-    /// Matrix times vector for `y` rows of the grid.
+    /// DeviceMatrix times vector for `y` rows of the grid.
     fn gemv(&mut self, args: &mut ProjectArgs, y: usize) -> Result<()> {
         const WARPS: usize = 8;
         let cuda = self.cuda;
         let segments = &args.segments[..args.n_segments as usize];
-        let is_plain = |m: &Matrix| [quant::F32, quant::F16, quant::BF16].contains(&m.dtype());
+        let is_plain = |m: &DeviceMatrix| [quant::F32, quant::F16, quant::BF16].contains(&m.dtype());
         let plain = segments.iter().any(|s| is_plain(&s.w));
         let blocks = segments.iter().any(|s| !is_plain(&s.w));
         args.forms = u32::from(plain) + 2 * u32::from(blocks);
@@ -678,8 +595,8 @@ impl Lowering<'_> {
             q: self.act(Act::Q),
             k: self.act(Act::K),
             v: self.act(Act::V),
-            q_norm: NormArg::default(),
-            k_norm: NormArg::default(),
+            q_norm: DeviceNorm::default(),
+            k_norm: DeviceNorm::default(),
             inv_freq: 0,
             n_pairs: 0,
             adjacent: 0,
@@ -688,7 +605,7 @@ impl Lowering<'_> {
             kv_heads: d.kv_heads as u32,
             head_dim: d.head_dim as u32,
             store: 0,
-            layer: Place::default(),
+            layer: KvLayer::default(),
         };
         let mut taken = 0;
         for verb in verbs {
@@ -712,7 +629,7 @@ impl Lowering<'_> {
                     args.magnitude = rope.magnitude;
                 }
                 Verb::KvWrite { layer } => {
-                    (args.layer, args.store) = (self.place(*layer)?, 1);
+                    (args.layer, args.store) = (self.kv_layer(*layer)?, 1);
                     taken += 1;
                     break;
                 }
@@ -755,16 +672,16 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    fn place(&self, layer: usize) -> Result<Place> {
-        match self.places.get(layer) {
-            Some(place) => Ok(*place),
-            None => mismatch(format!("layer {layer} of a cache of {}", self.places.len())),
+    fn kv_layer(&self, layer: usize) -> Result<KvLayer> {
+        match self.kv_layers.get(layer) {
+            Some(kv_layer) => Ok(*kv_layer),
+            None => mismatch(format!("layer {layer} of a cache of {}", self.kv_layers.len())),
         }
     }
 
     fn attend(&mut self, attention: &Attention) -> Result<()> {
         let (cuda, d, s) = (self.cuda, self.dims, self.shape);
-        let layer = self.place(attention.layer)?;
+        let layer = self.kv_layer(attention.layer)?;
         if self.width(Act::Q) != d.heads * d.head_dim {
             return mismatch(format!("{} values for {} heads of {}", self.width(Act::Q), d.heads, d.head_dim));
         }
@@ -806,7 +723,7 @@ impl Lowering<'_> {
         }
         let shared = queries + 4 * TILE_ROWS * (2 + d.head_dim) * 4 + 16;
         // As many tiles at a time as there is room for their parts.
-        let tiles = (self.max_parts / (splits * d.attention_rows())).max(1);
+        let tiles = (self.dims.max_parts / (splits * d.attention_rows())).max(1);
         for first in (0..s.n_tiles).step_by(tiles) {
             let (n, args) = (tiles.min(s.n_tiles - first), AttendArgs { first_tile: first as u32, ..args });
             self.launch(kernel, [n * splits, d.attention_rows(), 1], 128, shared, &args)?;
@@ -842,7 +759,7 @@ impl Lowering<'_> {
             if held.cols != cols || Some(held.matrix.rows as usize) != experts.n_experts.checked_mul(rows) {
                 return mismatch(format!("{experts:?}: {} by {} for {rows} by {cols}", held.matrix.rows, held.cols));
             }
-            Ok(Segment { w: Matrix { rows: rows as u32, ..held.matrix }, out, bias: 0 })
+            Ok(Segment { w: DeviceMatrix { rows: rows as u32, ..held.matrix }, out, bias: 0 })
         };
         let gate = one(experts.gate, ffn, input.width, self.scratch.expert_gate)?;
         let up = one(experts.up, ffn, input.width, self.scratch.expert_up)?;
@@ -900,7 +817,13 @@ impl Lowering<'_> {
     }
 
     /// Each expert is a matrix times the rows of all tokens that chose it.
-    fn gathered(&mut self, input: Input, first: ProjectArgs, second: ProjectArgs, experts: &Experts) -> Result<()> {
+    fn gathered(
+        &mut self,
+        input: ProductInput,
+        first: ProjectArgs,
+        second: ProjectArgs,
+        experts: &Experts,
+    ) -> Result<()> {
         let (cuda, n, n_experts) = (self.cuda, self.shape.n, experts.n_experts);
         let picks = n * self.dims.widths.n_experts_used;
         let (order, starts) = (self.scratch.expert_order, self.scratch.expert_starts);
@@ -913,7 +836,7 @@ impl Lowering<'_> {
         let (gate, up) = (first.segments[0].out, first.segments[1].out);
         let width = second.cols as usize;
         self.glu(gate, up, picks * width, experts.activation)?;
-        let input = Input { address: gate, width, norm: NormArg::default(), rows: 0 };
+        let input = ProductInput { address: gate, width, norm: DeviceNorm::default(), rows: 0 };
         self.halves(input, second.segments[0].w.cols, picks)?;
         self.gemm(&mut ProjectArgs { order, starts, ..second }, usual, grid)
     }
@@ -924,7 +847,7 @@ impl Lowering<'_> {
             return Ok(());
         }
         let rows = if self.state.kept { 0 } else { self.step.outputs };
-        let input = Input { rows, ..self.input(Act::H)? };
+        let input = ProductInput { rows, ..self.input(Act::H)? };
         let held = cuda.weight(head)?;
         let (bias, bias_len) = match bias {
             Some(bias) => cuda.vector(bias)?,
