@@ -1,35 +1,29 @@
-//! A GPU with what one model keeps on it: weights, vectors, rotary tables.
+//! A GPU with what one model keeps on it: kernels, weights, vectors, rotary tables.
 //!
-//! Owns the handles that `Backend` gives out. Relies on `weights` and `kv` for layouts. Refuses to know how a step runs.
+//! Owns the arrays behind the handles that `Backend` gives out. Refuses to know what is computed with them.
 
 use std::sync::Arc;
 
-use super::executor::CudaExecutor;
-use super::inputs::StepInputs;
-use super::kv::{self, CudaKv};
-use super::launch::{Buffer, Context, Stream};
+use super::launch::{Context, DeviceBuffer, Stream};
 use super::module::{DeviceMatrix, KernelTable};
 use super::probe::{self, Address, Driver};
-use super::scratch::{DeviceScratch, ExecutorDims};
-use super::weights;
-use crate::backend::{
-    Backend, DeviceInfo, DeviceKind, Exec, Kv, KvSpec, MatrixSource, Needs, Options, Progress, Rope, RopePairs,
-    RopeTable, Vector, Weight, Widths,
-};
+use super::scratch::ExecutorDims;
+use crate::backend::{DeviceInfo, DeviceKind, Options, RopePairs, RopeTable, Vector, Weight, Widths};
 use crate::error::{Error, Result};
 
 /// A GPU with the weights of one model.
 pub struct Cuda {
-    info: DeviceInfo,
-    weights: Vec<DeviceWeight>,
+    pub(super) info: DeviceInfo,
+    pub(super) weights: Vec<DeviceWeight>,
     /// Vectors with their lengths.
-    vectors: Vec<(Buffer, usize)>,
-    ropes: Vec<DeviceRope>,
+    pub(super) vectors: Vec<(DeviceBuffer, usize)>,
+    pub(super) ropes: Vec<DeviceRope>,
     /// Memory of the matrices, one buffer for each upload.
-    buffers: Vec<Buffer>,
+    pub(super) buffers: Vec<DeviceBuffer>,
     pub(super) kernels: KernelTable,
-    stream: Arc<Stream>,
-    /// KernelTable may start before the one ahead has ended.
+    /// Copies of weights and caches.
+    pub(super) stream: Arc<Stream>,
+    /// Kernels may start before the one ahead has ended.
     pub(super) early_launch: bool,
     /// A row is computed in one way, whatever else is in the batch.
     pub(super) fixed: bool,
@@ -50,7 +44,7 @@ pub struct DeviceRope {
     /// `[pairs]`, double precision.
     pub inv_freq: Address,
     pub magnitude: f32,
-    _buffer: Buffer,
+    pub(super) _buffer: DeviceBuffer,
 }
 
 impl Cuda {
@@ -81,7 +75,7 @@ impl Cuda {
             unavailable: String::new(),
         };
         let stream = Arc::new(current.stream()?);
-        // KernelTable written out for less do not wait for the one ahead. Recording early starts came with CUDA 12.3.
+        // Code for older architectures does not wait for the kernel ahead. Early starts can be recorded from CUDA 12.3 on.
         let early_launch = current.compiled_for(&k.gemv)? >= 90 && context.driver_version() >= 12_030;
         drop(current);
         let (weights, vectors, ropes, buffers) = Default::default();
@@ -137,81 +131,22 @@ impl Cuda {
     }
 
     /// Dimensions of an executor on this device.
-    fn dims(&self, widths: &Widths, head_dim: usize, max_tokens: usize, max_outputs: usize) -> Result<ExecutorDims> {
-        let multiprocessors = self.context.properties.multiprocessors;
-        ExecutorDims::new(widths, head_dim, max_tokens, max_outputs, multiprocessors, self.fixed)
-    }
-
-    fn upload_array(&self, what: &str, bytes: &[u8]) -> Result<Buffer> {
-        let current = self.context.enter()?;
-        let buffer = current.alloc(what, bytes.len())?;
-        current.upload_now(&self.stream, &buffer, 0, bytes)?;
-        Ok(buffer)
-    }
-}
-
-impl Backend for Cuda {
-    fn device(&self) -> &DeviceInfo {
-        &self.info
-    }
-
-    fn upload_bytes(&self, sources: &[&dyn MatrixSource]) -> Result<u64> {
-        weights::upload_bytes(sources)
-    }
-
-    fn upload_host_bytes(&self, _sources: &[&dyn MatrixSource]) -> Result<u64> {
-        Ok(0)
-    }
-
-    fn upload(&mut self, sources: &[&dyn MatrixSource], progress: &mut Progress) -> Result<Vec<Weight>> {
-        let (buffer, matrices) = weights::upload(&self.context, sources, progress)?;
-        let first = self.weights.len() as u32;
-        for (matrix, source) in matrices.into_iter().zip(sources) {
-            self.weights.push(DeviceWeight { matrix, cols: source.cols() });
-        }
-        self.buffers.push(buffer);
-        Ok((first..self.weights.len() as u32).map(Weight).collect())
-    }
-
-    fn upload_vector(&mut self, values: &[f32]) -> Result<Vector> {
-        let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
-        let buffer = self.upload_array("a vector", &bytes)?;
-        self.vectors.push((buffer, values.len()));
-        Ok(Vector(self.vectors.len() as u32 - 1))
-    }
-
-    fn upload_rope(&mut self, rope: &Rope) -> Result<RopeTable> {
-        let bytes: Vec<u8> = rope.inv_freq.iter().flat_map(|f| f.to_le_bytes()).collect();
-        let buffer = self.upload_array("a rotary table", &bytes)?;
-        let (order, pairs, magnitude) = (rope.pairs, rope.inv_freq.len(), rope.magnitude);
-        self.ropes.push(DeviceRope { order, pairs, inv_freq: buffer.address(), magnitude, _buffer: buffer });
-        Ok(RopeTable(self.ropes.len() as u32 - 1))
-    }
-
-    fn working_bytes(&self, needs: &Needs) -> Result<u64> {
-        let Needs { kv, widths, head_dim, max_tokens, max_outputs } = needs;
-        let dims = self.dims(widths, *head_dim, *max_tokens, *max_outputs)?;
-        let (_, scratch) = DeviceScratch::at(0, &dims)?;
-        Ok(kv::kv_bytes(kv)? + (scratch + StepInputs::bytes(*max_tokens, *max_outputs)) as u64)
-    }
-
-    fn new_kv(&self, spec: &KvSpec) -> Result<Box<dyn Kv>> {
-        Ok(Box::new(CudaKv::new(&self.context, &self.stream, spec)?))
-    }
-
-    fn new_exec(
-        self: Arc<Self>,
+    pub(super) fn dims(
+        &self,
         widths: &Widths,
         head_dim: usize,
         max_tokens: usize,
         max_outputs: usize,
-    ) -> Result<Box<dyn Exec>> {
-        let dims = self.dims(widths, head_dim, max_tokens, max_outputs)?;
-        Ok(Box::new(CudaExecutor::new(self, dims)?))
+    ) -> Result<ExecutorDims> {
+        let multiprocessors = self.context.properties.multiprocessors;
+        ExecutorDims::new(widths, head_dim, max_tokens, max_outputs, multiprocessors, self.fixed)
     }
 
-    fn weight_bytes(&self) -> u64 {
-        let vectors = self.vectors.iter().map(|(buffer, _)| buffer.len()).sum::<usize>();
-        (self.buffers.iter().map(Buffer::len).sum::<usize>() + vectors) as u64
+    /// Copies `bytes` to a buffer of their own.
+    pub(super) fn upload_array(&self, what: &str, bytes: &[u8]) -> Result<DeviceBuffer> {
+        let current = self.context.enter()?;
+        let buffer = current.alloc(what, bytes.len())?;
+        current.upload_now(&self.stream, &buffer, 0, bytes)?;
+        Ok(buffer)
     }
 }

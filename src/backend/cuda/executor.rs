@@ -10,7 +10,7 @@ use super::device::Cuda;
 use super::graph::Graphs;
 use super::inputs::StepInputs;
 use super::kv::CudaKv;
-use super::launch::{Buffer, Current, Event, Pinned, Stream};
+use super::launch::{Current, DeviceBuffer, Event, PinnedBuffer, Stream};
 use super::lower::{ActivationState, Lowering, MAX_SEGMENTS, Projections, StepShape, Verb};
 use super::module::{KvLayer, StepArgs};
 use super::probe::Address;
@@ -37,11 +37,11 @@ pub struct CudaExecutor {
     cuda: Arc<Cuda>,
     dims: ExecutorDims,
     /// Memory of everything in `scratch`.
-    buffer: Buffer,
+    buffer: DeviceBuffer,
     scratch: DeviceScratch,
     inputs: StepInputs,
     /// `[SLOTS, max_outputs]`, the arg-maxes that the device writes.
-    answers: Pinned,
+    answers: PinnedBuffer,
     /// For each slot the end of its last step.
     ended: Vec<Event>,
     /// Slot of the step that was opened last.
@@ -51,7 +51,7 @@ pub struct CudaExecutor {
     /// The step before has left an arg-max on the device.
     leads: bool,
     /// Activations queued from the host, and the bytes taken since the last wait for the device.
-    transfer: Pinned,
+    transfer: PinnedBuffer,
     transfer_used: usize,
     verbs: Vec<Verb>,
     graphs: Graphs,

@@ -1,32 +1,32 @@
-//! Steps that come again are recorded once and then launched at once.
+//! CUDA graphs of steps: a step that is repeated is recorded and from then on launched by one call.
 //!
-//! A step is known by its verbs and its shape; what else changes between steps (tokens, positions, caches) lies in device
-//! memory, so a record serves every position. A step is recorded when it comes the second time: most steps of a prompt
-//! never do. Refuses to know what is launched.
+//! The key of a graph is the step's verbs and shape; tokens, positions and caches lie in device memory, so one graph serves
+//! every position. A step is recorded when it comes the second time, because most steps of a prompt come once. Refuses to
+//! know what is launched.
 
 use super::launch::{Current, Graph, Stream};
 use super::lower::{ActivationState, StepShape, Verb};
 use crate::error::Result;
 
-/// Records that are kept: a few lengths of the context times with and without logits.
+/// Number of steps that are remembered: a few ranges of the context's length, with and without logits.
 const KEPT: usize = 16;
 
 #[derive(Default)]
 pub struct Graphs {
     known: Vec<Known>,
-    /// The driver cannot record these launches.
+    /// The driver could not record these launches.
     refused: bool,
 }
 
 struct Known {
     shape: StepShape,
     verbs: Vec<Verb>,
-    /// From the second time on, with what the verbs leave behind.
+    /// The graph, from the second time on, and the state that the verbs leave.
     graph: Option<(Graph, ActivationState)>,
 }
 
 impl Graphs {
-    /// Queues a step, by its record where there is one. `launch` queues it launch by launch.
+    /// Queues a step as a graph where there is one; `launch` queues it launch by launch.
     pub fn run(
         &mut self,
         current: &Current,

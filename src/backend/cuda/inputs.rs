@@ -4,7 +4,7 @@
 //! serves every token, position and cache. Refuses to know how a batch was checked and what is computed from it.
 
 use super::kv::CudaKv;
-use super::launch::{Buffer, Current, Pinned, Stream};
+use super::launch::{Current, DeviceBuffer, PinnedBuffer, Stream};
 use super::module::{KvView, QueryTile, StepArgs};
 use super::probe::Address;
 use crate::backend::Batch;
@@ -15,8 +15,8 @@ const ALIGN: usize = 16;
 
 /// Memory for the inputs of steps: a share of the host's side for each slot, and one side on the device.
 pub struct StepInputs {
-    staging: Pinned,
-    device: Buffer,
+    staging: PinnedBuffer,
+    device: DeviceBuffer,
     /// Bytes of the newest step that the device does not have yet.
     pending: usize,
 }
@@ -52,7 +52,7 @@ impl StepInputs {
     ) -> (StepArgs, StepArgs) {
         let bytes = &mut self.staging.bytes_mut()[slot * self.device.len()..][..self.device.len()];
         let mut writer = Writer { bytes, base: self.device.address(), at: 0 };
-        // First, where every step has it.
+        // At the same address in every step.
         writer.put(answers.to_le_bytes());
         let (tiles, n_tiles) = writer.tiles(batch.slots, tile_tokens);
         let step = StepArgs {

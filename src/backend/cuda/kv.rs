@@ -7,7 +7,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use super::arena::Arena;
-use super::launch::{Buffer, Context, Current, Stream};
+use super::launch::{Context, Current, DeviceBuffer, Stream};
 use super::module::{KvLayer, KvView};
 use super::probe::Address;
 use crate::backend::{Kv, KvSpec, RING_ALIGN};
@@ -20,7 +20,7 @@ use crate::tensor::DType;
 /// values.
 pub struct CudaKv {
     spec: KvSpec,
-    buffer: Buffer,
+    buffer: DeviceBuffer,
     view: KvView,
     layers: Vec<KvLayer>,
     stream: Arc<Stream>,

@@ -6,7 +6,7 @@
 //! Refuses to know when a step runs and whether it is recorded.
 
 use super::device::Cuda;
-use super::launch::{Current, Grid, Kernel, Stream};
+use super::launch::{CudaKernel, Current, Grid, Stream};
 use super::module::{
     ArgmaxArgs, AttendArgs, CombineArgs, DeviceMatrix, DeviceNorm, EmbedArgs, Epilogue, GluArgs, GroupArgs, HalvesArgs,
     HeadsArgs, KeepRowsArgs, KvLayer, NormArgs, ProjectArgs, RouteArgs, Segment, StepArgs,
@@ -87,16 +87,16 @@ impl Projections {
     }
 }
 
-/// What launches depend on, besides verbs and memory: equal shapes launch equal grids.
+/// Numbers that launches depend on besides verbs and memory: equal shapes launch equal grids.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct StepShape {
     pub n: usize,
     pub n_outputs: usize,
     pub n_tiles: usize,
     pub n_slots: usize,
-    /// Shares of a tile's positions; 0: a warp takes a whole tile.
+    /// Shares of a tile's positions; 0 where a warp takes a whole tile.
     pub splits: usize,
-    /// Both for the outputs alone.
+    /// `n_tiles` and `splits` for the outputs alone.
     pub kept_tiles: usize,
     pub kept_splits: usize,
     /// All caches hold F16.
@@ -104,7 +104,7 @@ pub struct StepShape {
 }
 
 impl StepShape {
-    /// Of the outputs alone.
+    /// The shape of the outputs alone.
     pub fn kept(self) -> StepShape {
         StepShape { n: self.n_outputs, n_tiles: self.kept_tiles, splits: self.kept_splits, ..self }
     }
@@ -113,13 +113,13 @@ impl StepShape {
 /// Places and widths of the activations between two verbs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ActivationState {
-    /// By `Act`, where they lie now.
+    /// Present addresses, indexed by `Act`.
     pub acts: [Address; ACTS],
-    /// The outputs alone have rows.
+    /// Only the outputs have rows.
     pub kept: bool,
-    /// By `Act`; a layer may be narrower than the widest.
+    /// Values a row, indexed by `Act`; a layer may be narrower than the widest.
     pub widths: [usize; ACTS],
-    /// Activations that a shared kernel never wrote, a bit each.
+    /// One bit for each activation that a shared kernel did not write.
     pub skipped: u16,
     /// Outputs with logits.
     pub outputs: usize,
@@ -138,21 +138,21 @@ pub struct Lowering<'a> {
     pub scratch: &'a DeviceScratch,
     pub current: &'a Current<'a>,
     pub stream: &'a Stream,
-    /// Of the tokens that activations have rows for.
+    /// Shape of the tokens that activations have rows for.
     pub shape: StepShape,
     pub step: StepArgs,
-    /// Of the outputs alone.
+    /// Arguments for the outputs alone.
     pub kept_step: StepArgs,
-    /// Where the step says where the host looks for arg-maxes.
+    /// Address of the address that arg-maxes are written to.
     pub answers: Address,
     /// Layers of the caches, the same in all of them.
     pub kv_layers: &'a [KvLayer],
     pub state: ActivationState,
-    /// Whether neighbours may share kernels.
+    /// Neighbouring verbs may share kernels.
     pub fuse: bool,
-    /// `H` is this norm of `X`, not computed yet.
+    /// The norm of `X` that `H` stands for and that is not computed yet.
     pub pending: Option<Norm>,
-    /// The next launch may start early: there is a kernel ahead of it.
+    /// The next launch has a kernel ahead of it, so that it may start early.
     pub follows: bool,
     pub profile: Option<&'a mut Profile>,
 }
@@ -163,7 +163,7 @@ struct ProductInput {
     address: Address,
     width: usize,
     norm: DeviceNorm,
-    /// Which rows, or null for all.
+    /// Address of the numbers of the rows, or null for all.
     rows: Address,
 }
 
@@ -180,7 +180,7 @@ fn activation_code(activation: Activation) -> u32 {
     }
 }
 
-/// What the first verb of a list counts as.
+/// Part of a step that the time of the first verb of a list is counted in.
 fn part(verbs: &[Verb]) -> Part {
     match verbs[0] {
         Verb::Project(_) => Part::Products,
@@ -215,7 +215,7 @@ impl Lowering<'_> {
         profile.mark(self.current, self.stream, part)
     }
 
-    /// Launches the first verbs of a list that is not empty; how many it took.
+    /// Launches the first verbs of a list that is not empty and returns their number.
     fn next(&mut self, verbs: &[Verb]) -> Result<usize> {
         if let Some(taken) = self.shared(verbs)? {
             return Ok(taken);
@@ -458,7 +458,7 @@ impl Lowering<'_> {
 
     fn launch<A: Copy>(
         &mut self,
-        kernel: &Kernel<A>,
+        kernel: &CudaKernel<A>,
         blocks: [usize; 3],
         threads: u32,
         shared: usize,
@@ -546,7 +546,7 @@ impl Lowering<'_> {
         self.launch(&cuda.kernels.to_halves, [rows, 1, 1], 256, 128, &halves)
     }
 
-    /// DeviceMatrix times matrix in tiles that suit `usual` rows of input, for `most` rows in each of `z` groups.
+    /// Matrix times matrix in tiles that suit `usual` rows of input, for `most` rows in each of `z` groups.
     fn gemm(&mut self, args: &mut ProjectArgs, usual: usize, [most, z]: [usize; 2]) -> Result<()> {
         let cuda = self.cuda;
         (args.halves, args.row_scales) = (self.scratch.halves, self.scratch.row_scales);
@@ -561,7 +561,7 @@ impl Lowering<'_> {
         self.launch(kernel, [tiles, most.div_ceil(tokens), z], 128, 4 * 64 * tokens, args)
     }
 
-    /// DeviceMatrix times vector for `y` rows of the grid.
+    /// Matrix times vector for `y` rows of the grid.
     fn gemv(&mut self, args: &mut ProjectArgs, y: usize) -> Result<()> {
         const WARPS: usize = 8;
         let cuda = self.cuda;

@@ -3,7 +3,7 @@
 //! Structs have the names, the order of fields and the sizes of the C++ ones; both sides assert the size. Refuses to know
 //! when a kernel is launched.
 
-use super::launch::{Current, Kernel, Module};
+use super::launch::{CudaKernel, Current, Module};
 use super::probe::Address;
 use crate::error::Result;
 use crate::tensor::DType;
@@ -285,7 +285,7 @@ macro_rules! kernels {
     ($($name:ident: $args:ident),* $(,)?) => {
         /// Every kernel by its name in the image.
         pub struct KernelTable {
-            $(pub $name: Kernel<$args>,)*
+            $(pub $name: CudaKernel<$args>,)*
             _module: Module,
         }
 

@@ -107,7 +107,7 @@ driver_table! {
     launch: cuLaunchKernelEx(*const CUlaunchConfig, CUfunction, *mut *mut c_void, *mut *mut c_void);
 }
 
-/// What the driver says about a device before anything is created on it.
+/// Properties of a device that the driver tells before anything is created on it.
 #[derive(Clone, Debug)]
 pub struct Properties {
     pub name: String,
@@ -120,7 +120,7 @@ pub struct Properties {
 }
 
 impl Driver {
-    /// The driver of the system, opened at the first call.
+    /// The driver of the system, opened by the first call.
     pub fn system() -> Result<Arc<Driver>, String> {
         static SYSTEM: OnceLock<Result<Arc<Driver>, String>> = OnceLock::new();
         // Containers and WSL mount the driver where the loader may not look. Last the name under which a toolkit has a stub.
@@ -132,8 +132,8 @@ impl Driver {
         SYSTEM.get_or_init(|| Driver::open(NAMES)).clone()
     }
 
-    /// Opens the first of `candidates` that is a library, looks up every function and starts the driver.
-    /// The error says what failed.
+    /// Opens the first of `candidates` that is a library, looks up every function and starts the driver; the error names the
+    /// step that failed.
     pub fn open(candidates: &[impl AsRef<OsStr>]) -> Result<Arc<Driver>, String> {
         let mut reason = String::from("no CUDA driver was found");
         for candidate in candidates {
@@ -177,7 +177,7 @@ impl Driver {
         Ok(device)
     }
 
-    /// What device `ordinal` is.
+    /// Properties of device `ordinal`.
     pub fn properties(&self, ordinal: i32) -> Result<Properties, String> {
         let device = self.device(ordinal)?;
         let mut name = [0u8; 256];
@@ -219,8 +219,8 @@ impl Driver {
     }
 }
 
-/// Runs `start` with all signals blocked on this thread, a state that threads inherit: those that the driver starts then
-/// never run a handler of the host.
+/// Runs `start` with all signals blocked on this thread; threads inherit that, so those that the driver starts never run a
+/// handler of the host.
 #[cfg(unix)]
 pub(super) fn without_signals<T>(start: impl FnOnce() -> T) -> T {
     let mut sets = [std::mem::MaybeUninit::<libc::sigset_t>::uninit(); 2];
@@ -242,14 +242,14 @@ pub(super) fn without_signals<T>(start: impl FnOnce() -> T) -> T {
 }
 
 impl Properties {
-    /// Such as `sm_90`.
+    /// The compute capability as a target of the compiler, such as `sm_90`.
     pub fn isa(&self) -> String {
         format!("sm_{}{}", self.capability.0, self.capability.1)
     }
 }
 
-/// Every device that `driver` lists, or one unavailable entry that says why there is none. `built`: the `CUDA_VERSION` that
-/// compiled the kernels, or why the library holds none.
+/// Lists every device of `driver`, or one unavailable entry that says why there is none; `built` is the `CUDA_VERSION` that
+/// compiled the kernels, or the reason why the library contains none.
 pub fn list(driver: &Result<Arc<Driver>, String>, built: Result<i32, &str>) -> Vec<DeviceInfo> {
     let unavailable = |ordinal: i32, reason: String| DeviceInfo {
         name: format!("cuda:{ordinal}"),
@@ -277,7 +277,7 @@ pub fn list(driver: &Result<Arc<Driver>, String>, built: Result<i32, &str>) -> V
     (0..n).map(describe).collect()
 }
 
-/// Why a device that the driver lists cannot be used.
+/// The reason why a device that the driver lists cannot be used, if there is one.
 pub(super) fn why_unusable(driver: &Driver, properties: &Properties, built: Result<i32, &str>) -> Option<String> {
     // A driver loads what compilers of its own major version made, and older ones.
     let major = match built {

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::arena::Arena;
-use super::launch::{Buffer, Context, Pinned, Stream};
+use super::launch::{Context, DeviceBuffer, PinnedBuffer, Stream};
 use super::module::DeviceMatrix;
 use super::probe::Address;
 use crate::backend::{MatrixSource, Progress};
@@ -123,7 +123,7 @@ pub fn upload(
     context: &Arc<Context>,
     sources: &[&dyn MatrixSource],
     progress: &mut Progress,
-) -> Result<(Buffer, Vec<DeviceMatrix>)> {
+) -> Result<(DeviceBuffer, Vec<DeviceMatrix>)> {
     let mut arena = Arena::default();
     let layouts = sources.iter().map(|s| PlaneLayout::new(*s, &mut arena)).collect::<Result<Vec<_>>>()?;
     let current = context.enter()?;
@@ -142,7 +142,7 @@ pub fn upload(
         for first in (0..layout.rows).step_by(rows) {
             let n = rows.min(layout.rows - first);
             let raw = target_rows(*source, layout, first, n)?;
-            let (stream, pinned): &mut (Stream, Pinned) = &mut lanes[0];
+            let (stream, pinned): &mut (Stream, PinnedBuffer) = &mut lanes[0];
             // The copies that were queued from this memory.
             current.synchronize(stream)?;
             layout.split(&raw, n, pinned.bytes_mut());
