@@ -1,11 +1,11 @@
-// What a launch passes to a kernel: mirrored field by field in src/backend/cuda/module.rs, sizes pinned on both sides.
+// Parameters of the kernels, mirrored field by field in src/backend/cuda/module.rs; both sides assert the sizes.
 #pragma once
 
 #include "common.cuh"
 #include "quant.cuh"
 
-// A key-value cache of one sequence, [layer][kv head][position][stride], stride = head_dim rounded up. A layer keeps all
-// positions up to the capacity, or the newest `ring` ones, position p where p modulo that number is.
+// A key-value cache of one sequence, [layer][kv head][position][stride], stride = head_dim rounded up. A layer keeps
+// `capacity` positions, or the newest `ring` ones with position p in row p % ring.
 struct KvView {
     u8* k;
     u8* v;
@@ -20,7 +20,7 @@ struct KvView {
 };
 static_assert(sizeof(KvView) == 56, "mirrored in module.rs");
 
-// A layer of a cache, whatever its capacity: how many of either kind stand before it, and its own kind.
+// A layer's place in a cache, independent of the capacity: the number of layers of either kind before it, and its own kind.
 struct KvLayer {
     u32 whole;
     u32 rings;
@@ -29,9 +29,9 @@ struct KvLayer {
 };
 static_assert(sizeof(KvLayer) == 16, "mirrored in module.rs");
 
-// Rows of a head of a layer that are kept.
+// Number of rows of one head of a layer.
 DEVICE u32 kept(const KvView& kv, const KvLayer& layer) { return layer.is_ring ? kv.ring : kv.capacity; }
-// Row of a head's first position.
+// The row of a head's first position.
 DEVICE u64 first_row(const KvView& kv, const KvLayer& layer, u32 kv_heads, u32 kv_head) {
     return ((u64)layer.whole * kv.capacity + (u64)layer.rings * kv.ring) * kv_heads + (u64)kv_head * kept(kv, layer);
 }
@@ -44,7 +44,7 @@ struct QueryTile {
     u32 pad;
 };
 
-// What a step brings along; each array lies in device memory and is replaced before each step.
+// Inputs of a step, arrays in device memory that are replaced before each step.
 struct StepArgs {
     const u32* ids;        // [n]
     const u32* positions;  // [n]
@@ -106,7 +106,7 @@ enum Epilogue : u32 {
     kCap = 3,    // out = softcap * tanh(scale * y / softcap), or scale * y
 };
 
-// The matrices that share an input. Row y of the output is that of input row y, and as long as the matrix has rows.
+// Matrices that share an input: row y of the output is the matrix times input row y.
 struct ProjectArgs {
     Segment segments[4];
     u32 n_segments;
@@ -116,7 +116,7 @@ struct ProjectArgs {
     float scale;
     float softcap;
     u32 n;  // input rows
-    // Matrix times vector, a row of the grid each.
+    // Matrix times vector, one row of the grid for each input row.
     u32 forms;  // of the input: 1 f32, 2 signed bytes
     const float* x;
     u32 x_stride;
@@ -127,14 +127,14 @@ struct ProjectArgs {
     // Matrix times matrix.
     const u16* halves;        // [n, padded cols]
     const float* row_scales;  // [n]
-    // Where not null, the matrices are those of expert blockIdx.z, for the rows order[starts[z]..starts[z + 1]] of the
-    // output, whose input rows are these over x_divisor.
+    // Unless null, the matrices are those of expert z = blockIdx.z, for the output rows order[starts[z]..starts[z + 1]],
+    // whose input rows are these divided by x_divisor.
     const u32* order;
     const u32* starts;
 };
 static_assert(sizeof(ProjectArgs) == 376, "mirrored in module.rs");
 
-// Brings the input of a matrix product into binary16, each row over its own power of two.
+// Converts the input of a matrix product to binary16, each row divided by its own power of two.
 struct HalvesArgs {
     const float* x;
     const u32* x_rows;  // or null
@@ -206,7 +206,7 @@ struct RouteArgs {
 };
 static_assert(sizeof(RouteArgs) == 40, "mirrored in module.rs");
 
-// Sorts picks by expert; within one they stay in order.
+// Sorts picks by expert and keeps the order within an expert.
 struct GroupArgs {
     const u32* experts;  // [picks]
     u32* order;          // [picks], numbers of picks
@@ -230,7 +230,7 @@ struct ArgmaxArgs {
     float* best;          // [rows, blocks]
     u32* where;           // [rows, blocks]
     u32* counters;        // [rows], zero between launches
-    u32* const* answers;  // where the host looks, another place each step: [rows]
+    u32* const* answers;  // address of the host's copy of the step: [rows]
     u32* tokens;          // [rows], for the step behind
     u32 width;
     u32 pad;

@@ -1,4 +1,4 @@
-// The gate of a feed-forward block where no product takes it over: gate = activation(gate) * up.
+// The gate of a feed-forward block where it is not part of a product: gate = activation(gate) * up.
 #include "args.cuh"
 
 KERNEL(glu, GluArgs, 256, 1) {

@@ -1,10 +1,10 @@
-// Weights as they lie in device memory, and how a lane reads them.
+// Layouts of weights in device memory, and the readers of a lane.
 //
 // A matrix is up to four planes of bytes. Plane p holds, row after row and block after block, one field of the file's
-// blocks; which field, `backend/cuda/memory.rs` says. Blocks whose size is a multiple of 16 bytes (Q4_K, Q5_K) stay whole
+// blocks, listed in `backend/cuda/weights.rs`. Blocks whose size is a multiple of 16 bytes (Q4_K, Q5_K) stay whole
 // in plane 0; the others are split so that every plane can be read in aligned words.
 //
-// A type gives two readers. `load`/`dot`: the share of one lane in a row times an activation of signed bytes, 16 bytes of
+// A type has two readers. `load`/`dot`: the share of one lane in a row times an activation of signed bytes, 16 bytes of
 // quants a load. `load8`/`decode8`: eight values of a row, for tiles and look-ups, by the formula in src/quant.
 #pragma once
 
@@ -267,7 +267,7 @@ struct Q6_K {
     }
 };
 
-// Types without blocks, which meet the activations in f32. Plane 0: the values.
+// Types without blocks, multiplied with activations in f32. Plane 0: the values.
 template <u32 kType> struct Plain {
     static constexpr u32 kBytes = kType == kF32 ? 4 : 2;
     static constexpr u32 kValues = 16 / kBytes;
@@ -311,7 +311,7 @@ template <u32 kType> struct Plain {
     }
 };
 
-// Starts to bring the first lines of a row into the second-level cache, one line a lane.
+// Prefetches the first lines of a row into the second-level cache, one line a lane.
 DEVICE void prefetch_row(const DeviceMatrix& m, u64 row, u32 lane) {
     u64 bytes = 0;
     switch (m.type) {

@@ -1,4 +1,4 @@
-// Queries and keys on their way from projection to attention: norm of each head, rotation, and the cache. A warp a head.
+// Queries and keys between projection and attention: norm of each head, rotation, and writing to the cache, one warp a head.
 //
 // Angles are position * inv_freq in f64, because an f32 product is off by a hundredth of a turn at position 100,000.
 #include "args.cuh"

@@ -460,7 +460,7 @@ fn the_state_of_the_host_is_left_alone() {
 
 /// Memory goes only when the work in it has ended.
 #[test]
-fn a_performer_that_is_dropped_waits_for_its_work() {
+fn an_executor_that_is_dropped_waits_for_its_work() {
     let Some(shim) = shim() else { return };
     let (_dir, path, _) = save(&Tiny::new("llama", quant::F32).layers(1).shape(64, 2, 1, 32, 64));
     let model = load(&path, Box::new(open(&shim).unwrap())).unwrap();
