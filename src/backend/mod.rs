@@ -1,278 +1,39 @@
-//! The verbs that a network is written in, and the devices that perform them.
+//! The devices that execute programs of ops, in the order of the data: `op` lists what a device can do, `program` is a
+//! network of ops, `weights` what a device holds of a model, `state_spec` and `state` what a sequence remembers, `batch` what
+//! changes from step to step. `cpu` and `cuda` are the devices, `split` divides a program between the two.
 //!
-//! A verb works on named activations (`Act`) of the current `Batch`, so that the network never touches device
-//! memory; what changes per step travels in `Batch` alone, so that a device can replay a recorded step.
+//! This file owns the closed lists of devices: a model, its caches and its executors each are one of three kinds.
 
+pub mod batch;
 pub mod cpu;
+#[path = "cuda_stub.rs"]
 pub mod cuda;
+pub mod op;
+pub mod program;
 pub mod split;
+pub mod state;
+pub mod state_spec;
+pub mod weights;
 
-use std::any::Any;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
+use self::batch::{Batch, StepLimits};
+use self::cpu::CpuBackend;
+use self::cpu::executor::CpuExecutor;
 use self::cpu::kernels::Isa;
 use self::cpu::pool::Pool;
+use self::cuda::{CudaExecutor, CudaModel};
+use self::op::Act;
+use self::program::Program;
+use self::split::{Split, SplitExecutor};
+use self::state::{State, StateMemory};
+use self::state_spec::StateSpec;
+use self::weights::{Progress, Weights};
 use crate::error::{Error, Result};
-use crate::tensor::DType;
 
-/// A matrix `[rows, cols]` in the memory of a backend.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Weight(pub u32);
-
-/// An f32 vector in the memory of a backend: norm weights, biases.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Vector(pub u32);
-
-/// A rotary table in the memory of a backend.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct RopeTable(pub u32);
-
-/// The bytes of a matrix on their way from a file to a backend. Rows lie in `dtype`'s block layout.
-pub trait MatrixSource: Sync {
-    /// For messages.
-    fn name(&self) -> &str;
-    fn dtype(&self) -> DType;
-    fn rows(&self) -> usize;
-    fn cols(&self) -> usize;
-    /// The layers that need it; embeddings count as the first one's, the head as the last one's.
-    fn layers(&self) -> Range<usize> {
-        0..usize::MAX
-    }
-    /// Whether it is a table, of which rows are looked up and which nothing is multiplied with.
-    fn is_table(&self) -> bool {
-        false
-    }
-    /// Reads whole rows; `out` is `rows.len() * row_bytes` long. Any thread, several at once.
-    fn read(&self, rows: Range<usize>, out: &mut [u8]) -> Result<()>;
-    /// All rows, where the file is mapped and the caller wants its weights used in place.
-    fn mapped(&self) -> Option<SharedBytes> {
-        None
-    }
-}
-
-/// A range of bytes that keeps its owner alive.
-#[derive(Clone)]
-pub struct SharedBytes {
-    pub owner: Arc<dyn AsRef<[u8]> + Send + Sync>,
-    pub range: Range<usize>,
-}
-
-/// Widths of the activations, in values per token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Widths {
-    pub hidden: usize,
-    /// `n_heads * head_dim`
-    pub q: usize,
-    /// `n_kv_heads * head_dim`
-    pub kv: usize,
-    /// Widest feed-forward layer; 0 where all are experts'.
-    pub ffn: usize,
-    pub vocab: usize,
-    pub n_experts: usize,
-    pub n_experts_used: usize,
-    pub expert_ffn: usize,
-}
-
-/// The activations of a step, each `[n tokens, width]` in f32.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Act {
-    /// The residual stream, `hidden` wide.
-    X,
-    /// Its normalised copy, input of a block, `hidden` wide.
-    H,
-    Q,
-    K,
-    V,
-    /// Output of attention before its projection, `q` wide.
-    A,
-    /// Output of a block before it joins the residual stream, `hidden` wide.
-    O,
-    /// Gate of the feed-forward block; `glu` leaves its product here, `ffn` wide.
-    G,
-    /// Up projection, `ffn` wide.
-    U,
-    /// Router scores, `n_experts` wide.
-    R,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum NormKind {
-    /// `x / sqrt(mean(x^2) + eps) * weight`
-    Rms,
-    /// `(x - mean) / sqrt(var + eps) * weight + bias`
-    Layer,
-}
-
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Norm {
-    pub kind: NormKind,
-    pub weight: Vector,
-    pub bias: Option<Vector>,
-    pub eps: f32,
-    /// Values normalised together; the width of the activation or the width of a head.
-    pub group: usize,
-}
-
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Projection {
-    pub weight: Weight,
-    pub bias: Option<Vector>,
-    pub out: Act,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum RopePairs {
-    /// Dimension `2i` turns with `2i + 1`.
-    Adjacent,
-    /// Dimension `i` turns with `i + n/2`.
-    Halves,
-}
-
-/// Rotary position embedding: angle of pair `i` at position `p` is `p * inv_freq[i]`.
-#[derive(Clone, Debug)]
-pub struct Rope {
-    pub pairs: RopePairs,
-    /// One a pair; `2 * inv_freq.len() <= head_dim`, the dimensions behind are left alone.
-    pub inv_freq: Vec<f64>,
-    /// Factor on sine and cosine (YaRN, LongRoPE); 1 elsewhere.
-    pub magnitude: f32,
-}
-
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Attention {
-    pub layer: usize,
-    /// Factor on `q . k`.
-    pub scale: f32,
-    /// `cap * tanh(score / cap)` where not 0.
-    pub softcap: f32,
-    /// A token sees itself and the `window - 1` before it; 0: all.
-    pub window: u32,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Activation {
-    Silu,
-    /// The tanh approximation.
-    Gelu,
-    GeluErf,
-    Relu,
-}
-
-/// How the scores of a router become the weights of the chosen experts.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Routing {
-    pub n_used: usize,
-    /// Softmax over all experts before the choice (Qwen) rather than over the chosen ones (Mixtral).
-    pub softmax_first: bool,
-    /// Make the chosen weights sum to 1.
-    pub renormalise: bool,
-}
-
-/// Stacked experts: `gate`, `up` are `[n_experts * expert_ffn, hidden]`, `down` is `[n_experts * hidden, expert_ffn]`.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Experts {
-    pub gate: Weight,
-    pub up: Weight,
-    pub down: Weight,
-    pub n_experts: usize,
-    pub activation: Activation,
-}
-
-/// The shape of a key-value cache.
-#[derive(Clone, Debug)]
-pub struct KvSpec {
-    pub layers: usize,
-    pub n_kv_heads: usize,
-    pub head_dim: usize,
-    /// Positions.
-    pub capacity: usize,
-    /// `quant::F32`, `quant::Q8_0` or `quant::F16`, which stands for any numbers of 16 bits.
-    pub k_type: DType,
-    pub v_type: DType,
-    /// For each layer how many positions it keeps, the newest ones, a multiple of `RING_ALIGN`; 0: all. Position `p`
-    /// lies where `p` modulo that number does. Empty: every layer keeps all.
-    pub rings: Vec<usize>,
-}
-
-/// No chunk of positions that a performer reads together wraps around the end of a ring of this multiple.
-pub const RING_ALIGN: usize = 256;
-
-impl KvSpec {
-    /// Positions that a layer keeps.
-    pub fn kept(&self, layer: usize) -> usize {
-        match self.rings.get(layer) {
-            None | Some(0) => self.capacity,
-            Some(&ring) => ring.min(self.capacity),
-        }
-    }
-}
-
-/// Keys and values of one sequence in the memory of a backend. Which positions are valid is known to its owner;
-/// a position that is written again is replaced.
-pub trait Kv: Any + Send + Sync {
-    fn spec(&self) -> &KvSpec;
-    /// Memory set aside, in bytes.
-    fn bytes(&self) -> u64;
-    /// Of these, in memory of the host.
-    fn host_bytes(&self) -> u64 {
-        self.bytes()
-    }
-    /// A copy of positions `0..len` with the same capacity.
-    fn fork(&self, len: usize) -> Result<Box<dyn Kv>>;
-    fn as_any(&self) -> &dyn Any;
-    fn as_any_mut(&mut self) -> &mut dyn Any;
-    /// What it is made of, where layers are divided between devices.
-    fn parts(&self) -> &[Box<dyn Kv>] {
-        &[]
-    }
-    fn parts_mut(&mut self) -> &mut [Box<dyn Kv>] {
-        &mut []
-    }
-}
-
-impl dyn Kv + '_ {
-    /// The cache of a backend: this one, or the part of it that is a `T`.
-    pub fn own<T: Any>(&self) -> Option<&T> {
-        self.as_any().downcast_ref().or_else(|| self.parts().iter().find_map(|part| part.as_any().downcast_ref()))
-    }
-
-    pub fn own_mut<T: Any>(&mut self) -> Option<&mut T> {
-        if self.as_any().is::<T>() {
-            return self.as_any_mut().downcast_mut();
-        }
-        self.parts_mut().iter_mut().find_map(|part| part.as_any_mut().downcast_mut())
-    }
-}
-
-/// What a model takes of a device beside its weights: a cache, and a performer of steps.
-#[derive(Clone, Debug)]
-pub struct Needs {
-    pub kv: KvSpec,
-    pub widths: Widths,
-    pub head_dim: usize,
-    pub max_tokens: usize,
-    pub max_outputs: usize,
-}
-
-/// In `Batch::ids`: the arg-max of output 0 of the step that was submitted before.
-pub const FOLLOWING: u32 = u32::MAX;
-
-/// What one step works on: `n = ids.len()` tokens of any mix of sequences.
-pub struct Batch<'a> {
-    /// `[n]`
-    pub ids: &'a [u32],
-    /// `[n]`, position of each token in its sequence. Tokens of one sequence stand together, in order.
-    pub positions: &'a [u32],
-    /// `[n]`, index into `kvs`.
-    pub slots: &'a [u32],
-    pub kvs: &'a mut [&'a mut dyn Kv],
-    /// Tokens whose logits are wanted, as indices into `ids`, ascending.
-    pub outputs: &'a [u32],
-}
-
-/// What a device is, for listings.
+/// A device as listings show it.
 #[derive(Clone, Debug)]
 pub struct DeviceInfo {
     pub name: String,
@@ -281,7 +42,7 @@ pub struct DeviceInfo {
     pub isa: String,
     pub memory_total: u64,
     pub memory_free: u64,
-    /// Why it cannot be used, empty where it can.
+    /// The reason why it cannot be used, empty where it can.
     pub unavailable: String,
 }
 
@@ -291,7 +52,7 @@ pub enum DeviceKind {
     Cuda,
 }
 
-/// What a step spends its time on.
+/// A part of the work of a step, for measurements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Part {
     /// Matrix products of layers, with what shares their kernels.
@@ -313,111 +74,8 @@ impl Part {
 /// By `Part`: how often, and how long in all.
 pub type Times = [(u64, Duration); Part::ALL.len()];
 
-/// Called between pieces of an upload with bytes done and bytes in all; an error stops the upload.
-pub type Progress<'a> = dyn FnMut(u64, u64) -> Result<()> + 'a;
-
-/// A device with the weights of one model.
-pub trait Backend: Send + Sync {
-    fn device(&self) -> &DeviceInfo;
-    /// Bytes that `upload` would hold for these matrices. Cheap; reads nothing.
-    fn upload_bytes(&self, sources: &[&dyn MatrixSource]) -> Result<u64>;
-    /// Of these, in memory of the host.
-    fn upload_host_bytes(&self, sources: &[&dyn MatrixSource]) -> Result<u64> {
-        self.upload_bytes(sources)
-    }
-    /// Brings matrices into the layout that the kernels read. Source `i` becomes
-    /// `Weight(i)`. Once a model.
-    fn upload(&mut self, sources: &[&dyn MatrixSource], progress: &mut Progress) -> Result<Vec<Weight>>;
-    fn upload_vector(&mut self, values: &[f32]) -> Result<Vector>;
-    fn upload_rope(&mut self, rope: &Rope) -> Result<RopeTable>;
-    fn new_kv(&self, spec: &KvSpec) -> Result<Box<dyn Kv>>;
-    /// A performer with scratch for `max_tokens` tokens a step and logits for `max_outputs` of them.
-    fn new_exec(
-        self: Arc<Self>,
-        widths: &Widths,
-        head_dim: usize,
-        max_tokens: usize,
-        max_outputs: usize,
-    ) -> Result<Box<dyn Exec>>;
-    /// Bytes that `new_kv` and `new_exec` would set aside; 0 where memory is taken as it is used.
-    fn working_bytes(&self, _needs: &Needs) -> Result<u64> {
-        Ok(0)
-    }
-    /// Bytes held for weights.
-    fn weight_bytes(&self) -> u64;
-    /// What it is made of, where layers are divided between devices: those of the first layers, then of the last.
-    fn parts(&self) -> &[Arc<dyn Backend>] {
-        &[]
-    }
-}
-
-/// Performs the verbs of one step at a time. Between `begin` and `end` every verb takes the same batch.
-/// After an error the step is abandoned with `end`; the next `begin` starts clean.
-pub trait Exec: Send {
-    fn max_tokens(&self) -> usize;
-    fn begin(&mut self, batch: &Batch) -> Result<()>;
-    /// `X = scale * table[id]`
-    fn embed(&mut self, batch: &Batch, table: Weight, scale: f32) -> Result<()>;
-    /// `X += table[position]`, learned positions.
-    fn embed_positions(&mut self, batch: &Batch, table: Weight) -> Result<()>;
-    /// `out = norm(input)`, group by group; in place where they are the same.
-    fn norm(&mut self, norm: &Norm, input: Act, out: Act) -> Result<()>;
-    /// `x += scale * delta`
-    fn add(&mut self, x: Act, delta: Act, scale: f32) -> Result<()>;
-    /// `x += scale * delta; out = norm(x)`
-    fn add_norm(&mut self, x: Act, delta: Act, scale: f32, norm: &Norm, out: Act) -> Result<()>;
-    /// `out = weight * input + bias` for every projection that shares the input.
-    fn project(&mut self, input: Act, projections: &[Projection]) -> Result<()>;
-    /// Turns the heads of `Q` and `K` by the positions of the batch.
-    fn rope(&mut self, table: RopeTable) -> Result<()>;
-    /// Writes `K` and `V` to the batch's positions of a layer.
-    fn kv_write(&mut self, batch: &mut Batch, layer: usize) -> Result<()>;
-    /// From here on only the batch's outputs matter: a performer may go on with their rows of `X` and `Q` alone.
-    fn keep_outputs(&mut self, _batch: &Batch) -> Result<()> {
-        Ok(())
-    }
-    /// `A = softmax(scale * Q K^T) V` over each token's own sequence, positions up to its own.
-    fn attend(&mut self, batch: &Batch, attention: &Attention) -> Result<()>;
-    /// `G = activation(G) * U`, or `activation(G)` where not `gated`.
-    fn glu(&mut self, activation: Activation, gated: bool) -> Result<()>;
-    /// Chooses experts by the scores in `R`.
-    fn route(&mut self, routing: &Routing) -> Result<()>;
-    /// `O = sum of weight * down(activation(gate(H)) * up(H))` over the chosen experts.
-    fn experts(&mut self, experts: &Experts) -> Result<()>;
-    /// Logits of the batch's outputs from `H`: `cap * tanh(scale * head * h / cap)`, without the cap where it is 0.
-    fn logits(&mut self, batch: &Batch, head: Weight, bias: Option<Vector>, scale: f32, softcap: f32) -> Result<()>;
-    /// Arg-max of output `i` of the batch; the lowest index wins a tie.
-    fn argmax(&mut self, i: usize) -> Result<u32>;
-    /// Copies the logits of output `i` of the last step.
-    fn read_logits(&mut self, i: usize, out: &mut [f32]) -> Result<()>;
-    /// Sets an activation of the batch, `[n, width]`, from host memory.
-    fn write(&mut self, act: Act, values: &[f32]) -> Result<()>;
-    /// Copies an activation of the batch, `[n, width]`, to host memory.
-    fn read(&mut self, act: Act, out: &mut [f32]) -> Result<()>;
-    /// Ends the step; device work has finished and its errors are reported, that of submitted steps too.
-    fn end(&mut self) -> Result<()>;
-    /// How long the first of two devices that share the layers worked on the step that was begun last.
-    fn first_share(&self) -> Duration {
-        Duration::ZERO
-    }
-    /// What the parts of steps have taken since this was asked last; zeros where nobody measures.
-    fn times(&mut self) -> Times {
-        Times::default()
-    }
-    /// Steps that may be submitted before the oldest is collected; 0 where none can be.
-    fn ahead(&self) -> usize {
-        0
-    }
-    /// Ends the step without waiting for its work, so that the next one can begin. Its results are gone but for the arg-max
-    /// of output 0, which `collect` returns and the next step can have for a token (`FOLLOWING`).
-    fn submit(&mut self) -> Result<()> {
-        Err(Error::unsupported("steps ahead"))
-    }
-    /// Waits for the oldest step that was submitted: the arg-max of its output 0.
-    fn collect(&mut self) -> Result<u32> {
-        Err(Error::invalid("no step was submitted"))
-    }
-}
+/// Number of the processors of the host in `devices()`, from 1.
+pub const CPU_DEVICE: u32 = 1;
 
 /// Every device there is, the CPU first.
 pub fn devices() -> Vec<DeviceInfo> {
@@ -429,26 +87,237 @@ pub fn devices() -> Vec<DeviceInfo> {
 /// The device that 0 stands for, as a position in `devices()` from 1: the CPU. The CUDA backend has run on the host shim
 /// alone so far; what nobody has seen on a device is not chosen for anybody.
 pub fn default_device() -> u32 {
-    1
+    CPU_DEVICE
 }
 
-/// What is asked of a backend beside its verbs.
-#[derive(Clone, Copy, Default, Debug)]
-pub struct Options {
+/// The choices of a load beside the weights.
+#[derive(Clone, Debug)]
+pub struct LoadOptions {
+    /// Position in `devices()` from 1; 0: chosen here.
+    pub device: u32,
     /// No result may depend on how a prompt is cut nor on the other sequences of a batch, which the CPU's never do.
-    pub fixed: bool,
-    /// Performers of a GPU measure the parts of their steps: `Exec::times`.
+    pub deterministic: bool,
+    /// Executors on a GPU measure the parts of their steps: `Executor::times`.
     pub profile: bool,
+    /// Number of layers on a GPU, the last ones; `None`: as many as fit.
+    pub gpu_layers: Option<usize>,
+    /// Ceiling on weights in memory of the host, in bytes.
+    pub host_bytes: u64,
+    /// Room of a step and the cache that shall fit on a GPU beside the weights.
+    pub limits: StepLimits,
+    pub cache: StateSpec,
 }
 
-/// Opens entry `device - 1` of `devices()` for one model; 0: the CPU.
-pub fn open(device: u32, pool: &Arc<Pool>, options: Options) -> Result<Box<dyn Backend>> {
-    if device <= 1 {
-        return Ok(Box::new(cpu::CpuBackend::new(pool.clone(), Isa::detect())));
+/// A model on its device or devices.
+#[derive(Clone)]
+pub enum Backend {
+    Cpu(Arc<CpuBackend>),
+    Cuda(Arc<CudaModel>),
+    Split(Arc<Split>),
+}
+
+impl Backend {
+    /// Brings the weights of a program to a device.
+    pub fn load(
+        program: &Arc<Program>,
+        weights: &Weights,
+        pool: &Arc<Pool>,
+        options: &LoadOptions,
+        progress: &mut Progress,
+    ) -> Result<Backend> {
+        program.check(weights)?;
+        let device = if options.device == 0 { default_device() } else { options.device };
+        if device == CPU_DEVICE {
+            return Ok(Backend::Cpu(Arc::new(CpuBackend::load(pool, program, weights, options.host_bytes, progress)?)));
+        }
+        match devices().into_iter().nth(device as usize - 1) {
+            Some(d) if d.unavailable.is_empty() => {
+                let cuda = cuda::open(device as i32 - 2, options.deterministic, options.profile)?;
+                split::load(cuda, program, weights, pool, options, progress)
+            }
+            Some(d) => Err(Error::DeviceUnavailable { device: d.name, why: d.unavailable }),
+            None => Err(Error::invalid(format!("device {device} does not exist"))),
+        }
     }
-    match devices().into_iter().nth(device as usize - 1) {
-        Some(d) if d.unavailable.is_empty() => Ok(Box::new(cuda::open(device as i32 - 2)?.with(options))),
-        Some(d) => Err(Error::DeviceUnavailable { device: d.name, why: d.unavailable }),
-        None => Err(Error::invalid(format!("device {device} does not exist"))),
+
+    /// The device whose kind the model counts as: the GPU of a split.
+    pub fn device(&self) -> &DeviceInfo {
+        match self {
+            Backend::Cpu(cpu) => cpu.device(),
+            Backend::Cuda(cuda) => cuda.device(),
+            Backend::Split(split) => split.cuda().device(),
+        }
+    }
+
+    /// Kind of each device and the bytes of weights it holds, the device of the last layers first.
+    pub fn weight_bytes(&self) -> impl Iterator<Item = (DeviceKind, u64)> {
+        let (cpu, cuda) = match self {
+            Backend::Cpu(cpu) => (Some(cpu), None),
+            Backend::Cuda(cuda) => (None, Some(cuda)),
+            Backend::Split(split) => (Some(split.cpu()), Some(split.cuda())),
+        };
+        let cuda = cuda.map(|cuda| (DeviceKind::Cuda, cuda.weight_bytes()));
+        cuda.into_iter().chain(cpu.map(|cpu| (DeviceKind::Cpu, cpu.weight_bytes())))
+    }
+
+    /// Number of layers on a GPU, of `n`.
+    pub fn gpu_layers(&self, n: usize) -> usize {
+        match self {
+            Backend::Cpu(_) => 0,
+            Backend::Cuda(_) => n,
+            Backend::Split(split) => n - split.cpu_layers(),
+        }
+    }
+
+    /// An empty sequence.
+    pub fn new_state(&self, spec: &StateSpec) -> Result<State> {
+        spec.check()?;
+        let memory = match self {
+            Backend::Cpu(_) => StateMemory::Cpu(cpu::kv::CpuKv::new(spec)?),
+            Backend::Cuda(cuda) => StateMemory::Cuda(cuda.new_kv(spec)?),
+            Backend::Split(split) => split.new_memory(spec)?,
+        };
+        Ok(State::new(spec.clone(), memory))
+    }
+
+    /// Memory of the host that an executor takes, in bytes.
+    pub fn executor_bytes(&self, program: &Program, limits: StepLimits) -> u64 {
+        match self {
+            Backend::Cuda(_) => 0,
+            _ => 4 * (limits.max_tokens * program.scratch_width() + limits.max_outputs * program.vocab) as u64,
+        }
+    }
+
+    /// An executor with scratch for `limits`. `program` is the one that was loaded.
+    pub fn new_executor(&self, program: &Arc<Program>, limits: StepLimits) -> Result<Executor> {
+        let device = match self {
+            Backend::Cpu(cpu) => DeviceExecutor::Cpu(CpuExecutor::new(cpu.clone(), program, limits)?),
+            Backend::Cuda(cuda) => DeviceExecutor::Cuda(CudaExecutor::new(cuda.clone(), program, limits)?),
+            Backend::Split(split) => DeviceExecutor::Split(Box::new(SplitExecutor::new(split, limits)?)),
+        };
+        Ok(Executor { program: program.clone(), limits, device })
+    }
+}
+
+/// Executes the ops of one step at a time, between `begin` and `end` those of one batch. After an error the step is
+/// abandoned with `end`; the next `begin` starts clean.
+pub struct Executor {
+    program: Arc<Program>,
+    limits: StepLimits,
+    device: DeviceExecutor,
+}
+
+enum DeviceExecutor {
+    Cpu(CpuExecutor),
+    Cuda(CudaExecutor),
+    Split(Box<SplitExecutor>),
+}
+
+/// The results of a step, from the device that has the head.
+macro_rules! of_head {
+    ($executor:expr, $e:ident => $call:expr) => {
+        match &mut $executor.device {
+            DeviceExecutor::Cpu($e) => $call,
+            DeviceExecutor::Cuda($e) => $call,
+            DeviceExecutor::Split(split) => {
+                let $e = split.back();
+                $call
+            }
+        }
+    };
+}
+
+/// The same method of each device.
+macro_rules! of_device {
+    ($executor:expr, $e:ident => $call:expr) => {
+        match &mut $executor.device {
+            DeviceExecutor::Cpu($e) => $call,
+            DeviceExecutor::Cuda($e) => $call,
+            DeviceExecutor::Split($e) => $call,
+        }
+    };
+}
+
+impl Executor {
+    /// Opens a step of a range of the program's ops.
+    pub fn begin(&mut self, batch: &Batch, ops: Range<usize>) -> Result<()> {
+        let follows = matches!(&self.device, DeviceExecutor::Cuda(cuda) if cuda.follows());
+        batch.check(&self.program, self.limits, follows)?;
+        if ops.start > ops.end || ops.end > self.program.ops.len() {
+            return Err(Error::invalid(format!("ops {ops:?} of {}", self.program.ops.len())));
+        }
+        of_device!(self, e => e.begin(batch, ops))
+    }
+
+    /// Executes ops in order until none is left or `stop`, asked between two of them, says so; true when all are done.
+    pub fn advance(&mut self, batch: &mut Batch, stop: &dyn Fn() -> bool) -> Result<bool> {
+        of_device!(self, e => e.advance(batch, stop))
+    }
+
+    /// Arg-max of output `i` of the step; the lowest index wins a tie.
+    pub fn argmax(&mut self, i: usize) -> Result<u32> {
+        of_head!(self, e => e.argmax(i))
+    }
+
+    /// Copies the logits of output `i` of the step.
+    pub fn read_logits(&mut self, i: usize, out: &mut [f32]) -> Result<()> {
+        of_head!(self, e => e.read_logits(i, out))
+    }
+
+    /// Sets an activation of the open step, `[n, width]`, from memory of the host.
+    pub fn write(&mut self, act: Act, values: &[f32]) -> Result<()> {
+        of_device!(self, e => e.write(act, values))
+    }
+
+    /// Copies an activation of the step, `[n, width]`, to memory of the host.
+    pub fn read(&mut self, act: Act, out: &mut [f32]) -> Result<()> {
+        of_device!(self, e => e.read(act, out))
+    }
+
+    /// Ends the step; device work has finished and its errors are reported, that of submitted steps too.
+    pub fn end(&mut self) -> Result<()> {
+        of_device!(self, e => e.end())
+    }
+
+    /// Time that the first of two devices worked on the step that was begun last.
+    pub fn first_share(&self) -> Duration {
+        match &self.device {
+            DeviceExecutor::Split(split) => split.first_share(),
+            _ => Duration::ZERO,
+        }
+    }
+
+    /// Times of the parts of steps since this was asked last; zeros where nothing is measured.
+    pub fn times(&mut self) -> Times {
+        match &mut self.device {
+            DeviceExecutor::Cpu(_) => Times::default(),
+            DeviceExecutor::Cuda(cuda) => cuda.times(),
+            DeviceExecutor::Split(split) => split.back().times(),
+        }
+    }
+
+    /// Number of steps that may be submitted before the oldest is collected; 0 where none can be.
+    pub fn ahead(&self) -> usize {
+        match &self.device {
+            DeviceExecutor::Cuda(cuda) => cuda.ahead(),
+            _ => 0,
+        }
+    }
+
+    /// Ends the step without waiting for its work, so that the next one can begin. Its results are gone but for the
+    /// arg-max of output 0, which `collect` returns and the next step can have for a token (`FOLLOWING`).
+    pub fn submit(&mut self) -> Result<()> {
+        match &mut self.device {
+            DeviceExecutor::Cuda(cuda) => cuda.submit(),
+            _ => Err(Error::unsupported("steps ahead")),
+        }
+    }
+
+    /// Waits for the oldest step that was submitted: the arg-max of its output 0.
+    pub fn collect(&mut self) -> Result<u32> {
+        match &mut self.device {
+            DeviceExecutor::Cuda(cuda) => cuda.collect(),
+            _ => Err(Error::invalid("no step was submitted")),
+        }
     }
 }

@@ -1,16 +1,24 @@
 //! Kernels on memory of the caller, for those who build their own engine, and a device-resident key-value store
 //! without a model.
 
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
 use super::crossover::{Crossover, Way};
+use super::step::{Outputs, StepInputs};
+use crate::backend::batch::StepLimits;
 use crate::backend::cpu::attention::{self, Heads};
 use crate::backend::cpu::kernels::Isa;
 use crate::backend::cpu::matmul::matvec_raw;
 use crate::backend::cpu::pool::Pool;
-use crate::backend::{self, Act, Attention, Batch, Exec, Kv, KvSpec, Options, Widths};
-use crate::error::{Error, Result};
+use crate::backend::op::{Act, Attend, Op};
+use crate::backend::program::ProgramBuilder;
+use crate::backend::state::State;
+use crate::backend::state_spec::{KvLayer, StateSpec};
+use crate::backend::weights::Weights;
+use crate::backend::{Backend, CPU_DEVICE, Executor, LoadOptions};
+use crate::error::{Error, Result, try_vec};
 use crate::quant;
 use crate::tensor::DType;
 
@@ -84,7 +92,7 @@ pub fn attention_gqa(
     let inputs = Inputs { q, k_cache, v_cache, current_k, current_v };
     match params.device {
         0 => attention_anywhere(params, inputs, out),
-        CPU => attention_here(params, inputs, out),
+        CPU_DEVICE => attention_here(params, inputs, out),
         _ => attention_on_device(params, inputs, out),
     }
 }
@@ -125,9 +133,6 @@ pub fn dequantize(dtype: DType, blocks: &[u8], out: &mut [f32]) -> Result<()> {
     quant::dequantize(dtype, blocks, out)
 }
 
-/// The processors of the host as a device.
-const CPU: u32 = 1;
-
 /// A device that is open for calls of one shape, and what they took there and here.
 struct Open {
     store: KvStore,
@@ -139,7 +144,7 @@ static OPEN: Mutex<Option<Open>> = Mutex::new(None);
 impl Open {
     fn serves(&self, params: &GqaParams, positions: usize) -> bool {
         let GqaParams { device, .. } = self.store.params;
-        GqaParams { device, ..*params } == self.store.params && self.store.kv.spec().capacity >= positions
+        GqaParams { device, ..*params } == self.store.params && self.store.spec.capacity >= positions
     }
 
     fn attention(&mut self, inputs: Inputs, out: &mut [f32]) -> Result<()> {
@@ -214,15 +219,25 @@ fn attention_anywhere(params: &GqaParams, inputs: Inputs, out: &mut [f32]) -> Re
 
 /// Positions that go to a device together.
 const FILL_STEP: usize = 256;
+const ZEROS: [u32; FILL_STEP] = [0; FILL_STEP];
 
 /// Keys and values of several layers, resident on a device: appends one position a layer and attends over all.
 pub struct KvStore {
     params: GqaParams,
-    kv: Box<dyn Kv>,
-    exec: Box<dyn Exec>,
-    /// Positions of each layer.
-    lens: Vec<u32>,
+    spec: StateSpec,
+    /// One a layer, because a caller may fill them in any order.
+    layers: Vec<State>,
+    executor: Executor,
+    inputs: StepInputs,
+    q: Act,
+    k: Act,
+    v: Act,
+    out: Act,
 }
+
+/// The ops of the store's program: one that writes keys and values, one that reads them.
+const STORE: Range<usize> = 0..1;
+const ATTEND: Range<usize> = 0..2;
 
 impl KvStore {
     pub fn new(params: &GqaParams, layers: usize, max_len: usize, dtype: DType) -> Result<KvStore> {
@@ -240,30 +255,36 @@ impl KvStore {
         if layers == 0 || layers > 1024 || max_len == 0 || u32::try_from(max_len).is_err() {
             return Err(Error::invalid(format!("{layers} layers of {max_len} positions")));
         }
-        let spec = KvSpec {
-            layers,
-            n_kv_heads: params.n_kv_heads,
-            head_dim: params.head_dim,
-            capacity: max_len,
-            k_type: dtype,
-            v_type: dtype,
-            rings: vec![],
+        let (n_kv_heads, head_dim) = (params.n_kv_heads, params.head_dim);
+        let mut builder = ProgramBuilder::default();
+        let [q, k, v, out] = [params.q_len(), params.kv_len(), params.kv_len(), params.q_len()].map(|w| builder.act(w));
+        let layer = KvLayer { n_kv_heads, head_dim, window: 0 };
+        let state = builder.state(layer);
+        builder.push(Op::StoreKv { state, k, v });
+        builder.push(Op::Attend(Attend { state, q, out, scale: params.scale(), softcap: 0.0, window: 0 }));
+        builder.end_layer(0);
+        let program = Arc::new(builder.finish(0, &[q, k, v, out]));
+        let spec =
+            StateSpec { layers: vec![layer], capacity: max_len, k_type: dtype, v_type: dtype, max_step: max_tokens };
+        let limits = StepLimits { max_tokens, max_outputs: 0 };
+        let options = LoadOptions {
+            device: params.device,
+            deterministic: false,
+            profile: false,
+            gpu_layers: Some(1),
+            host_bytes: u64::MAX,
+            limits,
+            cache: spec.clone(),
         };
-        let device: Arc<dyn backend::Backend> =
-            backend::open(params.device, &Arc::new(Pool::new(1)?), Options::default())?.into();
-        let widths = Widths {
-            hidden: params.head_dim,
-            q: params.q_len(),
-            kv: params.kv_len(),
-            ffn: 0,
-            vocab: 1,
-            n_experts: 0,
-            n_experts_used: 0,
-            expert_ffn: 0,
-        };
-        let kv = device.new_kv(&spec)?;
-        let exec = device.new_exec(&widths, params.head_dim, max_tokens, 1)?;
-        Ok(KvStore { params: *params, kv, exec, lens: vec![0; layers] })
+        let pool = Arc::new(Pool::new(1)?);
+        let backend = Backend::load(&program, &Weights::default(), &pool, &options, &mut |_, _| Ok(()))?;
+        let executor = backend.new_executor(&program, limits)?;
+        let mut states = try_vec("the layers of a store", layers)?;
+        for _ in 0..layers {
+            states.push(backend.new_state(&spec)?);
+        }
+        let inputs = StepInputs::new(max_tokens)?;
+        Ok(KvStore { params: *params, spec, layers: states, executor, inputs, q, k, v, out })
     }
 
     pub fn params(&self) -> &GqaParams {
@@ -272,68 +293,68 @@ impl KvStore {
 
     /// Positions of a layer.
     pub fn len(&self, layer: u32) -> Result<u32> {
-        self.lens
-            .get(layer as usize)
-            .copied()
-            .ok_or_else(|| Error::invalid(format!("layer {layer} of a store with {} layers", self.lens.len())))
+        let (state, n) = (self.layers.get(layer as usize), self.layers.len());
+        let len = state.map(|state| state.len() as u32);
+        len.ok_or_else(|| Error::invalid(format!("layer {layer} of a store with {n} layers")))
+    }
+
+    /// Runs some ops for `n` more positions of a layer. `before` writes activations, `after` reads them.
+    fn step(
+        &mut self,
+        layer: u32,
+        ops: Range<usize>,
+        n: usize,
+        before: impl FnOnce(&mut Executor) -> Result<()>,
+        after: impl FnOnce(&mut Executor) -> Result<()>,
+    ) -> Result<()> {
+        let KvStore { layers, executor, inputs, .. } = self;
+        let state = &mut layers[layer as usize];
+        let step = || {
+            let mut states = [&mut *state];
+            let mut batch = inputs.batch(&mut states, &ZEROS[..n], std::iter::once(n), 0, Outputs::None)?;
+            executor.begin(&batch, ops)?;
+            before(executor)?;
+            executor.advance(&mut batch, &|| false)?;
+            after(executor)
+        };
+        let result = step();
+        self.executor.end().and(result)?;
+        self.layers[layer as usize].commit(n);
+        Ok(())
     }
 
     /// Appends positions to layer 0: `[n][n_kv_heads * head_dim]`, any n.
-    fn fill(&mut self, k: &[f32], v: &[f32]) -> Result<()> {
-        let width = self.params.kv_len();
-        let (zeros, mut positions) = ([0; FILL_STEP], [0; FILL_STEP]);
-        for (k, v) in k.chunks(FILL_STEP * width).zip(v.chunks(FILL_STEP * width)) {
-            let n = k.len() / width;
-            positions.iter_mut().zip(self.lens[0]..).for_each(|(p, at)| *p = at);
-            let mut kvs = [self.kv.as_mut()];
-            let mut batch =
-                Batch { ids: &zeros[..n], positions: &positions[..n], slots: &zeros[..n], kvs: &mut kvs, outputs: &[] };
-            let step = |exec: &mut dyn Exec, batch: &mut Batch| {
-                exec.begin(batch)?;
-                exec.write(Act::K, k)?;
-                exec.write(Act::V, v)?;
-                exec.kv_write(batch, 0)
-            };
-            let result = step(self.exec.as_mut(), &mut batch);
-            self.exec.end().and(result)?;
-            self.lens[0] += n as u32;
+    fn fill(&mut self, keys: &[f32], values: &[f32]) -> Result<()> {
+        let (width, k, v) = (self.params.kv_len(), self.k, self.v);
+        for (keys, values) in keys.chunks(FILL_STEP * width).zip(values.chunks(FILL_STEP * width)) {
+            let write = |executor: &mut Executor| executor.write(k, keys).and(executor.write(v, values));
+            self.step(0, STORE, keys.len() / width, write, |_| Ok(()))?;
         }
         Ok(())
     }
 
     /// Appends one position to a layer and attends over all of it. Returns the layer's new length.
     pub fn attend(&mut self, layer: u32, q: &[f32], k: &[f32], v: &[f32], out: &mut [f32]) -> Result<u32> {
-        let len = self.len(layer)?;
-        let capacity = self.kv.spec().capacity;
+        let (len, capacity) = (self.len(layer)?, self.spec.capacity);
         if len as usize >= capacity {
             return Err(Error::ContextFull { len: len as usize, capacity, more: 1 });
         }
-        let mut kvs = [self.kv.as_mut()];
-        let mut batch = Batch { ids: &[0], positions: &[len], slots: &[0], kvs: &mut kvs, outputs: &[] };
-        let exec = self.exec.as_mut();
-        let attention = Attention { layer: layer as usize, scale: self.params.scale(), softcap: 0.0, window: 0 };
-        let mut step = |exec: &mut dyn Exec, batch: &mut Batch| {
-            exec.begin(batch)?;
-            exec.write(Act::Q, q)?;
-            exec.write(Act::K, k)?;
-            exec.write(Act::V, v)?;
-            exec.kv_write(batch, layer as usize)?;
-            exec.attend(batch, &attention)?;
-            exec.read(Act::A, out)
-        };
-        let result = step(exec, &mut batch);
-        exec.end().and(result)?;
-        self.lens[layer as usize] = len + 1;
+        let acts = [(self.q, q), (self.k, k), (self.v, v)];
+        let (write, to) = (
+            |executor: &mut Executor| acts.iter().try_for_each(|(act, values)| executor.write(*act, values)),
+            self.out,
+        );
+        self.step(layer, ATTEND, 1, write, |executor| executor.read(to, out))?;
         Ok(len + 1)
     }
 
     /// Forgets positions from `len` on, in every layer.
     pub fn truncate(&mut self, len: u32) -> Result<()> {
-        let longest = self.lens.iter().copied().max().unwrap_or(0);
-        if len > longest {
+        let longest = self.layers.iter().map(State::len).max().unwrap_or(0);
+        if len as usize > longest {
             return Err(Error::invalid(format!("the store holds {longest} positions, it can't be cut to {len}")));
         }
-        self.lens.iter_mut().for_each(|l| *l = (*l).min(len));
+        self.layers.iter_mut().for_each(|state| state.truncate(len as usize));
         Ok(())
     }
 }

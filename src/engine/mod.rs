@@ -1,10 +1,12 @@
 //! The conductor: alone in knowing every part. Opens models, keeps timelines, runs generation.
 
 mod crossover;
+mod executors;
 pub mod kernels;
 pub mod metrics;
 mod model;
 mod session;
+mod step;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,24 +1,24 @@
 //! A loaded model: opens the file, picks architecture and backend. Shared and immutable after load.
 
 use std::path::Path;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::executors::{Counted, Executors};
 use super::metrics::{Metrics, Phase};
 use super::session::{self, CacheParams};
 use super::{Cancel, LogLevel, Reservation, Runtime, RuntimeParams};
-use crate::backend::split::{Plan, Split};
-use crate::backend::{self, Backend, Batch, DeviceKind, Exec, KvSpec, Needs, Options};
+use crate::backend::batch::{Batch, StepLimits};
+use crate::backend::program::Program;
+use crate::backend::state::State;
+use crate::backend::state_spec::StateSpec;
+use crate::backend::{self, Backend, DeviceKind, Executor, LoadOptions};
 use crate::error::{Error, Result};
 use crate::format::{Access, Metadata, Source};
-use crate::model::arch;
-use crate::model::config::Config;
-use crate::model::decoder::Forward;
-use crate::model::weights::{self, Network};
+use crate::model::{Hyper, Network, arch};
+use crate::tensor::DType;
 use crate::text::{ChatTemplate, Tokenizer};
 
-/// The processors of the host as a device.
-const CPU: u32 = 1;
 /// Tokens of a prompt that go through the network together, at most.
 const MAX_STEP_TOKENS: usize = 512;
 /// Scratch for them on the CPU, at most: wide models take fewer tokens at a time.
@@ -83,12 +83,11 @@ pub struct Model {
 
 /// The network on its device.
 struct Compute {
-    network: Network,
-    backend: Arc<dyn Backend>,
-    execs: Execs,
-    max_tokens: usize,
-    /// Layers on a GPU, the last ones.
-    gpu_layers: usize,
+    program: Arc<Program>,
+    backend: Backend,
+    executors: Executors,
+    limits: StepLimits,
+    context_length: u32,
     _memory: Reservation,
 }
 
@@ -101,43 +100,43 @@ impl Model {
         };
         Cancel::check(params.cancel)?;
         let mut source = Source::open(path, if params.mmap { Access::Map } else { Access::Read })?;
-        let config = match arch::config(&source) {
-            Ok(config) => Some(config),
-            Err(_) if params.text_only => None,
-            Err(e) => return Err(in_file(path, e)),
-        };
         let tokenizer = tokenizer(&mut source.metadata, path)?;
         let chat_template = match &tokenizer {
             Ok(t) => ChatTemplate::from_metadata(&source.metadata, t)?,
             Err(_) => None,
         };
-        let mut info = match &config {
-            Some(config) => describe(config, &source),
-            None => ModelInfo::default(),
+        let quantize = (params.quantize != 0).then_some(DType(params.quantize));
+        let network = match params.text_only {
+            true => None,
+            false => Some(arch::network(&source, quantize).map_err(|e| in_file(path, e))?),
         };
+        let hyper = match &network {
+            Some(network) => Some(network.hyper.clone()),
+            None => arch::hyper(&source).ok(),
+        };
+        let mut info = hyper.map_or_else(ModelInfo::default, |hyper| describe(hyper, &source));
         if let Ok(t) = &tokenizer {
-            if config.is_some() && !params.text_only && t.n_vocab() > info.vocab_size as usize {
+            if network.is_some() && t.n_vocab() > info.vocab_size as usize {
                 let what = format!("{} tokens in the vocabulary, {} rows of embeddings", t.n_vocab(), info.vocab_size);
                 return Err(Error::format(path, what));
             }
             (info.bos_token, info.eos_token) = (t.bos(), t.eos());
             info.vocab_size = info.vocab_size.max(t.n_vocab() as u32);
         }
-        let compute = match config {
-            Some(config) if !params.text_only => {
-                let device = if params.device == 0 { backend::default_device() } else { params.device };
-                let compute = Compute::load(&runtime, &source, config, &mut params, device)?;
-                let on_gpu = compute.gpu_layers;
-                if compute.backend.device().kind == DeviceKind::Cuda && on_gpu < info.n_layers as usize {
-                    let what = format!("{on_gpu} of {} layers are on {}", info.n_layers, compute.backend.device().name);
-                    runtime.log(LogLevel::Info, &what);
+        let compute = match network {
+            Some(network) => {
+                info.device = if params.device == 0 { backend::default_device() } else { params.device };
+                let compute = Compute::load(&runtime, network, &mut params, info.device)?;
+                let (on_gpu, device) = (compute.backend.gpu_layers(info.n_layers as usize), compute.backend.device());
+                if info.device != backend::CPU_DEVICE && on_gpu < info.n_layers as usize {
+                    runtime
+                        .log(LogLevel::Info, &format!("{on_gpu} of {} layers are on {}", info.n_layers, device.name));
                 }
-                info.weight_bytes = compute.backend.weight_bytes();
-                info.device = device;
-                info.gpu_layers = compute.gpu_layers as u32;
+                info.weight_bytes = compute.backend.weight_bytes().map(|(_, bytes)| bytes).sum();
+                info.gpu_layers = on_gpu as u32;
                 Some(compute)
             }
-            _ => None,
+            None => None,
         };
         if let Err(why) = &tokenizer {
             runtime.log(LogLevel::Warning, &format!("{}: no tokenizer: {why}", path.display()));
@@ -185,17 +184,22 @@ impl Model {
         self.compute.as_ref().ok_or_else(|| Error::invalid("the model was loaded without its weights"))
     }
 
-    pub(super) fn config(&self) -> Result<&Config> {
-        Ok(&self.compute()?.network.config)
+    /// The context that the file declares.
+    pub(super) fn context_length(&self) -> Result<u32> {
+        Ok(self.compute()?.context_length)
     }
 
-    pub(super) fn new_kv(&self, spec: &KvSpec) -> Result<Box<dyn backend::Kv>> {
-        self.compute()?.backend.new_kv(spec)
+    pub(super) fn program(&self) -> Result<&Arc<Program>> {
+        Ok(&self.compute()?.program)
     }
 
-    /// Tokens that one step can take.
-    pub(super) fn max_step_tokens(&self) -> Result<usize> {
-        Ok(self.compute()?.max_tokens)
+    pub(super) fn new_state(&self, spec: &StateSpec) -> Result<State> {
+        self.compute()?.backend.new_state(spec)
+    }
+
+    /// The room of one step.
+    pub(super) fn limits(&self) -> Result<StepLimits> {
+        Ok(self.compute()?.limits)
     }
 
     /// Runs one step; `after` reads its results while they are on the device.
@@ -203,61 +207,49 @@ impl Model {
         &self,
         batch: &mut Batch,
         cancel: Option<&Cancel>,
-        after: impl FnOnce(&mut dyn Exec) -> Result<T>,
+        after: impl FnOnce(&mut Executor) -> Result<T>,
     ) -> Result<T> {
         let started = Instant::now();
-        let (result, first_share) = self.perform(|exec| {
-            self.run(exec, batch, cancel)?;
-            Ok((after(exec)?, exec.first_share()))
+        let (result, first_share) = self.lend(|executor| {
+            self.run(executor, batch, cancel)?;
+            Ok((after(executor)?, executor.first_share()))
         })?;
         self.record(started.elapsed(), first_share)?;
         Ok(result)
     }
 
-    /// Lends a performer of steps to `work`.
-    pub(super) fn perform<T>(&self, work: impl FnOnce(&mut dyn Exec) -> Result<T>) -> Result<T> {
+    /// Lends an executor to `work`.
+    pub(super) fn lend<T>(&self, work: impl FnOnce(&mut Executor) -> Result<T>) -> Result<T> {
         let compute = self.compute()?;
-        let mut exec = compute.execs.take(|| compute.new_exec())?;
-        let result = work(exec.get());
-        let ended = exec.get().end();
-        self.metrics.record_parts(&exec.get().times());
+        let mut executor = compute.executors.take(|| compute.new_executor(&self.runtime))?;
+        let result = work(executor.get());
+        let ended = executor.get().end();
+        self.metrics.record_parts(&executor.get().times());
         result.and_then(|value| ended.map(|()| value))
     }
 
-    /// Gives a step to a performer.
-    pub(super) fn run(&self, exec: &mut dyn Exec, batch: &mut Batch, cancel: Option<&Cancel>) -> Result<()> {
-        let mut forward = Forward::begin(&self.compute()?.network, exec, batch)?;
-        loop {
-            Cancel::check(cancel)?;
-            if !forward.step(exec, batch)? {
-                return Ok(());
-            }
+    /// Executes a step.
+    pub(super) fn run(&self, executor: &mut Executor, batch: &mut Batch, cancel: Option<&Cancel>) -> Result<()> {
+        executor.begin(batch, 0..self.program()?.ops.len())?;
+        match executor.advance(batch, &|| Cancel::check(cancel).is_err())? {
+            true => Ok(()),
+            false => Err(Error::Cancelled),
         }
     }
 
     /// Counts a step, of which the first of two devices that share the layers had its part.
     pub(super) fn record(&self, latency: Duration, first_share: Duration) -> Result<()> {
         let shares = [latency.saturating_sub(first_share), first_share];
-        for (part, share) in parts(&self.compute()?.backend).iter().rev().zip(shares) {
-            self.metrics.record_dispatch(part.device().kind, share, part.weight_bytes());
+        for ((kind, bytes), share) in self.compute()?.backend.weight_bytes().zip(shares) {
+            self.metrics.record_dispatch(kind, share, bytes);
         }
         Ok(())
     }
 }
 
 impl Compute {
-    fn load(
-        runtime: &Arc<Runtime>,
-        source: &Source,
-        config: Config,
-        params: &mut LoadParams,
-        device: u32,
-    ) -> Result<Compute> {
-        let options = Options { fixed: params.deterministic, profile: params.profile };
-        let mut backend = backend::open(device, &runtime.pool, options)?;
-        let limits = weights::Limits { weight_bytes: runtime.memory_left() };
-        let cancel = params.cancel;
-        let progress = &mut params.progress;
+    fn load(runtime: &Arc<Runtime>, network: Network, params: &mut LoadParams, device: u32) -> Result<Compute> {
+        let (cancel, progress) = (params.cancel, &mut params.progress);
         let mut report = |done: u64, total: u64| {
             Cancel::check(cancel)?;
             match progress.as_mut().is_none_or(|p| p(done, total)) {
@@ -265,118 +257,35 @@ impl Compute {
                 false => Err(Error::Cancelled),
             }
         };
-        let quantize = (params.quantize != 0).then_some(crate::tensor::DType(params.quantize));
-        let (widths, n_layers) = (config.widths(), config.layers.len());
-        let (network, backend, gpu_layers) = match backend.device().kind {
-            DeviceKind::Cpu => {
-                let network = weights::load(source, config, backend.as_mut(), quantize, &limits, &mut report)?;
-                (network, Arc::from(backend), 0)
-            }
-            DeviceKind::Cuda => {
-                let needs = Needs {
-                    kv: session::kv_spec(&config, &CacheParams::default(), MAX_STEP_TOKENS)?,
-                    widths,
-                    head_dim: config.head_dim,
-                    max_tokens: MAX_STEP_TOKENS,
-                    max_outputs: MAX_STEP_OUTPUTS,
-                };
-                let wanted = (params.gpu_layers != 0).then_some(params.gpu_layers as usize);
-                let mut split = Split::new(
-                    backend::open(CPU, &runtime.pool, options)?,
-                    backend,
-                    Plan { layers: n_layers, second: wanted, needs },
-                );
-                let network = weights::load(source, config, &mut split, quantize, &limits, &mut report)?;
-                let (backend, gpu_layers) = split.finish();
-                (network, backend, gpu_layers)
-            }
+        let program = Arc::new(network.program.clone());
+        let context_length = network.hyper.context_length;
+        let full = StepLimits { max_tokens: MAX_STEP_TOKENS, max_outputs: MAX_STEP_OUTPUTS };
+        let options = LoadOptions {
+            device,
+            deterministic: params.deterministic,
+            profile: params.profile,
+            gpu_layers: (params.gpu_layers != 0).then_some(params.gpu_layers as usize),
+            host_bytes: runtime.memory_left(),
+            limits: full,
+            cache: session::state_spec(&program, context_length, &CacheParams::default(), full),
         };
-        let on_host = parts(&backend).iter().filter(|part| part.device().kind == DeviceKind::Cpu);
-        let memory = runtime.reserve("the model's weights", on_host.map(|part| part.weight_bytes()).sum())?;
-        let per_token = 4 * (3 * widths.hidden + 2 * (widths.q + widths.kv) + 2 * widths.ffn.max(widths.expert_ffn));
-        let max_tokens = match gpu_layers == n_layers {
-            true => MAX_STEP_TOKENS,
-            false => (STEP_BYTES / per_token).clamp(32, MAX_STEP_TOKENS) / 32 * 32,
+        let backend = Backend::load(&program, &network.weights(), &runtime.pool, &options, &mut report)?;
+        let on_host = backend.weight_bytes().filter(|(kind, _)| *kind == DeviceKind::Cpu);
+        let memory = runtime.reserve("the model's weights", on_host.map(|(_, bytes)| bytes).sum())?;
+        let max_tokens = match &backend {
+            Backend::Cuda(_) => MAX_STEP_TOKENS,
+            _ => (STEP_BYTES / (4 * program.scratch_width())).clamp(32, MAX_STEP_TOKENS) / 32 * 32,
         };
         // Workers are shared by all steps, so a second step would only wait with scratch of its own.
-        let limit = if runtime.pool.threads() > 1 { 1 } else { usize::MAX };
-        let execs = Execs::new(limit);
-        Ok(Compute { network, backend, execs, max_tokens, gpu_layers, _memory: memory })
+        let executors = Executors::new(if runtime.pool.threads() > 1 { 1 } else { usize::MAX });
+        let limits = StepLimits { max_tokens, ..full };
+        Ok(Compute { program, backend, executors, limits, context_length, _memory: memory })
     }
 
-    fn new_exec(&self) -> Result<Box<dyn Exec>> {
-        let config = &self.network.config;
-        self.backend.clone().new_exec(&config.widths(), config.head_dim, self.max_tokens, MAX_STEP_OUTPUTS)
-    }
-}
-
-/// The two that a model is divided between, or the one.
-fn parts(backend: &Arc<dyn Backend>) -> &[Arc<dyn Backend>] {
-    match backend.parts() {
-        [] => std::slice::from_ref(backend),
-        parts => parts,
-    }
-}
-
-/// Performers of steps that wait for work, made as they are needed.
-struct Execs {
-    state: Mutex<ExecState>,
-    returned: Condvar,
-    limit: usize,
-}
-
-struct ExecState {
-    idle: Vec<Box<dyn Exec>>,
-    made: usize,
-}
-
-impl Execs {
-    fn new(limit: usize) -> Execs {
-        Execs { state: Mutex::new(ExecState { idle: Vec::new(), made: 0 }), returned: Condvar::new(), limit }
-    }
-
-    fn take(&self, make: impl FnOnce() -> Result<Box<dyn Exec>>) -> Result<ExecGuard<'_>> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        loop {
-            if let Some(exec) = state.idle.pop() {
-                return Ok(ExecGuard { execs: self, exec: Some(exec) });
-            }
-            if state.made < self.limit {
-                break;
-            }
-            state = self.returned.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-        state.made += 1;
-        drop(state);
-        // The guard gives the place back should `make` fail.
-        let mut guard = ExecGuard { execs: self, exec: None };
-        guard.exec = Some(make()?);
-        Ok(guard)
-    }
-}
-
-struct ExecGuard<'a> {
-    execs: &'a Execs,
-    exec: Option<Box<dyn Exec>>,
-}
-
-impl ExecGuard<'_> {
-    fn get(&mut self) -> &mut dyn Exec {
-        self.exec.as_mut().expect("present until the guard is dropped").as_mut()
-    }
-}
-
-impl Drop for ExecGuard<'_> {
-    fn drop(&mut self) {
-        // What a panic interrupted is in an unknown state.
-        let exec = self.exec.take().filter(|_| !std::thread::panicking());
-        let mut state = self.execs.state.lock().unwrap_or_else(PoisonError::into_inner);
-        match exec {
-            Some(exec) => state.idle.push(exec),
-            None => state.made -= 1,
-        }
-        drop(state);
-        self.execs.returned.notify_one();
+    fn new_executor(&self, runtime: &Arc<Runtime>) -> Result<Counted> {
+        let bytes = self.backend.executor_bytes(&self.program, self.limits);
+        let memory = runtime.reserve("scratch memory", bytes)?;
+        Ok(Counted { executor: self.backend.new_executor(&self.program, self.limits)?, _memory: memory })
     }
 }
 
@@ -401,19 +310,19 @@ fn in_file(path: &Path, e: Error) -> Error {
     }
 }
 
-fn describe(config: &Config, source: &Source) -> ModelInfo {
+fn describe(hyper: Hyper, source: &Source) -> ModelInfo {
     ModelInfo {
-        architecture: config.architecture.clone(),
-        name: config.name.clone(),
-        n_layers: config.layers.len() as u32,
-        hidden_dim: config.hidden as u32,
-        ffn_dim: config.ffn as u32,
-        n_heads: config.n_heads as u32,
-        n_kv_heads: config.n_kv_heads as u32,
-        head_dim: config.head_dim as u32,
-        vocab_size: config.vocab as u32,
-        context_length: config.context_length,
+        n_layers: hyper.n_layers as u32,
+        hidden_dim: hyper.hidden as u32,
+        ffn_dim: hyper.ffn as u32,
+        n_heads: hyper.heads.n_heads as u32,
+        n_kv_heads: hyper.heads.n_kv_heads as u32,
+        head_dim: hyper.heads.head_dim as u32,
+        vocab_size: hyper.vocab as u32,
+        context_length: hyper.context_length,
         n_params: source.tensors().map(|t| t.shape.n_elements()).fold(0, u64::saturating_add),
+        architecture: hyper.architecture,
+        name: hyper.name,
         ..ModelInfo::default()
     }
 }

@@ -5,16 +5,20 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::metrics::Phase;
-use super::model::{MAX_STEP_OUTPUTS, Model};
+use super::model::Model;
+use super::step::{Outputs, StepInputs};
 use super::{Cancel, Reservation};
-use crate::backend::{Batch, Exec, FOLLOWING, Kv, KvSpec, RING_ALIGN};
+use crate::backend::Executor;
+use crate::backend::batch::{FOLLOWING, StepLimits};
+use crate::backend::program::Program;
+use crate::backend::state::State;
+use crate::backend::state_spec::StateSpec;
 use crate::error::{Error, Result, try_filled, try_vec};
-use crate::model::config::Config;
 use crate::quant;
 use crate::sample::{self, Sampler};
 use crate::tensor::DType;
 
-/// Steps of one timeline that a performer works on before others may have it.
+/// Number of steps of one timeline that an executor works on before others may have it.
 const STEPS_AHEAD: usize = 32;
 
 /// Tokens of a cache whose capacity nobody named, unless the model declares fewer.
@@ -63,45 +67,29 @@ enum Wanted {
 
 pub struct Session {
     model: Arc<Model>,
-    kv: Box<dyn Kv>,
-    /// All tokens whose keys and values are in the cache.
+    state: State,
+    /// The committed tokens: as many as `state` has.
     tokens: Vec<u32>,
     /// After the last token, `[vocab]`; meaningful where they are here.
     logits: Vec<f32>,
-    state: Logits,
-    /// Per-step inputs, sized once for the largest step.
-    positions: Vec<u32>,
-    slots: Vec<u32>,
-    /// Positions that were written since the first one was last: what layers with a window keep follows from it.
-    written: usize,
+    logits_at: Logits,
+    inputs: StepInputs,
     _memory: Reservation,
 }
 
-/// What layers with a window keep: what the first and the last token of a step see together.
-fn rings(config: &Config, step: usize) -> Result<Vec<usize>> {
-    let mut rings = try_vec("the layers of a cache", config.layers.len())?;
-    rings.extend(config.layers.iter().map(|l| match l.window as usize {
-        0 => 0,
-        window => (window + step).next_multiple_of(RING_ALIGN),
-    }));
-    Ok(rings)
-}
-
-/// The shape of a cache for a model whose steps take `step` tokens at most.
-pub(super) fn kv_spec(config: &Config, params: &CacheParams, step: usize) -> Result<KvSpec> {
+/// The shape of a cache for a program whose steps have some room.
+pub(super) fn state_spec(program: &Program, context: u32, params: &CacheParams, limits: StepLimits) -> StateSpec {
     let capacity = match params.capacity {
-        0 => config.context_length.clamp(1, DEFAULT_CAPACITY),
+        0 => context.clamp(1, DEFAULT_CAPACITY),
         n => n,
     };
-    Ok(KvSpec {
-        layers: config.layers.len(),
-        n_kv_heads: config.n_kv_heads,
-        head_dim: config.head_dim,
+    StateSpec {
+        layers: program.states.clone(),
         capacity: capacity as usize,
         k_type: params.k_type,
         v_type: params.v_type,
-        rings: rings(config, step)?,
-    })
+        max_step: limits.max_tokens,
+    }
 }
 
 impl Session {
@@ -111,22 +99,19 @@ impl Session {
                 return Err(Error::invalid(format!("a cache of type {} is not supported", t.0)));
             }
         }
-        let spec = kv_spec(model.config()?, params, model.max_step_tokens()?)?;
-        Session::with_kv(model, model.new_kv(&spec)?, spec.capacity)
+        let spec = state_spec(model.program()?, model.context_length()?, params, model.limits()?);
+        Session::with_state(model, model.new_state(&spec)?)
     }
 
-    fn with_kv(model: &Arc<Model>, kv: Box<dyn Kv>, capacity: usize) -> Result<Session> {
-        let memory = model.runtime().reserve("the cache", kv.host_bytes())?;
-        let step = model.max_step_tokens()?;
+    fn with_state(model: &Arc<Model>, state: State) -> Result<Session> {
+        let memory = model.runtime().reserve("the cache", state.host_bytes())?;
         Ok(Session {
-            kv,
-            tokens: try_vec("the cache's tokens", capacity)?,
-            logits: try_filled("logits", model.config()?.vocab, 0.0)?,
-            state: Logits::None,
-            positions: try_filled("positions", step, 0)?,
-            slots: try_filled("slots", step, 0)?,
+            tokens: try_vec("the cache's tokens", state.spec().capacity)?,
+            logits: try_filled("logits", model.program()?.vocab, 0.0)?,
+            logits_at: Logits::None,
+            inputs: StepInputs::new(model.limits()?.max_tokens)?,
             model: model.clone(),
-            written: 0,
+            state,
             _memory: memory,
         })
     }
@@ -144,7 +129,7 @@ impl Session {
     }
 
     pub fn capacity(&self) -> usize {
-        self.kv.spec().capacity
+        self.state.spec().capacity
     }
 
     pub fn tokens(&self) -> &[u32] {
@@ -153,23 +138,25 @@ impl Session {
 
     /// After the last token, `[vocab]`; `None` before the first, after a rewind, and where `fetch_logits` brings them.
     pub fn logits(&self) -> Option<&[f32]> {
-        (self.state == Logits::Here).then_some(&self.logits[..])
+        (self.logits_at == Logits::Here).then_some(&self.logits[..])
     }
 
     /// Whether `fetch_logits` has something to do.
     pub fn has_logits_away(&self) -> bool {
-        self.state == Logits::Away
+        self.logits_at == Logits::Away
     }
 
     /// Brings logits here that stayed on the device when a token was chosen there.
     pub fn fetch_logits(&mut self) -> Result<()> {
-        if self.state != Logits::Away {
+        if self.logits_at != Logits::Away {
             return Ok(());
         }
-        let Some(token) = self.tokens.pop() else { return Ok(()) };
+        let Some(&token) = self.tokens.last() else { return Ok(()) };
+        self.rewind(self.len() - 1);
         let result = self.append(&[token], Wanted::Logits, None, |_| Ok(()));
         if result.is_err() {
-            self.tokens.push(token);
+            // Its keys and values are as they were.
+            self.commit(&[token], Logits::Away);
         }
         result
     }
@@ -181,19 +168,30 @@ impl Session {
             return Err(Error::invalid(format!("the cache holds {now} tokens, it can't be rewound to {len}")));
         }
         if len < now {
-            self.tokens.truncate(len);
-            self.state = Logits::None;
+            self.rewind(len);
         }
         Ok(())
     }
 
+    /// Forgets the tokens from `len` on, of which there are some.
+    fn rewind(&mut self, len: usize) {
+        self.state.truncate(len);
+        self.tokens.truncate(len);
+        self.logits_at = Logits::None;
+    }
+
+    fn commit(&mut self, tokens: &[u32], logits_at: Logits) {
+        self.state.commit(tokens.len());
+        self.tokens.extend_from_slice(tokens);
+        self.logits_at = logits_at;
+    }
+
     /// A second timeline with the same past.
     pub fn fork(&self) -> Result<Session> {
-        let mut fork = Session::with_kv(&self.model, self.kv.fork(self.len())?, self.capacity())?;
+        let mut fork = Session::with_state(&self.model, self.state.fork()?)?;
         fork.tokens.extend_from_slice(&self.tokens);
         fork.logits.copy_from_slice(&self.logits);
-        fork.state = self.state;
-        fork.written = self.written;
+        fork.logits_at = self.logits_at;
         Ok(fork)
     }
 
@@ -212,15 +210,15 @@ impl Session {
     pub fn prefill(&mut self, tokens: &[u32], cancel: Option<&Cancel>) -> Result<()> {
         self.check(tokens)?;
         let started = Instant::now();
-        let (before, state) = (self.len(), self.state);
-        let step = self.positions.len();
+        let (before, logits_at) = (self.len(), self.logits_at);
+        let step = self.model.limits()?.max_tokens;
         for (i, piece) in tokens.chunks(step).enumerate() {
             let is_last = (i + 1) * step >= tokens.len();
             let wanted = if is_last { Wanted::Logits } else { Wanted::Nothing };
             if let Err(e) = self.append(piece, wanted, cancel, |_| Ok(())) {
-                self.tokens.truncate(before);
+                self.rewind(before);
                 // Those of before are still there, because logits are read with the last piece only.
-                self.state = state;
+                self.logits_at = logits_at;
                 return Err(e);
             }
         }
@@ -228,27 +226,21 @@ impl Session {
         Ok(())
     }
 
-    /// Whether layers with a window still hold what the next token sees. After a long rewind they do not.
-    fn remembers(&self) -> Result<bool> {
-        let spec = self.kv.spec();
-        let holds = |(i, window): (usize, usize)| {
-            let overwritten = self.written.saturating_sub(spec.kept(i));
-            window == 0 || overwritten <= (self.len() + 1).saturating_sub(window)
-        };
-        Ok(self.model.config()?.layers.iter().map(|l| l.window as usize).enumerate().all(holds))
-    }
-
-    /// Computes the tokens of this timeline again from the first one.
-    fn recall(&mut self, cancel: Option<&Cancel>) -> Result<()> {
+    /// Computes the tokens again from the first one where layers with a window no longer hold what the next one sees, as
+    /// after a long rewind.
+    fn restore(&mut self, cancel: Option<&Cancel>) -> Result<()> {
+        if self.state.is_complete() {
+            return Ok(());
+        }
         let mut tokens = try_vec("the cache's tokens", self.tokens.capacity())?;
         std::mem::swap(&mut tokens, &mut self.tokens);
-        self.written = 0;
-        let step = self.positions.len();
+        self.state.clear();
+        let step = self.model.limits()?.max_tokens;
         for piece in tokens.chunks(step) {
             if let Err(e) = self.step(piece, Wanted::Nothing, cancel, |_| Ok(())) {
                 std::mem::swap(&mut tokens, &mut self.tokens);
                 // The next call tries again.
-                self.written = usize::MAX;
+                self.state.mark_incomplete(self.tokens.len());
                 return Err(e);
             }
         }
@@ -261,48 +253,34 @@ impl Session {
         tokens: &[u32],
         wanted: Wanted,
         cancel: Option<&Cancel>,
-        after: impl FnOnce(&mut dyn Exec) -> Result<T>,
+        after: impl FnOnce(&mut Executor) -> Result<T>,
     ) -> Result<T> {
-        if !self.remembers()? {
-            self.recall(cancel)?;
-        }
+        self.restore(cancel)?;
         self.step(tokens, wanted, cancel, after)
     }
 
-    /// One step of at most `max_step_tokens` tokens of this timeline.
+    /// One step of some tokens of this timeline, as many as one step has room for.
     fn step<T>(
         &mut self,
         tokens: &[u32],
         wanted: Wanted,
         cancel: Option<&Cancel>,
-        after: impl FnOnce(&mut dyn Exec) -> Result<T>,
+        after: impl FnOnce(&mut Executor) -> Result<T>,
     ) -> Result<T> {
-        let n = tokens.len();
-        let first = self.len() as u32;
-        // A step that fails may have written too.
-        self.written = self.written.max(self.len() + n);
-        self.positions[..n].iter_mut().zip(first..).for_each(|(p, at)| *p = at);
-        let last = [n as u32 - 1];
-        let mut kvs = [self.kv.as_mut()];
-        let mut batch = Batch {
-            ids: tokens,
-            positions: &self.positions[..n],
-            slots: &self.slots[..n],
-            kvs: &mut kvs,
-            outputs: if wanted == Wanted::Nothing { &[] } else { &last },
-        };
-        let logits = &mut self.logits;
-        let (result, state) = self.model.forward(&mut batch, cancel, |exec| {
-            let result = after(exec)?;
-            let state = match wanted {
+        let Session { model, state, inputs, logits, .. } = self;
+        let outputs = if wanted == Wanted::Nothing { Outputs::None } else { Outputs::Last };
+        let mut states = [state];
+        let mut batch = inputs.batch(&mut states, tokens, std::iter::once(tokens.len()), 0, outputs)?;
+        let (result, logits_at) = model.forward(&mut batch, cancel, |executor| {
+            let result = after(executor)?;
+            let logits_at = match wanted {
                 Wanted::Nothing => Logits::None,
-                Wanted::Argmax if exec.ahead() > 0 => Logits::Away,
-                _ => exec.read_logits(0, logits).map(|()| Logits::Here)?,
+                Wanted::Argmax if executor.ahead() > 0 => Logits::Away,
+                _ => executor.read_logits(0, logits).map(|()| Logits::Here)?,
             };
-            Ok((result, state))
+            Ok((result, logits_at))
         })?;
-        self.tokens.extend_from_slice(tokens);
-        self.state = state;
+        self.commit(tokens, logits_at);
         Ok(result)
     }
 
@@ -323,14 +301,13 @@ impl Session {
         }
         let started = Instant::now();
         let next = match sampler {
-            None => self.append(&[token], Wanted::Argmax, cancel, |exec| exec.argmax(0))?,
+            None => self.append(&[token], Wanted::Argmax, cancel, |executor| executor.argmax(0))?,
             Some(sampler) => {
                 self.append(&[token], Wanted::Logits, cancel, |_| Ok(()))?;
                 match self.sample(Some(sampler)) {
                     Ok(next) => next,
                     Err(e) => {
-                        self.tokens.pop();
-                        self.state = Logits::None;
+                        self.rewind(self.len() - 1);
                         return Err(e);
                     }
                 }
@@ -371,39 +348,30 @@ impl Session {
     /// work ahead. `n` grows by the tokens made.
     fn run_ahead(&mut self, token: u32, out: &mut [u32], n: &mut usize, cancel: Option<&Cancel>) -> Result<bool> {
         self.check(&[token])?;
-        if !self.remembers()? {
-            self.recall(cancel)?;
-        }
-        let (first, room) = (self.len(), self.capacity() - self.len());
-        let most = out.len().min(room).min(STEPS_AHEAD);
-        let Session { model, kv, tokens, state, slots, written, .. } = self;
-        model.perform(|exec| {
-            let ahead = exec.ahead();
+        self.restore(cancel)?;
+        let most = out.len().min(self.capacity() - self.len()).min(STEPS_AHEAD);
+        let Session { model, state, tokens, logits_at, inputs, .. } = self;
+        model.lend(|executor| {
+            let ahead = executor.ahead();
             let (mut sent, mut made, mut last) = (0, 0, token);
             let mut since = Instant::now();
             while ahead > 0 && made < most {
                 while sent < most && sent - made < ahead {
-                    let position = first + sent;
-                    // A step that fails may have written too.
-                    *written = (*written).max(position + 1);
-                    let mut kvs = [kv.as_mut()];
-                    let mut batch = Batch {
-                        ids: &[if sent == 0 { token } else { FOLLOWING }],
-                        positions: &[position as u32],
-                        slots: &slots[..1],
-                        kvs: &mut kvs,
-                        outputs: &[0],
-                    };
-                    model.run(exec, &mut batch, cancel)?;
-                    exec.submit()?;
+                    let ids = [if sent == 0 { token } else { FOLLOWING }];
+                    let mut states = [&mut *state];
+                    let one = std::iter::once(1);
+                    let mut batch = inputs.batch(&mut states, &ids, one, sent - made, Outputs::Last)?;
+                    model.run(executor, &mut batch, cancel)?;
+                    executor.submit()?;
                     sent += 1;
                 }
-                let next = exec.collect()?;
+                let next = executor.collect()?;
+                state.commit(1);
                 tokens.push(last);
                 (out[made], last) = (next, next);
-                (made, *n, *state) = (made + 1, *n + 1, Logits::Away);
+                (made, *n, *logits_at) = (made + 1, *n + 1, Logits::Away);
                 let now = Instant::now();
-                model.record(now - since, exec.first_share())?;
+                model.record(now - since, executor.first_share())?;
                 model.metrics().record_phase(Phase::Decode, now - since);
                 since = now;
                 if model.ends(next) {
@@ -417,7 +385,7 @@ impl Session {
     /// Chooses from the current logits.
     pub fn sample(&mut self, sampler: Option<&mut Sampler>) -> Result<u32> {
         self.fetch_logits()?;
-        if self.state == Logits::None {
+        if self.logits_at == Logits::None {
             return Err(Error::invalid("there are no logits yet: append a token first"));
         }
         let started = Instant::now();
@@ -443,13 +411,14 @@ pub fn decode_batch(
     }
     let Some(first) = sessions.first() else { return Ok(()) };
     let model = first.model.clone();
-    let long = |s: &Session| model.config().is_ok_and(|c| c.long_rope_above.is_some_and(|n| s.capacity() > n as usize));
-    let first_long = long(first);
+    let long_above = model.program()?.long_rope_above();
+    let is_long = |s: &Session| long_above.is_some_and(|above| s.capacity() > above);
+    let first_is_long = is_long(first);
     for (session, token) in sessions.iter().zip(tokens) {
         if !Arc::ptr_eq(&session.model, &model) {
             return Err(Error::Mismatch("the caches of a batch belong to different models".to_owned()));
         }
-        if long(session) != first_long {
+        if is_long(session) != first_is_long {
             let what =
                 "the caches of a batch are on different sides of the context length that the model was trained for";
             return Err(Error::Mismatch(what.to_owned()));
@@ -460,7 +429,8 @@ pub fn decode_batch(
         sampler.check_vocab(first.logits.len())?;
     }
     let started = Instant::now();
-    let width = MAX_STEP_OUTPUTS.min(model.max_step_tokens()?);
+    let StepLimits { max_tokens, max_outputs } = model.limits()?;
+    let width = max_outputs.min(max_tokens);
     let mut done = 0;
     let mut result = Ok(());
     for (group, tokens) in sessions.chunks_mut(width).zip(tokens.chunks(width)) {
@@ -480,8 +450,7 @@ pub fn decode_batch(
     }
     if result.is_err() {
         for session in &mut sessions[..done] {
-            session.tokens.pop();
-            session.state = Logits::None;
+            session.rewind(session.len() - 1);
         }
     }
     model.metrics().record_phase(Phase::Decode, started.elapsed());
@@ -490,25 +459,22 @@ pub fn decode_batch(
 
 fn step_batch(model: &Model, sessions: &mut [&mut Session], tokens: &[u32]) -> Result<()> {
     let n = sessions.len();
-    let mut positions = try_vec("positions", n)?;
-    positions.extend(sessions.iter().map(|s| s.len() as u32));
-    let mut slots = try_vec("slots", n)?;
-    slots.extend(0..n as u32);
-    let mut kvs: Vec<&mut dyn Kv> = try_vec("caches", n)?;
-    let mut logits = try_vec("logits", n)?;
+    let (mut states, mut logits) = (try_vec("caches", n)?, try_vec("logits", n)?);
     for session in sessions.iter_mut() {
-        let session = &mut **session;
-        session.written = session.written.max(session.tokens.len() + 1);
-        kvs.push(session.kv.as_mut());
-        logits.push(&mut session.logits);
+        session.restore(None)?;
     }
-    let mut batch = Batch { ids: tokens, positions: &positions, slots: &slots, kvs: &mut kvs, outputs: &slots };
-    model.forward(&mut batch, None, |exec| {
-        logits.iter_mut().enumerate().try_for_each(|(i, l)| exec.read_logits(i, l))
+    for session in sessions.iter_mut() {
+        let Session { state, logits: own, .. } = &mut **session;
+        states.push(state);
+        logits.push(own);
+    }
+    let mut inputs = StepInputs::new(n)?;
+    let mut batch = inputs.batch(&mut states, tokens, std::iter::repeat_n(1, n), 0, Outputs::Last)?;
+    model.forward(&mut batch, None, |executor| {
+        logits.iter_mut().enumerate().try_for_each(|(i, l)| executor.read_logits(i, l))
     })?;
     for (session, token) in sessions.iter_mut().zip(tokens) {
-        session.tokens.push(*token);
-        session.state = Logits::Here;
+        session.commit(std::slice::from_ref(token), Logits::Here);
     }
     Ok(())
 }

@@ -1,8 +1,14 @@
-//! The network, written once in backend verbs. `config` holds every difference between architectures,
-//! `arch` fills it from metadata, `weights` checks and uploads the tensors, `decoder` runs the layers.
+//! From a file to a program: `keys` reads hyper-parameters, `hyper` those that nearly all networks share, `tensors` finds
+//! weights, `rope` computes rotary frequencies, `builder` puts ops together, and `arch` has one file a network. `no_effect`
+//! lists what a file may hold beyond what its network uses. Knows no device.
 
 pub mod arch;
-pub mod config;
-pub mod decoder;
-pub mod rope;
-pub mod weights;
+mod builder;
+mod hyper;
+mod keys;
+mod no_effect;
+mod rope;
+mod tensors;
+
+pub use self::builder::Network;
+pub use self::hyper::Hyper;

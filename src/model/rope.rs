@@ -1,15 +1,102 @@
-//! From a rotary configuration to the angle of each pair per position.
+//! From the rotary keys of a file to the frequency of each pair.
 
-use super::config::{RopeConfig, RopeScaling};
-use crate::backend::Rope;
+use super::keys::Keys;
+use crate::backend::weights::{Rope, RopePairs};
 use crate::error::{Error, Result};
 
-/// `divisors`: what the file divides each angle by, one a pair, where it tells.
+/// The stretching of rotary angles beyond the length that was trained.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RopeScaling {
+    None,
+    /// Every angle divided by the factor.
+    Linear(f32),
+    /// Llama 3.1: low frequencies divided by the factor, a smooth step between the two bounds.
+    Llama3 {
+        factor: f32,
+        low: f32,
+        high: f32,
+        original_context: u32,
+    },
+    /// YaRN (arXiv 2309.00071).
+    Yarn {
+        factor: f32,
+        beta_fast: f32,
+        beta_slow: f32,
+        original_context: u32,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct RopeConfig {
+    pub base: f32,
+    /// Dimensions of a head that turn.
+    pub n_dims: usize,
+    pub pairs: RopePairs,
+    /// Factor on sine and cosine.
+    pub magnitude: f32,
+    pub scaling: RopeScaling,
+}
+
+/// The common keys. `pairs`: the order in which GGUF files of the architecture keep the rows of q and k; folders keep
+/// halves.
+pub fn config(keys: &Keys, head_dim: usize, context_length: u32, pairs: RopePairs) -> Result<RopeConfig> {
+    let halves = keys.metadata.bool("realizar.rope_halves")?.unwrap_or(false);
+    let config = RopeConfig {
+        base: keys.float("rope.freq_base")?.unwrap_or(10_000.0),
+        n_dims: keys.size("rope.dimension_count")?.unwrap_or(head_dim),
+        pairs: if halves { RopePairs::Halves } else { pairs },
+        magnitude: attention_factor(keys)?.unwrap_or(1.0),
+        scaling: scaling(keys, context_length)?,
+    };
+    if config.base <= 0.0 {
+        return Err(keys.unsupported("rope.freq_base"));
+    }
+    if !config.n_dims.is_multiple_of(2) || config.n_dims > head_dim {
+        return Err(keys.unsupported("rope.dimension_count"));
+    }
+    Ok(config)
+}
+
+/// Factor on sine and cosine that the file tells.
+pub fn attention_factor(keys: &Keys) -> Result<Option<f32>> {
+    Ok(keys.float("rope.scaling.attn_factor")?.or(keys.float("rope.scaling.yarn_attn_factor")?))
+}
+
+/// Linear, Llama 3 and YaRN scaling as the common keys tell them.
+fn scaling(keys: &Keys, context_length: u32) -> Result<RopeScaling> {
+    // Files from before the type key tell a linear factor alone.
+    let factor = keys.float("rope.scaling.factor")?.or(keys.float("rope.scale_linear")?).unwrap_or(1.0);
+    let original_context = keys.size("rope.scaling.original_context_length")?.map(|n| n as u32);
+    let float = |key: &str, default| Ok::<f32, Error>(keys.float(key)?.unwrap_or(default));
+    let (low, high) = (float("rope.scaling.low_freq_factor", 1.0)?, float("rope.scaling.high_freq_factor", 4.0)?);
+    let beta_fast = float("rope.scaling.yarn_beta_fast", 32.0)?;
+    let beta_slow = float("rope.scaling.yarn_beta_slow", 1.0)?;
+    if factor <= 0.0 {
+        return Err(keys.unsupported("rope.scaling.factor"));
+    }
+    match keys.str("rope.scaling.type")? {
+        Some("none" | "default") => Ok(RopeScaling::None),
+        None | Some("linear") if factor == 1.0 => Ok(RopeScaling::None),
+        None | Some("linear") => Ok(RopeScaling::Linear(factor)),
+        Some("llama3") => {
+            Ok(RopeScaling::Llama3 { factor, low, high, original_context: original_context.unwrap_or(8192) })
+        }
+        Some("yarn") => {
+            let original_context = original_context.unwrap_or(context_length);
+            Ok(RopeScaling::Yarn { factor, beta_fast, beta_slow, original_context })
+        }
+        // Phi 3 alone, which tells it by its tensors.
+        Some("longrope") => Ok(RopeScaling::None),
+        Some(_) => Err(keys.unsupported("rope.scaling.type")),
+    }
+}
+
+/// Frequencies of a configuration. `divisors`: the file's divisor of each, one a pair, where it has them.
 pub fn table(config: &RopeConfig, divisors: Option<&[f32]>) -> Result<Rope> {
     let n = config.n_dims;
     let base = f64::from(config.base);
     let mut inv_freq: Vec<f64> = (0..n / 2).map(|i| base.powf(-((2 * i) as f64) / n as f64)).collect();
-    let mut magnitude = 1.0;
+    let mut magnitude = config.magnitude;
     match &config.scaling {
         RopeScaling::None => {}
         RopeScaling::Linear(factor) => inv_freq.iter_mut().for_each(|f| *f /= f64::from(*factor)),
@@ -22,7 +109,7 @@ pub fn table(config: &RopeConfig, divisors: Option<&[f32]>) -> Result<Rope> {
                 *f = *f * smooth + *f / factor * (1.0 - smooth);
             }
         }
-        RopeScaling::Yarn { factor, attention, beta_fast, beta_slow, original_context } => {
+        RopeScaling::Yarn { factor, beta_fast, beta_slow, original_context } => {
             // The pair that makes `beta` turns over the trained context.
             let pair = |beta: f32| {
                 let turns = f64::from(*original_context) / (f64::from(beta) * std::f64::consts::TAU);
@@ -34,9 +121,8 @@ pub fn table(config: &RopeConfig, divisors: Option<&[f32]>) -> Result<Rope> {
                 let keep = 1.0 - ((i as f64 - low) / (high - low).max(0.001)).clamp(0.0, 1.0);
                 *f = *f * keep + *f / f64::from(*factor) * (1.0 - keep);
             }
-            magnitude = attention * (1.0 + 0.1 * factor.ln());
+            magnitude *= 1.0 + 0.1 * factor.ln();
         }
-        RopeScaling::LongRope { magnitude: m, .. } => magnitude = *m,
     }
     if let Some(by) = divisors {
         if by.len() != inv_freq.len() {
@@ -53,10 +139,9 @@ pub fn table(config: &RopeConfig, divisors: Option<&[f32]>) -> Result<Rope> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::RopePairs;
 
     fn config(scaling: RopeScaling) -> RopeConfig {
-        RopeConfig { base: 500_000.0, n_dims: 128, pairs: RopePairs::Adjacent, scaling }
+        RopeConfig { base: 500_000.0, n_dims: 128, pairs: RopePairs::Adjacent, magnitude: 1.0, scaling }
     }
 
     #[test]
@@ -75,8 +160,7 @@ mod tests {
 
     #[test]
     fn yarn_ends_are_kept_and_divided() {
-        let scaling =
-            RopeScaling::Yarn { factor: 4.0, attention: 1.0, beta_fast: 32.0, beta_slow: 1.0, original_context: 32768 };
+        let scaling = RopeScaling::Yarn { factor: 4.0, beta_fast: 32.0, beta_slow: 1.0, original_context: 32768 };
         let plain = table(&config(RopeScaling::None), None).unwrap();
         let scaled = table(&config(scaling), None).unwrap();
         assert_eq!(scaled.inv_freq[0], plain.inv_freq[0]);

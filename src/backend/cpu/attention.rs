@@ -14,9 +14,7 @@ use super::kernels::attend::{
 };
 use super::kernels::lanes::LANES;
 use super::kernels::{Isa, elementwise};
-use super::kv::CpuKv;
 use super::pool::{Shared, Team};
-use crate::backend::Kv;
 use crate::error::{Error, Result, try_filled, try_vec};
 
 /// Query rows that are worked on together: whole blocks of registers, and little enough scratch for the second-level
@@ -65,45 +63,6 @@ pub trait Source: Sync {
     /// Positions `from..to`, at most `CHUNK`, of a head of a sequence; `from` is a multiple of 32. `room` is
     /// for sources that lie differently: a chunk of keys and values in f32.
     fn read<'a>(&'a self, sequence: u32, head: usize, positions: Range<usize>, room: &'a mut [f32]) -> Cached<'a>;
-}
-
-/// A layer of the caches of a batch.
-pub struct Layer<'a> {
-    caches: &'a [&'a mut dyn Kv],
-    layer: usize,
-}
-
-impl<'a> Layer<'a> {
-    /// Caches of another backend or another shape are a `Mismatch`.
-    pub fn new(heads: Heads, caches: &'a [&'a mut dyn Kv], layer: usize) -> Result<Self> {
-        for kv in caches {
-            let fits = |own: &CpuKv| {
-                let spec = own.spec();
-                layer < spec.layers && (spec.n_kv_heads, spec.head_dim) == (heads.kv, heads.dim)
-            };
-            if !kv.own().is_some_and(fits) {
-                let spec = kv.spec();
-                return Err(Error::Mismatch(format!("layer {layer} with {heads:?} and a cache of {spec:?}")));
-            }
-        }
-        Ok(Layer { caches, layer })
-    }
-}
-
-impl Layer<'_> {
-    fn cache(&self, sequence: u32) -> &CpuKv {
-        self.caches[sequence as usize].own().expect("`new` has looked")
-    }
-}
-
-impl Source for Layer<'_> {
-    fn key_storage(&self, sequence: u32) -> Storage {
-        self.cache(sequence).key_storage()
-    }
-
-    fn read<'a>(&'a self, sequence: u32, head: usize, positions: Range<usize>, _: &'a mut [f32]) -> Cached<'a> {
-        self.cache(sequence).cached(self.layer, head, positions.start)
-    }
 }
 
 /// Memory for attention with up to some number of tokens.
@@ -551,9 +510,22 @@ mod tests {
 
     use super::super::pool::Pool;
     use super::*;
-    use crate::backend::KvSpec;
+    use crate::backend::cpu::kv::CpuKv;
+    use crate::backend::state_spec::{KvLayer, StateSpec};
     use crate::quant;
     use crate::tensor::DType;
+
+    struct SecondLayer<'a>(&'a CpuKv);
+
+    impl Source for SecondLayer<'_> {
+        fn key_storage(&self, _: u32) -> Storage {
+            self.0.key_storage()
+        }
+
+        fn read<'a>(&'a self, _: u32, head: usize, positions: Range<usize>, _: &'a mut [f32]) -> Cached<'a> {
+            self.0.cached(1, head, positions.start)
+        }
+    }
 
     fn values(n: usize, seed: u64) -> Vec<f32> {
         let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
@@ -662,14 +634,12 @@ mod tests {
         /// The tokens in pieces, each written to the cache just before it attends.
         fn run(&self, isa: Isa, threads: usize, piece: usize) -> Vec<f32> {
             let Heads { queries, kv, dim } = self.heads;
-            let spec = KvSpec {
-                layers: 2,
-                n_kv_heads: kv,
-                head_dim: dim,
+            let spec = StateSpec {
+                layers: vec![KvLayer { n_kv_heads: kv, head_dim: dim, window: 0 }; 2],
                 capacity: self.len(),
                 k_type: self.k_type,
                 v_type: self.v_type,
-                rings: vec![],
+                max_step: piece,
             };
             let mut cache = CpuKv::new(&spec).unwrap();
             let (keys, values, q) = (self.keys(), self.values(), self.queries());
@@ -687,10 +657,8 @@ mod tests {
                 let positions: Vec<u32> = tokens.iter().map(|t| self.past as u32 + t).collect();
                 positions.iter().for_each(|&p| write(&mut cache, p as usize));
                 let range = tokens[0] as usize * width..(tokens[0] as usize + tokens.len()) * width;
-                let caches = &[&mut cache as &mut dyn Kv];
-                let source = Layer::new(self.heads, caches, 1).unwrap();
                 let sequences = vec![0; tokens.len()];
-                let (q, out) = (&q[range.clone()], &mut out[range]);
+                let (q, out, source) = (&q[range.clone()], &mut out[range], SecondLayer(&cache));
                 attend(&team, isa, &self.scoring, &positions, &sequences, &source, q, out, &mut scratch);
             }
             out

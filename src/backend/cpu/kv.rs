@@ -4,7 +4,6 @@
 //! Memory is mapped, not allocated: pages that no position has touched cost nothing, and read as zeros.
 #![allow(unsafe_code)]
 
-use std::any::Any;
 use std::ops::Range;
 
 use memmap2::MmapMut;
@@ -13,7 +12,7 @@ use super::kernels::attend::{BLOCK, CHUNK, Cached, KEY_LINE, Storage, padded};
 use super::kernels::lanes::LANES;
 use super::kernels::{Isa, elementwise};
 use super::pool::Shared;
-use crate::backend::{Kv, KvSpec, RING_ALIGN};
+use crate::backend::state_spec::{KvLayer, RING_ALIGN, StateSpec};
 use crate::error::{Error, Result, try_vec};
 use crate::quant;
 use crate::tensor::DType;
@@ -21,21 +20,22 @@ use crate::tensor::DType;
 // A chunk of attention never wraps around the end of a ring.
 const _: () = assert!(RING_ALIGN.is_multiple_of(CHUNK));
 
-/// Where things lie, in bytes.
+/// Offsets and strides of a cache, in bytes.
 #[derive(Debug)]
-struct Layout {
+struct KvLayout {
     key_storage: Storage,
     value_storage: Storage,
-    head_dim: usize,
-    n_heads: usize,
-    key_panel: usize,
-    /// Bytes of a panel of values, divided by its positions.
-    value_bytes: usize,
     layers: Vec<LayerLayout>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct LayerLayout {
+    n_heads: usize,
+    head_dim: usize,
+    /// Bytes of a panel of keys.
+    key_panel: usize,
+    /// Bytes of a panel of values, divided by its positions.
+    value_bytes: usize,
     start: usize,
     /// Positions; a later one takes the place of the one so many before it.
     kept: usize,
@@ -55,77 +55,94 @@ fn storage(dtype: DType) -> Result<Storage> {
     }
 }
 
-impl Layout {
-    /// The layout and the bytes of all layers.
-    fn new(spec: &KvSpec) -> Result<(Layout, usize)> {
+impl KvLayout {
+    /// The layout of some layers of a sequence and their bytes.
+    fn new(spec: &StateSpec) -> Result<(KvLayout, usize)> {
         let (key_storage, value_storage) = (storage(spec.k_type)?, storage(spec.v_type)?);
         let too_large = || Error::invalid(format!("the size of a cache overflows: {spec:?}"));
-        if spec.layers == 0 || spec.n_kv_heads == 0 || spec.head_dim == 0 || spec.capacity == 0 {
-            return Err(Error::invalid(format!("an empty cache: {spec:?}")));
-        }
-        // Bounds that keep the sizes of one panel, one row and the list of layers from overflowing.
-        if spec.head_dim > 1 << 20 || spec.layers > 1 << 20 {
-            return Err(too_large());
-        }
-        if spec.rings.iter().any(|ring| !ring.is_multiple_of(RING_ALIGN)) {
-            return Err(Error::invalid(format!("rings that are no multiples of {RING_ALIGN}: {spec:?}")));
-        }
-        let (key_panel, value_bytes) =
-            (key_storage.key_panel_bytes(spec.head_dim), value_storage.value_bytes(spec.head_dim));
-        let mut layers = try_vec("the layout of a cache", spec.layers)?;
-        let mut end = 0usize;
-        for layer in 0..spec.layers {
-            let kept = spec.kept(layer);
+        let mut layers = try_vec("the layout of a cache", spec.layers.len())?;
+        let mut start = 0usize;
+        for (i, KvLayer { n_kv_heads: n_heads, head_dim, .. }) in spec.layers.iter().copied().enumerate() {
+            let key_panel = key_storage.key_panel_bytes(head_dim);
+            let value_bytes = value_storage.value_bytes(head_dim);
+            let kept = spec.kept(i);
             let keys = kept.div_ceil(LANES).checked_mul(key_panel).ok_or_else(too_large)?;
             let values = kept.div_ceil(BLOCK).checked_mul(BLOCK * value_bytes).ok_or_else(too_large)?;
             // Both parts are multiples of 64, so that every panel begins on a cache line.
             let head = keys.checked_add(values).and_then(|n| n.checked_next_multiple_of(64)).ok_or_else(too_large)?;
-            layers.push(LayerLayout { start: end, kept, keys, head });
-            end = head
-                .checked_mul(spec.n_kv_heads)
-                .and_then(|n| n.checked_add(end))
+            layers.push(LayerLayout { n_heads, head_dim, key_panel, value_bytes, start, kept, keys, head });
+            start = head
+                .checked_mul(n_heads)
+                .and_then(|n| n.checked_add(start))
                 .filter(|&n| n <= isize::MAX as usize)
                 .ok_or_else(too_large)?;
         }
-        let (head_dim, n_heads) = (spec.head_dim, spec.n_kv_heads);
-        Ok((Layout { key_storage, value_storage, head_dim, n_heads, key_panel, value_bytes, layers }, end))
+        Ok((KvLayout { key_storage, value_storage, layers }, start))
     }
+}
 
-    /// Where a head of a layer begins.
-    fn head(&self, layer: usize, head: usize) -> usize {
+impl LayerLayout {
+    /// The offset of a head.
+    fn head(&self, head: usize) -> usize {
         assert!(head < self.n_heads);
-        self.layers[layer].start + head * self.layers[layer].head
+        self.start + head * self.head
     }
 }
 
 /// The cache of one sequence.
 pub struct CpuKv {
-    spec: KvSpec,
-    layout: Layout,
+    spec: StateSpec,
+    layout: KvLayout,
     memory: MmapMut,
 }
 
 impl CpuKv {
-    pub fn new(spec: &KvSpec) -> Result<CpuKv> {
-        let (layout, bytes) = Layout::new(spec)?;
+    pub fn new(spec: &StateSpec) -> Result<CpuKv> {
+        spec.check()?;
+        let (layout, bytes) = KvLayout::new(spec)?;
         let memory = MmapMut::map_anon(bytes)
             .map_err(|_| Error::OutOfMemory { what: "the key-value cache", bytes: bytes as u64 })?;
         Ok(CpuKv { spec: spec.clone(), layout, memory })
     }
 
+    pub fn spec(&self) -> &StateSpec {
+        &self.spec
+    }
+
+    /// Memory set aside, in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.memory.len() as u64
+    }
+
+    /// A copy of positions `0..len` with the same capacity.
+    pub fn fork(&self, len: usize) -> Result<CpuKv> {
+        if len > self.spec.capacity {
+            return Err(Error::invalid(format!("a fork of {len} positions of {}", self.spec.capacity)));
+        }
+        let mut fork = CpuKv::new(&self.spec)?;
+        for l in &self.layout.layers {
+            let len = len.min(l.kept);
+            for start in (0..l.n_heads).map(|head| l.head(head)) {
+                let mut copy = |range: Range<usize>| fork.memory[range.clone()].copy_from_slice(&self.memory[range]);
+                copy(start..start + len.div_ceil(LANES) * l.key_panel);
+                copy(start + l.keys..start + l.keys + len.next_multiple_of(BLOCK) * l.value_bytes);
+            }
+        }
+        Ok(fork)
+    }
+
     /// The positions of a head from `from` on, a multiple of 32.
     pub fn cached(&self, layer: usize, head: usize, from: usize) -> Cached<'_> {
         assert!(from.is_multiple_of(BLOCK) && from <= self.spec.capacity);
-        let l = &self.layout;
-        let LayerLayout { kept, keys, head: bytes, .. } = l.layers[layer];
-        let from = from % kept;
-        let head = &self.memory[l.head(layer, head)..][..bytes];
+        let l = &self.layout.layers[layer];
+        let from = from % l.kept;
+        let head = &self.memory[l.head(head)..][..l.head];
         Cached {
             head_dim: l.head_dim,
-            key_storage: l.key_storage,
-            keys: &head[from / LANES * l.key_panel..keys],
-            value_storage: l.value_storage,
-            values: &head[keys + from * l.value_bytes..],
+            key_storage: self.layout.key_storage,
+            keys: &head[from / LANES * l.key_panel..l.keys],
+            value_storage: self.layout.value_storage,
+            values: &head[l.keys + from * l.value_bytes..],
             value_stride: l.value_bytes,
         }
     }
@@ -136,8 +153,8 @@ impl CpuKv {
 
     /// Stores the key and the value of a position, `[n_kv_heads * head_dim]` each.
     pub fn write(&mut self, isa: Isa, layer: usize, position: usize, key: &[f32], value: &[f32]) {
-        let dim = self.spec.head_dim;
-        assert!(key.len() == self.spec.n_kv_heads * dim && value.len() == key.len());
+        let dim = self.layout.layers[layer].head_dim;
+        assert!(key.len() == self.spec.layers[layer].width() && value.len() == key.len());
         let writer = self.writer();
         for (head, (key, value)) in key.chunks_exact(dim).zip(value.chunks_exact(dim)).enumerate() {
             // SAFETY: the cache is borrowed mutably, and this is one thread.
@@ -163,7 +180,7 @@ pub enum Part {
 
 /// Writes rows of heads.
 pub struct KvWriter<'a> {
-    layout: &'a Layout,
+    layout: &'a KvLayout,
     capacity: usize,
     memory: Shared<'a, u8>,
 }
@@ -174,23 +191,23 @@ impl KvWriter<'_> {
     /// # Safety
     /// Nobody else uses the same part of the same head and layer meanwhile.
     pub unsafe fn write(&self, isa: Isa, layer: usize, head: usize, part: Part, position: usize, row: &[f32]) {
-        let l = self.layout;
+        let l = &self.layout.layers[layer];
         assert!(position < self.capacity && row.len() == l.head_dim);
-        let start = l.head(layer, head);
-        let position = position % l.layers[layer].kept;
+        let start = l.head(head);
+        let position = position % l.kept;
         let range = match part {
             Part::Keys => start + position / LANES * l.key_panel..start + (position / LANES + 1) * l.key_panel,
             Part::Values => {
                 let panel = BLOCK * l.value_bytes;
-                let start = start + l.layers[layer].keys + position / BLOCK * panel;
+                let start = start + l.keys + position / BLOCK * panel;
                 start..start + panel
             }
         };
         // SAFETY: the range lies within this part of this head, which is the caller's alone.
         let bytes = unsafe { self.memory.slice_mut(range) };
         match part {
-            Part::Keys => write_key(isa, l.key_storage, bytes, position % LANES, row),
-            Part::Values => write_value(isa, l.value_storage, bytes, position % BLOCK, row),
+            Part::Keys => write_key(isa, self.layout.key_storage, bytes, position % LANES, row),
+            Part::Values => write_value(isa, self.layout.value_storage, bytes, position % BLOCK, row),
         }
     }
 }
@@ -262,66 +279,27 @@ fn write_value(isa: Isa, storage: Storage, panel: &mut [u8], place: usize, row: 
     }
 }
 
-impl Kv for CpuKv {
-    fn spec(&self) -> &KvSpec {
-        &self.spec
-    }
-
-    fn bytes(&self) -> u64 {
-        self.memory.len() as u64
-    }
-
-    fn fork(&self, len: usize) -> Result<Box<dyn Kv>> {
-        if len > self.spec.capacity {
-            return Err(Error::invalid(format!("a fork of {len} positions of {}", self.spec.capacity)));
-        }
-        let mut fork = CpuKv::new(&self.spec)?;
-        let l = &self.layout;
-        for (layer, place) in l.layers.iter().enumerate() {
-            let len = len.min(place.kept);
-            for head in 0..self.spec.n_kv_heads {
-                let start = l.head(layer, head);
-                let mut copy = |range: Range<usize>| fork.memory[range.clone()].copy_from_slice(&self.memory[range]);
-                copy(start..start + len.div_ceil(LANES) * l.key_panel);
-                copy(start + place.keys..start + place.keys + len.next_multiple_of(BLOCK) * l.value_bytes);
-            }
-        }
-        Ok(Box::new(fork))
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
-    fn as_any_mut(&mut self) -> &mut dyn Any {
-        self
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn spec(capacity: usize, head_dim: usize, k_type: DType, v_type: DType) -> KvSpec {
-        KvSpec { layers: 2, n_kv_heads: 3, head_dim, capacity, k_type, v_type, rings: vec![] }
+    fn spec(capacity: usize, head_dim: usize, k_type: DType, v_type: DType) -> StateSpec {
+        let layers = vec![KvLayer { n_kv_heads: 3, head_dim, window: 0 }; 2];
+        StateSpec { layers, capacity, k_type, v_type, max_step: 1 }
     }
 
     #[test]
     fn absurd_sizes_are_errors() {
-        for (layers, heads, dim, capacity) in [
-            (usize::MAX, 1, 64, 64),
-            (1, usize::MAX, 64, 64),
-            (1, 1, usize::MAX, 1),
-            (1, 1, 64, usize::MAX),
-            (0, 1, 1, 1),
-            (1, 1, 1, 0),
-        ] {
-            let (k_type, v_type, rings) = (quant::F16, quant::F16, vec![]);
-            let spec = KvSpec { layers, n_kv_heads: heads, head_dim: dim, capacity, k_type, v_type, rings };
-            assert!(matches!(CpuKv::new(&spec), Err(Error::InvalidArgument(_))));
+        for (layers, n_kv_heads, head_dim, capacity) in
+            [(1, usize::MAX, 64, 64), (1, 1, usize::MAX, 1), (1, 1, 64, usize::MAX), (0, 1, 1, 1), (1, 1, 1, 0)]
+        {
+            let layers = vec![KvLayer { n_kv_heads, head_dim, window: 0 }; layers];
+            let spec = StateSpec { layers, capacity, ..spec(1, 1, quant::F16, quant::F16) };
+            assert!(matches!(CpuKv::new(&spec), Err(Error::InvalidArgument(_))), "{spec:?}");
         }
         // More than the address space holds.
-        let spec = KvSpec { layers: 1 << 20, ..spec(1 << 30, 128, quant::F16, quant::F16) };
+        let layers = vec![KvLayer { n_kv_heads: 3, head_dim: 128, window: 0 }; 1 << 20];
+        let spec = StateSpec { layers, ..spec(1 << 30, 128, quant::F16, quant::F16) };
         assert!(matches!(CpuKv::new(&spec), Err(Error::OutOfMemory { .. })));
         assert!(matches!(CpuKv::new(&self::spec(16, 64, quant::Q4_0, quant::F16)), Err(Error::Unsupported(_))));
     }
@@ -335,12 +313,11 @@ mod tests {
                 kv.write(Isa::Scalar, layer, position, &row, &row);
             }
             let fork = kv.fork(40).unwrap();
-            let fork = fork.as_any().downcast_ref::<CpuKv>().unwrap();
             let (a, b) = (kv.cached(1, 2, 0), fork.cached(1, 2, 0));
-            let keys = 48 / LANES * kv.layout.key_panel;
+            let keys = 48 / LANES * kv.layout.layers[1].key_panel;
             assert_eq!(a.keys[..keys], b.keys[..keys]);
             assert!(a.keys[..keys].iter().any(|&x| x != 0) && b.keys[keys..].iter().all(|&x| x == 0));
-            let values = 64 * kv.layout.value_bytes;
+            let values = 64 * kv.layout.layers[1].value_bytes;
             assert_eq!(a.values[..values], b.values[..values]);
             assert!(a.values[..values].iter().any(|&x| x != 0) && b.values[values..].iter().all(|&x| x == 0));
             assert!(kv.fork(101).is_err());

@@ -5,7 +5,7 @@
 #![allow(unsafe_code)]
 
 pub mod attention;
-mod exec;
+pub mod executor;
 pub mod kernels;
 pub mod kv;
 pub mod matmul;
@@ -19,16 +19,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use memmap2::MmapMut;
 
-use self::exec::CpuExec;
 use self::kernels::Isa;
 use self::kernels::matmul::GROUP;
-use self::kv::CpuKv;
 use self::matmul::Matrix;
 use self::pool::{Pool, Shared};
-use super::{
-    Backend, DeviceInfo, DeviceKind, Exec, Kv, KvSpec, MatrixSource, Progress, Rope, RopeTable, SharedBytes, Vector,
-    Weight, Widths,
-};
+use super::op::{Vector, Weight};
+use super::program::Program;
+use super::weights::{MatrixSource, Progress, Rope, SharedBytes, Weights};
+use super::{DeviceInfo, DeviceKind};
 use crate::error::{Error, Result, try_filled, try_vec};
 
 /// Bytes of a file that a thread reads and packs at a time: large enough for a disk, small enough for its cache.
@@ -45,8 +43,8 @@ pub struct CpuBackend {
     info: DeviceInfo,
     pool: Arc<Pool>,
     isa: Isa,
-    /// One for each upload.
-    packed: Vec<MmapMut>,
+    packed: MmapMut,
+    /// By `Weight`, `Vector` and `RopeTable`.
     matrices: Vec<Held>,
     vectors: Vec<Vec<f32>>,
     ropes: Vec<Rope>,
@@ -59,7 +57,7 @@ struct Held {
 }
 
 enum Place {
-    Packed { mapping: usize, range: Range<usize> },
+    Packed(Range<usize>),
     Mapped(SharedBytes),
 }
 
@@ -82,35 +80,77 @@ pub fn device(isa: Isa) -> DeviceInfo {
 }
 
 impl CpuBackend {
-    pub fn new(pool: Arc<Pool>, isa: Isa) -> CpuBackend {
-        let (packed, matrices, vectors, ropes) = Default::default();
-        CpuBackend { info: device(isa), pool, isa, packed, matrices, vectors, ropes }
+    /// Packs the weights of a program. `host_bytes`: the ceiling on their bytes.
+    pub fn load(
+        pool: &Arc<Pool>,
+        program: &Program,
+        weights: &Weights,
+        host_bytes: u64,
+        progress: &mut Progress,
+    ) -> Result<CpuBackend> {
+        let isa = Isa::detect();
+        let (places, bytes) = plan(program, &weights.matrices)?;
+        if bytes as u64 > host_bytes {
+            let (what, needed) = ("the model's weights", bytes as u64);
+            return Err(Error::Limit { what, needed, allowed: host_bytes });
+        }
+        let mut packed = memory::map_huge("weights", bytes)?;
+        pack(pool, isa, &weights.matrices, &places, &mut packed, progress)?;
+        let mut matrices = try_vec("the list of weights", places.len())?;
+        for (source, Placed { matrix, range }) in weights.matrices.iter().zip(places) {
+            let place = match source.mapped() {
+                Some(bytes) => Place::Mapped(bytes),
+                None => Place::Packed(range),
+            };
+            matrices.push(Held { matrix, place });
+        }
+        let mut vectors = try_vec("vectors", weights.vectors.len())?;
+        for values in &weights.vectors {
+            let mut vector = try_vec("a vector", values.len())?;
+            vector.extend_from_slice(values);
+            vectors.push(vector);
+        }
+        Ok(CpuBackend {
+            info: device(isa),
+            pool: pool.clone(),
+            isa,
+            packed,
+            matrices,
+            vectors,
+            ropes: weights.ropes.clone(),
+        })
+    }
+
+    pub fn device(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    /// Bytes held for weights.
+    pub fn weight_bytes(&self) -> u64 {
+        self.packed.len() as u64 + self.vectors.iter().map(|v| 4 * v.len() as u64).sum::<u64>()
     }
 
     /// A matrix and its bytes.
-    fn matrix(&self, weight: Weight) -> Result<(Matrix, &[u8])> {
-        let held = self.matrices.get(weight.0 as usize);
-        let held = held.ok_or_else(|| Error::invalid(format!("{weight:?} was not uploaded")))?;
+    fn matrix(&self, weight: Weight) -> (Matrix, &[u8]) {
+        let held = &self.matrices[weight.0 as usize];
         let bytes = match &held.place {
-            Place::Packed { mapping, range } => &self.packed[*mapping][range.clone()],
-            // Safe to index: `upload` has compared the lengths.
+            Place::Packed(range) => &self.packed[range.clone()],
+            // `plan` has compared the lengths.
             Place::Mapped(bytes) => &bytes.owner.as_ref().as_ref()[bytes.range.clone()],
         };
-        Ok((held.matrix, bytes))
+        (held.matrix, bytes)
     }
 
-    fn vector(&self, vector: Vector) -> Result<&[f32]> {
-        let values = self.vectors.get(vector.0 as usize);
-        values.map(Vec::as_slice).ok_or_else(|| Error::invalid(format!("{vector:?} was not uploaded")))
+    fn vector(&self, vector: Vector) -> &[f32] {
+        &self.vectors[vector.0 as usize]
     }
 }
 
 /// The matrix that a source becomes, and its bytes in the packed mapping.
-fn plan(source: &dyn MatrixSource) -> Result<(Matrix, usize)> {
+fn plan_one(source: &dyn MatrixSource, is_table: bool) -> Result<(Matrix, usize)> {
     let (dtype, rows, cols) = (source.dtype(), source.rows(), source.cols());
     let Some(mapped) = source.mapped() else {
-        let matrix =
-            if source.is_table() { Matrix::mapped(dtype, rows, cols) } else { Matrix::packed(dtype, rows, cols) }?;
+        let matrix = if is_table { Matrix::mapped(dtype, rows, cols) } else { Matrix::packed(dtype, rows, cols) }?;
         return Ok((matrix, matrix.bytes()));
     };
     let matrix = Matrix::mapped(dtype, rows, cols)?;
@@ -131,76 +171,18 @@ struct Placed {
     range: Range<usize>,
 }
 
-/// Where each source goes, and the bytes of all.
-fn plan_all(sources: &[&dyn MatrixSource]) -> Result<(Vec<Placed>, usize)> {
+/// The place of each source, and the bytes of all.
+fn plan(program: &Program, sources: &[&dyn MatrixSource]) -> Result<(Vec<Placed>, usize)> {
     let mut places = try_vec("the list of weights", sources.len())?;
     let mut end = 0usize;
-    for source in sources {
-        let (matrix, bytes) = plan(*source)?;
+    for (i, source) in sources.iter().enumerate() {
+        let (matrix, bytes) = plan_one(*source, program.is_table(Weight(i as u32)))?;
         let start = end;
         let too_large = || Error::OutOfMemory { what: "weights", bytes: u64::MAX };
         end = start.checked_add(bytes).and_then(|n| n.checked_next_multiple_of(ALIGN)).ok_or_else(too_large)?;
         places.push(Placed { matrix, range: start..start + bytes });
     }
     Ok((places, end))
-}
-
-impl Backend for CpuBackend {
-    fn device(&self) -> &DeviceInfo {
-        &self.info
-    }
-
-    fn upload_bytes(&self, sources: &[&dyn MatrixSource]) -> Result<u64> {
-        Ok(plan_all(sources)?.1 as u64)
-    }
-
-    fn upload(&mut self, sources: &[&dyn MatrixSource], progress: &mut Progress) -> Result<Vec<Weight>> {
-        let (places, bytes) = plan_all(sources)?;
-        let mut mapping = memory::map_huge("weights", bytes)?;
-        pack(&self.pool, self.isa, sources, &places, &mut mapping, progress)?;
-        let mut weights = try_vec("the list of weights", sources.len())?;
-        for (source, Placed { matrix, range }) in sources.iter().zip(places) {
-            weights.push(Weight(self.matrices.len() as u32));
-            let place = match source.mapped() {
-                Some(bytes) => Place::Mapped(bytes),
-                None => Place::Packed { mapping: self.packed.len(), range },
-            };
-            self.matrices.push(Held { matrix, place });
-        }
-        self.packed.push(mapping);
-        Ok(weights)
-    }
-
-    fn upload_vector(&mut self, values: &[f32]) -> Result<Vector> {
-        let mut vector = try_vec("a vector", values.len())?;
-        vector.extend_from_slice(values);
-        self.vectors.push(vector);
-        Ok(Vector(self.vectors.len() as u32 - 1))
-    }
-
-    fn upload_rope(&mut self, rope: &Rope) -> Result<RopeTable> {
-        self.ropes.push(rope.clone());
-        Ok(RopeTable(self.ropes.len() as u32 - 1))
-    }
-
-    fn new_kv(&self, spec: &KvSpec) -> Result<Box<dyn Kv>> {
-        Ok(Box::new(CpuKv::new(spec)?))
-    }
-
-    fn new_exec(
-        self: Arc<Self>,
-        widths: &Widths,
-        head_dim: usize,
-        max_tokens: usize,
-        max_outputs: usize,
-    ) -> Result<Box<dyn Exec>> {
-        Ok(Box::new(CpuExec::new(self, widths, head_dim, max_tokens, max_outputs)?))
-    }
-
-    fn weight_bytes(&self) -> u64 {
-        let packed: u64 = self.packed.iter().map(|m| m.len() as u64).sum();
-        packed + self.vectors.iter().map(|v| 4 * v.len() as u64).sum::<u64>()
-    }
 }
 
 /// Reads matrices on all threads, piece by piece, and packs each piece straight into its place.
@@ -249,7 +231,7 @@ fn pack(
             let room = &mut unsafe { rooms.slice_mut(share..share + 1) }[0];
             let raw = &mut room[..rows.len() * matrix.row_bytes()];
             let range = matrix.range(rows.clone());
-            // SAFETY: pieces are of different rows, and `plan_all` gives matrices different places.
+            // SAFETY: pieces are of different rows, and `plan` gives matrices different places.
             let out = unsafe { mapping.slice_mut(place.start + range.start..place.start + range.end) };
             match source.read(rows.clone(), raw) {
                 Ok(()) => matrix.pack(isa, raw, out),

@@ -1,13 +1,27 @@
 //! Gemma: embeddings scaled by the root of the width, GeGLU.
 
-use super::Keys;
-use crate::backend::Activation;
+use crate::backend::op::Activation::Gelu;
+use crate::backend::weights::RopePairs;
 use crate::error::Result;
-use crate::model::config::Config;
+use crate::model::builder::{Attention, Builder};
 
-pub fn configure(keys: &Keys, mut config: Config) -> Result<Config> {
-    config.embedding_scale = (config.hidden as f32).sqrt();
-    config.activation = Activation::Gelu;
-    config.norm_offset = keys.norm_offset()?;
-    Ok(config)
+pub fn build(b: &mut Builder) -> Result<()> {
+    let heads = b.hyper.heads;
+    let rope = b.rope_config(RopePairs::Halves)?;
+    let rope = b.rope(&rope)?;
+    let x = b.embed((b.hyper.hidden as f32).sqrt())?;
+    b.layers(|b, _| {
+        let h = b.rms_norm(x, "attn_norm")?;
+        let [q, k, v] = b.qkv(h, heads)?;
+        b.rotate(rope, q, k);
+        let a = b.attend([q, k, v], Attention::new(heads))?;
+        let o = b.project(a, "attn_output", b.hyper.hidden)?;
+        b.add(x, o);
+        let h = b.rms_norm(x, "ffn_norm")?;
+        let o = b.gated_ffn(h, Gelu)?;
+        b.add(x, o);
+        Ok(())
+    })?;
+    let h = b.rms_norm(x, "output_norm")?;
+    b.head(h, 1.0, 0.0)
 }

@@ -1,16 +1,42 @@
 //! Gemma 2: norms on both sides of each block, soft-capped scores and logits, every other layer sees a window.
 
-use super::Keys;
+use crate::backend::op::Activation::Gelu;
+use crate::backend::weights::RopePairs;
 use crate::error::Result;
-use crate::model::config::Config;
+use crate::model::builder::{Attention, Builder};
 
-pub fn configure(keys: &Keys, config: Config) -> Result<Config> {
-    let mut config = super::gemma::configure(keys, config)?;
-    config.post_norm = true;
-    config.attention_softcap = keys.float("attn_logit_softcapping")?.unwrap_or(50.0);
-    config.logit_softcap = keys.float("final_logit_softcapping")?.unwrap_or(30.0);
-    config.attention_scale = keys.gemma_attention_scale(&config, 46)?;
-    let window = keys.size("attention.sliding_window")?.unwrap_or(4096) as u32;
-    keys.window(&mut config, window, 2)?;
-    Ok(config)
+pub fn build(b: &mut Builder) -> Result<()> {
+    let heads = b.hyper.heads;
+    let rope = b.rope_config(RopePairs::Halves)?;
+    let rope = b.rope(&rope)?;
+    let softcap = b.keys.float("attn_logit_softcapping")?.unwrap_or(50.0);
+    let logit_softcap = b.keys.float("final_logit_softcapping")?.unwrap_or(30.0);
+    let scale = attention_scale(b, 46)?;
+    let windows = b.windows(b.keys.size("attention.sliding_window")?.unwrap_or(4096), 2)?;
+    let x = b.embed((b.hyper.hidden as f32).sqrt())?;
+    b.layers(|b, i| {
+        let h = b.rms_norm(x, "attn_norm")?;
+        let [q, k, v] = b.qkv(h, heads)?;
+        b.rotate(rope, q, k);
+        let a = b.attend([q, k, v], Attention { heads, scale, softcap, window: windows[i] })?;
+        let o = b.project(a, "attn_output", b.hyper.hidden)?;
+        b.rms_norm_groups(o, "post_attention_norm", b.hyper.hidden)?;
+        b.add(x, o);
+        let h = b.rms_norm(x, "ffn_norm")?;
+        let o = b.gated_ffn(h, Gelu)?;
+        b.rms_norm_groups(o, "post_ffw_norm", b.hyper.hidden)?;
+        b.add(x, o);
+        Ok(())
+    })?;
+    let h = b.rms_norm(x, "output_norm")?;
+    b.head(h, 1.0, logit_softcap)
+}
+
+/// The largest Gemma of a generation, told by its layers, scales by the width of the model a head.
+pub fn attention_scale(b: &Builder, layers_of_largest: usize) -> Result<f32> {
+    let width = match b.hyper.n_layers == layers_of_largest {
+        true => b.hyper.hidden / b.hyper.heads.n_heads,
+        false => b.hyper.heads.head_dim,
+    };
+    Ok(b.keys.float("attention.scale")?.unwrap_or(1.0 / (width as f32).sqrt()))
 }

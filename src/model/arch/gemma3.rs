@@ -1,23 +1,40 @@
 //! Gemma 3: Gemma 2 without soft-caps, with normalised queries and keys; five layers of six see a window and turn by a
 //! base of their own.
 
-use super::Keys;
+use super::gemma2::attention_scale;
+use crate::backend::op::Activation::Gelu;
+use crate::backend::weights::RopePairs;
 use crate::error::Result;
-use crate::model::config::{Config, QkNorm, RopeConfig, RopeScaling};
+use crate::model::builder::{Attention, Builder};
+use crate::model::rope::{RopeConfig, RopeScaling};
 
-pub fn configure(keys: &Keys, config: Config) -> Result<Config> {
-    let mut config = super::gemma::configure(keys, config)?;
-    config.post_norm = true;
-    config.qk_norm = QkNorm::Head;
-    config.logit_softcap = keys.float("final_logit_softcapping")?.unwrap_or(0.0);
-    config.attention_scale = keys.gemma_attention_scale(&config, 62)?;
-    let window = keys.size("attention.sliding_window")?.unwrap_or(1024) as u32;
-    keys.window(&mut config, window, 6)?;
-    if keys.metadata.f32(&keys.name("rope.freq_base"))?.is_none() {
-        config.ropes[0].base = 1e6;
-    }
-    let base = keys.float("rope.freq_base_swa")?.unwrap_or(10_000.0);
-    config.ropes.push(RopeConfig { base, scaling: RopeScaling::None, ..config.ropes[0].clone() });
-    config.layers.iter_mut().filter(|l| l.window > 0).for_each(|l| l.rope = 1);
-    Ok(config)
+pub fn build(b: &mut Builder) -> Result<()> {
+    let heads = b.hyper.heads;
+    let mut config = b.rope_config(RopePairs::Halves)?;
+    config.base = b.keys.float("rope.freq_base")?.unwrap_or(1e6);
+    let base = b.keys.float("rope.freq_base_swa")?.unwrap_or(10_000.0);
+    let local = RopeConfig { base, scaling: RopeScaling::None, ..config.clone() };
+    let (rope, local) = (b.rope(&config)?, b.rope(&local)?);
+    let logit_softcap = b.keys.float("final_logit_softcapping")?.unwrap_or(0.0);
+    let scale = attention_scale(b, 62)?;
+    let windows = b.windows(b.keys.size("attention.sliding_window")?.unwrap_or(1024), 6)?;
+    let x = b.embed((b.hyper.hidden as f32).sqrt())?;
+    b.layers(|b, i| {
+        let h = b.rms_norm(x, "attn_norm")?;
+        let [q, k, v] = b.qkv(h, heads)?;
+        b.rms_norm_groups(q, "attn_q_norm", heads.head_dim)?;
+        b.rms_norm_groups(k, "attn_k_norm", heads.head_dim)?;
+        b.rotate(if windows[i] > 0 { local } else { rope }, q, k);
+        let a = b.attend([q, k, v], Attention { heads, scale, softcap: 0.0, window: windows[i] })?;
+        let o = b.project(a, "attn_output", b.hyper.hidden)?;
+        b.rms_norm_groups(o, "post_attention_norm", b.hyper.hidden)?;
+        b.add(x, o);
+        let h = b.rms_norm(x, "ffn_norm")?;
+        let o = b.gated_ffn(h, Gelu)?;
+        b.rms_norm_groups(o, "post_ffw_norm", b.hyper.hidden)?;
+        b.add(x, o);
+        Ok(())
+    })?;
+    let h = b.rms_norm(x, "output_norm")?;
+    b.head(h, 1.0, logit_softcap)
 }

@@ -1,17 +1,25 @@
 //! GPT-2: LayerNorm, learned positions, biases everywhere, one tensor for q, k and v, GELU.
 
-use super::Keys;
-use crate::backend::{Activation, NormKind};
+use crate::backend::op::Activation::Gelu;
 use crate::error::Result;
-use crate::model::config::{Config, Positions};
+use crate::model::builder::{Attention, Builder};
 
-pub fn configure(keys: &Keys, mut config: Config) -> Result<Config> {
-    config.norm = NormKind::Layer;
-    config.norm_eps = keys.float("attention.layer_norm_epsilon")?.unwrap_or(1e-5);
-    config.positions = Positions::Learned;
-    config.fused_qkv = true;
-    config.gated = false;
-    config.activation = Activation::Gelu;
-    config.ropes.clear();
-    Ok(config)
+pub fn build(b: &mut Builder) -> Result<()> {
+    let heads = b.hyper.heads;
+    b.keys.ignore("rope.");
+    let x = b.embed(1.0)?;
+    b.add_positions(x)?;
+    b.layers(|b, _| {
+        let h = b.layer_norm(x, "attn_norm")?;
+        let qkv = b.qkv(h, heads)?;
+        let a = b.attend(qkv, Attention::new(heads))?;
+        let o = b.project(a, "attn_output", b.hyper.hidden)?;
+        b.add(x, o);
+        let h = b.layer_norm(x, "ffn_norm")?;
+        let o = b.plain_ffn(h, Gelu)?;
+        b.add(x, o);
+        Ok(())
+    })?;
+    let h = b.layer_norm(x, "output_norm")?;
+    b.head(h, 1.0, 0.0)
 }

@@ -1,16 +1,36 @@
 //! Llama 1 to 3, Mistral, SmolLM2, TinyLlama: RMSNorm, rotary positions, SwiGLU, grouped-query attention.
 //! Mixtral is the same with experts.
 
-use super::Keys;
-use crate::backend::RopePairs;
+use crate::backend::op::Activation::Silu;
+use crate::backend::weights::RopePairs;
 use crate::error::Result;
-use crate::model::config::Config;
+use crate::model::builder::{Attention, Builder};
 
-pub fn configure(keys: &Keys, mut config: Config) -> Result<Config> {
-    // GGUF files of this architecture keep the rows of q and k in adjacent-pair order; Hugging Face folders do not.
-    config.ropes[0].pairs = keys.gguf_pairs(RopePairs::Adjacent)?;
-    keys.window_if_told(&mut config)?;
+pub fn build(b: &mut Builder) -> Result<()> {
+    let heads = b.hyper.heads;
+    // GGUF files of this architecture keep the rows of q and k in adjacent-pair order.
+    let rope = b.rope_config(RopePairs::Adjacent)?;
+    let rope = b.rope(&rope)?;
+    let windows = b.windows_if_told()?;
     // Softmax over the chosen experts, which is that over all with the chosen ones made to sum to 1.
-    keys.experts(&mut config, false)?;
-    Ok(config)
+    let moe = b.moe(false)?;
+    b.ffn_scales = true;
+    let x = b.embed(1.0)?;
+    b.layers(|b, i| {
+        let h = b.rms_norm(x, "attn_norm")?;
+        let [q, k, v] = b.qkv(h, heads)?;
+        b.rotate(rope, q, k);
+        let a = b.attend([q, k, v], Attention { window: windows[i], ..Attention::new(heads) })?;
+        let o = b.project(a, "attn_output", b.hyper.hidden)?;
+        b.add(x, o);
+        let h = b.rms_norm(x, "ffn_norm")?;
+        let o = match moe {
+            Some(moe) => b.experts(h, moe)?,
+            None => b.gated_ffn(h, Silu)?,
+        };
+        b.add(x, o);
+        Ok(())
+    })?;
+    let h = b.rms_norm(x, "output_norm")?;
+    b.head(h, 1.0, 0.0)
 }

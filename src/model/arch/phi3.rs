@@ -1,21 +1,38 @@
 //! Phi 3 and 4: one tensor for q, k and v, one for gate and up; longer contexts by LongRoPE.
 
-use super::Keys;
+use crate::backend::op::Activation::Silu;
+use crate::backend::weights::RopePairs;
 use crate::error::Result;
-use crate::model::config::{Config, RopeConfig, RopeScaling};
+use crate::model::builder::{Attention, Builder};
+use crate::model::rope;
 
-pub fn configure(keys: &Keys, mut config: Config) -> Result<Config> {
-    config.fused_qkv = true;
-    config.fused_gate_up = true;
-    keys.window_if_told(&mut config)?;
-    let trained = keys.size("rope.scaling.original_context_length")?.unwrap_or(0);
-    if trained > 0 && config.context_length as usize > trained {
-        let stretch = f64::from(config.context_length) / trained as f64;
-        let magnitude = (1.0 + stretch.ln() / (trained as f64).ln()).sqrt() as f32;
-        let magnitude = keys.float("rope.scaling.attn_factor")?.unwrap_or(magnitude);
-        let rope = |long| RopeConfig { scaling: RopeScaling::LongRope { long, magnitude }, ..config.ropes[0].clone() };
-        config.ropes = vec![rope(false), rope(true)];
-        config.long_rope_above = Some(trained as u32);
+pub fn build(b: &mut Builder) -> Result<()> {
+    let heads = b.hyper.heads;
+    let mut config = b.rope_config(RopePairs::Halves)?;
+    let context = b.hyper.context_length as usize;
+    let trained = b.keys.size("rope.scaling.original_context_length")?.unwrap_or(context);
+    if rope::attention_factor(&b.keys)?.is_none() && context > trained {
+        let stretch = context as f64 / trained as f64;
+        config.magnitude = (1.0 + stretch.ln() / (trained as f64).ln()).sqrt() as f32;
     }
-    Ok(config)
+    let rope = match b.long_rope(&config, trained)? {
+        Some(rope) => rope,
+        None => b.rope(&config)?,
+    };
+    let windows = b.windows_if_told()?;
+    let x = b.embed(1.0)?;
+    b.layers(|b, i| {
+        let h = b.rms_norm(x, "attn_norm")?;
+        let [q, k, v] = b.qkv(h, heads)?;
+        b.rotate(rope, q, k);
+        let a = b.attend([q, k, v], Attention { window: windows[i], ..Attention::new(heads) })?;
+        let o = b.project(a, "attn_output", b.hyper.hidden)?;
+        b.add(x, o);
+        let h = b.rms_norm(x, "ffn_norm")?;
+        let o = b.gated_ffn(h, Silu)?;
+        b.add(x, o);
+        Ok(())
+    })?;
+    let h = b.rms_norm(x, "output_norm")?;
+    b.head(h, 1.0, 0.0)
 }

@@ -1,10 +1,28 @@
 //! Qwen 2 and 2.5: Llama with biases on q, k and v, in half-split rotary order.
 
-use super::Keys;
+use crate::backend::op::Activation::Silu;
+use crate::backend::weights::RopePairs;
 use crate::error::Result;
-use crate::model::config::Config;
+use crate::model::builder::{Attention, Builder};
 
-pub fn configure(keys: &Keys, mut config: Config) -> Result<Config> {
-    keys.window_if_told(&mut config)?;
-    Ok(config)
+pub fn build(b: &mut Builder) -> Result<()> {
+    let heads = b.hyper.heads;
+    let rope = b.rope_config(RopePairs::Halves)?;
+    let rope = b.rope(&rope)?;
+    let windows = b.windows_if_told()?;
+    let x = b.embed(1.0)?;
+    b.layers(|b, i| {
+        let h = b.rms_norm(x, "attn_norm")?;
+        let [q, k, v] = b.qkv(h, heads)?;
+        b.rotate(rope, q, k);
+        let a = b.attend([q, k, v], Attention { window: windows[i], ..Attention::new(heads) })?;
+        let o = b.project(a, "attn_output", b.hyper.hidden)?;
+        b.add(x, o);
+        let h = b.rms_norm(x, "ffn_norm")?;
+        let o = b.gated_ffn(h, Silu)?;
+        b.add(x, o);
+        Ok(())
+    })?;
+    let h = b.rms_norm(x, "output_norm")?;
+    b.head(h, 1.0, 0.0)
 }

@@ -4,7 +4,7 @@
 
 use super::Isa;
 use super::lanes::{LANES, Lanes, dispatch};
-use crate::backend::Activation;
+use crate::backend::op::Activation;
 
 /// `x += scale * delta`
 pub fn add_scaled(isa: Isa, x: &mut [f32], delta: &[f32], scale: f32) {

@@ -1,0 +1,80 @@
+//! What changes from step to step. Everything else of a step is in its program.
+
+use super::program::Program;
+use super::state::State;
+use crate::error::{Error, Result};
+
+/// In `Batch::ids`: the arg-max of output 0 of the step that was submitted before.
+pub const FOLLOWING: u32 = u32::MAX;
+
+/// The tokens of one step, `n = ids.len()` of any mix of sequences.
+pub struct Batch<'a> {
+    /// `[n]`
+    pub ids: &'a [u32],
+    /// `[n]`, position of each token in its sequence. Tokens of one sequence stand together, in ascending order.
+    pub positions: &'a [u32],
+    /// `[n]`, index into `states`.
+    pub slots: &'a [u32],
+    /// The sequences, each once.
+    pub states: &'a mut [&'a mut State],
+    /// Tokens whose logits are wanted, as indices into `ids`, ascending.
+    pub outputs: &'a [u32],
+}
+
+/// Number of tokens and outputs that an executor has room for in a step.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StepLimits {
+    pub max_tokens: usize,
+    pub max_outputs: usize,
+}
+
+impl Batch<'_> {
+    /// Refuses a batch that fits neither itself, nor the program, nor the room. `follows`: `FOLLOWING` has a meaning.
+    pub fn check(&self, program: &Program, limits: StepLimits, follows: bool) -> Result<()> {
+        let (n, outputs) = (self.ids.len(), self.outputs.len());
+        let StepLimits { max_tokens, max_outputs } = limits;
+        if n == 0 || n > max_tokens || outputs > max_outputs || self.states.len() > max_tokens {
+            return Err(Error::invalid(format!(
+                "a step of {n} tokens, {outputs} outputs and {} caches; 1 to {max_tokens} and 0 to {max_outputs} fit",
+                self.states.len()
+            )));
+        }
+        if self.positions.len() != n || self.slots.len() != n {
+            let (positions, slots) = (self.positions.len(), self.slots.len());
+            return Err(Error::invalid(format!("{n} ids, {positions} positions, {slots} slots")));
+        }
+        if !self.outputs.is_sorted_by(|a, b| a < b) || self.outputs.last().is_some_and(|&last| last as usize >= n) {
+            return Err(Error::invalid(format!("outputs {:?} of {n} tokens", self.outputs)));
+        }
+        for state in self.states.iter() {
+            if state.spec().layers != program.states {
+                return Err(Error::Mismatch(format!("a cache of another model: {:?}", state.spec())));
+            }
+        }
+        let (ids, positions) = (program.max_ids, program.max_positions);
+        for (i, (&id, (&position, &slot))) in self.ids.iter().zip(self.positions.iter().zip(self.slots)).enumerate() {
+            let Some(state) = self.states.get(slot as usize) else {
+                return Err(Error::invalid(format!("slot {slot} of {} caches", self.states.len())));
+            };
+            let capacity = state.spec().capacity;
+            if position as usize >= capacity {
+                return Err(Error::ContextFull { len: position as usize, capacity, more: 1 });
+            }
+            if id as usize >= ids && !(follows && id == FOLLOWING) {
+                return Err(Error::invalid(format!("token {id} of {ids}")));
+            }
+            if position as usize >= positions {
+                return Err(Error::invalid(format!("position {position} of {positions} learned ones")));
+            }
+            if i > 0 && self.slots[i - 1] == slot && self.positions[i - 1] >= position {
+                return Err(Error::invalid("the tokens of a sequence are not in order"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the room of the caches is above a bound; those of a batch are all on one side of it.
+    pub fn is_longer_than(&self, above: usize) -> bool {
+        self.states.iter().any(|state| state.spec().capacity > above)
+    }
+}

@@ -1,0 +1,753 @@
+//! The ops on the CPU, the specification of their formulas. Owns the activations and all other memory of a step, so that
+//! no op allocates. Relies on `Program::check` for shapes. Ops with little to do run on the caller alone: a fork costs more
+//! than they do.
+#![allow(unsafe_code)]
+
+use std::cmp::Ordering;
+use std::ops::{Deref, Range};
+use std::sync::Arc;
+
+use super::CpuBackend;
+use super::attention::{self, Heads, Scoring, Source};
+use super::kernels::attend::{Cached, Storage};
+use super::kernels::matmul::GROUP;
+use super::kernels::{Isa, elementwise};
+use super::kv::{CpuKv, Part};
+use super::matmul::{self, Job, Matrix};
+use super::memory::Floats;
+use super::pool::{Shared, Team};
+use crate::backend::batch::{Batch, StepLimits};
+use crate::backend::op::{Act, Attend, Experts, Index, Norm, NormKind, Op, Projection, RopeTable, StateId};
+use crate::backend::program::{ActSpec, Program};
+use crate::backend::state::State;
+use crate::backend::weights::{Rope, RopePairs};
+use crate::error::{Error, Result, try_filled, try_vec};
+
+/// Values below which an op is done before another thread has noticed it.
+const SMALL: usize = 16 * 1024;
+
+pub struct CpuExecutor {
+    backend: Arc<CpuBackend>,
+    program: Arc<Program>,
+    /// For each op whether it is a sum that the op behind it normalises: both are one pass over memory.
+    residual_norms: Vec<bool>,
+    /// From `begin` to `end`.
+    team: Option<Team>,
+    /// The ops of the step that are left.
+    ops: Range<usize>,
+    acts: Acts,
+    /// `[rows]`, of the tokens that the activations have rows for.
+    positions: Vec<u32>,
+    slots: Vec<u32>,
+    /// By `RopeTable`.
+    angles: Vec<Angles>,
+    products: matmul::Workspace,
+    /// One for each shape of heads.
+    attention: Vec<(Heads, attention::Scratch)>,
+    /// `[max_outputs, vocab]`
+    logits: Floats,
+    /// Number of outputs with logits.
+    outputs: usize,
+    experts: ExpertScratch,
+}
+
+/// The activations of a step.
+struct Acts {
+    program: Arc<Program>,
+    /// `[max_tokens, width]`
+    buffers: Vec<Floats>,
+    /// Rows of the step.
+    n: usize,
+}
+
+impl Acts {
+    fn spec(&self, act: Act) -> ActSpec {
+        self.program.acts[act.0 as usize]
+    }
+
+    fn width(&self, act: Act) -> usize {
+        self.spec(act).width
+    }
+
+    fn get(&mut self, act: Act) -> Rows<'_> {
+        let ActSpec { width, buffer } = self.spec(act);
+        (&mut self.buffers[buffer][..self.n * width], width)
+    }
+
+    /// Activations that live together, and so lie in different buffers.
+    fn disjoint<const N: usize>(&mut self, acts: [Act; N]) -> [Rows<'_>; N] {
+        let specs = acts.map(|act| self.spec(act));
+        let buffers = self.buffers.get_disjoint_mut(specs.map(|spec| spec.buffer));
+        let mut buffers = buffers.expect("`Program` lays them apart").into_iter().zip(specs);
+        std::array::from_fn(|_| {
+            let (buffer, ActSpec { width, .. }) = buffers.next().expect("as many as there are specs");
+            (&mut buffer[..self.n * width], width)
+        })
+    }
+}
+
+/// `[n, width]` and the width.
+type Rows<'a> = (&'a mut [f32], usize);
+
+/// Sines and cosines of a rotary table for the positions of a step, computed when first asked for.
+struct Angles {
+    /// `[max_tokens, width]`
+    cos: Floats,
+    sin: Floats,
+    width: usize,
+    made: bool,
+}
+
+struct ExpertScratch {
+    /// `[n, n_used]`: expert and weight, in the order of experts.
+    chosen: Vec<(u32, f32)>,
+    /// Scores of one token in the order of preference.
+    ranking: Vec<(u32, f32)>,
+    /// Tokens that chose the expert at hand, and its weight for them.
+    members: Vec<(u32, f32)>,
+    /// `[max_tokens, hidden]`
+    input: Floats,
+    /// `[max_tokens, ffn]`, and room for the rows that share a group of 16 with them.
+    gate: Floats,
+    up: Floats,
+    /// The same for `hidden`.
+    down: Floats,
+}
+
+impl ExpertScratch {
+    fn new(program: &Program, max_tokens: usize) -> Result<ExpertScratch> {
+        let (mut used, mut n, mut hidden, mut ffn) = (0, 0, 0, 0);
+        for op in &program.ops {
+            if let Op::Experts(e) = op {
+                (used, n) = (used.max(e.routing.n_used), n.max(e.n_experts));
+                (hidden, ffn) = (hidden.max(program.width(e.x)), ffn.max(e.ffn));
+            }
+        }
+        let tokens = if used > 0 { max_tokens } else { 0 };
+        let floats = |width| Floats::new("activations", tokens, width);
+        Ok(ExpertScratch {
+            chosen: try_filled("routing", tokens.saturating_mul(used), (0, 0.0))?,
+            ranking: try_vec("routing", n)?,
+            members: try_vec("routing", tokens)?,
+            input: floats(hidden)?,
+            gate: floats(ffn + 2 * GROUP)?,
+            up: floats(ffn + 2 * GROUP)?,
+            down: floats(hidden + 2 * GROUP)?,
+        })
+    }
+}
+
+impl CpuExecutor {
+    pub fn new(backend: Arc<CpuBackend>, program: &Arc<Program>, limits: StepLimits) -> Result<CpuExecutor> {
+        let StepLimits { max_tokens, max_outputs } = limits;
+        let threads = backend.pool.threads();
+        let mut buffers = try_vec("activations", program.buffers.len())?;
+        for width in &program.buffers {
+            buffers.push(Floats::new("activations", max_tokens, *width)?);
+        }
+        let mut angles = try_vec("rotary tables", backend.ropes.len())?;
+        for rope in &backend.ropes {
+            let width = match rope.pairs {
+                RopePairs::Halves => rope.inv_freq.len(),
+                RopePairs::Adjacent => 2 * rope.inv_freq.len(),
+            };
+            let table = || Floats::new("rotary tables", max_tokens, width);
+            angles.push(Angles { cos: table()?, sin: table()?, width, made: false });
+        }
+        let mut attention = Vec::new();
+        for op in &program.ops {
+            if let Op::Attend(a) = op {
+                let heads = heads(program, a);
+                if !attention.iter().any(|(known, _)| *known == heads) {
+                    attention.push((heads, attention::Scratch::new(heads, max_tokens, threads, false)?));
+                }
+            }
+        }
+        let experts = ExpertScratch::new(program, max_tokens)?;
+        let residual_norms = (0..program.ops.len()).map(|i| is_residual_norm(program, i)).collect();
+        Ok(CpuExecutor {
+            residual_norms,
+            team: None,
+            ops: 0..0,
+            acts: Acts { program: program.clone(), buffers, n: 0 },
+            positions: try_vec("positions", max_tokens)?,
+            slots: try_vec("slots", max_tokens)?,
+            angles,
+            products: matmul::Workspace::new(threads, max_tokens, program.widest_input())?,
+            attention,
+            logits: Floats::new("logits", max_outputs, program.vocab)?,
+            outputs: 0,
+            experts,
+            program: program.clone(),
+            backend,
+        })
+    }
+
+    pub fn begin(&mut self, batch: &Batch, ops: Range<usize>) -> Result<()> {
+        self.end()?;
+        self.outputs = 0;
+        let fits = |kv: &CpuKv| kv.spec().layers == self.program.states;
+        if !batch.states.iter().all(|state| state.cpu().is_some_and(fits)) {
+            return Err(Error::Mismatch("a cache of another device".to_owned()));
+        }
+        self.acts.n = batch.ids.len();
+        self.positions.clear();
+        self.positions.extend_from_slice(batch.positions);
+        self.slots.clear();
+        self.slots.extend_from_slice(batch.slots);
+        self.angles.iter_mut().for_each(|angles| angles.made = false);
+        self.ops = ops;
+        self.team = Some(self.backend.pool.enter());
+        Ok(())
+    }
+
+    pub fn advance(&mut self, batch: &mut Batch, stop: &dyn Fn() -> bool) -> Result<bool> {
+        let program = self.program.clone();
+        while let Some(op) = program.ops[..self.ops.end].get(self.ops.start) {
+            if stop() {
+                return Ok(false);
+            }
+            let mut taken = 1;
+            match (op, program.ops[..self.ops.end].get(self.ops.start + 1)) {
+                (Op::Add { x, scale, .. }, Some(Op::Norm { norm, out, .. })) if self.residual_norms[self.ops.start] => {
+                    self.residual_norm(*x, *scale, norm, *out)?;
+                    taken = 2;
+                }
+                (Op::KeepOutputs { .. }, _) if batch.outputs.is_empty() => taken = self.ops.len(),
+                _ => self.execute(op, batch)?,
+            }
+            self.ops.start += taken;
+        }
+        Ok(true)
+    }
+
+    /// Arg-max of the logits of output `i`.
+    pub fn argmax(&mut self, i: usize) -> Result<u32> {
+        Ok(elementwise::argmax(self.backend.isa, self.output(i)?) as u32)
+    }
+
+    pub fn read_logits(&mut self, i: usize, out: &mut [f32]) -> Result<()> {
+        let logits = self.output(i)?;
+        if out.len() != logits.len() {
+            return Err(Error::BufferTooSmall { needed: logits.len(), capacity: out.len() });
+        }
+        out.copy_from_slice(logits);
+        Ok(())
+    }
+
+    pub fn write(&mut self, act: Act, values: &[f32]) -> Result<()> {
+        let (to, _) = self.acts.get(act);
+        if to.len() != values.len() {
+            return Err(Error::invalid(format!("{} values for the {} of {act:?}", values.len(), to.len())));
+        }
+        to.copy_from_slice(values);
+        Ok(())
+    }
+
+    pub fn read(&mut self, act: Act, out: &mut [f32]) -> Result<()> {
+        let (from, _) = self.acts.get(act);
+        if from.len() != out.len() {
+            return Err(Error::BufferTooSmall { needed: from.len(), capacity: out.len() });
+        }
+        out.copy_from_slice(from);
+        Ok(())
+    }
+
+    pub fn end(&mut self) -> Result<()> {
+        self.team = None;
+        Ok(())
+    }
+
+    /// Logits of output `i` of the last step.
+    fn output(&self, i: usize) -> Result<&[f32]> {
+        if i >= self.outputs {
+            return Err(Error::invalid(format!("output {i} of {}", self.outputs)));
+        }
+        let vocab = self.program.vocab;
+        Ok(&self.logits[i * vocab..(i + 1) * vocab])
+    }
+
+    /// Number of rows that activations have now.
+    pub fn rows(&self) -> usize {
+        self.acts.n
+    }
+
+    fn execute(&mut self, op: &Op, batch: &mut Batch) -> Result<()> {
+        let isa = self.backend.isa;
+        match op {
+            Op::Embed { table, index, scale, out, .. } => {
+                let (matrix, bytes) = self.backend.matrix(*table);
+                let rows = match index {
+                    Index::Id => batch.ids,
+                    Index::Position => batch.positions,
+                };
+                each(&*team(&mut self.team)?, self.acts.get(*out), |t, x| {
+                    matrix.decode_row(bytes, rows[t] as usize, x);
+                    if *scale != 1.0 {
+                        elementwise::scale(isa, x, *scale);
+                    }
+                });
+            }
+            Op::Norm { norm, x, out } => {
+                let norm = WeightedNorm::new(&self.backend, norm);
+                if x == out {
+                    each(&*team(&mut self.team)?, self.acts.get(*x), |_, x| norm.apply(x));
+                } else {
+                    let [x, out] = self.acts.disjoint([*x, *out]);
+                    each_row(&*team(&mut self.team)?, x, out, |_, x, out| {
+                        out.copy_from_slice(x);
+                        norm.apply(out);
+                    });
+                }
+            }
+            Op::Add { x, delta, scale } => {
+                let [x, delta] = self.acts.disjoint([*x, *delta]);
+                each_row(&*team(&mut self.team)?, x, delta, |_, x, delta| {
+                    elementwise::add_scaled(isa, x, delta, *scale);
+                });
+            }
+            Op::Scale { x, factor } => {
+                each(&*team(&mut self.team)?, self.acts.get(*x), |_, x| elementwise::scale(isa, x, *factor));
+            }
+            Op::Project { x, projections } => {
+                // By number, because the jobs of a product live on the stack.
+                for projections in projections.chunks(3) {
+                    match projections {
+                        [a] => self.project(*x, &[*a])?,
+                        [a, b] => self.project(*x, &[*a, *b])?,
+                        [a, b, c] => self.project(*x, &[*a, *b, *c])?,
+                        _ => {}
+                    }
+                }
+            }
+            Op::Rope { rope, head_dim, q, k } => {
+                let table = match rope.long {
+                    Some((above, long)) if batch.is_longer_than(above) => long,
+                    _ => rope.table,
+                };
+                self.rotate(table, *head_dim, *q, *k)?;
+            }
+            Op::StoreKv { state, k, v } => self.store(batch, *state, *k, *v)?,
+            Op::KeepOutputs { moves } => self.keep_outputs(batch, moves),
+            Op::Attend(attend) => self.attend(batch, attend)?,
+            Op::Glu { gate, up: None, activation } => {
+                each(&*team(&mut self.team)?, self.acts.get(*gate), |_, g| elementwise::activate(isa, *activation, g));
+            }
+            Op::Glu { gate, up: Some(up), activation } => {
+                let [gate, up] = self.acts.disjoint([*gate, *up]);
+                each_row(&*team(&mut self.team)?, gate, up, |_, g, u| elementwise::glu(isa, *activation, g, u));
+            }
+            Op::Experts(experts) => {
+                self.route(experts);
+                self.experts(experts)?;
+            }
+            Op::Logits { x, head, bias, scale, softcap } => {
+                let CpuExecutor { backend, team: open, acts, products, logits, .. } = self;
+                let (team, vocab) = (team(open)?, self.program.vocab);
+                let (matrix, bytes) = backend.matrix(*head);
+                let m = acts.n;
+                let (x, _) = acts.get(*x);
+                let logits = &mut logits[..m * vocab];
+                let mut jobs = [Job::new(matrix, bytes, bias.map(|bias| backend.vector(bias)), logits)];
+                matmul::multiply(&team, isa, products, x, m, &mut jobs);
+                if *softcap != 0.0 {
+                    team.chunks_mut(logits, SMALL, |_, x| elementwise::softcap(isa, x, *scale, *softcap));
+                } else if *scale != 1.0 {
+                    team.chunks_mut(logits, SMALL, |_, x| elementwise::scale(isa, x, *scale));
+                }
+                self.outputs = m;
+            }
+        }
+        Ok(())
+    }
+
+    /// `x += scale * out; out = norm(x)`: the sum and its norm in one pass, the summand lying where the result goes.
+    fn residual_norm(&mut self, x: Act, scale: f32, norm: &Norm, out: Act) -> Result<()> {
+        let (isa, norm) = (self.backend.isa, WeightedNorm::new(&self.backend, norm));
+        let [x, out] = self.acts.disjoint([x, out]);
+        each_row(&*team(&mut self.team)?, x, out, |_, x, out| {
+            elementwise::add_scaled(isa, x, out, scale);
+            out.copy_from_slice(x);
+            norm.apply(out);
+        });
+        Ok(())
+    }
+
+    /// `N` products of one input.
+    fn project<const N: usize>(&mut self, input: Act, projections: &[Projection; N]) -> Result<()> {
+        let CpuExecutor { backend, team: open, acts, products, .. } = self;
+        let (n, cols) = (acts.n, acts.width(input));
+        let specs = projections.map(|p| acts.spec(p.out));
+        let input = acts.spec(input).buffer;
+        let mut buffers = acts.buffers.iter_mut().enumerate();
+        let mut x: &[f32] = &[];
+        let mut outs = [const { None }; N];
+        for (i, buffer) in &mut buffers {
+            if i == input {
+                x = &buffer[..n * cols];
+            } else if let Some(j) = specs.iter().position(|spec| spec.buffer == i) {
+                outs[j] = Some(&mut buffer[..n * specs[j].width]);
+            }
+        }
+        let mut jobs = std::array::from_fn::<_, N, _>(|i| {
+            let (matrix, bytes) = backend.matrix(projections[i].weight);
+            let bias = projections[i].bias.map(|bias| backend.vector(bias));
+            Job::new(matrix, bytes, bias, outs[i].take().expect("`Program` lays them apart"))
+        });
+        matmul::multiply(&*team(open)?, backend.isa, products, x, n, &mut jobs);
+        Ok(())
+    }
+
+    fn rotate(&mut self, table: RopeTable, dim: usize, q: Act, k: Option<Act>) -> Result<()> {
+        let CpuExecutor { backend, team: open, acts, angles, positions, .. } = self;
+        let (angles, rope) = (&mut angles[table.0 as usize], &backend.ropes[table.0 as usize]);
+        if angles.width == 0 {
+            return Ok(());
+        }
+        if !angles.made {
+            angles.compute(rope, positions);
+        }
+        let (isa, angles) = (backend.isa, &*angles);
+        let rotate = |t: usize, q: &mut [f32], k: &mut [f32]| {
+            let row = t * angles.width..(t + 1) * angles.width;
+            let (cos, sin) = (&angles.cos[row.clone()], &angles.sin[row]);
+            for head in q.chunks_exact_mut(dim).chain(k.chunks_exact_mut(dim)) {
+                match rope.pairs {
+                    RopePairs::Halves => elementwise::rope_halves(isa, head, cos, sin),
+                    RopePairs::Adjacent => elementwise::rope_adjacent(isa, head, cos, sin),
+                }
+            }
+        };
+        let team = team(open)?;
+        match k {
+            Some(k) => {
+                let [q, k] = acts.disjoint([q, k]);
+                each_row(&team, q, k, rotate);
+            }
+            None => each_row(&team, acts.get(q), (&mut [], 0), rotate),
+        }
+        Ok(())
+    }
+
+    fn store(&mut self, batch: &mut Batch, state: StateId, k: Act, v: Act) -> Result<()> {
+        let CpuExecutor { backend, team: open, acts, program, .. } = self;
+        let (isa, team, layer) = (backend.isa, team(open)?, state.0 as usize);
+        let (n_heads, dim) = (program.states[layer].n_kv_heads, program.states[layer].head_dim);
+        let [(keys, width), (values, _)] = acts.disjoint([k, v]);
+        let (mut first, n) = (0, batch.slots.len());
+        while first < n {
+            let slot = batch.slots[first];
+            let tokens = first..first + batch.slots[first..].iter().take_while(|&&s| s == slot).count();
+            first = tokens.end;
+            let Some(cache) = batch.states.get_mut(slot as usize).and_then(|state| state.cpu_mut()) else {
+                return Err(Error::invalid(format!("slot {slot} of {n}")));
+            };
+            let positions = &batch.positions[tokens.clone()];
+            let rows = tokens.start * width..tokens.end * width;
+            let (keys, values) = (&keys[rows.clone()], &values[rows]);
+            if keys.len() <= SMALL / 8 {
+                for ((&position, key), value) in positions.iter().zip(keys.chunks(width)).zip(values.chunks(width)) {
+                    cache.write(isa, layer, position as usize, key, value);
+                }
+                continue;
+            }
+            let writer = cache.writer();
+            team.for_each(2 * n_heads, |i| {
+                let (head, part, rows) = [(i / 2, Part::Keys, keys), (i / 2, Part::Values, values)][i % 2];
+                for (&position, row) in positions.iter().zip(rows.chunks(width)) {
+                    let row = &row[head * dim..][..dim];
+                    // SAFETY: a part of a head is one item, and items go to one thread each.
+                    unsafe { writer.write(isa, layer, head, part, position as usize, row) };
+                }
+            });
+        }
+        Ok(())
+    }
+
+    fn keep_outputs(&mut self, batch: &Batch, moves: &[[Act; 2]]) {
+        for &[from, to] in moves {
+            let [(from, width), (to, _)] = self.acts.disjoint([from, to]);
+            for (&t, row) in batch.outputs.iter().zip(to.chunks_exact_mut(width)) {
+                row.copy_from_slice(&from[t as usize * width..][..width]);
+            }
+        }
+        for (to, &from) in batch.outputs.iter().enumerate() {
+            self.positions[to] = self.positions[from as usize];
+            self.slots[to] = self.slots[from as usize];
+        }
+        let m = batch.outputs.len();
+        if m < self.acts.n {
+            self.angles.iter_mut().for_each(|angles| angles.made = false);
+        }
+        self.positions.truncate(m);
+        self.slots.truncate(m);
+        self.acts.n = m;
+    }
+
+    fn attend(&mut self, batch: &Batch, op: &Attend) -> Result<()> {
+        let CpuExecutor { backend, team: open, acts, attention, positions, slots, program, .. } = self;
+        let heads = heads(program, op);
+        let (_, scratch) = attention.iter_mut().find(|(known, _)| *known == heads).expect("made for each shape");
+        let source = CachedLayer { states: batch.states, layer: op.state.0 as usize };
+        let scoring = Scoring { scale: op.scale, softcap: op.softcap, window: op.window };
+        let [(q, _), (out, _)] = acts.disjoint([op.q, op.out]);
+        attention::attend(&*team(open)?, backend.isa, &scoring, positions, slots, &source, q, out, scratch);
+        Ok(())
+    }
+
+    /// Chooses experts for each row.
+    fn route(&mut self, op: &Experts) {
+        let routing = op.routing;
+        let (scores, n_experts) = self.acts.get(op.scores);
+        let ExpertScratch { chosen, ranking, .. } = &mut self.experts;
+        for (scores, chosen) in scores.chunks_exact(n_experts).zip(chosen.chunks_exact_mut(routing.n_used)) {
+            ranking.clear();
+            ranking.extend((0..).zip(scores.iter().copied()));
+            // The lower number wins a tie. Equal elements do not occur, so that an unstable sort is as good.
+            ranking.sort_unstable_by(|a, b| b.1.partial_cmp(&a.1).unwrap_or(Ordering::Equal).then(a.0.cmp(&b.0)));
+            let considered = if routing.softmax_first { &ranking[..] } else { &ranking[..routing.n_used] };
+            let peak = ranking[0].1;
+            let sum: f32 = considered.iter().map(|(_, score)| (score - peak).exp()).sum();
+            for (chosen, (expert, score)) in chosen.iter_mut().zip(&*ranking) {
+                *chosen = (*expert, (score - peak).exp() / sum);
+            }
+            if routing.renormalise {
+                let sum: f32 = chosen.iter().map(|(_, weight)| weight).sum();
+                chosen.iter_mut().for_each(|(_, weight)| *weight /= sum);
+            }
+            chosen.sort_unstable_by_key(|(expert, _)| *expert);
+        }
+    }
+
+    /// Multiplies, expert by expert, the rows that chose it.
+    fn experts(&mut self, op: &Experts) -> Result<()> {
+        let CpuExecutor { backend, team: open, acts, products, experts: scratch, .. } = self;
+        let (team, isa, n_used) = (team(open)?, backend.isa, op.routing.n_used);
+        let [gate, up, down] = [op.gate, op.up, op.down].map(|weight| backend.matrix(weight));
+        let ffn = op.ffn;
+        let ExpertScratch { chosen, members, input, gate: gates, up: ups, down: downs, .. } = scratch;
+        let chosen = &chosen[..acts.n * n_used];
+        let [(x, hidden), (out, _)] = acts.disjoint([op.x, op.out]);
+        out.fill(0.0);
+        for expert in 0..op.n_experts {
+            members.clear();
+            let tokens = chosen.chunks_exact(n_used).enumerate().filter_map(|(t, chosen)| {
+                chosen.iter().find(|(e, _)| *e as usize == expert).map(|(_, weight)| (t as u32, *weight))
+            });
+            members.extend(tokens);
+            let m = members.len();
+            if m == 0 {
+                continue;
+            }
+            for ((t, _), row) in members.iter().zip(input.chunks_exact_mut(hidden)) {
+                row.copy_from_slice(&x[*t as usize * hidden..][..hidden]);
+            }
+            let rows = Slab::new(expert, ffn, &gate.0);
+            let mut jobs = [rows.job(gate, m, gates), rows.job(up, m, ups)];
+            matmul::multiply(&team, isa, products, &input[..m * hidden], m, &mut jobs);
+            rows.compact(m, gates);
+            rows.compact(m, ups);
+            each_row(&team, (&mut gates[..m * ffn], ffn), (&mut ups[..m * ffn], ffn), |_, g, u| {
+                elementwise::glu(isa, op.activation, g, u);
+            });
+            let rows = Slab::new(expert, hidden, &down.0);
+            matmul::multiply(&team, isa, products, &gates[..m * ffn], m, &mut [rows.job(down, m, downs)]);
+            rows.compact(m, downs);
+            for ((t, weight), row) in members.iter().zip(downs.chunks_exact(hidden)) {
+                elementwise::add_scaled(isa, &mut out[*t as usize * hidden..][..hidden], row, *weight);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The heads that an attention works on.
+fn heads(program: &Program, op: &Attend) -> Heads {
+    let layer = program.states[op.state.0 as usize];
+    Heads { queries: program.width(op.q) / layer.head_dim, kv: layer.n_kv_heads, dim: layer.head_dim }
+}
+
+/// Whether op `i` is a sum whose norm follows it, and the norm's result lies where the summand does.
+fn is_residual_norm(program: &Program, i: usize) -> bool {
+    match program.ops[i..] {
+        [Op::Add { x, delta, .. }, Op::Norm { x: input, out, .. }, ..] => {
+            let buffer = |act: Act| program.acts[act.0 as usize].buffer;
+            x == input && out != x && buffer(delta) == buffer(out)
+        }
+        _ => false,
+    }
+}
+
+/// A layer of the caches of a batch, as attention reads it.
+struct CachedLayer<'a> {
+    states: &'a [&'a mut State],
+    layer: usize,
+}
+
+impl CachedLayer<'_> {
+    fn cache(&self, sequence: u32) -> &CpuKv {
+        self.states[sequence as usize].cpu().expect("`begin` has looked")
+    }
+}
+
+impl Source for CachedLayer<'_> {
+    fn key_storage(&self, sequence: u32) -> Storage {
+        self.cache(sequence).key_storage()
+    }
+
+    fn read<'a>(&'a self, sequence: u32, head: usize, positions: Range<usize>, _: &'a mut [f32]) -> Cached<'a> {
+        self.cache(sequence).cached(self.layer, head, positions.start)
+    }
+}
+
+impl Angles {
+    fn compute(&mut self, rope: &Rope, positions: &[u32]) {
+        let tokens = self.cos.chunks_exact_mut(self.width).zip(self.sin.chunks_exact_mut(self.width));
+        for ((cos, sin), &position) in tokens.zip(positions) {
+            for (i, &inv_freq) in rope.inv_freq.iter().enumerate() {
+                let (s, c) = (f64::from(position) * inv_freq).sin_cos();
+                let (s, c) = ((s * f64::from(rope.magnitude)) as f32, (c * f64::from(rope.magnitude)) as f32);
+                match rope.pairs {
+                    RopePairs::Halves => (cos[i], sin[i]) = (c, s),
+                    RopePairs::Adjacent => {
+                        cos[2 * i..2 * i + 2].copy_from_slice(&[c, c]);
+                        sin[2 * i..2 * i + 2].copy_from_slice(&[-s, s]);
+                    }
+                }
+            }
+        }
+        self.made = true;
+    }
+}
+
+/// The team of the open step while an op runs. A panic gives the pool back, for whoever else works with it.
+struct OpenTeam<'a>(&'a mut Option<Team>);
+
+fn team(open: &mut Option<Team>) -> Result<OpenTeam<'_>> {
+    match open {
+        Some(_) => Ok(OpenTeam(open)),
+        None => Err(Error::invalid("no step is open")),
+    }
+}
+
+impl Deref for OpenTeam<'_> {
+    type Target = Team;
+
+    fn deref(&self) -> &Team {
+        self.0.as_ref().expect("`team` has looked")
+    }
+}
+
+impl Drop for OpenTeam<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            *self.0 = None;
+        }
+    }
+}
+
+/// `row(t, a[t], b[t])` for every row of two arrays, on all threads where that is worth it.
+fn each_row(team: &Team, (a, width_a): Rows, (b, width_b): Rows, row: impl Fn(usize, &mut [f32], &mut [f32]) + Sync) {
+    let n = a.len().checked_div(width_a).unwrap_or(0);
+    assert!(a.len() == n * width_a && b.len() == n * width_b);
+    let small = a.len() + b.len() <= SMALL;
+    let (a, b) = (Shared::new(a), Shared::new(b));
+    let rows = |rows: Range<usize>| {
+        for t in rows {
+            // SAFETY: ranges of rows do not overlap.
+            let (a, b) =
+                unsafe { (a.slice_mut(t * width_a..(t + 1) * width_a), b.slice_mut(t * width_b..(t + 1) * width_b)) };
+            row(t, a, b);
+        }
+    };
+    if small {
+        return rows(0..n);
+    }
+    let split = team.split(n, 1);
+    team.run(|share| rows(split.range(share)));
+}
+
+/// `each_row` for one array.
+fn each(team: &Team, rows: Rows, row: impl Fn(usize, &mut [f32]) + Sync) {
+    each_row(team, rows, (&mut [], 0), |t, x, _| row(t, x));
+}
+
+/// A norm with its weights.
+struct WeightedNorm<'a> {
+    isa: Isa,
+    norm: Norm,
+    weight: &'a [f32],
+    bias: Option<&'a [f32]>,
+}
+
+impl<'a> WeightedNorm<'a> {
+    fn new(backend: &'a CpuBackend, norm: &Norm) -> Self {
+        let bias = norm.bias.map(|bias| backend.vector(bias));
+        WeightedNorm { isa: backend.isa, norm: *norm, weight: backend.vector(norm.weight), bias }
+    }
+
+    fn apply(&self, row: &mut [f32]) {
+        for x in row.chunks_exact_mut(self.norm.group) {
+            match self.norm.kind {
+                NormKind::Rms => {
+                    elementwise::rms_norm(self.isa, x, self.weight, self.norm.eps);
+                    if let Some(bias) = self.bias {
+                        elementwise::add_scaled(self.isa, x, bias, 1.0);
+                    }
+                }
+                NormKind::Layer => elementwise::layer_norm(self.isa, x, self.weight, self.bias, self.norm.eps),
+            }
+        }
+    }
+}
+
+/// The rows of one expert in a stack, widened to whole groups of 16.
+struct Slab {
+    wanted: Range<usize>,
+    whole: Range<usize>,
+}
+
+impl Slab {
+    fn new(expert: usize, rows: usize, matrix: &Matrix) -> Slab {
+        let wanted = expert * rows..(expert + 1) * rows;
+        let whole = wanted.start / GROUP * GROUP..wanted.end.next_multiple_of(GROUP).min(matrix.rows);
+        Slab { wanted, whole }
+    }
+
+    /// The product of `tokens` tokens with these rows, `[tokens, whole]`.
+    fn job<'a>(&self, (matrix, bytes): (Matrix, &'a [u8]), tokens: usize, out: &'a mut [f32]) -> Job<'a> {
+        let (part, bytes) = matrix.part(bytes, self.whole.clone());
+        Job::new(part, bytes, None, &mut out[..tokens * part.rows])
+    }
+
+    /// Drops the rows of other experts from the product.
+    fn compact(&self, tokens: usize, out: &mut [f32]) {
+        let (offset, n) = (self.wanted.start - self.whole.start, self.wanted.len());
+        if self.whole.len() != n {
+            for t in 0..tokens {
+                let start = t * self.whole.len() + offset;
+                out.copy_within(start..start + n, t * n);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::super::pool::Pool;
+    use super::*;
+
+    #[test]
+    fn a_panic_in_an_op_gives_the_pool_back() {
+        let pool = Arc::new(Pool::new(2).unwrap());
+        let mut open = Some(pool.enter());
+        let panic = catch_unwind(AssertUnwindSafe(|| {
+            let team = team(&mut open).unwrap();
+            team.run(|share| assert_eq!(share, 0));
+        }));
+        assert!(panic.is_err() && team(&mut open).is_err());
+        pool.enter().run(|_| ());
+    }
+}

@@ -1,0 +1,214 @@
+//! The ops that a network is made of: the one list of what a device can compute.
+//!
+//! An op names its operands by typed handles and holds everything that does not change from step to step; what does is
+//! in `batch`. The CPU executor is the specification of each formula. Knows no device and no file.
+
+/// A matrix `[rows, cols]`: its place in `Weights::matrices`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Weight(pub u32);
+
+/// An f32 vector, such as norm weights or a bias: its place in `Weights::vectors`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Vector(pub u32);
+
+/// A table of rotary frequencies: its place in `Weights::ropes`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RopeTable(pub u32);
+
+/// An activation, `[n, width]` in f32 for the `n` rows of a step: its place in `Program::acts`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Act(pub u32);
+
+/// The keys and values of one layer: their place in `Program::states`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct StateId(pub u32);
+
+/// A step of a network. The rows of an activation are the tokens of the batch, after `KeepOutputs` its outputs.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Op {
+    /// `out = scale * table[index]`; table `[rows, width]`.
+    Embed { table: Weight, rows: usize, index: Index, scale: f32, out: Act },
+    /// `out = norm(x)`, group by group; in place where both are the same.
+    Norm { norm: Norm, x: Act, out: Act },
+    /// `x += scale * delta`.
+    Add { x: Act, delta: Act, scale: f32 },
+    /// `x *= factor`.
+    Scale { x: Act, factor: f32 },
+    /// `out = weight * x + bias` for each of the projections that share the input.
+    Project { x: Act, projections: Box<[Projection]> },
+    /// Rotates the heads of `q` and `k` by their positions.
+    Rope { rope: RopeChoice, head_dim: usize, q: Act, k: Option<Act> },
+    /// Writes `k` and `v`, `[n, n_kv_heads * head_dim]`, to the batch's positions of a layer.
+    StoreKv { state: StateId, k: Act, v: Act },
+    /// Goes on with the rows of the batch's outputs alone, copied from the first of each pair to the second. A step
+    /// without outputs ends here.
+    KeepOutputs { moves: Box<[[Act; 2]]> },
+    /// `out = softmax(scale * q k^T) v` over each token's own sequence, positions up to its own.
+    Attend(Attend),
+    /// `gate = activation(gate) * up`, or `activation(gate)` without `up`.
+    Glu { gate: Act, up: Option<Act>, activation: Activation },
+    /// `out = sum of weight * down(activation(gate x) * (up x))` over the experts chosen by `scores`, `[n, n_experts]`.
+    Experts(Experts),
+    /// Logits of the batch's outputs, `cap * tanh(y / cap)` for `y = scale * (head x + bias)`; without a cap where it is 0.
+    Logits { x: Act, head: Weight, bias: Option<Vector>, scale: f32, softcap: f32 },
+}
+
+/// The number of a token by which a row of a table is chosen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Index {
+    Id,
+    Position,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NormKind {
+    /// `x / sqrt(mean(x^2) + eps) * weight + bias`.
+    Rms,
+    /// `(x - mean) / sqrt(var + eps) * weight + bias`.
+    Layer,
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Norm {
+    pub kind: NormKind,
+    /// `[group]`, as is the bias.
+    pub weight: Vector,
+    pub bias: Option<Vector>,
+    pub eps: f32,
+    /// Number of values normalised together: the width of the activation or of a head.
+    pub group: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Projection {
+    pub weight: Weight,
+    /// `[rows]`
+    pub bias: Option<Vector>,
+    pub out: Act,
+}
+
+/// The frequencies of a rotation, which may depend on the room of the batch's caches (LongRoPE).
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct RopeChoice {
+    pub table: RopeTable,
+    /// For caches of more positions than the first number.
+    pub long: Option<(usize, RopeTable)>,
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Attend {
+    pub state: StateId,
+    /// `[n, n_heads * head_dim]`; query head `i` reads key-value head `i * n_kv_heads / n_heads`.
+    pub q: Act,
+    pub out: Act,
+    /// Factor on `q . k`.
+    pub scale: f32,
+    /// `cap * tanh(score / cap)` where not 0.
+    pub softcap: f32,
+    /// A token sees itself and the `window - 1` before it; 0: all.
+    pub window: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Activation {
+    Silu,
+    /// The tanh approximation.
+    Gelu,
+    GeluErf,
+    Relu,
+}
+
+/// The rule by which scores of a router become weights of the chosen experts.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Routing {
+    /// Number of experts chosen for a token.
+    pub n_used: usize,
+    /// Softmax over all experts before the choice (Qwen) rather than over the chosen ones (Mixtral).
+    pub softmax_first: bool,
+    /// Divides the chosen weights by their sum.
+    pub renormalise: bool,
+}
+
+/// Stacked experts: `gate`, `up` are `[n_experts * ffn, hidden]`, `down` is `[n_experts * hidden, ffn]`.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Experts {
+    pub x: Act,
+    pub scores: Act,
+    pub out: Act,
+    pub gate: Weight,
+    pub up: Weight,
+    pub down: Weight,
+    pub n_experts: usize,
+    pub ffn: usize,
+    pub routing: Routing,
+    pub activation: Activation,
+}
+
+impl Op {
+    /// Shows every activation of the op to `f`.
+    pub fn for_each_act(&self, mut f: impl FnMut(Act)) {
+        // The clone costs a few bytes, and ops are walked while a model loads.
+        self.clone().map_acts(|act| {
+            f(act);
+            act
+        });
+    }
+
+    /// Replaces every activation of the op.
+    pub fn map_acts(&mut self, mut f: impl FnMut(Act) -> Act) {
+        let mut on = |act: &mut Act| *act = f(*act);
+        match self {
+            Op::Embed { out, .. } => on(out),
+            Op::Scale { x, .. } | Op::Logits { x, .. } => on(x),
+            Op::Norm { x, out, .. } => [x, out].into_iter().for_each(on),
+            Op::Add { x, delta, .. } => [x, delta].into_iter().for_each(on),
+            Op::Project { x, projections } => {
+                on(x);
+                projections.iter_mut().for_each(|p| on(&mut p.out));
+            }
+            Op::Rope { q, k, .. } => {
+                on(q);
+                k.iter_mut().for_each(on);
+            }
+            Op::StoreKv { k, v, .. } => [k, v].into_iter().for_each(on),
+            Op::KeepOutputs { moves } => moves.iter_mut().flatten().for_each(on),
+            Op::Attend(a) => [&mut a.q, &mut a.out].into_iter().for_each(on),
+            Op::Glu { gate, up, .. } => {
+                on(gate);
+                up.iter_mut().for_each(on);
+            }
+            Op::Experts(e) => [&mut e.x, &mut e.scores, &mut e.out].into_iter().for_each(on),
+        }
+    }
+
+    /// Replaces every matrix of the op.
+    pub fn map_weights(&mut self, mut f: impl FnMut(Weight) -> Weight) {
+        let mut on = |weight: &mut Weight| *weight = f(*weight);
+        match self {
+            Op::Embed { table, .. } => on(table),
+            Op::Project { projections, .. } => projections.iter_mut().for_each(|p| on(&mut p.weight)),
+            Op::Experts(e) => [&mut e.gate, &mut e.up, &mut e.down].into_iter().for_each(on),
+            Op::Logits { head, .. } => on(head),
+            _ => {}
+        }
+    }
+
+    /// Shows every matrix that the op multiplies by to `f`.
+    pub fn for_each_product(&self, mut f: impl FnMut(Weight)) {
+        match self {
+            Op::Project { projections, .. } => projections.iter().for_each(|p| f(p.weight)),
+            Op::Experts(e) => [e.gate, e.up, e.down].into_iter().for_each(f),
+            Op::Logits { head, .. } => f(*head),
+            _ => {}
+        }
+    }
+
+    /// The keys and values that the op reads or writes.
+    pub fn state_mut(&mut self) -> Option<&mut StateId> {
+        match self {
+            Op::StoreKv { state, .. } => Some(state),
+            Op::Attend(a) => Some(&mut a.state),
+            _ => None,
+        }
+    }
+}

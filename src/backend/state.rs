@@ -1,0 +1,121 @@
+//! What one sequence remembers, on whatever device its model runs: how many tokens are committed, and which positions
+//! of a layer with a window were overwritten since. Refuses to know how keys and values lie in memory.
+
+use super::cpu::kv::CpuKv;
+use super::cuda::CudaKv;
+use super::state_spec::StateSpec;
+use crate::error::Result;
+
+/// The memory of a sequence on the device or devices of its model.
+pub enum StateMemory {
+    Cpu(CpuKv),
+    Cuda(CudaKv),
+    /// The first layers on the CPU, the others on a GPU.
+    Split(CpuKv, CudaKv),
+}
+
+pub struct State {
+    spec: StateSpec,
+    memory: StateMemory,
+    /// Committed tokens: positions `0..len` are valid.
+    len: usize,
+    /// One more than the highest position written since position 0 last was; what rings keep follows from it.
+    written: usize,
+}
+
+impl State {
+    pub fn new(spec: StateSpec, memory: StateMemory) -> State {
+        State { spec, memory, len: 0, written: 0 }
+    }
+
+    pub fn spec(&self) -> &StateSpec {
+        &self.spec
+    }
+
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Memory set aside, in bytes.
+    pub fn bytes(&self) -> u64 {
+        match &self.memory {
+            StateMemory::Cpu(kv) => kv.bytes(),
+            StateMemory::Cuda(kv) => kv.bytes(),
+            StateMemory::Split(cpu, cuda) => cpu.bytes() + cuda.bytes(),
+        }
+    }
+
+    /// The part of `bytes` that is memory of the host.
+    pub fn host_bytes(&self) -> u64 {
+        self.cpu().map_or(0, CpuKv::bytes)
+    }
+
+    pub fn cpu(&self) -> Option<&CpuKv> {
+        match &self.memory {
+            StateMemory::Cpu(kv) | StateMemory::Split(kv, _) => Some(kv),
+            StateMemory::Cuda(_) => None,
+        }
+    }
+
+    pub fn cpu_mut(&mut self) -> Option<&mut CpuKv> {
+        match &mut self.memory {
+            StateMemory::Cpu(kv) | StateMemory::Split(kv, _) => Some(kv),
+            StateMemory::Cuda(_) => None,
+        }
+    }
+
+    pub fn cuda(&self) -> Option<&CudaKv> {
+        match &self.memory {
+            StateMemory::Cuda(kv) | StateMemory::Split(_, kv) => Some(kv),
+            StateMemory::Cpu(_) => None,
+        }
+    }
+
+    /// A copy of the committed tokens with the same capacity.
+    pub fn fork(&self) -> Result<State> {
+        // A ring holds later positions too where the state was rewound.
+        let memory = match &self.memory {
+            StateMemory::Cpu(kv) => StateMemory::Cpu(kv.fork(self.len)?),
+            StateMemory::Cuda(kv) => StateMemory::Cuda(kv.fork(self.len)?),
+            StateMemory::Split(cpu, cuda) => StateMemory::Split(cpu.fork(self.len)?, cuda.fork(self.len)?),
+        };
+        Ok(State { spec: self.spec.clone(), memory, ..*self })
+    }
+
+    /// Rewinds to the first `len` tokens, of which there are as many.
+    pub fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(len);
+    }
+
+    /// Whether every layer still holds what the next token sees. After a long rewind layers with a window do not.
+    pub fn is_complete(&self) -> bool {
+        self.spec.layers.iter().enumerate().all(|(i, layer)| {
+            let overwritten = self.written.saturating_sub(self.spec.kept(i));
+            layer.window == 0 || overwritten <= (self.len + 1).saturating_sub(layer.window)
+        })
+    }
+
+    /// Forgets all tokens, and with them what was overwritten.
+    pub fn clear(&mut self) {
+        (self.len, self.written) = (0, 0);
+    }
+
+    /// Claims `len` tokens that layers with a window hold nothing of.
+    pub fn mark_incomplete(&mut self, len: usize) {
+        (self.len, self.written) = (len, usize::MAX);
+    }
+
+    /// Counts `n` positions from `first` on as written; a step that fails may have written them too.
+    pub fn will_write(&mut self, first: usize, n: usize) {
+        self.written = self.written.max(first + n);
+    }
+
+    /// Commits `n` more tokens.
+    pub fn commit(&mut self, n: usize) {
+        self.len += n;
+    }
+}

@@ -1,0 +1,65 @@
+//! The shape of what a sequence remembers. Knows no device.
+
+use crate::error::{Error, Result};
+use crate::tensor::DType;
+
+/// Keys and values of one layer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct KvLayer {
+    pub n_kv_heads: usize,
+    pub head_dim: usize,
+    /// A token sees itself and the `window - 1` before it; 0: all.
+    pub window: usize,
+}
+
+impl KvLayer {
+    /// Values of a key or a value of all heads.
+    pub fn width(&self) -> usize {
+        self.n_kv_heads.saturating_mul(self.head_dim)
+    }
+}
+
+/// The shape of the caches of a model.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StateSpec {
+    /// By `StateId`.
+    pub layers: Vec<KvLayer>,
+    /// Positions.
+    pub capacity: usize,
+    /// `quant::F32`, `quant::Q8_0` or `quant::F16`, which stands for any numbers of 16 bits.
+    pub k_type: DType,
+    pub v_type: DType,
+    /// Tokens of a sequence that one step writes, at most.
+    pub max_step: usize,
+}
+
+/// Positions in a ring are a multiple of this, so that no chunk of positions that is read at once wraps around its end.
+pub const RING_ALIGN: usize = 256;
+
+impl StateSpec {
+    /// Number of positions that a layer keeps, the newest ones.
+    pub fn kept(&self, layer: usize) -> usize {
+        match self.layers[layer].window {
+            0 => self.capacity,
+            _ => self.ring(layer).min(self.capacity),
+        }
+    }
+
+    /// The positions that the first and the last token of a step see together.
+    fn ring(&self, layer: usize) -> usize {
+        self.layers[layer].window.saturating_add(self.max_step).div_ceil(RING_ALIGN).saturating_mul(RING_ALIGN)
+    }
+
+    /// Refuses shapes that are empty or whose sizes would overflow.
+    pub fn check(&self) -> Result<()> {
+        let empty = |l: &KvLayer| l.n_kv_heads == 0 || l.head_dim == 0;
+        if self.layers.is_empty() || self.capacity == 0 || self.max_step == 0 || self.layers.iter().any(empty) {
+            return Err(Error::invalid(format!("an empty cache: {self:?}")));
+        }
+        // Bounds that keep the sizes of one panel, one row and the list of layers from overflowing.
+        if self.layers.len() > 1 << 20 || self.layers.iter().any(|l| l.head_dim > 1 << 16 || l.n_kv_heads > 1 << 20) {
+            return Err(Error::invalid(format!("the size of a cache overflows: {self:?}")));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,55 @@
+//! The one maker of batches: the inputs of a step of one or several sequences, behind the check that each still holds
+//! what the step needs. Refuses to know whose tokens they are.
+
+use crate::backend::batch::Batch;
+use crate::backend::state::State;
+use crate::error::{Error, Result, try_vec};
+
+/// The tokens of each sequence whose logits are wanted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outputs {
+    None,
+    Last,
+}
+
+/// Memory for the inputs of a step, set aside once for the largest one.
+pub struct StepInputs {
+    positions: Vec<u32>,
+    slots: Vec<u32>,
+    outputs: Vec<u32>,
+}
+
+impl StepInputs {
+    pub fn new(max_tokens: usize) -> Result<StepInputs> {
+        let list = || try_vec("the inputs of a step", max_tokens);
+        Ok(StepInputs { positions: list()?, slots: list()?, outputs: list()? })
+    }
+
+    /// A step in which sequence `i` continues with the next `counts[i]` of `ids`. `ahead`: steps that were submitted and
+    /// not committed yet.
+    pub fn batch<'a>(
+        &'a mut self,
+        states: &'a mut [&'a mut State],
+        ids: &'a [u32],
+        counts: impl Iterator<Item = usize>,
+        ahead: usize,
+        outputs: Outputs,
+    ) -> Result<Batch<'a>> {
+        self.positions.clear();
+        self.slots.clear();
+        self.outputs.clear();
+        for (slot, (state, n)) in states.iter_mut().zip(counts).enumerate() {
+            if !state.is_complete() {
+                return Err(Error::invalid("a layer with a window has forgotten what the step sees"));
+            }
+            let first = state.len() + ahead;
+            state.will_write(first, n);
+            self.positions.extend((first as u32..).take(n));
+            self.slots.extend(std::iter::repeat_n(slot as u32, n));
+            if outputs == Outputs::Last {
+                self.outputs.push(self.slots.len() as u32 - 1);
+            }
+        }
+        Ok(Batch { ids, positions: &self.positions, slots: &self.slots, states, outputs: &self.outputs })
+    }
+}

@@ -1,0 +1,472 @@
+//! Helpers in which networks are written: each finds the tensors that it names, with their exact shapes, and emits ops.
+//!
+//! A name inside `layers` stands for `blk.N.name`. Optional tensors (biases, and `.scale`, a factor on a product) are used
+//! where a file has them; `finish` refuses by name what no helper used.
+
+use std::ops::Range;
+
+use super::hyper::{HeadShape, Hyper};
+use super::keys::Keys;
+use super::no_effect;
+use super::rope::{self, RopeConfig};
+use super::tensors::{FileMatrix, Tensors};
+use crate::backend::op::{
+    Act, Activation, Attend, Experts, Index, Norm, NormKind, Op, Projection, RopeChoice, RopeTable, Routing, StateId,
+    Vector, Weight,
+};
+use crate::backend::program::{Program, ProgramBuilder};
+use crate::backend::state_spec::KvLayer;
+use crate::backend::weights::{MatrixSource, Rope, RopePairs, Weights};
+use crate::error::{Error, Result};
+use crate::format::{Source, Value};
+use crate::tensor::DType;
+
+/// A network and its weights in a file, of which only vectors were read.
+pub struct Network<'a> {
+    pub hyper: Hyper,
+    pub program: Program,
+    matrices: Vec<FileMatrix<'a>>,
+    vectors: Vec<Vec<f32>>,
+    ropes: Vec<Rope>,
+}
+
+impl Network<'_> {
+    pub fn weights(&self) -> Weights<'_> {
+        Weights {
+            matrices: self.matrices.iter().map(|m| m as &dyn MatrixSource).collect(),
+            vectors: self.vectors.clone(),
+            ropes: self.ropes.clone(),
+        }
+    }
+}
+
+/// The choices of an attention.
+#[derive(Clone, Copy)]
+pub struct Attention {
+    pub heads: HeadShape,
+    pub scale: f32,
+    pub softcap: f32,
+    /// A token sees itself and the `window - 1` before it; 0: all.
+    pub window: usize,
+}
+
+impl Attention {
+    /// All earlier tokens, scaled by the root of the head's width.
+    pub fn new(heads: HeadShape) -> Attention {
+        Attention { heads, scale: 1.0 / (heads.head_dim as f32).sqrt(), softcap: 0.0, window: 0 }
+    }
+}
+
+/// The choices of experts.
+#[derive(Clone, Copy)]
+pub struct Moe {
+    pub n_experts: usize,
+    pub ffn: usize,
+    pub routing: Routing,
+}
+
+pub struct Builder<'a> {
+    pub keys: Keys<'a>,
+    pub hyper: Hyper,
+    /// Factor on what blocks add to the residual stream.
+    pub residual_scale: f32,
+    /// Added to every norm weight of the file.
+    norm_offset: f32,
+    /// `attention.layer_norm_rms_epsilon` or `attention.layer_norm_epsilon`.
+    eps: f32,
+    /// Whether `.scale` of the feed-forward block counts.
+    pub ffn_scales: bool,
+    tensors: Tensors<'a>,
+    program: ProgramBuilder,
+    matrices: Vec<FileMatrix<'a>>,
+    vectors: Vec<Vec<f32>>,
+    ropes: Vec<Rope>,
+    /// The layer whose ops are emitted.
+    layer: Option<usize>,
+    embedding: Option<Weight>,
+}
+
+impl<'a> Builder<'a> {
+    pub fn new(source: &'a Source, keys: Keys<'a>, quantize: Option<DType>) -> Result<Builder<'a>> {
+        let hyper = Hyper::read(&keys, source)?;
+        let rms = keys.float("attention.layer_norm_rms_epsilon")?;
+        let eps = rms.or(keys.float("attention.layer_norm_epsilon")?).unwrap_or(1e-5);
+        if !(eps > 0.0) {
+            return Err(Error::unsupported("the norm epsilon is not a positive number"));
+        }
+        // GGUF files keep the norm weights of Gemma as they multiply, checkpoints keep them less 1.
+        let less_one = keys.metadata.bool("realizar.norm_less_one")?.unwrap_or(false);
+        Ok(Builder {
+            hyper,
+            residual_scale: 1.0,
+            norm_offset: if less_one { 1.0 } else { 0.0 },
+            eps,
+            ffn_scales: false,
+            tensors: Tensors::new(source, quantize)?,
+            program: ProgramBuilder::default(),
+            matrices: Vec::new(),
+            vectors: Vec::new(),
+            ropes: Vec::new(),
+            layer: None,
+            embedding: None,
+            keys,
+        })
+    }
+
+    /// Ends the program; refuses tensors and keys that the network did not use and that may change its results.
+    pub fn finish(self) -> Result<Network<'a>> {
+        let architecture = &self.hyper.architecture;
+        if let Some(name) = self.tensors.unused().find(|name| !no_effect::tensor(architecture, name)) {
+            return Err(Error::unsupported(format!(
+                "the tensor {name} has no place in the architecture {architecture}"
+            )));
+        }
+        if let Some((key, _)) = self.keys.unread().into_iter().find(|(key, value)| !no_effect::key(key, value)) {
+            return Err(self.keys.unsupported(key));
+        }
+        let Builder { hyper, program, matrices, vectors, ropes, .. } = self;
+        let program = program.finish(hyper.vocab, &[]);
+        Ok(Network { hyper, program, matrices, vectors, ropes })
+    }
+
+    // ---- names and tensors
+
+    fn name(&self, part: &str) -> String {
+        match self.layer {
+            Some(i) => format!("blk.{i}.{part}"),
+            None => part.to_owned(),
+        }
+    }
+
+    /// Whether the file has a tensor with this name.
+    pub fn has(&self, part: &str) -> bool {
+        self.tensors.has(&self.name(part))
+    }
+
+    fn add_matrix(&mut self, matrix: FileMatrix<'a>) -> Weight {
+        self.matrices.push(matrix);
+        Weight(self.matrices.len() as u32 - 1)
+    }
+
+    fn matrix(&mut self, part: &str, rows: usize, cols: usize) -> Result<Weight> {
+        let matrix = self.tensors.matrix(&self.name(part), rows, 0..rows, cols)?;
+        Ok(self.add_matrix(matrix))
+    }
+
+    fn vector(&mut self, values: Vec<f32>) -> Vector {
+        self.vectors.push(values);
+        Vector(self.vectors.len() as u32 - 1)
+    }
+
+    // ---- the ends of a network
+
+    /// The residual stream: `scale * token_embd[id]`, `[n, hidden]`.
+    pub fn embed(&mut self, scale: f32) -> Result<Act> {
+        let (rows, hidden) = (self.hyper.vocab, self.hyper.hidden);
+        let table = self.matrix("token_embd.weight", rows, hidden)?;
+        self.embedding = Some(table);
+        let out = self.program.act(hidden);
+        self.program.push(Op::Embed { table, rows, index: Index::Id, scale, out });
+        Ok(out)
+    }
+
+    /// Adds a learned embedding of each position.
+    pub fn add_positions(&mut self, x: Act) -> Result<()> {
+        let (rows, needed) = (self.tensors.rows("position_embd.weight")?, self.hyper.context_length);
+        if rows < needed as usize {
+            return Err(self.tensors.damaged(format!("{rows} learned positions for a context of {needed}")));
+        }
+        let table = self.matrix("position_embd.weight", rows, self.hyper.hidden)?;
+        let out = self.program.act(self.hyper.hidden);
+        self.program.push(Op::Embed { table, rows, index: Index::Position, scale: 1.0, out });
+        self.program.push(Op::Add { x, delta: out, scale: 1.0 });
+        Ok(())
+    }
+
+    /// Emits the ops of each layer.
+    pub fn layers(&mut self, mut layer: impl FnMut(&mut Self, usize) -> Result<()>) -> Result<()> {
+        for i in 0..self.hyper.n_layers {
+            let start = self.program.position();
+            self.layer = Some(i);
+            layer(self, i)?;
+            self.program.end_layer(start);
+        }
+        self.layer = None;
+        Ok(())
+    }
+
+    /// Logits of `x`, `cap * tanh(scale * y / cap)`, by `output` or, where a file has none, by the embedding.
+    pub fn head(&mut self, x: Act, scale: f32, softcap: f32) -> Result<()> {
+        let (vocab, hidden) = (self.hyper.vocab, self.hyper.hidden);
+        let head = match self.embedding {
+            Some(embedding) if !self.has("output.weight") => embedding,
+            _ => self.matrix("output.weight", vocab, hidden)?,
+        };
+        let bias = self.tensors.vector_if_present("output.bias", vocab)?.map(|bias| self.vector(bias));
+        if !(scale.is_finite() && softcap.is_finite() && softcap >= 0.0) {
+            return Err(Error::unsupported(format!("logits scaled by {scale} and capped at {softcap}")));
+        }
+        self.program.push(Op::Logits { x, head, bias, scale, softcap });
+        Ok(())
+    }
+
+    // ---- norms and sums
+
+    fn norm(&mut self, kind: NormKind, part: &str, group: usize) -> Result<Norm> {
+        let mut weight = self.tensors.vector(&self.name(&format!("{part}.weight")), group)?;
+        weight.iter_mut().for_each(|w| *w += self.norm_offset);
+        let bias = self.tensors.vector_if_present(&self.name(&format!("{part}.bias")), group)?;
+        let (weight, bias) = (self.vector(weight), bias.map(|bias| self.vector(bias)));
+        Ok(Norm { kind, weight, bias, eps: self.eps, group })
+    }
+
+    fn normed(&mut self, kind: NormKind, x: Act, part: &str) -> Result<Act> {
+        let width = self.program.width(x);
+        let norm = self.norm(kind, part, width)?;
+        let out = self.program.act(width);
+        self.program.push(Op::Norm { norm, x, out });
+        Ok(out)
+    }
+
+    /// `x / rms(x) * weight`
+    pub fn rms_norm(&mut self, x: Act, part: &str) -> Result<Act> {
+        self.normed(NormKind::Rms, x, part)
+    }
+
+    /// `(x - mean) / deviation * weight + bias`
+    pub fn layer_norm(&mut self, x: Act, part: &str) -> Result<Act> {
+        self.normed(NormKind::Layer, x, part)
+    }
+
+    /// RMS norm in place of each `group` values: of a head, or of the whole row.
+    pub fn rms_norm_groups(&mut self, x: Act, part: &str, group: usize) -> Result<()> {
+        let norm = self.norm(NormKind::Rms, part, group)?;
+        self.program.push(Op::Norm { norm, x, out: x });
+        Ok(())
+    }
+
+    /// `x += residual_scale * delta`
+    pub fn add(&mut self, x: Act, delta: Act) {
+        self.program.push(Op::Add { x, delta, scale: self.residual_scale });
+    }
+
+    // ---- products
+
+    /// `scale * (W x) + bias` for some rows of a tensor that has `of`: bias and factor, where the file has them.
+    fn part(&mut self, part: &str, of: usize, rows: Range<usize>, x: Act) -> Result<(Projection, f32)> {
+        let cols = self.program.width(x);
+        let name = |ending: &str| self.name(&format!("{part}.{ending}"));
+        let (weight, bias, scale) = (name("weight"), name("bias"), name("scale"));
+        let is_ffn = part.starts_with("ffn_");
+        let factor = match is_ffn && !self.ffn_scales {
+            true => None,
+            false => self.tensors.vector_if_present(&scale, 1)?,
+        };
+        let factor = factor.map_or(1.0, |s| s[0]);
+        if factor == 0.0 {
+            return Err(Error::unsupported(format!("the tensor {scale} is 0")));
+        }
+        let bias = self.tensors.vector_if_present(&bias, of)?.map(|bias| {
+            let mut bias = bias[rows.clone()].to_vec();
+            // The factor follows as an op of its own: feed-forward biases take part in it, those of attention do not.
+            if !is_ffn {
+                bias.iter_mut().for_each(|b| *b /= factor);
+            }
+            self.vector(bias)
+        });
+        let matrix = self.tensors.matrix(&weight, of, rows.clone(), cols)?;
+        let weight = self.add_matrix(matrix);
+        let out = self.program.act(rows.len());
+        Ok((Projection { weight, bias, out }, factor))
+    }
+
+    fn push_projections<const N: usize>(&mut self, x: Act, parts: [(Projection, f32); N]) -> [Act; N] {
+        self.program.push(Op::Project { x, projections: parts.map(|(projection, _)| projection).into() });
+        for (projection, factor) in parts {
+            if factor != 1.0 {
+                self.program.push(Op::Scale { x: projection.out, factor });
+            }
+        }
+        parts.map(|(projection, _)| projection.out)
+    }
+
+    /// A product with `rows` results.
+    pub fn project(&mut self, x: Act, part: &str, rows: usize) -> Result<Act> {
+        let projection = self.part(part, rows, 0..rows, x)?;
+        let [out] = self.push_projections(x, [projection]);
+        Ok(out)
+    }
+
+    /// Queries, keys and values, from `attn_qkv` or from three tensors.
+    pub fn qkv(&mut self, x: Act, heads: HeadShape) -> Result<[Act; 3]> {
+        let (q, kv) = (heads.n_heads * heads.head_dim, heads.n_kv_heads * heads.head_dim);
+        let parts = if self.has("attn_qkv.weight") {
+            let all = q + 2 * kv;
+            let mut part = |rows| self.part("attn_qkv", all, rows, x);
+            [part(0..q)?, part(q..q + kv)?, part(q + kv..all)?]
+        } else {
+            let mut part = |name, rows| self.part(name, rows, 0..rows, x);
+            [part("attn_q", q)?, part("attn_k", kv)?, part("attn_v", kv)?]
+        };
+        Ok(self.push_projections(x, parts))
+    }
+
+    // ---- attention
+
+    /// The common rotary configuration of the file, in the order of pairs of the architecture's GGUF files.
+    pub fn rope_config(&self, pairs: RopePairs) -> Result<RopeConfig> {
+        rope::config(&self.keys, self.hyper.heads.head_dim, self.hyper.context_length, pairs)
+    }
+
+    fn rope_table(&mut self, config: &RopeConfig, divisors: Option<&[f32]>) -> Result<RopeTable> {
+        self.ropes.push(rope::table(config, divisors)?);
+        Ok(RopeTable(self.ropes.len() as u32 - 1))
+    }
+
+    /// The rotation of a configuration, its frequencies divided by `rope_freqs` where the file has them.
+    pub fn rope(&mut self, config: &RopeConfig) -> Result<RopeChoice> {
+        let divisors = self.tensors.rope_divisors("rope_freqs.weight")?;
+        Ok(RopeChoice { table: self.rope_table(config, divisors.as_deref())?, long: None })
+    }
+
+    /// The two rotations of LongRoPE (arXiv 2402.13753), where the file has their divisors: the second one for caches of
+    /// more than `trained` positions.
+    pub fn long_rope(&mut self, config: &RopeConfig, trained: usize) -> Result<Option<RopeChoice>> {
+        let [short, long] = ["short", "long"].map(|which| format!("rope_factors_{which}.weight"));
+        let divisors = [self.tensors.rope_divisors(&short)?, self.tensors.rope_divisors(&long)?];
+        match divisors {
+            [Some(short), Some(long)] => {
+                let table = self.rope_table(config, Some(&short))?;
+                Ok(Some(RopeChoice { table, long: Some((trained, self.rope_table(config, Some(&long))?)) }))
+            }
+            [None, None] => Ok(None),
+            [None, _] => Err(self.tensors.damaged(format!("the tensor {short} is missing"))),
+            [_, None] => Err(self.tensors.damaged(format!("the tensor {long} is missing"))),
+        }
+    }
+
+    /// Rotates queries and keys.
+    pub fn rotate(&mut self, rope: RopeChoice, q: Act, k: Act) {
+        let head_dim = self.hyper.heads.head_dim;
+        self.program.push(Op::Rope { rope, head_dim, q, k: Some(k) });
+    }
+
+    /// Stores keys and values, and lets each token attend to those that it sees.
+    pub fn attend(&mut self, [q, k, v]: [Act; 3], attention: Attention) -> Result<Act> {
+        let Attention { heads, scale, softcap, window } = attention;
+        if !(scale.is_finite() && softcap.is_finite() && softcap >= 0.0) {
+            return Err(Error::unsupported(format!("attention scaled by {scale} and capped at {softcap}")));
+        }
+        let layer = KvLayer { n_kv_heads: heads.n_kv_heads, head_dim: heads.head_dim, window };
+        let state: StateId = self.program.state(layer);
+        self.program.push(Op::StoreKv { state, k, v });
+        let out = self.program.act(self.program.width(q));
+        self.program.push(Op::Attend(Attend { state, q, out, scale, softcap, window: window as u32 }));
+        Ok(out)
+    }
+
+    /// Layers that see `window` tokens only: those that the file lists one by one, else all but the last of each period,
+    /// the file's or the architecture's; with a period of 0, all.
+    pub fn windows(&self, window: usize, period: usize) -> Result<Vec<usize>> {
+        let (key, n) = ("attention.sliding_window_pattern", self.hyper.n_layers);
+        let list: Option<Vec<bool>> = match self.keys.metadata.get(&self.keys.name(key)) {
+            Some(Value::Bools(list)) => Some(list.clone()),
+            Some(Value::Ints(list)) => Some(list.iter().map(|i| *i != 0).collect()),
+            _ => None,
+        };
+        self.keys.get(key);
+        let is_windowed: Vec<bool> = match list {
+            Some(list) if list.len() == n => list,
+            Some(_) => return Err(self.keys.unsupported(key)),
+            None => {
+                let period = self.keys.size(key)?.unwrap_or(period);
+                (0..n).map(|i| period == 0 || !(i + 1).is_multiple_of(period)).collect()
+            }
+        };
+        Ok(is_windowed.into_iter().map(|windowed| if windowed { window } else { 0 }).collect())
+    }
+
+    /// One window for all layers or those that the file lists, where it names one.
+    pub fn windows_if_told(&self) -> Result<Vec<usize>> {
+        match self.keys.size("attention.sliding_window")? {
+            Some(window) => self.windows(window, 0),
+            None => {
+                self.keys.get("attention.sliding_window_pattern");
+                Ok(vec![0; self.hyper.n_layers])
+            }
+        }
+    }
+
+    // ---- feed-forward blocks
+
+    /// `down(activation(gate x) * up x)`, gate and up from two tensors or from one.
+    pub fn gated_ffn(&mut self, x: Act, activation: Activation) -> Result<Act> {
+        let (f, hidden) = (self.ffn_width()?, self.hyper.hidden);
+        let parts = if self.has("ffn_gate.weight") {
+            [self.part("ffn_gate", f, 0..f, x)?, self.part("ffn_up", f, 0..f, x)?]
+        } else {
+            [self.part("ffn_up", 2 * f, 0..f, x)?, self.part("ffn_up", 2 * f, f..2 * f, x)?]
+        };
+        let [gate, up] = self.push_projections(x, parts);
+        self.program.push(Op::Glu { gate, up: Some(up), activation });
+        self.project(gate, "ffn_down", hidden)
+    }
+
+    /// `down(activation(up x))`
+    pub fn plain_ffn(&mut self, x: Act, activation: Activation) -> Result<Act> {
+        let up = self.project(x, "ffn_up", self.ffn_width()?)?;
+        self.program.push(Op::Glu { gate: up, up: None, activation });
+        self.project(up, "ffn_down", self.hyper.hidden)
+    }
+
+    fn ffn_width(&self) -> Result<usize> {
+        match self.hyper.ffn {
+            0 => Err(self.keys.unsupported("feed_forward_length")),
+            width => Ok(width),
+        }
+    }
+
+    /// The experts of every layer, where the file names any.
+    pub fn moe(&mut self, softmax_first: bool) -> Result<Option<Moe>> {
+        let keys = &self.keys;
+        let Some(n_experts) = keys.size("expert_count")? else { return Ok(None) };
+        let n_used = keys.require_size("expert_used_count")?;
+        let ffn = keys.size("expert_feed_forward_length")?.unwrap_or(self.hyper.ffn);
+        if n_experts > 4096 || n_used > n_experts || ffn == 0 || ffn > 1 << 20 {
+            return Err(Error::unsupported(format!("{n_experts} experts of width {ffn}, {n_used} used a token")));
+        }
+        // The definitions of these networks know softmax alone.
+        if keys.size("expert_gating_func")?.is_some_and(|f| f != 1) {
+            return Err(keys.unsupported("expert_gating_func"));
+        }
+        // Their GGUF files mean nothing by this key; the configurations of folders do.
+        keys.get("expert_weights_norm");
+        let renormalise = keys.metadata.bool("realizar.expert_weights_norm")?.unwrap_or(true);
+        self.hyper.ffn = 0;
+        Ok(Some(Moe { n_experts, ffn, routing: Routing { n_used, softmax_first, renormalise } }))
+    }
+
+    /// The weighted sum of the chosen experts.
+    pub fn experts(&mut self, x: Act, moe: Moe) -> Result<Act> {
+        let (hidden, Moe { n_experts: n, ffn, routing }) = (self.hyper.hidden, moe);
+        let scores = self.project(x, "ffn_gate_inp", n)?;
+        let gate = self.matrix("ffn_gate_exps.weight", n * ffn, hidden)?;
+        let up = self.matrix("ffn_up_exps.weight", n * ffn, hidden)?;
+        let down = self.matrix("ffn_down_exps.weight", n * hidden, ffn)?;
+        let out = self.program.act(hidden);
+        let activation = Activation::Silu;
+        self.program.push(Op::Experts(Experts {
+            x,
+            scores,
+            out,
+            gate,
+            up,
+            down,
+            n_experts: n,
+            ffn,
+            routing,
+            activation,
+        }));
+        Ok(out)
+    }
+}

@@ -1,0 +1,116 @@
+//! Typed look-up of the keys of an architecture, which remembers what was asked for.
+//!
+//! Writers that leave no key out store "unset" as 0, -1, an infinity, an empty string, or a list of these: all of them read
+//! as absent here.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+
+use crate::error::{Error, Result};
+use crate::format::{Metadata, Value};
+
+pub struct Keys<'a> {
+    pub metadata: &'a Metadata,
+    pub architecture: &'a str,
+    read: RefCell<BTreeSet<String>>,
+}
+
+/// Whether a value stands for an absent one.
+pub fn is_unset(value: &Value) -> bool {
+    match value {
+        Value::Int(i) => matches!(i, 0 | -1 | 0xffff_ffff),
+        Value::Float(x) => *x == 0.0 || *x == -1.0 || !x.is_finite(),
+        Value::Bool(b) => !b,
+        Value::Str(s) => s.is_empty(),
+        Value::Ints(v) => v.iter().all(|i| matches!(i, 0 | -1 | 0xffff_ffff)),
+        Value::Floats(v) => v.iter().all(|x| *x == 0.0 || *x == -1.0 || !x.is_finite()),
+        Value::Bools(v) => v.iter().all(|b| !b),
+        Value::Strs(v) => v.is_empty(),
+        Value::Taken(_) => false,
+    }
+}
+
+impl<'a> Keys<'a> {
+    pub fn new(metadata: &'a Metadata, architecture: &'a str) -> Keys<'a> {
+        Keys { metadata, architecture, read: RefCell::default() }
+    }
+
+    /// `ARCHITECTURE.key`
+    pub fn name(&self, key: &str) -> String {
+        format!("{}.{key}", self.architecture)
+    }
+
+    /// The value of a key, if it is set, counted as read.
+    pub fn get(&self, key: &str) -> Option<&'a Value> {
+        let name = self.name(key);
+        let value = self.metadata.get(&name).filter(|value| !is_unset(value));
+        self.read.borrow_mut().insert(name);
+        value
+    }
+
+    /// Keys of the architecture that are set and were not asked for.
+    pub fn unread(&self) -> Vec<(&'a str, &'a Value)> {
+        let (prefix, read) = (self.name(""), self.read.borrow());
+        let keys = self.metadata.keys().filter_map(|name| Some((name, name.strip_prefix(&prefix)?)));
+        let unread = keys.filter(|(name, _)| !read.contains(*name));
+        unread.filter_map(|(name, key)| Some((key, self.metadata.get(name).filter(|v| !is_unset(v))?))).collect()
+    }
+
+    pub fn size(&self, key: &str) -> Result<Option<usize>> {
+        match self.get(key) {
+            // Lists of one value a layer are fine where all are equal.
+            Some(Value::Ints(list)) if list.iter().all(|v| *v == list[0]) => match usize::try_from(list[0]) {
+                Ok(size) => Ok(Some(size)),
+                Err(_) => Err(self.unsupported(key)),
+            },
+            Some(Value::Ints(_)) => Err(self.unsupported(key)),
+            Some(_) => Ok(self.metadata.u32(&self.name(key))?.map(|v| v as usize)),
+            None => Ok(None),
+        }
+    }
+
+    pub fn require_size(&self, key: &str) -> Result<usize> {
+        self.size(key)?.ok_or_else(|| match self.metadata.get(&self.name(key)) {
+            Some(_) => self.unsupported(key),
+            None => self.metadata.missing(&self.name(key)),
+        })
+    }
+
+    pub fn float(&self, key: &str) -> Result<Option<f32>> {
+        match self.get(key) {
+            Some(_) => match self.metadata.f32(&self.name(key))? {
+                Some(x) if x.is_finite() => Ok(Some(x)),
+                _ => Err(self.unsupported(key)),
+            },
+            None => Ok(None),
+        }
+    }
+
+    pub fn bool(&self, key: &str) -> Result<Option<bool>> {
+        self.get(key).map_or(Ok(None), |_| self.metadata.bool(&self.name(key)))
+    }
+
+    /// A boolean for which false is a value of its own.
+    pub fn flag(&self, key: &str) -> Result<Option<bool>> {
+        self.get(key);
+        self.metadata.bool(&self.name(key))
+    }
+
+    pub fn str(&self, key: &str) -> Result<Option<&'a str>> {
+        self.get(key).map_or(Ok(None), |_| self.metadata.str(&self.name(key)))
+    }
+
+    /// Counts every key that begins with `prefix` as read: the architecture has no such thing.
+    pub fn ignore(&self, prefix: &str) {
+        let prefix = self.name(prefix);
+        let names = self.metadata.keys().filter(|name| name.starts_with(&prefix)).map(str::to_owned);
+        self.read.borrow_mut().extend(names);
+    }
+
+    /// The refusal of a key's value.
+    pub fn unsupported(&self, key: &str) -> Error {
+        let name = self.name(key);
+        let value = self.metadata.render(&name).unwrap_or_default();
+        Error::unsupported(format!("{name} is {value}, which {} does not support", self.architecture))
+    }
+}

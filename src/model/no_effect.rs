@@ -1,0 +1,60 @@
+//! What a file may hold beyond what its network uses. Everything else that a network does not use is refused by name,
+//! because a file that is understood in part is computed wrongly.
+
+use crate::format::Value;
+
+/// Keys, behind the prefix of the architecture, that change no result where the architecture does not read them.
+const KEYS: &[(&str, &str)] = &[
+    ("vocab_size", "told by the embedding's rows"),
+    ("context_length", "nothing is sized by it"),
+    ("tensor_data_layout", "tells the history of the tensors"),
+    ("attention.layer_norm_epsilon", "of LayerNorm, where norms are RMS"),
+    ("attention.layer_norm_rms_epsilon", "of RMS norms, where norms are LayerNorm"),
+    ("pooling_type", "of embeddings, not of logits"),
+    ("rope.scaling.finetuned", "history, unless the architecture reads it"),
+    // Savers that leave no key out write the defaults of other architectures.
+    ("attn_logit_softcapping", "Gemma 2's default"),
+    ("final_logit_softcapping", "Gemma 2's default"),
+    ("router_logit_softcapping", "Grok's default"),
+    ("expert_group_scale", "a default of networks with expert groups"),
+    ("token_shift_count", "RWKV's default"),
+    ("activation.situ_beta", "a default of one activation"),
+    ("deepstack_mapping", "layers that take in images"),
+    ("attention.rope_pattern", "a default of layers without rotation"),
+    ("attention.indexer.kpool_select_tail", "a default of sparse attention"),
+    ("attention.key_length_swa", "twin of attention.key_length for layers with a window"),
+    ("attention.value_length_swa", "twin of attention.value_length for layers with a window"),
+    ("rope.dimension_count_swa", "twin of rope.dimension_count for layers with a window"),
+    ("rope.freq_base_swa", "twin of rope.freq_base for layers with a window"),
+    ("expert_used_count", "counts nothing without experts"),
+    ("expert_feed_forward_length", "a width of experts, where there are none"),
+];
+
+/// Endings of the names of tensors that change no logits, with the architectures that they hold for; none: all.
+const TENSORS: &[(&str, &[&str], &str)] = &[
+    (".input_scale", &[], "range of quantised activations"),
+    (".rotary_emb.inv_freq", &[], "frequencies, which the keys tell"),
+    ("rope.freqs", &[], "frequencies, which the keys tell"),
+    // Factors that these graphs do not apply, although savers write them.
+    ("ffn_gate.scale", NO_FFN_SCALE, "not in the graph"),
+    ("ffn_up.scale", NO_FFN_SCALE, "not in the graph"),
+    ("ffn_down.scale", NO_FFN_SCALE, "not in the graph"),
+];
+
+const NO_FFN_SCALE: &[&str] =
+    &["qwen2", "gemma", "gemma2", "gemma3", "phi3", "gpt2", "starcoder2", "olmo2", "granite", "smollm3"];
+
+/// Whether a key that the architecture does not read changes no result.
+pub fn key(key: &str, value: &Value) -> bool {
+    // A decoder sees no later tokens.
+    key == "attention.causal" && *value == Value::Bool(true) || KEYS.iter().any(|(name, _)| *name == key)
+}
+
+/// Whether a tensor that the network does not use changes no logits.
+pub fn tensor(architecture: &str, name: &str) -> bool {
+    // Heads of classifiers serve pooling.
+    name.starts_with("cls.")
+        || TENSORS.iter().any(|(ending, architectures, _)| {
+            name.ends_with(ending) && (architectures.is_empty() || architectures.contains(&architecture))
+        })
+}

@@ -1,0 +1,164 @@
+//! Tensors of a file by name, checked against the exact shape that a network asks for; which of them were used.
+
+use std::collections::HashSet;
+use std::ops::Range;
+
+use crate::backend::weights::{MatrixSource, SharedBytes};
+use crate::error::{Error, Result, try_filled};
+use crate::format::{Source, TensorInfo};
+use crate::quant::{self, Format};
+use crate::tensor::DType;
+
+/// Rows of a tensor in a file.
+pub struct FileMatrix<'a> {
+    source: &'a Source,
+    info: &'a TensorInfo,
+    format: &'static Format,
+    /// The type that rows are converted to while they are read.
+    target: &'static Format,
+    first_row: usize,
+    rows: usize,
+    cols: usize,
+}
+
+impl FileMatrix<'_> {
+    fn row_bytes(&self) -> usize {
+        self.cols / self.format.block_len * self.format.block_bytes
+    }
+
+    fn is_converted(&self) -> bool {
+        self.format.dtype != self.target.dtype
+    }
+}
+
+impl MatrixSource for FileMatrix<'_> {
+    fn name(&self) -> &str {
+        &self.info.name
+    }
+
+    fn dtype(&self) -> DType {
+        self.target.dtype
+    }
+
+    fn rows(&self) -> usize {
+        self.rows
+    }
+
+    fn cols(&self) -> usize {
+        self.cols
+    }
+
+    fn read(&self, rows: Range<usize>, out: &mut [u8]) -> Result<()> {
+        let row_bytes = self.row_bytes();
+        let from = (self.first_row + rows.start) as u64 * row_bytes as u64;
+        let encode = match self.target.quantize {
+            Some(encode) if self.is_converted() => encode,
+            _ => return self.source.read(self.info, from, out),
+        };
+        let mut raw = try_filled("rows to convert", rows.len() * row_bytes, 0u8)?;
+        self.source.read(self.info, from, &mut raw)?;
+        let mut values = try_filled("rows to convert", rows.len() * self.cols, 0f32)?;
+        (self.format.dequantize)(&raw, &mut values);
+        encode(&values, out);
+        Ok(())
+    }
+
+    fn mapped(&self) -> Option<SharedBytes> {
+        if self.is_converted() {
+            return None;
+        }
+        let (owner, range) = self.source.mapped(self.info)?;
+        let start = range.start + self.first_row * self.row_bytes();
+        Some(SharedBytes { owner, range: start..start + self.rows * self.row_bytes() })
+    }
+}
+
+pub struct Tensors<'a> {
+    source: &'a Source,
+    /// The type that matrices of floats are converted to.
+    quantize: Option<&'static Format>,
+    used: HashSet<&'a str>,
+}
+
+impl<'a> Tensors<'a> {
+    pub fn new(source: &'a Source, quantize: Option<DType>) -> Result<Tensors<'a>> {
+        let quantize = match quantize.map(quant::format).transpose()? {
+            Some(Format { quantize: None, name, .. }) => {
+                return Err(Error::unsupported(format!("there is no encoder for the type {name}")));
+            }
+            format => format,
+        };
+        Ok(Tensors { source, quantize, used: HashSet::new() })
+    }
+
+    /// Names of tensors that nothing asked for.
+    pub fn unused(&self) -> impl Iterator<Item = &'a str> {
+        self.source.tensors().map(|t| t.name.as_str()).filter(|name| !self.used.contains(name))
+    }
+
+    pub fn damaged(&self, what: String) -> Error {
+        self.source.metadata.error(what)
+    }
+
+    pub fn has(&self, name: &str) -> bool {
+        self.source.tensor(name).is_some()
+    }
+
+    /// A tensor of `rows` runs of `cols` elements, counted as used.
+    fn find(&mut self, name: &str, rows: usize, cols: usize) -> Result<&'a TensorInfo> {
+        let info = self.source.tensor(name).ok_or_else(|| self.damaged(format!("the tensor {name} is missing")))?;
+        self.used.insert(&info.name);
+        if (info.shape.rows(), info.shape.cols()) != (rows as u64, cols as u64) {
+            let what = format!("the tensor {name} has shape {:?}, [{rows}, {cols}] expected", info.shape);
+            return Err(self.damaged(what));
+        }
+        Ok(info)
+    }
+
+    /// Number of rows of a table, counted from the file.
+    pub fn rows(&self, name: &str) -> Result<usize> {
+        let info = self.source.tensor(name).ok_or_else(|| self.damaged(format!("the tensor {name} is missing")))?;
+        usize::try_from(info.shape.rows()).map_err(|_| self.damaged(format!("the tensor {name} is too large")))
+    }
+
+    /// Some rows of a matrix that has `of` of them.
+    pub fn matrix(&mut self, name: &str, of: usize, rows: Range<usize>, cols: usize) -> Result<FileMatrix<'a>> {
+        let info = self.find(name, of, cols)?;
+        let format = quant::format(info.dtype)?;
+        format.row_bytes(cols as u64)?;
+        // Only float matrices are converted: a second rounding of quantised ones would add nothing but error.
+        let target = self.quantize.filter(|t| format.block_len == 1 && cols.is_multiple_of(t.block_len));
+        let (source, first_row, rows, target) = (self.source, rows.start, rows.len(), target.unwrap_or(format));
+        Ok(FileMatrix { source, info, format, target, first_row, rows, cols })
+    }
+
+    /// The values of a vector.
+    pub fn vector(&mut self, name: &str, len: usize) -> Result<Vec<f32>> {
+        let info = self.find(name, 1, len)?;
+        let format = quant::format(info.dtype)?;
+        if format.block_len != 1 {
+            return Err(self.damaged(format!("the tensor {name} has type {}, expected a float type", format.name)));
+        }
+        let mut raw = try_filled("a vector", len * format.block_bytes, 0u8)?;
+        self.source.read(info, 0, &mut raw)?;
+        let mut values = try_filled("a vector", len, 0f32)?;
+        (format.dequantize)(&raw, &mut values);
+        match values.iter().position(|v| !v.is_finite()) {
+            Some(i) => Err(self.damaged(format!("the tensor {name} holds no finite number at {i}"))),
+            None => Ok(values),
+        }
+    }
+
+    /// `vector` of a tensor that a file may leave out.
+    pub fn vector_if_present(&mut self, name: &str, len: usize) -> Result<Option<Vec<f32>>> {
+        if self.has(name) { self.vector(name, len).map(Some) } else { Ok(None) }
+    }
+
+    /// What the file divides rotary frequencies by. Folders keep the list in their configuration.
+    pub fn rope_divisors(&mut self, name: &str) -> Result<Option<Vec<f32>>> {
+        match self.source.tensor(name) {
+            Some(info) => self.vector(name, info.shape.n_elements().min(1 << 20) as usize).map(Some),
+            None => Ok(self.source.metadata.f32s(name)?.map(<[f32]>::to_vec)),
+        }
+    }
+}
