@@ -21,18 +21,18 @@ struct KvView {
 static_assert(sizeof(KvView) == 56, "mirrored in module.rs");
 
 // A layer's place in a cache, independent of the capacity: the number of layers of either kind before it, and its own kind.
-struct KvLayer {
+struct KvPlace {
     u32 whole;
     u32 rings;
     u32 is_ring;
     u32 pad;
 };
-static_assert(sizeof(KvLayer) == 16, "mirrored in module.rs");
+static_assert(sizeof(KvPlace) == 16, "mirrored in module.rs");
 
 // Number of rows of one head of a layer.
-DEVICE u32 kept(const KvView& kv, const KvLayer& layer) { return layer.is_ring ? kv.ring : kv.capacity; }
+DEVICE u32 kept(const KvView& kv, const KvPlace& layer) { return layer.is_ring ? kv.ring : kv.capacity; }
 // The row of a head's first position.
-DEVICE u64 first_row(const KvView& kv, const KvLayer& layer, u32 kv_heads, u32 kv_head) {
+DEVICE u64 first_row(const KvView& kv, const KvPlace& layer, u32 kv_heads, u32 kv_head) {
     return ((u64)layer.whole * kv.capacity + (u64)layer.rings * kv.ring) * kv_heads + (u64)kv_head * kept(kv, layer);
 }
 
@@ -120,8 +120,7 @@ struct ProjectArgs {
     u32 forms;  // of the input: 1 f32, 2 signed bytes
     const float* x;
     u32 x_stride;
-    u32 x_divisor;       // input row of y is y / x_divisor,
-    const u32* x_rows;   // or x_rows[y] where not null
+    u32 x_divisor;       // input row of y is y / x_divisor
     const u32* experts;  // where not null, the matrices are those of expert experts[y] in a stack
     DeviceNorm norm;     // of the input
     // Matrix times matrix.
@@ -132,12 +131,11 @@ struct ProjectArgs {
     const u32* order;
     const u32* starts;
 };
-static_assert(sizeof(ProjectArgs) == 376, "mirrored in module.rs");
+static_assert(sizeof(ProjectArgs) == 368, "mirrored in module.rs");
 
 // Converts the input of a matrix product to binary16, each row divided by its own power of two.
 struct HalvesArgs {
     const float* x;
-    const u32* x_rows;  // or null
     u16* halves;        // [rows, padded]
     float* row_scales;
     DeviceNorm norm;
@@ -146,7 +144,7 @@ struct HalvesArgs {
     u32 x_stride;
     u32 pad;
 };
-static_assert(sizeof(HalvesArgs) == 72, "mirrored in module.rs");
+static_assert(sizeof(HalvesArgs) == 64, "mirrored in module.rs");
 
 // Queries and keys between their projection and attention: norm, rotation, and keys and values into the cache.
 struct HeadsArgs {
@@ -164,7 +162,7 @@ struct HeadsArgs {
     u32 kv_heads;
     u32 head_dim;
     u32 store;  // write k and v to the cache
-    KvLayer layer;
+    KvPlace layer;
 };
 static_assert(sizeof(HeadsArgs) == 192, "mirrored in module.rs");
 
@@ -182,7 +180,7 @@ struct AttendArgs {
     float scale;
     float softcap;
     u32 first_tile;  // of this launch
-    KvLayer layer;
+    KvPlace layer;
 };
 static_assert(sizeof(AttendArgs) == 144, "mirrored in module.rs");
 
@@ -194,6 +192,14 @@ struct GluArgs {
     u32 pad;
 };
 static_assert(sizeof(GluArgs) == 32, "mirrored in module.rs");
+
+struct ScaleArgs {
+    float* x;
+    u64 n;
+    float factor;
+    u32 pad;
+};
+static_assert(sizeof(ScaleArgs) == 24, "mirrored in module.rs");
 
 struct RouteArgs {
     const float* scores;  // [n, n_experts]

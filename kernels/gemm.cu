@@ -13,7 +13,7 @@ KERNEL(to_halves, HalvesArgs, 256, 1) {
     wait_for_previous();
     float* scratch = (float*)shared;
     const u32 row = blockIdx.x;
-    const float* x = a.x + (u64)(a.x_rows ? a.x_rows[row] : row) * a.x_stride;
+    const float* x = a.x + (u64)row * a.x_stride;
     const Moments m = moments(x, a.cols, a.norm, scratch);
     float peak = 0.f;
     for (u32 i = threadIdx.x; i < a.cols; i += blockDim.x) peak = fmaxf(peak, fabsf(normalised(x[i], i, m, a.norm)));

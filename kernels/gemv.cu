@@ -124,8 +124,7 @@ KERNEL(gemv, ProjectArgs, 256, 2) {
     wait_for_previous();
 
     const u32 expert = a.experts ? a.experts[y] : 0;
-    const u32 x_row = a.x_rows ? a.x_rows[y] : y / a.x_divisor;
-    const Input x = prepare(a, a.x + (u64)x_row * a.x_stride, shared);
+    const Input x = prepare(a, a.x + (u64)(y / a.x_divisor) * a.x_stride, shared);
 
     for (u32 g = first; g < turns; g += gridDim.x * warps) {
         const Pair p = pair_at(a, g, expert);

@@ -6,7 +6,6 @@
 
 pub mod batch;
 pub mod cpu;
-#[path = "cuda_stub.rs"]
 pub mod cuda;
 pub mod op;
 pub mod program;

@@ -20,7 +20,7 @@ use super::state::StateMemory;
 use super::state_spec::StateSpec;
 use super::weights::{Progress, Weights};
 use super::{Backend, LoadOptions};
-use crate::error::{Result, try_filled};
+use crate::error::{Error, Result, try_filled};
 
 /// Memory that a driver takes for itself beside what it is asked for: kernels, streams, recorded steps.
 const RESERVE: u64 = 256 << 20;
@@ -38,7 +38,7 @@ pub struct Split {
     crossing: Vec<Act>,
 }
 
-/// Loads a program on a GPU, as many of its layers as were asked for or fit.
+/// Loads a program on a GPU, as many of its layers as were asked for or fit, of those that the GPU can execute.
 pub fn load(
     device: CudaDevice,
     program: &Arc<Program>,
@@ -48,10 +48,7 @@ pub fn load(
     progress: &mut Progress,
 ) -> Result<Backend> {
     let n = program.layers.len();
-    let cpu_layers = match options.gpu_layers {
-        Some(layers) => n - layers.min(n),
-        None => fitting(&device, program, weights, options)?,
-    };
+    let cpu_layers = cpu_layers(&device, program, weights, options)?;
     if cpu_layers == 0 {
         return Ok(Backend::Cuda(Arc::new(device.load(program, weights, progress)?)));
     }
@@ -83,20 +80,35 @@ fn part<'a>(program: &Program, ops: Range<usize>, weights: &Weights<'a>) -> Resu
     Ok((Arc::new(part), Weights { matrices, vectors: weights.vectors.clone(), ropes: weights.ropes.clone() }))
 }
 
-/// The fewest layers of the CPU with which the others fit on the device, beside a cache and an executor.
-fn fitting(device: &CudaDevice, program: &Program, weights: &Weights, options: &LoadOptions) -> Result<usize> {
-    let free = device.info().memory_free.saturating_sub(RESERVE);
+/// The fewest layers of the CPU with which the GPU can execute the others and has room for them, beside a cache and an
+/// executor. Where so many were asked for, room does not count. Fails where the GPU can execute none.
+fn cpu_layers(device: &CudaDevice, program: &Program, weights: &Weights, options: &LoadOptions) -> Result<usize> {
     let n = program.layers.len();
-    for cpu_layers in 0..n {
+    let fewest = n - options.gpu_layers.unwrap_or(n).min(n);
+    let free = device.info().memory_free.saturating_sub(RESERVE);
+    let (mut refused, mut possible) = (None, false);
+    for cpu_layers in fewest..n {
         let cut = if cpu_layers == 0 { 0 } else { program.layers[cpu_layers].start };
-        let (part, weights) = part(program, cut..program.ops.len(), weights)?;
-        let cache = StateSpec { layers: part.states.clone(), ..options.cache.clone() };
-        let working = device.working_bytes(&part, &weights, &cache, options.limits)?;
-        if device.weight_bytes(&weights)?.saturating_add(working) <= free {
+        let ops = cut..program.ops.len();
+        let supported = device.supports(program, weights, ops.clone()).and_then(|()| part(program, ops, weights));
+        let (part, weights) = match supported {
+            Ok(part) => part,
+            Err(why) => {
+                refused = Some(why);
+                continue;
+            }
+        };
+        possible = true;
+        let fits = || {
+            let cache = StateSpec { layers: part.states.clone(), ..options.cache.clone() };
+            let working = device.working_bytes(&part, &cache, options.limits)?;
+            Ok::<_, Error>(device.weight_bytes(&weights)?.saturating_add(working) <= free)
+        };
+        if options.gpu_layers.is_some() || fits()? {
             return Ok(cpu_layers);
         }
     }
-    Ok(n)
+    refused.filter(|_| !possible).map_or(Ok(n), Err)
 }
 
 impl Split {

@@ -1,55 +1,54 @@
-//! A GPU with what one model keeps on it: kernels, weights, vectors, rotary tables.
+//! A GPU that was opened for one model, and the model on it.
 //!
-//! Owns the arrays behind the handles that `Backend` gives out. Refuses to know what is computed with them.
+//! Owns the kernels, the weights and the limits of what the kernels can execute. Refuses to know how a step runs.
 
+use std::ops::Range;
 use std::sync::Arc;
+use std::time::Instant;
 
-use super::launch::{Context, DeviceBuffer, Stream};
-use super::module::{DeviceMatrix, KernelTable};
-use super::probe::{self, Address, Driver};
-use super::scratch::ExecutorDims;
-use crate::backend::{DeviceInfo, DeviceKind, Options, RopePairs, RopeTable, Vector, Weight, Widths};
+use super::inputs::StepInputs;
+use super::kv::{self, CudaKv};
+use super::launch::{Context, Stream};
+use super::lower::gemv_shared;
+use super::module::KernelTable;
+use super::probe::{self, Driver};
+use super::scratch::{DeviceScratch, ExecutorDims};
+use super::weights::{self, DeviceWeights};
+use crate::backend::batch::StepLimits;
+use crate::backend::op::Op;
+use crate::backend::program::Program;
+use crate::backend::state_spec::{KvLayer, StateSpec};
+use crate::backend::weights::{Progress, Weights};
+use crate::backend::{DeviceInfo, DeviceKind};
 use crate::error::{Error, Result};
 
-/// A GPU with the weights of one model.
-pub struct Cuda {
-    pub(super) info: DeviceInfo,
-    pub(super) weights: Vec<DeviceWeight>,
-    /// Vectors with their lengths.
-    pub(super) vectors: Vec<(DeviceBuffer, usize)>,
-    pub(super) ropes: Vec<DeviceRope>,
-    /// Memory of the matrices, one buffer for each upload.
-    pub(super) buffers: Vec<DeviceBuffer>,
+/// Values of the longest head that attention has kernels for.
+const MAX_HEAD_DIM: usize = 256;
+
+/// A GPU without weights.
+pub struct CudaDevice {
+    info: DeviceInfo,
     pub(super) kernels: KernelTable,
     /// Copies of weights and caches.
     pub(super) stream: Arc<Stream>,
     /// Kernels may start before the one ahead has ended.
     pub(super) early_launch: bool,
-    /// A row is computed in one way, whatever else is in the batch.
+    /// Every product goes through the tiles of prompts, whose columns are independent, and positions of attention are
+    /// divided in one way: slower for single tokens, whose own kernels round activations to 8 bits.
     pub(super) fixed: bool,
     pub(super) profile: bool,
     pub(super) context: Arc<Context>,
 }
 
-/// A matrix with its number of columns before padding.
-pub struct DeviceWeight {
-    pub matrix: DeviceMatrix,
-    pub cols: usize,
-}
-
-/// A rotary table.
-pub struct DeviceRope {
-    pub order: RopePairs,
-    pub pairs: usize,
-    /// `[pairs]`, double precision.
-    pub inv_freq: Address,
-    pub magnitude: f32,
-    pub(super) _buffer: DeviceBuffer,
-}
-
-impl Cuda {
+impl CudaDevice {
     /// Opens device `ordinal` with the compiled kernels in `image`.
-    pub fn open(driver: &Arc<Driver>, ordinal: i32, image: &'static [u8]) -> Result<Cuda> {
+    pub fn open(
+        driver: &Arc<Driver>,
+        ordinal: i32,
+        image: &'static [u8],
+        deterministic: bool,
+        profile: bool,
+    ) -> Result<CudaDevice> {
         let context = Context::new(driver, ordinal)?;
         let properties = &context.properties;
         if let Some(why) = probe::why_unusable(driver, properties, Ok(0)) {
@@ -78,26 +77,67 @@ impl Cuda {
         // Code for older architectures does not wait for the kernel ahead. Early starts can be recorded from CUDA 12.3 on.
         let early_launch = current.compiled_for(&k.gemv)? >= 90 && context.driver_version() >= 12_030;
         drop(current);
-        let (weights, vectors, ropes, buffers) = Default::default();
-        Ok(Cuda {
-            info,
-            weights,
-            vectors,
-            ropes,
-            buffers,
-            kernels,
-            stream,
-            early_launch,
-            fixed: false,
-            profile: false,
-            context,
-        })
+        Ok(CudaDevice { info, kernels, stream, early_launch, fixed: deterministic, profile, context })
     }
 
-    /// Sets the options. With `fixed`, every product goes through the tiles of prompts, whose columns are independent, and
-    /// positions of attention are divided in one way: slower for single tokens, whose own kernels round activations to 8 bits.
-    pub fn with(self, options: Options) -> Cuda {
-        Cuda { fixed: options.fixed, profile: options.profile, ..self }
+    pub fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    /// Fails with the reason why the kernels cannot execute some ops of a program.
+    pub fn supports(&self, program: &Program, weights: &Weights, ops: Range<usize>) -> Result<()> {
+        let shared = self.context.properties.shared_per_block as usize;
+        let mut layers: Vec<KvLayer> = Vec::new();
+        let mut queries = Vec::new();
+        for op in &program.ops[ops] {
+            let mut op = op.clone();
+            layers.extend(op.state_mut().and_then(|state| program.states.get(state.0 as usize)));
+            if let Op::Attend(a) = &op {
+                queries.push(program.width(a.q));
+            }
+            // Activations of one token are prepared in shared memory.
+            let (mut plain, mut blocks, mut cols) = (false, false, 0);
+            let mut matrices = Vec::new();
+            op.for_each_product(|weight| matrices.push(weight));
+            for weight in matrices {
+                cols = cols.max(weights.shape(weight)?.1);
+                let format = weights::stored_format(weights.matrices[weight.0 as usize].dtype())?;
+                *(if format.block_len == 1 { &mut plain } else { &mut blocks }) = true;
+            }
+            let needed = gemv_shared(cols, plain, blocks);
+            if needed > shared && !self.fixed {
+                let device = &self.context.device;
+                let what = format!("{needed} bytes of shared memory for one block, {device} has {shared}");
+                return Err(Error::unsupported(format!("{what}: the model is too wide")));
+            }
+        }
+        if let Some(long) = layers.iter().map(|l| l.head_dim).find(|&dim| dim > MAX_HEAD_DIM) {
+            return Err(Error::unsupported(format!("heads of {long} values on a GPU, {MAX_HEAD_DIM} are the most")));
+        }
+        let shapes = layers.windows(2).all(|l| (l[0].n_kv_heads, l[0].head_dim) == (l[1].n_kv_heads, l[1].head_dim));
+        if !shapes || queries.windows(2).any(|q| q[0] != q[1]) {
+            return Err(Error::unsupported("layers with heads of different shapes on a GPU"));
+        }
+        Ok(())
+    }
+
+    /// Bytes that weights take.
+    pub fn weight_bytes(&self, weights: &Weights) -> Result<u64> {
+        weights::bytes(weights)
+    }
+
+    /// Bytes of a cache and of an executor.
+    pub fn working_bytes(&self, program: &Program, cache: &StateSpec, limits: StepLimits) -> Result<u64> {
+        let dims = self.dims(program, limits)?;
+        let (_, scratch) = DeviceScratch::at(0, &dims, program)?;
+        Ok(kv::kv_bytes(cache)? + (scratch + StepInputs::bytes(limits)) as u64)
+    }
+
+    /// Brings the weights of a program to the device.
+    pub fn load(self, program: &Program, weights: &Weights, progress: &mut Progress) -> Result<CudaModel> {
+        self.supports(program, weights, 0..program.ops.len())?;
+        let weights = weights::upload(&self.context, weights, progress)?;
+        Ok(CudaModel { weights, device: self })
     }
 
     /// Measures the bytes a second, read and written, at which the device copies `bytes` bytes.
@@ -108,7 +148,7 @@ impl Cuda {
         current.clear(&self.stream, &from, 0, bytes)?;
         current.copy(&self.stream, (&to, 0), (&from, 0), bytes)?;
         current.synchronize(&self.stream)?;
-        let start = std::time::Instant::now();
+        let start = Instant::now();
         for _ in 0..COPIES {
             current.copy(&self.stream, (&to, 0), (&from, 0), bytes)?;
         }
@@ -116,37 +156,29 @@ impl Cuda {
         Ok((2 * COPIES * bytes) as f64 / start.elapsed().as_secs_f64())
     }
 
-    pub(super) fn weight(&self, weight: Weight) -> Result<&DeviceWeight> {
-        self.weights.get(weight.0 as usize).ok_or_else(|| Error::invalid(format!("{weight:?} was not uploaded")))
-    }
-
-    /// Address and length of a vector.
-    pub(super) fn vector(&self, vector: Vector) -> Result<(Address, usize)> {
-        let held = self.vectors.get(vector.0 as usize);
-        held.map(|(b, len)| (b.address(), *len)).ok_or_else(|| Error::invalid(format!("{vector:?} was not uploaded")))
-    }
-
-    pub(super) fn rope(&self, table: RopeTable) -> Result<&DeviceRope> {
-        self.ropes.get(table.0 as usize).ok_or_else(|| Error::invalid(format!("{table:?} was not uploaded")))
-    }
-
     /// Dimensions of an executor on this device.
-    pub(super) fn dims(
-        &self,
-        widths: &Widths,
-        head_dim: usize,
-        max_tokens: usize,
-        max_outputs: usize,
-    ) -> Result<ExecutorDims> {
-        let multiprocessors = self.context.properties.multiprocessors;
-        ExecutorDims::new(widths, head_dim, max_tokens, max_outputs, multiprocessors, self.fixed)
+    pub(super) fn dims(&self, program: &Program, limits: StepLimits) -> Result<ExecutorDims> {
+        ExecutorDims::new(program, limits, self.context.properties.multiprocessors, self.fixed)
+    }
+}
+
+/// A GPU with the weights of one model.
+pub struct CudaModel {
+    pub(super) weights: DeviceWeights,
+    pub(super) device: CudaDevice,
+}
+
+impl CudaModel {
+    pub fn device(&self) -> &DeviceInfo {
+        &self.device.info
     }
 
-    /// Copies `bytes` to a buffer of their own.
-    pub(super) fn upload_array(&self, what: &str, bytes: &[u8]) -> Result<DeviceBuffer> {
-        let current = self.context.enter()?;
-        let buffer = current.alloc(what, bytes.len())?;
-        current.upload_now(&self.stream, &buffer, 0, bytes)?;
-        Ok(buffer)
+    pub fn weight_bytes(&self) -> u64 {
+        self.weights.bytes()
+    }
+
+    /// An empty cache.
+    pub fn new_kv(&self, spec: &StateSpec) -> Result<CudaKv> {
+        CudaKv::new(&self.device.context, &self.device.stream, spec)
     }
 }

@@ -1,25 +1,26 @@
-//! Executes the verbs of steps on a GPU.
+//! Executes steps of a program on a GPU.
 //!
-//! Verbs are gathered and launched when a result is asked for or the step ends. Owns the memory and the stream of an
-//! executor, the check of a batch against them, and the steps in flight: while one runs, the next can be made and submitted.
-//! Refuses to know which kernels a verb becomes.
+//! Owns the memory and the stream of an executor, its place in the program, and the steps in flight: while one runs, the
+//! next can be made and submitted. Relies on `Batch::check`. Refuses to know which kernels an op becomes.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use super::device::Cuda;
+use super::device::CudaModel;
+use super::fuse::Fusions;
 use super::graph::Graphs;
 use super::inputs::StepInputs;
-use super::kv::CudaKv;
-use super::launch::{Current, DeviceBuffer, Event, PinnedBuffer, Stream};
-use super::lower::{ActivationState, Lowering, MAX_SEGMENTS, Projections, StepShape, Verb};
-use super::module::{KvLayer, StepArgs};
+use super::kv::{self, CudaKv};
+use super::launch::{DeviceBuffer, Event, PinnedBuffer, Stream};
+use super::lower::{Lowering, StepShape};
+use super::module::{KvPlace, StepArgs};
 use super::probe::Address;
 use super::profile::Profile;
 use super::scratch::{DeviceScratch, ExecutorDims};
-use crate::backend::{
-    Act, Activation, Attention, Batch, Exec, Experts, FOLLOWING, Kv, Norm, Projection, RopeTable, Routing, Times,
-    Vector, Weight,
-};
+use crate::backend::Times;
+use crate::backend::batch::{Batch, StepLimits};
+use crate::backend::op::{Act, Op, Projection};
+use crate::backend::program::Program;
 use crate::error::{Error, Result, try_vec};
 use crate::quant;
 
@@ -34,7 +35,16 @@ const TRANSFER_BYTES: usize = 256 << 10;
 pub struct CudaExecutor {
     /// First, because it waits for its work when it is dropped.
     stream: Stream,
-    cuda: Arc<Cuda>,
+    model: Arc<CudaModel>,
+    program: Arc<Program>,
+    /// For parts of the program, and for all ops of a step.
+    fusions: [Fusions; 2],
+    /// Place of `KeepOutputs`.
+    keep: Option<usize>,
+    has_head: bool,
+    /// Bounds above which rotations change, ascending.
+    rope_bounds: Vec<usize>,
+    kv_places: Vec<KvPlace>,
     dims: ExecutorDims,
     /// Memory of everything in `scratch`.
     buffer: DeviceBuffer,
@@ -53,39 +63,60 @@ pub struct CudaExecutor {
     /// Activations queued from the host, and the bytes taken since the last wait for the device.
     transfer: PinnedBuffer,
     transfer_used: usize,
-    verbs: Vec<Verb>,
     graphs: Graphs,
     profile: Option<Profile>,
     shape: StepShape,
-    /// Layers of the step's caches.
-    kv_layers: Vec<KvLayer>,
     step: StepArgs,
     /// Arguments for the outputs alone, and their sequences.
     kept_step: StepArgs,
     kept_slots: Vec<u32>,
-    state: ActivationState,
+    /// The ops of the step that are left, and whether these are all that it has and no part of the program.
+    ops: Range<usize>,
+    untouched: bool,
+    whole: bool,
+    /// Outputs with logits.
+    outputs: usize,
     open: bool,
 }
 
 impl CudaExecutor {
-    pub fn new(cuda: Arc<Cuda>, dims: ExecutorDims) -> Result<CudaExecutor> {
-        let (_, bytes) = DeviceScratch::at(0, &dims)?;
-        let context = cuda.context.clone();
+    pub fn new(model: Arc<CudaModel>, program: &Arc<Program>, limits: StepLimits) -> Result<CudaExecutor> {
+        let device = &model.device;
+        let dims = device.dims(program, limits)?;
+        let (_, bytes) = DeviceScratch::at(0, &dims, program)?;
+        let context = device.context.clone();
         let current = context.enter()?;
         let stream = current.stream()?;
         let buffer = current.alloc("activations", bytes)?;
-        let (scratch, _) = DeviceScratch::at(buffer.address(), &dims)?;
-        let inputs = StepInputs::new(&current, SLOTS, dims.max_tokens, dims.max_outputs)?;
-        let answers = current.alloc_pinned(SLOTS * 4 * dims.max_outputs)?;
+        let (scratch, _) = DeviceScratch::at(buffer.address(), &dims, program)?;
+        let inputs = StepInputs::new(&current, SLOTS, limits)?;
+        let answers = current.alloc_pinned(SLOTS * 4 * limits.max_outputs)?;
         let mut ended = try_vec("events", SLOTS)?;
         for _ in 0..SLOTS {
             ended.push(current.event(false)?);
         }
         let counters = (scratch.attention_counters - buffer.address()) as usize;
         current.clear(&stream, &buffer, counters, 4 * dims.counters())?;
+        let shape = |p: &Projection| {
+            let matrix = model.weights.matrix(p.weight);
+            (matrix.dtype, matrix.rows)
+        };
+        let is_gate = |gate: &Projection, up: &Projection| !device.fixed && shape(gate) == shape(up);
+        let bound = |op: &Op| match op {
+            Op::Rope { rope, .. } => rope.long.map(|(above, _)| above),
+            _ => None,
+        };
+        let mut rope_bounds: Vec<usize> = program.ops.iter().filter_map(bound).collect();
+        rope_bounds.sort_unstable();
+        rope_bounds.dedup();
         Ok(CudaExecutor {
+            fusions: [Fusions::none(program), Fusions::all(program, is_gate)],
+            keep: program.ops.iter().position(|op| matches!(op, Op::KeepOutputs { .. })),
+            has_head: matches!(program.ops.last(), Some(Op::Logits { .. })),
+            rope_bounds,
+            kv_places: kv::places(&program.states),
+            program: program.clone(),
             buffer,
-            state: ActivationState::new(&dims, &scratch),
             scratch,
             inputs,
             answers,
@@ -95,192 +126,58 @@ impl CudaExecutor {
             leads: false,
             transfer: current.alloc_pinned(TRANSFER_BYTES)?,
             transfer_used: 0,
-            verbs: try_vec("verbs", 256)?,
             graphs: Graphs::default(),
-            profile: cuda.profile.then(Profile::default),
+            profile: device.profile.then(Profile::default),
             shape: StepShape::default(),
-            kv_layers: Vec::new(),
             step: StepArgs::default(),
             kept_step: StepArgs::default(),
-            kept_slots: try_vec("outputs", dims.max_outputs)?,
+            kept_slots: try_vec("outputs", limits.max_outputs)?,
+            ops: 0..0,
+            untouched: false,
+            whole: false,
+            outputs: 0,
             open: false,
             stream,
             dims,
-            cuda,
+            model,
         })
     }
 
-    /// Checks a batch against this executor and returns its caches.
+    /// The caches of a batch, which must be of this model.
     fn caches<'b>(&self, batch: &'b Batch) -> Result<Vec<&'b CudaKv>> {
-        let n = batch.ids.len();
-        if n == 0
-            || n > self.dims.max_tokens
-            || batch.outputs.len() > self.dims.max_outputs
-            || batch.kvs.len() > self.dims.max_tokens
-        {
-            return Err(Error::invalid(format!(
-                "a step of {n} tokens, {} outputs and {} caches; 1 to {} and 0 to {} fit",
-                batch.outputs.len(),
-                batch.kvs.len(),
-                self.dims.max_tokens,
-                self.dims.max_outputs
-            )));
-        }
-        if batch.positions.len() != n || batch.slots.len() != n {
-            let (positions, slots) = (batch.positions.len(), batch.slots.len());
-            return Err(Error::invalid(format!("{n} ids, {positions} positions, {slots} slots")));
-        }
-        if !batch.outputs.is_sorted_by(|a, b| a < b) || batch.outputs.last().is_some_and(|&last| last as usize >= n) {
-            return Err(Error::invalid(format!("outputs {:?} of {n} tokens", batch.outputs)));
-        }
-        let mut caches = try_vec("a step's caches", batch.kvs.len())?;
-        for kv in batch.kvs.iter() {
-            let fits = |own: &&CudaKv| {
-                let (spec, dims) = (own.spec(), &self.dims);
-                Arc::ptr_eq(own.context(), &self.cuda.context)
-                    && (spec.n_kv_heads, spec.head_dim) == (dims.kv_heads, dims.head_dim)
-                    && caches.first().is_none_or(|first: &&CudaKv| first.layers() == own.layers())
+        let mut caches = try_vec("a step's caches", batch.states.len())?;
+        for state in batch.states.iter() {
+            let fits = |kv: &&CudaKv| {
+                Arc::ptr_eq(kv.context(), &self.model.device.context) && kv.spec().layers == self.program.states
             };
-            match kv.own::<CudaKv>().filter(fits) {
-                Some(own) => caches.push(own),
-                None => return Err(Error::Mismatch(format!("a cache of {:?} with another model", kv.spec()))),
+            match state.cuda().filter(fits) {
+                Some(kv) => caches.push(kv),
+                None => return Err(Error::Mismatch(format!("a cache of {:?} with another model", state.spec()))),
             }
-        }
-        for (&position, &slot) in batch.positions.iter().zip(batch.slots) {
-            let Some(kv) = caches.get(slot as usize) else {
-                return Err(Error::invalid(format!("slot {slot} of {} caches", caches.len())));
-            };
-            let capacity = kv.spec().capacity;
-            if position as usize >= capacity {
-                return Err(Error::ContextFull { len: position as usize, capacity, more: 1 });
-            }
-        }
-        let ascend = |i: usize| batch.slots[i] != batch.slots[i - 1] || batch.positions[i] > batch.positions[i - 1];
-        if !(1..n).all(ascend) {
-            return Err(Error::invalid("the tokens of a sequence are not in order"));
         }
         Ok(caches)
     }
 
-    /// Queues the verbs gathered so far; with `fuse` they may share kernels, which leaves out results that nobody reads.
-    fn flush(&mut self, current: &Current, fuse: bool) -> Result<()> {
-        if self.verbs.is_empty() {
-            return Ok(());
-        }
-        // Not part of a record, because steps have their inputs in different slots.
-        let whole = self.inputs.upload(current, &self.stream, self.slot)?;
-        let CudaExecutor { cuda, dims, scratch, stream, inputs, verbs, kv_layers, state, graphs, profile, .. } = self;
-        let (mut shape, mut step, kept_step) = (self.shape, self.step, self.kept_step);
-        if state.kept {
-            (shape, step) = (shape.kept(), kept_step);
-        }
-        let mut launch = || {
-            let mut lowering = Lowering {
-                cuda,
-                dims,
-                scratch,
-                current,
-                stream,
-                shape,
-                step,
-                kept_step,
-                answers: inputs.answers(),
-                kv_layers,
-                state: *state,
-                fuse,
-                pending: None,
-                follows: false,
-                profile: profile.as_mut(),
-            };
-            lowering.run(verbs)?;
-            Ok(lowering.state)
-        };
-        // A record stands for a whole step.
-        let result = match fuse && whole && shape.n == 1 && !cuda.profile {
-            true => graphs.run(current, stream, shape, verbs, launch),
-            false => launch(),
-        };
-        self.verbs.clear();
-        self.state = result?;
-        Ok(())
-    }
-
-    fn push(&mut self, verb: Verb) -> Result<()> {
-        if !self.open {
-            return Err(Error::invalid("no step is open"));
-        }
-        self.verbs.push(verb);
-        Ok(())
-    }
-
-    /// Queues the verbs gathered so far and waits for their end.
-    fn finish(&mut self, fuse: bool) -> Result<()> {
-        let context = self.cuda.context.clone();
-        let current = context.enter()?;
-        self.flush(&current, fuse)?;
-        current.synchronize(&self.stream)?;
-        self.transfer_used = 0;
-        self.profile.as_mut().map_or(Ok(()), |profile| profile.settle(&current))
-    }
-
-    /// Checks that `table` has all of `rows`.
-    fn check_rows(&self, table: Weight, rows: &[u32]) -> Result<()> {
-        let n = self.cuda.weight(table)?.matrix.rows;
-        let leads = self.leads;
-        match rows.iter().find(|&&row| row >= n && !(row == FOLLOWING && leads)) {
-            Some(row) => Err(Error::invalid(format!("row {row} of an embedding with {n}"))),
-            None => Ok(()),
-        }
-    }
-
-    /// Offset in `buffer` of an activation of `len` values.
-    fn offset(&self, act: Act, len: usize) -> Result<usize> {
-        let n = if self.state.kept { self.shape.n_outputs } else { self.shape.n };
-        let expected = n * self.state.widths[act as usize];
-        if len != expected {
-            return Err(Error::invalid(format!("{len} values for the {expected} of {act:?}")));
-        }
-        Ok((self.state.acts[act as usize] - self.buffer.address()) as usize)
-    }
-
-    /// The arg-max of output `i` of the step in a slot.
-    fn answer(&self, slot: usize, i: usize) -> Result<u32> {
-        let answers = self.answers.bytes().as_chunks().0;
-        let answer = answers.get(slot * self.dims.max_outputs + i).map(|b| u32::from_le_bytes(*b));
-        answer.ok_or_else(|| Error::invalid(format!("output {i}")))
-    }
-
-    fn check_output(&self, i: usize) -> Result<()> {
-        match i < self.state.outputs {
-            true => Ok(()),
-            false => Err(Error::invalid(format!("output {i} of {}", self.state.outputs))),
-        }
-    }
-}
-
-impl Exec for CudaExecutor {
-    fn max_tokens(&self) -> usize {
-        self.dims.max_tokens
-    }
-
-    fn begin(&mut self, batch: &Batch) -> Result<()> {
-        self.open = false;
-        self.verbs.clear();
+    /// Opens a step of a range of ops.
+    pub fn begin(&mut self, batch: &Batch, ops: Range<usize>) -> Result<()> {
         if self.in_flight == SLOTS {
             return Err(Error::invalid(format!("{} steps are under way", self.in_flight)));
         }
-        self.state = ActivationState::new(&self.dims, &self.scratch);
-        let caches = self.caches(batch)?;
-        if caches.first().is_some_and(|kv| kv.layers() != self.kv_layers) {
-            self.graphs = Graphs::default();
-            self.kv_layers = caches[0].layers().to_vec();
+        let context = self.model.device.context.clone();
+        // Told now where the device is gone, before a caller has put work into the step.
+        let current = context.enter()?;
+        // The inputs of a step that was abandoned may still be on their way.
+        if std::mem::take(&mut self.open) {
+            current.synchronize(&self.stream)?;
         }
+        let caches = self.caches(batch)?;
         self.kept_slots.clear();
         self.kept_slots.extend(batch.outputs.iter().map(|&t| batch.slots[t as usize]));
         self.slot = (self.slot + 1) % SLOTS;
-        let answers = self.answers.address() + (4 * self.dims.max_outputs * self.slot) as Address;
-        let most = self.dims.tile_tokens();
-        (self.step, self.kept_step) = self.inputs.write(self.slot, answers, batch, &self.kept_slots, &caches, most);
+        let answers = self.answers.address() + (4 * self.dims.limits.max_outputs * self.slot) as Address;
+        let (to, most) = ((&current, &self.stream), self.dims.tile_tokens());
+        (self.step, self.kept_step) =
+            self.inputs.send(to, (self.slot, answers), batch, &self.kept_slots, &caches, most)?;
         let longest = batch.positions.iter().max().map_or(1, |p| p + 1);
         let (n_tiles, kept_tiles) = (self.step.n_tiles as usize, self.kept_step.n_tiles as usize);
         self.shape = StepShape {
@@ -292,105 +189,124 @@ impl Exec for CudaExecutor {
             kept_tiles,
             kept_splits: self.dims.splits(kept_tiles, longest),
             halves: caches.iter().all(|kv| (kv.spec().k_type, kv.spec().v_type) == (quant::F16, quant::F16)),
+            longer_than: self.rope_bounds.iter().rfind(|&&bound| batch.is_longer_than(bound)).copied(),
         };
-        // Told now where the device is gone, before a caller has put work into the step.
-        drop(self.cuda.context.enter()?);
-        self.open = true;
+        (self.whole, self.ops) = (ops == (0..self.program.ops.len()), ops);
+        if batch.outputs.is_empty() {
+            // Nothing is left where rows of outputs alone go on.
+            let end = if self.is_kept() { self.ops.start } else { self.keep.unwrap_or(self.ops.end) };
+            self.ops.end = self.ops.end.min(end);
+        }
+        (self.untouched, self.outputs, self.open) = (true, 0, true);
         Ok(())
     }
 
-    fn embed(&mut self, batch: &Batch, table: Weight, scale: f32) -> Result<()> {
-        self.check_rows(table, batch.ids)?;
-        self.push(Verb::Embed { table, scale })
+    /// Whether activations have rows for the outputs alone. In a part of a program they may from the beginning.
+    fn is_kept(&self) -> bool {
+        self.keep.map_or(self.has_head, |keep| keep < self.ops.start)
     }
 
-    fn embed_positions(&mut self, batch: &Batch, table: Weight) -> Result<()> {
-        self.check_rows(table, batch.positions)?;
-        self.push(Verb::EmbedPositions { table })
-    }
-
-    fn norm(&mut self, norm: &Norm, input: Act, out: Act) -> Result<()> {
-        self.push(Verb::Norm { norm: *norm, input, out })
-    }
-
-    fn add(&mut self, x: Act, delta: Act, scale: f32) -> Result<()> {
-        self.push(Verb::Add { x, delta, scale })
-    }
-
-    fn add_norm(&mut self, x: Act, delta: Act, scale: f32, norm: &Norm, out: Act) -> Result<()> {
-        self.push(Verb::AddNorm { x, delta, scale, norm: *norm, out })
-    }
-
-    fn project(&mut self, input: Act, projections: &[Projection]) -> Result<()> {
-        for projections in projections.chunks(MAX_SEGMENTS) {
-            let mut all = [projections[0]; MAX_SEGMENTS];
-            all[..projections.len()].copy_from_slice(projections);
-            self.push(Verb::Project(Projections { input, n: projections.len(), all }))?;
+    /// Queues ops in order until none is left or `stop`, asked between launches, says so; true when all are queued.
+    pub fn advance(&mut self, _batch: &mut Batch, stop: &dyn Fn() -> bool) -> Result<bool> {
+        if !self.open {
+            return Err(Error::invalid("no step is open"));
         }
-        Ok(())
+        if self.ops.is_empty() {
+            return Ok(true);
+        }
+        let context = self.model.device.context.clone();
+        let current = context.enter()?;
+        let is_kept = self.is_kept();
+        let CudaExecutor { stream, model, program, dims, scratch, inputs, kv_places, graphs, profile, shape, .. } =
+            self;
+        let (step, kept_step) = (self.step, self.kept_step);
+        let records = self.untouched && self.whole && shape.n == 1 && profile.is_none();
+        let mut launch = |stop: &dyn Fn() -> bool| {
+            let mut lowering = Lowering {
+                model,
+                program,
+                fusions: &self.fusions[usize::from(self.whole)],
+                dims,
+                scratch,
+                acts: scratch.acts(shape.n == shape.n_outputs),
+                current: &current,
+                stream,
+                shape: if is_kept { shape.kept() } else { *shape },
+                step: if is_kept { kept_step } else { step },
+                kept_step,
+                answers: inputs.answers(),
+                kv_places,
+                follows: false,
+                profile: profile.as_mut(),
+            };
+            lowering.run(self.ops.clone(), stop)
+        };
+        let key = (&self.ops, *shape);
+        // A record stands for a whole step.
+        let recorded = records && !stop() && graphs.queue(&current, stream, key, || launch(&|| false).map(|_| ()))?;
+        self.ops.start = if recorded { self.ops.end } else { launch(stop)? };
+        self.untouched = false;
+        let done = self.ops.is_empty();
+        if done && matches!(self.program.ops[..self.ops.end].last(), Some(Op::Logits { .. })) {
+            self.outputs = self.shape.n_outputs;
+        }
+        Ok(done)
     }
 
-    fn rope(&mut self, table: RopeTable) -> Result<()> {
-        match self.cuda.rope(table)?.pairs {
-            0 => Ok(()),
-            _ => self.push(Verb::Rope(table)),
+    /// Waits for the end of all queued work.
+    fn finish(&mut self) -> Result<()> {
+        let context = self.model.device.context.clone();
+        let current = context.enter()?;
+        current.synchronize(&self.stream)?;
+        self.transfer_used = 0;
+        self.profile.as_mut().map_or(Ok(()), |profile| profile.settle(&current))
+    }
+
+    /// The arg-max of output `i` of the step in a slot.
+    fn answer(&self, slot: usize, i: usize) -> Result<u32> {
+        let answers = self.answers.bytes().as_chunks().0;
+        let answer = answers.get(slot * self.dims.limits.max_outputs + i).map(|b| u32::from_le_bytes(*b));
+        answer.ok_or_else(|| Error::invalid(format!("output {i}")))
+    }
+
+    fn check_output(&self, i: usize) -> Result<()> {
+        match i < self.outputs {
+            true => Ok(()),
+            false => Err(Error::invalid(format!("output {i} of {}", self.outputs))),
         }
     }
 
-    fn kv_write(&mut self, _batch: &mut Batch, layer: usize) -> Result<()> {
-        self.push(Verb::KvWrite { layer })
-    }
-
-    fn keep_outputs(&mut self, batch: &Batch) -> Result<()> {
-        match (1..batch.ids.len()).contains(&batch.outputs.len()) && !self.state.kept {
-            true => self.push(Verb::KeepOutputs),
-            false => Ok(()),
-        }
-    }
-
-    fn attend(&mut self, _batch: &Batch, attention: &Attention) -> Result<()> {
-        self.push(Verb::Attend(*attention))
-    }
-
-    fn glu(&mut self, activation: Activation, gated: bool) -> Result<()> {
-        self.push(Verb::Glu { activation, gated })
-    }
-
-    fn route(&mut self, routing: &Routing) -> Result<()> {
-        self.push(Verb::Route(*routing))
-    }
-
-    fn experts(&mut self, experts: &Experts) -> Result<()> {
-        self.push(Verb::Experts(*experts))
-    }
-
-    fn logits(&mut self, _batch: &Batch, head: Weight, bias: Option<Vector>, scale: f32, softcap: f32) -> Result<()> {
-        self.push(Verb::Logits { head, bias, scale, softcap })
-    }
-
-    fn argmax(&mut self, i: usize) -> Result<u32> {
-        self.finish(true)?;
+    pub fn argmax(&mut self, i: usize) -> Result<u32> {
+        self.finish()?;
         self.check_output(i)?;
         self.answer(self.slot, i)
     }
 
-    fn read_logits(&mut self, i: usize, out: &mut [f32]) -> Result<()> {
-        self.finish(true)?;
+    pub fn read_logits(&mut self, i: usize, out: &mut [f32]) -> Result<()> {
+        self.finish()?;
         self.check_output(i)?;
-        let vocab = self.dims.widths.vocab;
+        let vocab = self.program.vocab;
         if out.len() != vocab {
             return Err(Error::BufferTooSmall { needed: vocab, capacity: out.len() });
         }
         let offset = (self.scratch.logits - self.buffer.address()) as usize + 4 * vocab * i;
-        self.cuda.context.enter()?.download(&self.stream, &self.buffer, offset, out)
+        self.model.device.context.enter()?.download(&self.stream, &self.buffer, offset, out)
     }
 
-    fn write(&mut self, act: Act, values: &[f32]) -> Result<()> {
-        let context = self.cuda.context.clone();
+    /// Number of values of an activation, and its offset in `buffer`.
+    fn place(&self, act: Act) -> (usize, usize) {
+        let rows = if self.is_kept() { self.shape.n_outputs } else { self.shape.n };
+        let address = self.scratch.acts(self.shape.n == self.shape.n_outputs)[act.0 as usize];
+        (rows * self.program.width(act), (address - self.buffer.address()) as usize)
+    }
+
+    pub fn write(&mut self, act: Act, values: &[f32]) -> Result<()> {
+        let (len, mut offset) = self.place(act);
+        if values.len() != len {
+            return Err(Error::invalid(format!("{} values for the {len} of {act:?}", values.len())));
+        }
+        let context = self.model.device.context.clone();
         let current = context.enter()?;
-        self.flush(&current, false)?;
-        let mut offset = self.offset(act, values.len())?;
-        self.state.skipped &= !(1 << act as u16);
         for piece in values.chunks(TRANSFER_BYTES / 4) {
             let bytes = size_of_val(piece);
             if self.transfer_used + bytes > TRANSFER_BYTES {
@@ -406,51 +322,54 @@ impl Exec for CudaExecutor {
         Ok(())
     }
 
-    /// Fails with `Mismatch` for an activation that a shared kernel (of `argmax`, `read_logits` or `end`) left out.
-    fn read(&mut self, act: Act, out: &mut [f32]) -> Result<()> {
-        self.finish(false)?;
-        let offset = self.offset(act, out.len())?;
-        if self.state.skipped & 1 << act as u16 != 0 {
-            return Err(Error::Mismatch(format!("{act:?} was not kept by this step")));
+    /// Copies an activation; one that the program does not keep may be unwritten, or another's by now.
+    pub fn read(&mut self, act: Act, out: &mut [f32]) -> Result<()> {
+        self.finish()?;
+        let (len, offset) = self.place(act);
+        if out.len() != len {
+            return Err(Error::BufferTooSmall { needed: len, capacity: out.len() });
         }
-        self.cuda.context.enter()?.download(&self.stream, &self.buffer, offset, out)
+        self.model.device.context.enter()?.download(&self.stream, &self.buffer, offset, out)
     }
 
-    fn end(&mut self) -> Result<()> {
+    pub fn end(&mut self) -> Result<()> {
         let open = std::mem::take(&mut self.open);
         let idle = std::mem::take(&mut self.in_flight) == 0;
         self.leads = false;
-        if open || !idle { self.finish(true) } else { Ok(()) }
+        if open || !idle { self.finish() } else { Ok(()) }
     }
 
-    fn times(&mut self) -> Times {
+    pub fn times(&mut self) -> Times {
         self.profile.as_mut().map_or_else(Times::default, Profile::take)
     }
 
-    fn ahead(&self) -> usize {
-        if self.cuda.profile { 0 } else { SLOTS }
+    pub fn ahead(&self) -> usize {
+        if self.model.device.profile { 0 } else { SLOTS }
     }
 
-    fn submit(&mut self) -> Result<()> {
+    /// Whether a token can be the arg-max of the step before.
+    pub fn follows(&self) -> bool {
+        self.leads
+    }
+
+    pub fn submit(&mut self) -> Result<()> {
         if !std::mem::take(&mut self.open) {
             return Err(Error::invalid("no step is open"));
         }
-        let context = self.cuda.context.clone();
-        let current = context.enter()?;
-        self.flush(&current, true)?;
         self.check_output(0)?;
-        current.record(&self.stream, &self.ended[self.slot])?;
+        let context = self.model.device.context.clone();
+        context.enter()?.record(&self.stream, &self.ended[self.slot])?;
         self.in_flight += 1;
         self.leads = true;
         Ok(())
     }
 
-    fn collect(&mut self) -> Result<u32> {
+    pub fn collect(&mut self) -> Result<u32> {
         let Some(newer) = self.in_flight.checked_sub(1) else {
             return Err(Error::invalid("no step was submitted"));
         };
         let slot = (self.slot + SLOTS - newer) % SLOTS;
-        self.cuda.context.enter()?.wait(&self.ended[slot])?;
+        self.model.device.context.enter()?.wait(&self.ended[slot])?;
         self.in_flight = newer;
         self.answer(slot, 0)
     }

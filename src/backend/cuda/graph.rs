@@ -1,11 +1,13 @@
 //! CUDA graphs of steps: a step that is repeated is recorded and from then on launched by one call.
 //!
-//! The key of a graph is the step's verbs and shape; tokens, positions and caches lie in device memory, so one graph serves
-//! every position. A step is recorded when it comes the second time, because most steps of a prompt come once. Refuses to
-//! know what is launched.
+//! The key of a graph is the range of ops and the shape of the step; tokens, positions and caches lie in device memory, so
+//! one graph serves every position. A step is recorded when it comes the second time, because most steps of a prompt come
+//! once. Refuses to know what is launched.
+
+use std::ops::Range;
 
 use super::launch::{Current, Graph, Stream};
-use super::lower::{ActivationState, StepShape, Verb};
+use super::lower::StepShape;
 use crate::error::Result;
 
 /// Number of steps that are remembered: a few ranges of the context's length, with and without logits.
@@ -19,44 +21,39 @@ pub struct Graphs {
 }
 
 struct Known {
+    ops: Range<usize>,
     shape: StepShape,
-    verbs: Vec<Verb>,
-    /// The graph, from the second time on, and the state that the verbs leave.
-    graph: Option<(Graph, ActivationState)>,
+    /// From the second time on.
+    graph: Option<Graph>,
 }
 
 impl Graphs {
-    /// Queues a step as a graph where there is one; `launch` queues it launch by launch.
-    pub fn run(
+    /// Queues a step as a graph, recorded from `launch` where it is not yet; false where the caller launches it.
+    pub fn queue(
         &mut self,
         current: &Current,
         stream: &Stream,
-        shape: StepShape,
-        verbs: &[Verb],
-        mut launch: impl FnMut() -> Result<ActivationState>,
-    ) -> Result<ActivationState> {
+        (ops, shape): (&Range<usize>, StepShape),
+        launch: impl FnOnce() -> Result<()>,
+    ) -> Result<bool> {
         if self.refused {
-            return launch();
+            return Ok(false);
         }
-        let Some(known) = self.known.iter_mut().find(|k| k.shape == shape && k.verbs == verbs) else {
-            let state = launch()?;
+        let Some(known) = self.known.iter_mut().find(|k| k.shape == shape && k.ops == *ops) else {
             if self.known.len() == KEPT {
                 self.known.remove(0);
             }
-            self.known.push(Known { shape, verbs: verbs.to_vec(), graph: None });
-            return Ok(state);
+            self.known.push(Known { ops: ops.clone(), shape, graph: None });
+            return Ok(false);
         };
         if known.graph.is_none() {
-            known.graph = current.capture(stream, &mut launch)?;
+            known.graph = current.capture(stream, launch)?;
         }
         match &mut known.graph {
-            Some((graph, state)) => {
-                current.replay(stream, graph)?;
-                Ok(*state)
-            }
+            Some(graph) => current.replay(stream, graph).map(|()| true),
             None => {
                 self.refused = true;
-                launch()
+                Ok(false)
             }
         }
     }

@@ -7,7 +7,7 @@ use super::kv::CudaKv;
 use super::launch::{Current, DeviceBuffer, PinnedBuffer, Stream};
 use super::module::{KvView, QueryTile, StepArgs};
 use super::probe::Address;
-use crate::backend::Batch;
+use crate::backend::batch::{Batch, StepLimits};
 use crate::error::Result;
 
 /// Alignment of every array in bytes.
@@ -17,21 +17,19 @@ const ALIGN: usize = 16;
 pub struct StepInputs {
     staging: PinnedBuffer,
     device: DeviceBuffer,
-    /// Bytes of the newest step that the device does not have yet.
-    pending: usize,
 }
 
 impl StepInputs {
     /// Bytes of the inputs of one step: the address of the answers and nine arrays.
-    pub fn bytes(max_tokens: usize, max_outputs: usize) -> usize {
+    pub fn bytes(StepLimits { max_tokens, max_outputs }: StepLimits) -> usize {
         let (token, output) = (3 * 4 + size_of::<QueryTile>() + size_of::<KvView>(), 3 * 4 + size_of::<QueryTile>());
         ALIGN + max_tokens * token + max_outputs * output + 9 * ALIGN
     }
 
-    pub fn new(current: &Current, slots: usize, max_tokens: usize, max_outputs: usize) -> Result<StepInputs> {
-        let bytes = StepInputs::bytes(max_tokens, max_outputs);
+    pub fn new(current: &Current, slots: usize, limits: StepLimits) -> Result<StepInputs> {
+        let bytes = StepInputs::bytes(limits);
         let device = current.alloc("a step's inputs", bytes)?;
-        Ok(StepInputs { staging: current.alloc_pinned(slots * bytes)?, device, pending: 0 })
+        Ok(StepInputs { staging: current.alloc_pinned(slots * bytes)?, device })
     }
 
     /// Address on the device of the address that the arg-maxes are written to.
@@ -39,18 +37,20 @@ impl StepInputs {
         self.device.address()
     }
 
-    /// Writes a checked batch into the host's side of `slot`. Returns the arguments for all tokens and for the outputs alone,
-    /// whose sequences are `kept_slots`; a tile has at most `tile_tokens` tokens.
-    pub fn write(
+    /// Writes a checked batch into the host's side of `slot`, whose last copy has ended, and queues the copy to the device.
+    /// Returns the arguments for all tokens and for the outputs alone, whose sequences are `kept_slots`; a tile has at most
+    /// `tile_tokens` tokens.
+    pub fn send(
         &mut self,
-        slot: usize,
-        answers: Address,
+        (current, stream): (&Current, &Stream),
+        (slot, answers): (usize, Address),
         batch: &Batch,
         kept_slots: &[u32],
         caches: &[&CudaKv],
         tile_tokens: usize,
-    ) -> (StepArgs, StepArgs) {
-        let bytes = &mut self.staging.bytes_mut()[slot * self.device.len()..][..self.device.len()];
+    ) -> Result<(StepArgs, StepArgs)> {
+        let first = slot * self.device.len();
+        let bytes = &mut self.staging.bytes_mut()[first..][..self.device.len()];
         let mut writer = Writer { bytes, base: self.device.address(), at: 0 };
         // At the same address in every step.
         writer.put(answers.to_le_bytes());
@@ -75,17 +75,9 @@ impl StepInputs {
             (kept.tiles, kept.n_tiles) = writer.tiles(kept_slots, tile_tokens);
             kept.n = step.n_outputs;
         }
-        self.pending = writer.at;
-        (step, kept)
-    }
-
-    /// Queues the copy of the inputs of `slot` to the device; false where it was queued before.
-    pub fn upload(&mut self, current: &Current, stream: &Stream, slot: usize) -> Result<bool> {
-        let bytes = std::mem::take(&mut self.pending);
-        if bytes > 0 {
-            current.upload(stream, &self.device, 0, &self.staging, slot * self.device.len(), bytes)?;
-        }
-        Ok(bytes > 0)
+        let written = writer.at;
+        current.upload(stream, &self.device, 0, &self.staging, first, written)?;
+        Ok((step, kept))
     }
 }
 

@@ -1,28 +1,26 @@
 //! Keys and values of one sequence on a device.
 //!
-//! Owns the layout of a cache, which the kernels read through `KvView` and `KvLayer`. Refuses to know which positions are
+//! Owns the layout of a cache, which the kernels read through `KvView` and `KvPlace`. Refuses to know which positions are
 //! valid.
 
-use std::any::Any;
 use std::sync::Arc;
 
 use super::arena::Arena;
 use super::launch::{Context, Current, DeviceBuffer, Stream};
-use super::module::{KvLayer, KvView};
+use super::module::{KvPlace, KvView};
 use super::probe::Address;
-use crate::backend::{Kv, KvSpec, RING_ALIGN};
-use crate::error::{Error, Result, try_vec};
+use crate::backend::state_spec::{KvLayer, StateSpec};
+use crate::error::{Error, Result};
 use crate::quant;
 use crate::tensor::DType;
 
-/// Keys and values, each `[layer][head][position][stride]`; the stride is the length of a head rounded up so that rows can be
+/// Keys and values, each `[layer][head][position][stride]`, all layers having the same heads; the stride is the length of a head rounded up so that rows can be
 /// read 16 bytes at a time. A layer keeps all positions or a ring of the newest; Q8_0 has an array of scales, one for every 32
 /// values.
 pub struct CudaKv {
-    spec: KvSpec,
+    spec: StateSpec,
     buffer: DeviceBuffer,
     view: KvView,
-    layers: Vec<KvLayer>,
     stream: Arc<Stream>,
 }
 
@@ -36,26 +34,36 @@ fn value_bytes(dtype: DType) -> Result<usize> {
     }
 }
 
+/// The places of layers in a cache.
+pub fn places(layers: &[KvLayer]) -> Vec<KvPlace> {
+    let mut next = KvPlace::default();
+    let place = |layer: &KvLayer| {
+        let place = KvPlace { is_ring: u32::from(layer.window > 0), ..next };
+        *(if place.is_ring == 0 { &mut next.whole } else { &mut next.rings }) += 1;
+        place
+    };
+    layers.iter().map(place).collect()
+}
+
 /// Lays a cache out from `base` on; returns its view and the bytes that it takes.
-fn kv_layout(base: Address, spec: &KvSpec) -> Result<(KvView, usize)> {
+fn kv_layout(base: Address, spec: &StateSpec) -> Result<(KvView, usize)> {
+    spec.check()?;
     let (k_bytes, v_bytes) = (value_bytes(spec.k_type)?, value_bytes(spec.v_type)?);
-    let too_large = || Error::invalid(format!("the size of a cache overflows: {spec:?}"));
-    if spec.layers == 0 || spec.n_kv_heads == 0 || spec.head_dim == 0 || spec.capacity == 0 {
-        return Err(Error::invalid(format!("an empty cache: {spec:?}")));
+    let KvLayer { n_kv_heads, head_dim, .. } = spec.layers[0];
+    if spec.layers.iter().any(|l| (l.n_kv_heads, l.head_dim) != (n_kv_heads, head_dim)) {
+        return Err(Error::unsupported("a cache on a GPU whose layers have heads of different shapes"));
     }
-    if spec.capacity > i32::MAX as usize || spec.head_dim > 1 << 16 || spec.layers > 1 << 20 {
+    let too_large = || Error::invalid(format!("the size of a cache overflows: {spec:?}"));
+    if spec.capacity > i32::MAX as usize {
         return Err(too_large());
     }
-    if spec.rings.iter().any(|ring| !ring.is_multiple_of(RING_ALIGN)) {
-        return Err(Error::invalid(format!("rings that are no multiples of {RING_ALIGN}: {spec:?}")));
-    }
     let blocks = [spec.k_type, spec.v_type].contains(&quant::Q8_0);
-    let stride = spec.head_dim.next_multiple_of(if blocks { 32 } else { 8 });
+    let stride = head_dim.next_multiple_of(if blocks { 32 } else { 8 });
     // One length for all rings: the longest that a layer asks for.
-    let ring = spec.rings.iter().copied().max().unwrap_or(0).min(spec.capacity);
-    let n_rings = spec.rings.iter().take(spec.layers).filter(|ring| **ring > 0).count();
-    let whole = (spec.layers - n_rings).checked_mul(spec.capacity);
-    let rows = whole.and_then(|n| n.checked_add(n_rings * ring)?.checked_mul(spec.n_kv_heads));
+    let rings = (0..spec.layers.len()).filter(|&i| spec.layers[i].window > 0);
+    let (n_rings, ring) = rings.fold((0, 0), |(n, longest), i| (n + 1, spec.kept(i).max(longest)));
+    let whole = (spec.layers.len() - n_rings).checked_mul(spec.capacity);
+    let rows = whole.and_then(|n| n.checked_add(n_rings * ring)?.checked_mul(n_kv_heads));
     let values = rows.and_then(|n| n.checked_mul(stride)).ok_or_else(too_large)?;
     let scales = |dtype| if dtype == quant::Q8_0 { values / 32 } else { 0 };
     let mut arena = Arena::default();
@@ -76,35 +84,39 @@ fn kv_layout(base: Address, spec: &KvSpec) -> Result<(KvView, usize)> {
 }
 
 /// Bytes of a cache.
-pub fn kv_bytes(spec: &KvSpec) -> Result<u64> {
+pub fn kv_bytes(spec: &StateSpec) -> Result<u64> {
     Ok(kv_layout(0, spec)?.1 as u64)
 }
 
 impl CudaKv {
-    pub fn new(context: &Arc<Context>, stream: &Arc<Stream>, spec: &KvSpec) -> Result<CudaKv> {
+    pub fn new(context: &Arc<Context>, stream: &Arc<Stream>, spec: &StateSpec) -> Result<CudaKv> {
         let (_, bytes) = kv_layout(0, spec)?;
-        let mut layers = try_vec("the layers of a cache", spec.layers)?;
-        let mut next = KvLayer::default();
-        for layer in 0..spec.layers {
-            next.is_ring = u32::from(spec.rings.get(layer).is_some_and(|ring| *ring > 0));
-            layers.push(next);
-            *(if next.is_ring == 0 { &mut next.whole } else { &mut next.rings }) += 1;
-        }
         let buffer = context.enter()?.alloc("a cache", bytes)?;
         let (view, _) = kv_layout(buffer.address(), spec)?;
-        Ok(CudaKv { spec: spec.clone(), buffer, view, layers, stream: stream.clone() })
+        Ok(CudaKv { spec: spec.clone(), buffer, view, stream: stream.clone() })
+    }
+
+    pub fn spec(&self) -> &StateSpec {
+        &self.spec
     }
 
     pub fn view(&self) -> KvView {
         self.view
     }
 
-    pub fn layers(&self) -> &[KvLayer] {
-        &self.layers
-    }
-
     pub fn context(&self) -> &Arc<Context> {
         self.buffer.context()
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.buffer.len() as u64
+    }
+
+    /// A copy of the first `len` positions, or of those of them that a ring keeps.
+    pub fn fork(&self, len: usize) -> Result<CudaKv> {
+        let fork = CudaKv::new(self.context(), &self.stream, &self.spec)?;
+        fork.copy_from(&self.context().enter()?, self, len.min(self.spec.capacity))?;
+        Ok(fork)
     }
 
     /// Copies `positions` rows of every head from `other`, which has the same shape.
@@ -118,46 +130,19 @@ impl CudaKv {
             (view.k_scales, scales(view.k_type)),
             (view.v_scales, scales(view.v_type)),
         ];
+        let (heads, layers) = (self.spec.layers[0].n_kv_heads, places(&self.spec.layers));
         for (address, row) in planes.into_iter().filter(|(_, row)| positions * row > 0) {
             let plane = (address - self.buffer.address()) as usize;
-            for layer in &self.layers {
+            for layer in &layers {
                 let kept = if layer.is_ring == 0 { view.capacity } else { view.ring } as usize;
                 let before = layer.whole as usize * view.capacity as usize + layer.rings as usize * view.ring as usize;
-                for head in 0..self.spec.n_kv_heads {
-                    let offset = plane + (before * self.spec.n_kv_heads + head * kept) * row;
+                for head in 0..heads {
+                    let offset = plane + (before * heads + head * kept) * row;
                     let bytes = positions.min(kept) * row;
                     current.copy(&self.stream, (&self.buffer, offset), (&other.buffer, offset), bytes)?;
                 }
             }
         }
         current.synchronize(&self.stream)
-    }
-}
-
-impl Kv for CudaKv {
-    fn spec(&self) -> &KvSpec {
-        &self.spec
-    }
-
-    fn bytes(&self) -> u64 {
-        self.buffer.len() as u64
-    }
-
-    fn host_bytes(&self) -> u64 {
-        0
-    }
-
-    fn fork(&self, len: usize) -> Result<Box<dyn Kv>> {
-        let fork = CudaKv::new(self.context(), &self.stream, &self.spec)?;
-        fork.copy_from(&self.context().enter()?, self, len.min(self.spec.capacity))?;
-        Ok(Box::new(fork))
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
-    fn as_any_mut(&mut self) -> &mut dyn Any {
-        self
     }
 }

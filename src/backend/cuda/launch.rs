@@ -496,7 +496,7 @@ impl Current<'_> {
     }
 
     /// Records what `work` queues in `stream` instead of running it; `None` where the driver cannot.
-    pub fn capture<T>(&self, stream: &Stream, work: impl FnOnce() -> Result<T>) -> Result<Option<(Graph, T)>> {
+    pub fn capture(&self, stream: &Stream, work: impl FnOnce() -> Result<()>) -> Result<Option<Graph>> {
         // SAFETY: a live stream.
         if unsafe { (self.driver().stream_begin_capture)(stream.raw, RELAXED) } != 0 {
             return Ok(None);
@@ -514,8 +514,7 @@ impl Current<'_> {
             }
         }
         let graph = (status == 0 && !raw.is_null()).then(|| Graph { context: self.context.clone(), raw });
-        let done = done?;
-        Ok(graph.map(|graph| (graph, done)))
+        done.map(|()| graph)
     }
 
     /// Queues recorded work.

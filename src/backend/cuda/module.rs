@@ -58,7 +58,7 @@ pub struct KvView {
 /// A layer's place in a cache, counted in layers rather than bytes, so that a recorded launch serves caches of every capacity.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct KvLayer {
+pub struct KvPlace {
     /// Layers before it that keep all positions.
     pub whole: u32,
     /// Layers before it that keep a ring of the newest positions.
@@ -156,7 +156,6 @@ pub struct ProjectArgs {
     pub x: Address,
     pub x_stride: u32,
     pub x_divisor: u32,
-    pub x_rows: Address,
     pub experts: Address,
     pub norm: DeviceNorm,
     pub halves: Address,
@@ -169,7 +168,6 @@ pub struct ProjectArgs {
 #[derive(Clone, Copy)]
 pub struct HalvesArgs {
     pub x: Address,
-    pub x_rows: Address,
     pub halves: Address,
     pub row_scales: Address,
     pub norm: DeviceNorm,
@@ -196,7 +194,7 @@ pub struct HeadsArgs {
     pub kv_heads: u32,
     pub head_dim: u32,
     pub store: u32,
-    pub layer: KvLayer,
+    pub layer: KvPlace,
 }
 
 #[repr(C)]
@@ -215,7 +213,7 @@ pub struct AttendArgs {
     pub scale: f32,
     pub softcap: f32,
     pub first_tile: u32,
-    pub layer: KvLayer,
+    pub layer: KvPlace,
 }
 
 #[repr(C)]
@@ -225,6 +223,15 @@ pub struct GluArgs {
     pub up: Address,
     pub n: u64,
     pub activation: u32,
+    pub pad: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ScaleArgs {
+    pub x: Address,
+    pub n: u64,
+    pub factor: f32,
     pub pad: u32,
 }
 
@@ -277,8 +284,9 @@ macro_rules! pinned {
     ($($name:ident $bytes:literal),*) => { $(const _: () = assert!(size_of::<$name>() == $bytes);)* };
 }
 pinned!(
-    DeviceMatrix 48, DeviceNorm 24, KvView 56, KvLayer 16, QueryTile 16, StepArgs 64, EmbedArgs 88, KeepRowsArgs 48, NormArgs 56, Segment 64, ProjectArgs 376,
-    HalvesArgs 72, HeadsArgs 192, AttendArgs 144, GluArgs 32, RouteArgs 40, GroupArgs 32, CombineArgs 32, ArgmaxArgs 56
+    DeviceMatrix 48, DeviceNorm 24, KvView 56, KvPlace 16, QueryTile 16, StepArgs 64, EmbedArgs 88, KeepRowsArgs 48,
+    NormArgs 56, Segment 64, ProjectArgs 368, HalvesArgs 64, HeadsArgs 192, AttendArgs 144, GluArgs 32, ScaleArgs 24,
+    RouteArgs 40, GroupArgs 32, CombineArgs 32, ArgmaxArgs 56
 );
 
 macro_rules! kernels {
@@ -324,6 +332,7 @@ kernels! {
     attend_256: AttendArgs,
     attend_256_any: AttendArgs,
     glu: GluArgs,
+    scale: ScaleArgs,
     route: RouteArgs,
     group: GroupArgs,
     combine: CombineArgs,

@@ -5,11 +5,10 @@
 
 use super::arena::Arena;
 use super::probe::Address;
-use crate::backend::Widths;
+use crate::backend::batch::StepLimits;
+use crate::backend::op::Op;
+use crate::backend::program::Program;
 use crate::error::{Error, Result};
-
-/// Number of activations, the variants of `Act`.
-pub const ACTS: usize = 10;
 
 /// Rows of an attention tile; `kTile` of `attention.cu`.
 pub const TILE_ROWS: usize = 16;
@@ -20,62 +19,63 @@ const FIXED_SPLITS: usize = 8;
 /// Blocks that look for the largest logit of an output.
 pub const ARGMAX_BLOCKS: usize = 32;
 
+/// The second dimension of a grid, at most.
+const GRID_Y: usize = 65_535;
+
 /// Dimensions that are fixed for an executor.
 pub struct ExecutorDims {
-    pub widths: Widths,
-    /// Values a row of each activation, indexed by `Act`.
-    pub max_widths: [usize; ACTS],
+    pub limits: StepLimits,
+    /// Heads of every attention.
     pub heads: usize,
     pub kv_heads: usize,
     pub head_dim: usize,
-    pub max_tokens: usize,
-    pub max_outputs: usize,
     /// Parts of attention, one for each (tile, row of the grid, split), that there is memory for.
     pub max_parts: usize,
     /// Positions are divided in one way, whatever the batch.
     fixed: bool,
+    experts: ExpertDims,
+}
+
+/// The largest of all ops with experts.
+#[derive(Default)]
+struct ExpertDims {
+    n: usize,
+    used: usize,
+    ffn: usize,
+    hidden: usize,
 }
 
 impl ExecutorDims {
     /// Checks the dimensions against the limits of the kernels and of a device with so many multiprocessors.
-    pub fn new(
-        widths: &Widths,
-        head_dim: usize,
-        max_tokens: usize,
-        max_outputs: usize,
-        multiprocessors: u32,
-        fixed: bool,
-    ) -> Result<ExecutorDims> {
-        let w = *widths;
-        let divides = |width: usize| head_dim > 0 && width > 0 && width.is_multiple_of(head_dim);
-        if !divides(w.q) || !divides(w.kv) || w.hidden == 0 || max_tokens == 0 || w.n_experts_used > w.n_experts {
-            return Err(Error::invalid(format!("{w:?} with heads of {head_dim} for {max_tokens} tokens")));
+    pub fn new(program: &Program, limits: StepLimits, multiprocessors: u32, fixed: bool) -> Result<ExecutorDims> {
+        let layer = program.states.first();
+        let (kv_heads, head_dim) = layer.map_or((1, 1), |layer| (layer.n_kv_heads, layer.head_dim));
+        let (mut heads, mut experts) = (kv_heads, ExpertDims::default());
+        for op in &program.ops {
+            match op {
+                Op::Attend(a) => heads = program.width(a.q) / head_dim,
+                Op::Experts(e) => {
+                    experts.n = experts.n.max(e.n_experts);
+                    experts.used = experts.used.max(e.routing.n_used);
+                    experts.ffn = experts.ffn.max(e.ffn);
+                    experts.hidden = experts.hidden.max(program.width(e.x));
+                }
+                _ => {}
+            }
         }
-        // The second dimension of a grid.
-        if max_tokens > 65_535 || max_outputs > 65_535 {
-            return Err(Error::invalid(format!(
-                "{max_tokens} tokens and {max_outputs} outputs a step, 65535 are possible"
-            )));
+        let StepLimits { max_tokens, max_outputs } = limits;
+        if max_tokens == 0 || max_tokens > GRID_Y || max_outputs > GRID_Y {
+            let what = format!("{max_tokens} tokens and {max_outputs} outputs a step, 1 to {GRID_Y} are possible");
+            return Err(Error::invalid(what));
         }
-        if head_dim > 256 {
-            return Err(Error::unsupported(format!("heads of {head_dim} values on a GPU, 256 are the most")));
+        // Where results must be the same bits, or tokens are few, each chosen expert of a token is a row of a grid.
+        let rows = if fixed { max_tokens } else { max_tokens.min(FEW_TOKENS) };
+        if rows.saturating_mul(experts.used) > GRID_Y {
+            return Err(Error::unsupported(format!("{} experts for each of {rows} tokens on a GPU", experts.used)));
         }
-        // In the order of `Act`.
-        let max_widths = [w.hidden, w.hidden, w.q, w.kv, w.kv, w.q, w.hidden, w.ffn, w.ffn, w.n_experts];
-        let (heads, kv_heads) = (w.q / head_dim, w.kv / head_dim);
         // Two blocks a processor, in every way to divide them that `splits` chooses.
         let max_parts = 4 * multiprocessors as usize;
-        let mut dims = ExecutorDims {
-            widths: w,
-            max_widths,
-            heads,
-            kv_heads,
-            head_dim,
-            max_tokens,
-            max_outputs,
-            max_parts,
-            fixed,
-        };
+        let mut dims = ExecutorDims { limits, heads, kv_heads, head_dim, max_parts, fixed, experts };
         if fixed {
             // At least one tile.
             dims.max_parts = max_parts.max(FIXED_SPLITS * dims.attention_rows());
@@ -113,14 +113,18 @@ impl ExecutorDims {
 
     /// Number of counters of attention and of the arg-max.
     pub fn counters(&self) -> usize {
-        self.max_parts + self.max_outputs
+        self.max_parts + self.limits.max_outputs
     }
 }
 
+/// Tokens of a step that rarely share an expert.
+pub const FEW_TOKENS: usize = 8;
+
 /// Addresses of everything that a step computes.
 pub struct DeviceScratch {
-    /// Activations at the beginning of a step, indexed by `Act`.
-    pub acts: [Address; ACTS],
+    /// Addresses of activations by `Act`: of steps of which some rows are dropped, and of steps whose tokens are all outputs.
+    /// In the latter `KeepOutputs` copies nothing: the buffers of each of its pairs have changed places behind it.
+    acts: [Vec<Address>; 2],
     /// `[max(tokens, outputs), widest input]` or `[tokens, used, expert_ffn]` in binary16.
     pub halves: Address,
     /// One scale a row of `halves`.
@@ -153,37 +157,66 @@ pub struct DeviceScratch {
 
 impl DeviceScratch {
     /// Lays the results out from `base` on; returns their addresses and the bytes that they take.
-    pub fn at(base: Address, dims: &ExecutorDims) -> Result<(DeviceScratch, usize)> {
-        let (w, max_tokens, max_outputs) = (&dims.widths, dims.max_tokens, dims.max_outputs);
-        let widest = [w.hidden, w.q, w.ffn].into_iter().max().unwrap_or(0).next_multiple_of(32);
-        let (rows, picks) = (max_tokens.max(max_outputs), max_tokens.saturating_mul(w.n_experts_used));
-        let expert_halves = picks.saturating_mul(w.expert_ffn.next_multiple_of(32));
+    pub fn at(base: Address, dims: &ExecutorDims, program: &Program) -> Result<(DeviceScratch, usize)> {
+        let StepLimits { max_tokens, max_outputs } = dims.limits;
+        let e = &dims.experts;
+        let (rows, picks) = (max_tokens.max(max_outputs), max_tokens.saturating_mul(e.used));
+        let (widest, expert_halves) = (program.widest_input().next_multiple_of(32), e.ffn.next_multiple_of(32));
         let mut arena = Arena::default();
         let mut add = |count: usize, size: usize| Ok::<_, Error>(base + arena.add(count, size)? as Address);
-        let mut acts = [0; ACTS];
-        for (act, width) in acts.iter_mut().zip(dims.max_widths) {
-            *act = add(max_tokens.saturating_mul(width), 4)?;
+        let (widths, places) = places(program);
+        let mut buffers = Vec::with_capacity(widths.len());
+        for width in widths {
+            buffers.push(add(max_tokens.saturating_mul(width), 4)?);
         }
         let counters = add(dims.counters(), 4)?;
         let scratch = DeviceScratch {
-            acts,
-            halves: add(rows.saturating_mul(widest).max(expert_halves), 2)?,
+            acts: places.map(|acts| acts.into_iter().map(|i| buffers.get(i).copied().unwrap_or(0)).collect()),
+            halves: add(rows.saturating_mul(widest).max(picks.saturating_mul(expert_halves)), 2)?,
             row_scales: add(rows.max(picks), 4)?,
             expert_order: add(picks, 4)?,
-            expert_starts: add(w.n_experts + 1, 4)?,
+            expert_starts: add(e.n + 1, 4)?,
             experts: add(picks, 4)?,
             expert_weights: add(picks, 4)?,
-            expert_gate: add(picks.saturating_mul(w.expert_ffn), 4)?,
-            expert_up: add(picks.saturating_mul(w.expert_ffn), 4)?,
-            expert_out: add(picks.saturating_mul(w.hidden), 4)?,
+            expert_gate: add(picks.saturating_mul(e.ffn), 4)?,
+            expert_up: add(picks.saturating_mul(e.ffn), 4)?,
+            expert_out: add(picks.saturating_mul(e.hidden), 4)?,
             partials: add(dims.max_parts * TILE_ROWS * (2 + dims.head_dim), 4)?,
             attention_counters: counters,
             argmax_counters: counters + 4 * dims.max_parts as Address,
-            logits: add(max_outputs.saturating_mul(w.vocab), 4)?,
+            logits: add(max_outputs.saturating_mul(program.vocab), 4)?,
             best: add(max_outputs * ARGMAX_BLOCKS, 4)?,
             best_at: add(max_outputs * ARGMAX_BLOCKS, 4)?,
             tokens: add(max_outputs, 4)?,
         };
         Ok((scratch, arena.bytes()))
     }
+
+    /// Addresses of activations by `Act`, of a step whose tokens are `all` outputs or not.
+    pub fn acts(&self, all: bool) -> &[Address] {
+        &self.acts[usize::from(all)]
+    }
+}
+
+/// Widths of the buffers of activations, and the buffer of each `Act` where rows are dropped and where they are not.
+fn places(program: &Program) -> (Vec<usize>, [Vec<usize>; 2]) {
+    let mut widths = program.buffers.clone();
+    let copied: Vec<usize> = program.acts.iter().map(|act| act.buffer).collect();
+    let mut shared = copied.clone();
+    let mut exchanged: Vec<usize> = (0..widths.len()).collect();
+    for (i, op) in program.ops.iter().enumerate() {
+        let Op::KeepOutputs { moves } = op else { continue };
+        let mut behind = vec![false; copied.len()];
+        program.ops[i + 1..].iter().for_each(|op| op.for_each_act(|act| behind[act.0 as usize] = true));
+        // What the caller may read stays where it is.
+        for [from, to] in moves.iter().filter(|[from, to]| behind[to.0 as usize] && !program.kept.contains(from)) {
+            let pair = [from, to].map(|act| copied[act.0 as usize]);
+            exchanged.swap(pair[0], pair[1]);
+            let width = widths[pair[0]].max(widths[pair[1]]);
+            pair.iter().for_each(|&buffer| widths[buffer] = width);
+        }
+        let moved = |act: usize| if behind[act] { exchanged[copied[act]] } else { copied[act] };
+        shared = (0..copied.len()).map(moved).collect();
+    }
+    (widths, [copied, shared])
 }

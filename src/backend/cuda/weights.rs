@@ -1,4 +1,4 @@
-//! Weights on a device: the planes of a matrix, and its upload from a file.
+//! Weights on a device: the planes of a matrix, vectors and rotary tables, and their upload.
 //!
 //! Owns the order of bytes that the readers in `kernels/quant.cuh` expect. Refuses to know what kernels do with them.
 
@@ -8,7 +8,8 @@ use super::arena::Arena;
 use super::launch::{Context, DeviceBuffer, PinnedBuffer, Stream};
 use super::module::DeviceMatrix;
 use super::probe::Address;
-use crate::backend::{MatrixSource, Progress};
+use crate::backend::op::{RopeTable, Vector, Weight};
+use crate::backend::weights::{MatrixSource, Progress, Rope, RopePairs, Weights};
 use crate::error::{Error, Result, try_filled};
 use crate::quant::{self, Format};
 use crate::tensor::DType;
@@ -34,11 +35,15 @@ fn fields(dtype: DType) -> Option<&'static [(usize, usize)]> {
     })
 }
 
+/// The format of a matrix on the device: that of the file, or F16 where the type has no kernels.
+pub fn stored_format(source: DType) -> Result<&'static Format> {
+    quant::format(if fields(source).is_some() { source } else { quant::F16 })
+}
+
 /// Layout of a matrix in device memory.
 struct PlaneLayout {
     /// Format in the file.
     source: &'static Format,
-    /// Format on the device: the same, or F16 where the type has no kernels.
     target: &'static Format,
     fields: &'static [(usize, usize)],
     rows: usize,
@@ -58,10 +63,8 @@ impl PlaneLayout {
             return Err(too_large());
         }
         let row_bytes = usize::try_from(format.row_bytes(cols as u64)?).map_err(|_| too_large())?;
-        let (target, fields) = match fields(format.dtype) {
-            Some(fields) => (format, fields),
-            None => (quant::format(quant::F16)?, [(0, 2)].as_slice()),
-        };
+        let target = stored_format(format.dtype)?;
+        let fields = fields(target.dtype).unwrap_or_default();
         let blocks = cols.next_multiple_of(COLS) / target.block_len;
         let mut planes = Vec::with_capacity(fields.len());
         for (_, bytes) in fields {
@@ -106,61 +109,126 @@ impl PlaneLayout {
     }
 }
 
-/// Bytes that the matrices take on the device.
-pub fn upload_bytes(sources: &[&dyn MatrixSource]) -> Result<u64> {
-    let mut arena = Arena::default();
-    for source in sources {
-        PlaneLayout::new(*source, &mut arena)?;
+/// Offsets of everything that a model keeps, in one allocation.
+struct Layout {
+    arena: Arena,
+    matrices: Vec<PlaneLayout>,
+    vectors: Vec<usize>,
+    ropes: Vec<usize>,
+}
+
+impl Layout {
+    fn new(weights: &Weights) -> Result<Layout> {
+        let mut arena = Arena::default();
+        let matrices = weights.matrices.iter().map(|s| PlaneLayout::new(*s, &mut arena)).collect::<Result<_>>()?;
+        let vectors = weights.vectors.iter().map(|v| arena.add(v.len(), 4)).collect::<Result<_>>()?;
+        let ropes = weights.ropes.iter().map(|r| arena.add(r.inv_freq.len(), 8)).collect::<Result<_>>()?;
+        Ok(Layout { arena, matrices, vectors, ropes })
     }
-    Ok(arena.bytes() as u64)
+}
+
+/// Bytes that weights take on the device.
+pub fn bytes(weights: &Weights) -> Result<u64> {
+    Ok(Layout::new(weights)?.arena.bytes() as u64)
+}
+
+/// A rotary table.
+pub struct DeviceRope {
+    pub order: RopePairs,
+    pub pairs: usize,
+    /// `[pairs]`, double precision.
+    pub inv_freq: Address,
+    pub magnitude: f32,
+}
+
+/// Matrices, vectors and rotary tables on a device, by their handles.
+pub struct DeviceWeights {
+    buffer: DeviceBuffer,
+    matrices: Vec<DeviceMatrix>,
+    vectors: Vec<Address>,
+    ropes: Vec<DeviceRope>,
+}
+
+impl DeviceWeights {
+    pub fn bytes(&self) -> u64 {
+        self.buffer.len() as u64
+    }
+
+    pub fn matrix(&self, weight: Weight) -> DeviceMatrix {
+        self.matrices[weight.0 as usize]
+    }
+
+    /// The address of a vector, or null for none.
+    pub fn vector(&self, vector: Option<Vector>) -> Address {
+        vector.map_or(0, |vector| self.vectors[vector.0 as usize])
+    }
+
+    pub fn rope(&self, table: RopeTable) -> &DeviceRope {
+        &self.ropes[table.0 as usize]
+    }
 }
 
 /// Bytes that are read and copied at a time: large enough for the bus, small enough to stay in the cache.
 const PIECE: usize = 4 << 20;
 
-/// Copies matrices to the device; while one piece is copied the next is read.
-pub fn upload(
-    context: &Arc<Context>,
-    sources: &[&dyn MatrixSource],
-    progress: &mut Progress,
-) -> Result<(DeviceBuffer, Vec<DeviceMatrix>)> {
-    let mut arena = Arena::default();
-    let layouts = sources.iter().map(|s| PlaneLayout::new(*s, &mut arena)).collect::<Result<Vec<_>>>()?;
+/// Copies weights to the device; while one piece of a matrix is copied the next is read.
+pub fn upload(context: &Arc<Context>, weights: &Weights, progress: &mut Progress) -> Result<DeviceWeights> {
+    let layout = Layout::new(weights)?;
     let current = context.enter()?;
-    let buffer = current.alloc("weights", arena.bytes())?;
+    let buffer = current.alloc("weights", layout.arena.bytes())?;
     let piece_rows = |l: &PlaneLayout| (PIECE / l.packed_row_bytes().max(l.row_bytes)).clamp(1, l.rows);
-    let staging = layouts.iter().map(|l| piece_rows(l) * l.packed_row_bytes()).max().unwrap_or(0);
+    let staging = layout.matrices.iter().map(|l| piece_rows(l) * l.packed_row_bytes()).max().unwrap_or(0);
     let mut lanes = Vec::with_capacity(2);
     for _ in 0..2 {
         lanes.push((current.stream()?, current.alloc_pinned(staging)?));
     }
-    let total = layouts.iter().map(|l| (l.rows * l.packed_row_bytes()) as u64).sum();
+    let total = layout.matrices.iter().map(|l| (l.rows * l.packed_row_bytes()) as u64).sum();
     let mut done = 0;
     progress(done, total)?;
-    for (source, layout) in sources.iter().zip(&layouts) {
-        let rows = piece_rows(layout);
-        for first in (0..layout.rows).step_by(rows) {
-            let n = rows.min(layout.rows - first);
-            let raw = target_rows(*source, layout, first, n)?;
+    for (source, matrix) in weights.matrices.iter().zip(&layout.matrices) {
+        let rows = piece_rows(matrix);
+        for first in (0..matrix.rows).step_by(rows) {
+            let n = rows.min(matrix.rows - first);
+            let raw = target_rows(*source, matrix, first, n)?;
             let (stream, pinned): &mut (Stream, PinnedBuffer) = &mut lanes[0];
             // The copies that were queued from this memory.
             current.synchronize(stream)?;
-            layout.split(&raw, n, pinned.bytes_mut());
+            matrix.split(&raw, n, pinned.bytes_mut());
             let mut from = 0;
-            for (plane, row) in &layout.planes {
+            for (plane, row) in &matrix.planes {
                 current.upload(stream, &buffer, plane + first * row, pinned, from, n * row)?;
                 from += n * row;
             }
             lanes.swap(0, 1);
-            done += (n * layout.packed_row_bytes()) as u64;
+            done += (n * matrix.packed_row_bytes()) as u64;
             progress(done, total)?;
         }
+    }
+    let stream = &lanes[0].0;
+    for (values, offset) in weights.vectors.iter().zip(&layout.vectors) {
+        let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+        current.upload_now(stream, &buffer, *offset, &bytes)?;
+    }
+    for (rope, offset) in weights.ropes.iter().zip(&layout.ropes) {
+        let bytes: Vec<u8> = rope.inv_freq.iter().flat_map(|f| f.to_le_bytes()).collect();
+        current.upload_now(stream, &buffer, *offset, &bytes)?;
     }
     for (stream, _) in &lanes {
         current.synchronize(stream)?;
     }
-    let matrices = layouts.iter().map(|l| l.matrix(buffer.address())).collect();
-    Ok((buffer, matrices))
+    let base = buffer.address();
+    let rope = |(rope, offset): (&Rope, &usize)| DeviceRope {
+        order: rope.pairs,
+        pairs: rope.inv_freq.len(),
+        inv_freq: base + *offset as Address,
+        magnitude: rope.magnitude,
+    };
+    Ok(DeviceWeights {
+        matrices: layout.matrices.iter().map(|l| l.matrix(base)).collect(),
+        vectors: layout.vectors.iter().map(|offset| base + *offset as Address).collect(),
+        ropes: weights.ropes.iter().zip(&layout.ropes).map(rope).collect(),
+        buffer,
+    })
 }
 
 /// Reads rows of a source in the blocks of the target type.
