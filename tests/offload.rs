@@ -10,7 +10,14 @@ mod support;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use realizar::backend::batch::StepLimits;
+use realizar::backend::cpu::pool::Pool;
 use realizar::backend::cuda;
+use realizar::backend::op::{Attend, Op};
+use realizar::backend::program::ProgramBuilder;
+use realizar::backend::state_spec::{KvLayer, StateSpec};
+use realizar::backend::weights::Weights;
+use realizar::backend::{Backend, LoadOptions};
 use realizar::engine::kernels::{GqaParams, KvStore, attention_gqa};
 use realizar::engine::{
     self, CacheParams, Cancel, DeviceKind, LoadParams, Model, Outcome, Part, Runtime, RuntimeParams, Session,
@@ -293,7 +300,7 @@ fn a_profile_tells_the_parts_of_a_step_apart() {
         assert_eq!(sum, ran * 1_000_000);
         assert_eq!(counted.part(Part::Head).count, 4);
         assert_eq!(counted.part(Part::Attention).count, 4 * 2 * layers);
-        assert_eq!(counted.part(Part::Experts).count, 4 * 2 * layers);
+        assert_eq!(counted.part(Part::Experts).count, 4 * layers);
         assert!(counted.part(Part::Products).count >= 4 * 3 * layers);
         model.metrics().reset();
         assert_eq!(model.metrics().snapshot().part(Part::Head).count, 0);
@@ -362,6 +369,48 @@ fn layers_go_where_they_fit() {
     assert_eq!(load(&path, 0).unwrap().info().gpu_layers, 0);
     limit(1 << 30);
     assert_eq!(shim.number("shim_memory_used") as usize, used);
+}
+
+/// The last layers go there that kernels can execute, also where more were asked for.
+#[test]
+fn layers_without_kernels_stay_on_the_cpu() {
+    let Some(_gpu) = gpu() else { return };
+    let pool = Arc::new(Pool::new(1).unwrap());
+    let load = |head_dims: [usize; 3], gpu_layers| {
+        let mut b = ProgramBuilder::default();
+        let mut kept = Vec::new();
+        for head_dim in head_dims {
+            let start = b.position();
+            let [q, k, v, out] = [head_dim; 4].map(|width| b.act(width));
+            let state = b.state(KvLayer { n_kv_heads: 1, head_dim, window: 0 });
+            b.push(Op::StoreKv { state, k, v });
+            b.push(Op::Attend(Attend { state, q, out, scale: 1.0, softcap: 0.0, window: 0 }));
+            b.end_layer(start);
+            kept.extend([q, k, v, out]);
+        }
+        let program = Arc::new(b.finish(0, &kept));
+        let (layers, k_type, v_type) = (program.states.clone(), quant::F16, quant::F16);
+        let options = LoadOptions {
+            device: GPU,
+            deterministic: false,
+            profile: false,
+            gpu_layers,
+            host_bytes: u64::MAX,
+            limits: StepLimits { max_tokens: 8, max_outputs: 0 },
+            cache: StateSpec { layers, capacity: 16, k_type, v_type, max_step: 8 },
+        };
+        let backend = Backend::load(&program, &Weights::default(), &pool, &options, &mut |_, _| Ok(()))?;
+        backend.new_state(&options.cache)?;
+        backend.new_executor(&program, options.limits)?;
+        Ok::<_, Error>(backend.gpu_layers(3))
+    };
+    for (head_dims, layers) in [([64, 64, 64], 3), ([320, 64, 64], 2), ([64, 64, 32], 1), ([32, 64, 64], 2)] {
+        assert_eq!(load(head_dims, None).unwrap(), layers);
+        assert_eq!(load(head_dims, Some(3)).unwrap(), layers);
+        assert_eq!(load(head_dims, Some(1)).unwrap(), 1);
+    }
+    let error = load([64, 64, 320], None).unwrap_err();
+    assert!(matches!(&error, Error::Unsupported(why) if why.contains("heads of 320 values")), "{error}");
 }
 
 /// Attention without a model, resident and from memory of the caller.
