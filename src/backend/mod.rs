@@ -190,8 +190,8 @@ impl Backend {
     /// An executor with scratch for `limits`. `program` is the one that was loaded.
     pub fn new_executor(&self, program: &Arc<Program>, limits: StepLimits) -> Result<Executor> {
         let device = match self {
-            Backend::Cpu(cpu) => DeviceExecutor::Cpu(CpuExecutor::new(cpu.clone(), program, limits)?),
-            Backend::Cuda(cuda) => DeviceExecutor::Cuda(CudaExecutor::new(cuda.clone(), program, limits)?),
+            Backend::Cpu(cpu) => DeviceExecutor::Cpu(Box::new(CpuExecutor::new(cpu.clone(), program, limits)?)),
+            Backend::Cuda(cuda) => DeviceExecutor::Cuda(Box::new(CudaExecutor::new(cuda.clone(), program, limits)?)),
             Backend::Split(split) => DeviceExecutor::Split(Box::new(SplitExecutor::new(split, limits)?)),
         };
         Ok(Executor { program: program.clone(), limits, device })
@@ -207,8 +207,8 @@ pub struct Executor {
 }
 
 enum DeviceExecutor {
-    Cpu(CpuExecutor),
-    Cuda(CudaExecutor),
+    Cpu(Box<CpuExecutor>),
+    Cuda(Box<CudaExecutor>),
     Split(Box<SplitExecutor>),
 }
 
