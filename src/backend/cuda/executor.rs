@@ -37,7 +37,7 @@ pub struct CudaExecutor {
     stream: Stream,
     model: Arc<CudaModel>,
     program: Arc<Program>,
-    /// For parts of the program, and for all ops of a step.
+    /// Fusions in a part of the program, and in all of it.
     fusions: [Fusions; 2],
     /// Place of `KeepOutputs`.
     keep: Option<usize>,
@@ -70,10 +70,12 @@ pub struct CudaExecutor {
     /// Arguments for the outputs alone, and their sequences.
     kept_step: StepArgs,
     kept_slots: Vec<u32>,
-    /// The ops of the step that are left, and whether these are all that it has and no part of the program.
+    /// The ops of the step that are left.
     ops: Range<usize>,
-    untouched: bool,
+    /// The step has all ops of the program, or all up to `KeepOutputs`.
     whole: bool,
+    /// No op of the step was queued.
+    untouched: bool,
     /// Outputs with logits.
     outputs: usize,
     open: bool,
@@ -201,7 +203,7 @@ impl CudaExecutor {
         Ok(())
     }
 
-    /// Whether activations have rows for the outputs alone. In a part of a program they may from the beginning.
+    /// Tells whether activations have rows for the outputs alone, which they may from the beginning in a part of a program.
     fn is_kept(&self) -> bool {
         self.keep.map_or(self.has_head, |keep| keep < self.ops.start)
     }
@@ -270,10 +272,8 @@ impl CudaExecutor {
     }
 
     fn check_output(&self, i: usize) -> Result<()> {
-        match i < self.outputs {
-            true => Ok(()),
-            false => Err(Error::invalid(format!("output {i} of {}", self.outputs))),
-        }
+        let missing = || Error::invalid(format!("output {i} of {}", self.outputs));
+        (i < self.outputs).then_some(()).ok_or_else(missing)
     }
 
     pub fn argmax(&mut self, i: usize) -> Result<u32> {
@@ -347,7 +347,7 @@ impl CudaExecutor {
         if self.model.device.profile { 0 } else { SLOTS }
     }
 
-    /// Whether a token can be the arg-max of the step before.
+    /// Tells whether a token can be the arg-max of the step before.
     pub fn follows(&self) -> bool {
         self.leads
     }

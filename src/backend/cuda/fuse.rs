@@ -39,19 +39,19 @@ impl Fusion {
 
 /// The fusions of a program.
 pub struct Fusions {
-    /// By the first op of each.
+    /// The fusion that begins with each op.
     first: Vec<Fusion>,
-    /// By `Act`: the norm that products apply, and its input.
+    /// The norm that products apply to its input in place of reading each `Act`, and this input.
     delayed: Vec<Option<(Norm, Act)>>,
 }
 
 impl Fusions {
-    /// None, as for a part of a program, whose results other ops may read.
+    /// Makes no choice, as for a part of a program, whose results other ops may read.
     pub fn none(program: &Program) -> Fusions {
         Fusions { first: vec![Fusion::Alone; program.ops.len()], delayed: vec![None; program.acts.len()] }
     }
 
-    /// All that are possible. `is_gate` tells which pairs of products a gate can follow in one kernel.
+    /// Chooses all fusions that are possible. `is_gate` tells which pairs of products a gate can follow in one kernel.
     pub fn all(program: &Program, is_gate: impl Fn(&Projection, &Projection) -> bool) -> Fusions {
         let mut named = vec![Vec::new(); program.acts.len()];
         for (i, op) in program.ops.iter().enumerate() {
@@ -129,12 +129,12 @@ impl Chooser<'_> {
         self.fusions.delayed(act).map_or(act, |(_, x)| x)
     }
 
-    /// Whether nobody reads an activation behind op `at`.
+    /// Tells whether nothing reads an activation behind op `at`.
     fn ends(&self, act: Act, at: usize) -> bool {
         !self.program.kept.contains(&act) && self.named[act.0 as usize].last() == Some(&at)
     }
 
-    /// Whether products alone read a norm of whole rows, while its input lasts.
+    /// Tells whether products alone read a norm of whole rows, and its input is not written before the last of them.
     fn is_delayable(&self, at: usize, norm: &Norm, x: Act, out: Act) -> bool {
         let [first, readers @ ..] = &self.named[out.0 as usize][..] else { return false };
         let is_product = |op: &Op| match op {
@@ -189,7 +189,7 @@ pub struct HeadOps<'a> {
 }
 
 impl<'a> HeadOps<'a> {
-    /// The first ops of a list: norms of heads in place, a rotation, a storing, of which one of the latter two must be there.
+    /// Takes the first ops of a list: norms of heads in place, a rotation, a storing; one of the latter two must be there.
     pub fn new(program: &Program, ops: &'a [Op]) -> Option<HeadOps<'a>> {
         let in_place = |op: &&Op| matches!(op, Op::Norm { x, out, .. } if x == out);
         let (norms, rest) = ops.split_at(ops.iter().take(2).take_while(in_place).count());

@@ -14,7 +14,7 @@ use super::module::{
 };
 use super::probe::Address;
 use super::profile::Profile;
-use super::scratch::{ARGMAX_BLOCKS, DeviceScratch, ExecutorDims, FEW_TOKENS, TILE_ROWS};
+use super::scratch::{ARGMAX_BLOCKS, DeviceScratch, ExecutorDims, FEW_TOKENS, TILE_ROWS, gemv_shared};
 use crate::backend::Part;
 use crate::backend::op::{
     Act, Activation, Attend, Experts, Index, Norm, NormKind, Op, Projection, RopeChoice, Routing, Vector, Weight,
@@ -91,13 +91,6 @@ fn activation_code(activation: Activation) -> u32 {
         Activation::GeluErf => 2,
         Activation::Relu => 3,
     }
-}
-
-/// Shared memory of a product with one row of `cols` values, in bytes: the row in f32 for `plain` matrices, in 8 bits with
-/// scales for those of blocks.
-pub fn gemv_shared(cols: usize, plain: bool, blocks: bool) -> usize {
-    let padded = cols.next_multiple_of(128);
-    128 + if plain { 4 * padded } else { 0 } + if blocks { padded + padded / 32 * 8 } else { 0 }
 }
 
 /// Part of a step that the time of ops is counted in.

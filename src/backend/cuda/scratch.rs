@@ -19,8 +19,18 @@ const FIXED_SPLITS: usize = 8;
 /// Blocks that look for the largest logit of an output.
 pub const ARGMAX_BLOCKS: usize = 32;
 
+/// Tokens of a step that rarely share an expert.
+pub const FEW_TOKENS: usize = 8;
+
 /// The second dimension of a grid, at most.
 const GRID_Y: usize = 65_535;
+
+/// Shared memory of a product with one row of `cols` values, in bytes: the row in f32 for `plain` matrices, in 8 bits with
+/// scales for those of blocks.
+pub fn gemv_shared(cols: usize, plain: bool, blocks: bool) -> usize {
+    let padded = cols.next_multiple_of(128);
+    128 + if plain { 4 * padded } else { 0 } + if blocks { padded + padded / 32 * 8 } else { 0 }
+}
 
 /// Dimensions that are fixed for an executor.
 pub struct ExecutorDims {
@@ -36,7 +46,7 @@ pub struct ExecutorDims {
     experts: ExpertDims,
 }
 
-/// The largest of all ops with experts.
+/// The largest dimensions of all ops with experts.
 #[derive(Default)]
 struct ExpertDims {
     n: usize,
@@ -116,9 +126,6 @@ impl ExecutorDims {
         self.max_parts + self.limits.max_outputs
     }
 }
-
-/// Tokens of a step that rarely share an expert.
-pub const FEW_TOKENS: usize = 8;
 
 /// Addresses of everything that a step computes.
 pub struct DeviceScratch {

@@ -205,12 +205,9 @@ pub fn upload(context: &Arc<Context>, weights: &Weights, progress: &mut Progress
         }
     }
     let stream = &lanes[0].0;
-    for (values, offset) in weights.vectors.iter().zip(&layout.vectors) {
-        let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
-        current.upload_now(stream, &buffer, *offset, &bytes)?;
-    }
-    for (rope, offset) in weights.ropes.iter().zip(&layout.ropes) {
-        let bytes: Vec<u8> = rope.inv_freq.iter().flat_map(|f| f.to_le_bytes()).collect();
+    let vectors = weights.vectors.iter().map(|v| v.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>());
+    let ropes = weights.ropes.iter().map(|r| r.inv_freq.iter().flat_map(|f| f.to_le_bytes()).collect());
+    for (bytes, offset) in vectors.zip(&layout.vectors).chain(ropes.zip(&layout.ropes)) {
         current.upload_now(stream, &buffer, *offset, &bytes)?;
     }
     for (stream, _) in &lanes {
