@@ -42,7 +42,7 @@ pub struct CudaExecutor {
     /// Place of `KeepOutputs`.
     keep: Option<usize>,
     has_head: bool,
-    /// Bounds above which rotations change, ascending.
+    /// Bounds above which rotations change.
     rope_bounds: Vec<usize>,
     kv_places: Vec<KvPlace>,
     dims: ExecutorDims,
@@ -108,14 +108,11 @@ impl CudaExecutor {
             Op::Rope { rope, .. } => rope.long.map(|(above, _)| above),
             _ => None,
         };
-        let mut rope_bounds: Vec<usize> = program.ops.iter().filter_map(bound).collect();
-        rope_bounds.sort_unstable();
-        rope_bounds.dedup();
         Ok(CudaExecutor {
             fusions: [Fusions::none(program), Fusions::all(program, is_gate)],
             keep: program.ops.iter().position(|op| matches!(op, Op::KeepOutputs { .. })),
             has_head: matches!(program.ops.last(), Some(Op::Logits { .. })),
-            rope_bounds,
+            rope_bounds: program.ops.iter().filter_map(bound).collect(),
             kv_places: kv::places(&program.states),
             program: program.clone(),
             buffer,
@@ -191,7 +188,7 @@ impl CudaExecutor {
             kept_tiles,
             kept_splits: self.dims.splits(kept_tiles, longest),
             halves: caches.iter().all(|kv| (kv.spec().k_type, kv.spec().v_type) == (quant::F16, quant::F16)),
-            longer_than: self.rope_bounds.iter().rfind(|&&bound| batch.is_longer_than(bound)).copied(),
+            longer_than: self.rope_bounds.iter().copied().filter(|&bound| batch.is_longer_than(bound)).max(),
         };
         (self.whole, self.ops) = (ops == (0..self.program.ops.len()), ops);
         if batch.outputs.is_empty() {
