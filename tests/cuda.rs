@@ -755,9 +755,10 @@ fn ops_agree_with_the_cpu(target: &Target) {
         ("logits", &[HIDDEN], &|o, i| o.logits(o.norm(rms, i[0]))),
         ("the rows of outputs", &[], &|o, _| {
             let x = o.embed(0, Index::Id, 1.0);
-            let a = o.attend(o.qkv(o.norm(rms, x)), 0.0, 0);
+            let [q, k, v] = o.qkv(o.norm(rms, x));
+            let a = o.attend([o.norm_in_place(head, q), o.norm_in_place(head, k), v], 0.0, 0);
             o.add(x, o.project(a, [(12, None)])[0], 1.0);
-            o.add(x, o.down(o.gated(o.norm(layer, x), Activation::Silu)), 0.5);
+            o.add(x, o.project(o.norm(layer, x), [(13, None)])[0], 0.1);
             o.logits(o.norm(rms, x))
         }),
     ];
