@@ -49,7 +49,7 @@ const NATIVE: [DType; 11] = [
     quant::Q6_K,
 ];
 
-/// Where the backend can run here: the shim, a GPU.
+/// The places where the backend can run here: the shim, a GPU.
 fn targets() -> Vec<Target> {
     let shim = Shim::new().map(|shim| Target { name: "shim", shim: Some(shim) });
     let device = &cuda::devices()[0];
@@ -60,7 +60,7 @@ fn targets() -> Vec<Target> {
     shim.into_iter().chain(gpu).collect()
 }
 
-/// For tests of what no device can be made to do.
+/// Gives the shim to tests of what no device can be made to do.
 fn shim() -> Option<Shim> {
     let shim = Shim::new();
     if shim.is_none() {
@@ -451,7 +451,7 @@ fn a_failing_device_costs_one_model() {
     assert!(survivor.prompt(quant::F16, 1).unwrap() == expected);
 }
 
-/// What the host's other threads record meanwhile is not spoiled, and does not disturb; and its thread keeps its signals.
+/// Work that the host's other threads record meanwhile is not spoiled, and does not disturb; its thread keeps its signals.
 #[test]
 fn the_state_of_the_host_is_left_alone() {
     let Some(shim) = shim() else { return };
@@ -571,7 +571,7 @@ const VOCAB: usize = 515;
 const N_EXPERTS: usize = 7;
 const EXPERT_FFN: usize = 64;
 
-/// By `Weight`: type, rows, columns.
+/// Types, rows and columns, by `Weight`.
 const MATRICES: [(DType, usize, usize); 14] = [
     (quant::F32, VOCAB, HIDDEN),
     (quant::Q8_0, 64, HIDDEN),
@@ -589,10 +589,10 @@ const MATRICES: [(DType, usize, usize); 14] = [
     (quant::F16, HIDDEN, HIDDEN),
 ];
 
-/// By `Vector`: length.
+/// Lengths, by `Vector`.
 const VECTORS: [usize; 6] = [HIDDEN, HIDDEN, HEAD_DIM, Q, KV, VOCAB];
 
-/// By `StateId`.
+/// Layers, by `StateId`.
 const STATES: [KvLayer; 2] = [KvLayer { n_kv_heads: 2, head_dim: HEAD_DIM, window: 0 }; 2];
 
 /// A program in the making. Each method returns the activation that its op writes.

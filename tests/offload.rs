@@ -61,7 +61,7 @@ fn gpu() -> Option<MutexGuard<'static, Gpu>> {
 }
 
 impl Gpu {
-    /// For tests of what no device can be made to do.
+    /// Gives the shim to tests of what no device can be made to do.
     fn shim(&self) -> Option<&Shim> {
         if self.0.is_none() {
             eprintln!("skipped: what only the shim can do");
@@ -152,7 +152,7 @@ fn sequences_of_a_divided_model_rewind_fork_and_batch() {
     }
 }
 
-/// Where that is asked for, neither the way a prompt is cut nor the other sequences of a batch change a bit.
+/// Neither the way a prompt is cut nor the other sequences of a batch change a bit, where that is asked for.
 #[test]
 fn deterministic_models_give_the_same_bits_in_any_company() {
     let Some(_gpu) = gpu() else { return };
@@ -183,7 +183,7 @@ fn deterministic_models_give_the_same_bits_in_any_company() {
     }
 }
 
-/// The same over more positions than a turn of all shares has.
+/// Positions are dealt out in one way, also where they are more than a turn of all shares has.
 #[test]
 fn deterministic_models_deal_positions_out_in_one_way() {
     let Some(_gpu) = gpu() else { return };
@@ -279,7 +279,7 @@ fn generation_runs_ahead_and_nobody_notices() {
     assert_eq!((n, &out[..n], s.len()), (4, &expected[..4], 9));
 }
 
-/// What a profile adds up to is what ran: the shim counts a millisecond a kernel.
+/// A profile adds up to the time of all kernels: the shim counts a millisecond for each.
 #[test]
 fn a_profile_tells_the_parts_of_a_step_apart() {
     let Some(gpu) = gpu() else { return };

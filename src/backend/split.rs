@@ -136,7 +136,7 @@ pub struct SplitExecutor {
     split: Arc<Split>,
     front: CpuExecutor,
     back: CudaExecutor,
-    /// Whether the activations of the open step have crossed.
+    /// The activations of the open step have crossed.
     crossed: bool,
     begun: Instant,
     first_share: Duration,

@@ -52,7 +52,7 @@ pub struct CudaExecutor {
     inputs: StepInputs,
     /// `[SLOTS, max_outputs]`, the arg-maxes that the device writes.
     answers: PinnedBuffer,
-    /// For each slot the end of its last step.
+    /// The end of the last step of each slot.
     ended: Vec<Event>,
     /// Slot of the step that was opened last.
     slot: usize,

@@ -14,9 +14,9 @@ use crate::error::{Error, Result};
 use crate::quant;
 use crate::tensor::DType;
 
-/// Keys and values, each `[layer][head][position][stride]`, all layers having the same heads; the stride is the length of a head rounded up so that rows can be
-/// read 16 bytes at a time. A layer keeps all positions or a ring of the newest; Q8_0 has an array of scales, one for every 32
-/// values.
+/// Keys and values, each `[layer][head][position][stride]`, all layers having the same heads; the stride is the length of a
+/// head rounded up so that rows can be read 16 bytes at a time. A layer keeps all positions or a ring of the newest; Q8_0
+/// has an array of scales, one for every 32 values.
 pub struct CudaKv {
     spec: StateSpec,
     buffer: DeviceBuffer,

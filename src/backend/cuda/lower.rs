@@ -69,7 +69,7 @@ pub struct Lowering<'a> {
     pub kept_step: StepArgs,
     /// Address of the address that arg-maxes are written to.
     pub answers: Address,
-    /// By `StateId`.
+    /// Places of layers in caches, by `StateId`.
     pub kv_places: &'a [KvPlace],
     /// The next launch has a kernel ahead of it, so that it may start early.
     pub follows: bool,

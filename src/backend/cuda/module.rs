@@ -55,7 +55,8 @@ pub struct KvView {
     pub pad: u32,
 }
 
-/// A layer's place in a cache, counted in layers rather than bytes, so that a recorded launch serves caches of every capacity.
+/// The place of a layer in a cache, counted in layers rather than bytes, so that a recorded launch serves caches of every
+/// capacity.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct KvPlace {

@@ -1,7 +1,7 @@
 //! Finds the CUDA driver and lists its devices; nothing here can end the process that asks.
 //!
-//! Owns the table of driver functions: a missing symbol, a file that is no library and a driver that refuses to start are told
-//! apart and become the reason why a device is listed as unavailable. Relies on `cudarc` for the driver's types and
+//! Owns the table of driver functions: a missing symbol, a file that is no library and a driver that refuses to start are
+//! told apart and become the reason why a device is listed as unavailable. Relies on `cudarc` for the driver's types and
 //! constants. Refuses to know contexts and what is computed in them, which is the part of `launch`.
 #![allow(unsafe_code)]
 

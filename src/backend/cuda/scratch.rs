@@ -129,8 +129,8 @@ impl ExecutorDims {
 
 /// Addresses of everything that a step computes.
 pub struct DeviceScratch {
-    /// Addresses of activations by `Act`: of steps of which some rows are dropped, and of steps whose tokens are all outputs.
-    /// In the latter `KeepOutputs` copies nothing: the buffers of each of its pairs have changed places behind it.
+    /// Addresses of activations by `Act`: of steps of which some rows are dropped, and of steps whose tokens are all
+    /// outputs. In the latter `KeepOutputs` copies nothing: the buffers of each of its pairs have changed places behind it.
     acts: [Vec<Address>; 2],
     /// `[max(tokens, outputs), widest input]` or `[tokens, used, expert_ffn]` in binary16.
     pub halves: Address,
