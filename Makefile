@@ -1,7 +1,8 @@
 # Short names for commands that could be typed by hand; cargo does the work.
 
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
-MAJOR   := $(firstword $(subst ., ,$(VERSION)))
+# The number in the SONAME.
+ABI     := $(shell sed -n 's/^pub const RZ_ABI_VERSION: u32 = \(.*\);/\1/p' src/ffi/version.rs)
 
 PREFIX  ?= /usr/local
 # Below PREFIX: lib64, lib/x86_64-linux-gnu.
@@ -20,13 +21,15 @@ RELEASE := $(or $(CARGO_TARGET_DIR),target)/release
 ifeq ($(shell uname -s),Darwin)
   BUILT  := librealizar.dylib
   SHARED := librealizar.$(VERSION).dylib
-  SONAME := librealizar.$(MAJOR).dylib
+  SONAME := librealizar.$(ABI).dylib
+  LINKED := $(RELEASE)/$(BUILT)
   PRIVATE_LIBS := -lpthread -lm
   LIBRARY_PATH_VARIABLE := DYLD_LIBRARY_PATH
 else
   BUILT  := librealizar.so
   SHARED := librealizar.so.$(VERSION)
-  SONAME := librealizar.so.$(MAJOR)
+  SONAME := librealizar.so.$(ABI)
+  LINKED := build/$(BUILT)
   PRIVATE_LIBS := -lpthread -ldl -lm
   LIBRARY_PATH_VARIABLE := LD_LIBRARY_PATH
 endif
@@ -36,7 +39,7 @@ STAGE := $(CURDIR)/build/stage
 STRICT_C   := -std=c99 -D_POSIX_C_SOURCE=200809L -Wall -Wextra -Wpedantic -Werror
 STRICT_CXX := -std=c++17 -Wall -Wextra -Wpedantic -Werror
 LINK       := -I$(STAGE)/include -L$(STAGE)/lib -lrealizar -Wl,-rpath,$(STAGE)/lib
-PROGRAMS   := build/minimal build/chat build/example build/handles
+PROGRAMS   := build/minimal build/chat build/example build/handles build/no_exceptions
 GO_ENV     := PKG_CONFIG_PATH=$(STAGE)/lib/pkgconfig $(LIBRARY_PATH_VARIABLE)=$(STAGE)/lib
 
 .PHONY: help demo lib stage programs test test-rust test-programs test-go test-install bench test-gpu bench-gpu gpu-kit check-kernels lint header install clean
@@ -50,10 +53,22 @@ demo: ## Build, fetch a small model once, stream an answer  [PROMPT="..." MODEL=
 	@$(MAKE) -s CARGO="$(CARGO) --quiet" build/chat
 	@[ -n "$$MODEL" ] || MODEL=$$(scripts/fetch-model) && exec build/chat -m "$$MODEL" -p "$$PROMPT" --greedy -n 400
 
-lib: ## Build the shared and the static library, optimised
-	$(CARGO) build --release --lib
+lib: $(LINKED) ## Build the shared and the static library, optimised
 
-stage: lib
+# Its time is that of the last build, because cargo leaves a library's as it is where nothing was to be done.
+STAMP := $(RELEASE)/realizar.stamp
+$(STAMP): Cargo.toml Cargo.lock build.rs build_cuda.rs cbindgen.toml $(shell find src kernels -type f)
+	$(CARGO) build --release --lib
+	@touch $@
+
+# rustc hands linkers an anonymous version script of its own, beside which they take no other; so the shared library is
+# linked here, from the archive.
+build/librealizar.so: $(STAMP) packaging/realizar.map include/realizar.h
+	@mkdir -p build
+	$(CC) -shared -o $@ -Wl,-soname,$(SONAME) -Wl,--version-script=packaging/realizar.map -Wl,--gc-sections,--strip-debug \
+	    -Wl,-z,defs,-z,relro,-z,now -Wl,--whole-archive $(RELEASE)/librealizar.a -Wl,--no-whole-archive $(LDFLAGS) $(PRIVATE_LIBS)
+
+stage: $(LINKED)
 	@$(call install_into,$(STAGE),lib)
 
 programs: $(PROGRAMS) ## Build the example programs in C and C++
@@ -63,7 +78,9 @@ build/minimal build/chat: build/%: bindings/c/%.c include/realizar.h | stage
 
 build/example: bindings/cpp/example.cpp
 build/handles: tests/cpp/handles.cpp
-build/example build/handles: bindings/cpp/realizar.hpp include/realizar.h | stage
+build/no_exceptions: tests/cpp/no_exceptions.cpp
+build/no_exceptions: CXXFLAGS += -fno-exceptions
+build/example build/handles build/no_exceptions: bindings/cpp/realizar.hpp include/realizar.h | stage
 	$(CXX) $(STRICT_CXX) $(CXXFLAGS) -o $@ $(filter %.cpp,$^) $(LINK) $(LDFLAGS)
 
 test: test-rust test-programs test-go test-install ## Run every test
@@ -106,10 +123,9 @@ lint: ## Check the formatting and run clippy
 	$(CARGO) clippy --all-targets -- -D warnings
 
 header: ## Regenerate include/realizar.h from the sources
-	$(CARGO) build
+	$(CARGO) check --lib
 
-install: ## Install  [PREFIX=/usr/local LIBDIR=lib DESTDIR=]
-	@[ -e $(RELEASE)/$(BUILT) ] || $(MAKE) lib
+install: $(LINKED) ## Install  [PREFIX=/usr/local LIBDIR=lib DESTDIR=]
 	@$(call install_into,$(DESTDIR)$(PREFIX),$(LIBDIR))
 	@echo "installed realizar $(VERSION) in $(DESTDIR)$(PREFIX)"
 
@@ -122,8 +138,8 @@ clean: ## Delete everything that was built
 define install_into
 set -e; lib='$(1)/$(2)'; include='$(1)/include'; licenses='$(1)/share/licenses/realizar'; \
 install -d "$$lib/pkgconfig" "$$lib/cmake/realizar" "$$include" "$$licenses"; \
-mkdir -p build; for file in $(BUILT) librealizar.a; do strip -S -o build/$$file $(RELEASE)/$$file; done; \
-install -C -m 755 build/$(BUILT) "$$lib/$(SHARED)"; \
+mkdir -p build; strip -S -o build/stripped $(LINKED); strip -S -o build/librealizar.a $(RELEASE)/librealizar.a; \
+install -C -m 755 build/stripped "$$lib/$(SHARED)"; \
 ln -sf $(SHARED) "$$lib/$(SONAME)"; \
 ln -sf $(SONAME) "$$lib/$(BUILT)"; \
 install -C -m 644 build/librealizar.a "$$lib"; \

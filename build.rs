@@ -23,6 +23,7 @@ const GROUPS: &[(&str, &str)] = &[
     ("generate.rs", "Generating"),
     ("metrics.rs", "Metrics"),
     ("kernels.rs", "Kernels on memory of the caller"),
+    ("layout.rs", "Layouts of structs"),
 ];
 
 const OVERVIEW: &str = include_str!("src/ffi/overview.h");
@@ -48,11 +49,11 @@ fn main() {
         let _ = fs::write(&committed, &header);
     }
 
+    let abi = header.lines().find_map(|line| line.strip_prefix("#define RZ_ABI_VERSION ")).expect("src/ffi/version.rs");
     match env::var("CARGO_CFG_TARGET_OS").as_deref() {
-        Ok("macos") => println!("cargo:rustc-cdylib-link-arg=-Wl,-install_name,@rpath/librealizar.0.dylib"),
+        Ok("macos") => println!("cargo:rustc-cdylib-link-arg=-Wl,-install_name,@rpath/librealizar.{abi}.dylib"),
         Ok("windows") => {}
-        // The number grows when a program built against an older library would no longer run.
-        _ => println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,librealizar.so.0"),
+        _ => println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,librealizar.so.{abi}"),
     }
 }
 
@@ -62,11 +63,23 @@ fn header(root: &Path) -> String {
     header.push_str("#ifdef __cplusplus\nextern \"C\" {\n#endif\n");
     for (file, title) in GROUPS {
         header.push_str(&format!("\n/* {RULE}\n * {title}\n * {RULE} */\n\n"));
+        if *file == "version.rs" {
+            header.push_str(&version());
+        }
         header.push_str(declarations(root, file).trim());
         header.push('\n');
     }
     header.push_str("\n#ifdef __cplusplus\n} /* extern \"C\" */\n#endif\n\n#endif /* REALIZAR_H */\n");
     header
+}
+
+/// The version of the package, for programs to compare while they are compiled.
+fn version() -> String {
+    let numbers = ["MAJOR", "MINOR", "PATCH"].map(|part| {
+        let number = env::var(format!("CARGO_PKG_VERSION_{part}")).expect("set by cargo");
+        format!("#define RZ_VERSION_{part} {number}\n")
+    });
+    format!("/* Version of this header. */\n{}\n", numbers.concat())
 }
 
 fn declarations(root: &Path, file: &str) -> String {
@@ -79,6 +92,7 @@ fn declarations(root: &Path, file: &str) -> String {
     let mut text = Vec::new();
     bindings.write(&mut text);
     let text = String::from_utf8(text).expect("cbindgen writes UTF-8");
+    let text = tagged(&text);
     let mut lines: Vec<Line> = Vec::new();
     let mut comment: Vec<&str> = Vec::new();
     for line in text.lines() {
@@ -88,6 +102,18 @@ fn declarations(root: &Path, file: &str) -> String {
         }
     }
     lines.chunk_by(|a, b| a.note.is_some() && b.note.is_some()).map(aligned).collect()
+}
+
+/// Gives each struct its name as a tag too, so that programs can declare it ahead.
+fn tagged(text: &str) -> String {
+    let mut parts = text.split("typedef struct {");
+    let mut tagged = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (_, name) = part.split_once("\n} ").expect("a struct ends");
+        let (name, _) = name.split_once(';').expect("a struct has a name");
+        tagged.push_str(&format!("typedef struct {name} {{{part}"));
+    }
+    tagged
 }
 
 /// A line of code, and the comment behind it.

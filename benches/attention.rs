@@ -6,7 +6,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Instant;
 
-use realizar::backend::cpu::attention::{Heads, Layer, Scoring, Scratch, attend};
+use realizar::backend::cpu::attention::{AttentionScratch, Heads, LayerSource, Scoring, attend};
 use realizar::backend::cpu::kernels::Isa;
 use realizar::backend::cpu::kv::CpuKv;
 use realizar::backend::cpu::pool::{Pool, Team};
@@ -40,14 +40,14 @@ fn median(mut run: impl FnMut()) -> f64 {
 /// Bytes a second that all threads read together from a buffer of this size.
 fn read_rate(team: &Team, bytes: usize) -> f64 {
     let data = vec![1u64; bytes / 8];
-    let split = team.split(data.len(), 64);
+    let partition = team.partition(data.len(), 64);
     let repeat = (64 << 20) / bytes + 1;
     let seconds = median(|| {
         for _ in 0..repeat {
             team.run(|share| {
                 // Eight sums, so that loads and not additions are the limit.
                 let mut sums = [0u64; 64];
-                for line in data[split.range(share)].as_chunks::<64>().0 {
+                for line in data[partition.range(share)].as_chunks::<64>().0 {
                     for (sum, x) in sums.iter_mut().zip(line) {
                         *sum ^= x;
                     }
@@ -117,13 +117,13 @@ fn measure(
     let positions: Vec<u32> = (past as u32..len as u32).collect();
     let sequences = vec![0; n];
     let scoring = Scoring { scale: 0.1, softcap: 0.0, window: 0 };
-    let mut scratch = Scratch::new(heads, n, pool.threads(), false).expect("memory");
+    let mut scratch = AttentionScratch::new(heads, n, pool.threads(), false).expect("memory");
     let caches = &[&mut cache as &mut dyn Kv];
     let team = pool.enter();
     let layers = if n == 1 { layers } else { 1 };
     let seconds = median(|| {
         for layer in 0..layers {
-            let source = Layer::new(heads, caches, layer).expect("the same shape");
+            let source = LayerSource::new(heads, caches, layer).expect("the same shape");
             attend(&team, isa, &scoring, &positions, &sequences, &source, &q, &mut out, &mut scratch);
         }
     });

@@ -1,4 +1,4 @@
-//! Matrix products beside the machine's own roofs, measured in the same run: the rate at which all threads read a
+//! WeightMatrix products beside the machine's own roofs, measured in the same run: the rate at which all threads read a
 //! buffer of large pages, and the rate of dot product instructions on registers.
 //!
 //! `cargo bench --bench matmul [-- [--threads N] [--isa NAME] [--shape ROWSxCOLS] [TYPE ...]]`
@@ -12,7 +12,9 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use realizar::backend::cpu::kernels::Isa;
-use realizar::backend::cpu::matmul::{Job, Matrix, Workspace, multiply};
+use realizar::backend::cpu::matmul::multiply;
+use realizar::backend::cpu::matmul_plan::{MatmulJob, MatmulWorkspace};
+use realizar::backend::cpu::matrix::WeightMatrix;
 use realizar::backend::cpu::pool::{Pool, Team};
 use realizar::quant::{self, Format};
 use support::{Pages, dot_roof, fastest, read_roof};
@@ -57,18 +59,18 @@ fn options() -> Options {
 }
 
 /// Seconds of a product of one matrix and `tokens` tokens, over as many copies of the matrix as `pages` hold.
-fn time(team: &Team, isa: Isa, matrix: Matrix, pages: &[u8], copies: usize, tokens: usize) -> f64 {
+fn time(team: &Team, isa: Isa, matrix: WeightMatrix, pages: &[u8], copies: usize, tokens: usize) -> f64 {
     let cols = matrix.cols();
     let x: Vec<f32> = (0..tokens * cols).map(|i| ((i * 37 % 101) as f32 - 50.0) / 50.0).collect();
     let mut out = vec![0f32; tokens * matrix.rows];
-    let mut workspace = Workspace::new(team.threads(), tokens, cols).expect("memory");
+    let mut workspace = MatmulWorkspace::new(team.threads(), tokens, cols).expect("memory");
     // Short repetitions, each on from where the last one stopped, so that all copies come from memory.
     let calls = (1_000_000_000 / (matrix.rows * cols * (tokens + 20))).clamp(1, copies);
     let mut copy = 0;
     let seconds = fastest(0.3, || {
         for _ in 0..calls {
             let bytes = &pages[copy * matrix.bytes().next_multiple_of(64)..][..matrix.bytes()];
-            let mut jobs = [Job::new(matrix, bytes, None, &mut out)];
+            let mut jobs = [MatmulJob::new(matrix, bytes, None, &mut out)];
             multiply(team, isa, &mut workspace, &x, tokens, &mut jobs);
             copy = (copy + 1) % copies;
         }
@@ -78,7 +80,7 @@ fn time(team: &Team, isa: Isa, matrix: Matrix, pages: &[u8], copies: usize, toke
 }
 
 /// Fills the pages with copies of a matrix of small random blocks; the number of copies.
-fn fill(format: &Format, matrix: &Matrix, pages: &mut [u8], hot: bool) -> usize {
+fn fill(format: &Format, matrix: &WeightMatrix, pages: &mut [u8], hot: bool) -> usize {
     let mut raw = vec![0u8; matrix.rows * matrix.row_bytes()];
     let mut state = 1u64;
     let mut values = vec![0f32; format.block_len];
@@ -132,7 +134,7 @@ fn main() {
             continue;
         }
         for &(rows, cols) in &options.shapes {
-            let Ok(matrix) = Matrix::packed(format.dtype, rows, cols) else { continue };
+            let Ok(matrix) = WeightMatrix::packed(format.dtype, rows, cols) else { continue };
             let copies = fill(format, &matrix, pages.bytes(), options.hot);
             print!("{:8} {:>11} |", format.name, format!("{rows}x{cols}"));
             for tokens in TOKENS {

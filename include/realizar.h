@@ -19,7 +19,7 @@
  *     if (rz_textstream_new(model, &stream, &err) < 0) goto fail;
  *     if (rz_tokenize_into(model, "Once upon", 9, RZ_TOKENIZE_ADD_SPECIAL, tokens, 64, &n, &err) < 0) goto fail;
  *     if (rz_prefill(cache, tokens, n, NULL, &err) < 0) goto fail;
- *     if (rz_sample(NULL, cache, &token, &err) < 0) goto fail;
+ *     if (rz_sample(cache, NULL, &token, &err) < 0) goto fail;
  *     for (int i = 0; i < 100 && !rz_token_is_end(model, token); i++) {
  *       if (rz_textstream_push_into(stream, token, text, sizeof text, &len, &err) < 0) goto fail;
  *       fwrite(text, 1, len, stdout);
@@ -45,10 +45,17 @@
  *   because each keeps alive what it needs. With the last one the library's last thread ends.
  * - Strings are UTF-8 with a length in bytes; only paths, keys and chat messages end with a NUL.
  * - A parameter struct begins with struct_size, which the caller sets to the struct's sizeof; every other zero means
- *   the default. Begin with {0}: later versions append fields. The same goes for structs that are written to.
+ *   the default. Begin with {0}: later versions append fields. A field or a flag that the library is too old for is
+ *   RZ_ERR_VERSION.
+ * - A struct that is written to begins with struct_size too, from 4 to 4096; the rest of it may be uninitialised. Fields
+ *   that the library does not know become zero.
+ * - Structs without struct_size, such as rz_error and rz_chat_message, never change.
+ * - A handle that was freed, or is of another kind than the function wants, is RZ_ERR_INVALID_ARGUMENT in most cases;
+ *   no program may rely on it.
  * - A file that is damaged, or made to do damage, costs a status and a message. The exceptions are told where they
  *   apply: RZ_MODEL_MMAP, and pointers that do not point where this header says.
- * - Nothing is printed, no environment variable is read, no signal handler is set. */
+ * - Nothing is printed, no environment variable is read, no signal handler is set. On threads of the program no destructor
+ *   of the library is left, so that it can be unloaded (dlclose) once all handles are freed; a GPU's driver may stay. */
 
 #ifndef REALIZAR_H
 #define REALIZAR_H
@@ -67,14 +74,16 @@ extern "C" {
 /* Outcome of a call: 0 is success, a positive number is progress, a negative one is failure. */
 typedef int32_t rz_status;
 
-/* What went wrong, in memory of the caller: on the stack, uninitialised, is fine. Its layout never changes.
+/* Record of a failure, in memory of the caller: on the stack, uninitialised, is fine. Its layout never changes.
  *
  * Every function with an `rz_error *` as its last argument takes NULL there too, and otherwise fills the
  * record in on every return: on success with the status, 0 and an empty message. Since 0.1.0. */
-typedef struct {
+typedef struct rz_error {
   int32_t code;         /* The status that was returned. */
   int32_t system_code;  /* `errno` of the system call that failed, else 0. */
-  char message[504];    /* What failed, and where: UTF-8, NUL-terminated, free of control characters. */
+  /* The reason, then the file: UTF-8, NUL-terminated, free of control characters. The middle of one that is too long
+   * is left out. */
+  char message[504];
 } rz_error;
 
 #define RZ_OK 0                           /* Success. */
@@ -88,7 +97,7 @@ typedef struct {
 #define RZ_ERR_IO (-6)                    /* A file could not be opened or read. */
 #define RZ_ERR_FORMAT (-7)                /* A file is damaged or hostile. */
 #define RZ_ERR_UNSUPPORTED (-8)           /* The request is valid, but this library does not implement it. */
-#define RZ_ERR_VERSION (-9)               /* A struct uses a field that this library is too old for. */
+#define RZ_ERR_VERSION (-9)               /* A field or a flag that this library is too old for. */
 #define RZ_ERR_CANCELLED (-10)            /* An `rz_cancel` was fired, or a callback asked to stop. */
 #define RZ_ERR_DEADLINE (-11)             /* The time allowed has passed. */
 #define RZ_ERR_CONTEXT_FULL (-12)         /* The cache has no room for the tokens. */
@@ -99,23 +108,32 @@ typedef struct {
 #define RZ_ERR_PANIC (-17)                /* A bug of this library, caught. Please report the message. */
 #define RZ_ERR_POISONED (-18)             /* A call on this handle ended in RZ_ERR_PANIC: free it. */
 
-/* Name of a status, such as "RZ_ERR_FORMAT". The string is static; an unknown number is "RZ_UNKNOWN", never NULL.
- * Any thread. Since 0.1.0. */
-const char *rz_status_name(rz_status status);
-
 /* ------------------------------------------------------------------------------------------------
  * Version
  * ------------------------------------------------------------------------------------------------ */
 
-/* Grows by one with every change that a program built against an older header could notice. */
+/* Version of this header. */
+#define RZ_VERSION_MAJOR 0
+#define RZ_VERSION_MINOR 1
+#define RZ_VERSION_PATCH 0
+
+/* The number of the interface, the one in the SONAME of the library too. It grows with every change that a program
+ * built against an older header could notice, so a program that loads the library at run time compares it first:
+ * rz_abi_version() == RZ_ABI_VERSION. Functions that are added leave it as it is: whoever wants to run with older
+ * libraries too looks such a one up with dlsym, or compares rz_version(). */
 #define RZ_ABI_VERSION 1
 
-/* RZ_ABI_VERSION of the header that the library was built with: the first thing to compare for a program that loads
- * the library at run time. Any thread. Since 0.1.0. */
+/* RZ_ABI_VERSION of the header that the library was built with; a program works with a library that has its own.
+ * Any thread. Since 0.1.0. */
 uint32_t rz_abi_version(void);
 
-/* Version of the library, such as "0.1.0". The string is static. Any thread. Since 0.1.0. */
+/* Version of the library, such as "0.1.0"; RZ_VERSION_MAJOR, RZ_VERSION_MINOR and RZ_VERSION_PATCH are those of the
+ * header. The string is static. Any thread. Since 0.1.0. */
 const char *rz_version(void);
+
+/* Name of a status, such as "RZ_ERR_FORMAT". The string is static; an unknown number is "RZ_UNKNOWN", never NULL.
+ * Any thread. Since 0.1.0. */
+const char *rz_status_name(rz_status status);
 
 /* ------------------------------------------------------------------------------------------------
  * Devices
@@ -125,16 +143,16 @@ const char *rz_version(void);
 #define RZ_DEVICE_CUDA 2  /* `rz_device_info.kind`: an NVIDIA GPU. */
 
 /* A device. Since 0.1.0. */
-typedef struct {
+typedef struct rz_device_info {
   uint32_t struct_size;   /* sizeof(rz_device_info), set by the caller. */
   uint32_t index;         /* Index of the device. */
-  char name[64];          /* Such as "cuda:0 NVIDIA H200". */
+  char name[64];          /* Name, such as "cuda:0 NVIDIA H200". */
   uint32_t kind;          /* RZ_DEVICE_CPU or RZ_DEVICE_CUDA. */
   uint32_t available;     /* 1 when models can be loaded to it, else 0. */
   char isa[32];           /* Instruction set or compute capability, such as "avx512vnni" or "sm_90". */
   uint64_t memory_total;  /* Bytes of memory in all; 0 where unknown. */
   uint64_t memory_free;   /* Bytes of memory free right now; 0 where unknown. */
-  char unavailable[256];  /* Why the device cannot be used; empty where it can. */
+  char unavailable[256];  /* Reason why the device cannot be used; empty for one that can. */
 } rz_device_info;
 
 /* Number of devices, the unavailable ones included. Their indices run from 1 to this number; 1 is always the CPU.
@@ -151,9 +169,9 @@ rz_status rz_device_info_get(uint32_t index, rz_device_info *out, rz_error *err)
  * Runtime: worker threads, log, ceilings
  * ------------------------------------------------------------------------------------------------ */
 
-#define RZ_LOG_ERROR 1    /* Log level: something failed. */
+#define RZ_LOG_ERROR 1    /* Log level: a call failed with RZ_ERR_PANIC or RZ_ERR_DEVICE_LOST. */
 #define RZ_LOG_WARNING 2  /* Log level: something is worse than the caller may expect. */
-#define RZ_LOG_INFO 3     /* Log level: what is being done. */
+#define RZ_LOG_INFO 3     /* Log level: what a model is and where it was loaded to. */
 
 /* Worker threads, a log and ceilings on memory, shared by the models that are loaded with it. Immutable: any
  * number of threads may use it at once. A model that is loaded without one gets its own, with all defaults. */
@@ -163,8 +181,8 @@ typedef struct rz_runtime rz_runtime;
  * thread, several at once. It must return normally: no longjmp, no C++ exception. */
 typedef void (*rz_log_callback)(int32_t level, const char *message, size_t len, void *user);
 
-/* How to set up an rz_runtime. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0. */
-typedef struct {
+/* Parameters of an rz_runtime. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0. */
+typedef struct rz_runtime_params {
   uint32_t struct_size;  /* sizeof(rz_runtime_params). */
   /* Threads that compute: n are the calling one and n - 1 workers, so 1 makes no thread at all.
    * 0: one a processor core. */
@@ -196,7 +214,8 @@ void rz_runtime_free(rz_runtime *runtime);
  * Cancelling
  * ------------------------------------------------------------------------------------------------ */
 
-/* A flag that stops the calls it was given to. May be fired and reset from any thread while calls use it. */
+/* A flag that stops the calls it was given to, and every call on the caches it was set for (rz_cache_cancel_set). May
+ * be fired and reset from any thread while calls use it. */
 typedef struct rz_cancel rz_cancel;
 
 /* Makes a flag that is not fired. `*out` is freed with rz_cancel_free. Any thread. Since 0.1.0. */
@@ -205,9 +224,9 @@ rz_status rz_cancel_new(rz_cancel **out, rz_error *err);
 /* Frees the handle; NULL is fine. Any thread, except while another one fires it. Since 0.1.0. */
 void rz_cancel_free(rz_cancel *cancel);
 
-/* Asks the calls that were given `cancel` to stop, which they do within milliseconds with RZ_ERR_CANCELLED; calls
- * that begin later stop at once, until rz_cancel_reset. NULL is fine. Any thread, a signal handler included. Since
- * 0.1.0. */
+/* Asks the calls that heed `cancel` to stop, which they do with RZ_ERR_CANCELLED after the layer at hand: within
+ * milliseconds for one token, some tens of them for the long prompt of a large model. Calls that begin later stop at
+ * once, until rz_cancel_reset. NULL is fine. Any thread, a signal handler included. Since 0.1.0. */
 void rz_cancel_fire(rz_cancel *cancel);
 
 /* Makes a fired flag fit for use again. NULL is fine. Any thread. Since 0.1.0. */
@@ -222,8 +241,9 @@ void rz_cancel_reset(rz_cancel *cancel);
  * time; results still differ between devices, and with the number of layers that are on them. */
 #define RZ_MODEL_DETERMINISTIC 1
 
-/* Load flag: map the weights and use them in place instead of reading them into memory. A mapped file that somebody
- * shortens while it is in use ends the process with SIGBUS; that is why it is the caller's choice. */
+/* Load flag: map the weights and use them in place instead of reading them into memory, which loads at once and
+ * generates several times slower. A mapped file that somebody shortens while it is in use ends the process with SIGBUS;
+ * that is why it is the caller's choice. */
 #define RZ_MODEL_MMAP 2
 
 /* Load flag: metadata, tokenizer and chat template only. A file without weights will do, and no cache can be made. */
@@ -232,6 +252,12 @@ void rz_cancel_reset(rz_cancel *cancel);
 /* Load flag: measure the parts of each step on a GPU, for rz_metrics_get. Steps take longer, and none begins before the
  * one ahead of it has ended. */
 #define RZ_MODEL_PROFILE 8
+
+#define RZ_TEMPLATE_PRESENT 1  /* Bit of rz_model_info.chat_template: rz_chat_render_into works. */
+
+/* Bit of rz_model_info.chat_template: the template writes the token that begins a text itself, so that what it has
+ * rendered is tokenized without RZ_TOKENIZE_ADD_SPECIAL. */
+#define RZ_TEMPLATE_WRITES_BOS 2
 
 #define RZ_TOKEN_NONE UINT32_MAX  /* Instead of a token id: the model names none. */
 
@@ -243,8 +269,8 @@ typedef struct rz_model rz_model;
  * It must return normally: no longjmp, no C++ exception. */
 typedef int32_t (*rz_progress_callback)(uint64_t done, uint64_t total, void *user);
 
-/* How to load a model. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0. */
-typedef struct {
+/* Parameters of a load. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0. */
+typedef struct rz_model_params {
   uint32_t struct_size;  /* sizeof(rz_model_params). */
   uint32_t device;       /* Index of a device; 0: choose for me. */
   /* Workers, log and ceilings to use; NULL: a runtime of its own. The caller may free its handle afterwards. */
@@ -262,8 +288,8 @@ typedef struct {
   const rz_cancel *cancel;        /* Stops the load when fired; NULL: nothing does. */
 } rz_model_params;
 
-/* What a model is. Since 0.1.0. */
-typedef struct {
+/* Description of a model. Since 0.1.0. */
+typedef struct rz_model_info {
   uint32_t struct_size;     /* sizeof(rz_model_info), set by the caller. */
   char architecture[32];    /* Family of the network, such as "llama" or "qwen3". */
   char name[64];            /* The model's own name; empty where the file gives none. */
@@ -281,7 +307,7 @@ typedef struct {
   uint64_t n_params;        /* Parameters. */
   uint64_t weight_bytes;    /* Bytes of weights in memory; 0 for a model loaded with RZ_MODEL_TEXT_ONLY. */
   uint32_t gpu_layers;      /* Layers on a GPU; the others are computed on the CPU. */
-  uint32_t reserved;        /* 0. */
+  uint32_t chat_template;   /* RZ_TEMPLATE_... bits, or-ed together; 0: no template that works. */
 } rz_model_info;
 
 /* Loads a model.
@@ -290,17 +316,22 @@ typedef struct {
  * with a config.json. `params` may be NULL. `*out` is freed with rz_model_free. Any thread; takes as long as
  * reading the file does. Errors: RZ_ERR_IO (missing, unreadable, or not a regular file), RZ_ERR_FORMAT (damaged),
  * RZ_ERR_UNSUPPORTED (an architecture or tensor type that is not implemented), RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY,
- * RZ_ERR_CANCELLED, RZ_ERR_DEVICE_UNAVAILABLE, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_INVALID_ARGUMENT. Since 0.1.0. */
+ * RZ_ERR_CANCELLED, RZ_ERR_DEVICE_UNAVAILABLE, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_INVALID_ARGUMENT, RZ_ERR_VERSION
+ * (unknown flags). Since 0.1.0. */
 rz_status rz_model_load(const char *path, const rz_model_params *params, rz_model **out, rz_error *err);
 
 /* Frees the handle; NULL is fine. Caches and text streams of the model stay usable; the weights go with the last of
  * them. Any thread. Since 0.1.0. */
 void rz_model_free(rz_model *model);
 
-/* Describes a model. `out->struct_size` is set by the caller. Any thread. Since 0.1.0. */
-rz_status rz_model_info_get(const rz_model *model, rz_model_info *out, rz_error *err);
+/* Describes a model. `out->struct_size` is set by the caller. The first call runs the chat template, on a thread that ends
+ * with the call. Any thread. Errors: RZ_ERR_IO (the system gives no thread). Since 0.1.0. */
+rz_status rz_model_info_get(const rz_model *model,
+                            rz_model_info *out,
+                            rz_error *err);
 
-/* Writes a value of the model's metadata as text, such as that of the NUL-terminated `key` "general.name".
+/* Writes a value of the model's metadata as text, such as that of the NUL-terminated `key` "general.name"; of an array
+ * its length and kind, such as "[24 integers]".
  *
  * `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` (0 and a NULL `out` to ask for
  * the size) the result is RZ_ERR_BUFFER_TOO_SMALL and `*len` the bytes needed. Any thread. Errors:
@@ -311,6 +342,32 @@ rz_status rz_model_meta_into(const rz_model *model,
                              size_t capacity,
                              size_t *len,
                              rz_error *err);
+
+/* Writes key `index` of the model's metadata, in alphabetical order; keys are asked for from 0 until
+ * RZ_ERR_INVALID_ARGUMENT.
+ *
+ * `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` the result is
+ * RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT beyond the last key. Since 0.1.0. */
+rz_status rz_model_meta_key_into(const rz_model *model,
+                                 size_t index,
+                                 char *out,
+                                 size_t capacity,
+                                 size_t *len,
+                                 rz_error *err);
+
+/* Writes element `index` of the array under the NUL-terminated `key` of the model's metadata as text; elements are asked
+ * for from 0 until RZ_ERR_INVALID_ARGUMENT.
+ *
+ * `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` the result is
+ * RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (no such key, no array, beyond the last element),
+ * RZ_ERR_UNSUPPORTED for an array that only the tokenizer keeps: see rz_token_bytes_into. Since 0.1.0. */
+rz_status rz_model_meta_element_into(const rz_model *model,
+                                     const char *key,
+                                     size_t index,
+                                     char *out,
+                                     size_t capacity,
+                                     size_t *len,
+                                     rz_error *err);
 
 /* ------------------------------------------------------------------------------------------------
  * Text and tokens
@@ -323,6 +380,14 @@ rz_status rz_model_meta_into(const rz_model *model,
 #define RZ_TOKENIZE_PARSE_SPECIAL 2
 
 #define RZ_DETOKENIZE_SPECIAL 1  /* Flag of rz_detokenize_into: write special tokens too. */
+#define RZ_TOKEN_NORMAL 1        /* Attribute of a token: reached by cutting text into tokens. */
+
+/* Attribute of a token: steers the model, such as "<|im_end|>"; texts are written without it. */
+#define RZ_TOKEN_CONTROL 2
+
+#define RZ_TOKEN_USER 4  /* Attribute of a token: found as a whole in any text. */
+#define RZ_TOKEN_BYTE 8  /* Attribute of a token: stands for one byte. */
+#define RZ_TOKEN_END 16  /* Attribute of a token: ends a turn or a text, as rz_token_is_end says. */
 
 /* Flag of rz_chat_render_into: end with the opening of the assistant's turn. */
 #define RZ_CHAT_ADD_GENERATION_PROMPT 1
@@ -331,17 +396,17 @@ rz_status rz_model_meta_into(const rz_model *model,
  * time. */
 typedef struct rz_textstream rz_textstream;
 
-/* One message of a chat; NUL-terminated UTF-8. */
-typedef struct {
-  const char *role;     /* Who speaks, such as "system", "user" or "assistant". */
-  const char *content;  /* What is said. */
+/* One message of a chat; NUL-terminated UTF-8. The simple form: it never grows. Since 0.1.0. */
+typedef struct rz_chat_message {
+  const char *role;     /* Role of the speaker, such as "system", "user" or "assistant". */
+  const char *content;  /* Text of the message. */
 } rz_chat_message;
 
 /* Turns `text`, UTF-8 of `text_len` bytes, into token ids.
  *
  * `*n` receives their number. With too small a `capacity` (0 and a NULL `out` to ask for it) the result is
- * RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (not UTF-8, unknown flags),
- * RZ_ERR_UNSUPPORTED (a tokenizer that is not implemented). Since 0.1.0. */
+ * RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (not UTF-8),
+ * RZ_ERR_VERSION (unknown flags), RZ_ERR_UNSUPPORTED (a tokenizer that is not implemented). Since 0.1.0. */
 rz_status rz_tokenize_into(const rz_model *model,
                            const char *text,
                            size_t text_len,
@@ -356,7 +421,7 @@ rz_status rz_tokenize_into(const rz_model *model,
  * `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` (0 and a NULL `out` to ask for
  * it) the result is RZ_ERR_BUFFER_TOO_SMALL. Bytes that are no UTF-8, such as half a character at the end, become
  * U+FFFD; for a text that arrives token by token use an rz_textstream. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT
- * (a token outside the vocabulary, unknown flags), RZ_ERR_UNSUPPORTED. Since 0.1.0. */
+ * (a token outside the vocabulary), RZ_ERR_VERSION (unknown flags), RZ_ERR_UNSUPPORTED. Since 0.1.0. */
 rz_status rz_detokenize_into(const rz_model *model,
                              const uint32_t *tokens,
                              size_t n,
@@ -369,6 +434,21 @@ rz_status rz_detokenize_into(const rz_model *model,
 /* 1 when `token` ends a turn or a text of this model, else 0 (also for NULL and for a token outside the vocabulary).
  * Any thread. Since 0.1.0. */
 int32_t rz_token_is_end(const rz_model *model, uint32_t token);
+
+/* Writes the bytes of one token, which may be a part of a character; those of a control token spell its name. Behind each
+ * other the bytes of tokens make a text, but for a space at its beginning that some tokenizers put there.
+ *
+ * `*len` receives their number and `*attributes` RZ_TOKEN_NORMAL and the like, or-ed together; `attributes` may be NULL.
+ * With too small a `capacity` (0 and a NULL `out` to ask for it) the result is RZ_ERR_BUFFER_TOO_SMALL. Any thread.
+ * Errors: RZ_ERR_INVALID_ARGUMENT (a token outside the vocabulary), RZ_ERR_UNSUPPORTED (a tokenizer that is not
+ * implemented). Since 0.1.0. */
+rz_status rz_token_bytes_into(const rz_model *model,
+                              uint32_t token,
+                              void *out,
+                              size_t capacity,
+                              size_t *len,
+                              uint32_t *attributes,
+                              rz_error *err);
 
 /* Makes a text stream for the tokens of a model. `*out` is freed with rz_textstream_free, before or after the model.
  * Any thread. Errors: RZ_ERR_UNSUPPORTED (a tokenizer that is not implemented). Since 0.1.0. */
@@ -396,10 +476,12 @@ void rz_textstream_free(rz_textstream *stream);
 /* Writes `n` messages as the text that the model was trained on, by the chat template in its file.
  *
  * `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` (0 and a NULL `out` to ask for
- * it) the result is RZ_ERR_BUFFER_TOO_SMALL. Tokenize it with RZ_TOKENIZE_PARSE_SPECIAL, and without
- * RZ_TOKENIZE_ADD_SPECIAL where the template writes the first token itself. Any thread. Errors: RZ_ERR_UNSUPPORTED
- * (no template, or one that uses what is not implemented), RZ_ERR_INVALID_ARGUMENT (the template refuses the
- * messages, unknown flags), RZ_ERR_LIMIT. Since 0.1.0. */
+ * it) the result is RZ_ERR_BUFFER_TOO_SMALL. Tokenize it with RZ_TOKENIZE_PARSE_SPECIAL, and with
+ * RZ_TOKENIZE_ADD_SPECIAL too unless rz_model_info.chat_template says RZ_TEMPLATE_WRITES_BOS. Special tokens that
+ * somebody spells in a message become real ones then. The template runs on a thread that ends with the call. Any thread.
+ * Errors: RZ_ERR_UNSUPPORTED (no template, or one that uses what is not implemented), RZ_ERR_INVALID_ARGUMENT (the
+ * template refuses the messages), RZ_ERR_VERSION (unknown flags), RZ_ERR_IO (the system gives no thread), RZ_ERR_LIMIT.
+ * Since 0.1.0. */
 rz_status rz_chat_render_into(const rz_model *model,
                               const rz_chat_message *messages,
                               size_t n,
@@ -417,17 +499,17 @@ rz_status rz_chat_render_into(const rz_model *model,
  * caches of any model. */
 typedef struct rz_sampler rz_sampler;
 
-/* Added to one logit before anything else; -INFINITY forbids the token. */
-typedef struct {
+/* Added to one logit before anything else; -INFINITY forbids the token. Never grows. Since 0.1.0. */
+typedef struct rz_logit_bias {
   /* Token id. Calls with a model whose vocabulary is too small for it get RZ_ERR_INVALID_ARGUMENT. */
   uint32_t token;
-  float bias;  /* What to add. */
+  float bias;  /* Number to add to the logit. */
 } rz_logit_bias;
 
-/* How to choose. Zero in a field switches it off, so all zeros, or NULL, choose the most likely token.
+/* Parameters of a choice. Zero in a field switches it off, so all zeros, or NULL, choose the most likely token.
  *
  * In this order: biases, penalties, then top_k, top_p and min_p on what the temperature leaves. Since 0.1.0. */
-typedef struct {
+typedef struct rz_sampler_params {
   uint32_t struct_size;         /* sizeof(rz_sampler_params). */
   float temperature;            /* Divides the logits; 0: always the most likely token. */
   uint32_t top_k;               /* Keep the k most likely tokens. */
@@ -436,9 +518,9 @@ typedef struct {
   float repeat_penalty;         /* Logits of recent tokens are divided by it, or multiplied where negative. */
   float presence_penalty;       /* Taken from the logit of every recent token. */
   float frequency_penalty;      /* Taken from the logit of a recent token as often as it occurred. */
-  uint32_t penalty_window;      /* How many of the last tokens are recent; 0: 64. */
+  uint32_t penalty_window;      /* Number of the last tokens that count as recent; 0: 64. */
   uint32_t reserved;            /* 0. */
-  uint64_t seed;                /* Of the random numbers; 0 is a seed like any other. */
+  uint64_t seed;                /* Seed of the random numbers; 0 is one like any other. */
   const rz_logit_bias *biases;  /* Copied; NULL: none. */
   size_t n_biases;              /* Number of `biases`. */
 } rz_sampler_params;
@@ -467,12 +549,13 @@ void rz_sampler_free(rz_sampler *sampler);
  * call at a time: a second one gets RZ_ERR_BUSY. Caches of one model work side by side. */
 typedef struct rz_cache rz_cache;
 
-/* How to make a cache. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0. */
-typedef struct {
+/* Parameters of a cache. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0. */
+typedef struct rz_cache_params {
   uint32_t struct_size;  /* sizeof(rz_cache_params). */
-  uint32_t capacity;     /* Tokens; 0: the model's context_length, but at most 8192. */
-  uint32_t k_type;       /* Type of the keys, RZ_CACHE_TYPE_...; 0: F16. */
-  uint32_t v_type;       /* Type of the values, RZ_CACHE_TYPE_...; 0: F16. */
+  /* Tokens; 0: the model's context_length, but at most 8192. More than the model was made for is logged as a warning. */
+  uint32_t capacity;
+  uint32_t k_type;  /* Type of the keys, RZ_CACHE_TYPE_...; 0: F16. */
+  uint32_t v_type;  /* Type of the values, RZ_CACHE_TYPE_...; 0: F16. */
 } rz_cache_params;
 
 /* Makes an empty cache. `params` may be NULL; `*out` is freed with rz_cache_free, before or after the model. Any
@@ -494,8 +577,14 @@ uint32_t rz_cache_capacity(const rz_cache *cache);
  * Errors: RZ_ERR_INVALID_ARGUMENT where `len` is more than there are, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
 rz_status rz_cache_truncate(rz_cache *cache, uint32_t len, rz_error *err);
 
-/* Makes a second cache with the same past, capacity and logits; from here on the two go their own ways. `*out` is
- * freed with rz_cache_free. Any thread. Errors: RZ_ERR_BUSY while a call changes `cache`, RZ_ERR_POISONED,
+/* Has every call on the cache heed `cancel`, beside the one that the call itself is given: prefill, decode, batches,
+ * and the calls that ask for logits. NULL takes it back. The cache keeps the flag alive; forks that are made later heed
+ * it too. A batch stops when that of any of its caches is fired. Any thread. Errors: RZ_ERR_BUSY while a call changes
+ * `cache`, RZ_ERR_POISONED. Since 0.1.0. */
+rz_status rz_cache_cancel_set(rz_cache *cache, const rz_cancel *cancel, rz_error *err);
+
+/* Makes a second cache with the same past, capacity, logits and cancel; from here on the two go their own ways. `*out`
+ * is freed with rz_cache_free. Any thread. Errors: RZ_ERR_BUSY while a call changes `cache`, RZ_ERR_POISONED,
  * RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT. Since 0.1.0. */
 rz_status rz_cache_fork(const rz_cache *cache, rz_cache **out, rz_error *err);
 
@@ -505,10 +594,14 @@ rz_status rz_cache_fork(const rz_cache *cache, rz_cache **out, rz_error *err);
 
 /* Appends `n` tokens, at least one; afterwards the logits of the last one are available.
  *
- * `cancel` may be NULL. A call that fails leaves the cache as it was. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT
+ * `cancel` may be NULL; it counts beside that of rz_cache_cancel_set. A call that fails leaves the cache as it was. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT
  * (no token, or one outside the vocabulary), RZ_ERR_CONTEXT_FULL, RZ_ERR_CANCELLED, RZ_ERR_BUSY, RZ_ERR_POISONED,
  * RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_LOST. Since 0.1.0. */
-rz_status rz_prefill(rz_cache *cache, const uint32_t *tokens, size_t n, const rz_cancel *cancel, rz_error *err);
+rz_status rz_prefill(rz_cache *cache,
+                     const uint32_t *tokens,
+                     size_t n,
+                     const rz_cancel *cancel,
+                     rz_error *err);
 
 /* Appends `token` and writes the one that follows to `*next`: the most likely one where `sampler` is NULL, which
  * on a GPU brings back four bytes only.
@@ -549,22 +642,50 @@ rz_status rz_decode_batch(rz_cache *const *caches,
  *
  * `*n` receives their number. With too small a `capacity` (0 and a NULL `out` to ask for it) the result is
  * RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT where there are none, before the first
- * token and after a rewind; RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
+ * token and after a rewind; RZ_ERR_CANCELLED, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
 rz_status rz_logits_into(const rz_cache *cache, float *out, size_t capacity, size_t *n, rz_error *err);
 
 /* Chooses a token from the current logits of `cache`, the most likely one where `sampler` is NULL, without
  * appending it.
  *
- * Any thread. Errors: those of rz_logits_into. Since 0.1.0. */
-rz_status rz_sample(rz_sampler *sampler, rz_cache *cache, uint32_t *token, rz_error *err);
+ * Any thread. Errors: those of rz_logits_into, RZ_ERR_CANCELLED. Since 0.1.0. */
+rz_status rz_sample(rz_cache *cache, rz_sampler *sampler, uint32_t *token, rz_error *err);
 
 /* ------------------------------------------------------------------------------------------------
  * Metrics
  * ------------------------------------------------------------------------------------------------ */
 
-/* What one kind of device was asked to do. A dispatch is one pass through its layers of the network, for one token or
- * many: where layers are divided between devices, each counts its own part. */
-typedef struct {
+/* Number and duration of the calls of one kind. Never grows. Since 0.1.0. */
+typedef struct rz_phase_metrics {
+  uint64_t count;   /* Calls. */
+  uint64_t sum_ns;  /* Sum of their times, in nanoseconds. */
+} rz_phase_metrics;
+
+/* The phases of a model's work since it was loaded or rz_metrics_reset was called. Since 0.1.0. */
+typedef struct rz_metrics {
+  uint32_t struct_size;         /* sizeof(rz_metrics), set by the caller. */
+  uint32_t reserved;            /* 0. */
+  rz_phase_metrics load;        /* Loading the model. */
+  rz_phase_metrics tokenize;    /* Text to tokens. */
+  rz_phase_metrics prefill;     /* Appending prompts. */
+  rz_phase_metrics decode;      /* Appending one token at a time, choosing the next one included. */
+  rz_phase_metrics sample;      /* Choosing tokens. */
+  rz_phase_metrics detokenize;  /* Tokens to text. */
+  /* Matrix products of layers on the GPU, with the norms and sums beside them; counted with RZ_MODEL_PROFILE only, as
+   * are the fields below. */
+  rz_phase_metrics gpu_products;
+  rz_phase_metrics gpu_attention;  /* Rotation, cache and attention. */
+  rz_phase_metrics gpu_experts;    /* The choice of experts, and experts. */
+  rz_phase_metrics gpu_head;       /* Logits and the most likely token. */
+  rz_phase_metrics gpu_other;      /* Embeddings, and norms, sums and gates that stand alone. */
+} rz_metrics;
+
+/* The work of one kind of device since the model was loaded or rz_metrics_reset was called. A dispatch is one pass
+ * through its layers of the network, for one token or many: where layers are divided between devices, each counts its
+ * own part. Since 0.1.0. */
+typedef struct rz_backend_metrics {
+  uint32_t struct_size;         /* sizeof(rz_backend_metrics), set by the caller. */
+  uint32_t device_kind;         /* RZ_DEVICE_..., as asked for. */
   uint64_t dispatches;          /* Dispatches; where it is 0 so is all below. */
   uint64_t bytes;               /* Bytes that they read and wrote. */
   uint64_t latency_sum_ns;      /* Sum of their latencies, in nanoseconds. */
@@ -577,35 +698,15 @@ typedef struct {
   uint64_t latency_histogram[32];
 } rz_backend_metrics;
 
-/* How often something was done, and how long it took. */
-typedef struct {
-  uint64_t count;   /* Calls. */
-  uint64_t sum_ns;  /* Sum of their times, in nanoseconds. */
-} rz_phase_metrics;
-
-/* What a model has done since it was loaded or rz_metrics_reset was called. Since 0.1.0. */
-typedef struct {
-  uint32_t struct_size;         /* sizeof(rz_metrics), set by the caller. */
-  uint32_t reserved;            /* 0. */
-  rz_backend_metrics cpu;       /* On the processors of the host. */
-  rz_backend_metrics cuda;      /* On NVIDIA GPUs. */
-  rz_phase_metrics load;        /* Loading the model. */
-  rz_phase_metrics tokenize;    /* Text to tokens. */
-  rz_phase_metrics prefill;     /* Appending prompts. */
-  rz_phase_metrics decode;      /* Appending one token at a time, choosing the next one included. */
-  rz_phase_metrics sample;      /* Choosing tokens. */
-  rz_phase_metrics detokenize;  /* Tokens to text. */
-  /* Of models loaded with RZ_MODEL_PROFILE, on the GPU: matrix products of layers, with the norms and sums beside them. */
-  rz_phase_metrics gpu_products;
-  rz_phase_metrics gpu_attention;  /* Rotation, cache and attention. */
-  rz_phase_metrics gpu_experts;    /* The choice of experts, and experts. */
-  rz_phase_metrics gpu_head;       /* Logits and the most likely token. */
-  rz_phase_metrics gpu_other;      /* Embeddings, and norms, sums and gates that stand alone. */
-} rz_metrics;
-
-/* Reads the counters of a model. `out->struct_size` is set by the caller. Counting goes on meanwhile, so numbers
+/* Reads the counters of a model's phases. `out->struct_size` is set by the caller. Counting goes on meanwhile, so numbers
  * may be apart by a call in progress. Any thread. Since 0.1.0. */
-rz_status rz_metrics_get(const rz_model *model, rz_metrics *out, rz_error *err);
+rz_status rz_metrics_get(const rz_model *model,
+                         rz_metrics *out,
+                         rz_error *err);
+
+/* Reads the counters of one kind of device, RZ_DEVICE_CPU or RZ_DEVICE_CUDA. `out->struct_size` is set by the caller.
+ * Any thread. Errors: RZ_ERR_INVALID_ARGUMENT for an unknown kind. Since 0.1.0. */
+rz_status rz_backend_metrics_get(const rz_model *model, uint32_t device_kind, rz_backend_metrics *out, rz_error *err);
 
 /* Sets the counters of a model to zero. NULL is fine. Any thread. Since 0.1.0. */
 void rz_metrics_reset(const rz_model *model);
@@ -618,25 +719,25 @@ void rz_metrics_reset(const rz_model *model);
 typedef struct rz_kv rz_kv;
 
 /* Shape of rz_attention_gqa_into. Since 0.1.0. */
-typedef struct {
-  uint32_t struct_size;   /* sizeof(rz_attention_params). */
-  uint32_t num_heads;     /* Query heads, a multiple of `num_kv_heads`. */
-  uint32_t num_kv_heads;  /* Key and value heads. */
-  uint32_t head_dim;      /* Values of a head: an even number up to 4096. */
-  float scale;            /* Factor on the scores; 0: 1 / sqrt(head_dim). */
+typedef struct rz_attention_params {
+  uint32_t struct_size;  /* sizeof(rz_attention_params). */
+  uint32_t n_heads;      /* Query heads, a multiple of `n_kv_heads`. */
+  uint32_t n_kv_heads;   /* Key and value heads. */
+  uint32_t head_dim;     /* Values of a head: an even number up to 4096. */
+  float scale;           /* Factor on the scores; 0: 1 / sqrt(head_dim). */
   /* Index of a device; 0: choose for me, which never opens a GPU. To a GPU all inputs go with each call:
    * rz_kv_attend_into keeps them there. */
   uint32_t device;
 } rz_attention_params;
 
 /* Shape of an rz_kv. Since 0.1.0. */
-typedef struct {
+typedef struct rz_kv_params {
   uint32_t struct_size;  /* sizeof(rz_kv_params). */
-  uint32_t layers;       /* Layers, each with keys and values of its own. */
-  uint32_t heads;        /* Query heads, a multiple of `kv_heads`. */
-  uint32_t kv_heads;     /* Key and value heads. */
+  uint32_t n_layers;     /* Layers, each with keys and values of its own. */
+  uint32_t n_heads;      /* Query heads, a multiple of `n_kv_heads`. */
+  uint32_t n_kv_heads;   /* Key and value heads. */
   uint32_t head_dim;     /* Values of a head: an even number up to 4096. */
-  uint32_t max_len;      /* Positions to make room for. */
+  uint32_t capacity;     /* Positions to make room for. */
   uint32_t type;         /* RZ_CACHE_TYPE_...; 0: F16. */
   uint32_t device;       /* Index of a device; 0: choose for me. */
 } rz_kv_params;
@@ -644,9 +745,9 @@ typedef struct {
 /* Attention of one new position over `cache_len` earlier ones and itself: out = softmax(scale * q k^T) v, head by
  * head.
  *
- * `q`, `out`: [num_heads * head_dim]; `k_cache`, `v_cache`: [cache_len][num_kv_heads * head_dim]; `current_k`,
- * `current_v`: [num_kv_heads * head_dim]; all f32. Query head i reads key and value head i * num_kv_heads /
- * num_heads. `cache_len` may be 0, and the caches NULL then. `out` overlaps none of the inputs.
+ * `q`, `out`: [n_heads * head_dim]; `k_cache`, `v_cache`: [cache_len][n_kv_heads * head_dim]; `current_k`,
+ * `current_v`: [n_kv_heads * head_dim]; all f32. Query head i reads key and value head i * n_kv_heads /
+ * n_heads. `cache_len` may be 0, and the caches NULL then. `out` overlaps none of the inputs.
  *
  * A GPU multiplies in half precision, sums in single, and stays open for the next call of the same shape. From then on
  * calls of this shape that name no device take the faster of the two, as measured for such lengths with all transfers,
@@ -690,7 +791,7 @@ rz_status rz_kv_new(const rz_kv_params *params, rz_kv **out, rz_error *err);
 
 /* Appends one position to `layer` and attends from it over all positions of that layer, itself included.
  *
- * `q`, `out`: [heads * head_dim]; `k`, `v`: [kv_heads * head_dim]; f32; `out` overlaps none of the inputs.
+ * `q`, `out`: [n_heads * head_dim]; `k`, `v`: [n_kv_heads * head_dim]; f32; `out` overlaps none of the inputs.
  * `*new_len` receives the positions of the layer. Layers are filled one position at a time, in any order. Any
  * thread. Errors: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_CONTEXT_FULL, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_DEVICE_LOST.
  * Since 0.1.0. */
@@ -709,6 +810,26 @@ rz_status rz_kv_truncate(rz_kv *kv, uint32_t len, rz_error *err);
 
 /* Frees the handle; NULL is fine. Any thread. Since 0.1.0. */
 void rz_kv_free(rz_kv *kv);
+
+/* ------------------------------------------------------------------------------------------------
+ * Layouts of structs
+ * ------------------------------------------------------------------------------------------------ */
+
+/* Offset and size of a field of a struct, or size of a whole struct. Since 0.1.0. */
+typedef struct rz_layout {
+  uint32_t struct_size;  /* sizeof(rz_layout), set by the caller. */
+  uint32_t offset;       /* Bytes before the field; 0 for a whole struct. */
+  uint32_t size;         /* Bytes of the field, or of the struct. */
+  char struct_name[32];  /* Name of the struct, such as "rz_model_info". */
+  char field_name[32];   /* Name of the field, such as "n_layers"; empty for the whole struct. */
+} rz_layout;
+
+/* Entry `index` of the table of all structs of this header: of each first the whole, then its fields in order.
+ *
+ * `out->struct_size` is set by the caller. A binding that writes these structs down in another language asks for the
+ * entries from 0 until RZ_ERR_INVALID_ARGUMENT and compares. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT beyond the
+ * last entry. Since 0.1.0. */
+rz_status rz_layout_get(uint32_t index, rz_layout *out, rz_error *err);
 
 #ifdef __cplusplus
 } /* extern "C" */

@@ -21,10 +21,10 @@ pub enum Error {
     /// A ceiling that the caller set would be passed.
     #[error("{what} needs {needed} bytes, the limit is {allowed}")]
     Limit { what: &'static str, needed: u64, allowed: u64 },
-    #[error("{path}: {what}")]
+    #[error("{what}: {path}")]
     Io { path: String, what: String, system_code: i32 },
     /// The file is damaged or hostile.
-    #[error("{path}: {what}")]
+    #[error("{what}: {path}")]
     Format { path: String, what: String },
     /// The request is valid, but this library does not implement it.
     #[error("{0}")]
@@ -33,8 +33,6 @@ pub enum Error {
     Version(String),
     #[error("cancelled")]
     Cancelled,
-    #[error("the deadline has passed")]
-    Deadline,
     #[error("the cache holds {len} of {capacity} tokens, {more} more do not fit")]
     ContextFull { len: usize, capacity: usize, more: usize },
     #[error("the buffer holds {capacity}, {needed} are needed")]
@@ -46,9 +44,6 @@ pub enum Error {
     /// Two things that do not belong together, such as caches of different models in one batch.
     #[error("{0}")]
     Mismatch(String),
-    /// A bug of this library, caught at the boundary.
-    #[error("internal error: {0}")]
-    Panic(String),
     #[error("{0} was left unusable by an internal error in an earlier call")]
     Poisoned(&'static str),
 }

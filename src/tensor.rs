@@ -1,5 +1,5 @@
-//! Shape, element type and a view over borrowed bytes: what a file format, a block codec and a backend
-//! say to one another about a tensor. Knows no files and no block layouts.
+//! Shape and element type of a tensor: the terms in which a file format, a block codec and a backend speak of one.
+//! Knows no files and no block layouts.
 
 use crate::error::{Error, Result};
 
@@ -58,12 +58,4 @@ impl std::fmt::Debug for Shape {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.dims().fmt(f)
     }
-}
-
-/// Borrowed bytes of a tensor, rows in the file's block layout.
-#[derive(Clone, Copy, Debug)]
-pub struct TensorView<'a> {
-    pub dtype: DType,
-    pub shape: Shape,
-    pub data: &'a [u8],
 }

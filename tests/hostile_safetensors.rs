@@ -284,7 +284,7 @@ fn broken_configurations_are_refused() {
     for (member, word) in [
         (r#""hidden_size":-1"#, "hidden_size"),
         (r#""hidden_size":"8""#, "hidden_size"),
-        (r#""hidden_size":1e400"#, "too large number"),
+        (r#""hidden_size":1e400"#, "out of range"),
         (r#""rms_norm_eps":true"#, "rms_norm_eps"),
         (r#""rope_scaling":"linear""#, "rope_scaling"),
         (r#""rope_scaling":{"type":"linear"}"#, "without factor"),
@@ -296,17 +296,24 @@ fn broken_configurations_are_refused() {
         (r#""eos_token_id":"x""#, "eos_token_id"),
         (r#""eos_token_id":[1,4294967296]"#, "eos_token_id"),
         (r#""sliding_window":4,"layer_types":["odd"]"#, "odd"),
+        (r#""layer_types":["linear_attention"]"#, "linear_attention"),
+        (r#""layer_types":["sliding_attention"]"#, "sliding_window"),
+        (r#""layer_types":["full_attention"],"num_hidden_layers":2"#, "layer_types"),
+        (r#""attn_logit_softcapping":50.0"#, "\"attn_logit_softcapping\" with the value 50"),
+        (r#""magic":"on""#, "\"magic\" with the value \"on\""),
         (r#""sliding_window":4,"max_window_layers":1,"num_hidden_layers":9223372036854775807"#, "1024"),
     ] {
         let error = refused("config.json", format!(r#"{{"model_type":"llama",{member}}}"#).as_bytes(), word);
         assert!(matches!(error, Error::Format { .. } | Error::Unsupported(_)), "{error:?}");
     }
     config(&" ".repeat((4 << 20) + 1), "limit");
+    let many: Vec<String> = (0..200_000).map(|i| format!("\"k{i}\":{i}")).collect();
+    config(&format!("{{\"model_type\":\"llama\",{}}}", many.join(",")), "members");
     refused("generation_config.json", b"{", "generation_config.json");
     refused("tokenizer_config.json", b"\xff", "tokenizer_config.json");
     refused("tokenizer_config.json", br#"{"add_bos_token":1}"#, "add_bos_token");
     refused("tokenizer.json", b"\xff", "tokenizer.json");
-    let strange = file(&[("model.strange.weight", "F32", &[2], vec![2; 8])]);
+    let strange = file(&[("model.strange.weight", "I64", &[1], vec![2; 8])]);
     assert!(matches!(refused("model.safetensors", &strange, "model.strange.weight"), Error::Unsupported(_)));
 }
 

@@ -32,8 +32,8 @@ impl Folder {
 fn keys(config: &str) -> Vec<String> {
     let metadata = Folder::new(config).open().metadata;
     let same = ["general.name", "realizar.rope_halves"];
-    let keys = metadata.keys().filter(|k| !same.contains(k));
-    keys.map(|k| format!("{k}={}", metadata.render(k).unwrap())).collect()
+    let keys = metadata.iter().filter(|(k, _)| !same.contains(k));
+    keys.map(|(k, value)| format!("{k}={}", value.render())).collect()
 }
 
 fn assert_has(config: &str, expected: &[&str]) {
@@ -109,6 +109,50 @@ fn llama() {
     );
 }
 
+/// Configurations as they were published, and some of the keys that they become.
+#[test]
+fn published_configurations_are_understood() {
+    for (name, expected) in [
+        ("llama-3.2-1b", &["llama.rope.scaling.type=llama3", "llama.rope.scaling.factor=32"][..]),
+        ("smollm2-135m", &["llama.block_count=30", "llama.rope.freq_base=100000"]),
+        ("mistral-7b-v0.1", &["llama.attention.sliding_window=4096"]),
+        ("mixtral-8x7b", &["llama.expert_count=8", "llama.expert_used_count=2"]),
+        ("qwen2.5-0.5b", &["qwen2.attention.head_count_kv=2"]),
+        ("qwen3-0.6b", &["qwen3.attention.key_length=128"]),
+        ("qwen3-0.6b-transformers-5", &["qwen3.attention.key_length=128", "qwen3.rope.freq_base=1000000"]),
+        ("qwen3-30b-a3b", &["qwen3moe.expert_feed_forward_length=768", "qwen3moe.expert_weights_norm=true"]),
+        ("gemma-2b", &["gemma.feed_forward_length=16384"]),
+        ("gemma-2-9b", &["gemma2.attn_logit_softcapping=50", "gemma2.attention.scale=0.0625"]),
+        ("gemma-3-1b", &["gemma3.final_logit_softcapping=0", "gemma3.attention.sliding_window_pattern=6"]),
+        ("gemma-3-270m", &["gemma3.attention.sliding_window_pattern=6", "gemma3.rope.freq_base_swa=10000"]),
+        ("gemma-3-4b", &["gemma3.embedding_length=2560", "gemma3.rope.scaling.factor=8"]),
+        ("phi-3-mini-4k", &["phi3.attention.sliding_window=2047"]),
+        ("phi-4-mini", &["phi3.rope.dimension_count=96", "phi3.rope.scaling.type=longrope"]),
+        ("gpt2", &["gpt2.feed_forward_length=3072", "gpt2.context_length=1024"]),
+        ("starcoder2-3b", &["starcoder2.attention.layer_norm_epsilon=0.00001"]),
+        ("olmo-2-7b", &["olmo2.attention.layer_norm_rms_epsilon=0.000001"]),
+        ("granite-3.1-2b", &["granite.attention.scale=0.015625", "granite.logit_scale=8"]),
+    ] {
+        let path = format!("{}/tests/data/configs/{name}.json", env!("CARGO_MANIFEST_DIR"));
+        assert_has(&fs::read_to_string(path).unwrap(), expected);
+    }
+    for name in ["qwen2.5-0.5b", "qwen3-0.6b", "qwen3-0.6b-transformers-5", "qwen3-30b-a3b"] {
+        let path = format!("{}/tests/data/configs/{name}.json", env!("CARGO_MANIFEST_DIR"));
+        assert_lacks(&fs::read_to_string(path).unwrap(), "window");
+    }
+}
+
+#[test]
+fn an_unknown_tensor_keeps_its_own_name() {
+    let folder = Folder::new(r#"{"model_type":"llama"}"#);
+    let names = ["model.layers.0.self_attn.sinks", "model.layers.0.mlp.strange.weight", "model.layers.0.block.0.A_log"];
+    let tensors: Vec<safetensors::Tensor> = names.iter().map(|name| (*name, "F16", &[1u64][..], vec![0; 2])).collect();
+    folder.put("model.safetensors", file(&tensors));
+    let source = folder.open();
+    assert_eq!(source.tensors().len(), names.len());
+    assert!(names.iter().all(|name| source.tensor(name).is_some()));
+}
+
 #[test]
 fn rope_scaling() {
     let with = |rope: &str| {
@@ -166,7 +210,10 @@ fn rope_scaling() {
         (r#"{"rope_type":"linear"}"#, "factor"),
         (r#"{"rope_type":"longrope","short_factor":[1],"long_factor":[1],"factor":4.0}"#, "original_max_position"),
         (r#"{"rope_type":"longrope","short_factor":[1],"original_max_position_embeddings":4}"#, "long_factor"),
-        (r#"{"rope_type":"su","short_factor":[1],"long_factor":[1],"long_mscale":1.2}"#, "long_mscale"),
+        (
+            r#"{"rope_type":"su","short_factor":[1],"long_factor":[1],"original_max_position_embeddings":4,"long_mscale":1}"#,
+            "long_mscale",
+        ),
         (r#"{"type":"default","mrope_section":[16,24,24]}"#, "mrope_section"),
         (r#"{"full_attention":{},"sliding_attention":{"rope_type":"linear","factor":2.0}}"#, "window"),
     ];
@@ -185,7 +232,14 @@ fn qwen() {
         r#"{"model_type":"qwen2","sliding_window":4096,"use_sliding_window":false,"max_window_layers":21}"#,
         &["general.architecture=qwen2", "qwen2.rope.freq_base=10000"],
     );
+    // Windows are used where the configuration says so, and from the 28th layer on.
     assert_lacks(r#"{"model_type":"qwen2","sliding_window":4096,"use_sliding_window":false}"#, "window");
+    assert_lacks(r#"{"model_type":"qwen2","sliding_window":4096}"#, "window");
+    assert_has(
+        r#"{"model_type":"qwen2","sliding_window":4096,"use_sliding_window":true,"num_hidden_layers":30}"#,
+        &["qwen2.attention.sliding_window=4096", "qwen2.attention.sliding_window_pattern=[30 booleans]"],
+    );
+    assert_has(r#"{"model_type":"qwen3_moe"}"#, &["qwen3moe.expert_weights_norm=false"]);
     assert_lacks(
         r#"{"model_type":"qwen3","sliding_window":8,"num_hidden_layers":2,"layer_types":["full_attention","full_attention"]}"#,
         "window",
@@ -387,6 +441,9 @@ fn gemma() {
             "gemma2.final_logit_softcapping=30",
         ],
     );
+    // A cap that is left out has its default, one that is null is off.
+    assert_has(r#"{"model_type":"gemma2","attn_logit_softcapping":null}"#, &["gemma2.attn_logit_softcapping=0"]);
+    assert_lacks(r#"{"model_type":"gemma2"}"#, "softcapping");
     // What the text part of a model that sees leaves out.
     let seeing = r#"{"model_type":"gemma3","eos_token_id":[1,106],"text_config":{"model_type":"gemma3_text",
         "hidden_size":2560,"intermediate_size":10240,"num_hidden_layers":34,"sliding_window":1024,

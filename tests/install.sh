@@ -5,6 +5,8 @@ cd "$(dirname "$0")/.."
 
 temporary=$(mktemp -d)
 trap 'rm -rf "$temporary"' EXIT
+[[ $(make -n -W src/lib.rs install) == *"build --release --lib"* ]] ||
+    { echo "FAILED: an older library than the sources would be installed"; exit 1; }
 make -s install DESTDIR="$temporary/staged" PREFIX=/opt/realizar
 mv "$temporary/staged/opt/realizar" "$temporary/moved"
 root=$temporary/moved
@@ -23,9 +25,20 @@ for file in include/realizar.h include/realizar.hpp lib/librealizar.a share/lice
     [ -f "$root/$file" ] || { echo "FAILED: $file is missing"; exit 1; }
 done
 if command -v nm >/dev/null && [ -f "$root/lib/librealizar.so" ]; then
-    foreign=$(nm -D --defined-only "$root/lib/librealizar.so" | awk '$3 !~ /^rz_/ { print $3 }')
+    foreign=$(nm -D --defined-only "$root/lib/librealizar.so" | awk '$2 != "A" && $3 !~ /^rz_/ { print $3 }')
     [ -z "$foreign" ] || { printf 'FAILED: exported beside rz_*: %s\n' "$foreign"; exit 1; }
     echo "ok: only rz_* is exported"
+fi
+if command -v objdump >/dev/null && [ -f "$root/lib/librealizar.so" ]; then
+    symbols=$(objdump -T "$root/lib/librealizar.so" | grep ' rz_')
+    if [ -z "$symbols" ] || grep -v ' REALIZAR_0\.1 ' <<<"$symbols"; then
+        echo "FAILED: exported without a version"
+        exit 1
+    fi
+    abi=$(sed -n 's/^#define RZ_ABI_VERSION //p' "$root/include/realizar.h")
+    [[ $(objdump -p "$root/lib/librealizar.so") =~ SONAME\ +librealizar\.so\.$abi[[:space:]] ]] && [ -e "$root/lib/librealizar.so.$abi" ] ||
+        { echo "FAILED: the SONAME is not that of interface $abi"; exit 1; }
+    echo "ok: symbols have versions, and the library the number of its interface"
 fi
 
 cc=${CC:-cc} cxx=${CXX:-c++}

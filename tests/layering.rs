@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What each layer may use, besides itself and `error`. `engine` conducts, so it knows all but the C interface.
 const USES: &[(&str, &[&str])] = &[
@@ -20,7 +20,7 @@ const USES: &[(&str, &[&str])] = &[
 
 #[test]
 fn modules_use_only_layers_below_them() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let root = root();
     let layers: BTreeMap<&str, &[&str]> = USES.iter().copied().collect();
     let mut files = Vec::new();
     rust_files(&root, &mut files);
@@ -56,7 +56,364 @@ fn the_reader_of_paths_reads_them() {
     assert_eq!(crate_paths(text), BTreeSet::from(expected));
 }
 
-fn rust_files(dir: &Path, files: &mut Vec<std::path::PathBuf>) {
+/// Circles that are left to break; no other may come.
+const CIRCLES: &[&[&str]] = &[
+    &[
+        "backend/cpu/kernels/codec.rs",
+        "backend/cpu/kernels/codec_iq.rs",
+        "backend/cpu/kernels/matmul.rs",
+        "backend/cpu/kernels/small.rs",
+    ],
+    &["ffi/boundary.rs", "ffi/status.rs"],
+    &[
+        "format/gguf.rs",
+        "format/hf.rs",
+        "format/hf/config.rs",
+        "format/hf/names.rs",
+        "format/layout.rs",
+        "format/mod.rs",
+        "format/safetensors.rs",
+    ],
+    &[
+        "quant/float.rs",
+        "quant/iq.rs",
+        "quant/k.rs",
+        "quant/legacy.rs",
+        "quant/mod.rs",
+        "quant/mxfp4.rs",
+        "quant/ternary.rs",
+    ],
+    &["text/fence.rs", "text/template.rs"],
+    &["text/gguf.rs", "text/huggingface.rs", "text/mod.rs"],
+];
+
+/// No file of `src` uses itself by way of others.
+///
+/// A file uses another where its code, up to its unit tests, names by a path (`crate::`, `super::`, `self::`, or the name
+/// of a child) something that the other defines. A `mod` declaration is no use. A re-export (`pub use`) is none either:
+/// whoever names its item uses the file that defines it. So a `mod.rs` either holds what its children share, and calls none
+/// of them, or puts its children together, and what they share stands in a child of its own.
+#[test]
+fn files_use_each_other_without_circles() {
+    let uses = Tree::read(&root()).uses();
+    let (mut wrong, mut known) = (Vec::new(), CIRCLES.to_vec());
+    for circle in circles(&uses) {
+        let within = |files: &&[&str]| circle.iter().all(|file| files.contains(&file.as_str()));
+        if let Some(i) = known.iter().position(within) {
+            known.remove(i);
+            continue;
+        }
+        for file in &circle {
+            for (other, items) in uses[file].iter().filter(|(other, _)| circle.contains(*other)) {
+                let items: Vec<&str> = items.iter().map(String::as_str).collect();
+                wrong.push(format!("{file} uses {} of {other}", items.join(", ")));
+            }
+        }
+        wrong.push(String::new());
+    }
+    assert!(wrong.is_empty(), "circles:\n{}", wrong.join("\n"));
+    assert!(known.is_empty(), "no longer circles: {known:?}");
+}
+
+/// The order inside `backend`: each file uses those of its own line and of the lines above. The longest beginning of a
+/// path counts.
+const BACKEND: &[&[&str]] = &[
+    &["device.rs"],
+    &["op.rs"],
+    &["state_spec.rs"],
+    &["weights.rs"],
+    &["program.rs"],
+    // Kernels, weights on the CPU, caches.
+    &["cpu/", "cuda/"],
+    &["state.rs"],
+    &["batch.rs"],
+    // Steps, on a GPU with the weights that they are lowered for.
+    &[
+        "cpu/executor",
+        "cuda/device",
+        "cuda/executor",
+        "cuda/fuse",
+        "cuda/graph",
+        "cuda/inputs",
+        "cuda/lower",
+        "cuda/mod",
+        "cuda/scratch",
+    ],
+    &["split.rs"],
+    &["mod.rs"],
+];
+
+#[test]
+fn files_of_the_backend_keep_their_order() {
+    let rank = |file: &str| {
+        let of = |(i, names): (usize, &&[&str])| {
+            names.iter().filter(|name| file.starts_with(**name)).map(|name| (name.len(), i)).max()
+        };
+        let best = BACKEND.iter().enumerate().filter_map(of).max();
+        best.unwrap_or_else(|| panic!("backend/{file} is not in the table")).1
+    };
+    let mut wrong = Vec::new();
+    for (file, others) in Tree::read(&root()).uses() {
+        let Some(from) = file.strip_prefix("backend/") else { continue };
+        for (other, items) in &others {
+            match other.strip_prefix("backend/") {
+                Some(to) if rank(to) > rank(from) => wrong.push(format!("{from} uses {items:?} of {to}")),
+                _ => {}
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "against the order of the backend:\n{}", wrong.join("\n"));
+}
+
+/// `lib.rs` lists the modules in the order of the data, which is that of the table above, upside down.
+#[test]
+fn modules_are_listed_in_the_order_of_the_data() {
+    let text = fs::read_to_string(root().join("lib.rs")).expect("lib.rs");
+    let listed: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';')).collect();
+    assert_eq!(listed, ["error", "tensor", "quant", "format", "backend", "model", "sample", "text", "engine", "ffi"]);
+    for (i, name) in listed.iter().enumerate() {
+        let (_, uses) = USES.iter().find(|(layer, _)| layer == name).expect("a layer");
+        assert!(uses.iter().all(|used| listed[..i].contains(used)), "{name} uses what stands behind it");
+    }
+}
+
+#[test]
+fn the_reader_of_files_finds_what_they_use() {
+    let dir = tempfile::tempdir().unwrap();
+    let files = [
+        ("lib.rs", "pub mod a;\npub mod b;\n"),
+        ("a/mod.rs", "mod one;\nmod two;\npub use self::one::One;\npub struct Own;\nfn f() { two::call(); }\n"),
+        ("a/one.rs", "use super::two::{self, Two as T, deep::{Three}};\nmod inner { use super::Own; }\n"),
+        ("a/two.rs", "// use super::Own;\npub mod deep;\nuse crate::b::{Both, Own};\n"),
+        (
+            "a/two/deep.rs",
+            "fn f() -> super::super::Own { unimplemented!() }\n#[cfg(test)]\nmod tests { use super::X; }\n",
+        ),
+        ("b.rs", "pub use crate::a::{One as Both, Own};\nuse crate::a::One;\n"),
+    ];
+    for (name, text) in files {
+        let path = dir.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    let uses = Tree::read(dir.path()).uses();
+    let of = |file: &str| -> Vec<(&str, Vec<&str>)> {
+        uses[file].iter().map(|(other, items)| (other.as_str(), items.iter().map(String::as_str).collect())).collect()
+    };
+    assert_eq!(of("a/mod.rs"), [("a/two.rs", vec!["call"])]);
+    assert_eq!(of("a/one.rs"), [("a/two.rs", vec!["Two", "self"]), ("a/two/deep.rs", vec!["Three"])]);
+    assert_eq!(of("a/two.rs"), [("a/mod.rs", vec!["Own"]), ("a/one.rs", vec!["One"])]);
+    assert_eq!(of("a/two/deep.rs"), [("a/mod.rs", vec!["Own"])]);
+    assert_eq!(of("b.rs"), [("a/one.rs", vec!["One"])]);
+    let expected = ["a/mod.rs", "a/one.rs", "a/two.rs", "a/two/deep.rs"].map(String::from);
+    assert_eq!(circles(&uses), [BTreeSet::from(expected)]);
+}
+
+/// By file: the files that it uses, and what of them.
+type Uses = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
+
+/// Sets of files that each use themselves by way of the others.
+fn circles(uses: &Uses) -> Vec<BTreeSet<String>> {
+    let reached = |from: &String| {
+        let (mut found, mut left) = (BTreeSet::new(), vec![from]);
+        while let Some(file) = left.pop() {
+            left.extend(uses[file].keys().filter(|other| found.insert((*other).clone())));
+        }
+        found
+    };
+    let reach: BTreeMap<&String, BTreeSet<String>> = uses.keys().map(|file| (file, reached(file))).collect();
+    let mut found: Vec<BTreeSet<String>> = Vec::new();
+    for file in uses.keys().filter(|file| reach[*file].contains(*file)) {
+        if !found.iter().any(|circle| circle.contains(file)) {
+            found.push(reach[file].iter().filter(|other| reach[*other].contains(file)).cloned().collect());
+        }
+    }
+    found
+}
+
+/// The files of a crate by the paths of their modules, from `lib.rs` down its `mod` declarations.
+#[derive(Default)]
+struct Tree {
+    modules: BTreeMap<Vec<String>, Module>,
+}
+
+#[derive(Default)]
+struct Module {
+    file: String,
+    children: BTreeSet<String>,
+    /// Paths from the root that the code names.
+    named: BTreeSet<Vec<String>>,
+    /// What is re-exported, by the name it has here.
+    exported: BTreeMap<String, Vec<String>>,
+}
+
+impl Tree {
+    fn read(root: &Path) -> Tree {
+        let mut tree = Tree::default();
+        tree.read_module(root, "lib.rs", &[]);
+        tree
+    }
+
+    fn read_module(&mut self, root: &Path, file: &str, path: &[String]) {
+        let text = fs::read_to_string(root.join(file)).unwrap_or_else(|e| panic!("{file}: {e}"));
+        let code = code(&text);
+        let mut module = Module { file: file.to_owned(), ..Module::default() };
+        let folder = match file.rsplit_once('/') {
+            _ if file == "lib.rs" => String::new(),
+            Some((folder, "mod.rs")) => format!("{folder}/"),
+            _ => format!("{}/", file.trim_end_matches(".rs")),
+        };
+        let mut at = None;
+        for line in code.lines().map(str::trim) {
+            if let Some(named) = line.strip_prefix("#[path = \"").and_then(|rest| rest.strip_suffix("\"]")) {
+                let beside = Path::new(file).with_file_name(named);
+                at = Some(beside.to_str().expect("UTF-8").to_owned());
+            }
+            let declared = line.strip_suffix(';').and_then(|line| line.split_once("mod "));
+            let Some((_, name)) = declared.filter(|(before, _)| before.is_empty() || before.starts_with("pub")) else {
+                continue;
+            };
+            let beside = format!("{folder}{name}.rs");
+            let below = format!("{folder}{name}/mod.rs");
+            let child = at.take().unwrap_or(if root.join(&beside).exists() { beside } else { below });
+            module.children.insert(name.to_owned());
+            self.read_module(root, &child, &[path, &[name.to_owned()]].concat());
+        }
+        for named in paths(&code, &module.children) {
+            let mut full: Vec<String> = path[..path.len().saturating_sub(named.up)].to_vec();
+            if named.from_root {
+                full.clear();
+            }
+            full.extend(named.segments);
+            match named.exported_as {
+                Some(name) => _ = module.exported.insert(name, full),
+                None => _ = module.named.insert(full),
+            }
+        }
+        self.modules.insert(path.to_vec(), module);
+    }
+
+    fn uses(&self) -> Uses {
+        let mut uses = Uses::new();
+        for module in self.modules.values() {
+            let mine = uses.entry(module.file.clone()).or_default();
+            for path in &module.named {
+                let (file, item) = self.definition(path, 0);
+                if file != module.file {
+                    mine.entry(file).or_default().insert(item);
+                }
+            }
+        }
+        uses
+    }
+
+    /// The module whose file holds what a path names, and the rest of the path.
+    fn split<'a>(&self, path: &'a [String]) -> (&'a [String], &'a [String]) {
+        let known = (0..=path.len()).rev().find(|&n| self.modules.contains_key(&path[..n]));
+        path.split_at(known.expect("the root is a module"))
+    }
+
+    /// The file that defines what a path names, and its name there.
+    fn definition(&self, path: &[String], depth: usize) -> (String, String) {
+        assert!(depth < 10, "{path:?} is a re-export of itself");
+        let (holder, rest) = self.split(path);
+        let module = &self.modules[holder];
+        let item = rest.first().map_or("self", String::as_str);
+        match module.exported.get(item) {
+            // Modules within a file are the file.
+            Some(target) if self.split(target).0 != holder => self.definition(target, depth + 1),
+            _ => (module.file.clone(), item.to_owned()),
+        }
+    }
+}
+
+/// A path in the code of a file.
+struct Named {
+    from_root: bool,
+    /// Number of modules to go up from the file's own.
+    up: usize,
+    segments: Vec<String>,
+    exported_as: Option<String>,
+}
+
+/// The paths of a file that lead into the crate, groups taken apart.
+fn paths(code: &str, children: &BTreeSet<String>) -> Vec<Named> {
+    let mut found = Vec::new();
+    // Inside modules of the file itself the first `super` is the file.
+    let (mut depth, mut inner) = (0, Vec::new());
+    let (mut before, mut at) = (' ', 0);
+    while let Some(c) = code[at..].chars().next() {
+        let word = identifier(&code[at..]);
+        if word.is_empty() || before == ':' {
+            match c {
+                '{' => depth += 1,
+                '}' => {
+                    depth -= 1;
+                    inner.retain(|open| *open <= depth);
+                }
+                _ => {}
+            }
+            (before, at) = (c, at + c.len_utf8());
+            continue;
+        }
+        let rest = &code[at + word.len()..];
+        if word == "mod" && rest.trim_start()[identifier(rest.trim_start()).len()..].trim_start().starts_with('{') {
+            inner.push(depth + 1);
+        }
+        let is_start = ["crate", "self", "super"].contains(&word.as_str()) || children.contains(&word);
+        if !(is_start && rest.starts_with("::")) {
+            (before, at) = ('a', at + word.len());
+            continue;
+        }
+        let line = code[..at].rsplit([';', '}']).next().unwrap_or_default().trim();
+        let is_export = line.starts_with("pub") && line.ends_with("use");
+        let mut all = Vec::new();
+        let end = code.len() - leaves(&code[at..], &[], &mut all).len();
+        for (mut segments, name) in all {
+            let from_root = segments[0] == "crate";
+            let mut up = segments.iter().take_while(|s| *s == "super").count();
+            segments.drain(..if children.contains(&word) { 0 } else { up.max(1) });
+            // A path that begins in an inner module.
+            up = up.saturating_sub(inner.len());
+            found.push(Named { from_root, up, segments, exported_as: is_export.then_some(name) });
+        }
+        (before, at) = ('a', end);
+    }
+    found
+}
+
+/// Reads one path or group: full paths and the names that they have here. Returns what follows.
+fn leaves<'a>(text: &'a str, prefix: &[String], all: &mut Vec<(Vec<String>, String)>) -> &'a str {
+    let text = text.trim_start();
+    if let Some(mut rest) = text.strip_prefix('{') {
+        loop {
+            rest = rest.trim_start();
+            if let Some(after) = rest.strip_prefix('}') {
+                return after;
+            }
+            rest = leaves(rest, prefix, all).trim_start().trim_start_matches(',');
+        }
+    }
+    let word = if text.starts_with('*') { "*".to_owned() } else { identifier(text) };
+    assert!(!word.is_empty(), "no path: {text:.40}");
+    let (path, rest) = ([prefix, &[word.clone()]].concat(), &text[word.len()..]);
+    if let Some(rest) = rest.strip_prefix("::").filter(|rest| !rest.starts_with('<')) {
+        return leaves(rest, &path, all);
+    }
+    let path = if word == "self" && !prefix.is_empty() { prefix.to_vec() } else { path };
+    let (name, rest) = match rest.strip_prefix(" as ") {
+        Some(rest) => (identifier(rest), &rest[identifier(rest).len()..]),
+        None => (path[path.len() - 1].clone(), rest),
+    };
+    all.push((path, name));
+    rest
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
+}
+
+fn rust_files(dir: &Path, files: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(dir).expect("a folder of sources") {
         let path = entry.expect("an entry").path();
         if path.is_dir() {
@@ -67,14 +424,17 @@ fn rust_files(dir: &Path, files: &mut Vec<std::path::PathBuf>) {
     }
 }
 
-/// First segments of all `crate::` paths, grouped imports included. Comments are skipped, and so are a file's unit tests,
-/// which stand at its end and may build their data with whatever helps.
-fn crate_paths(text: &str) -> BTreeSet<String> {
-    let code: String = text
-        .lines()
+/// A file without its comments and its unit tests, which stand at its end and may build their data with whatever helps.
+fn code(text: &str) -> String {
+    text.lines()
         .take_while(|line| line.trim() != "#[cfg(test)]")
         .map(|line| line.split("//").next().unwrap_or_default().to_owned() + "\n")
-        .collect();
+        .collect()
+}
+
+/// First segments of all `crate::` paths, grouped imports included.
+fn crate_paths(text: &str) -> BTreeSet<String> {
+    let code = code(text);
     let mut found = BTreeSet::new();
     for rest in code.split("crate::").skip(1) {
         match rest.strip_prefix('{') {

@@ -14,9 +14,9 @@ u64() { printf "\\x$(printf %02x "$1")\\0\\0\\0\\0\\0\\0\\0"; }
 
 # The tiny model has no chat template; this is its file with one, as the first of its metadata. What is put in is a
 # multiple of 32 bytes long, so that everything behind keeps its alignment.
-add_template() {
+add_template() { # file, beginning of the template
     local key=tokenizer.chat_template
-    local template="{{ bos_token }}{% for m in messages %}{{ m['content'] }}{% endfor %}{#"
+    local template="$2{% for m in messages %}{{ m['content'] }}{% endfor %}{#"
     while [ $(((8 + ${#key} + 4 + 8 + ${#template} + 2) % 32)) -ne 0 ]; do template+=' '; done
     template+='#}'
     head -c 16 "$1"
@@ -27,7 +27,8 @@ add_template() {
     printf %s "$template"
     tail -c +25 "$1"
 }
-add_template $story >"$chat"
+add_template $story "{{ bos_token }}" >"$chat"
+add_template $story "" >"$temporary/without.gguf"
 
 expect() { # name, wanted beginning, what came
     case "$3" in
@@ -43,6 +44,8 @@ expect "chat, a question from a pipe" "${expected#"$prompt"}" "$(echo -n "$promp
 expect "chat, a seed repeats itself" "$("$programs/chat" -m $story -p "$prompt" --seed 7 -n 60 2>/dev/null)" \
     "$("$programs/chat" -m $story -p "$prompt" --seed 7 -n 60 2>/dev/null)"
 expect "minimal" "${expected#"$prompt"}" "$("$programs/minimal" "$chat" "$prompt" 2>/dev/null || true)"
+expect "minimal, a template that leaves the first token to the tokenizer" "${expected#"$prompt"}" \
+    "$("$programs/minimal" "$temporary/without.gguf" "$prompt" 2>/dev/null || true)"
 expect "minimal, a missing file" "RZ_ERR_IO: " "$("$programs/minimal" "$temporary/none.gguf" x 2>&1 || true)"
 expect "example" "," "$("$programs/example" "$chat" "$prompt" 2>/dev/null || true)"
 
@@ -51,6 +54,7 @@ ${CC:-cc} -o "$temporary/readme" "$temporary/readme.c" -I"$programs/stage/includ
     -Wl,-rpath,"$programs/stage/lib"
 expect "the program in the README" "${expected#"$prompt"}" "$("$temporary/readme" $story)"
 expect "the C++ handles" ok "$("$programs/handles" $story)"
+expect "C++ without exceptions" ok "$("$programs/no_exceptions" $story)"
 
 if [ "$(uname -s)" = Linux ] && script --version >/dev/null 2>&1; then
     # Standard input is a terminal only inside script(1).

@@ -36,6 +36,7 @@ struct chat {
     rz_chat_message messages[MAX_MESSAGES];
     size_t n_messages;
     int has_template;
+    uint32_t tokenize_flags;
 
     /* The conversation as tokens: held[0 .. rz_cache_len(cache)] are in the cache. One more than its capacity fits. */
     uint32_t *held, *wanted;
@@ -144,8 +145,7 @@ static rz_status read_question(struct chat *chat, rz_error *err) {
     size_t n, len, keep, limit = chat->capacity - chat->capacity / 4;
     do {
         char *text = render(chat, &len, err);
-        uint32_t flags = RZ_TOKENIZE_PARSE_SPECIAL | (chat->has_template ? 0 : RZ_TOKENIZE_ADD_SPECIAL);
-        status = rz_tokenize_into(chat->model, text, len, flags, chat->wanted, chat->capacity, &n, err);
+        status = rz_tokenize_into(chat->model, text, len, chat->tokenize_flags, chat->wanted, chat->capacity, &n, err);
         free(text);
         if (status < 0 && status != RZ_ERR_BUFFER_TOO_SMALL)
             return status;
@@ -189,7 +189,7 @@ static rz_status write_answer(struct chat *chat, rz_error *err) {
     chat->answer_len = 0;
 
     double start = now();
-    rz_status status = rz_sample(chat->sampler, chat->cache, &token, err);
+    rz_status status = rz_sample(chat->cache, chat->sampler, &token, err);
     for (chat->n_answer = 0; status == RZ_OK; chat->n_answer++) {
         if (rz_token_is_end(chat->model, token) || chat->n_answer == chat->options->max_tokens)
             break;
@@ -384,14 +384,16 @@ int main(int argc, char **argv) {
     chat.capacity = rz_cache_capacity(chat.cache);
     chat.held = allocate(NULL, (chat.capacity + 1) * sizeof *chat.held);
     chat.wanted = allocate(NULL, (chat.capacity + 1) * sizeof *chat.wanted);
-    const rz_chat_message hello = {"user", "Hello"};
-    size_t len;
-    chat.has_template = rz_chat_render_into(chat.model, &hello, 1, 0, NULL, 0, &len, &err) == RZ_ERR_BUFFER_TOO_SMALL;
+    rz_model_info info = {.struct_size = sizeof info};
+    check(rz_model_info_get(chat.model, &info, &err), &err);
+    chat.has_template = info.chat_template != 0;
+    /* The token that begins a text comes once: from the template or from the tokenizer. */
+    chat.tokenize_flags = RZ_TOKENIZE_PARSE_SPECIAL;
+    if (!(info.chat_template & RZ_TEMPLATE_WRITES_BOS))
+        chat.tokenize_flags |= RZ_TOKENIZE_ADD_SPECIAL;
     if (options.system)
         add_message(&chat, "system", options.system);
 
-    rz_model_info info = {.struct_size = sizeof info};
-    check(rz_model_info_get(chat.model, &info, &err), &err);
     rz_device_info device = {.struct_size = sizeof device};
     check(rz_device_info_get(info.device, &device, &err), &err);
     const char *slash = strrchr(options.model, '/');

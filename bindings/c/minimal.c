@@ -17,15 +17,22 @@ int main(int argc, char **argv) {
         return 2;
     }
     const rz_chat_message question = {"user", argv[2]};
+    rz_model_info info = {.struct_size = sizeof info};
+    uint32_t flags = RZ_TOKENIZE_PARSE_SPECIAL;
 
     /* RZ_OK is 0; NULL parameters mean the defaults. */
     if (rz_model_load(argv[1], NULL, &model, &err) ||
-        rz_cache_new(model, NULL, &cache, &err) ||
+        rz_model_info_get(model, &info, &err))
+        goto failed;
+    /* The token that begins a text comes once: from the template or from the tokenizer. */
+    if (!(info.chat_template & RZ_TEMPLATE_WRITES_BOS))
+        flags |= RZ_TOKENIZE_ADD_SPECIAL;
+    if (rz_cache_new(model, NULL, &cache, &err) ||
         rz_textstream_new(model, &stream, &err) ||
         rz_chat_render_into(model, &question, 1, RZ_CHAT_ADD_GENERATION_PROMPT, text, sizeof text, &len, &err) ||
-        rz_tokenize_into(model, text, len, RZ_TOKENIZE_PARSE_SPECIAL, tokens, 2048, &n, &err) ||
+        rz_tokenize_into(model, text, len, flags, tokens, 2048, &n, &err) ||
         rz_prefill(cache, tokens, n, NULL, &err) ||
-        rz_sample(NULL, cache, &token, &err)) /* no sampler: the most likely token */
+        rz_sample(cache, NULL, &token, &err)) /* no sampler: the most likely token */
         goto failed;
 
     while (!rz_token_is_end(model, token)) {

@@ -1,12 +1,13 @@
-// The C++17 face of realizar.h: owning, move-only handles and exceptions. Everything is inline, nothing is hidden:
-// `get()` gives the C handle, parameters and constants are those of the C header, and its rules on threads hold here.
+// The C++17 face of realizar.h: owning, move-only handles. Everything is inline, nothing is hidden: `get()` gives the C
+// handle, parameters and constants are those of the C header, and its rules on threads hold here.
 //
 //     realizar::Model model("model.gguf");
 //     realizar::Cache cache(model);
 //     cache.prefill(model.tokenize("Once upon a time"));
 //     for (uint32_t token = cache.sample(); !model.is_end(token); token = cache.decode(token)) ...
 //
-// Functions that run often have a second form that ends with `rz_error &`: it does not throw and returns the status.
+// Constructors and members throw realizar::Error. Each has a twin that gives a realizar::Result instead (`Model::load`,
+// `Cache::make`, `try_prefill`, ...), with which the header works under -fno-exceptions too.
 #ifndef REALIZAR_HPP
 #define REALIZAR_HPP
 
@@ -14,7 +15,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
+#include <initializer_list>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -27,8 +31,8 @@ namespace realizar {
 /// A failed call. `code()` is one of RZ_ERR_*, `what()` says what failed and where.
 class Error : public std::runtime_error {
 public:
-    Error(rz_status code, const rz_error &error)
-        : std::runtime_error(error.message), code_(code), system_code_(error.system_code) {}
+    explicit Error(const rz_error &error)
+        : std::runtime_error(error.message), code_(error.code), system_code_(error.system_code) {}
     rz_status code() const noexcept { return code_; }
     /// `errno` of the call that failed, or 0.
     int32_t system_code() const noexcept { return system_code_; }
@@ -36,6 +40,16 @@ public:
 private:
     rz_status code_;
     int32_t system_code_;
+};
+
+/// A generation that ended by an error: the tokens made before it are here, and all but the last are in the cache.
+class GenerateError : public Error {
+public:
+    GenerateError(const rz_error &error, std::vector<uint32_t> tokens) : Error(error), tokens_(std::move(tokens)) {}
+    const std::vector<uint32_t> &tokens() const noexcept { return tokens_; }
+
+private:
+    std::vector<uint32_t> tokens_;
 };
 
 /// Zeroed parameters, which are the defaults, with their size filled in.
@@ -47,45 +61,90 @@ template <class P> P params() noexcept {
 
 namespace detail {
 
-inline rz_status check(rz_status status, const rz_error &error) {
-    if (status < 0) throw Error(status, error);
-    return status;
+/// Ends the process where the program is compiled without exceptions.
+template <class E> [[noreturn]] void raise(const E &error) {
+#ifdef __cpp_exceptions
+    throw error;
+#else
+    (void)error;
+    std::terminate();
+#endif
 }
+
+} // namespace detail
+
+/// A value, or why there is none.
+template <class T> class [[nodiscard]] Result {
+public:
+    Result(T value) : value_(std::move(value)) {}
+    Result(const rz_error &error) : error_(error) {}
+    explicit operator bool() const noexcept { return value_.has_value(); }
+    /// RZ_OK, or one of RZ_ERR_*.
+    rz_status status() const noexcept { return error_.code; }
+    const rz_error &error() const noexcept { return error_; }
+    /// Throws an Error where there is none.
+    T &value() & { return *check(); }
+    T &&value() && { return std::move(*check()); }
+    /// Only where there is one.
+    T &operator*() noexcept { return *value_; }
+    T *operator->() noexcept { return &*value_; }
+
+private:
+    std::optional<T> &check() {
+        if (!value_) detail::raise(Error(error_));
+        return value_;
+    }
+
+    std::optional<T> value_;
+    rz_error error_{};
+};
+
+/// The tokens that a generation made, also where it ended by an error.
+struct [[nodiscard]] Generated {
+    std::vector<uint32_t> tokens;
+    /// RZ_DONE: the last token ends a turn or the text. Negative: `error` says why there are no more.
+    rz_status status;
+    rz_error error;
+};
+
+namespace detail {
 
 template <auto Free> struct Deleter {
     template <class T> void operator()(T *handle) const noexcept { Free(handle); }
 };
 template <class T, auto Free> using Handle = std::unique_ptr<T, Deleter<Free>>;
 
+/// The value that `call(out, error)` writes, `Value` made from it.
+template <class Value, class Out = Value, class Call> Result<Value> called(Call call, Out out = Out()) {
+    rz_error error;
+    if (call(&out, &error) < 0) return error;
+    return Value(std::move(out));
+}
+
 /// Sizing in two calls: `call(out, capacity, &needed, &error)` into a container that grows once.
-template <class Container, class Call> Container sized(Container out, Call call) {
+template <class Container, class Call> Result<Container> sized(Container out, Call call) {
     rz_error error;
     size_t n = 0;
     rz_status status;
     while ((status = call(out.data(), out.size(), &n, &error)) == RZ_ERR_BUFFER_TOO_SMALL) out.resize(n);
-    check(status, error);
+    if (status < 0) return error;
     out.resize(n);
     return out;
 }
 
 template <class T> auto raw(T *wrapper) noexcept { return wrapper ? wrapper->get() : nullptr; }
 
-template <class Info, class Handle> Info info(rz_status (*get)(Handle, Info *, rz_error *), Handle handle) {
-    rz_error error;
-    Info info = params<Info>();
-    check(get(handle, &info, &error), error);
-    return info;
-}
-
 } // namespace detail
 
-/// A view of token ids: of a vector, an array, a std::span, whatever has data() and size(). Owns nothing.
+/// A view of token ids: of a vector, an array, a std::span, whatever has data() and size(), or of a list in braces, which
+/// lives until the end of the call that it is written in. Owns nothing.
 class Tokens {
 public:
     Tokens(const uint32_t *data, size_t size) noexcept : data_(data), size_(size) {}
+    Tokens(std::initializer_list<uint32_t> list) noexcept : Tokens(list.begin(), list.size()) {}
     template <class C, class Data = decltype(std::declval<const C &>().data()),
               class = std::enable_if_t<std::is_convertible_v<Data, const uint32_t *>>>
-    Tokens(const C &container) noexcept : data_(container.data()), size_(container.size()) {}
+    Tokens(const C &container) noexcept : Tokens(container.data(), container.size()) {}
     const uint32_t *data() const noexcept { return data_; }
     size_t size() const noexcept { return size_; }
 
@@ -94,11 +153,13 @@ private:
     size_t size_;
 };
 
-/// What there is to compute on; devices()[0] has index 1, the CPU.
+/// The devices to compute on; devices()[0] has index 1, the CPU.
 inline std::vector<rz_device_info> devices() {
     std::vector<rz_device_info> all(rz_device_count(), params<rz_device_info>());
-    rz_error error;
-    for (uint32_t i = 0; i < all.size(); i++) detail::check(rz_device_info_get(i + 1, &all[i], &error), error);
+    for (uint32_t i = 0; i < all.size(); i++) {
+        rz_error error;
+        if (rz_device_info_get(i + 1, &all[i], &error) < 0) detail::raise(Error(error));
+    }
     return all;
 }
 
@@ -109,12 +170,9 @@ struct Message {
 /// Stops calls that were given it. `fire` may be called from any thread and from a signal handler.
 class Cancel {
 public:
-    Cancel() {
-        rz_error error;
-        rz_cancel *cancel;
-        detail::check(rz_cancel_new(&cancel, &error), error);
-        handle_.reset(cancel);
-    }
+    Cancel() : Cancel(make().value()) {}
+    explicit Cancel(rz_cancel *owned) noexcept : handle_(owned) {}
+    static Result<Cancel> make() { return detail::called<Cancel, rz_cancel *>(rz_cancel_new); }
     void fire() noexcept { rz_cancel_fire(get()); }
     void reset() noexcept { rz_cancel_reset(get()); }
     rz_cancel *get() const noexcept { return handle_.get(); }
@@ -126,11 +184,12 @@ private:
 /// Worker threads, log and limits, for several models to share.
 class Runtime {
 public:
-    explicit Runtime(const rz_runtime_params &params = realizar::params<rz_runtime_params>()) {
-        rz_error error;
-        rz_runtime *runtime;
-        detail::check(rz_runtime_new(&params, &runtime, &error), error);
-        handle_.reset(runtime);
+    explicit Runtime(const rz_runtime_params &params = realizar::params<rz_runtime_params>())
+        : Runtime(make(params).value()) {}
+    explicit Runtime(rz_runtime *owned) noexcept : handle_(owned) {}
+    static Result<Runtime> make(const rz_runtime_params &params = realizar::params<rz_runtime_params>()) {
+        return detail::called<Runtime, rz_runtime *>(
+            [&](rz_runtime **out, rz_error *error) { return rz_runtime_new(&params, out, error); });
     }
     rz_runtime *get() const noexcept { return handle_.get(); }
 
@@ -141,36 +200,88 @@ private:
 /// Weights, tokenizer and chat template of one model. Immutable: every member may be called from many threads at once.
 class Model {
 public:
-    explicit Model(const std::string &path, const rz_model_params &params = realizar::params<rz_model_params>()) {
-        rz_error error;
-        rz_model *model;
-        detail::check(rz_model_load(path.c_str(), &params, &model, &error), error);
-        handle_.reset(model);
+    explicit Model(const std::string &path, const rz_model_params &params = realizar::params<rz_model_params>())
+        : Model(load(path, params).value()) {}
+    explicit Model(rz_model *owned) noexcept : handle_(owned) {}
+    static Result<Model> load(const std::string &path,
+                              const rz_model_params &params = realizar::params<rz_model_params>()) {
+        return detail::called<Model, rz_model *>(
+            [&](rz_model **out, rz_error *error) { return rz_model_load(path.c_str(), &params, out, error); });
     }
-    rz_model_info info() const { return detail::info<rz_model_info, const rz_model *>(rz_model_info_get, get()); }
-    rz_metrics metrics() const { return detail::info<rz_metrics, const rz_model *>(rz_metrics_get, get()); }
+
+    rz_model_info info() const {
+        return detail::called<rz_model_info>(
+                   [&](rz_model_info *out, rz_error *error) { return rz_model_info_get(get(), out, error); },
+                   params<rz_model_info>())
+            .value();
+    }
+    rz_metrics metrics() const {
+        return detail::called<rz_metrics>(
+                   [&](rz_metrics *out, rz_error *error) { return rz_metrics_get(get(), out, error); },
+                   params<rz_metrics>())
+            .value();
+    }
+    /// `device_kind`: RZ_DEVICE_*
+    rz_backend_metrics metrics(uint32_t device_kind) const {
+        return detail::called<rz_backend_metrics>(
+                   [&](rz_backend_metrics *out, rz_error *error) {
+                       return rz_backend_metrics_get(get(), device_kind, out, error);
+                   },
+                   params<rz_backend_metrics>())
+            .value();
+    }
+
     /// A metadata value of the file as text.
-    std::string meta(const std::string &key) const {
+    std::string meta(const std::string &key) const { return try_meta(key).value(); }
+    Result<std::string> try_meta(const std::string &key) const {
         return detail::sized(std::string(), [&](char *out, size_t capacity, size_t *n, rz_error *error) {
             return rz_model_meta_into(get(), key.c_str(), out, capacity, n, error);
         });
     }
+    /// All keys of the metadata, in alphabetical order.
+    std::vector<std::string> meta_keys() const {
+        std::vector<std::string> keys;
+        for (;;) {
+            auto key = detail::sized(std::string(), [&](char *out, size_t capacity, size_t *n, rz_error *error) {
+                return rz_model_meta_key_into(get(), keys.size(), out, capacity, n, error);
+            });
+            if (!key) return keys;
+            keys.push_back(std::move(*key));
+        }
+    }
+
     /// `flags`: RZ_TOKENIZE_*
     std::vector<uint32_t> tokenize(std::string_view text, uint32_t flags = RZ_TOKENIZE_ADD_SPECIAL) const {
+        return try_tokenize(text, flags).value();
+    }
+    Result<std::vector<uint32_t>> try_tokenize(std::string_view text,
+                                               uint32_t flags = RZ_TOKENIZE_ADD_SPECIAL) const {
         std::vector<uint32_t> tokens(text.size() + 2);
         return detail::sized(std::move(tokens), [&](uint32_t *out, size_t capacity, size_t *n, rz_error *error) {
             return rz_tokenize_into(get(), text.data(), text.size(), flags, out, capacity, n, error);
         });
     }
     /// `flags`: RZ_DETOKENIZE_*
-    std::string detokenize(Tokens tokens, uint32_t flags = 0) const {
+    std::string detokenize(Tokens tokens, uint32_t flags = 0) const { return try_detokenize(tokens, flags).value(); }
+    Result<std::string> try_detokenize(Tokens tokens, uint32_t flags = 0) const {
         return detail::sized(std::string(), [&](char *out, size_t capacity, size_t *n, rz_error *error) {
             return rz_detokenize_into(get(), tokens.data(), tokens.size(), flags, out, capacity, n, error);
         });
     }
-    /// The conversation in the words of the model's own template; tokenize it with RZ_TOKENIZE_PARSE_SPECIAL.
+    /// The bytes of one token, which may be a part of a character. `attributes`: RZ_TOKEN_* bits.
+    std::string token_bytes(uint32_t token, uint32_t *attributes = nullptr) const {
+        return detail::sized(std::string(16, '\0'), [&](char *out, size_t capacity, size_t *n, rz_error *error) {
+                   return rz_token_bytes_into(get(), token, out, capacity, n, attributes, error);
+               })
+            .value();
+    }
+    /// The conversation in the words of the model's own template; tokenize it with chat_flags().
     std::string render_chat(const std::vector<Message> &messages,
                             uint32_t flags = RZ_CHAT_ADD_GENERATION_PROMPT) const {
+        return try_render_chat(messages, flags).value();
+    }
+    Result<std::string> try_render_chat(const std::vector<Message> &messages,
+                                        uint32_t flags = RZ_CHAT_ADD_GENERATION_PROMPT) const {
         std::vector<rz_chat_message> raw;
         raw.reserve(messages.size());
         for (const Message &message : messages) raw.push_back({message.role.c_str(), message.content.c_str()});
@@ -178,7 +289,12 @@ public:
             return rz_chat_render_into(get(), raw.data(), raw.size(), flags, out, capacity, n, error);
         });
     }
-    /// Whether the token ends a turn or a text.
+    /// The RZ_TOKENIZE_* flags for a rendered chat: the token that begins a text comes once, from template or tokenizer.
+    uint32_t chat_flags() const {
+        const bool begun = info().chat_template & RZ_TEMPLATE_WRITES_BOS;
+        return RZ_TOKENIZE_PARSE_SPECIAL | (begun ? 0 : RZ_TOKENIZE_ADD_SPECIAL);
+    }
+    /// True for a token that ends a turn or a text.
     bool is_end(uint32_t token) const noexcept { return rz_token_is_end(get(), token) != 0; }
     rz_model *get() const noexcept { return handle_.get(); }
 
@@ -186,14 +302,15 @@ private:
     detail::Handle<rz_model, rz_model_free> handle_;
 };
 
-/// How the next token is chosen. Where a `Sampler *` may be null, null means the most likely token.
+/// The choice of the next token. A null `Sampler *` stands for the most likely one.
 class Sampler {
 public:
-    explicit Sampler(const rz_sampler_params &params = realizar::params<rz_sampler_params>()) {
-        rz_error error;
-        rz_sampler *sampler;
-        detail::check(rz_sampler_new(&params, &sampler, &error), error);
-        handle_.reset(sampler);
+    explicit Sampler(const rz_sampler_params &params = realizar::params<rz_sampler_params>())
+        : Sampler(make(params).value()) {}
+    explicit Sampler(rz_sampler *owned) noexcept : handle_(owned) {}
+    static Result<Sampler> make(const rz_sampler_params &params = realizar::params<rz_sampler_params>()) {
+        return detail::called<Sampler, rz_sampler *>(
+            [&](rz_sampler **out, rz_error *error) { return rz_sampler_new(&params, out, error); });
     }
     rz_sampler *get() const noexcept { return handle_.get(); }
 
@@ -204,76 +321,78 @@ private:
 /// One timeline of tokens with its keys and values. It keeps its model alive.
 class Cache {
 public:
-    explicit Cache(const Model &model, const rz_cache_params &params = realizar::params<rz_cache_params>()) {
-        rz_error error;
-        rz_cache *cache;
-        detail::check(rz_cache_new(model.get(), &params, &cache, &error), error);
-        handle_.reset(cache);
+    explicit Cache(const Model &model, const rz_cache_params &params = realizar::params<rz_cache_params>())
+        : Cache(make(model, params).value()) {}
+    explicit Cache(rz_cache *owned) noexcept : handle_(owned) {}
+    static Result<Cache> make(const Model &model,
+                              const rz_cache_params &params = realizar::params<rz_cache_params>()) {
+        return detail::called<Cache, rz_cache *>(
+            [&](rz_cache **out, rz_error *error) { return rz_cache_new(model.get(), &params, out, error); });
     }
     uint32_t size() const noexcept { return rz_cache_len(get()); }
     uint32_t capacity() const noexcept { return rz_cache_capacity(get()); }
+
     /// Goes back to the first `len` tokens.
-    void truncate(uint32_t len) {
-        rz_error error;
-        detail::check(rz_cache_truncate(get(), len, &error), error);
+    void truncate(uint32_t len) { try_truncate(len).value(); }
+    Result<rz_status> try_truncate(uint32_t len) {
+        return status([&](rz_error *error) { return rz_cache_truncate(get(), len, error); });
     }
     /// A second timeline with the same past.
-    Cache fork() const {
-        rz_error error;
-        rz_cache *cache;
-        detail::check(rz_cache_fork(get(), &cache, &error), error);
-        return Cache(cache);
+    Cache fork() const { return try_fork().value(); }
+    Result<Cache> try_fork() const {
+        return detail::called<Cache, rz_cache *>(
+            [&](rz_cache **out, rz_error *error) { return rz_cache_fork(get(), out, error); });
+    }
+    /// Has every call on this cache heed `cancel`; null takes it back.
+    void set_cancel(const Cancel *cancel) { try_set_cancel(cancel).value(); }
+    Result<rz_status> try_set_cancel(const Cancel *cancel) {
+        return status([&](rz_error *error) { return rz_cache_cancel_set(get(), detail::raw(cancel), error); });
     }
 
     /// Appends tokens; afterwards the logits of the last one are there.
-    void prefill(Tokens tokens, const Cancel *cancel = nullptr) {
-        rz_error error;
-        detail::check(prefill(tokens, cancel, error), error);
-    }
-    rz_status prefill(Tokens tokens, const Cancel *cancel, rz_error &error) noexcept {
-        return rz_prefill(get(), tokens.data(), tokens.size(), detail::raw(cancel), &error);
+    void prefill(Tokens tokens, const Cancel *cancel = nullptr) { try_prefill(tokens, cancel).value(); }
+    Result<rz_status> try_prefill(Tokens tokens, const Cancel *cancel = nullptr) {
+        return status([&](rz_error *error) {
+            return rz_prefill(get(), tokens.data(), tokens.size(), detail::raw(cancel), error);
+        });
     }
 
     /// Chooses a token from the current logits.
-    uint32_t sample(Sampler *sampler = nullptr) {
-        rz_error error;
-        uint32_t token = 0;
-        detail::check(sample(sampler, token, error), error);
-        return token;
-    }
-    rz_status sample(Sampler *sampler, uint32_t &token, rz_error &error) noexcept {
-        return rz_sample(detail::raw(sampler), get(), &token, &error);
+    uint32_t sample(Sampler *sampler = nullptr) { return try_sample(sampler).value(); }
+    Result<uint32_t> try_sample(Sampler *sampler = nullptr) {
+        return detail::called<uint32_t>(
+            [&](uint32_t *token, rz_error *error) { return rz_sample(get(), detail::raw(sampler), token, error); });
     }
 
     /// Appends a token and chooses the next one.
-    uint32_t decode(uint32_t token, Sampler *sampler = nullptr) {
-        rz_error error;
-        uint32_t next = 0;
-        detail::check(decode(token, sampler, next, error), error);
-        return next;
-    }
-    rz_status decode(uint32_t token, Sampler *sampler, uint32_t &next, rz_error &error) noexcept {
-        return rz_decode_token(get(), token, detail::raw(sampler), &next, &error);
+    uint32_t decode(uint32_t token, Sampler *sampler = nullptr) { return try_decode(token, sampler).value(); }
+    Result<uint32_t> try_decode(uint32_t token, Sampler *sampler = nullptr) {
+        return detail::called<uint32_t>([&](uint32_t *next, rz_error *error) {
+            return rz_decode_token(get(), token, detail::raw(sampler), next, error);
+        });
     }
 
-    /// Appends a token and goes on for up to `max_tokens`; fewer came where the last one is an end token.
+    /// Appends a token and goes on for up to `max_tokens`; fewer came where the last one is an end token. A failure on the
+    /// way throws a GenerateError, which has the tokens made before it.
     std::vector<uint32_t> generate(uint32_t token, size_t max_tokens, Sampler *sampler = nullptr,
                                    const Cancel *cancel = nullptr) {
-        rz_error error;
-        std::vector<uint32_t> out(max_tokens);
-        size_t n = 0;
-        detail::check(generate(token, sampler, out.data(), out.size(), n, cancel, error), error);
-        out.resize(n);
-        return out;
+        Generated made = try_generate(token, max_tokens, sampler, cancel);
+        if (made.status < 0) detail::raise(GenerateError(made.error, std::move(made.tokens)));
+        return std::move(made.tokens);
     }
-    /// RZ_DONE: the last of the `n` tokens in `out` is an end token.
-    rz_status generate(uint32_t token, Sampler *sampler, uint32_t *out, size_t capacity, size_t &n,
-                       const Cancel *cancel, rz_error &error) noexcept {
-        return rz_generate_into(get(), token, detail::raw(sampler), out, capacity, &n, detail::raw(cancel), &error);
+    Generated try_generate(uint32_t token, size_t max_tokens, Sampler *sampler = nullptr,
+                           const Cancel *cancel = nullptr) {
+        Generated made{std::vector<uint32_t>(max_tokens), RZ_OK, {}};
+        size_t n = 0;
+        made.status = rz_generate_into(get(), token, detail::raw(sampler), made.tokens.data(), max_tokens, &n,
+                                       detail::raw(cancel), &made.error);
+        made.tokens.resize(n);
+        return made;
     }
 
-    /// One value a token of the vocabulary, after the last token.
-    std::vector<float> logits() const {
+    /// One value for each entry of the vocabulary, after the last token.
+    std::vector<float> logits() const { return try_logits().value(); }
+    Result<std::vector<float>> try_logits() const {
         return detail::sized(std::vector<float>(), [&](float *out, size_t capacity, size_t *n, rz_error *error) {
             return rz_logits_into(get(), out, capacity, n, error);
         });
@@ -281,7 +400,12 @@ public:
     rz_cache *get() const noexcept { return handle_.get(); }
 
 private:
-    explicit Cache(rz_cache *cache) noexcept : handle_(cache) {}
+    template <class Call> static Result<rz_status> status(Call call) {
+        rz_error error;
+        const rz_status status = call(&error);
+        if (status < 0) return error;
+        return status;
+    }
 
     detail::Handle<rz_cache, rz_cache_free> handle_;
 };
@@ -289,20 +413,22 @@ private:
 /// Turns tokens into text, holding back bytes until they are whole UTF-8 characters.
 class TextStream {
 public:
-    explicit TextStream(const Model &model) {
-        rz_error error;
-        rz_textstream *stream;
-        detail::check(rz_textstream_new(model.get(), &stream, &error), error);
-        handle_.reset(stream);
+    explicit TextStream(const Model &model) : TextStream(make(model).value()) {}
+    explicit TextStream(rz_textstream *owned) noexcept : handle_(owned) {}
+    static Result<TextStream> make(const Model &model) {
+        return detail::called<TextStream, rz_textstream *>(
+            [&](rz_textstream **out, rz_error *error) { return rz_textstream_new(model.get(), out, error); });
     }
     /// The text that the token completes, often empty for a part of a character. Valid until the next call.
-    std::string_view push(uint32_t token) {
+    std::string_view push(uint32_t token) { return try_push(token).value(); }
+    Result<std::string_view> try_push(uint32_t token) {
         return piece([&](size_t *n, rz_error *error) {
             return rz_textstream_push_into(get(), token, piece_.data(), piece_.size(), n, error);
         });
     }
-    /// What was held back, at the end of a text. Valid until the next call.
-    std::string_view flush() {
+    /// The bytes held back, at the end of a text. Valid until the next call.
+    std::string_view flush() { return try_flush().value(); }
+    Result<std::string_view> try_flush() {
         return piece([&](size_t *n, rz_error *error) {
             return rz_textstream_flush_into(get(), piece_.data(), piece_.size(), n, error);
         });
@@ -310,12 +436,12 @@ public:
     rz_textstream *get() const noexcept { return handle_.get(); }
 
 private:
-    template <class Call> std::string_view piece(Call call) {
+    template <class Call> Result<std::string_view> piece(Call call) {
         rz_error error;
         size_t n = 0;
         rz_status status;
         while ((status = call(&n, &error)) == RZ_ERR_BUFFER_TOO_SMALL) piece_.resize(n);
-        detail::check(status, error);
+        if (status < 0) return error;
         return std::string_view(piece_).substr(0, n);
     }
 

@@ -8,25 +8,25 @@ import "C"
 
 import (
 	"context"
+	"errors"
 	"runtime"
-	"sync"
+	"strings"
 	"unsafe"
 )
 
 // Model is a loaded model. It may be used by any number of goroutines at once.
-type Model struct {
-	mu      sync.RWMutex // held by every call, exclusively by Close
-	handle  *C.rz_model  // nil once closed
-	cleanup runtime.Cleanup
-}
+type Model struct{ model *owned[*C.rz_model] }
 
 // LoadOptions are optional; the zero value means the defaults.
 type LoadOptions struct {
-	Threads       int    // 0: as many as there are cores
-	Device        uint32 // index of a device; 0: the best one
-	Deterministic bool   // the same bits however a prompt was cut into pieces
-	Mmap          bool   // use the file in place; the process dies when somebody shortens it
-	TextOnly      bool   // tokenizer and template only, no weights
+	Runtime       *Runtime // threads, log and limits to share; nil: its own
+	Threads       int      // without a Runtime; 0: as many as there are cores
+	Device        uint32   // index of a device; 0: the best one
+	GPULayers     int      // how many layers go to a GPU, where Device is one; 0: as many as fit
+	Quantize      uint32   // GGML type that matrices of floats are converted to; 0: none
+	Deterministic bool     // the same bits however a prompt was cut into pieces
+	Mmap          bool     // use the file in place, which is several times slower; the process dies when somebody shortens it
+	TextOnly      bool     // tokenizer and template only, no weights
 }
 
 // Load reads a .gguf file, a .safetensors file, or a folder with config.json. It stops early when the context ends.
@@ -34,22 +34,30 @@ func Load(ctx context.Context, path string, options *LoadOptions) (*Model, error
 	if options == nil {
 		options = &LoadOptions{}
 	}
+	if err := noNUL("path", path); err != nil {
+		return nil, err
+	}
 	cancel, stop, err := watch(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer stop()
 
-	var e C.rz_error
-	var threads *C.rz_runtime
-	runtimeParams := C.rz_runtime_params{threads: C.uint32_t(max(options.Threads, 0))}
-	runtimeParams.struct_size = C.uint32_t(unsafe.Sizeof(runtimeParams))
-	if err := check(C.rz_runtime_new(&runtimeParams, &threads, &e), &e); err != nil {
+	shared := options.Runtime
+	if shared == nil {
+		if shared, err = NewRuntime(&RuntimeOptions{Threads: options.Threads}); err != nil {
+			return nil, err
+		}
+		defer shared.Close() // the model keeps it alive
+	}
+	threads, err := shared.runtime.acquire()
+	if err != nil {
 		return nil, err
 	}
-	defer C.rz_runtime_free(threads) // the model keeps it alive
-
-	params := C.rz_model_params{runtime: threads, device: C.uint32_t(options.Device), cancel: cancel}
+	params := C.rz_model_params{
+		runtime: threads, device: C.uint32_t(options.Device), gpu_layers: C.uint32_t(max(options.GPULayers, 0)),
+		quantize: C.uint32_t(options.Quantize), cancel: cancel,
+	}
 	params.struct_size = C.uint32_t(unsafe.Sizeof(params))
 	for flag, set := range map[C.uint32_t]bool{
 		C.RZ_MODEL_DETERMINISTIC: options.Deterministic,
@@ -63,43 +71,49 @@ func Load(ctx context.Context, path string, options *LoadOptions) (*Model, error
 
 	name := C.CString(path)
 	defer C.free(unsafe.Pointer(name))
-	m := &Model{}
-	if err := check(C.rz_model_load(name, &params, &m.handle, &e), &e); err != nil {
+	var e C.rz_error
+	var handle *C.rz_model
+	if err := check(C.rz_model_load(name, &params, &handle, &e), &e); err != nil {
+		shared.runtime.release()
 		return nil, ended(ctx, err)
 	}
-	m.cleanup = runtime.AddCleanup(m, func(handle *C.rz_model) { C.rz_model_free(handle) }, m.handle)
+	// The log of the runtime is called until the model is gone.
+	m := &Model{own(handle, func(handle *C.rz_model) {
+		C.rz_model_free(handle)
+		shared.runtime.release()
+	})}
+	runtime.AddCleanup(m, (*owned[*C.rz_model]).close, m.model)
 	return m, nil
 }
 
-// Close frees the model once its sessions are closed too. Closing twice is fine.
+// Close ends the use of the model: later calls of its methods fail with [ErrClosed]. Running calls and sessions go on,
+// and the memory is freed with the last of them. Close never waits. Closing twice is fine.
 func (m *Model) Close() error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.cleanup.Stop()
-	C.rz_model_free(m.handle)
-	m.handle = nil
+	m.model.close()
 	return nil
 }
 
 // use calls f with the handle, which stays valid meanwhile.
 func (m *Model) use(f func(handle *C.rz_model, e *C.rz_error) C.rz_status) error {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	if m.handle == nil {
-		return ErrClosed
+	handle, err := m.model.acquire()
+	if err != nil {
+		return err
 	}
+	defer m.model.release()
 	var e C.rz_error
-	return check(f(m.handle, &e), &e)
+	return check(f(handle, &e), &e)
 }
 
 // Info describes a model.
 type Info struct {
-	Architecture, Name                           string
-	Layers, Hidden, FFN, Heads, KVHeads, HeadDim int
-	VocabSize, ContextLength                     int
-	Params, WeightBytes                          uint64
-	Device                                       uint32
-	BOS, EOS                                     uint32 // NoToken where there is none
+	Architecture, Name                                    string
+	NLayers, HiddenDim, FFNDim, NHeads, NKVHeads, HeadDim int
+	VocabSize, ContextLength                              int
+	NParams, WeightBytes                                  uint64
+	Device                                                uint32
+	GPULayers                                             int
+	BOS, EOS                                              uint32 // NoToken where there is none
+	HasTemplate                                           bool   // RenderChat works
 }
 
 // NoToken stands where a model has no such token.
@@ -112,32 +126,61 @@ func (m *Model) Info() (Info, error) {
 	err := m.use(func(handle *C.rz_model, e *C.rz_error) C.rz_status { return C.rz_model_info_get(handle, &c, e) })
 	return Info{
 		Architecture: C.GoString(&c.architecture[0]), Name: C.GoString(&c.name[0]),
-		Layers: int(c.n_layers), Hidden: int(c.hidden_dim), FFN: int(c.ffn_dim),
-		Heads: int(c.n_heads), KVHeads: int(c.n_kv_heads), HeadDim: int(c.head_dim),
+		NLayers: int(c.n_layers), HiddenDim: int(c.hidden_dim), FFNDim: int(c.ffn_dim),
+		NHeads: int(c.n_heads), NKVHeads: int(c.n_kv_heads), HeadDim: int(c.head_dim),
 		VocabSize: int(c.vocab_size), ContextLength: int(c.context_length),
-		Params: uint64(c.n_params), WeightBytes: uint64(c.weight_bytes),
-		Device: uint32(c.device), BOS: uint32(c.bos_token), EOS: uint32(c.eos_token),
+		NParams: uint64(c.n_params), WeightBytes: uint64(c.weight_bytes),
+		Device: uint32(c.device), GPULayers: int(c.gpu_layers),
+		HasTemplate: c.chat_template&C.RZ_TEMPLATE_PRESENT != 0, BOS: uint32(c.bos_token), EOS: uint32(c.eos_token),
 	}, err
 }
 
 // Meta is a metadata value of the file as text.
 func (m *Model) Meta(key string) (string, error) {
+	if err := noNUL("key", key); err != nil {
+		return "", err
+	}
 	name := C.CString(key)
 	defer C.free(unsafe.Pointer(name))
-	text, err := sized(m, 256, func(handle *C.rz_model, out *byte, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status {
+	text, err := sized(m.model, 256, func(handle *C.rz_model, out *byte, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status {
 		return C.rz_model_meta_into(handle, name, (*C.char)(unsafe.Pointer(out)), capacity, n, e)
 	})
 	return string(text), err
 }
 
+// MetaKeys lists the keys of the metadata in alphabetical order.
+func (m *Model) MetaKeys() (keys []string, err error) {
+	for {
+		key, err := sized(m.model, 256, func(handle *C.rz_model, out *byte, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status {
+			return C.rz_model_meta_key_into(handle, C.size_t(len(keys)), (*C.char)(unsafe.Pointer(out)), capacity, n, e)
+		})
+		if errors.Is(err, ErrInvalidArgument) {
+			return keys, nil
+		} else if err != nil {
+			return nil, err
+		}
+		keys = append(keys, string(key))
+	}
+}
+
+// TokenBytes are the bytes of one token, which may be a part of a character.
+func (m *Model) TokenBytes(token uint32) ([]byte, error) {
+	return sized(m.model, 64, func(handle *C.rz_model, out *byte, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status {
+		return C.rz_token_bytes_into(handle, C.uint32_t(token), unsafe.Pointer(out), capacity, n, nil, e)
+	})
+}
+
 // Tokenize cuts text into tokens. With special, "<|im_end|>" and the like in the text become their tokens, and no
 // tokens are added; without, the text is taken literally behind the token that the model wants at its beginning.
 func (m *Model) Tokenize(text string, special bool) ([]uint32, error) {
-	flags := C.uint32_t(C.RZ_TOKENIZE_ADD_SPECIAL)
 	if special {
-		flags = C.RZ_TOKENIZE_PARSE_SPECIAL
+		return tokenize(m.model, text, C.RZ_TOKENIZE_PARSE_SPECIAL)
 	}
-	return sized(m, len(text)+2, func(handle *C.rz_model, out *uint32, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status {
+	return tokenize(m.model, text, C.RZ_TOKENIZE_ADD_SPECIAL)
+}
+
+func tokenize(model *owned[*C.rz_model], text string, flags C.uint32_t) ([]uint32, error) {
+	return sized(model, len(text)+2, func(handle *C.rz_model, out *uint32, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status {
 		return C.rz_tokenize_into(handle, (*C.char)(unsafe.Pointer(unsafe.StringData(text))), C.size_t(len(text)), flags,
 			(*C.uint32_t)(out), capacity, n, e)
 	})
@@ -149,7 +192,7 @@ func (m *Model) Detokenize(tokens []uint32, special bool) (string, error) {
 	if special {
 		flags = C.RZ_DETOKENIZE_SPECIAL
 	}
-	text, err := sized(m, 8*len(tokens), func(handle *C.rz_model, out *byte, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status {
+	text, err := sized(m.model, 8*len(tokens), func(handle *C.rz_model, out *byte, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status {
 		return C.rz_detokenize_into(handle, (*C.uint32_t)(unsafe.SliceData(tokens)), C.size_t(len(tokens)), flags,
 			(*C.char)(unsafe.Pointer(out)), capacity, n, e)
 	})
@@ -161,46 +204,78 @@ type Message struct{ Role, Content string }
 
 // RenderChat writes a conversation with the model's own template, up to where the assistant speaks next. It fails with
 // [ErrUnsupported] where the model has no template.
-func (m *Model) RenderChat(messages []Message) (string, error) {
+func (m *Model) RenderChat(messages []Message) (string, error) { return renderChat(m.model, messages) }
+
+func renderChat(model *owned[*C.rz_model], messages []Message) (string, error) {
 	raw := make([]C.rz_chat_message, len(messages))
 	for i, message := range messages {
+		if err := noNUL("a message", message.Role+message.Content); err != nil {
+			return "", err
+		}
 		raw[i].role, raw[i].content = C.CString(message.Role), C.CString(message.Content)
 		defer C.free(unsafe.Pointer(raw[i].role))
 		defer C.free(unsafe.Pointer(raw[i].content))
 	}
-	text, err := sized(m, 4096, func(handle *C.rz_model, out *byte, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status {
+	text, err := sized(model, 4096, func(handle *C.rz_model, out *byte, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status {
 		return C.rz_chat_render_into(handle, unsafe.SliceData(raw), C.size_t(len(raw)), C.RZ_CHAT_ADD_GENERATION_PROMPT,
 			(*C.char)(unsafe.Pointer(out)), capacity, n, e)
 	})
 	return string(text), err
 }
 
-// isEnd tells whether a token ends a turn or a text.
-func (m *Model) isEnd(token C.uint32_t) (end bool, err error) {
-	err = m.use(func(handle *C.rz_model, e *C.rz_error) C.rz_status {
-		end = C.rz_token_is_end(handle, token) != 0
-		return C.RZ_OK
-	})
-	return end, err
+// TokenizeChat is RenderChat and Tokenize in one; the token that begins a text comes once, from the template or from the
+// tokenizer.
+func (m *Model) TokenizeChat(messages []Message) ([]uint32, error) {
+	return tokenizeChat(m.model, messages)
 }
 
-// sized calls f with a buffer that grows once to the size that f asks for.
-func sized[T any](m *Model, capacity int,
-	f func(handle *C.rz_model, out *T, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status) ([]T, error) {
-	var out []T
-	var n C.size_t
-	err := m.use(func(handle *C.rz_model, e *C.rz_error) C.rz_status {
-		for {
-			out = make([]T, capacity)
-			status := f(handle, unsafe.SliceData(out), C.size_t(len(out)), &n, e)
-			if status != C.RZ_ERR_BUFFER_TOO_SMALL {
-				return status
-			}
-			capacity = int(n)
-		}
-	})
+func tokenizeChat(model *owned[*C.rz_model], messages []Message) ([]uint32, error) {
+	text, err := renderChat(model, messages)
 	if err != nil {
 		return nil, err
 	}
-	return out[:n], nil
+	handle, err := model.acquire()
+	if err != nil {
+		return nil, err
+	}
+	defer model.release()
+	var e C.rz_error
+	var info C.rz_model_info
+	info.struct_size = C.uint32_t(unsafe.Sizeof(info))
+	if err := check(C.rz_model_info_get(handle, &info, &e), &e); err != nil {
+		return nil, err
+	}
+	flags := C.uint32_t(C.RZ_TOKENIZE_PARSE_SPECIAL)
+	if info.chat_template&C.RZ_TEMPLATE_WRITES_BOS == 0 {
+		flags |= C.RZ_TOKENIZE_ADD_SPECIAL
+	}
+	return tokenize(model, text, flags)
+}
+
+// sized calls f with a buffer that grows once to the size that f asks for.
+func sized[H, T any](object *owned[H], capacity int,
+	f func(handle H, out *T, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status) ([]T, error) {
+	handle, err := object.acquire()
+	if err != nil {
+		return nil, err
+	}
+	defer object.release()
+	var e C.rz_error
+	for {
+		var n C.size_t
+		out := make([]T, capacity)
+		status := f(handle, unsafe.SliceData(out), C.size_t(len(out)), &n, &e)
+		if status != C.RZ_ERR_BUFFER_TOO_SMALL {
+			return out[:n], check(status, &e)
+		}
+		capacity = int(n)
+	}
+}
+
+// noNUL refuses a text that C would take to end early.
+func noNUL(name, text string) error {
+	if strings.IndexByte(text, 0) >= 0 {
+		return &Error{Code: ErrInvalidArgument, Message: name + " has a NUL byte"}
+	}
+	return nil
 }

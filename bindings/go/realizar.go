@@ -6,10 +6,13 @@
 //		func(piece string) error { _, err := fmt.Print(piece); return err })
 //
 // A [Model] may be used by any number of goroutines at once. A [Session] belongs to one call at a time; a second
-// concurrent call fails with [ErrBusy]. Close waits for running calls. What is never closed is freed by the garbage
-// collector, but late: it does not see the memory of the library.
+// concurrent call fails with [ErrBusy]. Close never waits and may be called anywhere; memory goes when nothing uses it any
+// more. What is never closed is freed by the garbage collector, but late: it does not see the memory of the library.
 //
-// The package finds the library through pkg-config.
+// The package is built with cgo and finds the library through pkg-config, so PKG_CONFIG_PATH names the folder that holds
+// realizar.pc where `make install` put it elsewhere than the system looks, and programs find the library itself as any
+// other, by LD_LIBRARY_PATH or an rpath. A module of its own refers to the sources of this package with a replace
+// directive: replace realizar.dev/go => path/to/realizar/bindings/go.
 package realizar
 
 /*

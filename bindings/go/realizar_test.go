@@ -5,10 +5,13 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -103,7 +106,7 @@ func TestGreedyStory(t *testing.T) {
 func TestInfoAndText(t *testing.T) {
 	model := load(t, storyModel)
 	info, err := model.Info()
-	if err != nil || info.Architecture != "llama" || info.Layers != 5 || info.Heads != 8 || info.KVHeads != 4 ||
+	if err != nil || info.Architecture != "llama" || info.NLayers != 5 || info.NHeads != 8 || info.NKVHeads != 4 ||
 		info.HeadDim != 8 || info.VocabSize != 512 || info.BOS != 1 {
 		t.Errorf("%+v %v", info, err)
 	}
@@ -222,14 +225,20 @@ func TestErrors(t *testing.T) {
 	if _, err := model.Info(); err != ErrClosed {
 		t.Error(err)
 	}
-	if _, err := other.Generate(t.Context(), prompt, nil, nil); err != ErrClosed {
+	if _, err := model.NewSession(nil); err != ErrClosed {
 		t.Error(err)
+	}
+	// A session goes on without its model.
+	if text, _ := generate(t, other, prompt, &Options{MaxTokens: 100}); !strings.HasPrefix(text, story) {
+		t.Errorf("got %q", text)
 	}
 }
 
 func TestSampling(t *testing.T) {
 	session := newSession(t, load(t, storyModel), 0)
-	options := func(seed uint64) *Options { return &Options{MaxTokens: 60, Temperature: 1, TopP: 0.95, Seed: seed} }
+	options := func(seed uint64) *Options {
+		return &Options{MaxTokens: 60, Sampling: Sampling{Temperature: 1, TopP: 0.95, Seed: seed}}
+	}
 	one, _ := generate(t, session, prompt, options(1))
 	again, _ := generate(t, session, prompt, options(1))
 	two, _ := generate(t, session, prompt, options(2))
@@ -260,6 +269,153 @@ func TestConcurrentSessions(t *testing.T) {
 		}()
 	}
 	group.Wait()
+}
+
+func TestCloseWithinACallback(t *testing.T) {
+	model := load(t, chatModel(t))
+	session := newSession(t, model, 0)
+	pieces := 0
+	_, err := session.Generate(t.Context(), prompt, nil, func(string) error {
+		pieces++
+		model.Close()
+		return session.Close()
+	})
+	if err != ErrClosed || pieces != 1 {
+		t.Errorf("after %d pieces: %v", pieces, err)
+	}
+	if _, err := session.Logits(); err != ErrClosed {
+		t.Error(err)
+	}
+
+	model = load(t, chatModel(t))
+	session = newSession(t, model, 0)
+	for _, err = range session.Stream(t.Context(), []Message{{"user", prompt}}, nil) {
+		session.Close()
+	}
+	if err != ErrClosed {
+		t.Error(err)
+	}
+}
+
+func TestModelCloseLeavesARunningChatAlone(t *testing.T) {
+	model := load(t, chatModel(t))
+	session := newSession(t, model, 0)
+	var text strings.Builder
+	_, err := session.Chat(t.Context(), []Message{{"user", prompt}}, &Options{MaxTokens: 100}, func(piece string) error {
+		text.WriteString(piece)
+		return model.Close()
+	})
+	if err != nil || !strings.HasPrefix(text.String(), story) {
+		t.Errorf("%q %v", text.String(), err)
+	}
+}
+
+func TestNULIsRefused(t *testing.T) {
+	model := load(t, chatModel(t))
+	if _, err := Load(t.Context(), storyModel+"\x00", nil); !errors.Is(err, ErrInvalidArgument) {
+		t.Error(err)
+	}
+	if _, err := model.Meta("general.architecture\x00"); !errors.Is(err, ErrInvalidArgument) {
+		t.Error(err)
+	}
+	if _, err := model.RenderChat([]Message{{"user", "a\x00b"}}); !errors.Is(err, ErrInvalidArgument) {
+		t.Error(err)
+	}
+	// Plain text has a length, so a NUL in it is a character like any other.
+	tokens, err := model.Tokenize("a\x00b", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, err := model.Detokenize(tokens, false); err != nil || text != "a\x00b" {
+		t.Errorf("%q %v", text, err)
+	}
+}
+
+func TestRuntime(t *testing.T) {
+	var mu sync.Mutex
+	var said []string
+	shared, err := NewRuntime(&RuntimeOptions{Threads: 1, MemoryLimit: 8 << 20, Log: func(level LogLevel, message string) {
+		mu.Lock()
+		defer mu.Unlock()
+		said = append(said, fmt.Sprint(level, message))
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	model, err := Load(t.Context(), storyModel, &LoadOptions{Runtime: shared})
+	if err != nil {
+		t.Fatal(err)
+	}
+	shared.Close()
+	if _, err := model.NewSession(&SessionOptions{Capacity: 1 << 20}); !errors.Is(err, ErrLimit) {
+		t.Error(err)
+	}
+	model.Close()
+	if len(said) != 2 || !strings.HasPrefix(said[0], "3 llama, 5 layers") && !strings.HasPrefix(said[0], "3llama, 5 layers") {
+		t.Errorf("%q", said)
+	}
+	if _, err := Load(t.Context(), storyModel, &LoadOptions{Runtime: shared}); err != ErrClosed {
+		t.Error(err)
+	}
+	if devices := Devices(); len(devices) == 0 || devices[0].Kind != CPU || !devices[0].Available {
+		t.Errorf("%+v", devices)
+	}
+}
+
+func TestTokenByToken(t *testing.T) {
+	model := load(t, storyModel)
+	tokens, err := model.Tokenize(prompt, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, two := newSession(t, model, 64), newSession(t, model, 64)
+	for _, session := range []*Session{one, two} {
+		if err := session.Prefill(t.Context(), tokens); err != nil || session.Len() != 5 {
+			t.Fatal(err)
+		}
+	}
+	logits, err := one.Logits()
+	if err != nil || len(logits) != 512 {
+		t.Fatal(err)
+	}
+	best, err := one.Sample(nil)
+	if err != nil || logits[best] != slices.Max(logits) {
+		t.Error(best, err)
+	}
+	sampler, err := NewSampler(Sampling{LogitBias: map[uint32]float32{best: float32(math.Inf(-1))}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sampler.Close()
+	if other, err := two.Sample(sampler); err != nil || other == best {
+		t.Error(other, err)
+	}
+	next, err := DecodeBatch([]*Session{one, two}, []uint32{best, best}, []*Sampler{nil, nil})
+	if err != nil || next[0] != next[1] || one.Len() != 6 {
+		t.Error(next, err)
+	}
+	if err := two.Truncate(5); err != nil {
+		t.Error(err)
+	}
+	if again, err := two.Decode(best, nil); err != nil || again != next[0] {
+		t.Error(again, err)
+	}
+	if _, err := DecodeBatch([]*Session{one, one}, next, nil); !errors.Is(err, ErrBusy) {
+		t.Error(err)
+	}
+	if bytes, err := model.TokenBytes(1); err != nil || string(bytes) != "<s>" {
+		t.Errorf("%q %v", bytes, err)
+	}
+	if keys, err := model.MetaKeys(); err != nil || !slices.Contains(keys, "general.architecture") {
+		t.Error(keys, err)
+	}
+	metrics, err := model.Metrics()
+	if err != nil || metrics.Prefill.Count != 2 || metrics.Load.Count != 1 {
+		t.Errorf("%+v %v", metrics, err)
+	}
+	if cpu, err := model.DeviceMetrics(CPU); err != nil || cpu.Dispatches == 0 || cpu.LatencyMax < cpu.LatencyMin {
+		t.Errorf("%+v %v", cpu, err)
+	}
 }
 
 func TestTheCollectorFreesWhatIsLeft(t *testing.T) {

@@ -10,93 +10,229 @@ import (
 	"errors"
 	"iter"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 	"unsafe"
 )
 
 // Session is one line of conversation. It keeps what it has computed: a prompt that begins like the one before, as
-// that of the next turn does, costs only its new end.
+// that of the next turn does, costs only its new end. It keeps its model alive too.
 type Session struct {
-	mu      sync.Mutex // held by every call
-	model   *Model
-	cache   *C.rz_cache // nil once closed
-	tokens  []uint32    // what the cache holds
-	cleanup runtime.Cleanup
+	busy   sync.Mutex // held by every call
+	model  *owned[*C.rz_model]
+	cache  *owned[*C.rz_cache]
+	tokens []uint32 // what the cache holds
 }
 
 // SessionOptions are optional; the zero value means the defaults.
 type SessionOptions struct {
-	Capacity int // tokens, prompt and answer together; 0: as the model was trained
+	Capacity int // tokens, prompt and answer together; 0: as the model was trained, at most 8192
 }
 
-// NewSession makes an empty session. It keeps the weights alive, but tokenizing needs the model to stay open.
+// NewSession makes an empty session.
 func (m *Model) NewSession(options *SessionOptions) (*Session, error) {
 	var params C.rz_cache_params
 	params.struct_size = C.uint32_t(unsafe.Sizeof(params))
 	if options != nil {
 		params.capacity = C.uint32_t(max(options.Capacity, 0))
 	}
-	s := &Session{model: m}
-	if err := m.use(func(handle *C.rz_model, e *C.rz_error) C.rz_status {
-		return C.rz_cache_new(handle, &params, &s.cache, e)
-	}); err != nil {
+	return makeSession(m.model, nil, func(model *C.rz_model, cache **C.rz_cache, e *C.rz_error) C.rz_status {
+		return C.rz_cache_new(model, &params, cache, e)
+	})
+}
+
+// makeSession makes a session of what is left of a model: its Close ends the model for others only.
+func makeSession(model *owned[*C.rz_model], tokens []uint32,
+	f func(model *C.rz_model, cache **C.rz_cache, e *C.rz_error) C.rz_status) (*Session, error) {
+	handle, err := model.acquire()
+	if err != nil {
 		return nil, err
 	}
-	s.free()
+	var e C.rz_error
+	var cache *C.rz_cache
+	if err := check(f(handle, &cache, &e), &e); err != nil {
+		model.release()
+		return nil, err
+	}
+	kept := own(handle, func(*C.rz_model) { model.release() })
+	s := &Session{model: kept, tokens: tokens, cache: own(cache, func(cache *C.rz_cache) {
+		C.rz_cache_free(cache)
+		kept.close()
+	})}
+	runtime.AddCleanup(s, (*owned[*C.rz_cache]).close, s.cache)
 	return s, nil
 }
 
-// free has the cache freed with the session.
-func (s *Session) free() {
-	s.cleanup = runtime.AddCleanup(s, func(cache *C.rz_cache) { C.rz_cache_free(cache) }, s.cache)
-}
-
-// Close frees the session. Closing twice is fine.
+// Close frees the session. A running call ends with [ErrClosed] before its next token and frees it then; Close itself
+// never waits, so it may be called from the callback of that call. Closing twice is fine.
 func (s *Session) Close() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.cleanup.Stop()
-	C.rz_cache_free(s.cache)
-	s.cache = nil
+	s.cache.close()
 	return nil
 }
 
 // enter takes the session for one call.
-func (s *Session) enter() error {
-	if !s.mu.TryLock() {
-		return &Error{Code: ErrBusy, Message: "the session is in use by another call"}
+func (s *Session) enter() (cache *C.rz_cache, leave func(), err error) {
+	if !s.busy.TryLock() {
+		return nil, nil, &Error{Code: ErrBusy, Message: "the session is in use by another call"}
 	}
-	if s.cache == nil {
-		s.mu.Unlock()
-		return ErrClosed
+	if cache, err = s.cache.acquire(); err != nil {
+		s.busy.Unlock()
+		return nil, nil, err
 	}
-	return nil
+	return cache, func() {
+		s.tokens = s.tokens[:min(len(s.tokens), int(C.rz_cache_len(cache)))]
+		s.cache.release()
+		s.busy.Unlock()
+	}, nil
 }
 
 // Fork makes a second session with the same past.
 func (s *Session) Fork() (*Session, error) {
-	if err := s.enter(); err != nil {
+	cache, leave, err := s.enter()
+	if err != nil {
 		return nil, err
 	}
-	defer s.mu.Unlock()
+	defer leave()
+	return makeSession(s.model, slices.Clone(s.tokens), func(_ *C.rz_model, fork **C.rz_cache, e *C.rz_error) C.rz_status {
+		return C.rz_cache_fork(cache, fork, e)
+	})
+}
+
+// Len is the number of tokens in the session; 0 once it is closed.
+func (s *Session) Len() int {
+	cache, err := s.cache.acquire()
+	if err != nil {
+		return 0
+	}
+	defer s.cache.release()
+	return int(C.rz_cache_len(cache))
+}
+
+// Truncate rewinds to the first n tokens.
+func (s *Session) Truncate(n int) error {
+	cache, leave, err := s.enter()
+	if err != nil {
+		return err
+	}
+	defer leave()
 	var e C.rz_error
-	fork := &Session{model: s.model, tokens: append([]uint32(nil), s.tokens...)}
-	if err := check(C.rz_cache_fork(s.cache, &fork.cache, &e), &e); err != nil {
+	return check(C.rz_cache_truncate(cache, C.uint32_t(max(n, 0)), &e), &e)
+}
+
+// Prefill appends tokens; afterwards Logits and Sample have those of the last one.
+func (s *Session) Prefill(ctx context.Context, tokens []uint32) error {
+	cache, leave, err := s.enter()
+	if err != nil {
+		return err
+	}
+	defer leave()
+	cancel, stop, err := watch(ctx)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	return s.prefill(ctx, cache, tokens, cancel)
+}
+
+func (s *Session) prefill(ctx context.Context, cache *C.rz_cache, tokens []uint32, cancel *C.rz_cancel) error {
+	var e C.rz_error
+	status := C.rz_prefill(cache, (*C.uint32_t)(unsafe.SliceData(tokens)), C.size_t(len(tokens)), cancel, &e)
+	if err := check(status, &e); err != nil {
+		return ended(ctx, err)
+	}
+	s.tokens = append(s.tokens, tokens...)
+	return nil
+}
+
+// Sample chooses a token from the current logits.
+func (s *Session) Sample(sampler *Sampler) (uint32, error) {
+	return s.choose(sampler, func(cache *C.rz_cache, sampler *C.rz_sampler, token *C.uint32_t, e *C.rz_error) C.rz_status {
+		return C.rz_sample(cache, sampler, token, e)
+	})
+}
+
+// Decode appends a token and chooses the next one.
+func (s *Session) Decode(token uint32, sampler *Sampler) (uint32, error) {
+	return s.choose(sampler, func(cache *C.rz_cache, sampler *C.rz_sampler, next *C.uint32_t, e *C.rz_error) C.rz_status {
+		status := C.rz_decode_token(cache, C.uint32_t(token), sampler, next, e)
+		if status >= 0 {
+			s.tokens = append(s.tokens, token)
+		}
+		return status
+	})
+}
+
+func (s *Session) choose(sampler *Sampler,
+	f func(cache *C.rz_cache, sampler *C.rz_sampler, token *C.uint32_t, e *C.rz_error) C.rz_status) (uint32, error) {
+	cache, leave, err := s.enter()
+	if err != nil {
+		return 0, err
+	}
+	defer leave()
+	chooser, release, err := sampler.acquire()
+	if err != nil {
+		return 0, err
+	}
+	defer release()
+	var e C.rz_error
+	var token C.uint32_t
+	err = check(f(cache, chooser, &token, &e), &e)
+	return uint32(token), err
+}
+
+// Logits are those after the last token, one for each entry of the vocabulary.
+func (s *Session) Logits() ([]float32, error) {
+	_, leave, err := s.enter()
+	if err != nil {
 		return nil, err
 	}
-	fork.free()
-	return fork, nil
+	defer leave()
+	return sized(s.cache, 0, func(cache *C.rz_cache, out *float32, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status {
+		return C.rz_logits_into(cache, (*C.float)(out), capacity, n, e)
+	})
+}
+
+// DecodeBatch is [Session.Decode] for several sessions of one model in one pass over the weights: tokens[i] is appended to
+// sessions[i], and the token that follows is entry i of the result. samplers may be nil, and so may each of them.
+func DecodeBatch(sessions []*Session, tokens []uint32, samplers []*Sampler) ([]uint32, error) {
+	n := len(sessions)
+	if n == 0 || len(tokens) != n || samplers != nil && len(samplers) != n {
+		return nil, &Error{Code: ErrInvalidArgument, Message: "a batch has as many tokens and samplers as sessions, and at least one"}
+	}
+	caches, choosers, next := make([]*C.rz_cache, n), make([]*C.rz_sampler, n), make([]uint32, n)
+	for i, s := range sessions {
+		cache, leave, err := s.enter()
+		if err != nil {
+			return nil, err
+		}
+		defer leave()
+		caches[i] = cache
+	}
+	for i, s := range samplers {
+		sampler, release, err := s.acquire()
+		if err != nil {
+			return nil, err
+		}
+		defer release()
+		choosers[i] = sampler
+	}
+	var e C.rz_error
+	if err := check(C.rz_decode_batch(&caches[0], (*C.uint32_t)(&tokens[0]), C.size_t(n), &choosers[0],
+		(*C.uint32_t)(&next[0]), &e), &e); err != nil {
+		return nil, err
+	}
+	for i, s := range sessions {
+		s.tokens = append(s.tokens, tokens[i])
+	}
+	return next, nil
 }
 
 // Options say how an answer is made. They are optional; the zero value means the most likely token, until the model
 // ends its turn.
 type Options struct {
-	MaxTokens   int     // 0: no limit but the capacity of the session
-	Temperature float32 // 0: always the most likely token
-	TopK        int
-	TopP, MinP  float32
-	Seed        uint64
+	Sampling
+	MaxTokens int // 0: no limit but the capacity of the session
 }
 
 // Stats tell what an answer cost.
@@ -108,7 +244,7 @@ type Stats struct {
 // Generate continues a text and calls emit with each piece of it, which is whole UTF-8. It ends early when the context
 // does, or with the error of emit.
 func (s *Session) Generate(ctx context.Context, prompt string, options *Options, emit func(piece string) error) (Stats, error) {
-	tokens, err := s.model.Tokenize(prompt, false)
+	tokens, err := tokenize(s.model, prompt, C.RZ_TOKENIZE_ADD_SPECIAL)
 	if err != nil {
 		return Stats{}, err
 	}
@@ -118,11 +254,7 @@ func (s *Session) Generate(ctx context.Context, prompt string, options *Options,
 // Chat answers a conversation, given as a whole, and calls emit with each piece of the answer, which is whole UTF-8.
 // It ends early when the context does, or with the error of emit.
 func (s *Session) Chat(ctx context.Context, messages []Message, options *Options, emit func(piece string) error) (Stats, error) {
-	text, err := s.model.RenderChat(messages)
-	if err != nil {
-		return Stats{}, err
-	}
-	tokens, err := s.model.Tokenize(text, true)
+	tokens, err := tokenizeChat(s.model, messages)
 	if err != nil {
 		return Stats{}, err
 	}
@@ -147,10 +279,11 @@ func (s *Session) Stream(ctx context.Context, messages []Message, options *Optio
 }
 
 func (s *Session) run(ctx context.Context, prompt []uint32, options *Options, emit func(piece string) error) (stats Stats, err error) {
-	if err := s.enter(); err != nil {
+	cache, leave, err := s.enter()
+	if err != nil {
 		return stats, err
 	}
-	defer s.mu.Unlock()
+	defer leave()
 	if options == nil {
 		options = &Options{}
 	}
@@ -159,28 +292,27 @@ func (s *Session) run(ctx context.Context, prompt []uint32, options *Options, em
 		return stats, err
 	}
 	defer stop()
+	owner, err := NewSampler(options.Sampling)
+	if err != nil {
+		return stats, err
+	}
+	defer owner.Close()
+	sampler, release, err := owner.acquire()
+	if err != nil {
+		return stats, err
+	}
+	defer release()
+	if options.Sampling.greedy() {
+		sampler = nil // so that a GPU need not bring logits back
+	}
+	model, err := s.model.acquire()
+	if err != nil {
+		return stats, err
+	}
+	defer s.model.release()
 	var e C.rz_error
-	try := func(status C.rz_status) bool {
-		err = ended(ctx, check(status, &e))
-		return err == nil
-	}
-
-	var sampler *C.rz_sampler
-	if options.Temperature > 0 {
-		params := C.rz_sampler_params{
-			temperature: C.float(options.Temperature), top_k: C.uint32_t(max(options.TopK, 0)),
-			top_p: C.float(options.TopP), min_p: C.float(options.MinP), seed: C.uint64_t(options.Seed),
-		}
-		params.struct_size = C.uint32_t(unsafe.Sizeof(params))
-		if !try(C.rz_sampler_new(&params, &sampler, &e)) {
-			return stats, err
-		}
-		defer C.rz_sampler_free(sampler)
-	}
 	var stream *C.rz_textstream
-	if err := s.model.use(func(handle *C.rz_model, e *C.rz_error) C.rz_status {
-		return C.rz_textstream_new(handle, &stream, e)
-	}); err != nil {
+	if err := check(C.rz_textstream_new(model, &stream, &e), &e); err != nil {
 		return stats, err
 	}
 	defer C.rz_textstream_free(stream)
@@ -189,14 +321,13 @@ func (s *Session) run(ctx context.Context, prompt []uint32, options *Options, em
 	for stats.CachedTokens < min(len(s.tokens), len(prompt)-1) && s.tokens[stats.CachedTokens] == prompt[stats.CachedTokens] {
 		stats.CachedTokens++
 	}
-	rest := prompt[stats.CachedTokens:]
-	defer func() { s.tokens = s.tokens[:C.rz_cache_len(s.cache)] }()
-	if !try(C.rz_cache_truncate(s.cache, C.uint32_t(stats.CachedTokens), &e)) {
+	if err := check(C.rz_cache_truncate(cache, C.uint32_t(stats.CachedTokens), &e), &e); err != nil {
 		return stats, err
 	}
-	s.tokens = append(s.tokens[:stats.CachedTokens], rest...)
+	s.tokens = s.tokens[:stats.CachedTokens]
+	rest := prompt[stats.CachedTokens:]
 	start := time.Now()
-	if !try(C.rz_prefill(s.cache, (*C.uint32_t)(unsafe.SliceData(rest)), C.size_t(len(rest)), cancel, &e)) {
+	if err := s.prefill(ctx, cache, rest, cancel); err != nil {
 		return stats, err
 	}
 	stats.PromptTokens = len(rest)
@@ -204,7 +335,6 @@ func (s *Session) run(ctx context.Context, prompt []uint32, options *Options, em
 
 	start = time.Now()
 	defer func() { stats.AnswerTime = time.Since(start) }()
-	var token C.uint32_t
 	// write hands on what f puts into a buffer, which grows to the size that f asks for.
 	buffer := make([]byte, 256)
 	write := func(f func(out *C.char, capacity C.size_t, n *C.size_t) C.rz_status) error {
@@ -219,28 +349,30 @@ func (s *Session) run(ctx context.Context, prompt []uint32, options *Options, em
 		}
 		return emit(string(buffer[:n]))
 	}
-	for ok := try(C.rz_sample(sampler, s.cache, &token, &e)); ok; {
-		end, err := s.model.isEnd(token)
-		if err != nil {
-			return stats, err
+	var token C.uint32_t
+	status := C.rz_sample(cache, sampler, &token, &e)
+	for ; status >= 0; stats.AnswerTokens++ {
+		if C.rz_token_is_end(model, token) != 0 || options.MaxTokens > 0 && stats.AnswerTokens == options.MaxTokens {
+			return stats, write(func(out *C.char, capacity C.size_t, n *C.size_t) C.rz_status {
+				return C.rz_textstream_flush_into(stream, out, capacity, n, &e)
+			})
 		}
-		if end || options.MaxTokens > 0 && stats.AnswerTokens == options.MaxTokens {
-			break
-		}
-		stats.AnswerTokens++
 		if err := write(func(out *C.char, capacity C.size_t, n *C.size_t) C.rz_status {
 			return C.rz_textstream_push_into(stream, token, out, capacity, n, &e)
 		}); err != nil {
 			return stats, err
 		}
+		if s.cache.isClosed() {
+			return stats, ErrClosed
+		}
 		s.tokens = append(s.tokens, uint32(token))
 		var made C.size_t
-		ok = try(C.rz_generate_into(s.cache, token, sampler, &token, 1, &made, cancel, &e))
+		status = C.rz_generate_into(cache, token, sampler, &token, 1, &made, cancel, &e)
 	}
-	if err != nil {
-		return stats, err
-	}
-	return stats, write(func(out *C.char, capacity C.size_t, n *C.size_t) C.rz_status {
-		return C.rz_textstream_flush_into(stream, out, capacity, n, &e)
-	})
+	return stats, ended(ctx, check(status, &e))
+}
+
+// greedy tells whether the most likely token is the choice.
+func (s Sampling) greedy() bool {
+	return s.Temperature == 0 && s.RepeatPenalty == 0 && s.PresencePenalty == 0 && s.FrequencyPenalty == 0 && len(s.LogitBias) == 0
 }

@@ -2,6 +2,7 @@
 
 use super::program::Program;
 use super::state::State;
+pub use super::state_spec::StepLimits;
 use crate::error::{Error, Result};
 
 /// In `Batch::ids`: the arg-max of output 0 of the step that was submitted before.
@@ -11,21 +12,14 @@ pub const FOLLOWING: u32 = u32::MAX;
 pub struct Batch<'a> {
     /// `[n]`
     pub ids: &'a [u32],
-    /// `[n]`, position of each token in its sequence. Tokens of one sequence stand together, in ascending order.
+    /// `[n]`, position of each token in its sequence, ascending within each.
     pub positions: &'a [u32],
-    /// `[n]`, index into `states`.
+    /// `[n]`, index into `states`, ascending: tokens of one sequence stand together.
     pub slots: &'a [u32],
     /// The sequences, each once.
     pub states: &'a mut [&'a mut State],
     /// Tokens whose logits are wanted, as indices into `ids`, ascending.
     pub outputs: &'a [u32],
-}
-
-/// Number of tokens and outputs that an executor has room for in a step.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct StepLimits {
-    pub max_tokens: usize,
-    pub max_outputs: usize,
 }
 
 impl Batch<'_> {
@@ -52,6 +46,7 @@ impl Batch<'_> {
             }
         }
         let (ids, positions) = (program.max_ids, program.max_positions);
+        let mut first = 0;
         for (i, (&id, (&position, &slot))) in self.ids.iter().zip(self.positions.iter().zip(self.slots)).enumerate() {
             let Some(state) = self.states.get(slot as usize) else {
                 return Err(Error::invalid(format!("slot {slot} of {} caches", self.states.len())));
@@ -66,8 +61,16 @@ impl Batch<'_> {
             if position as usize >= positions {
                 return Err(Error::invalid(format!("position {position} of {positions} learned ones")));
             }
-            if i > 0 && self.slots[i - 1] == slot && self.positions[i - 1] >= position {
-                return Err(Error::invalid("the tokens of a sequence are not in order"));
+            match i.checked_sub(1).map(|before| (self.slots[before], self.positions[before])) {
+                Some((same, before)) if same == slot && before < position => {}
+                Some((other, _)) if other >= slot => {
+                    return Err(Error::invalid("the tokens of a step are not in order"));
+                }
+                _ => first = i,
+            }
+            let (count, room) = (i - first + 1, state.spec().max_step);
+            if count > room {
+                return Err(Error::invalid(format!("{count} tokens of a sequence, steps of its cache have {room}")));
             }
         }
         Ok(())

@@ -7,6 +7,7 @@
 pub mod batch;
 pub mod cpu;
 pub mod cuda;
+mod device;
 pub mod op;
 pub mod program;
 pub mod split;
@@ -24,6 +25,7 @@ use self::cpu::executor::CpuExecutor;
 use self::cpu::kernels::Isa;
 use self::cpu::pool::Pool;
 use self::cuda::{CudaExecutor, CudaModel};
+pub use self::device::{DeviceInfo, DeviceKind, Part, Times};
 use self::op::Act;
 use self::program::Program;
 use self::split::{Split, SplitExecutor};
@@ -31,47 +33,6 @@ use self::state::{State, StateMemory};
 use self::state_spec::StateSpec;
 use self::weights::{Progress, Weights};
 use crate::error::{Error, Result};
-
-/// A device as listings show it.
-#[derive(Clone, Debug)]
-pub struct DeviceInfo {
-    pub name: String,
-    pub kind: DeviceKind,
-    /// Instruction set or compute capability.
-    pub isa: String,
-    pub memory_total: u64,
-    pub memory_free: u64,
-    /// The reason why it cannot be used, empty where it can.
-    pub unavailable: String,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum DeviceKind {
-    Cpu,
-    Cuda,
-}
-
-/// A part of the work of a step, for measurements.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Part {
-    /// Matrix products of layers, with what shares their kernels.
-    Products,
-    /// Norms and rotation of heads, the cache, attention.
-    Attention,
-    /// The choice of experts, and experts.
-    Experts,
-    /// Logits and their arg-max.
-    Head,
-    /// Embeddings, norms, sums and gates that stand alone.
-    Other,
-}
-
-impl Part {
-    pub const ALL: [Part; 5] = [Part::Products, Part::Attention, Part::Experts, Part::Head, Part::Other];
-}
-
-/// By `Part`: how often, and how long in all.
-pub type Times = [(u64, Duration); Part::ALL.len()];
 
 /// Number of the processors of the host in `devices()`, from 1.
 pub const CPU_DEVICE: u32 = 1;
@@ -126,13 +87,26 @@ impl Backend {
     ) -> Result<Backend> {
         program.check(weights)?;
         let device = if options.device == 0 { default_device() } else { options.device };
+        let on_cpu = |progress: &mut Progress| {
+            let cpu = CpuBackend::load(pool, program, weights, options.host_bytes, progress)?;
+            Ok(Backend::Cpu(Arc::new(cpu)))
+        };
         if device == CPU_DEVICE {
-            return Ok(Backend::Cpu(Arc::new(CpuBackend::load(pool, program, weights, options.host_bytes, progress)?)));
+            return on_cpu(progress);
         }
         match devices().into_iter().nth(device as usize - 1) {
             Some(d) if d.unavailable.is_empty() => {
                 let cuda = cuda::open(device as i32 - 2, options.deterministic, options.profile)?;
-                split::load(cuda, program, weights, pool, options, progress)
+                let n = program.layers.len();
+                let LoadOptions { gpu_layers, cache, limits, .. } = options;
+                match split::cpu_layers(&cuda, program, weights, *gpu_layers, cache, *limits)? {
+                    0 => Ok(Backend::Cuda(Arc::new(cuda.load(program, weights, progress)?))),
+                    all if all == n => on_cpu(progress),
+                    some => {
+                        let split = Split::load(cuda, some, program, weights, pool, options.host_bytes, progress)?;
+                        Ok(Backend::Split(Arc::new(split)))
+                    }
+                }
             }
             Some(d) => Err(Error::DeviceUnavailable { device: d.name, why: d.unavailable }),
             None => Err(Error::invalid(format!("device {device} does not exist"))),

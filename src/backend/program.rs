@@ -116,12 +116,10 @@ impl ProgramBuilder {
             return;
         }
         let at = self.ops.iter().rposition(|op| matches!(op, Op::StoreKv { .. })).map_or(head, |last| last + 1);
+        let (before, behind) = (named(&self.ops[..at]), named(&self.ops[at..]));
         let mut moves = Vec::new();
-        for (i, life) in self.lives(kept).into_iter().enumerate() {
-            if life.start < at && life.end > at {
-                let from = Act(i as u32);
-                moves.push([from, self.act(self.width(from))]);
-            }
+        for from in behind.into_iter().filter(|act| before.contains(act) || kept.contains(act)) {
+            moves.push([from, self.act(self.width(from))]);
         }
         let moved = |act| moves.iter().find(|[from, _]| *from == act).map_or(act, |[_, to]| *to);
         self.ops[at..].iter_mut().for_each(|op| op.map_acts(moved));
@@ -160,6 +158,15 @@ impl ProgramBuilder {
     }
 }
 
+/// The activations of some ops, sorted.
+fn named(ops: &[Op]) -> Vec<Act> {
+    let mut acts = Vec::new();
+    ops.iter().for_each(|op| op.for_each_act(|act| acts.push(act)));
+    acts.sort_unstable();
+    acts.dedup();
+    acts
+}
+
 /// Refuses with a message about an op that does not fit its operands.
 fn expect(holds: bool, op: &Op, what: impl FnOnce() -> String) -> Result<()> {
     match holds {
@@ -175,13 +182,6 @@ impl Program {
 
     /// Activations that ops before `at` and ops from there on name.
     pub fn live(&self, at: usize) -> Vec<Act> {
-        let named = |ops: &[Op]| {
-            let mut acts = Vec::new();
-            ops.iter().for_each(|op| op.for_each_act(|act| acts.push(act)));
-            acts.sort_unstable();
-            acts.dedup();
-            acts
-        };
         let behind = named(&self.ops[at..]);
         named(&self.ops[..at]).into_iter().filter(|act| behind.binary_search(act).is_ok()).collect()
     }
@@ -259,7 +259,13 @@ impl Program {
         let width = |act: Act| self.width(act);
         let vector = |v, len: usize| weights.vector(v).map(|values| values.len() == len);
         let bias = |v: Option<_>, len| v.map_or(Ok(true), |v| vector(v, len));
+        let mut kept = false;
         for op in &self.ops {
+            // Rows are tokens until outputs are kept: these ops read or write what belongs to a token.
+            let by_token = matches!(op, Op::Embed { .. } | Op::StoreKv { .. } | Op::KeepOutputs { .. });
+            expect(!(kept && by_token), op, || "tokens for rows that are outputs".to_owned())?;
+            expect(kept || !matches!(op, Op::Logits { .. }), op, || "logits for rows that are no outputs".to_owned())?;
+            kept |= matches!(op, Op::KeepOutputs { .. });
             let mut known = true;
             op.for_each_act(|act| known &= width(act) > 0);
             expect(known, op, || "an activation without a width".to_owned())?;

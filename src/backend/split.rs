@@ -19,7 +19,6 @@ use super::program::Program;
 use super::state::StateMemory;
 use super::state_spec::StateSpec;
 use super::weights::{Progress, Weights};
-use super::{Backend, LoadOptions};
 use crate::error::{Error, Result, try_filled};
 
 /// Memory that a driver takes for itself beside what it is asked for: kernels, streams, recorded steps.
@@ -38,41 +37,6 @@ pub struct Split {
     crossing: Vec<Act>,
 }
 
-/// Loads a program on a GPU, as many of its layers as were asked for or fit, of those that the GPU can execute.
-pub fn load(
-    device: CudaDevice,
-    program: &Arc<Program>,
-    weights: &Weights,
-    pool: &Arc<Pool>,
-    options: &LoadOptions,
-    progress: &mut Progress,
-) -> Result<Backend> {
-    let n = program.layers.len();
-    let cpu_layers = cpu_layers(&device, program, weights, options)?;
-    if cpu_layers == 0 {
-        return Ok(Backend::Cuda(Arc::new(device.load(program, weights, progress)?)));
-    }
-    if cpu_layers == n {
-        return Ok(Backend::Cpu(Arc::new(CpuBackend::load(pool, program, weights, options.host_bytes, progress)?)));
-    }
-    let cut = program.layers[cpu_layers].start;
-    let (front, front_weights) = part(program, 0..cut, weights)?;
-    let (back, back_weights) = part(program, cut..program.ops.len(), weights)?;
-    // The GPU's bytes are counted behind the CPU's.
-    let behind = device.weight_bytes(&back_weights)?;
-    let mut before = 0;
-    let mut report = |done: u64, total: u64| {
-        before = total;
-        progress(done, total.saturating_add(behind))
-    };
-    let cpu = Arc::new(CpuBackend::load(pool, &front, &front_weights, options.host_bytes, &mut report)?);
-    let mut report = |done: u64, total: u64| progress(before.saturating_add(done), before.saturating_add(total));
-    let cuda = Arc::new(device.load(&back, &back_weights, &mut report)?);
-    let (crossing, cpu_states) = (program.live(cut), front.states.len());
-    let programs = [front, back];
-    Ok(Backend::Split(Arc::new(Split { cpu, cuda, programs, cut, cpu_layers, cpu_states, crossing })))
-}
-
 /// Some ops of a program and the weights that they need.
 fn part<'a>(program: &Program, ops: Range<usize>, weights: &Weights<'a>) -> Result<(Arc<Program>, Weights<'a>)> {
     let (part, needed) = program.part(ops)?;
@@ -81,10 +45,18 @@ fn part<'a>(program: &Program, ops: Range<usize>, weights: &Weights<'a>) -> Resu
 }
 
 /// The fewest layers of the CPU with which the GPU can execute the others and has room for them, beside a cache and an
-/// executor. Where so many were asked for, room does not count. Fails where the GPU can execute none.
-fn cpu_layers(device: &CudaDevice, program: &Program, weights: &Weights, options: &LoadOptions) -> Result<usize> {
+/// executor. Where `gpu_layers` were asked for, these are the most, and room does not count. Fails where the GPU can
+/// execute none.
+pub fn cpu_layers(
+    device: &CudaDevice,
+    program: &Program,
+    weights: &Weights,
+    gpu_layers: Option<usize>,
+    cache: &StateSpec,
+    limits: StepLimits,
+) -> Result<usize> {
     let n = program.layers.len();
-    let fewest = n - options.gpu_layers.unwrap_or(n).min(n);
+    let fewest = n - gpu_layers.unwrap_or(n).min(n);
     let free = device.info().memory_free.saturating_sub(RESERVE);
     let (mut refused, mut possible) = (None, false);
     for cpu_layers in fewest..n {
@@ -100,11 +72,11 @@ fn cpu_layers(device: &CudaDevice, program: &Program, weights: &Weights, options
         };
         possible = true;
         let fits = || {
-            let cache = StateSpec { layers: part.states.clone(), ..options.cache.clone() };
-            let working = device.working_bytes(&part, &cache, options.limits)?;
+            let cache = StateSpec { layers: part.states.clone(), ..cache.clone() };
+            let working = device.working_bytes(&part, &cache, limits)?;
             Ok::<_, Error>(device.weight_bytes(&weights)?.saturating_add(working) <= free)
         };
-        if options.gpu_layers.is_some() || fits()? {
+        if gpu_layers.is_some() || fits()? {
             return Ok(cpu_layers);
         }
     }
@@ -112,6 +84,33 @@ fn cpu_layers(device: &CudaDevice, program: &Program, weights: &Weights, options
 }
 
 impl Split {
+    /// Loads the first `cpu_layers` on the CPU, of which there are some, and the others on a GPU.
+    pub fn load(
+        device: CudaDevice,
+        cpu_layers: usize,
+        program: &Program,
+        weights: &Weights,
+        pool: &Arc<Pool>,
+        host_bytes: u64,
+        progress: &mut Progress,
+    ) -> Result<Split> {
+        let cut = program.layers[cpu_layers].start;
+        let (front, front_weights) = part(program, 0..cut, weights)?;
+        let (back, back_weights) = part(program, cut..program.ops.len(), weights)?;
+        // The GPU's bytes are counted behind the CPU's.
+        let behind = device.weight_bytes(&back_weights)?;
+        let mut before = 0;
+        let mut report = |done: u64, total: u64| {
+            before = total;
+            progress(done, total.saturating_add(behind))
+        };
+        let cpu = Arc::new(CpuBackend::load(pool, &front, &front_weights, host_bytes, &mut report)?);
+        let mut report = |done: u64, total: u64| progress(before.saturating_add(done), before.saturating_add(total));
+        let cuda = Arc::new(device.load(&back, &back_weights, &mut report)?);
+        let (crossing, cpu_states) = (program.live(cut), front.states.len());
+        Ok(Split { cpu, cuda, programs: [front, back], cut, cpu_layers, cpu_states, crossing })
+    }
+
     pub fn cpu(&self) -> &Arc<CpuBackend> {
         &self.cpu
     }

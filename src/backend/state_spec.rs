@@ -1,4 +1,4 @@
-//! The shape of what a sequence remembers. Knows no device.
+//! The shape of what a sequence remembers, and the room of a step. Knows no device.
 
 use crate::error::{Error, Result};
 use crate::tensor::DType;
@@ -31,6 +31,13 @@ pub struct StateSpec {
     pub v_type: DType,
     /// Tokens of a sequence that one step writes, at most.
     pub max_step: usize,
+}
+
+/// Number of tokens and outputs that an executor has room for in a step.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StepLimits {
+    pub max_tokens: usize,
+    pub max_outputs: usize,
 }
 
 /// Positions in a ring are a multiple of this, so that no chunk of positions that is read at once wraps around its end.

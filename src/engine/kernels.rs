@@ -240,20 +240,20 @@ const STORE: Range<usize> = 0..1;
 const ATTEND: Range<usize> = 0..2;
 
 impl KvStore {
-    pub fn new(params: &GqaParams, layers: usize, max_len: usize, dtype: DType) -> Result<KvStore> {
-        KvStore::with_steps(params, layers, max_len, dtype, 1)
+    pub fn new(params: &GqaParams, n_layers: usize, capacity: usize, dtype: DType) -> Result<KvStore> {
+        KvStore::with_steps(params, n_layers, capacity, dtype, 1)
     }
 
     fn with_steps(
         params: &GqaParams,
-        layers: usize,
-        max_len: usize,
+        n_layers: usize,
+        capacity: usize,
         dtype: DType,
         max_tokens: usize,
     ) -> Result<KvStore> {
         params.check()?;
-        if layers == 0 || layers > 1024 || max_len == 0 || u32::try_from(max_len).is_err() {
-            return Err(Error::invalid(format!("{layers} layers of {max_len} positions")));
+        if n_layers == 0 || n_layers > 1024 || capacity == 0 || u32::try_from(capacity).is_err() {
+            return Err(Error::invalid(format!("{n_layers} layers of {capacity} positions")));
         }
         let (n_kv_heads, head_dim) = (params.n_kv_heads, params.head_dim);
         let mut builder = ProgramBuilder::default();
@@ -264,8 +264,7 @@ impl KvStore {
         builder.push(Op::Attend(Attend { state, q, out, scale: params.scale(), softcap: 0.0, window: 0 }));
         builder.end_layer(0);
         let program = Arc::new(builder.finish(0, &[q, k, v, out]));
-        let spec =
-            StateSpec { layers: vec![layer], capacity: max_len, k_type: dtype, v_type: dtype, max_step: max_tokens };
+        let spec = StateSpec { layers: vec![layer], capacity, k_type: dtype, v_type: dtype, max_step: max_tokens };
         let limits = StepLimits { max_tokens, max_outputs: 0 };
         let options = LoadOptions {
             device: params.device,
@@ -279,8 +278,8 @@ impl KvStore {
         let pool = Arc::new(Pool::new(1)?);
         let backend = Backend::load(&program, &Weights::default(), &pool, &options, &mut |_, _| Ok(()))?;
         let executor = backend.new_executor(&program, limits)?;
-        let mut states = try_vec("the layers of a store", layers)?;
-        for _ in 0..layers {
+        let mut states = try_vec("the layers of a store", n_layers)?;
+        for _ in 0..n_layers {
             states.push(backend.new_state(&spec)?);
         }
         let inputs = StepInputs::new(max_tokens)?;

@@ -1,5 +1,6 @@
 //! The conductor: alone in knowing every part. Opens models, keeps timelines, runs generation.
 
+mod cache;
 mod crossover;
 mod executors;
 pub mod kernels;
@@ -11,14 +12,16 @@ mod step;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+pub use cache::CacheParams;
 pub use model::{LoadParams, Model, ModelInfo};
-pub use session::{CacheParams, Outcome, Session, decode_batch};
+pub use session::{Outcome, Session, decode_batch};
 
 // Parts that pass through as they are, so that a caller need not know where they live.
+pub use crate::backend::cpu::thread::{apart, is_own as is_own_thread};
 pub use crate::backend::{DeviceInfo, DeviceKind, Part};
 pub use crate::sample::{Sampler, SamplerParams};
 pub use crate::tensor::DType;
-pub use crate::text::{TextStream, Tokenizer};
+pub use crate::text::{TextStream, TokenKind, Tokenizer};
 
 use crate::backend::cpu::pool::Pool;
 use crate::error::{Error, Result};
@@ -113,11 +116,11 @@ impl Cancel {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// `Cancelled` when there is a request to stop.
-    pub(crate) fn check(cancel: Option<&Cancel>) -> Result<()> {
-        match cancel {
-            Some(c) if c.is_fired() => Err(Error::Cancelled),
-            _ => Ok(()),
+    /// `Cancelled` when one of them asks to stop.
+    pub(crate) fn check(cancels: &[Option<&Cancel>]) -> Result<()> {
+        match cancels.iter().flatten().any(|c| c.is_fired()) {
+            true => Err(Error::Cancelled),
+            false => Ok(()),
         }
     }
 }

@@ -1,12 +1,13 @@
 //! A loaded model: opens the file, picks architecture and backend. Shared and immutable after load.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::cache::{self, CacheParams};
 use super::executors::{Counted, Executors};
 use super::metrics::{Metrics, Phase};
-use super::session::{self, CacheParams};
 use super::{Cancel, LogLevel, Reservation, Runtime, RuntimeParams};
 use crate::backend::batch::{Batch, StepLimits};
 use crate::backend::program::Program;
@@ -16,6 +17,7 @@ use crate::backend::{self, Backend, DeviceKind, Executor, LoadOptions};
 use crate::error::{Error, Result};
 use crate::format::{Access, Metadata, Source};
 use crate::model::{Hyper, Network, arch};
+use crate::quant;
 use crate::tensor::DType;
 use crate::text::{ChatTemplate, Tokenizer};
 
@@ -98,7 +100,7 @@ impl Model {
             Some(runtime) => runtime,
             None => Runtime::new(RuntimeParams::default())?,
         };
-        Cancel::check(params.cancel)?;
+        Cancel::check(&[params.cancel])?;
         let mut source = Source::open(path, if params.mmap { Access::Map } else { Access::Read })?;
         let tokenizer = tokenizer(&mut source.metadata, path)?;
         let chat_template = match &tokenizer {
@@ -138,8 +140,12 @@ impl Model {
             }
             None => None,
         };
+        if let Some(compute) = &compute {
+            let summary = summary(&info, &source, &compute.backend.device().name);
+            runtime.log(LogLevel::Info, &format!("{summary}: {}", path.display()));
+        }
         if let Err(why) = &tokenizer {
-            runtime.log(LogLevel::Warning, &format!("{}: no tokenizer: {why}", path.display()));
+            runtime.log(LogLevel::Warning, &format!("no tokenizer: {why}: {}", path.display()));
         }
         let metrics = Metrics::new();
         metrics.record_phase(Phase::Load, started.elapsed());
@@ -151,9 +157,8 @@ impl Model {
         &self.info
     }
 
-    /// Text form of a metadata value.
-    pub fn meta(&self, key: &str) -> Option<String> {
-        self.metadata.render(key)
+    pub fn metadata(&self) -> &Metadata {
+        &self.metadata
     }
 
     pub fn tokenizer(&self) -> Result<&Tokenizer> {
@@ -176,7 +181,7 @@ impl Model {
         &self.metrics
     }
 
-    pub(super) fn runtime(&self) -> &Arc<Runtime> {
+    pub(crate) fn runtime(&self) -> &Arc<Runtime> {
         &self.runtime
     }
 
@@ -206,12 +211,12 @@ impl Model {
     pub(super) fn forward<T>(
         &self,
         batch: &mut Batch,
-        cancel: Option<&Cancel>,
+        cancels: &[Option<&Cancel>],
         after: impl FnOnce(&mut Executor) -> Result<T>,
     ) -> Result<T> {
         let started = Instant::now();
         let (result, first_share) = self.lend(|executor| {
-            self.run(executor, batch, cancel)?;
+            self.run(executor, batch, cancels)?;
             Ok((after(executor)?, executor.first_share()))
         })?;
         self.record(started.elapsed(), first_share)?;
@@ -229,9 +234,9 @@ impl Model {
     }
 
     /// Executes a step.
-    pub(super) fn run(&self, executor: &mut Executor, batch: &mut Batch, cancel: Option<&Cancel>) -> Result<()> {
+    pub(super) fn run(&self, executor: &mut Executor, batch: &mut Batch, cancels: &[Option<&Cancel>]) -> Result<()> {
         executor.begin(batch, 0..self.program()?.ops.len())?;
-        match executor.advance(batch, &|| Cancel::check(cancel).is_err())? {
+        match executor.advance(batch, &|| Cancel::check(cancels).is_err())? {
             true => Ok(()),
             false => Err(Error::Cancelled),
         }
@@ -251,7 +256,7 @@ impl Compute {
     fn load(runtime: &Arc<Runtime>, network: Network, params: &mut LoadParams, device: u32) -> Result<Compute> {
         let (cancel, progress) = (params.cancel, &mut params.progress);
         let mut report = |done: u64, total: u64| {
-            Cancel::check(cancel)?;
+            Cancel::check(&[cancel])?;
             match progress.as_mut().is_none_or(|p| p(done, total)) {
                 true => Ok(()),
                 false => Err(Error::Cancelled),
@@ -267,7 +272,7 @@ impl Compute {
             gpu_layers: (params.gpu_layers != 0).then_some(params.gpu_layers as usize),
             host_bytes: runtime.memory_left(),
             limits: full,
-            cache: session::state_spec(&program, context_length, &CacheParams::default(), full),
+            cache: cache::state_spec(&program, context_length, &CacheParams::default(), full),
         };
         let backend = Backend::load(&program, &network.weights(), &runtime.pool, &options, &mut report)?;
         let on_host = backend.weight_bytes().filter(|(kind, _)| *kind == DeviceKind::Cpu);
@@ -305,9 +310,19 @@ fn tokenizer(metadata: &mut Metadata, path: &Path) -> Result<Result<Tokenizer, S
 fn in_file(path: &Path, e: Error) -> Error {
     match e {
         Error::InvalidArgument(what) => Error::format(path, what),
-        Error::Unsupported(what) => Error::unsupported(format!("{}: {what}", path.display())),
+        Error::Unsupported(what) => Error::unsupported(format!("{what}: {}", path.display())),
         other => other,
     }
+}
+
+/// One line for the log: the network, its layers, its types of tensors with their numbers, its device.
+fn summary(info: &ModelInfo, source: &Source, device: &str) -> String {
+    let mut types: BTreeMap<&str, usize> = BTreeMap::new();
+    for tensor in source.tensors() {
+        *types.entry(quant::format(tensor.dtype).map_or("?", |format| format.name)).or_default() += 1;
+    }
+    let types: Vec<String> = types.iter().map(|(name, n)| format!("{n} {name}")).collect();
+    format!("{}, {} layers, {} on {device}", info.architecture, info.n_layers, types.join(" + "))
 }
 
 fn describe(hyper: Hyper, source: &Source) -> ModelInfo {

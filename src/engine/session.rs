@@ -4,38 +4,20 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::cache::{CacheParams, state_spec};
 use super::metrics::Phase;
 use super::model::Model;
 use super::step::{Outputs, StepInputs};
-use super::{Cancel, Reservation};
+use super::{Cancel, LogLevel, Reservation};
 use crate::backend::Executor;
 use crate::backend::batch::{FOLLOWING, StepLimits};
-use crate::backend::program::Program;
 use crate::backend::state::State;
-use crate::backend::state_spec::StateSpec;
 use crate::error::{Error, Result, try_filled, try_vec};
 use crate::quant;
 use crate::sample::{self, Sampler};
-use crate::tensor::DType;
 
 /// Number of steps of one timeline that an executor works on before others may have it.
 const STEPS_AHEAD: usize = 32;
-
-/// Tokens of a cache whose capacity nobody named, unless the model declares fewer.
-const DEFAULT_CAPACITY: u32 = 8192;
-
-pub struct CacheParams {
-    /// Tokens; 0: what the model declares, at most 8,192.
-    pub capacity: u32,
-    pub k_type: DType,
-    pub v_type: DType,
-}
-
-impl Default for CacheParams {
-    fn default() -> Self {
-        CacheParams { capacity: 0, k_type: quant::F16, v_type: quant::F16 }
-    }
-}
 
 /// Why generation returned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -74,22 +56,9 @@ pub struct Session {
     logits: Vec<f32>,
     logits_at: Logits,
     inputs: StepInputs,
+    /// Heeded by every step, beside that of the call.
+    cancel: Option<Arc<Cancel>>,
     _memory: Reservation,
-}
-
-/// The shape of a cache for a program whose steps have some room.
-pub(super) fn state_spec(program: &Program, context: u32, params: &CacheParams, limits: StepLimits) -> StateSpec {
-    let capacity = match params.capacity {
-        0 => context.clamp(1, DEFAULT_CAPACITY),
-        n => n,
-    };
-    StateSpec {
-        layers: program.states.clone(),
-        capacity: capacity as usize,
-        k_type: params.k_type,
-        v_type: params.v_type,
-        max_step: limits.max_tokens,
-    }
 }
 
 impl Session {
@@ -99,7 +68,12 @@ impl Session {
                 return Err(Error::invalid(format!("a cache of type {} is not supported", t.0)));
             }
         }
-        let spec = state_spec(model.program()?, model.context_length()?, params, model.limits()?);
+        let declared = model.context_length()?;
+        if params.capacity > declared {
+            let what = format!("a cache of {} tokens, the model was made for {declared}", params.capacity);
+            model.runtime().log(LogLevel::Warning, &what);
+        }
+        let spec = state_spec(model.program()?, declared, params, model.limits()?);
         Session::with_state(model, model.new_state(&spec)?)
     }
 
@@ -112,12 +86,18 @@ impl Session {
             inputs: StepInputs::new(model.limits()?.max_tokens)?,
             model: model.clone(),
             state,
+            cancel: None,
             _memory: memory,
         })
     }
 
     pub fn model(&self) -> &Arc<Model> {
         &self.model
+    }
+
+    /// A request to stop that every step heeds from now on, those of forks too.
+    pub fn set_cancel(&mut self, cancel: Option<Arc<Cancel>>) {
+        self.cancel = cancel;
     }
 
     pub fn len(&self) -> usize {
@@ -192,6 +172,7 @@ impl Session {
         fork.tokens.extend_from_slice(&self.tokens);
         fork.logits.copy_from_slice(&self.logits);
         fork.logits_at = self.logits_at;
+        fork.cancel = self.cancel.clone();
         Ok(fork)
     }
 
@@ -267,11 +248,11 @@ impl Session {
         cancel: Option<&Cancel>,
         after: impl FnOnce(&mut Executor) -> Result<T>,
     ) -> Result<T> {
-        let Session { model, state, inputs, logits, .. } = self;
+        let Session { model, state, inputs, logits, cancel: sticky, .. } = self;
         let outputs = if wanted == Wanted::Nothing { Outputs::None } else { Outputs::Last };
         let mut states = [state];
         let mut batch = inputs.batch(&mut states, tokens, std::iter::once(tokens.len()), 0, outputs)?;
-        let (result, logits_at) = model.forward(&mut batch, cancel, |executor| {
+        let (result, logits_at) = model.forward(&mut batch, &[sticky.as_deref(), cancel], |executor| {
             let result = after(executor)?;
             let logits_at = match wanted {
                 Wanted::Nothing => Logits::None,
@@ -350,7 +331,7 @@ impl Session {
         self.check(&[token])?;
         self.restore(cancel)?;
         let most = out.len().min(self.capacity() - self.len()).min(STEPS_AHEAD);
-        let Session { model, state, tokens, logits_at, inputs, .. } = self;
+        let Session { model, state, tokens, logits_at, inputs, cancel: sticky, .. } = self;
         model.lend(|executor| {
             let ahead = executor.ahead();
             let (mut sent, mut made, mut last) = (0, 0, token);
@@ -361,7 +342,7 @@ impl Session {
                     let mut states = [&mut *state];
                     let one = std::iter::once(1);
                     let mut batch = inputs.batch(&mut states, &ids, one, sent - made, Outputs::Last)?;
-                    model.run(executor, &mut batch, cancel)?;
+                    model.run(executor, &mut batch, &[sticky.as_deref(), cancel])?;
                     executor.submit()?;
                     sent += 1;
                 }
@@ -460,17 +441,19 @@ pub fn decode_batch(
 fn step_batch(model: &Model, sessions: &mut [&mut Session], tokens: &[u32]) -> Result<()> {
     let n = sessions.len();
     let (mut states, mut logits) = (try_vec("caches", n)?, try_vec("logits", n)?);
+    let mut cancels = try_vec("cancels", n)?;
     for session in sessions.iter_mut() {
         session.restore(None)?;
     }
     for session in sessions.iter_mut() {
-        let Session { state, logits: own, .. } = &mut **session;
+        let Session { state, logits: own, cancel, .. } = &mut **session;
         states.push(state);
         logits.push(own);
+        cancels.push(cancel.as_deref());
     }
     let mut inputs = StepInputs::new(n)?;
     let mut batch = inputs.batch(&mut states, tokens, std::iter::repeat_n(1, n), 0, Outputs::Last)?;
-    model.forward(&mut batch, None, |executor| {
+    model.forward(&mut batch, &cancels, |executor| {
         logits.iter_mut().enumerate().try_for_each(|(i, l)| executor.read_logits(i, l))
     })?;
     for (session, token) in sessions.iter_mut().zip(tokens) {

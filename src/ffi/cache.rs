@@ -1,14 +1,17 @@
 //! One timeline of a model: its tokens, their keys and values, the logits after the last one.
 
-use std::sync::RwLock;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, RwLock};
 
-use crate::engine::{CacheParams, DType, Session};
+use crate::engine::{CacheParams, DType, Runtime, Session};
 use crate::error::{Error, Result};
 
-use super::boundary::{Handle, guarded, guarded_or, taken, versioned};
+use super::cancel::rz_cancel;
+use super::guard::{guarded, guarded_or};
+use super::handle::{Handle, taken};
 use super::model::rz_model;
 use super::status::{RZ_OK, rz_error, rz_status};
+use super::structs::versioned;
 
 /// One timeline of a model: its tokens, their keys and values, and the logits after the last one. Mutable, so one
 /// call at a time: a second one gets RZ_ERR_BUSY. Caches of one model work side by side.
@@ -17,16 +20,22 @@ pub struct rz_cache {
     /// The session's length after its last call, so that asking for it never has to wait.
     len: AtomicU32,
     capacity: u32,
+    runtime: Arc<Runtime>,
 }
 
 impl Handle for rz_cache {
     const NAME: &'static str = "cache";
+
+    fn runtime(&self) -> Option<&Arc<Runtime>> {
+        Some(&self.runtime)
+    }
 }
 
 impl rz_cache {
     fn new(session: Session) -> rz_cache {
         let (len, capacity) = (count(session.len()), count(session.capacity()));
-        rz_cache { session: RwLock::new(session), len: AtomicU32::new(len), capacity }
+        let runtime = session.model().runtime().clone();
+        rz_cache { session: RwLock::new(session), len: AtomicU32::new(len), capacity, runtime }
     }
 
     /// Runs a call that changes the timeline.
@@ -64,13 +73,13 @@ pub const RZ_CACHE_TYPE_Q8_0: u32 = 8;
 /// Element type of a cache: single precision. Its GGML type id, 0, stands for the default.
 pub const RZ_CACHE_TYPE_F32: u32 = 256;
 
-/// How to make a cache. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0.
+/// Parameters of a cache. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct rz_cache_params {
     /// sizeof(rz_cache_params).
     pub struct_size: u32,
-    /// Tokens; 0: the model's context_length, but at most 8192.
+    /// Tokens; 0: the model's context_length, but at most 8192. More than the model was made for is logged as a warning.
     pub capacity: u32,
     /// Type of the keys, RZ_CACHE_TYPE_...; 0: F16.
     pub k_type: u32,
@@ -142,8 +151,29 @@ pub unsafe extern "C" fn rz_cache_truncate(cache: *mut rz_cache, len: u32, err: 
     })
 }
 
-/// Makes a second cache with the same past, capacity and logits; from here on the two go their own ways. `*out` is
-/// freed with rz_cache_free. Any thread. Errors: RZ_ERR_BUSY while a call changes `cache`, RZ_ERR_POISONED,
+/// Has every call on the cache heed `cancel`, beside the one that the call itself is given: prefill, decode, batches,
+/// and the calls that ask for logits. NULL takes it back. The cache keeps the flag alive; forks that are made later heed
+/// it too. A batch stops when that of any of its caches is fired. Any thread. Errors: RZ_ERR_BUSY while a call changes
+/// `cache`, RZ_ERR_POISONED. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_cache_cancel_set(
+    cache: *mut rz_cache,
+    cancel: *const rz_cancel,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let cache = call.handle(cache)?;
+        let cancel = call.optional(cancel)?.map(|cancel| cancel.0.clone());
+        cache.change(|session| {
+            session.set_cancel(cancel);
+            Ok(())
+        })?;
+        Ok(RZ_OK)
+    })
+}
+
+/// Makes a second cache with the same past, capacity, logits and cancel; from here on the two go their own ways. `*out`
+/// is freed with rz_cache_free. Any thread. Errors: RZ_ERR_BUSY while a call changes `cache`, RZ_ERR_POISONED,
 /// RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_cache_fork(

@@ -1,12 +1,16 @@
 //! Stopping a call from outside.
 
+use std::sync::Arc;
+
 use crate::engine::Cancel;
 
-use super::boundary::{Handle, guarded, guarded_or};
+use super::guard::{guarded, guarded_or};
+use super::handle::{self, Handle};
 use super::status::{RZ_OK, rz_error, rz_status};
 
-/// A flag that stops the calls it was given to. May be fired and reset from any thread while calls use it.
-pub struct rz_cancel(pub(super) Cancel);
+/// A flag that stops the calls it was given to, and every call on the caches it was set for (rz_cache_cancel_set). May
+/// be fired and reset from any thread while calls use it.
+pub struct rz_cancel(pub(super) Arc<Cancel>);
 
 impl Handle for rz_cancel {
     const NAME: &'static str = "cancel";
@@ -16,7 +20,7 @@ impl Handle for rz_cancel {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_cancel_new(out: *mut *mut rz_cancel, err: *mut rz_error) -> rz_status {
     guarded!(err, |call| {
-        call.out(out, "out")?.set_handle(rz_cancel(Cancel::new()));
+        call.out(out, "out")?.set_handle(rz_cancel(Arc::default()));
         Ok(RZ_OK)
     })
 }
@@ -27,14 +31,15 @@ pub unsafe extern "C" fn rz_cancel_free(cancel: *mut rz_cancel) {
     guarded_or!((), |call| call.release(cancel))
 }
 
-/// Asks the calls that were given `cancel` to stop, which they do within milliseconds with RZ_ERR_CANCELLED; calls
-/// that begin later stop at once, until rz_cancel_reset. NULL is fine. Any thread, a signal handler included. Since
-/// 0.1.0.
+/// Asks the calls that heed `cancel` to stop, which they do with RZ_ERR_CANCELLED after the layer at hand: within
+/// milliseconds for one token, some tens of them for the long prompt of a large model. Calls that begin later stop at
+/// once, until rz_cancel_reset. NULL is fine. Any thread, a signal handler included. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_cancel_fire(cancel: *mut rz_cancel) {
     // Without the guard, whose thread-local variables may allocate at their first use: not allowed in a signal handler.
-    // SAFETY: NULL or a live handle, as the header asks.
-    if let Some(cancel) = unsafe { cancel.as_ref() } {
+    // Neither is the message of a bad handle.
+    // SAFETY: NULL or a handle, as the header asks.
+    if let Some(cancel) = unsafe { handle::live(cancel.cast_const()) } {
         cancel.0.fire();
     }
 }

@@ -1,4 +1,4 @@
-//! What there is to compute on.
+//! The devices to compute on.
 
 use std::ffi::c_char;
 
@@ -6,8 +6,10 @@ use crate::engine;
 use crate::engine::DeviceKind;
 use crate::error::{Error, Result};
 
-use super::boundary::{guarded, guarded_or, versioned, write_text};
+use super::field::write_text;
+use super::guard::{guarded, guarded_or};
 use super::status::{RZ_OK, rz_error, rz_status};
+use super::structs::versioned;
 
 /// `rz_device_info.kind`: the processors of the host.
 pub const RZ_DEVICE_CPU: u32 = 1;
@@ -22,7 +24,7 @@ pub struct rz_device_info {
     pub struct_size: u32,
     /// Index of the device.
     pub index: u32,
-    /// Such as "cuda:0 NVIDIA H200".
+    /// Name, such as "cuda:0 NVIDIA H200".
     pub name: [c_char; 64],
     /// RZ_DEVICE_CPU or RZ_DEVICE_CUDA.
     pub kind: u32,
@@ -34,7 +36,7 @@ pub struct rz_device_info {
     pub memory_total: u64,
     /// Bytes of memory free right now; 0 where unknown.
     pub memory_free: u64,
-    /// Why the device cannot be used; empty where it can.
+    /// Reason why the device cannot be used; empty for one that can.
     pub unavailable: [c_char; 256],
 }
 

@@ -1,19 +1,20 @@
 //! Tokens in, tokens out.
 
-use std::sync::{Arc, MutexGuard};
+use std::sync::MutexGuard;
 
 use crate::engine::{self, Outcome, Sampler, Session};
 use crate::error::{Error, Result, try_filled, try_vec};
 
-use super::boundary::{Handle, guarded, taken};
 use super::cache::rz_cache;
 use super::cancel::rz_cancel;
+use super::guard::guarded;
+use super::handle::{Handle, Held, taken};
 use super::sampler::rz_sampler;
 use super::status::{RZ_DONE, RZ_OK, rz_error, rz_status};
 
 /// Appends `n` tokens, at least one; afterwards the logits of the last one are available.
 ///
-/// `cancel` may be NULL. A call that fails leaves the cache as it was. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT
+/// `cancel` may be NULL; it counts beside that of rz_cache_cancel_set. A call that fails leaves the cache as it was. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT
 /// (no token, or one outside the vocabulary), RZ_ERR_CONTEXT_FULL, RZ_ERR_CANCELLED, RZ_ERR_BUSY, RZ_ERR_POISONED,
 /// RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_LOST. Since 0.1.0.
 #[unsafe(no_mangle)]
@@ -31,7 +32,7 @@ pub unsafe extern "C" fn rz_prefill(
         if tokens.is_empty() {
             return Err(Error::invalid("there are no tokens to append"));
         }
-        cache.change(|session| session.prefill(tokens, cancel.as_deref().map(|cancel| &cancel.0)))?;
+        cache.change(|session| session.prefill(tokens, cancel.as_deref().map(|cancel| cancel.0.as_ref())))?;
         Ok(RZ_OK)
     })
 }
@@ -52,7 +53,7 @@ pub unsafe extern "C" fn rz_decode_token(
         let cache = call.handle(cache)?;
         let sampler = call.optional(sampler)?;
         let next = call.out(next, "next")?;
-        let mut sampler = locked(sampler.as_deref())?;
+        let mut sampler = locked(sampler.as_ref())?;
         next.set(cache.change(|session| session.decode(token, sampler.as_deref_mut()))?);
         Ok(RZ_OK)
     })
@@ -81,12 +82,18 @@ pub unsafe extern "C" fn rz_generate_into(
         let sampler = call.optional(sampler)?;
         let out = call.buffer(out, capacity, n, ["out", "n"])?;
         let cancel = call.optional(cancel)?;
-        let mut sampler = locked(sampler.as_deref())?;
+        let mut sampler = locked(sampler.as_ref())?;
         let outcome = cache.change(|session| {
             // One place more than the cache has room for, so that the engine sees that it is full.
             let most = session.capacity().saturating_sub(session.len()).saturating_add(1);
             out.fill_with(most, |out, n| {
-                session.generate(token, sampler.as_deref_mut(), out, n, cancel.as_deref().map(|cancel| &cancel.0))
+                session.generate(
+                    token,
+                    sampler.as_deref_mut(),
+                    out,
+                    n,
+                    cancel.as_deref().map(|cancel| cancel.0.as_ref()),
+                )
             })
         })?;
         Ok(match outcome {
@@ -130,14 +137,14 @@ pub unsafe extern "C" fn rz_decode_batch(
         for (i, owner) in owners.iter().enumerate() {
             locks.push(taken(owner.session().try_write(), rz_cache::NAME).map_err(|e| at(i, e))?);
         }
-        let mut sampler_owners: Vec<Option<Arc<rz_sampler>>> = try_vec("samplers", n)?;
+        let mut sampler_owners: Vec<Option<Held<rz_sampler>>> = try_vec("samplers", n)?;
         for &sampler in samplers {
             sampler_owners.push(call.optional(sampler)?);
         }
         sampler_owners.resize_with(n, || None);
         let mut sampler_locks = try_vec("samplers", n)?;
         for (i, owner) in sampler_owners.iter().enumerate() {
-            sampler_locks.push(locked(owner.as_deref()).map_err(|e| at(i, e))?);
+            sampler_locks.push(locked(owner.as_ref()).map_err(|e| at(i, e))?);
         }
 
         let mut sessions: Vec<&mut Session> = try_vec("caches", n)?;
@@ -158,7 +165,7 @@ pub unsafe extern "C" fn rz_decode_batch(
 ///
 /// `*n` receives their number. With too small a `capacity` (0 and a NULL `out` to ask for it) the result is
 /// RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT where there are none, before the first
-/// token and after a rewind; RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
+/// token and after a rewind; RZ_ERR_CANCELLED, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_logits_into(
     cache: *const rz_cache,
@@ -184,26 +191,26 @@ pub unsafe extern "C" fn rz_logits_into(
 /// Chooses a token from the current logits of `cache`, the most likely one where `sampler` is NULL, without
 /// appending it.
 ///
-/// Any thread. Errors: those of rz_logits_into. Since 0.1.0.
+/// Any thread. Errors: those of rz_logits_into, RZ_ERR_CANCELLED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_sample(
-    sampler: *mut rz_sampler,
     cache: *mut rz_cache,
+    sampler: *mut rz_sampler,
     token: *mut u32,
     err: *mut rz_error,
 ) -> rz_status {
     guarded!(err, |call| {
-        let sampler = call.optional(sampler)?;
         let cache = call.handle(cache)?;
+        let sampler = call.optional(sampler)?;
         let token = call.out(token, "token")?;
-        let mut sampler = locked(sampler.as_deref())?;
+        let mut sampler = locked(sampler.as_ref())?;
         token.set(cache.change(|session| session.sample(sampler.as_deref_mut()))?);
         Ok(RZ_OK)
     })
 }
 
 /// The sampler of a call that may do without one.
-fn locked(sampler: Option<&rz_sampler>) -> Result<Option<MutexGuard<'_, Sampler>>> {
+fn locked(sampler: Option<&Held<rz_sampler>>) -> Result<Option<MutexGuard<'_, Sampler>>> {
     sampler.map(|sampler| taken(sampler.0.try_lock(), rz_sampler::NAME)).transpose()
 }
 

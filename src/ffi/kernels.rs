@@ -7,9 +7,12 @@ use crate::engine::DType;
 use crate::engine::kernels::{self, GqaParams, KvStore};
 use crate::error::Error;
 
-use super::boundary::{Handle, Span, guarded, guarded_or, taken, versioned};
+use super::arguments::Span;
 use super::cache::element_type;
+use super::guard::{guarded, guarded_or};
+use super::handle::{Handle, taken};
 use super::status::{RZ_OK, rz_error, rz_status};
+use super::structs::versioned;
 
 /// Shape of rz_attention_gqa_into. Since 0.1.0.
 #[repr(C)]
@@ -17,10 +20,10 @@ use super::status::{RZ_OK, rz_error, rz_status};
 pub struct rz_attention_params {
     /// sizeof(rz_attention_params).
     pub struct_size: u32,
-    /// Query heads, a multiple of `num_kv_heads`.
-    pub num_heads: u32,
+    /// Query heads, a multiple of `n_kv_heads`.
+    pub n_heads: u32,
     /// Key and value heads.
-    pub num_kv_heads: u32,
+    pub n_kv_heads: u32,
     /// Values of a head: an even number up to 4096.
     pub head_dim: u32,
     /// Factor on the scores; 0: 1 / sqrt(head_dim).
@@ -30,14 +33,14 @@ pub struct rz_attention_params {
     pub device: u32,
 }
 
-versioned!(rz_attention_params { struct_size, num_heads, num_kv_heads, head_dim, scale, device });
+versioned!(rz_attention_params { struct_size, n_heads, n_kv_heads, head_dim, scale, device });
 
 /// Attention of one new position over `cache_len` earlier ones and itself: out = softmax(scale * q k^T) v, head by
 /// head.
 ///
-/// `q`, `out`: [num_heads * head_dim]; `k_cache`, `v_cache`: [cache_len][num_kv_heads * head_dim]; `current_k`,
-/// `current_v`: [num_kv_heads * head_dim]; all f32. Query head i reads key and value head i * num_kv_heads /
-/// num_heads. `cache_len` may be 0, and the caches NULL then. `out` overlaps none of the inputs.
+/// `q`, `out`: [n_heads * head_dim]; `k_cache`, `v_cache`: [cache_len][n_kv_heads * head_dim]; `current_k`,
+/// `current_v`: [n_kv_heads * head_dim]; all f32. Query head i reads key and value head i * n_kv_heads /
+/// n_heads. `cache_len` may be 0, and the caches NULL then. `out` overlaps none of the inputs.
 ///
 /// A GPU multiplies in half precision, sums in single, and stays open for the next call of the same shape. From then on
 /// calls of this shape that name no device take the faster of the two, as measured for such lengths with all transfers,
@@ -59,8 +62,8 @@ pub unsafe extern "C" fn rz_attention_gqa_into(
     guarded!(err, |call| {
         let params: rz_attention_params = call.params(params)?;
         let params = GqaParams {
-            n_heads: params.num_heads as usize,
-            n_kv_heads: params.num_kv_heads as usize,
+            n_heads: params.n_heads as usize,
+            n_kv_heads: params.n_kv_heads as usize,
             head_dim: params.head_dim as usize,
             scale: params.scale,
             device: params.device,
@@ -147,22 +150,22 @@ pub struct rz_kv_params {
     /// sizeof(rz_kv_params).
     pub struct_size: u32,
     /// Layers, each with keys and values of its own.
-    pub layers: u32,
-    /// Query heads, a multiple of `kv_heads`.
-    pub heads: u32,
+    pub n_layers: u32,
+    /// Query heads, a multiple of `n_kv_heads`.
+    pub n_heads: u32,
     /// Key and value heads.
-    pub kv_heads: u32,
+    pub n_kv_heads: u32,
     /// Values of a head: an even number up to 4096.
     pub head_dim: u32,
     /// Positions to make room for.
-    pub max_len: u32,
+    pub capacity: u32,
     /// RZ_CACHE_TYPE_...; 0: F16.
     pub r#type: u32,
     /// Index of a device; 0: choose for me.
     pub device: u32,
 }
 
-versioned!(rz_kv_params { struct_size, layers, heads, kv_heads, head_dim, max_len, r#type, device });
+versioned!(rz_kv_params { struct_size, n_layers, n_heads, n_kv_heads, head_dim, capacity, r#type, device });
 
 /// Makes an empty store. `*out` is freed with rz_kv_free. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (a zero in the
 /// shape, heads that do not divide, an unknown type), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_UNAVAILABLE,
@@ -173,14 +176,14 @@ pub unsafe extern "C" fn rz_kv_new(params: *const rz_kv_params, out: *mut *mut r
         let out = call.out(out, "out")?;
         let params: rz_kv_params = call.params(params)?;
         let shape = GqaParams {
-            n_heads: params.heads as usize,
-            n_kv_heads: params.kv_heads as usize,
+            n_heads: params.n_heads as usize,
+            n_kv_heads: params.n_kv_heads as usize,
             head_dim: params.head_dim as usize,
             scale: 0.0,
             device: params.device,
         };
         let dtype = element_type(params.r#type, "rz_kv_params.type")?;
-        let store = KvStore::new(&shape, params.layers as usize, params.max_len as usize, dtype)?;
+        let store = KvStore::new(&shape, params.n_layers as usize, params.capacity as usize, dtype)?;
         out.set_handle(rz_kv(Mutex::new(store)));
         Ok(RZ_OK)
     })
@@ -188,7 +191,7 @@ pub unsafe extern "C" fn rz_kv_new(params: *const rz_kv_params, out: *mut *mut r
 
 /// Appends one position to `layer` and attends from it over all positions of that layer, itself included.
 ///
-/// `q`, `out`: [heads * head_dim]; `k`, `v`: [kv_heads * head_dim]; f32; `out` overlaps none of the inputs.
+/// `q`, `out`: [n_heads * head_dim]; `k`, `v`: [n_kv_heads * head_dim]; f32; `out` overlaps none of the inputs.
 /// `*new_len` receives the positions of the layer. Layers are filled one position at a time, in any order. Any
 /// thread. Errors: RZ_ERR_INVALID_ARGUMENT, RZ_ERR_CONTEXT_FULL, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_DEVICE_LOST.
 /// Since 0.1.0.

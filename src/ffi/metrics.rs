@@ -1,17 +1,25 @@
-//! What a model has done so far, in numbers.
+//! Counters of the work that a model has done.
 
-use crate::engine::metrics::{DispatchSnapshot, Phase, Snapshot};
+use crate::engine::metrics::{Phase, Snapshot};
 use crate::engine::{DeviceKind, Part};
+use crate::error::Error;
 
-use super::boundary::{guarded, guarded_or, versioned};
+use super::device::{RZ_DEVICE_CPU, RZ_DEVICE_CUDA};
+use super::guard::{guarded, guarded_or};
 use super::model::rz_model;
 use super::status::{RZ_OK, rz_error, rz_status};
+use super::structs::{layout, versioned};
 
-/// What one kind of device was asked to do. A dispatch is one pass through its layers of the network, for one token or
-/// many: where layers are divided between devices, each counts its own part.
+/// The work of one kind of device since the model was loaded or rz_metrics_reset was called. A dispatch is one pass
+/// through its layers of the network, for one token or many: where layers are divided between devices, each counts its
+/// own part. Since 0.1.0.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct rz_backend_metrics {
+    /// sizeof(rz_backend_metrics), set by the caller.
+    pub struct_size: u32,
+    /// RZ_DEVICE_..., as asked for.
+    pub device_kind: u32,
     /// Dispatches; where it is 0 so is all below.
     pub dispatches: u64,
     /// Bytes that they read and wrote.
@@ -31,7 +39,20 @@ pub struct rz_backend_metrics {
     pub latency_histogram: [u64; 32],
 }
 
-/// How often something was done, and how long it took.
+versioned!(rz_backend_metrics {
+    struct_size,
+    device_kind,
+    dispatches,
+    bytes,
+    latency_sum_ns,
+    latency_min_ns,
+    latency_max_ns,
+    latency_mean_ns,
+    latency_variance_ns2,
+    latency_histogram,
+});
+
+/// Number and duration of the calls of one kind. Never grows. Since 0.1.0.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct rz_phase_metrics {
@@ -41,7 +62,9 @@ pub struct rz_phase_metrics {
     pub sum_ns: u64,
 }
 
-/// What a model has done since it was loaded or rz_metrics_reset was called. Since 0.1.0.
+layout!(rz_phase_metrics { count, sum_ns });
+
+/// The phases of a model's work since it was loaded or rz_metrics_reset was called. Since 0.1.0.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct rz_metrics {
@@ -49,10 +72,6 @@ pub struct rz_metrics {
     pub struct_size: u32,
     /// 0.
     pub reserved: u32,
-    /// On the processors of the host.
-    pub cpu: rz_backend_metrics,
-    /// On NVIDIA GPUs.
-    pub cuda: rz_backend_metrics,
     /// Loading the model.
     pub load: rz_phase_metrics,
     /// Text to tokens.
@@ -65,7 +84,8 @@ pub struct rz_metrics {
     pub sample: rz_phase_metrics,
     /// Tokens to text.
     pub detokenize: rz_phase_metrics,
-    /// Of models loaded with RZ_MODEL_PROFILE, on the GPU: matrix products of layers, with the norms and sums beside them.
+    /// Matrix products of layers on the GPU, with the norms and sums beside them; counted with RZ_MODEL_PROFILE only, as
+    /// are the fields below.
     pub gpu_products: rz_phase_metrics,
     /// Rotation, cache and attention.
     pub gpu_attention: rz_phase_metrics,
@@ -80,8 +100,6 @@ pub struct rz_metrics {
 versioned!(rz_metrics {
     struct_size,
     reserved,
-    cpu,
-    cuda,
     load,
     tokenize,
     prefill,
@@ -95,7 +113,7 @@ versioned!(rz_metrics {
     gpu_other
 });
 
-/// Reads the counters of a model. `out->struct_size` is set by the caller. Counting goes on meanwhile, so numbers
+/// Reads the counters of a model's phases. `out->struct_size` is set by the caller. Counting goes on meanwhile, so numbers
 /// may be apart by a call in progress. Any thread. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_metrics_get(model: *const rz_model, out: *mut rz_metrics, err: *mut rz_error) -> rz_status {
@@ -106,8 +124,6 @@ pub unsafe extern "C" fn rz_metrics_get(model: *const rz_model, out: *mut rz_met
         out.set(rz_metrics {
             struct_size: 0,
             reserved: 0,
-            cpu: backend(counted.backend(DeviceKind::Cpu)),
-            cuda: backend(counted.backend(DeviceKind::Cuda)),
             load: phase(&counted, Phase::Load),
             tokenize: phase(&counted, Phase::Tokenize),
             prefill: phase(&counted, Phase::Prefill),
@@ -124,6 +140,41 @@ pub unsafe extern "C" fn rz_metrics_get(model: *const rz_model, out: *mut rz_met
     })
 }
 
+/// Reads the counters of one kind of device, RZ_DEVICE_CPU or RZ_DEVICE_CUDA. `out->struct_size` is set by the caller.
+/// Any thread. Errors: RZ_ERR_INVALID_ARGUMENT for an unknown kind. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_backend_metrics_get(
+    model: *const rz_model,
+    device_kind: u32,
+    out: *mut rz_backend_metrics,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let model = call.handle(model)?;
+        let kind = match device_kind {
+            RZ_DEVICE_CPU => DeviceKind::Cpu,
+            RZ_DEVICE_CUDA => DeviceKind::Cuda,
+            other => return Err(Error::invalid(format!("device_kind is {other}, not one of RZ_DEVICE_CPU, _CUDA"))),
+        };
+        let out = call.out_struct(out)?;
+        let snapshot = model.0.metrics().snapshot();
+        let counted = snapshot.backend(kind);
+        out.set(rz_backend_metrics {
+            struct_size: 0,
+            device_kind,
+            dispatches: counted.count,
+            bytes: counted.bytes,
+            latency_sum_ns: counted.sum_ns,
+            latency_min_ns: counted.min_ns,
+            latency_max_ns: counted.max_ns,
+            latency_mean_ns: if counted.count == 0 { 0.0 } else { counted.sum_ns as f64 / counted.count as f64 },
+            latency_variance_ns2: counted.variance_ns2,
+            latency_histogram: counted.histogram,
+        });
+        Ok(RZ_OK)
+    })
+}
+
 /// Sets the counters of a model to zero. NULL is fine. Any thread. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_metrics_reset(model: *const rz_model) {
@@ -133,19 +184,6 @@ pub unsafe extern "C" fn rz_metrics_reset(model: *const rz_model) {
         }
         Ok(())
     })
-}
-
-fn backend(counted: &DispatchSnapshot) -> rz_backend_metrics {
-    rz_backend_metrics {
-        dispatches: counted.count,
-        bytes: counted.bytes,
-        latency_sum_ns: counted.sum_ns,
-        latency_min_ns: counted.min_ns,
-        latency_max_ns: counted.max_ns,
-        latency_mean_ns: if counted.count == 0 { 0.0 } else { counted.sum_ns as f64 / counted.count as f64 },
-        latency_variance_ns2: counted.variance_ns2,
-        latency_histogram: counted.histogram,
-    }
 }
 
 fn phase(counted: &Snapshot, phase: Phase) -> rz_phase_metrics {

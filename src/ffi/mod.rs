@@ -4,7 +4,7 @@
 //! Doc comments of public items here are the text of `include/realizar.h`, so they speak to a C programmer.
 
 #![allow(unsafe_code, non_camel_case_types)]
-// What every pointer must be is told once: in the header's overview and at `boundary::guard`.
+// What every pointer must be is told once: in the header's overview and at `guard::guard`.
 #![allow(clippy::missing_safety_doc)]
 #![cfg_attr(
     not(test),
@@ -17,13 +17,18 @@
     )
 )]
 
-mod boundary;
+mod arguments;
+mod field;
+mod guard;
+mod handle;
+mod structs;
 
 pub mod cache;
 pub mod cancel;
 pub mod device;
 pub mod generate;
 pub mod kernels;
+pub mod layout;
 pub mod metrics;
 pub mod model;
 pub mod runtime;

@@ -1,36 +1,71 @@
 //! Loading a model and asking what it is.
 
 use std::ffi::{c_char, c_void};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use crate::engine::{LoadParams, Model};
-use crate::error::Error;
+use crate::engine::{LoadParams, Model, Runtime, RuntimeParams, apart};
+use crate::error::{Error, Result};
 
-use super::boundary::{Handle, guarded, guarded_or, versioned, write_text};
 use super::cancel::rz_cancel;
-use super::runtime::rz_runtime;
+use super::field::write_text;
+use super::guard::{guarded, guarded_or};
+use super::handle::Handle;
+use super::runtime::{rz_runtime, start};
 use super::status::{RZ_OK, rz_error, rz_status};
+use super::structs::versioned;
 
 /// Weights, tokenizer and metadata of one model. Immutable once it is loaded: any number of threads, caches and text
 /// streams may use it at once. Counts its users, so it may be freed before them.
-pub struct rz_model(pub(super) Arc<Model>);
+pub struct rz_model(pub(super) Arc<Model>, OnceLock<u32>);
 
 impl Handle for rz_model {
     const NAME: &'static str = "model";
+
+    fn runtime(&self) -> Option<&Arc<Runtime>> {
+        Some(self.0.runtime())
+    }
+}
+
+impl rz_model {
+    /// Bits of RZ_TEMPLATE_..., found by a question put to the template.
+    fn chat_template(&self) -> Result<u32> {
+        if let Some(bits) = self.1.get() {
+            return Ok(*bits);
+        }
+        let bits = match apart(|| self.0.render_chat(&[("user", "?")], true)) {
+            Ok(text) => {
+                let bos = self.0.tokenizer().ok().and_then(|t| t.decode_token(t.bos()?, true).ok());
+                let begins = bos.is_some_and(|bos| !bos.is_empty() && text.as_bytes().starts_with(&bos));
+                RZ_TEMPLATE_PRESENT | if begins { RZ_TEMPLATE_WRITES_BOS } else { 0 }
+            }
+            Err(Error::Unsupported(_)) => 0,
+            // It refuses this conversation.
+            Err(Error::InvalidArgument(_)) => RZ_TEMPLATE_PRESENT,
+            Err(other) => return Err(other),
+        };
+        Ok(*self.1.get_or_init(|| bits))
+    }
 }
 
 /// Load flag: results do not depend on the number of threads, nor on how a prompt was cut into pieces, nor on the other
 /// caches of a batch. On the CPU they never do. On a GPU the flag costs speed, most of it where one token is decoded at a
 /// time; results still differ between devices, and with the number of layers that are on them.
 pub const RZ_MODEL_DETERMINISTIC: u32 = 1;
-/// Load flag: map the weights and use them in place instead of reading them into memory. A mapped file that somebody
-/// shortens while it is in use ends the process with SIGBUS; that is why it is the caller's choice.
+/// Load flag: map the weights and use them in place instead of reading them into memory, which loads at once and
+/// generates several times slower. A mapped file that somebody shortens while it is in use ends the process with SIGBUS;
+/// that is why it is the caller's choice.
 pub const RZ_MODEL_MMAP: u32 = 2;
 /// Load flag: metadata, tokenizer and chat template only. A file without weights will do, and no cache can be made.
 pub const RZ_MODEL_TEXT_ONLY: u32 = 4;
 /// Load flag: measure the parts of each step on a GPU, for rz_metrics_get. Steps take longer, and none begins before the
 /// one ahead of it has ended.
 pub const RZ_MODEL_PROFILE: u32 = 8;
+
+/// Bit of rz_model_info.chat_template: rz_chat_render_into works.
+pub const RZ_TEMPLATE_PRESENT: u32 = 1;
+/// Bit of rz_model_info.chat_template: the template writes the token that begins a text itself, so that what it has
+/// rendered is tokenized without RZ_TOKENIZE_ADD_SPECIAL.
+pub const RZ_TEMPLATE_WRITES_BOS: u32 = 2;
 
 /// Instead of a token id: the model names none.
 pub const RZ_TOKEN_NONE: u32 = u32::MAX;
@@ -39,7 +74,7 @@ pub const RZ_TOKEN_NONE: u32 = u32::MAX;
 /// It must return normally: no longjmp, no C++ exception.
 pub type rz_progress_callback = Option<unsafe extern "C" fn(done: u64, total: u64, user: *mut c_void) -> i32>;
 
-/// How to load a model. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0.
+/// Parameters of a load. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct rz_model_params {
@@ -80,7 +115,7 @@ versioned!(rz_model_params {
     cancel,
 } reserved reserved);
 
-/// What a model is. Since 0.1.0.
+/// Description of a model. Since 0.1.0.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct rz_model_info {
@@ -118,8 +153,8 @@ pub struct rz_model_info {
     pub weight_bytes: u64,
     /// Layers on a GPU; the others are computed on the CPU.
     pub gpu_layers: u32,
-    /// 0.
-    pub reserved: u32,
+    /// RZ_TEMPLATE_... bits, or-ed together; 0: no template that works.
+    pub chat_template: u32,
 }
 
 versioned!(rz_model_info {
@@ -140,7 +175,7 @@ versioned!(rz_model_info {
     n_params,
     weight_bytes,
     gpu_layers,
-    reserved,
+    chat_template,
 });
 
 /// Loads a model.
@@ -149,7 +184,8 @@ versioned!(rz_model_info {
 /// with a config.json. `params` may be NULL. `*out` is freed with rz_model_free. Any thread; takes as long as
 /// reading the file does. Errors: RZ_ERR_IO (missing, unreadable, or not a regular file), RZ_ERR_FORMAT (damaged),
 /// RZ_ERR_UNSUPPORTED (an architecture or tensor type that is not implemented), RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY,
-/// RZ_ERR_CANCELLED, RZ_ERR_DEVICE_UNAVAILABLE, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_INVALID_ARGUMENT. Since 0.1.0.
+/// RZ_ERR_CANCELLED, RZ_ERR_DEVICE_UNAVAILABLE, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_INVALID_ARGUMENT, RZ_ERR_VERSION
+/// (unknown flags). Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_model_load(
     path: *const c_char,
@@ -163,7 +199,10 @@ pub unsafe extern "C" fn rz_model_load(
         let params: rz_model_params = call.params(params)?;
         let known = RZ_MODEL_DETERMINISTIC | RZ_MODEL_MMAP | RZ_MODEL_TEXT_ONLY | RZ_MODEL_PROFILE;
         call.flags(params.flags, known, "rz_model_params.flags")?;
-        let runtime = call.optional(params.runtime)?;
+        let runtime = match call.optional(params.runtime)? {
+            Some(runtime) => runtime.0.clone(),
+            None => start(RuntimeParams::default())?,
+        };
         let cancel = call.optional(params.cancel)?;
         let user = params.progress_user;
         let mut progress = params.progress.map(|progress| {
@@ -173,7 +212,7 @@ pub unsafe extern "C" fn rz_model_load(
         let model = Model::load(
             path,
             LoadParams {
-                runtime: runtime.map(|runtime| runtime.0.clone()),
+                runtime: Some(runtime),
                 device: params.device,
                 deterministic: params.flags & RZ_MODEL_DETERMINISTIC != 0,
                 mmap: params.flags & RZ_MODEL_MMAP != 0,
@@ -182,10 +221,10 @@ pub unsafe extern "C" fn rz_model_load(
                 gpu_layers: params.gpu_layers,
                 quantize: params.quantize,
                 progress: progress.as_mut().map(|progress| progress as &mut dyn FnMut(u64, u64) -> bool),
-                cancel: cancel.as_deref().map(|cancel| &cancel.0),
+                cancel: cancel.as_deref().map(|cancel| cancel.0.as_ref()),
             },
         )?;
-        out.set_handle(rz_model(model));
+        out.set_handle(rz_model(model, OnceLock::new()));
         Ok(RZ_OK)
     })
 }
@@ -197,7 +236,8 @@ pub unsafe extern "C" fn rz_model_free(model: *mut rz_model) {
     guarded_or!((), |call| call.release(model))
 }
 
-/// Describes a model. `out->struct_size` is set by the caller. Any thread. Since 0.1.0.
+/// Describes a model. `out->struct_size` is set by the caller. The first call runs the chat template, on a thread that ends
+/// with the call. Any thread. Errors: RZ_ERR_IO (the system gives no thread). Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_model_info_get(
     model: *const rz_model,
@@ -226,7 +266,7 @@ pub unsafe extern "C" fn rz_model_info_get(
             n_params: from.n_params,
             weight_bytes: from.weight_bytes,
             gpu_layers: from.gpu_layers,
-            reserved: 0,
+            chat_template: model.chat_template()?,
         };
         write_text(&mut info.architecture, format_args!("{}", from.architecture));
         write_text(&mut info.name, format_args!("{}", from.name));
@@ -235,7 +275,8 @@ pub unsafe extern "C" fn rz_model_info_get(
     })
 }
 
-/// Writes a value of the model's metadata as text, such as that of the NUL-terminated `key` "general.name".
+/// Writes a value of the model's metadata as text, such as that of the NUL-terminated `key` "general.name"; of an array
+/// its length and kind, such as "[24 integers]".
 ///
 /// `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` (0 and a NULL `out` to ask for
 /// the size) the result is RZ_ERR_BUFFER_TOO_SMALL and `*len` the bytes needed. Any thread. Errors:
@@ -253,9 +294,67 @@ pub unsafe extern "C" fn rz_model_meta_into(
         let model = call.handle(model)?;
         let key = call.c_str(key, "key")?;
         let out = call.buffer(out.cast::<u8>(), capacity, len, ["out", "len"])?;
-        let value =
-            model.0.meta(key).ok_or_else(|| Error::invalid(format!("the model has no metadata key {key:?}")))?;
+        let value = model
+            .0
+            .metadata()
+            .render(key)
+            .ok_or_else(|| Error::invalid(format!("the model has no metadata key {key:?}")))?;
         out.fill(value.as_bytes())?;
+        Ok(RZ_OK)
+    })
+}
+
+/// Writes key `index` of the model's metadata, in alphabetical order; keys are asked for from 0 until
+/// RZ_ERR_INVALID_ARGUMENT.
+///
+/// `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` the result is
+/// RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT beyond the last key. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_model_meta_key_into(
+    model: *const rz_model,
+    index: usize,
+    out: *mut c_char,
+    capacity: usize,
+    len: *mut usize,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let model = call.handle(model)?;
+        let out = call.buffer(out.cast::<u8>(), capacity, len, ["out", "len"])?;
+        let mut keys = model.0.metadata().iter().map(|(key, _)| key);
+        let count = keys.len();
+        let key = keys.nth(index).ok_or_else(|| Error::invalid(format!("index {index}, there are {count} keys")))?;
+        out.fill(key.as_bytes())?;
+        Ok(RZ_OK)
+    })
+}
+
+/// Writes element `index` of the array under the NUL-terminated `key` of the model's metadata as text; elements are asked
+/// for from 0 until RZ_ERR_INVALID_ARGUMENT.
+///
+/// `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` the result is
+/// RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (no such key, no array, beyond the last element),
+/// RZ_ERR_UNSUPPORTED for an array that only the tokenizer keeps: see rz_token_bytes_into. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_model_meta_element_into(
+    model: *const rz_model,
+    key: *const c_char,
+    index: usize,
+    out: *mut c_char,
+    capacity: usize,
+    len: *mut usize,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let model = call.handle(model)?;
+        let key = call.c_str(key, "key")?;
+        let out = call.buffer(out.cast::<u8>(), capacity, len, ["out", "len"])?;
+        let value = model
+            .0
+            .metadata()
+            .get(key)
+            .ok_or_else(|| Error::invalid(format!("the model has no metadata key {key:?}")))?;
+        out.fill(value.render_element(index)?.as_bytes())?;
         Ok(RZ_OK)
     })
 }

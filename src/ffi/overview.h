@@ -19,7 +19,7 @@
  *     if (rz_textstream_new(model, &stream, &err) < 0) goto fail;
  *     if (rz_tokenize_into(model, "Once upon", 9, RZ_TOKENIZE_ADD_SPECIAL, tokens, 64, &n, &err) < 0) goto fail;
  *     if (rz_prefill(cache, tokens, n, NULL, &err) < 0) goto fail;
- *     if (rz_sample(NULL, cache, &token, &err) < 0) goto fail;
+ *     if (rz_sample(cache, NULL, &token, &err) < 0) goto fail;
  *     for (int i = 0; i < 100 && !rz_token_is_end(model, token); i++) {
  *       if (rz_textstream_push_into(stream, token, text, sizeof text, &len, &err) < 0) goto fail;
  *       fwrite(text, 1, len, stdout);
@@ -45,8 +45,15 @@
  *   because each keeps alive what it needs. With the last one the library's last thread ends.
  * - Strings are UTF-8 with a length in bytes; only paths, keys and chat messages end with a NUL.
  * - A parameter struct begins with struct_size, which the caller sets to the struct's sizeof; every other zero means
- *   the default. Begin with {0}: later versions append fields. The same goes for structs that are written to.
+ *   the default. Begin with {0}: later versions append fields. A field or a flag that the library is too old for is
+ *   RZ_ERR_VERSION.
+ * - A struct that is written to begins with struct_size too, from 4 to 4096; the rest of it may be uninitialised. Fields
+ *   that the library does not know become zero.
+ * - Structs without struct_size, such as rz_error and rz_chat_message, never change.
+ * - A handle that was freed, or is of another kind than the function wants, is RZ_ERR_INVALID_ARGUMENT in most cases;
+ *   no program may rely on it.
  * - A file that is damaged, or made to do damage, costs a status and a message. The exceptions are told where they
  *   apply: RZ_MODEL_MMAP, and pointers that do not point where this header says.
- * - Nothing is printed, no environment variable is read, no signal handler is set. */
+ * - Nothing is printed, no environment variable is read, no signal handler is set. On threads of the program no destructor
+ *   of the library is left, so that it can be unloaded (dlclose) once all handles are freed; a GPU's driver may stay. */
 

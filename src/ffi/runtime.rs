@@ -3,11 +3,14 @@
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 
-use crate::engine::{LogLevel, Runtime, RuntimeParams};
+use crate::engine::{LogLevel, Runtime, RuntimeParams, apart};
 use crate::error::{Result, try_vec};
 
-use super::boundary::{Call, Handle, User, guarded, guarded_or, versioned};
+use super::arguments::{Call, User};
+use super::guard::{guarded, guarded_or};
+use super::handle::Handle;
 use super::status::{RZ_OK, rz_error, rz_status};
+use super::structs::versioned;
 
 /// Worker threads, a log and ceilings on memory, shared by the models that are loaded with it. Immutable: any
 /// number of threads may use it at once. A model that is loaded without one gets its own, with all defaults.
@@ -15,13 +18,17 @@ pub struct rz_runtime(pub(super) Arc<Runtime>);
 
 impl Handle for rz_runtime {
     const NAME: &'static str = "runtime";
+
+    fn runtime(&self) -> Option<&Arc<Runtime>> {
+        Some(&self.0)
+    }
 }
 
-/// Log level: something failed.
+/// Log level: a call failed with RZ_ERR_PANIC or RZ_ERR_DEVICE_LOST.
 pub const RZ_LOG_ERROR: i32 = 1;
 /// Log level: something is worse than the caller may expect.
 pub const RZ_LOG_WARNING: i32 = 2;
-/// Log level: what is being done.
+/// Log level: what a model is and where it was loaded to.
 pub const RZ_LOG_INFO: i32 = 3;
 
 /// Receives a log message: UTF-8 of `len` bytes, not NUL-terminated, valid during the call only. Comes from any
@@ -29,7 +36,7 @@ pub const RZ_LOG_INFO: i32 = 3;
 pub type rz_log_callback =
     Option<unsafe extern "C" fn(level: i32, message: *const c_char, len: usize, user: *mut c_void)>;
 
-/// How to set up an rz_runtime. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0.
+/// Parameters of an rz_runtime. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct rz_runtime_params {
@@ -68,7 +75,7 @@ pub unsafe extern "C" fn rz_runtime_new(
     guarded!(err, |call| {
         let out = call.out(out, "out")?;
         let params = runtime_params(call, params)?;
-        out.set_handle(rz_runtime(Runtime::new(params)?));
+        out.set_handle(rz_runtime(start(params)?));
         Ok(RZ_OK)
     })
 }
@@ -78,6 +85,11 @@ pub unsafe extern "C" fn rz_runtime_new(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_runtime_free(runtime: *mut rz_runtime) {
     guarded_or!((), |call| call.release(runtime))
+}
+
+/// A runtime whose workers leave nothing behind on the thread that asks for them.
+pub(super) fn start(params: RuntimeParams) -> Result<Arc<Runtime>> {
+    if params.threads == 1 { Runtime::new(params) } else { apart(|| Runtime::new(params)) }
 }
 
 fn runtime_params(call: &Call, params: *const rz_runtime_params) -> Result<RuntimeParams> {

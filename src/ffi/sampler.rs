@@ -1,12 +1,15 @@
-//! How the next token is chosen.
+//! The choice of the next token.
 
 use std::sync::Mutex;
 
 use crate::engine::{Sampler, SamplerParams};
 use crate::error::{Result, try_vec};
 
-use super::boundary::{Call, Handle, Plain, guarded, guarded_or, versioned};
+use super::arguments::{Call, Plain};
+use super::guard::{guarded, guarded_or};
+use super::handle::Handle;
 use super::status::{RZ_OK, rz_error, rz_status};
+use super::structs::{layout, versioned};
 
 /// Chooses tokens from logits, with a random number generator of its own: mutable, so one call at a time. Usable with
 /// caches of any model.
@@ -16,20 +19,21 @@ impl Handle for rz_sampler {
     const NAME: &'static str = "sampler";
 }
 
-/// Added to one logit before anything else; -INFINITY forbids the token.
+/// Added to one logit before anything else; -INFINITY forbids the token. Never grows. Since 0.1.0.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct rz_logit_bias {
     /// Token id. Calls with a model whose vocabulary is too small for it get RZ_ERR_INVALID_ARGUMENT.
     pub token: u32,
-    /// What to add.
+    /// Number to add to the logit.
     pub bias: f32,
 }
 
+layout!(rz_logit_bias { token, bias });
 // SAFETY: an integer and a float.
 unsafe impl Plain for rz_logit_bias {}
 
-/// How to choose. Zero in a field switches it off, so all zeros, or NULL, choose the most likely token.
+/// Parameters of a choice. Zero in a field switches it off, so all zeros, or NULL, choose the most likely token.
 ///
 /// In this order: biases, penalties, then top_k, top_p and min_p on what the temperature leaves. Since 0.1.0.
 #[repr(C)]
@@ -51,11 +55,11 @@ pub struct rz_sampler_params {
     pub presence_penalty: f32,
     /// Taken from the logit of a recent token as often as it occurred.
     pub frequency_penalty: f32,
-    /// How many of the last tokens are recent; 0: 64.
+    /// Number of the last tokens that count as recent; 0: 64.
     pub penalty_window: u32,
     /// 0.
     pub reserved: u32,
-    /// Of the random numbers; 0 is a seed like any other.
+    /// Seed of the random numbers; 0 is one like any other.
     pub seed: u64,
     /// Copied; NULL: none.
     pub biases: *const rz_logit_bias,

@@ -5,7 +5,8 @@ use std::fmt;
 
 use crate::error::Error;
 
-use super::boundary::{guarded_or, write_text};
+use super::field::write_message;
+use super::structs::layout;
 
 /// Outcome of a call: 0 is success, a positive number is progress, a negative one is failure.
 pub type rz_status = i32;
@@ -32,7 +33,7 @@ pub const RZ_ERR_IO: rz_status = -6;
 pub const RZ_ERR_FORMAT: rz_status = -7;
 /// The request is valid, but this library does not implement it.
 pub const RZ_ERR_UNSUPPORTED: rz_status = -8;
-/// A struct uses a field that this library is too old for.
+/// A field or a flag that this library is too old for.
 pub const RZ_ERR_VERSION: rz_status = -9;
 /// An `rz_cancel` was fired, or a callback asked to stop.
 pub const RZ_ERR_CANCELLED: rz_status = -10;
@@ -53,28 +54,26 @@ pub const RZ_ERR_PANIC: rz_status = -17;
 /// A call on this handle ended in RZ_ERR_PANIC: free it.
 pub const RZ_ERR_POISONED: rz_status = -18;
 
-/// What went wrong, in memory of the caller: on the stack, uninitialised, is fine. Its layout never changes.
+/// Record of a failure, in memory of the caller: on the stack, uninitialised, is fine. Its layout never changes.
 ///
 /// Every function with an `rz_error *` as its last argument takes NULL there too, and otherwise fills the
 /// record in on every return: on success with the status, 0 and an empty message. Since 0.1.0.
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub struct rz_error {
     /// The status that was returned.
     pub code: i32,
     /// `errno` of the system call that failed, else 0.
     pub system_code: i32,
-    /// What failed, and where: UTF-8, NUL-terminated, free of control characters.
+    /// The reason, then the file: UTF-8, NUL-terminated, free of control characters. The middle of one that is too long
+    /// is left out.
     pub message: [c_char; 504],
 }
 
-/// Name of a status, such as "RZ_ERR_FORMAT". The string is static; an unknown number is "RZ_UNKNOWN", never NULL.
-/// Any thread. Since 0.1.0.
-#[unsafe(no_mangle)]
-pub extern "C" fn rz_status_name(status: rz_status) -> *const c_char {
-    guarded_or!(c"RZ_UNKNOWN".as_ptr(), |_call| Ok(name(status).as_ptr()))
-}
+layout!(rz_error { code, system_code, message });
 
-fn name(status: rz_status) -> &'static CStr {
+/// The name of a status, `RZ_UNKNOWN` for any other number.
+pub(super) fn name(status: rz_status) -> &'static CStr {
     match status {
         RZ_OK => c"RZ_OK",
         RZ_AGAIN => c"RZ_AGAIN",
@@ -114,13 +113,11 @@ fn status_of(error: &Error) -> rz_status {
         Error::Unsupported(_) => RZ_ERR_UNSUPPORTED,
         Error::Version(_) => RZ_ERR_VERSION,
         Error::Cancelled => RZ_ERR_CANCELLED,
-        Error::Deadline => RZ_ERR_DEADLINE,
         Error::ContextFull { .. } => RZ_ERR_CONTEXT_FULL,
         Error::BufferTooSmall { .. } => RZ_ERR_BUFFER_TOO_SMALL,
         Error::DeviceUnavailable { .. } => RZ_ERR_DEVICE_UNAVAILABLE,
         Error::DeviceLost { .. } => RZ_ERR_DEVICE_LOST,
         Error::Mismatch(_) => RZ_ERR_MISMATCH,
-        Error::Panic(_) => RZ_ERR_PANIC,
         Error::Poisoned(_) => RZ_ERR_POISONED,
     }
 }
@@ -139,8 +136,14 @@ impl rz_error {
     /// Allocates nothing, because memory may be what failed.
     pub(super) fn describe(status: rz_status, system_code: i32, text: fmt::Arguments) -> rz_error {
         let mut record = rz_error { system_code, ..rz_error::success(status) };
-        write_text(&mut record.message, text);
+        write_message(&mut record.message, text);
         record
+    }
+
+    /// The message.
+    pub(super) fn text(&self) -> String {
+        let bytes: Vec<u8> = self.message.iter().map(|&c| c.to_ne_bytes()[0]).take_while(|&b| b != 0).collect();
+        String::from_utf8_lossy(&bytes).into_owned()
     }
 }
 
@@ -148,35 +151,27 @@ impl rz_error {
 mod tests {
     use super::*;
 
-    fn message(record: &rz_error) -> String {
-        let bytes: Vec<u8> = record.message.iter().map(|&c| c as u8).take_while(|&b| b != 0).collect();
-        String::from_utf8(bytes).expect("UTF-8")
-    }
-
     #[test]
-    fn a_long_message_is_cut_between_two_characters() {
-        // 502 one-byte characters, then one of two bytes: it would end at 504 and leave no room for the NUL.
-        let text = "x".repeat(502) + "é" + "y";
-        let record = rz_error::failure(&Error::InvalidArgument(text.clone()));
-        assert_eq!(message(&record), "x".repeat(502));
-        let text = "x".repeat(501) + "é" + "y";
-        let record = rz_error::failure(&Error::InvalidArgument(text));
-        assert_eq!(message(&record), "x".repeat(501) + "é");
-        assert_eq!(record.message.last(), Some(&0));
+    fn a_path_of_any_length_leaves_the_reason_readable() {
+        let path = format!("/{}model.gguf", "folder/".repeat(130));
+        let source = std::io::Error::from_raw_os_error(2);
+        let text = rz_error::failure(&Error::io(std::path::Path::new(&path), "open", &source)).text();
+        assert!(text.starts_with("open: No such file") && text.ends_with("/folder/model.gguf"), "{text}");
+        assert_eq!(text.len(), 503);
     }
 
     #[test]
     fn control_characters_do_not_reach_the_caller() {
         let record = rz_error::failure(&Error::InvalidArgument("a\0b\x1b[2Jc\n".into()));
-        assert_eq!(message(&record), "a b [2Jc ");
+        assert_eq!(record.text(), "a b [2Jc ");
     }
 
     #[test]
-    fn the_system_code_travels() {
+    fn the_system_code_is_kept() {
         let source = std::io::Error::from_raw_os_error(2);
         let record = rz_error::failure(&Error::io(std::path::Path::new("/a/b"), "open", &source));
         assert_eq!((record.code, record.system_code), (RZ_ERR_IO, 2));
-        assert!(message(&record).starts_with("/a/b: open: "));
+        assert!(record.text().starts_with("open: ") && record.text().ends_with(": /a/b"), "{}", record.text());
     }
 
     #[test]

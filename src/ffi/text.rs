@@ -1,16 +1,19 @@
 //! Text to tokens and back, and chat templates.
 
-use std::ffi::c_char;
+use std::ffi::{c_char, c_void};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use crate::engine::metrics::Phase;
-use crate::engine::{Model, TextStream, Tokenizer};
+use crate::engine::{Model, Runtime, TextStream, TokenKind as Kind, Tokenizer, apart};
 use crate::error::{Result, try_vec};
 
-use super::boundary::{Buffer, Handle, Plain, guarded, guarded_or, taken};
+use super::arguments::{Buffer, Plain};
+use super::guard::{guarded, guarded_or};
+use super::handle::{Handle, taken};
 use super::model::rz_model;
 use super::status::{RZ_OK, rz_error, rz_status};
+use super::structs::layout;
 
 /// Flag of rz_tokenize_into: add the tokens that begin and end a text, as the model asks.
 pub const RZ_TOKENIZE_ADD_SPECIAL: u32 = 1;
@@ -18,14 +21,24 @@ pub const RZ_TOKENIZE_ADD_SPECIAL: u32 = 1;
 pub const RZ_TOKENIZE_PARSE_SPECIAL: u32 = 2;
 /// Flag of rz_detokenize_into: write special tokens too.
 pub const RZ_DETOKENIZE_SPECIAL: u32 = 1;
+/// Attribute of a token: reached by cutting text into tokens.
+pub const RZ_TOKEN_NORMAL: u32 = 1;
+/// Attribute of a token: steers the model, such as "<|im_end|>"; texts are written without it.
+pub const RZ_TOKEN_CONTROL: u32 = 2;
+/// Attribute of a token: found as a whole in any text.
+pub const RZ_TOKEN_USER: u32 = 4;
+/// Attribute of a token: stands for one byte.
+pub const RZ_TOKEN_BYTE: u32 = 8;
+/// Attribute of a token: ends a turn or a text, as rz_token_is_end says.
+pub const RZ_TOKEN_END: u32 = 16;
 /// Flag of rz_chat_render_into: end with the opening of the assistant's turn.
 pub const RZ_CHAT_ADD_GENERATION_PROMPT: u32 = 1;
 
 /// Turns `text`, UTF-8 of `text_len` bytes, into token ids.
 ///
 /// `*n` receives their number. With too small a `capacity` (0 and a NULL `out` to ask for it) the result is
-/// RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (not UTF-8, unknown flags),
-/// RZ_ERR_UNSUPPORTED (a tokenizer that is not implemented). Since 0.1.0.
+/// RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (not UTF-8),
+/// RZ_ERR_VERSION (unknown flags), RZ_ERR_UNSUPPORTED (a tokenizer that is not implemented). Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_tokenize_into(
     model: *const rz_model,
@@ -60,7 +73,7 @@ pub unsafe extern "C" fn rz_tokenize_into(
 /// `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` (0 and a NULL `out` to ask for
 /// it) the result is RZ_ERR_BUFFER_TOO_SMALL. Bytes that are no UTF-8, such as half a character at the end, become
 /// U+FFFD; for a text that arrives token by token use an rz_textstream. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT
-/// (a token outside the vocabulary, unknown flags), RZ_ERR_UNSUPPORTED. Since 0.1.0.
+/// (a token outside the vocabulary), RZ_ERR_VERSION (unknown flags), RZ_ERR_UNSUPPORTED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_detokenize_into(
     model: *const rz_model,
@@ -92,6 +105,45 @@ pub unsafe extern "C" fn rz_token_is_end(model: *const rz_model, token: u32) -> 
     guarded_or!(0, |call| Ok(i32::from(call.handle(model)?.0.tokenizer()?.is_end(token))))
 }
 
+/// Writes the bytes of one token, which may be a part of a character; those of a control token spell its name. Behind each
+/// other the bytes of tokens make a text, but for a space at its beginning that some tokenizers put there.
+///
+/// `*len` receives their number and `*attributes` RZ_TOKEN_NORMAL and the like, or-ed together; `attributes` may be NULL.
+/// With too small a `capacity` (0 and a NULL `out` to ask for it) the result is RZ_ERR_BUFFER_TOO_SMALL. Any thread.
+/// Errors: RZ_ERR_INVALID_ARGUMENT (a token outside the vocabulary), RZ_ERR_UNSUPPORTED (a tokenizer that is not
+/// implemented). Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_token_bytes_into(
+    model: *const rz_model,
+    token: u32,
+    out: *mut c_void,
+    capacity: usize,
+    len: *mut usize,
+    attributes: *mut u32,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let model = call.handle(model)?;
+        let out = call.buffer(out.cast::<u8>(), capacity, len, ["out", "len"])?;
+        let attributes = if attributes.is_null() { None } else { Some(call.out(attributes, "attributes")?) };
+        let tokenizer = model.0.tokenizer()?;
+        let bytes = tokenizer.decode_token(token, true)?;
+        let kind = match tokenizer.kind(token) {
+            Some(Kind::Normal | Kind::Unreachable) => RZ_TOKEN_NORMAL,
+            Some(Kind::Control) => RZ_TOKEN_CONTROL,
+            Some(Kind::UserDefined) => RZ_TOKEN_USER,
+            Some(Kind::Byte) => RZ_TOKEN_BYTE,
+            None => 0,
+        };
+        let end = if tokenizer.is_end(token) { RZ_TOKEN_END } else { 0 };
+        out.fill(&bytes)?;
+        if let Some(attributes) = attributes {
+            attributes.set(kind | end);
+        }
+        Ok(RZ_OK)
+    })
+}
+
 /// Turns tokens into text as they come, holding back the bytes of an unfinished character. Mutable, so one call at a
 /// time.
 pub struct rz_textstream {
@@ -101,6 +153,10 @@ pub struct rz_textstream {
 
 impl Handle for rz_textstream {
     const NAME: &'static str = "text stream";
+
+    fn runtime(&self) -> Option<&Arc<Runtime>> {
+        Some(self.model.runtime())
+    }
 }
 
 /// Makes a text stream for the tokens of a model. `*out` is freed with rz_textstream_free, before or after the model.
@@ -187,26 +243,29 @@ pub unsafe extern "C" fn rz_textstream_free(stream: *mut rz_textstream) {
     guarded_or!((), |call| call.release(stream))
 }
 
-/// One message of a chat; NUL-terminated UTF-8.
+/// One message of a chat; NUL-terminated UTF-8. The simple form: it never grows. Since 0.1.0.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct rz_chat_message {
-    /// Who speaks, such as "system", "user" or "assistant".
+    /// Role of the speaker, such as "system", "user" or "assistant".
     pub role: *const c_char,
-    /// What is said.
+    /// Text of the message.
     pub content: *const c_char,
 }
 
+layout!(rz_chat_message { role, content });
 // SAFETY: two raw pointers, which have no invalid bit patterns; reading through them goes through `Call::c_str`.
 unsafe impl Plain for rz_chat_message {}
 
 /// Writes `n` messages as the text that the model was trained on, by the chat template in its file.
 ///
 /// `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` (0 and a NULL `out` to ask for
-/// it) the result is RZ_ERR_BUFFER_TOO_SMALL. Tokenize it with RZ_TOKENIZE_PARSE_SPECIAL, and without
-/// RZ_TOKENIZE_ADD_SPECIAL where the template writes the first token itself. Any thread. Errors: RZ_ERR_UNSUPPORTED
-/// (no template, or one that uses what is not implemented), RZ_ERR_INVALID_ARGUMENT (the template refuses the
-/// messages, unknown flags), RZ_ERR_LIMIT. Since 0.1.0.
+/// it) the result is RZ_ERR_BUFFER_TOO_SMALL. Tokenize it with RZ_TOKENIZE_PARSE_SPECIAL, and with
+/// RZ_TOKENIZE_ADD_SPECIAL too unless rz_model_info.chat_template says RZ_TEMPLATE_WRITES_BOS. Special tokens that
+/// somebody spells in a message become real ones then. The template runs on a thread that ends with the call. Any thread.
+/// Errors: RZ_ERR_UNSUPPORTED (no template, or one that uses what is not implemented), RZ_ERR_INVALID_ARGUMENT (the
+/// template refuses the messages), RZ_ERR_VERSION (unknown flags), RZ_ERR_IO (the system gives no thread), RZ_ERR_LIMIT.
+/// Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_chat_render_into(
     model: *const rz_model,
@@ -228,7 +287,7 @@ pub unsafe extern "C" fn rz_chat_render_into(
             let role = call.c_str(message.role, &format!("messages[{i}].role"))?;
             texts.push((role, call.c_str(message.content, &format!("messages[{i}].content"))?));
         }
-        let text = model.0.render_chat(&texts, flags & RZ_CHAT_ADD_GENERATION_PROMPT != 0)?;
+        let text = apart(|| model.0.render_chat(&texts, flags & RZ_CHAT_ADD_GENERATION_PROMPT != 0))?;
         out.fill(text.as_bytes())?;
         Ok(RZ_OK)
     })

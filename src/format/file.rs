@@ -10,7 +10,7 @@ use crate::error::{Error, Result, try_filled};
 #[derive(Debug)]
 pub(super) struct InputFile {
     pub path: PathBuf,
-    /// At the time it was opened.
+    /// Bytes of the file at the time it was opened.
     pub len: u64,
     file: File,
 }
@@ -39,7 +39,7 @@ impl InputFile {
             .map_err(|e| Error::io(&self.path, &format!("cannot read {} bytes at {offset}", out.len()), &e))
     }
 
-    /// The whole of a small file; more than `cap` bytes are refused.
+    /// Reads the whole of a small file; more than `cap` bytes are refused.
     pub fn read_all(&self, cap: u64) -> Result<Vec<u8>> {
         if self.len > cap {
             return Err(Error::format(&self.path, format!("{} bytes, the limit is {cap}", self.len)));

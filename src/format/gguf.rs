@@ -6,16 +6,16 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use super::file::InputFile;
-use super::layout::{Layout, Place};
+use super::storage::{FileOffset, TensorStorage};
 use super::{Contents, FileFormat, MAX_ENTRIES, MAX_FILES, Metadata, Strings, TensorInfo, Value, append};
 use crate::error::{Error, Result, try_vec};
 use crate::quant;
 use crate::tensor::{DType, Shape};
 
-/// Header, metadata and tensor list of one file; and apart from that what metadata may take in memory.
+/// Largest header, metadata and tensor list of one file, in the file and in memory.
 const MAX_HEADER: u64 = 512 << 20;
 const MAX_STRING: u64 = 16 << 20;
-/// A string in an array; those of a vocabulary are the longest that occur.
+/// Longest string in an array; those of a vocabulary are the longest that occur.
 const MAX_TOKEN: u64 = 64 << 10;
 const MAX_NAME: u64 = u16::MAX as u64;
 /// No array is longer than a vocabulary.
@@ -26,7 +26,7 @@ const BUFFER: u64 = 256 << 10;
 
 /// Reads a file, and if it is the first of a set, the others.
 pub(super) fn open(first: InputFile) -> Result<Contents> {
-    let Part { metadata, mut tensors } = read_part(&first, 0)?;
+    let SetFile { metadata, mut tensors } = read_file(&first, 0)?;
     let count = metadata.u64("split.count")?.unwrap_or(1);
     if count > MAX_FILES {
         return Err(metadata.error(format!("a set of {count} files, the limit is {MAX_FILES}")));
@@ -46,20 +46,20 @@ fn open_siblings(
     files: &mut Vec<InputFile>,
     tensors: &mut Vec<TensorInfo>,
 ) -> Result<()> {
-    let no = first.require_u64("split.no")?;
+    let no = first.u64("split.no")?.ok_or_else(|| first.missing("split.no"))?;
     if no != 0 {
         return Err(first.error(format!("file {} of a set of {count}; open the first", no.saturating_add(1))));
     }
     for no in 1..count {
         let file = InputFile::open(&sibling(first, no, count)?)?;
-        let part = read_part(&file, files.len())?;
-        let (found_no, found_count) = (part.metadata.u64("split.no")?, part.metadata.u64("split.count")?);
+        let other = read_file(&file, files.len())?;
+        let (found_no, found_count) = (other.metadata.u64("split.no")?, other.metadata.u64("split.count")?);
         if (found_no, found_count) != (Some(no), Some(count)) {
-            return Err(part.metadata.error(format!(
+            return Err(other.metadata.error(format!(
                 "should have split.no {no} and split.count {count}, has {found_no:?} and {found_count:?}"
             )));
         }
-        append(tensors, part.tensors, first.path())?;
+        append(tensors, other.tensors, first.path())?;
         files.push(file);
     }
     match first.u64("split.tensors.count")? {
@@ -82,12 +82,12 @@ fn sibling(first: &Metadata, no: u64, count: u64) -> Result<PathBuf> {
 }
 
 /// One file of a set.
-struct Part {
+struct SetFile {
     metadata: Metadata,
     tensors: Vec<TensorInfo>,
 }
 
-fn read_part(file: &InputFile, file_index: usize) -> Result<Part> {
+fn read_file(file: &InputFile, file_index: usize) -> Result<SetFile> {
     let mut r = Reader { file, buffer: Vec::new(), used: 0, end: 0, memory: 0 };
     r.take(4)?; // the magic
     match r.u32()? {
@@ -109,7 +109,7 @@ fn read_part(file: &InputFile, file_index: usize) -> Result<Part> {
     }
     let metadata = Metadata::new(&file.path, entries)?;
     let tensors = read_tensors(&mut r, &metadata, n_tensors, file_index)?;
-    Ok(Part { metadata, tensors })
+    Ok(SetFile { metadata, tensors })
 }
 
 fn read_tensors(r: &mut Reader, metadata: &Metadata, n: usize, file: usize) -> Result<Vec<TensorInfo>> {
@@ -141,13 +141,13 @@ fn read_tensors(r: &mut Reader, metadata: &Metadata, n: usize, file: usize) -> R
         }
         // No overflow: both are at most the length of the file.
         expected = (offset + bytes).next_multiple_of(alignment);
-        let layout = Layout::Whole(Place { file, offset: data + offset });
-        tensors.push(TensorInfo { name, dtype, shape, bytes, layout });
+        let storage = TensorStorage::Whole(FileOffset { file, offset: data + offset });
+        tensors.push(TensorInfo { name, dtype, shape, bytes, storage });
     }
     Ok(tensors)
 }
 
-/// Bytes of a tensor, or why a file cannot say so.
+/// Bytes of a tensor, or the reason why it has none that fit.
 fn tensor_bytes(path: &Path, name: &str, dtype: DType, shape: &Shape) -> Result<u64> {
     let known = Some(dtype).filter(|t| t.0 < quant::FIRST_PRIVATE).and_then(|t| quant::format(t).ok());
     let Some(format) = known else {
@@ -159,7 +159,7 @@ fn tensor_bytes(path: &Path, name: &str, dtype: DType, shape: &Shape) -> Result<
         .ok_or_else(|| Error::format(path, format!("the tensor {name:?} of shape {shape:?} is too large")))
 }
 
-/// A line of the tensor list; `offset` counts from the start of the data.
+/// An entry of the tensor list; `offset` counts from the start of the data.
 struct Listed {
     name: String,
     shape: Shape,
@@ -173,7 +173,7 @@ struct Reader<'a> {
     buffer: Vec<u8>,
     /// Bytes of the buffer that were taken.
     used: usize,
-    /// Where the buffer ends in the file.
+    /// Offset in the file of the end of the buffer.
     end: u64,
     /// Bytes that the values read so far take.
     memory: u64,
@@ -192,7 +192,7 @@ impl Reader<'_> {
         usize::try_from(n).map_err(|_| self.error("too large for this machine"))
     }
 
-    /// That `n` more bytes can be taken.
+    /// Checks that `n` more bytes can be taken.
     fn check_left(&self, n: u64) -> Result<()> {
         let end = self.position().saturating_add(n);
         if end > self.file.len {
@@ -243,7 +243,7 @@ impl Reader<'_> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// How many of something that takes at least `least` bytes each.
+    /// Reads a number of things that take at least `least` bytes each.
     fn count(&mut self, what: &str, least: u64) -> Result<usize> {
         let n = self.u64()?;
         if n > MAX_ENTRIES {
@@ -253,7 +253,7 @@ impl Reader<'_> {
         self.size(n)
     }
 
-    /// Counts memory that a value is about to take.
+    /// Adds memory that a value is about to take.
     fn charge(&mut self, bytes: u64) -> Result<()> {
         self.memory = self.memory.saturating_add(bytes);
         if self.memory > MAX_HEADER {
@@ -316,7 +316,7 @@ impl Reader<'_> {
             9 => return Err(self.error(format!("the key {key:?} holds nested arrays"))),
             10 => Value::Ints(self.elements(key, n, |b| u64::from_le_bytes(b).try_into().ok())?),
             11 => Value::Ints(self.elements(key, n, |b| Some(i64::from_le_bytes(b)))?),
-            12 => Value::Floats(self.elements(key, n, |b| Some(super::metadata::narrow(f64::from_le_bytes(b))))?),
+            12 => Value::Floats(self.elements(key, n, |b| Some(super::value::narrow(f64::from_le_bytes(b))))?),
             t => return Err(self.error(format!("the key {key:?} is an array of the unknown type {t}"))),
         })
     }
@@ -371,7 +371,7 @@ impl Reader<'_> {
     }
 }
 
-/// 0 and 1 only, by the specification.
+/// Reads a boolean, which is 0 or 1 by the specification.
 fn bool_of(byte: [u8; 1]) -> Option<bool> {
     match byte {
         [0] => Some(false),

@@ -1,12 +1,19 @@
-//! Hugging Face folders: which files there are, and how they become one model under the names that a GGUF file of it
-//! would have. What `config.json` says is the business of `config`, the names of tensors that of `names`.
+//! Hugging Face folders: their files, and how these become one model under the names that a GGUF file of it would have.
+//! `config` translates `config.json`, `names` the names of tensors.
 //!
 //! Two differences to a GGUF file stay, and keys of our own tell them. `realizar.rope_halves`: the rows of query and
 //! key matrices are in an order where the rotary embedding pairs dimension `i` with `i + n/2`.
 //! `realizar.norm_less_one`: norm weights are stored less 1.
 
 mod config;
+mod eight_bit;
+mod family;
+mod known;
+mod members;
 mod names;
+mod rope;
+mod translator;
+mod window;
 
 use std::path::Path;
 
@@ -29,8 +36,8 @@ pub(super) fn open(folder: &Path, alone: Option<InputFile>) -> Result<Contents> 
         None if alone.is_none() => InputFile::open(&config_path)?.read_all(MAX_CONFIG).map(Some)?,
         config => config,
     };
-    let (files, entries) = weights(folder, alone)?;
     let Some(config) = config else {
+        let (files, entries) = weights(folder, alone)?;
         let mut tensors = try_vec("tensors", entries.len())?;
         for entry in &entries {
             tensors.push(entry.tensor(&opened, owned(&entry.name)?)?);
@@ -40,6 +47,7 @@ pub(super) fn open(folder: &Path, alone: Option<InputFile>) -> Result<Contents> 
     };
     let config = Json::parse(&config_path, &config)?;
     let translated = config::translate(&config_path, &config)?;
+    let (files, entries) = weights(folder, alone)?;
     let tensors = names::translate(&opened, &translated, entries)?;
     let mut keys = translated.keys;
     if let Some(name) = folder.file_name() {
@@ -100,7 +108,7 @@ fn one_file(file: InputFile) -> Result<(Vec<InputFile>, Vec<Entry>)> {
     Ok((vec![file], entries))
 }
 
-/// The name of a file in the same folder.
+/// True for the name of a file in the same folder.
 fn is_plain(name: &str) -> bool {
     !name.is_empty() && name.len() < 256 && name != "." && name != ".." && !name.contains(['/', '\\', '\0'])
 }
@@ -132,15 +140,17 @@ fn read_shards(
     Ok((files, entries))
 }
 
+/// Special tokens in a configuration, and behind `tokenizer.ggml.` in a GGUF file.
+const TOKEN_IDS: [(&str, &str); 3] =
+    [("bos_token_id", "bos_token_id"), ("eos_token_id", "eos_token_id"), ("pad_token_id", "padding_token_id")];
+
 /// Special tokens by number. `generation_config.json` knows better than `config.json` what ends a text.
 fn token_ids(folder: &Path, config_path: &Path, config: &Json, keys: &mut Vec<(String, Value)>) -> Result<()> {
     let generation_path = folder.join("generation_config.json");
     let generation = read(&generation_path, MAX_CONFIG)?.unwrap_or_else(|| b"{}".to_vec());
     let generation = Json::parse(&generation_path, &generation)?;
     let text_config = config.get("text_config").unwrap_or(&Json::Null);
-    for (name, key) in
-        [("bos_token_id", "bos_token_id"), ("eos_token_id", "eos_token_id"), ("pad_token_id", "padding_token_id")]
-    {
+    for (name, key) in TOKEN_IDS {
         let places = [(&generation, &generation_path as &Path), (text_config, config_path), (config, config_path)];
         let Some((ids, path)) = places.iter().find_map(|(json, path)| Some((json.get(name)?, path))) else { continue };
         let ids = ids.as_array().unwrap_or(std::slice::from_ref(ids));
@@ -202,7 +212,7 @@ fn tokenizer(folder: &Path, keys: &mut Vec<(String, Value)>) -> Result<()> {
     Ok(())
 }
 
-/// Of `[{"name": ..., "template": ...}]`.
+/// The template named `default` of `[{"name": ..., "template": ...}]`.
 fn default_template(named: &[Json]) -> Result<Option<String>> {
     let default = named.iter().find(|t| t.get("name").and_then(Json::as_str) == Some("default"));
     default.and_then(|t| t.get("template")?.as_str()).map(owned).transpose()

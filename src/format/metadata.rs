@@ -1,202 +1,11 @@
-//! Typed metadata of a model: keys as the file has them, values in as few kinds as readers care about.
-//! An accessor asks for a type and gets it, or an error that names the file and the key.
+//! Typed metadata of a model: keys as the file has them, each with a value. An accessor asks for a type and gets it, or
+//! an error that names the file and the key. Knows the meaning of no key.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
-use crate::error::{Error, Result, try_vec};
-
-/// A value. All integers are one kind and all floats another; nested arrays do not exist.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Value {
-    Int(i128),
-    Float(f64),
-    Bool(bool),
-    Str(String),
-    Ints(Vec<i64>),
-    Floats(Vec<f32>),
-    Bools(Vec<bool>),
-    Strs(Strings),
-    /// What `take_strs` and `take_str` leave behind: the text form of the value that was moved out.
-    Taken(String),
-}
-
-/// Many strings in one allocation. Kept as bytes, because the tokens of a vocabulary need not be UTF-8 each.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Strings {
-    bytes: Vec<u8>,
-    /// Where string `i` ends in `bytes`; it begins where the one before ends.
-    ends: Vec<u32>,
-}
-
-impl Strings {
-    pub fn with_capacity(n: usize) -> Result<Strings> {
-        Ok(Strings { bytes: Vec::new(), ends: try_vec("metadata", n)? })
-    }
-
-    pub fn push(&mut self, s: &[u8]) -> Result<()> {
-        let out_of_memory = || Error::OutOfMemory { what: "metadata", bytes: s.len() as u64 };
-        let end = self.bytes.len().checked_add(s.len()).and_then(|end| u32::try_from(end).ok());
-        let end = end.ok_or_else(out_of_memory)?;
-        self.bytes.try_reserve(s.len()).map_err(|_| out_of_memory())?;
-        self.ends.try_reserve(1).map_err(|_| out_of_memory())?;
-        self.bytes.extend_from_slice(s);
-        self.ends.push(end);
-        Ok(())
-    }
-
-    pub fn len(&self) -> usize {
-        self.ends.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.ends.is_empty()
-    }
-
-    pub fn get(&self, i: usize) -> Option<&[u8]> {
-        let end = *self.ends.get(i)?;
-        let start = i.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or(0);
-        self.bytes.get(start as usize..end as usize)
-    }
-
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> {
-        (0..self.len()).map(|i| self.get(i).unwrap_or_default())
-    }
-}
-
-/// For tests and for values that are made rather than read; not for lists sized by a file.
-impl<S: AsRef<[u8]>> FromIterator<S> for Strings {
-    fn from_iter<I: IntoIterator<Item = S>>(strings: I) -> Strings {
-        let mut all = Strings::default();
-        for s in strings {
-            all.bytes.extend_from_slice(s.as_ref());
-            all.ends.push(u32::try_from(all.bytes.len()).unwrap_or(u32::MAX));
-        }
-        all
-    }
-}
-
-impl Value {
-    fn u64(&self) -> Option<u64> {
-        self.int().and_then(|i| i.try_into().ok())
-    }
-
-    fn u32(&self) -> Option<u32> {
-        self.int().and_then(|i| i.try_into().ok())
-    }
-
-    fn i64(&self) -> Option<i64> {
-        self.int().and_then(|i| i.try_into().ok())
-    }
-
-    fn int(&self) -> Option<i128> {
-        match self {
-            Value::Int(i) => Some(*i),
-            _ => None,
-        }
-    }
-
-    fn f64(&self) -> Option<f64> {
-        match self {
-            Value::Float(x) => Some(*x),
-            Value::Int(i) => Some(*i as f64),
-            _ => None,
-        }
-    }
-
-    fn f32(&self) -> Option<f32> {
-        self.f64().map(narrow)
-    }
-
-    fn bool(&self) -> Option<bool> {
-        match self {
-            Value::Bool(b) => Some(*b),
-            _ => None,
-        }
-    }
-
-    fn str(&self) -> Option<&str> {
-        match self {
-            Value::Str(s) => Some(s),
-            _ => None,
-        }
-    }
-
-    fn i64s(&self) -> Option<&[i64]> {
-        match self {
-            Value::Ints(v) => Some(v),
-            _ => None,
-        }
-    }
-
-    fn f32s(&self) -> Option<&[f32]> {
-        match self {
-            Value::Floats(v) => Some(v),
-            _ => None,
-        }
-    }
-
-    fn bools(&self) -> Option<&[bool]> {
-        match self {
-            Value::Bools(v) => Some(v),
-            _ => None,
-        }
-    }
-
-    fn strs(&self) -> Option<&Strings> {
-        match self {
-            Value::Strs(v) => Some(v),
-            _ => None,
-        }
-    }
-
-    /// A scalar as text; an array as its length and kind.
-    pub fn render(&self) -> String {
-        match self {
-            Value::Int(i) => i.to_string(),
-            // The shortest text of the f32 that most floats of a file are: 0.00001, not 0.000009999999747378752.
-            Value::Float(x) if f64::from(narrow(*x)) == *x => narrow(*x).to_string(),
-            Value::Float(x) => x.to_string(),
-            Value::Bool(b) => b.to_string(),
-            Value::Str(s) | Value::Taken(s) => s.clone(),
-            Value::Ints(v) => format!("[{} integers]", v.len()),
-            Value::Floats(v) => format!("[{} floats]", v.len()),
-            Value::Bools(v) => format!("[{} booleans]", v.len()),
-            Value::Strs(v) => format!("[{} strings]", v.len()),
-        }
-    }
-}
-
-/// Every float that a model's file holds is meant as an f32; an f64 beyond its range becomes infinite.
-#[expect(clippy::cast_possible_truncation)]
-pub(super) fn narrow(x: f64) -> f32 {
-    x as f32
-}
-
-macro_rules! values_from {
-    ($($t:ty => $make:expr;)*) => {$(
-        impl From<$t> for Value {
-            fn from(x: $t) -> Value {
-                $make(x)
-            }
-        }
-    )*};
-}
-
-values_from! {
-    u32 => |x| Value::Int(i128::from(x));
-    i32 => |x| Value::Int(i128::from(x));
-    u64 => |x| Value::Int(i128::from(x));
-    i64 => |x| Value::Int(i128::from(x));
-    f32 => |x| Value::Float(f64::from(x));
-    f64 => Value::Float;
-    bool => Value::Bool;
-    &str => |x: &str| Value::Str(x.to_owned());
-    String => Value::Str;
-    Vec<i64> => Value::Ints;
-    Vec<f32> => Value::Floats;
-    Vec<bool> => Value::Bools;
-    Strings => Value::Strs;
-}
+use super::value::{Strings, Value};
+use crate::error::{Error, Result};
 
 /// Keys and values, and the file that they were read from.
 #[derive(Clone, Debug, Default)]
@@ -204,21 +13,6 @@ pub struct Metadata {
     path: PathBuf,
     /// Sorted by key.
     entries: Vec<(String, Value)>,
-}
-
-macro_rules! accessors {
-    ($($(#[$doc:meta])* $get:ident, $require:ident: $t:ty, $wanted:literal;)*) => {$(
-        $(#[$doc])*
-        pub fn $get(&self, key: &str) -> Result<Option<$t>> {
-            let Some(value) = self.get(key) else { return Ok(None) };
-            value.$get().map(Some).ok_or_else(|| self.wrong_type(key, value, $wanted))
-        }
-
-        #[doc = concat!("`", stringify!($get), "` of a key that must be there.")]
-        pub fn $require(&self, key: &str) -> Result<$t> {
-            self.$get(key)?.ok_or_else(|| self.missing(key))
-        }
-    )*};
 }
 
 impl Metadata {
@@ -233,30 +27,63 @@ impl Metadata {
         Ok(Metadata { path: path.to_owned(), entries })
     }
 
-    accessors! {
-        /// An integer of any width that fits.
-        u64, require_u64: u64, "an integer of 0 or more";
-        u32, require_u32: u32, "an integer from 0 to 4294967295";
-        i64, require_i64: i64, "a 64-bit integer";
-        /// A float or an integer.
-        f64, require_f64: f64, "a number";
-        f32, require_f32: f32, "a number";
-        bool, require_bool: bool, "a boolean";
-        str, require_str: &str, "a string";
-        i64s, require_i64s: &[i64], "an array of integers";
-        f32s, require_f32s: &[f32], "an array of floats";
-        bools, require_bools: &[bool], "an array of booleans";
-        strs, require_strs: &Strings, "an array of strings";
+    pub fn u32(&self, key: &str) -> Result<Option<u32>> {
+        self.typed(key, Value::int, "an integer from 0 to 4294967295")
     }
 
-    /// An array of integers of 0 or more.
-    pub fn u64s(&self, key: &str) -> Result<Option<Vec<u64>>> {
-        let Some(values) = self.i64s(key)? else { return Ok(None) };
-        let mut out = try_vec("metadata", values.len())?;
-        for &v in values {
-            out.push(v.try_into().map_err(|_| self.error(format!("the key {key:?} holds the negative number {v}")))?);
-        }
-        Ok(Some(out))
+    pub fn u64(&self, key: &str) -> Result<Option<u64>> {
+        self.typed(key, Value::int, "an integer of 0 or more")
+    }
+
+    pub fn i64(&self, key: &str) -> Result<Option<i64>> {
+        self.typed(key, Value::int, "a 64-bit integer")
+    }
+
+    /// A float or an integer.
+    pub fn f32(&self, key: &str) -> Result<Option<f32>> {
+        self.typed(key, Value::f32, "a number")
+    }
+
+    pub fn bool(&self, key: &str) -> Result<Option<bool>> {
+        self.typed(key, Value::bool, "a boolean")
+    }
+
+    pub fn str(&self, key: &str) -> Result<Option<&str>> {
+        self.typed(key, Value::str, "a string")
+    }
+
+    pub fn i64s(&self, key: &str) -> Result<Option<&[i64]>> {
+        self.typed(key, Value::i64s, "an array of integers")
+    }
+
+    pub fn strs(&self, key: &str) -> Result<Option<&Strings>> {
+        self.typed(key, Value::strs, "an array of strings")
+    }
+
+    /// An array of integers or booleans, one a layer as a rule, or a scalar of either as a list of one.
+    pub fn u32s(&self, key: &str) -> Result<Option<Vec<u32>>> {
+        let Some(value) = self.get(key) else { return Ok(None) };
+        let wanted = "integers from 0 to 4294967295 or booleans";
+        value.u32s()?.map(Some).ok_or_else(|| self.wrong_type(key, value, wanted))
+    }
+
+    /// An array of numbers, or one number as a list of one.
+    pub fn f32s(&self, key: &str) -> Result<Option<Cow<'_, [f32]>>> {
+        let Some(value) = self.get(key) else { return Ok(None) };
+        value.f32s()?.map(Some).ok_or_else(|| self.wrong_type(key, value, "numbers"))
+    }
+
+    pub fn require_u32(&self, key: &str) -> Result<u32> {
+        self.u32(key)?.ok_or_else(|| self.missing(key))
+    }
+
+    pub fn require_str(&self, key: &str) -> Result<&str> {
+        self.str(key)?.ok_or_else(|| self.missing(key))
+    }
+
+    fn typed<'m, T>(&'m self, key: &str, read: impl Fn(&'m Value) -> Option<T>, wanted: &str) -> Result<Option<T>> {
+        let Some(value) = self.get(key) else { return Ok(None) };
+        read(value).map(Some).ok_or_else(|| self.wrong_type(key, value, wanted))
     }
 
     /// Moves the strings of a key out, so that a vocabulary is not held twice. The key stays, for `render` only.
@@ -287,6 +114,7 @@ impl Metadata {
         Some(std::mem::replace(value, Value::Taken(taken)))
     }
 
+    /// A value of any type; `None` where the key is absent.
     pub fn get(&self, key: &str) -> Option<&Value> {
         self.position(key).ok().and_then(|i| self.entries.get(i)).map(|e| &e.1)
     }
@@ -303,9 +131,9 @@ impl Metadata {
         }
     }
 
-    /// In the order of the alphabet.
-    pub fn keys(&self) -> impl ExactSizeIterator<Item = &str> {
-        self.entries.iter().map(|e| e.0.as_str())
+    /// Keys and values in the order of the keys' bytes.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &Value)> {
+        self.entries.iter().map(|(key, value)| (key.as_str(), value))
     }
 
     /// The text form of a value: a scalar as it is, an array as `[49152 strings]`.
@@ -377,8 +205,39 @@ mod tests {
         assert_eq!(m.i64("negative").unwrap(), Some(-7));
         assert!(m.u32("large").is_err() && m.i64("large").is_err() && m.u64("negative").is_err());
         assert!(m.u64("float").is_err() && m.u64("yes").is_err() && m.bool("int").is_err());
-        assert!(m.u64s("ints").is_err());
         assert_eq!(m.i64s("ints").unwrap(), Some(&[1i64, -1][..]));
+    }
+
+    #[test]
+    fn lists_may_be_of_any_fitting_type_or_lone() {
+        let m = Metadata::from_iter([
+            ("ints", Value::from(vec![3i64, 0])),
+            ("bools", vec![true, false].into()),
+            ("floats", vec![0.5f32].into()),
+            ("negative", vec![3i64, -1].into()),
+            ("int", 7u32.into()),
+            ("lone negative", (-7i64).into()),
+            ("bool", true.into()),
+            ("float", 0.25f32.into()),
+            ("empty", Value::Ints(vec![])),
+            ("name", "x".into()),
+        ]);
+        for (key, list) in
+            [("ints", vec![3, 0]), ("bools", vec![1, 0]), ("int", vec![7]), ("bool", vec![1]), ("empty", vec![])]
+        {
+            assert_eq!(m.u32s(key).unwrap(), Some(list), "{key}");
+        }
+        for (key, list) in [("ints", vec![3.0, 0.0]), ("floats", vec![0.5]), ("int", vec![7.0]), ("float", vec![0.25])]
+        {
+            assert_eq!(m.f32s(key).unwrap().as_deref(), Some(&list[..]), "{key}");
+        }
+        for key in ["floats", "negative", "lone negative", "float", "name"] {
+            assert!(m.u32s(key).unwrap_err().to_string().contains(key));
+        }
+        for key in ["bools", "bool", "name"] {
+            assert!(m.f32s(key).unwrap_err().to_string().contains(key));
+        }
+        assert_eq!((m.u32s("absent").unwrap(), m.f32s("absent").unwrap()), (None, None));
     }
 
     #[test]
@@ -415,6 +274,6 @@ mod tests {
         let twice =
             vec![("a".to_owned(), Value::Int(1)), ("b".to_owned(), Value::Int(1)), ("a".to_owned(), Value::Int(2))];
         let error = Metadata::new(Path::new("f"), twice).unwrap_err();
-        assert_eq!(error.to_string(), "f: the key \"a\" occurs twice");
+        assert_eq!(error.to_string(), "the key \"a\" occurs twice: f");
     }
 }

@@ -1,5 +1,5 @@
-//! A file mapped into memory. The one thing to know: when somebody shortens the file meanwhile, reading the part
-//! that is gone ends the process (SIGBUS), so a mapping is always the caller's explicit choice.
+//! A file mapped into memory. When somebody shortens the file, reading the part that is gone ends the process (SIGBUS),
+//! so a mapping is always the caller's explicit choice.
 
 #![allow(unsafe_code)]
 
@@ -12,7 +12,7 @@ pub struct Mapping(memmap2::Mmap);
 impl Mapping {
     pub(super) fn new(input: &InputFile) -> Result<Mapping> {
         // SAFETY: the mapping is read-only, so this process cannot change it; that nobody else changes or shortens
-        // the file is what the caller promises with `Access::Map`, and told there.
+        // the file is the caller's promise, stated at `Access::Map`.
         let map = unsafe { memmap2::Mmap::map(input.as_file()) };
         map.map(Mapping).map_err(|e| Error::io(&input.path, "cannot map", &e))
     }

@@ -1,7 +1,7 @@
 //! File to named tensors and typed metadata. Everything here reads hostile input: each count and length is
 //! checked against the bytes that are left and an absolute cap before anything is allocated.
-//! What a network makes of it is not known here: names and keys are handed on, those of Hugging Face folders
-//! translated to what a GGUF file of the same model would have.
+//! Knows no networks: names and keys are handed on, those of Hugging Face folders translated to those of a GGUF file of
+//! the same model.
 
 #![cfg_attr(
     not(test),
@@ -18,10 +18,11 @@ mod file;
 mod gguf;
 mod hf;
 mod json;
-mod layout;
 mod metadata;
 mod mmap;
 mod safetensors;
+mod storage;
+mod value;
 
 use std::ops::Range;
 use std::path::Path;
@@ -30,13 +31,14 @@ use std::sync::Arc;
 use crate::error::{Error, Result, try_vec};
 use crate::tensor::{DType, Shape};
 use file::InputFile;
-use layout::{Layout, Place};
-pub use metadata::{Metadata, Strings, Value};
+pub use metadata::Metadata;
 pub use mmap::Mapping;
+use storage::{FileOffset, TensorStorage};
+pub use value::{Strings, Value};
 
-/// Tensors in a file set, and keys in a file.
+/// Largest number of tensors in a file set and of keys in a file.
 const MAX_ENTRIES: u64 = 65_536;
-/// Files in a set.
+/// Largest number of files in a set.
 const MAX_FILES: u64 = 1_024;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,31 +56,31 @@ pub enum FileFormat {
     Safetensors,
 }
 
-/// What a file says about one tensor. `name` is unique in the file set and `bytes` is its exact length.
+/// The entry of a tensor in its file. `name` is unique in the file set and `bytes` is its exact length.
 #[derive(Clone, Debug)]
 pub struct TensorInfo {
     pub name: String,
     pub dtype: DType,
     pub shape: Shape,
     pub bytes: u64,
-    layout: Layout,
+    storage: TensorStorage,
 }
 
-/// A model's file or files: what is in them, and the way to read it. Shared freely between threads.
+/// The file or files of a model: their contents and the way to read them, shared freely between threads.
 #[derive(Debug)]
 pub struct Source {
     pub metadata: Metadata,
     format: FileFormat,
     files: Vec<InputFile>,
-    /// One a file, or none.
+    /// The mapping of each file, or none at all.
     mappings: Vec<Arc<Mapping>>,
-    /// In the order of the files.
+    /// Tensors in the order of the files.
     tensors: Vec<TensorInfo>,
     /// Indices into `tensors`, sorted by name.
     by_name: Vec<usize>,
 }
 
-/// What the reader of a format hands over.
+/// The result of the reader of a format.
 struct Contents {
     format: FileFormat,
     metadata: Metadata,
@@ -142,7 +144,7 @@ impl Source {
         self.format
     }
 
-    /// In the order of the files.
+    /// Tensors in the order of the files.
     pub fn tensors(&self) -> impl ExactSizeIterator<Item = &TensorInfo> {
         self.tensors.iter()
     }
@@ -153,11 +155,11 @@ impl Source {
         self.by_name.get(found).and_then(|&i| at(i))
     }
 
-    /// Fills `out` with the bytes of a tensor that begin at `from`. Any thread, many at once. Whole values, and best
-    /// many rows at once: a matrix that the file holds transposed is read column by column.
+    /// Fills `out` with the bytes of a tensor that begin at `from`, from any thread. Whole values only, and best many
+    /// rows at once: a matrix that the file holds transposed is read column by column.
     pub fn read(&self, tensor: &TensorInfo, from: u64, out: &mut [u8]) -> Result<()> {
         match from.checked_add(out.len() as u64) {
-            Some(end) if end <= tensor.bytes => tensor.layout.read(&self.files, tensor, from, out),
+            Some(end) if end <= tensor.bytes => tensor.storage.read(&self.files, tensor, from, out),
             _ => Err(Error::invalid(format!(
                 "{} bytes from {from} on are not within the tensor {:?}",
                 out.len(),
@@ -168,7 +170,7 @@ impl Source {
 
     /// The bytes of a tensor in place, where the file was opened with `Access::Map` and holds them as they are.
     pub fn mapped(&self, tensor: &TensorInfo) -> Option<(Arc<Mapping>, Range<usize>)> {
-        let Layout::Whole(Place { file, offset }) = tensor.layout else { return None };
+        let TensorStorage::Whole(FileOffset { file, offset }) = tensor.storage else { return None };
         let mapping = self.mappings.get(file)?;
         let start = usize::try_from(offset).ok()?;
         let range = start..start.checked_add(tensor.bytes.try_into().ok()?)?;
@@ -178,7 +180,7 @@ impl Source {
     }
 }
 
-/// Adds what one more file of a set lists.
+/// Adds the entries of one more file of a set.
 fn append<T>(set: &mut Vec<T>, more: Vec<T>, path: &Path) -> Result<()> {
     if set.len().saturating_add(more.len()) as u64 > MAX_ENTRIES {
         return Err(Error::format(path, format!("more than {MAX_ENTRIES} tensors in the files")));

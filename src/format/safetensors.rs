@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::file::InputFile;
 use super::json::Json;
-use super::layout::{Layout, Place};
+use super::storage::{FileOffset, TensorStorage};
 use super::{MAX_ENTRIES, TensorInfo, owned};
 use crate::error::{Error, Result, try_filled, try_vec};
 use crate::quant;
@@ -20,16 +20,16 @@ pub(super) struct Entry {
     pub name: String,
     dtype: String,
     dims: Vec<u64>,
-    pub place: Place,
+    pub place: FileOffset,
     pub bytes: u64,
 }
 
-/// Whether the file begins like one; the format has no magic number.
+/// True where a file begins like a safetensors file; the format has no magic number.
 pub(super) fn looks_like(head: &[u8; 9]) -> bool {
     matches!(head, [_, _, _, _, 0, 0, 0, 0, b'{'])
 }
 
-/// Bytes of a value and its type, where this library can use it.
+/// Bytes of a value, and its type if this library can use it.
 fn value_type(name: &str) -> Option<(u64, Option<DType>)> {
     Some(match name {
         "F32" => (4, Some(quant::F32)),
@@ -45,7 +45,7 @@ fn value_type(name: &str) -> Option<(u64, Option<DType>)> {
 }
 
 impl Entry {
-    /// With what this library needs to use it, under another name.
+    /// Makes a tensor of an entry under another name, or refuses its type or shape.
     pub fn tensor(&self, path: &Path, name: String) -> Result<TensorInfo> {
         let Some((_, Some(dtype))) = value_type(&self.dtype) else {
             return Err(Error::unsupported(format!(
@@ -57,7 +57,7 @@ impl Entry {
         };
         let shape =
             Shape::new(&self.dims).map_err(|e| Error::format(path, format!("the tensor {:?}: {e}", self.name)))?;
-        Ok(TensorInfo { name, dtype, shape, bytes: self.bytes, layout: Layout::Whole(self.place) })
+        Ok(TensorInfo { name, dtype, shape, bytes: self.bytes, storage: TensorStorage::Whole(self.place) })
     }
 }
 
@@ -95,7 +95,7 @@ pub(super) fn read_header(file: &InputFile, file_index: usize) -> Result<Vec<Ent
             return Err(error(format!("the tensor {:?} begins at {}, expected {expected}", e.name, e.place.offset)));
         }
         expected = expected.saturating_add(e.bytes);
-        e.place = Place { file: file_index, offset: (8 + length).saturating_add(e.place.offset) };
+        e.place = FileOffset { file: file_index, offset: (8 + length).saturating_add(e.place.offset) };
     }
     if expected != data {
         return Err(error(format!("the tensors take {expected} bytes, the file holds {data}")));
@@ -126,5 +126,5 @@ fn read_entry(name: &str, member: &Json) -> Result<Entry, String> {
         }
     }
     let name = owned(name).map_err(|e| e.to_string())?;
-    Ok(Entry { name, dtype: dtype.to_owned(), dims, place: Place { file: 0, offset: start }, bytes })
+    Ok(Entry { name, dtype: dtype.to_owned(), dims, place: FileOffset { file: 0, offset: start }, bytes })
 }

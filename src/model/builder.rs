@@ -18,7 +18,7 @@ use crate::backend::program::{Program, ProgramBuilder};
 use crate::backend::state_spec::KvLayer;
 use crate::backend::weights::{MatrixSource, Rope, RopePairs, Weights};
 use crate::error::{Error, Result};
-use crate::format::{Source, Value};
+use crate::format::{FileFormat, Source, Value};
 use crate::tensor::DType;
 
 /// A network and its weights in a file, of which only vectors were read.
@@ -210,6 +210,13 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
+    /// A soft-cap; a folder's 0 is none, a GGUF file's stands for an absent one.
+    pub fn softcap(&self, key: &str, default: f32) -> Result<f32> {
+        let told = self.keys.float(key)?;
+        let off = self.tensors.format() == FileFormat::Safetensors && self.keys.is_present(key);
+        Ok(told.unwrap_or(if off { 0.0 } else { default }))
+    }
+
     // ---- norms and sums
 
     fn norm(&mut self, kind: NormKind, part: &str, group: usize) -> Result<Norm> {
@@ -369,19 +376,16 @@ impl<'a> Builder<'a> {
     /// the file's or the architecture's; with a period of 0, all.
     pub fn windows(&self, window: usize, period: usize) -> Result<Vec<usize>> {
         let (key, n) = ("attention.sliding_window_pattern", self.hyper.n_layers);
-        let list: Option<Vec<bool>> = match self.keys.metadata.get(&self.keys.name(key)) {
-            Some(Value::Bools(list)) => Some(list.clone()),
-            Some(Value::Ints(list)) => Some(list.iter().map(|i| *i != 0).collect()),
-            _ => None,
-        };
         self.keys.get(key);
-        let is_windowed: Vec<bool> = match list {
-            Some(list) if list.len() == n => list,
-            Some(_) => return Err(self.keys.unsupported(key)),
-            None => {
+        let is_windowed: Vec<bool> = match self.keys.metadata.get(&self.keys.name(key)) {
+            None | Some(Value::Int(_)) => {
                 let period = self.keys.size(key)?.unwrap_or(period);
                 (0..n).map(|i| period == 0 || !(i + 1).is_multiple_of(period)).collect()
             }
+            Some(_) => match self.keys.metadata.u32s(&self.keys.name(key))? {
+                Some(list) if list.len() == n => list.iter().map(|i| *i != 0).collect(),
+                _ => return Err(self.keys.unsupported(key)),
+            },
         };
         Ok(is_windowed.into_iter().map(|windowed| if windowed { window } else { 0 }).collect())
     }
@@ -439,9 +443,9 @@ impl<'a> Builder<'a> {
         if keys.size("expert_gating_func")?.is_some_and(|f| f != 1) {
             return Err(keys.unsupported("expert_gating_func"));
         }
-        // Their GGUF files mean nothing by this key; the configurations of folders do.
-        keys.get("expert_weights_norm");
-        let renormalise = keys.metadata.bool("realizar.expert_weights_norm")?.unwrap_or(true);
+        // GGUF files of these networks mean nothing by this key; the configurations of folders do.
+        let told = keys.flag("expert_weights_norm")?.unwrap_or(true);
+        let renormalise = told || self.tensors.format() == FileFormat::Gguf;
         self.hyper.ffn = 0;
         Ok(Some(Moe { n_experts, ffn, routing: Routing { n_used, softmax_first, renormalise } }))
     }

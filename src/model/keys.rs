@@ -51,21 +51,16 @@ impl<'a> Keys<'a> {
     /// Keys of the architecture that are set and were not asked for.
     pub fn unread(&self) -> Vec<(&'a str, &'a Value)> {
         let (prefix, read) = (self.name(""), self.read.borrow());
-        let keys = self.metadata.keys().filter_map(|name| Some((name, name.strip_prefix(&prefix)?)));
-        let unread = keys.filter(|(name, _)| !read.contains(*name));
-        unread.filter_map(|(name, key)| Some((key, self.metadata.get(name).filter(|v| !is_unset(v))?))).collect()
+        let unread = self.metadata.iter().filter(|(name, value)| !read.contains(*name) && !is_unset(value));
+        unread.filter_map(|(name, value)| Some((name.strip_prefix(&prefix)?, value))).collect()
     }
 
+    /// A number, or a list of one value a layer in which all are equal.
     pub fn size(&self, key: &str) -> Result<Option<usize>> {
-        match self.get(key) {
-            // Lists of one value a layer are fine where all are equal.
-            Some(Value::Ints(list)) if list.iter().all(|v| *v == list[0]) => match usize::try_from(list[0]) {
-                Ok(size) => Ok(Some(size)),
-                Err(_) => Err(self.unsupported(key)),
-            },
-            Some(Value::Ints(_)) => Err(self.unsupported(key)),
-            Some(_) => Ok(self.metadata.u32(&self.name(key))?.map(|v| v as usize)),
-            None => Ok(None),
+        let Some(_) = self.get(key) else { return Ok(None) };
+        match self.metadata.u32s(&self.name(key))?.as_deref() {
+            Some([first, rest @ ..]) if rest.iter().all(|v| v == first) => Ok(Some(*first as usize)),
+            _ => Err(self.unsupported(key)),
         }
     }
 
@@ -90,6 +85,11 @@ impl<'a> Keys<'a> {
         self.get(key).map_or(Ok(None), |_| self.metadata.bool(&self.name(key)))
     }
 
+    /// Whether the file has a key, set or not.
+    pub fn is_present(&self, key: &str) -> bool {
+        self.metadata.get(&self.name(key)).is_some()
+    }
+
     /// A boolean for which false is a value of its own.
     pub fn flag(&self, key: &str) -> Result<Option<bool>> {
         self.get(key);
@@ -103,7 +103,8 @@ impl<'a> Keys<'a> {
     /// Counts every key that begins with `prefix` as read: the architecture has no such thing.
     pub fn ignore(&self, prefix: &str) {
         let prefix = self.name(prefix);
-        let names = self.metadata.keys().filter(|name| name.starts_with(&prefix)).map(str::to_owned);
+        let names =
+            self.metadata.iter().map(|(name, _)| name).filter(|name| name.starts_with(&prefix)).map(str::to_owned);
         self.read.borrow_mut().extend(names);
     }
 

@@ -1,11 +1,12 @@
 //! Tensors of a file by name, checked against the exact shape that a network asks for; which of them were used.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::ops::Range;
 
 use crate::backend::weights::{MatrixSource, SharedBytes};
 use crate::error::{Error, Result, try_filled};
-use crate::format::{Source, TensorInfo};
+use crate::format::{FileFormat, Source, TensorInfo};
 use crate::quant::{self, Format};
 use crate::tensor::DType;
 
@@ -96,6 +97,10 @@ impl<'a> Tensors<'a> {
         self.source.tensors().map(|t| t.name.as_str()).filter(|name| !self.used.contains(name))
     }
 
+    pub fn format(&self) -> FileFormat {
+        self.source.format()
+    }
+
     pub fn damaged(&self, what: String) -> Error {
         self.source.metadata.error(what)
     }
@@ -158,7 +163,7 @@ impl<'a> Tensors<'a> {
     pub fn rope_divisors(&mut self, name: &str) -> Result<Option<Vec<f32>>> {
         match self.source.tensor(name) {
             Some(info) => self.vector(name, info.shape.n_elements().min(1 << 20) as usize).map(Some),
-            None => Ok(self.source.metadata.f32s(name)?.map(<[f32]>::to_vec)),
+            None => Ok(self.source.metadata.f32s(name)?.map(Cow::into_owned)),
         }
     }
 }

@@ -1,21 +1,23 @@
-//! How a block struct is declared, read and written: fields of bytes in file order, no padding, no `unsafe`.
-//! The formats themselves are in the sibling files.
+//! The declaration, reading and writing of block structs: fields of bytes in file order, no padding, no `unsafe`.
+//! Knows no format; those are in the sibling files.
 
 /// A block as the bytes of a file; `size_of` is its length there.
-pub trait Layout: Copy {
-    /// The first block of `bytes` and the bytes behind it; `None` where they are too few.
+pub trait BlockBytes: Copy {
+    /// Reads the first block of `bytes` and the bytes behind it; `None` where they are too few.
     fn take(bytes: &[u8]) -> Option<(Self, &[u8])>;
     /// Writes the block to the front of `bytes` and returns the rest; `None` where it does not fit.
     fn put(self, bytes: &mut [u8]) -> Option<&mut [u8]>;
 }
 
-pub trait Decode: Layout {
+/// A block that can be expanded to values.
+pub trait Decode: BlockBytes {
     /// Values in a block.
     const LEN: usize;
     /// `y: [LEN]`
     fn decode(&self, y: &mut [f32]);
 }
 
+/// A block that can be made from values.
 pub trait Encode: Decode {
     /// `x: [LEN]`. Any values, none may panic.
     fn encode(x: &[f32]) -> Self;
@@ -46,7 +48,7 @@ macro_rules! block {
 
         const _: () = assert!(size_of::<$name>() == $bytes);
 
-        impl $crate::quant::Layout for $name {
+        impl $crate::quant::BlockBytes for $name {
             fn take(bytes: &[u8]) -> Option<(Self, &[u8])> {
                 $(let ($field, bytes) = bytes.split_first_chunk::<$n>()?;)*
                 Some(($name { $($field: *$field),* }, bytes))

@@ -12,7 +12,7 @@ use super::k::{BlockQ4K, BlockQ5K, BlockQ6K, pack_scale_min};
 /// Values are held to what any block can hold: a minimum is at most the largest f16 times 63, rounded down.
 const LIMIT: f32 = 4e6;
 
-/// What the trials add to the number of steps in the range of a sub-block.
+/// Differences that the trials add to the number of steps in the range of a sub-block.
 const TRIALS: [f32; 7] = [-0.9, -0.6, -0.3, 0.0, 0.3, 0.6, 0.9];
 
 impl Encode for BlockQ4K {
@@ -178,7 +178,7 @@ fn quotient(a: f32, b: f32) -> f32 {
     if q.is_finite() { q } else { 0.0 }
 }
 
-/// To the nearest integer, ties to even, for `|x| < 2^22`: an addition pushes the fraction out of the mantissa. The
+/// Rounds to the nearest integer, ties to even, for `|x| < 2^22`: an addition pushes the fraction out of the mantissa. The
 /// compiler can vectorise this for every processor, `f32::round_ties_even` only for some.
 fn round(x: f32) -> f32 {
     const SHIFT: f32 = 12_582_912.0; // 1.5 * 2^23

@@ -19,7 +19,7 @@ pub mod ternary;
 use crate::error::{Error, Result};
 use crate::tensor::DType;
 
-pub use block::{Decode, Encode, Layout};
+pub use block::{BlockBytes, Decode, Encode};
 
 /// Encodes `values` into exactly the blocks that hold them.
 pub type Encoder = fn(values: &[f32], blocks: &mut [u8]);
@@ -64,7 +64,7 @@ pub const TQ1_0: DType = DType(34);
 pub const TQ2_0: DType = DType(35);
 pub const MXFP4: DType = DType(39);
 
-/// From here on numbers are this library's own: types that GGML does not have, and no GGUF file may name.
+/// First number of this library's own types, which GGML does not have and no GGUF file may name.
 pub const FIRST_PRIVATE: u32 = 0x1000_0000;
 pub const F8_E4M3: DType = DType(FIRST_PRIVATE);
 

@@ -1,73 +1,16 @@
 //! Logits to a token id: biases, penalties, filters, temperature, a draw. Relies on nothing but the arithmetic that
-//! IEEE 754 fixes (its own `exp`, its own random numbers), so a seed gives the same tokens on every machine. Refuses to
+//! IEEE 754 fixes and on `arithmetic`, so a seed gives the same tokens on every machine. Refuses to
 //! know models and text; a vocabulary is a number of logits.
+
+mod arithmetic;
+mod params;
 
 use std::cmp::Ordering;
 
+use arithmetic::{SplitMix64, exp};
+pub use params::SamplerParams;
+
 use crate::error::{Error, Result};
-
-/// How a token is chosen. The steps run in the order of the fields below the seed, which is the order of llama.cpp's
-/// default chain: filters see the untempered distribution, so that a higher temperature flattens what they leave but
-/// lets no further token in.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct SamplerParams {
-    /// Start of the random numbers; 0 is a seed like any other.
-    pub seed: u64,
-    /// Added to the logits of these ids; negative infinity bans a token. Several for one id add up.
-    pub logit_biases: Vec<(u32, f32)>,
-    /// Divides positive and multiplies negative logits of tokens in the window (Keskar et al., "CTRL", 2019); 0 or 1: off.
-    pub repeat_penalty: f32,
-    /// Subtracted from the logits of tokens in the window.
-    pub presence_penalty: f32,
-    /// Subtracted once for every time that a token stands in the window.
-    pub frequency_penalty: f32,
-    /// How many of the last tokens the penalties look at; 0: 64.
-    pub penalty_window: u32,
-    /// Keeps the `top_k` largest logits, of equal ones the lower ids; 0: off.
-    pub top_k: u32,
-    /// Keeps the fewest most probable tokens that together reach this probability (Holtzman et al., "The curious case of
-    /// neural text degeneration", 2019); 0 or 1: off.
-    pub top_p: f32,
-    /// Keeps the tokens with at least `min_p` times the probability of the most probable one; 0: off.
-    pub min_p: f32,
-    /// Divides the logits before the softmax; 0: the most probable token, without a draw.
-    pub temperature: f32,
-}
-
-impl SamplerParams {
-    const DEFAULT_WINDOW: usize = 64;
-
-    fn check(&self) -> Result<()> {
-        let in_range = |name: &str, value: f32, min: f32, max: f32| {
-            if value >= min && value <= max {
-                return Ok(());
-            }
-            let range = match (min, max) {
-                (_, 1.0) => "between 0 and 1",
-                (0.0, _) => "finite and not negative",
-                _ => "finite",
-            };
-            Err(Error::invalid(format!("{name} is {value}, it must be {range}")))
-        };
-        in_range("temperature", self.temperature, 0.0, f32::MAX)?;
-        in_range("top_p", self.top_p, 0.0, 1.0)?;
-        in_range("min_p", self.min_p, 0.0, 1.0)?;
-        in_range("repeat_penalty", self.repeat_penalty, 0.0, f32::MAX)?;
-        in_range("presence_penalty", self.presence_penalty, f32::MIN, f32::MAX)?;
-        in_range("frequency_penalty", self.frequency_penalty, f32::MIN, f32::MAX)?;
-        for &(id, bias) in &self.logit_biases {
-            if bias.is_nan() || bias == f32::INFINITY {
-                let what = format!("the logit bias of token {id} is {bias}, it must be finite or negative infinity");
-                return Err(Error::invalid(what));
-            }
-        }
-        Ok(())
-    }
-
-    fn penalises(&self) -> bool {
-        !matches!(self.repeat_penalty, 0.0 | 1.0) || self.presence_penalty != 0.0 || self.frequency_penalty != 0.0
-    }
-}
 
 /// Chooses one token after another. Its memory is allocated by the first `sample` of a vocabulary and then kept.
 #[derive(Clone, Debug)]
@@ -78,7 +21,7 @@ pub struct Sampler {
     candidates: Vec<Candidate>,
     /// Unnormalised probabilities of the candidates.
     weights: Vec<f64>,
-    /// How often a token stands in the window; all 0 between calls. `[vocab]`
+    /// Occurrences of each token in the window; all 0 between calls. `[vocab]`
     counts: Vec<u32>,
 }
 
@@ -297,52 +240,6 @@ fn reserve<T>(v: &mut Vec<T>, len: usize) -> Result<()> {
         .map_err(|_| Error::OutOfMemory { what: "sampler", bytes: (len as u64).saturating_mul(size_of::<T>() as u64) })
 }
 
-/// `e^x` for `x <= 0`, at least `e^-700`, to about one unit in the last place: `x = k ln 2 + r`, a Taylor polynomial for
-/// `e^r`, `k` added to its exponent. The platform's own `exp` differs from machine to machine in the last bit.
-fn exp(x: f64) -> f64 {
-    // ln 2 in two parts, the first with so few bits that its product with k is exact.
-    const LN2_HIGH: f64 = f64::from_bits(0x3FE6_2E42_FEE0_0000);
-    const LN2_LOW: f64 = f64::from_bits(0x3DEA_39EF_3579_3C76);
-    // 1.5 * 2^52: after the addition the low bits of the mantissa hold the integer.
-    const SHIFT: f64 = 6_755_399_441_055_744.0;
-    const INVERSE_FACTORIALS: [f64; 14] = {
-        let mut inverse = [1.0; 14];
-        let (mut n, mut factorial) = (1, 1.0);
-        while n < 14 {
-            factorial *= n as f64;
-            inverse[n] = 1.0 / factorial;
-            n += 1;
-        }
-        inverse
-    };
-    let x = x.max(-700.0);
-    let shifted = x * std::f64::consts::LOG2_E + SHIFT;
-    let k = shifted - SHIFT;
-    let r = x - k * LN2_HIGH - k * LN2_LOW;
-    let power = INVERSE_FACTORIALS.iter().rev().fold(0.0, |sum, c| sum * r + c);
-    f64::from_bits(power.to_bits().wrapping_add(shifted.to_bits() << 52))
-}
-
-/// Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014. The state is the seed plus a constant
-/// a draw.
-#[derive(Clone, Debug)]
-struct SplitMix64(u64);
-
-impl SplitMix64 {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let z = self.0;
-        let z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ z >> 31
-    }
-
-    /// Uniform in `[0, 1)`, a multiple of `2^-53`.
-    fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -354,25 +251,6 @@ mod tests {
 
     fn warm() -> SamplerParams {
         SamplerParams { temperature: 1.0, ..Default::default() }
-    }
-
-    #[test]
-    fn exp_is_right_to_the_last_places() {
-        for i in 0..200_000 {
-            let x = -700.0 * f64::from(i) / 200_000.0;
-            assert!((exp(x) / x.exp() - 1.0).abs() < 5e-16, "exp({x}) = {} rather than {}", exp(x), x.exp());
-        }
-        assert_eq!(exp(0.0), 1.0);
-        assert_eq!(exp(f64::NEG_INFINITY), exp(-700.0));
-    }
-
-    /// The first outputs for seed 1234567 as published with the reference implementation.
-    #[test]
-    fn random_numbers_are_split_mix_64() {
-        let mut rng = SplitMix64(1234567);
-        let found = [rng.next(), rng.next(), rng.next()];
-        assert_eq!(found, [6457827717110365317, 3203168211198807973, 9817491932198370423]);
-        assert!((0..1000).all(|_| (0.0..1.0).contains(&rng.unit())));
     }
 
     #[test]

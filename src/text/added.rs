@@ -6,27 +6,29 @@ use aho_corasick::{AhoCorasick, MatchKind};
 use super::vocab::reserve;
 use crate::error::{Error, Result};
 
-/// All texts together; the automaton takes some fifty times as much.
+/// Bytes of all texts together; the automaton takes some fifty times as much.
 const MAX_BYTES: usize = 4 << 20;
 
+/// A token that is found as a whole, and where.
 #[derive(Clone, Debug, Default)]
-pub struct Token {
+pub struct WholeToken {
     pub id: u32,
-    /// Found only where special text is parsed.
+    /// Is found only where special text is parsed.
     pub control: bool,
-    /// Takes the white space before, or after, it along.
+    /// Includes the white space before, or after, it.
     pub lstrip: bool,
     pub rstrip: bool,
-    /// Not found inside a word.
+    /// Is not found inside a word.
     pub single_word: bool,
 }
 
-/// What `split` finds: text without such tokens, and the offset where it begins; or a token.
-pub enum Part<'t> {
+/// A part of a text: text without such tokens and the offset at which it begins, or a token.
+pub enum TextOrToken<'t> {
     Text(&'t str, usize),
     Token(u32),
 }
 
+/// A search for all such tokens of a vocabulary.
 #[derive(Default)]
 pub struct Added {
     any: Option<Automaton>,
@@ -36,12 +38,13 @@ pub struct Added {
 
 struct Automaton {
     find: AhoCorasick,
-    tokens: Vec<Token>,
+    tokens: Vec<WholeToken>,
 }
 
 impl Added {
-    /// Texts and their tokens; of equal texts the first counts. Empty ones and those that are not UTF-8 are never found.
-    pub fn new<'a>(tokens: impl Iterator<Item = (&'a [u8], Token)> + Clone) -> Result<Added> {
+    /// Takes texts and their tokens; of equal texts the first counts. Empty ones and those that are not UTF-8 are never
+    /// found.
+    pub fn new<'a>(tokens: impl Iterator<Item = (&'a [u8], WholeToken)> + Clone) -> Result<Added> {
         let (mut total, mut any_control) = (0, false);
         for (text, token) in tokens.clone() {
             total += text.len();
@@ -57,11 +60,12 @@ impl Added {
         Ok(Added { any, text })
     }
 
+    /// Hands on the parts of a text in order; control tokens are found where `parse_special` is set.
     pub fn split<'t>(
         &self,
         text: &'t str,
         parse_special: bool,
-        mut each: impl FnMut(Part<'t>) -> Result<()>,
+        mut each: impl FnMut(TextOrToken<'t>) -> Result<()>,
     ) -> Result<()> {
         let automaton = if parse_special { self.any.as_ref().or(self.text.as_ref()) } else { self.text.as_ref() };
         let mut at = 0;
@@ -76,18 +80,18 @@ impl Added {
             let start = if token.lstrip { before.trim_end().len().max(at) } else { m.start() };
             let end = if token.rstrip { text.len() - after.trim_start().len() } else { m.end() };
             if start > at {
-                each(Part::Text(&text[at..start], at))?;
+                each(TextOrToken::Text(&text[at..start], at))?;
             }
-            each(Part::Token(token.id))?;
+            each(TextOrToken::Token(token.id))?;
             at = end;
         }
-        if at < text.len() { each(Part::Text(&text[at..], at)) } else { Ok(()) }
+        if at < text.len() { each(TextOrToken::Text(&text[at..], at)) } else { Ok(()) }
     }
 }
 
 impl Automaton {
-    /// None for no tokens.
-    fn new<'a>(tokens: impl Iterator<Item = (&'a [u8], Token)>) -> Result<Option<Automaton>> {
+    /// `None` for no tokens.
+    fn new<'a>(tokens: impl Iterator<Item = (&'a [u8], WholeToken)>) -> Result<Option<Automaton>> {
         let (mut texts, mut list) = (Vec::new(), Vec::new());
         for (text, token) in tokens.filter(|(text, _)| !text.is_empty() && std::str::from_utf8(text).is_ok()) {
             reserve(&mut texts, 1)?;
@@ -119,8 +123,8 @@ mod tests {
         added
             .split(text, parse_special, |part| {
                 out.push(match part {
-                    Part::Text(t, at) => format!("{at}:{t}"),
-                    Part::Token(id) => format!("#{id}"),
+                    TextOrToken::Text(t, at) => format!("{at}:{t}"),
+                    TextOrToken::Token(id) => format!("#{id}"),
                 });
                 Ok(())
             })
@@ -130,12 +134,12 @@ mod tests {
 
     #[test]
     fn the_longest_token_wins_and_control_tokens_need_permission() {
-        let tokens: [(&[u8], Token); 5] = [
-            (b"<s>", Token { id: 1, control: true, ..Default::default() }),
-            (b"  ", Token { id: 2, ..Default::default() }),
-            (b"    ", Token { id: 3, ..Default::default() }),
-            (b"", Token { id: 4, ..Default::default() }),
-            (b"\x80", Token { id: 5, ..Default::default() }),
+        let tokens: [(&[u8], WholeToken); 5] = [
+            (b"<s>", WholeToken { id: 1, control: true, ..Default::default() }),
+            (b"  ", WholeToken { id: 2, ..Default::default() }),
+            (b"    ", WholeToken { id: 3, ..Default::default() }),
+            (b"", WholeToken { id: 4, ..Default::default() }),
+            (b"\x80", WholeToken { id: 5, ..Default::default() }),
         ];
         let added = Added::new(tokens.iter().map(|(text, t)| (*text, t.clone()))).unwrap();
         assert_eq!(parts(&added, "a<s>     b\u{100}", true), ["0:a", "#1", "#3", "8: b\u{100}"]);
@@ -146,10 +150,10 @@ mod tests {
 
     #[test]
     fn white_space_and_words_around_a_token() {
-        let tokens: [(&[u8], Token); 3] = [
-            (b"<l>", Token { id: 1, lstrip: true, ..Default::default() }),
-            (b"<r>", Token { id: 2, rstrip: true, ..Default::default() }),
-            (b"word", Token { id: 3, single_word: true, ..Default::default() }),
+        let tokens: [(&[u8], WholeToken); 3] = [
+            (b"<l>", WholeToken { id: 1, lstrip: true, ..Default::default() }),
+            (b"<r>", WholeToken { id: 2, rstrip: true, ..Default::default() }),
+            (b"word", WholeToken { id: 3, single_word: true, ..Default::default() }),
         ];
         let added = Added::new(tokens.iter().map(|(text, t)| (*text, t.clone()))).unwrap();
         assert_eq!(parts(&added, "a <l> b", true), ["0:a", "#1", "5: b"]);

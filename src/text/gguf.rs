@@ -1,32 +1,15 @@
 //! A tokenizer from the `tokenizer.ggml.*` keys of a GGUF file. The keys are those of the GGUF specification
 //! (github.com/ggml-org/ggml, docs/gguf.md); defaults for absent ones are llama.cpp's.
 
-use super::added::{Added, Token};
+use super::added::{Added, WholeToken};
+use super::end_tokens::{add_ends_by_text, ends_any_text};
 use super::merge::{Atoms, Bpe, Spm, Unknown};
-use super::pieces::{Prepend, Step};
+use super::pieces::{Prepend, TextStep};
 use super::pretokenizer;
-use super::vocab::{Kind, Vocab};
-use super::{Model, Tokenizer, VISIBLE_SPACE, alphabet, cut_at_spaces};
+use super::vocab::{TokenKind, Vocab, byte_of};
+use super::{TokenModel, Tokenizer, VISIBLE_SPACE, byte_level, cut_at_spaces};
 use crate::error::{Error, Result};
 use crate::format::{Metadata, Strings};
-
-/// Texts of tokens that end a turn or a text wherever they occur, whatever the file calls them.
-const END_TOKENS: &[&str] = &[
-    "<|eot_id|>",
-    "<|eom_id|>",
-    "<|im_end|>",
-    "<|end|>",
-    "<|return|>",
-    "<|call|>",
-    "<|endoftext|>",
-    "<|end_of_text|>",
-    "<end_of_turn>",
-    "<end_of_utterance>",
-    "<EOT>",
-    "[EOT]",
-    "<turn|>",
-    "<｜end▁of▁sentence｜>",
-];
 
 pub fn load(m: &mut Metadata) -> Result<Tokenizer> {
     let byte_level = match m.require_str("tokenizer.ggml.model")? {
@@ -62,12 +45,12 @@ pub fn load(m: &mut Metadata) -> Result<Tokenizer> {
     let strips = !byte_level && m.str("general.architecture")? == Some("phi3");
     let added = Added::new(vocab.iter().filter_map(|(id, bytes, kind)| {
         let control = match kind {
-            Kind::Control => true,
-            Kind::UserDefined => false,
-            Kind::Normal | Kind::Unreachable | Kind::Byte => return None,
+            TokenKind::Control => true,
+            TokenKind::UserDefined => false,
+            TokenKind::Normal | TokenKind::Unreachable | TokenKind::Byte => return None,
         };
         let rstrip = strips && !matches!(bytes, b"<unk>" | b"<s>" | b"<|endoftext|>");
-        Some((bytes, Token { id, control, rstrip, ..Token::default() }))
+        Some((bytes, WholeToken { id, control, rstrip, ..WholeToken::default() }))
     }))?;
 
     let space_prefix = !byte_level && m.bool("tokenizer.ggml.add_space_prefix")?.unwrap_or(true);
@@ -77,18 +60,18 @@ pub fn load(m: &mut Metadata) -> Result<Tokenizer> {
         cut = pre.steps;
         let merges = m.take_strs("tokenizer.ggml.merges")?.ok_or_else(|| m.missing("tokenizer.ggml.merges"))?;
         let bpe = byte_level_bpe(&vocab, &merges, pre.whole_pieces)?;
-        (Model::Bpe(bpe), pre.add_bos)
+        (TokenModel::Bpe(bpe), pre.add_bos)
     } else {
         if space_prefix {
-            normalize.push(Step::Prepend { text: " ".to_owned(), when: Prepend::Always });
+            normalize.push(TextStep::Prepend { text: " ".to_owned(), when: Prepend::Always });
         }
-        normalize.push(Step::Replace { from: " ".to_owned(), to: VISIBLE_SPACE.to_owned() });
+        normalize.push(TextStep::Replace { from: " ".to_owned(), to: VISIBLE_SPACE.to_owned() });
         cut.extend(cut_at_spaces(&vocab)?);
-        let scores = m.require_f32s("tokenizer.ggml.scores")?;
+        let scores = m.f32s("tokenizer.ggml.scores")?.ok_or_else(|| m.missing("tokenizer.ggml.scores"))?;
         if scores.len() != n || scores.iter().any(|s| s.is_nan()) {
             return Err(m.error(format!("{} scores, some perhaps NaN, for {n} tokens", scores.len())));
         }
-        (Model::Spm(Spm::new(&vocab, scores, Unknown { id: unknown, fuse: false })?), true)
+        (TokenModel::Spm(Spm::new(&vocab, &scores, Unknown { id: unknown, fuse: false })?), true)
     };
     let around = |add: bool, name: &str, id: Option<u32>| match (add, id) {
         (false, _) => Ok(Vec::new()),
@@ -129,52 +112,34 @@ fn vocabulary(
     let mut vocab = Vocab::new(tokens.len())?;
     let mut bytes = Vec::new();
     for (text, id) in tokens.iter().zip(0u32..) {
-        let ends_text = END_TOKENS.iter().any(|t| t.as_bytes() == text);
+        let ends_text = ends_any_text(text);
         let kind = match types.map(|t| t[id as usize]) {
-            _ if ends_text => Kind::Control,
-            Some(2 | 3) => Kind::Control,
-            Some(4) => Kind::UserDefined,
-            Some(6) => Kind::Byte,
-            Some(_) => Kind::Normal,
-            None if special.contains(&Some(id)) => Kind::Control,
-            None if !byte_level && byte_of(text).is_some() => Kind::Byte,
-            None => Kind::Normal,
+            _ if ends_text => TokenKind::Control,
+            Some(2 | 3) => TokenKind::Control,
+            Some(4) => TokenKind::UserDefined,
+            Some(6) => TokenKind::Byte,
+            Some(_) => TokenKind::Normal,
+            None if special.contains(&Some(id)) => TokenKind::Control,
+            None if !byte_level && byte_of(text).is_some() => TokenKind::Byte,
+            None => TokenKind::Normal,
         };
         match kind {
-            Kind::Byte => {
+            TokenKind::Byte => {
                 let byte =
                     byte_of(text).ok_or_else(|| m.error(format!("token {id} should be a byte, as <0x0A> is")))?;
                 vocab.push(&[byte], kind)?;
             }
-            Kind::Normal if byte_level => {
+            TokenKind::Normal if byte_level => {
                 bytes.clear();
-                let reachable = alphabet::decode(text, &mut bytes)?;
-                vocab.push(&bytes, if reachable { kind } else { Kind::Unreachable })?;
+                let reachable = byte_level::decode(text, &mut bytes)?;
+                vocab.push(&bytes, if reachable { kind } else { TokenKind::Unreachable })?;
             }
             _ => vocab.push(text, kind)?,
         }
     }
     let mut ends: Vec<u32> = named_ends.iter().flatten().copied().collect();
-    ends_by_text(&vocab, &mut ends);
+    add_ends_by_text(&vocab, &mut ends);
     Ok((vocab, ends))
-}
-
-/// Adds the tokens that end a text by what they spell.
-pub fn ends_by_text(vocab: &Vocab, ends: &mut Vec<u32>) {
-    let mut found = [None; END_TOKENS.len()];
-    for (id, bytes, _) in vocab.iter().filter(|t| matches!(t.2, Kind::Control | Kind::UserDefined)) {
-        if let Some(i) = END_TOKENS.iter().position(|text| text.as_bytes() == bytes) {
-            found[i].get_or_insert(id);
-        }
-    }
-    ends.extend(found.iter().flatten());
-    // Where both of these end a message, `<|end|>` only closes a part of one (the Harmony format).
-    let of_text = |text: &str| END_TOKENS.iter().position(|t| *t == text).and_then(|i| found[i]);
-    if let (Some(_), Some(_), Some(part)) = (of_text("<|return|>"), of_text("<|call|>"), of_text("<|end|>")) {
-        ends.retain(|&id| id != part);
-    }
-    ends.sort_unstable();
-    ends.dedup();
 }
 
 fn byte_level_bpe(vocab: &Vocab, merges: &Strings, whole_pieces: bool) -> Result<Bpe> {
@@ -183,17 +148,11 @@ fn byte_level_bpe(vocab: &Vocab, merges: &Strings, whole_pieces: bool) -> Result
     for merge in merges.iter() {
         if let Some(space) = merge.iter().position(|&b| b == b' ') {
             union.clear();
-            alphabet::decode(&merge[..space], &mut union)?;
+            byte_level::decode(&merge[..space], &mut union)?;
             let left = union.len();
-            alphabet::decode(&merge[space + 1..], &mut union)?;
+            byte_level::decode(&merge[space + 1..], &mut union)?;
             bpe.add(vocab, &union, left)?;
         }
     }
     Ok(bpe)
-}
-
-/// `<0x0A>`, as SentencePiece spells a byte.
-pub fn byte_of(text: &[u8]) -> Option<u8> {
-    let hex = std::str::from_utf8(text).ok()?.strip_prefix("<0x")?.strip_suffix('>')?;
-    if hex.len() == 2 { u8::from_str_radix(hex, 16).ok() } else { None }
 }

@@ -1,4 +1,4 @@
-//! From a piece of text to tokens by merging neighbours: byte-pair encoding, whose merges are a ranked list
+//! Tokens of a piece of text by merging neighbours: byte-pair encoding, whose merges are a ranked list
 //! (Sennrich et al., arXiv:1508.07909), and SentencePiece's variant, which merges the pair whose union is the
 //! best-scored token (arXiv:1808.06226). Both take the best pair first and among equals the leftmost.
 //! A heap over a linked list makes that O(n log n) for a piece of any length.
@@ -6,7 +6,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::vocab::{Index, Vocab, reserve};
+use super::vocab::{Index, Vocab, push, reserve};
 use crate::error::{Error, Result};
 
 const NONE: u32 = u32::MAX;
@@ -24,11 +24,11 @@ struct Symbol {
 
 /// Two neighbours that may merge. The order of the fields is the order of merging.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Candidate {
+struct MergeCandidate {
     key: u32,
     left: u32,
     right: u32,
-    /// Of both together; differs from the list once either has merged with another.
+    /// Bytes of both together; differs from the list once either has merged with another.
     len: u32,
     id: u32,
 }
@@ -37,7 +37,7 @@ struct Candidate {
 #[derive(Default)]
 pub struct Work {
     symbols: Vec<Symbol>,
-    queue: BinaryHeap<Reverse<Candidate>>,
+    queue: BinaryHeap<Reverse<MergeCandidate>>,
 }
 
 impl Work {
@@ -80,8 +80,8 @@ impl Work {
     fn propose(&mut self, left: u32, right: u32, rule: &impl Fn(&Symbol, &Symbol) -> Option<(u32, u32)>) -> Result<()> {
         let (l, r) = (&self.symbols[left as usize], &self.symbols[right as usize]);
         if let Some((key, id)) = rule(l, r) {
-            let candidate = Candidate { key, left, right, len: l.len + r.len, id };
-            let bytes = self.queue.len() as u64 * size_of::<Candidate>() as u64;
+            let candidate = MergeCandidate { key, left, right, len: l.len + r.len, id };
+            let bytes = self.queue.len() as u64 * size_of::<MergeCandidate>() as u64;
             self.queue.try_reserve(1).map_err(|_| Error::OutOfMemory { what: "merging tokens", bytes })?;
             self.queue.push(Reverse(candidate));
         }
@@ -93,7 +93,7 @@ impl Work {
     }
 }
 
-/// What the merges start from.
+/// The units that merging starts from.
 pub enum Atoms {
     /// Every byte is a token.
     Bytes,
@@ -107,7 +107,7 @@ struct Merge {
     merged: u32,
 }
 
-/// Tokens for what no token spells.
+/// The token for characters that no token spells.
 #[derive(Default)]
 pub struct Unknown {
     pub id: Option<u32>,
@@ -118,7 +118,7 @@ pub struct Unknown {
 /// Byte-pair encoding by a ranked list.
 pub struct Bpe {
     atoms: Atoms,
-    /// In order of rank.
+    /// Merges in order of rank.
     merges: Vec<Merge>,
     index: Index,
     byte_tokens: [Option<u32>; 256],
@@ -128,7 +128,7 @@ pub struct Bpe {
 }
 
 impl Bpe {
-    /// Without merges yet, and with room for `n`.
+    /// Makes an encoder with room for `n` merges.
     pub fn new(vocab: &Vocab, atoms: Atoms, n: usize, unknown: Unknown, whole_pieces: bool) -> Result<Bpe> {
         let byte_tokens = match atoms {
             Atoms::Bytes => std::array::from_fn(|b| vocab.find(&[b as u8])),
@@ -139,14 +139,14 @@ impl Bpe {
         Ok(Bpe { atoms, merges, index: Index::new("merges", n)?, byte_tokens, unknown, whole_pieces })
     }
 
-    /// The next best merge, at most as many as `new` was told. One that names anything but ordinary tokens can never
+    /// Adds the next best merge, at most as many as `new` was told. One that names anything but ordinary tokens can never
     /// apply, and of equal ones the first counts. `union`: both halves, of which `left` is the length of the first.
     pub fn add(&mut self, vocab: &Vocab, union: &[u8], left: usize) -> Result<()> {
         let (left, right) = union.split_at(left);
         if let (Some(left), Some(right), Some(merged)) = (vocab.find(left), vocab.find(right), vocab.find(union))
-            && let Err(slot) = self.find(left, right)
+            && self.find(left, right).is_none()
         {
-            self.index.put(slot, self.index.hash_pair(left, right), self.merges.len() as u32);
+            self.index.insert(pair(left, right), self.merges.len() as u32);
             self.merges.push(Merge { left, right, merged });
         }
         Ok(())
@@ -173,30 +173,36 @@ impl Bpe {
             }
         }
         work.run(|l, r| {
-            let rank = self.find(l.id, r.id).ok()?;
+            let rank = self.find(l.id, r.id)?;
             Some((rank, self.merges[rank as usize].merged))
         })?;
         spell(work, piece, &self.byte_tokens, &self.unknown, out)
     }
 
-    fn find(&self, left: u32, right: u32) -> Result<u32, usize> {
-        self.index.find(self.index.hash_pair(left, right), |rank| {
+    /// Finds the rank of a merge.
+    fn find(&self, left: u32, right: u32) -> Option<u32> {
+        self.index.find(pair(left, right), |rank| {
             let m = &self.merges[rank as usize];
             (m.left, m.right) == (left, right)
         })
     }
 }
 
-/// Merging by the score of the union.
+/// Packs both ids into one number, which hashes faster than two.
+fn pair(left: u32, right: u32) -> u64 {
+    u64::from(left) << 32 | u64::from(right)
+}
+
+/// Merging by the score of the union, as SentencePiece does.
 pub struct Spm {
-    /// Of each token: scores turned into numbers that grow as the score falls.
+    /// The score of each token, turned into a number that grows as the score falls.
     keys: Vec<u32>,
     byte_tokens: [Option<u32>; 256],
     unknown: Unknown,
 }
 
 impl Spm {
-    /// `scores`: one for each token, none of them NaN.
+    /// Makes an encoder of scores, one for each token, none of them NaN.
     pub fn new(vocab: &Vocab, scores: &[f32], unknown: Unknown) -> Result<Spm> {
         let mut keys = Vec::new();
         reserve(&mut keys, scores.len())?;
@@ -219,7 +225,7 @@ impl Spm {
     }
 }
 
-/// The tokens of what was merged; bytes, or else the unknown token, for what has none.
+/// Appends the tokens of the merged symbols; bytes, or else the unknown token, for a symbol that is none.
 fn spell(
     work: &Work,
     piece: &str,
@@ -249,13 +255,7 @@ fn spell(
     Ok(())
 }
 
-pub fn push(out: &mut Vec<u32>, id: u32) -> Result<()> {
-    reserve(out, 1)?;
-    out.push(id);
-    Ok(())
-}
-
-/// Bits that order as the float does, turned round: the best score has the least key.
+/// Maps floats to integers in reverse order: the best score has the least key.
 fn descending(score: f32) -> u32 {
     // -0.0 and 0.0 are one score.
     let bits = (score + 0.0).to_bits();

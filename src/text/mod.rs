@@ -6,9 +6,8 @@
 //! Relies on `format` for metadata; knows nothing of networks and sampling.
 
 mod added;
-mod alphabet;
-mod clock;
-mod fence;
+mod byte_level;
+mod end_tokens;
 mod gguf;
 mod huggingface;
 mod merge;
@@ -16,6 +15,7 @@ mod pieces;
 mod pretokenizer;
 mod stream;
 mod template;
+mod template_budget;
 mod unigram;
 mod vocab;
 
@@ -26,11 +26,12 @@ pub use template::ChatTemplate;
 
 use crate::error::{Error, Result};
 use crate::format::{Metadata, Value};
-use added::{Added, Part};
-use merge::{Bpe, Spm, Work, push};
-use pieces::{Behavior, Split, Step, pieces};
+use added::{Added, TextOrToken};
+use merge::{Bpe, Spm, Work};
+use pieces::{Behavior, Splitter, TextStep, pieces};
 use unigram::Unigram;
-use vocab::{Kind, Vocab, reserve};
+pub use vocab::TokenKind;
+use vocab::{Vocab, push, reserve};
 
 /// Longest text that `encode` takes.
 pub const MAX_TEXT: usize = 1 << 30;
@@ -38,8 +39,8 @@ pub const MAX_TEXT: usize = 1 << 30;
 /// SentencePiece's visible space, U+2581.
 const VISIBLE_SPACE: &str = "\u{2581}";
 
-/// How text becomes tokens.
-enum Model {
+/// The method by which a piece of text becomes tokens.
+enum TokenModel {
     Bpe(Bpe),
     Spm(Spm),
     Unigram(Unigram),
@@ -47,14 +48,14 @@ enum Model {
 
 pub struct Tokenizer {
     vocab: Vocab,
-    /// Searched in the text as it came.
+    /// Tokens that are searched in the text as it came.
     added: Added,
-    normalize: Vec<Step>,
-    /// Searched in normalised text.
+    normalize: Vec<TextStep>,
+    /// Tokens that are searched in normalised text.
     added_normalized: Added,
-    cut: Vec<Step>,
-    model: Model,
-    /// What `encode` puts around a text when asked for special tokens.
+    cut: Vec<TextStep>,
+    model: TokenModel,
+    /// Tokens that `encode` puts around a text when asked for special tokens.
     prefix: Vec<u32>,
     suffix: Vec<u32>,
     bos: Option<u32>,
@@ -97,7 +98,7 @@ impl Tokenizer {
         self.eos
     }
 
-    /// Whether a token ends a text or a turn: those that the file names, and well-known ones such as `<|im_end|>`.
+    /// True for a token that ends a text or a turn: those that the file names, and well-known ones like `<|im_end|>`.
     pub fn is_end(&self, id: u32) -> bool {
         self.ends.contains(&id)
     }
@@ -120,8 +121,8 @@ impl Tokenizer {
             extend(out, prefix)?;
             let mut work = Work::default();
             self.added.split(text, parse_special, |part| match part {
-                Part::Token(id) => push(out, id),
-                Part::Text(text, at) => self.encode_text(text, at == 0, parse_special, &mut work, out),
+                TextOrToken::Token(id) => push(out, id),
+                TextOrToken::Text(text, at) => self.encode_text(text, at == 0, parse_special, &mut work, out),
             })?;
             extend(out, suffix)
         };
@@ -143,12 +144,12 @@ impl Tokenizer {
     ) -> Result<()> {
         pieces(&self.normalize, text, at_start, &mut |text, at_start| {
             self.added_normalized.split(text, parse_special, |part| match part {
-                Part::Token(id) => push(out, id),
-                Part::Text(text, at) => {
+                TextOrToken::Token(id) => push(out, id),
+                TextOrToken::Text(text, at) => {
                     pieces(&self.cut, text, at_start && at == 0, &mut |piece, _| match &self.model {
-                        Model::Bpe(bpe) => bpe.encode(&self.vocab, piece, work, out),
-                        Model::Spm(spm) => spm.encode(&self.vocab, piece, work, out),
-                        Model::Unigram(unigram) => unigram.encode(piece, out),
+                        TokenModel::Bpe(bpe) => bpe.encode(&self.vocab, piece, work, out),
+                        TokenModel::Spm(spm) => spm.encode(&self.vocab, piece, work, out),
+                        TokenModel::Unigram(unigram) => unigram.encode(piece, out),
                     })
                 }
             })
@@ -165,16 +166,21 @@ impl Tokenizer {
             .get(id)
             .ok_or_else(|| Error::invalid(format!("token {id}, the vocabulary has {}", self.n_vocab())))?;
         Ok(match kind {
-            Kind::Control if !special => Cow::Borrowed(&[]),
-            Kind::Normal | Kind::UserDefined if self.visible_space => with_plain_spaces(bytes),
+            TokenKind::Control if !special => Cow::Borrowed(&[]),
+            TokenKind::Normal | TokenKind::UserDefined if self.visible_space => with_plain_spaces(bytes),
             _ => Cow::Borrowed(bytes),
         })
+    }
+
+    /// The kind of a token; `None` for an id outside the vocabulary.
+    pub fn kind(&self, id: u32) -> Option<TokenKind> {
+        self.vocab.get(id).map(|(_, kind)| kind)
     }
 
     /// The bytes of a sequence of tokens that begins a text.
     ///
     /// # Errors
-    /// As `decode_token`, and `OutOfMemory`.
+    /// Those of `decode_token`, and `OutOfMemory`.
     pub fn decode(&self, ids: &[u32], special: bool) -> Result<Vec<u8>> {
         let mut out = Vec::new();
         let mut begun = false;
@@ -205,19 +211,22 @@ impl Tokenizer {
     }
 }
 
-/// A cut before every run of visible spaces, where no token reaches over such a place: the same tokens, from a heap
-/// of a word in place of one of the whole text.
-fn cut_at_spaces(vocab: &Vocab) -> Result<Option<Step>> {
+/// Cuts before every run of visible spaces, if no token reaches over such a place: the tokens stay the same, and the
+/// heap of merges holds a word in place of the whole text.
+fn cut_at_spaces(vocab: &Vocab) -> Result<Option<TextStep>> {
     let visible = VISIBLE_SPACE.as_bytes();
     let reaches_over = |bytes: &[u8]| {
         let spaces = bytes.windows(visible.len()).enumerate().filter(|(_, w)| *w == visible).map(|(at, _)| at);
         spaces.into_iter().any(|at| at > 0 && !bytes[..at].ends_with(visible))
     };
-    if vocab.iter().any(|(_, bytes, kind)| matches!(kind, Kind::Normal | Kind::UserDefined) && reaches_over(bytes)) {
+    if vocab
+        .iter()
+        .any(|(_, bytes, kind)| matches!(kind, TokenKind::Normal | TokenKind::UserDefined) && reaches_over(bytes))
+    {
         return Ok(None);
     }
     let pattern = format!("{VISIBLE_SPACE}+[^{VISIBLE_SPACE}]*");
-    Ok(Some(Step::Split(Split::pattern(&pattern, Behavior::Isolated, false)?)))
+    Ok(Some(TextStep::Split(Splitter::pattern(&pattern, Behavior::Isolated, false)?)))
 }
 
 fn extend(out: &mut Vec<u32>, ids: &[u32]) -> Result<()> {

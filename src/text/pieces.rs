@@ -1,5 +1,5 @@
-//! From text to the pieces inside which tokens are made: a list of steps, each of which rewrites or cuts the
-//! pieces of the one before. Patterns run in linear time, so they have no look-ahead; the one that published
+//! The steps that turn a text into the pieces inside which tokens are made, each of which rewrites or cuts the pieces
+//! of the one before. Patterns run in linear time, so they have no look-ahead; the one that published
 //! patterns use, `\s+(?!\S)`, is a rule of its own (see `Find::Pattern`).
 //! Knows no vocabulary.
 
@@ -17,25 +17,26 @@ use crate::error::{Error, Result};
 /// Program size of one pattern; the largest published one needs a quarter of it.
 const PATTERN_BYTES: usize = 2 << 20;
 
-pub enum Step {
-    Split(Split),
+/// One step.
+pub enum TextStep {
+    Split(Splitter),
     Prepend {
         text: String,
         when: Prepend,
     },
-    /// Every occurrence.
+    /// Replaces every occurrence.
     Replace {
         from: String,
         to: String,
     },
-    /// Every match.
+    /// Replaces every match.
     ReplacePattern {
-        pattern: Split,
+        pattern: Splitter,
         to: String,
     },
     Normalize(Form),
     Lowercase,
-    /// White space at the ends.
+    /// Drops white space at the ends.
     Strip {
         left: bool,
         right: bool,
@@ -51,28 +52,29 @@ pub enum Form {
     Nfkd,
 }
 
+/// The pieces before which a text is put.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Prepend {
-    /// To every piece.
+    /// Before every piece.
     Always,
-    /// To a piece that does not begin with it.
+    /// Before a piece that does not begin with it.
     Missing,
-    /// As `Missing`, but only at the start of the whole text.
+    /// `Missing`, at the start of the whole text only.
     MissingAtStart,
 }
 
-/// How many times longer the steps can make a text at most.
-pub fn growth(steps: &[Step]) -> usize {
-    let one = |step: &Step| match step {
-        Step::Replace { from, to } => to.len().div_ceil(from.len().max(1)).max(1),
-        Step::ReplacePattern { to, .. } => to.len().max(1),
+/// The factor by which the steps can make a text longer at most.
+pub fn growth(steps: &[TextStep]) -> usize {
+    let one = |step: &TextStep| match step {
+        TextStep::Replace { from, to } => to.len().div_ceil(from.len().max(1)).max(1),
+        TextStep::ReplacePattern { to, .. } => to.len().max(1),
         // U+FDFA, three bytes, becomes 33.
-        Step::Normalize(_) => 11,
+        TextStep::Normalize(_) => 11,
         // A piece may be one byte.
-        Step::Prepend { text, .. } => text.len() + 1,
+        TextStep::Prepend { text, .. } => text.len() + 1,
         // U+0130, two bytes, becomes three.
-        Step::Lowercase => 2,
-        Step::Split(_) | Step::Strip { .. } => 1,
+        TextStep::Lowercase => 2,
+        TextStep::Split(_) | TextStep::Strip { .. } => 1,
     };
     steps.iter().map(one).fold(1, usize::saturating_mul)
 }
@@ -80,7 +82,7 @@ pub fn growth(steps: &[Step]) -> usize {
 /// Runs `text` through the steps and hands the pieces on in order, none of them empty. `at_start`: nothing comes
 /// before `text`. Recurses as deep as the list is long, which its makers keep short.
 pub fn pieces(
-    steps: &[Step],
+    steps: &[TextStep],
     text: &str,
     at_start: bool,
     emit: &mut dyn FnMut(&str, bool) -> Result<()>,
@@ -90,8 +92,8 @@ pub fn pieces(
     }
     let [step, rest @ ..] = steps else { return emit(text, at_start) };
     match step {
-        Step::Split(split) => split.run(text, |r| pieces(rest, &text[r.clone()], at_start && r.start == 0, emit)),
-        Step::Prepend { text: prefix, when } => {
+        TextStep::Split(split) => split.run(text, |r| pieces(rest, &text[r.clone()], at_start && r.start == 0, emit)),
+        TextStep::Prepend { text: prefix, when } => {
             let wanted = match when {
                 Prepend::Always => true,
                 Prepend::Missing => !text.starts_with(prefix.as_str()),
@@ -103,8 +105,8 @@ pub fn pieces(
                 pieces(rest, text, at_start, emit)
             }
         }
-        Step::Replace { from, to } => pieces(rest, &replaced(text, from, to)?, at_start, emit),
-        Step::ReplacePattern { pattern, to } => {
+        TextStep::Replace { from, to } => pieces(rest, &replaced(text, from, to)?, at_start, emit),
+        TextStep::ReplacePattern { pattern, to } => {
             let mut out = String::new();
             let mut at = 0;
             while let Some(found) = pattern.find.next(text, at) {
@@ -114,9 +116,9 @@ pub fn pieces(
             append(&mut out, [&text[at..]])?;
             pieces(rest, &out, at_start, emit)
         }
-        Step::Normalize(form) => pieces(rest, &normalized(text, *form)?, at_start, emit),
-        Step::Lowercase => pieces(rest, &collected(text.chars().flat_map(char::to_lowercase))?, at_start, emit),
-        Step::Strip { left, right } => {
+        TextStep::Normalize(form) => pieces(rest, &normalized(text, *form)?, at_start, emit),
+        TextStep::Lowercase => pieces(rest, &collected(text.chars().flat_map(char::to_lowercase))?, at_start, emit),
+        TextStep::Strip { left, right } => {
             let stripped = if *left { text.trim_start() } else { text };
             pieces(rest, if *right { stripped.trim_end() } else { stripped }, at_start, emit)
         }
@@ -169,19 +171,19 @@ fn append<'t>(whole: &mut String, parts: impl IntoIterator<Item = &'t str>) -> R
 }
 
 /// Cuts a piece at the matches of a pattern.
-pub struct Split {
+pub struct Splitter {
     find: Find,
     behavior: Behavior,
     /// The text between the matches counts as the matches.
     invert: bool,
 }
 
-/// What becomes of the matches and of the text between them.
+/// The treatment of the matches and of the text between them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Behavior {
-    /// Each is a piece of its own.
+    /// Each match is a piece of its own.
     Isolated,
-    /// As `Isolated`, and the characters of a match are grouped by threes from its end: `1 234 567`.
+    /// `Isolated`, and the characters of a match are grouped by threes from its end: `1 234 567`.
     Thousands,
     /// The matches are dropped.
     Removed,
@@ -199,18 +201,18 @@ enum Find {
     Literal(String),
 }
 
-impl Split {
-    /// A pattern that this library cannot follow is `Unsupported`.
-    pub fn pattern(pattern: &str, behavior: Behavior, invert: bool) -> Result<Split> {
+impl Splitter {
+    /// Makes a splitter of a pattern; one that this library cannot follow is `Unsupported`.
+    pub fn pattern(pattern: &str, behavior: Behavior, invert: bool) -> Result<Splitter> {
         // A group of three digits counted from the end of a run that ends at a word boundary.
         if pattern == r"\d{1,3}(?=(?:\d{3})*\b)" && behavior == Behavior::Isolated {
-            return Split::pattern(r"\d+\b", Behavior::Thousands, invert);
+            return Splitter::pattern(r"\d+\b", Behavior::Thousands, invert);
         }
-        Ok(Split { find: compile(pattern)?, behavior, invert })
+        Ok(Splitter { find: compile(pattern)?, behavior, invert })
     }
 
-    pub fn literal(text: &str, behavior: Behavior, invert: bool) -> Split {
-        Split { find: Find::Literal(text.to_owned()), behavior, invert }
+    pub fn literal(text: &str, behavior: Behavior, invert: bool) -> Splitter {
+        Splitter { find: Find::Literal(text.to_owned()), behavior, invert }
     }
 
     /// Hands the ranges of the pieces on, first to last.
@@ -264,7 +266,7 @@ fn by_threes(text: &str, range: Range<usize>, emit: &mut impl FnMut(Range<usize>
 }
 
 impl Find {
-    /// The next match at or after `at` that is not empty.
+    /// Finds the next match at or after `at` that is not empty.
     fn next(&self, text: &str, at: usize) -> Option<Range<usize>> {
         match self {
             Find::Pattern { regex, gives_back } => {
@@ -293,7 +295,7 @@ impl Find {
     }
 }
 
-/// `\s+(?!\S)` is understood as the last alternative, or the last but for `\s+` or `\s`; nothing else may look around.
+/// Compiles a pattern. `\s+(?!\S)` is understood as the last alternative, or the last but for `\s+` or `\s`; nothing else may look around.
 /// Lines matter to `^` and `$`, as they do to the Ruby syntax in which these patterns are written.
 fn compile(pattern: &str) -> Result<Find> {
     let unsupported =
@@ -325,7 +327,7 @@ fn compile(pattern: &str) -> Result<Find> {
     })
 }
 
-/// `a?+`, `a*+`, `a++` and `a{2}+` mean something else here than where these patterns come from.
+/// Finds `a?+`, `a*+`, `a++` and `a{2}+`, which mean something else here than where these patterns come from.
 fn has_possessive(pattern: &str) -> bool {
     let (mut escaped, mut class, mut named, mut repeated) = (false, 0usize, false, false);
     for c in pattern.chars() {

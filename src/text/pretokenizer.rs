@@ -1,11 +1,11 @@
 //! The pre-tokenizers that GGUF files name in `tokenizer.ggml.pre`. The patterns are those that the models'
 //! own tokenizers publish; the names are those that converters to GGUF write.
 
-use super::pieces::{Behavior, Split, Step};
+use super::pieces::{Behavior, Splitter, TextStep};
 use crate::error::{Error, Result};
 
 pub struct PreTokenizer {
-    pub steps: Vec<Step>,
+    pub steps: Vec<TextStep>,
     /// A piece that is a token as a whole is taken without merging.
     pub whole_pieces: bool,
     /// Begin with BOS where the file says nothing about it.
@@ -50,7 +50,7 @@ const CASED: &str = concat!(
     r"\u{1e900}-\u{1e943}",
     r"]+",
 );
-/// By threes from the end of the run, as `\p{N}+` and then `(?=(\d{3})+(?!\d))` do.
+/// Groups of three digits from the end of the run, as `\p{N}+` and then `(?=(\d{3})+(?!\d))` do.
 const THOUSANDS: &str = "";
 
 const TABLE: &[Row] = &[
@@ -177,9 +177,9 @@ pub fn by_name(name: &str) -> Result<PreTokenizer> {
         .find(|row| row.names.contains(&name))
         .ok_or_else(|| Error::unsupported(format!("the pre-tokenizer {name:?} (tokenizer.ggml.pre)")))?;
     let step = |&pattern: &&str| {
-        Ok(Step::Split(match pattern {
-            THOUSANDS => Split::pattern(r"\p{N}+", Behavior::Thousands, false)?,
-            _ => Split::pattern(pattern, Behavior::Isolated, false)?,
+        Ok(TextStep::Split(match pattern {
+            THOUSANDS => Splitter::pattern(r"\p{N}+", Behavior::Thousands, false)?,
+            _ => Splitter::pattern(pattern, Behavior::Isolated, false)?,
         }))
     };
     let steps = row.patterns.iter().map(step).collect::<Result<_>>()?;

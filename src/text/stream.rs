@@ -22,7 +22,7 @@ impl TextStream {
     /// character become U+FFFD. Nothing changes on an error.
     ///
     /// # Errors
-    /// As `Tokenizer::decode_token`, and `OutOfMemory`.
+    /// Those of `Tokenizer::decode_token`, and `OutOfMemory`.
     pub fn push(&mut self, tokenizer: &Tokenizer, id: u32, out: &mut String) -> Result<()> {
         let mut begun = self.begun;
         let bytes = tokenizer.decode_next(id, false, &mut begun)?;

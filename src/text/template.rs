@@ -1,15 +1,18 @@
 //! Chat templates: the Jinja programs in which models say how a conversation becomes text, run by `minijinja` with
-//! what Hugging Face's `transformers` adds to the language. Knows nothing of tokens but the texts of two.
+//! the additions of Hugging Face's `transformers` to the language. Knows nothing of tokens but the texts of two.
 //!
 //! A template is a stranger's program: source, steps and output are bounded here, memory, time and nesting in
-//! `fence.rs`.
+//! `template_budget.rs`.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::SystemTime;
+use std::sync::OnceLock;
+use std::time::{SystemTime, UNIX_EPOCH};
 
+use chrono::DateTime;
+use chrono::format::StrftimeItems;
 use minijinja::machinery::{eval, get_compiled_template, make_string_output};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{ArgType, Kwargs, Serde};
@@ -19,21 +22,21 @@ use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
 use serde_json::{Map, Value as Json, json};
 
 use super::Tokenizer;
-use super::clock::strftime;
-use super::fence::{self, charged, guarded, refuse};
+use super::template_budget::{self, MAX_OUTPUT, charged, guarded, refuse};
 use crate::error::{Error, Result};
 use crate::format::Metadata;
 
 const MAX_SOURCE: usize = 1 << 20;
-pub const MAX_OUTPUT: usize = 16 << 20;
 const MAX_DEPTH: usize = 100;
 const MAX_STEPS: u64 = 10_000_000;
 
 const NAME: &str = "chat_template";
 
-/// A compiled template, or why there is none: a bad template stops chats, not the model.
+/// A template; a bad one stops chats, not the model.
 pub struct ChatTemplate {
-    environment: Result<Environment<'static>, String>,
+    source: String,
+    /// Compiled by the first `render`.
+    environment: OnceLock<Result<Environment<'static>, String>>,
     bos: String,
     eos: String,
 }
@@ -42,7 +45,7 @@ impl ChatTemplate {
     /// The template of a model's metadata, if it has one.
     ///
     /// # Errors
-    /// `Format` where the key holds something else than text. What the text says is looked at by `render` alone.
+    /// `Format` where the key holds something else than text. A text that is no template is an error of `render` alone.
     pub fn from_metadata(m: &Metadata, tokenizer: &Tokenizer) -> Result<Option<ChatTemplate>> {
         let text = |id: Option<u32>| {
             let bytes = id.and_then(|id| tokenizer.decode_token(id, true).ok());
@@ -52,12 +55,12 @@ impl ChatTemplate {
         Ok(source.map(|source| ChatTemplate::new(source, text(tokenizer.bos()), text(tokenizer.eos()))))
     }
 
-    /// `bos` and `eos`: what the template sees as `bos_token` and `eos_token`.
+    /// Compiles a template, to which `bos` and `eos` are `bos_token` and `eos_token`.
     pub fn new(source: &str, bos: String, eos: String) -> ChatTemplate {
-        ChatTemplate { environment: caught(|| compile(source)).and_then(|result| result), bos, eos }
+        ChatTemplate { source: source.to_owned(), environment: OnceLock::new(), bos, eos }
     }
 
-    /// The text of a conversation. `messages`: role and content of each. `extra`: more variables, such as `tools`,
+    /// Renders a conversation. `messages`: role and content of each. `extra`: more variables, such as `tools`,
     /// or `messages` whole in place of the ones given.
     ///
     /// # Errors
@@ -69,8 +72,9 @@ impl ChatTemplate {
         add_generation_prompt: bool,
         extra: &Map<String, Json>,
     ) -> Result<String> {
-        let environment =
-            self.environment.as_ref().map_err(|why| Error::unsupported(format!("the chat template: {why}")))?;
+        let compile = || caught(|| compile(&self.source)).and_then(|result| result);
+        let environment = self.environment.get_or_init(compile).as_ref();
+        let environment = environment.map_err(|why| Error::unsupported(format!("the chat template: {why}")))?;
         let messages: Json = messages.iter().map(|(role, content)| json!({"role": role, "content": content})).collect();
         let given = [
             ("messages", Value::from(Serde(&messages))),
@@ -93,12 +97,12 @@ impl ChatTemplate {
     }
 }
 
-/// The language of templates and everything in it comes from elsewhere: a panic there is a bad template here.
+/// Turns a panic into an error, because the interpreter is not this library's: a panic there is a bad template here.
 fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|_| "the interpreter failed on it".to_owned())
 }
 
-/// The innermost reason says most: `raise_exception` arrives wrapped.
+/// The innermost reason of an error, because `raise_exception` arrives wrapped.
 fn innermost(e: minijinja::Error) -> String {
     let mut why = e.to_string();
     let mut next = std::error::Error::source(&e);
@@ -114,8 +118,8 @@ fn compile(source: &str) -> Result<Environment<'static>, String> {
         return Err(format!("{} bytes, at most {MAX_SOURCE} are supported", source.len()));
     }
     let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build().map_err(|e| e.to_string())?;
-    let source = fence::fenced(&adapted(source), &syntax)?;
-    let mut environment = fence::environment();
+    let source = template_budget::bounded(&adapted(source), &syntax)?;
+    let mut environment = template_budget::environment();
     environment.set_syntax(syntax);
     environment.set_recursion_limit(MAX_DEPTH);
     environment.set_fuel(Some(MAX_STEPS));
@@ -134,7 +138,20 @@ fn compile(source: &str) -> Result<Environment<'static>, String> {
     Ok(environment)
 }
 
-/// What the interpreter does not know: one kind of line end, and `{% generation %}`, which only marks its contents.
+/// Writes `time` in UTC by the codes of C's `strftime` in the C locale; a code without a meaning stands for itself.
+fn strftime(format: &str, time: SystemTime) -> String {
+    let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
+    let date = i64::try_from(seconds).ok().and_then(|s| DateTime::from_timestamp(s, 0)).unwrap_or_default();
+    let mut text = String::new();
+    // Writing to a `String` fails for no format that is read leniently.
+    let _ = fmt::Write::write_fmt(
+        &mut text,
+        format_args!("{}", date.format_with_items(StrftimeItems::new_lenient(format))),
+    );
+    text
+}
+
+/// Rewrites what the interpreter does not know: other line ends, and `{% generation %}`, which only marks its contents.
 fn adapted(source: &str) -> String {
     let source = source.replace("\r\n", "\n").replace('\r', "\n");
     let mut out = String::with_capacity(source.len());
@@ -160,7 +177,7 @@ fn adapted(source: &str) -> String {
     out
 }
 
-/// An argument by its place or else by its name.
+/// Takes an argument by its name or else by its place.
 fn option<'a, T: ArgType<'a, Output = T>>(
     placed: Option<T>,
     options: &'a Kwargs,
@@ -172,7 +189,7 @@ where
     Ok(options.get::<Option<T>>(name)?.or(placed))
 }
 
-/// Spaces before every line that is not empty, the first one on request.
+/// Puts spaces before every line that is not empty, before the first on request.
 fn indent(
     s: String,
     width: Option<usize>,
@@ -195,7 +212,7 @@ fn indent(
     Ok(s.split('\n').enumerate().map(line).collect::<Vec<_>>().join("\n"))
 }
 
-/// `other` for an undefined value, and on request for one that is false.
+/// Gives `other` for an undefined value, and on request for one that is false.
 fn default(value: Value, other: Option<Value>, lax: Option<bool>, options: Kwargs) -> Result<Value, minijinja::Error> {
     let other = option(other, &options, "default_value")?.unwrap_or_else(|| Value::from(""));
     let lax = option(lax, &options, "boolean")?.unwrap_or(false);
@@ -203,7 +220,7 @@ fn default(value: Value, other: Option<Value>, lax: Option<bool>, options: Kwarg
     Ok(if value.is_undefined() || lax && !value.is_true() { other } else { value })
 }
 
-/// Of an undefined value 0.
+/// The number of elements; 0 for an undefined value.
 fn length(value: Value) -> Result<usize, minijinja::Error> {
     match value.len() {
         Some(n) => Ok(n),
@@ -212,7 +229,7 @@ fn length(value: Value) -> Result<usize, minijinja::Error> {
     }
 }
 
-/// `json.dumps(value, ensure_ascii=False, indent=…, separators=…, sort_keys=…)`.
+/// Computes `json.dumps(value, ensure_ascii=False, indent=…, separators=…, sort_keys=…)`.
 fn to_json(value: Value, options: Kwargs) -> Result<Value, minijinja::Error> {
     let failed = |e: serde_json::Error| minijinja::Error::new(ErrorKind::BadSerialization, e.to_string());
     let indent = options.get::<Option<usize>>("indent")?;
@@ -244,7 +261,7 @@ fn to_json(value: Value, options: Kwargs) -> Result<Value, minijinja::Error> {
     Ok(Value::from_safe_string(if ascii { escaped(&text) } else { text.into_owned() }))
 }
 
-/// JSON with `\\uNNNN` for all that is not ASCII.
+/// Writes `\\uNNNN` for each character of a JSON text that is not ASCII.
 fn escaped(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for c in json.chars() {
@@ -276,7 +293,7 @@ impl Formatter for OneLine<'_> {
     }
 }
 
-/// Output that stays below its bound.
+/// Output that stays within `MAX_OUTPUT`.
 struct Bounded(Vec<u8>);
 
 impl Write for Bounded {
@@ -295,6 +312,38 @@ impl Write for Bounded {
 
 impl fmt::Debug for ChatTemplate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ChatTemplate").field("error", &self.environment.as_ref().err()).finish()
+        f.debug_struct("ChatTemplate").field("error", &self.environment.get().map(|e| e.as_ref().err())).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    /// Expected values from Python's `datetime`.
+    #[test]
+    fn dates_agree_with_python() {
+        let all = "%Y-%m-%d %H:%M:%S %j %A %a %B %b %I %p %y %-d %F %T %% %D %e %R %w %s %z %Z %-I|%Q %";
+        for (seconds, want) in [
+            (
+                0,
+                "1970-01-01 00:00:00 001 Thursday Thu January Jan 12 AM 70 1 1970-01-01 00:00:00 % 01/01/70  1 00:00 4 0 +0000 UTC 12|%Q %",
+            ),
+            (
+                951_782_399,
+                "2000-02-28 23:59:59 059 Monday Mon February Feb 11 PM 00 28 2000-02-28 23:59:59 % 02/28/00 28 23:59 1 951782399 +0000 UTC 11|%Q %",
+            ),
+            (
+                1_709_210_096,
+                "2024-02-29 12:34:56 060 Thursday Thu February Feb 12 PM 24 29 2024-02-29 12:34:56 % 02/29/24 29 12:34 4 1709210096 +0000 UTC 12|%Q %",
+            ),
+            (
+                4_102_444_799,
+                "2099-12-31 23:59:59 365 Thursday Thu December Dec 11 PM 99 31 2099-12-31 23:59:59 % 12/31/99 31 23:59 4 4102444799 +0000 UTC 11|%Q %",
+            ),
+        ] {
+            assert_eq!(strftime(all, UNIX_EPOCH + Duration::from_secs(seconds)), want);
+        }
     }
 }

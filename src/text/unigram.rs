@@ -1,11 +1,10 @@
 //! SentencePiece's unigram model: of all ways to cut a piece into tokens, the one whose scores (logarithms of
 //! probabilities) have the greatest sum, by Viterbi's algorithm (Kudo, arXiv:1804.10959).
 
-use super::merge::push;
-use super::vocab::{Index, Kind, Vocab, reserve};
+use super::vocab::{Index, TokenKind, Vocab, push, reserve};
 use crate::error::{Error, Result};
 
-/// How far below the worst token an unknown character lies, as in SentencePiece.
+/// Difference between the score of the worst token and that of an unknown character, as in SentencePiece.
 const UNKNOWN_PENALTY: f64 = 10.0;
 
 /// Longest token, which bounds the work at each place of a text.
@@ -21,14 +20,14 @@ pub struct Unigram {
 
 /// The best way to reach a place in the piece.
 #[derive(Clone, Copy)]
-struct Step {
+struct BestPath {
     score: f64,
     start: usize,
     id: Option<u32>,
 }
 
 impl Unigram {
-    /// `scores`: one for each token that text can become, by id.
+    /// Makes an encoder of scores, one for each token by id.
     pub fn new(vocab: &Vocab, scores: Vec<f64>, unknown: Option<u32>) -> Result<Unigram> {
         if scores.iter().any(|s| !s.is_finite()) || vocab.iter().any(|(_, bytes, _)| bytes.len() > MAX_TOKEN) {
             return Err(Error::unsupported(format!(
@@ -38,7 +37,7 @@ impl Unigram {
         let mut trie = Trie::new(vocab)?;
         let mut worst = f64::INFINITY;
         for ((id, bytes, kind), &score) in vocab.iter().zip(&scores) {
-            if matches!(kind, Kind::Normal | Kind::UserDefined) && !bytes.is_empty() {
+            if matches!(kind, TokenKind::Normal | TokenKind::UserDefined) && !bytes.is_empty() {
                 trie.insert(bytes, id);
                 worst = worst.min(score);
             }
@@ -49,15 +48,15 @@ impl Unigram {
 
     pub fn encode(&self, piece: &str, out: &mut Vec<u32>) -> Result<()> {
         let bytes = piece.as_bytes();
-        let mut best: Vec<Step> = Vec::new();
+        let mut best: Vec<BestPath> = Vec::new();
         reserve(&mut best, bytes.len() + 1)?;
-        best.resize(bytes.len() + 1, Step { score: f64::NEG_INFINITY, start: 0, id: None });
+        best.resize(bytes.len() + 1, BestPath { score: f64::NEG_INFINITY, start: 0, id: None });
         best[0].score = 0.0;
         for (start, c) in piece.char_indices() {
             let so_far = best[start].score;
             let mut relax = |end: usize, score: f64, id: Option<u32>| {
                 if so_far + score > best[end].score || best[end].score == f64::NEG_INFINITY {
-                    best[end] = Step { score: so_far + score, start, id };
+                    best[end] = BestPath { score: so_far + score, start, id };
                 }
             };
             let end = start + c.len_utf8();
@@ -74,7 +73,7 @@ impl Unigram {
         let mut end = bytes.len();
         let mut unknown_after = false;
         while end > 0 {
-            let Step { start, id, .. } = best[end];
+            let BestPath { start, id, .. } = best[end];
             // From the last token to the first, so that what is pushed here is turned round below.
             match id {
                 Some(id) => push(out, id)?,
@@ -102,7 +101,7 @@ impl Unigram {
 /// Tokens by their bytes, one byte a level. Node 0 is the root.
 struct Trie {
     nodes: Vec<Node>,
-    /// Of every node but the root, by its parent and byte.
+    /// Every node but the root, by its parent and byte.
     index: Index,
 }
 
@@ -122,22 +121,22 @@ impl Trie {
         Ok(Trie { nodes, index })
     }
 
-    fn child(&self, parent: u32, byte: u8) -> Result<u32, usize> {
-        self.index.find(self.index.hash_pair(parent, u32::from(byte)), |n| {
+    fn child(&self, parent: u32, byte: u8) -> Option<u32> {
+        self.index.find(edge(parent, byte), |n| {
             let node = &self.nodes[n as usize];
-            n != 0 && (node.parent, node.byte) == (parent, byte)
+            (node.parent, node.byte) == (parent, byte)
         })
     }
 
-    /// Of equal tokens the first id wins.
+    /// Adds a token; of equal ones the first id wins.
     fn insert(&mut self, bytes: &[u8], id: u32) {
         let mut at = 0;
         for &byte in bytes {
             at = match self.child(at, byte) {
-                Ok(child) => child,
-                Err(slot) => {
+                Some(child) => child,
+                None => {
                     let child = self.nodes.len() as u32;
-                    self.index.put(slot, self.index.hash_pair(at, u32::from(byte)), child);
+                    self.index.insert(edge(at, byte), child);
                     self.nodes.push(Node { parent: at, byte, token: None });
                     child
                 }
@@ -146,15 +145,20 @@ impl Trie {
         self.nodes[at as usize].token.get_or_insert(id);
     }
 
-    /// The tokens that `bytes` begins with, shortest first.
+    /// Finds the tokens that `bytes` begins with, shortest first.
     fn prefixes(&self, bytes: &[u8], mut found: impl FnMut(usize, u32)) {
         let mut at = 0;
         for (&byte, len) in bytes.iter().zip(1..) {
-            let Ok(child) = self.child(at, byte) else { return };
+            let Some(child) = self.child(at, byte) else { return };
             at = child;
             if let Some(id) = self.nodes[at as usize].token {
                 found(len, id);
             }
         }
     }
+}
+
+/// Packs parent and byte into one number.
+fn edge(parent: u32, byte: u8) -> u64 {
+    u64::from(parent) << 8 | u64::from(byte)
 }

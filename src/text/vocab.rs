@@ -2,12 +2,15 @@
 //! One arena of bytes and tables of `u32` hold a quarter of a million tokens in a few megabytes.
 //! Knows nothing of how text becomes tokens.
 
-use std::hash::{BuildHasher, RandomState};
+use std::hash::{BuildHasher, Hash};
 
-use crate::error::{Error, Result, try_filled};
+use foldhash::fast::RandomState;
+use hashbrown::HashTable;
+
+use crate::error::{Error, Result};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum TokenKind {
     /// Reached by merging or segmenting text.
     Normal,
     /// Steers the model (`<s>`, `<|im_end|>`, `<unk>`): never made from a user's text unless special text is parsed.
@@ -20,85 +23,46 @@ pub enum Kind {
     Byte,
 }
 
-/// An open-addressing set of numbers whose keys lie elsewhere: the caller hashes and compares.
-/// The hash is seeded by chance, so that no file can be made whose keys all collide.
-pub struct Index {
-    /// A number, and above it bits of its hash: a slot of another key is passed over without a look at that key.
-    slots: Vec<u32>,
-    seed: u64,
-    factor: u64,
-}
+/// Longest vocabulary and longest list of merges.
+pub const MAX_TOKENS: usize = 4 << 20;
 
-const NUMBER_BITS: u32 = 22;
-const NUMBER: u32 = (1 << NUMBER_BITS) - 1;
-const EMPTY: u32 = u32::MAX;
+/// A set of numbers whose keys lie elsewhere: its owner compares them. Hashes are seeded at random, so that no file
+/// can be made whose keys all collide.
+pub struct Index {
+    table: HashTable<u32>,
+    seed: RandomState,
+}
 
 impl Index {
-    /// Numbers below this one can be put.
-    pub const LIMIT: usize = NUMBER as usize;
-
-    /// Room for `n` numbers at a load of at most two thirds. `what` names them in the error for too many.
+    /// Room for `n` numbers. `what` names them in the error for too many.
     pub fn new(what: &str, n: usize) -> Result<Index> {
-        if n > Self::LIMIT {
-            return Err(Error::unsupported(format!("{n} {what}, at most {} are supported", Self::LIMIT)));
+        if n > MAX_TOKENS {
+            return Err(Error::unsupported(format!("{n} {what}, at most {MAX_TOKENS} are supported")));
         }
-        let slots = (n + n / 2 + 1).next_power_of_two();
-        let random = RandomState::new();
-        let (seed, factor) = (random.hash_one(0), random.hash_one(1) | 1);
-        Ok(Index { slots: try_filled("the token table", slots, EMPTY)?, seed, factor })
+        let mut table = HashTable::new();
+        let bytes = n as u64 * size_of::<u32>() as u64;
+        // An empty table has nothing to hash again.
+        table.try_reserve(n, |_| 0).map_err(|_| Error::OutOfMemory { what: "the token table", bytes })?;
+        Ok(Index { table, seed: RandomState::default() })
     }
 
-    pub fn hash_pair(&self, a: u32, b: u32) -> u64 {
-        self.fold(self.seed ^ (u64::from(a) << 32 | u64::from(b)))
+    /// The number with this key that `same` accepts.
+    pub fn find(&self, key: impl Hash, same: impl Fn(u32) -> bool) -> Option<u32> {
+        self.table.find(self.seed.hash_one(key), |&n| same(n)).copied()
     }
 
-    pub fn hash_bytes(&self, bytes: &[u8]) -> u64 {
-        let (words, tail) = bytes.as_chunks::<8>();
-        let mut last = [0; 8];
-        last[..tail.len()].copy_from_slice(tail);
-        let start = self.fold(self.seed ^ bytes.len() as u64);
-        let h = words.iter().fold(start, |h, w| self.fold(h ^ u64::from_le_bytes(*w)));
-        self.fold(h ^ u64::from_le_bytes(last))
+    /// Adds a number whose key `find` has not found; no more of them than `new` was told.
+    pub fn insert(&mut self, key: impl Hash, n: u32) {
+        debug_assert!(self.table.len() < self.table.capacity());
+        self.table.insert_unique(self.seed.hash_one(key), n, |_| 0);
     }
-
-    /// The number of this hash that `same` accepts, or else the free slot where it belongs.
-    pub fn find(&self, hash: u64, same: impl Fn(u32) -> bool) -> Result<u32, usize> {
-        let mask = self.slots.len() - 1;
-        let mut at = hash as usize & mask;
-        loop {
-            let slot = self.slots[at];
-            if slot == EMPTY {
-                return Err(at);
-            }
-            if (slot ^ tag(hash)) & !NUMBER == 0 && same(slot & NUMBER) {
-                return Ok(slot & NUMBER);
-            }
-            at = (at + 1) & mask;
-        }
-    }
-
-    /// `slot` comes from `find` with the same hash; no more numbers are put than `new` was told.
-    pub fn put(&mut self, slot: usize, hash: u64, n: u32) {
-        self.slots[slot] = tag(hash) & !NUMBER | n;
-    }
-
-    /// Both halves of a 128-bit product: every input bit reaches every output bit.
-    fn fold(&self, x: u64) -> u64 {
-        let p = u128::from(x) * u128::from(self.factor);
-        p as u64 ^ (p >> 64) as u64
-    }
-}
-
-/// Taken from the end of the hash that does not choose the slot.
-fn tag(hash: u64) -> u32 {
-    (hash >> 32) as u32
 }
 
 pub struct Vocab {
     bytes: Vec<u8>,
-    /// Where token `id` ends in `bytes`; it begins where the one before ends.
+    /// End of token `id` in `bytes`; it begins at the end of the one before.
     ends: Vec<u32>,
-    kinds: Vec<Kind>,
+    kinds: Vec<TokenKind>,
     /// Normal and user-defined tokens by their bytes. Of tokens with the same bytes the first id wins.
     index: Index,
     /// Bytes of the longest token.
@@ -121,7 +85,7 @@ impl Vocab {
     }
 
     /// The next id. At most as many as `new` was told; in all less than 4 GiB.
-    pub fn push(&mut self, bytes: &[u8], kind: Kind) -> Result<()> {
+    pub fn push(&mut self, bytes: &[u8], kind: TokenKind) -> Result<()> {
         reserve(&mut self.bytes, bytes.len())?;
         let id = self.ends.len() as u32;
         let end = u32::try_from(self.bytes.len() + bytes.len())
@@ -130,11 +94,9 @@ impl Vocab {
         self.ends.push(end);
         self.kinds.push(kind);
         self.longest = self.longest.max(bytes.len());
-        if matches!(kind, Kind::Normal | Kind::UserDefined) && !bytes.is_empty() {
-            let hash = self.index.hash_bytes(bytes);
-            if let Err(slot) = self.index.find(hash, |other| self.bytes_of(other) == bytes) {
-                self.index.put(slot, hash, id);
-            }
+        let is_text = matches!(kind, TokenKind::Normal | TokenKind::UserDefined) && !bytes.is_empty();
+        if is_text && self.index.find(bytes, |other| self.bytes_of(other) == bytes).is_none() {
+            self.index.insert(bytes, id);
         }
         Ok(())
     }
@@ -143,7 +105,7 @@ impl Vocab {
         self.ends.len()
     }
 
-    pub fn get(&self, id: u32) -> Option<(&[u8], Kind)> {
+    pub fn get(&self, id: u32) -> Option<(&[u8], TokenKind)> {
         self.kinds.get(id as usize).map(|&kind| (self.bytes_of(id), kind))
     }
 
@@ -152,17 +114,17 @@ impl Vocab {
         if bytes.len() > self.longest {
             return None;
         }
-        self.index.find(self.index.hash_bytes(bytes), |id| self.bytes_of(id) == bytes).ok()
+        self.index.find(bytes, |id| self.bytes_of(id) == bytes)
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = (u32, &[u8], Kind)> + Clone {
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &[u8], TokenKind)> + Clone {
         self.kinds.iter().zip(0..).map(|(&kind, id)| (id, self.bytes_of(id), kind))
     }
 
     /// The token of each byte, among those of kind `Byte`.
     pub fn byte_tokens(&self) -> [Option<u32>; 256] {
         let mut table = [None; 256];
-        for (id, bytes, _) in self.iter().filter(|t| t.2 == Kind::Byte) {
+        for (id, bytes, _) in self.iter().filter(|t| t.2 == TokenKind::Byte) {
             if let &[b] = bytes {
                 table[b as usize].get_or_insert(id);
             }
@@ -184,6 +146,19 @@ pub fn reserve<T>(v: &mut Vec<T>, more: usize) -> Result<()> {
     })
 }
 
+/// Appends a token, or `OutOfMemory`.
+pub fn push(out: &mut Vec<u32>, id: u32) -> Result<()> {
+    reserve(out, 1)?;
+    out.push(id);
+    Ok(())
+}
+
+/// The byte that a text like `<0x0A>` spells in vocabularies of SentencePiece.
+pub fn byte_of(text: &[u8]) -> Option<u8> {
+    let hex = std::str::from_utf8(text).ok()?.strip_prefix("<0x")?.strip_suffix('>')?;
+    if hex.len() == 2 { u8::from_str_radix(hex, 16).ok() } else { None }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -192,22 +167,26 @@ mod tests {
     fn finds_what_was_pushed() {
         let mut v = Vocab::new(5000).unwrap();
         for i in 0..5000u32 {
-            v.push(format!("token number {i}").as_bytes(), Kind::Normal).unwrap();
+            v.push(format!("token number {i}").as_bytes(), TokenKind::Normal).unwrap();
         }
         for i in 0..5000u32 {
             assert_eq!(v.find(format!("token number {i}").as_bytes()), Some(i));
         }
         assert_eq!(v.find(b"token number 5000"), None);
         assert_eq!(v.find(b""), None);
-        assert_eq!(v.get(7), Some((&b"token number 7"[..], Kind::Normal)));
+        assert_eq!(v.get(7), Some((&b"token number 7"[..], TokenKind::Normal)));
         assert_eq!(v.get(5000), None);
     }
 
     #[test]
     fn the_first_of_equal_tokens_wins_and_control_tokens_are_not_text() {
         let mut v = Vocab::new(4).unwrap();
-        for (bytes, kind) in [("<s>", Kind::Control), ("a", Kind::Byte), ("a", Kind::Normal), ("a", Kind::UserDefined)]
-        {
+        for (bytes, kind) in [
+            ("<s>", TokenKind::Control),
+            ("a", TokenKind::Byte),
+            ("a", TokenKind::Normal),
+            ("a", TokenKind::UserDefined),
+        ] {
             v.push(bytes.as_bytes(), kind).unwrap();
         }
         assert_eq!(v.find(b"<s>"), None);

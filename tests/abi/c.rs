@@ -37,7 +37,8 @@ pub fn run(name: &str, arguments: &[&Path]) -> Option<Output> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let program = folder.path().join(name);
     // Linked programs ask for the library by its soname.
-    for link in ["librealizar.so", "librealizar.so.0"] {
+    let soname = format!("librealizar.so.{}", realizar::ffi::version::RZ_ABI_VERSION);
+    for link in ["librealizar.so", &soname] {
         std::os::unix::fs::symlink(library(), folder.path().join(link)).expect("a link");
     }
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c").join(format!("{name}.c"));

@@ -16,7 +16,7 @@ fn committed() -> String {
 }
 
 /// The header without its comments.
-fn code() -> String {
+pub fn code() -> String {
     let header = committed();
     let mut code = String::new();
     let mut rest = header.as_str();
@@ -126,6 +126,22 @@ fn the_constants_are_pinned() {
         ("RZ_MODEL_DETERMINISTIC", "1"),
         ("RZ_MODEL_MMAP", "2"),
         ("RZ_MODEL_TEXT_ONLY", "4"),
+        ("RZ_MODEL_PROFILE", "8"),
+        ("RZ_TEMPLATE_PRESENT", "1"),
+        ("RZ_TEMPLATE_WRITES_BOS", "2"),
+        ("RZ_TOKEN_NORMAL", "1"),
+        ("RZ_TOKEN_CONTROL", "2"),
+        ("RZ_TOKEN_USER", "4"),
+        ("RZ_TOKEN_BYTE", "8"),
+        ("RZ_TOKEN_END", "16"),
+        ("RZ_LOG_ERROR", "1"),
+        ("RZ_LOG_WARNING", "2"),
+        ("RZ_LOG_INFO", "3"),
+        ("RZ_DEVICE_CPU", "1"),
+        ("RZ_DEVICE_CUDA", "2"),
+        ("RZ_VERSION_MAJOR", env!("CARGO_PKG_VERSION_MAJOR")),
+        ("RZ_VERSION_MINOR", env!("CARGO_PKG_VERSION_MINOR")),
+        ("RZ_VERSION_PATCH", env!("CARGO_PKG_VERSION_PATCH")),
         ("RZ_TOKENIZE_ADD_SPECIAL", "1"),
         ("RZ_TOKENIZE_PARSE_SPECIAL", "2"),
         ("RZ_DETOKENIZE_SPECIAL", "1"),
@@ -157,6 +173,9 @@ fn the_layouts_are_pinned() {
         ("rz_model_info", "weight_bytes", 152),
         ("rz_cache_params", "v_type", 12),
         ("rz_sampler_params", "n_biases", 56),
+        ("rz_metrics", "gpu_other", 168),
+        ("rz_backend_metrics", "latency_histogram", 64),
+        ("rz_layout", "field_name", 44),
         ("rz_logit_bias", "bias", 4),
         ("rz_chat_message", "content", 8),
         ("rz_attention_params", "device", 20),
@@ -190,7 +209,8 @@ fn the_library_exports_what_the_header_declares() {
         .collect();
     assert_eq!(exported, declared);
     let dynamic = Command::new("readelf").arg("-d").arg(&library).output().expect("readelf, which comes with nm");
-    assert!(String::from_utf8_lossy(&dynamic.stdout).contains("Library soname: [librealizar.so.0]"));
+    let soname = format!("Library soname: [librealizar.so.{}]", realizar::ffi::version::RZ_ABI_VERSION);
+    assert!(String::from_utf8_lossy(&dynamic.stdout).contains(&soname), "SONAME and RZ_ABI_VERSION are one number");
 }
 
 /// An export without the guard could let a panic out, which ends the process.

@@ -5,6 +5,12 @@
 
 mod arguments;
 mod c;
+mod caches;
 mod header;
+mod host;
+mod kernels;
+mod layouts;
 #[cfg(unix)]
 mod programs;
+mod runtime;
+mod text;

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::c;
+use super::host::with_template;
 
 const MODEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/stories260K-f32.gguf");
 
@@ -15,11 +16,12 @@ fn passes(name: &str, arguments: &[&Path]) {
 
 #[test]
 fn a_library_can_be_loaded_used_and_let_go() {
-    passes("unload", &[&c::library(), Path::new(MODEL)]);
+    let model = with_template("{{ bos_token }}{% for m in messages %}{{ m.content | trim }}{% endfor %}");
+    passes("unload", &[&c::library(), model.path()]);
 }
 
 #[test]
-fn threads_share_a_model_and_fight_for_a_cache() {
+fn threads_share_a_model_and_contend_for_a_cache() {
     passes("threads", &[Path::new(MODEL)]);
 }
 

@@ -1,6 +1,6 @@
-/* Loads the library at run time, uses it and lets it go, several times over. Each use has a thread of its own, because
- * glibc keeps a library mapped for as long as a thread lives that holds thread-local values of it.
- * argv[1]: the library; argv[2]: a model, with which the whole path is taken. */
+/* Loads the library at run time, uses it and lets it go, several times over, on a thread that ends and on one that lives
+ * on: glibc keeps a library mapped for as long as a thread lives that has destructors of it to run.
+ * argv[1]: the library; argv[2]: a model with a chat template that begins with its first token. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <realizar.h>
@@ -33,11 +33,17 @@ static int use(void) {
   void (*rz_model_free_)(rz_model *);
   rz_status (*rz_cache_new_)(const rz_model *, const rz_cache_params *, rz_cache **, rz_error *);
   void (*rz_cache_free_)(rz_cache *);
+  rz_status (*rz_tokenize_into_)(const rz_model *, const char *, size_t, uint32_t, uint32_t *, size_t, size_t *, rz_error *);
+  rz_status (*rz_chat_render_into_)(const rz_model *, const rz_chat_message *, size_t, uint32_t, char *, size_t, size_t *,
+                                    rz_error *);
   rz_status (*rz_decode_token_)(rz_cache *, uint32_t, rz_sampler *, uint32_t *, rz_error *);
   rz_error err;
   rz_model *model = NULL;
   rz_cache *cache = NULL;
-  uint32_t token = 1;
+  rz_chat_message message = {"user", "Once upon a time"};
+  uint32_t token = 1, tokens[64];
+  char text[256];
+  size_t n = 0, len = 0;
   int i;
 
   LOOK_UP(rz_abi_version);
@@ -45,11 +51,16 @@ static int use(void) {
   LOOK_UP(rz_model_free);
   LOOK_UP(rz_cache_new);
   LOOK_UP(rz_cache_free);
+  LOOK_UP(rz_tokenize_into);
+  LOOK_UP(rz_chat_render_into);
   LOOK_UP(rz_decode_token);
 
   CHECK(rz_abi_version_() == RZ_ABI_VERSION);
   CHECK(rz_model_load_("/nowhere.gguf", NULL, &model, &err) == RZ_ERR_IO);
   CHECK(rz_model_load_(model_path, NULL, &model, &err) == RZ_OK);
+  CHECK(rz_chat_render_into_(model, &message, 1, 0, text, sizeof text, &len, &err) == RZ_OK);
+  CHECK(rz_tokenize_into_(model, text, len, RZ_TOKENIZE_PARSE_SPECIAL, tokens, 64, &n, &err) == RZ_OK);
+  CHECK(n == 5 && tokens[0] == 1);
   CHECK(rz_cache_new_(model, NULL, &cache, &err) == RZ_OK);
   for (i = 0; i < 8; i++) CHECK(rz_decode_token_(cache, token, NULL, &token, &err) == RZ_OK);
   rz_model_free_(model);
@@ -73,9 +84,13 @@ int main(int argc, char **argv) {
     void *result = NULL;
     library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
     CHECK(library != NULL);
-    CHECK(pthread_create(&thread, NULL, use_in_thread, NULL) == 0);
-    CHECK(pthread_join(thread, &result) == 0);
-    CHECK(result == NULL);
+    if (i % 2) {
+      CHECK(pthread_create(&thread, NULL, use_in_thread, NULL) == 0);
+      CHECK(pthread_join(thread, &result) == 0);
+      CHECK(result == NULL);
+    } else {
+      CHECK(use() == 0);
+    }
     CHECK(dlclose(library) == 0);
 #ifdef __GLIBC__ /* Others never unmap a library. */
     CHECK(dlopen(argv[1], RTLD_NOW | RTLD_NOLOAD) == NULL);

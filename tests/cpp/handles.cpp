@@ -56,10 +56,12 @@ int main(int argc, char **argv) {
 
     realizar::Cancel cancel;
     cancel.fire();
-    rz_error error;
-    EXPECT(cache.prefill(tokens, &cancel, error) == RZ_ERR_CANCELLED && error.code == RZ_ERR_CANCELLED);
-    EXPECT(cache.size() == 0);
+    const auto refused = cache.try_prefill(tokens, &cancel);
+    EXPECT(!refused && refused.status() == RZ_ERR_CANCELLED && *refused.error().message && cache.size() == 0);
     EXPECT(failure([&] { cache.prefill(tokens, &cancel); }) == RZ_ERR_CANCELLED);
+    cache.set_cancel(&cancel);
+    EXPECT(cache.try_prefill(tokens).status() == RZ_ERR_CANCELLED);
+    cache.set_cancel(nullptr);
     cancel.reset();
     cache.prefill(tokens, &cancel);
     const std::vector<float> logits = cache.logits();
@@ -82,9 +84,35 @@ int main(int argc, char **argv) {
     cache.prefill(std::array<uint32_t, 1>{tokens[4]});
     EXPECT(cache.logits() == logits);
 
-    std::array<uint32_t, 64> out;
-    size_t n = 0;
-    EXPECT(cache.generate(first, nullptr, out.data(), out.size(), n, nullptr, error) == RZ_ERR_CONTEXT_FULL && n == 35);
+    // A list in braces is the tokens in it, of one, two or three.
+    cache.truncate(0);
+    for (uint32_t n : {1, 2, 3}) {
+        if (n == 1) cache.prefill({1});
+        if (n == 2) cache.prefill({0, 1});
+        if (n == 3) cache.prefill({1, 2, 3});
+        EXPECT(cache.size() == n);
+        cache.truncate(0);
+    }
+    EXPECT(model.detokenize({tokens[1], tokens[2]}) == model.detokenize(std::vector(tokens.begin() + 1, tokens.begin() + 3)));
+
+    // Tokens made before a failure are kept, and all but the last are in the cache.
+    cache.prefill(tokens);
+    const realizar::Generated made = cache.try_generate(first, 64);
+    EXPECT(made.status == RZ_ERR_CONTEXT_FULL && made.error.code == made.status && made.tokens.size() == 35);
+    EXPECT(cache.size() == 40);
+    cache.truncate(5);
+    try {
+        (void)cache.generate(first, 64);
+        EXPECT(!"it failed");
+    } catch (const realizar::GenerateError &error) {
+        EXPECT(error.code() == RZ_ERR_CONTEXT_FULL && error.tokens() == made.tokens);
+    }
+    EXPECT(cache.try_generate(first, 1).status == RZ_ERR_CONTEXT_FULL && cache.try_fork() && !cache.try_decode(first));
+    EXPECT(realizar::Model::load("no such file.gguf").status() == RZ_ERR_IO);
+
+    uint32_t attributes = 0;
+    EXPECT(model.token_bytes(1, &attributes) == "<s>" && attributes == RZ_TOKEN_CONTROL);
+    EXPECT(model.meta_keys().size() > 5 && model.chat_flags() == (RZ_TOKENIZE_PARSE_SPECIAL | RZ_TOKENIZE_ADD_SPECIAL));
 
     auto sampling = realizar::params<rz_sampler_params>();
     sampling.temperature = 1;
@@ -95,7 +123,7 @@ int main(int argc, char **argv) {
     realizar::Cache moved = std::move(cache);
     fork = moved.fork();
     EXPECT(fork.generate(first, 20, &one) == moved.generate(first, 20, &two));
-    EXPECT(model.metrics().cpu.dispatches > 0 && model.metrics().prefill.count > 0);
+    EXPECT(model.metrics(RZ_DEVICE_CPU).dispatches > 0 && model.metrics().prefill.count > 0);
 
     if (failures == 0) std::cout << "ok\n";
     return failures != 0;

@@ -17,7 +17,7 @@ int main(int argc, char **argv) {
         rz_cache_new(model, NULL, &cache, &err) ||
         rz_tokenize_into(model, prompt, sizeof prompt - 1, RZ_TOKENIZE_ADD_SPECIAL, tokens, 32, &n, &err) ||
         rz_prefill(cache, tokens, n, NULL, &err) ||
-        rz_sample(NULL, cache, tokens, &err) ||
+        rz_sample(cache, NULL, tokens, &err) ||
         rz_generate_into(cache, tokens[0], NULL, tokens + 1, 26, &n, NULL, &err) ||
         rz_detokenize_into(model, tokens, n + 1, 0, text, sizeof text, &len, &err)) {
         fprintf(stderr, "%s: %s\n", rz_status_name(err.code), err.message);

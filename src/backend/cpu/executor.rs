@@ -8,14 +8,16 @@ use std::ops::{Deref, Range};
 use std::sync::Arc;
 
 use super::CpuBackend;
-use super::attention::{self, Heads, Scoring, Source};
-use super::kernels::attend::{Cached, Storage};
-use super::kernels::matmul::GROUP;
-use super::kernels::{Isa, elementwise};
-use super::kv::{CpuKv, Part};
-use super::matmul::{self, Job, Matrix};
+use super::attention::{self, AttentionScratch, Heads, KvSource, Scoring};
+use super::disjoint::DisjointSlice;
+use super::kernels::kv_storage::{KvView, Storage};
+use super::kernels::{Isa, PANEL_ROWS, elementwise};
+use super::kv::{CpuKv, KvPart};
+use super::matmul;
+use super::matmul_plan::{MatmulJob, MatmulWorkspace};
+use super::matrix::WeightMatrix;
 use super::memory::Floats;
-use super::pool::{Shared, Team};
+use super::pool::Team;
 use crate::backend::batch::{Batch, StepLimits};
 use crate::backend::op::{Act, Attend, Experts, Index, Norm, NormKind, Op, Projection, RopeTable, StateId};
 use crate::backend::program::{ActSpec, Program};
@@ -41,9 +43,9 @@ pub struct CpuExecutor {
     slots: Vec<u32>,
     /// By `RopeTable`.
     angles: Vec<Angles>,
-    products: matmul::Workspace,
+    products: MatmulWorkspace,
     /// One for each shape of heads.
-    attention: Vec<(Heads, attention::Scratch)>,
+    attention: Vec<(Heads, AttentionScratch)>,
     /// `[max_outputs, vocab]`
     logits: Floats,
     /// Number of outputs with logits.
@@ -130,9 +132,9 @@ impl ExpertScratch {
             ranking: try_vec("routing", n)?,
             members: try_vec("routing", tokens)?,
             input: floats(hidden)?,
-            gate: floats(ffn + 2 * GROUP)?,
-            up: floats(ffn + 2 * GROUP)?,
-            down: floats(hidden + 2 * GROUP)?,
+            gate: floats(ffn + 2 * PANEL_ROWS)?,
+            up: floats(ffn + 2 * PANEL_ROWS)?,
+            down: floats(hidden + 2 * PANEL_ROWS)?,
         })
     }
 }
@@ -159,7 +161,7 @@ impl CpuExecutor {
             if let Op::Attend(a) = op {
                 let heads = heads(program, a);
                 if !attention.iter().any(|(known, _)| *known == heads) {
-                    attention.push((heads, attention::Scratch::new(heads, max_tokens, threads, false)?));
+                    attention.push((heads, AttentionScratch::new(heads, max_tokens, threads, false)?));
                 }
             }
         }
@@ -173,7 +175,7 @@ impl CpuExecutor {
             positions: try_vec("positions", max_tokens)?,
             slots: try_vec("slots", max_tokens)?,
             angles,
-            products: matmul::Workspace::new(threads, max_tokens, program.widest_input())?,
+            products: MatmulWorkspace::new(threads, max_tokens, program.widest_input())?,
             attention,
             logits: Floats::new("logits", max_outputs, program.vocab)?,
             outputs: 0,
@@ -348,7 +350,7 @@ impl CpuExecutor {
                 let m = acts.n;
                 let (x, _) = acts.get(*x);
                 let logits = &mut logits[..m * vocab];
-                let mut jobs = [Job::new(matrix, bytes, bias.map(|bias| backend.vector(bias)), logits)];
+                let mut jobs = [MatmulJob::new(matrix, bytes, bias.map(|bias| backend.vector(bias)), logits)];
                 matmul::multiply(&team, isa, products, x, m, &mut jobs);
                 if *softcap != 0.0 {
                     team.chunks_mut(logits, SMALL, |_, x| elementwise::softcap(isa, x, *scale, *softcap));
@@ -392,7 +394,7 @@ impl CpuExecutor {
         let mut jobs = std::array::from_fn::<_, N, _>(|i| {
             let (matrix, bytes) = backend.matrix(projections[i].weight);
             let bias = projections[i].bias.map(|bias| backend.vector(bias));
-            Job::new(matrix, bytes, bias, outs[i].take().expect("`Program` lays them apart"))
+            MatmulJob::new(matrix, bytes, bias, outs[i].take().expect("`Program` lays them apart"))
         });
         matmul::multiply(&*team(open)?, backend.isa, products, x, n, &mut jobs);
         Ok(())
@@ -453,7 +455,7 @@ impl CpuExecutor {
             }
             let writer = cache.writer();
             team.for_each(2 * n_heads, |i| {
-                let (head, part, rows) = [(i / 2, Part::Keys, keys), (i / 2, Part::Values, values)][i % 2];
+                let (head, part, rows) = [(i / 2, KvPart::Keys, keys), (i / 2, KvPart::Values, values)][i % 2];
                 for (&position, row) in positions.iter().zip(rows.chunks(width)) {
                     let row = &row[head * dim..][..dim];
                     // SAFETY: a part of a head is one item, and items go to one thread each.
@@ -590,12 +592,12 @@ impl CachedLayer<'_> {
     }
 }
 
-impl Source for CachedLayer<'_> {
+impl KvSource for CachedLayer<'_> {
     fn key_storage(&self, sequence: u32) -> Storage {
         self.cache(sequence).key_storage()
     }
 
-    fn read<'a>(&'a self, sequence: u32, head: usize, positions: Range<usize>, _: &'a mut [f32]) -> Cached<'a> {
+    fn read<'a>(&'a self, sequence: u32, head: usize, positions: Range<usize>, _: &'a mut [f32]) -> KvView<'a> {
         self.cache(sequence).cached(self.layer, head, positions.start)
     }
 }
@@ -651,7 +653,7 @@ fn each_row(team: &Team, (a, width_a): Rows, (b, width_b): Rows, row: impl Fn(us
     let n = a.len().checked_div(width_a).unwrap_or(0);
     assert!(a.len() == n * width_a && b.len() == n * width_b);
     let small = a.len() + b.len() <= SMALL;
-    let (a, b) = (Shared::new(a), Shared::new(b));
+    let (a, b) = (DisjointSlice::new(a), DisjointSlice::new(b));
     let rows = |rows: Range<usize>| {
         for t in rows {
             // SAFETY: ranges of rows do not overlap.
@@ -663,8 +665,8 @@ fn each_row(team: &Team, (a, width_a): Rows, (b, width_b): Rows, row: impl Fn(us
     if small {
         return rows(0..n);
     }
-    let split = team.split(n, 1);
-    team.run(|share| rows(split.range(share)));
+    let partition = team.partition(n, 1);
+    team.run(|share| rows(partition.range(share)));
 }
 
 /// `each_row` for one array.
@@ -708,16 +710,16 @@ struct Slab {
 }
 
 impl Slab {
-    fn new(expert: usize, rows: usize, matrix: &Matrix) -> Slab {
+    fn new(expert: usize, rows: usize, matrix: &WeightMatrix) -> Slab {
         let wanted = expert * rows..(expert + 1) * rows;
-        let whole = wanted.start / GROUP * GROUP..wanted.end.next_multiple_of(GROUP).min(matrix.rows);
+        let whole = wanted.start / PANEL_ROWS * PANEL_ROWS..wanted.end.next_multiple_of(PANEL_ROWS).min(matrix.rows);
         Slab { wanted, whole }
     }
 
     /// The product of `tokens` tokens with these rows, `[tokens, whole]`.
-    fn job<'a>(&self, (matrix, bytes): (Matrix, &'a [u8]), tokens: usize, out: &'a mut [f32]) -> Job<'a> {
+    fn job<'a>(&self, (matrix, bytes): (WeightMatrix, &'a [u8]), tokens: usize, out: &'a mut [f32]) -> MatmulJob<'a> {
         let (part, bytes) = matrix.part(bytes, self.whole.clone());
-        Job::new(part, bytes, None, &mut out[..tokens * part.rows])
+        MatmulJob::new(part, bytes, None, &mut out[..tokens * part.rows])
     }
 
     /// Drops the rows of other experts from the product.

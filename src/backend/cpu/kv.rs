@@ -8,10 +8,11 @@ use std::ops::Range;
 
 use memmap2::MmapMut;
 
-use super::kernels::attend::{BLOCK, CHUNK, Cached, KEY_LINE, Storage, padded};
-use super::kernels::lanes::LANES;
-use super::kernels::{Isa, elementwise};
-use super::pool::Shared;
+use super::disjoint::DisjointSlice;
+use super::kernels::attend::CHUNK;
+use super::kernels::kv_storage::{BLOCK, KEY_LINE, KvView, Storage, padded};
+use super::kernels::simd::LANES;
+use super::kernels::{Isa, quantize};
 use crate::backend::state_spec::{KvLayer, RING_ALIGN, StateSpec};
 use crate::error::{Error, Result, try_vec};
 use crate::quant;
@@ -132,12 +133,12 @@ impl CpuKv {
     }
 
     /// The positions of a head from `from` on, a multiple of 32.
-    pub fn cached(&self, layer: usize, head: usize, from: usize) -> Cached<'_> {
+    pub fn cached(&self, layer: usize, head: usize, from: usize) -> KvView<'_> {
         assert!(from.is_multiple_of(BLOCK) && from <= self.spec.capacity);
         let l = &self.layout.layers[layer];
         let from = from % l.kept;
         let head = &self.memory[l.head(head)..][..l.head];
-        Cached {
+        KvView {
             head_dim: l.head_dim,
             key_storage: self.layout.key_storage,
             keys: &head[from / LANES * l.key_panel..l.keys],
@@ -159,21 +160,21 @@ impl CpuKv {
         for (head, (key, value)) in key.chunks_exact(dim).zip(value.chunks_exact(dim)).enumerate() {
             // SAFETY: the cache is borrowed mutably, and this is one thread.
             unsafe {
-                writer.write(isa, layer, head, Part::Keys, position, key);
-                writer.write(isa, layer, head, Part::Values, position, value);
+                writer.write(isa, layer, head, KvPart::Keys, position, key);
+                writer.write(isa, layer, head, KvPart::Values, position, value);
             }
         }
     }
 
     /// For writing heads on several threads.
     pub fn writer(&mut self) -> KvWriter<'_> {
-        KvWriter { layout: &self.layout, capacity: self.spec.capacity, memory: Shared::new(&mut self.memory) }
+        KvWriter { layout: &self.layout, capacity: self.spec.capacity, memory: DisjointSlice::new(&mut self.memory) }
     }
 }
 
 /// Which half of the cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Part {
+pub enum KvPart {
     Keys,
     Values,
 }
@@ -182,7 +183,7 @@ pub enum Part {
 pub struct KvWriter<'a> {
     layout: &'a KvLayout,
     capacity: usize,
-    memory: Shared<'a, u8>,
+    memory: DisjointSlice<'a, u8>,
 }
 
 impl KvWriter<'_> {
@@ -190,14 +191,14 @@ impl KvWriter<'_> {
     ///
     /// # Safety
     /// Nobody else uses the same part of the same head and layer meanwhile.
-    pub unsafe fn write(&self, isa: Isa, layer: usize, head: usize, part: Part, position: usize, row: &[f32]) {
+    pub unsafe fn write(&self, isa: Isa, layer: usize, head: usize, part: KvPart, position: usize, row: &[f32]) {
         let l = &self.layout.layers[layer];
         assert!(position < self.capacity && row.len() == l.head_dim);
         let start = l.head(head);
         let position = position % l.kept;
         let range = match part {
-            Part::Keys => start + position / LANES * l.key_panel..start + (position / LANES + 1) * l.key_panel,
-            Part::Values => {
+            KvPart::Keys => start + position / LANES * l.key_panel..start + (position / LANES + 1) * l.key_panel,
+            KvPart::Values => {
                 let panel = BLOCK * l.value_bytes;
                 let start = start + l.keys + position / BLOCK * panel;
                 start..start + panel
@@ -206,8 +207,8 @@ impl KvWriter<'_> {
         // SAFETY: the range lies within this part of this head, which is the caller's alone.
         let bytes = unsafe { self.memory.slice_mut(range) };
         match part {
-            Part::Keys => write_key(isa, self.layout.key_storage, bytes, position % LANES, row),
-            Part::Values => write_value(isa, self.layout.value_storage, bytes, position % BLOCK, row),
+            KvPart::Keys => write_key(isa, self.layout.key_storage, bytes, position % LANES, row),
+            KvPart::Values => write_value(isa, self.layout.value_storage, bytes, position % BLOCK, row),
         }
     }
 }
@@ -223,7 +224,7 @@ fn write_key(isa: Isa, storage: Storage, panel: &mut [u8], lane: usize, row: &[f
         Storage::I16 => {
             for (block, row) in panel.chunks_mut((BLOCK / 2 + 1) * KEY_LINE).zip(row.chunks(BLOCK)) {
                 let mut q = [0; BLOCK];
-                let scale = elementwise::quantise_i16(isa, row, &mut q[..row.len()]);
+                let scale = quantize::quantize_i16(isa, row, &mut q[..row.len()]);
                 let (pairs, scales) = block.split_at_mut(row.len().div_ceil(2) * KEY_LINE);
                 scales[4 * lane..][..4].copy_from_slice(&scale.to_ne_bytes());
                 for (line, [a, b]) in pairs.as_chunks_mut::<KEY_LINE>().0.iter_mut().zip(q.as_chunks().0) {
@@ -238,7 +239,7 @@ fn write_key(isa: Isa, storage: Storage, panel: &mut [u8], lane: usize, row: &[f
                 quants.chunks_mut(BLOCK * LANES).zip(scales.as_chunks_mut::<{ 4 * LANES }>().0).zip(row.chunks(BLOCK))
             {
                 let mut q = [0; BLOCK];
-                let scale = elementwise::quantise_i8(isa, row, &mut q[..row.len()]);
+                let scale = quantize::quantize_i8(isa, row, &mut q[..row.len()]);
                 scales[4 * lane..][..4].copy_from_slice(&scale.to_ne_bytes());
                 for (column, &q) in columns.as_chunks_mut::<LANES>().0.iter_mut().zip(&q) {
                     column[lane] = q as u8;
@@ -261,7 +262,7 @@ fn write_value(isa: Isa, storage: Storage, panel: &mut [u8], place: usize, row: 
         Storage::I16 => {
             let (pairs, scales) = panel.split_at_mut(2 * BLOCK * dims);
             let line = &mut pairs[place / 2 * (4 * dims)..][..4 * dims];
-            let scale = elementwise::quantise_i16_beside(isa, row, line.as_chunks_mut().0, place % 2);
+            let scale = quantize::quantize_i16_beside(isa, row, line.as_chunks_mut().0, place % 2);
             scales[4 * place..][..4].copy_from_slice(&scale.to_ne_bytes());
         }
         Storage::I8 => {
@@ -270,7 +271,7 @@ fn write_value(isa: Isa, storage: Storage, panel: &mut [u8], place: usize, row: 
                 quants.chunks_mut(BLOCK).zip(scales.as_chunks_mut().0.iter_mut()).zip(row.chunks(BLOCK))
             {
                 let mut q = [0; BLOCK];
-                *scale = elementwise::quantise_i8(isa, row, &mut q[..row.len()]).to_ne_bytes();
+                *scale = quantize::quantize_i8(isa, row, &mut q[..row.len()]).to_ne_bytes();
                 for (to, &q) in to.iter_mut().zip(&q) {
                     *to = q as u8;
                 }

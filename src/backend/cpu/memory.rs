@@ -1,4 +1,4 @@
-//! Anonymous mappings: page-aligned, zero, and free of cost where nothing has been written.
+//! Anonymous mappings: page-aligned, zeroed, and without pages where nothing has been written.
 #![allow(unsafe_code)]
 
 use std::ops::{Deref, DerefMut};
@@ -7,7 +7,7 @@ use memmap2::MmapMut;
 
 use crate::error::{Error, Result};
 
-/// From here on whole huge pages are worth asking for.
+/// Number of bytes from which huge pages are asked for.
 const HUGE: usize = 4 << 20;
 
 /// Maps `bytes` bytes; the addresses are aligned to pages.
@@ -19,12 +19,12 @@ pub fn map(what: &'static str, bytes: usize) -> Result<MmapMut> {
     MmapMut::map_anon(bytes.max(1)).map_err(|_| out_of_memory())
 }
 
-/// `map` for memory that will be read through again and again, in huge pages where the system has them.
+/// Maps memory that will be read again and again, in huge pages where the system has them.
 pub fn map_huge(what: &'static str, bytes: usize) -> Result<MmapMut> {
     let memory = map(what, bytes)?;
     #[cfg(target_os = "linux")]
     if bytes >= HUGE {
-        // Advice: a system without huge pages goes on with small ones.
+        // A system without huge pages refuses and uses small ones.
         let _ = memory.advise(memmap2::Advice::HugePage);
     }
     Ok(memory)
@@ -37,7 +37,7 @@ pub struct Floats {
 }
 
 impl Floats {
-    /// `rows * cols` zeros.
+    /// Allocates `rows * cols` zeros.
     pub fn new(what: &'static str, rows: usize, cols: usize) -> Result<Floats> {
         let bytes = rows.checked_mul(cols).and_then(|n| n.checked_mul(size_of::<f32>()));
         let memory = map(what, bytes.ok_or(Error::OutOfMemory { what, bytes: u64::MAX })?)?;
@@ -61,6 +61,14 @@ impl DerefMut for Floats {
     }
 }
 
+/// Views aligned bytes as floats.
+pub fn as_f32_mut(bytes: &mut [u8]) -> &mut [f32] {
+    // SAFETY: every bit pattern is an f32; bytes that are not aligned are not among them.
+    let (before, floats, after) = unsafe { bytes.align_to_mut() };
+    assert!(before.is_empty() && after.is_empty());
+    floats
+}
+
 /// Bytes of fixed length, aligned to cache lines.
 pub struct Lines {
     memory: MmapMut,
@@ -68,7 +76,7 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// `bytes` zeros; `None` is a length that overflowed.
+    /// Allocates `bytes` zeros; `None` is a length that overflowed.
     pub fn new(what: &'static str, bytes: Option<usize>) -> Result<Lines> {
         let len = bytes.ok_or(Error::OutOfMemory { what, bytes: u64::MAX })?;
         Ok(Lines { memory: map(what, len)?, len })

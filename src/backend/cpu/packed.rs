@@ -1,27 +1,25 @@
-//! The order of weights in memory. Sixteen rows form a group, and every field of their blocks is interleaved unit by
-//! unit: unit i of row 0, of row 1, ... of row 15, then unit i + 1. A unit of quants is four bytes, what one lane of a
-//! dot product takes, so that a load of 64 bytes brings every row's next columns; a unit of scales is one scale. All
-//! instruction sets read this one order. Packed bytes are as many as the file's, but for 16-bit floats, of which 32
+//! The order of weights in memory. Sixteen rows form a row panel, and every field of their blocks is interleaved unit by
+//! unit: unit i of row 0, of row 1, ... of row 15, then unit i + 1. A unit of integers is four bytes, the operand of one lane
+//! of a dot product, so that a load of 64 bytes reads every row's next columns; a unit of scales is one scale. All
+//! instruction sets read this one order. Packed bytes are as many as the file's, except of 16-bit floats, of which 32
 //! columns at a time become smaller ones (`kernels::small`). Rows beyond the last are zero.
 
 use std::ops::Range;
 
-use super::kernels::matmul::{Kernels, SET};
 use super::kernels::small::{self, Columns, Packing};
+use super::kernels::table::MatmulKernels;
+use super::kernels::{PANEL_ROWS, SET};
 use crate::error::{Error, Result};
 use crate::quant::{self, Format};
 use crate::tensor::DType;
 
-/// Rows of a group.
-pub const GROUP: usize = 16;
-
-/// A run of units in a block.
+/// A run of units of one size in a block.
 #[derive(Clone, Copy, Debug)]
 enum Field {
     Bytes(usize),
     Halves(usize),
     Words(usize),
-    /// 32 bits, one a column, sorted on the way: bit `j` of byte `b` is that of column `4 j + b`.
+    /// 32 bits, one for each column, which packing sorts: bit `j` of byte `b` is that of column `4 j + b`.
     Bits,
 }
 use Field::{Bits, Bytes, Halves, Words};
@@ -37,7 +35,7 @@ impl Field {
     }
 }
 
-/// The fields of a block in the order of the file.
+/// Returns the fields of a block in the order of the file.
 fn fields(dtype: DType) -> Option<&'static [Field]> {
     Some(match dtype {
         quant::F32 => &[Words(1)],
@@ -68,85 +66,85 @@ fn fields(dtype: DType) -> Option<&'static [Field]> {
     })
 }
 
-/// How the rows of a matrix lie in memory.
+/// The order of a matrix in memory.
 #[derive(Clone, Copy, Debug)]
-pub struct Layout {
+pub struct PackedLayout {
     pub dtype: DType,
     pub cols: usize,
-    /// Bytes of a row in the file and, within a group, in memory.
+    /// Bytes of a row in the file and, within a row panel, in memory.
     pub row_bytes: usize,
     pub interleaved: bool,
     block_len: usize,
     block_bytes: usize,
     fields: &'static [Field],
-    /// Instead of fields, where rows are whole sets of 16-bit floats.
+    /// Takes the place of the fields where rows are whole sets of 16-bit floats.
     small: Option<Packing>,
 }
 
-impl Layout {
-    /// The packed layout, or an error when `cols` is no whole number of blocks.
-    pub fn packed(dtype: DType, cols: usize) -> Result<Layout> {
-        Ok(Layout { interleaved: true, ..Layout::raw(dtype, cols)? })
+impl PackedLayout {
+    /// Returns the packed layout, or an error where `cols` is no whole number of blocks.
+    pub fn packed(dtype: DType, cols: usize) -> Result<PackedLayout> {
+        Ok(PackedLayout { interleaved: true, ..PackedLayout::raw(dtype, cols)? })
     }
 
-    /// The layout of the file.
-    pub fn raw(dtype: DType, cols: usize) -> Result<Layout> {
+    /// Returns the layout of the file.
+    pub fn raw(dtype: DType, cols: usize) -> Result<PackedLayout> {
         let Format { block_len, block_bytes, name, .. } = *quant::format(dtype)?;
         let fields = fields(dtype).ok_or_else(|| Error::unsupported(format!("the CPU has no kernels for {name}")))?;
         let row_bytes = quant::format(dtype)?.row_bytes(cols as u64)?;
         let row_bytes = usize::try_from(row_bytes)
             .ok()
-            .filter(|bytes| bytes.checked_mul(GROUP).is_some())
+            .filter(|bytes| bytes.checked_mul(PANEL_ROWS).is_some())
             .ok_or_else(|| Error::invalid(format!("a row of {cols} values is too long")))?;
         let small = small::packing(dtype).filter(|_| cols.is_multiple_of(SET));
-        Ok(Layout { dtype, cols, row_bytes, interleaved: false, block_len, block_bytes, fields, small })
+        Ok(PackedLayout { dtype, cols, row_bytes, interleaved: false, block_len, block_bytes, fields, small })
     }
 
-    /// Columns that are packed together, and their bytes in a group.
+    /// Returns the columns that are packed together, and their bytes in a row panel.
     fn unit(&self) -> (usize, usize) {
-        self.small.map_or((self.block_len, GROUP * self.block_bytes), |small| (SET, small.bytes))
+        self.small.map_or((self.block_len, PANEL_ROWS * self.block_bytes), |small| (SET, small.bytes))
     }
 
-    /// Bytes of a group where it is interleaved.
-    pub fn group_bytes(&self) -> usize {
+    /// Returns the bytes of an interleaved row panel.
+    pub fn panel_bytes(&self) -> usize {
         self.packed_range(0..self.cols).end
     }
 
-    /// Bytes of `rows` rows: whole groups where they are interleaved.
+    /// Returns the bytes of `rows` rows: whole row panels where they are interleaved.
     pub fn bytes(&self, rows: usize) -> Option<usize> {
         if self.interleaved {
-            rows.div_ceil(GROUP).checked_mul(self.group_bytes())
+            rows.div_ceil(PANEL_ROWS).checked_mul(self.panel_bytes())
         } else {
             rows.checked_mul(self.row_bytes)
         }
     }
 
-    /// Where some columns, whole blocks, lie in an interleaved group.
+    /// Returns the place of some columns, whole blocks, in an interleaved row panel.
     pub fn packed_range(&self, columns: Range<usize>) -> Range<usize> {
         let (columns_of_unit, bytes) = self.unit();
         columns.start / columns_of_unit * bytes..columns.end / columns_of_unit * bytes
     }
 
-    /// Packs whole rows of the file, at most sixteen to a group, into exactly the bytes that they take.
-    pub fn pack(&self, kernels: &Kernels, raw: &[u8], out: &mut [u8]) {
+    /// Packs whole rows of the file, sixteen or at the end fewer to a row panel, into exactly the bytes that they take.
+    pub fn pack(&self, kernels: &MatmulKernels, raw: &[u8], out: &mut [u8]) {
         if !self.interleaved {
             return out.copy_from_slice(raw);
         }
-        let groups = raw.chunks(GROUP * self.row_bytes).zip(out.chunks_exact_mut(self.group_bytes()));
-        for (raw, out) in groups {
+        let panels = raw.chunks(PANEL_ROWS * self.row_bytes).zip(out.chunks_exact_mut(self.panel_bytes()));
+        for (raw, out) in panels {
             self.pack_columns(kernels, raw, 0..self.cols, out);
         }
     }
 
-    /// Interleaves some columns, whole blocks or sets, of a group whose rows are in the order of the file. `out` holds
+    /// Interleaves some columns, whole blocks or sets, of a row panel whose rows are in the order of the file. `out` holds
     /// sixteen rows of them.
-    pub fn pack_columns(&self, kernels: &Kernels, raw: &[u8], columns: Range<usize>, out: &mut [u8]) {
+    pub fn pack_columns(&self, kernels: &MatmulKernels, raw: &[u8], columns: Range<usize>, out: &mut [u8]) {
         if let Some(small) = self.small {
             let first = columns.start / SET;
             // Rows that are missing stay zero.
             let mut set = Columns::default();
             for (i, out) in out.chunks_exact_mut(small.bytes).enumerate() {
-                for (r, row) in raw.chunks_exact(self.row_bytes).take(GROUP).enumerate() {
+                for (r, row) in raw.chunks_exact(self.row_bytes).take(PANEL_ROWS).enumerate() {
                     let row = &row[2 * SET * (first + i)..][..2 * SET];
                     for (pair, rows) in row.as_chunks::<4>().0.iter().zip(&mut set) {
                         rows[r] = u32::from_le_bytes(*pair);
@@ -158,54 +156,61 @@ impl Layout {
         }
         let blocks = columns.start / self.block_len..columns.end / self.block_len;
         let bytes = blocks.start * self.block_bytes..blocks.end * self.block_bytes;
-        if raw.len() < GROUP * self.row_bytes {
+        if raw.len() < PANEL_ROWS * self.row_bytes {
             out.fill(0);
         }
-        for (r, row) in raw.chunks_exact(self.row_bytes).take(GROUP).enumerate() {
+        for (r, row) in raw.chunks_exact(self.row_bytes).take(PANEL_ROWS).enumerate() {
             let row = &row[bytes.clone()];
             if let [field] = self.fields {
                 // Floats: one run over the row.
                 interleave(*field, row, out, r);
                 continue;
             }
-            for (block, out) in row.chunks_exact(self.block_bytes).zip(out.chunks_exact_mut(GROUP * self.block_bytes)) {
+            for (block, out) in
+                row.chunks_exact(self.block_bytes).zip(out.chunks_exact_mut(PANEL_ROWS * self.block_bytes))
+            {
                 let mut at = 0;
                 for &field in self.fields {
                     let end = at + field.bytes();
-                    interleave(field, &block[at..end], &mut out[GROUP * at..GROUP * end], r);
+                    interleave(field, &block[at..end], &mut out[PANEL_ROWS * at..PANEL_ROWS * end], r);
                     at = end;
                 }
             }
         }
     }
 
-    /// Decodes row `row` of a matrix to what the reference codec makes of it; of packed 16-bit floats to what they are
-    /// multiplied as.
+    /// Decodes row `row` of a matrix to the values of the reference codec, or of packed 16-bit floats to those that products
+    /// use.
     pub fn decode_row(&self, bytes: &[u8], row: usize, out: &mut [f32]) {
         let Ok(format) = quant::format(self.dtype) else { return };
         if !self.interleaved {
             return (format.dequantize)(&bytes[row * self.row_bytes..(row + 1) * self.row_bytes], out);
         }
-        let group = &bytes[row / GROUP * self.group_bytes()..][..self.group_bytes()];
+        let panel = &bytes[row / PANEL_ROWS * self.panel_bytes()..][..self.panel_bytes()];
         if let Some(small) = self.small {
-            for (set, out) in group.chunks_exact(small.bytes).zip(out.chunks_exact_mut(SET)) {
-                (small.decode)(set, row % GROUP, out);
+            for (set, out) in panel.chunks_exact(small.bytes).zip(out.chunks_exact_mut(SET)) {
+                (small.decode)(set, row % PANEL_ROWS, out);
             }
             return;
         }
-        // As many blocks at a time as fit.
+        // As many blocks at a time as the buffer holds.
         let mut raw = [0; 1024];
         let raw = &mut raw[..1024 / self.block_bytes * self.block_bytes];
         let values = raw.len() / self.block_bytes * self.block_len;
-        for (packed, out) in group.chunks(GROUP * raw.len()).zip(out.chunks_mut(values)) {
-            let raw = &mut raw[..packed.len() / GROUP];
+        for (packed, out) in panel.chunks(PANEL_ROWS * raw.len()).zip(out.chunks_mut(values)) {
+            let raw = &mut raw[..packed.len() / PANEL_ROWS];
             for (packed, block) in
-                packed.chunks_exact(GROUP * self.block_bytes).zip(raw.chunks_exact_mut(self.block_bytes))
+                packed.chunks_exact(PANEL_ROWS * self.block_bytes).zip(raw.chunks_exact_mut(self.block_bytes))
             {
                 let mut at = 0;
                 for &field in self.fields {
                     let end = at + field.bytes();
-                    deinterleave(field, &packed[GROUP * at..GROUP * end], &mut block[at..end], row % GROUP);
+                    deinterleave(
+                        field,
+                        &packed[PANEL_ROWS * at..PANEL_ROWS * end],
+                        &mut block[at..end],
+                        row % PANEL_ROWS,
+                    );
                     at = end;
                 }
             }
@@ -217,11 +222,11 @@ impl Layout {
 /// Writes the units of row `r` to their places among sixteen rows.
 fn interleave(field: Field, row: &[u8], out: &mut [u8], r: usize) {
     match field {
-        Bytes(_) => interleave_units::<1, { GROUP }>(row, out, r),
-        Halves(_) => interleave_units::<2, { 2 * GROUP }>(row, out, r),
-        Words(_) => interleave_units::<4, { 4 * GROUP }>(row, out, r),
+        Bytes(_) => interleave_units::<1, { PANEL_ROWS }>(row, out, r),
+        Halves(_) => interleave_units::<2, { 2 * PANEL_ROWS }>(row, out, r),
+        Words(_) => interleave_units::<4, { 4 * PANEL_ROWS }>(row, out, r),
         Bits => {
-            for (bits, out) in row.as_chunks::<4>().0.iter().zip(out.as_chunks_mut::<{ 4 * GROUP }>().0) {
+            for (bits, out) in row.as_chunks::<4>().0.iter().zip(out.as_chunks_mut::<{ 4 * PANEL_ROWS }>().0) {
                 out[4 * r..4 * r + 4].copy_from_slice(&sort_bits(*bits));
             }
         }
@@ -235,14 +240,14 @@ fn interleave_units<const UNIT: usize, const ROWS: usize>(row: &[u8], out: &mut 
     }
 }
 
-/// The inverse of `interleave`.
+/// Reads the units of row `r` from their places among sixteen rows.
 fn deinterleave(field: Field, packed: &[u8], row: &mut [u8], r: usize) {
     let unit = match field {
         Bytes(_) => 1,
         Halves(_) => 2,
         Words(_) | Bits => 4,
     };
-    for (unit, packed) in row.chunks_exact_mut(unit).zip(packed.chunks_exact(GROUP * unit)) {
+    for (unit, packed) in row.chunks_exact_mut(unit).zip(packed.chunks_exact(PANEL_ROWS * unit)) {
         unit.copy_from_slice(&packed[r * unit.len()..(r + 1) * unit.len()]);
         if let (Bits, Ok(bits)) = (field, <&mut [u8; 4]>::try_from(unit)) {
             *bits = unsort_bits(*bits);
@@ -250,7 +255,7 @@ fn deinterleave(field: Field, packed: &[u8], row: &mut [u8], r: usize) {
     }
 }
 
-/// Bit `j` of byte `b` from bit `4 j + b`.
+/// Moves bit `4 j + b` to bit `j` of byte `b`.
 fn sort_bits(bits: [u8; 4]) -> [u8; 4] {
     let bits = u32::from_le_bytes(bits);
     std::array::from_fn(|b| {
@@ -262,6 +267,7 @@ fn sort_bits(bits: [u8; 4]) -> [u8; 4] {
     })
 }
 
+/// Moves bit `j` of byte `b` to bit `4 j + b`.
 fn unsort_bits(bytes: [u8; 4]) -> [u8; 4] {
     let mut bits = 0u32;
     for (b, byte) in bytes.into_iter().enumerate() {
@@ -296,7 +302,7 @@ mod tests {
         for format in quant::FORMATS {
             // No whole sets of floats.
             let cols = if format.block_len == 1 { 195 } else { 3 * format.block_len };
-            let layout = Layout::packed(format.dtype, cols).unwrap();
+            let layout = PackedLayout::packed(format.dtype, cols).unwrap();
             for rows in [1, 15, 16, 17, 40] {
                 let raw = noise(rows * layout.row_bytes);
                 let mut packed = vec![1; layout.bytes(rows).unwrap()];
@@ -316,13 +322,13 @@ mod tests {
     fn columns_pack_as_part_of_the_row() {
         for format in quant::FORMATS.iter().filter(|f| fields(f.dtype).is_some()) {
             let cols = 4 * format.block_len;
-            let layout = Layout::packed(format.dtype, cols).unwrap();
-            let raw = noise(GROUP * layout.row_bytes);
-            let mut whole = vec![0; layout.group_bytes()];
+            let layout = PackedLayout::packed(format.dtype, cols).unwrap();
+            let raw = noise(PANEL_ROWS * layout.row_bytes);
+            let mut whole = vec![0; layout.panel_bytes()];
             layout.pack(Isa::detect().matmul(), &raw, &mut whole);
-            let mut part = vec![0; layout.group_bytes() / 2];
+            let mut part = vec![0; layout.panel_bytes() / 2];
             layout.pack_columns(Isa::detect().matmul(), &raw, format.block_len..3 * format.block_len, &mut part);
-            assert_eq!(part, whole[layout.group_bytes() / 4..][..part.len()], "{}", format.name);
+            assert_eq!(part, whole[layout.panel_bytes() / 4..][..part.len()], "{}", format.name);
         }
     }
 
@@ -331,7 +337,7 @@ mod tests {
     fn a_packed_row_of_16_bit_floats_decodes_as_in_the_file() {
         let cols = 96;
         for dtype in [quant::F16, quant::BF16] {
-            let layout = Layout::packed(dtype, cols).unwrap();
+            let layout = PackedLayout::packed(dtype, cols).unwrap();
             for rows in [1, 15, 16, 17, 40] {
                 let values: Vec<f32> = (0..rows * cols).map(|i| (i * 37 % 512) as f32 - 256.0).collect();
                 let mut raw = vec![0; rows * layout.row_bytes];
@@ -340,15 +346,15 @@ mod tests {
                 quant::dequantize(dtype, &raw, &mut expected).unwrap();
                 let mut packed = vec![1; layout.bytes(rows).unwrap()];
                 layout.pack(Isa::detect().matmul(), &raw, &mut packed);
-                assert!(packed.len() < rows.next_multiple_of(GROUP) * layout.row_bytes);
+                assert!(packed.len() < rows.next_multiple_of(PANEL_ROWS) * layout.row_bytes);
                 for (row, expected) in expected.chunks(cols).enumerate() {
                     let mut found = vec![1f32; cols];
                     layout.decode_row(&packed, row, &mut found);
                     assert_eq!(found, expected);
                 }
-                let mut part = vec![1; layout.group_bytes() / 3];
-                let group = &raw[..raw.len().min(GROUP * layout.row_bytes)];
-                layout.pack_columns(Isa::detect().matmul(), group, 32..64, &mut part);
+                let mut part = vec![1; layout.panel_bytes() / 3];
+                let panel = &raw[..raw.len().min(PANEL_ROWS * layout.row_bytes)];
+                layout.pack_columns(Isa::detect().matmul(), panel, 32..64, &mut part);
                 assert_eq!(part, packed[part.len()..2 * part.len()]);
             }
         }

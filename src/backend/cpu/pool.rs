@@ -1,10 +1,8 @@
-//! The threads of the CPU backend: nothing else in the library starts one.
+//! The threads that compute tokens. Owns the workers and the barrier of a job. A step takes the pool once (`enter`) and
+//! then forks and joins many times (`Team::run`), so that a fork costs a few transfers of cache lines rather than a system
+//! call. Relies on `thread` to start workers and on `partition` to divide items; knows nothing of the work.
 //!
-//! Owns the workers, the barrier at which they meet, and the views through which they write to disjoint parts of
-//! one slice. A step takes the pool once (`enter`) and then forks and joins many times (`Team::run`), so that a
-//! fork costs a few cache line transfers rather than a wake-up. Refuses to know what is computed.
-//!
-//! How work is split never depends on which thread performs it, so results do not depend on timing.
+//! The division of work never depends on the thread that executes a part, so that results do not depend on timing.
 #![allow(unsafe_code)]
 
 use std::any::Any;
@@ -12,97 +10,124 @@ use std::cell::{Cell, UnsafeCell};
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::thread::{self as system, JoinHandle};
 
+use super::disjoint::DisjointSlice;
+use super::partition::{Claims, Partition};
+use super::thread::{MAX_THREADS, check_cpus, spawn};
 use crate::error::{Error, Result, try_vec};
 
-/// More threads than any machine this is meant for; a larger number is a mistake of the caller.
-const MAX_THREADS: usize = 1024;
-
-/// Bytes of a worker's stack: what std gives where nobody asks.
-const STACK: usize = 2 << 20;
-
-/// Looks at the epoch before a worker gives up its time slice: some 50 microseconds, longer than the serial work
-/// between two verbs, shorter than anyone would notice on a laptop's fan.
+/// Number of reads of the epoch before a worker gives up its time slice: some 50 microseconds, longer than the serial work
+/// between two ops, too short to cost noticeable energy.
 const SPINS: usize = 2000;
-/// When there are more threads than processors, whoever spins keeps the one it waits for from running.
+/// Number of reads where there are more threads than processors, and a spinning thread keeps the one it waits for from running.
 const SPINS_OVERSUBSCRIBED: usize = 8;
-/// Time slices given up before a worker parks.
+/// Number of time slices given up before a worker parks.
 const YIELDS: usize = 32;
 
-type Job = dyn Fn(usize) + Sync;
+/// The function that every share of a job executes.
+type ShareFn = dyn Fn(usize) + Sync;
 
 /// Workers that sleep between steps and are joined when the pool is dropped.
 pub struct Pool {
     core: Arc<Core>,
     workers: Vec<JoinHandle<()>>,
-    /// A counter rather than a held guard, so that a team may end on another thread.
-    turns: Mutex<Turns>,
-    turn_over: Condvar,
+    /// The processors to which threads are bound, none where they are not.
+    cpus: Vec<u32>,
+    lock: TicketLock,
     /// Workers do not survive a `fork` of the host; the child works on its caller's thread alone.
     process: u32,
 }
 
-/// Who has the team, first come, first served: otherwise a loader that takes it again and again would keep it.
+/// A lock that is granted in the order of arrival. Counters rather than a guard, so that a team may end on another thread.
 #[derive(Default)]
-struct Turns {
-    next: u64,
-    now: u64,
+struct TicketLock {
+    tickets: Mutex<Tickets>,
+    released: Condvar,
 }
 
-/// What the caller and the workers share.
+#[derive(Default)]
+struct Tickets {
+    /// The next ticket to be drawn.
+    next: u64,
+    /// The ticket that holds the lock.
+    serving: u64,
+}
+
+impl TicketLock {
+    fn acquire(&self) {
+        let mut tickets = lock(&self.tickets);
+        let mine = tickets.next;
+        tickets.next += 1;
+        while tickets.serving != mine {
+            tickets = self.released.wait(tickets).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn release(&self) {
+        lock(&self.tickets).serving += 1;
+        self.released.notify_all();
+    }
+}
+
+/// The state that the caller and the workers share.
 struct Core {
     phase: AtomicU8,
     /// Number of the current job.
     epoch: AtomicUsize,
-    job: UnsafeCell<Option<&'static Job>>,
+    job: UnsafeCell<Option<&'static ShareFn>>,
     slots: Vec<Slot>,
-    /// Of every share.
+    /// The claims of every share.
     claims: Vec<Claims>,
     panic: Mutex<Option<Box<dyn Any + Send>>>,
     spins: usize,
 }
 
 // SAFETY: `job` is written only by the holder of the one team, while every slot has finished the job before
-// (`Team::run` waits for that), and read only by who has claimed a slot of the current job.
+// (`Team::run` waits for that), and read only after a slot of the current job was claimed.
 unsafe impl Sync for Core {}
 // SAFETY: the job inside is `Sync`, so that a reference to it may be used from any thread.
 unsafe impl Send for Core {}
 
-/// One worker's side of the barrier, on cache lines of its own (two, for the adjacent-line prefetcher).
+/// The part of the barrier that belongs to one worker, on two cache lines of its own, for the adjacent-line prefetcher.
 #[repr(align(128))]
 struct Slot {
-    /// The last job whose share somebody has taken on; it rises by one a job.
+    /// The last job whose share was claimed; it rises by one with each job.
     claimed: AtomicUsize,
     /// The last job whose share is done.
     done: AtomicUsize,
     parked: AtomicBool,
 }
 
-/// No team is out: workers park at once.
+/// The phase between steps, in which workers park at once.
 const RESTING: u8 = 0;
 const WORKING: u8 = 1;
 const STOPPING: u8 = 2;
 
 impl Pool {
-    /// `threads`: 0 for one a processor that this process may use, 1 for the caller alone, n for the caller and
-    /// n - 1 workers.
+    /// Starts a pool of the caller and `threads - 1` workers; 0 stands for as many threads as there are processors that this
+    /// process may use.
     pub fn new(threads: usize) -> Result<Pool> {
         Pool::bound(threads, &[])
     }
 
-    /// `new` with workers bound to `cpus`, one each in turn; the caller's thread is left alone.
+    /// Starts a pool whose workers are bound to `cpus`, one each in turn; the caller's thread is not bound.
     pub fn bound(threads: usize, cpus: &[u32]) -> Result<Pool> {
         check_cpus(cpus)?;
-        let processors = thread::available_parallelism().map_or(1, usize::from);
+        let cpus = {
+            let mut copy = try_vec("processors", cpus.len())?;
+            copy.extend_from_slice(cpus);
+            copy
+        };
+        let processors = system::available_parallelism().map_or(1, usize::from);
         let threads = if threads == 0 { processors.min(MAX_THREADS) } else { threads };
         if threads > MAX_THREADS {
             return Err(Error::invalid(format!("{threads} threads, at most {MAX_THREADS} are supported")));
         }
         let mut claims = try_vec("threads", threads)?;
-        claims.extend((0..threads).map(|_| Claims(AtomicU64::new(0))));
+        claims.extend((0..threads).map(|_| Claims::default()));
         let mut slots = try_vec("threads", threads - 1)?;
         slots.extend((1..threads).map(|_| Slot {
             claimed: AtomicUsize::new(0),
@@ -121,55 +146,41 @@ impl Pool {
         let mut pool = Pool {
             core,
             workers: try_vec("threads", threads - 1)?,
-            turns: Mutex::default(),
-            turn_over: Condvar::new(),
+            lock: TicketLock::default(),
+            cpus,
             process: std::process::id(),
         };
         for index in 1..threads {
             let core = pool.core.clone();
-            let cpu = (!cpus.is_empty()).then(|| cpus[(index - 1) % cpus.len()]);
             // On an error `pool` is dropped, which joins those that were started.
-            // Without a size std would ask the environment for one.
-            let builder = thread::Builder::new().name(format!("realizar-{index}")).stack_size(STACK);
-            let worker = builder.spawn(move || {
-                if let Some(cpu) = cpu {
-                    bind(cpu);
-                }
-                core.work(index)
-            });
-            pool.workers.push(worker.map_err(|e| Error::Io {
-                path: format!("thread {index} of {threads}"),
-                what: format!("cannot be started: {e}"),
-                system_code: e.raw_os_error().unwrap_or(0),
-            })?);
+            pool.workers.push(spawn(index, threads, pool.cpu(index), move || core.work(index))?);
         }
         Ok(pool)
     }
 
-    /// Threads that work on a job, the caller included.
+    /// Returns the processor to which worker `index` is bound.
+    pub(super) fn cpu(&self, index: usize) -> Option<u32> {
+        Some(self.cpus[index.checked_sub(1)?.checked_rem(self.cpus.len())?])
+    }
+
+    /// Returns the number of threads that work on a job, the caller included.
     pub fn threads(&self) -> usize {
         self.core.slots.len() + 1
     }
 
-    /// Takes the workers for one step, waiting while another step has them; a pool of one thread is never
-    /// waited for. Taking it again on a thread that has it already would wait for ever.
+    /// Takes the workers for one step and waits while another step has them; a pool of one thread is never waited for.
+    /// A thread that takes them a second time waits for ever.
     pub fn enter(self: &Arc<Self>) -> Team {
         let threads = if std::process::id() == self.process { self.threads() } else { 1 };
         if threads > 1 {
-            let mut turns = lock(&self.turns);
-            let mine = turns.next;
-            turns.next += 1;
-            while turns.now != mine {
-                turns = self.turn_over.wait(turns).unwrap_or_else(PoisonError::into_inner);
-            }
-            drop(turns);
+            self.lock.acquire();
             self.core.phase.store(WORKING, Ordering::SeqCst);
             self.wake();
         }
         Team { pool: self.clone(), threads, not_sync: PhantomData }
     }
 
-    /// Wakes those workers that are parked. Follows a `SeqCst` store of what they are woken for.
+    /// Wakes the workers that are parked, after a `SeqCst` store of the reason.
     fn wake(&self) {
         for (slot, worker) in self.core.slots.iter().zip(&self.workers) {
             if slot.parked.load(Ordering::SeqCst) && slot.parked.swap(false, Ordering::SeqCst) {
@@ -197,20 +208,19 @@ impl Drop for Pool {
 
 impl Core {
     fn work(&self, index: usize) {
-        block_signals();
         let slot = &self.slots[index - 1];
         let mut seen = 0;
         while let Some(epoch) = self.wait(slot, seen) {
             seen = epoch;
             if slot.claim(epoch) {
                 // SAFETY: the share of this epoch is claimed, so that `run` waits for `done` before it returns.
-                unsafe { self.perform(index) };
+                unsafe { self.execute(index) };
                 slot.done.store(epoch, Ordering::Release);
             }
         }
     }
 
-    /// The next job after `seen`, or `None` when the pool ends.
+    /// Waits for the next job after `seen`; `None` when the pool ends.
     fn wait(&self, slot: &Slot, seen: usize) -> Option<usize> {
         let mut looks = 0;
         loop {
@@ -226,13 +236,13 @@ impl Core {
             if phase == WORKING && looks < self.spins {
                 std::hint::spin_loop();
             } else if phase == WORKING && looks < self.spins + YIELDS {
-                thread::yield_now();
+                system::yield_now();
             } else {
-                // Announce first, then look again: either this look sees what is new, or `wake` sees the flag.
+                // The flag is set before the second read: either that read sees the change, or `wake` sees the flag.
                 slot.parked.store(true, Ordering::SeqCst);
                 if self.epoch.load(Ordering::SeqCst) == seen && self.phase.load(Ordering::SeqCst) == phase {
                     while slot.parked.load(Ordering::SeqCst) {
-                        thread::park();
+                        system::park();
                     }
                 }
                 slot.parked.store(false, Ordering::SeqCst);
@@ -241,11 +251,11 @@ impl Core {
         }
     }
 
-    /// Performs share `index` of the current job; keeps its panic for the caller.
+    /// Executes share `index` of the current job; keeps its panic for the caller.
     ///
     /// # Safety
     /// The share was claimed for the current epoch and is not yet done.
-    unsafe fn perform(&self, index: usize) {
+    unsafe fn execute(&self, index: usize) {
         // SAFETY: nobody writes `job` before this share is done, by this function's contract.
         let job = unsafe { *self.job.get() };
         if let Some(job) = job
@@ -264,7 +274,7 @@ impl Slot {
     }
 }
 
-/// The pool in the hands of one step. Dropping it sends the workers to sleep.
+/// The right of one step to use the workers. Dropping it lets them park.
 ///
 /// It is not `Sync`, so that a job cannot start another one.
 pub struct Team {
@@ -274,25 +284,25 @@ pub struct Team {
 }
 
 impl Team {
-    /// Number of shares of a job.
+    /// Returns the number of shares of a job.
     pub fn threads(&self) -> usize {
         self.threads
     }
 
-    /// Performs `job(0)`, ..., `job(threads - 1)`, each once, and returns when all are done. A panic of one of
+    /// Executes `job(0)`, ..., `job(threads - 1)`, each once, and returns when all are done. A panic of one of
     /// them is raised here after the others have ended.
     ///
-    /// Worker i takes share i; the share of a worker that the system has not let run so far is performed by the
-    /// caller, so that a step never waits for a processor that is busy elsewhere.
+    /// Worker i takes share i; the caller executes the share of a worker that has not run so far, so that a step never
+    /// waits for a processor that is busy elsewhere.
     pub fn run(&self, job: impl Fn(usize) + Sync) {
         if self.threads == 1 {
             return job(0);
         }
         let core = &*self.pool.core;
         let job: &(dyn Fn(usize) + Sync) = &job;
-        // SAFETY: only the lifetime changes. Shares are performed between their claim and `done`, and this
-        // function returns (`perform` catches panics, so it cannot be left early) after every share is done.
-        let job: &'static Job = unsafe { std::mem::transmute::<&(dyn Fn(usize) + Sync), &'static Job>(job) };
+        // SAFETY: only the lifetime changes. Shares are executed between their claim and `done`, and this
+        // function returns (`execute` catches panics, so it cannot be left early) after every share is done.
+        let job: &'static ShareFn = unsafe { std::mem::transmute::<&(dyn Fn(usize) + Sync), &'static ShareFn>(job) };
         // SAFETY: all shares of the previous job are done and no worker reads the cell before the store below.
         unsafe { *core.job.get() = Some(job) };
         let epoch = core.epoch.load(Ordering::Relaxed).wrapping_add(1);
@@ -300,11 +310,11 @@ impl Team {
         self.pool.wake();
 
         // SAFETY: share 0 is the caller's alone.
-        unsafe { core.perform(0) };
+        unsafe { core.execute(0) };
         for (i, slot) in core.slots.iter().enumerate() {
             if slot.claim(epoch) {
                 // SAFETY: claimed just now; this thread goes on only after it is done.
-                unsafe { core.perform(i + 1) };
+                unsafe { core.execute(i + 1) };
                 slot.done.store(epoch, Ordering::Release);
             }
         }
@@ -312,7 +322,7 @@ impl Team {
             let mut looks = 0;
             while slot.done.load(Ordering::Acquire) != epoch {
                 looks += 1;
-                if looks < core.spins { std::hint::spin_loop() } else { thread::yield_now() }
+                if looks < core.spins { std::hint::spin_loop() } else { system::yield_now() }
             }
         }
         // SAFETY: every share is done.
@@ -323,24 +333,23 @@ impl Team {
         }
     }
 
-    /// Performs `item(0)`, ..., `item(n - 1)`, each once on whichever thread is free: for items of uneven cost or
-    /// worth more than some microseconds each.
+    /// Executes `item(0)`, ..., `item(n - 1)`, each once on any thread: for items of uneven cost or of more than
+    /// some microseconds each.
     pub fn for_each(&self, n: usize, item: impl Fn(usize) + Sync) {
         self.for_each_with(n, |_, i| item(i));
     }
 
-    /// `for_each` that also tells the share, `0..threads`, for scratch that belongs to a thread.
+    /// Executes as `for_each` and passes the share, `0..threads`, for scratch that belongs to a thread.
     pub fn for_each_with(&self, n: usize, item: impl Fn(usize, usize) + Sync) {
         if n <= 1 {
             return (0..n).for_each(|i| item(0, i));
         }
-        let split = self.split(n, 1);
-        self.for_each_within(|share| split.range(share), item);
+        let partition = Partition::new(n, 1, self.threads);
+        self.for_each_within(|share| partition.range(share), item);
     }
 
-    /// `for_each_with` over ranges, one a share: each share goes through its own from the front, so that it streams
-    /// through memory, and then helps others from the back.
-    /// `range` is asked for the shares in order.
+    /// Executes as `for_each_with` over ranges, one for each share: a share takes items of its own range from the front, so
+    /// that it streams through memory, and then items of others from the back. `range` is called for the shares in order.
     pub fn for_each_within(&self, mut range: impl FnMut(usize) -> Range<usize>, item: impl Fn(usize, usize) + Sync) {
         if self.threads == 1 {
             return range(0).for_each(|i| item(0, i));
@@ -358,19 +367,19 @@ impl Team {
         });
     }
 
-    /// `for_each` over pieces of `chunk_len` elements, the last one shorter.
+    /// Executes as `for_each` over pieces of `chunk_len` elements, the last one shorter.
     pub fn chunks_mut<T: Send>(&self, out: &mut [T], chunk_len: usize, item: impl Fn(usize, &mut [T]) + Sync) {
         let (len, chunk_len) = (out.len(), chunk_len.max(1));
-        let out = Shared::new(out);
+        let out = DisjointSlice::new(out);
         self.for_each(len.div_ceil(chunk_len), |i| {
             // SAFETY: every index occurs once, and pieces of different indices do not overlap.
             item(i, unsafe { out.slice_mut(i * chunk_len..len.min((i + 1) * chunk_len)) });
         });
     }
 
-    /// Cuts `n` items into one contiguous range a share, each but the last a multiple of `align` long.
-    pub fn split(&self, n: usize, align: usize) -> Split {
-        Split { n, align: align.max(1), shares: self.threads }
+    /// Divides `n` items into one contiguous range for each share; the length of each but the last is a multiple of `align`.
+    pub fn partition(&self, n: usize, align: usize) -> Partition {
+        Partition::new(n, align, self.threads)
     }
 }
 
@@ -378,158 +387,15 @@ impl Drop for Team {
     fn drop(&mut self) {
         if self.threads > 1 {
             self.pool.core.phase.store(RESTING, Ordering::SeqCst);
-            lock(&self.pool.turns).now += 1;
-            self.pool.turn_over.notify_all();
+            self.pool.lock.release();
         }
     }
 }
 
-/// The items of a share that nobody has taken yet: first and end, of 32 bits each.
-#[repr(align(128))]
-struct Claims(AtomicU64);
-
-impl Claims {
-    fn set(&self, units: Range<usize>) {
-        assert!(u32::try_from(units.end).is_ok(), "{} items", units.end);
-        self.0.store((units.start as u64) << 32 | units.end as u64, Ordering::Relaxed);
-    }
-
-    fn take(&self, front: bool) -> Option<usize> {
-        let mut now = self.0.load(Ordering::Relaxed);
-        loop {
-            let (start, end) = (now >> 32, now & u64::from(u32::MAX));
-            if start >= end {
-                return None;
-            }
-            let (unit, next) = if front { (start, now + (1 << 32)) } else { (end - 1, now - 1) };
-            match self.0.compare_exchange_weak(now, next, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => return Some(unit as usize),
-                Err(other) => now = other,
-            }
-        }
-    }
-}
-
-/// Contiguous ranges of items, one a share.
-#[derive(Clone, Copy, Debug)]
-pub struct Split {
-    n: usize,
-    align: usize,
-    shares: usize,
-}
-
-impl Split {
-    /// The items of a share; empty where there are fewer groups of `align` items than shares.
-    pub fn range(self, share: usize) -> Range<usize> {
-        let groups = self.n.div_ceil(self.align);
-        // Written so that no product can overflow: the first `groups % shares` shares get one group more.
-        let (each, more) = (groups / self.shares, groups % self.shares);
-        let at = |share: usize| (share * each + share.min(more)) * self.align;
-        at(share).min(self.n)..at(share + 1).min(self.n)
-    }
-}
-
-/// A slice that several threads write at once, each to parts of its own.
-pub struct Shared<'a, T> {
-    data: *mut T,
-    len: usize,
-    slice: PhantomData<&'a mut [T]>,
-}
-
-// SAFETY: the only access is `slice_mut`, whose contract keeps its users apart; elements move between threads.
-unsafe impl<T: Send> Sync for Shared<'_, T> {}
-// SAFETY: as above; it stands for a `&mut [T]`.
-unsafe impl<T: Send> Send for Shared<'_, T> {}
-
-impl<'a, T> Shared<'a, T> {
-    pub fn new(slice: &'a mut [T]) -> Self {
-        Shared { data: slice.as_mut_ptr(), len: slice.len(), slice: PhantomData }
-    }
-
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    /// For kernels that write parts which are no ranges, under the contract of `slice_mut`.
-    pub fn as_mut_ptr(&self) -> *mut T {
-        self.data
-    }
-
-    /// A part of the slice; panics where the range is not inside it.
-    ///
-    /// # Safety
-    /// No other part that overlaps it is in use.
-    #[allow(clippy::mut_from_ref)] // The contract is what keeps the parts apart.
-    pub unsafe fn slice_mut(&self, range: Range<usize>) -> &'a mut [T] {
-        assert!(range.start <= range.end && range.end <= self.len, "{range:?} of {}", self.len);
-        // SAFETY: inside the slice by the assertion, and unshared by this function's contract.
-        unsafe { std::slice::from_raw_parts_mut(self.data.add(range.start), range.len()) }
-    }
-}
-
-/// A panic that poisoned one of the locks here has been handed on already.
+/// Locks a mutex; a panic that poisoned it has been handed on already.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
-
-/// The host's signal handlers were written for its own threads.
-#[cfg(unix)]
-fn block_signals() {
-    // SAFETY: both functions only write to the set given to them, and a thread may always change its own mask.
-    unsafe {
-        let mut all = std::mem::zeroed();
-        libc::sigfillset(&mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &all, std::ptr::null_mut());
-    }
-}
-
-#[cfg(not(unix))]
-fn block_signals() {}
-
-/// Refuses processors that this thread may not use.
-#[cfg(target_os = "linux")]
-fn check_cpus(cpus: &[u32]) -> Result<()> {
-    // SAFETY: a `cpu_set_t` of zeros is the empty set, and the call writes no more than its size.
-    let allowed = unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::sched_getaffinity(0, size_of_val(&set), &mut set);
-        set
-    };
-    let usable = |cpu: u32| {
-        // SAFETY: the bit lies within the set.
-        cpu < libc::CPU_SETSIZE as u32 && unsafe { libc::CPU_ISSET(cpu as usize, &allowed) }
-    };
-    match cpus.iter().find(|cpu| !usable(**cpu)) {
-        Some(cpu) => Err(Error::invalid(format!("processor {cpu} is none that this thread may use"))),
-        None => Ok(()),
-    }
-}
-
-/// Binds the calling thread to a processor that passed `check_cpus`.
-#[cfg(target_os = "linux")]
-fn bind(cpu: u32) {
-    // SAFETY: the bit lies within the set, and a thread may always narrow its own affinity.
-    unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(cpu as usize, &mut set);
-        libc::sched_setaffinity(0, size_of_val(&set), &set);
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn check_cpus(cpus: &[u32]) -> Result<()> {
-    match cpus.is_empty() {
-        true => Ok(()),
-        false => Err(Error::unsupported("binding threads to processors is not supported on this system")),
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn bind(_cpu: u32) {}
 
 #[cfg(test)]
 mod tests {
@@ -549,13 +415,6 @@ mod tests {
         let sum = AtomicUsize::new(0);
         pool.enter().run(|i| _ = sum.fetch_add(i, Ordering::Relaxed));
         assert_eq!(sum.into_inner(), 3);
-    }
-
-    #[test]
-    fn items_are_claimed_once_from_either_end() {
-        let claims = Claims(AtomicU64::new(0));
-        claims.set(3..6);
-        assert_eq!([true, false, true, true].map(|front| claims.take(front)), [Some(3), Some(5), Some(4), None]);
     }
 
     #[test]
@@ -624,7 +483,7 @@ mod tests {
     fn steps_of_several_threads_take_turns() {
         let pool = pool(3);
         let inside = AtomicUsize::new(0);
-        thread::scope(|scope| {
+        system::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
                     for _ in 0..50 {
@@ -650,7 +509,7 @@ mod tests {
             drop(Pool::new(threads).unwrap());
             let pool = pool(threads);
             pool.enter().run(|_| ());
-            thread::sleep(Duration::from_millis(2));
+            system::sleep(Duration::from_millis(2));
             let team = pool.enter();
             team.run(|_| ());
             drop(pool);
@@ -663,42 +522,13 @@ mod tests {
         let pool = pool(3);
         let team = pool.enter();
         for _ in 0..20 {
-            thread::sleep(Duration::from_millis(2));
+            system::sleep(Duration::from_millis(2));
             let n = AtomicUsize::new(0);
             team.for_each(100, |_| {
                 n.fetch_add(1, Ordering::Relaxed);
             });
             assert_eq!(n.load(Ordering::Relaxed), 100);
         }
-    }
-
-    #[test]
-    fn splits_cover_all_items_in_order() {
-        for threads in 1..=5 {
-            let pool = pool(threads);
-            let team = pool.enter();
-            for n in 0..70 {
-                for align in [1, 4, 16] {
-                    let split = team.split(n, align);
-                    let mut next = 0;
-                    for share in 0..threads {
-                        let range = split.range(share);
-                        assert_eq!(range.start, next);
-                        assert!(range.len().is_multiple_of(align) || range.end == n);
-                        next = range.end;
-                    }
-                    assert_eq!(next, n);
-                }
-            }
-        }
-    }
-
-    #[test]
-    #[should_panic(expected = "5..9 of 8")]
-    fn a_part_outside_the_slice_is_refused() {
-        let mut data = [0u8; 8];
-        // SAFETY: no other part is in use.
-        unsafe { Shared::new(&mut data).slice_mut(5..9) };
     }
 
     #[test]

@@ -4,13 +4,13 @@ use std::path::Path;
 
 use super::config::Translated;
 use crate::error::{Error, Result, try_vec};
-use crate::format::TensorInfo;
-use crate::format::layout::{Layout, Scaled};
 use crate::format::safetensors::Entry;
+use crate::format::storage::{Scaled, TensorStorage};
+use crate::format::{TensorInfo, owned};
 use crate::quant;
 use crate::tensor::Shape;
 
-/// Outside of layers.
+/// Modules outside of layers.
 const TOP: &[(&str, &str)] = &[
     ("embed_tokens", "token_embd"),
     ("wte", "token_embd"),
@@ -20,7 +20,7 @@ const TOP: &[(&str, &str)] = &[
     ("lm_head", "output"),
 ];
 
-/// In a layer; `*` is the number of an expert.
+/// Modules of a layer; `*` is the number of an expert.
 const LAYER: &[(&str, &str)] = &[
     ("input_layernorm", "attn_norm"),
     ("ln_1", "attn_norm"),
@@ -57,20 +57,47 @@ const TRANSPOSED: &[&str] = &["attn_qkv.weight", "attn_output.weight", "ffn_up.w
 
 /// The networks around the text model.
 const WRAPPERS: &[&str] = &["model.", "language_model.", "transformer."];
-/// Constants that are computed, and what sees pictures.
-const UNUSED_ENDS: &[&str] = &[".rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias"];
-/// How others round activations, keys and values.
-const UNUSED_SCALES: &[&str] = &[".input_scale", ".output_scale", ".k_scale", ".v_scale"];
-const UNUSED_STARTS: &[&str] = &["vision_tower.", "multi_modal_projector."];
+
+/// A part of a name, without its wrappers, that tells its meaning.
+enum Mark {
+    Starts(&'static str),
+    Ends(&'static str),
+    /// `Ends`, in a folder whose weights are 8-bit floats with scales.
+    EndsScaled(&'static str),
+}
+use Mark::{Ends, EndsScaled, Starts};
+
+/// Tensors without effect on text, and why.
+const EFFECTLESS: &[(Mark, &str)] = &[
+    (Ends(".rotary_emb.inv_freq"), "computed from the configuration"),
+    (Ends(".attn.bias"), "the causal mask of GPT-2"),
+    (Ends(".attn.masked_bias"), "the score of what the causal mask hides"),
+    (Starts("vision_tower."), "sees pictures"),
+    (Starts("multi_modal_projector."), "sees pictures"),
+    (EndsScaled(".input_scale"), "how another program rounds activations"),
+    (EndsScaled(".output_scale"), "how another program rounds activations"),
+    (EndsScaled(".k_scale"), "how another program rounds keys"),
+    (EndsScaled(".v_scale"), "how another program rounds values"),
+];
 
 enum Meaning {
-    Tensor { name: String, expert: Option<u32> },
-    Unused,
+    Tensor {
+        name: String,
+        expert: Option<u32>,
+    },
+    Effectless,
+    /// A name that no table has.
     Unknown,
 }
 
+/// Name, number of the expert, and where it lies.
+type Named = (String, Option<u32>, Entry);
+
+/// The tensors of a folder as a GGUF file would have them. One whose name has no translation keeps its own, by which
+/// whoever builds the network refuses it.
 pub(super) fn translate(path: &Path, t: &Translated, entries: Vec<Entry>) -> Result<Vec<TensorInfo>> {
     let mut named = try_vec("tensors", entries.len())?;
+    let mut unknown = try_vec("tensors", entries.len())?;
     let mut scales: Vec<Named> = Vec::new();
     for entry in entries {
         match meaning(&entry.name, t) {
@@ -78,11 +105,8 @@ pub(super) fn translate(path: &Path, t: &Translated, entries: Vec<Entry>) -> Res
                 if ["output.weight", "output.scale"].contains(&name.as_str()) && t.tied == Some(true) => {}
             Meaning::Tensor { name, expert } if name.ends_with(".scale") => scales.push((name, expert, entry)),
             Meaning::Tensor { name, expert } => named.push((name, expert, entry)),
-            Meaning::Unused => {}
-            Meaning::Unknown => {
-                let what = format!("{}: the tensor {:?} is not known", path.display(), entry.name);
-                return Err(Error::unsupported(what));
-            }
+            Meaning::Effectless => {}
+            Meaning::Unknown => unknown.push(entry.tensor(path, owned(&entry.name)?)?),
         }
     }
     named.sort_unstable_by(|a, b| (&a.0, a.1).cmp(&(&b.0, b.1)));
@@ -109,30 +133,28 @@ pub(super) fn translate(path: &Path, t: &Translated, entries: Vec<Entry>) -> Res
     {
         return Err(Error::format(path, "lm_head.weight is missing, and tie_word_embeddings is false"));
     }
-    let mut tensors = try_vec("tensors", named.len() + t.made.len())?;
+    let mut tensors = try_vec("tensors", named.len() + unknown.len() + t.made.len())?;
     for group in named.chunk_by(|a, b| a.0 == b.0 && a.1.is_some() && b.1.is_some()) {
         let Some(one @ (name, expert, first)) = group.first() else { continue };
         let mut tensor = read(one)?;
         if expert.is_some() {
             stack(path, &mut tensor, group, &mut read)?;
         } else if t.family.transposed && TRANSPOSED.iter().any(|end| name.ends_with(end)) {
-            let (&[rows, cols], Layout::Whole(_)) = (tensor.shape.dims(), &tensor.layout) else {
+            let (&[rows, cols], TensorStorage::Whole(_)) = (tensor.shape.dims(), &tensor.storage) else {
                 return Err(Error::format(path, format!("the tensor {:?} is no plain matrix", first.name)));
             };
             tensor.shape = Shape::new(&[cols, rows])?;
-            tensor.layout = Layout::Transposed(first.place);
+            tensor.storage = TensorStorage::Transposed(first.place);
         }
         tensors.push(tensor);
     }
     if scales_left > 0 {
         return Err(Error::format(path, format!("{scales_left} scales of tensors that are not there")));
     }
+    tensors.append(&mut unknown);
     tensors.extend(t.made.iter().cloned());
     Ok(tensors)
 }
-
-/// Name, number of the expert, and where it lies.
-type Named = (String, Option<u32>, Entry);
 
 /// A matrix of 8-bit floats, each to be multiplied by the scale of all of them, of its row, or of a square of 128.
 fn scaled(path: &Path, tensor: TensorInfo, entry: &Entry, scale: &Entry) -> Result<TensorInfo> {
@@ -148,14 +170,14 @@ fn scaled(path: &Path, tensor: TensorInfo, entry: &Entry, scale: &Entry) -> Resu
             return Err(Error::format(path, what));
         }
     };
-    let Layout::Whole(values) = tensor.layout else { return Ok(tensor) };
-    let Layout::Whole(at) = scales.layout else { return Ok(tensor) };
+    let TensorStorage::Whole(values) = tensor.storage else { return Ok(tensor) };
+    let TensorStorage::Whole(at) = scales.storage else { return Ok(tensor) };
     if tensor.dtype != quant::F8_E4M3 || quant::format(scales.dtype)?.block_len != 1 || tensor.shape.dims().len() != 2 {
         return Err(Error::unsupported(format!("{}: a scale for the tensor {:?}", path.display(), entry.name)));
     }
-    let layout = Layout::Scaled(Scaled { values, scales: at, scale_type: scales.dtype, block });
+    let storage = TensorStorage::Scaled(Scaled { values, scales: at, scale_type: scales.dtype, block });
     let bytes = tensor.bytes.checked_mul(2).ok_or_else(|| Error::format(path, "a tensor is too large"))?;
-    Ok(TensorInfo { dtype: quant::BF16, bytes, layout, ..tensor })
+    Ok(TensorInfo { dtype: quant::BF16, bytes, storage, ..tensor })
 }
 
 /// Makes one tensor `[experts, ...]` of those in `group`, which are sorted by the number of the expert.
@@ -165,8 +187,8 @@ fn stack(
     group: &[Named],
     read: &mut impl FnMut(&Named) -> Result<TensorInfo>,
 ) -> Result<()> {
-    let mut parts: Vec<Layout> = try_vec("experts", group.len())?;
-    parts.push(tensor.layout.clone());
+    let mut parts: Vec<TensorStorage> = try_vec("experts", group.len())?;
+    parts.push(tensor.storage.clone());
     for (one, i) in group.iter().zip(0u32..) {
         let part = if i == 0 { tensor.clone() } else { read(one)? };
         if one.1 != Some(i) || part.shape != tensor.shape || part.dtype != tensor.dtype {
@@ -174,14 +196,14 @@ fn stack(
             return Err(Error::format(path, what));
         }
         if i > 0 {
-            parts.push(part.layout);
+            parts.push(part.storage);
         }
     }
     let (n, [rows, cols]) = (parts.len() as u64, [tensor.shape.rows(), tensor.shape.cols()]);
     let too_large = || Error::format(path, format!("{}: the experts are too large", tensor.name));
     tensor.bytes = tensor.bytes.checked_mul(n).ok_or_else(too_large)?;
     tensor.shape = Shape::new(&[n, rows, cols]).map_err(|_| too_large())?;
-    tensor.layout = Layout::Stacked(parts);
+    tensor.storage = TensorStorage::Stacked(parts);
     Ok(())
 }
 
@@ -190,12 +212,13 @@ fn meaning(full: &str, t: &Translated) -> Meaning {
     while let Some(inner) = WRAPPERS.iter().find_map(|wrapper| name.strip_prefix(wrapper)) {
         name = inner;
     }
-    let ends = |ends: &[&str]| ends.iter().any(|end| name.ends_with(end));
-    if ends(UNUSED_ENDS) || UNUSED_STARTS.iter().any(|start| name.starts_with(start)) {
-        return Meaning::Unused;
-    }
-    if t.scaled && ends(UNUSED_SCALES) {
-        return Meaning::Unused;
+    let is_effectless = |(mark, _): &(Mark, _)| match mark {
+        Starts(start) => name.starts_with(start),
+        Ends(end) => name.ends_with(end),
+        EndsScaled(end) => t.scaled && name.ends_with(end),
+    };
+    if EFFECTLESS.iter().any(is_effectless) {
+        return Meaning::Effectless;
     }
     match translated(name, t.family.post_norms) {
         Some((name, _)) if name.ends_with(".scale") && !t.scaled => Meaning::Unknown,
@@ -208,7 +231,7 @@ fn translated(name: &str, post_norms: bool) -> Option<(String, Option<u32>)> {
     let (module, leaf) = name.rsplit_once('.')?;
     let leaf = match leaf {
         "weight" | "bias" => leaf,
-        // One divides what the other multiplies, and was named before it was turned round.
+        // Both multiply; the name of the second tells that its writer divided by it.
         "weight_scale" | "weight_scale_inv" => "scale",
         _ => return None,
     };

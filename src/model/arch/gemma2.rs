@@ -9,8 +9,8 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let heads = b.hyper.heads;
     let rope = b.rope_config(RopePairs::Halves)?;
     let rope = b.rope(&rope)?;
-    let softcap = b.keys.float("attn_logit_softcapping")?.unwrap_or(50.0);
-    let logit_softcap = b.keys.float("final_logit_softcapping")?.unwrap_or(30.0);
+    let softcap = b.softcap("attn_logit_softcapping", 50.0)?;
+    let logit_softcap = b.softcap("final_logit_softcapping", 30.0)?;
     let scale = attention_scale(b, 46)?;
     let windows = b.windows(b.keys.size("attention.sliding_window")?.unwrap_or(4096), 2)?;
     let x = b.embed((b.hyper.hidden as f32).sqrt())?;

@@ -15,7 +15,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let base = b.keys.float("rope.freq_base_swa")?.unwrap_or(10_000.0);
     let local = RopeConfig { base, scaling: RopeScaling::None, ..config.clone() };
     let (rope, local) = (b.rope(&config)?, b.rope(&local)?);
-    let logit_softcap = b.keys.float("final_logit_softcapping")?.unwrap_or(0.0);
+    let logit_softcap = b.softcap("final_logit_softcapping", 0.0)?;
     let scale = attention_scale(b, 62)?;
     let windows = b.windows(b.keys.size("attention.sliding_window")?.unwrap_or(1024), 6)?;
     let x = b.embed((b.hyper.hidden as f32).sqrt())?;

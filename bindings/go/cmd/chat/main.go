@@ -64,7 +64,8 @@ func converse(path string) error {
 func reply(session *realizar.Session, messages []realizar.Message) (answer string, err error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	for piece, err := range session.Stream(ctx, messages, &realizar.Options{Temperature: 0.7, TopP: 0.95}) {
+	options := &realizar.Options{Sampling: realizar.Sampling{Temperature: 0.7, TopP: 0.95}}
+	for piece, err := range session.Stream(ctx, messages, options) {
 		if err != nil {
 			return answer, err
 		}

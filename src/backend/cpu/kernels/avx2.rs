@@ -5,65 +5,91 @@
 use std::arch::asm;
 use std::arch::x86_64::*;
 
-use super::simd::{EXPONENT, INVERSE_POWER, LEAST_POWER, PAIR_STEP, Points, Simd};
+use super::simd::{Codebook, EXPONENT, INVERSE_POWER, LANES, LEAST_POWER, PAIR_STEP, Simd};
 use super::small::Small;
+use super::table::MatmulKernels;
 
-/// Proof of what `Avx2` stands for, with AVX-VNNI or without.
-#[derive(Clone, Copy)]
-struct Ymm<const VNNI: bool>(());
+/// The token of AVX2, FMA and F16C, and with `VNNI` of AVX-VNNI.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Avx2<const VNNI: bool>(());
 
-// One group by three tokens: six integer sums and six results in 16 registers.
-pub mod plain {
-    use super::Ymm;
-    use crate::backend::cpu::kernels::matmul::instantiate;
+impl<const VNNI: bool> Avx2<VNNI> {
+    /// Returns the token where the processor has the instruction set.
+    pub fn detect() -> Option<Self> {
+        let base =
+            is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c");
+        (base && (!VNNI || is_x86_feature_detected!("avxvnni"))).then_some(Avx2(()))
+    }
+
+    /// Returns the token without AVX-VNNI.
+    pub fn base(self) -> Avx2<false> {
+        Avx2(())
+    }
+
+    /// Returns the matrix kernels.
+    pub fn matmul(self) -> &'static MatmulKernels {
+        if VNNI { &vnni::KERNELS } else { &plain::KERNELS }
+    }
+}
+
+// One panel by three tokens: six integer sums and six results in 16 registers.
+mod plain {
+    use super::Avx2;
+    use crate::backend::cpu::kernels::table::instantiate;
     instantiate!(
-        KERNELS,
-        Ymm::<false>(()),
-        1 groups,
-        few tokens 1,
-        tokens 1 2 3,
+        Avx2::<false>(()),
+        1 panels,
+        gemv tokens 1,
+        gemm tokens 1 2 3,
         #[target_feature(enable = "avx2,fma,f16c")]
     );
 }
-pub mod vnni {
-    use super::Ymm;
-    use crate::backend::cpu::kernels::matmul::instantiate;
-    instantiate!(
-        KERNELS,
-        Ymm::<true>(()),
-        1 groups,
-        few tokens 1,
-        tokens 1 2 3,
+/// The kernels that multiply by dot products, and with them the bytes of wide formats; all else is as without VNNI.
+mod vnni {
+    use super::{Avx2, plain};
+    use crate::backend::cpu::kernels::table::{MatmulKernels, instantiate_blocks, instantiate_gemm};
+    instantiate_blocks!(
+        Avx2::<true>(()),
+        1 panels,
+        gemv tokens 1,
         #[target_feature(enable = "avx2,fma,f16c,avxvnni")]
     );
+    instantiate_gemm!(
+        Avx2::<true>(()),
+        1 panels,
+        gemm tokens 1 2 3,
+        unpack if Q::Kind::WIDE { unpack::<Q> } else { plain::unpack::<Q> },
+        #[target_feature(enable = "avx2,fma,f16c,avxvnni")]
+    );
+    pub(super) static KERNELS: MatmulKernels = MatmulKernels { blocks, ..plain::KERNELS };
 }
 
-/// Intrinsics in a method of `Simd`.
+/// Wraps the intrinsics of a method of `Simd`.
 macro_rules! run {
     ($($code:tt)*) => {
-        // SAFETY: `self` proves the instruction set; pointers are used as far as the method's contract goes.
+        // SAFETY: `self` proves the instruction set; pointers are used within the method's contract.
         unsafe { $($code)* }
     };
 }
 
-/// `acc + w . x` over two numbers of 16 bits. The compiler would make a product and a sum of `vpdpwssd`, and of many sums
-/// an order that needs more registers than there are.
+/// Computes `acc + a . b` over two i16. From intrinsics the compiler would make a product and a sum of `vpdpwssd`, and would
+/// order many sums so that they need more registers than there are.
 #[target_feature(enable = "avx2")]
 #[inline]
-fn dot_pairs<const VNNI: bool>(mut acc: __m256i, w: __m256i, x: __m256i) -> __m256i {
-    // SAFETY: operations on registers; whoever says `VNNI` has AVX-VNNI.
+fn dot_pairs<const VNNI: bool>(mut acc: __m256i, a: __m256i, b: __m256i) -> __m256i {
+    // SAFETY: operations on registers; callers that set `VNNI` hold a token of AVX-VNNI.
     unsafe {
         if VNNI {
             asm!(
                 "{{vex}} vpdpwssd {}, {}, {}",
-                inout(ymm_reg) acc, in(ymm_reg) w, in(ymm_reg) x,
+                inout(ymm_reg) acc, in(ymm_reg) a, in(ymm_reg) b,
                 options(pure, nomem, nostack, preserves_flags)
             );
         } else {
             asm!(
-                "vpmaddwd {product}, {w}, {x}",
+                "vpmaddwd {product}, {a}, {b}",
                 "vpaddd {acc}, {acc}, {product}",
-                acc = inout(ymm_reg) acc, w = in(ymm_reg) w, x = in(ymm_reg) x, product = out(ymm_reg) _,
+                acc = inout(ymm_reg) acc, a = in(ymm_reg) a, b = in(ymm_reg) b, product = out(ymm_reg) _,
                 options(pure, nomem, nostack, preserves_flags)
             );
         }
@@ -71,28 +97,49 @@ fn dot_pairs<const VNNI: bool>(mut acc: __m256i, w: __m256i, x: __m256i) -> __m2
     acc
 }
 
-impl<const VNNI: bool> Simd for Ymm<VNNI> {
+/// Computes the sum of eight lanes: lane i + lane i + 4, then i + 2, i + 1.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub fn sum8(a: __m256) -> f32 {
+    let a = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps::<1>(a));
+    let a = _mm_add_ps(a, _mm_movehl_ps(a, a));
+    _mm_cvtss_f32(_mm_add_ss(a, _mm_movehdup_ps(a)))
+}
+
+/// Computes the largest of eight lanes.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub fn max8(a: __m256) -> f32 {
+    let a = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps::<1>(a));
+    let a = _mm_max_ps(a, _mm_movehl_ps(a, a));
+    _mm_cvtss_f32(_mm_max_ss(a, _mm_movehdup_ps(a)))
+}
+
+impl<const VNNI: bool> Simd for Avx2<VNNI> {
     type I = [__m256i; 2];
     type F = [__m256; 2];
+    type Pairs = [__m256i; 2];
     const WIDE_ZERO: i32 = if VNNI { 128 } else { 0 };
+    const ACCUMULATORS: usize = 6;
+    const UNROLL: bool = true;
 
     #[inline(always)]
-    unsafe fn load(self, p: *const u8) -> Self::I {
+    unsafe fn load_bytes(self, p: *const u8) -> Self::I {
         run!([_mm256_loadu_si256(p.cast()), _mm256_loadu_si256(p.add(32).cast())])
     }
     #[inline(always)]
-    unsafe fn store(self, p: *mut u8, v: Self::I) {
+    unsafe fn store_bytes(self, p: *mut u8, v: Self::I) {
         run! {
             _mm256_storeu_si256(p.cast(), v[0]);
             _mm256_storeu_si256(p.add(32).cast(), v[1]);
         }
     }
     #[inline(always)]
-    fn splat(self, x: i32) -> Self::I {
+    fn splat_i32(self, x: i32) -> Self::I {
         run!([_mm256_set1_epi32(x); 2])
     }
     #[inline(always)]
-    fn add(self, a: Self::I, b: Self::I) -> Self::I {
+    fn add_i32(self, a: Self::I, b: Self::I) -> Self::I {
         run!([_mm256_add_epi32(a[0], b[0]), _mm256_add_epi32(a[1], b[1])])
     }
     #[inline(always)]
@@ -185,25 +232,25 @@ impl<const VNNI: bool> Simd for Ymm<VNNI> {
         run!([all_digits!(v[0]), all_digits!(v[1])])
     }
     #[inline(always)]
-    fn points4<const N: usize>(self, table: &Points<4, N>, index: [Self::I; 4]) -> [Self::I; 4] {
+    fn codewords4<const N: usize>(self, codebook: &Codebook<4, N>, index: [Self::I; 4]) -> [Self::I; 4] {
         const { assert!(N.is_power_of_two()) }
         let mut out = index;
         for n in 0..4 {
             let [a, b] = self.bits(index[n], 0, N as u32 - 1);
-            let p = table.points.as_ptr().cast();
+            let p = codebook.codewords.as_ptr().cast();
             out[n] = run!([_mm256_i32gather_epi32::<4>(p, a), _mm256_i32gather_epi32::<4>(p, b)]);
         }
         out
     }
     #[inline(always)]
-    fn points8<const N: usize>(self, table: &Points<8, N>, index: [Self::I; 4]) -> [Self::I; 8] {
+    fn codewords8<const N: usize>(self, codebook: &Codebook<8, N>, index: [Self::I; 4]) -> [Self::I; 8] {
         const { assert!(N.is_power_of_two()) }
         let mut out = [index[0]; 8];
         for n in 0..4 {
             let index = self.bits(index[n], 0, N as u32 - 1);
             for i in 0..2 {
                 run! {
-                    let p = table.points.as_ptr().cast();
+                    let p = codebook.codewords.as_ptr().cast();
                     // Words are parted within 128 bits, so that lanes 0 1 4 5 come with lanes 2 3 6 7.
                     let index = _mm256_permute4x64_epi64::<0b11_01_10_00>(index[i]);
                     let a = _mm256_i32gather_epi64::<8>(p, _mm256_castsi256_si128(index));
@@ -237,7 +284,7 @@ impl<const VNNI: bool> Simd for Ymm<VNNI> {
                 // Seven bits times a signed byte, twice, fits in 16 bits.
                 let ones = _mm256_set1_epi16(1);
                 let pairs = [_mm256_maddubs_epi16(w[0], x), _mm256_maddubs_epi16(w[1], x)];
-                self.add(acc, [_mm256_madd_epi16(pairs[0], ones), _mm256_madd_epi16(pairs[1], ones)])
+                self.add_i32(acc, [_mm256_madd_epi16(pairs[0], ones), _mm256_madd_epi16(pairs[1], ones)])
             }
         }
     }
@@ -251,15 +298,25 @@ impl<const VNNI: bool> Simd for Ymm<VNNI> {
             let (x, ones) = (_mm256_set1_epi32(x), _mm256_set1_epi16(1));
             let low = _mm256_maddubs_epi16(_mm256_abs_epi8(w[0]), _mm256_sign_epi8(x, w[0]));
             let high = _mm256_maddubs_epi16(_mm256_abs_epi8(w[1]), _mm256_sign_epi8(x, w[1]));
-            self.add(acc, [_mm256_madd_epi16(low, ones), _mm256_madd_epi16(high, ones)])
+            self.add_i32(acc, [_mm256_madd_epi16(low, ones), _mm256_madd_epi16(high, ones)])
         }
     }
     #[inline(always)]
-    fn dot_pairs(self, acc: Self::I, w: Self::I, x: i32) -> Self::I {
-        run! {
-            let x = _mm256_set1_epi32(x);
-            [dot_pairs::<VNNI>(acc[0], w[0], x), dot_pairs::<VNNI>(acc[1], w[1], x)]
-        }
+    fn pairs(self, v: Self::I) -> Self::Pairs {
+        v
+    }
+    #[inline(always)]
+    unsafe fn load_pairs(self, p: *const u8) -> Self::Pairs {
+        // SAFETY: 64 bytes by contract.
+        unsafe { self.load_bytes(p) }
+    }
+    #[inline(always)]
+    fn splat_pair(self, x: i32) -> Self::Pairs {
+        self.splat_i32(x)
+    }
+    #[inline(always)]
+    fn dot_pairs(self, acc: Self::I, a: Self::Pairs, b: Self::Pairs) -> Self::I {
+        run!([dot_pairs::<VNNI>(acc[0], a[0], b[0]), dot_pairs::<VNNI>(acc[1], a[1], b[1])])
     }
     #[inline(always)]
     fn max_magnitude(self, max: Self::I, v: Self::F) -> Self::I {
@@ -276,7 +333,7 @@ impl<const VNNI: bool> Simd for Ymm<VNNI> {
             let (exponent, least) = (_mm256_set1_epi32(EXPONENT), _mm256_set1_epi32(LEAST_POWER));
             let low = _mm256_max_epi32(_mm256_and_si256(max[0], exponent), least);
             let high = _mm256_max_epi32(_mm256_and_si256(max[1], exponent), least);
-            self.mul([_mm256_castsi256_ps(low), _mm256_castsi256_ps(high)], self.splat_f32(PAIR_STEP))
+            self.mul([_mm256_castsi256_ps(low), _mm256_castsi256_ps(high)], self.splat(PAIR_STEP))
         }
     }
     #[inline(always)]
@@ -289,7 +346,7 @@ impl<const VNNI: bool> Simd for Ymm<VNNI> {
         }
     }
     #[inline(always)]
-    fn pair(self, a: Self::F, b: Self::F) -> Self::I {
+    fn round_to_pair(self, a: Self::F, b: Self::F) -> Self::I {
         run! {
             let (a, b) = (self.to_i32(a), self.to_i32(b));
             let low = _mm256_blend_epi16::<0b1010_1010>(a[0], _mm256_slli_epi32::<16>(b[0]));
@@ -327,7 +384,7 @@ impl<const VNNI: bool> Simd for Ymm<VNNI> {
         run!([_mm256_cvtps_epi32(v[0]), _mm256_cvtps_epi32(v[1])])
     }
     #[inline(always)]
-    fn pack(self, a: Self::I, b: Self::I) -> ([u32; 8], [i32; 2]) {
+    fn pack_bytes(self, a: Self::I, b: Self::I) -> ([u32; 8], [i32; 2]) {
         run! {
             // Packing works within 128 bits, so that words come out as 0 2 4 6 1 3 5 7.
             let bytes = _mm256_packs_epi16(_mm256_packs_epi32(a[0], a[1]), _mm256_packs_epi32(b[0], b[1]));
@@ -340,7 +397,7 @@ impl<const VNNI: bool> Simd for Ymm<VNNI> {
         }
     }
     #[inline(always)]
-    fn peak(self, a: Self::F, b: Self::F) -> f32 {
+    fn max_abs(self, a: Self::F, b: Self::F) -> f32 {
         // Magnitudes are ordered as integers, so that NaN is the largest.
         run! {
             let mut max = _mm256_setzero_si256();
@@ -355,8 +412,59 @@ impl<const VNNI: bool> Simd for Ymm<VNNI> {
         }
     }
     #[inline(always)]
-    fn splat_f32(self, x: f32) -> Self::F {
+    fn splat(self, x: f32) -> Self::F {
         run!([_mm256_set1_ps(x); 2])
+    }
+    #[inline(always)]
+    fn add(self, a: Self::F, b: Self::F) -> Self::F {
+        run!([_mm256_add_ps(a[0], b[0]), _mm256_add_ps(a[1], b[1])])
+    }
+    #[inline(always)]
+    fn sub(self, a: Self::F, b: Self::F) -> Self::F {
+        run!([_mm256_sub_ps(a[0], b[0]), _mm256_sub_ps(a[1], b[1])])
+    }
+    #[inline(always)]
+    fn div(self, a: Self::F, b: Self::F) -> Self::F {
+        run!([_mm256_div_ps(a[0], b[0]), _mm256_div_ps(a[1], b[1])])
+    }
+    #[inline(always)]
+    fn min(self, a: Self::F, b: Self::F) -> Self::F {
+        run!([_mm256_min_ps(a[0], b[0]), _mm256_min_ps(a[1], b[1])])
+    }
+    #[inline(always)]
+    fn max(self, a: Self::F, b: Self::F) -> Self::F {
+        run!([_mm256_max_ps(a[0], b[0]), _mm256_max_ps(a[1], b[1])])
+    }
+    #[inline(always)]
+    fn round(self, a: Self::F) -> Self::F {
+        run! {
+            const NEAREST: i32 = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+            [_mm256_round_ps::<NEAREST>(a[0]), _mm256_round_ps::<NEAREST>(a[1])]
+        }
+    }
+    #[inline(always)]
+    fn scale_by_power(self, p: Self::F, n: Self::F) -> Self::F {
+        run! {
+            let bias = _mm256_set1_epi32(127);
+            let (a, b) = (_mm256_add_epi32(_mm256_cvtps_epi32(n[0]), bias), _mm256_add_epi32(_mm256_cvtps_epi32(n[1]), bias));
+            let a = _mm256_castsi256_ps(_mm256_slli_epi32::<23>(a));
+            let b = _mm256_castsi256_ps(_mm256_slli_epi32::<23>(b));
+            [_mm256_mul_ps(p[0], a), _mm256_mul_ps(p[1], b)]
+        }
+    }
+    #[inline(always)]
+    fn swap_neighbours(self, a: Self::F) -> Self::F {
+        run! {
+            [_mm256_permute_ps::<0b10_11_00_01>(a[0]), _mm256_permute_ps::<0b10_11_00_01>(a[1])]
+        }
+    }
+    #[inline(always)]
+    fn sum(self, a: Self::F) -> f32 {
+        run!(sum8(_mm256_add_ps(a[0], a[1])))
+    }
+    #[inline(always)]
+    fn max_lane(self, a: Self::F) -> f32 {
+        run!(max8(_mm256_max_ps(a[0], a[1])))
     }
     #[inline(always)]
     fn mul(self, a: Self::F, b: Self::F) -> Self::F {
@@ -409,6 +517,24 @@ impl<const VNNI: bool> Simd for Ymm<VNNI> {
         run! {
             let v = _mm_loadu_si128(p.cast());
             self.to_f32([_mm256_cvtepi8_epi32(v), _mm256_cvtepi8_epi32(_mm_srli_si128::<8>(v))])
+        }
+    }
+    #[inline(always)]
+    fn store_i8(self, v: Self::F, to: &mut [i8; LANES]) {
+        run! {
+            // Packing works within halves of the register, so that the quarters come out as 0, 2, 1, 3.
+            let words = _mm256_packs_epi32(_mm256_cvtps_epi32(v[0]), _mm256_cvtps_epi32(v[1]));
+            let words = _mm256_permute4x64_epi64::<0b11_01_10_00>(words);
+            let bytes = _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256::<1>(words));
+            _mm_storeu_si128(to.as_mut_ptr().cast(), bytes)
+        }
+    }
+    #[inline(always)]
+    fn store_i16(self, v: Self::F, to: &mut [i16; LANES]) {
+        run! {
+            // As above.
+            let words = _mm256_packs_epi32(_mm256_cvtps_epi32(v[0]), _mm256_cvtps_epi32(v[1]));
+            _mm256_storeu_si256(to.as_mut_ptr().cast(), _mm256_permute4x64_epi64::<0b11_01_10_00>(words))
         }
     }
 }

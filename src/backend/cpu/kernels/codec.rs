@@ -1,18 +1,19 @@
-//! How the kernels read each packed block format: sixteen rows of one block, laid out by `packed`, become eight
-//! registers of bytes for every 32 columns and the factors that go with them.
+//! The decoders of the packed block formats: sixteen rows of one block, in the order of `packed`, become eight vectors of
+//! bytes for every 32 columns, and their scales and mins. Knows nothing of the products.
 #![allow(unsafe_code)]
 
-use super::matmul::{Activation, Float};
+use super::activations::InputType;
+use super::float::{self, Float};
 use super::simd::Simd;
 use crate::quant::{iq::IQ4_VALUES, mxfp4};
 
-/// What the arithmetic needs to know of a format. A value is `scale * (q - zero)`, or `scale * q + min` where `MIN`.
+/// The properties of a format on which the arithmetic depends. A value is `scale * (q - zero)`, or `scale * q + min` where `MIN`.
 pub trait Kind {
-    const ACTIVATION: Activation = Activation::Bytes;
-    /// Scales for 32 columns of a row: 1 or 2.
+    const INPUT: InputType = InputType::I8;
+    /// Number of scales for 32 columns of a row: 1 or 2.
     const SUBS: usize;
     const MIN: bool;
-    /// The bytes are signed and need all eight bits; their zero is the instruction set's own.
+    /// True for signed bytes that need all eight bits; their zero point is that of the instruction set.
     const WIDE: bool;
 }
 
@@ -34,10 +35,10 @@ kinds! {
     MinHalves 2 true false
 }
 
-/// Quants of 16 bits.
-pub struct Pairs;
-impl Kind for Pairs {
-    const ACTIVATION: Activation = Activation::Pairs;
+/// The kind of integers of 16 bits.
+pub struct Int16;
+impl Kind for Int16 {
+    const INPUT: InputType = InputType::I16;
     const SUBS: usize = 1;
     const MIN: bool = false;
     const WIDE: bool = false;
@@ -46,32 +47,34 @@ impl Kind for Pairs {
 /// A block format, sixteen rows side by side.
 pub trait Codec {
     /// Sets of 32 columns in a block: 1 or 8.
-    const BLOCKS: usize;
+    const SETS: usize;
     /// Bytes of sixteen rows of a block.
     const BYTES: usize;
+    /// Selects a copy of the code for each set of a block; of no use where look-ups take most of the time.
+    const UNROLL: bool = true;
     type Kind: Kind;
-    /// Power of two; 0 where the kind has mins or an offset of its own.
+    /// Zero point of the bytes, a power of two; 0 where the kind has mins or an offset of its own.
     const ZERO: i32 = 0;
 
-    /// Scales of the sub-blocks in order, and mins where there are any.
+    /// Reads the scales of the sub-blocks in order, and the mins where there are any.
     ///
     /// # Safety
     /// `p` points to `BYTES` readable bytes.
     unsafe fn scales<S: Simd>(s: S, p: *const u8, scale: &mut [S::F; 16], min: &mut [S::F; 16]);
 
-    /// The bytes of 32 columns, `4 j .. 4 j + 4` of them in register `j`; of 16-bit quants 16 columns, two a register.
-    /// `scale`: what `scales` gave for them.
+    /// Decodes the bytes of 32 columns, columns `4 j .. 4 j + 4` to vector `j`, or 16-bit integers of 16 columns, two to a
+    /// vector. `scale` is that of `scales` for them.
     ///
     /// # Safety
-    /// `p` points to `BYTES` readable bytes; `b < BLOCKS`, or twice that of 16-bit quants.
+    /// `p` points to `BYTES` readable bytes; `b < SETS`, or twice that of 16-bit integers.
     unsafe fn quants<S: Simd>(s: S, p: *const u8, b: usize, scale: S::F) -> [S::I; 8];
 }
 
-/// `$value` for each `$j` of eight: unlike `array::from_fn`, never a closure, which the compiler might leave outside of
-/// the functions that enable the instruction set.
+/// Computes `$value` for each `$j` of eight, without a closure, which the compiler might compile outside of the functions
+/// that enable the instruction set.
 macro_rules! eight {
     ($s:ident, $j:ident => $value:expr) => {{
-        let mut out = [$s.splat(0); 8];
+        let mut out = [$s.splat_i32(0); 8];
         for $j in 0..8 {
             out[$j] = $value;
         }
@@ -80,26 +83,26 @@ macro_rules! eight {
 }
 pub(super) use eight;
 
-/// Columns `i` and `i + 16` of 32 share a byte.
+/// Decodes nibbles: columns `i` and `i + 16` of 32 share a byte.
 #[inline(always)]
 unsafe fn nibbles<S: Simd>(s: S, p: *const u8) -> [S::I; 8] {
     // SAFETY: 256 bytes by the callers' contract.
-    eight!(s, j => unsafe { s.field(s.load(p.add(64 * (j % 4))), if j < 4 { 0 } else { 4 }, 15) })
+    eight!(s, j => unsafe { s.field(s.load_bytes(p.add(64 * (j % 4))), if j < 4 { 0 } else { 4 }, 15) })
 }
 
-/// A fifth bit from a plane whose byte holds that bit of registers 0 to 7.
+/// Adds a fifth bit from a plane whose byte holds that bit of vectors 0 to 7.
 #[inline(always)]
 unsafe fn fifth_bits<S: Simd>(s: S, p: *const u8, q: [S::I; 8]) -> [S::I; 8] {
     // SAFETY: 64 bytes by the callers' contract.
-    let plane = unsafe { s.load(p) };
+    let plane = unsafe { s.load_bytes(p) };
     eight!(s, j => s.or(q[j], s.field(plane, j as i32 - 4, 16)))
 }
 
-/// Eight registers at `p`, a field of each byte.
+/// Decodes eight vectors at `p` to a field of each byte.
 #[inline(always)]
 unsafe fn fields<S: Simd>(s: S, p: *const u8, shift: i32, mask: u8) -> [S::I; 8] {
     // SAFETY: 512 bytes by the callers' contract.
-    eight!(s, j => unsafe { s.field(s.load(p.add(64 * j)), shift, mask) })
+    eight!(s, j => unsafe { s.field(s.load_bytes(p.add(64 * j)), shift, mask) })
 }
 
 #[inline(always)]
@@ -107,14 +110,14 @@ fn or8<S: Simd>(s: S, a: [S::I; 8], b: [S::I; 8]) -> [S::I; 8] {
     eight!(s, j => s.or(a[j], b[j]))
 }
 
-/// Bytes that are scales of sub-blocks, sixteen rows each.
+/// Scales of sub-blocks as bytes, sixteen rows each.
 #[repr(align(64))]
 struct ScaleBytes([u8; 256]);
 
 pub struct Q4_0;
 impl Codec for Q4_0 {
     type Kind = Offset;
-    const BLOCKS: usize = 1;
+    const SETS: usize = 1;
     const BYTES: usize = 32 + 256;
     const ZERO: i32 = 8;
 
@@ -133,7 +136,7 @@ impl Codec for Q4_0 {
 pub struct Q4_1;
 impl Codec for Q4_1 {
     type Kind = Min;
-    const BLOCKS: usize = 1;
+    const SETS: usize = 1;
     const BYTES: usize = 64 + 256;
 
     #[inline(always)]
@@ -154,7 +157,7 @@ impl Codec for Q4_1 {
 pub struct Q5_0;
 impl Codec for Q5_0 {
     type Kind = Offset;
-    const BLOCKS: usize = 1;
+    const SETS: usize = 1;
     const BYTES: usize = 32 + 64 + 256;
     const ZERO: i32 = 16;
 
@@ -173,7 +176,7 @@ impl Codec for Q5_0 {
 pub struct Q5_1;
 impl Codec for Q5_1 {
     type Kind = Min;
-    const BLOCKS: usize = 1;
+    const SETS: usize = 1;
     const BYTES: usize = 64 + 64 + 256;
 
     #[inline(always)]
@@ -194,7 +197,7 @@ impl Codec for Q5_1 {
 pub struct Q8_0;
 impl Codec for Q8_0 {
     type Kind = Wide;
-    const BLOCKS: usize = 1;
+    const SETS: usize = 1;
     const BYTES: usize = 32 + 512;
 
     #[inline(always)]
@@ -205,11 +208,11 @@ impl Codec for Q8_0 {
     #[inline(always)]
     unsafe fn quants<S: Simd>(s: S, p: *const u8, _: usize, _: S::F) -> [S::I; 8] {
         // SAFETY: inside the block.
-        eight!(s, j => unsafe { s.wide(s.load(p.add(32 + 64 * j))) })
+        eight!(s, j => unsafe { s.wide(s.load_bytes(p.add(32 + 64 * j))) })
     }
 }
 
-/// Scales of the 4- and 5-bit formats with 256 columns: `d`, `dmin`, then eight 6-bit scales and mins in the twelve
+/// Reads the scales of the 4- and 5-bit formats with 256 columns: `d`, `dmin`, then eight 6-bit scales and mins in the twelve
 /// bytes of `get_scale_min_k4` (ggml).
 #[inline(always)]
 unsafe fn scales_k4<S: Simd>(s: S, p: *const u8, scale: &mut [S::F; 16], min: &mut [S::F; 16]) {
@@ -217,12 +220,12 @@ unsafe fn scales_k4<S: Simd>(s: S, p: *const u8, scale: &mut [S::F; 16], min: &m
     let [sc, m] = &mut bytes;
     // SAFETY: `d`, `dmin` and 3 x 64 bytes of scales are inside the block; both arrays hold 128 bytes and more.
     unsafe {
-        let (d, dmin) = (s.load_f16(p), s.mul(s.load_f16(p.add(32)), s.splat_f32(-1.0)));
-        let (a, b, c) = (s.load(p.add(64)), s.load(p.add(128)), s.load(p.add(192)));
-        s.store(sc.0.as_mut_ptr(), s.field(a, 0, 63));
-        s.store(sc.0.as_mut_ptr().add(64), s.or(s.field(c, 0, 15), s.field(a, 2, 48)));
-        s.store(m.0.as_mut_ptr(), s.field(b, 0, 63));
-        s.store(m.0.as_mut_ptr().add(64), s.or(s.field(c, 4, 15), s.field(b, 2, 48)));
+        let (d, dmin) = (s.load_f16(p), s.mul(s.load_f16(p.add(32)), s.splat(-1.0)));
+        let (a, b, c) = (s.load_bytes(p.add(64)), s.load_bytes(p.add(128)), s.load_bytes(p.add(192)));
+        s.store_bytes(sc.0.as_mut_ptr(), s.field(a, 0, 63));
+        s.store_bytes(sc.0.as_mut_ptr().add(64), s.or(s.field(c, 0, 15), s.field(a, 2, 48)));
+        s.store_bytes(m.0.as_mut_ptr(), s.field(b, 0, 63));
+        s.store_bytes(m.0.as_mut_ptr().add(64), s.or(s.field(c, 4, 15), s.field(b, 2, 48)));
         for i in 0..8 {
             scale[i] = s.mul(d, s.load_u8(sc.0.as_ptr().add(16 * i)));
             min[i] = s.mul(dmin, s.load_u8(m.0.as_ptr().add(16 * i)));
@@ -233,7 +236,7 @@ unsafe fn scales_k4<S: Simd>(s: S, p: *const u8, scale: &mut [S::F; 16], min: &m
 pub struct Q4K;
 impl Codec for Q4K {
     type Kind = Min;
-    const BLOCKS: usize = 8;
+    const SETS: usize = 8;
     const BYTES: usize = 64 + 192 + 2048;
 
     #[inline(always)]
@@ -251,7 +254,7 @@ impl Codec for Q4K {
 pub struct Q5K;
 impl Codec for Q5K {
     type Kind = Min;
-    const BLOCKS: usize = 8;
+    const SETS: usize = 8;
     const BYTES: usize = 64 + 192 + 512 + 2048;
 
     #[inline(always)]
@@ -272,7 +275,7 @@ impl Codec for Q5K {
 pub struct Q6K;
 impl Codec for Q6K {
     type Kind = OffsetHalves;
-    const BLOCKS: usize = 8;
+    const SETS: usize = 8;
     const BYTES: usize = 2048 + 1024 + 256 + 32;
     const ZERO: i32 = 32;
 
@@ -301,7 +304,7 @@ impl Codec for Q6K {
 pub struct Q2K;
 impl Codec for Q2K {
     type Kind = MinHalves;
-    const BLOCKS: usize = 8;
+    const SETS: usize = 8;
     const BYTES: usize = 256 + 1024 + 32 + 32;
 
     #[inline(always)]
@@ -310,11 +313,11 @@ impl Codec for Q2K {
         let [sc, m] = &mut bytes;
         // SAFETY: inside the block; both arrays hold 256 bytes.
         unsafe {
-            let (d, dmin) = (s.load_f16(p.add(1280)), s.mul(s.load_f16(p.add(1312)), s.splat_f32(-1.0)));
+            let (d, dmin) = (s.load_f16(p.add(1280)), s.mul(s.load_f16(p.add(1312)), s.splat(-1.0)));
             for i in 0..4 {
-                let v = s.load(p.add(64 * i));
-                s.store(sc.0.as_mut_ptr().add(64 * i), s.field(v, 0, 15));
-                s.store(m.0.as_mut_ptr().add(64 * i), s.field(v, 4, 15));
+                let v = s.load_bytes(p.add(64 * i));
+                s.store_bytes(sc.0.as_mut_ptr().add(64 * i), s.field(v, 0, 15));
+                s.store_bytes(m.0.as_mut_ptr().add(64 * i), s.field(v, 4, 15));
             }
             for i in 0..16 {
                 scale[i] = s.mul(d, s.load_u8(sc.0.as_ptr().add(16 * i)));
@@ -332,7 +335,7 @@ impl Codec for Q2K {
 pub struct Q3K;
 impl Codec for Q3K {
     type Kind = OffsetHalves;
-    const BLOCKS: usize = 8;
+    const SETS: usize = 8;
     const BYTES: usize = 512 + 1024 + 192 + 32;
     const ZERO: i32 = 4;
 
@@ -344,11 +347,11 @@ impl Codec for Q3K {
         unsafe {
             let d = s.load_f16(p.add(1728));
             // Sixteen 6-bit scales with an offset of 32: low nibbles in eight bytes, high pairs of bits in four.
-            let (a, b, c) = (s.load(p.add(1536)), s.load(p.add(1600)), s.load(p.add(1664)));
-            s.store(sc, s.add_bytes(s.or(s.field(a, 0, 15), s.field(c, -4, 48)), 224));
-            s.store(sc.add(64), s.add_bytes(s.or(s.field(b, 0, 15), s.field(c, -2, 48)), 224));
-            s.store(sc.add(128), s.add_bytes(s.or(s.field(a, 4, 15), s.field(c, 0, 48)), 224));
-            s.store(sc.add(192), s.add_bytes(s.or(s.field(b, 4, 15), s.field(c, 2, 48)), 224));
+            let (a, b, c) = (s.load_bytes(p.add(1536)), s.load_bytes(p.add(1600)), s.load_bytes(p.add(1664)));
+            s.store_bytes(sc, s.add_bytes(s.or(s.field(a, 0, 15), s.field(c, -4, 48)), 224));
+            s.store_bytes(sc.add(64), s.add_bytes(s.or(s.field(b, 0, 15), s.field(c, -2, 48)), 224));
+            s.store_bytes(sc.add(128), s.add_bytes(s.or(s.field(a, 4, 15), s.field(c, 0, 48)), 224));
+            s.store_bytes(sc.add(192), s.add_bytes(s.or(s.field(b, 4, 15), s.field(c, 2, 48)), 224));
             for (i, scale) in scale.iter_mut().enumerate() {
                 *scale = s.mul(d, s.load_i8(sc.add(16 * i)));
             }
@@ -367,7 +370,7 @@ impl Codec for Q3K {
 pub struct Iq4Nl;
 impl Codec for Iq4Nl {
     type Kind = Wide;
-    const BLOCKS: usize = 1;
+    const SETS: usize = 1;
     const BYTES: usize = 32 + 256;
 
     #[inline(always)]
@@ -386,7 +389,7 @@ impl Codec for Iq4Nl {
 pub struct Iq4Xs;
 impl Codec for Iq4Xs {
     type Kind = Wide;
-    const BLOCKS: usize = 8;
+    const SETS: usize = 8;
     const BYTES: usize = 32 + 32 + 64 + 2048;
 
     #[inline(always)]
@@ -419,7 +422,7 @@ impl Codec for Iq4Xs {
 pub struct Mxfp4;
 impl Codec for Mxfp4 {
     type Kind = Offset;
-    const BLOCKS: usize = 1;
+    const SETS: usize = 1;
     const BYTES: usize = 16 + 256;
     const ZERO: i32 = 16;
 
@@ -444,7 +447,7 @@ impl Codec for Mxfp4 {
 pub struct Tq1_0;
 impl Codec for Tq1_0 {
     type Kind = Offset;
-    const BLOCKS: usize = 8;
+    const SETS: usize = 8;
     const BYTES: usize = 512 + 256 + 64 + 32;
     const ZERO: i32 = 1;
 
@@ -464,7 +467,7 @@ impl Codec for Tq1_0 {
                 _ => (512 + 64 * (j % 4), 2 * (b - 5) + j / 4),
             };
             // SAFETY: `byte <= 768`, so that this is inside the block.
-            s.ternary_digit(unsafe { s.load(p.add(byte)) }, POWERS[digit])
+            s.ternary_digit(unsafe { s.load_bytes(p.add(byte)) }, POWERS[digit])
         })
     }
 }
@@ -472,7 +475,7 @@ impl Codec for Tq1_0 {
 pub struct Tq2_0;
 impl Codec for Tq2_0 {
     type Kind = Offset;
-    const BLOCKS: usize = 8;
+    const SETS: usize = 8;
     const BYTES: usize = 1024 + 32;
     const ZERO: i32 = 1;
 
@@ -488,20 +491,20 @@ impl Codec for Tq2_0 {
     }
 }
 
-/// Floats of 8 bits, 32 columns a block: `q = w / scale` in 14 bits, where `scale` is the power of two that just makes
-/// the largest of the 32 fit.
-pub struct F8;
-impl Codec for F8 {
-    type Kind = Pairs;
-    const BLOCKS: usize = 1;
+/// Floats of 8 bits, 32 columns to a block: `q = w / scale` in 14 bits, where `scale` is the least power of two with which
+/// the largest of the 32 fits.
+pub struct F8Blocks;
+impl Codec for F8Blocks {
+    type Kind = Int16;
+    const SETS: usize = 1;
     const BYTES: usize = 32 * 16;
 
     #[inline(always)]
     unsafe fn scales<S: Simd>(s: S, p: *const u8, scale: &mut [S::F; 16], _: &mut [S::F; 16]) {
-        let mut max = s.splat(0);
+        let mut max = s.splat_i32(0);
         for column in 0..32 {
             // SAFETY: inside the block.
-            max = s.max_magnitude(max, unsafe { super::matmul::F8::load(s, p.add(16 * column)) });
+            max = s.max_magnitude(max, unsafe { float::F8::load(s, p.add(16 * column)) });
         }
         scale[0] = s.pair_scale(max);
     }
@@ -511,8 +514,8 @@ impl Codec for F8 {
         // SAFETY: `b < 2`, so that this is inside the block.
         eight!(s, j => unsafe {
             let p = p.add(32 * (8 * b + j));
-            let (even, odd) = (super::matmul::F8::load(s, p), super::matmul::F8::load(s, p.add(16)));
-            s.pair(s.mul(even, inverse), s.mul(odd, inverse))
+            let (even, odd) = (float::F8::load(s, p), float::F8::load(s, p.add(16)));
+            s.round_to_pair(s.mul(even, inverse), s.mul(odd, inverse))
         })
     }
 }

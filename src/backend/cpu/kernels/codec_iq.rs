@@ -1,38 +1,39 @@
-//! The formats whose quants are indices into a codebook (`quant::iq`): each row's points are looked up, then signs or
-//! an offset are applied. All bytes have their zero at 64, about which signs reflect them.
+//! The decoders of formats whose integers are indices into a codebook (`quant::iq`): each row's codewords are read, then
+//! signs or an offset are applied. All bytes have their zero point at 64, about which signs reflect them.
 #![allow(unsafe_code)]
 // Loops over registers are written over indices, which unroll.
 #![allow(clippy::needless_range_loop)]
 
 use super::codec::{Codec, Offset, OffsetHalves, eight};
-use super::simd::{Points, Simd};
+use super::simd::{Codebook, Simd};
 use crate::quant::iq_grids as grids;
 
-/// Of 7 bits, and above the largest value.
+/// Zero point of bytes of 7 bits, above the largest value.
 const ZERO: i32 = 64;
 
-static IQ2_XXS: Points<8, 256> = points(&grids::IQ2_XXS);
-static IQ2_XS: Points<8, 512> = points(&grids::IQ2_XS);
-static IQ2_S: Points<8, 1024> = points(&grids::IQ2_S);
-static IQ3_XXS: Points<4, 256> = points(&grids::IQ3_XXS);
-static IQ3_S: Points<4, 512> = points(&grids::IQ3_S);
-/// Eight times the values, so that their offset of 1/8 is an integer; already with the negative one.
-static IQ1: Points<8, 2048> = points(&eightfold(&grids::IQ1));
+static IQ2_XXS: Codebook<8, 256> = codebook(&grids::IQ2_XXS);
+static IQ2_XS: Codebook<8, 512> = codebook(&grids::IQ2_XS);
+static IQ2_S: Codebook<8, 1024> = codebook(&grids::IQ2_S);
+static IQ3_XXS: Codebook<4, 256> = codebook(&grids::IQ3_XXS);
+static IQ3_S: Codebook<4, 512> = codebook(&grids::IQ3_S);
+/// Codewords of eight times the values less 1, so that the offsets of -1/8 and 1/8 are integers.
+static IQ1: Codebook<8, 2048> = codebook(&eightfold(&grids::IQ1));
 
-/// The points with their zero at `ZERO`.
-const fn points<const DIMS: usize, const N: usize>(grid: &[[u8; DIMS]; N]) -> Points<DIMS, N> {
-    let mut table = Points { points: *grid, planes: [[0; N]; DIMS] };
+/// Adds the zero point to the codewords of a grid.
+const fn codebook<const DIMS: usize, const N: usize>(grid: &[[u8; DIMS]; N]) -> Codebook<DIMS, N> {
+    let mut table = Codebook { codewords: *grid, planes: [[0; N]; DIMS] };
     let mut i = 0;
     while i < DIMS * N {
-        let (point, k) = (i / DIMS, i % DIMS);
-        let value = grid[point][k].wrapping_add(ZERO as u8);
-        table.points[point][k] = value;
-        table.planes[k][point] = value;
+        let (word, k) = (i / DIMS, i % DIMS);
+        let value = grid[word][k].wrapping_add(ZERO as u8);
+        table.codewords[word][k] = value;
+        table.planes[k][word] = value;
         i += 1;
     }
     table
 }
 
+/// Multiplies by eight and subtracts 1.
 const fn eightfold<const N: usize>(points: &[[i8; 8]; N]) -> [[u8; 8]; N] {
     let mut out = [[0; 8]; N];
     let mut i = 0;
@@ -52,10 +53,10 @@ fn signed<S: Simd>(s: S, q: [S::I; 8], signs: S::I) -> [S::I; 8] {
     eight!(s, j => s.reflect(q[j], s.spread(signs, j / 2), SIGNS[j % 2]))
 }
 
-/// Points at two times four indices.
+/// Reads the codewords of two times four indices.
 #[inline(always)]
-fn points4<S: Simd, const N: usize>(s: S, table: &Points<4, N>, first: [S::I; 4], last: [S::I; 4]) -> [S::I; 8] {
-    let (first, last) = (s.points4(table, first), s.points4(table, last));
+fn codewords4<S: Simd, const N: usize>(s: S, table: &Codebook<4, N>, first: [S::I; 4], last: [S::I; 4]) -> [S::I; 8] {
+    let (first, last) = (s.codewords4(table, first), s.codewords4(table, last));
     eight!(s, j => if j < 4 { first[j] } else { last[j - 4] })
 }
 
@@ -63,11 +64,11 @@ fn points4<S: Simd, const N: usize>(s: S, table: &Points<4, N>, first: [S::I; 4]
 #[inline(always)]
 fn even_signs<S: Simd>(s: S, seven: S::I) -> S::I {
     const ONES: [i8; 16] = [0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4];
-    let ones = s.add(s.lookup(&ONES, s.field(seven, 0, 15)), s.lookup(&ONES, s.field(seven, 4, 7)));
+    let ones = s.add_i32(s.lookup(&ONES, s.field(seven, 0, 15)), s.lookup(&ONES, s.field(seven, 4, 7)));
     s.or(seven, s.field(ones, -7, 128))
 }
 
-/// The bytes of signs in a word that holds four times seven of them.
+/// Decodes the bytes of signs of a word that holds four times seven of them.
 #[inline(always)]
 fn signs_of_word<S: Simd>(s: S, word: S::I) -> S::I {
     let low = s.or(s.bits(word, 0, 0x7f), s.bits(word, -1, 0x7f00));
@@ -75,29 +76,29 @@ fn signs_of_word<S: Simd>(s: S, word: S::I) -> S::I {
     even_signs(s, s.or(low, high))
 }
 
-/// The bytes of a word, one a lane.
+/// Extracts the four bytes of each lane.
 #[inline(always)]
 fn bytes<S: Simd>(s: S, word: S::I) -> [S::I; 4] {
     [s.bits(word, 0, 255), s.bits(word, 8, 255), s.bits(word, 16, 255), s.bits(word, 24, 255)]
 }
 
-/// `d * (2 n + 1)`, `n` being the bits of `mask` after a shift to the right.
+/// Computes `d * (2 n + 1)`, `n` being the bits of `mask` after a shift to the right.
 #[inline(always)]
 fn odd<S: Simd>(s: S, d: S::F, word: S::I, shift: i32, mask: u32) -> S::F {
-    s.mul(d, s.to_f32(s.or(s.bits(word, shift - 1, 2 * mask), s.splat(1))))
+    s.mul(d, s.to_f32(s.or(s.bits(word, shift - 1, 2 * mask), s.splat_i32(1))))
 }
 
-/// The scale of a block, times a power of two.
+/// Reads the scale of a block, times a power of two.
 ///
 /// # Safety
 /// `p` points to 32 readable bytes.
 #[inline(always)]
 unsafe fn d<S: Simd>(s: S, p: *const u8, factor: f32) -> S::F {
     // SAFETY: the same contract.
-    s.mul(unsafe { s.load_f16(p) }, s.splat_f32(factor))
+    s.mul(unsafe { s.load_f16(p) }, s.splat(factor))
 }
 
-/// Sixteen scales of 4 bits, in two words at `p`.
+/// Reads sixteen scales of 4 bits, in two words at `p`.
 ///
 /// # Safety
 /// `p` points to 128 readable bytes.
@@ -105,14 +106,15 @@ unsafe fn d<S: Simd>(s: S, p: *const u8, factor: f32) -> S::F {
 unsafe fn sixteen_scales<S: Simd>(s: S, d: S::F, p: *const u8, scale: &mut [S::F; 16]) {
     for i in 0..16 {
         // SAFETY: the same contract.
-        scale[i] = odd(s, d, unsafe { s.load(p.add(64 * (i / 8))) }, 4 * (i % 8) as i32, 15);
+        scale[i] = odd(s, d, unsafe { s.load_bytes(p.add(64 * (i / 8))) }, 4 * (i % 8) as i32, 15);
     }
 }
 
 pub struct Iq2Xxs;
 impl Codec for Iq2Xxs {
     type Kind = Offset;
-    const BLOCKS: usize = 8;
+    const SETS: usize = 8;
+    const UNROLL: bool = false;
     const BYTES: usize = 32 + 1024;
     const ZERO: i32 = ZERO;
 
@@ -122,22 +124,23 @@ impl Codec for Iq2Xxs {
         unsafe {
             let d = d(s, p, 0.125);
             for i in 0..8 {
-                scale[i] = odd(s, d, s.load(p.add(96 + 128 * i)), 28, 15);
+                scale[i] = odd(s, d, s.load_bytes(p.add(96 + 128 * i)), 28, 15);
             }
         }
     }
     #[inline(always)]
     unsafe fn quants<S: Simd>(s: S, p: *const u8, b: usize, _: S::F) -> [S::I; 8] {
         // SAFETY: `b < 8`, so that both are inside the block.
-        let (index, signs) = unsafe { (s.load(p.add(32 + 128 * b)), s.load(p.add(96 + 128 * b))) };
-        signed(s, s.points8(&IQ2_XXS, bytes(s, index)), signs_of_word(s, signs))
+        let (index, signs) = unsafe { (s.load_bytes(p.add(32 + 128 * b)), s.load_bytes(p.add(96 + 128 * b))) };
+        signed(s, s.codewords8(&IQ2_XXS, bytes(s, index)), signs_of_word(s, signs))
     }
 }
 
 pub struct Iq2Xs;
 impl Codec for Iq2Xs {
     type Kind = OffsetHalves;
-    const BLOCKS: usize = 8;
+    const SETS: usize = 8;
+    const UNROLL: bool = false;
     const BYTES: usize = 32 + 1024 + 128;
     const ZERO: i32 = ZERO;
 
@@ -149,18 +152,19 @@ impl Codec for Iq2Xs {
     #[inline(always)]
     unsafe fn quants<S: Simd>(s: S, p: *const u8, b: usize, _: S::F) -> [S::I; 8] {
         // SAFETY: `b < 8`, so that both are inside the block.
-        let (u, v) = unsafe { (s.load(p.add(32 + 128 * b)), s.load(p.add(96 + 128 * b))) };
+        let (u, v) = unsafe { (s.load_bytes(p.add(32 + 128 * b)), s.load_bytes(p.add(96 + 128 * b))) };
         let index = [s.bits(u, 0, 511), s.bits(u, 16, 511), s.bits(v, 0, 511), s.bits(v, 16, 511)];
         let low = s.or(s.bits(u, 9, 0x7f), s.bits(u, 17, 0x7f00));
         let high = s.or(s.bits(v, -7, 0x7f_0000), s.bits(v, 1, 0x7f00_0000));
-        signed(s, s.points8(&IQ2_XS, index), even_signs(s, s.or(low, high)))
+        signed(s, s.codewords8(&IQ2_XS, index), even_signs(s, s.or(low, high)))
     }
 }
 
 pub struct Iq2S;
 impl Codec for Iq2S {
     type Kind = OffsetHalves;
-    const BLOCKS: usize = 8;
+    const SETS: usize = 8;
+    const UNROLL: bool = false;
     const BYTES: usize = 32 + 512 + 512 + 128 + 128;
     const ZERO: i32 = ZERO;
 
@@ -172,20 +176,26 @@ impl Codec for Iq2S {
     #[inline(always)]
     unsafe fn quants<S: Simd>(s: S, p: *const u8, b: usize, _: S::F) -> [S::I; 8] {
         // SAFETY: `b < 8`, so that all are inside the block.
-        let (low, signs, high) =
-            unsafe { (s.load(p.add(32 + 64 * b)), s.load(p.add(544 + 64 * b)), s.load(p.add(1056 + 64 * (b / 4)))) };
-        let mut index = bytes(s, low);
+        let (low, signs, high) = unsafe {
+            (
+                s.load_bytes(p.add(32 + 64 * b)),
+                s.load_bytes(p.add(544 + 64 * b)),
+                s.load_bytes(p.add(1056 + 64 * (b / 4))),
+            )
+        };
+        let (mut index, high) = (bytes(s, low), s.bits(high, 8 * (b % 4) as i32, 0xff));
         for n in 0..4 {
-            index[n] = s.or(index[n], s.bits(high, (8 * (b % 4) + 2 * n) as i32 - 8, 0x300));
+            index[n] = s.or(index[n], s.bits(high, 2 * n as i32 - 8, 0x300));
         }
-        signed(s, s.points8(&IQ2_S, index), signs)
+        signed(s, s.codewords8(&IQ2_S, index), signs)
     }
 }
 
 pub struct Iq3Xxs;
 impl Codec for Iq3Xxs {
     type Kind = Offset;
-    const BLOCKS: usize = 8;
+    const SETS: usize = 8;
+    const UNROLL: bool = false;
     const BYTES: usize = 32 + 1024 + 512;
     const ZERO: i32 = ZERO;
 
@@ -195,23 +205,25 @@ impl Codec for Iq3Xxs {
         unsafe {
             let d = d(s, p, 0.25);
             for i in 0..8 {
-                scale[i] = odd(s, d, s.load(p.add(1056 + 64 * i)), 28, 15);
+                scale[i] = odd(s, d, s.load_bytes(p.add(1056 + 64 * i)), 28, 15);
             }
         }
     }
     #[inline(always)]
     unsafe fn quants<S: Simd>(s: S, p: *const u8, b: usize, _: S::F) -> [S::I; 8] {
         // SAFETY: `b < 8`, so that all are inside the block.
-        let (u, v, signs) =
-            unsafe { (s.load(p.add(32 + 128 * b)), s.load(p.add(96 + 128 * b)), s.load(p.add(1056 + 64 * b))) };
-        signed(s, points4(s, &IQ3_XXS, bytes(s, u), bytes(s, v)), signs_of_word(s, signs))
+        let (u, v, signs) = unsafe {
+            (s.load_bytes(p.add(32 + 128 * b)), s.load_bytes(p.add(96 + 128 * b)), s.load_bytes(p.add(1056 + 64 * b)))
+        };
+        signed(s, codewords4(s, &IQ3_XXS, bytes(s, u), bytes(s, v)), signs_of_word(s, signs))
     }
 }
 
 pub struct Iq3S;
 impl Codec for Iq3S {
     type Kind = Offset;
-    const BLOCKS: usize = 8;
+    const SETS: usize = 8;
+    const UNROLL: bool = false;
     const BYTES: usize = 32 + 1024 + 128 + 512 + 64;
     const ZERO: i32 = ZERO;
 
@@ -219,7 +231,7 @@ impl Codec for Iq3S {
     unsafe fn scales<S: Simd>(s: S, p: *const u8, scale: &mut [S::F; 16], _: &mut [S::F; 16]) {
         // SAFETY: inside the block.
         unsafe {
-            let (d, word) = (s.load_f16(p), s.load(p.add(1696)));
+            let (d, word) = (s.load_f16(p), s.load_bytes(p.add(1696)));
             for i in 0..8 {
                 scale[i] = odd(s, d, word, 4 * i as i32, 15);
             }
@@ -229,20 +241,19 @@ impl Codec for Iq3S {
     unsafe fn quants<S: Simd>(s: S, p: *const u8, b: usize, _: S::F) -> [S::I; 8] {
         // SAFETY: `b < 8`, so that all are inside the block.
         let (u, v, high, signs) = unsafe {
-            let (high, signs) = (s.load(p.add(1056 + 64 * (b / 4))), s.load(p.add(1184 + 64 * b)));
-            (s.load(p.add(32 + 128 * b)), s.load(p.add(96 + 128 * b)), high, signs)
+            let (high, signs) = (s.load_bytes(p.add(1056 + 64 * (b / 4))), s.load_bytes(p.add(1184 + 64 * b)));
+            (s.load_bytes(p.add(32 + 128 * b)), s.load_bytes(p.add(96 + 128 * b)), high, signs)
         };
-        let (mut u, mut v) = (bytes(s, u), bytes(s, v));
+        let (mut u, mut v, high) = (bytes(s, u), bytes(s, v), s.bits(high, 8 * (b % 4) as i32, 0xff));
         for n in 0..4 {
-            let bit = (8 * (b % 4) + n) as i32 - 8;
-            u[n] = s.or(u[n], s.bits(high, bit, 0x100));
-            v[n] = s.or(v[n], s.bits(high, bit + 4, 0x100));
+            u[n] = s.or(u[n], s.bits(high, n as i32 - 8, 0x100));
+            v[n] = s.or(v[n], s.bits(high, n as i32 - 4, 0x100));
         }
-        signed(s, points4(s, &IQ3_S, u, v), signs)
+        signed(s, codewords4(s, &IQ3_S, u, v), signs)
     }
 }
 
-/// 2 in each byte, or 0 where bit `bit` of byte `n` is set: what makes the negative offset of `IQ1` positive.
+/// Computes 2 in each byte, or 0 where bit `bit` of byte `n` is set, which turns the offset -1/8 of `IQ1` into 1/8.
 #[inline(always)]
 fn positive<S: Simd>(s: S, v: S::I, n: usize, bit: i32) -> S::I {
     const TWO: [i8; 16] = [2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
@@ -252,7 +263,8 @@ fn positive<S: Simd>(s: S, v: S::I, n: usize, bit: i32) -> S::I {
 pub struct Iq1S;
 impl Codec for Iq1S {
     type Kind = Offset;
-    const BLOCKS: usize = 8;
+    const SETS: usize = 8;
+    const UNROLL: bool = false;
     const BYTES: usize = 32 + 512 + 256;
     const ZERO: i32 = ZERO;
 
@@ -262,27 +274,28 @@ impl Codec for Iq1S {
         unsafe {
             let d = d(s, p, 0.125);
             for i in 0..8 {
-                scale[i] = odd(s, d, s.load(p.add(544 + 64 * (i / 2))), 12 + 16 * (i % 2) as i32, 7);
+                scale[i] = odd(s, d, s.load_bytes(p.add(544 + 64 * (i / 2))), 12 + 16 * (i % 2) as i32, 7);
             }
         }
     }
     #[inline(always)]
     unsafe fn quants<S: Simd>(s: S, p: *const u8, b: usize, _: S::F) -> [S::I; 8] {
         // SAFETY: `b < 8`, so that both are inside the block.
-        let (low, high) = unsafe { (s.load(p.add(32 + 64 * b)), s.load(p.add(544 + 64 * (b / 2)))) };
-        let mut index = bytes(s, low);
+        let (low, high) = unsafe { (s.load_bytes(p.add(32 + 64 * b)), s.load_bytes(p.add(544 + 64 * (b / 2)))) };
+        let (mut index, high) = (bytes(s, low), s.bits(high, 16 * (b % 2) as i32, 0xffff));
         for n in 0..4 {
-            index[n] = s.or(index[n], s.bits(high, (16 * (b % 2) + 3 * n) as i32 - 8, 0x700));
+            index[n] = s.or(index[n], s.bits(high, 3 * n as i32 - 8, 0x700));
         }
-        let (q, offset) = (s.points8(&IQ1, index), positive(s, high, 1 + 2 * (b % 2), 7));
-        eight!(s, j => s.add(q[j], offset))
+        let (q, offset) = (s.codewords8(&IQ1, index), positive(s, high, 1, 7));
+        eight!(s, j => s.add_i32(q[j], offset))
     }
 }
 
 pub struct Iq1M;
 impl Codec for Iq1M {
     type Kind = OffsetHalves;
-    const BLOCKS: usize = 8;
+    const SETS: usize = 8;
+    const UNROLL: bool = false;
     const BYTES: usize = 512 + 256 + 128;
     const ZERO: i32 = ZERO;
 
@@ -290,12 +303,12 @@ impl Codec for Iq1M {
     unsafe fn scales<S: Simd>(s: S, p: *const u8, scale: &mut [S::F; 16], _: &mut [S::F; 16]) {
         // SAFETY: inside the block; both arrays hold what is written and read.
         unsafe {
-            let words = [s.load(p.add(768)), s.load(p.add(832))];
+            let words = [s.load_bytes(p.add(768)), s.load_bytes(p.add(832))];
             // The upper four bits of each 16 are those of `d`.
             let low = s.or(s.bits(words[0], 12, 0xf), s.bits(words[0], 24, 0xf0));
             let high = s.or(s.bits(words[1], 4, 0xf00), s.bits(words[1], 16, 0xf000));
             let (mut wide, mut halves) = ([0u32; 16], [0u16; 16]);
-            s.store(wide.as_mut_ptr().cast(), s.or(low, high));
+            s.store_bytes(wide.as_mut_ptr().cast(), s.or(low, high));
             for row in 0..16 {
                 halves[row] = wide[row] as u16;
             }
@@ -308,12 +321,12 @@ impl Codec for Iq1M {
     #[inline(always)]
     unsafe fn quants<S: Simd>(s: S, p: *const u8, b: usize, _: S::F) -> [S::I; 8] {
         // SAFETY: `b < 8`, so that both are inside the block.
-        let (low, high) = unsafe { (s.load(p.add(64 * b)), s.load(p.add(512 + 64 * (b / 2)))) };
-        let mut index = bytes(s, low);
+        let (low, high) = unsafe { (s.load_bytes(p.add(64 * b)), s.load_bytes(p.add(512 + 64 * (b / 2)))) };
+        let (mut index, high) = (bytes(s, low), s.bits(high, 16 * (b % 2) as i32, 0xffff));
         for n in 0..4 {
-            index[n] = s.or(index[n], s.bits(high, (16 * (b % 2) + 4 * n) as i32 - 8, 0x700));
+            index[n] = s.or(index[n], s.bits(high, 4 * n as i32 - 8, 0x700));
         }
-        let q = s.points8(&IQ1, index);
-        eight!(s, j => s.add(q[j], positive(s, high, 2 * (b % 2) + j / 4, 3 + 4 * (j / 2 % 2) as i32)))
+        let q = s.codewords8(&IQ1, index);
+        eight!(s, j => s.add_i32(q[j], positive(s, high, j / 4, 3 + 4 * (j / 2 % 2) as i32)))
     }
 }

@@ -1,35 +1,36 @@
-//! The small verbs on one row: norms, sums, activations, rotary embedding, conversions for attention, arg-max.
-//! Each public function checks lengths, then runs the same lanes for every instruction set.
+//! The elementwise ops on one row: norms, sums, activations, rotary embedding, transposition, arg-max. Each public function
+//! checks lengths, then runs the same code for every instruction set.
 #![allow(unsafe_code)]
 
-use super::Isa;
-use super::lanes::{LANES, Lanes, dispatch};
+use super::math::{exp, tanh};
+use super::simd::{LANES, Simd};
+use super::{Isa, dispatch};
 use crate::backend::op::Activation;
 
-/// `x += scale * delta`
+/// Computes `x += scale * delta`
 pub fn add_scaled(isa: Isa, x: &mut [f32], delta: &[f32], scale: f32) {
     assert_eq!(x.len(), delta.len());
     dispatch!(isa, add_scaled_lanes(x: &mut [f32], delta: &[f32], scale: f32))
 }
 
 #[inline(always)]
-fn add_scaled_lanes<S: Lanes>(s: S, x: &mut [f32], delta: &[f32], scale: f32) {
+fn add_scaled_lanes<S: Simd>(s: S, x: &mut [f32], delta: &[f32], scale: f32) {
     zip(s, AddTimes(s.splat(scale)), x, delta);
 }
 
-/// `x = x / sqrt(mean(x^2) + eps) * weight`
+/// Computes `x = x / sqrt(mean(x^2) + eps) * weight`
 pub fn rms_norm(isa: Isa, x: &mut [f32], weight: &[f32], eps: f32) {
     assert_eq!(x.len(), weight.len());
     dispatch!(isa, rms_norm_lanes(x: &mut [f32], weight: &[f32], eps: f32))
 }
 
 #[inline(always)]
-fn rms_norm_lanes<S: Lanes>(s: S, x: &mut [f32], weight: &[f32], eps: f32) {
+fn rms_norm_lanes<S: Simd>(s: S, x: &mut [f32], weight: &[f32], eps: f32) {
     let mean = sum_of(s, Square, x) / x.len() as f32;
     zip(s, TimesBoth(s.splat(1.0 / (mean + eps).sqrt())), x, weight);
 }
 
-/// `x = (x - mean) / sqrt(var + eps) * weight + bias`
+/// Computes `x = (x - mean) / sqrt(var + eps) * weight + bias`
 pub fn layer_norm(isa: Isa, x: &mut [f32], weight: &[f32], bias: Option<&[f32]>, eps: f32) {
     assert_eq!(x.len(), weight.len());
     dispatch!(isa, layer_norm_lanes(x: &mut [f32], weight: &[f32], eps: f32));
@@ -39,7 +40,7 @@ pub fn layer_norm(isa: Isa, x: &mut [f32], weight: &[f32], bias: Option<&[f32]>,
 }
 
 #[inline(always)]
-fn layer_norm_lanes<S: Lanes>(s: S, x: &mut [f32], weight: &[f32], eps: f32) {
+fn layer_norm_lanes<S: Simd>(s: S, x: &mut [f32], weight: &[f32], eps: f32) {
     let n = x.len() as f32;
     let mean = sum_of(s, Itself, x) / n;
     // Of the differences, because the mean may be far larger than they are.
@@ -48,33 +49,33 @@ fn layer_norm_lanes<S: Lanes>(s: S, x: &mut [f32], weight: &[f32], eps: f32) {
     zip(s, TimesBoth(s.splat(1.0 / (variance + eps).sqrt())), x, weight);
 }
 
-/// `x = scale * x`
+/// Computes `x = scale * x`
 pub fn scale(isa: Isa, x: &mut [f32], scale: f32) {
     dispatch!(isa, scale_lanes(x: &mut [f32], scale: f32))
 }
 
 #[inline(always)]
-fn scale_lanes<S: Lanes>(s: S, x: &mut [f32], scale: f32) {
+fn scale_lanes<S: Simd>(s: S, x: &mut [f32], scale: f32) {
     map(s, Times(s.splat(scale)), x);
 }
 
-/// `x = cap * tanh(scale * x / cap)`
+/// Computes `x = cap * tanh(scale * x / cap)`
 pub fn softcap(isa: Isa, x: &mut [f32], scale: f32, cap: f32) {
     dispatch!(isa, softcap_lanes(x: &mut [f32], scale: f32, cap: f32))
 }
 
 #[inline(always)]
-fn softcap_lanes<S: Lanes>(s: S, x: &mut [f32], scale: f32, cap: f32) {
+fn softcap_lanes<S: Simd>(s: S, x: &mut [f32], scale: f32, cap: f32) {
     map(s, Softcap { inner: s.splat(scale / cap), cap: s.splat(cap) }, x);
 }
 
-/// `x = activation(x)`
+/// Computes `x = activation(x)`
 pub fn activate(isa: Isa, activation: Activation, x: &mut [f32]) {
     dispatch!(isa, activate_lanes(activation: Activation, x: &mut [f32]))
 }
 
 #[inline(always)]
-fn activate_lanes<S: Lanes>(s: S, activation: Activation, x: &mut [f32]) {
+fn activate_lanes<S: Simd>(s: S, activation: Activation, x: &mut [f32]) {
     match activation {
         Activation::Silu => map(s, Silu, x),
         Activation::Gelu => map(s, Gelu, x),
@@ -83,14 +84,14 @@ fn activate_lanes<S: Lanes>(s: S, activation: Activation, x: &mut [f32]) {
     }
 }
 
-/// `gate = activation(gate) * up`
+/// Computes `gate = activation(gate) * up`
 pub fn glu(isa: Isa, activation: Activation, gate: &mut [f32], up: &[f32]) {
     assert_eq!(gate.len(), up.len());
     dispatch!(isa, glu_lanes(activation: Activation, gate: &mut [f32], up: &[f32]))
 }
 
 #[inline(always)]
-fn glu_lanes<S: Lanes>(s: S, activation: Activation, gate: &mut [f32], up: &[f32]) {
+fn glu_lanes<S: Simd>(s: S, activation: Activation, gate: &mut [f32], up: &[f32]) {
     match activation {
         Activation::Silu => zip(s, Gated(Silu), gate, up),
         Activation::Gelu => zip(s, Gated(Gelu), gate, up),
@@ -99,27 +100,27 @@ fn glu_lanes<S: Lanes>(s: S, activation: Activation, gate: &mut [f32], up: &[f32
     }
 }
 
-/// Turns dimension `i` of a head with `i + n`, where `n` is the length of `cos` and `sin`.
+/// Rotates dimension `i` of a head with `i + n`, where `n` is the length of `cos` and `sin`.
 pub fn rope_halves(isa: Isa, head: &mut [f32], cos: &[f32], sin: &[f32]) {
     assert!(cos.len() == sin.len() && 2 * cos.len() <= head.len());
     dispatch!(isa, rope_halves_lanes(head: &mut [f32], cos: &[f32], sin: &[f32]))
 }
 
 #[inline(always)]
-fn rope_halves_lanes<S: Lanes>(s: S, head: &mut [f32], cos: &[f32], sin: &[f32]) {
+fn rope_halves_lanes<S: Simd>(s: S, head: &mut [f32], cos: &[f32], sin: &[f32]) {
     let n = cos.len();
     let (low, high) = head[..2 * n].split_at_mut(n);
     for (((low, high), cos), sin) in
         low.chunks_mut(LANES).zip(high.chunks_mut(LANES)).zip(cos.chunks(LANES)).zip(sin.chunks(LANES))
     {
-        let (a, b) = (load(s, low), load(s, high));
-        let (cos, sin) = (load(s, cos), load(s, sin));
-        store(s, s.sub(s.mul(a, cos), s.mul(b, sin)), low);
-        store(s, s.add(s.mul(b, cos), s.mul(a, sin)), high);
+        let (a, b) = (s.load_slice(low), s.load_slice(high));
+        let (cos, sin) = (s.load_slice(cos), s.load_slice(sin));
+        s.store_slice(s.sub(s.mul(a, cos), s.mul(b, sin)), low);
+        s.store_slice(s.add(s.mul(b, cos), s.mul(a, sin)), high);
     }
 }
 
-/// Turns dimension `2i` of a head with `2i + 1`. `cos` holds each cosine twice, `sin` each sine negated and then as
+/// Rotates dimension `2i` of a head with `2i + 1`. `cos` holds each cosine twice, `sin` each sine negated and then as
 /// it is.
 pub fn rope_adjacent(isa: Isa, head: &mut [f32], cos: &[f32], sin: &[f32]) {
     assert!(cos.len() == sin.len() && cos.len() <= head.len() && cos.len().is_multiple_of(2));
@@ -127,113 +128,28 @@ pub fn rope_adjacent(isa: Isa, head: &mut [f32], cos: &[f32], sin: &[f32]) {
 }
 
 #[inline(always)]
-fn rope_adjacent_lanes<S: Lanes>(s: S, head: &mut [f32], cos: &[f32], sin: &[f32]) {
+fn rope_adjacent_lanes<S: Simd>(s: S, head: &mut [f32], cos: &[f32], sin: &[f32]) {
     let n = cos.len();
     for ((x, cos), sin) in head[..n].chunks_mut(LANES).zip(cos.chunks(LANES)).zip(sin.chunks(LANES)) {
-        let a = load(s, x);
-        let turned = s.add(s.mul(a, load(s, cos)), s.mul(s.swap_pairs(a), load(s, sin)));
-        store(s, turned, x);
+        let a = s.load_slice(x);
+        let turned = s.add(s.mul(a, s.load_slice(cos)), s.mul(s.swap_neighbours(a), s.load_slice(sin)));
+        s.store_slice(turned, x);
     }
 }
 
-/// One scale for at most 32 values: `x = scale * quant`, quants within -127..=127. Returns the scale.
-pub fn quantise_i8(isa: Isa, x: &[f32], quants: &mut [i8]) -> f32 {
-    assert_eq!(x.len(), quants.len());
-    dispatch!(isa, quantise_i8_lanes(x: &[f32], quants: &mut [i8]) -> f32)
-}
-
-#[inline(always)]
-fn quantise_i8_lanes<S: Lanes>(s: S, x: &[f32], quants: &mut [i8]) -> f32 {
-    let (scale, inverse) = scale_for(s, x, 127.0);
-    for (x, quants) in x.chunks(LANES).zip(quants.chunks_mut(LANES)) {
-        let mut bytes = [0; LANES];
-        s.store_i8(quants_of(s, load(s, x), inverse, 127.0), &mut bytes);
-        quants.copy_from_slice(&bytes[..quants.len()]);
-    }
-    scale
-}
-
-/// One scale for all values: `x = scale * quant`, quants within `-I16_PEAK..=I16_PEAK`. Returns the scale. Values beyond
-/// 2^40, infinities and NaN become finite.
-pub fn quantise_i16(isa: Isa, x: &[f32], quants: &mut [i16]) -> f32 {
-    assert_eq!(x.len(), quants.len());
-    dispatch!(isa, quantise_i16_lanes(x: &[f32], quants: &mut [i16]) -> f32)
-}
-
-#[inline(always)]
-pub(super) fn quantise_i16_lanes<S: Lanes>(s: S, x: &[f32], quants: &mut [i16]) -> f32 {
-    let (scale, inverse) = scale_for(s, x, I16_PEAK);
-    for (x, quants) in x.chunks(LANES).zip(quants.chunks_mut(LANES)) {
-        let q = quants_of(s, load(s, x), inverse, I16_PEAK);
-        match quants.first_chunk_mut() {
-            Some(quants) => s.store_i16(q, quants),
-            None => {
-                let mut words = [0; LANES];
-                s.store_i16(q, &mut words);
-                quants.copy_from_slice(&words[..quants.len()]);
-            }
-        }
-    }
-    scale
-}
-
-/// `quantise_i16` to the half `side` of each pair, in the byte order of the machine; the other half is kept.
-pub fn quantise_i16_beside(isa: Isa, x: &[f32], pairs: &mut [[u8; 4]], side: usize) -> f32 {
-    assert!(x.len() <= pairs.len() && side < 2);
-    dispatch!(isa, quantise_i16_beside_lanes(x: &[f32], pairs: &mut [[u8; 4]], side: usize) -> f32)
-}
-
-#[inline(always)]
-fn quantise_i16_beside_lanes<S: Lanes>(s: S, x: &[f32], pairs: &mut [[u8; 4]], side: usize) -> f32 {
-    let (scale, inverse) = scale_for(s, x, I16_PEAK);
-    for (x, pairs) in x.chunks(LANES).zip(pairs.chunks_mut(LANES)) {
-        let mut words = [0; LANES];
-        s.store_i16(quants_of(s, load(s, x), inverse, I16_PEAK), &mut words);
-        for (pair, q) in pairs.iter_mut().zip(&words[..x.len()]) {
-            pair[2 * side..][..2].copy_from_slice(&q.to_ne_bytes());
-        }
-    }
-    scale
-}
-
-/// Largest quant of 16 bits: the largest with which the sum of 32 products stays within an i32.
-pub const I16_PEAK: f32 = 8191.0;
-
-/// The scale with which the largest of some values becomes the quant `peak`, and its inverse, 0 where that would overflow.
-#[inline(always)]
-fn scale_for<S: Lanes>(s: S, x: &[f32], peak: f32) -> (f32, f32) {
-    /// So that neither products of scales overflow nor stale entries of a cache times a weight of zero are not zero.
-    const LARGEST: f32 = (1u64 << 40) as f32;
-    let mut largest = s.splat(0.0);
-    for x in x.chunks(LANES) {
-        let v = load(s, x);
-        // The operand that may be NaN stands first, where it is dropped.
-        largest = s.max(s.max(v, s.sub(s.splat(0.0), v)), largest);
-    }
-    let scale = s.peak(largest).min(LARGEST) / peak;
-    (scale, if scale > f32::MIN_POSITIVE { 1.0 / scale } else { 0.0 })
-}
-
-/// `x * inverse`, within `-peak..=peak`.
-#[inline(always)]
-fn quants_of<S: Lanes>(s: S, x: S::V, inverse: f32, peak: f32) -> S::V {
-    // The operand that may be NaN stands first, where it is dropped.
-    s.min(s.max(s.mul(x, s.splat(inverse)), s.splat(-peak)), s.splat(peak))
-}
-
-/// `out[j][i] = rows[i][j]`, `out` being `[n][16]` for rows of n.
+/// Computes `out[j][i] = rows[i][j]`, `out` being `[n][16]` for rows of n.
 pub fn transpose(isa: Isa, rows: &[&[f32]; LANES], out: &mut [f32]) {
     assert!(rows.iter().all(|row| row.len() * LANES == out.len()));
     dispatch!(isa, transpose_lanes(rows: &[&[f32]; LANES], out: &mut [f32]))
 }
 
 #[inline(always)]
-fn transpose_lanes<S: Lanes>(s: S, rows: &[&[f32]; LANES], out: &mut [f32]) {
+fn transpose_lanes<S: Simd>(s: S, rows: &[&[f32]; LANES], out: &mut [f32]) {
     for (j, out) in out.chunks_mut(LANES * LANES).enumerate() {
         let mut block = [s.splat(0.0); LANES];
         for (v, row) in block.iter_mut().zip(rows) {
             let row = &row[j * LANES..];
-            *v = load(s, &row[..row.len().min(LANES)]);
+            *v = s.load_slice(&row[..row.len().min(LANES)]);
         }
         for (out, v) in out.as_chunks_mut().0.iter_mut().zip(s.transpose(block)) {
             s.store(v, out);
@@ -241,7 +157,7 @@ fn transpose_lanes<S: Lanes>(s: S, rows: &[&[f32]; LANES], out: &mut [f32]) {
     }
 }
 
-/// Index of the largest value, the lowest where several are equal; NaN is never the largest. 0 for an empty slice.
+/// Finds the index of the largest value, the lowest where several are equal; NaN is never the largest. 0 for an empty slice.
 pub fn argmax(isa: Isa, x: &[f32]) -> usize {
     /// Long enough that finding the peak is a matter of loads, short enough that the second look is in cache.
     const CHUNK: usize = 1024;
@@ -260,7 +176,7 @@ fn peak(isa: Isa, x: &[f32]) -> f32 {
 }
 
 #[inline(always)]
-fn peak_lanes<S: Lanes>(s: S, x: &[f32]) -> f32 {
+fn peak_lanes<S: Simd>(s: S, x: &[f32]) -> f32 {
     let lowest = s.splat(f32::NEG_INFINITY);
     let mut peaks = [lowest; 4];
     let (groups, rest) = x.as_chunks::<{ 4 * LANES }>();
@@ -275,61 +191,45 @@ fn peak_lanes<S: Lanes>(s: S, x: &[f32]) -> f32 {
         padded[..x.len()].copy_from_slice(x);
         peaks[0] = s.max(s.load(&padded), peaks[0]);
     }
-    s.peak(s.max(s.max(peaks[0], peaks[1]), s.max(peaks[2], peaks[3])))
-}
-
-#[inline(always)]
-fn load<S: Lanes>(s: S, x: &[f32]) -> S::V {
-    match x.first_chunk() {
-        Some(x) => s.load(x),
-        None => s.load_part(x),
-    }
-}
-
-#[inline(always)]
-fn store<S: Lanes>(s: S, v: S::V, x: &mut [f32]) {
-    match x.first_chunk_mut() {
-        Some(x) => s.store(v, x),
-        None => s.store_part(v, x),
-    }
+    s.max_lane(s.max(s.max(peaks[0], peaks[1]), s.max(peaks[2], peaks[3])))
 }
 
 /// A function of one value, in lanes. A trait rather than closures, which would not be compiled for the
 /// instruction set of the function around them.
-trait Unary<S: Lanes>: Copy {
-    fn at(self, s: S, x: S::V) -> S::V;
+trait Unary<S: Simd>: Copy {
+    fn at(self, s: S, x: S::F) -> S::F;
 }
 
 /// A function of two values.
-trait Binary<S: Lanes>: Copy {
-    fn at(self, s: S, x: S::V, y: S::V) -> S::V;
+trait Binary<S: Simd>: Copy {
+    fn at(self, s: S, x: S::F, y: S::F) -> S::F;
 }
 
 #[inline(always)]
-fn map<S: Lanes>(s: S, f: impl Unary<S>, x: &mut [f32]) {
+fn map<S: Simd>(s: S, f: impl Unary<S>, x: &mut [f32]) {
     let (xs, rest) = x.as_chunks_mut();
     for x in xs {
         s.store(f.at(s, s.load(x)), x);
     }
     if !rest.is_empty() {
-        s.store_part(f.at(s, s.load_part(rest)), rest);
+        s.store_slice(f.at(s, s.load_slice(rest)), rest);
     }
 }
 
 #[inline(always)]
-fn zip<S: Lanes>(s: S, f: impl Binary<S>, x: &mut [f32], y: &[f32]) {
+fn zip<S: Simd>(s: S, f: impl Binary<S>, x: &mut [f32], y: &[f32]) {
     let ((xs, x_rest), (ys, y_rest)) = (x.as_chunks_mut(), y.as_chunks());
     for (x, y) in xs.iter_mut().zip(ys) {
         s.store(f.at(s, s.load(x), s.load(y)), x);
     }
     if !x_rest.is_empty() {
-        s.store_part(f.at(s, s.load_part(x_rest), s.load_part(y_rest)), x_rest);
+        s.store_slice(f.at(s, s.load_slice(x_rest), s.load_slice(y_rest)), x_rest);
     }
 }
 
 /// The sum of a function that is 0 at 0. Four partial sums hide the latency of the addition.
 #[inline(always)]
-fn sum_of<S: Lanes>(s: S, f: impl Unary<S>, x: &[f32]) -> f32 {
+fn sum_of<S: Simd>(s: S, f: impl Unary<S>, x: &[f32]) -> f32 {
     let mut sums = [s.splat(0.0); 4];
     let (groups, rest) = x.as_chunks::<{ 4 * LANES }>();
     for group in groups {
@@ -338,43 +238,43 @@ fn sum_of<S: Lanes>(s: S, f: impl Unary<S>, x: &[f32]) -> f32 {
         }
     }
     for x in rest.chunks(LANES) {
-        sums[0] = s.add(sums[0], f.at(s, load(s, x)));
+        sums[0] = s.add(sums[0], f.at(s, s.load_slice(x)));
     }
     s.sum(s.add(s.add(sums[0], sums[1]), s.add(sums[2], sums[3])))
 }
 
 #[derive(Clone, Copy)]
 struct Itself;
-impl<S: Lanes> Unary<S> for Itself {
+impl<S: Simd> Unary<S> for Itself {
     #[inline(always)]
-    fn at(self, _: S, x: S::V) -> S::V {
+    fn at(self, _: S, x: S::F) -> S::F {
         x
     }
 }
 
 #[derive(Clone, Copy)]
 struct Square;
-impl<S: Lanes> Unary<S> for Square {
+impl<S: Simd> Unary<S> for Square {
     #[inline(always)]
-    fn at(self, s: S, x: S::V) -> S::V {
+    fn at(self, s: S, x: S::F) -> S::F {
         s.mul(x, x)
     }
 }
 
 #[derive(Clone, Copy)]
 struct Plus<V>(V);
-impl<S: Lanes> Unary<S> for Plus<S::V> {
+impl<S: Simd> Unary<S> for Plus<S::F> {
     #[inline(always)]
-    fn at(self, s: S, x: S::V) -> S::V {
+    fn at(self, s: S, x: S::F) -> S::F {
         s.add(x, self.0)
     }
 }
 
 #[derive(Clone, Copy)]
 struct Times<V>(V);
-impl<S: Lanes> Unary<S> for Times<S::V> {
+impl<S: Simd> Unary<S> for Times<S::F> {
     #[inline(always)]
-    fn at(self, s: S, x: S::V) -> S::V {
+    fn at(self, s: S, x: S::F) -> S::F {
         s.mul(x, self.0)
     }
 }
@@ -385,19 +285,19 @@ struct Softcap<V> {
     inner: V,
     cap: V,
 }
-impl<S: Lanes> Unary<S> for Softcap<S::V> {
+impl<S: Simd> Unary<S> for Softcap<S::F> {
     #[inline(always)]
-    fn at(self, s: S, x: S::V) -> S::V {
-        s.mul(self.cap, s.tanh(s.mul(x, self.inner)))
+    fn at(self, s: S, x: S::F) -> S::F {
+        s.mul(self.cap, tanh(s, s.mul(x, self.inner)))
     }
 }
 
 /// `x * sigmoid(x)`
 #[derive(Clone, Copy)]
 struct Silu;
-impl<S: Lanes> Unary<S> for Silu {
+impl<S: Simd> Unary<S> for Silu {
     #[inline(always)]
-    fn at(self, s: S, x: S::V) -> S::V {
+    fn at(self, s: S, x: S::F) -> S::F {
         times_sigmoid(s, x, x)
     }
 }
@@ -405,9 +305,9 @@ impl<S: Lanes> Unary<S> for Silu {
 /// `x/2 * (1 + tanh(u))` with `u = sqrt(2/pi) * (x + 0.044715 x^3)`, which is `x * sigmoid(2u)`.
 #[derive(Clone, Copy)]
 struct Gelu;
-impl<S: Lanes> Unary<S> for Gelu {
+impl<S: Simd> Unary<S> for Gelu {
     #[inline(always)]
-    fn at(self, s: S, x: S::V) -> S::V {
+    fn at(self, s: S, x: S::F) -> S::F {
         const LINEAR: f32 = 1.595_769; // 2 * sqrt(2/pi)
         const CUBIC: f32 = 0.044_715 * LINEAR;
         let u = s.mul(x, s.fma(s.mul(x, x), s.splat(CUBIC), s.splat(LINEAR)));
@@ -418,9 +318,9 @@ impl<S: Lanes> Unary<S> for Gelu {
 /// `x * P(N <= x)` for a standard normal N: Abramowitz and Stegun, formula 7.1.26, absolute error of P below 1e-7.
 #[derive(Clone, Copy)]
 struct GeluErf;
-impl<S: Lanes> Unary<S> for GeluErf {
+impl<S: Simd> Unary<S> for GeluErf {
     #[inline(always)]
-    fn at(self, s: S, x: S::V) -> S::V {
+    fn at(self, s: S, x: S::F) -> S::F {
         let zero = s.splat(0.0);
         let distance = s.max(x, s.sub(zero, x));
         let z = s.mul(distance, s.splat(std::f32::consts::FRAC_1_SQRT_2));
@@ -430,48 +330,48 @@ impl<S: Lanes> Unary<S> for GeluErf {
             p = s.fma(p, t, s.splat(c));
         }
         // Probability of lying beyond |x| on one side.
-        let tail = s.mul(s.mul(s.splat(0.5), p), s.exp(s.sub(zero, s.mul(z, z))));
+        let tail = s.mul(s.mul(s.splat(0.5), p), exp(s, s.sub(zero, s.mul(z, z))));
         s.sub(s.max(zero, x), s.mul(distance, tail))
     }
 }
 
 #[derive(Clone, Copy)]
 struct Relu;
-impl<S: Lanes> Unary<S> for Relu {
+impl<S: Simd> Unary<S> for Relu {
     #[inline(always)]
-    fn at(self, s: S, x: S::V) -> S::V {
+    fn at(self, s: S, x: S::F) -> S::F {
         s.max(s.splat(0.0), x)
     }
 }
 
 #[inline(always)]
-fn times_sigmoid<S: Lanes>(s: S, x: S::V, u: S::V) -> S::V {
-    s.div(x, s.add(s.splat(1.0), s.exp(s.sub(s.splat(0.0), u))))
+fn times_sigmoid<S: Simd>(s: S, x: S::F, u: S::F) -> S::F {
+    s.div(x, s.add(s.splat(1.0), exp(s, s.sub(s.splat(0.0), u))))
 }
 
 #[derive(Clone, Copy)]
 struct AddTimes<V>(V);
-impl<S: Lanes> Binary<S> for AddTimes<S::V> {
+impl<S: Simd> Binary<S> for AddTimes<S::F> {
     #[inline(always)]
-    fn at(self, s: S, x: S::V, y: S::V) -> S::V {
+    fn at(self, s: S, x: S::F, y: S::F) -> S::F {
         s.fma(self.0, y, x)
     }
 }
 
 #[derive(Clone, Copy)]
 struct TimesBoth<V>(V);
-impl<S: Lanes> Binary<S> for TimesBoth<S::V> {
+impl<S: Simd> Binary<S> for TimesBoth<S::F> {
     #[inline(always)]
-    fn at(self, s: S, x: S::V, y: S::V) -> S::V {
+    fn at(self, s: S, x: S::F, y: S::F) -> S::F {
         s.mul(s.mul(x, self.0), y)
     }
 }
 
 #[derive(Clone, Copy)]
 struct Gated<F>(F);
-impl<S: Lanes, F: Unary<S>> Binary<S> for Gated<F> {
+impl<S: Simd, F: Unary<S>> Binary<S> for Gated<F> {
     #[inline(always)]
-    fn at(self, s: S, x: S::V, y: S::V) -> S::V {
+    fn at(self, s: S, x: S::F, y: S::F) -> S::F {
         s.mul(self.0.at(s, x), y)
     }
 }
@@ -494,22 +394,18 @@ mod tests {
 
     const LENGTHS: [usize; 10] = [1, 2, 7, 15, 16, 17, 64, 65, 172, 577];
 
-    /// Runs `f` on every instruction set: each is near the oracle, and those with a fused multiply-add are equal.
+    /// Checks that `f` is near the oracle on every instruction set and that all have the same bits.
     fn check(expected: &[f64], tolerance: f64, f: impl Fn(Isa) -> Vec<f32>) {
-        let mut fused: Option<Vec<u32>> = None;
+        let scalar = f(Isa::Scalar);
+        for (i, (&got, &expected)) in scalar.iter().zip(expected).enumerate() {
+            let error = (f64::from(got) - expected).abs() / expected.abs().max(1.0);
+            assert!(error <= tolerance, "element {i} is {got}, expected {expected}");
+        }
         for isa in Isa::available() {
             let got = f(isa);
-            assert_eq!(got.len(), expected.len());
-            for (i, (&got, &expected)) in got.iter().zip(expected).enumerate() {
-                let error = (f64::from(got) - expected).abs() / expected.abs().max(1.0);
-                assert!(error <= tolerance, "{}: element {i} is {got}, expected {expected}", isa.name());
-            }
-            if isa != Isa::Scalar {
-                let bits: Vec<u32> = got.iter().map(|x| x.to_bits()).collect();
-                let fused = fused.get_or_insert_with(|| bits.clone());
-                let differs = fused.iter().zip(&bits).position(|(a, b)| a != b);
-                assert_eq!(differs, None, "{}", isa.name());
-            }
+            assert!(got.len() == expected.len());
+            let differs = scalar.iter().zip(&got).position(|(a, b)| a.to_bits() != b.to_bits());
+            assert_eq!(differs, None, "{}", isa.name());
         }
     }
 
@@ -592,45 +488,6 @@ mod tests {
     }
 
     #[test]
-    fn exponentials_are_within_two_units_in_the_last_place() {
-        fn both<S: Lanes>(s: S, x: &[f32; LANES], out: &mut [[f32; LANES]; 2]) {
-            s.store(s.exp2(s.load(x)), &mut out[0]);
-            s.store(s.exp(s.load(x)), &mut out[1]);
-        }
-        for isa in Isa::available() {
-            for i in -50_000..50_000 {
-                let x = i as f32 * (87.0 / 50_000.0);
-                let out = &mut [[0.0; LANES]; 2];
-                let input = &[x; LANES];
-                dispatch!(isa, both(input: &[f32; LANES], out: &mut [[f32; LANES]; 2]));
-                for (got, expected, fused) in
-                    [(out[0][3], f64::from(x).exp2(), true), (out[1][3], f64::from(x).exp(), isa != Isa::Scalar)]
-                {
-                    if expected < f64::from(f32::MIN_POSITIVE) {
-                        assert!(f64::from(got) <= 2.0 * f64::from(f32::MIN_POSITIVE));
-                        continue;
-                    }
-                    // Without a fused multiply-add the product with log2(e) is rounded: 2^-24 of up to 126.
-                    let units = if fused { 2.0 } else { 100.0 };
-                    let error = (f64::from(got) - expected).abs() / expected;
-                    assert!(error <= units * 2f64.powi(-23), "{}: f({x}) = {got}, not {expected}", isa.name());
-                }
-            }
-            for (x, [exp2, exp]) in [
-                (f32::NEG_INFINITY, [0.0; 2]),
-                (-200.0, [0.0; 2]),
-                (0.0, [1.0; 2]),
-                (100.0, [2f32.powi(100), 88f32.exp()]),
-            ] {
-                let out = &mut [[0.0; LANES]; 2];
-                let input = &[x; LANES];
-                dispatch!(isa, both(input: &[f32; LANES], out: &mut [[f32; LANES]; 2]));
-                assert!(out[0][0] == exp2 && (out[1][15] - exp).abs() <= 1e-5 * exp, "{}: {x}", isa.name());
-            }
-        }
-    }
-
-    #[test]
     fn rotary_embedding() {
         for n in [2, 4, 8, 24, 32, 40, 64] {
             let head_dim = 2 * n + 6;
@@ -652,51 +509,6 @@ mod tests {
             let signed: Vec<f32> = sin.iter().flat_map(|&s| [-s, s]).collect();
             let expected = turn(&|i| 2 * i, &|i| 2 * i + 1);
             check(&expected, 1e-6, |isa| apply(x.clone(), |x| rope_adjacent(isa, x, &twice, &signed)));
-        }
-    }
-
-    #[test]
-    fn conversions_for_the_cache() {
-        for isa in Isa::available() {
-            for n in [1, 8, 16, 17, 32, 80] {
-                let x = values(n, n as u64);
-                let peak = x.iter().fold(0f32, |m, x| m.max(x.abs()));
-                let mut bytes = vec![0i8; n];
-                let mut words = vec![0i16; n];
-                let scales = [quantise_i8(isa, &x, &mut bytes), quantise_i16(isa, &x, &mut words)];
-                let wide = bytes.iter().map(|&q| i16::from(q)).collect();
-                for (scale, quants, steps) in [(scales[0], wide, 127.0), (scales[1], words, I16_PEAK)] {
-                    assert!((scale - peak / steps).abs() <= 1e-6 * scale);
-                    for (&x, q) in x.iter().zip(quants) {
-                        let error = (x - scale * f32::from(q)).abs();
-                        assert!(error <= 0.502 * scale, "{}: {x} became {q}", isa.name());
-                    }
-                }
-            }
-            let mut quants = [1i8; 20];
-            assert_eq!(quantise_i8(isa, &[0.0; 20], &mut quants), 0.0);
-            assert_eq!(quants, [0; 20]);
-            let mut quants = [1i16; 20];
-            assert_eq!(quantise_i16(isa, &[0.0; 20], &mut quants), 0.0);
-            assert_eq!(quants, [0; 20]);
-        }
-    }
-
-    #[test]
-    fn whatever_is_stored_is_finite() {
-        let x =
-            [f32::INFINITY, f32::NEG_INFINITY, f32::NAN, f32::MAX, 1e38, -3e13, 1.0, f32::MIN_POSITIVE, -0.0, 1e-45];
-        for isa in Isa::available() {
-            for i in 0..x.len() {
-                let x = [&x[i..], &x[..i], &x].concat();
-                for n in 1..x.len() {
-                    let (mut bytes, mut words) = (vec![0; n], vec![0; n]);
-                    assert!(quantise_i8(isa, &x[..n], &mut bytes) <= 1e10, "{}", isa.name());
-                    assert!(quantise_i16(isa, &x[..n], &mut words) <= 1e9, "{}", isa.name());
-                    assert!(bytes.iter().all(|q| q.unsigned_abs() <= 127), "{}: {bytes:?}", isa.name());
-                    assert!(words.iter().all(|q| q.unsigned_abs() <= 8191), "{}: {words:?}", isa.name());
-                }
-            }
         }
     }
 

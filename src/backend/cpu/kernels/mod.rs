@@ -1,128 +1,158 @@
-//! Inner loops, written for one instruction set each. This file owns the choice of the instruction set: a value of
-//! `Isa` exists only for what this machine was seen to have, so that holding one is the proof that its kernels may run.
+//! Inner loops, written once over `simd::Simd` and compiled for each instruction set. Owns the choice of the instruction
+//! set: a value of `Isa` other than `Scalar` exists only for a set that was detected on this machine, and tables of kernels
+//! are reached through such a value only. Knows nothing of matrices in memory, threads and models.
 #![allow(unsafe_code)]
 
-pub mod attend;
+pub(super) mod activations;
+pub(super) mod attend;
+mod attend_product;
 mod avx2;
 mod avx512vnni;
 mod codec;
 mod codec_iq;
-pub mod elementwise;
-pub mod lanes;
-pub mod matmul;
+pub(super) mod elementwise;
+mod float;
+pub(super) mod float_gemm;
+mod gemm;
+pub(super) mod kv_storage;
+mod math;
 mod neon;
-pub mod prefetch;
+pub(super) mod prefetch;
+pub(super) mod quantize;
 mod scalar;
-mod simd;
-pub mod small;
+pub(super) mod simd;
+pub(super) mod small;
+pub(super) mod table;
 
-use matmul::Kernels;
+#[cfg(target_arch = "aarch64")]
+use self::neon::Neon;
+use self::scalar::Scalar;
+pub use self::simd::{PANEL_ROWS, SET};
+use self::table::MatmulKernels;
+#[cfg(target_arch = "x86_64")]
+use self::{avx2::Avx2, avx512vnni::Avx512Vnni};
 
 /// An instruction set that this machine has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Isa {
     /// Plain Rust; the twin that the others are compared with.
     Scalar,
-    Avx2(Avx2),
-    Avx512Vnni(Avx512Vnni),
-    Neon(Neon),
+    #[cfg(target_arch = "x86_64")]
+    Avx2(Avx2<false>),
+    /// With AVX-VNNI.
+    #[cfg(target_arch = "x86_64")]
+    Avx2Vnni(Avx2<true>),
+    #[cfg(target_arch = "x86_64")]
+    Avx512Vnni(Avx512Vnni<false>),
+    /// With VBMI.
+    #[cfg(target_arch = "x86_64")]
+    Avx512Vbmi(Avx512Vnni<true>),
+    #[cfg(target_arch = "aarch64")]
+    Neon(Neon<false>),
+    /// With the dot product instructions.
+    #[cfg(target_arch = "aarch64")]
+    NeonDotprod(Neon<true>),
 }
-
-/// Proof of AVX2, FMA and F16C.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Avx2 {
-    /// AVX-VNNI as well: `vpdpbusd` on 256-bit registers.
-    vnni: bool,
-}
-
-/// Proof of AVX-512 F, BW, DQ, VL and VNNI, and of everything that `Avx2` stands for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Avx512Vnni {
-    /// VBMI as well: look-ups in tables of 128 bytes.
-    vbmi: bool,
-}
-
-/// Proof of NEON with FP16 conversions, which every AArch64 processor has.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Neon {
-    /// The dot product instructions (`sdot`) as well.
-    dotprod: bool,
-}
-
-#[cfg(target_arch = "x86_64")]
-fn add_vector_isas(isas: &mut Vec<Isa>) {
-    if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c") {
-        isas.push(Isa::Avx2(Avx2 { vnni: false }));
-        if is_x86_feature_detected!("avxvnni") {
-            isas.push(Isa::Avx2(Avx2 { vnni: true }));
-        }
-        if is_x86_feature_detected!("avx512f")
-            && is_x86_feature_detected!("avx512bw")
-            && is_x86_feature_detected!("avx512dq")
-            && is_x86_feature_detected!("avx512vl")
-            && is_x86_feature_detected!("avx512vnni")
-        {
-            isas.push(Isa::Avx512Vnni(Avx512Vnni { vbmi: false }));
-            if is_x86_feature_detected!("avx512vbmi") {
-                isas.push(Isa::Avx512Vnni(Avx512Vnni { vbmi: true }));
-            }
-        }
-    }
-}
-
-#[cfg(target_arch = "aarch64")]
-fn add_vector_isas(isas: &mut Vec<Isa>) {
-    isas.push(Isa::Neon(Neon { dotprod: false }));
-    if std::arch::is_aarch64_feature_detected!("dotprod") {
-        isas.push(Isa::Neon(Neon { dotprod: true }));
-    }
-}
-
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-fn add_vector_isas(_: &mut Vec<Isa>) {}
 
 impl Isa {
-    /// The fastest instruction set of this machine.
+    /// Finds the fastest instruction set of this machine.
     pub fn detect() -> Isa {
         Isa::available().last().copied().unwrap_or(Isa::Scalar)
     }
 
-    /// Every instruction set of this machine, slowest first.
+    /// Lists every instruction set of this machine, slowest first.
     pub fn available() -> Vec<Isa> {
-        let mut isas = vec![Isa::Scalar];
-        add_vector_isas(&mut isas);
-        isas
+        let isas = [
+            Some(Isa::Scalar),
+            #[cfg(target_arch = "x86_64")]
+            Avx2::<false>::detect().map(Isa::Avx2),
+            #[cfg(target_arch = "x86_64")]
+            Avx2::<true>::detect().map(Isa::Avx2Vnni),
+            #[cfg(target_arch = "x86_64")]
+            Avx512Vnni::<false>::detect().map(Isa::Avx512Vnni),
+            #[cfg(target_arch = "x86_64")]
+            Avx512Vnni::<true>::detect().map(Isa::Avx512Vbmi),
+            #[cfg(target_arch = "aarch64")]
+            Neon::<false>::detect().map(Isa::Neon),
+            #[cfg(target_arch = "aarch64")]
+            Neon::<true>::detect().map(Isa::NeonDotprod),
+        ];
+        isas.into_iter().flatten().collect()
     }
 
-    /// For listings.
+    /// Names the instruction set for listings.
     pub fn name(self) -> &'static str {
         match self {
             Isa::Scalar => "scalar",
-            Isa::Avx2(Avx2 { vnni: false }) => "avx2",
-            Isa::Avx2(Avx2 { vnni: true }) => "avx2-vnni",
-            Isa::Avx512Vnni(Avx512Vnni { vbmi: false }) => "avx512-vnni",
-            Isa::Avx512Vnni(Avx512Vnni { vbmi: true }) => "avx512-vbmi",
-            Isa::Neon(Neon { dotprod: false }) => "neon",
-            Isa::Neon(Neon { dotprod: true }) => "neon-dotprod",
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2(_) => "avx2",
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2Vnni(_) => "avx2-vnni",
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512Vnni(_) => "avx512-vnni",
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512Vbmi(_) => "avx512-vbmi",
+            #[cfg(target_arch = "aarch64")]
+            Isa::Neon(_) => "neon",
+            #[cfg(target_arch = "aarch64")]
+            Isa::NeonDotprod(_) => "neon-dotprod",
         }
     }
 
-    /// The matrix kernels.
-    pub fn matmul(self) -> &'static Kernels {
+    /// Returns the matrix kernels of the instruction set.
+    pub(super) fn matmul(self) -> &'static MatmulKernels {
         match self {
+            Isa::Scalar => Scalar.matmul(),
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512Vnni(Avx512Vnni { vbmi: true }) => &avx512vnni::vbmi::KERNELS,
+            Isa::Avx2(token) => token.matmul(),
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512Vnni(Avx512Vnni { vbmi: false }) => &avx512vnni::plain::KERNELS,
+            Isa::Avx2Vnni(token) => token.matmul(),
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx2(Avx2 { vnni: true }) => &avx2::vnni::KERNELS,
+            Isa::Avx512Vnni(token) => token.matmul(),
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx2(Avx2 { vnni: false }) => &avx2::plain::KERNELS,
+            Isa::Avx512Vbmi(token) => token.matmul(),
             #[cfg(target_arch = "aarch64")]
-            Isa::Neon(Neon { dotprod: true }) => &neon::dotprod::KERNELS,
+            Isa::Neon(token) => token.matmul(),
             #[cfg(target_arch = "aarch64")]
-            Isa::Neon(Neon { dotprod: false }) => &neon::plain::KERNELS,
-            _ => &scalar::KERNELS,
+            Isa::NeonDotprod(token) => token.matmul(),
         }
     }
 }
+
+/// Runs `body(token, args...)` compiled for the instruction set in `isa`. The extensions VNNI, VBMI and dot products serve
+/// matrix products only and share the code of their base.
+macro_rules! dispatch {
+    ($isa:expr, $body:ident($($arg:ident: $ty:ty),* $(,)?) $(-> $ret:ty)?) => {{
+        use $crate::backend::cpu::kernels::{self, Isa};
+        #[cfg(target_arch = "x86_64")]
+        #[target_feature(enable = "avx2,fma,f16c")]
+        fn avx2(token: kernels::avx2::Avx2<false>, $($arg: $ty),*) $(-> $ret)? {
+            $body(token, $($arg),*)
+        }
+        #[cfg(target_arch = "x86_64")]
+        #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+        fn avx512(token: kernels::avx512vnni::Avx512Vnni<false>, $($arg: $ty),*) $(-> $ret)? {
+            $body(token, $($arg),*)
+        }
+        match $isa {
+            Isa::Scalar => $body(kernels::scalar::Scalar, $($arg),*),
+            // SAFETY: the token proves the features that the function enables.
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2(token) => unsafe { avx2(token, $($arg),*) },
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2Vnni(token) => unsafe { avx2(token.base(), $($arg),*) },
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512Vnni(token) => unsafe { avx512(token, $($arg),*) },
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512Vbmi(token) => unsafe { avx512(token.base(), $($arg),*) },
+            #[cfg(target_arch = "aarch64")]
+            Isa::Neon(token) => $body(token, $($arg),*),
+            #[cfg(target_arch = "aarch64")]
+            Isa::NeonDotprod(token) => $body(token.base(), $($arg),*),
+        }
+    }};
+}
+use dispatch;

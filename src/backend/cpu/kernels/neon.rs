@@ -4,31 +4,69 @@
 #![cfg(target_arch = "aarch64")]
 
 use std::arch::aarch64::*;
-use std::arch::asm;
+use std::arch::{asm, is_aarch64_feature_detected};
 
-use super::simd::{EXPONENT, INVERSE_POWER, LEAST_POWER, PAIR_STEP, Points, Simd};
+use super::simd::{Codebook, EXPONENT, INVERSE_POWER, LANES, LEAST_POWER, PAIR_STEP, Simd};
 use super::small::Small;
+use super::table::MatmulKernels;
 
-/// Proof of what `Neon` stands for, with the dot product instruction or without.
-#[derive(Clone, Copy)]
-struct Quad<const DOT: bool>(());
+/// The token of NEON with conversions of FP16, which every AArch64 processor has, and with `DOT` of its dot products.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Neon<const DOT: bool>(());
 
-// One group by three tokens: twelve integer sums and twelve results in 32 registers.
-pub mod plain {
-    use super::Quad;
-    use crate::backend::cpu::kernels::matmul::instantiate;
-    instantiate!(KERNELS, Quad::<false>(()), 1 groups, few tokens 1, tokens 1 2 3, #[target_feature(enable = "neon")]);
+impl<const DOT: bool> Neon<DOT> {
+    /// Returns the token where the processor has the instruction set.
+    pub fn detect() -> Option<Self> {
+        (!DOT || is_aarch64_feature_detected!("dotprod")).then_some(Neon(()))
+    }
+
+    /// Returns the token without dot products.
+    pub fn base(self) -> Neon<false> {
+        Neon(())
+    }
+
+    /// Returns the matrix kernels.
+    pub fn matmul(self) -> &'static MatmulKernels {
+        if DOT { &dotprod::KERNELS } else { &plain::KERNELS }
+    }
 }
-pub mod dotprod {
-    use super::Quad;
-    use crate::backend::cpu::kernels::matmul::instantiate;
-    instantiate!(KERNELS, Quad::<true>(()), 1 groups, few tokens 1, tokens 1 2 3, #[target_feature(enable = "neon,dotprod")]);
+
+// One panel by three tokens: twelve integer sums and twelve results in 32 registers.
+mod plain {
+    use super::Neon;
+    use crate::backend::cpu::kernels::table::instantiate;
+    instantiate!(
+        Neon::<false>(()),
+        1 panels,
+        gemv tokens 1,
+        gemm tokens 1 2 3,
+        #[target_feature(enable = "neon")]
+    );
+}
+mod dotprod {
+    use super::Neon;
+    use crate::backend::cpu::kernels::table::instantiate;
+    instantiate!(
+        Neon::<true>(()),
+        1 panels,
+        gemv tokens 1,
+        gemm tokens 1 2 3,
+        #[target_feature(enable = "neon,dotprod")]
+    );
 }
 
-/// `$value` for each register `$i`, as a method of `Simd` needs it.
+/// Wraps the intrinsics of a method of `Simd`.
+macro_rules! run {
+    ($($code:tt)*) => {
+        // SAFETY: `self` proves the instruction set; pointers are used within the method's contract.
+        unsafe { $($code)* }
+    };
+}
+
+/// Computes `$value` for each register `$i`, as an expression of a method of `Simd`.
 macro_rules! four {
     ($i:ident => $value:expr) => {
-        // SAFETY: `self` proves the instruction set; pointers are used as far as the method's contract goes.
+        // SAFETY: `self` proves the instruction set; pointers are used within the method's contract.
         unsafe {
             [
                 {
@@ -52,25 +90,29 @@ macro_rules! four {
     };
 }
 
-impl<const DOT: bool> Simd for Quad<DOT> {
+impl<const DOT: bool> Simd for Neon<DOT> {
     type I = [int32x4_t; 4];
     type F = [float32x4_t; 4];
+    /// The first numbers of eight lanes, their second ones, and those of the other eight.
+    type Pairs = [int16x8_t; 4];
     const WIDE_ZERO: i32 = 0;
+    const ACCUMULATORS: usize = 6;
+    const UNROLL: bool = true;
 
     #[inline(always)]
-    unsafe fn load(self, p: *const u8) -> Self::I {
+    unsafe fn load_bytes(self, p: *const u8) -> Self::I {
         four!(i => vreinterpretq_s32_u8(vld1q_u8(p.add(16 * i))))
     }
     #[inline(always)]
-    unsafe fn store(self, p: *mut u8, v: Self::I) {
+    unsafe fn store_bytes(self, p: *mut u8, v: Self::I) {
         four!(i => vst1q_u8(p.add(16 * i), vreinterpretq_u8_s32(v[i])));
     }
     #[inline(always)]
-    fn splat(self, x: i32) -> Self::I {
+    fn splat_i32(self, x: i32) -> Self::I {
         four!(_i => vdupq_n_s32(x))
     }
     #[inline(always)]
-    fn add(self, a: Self::I, b: Self::I) -> Self::I {
+    fn add_i32(self, a: Self::I, b: Self::I) -> Self::I {
         four!(i => vaddq_s32(a[i], b[i]))
     }
     #[inline(always)]
@@ -124,26 +166,26 @@ impl<const DOT: bool> Simd for Quad<DOT> {
         })
     }
     #[inline(always)]
-    fn points4<const N: usize>(self, table: &Points<4, N>, index: [Self::I; 4]) -> [Self::I; 4] {
+    fn codewords4<const N: usize>(self, codebook: &Codebook<4, N>, index: [Self::I; 4]) -> [Self::I; 4] {
         let mut out = index;
         for n in 0..4 {
             let mut lanes = [0u32; 16];
             four!(i => vst1q_s32(lanes.as_mut_ptr().add(4 * i).cast(), index[n][i]));
             for lane in &mut lanes {
-                *lane = u32::from_le_bytes(table.points[*lane as usize % N]);
+                *lane = u32::from_le_bytes(codebook.codewords[*lane as usize % N]);
             }
             out[n] = four!(i => vld1q_s32(lanes.as_ptr().add(4 * i).cast()));
         }
         out
     }
     #[inline(always)]
-    fn points8<const N: usize>(self, table: &Points<8, N>, index: [Self::I; 4]) -> [Self::I; 8] {
+    fn codewords8<const N: usize>(self, codebook: &Codebook<8, N>, index: [Self::I; 4]) -> [Self::I; 8] {
         let mut out = [index[0]; 8];
         for n in 0..4 {
             let (mut lanes, mut points) = ([0u32; 16], [0u64; 16]);
             four!(i => vst1q_s32(lanes.as_mut_ptr().add(4 * i).cast(), index[n][i]));
             for (point, lane) in points.iter_mut().zip(lanes) {
-                *point = u64::from_le_bytes(table.points[lane as usize % N]);
+                *point = u64::from_le_bytes(codebook.codewords[lane as usize % N]);
             }
             let [a, b, c, d] = four!(i => vld2q_s32(points.as_ptr().add(4 * i).cast()));
             out[2 * n] = [a.0, b.0, c.0, d.0];
@@ -185,11 +227,37 @@ impl<const DOT: bool> Simd for Quad<DOT> {
         self.dot(acc, w, x)
     }
     #[inline(always)]
-    fn dot_pairs(self, acc: Self::I, w: Self::I, x: i32) -> Self::I {
+    fn pairs(self, v: Self::I) -> Self::Pairs {
+        // SAFETY: `self` proves the instruction set.
+        unsafe {
+            let [a, b, c, d] = v.map(|v| vreinterpretq_s16_s32(v));
+            [vuzp1q_s16(a, b), vuzp2q_s16(a, b), vuzp1q_s16(c, d), vuzp2q_s16(c, d)]
+        }
+    }
+    #[inline(always)]
+    unsafe fn load_pairs(self, p: *const u8) -> Self::Pairs {
+        // SAFETY: 64 bytes by contract.
+        unsafe {
+            let (low, high) = (vld2q_s16(p.cast()), vld2q_s16(p.add(32).cast()));
+            [low.0, low.1, high.0, high.1]
+        }
+    }
+    #[inline(always)]
+    fn splat_pair(self, x: i32) -> Self::Pairs {
+        // SAFETY: `self` proves the instruction set.
+        let [first, second] = [x as i16, (x >> 16) as i16].map(|x| unsafe { vdupq_n_s16(x) });
+        [first, second, first, second]
+    }
+    #[inline(always)]
+    fn dot_pairs(self, acc: Self::I, a: Self::Pairs, b: Self::Pairs) -> Self::I {
         four!(i => {
-            let (w, x) = (vreinterpretq_s16_s32(w[i]), vreinterpretq_s16_s32(vdupq_n_s32(x)));
-            let low = vmull_s16(vget_low_s16(w), vget_low_s16(x));
-            vaddq_s32(acc[i], vpaddq_s32(low, vmull_high_s16(w, x)))
+            let (first, second) = (i / 2 * 2, i / 2 * 2 + 1);
+            if i % 2 == 0 {
+                let sum = vmlal_s16(acc[i], vget_low_s16(a[first]), vget_low_s16(b[first]));
+                vmlal_s16(sum, vget_low_s16(a[second]), vget_low_s16(b[second]))
+            } else {
+                vmlal_high_s16(vmlal_high_s16(acc[i], a[first], b[first]), a[second], b[second])
+            }
         })
     }
     #[inline(always)]
@@ -208,7 +276,7 @@ impl<const DOT: bool> Simd for Quad<DOT> {
         four!(i => vreinterpretq_f32_s32(vsubq_s32(vdupq_n_s32(INVERSE_POWER), vreinterpretq_s32_f32(v[i]))))
     }
     #[inline(always)]
-    fn pair(self, a: Self::F, b: Self::F) -> Self::I {
+    fn round_to_pair(self, a: Self::F, b: Self::F) -> Self::I {
         let (a, b) = (self.to_i32(a), self.to_i32(b));
         four!(i => vsliq_n_s32::<16>(a[i], b[i]))
     }
@@ -236,7 +304,7 @@ impl<const DOT: bool> Simd for Quad<DOT> {
         four!(i => vcvtnq_s32_f32(v[i]))
     }
     #[inline(always)]
-    fn pack(self, a: Self::I, b: Self::I) -> ([u32; 8], [i32; 2]) {
+    fn pack_bytes(self, a: Self::I, b: Self::I) -> ([u32; 8], [i32; 2]) {
         // SAFETY: `self` proves the instruction set; eight words are 32 bytes.
         unsafe {
             let mut words = [0u32; 8];
@@ -252,7 +320,7 @@ impl<const DOT: bool> Simd for Quad<DOT> {
         }
     }
     #[inline(always)]
-    fn peak(self, a: Self::F, b: Self::F) -> f32 {
+    fn max_abs(self, a: Self::F, b: Self::F) -> f32 {
         // Magnitudes are ordered as integers, so that NaN is the largest.
         // SAFETY: `self` proves the instruction set.
         unsafe {
@@ -265,8 +333,55 @@ impl<const DOT: bool> Simd for Quad<DOT> {
         }
     }
     #[inline(always)]
-    fn splat_f32(self, x: f32) -> Self::F {
+    fn splat(self, x: f32) -> Self::F {
         four!(_i => vdupq_n_f32(x))
+    }
+    #[inline(always)]
+    fn add(self, a: Self::F, b: Self::F) -> Self::F {
+        four!(i => vaddq_f32(a[i], b[i]))
+    }
+    #[inline(always)]
+    fn sub(self, a: Self::F, b: Self::F) -> Self::F {
+        four!(i => vsubq_f32(a[i], b[i]))
+    }
+    #[inline(always)]
+    fn div(self, a: Self::F, b: Self::F) -> Self::F {
+        four!(i => vdivq_f32(a[i], b[i]))
+    }
+    #[inline(always)]
+    fn min(self, a: Self::F, b: Self::F) -> Self::F {
+        four!(i => vbslq_f32(vcltq_f32(a[i], b[i]), a[i], b[i]))
+    }
+    #[inline(always)]
+    fn max(self, a: Self::F, b: Self::F) -> Self::F {
+        four!(i => vbslq_f32(vcgtq_f32(a[i], b[i]), a[i], b[i]))
+    }
+    #[inline(always)]
+    fn round(self, a: Self::F) -> Self::F {
+        four!(i => vrndnq_f32(a[i]))
+    }
+    #[inline(always)]
+    fn scale_by_power(self, p: Self::F, n: Self::F) -> Self::F {
+        four!(i => {
+            let biased = vaddq_s32(vcvtnq_s32_f32(n[i]), vdupq_n_s32(127));
+            vmulq_f32(p[i], vreinterpretq_f32_s32(vshlq_n_s32::<23>(biased)))
+        })
+    }
+    #[inline(always)]
+    fn swap_neighbours(self, a: Self::F) -> Self::F {
+        four!(i => vrev64q_f32(a[i]))
+    }
+    #[inline(always)]
+    fn sum(self, a: Self::F) -> f32 {
+        run! {
+            let b = vaddq_f32(vaddq_f32(a[0], a[2]), vaddq_f32(a[1], a[3]));
+            let c = vadd_f32(vget_low_f32(b), vget_high_f32(b));
+            vget_lane_f32::<0>(c) + vget_lane_f32::<1>(c)
+        }
+    }
+    #[inline(always)]
+    fn max_lane(self, a: Self::F) -> f32 {
+        run!(vmaxnmvq_f32(vmaxnmq_f32(vmaxnmq_f32(a[0], a[2]), vmaxnmq_f32(a[1], a[3]))))
     }
     #[inline(always)]
     fn mul(self, a: Self::F, b: Self::F) -> Self::F {
@@ -340,5 +455,17 @@ impl<const DOT: bool> Simd for Quad<DOT> {
                 vcvtq_f32_s32(vmovl_high_s16(high)),
             ]
         }
+    }
+    #[inline(always)]
+    fn store_i8(self, v: Self::F, to: &mut [i8; LANES]) {
+        run! {
+            let q = v.map(|v| vqmovn_s32(vcvtnq_s32_f32(v)));
+            let (low, high) = (vqmovn_s16(vcombine_s16(q[0], q[1])), vqmovn_s16(vcombine_s16(q[2], q[3])));
+            vst1q_s8(to.as_mut_ptr(), vcombine_s8(low, high))
+        }
+    }
+    #[inline(always)]
+    fn store_i16(self, v: Self::F, to: &mut [i16; LANES]) {
+        four!(i => vst1_s16(to.as_mut_ptr().add(4 * i), vqmovn_s32(vcvtnq_s32_f32(v[i]))));
     }
 }

@@ -1,7 +1,7 @@
-//! Hints to the caches. They may name any address, and a program cannot see that they were given.
+//! Prefetches: hints to the caches, for any address, without effect on results.
 #![allow(unsafe_code)]
 
-/// Asks for the cache line at `$p`, by the hint of x86-64 and the operation of AArch64.
+/// Prefetches the cache line at `$p`, by the hint of x86-64 and the operation of AArch64.
 macro_rules! ask {
     ($p:expr, $hint:ident, $operation:literal) => {{
         let p: *const u8 = $p;
@@ -20,13 +20,13 @@ macro_rules! ask {
     }};
 }
 
-/// Asks for the cache line at `p`, to be used at once.
+/// Prefetches the cache line at `p` into the first-level cache.
 #[inline(always)]
 pub fn near(p: *const u8) {
     ask!(p, _MM_HINT_T0, "pldl1keep");
 }
 
-/// Asks for some bytes in the second-level cache, to be used later: what is in use stays in the first.
+/// Prefetches some bytes into the second-level cache, so that bytes in use stay in the first.
 pub fn later(bytes: &[u8]) {
     for line in bytes.chunks(64) {
         ask!(line.as_ptr(), _MM_HINT_T1, "pldl2keep");

@@ -1,95 +1,156 @@
-//! The vocabulary in which the matrix kernels are written once for every instruction set: sixteen 32-bit lanes, one
-//! lane a matrix row. None of their operations crosses lanes, so that a row's result is the same sequence of roundings whatever
-//! the registers underneath: all instruction sets agree to the last bit.
+//! The vocabulary in which every kernel is written once for all instruction sets: sixteen lanes of 32 bits. Owns the
+//! trait and the constants that its implementations share; knows no instruction set and no block format.
+//!
+//! Except for `sum`, `max_lane`, `max_abs`, `pack_bytes`, `swap_neighbours` and `transpose` no operation crosses lanes, and
+//! those combine them in one fixed order. Every result is therefore the same sequence of roundings whatever the registers
+//! underneath, and all instruction sets agree to the last bit.
+#![allow(unsafe_code)]
 
-/// Bits of an f32: its exponent, 2^-100, and what turns the bits of 2^n into those of 2^-n.
+/// Number of lanes of a vector.
+pub const LANES: usize = 16;
+
+/// Number of rows that are interleaved in memory and multiplied together, one in each lane.
+pub const PANEL_ROWS: usize = LANES;
+
+/// Number of columns that share a scale of the quantized activations.
+pub const SET: usize = 32;
+
+/// Mask of the exponent in the bits of an f32.
 pub const EXPONENT: i32 = 0x7f80_0000;
+/// Bits of 2^-100 as f32.
 pub const LEAST_POWER: i32 = 27 << 23;
+/// Number from which the bits of 2^n are subtracted to give those of 2^-n.
 pub const INVERSE_POWER: i32 = 254 << 23;
-/// The scale of 14 bits with a sign over the power of two of what they hold.
+/// Scale of signed 14-bit integers, relative to the power of two of the largest value that they hold.
 pub const PAIR_STEP: f32 = 1.0 / 4096.0;
 
-/// `N` points of `DIMS` bytes, `N` a power of two, in the orders that instruction sets look them up in.
+/// A codebook of `N` vectors of `DIMS` bytes, `N` a power of two, in the two orders in which instruction sets read it.
 #[repr(C, align(64))]
-pub struct Points<const DIMS: usize, const N: usize> {
-    pub points: [[u8; DIMS]; N],
-    /// One coordinate of all points after the other.
+pub struct Codebook<const DIMS: usize, const N: usize> {
+    /// The vectors, one after the other.
+    pub codewords: [[u8; DIMS]; N],
+    /// The vectors transposed: coordinate 0 of all vectors, then coordinate 1, ...
     pub planes: [[u8; N]; DIMS],
 }
 
-/// Sixteen lanes of 32 bits, in as many registers as the instruction set needs. A value of an implementing type is
-/// the proof that the processor has it.
+/// Sixteen lanes of 32 bits, in as many registers as the instruction set needs. Values of an implementing type exist only
+/// where the instruction set was detected, so that safe methods may use it. They become single instructions only inside a
+/// function that enables the set: see `dispatch!` and `instantiate!`.
 pub trait Simd: Copy {
     /// 16 x i32, also seen as 64 bytes, lane after lane.
     type I: Copy;
-    /// 16 x f32
+    /// 16 x f32.
     type F: Copy;
+    /// 16 x 2 x i16, in the order that `dot_pairs` reads.
+    type Pairs: Copy;
 
-    /// What `wide` adds to a signed byte.
+    /// Number that `wide` adds to a signed byte.
     const WIDE_ZERO: i32;
+    /// Number of vectors of sums that stay in registers beside the operands of a product.
+    const ACCUMULATORS: usize;
+    /// Selects copies of loop bodies with constant indices instead of loops at run time.
+    const UNROLL: bool;
 
+    /// Reads 64 bytes.
+    ///
     /// # Safety
-    /// `p` points to 64 readable bytes.
-    unsafe fn load(self, p: *const u8) -> Self::I;
+    /// `p` points to 64 readable bytes, at any alignment, as for all loads and stores by pointer.
+    unsafe fn load_bytes(self, p: *const u8) -> Self::I;
+    /// Writes 64 bytes.
+    ///
     /// # Safety
     /// `p` points to 64 writable bytes.
-    unsafe fn store(self, p: *mut u8, v: Self::I);
-    fn splat(self, x: i32) -> Self::I;
-    fn add(self, a: Self::I, b: Self::I) -> Self::I;
-    /// Each 32-bit lane shifted left, or arithmetically right by `-n`.
+    unsafe fn store_bytes(self, p: *mut u8, v: Self::I);
+    /// Copies `x` to every lane.
+    fn splat_i32(self, x: i32) -> Self::I;
+    /// Computes `a + b`, wrapping.
+    fn add_i32(self, a: Self::I, b: Self::I) -> Self::I;
+    /// Shifts each lane left, or arithmetically right by `-n`.
     fn shift(self, v: Self::I, n: i32) -> Self::I;
+    /// Computes the bitwise or.
     fn or(self, a: Self::I, b: Self::I) -> Self::I;
+    /// Adds `b` to each byte, wrapping.
     fn add_bytes(self, a: Self::I, b: u8) -> Self::I;
-    /// Each byte shifted right, or left by `-shift`, then masked. `mask` covers no bit that comes from a neighbour.
+    /// Shifts each byte right, or left by `-shift`, then masks it; `mask` covers no bit of the neighbouring byte.
     fn field(self, v: Self::I, shift: i32, mask: u8) -> Self::I;
-    /// Each lane shifted right, or left by `-shift`, then masked.
+    /// Shifts each lane right, or left by `-shift`, then masks it.
     fn bits(self, v: Self::I, shift: i32, mask: u32) -> Self::I;
-    /// Byte `n` of each lane in all four of its bytes.
+    /// Copies byte `n` of each lane to all four of its bytes.
     fn spread(self, v: Self::I, n: usize) -> Self::I;
-    /// `128 - byte` where the byte of `bits` has the one bit that is in the byte of `mask`.
+    /// Replaces each byte by `128 - byte` where the byte of `bits` has the one bit of the byte of `mask`.
     fn reflect(self, v: Self::I, bits: Self::I, mask: u32) -> Self::I;
-    /// `3 * (power * byte % 256) / 256`
+    /// Computes `3 * (power * byte % 256) / 256` for each byte.
     fn ternary_digit(self, v: Self::I, power: u8) -> Self::I;
-    /// Point `lane % N` for each of the indices.
-    fn points4<const N: usize>(self, table: &Points<4, N>, index: [Self::I; 4]) -> [Self::I; 4];
-    /// Likewise, a point being two registers.
-    fn points8<const N: usize>(self, table: &Points<8, N>, index: [Self::I; 4]) -> [Self::I; 8];
-    /// `table[byte]` for bytes below 16.
+    /// Reads codeword `lane % N` for each lane of four vectors.
+    fn codewords4<const N: usize>(self, codebook: &Codebook<4, N>, index: [Self::I; 4]) -> [Self::I; 4];
+    /// Reads codewords of eight bytes, which fill two vectors for each vector of indices.
+    fn codewords8<const N: usize>(self, codebook: &Codebook<8, N>, index: [Self::I; 4]) -> [Self::I; 8];
+    /// Reads `table[byte]` for bytes below 16.
     fn lookup(self, table: &[i8; 16], v: Self::I) -> Self::I;
-    /// Signed bytes in the form that `dot_wide` takes.
+    /// Converts signed bytes to the form that `dot_wide` takes.
     fn wide(self, v: Self::I) -> Self::I;
-    /// `acc + w . x` in each lane, over four bytes: `w` of 7 bits unsigned, `x` signed.
+    /// Computes `acc + w . x` in each lane, over four bytes: `w` unsigned of 7 bits, `x` signed.
     fn dot(self, acc: Self::I, w: Self::I, x: i32) -> Self::I;
-    /// `dot` for bytes made by `wide`: adds `WIDE_ZERO * sum(x)` to the dot product of the signed bytes.
+    /// Computes `dot` for bytes made by `wide`, which adds `WIDE_ZERO * sum(x)` to the dot product of the signed bytes.
     fn dot_wide(self, acc: Self::I, w: Self::I, x: i32) -> Self::I;
 
-    /// `acc + w . x` in each lane, over two signed numbers of 16 bits.
-    fn dot_pairs(self, acc: Self::I, w: Self::I, x: i32) -> Self::I;
-    /// The larger of `max` and the bits of `|v|`, which are ordered as the magnitudes are; NaN is the largest.
+    /// Converts lanes of two i16, the first in the low half, to pairs.
+    fn pairs(self, v: Self::I) -> Self::Pairs;
+    /// Reads sixteen pairs of i16.
+    ///
+    /// # Safety
+    /// `p` points to 64 readable bytes.
+    unsafe fn load_pairs(self, p: *const u8) -> Self::Pairs;
+    /// Copies a pair of i16, the first in the low half, to every lane.
+    fn splat_pair(self, x: i32) -> Self::Pairs;
+    /// Computes `acc + a[0] * b[0] + a[1] * b[1]` in each lane, wrapping; no number is -32768.
+    fn dot_pairs(self, acc: Self::I, a: Self::Pairs, b: Self::Pairs) -> Self::I;
+    /// Computes the larger of `max` and the bits of `|v|`, which are ordered as the magnitudes are; NaN is the largest.
     fn max_magnitude(self, max: Self::I, v: Self::F) -> Self::I;
-    /// From the bits of the largest magnitude of some floats the power of two over which they are rounded to 14 bits:
+    /// Computes, from the bits of the largest magnitude of some floats, the scale of their 14-bit integers: a power of two of
     /// at least 2^-112, infinite where one of them is not finite.
     fn pair_scale(self, max: Self::I) -> Self::F;
-    /// `1 / v` for a power of two of normal size.
+    /// Computes `1 / v` for a power of two of normal size.
     fn inverse_power(self, v: Self::F) -> Self::F;
-    /// The nearest integers, `a` in the low and `b` in the high 16 bits.
-    fn pair(self, a: Self::F, b: Self::F) -> Self::I;
-    /// The integer of each 16 bits, a float of the kind `Small<M>`.
+    /// Rounds to the nearest integers, `a` in the low and `b` in the high 16 bits.
+    fn round_to_pair(self, a: Self::F, b: Self::F) -> Self::I;
+    /// Decodes each 16 bits, a float of type `Small<M>`, to its integer.
     fn small<const M: u32>(self, v: Self::I) -> Self::I;
 
+    /// Converts with rounding to nearest even.
     fn to_f32(self, v: Self::I) -> Self::F;
-    /// To the nearest integer, ties to even; anything for what does not fit.
+    /// Rounds to the nearest integer, ties to even; a value that does not fit gives an unspecified one.
     fn to_i32(self, v: Self::F) -> Self::I;
-    /// The low bytes of 32 lanes, and the sum of each sixteen of them as signed numbers.
-    fn pack(self, a: Self::I, b: Self::I) -> ([u32; 8], [i32; 2]);
-    /// The largest magnitude of 32 lanes; NaN where one of them is.
-    fn peak(self, a: Self::F, b: Self::F) -> f32;
-    fn splat_f32(self, x: f32) -> Self::F;
+    /// Takes the low bytes of 32 lanes, and the sum of each sixteen of them as signed numbers.
+    fn pack_bytes(self, a: Self::I, b: Self::I) -> ([u32; 8], [i32; 2]);
+    /// Computes the largest magnitude of 32 lanes; NaN where one of them is.
+    fn max_abs(self, a: Self::F, b: Self::F) -> f32;
+
+    /// Copies `x` to every lane.
+    fn splat(self, x: f32) -> Self::F;
+    fn add(self, a: Self::F, b: Self::F) -> Self::F;
+    fn sub(self, a: Self::F, b: Self::F) -> Self::F;
     fn mul(self, a: Self::F, b: Self::F) -> Self::F;
-    /// `a * b + c`, rounded once.
+    fn div(self, a: Self::F, b: Self::F) -> Self::F;
+    /// Computes `a * b + c`, rounded once.
     fn fma(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F;
+    /// Computes the smaller operand; `b` where one is NaN.
+    fn min(self, a: Self::F, b: Self::F) -> Self::F;
+    /// Computes the larger operand; `b` where one is NaN.
+    fn max(self, a: Self::F, b: Self::F) -> Self::F;
+    /// Rounds to the nearest integer, ties to even.
+    fn round(self, a: Self::F) -> Self::F;
+    /// Computes `p * 2^n` for integral n from -127 to 127 and p near 1; 0 at -127.
+    fn scale_by_power(self, p: Self::F, n: Self::F) -> Self::F;
+    /// Exchanges lanes 0 and 1, 2 and 3, ...
+    fn swap_neighbours(self, a: Self::F) -> Self::F;
+    /// Computes the sum of all lanes: lane i + lane i + 8, then i + 4, i + 2, i + 1.
+    fn sum(self, a: Self::F) -> f32;
+    /// Computes the largest lane.
+    fn max_lane(self, a: Self::F) -> f32;
+
     /// # Safety
-    /// `p` points to 16 readable values, at any alignment, as for all loads and stores below.
+    /// `p` points to 16 readable values.
     unsafe fn load_f32(self, p: *const f32) -> Self::F;
     /// # Safety
     /// `p` points to 16 writable values.
@@ -100,7 +161,7 @@ pub trait Simd: Copy {
     /// # Safety
     /// `p` points to 32 readable bytes.
     unsafe fn load_bf16(self, p: *const u8) -> Self::F;
-    /// The powers of two of which the bytes are the exponents in f32.
+    /// Reads bytes as exponents of f32, which gives powers of two.
     ///
     /// # Safety
     /// `p` points to 16 readable bytes.
@@ -111,4 +172,60 @@ pub trait Simd: Copy {
     /// # Safety
     /// `p` points to 16 readable bytes.
     unsafe fn load_i8(self, p: *const u8) -> Self::F;
+    /// Rounds to nearest even and stores lanes within -127..=127.
+    fn store_i8(self, v: Self::F, to: &mut [i8; LANES]);
+    /// Rounds to nearest even and stores lanes within -32767..=32767.
+    fn store_i16(self, v: Self::F, to: &mut [i16; LANES]);
+
+    #[inline(always)]
+    fn load(self, from: &[f32; LANES]) -> Self::F {
+        // SAFETY: 16 values.
+        unsafe { self.load_f32(from.as_ptr()) }
+    }
+
+    #[inline(always)]
+    fn store(self, v: Self::F, to: &mut [f32; LANES]) {
+        // SAFETY: 16 values.
+        unsafe { self.store_f32(to.as_mut_ptr(), v) }
+    }
+
+    /// Reads the first values of a slice; lanes beyond its end are 0.
+    #[inline(always)]
+    fn load_slice(self, from: &[f32]) -> Self::F {
+        if let Some(from) = from.first_chunk() {
+            return self.load(from);
+        }
+        let mut lanes = [0.0; LANES];
+        lanes[..from.len()].copy_from_slice(from);
+        self.load(&lanes)
+    }
+
+    /// Writes the first values of a slice; lanes beyond its end are dropped.
+    #[inline(always)]
+    fn store_slice(self, v: Self::F, to: &mut [f32]) {
+        if let Some(to) = to.first_chunk_mut() {
+            return self.store(v, to);
+        }
+        let mut lanes = [0.0; LANES];
+        self.store(v, &mut lanes);
+        to.copy_from_slice(&lanes[..to.len()]);
+    }
+
+    /// Transposes a matrix of 16 vectors: lane j of vector i becomes lane i of vector j.
+    #[inline(always)]
+    fn transpose(self, rows: [Self::F; LANES]) -> [Self::F; LANES] {
+        let mut columns = [[0.0; LANES]; LANES];
+        for (i, row) in rows.into_iter().enumerate() {
+            let mut lanes = [0.0; LANES];
+            self.store(row, &mut lanes);
+            for (column, x) in columns.iter_mut().zip(lanes) {
+                column[i] = x;
+            }
+        }
+        let mut out = rows;
+        for (out, column) in out.iter_mut().zip(&columns) {
+            *out = self.load(column);
+        }
+        out
+    }
 }

@@ -1,9 +1,9 @@
-//! 16-bit floats as they are multiplied: integers of 14 bits and a power of two for each 32 columns of a row, packed
+//! The integers as which 16-bit floats are multiplied: integers of 14 bits and a power of two for each 32 columns of a row, packed
 //! without loss into 13 bits (F16) or 11 bits (BF16) each and a byte for the power. Owns that code, and how a set of
 //! 32 columns and sixteen rows is written and read. Knows nothing of other formats.
 //!
-//! `q = round(w / scale)`, ties to even, where `scale` is the power of two that just makes the largest of the 32 fit, so
-//! that only weights far below it lose a bit. Such a `q` has no more significant bits than `w`, and is therefore a float
+//! `q = round(w / scale)`, ties to even, where `scale` is the least power of two with which the largest of the 32
+//! fits, so that only weights far below it lose a bit. Such a `q` has no more significant bits than `w`, and is therefore a float
 //! again, with a small exponent. A dot product takes two columns of sixteen rows from a register, and a set has sixteen
 //! of those; they lie in as many registers as a small float has bits, the others in their spare bits.
 #![allow(unsafe_code)]
@@ -12,9 +12,11 @@
 
 use std::marker::PhantomData;
 
-use super::codec::{Codec, Pairs};
-use super::matmul::{self, Float, GROUP, SET, unroll};
+use super::codec::{Codec, Int16};
+use super::float::{self, Float};
+use super::gemm::unroll;
 use super::simd::Simd;
+use super::simd::{PANEL_ROWS, SET};
 use crate::quant;
 use crate::tensor::DType;
 
@@ -27,16 +29,17 @@ impl<const M: u32> Small<M> {
     const EXPONENT: u32 = (14 - M).next_power_of_two().trailing_zeros();
     pub const BITS: usize = (1 + Self::EXPONENT + M) as usize;
     pub const SPARE: usize = 16 - Self::BITS;
-    /// Where the mantissa lies.
+    /// Mask of the mantissa.
     pub const MANTISSA: u16 = ((1 << M) - 1) << Self::SPARE;
-    /// How far sign and exponent are from the lowest bit. What is there is the index of the tables below.
+    /// Position of sign and exponent, which are the index of the tables below.
     pub const INDEX: u32 = 15 - Self::EXPONENT;
-    /// What the mantissa is shifted right by, and then added to it.
+    /// Number of bits by which the mantissa is shifted right, and `OFFSETS`, which are then added to it.
     pub const SHIFTS: [u8; 16] = Self::TABLES.0;
     pub const OFFSETS: [i16; 16] = Self::TABLES.1;
 
-    /// The same for instruction sets with tables of bytes and without such shifts: what the mantissa, shifted down to the
-    /// lowest bit, is multiplied with, and the bytes of `OFFSETS`.
+    /// Factors of the mantissa, shifted down to the lowest bit, and the bytes of `OFFSETS`: the same tables for instruction
+    /// sets that look up bytes and have no such shifts.
+    #[cfg(target_arch = "x86_64")]
     pub const FACTORS: [u8; 16] = {
         let (mut factors, mut i) = ([0; 16], 0);
         while i < 16 {
@@ -45,6 +48,7 @@ impl<const M: u32> Small<M> {
         }
         factors
     };
+    #[cfg(target_arch = "x86_64")]
     pub const OFFSET_BYTES: [[u8; 16]; 2] = {
         let (mut bytes, mut i) = ([[0; 16]; 2], 0);
         while i < 16 {
@@ -75,7 +79,7 @@ impl<const M: u32> Small<M> {
         (shifts, offsets)
     };
 
-    /// The float that is `q`; its spare bits are 0.
+    /// Encodes `q`; the spare bits are 0.
     #[inline(always)]
     fn of(q: i16) -> u16 {
         let sign = (q >> 15) as u16;
@@ -86,19 +90,20 @@ impl<const M: u32> Small<M> {
             n >>= large;
             c += large;
         }
-        // What is 1 << M and more has carried into the exponent.
+        // A mantissa of 1 << M and more has carried into the exponent.
         (((c << M) + n) ^ (sign & ((1 << (Self::BITS - 1)) | ((1 << M) - 1)))) << Self::SPARE
     }
 
-    /// The integer, whatever the spare bits.
+    /// Decodes the integer and ignores the spare bits.
     #[inline(always)]
     pub fn value(small: u16) -> i16 {
         let i = usize::from(small >> Self::INDEX);
         ((small & Self::MANTISSA) >> Self::SHIFTS[i]) as i16 + Self::OFFSETS[i]
     }
 
-    /// Where pieces of the float number `BITS + i` lie: bits of a register, and how far they are shifted left.
+    /// Number of pieces of a float beyond the first `BITS`, less one.
     const PIECES: usize = (Self::BITS - 1) / Self::SPARE;
+    /// Returns the place of piece `p` of float `BITS + i`: a register, its bits, and their shift to the left.
     const fn piece(i: usize, p: usize) -> (usize, u16, usize) {
         if p < Self::PIECES {
             (Self::PIECES * i + p, (1 << Self::SPARE) - 1, 16 - Self::SPARE * (p + 1))
@@ -110,33 +115,33 @@ impl<const M: u32> Small<M> {
 
 /// A type of floats whose integers are small floats with `M` bits of mantissa.
 pub struct SmallFloats<T, const M: u32>(PhantomData<T>);
-pub type F16 = SmallFloats<matmul::F16, 10>;
-pub type Bf16 = SmallFloats<matmul::Bf16, 7>;
+pub type SmallF16 = SmallFloats<float::F16, 10>;
+pub type SmallBf16 = SmallFloats<float::Bf16, 7>;
 
 /// The columns of a set, two at a time, of sixteen rows, in the bits of the file: the first column in the low halves.
-pub type Columns = [[u32; GROUP]; SET / 2];
+pub type Columns = [[u32; PANEL_ROWS]; SET / 2];
 
-/// How a type of floats is packed where rows are whole sets.
+/// The packed form of a float type in rows of whole sets.
 #[derive(Clone, Copy, Debug)]
 pub struct Packing {
-    /// Of sixteen rows of a set.
+    /// Bytes of sixteen rows of a set.
     pub bytes: usize,
-    /// Row `row` of a set.
+    /// Decodes row `row` of a set.
     pub decode: fn(set: &[u8], row: usize, out: &mut [f32]),
 }
 
-/// Of those types that are packed as small floats.
+/// Returns the packing of a type that is packed as small floats.
 pub fn packing(dtype: DType) -> Option<Packing> {
     match dtype {
-        quant::F16 => Some(F16::PACKING),
-        quant::BF16 => Some(Bf16::PACKING),
+        quant::F16 => Some(SmallF16::PACKING),
+        quant::BF16 => Some(SmallBf16::PACKING),
         _ => None,
     }
 }
 
-/// Such a type.
+/// A type that is packed as small floats.
 pub trait Pack {
-    /// Packs a set. Of a row with a weight that is not finite the power is infinite, and the floats are anything.
+    /// Packs a set. A row with a weight that is not finite has an infinite power and unspecified floats.
     ///
     /// # Safety
     /// `out` points to as many writable bytes as `packing` says.
@@ -146,12 +151,12 @@ pub trait Pack {
 impl<T: Float, const M: u32> Pack for SmallFloats<T, M> {
     #[inline(always)]
     unsafe fn pack<S: Simd>(s: S, columns: &Columns, out: *mut u8) {
-        let mut values = [[s.splat_f32(0.0); 2]; SET / 2];
-        let mut max = s.splat(0);
+        let mut values = [[s.splat(0.0); 2]; SET / 2];
+        let mut max = s.splat_i32(0);
         for j in 0..SET / 2 {
             for half in 0..2 {
-                let mut column = [0u16; GROUP];
-                for row in 0..GROUP {
+                let mut column = [0u16; PANEL_ROWS];
+                for row in 0..PANEL_ROWS {
                     column[row] = (columns[j][row] >> (16 * half)) as u16;
                 }
                 // SAFETY: sixteen of 16 bits.
@@ -161,30 +166,32 @@ impl<T: Float, const M: u32> Pack for SmallFloats<T, M> {
         }
         let scale = s.pair_scale(max);
         let inverse = s.inverse_power(scale);
-        let mut small = [[0u16; 2 * GROUP]; SET / 2];
+        let mut small = [[0u16; 2 * PANEL_ROWS]; SET / 2];
         for j in 0..SET / 2 {
             let [even, odd] = values[j];
             // SAFETY: 64 bytes.
-            unsafe { s.store(small[j].as_mut_ptr().cast(), s.pair(s.mul(even, inverse), s.mul(odd, inverse))) }
+            unsafe {
+                s.store_bytes(small[j].as_mut_ptr().cast(), s.round_to_pair(s.mul(even, inverse), s.mul(odd, inverse)))
+            }
             small[j] = small[j].map(|q| Small::<M>::of(q as i16));
         }
         for i in 0..Small::<M>::SPARE {
             for p in 0..=Small::<M>::PIECES {
                 let (register, mask, shift) = Small::<M>::piece(i, p);
-                for lane in 0..2 * GROUP {
+                for lane in 0..2 * PANEL_ROWS {
                     small[register][lane] |= small[Small::<M>::BITS + i][lane] >> shift & mask;
                 }
             }
         }
-        let mut scales = [0f32; GROUP];
+        let mut scales = [0f32; PANEL_ROWS];
         // SAFETY: sixteen values; registers and bytes of powers are inside by this function's contract.
         unsafe {
             s.store_f32(scales.as_mut_ptr(), scale);
             for j in 0..Small::<M>::BITS {
-                out.add(64 * j).cast::<[u16; 2 * GROUP]>().write_unaligned(small[j].map(u16::to_le));
+                out.add(64 * j).cast::<[u16; 2 * PANEL_ROWS]>().write_unaligned(small[j].map(u16::to_le));
             }
             let powers = scales.map(|scale| (scale.to_bits() >> 23) as u8);
-            out.add(64 * Small::<M>::BITS).cast::<[u8; GROUP]>().write(powers);
+            out.add(64 * Small::<M>::BITS).cast::<[u8; PANEL_ROWS]>().write(powers);
         }
     }
 }
@@ -213,9 +220,9 @@ impl<T: Float, const M: u32> SmallFloats<T, M> {
 }
 
 impl<T: Float, const M: u32> Codec for SmallFloats<T, M> {
-    type Kind = Pairs;
-    const BLOCKS: usize = 1;
-    const BYTES: usize = 64 * Small::<M>::BITS + GROUP;
+    type Kind = Int16;
+    const SETS: usize = 1;
+    const BYTES: usize = 64 * Small::<M>::BITS + PANEL_ROWS;
 
     #[inline(always)]
     unsafe fn scales<S: Simd>(s: S, p: *const u8, scale: &mut [S::F; 16], _: &mut [S::F; 16]) {
@@ -224,19 +231,19 @@ impl<T: Float, const M: u32> Codec for SmallFloats<T, M> {
     }
     #[inline(always)]
     unsafe fn quants<S: Simd>(s: S, p: *const u8, b: usize, _: S::F) -> [S::I; 8] {
-        let mut out = [s.splat(0); 8];
-        unroll!(j < 8, {
+        let mut out = [s.splat_i32(0); 8];
+        unroll!(S, j < 8, {
             let register = 8 * b + j;
-            let mut small = s.splat(0);
+            let mut small = s.splat_i32(0);
             // SAFETY: `b < 2`, and a float without a register has its pieces in those there are.
             unsafe {
                 if register < Small::<M>::BITS {
-                    small = s.load(p.add(64 * register));
+                    small = s.load_bytes(p.add(64 * register));
                 } else {
-                    unroll!(n < Small::<M>::PIECES + 1, {
+                    unroll!(S, n < Small::<M>::PIECES + 1, {
                         let (register, mask, shift) = Small::<M>::piece(register - Small::<M>::BITS, n);
                         let mask = u32::from(mask) << shift;
-                        let piece = s.bits(s.load(p.add(64 * register)), -(shift as i32), mask << 16 | mask);
+                        let piece = s.bits(s.load_bytes(p.add(64 * register)), -(shift as i32), mask << 16 | mask);
                         small = s.or(small, piece);
                     });
                 }
@@ -255,18 +262,18 @@ mod tests {
     use super::*;
     use crate::backend::cpu::kernels::Isa;
 
-    /// What the module promises, in f64: the integer and the power of two of `w` beside `max`.
+    /// Computes in f64 the integer and the power of two of `w` beside `max`.
     fn expected(w: f64, max: f64) -> (i16, f64) {
         let scale = max.log2().floor().max(-100.0).exp2() / 4096.0;
         ((w / scale).round_ties_even() as i16, scale)
     }
 
-    /// Row by row the values of a packed set.
-    fn pack(isa: Isa, dtype: DType, columns: &Columns) -> (Vec<u8>, [[f32; SET]; GROUP]) {
+    /// Packs a set; returns its bytes and values row by row.
+    fn pack(isa: Isa, dtype: DType, columns: &Columns) -> (Vec<u8>, [[f32; SET]; PANEL_ROWS]) {
         let packing = packing(dtype).unwrap();
         let mut set = vec![0; packing.bytes];
         isa.matmul().pack_floats(dtype, columns, &mut set);
-        let mut rows = [[0f32; SET]; GROUP];
+        let mut rows = [[0f32; SET]; PANEL_ROWS];
         for (r, row) in rows.iter_mut().enumerate() {
             (packing.decode)(&set, r, row);
         }
@@ -313,7 +320,7 @@ mod tests {
                     let mut columns = Columns::default();
                     let mut left = false;
                     for (i, pair) in columns.iter_mut().flatten().enumerate() {
-                        let [low, high] = [if i < GROUP { None } else { bits.next() }, bits.next()];
+                        let [low, high] = [if i < PANEL_ROWS { None } else { bits.next() }, bits.next()];
                         left |= high.is_some();
                         *pair = u32::from(low.unwrap_or(top)) | u32::from(high.unwrap_or(top)) << 16;
                     }

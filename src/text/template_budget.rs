@@ -1,10 +1,10 @@
-//! What a chat template, a stranger's program, may take of its host's memory, time and stack.
+//! The budget of memory, time and stack within which a chat template, a stranger's program, is rendered.
 //!
 //! `minijinja` counts steps, but a step may double a string. So every render has a `Budget`, and everything that makes
 //! a value passes it: functions and filters, which are all registered here, charge what they make, and the compiled
 //! program is copied (`guarded`) with a charge beside each instruction that grows something, in a match that names
-//! every instruction there is. What would make much of little, a product or a join, is refused before it runs. So no
-//! value is larger than `largest`, counted as a tree, which bounds what one instruction can do; all values ever made
+//! every instruction there is. Operations that make much of little, a product or a join, are refused before they run. So
+//! no value is larger than `largest`, counted as a tree, which bounds what one instruction can do; all values ever made
 //! are together within `made`, and with them what is alive; all that was ever looked at is within `read`, and with it
 //! the time. No value nests deeper than `MAX_NESTING` or holds what can change after it was counted (a loop, a
 //! namespace), so that nothing recurses far to show or drop it.
@@ -15,22 +15,22 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{FunctionArgs, FunctionResult, ObjectRepr, Rest, ValueKind, ValueOrKwargs};
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, Output, State, Value, escape_formatter, filters, tests};
 
-use super::template::MAX_OUTPUT;
-
-/// What a template may make, in bytes, and how often it may go over its conversation doing so.
+/// Longest text that a template may write.
+pub const MAX_OUTPUT: usize = 16 << 20;
+/// Bytes of the values that a template may make: a constant, and a multiple of its conversation.
 const MADE: usize = 64 << 20;
 const MADE_TIMES: usize = 512;
-/// The same of what it looks at.
+/// Bytes of the values that a template may read: a constant, and a multiple of its conversation.
 const READ: usize = 1 << 30;
 const READ_TIMES: usize = 16_384;
 /// Bytes of a value besides its text: itself, its place in a list or a map, its allocation. Enough for a number's text.
 const NODE: usize = 64;
 /// A closure of a macro, which lives as long as the render.
 const CLOSURE: usize = 1024;
-/// HTML, JSON and quotes inside of lists make no character longer than this.
+/// Bytes that a character becomes at most in HTML, in JSON and in quotes inside of lists.
 const ESCAPED: usize = 6;
 const MAX_NESTING: usize = 200;
-/// Operators of one tag and `elif`s of a template. The parser nests each in the one before; published templates
+/// Largest number of operators in one tag and of `elif`s in a template. The parser nests each in the one before; published templates
 /// have up to 35 and 20.
 const MAX_CHAIN: usize = 200;
 
@@ -51,9 +51,9 @@ fn too_much(what: &str, bound: usize) -> Error {
     refuse(format!("{what} more than {bound} bytes"))
 }
 
-/// A source that the parser, which recurses into chains, can take, and whose constants are not multiplied while it
-/// is compiled.
-pub fn fenced(source: &str, syntax: &SyntaxConfig) -> Result<String, String> {
+/// Refuses a source with chains that are too long for the parser, which recurses into them, and keeps it from
+/// multiplying constants while it compiles.
+pub fn bounded(source: &str, syntax: &SyntaxConfig) -> Result<String, String> {
     let too_long = |what: &str| Err(format!("more than {MAX_CHAIN} {what}"));
     let mut out = String::with_capacity(source.len());
     let (mut copied, mut operators, mut elifs, mut before) = (0, 0, 0, None);
@@ -90,7 +90,7 @@ pub fn fenced(source: &str, syntax: &SyntaxConfig) -> Result<String, String> {
     Ok(out)
 }
 
-/// What is left to a render.
+/// The rest of a render's budget.
 struct Budget {
     made: usize,
     read: usize,
@@ -164,7 +164,7 @@ impl Budget {
         result.map(|()| size)
     }
 
-    /// Charges a new value. What it would compute when asked is computed now: laziness could nest without being seen.
+    /// Charges a new value. A lazy one is computed now, because laziness could nest without being seen.
     fn make(&mut self, value: Value) -> Result<Value, Error> {
         let size = self.read(&value)?;
         self.spend(size.nodes * NODE + value.as_bytes().map_or(0, <[u8]>::len))?;
@@ -176,7 +176,7 @@ impl Budget {
         }
     }
 
-    /// Charges what a filter or method reads, and refuses it where it would make much of little.
+    /// Charges the arguments of a filter or method, and refuses a call that would make much of little.
     fn call(&mut self, name: &str, args: &[Value]) -> Result<(), Error> {
         let (mut text, mut first) = (0, None);
         for value in args {
@@ -225,7 +225,7 @@ impl Budget {
     }
 }
 
-/// Makes a function one that charges for what it reads and makes.
+/// Wraps a function so that it charges for the values that it reads and makes.
 pub fn charged<F, R, A>(name: &'static str, f: F) -> impl Fn(&mut State, Rest<ValueOrKwargs>) -> Result<Value, Error>
 where
     F: Function<R, A>,
@@ -326,7 +326,7 @@ pub fn environment() -> Environment<'static> {
     e
 }
 
-/// Writes a value as Python does, charged before.
+/// Writes a value as Python does, after charging it.
 fn format(out: &mut Output, state: &mut State, value: &Value) -> Result<(), Error> {
     let plain = matches!(state.auto_escape(), AutoEscape::None) && value.as_str().is_some();
     let budget = Budget::of(state)?;
@@ -339,10 +339,10 @@ fn format(out: &mut Output, state: &mut State, value: &Value) -> Result<(), Erro
     }
 }
 
-/// The program with its charges. `input`: the variables it starts with.
+/// Copies a program and adds the charges. `input`: the variables it starts with.
 ///
 /// # Errors
-/// For what needs other templates than this one.
+/// A program that needs other templates than this one.
 pub fn guarded<'s>(program: &Instructions<'s>, input: &Value) -> Result<Instructions<'s>, Error> {
     use Instruction as I;
     let mut size = Size::default();

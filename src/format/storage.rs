@@ -1,6 +1,5 @@
-//! Where the bytes of a tensor lie in the files, and how to read them where they do not lie there as they are
-//! wanted: experts that are stored one by one, matrices that are stored the other way round, 8-bit floats whose scales
-//! are another tensor.
+//! The places of a tensor's bytes in the files, and reads that put them together: experts that are stored one by one,
+//! matrices that are stored transposed, 8-bit floats whose scales are another tensor. Knows no names.
 
 use super::TensorInfo;
 use super::file::InputFile;
@@ -8,45 +7,48 @@ use crate::error::{Error, Result, try_filled};
 use crate::quant;
 use crate::tensor::DType;
 
+/// A place in a set of files.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Place {
-    /// Which file of the set.
+pub(super) struct FileOffset {
+    /// Number of the file in the set.
     pub file: usize,
-    /// From the start of that file.
+    /// Bytes from the start of that file.
     pub offset: u64,
 }
 
+/// The way in which the bytes of a tensor are stored.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) enum Layout {
-    Whole(Place),
+pub(super) enum TensorStorage {
+    /// One run of bytes, as they are wanted.
+    Whole(FileOffset),
     /// Parts of equal length, the slowest dimension of the tensor.
-    Stacked(Vec<Layout>),
+    Stacked(Vec<TensorStorage>),
     Scaled(Scaled),
     /// A matrix without blocks whose file holds the columns one after another.
-    Transposed(Place),
-    /// In no file.
+    Transposed(FileOffset),
+    /// Bytes that are in no file.
     Made(Vec<u8>),
 }
 
 /// A matrix of BF16 that its file holds as F8_E4M3 and scales.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Scaled {
-    pub values: Place,
-    /// One for each `block` of rows and columns, row by row.
-    pub scales: Place,
+    pub values: FileOffset,
+    /// Scales, one for each `block` of rows and columns, row by row.
+    pub scales: FileOffset,
     pub scale_type: DType,
     pub block: [u64; 2],
 }
 
-impl Layout {
+impl TensorStorage {
     /// Fills `out` with the bytes of `tensor` that begin at `from`, which the caller has checked to be within it.
     pub fn read(&self, files: &[InputFile], tensor: &TensorInfo, from: u64, out: &mut [u8]) -> Result<()> {
         match self {
-            Layout::Whole(place) => read(files, *place, from, out),
-            Layout::Stacked(parts) => read_stacked(files, parts, tensor, from, out),
-            Layout::Scaled(scaled) => read_scaled(files, scaled, tensor, from, out),
-            Layout::Transposed(place) => read_transposed(files, *place, tensor, from, out),
-            Layout::Made(bytes) => {
+            TensorStorage::Whole(place) => read(files, *place, from, out),
+            TensorStorage::Stacked(parts) => read_stacked(files, parts, tensor, from, out),
+            TensorStorage::Scaled(scaled) => read_scaled(files, scaled, tensor, from, out),
+            TensorStorage::Transposed(place) => read_transposed(files, *place, tensor, from, out),
+            TensorStorage::Made(bytes) => {
                 let start = usize::try_from(from).unwrap_or(usize::MAX);
                 let part = bytes.get(start..).and_then(|b| b.get(..out.len())).ok_or_else(|| unaligned(tensor))?;
                 out.copy_from_slice(part);
@@ -56,21 +58,21 @@ impl Layout {
     }
 }
 
-fn read(files: &[InputFile], place: Place, from: u64, out: &mut [u8]) -> Result<()> {
+fn read(files: &[InputFile], place: FileOffset, from: u64, out: &mut [u8]) -> Result<()> {
     match (files.get(place.file), place.offset.checked_add(from)) {
         (Some(file), Some(offset)) => file.read_at(offset, out),
         _ => Err(Error::invalid("a tensor of another file")),
     }
 }
 
-/// Tensors that are not read as they lie are read in whole values.
+/// The error for a read that cuts a value of a converted tensor in two.
 fn unaligned(tensor: &TensorInfo) -> Error {
     Error::invalid(format!("the tensor {:?} can be read in whole values only", tensor.name))
 }
 
 fn read_stacked(
     files: &[InputFile],
-    parts: &[Layout],
+    parts: &[TensorStorage],
     tensor: &TensorInfo,
     mut from: u64,
     mut out: &mut [u8],
@@ -126,8 +128,14 @@ fn read_scaled(files: &[InputFile], s: &Scaled, tensor: &TensorInfo, from: u64, 
     Ok(())
 }
 
-/// A column of the wanted rows is one read, so a caller that asks for many rows at once asks for few reads.
-fn read_transposed(files: &[InputFile], place: Place, tensor: &TensorInfo, from: u64, out: &mut [u8]) -> Result<()> {
+/// Reads each column of the wanted rows at once, so that many rows together take few reads.
+fn read_transposed(
+    files: &[InputFile],
+    place: FileOffset,
+    tensor: &TensorInfo,
+    from: u64,
+    out: &mut [u8],
+) -> Result<()> {
     let (rows, cols) = (tensor.shape.rows(), tensor.shape.cols());
     let value = quant::format(tensor.dtype)?.block_bytes;
     if out.is_empty() {

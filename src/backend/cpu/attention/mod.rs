@@ -1,179 +1,33 @@
-//! The loops of attention: which queries meet which keys, on which thread. The arithmetic is in `kernels::attend`.
+//! The loops of attention: the division of queries and keys among the threads. The arithmetic is in `kernels::attend`.
 //!
-//! Queries that share a head of the cache are worked on together, and a sequence's tokens in tiles, so that each row
-//! of the cache is read once for all of them. Positions are cut into chunks, and those gathered in segments, that begin at
-//! fixed places. A tile goes through its segments in order, or, where there are too few tiles for the threads, segments
-//! are spread over the threads and joined in the same order. Either way each result is the same sequence of operations.
+//! Queries that share a head of the cache are computed together, and a sequence's tokens in tiles, so that each row of the
+//! cache is read once for all of them. A tile goes through its segments in order, or, where there are too few tiles for the
+//! threads, segments are spread over the threads and joined in the same order. Either way each result is the same sequence
+//! of operations.
 #![allow(unsafe_code)]
+
+mod plan;
+mod scratch;
+mod source;
 
 use std::f32::consts::LOG2_E;
 use std::ops::Range;
 
-use super::kernels::attend::{
-    BLOCK, CHUNK, Cached, Partial, Quantised, Queries, Room, Storage, attend_chunk, join, padded, quantise_rows,
-};
-use super::kernels::lanes::LANES;
+pub use self::plan::{Heads, Scoring};
+use self::plan::{QueryTile, SEGMENT, SMALL, SegmentTask, chunks, divide, segments, visible};
+pub use self::scratch::AttentionScratch;
+use self::scratch::{PartialBuffer, TileScratch};
+pub use self::source::KvSource;
+use self::source::PlainCache;
+use super::disjoint::DisjointSlice;
+use super::kernels::attend::{CHUNK, ChunkScratch, Partial, Queries, attend_chunk, join};
+use super::kernels::kv_storage::{BLOCK, Storage, padded};
+use super::kernels::quantize::quantize_rows;
 use super::kernels::{Isa, elementwise};
-use super::pool::{Shared, Team};
-use crate::error::{Error, Result, try_filled, try_vec};
+use super::pool::Team;
+use crate::error::{Error, Result};
 
-/// Query rows that are worked on together: whole blocks of registers, and little enough scratch for the second-level
-/// cache beside a chunk of keys and values.
-const TILE_ROWS: usize = 96;
-
-/// Chunks in a segment: large enough that a thread reads keys and values in long runs, small enough that threads share
-/// a context of some hundred tokens.
-const SEGMENT: usize = 2;
-
-/// Products of queries and keys below which the work is done before another thread has noticed it.
-const SMALL: usize = 32 * 1024;
-
-/// The heads of a model.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Heads {
-    pub queries: usize,
-    pub kv: usize,
-    pub dim: usize,
-}
-
-impl Heads {
-    /// The query heads that read head `kv` of the cache: query head i reads `i * kv / queries`.
-    pub fn sharing(self, kv: usize) -> Range<usize> {
-        (kv * self.queries).div_ceil(self.kv)..((kv + 1) * self.queries).div_ceil(self.kv)
-    }
-
-    fn most_sharing(self) -> usize {
-        self.queries.div_ceil(self.kv)
-    }
-}
-
-/// What a token sees and how scores are made: see `backend::Attention`.
-#[derive(Clone, Copy, Debug)]
-pub struct Scoring {
-    pub scale: f32,
-    pub softcap: f32,
-    pub window: u32,
-}
-
-/// Where keys and values come from.
-pub trait Source: Sync {
-    /// How keys of a sequence lie.
-    fn key_storage(&self, sequence: u32) -> Storage;
-
-    /// Positions `from..to`, at most `CHUNK`, of a head of a sequence; `from` is a multiple of 32. `room` is
-    /// for sources that lie differently: a chunk of keys and values in f32.
-    fn read<'a>(&'a self, sequence: u32, head: usize, positions: Range<usize>, room: &'a mut [f32]) -> Cached<'a>;
-}
-
-/// Memory for attention with up to some number of tokens.
-pub struct Scratch {
-    heads: Heads,
-    workspaces: Vec<Workspace>,
-    /// Results of chunks that wait to be joined.
-    partials: Vec<Gathered>,
-    joined: Gathered,
-    tiles: Vec<Tile>,
-    tasks: Vec<Task>,
-}
-
-/// What one thread needs.
-struct Workspace {
-    /// `[rows, dim]`, multiplied by the scale: these, or those below, as the keys want them.
-    floats: Vec<f32>,
-    integers: Quantised,
-    visible: Vec<Range<usize>>,
-    products: Room,
-    chunk: Gathered,
-    segment: Gathered,
-    all: Gathered,
-    room: Vec<f32>,
-}
-
-/// The owner of a `Partial`.
-#[derive(Default)]
-struct Gathered {
-    peaks: Vec<f32>,
-    sums: Vec<f32>,
-    values: Vec<f32>,
-}
-
-/// Consecutive tokens of one sequence.
-#[derive(Clone, Debug)]
-struct Tile {
-    tokens: Range<usize>,
-    sequence: u32,
-    /// Positions that any of them sees.
-    sees: Range<usize>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Task {
-    tile: usize,
-    kv: usize,
-    segment: usize,
-}
-
-impl Gathered {
-    fn new(rows: usize, dims: usize) -> Result<Gathered> {
-        let zeros = |n| try_filled("attention scratch", n, 0.0);
-        Ok(Gathered { peaks: zeros(rows)?, sums: zeros(rows)?, values: zeros(rows * dims)? })
-    }
-
-    fn rows(&mut self, rows: usize, dims: usize) -> Partial<'_> {
-        Partial {
-            peaks: &mut self.peaks[..rows],
-            sums: &mut self.sums[..rows],
-            values: &mut self.values[..rows * dims],
-        }
-    }
-
-    /// Nothing seen so far.
-    fn clear(&mut self, rows: usize, dims: usize) {
-        self.peaks[..rows].fill(f32::NEG_INFINITY);
-        self.sums[..rows].fill(0.0);
-        self.values[..rows * dims].fill(0.0);
-    }
-}
-
-impl Scratch {
-    /// `room`: whether a source needs it.
-    pub fn new(heads: Heads, max_tokens: usize, threads: usize, room: bool) -> Result<Scratch> {
-        if heads.queries == 0 || heads.kv == 0 || heads.dim == 0 || heads.kv > heads.queries {
-            return Err(Error::invalid(format!("attention with {heads:?}")));
-        }
-        let dims = padded(heads.dim);
-        let rows = heads.most_sharing().max(TILE_ROWS.min(heads.most_sharing() * max_tokens));
-        let mut workspaces = try_vec("attention scratch", threads)?;
-        for _ in 0..threads {
-            workspaces.push(Workspace {
-                floats: try_filled("attention scratch", rows * heads.dim, 0.0)?,
-                integers: Quantised::new(rows, heads.dim)?,
-                visible: try_filled("attention scratch", rows, 0..0)?,
-                products: Room::new(rows)?,
-                chunk: Gathered::new(rows, dims)?,
-                segment: Gathered::new(rows, dims)?,
-                all: Gathered::new(rows, dims)?,
-                room: try_filled("attention scratch", if room { CHUNK * (heads.dim + dims) } else { 0 }, 0.0)?,
-            });
-        }
-        // Enough that a barrier after so many chunks does not show.
-        let waiting = if threads > 1 { 8 * threads } else { 0 };
-        let mut partials = try_vec("attention scratch", waiting)?;
-        for _ in 0..waiting {
-            partials.push(Gathered::new(rows, dims)?);
-        }
-        Ok(Scratch {
-            heads,
-            workspaces,
-            partials,
-            joined: Gathered::new(rows, dims)?,
-            tiles: try_vec("attention scratch", max_tokens)?,
-            tasks: try_vec("attention scratch", waiting)?,
-        })
-    }
-}
-
-/// `out = softmax(scale * Q K^T) V`. `positions` and `sequences` are `[n]`, tokens of a sequence side by side; `q` and
+/// Computes `out = softmax(scale * Q K^T) V`. `positions` and `sequences` are `[n]`, tokens of a sequence side by side; `q` and
 /// `out` are `[n, queries * dim]`. The source holds every position up to a token's own.
 pub fn attend(
     team: &Team,
@@ -181,34 +35,34 @@ pub fn attend(
     scoring: &Scoring,
     positions: &[u32],
     sequences: &[u32],
-    source: &impl Source,
+    source: &impl KvSource,
     q: &[f32],
     out: &mut [f32],
-    scratch: &mut Scratch,
+    scratch: &mut AttentionScratch,
 ) {
-    let Scratch { heads, workspaces, partials, joined, tiles, tasks } = scratch;
+    let AttentionScratch { heads, per_thread, partials, joined, tiles, tasks } = scratch;
     let heads = *heads;
     let n = positions.len();
-    assert!(sequences.len() == n && n <= tiles.capacity() && team.threads() <= workspaces.len());
+    assert!(sequences.len() == n && n <= tiles.capacity() && team.threads() <= per_thread.len());
     assert!(q.len() == n * heads.queries * heads.dim && out.len() == q.len());
-    cut(heads, scoring, positions, sequences, tiles);
+    divide(heads, scoring, positions, sequences, tiles);
 
-    let step = Step { isa, heads, scoring, positions, source, q, out: Shared::new(out) };
-    let workspaces = Shared::new(workspaces);
+    let pass = AttentionPass { isa, heads, scoring, positions, source, q, out: DisjointSlice::new(out) };
+    let per_thread = DisjointSlice::new(per_thread);
     let products: usize = tiles.iter().map(|t| t.tokens.len() * t.sees.len() * heads.queries * heads.dim).sum();
     let pairs = tiles.len() * heads.kv;
     if pairs >= 2 * team.threads() || products <= SMALL || partials.is_empty() {
-        let perform = |share: usize, i: usize| {
-            // The last tiles see most; what is left when other threads are done should be short.
+        let execute = |share: usize, i: usize| {
+            // The last tiles see most; those that are left when other threads are done should be short.
             let tile = &tiles[tiles.len() - 1 - i / heads.kv];
             // SAFETY: a share runs on one thread at a time.
-            let workspace = &mut unsafe { workspaces.slice_mut(share..share + 1) }[0];
-            step.attend_tile(tile, i % heads.kv, workspace);
+            let scratch = &mut unsafe { per_thread.slice_mut(share..share + 1) }[0];
+            pass.attend_tile(tile, i % heads.kv, scratch);
         };
         return if products <= SMALL {
-            (0..pairs).for_each(|i| perform(0, i));
+            (0..pairs).for_each(|i| execute(0, i));
         } else {
-            team.for_each_with(pairs, perform);
+            team.for_each_with(pairs, execute);
         };
     }
 
@@ -216,99 +70,64 @@ pub fn attend(
     for (t, tile) in tiles.iter().enumerate() {
         for kv in 0..heads.kv {
             for segment in segments(&tile.sees) {
-                tasks.push(Task { tile: t, kv, segment });
+                tasks.push(SegmentTask { tile: t, kv, segment });
                 if tasks.len() == tasks.capacity() {
-                    step.attend_segments(team, tiles, tasks, &workspaces, partials, joined);
+                    pass.attend_segments(team, tiles, tasks, &per_thread, partials, joined);
                     tasks.clear();
                 }
             }
         }
     }
-    step.attend_segments(team, tiles, tasks, &workspaces, partials, joined);
+    pass.attend_segments(team, tiles, tasks, &per_thread, partials, joined);
 }
 
-/// Cuts the tokens into tiles.
-fn cut(heads: Heads, scoring: &Scoring, positions: &[u32], sequences: &[u32], tiles: &mut Vec<Tile>) {
-    let most = (TILE_ROWS / heads.most_sharing()).max(1);
-    tiles.clear();
-    for (t, (&position, &sequence)) in positions.iter().zip(sequences).enumerate() {
-        let sees = visible(scoring, position);
-        match tiles.last_mut() {
-            Some(tile) if tile.sequence == sequence && tile.tokens.len() < most => {
-                tile.tokens.end = t + 1;
-                tile.sees = tile.sees.start.min(sees.start)..tile.sees.end.max(sees.end);
-            }
-            _ => tiles.push(Tile { tokens: t..t + 1, sequence, sees }),
-        }
-    }
-}
-
-/// The positions that a token at `position` sees.
-fn visible(scoring: &Scoring, position: u32) -> Range<usize> {
-    let end = position as usize + 1;
-    match scoring.window as usize {
-        0 => 0..end,
-        window => end.saturating_sub(window)..end,
-    }
-}
-
-/// Numbers of the chunks that hold some positions.
-fn chunks(sees: &Range<usize>) -> Range<usize> {
-    sees.start / CHUNK..sees.end.div_ceil(CHUNK)
-}
-
-/// Numbers of the segments that hold some positions.
-fn segments(sees: &Range<usize>) -> Range<usize> {
-    sees.start / (CHUNK * SEGMENT)..sees.end.div_ceil(CHUNK * SEGMENT)
-}
-
-/// What all tiles of a call share.
-struct Step<'a, S> {
+/// The arguments that all tiles of a call share.
+struct AttentionPass<'a, S> {
     isa: Isa,
     heads: Heads,
     scoring: &'a Scoring,
     positions: &'a [u32],
     source: &'a S,
     q: &'a [f32],
-    out: Shared<'a, f32>,
+    out: DisjointSlice<'a, f32>,
 }
 
-impl<S: Source> Step<'_, S> {
-    /// One tile and one head of the cache, from its queries to its output.
-    fn attend_tile(&self, tile: &Tile, kv: usize, workspace: &mut Workspace) {
+impl<S: KvSource> AttentionPass<'_, S> {
+    /// Computes one tile and one head of the cache, from its queries to its output.
+    fn attend_tile(&self, tile: &QueryTile, kv: usize, scratch: &mut TileScratch) {
         let dims = padded(self.heads.dim);
-        let rows = self.gather_queries(tile, kv, workspace);
-        let Workspace { all, segment, .. } = workspace;
+        let rows = self.gather_queries(tile, kv, scratch);
+        let TileScratch { all, segment, .. } = scratch;
         let (mut all, mut segment) = (std::mem::take(all), std::mem::take(segment));
         all.clear(rows, dims);
         for s in segments(&tile.sees) {
-            self.attend_segment(tile, kv, s, rows, workspace, &mut segment);
+            self.attend_segment(tile, kv, s, rows, scratch, &mut segment);
             join(self.isa, &mut all.rows(rows, dims), &segment.rows(rows, dims));
         }
         self.finish(tile, kv, &all);
-        (workspace.all, workspace.segment) = (all, segment);
+        (scratch.all, scratch.segment) = (all, segment);
     }
 
-    /// Performs tasks on all threads, then joins their results in order.
+    /// Executes tasks on all threads, then joins their results in order.
     fn attend_segments(
         &self,
         team: &Team,
-        tiles: &[Tile],
-        tasks: &[Task],
-        workspaces: &Shared<Workspace>,
-        partials: &mut [Gathered],
-        joined: &mut Gathered,
+        tiles: &[QueryTile],
+        tasks: &[SegmentTask],
+        per_thread: &DisjointSlice<TileScratch>,
+        partials: &mut [PartialBuffer],
+        joined: &mut PartialBuffer,
     ) {
         let dims = padded(self.heads.dim);
-        let slots = Shared::new(partials);
+        let slots = DisjointSlice::new(partials);
         team.for_each_with(tasks.len(), |share, i| {
-            let Task { tile, kv, segment } = tasks[i];
+            let SegmentTask { tile, kv, segment } = tasks[i];
             // SAFETY: a share runs on one thread at a time.
-            let workspace = &mut unsafe { workspaces.slice_mut(share..share + 1) }[0];
-            let rows = self.gather_queries(&tiles[tile], kv, workspace);
+            let scratch = &mut unsafe { per_thread.slice_mut(share..share + 1) }[0];
+            let rows = self.gather_queries(&tiles[tile], kv, scratch);
             // SAFETY: every task has a slot of its own.
             let partial = &mut unsafe { slots.slice_mut(i..i + 1) }[0];
-            self.attend_segment(&tiles[tile], kv, segment, rows, workspace, partial);
+            self.attend_segment(&tiles[tile], kv, segment, rows, scratch, partial);
         });
         for (task, partial) in tasks.iter().zip(partials) {
             let tile = &tiles[task.tile];
@@ -323,18 +142,18 @@ impl<S: Source> Step<'_, S> {
         }
     }
 
-    /// What the gathered queries of a tile find in a segment.
+    /// Computes the partial results of the gathered queries of a tile over a segment.
     fn attend_segment(
         &self,
-        tile: &Tile,
+        tile: &QueryTile,
         kv: usize,
         segment: usize,
         rows: usize,
-        workspace: &mut Workspace,
-        out: &mut Gathered,
+        scratch: &mut TileScratch,
+        out: &mut PartialBuffer,
     ) {
         let dims = padded(self.heads.dim);
-        let Workspace { floats, integers, visible, products, chunk, room, .. } = workspace;
+        let TileScratch { floats, integers, visible, products, chunk, converted, .. } = scratch;
         let queries = match self.source.key_storage(tile.sequence) {
             Storage::I16 => Queries::Integers(integers),
             _ => Queries::Floats(&floats[..rows * self.heads.dim]),
@@ -344,13 +163,13 @@ impl<S: Source> Step<'_, S> {
         out.clear(rows, dims);
         for c in chunks.start.max(segment * SEGMENT)..chunks.end.min((segment + 1) * SEGMENT) {
             let partial = &mut chunk.rows(rows, dims);
-            self.attend_chunk(tile, kv, c, queries, visible, products, room, partial);
+            self.attend_chunk(tile, kv, c, queries, visible, products, converted, partial);
             join(self.isa, &mut out.rows(rows, dims), partial);
         }
     }
 
-    /// Takes the queries of a tile that read head `kv`, multiplied by the scale. Returns how many there are.
-    fn gather_queries(&self, tile: &Tile, kv: usize, workspace: &mut Workspace) -> usize {
+    /// Copies the queries of a tile that read head `kv`, multiplied by the scale. Returns their number.
+    fn gather_queries(&self, tile: &QueryTile, kv: usize, scratch: &mut TileScratch) -> usize {
         let d = self.heads.dim;
         let sharing = self.heads.sharing(kv);
         let scale = match self.scoring.softcap {
@@ -362,9 +181,9 @@ impl<S: Source> Step<'_, S> {
         for (token, first) in tile.tokens.clone().zip((0..rows).step_by(sharing.len())) {
             let queries = &self.q[(token * self.heads.queries + sharing.start) * d..][..sharing.len() * d];
             if storage == Storage::I16 {
-                quantise_rows(self.isa, queries, d, scale, first, rows, &mut workspace.integers);
+                quantize_rows(self.isa, queries, d, scale, first, rows, &mut scratch.integers);
             } else {
-                let floats = &mut workspace.floats[first * d..][..queries.len()];
+                let floats = &mut scratch.floats[first * d..][..queries.len()];
                 floats.copy_from_slice(queries);
                 elementwise::scale(self.isa, floats, scale);
             }
@@ -372,15 +191,16 @@ impl<S: Source> Step<'_, S> {
         rows
     }
 
+    /// Computes the partial results of some queries of a tile over a chunk.
     fn attend_chunk(
         &self,
-        tile: &Tile,
+        tile: &QueryTile,
         kv: usize,
         chunk: usize,
         queries: Queries,
         rows: &mut [Range<usize>],
-        products: &mut Room,
-        room: &mut [f32],
+        products: &mut ChunkScratch,
+        converted: &mut [f32],
         out: &mut Partial,
     ) {
         let from = (chunk * CHUNK).max(tile.sees.start / BLOCK * BLOCK);
@@ -390,13 +210,13 @@ impl<S: Source> Step<'_, S> {
             let sees = visible(self.scoring, position);
             rows.fill(sees.start.clamp(from, to) - from..sees.end.clamp(from, to) - from);
         }
-        let cached = self.source.read(tile.sequence, kv, from..to, room);
+        let cached = self.source.read(tile.sequence, kv, from..to, converted);
         let cap = self.scoring.softcap * LOG2_E;
         attend_chunk(self.isa, queries, rows, &cached, to - from, cap, products, out);
     }
 
-    /// Writes the rows of a tile that have seen everything.
-    fn finish(&self, tile: &Tile, kv: usize, all: &Gathered) {
+    /// Writes the finished rows of a tile to the output.
+    fn finish(&self, tile: &QueryTile, kv: usize, all: &PartialBuffer) {
         let (d, dims) = (self.heads.dim, padded(self.heads.dim));
         let sharing = self.heads.sharing(kv);
         for (r, (token, head)) in tile.tokens.clone().flat_map(|t| sharing.clone().map(move |h| (t, h))).enumerate() {
@@ -409,62 +229,7 @@ impl<S: Source> Step<'_, S> {
     }
 }
 
-/// A cache in memory of the caller, with the current position apart.
-struct Plain<'a> {
-    isa: Isa,
-    heads: Heads,
-    /// `[len, kv * dim]`
-    keys: &'a [f32],
-    values: &'a [f32],
-    /// `[kv * dim]`
-    current_key: &'a [f32],
-    current_value: &'a [f32],
-}
-
-impl Source for Plain<'_> {
-    fn key_storage(&self, _: u32) -> Storage {
-        Storage::F32
-    }
-
-    fn read<'a>(&'a self, _: u32, head: usize, positions: Range<usize>, room: &'a mut [f32]) -> Cached<'a> {
-        let Heads { kv, dim, .. } = self.heads;
-        let width = kv * dim;
-        let row = |cache: &'a [f32], current: &'a [f32], position: usize| {
-            let row = cache.get(position * width..(position + 1) * width).unwrap_or(current);
-            &row[head * dim..][..dim]
-        };
-        let (panels, rows) = room.split_at_mut(CHUNK * dim);
-        for (panel, from) in panels.chunks_exact_mut(LANES * dim).zip(positions.clone().step_by(LANES)) {
-            // Lanes behind the last position hold it again, and nothing sees them.
-            let keys = std::array::from_fn(|i| row(self.keys, self.current_key, (from + i).min(positions.end - 1)));
-            elementwise::transpose(self.isa, &keys, panel);
-        }
-        let (values, stride) = if dim.is_multiple_of(LANES) && positions.end * width <= self.values.len() {
-            (&self.values[positions.start * width + head * dim..], width)
-        } else {
-            let stride = padded(dim);
-            for (to, position) in rows.chunks_exact_mut(stride).zip(positions) {
-                to[..dim].copy_from_slice(row(self.values, self.current_value, position));
-            }
-            (&*rows, stride)
-        };
-        Cached {
-            head_dim: dim,
-            key_storage: Storage::F32,
-            keys: bytes(panels),
-            value_storage: Storage::F32,
-            values: bytes(values),
-            value_stride: size_of::<f32>() * stride,
-        }
-    }
-}
-
-fn bytes(x: &[f32]) -> &[u8] {
-    // SAFETY: every f32 is four bytes.
-    unsafe { std::slice::from_raw_parts(x.as_ptr().cast(), size_of_val(x)) }
-}
-
-/// Attention of one token over a cache in memory of the caller and its own key and value.
+/// Computes the attention of one token over a cache in memory of the caller and its own key and value.
 ///
 /// `q` and `out` are `[queries * dim]`, the caches `[len, kv * dim]`, `current_k` and `current_v` `[kv * dim]`.
 /// Lengths that do not fit together are `InvalidArgument`.
@@ -495,9 +260,10 @@ pub fn attention_gqa(
     }
     let position = u32::try_from(k_cache.len() / current_k.len())
         .map_err(|_| Error::invalid("a cache of more than 2^32 - 1 positions"))?;
-    let source = Plain { isa, heads, keys: k_cache, values: v_cache, current_key: current_k, current_value: current_v };
+    let source =
+        PlainCache { isa, heads, keys: k_cache, values: v_cache, current_key: current_k, current_value: current_v };
     let scoring = Scoring { scale, softcap: 0.0, window: 0 };
-    let mut scratch = Scratch::new(heads, 1, team.threads(), true)?;
+    let mut scratch = AttentionScratch::new(heads, 1, team.threads(), true)?;
     attend(team, isa, &scoring, &[position], &[0], &source, q, out, &mut scratch);
     Ok(())
 }
@@ -508,23 +274,30 @@ mod tests {
 
     use half::f16;
 
-    use super::super::pool::Pool;
     use super::*;
+    use crate::backend::cpu::kernels::kv_storage::{BLOCK, KvView};
     use crate::backend::cpu::kv::CpuKv;
+    use crate::backend::cpu::pool::Pool;
     use crate::backend::state_spec::{KvLayer, StateSpec};
     use crate::quant;
     use crate::tensor::DType;
 
-    struct SecondLayer<'a>(&'a CpuKv);
+    /// A layer of some caches.
+    struct CachedLayer<'a>(&'a [CpuKv], usize);
 
-    impl Source for SecondLayer<'_> {
-        fn key_storage(&self, _: u32) -> Storage {
-            self.0.key_storage()
+    impl KvSource for CachedLayer<'_> {
+        fn key_storage(&self, sequence: u32) -> Storage {
+            self.0[sequence as usize].key_storage()
         }
 
-        fn read<'a>(&'a self, _: u32, head: usize, positions: Range<usize>, _: &'a mut [f32]) -> Cached<'a> {
-            self.0.cached(1, head, positions.start)
+        fn read<'a>(&'a self, sequence: u32, head: usize, positions: Range<usize>, _: &'a mut [f32]) -> KvView<'a> {
+            self.0[sequence as usize].cached(self.1, head, positions.start)
         }
+    }
+
+    fn spec(layers: usize, Heads { kv, dim, .. }: Heads, capacity: usize, k_type: DType, v_type: DType) -> StateSpec {
+        let layers = vec![KvLayer { n_kv_heads: kv, head_dim: dim, window: 0 }; layers];
+        StateSpec { layers, capacity, k_type, v_type, max_step: capacity }
     }
 
     fn values(n: usize, seed: u64) -> Vec<f32> {
@@ -634,13 +407,7 @@ mod tests {
         /// The tokens in pieces, each written to the cache just before it attends.
         fn run(&self, isa: Isa, threads: usize, piece: usize) -> Vec<f32> {
             let Heads { queries, kv, dim } = self.heads;
-            let spec = StateSpec {
-                layers: vec![KvLayer { n_kv_heads: kv, head_dim: dim, window: 0 }; 2],
-                capacity: self.len(),
-                k_type: self.k_type,
-                v_type: self.v_type,
-                max_step: piece,
-            };
+            let spec = spec(2, self.heads, self.len(), self.k_type, self.v_type);
             let mut cache = CpuKv::new(&spec).unwrap();
             let (keys, values, q) = (self.keys(), self.values(), self.queries());
             let write = |cache: &mut CpuKv, position: usize| {
@@ -649,7 +416,7 @@ mod tests {
             };
             (0..self.past).for_each(|p| write(&mut cache, p));
             let team = Arc::new(Pool::new(threads).unwrap()).enter();
-            let mut scratch = Scratch::new(self.heads, piece, threads, false).unwrap();
+            let mut scratch = AttentionScratch::new(self.heads, piece, threads, false).unwrap();
             let mut out = vec![f32::NAN; q.len()];
             let width = queries * dim;
             let all: Vec<u32> = (0..self.n as u32).collect();
@@ -658,7 +425,8 @@ mod tests {
                 positions.iter().for_each(|&p| write(&mut cache, p as usize));
                 let range = tokens[0] as usize * width..(tokens[0] as usize + tokens.len()) * width;
                 let sequences = vec![0; tokens.len()];
-                let (q, out, source) = (&q[range.clone()], &mut out[range], SecondLayer(&cache));
+                let (q, out, source) =
+                    (&q[range.clone()], &mut out[range], CachedLayer(std::slice::from_ref(&cache), 1));
                 attend(&team, isa, &self.scoring, &positions, &sequences, &source, q, out, &mut scratch);
             }
             out
@@ -667,7 +435,7 @@ mod tests {
         fn check(&self) {
             let expected = self.oracle();
             let name = format!("{:?} {:?} past {} n {}", self.heads, self.scoring, self.past, self.n);
-            let mut fused = None;
+            let mut scalar = None;
             for isa in Isa::available() {
                 let got = self.run(isa, 1, self.n);
                 for (i, (&got, &(expected, rounding))) in got.iter().zip(&expected).enumerate() {
@@ -683,10 +451,8 @@ mod tests {
                 for (threads, piece) in [(2, self.n), (3, self.n), (1, 1), (2, 1), (3, 1), (2, 7), (1, 64), (3, 64)] {
                     assert!(got == bits(self.run(isa, threads, piece)), "{name}: {threads} threads, pieces of {piece}");
                 }
-                if isa != Isa::Scalar {
-                    let same = *fused.get_or_insert_with(|| got.clone()) == got;
-                    assert!(same, "{name}: {}", isa.name());
-                }
+                let same = *scalar.get_or_insert_with(|| got.clone()) == got;
+                assert!(same, "{name}: {}", isa.name());
             }
         }
     }
@@ -765,25 +531,16 @@ mod tests {
             let weighted = |i| scores.iter().zip(v.chunks(heads.dim)).map(|(s, v)| (s - peak).exp() / sum * v[i]).sum();
             (0..heads.dim).map(weighted).collect()
         };
-        let spec = KvSpec {
-            layers: 1,
-            n_kv_heads: 1,
-            head_dim: heads.dim,
-            capacity: n,
-            k_type: quant::F16,
-            v_type: quant::F16,
-            rings: vec![],
-        };
+        let spec = spec(1, heads, n, quant::F16, quant::F16);
         let (isa, mut cache) = (Isa::detect(), CpuKv::new(&spec).unwrap());
         for (position, (k, v)) in k.chunks(heads.dim).zip(v.chunks(heads.dim)).enumerate() {
             cache.write(isa, 0, position, k, v);
         }
         let team = Arc::new(Pool::new(1).unwrap()).enter();
-        let mut scratch = Scratch::new(heads, 1, 1, false).unwrap();
+        let mut scratch = AttentionScratch::new(heads, 1, 1, false).unwrap();
         let mut out = vec![0.0; heads.dim];
         let scoring = Scoring { scale: 1.0 / (heads.dim as f32).sqrt(), ..FULL };
-        let caches = &[&mut cache as &mut dyn Kv];
-        let source = Layer::new(heads, caches, 0).unwrap();
+        let source = CachedLayer(std::slice::from_ref(&cache), 0);
         attend(&team, isa, &scoring, &[n as u32 - 1], &[0], &source, q, &mut out, &mut scratch);
         let expected = exact(&wide(k), &wide(v));
         [wide(&out), exact(&halves(k), &halves(v))].map(|out| {
@@ -847,15 +604,7 @@ mod tests {
         let mut caches: Vec<CpuKv> = Vec::new();
         let (mut q, mut expected) = (Vec::new(), Vec::new());
         for case in &cases {
-            let spec = KvSpec {
-                layers: 1,
-                n_kv_heads: 3,
-                head_dim: 32,
-                capacity: 400,
-                k_type: quant::F16,
-                v_type: quant::F16,
-                rings: vec![],
-            };
+            let spec = spec(1, shape, 400, quant::F16, quant::F16);
             let mut cache = CpuKv::new(&spec).unwrap();
             for (position, (k, v)) in case.keys().chunks(96).zip(case.values().chunks(96)).enumerate() {
                 cache.write(isa, 0, position, k, v);
@@ -864,15 +613,13 @@ mod tests {
             q.extend(case.queries());
             expected.extend(case.run(isa, 1, 1));
         }
-        let caches: Vec<&mut dyn Kv> = caches.iter_mut().map(|c| c as &mut dyn Kv).collect();
-        let source = Layer::new(shape, &caches, 0).unwrap();
+        let source = CachedLayer(&caches, 0);
         for threads in 1..=3 {
             let team = Arc::new(Pool::new(threads).unwrap()).enter();
             let mut out = vec![0.0; q.len()];
-            let mut scratch = Scratch::new(shape, 4, threads, false).unwrap();
+            let mut scratch = AttentionScratch::new(shape, 4, threads, false).unwrap();
             attend(&team, isa, &FULL, &[40, 0, 333, 128], &[0, 1, 2, 3], &source, &q, &mut out, &mut scratch);
             assert_eq!(out, expected);
         }
-        assert!(Layer::new(heads(6, 2, 32), &caches, 0).is_err() && Layer::new(shape, &caches, 1).is_err());
     }
 }

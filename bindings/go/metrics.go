@@ -1,0 +1,75 @@
+package realizar
+
+/*
+#include <realizar.h>
+*/
+import "C"
+
+import (
+	"time"
+	"unsafe"
+)
+
+// Phase counts how often something was done, and how long it took in all.
+type Phase struct {
+	Count uint64
+	Time  time.Duration
+}
+
+// Metrics tell what a model has done since it was loaded or [Model.ResetMetrics] was called.
+type Metrics struct {
+	Load, Tokenize, Prefill, Decode, Sample, Detokenize Phase
+}
+
+// DeviceKind is the kind of a device.
+type DeviceKind uint32
+
+const (
+	CPU  DeviceKind = C.RZ_DEVICE_CPU
+	CUDA DeviceKind = C.RZ_DEVICE_CUDA
+)
+
+// DeviceMetrics tell what one kind of device has done: a dispatch is one pass through its layers.
+type DeviceMetrics struct {
+	Dispatches, Bytes                               uint64
+	LatencySum, LatencyMin, LatencyMax, LatencyMean time.Duration
+	LatencyHistogram                                [32]uint64 // entry i: below 2^i microseconds
+}
+
+// Metrics reads the counters of the model.
+func (m *Model) Metrics() (Metrics, error) {
+	var c C.rz_metrics
+	c.struct_size = C.uint32_t(unsafe.Sizeof(c))
+	err := m.use(func(handle *C.rz_model, e *C.rz_error) C.rz_status { return C.rz_metrics_get(handle, &c, e) })
+	phase := func(p C.rz_phase_metrics) Phase { return Phase{uint64(p.count), time.Duration(p.sum_ns)} }
+	return Metrics{
+		Load: phase(c.load), Tokenize: phase(c.tokenize), Prefill: phase(c.prefill),
+		Decode: phase(c.decode), Sample: phase(c.sample), Detokenize: phase(c.detokenize),
+	}, err
+}
+
+// DeviceMetrics reads the counters of one kind of device.
+func (m *Model) DeviceMetrics(kind DeviceKind) (DeviceMetrics, error) {
+	var c C.rz_backend_metrics
+	c.struct_size = C.uint32_t(unsafe.Sizeof(c))
+	err := m.use(func(handle *C.rz_model, e *C.rz_error) C.rz_status {
+		return C.rz_backend_metrics_get(handle, C.uint32_t(kind), &c, e)
+	})
+	metrics := DeviceMetrics{
+		Dispatches: uint64(c.dispatches), Bytes: uint64(c.bytes),
+		LatencySum: time.Duration(c.latency_sum_ns), LatencyMin: time.Duration(c.latency_min_ns),
+		LatencyMax: time.Duration(c.latency_max_ns), LatencyMean: time.Duration(c.latency_mean_ns),
+	}
+	for i, n := range c.latency_histogram {
+		metrics.LatencyHistogram[i] = uint64(n)
+	}
+	return metrics, err
+}
+
+// ResetMetrics sets the counters to zero.
+func (m *Model) ResetMetrics() error {
+	return m.use(func(handle *C.rz_model, e *C.rz_error) C.rz_status {
+		C.rz_metrics_reset(handle)
+		return C.RZ_OK
+	})
+}

@@ -1,0 +1,102 @@
+//! The division of attention: tokens into tiles of query rows, positions into chunks and segments that begin at fixed places.
+
+use std::ops::Range;
+
+use crate::backend::cpu::kernels::attend::CHUNK;
+
+/// Most query rows of a tile: whole blocks of registers, and scratch that fits in the second-level cache beside a chunk of
+/// keys and values.
+pub(super) const TILE_ROWS: usize = 96;
+
+/// Number of chunks in a segment: large enough that a thread reads keys and values in long runs, small enough that threads share
+/// a context of some hundred tokens.
+pub(super) const SEGMENT: usize = 2;
+
+/// Number of products of queries and keys up to which one thread is done before another has started.
+pub(super) const SMALL: usize = 32 * 1024;
+
+/// The heads of a layer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Heads {
+    pub queries: usize,
+    pub kv: usize,
+    pub dim: usize,
+}
+
+impl Heads {
+    /// Returns the query heads that read head `kv` of the cache: query head i reads `i * kv / queries`.
+    pub fn sharing(self, kv: usize) -> Range<usize> {
+        (kv * self.queries).div_ceil(self.kv)..((kv + 1) * self.queries).div_ceil(self.kv)
+    }
+
+    /// Returns the largest number of query heads that read one head of the cache.
+    pub(super) fn most_sharing(self) -> usize {
+        self.queries.div_ceil(self.kv)
+    }
+}
+
+/// The factor and cap of scores and the window of a layer: see `backend::Attention`.
+#[derive(Clone, Copy, Debug)]
+pub struct Scoring {
+    pub scale: f32,
+    pub softcap: f32,
+    pub window: u32,
+}
+
+/// Consecutive tokens of one sequence.
+#[derive(Clone, Debug)]
+pub(super) struct QueryTile {
+    pub tokens: Range<usize>,
+    pub sequence: u32,
+    /// Positions that any of them sees.
+    pub sees: Range<usize>,
+}
+
+/// A segment of positions of one head of the cache, for the queries of a tile.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SegmentTask {
+    pub tile: usize,
+    pub kv: usize,
+    pub segment: usize,
+}
+
+/// Divides the tokens into tiles.
+pub(super) fn divide(
+    heads: Heads,
+    scoring: &Scoring,
+    positions: &[u32],
+    sequences: &[u32],
+    tiles: &mut Vec<QueryTile>,
+) {
+    let most = (TILE_ROWS / heads.most_sharing()).max(1);
+    tiles.clear();
+    for (t, (&position, &sequence)) in positions.iter().zip(sequences).enumerate() {
+        let sees = visible(scoring, position);
+        match tiles.last_mut() {
+            Some(tile) if tile.sequence == sequence && tile.tokens.len() < most => {
+                tile.tokens.end = t + 1;
+                tile.sees = tile.sees.start.min(sees.start)..tile.sees.end.max(sees.end);
+            }
+            _ => tiles.push(QueryTile { tokens: t..t + 1, sequence, sees }),
+        }
+    }
+}
+
+/// Returns the positions that a token at `position` sees.
+pub(super) fn visible(scoring: &Scoring, position: u32) -> Range<usize> {
+    let end = position as usize + 1;
+    match scoring.window as usize {
+        0 => 0..end,
+        window => end.saturating_sub(window)..end,
+    }
+}
+
+/// Returns the numbers of the chunks that hold some positions.
+pub(super) fn chunks(sees: &Range<usize>) -> Range<usize> {
+    sees.start / CHUNK..sees.end.div_ceil(CHUNK)
+}
+
+/// Returns the numbers of the segments that hold some positions.
+pub(super) fn segments(sees: &Range<usize>) -> Range<usize> {
+    sees.start / (CHUNK * SEGMENT)..sees.end.div_ceil(CHUNK * SEGMENT)
+}

@@ -1,0 +1,125 @@
+//! The activations as integers: owns how a token's values are rounded and laid out before they are multiplied with
+//! quantized weights. Knows nothing of the weights.
+//!
+//! Columns are cut into sets of 32. For each set, the integers and factors of some tokens lie one token after the other;
+//! each begins with the integers in the order of the columns, followed by the fields of `offset`.
+#![allow(unsafe_code)]
+
+use super::simd::SET;
+use super::simd::{LANES, Simd};
+
+/// Byte offsets of the factors behind the integers of a token.
+pub mod offset {
+    /// f32: step of the integers.
+    pub const SCALE: usize = 32;
+    /// i32: -64 times the sum of the integers, for weights that are stored with a zero point.
+    pub const ZERO: usize = 36;
+    /// f32: step times sum, the factor of the weights' mins.
+    pub const MIN: usize = 40;
+    /// `ZERO` of both halves of the set.
+    pub const ZERO_HALVES: usize = 44;
+    /// `MIN` of both halves of the set.
+    pub const MIN_HALVES: usize = 52;
+    /// `SCALE` behind integers of 16 bits, which have no other factor.
+    pub const SCALE_I16: usize = 64;
+}
+
+/// The integer type that activations have where they are multiplied with a format's weights.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum InputType {
+    /// 8 bits, for block formats.
+    I8,
+    /// 14 bits in 16, for weights of floats of 16 and 8 bits.
+    I16,
+}
+
+impl InputType {
+    /// Returns the bytes of a token in a set.
+    pub const fn bytes(self) -> usize {
+        match self {
+            InputType::I8 => 60,
+            InputType::I16 => 68,
+        }
+    }
+
+    /// Returns the offset of the step.
+    pub const fn scale(self) -> usize {
+        match self {
+            InputType::I8 => offset::SCALE,
+            InputType::I16 => offset::SCALE_I16,
+        }
+    }
+
+    /// Returns the number of vectors of integers that a row panel has in a set.
+    pub const fn registers(self) -> usize {
+        match self {
+            InputType::I8 => 8,
+            InputType::I16 => 16,
+        }
+    }
+}
+
+/// Zero point of unpacked weights of 7 bits, whatever it was in the packed format.
+pub const TILE_ZERO: i32 = 64;
+
+/// Largest integer of 16 bits: 32 products of two of them stay below 2^31.
+const I16_MAX: f32 = 8191.0;
+
+/// Quantizes the values of one token, number `t` of `n` side by side: for each 32 values `scale = max |x| / 127` and
+/// `q = round(x / scale)`, ties to even. A value that is not finite makes the products of its whole set so. The factors of
+/// halves of sets are written only where `halves`.
+#[inline(always)]
+pub fn quantize_i8<S: Simd>(s: S, x: &[f32], out: &mut [u8], n: usize, t: usize, halves: bool) {
+    assert!(t < n);
+    let bytes = const { InputType::I8.bytes() };
+    for (x, out) in x.as_chunks::<SET>().0.iter().zip(out.chunks_exact_mut(bytes * n)) {
+        // SAFETY: 32 values.
+        let (a, b) = unsafe { (s.load_f32(x.as_ptr()), s.load_f32(x.as_ptr().add(LANES))) };
+        let (scale, inverse) = scale_and_inverse(s.max_abs(a, b), 127.0);
+        let inverse = s.splat(inverse);
+        let (words, sums) = s.pack_bytes(s.to_i32(s.mul(a, inverse)), s.to_i32(s.mul(b, inverse)));
+        let out = &mut out[bytes * t..][..bytes];
+        // SAFETY: the words are 32 of at least 60 bytes.
+        unsafe { out.as_mut_ptr().cast::<[u32; 8]>().write_unaligned(words) }
+        let mut put = |at: usize, value: [u8; 4]| out[at..at + 4].copy_from_slice(&value);
+        put(offset::SCALE, scale.to_ne_bytes());
+        let sum = sums[0] + sums[1];
+        put(offset::ZERO, (-TILE_ZERO * sum).to_ne_bytes());
+        put(offset::MIN, (scale * sum as f32).to_ne_bytes());
+        for (half, &sum) in sums.iter().enumerate().take(if halves { 2 } else { 0 }) {
+            put(offset::ZERO_HALVES + 4 * half, (-TILE_ZERO * sum).to_ne_bytes());
+            put(offset::MIN_HALVES + 4 * half, (scale * sum as f32).to_ne_bytes());
+        }
+    }
+}
+
+/// Quantizes as `quantize_i8`, with `scale = max |x| / 8191`.
+#[inline(always)]
+pub fn quantize_i16<S: Simd>(s: S, x: &[f32], out: &mut [u8], n: usize, t: usize) {
+    assert!(t < n);
+    let bytes = const { InputType::I16.bytes() };
+    for (x, out) in x.as_chunks::<SET>().0.iter().zip(out.chunks_exact_mut(bytes * n)) {
+        // SAFETY: 32 values.
+        let (a, b) = unsafe { (s.load_f32(x.as_ptr()), s.load_f32(x.as_ptr().add(LANES))) };
+        let (scale, inverse) = scale_and_inverse(s.max_abs(a, b), I16_MAX);
+        let inverse = s.splat(inverse);
+        let mut q = [0i32; SET];
+        // SAFETY: 64 bytes twice.
+        unsafe {
+            s.store_bytes(q.as_mut_ptr().cast(), s.to_i32(s.mul(a, inverse)));
+            s.store_bytes(q.as_mut_ptr().add(LANES).cast(), s.to_i32(s.mul(b, inverse)));
+        }
+        let out = &mut out[bytes * t..][..bytes];
+        for (pair, q) in out.as_chunks_mut::<2>().0.iter_mut().zip(q) {
+            *pair = (q as i16).to_ne_bytes();
+        }
+        out[offset::SCALE_I16..].copy_from_slice(&scale.to_ne_bytes());
+    }
+}
+
+/// Computes the step of integers of at most `most` for values of at most `max`, and its inverse.
+#[inline(always)]
+fn scale_and_inverse(max: f32, most: f32) -> (f32, f32) {
+    // The inverse of so small a maximum could overflow, and the set is negligible beside other values.
+    if max < 1e-30 { (0.0, 0.0) } else { (max * (1.0 / most), most / max) }
+}

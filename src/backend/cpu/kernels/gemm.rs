@@ -1,0 +1,422 @@
+//! The loops of matrix products with quantized activations: `gemv` multiplies packed weights with a few tokens, `unpack` and
+//! `gemm` unpack them once into a tile in the first-level cache for many. Relies on `codec` for the weights and on
+//! `activations` for the tokens; knows nothing of threads and of matrices in memory.
+//!
+//! Rows lie in lanes, sixteen rows to a panel. Every result is built in the same order by either loop: for each set of 32
+//! columns `acc += isum * (scale * x_scale)`, or `acc += (isum0 * scale0 + isum1 * scale1) * x_scale` where its halves have
+//! scales of their own, then `acc += x_min * min` for each min. `isum` is an exact integer, and every product is fused
+//! with the sum to its left.
+#![allow(unsafe_code)]
+// Loops over registers are written over indices, which unroll.
+#![allow(clippy::needless_range_loop)]
+
+use std::array;
+use std::marker::PhantomData;
+use std::sync::atomic::{Ordering, compiler_fence};
+
+use super::activations::{InputType, TILE_ZERO, offset};
+use super::codec::{Codec, Kind};
+use super::prefetch;
+use super::simd::PANEL_ROWS;
+use super::simd::Simd;
+
+/// Returns the bytes of a row panel in one set of a tile: integers, scales, mins.
+pub const fn tile_bytes<K: Kind>() -> usize {
+    64 * (K::INPUT.registers() + K::SUBS * (1 + K::MIN as usize))
+}
+
+/// Computes the first value of an integer sum, which makes up for the zero point of the weights.
+#[inline(always)]
+unsafe fn start<S: Simd>(s: S, x: *const u8, zero: i32) -> S::I {
+    if zero == 0 {
+        return s.splat_i32(0);
+    }
+    // SAFETY: the callers' activations hold it.
+    let minus_64_sums = s.splat_i32(unsafe { x.cast::<i32>().read_unaligned() });
+    let shift = zero.trailing_zeros() as i32 - TILE_ZERO.trailing_zeros() as i32;
+    if shift == 0 { minus_64_sums } else { s.shift(minus_64_sums, shift) }
+}
+
+#[inline(always)]
+fn dot<S: Simd, K: Kind>(s: S, acc: S::I, w: S::I, x: i32) -> S::I {
+    match K::INPUT {
+        InputType::I16 => s.dot_pairs(acc, s.pairs(w), s.splat_pair(x)),
+        InputType::I8 if K::WIDE => s.dot_wide(acc, w, x),
+        InputType::I8 => s.dot(acc, w, x),
+    }
+}
+
+#[inline(always)]
+unsafe fn read<T: Copy>(p: *const u8, offset: usize) -> T {
+    // SAFETY: by the callers' contract.
+    unsafe { p.add(offset).cast::<T>().read_unaligned() }
+}
+
+/// Repeats `$body` for each constant `$i` of 0..16 below the constant `$n`, unrolled, so that shifts and offsets are
+/// constants; the compiler does not unroll loops with inline assembly in them. Where one of `$t` does not unroll, it is a loop.
+macro_rules! unroll {
+    ($($t:ident)*, $i:ident < $n:expr, $body:block) => {
+        if const { true $(&& $t::UNROLL)* } {
+            $crate::backend::cpu::kernels::gemm::unroll!(@ $n, $body, $i, 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15);
+        } else {
+            for $i in 0..const { $n } $body
+        }
+    };
+    (@ $n:expr, $body:block, $i:ident, $($k:literal)*) => {
+        $(if const { $k < $n } {
+            let $i: usize = $k;
+            $body
+        })*
+    };
+}
+pub(super) use unroll;
+
+/// Number of bytes ahead of its use at which a packed weight is prefetched by `gemv`.
+const GEMV_PREFETCH: usize = 8192;
+/// Number of bytes ahead at which `unpack`, whose run of columns is short, prefetches a packed weight.
+const UNPACK_PREFETCH: usize = 4096;
+
+/// Prefetches the part for set `b` of the block `ahead` bytes ahead.
+#[inline(always)]
+fn prefetch_block<Q: Codec>(w: *const u8, b: usize, ahead: usize) {
+    // Without the fence the compiler gathers all prefetches of a loop at its end, where they come at once and late.
+    compiler_fence(Ordering::SeqCst);
+    let lines = Q::BYTES.div_ceil(64);
+    for line in b * lines / Q::SETS..(b + 1) * lines / Q::SETS {
+        prefetch::near(w.wrapping_add(ahead + 64 * line));
+    }
+}
+
+/// The weights of one set of 32 columns and `R` row panels, packed or unpacked.
+trait Weights<S: Simd> {
+    /// Zero point of the bytes.
+    const ZERO: i32;
+    /// Returns vector `j` of the integers of panel `r`.
+    ///
+    /// # Safety
+    /// `r` is one of the panels, and the memory of the set is readable, as for the functions below.
+    unsafe fn quants(&self, s: S, r: usize, j: usize) -> S::I;
+    /// Returns the scales of the set or of one of its halves.
+    ///
+    /// # Safety
+    /// As for `quants`.
+    unsafe fn scale(&self, s: S, r: usize, half: usize) -> S::F;
+    /// Returns the mins of the set or of one of its halves.
+    ///
+    /// # Safety
+    /// As for `quants`; the kind has mins.
+    unsafe fn min(&self, s: S, r: usize, half: usize) -> S::F;
+}
+
+/// Set `b` of a block of one row panel, in registers.
+struct RegisterSet<'a, S: Simd, Q> {
+    quants: [S::I; 16],
+    scale: &'a [S::F; 16],
+    min: &'a [S::F; 16],
+    b: usize,
+    codec: PhantomData<Q>,
+}
+
+impl<S: Simd, Q: Codec> Weights<S> for RegisterSet<'_, S, Q> {
+    const ZERO: i32 = if Q::Kind::WIDE { S::WIDE_ZERO } else { Q::ZERO };
+    #[inline(always)]
+    unsafe fn quants(&self, _: S, _: usize, j: usize) -> S::I {
+        self.quants[j]
+    }
+    #[inline(always)]
+    unsafe fn scale(&self, _: S, _: usize, half: usize) -> S::F {
+        self.scale[Q::Kind::SUBS * self.b + half]
+    }
+    #[inline(always)]
+    unsafe fn min(&self, _: S, _: usize, half: usize) -> S::F {
+        self.min[Q::Kind::SUBS * self.b + half]
+    }
+}
+
+/// A set of a tile made by `unpack`.
+struct TileSet<K, const R: usize>(*const u8, PhantomData<K>);
+
+impl<S: Simd, K: Kind, const R: usize> Weights<S> for TileSet<K, R> {
+    const ZERO: i32 = match (K::INPUT, K::MIN, K::WIDE) {
+        (InputType::I16, ..) | (_, true, _) => 0,
+        (_, _, true) => S::WIDE_ZERO,
+        _ => TILE_ZERO,
+    };
+    #[inline(always)]
+    unsafe fn quants(&self, s: S, r: usize, j: usize) -> S::I {
+        // SAFETY: inside the set.
+        unsafe { s.load_bytes(self.0.add(64 * (R * j + r))) }
+    }
+    #[inline(always)]
+    unsafe fn scale(&self, s: S, r: usize, half: usize) -> S::F {
+        // SAFETY: inside the set.
+        unsafe { s.load_f32(self.0.add(64 * (R * (K::INPUT.registers() + half) + r)).cast()) }
+    }
+    #[inline(always)]
+    unsafe fn min(&self, s: S, r: usize, half: usize) -> S::F {
+        // SAFETY: inside the set, for kinds that have mins.
+        unsafe { s.load_f32(self.0.add(64 * (R * (K::INPUT.registers() + K::SUBS + half) + r)).cast()) }
+    }
+}
+
+/// Adds the products of a set of `R` row panels with `N` tokens to `acc`.
+///
+/// # Safety
+/// `w` is readable and `x` points to the set's activations of `N` tokens.
+#[inline(always)]
+unsafe fn add_set<S: Simd, K: Kind, W: Weights<S>, const R: usize, const N: usize>(
+    s: S,
+    w: &W,
+    x: *const u8,
+    acc: &mut [[S::F; N]; R],
+) {
+    let (registers, bytes) = const { (K::INPUT.registers(), K::INPUT.bytes()) };
+    // A single chain of sums would wait for itself; integers may be added in any order. Pairs have the longer latency, but
+    // 2 and 3 are the sizes of instruction sets without registers for more chains.
+    let chains = match (K::INPUT, R * N * K::SUBS) {
+        (_, 1) | (InputType::I8, 2..4) | (InputType::I16, 4..) => 2,
+        _ => 1,
+    };
+    // SAFETY: weights and activations are readable by this function's contract.
+    unsafe {
+        // The first half's sums times their scales.
+        let mut scaled = [[s.splat(0.0); N]; R];
+        for half in 0..K::SUBS {
+            let mut sum = [[s.splat_i32(0); N]; R];
+            let mut other = [[s.splat_i32(0); N]; R];
+            for t in 0..N {
+                let zero = if K::SUBS == 1 { offset::ZERO } else { offset::ZERO_HALVES + 4 * half };
+                let start = start(s, x.wrapping_add(bytes * t + zero), const { W::ZERO });
+                for r in 0..R {
+                    sum[r][t] = start;
+                }
+            }
+            macro_rules! column {
+                ($j:expr) => {
+                    let mut weights = [s.splat_i32(0); R];
+                    for r in 0..R {
+                        weights[r] = w.quants(s, r, $j);
+                    }
+                    for t in 0..N {
+                        let x = read(x, bytes * t + 4 * $j);
+                        for r in 0..R {
+                            if chains == 2 && $j % 2 == 1 {
+                                other[r][t] = dot::<S, K>(s, other[r][t], weights[r], x);
+                            } else {
+                                sum[r][t] = dot::<S, K>(s, sum[r][t], weights[r], x);
+                            }
+                        }
+                    }
+                };
+            }
+            // By hand only where the compiler does not do it: many copies take it minutes.
+            if const { matches!(K::INPUT, InputType::I16) } {
+                unroll!(S, j < K::INPUT.registers(), {
+                    column!(j);
+                });
+            } else {
+                for j in half * registers / K::SUBS..(half + 1) * registers / K::SUBS {
+                    column!(j);
+                }
+            }
+            for r in 0..R {
+                let scale = w.scale(s, r, half);
+                for t in 0..N {
+                    let x_scale = s.splat(read(x, bytes * t + K::INPUT.scale()));
+                    let sum = s.to_f32(if chains == 2 { s.add_i32(sum[r][t], other[r][t]) } else { sum[r][t] });
+                    if K::SUBS == 1 {
+                        acc[r][t] = s.fma(sum, s.mul(scale, x_scale), acc[r][t]);
+                    } else if half == 0 {
+                        scaled[r][t] = s.mul(sum, scale);
+                    } else {
+                        acc[r][t] = s.fma(s.fma(sum, scale, scaled[r][t]), x_scale, acc[r][t]);
+                    }
+                }
+            }
+        }
+        for half in 0..if K::MIN { K::SUBS } else { 0 } {
+            let factor = if K::SUBS == 1 { offset::MIN } else { offset::MIN_HALVES + 4 * half };
+            for r in 0..R {
+                let min = w.min(s, r, half);
+                for t in 0..N {
+                    acc[r][t] = s.fma(min, s.splat(read(x, bytes * t + factor)), acc[r][t]);
+                }
+            }
+        }
+    }
+}
+
+/// Reads the results of `R` row panels of `N` tokens, one token after the other, or returns zeros.
+///
+/// # Safety
+/// `out` points to that many values where it is read.
+#[inline(always)]
+pub unsafe fn load_results<S: Simd, const R: usize, const N: usize>(
+    s: S,
+    out: *const f32,
+    zero: bool,
+) -> [[S::F; N]; R] {
+    let mut acc = [[s.splat(0.0); N]; R];
+    if !zero {
+        for r in 0..R {
+            for t in 0..N {
+                // SAFETY: one of the results.
+                acc[r][t] = unsafe { s.load_f32(out.add(PANEL_ROWS * (R * t + r))) };
+            }
+        }
+    }
+    acc
+}
+
+/// Writes what `load_results` reads, with tokens `stride` values apart.
+///
+/// # Safety
+/// Every row of every token at `out` is writable.
+#[inline(always)]
+pub unsafe fn store_results<S: Simd, const R: usize, const N: usize>(
+    s: S,
+    acc: [[S::F; N]; R],
+    out: *mut f32,
+    stride: usize,
+) {
+    for r in 0..R {
+        for t in 0..N {
+            // SAFETY: one of the results.
+            unsafe { s.store_f32(out.add(stride * t + PANEL_ROWS * r), acc[r][t]) }
+        }
+    }
+}
+
+/// Multiplies `n` packed blocks of one row panel with `N` tokens, with results as in `gemm`.
+///
+/// # Safety
+/// `w` points to `n` blocks, `x` to the activations of `N` tokens in their sets, `sum` and `out` to results.
+#[inline(always)]
+pub unsafe fn gemv<S: Simd, Q: Codec, const N: usize>(
+    s: S,
+    mut w: *const u8,
+    n: usize,
+    mut x: *const u8,
+    sum: *const f32,
+    first: bool,
+    out: *mut f32,
+    stride: usize,
+) {
+    // SAFETY: results, blocks and activations are inside by this function's contract.
+    unsafe {
+        let mut acc = load_results::<S, 1, N>(s, sum, first);
+        for _ in 0..n {
+            let (mut scale, mut min) = ([s.splat(0.0); 16], [s.splat(0.0); 16]);
+            Q::scales(s, w, &mut scale, &mut min);
+            unroll!(S Q, b < Q::SETS, {
+                prefetch_block::<Q>(w, b, GEMV_PREFETCH);
+                let quants = quants_of_set::<S, Q>(s, w, b, &scale);
+                let set = RegisterSet::<S, Q> { quants, scale: &scale, min: &min, b, codec: PhantomData };
+                let bytes = const { Q::Kind::INPUT.bytes() };
+                if N <= 4 {
+                    add_set::<S, Q::Kind, _, 1, N>(s, &set, x, &mut acc);
+                } else {
+                    // Four at a time: with more, the compiler moves all products of a block behind its loads, which
+                    // then go through memory.
+                    unroll!(S, i < N / 4, {
+                        let acc = array::from_mut(&mut acc[0].as_chunks_mut::<4>().0[i]);
+                        add_set::<S, Q::Kind, _, 1, 4>(s, &set, x.add(bytes * 4 * i), acc);
+                    });
+                }
+                x = x.add(bytes * N);
+            });
+            w = w.add(Q::BYTES);
+        }
+        store_results(s, acc, out, stride);
+    }
+}
+
+/// Decodes set `b` of a block, in as many vectors as its kind has.
+///
+/// # Safety
+/// `w` points to a block.
+#[inline(always)]
+unsafe fn quants_of_set<S: Simd, Q: Codec>(s: S, w: *const u8, b: usize, scale: &[S::F; 16]) -> [S::I; 16] {
+    let mut quants = [s.splat_i32(0); 16];
+    let octets = const { Q::Kind::INPUT.registers() / 8 };
+    unroll!(S, octet < Q::Kind::INPUT.registers() / 8, {
+        // SAFETY: by this function's contract.
+        let part = unsafe { Q::quants(s, w, octets * b + octet, scale[Q::Kind::SUBS * b]) };
+        for j in 0..8 {
+            quants[8 * octet + j] = part[j];
+        }
+    });
+    quants
+}
+
+/// Unpacks `n` blocks of one row panel into a tile of `R` panels, whose sets of 32 columns hold `R` times the kind's
+/// vectors of integers, then `R` of f32 scales for each sub-block, then the mins likewise. `tile` points to the panel's
+/// first vector.
+///
+/// # Safety
+/// `w` points to `n` blocks, `tile` to a tile of their sets.
+#[inline(always)]
+pub unsafe fn unpack<S: Simd, Q: Codec, const R: usize>(s: S, mut w: *const u8, n: usize, mut tile: *mut u8) {
+    let registers = const { Q::Kind::INPUT.registers() };
+    for _ in 0..n {
+        let (mut scale, mut min) = ([s.splat(0.0); 16], [s.splat(0.0); 16]);
+        // SAFETY: block and sets are inside by this function's contract.
+        unsafe {
+            Q::scales(s, w, &mut scale, &mut min);
+            unroll!(S Q, b < Q::SETS, {
+                prefetch_block::<Q>(w, b, UNPACK_PREFETCH);
+                let quants = quants_of_set::<S, Q>(s, w, b, &scale);
+                for j in 0..registers {
+                    let shifted = const { matches!(Q::Kind::INPUT, InputType::I8) && !Q::Kind::WIDE && !Q::Kind::MIN };
+                    let q = if shifted { s.add_bytes(quants[j], (TILE_ZERO - Q::ZERO) as u8) } else { quants[j] };
+                    s.store_bytes(tile.add(64 * R * j), q);
+                }
+                for half in 0..Q::Kind::SUBS {
+                    let i = Q::Kind::SUBS * b + half;
+                    s.store_f32(tile.add(64 * R * (registers + half)).cast(), scale[i]);
+                    if Q::Kind::MIN {
+                        s.store_f32(tile.add(64 * R * (registers + Q::Kind::SUBS + half)).cast(), min[i]);
+                    }
+                }
+                tile = tile.add(tile_bytes::<Q::Kind>() * R);
+            });
+            w = w.add(Q::BYTES);
+        }
+    }
+}
+
+/// Multiplies a tile of `R` row panels and `n` sets of 32 columns with `N` tokens and adds the results of earlier columns
+/// unless these are the `first`. Results lie token by token, `R` panels each: the earlier ones at `sum`, the new ones at
+/// `out`, `stride` values from one token to the next.
+///
+/// # Safety
+/// `tile` points to `n` sets of a tile made by `unpack`, `x` to the activations of `N` tokens in them, `sum` and `out` to
+/// results.
+#[inline(always)]
+pub unsafe fn gemm<S: Simd, K: Kind, const R: usize, const N: usize>(
+    s: S,
+    mut tile: *const u8,
+    n: usize,
+    mut x: *const u8,
+    sum: *const f32,
+    first: bool,
+    out: *mut f32,
+    stride: usize,
+) {
+    // Lines of the next tokens' results, which may be far apart in memory.
+    for t in N..2 * N {
+        for r in 0..R {
+            prefetch::near(out.wrapping_add(t * stride + PANEL_ROWS * r).cast());
+        }
+    }
+    // SAFETY: results, sets and activations are inside by this function's contract.
+    unsafe {
+        let mut acc = load_results::<S, R, N>(s, sum, first);
+        for _ in 0..n {
+            add_set::<S, K, _, R, N>(s, &TileSet::<K, R>(tile, PhantomData), x, &mut acc);
+            x = x.add(K::INPUT.bytes() * N);
+            tile = tile.add(tile_bytes::<K>() * R);
+        }
+        store_results(s, acc, out, stride);
+    }
+}

@@ -1,0 +1,245 @@
+//! The tables of matrix kernels, one for each instruction set. Owns the types of the kernels and the macros that fill a
+//! table; `Isa::matmul` is the only way to one.
+#![allow(unsafe_code)]
+
+use super::activations::InputType;
+use super::float_gemm::FloatPanels;
+use super::small::{Columns, packing};
+use crate::tensor::DType;
+
+/// `gemm::unpack` of one format.
+pub type Unpack = unsafe fn(*const u8, usize, *mut u8);
+/// `gemm::gemv` of one format, or `gemm::gemm` of one kind, and number of tokens.
+pub type QuantProduct = unsafe fn(*const u8, usize, *const u8, *const f32, bool, *mut f32, usize);
+/// `float_gemm::multiply` of one type and number of tokens.
+pub type FloatProduct = unsafe fn(&FloatPanels, usize, *const f32, usize, *mut f32, bool);
+/// `activations::quantize_i8`.
+pub type QuantizeI8 = unsafe fn(&[f32], &mut [u8], usize, usize, bool);
+/// `activations::quantize_i16`.
+pub type QuantizeI16 = unsafe fn(&[f32], &mut [u8], usize, usize);
+/// `small::Pack` of one type.
+pub type PackFloats = unsafe fn(&Columns, *mut u8);
+
+/// The kernels of a block format.
+pub struct BlockKernels {
+    /// Sets of 32 columns in a block.
+    pub sets: usize,
+    pub input: InputType,
+    /// True where halves of a set have scales of their own.
+    pub halves: bool,
+    /// Bytes of a row panel in a set of an unpacked tile.
+    pub tile_bytes: usize,
+    /// For 1, 2, 4, ... tokens.
+    pub gemv: &'static [QuantProduct],
+    pub unpack: Unpack,
+    /// By number of tokens less one.
+    pub gemm: &'static [QuantProduct],
+}
+
+/// The kernels of a float type.
+pub struct FloatKernels {
+    /// One token and `FLOAT_PANELS` row panels.
+    pub gemv: FloatProduct,
+    /// By number of tokens less one.
+    pub gemm: &'static [FloatProduct],
+}
+
+/// The matrix kernels of an instruction set.
+#[derive(Clone, Copy)]
+pub struct MatmulKernels {
+    /// Row panels in a tile.
+    pub panels: usize,
+    /// Most tokens in a call of `gemm`.
+    pub tokens: usize,
+    /// Most tokens in a call of `gemv`, a power of two, or 0 where there is none.
+    pub gemv_tokens: usize,
+    pub quantize_i8: QuantizeI8,
+    pub quantize_i16: QuantizeI16,
+    /// For types that are packed as small floats.
+    pub pack: fn(DType) -> Option<PackFloats>,
+    pub blocks: fn(DType) -> Option<&'static BlockKernels>,
+    pub floats: fn(DType) -> Option<&'static FloatKernels>,
+}
+
+impl MatmulKernels {
+    /// Packs a set of 32 columns and sixteen rows of 16-bit floats into exactly the bytes that they take.
+    pub fn pack_floats(&self, dtype: DType, columns: &Columns, out: &mut [u8]) {
+        let (Some(pack), Some(packing)) = ((self.pack)(dtype), packing(dtype)) else { return };
+        assert!(out.len() == packing.bytes);
+        // SAFETY: tables come from an `Isa`, and so from an instruction set that was detected; `out` is as long as asserted.
+        unsafe { pack(columns, out.as_mut_ptr()) }
+    }
+}
+
+/// Instantiates what reads packed blocks for the instruction set of `$token`: `unpack` for tiles of `$panels` row panels, and
+/// `gemv` for some numbers of tokens as `Packed::<Codec>::GEMV`. The attributes enable the instruction set for the functions
+/// into which everything else is inlined.
+macro_rules! instantiate_blocks {
+    ($token:expr, $panels:literal panels, gemv tokens $($few:literal)*, $(#[$enable:meta])*) => {
+        use std::marker::PhantomData;
+
+        use $crate::backend::cpu::kernels::codec::Codec;
+        use $crate::backend::cpu::kernels::gemm;
+        use $crate::backend::cpu::kernels::table::QuantProduct;
+
+        $(#[$enable])*
+        pub(super) unsafe fn unpack<Q: Codec>(w: *const u8, n: usize, tile: *mut u8) {
+            // SAFETY: the same contract.
+            unsafe { gemm::unpack::<_, Q, $panels>($token, w, n, tile) }
+        }
+
+        /// A place for the constants of a type of weights.
+        pub(super) struct Packed<T>(PhantomData<T>);
+
+        impl<Q: Codec> Packed<Q> {
+            const GEMV: &'static [QuantProduct] =
+                $crate::backend::cpu::kernels::table::instantiate_blocks!(@gemv $token, [$($few)*], $(#[$enable])*);
+        }
+    };
+    (@gemv $token:expr, [], $(#[$enable:meta])*) => { &[] };
+    (@gemv $token:expr, [$($few:literal)+], $(#[$enable:meta])*) => {{
+        $(#[$enable])*
+        unsafe fn gemv<Q: Codec, const N: usize>(
+            w: *const u8, n: usize, x: *const u8, sum: *const f32, first: bool, out: *mut f32, stride: usize,
+        ) {
+            // SAFETY: the same contract.
+            unsafe { gemm::gemv::<_, Q, N>($token, w, n, x, sum, first, out, stride) }
+        }
+        &[$(gemv::<Q, $few>),+]
+    }};
+}
+pub(super) use instantiate_blocks;
+
+/// Instantiates the sums of products of unpacked blocks, and the table of all block formats as `blocks`, after
+/// `instantiate_blocks`. `$unpack` is the function that unpacks `Q`.
+macro_rules! instantiate_gemm {
+    ($token:expr, $panels:literal panels, gemm tokens $($n:literal)*, unpack $unpack:expr, $(#[$enable:meta])*) => {
+        use $crate::backend::cpu::kernels::codec::Kind;
+        use $crate::backend::cpu::kernels::table::BlockKernels;
+        use $crate::backend::cpu::kernels::{codec, codec_iq, small};
+        use $crate::quant;
+        use $crate::tensor::DType;
+
+        $(#[$enable])*
+        unsafe fn gemm<K: Kind, const N: usize>(
+            tile: *const u8, n: usize, x: *const u8, sum: *const f32, first: bool, out: *mut f32, stride: usize,
+        ) {
+            // SAFETY: the same contract.
+            unsafe { gemm::gemm::<_, K, $panels, N>($token, tile, n, x, sum, first, out, stride) }
+        }
+
+        impl<Q: Codec> Packed<Q> {
+            pub(super) const BLOCKS: BlockKernels = BlockKernels {
+                sets: Q::SETS,
+                input: Q::Kind::INPUT,
+                halves: Q::Kind::SUBS == 2,
+                tile_bytes: gemm::tile_bytes::<Q::Kind>(),
+                gemv: Self::GEMV,
+                unpack: $unpack,
+                gemm: &[$(gemm::<Q::Kind, $n>),*],
+            };
+        }
+
+        pub(super) fn blocks(dtype: DType) -> Option<&'static BlockKernels> {
+            Some(match dtype {
+                quant::F16 => &Packed::<small::SmallF16>::BLOCKS,
+                quant::BF16 => &Packed::<small::SmallBf16>::BLOCKS,
+                quant::F8_E4M3 => &Packed::<codec::F8Blocks>::BLOCKS,
+                quant::Q4_0 => &Packed::<codec::Q4_0>::BLOCKS,
+                quant::Q4_1 => &Packed::<codec::Q4_1>::BLOCKS,
+                quant::Q5_0 => &Packed::<codec::Q5_0>::BLOCKS,
+                quant::Q5_1 => &Packed::<codec::Q5_1>::BLOCKS,
+                quant::Q8_0 => &Packed::<codec::Q8_0>::BLOCKS,
+                quant::Q2_K => &Packed::<codec::Q2K>::BLOCKS,
+                quant::Q3_K => &Packed::<codec::Q3K>::BLOCKS,
+                quant::Q4_K => &Packed::<codec::Q4K>::BLOCKS,
+                quant::Q5_K => &Packed::<codec::Q5K>::BLOCKS,
+                quant::Q6_K => &Packed::<codec::Q6K>::BLOCKS,
+                quant::IQ4_NL => &Packed::<codec::Iq4Nl>::BLOCKS,
+                quant::IQ4_XS => &Packed::<codec::Iq4Xs>::BLOCKS,
+                quant::MXFP4 => &Packed::<codec::Mxfp4>::BLOCKS,
+                quant::IQ1_S => &Packed::<codec_iq::Iq1S>::BLOCKS,
+                quant::IQ1_M => &Packed::<codec_iq::Iq1M>::BLOCKS,
+                quant::IQ2_XXS => &Packed::<codec_iq::Iq2Xxs>::BLOCKS,
+                quant::IQ2_XS => &Packed::<codec_iq::Iq2Xs>::BLOCKS,
+                quant::IQ2_S => &Packed::<codec_iq::Iq2S>::BLOCKS,
+                quant::IQ3_XXS => &Packed::<codec_iq::Iq3Xxs>::BLOCKS,
+                quant::IQ3_S => &Packed::<codec_iq::Iq3S>::BLOCKS,
+                quant::TQ1_0 => &Packed::<codec::Tq1_0>::BLOCKS,
+                quant::TQ2_0 => &Packed::<codec::Tq2_0>::BLOCKS,
+                _ => return None,
+            })
+        }
+    };
+}
+pub(super) use instantiate_gemm;
+
+/// Instantiates all kernels for the instruction set of `$token` as `KERNELS`.
+macro_rules! instantiate {
+    ($token:expr, $panels:literal panels, gemv tokens $($few:literal)*, gemm tokens $($n:literal)*, $(#[$enable:meta])*) => {
+        $crate::backend::cpu::kernels::table::instantiate_blocks!(
+            $token, $panels panels, gemv tokens $($few)*, $(#[$enable])*
+        );
+        $crate::backend::cpu::kernels::table::instantiate_gemm!(
+            $token, $panels panels, gemm tokens $($n)*, unpack unpack::<Q>, $(#[$enable])*
+        );
+
+        use $crate::backend::cpu::kernels::float::Float;
+        use $crate::backend::cpu::kernels::small::{Columns, Pack};
+        use $crate::backend::cpu::kernels::table::{FloatKernels, MatmulKernels};
+        use $crate::backend::cpu::kernels::{activations, float, float_gemm};
+
+        $(#[$enable])*
+        unsafe fn multiply_floats<T: Float, const R: usize, const N: usize>(
+            w: &float_gemm::FloatPanels, n: usize, x: *const f32, x_stride: usize, out: *mut f32, first: bool,
+        ) {
+            // SAFETY: the same contract.
+            unsafe { float_gemm::multiply::<_, T, R, N>($token, w, n, x, x_stride, out, first) }
+        }
+
+        $(#[$enable])*
+        unsafe fn quantize_i8(x: &[f32], out: &mut [u8], n: usize, t: usize, halves: bool) {
+            activations::quantize_i8($token, x, out, n, t, halves)
+        }
+
+        $(#[$enable])*
+        unsafe fn quantize_i16(x: &[f32], out: &mut [u8], n: usize, t: usize) {
+            activations::quantize_i16($token, x, out, n, t)
+        }
+
+        $(#[$enable])*
+        unsafe fn pack<T: Pack>(columns: &Columns, out: *mut u8) {
+            // SAFETY: the same contract.
+            unsafe { T::pack($token, columns, out) }
+        }
+
+        impl<T: Float> Packed<T> {
+            const FLOATS: FloatKernels = FloatKernels {
+                gemv: multiply_floats::<T, { float_gemm::FLOAT_PANELS }, 1>,
+                gemm: &[$(multiply_floats::<T, $panels, $n>),*],
+            };
+        }
+
+        pub(super) static KERNELS: MatmulKernels = MatmulKernels {
+            panels: $panels,
+            tokens: [$($n),*].len(),
+            gemv_tokens: { let tokens: &[usize] = &[$($few),*]; if let Some(most) = tokens.last() { *most } else { 0 } },
+            quantize_i8,
+            quantize_i16,
+            pack: |dtype| Some(match dtype {
+                quant::F16 => pack::<small::SmallF16>,
+                quant::BF16 => pack::<small::SmallBf16>,
+                _ => return None,
+            }),
+            blocks,
+            floats: |dtype| Some(match dtype {
+                quant::F32 => &Packed::<float::F32>::FLOATS,
+                quant::F16 => &Packed::<float::F16>::FLOATS,
+                quant::BF16 => &Packed::<float::Bf16>::FLOATS,
+                quant::F8_E4M3 => &Packed::<float::F8>::FLOATS,
+                _ => return None,
+            }),
+        };
+    };
+}
+pub(super) use instantiate;

@@ -1,0 +1,248 @@
+//! Loading of weights: the place of each matrix in one mapping, and the threads that read and pack it. Relies on rayon to
+//! hand out pieces; its threads are started by `thread::spawn` and joined before a load returns, whatever its end.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::ops::Range;
+use std::thread::JoinHandle;
+
+use rayon::ThreadPool;
+use rayon::prelude::*;
+
+use super::disjoint::DisjointSlice;
+use super::kernels::{Isa, PANEL_ROWS};
+use super::matrix::WeightMatrix;
+use super::pool::Pool;
+use super::thread::{apart, spawn};
+use crate::backend::op::Weight;
+use crate::backend::program::Program;
+use crate::backend::weights::{MatrixSource, Progress};
+use crate::error::{Error, Result, try_filled, try_vec};
+
+/// Bytes of a file that a thread reads and packs at a time: large enough for a disk, small enough for its cache.
+const PIECE: usize = 512 << 10;
+
+/// Number of pieces for each thread between two reports of progress.
+const PIECES_PER_REPORT: usize = 8;
+
+/// Alignment of packed matrices: a cache line.
+const ALIGN: usize = 64;
+
+/// A matrix and its bytes in the packed mapping, none where it stays in the file.
+pub struct PlannedMatrix {
+    pub matrix: WeightMatrix,
+    pub range: Range<usize>,
+}
+
+/// Plans the place of each source, and returns the bytes of all.
+pub fn plan(program: &Program, sources: &[&dyn MatrixSource]) -> Result<(Vec<PlannedMatrix>, usize)> {
+    let mut planned = try_vec("the list of weights", sources.len())?;
+    let mut end = 0usize;
+    for (i, source) in sources.iter().enumerate() {
+        let (matrix, bytes) = plan_matrix(*source, program.is_table(Weight(i as u32)))?;
+        let start = end;
+        let too_large = || Error::OutOfMemory { what: "weights", bytes: u64::MAX };
+        end = start.checked_add(bytes).and_then(|n| n.checked_next_multiple_of(ALIGN)).ok_or_else(too_large)?;
+        planned.push(PlannedMatrix { matrix, range: start..start + bytes });
+    }
+    Ok((planned, end))
+}
+
+/// Returns the matrix that a source becomes, and its bytes in the packed mapping.
+fn plan_matrix(source: &dyn MatrixSource, is_table: bool) -> Result<(WeightMatrix, usize)> {
+    let (dtype, rows, cols) = (source.dtype(), source.rows(), source.cols());
+    let Some(mapped) = source.mapped() else {
+        let matrix = match is_table {
+            true => WeightMatrix::mapped(dtype, rows, cols)?,
+            false => WeightMatrix::packed(dtype, rows, cols)?,
+        };
+        return Ok((matrix, matrix.bytes()));
+    };
+    let matrix = WeightMatrix::mapped(dtype, rows, cols)?;
+    if mapped.owner.as_ref().as_ref().get(mapped.range.clone()).is_none_or(|bytes| bytes.len() != matrix.bytes()) {
+        return Err(Error::invalid(format!(
+            "{} has bytes {:?}, {} expected",
+            source.name(),
+            mapped.range,
+            matrix.bytes()
+        )));
+    }
+    Ok((matrix, 0))
+}
+
+/// The function that a thread executes.
+type ThreadMain = Box<dyn FnOnce() + Send>;
+
+/// The threads of one load.
+struct Loaders {
+    /// `None` only while it is dropped.
+    pool: Option<ThreadPool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Loaders {
+    /// Starts `n` threads. `start` starts one with an index and a function.
+    fn new(n: usize, start: impl Fn(usize, ThreadMain) -> Result<JoinHandle<()>>) -> Result<Loaders> {
+        let mut loaders = Loaders { pool: None, threads: try_vec("threads", n)? };
+        let (threads, mut error) = (&mut loaders.threads, None);
+        let handler = |thread: rayon::ThreadBuilder| match start(thread.index(), Box::new(|| thread.run())) {
+            Ok(handle) => {
+                threads.push(handle);
+                Ok(())
+            }
+            Err(e) => {
+                error = Some(e);
+                Err(io::ErrorKind::Other.into())
+            }
+        };
+        // Where a thread cannot be started, rayon ends those before it, which are joined as `loaders` is dropped.
+        match rayon::ThreadPoolBuilder::new().num_threads(n).spawn_handler(handler).build() {
+            Ok(built) => loaders.pool = Some(built),
+            Err(e) => return Err(error.unwrap_or_else(|| Error::invalid(format!("threads cannot be started: {e}")))),
+        }
+        Ok(loaders)
+    }
+
+    /// Calls `item` for all items on the threads. Returns one of the errors; items after it may be left out. A panic is
+    /// raised here.
+    fn try_for_each<T: Sync>(&self, items: &[T], item: impl Fn(usize, &T) -> Result<()> + Sync) -> Result<()> {
+        let Some(pool) = &self.pool else { return Ok(()) };
+        pool.install(|| {
+            let share = || rayon::current_thread_index().expect("`install` runs on the pool");
+            items.par_iter().with_max_len(1).try_for_each(|each| item(share(), each))
+        })
+    }
+}
+
+impl Drop for Loaders {
+    fn drop(&mut self) {
+        drop(self.pool.take());
+        for thread in self.threads.drain(..) {
+            // The panic of an item was raised where the items were handed out.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Reads matrices on all threads, piece by piece, and packs each piece straight into its place.
+pub fn pack(
+    pool: &Pool,
+    isa: Isa,
+    sources: &[&dyn MatrixSource],
+    planned: &[PlannedMatrix],
+    mapping: &mut [u8],
+    progress: &mut Progress,
+) -> Result<()> {
+    /// Returns the rows of a piece: whole row panels, because a panel is packed at once.
+    fn piece_rows(matrix: &WeightMatrix) -> usize {
+        (PIECE / (matrix.row_bytes() * PANEL_ROWS).max(1)).max(1) * PANEL_ROWS
+    }
+    let packed = || sources.iter().zip(planned).filter(|(_, place)| !place.range.is_empty());
+    let total: u64 = packed().map(|(_, place)| place.range.len() as u64).sum();
+    let mut done = 0;
+    progress(done, total)?;
+    let Some(staging) = packed().map(|(_, p)| piece_rows(&p.matrix).min(p.matrix.rows) * p.matrix.row_bytes()).max()
+    else {
+        return Ok(());
+    };
+    let threads = pool.threads();
+    let start = |index, work| spawn(index, threads, pool.cpu(index), work);
+    let loaders = apart(|| Loaders::new(threads, start))?;
+    let mut staged = try_vec("staging", threads)?;
+    for _ in 0..threads {
+        staged.push(try_filled("staging", staging, 0u8)?);
+    }
+    let (staged, mapping) = (DisjointSlice::new(&mut staged), DisjointSlice::new(mapping));
+
+    let mut pieces = packed().flat_map(|(source, place)| {
+        let rows = piece_rows(&place.matrix);
+        let end = place.matrix.rows;
+        (0..end).step_by(rows).map(move |from| (*source, place, from..end.min(from + rows)))
+    });
+    let mut wave = try_vec("the list of pieces", PIECES_PER_REPORT * threads)?;
+    loop {
+        wave.clear();
+        wave.extend(pieces.by_ref().take(wave.capacity()));
+        if wave.is_empty() {
+            return Ok(());
+        }
+        loaders.try_for_each(&wave, |share, (source, place, rows)| {
+            let PlannedMatrix { matrix, range: place } = place;
+            // SAFETY: a share is one thread, which does not begin a piece within another.
+            let staged = &mut unsafe { staged.slice_mut(share..share + 1) }[0];
+            let raw = &mut staged[..rows.len() * matrix.row_bytes()];
+            let range = matrix.range(rows.clone());
+            // SAFETY: pieces are of different rows, and `plan` gives matrices different places.
+            let out = unsafe { mapping.slice_mut(place.start + range.start..place.start + range.end) };
+            source.read(rows.clone(), raw)?;
+            matrix.pack(isa, raw, out);
+            Ok(())
+        })?;
+        done += wave.iter().map(|(_, place, rows)| place.matrix.range(rows.clone()).len() as u64).sum::<u64>();
+        progress(done, total)?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    fn loaders(n: usize) -> Loaders {
+        Loaders::new(n, |index, work| spawn(index, n, None, work)).unwrap()
+    }
+
+    #[test]
+    fn items_run_once_on_threads_that_block_signals() {
+        let counts: Vec<_> = (0..100).map(|_| AtomicUsize::new(0)).collect();
+        let loaders = loaders(3);
+        loaders
+            .try_for_each(&counts, |share, count| {
+                assert!(share < 3 && std::thread::current().name() == Some(&format!("realizar-{share}")));
+                #[cfg(unix)]
+                // SAFETY: the call only writes to the set.
+                let blocked = unsafe {
+                    let mut set = std::mem::zeroed();
+                    libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), &mut set);
+                    [libc::SIGINT, libc::SIGCHLD, libc::SIGPROF].map(|signal| libc::sigismember(&set, signal))
+                };
+                #[cfg(unix)]
+                assert_eq!(blocked, [1; 3]);
+                count.fetch_add(1, Ordering::Relaxed);
+                Ok(())
+            })
+            .unwrap();
+        assert!(counts.iter().all(|count| count.load(Ordering::Relaxed) == 1));
+    }
+
+    #[test]
+    fn an_error_and_a_panic_of_an_item_reach_the_caller() {
+        let loaders = loaders(2);
+        let items: Vec<usize> = (0..50).collect();
+        let found = loaders.try_for_each(&items, |_, &i| if i == 7 { Err(Error::invalid("seven")) } else { Ok(()) });
+        assert!(matches!(found, Err(Error::InvalidArgument(_))));
+        let panic = catch_unwind(AssertUnwindSafe(|| loaders.try_for_each(&items, |_, &i| panic!("item {i}"))));
+        assert!(panic.unwrap_err().downcast_ref::<String>().unwrap().starts_with("item "));
+        assert!(loaders.try_for_each(&items, |_, _| Ok(())).is_ok());
+    }
+
+    #[test]
+    fn a_thread_that_cannot_be_started_is_an_error_and_ends_the_others() {
+        let ended = Arc::new(AtomicUsize::new(0));
+        let start = |index, work: ThreadMain| {
+            if index == 2 {
+                return Err(Error::invalid("no more threads"));
+            }
+            let ended = ended.clone();
+            spawn(index, 4, None, move || {
+                work();
+                ended.fetch_add(1, Ordering::Relaxed);
+            })
+        };
+        assert!(matches!(Loaders::new(4, start), Err(Error::InvalidArgument(_))));
+        assert_eq!(ended.load(Ordering::Relaxed), 2);
+    }
+}

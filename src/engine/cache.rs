@@ -1,0 +1,38 @@
+//! The shape of a timeline's cache from the choices of a caller.
+
+use crate::backend::batch::StepLimits;
+use crate::backend::program::Program;
+use crate::backend::state_spec::StateSpec;
+use crate::quant;
+use crate::tensor::DType;
+
+/// Tokens of a cache whose capacity nobody named, unless the model declares fewer.
+const DEFAULT_CAPACITY: u32 = 8192;
+
+pub struct CacheParams {
+    /// Tokens; 0: what the model declares, at most 8,192.
+    pub capacity: u32,
+    pub k_type: DType,
+    pub v_type: DType,
+}
+
+impl Default for CacheParams {
+    fn default() -> Self {
+        CacheParams { capacity: 0, k_type: quant::F16, v_type: quant::F16 }
+    }
+}
+
+/// The shape of a cache for a program whose steps have some room.
+pub fn state_spec(program: &Program, context: u32, params: &CacheParams, limits: StepLimits) -> StateSpec {
+    let capacity = match params.capacity {
+        0 => context.clamp(1, DEFAULT_CAPACITY),
+        n => n,
+    };
+    StateSpec {
+        layers: program.states.clone(),
+        capacity: capacity as usize,
+        k_type: params.k_type,
+        v_type: params.v_type,
+        max_step: limits.max_tokens,
+    }
+}

@@ -1,0 +1,276 @@
+//! The arguments of one call. `Call` is the only way to turn a caller's pointer into a Rust value, so that each is
+//! checked for NULL, alignment, length and UTF-8 on the way in. Refuses to know what any of the calls do.
+
+use std::cell::OnceCell;
+use std::ffi::{CStr, c_char, c_void};
+use std::marker::PhantomData;
+use std::ops::Range;
+use std::path::Path;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use crate::engine::Runtime;
+use crate::error::{Error, Result};
+
+use super::handle::{self, Handle, Held};
+
+/// The arguments of one call. It exists only inside `guard`, whose contract vouches for the pointers it is given;
+/// references to the caller's memory that it returns live no longer than the call.
+pub(super) struct Call {
+    /// The runtime of the first handle that has one.
+    runtime: OnceCell<Arc<Runtime>>,
+}
+
+/// Types that C may pass in arrays, because every bit pattern is a value.
+///
+/// # Safety
+/// Every bit pattern is a value of the type.
+pub(super) unsafe trait Plain: Copy {}
+
+macro_rules! plain {
+    ($($t:ty),*) => { $(
+        // SAFETY: integers, floats and raw pointers have no invalid bit patterns.
+        unsafe impl Plain for $t {}
+    )* };
+}
+plain!(u8, u32, f32);
+// SAFETY: as above.
+unsafe impl<T> Plain for *mut T {}
+
+impl Call {
+    /// # Safety
+    /// That of `guard::guard`.
+    pub(super) unsafe fn new() -> Call {
+        Call { runtime: OnceCell::new() }
+    }
+
+    /// The runtime whose log is told of a failure.
+    pub(super) fn runtime(&self) -> Option<&Arc<Runtime>> {
+        self.runtime.get()
+    }
+
+    pub(super) fn checked<T>(&self, pointer: *const T, name: &str) -> Result<NonNull<T>> {
+        let pointer = NonNull::new(pointer.cast_mut()).ok_or_else(|| Error::invalid(format!("{name} is NULL")))?;
+        if !pointer.is_aligned() {
+            return Err(Error::invalid(format!("{name} is not aligned to {} bytes", align_of::<T>())));
+        }
+        Ok(pointer)
+    }
+
+    pub(super) fn handle<H: Handle>(&self, handle: *const H) -> Result<Held<H>> {
+        // SAFETY: the contract of `guard` is that of `held`.
+        let object = unsafe { handle::held(handle) }?;
+        if let Some(runtime) = object.runtime() {
+            self.runtime.get_or_init(|| runtime.clone());
+        }
+        Ok(object)
+    }
+
+    /// `None` for NULL.
+    pub(super) fn optional<H: Handle>(&self, handle: *const H) -> Result<Option<Held<H>>> {
+        if handle.is_null() { Ok(None) } else { self.handle(handle).map(Some) }
+    }
+
+    /// Gives back the count that the caller's pointer held. NULL is fine.
+    pub(super) fn release<H: Handle>(&self, handle: *mut H) -> Result<()> {
+        // SAFETY: the contract of `guard` is that of `release`.
+        if handle.is_null() { Ok(()) } else { unsafe { handle::release(handle) } }
+    }
+
+    /// `n` values in memory of the caller; with `n` 0 the pointer may be NULL.
+    pub(super) fn slice<T: Plain>(&self, values: *const T, n: usize, name: &str) -> Result<&[T]> {
+        if n == 0 {
+            return Ok(&[]);
+        }
+        let pointer = self.checked_many(values, n, name)?;
+        // SAFETY: not NULL, aligned, at most isize::MAX bytes, readable by the contract of `guard`; `T` is `Plain`.
+        Ok(unsafe { std::slice::from_raw_parts(pointer.as_ptr(), n) })
+    }
+
+    /// `n` values to be written, apart from every one of `inputs`, because a kernel still reads those.
+    // The memory is the caller's, not the token's, and `guard` vouches for its being writable.
+    #[allow(clippy::mut_from_ref)]
+    pub(super) fn slice_mut<T: Plain>(&self, out: *mut T, n: usize, name: &str, inputs: &[Span]) -> Result<&mut [T]> {
+        if n == 0 {
+            return Ok(&mut []);
+        }
+        let pointer = self.checked_many(out.cast_const(), n, name)?;
+        let start = pointer.addr().get();
+        let end = start.saturating_add(n.saturating_mul(size_of::<T>()));
+        if let Some(input) = inputs.iter().find(|input| input.bytes.start < end && start < input.bytes.end) {
+            return Err(Error::invalid(format!("{name} overlaps {}", input.name)));
+        }
+        // SAFETY: not NULL, aligned, at most isize::MAX bytes, writable by the contract of `guard`, and no slice
+        // that is still read overlaps it; `T` is `Plain`.
+        Ok(unsafe { std::slice::from_raw_parts_mut(pointer.as_ptr(), n) })
+    }
+
+    fn checked_many<T>(&self, values: *const T, n: usize, name: &str) -> Result<NonNull<T>> {
+        if n.checked_mul(size_of::<T>()).is_none_or(|bytes| bytes > isize::MAX.unsigned_abs()) {
+            return Err(Error::invalid(format!("{name} of {n} values is larger than memory")));
+        }
+        self.checked(values, name)
+    }
+
+    /// Refuses bits outside `known`, which a newer caller may want to have heeded.
+    pub(super) fn flags(&self, flags: u32, known: u32, name: &str) -> Result<()> {
+        match flags & !known {
+            0 => Ok(()),
+            unknown => Err(Error::Version(format!("{name} has bits {unknown:#x}, which this library does not know"))),
+        }
+    }
+
+    /// Text of `len` bytes.
+    pub(super) fn text(&self, text: *const c_char, len: usize, name: &str) -> Result<&str> {
+        utf8(self.slice(text.cast::<u8>(), len, name)?, name)
+    }
+
+    /// Text up to its NUL.
+    pub(super) fn c_str(&self, text: *const c_char, name: &str) -> Result<&str> {
+        utf8(self.nul_terminated(text, name)?.to_bytes(), name)
+    }
+
+    /// A path up to its NUL: any bytes where the system's paths are bytes, UTF-8 elsewhere.
+    pub(super) fn path(&self, path: *const c_char, name: &str) -> Result<&Path> {
+        let bytes = self.nul_terminated(path, name)?.to_bytes();
+        if bytes.is_empty() {
+            return Err(Error::invalid(format!("{name} is empty")));
+        }
+        #[cfg(unix)]
+        let path = <std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(bytes);
+        #[cfg(not(unix))]
+        let path = utf8(bytes, name)?;
+        Ok(Path::new(path))
+    }
+
+    fn nul_terminated(&self, text: *const c_char, name: &str) -> Result<&CStr> {
+        let pointer = self.checked(text, name)?;
+        // SAFETY: not NULL, and NUL-terminated by the contract of `guard`.
+        Ok(unsafe { CStr::from_ptr(pointer.as_ptr()) })
+    }
+
+    /// The place of a result, checked before the work begins.
+    pub(super) fn out<T>(&self, out: *mut T, name: &str) -> Result<Out<'_, T>> {
+        Ok(Out { pointer: self.checked(out, name)?, call: PhantomData })
+    }
+
+    /// The places of up to `len` results. `out` may be NULL where `len` is 0, and may lie over an input that is no longer
+    /// read when the results come.
+    pub(super) fn outs<T: Plain>(&self, out: *mut T, len: usize, name: &str) -> Result<Outs<'_, T>> {
+        let start = if len == 0 { NonNull::dangling() } else { self.checked(out, name)? };
+        Ok(Outs { start, len, call: PhantomData })
+    }
+
+    /// `outs`, and where their number goes.
+    pub(super) fn buffer<T: Plain>(
+        &self,
+        out: *mut T,
+        capacity: usize,
+        count: *mut usize,
+        names: [&str; 2],
+    ) -> Result<Buffer<'_, T>> {
+        let [name, count_name] = names;
+        Ok(Buffer { count: self.out(count, count_name)?, outs: self.outs(out, capacity, name)? })
+    }
+}
+
+fn utf8<'a>(bytes: &'a [u8], name: &str) -> Result<&'a str> {
+    std::str::from_utf8(bytes).map_err(|e| Error::invalid(format!("{name} is not UTF-8 at byte {}", e.valid_up_to())))
+}
+
+/// The addresses of an input, for `slice_mut`.
+pub(super) struct Span<'a> {
+    name: &'a str,
+    bytes: Range<usize>,
+}
+
+impl<'a> Span<'a> {
+    pub(super) fn of<T>(name: &'a str, values: &[T]) -> Self {
+        let range = values.as_ptr_range();
+        Span { name, bytes: range.start.addr()..range.end.addr() }
+    }
+}
+
+/// A checked place for one result.
+pub(super) struct Out<'a, T> {
+    pointer: NonNull<T>,
+    call: PhantomData<&'a Call>,
+}
+
+impl<T> Out<'_, T> {
+    pub(super) fn set(self, value: T) {
+        // SAFETY: checked by `Call::out`, and writable by the contract of `guard`.
+        unsafe { self.pointer.write(value) };
+    }
+}
+
+impl<H: Handle> Out<'_, *mut H> {
+    /// Gives the caller a new handle.
+    pub(super) fn set_handle(self, object: H) {
+        self.set(handle::into_raw(object));
+    }
+}
+
+/// Checked places for several results.
+pub(super) struct Outs<'a, T> {
+    start: NonNull<T>,
+    len: usize,
+    call: PhantomData<&'a Call>,
+}
+
+impl<T: Plain> Outs<'_, T> {
+    /// Copies `values` to the first places, or says how many are missing.
+    pub(super) fn set(self, values: &[T]) -> Result<()> {
+        if values.len() > self.len {
+            return Err(Error::BufferTooSmall { needed: values.len(), capacity: self.len });
+        }
+        // SAFETY: checked by `Call::outs`, writable for `len` values by the contract of `guard`; `values` is ours.
+        unsafe { self.start.copy_from_nonoverlapping(NonNull::from(values).cast(), values.len()) };
+        Ok(())
+    }
+}
+
+/// Checked places for results whose number is known only later.
+pub(super) struct Buffer<'a, T> {
+    outs: Outs<'a, T>,
+    count: Out<'a, usize>,
+}
+
+impl<T: Plain> Buffer<'_, T> {
+    /// Copies `values` out where there is room, and their number in any case.
+    pub(super) fn fill(self, values: &[T]) -> Result<()> {
+        self.count.set(values.len());
+        self.outs.set(values)
+    }
+
+    /// At most the first `most` places, for `write` to fill; its count is told to the caller even when it fails.
+    pub(super) fn fill_with<R>(self, most: usize, write: impl FnOnce(&mut [T], &mut usize) -> Result<R>) -> Result<R> {
+        let len = self.outs.len.min(most);
+        // SAFETY: as in `Outs::set`; nothing else refers to this memory while the call runs, and `T` is `Plain`.
+        let values = unsafe { std::slice::from_raw_parts_mut(self.outs.start.as_ptr(), len) };
+        let mut written = 0;
+        let result = write(values, &mut written);
+        self.count.set(written);
+        result
+    }
+}
+
+/// The pointer that a callback of the caller gets back with each call.
+#[derive(Clone, Copy)]
+pub(super) struct User(*mut c_void);
+
+// SAFETY: never dereferenced here; the header says from which threads a callback may come.
+unsafe impl Send for User {}
+// SAFETY: as above.
+unsafe impl Sync for User {}
+
+impl User {
+    pub(super) fn new(pointer: *mut c_void) -> User {
+        User(pointer)
+    }
+
+    // A method, so that a closure captures the whole `User` and not the pointer in it.
+    pub(super) fn get(&self) -> *mut c_void {
+        self.0
+    }
+}

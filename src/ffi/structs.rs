@@ -1,0 +1,151 @@
+//! Structs that callers and library share: their layouts, and the rule by which they grow. A struct begins with
+//! `struct_size`; the smaller of the two sizes counts, and a field that only one side knows is the default.
+
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+
+use crate::error::{Error, Result};
+
+use super::arguments::Call;
+
+/// A field of a struct of the header.
+pub(super) struct Field {
+    pub(super) name: &'static str,
+    pub(super) offset: usize,
+    pub(super) size: usize,
+}
+
+/// A struct of the header, made by `layout!` alone: without padding, so that all of its bytes may be read, and the
+/// same under every compiler.
+pub(super) trait Layout: Copy {
+    const NAME: &'static str;
+    /// All fields, in order.
+    const FIELDS: &'static [Field];
+}
+
+macro_rules! layout {
+    ($name:ident { $($field:ident),+ $(,)? }) => {
+        impl $crate::ffi::structs::Layout for $name {
+            const NAME: &'static str = stringify!($name);
+            const FIELDS: &'static [$crate::ffi::structs::Field] = &[$($crate::ffi::structs::Field {
+                name: stringify!($field),
+                offset: std::mem::offset_of!($name, $field),
+                size: $crate::ffi::structs::width(|s: &$name| &s.$field),
+            }),+];
+        }
+        // The fields listed cover the struct, so none was forgotten and there is no hole between them.
+        const _: () = assert!(0 $(+ $crate::ffi::structs::width(|s: &$name| &s.$field))+ == size_of::<$name>());
+    };
+}
+pub(super) use layout;
+
+/// A struct of the header that begins with `uint32_t struct_size` and may grow at its end.
+///
+/// # Safety
+/// `repr(C)`; begins with that `u32`; every bit pattern is a value. `versioned!` checks the second of these.
+pub(super) unsafe trait Versioned: Layout {
+    /// Fields that fill a hole and may get a meaning later.
+    fn reserved(&self) -> u32 {
+        0
+    }
+}
+
+macro_rules! versioned {
+    ($name:ident { $($field:ident),+ $(,)? } $(reserved $reserved:ident)?) => {
+        $crate::ffi::structs::layout!($name { $($field),+ });
+        // SAFETY: fields are integers, floats, raw and optional function pointers; the assertion checks the layout.
+        unsafe impl $crate::ffi::structs::Versioned for $name {
+            $(fn reserved(&self) -> u32 {
+                self.$reserved
+            })?
+        }
+        const _: () = assert!(std::mem::offset_of!($name, struct_size) == 0);
+    };
+}
+pub(super) use versioned;
+
+/// Bytes of the field that a projection selects.
+pub(super) const fn width<S, F>(_field: fn(&S) -> &F) -> usize {
+    size_of::<F>()
+}
+
+/// A struct_size beyond this is an uninitialised one, and reading that far would crash.
+const MAX_STRUCT_SIZE: usize = 4096;
+
+impl Call {
+    /// A parameter struct: NULL stands for all defaults, fields behind `struct_size` are defaults.
+    pub(super) fn params<T: Versioned>(&self, params: *const T) -> Result<T> {
+        // SAFETY: all zeros is a value of a `Versioned` type.
+        let mut value: T = unsafe { std::mem::zeroed() };
+        if params.is_null() {
+            return Ok(value);
+        }
+        let (source, size) = self.sized(params)?;
+        if let Some(tail) = size.checked_sub(size_of::<T>()) {
+            // SAFETY: the caller says that its struct goes on for `tail` bytes behind the part that we know.
+            let tail = unsafe { std::slice::from_raw_parts(source.as_ptr().add(1).cast::<u8>(), tail) };
+            if tail.iter().any(|&byte| byte != 0) {
+                let known = size_of::<T>();
+                let what =
+                    format!("{} has {size} bytes and uses fields behind the {known} this library knows", T::NAME);
+                return Err(Error::Version(what));
+            }
+        }
+        let len = whole_fields::<T>(size);
+        // SAFETY: `len` bytes lie on both sides; they are distinct memory; what they hold is a value of `T`.
+        unsafe { std::ptr::copy_nonoverlapping(source.as_ptr().cast::<u8>(), (&raw mut value).cast::<u8>(), len) };
+        if value.reserved() != 0 {
+            let what = format!("{}.reserved is not zero: a newer field in an older library", T::NAME);
+            return Err(Error::Version(what));
+        }
+        Ok(value)
+    }
+
+    /// An output struct whose `struct_size` the caller has set; the rest of it may be uninitialised.
+    pub(super) fn out_struct<T: Versioned>(&self, out: *mut T) -> Result<OutStruct<'_, T>> {
+        let (pointer, size) = self.sized(out.cast_const())?;
+        Ok(OutStruct { pointer, size, call: PhantomData })
+    }
+
+    /// A struct and the size that the caller says it has.
+    fn sized<T: Versioned>(&self, pointer: *const T) -> Result<(NonNull<T>, usize)> {
+        let pointer = self.checked(pointer, T::NAME)?;
+        // SAFETY: not NULL, aligned; a `Versioned` struct begins with its size, readable by the contract of `guard`.
+        let size = unsafe { pointer.cast::<u32>().read() } as usize;
+        if size < size_of::<u32>() || size > MAX_STRUCT_SIZE {
+            return Err(Error::invalid(format!("{}.struct_size is {size}; set it to sizeof({0})", T::NAME)));
+        }
+        Ok((pointer, size))
+    }
+}
+
+/// Bytes of the fields that lie before `size` as a whole: one that the caller's size cuts in two counts as missing.
+fn whole_fields<T: Layout>(size: usize) -> usize {
+    T::FIELDS.iter().map(|field| field.offset + field.size).filter(|&end| end <= size).max().unwrap_or(0)
+}
+
+/// A checked place for an output struct.
+pub(super) struct OutStruct<'a, T> {
+    pointer: NonNull<T>,
+    size: usize,
+    call: PhantomData<&'a Call>,
+}
+
+impl<T: Versioned> OutStruct<'_, T> {
+    /// Writes the fields that the caller knows, and zeros for those that only the caller knows; `struct_size` stays as
+    /// the caller set it.
+    pub(super) fn set(self, value: T) {
+        let skip = size_of::<u32>();
+        let len = whole_fields::<T>(self.size);
+        let bytes = self.pointer.as_ptr().cast::<u8>();
+        // SAFETY: `len` bytes lie on both sides, of which the first four are skipped, and the caller's struct is `size`
+        // bytes long; `value` is ours, so the two are distinct memory.
+        unsafe {
+            let source = (&raw const value).cast::<u8>().add(skip);
+            std::ptr::copy_nonoverlapping(source, bytes.add(skip), len - skip);
+            if let Some(tail) = self.size.checked_sub(size_of::<T>()) {
+                bytes.add(size_of::<T>()).write_bytes(0, tail);
+            }
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! The keys of a configuration that need no translation: those that change no result, and those whose one harmless
+//! value changes none. Any other key that the translation has not read is refused with its value.
+
+use std::path::Path;
+
+use super::members::Members;
+use crate::error::Result;
+use crate::format::json::Json;
+
+/// Reasons, and the keys that change no result whatever they say.
+const EFFECTLESS: &[(&str, &str)] = &[
+    (
+        "names of classes, files and versions",
+        "architectures auto_map _name_or_path name_or_path transformers_version transformers.js_config \
+         tokenizer_class is_llama_config unsloth_version unsloth_fixed",
+    ),
+    (
+        "read by training only",
+        "initializer_range attention_dropout attn_pdrop embd_pdrop resid_pdrop embedding_dropout residual_dropout \
+         hidden_dropout router_jitter_noise router_aux_loss_coef output_router_logits gradient_checkpointing",
+    ),
+    ("every tensor tells its own type", "torch_dtype dtype use_bfloat16"),
+    (
+        "how a program computes or returns the same numbers",
+        "use_cache cache_implementation _attn_implementation _attn_implementation_autoset attn_implementation \
+         reorder_and_upcast_attn pretraining_tp chunk_size_feed_forward torchscript return_dict use_return_dict \
+         output_attentions output_hidden_states",
+    ),
+    ("a bias is used where the file has its tensor", "attention_bias mlp_bias use_bias qkv_bias lm_head_bias"),
+    ("every supported model is a decoder", "is_decoder"),
+    ("repeats a key that is read", "n_ctx sliding_window_size max_sequence_length model_max_length"),
+    (
+        "heads for classification",
+        "id2label label2id num_labels problem_type finetuning_task summary_activation summary_first_dropout \
+         summary_proj_to_labels summary_type summary_use_proj",
+    ),
+    (
+        "sampling is up to the caller",
+        "task_specific_params do_sample temperature top_k top_p typical_p repetition_penalty length_penalty \
+         diversity_penalty no_repeat_ngram_size encoder_no_repeat_ngram_size num_beams num_beam_groups \
+         num_return_sequences early_stopping max_length min_length max_new_tokens remove_invalid_values \
+         return_dict_in_generate output_scores",
+    ),
+    ("tokens of other tasks", "unk_token_id sep_token_id cls_token_id mask_token_id"),
+    (
+        "pictures",
+        "vision_config image_token_id image_token_index boi_token_id boi_token_index eoi_token_id eoi_token_index \
+         mm_tokens_per_image",
+    ),
+];
+
+/// Keys that change results but for one value, as JSON, and what another value would ask for.
+const NEUTRAL: &[(&str, &str, &str)] = &[
+    ("add_cross_attention", "false", "attention to another model"),
+    ("is_encoder_decoder", "false", "an encoder"),
+    ("tie_encoder_decoder", "false", "an encoder"),
+    ("use_bidirectional_attention", "false", "attention to later tokens"),
+    ("scale_attn_weights", "true", "scores without a scale"),
+    ("scale_attn_by_inverse_layer_idx", "false", "scores scaled by the number of the layer"),
+    ("rope_interleaved", "false", "another order of rotary pairs"),
+    ("use_mrope", "false", "positions of several dimensions"),
+    ("alibi", "false", "scores that fall with distance"),
+    ("qk_layernorm", "false", "norms of queries and keys"),
+    ("full_attn_mod", "1", "layers without attention to all tokens"),
+    ("interpolate_factor", "1", "interpolated positions"),
+    ("decoder_sparse_step", "1", "layers without experts"),
+    ("mlp_only_layers", "[]", "layers without experts"),
+    ("num_nextn_predict_layers", "0", "layers that predict more than one token"),
+    ("norm_type", "\"layer_norm\"", "another norm"),
+    ("mlp_type", "\"default\"", "another feed-forward block"),
+    ("pruned_heads", "{}", "layers with fewer heads"),
+];
+
+/// Rope parameters that a type of rope does not read, and how the model was made.
+const ROPE_EFFECTLESS: &[&str] = &["finetuned", "original_max_position_embeddings"];
+const ROPE_NEUTRAL: &[(&str, &str, &str)] = &[
+    ("factor", "1", "a factor in rope of this type"),
+    ("attention_factor", "1", "a factor in rope of this type"),
+    ("partial_rotary_factor", "1", "two rotary widths"),
+    ("truncate", "true", "bounds that are not whole numbers"),
+];
+
+/// Refuses the first key of a configuration that nobody has read and that could change a result.
+pub(super) fn check(members: &Members) -> Result<()> {
+    let effectless = |name: &str| EFFECTLESS.iter().any(|(_, names)| names.split(' ').any(|n| n == name));
+    refuse_unread(members, "", effectless, NEUTRAL)
+}
+
+/// The same for a set of rope parameters.
+pub(super) fn check_rope(members: &Members) -> Result<()> {
+    refuse_unread(members, "the rope parameter ", |name| ROPE_EFFECTLESS.contains(&name), ROPE_NEUTRAL)
+}
+
+fn refuse_unread(
+    members: &Members,
+    what: &str,
+    effectless: impl Fn(&str) -> bool,
+    neutral: &[(&str, &str, &str)],
+) -> Result<()> {
+    for (name, value) in members.unread().filter(|(name, _)| !effectless(name)) {
+        let effect = match neutral.iter().find(|row| row.0 == name) {
+            Some((_, harmless, _)) if is(value, harmless)? => continue,
+            Some((_, _, effect)) => effect,
+            None => "not a known key",
+        };
+        return Err(members.unsupported(&format!("{what}{name:?} with the value {value} ({effect})")));
+    }
+    Ok(())
+}
+
+/// Compares a value with another as JSON text; numbers count as equal whether written as integers or not.
+fn is(value: &Json, text: &str) -> Result<bool> {
+    let other = Json::parse(Path::new("a table"), text.as_bytes())?;
+    Ok(*value == other || value.as_f64().is_some_and(|x| other.as_f64() == Some(x)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::config::translate;
+    use super::*;
+    use crate::format::Value;
+
+    /// The keys that a configuration is translated to, or why it is refused.
+    fn keys(config: &str) -> Result<Vec<(String, Value)>> {
+        let path = Path::new("config.json");
+        translate(path, &Json::parse(path, config.as_bytes())?).map(|t| t.keys)
+    }
+
+    fn with(member: &str) -> String {
+        format!(r#"{{"model_type":"llama","hidden_size":64,"num_attention_heads":4{member}}}"#)
+    }
+
+    #[test]
+    fn effectless_keys_change_nothing() {
+        let plain = keys(&with("")).unwrap();
+        for name in EFFECTLESS.iter().flat_map(|(_, names)| names.split(' ')) {
+            for value in ["null", "true", "false", "7", "0.5", "\"x\"", "[1]", r#"{"a":1}"#] {
+                assert_eq!(keys(&with(&format!(r#","{name}":{value}"#))).unwrap(), plain, "{name}: {value}");
+            }
+        }
+    }
+
+    #[test]
+    fn neutral_values_change_nothing_and_others_are_refused_by_name() {
+        let plain = keys(&with("")).unwrap();
+        for (name, harmless, _) in NEUTRAL {
+            for value in ["null", harmless] {
+                assert_eq!(keys(&with(&format!(r#","{name}":{value}"#))).unwrap(), plain, "{name}: {value}");
+            }
+            let negated = if *harmless == "true" { "false" } else { "true" };
+            for (value, shown) in [(negated, negated), ("2.5", "2.5"), ("\"rms\"", "\"rms\""), ("[3]", "a list of 1")] {
+                let error = keys(&with(&format!(r#","{name}":{value}"#))).unwrap_err();
+                assert!(matches!(error, crate::error::Error::Unsupported(_)));
+                let said = error.to_string();
+                assert!(said.contains(&format!("{name:?}")) && said.contains(shown), "{said}");
+            }
+        }
+        assert_eq!(keys(&with(r#","decoder_sparse_step":1.0"#)).unwrap(), plain);
+    }
+
+    #[test]
+    fn unknown_keys_are_refused_with_their_value() {
+        let text = r#","text_config":{"model_type":"llama","hidden_size":64,"num_attention_heads":4"#;
+        for member in [r#","magic_norm":true"#, &format!(r#"{text},"magic_norm":true}}"#)] {
+            let said = keys(&with(member)).unwrap_err().to_string();
+            assert!(said.contains("\"magic_norm\" with the value true") && said.contains("config.json"), "{said}");
+        }
+        // A key that another family knows is unknown to this one; two values for one key contradict one another.
+        for member in
+            [r#","attn_logit_softcapping":50.0"#, &format!(r#"{text}}},"num_hidden_layers":3,"hidden_size":2"#)]
+        {
+            assert!(keys(&with(member)).is_err(), "{member}");
+        }
+        assert!(keys(&with(r#","magic_norm":null"#)).is_ok());
+        let contradicting =
+            r#"{"model_type":"gemma3","hidden_size":32,"text_config":{"model_type":"gemma3_text","hidden_size":64}}"#;
+        assert!(keys(contradicting).unwrap_err().to_string().contains("\"hidden_size\" with the value 32"));
+    }
+
+    #[test]
+    fn rope_parameters_are_known_or_refused() {
+        let rope = |parameters: &str| {
+            keys(&with(&format!(r#","rope_scaling":{{"factor":2.0,"rope_type":"linear"{parameters}}}"#)))
+        };
+        let plain = rope("").unwrap();
+        for name in ROPE_EFFECTLESS {
+            assert_eq!(rope(&format!(r#","{name}":4096"#)).unwrap(), plain, "{name}");
+        }
+        for (name, harmless, _) in ROPE_NEUTRAL.iter().filter(|row| row.0 != "factor") {
+            assert_eq!(rope(&format!(r#","{name}":{harmless}"#)).unwrap(), plain, "{name}");
+        }
+        for member in
+            [r#","attention_factor":1.5"#, r#","truncate":false"#, r#","low_freq_factor":1.0"#, r#","magic":1"#]
+        {
+            let said = rope(member).unwrap_err().to_string();
+            assert!(said.contains("the rope parameter"), "{said}");
+        }
+        let default =
+            |factor: &str| keys(&with(&format!(r#","rope_scaling":{{"rope_type":"default","factor":{factor}}}"#)));
+        assert_eq!(default("1.0").unwrap(), keys(&with(r#","rope_scaling":null"#)).unwrap());
+        assert!(default("2.0").unwrap_err().to_string().contains("\"factor\" with the value 2"));
+    }
+}

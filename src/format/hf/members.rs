@@ -1,0 +1,92 @@
+//! The members of a configuration, read by name and type. It notes which of them were read, so that what nobody read
+//! can be refused. Knows no key.
+
+use std::cell::RefCell;
+use std::path::Path;
+
+use crate::error::{Error, Result};
+use crate::format::json::Json;
+
+pub(super) struct Members<'a> {
+    path: &'a Path,
+    /// The objects in which members are looked for, in this order.
+    objects: [&'a Json<'a>; 2],
+    /// Number of the object and name of each member that was read.
+    read: RefCell<Vec<(usize, &'a str)>>,
+}
+
+impl<'a> Members<'a> {
+    /// `path` is for messages.
+    pub fn new(path: &'a Path, first: &'a Json<'a>, second: &'a Json<'a>) -> Members<'a> {
+        Members { path, objects: [first, second], read: RefCell::default() }
+    }
+
+    /// The first member of these names that is there. All that say the same count as read.
+    pub fn find(&self, names: &[&str]) -> Option<(&'a str, &'a Json<'a>)> {
+        let all = || self.all().filter(|(_, name, _)| names.contains(name));
+        let first = self.objects.iter().find_map(|object| names.iter().find_map(|name| object.get(name)))?;
+        let mut read = self.read.borrow_mut();
+        read.extend(all().filter(|(_, _, value)| *value == first).map(|(object, name, _)| (object, name)));
+        all().find(|(_, _, value)| *value == first).map(|(_, name, value)| (name, value))
+    }
+
+    pub fn int(&self, names: &[&str]) -> Result<Option<u64>> {
+        self.typed(names, Json::as_u64, "an integer of 0 or more")
+    }
+
+    pub fn number(&self, names: &[&str]) -> Result<Option<f64>> {
+        self.typed(names, Json::as_f64, "a number")
+    }
+
+    pub fn bool(&self, names: &[&str]) -> Result<Option<bool>> {
+        self.typed(names, Json::as_bool, "a boolean")
+    }
+
+    pub fn text(&self, names: &[&str]) -> Result<Option<&'a str>> {
+        self.typed(names, Json::as_str, "a string")
+    }
+
+    pub fn list(&self, names: &[&str]) -> Result<Option<&'a [Json<'a>]>> {
+        self.typed(names, Json::as_array, "a list")
+    }
+
+    fn typed<T>(&self, names: &[&str], read: impl Fn(&'a Json<'a>) -> Option<T>, wanted: &str) -> Result<Option<T>> {
+        let Some((name, value)) = self.find(names) else { return Ok(None) };
+        read(value).map(Some).ok_or_else(|| self.wrong(name, wanted))
+    }
+
+    /// A member of these names is there and `null`.
+    pub fn says_null(&self, names: &[&str]) -> bool {
+        let is_null = |name: &&str| self.objects.iter().any(|object| object.get_or_null(name) == Some(&Json::Null));
+        names.iter().any(is_null)
+    }
+
+    /// Counts members as read, whatever they say.
+    pub fn skip(&self, names: &[&str]) {
+        let found = self.all().filter(|(_, name, _)| names.contains(name));
+        self.read.borrow_mut().extend(found.map(|(object, name, _)| (object, name)));
+    }
+
+    /// The members that nobody has read; those that are `null` count as absent.
+    pub fn unread(&self) -> impl Iterator<Item = (&'a str, &'a Json<'a>)> {
+        let read = self.read.borrow().clone();
+        self.all()
+            .filter(move |(object, name, _)| !read.contains(&(*object, *name)))
+            .map(|(_, name, value)| (name, value))
+    }
+
+    fn all(&self) -> impl Iterator<Item = (usize, &'a str, &'a Json<'a>)> {
+        let numbered = self.objects.into_iter().enumerate();
+        let members =
+            numbered.flat_map(|(i, object)| object.members().iter().map(move |(name, value)| (i, &**name, value)));
+        members.filter(|(_, _, value)| **value != Json::Null)
+    }
+
+    pub fn wrong(&self, name: &str, wanted: &str) -> Error {
+        Error::format(self.path, format!("{name} should be {wanted}"))
+    }
+
+    pub fn unsupported(&self, what: &str) -> Error {
+        Error::unsupported(format!("{}: {what} is not supported", self.path.display()))
+    }
+}

@@ -1,0 +1,147 @@
+//! Rotary positions of a configuration (`rope_parameters`, `rope_scaling` and what stands beside them) as the keys and
+//! tensors of a GGUF file. The formulas are those of `modeling_rope_utils.py` of the `transformers` package.
+
+use super::known;
+use super::members::Members;
+use super::translator::{HEADS, Translator, WIDTH, whole};
+use crate::error::{Error, Result, try_vec};
+use crate::format::TensorInfo;
+use crate::format::json::Json;
+use crate::format::storage::TensorStorage;
+use crate::format::value::narrow;
+use crate::quant;
+use crate::tensor::Shape;
+
+pub(super) fn translate(t: &mut Translator) -> Result<()> {
+    let nothing = Json::Null;
+    let sets = match t.config.find(&["rope_parameters", "rope_scaling"]) {
+        Some((_, sets @ Json::Object(_))) => sets,
+        Some((name, _)) => return Err(t.config.wrong(name, "an object")),
+        None => &nothing,
+    };
+    // Layers with and without a window may each have a set of their own.
+    let kinds = ["full_attention", "sliding_attention"];
+    let [full, windowed] = if kinds.iter().any(|kind| sets.get(kind).is_some()) {
+        let both = Members::new(t.path, sets, &nothing);
+        both.skip(&kinds);
+        known::check_rope(&both)?;
+        kinds.map(|kind| sets.get(kind).unwrap_or(&nothing))
+    } else {
+        [sets, &nothing]
+    };
+    let (full, windowed) = (Members::new(t.path, full, &nothing), Members::new(t.path, windowed, &nothing));
+    // These may stand in the set or beside it.
+    let number = |set: &Members, name: &str| {
+        let beside = t.number(&[name])?;
+        set.number(&[name]).map(|in_set| in_set.or(beside))
+    };
+    let base = number(&full, "rope_theta")?;
+    let partial = number(&full, "partial_rotary_factor")?;
+    let trained = number(&full, "original_max_position_embeddings")?;
+    if let Some(partial) = partial.filter(|&p| p != 1.0) {
+        let dims = (head_dim(t)? as f64 * partial).floor();
+        t.set("rope.dimension_count", whole(dims));
+    }
+    t.set("rope.freq_base", base);
+    if t.family.arch == "gemma3" {
+        let beside = t.number(&["rope_local_base_freq"])?;
+        t.set("rope.freq_base_swa", windowed.number(&["rope_theta"])?.or(beside));
+    }
+    if kind(&windowed)? != "default" {
+        return Err(t.config.unsupported("scaled rope in layers with a window"));
+    }
+    scaling(t, &full, trained)?;
+    known::check_rope(&full)?;
+    known::check_rope(&windowed)
+}
+
+fn kind<'a>(set: &Members<'a>) -> Result<&'a str> {
+    let newer = set.text(&["rope_type"])?;
+    let older = set.text(&["type"])?;
+    Ok(newer.or(older).unwrap_or("default"))
+}
+
+/// `trained`: the context before it was stretched.
+fn scaling(t: &mut Translator, set: &Members, trained: Option<f64>) -> Result<()> {
+    let kind = kind(set)?;
+    let context = t.number(&["max_position_embeddings"])?;
+    let path = t.path;
+    let needed = |x: Option<f64>, what| x.ok_or_else(|| Error::format(path, format!("{kind} rope without {what}")));
+    let stretch = || -> Result<Option<f64>> {
+        Ok(set.number(&["factor"])?.or(trained.zip(context).map(|(trained, context)| context / trained)))
+    };
+    match kind {
+        "default" => {}
+        "linear" | "llama3" | "yarn" => {
+            let stretch = needed(stretch()?, "factor")?;
+            t.set("rope.scaling.type", Some(kind));
+            t.set("rope.scaling.factor", Some(stretch));
+            if kind != "linear" {
+                t.set("rope.scaling.original_context_length", trained.or(context).and_then(whole));
+            }
+            match kind {
+                "llama3" => {
+                    t.set("rope.scaling.low_freq_factor", set.number(&["low_freq_factor"])?);
+                    t.set("rope.scaling.high_freq_factor", set.number(&["high_freq_factor"])?);
+                }
+                "yarn" => yarn(t, set, stretch)?,
+                _ => {}
+            }
+        }
+        "longrope" | "su" => {
+            for (name, tensor) in
+                [("long_factor", "rope_factors_long.weight"), ("short_factor", "rope_factors_short.weight")]
+            {
+                let values = set.list(&[name])?.unwrap_or_default();
+                let values: Option<Vec<f32>> = values.iter().map(|v| v.as_f64().map(narrow)).collect();
+                let values = values.filter(|v| !v.is_empty()).ok_or_else(|| set.wrong(name, "a list of numbers"))?;
+                t.made.push(tensor_of(tensor, &values)?);
+            }
+            let trained = needed(trained, "original_max_position_embeddings")?;
+            let stretch = needed(stretch()?, "max_position_embeddings")?;
+            let prescribed = if stretch > 1.0 { (1.0 + stretch.ln() / trained.ln()).sqrt() } else { 1.0 };
+            let attention = set.number(&["attention_factor"])?.unwrap_or(prescribed);
+            t.set("rope.scaling.type", Some("longrope"));
+            t.set("rope.scaling.original_context_length", whole(trained));
+            t.set("rope.scaling.attn_factor", Some(attention));
+        }
+        other => return Err(t.config.unsupported(&format!("rope of type {other:?}"))),
+    }
+    Ok(())
+}
+
+fn yarn(t: &mut Translator, set: &Members, stretch: f64) -> Result<()> {
+    /// The magnitude that YaRN prescribes, by a multiplier of the logarithm.
+    fn magnitude(multiplier: f64, stretch: f64) -> f64 {
+        if stretch > 1.0 { 1.0 + 0.1 * multiplier * stretch.ln() } else { 1.0 }
+    }
+    let multipliers = set.number(&["mscale"])?.zip(set.number(&["mscale_all_dim"])?);
+    let multipliers = multipliers.filter(|(a, b)| *a != 0.0 && *b != 0.0);
+    let ratio = multipliers.map(|(m, all)| magnitude(m, stretch) / magnitude(all, stretch));
+    let attention = set.number(&["attention_factor"])?.or(ratio);
+    t.set("rope.scaling.yarn_beta_fast", set.number(&["beta_fast"])?);
+    t.set("rope.scaling.yarn_beta_slow", set.number(&["beta_slow"])?);
+    // A GGUF file holds a factor on what YaRN prescribes, a configuration the product.
+    t.set("rope.scaling.attn_factor", attention.map(|f| f / magnitude(1.0, stretch)));
+    Ok(())
+}
+
+fn head_dim(t: &Translator) -> Result<u64> {
+    let given = t.int(&["head_dim"])?;
+    let width = t.int(WIDTH)?.unwrap_or(0);
+    let derived = t.int(HEADS)?.and_then(|heads| width.checked_div(heads));
+    given.or(derived).ok_or_else(|| t.config.wrong("head_dim", "given, or hidden_size and num_attention_heads"))
+}
+
+/// A vector that is in no file.
+fn tensor_of(name: &str, values: &[f32]) -> Result<TensorInfo> {
+    let mut bytes = try_vec("rope factors", values.len().saturating_mul(4))?;
+    bytes.extend(values.iter().flat_map(|v| v.to_le_bytes()));
+    Ok(TensorInfo {
+        name: name.into(),
+        dtype: quant::F32,
+        shape: Shape::new(&[values.len() as u64])?,
+        bytes: bytes.len() as u64,
+        storage: TensorStorage::Made(bytes),
+    })
+}

@@ -1,0 +1,60 @@
+//! The state of a translation: a configuration with the defaults of its family on one side, keys of GGUF on the other.
+//! Knows only the keys that more than one part asks for.
+
+use std::path::Path;
+
+use super::family::Family;
+use super::members::Members;
+use crate::error::Result;
+use crate::format::{TensorInfo, Value};
+
+/// Names of the number of heads, of the width and of the number of layers.
+pub(super) const HEADS: &[&str] = &["num_attention_heads", "n_head"];
+pub(super) const WIDTH: &[&str] = &["hidden_size", "n_embd"];
+pub(super) const LAYERS: &[&str] = &["num_hidden_layers", "n_layer"];
+
+/// A configuration, and the keys and tensors that it has become so far.
+pub(super) struct Translator<'a> {
+    /// The configuration's file, for messages.
+    pub path: &'a Path,
+    pub config: Members<'a>,
+    pub family: &'static Family,
+    pub keys: Vec<(String, Value)>,
+    pub made: Vec<TensorInfo>,
+}
+
+impl Translator<'_> {
+    /// The value of a key that a configuration of the family may leave out.
+    fn default(&self, names: &[&str]) -> Option<f64> {
+        self.family.defaults.iter().find(|d| names.contains(&d.0)).map(|d| d.1)
+    }
+
+    pub fn int(&self, names: &[&str]) -> Result<Option<u64>> {
+        Ok(self.config.int(names)?.or(self.default(names).and_then(whole)))
+    }
+
+    pub fn number(&self, names: &[&str]) -> Result<Option<f64>> {
+        Ok(self.config.number(names)?.or(self.default(names)))
+    }
+
+    pub fn bool(&self, names: &[&str]) -> Result<Option<bool>> {
+        Ok(self.config.bool(names)?.or(self.default(names).map(|x| x != 0.0)))
+    }
+
+    /// Adds a key behind the architecture's name, if it has a value.
+    pub fn set(&mut self, key: &str, value: Option<impl Into<Value>>) {
+        if let Some(value) = value {
+            self.keys.push((format!("{}.{key}", self.family.arch), value.into()));
+        }
+    }
+}
+
+/// A float that is a whole number.
+pub(super) fn whole(x: f64) -> Option<u64> {
+    if !(0.0..=2f64.powi(53)).contains(&x) || x.fract() != 0.0 {
+        return None;
+    }
+    // Exact: whole, not negative, and within the precision of a float.
+    #[expect(clippy::cast_possible_truncation)]
+    Some(x as u64)
+}

@@ -1,0 +1,151 @@
+//! Runtimes and loads: progress, ceilings, log, metrics.
+
+use super::host::*;
+use std::ffi::{CString, c_char, c_void};
+use std::ptr::null_mut;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use realizar::ffi::cache::*;
+use realizar::ffi::cancel::*;
+use realizar::ffi::device::*;
+use realizar::ffi::metrics::*;
+use realizar::ffi::model::*;
+use realizar::ffi::runtime::*;
+use realizar::ffi::status::*;
+
+extern "C" fn count_progress(done: u64, total: u64, user: *mut c_void) -> i32 {
+    let seen = unsafe { &*user.cast::<AtomicU64>() };
+    assert!(done <= total && total > 0);
+    seen.fetch_add(1, Ordering::Relaxed);
+    0
+}
+
+extern "C" fn stop(_done: u64, _total: u64, _user: *mut c_void) -> i32 {
+    1
+}
+
+#[test]
+fn a_load_tells_its_progress_and_can_be_stopped() {
+    let seen = AtomicU64::new(0);
+    let mut params: rz_model_params = zeroed();
+    params.struct_size = size_of::<rz_model_params>() as u32;
+    params.progress = Some(count_progress);
+    params.progress_user = (&raw const seen).cast_mut().cast();
+    let model = load_with(MODEL, &params);
+    unsafe { rz_model_free(model) };
+    assert!(seen.load(Ordering::Relaxed) > 0);
+
+    let path = CString::new(MODEL).expect("no NUL");
+    let mut model = null_mut();
+    params.progress = Some(stop);
+    expect(RZ_ERR_CANCELLED, |e| unsafe { rz_model_load(path.as_ptr(), &params, &mut model, e) });
+    let mut cancel = null_mut();
+    unsafe {
+        expect(RZ_OK, |e| rz_cancel_new(&mut cancel, e));
+        rz_cancel_fire(cancel);
+        (params.progress, params.cancel) = (None, cancel);
+        expect(RZ_ERR_CANCELLED, |e| rz_model_load(path.as_ptr(), &params, &mut model, e));
+        rz_cancel_free(cancel);
+    }
+    assert!(model.is_null());
+}
+
+/// A ceiling holds for weights and caches together.
+#[test]
+fn a_ceiling_of_memory_holds() {
+    let path = CString::new(MODEL).expect("no NUL");
+    let (mut runtime, mut model, mut cache) = (null_mut(), null_mut(), null_mut());
+    let runtime_with = |limit: u64, runtime: &mut *mut rz_runtime| {
+        let mut params: rz_runtime_params = zeroed();
+        (params.struct_size, params.threads, params.memory_limit) = (size_of::<rz_runtime_params>() as u32, 1, limit);
+        expect(RZ_OK, |e| unsafe { rz_runtime_new(&params, runtime, e) });
+    };
+    let mut params: rz_model_params = zeroed();
+    params.struct_size = size_of::<rz_model_params>() as u32;
+    unsafe {
+        runtime_with(100_000, &mut runtime);
+        params.runtime = runtime;
+        expect(RZ_ERR_LIMIT, |e| rz_model_load(path.as_ptr(), &params, &mut model, e));
+        rz_runtime_free(runtime);
+        runtime_with(4 << 20, &mut runtime);
+        params.runtime = runtime;
+        expect(RZ_OK, |e| rz_model_load(path.as_ptr(), &params, &mut model, e));
+        let params = rz_cache_params { struct_size: 16, capacity: 1 << 20, k_type: 0, v_type: 0 };
+        expect(RZ_ERR_LIMIT, |e| rz_cache_new(model, &params, &mut cache, e));
+        assert!(cache.is_null());
+        rz_runtime_free(runtime);
+        rz_model_free(model);
+    }
+}
+
+#[test]
+fn what_was_done_is_counted() {
+    let host = Host::new(16);
+    let read = || {
+        let mut metrics: rz_metrics = zeroed();
+        metrics.struct_size = size_of::<rz_metrics>() as u32;
+        expect(RZ_OK, |e| unsafe { rz_metrics_get(host.model, &mut metrics, e) });
+        metrics
+    };
+    let on = |device_kind| {
+        let mut metrics: rz_backend_metrics = zeroed();
+        metrics.struct_size = size_of::<rz_backend_metrics>() as u32;
+        expect(RZ_OK, |e| unsafe { rz_backend_metrics_get(host.model, device_kind, &mut metrics, e) });
+        assert_eq!(metrics.device_kind, device_kind);
+        metrics
+    };
+    assert_eq!((read().load.count, on(RZ_DEVICE_CPU).dispatches), (1, 0));
+    host.prefill(&[BOS, 403, 407]);
+    host.decode(261);
+    host.decode(BOS);
+    let (metrics, cpu) = (read(), on(RZ_DEVICE_CPU));
+    assert_eq!((cpu.dispatches, on(RZ_DEVICE_CUDA).dispatches), (3, 0));
+    assert_eq!((metrics.prefill.count, metrics.decode.count), (1, 2));
+    assert_eq!(cpu.latency_histogram.iter().sum::<u64>(), 3);
+    assert!(cpu.latency_min_ns <= cpu.latency_max_ns && cpu.latency_sum_ns >= cpu.latency_max_ns && cpu.bytes > 0);
+    assert!((cpu.latency_mean_ns - cpu.latency_sum_ns as f64 / 3.0).abs() < 1.0);
+    for kind in [0, 3, u32::MAX] {
+        refused("device_kind", |e| unsafe { rz_backend_metrics_get(host.model, kind, &mut zeroed(), e) });
+    }
+    unsafe { rz_metrics_reset(host.model) };
+    assert_eq!((on(RZ_DEVICE_CPU).dispatches, read().load.count, read().decode.sum_ns), (0, 0, 0));
+}
+
+type Heard = Mutex<Vec<(i32, String)>>;
+
+extern "C" fn hear(level: i32, message: *const c_char, len: usize, user: *mut c_void) {
+    let message = unsafe { std::slice::from_raw_parts(message.cast::<u8>(), len) };
+    let heard = unsafe { &*user.cast::<Heard>() };
+    heard.lock().expect("no panic").push((level, String::from_utf8(message.to_vec()).expect("UTF-8")));
+}
+
+/// A load says what it has loaded and where to, a cache that it is larger than the model was made for.
+#[test]
+fn the_log_says_what_a_host_would_ask() {
+    let heard = Heard::default();
+    let params = rz_runtime_params {
+        struct_size: size_of::<rz_runtime_params>() as u32,
+        threads: 1,
+        log: Some(hear),
+        log_user: (&raw const heard).cast_mut().cast(),
+        ..zeroed()
+    };
+    let mut runtime = null_mut();
+    expect(RZ_OK, |e| unsafe { rz_runtime_new(&params, &mut runtime, e) });
+    let params = rz_model_params { struct_size: size_of::<rz_model_params>() as u32, runtime, ..zeroed() };
+    let model = load_with(MODEL, &params);
+    let said = std::mem::take(&mut *heard.lock().expect("no panic"));
+    let [(RZ_LOG_INFO, text)] = &said[..] else { panic!("{said:?}") };
+    assert!(text.starts_with("llama, 5 layers, 47 F32 on ") && text.ends_with("stories260K-f32.gguf"), "{text}");
+
+    let caches = [512, 513].map(|capacity| new_cache(model, capacity));
+    let said = std::mem::take(&mut *heard.lock().expect("no panic"));
+    let [(RZ_LOG_WARNING, text)] = &said[..] else { panic!("{said:?}") };
+    assert!(text.contains("513") && text.contains("512"), "{text}");
+    unsafe {
+        caches.into_iter().for_each(|cache| rz_cache_free(cache));
+        rz_model_free(model);
+        rz_runtime_free(runtime);
+    }
+}

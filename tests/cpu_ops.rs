@@ -1,0 +1,1012 @@
+//! Every op of the CPU against a plain computation in float64, over odd sizes, and bit for bit over numbers of threads and
+//! over steps that stop after each op. Attention and products have larger tests of their own beside the code.
+
+use std::cell::Cell;
+use std::ops::Range;
+use std::sync::Arc;
+
+use realizar::backend::batch::{Batch, StepLimits};
+use realizar::backend::cpu::pool::Pool;
+use realizar::backend::op::{
+    Act, Activation, Attend, Experts, Index, Norm, NormKind, Op, Projection, RopeChoice, RopeTable, Routing, StateId,
+    Vector, Weight,
+};
+use realizar::backend::program::{Program, ProgramBuilder};
+use realizar::backend::state::State;
+use realizar::backend::state_spec::{KvLayer, StateSpec};
+use realizar::backend::weights::{MatrixSource, Progress, Rope, RopePairs, SharedBytes, Weights};
+use realizar::backend::{Backend, CPU_DEVICE, Executor, LoadOptions};
+use realizar::error::{Error, Result};
+use realizar::quant;
+use realizar::tensor::DType;
+
+fn values(n: usize, seed: u64) -> Vec<f32> {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    (0..n)
+        .map(|_| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 40) as f32 / (1u64 << 23) as f32 - 1.0
+        })
+        .collect()
+}
+
+fn wide(x: &[f32]) -> Vec<f64> {
+    x.iter().map(|&x| f64::from(x)).collect()
+}
+
+fn assert_near(name: &str, got: &[f32], expected: &[f64], tolerance: f64) {
+    assert_eq!(got.len(), expected.len(), "{name}");
+    for (i, (&got, &expected)) in got.iter().zip(expected).enumerate() {
+        let error = (f64::from(got) - expected).abs() / expected.abs().max(1.0);
+        assert!(error <= tolerance, "{name}: element {i} is {got}, expected {expected}");
+    }
+}
+
+/// A matrix in memory.
+struct Source {
+    dtype: DType,
+    rows: usize,
+    cols: usize,
+    bytes: Arc<Vec<u8>>,
+    mapped: bool,
+    fails_at: usize,
+}
+
+impl Source {
+    fn new(dtype: DType, rows: usize, cols: usize, values: &[f32]) -> Source {
+        let format = quant::format(dtype).unwrap();
+        let mut bytes = vec![0; rows * format.row_bytes(cols as u64).unwrap() as usize];
+        (format.quantize.unwrap())(values, &mut bytes);
+        Source { dtype, rows, cols, bytes: Arc::new(bytes), mapped: false, fails_at: usize::MAX }
+    }
+
+    /// The values of row `i` as the file holds them.
+    fn row(&self, i: usize) -> Vec<f32> {
+        let (mut row, row_bytes) = (vec![0.0; self.cols], self.bytes.len() / self.rows);
+        quant::dequantize(self.dtype, &self.bytes[i * row_bytes..][..row_bytes], &mut row).unwrap();
+        row
+    }
+}
+
+impl MatrixSource for Source {
+    fn name(&self) -> &str {
+        "a matrix"
+    }
+    fn dtype(&self) -> DType {
+        self.dtype
+    }
+    fn rows(&self) -> usize {
+        self.rows
+    }
+    fn cols(&self) -> usize {
+        self.cols
+    }
+    fn read(&self, rows: Range<usize>, out: &mut [u8]) -> Result<()> {
+        if rows.contains(&self.fails_at) {
+            return Err(Error::Io { path: "here".into(), what: "broken".into(), system_code: 5 });
+        }
+        let row = self.bytes.len() / self.rows;
+        out.copy_from_slice(&self.bytes[rows.start * row..rows.end * row]);
+        Ok(())
+    }
+    fn mapped(&self) -> Option<SharedBytes> {
+        struct Bytes(Arc<Vec<u8>>);
+        impl AsRef<[u8]> for Bytes {
+            fn as_ref(&self) -> &[u8] {
+                &self.0
+            }
+        }
+        self.mapped.then(|| SharedBytes { owner: Arc::new(Bytes(self.bytes.clone())), range: 0..self.bytes.len() })
+    }
+}
+
+const HIDDEN: usize = 44;
+const FFN: usize = 172;
+const VOCAB: usize = 515;
+const LAYER: KvLayer = KvLayer { n_kv_heads: 2, head_dim: 10, window: 0 };
+
+/// Few tokens, which one thread does alone, and many.
+const COUNTS: [usize; 3] = [1, 5, 400];
+
+/// A program of a few ops and its weights.
+struct Model {
+    builder: ProgramBuilder,
+    program: Arc<Program>,
+    acts: Vec<Act>,
+    sources: Vec<Source>,
+    vectors: Vec<Vec<f32>>,
+    ropes: Vec<Rope>,
+}
+
+impl Model {
+    /// A sequence remembers one layer, which few programs use.
+    fn new(layer: KvLayer) -> Model {
+        let mut builder = ProgramBuilder::default();
+        assert_eq!(builder.state(layer), StateId(0));
+        Model { builder, program: Arc::default(), acts: vec![], sources: vec![], vectors: vec![], ropes: vec![] }
+    }
+
+    fn acts<const N: usize>(&mut self, widths: [usize; N]) -> [Act; N] {
+        let acts = widths.map(|width| self.builder.act(width));
+        self.acts.extend(acts);
+        acts
+    }
+
+    fn source(&mut self, source: Source) -> Weight {
+        self.sources.push(source);
+        Weight(self.sources.len() as u32 - 1)
+    }
+
+    fn matrix(&mut self, rows: usize, cols: usize, seed: u64) -> (Weight, Vec<f32>) {
+        let values = values(rows * cols, seed);
+        (self.source(Source::new(quant::F32, rows, cols, &values)), values)
+    }
+
+    fn vector(&mut self, n: usize, seed: u64) -> (Vector, Vec<f32>) {
+        self.vectors.push(values(n, seed));
+        (Vector(self.vectors.len() as u32 - 1), values(n, seed))
+    }
+
+    fn rope(&mut self, rope: Rope) -> RopeTable {
+        self.ropes.push(rope);
+        RopeTable(self.ropes.len() as u32 - 1)
+    }
+
+    /// Ends the program, whose activations lie apart but for those not `kept`.
+    fn finish_with(mut self, ops: Vec<Op>, vocab: usize, kept: &[Act]) -> Model {
+        ops.into_iter().for_each(|op| self.builder.push(op));
+        self.program = Arc::new(std::mem::take(&mut self.builder).finish(vocab, kept));
+        self
+    }
+
+    fn finish(self, ops: Vec<Op>) -> Model {
+        let kept = self.acts.clone();
+        self.finish_with(ops, 0, &kept)
+    }
+
+    fn weights(&self) -> Weights<'_> {
+        let matrices = self.sources.iter().map(|s| s as &dyn MatrixSource).collect();
+        Weights { matrices, vectors: self.vectors.clone(), ropes: self.ropes.clone() }
+    }
+
+    fn spec(&self, capacity: usize) -> StateSpec {
+        let (layers, k_type, v_type) = (self.program.states.clone(), quant::F32, quant::F32);
+        StateSpec { layers, capacity, k_type, v_type, max_step: 512 }
+    }
+
+    fn load_with(&self, threads: usize, host_bytes: u64, progress: &mut Progress) -> Result<Backend> {
+        let limits = StepLimits { max_tokens: 1, max_outputs: 1 };
+        let (device, cache) = (CPU_DEVICE, self.spec(1));
+        let options =
+            LoadOptions { device, deterministic: false, profile: false, gpu_layers: None, host_bytes, limits, cache };
+        Backend::load(&self.program, &self.weights(), &Arc::new(Pool::new(threads).unwrap()), &options, progress)
+    }
+
+    fn load(&self, threads: usize) -> Backend {
+        self.load_with(threads, u64::MAX, &mut |_, _| Ok(())).unwrap()
+    }
+
+    fn executor(&self, backend: &Backend, max_tokens: usize, max_outputs: usize) -> Executor {
+        backend.new_executor(&self.program, StepLimits { max_tokens, max_outputs }).unwrap()
+    }
+
+    /// The activations `outputs` after one step of `n` tokens, all of which are outputs: the same bits on 1, 2 and 3 threads,
+    /// whether the step stops on its way or is cut into ranges of ops, and wherever `inputs` lie in memory.
+    fn run(&self, n: usize, inputs: &[(Act, &[f32])], outputs: &[Act]) -> Vec<Vec<f32>> {
+        let wanted: Vec<u32> = (0..n as u32).collect();
+        self.run_for(n, &wanted, inputs, outputs)
+    }
+
+    /// `run` with only some of the tokens being outputs.
+    fn run_for(&self, n: usize, wanted: &[u32], inputs: &[(Act, &[f32])], outputs: &[Act]) -> Vec<Vec<f32>> {
+        let keeps = self.program.ops.iter().any(|op| matches!(op, Op::KeepOutputs { .. }));
+        let ops = self.program.ops.len();
+        let mut results: Vec<Vec<Vec<f32>>> = Vec::new();
+        for (threads, way) in [(1, Way::Whole), (2, Way::Whole), (3, Way::Whole), (1, Way::Stopping), (2, Way::Cut)] {
+            // Rows that were dropped are there again in another range of ops.
+            if way == Way::Cut && keeps {
+                continue;
+            }
+            let backend = self.load(threads);
+            let mut executor = self.executor(&backend, n, n);
+            let mut state = backend.new_state(&self.spec(n + 50)).unwrap();
+            let (ids, positions, slots) = (ids(n), positions(n), vec![0; n]);
+            let states = &mut [&mut state];
+            let mut batch = Batch { ids: &ids, positions: &positions, slots: &slots, states, outputs: wanted };
+            executor.begin(&batch, 0..if way == Way::Cut { 1 } else { ops }).unwrap();
+            for (act, values) in inputs {
+                let shifted = [&[0.0; 3][..threads], values].concat();
+                executor.write(*act, &shifted[threads..]).unwrap();
+            }
+            if way == Way::Stopping {
+                advance_by_one(&mut executor, &mut batch);
+            }
+            assert!(executor.advance(&mut batch, &|| false).unwrap());
+            for op in if way == Way::Cut { 1..ops } else { 0..0 } {
+                executor.end().unwrap();
+                executor.begin(&batch, op..op + 1).unwrap();
+                assert!(executor.advance(&mut batch, &|| false).unwrap());
+            }
+            let rows = if keeps { wanted.len() } else { n };
+            results.push(outputs.iter().map(|&act| self.read(&mut executor, act, rows)).collect());
+            executor.end().unwrap();
+        }
+        assert!(results.iter().all(|r| *r == results[0]), "threads or stops change the result");
+        results.swap_remove(0)
+    }
+
+    fn read(&self, executor: &mut Executor, act: Act, rows: usize) -> Vec<f32> {
+        let mut out = vec![0.0; rows * self.program.width(act)];
+        executor.read(act, &mut out).unwrap();
+        out
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Way {
+    Whole,
+    /// After each op.
+    Stopping,
+    /// Each op as a range of its own.
+    Cut,
+}
+
+/// Executes all ops, asked to stop before every second one.
+fn advance_by_one(executor: &mut Executor, batch: &mut Batch) {
+    let mut stops = 0;
+    loop {
+        let asked = Cell::new(false);
+        if executor.advance(batch, &|| asked.replace(true)).unwrap() {
+            break;
+        }
+        stops += 1;
+        assert!(stops < 100);
+    }
+}
+
+fn ids(n: usize) -> Vec<u32> {
+    (0..n as u32).map(|i| i * 7919 % VOCAB as u32).collect()
+}
+
+fn positions(n: usize) -> Vec<u32> {
+    (20..20 + n as u32).collect()
+}
+
+/// `[n, rows] = [n, cols] [rows, cols]^T`
+fn product(x: &[f64], w: &[f32], cols: usize) -> Vec<f64> {
+    x.chunks(cols)
+        .flat_map(|x| w.chunks(cols).map(move |w| x.iter().zip(w).map(|(x, &w)| x * f64::from(w)).sum()))
+        .collect()
+}
+
+fn silu(x: f64) -> f64 {
+    x / (1.0 + (-x).exp())
+}
+
+fn project(x: Act, parts: &[(Weight, Option<Vector>, Act)]) -> Op {
+    let projections = parts.iter().map(|&(weight, bias, out)| Projection { weight, bias, out }).collect();
+    Op::Project { x, projections }
+}
+
+#[test]
+fn embeddings() {
+    let mut model = Model::new(LAYER);
+    let (table, rows) = model.matrix(VOCAB, HIDDEN, 1);
+    let (learned, by_position) = model.matrix(500, HIDDEN, 2);
+    let [x, p] = model.acts([HIDDEN; 2]);
+    let model = model.finish(vec![
+        Op::Embed { table, rows: VOCAB, index: Index::Id, scale: 1.5, out: x },
+        Op::Embed { table: learned, rows: 500, index: Index::Position, scale: 1.0, out: p },
+    ]);
+    assert_eq!((model.program.max_ids, model.program.max_positions), (VOCAB, 500));
+    for n in COUNTS {
+        let got = model.run(n, &[], &[x, p]);
+        let of = |table: &[f32], scale: f64, i: u32| -> Vec<f64> {
+            wide(&table[i as usize * HIDDEN..][..HIDDEN]).iter().map(|x| scale * x).collect()
+        };
+        let by_id: Vec<f64> = ids(n).into_iter().flat_map(|i| of(&rows, 1.5, i)).collect();
+        assert_near("by id", &got[0], &by_id, 1e-6);
+        let by_place: Vec<f64> = positions(n).into_iter().flat_map(|i| of(&by_position, 1.0, i)).collect();
+        assert_near("by position", &got[1], &by_place, 0.0);
+    }
+}
+
+#[test]
+fn norms_and_sums() {
+    const Q: usize = 60;
+    let mut model = Model::new(LAYER);
+    let (weight, w) = model.vector(HIDDEN, 1);
+    let (bias, b) = model.vector(HIDDEN, 2);
+    let (head_weight, head_w) = model.vector(10, 3);
+    let [x, h, o, c, q, s] = model.acts([HIDDEN, HIDDEN, HIDDEN, HIDDEN, Q, HIDDEN]);
+    let rms = Norm { kind: NormKind::Rms, weight, bias: None, eps: 1e-5, group: HIDDEN };
+    let model = model.finish(vec![
+        Op::Norm { norm: rms, x, out: h },
+        Op::Norm { norm: Norm { kind: NormKind::Layer, bias: Some(bias), ..rms }, x: o, out: o },
+        Op::Norm { norm: Norm { bias: Some(bias), ..rms }, x: c, out: c },
+        Op::Norm { norm: Norm { weight: head_weight, group: 10, ..rms }, x: q, out: q },
+        Op::Add { x, delta: s, scale: 0.5 },
+        Op::Scale { x: s, factor: -1.75 },
+    ]);
+    let plus = |x: Vec<f64>| -> Vec<f64> { x.iter().zip(&b).map(|(x, &b)| x + f64::from(b)).collect() };
+    let rms_of = |x: &[f64], w: &[f32]| -> Vec<f64> {
+        let scale = 1.0 / (x.iter().map(|x| x * x).sum::<f64>() / x.len() as f64 + 1e-5f32 as f64).sqrt();
+        x.iter().zip(w).map(|(x, &w)| x * scale * f64::from(w)).collect()
+    };
+    let layer_of = |x: &[f64]| -> Vec<f64> {
+        let mean = x.iter().sum::<f64>() / x.len() as f64;
+        let variance = x.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / x.len() as f64;
+        let scale = 1.0 / (variance + 1e-5f32 as f64).sqrt();
+        plus(x.iter().zip(&w).map(|(x, &w)| (x - mean) * scale * f64::from(w)).collect())
+    };
+    for n in COUNTS {
+        let [vx, vo, vc, vs] = [4, 5, 6, 8].map(|seed| values(n * HIDDEN, seed));
+        let vq = values(n * Q, 7);
+        let got = model.run(n, &[(x, &vx), (o, &vo), (c, &vc), (q, &vq), (s, &vs)], &[h, o, c, q, x, s]);
+        let expected = |x: &[f32], group: usize, f: &dyn Fn(&[f64]) -> Vec<f64>| -> Vec<f64> {
+            x.chunks(group).flat_map(|x| f(&wide(x))).collect()
+        };
+        assert_near("rms norm", &got[0], &expected(&vx, HIDDEN, &|x| rms_of(x, &w)), 1e-5);
+        assert_near("layer norm", &got[1], &expected(&vo, HIDDEN, &layer_of), 1e-5);
+        assert_near("rms norm with a bias", &got[2], &expected(&vc, HIDDEN, &|x| plus(rms_of(x, &w))), 1e-5);
+        assert_near("norm of heads", &got[3], &expected(&vq, 10, &|x| rms_of(x, &head_w)), 1e-5);
+        let sum: Vec<f64> = vx.iter().zip(&vs).map(|(&x, &s)| f64::from(x) + 0.5 * f64::from(s)).collect();
+        assert_near("add", &got[4], &sum, 1e-6);
+        assert_near("scale", &got[5], &wide(&vs).iter().map(|s| -1.75 * s).collect::<Vec<_>>(), 1e-6);
+    }
+}
+
+#[test]
+fn a_sum_and_its_norm_in_one_pass_are_the_same_bits() {
+    for (kind, biased) in [(NormKind::Rms, false), (NormKind::Rms, true), (NormKind::Layer, true)] {
+        // Where the norm lies in the summand's buffer both are one pass, elsewhere and in place two.
+        let build = |apart: bool, in_place: bool| {
+            let mut model = Model::new(LAYER);
+            let ((weight, _), (bias, _)) = (model.vector(HIDDEN, 1), model.vector(HIDDEN, 2));
+            let norm = Norm { kind, weight, bias: biased.then_some(bias), eps: 1e-5, group: HIDDEN };
+            let [x, delta, out] = model.acts([HIDDEN; 3]);
+            let out = if in_place { x } else { out };
+            let ops = vec![Op::Add { x, delta, scale: 0.3 }, Op::Norm { norm, x, out }];
+            let kept = if apart { vec![x, delta, out] } else { vec![x] };
+            let model = model.finish_with(ops, 0, &kept);
+            let buffer = |act: Act| model.program.acts[act.0 as usize].buffer;
+            assert!(in_place || (buffer(delta) == buffer(out)) != apart);
+            (model, [x, delta, out])
+        };
+        for n in COUNTS {
+            let [vx, vd] = [3, 4].map(|seed| values(n * HIDDEN, seed));
+            let run = |apart, in_place| {
+                let (model, [x, delta, out]) = build(apart, in_place);
+                model.run(n, &[(x, &vx), (delta, &vd)], &[x, out])
+            };
+            let (together, apart, in_place) = (run(false, false), run(true, false), run(true, true));
+            assert!(together == apart, "{kind:?}, {n} tokens");
+            assert!(in_place[0] == together[1], "{kind:?}, {n} tokens, in place");
+        }
+    }
+}
+
+#[test]
+fn projections() {
+    let mut model = Model::new(LAYER);
+    // More than three of one input, one with a bias, none a whole number of groups of 16.
+    let widths = [60, 20, 21, FFN, 7];
+    let (bias, b) = model.vector(20, 9);
+    let [h] = model.acts([HIDDEN]);
+    let outs = model.acts(widths);
+    let matrices: Vec<_> = widths.iter().zip(1..).map(|(&width, i)| model.matrix(width, HIDDEN, i)).collect();
+    let parts: Vec<_> = (0..5).map(|i| (matrices[i].0, (i == 1).then_some(bias), outs[i])).collect();
+    let model = model.finish(vec![project(h, &parts), project(h, &[])]);
+    for n in COUNTS {
+        let x = values(n * HIDDEN, 10);
+        let got = model.run(n, &[(h, &x)], &outs);
+        for (i, ((_, w), got)) in matrices.iter().zip(&got).enumerate() {
+            let mut expected = product(&wide(&x), w, HIDDEN);
+            if i == 1 {
+                expected.iter_mut().zip(b.iter().cycle()).for_each(|(x, &b)| *x += f64::from(b));
+            }
+            assert_near("project", got, &expected, 1e-5);
+        }
+    }
+}
+
+#[test]
+fn feed_forward_blocks() {
+    let mut model = Model::new(LAYER);
+    let (up, w_up) = model.matrix(100, HIDDEN, 1);
+    let (gate, w_gate) = model.matrix(100, HIDDEN, 2);
+    let (down, w_down) = model.matrix(HIDDEN, 100, 3);
+    let [h, g, u, o] = model.acts([HIDDEN, 100, 100, HIDDEN]);
+    let ops = vec![
+        project(h, &[(gate, None, g), (up, None, u)]),
+        Op::Glu { gate: g, up: Some(u), activation: Activation::Silu },
+        project(g, &[(down, None, o)]),
+    ];
+    // Buffers that are shared change nothing.
+    let model = model.finish_with(ops, 0, &[]);
+    for n in COUNTS {
+        let x = values(n * HIDDEN, 4);
+        let got = model.run(n, &[(h, &x)], &[o]);
+        let (g, u) = (product(&wide(&x), &w_gate, HIDDEN), product(&wide(&x), &w_up, HIDDEN));
+        let inner: Vec<f64> = g.iter().zip(&u).map(|(&g, &u)| silu(g) * u).collect();
+        assert_near("feed forward", &got[0], &product(&inner, &w_down, 100), 1e-4);
+    }
+}
+
+/// The error function by its Taylor series.
+fn erf(x: f64) -> f64 {
+    let terms = (0..40).scan(x, |term, n| {
+        let this = *term / f64::from(2 * n + 1);
+        *term *= -x * x / f64::from(n + 1);
+        Some(this)
+    });
+    terms.sum::<f64>() * 2.0 / std::f64::consts::PI.sqrt()
+}
+
+#[test]
+fn activations() {
+    let gelu = |x: f64| 0.5 * x * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x.powi(3))).tanh());
+    let formulas: [(Activation, &dyn Fn(f64) -> f64, f64); 4] = [
+        (Activation::Silu, &silu, 1e-6),
+        (Activation::Gelu, &gelu, 1e-6),
+        (Activation::GeluErf, &|x| 0.5 * x * (1.0 + erf(x / 2f64.sqrt())), 1e-6),
+        (Activation::Relu, &|x| x.max(0.0), 1e-7),
+    ];
+    for (activation, formula, tolerance) in formulas {
+        for gated in [true, false] {
+            let mut model = Model::new(LAYER);
+            let [g, u] = model.acts([FFN; 2]);
+            let model = model.finish(vec![Op::Glu { gate: g, up: gated.then_some(u), activation }]);
+            for n in COUNTS {
+                let (vg, vu) = (values(n * FFN, 1), values(n * FFN, 2));
+                let got = model.run(n, &[(g, &vg), (u, &vu)], &[g]);
+                let factor = |u: f32| if gated { f64::from(u) } else { 1.0 };
+                let expected: Vec<f64> = vg.iter().zip(&vu).map(|(&g, &u)| formula(f64::from(g)) * factor(u)).collect();
+                assert_near(&format!("{activation:?}"), &got[0], &expected, tolerance);
+            }
+        }
+    }
+}
+
+/// Rotates heads, the first at position `first`, by the definition.
+fn rotated(x: &[f32], heads: usize, dim: usize, first: u32, rope: &Rope) -> Vec<f64> {
+    let mut x = wide(x);
+    for (i, head) in x.chunks_mut(dim).enumerate() {
+        let position = f64::from(first) + (i / heads) as f64;
+        for (j, f) in rope.inv_freq.iter().enumerate() {
+            let (a, b) = match rope.pairs {
+                RopePairs::Halves => (j, j + rope.inv_freq.len()),
+                RopePairs::Adjacent => (2 * j, 2 * j + 1),
+            };
+            let ((sin, cos), m) = ((position * f).sin_cos(), f64::from(rope.magnitude));
+            (head[a], head[b]) = (m * (head[a] * cos - head[b] * sin), m * (head[b] * cos + head[a] * sin));
+        }
+    }
+    x
+}
+
+#[test]
+fn rotary_embedding() {
+    for (pairs, n_pairs) in
+        [(RopePairs::Halves, 5), (RopePairs::Halves, 3), (RopePairs::Adjacent, 5), (RopePairs::Adjacent, 4)]
+    {
+        let inv_freq: Vec<f64> = (0..n_pairs).map(|i| 0.9f64.powi(i * i)).collect();
+        let turn = Rope { pairs, inv_freq, magnitude: 1.25 };
+        let mut model = Model::new(LAYER);
+        model.rope(Rope { pairs, inv_freq: vec![1.0; 5], magnitude: 1.0 });
+        let table = model.rope(turn.clone());
+        let [q, k, alone] = model.acts([60, 20, 60]);
+        let rope = RopeChoice { table, long: None };
+        let model = model.finish(vec![
+            Op::Rope { rope, head_dim: 10, q, k: Some(k) },
+            Op::Rope { rope, head_dim: 10, q: alone, k: None },
+        ]);
+        for n in COUNTS {
+            let (vq, vk) = (values(n * 60, 1), values(n * 20, 2));
+            let got = model.run(n, &[(q, &vq), (k, &vk), (alone, &vq)], &[q, k, alone]);
+            assert_near("q", &got[0], &rotated(&vq, 6, 10, 20, &turn), 1e-6);
+            assert_near("k", &got[1], &rotated(&vk, 2, 10, 20, &turn), 1e-6);
+            assert!(got[2] == got[0], "q without k");
+        }
+    }
+}
+
+#[test]
+fn caches_above_a_bound_turn_by_the_long_table() {
+    let table = |base: f64| Rope {
+        pairs: RopePairs::Halves,
+        inv_freq: (0..5).map(|i| base.powi(-i)).collect(),
+        magnitude: base as f32,
+    };
+    let mut model = Model::new(LAYER);
+    let (short, long) = (model.rope(table(1.5)), model.rope(table(2.5)));
+    let [q] = model.acts([60]);
+    let rope = RopeChoice { table: short, long: Some((64, long)) };
+    let model = model.finish(vec![Op::Rope { rope, head_dim: 10, q, k: None }]);
+    assert_eq!(model.program.long_rope_above(), Some(64));
+    let backend = model.load(1);
+    let mut executor = model.executor(&backend, 1, 1);
+    let x = values(60, 1);
+    for (capacity, base) in [(63, 1.5), (64, 1.5), (65, 2.5), (1000, 2.5)] {
+        let mut state = backend.new_state(&model.spec(capacity)).unwrap();
+        // The room decides, not the position.
+        let batch = &mut Batch { ids: &[0], positions: &[7], slots: &[0], states: &mut [&mut state], outputs: &[] };
+        executor.begin(batch, 0..1).unwrap();
+        executor.write(q, &x).unwrap();
+        assert!(executor.advance(batch, &|| false).unwrap());
+        assert_near("long rope", &model.read(&mut executor, q, 1), &rotated(&x, 6, 10, 7, &table(base)), 1e-6);
+    }
+}
+
+/// `softmax(scale * q k^T) v` of token `t` over the tokens `seen`, `[n_heads * head_dim]`.
+fn attended(op: &Attend, layer: KvLayer, t: usize, seen: Range<usize>, q: &[f64], k: &[f64], v: &[f64]) -> Vec<f64> {
+    let KvLayer { n_kv_heads: kv, head_dim: dim, .. } = layer;
+    let seen = if op.window == 0 { seen } else { seen.start.max((t + 1).saturating_sub(op.window as usize))..seen.end };
+    let heads = q.len() / dim;
+    let row = |x: &[f64], s: usize, head: usize| x[(s * kv + head * kv / heads) * dim..][..dim].to_vec();
+    let mut out = Vec::new();
+    for (head, q) in q.chunks(dim).enumerate() {
+        let score = |s| {
+            let score = f64::from(op.scale) * q.iter().zip(row(k, s, head)).map(|(q, k)| q * k).sum::<f64>();
+            let cap = f64::from(op.softcap);
+            if cap == 0.0 { score.exp() } else { (cap * (score / cap).tanh()).exp() }
+        };
+        let weights: Vec<f64> = seen.clone().map(score).collect();
+        let (sum, mut rows) = (weights.iter().sum::<f64>(), vec![0.0; dim]);
+        for (s, weight) in seen.clone().zip(weights) {
+            rows.iter_mut().zip(row(v, s, head)).for_each(|(out, v)| *out += weight / sum * v);
+        }
+        out.extend(rows);
+    }
+    out
+}
+
+#[test]
+fn attention_over_two_sequences() {
+    // Query heads, heads of the cache, their width: one and many, shared by a number that divides nothing as well.
+    let shapes = [(6, 2, 10), (1, 1, 64), (4, 4, 80), (5, 2, 96), (8, 1, 128), (3, 1, 256), (9, 3, 64)];
+    for ((heads, kv, dim), (window, softcap)) in
+        shapes.into_iter().zip([(9, 0.0), (0, 0.0), (0, 2.0)].into_iter().cycle())
+    {
+        let layer = KvLayer { n_kv_heads: kv, head_dim: dim, window: 0 };
+        let mut model = Model::new(layer);
+        let [q, k, v, a] = model.acts([heads * dim, kv * dim, kv * dim, heads * dim]);
+        let state = StateId(0);
+        let attend = Attend { state, q, out: a, scale: 0.4 / (dim as f32 / 10.0).sqrt(), softcap, window };
+        let model = model.finish(vec![Op::StoreKv { state, k, v }, Op::Attend(attend)]);
+        let lens = [120usize, 30];
+        let (vk, vv) = (values(150 * kv * dim, 1), values(150 * kv * dim, 2));
+        let vq = values(150 * heads * dim, 3);
+        let positions: Vec<u32> = (0..lens[0] as u32).chain(0..lens[1] as u32).collect();
+        let slots: Vec<u32> = (0..150).map(|t| u32::from(t >= lens[0])).collect();
+        let mut results = Vec::new();
+        for threads in 1..=3 {
+            let backend = model.load(threads);
+            let [mut first, mut second] = [0; 2].map(|_| backend.new_state(&model.spec(150)).unwrap());
+            let mut executor = model.executor(&backend, 200, 1);
+            let states = &mut [&mut first, &mut second];
+            let batch = &mut Batch { ids: &[0; 150], positions: &positions, slots: &slots, states, outputs: &[] };
+            executor.begin(batch, 0..2).unwrap();
+            for (act, values) in [(q, &vq), (k, &vk), (v, &vv)] {
+                executor.write(act, values).unwrap();
+            }
+            assert!(executor.advance(batch, &|| false).unwrap());
+            results.push(model.read(&mut executor, a, 150));
+        }
+        assert!(results.iter().all(|r| *r == results[0]), "threads change the result");
+        let (k, v, mut expected) = (wide(&vk), wide(&vv), Vec::new());
+        for (t, q) in vq.chunks(heads * dim).enumerate() {
+            let first = if t < lens[0] { 0 } else { lens[0] };
+            expected.extend(attended(&attend, layer, t, first..t + 1, &wide(q), &k, &v));
+        }
+        assert_near(&format!("{heads}:{kv} heads of {dim}"), &results[0], &expected, 3e-6);
+    }
+}
+
+#[test]
+fn attention_of_the_outputs_alone() {
+    // Queries wider than the model, which the last projection brings back.
+    let (heads, dim, n) = (7, 10, 40);
+    let layer = KvLayer { n_kv_heads: 1, ..LAYER };
+    let mut model = Model::new(layer);
+    let (back, w) = model.matrix(HIDDEN, heads * dim, 4);
+    let [q, k, v, kept, a, o, x, y] = model.acts([70, 10, 10, 70, 70, HIDDEN, HIDDEN, HIDDEN]);
+    let state = StateId(0);
+    let attend = Attend { state, q: kept, out: a, scale: 0.4, softcap: 0.0, window: 0 };
+    let model = model.finish(vec![
+        Op::StoreKv { state, k, v },
+        Op::KeepOutputs { moves: [[q, kept], [x, y]].into() },
+        Op::Attend(attend),
+        project(a, &[(back, None, o)]),
+        Op::Add { x: y, delta: o, scale: 1.0 },
+    ]);
+    let [vq, vk, vv, vx] = [(70, 1), (10, 2), (10, 3), (HIDDEN, 5)].map(|(width, seed)| values(n * width, seed));
+    let inputs = [(q, &vq[..]), (k, &vk), (v, &vv), (x, &vx)];
+    let (k, v) = (wide(&vk), wide(&vv));
+    let first = 20;
+    let all: Vec<u32> = (0..n as u32).collect();
+    for wanted in [&all[..], &[39], &[0], &[3, 4, 17, 38]] {
+        let got = model.run_for(n, wanted, &inputs, &[a, y]);
+        // Positions before those of the step were never written, and read as zeros.
+        let (zeros, mut expected) = (vec![0.0; first * dim], [vec![], vec![]]);
+        let (k, v) = ([&zeros, &k[..]].concat(), [&zeros, &v[..]].concat());
+        for t in wanted.iter().map(|&t| t as usize) {
+            let row = attended(&attend, layer, t + first, 0..t + first + 1, &wide(&vq[t * 70..][..70]), &k, &v);
+            let sum = product(&row, &w, 70).into_iter().zip(&vx[t * HIDDEN..]).map(|(o, &x)| f64::from(x) + o);
+            expected[1].extend(sum);
+            expected[0].extend(row);
+        }
+        assert_near("attention of outputs", &got[0], &expected[0], 3e-6);
+        assert_near("sum of outputs", &got[1], &expected[1], 1e-5);
+    }
+}
+
+#[test]
+fn a_step_without_outputs_ends_where_they_would_be_kept() {
+    let mut model = Model::new(LAYER);
+    let [x, y] = model.acts([HIDDEN; 2]);
+    let model = model.finish(vec![
+        Op::Scale { x, factor: 2.0 },
+        Op::KeepOutputs { moves: [[x, y]].into() },
+        Op::Scale { x, factor: 10.0 },
+        Op::Scale { x: y, factor: 10.0 },
+    ]);
+    let backend = model.load(2);
+    let mut executor = model.executor(&backend, 3, 3);
+    let mut state = backend.new_state(&model.spec(3)).unwrap();
+    let batch =
+        &mut Batch { ids: &[0; 3], positions: &[0, 1, 2], slots: &[0; 3], states: &mut [&mut state], outputs: &[] };
+    let ones = vec![1.0; 3 * HIDDEN];
+    executor.begin(batch, 0..4).unwrap();
+    executor.write(x, &ones).unwrap();
+    executor.write(y, &ones).unwrap();
+    let stops = Cell::new(0);
+    let all = executor.advance(batch, &|| {
+        stops.set(stops.get() + 1);
+        false
+    });
+    assert!(all.unwrap() && stops.get() == 2, "asked before each of the two ops");
+    assert!(executor.advance(batch, &|| true).unwrap(), "nothing is left to stop");
+    assert_eq!(model.read(&mut executor, x, 3), vec![2.0; 3 * HIDDEN]);
+    assert_eq!(model.read(&mut executor, y, 3), ones);
+    assert!(executor.argmax(0).is_err());
+}
+
+#[test]
+fn experts() {
+    // Experts of 20 and 44 rows: neither is a whole number of groups of 16.
+    let (n_experts, ffn) = (7, 20);
+    for (softmax_first, renormalise) in [(false, false), (true, false), (true, true)] {
+        let mut model = Model::new(LAYER);
+        let (gate, w_gate) = model.matrix(n_experts * ffn, HIDDEN, 1);
+        let (up, w_up) = model.matrix(n_experts * ffn, HIDDEN, 2);
+        let (down, w_down) = model.matrix(n_experts * HIDDEN, ffn, 3);
+        let [x, scores, out] = model.acts([HIDDEN, n_experts, HIDDEN]);
+        let routing = Routing { n_used: 3, softmax_first, renormalise };
+        let activation = Activation::Silu;
+        let model = model.finish(vec![Op::Experts(Experts {
+            x,
+            scores,
+            out,
+            gate,
+            up,
+            down,
+            n_experts,
+            ffn,
+            routing,
+            activation,
+        })]);
+        for n in COUNTS {
+            let (h, r) = (values(n * HIDDEN, 4), values(n * n_experts, 5));
+            let got = model.run(n, &[(x, &h), (scores, &r)], &[out]);
+            let mut expected = Vec::new();
+            for (h, scores) in h.chunks(HIDDEN).zip(r.chunks(n_experts)) {
+                let mut order: Vec<usize> = (0..n_experts).collect();
+                order.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]));
+                let exp = |e: usize| f64::from(scores[e]).exp();
+                let over = if softmax_first && !renormalise { &order[..] } else { &order[..3] };
+                let sum: f64 = over.iter().map(|&e| exp(e)).sum();
+                let mut row = vec![0.0; HIDDEN];
+                for &e in &order[..3] {
+                    let rows = |w: &[f32], each: usize| w[e * each..(e + 1) * each].to_vec();
+                    let g = product(&wide(h), &rows(&w_gate, ffn * HIDDEN), HIDDEN);
+                    let u = product(&wide(h), &rows(&w_up, ffn * HIDDEN), HIDDEN);
+                    let inner: Vec<f64> = g.iter().zip(&u).map(|(&g, &u)| silu(g) * u).collect();
+                    let out = product(&inner, &rows(&w_down, HIDDEN * ffn), ffn);
+                    row.iter_mut().zip(out).for_each(|(x, y)| *x += exp(e) / sum * y);
+                }
+                expected.extend(row);
+            }
+            assert_near("experts", &got[0], &expected, 2e-5);
+        }
+    }
+}
+
+#[test]
+fn logits_of_some_tokens() {
+    let h = values(9 * HIDDEN, 3);
+    for softcap in [0.0, 3.0] {
+        let mut model = Model::new(LAYER);
+        let (head, w) = model.matrix(VOCAB, HIDDEN, 1);
+        let (bias, b) = model.vector(VOCAB, 2);
+        let [x] = model.acts([HIDDEN]);
+        let ops = vec![Op::Logits { x, head, bias: Some(bias), scale: 0.5, softcap }];
+        let model = model.finish_with(ops, VOCAB, &[x]);
+        let backend = model.load(2);
+        let mut executor = model.executor(&backend, 9, 3);
+        let mut state = backend.new_state(&model.spec(40)).unwrap();
+        let (ids, positions, states) = (ids(9), positions(9), &mut [&mut state]);
+        let outputs = &[0, 4, 8];
+        let batch = &mut Batch { ids: &ids, positions: &positions, slots: &[0; 9], states, outputs };
+        executor.begin(batch, 0..model.program.ops.len()).unwrap();
+        executor.write(x, &h).unwrap();
+        assert!(executor.argmax(0).is_err(), "there are no logits yet");
+        assert!(executor.advance(batch, &|| false).unwrap());
+        executor.end().unwrap();
+        for (i, t) in [0, 4, 8].into_iter().enumerate() {
+            let expected: Vec<f64> = product(&wide(&h)[t * HIDDEN..][..HIDDEN], &w, HIDDEN)
+                .iter()
+                .zip(&b)
+                .map(|(x, &b)| 0.5 * (x + f64::from(b)))
+                .map(|x| if softcap == 0.0 { x } else { f64::from(softcap) * (x / f64::from(softcap)).tanh() })
+                .collect();
+            let mut got = vec![0.0; VOCAB];
+            executor.read_logits(i, &mut got).unwrap();
+            assert_near("logits", &got, &expected, 1e-5);
+            let best = (0..got.len()).rev().max_by(|&a, &b| got[a].total_cmp(&got[b])).unwrap();
+            assert_eq!(executor.argmax(i).unwrap(), best as u32);
+        }
+        assert!(executor.argmax(3).is_err());
+        let short = executor.read_logits(0, &mut [0.0; 3]);
+        assert!(matches!(short, Err(Error::BufferTooSmall { needed: 515, capacity: 3 })));
+    }
+}
+
+/// The message of a refusal.
+fn refusal<T>(result: Result<T>) -> String {
+    result.err().expect("a refusal").to_string()
+}
+
+#[test]
+fn bad_batches_are_refused_and_the_next_step_is_clean() {
+    let mut model = Model::new(LAYER);
+    let ((table, rows), (learned, _)) = (model.matrix(VOCAB, HIDDEN, 1), model.matrix(8, HIDDEN, 2));
+    let [x, p] = model.acts([HIDDEN; 2]);
+    let model = model.finish(vec![
+        Op::Embed { table, rows: VOCAB, index: Index::Id, scale: 1.0, out: x },
+        Op::Embed { table: learned, rows: 8, index: Index::Position, scale: 1.0, out: p },
+    ]);
+    let backend = model.load(2);
+    let mut executor = model.executor(&backend, 4, 2);
+    let [mut first, mut second] = [0; 2].map(|_| backend.new_state(&model.spec(10)).unwrap());
+    let mut narrow = backend.new_state(&StateSpec { max_step: 2, ..model.spec(10) }).unwrap();
+    let layers = vec![KvLayer { head_dim: 12, ..LAYER }];
+    let mut other = backend.new_state(&StateSpec { layers, ..model.spec(10) }).unwrap();
+    let begin = |executor: &mut Executor, states: &mut [&mut State], step: [&[u32]; 4]| {
+        let [ids, positions, slots, outputs] = step;
+        // The references live as long as the batch.
+        let mut states: Vec<&mut State> = states.iter_mut().map(|s| &mut **s).collect();
+        let result = executor.begin(&Batch { ids, positions, slots, states: &mut states, outputs }, 0..2);
+        executor.end().unwrap();
+        result
+    };
+    let cases: [([&[u32]; 4], &str); 15] = [
+        ([&[], &[], &[], &[]], "a step of 0 tokens"),
+        ([&[0; 5], &[0, 1, 2, 3, 4], &[0; 5], &[]], "a step of 5 tokens"),
+        ([&[0; 3], &[0, 1, 2], &[0; 3], &[0, 1, 2]], "3 outputs"),
+        ([&[0; 2], &[0], &[0; 2], &[]], "2 ids, 1 positions, 2 slots"),
+        ([&[0; 2], &[0, 1], &[0], &[]], "2 ids, 2 positions, 1 slots"),
+        ([&[0; 2], &[0, 1], &[0, 2], &[]], "slot 2 of 2 caches"),
+        ([&[0; 2], &[0, 1], &[0; 2], &[1, 0]], "outputs [1, 0] of 2 tokens"),
+        ([&[0; 2], &[0, 1], &[0; 2], &[1, 1]], "outputs [1, 1] of 2 tokens"),
+        ([&[0; 2], &[0, 1], &[0; 2], &[2]], "outputs [2] of 2 tokens"),
+        ([&[0], &[10], &[0], &[]], "the cache holds 10 of 10 tokens"),
+        ([&[0], &[8], &[0], &[]], "position 8 of 8 learned ones"),
+        ([&[515], &[0], &[0], &[]], "token 515 of 515"),
+        ([&[u32::MAX], &[0], &[0], &[]], "token 4294967295 of 515"),
+        ([&[0; 2], &[1, 1], &[0; 2], &[]], "not in order"),
+        ([&[0; 3], &[0, 0, 1], &[0, 1, 0], &[]], "not in order"),
+    ];
+    for (step, message) in cases {
+        let text = refusal(begin(&mut executor, &mut [&mut first, &mut second], step));
+        assert!(text.contains(message), "{text}");
+    }
+    let step: [&[u32]; 4] = [&[0], &[0], &[0], &[]];
+    let wrong = begin(&mut executor, &mut [&mut other], step);
+    assert!(matches!(&wrong, Err(Error::Mismatch(text)) if text.contains("a cache of another model")));
+    let states =
+        &mut [&mut first, &mut second, &mut narrow, &mut other, &mut backend.new_state(&model.spec(9)).unwrap()];
+    assert!(refusal(begin(&mut executor, states, step)).contains("5 caches"));
+    // A ring has room for what it was told that a step writes.
+    let wide: [&[u32]; 4] = [&[0; 3], &[0, 1, 2], &[0; 3], &[]];
+    assert!(refusal(begin(&mut executor, &mut [&mut narrow], wide)).contains("3 tokens"));
+    begin(&mut executor, &mut [&mut first], wide).unwrap();
+    begin(&mut executor, &mut [&mut first, &mut second], [&[514; 4], &[3, 7, 0, 1], &[0, 0, 1, 1], &[0, 3]]).unwrap();
+
+    let batch = &mut Batch { ids: &[44], positions: &[0], slots: &[0], states: &mut [&mut first], outputs: &[0] };
+    assert!(refusal(executor.begin(batch, 1..3)).contains("ops 1..3 of 2"));
+    executor.begin(batch, 0..2).unwrap();
+    assert!(refusal(executor.write(x, &[0.0; 3])).contains("3 values for the 44"));
+    assert!(matches!(executor.read(x, &mut [0.0; 3]), Err(Error::BufferTooSmall { needed: 44, capacity: 3 })));
+    executor.end().unwrap();
+    assert!(refusal(executor.advance(batch, &|| false)).contains("no step is open"));
+    // Begun twice without an end.
+    executor.begin(batch, 0..2).unwrap();
+    executor.begin(batch, 0..2).unwrap();
+    assert!(executor.advance(batch, &|| false).unwrap());
+    assert_eq!(model.read(&mut executor, x, 1), rows[44 * HIDDEN..45 * HIDDEN]);
+    executor.end().unwrap();
+
+    let wide = Program { buffers: vec![usize::MAX], ..(*model.program).clone() };
+    let limits = StepLimits { max_tokens: 4, max_outputs: 2 };
+    assert!(matches!(backend.new_executor(&Arc::new(wide), limits), Err(Error::OutOfMemory { .. })));
+}
+
+#[test]
+fn ops_that_do_not_fit_their_operands_are_refused() {
+    let mut model = Model::new(LAYER);
+    let ((square, _), (up, _)) = (model.matrix(HIDDEN, HIDDEN, 1), model.matrix(20, HIDDEN, 2));
+    let (v44, _) = model.vector(HIDDEN, 1);
+    let (v3, _) = model.vector(3, 1);
+    let table = model.rope(Rope { pairs: RopePairs::Halves, inv_freq: vec![1.0; 6], magnitude: 1.0 });
+    let [x, h, q, k, v, r] = model.acts([HIDDEN, HIDDEN, 60, 20, 20, 7]);
+    // All widths stay where every activation is named.
+    let named = vec![Op::Scale { x, factor: 1.0 }];
+    let model = model.finish(named);
+    let (state, unknown) = (StateId(0), Act(99));
+    let norm = Norm { kind: NormKind::Rms, weight: v44, bias: None, eps: 1e-5, group: HIDDEN };
+    let embed = |table, rows, out| Op::Embed { table, rows, index: Index::Id, scale: 1.0, out };
+    let rope = |head_dim, q, k| Op::Rope { rope: RopeChoice { table, long: None }, head_dim, q, k };
+    let long = RopeChoice { table, long: Some((1, RopeTable(1))) };
+    let attend = |q, out, window| Attend { state, q, out, scale: 1.0, softcap: 0.0, window };
+    let glu = |gate, up| Op::Glu { gate, up: Some(up), activation: Activation::Silu };
+    let routing = |n_used| Routing { n_used, softmax_first: false, renormalise: false };
+    let (n_experts, ffn, activation) = (1, 20, Activation::Silu);
+    let experts =
+        Experts { x, scores: x, out: h, gate: up, up, down: square, n_experts, ffn, routing: routing(1), activation };
+    let logits = |x, head, bias| Op::Logits { x, head, bias, scale: 1.0, softcap: 0.0 };
+    let cases = [
+        (embed(square, 43, x), "a table of (44, 44)"),
+        (embed(square, HIDDEN, q), "a table of (44, 44)"),
+        (embed(Weight(7), HIDDEN, x), "Weight(7) does not exist"),
+        (Op::Norm { norm, x, out: q }, "a norm of rows of 44"),
+        (Op::Norm { norm, x: q, out: q }, "a norm of rows of 60"),
+        (Op::Norm { norm: Norm { group: 0, ..norm }, x, out: h }, "a norm of rows of 44"),
+        (Op::Norm { norm: Norm { weight: v3, ..norm }, x, out: h }, "a norm of rows of 44"),
+        (Op::Norm { norm: Norm { bias: Some(v3), ..norm }, x, out: h }, "a norm of rows of 44"),
+        (Op::Norm { norm: Norm { weight: Vector(9), ..norm }, x, out: h }, "Vector(9) does not exist"),
+        (Op::Add { x, delta: x, scale: 1.0 }, "a sum of rows of 44 and 44"),
+        (Op::Add { x, delta: q, scale: 1.0 }, "a sum of rows of 44 and 60"),
+        (Op::Scale { x: unknown, factor: 1.0 }, "an activation without a width"),
+        (project(x, &[(square, None, x)]), "twice in one op"),
+        (project(x, &[(square, None, h), (square, None, h)]), "twice in one op"),
+        (project(x, &[(square, None, k)]), "44 by 44 for 44 to 20"),
+        (project(q, &[(square, None, h)]), "44 by 44 for 60 to 44"),
+        (project(x, &[(square, Some(v3), h)]), "44 by 44 for 44 to 44"),
+        (project(x, &[(square, None, unknown)]), "an activation without a width"),
+        (rope(10, q, Some(k)), "6 pairs for heads of 10"),
+        (rope(13, q, Some(k)), "heads of a rotation"),
+        (rope(20, q, Some(q)), "heads of a rotation"),
+        (rope(20, x, None), "heads of a rotation"),
+        (Op::Rope { rope: long, head_dim: 20, q, k: None }, "RopeTable(1) does not exist"),
+        (Op::StoreKv { state, k, v: x }, "keys of 20 for a cache of 20"),
+        (Op::StoreKv { state, k: q, v: q }, "keys of 60 for a cache of 20"),
+        (Op::StoreKv { state, k, v: k }, "keys of 20 for a cache of 20"),
+        (Op::StoreKv { state: StateId(1), k, v }, "StateId(1) of 1"),
+        (Op::KeepOutputs { moves: [[x, q]].into() }, "rows of different widths"),
+        (Op::KeepOutputs { moves: [[x, x]].into() }, "rows of different widths"),
+        (Op::Attend(attend(x, h, 0)), "queries of 44 values"),
+        (Op::Attend(attend(q, q, 0)), "queries of 60 values"),
+        (Op::Attend(attend(q, k, 0)), "queries of 60 values"),
+        (Op::Attend(Attend { state: StateId(1), ..attend(q, x, 0) }), "StateId(1) of 1"),
+        (glu(x, q), "a gate of 44 values"),
+        (glu(x, x), "a gate of 44 values"),
+        (Op::Experts(experts), "experts of 20 values over 44"),
+        (Op::Experts(Experts { scores: r, down: up, ..experts }), "experts of 20 values over 44"),
+        (Op::Experts(Experts { routing: routing(2), ..experts }), "experts of 20 values over 44"),
+        (Op::Experts(Experts { n_experts: usize::MAX, ..experts }), "experts of 20 values over 44"),
+        (logits(x, up, None), "a head for 44 logits of 44"),
+        (logits(q, square, None), "a head for 44 logits of 60"),
+        (logits(x, square, Some(v3)), "a head for 44 logits of 44"),
+    ];
+    let widths = |act: Act| realizar::backend::program::ActSpec {
+        width: [HIDDEN, HIDDEN, 60, 20, 20, 7][act.0 as usize],
+        buffer: act.0 as usize,
+    };
+    let program =
+        |ops| Program { ops, acts: [x, h, q, k, v, r].map(widths).into(), vocab: HIDDEN, ..(*model.program).clone() };
+    let check = |ops| program(ops).check(&model.weights());
+    for (op, message) in cases {
+        // Logits are of rows that were kept.
+        let is_logits = matches!(op, Op::Logits { .. });
+        let keep = is_logits.then(|| Op::KeepOutputs { moves: [].into() });
+        let text = refusal(check(keep.into_iter().chain([op]).collect()));
+        assert!(text.contains(message), "{text}");
+    }
+    let keep = || Op::KeepOutputs { moves: [[x, h]].into() };
+    for op in [embed(square, HIDDEN, x), Op::StoreKv { state, k, v }, keep()] {
+        check(vec![op.clone(), Op::Scale { x, factor: 1.0 }]).unwrap();
+        let text = refusal(check(vec![keep(), op]));
+        assert!(text.contains("rows that are outputs"), "{text}");
+    }
+    check(vec![keep(), logits(h, square, None)]).unwrap();
+    assert!(refusal(check(vec![logits(h, square, None)])).contains("rows that are no outputs"));
+
+    // A window that the cache does not keep.
+    let windowed = Program { states: vec![KvLayer { window: 8, ..LAYER }], ..program(vec![]) };
+    for (window, fits) in [(0, false), (1, true), (8, true), (9, false)] {
+        let ops = vec![Op::Attend(attend(q, Act(6), window))];
+        let acts = [windowed.acts.clone(), vec![widths(q)]].concat();
+        assert_eq!(Program { ops, acts, ..windowed.clone() }.check(&model.weights()).is_ok(), fits, "{window}");
+    }
+}
+
+#[test]
+fn weights_are_loaded() {
+    let raw = values(700 * 64, 1);
+    let source = |dtype| Source::new(dtype, 700, 64, &raw);
+    let model = |source: Source, looked_up: bool, multiplied: bool| {
+        let mut model = Model::new(LAYER);
+        let table = model.source(source);
+        let [x, h] = model.acts([64; 2]);
+        let embed = Op::Embed { table, rows: 700, index: Index::Id, scale: 1.0, out: x };
+        let logits = Op::Logits { x: h, head: table, bias: None, scale: 1.0, softcap: 0.0 };
+        let ops = looked_up.then_some(embed).into_iter().chain(multiplied.then_some(logits)).collect();
+        let kept = [x, h];
+        (model.finish_with(ops, 700, &kept), kept)
+    };
+    // Row 699 as it is looked up, and the logits of that row.
+    let run = |(model, [x, h]): &(Model, [Act; 2]), backend: &Backend, row: &[f32]| {
+        let mut executor = model.executor(backend, 1, 1);
+        let mut state = backend.new_state(&model.spec(1)).unwrap();
+        let batch = &mut Batch { ids: &[699], positions: &[0], slots: &[0], states: &mut [&mut state], outputs: &[0] };
+        executor.begin(batch, 0..model.program.ops.len()).unwrap();
+        executor.write(*h, row).unwrap();
+        assert!(executor.advance(batch, &|| false).unwrap());
+        let mut logits = vec![0.0; 700];
+        let found = model.read(&mut executor, *x, 1);
+        if executor.read_logits(0, &mut logits).is_ok() {
+            // A row is most like itself.
+            assert_eq!(executor.argmax(0).unwrap(), 699);
+        }
+        (found, logits)
+    };
+    for dtype in [quant::F32, quant::Q8_0, quant::Q4_1, quant::F16] {
+        let row = source(dtype).row(699);
+        let (table, both) = (model(source(dtype), true, false), model(source(dtype), true, true));
+        let mapped = model(Source { mapped: true, ..source(dtype) }, true, true);
+        let bytes = source(dtype).bytes.len() as u64;
+        let held = |backend: &Backend| backend.weight_bytes().map(|(_, bytes)| bytes).sum::<u64>();
+        let (table_backend, mapped_backend) = (table.0.load(1), mapped.0.load(1));
+        // Of 16-bit floats only tables keep every bit, and with it every byte.
+        assert!(held(&table_backend) >= bytes && held(&mapped_backend) <= 1);
+        assert_eq!(run(&table, &table_backend, &row).0, row);
+        let (found, expected) = run(&mapped, &mapped_backend, &row);
+        assert_eq!(found, row);
+        for threads in 1..=3 {
+            let mut reports = Vec::new();
+            let report = &mut |done, all| {
+                reports.push((done, all));
+                Ok(())
+            };
+            let backend = both.0.load_with(threads, u64::MAX, report).unwrap();
+            assert!(reports.is_sorted() && reports[0].0 == 0);
+            let (done, all) = *reports.last().unwrap();
+            assert!(done == all && all <= held(&backend) && held(&backend) < all + 64);
+            assert_eq!(held(&backend) < bytes, dtype == quant::F16);
+            let (found, logits) = run(&both, &backend, &row);
+            assert_near("a row", &found, &wide(&row), if dtype == quant::F16 { 1.0 / 4096.0 } else { 0.0 });
+            assert!(logits == expected, "mapped weights give other bits");
+
+            // A ceiling, an error of a reader and one of the report end the load.
+            let limit = both.0.load_with(threads, all / 2, &mut |_, _| Ok(()));
+            assert!(
+                matches!(limit, Err(Error::Limit { needed, allowed, .. }) if needed > allowed && allowed == all / 2)
+            );
+            let cancelled = both.0.load_with(threads, u64::MAX, &mut |_, _| Err(Error::Cancelled));
+            assert!(matches!(cancelled, Err(Error::Cancelled)));
+            let broken = model(Source { fails_at: 650, ..source(dtype) }, true, true);
+            assert!(matches!(broken.0.load_with(threads, u64::MAX, &mut |_, _| Ok(())), Err(Error::Io { .. })));
+        }
+    }
+}
