@@ -1,34 +1,22 @@
 //! Every op of the CPU against a plain computation in float64, over odd sizes, and bit for bit over numbers of threads and
 //! over steps that stop after each op. Attention and products have larger tests of their own beside the code.
 
+#[path = "support/ops.rs"]
+mod ops;
+
 use std::cell::Cell;
 use std::ops::Range;
-use std::sync::Arc;
 
-use realizar::backend::batch::{Batch, StepLimits};
-use realizar::backend::cpu::pool::Pool;
+use ops::{HIDDEN, LAYER, Model, Source, VOCAB, project, values};
+use realizar::backend::batch::Batch;
 use realizar::backend::op::{
-    Act, Activation, Attend, Experts, Index, Norm, NormKind, Op, Projection, RopeChoice, RopeTable, Routing, StateId,
-    Vector, Weight,
+    Act, Activation, Attend, Experts, Index, Norm, NormKind, Op, RopeChoice, Routing, StateId,
 };
-use realizar::backend::program::{Program, ProgramBuilder};
-use realizar::backend::state::State;
-use realizar::backend::state_spec::{KvLayer, StateSpec};
-use realizar::backend::weights::{MatrixSource, Progress, Rope, RopePairs, SharedBytes, Weights};
-use realizar::backend::{Backend, CPU_DEVICE, Executor, LoadOptions};
-use realizar::error::{Error, Result};
+use realizar::backend::state_spec::KvLayer;
+use realizar::backend::weights::{Rope, RopePairs};
+use realizar::backend::{Backend, Executor};
+use realizar::error::Error;
 use realizar::quant;
-use realizar::tensor::DType;
-
-fn values(n: usize, seed: u64) -> Vec<f32> {
-    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-    (0..n)
-        .map(|_| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (state >> 40) as f32 / (1u64 << 23) as f32 - 1.0
-        })
-        .collect()
-}
 
 fn wide(x: &[f32]) -> Vec<f64> {
     x.iter().map(|&x| f64::from(x)).collect()
@@ -42,204 +30,61 @@ fn assert_near(name: &str, got: &[f32], expected: &[f64], tolerance: f64) {
     }
 }
 
-/// A matrix in memory.
-struct Source {
-    dtype: DType,
-    rows: usize,
-    cols: usize,
-    bytes: Arc<Vec<u8>>,
-    mapped: bool,
-    fails_at: usize,
-}
-
-impl Source {
-    fn new(dtype: DType, rows: usize, cols: usize, values: &[f32]) -> Source {
-        let format = quant::format(dtype).unwrap();
-        let mut bytes = vec![0; rows * format.row_bytes(cols as u64).unwrap() as usize];
-        (format.quantize.unwrap())(values, &mut bytes);
-        Source { dtype, rows, cols, bytes: Arc::new(bytes), mapped: false, fails_at: usize::MAX }
-    }
-
-    /// The values of row `i` as the file holds them.
-    fn row(&self, i: usize) -> Vec<f32> {
-        let (mut row, row_bytes) = (vec![0.0; self.cols], self.bytes.len() / self.rows);
-        quant::dequantize(self.dtype, &self.bytes[i * row_bytes..][..row_bytes], &mut row).unwrap();
-        row
-    }
-}
-
-impl MatrixSource for Source {
-    fn name(&self) -> &str {
-        "a matrix"
-    }
-    fn dtype(&self) -> DType {
-        self.dtype
-    }
-    fn rows(&self) -> usize {
-        self.rows
-    }
-    fn cols(&self) -> usize {
-        self.cols
-    }
-    fn read(&self, rows: Range<usize>, out: &mut [u8]) -> Result<()> {
-        if rows.contains(&self.fails_at) {
-            return Err(Error::Io { path: "here".into(), what: "broken".into(), system_code: 5 });
-        }
-        let row = self.bytes.len() / self.rows;
-        out.copy_from_slice(&self.bytes[rows.start * row..rows.end * row]);
-        Ok(())
-    }
-    fn mapped(&self) -> Option<SharedBytes> {
-        struct Bytes(Arc<Vec<u8>>);
-        impl AsRef<[u8]> for Bytes {
-            fn as_ref(&self) -> &[u8] {
-                &self.0
-            }
-        }
-        self.mapped.then(|| SharedBytes { owner: Arc::new(Bytes(self.bytes.clone())), range: 0..self.bytes.len() })
-    }
-}
-
-const HIDDEN: usize = 44;
 const FFN: usize = 172;
-const VOCAB: usize = 515;
-const LAYER: KvLayer = KvLayer { n_kv_heads: 2, head_dim: 10, window: 0 };
 
 /// Few tokens, which one thread does alone, and many.
 const COUNTS: [usize; 3] = [1, 5, 400];
 
-/// A program of a few ops and its weights.
-struct Model {
-    builder: ProgramBuilder,
-    program: Arc<Program>,
-    acts: Vec<Act>,
-    sources: Vec<Source>,
-    vectors: Vec<Vec<f32>>,
-    ropes: Vec<Rope>,
+/// The activations `outputs` after one step of `n` tokens, all of which are outputs: the same bits on 1, 2 and 3 threads,
+/// whether the step stops on its way or is cut into ranges of ops, and wherever `inputs` lie in memory.
+fn run(model: &Model, n: usize, inputs: &[(Act, &[f32])], outputs: &[Act]) -> Vec<Vec<f32>> {
+    let wanted: Vec<u32> = (0..n as u32).collect();
+    run_for(model, n, &wanted, inputs, outputs)
 }
 
-impl Model {
-    /// A sequence remembers one layer, which few programs use.
-    fn new(layer: KvLayer) -> Model {
-        let mut builder = ProgramBuilder::default();
-        assert_eq!(builder.state(layer), StateId(0));
-        Model { builder, program: Arc::default(), acts: vec![], sources: vec![], vectors: vec![], ropes: vec![] }
-    }
-
-    fn acts<const N: usize>(&mut self, widths: [usize; N]) -> [Act; N] {
-        let acts = widths.map(|width| self.builder.act(width));
-        self.acts.extend(acts);
-        acts
-    }
-
-    fn source(&mut self, source: Source) -> Weight {
-        self.sources.push(source);
-        Weight(self.sources.len() as u32 - 1)
-    }
-
-    fn matrix(&mut self, rows: usize, cols: usize, seed: u64) -> (Weight, Vec<f32>) {
-        let values = values(rows * cols, seed);
-        (self.source(Source::new(quant::F32, rows, cols, &values)), values)
-    }
-
-    fn vector(&mut self, n: usize, seed: u64) -> (Vector, Vec<f32>) {
-        self.vectors.push(values(n, seed));
-        (Vector(self.vectors.len() as u32 - 1), values(n, seed))
-    }
-
-    fn rope(&mut self, rope: Rope) -> RopeTable {
-        self.ropes.push(rope);
-        RopeTable(self.ropes.len() as u32 - 1)
-    }
-
-    /// Ends the program, whose activations lie apart but for those not `kept`.
-    fn finish_with(mut self, ops: Vec<Op>, vocab: usize, kept: &[Act]) -> Model {
-        ops.into_iter().for_each(|op| self.builder.push(op));
-        self.program = Arc::new(std::mem::take(&mut self.builder).finish(vocab, kept));
-        self
-    }
-
-    fn finish(self, ops: Vec<Op>) -> Model {
-        let kept = self.acts.clone();
-        self.finish_with(ops, 0, &kept)
-    }
-
-    fn weights(&self) -> Weights<'_> {
-        let matrices = self.sources.iter().map(|s| s as &dyn MatrixSource).collect();
-        Weights { matrices, vectors: self.vectors.clone(), ropes: self.ropes.clone() }
-    }
-
-    fn spec(&self, capacity: usize) -> StateSpec {
-        let (layers, k_type, v_type) = (self.program.states.clone(), quant::F32, quant::F32);
-        StateSpec { layers, capacity, k_type, v_type, max_step: 512 }
-    }
-
-    fn load_with(&self, threads: usize, host_bytes: u64, progress: &mut Progress) -> Result<Backend> {
-        let limits = StepLimits { max_tokens: 1, max_outputs: 1 };
-        let (device, cache) = (CPU_DEVICE, self.spec(1));
-        let options =
-            LoadOptions { device, deterministic: false, profile: false, gpu_layers: None, host_bytes, limits, cache };
-        Backend::load(&self.program, &self.weights(), &Arc::new(Pool::new(threads).unwrap()), &options, progress)
-    }
-
-    fn load(&self, threads: usize) -> Backend {
-        self.load_with(threads, u64::MAX, &mut |_, _| Ok(())).unwrap()
-    }
-
-    fn executor(&self, backend: &Backend, max_tokens: usize, max_outputs: usize) -> Executor {
-        backend.new_executor(&self.program, StepLimits { max_tokens, max_outputs }).unwrap()
-    }
-
-    /// The activations `outputs` after one step of `n` tokens, all of which are outputs: the same bits on 1, 2 and 3 threads,
-    /// whether the step stops on its way or is cut into ranges of ops, and wherever `inputs` lie in memory.
-    fn run(&self, n: usize, inputs: &[(Act, &[f32])], outputs: &[Act]) -> Vec<Vec<f32>> {
-        let wanted: Vec<u32> = (0..n as u32).collect();
-        self.run_for(n, &wanted, inputs, outputs)
-    }
-
-    /// `run` with only some of the tokens being outputs.
-    fn run_for(&self, n: usize, wanted: &[u32], inputs: &[(Act, &[f32])], outputs: &[Act]) -> Vec<Vec<f32>> {
-        let keeps = self.program.ops.iter().any(|op| matches!(op, Op::KeepOutputs { .. }));
-        let ops = self.program.ops.len();
-        let mut results: Vec<Vec<Vec<f32>>> = Vec::new();
-        for (threads, way) in [(1, Way::Whole), (2, Way::Whole), (3, Way::Whole), (1, Way::Stopping), (2, Way::Cut)] {
-            // Rows that were dropped are there again in another range of ops.
-            if way == Way::Cut && keeps {
-                continue;
-            }
-            let backend = self.load(threads);
-            let mut executor = self.executor(&backend, n, n);
-            let mut state = backend.new_state(&self.spec(n + 50)).unwrap();
-            let (ids, positions, slots) = (ids(n), positions(n), vec![0; n]);
-            let states = &mut [&mut state];
-            let mut batch = Batch { ids: &ids, positions: &positions, slots: &slots, states, outputs: wanted };
-            executor.begin(&batch, 0..if way == Way::Cut { 1 } else { ops }).unwrap();
-            for (act, values) in inputs {
-                let shifted = [&[0.0; 3][..threads], values].concat();
-                executor.write(*act, &shifted[threads..]).unwrap();
-            }
-            if way == Way::Stopping {
-                advance_by_one(&mut executor, &mut batch);
-            }
-            assert!(executor.advance(&mut batch, &|| false).unwrap());
-            for op in if way == Way::Cut { 1..ops } else { 0..0 } {
-                executor.end().unwrap();
-                executor.begin(&batch, op..op + 1).unwrap();
-                assert!(executor.advance(&mut batch, &|| false).unwrap());
-            }
-            let rows = if keeps { wanted.len() } else { n };
-            results.push(outputs.iter().map(|&act| self.read(&mut executor, act, rows)).collect());
-            executor.end().unwrap();
+/// `run` with only some of the tokens being outputs.
+fn run_for(model: &Model, n: usize, wanted: &[u32], inputs: &[(Act, &[f32])], outputs: &[Act]) -> Vec<Vec<f32>> {
+    let keeps = model.program.ops.iter().any(|op| matches!(op, Op::KeepOutputs { .. }));
+    let ops = model.program.ops.len();
+    let mut results: Vec<Vec<Vec<f32>>> = Vec::new();
+    for (threads, way) in [(1, Way::Whole), (2, Way::Whole), (3, Way::Whole), (1, Way::Stopping), (2, Way::Cut)] {
+        // Rows that were dropped are there again in another range of ops.
+        if way == Way::Cut && keeps {
+            continue;
         }
-        assert!(results.iter().all(|r| *r == results[0]), "threads or stops change the result");
-        results.swap_remove(0)
+        let backend = model.load(threads);
+        let mut executor = model.executor(&backend, n, n);
+        let mut state = backend.new_state(&model.spec(n + 50)).unwrap();
+        let (ids, positions, slots) = (ids(n), positions(n), vec![0; n]);
+        let states = &mut [&mut state];
+        let mut batch = Batch { ids: &ids, positions: &positions, slots: &slots, states, outputs: wanted };
+        executor.begin(&batch, 0..if way == Way::Cut { 1 } else { ops }).unwrap();
+        for (act, values) in inputs {
+            let shifted = [&[0.0; 3][..threads], values].concat();
+            executor.write(*act, &shifted[threads..]).unwrap();
+        }
+        if way == Way::Stopping {
+            advance_by_one(&mut executor, &mut batch);
+        }
+        assert!(executor.advance(&mut batch, &|| false).unwrap());
+        for op in if way == Way::Cut { 1..ops } else { 0..0 } {
+            executor.end().unwrap();
+            executor.begin(&batch, op..op + 1).unwrap();
+            assert!(executor.advance(&mut batch, &|| false).unwrap());
+        }
+        let rows = if keeps { wanted.len() } else { n };
+        results.push(outputs.iter().map(|&act| model.read(&mut executor, act, rows)).collect());
+        executor.end().unwrap();
     }
+    assert!(results.iter().all(|r| *r == results[0]), "threads or stops change the result");
+    results.swap_remove(0)
+}
 
-    fn read(&self, executor: &mut Executor, act: Act, rows: usize) -> Vec<f32> {
-        let mut out = vec![0.0; rows * self.program.width(act)];
-        executor.read(act, &mut out).unwrap();
-        out
-    }
+/// The values of row `i` as the file holds them.
+fn row(source: &Source, i: usize) -> Vec<f32> {
+    let (mut row, row_bytes) = (vec![0.0; source.cols], source.bytes.len() / source.rows);
+    quant::dequantize(source.dtype, &source.bytes[i * row_bytes..][..row_bytes], &mut row).unwrap();
+    row
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -283,11 +128,6 @@ fn silu(x: f64) -> f64 {
     x / (1.0 + (-x).exp())
 }
 
-fn project(x: Act, parts: &[(Weight, Option<Vector>, Act)]) -> Op {
-    let projections = parts.iter().map(|&(weight, bias, out)| Projection { weight, bias, out }).collect();
-    Op::Project { x, projections }
-}
-
 #[test]
 fn embeddings() {
     let mut model = Model::new(LAYER);
@@ -300,7 +140,7 @@ fn embeddings() {
     ]);
     assert_eq!((model.program.max_ids, model.program.max_positions), (VOCAB, 500));
     for n in COUNTS {
-        let got = model.run(n, &[], &[x, p]);
+        let got = run(&model, n, &[], &[x, p]);
         let of = |table: &[f32], scale: f64, i: u32| -> Vec<f64> {
             wide(&table[i as usize * HIDDEN..][..HIDDEN]).iter().map(|x| scale * x).collect()
         };
@@ -342,7 +182,7 @@ fn norms_and_sums() {
     for n in COUNTS {
         let [vx, vo, vc, vs] = [4, 5, 6, 8].map(|seed| values(n * HIDDEN, seed));
         let vq = values(n * Q, 7);
-        let got = model.run(n, &[(x, &vx), (o, &vo), (c, &vc), (q, &vq), (s, &vs)], &[h, o, c, q, x, s]);
+        let got = run(&model, n, &[(x, &vx), (o, &vo), (c, &vc), (q, &vq), (s, &vs)], &[h, o, c, q, x, s]);
         let expected = |x: &[f32], group: usize, f: &dyn Fn(&[f64]) -> Vec<f64>| -> Vec<f64> {
             x.chunks(group).flat_map(|x| f(&wide(x))).collect()
         };
@@ -377,7 +217,7 @@ fn a_sum_and_its_norm_in_one_pass_are_the_same_bits() {
             let [vx, vd] = [3, 4].map(|seed| values(n * HIDDEN, seed));
             let run = |apart, in_place| {
                 let (model, [x, delta, out]) = build(apart, in_place);
-                model.run(n, &[(x, &vx), (delta, &vd)], &[x, out])
+                run(&model, n, &[(x, &vx), (delta, &vd)], &[x, out])
             };
             let (together, apart, in_place) = (run(false, false), run(true, false), run(true, true));
             assert!(together == apart, "{kind:?}, {n} tokens");
@@ -399,7 +239,7 @@ fn projections() {
     let model = model.finish(vec![project(h, &parts), project(h, &[])]);
     for n in COUNTS {
         let x = values(n * HIDDEN, 10);
-        let got = model.run(n, &[(h, &x)], &outs);
+        let got = run(&model, n, &[(h, &x)], &outs);
         for (i, ((_, w), got)) in matrices.iter().zip(&got).enumerate() {
             let mut expected = product(&wide(&x), w, HIDDEN);
             if i == 1 {
@@ -426,7 +266,7 @@ fn feed_forward_blocks() {
     let model = model.finish_with(ops, 0, &[]);
     for n in COUNTS {
         let x = values(n * HIDDEN, 4);
-        let got = model.run(n, &[(h, &x)], &[o]);
+        let got = run(&model, n, &[(h, &x)], &[o]);
         let (g, u) = (product(&wide(&x), &w_gate, HIDDEN), product(&wide(&x), &w_up, HIDDEN));
         let inner: Vec<f64> = g.iter().zip(&u).map(|(&g, &u)| silu(g) * u).collect();
         assert_near("feed forward", &got[0], &product(&inner, &w_down, 100), 1e-4);
@@ -446,7 +286,8 @@ fn erf(x: f64) -> f64 {
 #[test]
 fn activations() {
     let gelu = |x: f64| 0.5 * x * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x.powi(3))).tanh());
-    let formulas: [(Activation, &dyn Fn(f64) -> f64, f64); 4] = [
+    type Formula<'a> = &'a dyn Fn(f64) -> f64;
+    let formulas: [(Activation, Formula, f64); 4] = [
         (Activation::Silu, &silu, 1e-6),
         (Activation::Gelu, &gelu, 1e-6),
         (Activation::GeluErf, &|x| 0.5 * x * (1.0 + erf(x / 2f64.sqrt())), 1e-6),
@@ -459,7 +300,7 @@ fn activations() {
             let model = model.finish(vec![Op::Glu { gate: g, up: gated.then_some(u), activation }]);
             for n in COUNTS {
                 let (vg, vu) = (values(n * FFN, 1), values(n * FFN, 2));
-                let got = model.run(n, &[(g, &vg), (u, &vu)], &[g]);
+                let got = run(&model, n, &[(g, &vg), (u, &vu)], &[g]);
                 let factor = |u: f32| if gated { f64::from(u) } else { 1.0 };
                 let expected: Vec<f64> = vg.iter().zip(&vu).map(|(&g, &u)| formula(f64::from(g)) * factor(u)).collect();
                 assert_near(&format!("{activation:?}"), &got[0], &expected, tolerance);
@@ -503,7 +344,7 @@ fn rotary_embedding() {
         ]);
         for n in COUNTS {
             let (vq, vk) = (values(n * 60, 1), values(n * 20, 2));
-            let got = model.run(n, &[(q, &vq), (k, &vk), (alone, &vq)], &[q, k, alone]);
+            let got = run(&model, n, &[(q, &vq), (k, &vk), (alone, &vq)], &[q, k, alone]);
             assert_near("q", &got[0], &rotated(&vq, 6, 10, 20, &turn), 1e-6);
             assert_near("k", &got[1], &rotated(&vk, 2, 10, 20, &turn), 1e-6);
             assert!(got[2] == got[0], "q without k");
@@ -626,7 +467,7 @@ fn attention_of_the_outputs_alone() {
     let first = 20;
     let all: Vec<u32> = (0..n as u32).collect();
     for wanted in [&all[..], &[39], &[0], &[3, 4, 17, 38]] {
-        let got = model.run_for(n, wanted, &inputs, &[a, y]);
+        let got = run_for(&model, n, wanted, &inputs, &[a, y]);
         // Positions before those of the step were never written, and read as zeros.
         let (zeros, mut expected) = (vec![0.0; first * dim], [vec![], vec![]]);
         let (k, v) = ([&zeros, &k[..]].concat(), [&zeros, &v[..]].concat());
@@ -698,7 +539,7 @@ fn experts() {
         })]);
         for n in COUNTS {
             let (h, r) = (values(n * HIDDEN, 4), values(n * n_experts, 5));
-            let got = model.run(n, &[(x, &h), (scores, &r)], &[out]);
+            let got = run(&model, n, &[(x, &h), (scores, &r)], &[out]);
             let mut expected = Vec::new();
             for (h, scores) in h.chunks(HIDDEN).zip(r.chunks(n_experts)) {
                 let mut order: Vec<usize> = (0..n_experts).collect();
@@ -762,185 +603,6 @@ fn logits_of_some_tokens() {
     }
 }
 
-/// The message of a refusal.
-fn refusal<T>(result: Result<T>) -> String {
-    result.err().expect("a refusal").to_string()
-}
-
-#[test]
-fn bad_batches_are_refused_and_the_next_step_is_clean() {
-    let mut model = Model::new(LAYER);
-    let ((table, rows), (learned, _)) = (model.matrix(VOCAB, HIDDEN, 1), model.matrix(8, HIDDEN, 2));
-    let [x, p] = model.acts([HIDDEN; 2]);
-    let model = model.finish(vec![
-        Op::Embed { table, rows: VOCAB, index: Index::Id, scale: 1.0, out: x },
-        Op::Embed { table: learned, rows: 8, index: Index::Position, scale: 1.0, out: p },
-    ]);
-    let backend = model.load(2);
-    let mut executor = model.executor(&backend, 4, 2);
-    let [mut first, mut second] = [0; 2].map(|_| backend.new_state(&model.spec(10)).unwrap());
-    let mut narrow = backend.new_state(&StateSpec { max_step: 2, ..model.spec(10) }).unwrap();
-    let layers = vec![KvLayer { head_dim: 12, ..LAYER }];
-    let mut other = backend.new_state(&StateSpec { layers, ..model.spec(10) }).unwrap();
-    let begin = |executor: &mut Executor, states: &mut [&mut State], step: [&[u32]; 4]| {
-        let [ids, positions, slots, outputs] = step;
-        // The references live as long as the batch.
-        let mut states: Vec<&mut State> = states.iter_mut().map(|s| &mut **s).collect();
-        let result = executor.begin(&Batch { ids, positions, slots, states: &mut states, outputs }, 0..2);
-        executor.end().unwrap();
-        result
-    };
-    let cases: [([&[u32]; 4], &str); 15] = [
-        ([&[], &[], &[], &[]], "a step of 0 tokens"),
-        ([&[0; 5], &[0, 1, 2, 3, 4], &[0; 5], &[]], "a step of 5 tokens"),
-        ([&[0; 3], &[0, 1, 2], &[0; 3], &[0, 1, 2]], "3 outputs"),
-        ([&[0; 2], &[0], &[0; 2], &[]], "2 ids, 1 positions, 2 slots"),
-        ([&[0; 2], &[0, 1], &[0], &[]], "2 ids, 2 positions, 1 slots"),
-        ([&[0; 2], &[0, 1], &[0, 2], &[]], "slot 2 of 2 caches"),
-        ([&[0; 2], &[0, 1], &[0; 2], &[1, 0]], "outputs [1, 0] of 2 tokens"),
-        ([&[0; 2], &[0, 1], &[0; 2], &[1, 1]], "outputs [1, 1] of 2 tokens"),
-        ([&[0; 2], &[0, 1], &[0; 2], &[2]], "outputs [2] of 2 tokens"),
-        ([&[0], &[10], &[0], &[]], "the cache holds 10 of 10 tokens"),
-        ([&[0], &[8], &[0], &[]], "position 8 of 8 learned ones"),
-        ([&[515], &[0], &[0], &[]], "token 515 of 515"),
-        ([&[u32::MAX], &[0], &[0], &[]], "token 4294967295 of 515"),
-        ([&[0; 2], &[1, 1], &[0; 2], &[]], "not in order"),
-        ([&[0; 3], &[0, 0, 1], &[0, 1, 0], &[]], "not in order"),
-    ];
-    for (step, message) in cases {
-        let text = refusal(begin(&mut executor, &mut [&mut first, &mut second], step));
-        assert!(text.contains(message), "{text}");
-    }
-    let step: [&[u32]; 4] = [&[0], &[0], &[0], &[]];
-    let wrong = begin(&mut executor, &mut [&mut other], step);
-    assert!(matches!(&wrong, Err(Error::Mismatch(text)) if text.contains("a cache of another model")));
-    let states =
-        &mut [&mut first, &mut second, &mut narrow, &mut other, &mut backend.new_state(&model.spec(9)).unwrap()];
-    assert!(refusal(begin(&mut executor, states, step)).contains("5 caches"));
-    // A ring has room for what it was told that a step writes.
-    let wide: [&[u32]; 4] = [&[0; 3], &[0, 1, 2], &[0; 3], &[]];
-    assert!(refusal(begin(&mut executor, &mut [&mut narrow], wide)).contains("3 tokens"));
-    begin(&mut executor, &mut [&mut first], wide).unwrap();
-    begin(&mut executor, &mut [&mut first, &mut second], [&[514; 4], &[3, 7, 0, 1], &[0, 0, 1, 1], &[0, 3]]).unwrap();
-
-    let batch = &mut Batch { ids: &[44], positions: &[0], slots: &[0], states: &mut [&mut first], outputs: &[0] };
-    assert!(refusal(executor.begin(batch, 1..3)).contains("ops 1..3 of 2"));
-    executor.begin(batch, 0..2).unwrap();
-    assert!(refusal(executor.write(x, &[0.0; 3])).contains("3 values for the 44"));
-    assert!(matches!(executor.read(x, &mut [0.0; 3]), Err(Error::BufferTooSmall { needed: 44, capacity: 3 })));
-    executor.end().unwrap();
-    assert!(refusal(executor.advance(batch, &|| false)).contains("no step is open"));
-    // Begun twice without an end.
-    executor.begin(batch, 0..2).unwrap();
-    executor.begin(batch, 0..2).unwrap();
-    assert!(executor.advance(batch, &|| false).unwrap());
-    assert_eq!(model.read(&mut executor, x, 1), rows[44 * HIDDEN..45 * HIDDEN]);
-    executor.end().unwrap();
-
-    let wide = Program { buffers: vec![usize::MAX], ..(*model.program).clone() };
-    let limits = StepLimits { max_tokens: 4, max_outputs: 2 };
-    assert!(matches!(backend.new_executor(&Arc::new(wide), limits), Err(Error::OutOfMemory { .. })));
-}
-
-#[test]
-fn ops_that_do_not_fit_their_operands_are_refused() {
-    let mut model = Model::new(LAYER);
-    let ((square, _), (up, _)) = (model.matrix(HIDDEN, HIDDEN, 1), model.matrix(20, HIDDEN, 2));
-    let (v44, _) = model.vector(HIDDEN, 1);
-    let (v3, _) = model.vector(3, 1);
-    let table = model.rope(Rope { pairs: RopePairs::Halves, inv_freq: vec![1.0; 6], magnitude: 1.0 });
-    let [x, h, q, k, v, r] = model.acts([HIDDEN, HIDDEN, 60, 20, 20, 7]);
-    // All widths stay where every activation is named.
-    let named = vec![Op::Scale { x, factor: 1.0 }];
-    let model = model.finish(named);
-    let (state, unknown) = (StateId(0), Act(99));
-    let norm = Norm { kind: NormKind::Rms, weight: v44, bias: None, eps: 1e-5, group: HIDDEN };
-    let embed = |table, rows, out| Op::Embed { table, rows, index: Index::Id, scale: 1.0, out };
-    let rope = |head_dim, q, k| Op::Rope { rope: RopeChoice { table, long: None }, head_dim, q, k };
-    let long = RopeChoice { table, long: Some((1, RopeTable(1))) };
-    let attend = |q, out, window| Attend { state, q, out, scale: 1.0, softcap: 0.0, window };
-    let glu = |gate, up| Op::Glu { gate, up: Some(up), activation: Activation::Silu };
-    let routing = |n_used| Routing { n_used, softmax_first: false, renormalise: false };
-    let (n_experts, ffn, activation) = (1, 20, Activation::Silu);
-    let experts =
-        Experts { x, scores: x, out: h, gate: up, up, down: square, n_experts, ffn, routing: routing(1), activation };
-    let logits = |x, head, bias| Op::Logits { x, head, bias, scale: 1.0, softcap: 0.0 };
-    let cases = [
-        (embed(square, 43, x), "a table of (44, 44)"),
-        (embed(square, HIDDEN, q), "a table of (44, 44)"),
-        (embed(Weight(7), HIDDEN, x), "Weight(7) does not exist"),
-        (Op::Norm { norm, x, out: q }, "a norm of rows of 44"),
-        (Op::Norm { norm, x: q, out: q }, "a norm of rows of 60"),
-        (Op::Norm { norm: Norm { group: 0, ..norm }, x, out: h }, "a norm of rows of 44"),
-        (Op::Norm { norm: Norm { weight: v3, ..norm }, x, out: h }, "a norm of rows of 44"),
-        (Op::Norm { norm: Norm { bias: Some(v3), ..norm }, x, out: h }, "a norm of rows of 44"),
-        (Op::Norm { norm: Norm { weight: Vector(9), ..norm }, x, out: h }, "Vector(9) does not exist"),
-        (Op::Add { x, delta: x, scale: 1.0 }, "a sum of rows of 44 and 44"),
-        (Op::Add { x, delta: q, scale: 1.0 }, "a sum of rows of 44 and 60"),
-        (Op::Scale { x: unknown, factor: 1.0 }, "an activation without a width"),
-        (project(x, &[(square, None, x)]), "twice in one op"),
-        (project(x, &[(square, None, h), (square, None, h)]), "twice in one op"),
-        (project(x, &[(square, None, k)]), "44 by 44 for 44 to 20"),
-        (project(q, &[(square, None, h)]), "44 by 44 for 60 to 44"),
-        (project(x, &[(square, Some(v3), h)]), "44 by 44 for 44 to 44"),
-        (project(x, &[(square, None, unknown)]), "an activation without a width"),
-        (rope(10, q, Some(k)), "6 pairs for heads of 10"),
-        (rope(13, q, Some(k)), "heads of a rotation"),
-        (rope(20, q, Some(q)), "heads of a rotation"),
-        (rope(20, x, None), "heads of a rotation"),
-        (Op::Rope { rope: long, head_dim: 20, q, k: None }, "RopeTable(1) does not exist"),
-        (Op::StoreKv { state, k, v: x }, "keys of 20 for a cache of 20"),
-        (Op::StoreKv { state, k: q, v: q }, "keys of 60 for a cache of 20"),
-        (Op::StoreKv { state, k, v: k }, "keys of 20 for a cache of 20"),
-        (Op::StoreKv { state: StateId(1), k, v }, "StateId(1) of 1"),
-        (Op::KeepOutputs { moves: [[x, q]].into() }, "rows of different widths"),
-        (Op::KeepOutputs { moves: [[x, x]].into() }, "rows of different widths"),
-        (Op::Attend(attend(x, h, 0)), "queries of 44 values"),
-        (Op::Attend(attend(q, q, 0)), "queries of 60 values"),
-        (Op::Attend(attend(q, k, 0)), "queries of 60 values"),
-        (Op::Attend(Attend { state: StateId(1), ..attend(q, x, 0) }), "StateId(1) of 1"),
-        (glu(x, q), "a gate of 44 values"),
-        (glu(x, x), "a gate of 44 values"),
-        (Op::Experts(experts), "experts of 20 values over 44"),
-        (Op::Experts(Experts { scores: r, down: up, ..experts }), "experts of 20 values over 44"),
-        (Op::Experts(Experts { routing: routing(2), ..experts }), "experts of 20 values over 44"),
-        (Op::Experts(Experts { n_experts: usize::MAX, ..experts }), "experts of 20 values over 44"),
-        (logits(x, up, None), "a head for 44 logits of 44"),
-        (logits(q, square, None), "a head for 44 logits of 60"),
-        (logits(x, square, Some(v3)), "a head for 44 logits of 44"),
-    ];
-    let widths = |act: Act| realizar::backend::program::ActSpec {
-        width: [HIDDEN, HIDDEN, 60, 20, 20, 7][act.0 as usize],
-        buffer: act.0 as usize,
-    };
-    let program =
-        |ops| Program { ops, acts: [x, h, q, k, v, r].map(widths).into(), vocab: HIDDEN, ..(*model.program).clone() };
-    let check = |ops| program(ops).check(&model.weights());
-    for (op, message) in cases {
-        // Logits are of rows that were kept.
-        let is_logits = matches!(op, Op::Logits { .. });
-        let keep = is_logits.then(|| Op::KeepOutputs { moves: [].into() });
-        let text = refusal(check(keep.into_iter().chain([op]).collect()));
-        assert!(text.contains(message), "{text}");
-    }
-    let keep = || Op::KeepOutputs { moves: [[x, h]].into() };
-    for op in [embed(square, HIDDEN, x), Op::StoreKv { state, k, v }, keep()] {
-        check(vec![op.clone(), Op::Scale { x, factor: 1.0 }]).unwrap();
-        let text = refusal(check(vec![keep(), op]));
-        assert!(text.contains("rows that are outputs"), "{text}");
-    }
-    check(vec![keep(), logits(h, square, None)]).unwrap();
-    assert!(refusal(check(vec![logits(h, square, None)])).contains("rows that are no outputs"));
-
-    // A window that the cache does not keep.
-    let windowed = Program { states: vec![KvLayer { window: 8, ..LAYER }], ..program(vec![]) };
-    for (window, fits) in [(0, false), (1, true), (8, true), (9, false)] {
-        let ops = vec![Op::Attend(attend(q, Act(6), window))];
-        let acts = [windowed.acts.clone(), vec![widths(q)]].concat();
-        assert_eq!(Program { ops, acts, ..windowed.clone() }.check(&model.weights()).is_ok(), fits, "{window}");
-    }
-}
-
 #[test]
 fn weights_are_loaded() {
     let raw = values(700 * 64, 1);
@@ -972,7 +634,7 @@ fn weights_are_loaded() {
         (found, logits)
     };
     for dtype in [quant::F32, quant::Q8_0, quant::Q4_1, quant::F16] {
-        let row = source(dtype).row(699);
+        let row = row(&source(dtype), 699);
         let (table, both) = (model(source(dtype), true, false), model(source(dtype), true, true));
         let mapped = model(Source { mapped: true, ..source(dtype) }, true, true);
         let bytes = source(dtype).bytes.len() as u64;

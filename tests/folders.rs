@@ -30,6 +30,11 @@ struct Checkpoint {
     post_norms: bool,
 }
 
+/// The architectures that have checkpoints: SmolLM3 is read from GGUF files alone.
+fn architectures(new: impl Fn(&'static str) -> Tiny) -> Vec<(&'static str, Tiny)> {
+    tiny::architectures(new).into_iter().filter(|(name, _)| *name != "smollm3").collect()
+}
+
 fn checkpoint(name: &str) -> Checkpoint {
     let (model_type, permuted) = match name {
         "llama with experts" => ("mixtral", true),
@@ -273,8 +278,8 @@ fn logits(path: &Path, capacity: u32) -> Vec<Vec<f32>> {
 #[test]
 fn every_architecture_is_the_same_from_a_folder() {
     // The second has no two widths alike.
-    let small = tiny::architectures(|name| Tiny::new(name, quant::F32).shape(160, 5, 1, 32, 224));
-    for (name, tiny) in tiny::architectures(|name| Tiny::new(name, quant::F32)).into_iter().chain(small) {
+    let small = architectures(|name| Tiny::new(name, quant::F32).shape(160, 5, 1, 32, 224));
+    for (name, tiny) in architectures(|name| Tiny::new(name, quant::F32)).into_iter().chain(small) {
         let (dir, expected) = save(name, &tiny, |_| {});
         let file = logits(&dir.path().join("tiny.gguf"), 0);
         let folder = logits(&dir.path().join("folder"), 0);
@@ -286,6 +291,20 @@ fn every_architecture_is_the_same_from_a_folder() {
             assert!(folder == file, "{name}: not the same bits as from a GGUF file");
         }
     }
+}
+
+#[test]
+fn layers_that_all_see_a_window_are_no_default() {
+    let mut tiny =
+        architectures(|name| Tiny::new(name, quant::F32)).into_iter().find(|(n, _)| *n == "gemma3").unwrap().1;
+    tiny.net.window = vec![8; 7];
+    tiny.net.inv_freq = vec![tiny::inv_freq(10_000.0, tiny.net.head_dim); 7];
+    let (dir, expected) = save("gemma3", &tiny, |config| {
+        config.as_object_mut().unwrap().remove("sliding_window_pattern");
+        config["layer_types"] = json!(vec!["sliding_attention"; 7]);
+    });
+    let difference = relative_rms(&expected, &logits(&dir.path().join("folder"), 0));
+    assert!(difference < 1e-5, "{difference}");
 }
 
 #[test]
@@ -375,7 +394,7 @@ fn e4m3(x: f64) -> (u8, f64) {
 
 #[test]
 fn eight_bit_checkpoints_are_the_sixteen_bit_ones_that_they_stand_for() {
-    for (name, tiny) in tiny::architectures(|name| Tiny::new(name, quant::F32).shape(160, 5, 1, 32, 224)) {
+    for (name, tiny) in architectures(|name| Tiny::new(name, quant::F32).shape(160, 5, 1, 32, 224)) {
         if !["llama", "qwen3", "qwen3moe"].contains(&name) {
             continue;
         }

@@ -65,24 +65,6 @@ const CIRCLES: &[&[&str]] = &[
         "backend/cpu/kernels/small.rs",
     ],
     &["ffi/boundary.rs", "ffi/status.rs"],
-    &[
-        "format/gguf.rs",
-        "format/hf.rs",
-        "format/hf/config.rs",
-        "format/hf/names.rs",
-        "format/layout.rs",
-        "format/mod.rs",
-        "format/safetensors.rs",
-    ],
-    &[
-        "quant/float.rs",
-        "quant/iq.rs",
-        "quant/k.rs",
-        "quant/legacy.rs",
-        "quant/mod.rs",
-        "quant/mxfp4.rs",
-        "quant/ternary.rs",
-    ],
     &["text/fence.rs", "text/template.rs"],
     &["text/gguf.rs", "text/huggingface.rs", "text/mod.rs"],
 ];
@@ -396,7 +378,7 @@ fn leaves<'a>(text: &'a str, prefix: &[String], all: &mut Vec<(Vec<String>, Stri
     }
     let word = if text.starts_with('*') { "*".to_owned() } else { identifier(text) };
     assert!(!word.is_empty(), "no path: {text:.40}");
-    let (path, rest) = ([prefix, &[word.clone()]].concat(), &text[word.len()..]);
+    let (path, rest) = ([prefix, std::slice::from_ref(&word)].concat(), &text[word.len()..]);
     if let Some(rest) = rest.strip_prefix("::").filter(|rest| !rest.starts_with('<')) {
         return leaves(rest, &path, all);
     }

@@ -8,7 +8,7 @@ use std::ops::Range;
 use super::hyper::{HeadShape, Hyper};
 use super::keys::Keys;
 use super::no_effect;
-use super::rope::{self, RopeConfig};
+use super::rope::{self, RopeConfig, RopeScaling};
 use super::tensors::{FileMatrix, Tensors};
 use crate::backend::op::{
     Act, Activation, Attend, Experts, Index, Norm, NormKind, Op, Projection, RopeChoice, RopeTable, Routing, StateId,
@@ -72,8 +72,9 @@ pub struct Builder<'a> {
     pub residual_scale: f32,
     /// Added to every norm weight of the file.
     norm_offset: f32,
-    /// `attention.layer_norm_rms_epsilon` or `attention.layer_norm_epsilon`.
-    eps: f32,
+    /// `attention.layer_norm_rms_epsilon` and `attention.layer_norm_epsilon`, each for the other where a file has one.
+    rms_eps: f32,
+    layer_eps: f32,
     /// Whether `.scale` of the feed-forward block counts.
     pub ffn_scales: bool,
     tensors: Tensors<'a>,
@@ -90,9 +91,14 @@ impl<'a> Builder<'a> {
     pub fn new(source: &'a Source, keys: Keys<'a>, quantize: Option<DType>) -> Result<Builder<'a>> {
         let hyper = Hyper::read(&keys, source)?;
         let rms = keys.float("attention.layer_norm_rms_epsilon")?;
-        let eps = rms.or(keys.float("attention.layer_norm_epsilon")?).unwrap_or(1e-5);
-        if !(eps > 0.0) {
+        let layer = keys.float("attention.layer_norm_epsilon")?;
+        let (rms_eps, layer_eps) = (rms.or(layer).unwrap_or(1e-5), layer.or(rms).unwrap_or(1e-5));
+        if !(rms_eps > 0.0 && layer_eps > 0.0) {
             return Err(Error::unsupported("the norm epsilon is not a positive number"));
+        }
+        // Every token sees those before it alone.
+        if keys.flag("attention.causal")? == Some(false) {
+            return Err(keys.unsupported("attention.causal"));
         }
         // GGUF files keep the norm weights of Gemma as they multiply, checkpoints keep them less 1.
         let less_one = keys.metadata.bool("realizar.norm_less_one")?.unwrap_or(false);
@@ -100,7 +106,8 @@ impl<'a> Builder<'a> {
             hyper,
             residual_scale: 1.0,
             norm_offset: if less_one { 1.0 } else { 0.0 },
-            eps,
+            rms_eps,
+            layer_eps,
             ffn_scales: false,
             tensors: Tensors::new(source, quantize)?,
             program: ProgramBuilder::default(),
@@ -121,7 +128,7 @@ impl<'a> Builder<'a> {
                 "the tensor {name} has no place in the architecture {architecture}"
             )));
         }
-        if let Some((key, _)) = self.keys.unread().into_iter().find(|(key, value)| !no_effect::key(key, value)) {
+        if let Some((key, _)) = self.keys.unread().into_iter().find(|(key, _)| !no_effect::key(key)) {
             return Err(self.keys.unsupported(key));
         }
         let Builder { hyper, program, matrices, vectors, ropes, .. } = self;
@@ -224,7 +231,11 @@ impl<'a> Builder<'a> {
         weight.iter_mut().for_each(|w| *w += self.norm_offset);
         let bias = self.tensors.vector_if_present(&self.name(&format!("{part}.bias")), group)?;
         let (weight, bias) = (self.vector(weight), bias.map(|bias| self.vector(bias)));
-        Ok(Norm { kind, weight, bias, eps: self.eps, group })
+        let eps = match kind {
+            NormKind::Rms => self.rms_eps,
+            NormKind::Layer => self.layer_eps,
+        };
+        Ok(Norm { kind, weight, bias, eps, group })
     }
 
     fn normed(&mut self, kind: NormKind, x: Act, part: &str) -> Result<Act> {
@@ -330,8 +341,11 @@ impl<'a> Builder<'a> {
         Ok(RopeTable(self.ropes.len() as u32 - 1))
     }
 
-    /// The rotation of a configuration, its frequencies divided by `rope_freqs` where the file has them.
+    /// The rotation of a configuration, its frequencies divided by `rope_freqs` where the file has them. Refuses LongRoPE.
     pub fn rope(&mut self, config: &RopeConfig) -> Result<RopeChoice> {
+        if config.scaling == RopeScaling::Long {
+            return Err(self.keys.unsupported("rope.scaling.type"));
+        }
         let divisors = self.tensors.rope_divisors("rope_freqs.weight")?;
         Ok(RopeChoice { table: self.rope_table(config, divisors.as_deref())?, long: None })
     }
@@ -376,16 +390,20 @@ impl<'a> Builder<'a> {
     /// the file's or the architecture's; with a period of 0, all.
     pub fn windows(&self, window: usize, period: usize) -> Result<Vec<usize>> {
         let (key, n) = ("attention.sliding_window_pattern", self.hyper.n_layers);
+        let list: Option<Vec<bool>> = match self.keys.metadata.get(&self.keys.name(key)) {
+            Some(Value::Bools(list)) => Some(list.clone()),
+            Some(Value::Ints(list)) => Some(list.iter().map(|i| *i > 0).collect()),
+            _ => None,
+        };
         self.keys.get(key);
-        let is_windowed: Vec<bool> = match self.keys.metadata.get(&self.keys.name(key)) {
-            None | Some(Value::Int(_)) => {
+        let is_windowed: Vec<bool> = match list {
+            // One value a layer is a value even where all are false.
+            Some(list) if list.len() == n => list,
+            Some(list) if list.contains(&true) => return Err(self.keys.unsupported(key)),
+            _ => {
                 let period = self.keys.size(key)?.unwrap_or(period);
                 (0..n).map(|i| period == 0 || !(i + 1).is_multiple_of(period)).collect()
             }
-            Some(_) => match self.keys.metadata.u32s(&self.keys.name(key))? {
-                Some(list) if list.len() == n => list.iter().map(|i| *i != 0).collect(),
-                _ => return Err(self.keys.unsupported(key)),
-            },
         };
         Ok(is_windowed.into_iter().map(|windowed| if windowed { window } else { 0 }).collect())
     }

@@ -1,15 +1,10 @@
 //! What a file may hold beyond what its network uses. Everything else that a network does not use is refused by name,
 //! because a file that is understood in part is computed wrongly.
 
-use crate::format::Value;
-
 /// Keys, behind the prefix of the architecture, that change no result where the architecture does not read them.
 const KEYS: &[(&str, &str)] = &[
     ("vocab_size", "told by the embedding's rows"),
-    ("context_length", "nothing is sized by it"),
     ("tensor_data_layout", "tells the history of the tensors"),
-    ("attention.layer_norm_epsilon", "of LayerNorm, where norms are RMS"),
-    ("attention.layer_norm_rms_epsilon", "of RMS norms, where norms are LayerNorm"),
     ("pooling_type", "of embeddings, not of logits"),
     ("rope.scaling.finetuned", "history, unless the architecture reads it"),
     // Savers that leave no key out write the defaults of other architectures.
@@ -45,9 +40,8 @@ const NO_FFN_SCALE: &[&str] =
     &["qwen2", "gemma", "gemma2", "gemma3", "phi3", "gpt2", "starcoder2", "olmo2", "granite", "smollm3"];
 
 /// Whether a key that the architecture does not read changes no result.
-pub fn key(key: &str, value: &Value) -> bool {
-    // A decoder sees no later tokens.
-    key == "attention.causal" && *value == Value::Bool(true) || KEYS.iter().any(|(name, _)| *name == key)
+pub fn key(key: &str) -> bool {
+    KEYS.iter().any(|(name, _)| *name == key)
 }
 
 /// Whether a tensor that the network does not use changes no logits.

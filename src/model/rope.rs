@@ -17,6 +17,8 @@ pub enum RopeScaling {
         high: f32,
         original_context: u32,
     },
+    /// LongRoPE (arXiv 2402.13753): divisors of the file, one a pair.
+    Long,
     /// YaRN (arXiv 2309.00071).
     Yarn {
         factor: f32,
@@ -85,8 +87,7 @@ fn scaling(keys: &Keys, context_length: u32) -> Result<RopeScaling> {
             let original_context = original_context.unwrap_or(context_length);
             Ok(RopeScaling::Yarn { factor, beta_fast, beta_slow, original_context })
         }
-        // Phi 3 alone, which tells it by its tensors.
-        Some("longrope") => Ok(RopeScaling::None),
+        Some("longrope") => Ok(RopeScaling::Long),
         Some(_) => Err(keys.unsupported("rope.scaling.type")),
     }
 }
@@ -98,7 +99,7 @@ pub fn table(config: &RopeConfig, divisors: Option<&[f32]>) -> Result<Rope> {
     let mut inv_freq: Vec<f64> = (0..n / 2).map(|i| base.powf(-((2 * i) as f64) / n as f64)).collect();
     let mut magnitude = config.magnitude;
     match &config.scaling {
-        RopeScaling::None => {}
+        RopeScaling::None | RopeScaling::Long => {}
         RopeScaling::Linear(factor) => inv_freq.iter_mut().for_each(|f| *f /= f64::from(*factor)),
         RopeScaling::Llama3 { factor, low, high, original_context } => {
             let (factor, low, high) = (f64::from(*factor), f64::from(*low), f64::from(*high));

@@ -21,6 +21,9 @@ use crate::tensor::DType;
 
 pub use block::{BlockBytes, Decode, Encode};
 
+/// Expands whole blocks into as many values as they hold.
+pub type Decoder = fn(blocks: &[u8], out: &mut [f32]);
+
 /// Encodes `values` into exactly the blocks that hold them.
 pub type Encoder = fn(values: &[f32], blocks: &mut [u8]);
 
@@ -33,7 +36,7 @@ pub struct Format {
     /// Bytes of a block.
     pub block_bytes: usize,
     /// Expands whole blocks: `blocks.len() / block_bytes * block_len == out.len()`.
-    pub dequantize: fn(blocks: &[u8], out: &mut [f32]),
+    pub dequantize: Decoder,
     /// Encodes whole blocks, the inverse shape of `dequantize`; `None` where no encoder exists.
     pub quantize: Option<Encoder>,
 }
@@ -70,9 +73,9 @@ pub const F8_E4M3: DType = DType(FIRST_PRIVATE);
 
 /// Every type that the library can read.
 pub static FORMATS: &[Format] = &[
-    float::F32_FORMAT,
-    float::F16_FORMAT,
-    float::BF16_FORMAT,
+    Format::plain(F32, "F32", 4, float::decode_f32, float::encode_f32),
+    Format::plain(F16, "F16", 2, float::decode_f16, float::encode_f16),
+    Format::plain(BF16, "BF16", 2, float::decode_bf16, float::encode_bf16),
     Format::encoded::<legacy::BlockQ4_0>(Q4_0, "Q4_0"),
     Format::encoded::<legacy::BlockQ4_1>(Q4_1, "Q4_1"),
     Format::encoded::<legacy::BlockQ5_0>(Q5_0, "Q5_0"),
@@ -127,6 +130,11 @@ pub fn quantize(dtype: DType, values: &[f32], blocks: &mut [u8]) -> Result<()> {
 }
 
 impl Format {
+    /// A type without blocks.
+    const fn plain(dtype: DType, name: &'static str, bytes: usize, decode: Decoder, encode: Encoder) -> Format {
+        Format { dtype, name, block_len: 1, block_bytes: bytes, dequantize: decode, quantize: Some(encode) }
+    }
+
     const fn decoded<B: Decode>(dtype: DType, name: &'static str) -> Format {
         Format {
             dtype,

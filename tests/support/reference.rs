@@ -50,7 +50,7 @@ pub struct Net {
     pub gated: bool,
     pub learned_positions: bool,
     pub adjacent_pairs: bool,
-    /// Per layer: angle of each pair per position, already scaled.
+    /// Per layer: angle of each pair per position, already scaled; none where a layer does not rotate.
     pub inv_freq: Vec<Vec<f64>>,
     pub rope_magnitude: f64,
     /// Per layer; 0: none.
@@ -101,11 +101,17 @@ impl Net {
         }
     }
 
+    /// `scale * (W x) + bias`, in feed-forward blocks `scale * (W x + bias)`.
     fn linear(&self, w: &Weights, name: &str, x: &[f64]) -> Vec<f64> {
         let weight = &w[&format!("{name}.weight")];
         let bias = w.get(&format!("{name}.bias"));
-        let dot = |row: &[f64]| row.iter().zip(x).map(|(a, b)| a * b).sum::<f64>();
-        weight.chunks(x.len()).enumerate().map(|(i, row)| dot(row) + bias.map_or(0.0, |b| b[i])).collect()
+        let scale = w.get(&format!("{name}.scale")).map_or(1.0, |s| s[0]);
+        let row = |(i, row): (usize, &[f64])| {
+            let dot = row.iter().zip(x).map(|(a, b)| a * b).sum::<f64>();
+            let bias = bias.map_or(0.0, |b| b[i]);
+            if name.contains("ffn_") { scale * (dot + bias) } else { scale * dot + bias }
+        };
+        weight.chunks(x.len()).enumerate().map(row).collect()
     }
 
     fn turn(&self, layer: usize, x: &mut [f64], position: usize) {

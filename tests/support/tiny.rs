@@ -40,7 +40,9 @@ pub struct Tiny {
     /// Types of single tensors, by a part of their names; the first hit wins.
     pub types: Vec<(&'static str, DType)>,
     pub tied: bool,
+    /// Parts of each layer that have a bias, and those that have a factor.
     pub biases: &'static [&'static str],
+    pub scales: &'static [&'static str],
     pub fused_qkv: bool,
     pub fused_gate_up: bool,
     /// Keys behind `ARCHITECTURE.`.
@@ -62,14 +64,14 @@ pub fn inv_freq(base: f64, n: usize) -> Vec<f64> {
 
 impl Tiny {
     pub fn new(architecture: &'static str, dtype: DType) -> Tiny {
-        let (head_dim, layers) = (32, 2);
+        let layers = 2;
         let net = Net {
             layers,
-            hidden: 256,
-            heads: 8,
-            kv_heads: 2,
-            head_dim,
-            ffn: 512,
+            hidden: 0,
+            heads: 0,
+            kv_heads: 0,
+            head_dim: 0,
+            ffn: 0,
             vocab: 300,
             norm: Norm::Rms,
             eps: 1e-5,
@@ -85,19 +87,20 @@ impl Tiny {
             window: vec![0; layers],
             embedding_scale: 1.0,
             residual_scale: 1.0,
-            attention_scale: 1.0 / (head_dim as f64).sqrt(),
+            attention_scale: 0.0,
             attention_softcap: 0.0,
             logit_scale: 1.0,
             logit_softcap: 0.0,
             moe: None,
         };
-        Tiny {
+        let tiny = Tiny {
             architecture,
             net,
             dtype,
             types: vec![],
             tied: true,
             biases: &[],
+            scales: &[],
             fused_qkv: false,
             fused_gate_up: false,
             floats: vec![],
@@ -108,7 +111,8 @@ impl Tiny {
             tensors: vec![],
             seed: 1,
             eos: 2,
-        }
+        };
+        tiny.shape(256, 8, 2, 32, 512)
     }
 
     /// Sets heads and widths, and what follows from them.
@@ -135,6 +139,12 @@ impl Tiny {
 
     /// The bytes of a GGUF file, the network and its weights as that file holds them.
     pub fn build(&self) -> (Vec<u8>, Net, Weights) {
+        let (file, net, weights) = self.file();
+        (file.build().0, net, weights)
+    }
+
+    /// `build` before the file is put together.
+    pub fn file(&self) -> (Gguf, Net, Weights) {
         let mut net = self.net.clone();
         if net.inv_freq.is_empty() {
             net.inv_freq = vec![inv_freq(self.rope_base, net.head_dim); net.layers];
@@ -146,7 +156,7 @@ impl Tiny {
         }
         let mut writer = Writer { tiny: self, file: self.keys(), rng: Rng(self.seed), weights: HashMap::new() };
         writer.tensors(&net);
-        (writer.file.build().0, net, writer.weights)
+        (writer.file, net, writer.weights)
     }
 
     fn keys(&self) -> Gguf {
@@ -273,6 +283,14 @@ pub fn architectures(new: impl Fn(&'static str) -> Tiny) -> Vec<(&'static str, T
                 ];
             }),
         ),
+        (
+            "smollm3",
+            new("smollm3").layers(5).change(|t| {
+                t.net.adjacent_pairs = true;
+                let turns = |layer: usize| if layer == 3 { 0 } else { t.net.head_dim };
+                t.net.inv_freq = (0..5).map(|layer| inv_freq(t.rope_base, turns(layer))).collect();
+            }),
+        ),
     ]
 }
 
@@ -342,11 +360,17 @@ impl Writer<'_> {
         }
     }
 
-    fn bias(&mut self, prefix: &str, part: &str, len: usize) {
+    /// The bias and the factor of a part, where it has them.
+    fn bias_and_scale(&mut self, prefix: &str, part: &str, len: usize) {
         if self.tiny.biases.contains(&part) {
             let name = format!("{prefix}{part}.bias");
             let bias = self.vector(&name, len, 0.0, 0.5);
             self.weights.insert(name, bias);
+        }
+        if self.tiny.scales.contains(&part) {
+            let name = format!("{prefix}{part}.scale");
+            let scale = self.vector(&name, 1, 1.4, 0.1);
+            self.weights.insert(name, scale);
         }
     }
 
@@ -394,11 +418,11 @@ impl Writer<'_> {
             } else {
                 for (part, rows) in ["attn_q", "attn_k", "attn_v"].into_iter().zip([q, kv, kv]) {
                     self.matrix(&name(part), rows, d);
-                    self.bias(&p, part, rows);
+                    self.bias_and_scale(&p, part, rows);
                 }
             }
             self.matrix(&name("attn_output"), d, q);
-            self.bias(&p, "attn_output", d);
+            self.bias_and_scale(&p, "attn_output", d);
             if let Some(moe) = net.moe {
                 self.matrix(&name("ffn_gate_inp"), moe.n, d);
                 let (n, f, d) = (moe.n as u64, moe.ffn as u64, d as u64);
@@ -412,12 +436,13 @@ impl Writer<'_> {
             } else {
                 if net.gated {
                     self.matrix(&name("ffn_gate"), f, d);
+                    self.bias_and_scale(&p, "ffn_gate", f);
                 }
                 self.matrix(&name("ffn_up"), f, d);
-                self.bias(&p, "ffn_up", f);
+                self.bias_and_scale(&p, "ffn_up", f);
             }
             self.matrix(&name("ffn_down"), d, f);
-            self.bias(&p, "ffn_down", d);
+            self.bias_and_scale(&p, "ffn_down", d);
         }
         self.norm("output_norm", d);
         if !self.tiny.tied {

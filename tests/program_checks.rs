@@ -1,0 +1,214 @@
+//! Programs and batches that do not fit are refused by message, and the step after a refusal is clean.
+
+#[path = "support/ops.rs"]
+mod ops;
+
+use std::sync::Arc;
+
+use ops::{HIDDEN, LAYER, Model, VOCAB, project};
+use realizar::backend::Executor;
+use realizar::backend::batch::{Batch, StepLimits};
+use realizar::backend::op::{
+    Act, Activation, Attend, Experts, Index, Norm, NormKind, Op, RopeChoice, RopeTable, Routing, StateId, Vector,
+    Weight,
+};
+use realizar::backend::program::{ActSpec, Program};
+use realizar::backend::state::State;
+use realizar::backend::state_spec::{KvLayer, StateSpec};
+use realizar::backend::weights::{Rope, RopePairs};
+use realizar::error::{Error, Result};
+
+/// The message of a refusal.
+fn refusal<T>(result: Result<T>) -> String {
+    result.err().expect("a refusal").to_string()
+}
+
+#[test]
+fn bad_batches_are_refused_and_the_next_step_is_clean() {
+    let mut model = Model::new(LAYER);
+    let ((table, rows), (learned, _)) = (model.matrix(VOCAB, HIDDEN, 1), model.matrix(8, HIDDEN, 2));
+    let [x, p] = model.acts([HIDDEN; 2]);
+    let model = model.finish(vec![
+        Op::Embed { table, rows: VOCAB, index: Index::Id, scale: 1.0, out: x },
+        Op::Embed { table: learned, rows: 8, index: Index::Position, scale: 1.0, out: p },
+    ]);
+    let backend = model.load(2);
+    let mut executor = model.executor(&backend, 4, 2);
+    let [mut first, mut second] = [0; 2].map(|_| backend.new_state(&model.spec(10)).unwrap());
+    let mut narrow = backend.new_state(&StateSpec { max_step: 2, ..model.spec(10) }).unwrap();
+    let layers = vec![KvLayer { head_dim: 12, ..LAYER }];
+    let mut other = backend.new_state(&StateSpec { layers, ..model.spec(10) }).unwrap();
+    let begin = |executor: &mut Executor, states: &mut [&mut State], step: [&[u32]; 4]| {
+        let [ids, positions, slots, outputs] = step;
+        // The references live as long as the batch.
+        let mut states: Vec<&mut State> = states.iter_mut().map(|s| &mut **s).collect();
+        let result = executor.begin(&Batch { ids, positions, slots, states: &mut states, outputs }, 0..2);
+        executor.end().unwrap();
+        result
+    };
+    let cases: [([&[u32]; 4], &str); 15] = [
+        ([&[], &[], &[], &[]], "a step of 0 tokens"),
+        ([&[0; 5], &[0, 1, 2, 3, 4], &[0; 5], &[]], "a step of 5 tokens"),
+        ([&[0; 3], &[0, 1, 2], &[0; 3], &[0, 1, 2]], "3 outputs"),
+        ([&[0; 2], &[0], &[0; 2], &[]], "2 ids, 1 positions, 2 slots"),
+        ([&[0; 2], &[0, 1], &[0], &[]], "2 ids, 2 positions, 1 slots"),
+        ([&[0; 2], &[0, 1], &[0, 2], &[]], "slot 2 of 2 caches"),
+        ([&[0; 2], &[0, 1], &[0; 2], &[1, 0]], "outputs [1, 0] of 2 tokens"),
+        ([&[0; 2], &[0, 1], &[0; 2], &[1, 1]], "outputs [1, 1] of 2 tokens"),
+        ([&[0; 2], &[0, 1], &[0; 2], &[2]], "outputs [2] of 2 tokens"),
+        ([&[0], &[10], &[0], &[]], "the cache holds 10 of 10 tokens"),
+        ([&[0], &[8], &[0], &[]], "position 8 of 8 learned ones"),
+        ([&[515], &[0], &[0], &[]], "token 515 of 515"),
+        ([&[u32::MAX], &[0], &[0], &[]], "token 4294967295 of 515"),
+        ([&[0; 2], &[1, 1], &[0; 2], &[]], "not in order"),
+        ([&[0; 3], &[0, 0, 1], &[0, 1, 0], &[]], "not in order"),
+    ];
+    for (step, message) in cases {
+        let text = refusal(begin(&mut executor, &mut [&mut first, &mut second], step));
+        assert!(text.contains(message), "{text}");
+    }
+    let step: [&[u32]; 4] = [&[0], &[0], &[0], &[]];
+    let wrong = begin(&mut executor, &mut [&mut other], step);
+    assert!(matches!(&wrong, Err(Error::Mismatch(text)) if text.contains("a cache of another model")));
+    let states =
+        &mut [&mut first, &mut second, &mut narrow, &mut other, &mut backend.new_state(&model.spec(9)).unwrap()];
+    assert!(refusal(begin(&mut executor, states, step)).contains("5 caches"));
+    // A ring has room for what it was told that a step writes.
+    let wide: [&[u32]; 4] = [&[0; 3], &[0, 1, 2], &[0; 3], &[]];
+    assert!(refusal(begin(&mut executor, &mut [&mut narrow], wide)).contains("3 tokens"));
+    begin(&mut executor, &mut [&mut first], wide).unwrap();
+    begin(&mut executor, &mut [&mut first, &mut second], [&[514; 4], &[3, 7, 0, 1], &[0, 0, 1, 1], &[0, 3]]).unwrap();
+
+    let batch = &mut Batch { ids: &[44], positions: &[0], slots: &[0], states: &mut [&mut first], outputs: &[0] };
+    assert!(refusal(executor.begin(batch, 1..3)).contains("ops 1..3 of 2"));
+    executor.begin(batch, 0..2).unwrap();
+    assert!(refusal(executor.write(x, &[0.0; 3])).contains("3 values for the 44"));
+    assert!(matches!(executor.read(x, &mut [0.0; 3]), Err(Error::BufferTooSmall { needed: 44, capacity: 3 })));
+    executor.end().unwrap();
+    assert!(refusal(executor.advance(batch, &|| false)).contains("no step is open"));
+    // Begun twice without an end.
+    executor.begin(batch, 0..2).unwrap();
+    executor.begin(batch, 0..2).unwrap();
+    assert!(executor.advance(batch, &|| false).unwrap());
+    assert_eq!(model.read(&mut executor, x, 1), rows[44 * HIDDEN..45 * HIDDEN]);
+    executor.end().unwrap();
+
+    let wide = Program { buffers: vec![usize::MAX], ..(*model.program).clone() };
+    let limits = StepLimits { max_tokens: 4, max_outputs: 2 };
+    assert!(matches!(backend.new_executor(&Arc::new(wide), limits), Err(Error::OutOfMemory { .. })));
+}
+
+#[test]
+fn ops_that_do_not_fit_their_operands_are_refused() {
+    let mut model = Model::new(LAYER);
+    let [square, up, down] =
+        [(HIDDEN, HIDDEN), (20, HIDDEN), (HIDDEN, 20)].map(|(rows, cols)| model.matrix(rows, cols, 1).0);
+    let (v44, _) = model.vector(HIDDEN, 1);
+    let (v3, _) = model.vector(3, 1);
+    let table = model.rope(Rope { pairs: RopePairs::Halves, inv_freq: vec![1.0; 6], magnitude: 1.0 });
+    let widths = [HIDDEN, HIDDEN, 60, 60, 20, 20, 1];
+    let [x, h, q, a, k, v, r] = model.acts(widths);
+    let model = model.finish(vec![]);
+    let (state, unknown) = (StateId(0), Act(99));
+    let norm = Norm { kind: NormKind::Rms, weight: v44, bias: None, eps: 1e-5, group: HIDDEN };
+    let embed = |table, rows, out| Op::Embed { table, rows, index: Index::Id, scale: 1.0, out };
+    let rope = |head_dim, q, k| Op::Rope { rope: RopeChoice { table, long: None }, head_dim, q, k };
+    let long = RopeChoice { table, long: Some((1, RopeTable(1))) };
+    let attend = |q, out, window| Attend { state, q, out, scale: 1.0, softcap: 0.0, window };
+    let glu = |gate, up| Op::Glu { gate, up: Some(up), activation: Activation::Silu };
+    let routing = |n_used| Routing { n_used, softmax_first: false, renormalise: false };
+    let (n_experts, ffn, activation) = (1, 20, Activation::Silu);
+    let experts = Experts { x, scores: r, out: h, gate: up, up, down, n_experts, ffn, routing: routing(1), activation };
+    let logits = |x, head, bias| Op::Logits { x, head, bias, scale: 1.0, softcap: 0.0 };
+    // Activations lie each in a buffer of its own.
+    let acts: Vec<ActSpec> = widths.into_iter().enumerate().map(|(buffer, width)| ActSpec { width, buffer }).collect();
+    let program = |ops| Program { ops, acts: acts.clone(), vocab: HIDDEN, ..(*model.program).clone() };
+    let check = |ops| program(ops).check(&model.weights());
+    let keep = || Op::KeepOutputs { moves: [[x, h]].into() };
+    check(vec![
+        embed(square, HIDDEN, x),
+        Op::Norm { norm: Norm { bias: Some(v44), ..norm }, x, out: h },
+        Op::Add { x, delta: h, scale: 1.0 },
+        Op::Scale { x, factor: 1.0 },
+        project(x, &[(square, Some(v44), h), (up, None, k)]),
+        rope(20, q, Some(k)),
+        Op::StoreKv { state, k, v },
+        keep(),
+        Op::Attend(attend(q, a, 0)),
+        glu(x, h),
+        Op::Experts(experts),
+        logits(x, square, Some(v44)),
+    ])
+    .unwrap();
+    let cases = [
+        (embed(square, 43, x), "a table of (44, 44)"),
+        (embed(square, HIDDEN, q), "a table of (44, 44)"),
+        (embed(Weight(7), HIDDEN, x), "Weight(7) does not exist"),
+        (Op::Norm { norm, x, out: q }, "a norm of rows of 44"),
+        (Op::Norm { norm, x: q, out: q }, "a norm of rows of 60"),
+        (Op::Norm { norm: Norm { group: 0, ..norm }, x, out: h }, "a norm of rows of 44"),
+        (Op::Norm { norm: Norm { weight: v3, ..norm }, x, out: h }, "a norm of rows of 44"),
+        (Op::Norm { norm: Norm { bias: Some(v3), ..norm }, x, out: h }, "a norm of rows of 44"),
+        (Op::Norm { norm: Norm { weight: Vector(9), ..norm }, x, out: h }, "Vector(9) does not exist"),
+        (Op::Add { x, delta: x, scale: 1.0 }, "a sum of rows of 44 and 44"),
+        (Op::Add { x, delta: q, scale: 1.0 }, "a sum of rows of 44 and 60"),
+        (Op::Scale { x: unknown, factor: 1.0 }, "an activation without a width"),
+        (project(x, &[(square, None, x)]), "twice in one op"),
+        (project(x, &[(square, None, h), (square, None, h)]), "twice in one op"),
+        (project(x, &[(square, None, k)]), "44 by 44 for 44 to 20"),
+        (project(q, &[(square, None, h)]), "44 by 44 for 60 to 44"),
+        (project(x, &[(square, Some(v3), h)]), "44 by 44 for 44 to 44"),
+        (project(x, &[(square, None, unknown)]), "an activation without a width"),
+        (rope(10, q, Some(k)), "6 pairs for heads of 10"),
+        (rope(13, q, Some(k)), "heads of a rotation"),
+        (rope(20, q, Some(q)), "heads of a rotation"),
+        (rope(20, x, None), "heads of a rotation"),
+        (Op::Rope { rope: long, head_dim: 20, q, k: None }, "RopeTable(1) does not exist"),
+        (Op::StoreKv { state, k, v: x }, "keys of 20 for a cache of 20"),
+        (Op::StoreKv { state, k: q, v: q }, "keys of 60 for a cache of 20"),
+        (Op::StoreKv { state, k, v: k }, "keys of 20 for a cache of 20"),
+        (Op::StoreKv { state: StateId(1), k, v }, "StateId(1) of 1"),
+        (Op::KeepOutputs { moves: [[x, q]].into() }, "rows of different widths"),
+        (Op::KeepOutputs { moves: [[x, x]].into() }, "rows of different widths"),
+        (Op::Attend(attend(x, h, 0)), "queries of 44 values"),
+        (Op::Attend(attend(q, q, 0)), "queries of 60 values"),
+        (Op::Attend(attend(q, k, 0)), "queries of 60 values"),
+        (Op::Attend(Attend { state: StateId(1), ..attend(q, a, 0) }), "StateId(1) of 1"),
+        (glu(x, q), "a gate of 44 values"),
+        (glu(x, x), "a gate of 44 values"),
+        (Op::Experts(Experts { scores: k, ..experts }), "experts of 20 values over 44"),
+        (Op::Experts(Experts { out: q, ..experts }), "experts of 20 values over 44"),
+        (Op::Experts(Experts { out: x, ..experts }), "experts of 20 values over 44"),
+        (Op::Experts(Experts { gate: down, ..experts }), "experts of 20 values over 44"),
+        (Op::Experts(Experts { up: square, ..experts }), "experts of 20 values over 44"),
+        (Op::Experts(Experts { down: up, ..experts }), "experts of 20 values over 44"),
+        (Op::Experts(Experts { ffn: 21, ..experts }), "experts of 21 values over 44"),
+        (Op::Experts(Experts { routing: routing(0), ..experts }), "experts of 20 values over 44"),
+        (Op::Experts(Experts { routing: routing(2), ..experts }), "experts of 20 values over 44"),
+        (Op::Experts(Experts { n_experts: usize::MAX, ..experts }), "experts of 20 values over 44"),
+        (logits(x, up, None), "a head for 44 logits of 44"),
+        (logits(q, square, None), "a head for 44 logits of 60"),
+        (logits(x, square, Some(v3)), "a head for 44 logits of 44"),
+    ];
+    for (op, message) in cases {
+        // Logits are of rows that were kept.
+        let is_logits = matches!(op, Op::Logits { .. });
+        let keep = is_logits.then(|| Op::KeepOutputs { moves: [].into() });
+        let text = refusal(check(keep.into_iter().chain([op]).collect()));
+        assert!(text.contains(message), "{text}");
+    }
+    for op in [embed(square, HIDDEN, x), Op::StoreKv { state, k, v }, keep()] {
+        check(vec![op.clone(), Op::Scale { x, factor: 1.0 }]).unwrap();
+        let text = refusal(check(vec![keep(), op]));
+        assert!(text.contains("rows that are outputs"), "{text}");
+    }
+    check(vec![keep(), logits(h, square, None)]).unwrap();
+    assert!(refusal(check(vec![logits(h, square, None)])).contains("rows that are no outputs"));
+
+    // A window that the cache does not keep.
+    let windowed = Program { states: vec![KvLayer { window: 8, ..LAYER }], ..program(vec![]) };
+    for (window, fits) in [(0, false), (1, true), (8, true), (9, false)] {
+        let ops = vec![Op::Attend(attend(q, a, window))];
+        assert_eq!(Program { ops, ..windowed.clone() }.check(&model.weights()).is_ok(), fits, "{window}");
+    }
+}

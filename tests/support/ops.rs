@@ -1,0 +1,174 @@
+//! Programs of a few ops with weights in memory, and the step that executes them on the CPU.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use realizar::backend::batch::StepLimits;
+use realizar::backend::cpu::pool::Pool;
+use realizar::backend::op::{Act, Op, Projection, RopeTable, StateId, Vector, Weight};
+use realizar::backend::program::{Program, ProgramBuilder};
+use realizar::backend::state_spec::{KvLayer, StateSpec};
+use realizar::backend::weights::{MatrixSource, Progress, Rope, SharedBytes, Weights};
+use realizar::backend::{Backend, CPU_DEVICE, Executor, LoadOptions};
+use realizar::error::{Error, Result};
+use realizar::quant;
+use realizar::tensor::DType;
+
+pub const HIDDEN: usize = 44;
+pub const VOCAB: usize = 515;
+pub const LAYER: KvLayer = KvLayer { n_kv_heads: 2, head_dim: 10, window: 0 };
+
+pub fn values(n: usize, seed: u64) -> Vec<f32> {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    (0..n)
+        .map(|_| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 40) as f32 / (1u64 << 23) as f32 - 1.0
+        })
+        .collect()
+}
+
+/// A matrix in memory.
+pub struct Source {
+    pub dtype: DType,
+    pub rows: usize,
+    pub cols: usize,
+    pub bytes: Arc<Vec<u8>>,
+    pub mapped: bool,
+    pub fails_at: usize,
+}
+
+impl Source {
+    pub fn new(dtype: DType, rows: usize, cols: usize, values: &[f32]) -> Source {
+        let format = quant::format(dtype).unwrap();
+        let mut bytes = vec![0; rows * format.row_bytes(cols as u64).unwrap() as usize];
+        (format.quantize.unwrap())(values, &mut bytes);
+        Source { dtype, rows, cols, bytes: Arc::new(bytes), mapped: false, fails_at: usize::MAX }
+    }
+}
+
+impl MatrixSource for Source {
+    fn name(&self) -> &str {
+        "a matrix"
+    }
+    fn dtype(&self) -> DType {
+        self.dtype
+    }
+    fn rows(&self) -> usize {
+        self.rows
+    }
+    fn cols(&self) -> usize {
+        self.cols
+    }
+    fn read(&self, rows: Range<usize>, out: &mut [u8]) -> Result<()> {
+        if rows.contains(&self.fails_at) {
+            return Err(Error::Io { path: "here".into(), what: "broken".into(), system_code: 5 });
+        }
+        let row = self.bytes.len() / self.rows;
+        out.copy_from_slice(&self.bytes[rows.start * row..rows.end * row]);
+        Ok(())
+    }
+    fn mapped(&self) -> Option<SharedBytes> {
+        struct Bytes(Arc<Vec<u8>>);
+        impl AsRef<[u8]> for Bytes {
+            fn as_ref(&self) -> &[u8] {
+                &self.0
+            }
+        }
+        self.mapped.then(|| SharedBytes { owner: Arc::new(Bytes(self.bytes.clone())), range: 0..self.bytes.len() })
+    }
+}
+
+/// A program of a few ops and its weights.
+pub struct Model {
+    builder: ProgramBuilder,
+    pub program: Arc<Program>,
+    acts: Vec<Act>,
+    sources: Vec<Source>,
+    vectors: Vec<Vec<f32>>,
+    ropes: Vec<Rope>,
+}
+
+impl Model {
+    /// A sequence remembers one layer, which few programs use.
+    pub fn new(layer: KvLayer) -> Model {
+        let mut builder = ProgramBuilder::default();
+        assert_eq!(builder.state(layer), StateId(0));
+        Model { builder, program: Arc::default(), acts: vec![], sources: vec![], vectors: vec![], ropes: vec![] }
+    }
+
+    pub fn acts<const N: usize>(&mut self, widths: [usize; N]) -> [Act; N] {
+        let acts = widths.map(|width| self.builder.act(width));
+        self.acts.extend(acts);
+        acts
+    }
+
+    pub fn source(&mut self, source: Source) -> Weight {
+        self.sources.push(source);
+        Weight(self.sources.len() as u32 - 1)
+    }
+
+    pub fn matrix(&mut self, rows: usize, cols: usize, seed: u64) -> (Weight, Vec<f32>) {
+        let values = values(rows * cols, seed);
+        (self.source(Source::new(quant::F32, rows, cols, &values)), values)
+    }
+
+    pub fn vector(&mut self, n: usize, seed: u64) -> (Vector, Vec<f32>) {
+        self.vectors.push(values(n, seed));
+        (Vector(self.vectors.len() as u32 - 1), values(n, seed))
+    }
+
+    pub fn rope(&mut self, rope: Rope) -> RopeTable {
+        self.ropes.push(rope);
+        RopeTable(self.ropes.len() as u32 - 1)
+    }
+
+    /// Ends the program, whose activations lie apart but for those not `kept`.
+    pub fn finish_with(mut self, ops: Vec<Op>, vocab: usize, kept: &[Act]) -> Model {
+        ops.into_iter().for_each(|op| self.builder.push(op));
+        self.program = Arc::new(std::mem::take(&mut self.builder).finish(vocab, kept));
+        self
+    }
+
+    pub fn finish(self, ops: Vec<Op>) -> Model {
+        let kept = self.acts.clone();
+        self.finish_with(ops, 0, &kept)
+    }
+
+    pub fn weights(&self) -> Weights<'_> {
+        let matrices = self.sources.iter().map(|s| s as &dyn MatrixSource).collect();
+        Weights { matrices, vectors: self.vectors.clone(), ropes: self.ropes.clone() }
+    }
+
+    pub fn spec(&self, capacity: usize) -> StateSpec {
+        let (layers, k_type, v_type) = (self.program.states.clone(), quant::F32, quant::F32);
+        StateSpec { layers, capacity, k_type, v_type, max_step: 512 }
+    }
+
+    pub fn load_with(&self, threads: usize, host_bytes: u64, progress: &mut Progress) -> Result<Backend> {
+        let limits = StepLimits { max_tokens: 1, max_outputs: 1 };
+        let (device, cache) = (CPU_DEVICE, self.spec(1));
+        let options =
+            LoadOptions { device, deterministic: false, profile: false, gpu_layers: None, host_bytes, limits, cache };
+        Backend::load(&self.program, &self.weights(), &Arc::new(Pool::new(threads).unwrap()), &options, progress)
+    }
+
+    pub fn load(&self, threads: usize) -> Backend {
+        self.load_with(threads, u64::MAX, &mut |_, _| Ok(())).unwrap()
+    }
+
+    pub fn executor(&self, backend: &Backend, max_tokens: usize, max_outputs: usize) -> Executor {
+        backend.new_executor(&self.program, StepLimits { max_tokens, max_outputs }).unwrap()
+    }
+
+    pub fn read(&self, executor: &mut Executor, act: Act, rows: usize) -> Vec<f32> {
+        let mut out = vec![0.0; rows * self.program.width(act)];
+        executor.read(act, &mut out).unwrap();
+        out
+    }
+}
+
+pub fn project(x: Act, parts: &[(Weight, Option<Vector>, Act)]) -> Op {
+    let projections = parts.iter().map(|&(weight, bias, out)| Projection { weight, bias, out }).collect();
+    Op::Project { x, projections }
+}
