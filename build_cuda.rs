@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
-/// Machine code for these, and PTX of the oldest for what comes later.
+/// Architectures that machine code is compiled for; later ones translate PTX of the oldest.
 const TARGETS: &[&str] = &["80", "86", "89", "90", "100", "120"];
 
-/// Compilers align images to 8 bytes for the driver, `include_bytes` to none.
+/// Text of the constant `IMAGE`, aligned because the driver reads words of 8 bytes and `include_bytes` aligns to 1.
 const IMAGE: &str = r#"{
     #[repr(align(64))]
     struct Aligned<T: ?Sized>(T);
@@ -36,7 +36,7 @@ pub fn build(root: &Path, out: &Path) {
     fs::write(out.join("kernels.rs"), text).expect("OUT_DIR is writable");
 }
 
-/// `NVCC`, then `CUDA_HOME/bin`, then the path, then the wheels of a Python installation.
+/// Finds nvcc: `NVCC`, then `CUDA_HOME/bin`, then the path, then the wheels of a Python installation.
 fn nvcc() -> Option<PathBuf> {
     let works = |nvcc: &PathBuf| Command::new(nvcc).arg("--version").output().is_ok_and(|o| o.status.success());
     let named = env::var_os("NVCC").map(PathBuf::from);
@@ -49,7 +49,7 @@ fn nvcc() -> Option<PathBuf> {
     [named, home, Some(PathBuf::from("nvcc"))].into_iter().flatten().find(works).or_else(|| wheels().filter(works))
 }
 
-/// `13.0` as 13000; 0 where nvcc does not tell.
+/// Reads the version of nvcc as `CUDA_VERSION`, such as 13000; 0 if it is unknown.
 fn version(nvcc: &Path) -> u32 {
     let output = Command::new(nvcc).arg("--version").output().map(|o| o.stdout).unwrap_or_default();
     let text = String::from_utf8_lossy(&output);
@@ -59,7 +59,7 @@ fn version(nvcc: &Path) -> u32 {
 }
 
 fn compile(nvcc: &Path, root: &Path, out: &Path) -> Result<(), String> {
-    // Developers name one target to wait for one only.
+    // A single target builds faster during development.
     let chosen = env::var("REALIZAR_CUDA_TARGETS").ok();
     let targets: Vec<&str> = chosen.as_deref().map_or(TARGETS.to_vec(), |t| t.split(',').collect());
     let mut command = Command::new(nvcc);

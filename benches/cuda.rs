@@ -11,15 +11,17 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use realizar::backend::cuda::{self, Cuda, Driver};
-use realizar::backend::{
-    Act, Activation, Attention, Backend, Batch, Exec, FOLLOWING, Kv, KvSpec, MatrixSource, Norm, NormKind, Projection,
-    Rope, RopePairs, Weight, Widths,
+use realizar::backend::batch::{Batch, FOLLOWING, StepLimits};
+use realizar::backend::cuda::{self, CudaDevice, Driver};
+use realizar::backend::op::{
+    Act, Activation, Attend, Index, Norm, NormKind, Op, Projection, RopeChoice, RopeTable, StateId, Vector, Weight,
 };
+use realizar::backend::program::{Program, ProgramBuilder};
+use realizar::backend::state::State;
+use realizar::backend::state_spec::{KvLayer, StateSpec};
+use realizar::backend::weights::{MatrixSource, Rope, RopePairs, Weights};
+use realizar::backend::{Backend, Executor};
 use realizar::error::Result;
-use realizar::model::config::{Config, LayerConfig, Positions, QkNorm, RopeConfig, RopeScaling};
-use realizar::model::decoder::Forward;
-use realizar::model::weights::{Ffn, Layer, Network};
 use realizar::quant;
 use realizar::tensor::DType;
 
@@ -86,15 +88,15 @@ fn main() {
     }
 }
 
-fn open(options: &Options) -> std::result::Result<Cuda, Box<dyn std::error::Error>> {
+fn open(options: &Options) -> std::result::Result<CudaDevice, Box<dyn std::error::Error>> {
     let driver = match &options.driver {
         Some(file) => Driver::open(&[file])?,
         None => Driver::system()?,
     };
     Ok(match &options.image {
-        Some(file) => Cuda::open(&driver, 0, std::fs::read(file)?.leak())?,
-        None if options.driver.is_some() => Cuda::open(&driver, 0, b"")?,
-        None => cuda::open(0)?,
+        Some(file) => CudaDevice::open(&driver, 0, std::fs::read(file)?.leak(), false, false)?,
+        None if options.driver.is_some() => CudaDevice::open(&driver, 0, b"", false, false)?,
+        None => cuda::open(0, false, false)?,
     })
 }
 
@@ -106,9 +108,9 @@ fn run(options: &Options) -> std::result::Result<(), Box<dyn std::error::Error>>
     }
     let cuda = open(options)?;
     // Large enough that no cache holds it.
-    let bytes = (cuda.device().memory_free / 8).min(2 << 30) as usize;
+    let bytes = (cuda.info().memory_free / 8).min(2 << 30) as usize;
     let copy = (0..3).map(|_| cuda.copy_rate(bytes)).collect::<Result<Vec<_>>>()?.into_iter().fold(0.0, f64::max);
-    println!("{}, {}: copies {:.0} GB/s, read and written", cuda.device().name, cuda.device().isa, copy / 1e9);
+    println!("{}, {}: copies {:.0} GB/s, read and written", cuda.info().name, cuda.info().isa, copy / 1e9);
     drop(cuda);
     let wanted = |s: &&Shape| options.model.as_ref().map_or(s.name != "tiny", |m| m == s.name);
     for shape in SHAPES.iter().filter(wanted) {
@@ -181,137 +183,174 @@ impl MatrixSource for Random {
     }
 }
 
-/// A network in the mix of types called `Q4_K_M`, and the bytes of each matrix.
-fn network(shape: &Shape, cuda: &mut Cuda) -> Result<(Network, Vec<u64>)> {
-    let s = shape;
-    let (q, kv) = (s.heads * s.head_dim, s.kv_heads * s.head_dim);
-    let mut sources: Vec<Random> = Vec::new();
-    let mut add = |dtype, rows, cols| {
-        sources.push(Random::new(dtype, rows, cols, sources.len() as u64 * 2 + 1));
-        Weight(sources.len() as u32 - 1)
-    };
-    let more = |layer: usize| layer < s.layers / 8 || layer >= 7 * s.layers / 8 || (layer - s.layers / 8) % 3 == 2;
-    let embedding = add(if s.tied { quant::Q6_K } else { quant::Q4_K }, s.vocab, s.hidden);
-    let head = if s.tied { embedding } else { add(quant::Q6_K, s.vocab, s.hidden) };
-    let ones = cuda.upload_vector(&vec![1.0; s.hidden])?;
-    let head_ones = cuda.upload_vector(&vec![1.0; s.head_dim])?;
-    let norm = Norm { kind: NormKind::Rms, weight: ones, bias: None, eps: 1e-5, group: s.hidden };
-    let head_norm = s.qk_norm.then_some(Norm { weight: head_ones, group: s.head_dim, ..norm });
-    let project = |weight, out| Projection { weight, bias: None, out };
-    let layers = (0..s.layers)
-        .map(|i| {
+/// The matrices of a network in the mix of types called `Q4_K_M`.
+struct Network<'a> {
+    shape: &'a Shape,
+    sources: Vec<Random>,
+    embedding: Weight,
+    head: Weight,
+    layers: Vec<Layer>,
+}
+
+struct Layer {
+    qkv: [Weight; 3],
+    output: Weight,
+    gate_up: [Weight; 2],
+    down: Weight,
+}
+
+impl Network<'_> {
+    fn new(s: &Shape) -> Network<'_> {
+        let (q, kv) = (s.heads * s.head_dim, s.kv_heads * s.head_dim);
+        let mut sources: Vec<Random> = Vec::new();
+        let mut add = |dtype, rows, cols| {
+            sources.push(Random::new(dtype, rows, cols, sources.len() as u64 * 2 + 1));
+            Weight(sources.len() as u32 - 1)
+        };
+        let more = |layer: usize| layer < s.layers / 8 || layer >= 7 * s.layers / 8 || (layer - s.layers / 8) % 3 == 2;
+        let embedding = add(if s.tied { quant::Q6_K } else { quant::Q4_K }, s.vocab, s.hidden);
+        let head = if s.tied { embedding } else { add(quant::Q6_K, s.vocab, s.hidden) };
+        let mut layer = |i| {
             let rich = if more(i) { quant::Q6_K } else { quant::Q4_K };
             Layer {
-                attention_norm: Some(norm),
-                qkv: [
-                    project(add(quant::Q4_K, q, s.hidden), Act::Q),
-                    project(add(quant::Q4_K, kv, s.hidden), Act::K),
-                    project(add(rich, kv, s.hidden), Act::V),
-                ],
-                q_norm: head_norm,
-                k_norm: head_norm,
-                output: project(add(quant::Q4_K, s.hidden, q), Act::O),
-                post_attention_norm: None,
-                ffn_norm: Some(norm),
-                ffn: Ffn::Dense {
-                    up: vec![
-                        project(add(quant::Q4_K, s.ffn, s.hidden), Act::G),
-                        project(add(quant::Q4_K, s.ffn, s.hidden), Act::U),
-                    ],
-                    down: project(add(rich, s.hidden, s.ffn), Act::O),
-                },
-                post_ffn_norm: None,
+                qkv: [add(quant::Q4_K, q, s.hidden), add(quant::Q4_K, kv, s.hidden), add(rich, kv, s.hidden)],
+                output: add(quant::Q4_K, s.hidden, q),
+                gate_up: [(); 2].map(|()| add(quant::Q4_K, s.ffn, s.hidden)),
+                down: add(rich, s.hidden, s.ffn),
             }
+        };
+        let layers = (0..s.layers).map(&mut layer).collect();
+        Network { shape: s, sources, embedding, head, layers }
+    }
+
+    fn weights(&self) -> Weights<'_> {
+        let s = self.shape;
+        let base = f64::from(10_000.0f32);
+        let inv_freq = (0..s.head_dim / 2).map(|i| base.powf(-2.0 * i as f64 / s.head_dim as f64)).collect();
+        Weights {
+            matrices: self.sources.iter().map(|s| s as &dyn MatrixSource).collect(),
+            vectors: vec![vec![1.0; s.hidden], vec![1.0; s.head_dim]],
+            ropes: vec![Rope { pairs: RopePairs::Halves, inv_freq, magnitude: 1.0 }],
+        }
+    }
+
+    /// Some ops as a program, for caches of the whole network.
+    fn program(&self, ops: impl FnOnce(&mut Writer) -> Vec<Act>) -> Arc<Program> {
+        let mut writer = Writer { shape: self.shape, b: ProgramBuilder::default() };
+        for _ in &self.layers {
+            let Shape { kv_heads, head_dim, .. } = *self.shape;
+            writer.b.state(KvLayer { n_kv_heads: kv_heads, head_dim, window: 0 });
+        }
+        let kept = ops(&mut writer);
+        Arc::new(writer.b.finish(self.shape.vocab, &kept))
+    }
+
+    fn whole(&self) -> Arc<Program> {
+        self.program(|w| {
+            let (s, out) = (self.shape, w.b.act(self.shape.hidden));
+            w.b.push(Op::Embed { table: self.embedding, rows: s.vocab, index: Index::Id, scale: 1.0, out });
+            for (i, layer) in self.layers.iter().enumerate() {
+                let qkv = w.qkv(layer, out);
+                let a = w.attend(i, qkv, 1.0 / (s.head_dim as f32).sqrt());
+                w.sum(layer.output, a, out, 1.0);
+                let gate = w.gate_up(layer, out);
+                w.sum(layer.down, gate, out, 1.0);
+            }
+            w.head(self.head, out);
+            vec![]
         })
-        .collect();
-    let sources: Vec<&dyn MatrixSource> = sources.iter().map(|s| s as &dyn MatrixSource).collect();
-    let bytes = sources.iter().map(|s| cuda.upload_bytes(&[*s])).collect::<Result<_>>()?;
-    cuda.upload(&sources, &mut |_, _| Ok(()))?;
-    let base = 10_000.0f32;
-    let inv_freq = (0..s.head_dim / 2).map(|i| f64::from(base).powf(-2.0 * i as f64 / s.head_dim as f64)).collect();
-    let rope = cuda.upload_rope(&Rope { pairs: RopePairs::Halves, inv_freq, magnitude: 1.0 })?;
-    let config = Config {
-        architecture: s.name.into(),
-        name: s.name.into(),
-        hidden: s.hidden,
-        ffn: s.ffn,
-        n_heads: s.heads,
-        n_kv_heads: s.kv_heads,
-        head_dim: s.head_dim,
-        vocab: s.vocab,
-        context_length: 1 << 20,
-        norm: NormKind::Rms,
-        norm_eps: 1e-5,
-        norm_offset: 0.0,
-        pre_norm: true,
-        post_norm: false,
-        qk_norm: if s.qk_norm { QkNorm::Head } else { QkNorm::None },
-        activation: Activation::Silu,
-        gated: true,
-        fused_qkv: false,
-        fused_gate_up: false,
-        positions: Positions::Rope,
-        embedding_scale: 1.0,
-        residual_scale: 1.0,
-        attention_scale: 1.0 / (s.head_dim as f32).sqrt(),
-        attention_softcap: 0.0,
-        logit_scale: 1.0,
-        logit_softcap: 0.0,
-        ropes: vec![RopeConfig { base, n_dims: s.head_dim, pairs: RopePairs::Halves, scaling: RopeScaling::None }],
-        long_rope_above: None,
-        layers: vec![LayerConfig { rope: 0, window: 0, moe: false }; s.layers],
-        moe: None,
-    };
-    let network = Network {
-        config,
-        embedding,
-        positions: None,
-        layers,
-        ropes: vec![rope],
-        output_norm: norm,
-        head,
-        head_bias: None,
-    };
-    Ok((network, bytes))
+    }
+}
+
+/// Writes the parts of a layer.
+struct Writer<'a> {
+    shape: &'a Shape,
+    b: ProgramBuilder,
+}
+
+impl Writer<'_> {
+    fn norm(&mut self, x: Act) -> Act {
+        let (group, out) = (self.shape.hidden, self.b.act(self.shape.hidden));
+        let norm = Norm { kind: NormKind::Rms, weight: Vector(0), bias: None, eps: 1e-5, group };
+        self.b.push(Op::Norm { norm, x, out });
+        out
+    }
+
+    fn project<const N: usize>(&mut self, x: Act, weights: [Weight; N], widths: [usize; N]) -> [Act; N] {
+        let outs = widths.map(|width| self.b.act(width));
+        let projections = weights.into_iter().zip(outs);
+        let projections = projections.map(|(weight, out)| Projection { weight, bias: None, out }).collect();
+        self.b.push(Op::Project { x, projections });
+        outs
+    }
+
+    fn heads(&self) -> [usize; 3] {
+        let Shape { heads, kv_heads, head_dim, .. } = *self.shape;
+        [heads * head_dim, kv_heads * head_dim, kv_heads * head_dim]
+    }
+
+    fn qkv(&mut self, layer: &Layer, x: Act) -> [Act; 3] {
+        let h = self.norm(x);
+        self.project(h, layer.qkv, self.heads())
+    }
+
+    fn attend(&mut self, layer: usize, [q, k, v]: [Act; 3], scale: f32) -> Act {
+        let (head_dim, state) = (self.shape.head_dim, StateId(layer as u32));
+        let norm = Norm { kind: NormKind::Rms, weight: Vector(1), bias: None, eps: 1e-5, group: head_dim };
+        for x in [q, k].into_iter().filter(|_| self.shape.qk_norm) {
+            self.b.push(Op::Norm { norm, x, out: x });
+        }
+        let rope = RopeChoice { table: RopeTable(0), long: None };
+        self.b.push(Op::Rope { rope, head_dim, q, k: Some(k) });
+        self.b.push(Op::StoreKv { state, k, v });
+        let out = self.b.act(self.heads()[0]);
+        self.b.push(Op::Attend(Attend { state, q, out, scale, softcap: 0.0, window: 0 }));
+        out
+    }
+
+    /// A product and its sum with the residual stream.
+    fn sum(&mut self, weight: Weight, input: Act, x: Act, scale: f32) {
+        let [delta] = self.project(input, [weight], [self.shape.hidden]);
+        self.b.push(Op::Add { x, delta, scale });
+    }
+
+    fn gate_up(&mut self, layer: &Layer, x: Act) -> Act {
+        let h = self.norm(x);
+        let [gate, up] = self.project(h, layer.gate_up, [self.shape.ffn; 2]);
+        self.b.push(Op::Glu { gate, up: Some(up), activation: Activation::Silu });
+        gate
+    }
+
+    fn head(&mut self, head: Weight, x: Act) {
+        let h = self.norm(x);
+        self.b.push(Op::Logits { x: h, head, bias: None, scale: 1.0, softcap: 0.0 });
+    }
 }
 
 struct Bench {
-    network: Network,
-    exec: Box<dyn Exec>,
-    kv: Box<dyn Kv>,
+    backend: Backend,
+    program: Arc<Program>,
+    executor: Executor,
+    state: State,
     repeat: usize,
 }
 
-impl Bench {
-    /// Runs `verbs` as a step of `ids` from position `from`; seconds.
-    fn step(
-        &mut self,
-        ids: &[u32],
-        from: usize,
-        verbs: impl FnOnce(&Network, &mut dyn Exec, &mut Batch) -> Result<()>,
-    ) -> Result<f64> {
-        let positions: Vec<u32> = (from as u32..).take(ids.len()).collect();
-        let (slots, last) = (vec![0; ids.len()], [ids.len() as u32 - 1]);
-        let mut kvs = [self.kv.as_mut()];
-        let batch = &mut Batch { ids, positions: &positions, slots: &slots, kvs: &mut kvs, outputs: &last };
-        let start = Instant::now();
-        self.exec.begin(batch)?;
-        verbs(&self.network, self.exec.as_mut(), batch)?;
-        self.exec.end()?;
-        Ok(start.elapsed().as_secs_f64())
-    }
+/// Queues a step of a program from position `from` on.
+fn queue(executor: &mut Executor, program: &Program, state: &mut State, ids: &[u32], from: usize) -> Result<()> {
+    let positions: Vec<u32> = (from as u32..).take(ids.len()).collect();
+    let (slots, last) = (vec![0; ids.len()], [ids.len() as u32 - 1]);
+    let batch = &mut Batch { ids, positions: &positions, slots: &slots, states: &mut [state], outputs: &last };
+    executor.begin(batch, 0..program.ops.len())?;
+    executor.advance(batch, &|| false).map(|_| ())
+}
 
-    /// The whole network; seconds and the next token.
+impl Bench {
+    /// One step; seconds and the next token.
     fn forward(&mut self, ids: &[u32], from: usize) -> Result<(f64, u32)> {
-        let positions: Vec<u32> = (from as u32..).take(ids.len()).collect();
-        let (slots, last) = (vec![0; ids.len()], [ids.len() as u32 - 1]);
-        let mut kvs = [self.kv.as_mut()];
-        let batch = &mut Batch { ids, positions: &positions, slots: &slots, kvs: &mut kvs, outputs: &last };
         let start = Instant::now();
-        let mut forward = Forward::begin(&self.network, self.exec.as_mut(), batch)?;
-        while forward.step(self.exec.as_mut(), batch)? {}
-        let next = self.exec.argmax(0)?;
-        self.exec.end()?;
+        queue(&mut self.executor, &self.program, &mut self.state, ids, from)?;
+        let next = self.executor.argmax(0)?;
+        self.executor.end()?;
         Ok((start.elapsed().as_secs_f64(), next))
     }
 
@@ -320,24 +359,21 @@ impl Bench {
         let start = Instant::now();
         let mut sent = 0;
         for done in 0..n {
-            while sent < n && sent - done < self.exec.ahead() {
-                let (ids, positions) = ([if sent == 0 { 1 } else { FOLLOWING }], [(from + sent) as u32]);
-                let mut kvs = [self.kv.as_mut()];
-                let batch = &mut Batch { ids: &ids, positions: &positions, slots: &[0], kvs: &mut kvs, outputs: &[0] };
-                let mut forward = Forward::begin(&self.network, self.exec.as_mut(), batch)?;
-                while forward.step(self.exec.as_mut(), batch)? {}
-                self.exec.submit()?;
+            while sent < n && sent - done < self.executor.ahead() {
+                let ids = [if sent == 0 { 1 } else { FOLLOWING }];
+                queue(&mut self.executor, &self.program, &mut self.state, &ids, from + sent)?;
+                self.executor.submit()?;
                 sent += 1;
             }
-            self.exec.collect()?;
+            self.executor.collect()?;
         }
-        self.exec.end()?;
+        self.executor.end()?;
         Ok(start.elapsed().as_secs_f64())
     }
 
     fn hash(&mut self) -> Result<u64> {
-        let mut logits = vec![f32::NAN; self.network.config.vocab];
-        self.exec.read_logits(0, &mut logits)?;
+        let mut logits = vec![f32::NAN; self.program.vocab];
+        self.executor.read_logits(0, &mut logits)?;
         assert!(logits.iter().all(|x| x.is_finite()), "logits that are no numbers");
         let mix = |h: u64, x: &f32| (h ^ u64::from(x.to_bits())).wrapping_mul(0x100_0000_01b3);
         Ok(logits.iter().fold(0xcbf2_9ce4_8422_2325, mix))
@@ -352,15 +388,15 @@ impl Bench {
         Ok(times[times.len() / 2])
     }
 
-    /// Verbs of one token over all layers: time and, where they read weights, bytes a second.
-    fn part(
-        &mut self,
-        name: &str,
-        (bytes, copy): (u64, f64),
-        verbs: impl Fn(&Network, &mut dyn Exec, &mut Batch) -> Result<()>,
-        from: usize,
-    ) -> Result<()> {
-        let seconds = self.median(|b| b.step(&[1], from, &verbs))?;
+    /// A program of one token: time and, where it reads weights, bytes a second.
+    fn part(&mut self, name: &str, (bytes, copy): (u64, f64), program: Arc<Program>, from: usize) -> Result<()> {
+        let mut executor = self.backend.new_executor(&program, StepLimits { max_tokens: 1, max_outputs: 1 })?;
+        let seconds = self.median(|b| {
+            let start = Instant::now();
+            queue(&mut executor, &program, &mut b.state, &[1], from)?;
+            executor.end()?;
+            Ok(start.elapsed().as_secs_f64())
+        })?;
         let rate = bytes as f64 / seconds;
         println!(
             "    {name:28} {:8.1} us {:7.1} MB {:6.0} GB/s {:4.0} % of the copy rate",
@@ -374,13 +410,18 @@ impl Bench {
 }
 
 fn model(shape: &Shape, options: &Options, copy: f64) -> std::result::Result<(), Box<dyn std::error::Error>> {
-    let mut cuda = open(options)?;
+    let cuda = open(options)?;
     let start = Instant::now();
-    let (network, bytes) = network(shape, &mut cuda)?;
+    let network = Network::new(shape);
+    let (weights, program) = (network.weights(), network.whole());
+    program.check(&weights)?;
+    let of_one = |m: &&dyn MatrixSource| cuda.weight_bytes(&Weights { matrices: vec![*m], ..Default::default() });
+    let bytes = weights.matrices.iter().map(of_one).collect::<Result<Vec<u64>>>()?;
     let of = |weights: &[Weight]| weights.iter().map(|w| bytes[w.0 as usize]).sum::<u64>();
     let total: u64 = bytes.iter().sum();
     // A token reads one row of the embedding.
     let read = total - if shape.tied { 0 } else { of(&[network.embedding]) };
+    let backend = Backend::Cuda(Arc::new(cuda.load(&program, &weights, &mut |_, _| Ok(()))?));
     println!(
         "{}: {:.0} MB of weights, uploaded in {:.1} s",
         shape.name,
@@ -388,23 +429,13 @@ fn model(shape: &Shape, options: &Options, copy: f64) -> std::result::Result<(),
         start.elapsed().as_secs_f64()
     );
     let capacity = options.context.max(STEP) + 256;
-    let spec = KvSpec {
-        layers: shape.layers,
-        n_kv_heads: shape.kv_heads,
-        head_dim: shape.head_dim,
-        capacity,
-        k_type: quant::F16,
-        v_type: quant::F16,
-        rings: Vec::new(),
-    };
-    let (q, kv) = (shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim);
-    let (hidden, ffn, vocab) = (shape.hidden, shape.ffn, shape.vocab);
-    let widths = Widths { hidden, q, kv, ffn, vocab, n_experts: 0, n_experts_used: 0, expert_ffn: 0 };
-    let cuda: Arc<dyn Backend> = Arc::new(cuda);
-    let exec = cuda.clone().new_exec(&widths, shape.head_dim, STEP, 4)?;
-    let mut bench = Bench { network, exec, kv: cuda.new_kv(&spec)?, repeat: options.repeat };
+    let (k_type, v_type) = (quant::F16, quant::F16);
+    let spec = StateSpec { layers: program.states.clone(), capacity, k_type, v_type, max_step: STEP };
+    let executor = backend.new_executor(&program, StepLimits { max_tokens: STEP, max_outputs: 4 })?;
+    let state = backend.new_state(&spec)?;
+    let mut bench = Bench { backend, program, executor, state, repeat: options.repeat };
 
-    let ids: Vec<u32> = (0..STEP as u32).map(|i| i.wrapping_mul(2_654_435_761) % vocab as u32).collect();
+    let ids: Vec<u32> = (0..STEP as u32).map(|i| i.wrapping_mul(2_654_435_761) % shape.vocab as u32).collect();
     let seconds = bench.median(|b| Ok(b.forward(&ids, 0)?.0))?;
     println!("  prompt of {STEP}: {:.0} tok/s, {:016x}", STEP as f64 / seconds, bench.hash()?);
     for from in (STEP..options.context).step_by(STEP) {
@@ -433,82 +464,52 @@ fn model(shape: &Shape, options: &Options, copy: f64) -> std::result::Result<(),
             hashes[0]
         );
     }
-    let layers = |n: &Network, f: &dyn Fn(&Layer) -> Vec<Weight>| of(&n.layers.iter().flat_map(f).collect::<Vec<_>>());
-    let qkv = layers(&bench.network, &|l| l.qkv.iter().map(|p| p.weight).collect());
-    let o = layers(&bench.network, &|l| vec![l.output.weight]);
-    let dense = |l: &Layer| match &l.ffn {
-        Ffn::Dense { up, down } => (up.clone(), *down),
-        Ffn::Experts { .. } => (Vec::new(), l.output),
+    let layers = |f: &dyn Fn(&Layer) -> Vec<Weight>| of(&network.layers.iter().flat_map(f).collect::<Vec<_>>());
+    let all = |w: &mut Writer, part: &dyn Fn(&mut Writer, usize, &Layer)| {
+        network.layers.iter().enumerate().for_each(|(i, layer)| part(w, i, layer));
     };
-    let up = layers(&bench.network, &|l| dense(l).0.iter().map(|p| p.weight).collect());
-    let down = layers(&bench.network, &|l| vec![dense(l).1.weight]);
-    let head = of(&[bench.network.head]);
-    let cache = (2 * 2 * kv * shape.layers * (options.context + 1)) as u64;
-    bench.part(
-        "norm, q, k, v",
-        (qkv, copy),
-        |n, e, _| {
-            n.layers.iter().try_for_each(|l| {
-                e.norm(&n.output_norm, Act::X, Act::H)?;
-                e.project(Act::H, &l.qkv)
-            })
-        },
-        0,
-    )?;
-    bench.part(
-        "heads, attention",
-        (cache, copy),
-        |n, e, b| {
-            (0..n.layers.len()).try_for_each(|layer| {
-                e.rope(n.ropes[0])?;
-                e.kv_write(b, layer)?;
-                e.attend(b, &Attention { layer, scale: 0.1, softcap: 0.0, window: 0 })
-            })
-        },
-        options.context,
-    )?;
-    bench.part(
-        "output and sum",
-        (o, copy),
-        |n, e, _| {
-            n.layers.iter().try_for_each(|l| {
-                e.project(Act::A, &[l.output])?;
-                e.add(Act::X, Act::O, 1e-3)
-            })
-        },
-        0,
-    )?;
-    bench.part(
-        "norm, gate, up",
-        (up, copy),
-        |n, e, _| {
-            n.layers.iter().try_for_each(|l| {
-                e.norm(&n.output_norm, Act::X, Act::H)?;
-                e.project(Act::H, &dense(l).0)?;
-                e.glu(Activation::Silu, true)
-            })
-        },
-        0,
-    )?;
-    bench.part(
-        "down and sum",
-        (down, copy),
-        |n, e, _| {
-            n.layers.iter().try_for_each(|l| {
-                e.project(Act::G, &[dense(l).1])?;
-                e.add(Act::X, Act::O, 1e-3)
-            })
-        },
-        0,
-    )?;
-    bench.part(
-        "norm, head, arg-max",
-        (head, copy),
-        |n, e, b| {
-            e.norm(&n.output_norm, Act::X, Act::H)?;
-            e.logits(b, n.head, None, 1.0, 0.0)
-        },
-        0,
-    )?;
+    let program = network.program(|w| {
+        let x = w.b.act(shape.hidden);
+        all(w, &|w, _, layer| {
+            w.qkv(layer, x);
+        });
+        vec![x]
+    });
+    bench.part("norm, q, k, v", (layers(&|l| l.qkv.to_vec()), copy), program, 0)?;
+    let program = network.program(|w| {
+        let qkv = w.heads().map(|width| w.b.act(width));
+        all(w, &|w, i, _| {
+            w.attend(i, qkv, 0.1);
+        });
+        qkv.to_vec()
+    });
+    let cache = (2 * 2 * shape.kv_heads * shape.head_dim * shape.layers * (options.context + 1)) as u64;
+    bench.part("heads, attention", (cache, copy), program, options.context)?;
+    let program = network.program(|w| {
+        let (x, a) = (w.b.act(shape.hidden), w.b.act(w.heads()[0]));
+        all(w, &|w, _, layer| w.sum(layer.output, a, x, 1e-3));
+        vec![x, a]
+    });
+    bench.part("output and sum", (layers(&|l| vec![l.output]), copy), program, 0)?;
+    let program = network.program(|w| {
+        let x = w.b.act(shape.hidden);
+        all(w, &|w, _, layer| {
+            w.gate_up(layer, x);
+        });
+        vec![x]
+    });
+    bench.part("norm, gate, up", (layers(&|l| l.gate_up.to_vec()), copy), program, 0)?;
+    let program = network.program(|w| {
+        let (x, gate) = (w.b.act(shape.hidden), w.b.act(shape.ffn));
+        all(w, &|w, _, layer| w.sum(layer.down, gate, x, 1e-3));
+        vec![x, gate]
+    });
+    bench.part("down and sum", (layers(&|l| vec![l.down]), copy), program, 0)?;
+    let program = network.program(|w| {
+        let x = w.b.act(shape.hidden);
+        w.head(network.head, x);
+        vec![]
+    });
+    bench.part("norm, head, arg-max", (of(&[network.head]), copy), program, 0)?;
     Ok(())
 }

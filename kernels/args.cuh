@@ -1,11 +1,11 @@
-// What a launch passes to a kernel: mirrored field by field in src/backend/cuda/module.rs, sizes pinned on both sides.
+// Parameters of the kernels, mirrored field by field in src/backend/cuda/module.rs; both sides assert the sizes.
 #pragma once
 
 #include "common.cuh"
 #include "quant.cuh"
 
-// A key-value cache of one sequence, [layer][kv head][position][stride], stride = head_dim rounded up. A layer keeps all
-// positions up to the capacity, or the newest `ring` ones, position p where p modulo that number is.
+// A key-value cache of one sequence, [layer][kv head][position][stride], stride = head_dim rounded up. A layer keeps
+// `capacity` positions, or the newest `ring` ones with position p in row p % ring.
 struct KvView {
     u8* k;
     u8* v;
@@ -20,49 +20,49 @@ struct KvView {
 };
 static_assert(sizeof(KvView) == 56, "mirrored in module.rs");
 
-// A layer of a cache, whatever its capacity: how many of either kind stand before it, and its own kind.
-struct Place {
+// A layer's place in a cache, independent of the capacity: the number of layers of either kind before it, and its own kind.
+struct KvPlace {
     u32 whole;
     u32 rings;
     u32 is_ring;
     u32 pad;
 };
-static_assert(sizeof(Place) == 16, "mirrored in module.rs");
+static_assert(sizeof(KvPlace) == 16, "mirrored in module.rs");
 
-// Rows of a head of a layer that are kept.
-DEVICE u32 kept(const KvView& kv, const Place& layer) { return layer.is_ring ? kv.ring : kv.capacity; }
-// Row of a head's first position.
-DEVICE u64 first_row(const KvView& kv, const Place& layer, u32 kv_heads, u32 kv_head) {
+// Number of rows of one head of a layer.
+DEVICE u32 kept(const KvView& kv, const KvPlace& layer) { return layer.is_ring ? kv.ring : kv.capacity; }
+// The row of a head's first position.
+DEVICE u64 first_row(const KvView& kv, const KvPlace& layer, u32 kv_heads, u32 kv_head) {
     return ((u64)layer.whole * kv.capacity + (u64)layer.rings * kv.ring) * kv_heads + (u64)kv_head * kept(kv, layer);
 }
 
 // Tokens of one sequence that share a tile of attention.
-struct Tile {
+struct QueryTile {
     u32 first;
     u32 count;
     u32 slot;
     u32 pad;
 };
 
-// What a step brings along; each array lies in device memory and is replaced before each step.
-struct Step {
+// Inputs of a step, arrays in device memory that are replaced before each step.
+struct StepArgs {
     const u32* ids;        // [n]
     const u32* positions;  // [n]
     const u32* slots;      // [n]
     const u32* outputs;    // [n_outputs]
-    const Tile* tiles;     // [n_tiles]
+    const QueryTile* tiles;  // [n_tiles]
     const KvView* kvs;     // [n_slots]
     u32 n;
     u32 n_outputs;
     u32 n_tiles;
     u32 pad;
 };
-static_assert(sizeof(Step) == 64, "mirrored in module.rs");
+static_assert(sizeof(StepArgs) == 64, "mirrored in module.rs");
 
 constexpr u32 kFollowing = 0xffffffffu;
 
 struct EmbedArgs {
-    Matrix table;
+    DeviceMatrix table;
     const u32* rows;       // [n], row of each token
     const u32* following;  // the row that kFollowing stands for
     float* x;         // [n, width]
@@ -83,7 +83,7 @@ struct KeepRowsArgs {
 static_assert(sizeof(KeepRowsArgs) == 48, "mirrored in module.rs");
 
 struct NormArgs {
-    Norm norm;
+    DeviceNorm norm;
     float* x;            // added to where there is a delta
     const float* delta;  // or null
     float* out;          // or null: only add
@@ -93,7 +93,7 @@ struct NormArgs {
 static_assert(sizeof(NormArgs) == 56, "mirrored in module.rs");
 
 struct Segment {
-    Matrix w;
+    DeviceMatrix w;
     float* out;
     const float* bias;  // or null
 };
@@ -106,7 +106,7 @@ enum Epilogue : u32 {
     kCap = 3,    // out = softcap * tanh(scale * y / softcap), or scale * y
 };
 
-// The matrices that share an input. Row y of the output is that of input row y, and as long as the matrix has rows.
+// Matrices that share an input: row y of the output is the matrix times input row y.
 struct ProjectArgs {
     Segment segments[4];
     u32 n_segments;
@@ -116,46 +116,44 @@ struct ProjectArgs {
     float scale;
     float softcap;
     u32 n;  // input rows
-    // Matrix times vector, a row of the grid each.
+    // Matrix times vector, one row of the grid for each input row.
     u32 forms;  // of the input: 1 f32, 2 signed bytes
     const float* x;
     u32 x_stride;
-    u32 x_divisor;       // input row of y is y / x_divisor,
-    const u32* x_rows;   // or x_rows[y] where not null
+    u32 x_divisor;       // input row of y is y / x_divisor
     const u32* experts;  // where not null, the matrices are those of expert experts[y] in a stack
-    Norm norm;           // of the input
+    DeviceNorm norm;     // of the input
     // Matrix times matrix.
     const u16* halves;        // [n, padded cols]
     const float* row_scales;  // [n]
-    // Where not null, the matrices are those of expert blockIdx.z, for the rows order[starts[z]..starts[z + 1]] of the
-    // output, whose input rows are these over x_divisor.
+    // Unless null, the matrices are those of expert z = blockIdx.z, for the output rows order[starts[z]..starts[z + 1]],
+    // whose input rows are these divided by x_divisor.
     const u32* order;
     const u32* starts;
 };
-static_assert(sizeof(ProjectArgs) == 376, "mirrored in module.rs");
+static_assert(sizeof(ProjectArgs) == 368, "mirrored in module.rs");
 
-// Brings the input of a matrix product into binary16, each row over its own power of two.
+// Converts the input of a matrix product to binary16, each row divided by its own power of two.
 struct HalvesArgs {
     const float* x;
-    const u32* x_rows;  // or null
     u16* halves;        // [rows, padded]
     float* row_scales;
-    Norm norm;
+    DeviceNorm norm;
     u32 cols;
     u32 padded;
     u32 x_stride;
     u32 pad;
 };
-static_assert(sizeof(HalvesArgs) == 72, "mirrored in module.rs");
+static_assert(sizeof(HalvesArgs) == 64, "mirrored in module.rs");
 
 // Queries and keys between their projection and attention: norm, rotation, and keys and values into the cache.
 struct HeadsArgs {
-    Step step;
+    StepArgs step;
     float* q;
     float* k;
     const float* v;
-    Norm q_norm;
-    Norm k_norm;
+    DeviceNorm q_norm;
+    DeviceNorm k_norm;
     const double* inv_freq;  // or null: no rotation
     u32 n_pairs;
     u32 adjacent;  // pairs are 2i and 2i+1 rather than i and i + n_pairs
@@ -164,12 +162,12 @@ struct HeadsArgs {
     u32 kv_heads;
     u32 head_dim;
     u32 store;  // write k and v to the cache
-    Place layer;
+    KvPlace layer;
 };
 static_assert(sizeof(HeadsArgs) == 192, "mirrored in module.rs");
 
 struct AttendArgs {
-    Step step;
+    StepArgs step;
     const float* q;
     float* out;
     float* partials;  // [tile, kv head, split, rows, 2 + head_dim]
@@ -182,7 +180,7 @@ struct AttendArgs {
     float scale;
     float softcap;
     u32 first_tile;  // of this launch
-    Place layer;
+    KvPlace layer;
 };
 static_assert(sizeof(AttendArgs) == 144, "mirrored in module.rs");
 
@@ -195,6 +193,14 @@ struct GluArgs {
 };
 static_assert(sizeof(GluArgs) == 32, "mirrored in module.rs");
 
+struct ScaleArgs {
+    float* x;
+    u64 n;
+    float factor;
+    u32 pad;
+};
+static_assert(sizeof(ScaleArgs) == 24, "mirrored in module.rs");
+
 struct RouteArgs {
     const float* scores;  // [n, n_experts]
     u32* experts;         // [n, n_used]
@@ -206,7 +212,7 @@ struct RouteArgs {
 };
 static_assert(sizeof(RouteArgs) == 40, "mirrored in module.rs");
 
-// Sorts picks by expert; within one they stay in order.
+// Sorts picks by expert and keeps the order within an expert.
 struct GroupArgs {
     const u32* experts;  // [picks]
     u32* order;          // [picks], numbers of picks
@@ -230,7 +236,7 @@ struct ArgmaxArgs {
     float* best;          // [rows, blocks]
     u32* where;           // [rows, blocks]
     u32* counters;        // [rows], zero between launches
-    u32* const* answers;  // where the host looks, another place each step: [rows]
+    u32* const* answers;  // address of the host's copy of the step: [rows]
     u32* tokens;          // [rows], for the step behind
     u32 width;
     u32 pad;

@@ -1,20 +1,19 @@
-// Attention over the cache: one kernel for a token that is decoded and for a prompt.
+// Attention over the cache, one kernel for single tokens and for prompts.
 //
 // Query heads that share a key-value head, and the tokens of a tile, are the 16 rows of a matrix product, so each cached
-// row is read once for all of them. A warp walks over 16 positions at a time with an online softmax (arXiv 2205.14135):
-// scores by `mma`, then values by `mma`. Operands come straight from the cache by 16-byte loads, without shared memory:
-// a dot product does not care about the order of its terms, so the lanes of a quad each take 8 neighbouring dimensions
-// of 32 where the instruction's own order would have them take scattered ones, and columns of the output are renamed in
-// the same way.
+// row is read once for all of them. A warp takes 16 positions at a time with an online softmax (arXiv 2205.14135):
+// scores by `mma`, then values by `mma`. Operands are read from the cache by 16-byte loads, without shared memory: the order of
+// the terms of a dot product is free, so each lane of a quad takes 8 neighbouring dimensions of 32 in place of the
+// scattered ones of the instruction's layout, and the columns of the output are permuted in the same way.
 //
-// Where tiles are few (decoding), a tile's positions are dealt out to `splits` blocks of four warps; parts are put together
-// by the last block in the order of the splits, so that the result does not depend on who was last.
+// With few tiles (decoding), the positions of a tile are divided among `splits` blocks of four warps; the last block to end
+// joins the parts in the order of the splits, so that the result does not depend on which block is last.
 #include "args.cuh"
 
 constexpr u32 kTile = 16;  // rows of a tile, and positions of a step
 constexpr u32 kWarps = 4;
 
-// Eight values of a cached row, in binary16. Where all of a cache is in binary16 no load hangs on a branch.
+// Eight values of a cached row, in binary16. With `kHalves`, all of a cache is in binary16 and no load depends on a branch.
 template <bool kHalves> DEVICE uint4 load_cached8(const u8* plane, const u16* scales, u64 at, u32 type) {
     if (kHalves || type == kF16) return load<uint4>(plane + 2 * at);
     if (type == kF32) {
@@ -33,8 +32,8 @@ template <bool kHalves> DEVICE uint4 load_cached8(const u8* plane, const u16* sc
 
 DEVICE u32 word(const uint4& v, u32 i) { return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w; }
 
-// What a warp found over its positions: for rows g and g + 8 of lane 4g + t the peak, the sum of weights and the
-// weighted values. Accumulator [8e + j] holds dimensions 64e + 16t + j and 64e + 16t + 8 + j.
+// Result of a warp over its positions: for rows g and g + 8 of lane 4g + t the peak, the sum of weights and the weighted
+// values. Accumulator [8e + j] holds dimensions 64e + 16t + j and 64e + 16t + 8 + j.
 template <u32 kDim> struct Part {
     float peak[2];
     float sum[2];
@@ -49,8 +48,8 @@ struct Rows {
     u32 first_head;
 };
 
-// Where a warp keeps its queries as the left operand, 16 dimensions a turn: registers, or shared memory where the values
-// alone nearly fill them.
+// Queries of a warp as the left operand, 16 dimensions a turn, in registers, or in shared memory for heads so long that the
+// values alone nearly fill the registers.
 template <u32 kDim, bool kShared = (kDim > 128)> struct Queries {
     u32 words[kDim / 16][4];
     DEVICE_MEMBER Queries(u8*) {}
@@ -72,7 +71,7 @@ DEVICE void walk(const AttendArgs& a, const Rows& rows, const KvView& kv, u64 kv
     UNROLL for (u32 i = 0; i < 2; i++) part.peak[i] = kNegativeInfinity, part.sum[i] = 0.f;
     UNROLL for (u32 i = 0; i < kDim / 8; i++) UNROLL for (u32 j = 0; j < 4; j++) part.values[i][j] = 0.f;
 
-    // Words 0 and 2 of an operand are of row g, 1 and 3 of row g + 8.
+    // Words 0 and 2 of an operand belong to row g, words 1 and 3 to row g + 8.
     Queries<kDim> q(shared);
     u32 last[2], first[2];
     UNROLL for (u32 i = 0; i < 2; i++) {
@@ -95,7 +94,7 @@ DEVICE void walk(const AttendArgs& a, const Rows& rows, const KvView& kv, u64 kv
     const u32 end = a.step.positions[rows.first_token + rows.tokens - 1] + 1;
     const u32 oldest = a.step.positions[rows.first_token];
     const u32 start = a.window && oldest >= a.window ? (oldest - a.window + 1) / kTile : 0;
-    // Positions belong to units by their place in the sequence, whatever the tile.
+    // The unit of a position depends on its place in the sequence alone, not on the tile.
     const u32 first_step = start + (unit + units - start % units) % units;
     const u32 rows_kept = kept(kv, a.layer);
     for (u32 p0 = kTile * first_step; p0 < end; p0 += kTile * units) {
@@ -104,10 +103,10 @@ DEVICE void walk(const AttendArgs& a, const Rows& rows, const KvView& kv, u64 kv
         const u32 valid = end - 1 - p0;
         float scores[2][4] = {};
         UNROLL for (u32 h = 0; h < 2; h++) {
-            // Positions that nobody wrote hold anything: the last valid one stands in, its weight will be 0. Likewise the
-            // last dimensions for those behind the head's, where the query is 0 and the output is dropped.
+            // Positions not yet written hold arbitrary bits: the last valid one is read in their place, with weight 0. Behind
+            // the head's dimensions the last ones are read; the query is 0 there and the output is dropped.
             const u64 row = (row0 + min_u32(8 * h + g, valid)) * kv.stride;
-            // Queries in shared memory leave the loop free to keep few keys at a time, where registers are short.
+            // With queries in shared memory registers are short, so the loop is not unrolled and keeps few keys at a time.
             UNROLL_BY(kDim > 128 ? 2 : kDim / 32) for (u32 c = 0; c < kDim / 32; c++) {
                 const uint4 k = load_cached8<kHalves>(kv.k, kv.k_scales, row + min_u32(32 * c + 8 * t, kv.stride - 8), kv.k_type);
                 mma16x8x16(scores[h], q.get(2 * c), k.x, k.y);
@@ -126,7 +125,7 @@ DEVICE void walk(const AttendArgs& a, const Rows& rows, const KvView& kv, u64 kv
             }
             peak = fmaxf(peak, shuffle_xor(peak, 1));
             peak = fmaxf(peak, shuffle_xor(peak, 2));
-            // A row that has seen nothing yet stays at minus infinity, which must not be subtracted from itself.
+            // The peak of a row without positions is minus infinity, which must not be subtracted from itself.
             const float base = peak == kNegativeInfinity ? 0.f : peak;
             const float shrink = exp2_approx(part.peak[i] - base);
             part.peak[i] = peak;
@@ -158,7 +157,7 @@ DEVICE void walk(const AttendArgs& a, const Rows& rows, const KvView& kv, u64 kv
     }
 }
 
-// Writes what a lane holds of the first `used` rows, times `factor[i]`, to `place(row)`.
+// Writes a lane's values of the first `used` rows, times `factor[i]`, to `place(row)`.
 template <u32 kDim, class F> DEVICE void write_rows(const Part<kDim>& part, u32 d, u32 used, const float (&factor)[2], F&& place) {
     const u32 lane = threadIdx.x % kWarp, g = lane / 4, t = lane % 4;
     UNROLL for (u32 i = 0; i < 2; i++) {
@@ -171,7 +170,7 @@ template <u32 kDim, class F> DEVICE void write_rows(const Part<kDim>& part, u32 
     }
 }
 
-// Parts of a row one after another: [part][row][peak, sum, values]. Writes the softmax-weighted values.
+// Joins the parts of a row, [part][row][peak, sum, values], to softmax-weighted values.
 DEVICE float merged(const float* parts, u32 n, u32 row_size, u32 rows, u32 row, u32 dim) {
     float peak = kNegativeInfinity;
     for (u32 p = 0; p < n; p++) peak = fmaxf(peak, parts[(p * rows + row) * row_size]);
@@ -197,7 +196,7 @@ template <u32 kDim, bool kHalves> DEVICE void attend(const AttendArgs& a, u8* sh
     const u32 end_head = ceil_div((kv_head + 1) * a.heads, a.kv_heads);
     const u32 tile = a.splits ? blockIdx.x / a.splits : blockIdx.x * kWarps + warp;
     if (a.first_tile + tile >= a.step.n_tiles) return;
-    const Tile at = a.step.tiles[a.first_tile + tile];
+    const QueryTile at = a.step.tiles[a.first_tile + tile];
     KvView kv = a.step.kvs[at.slot];
     kv.k = in_global(kv.k), kv.v = in_global(kv.v);
     const u64 kv_row = first_row(kv, a.layer, a.kv_heads, kv_head);
@@ -214,7 +213,7 @@ template <u32 kDim, bool kHalves> DEVICE void attend(const AttendArgs& a, u8* sh
         return;
     }
 
-    // Steps go round the blocks first, so that a short context is spread over the device.
+    // Groups of positions are dealt to blocks first and then to warps, so that a short context occupies all blocks.
     const u32 split = blockIdx.x % a.splits;
     walk<kDim, kHalves>(a, rows, kv, kv_row, split + warp * a.splits, kWarps * a.splits, shared, part);
     const u32 row_size = 2 + d;
@@ -227,7 +226,7 @@ template <u32 kDim, bool kHalves> DEVICE void attend(const AttendArgs& a, u8* sh
     write_rows<kDim>(part, d, used, {1.f, 1.f}, [&](u32 row) { return mine + row * row_size + 2; });
     sync_block();
 
-    // The four warps' parts become the block's.
+    // Joins the parts of the four warps to that of the block.
     const u32 place = (tile * gridDim.y + blockIdx.y) * a.splits;
     float* block_part = a.partials + ((u64)place + split) * kTile * row_size;
     for (u32 i = threadIdx.x; i < used * row_size; i += blockDim.x) {

@@ -1,10 +1,10 @@
-// What every kernel stands on: short names of types, the arguments' common parts, and one small wrapper for each
-// instruction that C++ has no word for. Each wrapper has a twin for the host, so that the same kernels run as C++ under
-// tests/cuda_shim, thread by thread.
+// Basis of all kernels: short names of types, common parts of the parameters, and one small wrapper for each instruction
+// that C++ cannot express. Each wrapper has a host version, so that the same kernels run as C++ under tests/cuda_shim,
+// thread by thread.
 //
 // Rules that keep this possible: raw PTX in this file only; no reliance on the threads of a warp running in step;
-// shared memory only by DYNAMIC_SHARED; the grid is a choice of the caller. Kernels may start before the one ahead of
-// them has ended: until `wait_for_previous` they read weights only.
+// shared memory only by DYNAMIC_SHARED; any size of the grid. Kernels may start before the one ahead of them has ended:
+// until `wait_for_previous` they read weights only.
 #pragma once
 
 #include <stdint.h>
@@ -20,7 +20,7 @@ typedef int32_t i32;
 #ifdef __CUDACC__
 #define DEVICE static __device__ __forceinline__
 #define DEVICE_MEMBER __device__ __forceinline__
-// A kernel takes one struct by value, called `a` in its body. `threads` a block; at least `blocks` of them a processor.
+// Declares a kernel with one struct `a` by value, `threads` threads a block and at least `blocks` blocks a processor.
 #define KERNEL(name, Args, threads, blocks) \
     extern "C" __global__ void __launch_bounds__(threads, blocks) name(const __grid_constant__ Args a)
 #define DYNAMIC_SHARED(name) extern __shared__ __align__(16) u8 name[]
@@ -81,7 +81,7 @@ DEVICE float exp2_approx(float x) {
     return y;
 }
 
-// Weights: read once, so they leave the first-level cache to the activations.
+// Loads weights, which are read once, past the first-level cache, which is left to the activations.
 DEVICE uint4 load_weights16(const void* p) {
     uint4 v;
     asm("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
@@ -89,10 +89,10 @@ DEVICE uint4 load_weights16(const void* p) {
         : "l"(p));
     return v;
 }
-// Weights that neighbouring lanes read as well.
+// Loads weights that neighbouring lanes read as well.
 template <class T> DEVICE T load_shared_weights(const void* p) { return __ldg((const T*)p); }
 
-// Tells the compiler about an address that came from memory.
+// Tells the compiler that an address read from memory is one of global memory.
 template <class T> DEVICE T* in_global(T* p) {
     __builtin_assume(__isGlobal(p));
     return p;
@@ -101,29 +101,29 @@ template <class T> DEVICE T* in_global(T* p) {
 DEVICE void prefetch_l2(const void* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
 
 // d += a * b: a is 16x16, b is 16x8, both binary16; lane 4g + t holds of a the rows g and g + 8 and the columns
-// 2t, 2t+1, 2t+8, 2t+9, of b the rows likewise and column g, of d the rows g and g + 8 and the columns 2t, 2t+1.
+// 2t, 2t+1, 2t+8, 2t+9, of b these rows and column g, of d the rows g and g + 8 and the columns 2t, 2t+1.
 DEVICE void mma16x8x16(float (&d)[4], const uint4& a, u32 b0, u32 b1) {
     asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
         : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
 }
 
-// Copies 16 bytes into shared memory in the background; they are there after the wait for their group and a barrier.
+// Copies 16 bytes into shared memory asynchronously; they are valid after the wait for their group and a barrier.
 DEVICE void copy_async16(void* shared, const void* global) {
     u32 to = (u32)__cvta_generic_to_shared(shared);
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(global) : "memory");
 }
 DEVICE void copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-// Waits until at most `N` of this thread's groups are under way.
+// Waits until at most `N` of this thread's groups are incomplete.
 template <int N> DEVICE void copy_async_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory"); }
 
-// Everything that earlier kernels wrote can be read behind this.
+// Waits for the kernel ahead: afterwards everything that earlier kernels wrote can be read.
 DEVICE void wait_for_previous() {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
-// The next kernel may take up free places from here on.
+// Lets blocks of the next kernel start on free processors.
 DEVICE void let_next_start() {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
@@ -162,8 +162,8 @@ DEVICE float warp_max(float v) {
     return v;
 }
 
-// Sum over the block in a fixed order, the same in every thread. `scratch` holds a float a warp and is free again behind
-// the next barrier.
+// Sum over the block in a fixed order, the same in every thread. `scratch` holds one float a warp and can be used again
+// after the next barrier.
 DEVICE float block_sum(float v, float* scratch) {
     const u32 warps = blockDim.x / kWarp;
     v = warp_sum(v);
@@ -185,8 +185,8 @@ DEVICE float block_max(float v, float* scratch) {
     return max;
 }
 
-// True in every thread of the last block of `blocks` to come here; everything that the others wrote before is visible to
-// it. Leaves the counter at 0.
+// True in every thread of the last of `blocks` blocks to call it, which sees everything that the others wrote before; sets
+// the counter to 0.
 DEVICE bool last_block(u32* counter, u32 blocks, u32* shared_flag) {
     memory_fence();
     sync_block();
@@ -200,8 +200,8 @@ DEVICE bool last_block(u32* counter, u32 blocks, u32* shared_flag) {
     return *shared_flag != 0;
 }
 
-// Normalisation of a vector on its way into a kernel.
-struct Norm {
+// Normalisation of an input vector of a kernel.
+struct DeviceNorm {
     const float* weight;
     const float* bias;  // or null
     float eps;
@@ -209,13 +209,13 @@ struct Norm {
 };
 enum NormKind : u32 { kNoNorm = 0, kRms = 1, kLayer = 2 };
 
-// What normalises `x[0..n]`: (x - mean) * inverse, then weight and bias.
+// Moments of `x[0..n]`; its norm is (x - mean) * inverse * weight + bias.
 struct Moments {
     float mean;
     float inverse;
 };
-// The whole block takes part.
-DEVICE Moments moments(const float* x, u32 n, const Norm& norm, float* scratch) {
+// Computes the moments with the whole block.
+DEVICE Moments moments(const float* x, u32 n, const DeviceNorm& norm, float* scratch) {
     Moments m = {0.f, 1.f};
     if (norm.kind == kLayer) {
         float sum = 0.f;
@@ -229,7 +229,7 @@ DEVICE Moments moments(const float* x, u32 n, const Norm& norm, float* scratch) 
     }
     return m;
 }
-DEVICE float normalised(float x, u32 i, const Moments& m, const Norm& norm) {
+DEVICE float normalised(float x, u32 i, const Moments& m, const DeviceNorm& norm) {
     if (norm.kind == kNoNorm) return x;
     float y = (x - m.mean) * m.inverse * norm.weight[i];
     return norm.bias ? y + norm.bias[i] : y;

@@ -1,5 +1,5 @@
-// Rows of a table become activations: embeddings and learned positions. A block a token. And rows of activations that
-// alone are wanted further on.
+// Embeddings and learned positions: rows of a table become activations, one block a token. Also the selection of rows of
+// activations.
 #include "args.cuh"
 
 KERNEL(embed, EmbedArgs, 128, 1) {

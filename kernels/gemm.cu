@@ -1,19 +1,19 @@
-// Matrix times matrix: prompts.
+// Matrix times matrix, for prompts.
 //
-// Weights are expanded to binary16 in registers, straight in the order of the `mma` operand, and each is expanded once a
-// block: the warps of a block divide the rows and share the tokens, which wait in shared memory, brought there in the
-// background. As in attention a lane of a quad takes 8 neighbouring columns of 32 for two `mma` of 16, on both sides, so
-// that every load is of 16 bytes. Inputs are scaled by a power of two a row, which keeps large activations in range.
+// Weights are expanded to binary16 in registers, in the order of the `mma` operand, each once a block: the warps of a block
+// divide the rows and share the tokens, which asynchronous copies bring into shared memory. As in attention a lane of a quad
+// takes 8 neighbouring columns of 32 for two `mma` of 16, on both sides, so that every load has 16 bytes. Each input row is
+// divided by a power of two, which keeps large activations in the range of binary16.
 #include "args.cuh"
 
-// One block a row of the input.
+// Converts input rows to binary16, one block a row.
 KERNEL(to_halves, HalvesArgs, 256, 1) {
     DYNAMIC_SHARED(shared);
     let_next_start();
     wait_for_previous();
     float* scratch = (float*)shared;
     const u32 row = blockIdx.x;
-    const float* x = a.x + (u64)(a.x_rows ? a.x_rows[row] : row) * a.x_stride;
+    const float* x = a.x + (u64)row * a.x_stride;
     const Moments m = moments(x, a.cols, a.norm, scratch);
     float peak = 0.f;
     for (u32 i = threadIdx.x; i < a.cols; i += blockDim.x) peak = fmaxf(peak, fabsf(normalised(x[i], i, m, a.norm)));
@@ -42,7 +42,7 @@ template <class T> DEVICE void to_operand(const Raw8& raw, u32 chunk, u32 t, u32
     UNROLL for (u32 i = 0; i < 4; i++) words[i] = pack_halves(y[2 * i], y[2 * i + 1]);
 }
 
-// What a block multiplies: some rows of a matrix by some tokens, which are all in order or the picks of an expert.
+// Work of a block: some rows of a matrix times some tokens, consecutive ones or the picks of an expert.
 struct Share {
     u32 first_row;  // of the expert
     u32 row0;       // of the warp
@@ -56,7 +56,7 @@ struct Share {
 
 // Sums of the warp's rows and the block's tokens.
 template <class T, u32 kTokens>
-DEVICE void multiply(const ProjectArgs& a, const Matrix& w, const Share& work, u16* tokens, float (&sums)[2][kTokens / 8][4]) {
+DEVICE void multiply(const ProjectArgs& a, const DeviceMatrix& w, const Share& work, u16* tokens, float (&sums)[2][kTokens / 8][4]) {
     const u32 lane = threadIdx.x % kWarp, g = lane / 4, t = lane % 4, chunks = w.cols / kChunk;
     // Tokens of a turn: [stage][token][32 halves].
     constexpr u32 kCopies = kTokens * 4, kThreads = kGemmWarps * kWarp, kTurns = (kCopies + kThreads - 1) / kThreads;
@@ -75,7 +75,7 @@ DEVICE void multiply(const ProjectArgs& a, const Matrix& w, const Share& work, u
         copy_async_commit();
     }
 
-    // Rows g and g + 8 of two tiles of 16; behind the last row the last again.
+    // Rows g and g + 8 of two tiles of 16; behind the end the last row is read again.
     u32 rows[4];
     UNROLL for (u32 i = 0; i < 4; i++) rows[i] = work.first_row + min_u32(work.row0 + 8 * i + g, w.rows - 1);
     Raw8 raw[4];
@@ -88,7 +88,7 @@ DEVICE void multiply(const ProjectArgs& a, const Matrix& w, const Share& work, u
         }
         copy_async_wait<kStages - 2>();
         sync_block();
-        // Behind the barrier, because it replaces what the turn before has read.
+        // After the barrier, because it overwrites the stage that the turn before has read.
         if (chunk + kStages - 1 < chunks) fetch(chunk + kStages - 1);
         copy_async_commit();
         const u16* stage = tokens + chunk % kStages * kTokens * 32;
@@ -113,7 +113,7 @@ template <u32 kTokens> DEVICE void gemm(const ProjectArgs& a, u8* shared) {
         segment++;
     }
     const Segment& s = a.segments[segment];
-    const Matrix& w = s.w;
+    const DeviceMatrix& w = s.w;
     wait_for_previous();
     const u32 expert = blockIdx.z, first = a.order ? a.starts[expert] : 0;
     const Share work = {expert * w.rows,
@@ -124,7 +124,7 @@ template <u32 kTokens> DEVICE void gemm(const ProjectArgs& a, u8* shared) {
                        a.x_divisor};
     if (work.token0 >= work.tokens) return;
     float sums[2][kTokens / 8][4] = {};
-    // A loop for each type, so that none of its loads hangs on a branch.
+    // One loop for each type, so that no load depends on a branch.
     with_type(w.type, [&](auto type) { multiply<decltype(type), kTokens>(a, w, work, (u16*)shared, sums); });
 
     UNROLL for (u32 n = 0; n < kTokens / 8; n++) UNROLL for (u32 j = 0; j < 2; j++) {

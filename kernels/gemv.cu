@@ -1,9 +1,9 @@
-// Matrix times vector: the whole of decoding, apart from attention.
+// Matrix times vector, for single tokens.
 //
-// Bound by reading the weights, so the input is prepared by every block for itself (normalised, and brought to signed
-// bytes, 32 to a scale) while the first weights are on their way, and what follows the product (bias, residual, gated
-// activation, softcap) happens where the sum is. A warp takes two rows and strides over their columns, 16 bytes a load,
-// at least four loads under way a lane; one launch serves matrices of different types that share an input.
+// Time is bound by reading the weights. So every block prepares the input for itself (norm, and quantisation to signed bytes
+// with a scale for each 32) while its first weights are being loaded, and the operation on the result (bias, residual, gated
+// activation, softcap) is part of the kernel. A warp takes two rows and strides over their columns with loads of 16 bytes, at
+// least four in flight a lane; one launch serves matrices of different types that share an input.
 #include "args.cuh"
 
 // Rows of a warp: enough to use each load of the input twice, few enough that small matrices fill the device.
@@ -26,7 +26,7 @@ DEVICE void quantise(float4 v, u32 col, i8* quants, Group* groups) {
     if (col % 32 == 0) groups[col / 32].scale = peak / 127.f;
 }
 
-// Brings input row `x` into shared memory; the whole block takes part.
+// Prepares input row `x` in shared memory with the whole block.
 DEVICE Input prepare(const ProjectArgs& a, const float* x, u8* shared) {
     const u32 padded = ceil_div(a.segments[0].w.cols, kInputStep) * kInputStep;
     float* scratch = (float*)shared;
@@ -68,7 +68,7 @@ template <class T> DEVICE void dot_rows(const ProjectArgs& a, const Pair& p, con
     for (u32 first = threadIdx.x % kWarp; first < units; first += kWarp * T::kUnroll) {
         typename T::Raw raw[T::kUnroll][kRows];
         UNROLL for (int u = 0; u < T::kUnroll; u++) {
-            // Behind the end the first unit again, so that no load hangs on a branch.
+            // Behind the end the first unit is read again, so that no load depends on a branch.
             const u32 unit = first + u * kWarp < units ? first + u * kWarp : first;
             UNROLL for (u32 r = 0; r < kRows; r++) raw[u][r] = T::load(a.segments[p.segments[r]].w, p.rows[r], unit);
         }
@@ -92,7 +92,7 @@ DEVICE Pair pair_at(const ProjectArgs& a, u32 g, u32 expert) {
     }
     const u32 rows = a.segments[segment].w.rows;
     const u64 first = (u64)expert * rows;
-    // Behind the last row the last again; its sum is dropped.
+    // Behind the end the last row is read again; its sum is dropped.
     return {{segment, segment}, {first + row, first + min_u32(row + 1, rows - 1)}};
 }
 
@@ -116,7 +116,7 @@ KERNEL(gemv, ProjectArgs, 256, 2) {
     else for (u32 s = 0; s < a.n_segments; s++) turns += ceil_div(a.segments[s].w.rows, kRows);
     const u32 first = blockIdx.x * warps + threadIdx.x / kWarp;
 
-    // The rows of an expert are known only behind the wait.
+    // The choice of experts can be read only after the wait.
     if (!a.experts && first < turns) {
         const Pair p = pair_at(a, first, 0);
         UNROLL for (u32 r = 0; r < kRows; r++) prefetch_row(a.segments[p.segments[r]].w, p.rows[r], lane);
@@ -124,8 +124,7 @@ KERNEL(gemv, ProjectArgs, 256, 2) {
     wait_for_previous();
 
     const u32 expert = a.experts ? a.experts[y] : 0;
-    const u32 x_row = a.x_rows ? a.x_rows[y] : y / a.x_divisor;
-    const Input x = prepare(a, a.x + (u64)x_row * a.x_stride, shared);
+    const Input x = prepare(a, a.x + (u64)(y / a.x_divisor) * a.x_stride, shared);
 
     for (u32 g = first; g < turns; g += gridDim.x * warps) {
         const Pair p = pair_at(a, g, expert);

@@ -1,7 +1,7 @@
-// Mixture of experts: the choice of experts, the picks of each gathered, and the sum of what they return.
+// Mixture of experts: the choice of experts, the picks sorted by expert, and the weighted sum of the results.
 #include "args.cuh"
 
-// A warp a token. Experts come in the order of their scores, the lower number first where they are equal.
+// Chooses experts, one warp a token, in the order of their scores; of equal ones the lower number comes first.
 KERNEL(route, RouteArgs, 32, 1) {
     DYNAMIC_SHARED(shared);
     let_next_start();
@@ -32,7 +32,7 @@ KERNEL(route, RouteArgs, 32, 1) {
             const u32 there = shuffle_xor(where, lanes);
             if (other > best || (other == best && there < where)) best = other, where = there;
         }
-        // Scores that are no numbers still choose an expert that exists.
+        // NaN scores still choose an expert that exists.
         if (where >= a.n_experts) where = i;
         const float weight = expf(scores[where] - peak);
         chosen += weight;
@@ -49,7 +49,7 @@ KERNEL(route, RouteArgs, 32, 1) {
     for (u32 i = lane; i < a.n_used; i += kWarp) a.weights[token * a.n_used + i] /= sum;
 }
 
-// A block an expert. A thread looks at neighbouring picks, so that its own and those of the threads before it are in order.
+// Sorts picks, one block an expert. A thread takes consecutive picks, so that those of all threads stay in order.
 KERNEL(group, GroupArgs, 256, 1) {
     DYNAMIC_SHARED(shared);
     let_next_start();

@@ -1,4 +1,4 @@
-// The residual stream and norms that no product takes over. A block a group of values.
+// Sums with the residual stream and norms that are not part of a product, one block a group of values.
 #include "args.cuh"
 
 // x += scale * delta; out = norm(x)
@@ -7,7 +7,7 @@ KERNEL(add_norm, NormArgs, 256, 1) {
     let_next_start();
     wait_for_previous();
     const u64 first = (u64)blockIdx.x * a.group;
-    // Not in y: a batch may have more groups of values than the grid's second dimension reaches.
+    // Not in y: a batch may have more groups of values than the second dimension of a grid allows.
     float* x = a.x + first;
     if (a.delta) {
         for (u32 i = threadIdx.x; i < a.group; i += blockDim.x) x[i] += a.scale * a.delta[first + i];

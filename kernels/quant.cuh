@@ -1,23 +1,23 @@
-// Weights as they lie in device memory, and how a lane reads them.
+// Layouts of weights in device memory, and the readers of a lane.
 //
 // A matrix is up to four planes of bytes. Plane p holds, row after row and block after block, one field of the file's
-// blocks; which field, `backend/cuda/memory.rs` says. Blocks whose size is a multiple of 16 bytes (Q4_K, Q5_K) stay whole
+// blocks, listed in `backend/cuda/weights.rs`. Blocks whose size is a multiple of 16 bytes (Q4_K, Q5_K) stay whole
 // in plane 0; the others are split so that every plane can be read in aligned words.
 //
-// A type gives two readers. `load`/`dot`: the share of one lane in a row times an activation of signed bytes, 16 bytes of
+// A type has two readers. `load`/`dot`: the share of one lane in a row times an activation of signed bytes, 16 bytes of
 // quants a load. `load8`/`decode8`: eight values of a row, for tiles and look-ups, by the formula in src/quant.
 #pragma once
 
 #include "common.cuh"
 
-struct Matrix {
+struct DeviceMatrix {
     const u8* planes[4];
     u32 type;  // GGML's number
     u32 rows;
     u32 cols;  // a multiple of 32; values behind the model's own are 0
     u32 pad;
 };
-static_assert(sizeof(Matrix) == 48, "mirrored in module.rs");
+static_assert(sizeof(DeviceMatrix) == 48, "mirrored in module.rs");
 
 enum Type : u32 {
     kF32 = 0, kF16 = 1, kQ4_0 = 2, kQ4_1 = 3, kQ5_0 = 6, kQ5_1 = 7, kQ8_0 = 8, kQ4_K = 12, kQ5_K = 13, kQ6_K = 14, kBF16 = 30,
@@ -73,10 +73,10 @@ template <bool kFive, bool kMinimum> struct Legacy {
         u32 high;
         u32 scales;
     };
-    static DEVICE_MEMBER u32 load_scales(const Matrix& m, u64 block) {
+    static DEVICE_MEMBER u32 load_scales(const DeviceMatrix& m, u64 block) {
         return kMinimum ? load_shared_weights<u32>(m.planes[1] + 4 * block) : load_shared_weights<u16>(m.planes[1] + 2 * block);
     }
-    static DEVICE_MEMBER Raw load(const Matrix& m, u64 row, u32 unit) {
+    static DEVICE_MEMBER Raw load(const DeviceMatrix& m, u64 row, u32 unit) {
         const u64 block = row * (m.cols / 32) + unit;
         Raw r;
         r.q = load_weights16(m.planes[0] + 16 * block);
@@ -94,7 +94,7 @@ template <bool kFive, bool kMinimum> struct Legacy {
         return g.scale * (kMinimum ? d * product + high_half(r.scales) * sum : d * (product - kOffset * sum));
     }
     // Values 8t.. of a block lie in one half of its nibbles.
-    static DEVICE_MEMBER Raw8 load8(const Matrix& m, u64 row, u32 chunk, u32 t) {
+    static DEVICE_MEMBER Raw8 load8(const DeviceMatrix& m, u64 row, u32 chunk, u32 t) {
         const u64 block = row * (m.cols / 32) + chunk;
         const uint2 q = load_shared_weights<uint2>(m.planes[0] + 16 * block + 8 * (t % 2));
         Raw8 r = {{q.x, q.y, 0, 0}, {load_scales(m, block), 0, 0, 0}};
@@ -125,14 +125,14 @@ struct Q8_0 {
         uint4 q;
         u32 scale;
     };
-    static DEVICE_MEMBER Raw load(const Matrix& m, u64 row, u32 unit) {
+    static DEVICE_MEMBER Raw load(const DeviceMatrix& m, u64 row, u32 unit) {
         const u64 half_block = row * (m.cols / 16) + unit;
         return {load_weights16(m.planes[0] + 16 * half_block), load_shared_weights<u16>(m.planes[1] + half_block / 2 * 2)};
     }
     static DEVICE_MEMBER float dot(const Raw& r, const Input& x, u32 unit) {
         return x.groups[unit / 2].scale * low_half(r.scale) * (float)dot16(r.q, quants16(x, 16 * unit));
     }
-    static DEVICE_MEMBER Raw8 load8(const Matrix& m, u64 row, u32 chunk, u32 t) {
+    static DEVICE_MEMBER Raw8 load8(const DeviceMatrix& m, u64 row, u32 chunk, u32 t) {
         const u64 block = row * (m.cols / 32) + chunk;
         const uint2 q = load_shared_weights<uint2>(m.planes[0] + 32 * block + 8 * t);
         return {{q.x, q.y, 0, 0}, {load_shared_weights<u16>(m.planes[1] + 2 * block), 0, 0, 0}};
@@ -162,7 +162,7 @@ template <bool kFive> struct K45 {
         uint4 q, head, high;
     };
     // Unit r of a block: 16 bytes, whose low nibbles belong to sub-block 2 * (r / 2) and whose high ones to the next.
-    static DEVICE_MEMBER Raw load(const Matrix& m, u64 row, u32 unit) {
+    static DEVICE_MEMBER Raw load(const DeviceMatrix& m, u64 row, u32 unit) {
         const u8* block = m.planes[0] + (row * (m.cols / 256) + unit / 8) * kBlock;
         Raw r;
         r.head = load_shared_weights<uint4>(block);
@@ -188,7 +188,7 @@ template <bool kFive> struct K45 {
                               g1.scale * (float)((i32)(minima >> 8) * half_sum(g1, half));
         return low_half(r.head.x) * product - high_half(r.head.x) * minimum;
     }
-    static DEVICE_MEMBER Raw8 load8(const Matrix& m, u64 row, u32 chunk, u32 t) {
+    static DEVICE_MEMBER Raw8 load8(const DeviceMatrix& m, u64 row, u32 chunk, u32 t) {
         const u8* block = m.planes[0] + (row * (m.cols / 256) + chunk / 8) * kBlock;
         const uint4 head = load_shared_weights<uint4>(block);
         const uint2 q = load_shared_weights<uint2>(block + kQuants + 32 * (chunk % 8 / 2) + 8 * t);
@@ -227,7 +227,7 @@ struct Q6_K {
     };
     // Unit r of a block: 16 bytes of nibbles of half r / 4, whose low nibbles are values 16 * (r % 4).. of that half and
     // whose high ones those 64 further on.
-    static DEVICE_MEMBER Raw load(const Matrix& m, u64 row, u32 unit) {
+    static DEVICE_MEMBER Raw load(const DeviceMatrix& m, u64 row, u32 unit) {
         const u64 block = row * (m.cols / 256) + unit / 8;
         const u32 half = unit % 8 / 4;
         Raw r;
@@ -248,7 +248,7 @@ struct Q6_K {
         const i32 s0 = (i8)(r.scales.x >> (8 * quarter)), s1 = (i8)(r.scales.y >> (8 * quarter));
         return low_half(r.d) * (g0.scale * (float)(s0 * dot0) + g1.scale * (float)(s1 * dot1));
     }
-    static DEVICE_MEMBER Raw8 load8(const Matrix& m, u64 row, u32 chunk, u32 t) {
+    static DEVICE_MEMBER Raw8 load8(const DeviceMatrix& m, u64 row, u32 chunk, u32 t) {
         const u64 block = row * (m.cols / 256) + chunk / 8;
         const u32 half = chunk % 8 / 4, n = chunk % 4;
         const uint2 low = load_shared_weights<uint2>(m.planes[0] + 128 * block + 64 * half + 32 * (n % 2) + 8 * t);
@@ -267,7 +267,7 @@ struct Q6_K {
     }
 };
 
-// Types without blocks, which meet the activations in f32. Plane 0: the values.
+// Types without blocks, multiplied with activations in f32. Plane 0: the values.
 template <u32 kType> struct Plain {
     static constexpr u32 kBytes = kType == kF32 ? 4 : 2;
     static constexpr u32 kValues = 16 / kBytes;
@@ -282,7 +282,7 @@ template <u32 kType> struct Plain {
             else y[i] = bits_to_float(i % 2 ? w[i / 2 % 4] & 0xffff0000u : w[i / 2 % 4] << 16);
         }
     }
-    static DEVICE_MEMBER Raw load(const Matrix& m, u64 row, u32 unit) {
+    static DEVICE_MEMBER Raw load(const DeviceMatrix& m, u64 row, u32 unit) {
         return load_weights16(m.planes[0] + row * m.cols * kBytes + 16 * unit);
     }
     static DEVICE_MEMBER float dot(const Raw& r, const Input& x, u32 unit) {
@@ -294,7 +294,7 @@ template <u32 kType> struct Plain {
         }
         return sum;
     }
-    static DEVICE_MEMBER Raw8 load8(const Matrix& m, u64 row, u32 chunk, u32 t) {
+    static DEVICE_MEMBER Raw8 load8(const DeviceMatrix& m, u64 row, u32 chunk, u32 t) {
         const u8* p = m.planes[0] + (row * m.cols + 32 * chunk + 8 * t) * kBytes;
         const uint4 a = load_shared_weights<uint4>(p);
         const uint4 b = kBytes == 4 ? load_shared_weights<uint4>(p + 16) : a;
@@ -311,8 +311,8 @@ template <u32 kType> struct Plain {
     }
 };
 
-// Starts to bring the first lines of a row into the second-level cache, one line a lane.
-DEVICE void prefetch_row(const Matrix& m, u64 row, u32 lane) {
+// Prefetches the first lines of a row into the second-level cache, one line a lane.
+DEVICE void prefetch_row(const DeviceMatrix& m, u64 row, u32 lane) {
     u64 bytes = 0;
     switch (m.type) {
         case kF32: bytes = 4ull * m.cols; break;
@@ -344,11 +344,11 @@ template <class F> DEVICE void with_type(u32 type, F&& f) {
 }
 
 // Values 32 * chunk + 8 * t.. of a row.
-DEVICE Raw8 load8(const Matrix& m, u64 row, u32 chunk, u32 t) {
+DEVICE Raw8 load8(const DeviceMatrix& m, u64 row, u32 chunk, u32 t) {
     Raw8 r = {};
     with_type(m.type, [&](auto type) { r = decltype(type)::load8(m, row, chunk, t); });
     return r;
 }
-DEVICE void decode8(const Matrix& m, const Raw8& r, u32 chunk, u32 t, float (&y)[8]) {
+DEVICE void decode8(const DeviceMatrix& m, const Raw8& r, u32 chunk, u32 t, float (&y)[8]) {
     with_type(m.type, [&](auto type) { decltype(type)::decode8(r, chunk, t, y); });
 }

@@ -1,4 +1,4 @@
-// Queries and keys on their way from projection to attention: norm of each head, rotation, and the cache. A warp a head.
+// Queries and keys between projection and attention: norm of each head, rotation, and writing to the cache, one warp a head.
 //
 // Angles are position * inv_freq in f64, because an f32 product is off by a hundredth of a turn at position 100,000.
 #include "args.cuh"
@@ -8,7 +8,7 @@ DEVICE u32 pair_low(const HeadsArgs& a, u32 i) { return a.adjacent ? 2 * i : i; 
 DEVICE u32 pair_high(const HeadsArgs& a, u32 i) { return a.adjacent ? 2 * i + 1 : i + a.n_pairs; }
 
 // Normalises and turns one head in place.
-DEVICE void turn(const HeadsArgs& a, float* x, const Norm& norm, u32 position, u32 lane) {
+DEVICE void turn(const HeadsArgs& a, float* x, const DeviceNorm& norm, u32 position, u32 lane) {
     const u32 d = a.head_dim;
     Moments m = {0.f, 1.f};
     if (norm.kind == kLayer) {

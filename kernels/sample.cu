@@ -1,4 +1,4 @@
-// The arg-max of logits; the lowest index wins a tie, and what is no number never wins.
+// The arg-max of logits; the lowest index wins a tie, and NaN never wins.
 #include "args.cuh"
 
 struct Best {

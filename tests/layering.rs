@@ -106,7 +106,7 @@ const BACKEND: &[&[&str]] = &[
     &["weights.rs"],
     &["program.rs"],
     // Kernels, weights on the CPU, caches.
-    &["cpu/", "cuda/", "cuda_stub_kv.rs"],
+    &["cpu/", "cuda/"],
     &["state.rs"],
     &["batch.rs"],
     // Steps, on a GPU with the weights that they are lowered for.
@@ -118,7 +118,8 @@ const BACKEND: &[&[&str]] = &[
         "cuda/graph",
         "cuda/inputs",
         "cuda/lower",
-        "cuda_stub.rs",
+        "cuda/mod",
+        "cuda/scratch",
     ],
     &["split.rs"],
     &["mod.rs"],

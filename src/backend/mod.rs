@@ -6,7 +6,6 @@
 
 pub mod batch;
 pub mod cpu;
-#[path = "cuda_stub.rs"]
 pub mod cuda;
 mod device;
 pub mod op;
@@ -99,11 +98,8 @@ impl Backend {
             Some(d) if d.unavailable.is_empty() => {
                 let cuda = cuda::open(device as i32 - 2, options.deterministic, options.profile)?;
                 let n = program.layers.len();
-                let cpu_layers = match options.gpu_layers {
-                    Some(layers) => n - layers.min(n),
-                    None => split::fitting(&cuda, program, weights, &options.cache, options.limits)?,
-                };
-                match cpu_layers {
+                let LoadOptions { gpu_layers, cache, limits, .. } = options;
+                match split::cpu_layers(&cuda, program, weights, *gpu_layers, cache, *limits)? {
                     0 => Ok(Backend::Cuda(Arc::new(cuda.load(program, weights, progress)?))),
                     all if all == n => on_cpu(progress),
                     some => {
@@ -168,8 +164,8 @@ impl Backend {
     /// An executor with scratch for `limits`. `program` is the one that was loaded.
     pub fn new_executor(&self, program: &Arc<Program>, limits: StepLimits) -> Result<Executor> {
         let device = match self {
-            Backend::Cpu(cpu) => DeviceExecutor::Cpu(CpuExecutor::new(cpu.clone(), program, limits)?),
-            Backend::Cuda(cuda) => DeviceExecutor::Cuda(CudaExecutor::new(cuda.clone(), program, limits)?),
+            Backend::Cpu(cpu) => DeviceExecutor::Cpu(Box::new(CpuExecutor::new(cpu.clone(), program, limits)?)),
+            Backend::Cuda(cuda) => DeviceExecutor::Cuda(Box::new(CudaExecutor::new(cuda.clone(), program, limits)?)),
             Backend::Split(split) => DeviceExecutor::Split(Box::new(SplitExecutor::new(split, limits)?)),
         };
         Ok(Executor { program: program.clone(), limits, device })
@@ -185,8 +181,8 @@ pub struct Executor {
 }
 
 enum DeviceExecutor {
-    Cpu(CpuExecutor),
-    Cuda(CudaExecutor),
+    Cpu(Box<CpuExecutor>),
+    Cuda(Box<CudaExecutor>),
     Split(Box<SplitExecutor>),
 }
 

@@ -34,6 +34,8 @@ pub struct Program {
     /// Token ids and positions below these have a row in every table that they are looked up in.
     pub max_ids: usize,
     pub max_positions: usize,
+    /// Activations that the caller writes or reads.
+    pub kept: Vec<Act>,
 }
 
 /// Collects the ops of a program.
@@ -90,7 +92,7 @@ impl ProgramBuilder {
             }
         }
         let ProgramBuilder { ops, layers, states, .. } = self;
-        Program { ops, layers, acts, buffers, states, vocab, max_ids, max_positions }
+        Program { ops, layers, acts, buffers, states, vocab, max_ids, max_positions, kept: kept.to_vec() }
     }
 
     /// From the first to the last op that names each activation; empty for those that none does.

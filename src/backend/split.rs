@@ -19,7 +19,7 @@ use super::program::Program;
 use super::state::StateMemory;
 use super::state_spec::StateSpec;
 use super::weights::{Progress, Weights};
-use crate::error::{Result, try_filled};
+use crate::error::{Error, Result, try_filled};
 
 /// Memory that a driver takes for itself beside what it is asked for: kernels, streams, recorded steps.
 const RESERVE: u64 = 256 << 20;
@@ -44,26 +44,43 @@ fn part<'a>(program: &Program, ops: Range<usize>, weights: &Weights<'a>) -> Resu
     Ok((Arc::new(part), Weights { matrices, vectors: weights.vectors.clone(), ropes: weights.ropes.clone() }))
 }
 
-/// The fewest layers of the CPU with which the others fit on the device, beside a cache and an executor.
-pub fn fitting(
+/// The fewest layers of the CPU with which the GPU can execute the others and has room for them, beside a cache and an
+/// executor. Where `gpu_layers` were asked for, these are the most, and room does not count. Fails where the GPU can
+/// execute none.
+pub fn cpu_layers(
     device: &CudaDevice,
     program: &Program,
     weights: &Weights,
+    gpu_layers: Option<usize>,
     cache: &StateSpec,
     limits: StepLimits,
 ) -> Result<usize> {
-    let free = device.info().memory_free.saturating_sub(RESERVE);
     let n = program.layers.len();
-    for cpu_layers in 0..n {
+    let fewest = n - gpu_layers.unwrap_or(n).min(n);
+    let free = device.info().memory_free.saturating_sub(RESERVE);
+    let (mut refused, mut possible) = (None, false);
+    for cpu_layers in fewest..n {
         let cut = if cpu_layers == 0 { 0 } else { program.layers[cpu_layers].start };
-        let (part, weights) = part(program, cut..program.ops.len(), weights)?;
-        let cache = StateSpec { layers: part.states.clone(), ..cache.clone() };
-        let working = device.working_bytes(&part, &weights, &cache, limits)?;
-        if device.weight_bytes(&weights)?.saturating_add(working) <= free {
+        let ops = cut..program.ops.len();
+        let supported = device.supports(program, weights, ops.clone()).and_then(|()| part(program, ops, weights));
+        let (part, weights) = match supported {
+            Ok(part) => part,
+            Err(why) => {
+                refused = Some(why);
+                continue;
+            }
+        };
+        possible = true;
+        let fits = || {
+            let cache = StateSpec { layers: part.states.clone(), ..cache.clone() };
+            let working = device.working_bytes(&part, &cache, limits)?;
+            Ok::<_, Error>(device.weight_bytes(&weights)?.saturating_add(working) <= free)
+        };
+        if gpu_layers.is_some() || fits()? {
             return Ok(cpu_layers);
         }
     }
-    Ok(n)
+    refused.filter(|_| !possible).map_or(Ok(n), Err)
 }
 
 impl Split {
@@ -118,7 +135,7 @@ pub struct SplitExecutor {
     split: Arc<Split>,
     front: CpuExecutor,
     back: CudaExecutor,
-    /// Whether the activations of the open step have crossed.
+    /// The activations of the open step have crossed.
     crossed: bool,
     begun: Instant,
     first_share: Duration,

@@ -332,7 +332,7 @@ static std::set<Context*> contexts;
 static std::map<uint64_t, Allocation> allocations;
 static std::map<void*, Context*> pinned;
 static std::set<Stream*> streams;
-// Another thread records all that is unsafe to record, and what a call of ours has done to it.
+// State of a record that another thread makes, and the effect of calls of the library on it.
 static bool recording_elsewhere, spoiled_elsewhere;
 static thread_local unsigned capture_mode;
 static size_t memory_limit = size_t(1) << 30, memory_used;
@@ -343,7 +343,7 @@ static long launches, replays, grids;
 
 static std::vector<Context*>& stack() { return current; }
 
-// What a call begins with: the failure that a test asked for, then that of the context.
+// Begins a call: returns the failure that a test asked for, else that of the context.
 static int begin(const char* name) {
     if (failing == name && failing_after-- == 0) {
         failing.clear();
@@ -359,7 +359,7 @@ static int begin(const char* name) {
 #define BEGIN                                              \
     std::lock_guard<std::recursive_mutex> lock(mutex);      \
     if (const int status = begin(__func__)) return status
-// Likewise a call that may not be made while somebody records.
+// Begins a call that is not allowed while another thread records.
 #define BEGIN_UNSAFE                               \
     BEGIN;                                         \
     if (recording_elsewhere && capture_mode != 2) return spoiled_elsewhere = true, kCaptureUnsupported
@@ -388,7 +388,7 @@ static int enqueue(void* stream, Work work) {
     (s->capturing ? s->captured : s->queue).push_back(std::move(work));
     return 0;
 }
-// Whether `bytes` from `address` lie in one allocation.
+// True if `bytes` from `address` on lie in one allocation.
 static bool inside(uint64_t address, size_t bytes) {
     auto it = allocations.upper_bound(address);
     if (it == allocations.begin()) return false;
@@ -413,7 +413,7 @@ using namespace shim;
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
-// ---- what a test asks of the shim
+// ---- functions for tests
 
 EXPORT void shim_order(int which) { order = which; }
 EXPORT void shim_memory(size_t bytes) { memory_limit = bytes; }
@@ -438,7 +438,7 @@ EXPORT unsigned shim_parameter_bytes(const char* name) {
 
 // ---- libcuda
 
-// Whether a thread that is started now would run handlers of the host.
+// True if a thread that is started now would run handlers of the host.
 EXPORT bool shim_hears_signals() {
     sigset_t blocked;
     pthread_sigmask(SIG_BLOCK, nullptr, &blocked);

@@ -1,4 +1,4 @@
-// The words of CUDA C++ for a host compiler: every CUDA thread is a fiber that runs until it meets the others.
+// CUDA C++ for a host compiler: every CUDA thread is a fiber that runs until it waits for others.
 //
 // A block's threads run one after another in an order that the test chooses, each until it waits: at a barrier of the block,
 // or for the other lanes of its warp (shuffles, mma, sync_warp). What depends on threads running in step, on a barrier that

@@ -1,62 +1,59 @@
-//! Steps that come again are recorded once and then launched at once.
+//! CUDA graphs of steps: a step that is repeated is recorded and from then on launched by one call.
 //!
-//! A step is known by its verbs and its shape; what else changes between steps (tokens, positions, caches) lies in device
-//! memory, so a record serves every position. A step is recorded when it comes the second time: most steps of a prompt
-//! never do. Refuses to know what is launched.
+//! The key of a graph is the range of ops and the shape of the step; tokens, positions and caches lie in device memory, so
+//! one graph serves every position. A step is recorded when it comes the second time, because most steps of a prompt come
+//! once. Refuses to know what is launched.
+
+use std::ops::Range;
 
 use super::launch::{Current, Graph, Stream};
-use super::lower::{Shape, State, Verb};
+use super::lower::StepShape;
 use crate::error::Result;
 
-/// Records that are kept: a few lengths of the context times with and without logits.
+/// Number of steps that are remembered: a few ranges of the context's length, with and without logits.
 const KEPT: usize = 16;
 
 #[derive(Default)]
 pub struct Graphs {
     known: Vec<Known>,
-    /// The driver cannot record these launches.
+    /// The driver could not record these launches.
     refused: bool,
 }
 
 struct Known {
-    shape: Shape,
-    verbs: Vec<Verb>,
-    /// From the second time on, with what the verbs leave behind.
-    graph: Option<(Graph, State)>,
+    ops: Range<usize>,
+    shape: StepShape,
+    /// From the second time on.
+    graph: Option<Graph>,
 }
 
 impl Graphs {
-    /// Queues a step, by its record where there is one. `launch` queues it launch by launch.
-    pub fn run(
+    /// Queues a step as a graph, recorded from `launch` where it is not yet; false where the caller launches it.
+    pub fn queue(
         &mut self,
         current: &Current,
         stream: &Stream,
-        shape: Shape,
-        verbs: &[Verb],
-        mut launch: impl FnMut() -> Result<State>,
-    ) -> Result<State> {
+        (ops, shape): (&Range<usize>, StepShape),
+        launch: impl FnOnce() -> Result<()>,
+    ) -> Result<bool> {
         if self.refused {
-            return launch();
+            return Ok(false);
         }
-        let Some(known) = self.known.iter_mut().find(|k| k.shape == shape && k.verbs == verbs) else {
-            let state = launch()?;
+        let Some(known) = self.known.iter_mut().find(|k| k.shape == shape && k.ops == *ops) else {
             if self.known.len() == KEPT {
                 self.known.remove(0);
             }
-            self.known.push(Known { shape, verbs: verbs.to_vec(), graph: None });
-            return Ok(state);
+            self.known.push(Known { ops: ops.clone(), shape, graph: None });
+            return Ok(false);
         };
         if known.graph.is_none() {
-            known.graph = current.capture(stream, &mut launch)?;
+            known.graph = current.capture(stream, launch)?;
         }
         match &mut known.graph {
-            Some((graph, state)) => {
-                current.replay(stream, graph)?;
-                Ok(*state)
-            }
+            Some(graph) => current.replay(stream, graph).map(|()| true),
             None => {
                 self.refused = true;
-                launch()
+                Ok(false)
             }
         }
     }

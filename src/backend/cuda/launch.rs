@@ -1,33 +1,39 @@
-//! Every call into the driver that acts on a device: contexts, memory, streams, launches, graphs.
+//! Calls into the driver that act on a device: contexts, memory, streams, launches, graphs.
 //!
 //! Owns the raw handles and frees each exactly once. Relies on `probe` for functions that exist. A call that needs a
-//! current context is a method of `Current`, which only `Context::enter` makes; it restores the host's own context
-//! when it goes. Addresses of device memory are plain numbers here: a wrong one is a fault of the device, which the
-//! driver reports and which costs the model its context, never memory of the host. Refuses to know any kernel.
+//! current context is a method of `Current`, which only `Context::enter` makes and whose drop restores the host's own
+//! context. Addresses of device memory are plain numbers: a wrong one is a fault of the device, which the driver reports and
+//! which costs the model its context, never memory of the host. Refuses to know any kernel.
 #![allow(unsafe_code)]
 
-use std::ffi::{CStr, c_void};
+use std::ffi::{CStr, c_uint, c_void};
 use std::marker::PhantomData;
 use std::ptr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use super::probe::{Address, Driver, Handle, LaunchAttribute, LaunchConfig, Properties, Status, without_signals};
+use cudarc::driver::sys::{
+    CUcontext, CUevent, CUevent_flags, CUfunction, CUfunction_attribute, CUgraphExec, CUlaunchAttribute,
+    CUlaunchAttributeID, CUlaunchAttributeValue, CUlaunchConfig, CUmodule, CUresult, CUstream, CUstream_flags,
+    CUstreamCaptureMode,
+};
+
+use super::probe::{Address, CaptureMode, Driver, Properties, Status, without_signals};
 use crate::error::{Error, Result};
 
-const OUT_OF_MEMORY: Status = 2;
+const OUT_OF_MEMORY: Status = CUresult::CUDA_ERROR_OUT_OF_MEMORY as Status;
 
-/// `CUstreamCaptureMode`: work that is being recorded restricts no other call.
-const RELAXED: u32 = 2;
+/// The mode in which work that is being recorded restricts no other call.
+const RELAXED: CaptureMode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED as CaptureMode;
 
-/// A context of one device. Each model has its own, so that a fault ends no other model.
+/// A context of one device; each model has its own, so that a fault ends no other model.
 pub struct Context {
     driver: Arc<Driver>,
-    raw: Handle,
+    raw: CUcontext,
     pub properties: Properties,
     /// `cuda:0`, for messages.
     pub device: String,
-    /// Why no call can succeed any more.
+    /// The failure after which no call can succeed.
     lost: OnceLock<String>,
 }
 
@@ -39,8 +45,8 @@ unsafe impl Sync for Context {}
 /// Proof that a context is current to this thread.
 pub struct Current<'a> {
     context: &'a Arc<Context>,
-    /// Of the thread's own.
-    capture_mode: u32,
+    /// The thread's own mode, restored at the end.
+    capture_mode: CaptureMode,
     // Being current is a property of the thread.
     _thread: PhantomData<*const ()>,
 }
@@ -60,7 +66,7 @@ impl Context {
         Ok(Arc::new(Context { driver: driver.clone(), raw, properties, device, lost: OnceLock::new() }))
     }
 
-    /// Makes the context current until the result is dropped. Refused after a fault.
+    /// Makes the context current until the result is dropped; fails after a fault.
     pub fn enter(self: &Arc<Self>) -> Result<Current<'_>> {
         match self.lost.get() {
             Some(why) => Err(Error::DeviceLost { device: self.device.clone(), why: why.clone() }),
@@ -71,7 +77,7 @@ impl Context {
     fn enter_anyway(self: &Arc<Self>) -> Result<Current<'_>> {
         // SAFETY: `raw` is a live context.
         self.check(unsafe { (self.driver.context_push)(self.raw) }, "cuCtxPushCurrent")?;
-        // What the host may be recording elsewhere is none of our streams: calls here must neither fail nor spoil it.
+        // The host may be recording streams of its own: calls here must neither fail for that nor spoil the record.
         let mut capture_mode = RELAXED;
         // SAFETY: exchanges one integer with the thread's own; where it fails, ours goes back in `drop`.
         unsafe { (self.driver.exchange_capture_mode)(&mut capture_mode) };
@@ -82,8 +88,8 @@ impl Context {
         self.driver.version
     }
 
-    /// The first failure ends the context: after a fault every later call fails as well, and work that was queued
-    /// before cannot be told to have happened.
+    /// Turns a failure into the loss of the context: after a fault every later call fails as well, and work that was queued
+    /// before it may or may not have happened.
     fn check(&self, status: Status, call: &str) -> Result<()> {
         self.driver.check(status, call).map_err(|why| {
             let why = self.lost.get_or_init(|| why).clone();
@@ -109,7 +115,7 @@ impl Drop for Current<'_> {
     }
 }
 
-/// Frees a handle in its context; failures have no one to be told to.
+/// Frees a handle in its context and ignores failures, which no caller could handle.
 fn release(context: &Arc<Context>, free: impl FnOnce(&Driver) -> Status) {
     if let Ok(_current) = context.enter_anyway() {
         free(&context.driver);
@@ -117,13 +123,13 @@ fn release(context: &Arc<Context>, free: impl FnOnce(&Driver) -> Status) {
 }
 
 /// Memory of a device.
-pub struct Buffer {
+pub struct DeviceBuffer {
     context: Arc<Context>,
     address: Address,
     bytes: usize,
 }
 
-impl Buffer {
+impl DeviceBuffer {
     pub fn address(&self) -> Address {
         self.address
     }
@@ -136,14 +142,14 @@ impl Buffer {
         &self.context
     }
 
-    /// The address of `bytes` bytes at `offset`, which must lie within.
+    /// The address of `bytes` bytes at `offset`; panics where they do not lie within the buffer.
     fn part(&self, offset: usize, bytes: usize) -> Address {
         assert!(offset.checked_add(bytes).is_some_and(|end| end <= self.bytes), "outside a device buffer");
         self.address + offset as Address
     }
 }
 
-impl Drop for Buffer {
+impl Drop for DeviceBuffer {
     fn drop(&mut self) {
         // SAFETY: `address` came from `cuMemAlloc`; streams that work on it are dropped first, and wait.
         release(&self.context, |d| unsafe { (d.memory_free)(self.address) });
@@ -151,19 +157,19 @@ impl Drop for Buffer {
 }
 
 /// Page-locked memory of the host, which the device reads and writes at the same address.
-pub struct Pinned {
+pub struct PinnedBuffer {
     context: Arc<Context>,
     data: *mut u8,
     bytes: usize,
 }
 
 // SAFETY: plain memory without a home thread.
-unsafe impl Send for Pinned {}
+unsafe impl Send for PinnedBuffer {}
 // SAFETY: shared references only read.
-unsafe impl Sync for Pinned {}
+unsafe impl Sync for PinnedBuffer {}
 
-impl Pinned {
-    /// Only while no copy or kernel uses the memory, which `Stream::synchronize` makes sure of.
+impl PinnedBuffer {
+    /// The memory; no copy or kernel may be using it, which `Current::synchronize` ensures.
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: `data` is `bytes` long and was filled when it was made.
         unsafe { std::slice::from_raw_parts(self.data, self.bytes) }
@@ -174,23 +180,23 @@ impl Pinned {
         unsafe { std::slice::from_raw_parts_mut(self.data, self.bytes) }
     }
 
-    /// Where kernels find it.
+    /// The address for kernels.
     pub fn address(&self) -> Address {
         self.data as Address
     }
 }
 
-impl Drop for Pinned {
+impl Drop for PinnedBuffer {
     fn drop(&mut self) {
         // SAFETY: `data` came from `cuMemHostAlloc`; streams that work on it are dropped first, and wait.
         release(&self.context, |d| unsafe { (d.host_free)(self.data.cast()) });
     }
 }
 
-/// A queue of work that runs in order.
+/// A queue of work that the device runs in order.
 pub struct Stream {
     context: Arc<Context>,
-    raw: Handle,
+    raw: CUstream,
 }
 
 // SAFETY: streams may be used from any thread.
@@ -209,10 +215,10 @@ impl Drop for Stream {
     }
 }
 
-/// A place in a stream that can be waited for.
+/// A point in a stream that can be waited for.
 pub struct Event {
     context: Arc<Context>,
-    raw: Handle,
+    raw: CUevent,
 }
 
 // SAFETY: events may be used from any thread.
@@ -225,10 +231,10 @@ impl Drop for Event {
     }
 }
 
-/// Compiled kernels.
+/// An image of compiled kernels, loaded into a context.
 pub struct Module {
     context: Arc<Context>,
-    raw: Handle,
+    raw: CUmodule,
 }
 
 // SAFETY: modules may be used from any thread.
@@ -244,16 +250,16 @@ impl Drop for Module {
 }
 
 /// A kernel whose one parameter is an `A`, by value.
-pub struct Kernel<A> {
-    raw: Handle,
+pub struct CudaKernel<A> {
+    raw: CUfunction,
     name: &'static CStr,
     _args: PhantomData<fn(A)>,
 }
 
 // SAFETY: functions may be used from any thread.
-unsafe impl<A> Send for Kernel<A> {}
+unsafe impl<A> Send for CudaKernel<A> {}
 // SAFETY: as above.
-unsafe impl<A> Sync for Kernel<A> {}
+unsafe impl<A> Sync for CudaKernel<A> {}
 
 /// The shape of a launch.
 #[derive(Clone, Copy, Debug)]
@@ -262,14 +268,14 @@ pub struct Grid {
     pub threads: u32,
     /// Dynamic shared memory a block, in bytes.
     pub shared: u32,
-    /// May start before the kernel ahead of it has ended; the kernel itself waits for that.
+    /// The kernel may start before the one ahead has ended; it waits for that itself before it reads results.
     pub early: bool,
 }
 
-/// Recorded work that is launched at once.
+/// Recorded work that one call launches.
 pub struct Graph {
     context: Arc<Context>,
-    raw: Handle,
+    raw: CUgraphExec,
 }
 
 // SAFETY: graphs may be used from any thread, one at a time, which `&mut` in `Current::replay` makes sure of.
@@ -291,7 +297,7 @@ impl Current<'_> {
         self.context.check(status, call)
     }
 
-    /// Free bytes of the device.
+    /// Number of free bytes of the device.
     pub fn memory_free(&self) -> Result<u64> {
         let (mut free, mut total) = (0, 0);
         // SAFETY: writes two sizes.
@@ -299,8 +305,8 @@ impl Current<'_> {
         Ok(free as u64)
     }
 
-    /// Memory with undefined content.
-    pub fn alloc(&self, what: &str, bytes: usize) -> Result<Buffer> {
+    /// Allocates memory with undefined content.
+    pub fn alloc(&self, what: &str, bytes: usize) -> Result<DeviceBuffer> {
         let mut address = 0;
         // SAFETY: writes one address.
         let status = unsafe { (self.driver().memory_alloc)(&mut address, bytes.max(1)) };
@@ -309,11 +315,11 @@ impl Current<'_> {
             return Err(Error::DeviceOutOfMemory { device, what: what.to_owned(), bytes: bytes as u64 });
         }
         self.check(status, "cuMemAlloc")?;
-        Ok(Buffer { context: self.context.clone(), address, bytes })
+        Ok(DeviceBuffer { context: self.context.clone(), address, bytes })
     }
 
-    /// Page-locked memory, filled with zeros.
-    pub fn alloc_pinned(&self, bytes: usize) -> Result<Pinned> {
+    /// Allocates page-locked memory and fills it with zeros.
+    pub fn alloc_pinned(&self, bytes: usize) -> Result<PinnedBuffer> {
         let mut data = ptr::null_mut();
         // SAFETY: writes one address.
         let status = unsafe { (self.driver().host_alloc)(&mut data, bytes.max(1), 0) };
@@ -323,14 +329,14 @@ impl Current<'_> {
         self.check(status, "cuMemHostAlloc")?;
         // SAFETY: the driver gave `bytes` bytes.
         unsafe { ptr::write_bytes(data.cast::<u8>(), 0, bytes.max(1)) };
-        Ok(Pinned { context: self.context.clone(), data: data.cast(), bytes })
+        Ok(PinnedBuffer { context: self.context.clone(), data: data.cast(), bytes })
     }
 
     pub fn stream(&self) -> Result<Stream> {
-        const NON_BLOCKING: u32 = 1;
+        let flags = CUstream_flags::CU_STREAM_NON_BLOCKING as c_uint;
         let mut raw = ptr::null_mut();
         // SAFETY: writes one handle.
-        self.check(unsafe { (self.driver().stream_create)(&mut raw, NON_BLOCKING) }, "cuStreamCreate")?;
+        self.check(unsafe { (self.driver().stream_create)(&mut raw, flags) }, "cuStreamCreate")?;
         Ok(Stream { context: self.context.clone(), raw })
     }
 
@@ -340,13 +346,12 @@ impl Current<'_> {
         self.check(unsafe { (self.driver().stream_synchronize)(stream.raw) }, "cuStreamSynchronize")
     }
 
-    /// An event; `timed` ones cost more.
+    /// Creates an event; `timed` ones cost more.
     pub fn event(&self, timed: bool) -> Result<Event> {
-        const DISABLE_TIMING: u32 = 2;
-        let flags = if timed { 0 } else { DISABLE_TIMING };
+        let flags = if timed { CUevent_flags::CU_EVENT_DEFAULT } else { CUevent_flags::CU_EVENT_DISABLE_TIMING };
         let mut raw = ptr::null_mut();
         // SAFETY: writes one handle.
-        self.check(unsafe { (self.driver().event_create)(&mut raw, flags) }, "cuEventCreate")?;
+        self.check(unsafe { (self.driver().event_create)(&mut raw, flags as c_uint) }, "cuEventCreate")?;
         Ok(Event { context: self.context.clone(), raw })
     }
 
@@ -356,7 +361,7 @@ impl Current<'_> {
         self.check(unsafe { (self.driver().event_record)(event.raw, stream.raw) }, "cuEventRecord")
     }
 
-    /// Time between two timed events that were waited for.
+    /// Time between two timed events, both waited for.
     pub fn elapsed(&self, from: &Event, to: &Event) -> Result<Duration> {
         let mut milliseconds = 0.0;
         // SAFETY: writes one number; two live events.
@@ -375,9 +380,9 @@ impl Current<'_> {
     pub fn upload(
         &self,
         stream: &Stream,
-        to: &Buffer,
+        to: &DeviceBuffer,
         offset: usize,
-        from: &Pinned,
+        from: &PinnedBuffer,
         from_offset: usize,
         bytes: usize,
     ) -> Result<()> {
@@ -388,7 +393,7 @@ impl Current<'_> {
     }
 
     /// Copies `from` and waits.
-    pub fn upload_now(&self, stream: &Stream, to: &Buffer, offset: usize, from: &[u8]) -> Result<()> {
+    pub fn upload_now(&self, stream: &Stream, to: &DeviceBuffer, offset: usize, from: &[u8]) -> Result<()> {
         let to = to.part(offset, from.len());
         // SAFETY: both ends are that long, and nothing returns before the copy has ended.
         let status = unsafe { (self.driver().copy_to_device)(to, from.as_ptr().cast(), from.len(), stream.raw) };
@@ -396,7 +401,7 @@ impl Current<'_> {
     }
 
     /// Copies values to `to` and waits.
-    pub fn download(&self, stream: &Stream, from: &Buffer, offset: usize, to: &mut [f32]) -> Result<()> {
+    pub fn download(&self, stream: &Stream, from: &DeviceBuffer, offset: usize, to: &mut [f32]) -> Result<()> {
         let from = from.part(offset, size_of_val(to));
         // SAFETY: both ends are that long, any bits are an f32, and nothing returns before the copy has ended.
         let status = unsafe { (self.driver().copy_to_host)(to.as_mut_ptr().cast(), from, size_of_val(to), stream.raw) };
@@ -404,20 +409,26 @@ impl Current<'_> {
     }
 
     /// Queues a copy between buffers.
-    pub fn copy(&self, stream: &Stream, to: (&Buffer, usize), from: (&Buffer, usize), bytes: usize) -> Result<()> {
+    pub fn copy(
+        &self,
+        stream: &Stream,
+        to: (&DeviceBuffer, usize),
+        from: (&DeviceBuffer, usize),
+        bytes: usize,
+    ) -> Result<()> {
         let (to, from) = (to.0.part(to.1, bytes), from.0.part(from.1, bytes));
         // SAFETY: both ends are that long.
         self.check(unsafe { (self.driver().copy_on_device)(to, from, bytes, stream.raw) }, "cuMemcpyDtoD")
     }
 
     /// Queues zeros for a part of `buffer`.
-    pub fn clear(&self, stream: &Stream, buffer: &Buffer, offset: usize, bytes: usize) -> Result<()> {
+    pub fn clear(&self, stream: &Stream, buffer: &DeviceBuffer, offset: usize, bytes: usize) -> Result<()> {
         let part = buffer.part(offset, bytes);
         // SAFETY: the buffer is that long.
         self.check(unsafe { (self.driver().fill)(part, 0, bytes, stream.raw) }, "cuMemsetD8")
     }
 
-    /// Loads compiled kernels, which the driver knows the length of.
+    /// Loads compiled kernels; an image contains its own length.
     pub fn module(&self, image: &'static [u8]) -> Result<Module> {
         let mut raw = ptr::null_mut();
         // SAFETY: `image` was written by the build script and says its own length; the driver copies it.
@@ -428,44 +439,52 @@ impl Current<'_> {
         Ok(Module { context: self.context.clone(), raw })
     }
 
-    /// Looks up a kernel. That its parameter is an `A` is the promise of the table in `module`.
-    pub fn kernel<A: Copy>(&self, module: &Module, name: &'static CStr) -> Result<Kernel<A>> {
+    /// Looks up a kernel; the table in `module` guarantees that its parameter is an `A`.
+    pub fn kernel<A: Copy>(&self, module: &Module, name: &'static CStr) -> Result<CudaKernel<A>> {
         let mut raw = ptr::null_mut();
         // SAFETY: a live module and a terminated name.
         let status = unsafe { (self.driver().module_function)(&mut raw, module.raw, name.as_ptr()) };
         self.check(status, "cuModuleGetFunction")?;
-        Ok(Kernel { raw, name, _args: PhantomData })
+        Ok(CudaKernel { raw, name, _args: PhantomData })
     }
 
-    /// The architecture that `kernel` was written out for, such as 90: older than the device where its PTX was translated.
-    pub fn compiled_for<A>(&self, kernel: &Kernel<A>) -> Result<i32> {
-        const PTX_VERSION: i32 = 5;
+    /// The architecture that `kernel` was compiled for, such as 90; older than the device where the driver translated PTX.
+    pub fn compiled_for<A>(&self, kernel: &CudaKernel<A>) -> Result<i32> {
+        let which = CUfunction_attribute::CU_FUNC_ATTRIBUTE_PTX_VERSION;
         let mut version = 0;
         // SAFETY: writes one integer; a live function.
-        let status = unsafe { (self.driver().function_attribute)(&mut version, PTX_VERSION, kernel.raw) };
+        let status = unsafe { (self.driver().function_attribute)(&mut version, which, kernel.raw) };
         self.check(status, "cuFuncGetAttribute").map(|()| version)
     }
 
     /// Lets `kernel` be launched with up to `bytes` of dynamic shared memory.
-    pub fn allow_shared<A>(&self, kernel: &Kernel<A>, bytes: u32) -> Result<()> {
-        const MAX_DYNAMIC_SHARED: i32 = 8;
+    pub fn allow_shared<A>(&self, kernel: &CudaKernel<A>, bytes: u32) -> Result<()> {
+        let which = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
         // SAFETY: a live function.
-        let status = unsafe { (self.driver().function_set_attribute)(kernel.raw, MAX_DYNAMIC_SHARED, bytes as i32) };
+        let status = unsafe { (self.driver().function_set_attribute)(kernel.raw, which, bytes as i32) };
         self.check(status, "cuFuncSetAttribute")
     }
 
     /// Queues a kernel.
-    pub fn launch<A: Copy>(&self, stream: &Stream, kernel: &Kernel<A>, grid: Grid, args: &A) -> Result<()> {
-        const PROGRAMMATIC_STREAM_SERIALIZATION: u32 = 6;
-        let mut attribute =
-            LaunchAttribute { id: PROGRAMMATIC_STREAM_SERIALIZATION, pad: 0, value: [1, 0, 0, 0, 0, 0, 0, 0] };
-        let config = LaunchConfig {
-            grid: grid.blocks,
-            block: [grid.threads, 1, 1],
-            shared_bytes: grid.shared,
-            stream: stream.raw,
-            attributes: &mut attribute,
-            n_attributes: u32::from(grid.early),
+    pub fn launch<A: Copy>(&self, stream: &Stream, kernel: &CudaKernel<A>, grid: Grid, args: &A) -> Result<()> {
+        let mut attribute = CUlaunchAttribute {
+            id: CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+            pad: [0; 4],
+            value: CUlaunchAttributeValue { pad: [0; 64] },
+        };
+        attribute.value.programmaticStreamSerializationAllowed = 1;
+        let [x, y, z] = grid.blocks;
+        let config = CUlaunchConfig {
+            gridDimX: x,
+            gridDimY: y,
+            gridDimZ: z,
+            blockDimX: grid.threads,
+            blockDimY: 1,
+            blockDimZ: 1,
+            sharedMemBytes: grid.shared,
+            hStream: stream.raw,
+            attrs: &mut attribute,
+            numAttrs: u32::from(grid.early),
         };
         let mut parameters = [ptr::from_ref(args).cast_mut().cast::<c_void>()];
         // SAFETY: the kernel takes one `A`, which the driver copies before it returns; so does it the configuration.
@@ -477,7 +496,7 @@ impl Current<'_> {
     }
 
     /// Records what `work` queues in `stream` instead of running it; `None` where the driver cannot.
-    pub fn capture<T>(&self, stream: &Stream, work: impl FnOnce() -> Result<T>) -> Result<Option<(Graph, T)>> {
+    pub fn capture(&self, stream: &Stream, work: impl FnOnce() -> Result<()>) -> Result<Option<Graph>> {
         // SAFETY: a live stream.
         if unsafe { (self.driver().stream_begin_capture)(stream.raw, RELAXED) } != 0 {
             return Ok(None);
@@ -495,8 +514,7 @@ impl Current<'_> {
             }
         }
         let graph = (status == 0 && !raw.is_null()).then(|| Graph { context: self.context.clone(), raw });
-        let done = done?;
-        Ok(graph.map(|graph| (graph, done)))
+        done.map(|()| graph)
     }
 
     /// Queues recorded work.

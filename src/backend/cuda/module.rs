@@ -1,9 +1,9 @@
-//! The kernels of `kernels/` by name, and what each is passed: the mirror of `kernels/args.cuh`.
+//! The kernels of `kernels/` by name, and the parameter of each: the mirror of `kernels/args.cuh`.
 //!
-//! Fields stand in the order and with the sizes of the C++ structs; both sides pin the size. Refuses to know when a kernel
-//! is launched.
+//! Structs have the names, the order of fields and the sizes of the C++ ones; both sides assert the size. Refuses to know
+//! when a kernel is launched.
 
-use super::launch::{Current, Kernel, Module};
+use super::launch::{CudaKernel, Current, Module};
 use super::probe::Address;
 use crate::error::Result;
 use crate::tensor::DType;
@@ -11,19 +11,19 @@ use crate::tensor::DType;
 // `IMAGE`, the image that the build script made, or why there is none; and `COMPILER`, the `CUDA_VERSION` that made it.
 include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
 
-/// A matrix in device memory. What lies in the planes, `memory` says.
+/// A matrix in device memory; `weights` lays its planes out.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Matrix {
+pub struct DeviceMatrix {
     pub planes: [Address; 4],
     pub dtype: u32,
     pub rows: u32,
-    /// A multiple of 32, zeros behind the model's own.
+    /// A multiple of 32; columns behind the model's own are zero.
     pub cols: u32,
     pub pad: u32,
 }
 
-impl Matrix {
+impl DeviceMatrix {
     pub fn dtype(&self) -> DType {
         DType(self.dtype)
     }
@@ -31,7 +31,7 @@ impl Matrix {
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Norm {
+pub struct DeviceNorm {
     pub weight: Address,
     pub bias: Address,
     pub eps: f32,
@@ -47,7 +47,7 @@ pub struct KvView {
     pub k_scales: Address,
     pub v_scales: Address,
     pub capacity: u32,
-    /// Positions that layers with a window keep.
+    /// Positions that a layer with a window keeps.
     pub ring: u32,
     pub stride: u32,
     pub k_type: u32,
@@ -55,12 +55,14 @@ pub struct KvView {
     pub pad: u32,
 }
 
-/// Where a layer lies in a cache: layers that keep all positions before it, layers that keep the newest ones, and whether
-/// it is one of those. The same for every capacity, so that it can be part of a recorded launch.
+/// The place of a layer in a cache, counted in layers rather than bytes, so that a recorded launch serves caches of every
+/// capacity.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Place {
+pub struct KvPlace {
+    /// Layers before it that keep all positions.
     pub whole: u32,
+    /// Layers before it that keep a ring of the newest positions.
     pub rings: u32,
     pub is_ring: u32,
     pub pad: u32,
@@ -68,7 +70,7 @@ pub struct Place {
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct Tile {
+pub struct QueryTile {
     pub first: u32,
     pub count: u32,
     pub slot: u32,
@@ -77,7 +79,7 @@ pub struct Tile {
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Step {
+pub struct StepArgs {
     pub ids: Address,
     pub positions: Address,
     pub slots: Address,
@@ -93,7 +95,7 @@ pub struct Step {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct EmbedArgs {
-    pub table: Matrix,
+    pub table: DeviceMatrix,
     pub rows: Address,
     pub following: Address,
     pub x: Address,
@@ -115,7 +117,7 @@ pub struct KeepRowsArgs {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct NormArgs {
-    pub norm: Norm,
+    pub norm: DeviceNorm,
     pub x: Address,
     pub delta: Address,
     pub out: Address,
@@ -126,12 +128,12 @@ pub struct NormArgs {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Segment {
-    pub w: Matrix,
+    pub w: DeviceMatrix,
     pub out: Address,
     pub bias: Address,
 }
 
-/// What follows a product: `Epilogue` of `args.cuh`.
+/// Operation on the result of a product: `Epilogue` of `args.cuh`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Epilogue {
     Store = 0,
@@ -155,9 +157,8 @@ pub struct ProjectArgs {
     pub x: Address,
     pub x_stride: u32,
     pub x_divisor: u32,
-    pub x_rows: Address,
     pub experts: Address,
-    pub norm: Norm,
+    pub norm: DeviceNorm,
     pub halves: Address,
     pub row_scales: Address,
     pub order: Address,
@@ -168,10 +169,9 @@ pub struct ProjectArgs {
 #[derive(Clone, Copy)]
 pub struct HalvesArgs {
     pub x: Address,
-    pub x_rows: Address,
     pub halves: Address,
     pub row_scales: Address,
-    pub norm: Norm,
+    pub norm: DeviceNorm,
     pub cols: u32,
     pub padded: u32,
     pub x_stride: u32,
@@ -181,12 +181,12 @@ pub struct HalvesArgs {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct HeadsArgs {
-    pub step: Step,
+    pub step: StepArgs,
     pub q: Address,
     pub k: Address,
     pub v: Address,
-    pub q_norm: Norm,
-    pub k_norm: Norm,
+    pub q_norm: DeviceNorm,
+    pub k_norm: DeviceNorm,
     pub inv_freq: Address,
     pub n_pairs: u32,
     pub adjacent: u32,
@@ -195,13 +195,13 @@ pub struct HeadsArgs {
     pub kv_heads: u32,
     pub head_dim: u32,
     pub store: u32,
-    pub layer: Place,
+    pub layer: KvPlace,
 }
 
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct AttendArgs {
-    pub step: Step,
+    pub step: StepArgs,
     pub q: Address,
     pub out: Address,
     pub partials: Address,
@@ -214,7 +214,7 @@ pub struct AttendArgs {
     pub scale: f32,
     pub softcap: f32,
     pub first_tile: u32,
-    pub layer: Place,
+    pub layer: KvPlace,
 }
 
 #[repr(C)]
@@ -224,6 +224,15 @@ pub struct GluArgs {
     pub up: Address,
     pub n: u64,
     pub activation: u32,
+    pub pad: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ScaleArgs {
+    pub x: Address,
+    pub n: u64,
+    pub factor: f32,
     pub pad: u32,
 }
 
@@ -276,25 +285,26 @@ macro_rules! pinned {
     ($($name:ident $bytes:literal),*) => { $(const _: () = assert!(size_of::<$name>() == $bytes);)* };
 }
 pinned!(
-    Matrix 48, Norm 24, KvView 56, Place 16, Tile 16, Step 64, EmbedArgs 88, KeepRowsArgs 48, NormArgs 56, Segment 64, ProjectArgs 376,
-    HalvesArgs 72, HeadsArgs 192, AttendArgs 144, GluArgs 32, RouteArgs 40, GroupArgs 32, CombineArgs 32, ArgmaxArgs 56
+    DeviceMatrix 48, DeviceNorm 24, KvView 56, KvPlace 16, QueryTile 16, StepArgs 64, EmbedArgs 88, KeepRowsArgs 48,
+    NormArgs 56, Segment 64, ProjectArgs 368, HalvesArgs 64, HeadsArgs 192, AttendArgs 144, GluArgs 32, ScaleArgs 24,
+    RouteArgs 40, GroupArgs 32, CombineArgs 32, ArgmaxArgs 56
 );
 
 macro_rules! kernels {
     ($($name:ident: $args:ident),* $(,)?) => {
-        /// Every kernel, by its name in the image.
-        pub struct Kernels {
-            $(pub $name: Kernel<$args>,)*
+        /// Every kernel by its name in the image.
+        pub struct KernelTable {
+            $(pub $name: CudaKernel<$args>,)*
             _module: Module,
         }
 
-        impl Kernels {
-            pub fn load(current: &Current, image: &'static [u8]) -> Result<Kernels> {
+        impl KernelTable {
+            pub fn load(current: &Current, image: &'static [u8]) -> Result<KernelTable> {
                 let module = current.module(image)?;
                 let named = |name: &'static str| {
                     std::ffi::CStr::from_bytes_with_nul(name.as_bytes()).unwrap_or_default()
                 };
-                Ok(Kernels {
+                Ok(KernelTable {
                     $($name: current.kernel(&module, named(concat!(stringify!($name), "\0")))?,)*
                     _module: module,
                 })
@@ -323,6 +333,7 @@ kernels! {
     attend_256: AttendArgs,
     attend_256_any: AttendArgs,
     glu: GluArgs,
+    scale: ScaleArgs,
     route: RouteArgs,
     group: GroupArgs,
     combine: CombineArgs,

@@ -1,51 +1,35 @@
-//! Finds the CUDA driver and asks it what there is, without ever harming the process that asks.
+//! Finds the CUDA driver and lists its devices; nothing here can end the process that asks.
 //!
-//! The driver library is opened at run time, so one build runs with and without a GPU. This file owns the table of
-//! driver functions: a symbol that is missing, a file that is no library and a driver that refuses to start are told
-//! apart and become the reason why a device is listed as unavailable. The table is our own rather than a binding
-//! crate's, because those panic where the library or a symbol is absent, and because some thirty functions are fewer
-//! to check than a crate. What the functions do to a context is in `launch`.
+//! Owns the table of driver functions: a missing symbol, a file that is no library and a driver that refuses to start are
+//! told apart and become the reason why a device is listed as unavailable. Relies on `cudarc` for the driver's types and
+//! constants. Refuses to know contexts and what is computed in them, which is the part of `launch`.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, OsStr, c_char, c_int, c_uint, c_void};
 use std::sync::{Arc, OnceLock};
 
+use cudarc::driver::sys::{
+    CUcontext, CUdevice, CUdevice_attribute, CUevent, CUfunction, CUfunction_attribute, CUgraph, CUgraphExec,
+    CUlaunchConfig, CUmodule, CUstream,
+};
 use libloading::Library;
 
 use crate::backend::{DeviceInfo, DeviceKind};
 
-pub type Status = c_int;
-pub type Device = c_int;
 /// Address in the memory of a device.
-pub type Address = u64;
-/// An object of the driver: context, stream, module, function, graph.
-pub type Handle = *mut c_void;
+pub use cudarc::driver::sys::CUdeviceptr as Address;
 
-/// `CUlaunchAttribute`: a tag, padding to 8 bytes, 64 bytes of value.
-#[repr(C)]
-pub struct LaunchAttribute {
-    pub id: c_uint,
-    pub pad: c_uint,
-    pub value: [u64; 8],
-}
+/// `CUresult` as the number that it is: a newer driver returns values that the Rust enumeration lacks.
+pub type Status = c_int;
+/// `CUstreamCaptureMode` as the number that it is, because the driver writes it.
+pub type CaptureMode = c_uint;
 
-/// `CUlaunchConfig`.
-#[repr(C)]
-pub struct LaunchConfig {
-    pub grid: [c_uint; 3],
-    pub block: [c_uint; 3],
-    pub shared_bytes: c_uint,
-    pub stream: Handle,
-    pub attributes: *mut LaunchAttribute,
-    pub n_attributes: c_uint,
-}
-
-const _: () = assert!(size_of::<LaunchAttribute>() == 72 && size_of::<LaunchConfig>() == 56);
-
-/// Declares the table and the function that fills it: a method name, the exported symbol, the parameters.
+/// Declares the table, the function that fills it, and a check of its signatures: a method name, the exported symbol, the
+/// parameters.
 macro_rules! driver_table {
-    ($($name:ident: $symbol:literal ($($parameter:ty),*);)*) => {
-        /// Every driver function that the backend calls, looked up once.
+    ($($name:ident: $symbol:ident ($($parameter:ty),*);)*) => {
+        /// Every driver function that the backend calls, looked up once. The loader of `cudarc` is not used, because it
+        /// panics where the library or a symbol is missing.
         pub struct Driver {
             $(pub(super) $name: unsafe extern "system" fn($($parameter),*) -> Status,)*
             /// `CUDA_VERSION` that the driver implements, such as 12040.
@@ -54,6 +38,12 @@ macro_rules! driver_table {
             _library: std::mem::ManuallyDrop<Library>,
         }
 
+        // The parameters are those that `cudarc` declares, with its enumerations where the table has numbers.
+        const _: () = {
+            use cudarc::driver::sys::{CUresult as Status, CUstreamCaptureMode as CaptureMode};
+            $(let _: unsafe fn($($parameter),*) -> Status = cudarc::driver::sys::$symbol;)*
+        };
+
         impl Driver {
             fn look_up(library: Library) -> Result<Driver, String> {
                 // SAFETY: the types are those of `cuda.h` for these symbols, whose versions (`_v2`) are part of their
@@ -61,8 +51,8 @@ macro_rules! driver_table {
                 unsafe {
                     Ok(Driver {
                         $($name: *library
-                            .get(concat!($symbol, "\0").as_bytes())
-                            .map_err(|_| format!("the driver library lacks the function {}", $symbol))?,)*
+                            .get(concat!(stringify!($symbol), "\0").as_bytes())
+                            .map_err(|_| format!("the driver library lacks the function {}", stringify!($symbol)))?,)*
                         version: 0,
                         _library: std::mem::ManuallyDrop::new(library),
                     })
@@ -73,72 +63,64 @@ macro_rules! driver_table {
 }
 
 driver_table! {
-    init: "cuInit" (c_uint);
-    driver_get_version: "cuDriverGetVersion" (*mut c_int);
-    error_name: "cuGetErrorName" (Status, *mut *const c_char);
-    device_count: "cuDeviceGetCount" (*mut c_int);
-    device_get: "cuDeviceGet" (*mut Device, c_int);
-    device_name: "cuDeviceGetName" (*mut c_char, c_int, Device);
-    device_attribute: "cuDeviceGetAttribute" (*mut c_int, c_int, Device);
-    device_memory: "cuDeviceTotalMem_v2" (*mut usize, Device);
-    context_create: "cuCtxCreate_v2" (*mut Handle, c_uint, Device);
-    context_destroy: "cuCtxDestroy_v2" (Handle);
-    context_push: "cuCtxPushCurrent_v2" (Handle);
-    context_pop: "cuCtxPopCurrent_v2" (*mut Handle);
-    memory_info: "cuMemGetInfo_v2" (*mut usize, *mut usize);
-    memory_alloc: "cuMemAlloc_v2" (*mut Address, usize);
-    memory_free: "cuMemFree_v2" (Address);
-    host_alloc: "cuMemHostAlloc" (*mut *mut c_void, usize, c_uint);
-    host_free: "cuMemFreeHost" (*mut c_void);
-    copy_to_device: "cuMemcpyHtoDAsync_v2" (Address, *const c_void, usize, Handle);
-    copy_to_host: "cuMemcpyDtoHAsync_v2" (*mut c_void, Address, usize, Handle);
-    copy_on_device: "cuMemcpyDtoDAsync_v2" (Address, Address, usize, Handle);
-    fill: "cuMemsetD8Async" (Address, u8, usize, Handle);
-    stream_create: "cuStreamCreate" (*mut Handle, c_uint);
-    stream_destroy: "cuStreamDestroy_v2" (Handle);
-    stream_synchronize: "cuStreamSynchronize" (Handle);
-    event_create: "cuEventCreate" (*mut Handle, c_uint);
-    event_destroy: "cuEventDestroy_v2" (Handle);
-    event_record: "cuEventRecord" (Handle, Handle);
-    event_synchronize: "cuEventSynchronize" (Handle);
-    event_elapsed: "cuEventElapsedTime" (*mut f32, Handle, Handle);
-    exchange_capture_mode: "cuThreadExchangeStreamCaptureMode" (*mut c_uint);
-    stream_begin_capture: "cuStreamBeginCapture_v2" (Handle, c_uint);
-    stream_end_capture: "cuStreamEndCapture" (Handle, *mut Handle);
-    graph_instantiate: "cuGraphInstantiateWithFlags" (*mut Handle, Handle, u64);
-    graph_launch: "cuGraphLaunch" (Handle, Handle);
-    graph_exec_destroy: "cuGraphExecDestroy" (Handle);
-    graph_destroy: "cuGraphDestroy" (Handle);
-    module_load: "cuModuleLoadData" (*mut Handle, *const c_void);
-    module_unload: "cuModuleUnload" (Handle);
-    module_function: "cuModuleGetFunction" (*mut Handle, Handle, *const c_char);
-    function_attribute: "cuFuncGetAttribute" (*mut c_int, c_int, Handle);
-    function_set_attribute: "cuFuncSetAttribute" (Handle, c_int, c_int);
-    launch: "cuLaunchKernelEx" (*const LaunchConfig, Handle, *mut *mut c_void, *mut *mut c_void);
+    init: cuInit(c_uint);
+    driver_get_version: cuDriverGetVersion(*mut c_int);
+    error_name: cuGetErrorName(Status, *mut *const c_char);
+    device_count: cuDeviceGetCount(*mut c_int);
+    device_get: cuDeviceGet(*mut CUdevice, c_int);
+    device_name: cuDeviceGetName(*mut c_char, c_int, CUdevice);
+    device_attribute: cuDeviceGetAttribute(*mut c_int, CUdevice_attribute, CUdevice);
+    device_memory: cuDeviceTotalMem_v2(*mut usize, CUdevice);
+    context_create: cuCtxCreate_v2(*mut CUcontext, c_uint, CUdevice);
+    context_destroy: cuCtxDestroy_v2(CUcontext);
+    context_push: cuCtxPushCurrent_v2(CUcontext);
+    context_pop: cuCtxPopCurrent_v2(*mut CUcontext);
+    memory_info: cuMemGetInfo_v2(*mut usize, *mut usize);
+    memory_alloc: cuMemAlloc_v2(*mut Address, usize);
+    memory_free: cuMemFree_v2(Address);
+    host_alloc: cuMemHostAlloc(*mut *mut c_void, usize, c_uint);
+    host_free: cuMemFreeHost(*mut c_void);
+    copy_to_device: cuMemcpyHtoDAsync_v2(Address, *const c_void, usize, CUstream);
+    copy_to_host: cuMemcpyDtoHAsync_v2(*mut c_void, Address, usize, CUstream);
+    copy_on_device: cuMemcpyDtoDAsync_v2(Address, Address, usize, CUstream);
+    fill: cuMemsetD8Async(Address, u8, usize, CUstream);
+    stream_create: cuStreamCreate(*mut CUstream, c_uint);
+    stream_destroy: cuStreamDestroy_v2(CUstream);
+    stream_synchronize: cuStreamSynchronize(CUstream);
+    event_create: cuEventCreate(*mut CUevent, c_uint);
+    event_destroy: cuEventDestroy_v2(CUevent);
+    event_record: cuEventRecord(CUevent, CUstream);
+    event_synchronize: cuEventSynchronize(CUevent);
+    event_elapsed: cuEventElapsedTime(*mut f32, CUevent, CUevent);
+    exchange_capture_mode: cuThreadExchangeStreamCaptureMode(*mut CaptureMode);
+    stream_begin_capture: cuStreamBeginCapture_v2(CUstream, CaptureMode);
+    stream_end_capture: cuStreamEndCapture(CUstream, *mut CUgraph);
+    graph_instantiate: cuGraphInstantiateWithFlags(*mut CUgraphExec, CUgraph, u64);
+    graph_launch: cuGraphLaunch(CUgraphExec, CUstream);
+    graph_exec_destroy: cuGraphExecDestroy(CUgraphExec);
+    graph_destroy: cuGraphDestroy(CUgraph);
+    module_load: cuModuleLoadData(*mut CUmodule, *const c_void);
+    module_unload: cuModuleUnload(CUmodule);
+    module_function: cuModuleGetFunction(*mut CUfunction, CUmodule, *const c_char);
+    function_attribute: cuFuncGetAttribute(*mut c_int, CUfunction_attribute, CUfunction);
+    function_set_attribute: cuFuncSetAttribute(CUfunction, CUfunction_attribute, c_int);
+    launch: cuLaunchKernelEx(*const CUlaunchConfig, CUfunction, *mut *mut c_void, *mut *mut c_void);
 }
 
-/// `CUdevice_attribute`.
-pub(super) mod attribute {
-    pub const MULTIPROCESSORS: i32 = 16;
-    pub const COMPUTE_MAJOR: i32 = 75;
-    pub const COMPUTE_MINOR: i32 = 76;
-    /// Most dynamic shared memory that a block can be given by choice, in bytes.
-    pub const SHARED_PER_BLOCK: i32 = 97;
-}
-
-/// What the driver says about a device before anything is created on it.
+/// Properties of a device that the driver tells before anything is created on it.
 #[derive(Clone, Debug)]
 pub struct Properties {
     pub name: String,
     /// Compute capability: major, minor.
     pub capability: (i32, i32),
     pub multiprocessors: u32,
+    /// Most dynamic shared memory that a block can be given, in bytes.
     pub shared_per_block: u32,
     pub memory: u64,
 }
 
 impl Driver {
-    /// The driver of the system, opened at the first call.
+    /// The driver of the system, opened by the first call.
     pub fn system() -> Result<Arc<Driver>, String> {
         static SYSTEM: OnceLock<Result<Arc<Driver>, String>> = OnceLock::new();
         // Containers and WSL mount the driver where the loader may not look. Last the name under which a toolkit has a stub.
@@ -150,8 +132,8 @@ impl Driver {
         SYSTEM.get_or_init(|| Driver::open(NAMES)).clone()
     }
 
-    /// Opens the first of `candidates` that is a library, looks up every function and starts the driver.
-    /// The error says what failed.
+    /// Opens the first of `candidates` that is a library, looks up every function and starts the driver; the error names the
+    /// step that failed.
     pub fn open(candidates: &[impl AsRef<OsStr>]) -> Result<Arc<Driver>, String> {
         let mut reason = String::from("no CUDA driver was found");
         for candidate in candidates {
@@ -188,14 +170,14 @@ impl Driver {
         Ok(n.max(0))
     }
 
-    pub(super) fn device(&self, ordinal: i32) -> Result<Device, String> {
+    pub(super) fn device(&self, ordinal: i32) -> Result<CUdevice, String> {
         let mut device = 0;
         // SAFETY: writes one integer; a bad ordinal is a status.
         self.check(unsafe { (self.device_get)(&mut device, ordinal) }, "cuDeviceGet")?;
         Ok(device)
     }
 
-    /// What device `ordinal` is.
+    /// Properties of device `ordinal`.
     pub fn properties(&self, ordinal: i32) -> Result<Properties, String> {
         let device = self.device(ordinal)?;
         let mut name = [0u8; 256];
@@ -212,11 +194,14 @@ impl Driver {
             let status = unsafe { (self.device_attribute)(&mut value, which, device) };
             self.check(status, "cuDeviceGetAttribute").map(|()| value)
         };
+        use CUdevice_attribute::*;
+        let capability = [CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR];
+        let shared = CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
         Ok(Properties {
             name,
-            capability: (attribute(attribute::COMPUTE_MAJOR)?, attribute(attribute::COMPUTE_MINOR)?),
-            multiprocessors: attribute(attribute::MULTIPROCESSORS)?.max(1) as u32,
-            shared_per_block: attribute(attribute::SHARED_PER_BLOCK)?.max(0) as u32,
+            capability: (attribute(capability[0])?, attribute(capability[1])?),
+            multiprocessors: attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?.max(1) as u32,
+            shared_per_block: attribute(shared)?.max(0) as u32,
             memory: memory as u64,
         })
     }
@@ -234,8 +219,8 @@ impl Driver {
     }
 }
 
-/// Runs `start` with all signals blocked on this thread, a state that threads inherit: those that the driver starts then
-/// never run a handler of the host.
+/// Runs `start` with all signals blocked on this thread; threads inherit that, so those that the driver starts never run a
+/// handler of the host.
 #[cfg(unix)]
 pub(super) fn without_signals<T>(start: impl FnOnce() -> T) -> T {
     let mut sets = [std::mem::MaybeUninit::<libc::sigset_t>::uninit(); 2];
@@ -257,14 +242,14 @@ pub(super) fn without_signals<T>(start: impl FnOnce() -> T) -> T {
 }
 
 impl Properties {
-    /// Such as `sm_90`.
+    /// The compute capability as a target of the compiler, such as `sm_90`.
     pub fn isa(&self) -> String {
         format!("sm_{}{}", self.capability.0, self.capability.1)
     }
 }
 
-/// Every device that `driver` lists, or one unavailable entry that says why there is none. `built`: the `CUDA_VERSION` that
-/// compiled the kernels, or why the library holds none.
+/// Lists every device of `driver`, or one unavailable entry that says why there is none; `built` is the `CUDA_VERSION` that
+/// compiled the kernels, or the reason why the library contains none.
 pub fn list(driver: &Result<Arc<Driver>, String>, built: Result<i32, &str>) -> Vec<DeviceInfo> {
     let unavailable = |ordinal: i32, reason: String| DeviceInfo {
         name: format!("cuda:{ordinal}"),
@@ -292,7 +277,7 @@ pub fn list(driver: &Result<Arc<Driver>, String>, built: Result<i32, &str>) -> V
     (0..n).map(describe).collect()
 }
 
-/// Why a device that the driver lists cannot be used.
+/// The reason why a device that the driver lists cannot be used, if there is one.
 pub(super) fn why_unusable(driver: &Driver, properties: &Properties, built: Result<i32, &str>) -> Option<String> {
     // A driver loads what compilers of its own major version made, and older ones.
     let major = match built {
@@ -317,7 +302,7 @@ mod tests {
     /// Every symbol of the table, from its text.
     fn symbols() -> Vec<&'static str> {
         let table = SYMBOLS.split("\ndriver_table! {").nth(1).unwrap().split("\n}").next().unwrap();
-        table.lines().filter_map(|l| l.split('"').nth(1)).collect()
+        table.lines().filter_map(|l| l.split_once(": ")?.1.split('(').next()).collect()
     }
 
     /// A driver made of `bodies`; every other function returns 0 and does nothing.

@@ -1,5 +1,5 @@
-//! Where the time of steps goes: an event ahead of each launch, read when the device has been waited for. Refuses to know
-//! which kernels run.
+//! Times of the parts of steps, from an event ahead of each launch that is read when the device has been waited for. Refuses
+//! to know which kernels run.
 
 use super::launch::{Current, Event, Stream};
 use crate::backend::{Part, Times};
@@ -7,15 +7,15 @@ use crate::error::Result;
 
 #[derive(Default)]
 pub struct Profile {
-    /// Made as they are needed, used again in each step.
+    /// Events, created when needed and used again in each step.
     events: Vec<Event>,
-    /// What comes behind each event that was recorded; `None` behind the end of a list of launches.
+    /// Part whose work follows each recorded event; `None` at the end of a list of launches.
     marks: Vec<Option<Part>>,
     times: Times,
 }
 
 impl Profile {
-    /// Work of `part` begins here, or none does.
+    /// Records an event where the work of `part` begins, or where work ends.
     pub fn mark(&mut self, current: &Current, stream: &Stream, part: Option<Part>) -> Result<()> {
         if self.events.len() == self.marks.len() {
             self.events.push(current.event(true)?);
@@ -25,7 +25,7 @@ impl Profile {
         Ok(())
     }
 
-    /// Reads what was recorded; the stream was waited for.
+    /// Adds up the recorded times; the stream must have been waited for.
     pub fn settle(&mut self, current: &Current) -> Result<()> {
         for (i, part) in self.marks.iter().enumerate() {
             if let (Some(part), Some([from, to])) = (part, self.events.get(i..i + 2)) {

@@ -1,0 +1,29 @@
+//! Offsets of arrays in one allocation of device memory.
+
+use crate::error::{Error, Result};
+
+/// Alignment of every array in bytes, that of a fresh allocation.
+const ALIGN: usize = 256;
+
+/// Lays arrays out one after another.
+#[derive(Default)]
+pub struct Arena {
+    bytes: usize,
+}
+
+impl Arena {
+    /// Sets `count` elements of `size` bytes aside and returns their offset.
+    pub fn add(&mut self, count: usize, size: usize) -> Result<usize> {
+        let offset = self.bytes;
+        let end = count.checked_mul(size).and_then(|n| n.checked_next_multiple_of(ALIGN)?.checked_add(offset));
+        self.bytes = end
+            .filter(|&n| n <= isize::MAX as usize)
+            .ok_or(Error::OutOfMemory { what: "device memory", bytes: u64::MAX })?;
+        Ok(offset)
+    }
+
+    /// Bytes of all arrays with their padding.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+}

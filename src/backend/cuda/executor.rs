@@ -1,0 +1,373 @@
+//! Executes steps of a program on a GPU.
+//!
+//! Owns the memory and the stream of an executor, its place in the program, and the steps in flight: while one runs, the
+//! next can be made and submitted. Relies on `Batch::check`. Refuses to know which kernels an op becomes.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::device::CudaModel;
+use super::fuse::Fusions;
+use super::graph::Graphs;
+use super::inputs::StepInputs;
+use super::kv::{self, CudaKv};
+use super::launch::{DeviceBuffer, Event, PinnedBuffer, Stream};
+use super::lower::{Lowering, StepShape};
+use super::module::{KvPlace, StepArgs};
+use super::probe::Address;
+use super::profile::Profile;
+use super::scratch::{DeviceScratch, ExecutorDims};
+use crate::backend::Times;
+use crate::backend::batch::{Batch, StepLimits};
+use crate::backend::op::{Act, Op, Projection};
+use crate::backend::program::Program;
+use crate::error::{Error, Result, try_vec};
+use crate::quant;
+
+/// Steps in flight: one that runs, one that waits for it, one that is being made. Few, because a text that ends early
+/// discards the others.
+const SLOTS: usize = 3;
+
+/// Bytes of activations that the host may queue before it waits for the device.
+const TRANSFER_BYTES: usize = 256 << 10;
+
+/// An executor of steps with a stream of its own.
+pub struct CudaExecutor {
+    /// First, because it waits for its work when it is dropped.
+    stream: Stream,
+    model: Arc<CudaModel>,
+    program: Arc<Program>,
+    /// Fusions in a part of the program, and in all of it.
+    fusions: [Fusions; 2],
+    /// Place of `KeepOutputs`.
+    keep: Option<usize>,
+    has_head: bool,
+    /// Bounds above which rotations change.
+    rope_bounds: Vec<usize>,
+    kv_places: Vec<KvPlace>,
+    dims: ExecutorDims,
+    /// Memory of everything in `scratch`.
+    buffer: DeviceBuffer,
+    scratch: DeviceScratch,
+    inputs: StepInputs,
+    /// `[SLOTS, max_outputs]`, the arg-maxes that the device writes.
+    answers: PinnedBuffer,
+    /// The end of the last step of each slot.
+    ended: Vec<Event>,
+    /// Slot of the step that was opened last.
+    slot: usize,
+    /// Number of steps that were submitted and not collected, the newest ones.
+    in_flight: usize,
+    /// The step before has left an arg-max on the device.
+    leads: bool,
+    /// Activations queued from the host, and the bytes taken since the last wait for the device.
+    transfer: PinnedBuffer,
+    transfer_used: usize,
+    graphs: Graphs,
+    profile: Option<Profile>,
+    shape: StepShape,
+    step: StepArgs,
+    /// Arguments for the outputs alone, and their sequences.
+    kept_step: StepArgs,
+    kept_slots: Vec<u32>,
+    /// The ops of the step that are left.
+    ops: Range<usize>,
+    /// The step has all ops of the program, or all up to `KeepOutputs`.
+    whole: bool,
+    /// No op of the step was queued.
+    untouched: bool,
+    /// Outputs with logits.
+    outputs: usize,
+    open: bool,
+}
+
+impl CudaExecutor {
+    pub fn new(model: Arc<CudaModel>, program: &Arc<Program>, limits: StepLimits) -> Result<CudaExecutor> {
+        let device = &model.device;
+        let dims = device.dims(program, limits)?;
+        let (_, bytes) = DeviceScratch::at(0, &dims, program)?;
+        let context = device.context.clone();
+        let current = context.enter()?;
+        let stream = current.stream()?;
+        let buffer = current.alloc("activations", bytes)?;
+        let (scratch, _) = DeviceScratch::at(buffer.address(), &dims, program)?;
+        let inputs = StepInputs::new(&current, SLOTS, limits)?;
+        let answers = current.alloc_pinned(SLOTS * 4 * limits.max_outputs)?;
+        let mut ended = try_vec("events", SLOTS)?;
+        for _ in 0..SLOTS {
+            ended.push(current.event(false)?);
+        }
+        let counters = (scratch.attention_counters - buffer.address()) as usize;
+        current.clear(&stream, &buffer, counters, 4 * dims.counters())?;
+        let shape = |p: &Projection| {
+            let matrix = model.weights.matrix(p.weight);
+            (matrix.dtype, matrix.rows)
+        };
+        let is_gate = |gate: &Projection, up: &Projection| !device.fixed && shape(gate) == shape(up);
+        let bound = |op: &Op| match op {
+            Op::Rope { rope, .. } => rope.long.map(|(above, _)| above),
+            _ => None,
+        };
+        Ok(CudaExecutor {
+            fusions: [Fusions::none(program), Fusions::all(program, is_gate)],
+            keep: program.ops.iter().position(|op| matches!(op, Op::KeepOutputs { .. })),
+            has_head: matches!(program.ops.last(), Some(Op::Logits { .. })),
+            rope_bounds: program.ops.iter().filter_map(bound).collect(),
+            kv_places: kv::places(&program.states),
+            program: program.clone(),
+            buffer,
+            scratch,
+            inputs,
+            answers,
+            ended,
+            slot: 0,
+            in_flight: 0,
+            leads: false,
+            transfer: current.alloc_pinned(TRANSFER_BYTES)?,
+            transfer_used: 0,
+            graphs: Graphs::default(),
+            profile: device.profile.then(Profile::default),
+            shape: StepShape::default(),
+            step: StepArgs::default(),
+            kept_step: StepArgs::default(),
+            kept_slots: try_vec("outputs", limits.max_outputs)?,
+            ops: 0..0,
+            untouched: false,
+            whole: false,
+            outputs: 0,
+            open: false,
+            stream,
+            dims,
+            model,
+        })
+    }
+
+    /// The caches of a batch, which must be of this model.
+    fn caches<'b>(&self, batch: &'b Batch) -> Result<Vec<&'b CudaKv>> {
+        let mut caches = try_vec("a step's caches", batch.states.len())?;
+        for state in batch.states.iter() {
+            let fits = |kv: &&CudaKv| {
+                Arc::ptr_eq(kv.context(), &self.model.device.context) && kv.spec().layers == self.program.states
+            };
+            match state.cuda().filter(fits) {
+                Some(kv) => caches.push(kv),
+                None => return Err(Error::Mismatch(format!("a cache of {:?} with another model", state.spec()))),
+            }
+        }
+        Ok(caches)
+    }
+
+    /// Opens a step of a range of ops.
+    pub fn begin(&mut self, batch: &Batch, ops: Range<usize>) -> Result<()> {
+        if self.in_flight == SLOTS {
+            return Err(Error::invalid(format!("{} steps are under way", self.in_flight)));
+        }
+        let context = self.model.device.context.clone();
+        // Told now where the device is gone, before a caller has put work into the step.
+        let current = context.enter()?;
+        // The inputs of a step that was abandoned may still be on their way.
+        if std::mem::take(&mut self.open) {
+            current.synchronize(&self.stream)?;
+        }
+        let caches = self.caches(batch)?;
+        self.kept_slots.clear();
+        self.kept_slots.extend(batch.outputs.iter().map(|&t| batch.slots[t as usize]));
+        self.slot = (self.slot + 1) % SLOTS;
+        let answers = self.answers.address() + (4 * self.dims.limits.max_outputs * self.slot) as Address;
+        let (to, most) = ((&current, &self.stream), self.dims.tile_tokens());
+        (self.step, self.kept_step) =
+            self.inputs.send(to, (self.slot, answers), batch, &self.kept_slots, &caches, most)?;
+        let longest = batch.positions.iter().max().map_or(1, |p| p + 1);
+        let (n_tiles, kept_tiles) = (self.step.n_tiles as usize, self.kept_step.n_tiles as usize);
+        self.shape = StepShape {
+            n: batch.ids.len(),
+            n_outputs: batch.outputs.len(),
+            n_tiles,
+            n_slots: caches.len(),
+            splits: self.dims.splits(n_tiles, longest),
+            kept_tiles,
+            kept_splits: self.dims.splits(kept_tiles, longest),
+            halves: caches.iter().all(|kv| (kv.spec().k_type, kv.spec().v_type) == (quant::F16, quant::F16)),
+            longer_than: self.rope_bounds.iter().copied().filter(|&bound| batch.is_longer_than(bound)).max(),
+        };
+        (self.whole, self.ops) = (ops == (0..self.program.ops.len()), ops);
+        if batch.outputs.is_empty() {
+            // Nothing is left where rows of outputs alone go on.
+            let end = if self.is_kept() { self.ops.start } else { self.keep.unwrap_or(self.ops.end) };
+            self.ops.end = self.ops.end.min(end);
+        }
+        (self.untouched, self.outputs, self.open) = (true, 0, true);
+        Ok(())
+    }
+
+    /// Tells whether activations have rows for the outputs alone, which they may from the beginning in a part of a program.
+    fn is_kept(&self) -> bool {
+        self.keep.map_or(self.has_head, |keep| keep < self.ops.start)
+    }
+
+    /// Queues ops in order until none is left or `stop`, asked between launches, says so; true when all are queued.
+    pub fn advance(&mut self, _batch: &mut Batch, stop: &dyn Fn() -> bool) -> Result<bool> {
+        if !self.open {
+            return Err(Error::invalid("no step is open"));
+        }
+        if self.ops.is_empty() {
+            return Ok(true);
+        }
+        let context = self.model.device.context.clone();
+        let current = context.enter()?;
+        let is_kept = self.is_kept();
+        let CudaExecutor { stream, model, program, dims, scratch, inputs, kv_places, graphs, profile, shape, .. } =
+            self;
+        let (step, kept_step) = (self.step, self.kept_step);
+        let records = self.untouched && self.whole && shape.n == 1 && profile.is_none();
+        let mut launch = |stop: &dyn Fn() -> bool| {
+            let mut lowering = Lowering {
+                model,
+                program,
+                fusions: &self.fusions[usize::from(self.whole)],
+                dims,
+                scratch,
+                acts: scratch.acts(shape.n == shape.n_outputs),
+                current: &current,
+                stream,
+                shape: if is_kept { shape.kept() } else { *shape },
+                step: if is_kept { kept_step } else { step },
+                kept_step,
+                answers: inputs.answers(),
+                kv_places,
+                follows: false,
+                profile: profile.as_mut(),
+            };
+            lowering.run(self.ops.clone(), stop)
+        };
+        let key = (&self.ops, *shape);
+        // A record stands for a whole step.
+        let recorded = records && !stop() && graphs.queue(&current, stream, key, || launch(&|| false).map(|_| ()))?;
+        self.ops.start = if recorded { self.ops.end } else { launch(stop)? };
+        self.untouched = false;
+        let done = self.ops.is_empty();
+        if done && matches!(self.program.ops[..self.ops.end].last(), Some(Op::Logits { .. })) {
+            self.outputs = self.shape.n_outputs;
+        }
+        Ok(done)
+    }
+
+    /// Waits for the end of all queued work.
+    fn finish(&mut self) -> Result<()> {
+        let context = self.model.device.context.clone();
+        let current = context.enter()?;
+        current.synchronize(&self.stream)?;
+        self.transfer_used = 0;
+        self.profile.as_mut().map_or(Ok(()), |profile| profile.settle(&current))
+    }
+
+    /// The arg-max of output `i` of the step in a slot.
+    fn answer(&self, slot: usize, i: usize) -> Result<u32> {
+        let answers = self.answers.bytes().as_chunks().0;
+        let answer = answers.get(slot * self.dims.limits.max_outputs + i).map(|b| u32::from_le_bytes(*b));
+        answer.ok_or_else(|| Error::invalid(format!("output {i}")))
+    }
+
+    fn check_output(&self, i: usize) -> Result<()> {
+        let missing = || Error::invalid(format!("output {i} of {}", self.outputs));
+        (i < self.outputs).then_some(()).ok_or_else(missing)
+    }
+
+    pub fn argmax(&mut self, i: usize) -> Result<u32> {
+        self.finish()?;
+        self.check_output(i)?;
+        self.answer(self.slot, i)
+    }
+
+    pub fn read_logits(&mut self, i: usize, out: &mut [f32]) -> Result<()> {
+        self.finish()?;
+        self.check_output(i)?;
+        let vocab = self.program.vocab;
+        if out.len() != vocab {
+            return Err(Error::BufferTooSmall { needed: vocab, capacity: out.len() });
+        }
+        let offset = (self.scratch.logits - self.buffer.address()) as usize + 4 * vocab * i;
+        self.model.device.context.enter()?.download(&self.stream, &self.buffer, offset, out)
+    }
+
+    /// Number of values of an activation, and its offset in `buffer`.
+    fn place(&self, act: Act) -> (usize, usize) {
+        let rows = if self.is_kept() { self.shape.n_outputs } else { self.shape.n };
+        let address = self.scratch.acts(self.shape.n == self.shape.n_outputs)[act.0 as usize];
+        (rows * self.program.width(act), (address - self.buffer.address()) as usize)
+    }
+
+    pub fn write(&mut self, act: Act, values: &[f32]) -> Result<()> {
+        let (len, mut offset) = self.place(act);
+        if values.len() != len {
+            return Err(Error::invalid(format!("{} values for the {len} of {act:?}", values.len())));
+        }
+        let context = self.model.device.context.clone();
+        let current = context.enter()?;
+        for piece in values.chunks(TRANSFER_BYTES / 4) {
+            let bytes = size_of_val(piece);
+            if self.transfer_used + bytes > TRANSFER_BYTES {
+                current.synchronize(&self.stream)?;
+                self.transfer_used = 0;
+            }
+            let transfer = &mut self.transfer.bytes_mut()[self.transfer_used..][..bytes];
+            transfer.as_chunks_mut().0.iter_mut().zip(piece).for_each(|(to, v)| *to = v.to_le_bytes());
+            current.upload(&self.stream, &self.buffer, offset, &self.transfer, self.transfer_used, bytes)?;
+            self.transfer_used += bytes;
+            offset += bytes;
+        }
+        Ok(())
+    }
+
+    /// Copies an activation; one that the program does not keep may be unwritten, or another's by now.
+    pub fn read(&mut self, act: Act, out: &mut [f32]) -> Result<()> {
+        self.finish()?;
+        let (len, offset) = self.place(act);
+        if out.len() != len {
+            return Err(Error::BufferTooSmall { needed: len, capacity: out.len() });
+        }
+        self.model.device.context.enter()?.download(&self.stream, &self.buffer, offset, out)
+    }
+
+    pub fn end(&mut self) -> Result<()> {
+        let open = std::mem::take(&mut self.open);
+        let idle = std::mem::take(&mut self.in_flight) == 0;
+        self.leads = false;
+        if open || !idle { self.finish() } else { Ok(()) }
+    }
+
+    pub fn times(&mut self) -> Times {
+        self.profile.as_mut().map_or_else(Times::default, Profile::take)
+    }
+
+    pub fn ahead(&self) -> usize {
+        if self.model.device.profile { 0 } else { SLOTS }
+    }
+
+    /// Tells whether a token can be the arg-max of the step before.
+    pub fn follows(&self) -> bool {
+        self.leads
+    }
+
+    pub fn submit(&mut self) -> Result<()> {
+        if !std::mem::take(&mut self.open) {
+            return Err(Error::invalid("no step is open"));
+        }
+        self.check_output(0)?;
+        let context = self.model.device.context.clone();
+        context.enter()?.record(&self.stream, &self.ended[self.slot])?;
+        self.in_flight += 1;
+        self.leads = true;
+        Ok(())
+    }
+
+    pub fn collect(&mut self) -> Result<u32> {
+        let Some(newer) = self.in_flight.checked_sub(1) else {
+            return Err(Error::invalid("no step was submitted"));
+        };
+        let slot = (self.slot + SLOTS - newer) % SLOTS;
+        self.model.device.context.enter()?.wait(&self.ended[slot])?;
+        self.in_flight = newer;
+        self.answer(slot, 0)
+    }
+}

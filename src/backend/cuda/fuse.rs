@@ -1,0 +1,231 @@
+//! Ops that share a kernel, chosen once for a program.
+//!
+//! A norm is applied where its result is read, a sum with the residual stream and a gate where a product ends, and norm,
+//! rotation and cache of queries and keys are one pass. A value that a shared kernel does not write is one that no later op
+//! names and the caller does not keep. Refuses to know how a kernel is launched.
+
+use crate::backend::op::{Act, Norm, Op, Projection, RopeChoice, StateId};
+use crate::backend::program::Program;
+
+/// The ops that are executed together, by the first of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fusion {
+    /// One op.
+    Alone,
+    /// A norm that the products of its result apply to their input.
+    Delayed,
+    /// Rows of a table and their sum with an activation.
+    EmbedSum,
+    /// A sum and its norm.
+    SumNorm,
+    /// A product and its sum with an activation.
+    ProductSum,
+    /// The products of gate and up of one row, and the gate.
+    ProductGate,
+    /// Norms of heads, rotation and storing of keys and values: so many ops.
+    Heads(usize),
+}
+
+impl Fusion {
+    /// Number of ops.
+    pub fn ops(self) -> usize {
+        match self {
+            Fusion::Alone | Fusion::Delayed => 1,
+            Fusion::EmbedSum | Fusion::SumNorm | Fusion::ProductSum | Fusion::ProductGate => 2,
+            Fusion::Heads(n) => n,
+        }
+    }
+}
+
+/// The fusions of a program.
+pub struct Fusions {
+    /// The fusion that begins with each op.
+    first: Vec<Fusion>,
+    /// The norm that products apply to its input in place of reading each `Act`, and this input.
+    delayed: Vec<Option<(Norm, Act)>>,
+}
+
+impl Fusions {
+    /// Makes no choice, as for a part of a program, whose results other ops may read.
+    pub fn none(program: &Program) -> Fusions {
+        Fusions { first: vec![Fusion::Alone; program.ops.len()], delayed: vec![None; program.acts.len()] }
+    }
+
+    /// Chooses all fusions that are possible. `is_gate` tells which pairs of products a gate can follow in one kernel.
+    pub fn all(program: &Program, is_gate: impl Fn(&Projection, &Projection) -> bool) -> Fusions {
+        let mut named = vec![Vec::new(); program.acts.len()];
+        for (i, op) in program.ops.iter().enumerate() {
+            op.for_each_act(|act| named[act.0 as usize].push(i));
+        }
+        let mut chooser = Chooser { program, named, fusions: Fusions::none(program) };
+        let mut at = 0;
+        while at < program.ops.len() {
+            let fusion = chooser.choose(at, &is_gate);
+            chooser.fusions.first[at] = fusion;
+            at += fusion.ops();
+        }
+        chooser.fusions
+    }
+
+    /// The fusion that begins with op `i` in a step of so many rows.
+    pub fn at(&self, i: usize, rows: usize) -> Fusion {
+        match self.first[i] {
+            Fusion::ProductGate if rows != 1 => Fusion::Alone,
+            fusion => fusion,
+        }
+    }
+
+    /// The norm that stands for an activation, and its input.
+    pub fn delayed(&self, act: Act) -> Option<(Norm, Act)> {
+        self.delayed[act.0 as usize]
+    }
+}
+
+struct Chooser<'a> {
+    program: &'a Program,
+    /// The ops that name each `Act`.
+    named: Vec<Vec<usize>>,
+    fusions: Fusions,
+}
+
+impl Chooser<'_> {
+    fn choose(&mut self, at: usize, is_gate: impl Fn(&Projection, &Projection) -> bool) -> Fusion {
+        match &self.program.ops[at..] {
+            [Op::Norm { norm, x, out }, ..] if self.is_delayable(at, norm, *x, *out) => {
+                self.fusions.delayed[out.0 as usize] = Some((*norm, *x));
+                Fusion::Delayed
+            }
+            [Op::Embed { scale, out, .. }, Op::Add { delta, scale: factor, .. }, ..]
+                if out == delta && self.ends(*out, at + 1) && (*scale == 1.0 || *factor == 1.0) =>
+            {
+                Fusion::EmbedSum
+            }
+            [Op::Add { x, .. }, Op::Norm { x: input, out, .. }, ..] if x == input && out != x => Fusion::SumNorm,
+            // While some rows of a product are written, others still read its input.
+            [Op::Project { x: input, projections }, Op::Add { x, delta, .. }, ..]
+                if projections.len() == 1
+                    && projections[0].out == *delta
+                    && self.ends(*delta, at + 1)
+                    && self.buffer(self.source(*input)) != self.buffer(*x) =>
+            {
+                Fusion::ProductSum
+            }
+            [Op::Project { projections, .. }, Op::Glu { gate, up: Some(up), .. }, ..] => match **projections {
+                [a, b] if (a.out, b.out) == (*gate, *up) && self.ends(*up, at + 1) && is_gate(&a, &b) => {
+                    Fusion::ProductGate
+                }
+                _ => Fusion::Alone,
+            },
+            ops => HeadOps::new(self.program, ops).map_or(Fusion::Alone, |heads| Fusion::Heads(heads.taken)),
+        }
+    }
+
+    fn buffer(&self, act: Act) -> usize {
+        self.program.acts[act.0 as usize].buffer
+    }
+
+    /// The activation that a product with the input `act` reads.
+    fn source(&self, act: Act) -> Act {
+        self.fusions.delayed(act).map_or(act, |(_, x)| x)
+    }
+
+    /// Tells whether nothing reads an activation behind op `at`.
+    fn ends(&self, act: Act, at: usize) -> bool {
+        !self.program.kept.contains(&act) && self.named[act.0 as usize].last() == Some(&at)
+    }
+
+    /// Tells whether products alone read a norm of whole rows, and its input is not written before the last of them.
+    fn is_delayable(&self, at: usize, norm: &Norm, x: Act, out: Act) -> bool {
+        let [first, readers @ ..] = &self.named[out.0 as usize][..] else { return false };
+        let is_product = |op: &Op| match op {
+            Op::Project { .. } | Op::Logits { .. } => true,
+            Op::Experts(e) => e.scores != out,
+            _ => false,
+        };
+        let last = readers.last().unwrap_or(first);
+        let lasts = |op: &Op| {
+            let mut lasts = true;
+            for_each_written(op, |act| lasts &= self.buffer(act) != self.buffer(x));
+            lasts
+        };
+        *first == at
+            && x != out
+            && norm.group == self.program.width(x)
+            && self.ends(out, *last)
+            && readers.iter().all(|&i| is_product(&self.program.ops[i]))
+            && self.program.ops[at + 1..=*last].iter().all(lasts)
+    }
+}
+
+/// Shows every activation that an op writes to `f`.
+fn for_each_written(op: &Op, mut f: impl FnMut(Act)) {
+    match op {
+        Op::Embed { out, .. } | Op::Norm { out, .. } => f(*out),
+        Op::Add { x, .. } | Op::Scale { x, .. } => f(*x),
+        Op::Project { projections, .. } => projections.iter().for_each(|p| f(p.out)),
+        Op::Rope { q, k, .. } => [Some(*q), *k].into_iter().flatten().for_each(f),
+        Op::KeepOutputs { moves } => moves.iter().for_each(|[_, to]| f(*to)),
+        Op::Attend(a) => f(a.out),
+        Op::Glu { gate, .. } => f(*gate),
+        Op::Experts(e) => f(e.out),
+        Op::StoreKv { .. } | Op::Logits { .. } => {}
+    }
+}
+
+/// The heads that one kernel normalises, rotates and stores, in this order.
+pub struct HeadOps<'a> {
+    pub head_dim: usize,
+    /// Heads that are normalised and rotated only.
+    pub q: Option<Act>,
+    /// Heads that are stored as well where there is a `store`.
+    pub k: Option<Act>,
+    pub q_norm: Option<&'a Norm>,
+    pub k_norm: Option<&'a Norm>,
+    pub rope: Option<RopeChoice>,
+    /// The layer, and the values that are stored beside the keys.
+    pub store: Option<(StateId, Act)>,
+    /// Number of ops.
+    pub taken: usize,
+}
+
+impl<'a> HeadOps<'a> {
+    /// Takes the first ops of a list: norms of heads in place, a rotation, a storing; one of the latter two must be there.
+    pub fn new(program: &Program, ops: &'a [Op]) -> Option<HeadOps<'a>> {
+        let in_place = |op: &&Op| matches!(op, Op::Norm { x, out, .. } if x == out);
+        let (norms, rest) = ops.split_at(ops.iter().take(2).take_while(in_place).count());
+        let dim = |state: StateId| program.states[state.0 as usize].head_dim;
+        let none =
+            HeadOps { head_dim: 0, q: None, k: None, q_norm: None, k_norm: None, rope: None, store: None, taken: 0 };
+        let mut heads = match *rest {
+            [Op::Rope { rope, head_dim, q, k }, Op::StoreKv { state, k: keys, v }, ..]
+                if k == Some(keys) && head_dim == dim(state) && v != q =>
+            {
+                HeadOps { head_dim, q: Some(q), k, rope: Some(rope), store: Some((state, v)), taken: 2, ..none }
+            }
+            [Op::Rope { rope, head_dim, q, k }, ..] => {
+                HeadOps { head_dim, q: Some(q), k, rope: Some(rope), taken: 1, ..none }
+            }
+            [Op::StoreKv { state, k, v }, ..] => {
+                HeadOps { head_dim: dim(state), k: Some(k), store: Some((state, v)), taken: 1, ..none }
+            }
+            _ => return None,
+        };
+        heads.taken += norms.len();
+        for op in norms {
+            let Op::Norm { norm, x, .. } = op else { return None };
+            let stored = heads.store.is_some_and(|(_, v)| v == *x);
+            let place = match Some(*x) {
+                x if x == heads.k => &mut heads.k_norm,
+                x if heads.q.is_none() || x == heads.q => {
+                    heads.q = x;
+                    &mut heads.q_norm
+                }
+                _ => return None,
+            };
+            if stored || norm.group != heads.head_dim || place.replace(norm).is_some() {
+                return None;
+            }
+        }
+        Some(heads)
+    }
+}

@@ -1,0 +1,229 @@
+//! Dimensions of an executor and the memory that its steps compute in.
+//!
+//! Owns the limits that follow from grids and kernels, and the layout of every intermediate result in one allocation.
+//! Relies on `arena` for sizes that cannot overflow. Refuses to know which kernel writes or reads a result.
+
+use super::arena::Arena;
+use super::probe::Address;
+use crate::backend::batch::StepLimits;
+use crate::backend::op::Op;
+use crate::backend::program::Program;
+use crate::error::{Error, Result};
+
+/// Rows of an attention tile; `kTile` of `attention.cu`.
+pub const TILE_ROWS: usize = 16;
+
+/// Shares of a tile's positions where they must be the same for every tile.
+const FIXED_SPLITS: usize = 8;
+
+/// Blocks that look for the largest logit of an output.
+pub const ARGMAX_BLOCKS: usize = 32;
+
+/// Tokens of a step that rarely share an expert.
+pub const FEW_TOKENS: usize = 8;
+
+/// The second dimension of a grid, at most.
+const GRID_Y: usize = 65_535;
+
+/// Shared memory of a product with one row of `cols` values, in bytes: the row in f32 for `plain` matrices, in 8 bits with
+/// scales for those of blocks.
+pub fn gemv_shared(cols: usize, plain: bool, blocks: bool) -> usize {
+    let padded = cols.next_multiple_of(128);
+    128 + if plain { 4 * padded } else { 0 } + if blocks { padded + padded / 32 * 8 } else { 0 }
+}
+
+/// Dimensions that are fixed for an executor.
+pub struct ExecutorDims {
+    pub limits: StepLimits,
+    /// Heads of every attention.
+    pub heads: usize,
+    pub kv_heads: usize,
+    pub head_dim: usize,
+    /// Parts of attention, one for each (tile, row of the grid, split), that there is memory for.
+    pub max_parts: usize,
+    /// Positions are divided in one way, whatever the batch.
+    fixed: bool,
+    experts: ExpertDims,
+}
+
+/// The largest dimensions of all ops with experts.
+#[derive(Default)]
+struct ExpertDims {
+    n: usize,
+    used: usize,
+    ffn: usize,
+    hidden: usize,
+}
+
+impl ExecutorDims {
+    /// Checks the dimensions against the limits of the kernels and of a device with so many multiprocessors.
+    pub fn new(program: &Program, limits: StepLimits, multiprocessors: u32, fixed: bool) -> Result<ExecutorDims> {
+        let layer = program.states.first();
+        let (kv_heads, head_dim) = layer.map_or((1, 1), |layer| (layer.n_kv_heads, layer.head_dim));
+        let (mut heads, mut experts) = (kv_heads, ExpertDims::default());
+        for op in &program.ops {
+            match op {
+                Op::Attend(a) => heads = program.width(a.q) / head_dim,
+                Op::Experts(e) => {
+                    experts.n = experts.n.max(e.n_experts);
+                    experts.used = experts.used.max(e.routing.n_used);
+                    experts.ffn = experts.ffn.max(e.ffn);
+                    experts.hidden = experts.hidden.max(program.width(e.x));
+                }
+                _ => {}
+            }
+        }
+        let StepLimits { max_tokens, max_outputs } = limits;
+        if max_tokens == 0 || max_tokens > GRID_Y || max_outputs > GRID_Y {
+            let what = format!("{max_tokens} tokens and {max_outputs} outputs a step, 1 to {GRID_Y} are possible");
+            return Err(Error::invalid(what));
+        }
+        // Where results must be the same bits, or tokens are few, each chosen expert of a token is a row of a grid.
+        let rows = if fixed { max_tokens } else { max_tokens.min(FEW_TOKENS) };
+        if rows.saturating_mul(experts.used) > GRID_Y {
+            return Err(Error::unsupported(format!("{} experts for each of {rows} tokens on a GPU", experts.used)));
+        }
+        // Two blocks a processor, in every way to divide them that `splits` chooses.
+        let max_parts = 4 * multiprocessors as usize;
+        let mut dims = ExecutorDims { limits, heads, kv_heads, head_dim, max_parts, fixed, experts };
+        if fixed {
+            // At least one tile.
+            dims.max_parts = max_parts.max(FIXED_SPLITS * dims.attention_rows());
+        }
+        Ok(dims)
+    }
+
+    /// Most query heads that share a key-value head.
+    fn group(&self) -> usize {
+        self.heads.div_ceil(self.kv_heads)
+    }
+
+    /// Tokens whose query heads fit into the rows of an attention tile.
+    pub fn tile_tokens(&self) -> usize {
+        (TILE_ROWS / self.group()).max(1)
+    }
+
+    /// Second dimension of attention's grid.
+    pub fn attention_rows(&self) -> usize {
+        self.kv_heads * self.group().div_ceil(TILE_ROWS)
+    }
+
+    /// Shares into which the positions of a tile are divided, so that every processor has work; 0 where there are tiles
+    /// enough. Changes only where the longest context passes a power of two, because each number needs a recorded step.
+    pub fn splits(&self, n_tiles: usize, longest: u32) -> usize {
+        if self.fixed {
+            return FIXED_SPLITS;
+        }
+        let blocks = n_tiles * self.attention_rows();
+        if blocks == 0 || blocks > self.max_parts / 2 {
+            return 0;
+        }
+        (longest as usize).div_ceil(64).next_power_of_two().min((self.max_parts / 2).div_ceil(blocks))
+    }
+
+    /// Number of counters of attention and of the arg-max.
+    pub fn counters(&self) -> usize {
+        self.max_parts + self.limits.max_outputs
+    }
+}
+
+/// Addresses of everything that a step computes.
+pub struct DeviceScratch {
+    /// Addresses of activations by `Act`: of steps of which some rows are dropped, and of steps whose tokens are all
+    /// outputs. In the latter `KeepOutputs` copies nothing: the buffers of each of its pairs have changed places behind it.
+    acts: [Vec<Address>; 2],
+    /// `[max(tokens, outputs), widest input]` or `[tokens, used, expert_ffn]` in binary16.
+    pub halves: Address,
+    /// One scale a row of `halves`.
+    pub row_scales: Address,
+    /// `[tokens, used]`, the picks sorted by expert.
+    pub expert_order: Address,
+    /// `[n_experts + 1]`, the first pick of each expert in `expert_order`.
+    pub expert_starts: Address,
+    /// `[tokens, used]`
+    pub experts: Address,
+    pub expert_weights: Address,
+    /// `[tokens, used, expert_ffn]`
+    pub expert_gate: Address,
+    pub expert_up: Address,
+    /// `[tokens, used, hidden]`
+    pub expert_out: Address,
+    /// `[parts, 16, 2 + head_dim]`
+    pub partials: Address,
+    /// `[parts]` for attention, then `[outputs]` for the arg-max; zero between launches.
+    pub attention_counters: Address,
+    pub argmax_counters: Address,
+    /// `[outputs, vocab]`
+    pub logits: Address,
+    /// `[outputs, ARGMAX_BLOCKS]`
+    pub best: Address,
+    pub best_at: Address,
+    /// `[outputs]`, the arg-max of each, which the next step reads.
+    pub tokens: Address,
+}
+
+impl DeviceScratch {
+    /// Lays the results out from `base` on; returns their addresses and the bytes that they take.
+    pub fn at(base: Address, dims: &ExecutorDims, program: &Program) -> Result<(DeviceScratch, usize)> {
+        let StepLimits { max_tokens, max_outputs } = dims.limits;
+        let e = &dims.experts;
+        let (rows, picks) = (max_tokens.max(max_outputs), max_tokens.saturating_mul(e.used));
+        let (widest, expert_halves) = (program.widest_input().next_multiple_of(32), e.ffn.next_multiple_of(32));
+        let mut arena = Arena::default();
+        let mut add = |count: usize, size: usize| Ok::<_, Error>(base + arena.add(count, size)? as Address);
+        let (widths, places) = places(program);
+        let mut buffers = Vec::with_capacity(widths.len());
+        for width in widths {
+            buffers.push(add(max_tokens.saturating_mul(width), 4)?);
+        }
+        let counters = add(dims.counters(), 4)?;
+        let scratch = DeviceScratch {
+            acts: places.map(|acts| acts.into_iter().map(|i| buffers.get(i).copied().unwrap_or(0)).collect()),
+            halves: add(rows.saturating_mul(widest).max(picks.saturating_mul(expert_halves)), 2)?,
+            row_scales: add(rows.max(picks), 4)?,
+            expert_order: add(picks, 4)?,
+            expert_starts: add(e.n + 1, 4)?,
+            experts: add(picks, 4)?,
+            expert_weights: add(picks, 4)?,
+            expert_gate: add(picks.saturating_mul(e.ffn), 4)?,
+            expert_up: add(picks.saturating_mul(e.ffn), 4)?,
+            expert_out: add(picks.saturating_mul(e.hidden), 4)?,
+            partials: add(dims.max_parts * TILE_ROWS * (2 + dims.head_dim), 4)?,
+            attention_counters: counters,
+            argmax_counters: counters + 4 * dims.max_parts as Address,
+            logits: add(max_outputs.saturating_mul(program.vocab), 4)?,
+            best: add(max_outputs * ARGMAX_BLOCKS, 4)?,
+            best_at: add(max_outputs * ARGMAX_BLOCKS, 4)?,
+            tokens: add(max_outputs, 4)?,
+        };
+        Ok((scratch, arena.bytes()))
+    }
+
+    /// Addresses of activations by `Act`, of a step whose tokens are `all` outputs or not.
+    pub fn acts(&self, all: bool) -> &[Address] {
+        &self.acts[usize::from(all)]
+    }
+}
+
+/// Widths of the buffers of activations, and the buffer of each `Act` where rows are dropped and where they are not.
+fn places(program: &Program) -> (Vec<usize>, [Vec<usize>; 2]) {
+    let mut widths = program.buffers.clone();
+    let copied: Vec<usize> = program.acts.iter().map(|act| act.buffer).collect();
+    let mut shared = copied.clone();
+    let mut exchanged: Vec<usize> = (0..widths.len()).collect();
+    for (i, op) in program.ops.iter().enumerate() {
+        let Op::KeepOutputs { moves } = op else { continue };
+        let mut behind = vec![false; copied.len()];
+        program.ops[i + 1..].iter().for_each(|op| op.for_each_act(|act| behind[act.0 as usize] = true));
+        // What the caller may read stays where it is.
+        for [from, to] in moves.iter().filter(|[from, to]| behind[to.0 as usize] && !program.kept.contains(from)) {
+            let pair = [from, to].map(|act| copied[act.0 as usize]);
+            exchanged.swap(pair[0], pair[1]);
+            let width = widths[pair[0]].max(widths[pair[1]]);
+            pair.iter().for_each(|&buffer| widths[buffer] = width);
+        }
+        let moved = |act: usize| if behind[act] { exchanged[copied[act]] } else { copied[act] };
+        shared = (0..copied.len()).map(moved).collect();
+    }
+    (widths, [copied, shared])
+}

@@ -1,0 +1,243 @@
+//! Weights on a device: the planes of a matrix, vectors and rotary tables, and their upload.
+//!
+//! Owns the order of bytes that the readers in `kernels/quant.cuh` expect. Refuses to know what kernels do with them.
+
+use std::sync::Arc;
+
+use super::arena::Arena;
+use super::launch::{Context, DeviceBuffer, PinnedBuffer, Stream};
+use super::module::DeviceMatrix;
+use super::probe::Address;
+use crate::backend::op::{RopeTable, Vector, Weight};
+use crate::backend::weights::{MatrixSource, Progress, Rope, RopePairs, Weights};
+use crate::error::{Error, Result, try_filled};
+use crate::quant::{self, Format};
+use crate::tensor::DType;
+
+/// Columns are padded to a multiple of this, the length of a group of quantised activations.
+const COLS: usize = 32;
+
+/// Fields of a file's block that become planes, as (first byte, bytes) in the order of the readers in `kernels/quant.cuh`;
+/// `None` for types without kernels of their own.
+fn fields(dtype: DType) -> Option<&'static [(usize, usize)]> {
+    Some(match dtype {
+        quant::F32 => &[(0, 4)],
+        quant::F16 | quant::BF16 => &[(0, 2)],
+        quant::Q4_0 => &[(2, 16), (0, 2)],
+        quant::Q4_1 => &[(4, 16), (0, 4)],
+        quant::Q5_0 => &[(6, 16), (0, 2), (2, 4)],
+        quant::Q5_1 => &[(8, 16), (0, 4), (4, 4)],
+        quant::Q8_0 => &[(2, 32), (0, 2)],
+        quant::Q4_K => &[(0, 144)],
+        quant::Q5_K => &[(0, 176)],
+        quant::Q6_K => &[(0, 128), (128, 64), (192, 16), (208, 2)],
+        _ => return None,
+    })
+}
+
+/// The format of a matrix on the device: that of the file, or F16 where the type has no kernels.
+pub fn stored_format(source: DType) -> Result<&'static Format> {
+    quant::format(if fields(source).is_some() { source } else { quant::F16 })
+}
+
+/// Layout of a matrix in device memory.
+struct PlaneLayout {
+    /// Format in the file.
+    source: &'static Format,
+    target: &'static Format,
+    fields: &'static [(usize, usize)],
+    rows: usize,
+    cols: usize,
+    /// Bytes of a row in the file.
+    row_bytes: usize,
+    /// Offset of each plane, and bytes of a row in it.
+    planes: Vec<(usize, usize)>,
+}
+
+impl PlaneLayout {
+    fn new(source: &dyn MatrixSource, arena: &mut Arena) -> Result<PlaneLayout> {
+        let format = quant::format(source.dtype())?;
+        let (rows, cols) = (source.rows(), source.cols());
+        let too_large = || Error::unsupported(format!("{}: {rows} by {cols} is too large", source.name()));
+        if rows == 0 || cols == 0 || rows > i32::MAX as usize || cols > i32::MAX as usize - COLS {
+            return Err(too_large());
+        }
+        let row_bytes = usize::try_from(format.row_bytes(cols as u64)?).map_err(|_| too_large())?;
+        let target = stored_format(format.dtype)?;
+        let fields = fields(target.dtype).unwrap_or_default();
+        let blocks = cols.next_multiple_of(COLS) / target.block_len;
+        let mut planes = Vec::with_capacity(fields.len());
+        for (_, bytes) in fields {
+            let row = blocks.checked_mul(*bytes).ok_or_else(too_large)?;
+            planes.push((arena.add(rows, row)?, row));
+        }
+        Ok(PlaneLayout { source: format, target, fields, rows, cols, row_bytes, planes })
+    }
+
+    fn matrix(&self, base: Address) -> DeviceMatrix {
+        let mut planes = [0; 4];
+        for (plane, (offset, _)) in planes.iter_mut().zip(&self.planes) {
+            *plane = base + *offset as Address;
+        }
+        let (rows, cols) = (self.rows as u32, self.cols.next_multiple_of(COLS) as u32);
+        DeviceMatrix { planes, dtype: self.target.dtype.0, rows, cols, pad: 0 }
+    }
+
+    /// Bytes of a row over all planes.
+    fn packed_row_bytes(&self) -> usize {
+        self.planes.iter().map(|(_, row)| row).sum()
+    }
+
+    /// Splits `n` rows in the target's blocks into planes, one behind another in `out`.
+    fn split(&self, rows: &[u8], n: usize, out: &mut [u8]) {
+        let row_bytes = rows.len() / n;
+        let mut rest = out;
+        for ((offset, bytes), (_, plane_row)) in self.fields.iter().zip(&self.planes) {
+            let (plane, behind) = rest.split_at_mut(n * plane_row);
+            rest = behind;
+            for (row, to) in rows.chunks_exact(row_bytes).zip(plane.chunks_exact_mut(*plane_row)) {
+                if *bytes == self.target.block_bytes {
+                    to[..row_bytes].copy_from_slice(row);
+                    to[row_bytes..].fill(0);
+                    continue;
+                }
+                for (block, to) in row.chunks_exact(self.target.block_bytes).zip(to.chunks_exact_mut(*bytes)) {
+                    to.copy_from_slice(&block[*offset..*offset + *bytes]);
+                }
+            }
+        }
+    }
+}
+
+/// Offsets of everything that a model keeps, in one allocation.
+struct Layout {
+    arena: Arena,
+    matrices: Vec<PlaneLayout>,
+    vectors: Vec<usize>,
+    ropes: Vec<usize>,
+}
+
+impl Layout {
+    fn new(weights: &Weights) -> Result<Layout> {
+        let mut arena = Arena::default();
+        let matrices = weights.matrices.iter().map(|s| PlaneLayout::new(*s, &mut arena)).collect::<Result<_>>()?;
+        let vectors = weights.vectors.iter().map(|v| arena.add(v.len(), 4)).collect::<Result<_>>()?;
+        let ropes = weights.ropes.iter().map(|r| arena.add(r.inv_freq.len(), 8)).collect::<Result<_>>()?;
+        Ok(Layout { arena, matrices, vectors, ropes })
+    }
+}
+
+/// Bytes that weights take on the device.
+pub fn bytes(weights: &Weights) -> Result<u64> {
+    Ok(Layout::new(weights)?.arena.bytes() as u64)
+}
+
+/// A rotary table.
+pub struct DeviceRope {
+    pub order: RopePairs,
+    pub pairs: usize,
+    /// `[pairs]`, double precision.
+    pub inv_freq: Address,
+    pub magnitude: f32,
+}
+
+/// Matrices, vectors and rotary tables on a device, by their handles.
+pub struct DeviceWeights {
+    buffer: DeviceBuffer,
+    matrices: Vec<DeviceMatrix>,
+    vectors: Vec<Address>,
+    ropes: Vec<DeviceRope>,
+}
+
+impl DeviceWeights {
+    pub fn bytes(&self) -> u64 {
+        self.buffer.len() as u64
+    }
+
+    pub fn matrix(&self, weight: Weight) -> DeviceMatrix {
+        self.matrices[weight.0 as usize]
+    }
+
+    /// The address of a vector, or null for none.
+    pub fn vector(&self, vector: Option<Vector>) -> Address {
+        vector.map_or(0, |vector| self.vectors[vector.0 as usize])
+    }
+
+    pub fn rope(&self, table: RopeTable) -> &DeviceRope {
+        &self.ropes[table.0 as usize]
+    }
+}
+
+/// Bytes that are read and copied at a time: large enough for the bus, small enough to stay in the cache.
+const PIECE: usize = 4 << 20;
+
+/// Copies weights to the device; while one piece of a matrix is copied the next is read.
+pub fn upload(context: &Arc<Context>, weights: &Weights, progress: &mut Progress) -> Result<DeviceWeights> {
+    let layout = Layout::new(weights)?;
+    let current = context.enter()?;
+    let buffer = current.alloc("weights", layout.arena.bytes())?;
+    let piece_rows = |l: &PlaneLayout| (PIECE / l.packed_row_bytes().max(l.row_bytes)).clamp(1, l.rows);
+    let staging = layout.matrices.iter().map(|l| piece_rows(l) * l.packed_row_bytes()).max().unwrap_or(0);
+    let mut lanes = Vec::with_capacity(2);
+    for _ in 0..2 {
+        lanes.push((current.stream()?, current.alloc_pinned(staging)?));
+    }
+    let total = layout.matrices.iter().map(|l| (l.rows * l.packed_row_bytes()) as u64).sum();
+    let mut done = 0;
+    progress(done, total)?;
+    for (source, matrix) in weights.matrices.iter().zip(&layout.matrices) {
+        let rows = piece_rows(matrix);
+        for first in (0..matrix.rows).step_by(rows) {
+            let n = rows.min(matrix.rows - first);
+            let raw = target_rows(*source, matrix, first, n)?;
+            let (stream, pinned): &mut (Stream, PinnedBuffer) = &mut lanes[0];
+            // The copies that were queued from this memory.
+            current.synchronize(stream)?;
+            matrix.split(&raw, n, pinned.bytes_mut());
+            let mut from = 0;
+            for (plane, row) in &matrix.planes {
+                current.upload(stream, &buffer, plane + first * row, pinned, from, n * row)?;
+                from += n * row;
+            }
+            lanes.swap(0, 1);
+            done += (n * matrix.packed_row_bytes()) as u64;
+            progress(done, total)?;
+        }
+    }
+    let stream = &lanes[0].0;
+    let vectors = weights.vectors.iter().map(|v| v.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>());
+    let ropes = weights.ropes.iter().map(|r| r.inv_freq.iter().flat_map(|f| f.to_le_bytes()).collect());
+    for (bytes, offset) in vectors.zip(&layout.vectors).chain(ropes.zip(&layout.ropes)) {
+        current.upload_now(stream, &buffer, *offset, &bytes)?;
+    }
+    for (stream, _) in &lanes {
+        current.synchronize(stream)?;
+    }
+    let base = buffer.address();
+    let rope = |(rope, offset): (&Rope, &usize)| DeviceRope {
+        order: rope.pairs,
+        pairs: rope.inv_freq.len(),
+        inv_freq: base + *offset as Address,
+        magnitude: rope.magnitude,
+    };
+    Ok(DeviceWeights {
+        matrices: layout.matrices.iter().map(|l| l.matrix(base)).collect(),
+        vectors: layout.vectors.iter().map(|offset| base + *offset as Address).collect(),
+        ropes: weights.ropes.iter().zip(&layout.ropes).map(rope).collect(),
+        buffer,
+    })
+}
+
+/// Reads rows of a source in the blocks of the target type.
+fn target_rows(source: &dyn MatrixSource, layout: &PlaneLayout, first: usize, n: usize) -> Result<Vec<u8>> {
+    let mut raw = try_filled("rows to upload", n * layout.row_bytes, 0u8)?;
+    source.read(first..first + n, &mut raw)?;
+    if layout.source.dtype == layout.target.dtype {
+        return Ok(raw);
+    }
+    let mut values = try_filled("rows to upload", n * layout.cols, 0f32)?;
+    quant::dequantize(layout.source.dtype, &raw, &mut values)?;
+    let mut halves = try_filled("rows to upload", 2 * values.len(), 0u8)?;
+    quant::quantize(layout.target.dtype, &values, &mut halves)?;
+    Ok(halves)
+}

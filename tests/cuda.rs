@@ -1,0 +1,891 @@
+//! The CUDA backend, on a GPU where there is one, and everywhere on a driver that runs the real kernels as C++, thread
+//! by thread: see `cuda_shim/`. What cannot be had is skipped aloud.
+#![allow(unsafe_code)]
+
+#[path = "support/save.rs"]
+mod save;
+#[path = "support/shim.rs"]
+mod shim;
+mod support;
+
+use std::cell::{Cell, RefCell};
+use std::path::Path;
+use std::sync::Arc;
+
+use realizar::backend::batch::{Batch, StepLimits};
+use realizar::backend::cpu::CpuBackend;
+use realizar::backend::cpu::pool::Pool;
+use realizar::backend::cuda::{self, CudaDevice, KernelTable};
+use realizar::backend::op::{
+    Act, Activation, Attend, Experts, Index, Norm, NormKind, Op, Projection, RopeChoice, RopeTable, Routing, StateId,
+    Vector, Weight,
+};
+use realizar::backend::program::{Program, ProgramBuilder};
+use realizar::backend::state::State;
+use realizar::backend::state_spec::{KvLayer, StateSpec};
+use realizar::backend::weights::{MatrixSource, Rope, RopePairs, Weights};
+use realizar::backend::{Backend, Executor};
+use realizar::error::{Error, Result};
+use realizar::format::{Access, Source};
+use realizar::model::arch;
+use realizar::quant;
+use realizar::tensor::DType;
+use save::save;
+use shim::Shim;
+use support::reference::relative_rms;
+use support::tiny::{self, PROMPT, Rng, Tiny, inv_freq};
+
+const NATIVE: [DType; 11] = [
+    quant::F32,
+    quant::F16,
+    quant::BF16,
+    quant::Q4_0,
+    quant::Q4_1,
+    quant::Q5_0,
+    quant::Q5_1,
+    quant::Q8_0,
+    quant::Q4_K,
+    quant::Q5_K,
+    quant::Q6_K,
+];
+
+/// The places where the backend can run here: the shim, a GPU.
+fn targets() -> Vec<Target> {
+    let shim = Shim::new().map(|shim| Target { name: "shim", shim: Some(shim) });
+    let device = &cuda::devices()[0];
+    let gpu = device.unavailable.is_empty().then_some(Target { name: "GPU", shim: None });
+    if gpu.is_none() {
+        eprintln!("skipped: the GPU: {}", device.unavailable);
+    }
+    shim.into_iter().chain(gpu).collect()
+}
+
+/// Gives the shim to tests of what no device can be made to do.
+fn shim() -> Option<Shim> {
+    let shim = Shim::new();
+    if shim.is_none() {
+        eprintln!("skipped: what only the shim can do");
+    }
+    shim
+}
+
+struct Target {
+    name: &'static str,
+    shim: Option<Shim>,
+}
+
+impl Target {
+    fn cuda(&self) -> Result<CudaDevice> {
+        self.shim.as_ref().map_or_else(|| cuda::open(0, false, false), open)
+    }
+}
+
+fn open(shim: &Shim) -> Result<CudaDevice> {
+    CudaDevice::open(&shim.driver, 0, shim::IMAGE, false, false)
+}
+
+fn last_fault(shim: &Shim) -> String {
+    let text = shim.function::<extern "C" fn() -> *const std::ffi::c_char>("shim_last_fault")();
+    // SAFETY: a terminated string that lives until the next fault.
+    unsafe { std::ffi::CStr::from_ptr(text) }.to_string_lossy().into_owned()
+}
+
+/// A model on a GPU.
+struct Loaded {
+    program: Arc<Program>,
+    backend: Backend,
+}
+
+fn load(path: &Path, cuda: CudaDevice) -> Result<Loaded> {
+    let source = Source::open(path, Access::Read)?;
+    let network = arch::network(&source, None)?;
+    let program = Arc::new(network.program.clone());
+    program.check(&network.weights())?;
+    let model = cuda.load(&program, &network.weights(), &mut |_, _| Ok(()))?;
+    Ok(Loaded { program, backend: Backend::Cuda(Arc::new(model)) })
+}
+
+const LIMITS: StepLimits = StepLimits { max_tokens: 32, max_outputs: 32 };
+
+impl Loaded {
+    fn state(&self, dtype: DType) -> Result<State> {
+        self.backend.new_state(&self.spec(dtype, 64))
+    }
+
+    fn spec(&self, dtype: DType, capacity: usize) -> StateSpec {
+        let max_step = LIMITS.max_tokens;
+        StateSpec { layers: self.program.states.clone(), capacity, k_type: dtype, v_type: dtype, max_step }
+    }
+
+    fn executor(&self) -> Result<Executor> {
+        self.backend.new_executor(&self.program, LIMITS)
+    }
+
+    /// Appends tokens to a sequence; the logits after each of them.
+    fn step(&self, executor: &mut Executor, state: &mut State, tokens: &[u32]) -> Result<Vec<Vec<f32>>> {
+        let outputs: Vec<u32> = (0..tokens.len() as u32).collect();
+        self.step_for(executor, state, tokens, &outputs)
+    }
+
+    fn step_for(
+        &self,
+        executor: &mut Executor,
+        state: &mut State,
+        ids: &[u32],
+        outputs: &[u32],
+    ) -> Result<Vec<Vec<f32>>> {
+        let positions: Vec<u32> = (state.len() as u32..).take(ids.len()).collect();
+        let slots = vec![0; ids.len()];
+        let mut states = [&mut *state];
+        let batch = &mut Batch { ids, positions: &positions, slots: &slots, states: &mut states, outputs };
+        let result = self.run(executor, batch);
+        let logits = executor.end().and(result)?;
+        state.commit(ids.len());
+        Ok(logits)
+    }
+
+    fn run(&self, executor: &mut Executor, batch: &mut Batch) -> Result<Vec<Vec<f32>>> {
+        executor.begin(batch, 0..self.program.ops.len())?;
+        assert!(executor.advance(batch, &|| false)?);
+        logits(executor, batch.outputs.len(), self.program.vocab)
+    }
+
+    /// Logits after each token of the prompt, in pieces of `piece`.
+    fn prompt(&self, cache: DType, piece: usize) -> Result<Vec<Vec<f32>>> {
+        let (mut executor, mut state) = (self.executor()?, self.state(cache)?);
+        let mut all = Vec::new();
+        for tokens in PROMPT.chunks(piece) {
+            all.extend(self.step(&mut executor, &mut state, tokens)?);
+        }
+        Ok(all)
+    }
+}
+
+/// The logits of each output of a step, whose arg-max must be the executor's.
+fn logits(executor: &mut Executor, outputs: usize, vocab: usize) -> Result<Vec<Vec<f32>>> {
+    let one = |i| {
+        let mut logits = vec![f32::NAN; vocab];
+        executor.read_logits(i, &mut logits)?;
+        let best = logits.iter().enumerate().fold(0, |best, (i, &v)| if v > logits[best] { i } else { best });
+        assert_eq!(executor.argmax(i)?, best as u32);
+        Ok(logits)
+    };
+    (0..outputs).map(one).collect()
+}
+
+/// How far from the reference a good backend is: tokens one by one meet quantised weights with activations in 8 bits and
+/// others with activations in f32; several tokens go through binary16, and so do queries and the cache in every case.
+fn limit(dtype: DType, piece: usize) -> f64 {
+    match dtype {
+        quant::F32 | quant::F16 => 4e-3,
+        quant::BF16 => 1e-2,
+        _ if piece > 1 => 4e-3,
+        _ => 5e-2,
+    }
+}
+
+fn check(target: &Target, name: &str, tiny: &Tiny, pieces: &[usize]) {
+    let (_dir, path, expected) = save(tiny);
+    let model = load(&path, target.cuda().unwrap()).unwrap();
+    for &piece in pieces {
+        let fault = || target.shim.as_ref().map(last_fault);
+        let got = model.prompt(quant::F16, piece).unwrap_or_else(|e| panic!("{name}: {e}: {:?}", fault()));
+        let difference = relative_rms(&expected, &got);
+        println!("{:4} {name:28} pieces of {piece:2} {difference:.2e}", target.name);
+        let types = tiny.types.iter().map(|t| t.1).chain([tiny.dtype]);
+        let limit = types.map(|dtype| limit(dtype, piece)).fold(0.0, f64::max);
+        assert!(difference < limit, "{name}, pieces of {piece}: {difference}");
+    }
+}
+
+#[test]
+fn arguments_have_the_size_that_kernels_expect() {
+    let Some(shim) = shim() else { return };
+    let bytes = shim.function::<extern "C" fn(*const std::ffi::c_char) -> u32>("shim_parameter_bytes");
+    for (name, size) in KernelTable::PARAMETERS {
+        let name = std::ffi::CString::new(*name).unwrap();
+        assert_eq!(bytes(name.as_ptr()) as usize, *size, "{name:?}");
+    }
+}
+
+#[test]
+fn every_tensor_type_agrees_with_the_reference() {
+    for target in targets() {
+        for format in quant::FORMATS {
+            // Private types have no number in a GGUF file.
+            if format.dtype.0 < 1 << 16 {
+                // Types without kernels of their own are F16 on the device.
+                let native = NATIVE.contains(&format.dtype);
+                let tiny = Tiny::new("llama", format.dtype).layers(1).shape(256, 8, 1, 32, 256);
+                check(&target, format.name, &tiny, if native { &[1, 21] } else { &[21] });
+            }
+        }
+    }
+}
+
+#[test]
+fn every_shape_agrees_with_the_reference() {
+    for target in targets() {
+        let llama = |dtype| Tiny::new("llama", dtype).layers(1);
+        check(&target, "8:4 heads of 8, ffn 172", &llama(quant::F32).shape(64, 8, 4, 8, 172).layers(3), &[1, 21]);
+        check(&target, "9:3 heads of 64", &llama(quant::Q4_1).shape(576, 9, 3, 64, 768), &[1, 21]);
+        check(
+            &target,
+            "4:1 heads of 80, untied",
+            &llama(quant::Q4_0).shape(320, 4, 1, 80, 416).change(|t| t.tied = false),
+            &[1, 21],
+        );
+        check(&target, "2:1 heads of 128", &llama(quant::Q4_K).shape(256, 2, 1, 128, 512), &[1, 21]);
+        check(&target, "2:1 heads of 256", &llama(quant::Q6_K).shape(256, 2, 1, 256, 512), &[1, 21]);
+        check(&target, "20:1 heads of 16", &llama(quant::Q5_0).shape(320, 20, 1, 16, 64), &[1, 21]);
+        check(&target, "1 head of 20, F16", &llama(quant::F16).shape(20, 1, 1, 20, 30), &[1, 21]);
+        check(&target, "4 heads of 16, ffn 60", &llama(quant::F16).shape(64, 4, 4, 16, 60), &[1, 21]);
+        let mixed =
+            vec![("attn_v", quant::Q6_K), ("ffn_down", quant::Q5_1), ("ffn_up", quant::Q8_0), ("attn_k", quant::F16)];
+        check(&target, "mixed types", &llama(quant::Q4_K).change(|t| t.types = mixed), &[1, 21]);
+    }
+}
+
+fn architectures(dtype: DType) -> Vec<(&'static str, Tiny)> {
+    let mut all = tiny::architectures(|name| Tiny::new(name, dtype).shape(64, 4, 2, 16, 96));
+    // One with gate and up of different types.
+    let mixed = all.iter_mut().find(|(name, _)| *name == "qwen3moe").unwrap();
+    mixed.1.types.push(("ffn_up_exps", quant::F16));
+    // No near-tie between experts in these shapes either.
+    all.iter_mut().filter(|(_, tiny)| tiny.net.moe.is_some()).for_each(|(_, tiny)| tiny.seed = 4);
+    all
+}
+
+#[test]
+fn every_architecture_agrees_with_the_reference() {
+    for target in targets() {
+        for (name, tiny) in architectures(quant::F32) {
+            check(&target, name, &tiny, &[1, 7, 21]);
+        }
+    }
+}
+
+#[test]
+fn the_order_of_threads_changes_no_bit() {
+    let Some(shim) = shim() else { return };
+    let small = |dtype| Tiny::new("llama", dtype).layers(1).shape(256, 8, 1, 32, 256);
+    let mut models = vec![small(quant::Q4_K), small(quant::Q6_K).shape(256, 4, 1, 128, 256), small(quant::Q5_1)];
+    models
+        .extend(architectures(quant::F16).into_iter().filter(|(n, _)| ["qwen3moe", "gemma2"].contains(n)).map(|m| m.1));
+    for tiny in models {
+        let (_dir, path, _) = save(&tiny);
+        let model = load(&path, open(&shim).unwrap()).unwrap();
+        for piece in [1, 21] {
+            shim.order(0);
+            let expected = model.prompt(quant::F16, piece).unwrap();
+            for order in [1, 2] {
+                shim.order(order);
+                assert!(model.prompt(quant::F16, piece).unwrap() == expected, "order {order}, pieces of {piece}");
+            }
+        }
+    }
+}
+
+#[test]
+fn caches_of_every_type_agree_with_the_reference() {
+    for target in targets() {
+        for (heads, kv_heads, head_dim) in [(4, 2, 32), (2, 1, 128), (1, 1, 256)] {
+            let tiny = Tiny::new("llama", quant::F32).shape(64, heads, kv_heads, head_dim, 64);
+            let (_dir, path, expected) = save(&tiny);
+            let model = load(&path, target.cuda().unwrap()).unwrap();
+            for (dtype, limit) in [(quant::F32, 4e-3), (quant::F16, 4e-3), (quant::Q8_0, 3e-2)] {
+                for piece in [1, 21] {
+                    let difference = relative_rms(&expected, &model.prompt(dtype, piece).unwrap());
+                    assert!(difference < limit, "heads of {head_dim}, cache type {}: {difference}", dtype.0);
+                }
+            }
+        }
+    }
+}
+
+/// Steps of one token are recorded the second time and replayed from then on, for other sequences too.
+#[test]
+fn a_record_serves_every_token_position_and_sequence() {
+    for target in targets() {
+        let (_dir, path, _) = save(&Tiny::new("llama", quant::Q8_0).layers(1));
+        let model = load(&path, target.cuda().unwrap()).unwrap();
+        let expected = model.prompt(quant::F16, 1).unwrap();
+        let replays = || target.shim.as_ref().map(|shim| shim.number("shim_replays"));
+        let (before, mut executor) = (replays(), model.executor().unwrap());
+        let mut states = [model.state(quant::F16).unwrap(), model.state(quant::F16).unwrap()];
+        for (i, token) in PROMPT.iter().enumerate() {
+            for state in &mut states {
+                let got = model.step(&mut executor, state, &[*token]).unwrap();
+                assert!(got[0] == expected[i], "position {i}");
+            }
+        }
+        assert_eq!(replays(), before.map(|n| n + 2 * PROMPT.len() as u64 - 1));
+        states[0].truncate(10);
+        let mut fork = states[0].fork().unwrap();
+        let got = model.step(&mut executor, &mut fork, &PROMPT[10..11]).unwrap();
+        assert!(got[0] == expected[10], "a fork");
+    }
+}
+
+/// A layer with a window needs no more of the past than its ring: longer prompts, forks and rewinds find the same.
+#[test]
+fn rings_keep_what_windows_see() {
+    let mut all = tiny::architectures(|name| Tiny::new(name, quant::F32).shape(32, 2, 1, 16, 32));
+    let tiny = all.swap_remove(all.iter().position(|(name, _)| *name == "gemma2").unwrap()).1;
+    let tiny = tiny.layers(3).change(|t| t.net.window = vec![8, 0, 8]);
+    let ids: Vec<u32> = (0..330).map(|i| i * 7 % 300).collect();
+    for target in targets() {
+        let (_dir, path, _) = save(&tiny);
+        let model = load(&path, target.cuda().unwrap()).unwrap();
+        let mut executor = model.executor().unwrap();
+        for dtype in [quant::F16, quant::Q8_0] {
+            let rings = model.spec(dtype, 340);
+            // With room for a step of all of them, a ring keeps all positions.
+            let whole = StateSpec { max_step: 340, ..rings.clone() };
+            let mut caches = [whole, rings].map(|spec| model.backend.new_state(&spec).unwrap());
+            assert!(caches[1].bytes() < caches[0].bytes());
+            // Behind the ring's end a prompt goes on in pieces and in single tokens.
+            for n in [32; 8].into_iter().chain([20, 1, 1, 1, 5, 32]) {
+                let at = caches[0].len();
+                let (ids, last) = (&ids[at..at + n], [n as u32 - 1]);
+                let got = caches.each_mut().map(|state| model.step_for(&mut executor, state, ids, &last).unwrap());
+                assert!(got[0] == got[1], "positions {at} to {}", at + n);
+            }
+            let at = caches[0].len();
+            let mut forks = caches.each_ref().map(|state| state.fork().unwrap());
+            let got = forks.each_mut().map(|state| model.step(&mut executor, state, &ids[at..at + 9]).unwrap());
+            assert!(got[0] == got[1], "forks");
+        }
+    }
+}
+
+#[test]
+fn sequences_of_a_batch_do_not_meet() {
+    for target in targets() {
+        let (_dir, path, expected) = save(&Tiny::new("llama", quant::F32).shape(64, 4, 2, 16, 96));
+        let model = load(&path, target.cuda().unwrap()).unwrap();
+        let mut executor = model.executor().unwrap();
+        let mut states: Vec<_> = (0..3).map(|_| model.state(quant::F16).unwrap()).collect();
+        // One with nothing, one behind 4 tokens, one behind 17; they go on with 9, 1 and 3 tokens.
+        for (state, n) in states.iter_mut().zip([0, 4, 17]).filter(|(_, n)| *n > 0) {
+            model.step(&mut executor, state, &PROMPT[..n]).unwrap();
+        }
+        let spans = [(2, 17, 3), (0, 0, 9), (1, 4, 1)];
+        let tokens: Vec<(u32, u32)> =
+            spans.iter().flat_map(|&(s, from, n)| (from..from + n).map(move |p| (s, p))).collect();
+        let ids: Vec<u32> = tokens.iter().map(|(_, p)| PROMPT[*p as usize]).collect();
+        let (slots, positions): (Vec<u32>, Vec<u32>) = tokens.iter().copied().unzip();
+        let outputs: Vec<u32> = (0..tokens.len() as u32).filter(|i| i % 2 == 0).collect();
+        let (ids, states) = (&ids[..], &mut states.iter_mut().collect::<Vec<_>>()[..]);
+        let batch = &mut Batch { ids, positions: &positions, slots: &slots, states, outputs: &outputs };
+        let got = model.run(&mut executor, batch).unwrap();
+        executor.end().unwrap();
+        let expected: Vec<_> = outputs.iter().map(|&i| expected[positions[i as usize] as usize].clone()).collect();
+        let difference = relative_rms(&expected, &got);
+        assert!(difference < 4e-3, "{difference}");
+    }
+}
+
+/// Every call that can fail is made to fail once: the error names the device, and another model goes on.
+#[test]
+fn a_failing_device_costs_one_model() {
+    let Some(shim) = shim() else { return };
+    let (_dir, path, _) = save(&Tiny::new("llama", quant::Q8_0).layers(1).shape(64, 2, 1, 32, 64));
+    let survivor = load(&path, open(&shim).unwrap()).unwrap();
+    let expected = survivor.prompt(quant::F16, 1).unwrap();
+    let run = || -> Result<()> {
+        let model = load(&path, open(&shim)?)?;
+        model.prompt(quant::F16, 1)?;
+        let mut state = model.state(quant::F16)?;
+        state.commit(3);
+        state.fork()?;
+        Ok(())
+    };
+    run().unwrap();
+    let (in_use, contexts) = (shim.number("shim_memory_used"), shim.number("shim_contexts"));
+    let calls = [
+        c"cuCtxCreate_v2",
+        c"cuMemGetInfo_v2",
+        c"cuMemAlloc_v2",
+        c"cuMemHostAlloc",
+        c"cuMemcpyHtoDAsync_v2",
+        c"cuMemcpyDtoHAsync_v2",
+        c"cuMemcpyDtoDAsync_v2",
+        c"cuMemsetD8Async",
+        c"cuStreamCreate",
+        c"cuEventCreate",
+        c"cuStreamSynchronize",
+        c"cuModuleLoadData",
+        c"cuModuleGetFunction",
+        c"cuFuncGetAttribute",
+        c"cuFuncSetAttribute",
+        c"cuLaunchKernelEx",
+        c"cuGraphLaunch",
+    ];
+    for call in calls {
+        for (after, status) in [(0, 2), (0, 719), (1, 2), (1, 700), (7, 719)] {
+            shim.fail(call, after, status);
+            let result = run();
+            let fired = shim.number("shim_failure_pending") == 0;
+            shim.fail(c"", 0, 0);
+            match result {
+                Ok(()) => assert!(!fired, "{call:?}, the {after}th, failed in silence"),
+                Err(Error::DeviceLost { device, .. } | Error::DeviceUnavailable { device, .. }) => {
+                    assert_eq!(device, "cuda:0", "{call:?}");
+                }
+                Err(Error::DeviceOutOfMemory { .. } | Error::OutOfMemory { .. }) => {
+                    assert!(status == 2 && [c"cuMemAlloc_v2", c"cuMemHostAlloc"].contains(&call), "{call:?}");
+                }
+                Err(e) => panic!("{call:?}, the {after}th: {e}"),
+            }
+            assert_eq!(shim.number("shim_memory_used"), in_use, "{call:?}, the {after}th, leaks device memory");
+            assert_eq!(shim.number("shim_contexts"), contexts, "{call:?}, the {after}th, leaks a context");
+        }
+    }
+    // What cannot be recorded is launched.
+    for call in [c"cuStreamBeginCapture_v2", c"cuStreamEndCapture", c"cuGraphInstantiateWithFlags"] {
+        shim.fail(call, 0, 801);
+        run().unwrap();
+        assert_eq!(shim.number("shim_failure_pending"), 0);
+    }
+    assert!(survivor.prompt(quant::F16, 1).unwrap() == expected);
+}
+
+/// Work that the host's other threads record meanwhile is not spoiled, and does not disturb; its thread keeps its signals.
+#[test]
+fn the_state_of_the_host_is_left_alone() {
+    let Some(shim) = shim() else { return };
+    let (_dir, path, _) = save(&Tiny::new("llama", quant::F32).layers(1).shape(64, 2, 1, 32, 64));
+    let recording = |on: bool| shim.function::<extern "C" fn(bool) -> bool>("shim_record_elsewhere")(on);
+    let hears_signals = || shim.function::<extern "C" fn() -> bool>("shim_hears_signals")();
+    assert!(hears_signals());
+    recording(true);
+    let model = load(&path, open(&shim).unwrap()).unwrap();
+    model.prompt(quant::F16, 1).unwrap();
+    drop(model);
+    assert!(!recording(false));
+    assert!(hears_signals());
+    assert_eq!(shim.number("shim_memory_used"), 0);
+}
+
+/// Memory goes only when the work in it has ended.
+#[test]
+fn an_executor_that_is_dropped_waits_for_its_work() {
+    let Some(shim) = shim() else { return };
+    let (_dir, path, _) = save(&Tiny::new("llama", quant::F32).layers(1).shape(64, 2, 1, 32, 64));
+    let model = load(&path, open(&shim).unwrap()).unwrap();
+    let expected = model.prompt(quant::F16, 1).unwrap();
+    let (mut executor, mut state) = (model.executor().unwrap(), model.state(quant::F16).unwrap());
+    let batch = &mut Batch { ids: &[1], positions: &[0], slots: &[0], states: &mut [&mut state], outputs: &[0] };
+    executor.begin(batch, 0..model.program.ops.len()).unwrap();
+    assert!(executor.advance(batch, &|| false).unwrap());
+    executor.submit().unwrap();
+    drop(executor);
+    assert!(model.prompt(quant::F16, 1).unwrap() == expected, "{}", last_fault(&shim));
+}
+
+/// A device that was lost stays lost, with the first reason.
+#[test]
+fn a_lost_device_stays_lost() {
+    let Some(shim) = shim() else { return };
+    let (_dir, path, _) = save(&Tiny::new("llama", quant::F32).layers(1).shape(64, 2, 1, 32, 64));
+    let model = load(&path, open(&shim).unwrap()).unwrap();
+    shim.fail(c"cuStreamSynchronize", 1, 700);
+    let first = model.prompt(quant::F16, 1).unwrap_err().to_string();
+    assert!(first.contains("CUDA_ERROR_ILLEGAL_ADDRESS (700)"), "{first}");
+    assert_eq!(model.state(quant::F16).err().unwrap().to_string(), first);
+}
+
+#[test]
+fn what_does_not_fit_is_refused_before_anything_runs() {
+    let Some(shim) = shim() else { return };
+    let (_dir, path, _) = save(&Tiny::new("llama", quant::F32).layers(1).shape(64, 2, 1, 32, 64));
+    let model = load(&path, open(&shim).unwrap()).unwrap();
+    let other = load(&path, open(&shim).unwrap()).unwrap();
+    let mut executor = model.executor().unwrap();
+    let launches = shim.number("shim_launches");
+    let mut step = |state: &mut State, ids: &[u32]| model.step(&mut executor, state, ids);
+    assert!(matches!(step(&mut other.state(quant::F16).unwrap(), &[1]), Err(Error::Mismatch(_))));
+    let mut state = model.state(quant::F16).unwrap();
+    for ids in [&[1; 33][..], &[], &[u32::MAX]] {
+        assert!(matches!(step(&mut state, ids), Err(Error::InvalidArgument(_))));
+    }
+    state.commit(64);
+    assert!(matches!(step(&mut state, &[1]), Err(Error::ContextFull { .. })));
+    state.truncate(0);
+    assert_eq!(shim.number("shim_launches"), launches);
+    step(&mut state, &[1]).unwrap();
+    shim.function::<extern "C" fn(usize)>("shim_memory")(shim.number("shim_memory_used") as usize + 5000);
+    let error = load(&path, open(&shim).unwrap()).err().unwrap();
+    assert!(matches!(&error, Error::DeviceOutOfMemory { device, .. } if device == "cuda:0"), "{error}");
+}
+
+/// A matrix in memory.
+struct Values {
+    dtype: DType,
+    rows: usize,
+    cols: usize,
+    bytes: Vec<u8>,
+}
+
+impl Values {
+    fn new(dtype: DType, rows: usize, cols: usize, seed: u64) -> Values {
+        let format = quant::format(dtype).unwrap();
+        let mut bytes = vec![0; rows * format.row_bytes(cols as u64).unwrap() as usize];
+        quant::quantize(dtype, &values(rows * cols, seed), &mut bytes).unwrap();
+        Values { dtype, rows, cols, bytes }
+    }
+}
+
+impl MatrixSource for Values {
+    fn name(&self) -> &str {
+        "a matrix"
+    }
+    fn dtype(&self) -> DType {
+        self.dtype
+    }
+    fn rows(&self) -> usize {
+        self.rows
+    }
+    fn cols(&self) -> usize {
+        self.cols
+    }
+    fn read(&self, rows: std::ops::Range<usize>, out: &mut [u8]) -> Result<()> {
+        let row = self.bytes.len() / self.rows;
+        out.copy_from_slice(&self.bytes[rows.start * row..rows.end * row]);
+        Ok(())
+    }
+}
+
+fn values(n: usize, seed: u64) -> Vec<f32> {
+    let mut rng = Rng(seed);
+    (0..n).map(|_| rng.normal() as f32).collect()
+}
+
+const HEAD_DIM: usize = 12;
+const HIDDEN: usize = 96;
+const Q: usize = 5 * HEAD_DIM;
+const KV: usize = 2 * HEAD_DIM;
+const FFN: usize = 160;
+const VOCAB: usize = 515;
+const N_EXPERTS: usize = 7;
+const EXPERT_FFN: usize = 64;
+
+/// Types, rows and columns, by `Weight`.
+const MATRICES: [(DType, usize, usize); 14] = [
+    (quant::F32, VOCAB, HIDDEN),
+    (quant::Q8_0, 64, HIDDEN),
+    (quant::F16, Q, HIDDEN),
+    (quant::Q4_0, KV, HIDDEN),
+    (quant::F32, KV, HIDDEN),
+    (quant::Q5_0, FFN, HIDDEN),
+    (quant::Q5_0, FFN, HIDDEN),
+    (quant::Q4_1, HIDDEN, FFN),
+    (quant::F16, N_EXPERTS * EXPERT_FFN, HIDDEN),
+    (quant::F32, N_EXPERTS * EXPERT_FFN, HIDDEN),
+    (quant::Q8_0, N_EXPERTS * HIDDEN, EXPERT_FFN),
+    (quant::F32, N_EXPERTS, HIDDEN),
+    (quant::F16, HIDDEN, Q),
+    (quant::F16, HIDDEN, HIDDEN),
+];
+
+/// Lengths, by `Vector`.
+const VECTORS: [usize; 6] = [HIDDEN, HIDDEN, HEAD_DIM, Q, KV, VOCAB];
+
+/// Layers, by `StateId`.
+const STATES: [KvLayer; 2] = [KvLayer { n_kv_heads: 2, head_dim: HEAD_DIM, window: 0 }; 2];
+
+/// A program in the making. Each method returns the activation that its op writes.
+#[derive(Default)]
+struct Ops(RefCell<ProgramBuilder>);
+
+/// Name, widths of the inputs, and the ops, which return the activations to compare; none for logits.
+type Case<'a> = (&'a str, &'a [usize], &'a dyn Fn(&Ops, &[Act]) -> Vec<Act>);
+
+impl Ops {
+    fn act(&self, width: usize) -> Act {
+        self.0.borrow_mut().act(width)
+    }
+
+    fn push(&self, op: Op, out: Act) -> Act {
+        self.0.borrow_mut().push(op);
+        out
+    }
+
+    fn embed(&self, table: usize, index: Index, scale: f32) -> Act {
+        let (_, rows, width) = MATRICES[table];
+        let out = self.act(width);
+        self.push(Op::Embed { table: Weight(table as u32), rows, index, scale, out }, out)
+    }
+
+    fn norm(&self, norm: Norm, x: Act) -> Act {
+        let width = self.0.borrow().width(x);
+        let out = self.act(width);
+        self.push(Op::Norm { norm, x, out }, out)
+    }
+
+    fn norm_in_place(&self, norm: Norm, x: Act) -> Act {
+        self.push(Op::Norm { norm, x, out: x }, x)
+    }
+
+    fn add(&self, x: Act, delta: Act, scale: f32) -> Act {
+        self.push(Op::Add { x, delta, scale }, x)
+    }
+
+    /// Products with matrices, some of which have a bias.
+    fn project<const N: usize>(&self, x: Act, matrices: [(usize, Option<u32>); N]) -> [Act; N] {
+        let projections = matrices.map(|(matrix, bias)| {
+            let out = self.act(MATRICES[matrix].1);
+            Projection { weight: Weight(matrix as u32), bias: bias.map(Vector), out }
+        });
+        self.push(Op::Project { x, projections: projections.into() }, x);
+        projections.map(|p| p.out)
+    }
+
+    fn qkv(&self, x: Act) -> [Act; 3] {
+        self.project(x, [(2, Some(3)), (3, Some(4)), (4, None)])
+    }
+
+    fn down(&self, x: Act) -> Act {
+        self.project(x, [(7, Some(1))])[0]
+    }
+
+    fn scores(&self, x: Act) -> Act {
+        self.project(x, [(11, None)])[0]
+    }
+
+    fn gated(&self, x: Act, activation: Activation) -> Act {
+        let [gate, up] = self.project(x, [(5, None), (6, None)]);
+        self.glu(gate, Some(up), activation)
+    }
+
+    fn glu(&self, gate: Act, up: Option<Act>, activation: Activation) -> Act {
+        self.push(Op::Glu { gate, up, activation }, gate)
+    }
+
+    fn rope(&self, table: u32, long: Option<(usize, RopeTable)>, q: Act, k: Option<Act>) -> Act {
+        self.push(Op::Rope { rope: RopeChoice { table: RopeTable(table), long }, head_dim: HEAD_DIM, q, k }, q)
+    }
+
+    /// Stores keys and values, and attends.
+    fn attend(&self, [q, k, v]: [Act; 3], softcap: f32, window: u32) -> Act {
+        let (state, out) = (StateId(1), self.act(Q));
+        self.push(Op::StoreKv { state, k, v }, out);
+        self.push(Op::Attend(Attend { state, q, out, scale: 0.3, softcap, window }), out)
+    }
+
+    fn experts(&self, x: Act, scores: Act, up: u32, softmax_first: bool) -> Act {
+        let (out, routing) = (self.act(HIDDEN), Routing { n_used: 3, softmax_first, renormalise: !softmax_first });
+        let (gate, up, down) = (Weight(8), Weight(up), Weight(10));
+        let (n_experts, ffn, activation) = (N_EXPERTS, EXPERT_FFN, Activation::Silu);
+        self.push(Op::Experts(Experts { x, scores, out, gate, up, down, n_experts, ffn, routing, activation }), out)
+    }
+
+    fn logits(&self, x: Act) -> Vec<Act> {
+        self.push(Op::Logits { x, head: Weight(0), bias: Some(Vector(5)), scale: 0.5, softcap: 3.0 }, x);
+        vec![]
+    }
+}
+
+/// Ops one by one and in the company in which they share kernels, on both backends. Queries that no two heads divide evenly,
+/// rows of 12 values that are padded in the cache.
+#[test]
+fn every_op_agrees_with_the_cpu() {
+    targets().iter().for_each(ops_agree_with_the_cpu);
+}
+
+fn ops_agree_with_the_cpu(target: &Target) {
+    let norm = |kind, vector, bias: Option<u32>| {
+        let (weight, group) = (Vector(vector), VECTORS[vector as usize]);
+        Norm { kind, weight, bias: bias.map(Vector), eps: 1e-5, group }
+    };
+    let rms = norm(NormKind::Rms, 0, None);
+    let layer = norm(NormKind::Layer, 0, Some(1));
+    let head = norm(NormKind::Rms, 2, None);
+    let whole = norm(NormKind::Rms, 3, None);
+    let cases: &[Case] = &[
+        ("embed", &[], &|o, _| vec![o.embed(0, Index::Id, 1.5)]),
+        ("positions", &[HIDDEN], &|o, i| vec![o.add(i[0], o.embed(1, Index::Position, 1.0), 1.0)]),
+        ("rms", &[HIDDEN], &|o, i| vec![o.norm(rms, i[0])]),
+        ("layer norm", &[HIDDEN], &|o, i| vec![o.norm_in_place(layer, i[0])]),
+        ("norm of heads", &[Q], &|o, i| vec![o.norm_in_place(head, i[0])]),
+        ("norm of all heads", &[Q], &|o, i| vec![o.norm_in_place(whole, i[0])]),
+        ("scale", &[HIDDEN], &|o, i| vec![o.push(Op::Scale { x: i[0], factor: 1.7 }, i[0])]),
+        ("add", &[HIDDEN; 2], &|o, i| vec![o.add(i[0], i[1], 0.5)]),
+        ("add, norm", &[HIDDEN; 2], &|o, i| vec![o.add(i[0], i[1], 0.5), o.norm(layer, i[0])]),
+        ("add, norm in place", &[HIDDEN; 2], &|o, i| vec![o.norm_in_place(rms, o.add(i[0], i[1], 0.5))]),
+        ("qkv", &[HIDDEN], &|o, i| o.qkv(i[0]).into()),
+        ("qkv of a norm", &[HIDDEN], &|o, i| o.qkv(o.norm(layer, i[0])).into()),
+        ("down", &[FFN], &|o, i| vec![o.down(i[0])]),
+        ("down and add", &[HIDDEN, FFN], &|o, i| vec![o.add(i[0], o.down(i[1]), 0.5)]),
+        ("down, add, norm and what reads it", &[HIDDEN, FFN], &|o, i| {
+            let x = o.add(i[0], o.down(i[1]), 0.5);
+            let [q, _, v] = o.qkv(o.norm(rms, x));
+            vec![x, q, v]
+        }),
+        ("a norm that outlives its input", &[HIDDEN; 2], &|o, i| {
+            let h = o.norm(rms, i[0]);
+            vec![o.add(i[0], i[1], 2.0), o.qkv(h)[0]]
+        }),
+        ("a norm whose product is added to its input", &[HIDDEN], &|o, i| {
+            let [delta] = o.project(o.norm(rms, i[0]), [(13, None)]);
+            vec![o.add(i[0], delta, 0.5)]
+        }),
+        ("gate and up", &[HIDDEN], &|o, i| vec![o.gated(i[0], Activation::Gelu)]),
+        ("silu", &[FFN; 2], &|o, i| vec![o.glu(i[0], Some(i[1]), Activation::Silu)]),
+        ("erf", &[FFN; 2], &|o, i| vec![o.glu(i[0], Some(i[1]), Activation::GeluErf)]),
+        ("relu", &[FFN], &|o, i| vec![o.glu(i[0], None, Activation::Relu)]),
+        ("halves", &[Q, KV], &|o, i| vec![o.rope(0, None, i[0], Some(i[1])), i[1]]),
+        ("adjacent", &[Q, KV], &|o, i| vec![o.rope(1, None, i[0], Some(i[1])), i[1]]),
+        ("queries alone, a long cache", &[Q], &|o, i| {
+            o.rope(0, Some((49, RopeTable(1))), i[0], None);
+            vec![o.rope(0, Some((50, RopeTable(1))), i[0], None)]
+        }),
+        ("attention", &[Q, KV, KV], &|o, i| vec![o.attend([i[0], i[1], i[2]], 0.0, 0)]),
+        ("attention with all", &[Q, KV, KV], &|o, i| {
+            let [q, k] = [0, 1].map(|j| o.norm_in_place(head, i[j]));
+            vec![o.attend([o.rope(1, None, q, Some(k)), k, i[2]], 2.0, 3)]
+        }),
+        ("experts", &[HIDDEN], &|o, i| vec![o.experts(i[0], o.scores(i[0]), 9, true)]),
+        ("experts of one type", &[HIDDEN, N_EXPERTS], &|o, i| vec![o.experts(i[0], i[1], 8, false)]),
+        ("experts of a norm", &[HIDDEN], &|o, i| {
+            let h = o.norm(rms, i[0]);
+            vec![o.experts(h, o.scores(h), 9, true)]
+        }),
+        ("logits", &[HIDDEN], &|o, i| o.logits(o.norm(rms, i[0]))),
+        ("the rows of outputs", &[], &|o, _| {
+            let x = o.embed(0, Index::Id, 1.0);
+            let [q, k, v] = o.qkv(o.norm(rms, x));
+            let a = o.attend([o.norm_in_place(head, q), o.norm_in_place(head, k), v], 0.0, 0);
+            o.add(x, o.project(a, [(12, None)])[0], 1.0);
+            o.add(x, o.project(o.norm(layer, x), [(13, None)])[0], 0.1);
+            o.logits(o.norm(rms, x))
+        }),
+    ];
+    for case in cases {
+        let models = CaseModels::new(target, case);
+        for n in [1, 5, 37] {
+            for outputs in [1, 2].map(|step| (0..n as u32).step_by(step).collect::<Vec<u32>>()) {
+                let expected = models.run(&models.cpu, n, &outputs, false);
+                for one_by_one in [false, true] {
+                    let got = models.run(&models.cuda, n, &outputs, one_by_one);
+                    for (expected, got) in expected.iter().zip(got) {
+                        let expected: Vec<f64> = expected.iter().copied().map(f64::from).collect();
+                        let difference = relative_rms(&[expected], &[got]);
+                        println!("{:42} {n:2} tokens, one by one: {one_by_one:5} {difference:.2e}", case.0);
+                        assert!(difference < 1.5e-2, "{}, {n} tokens, {one_by_one}: {difference}", case.0);
+                    }
+                }
+            }
+        }
+    }
+}
+
+const CASE_LIMITS: StepLimits = StepLimits { max_tokens: 40, max_outputs: 40 };
+
+fn case_cache() -> StateSpec {
+    StateSpec { layers: STATES.into(), capacity: 50, k_type: quant::F32, v_type: quant::F32, max_step: 40 }
+}
+
+/// The program of a case on both backends.
+struct CaseModels {
+    program: Arc<Program>,
+    inputs: Vec<Act>,
+    outs: Vec<Act>,
+    cpu: Backend,
+    cuda: Backend,
+}
+
+impl CaseModels {
+    fn new(target: &Target, (_, inputs, ops): &Case) -> CaseModels {
+        let o = Ops::default();
+        for layer in STATES {
+            o.0.borrow_mut().state(layer);
+        }
+        let inputs: Vec<Act> = inputs.iter().map(|&width| o.act(width)).collect();
+        let outs = ops(&o, &inputs);
+        let program = Arc::new(o.0.into_inner().finish(VOCAB, &[&inputs[..], &outs].concat()));
+        let values_of = |(seed, (dtype, rows, cols))| Values::new(dtype, rows, cols, seed);
+        let sources: Vec<Values> = (1..).zip(MATRICES).map(values_of).collect();
+        let ropes = [(RopePairs::Halves, 4), (RopePairs::Adjacent, 6)];
+        let weights = Weights {
+            matrices: sources.iter().map(|s| s as &dyn MatrixSource).collect(),
+            vectors: (1..).zip(VECTORS).map(|(seed, n)| values(n, seed)).collect(),
+            ropes: ropes.map(|(pairs, n)| Rope { pairs, inv_freq: inv_freq(10_000.0, 2 * n), magnitude: 1.25 }).into(),
+        };
+        program.check(&weights).unwrap();
+        let pool = Arc::new(Pool::new(1).unwrap());
+        let cpu = CpuBackend::load(&pool, &program, &weights, u64::MAX, &mut |_, _| Ok(())).unwrap();
+        let cuda = target.cuda().unwrap().load(&program, &weights, &mut |_, _| Ok(())).unwrap();
+        CaseModels { program, inputs, outs, cpu: Backend::Cpu(Arc::new(cpu)), cuda: Backend::Cuda(Arc::new(cuda)) }
+    }
+
+    /// One step of `n` tokens, as one range of ops or op by op: the activations to compare, or the logits.
+    fn run(&self, backend: &Backend, n: usize, outputs: &[u32], one_by_one: bool) -> Vec<Vec<f32>> {
+        let mut executor = backend.new_executor(&self.program, CASE_LIMITS).unwrap();
+        // Two sequences where there are tokens for both.
+        let mut states = [0; 2].map(|_| backend.new_state(&case_cache()).unwrap());
+        let slots: Vec<u32> = (0..n).map(|i| u32::from(2 * i >= n && n > 1)).collect();
+        let positions: Vec<u32> = (0..n).map(|i| if slots[i] == 0 { i } else { i - n.div_ceil(2) } as u32).collect();
+        let ids: Vec<u32> = (0..n as u32).map(|i| i * 7919 % VOCAB as u32).collect();
+        let states = &mut states.each_mut()[..];
+        let batch = &mut Batch { ids: &ids, positions: &positions, slots: &slots, states, outputs };
+        let all = self.program.ops.len();
+        let step = if one_by_one { 1 } else { all };
+        for first in (0..all).step_by(step) {
+            executor.begin(batch, first..first + step).unwrap();
+            for (&act, seed) in self.inputs.iter().zip(20..).filter(|_| first == 0) {
+                executor.write(act, &values(n * self.program.width(act), seed)).unwrap();
+            }
+            assert!(executor.advance(batch, &|| false).unwrap());
+        }
+        if self.outs.is_empty() {
+            return logits(&mut executor, outputs.len(), VOCAB).unwrap();
+        }
+        let read = |&act: &Act| {
+            let mut out = vec![f32::NAN; n * self.program.width(act)];
+            executor.read(act, &mut out).map(|()| out).unwrap()
+        };
+        self.outs.iter().map(read).collect()
+    }
+}
+
+/// A token of a network with one layer takes half as many launches as it has ops.
+#[test]
+fn neighbouring_ops_share_kernels() {
+    let Some(shim) = shim() else { return };
+    let (_dir, path, _) = save(&Tiny::new("llama", quant::Q8_0).layers(1).shape(64, 2, 1, 32, 64));
+    let model = load(&path, open(&shim).unwrap()).unwrap();
+    let (mut executor, mut state) = (model.executor().unwrap(), model.state(quant::F16).unwrap());
+    let before = shim.number("shim_launches");
+    model.step(&mut executor, &mut state, &[1]).unwrap();
+    // Embedding, qkv, heads, attention, output, gate and up, down, head, arg-max.
+    assert_eq!(shim.number("shim_launches") - before, 9);
+}
+
+/// A step that is stopped between any two launches goes on where it was.
+#[test]
+fn a_step_stops_between_launches() {
+    let Some(shim) = shim() else { return };
+    for piece in [2, 7] {
+        let (_dir, path, _) = save(&Tiny::new("llama", quant::F32).layers(2).shape(64, 2, 1, 32, 64));
+        let model = load(&path, open(&shim).unwrap()).unwrap();
+        let (mut executor, mut state) = (model.executor().unwrap(), model.state(quant::F16).unwrap());
+        let expected = model.step(&mut executor, &mut state, &PROMPT[..piece]).unwrap();
+        let (positions, outputs): (Vec<u32>, Vec<u32>) = (0..piece as u32).map(|i| (i, i)).unzip();
+        let (ids, slots, states) = (&PROMPT[..piece], vec![0; piece], &mut [&mut state]);
+        let batch = &mut Batch { ids, positions: &positions, slots: &slots, states, outputs: &outputs };
+        executor.begin(batch, 0..model.program.ops.len()).unwrap();
+        let (asked, mut turns) = (Cell::new(0), 0);
+        let every_other = || {
+            asked.set(asked.get() + 1);
+            asked.get() % 2 == 0
+        };
+        while !executor.advance(batch, &every_other).unwrap() {
+            turns += 1;
+        }
+        assert!(turns > 10);
+        assert!(logits(&mut executor, piece, model.program.vocab).unwrap() == expected);
+        executor.end().unwrap();
+    }
+}

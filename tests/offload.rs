@@ -1,0 +1,486 @@
+//! The engine on a GPU: where layers go, and that sequences do not notice. On the host shim, so that it runs everywhere, or
+//! on a GPU where the shim cannot be had.
+
+#[path = "support/save.rs"]
+mod save;
+#[path = "support/shim.rs"]
+mod shim;
+mod support;
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use realizar::backend::batch::StepLimits;
+use realizar::backend::cpu::pool::Pool;
+use realizar::backend::cuda;
+use realizar::backend::op::{Attend, Op};
+use realizar::backend::program::ProgramBuilder;
+use realizar::backend::state_spec::{KvLayer, StateSpec};
+use realizar::backend::weights::Weights;
+use realizar::backend::{Backend, LoadOptions};
+use realizar::engine::kernels::{GqaParams, KvStore, attention_gqa};
+use realizar::engine::{
+    self, CacheParams, Cancel, DeviceKind, LoadParams, Model, Outcome, Part, Runtime, RuntimeParams, Session,
+};
+use realizar::error::{Error, Result};
+use realizar::quant;
+use realizar::tensor::DType;
+use save::save;
+use shim::Shim;
+use support::reference::relative_rms;
+use support::tiny::{self, PROMPT, Rng, Tiny};
+
+const GPU: u32 = 2;
+
+struct Gpu(Option<Shim>);
+
+/// The shim in the place of the system's driver, or a GPU, for one test at a time: they share its memory.
+fn gpu() -> Option<MutexGuard<'static, Gpu>> {
+    static GPU: OnceLock<Mutex<Gpu>> = OnceLock::new();
+    let make = || {
+        let shim = Shim::new();
+        assert!(shim.as_ref().is_none_or(|shim| cuda::provide(shim.driver.clone(), shim::IMAGE)));
+        Mutex::new(Gpu(shim))
+    };
+    let gpu = GPU.get_or_init(make).lock().unwrap_or_else(PoisonError::into_inner);
+    match &gpu.0 {
+        Some(shim) => {
+            // What an earlier test may have left.
+            shim.order(0);
+            shim.fail(c"", 0, 0);
+        }
+        None => {
+            let why = cuda::devices().swap_remove(0).unavailable;
+            if !why.is_empty() {
+                eprintln!("skipped: the GPU: {why}");
+                return None;
+            }
+        }
+    }
+    Some(gpu)
+}
+
+impl Gpu {
+    /// Gives the shim to tests of what no device can be made to do.
+    fn shim(&self) -> Option<&Shim> {
+        if self.0.is_none() {
+            eprintln!("skipped: what only the shim can do");
+        }
+        self.0.as_ref()
+    }
+}
+
+fn load(path: &Path, gpu_layers: u32) -> Result<Arc<Model>> {
+    Model::load(path, LoadParams { device: GPU, gpu_layers, ..Default::default() })
+}
+
+fn load_fixed(path: &Path, gpu_layers: u32) -> Result<Arc<Model>> {
+    Model::load(path, LoadParams { device: GPU, gpu_layers, deterministic: true, ..Default::default() })
+}
+
+fn session(model: &Arc<Model>) -> Session {
+    Session::new(model, &CacheParams::default()).unwrap()
+}
+
+/// Logits behind pieces of the prompt, each with the position that they follow.
+fn prompt(model: &Arc<Model>, piece: usize) -> Vec<(usize, Vec<f32>)> {
+    let mut session = session(model);
+    let pieces = PROMPT.chunks(piece).map(|tokens| {
+        session.prefill(tokens, None).unwrap();
+        (session.len() - 1, session.logits().unwrap().to_vec())
+    });
+    pieces.collect()
+}
+
+fn models(dtype: DType) -> Vec<(&'static str, Tiny)> {
+    let mut all = tiny::architectures(|name| Tiny::new(name, dtype).shape(64, 4, 2, 16, 96));
+    // No near-tie between experts in these shapes either.
+    all.iter_mut().filter(|(_, tiny)| tiny.net.moe.is_some()).for_each(|(_, tiny)| tiny.seed = 4);
+    all
+}
+
+#[test]
+fn every_split_agrees_with_the_reference() {
+    let Some(_gpu) = gpu() else { return };
+    let untied = Tiny::new("llama", quant::Q8_0).layers(3).shape(64, 4, 2, 16, 96).change(|t| t.tied = false);
+    for (name, tiny) in models(quant::F32).into_iter().chain([("untied", untied)]) {
+        let (_dir, path, expected) = save(&tiny);
+        for layers in 1..=tiny.net.layers as u32 {
+            let model = load(&path, layers).unwrap();
+            assert_eq!(model.info().gpu_layers, layers);
+            for piece in [1, 7, 21] {
+                let (at, got): (Vec<usize>, Vec<_>) = prompt(&model, piece).into_iter().unzip();
+                let expected: Vec<_> = at.iter().map(|&at| expected[at].clone()).collect();
+                let difference = relative_rms(&expected, &got);
+                println!("{name:20} {layers} layers, pieces of {piece:2}: {difference:.2e}");
+                let limit = if tiny.dtype == quant::F32 { 4e-3 } else { 5e-2 };
+                assert!(difference < limit, "{name}, {layers} layers, pieces of {piece}: {difference}");
+            }
+        }
+    }
+}
+
+#[test]
+fn sequences_of_a_divided_model_rewind_fork_and_batch() {
+    let Some(_gpu) = gpu() else { return };
+    for (name, tiny) in models(quant::Q8_0) {
+        let (_dir, path, _) = save(&tiny);
+        let model = load(&path, 1).unwrap();
+        // Tokens one by one, so that every way of asking takes the same kernels.
+        let expected: Vec<Vec<f32>> = prompt(&model, 1).into_iter().map(|(_, logits)| logits).collect();
+        let mut a = session(&model);
+        PROMPT[..12].iter().for_each(|t| a.prefill(&[*t], None).unwrap());
+        let mut fork = a.fork().unwrap();
+        [7, 8, 9].iter().for_each(|t| a.prefill(&[*t], None).unwrap());
+        a.truncate(12).unwrap();
+        for s in [&mut a, &mut fork] {
+            s.prefill(&PROMPT[12..13], None).unwrap();
+            assert!(s.logits().unwrap() == expected[12], "{name}");
+        }
+        let mut others: Vec<Session> = (3..6).map(|_| session(&model)).collect();
+        for (s, n) in others.iter_mut().zip(3..) {
+            PROMPT[..n].iter().for_each(|t| s.prefill(&[*t], None).unwrap());
+        }
+        let (tokens, mut next) = ([PROMPT[3], PROMPT[4], PROMPT[5]], [0; 3]);
+        let mut together: Vec<&mut Session> = others.iter_mut().collect();
+        engine::decode_batch(&mut together, &tokens, &mut [const { None }; 3], &mut next).unwrap();
+        for (s, at) in others.iter().zip(3..) {
+            let expected: Vec<f64> = expected[at].iter().copied().map(f64::from).collect();
+            let difference = relative_rms(&[expected], &[s.logits().unwrap().to_vec()]);
+            assert!(difference < 3e-2, "{name}: {difference}");
+        }
+    }
+}
+
+/// Neither the way a prompt is cut nor the other sequences of a batch change a bit, where that is asked for.
+#[test]
+fn deterministic_models_give_the_same_bits_in_any_company() {
+    let Some(_gpu) = gpu() else { return };
+    let wide = ("heads of 64", Tiny::new("llama", quant::Q4_K).layers(1).shape(256, 4, 1, 64, 256));
+    for (name, tiny) in models(quant::F16).into_iter().chain([wide]) {
+        let (_dir, path, expected) = save(&tiny);
+        for layers in [0, 1] {
+            let model = load_fixed(&path, layers).unwrap();
+            let single: Vec<Vec<f32>> = prompt(&model, 1).into_iter().map(|(_, logits)| logits).collect();
+            let difference = relative_rms(&expected, &single);
+            assert!(difference < 2e-2, "{name}: {difference}");
+            for piece in [7, 21] {
+                for (at, logits) in prompt(&model, piece) {
+                    assert!(logits == single[at], "{name}, {layers} layers, pieces of {piece}, position {at}");
+                }
+            }
+            let mut sessions: Vec<Session> = (1..6).map(|_| session(&model)).collect();
+            for (session, n) in sessions.iter_mut().zip([1, 20, 3, 9, 5]) {
+                session.prefill(&PROMPT[..n], None).unwrap();
+            }
+            let tokens: Vec<u32> = sessions.iter().map(|s| PROMPT[s.len()]).collect();
+            let mut together: Vec<&mut Session> = sessions.iter_mut().collect();
+            engine::decode_batch(&mut together, &tokens, &mut [const { None }; 5], &mut [0; 5]).unwrap();
+            for session in &sessions {
+                assert!(session.logits().unwrap() == single[session.len() - 1], "{name}, {layers} layers, a batch");
+            }
+        }
+    }
+}
+
+/// Positions are dealt out in one way, also where they are more than a turn of all shares has.
+#[test]
+fn deterministic_models_deal_positions_out_in_one_way() {
+    let Some(_gpu) = gpu() else { return };
+    let ids: Vec<u32> = (0..600).map(|i| i * 7 % 300).collect();
+    let all = tiny::architectures(|name| Tiny::new(name, quant::F16).shape(32, 2, 1, 16, 32));
+    for (name, tiny) in all.into_iter().filter(|(name, _)| ["qwen2", "gemma2"].contains(name)) {
+        let (_dir, path, _) = save(&tiny);
+        let model = load_fixed(&path, 0).unwrap();
+        let last = |pieces: &[usize]| {
+            let mut session = Session::new(&model, &CacheParams { capacity: 600, ..Default::default() }).unwrap();
+            for &n in pieces {
+                session.prefill(&ids[session.len()..][..n], None).unwrap();
+            }
+            session.logits().unwrap().to_vec()
+        };
+        let expected = last(&[600]);
+        assert!(last(&[511, 88, 1]) == expected && last(&[37, 300, 255, 2, 1, 1, 1, 1, 1, 1]) == expected, "{name}");
+    }
+}
+
+/// Tokens chosen one call each, and the logits behind each.
+fn decoded(model: &Arc<Model>, n: usize) -> (Session, Vec<u32>, Vec<Vec<f32>>) {
+    let mut s = session(model);
+    s.prefill(&PROMPT[..5], None).unwrap();
+    let (mut token, mut tokens, mut logits) = (PROMPT[5], Vec::new(), Vec::new());
+    for _ in 0..n {
+        token = s.decode(token, None).unwrap();
+        assert!(s.logits().is_none());
+        s.fetch_logits().unwrap();
+        logits.push(s.logits().unwrap().to_vec());
+        tokens.push(token);
+    }
+    (s, tokens, logits)
+}
+
+/// Steps begin before the ones ahead of them have ended, and a text that ends, a full cache, a cancel or a fault find the
+/// same sequence as step by step.
+#[test]
+fn generation_runs_ahead_and_nobody_notices() {
+    let Some(gpu) = gpu() else { return };
+    let shim = gpu.0.as_ref();
+    let tiny =
+        |eos| Tiny::new("llama", quant::Q8_0).layers(1).shape(64, 4, 2, 16, 96).change(|t| (t.eos, t.seed) = (eos, 7));
+    let (_dir, path, _) = save(&tiny(2));
+    let model = load(&path, 0).unwrap();
+    let (straight, expected, logits) = decoded(&model, 60);
+    let mut out = [0; 60];
+    let mut n = 0;
+    for order in 0..3 {
+        shim.inspect(|shim| shim.order(order));
+        let replays = shim.map(|shim| shim.number("shim_replays") + 59);
+        let mut s = session(&model);
+        s.prefill(&PROMPT[..5], None).unwrap();
+        assert_eq!(s.generate(PROMPT[5], None, &mut out, &mut n, None).unwrap(), Outcome::More);
+        assert!(n == 60 && out[..] == expected[..], "order {order}");
+        assert_eq!(s.tokens(), straight.tokens());
+        assert!(shim.map(|shim| shim.number("shim_replays")) >= replays);
+        s.fetch_logits().unwrap();
+        assert!(s.logits().unwrap() == logits[59]);
+    }
+    shim.inspect(|shim| shim.order(0));
+
+    // The same weights in a file that ends texts with the token that comes up last of all.
+    let at = (0..60).rfind(|&i| !expected[..i].contains(&expected[i])).unwrap();
+    assert!((2..50).contains(&at), "{expected:?}");
+    let (_dir, ending, _) = save(&tiny(expected[at]));
+    let model = load(&ending, 0).unwrap();
+    let mut s = session(&model);
+    s.prefill(&PROMPT[..5], None).unwrap();
+    assert_eq!(s.generate(PROMPT[5], None, &mut out, &mut n, None).unwrap(), Outcome::Done);
+    assert_eq!((n, &out[..n]), (at + 1, &expected[..=at]));
+    assert_eq!(s.tokens(), &straight.tokens()[..6 + at]);
+    let mut fork = s.fork().unwrap();
+    for s in [&mut s, &mut fork] {
+        s.fetch_logits().unwrap();
+        assert!(s.logits().unwrap() == logits[at]);
+        assert_eq!(s.decode(expected[at], None).unwrap(), expected[at + 1]);
+    }
+
+    let model = load(&path, 0).unwrap();
+    let mut s = Session::new(&model, &CacheParams { capacity: 20, ..Default::default() }).unwrap();
+    s.prefill(&PROMPT[..5], None).unwrap();
+    assert!(matches!(s.generate(PROMPT[5], None, &mut out, &mut n, None), Err(Error::ContextFull { len: 20, .. })));
+    assert_eq!((n, &out[..n], s.len()), (15, &expected[..15], 20));
+    s.truncate(5).unwrap();
+    let cancel = Cancel::new();
+    cancel.fire();
+    assert!(matches!(s.generate(PROMPT[5], None, &mut out, &mut n, Some(&cancel)), Err(Error::Cancelled)));
+    assert_eq!((n, s.len()), (0, 5));
+    let Some(shim) = shim else { return };
+    shim.fail(c"cuEventSynchronize", 4, 719);
+    assert!(matches!(s.generate(PROMPT[5], None, &mut out, &mut n, None), Err(Error::DeviceLost { .. })));
+    assert_eq!((n, &out[..n], s.len()), (4, &expected[..4], 9));
+}
+
+/// A profile adds up to the time of all kernels: the shim counts a millisecond for each.
+#[test]
+fn a_profile_tells_the_parts_of_a_step_apart() {
+    let Some(gpu) = gpu() else { return };
+    let Some(shim) = gpu.shim() else { return };
+    let tiny = models(quant::F16).into_iter().find(|(name, _)| *name == "qwen3moe").unwrap().1;
+    let (_dir, path, _) = save(&tiny);
+    for gpu_layers in [0, 1] {
+        let params = LoadParams { device: GPU, gpu_layers, profile: true, ..Default::default() };
+        let model = Model::load(&path, params).unwrap();
+        let layers = u64::from(model.info().gpu_layers);
+        let launches = shim.number("shim_launches");
+        let mut s = session(&model);
+        s.prefill(&PROMPT, None).unwrap();
+        s.generate(5, None, &mut [0; 3], &mut 0, None).unwrap();
+        let counted = model.metrics().snapshot();
+        let ran = shim.number("shim_launches") - launches;
+        let sum: u64 = Part::ALL.iter().map(|part| counted.part(*part).sum_ns).sum();
+        assert_eq!(sum, ran * 1_000_000);
+        assert_eq!(counted.part(Part::Head).count, 4);
+        assert_eq!(counted.part(Part::Attention).count, 4 * 2 * layers);
+        assert_eq!(counted.part(Part::Experts).count, 4 * layers);
+        assert!(counted.part(Part::Products).count >= 4 * 3 * layers);
+        model.metrics().reset();
+        assert_eq!(model.metrics().snapshot().part(Part::Head).count, 0);
+    }
+}
+
+/// Each device of a divided model counts the steps that it had a part in; the ceiling is one of the host's memory alone.
+#[test]
+fn devices_count_what_is_theirs() {
+    let Some(_gpu) = gpu() else { return };
+    let tiny = Tiny::new("llama", quant::Q8_0).layers(4).shape(64, 4, 2, 16, 96);
+    let (_dir, path, _) = save(&tiny);
+    let limited = |memory_limit, gpu_layers| {
+        let runtime = Some(Runtime::new(RuntimeParams { memory_limit, ..Default::default() }).unwrap());
+        Model::load(&path, LoadParams { runtime, device: GPU, gpu_layers, ..Default::default() })
+    };
+    let mut on_host = Vec::new();
+    for layers in [4, 1] {
+        let model = load(&path, layers).unwrap();
+        let mut s = session(&model);
+        let started = std::time::Instant::now();
+        s.prefill(&PROMPT, None).unwrap();
+        s.generate(5, None, &mut [0; 3], &mut 0, None).unwrap();
+        let counted = model.metrics().snapshot();
+        let [cpu, cuda] = [DeviceKind::Cpu, DeviceKind::Cuda].map(|kind| counted.backend(kind));
+        assert_eq!((cpu.count, cuda.count), (if layers == 4 { 0 } else { 4 }, 4));
+        assert_eq!(cpu.bytes + cuda.bytes, 4 * model.info().weight_bytes);
+        assert!(cpu.bytes < cuda.bytes * 4 && (cpu.sum_ns > 0) == (layers == 1) && cuda.sum_ns > 0);
+        assert!(u128::from(cpu.sum_ns + cuda.sum_ns) <= started.elapsed().as_nanos());
+        on_host.push(cpu.bytes / 4);
+    }
+    assert!(Session::new(&limited(1, 4).unwrap(), &CacheParams::default()).is_ok());
+    assert!(matches!(limited(on_host[1] / 2, 1), Err(Error::Limit { .. })));
+    let model = limited(on_host[1], 1).unwrap();
+    assert!(matches!(Session::new(&model, &CacheParams::default()), Err(Error::Limit { .. })));
+}
+
+#[test]
+fn layers_go_where_they_fit() {
+    let Some(gpu) = gpu() else { return };
+    let Some(shim) = gpu.shim() else { return };
+    let tiny = Tiny::new("llama", quant::F32).layers(4).shape(64, 4, 2, 16, 96);
+    let (_dir, path, expected) = save(&tiny);
+    let limit = |bytes: usize| shim.function::<extern "C" fn(usize)>("shim_memory")(bytes);
+    let mut seen = vec![0];
+    // What other tests keep open, and what a placement leaves to the driver.
+    let used = shim.number("shim_memory_used") as usize;
+    let reserve = used + (256 << 20);
+    for extra in (0..8 << 20).step_by(96 << 10) {
+        limit(reserve + extra);
+        let model = load(&path, 0).unwrap();
+        let layers = model.info().gpu_layers;
+        if layers != *seen.last().unwrap() {
+            seen.push(layers);
+            let got = prompt(&model, 21).pop().unwrap().1;
+            let difference = relative_rms(&[expected[20].clone()], &[got]);
+            assert!(difference < 4e-3, "{layers} layers: {difference}");
+        }
+        if layers == 4 {
+            break;
+        }
+    }
+    assert_eq!(seen, [0, 1, 2, 3, 4]);
+    limit(used + (100 << 10));
+    assert!(matches!(load(&path, 4), Err(Error::DeviceOutOfMemory { .. })));
+    assert_eq!(load(&path, 0).unwrap().info().gpu_layers, 0);
+    limit(1 << 30);
+    assert_eq!(shim.number("shim_memory_used") as usize, used);
+}
+
+/// The last layers go there that kernels can execute, also where more were asked for.
+#[test]
+fn layers_without_kernels_stay_on_the_cpu() {
+    let Some(_gpu) = gpu() else { return };
+    let pool = Arc::new(Pool::new(1).unwrap());
+    let load = |head_dims: [usize; 3], gpu_layers| {
+        let mut b = ProgramBuilder::default();
+        let mut kept = Vec::new();
+        for head_dim in head_dims {
+            let start = b.position();
+            let [q, k, v, out] = [head_dim; 4].map(|width| b.act(width));
+            let state = b.state(KvLayer { n_kv_heads: 1, head_dim, window: 0 });
+            b.push(Op::StoreKv { state, k, v });
+            b.push(Op::Attend(Attend { state, q, out, scale: 1.0, softcap: 0.0, window: 0 }));
+            b.end_layer(start);
+            kept.extend([q, k, v, out]);
+        }
+        let program = Arc::new(b.finish(0, &kept));
+        let (layers, k_type, v_type) = (program.states.clone(), quant::F16, quant::F16);
+        let options = LoadOptions {
+            device: GPU,
+            deterministic: false,
+            profile: false,
+            gpu_layers,
+            host_bytes: u64::MAX,
+            limits: StepLimits { max_tokens: 8, max_outputs: 0 },
+            cache: StateSpec { layers, capacity: 16, k_type, v_type, max_step: 8 },
+        };
+        let backend = Backend::load(&program, &Weights::default(), &pool, &options, &mut |_, _| Ok(()))?;
+        backend.new_state(&options.cache)?;
+        backend.new_executor(&program, options.limits)?;
+        Ok::<_, Error>(backend.gpu_layers(3))
+    };
+    for (head_dims, layers) in [([64, 64, 64], 3), ([320, 64, 64], 2), ([64, 64, 32], 1), ([32, 64, 64], 2)] {
+        assert_eq!(load(head_dims, None).unwrap(), layers);
+        assert_eq!(load(head_dims, Some(3)).unwrap(), layers);
+        assert_eq!(load(head_dims, Some(1)).unwrap(), 1);
+    }
+    let error = load([64, 64, 320], None).unwrap_err();
+    assert!(matches!(&error, Error::Unsupported(why) if why.contains("heads of 320 values")), "{error}");
+}
+
+/// Attention without a model, resident and from memory of the caller.
+#[test]
+fn kernels_of_the_caller_run_on_the_gpu() {
+    let Some(gpu) = gpu() else { return };
+    let mut rng = Rng(3);
+    let mut values = |n: usize| -> Vec<f32> { (0..n).map(|_| rng.normal() as f32).collect() };
+    let compare = |expected: &[f32], got: &[f32]| {
+        let expected = expected.iter().copied().map(f64::from).collect();
+        let difference = relative_rms(&[expected], &[got.to_vec()]);
+        assert!(difference < 4e-3, "{difference}");
+    };
+    for (n_heads, n_kv_heads, head_dim) in [(4, 2, 32), (8, 1, 64)] {
+        let on = |device| GqaParams { n_heads, n_kv_heads, head_dim, scale: 0.0, device };
+        let (q_len, kv_len) = (on(1).q_len(), on(1).kv_len());
+        for cache_len in [0, 1, 40, 300, 7] {
+            let [q, k, v] = [q_len, kv_len, kv_len].map(&mut values);
+            let [ks, vs] = [cache_len * kv_len; 2].map(&mut values);
+            let mut out = [vec![f32::NAN; q_len], vec![f32::NAN; q_len]];
+            for (device, out) in [1, GPU].into_iter().zip(&mut out) {
+                attention_gqa(&on(device), &q, &ks, &vs, &k, &v, out).unwrap();
+            }
+            compare(&out[0], &out[1]);
+        }
+        let mut stores = [1, GPU].map(|device| KvStore::new(&on(device), 2, 30, quant::F16).unwrap());
+        for turn in 0..40 {
+            if turn == 25 {
+                stores.iter_mut().for_each(|s| s.truncate(4).unwrap());
+            }
+            let [q, k, v] = [q_len, kv_len, kv_len].map(&mut values);
+            let mut out = [vec![f32::NAN; q_len], vec![f32::NAN; q_len]];
+            let [a, b] = [0, 1].map(|i| stores[i].attend(turn % 2, &q, &k, &v, &mut out[i]).unwrap());
+            assert_eq!(a, b);
+            compare(&out[0], &out[1]);
+        }
+    }
+    // Who names no device gets the one that was faster, and never opens one: on the shim it loses wherever it was tried.
+    let on = |device| GqaParams { n_heads: 4, n_kv_heads: 4, head_dim: 16, scale: 0.0, device };
+    let [q, k, v] = [64; 3].map(&mut values);
+    let mut anywhere = |device, cache_len: usize| {
+        let [ks, vs] = [cache_len * 64; 2].map(&mut values);
+        let launches = gpu.0.as_ref().map_or(0, |shim| shim.number("shim_launches"));
+        let mut out = [vec![f32::NAN; 64], vec![f32::NAN; 64]];
+        attention_gqa(&on(device), &q, &ks, &vs, &k, &v, &mut out[1]).unwrap();
+        let ran_there = gpu.0.as_ref().map_or(0, |shim| shim.number("shim_launches")) > launches;
+        attention_gqa(&on(1), &q, &ks, &vs, &k, &v, &mut out[0]).unwrap();
+        compare(&out[0], &out[1]);
+        ran_there
+    };
+    assert!(!(0..3).any(|_| anywhere(0, 40)));
+    anywhere(GPU, 200);
+    let tried = [100, 100, 100, 40, 40, 40, 200, 200, 200, 300].map(|cache_len| anywhere(0, cache_len));
+    if gpu.0.is_some() {
+        // 200 and what is longer need not be tried where 100 has already taken too long; 300 has no room there.
+        let expected = [false, true, false, false, true, false, false, false, false, false];
+        assert_eq!(tried, expected);
+    }
+    // One that fails costs nothing but the try.
+    anywhere(0, 7);
+    gpu.0.as_ref().inspect(|shim| shim.fail(c"cuLaunchKernelEx", 0, 700));
+    anywhere(0, 7);
+    assert!(gpu.0.as_ref().is_none_or(|shim| shim.number("shim_failure_pending") == 0));
+
+    let params = GqaParams { n_heads: 8, n_kv_heads: 1, head_dim: 64, scale: 0.0, device: GPU };
+    let Some(shim) = &gpu.0 else { return };
+    let (q, kv, mut out) = (vec![0.5; 512], vec![0.5; 64], vec![0.0; 512]);
+    let mut call = || attention_gqa(&params, &q, &[], &[], &kv, &kv, &mut out);
+    call().unwrap();
+    shim.fail(c"cuStreamSynchronize", 0, 700);
+    assert!(matches!(call(), Err(Error::DeviceLost { .. })));
+    call().unwrap();
+}
