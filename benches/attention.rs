@@ -10,7 +10,7 @@ use realizar::backend::cpu::attention::{AttentionScratch, Heads, LayerSource, Sc
 use realizar::backend::cpu::kernels::Isa;
 use realizar::backend::cpu::kv::CpuKv;
 use realizar::backend::cpu::pool::{Pool, Team};
-use realizar::backend::{Kv, KvSpec};
+use realizar::backend::state_spec::{KvLayer, StateSpec};
 use realizar::quant;
 use realizar::tensor::DType;
 
@@ -95,14 +95,12 @@ fn measure(
     dtype: DType,
 ) {
     let len = past + n;
-    let spec = KvSpec {
-        layers,
-        n_kv_heads: heads.kv,
-        head_dim: heads.dim,
+    let spec = StateSpec {
+        layers: vec![KvLayer { n_kv_heads: heads.kv, head_dim: heads.dim, window: 0 }; layers],
         capacity: len,
         k_type: dtype,
         v_type: dtype,
-        rings: vec![],
+        max_step: n,
     };
     let mut cache = CpuKv::new(&spec).expect("a cache");
     let width = heads.kv * heads.dim;
@@ -118,12 +116,11 @@ fn measure(
     let sequences = vec![0; n];
     let scoring = Scoring { scale: 0.1, softcap: 0.0, window: 0 };
     let mut scratch = AttentionScratch::new(heads, n, pool.threads(), false).expect("memory");
-    let caches = &[&mut cache as &mut dyn Kv];
     let team = pool.enter();
     let layers = if n == 1 { layers } else { 1 };
     let seconds = median(|| {
         for layer in 0..layers {
-            let source = LayerSource::new(heads, caches, layer).expect("the same shape");
+            let source = LayerSource { cache: |_| &cache, layer };
             attend(&team, isa, &scoring, &positions, &sequences, &source, &q, &mut out, &mut scratch);
         }
     });

@@ -8,9 +8,8 @@ use std::ops::{Deref, Range};
 use std::sync::Arc;
 
 use super::CpuBackend;
-use super::attention::{self, AttentionScratch, Heads, KvSource, Scoring};
+use super::attention::{self, AttentionScratch, Heads, LayerSource, Scoring};
 use super::disjoint::DisjointSlice;
-use super::kernels::kv_storage::{KvView, Storage};
 use super::kernels::{Isa, PANEL_ROWS, elementwise};
 use super::kv::{CpuKv, KvPart};
 use super::matmul;
@@ -21,7 +20,6 @@ use super::pool::Team;
 use crate::backend::batch::{Batch, StepLimits};
 use crate::backend::op::{Act, Attend, Experts, Index, Norm, NormKind, Op, Projection, RopeTable, StateId};
 use crate::backend::program::{ActSpec, Program};
-use crate::backend::state::State;
 use crate::backend::weights::{Rope, RopePairs};
 use crate::error::{Error, Result, try_filled, try_vec};
 
@@ -490,7 +488,9 @@ impl CpuExecutor {
         let CpuExecutor { backend, team: open, acts, attention, positions, slots, program, .. } = self;
         let heads = heads(program, op);
         let (_, scratch) = attention.iter_mut().find(|(known, _)| *known == heads).expect("made for each shape");
-        let source = CachedLayer { states: batch.states, layer: op.state.0 as usize };
+        let states = &*batch.states;
+        let cache = |sequence: u32| states[sequence as usize].cpu().expect("`begin` has looked");
+        let source = LayerSource { cache, layer: op.state.0 as usize };
         let scoring = Scoring { scale: op.scale, softcap: op.softcap, window: op.window };
         let [(q, _), (out, _)] = acts.disjoint([op.q, op.out]);
         attention::attend(&*team(open)?, backend.isa, &scoring, positions, slots, &source, q, out, scratch);
@@ -577,28 +577,6 @@ fn is_residual_norm(program: &Program, i: usize) -> bool {
             x == input && out != x && buffer(delta) == buffer(out)
         }
         _ => false,
-    }
-}
-
-/// A layer of the caches of a batch, as attention reads it.
-struct CachedLayer<'a> {
-    states: &'a [&'a mut State],
-    layer: usize,
-}
-
-impl CachedLayer<'_> {
-    fn cache(&self, sequence: u32) -> &CpuKv {
-        self.states[sequence as usize].cpu().expect("`begin` has looked")
-    }
-}
-
-impl KvSource for CachedLayer<'_> {
-    fn key_storage(&self, sequence: u32) -> Storage {
-        self.cache(sequence).key_storage()
-    }
-
-    fn read<'a>(&'a self, sequence: u32, head: usize, positions: Range<usize>, _: &'a mut [f32]) -> KvView<'a> {
-        self.cache(sequence).cached(self.layer, head, positions.start)
     }
 }
 

@@ -17,8 +17,8 @@ pub use self::plan::{Heads, Scoring};
 use self::plan::{QueryTile, SEGMENT, SMALL, SegmentTask, chunks, divide, segments, visible};
 pub use self::scratch::AttentionScratch;
 use self::scratch::{PartialBuffer, TileScratch};
-pub use self::source::KvSource;
 use self::source::PlainCache;
+pub use self::source::{KvSource, LayerSource};
 use super::disjoint::DisjointSlice;
 use super::kernels::attend::{CHUNK, ChunkScratch, Partial, Queries, attend_chunk, join};
 use super::kernels::kv_storage::{BLOCK, Storage, padded};
@@ -275,25 +275,12 @@ mod tests {
     use half::f16;
 
     use super::*;
-    use crate::backend::cpu::kernels::kv_storage::{BLOCK, KvView};
+    use crate::backend::cpu::kernels::kv_storage::BLOCK;
     use crate::backend::cpu::kv::CpuKv;
     use crate::backend::cpu::pool::Pool;
     use crate::backend::state_spec::{KvLayer, StateSpec};
     use crate::quant;
     use crate::tensor::DType;
-
-    /// A layer of some caches.
-    struct CachedLayer<'a>(&'a [CpuKv], usize);
-
-    impl KvSource for CachedLayer<'_> {
-        fn key_storage(&self, sequence: u32) -> Storage {
-            self.0[sequence as usize].key_storage()
-        }
-
-        fn read<'a>(&'a self, sequence: u32, head: usize, positions: Range<usize>, _: &'a mut [f32]) -> KvView<'a> {
-            self.0[sequence as usize].cached(self.1, head, positions.start)
-        }
-    }
 
     fn spec(layers: usize, Heads { kv, dim, .. }: Heads, capacity: usize, k_type: DType, v_type: DType) -> StateSpec {
         let layers = vec![KvLayer { n_kv_heads: kv, head_dim: dim, window: 0 }; layers];
@@ -426,7 +413,7 @@ mod tests {
                 let range = tokens[0] as usize * width..(tokens[0] as usize + tokens.len()) * width;
                 let sequences = vec![0; tokens.len()];
                 let (q, out, source) =
-                    (&q[range.clone()], &mut out[range], CachedLayer(std::slice::from_ref(&cache), 1));
+                    (&q[range.clone()], &mut out[range], LayerSource { cache: |_| &cache, layer: 1 });
                 attend(&team, isa, &self.scoring, &positions, &sequences, &source, q, out, &mut scratch);
             }
             out
@@ -540,7 +527,7 @@ mod tests {
         let mut scratch = AttentionScratch::new(heads, 1, 1, false).unwrap();
         let mut out = vec![0.0; heads.dim];
         let scoring = Scoring { scale: 1.0 / (heads.dim as f32).sqrt(), ..FULL };
-        let source = CachedLayer(std::slice::from_ref(&cache), 0);
+        let source = LayerSource { cache: |_| &cache, layer: 0 };
         attend(&team, isa, &scoring, &[n as u32 - 1], &[0], &source, q, &mut out, &mut scratch);
         let expected = exact(&wide(k), &wide(v));
         [wide(&out), exact(&halves(k), &halves(v))].map(|out| {
@@ -613,7 +600,7 @@ mod tests {
             q.extend(case.queries());
             expected.extend(case.run(isa, 1, 1));
         }
-        let source = CachedLayer(&caches, 0);
+        let source = LayerSource { cache: |sequence| &caches[sequence as usize], layer: 0 };
         for threads in 1..=3 {
             let team = Arc::new(Pool::new(threads).unwrap()).enter();
             let mut out = vec![0.0; q.len()];

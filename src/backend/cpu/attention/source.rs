@@ -8,6 +8,7 @@ use crate::backend::cpu::kernels::attend::CHUNK;
 use crate::backend::cpu::kernels::kv_storage::{KvView, Storage, padded};
 use crate::backend::cpu::kernels::simd::LANES;
 use crate::backend::cpu::kernels::{Isa, elementwise};
+use crate::backend::cpu::kv::CpuKv;
 
 /// Keys and values of some sequences.
 pub trait KvSource: Sync {
@@ -17,6 +18,22 @@ pub trait KvSource: Sync {
     /// Returns positions `from..to`, at most `CHUNK`, of a head of a sequence; `from` is a multiple of 32. `converted` is
     /// memory for a chunk of keys and values in f32, for sources in another order.
     fn read<'a>(&'a self, sequence: u32, head: usize, positions: Range<usize>, converted: &'a mut [f32]) -> KvView<'a>;
+}
+
+/// A layer of the caches that `cache` returns for sequences.
+pub struct LayerSource<F> {
+    pub cache: F,
+    pub layer: usize,
+}
+
+impl<'c, F: Fn(u32) -> &'c CpuKv + Sync> KvSource for LayerSource<F> {
+    fn key_storage(&self, sequence: u32) -> Storage {
+        (self.cache)(sequence).key_storage()
+    }
+
+    fn read<'a>(&'a self, sequence: u32, head: usize, positions: Range<usize>, _: &'a mut [f32]) -> KvView<'a> {
+        (self.cache)(sequence).cached(self.layer, head, positions.start)
+    }
 }
 
 /// A cache in memory of the caller, with the current position apart.
