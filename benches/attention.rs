@@ -120,7 +120,7 @@ fn measure(
     let layers = if n == 1 { layers } else { 1 };
     let seconds = median(|| {
         for layer in 0..layers {
-            let source = LayerSource { cache: |_| &cache, layer };
+            let source = LayerSource::new(layer, |_| &cache);
             attend(&team, isa, &scoring, &positions, &sequences, &source, &q, &mut out, &mut scratch);
         }
     });

@@ -490,7 +490,7 @@ impl CpuExecutor {
         let (_, scratch) = attention.iter_mut().find(|(known, _)| *known == heads).expect("made for each shape");
         let states = &*batch.states;
         let cache = |sequence: u32| states[sequence as usize].cpu().expect("`begin` has looked");
-        let source = LayerSource { cache, layer: op.state.0 as usize };
+        let source = LayerSource::new(op.state.0 as usize, cache);
         let scoring = Scoring { scale: op.scale, softcap: op.softcap, window: op.window };
         let [(q, _), (out, _)] = acts.disjoint([op.q, op.out]);
         attention::attend(&*team(open)?, backend.isa, &scoring, positions, slots, &source, q, out, scratch);

@@ -22,6 +22,8 @@ pub(super) fn translate(t: &mut Translator) -> Result<()> {
     };
     let pattern = if let Some(windowed) = windowed {
         if !windowed.contains(&true) {
+            // Said aloud, because some architectures have windows unless told otherwise.
+            t.set("attention.sliding_window_pattern", Some(Value::Bools(windowed)));
             return Ok(());
         }
         Some(Value::Bools(windowed))

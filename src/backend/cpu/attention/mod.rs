@@ -412,8 +412,7 @@ mod tests {
                 positions.iter().for_each(|&p| write(&mut cache, p as usize));
                 let range = tokens[0] as usize * width..(tokens[0] as usize + tokens.len()) * width;
                 let sequences = vec![0; tokens.len()];
-                let (q, out, source) =
-                    (&q[range.clone()], &mut out[range], LayerSource { cache: |_| &cache, layer: 1 });
+                let (q, out, source) = (&q[range.clone()], &mut out[range], LayerSource::new(1, |_| &cache));
                 attend(&team, isa, &self.scoring, &positions, &sequences, &source, q, out, &mut scratch);
             }
             out
@@ -527,7 +526,7 @@ mod tests {
         let mut scratch = AttentionScratch::new(heads, 1, 1, false).unwrap();
         let mut out = vec![0.0; heads.dim];
         let scoring = Scoring { scale: 1.0 / (heads.dim as f32).sqrt(), ..FULL };
-        let source = LayerSource { cache: |_| &cache, layer: 0 };
+        let source = LayerSource::new(0, |_| &cache);
         attend(&team, isa, &scoring, &[n as u32 - 1], &[0], &source, q, &mut out, &mut scratch);
         let expected = exact(&wide(k), &wide(v));
         [wide(&out), exact(&halves(k), &halves(v))].map(|out| {
@@ -600,7 +599,7 @@ mod tests {
             q.extend(case.queries());
             expected.extend(case.run(isa, 1, 1));
         }
-        let source = LayerSource { cache: |sequence| &caches[sequence as usize], layer: 0 };
+        let source = LayerSource::new(0, |sequence| &caches[sequence as usize]);
         for threads in 1..=3 {
             let team = Arc::new(Pool::new(threads).unwrap()).enter();
             let mut out = vec![0.0; q.len()];

@@ -20,13 +20,19 @@ pub trait KvSource: Sync {
     fn read<'a>(&'a self, sequence: u32, head: usize, positions: Range<usize>, converted: &'a mut [f32]) -> KvView<'a>;
 }
 
-/// A layer of the caches that `cache` returns for sequences.
-pub struct LayerSource<F> {
-    pub cache: F,
-    pub layer: usize,
+/// A layer of the caches that a function returns for sequences.
+pub struct LayerSource<'c, F: Fn(u32) -> &'c CpuKv> {
+    cache: F,
+    layer: usize,
 }
 
-impl<'c, F: Fn(u32) -> &'c CpuKv + Sync> KvSource for LayerSource<F> {
+impl<'c, F: Fn(u32) -> &'c CpuKv> LayerSource<'c, F> {
+    pub fn new(layer: usize, cache: F) -> Self {
+        LayerSource { cache, layer }
+    }
+}
+
+impl<'c, F: Fn(u32) -> &'c CpuKv + Sync> KvSource for LayerSource<'c, F> {
     fn key_storage(&self, sequence: u32) -> Storage {
         (self.cache)(sequence).key_storage()
     }
