@@ -116,8 +116,9 @@ impl ProgramBuilder {
         let at = self.ops.iter().rposition(|op| matches!(op, Op::StoreKv { .. })).map_or(head, |last| last + 1);
         let mut moves = Vec::new();
         for (i, life) in self.lives(kept).into_iter().enumerate() {
-            if life.start < at && life.end > at {
-                let from = Act(i as u32);
+            let from = Act(i as u32);
+            // What the caller writes was there before the first op.
+            if (life.start < at || kept.contains(&from)) && life.end > at {
                 moves.push([from, self.act(self.width(from))]);
             }
         }
