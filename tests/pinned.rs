@@ -28,6 +28,7 @@ const HASHES: &[(&str, [u64; 3])] = &[
     ("starcoder2", [0x8fc82bb5ce4f62f1, 0xc2169b7b0e474400, 0x9e8c34077c688650]),
     ("olmo2", [0xaaa72da4c31d4e24, 0x718f2019fd34b51f, 0xbd043f97edb69794]),
     ("granite", [0xc566c40b0a6334f2, 0x1698ff21fca5686e, 0xe46e3575155acf57]),
+    ("smollm3", [0xe89e079fe49e787a, 0x98f326c0f2eae4e6, 0x87402dcb0f3ad943]),
 ];
 
 fn hash(tiny: &Tiny) -> u64 {
