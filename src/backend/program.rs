@@ -116,9 +116,8 @@ impl ProgramBuilder {
         let at = self.ops.iter().rposition(|op| matches!(op, Op::StoreKv { .. })).map_or(head, |last| last + 1);
         let mut moves = Vec::new();
         for (i, life) in self.lives(kept).into_iter().enumerate() {
-            let from = Act(i as u32);
-            // What the caller writes was there before the first op.
-            if (life.start < at || kept.contains(&from)) && life.end > at {
+            if life.start < at && life.end > at {
+                let from = Act(i as u32);
                 moves.push([from, self.act(self.width(from))]);
             }
         }
