@@ -26,7 +26,7 @@ pub(super) fn translate(t: &mut Translator) -> Result<()> {
             t.set("attention.sliding_window_pattern", Some(Value::Bools(windowed)));
             return Ok(());
         }
-        Some(Value::Bools(windowed))
+        Some(period_of(&windowed).map_or(Value::Bools(windowed), Value::from))
     } else if let Some(period) = period {
         Some(period.into())
     } else if let Some(full) = full {
@@ -59,4 +59,10 @@ fn windowed_layers(t: &Translator) -> Result<Option<Vec<bool>>> {
         });
     }
     Ok(Some(windowed))
+}
+
+/// The `n` of which all layers but each `n`th are windowed; `None` where there is none, as when all are.
+fn period_of(windowed: &[bool]) -> Option<u64> {
+    let n = windowed.iter().position(|w| !w)? + 1;
+    windowed.iter().zip(1..).all(|(&w, i)| w == (i % n != 0)).then_some(n as u64)
 }
