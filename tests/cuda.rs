@@ -731,6 +731,22 @@ fn ops_agree_with_the_cpu(target: &Target) {
             let [delta] = o.project(o.norm(rms, i[0]), [(13, None)]);
             vec![o.add(i[0], delta, 0.5)]
         }),
+        ("a norm whose input ends", &[], &|o, _| {
+            let h = o.norm(rms, o.embed(0, Index::Id, 1.0));
+            vec![o.project(o.project(h, [(13, None)])[0], [(13, None)])[0]]
+        }),
+        ("a norm that is read", &[HIDDEN], &|o, i| {
+            let h = o.norm(rms, i[0]);
+            vec![h, o.qkv(h)[0]]
+        }),
+        ("a summand that is read", &[HIDDEN, FFN], &|o, i| {
+            let delta = o.down(i[1]);
+            vec![o.add(i[0], delta, 0.5), delta]
+        }),
+        ("gate and an up that is read", &[HIDDEN], &|o, i| {
+            let [gate, up] = o.project(i[0], [(5, None), (6, None)]);
+            vec![o.glu(gate, Some(up), Activation::Silu), up]
+        }),
         ("gate and up", &[HIDDEN], &|o, i| vec![o.gated(i[0], Activation::Gelu)]),
         ("silu", &[FFN; 2], &|o, i| vec![o.glu(i[0], Some(i[1]), Activation::Silu)]),
         ("erf", &[FFN; 2], &|o, i| vec![o.glu(i[0], Some(i[1]), Activation::GeluErf)]),
