@@ -366,11 +366,11 @@ fn sequences_of_a_batch_do_not_meet() {
         let model = load(&path, target.cuda().unwrap()).unwrap();
         let mut executor = model.executor().unwrap();
         let mut states: Vec<_> = (0..3).map(|_| model.state(quant::F16).unwrap()).collect();
-        // One with nothing, one behind 4 tokens, one behind 17; they go on with 9, 1 and 3 tokens.
-        for (state, n) in states.iter_mut().zip([0, 4, 17]).filter(|(_, n)| *n > 0) {
+        // One behind 17 tokens, one with nothing, one behind 4; they go on with 3, 9 and 1 tokens.
+        for (state, n) in states.iter_mut().zip([17, 0, 4]).filter(|(_, n)| *n > 0) {
             model.step(&mut executor, state, &PROMPT[..n]).unwrap();
         }
-        let spans = [(2, 17, 3), (0, 0, 9), (1, 4, 1)];
+        let spans = [(0, 17, 3), (1, 0, 9), (2, 4, 1)];
         let tokens: Vec<(u32, u32)> =
             spans.iter().flat_map(|&(s, from, n)| (from..from + n).map(move |p| (s, p))).collect();
         let ids: Vec<u32> = tokens.iter().map(|(_, p)| PROMPT[*p as usize]).collect();
@@ -730,6 +730,22 @@ fn ops_agree_with_the_cpu(target: &Target) {
         ("a norm whose product is added to its input", &[HIDDEN], &|o, i| {
             let [delta] = o.project(o.norm(rms, i[0]), [(13, None)]);
             vec![o.add(i[0], delta, 0.5)]
+        }),
+        ("a norm whose input ends", &[], &|o, _| {
+            let h = o.norm(rms, o.embed(0, Index::Id, 1.0));
+            vec![o.project(o.project(h, [(13, None)])[0], [(13, None)])[0]]
+        }),
+        ("a norm that is read", &[HIDDEN], &|o, i| {
+            let h = o.norm(rms, i[0]);
+            vec![h, o.qkv(h)[0]]
+        }),
+        ("a summand that is read", &[HIDDEN, FFN], &|o, i| {
+            let delta = o.down(i[1]);
+            vec![o.add(i[0], delta, 0.5), delta]
+        }),
+        ("gate and an up that is read", &[HIDDEN], &|o, i| {
+            let [gate, up] = o.project(i[0], [(5, None), (6, None)]);
+            vec![o.glu(gate, Some(up), Activation::Silu), up]
         }),
         ("gate and up", &[HIDDEN], &|o, i| vec![o.gated(i[0], Activation::Gelu)]),
         ("silu", &[FFN; 2], &|o, i| vec![o.glu(i[0], Some(i[1]), Activation::Silu)]),

@@ -118,7 +118,7 @@ const BACKEND: &[&[&str]] = &[
         "cuda/graph",
         "cuda/inputs",
         "cuda/lower",
-        "cuda/mod",
+        "cuda/mod.rs",
         "cuda/scratch",
     ],
     &["split.rs"],

@@ -227,7 +227,7 @@ impl CudaExecutor {
                 fusions: &self.fusions[usize::from(self.whole)],
                 dims,
                 scratch,
-                acts: scratch.acts(shape.n == shape.n_outputs),
+                acts: &scratch.acts[usize::from(shape.n == shape.n_outputs)],
                 current: &current,
                 stream,
                 shape: if is_kept { shape.kept() } else { *shape },
@@ -293,7 +293,7 @@ impl CudaExecutor {
     /// Number of values of an activation, and its offset in `buffer`.
     fn place(&self, act: Act) -> (usize, usize) {
         let rows = if self.is_kept() { self.shape.n_outputs } else { self.shape.n };
-        let address = self.scratch.acts(self.shape.n == self.shape.n_outputs)[act.0 as usize];
+        let address = self.scratch.acts[usize::from(self.shape.n == self.shape.n_outputs)][act.0 as usize];
         (rows * self.program.width(act), (address - self.buffer.address()) as usize)
     }
 

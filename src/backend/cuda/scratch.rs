@@ -131,7 +131,7 @@ impl ExecutorDims {
 pub struct DeviceScratch {
     /// Addresses of activations by `Act`: of steps of which some rows are dropped, and of steps whose tokens are all
     /// outputs. In the latter `KeepOutputs` copies nothing: the buffers of each of its pairs have changed places behind it.
-    acts: [Vec<Address>; 2],
+    pub acts: [Vec<Address>; 2],
     /// `[max(tokens, outputs), widest input]` or `[tokens, used, expert_ffn]` in binary16.
     pub halves: Address,
     /// One scale a row of `halves`.
@@ -197,11 +197,6 @@ impl DeviceScratch {
             tokens: add(max_outputs, 4)?,
         };
         Ok((scratch, arena.bytes()))
-    }
-
-    /// Addresses of activations by `Act`, of a step whose tokens are `all` outputs or not.
-    pub fn acts(&self, all: bool) -> &[Address] {
-        &self.acts[usize::from(all)]
     }
 }
 
