@@ -3,7 +3,7 @@
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 
-use super::{BF16, F16, F32, Format};
+use super::element_type::{BF16, F16, F32, Format};
 
 pub const F32_FORMAT: Format = Format {
     dtype: F32,

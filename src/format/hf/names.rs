@@ -4,9 +4,10 @@ use std::path::Path;
 
 use super::config::Translated;
 use crate::error::{Error, Result, try_vec};
+use crate::format::TensorInfo;
+use crate::format::contents::owned;
 use crate::format::safetensors::Entry;
 use crate::format::storage::{Scaled, TensorStorage};
-use crate::format::{TensorInfo, owned};
 use crate::quant;
 use crate::tensor::Shape;
 
