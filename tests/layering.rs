@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What each layer may use, besides itself and `error`. `engine` conducts, so it knows all but the C interface.
+/// The layers that each layer may use, besides itself and `error`. `engine` uses all but the C interface.
 const USES: &[(&str, &[&str])] = &[
     ("ffi", &["engine"]),
     ("engine", &["text", "sample", "model", "backend", "format", "quant", "tensor"]),
@@ -205,7 +205,7 @@ struct Module {
     children: BTreeSet<String>,
     /// Paths from the root that the code names.
     named: BTreeSet<Vec<String>>,
-    /// What is re-exported, by the name it has here.
+    /// Paths of re-exported items, by the name they have here.
     exported: BTreeMap<String, Vec<String>>,
 }
 

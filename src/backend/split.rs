@@ -118,7 +118,7 @@ pub struct SplitExecutor {
     split: Arc<Split>,
     front: CpuExecutor,
     back: CudaExecutor,
-    /// Whether the activations of the open step have crossed.
+    /// True once the activations of the open step were copied to the GPU.
     crossed: bool,
     begun: Instant,
     first_share: Duration,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::backend::{DeviceKind, Part, Times};
 
-/// What a session or a load spends its time on.
+/// Work of a session or a load whose time is measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Phase {
     Load,
@@ -34,7 +34,7 @@ pub struct Metrics {
     parts: [Total; Part::ALL.len()],
 }
 
-/// What was counted, in plain numbers.
+/// The values of all counters at one time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Snapshot {
     backends: [DispatchSnapshot; BACKENDS],

@@ -142,7 +142,7 @@ fn read_shards(
     Ok((files, entries))
 }
 
-/// Special tokens by number. `generation_config.json` knows better than `config.json` what ends a text.
+/// Special tokens by number. `generation_config.json` overrides `config.json`.
 fn token_ids(folder: &Path, config_path: &Path, config: &Json, keys: &mut Vec<(String, Value)>) -> Result<()> {
     let generation_path = folder.join("generation_config.json");
     let generation = read(&generation_path, MAX_CONFIG)?.unwrap_or_else(|| b"{}".to_vec());

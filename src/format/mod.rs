@@ -43,8 +43,8 @@ pub use value::{Strings, Value};
 pub enum Access {
     /// Tensors are read into memory of the caller.
     Read,
-    /// Tensors can be used in place as well. A mapped file that somebody shortens or overwrites kills the process
-    /// or changes the weights under it; the caller promises that nobody does.
+    /// Tensors can be used in place as well. A mapped file that is shortened or overwritten kills the process
+    /// or changes the weights under it; the caller promises that it is not.
     Map,
 }
 

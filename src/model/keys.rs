@@ -15,7 +15,7 @@ pub struct Keys<'a> {
     read: RefCell<BTreeSet<String>>,
 }
 
-/// Whether a value stands for an absent one.
+/// True for a value that stands for an absent one.
 pub fn is_unset(value: &Value) -> bool {
     match value {
         Value::Int(i) => matches!(i, 0 | -1 | 0xffff_ffff),
@@ -85,7 +85,7 @@ impl<'a> Keys<'a> {
         self.get(key).map_or(Ok(None), |_| self.metadata.bool(&self.name(key)))
     }
 
-    /// Whether the file has a key, set or not.
+    /// True where the file has a key, set or not.
     pub fn is_present(&self, key: &str) -> bool {
         self.metadata.get(&self.name(key)).is_some()
     }

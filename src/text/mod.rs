@@ -22,7 +22,7 @@ mod vocab;
 
 pub use stream::TextStream;
 pub use template::ChatTemplate;
-pub use tokenizer::{MAX_TEXT, Tokenizer};
+pub use tokenizer::Tokenizer;
 pub use vocab::TokenKind;
 
 use crate::error::Result;

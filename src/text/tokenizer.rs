@@ -11,7 +11,7 @@ use super::vocab::{TokenKind, Vocab, push, reserve};
 use crate::error::{Error, Result};
 
 /// Longest text that `encode` takes.
-pub const MAX_TEXT: usize = 1 << 30;
+const MAX_TEXT: usize = 1 << 30;
 
 /// SentencePiece's visible space, U+2581.
 pub(super) const VISIBLE_SPACE: &str = "\u{2581}";
@@ -117,7 +117,7 @@ impl Tokenizer {
         })
     }
 
-    /// The bytes of one token: part of a character, perhaps. Control tokens have none unless `special` asks for them.
+    /// The bytes of one token: part of a character, perhaps. Control tokens have none unless `special` is set.
     ///
     /// # Errors
     /// `InvalidArgument` for an id outside the vocabulary.

@@ -117,7 +117,7 @@ pub(super) fn translate(path: &Path, json: &Json) -> Result<Translated> {
     Ok(Translated { family, keys: t.keys, made: t.made, tied, scaled })
 }
 
-/// Refuses a configuration that asks for another activation than the architecture implies.
+/// Refuses a configuration that names another activation than the architecture implies.
 fn check_activation(t: &Translator) -> Result<()> {
     for name in ["hidden_activation", "hidden_act", "activation_function"] {
         if let Some(activation) = t.config.text(&[name])?

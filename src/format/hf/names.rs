@@ -95,7 +95,7 @@ enum Meaning {
 type Named = (String, Option<u32>, Entry);
 
 /// The tensors of a folder as a GGUF file would have them. One whose name has no translation keeps its own, by which
-/// whoever builds the network refuses it.
+/// the builder of the network refuses it.
 pub(super) fn translate(path: &Path, t: &Translated, entries: Vec<Entry>) -> Result<Vec<TensorInfo>> {
     let mut named = try_vec("tensors", entries.len())?;
     let mut unknown = try_vec("tensors", entries.len())?;

@@ -56,7 +56,7 @@ pub fn scale(isa: Isa, x: &mut [f32], scale: f32) {
 
 #[inline(always)]
 fn scale_lanes<S: Simd>(s: S, x: &mut [f32], scale: f32) {
-    map(s, Times(s.splat(scale)), x);
+    map(s, ScaleBy(s.splat(scale)), x);
 }
 
 /// Computes `x = cap * tanh(scale * x / cap)`
@@ -271,8 +271,8 @@ impl<S: Simd> Unary<S> for Plus<S::F> {
 }
 
 #[derive(Clone, Copy)]
-struct Times<V>(V);
-impl<S: Simd> Unary<S> for Times<S::F> {
+struct ScaleBy<V>(V);
+impl<S: Simd> Unary<S> for ScaleBy<S::F> {
     #[inline(always)]
     fn at(self, s: S, x: S::F) -> S::F {
         s.mul(x, self.0)
