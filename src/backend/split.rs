@@ -118,7 +118,7 @@ pub struct SplitExecutor {
     split: Arc<Split>,
     front: CpuExecutor,
     back: CudaExecutor,
-    /// True once the activations of the open step were copied to the GPU.
+    /// Whether the activations of the open step have crossed.
     crossed: bool,
     begun: Instant,
     first_share: Duration,

@@ -24,7 +24,7 @@ impl Phase {
 }
 
 const BACKENDS: usize = 2;
-pub const BUCKETS: usize = 32;
+const BUCKETS: usize = 32;
 
 /// Shared by all threads that use a model.
 #[derive(Debug, Default)]

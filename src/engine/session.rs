@@ -112,10 +112,6 @@ impl Session {
         self.state.spec().capacity
     }
 
-    pub fn tokens(&self) -> &[u32] {
-        &self.tokens
-    }
-
     /// After the last token, `[vocab]`; `None` before the first, after a rewind, and where `fetch_logits` brings them.
     pub fn logits(&self) -> Option<&[f32]> {
         (self.logits_at == Logits::Here).then_some(&self.logits[..])

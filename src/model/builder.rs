@@ -74,7 +74,7 @@ pub struct Builder<'a> {
     norm_offset: f32,
     /// `attention.layer_norm_rms_epsilon` or `attention.layer_norm_epsilon`.
     eps: f32,
-    /// Applies `.scale` of the feed-forward block.
+    /// Whether `.scale` of the feed-forward block counts.
     pub ffn_scales: bool,
     tensors: Tensors<'a>,
     program: ProgramBuilder,
@@ -138,7 +138,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// True where the file has a tensor with this name.
+    /// Whether the file has a tensor with this name.
     pub fn has(&self, part: &str) -> bool {
         self.tensors.has(&self.name(part))
     }

@@ -16,7 +16,7 @@ pub struct Keys<'a> {
 }
 
 /// True for a value that stands for an absent one.
-pub fn is_unset(value: &Value) -> bool {
+fn is_unset(value: &Value) -> bool {
     match value {
         Value::Int(i) => matches!(i, 0 | -1 | 0xffff_ffff),
         Value::Float(x) => *x == 0.0 || *x == -1.0 || !x.is_finite(),
@@ -79,10 +79,6 @@ impl<'a> Keys<'a> {
             },
             None => Ok(None),
         }
-    }
-
-    pub fn bool(&self, key: &str) -> Result<Option<bool>> {
-        self.get(key).map_or(Ok(None), |_| self.metadata.bool(&self.name(key)))
     }
 
     /// True where the file has a key, set or not.

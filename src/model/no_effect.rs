@@ -1,4 +1,4 @@
-//! Keys and tensors that a file may hold although its network does not use them. Everything else that a network does not use is refused by name,
+//! What a file may hold beyond what its network uses. Everything else that a network does not use is refused by name,
 //! because a file that is understood in part is computed wrongly.
 
 use crate::format::Value;
@@ -44,13 +44,13 @@ const TENSORS: &[(&str, &[&str], &str)] = &[
 const NO_FFN_SCALE: &[&str] =
     &["qwen2", "gemma", "gemma2", "gemma3", "phi3", "gpt2", "starcoder2", "olmo2", "granite", "smollm3"];
 
-/// True for a key that changes no result of an architecture that does not read it.
+/// Whether a key that the architecture does not read changes no result.
 pub fn key(key: &str, value: &Value) -> bool {
     // A decoder sees no later tokens.
     key == "attention.causal" && *value == Value::Bool(true) || KEYS.iter().any(|(name, _)| *name == key)
 }
 
-/// True for a tensor that changes no logits of a network that does not use it.
+/// Whether a tensor that the network does not use changes no logits.
 pub fn tensor(architecture: &str, name: &str) -> bool {
     // Heads of classifiers serve pooling.
     name.starts_with("cls.")

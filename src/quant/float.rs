@@ -3,67 +3,50 @@
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 
-use super::element_type::{BF16, F16, F32, Format};
+pub(super) fn decode_f32(blocks: &[u8], out: &mut [f32]) {
+    for (y, &b) in out.iter_mut().zip(blocks.as_chunks().0) {
+        *y = f32::from_le_bytes(b);
+    }
+}
 
-pub const F32_FORMAT: Format = Format {
-    dtype: F32,
-    name: "F32",
-    block_len: 1,
-    block_bytes: 4,
-    dequantize: |blocks, out| {
-        for (y, &b) in out.iter_mut().zip(blocks.as_chunks().0) {
-            *y = f32::from_le_bytes(b);
-        }
-    },
-    quantize: Some(|values, blocks| {
-        for (x, b) in values.iter().zip(blocks.as_chunks_mut().0) {
-            *b = x.to_le_bytes();
-        }
-    }),
-};
+pub(super) fn encode_f32(values: &[f32], blocks: &mut [u8]) {
+    for (x, b) in values.iter().zip(blocks.as_chunks_mut().0) {
+        *b = x.to_le_bytes();
+    }
+}
 
-pub const F16_FORMAT: Format = Format {
-    dtype: F16,
-    name: "F16",
-    block_len: 1,
-    block_bytes: 2,
-    dequantize: |blocks, out| {
-        // Through a buffer, because `half` asks for the processor's abilities once a slice.
-        let mut halves = [f16::ZERO; 64];
-        for (ys, bs) in out.chunks_mut(64).zip(blocks.as_chunks().0.chunks(64)) {
-            for (h, &b) in halves.iter_mut().zip(bs) {
-                *h = f16::from_le_bytes(b);
-            }
-            halves[..ys.len()].convert_to_f32_slice(ys);
+pub(super) fn decode_f16(blocks: &[u8], out: &mut [f32]) {
+    // Through a buffer, because `half` asks for the processor's abilities once a slice.
+    let mut halves = [f16::ZERO; 64];
+    for (ys, bs) in out.chunks_mut(64).zip(blocks.as_chunks().0.chunks(64)) {
+        for (h, &b) in halves.iter_mut().zip(bs) {
+            *h = f16::from_le_bytes(b);
         }
-    },
-    quantize: Some(|values, blocks| {
-        let mut halves = [f16::ZERO; 64];
-        for (xs, bs) in values.chunks(64).zip(blocks.as_chunks_mut().0.chunks_mut(64)) {
-            halves[..xs.len()].convert_from_f32_slice(xs);
-            for (b, h) in bs.iter_mut().zip(&halves) {
-                *b = h.to_le_bytes();
-            }
-        }
-    }),
-};
+        halves[..ys.len()].convert_to_f32_slice(ys);
+    }
+}
 
-pub const BF16_FORMAT: Format = Format {
-    dtype: BF16,
-    name: "BF16",
-    block_len: 1,
-    block_bytes: 2,
-    dequantize: |blocks, out| {
-        for (y, &b) in out.iter_mut().zip(blocks.as_chunks().0) {
-            *y = f32::from_bits(u32::from(u16::from_le_bytes(b)) << 16);
+pub(super) fn encode_f16(values: &[f32], blocks: &mut [u8]) {
+    let mut halves = [f16::ZERO; 64];
+    for (xs, bs) in values.chunks(64).zip(blocks.as_chunks_mut().0.chunks_mut(64)) {
+        halves[..xs.len()].convert_from_f32_slice(xs);
+        for (b, h) in bs.iter_mut().zip(&halves) {
+            *b = h.to_le_bytes();
         }
-    },
-    quantize: Some(|values, blocks| {
-        for (&x, b) in values.iter().zip(blocks.as_chunks_mut().0) {
-            *b = bf16::from_f32(x).to_le_bytes();
-        }
-    }),
-};
+    }
+}
+
+pub(super) fn decode_bf16(blocks: &[u8], out: &mut [f32]) {
+    for (y, &b) in out.iter_mut().zip(blocks.as_chunks().0) {
+        *y = f32::from_bits(u32::from(u16::from_le_bytes(b)) << 16);
+    }
+}
+
+pub(super) fn encode_bf16(values: &[f32], blocks: &mut [u8]) {
+    for (&x, b) in values.iter().zip(blocks.as_chunks_mut().0) {
+        *b = bf16::from_f32(x).to_le_bytes();
+    }
+}
 
 /// A scale as it stands in a block.
 pub(super) fn scale(bytes: [u8; 2]) -> f32 {

@@ -6,31 +6,76 @@
 //! the two agree in every bit. Knows no tensors beyond a run of blocks.
 
 mod block;
-mod element_type;
-pub mod f8;
-pub mod float;
+mod f8;
+mod float;
 pub mod iq;
 pub mod iq_grids;
-pub mod k;
+mod k;
 mod k_encode;
-pub mod legacy;
+mod legacy;
 pub mod mxfp4;
-pub mod ternary;
+mod ternary;
 
 use crate::error::{Error, Result};
 use crate::tensor::DType;
 
-pub use block::{BlockBytes, Decode, Encode};
-pub use element_type::{
-    BF16, Encoder, F8_E4M3, F16, F32, FIRST_PRIVATE, Format, IQ1_M, IQ1_S, IQ2_S, IQ2_XS, IQ2_XXS, IQ3_S, IQ3_XXS,
-    IQ4_NL, IQ4_XS, MXFP4, Q2_K, Q3_K, Q4_0, Q4_1, Q4_K, Q5_0, Q5_1, Q5_K, Q6_K, Q8_0, TQ1_0, TQ2_0,
-};
+use block::{Decode, Encode};
+
+/// Expands whole blocks into as many values as they hold.
+pub type Decoder = fn(blocks: &[u8], out: &mut [f32]);
+
+/// Encodes `values` into exactly the blocks that hold them.
+pub type Encoder = fn(values: &[f32], blocks: &mut [u8]);
+
+/// One element type: how many values a block holds, its bytes, and its reference codec.
+pub struct Format {
+    pub dtype: DType,
+    pub name: &'static str,
+    /// Values in a block; a row is a whole number of blocks.
+    pub block_len: usize,
+    /// Bytes of a block.
+    pub block_bytes: usize,
+    /// Expands whole blocks: `blocks.len() / block_bytes * block_len == out.len()`.
+    pub dequantize: Decoder,
+    /// Encodes whole blocks, the inverse shape of `dequantize`; `None` where no encoder exists.
+    pub quantize: Option<Encoder>,
+}
+
+pub const F32: DType = DType(0);
+pub const F16: DType = DType(1);
+pub const Q4_0: DType = DType(2);
+pub const Q4_1: DType = DType(3);
+pub const Q5_0: DType = DType(6);
+pub const Q5_1: DType = DType(7);
+pub const Q8_0: DType = DType(8);
+pub const Q2_K: DType = DType(10);
+pub const Q3_K: DType = DType(11);
+pub const Q4_K: DType = DType(12);
+pub const Q5_K: DType = DType(13);
+pub const Q6_K: DType = DType(14);
+pub const IQ2_XXS: DType = DType(16);
+pub const IQ2_XS: DType = DType(17);
+pub const IQ3_XXS: DType = DType(18);
+pub const IQ1_S: DType = DType(19);
+pub const IQ4_NL: DType = DType(20);
+pub const IQ3_S: DType = DType(21);
+pub const IQ2_S: DType = DType(22);
+pub const IQ4_XS: DType = DType(23);
+pub const IQ1_M: DType = DType(29);
+pub const BF16: DType = DType(30);
+pub const TQ1_0: DType = DType(34);
+pub const TQ2_0: DType = DType(35);
+pub const MXFP4: DType = DType(39);
+
+/// First number of this library's own types, which GGML does not have and no GGUF file may name.
+pub const FIRST_PRIVATE: u32 = 0x1000_0000;
+pub const F8_E4M3: DType = DType(FIRST_PRIVATE);
 
 /// Every type that the library can read.
 pub static FORMATS: &[Format] = &[
-    float::F32_FORMAT,
-    float::F16_FORMAT,
-    float::BF16_FORMAT,
+    Format::plain(F32, "F32", 4, float::decode_f32, float::encode_f32),
+    Format::plain(F16, "F16", 2, float::decode_f16, float::encode_f16),
+    Format::plain(BF16, "BF16", 2, float::decode_bf16, float::encode_bf16),
     Format::encoded::<legacy::BlockQ4_0>(Q4_0, "Q4_0"),
     Format::encoded::<legacy::BlockQ4_1>(Q4_1, "Q4_1"),
     Format::encoded::<legacy::BlockQ5_0>(Q5_0, "Q5_0"),
@@ -82,4 +127,47 @@ pub fn quantize(dtype: DType, values: &[f32], blocks: &mut [u8]) -> Result<()> {
     format.check_lengths(blocks.len(), values.len())?;
     encode(values, blocks);
     Ok(())
+}
+
+impl Format {
+    /// A type without blocks.
+    const fn plain(dtype: DType, name: &'static str, bytes: usize, decode: Decoder, encode: Encoder) -> Format {
+        Format { dtype, name, block_len: 1, block_bytes: bytes, dequantize: decode, quantize: Some(encode) }
+    }
+
+    const fn decoded<B: Decode>(dtype: DType, name: &'static str) -> Format {
+        Format {
+            dtype,
+            name,
+            block_len: B::LEN,
+            block_bytes: size_of::<B>(),
+            dequantize: block::decode_all::<B>,
+            quantize: None,
+        }
+    }
+
+    const fn encoded<B: Encode>(dtype: DType, name: &'static str) -> Format {
+        Format { quantize: Some(block::encode_all::<B>), ..Format::decoded::<B>(dtype, name) }
+    }
+
+    fn check_lengths(&self, bytes: usize, values: usize) -> Result<()> {
+        let needed = self.row_bytes(values as u64)?;
+        if needed != bytes as u64 {
+            return Err(Error::invalid(format!("{values} values of {} are {needed} bytes, not {bytes}", self.name)));
+        }
+        Ok(())
+    }
+
+    /// Bytes of a row of `cols` values, or an error when `cols` is no whole number of blocks or overflows.
+    pub fn row_bytes(&self, cols: u64) -> Result<u64> {
+        if !cols.is_multiple_of(self.block_len as u64) {
+            return Err(Error::invalid(format!(
+                "a row of {cols} values is no multiple of the {} values in a {} block",
+                self.block_len, self.name
+            )));
+        }
+        (cols / self.block_len as u64)
+            .checked_mul(self.block_bytes as u64)
+            .ok_or_else(|| Error::invalid(format!("a row of {cols} values is too long")))
+    }
 }

@@ -43,10 +43,6 @@ impl Sampler {
         Ok(Sampler { params, rng, candidates: Vec::new(), weights: Vec::new(), counts: Vec::new() })
     }
 
-    pub fn params(&self) -> &SamplerParams {
-        &self.params
-    }
-
     /// `InvalidArgument` naming the first biased id that a vocabulary of `n` tokens does not have.
     pub fn check_vocab(&self, n: usize) -> Result<()> {
         match self.params.logit_biases.iter().find(|(id, _)| *id as usize >= n) {

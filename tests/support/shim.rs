@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use libloading::Library;
 use realizar::backend::cuda::Driver;
 
-/// A placeholder for compiled kernels: the shim has its own.
+/// What stands for compiled kernels: the shim has its own.
 pub const IMAGE: &[u8] = b"none";
 
 /// A driver of its own: each has its own memory, thread order and failures.

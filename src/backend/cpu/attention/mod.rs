@@ -283,9 +283,9 @@ mod tests {
     use crate::tensor::DType;
 
     /// A layer of some caches.
-    struct CacheLayer<'a>(&'a [CpuKv], usize);
+    struct CachedLayer<'a>(&'a [CpuKv], usize);
 
-    impl KvSource for CacheLayer<'_> {
+    impl KvSource for CachedLayer<'_> {
         fn key_storage(&self, sequence: u32) -> Storage {
             self.0[sequence as usize].key_storage()
         }
@@ -426,7 +426,7 @@ mod tests {
                 let range = tokens[0] as usize * width..(tokens[0] as usize + tokens.len()) * width;
                 let sequences = vec![0; tokens.len()];
                 let (q, out, source) =
-                    (&q[range.clone()], &mut out[range], CacheLayer(std::slice::from_ref(&cache), 1));
+                    (&q[range.clone()], &mut out[range], CachedLayer(std::slice::from_ref(&cache), 1));
                 attend(&team, isa, &self.scoring, &positions, &sequences, &source, q, out, &mut scratch);
             }
             out
@@ -540,7 +540,7 @@ mod tests {
         let mut scratch = AttentionScratch::new(heads, 1, 1, false).unwrap();
         let mut out = vec![0.0; heads.dim];
         let scoring = Scoring { scale: 1.0 / (heads.dim as f32).sqrt(), ..FULL };
-        let source = CacheLayer(std::slice::from_ref(&cache), 0);
+        let source = CachedLayer(std::slice::from_ref(&cache), 0);
         attend(&team, isa, &scoring, &[n as u32 - 1], &[0], &source, q, &mut out, &mut scratch);
         let expected = exact(&wide(k), &wide(v));
         [wide(&out), exact(&halves(k), &halves(v))].map(|out| {
@@ -613,7 +613,7 @@ mod tests {
             q.extend(case.queries());
             expected.extend(case.run(isa, 1, 1));
         }
-        let source = CacheLayer(&caches, 0);
+        let source = CachedLayer(&caches, 0);
         for threads in 1..=3 {
             let team = Arc::new(Pool::new(threads).unwrap()).enter();
             let mut out = vec![0.0; q.len()];
