@@ -234,7 +234,7 @@ fn resident() -> Option<u64> {
     Some(pages * 4096)
 }
 
-/// What the processors can do at best.
+/// Upper bounds of the processors.
 struct Roofs {
     /// Bytes a second.
     read: f64,
@@ -278,7 +278,7 @@ impl Roofs {
         self.dot.map(|dot| dot / (self.token_products + self.last_products / n as f64))
     }
 
-    /// Of one sequence, a token of which reads `more` than the weights.
+    /// Tokens a second of one sequence, each of which reads `more` bytes than the weights.
     fn token(&self, more: f64) -> f64 {
         self.read / (self.token_bytes + more)
     }

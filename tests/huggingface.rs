@@ -1,4 +1,4 @@
-//! What a Hugging Face folder is translated to: the keys, names and bytes that a GGUF file of the model would have.
+//! The translation of a Hugging Face folder: the keys, names and bytes that a GGUF file of the model would have.
 //! Expected names are those of the `gguf` Python package (`get_tensor_name_map`).
 
 #[path = "support/safetensors.rs"]

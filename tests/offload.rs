@@ -269,7 +269,7 @@ fn generation_runs_ahead_and_nobody_notices() {
     assert!(matches!(s.generate(PROMPT[5], None, &mut out, &mut n, None), Err(Error::ContextFull { len: 20, .. })));
     assert_eq!((n, &out[..n], s.len()), (15, &expected[..15], 20));
     s.truncate(5).unwrap();
-    let cancel = Cancel::new();
+    let cancel = Cancel::default();
     cancel.fire();
     assert!(matches!(s.generate(PROMPT[5], None, &mut out, &mut n, Some(&cancel)), Err(Error::Cancelled)));
     assert_eq!((n, s.len()), (0, 5));

@@ -1,4 +1,4 @@
-//! What changes from step to step. Everything else of a step is in its program.
+//! The inputs of one step. Everything else of a step is in its program.
 
 use super::program::Program;
 use super::state::State;
@@ -76,7 +76,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Whether the room of the caches is above a bound; those of a batch are all on one side of it.
+    /// True where the capacity of the caches is above a bound; those of a batch are all on one side of it.
     pub fn is_longer_than(&self, above: usize) -> bool {
         self.states.iter().any(|state| state.spec().capacity > above)
     }

@@ -45,7 +45,7 @@ pub fn devices() -> Vec<DeviceInfo> {
 }
 
 /// The device that 0 stands for, as a position in `devices()` from 1: the CPU. The CUDA backend has run on the host shim
-/// alone so far; what nobody has seen on a device is not chosen for anybody.
+/// alone so far, and code that was never run on a device is not the default.
 pub fn default_device() -> u32 {
     CPU_DEVICE
 }

@@ -27,7 +27,7 @@ pub struct Program {
     pub acts: Vec<ActSpec>,
     /// Width of each buffer, that of the widest activation in it.
     pub buffers: Vec<usize>,
-    /// What a sequence remembers, by `StateId`.
+    /// The states of a sequence, by `StateId`.
     pub states: Vec<KvLayer>,
     /// Width of the logits; 0 in a program without a head.
     pub vocab: usize,
@@ -186,7 +186,7 @@ impl Program {
         named(&self.ops[..at]).into_iter().filter(|act| behind.binary_search(act).is_ok()).collect()
     }
 
-    /// Whether rows of a matrix are looked up and nothing is multiplied by it.
+    /// True for a matrix whose rows are looked up and by which nothing is multiplied.
     pub fn is_table(&self, weight: Weight) -> bool {
         let mut product = false;
         self.ops.iter().for_each(|op| op.for_each_product(|w| product |= w == weight));

@@ -1,4 +1,4 @@
-//! What one sequence remembers, on whatever device its model runs: how many tokens are committed, and which positions
+//! The memory of one sequence on the device of its model: how many tokens are committed, and which positions
 //! of a layer with a window were overwritten since. Refuses to know how keys and values lie in memory.
 
 use super::cpu::kv::CpuKv;
@@ -91,7 +91,8 @@ impl State {
         self.len = self.len.min(len);
     }
 
-    /// Whether every layer still holds what the next token sees. After a long rewind layers with a window do not.
+    /// True where every layer still holds all positions that the next token sees. After a long rewind layers with a window
+    /// do not.
     pub fn is_complete(&self) -> bool {
         self.spec.layers.iter().enumerate().all(|(i, layer)| {
             let overwritten = self.written.saturating_sub(self.spec.kept(i));

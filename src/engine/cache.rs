@@ -6,7 +6,7 @@ use crate::backend::state_spec::StateSpec;
 use crate::quant;
 use crate::tensor::DType;
 
-/// Tokens of a cache whose capacity nobody named, unless the model declares fewer.
+/// Tokens of a cache whose capacity the caller left open, unless the model declares fewer.
 const DEFAULT_CAPACITY: u32 = 8192;
 
 pub struct CacheParams {

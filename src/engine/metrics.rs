@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::backend::{DeviceKind, Part, Times};
 
-/// What a session or a load spends its time on.
+/// Work of a session or a load whose time is measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Phase {
     Load,
@@ -24,7 +24,7 @@ impl Phase {
 }
 
 const BACKENDS: usize = 2;
-pub const BUCKETS: usize = 32;
+const BUCKETS: usize = 32;
 
 /// Shared by all threads that use a model.
 #[derive(Debug, Default)]
@@ -34,7 +34,7 @@ pub struct Metrics {
     parts: [Total; Part::ALL.len()],
 }
 
-/// What was counted, in plain numbers.
+/// The values of all counters at one time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Snapshot {
     backends: [DispatchSnapshot; BACKENDS],

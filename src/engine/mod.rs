@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 pub use cache::CacheParams;
-pub use model::{LoadParams, Model, ModelInfo};
+pub use model::{LoadParams, Model};
 pub use session::{Outcome, Session, decode_batch};
 
 // Parts that pass through as they are, so that a caller need not know where they live.
@@ -100,10 +100,6 @@ impl Drop for Reservation {
 pub struct Cancel(AtomicBool);
 
 impl Cancel {
-    pub fn new() -> Cancel {
-        Cancel::default()
-    }
-
     pub fn fire(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -112,7 +108,7 @@ impl Cancel {
         self.0.store(false, Ordering::Relaxed);
     }
 
-    pub fn is_fired(&self) -> bool {
+    fn is_fired(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 

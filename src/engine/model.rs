@@ -48,7 +48,7 @@ pub struct LoadParams<'a> {
     pub cancel: Option<&'a Cancel>,
 }
 
-/// What a host asks about a model.
+/// Properties of a model that the C interface reports.
 #[derive(Clone, Debug, Default)]
 pub struct ModelInfo {
     pub architecture: String,
@@ -165,7 +165,7 @@ impl Model {
         self.tokenizer.as_ref().map_err(|why| Error::unsupported(format!("the model has no usable tokenizer: {why}")))
     }
 
-    /// Whether a token ends a turn or a text.
+    /// True for a token that ends a turn or a text.
     pub(super) fn ends(&self, token: u32) -> bool {
         self.tokenizer.as_ref().is_ok_and(|t| t.is_end(token))
     }

@@ -28,7 +28,7 @@ pub enum Outcome {
     Done,
 }
 
-/// Where the logits after the last token are.
+/// The place of the logits after the last token.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Logits {
     /// There are none.
@@ -38,11 +38,11 @@ enum Logits {
     Away,
 }
 
-/// What a step leaves behind.
+/// The result that a step makes beside the cached keys and values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Wanted {
     Nothing,
-    /// Where the device keeps logits to itself, no more than that.
+    /// The arg-max alone, where the device does not copy logits.
     Argmax,
     Logits,
 }
@@ -108,12 +108,12 @@ impl Session {
         self.tokens.is_empty()
     }
 
-    pub fn capacity(&self) -> usize {
-        self.state.spec().capacity
-    }
-
     pub fn tokens(&self) -> &[u32] {
         &self.tokens
+    }
+
+    pub fn capacity(&self) -> usize {
+        self.state.spec().capacity
     }
 
     /// After the last token, `[vocab]`; `None` before the first, after a rewind, and where `fetch_logits` brings them.
@@ -121,7 +121,7 @@ impl Session {
         (self.logits_at == Logits::Here).then_some(&self.logits[..])
     }
 
-    /// Whether `fetch_logits` has something to do.
+    /// True where `fetch_logits` has logits to copy.
     pub fn has_logits_away(&self) -> bool {
         self.logits_at == Logits::Away
     }

@@ -14,7 +14,7 @@ use super::model::{rz_model_info, rz_model_params};
 use super::runtime::rz_runtime_params;
 use super::sampler::{rz_logit_bias, rz_sampler_params};
 use super::status::{RZ_OK, rz_error, rz_status};
-use super::structs::{Field, Layout, versioned};
+use super::structs::{Layout, StructField, versioned};
 use super::text::rz_chat_message;
 
 /// Offset and size of a field of a struct, or size of a whole struct. Since 0.1.0.
@@ -38,7 +38,7 @@ versioned!(rz_layout { struct_size, offset, size, struct_name, field_name });
 struct Struct {
     name: &'static str,
     size: usize,
-    fields: &'static [Field],
+    fields: &'static [StructField],
 }
 
 const fn of<T: Layout>() -> Struct {

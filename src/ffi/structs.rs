@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use super::arguments::Call;
 
 /// A field of a struct of the header.
-pub(super) struct Field {
+pub(super) struct StructField {
     pub(super) name: &'static str,
     pub(super) offset: usize,
     pub(super) size: usize,
@@ -20,14 +20,14 @@ pub(super) struct Field {
 pub(super) trait Layout: Copy {
     const NAME: &'static str;
     /// All fields, in order.
-    const FIELDS: &'static [Field];
+    const FIELDS: &'static [StructField];
 }
 
 macro_rules! layout {
     ($name:ident { $($field:ident),+ $(,)? }) => {
         impl $crate::ffi::structs::Layout for $name {
             const NAME: &'static str = stringify!($name);
-            const FIELDS: &'static [$crate::ffi::structs::Field] = &[$($crate::ffi::structs::Field {
+            const FIELDS: &'static [$crate::ffi::structs::StructField] = &[$($crate::ffi::structs::StructField {
                 name: stringify!($field),
                 offset: std::mem::offset_of!($name, $field),
                 size: $crate::ffi::structs::width(|s: &$name| &s.$field),

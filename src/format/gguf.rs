@@ -5,9 +5,11 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
+use super::contents::{Contents, FileFormat, MAX_ENTRIES, MAX_FILES, append};
 use super::file::InputFile;
-use super::storage::{FileOffset, TensorStorage};
-use super::{Contents, FileFormat, MAX_ENTRIES, MAX_FILES, Metadata, Strings, TensorInfo, Value, append};
+use super::metadata::Metadata;
+use super::storage::{FileOffset, TensorInfo, TensorStorage};
+use super::value::{Strings, Value, narrow};
 use crate::error::{Error, Result, try_vec};
 use crate::quant;
 use crate::tensor::{DType, Shape};
@@ -316,7 +318,7 @@ impl Reader<'_> {
             9 => return Err(self.error(format!("the key {key:?} holds nested arrays"))),
             10 => Value::Ints(self.elements(key, n, |b| u64::from_le_bytes(b).try_into().ok())?),
             11 => Value::Ints(self.elements(key, n, |b| Some(i64::from_le_bytes(b)))?),
-            12 => Value::Floats(self.elements(key, n, |b| Some(super::value::narrow(f64::from_le_bytes(b))))?),
+            12 => Value::Floats(self.elements(key, n, |b| Some(narrow(f64::from_le_bytes(b))))?),
             t => return Err(self.error(format!("the key {key:?} is an array of the unknown type {t}"))),
         })
     }

@@ -17,10 +17,12 @@ mod window;
 
 use std::path::Path;
 
+use super::contents::{Contents, FileFormat, MAX_FILES, append, owned};
 use super::file::InputFile;
 use super::json::{Json, Object};
+use super::metadata::Metadata;
 use super::safetensors::{self, Entry};
-use super::{Contents, FileFormat, MAX_FILES, Metadata, Value, append, owned};
+use super::value::Value;
 use crate::error::{Error, Result, try_vec};
 
 const MAX_CONFIG: u64 = 4 << 20;
@@ -140,17 +142,13 @@ fn read_shards(
     Ok((files, entries))
 }
 
-/// Special tokens in a configuration, and behind `tokenizer.ggml.` in a GGUF file.
-const TOKEN_IDS: [(&str, &str); 3] =
-    [("bos_token_id", "bos_token_id"), ("eos_token_id", "eos_token_id"), ("pad_token_id", "padding_token_id")];
-
-/// Special tokens by number. `generation_config.json` knows better than `config.json` what ends a text.
+/// Special tokens by number. `generation_config.json` overrides `config.json`.
 fn token_ids(folder: &Path, config_path: &Path, config: &Json, keys: &mut Vec<(String, Value)>) -> Result<()> {
     let generation_path = folder.join("generation_config.json");
     let generation = read(&generation_path, MAX_CONFIG)?.unwrap_or_else(|| b"{}".to_vec());
     let generation = Json::parse(&generation_path, &generation)?;
     let text_config = config.get("text_config").unwrap_or(&Json::Null);
-    for (name, key) in TOKEN_IDS {
+    for (name, key) in config::TOKEN_IDS {
         let places = [(&generation, &generation_path as &Path), (text_config, config_path), (config, config_path)];
         let Some((ids, path)) = places.iter().find_map(|(json, path)| Some((json.get(name)?, path))) else { continue };
         let ids = ids.as_array().unwrap_or(std::slice::from_ref(ids));

@@ -128,7 +128,7 @@ impl Bounds {
     }
 
     fn owned<'a, E: serde::de::Error>(&mut self, text: &str) -> Result<Cow<'a, str>, E> {
-        super::owned(text).map(Cow::Owned).map_err(|_| {
+        super::contents::owned(text).map(Cow::Owned).map_err(|_| {
             self.out_of_memory = Some(text.len() as u64);
             E::custom("out of memory")
         })

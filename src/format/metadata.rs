@@ -73,10 +73,6 @@ impl Metadata {
         value.f32s()?.map(Some).ok_or_else(|| self.wrong_type(key, value, "numbers"))
     }
 
-    pub fn require_u32(&self, key: &str) -> Result<u32> {
-        self.u32(key)?.ok_or_else(|| self.missing(key))
-    }
-
     pub fn require_str(&self, key: &str) -> Result<&str> {
         self.str(key)?.ok_or_else(|| self.missing(key))
     }
@@ -95,23 +91,11 @@ impl Metadata {
         })
     }
 
-    /// Moves a string out; the key stays, for `render` only.
-    pub fn take_str(&mut self, key: &str) -> Result<Option<String>> {
-        self.str(key)?;
-        Ok(match self.take(key) {
-            Some(Value::Str(text)) => Some(text),
-            _ => None,
-        })
-    }
-
     fn take(&mut self, key: &str) -> Option<Value> {
         let i = self.position(key).ok()?;
         let value = &mut self.entries.get_mut(i)?.1;
-        let taken = match value {
-            Value::Str(text) => format!("[{} bytes]", text.len()),
-            ref other => other.render(),
-        };
-        Some(std::mem::replace(value, Value::Taken(taken)))
+        let taken = Value::Taken(value.render());
+        Some(std::mem::replace(value, taken))
     }
 
     /// A value of any type; `None` where the key is absent.
@@ -257,8 +241,6 @@ mod tests {
         assert_eq!(tokens.get(3), None);
         assert_eq!(m.render("tokens").unwrap(), "[3 strings]");
         assert!(m.strs("tokens").is_err());
-        assert_eq!(m.take_str("name").unwrap().unwrap(), "x");
-        assert_eq!(m.render("name").unwrap(), "[1 bytes]");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! A file mapped into memory. When somebody shortens the file, reading the part that is gone ends the process (SIGBUS),
+//! A file mapped into memory. When the file is shortened, reading the part that is gone ends the process (SIGBUS),
 //! so a mapping is always the caller's explicit choice.
 
 #![allow(unsafe_code)]

@@ -14,6 +14,7 @@
     )
 )]
 
+mod contents;
 mod file;
 mod gguf;
 mod hf;
@@ -29,41 +30,22 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::error::{Error, Result, try_vec};
-use crate::tensor::{DType, Shape};
+use contents::Contents;
+pub use contents::FileFormat;
 use file::InputFile;
 pub use metadata::Metadata;
 pub use mmap::Mapping;
+pub use storage::TensorInfo;
 use storage::{FileOffset, TensorStorage};
 pub use value::{Strings, Value};
-
-/// Largest number of tensors in a file set and of keys in a file.
-const MAX_ENTRIES: u64 = 65_536;
-/// Largest number of files in a set.
-const MAX_FILES: u64 = 1_024;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
     /// Tensors are read into memory of the caller.
     Read,
-    /// Tensors can be used in place as well. A mapped file that somebody shortens or overwrites kills the process
-    /// or changes the weights under it; the caller promises that nobody does.
+    /// Tensors can be used in place as well. A mapped file that is shortened or overwritten kills the process
+    /// or changes the weights under it; the caller promises that it is not.
     Map,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum FileFormat {
-    Gguf,
-    Safetensors,
-}
-
-/// The entry of a tensor in its file. `name` is unique in the file set and `bytes` is its exact length.
-#[derive(Clone, Debug)]
-pub struct TensorInfo {
-    pub name: String,
-    pub dtype: DType,
-    pub shape: Shape,
-    pub bytes: u64,
-    storage: TensorStorage,
 }
 
 /// The file or files of a model: their contents and the way to read them, shared freely between threads.
@@ -78,14 +60,6 @@ pub struct Source {
     tensors: Vec<TensorInfo>,
     /// Indices into `tensors`, sorted by name.
     by_name: Vec<usize>,
-}
-
-/// The result of the reader of a format.
-struct Contents {
-    format: FileFormat,
-    metadata: Metadata,
-    files: Vec<InputFile>,
-    tensors: Vec<TensorInfo>,
 }
 
 impl Source {
@@ -178,23 +152,4 @@ impl Source {
         mapping.as_ref().as_ref().get(range.clone())?;
         Some((mapping.clone(), range))
     }
-}
-
-/// Adds the entries of one more file of a set.
-fn append<T>(set: &mut Vec<T>, more: Vec<T>, path: &Path) -> Result<()> {
-    if set.len().saturating_add(more.len()) as u64 > MAX_ENTRIES {
-        return Err(Error::format(path, format!("more than {MAX_ENTRIES} tensors in the files")));
-    }
-    let bytes = more.len().saturating_mul(size_of::<T>()) as u64;
-    set.try_reserve(more.len()).map_err(|_| Error::OutOfMemory { what: "tensors", bytes })?;
-    set.extend(more);
-    Ok(())
-}
-
-/// A copy of a text that a file sized.
-fn owned(text: &str) -> Result<String> {
-    let mut copy = String::new();
-    copy.try_reserve_exact(text.len()).map_err(|_| Error::OutOfMemory { what: "text", bytes: text.len() as u64 })?;
-    copy.push_str(text);
-    Ok(copy)
 }

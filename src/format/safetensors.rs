@@ -3,10 +3,10 @@
 
 use std::path::Path;
 
+use super::contents::{MAX_ENTRIES, owned};
 use super::file::InputFile;
 use super::json::Json;
-use super::storage::{FileOffset, TensorStorage};
-use super::{MAX_ENTRIES, TensorInfo, owned};
+use super::storage::{FileOffset, TensorInfo, TensorStorage};
 use crate::error::{Error, Result, try_filled, try_vec};
 use crate::quant;
 use crate::tensor::{DType, Shape};

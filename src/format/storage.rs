@@ -1,11 +1,20 @@
 //! The places of a tensor's bytes in the files, and reads that put them together: experts that are stored one by one,
 //! matrices that are stored transposed, 8-bit floats whose scales are another tensor. Knows no names.
 
-use super::TensorInfo;
 use super::file::InputFile;
 use crate::error::{Error, Result, try_filled};
 use crate::quant;
-use crate::tensor::DType;
+use crate::tensor::{DType, Shape};
+
+/// The entry of a tensor in its file. `name` is unique in the file set and `bytes` is its exact length.
+#[derive(Clone, Debug)]
+pub struct TensorInfo {
+    pub name: String,
+    pub dtype: DType,
+    pub shape: Shape,
+    pub bytes: u64,
+    pub(super) storage: TensorStorage,
+}
 
 /// A place in a set of files.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -16,7 +16,7 @@ pub enum Value {
     Floats(Vec<f32>),
     Bools(Vec<bool>),
     Strs(Strings),
-    /// The text form of a value that `take_strs` or `take_str` has moved out.
+    /// The text form of a value that was moved out.
     Taken(String),
 }
 

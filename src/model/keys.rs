@@ -15,8 +15,8 @@ pub struct Keys<'a> {
     read: RefCell<BTreeSet<String>>,
 }
 
-/// Whether a value stands for an absent one.
-pub fn is_unset(value: &Value) -> bool {
+/// True for a value that stands for an absent one.
+fn is_unset(value: &Value) -> bool {
     match value {
         Value::Int(i) => matches!(i, 0 | -1 | 0xffff_ffff),
         Value::Float(x) => *x == 0.0 || *x == -1.0 || !x.is_finite(),
@@ -81,11 +81,7 @@ impl<'a> Keys<'a> {
         }
     }
 
-    pub fn bool(&self, key: &str) -> Result<Option<bool>> {
-        self.get(key).map_or(Ok(None), |_| self.metadata.bool(&self.name(key)))
-    }
-
-    /// Whether the file has a key, set or not.
+    /// True where the file has a key, set or not.
     pub fn is_present(&self, key: &str) -> bool {
         self.metadata.get(&self.name(key)).is_some()
     }

@@ -159,7 +159,7 @@ impl<'a> Tensors<'a> {
         if self.has(name) { self.vector(name, len).map(Some) } else { Ok(None) }
     }
 
-    /// What the file divides rotary frequencies by. Folders keep the list in their configuration.
+    /// The divisors of rotary frequencies in the file. Folders keep the list in their configuration.
     pub fn rope_divisors(&mut self, name: &str) -> Result<Option<Vec<f32>>> {
         match self.source.tensor(name) {
             Some(info) => self.vector(name, info.shape.n_elements().min(1 << 20) as usize).map(Some),

@@ -48,7 +48,7 @@ macro_rules! block {
 
         const _: () = assert!(size_of::<$name>() == $bytes);
 
-        impl $crate::quant::BlockBytes for $name {
+        impl $crate::quant::block::BlockBytes for $name {
             fn take(bytes: &[u8]) -> Option<(Self, &[u8])> {
                 $(let ($field, bytes) = bytes.split_first_chunk::<$n>()?;)*
                 Some(($name { $($field: *$field),* }, bytes))

@@ -51,7 +51,7 @@ block! {
 pub const IQ4_VALUES: [i8; 16] = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
 
 /// Added to every value of an `IQ1_*` codebook, or subtracted.
-pub const IQ1_OFFSET: f32 = 0.125;
+const IQ1_OFFSET: f32 = 0.125;
 
 impl Decode for BlockIq2Xxs {
     const LEN: usize = 256;

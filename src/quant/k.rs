@@ -115,7 +115,7 @@ fn two_bits(qs: &[u8; 64], n: usize) -> impl Iterator<Item = u8> {
 /// Scale and minimum of sub-block `n` of `Q4_K` and `Q5_K`, 6 bits each: those of the first four are the low bits of
 /// bytes 0-3 and 4-7, those of the last four have their low nibbles in bytes 8-11 and their upper two bits on top of
 /// the former.
-pub fn scale_min(scales: &[u8; 12], n: usize) -> (u8, u8) {
+fn scale_min(scales: &[u8; 12], n: usize) -> (u8, u8) {
     if n < 4 {
         (scales[n] & 63, scales[n + 4] & 63)
     } else {

@@ -6,20 +6,20 @@
 //! the two agree in every bit. Knows no tensors beyond a run of blocks.
 
 mod block;
-pub mod f8;
-pub mod float;
+mod f8;
+mod float;
 pub mod iq;
 pub mod iq_grids;
-pub mod k;
+mod k;
 mod k_encode;
-pub mod legacy;
+mod legacy;
 pub mod mxfp4;
-pub mod ternary;
+mod ternary;
 
 use crate::error::{Error, Result};
 use crate::tensor::DType;
 
-pub use block::{BlockBytes, Decode, Encode};
+use block::{Decode, Encode};
 
 /// Expands whole blocks into as many values as they hold.
 pub type Decoder = fn(blocks: &[u8], out: &mut [f32]);

@@ -43,10 +43,6 @@ impl Sampler {
         Ok(Sampler { params, rng, candidates: Vec::new(), weights: Vec::new(), counts: Vec::new() })
     }
 
-    pub fn params(&self) -> &SamplerParams {
-        &self.params
-    }
-
     /// `InvalidArgument` naming the first biased id that a vocabulary of `n` tokens does not have.
     pub fn check_vocab(&self, n: usize) -> Result<()> {
         match self.params.logit_biases.iter().find(|(id, _)| *id as usize >= n) {
@@ -427,7 +423,7 @@ mod tests {
         assert_eq!(memory(&s), first);
     }
 
-    /// Ids that the filters keep, by their definitions over a full sort. `None` where a sum meets `top_p` so closely that
+    /// Ids that the filters keep, by their definitions over a full sort. `None` where a sum is so close to `top_p` that
     /// rounding decides.
     fn kept_by_definition(logits: &[f32], top_k: usize, top_p: f64, min_p: f64) -> Option<Vec<u32>> {
         let mut ids: Vec<u32> = (0..logits.len() as u32).collect();

@@ -2,12 +2,13 @@
 //! (github.com/ggml-org/ggml, docs/gguf.md); defaults for absent ones are llama.cpp's.
 
 use super::added::{Added, WholeToken};
+use super::byte_level;
 use super::end_tokens::{add_ends_by_text, ends_any_text};
 use super::merge::{Atoms, Bpe, Spm, Unknown};
 use super::pieces::{Prepend, TextStep};
 use super::pretokenizer;
+use super::tokenizer::{TokenModel, Tokenizer, VISIBLE_SPACE, cut_at_spaces};
 use super::vocab::{TokenKind, Vocab, byte_of};
-use super::{TokenModel, Tokenizer, VISIBLE_SPACE, byte_level, cut_at_spaces};
 use crate::error::{Error, Result};
 use crate::format::{Metadata, Strings};
 

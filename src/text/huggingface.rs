@@ -13,12 +13,13 @@ use serde_json::Value as Json;
 use serde_json::value::RawValue;
 
 use super::added::Added;
+use super::byte_level;
 use super::end_tokens::add_ends_by_text;
 use super::merge::{Atoms, Bpe, Unknown};
 use super::pieces::{growth, pieces};
+use super::tokenizer::{TokenModel, Tokenizer, cut_at_spaces};
 use super::unigram::Unigram;
 use super::vocab::{Vocab, reserve};
-use super::{TokenModel, Tokenizer, byte_level, cut_at_spaces};
 use crate::error::{Error, Result};
 use crate::format::Metadata;
 use components::{Decoder, normalizers, post_processors, pre_tokenizers};

@@ -6,7 +6,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::vocab::{Index, Vocab, push, reserve};
+use super::vocab::{HashIndex, Vocab, push, reserve};
 use crate::error::{Error, Result};
 
 const NONE: u32 = u32::MAX;
@@ -120,7 +120,7 @@ pub struct Bpe {
     atoms: Atoms,
     /// Merges in order of rank.
     merges: Vec<Merge>,
-    index: Index,
+    index: HashIndex,
     byte_tokens: [Option<u32>; 256],
     unknown: Unknown,
     /// A piece that is a token as a whole is taken without merging.
@@ -136,7 +136,7 @@ impl Bpe {
         };
         let mut merges = Vec::new();
         reserve(&mut merges, n)?;
-        Ok(Bpe { atoms, merges, index: Index::new("merges", n)?, byte_tokens, unknown, whole_pieces })
+        Ok(Bpe { atoms, merges, index: HashIndex::new("merges", n)?, byte_tokens, unknown, whole_pieces })
     }
 
     /// Adds the next best merge, at most as many as `new` was told. One that names anything but ordinary tokens can never

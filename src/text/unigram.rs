@@ -1,7 +1,7 @@
 //! SentencePiece's unigram model: of all ways to cut a piece into tokens, the one whose scores (logarithms of
 //! probabilities) have the greatest sum, by Viterbi's algorithm (Kudo, arXiv:1804.10959).
 
-use super::vocab::{Index, TokenKind, Vocab, push, reserve};
+use super::vocab::{HashIndex, TokenKind, Vocab, push, reserve};
 use crate::error::{Error, Result};
 
 /// Difference between the score of the worst token and that of an unknown character, as in SentencePiece.
@@ -102,7 +102,7 @@ impl Unigram {
 struct Trie {
     nodes: Vec<Node>,
     /// Every node but the root, by its parent and byte.
-    index: Index,
+    index: HashIndex,
 }
 
 struct Node {
@@ -114,7 +114,7 @@ struct Node {
 impl Trie {
     fn new(vocab: &Vocab) -> Result<Trie> {
         let n = vocab.iter().map(|(_, bytes, _)| bytes.len()).sum::<usize>() + 1;
-        let index = Index::new("bytes of vocabulary", n)?;
+        let index = HashIndex::new("bytes of vocabulary", n)?;
         let mut nodes = Vec::new();
         reserve(&mut nodes, n)?;
         nodes.push(Node { parent: 0, byte: 0, token: None });

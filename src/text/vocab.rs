@@ -28,14 +28,14 @@ pub const MAX_TOKENS: usize = 4 << 20;
 
 /// A set of numbers whose keys lie elsewhere: its owner compares them. Hashes are seeded at random, so that no file
 /// can be made whose keys all collide.
-pub struct Index {
+pub struct HashIndex {
     table: HashTable<u32>,
     seed: RandomState,
 }
 
-impl Index {
+impl HashIndex {
     /// Room for `n` numbers. `what` names them in the error for too many.
-    pub fn new(what: &str, n: usize) -> Result<Index> {
+    pub fn new(what: &str, n: usize) -> Result<HashIndex> {
         if n > MAX_TOKENS {
             return Err(Error::unsupported(format!("{n} {what}, at most {MAX_TOKENS} are supported")));
         }
@@ -43,7 +43,7 @@ impl Index {
         let bytes = n as u64 * size_of::<u32>() as u64;
         // An empty table has nothing to hash again.
         table.try_reserve(n, |_| 0).map_err(|_| Error::OutOfMemory { what: "the token table", bytes })?;
-        Ok(Index { table, seed: RandomState::default() })
+        Ok(HashIndex { table, seed: RandomState::default() })
     }
 
     /// The number with this key that `same` accepts.
@@ -64,7 +64,7 @@ pub struct Vocab {
     ends: Vec<u32>,
     kinds: Vec<TokenKind>,
     /// Normal and user-defined tokens by their bytes. Of tokens with the same bytes the first id wins.
-    index: Index,
+    index: HashIndex,
     /// Bytes of the longest token.
     longest: usize,
 }
@@ -76,7 +76,7 @@ impl Vocab {
             bytes: Vec::new(),
             ends: Vec::new(),
             kinds: Vec::new(),
-            index: Index::new("tokens", n)?,
+            index: HashIndex::new("tokens", n)?,
             longest: 0,
         };
         reserve(&mut v.ends, n)?;

@@ -3,7 +3,7 @@
 
 pub struct Gguf {
     pub version: u32,
-    /// Of the data; a key that tells it is up to the test.
+    /// Alignment of the data; a test that declares it adds the key.
     pub alignment: usize,
     /// Claimed counts.
     pub n_keys: Option<u64>,

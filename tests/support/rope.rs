@@ -41,7 +41,7 @@ pub fn yarn(base: f64, dims: usize, factor: f64, trained: f64, beta_fast: f64, b
     inv_freq(base, dims).into_iter().enumerate().map(mix).collect()
 }
 
-/// What YaRN multiplies sine and cosine by: the root of its equation 22 times `m`.
+/// The factor of YaRN on sine and cosine: the root of its equation 22 times `m`.
 pub fn yarn_magnitude(m: f64, factor: f64) -> f64 {
     0.1 * m * factor.ln() + 1.0
 }

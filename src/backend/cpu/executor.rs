@@ -569,7 +569,7 @@ fn heads(program: &Program, op: &Attend) -> Heads {
     Heads { queries: program.width(op.q) / layer.head_dim, kv: layer.n_kv_heads, dim: layer.head_dim }
 }
 
-/// Whether op `i` is a sum whose norm follows it, and the norm's result lies where the summand does.
+/// True where op `i` is a sum whose norm follows it, and the norm's result replaces the summand.
 fn is_residual_norm(program: &Program, i: usize) -> bool {
     match program.ops[i..] {
         [Op::Add { x, delta, .. }, Op::Norm { x: input, out, .. }, ..] => {
@@ -600,7 +600,7 @@ impl Angles {
     }
 }
 
-/// The team of the open step while an op runs. A panic gives the pool back, for whoever else works with it.
+/// The team of the open step while an op runs. A panic gives the pool back to its other users.
 struct OpenTeam<'a>(&'a mut Option<Team>);
 
 fn team(open: &mut Option<Team>) -> Result<OpenTeam<'_>> {

@@ -473,7 +473,7 @@ mod tests {
         }
     }
 
-    struct Case {
+    struct Product {
         format: &'static Format,
         raw: Vec<u8>,
         rows: usize,
@@ -483,10 +483,10 @@ mod tests {
         bias: Vec<f32>,
     }
 
-    impl Case {
-        fn new(format: &'static Format, rows: usize, cols: usize, tokens: usize) -> Case {
+    impl Product {
+        fn new(format: &'static Format, rows: usize, cols: usize, tokens: usize) -> Product {
             let mut random = Random(u64::from(format.dtype.0) << 32 | (rows + cols + tokens) as u64);
-            Case {
+            Product {
                 format,
                 raw: random.blocks(format, rows * cols / format.block_len),
                 rows,
@@ -570,7 +570,7 @@ mod tests {
                 cases.iter().flat_map(|&case| columns.iter().map(move |c| (case, c)))
             {
                 let cols = columns * blocks;
-                let case = Case::new(format, rows, cols, tokens);
+                let case = Product::new(format, rows, cols, tokens);
                 let found = case.run(Isa::detect(), 1, false);
                 for (i, (found, (expected, magnitude))) in found.iter().zip(case.expected()).enumerate() {
                     // Rounding to f32 some hundred times; an activation that lies on a tie may be rounded either way.
@@ -591,7 +591,7 @@ mod tests {
     fn nothing_changes_a_bit() {
         for format in FORMATS {
             let cols = if format.block_len == 256 { 1024 } else { 992 };
-            let case = Case::new(format, 83, cols, 14);
+            let case = Product::new(format, 83, cols, 14);
             let expected = bits(&case.run(Isa::Scalar, 1, false));
             for isa in Isa::available() {
                 for (threads, mapped) in [(1, false), (3, false), (2, true)] {
@@ -599,7 +599,8 @@ mod tests {
                     assert!(found == expected, "{} {} {threads} threads, mapped {mapped}", format.name, isa.name());
                 }
                 for tokens in [1, 2, 3, 5, 8, 9] {
-                    let part = Case { x: case.x[..tokens * cols].to_vec(), tokens, ..Case::new(format, 83, cols, 14) };
+                    let part =
+                        Product { x: case.x[..tokens * cols].to_vec(), tokens, ..Product::new(format, 83, cols, 14) };
                     for mapped in [false, true] {
                         let found = bits(&part.run(isa, 2, mapped));
                         assert!(found == expected[..tokens * 83], "{} {} {tokens} tokens", format.name, isa.name());
@@ -616,10 +617,10 @@ mod tests {
     #[test]
     fn matrices_that_share_an_input_are_multiplied_together() {
         let formats = [quant::Q4_1, quant::F16, quant::Q6_K, quant::IQ3_S, quant::Q8_0];
-        let cases: Vec<Case> = formats
+        let cases: Vec<Product> = formats
             .iter()
             .enumerate()
-            .map(|(i, &dtype)| Case::new(quant::format(dtype).unwrap(), 16 + 37 * i, 512, 9))
+            .map(|(i, &dtype)| Product::new(quant::format(dtype).unwrap(), 16 + 37 * i, 512, 9))
             .collect();
         let x = &cases[0].x;
         for tokens in [1, 9] {
@@ -644,7 +645,8 @@ mod tests {
             let pool = Arc::new(Pool::new(3).unwrap());
             multiply(&pool.enter(), Isa::detect(), &mut workspace, &x[..tokens * 512], tokens, &mut jobs);
             for (case, out) in cases.iter().zip(&outs) {
-                let alone = Case { x: x[..tokens * 512].to_vec(), tokens, ..Case::new(case.format, case.rows, 512, 9) };
+                let alone =
+                    Product { x: x[..tokens * 512].to_vec(), tokens, ..Product::new(case.format, case.rows, 512, 9) };
                 assert_eq!(bits(&alone.run(Isa::detect(), 1, false)), bits(out), "{}", case.format.name);
             }
         }
@@ -669,7 +671,7 @@ mod tests {
     fn values_that_are_not_finite_show() {
         for bad in [f32::NAN, f32::INFINITY] {
             let format = quant::format(quant::Q4_0).unwrap();
-            let mut case = Case::new(format, 16, 64, 2);
+            let mut case = Product::new(format, 16, 64, 2);
             case.x[64 + 40] = bad;
             for isa in Isa::available() {
                 let out = case.run(isa, 1, false);
@@ -686,7 +688,7 @@ mod tests {
     fn zeros_and_tiny_activations_give_the_bias() {
         let format = quant::format(quant::Q8_0).unwrap();
         for x in [0.0, 1e-30, -1e-42] {
-            let mut case = Case::new(format, 16, 64, 1);
+            let mut case = Product::new(format, 16, 64, 1);
             case.x.fill(x);
             let out = case.run(Isa::detect(), 1, false);
             assert_eq!(out, case.bias);

@@ -1,4 +1,4 @@
-//! A weight matrix: its shape and the order of its bytes, which somebody else keeps. Relies on `packed` for the order.
+//! A weight matrix: its shape and the order of its bytes, which the backend keeps. Relies on `packed` for the order.
 
 use std::ops::Range;
 

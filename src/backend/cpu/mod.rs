@@ -42,13 +42,13 @@ pub struct CpuBackend {
     isa: Isa,
     packed: MmapMut,
     /// By `Weight`, `Vector` and `RopeTable`.
-    matrices: Vec<Held>,
+    matrices: Vec<StoredMatrix>,
     vectors: Vec<Vec<f32>>,
     ropes: Vec<Rope>,
 }
 
 /// A matrix and the place of its bytes.
-struct Held {
+struct StoredMatrix {
     matrix: WeightMatrix,
     place: WeightBytes,
 }
@@ -99,7 +99,7 @@ impl CpuBackend {
                 Some(bytes) => WeightBytes::Mapped(bytes),
                 None => WeightBytes::Packed(range),
             };
-            matrices.push(Held { matrix, place });
+            matrices.push(StoredMatrix { matrix, place });
         }
         let mut vectors = try_vec("vectors", weights.vectors.len())?;
         for values in &weights.vectors {

@@ -9,7 +9,7 @@ use std::path::Path;
 use super::family::{Family, family};
 use super::members::Members;
 use super::translator::{HEADS, LAYERS, Translator, WIDTH};
-use super::{TOKEN_IDS, eight_bit, known, rope, window};
+use super::{eight_bit, known, rope, window};
 use crate::error::{Error, Result};
 use crate::format::json::Json;
 use crate::format::{TensorInfo, Value};
@@ -51,6 +51,10 @@ const KEYS: &[KeyRow] = &[
     ("expert_weights_norm", Bool, &["norm_topk_prob"], &["qwen3moe"]),
 ];
 const ALL: &[&str] = &[];
+
+/// Special tokens in a configuration, and behind `tokenizer.ggml.` in a GGUF file.
+pub(super) const TOKEN_IDS: [(&str, &str); 3] =
+    [("bos_token_id", "bos_token_id"), ("eos_token_id", "eos_token_id"), ("pad_token_id", "padding_token_id")];
 
 /// More members than any configuration has; each is looked at for each key.
 const MAX_MEMBERS: usize = 1024;
@@ -113,7 +117,7 @@ pub(super) fn translate(path: &Path, json: &Json) -> Result<Translated> {
     Ok(Translated { family, keys: t.keys, made: t.made, tied, scaled })
 }
 
-/// Refuses a configuration that asks for another activation than the architecture implies.
+/// Refuses a configuration that names another activation than the architecture implies.
 fn check_activation(t: &Translator) -> Result<()> {
     for name in ["hidden_activation", "hidden_act", "activation_function"] {
         if let Some(activation) = t.config.text(&[name])?

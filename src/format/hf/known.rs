@@ -80,7 +80,7 @@ const ROPE_NEUTRAL: &[(&str, &str, &str)] = &[
     ("truncate", "true", "bounds that are not whole numbers"),
 ];
 
-/// Refuses the first key of a configuration that nobody has read and that could change a result.
+/// Refuses the first key of a configuration that was not read and could change a result.
 pub(super) fn check(members: &Members) -> Result<()> {
     let effectless = |name: &str| EFFECTLESS.iter().any(|(_, names)| names.split(' ').any(|n| n == name));
     refuse_unread(members, "", effectless, NEUTRAL)

@@ -67,7 +67,7 @@ impl<'a> Members<'a> {
         self.read.borrow_mut().extend(found.map(|(object, name, _)| (object, name)));
     }
 
-    /// The members that nobody has read; those that are `null` count as absent.
+    /// The members that were not read; those that are `null` count as absent.
     pub fn unread(&self) -> impl Iterator<Item = (&'a str, &'a Json<'a>)> {
         let read = self.read.borrow().clone();
         self.all()

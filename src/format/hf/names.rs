@@ -4,9 +4,10 @@ use std::path::Path;
 
 use super::config::Translated;
 use crate::error::{Error, Result, try_vec};
+use crate::format::TensorInfo;
+use crate::format::contents::owned;
 use crate::format::safetensors::Entry;
 use crate::format::storage::{Scaled, TensorStorage};
-use crate::format::{TensorInfo, owned};
 use crate::quant;
 use crate::tensor::Shape;
 
@@ -94,7 +95,7 @@ enum Meaning {
 type Named = (String, Option<u32>, Entry);
 
 /// The tensors of a folder as a GGUF file would have them. One whose name has no translation keeps its own, by which
-/// whoever builds the network refuses it.
+/// the builder of the network refuses it.
 pub(super) fn translate(path: &Path, t: &Translated, entries: Vec<Entry>) -> Result<Vec<TensorInfo>> {
     let mut named = try_vec("tensors", entries.len())?;
     let mut unknown = try_vec("tensors", entries.len())?;

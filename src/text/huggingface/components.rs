@@ -4,9 +4,9 @@
 use serde_json::Value as Json;
 
 use crate::error::{Error, Result};
-use crate::text::VISIBLE_SPACE;
 use crate::text::pieces::{Behavior, Form, Prepend, Splitter, TextStep};
 use crate::text::pretokenizer::GPT2;
+use crate::text::tokenizer::VISIBLE_SPACE;
 
 fn kind_of(component: &Json) -> &str {
     component.get("type").and_then(Json::as_str).unwrap_or_default()

@@ -56,7 +56,7 @@ pub fn scale(isa: Isa, x: &mut [f32], scale: f32) {
 
 #[inline(always)]
 fn scale_lanes<S: Simd>(s: S, x: &mut [f32], scale: f32) {
-    map(s, Times(s.splat(scale)), x);
+    map(s, ScaleBy(s.splat(scale)), x);
 }
 
 /// Computes `x = cap * tanh(scale * x / cap)`
@@ -271,8 +271,8 @@ impl<S: Simd> Unary<S> for Plus<S::F> {
 }
 
 #[derive(Clone, Copy)]
-struct Times<V>(V);
-impl<S: Simd> Unary<S> for Times<S::F> {
+struct ScaleBy<V>(V);
+impl<S: Simd> Unary<S> for ScaleBy<S::F> {
     #[inline(always)]
     fn at(self, s: S, x: S::F) -> S::F {
         s.mul(x, self.0)
@@ -379,18 +379,7 @@ impl<S: Simd, F: Unary<S>> Binary<S> for Gated<F> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Reproducible values around 0, most of them small.
-    fn values(n: usize, seed: u64) -> Vec<f32> {
-        let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-        (0..n)
-            .map(|_| {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                let unit = (state >> 40) as f32 / (1u64 << 24) as f32 - 0.5;
-                unit * unit * unit * 40.0
-            })
-            .collect()
-    }
+    use crate::backend::cpu::kernels::quantize::tests::values;
 
     const LENGTHS: [usize; 10] = [1, 2, 7, 15, 16, 17, 64, 65, 172, 577];
 

@@ -88,7 +88,7 @@ fn prefetch_block<Q: Codec>(w: *const u8, b: usize, ahead: usize) {
 }
 
 /// The weights of one set of 32 columns and `R` row panels, packed or unpacked.
-trait Weights<S: Simd> {
+trait WeightSet<S: Simd> {
     /// Zero point of the bytes.
     const ZERO: i32;
     /// Returns vector `j` of the integers of panel `r`.
@@ -117,7 +117,7 @@ struct RegisterSet<'a, S: Simd, Q> {
     codec: PhantomData<Q>,
 }
 
-impl<S: Simd, Q: Codec> Weights<S> for RegisterSet<'_, S, Q> {
+impl<S: Simd, Q: Codec> WeightSet<S> for RegisterSet<'_, S, Q> {
     const ZERO: i32 = if Q::Kind::WIDE { S::WIDE_ZERO } else { Q::ZERO };
     #[inline(always)]
     unsafe fn quants(&self, _: S, _: usize, j: usize) -> S::I {
@@ -136,7 +136,7 @@ impl<S: Simd, Q: Codec> Weights<S> for RegisterSet<'_, S, Q> {
 /// A set of a tile made by `unpack`.
 struct TileSet<K, const R: usize>(*const u8, PhantomData<K>);
 
-impl<S: Simd, K: Kind, const R: usize> Weights<S> for TileSet<K, R> {
+impl<S: Simd, K: Kind, const R: usize> WeightSet<S> for TileSet<K, R> {
     const ZERO: i32 = match (K::INPUT, K::MIN, K::WIDE) {
         (InputType::I16, ..) | (_, true, _) => 0,
         (_, _, true) => S::WIDE_ZERO,
@@ -164,7 +164,7 @@ impl<S: Simd, K: Kind, const R: usize> Weights<S> for TileSet<K, R> {
 /// # Safety
 /// `w` is readable and `x` points to the set's activations of `N` tokens.
 #[inline(always)]
-unsafe fn add_set<S: Simd, K: Kind, W: Weights<S>, const R: usize, const N: usize>(
+unsafe fn add_set<S: Simd, K: Kind, W: WeightSet<S>, const R: usize, const N: usize>(
     s: S,
     w: &W,
     x: *const u8,

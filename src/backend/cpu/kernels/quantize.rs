@@ -146,11 +146,11 @@ fn quantize_rows_lanes<S: Simd>(
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
     /// Reproducible values around 0, most of them small.
-    fn values(n: usize, seed: u64) -> Vec<f32> {
+    pub fn values(n: usize, seed: u64) -> Vec<f32> {
         let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
         (0..n)
             .map(|_| {
