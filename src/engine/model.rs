@@ -62,7 +62,7 @@ pub struct ModelInfo {
     pub vocab_size: u32,
     pub context_length: u32,
     pub n_params: u64,
-    /// In memory, as packed.
+    /// Bytes of the weights in memory, as packed.
     pub weight_bytes: u64,
     /// Index of its device, from 1.
     pub device: u32,
