@@ -26,7 +26,7 @@ const MAX_STEP_TOKENS: usize = 512;
 /// Scratch for them on the CPU, at most: wide models take fewer tokens at a time.
 const STEP_BYTES: usize = 24 << 20;
 /// Sequences whose logits one step can give.
-pub(super) const MAX_STEP_OUTPUTS: usize = 64;
+const MAX_STEP_OUTPUTS: usize = 64;
 
 #[derive(Default)]
 pub struct LoadParams<'a> {
