@@ -358,7 +358,7 @@ fn leaves<'a>(text: &'a str, prefix: &[String], all: &mut Vec<(Vec<String>, Stri
     }
     let word = if text.starts_with('*') { "*".to_owned() } else { identifier(text) };
     assert!(!word.is_empty(), "no path: {text:.40}");
-    let (path, rest) = ([prefix, &[word.clone()]].concat(), &text[word.len()..]);
+    let (path, rest) = ([prefix, std::slice::from_ref(&word)].concat(), &text[word.len()..]);
     if let Some(rest) = rest.strip_prefix("::").filter(|rest| !rest.starts_with('<')) {
         return leaves(rest, &path, all);
     }
