@@ -35,7 +35,7 @@ struct Options {
     sequences: usize,
     depth: usize,
     repeat: usize,
-    /// As in `rz_model_params`.
+    /// Number of the device, as in `rz_model_params`.
     device: u32,
     peer: Option<PathBuf>,
 }

@@ -56,7 +56,7 @@ fn the_reader_of_paths_reads_them() {
     assert_eq!(crate_paths(text), BTreeSet::from(expected));
 }
 
-/// No file of `src` uses itself by way of others.
+/// Checks that no file of `src` uses itself by way of others.
 ///
 /// A file uses another where its code, up to its unit tests, names by a path (`crate::`, `super::`, `self::`, or the name
 /// of a child) something that the other defines. A `mod` declaration is no use. A re-export (`pub use`) is none either:
@@ -172,7 +172,7 @@ fn the_reader_of_files_finds_what_they_use() {
     assert_eq!(circles(&uses), [BTreeSet::from(expected)]);
 }
 
-/// By file: the files that it uses, and what of them.
+/// For each file the files that it uses, and the items of them.
 type Uses = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
 
 /// Sets of files that each use themselves by way of the others.

@@ -5,7 +5,7 @@ use super::state::State;
 pub use super::state_spec::StepLimits;
 use crate::error::{Error, Result};
 
-/// In `Batch::ids`: the arg-max of output 0 of the step that was submitted before.
+/// Id in `Batch::ids` that stands for the arg-max of output 0 of the step that was submitted before.
 pub const FOLLOWING: u32 = u32::MAX;
 
 /// The tokens of one step, `n = ids.len()` of any mix of sequences.

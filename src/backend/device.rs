@@ -40,5 +40,5 @@ impl Part {
     pub const ALL: [Part; 5] = [Part::Products, Part::Attention, Part::Experts, Part::Head, Part::Other];
 }
 
-/// By `Part`: how often, and how long in all.
+/// Calls and total time of each part, by `Part`.
 pub type Times = [(u64, Duration); Part::ALL.len()];

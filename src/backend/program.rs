@@ -23,7 +23,7 @@ pub struct Program {
     pub ops: Vec<Op>,
     /// The ops of each layer; embeddings stand before the first, the head behind the last.
     pub layers: Vec<Range<usize>>,
-    /// By `Act`.
+    /// Widths of the activations, by `Act`.
     pub acts: Vec<ActSpec>,
     /// Width of each buffer, that of the widest activation in it.
     pub buffers: Vec<usize>,
@@ -95,7 +95,7 @@ impl ProgramBuilder {
         Program { ops, layers, acts, buffers, states, vocab, max_ids, max_positions, kept: kept.to_vec() }
     }
 
-    /// From the first to the last op that names each activation; empty for those that none does.
+    /// The range from the first to the last op that names each activation; empty for those that none does.
     fn lives(&self, kept: &[Act]) -> Vec<Range<usize>> {
         let mut lives = vec![0..0; self.widths.len()];
         for (i, op) in self.ops.iter().enumerate() {

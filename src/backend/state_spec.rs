@@ -22,7 +22,7 @@ impl KvLayer {
 /// The shape of the caches of a model.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StateSpec {
-    /// By `StateId`.
+    /// Layers, by `StateId`.
     pub layers: Vec<KvLayer>,
     /// Positions.
     pub capacity: usize,

@@ -24,7 +24,7 @@ struct Waiting {
 }
 
 impl Executors {
-    /// At most `limit` of them; who comes later waits.
+    /// Makes room for at most `limit` executors; later callers wait for one.
     pub fn new(limit: usize) -> Executors {
         Executors { state: Mutex::new(Waiting { idle: Vec::new(), made: 0 }), returned: Condvar::new(), limit }
     }

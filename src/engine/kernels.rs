@@ -155,7 +155,7 @@ impl Open {
 }
 
 impl Inputs<'_> {
-    /// With the current one.
+    /// Number of positions, the current one included.
     fn positions(&self) -> usize {
         self.k_cache.len() / self.current_k.len() + 1
     }
@@ -185,7 +185,7 @@ fn attention_on_device(params: &GqaParams, inputs: Inputs, out: &mut [f32]) -> R
     Ok(())
 }
 
-/// On the device that is open, which stays so unless it fails.
+/// Computes on the open device, which is closed when it fails.
 fn attention_when_open(open: &mut MutexGuard<Option<Open>>, inputs: Inputs, out: &mut [f32]) -> Result<()> {
     let Some(mut device) = open.take() else { return Err(Error::invalid("no device is open")) };
     let started = Instant::now();
@@ -195,7 +195,7 @@ fn attention_when_open(open: &mut MutexGuard<Option<Open>>, inputs: Inputs, out:
     Ok(())
 }
 
-/// On the device that is open, where calls of this length were faster there, else here. Opens none, waits for none that is
+/// Computes on the open device, where calls of this length were faster there, else here. Opens none, waits for none that is
 /// in use, and fails with none.
 fn attention_anywhere(params: &GqaParams, inputs: Inputs, out: &mut [f32]) -> Result<()> {
     let positions = inputs.positions();

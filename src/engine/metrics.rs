@@ -137,7 +137,7 @@ impl Total {
     }
 }
 
-/// On cache lines of its own, so that one backend's counters do not slow another's.
+/// Counters of one backend, on cache lines of its own, so that one backend's counters do not slow another's.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Dispatches {

@@ -26,7 +26,7 @@ const MAX_STEP_TOKENS: usize = 512;
 /// Scratch for them on the CPU, at most: wide models take fewer tokens at a time.
 const STEP_BYTES: usize = 24 << 20;
 /// Sequences whose logits one step can give.
-pub(super) const MAX_STEP_OUTPUTS: usize = 64;
+const MAX_STEP_OUTPUTS: usize = 64;
 
 #[derive(Default)]
 pub struct LoadParams<'a> {
@@ -62,7 +62,7 @@ pub struct ModelInfo {
     pub vocab_size: u32,
     pub context_length: u32,
     pub n_params: u64,
-    /// In memory, as packed.
+    /// Bytes of the weights in memory, as packed.
     pub weight_bytes: u64,
     /// Index of its device, from 1.
     pub device: u32,

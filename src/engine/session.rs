@@ -31,10 +31,10 @@ pub enum Outcome {
 /// The place of the logits after the last token.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Logits {
-    /// There are none.
+    /// There are no logits.
     None,
     Here,
-    /// Not brought here from the device: the last token gives them once more.
+    /// The device kept them: the last token is computed again to read them.
     Away,
 }
 
@@ -52,7 +52,7 @@ pub struct Session {
     state: State,
     /// The committed tokens: as many as `state` has.
     tokens: Vec<u32>,
-    /// After the last token, `[vocab]`; meaningful where they are here.
+    /// Logits after the last token, `[vocab]`; valid where `logits_at` is `Here`.
     logits: Vec<f32>,
     logits_at: Logits,
     inputs: StepInputs,
@@ -116,7 +116,7 @@ impl Session {
         self.state.spec().capacity
     }
 
-    /// After the last token, `[vocab]`; `None` before the first, after a rewind, and where `fetch_logits` brings them.
+    /// Logits after the last token, `[vocab]`; `None` before the first, after a rewind, and where `fetch_logits` has yet to copy them.
     pub fn logits(&self) -> Option<&[f32]> {
         (self.logits_at == Logits::Here).then_some(&self.logits[..])
     }
@@ -126,7 +126,7 @@ impl Session {
         self.logits_at == Logits::Away
     }
 
-    /// Brings logits here that stayed on the device when a token was chosen there.
+    /// Copies logits that stayed on the device when a token was chosen there.
     pub fn fetch_logits(&mut self) -> Result<()> {
         if self.logits_at != Logits::Away {
             return Ok(());

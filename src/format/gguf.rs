@@ -20,10 +20,10 @@ const MAX_STRING: u64 = 16 << 20;
 /// Longest string in an array; those of a vocabulary are the longest that occur.
 const MAX_TOKEN: u64 = 64 << 10;
 const MAX_NAME: u64 = u16::MAX as u64;
-/// No array is longer than a vocabulary.
+/// Most elements of an array; none is longer than a vocabulary.
 const MAX_ARRAY: u64 = 4 << 20;
 const MAX_ALIGNMENT: u64 = 1 << 20;
-/// Enough to make the calls to the operating system few.
+/// Bytes that are read at once, so that the calls to the operating system are few.
 const BUFFER: u64 = 256 << 10;
 
 /// Reads a file, and if it is the first of a set, the others.

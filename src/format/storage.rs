@@ -28,7 +28,7 @@ pub(super) struct FileOffset {
 /// The way in which the bytes of a tensor are stored.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum TensorStorage {
-    /// One run of bytes, as they are wanted.
+    /// One run of bytes in the order of the tensor.
     Whole(FileOffset),
     /// Parts of equal length, the slowest dimension of the tensor.
     Stacked(Vec<TensorStorage>),

@@ -55,9 +55,9 @@ pub enum Form {
 /// The pieces before which a text is put.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Prepend {
-    /// Before every piece.
+    /// Prepends to every piece.
     Always,
-    /// Before a piece that does not begin with it.
+    /// Prepends to a piece that does not begin with the text.
     Missing,
     /// `Missing`, at the start of the whole text only.
     MissingAtStart,

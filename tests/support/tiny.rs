@@ -51,7 +51,7 @@ pub struct Tiny {
     pub strings: Vec<(&'static str, &'static str)>,
     pub rope_base: f64,
     pub rope_factors: Option<Vec<f32>>,
-    /// More vectors.
+    /// Vectors beside those of the network.
     pub tensors: Vec<(&'static str, Vec<f32>)>,
     pub seed: u64,
     /// The token that ends a text.

@@ -29,9 +29,9 @@ const SMALL: usize = 16 * 1024;
 pub struct CpuExecutor {
     backend: Arc<CpuBackend>,
     program: Arc<Program>,
-    /// For each op whether it is a sum that the op behind it normalises: both are one pass over memory.
+    /// True for each op that is a sum which the next op normalises: both are one pass over memory.
     residual_norms: Vec<bool>,
-    /// From `begin` to `end`.
+    /// The team that computes a step, from `begin` to `end`.
     team: Option<Team>,
     /// The ops of the step that are left.
     ops: Range<usize>,
@@ -39,7 +39,7 @@ pub struct CpuExecutor {
     /// `[rows]`, of the tokens that the activations have rows for.
     positions: Vec<u32>,
     slots: Vec<u32>,
-    /// By `RopeTable`.
+    /// Rotary tables, by `RopeTable`.
     angles: Vec<Angles>,
     products: MatmulWorkspace,
     /// One for each shape of heads.

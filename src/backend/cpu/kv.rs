@@ -166,7 +166,7 @@ impl CpuKv {
         }
     }
 
-    /// For writing heads on several threads.
+    /// Borrows the cache so that several threads can write its heads.
     pub fn writer(&mut self) -> KvWriter<'_> {
         KvWriter { layout: &self.layout, capacity: self.spec.capacity, memory: DisjointSlice::new(&mut self.memory) }
     }

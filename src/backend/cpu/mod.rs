@@ -41,7 +41,7 @@ pub struct CpuBackend {
     pool: Arc<Pool>,
     isa: Isa,
     packed: MmapMut,
-    /// By `Weight`, `Vector` and `RopeTable`.
+    /// Matrices, vectors and rotary tables, by `Weight`, `Vector` and `RopeTable`.
     matrices: Vec<StoredMatrix>,
     vectors: Vec<Vec<f32>>,
     ropes: Vec<Rope>,
