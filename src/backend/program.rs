@@ -402,7 +402,7 @@ mod tests {
         for op in &p.ops[at + 1..] {
             op.for_each_act(|act| assert!(moves.iter().all(|[from, _]| *from != act), "{op:?}"));
         }
-        assert_eq!(p.layers, [1..p.ops.len() - 1]);
+        assert_eq!((p.layers.len(), p.layers[0].clone()), (1, 1..p.ops.len() - 1));
     }
 
     #[test]

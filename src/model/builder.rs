@@ -75,7 +75,7 @@ pub struct Builder<'a> {
     /// `attention.layer_norm_rms_epsilon` and `attention.layer_norm_epsilon`, each for the other where a file has one.
     rms_eps: f32,
     layer_eps: f32,
-    /// Whether `.scale` of the feed-forward block counts.
+    /// Applies `.scale` of the feed-forward block.
     pub ffn_scales: bool,
     tensors: Tensors<'a>,
     program: ProgramBuilder,
@@ -145,7 +145,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Whether the file has a tensor with this name.
+    /// True where the file has a tensor with this name.
     pub fn has(&self, part: &str) -> bool {
         self.tensors.has(&self.name(part))
     }

@@ -1,4 +1,4 @@
-//! What a file may hold beyond what its network uses. Everything else that a network does not use is refused by name,
+//! Keys and tensors that a file may hold although its network does not use them. Everything else is refused by name,
 //! because a file that is understood in part is computed wrongly.
 
 /// Keys, behind the prefix of the architecture, that change no result where the architecture does not read them.
@@ -39,12 +39,12 @@ const TENSORS: &[(&str, &[&str], &str)] = &[
 const NO_FFN_SCALE: &[&str] =
     &["qwen2", "gemma", "gemma2", "gemma3", "phi3", "gpt2", "starcoder2", "olmo2", "granite", "smollm3"];
 
-/// Whether a key that the architecture does not read changes no result.
+/// True for a key that changes no result of an architecture that does not read it.
 pub fn key(key: &str) -> bool {
     KEYS.iter().any(|(name, _)| *name == key)
 }
 
-/// Whether a tensor that the network does not use changes no logits.
+/// True for a tensor that changes no logits of a network that does not use it.
 pub fn tensor(architecture: &str, name: &str) -> bool {
     // Heads of classifiers serve pooling.
     name.starts_with("cls.")
