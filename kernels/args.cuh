@@ -6,7 +6,7 @@
 
 // A key-value cache of one sequence, [layer][kv head][position][stride], stride = head_dim rounded up. A layer keeps
 // `capacity` positions, or the newest `ring` ones with position p in row p % ring.
-struct KvView {
+struct DeviceKv {
     u8* k;
     u8* v;
     u16* k_scales;  // Q8_0: one a 32 values, same order
@@ -18,7 +18,7 @@ struct KvView {
     u32 v_type;
     u32 pad;
 };
-static_assert(sizeof(KvView) == 56, "mirrored in module.rs");
+static_assert(sizeof(DeviceKv) == 56, "mirrored in module.rs");
 
 // A layer's place in a cache, independent of the capacity: the number of layers of either kind before it, and its own kind.
 struct KvPlace {
@@ -30,14 +30,14 @@ struct KvPlace {
 static_assert(sizeof(KvPlace) == 16, "mirrored in module.rs");
 
 // Number of rows of one head of a layer.
-DEVICE u32 kept(const KvView& kv, const KvPlace& layer) { return layer.is_ring ? kv.ring : kv.capacity; }
+DEVICE u32 kept(const DeviceKv& kv, const KvPlace& layer) { return layer.is_ring ? kv.ring : kv.capacity; }
 // The row of a head's first position.
-DEVICE u64 first_row(const KvView& kv, const KvPlace& layer, u32 kv_heads, u32 kv_head) {
+DEVICE u64 first_row(const DeviceKv& kv, const KvPlace& layer, u32 kv_heads, u32 kv_head) {
     return ((u64)layer.whole * kv.capacity + (u64)layer.rings * kv.ring) * kv_heads + (u64)kv_head * kept(kv, layer);
 }
 
 // Tokens of one sequence that share a tile of attention.
-struct QueryTile {
+struct DeviceTile {
     u32 first;
     u32 count;
     u32 slot;
@@ -50,8 +50,8 @@ struct StepArgs {
     const u32* positions;  // [n]
     const u32* slots;      // [n]
     const u32* outputs;    // [n_outputs]
-    const QueryTile* tiles;  // [n_tiles]
-    const KvView* kvs;     // [n_slots]
+    const DeviceTile* tiles;  // [n_tiles]
+    const DeviceKv* kvs;     // [n_slots]
     u32 n;
     u32 n_outputs;
     u32 n_tiles;

@@ -65,7 +65,7 @@ template <u32 kDim> struct Queries<kDim, true> {
 template <u32 kDim> constexpr u32 kQueryBytes = kDim > 128 ? kWarps * kDim / 16 * 512 : 0;
 
 template <u32 kDim, bool kHalves>
-DEVICE void walk(const AttendArgs& a, const Rows& rows, const KvView& kv, u64 kv_row, u32 unit, u32 units, u8* shared,
+DEVICE void walk(const AttendArgs& a, const Rows& rows, const DeviceKv& kv, u64 kv_row, u32 unit, u32 units, u8* shared,
                  Part<kDim>& part) {
     const u32 lane = threadIdx.x % kWarp, g = lane / 4, t = lane % 4, d = a.head_dim;
     UNROLL for (u32 i = 0; i < 2; i++) part.peak[i] = kNegativeInfinity, part.sum[i] = 0.f;
@@ -196,8 +196,8 @@ template <u32 kDim, bool kHalves> DEVICE void attend(const AttendArgs& a, u8* sh
     const u32 end_head = ceil_div((kv_head + 1) * a.heads, a.kv_heads);
     const u32 tile = a.splits ? blockIdx.x / a.splits : blockIdx.x * kWarps + warp;
     if (a.first_tile + tile >= a.step.n_tiles) return;
-    const QueryTile at = a.step.tiles[a.first_tile + tile];
-    KvView kv = a.step.kvs[at.slot];
+    const DeviceTile at = a.step.tiles[a.first_tile + tile];
+    DeviceKv kv = a.step.kvs[at.slot];
     kv.k = in_global(kv.k), kv.v = in_global(kv.v);
     const u64 kv_row = first_row(kv, a.layer, a.kv_heads, kv_head);
     const Rows rows = {at.count, first_head < end_head ? min_u32(end_head - first_head, kTile) : 0, at.first, first_head};

@@ -69,7 +69,7 @@ KERNEL(heads, HeadsArgs, 128, 1) {
     const u64 at = ((u64)token * a.kv_heads + kv_head) * d;
     if (is_key) turn(a, a.k + at, a.k_norm, position, lane);
     if (!a.store) return;
-    const KvView kv = a.step.kvs[a.step.slots[token]];
+    const DeviceKv kv = a.step.kvs[a.step.slots[token]];
     const u64 row = first_row(kv, a.layer, a.kv_heads, kv_head) + position % kept(kv, a.layer);
     if (is_key) store_head(a.k + at, d, kv.k, kv.k_scales, row, kv.stride, kv.k_type, lane);
     else store_head(a.v + at, d, kv.v, kv.v_scales, row, kv.stride, kv.v_type, lane);

@@ -3,28 +3,24 @@
 //! than they do.
 #![allow(unsafe_code)]
 
-use std::cmp::Ordering;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
 use super::CpuBackend;
+use super::acts::{Acts, SMALL, each, each_row};
 use super::attention::{self, AttentionScratch, Heads, LayerSource, Scoring};
-use super::disjoint::DisjointSlice;
-use super::kernels::{Isa, PANEL_ROWS, elementwise};
+use super::experts::ExpertScratch;
+use super::kernels::{Isa, elementwise};
 use super::kv::{CpuKv, KvPart};
 use super::matmul;
 use super::matmul_plan::{MatmulJob, MatmulWorkspace};
-use super::matrix::WeightMatrix;
 use super::memory::Floats;
 use super::pool::Team;
 use crate::backend::batch::{Batch, StepLimits};
-use crate::backend::op::{Act, Attend, Experts, Index, Norm, NormKind, Op, Projection, RopeTable, StateId};
-use crate::backend::program::{ActSpec, Program};
+use crate::backend::op::{Act, Attend, Index, Norm, NormKind, Op, Projection, RopeTable, StateId};
+use crate::backend::program::Program;
 use crate::backend::weights::{Rope, RopePairs};
-use crate::error::{Error, Result, try_filled, try_vec};
-
-/// Values below which an op is done before another thread has noticed it.
-const SMALL: usize = 16 * 1024;
+use crate::error::{Error, Result, try_vec};
 
 pub struct CpuExecutor {
     backend: Arc<CpuBackend>,
@@ -51,44 +47,6 @@ pub struct CpuExecutor {
     experts: ExpertScratch,
 }
 
-/// The activations of a step.
-struct Acts {
-    program: Arc<Program>,
-    /// `[max_tokens, width]`
-    buffers: Vec<Floats>,
-    /// Rows of the step.
-    n: usize,
-}
-
-impl Acts {
-    fn spec(&self, act: Act) -> ActSpec {
-        self.program.acts[act.0 as usize]
-    }
-
-    fn width(&self, act: Act) -> usize {
-        self.spec(act).width
-    }
-
-    fn get(&mut self, act: Act) -> Rows<'_> {
-        let ActSpec { width, buffer } = self.spec(act);
-        (&mut self.buffers[buffer][..self.n * width], width)
-    }
-
-    /// Activations that live together, and so lie in different buffers.
-    fn disjoint<const N: usize>(&mut self, acts: [Act; N]) -> [Rows<'_>; N] {
-        let specs = acts.map(|act| self.spec(act));
-        let buffers = self.buffers.get_disjoint_mut(specs.map(|spec| spec.buffer));
-        let mut buffers = buffers.expect("`Program` lays them apart").into_iter().zip(specs);
-        std::array::from_fn(|_| {
-            let (buffer, ActSpec { width, .. }) = buffers.next().expect("as many as there are specs");
-            (&mut buffer[..self.n * width], width)
-        })
-    }
-}
-
-/// `[n, width]` and the width.
-type Rows<'a> = (&'a mut [f32], usize);
-
 /// Sines and cosines of a rotary table for the positions of a step, computed when first asked for.
 struct Angles {
     /// `[max_tokens, width]`
@@ -98,53 +56,10 @@ struct Angles {
     made: bool,
 }
 
-struct ExpertScratch {
-    /// `[n, n_used]`: expert and weight, in the order of experts.
-    chosen: Vec<(u32, f32)>,
-    /// Scores of one token in the order of preference.
-    ranking: Vec<(u32, f32)>,
-    /// Tokens that chose the expert at hand, and its weight for them.
-    members: Vec<(u32, f32)>,
-    /// `[max_tokens, hidden]`
-    input: Floats,
-    /// `[max_tokens, ffn]`, and room for the rows that share a group of 16 with them.
-    gate: Floats,
-    up: Floats,
-    /// The same for `hidden`.
-    down: Floats,
-}
-
-impl ExpertScratch {
-    fn new(program: &Program, max_tokens: usize) -> Result<ExpertScratch> {
-        let (mut used, mut n, mut hidden, mut ffn) = (0, 0, 0, 0);
-        for op in &program.ops {
-            if let Op::Experts(e) = op {
-                (used, n) = (used.max(e.routing.n_used), n.max(e.n_experts));
-                (hidden, ffn) = (hidden.max(program.width(e.x)), ffn.max(e.ffn));
-            }
-        }
-        let tokens = if used > 0 { max_tokens } else { 0 };
-        let floats = |width| Floats::new("activations", tokens, width);
-        Ok(ExpertScratch {
-            chosen: try_filled("routing", tokens.saturating_mul(used), (0, 0.0))?,
-            ranking: try_vec("routing", n)?,
-            members: try_vec("routing", tokens)?,
-            input: floats(hidden)?,
-            gate: floats(ffn + 2 * PANEL_ROWS)?,
-            up: floats(ffn + 2 * PANEL_ROWS)?,
-            down: floats(hidden + 2 * PANEL_ROWS)?,
-        })
-    }
-}
-
 impl CpuExecutor {
     pub fn new(backend: Arc<CpuBackend>, program: &Arc<Program>, limits: StepLimits) -> Result<CpuExecutor> {
         let StepLimits { max_tokens, max_outputs } = limits;
         let threads = backend.pool.threads();
-        let mut buffers = try_vec("activations", program.buffers.len())?;
-        for width in &program.buffers {
-            buffers.push(Floats::new("activations", max_tokens, *width)?);
-        }
         let mut angles = try_vec("rotary tables", backend.ropes.len())?;
         for rope in &backend.ropes {
             let width = match rope.pairs {
@@ -169,7 +84,7 @@ impl CpuExecutor {
             residual_norms,
             team: None,
             ops: 0..0,
-            acts: Acts { program: program.clone(), buffers, n: 0 },
+            acts: Acts::new(program, max_tokens)?,
             positions: try_vec("positions", max_tokens)?,
             slots: try_vec("slots", max_tokens)?,
             angles,
@@ -338,8 +253,9 @@ impl CpuExecutor {
                 each_row(&*team(&mut self.team)?, gate, up, |_, g, u| elementwise::glu(isa, *activation, g, u));
             }
             Op::Experts(experts) => {
-                self.route(experts);
-                self.experts(experts)?;
+                let CpuExecutor { backend, team: open, acts, products, experts: scratch, .. } = self;
+                scratch.route(acts, experts);
+                scratch.multiply(backend, &*team(open)?, products, acts, experts);
             }
             Op::Logits { x, head, bias, scale, softcap } => {
                 let CpuExecutor { backend, team: open, acts, products, logits, .. } = self;
@@ -496,71 +412,6 @@ impl CpuExecutor {
         attention::attend(&*team(open)?, backend.isa, &scoring, positions, slots, &source, q, out, scratch);
         Ok(())
     }
-
-    /// Chooses experts for each row.
-    fn route(&mut self, op: &Experts) {
-        let routing = op.routing;
-        let (scores, n_experts) = self.acts.get(op.scores);
-        let ExpertScratch { chosen, ranking, .. } = &mut self.experts;
-        for (scores, chosen) in scores.chunks_exact(n_experts).zip(chosen.chunks_exact_mut(routing.n_used)) {
-            ranking.clear();
-            ranking.extend((0..).zip(scores.iter().copied()));
-            // The lower number wins a tie. Equal elements do not occur, so that an unstable sort is as good.
-            ranking.sort_unstable_by(|a, b| b.1.partial_cmp(&a.1).unwrap_or(Ordering::Equal).then(a.0.cmp(&b.0)));
-            let considered = if routing.softmax_first { &ranking[..] } else { &ranking[..routing.n_used] };
-            let peak = ranking[0].1;
-            let sum: f32 = considered.iter().map(|(_, score)| (score - peak).exp()).sum();
-            for (chosen, (expert, score)) in chosen.iter_mut().zip(&*ranking) {
-                *chosen = (*expert, (score - peak).exp() / sum);
-            }
-            if routing.renormalise {
-                let sum: f32 = chosen.iter().map(|(_, weight)| weight).sum();
-                chosen.iter_mut().for_each(|(_, weight)| *weight /= sum);
-            }
-            chosen.sort_unstable_by_key(|(expert, _)| *expert);
-        }
-    }
-
-    /// Multiplies, expert by expert, the rows that chose it.
-    fn experts(&mut self, op: &Experts) -> Result<()> {
-        let CpuExecutor { backend, team: open, acts, products, experts: scratch, .. } = self;
-        let (team, isa, n_used) = (team(open)?, backend.isa, op.routing.n_used);
-        let [gate, up, down] = [op.gate, op.up, op.down].map(|weight| backend.matrix(weight));
-        let ffn = op.ffn;
-        let ExpertScratch { chosen, members, input, gate: gates, up: ups, down: downs, .. } = scratch;
-        let chosen = &chosen[..acts.n * n_used];
-        let [(x, hidden), (out, _)] = acts.disjoint([op.x, op.out]);
-        out.fill(0.0);
-        for expert in 0..op.n_experts {
-            members.clear();
-            let tokens = chosen.chunks_exact(n_used).enumerate().filter_map(|(t, chosen)| {
-                chosen.iter().find(|(e, _)| *e as usize == expert).map(|(_, weight)| (t as u32, *weight))
-            });
-            members.extend(tokens);
-            let m = members.len();
-            if m == 0 {
-                continue;
-            }
-            for ((t, _), row) in members.iter().zip(input.chunks_exact_mut(hidden)) {
-                row.copy_from_slice(&x[*t as usize * hidden..][..hidden]);
-            }
-            let rows = Slab::new(expert, ffn, &gate.0);
-            let mut jobs = [rows.job(gate, m, gates), rows.job(up, m, ups)];
-            matmul::multiply(&team, isa, products, &input[..m * hidden], m, &mut jobs);
-            rows.compact(m, gates);
-            rows.compact(m, ups);
-            each_row(&team, (&mut gates[..m * ffn], ffn), (&mut ups[..m * ffn], ffn), |_, g, u| {
-                elementwise::glu(isa, op.activation, g, u);
-            });
-            let rows = Slab::new(expert, hidden, &down.0);
-            matmul::multiply(&team, isa, products, &gates[..m * ffn], m, &mut [rows.job(down, m, downs)]);
-            rows.compact(m, downs);
-            for ((t, weight), row) in members.iter().zip(downs.chunks_exact(hidden)) {
-                elementwise::add_scaled(isa, &mut out[*t as usize * hidden..][..hidden], row, *weight);
-            }
-        }
-        Ok(())
-    }
 }
 
 /// The heads that an attention works on.
@@ -626,32 +477,6 @@ impl Drop for OpenTeam<'_> {
     }
 }
 
-/// `row(t, a[t], b[t])` for every row of two arrays, on all threads where that is worth it.
-fn each_row(team: &Team, (a, width_a): Rows, (b, width_b): Rows, row: impl Fn(usize, &mut [f32], &mut [f32]) + Sync) {
-    let n = a.len().checked_div(width_a).unwrap_or(0);
-    assert!(a.len() == n * width_a && b.len() == n * width_b);
-    let small = a.len() + b.len() <= SMALL;
-    let (a, b) = (DisjointSlice::new(a), DisjointSlice::new(b));
-    let rows = |rows: Range<usize>| {
-        for t in rows {
-            // SAFETY: ranges of rows do not overlap.
-            let (a, b) =
-                unsafe { (a.slice_mut(t * width_a..(t + 1) * width_a), b.slice_mut(t * width_b..(t + 1) * width_b)) };
-            row(t, a, b);
-        }
-    };
-    if small {
-        return rows(0..n);
-    }
-    let partition = team.partition(n, 1);
-    team.run(|share| rows(partition.range(share)));
-}
-
-/// `each_row` for one array.
-fn each(team: &Team, rows: Rows, row: impl Fn(usize, &mut [f32]) + Sync) {
-    each_row(team, rows, (&mut [], 0), |t, x, _| row(t, x));
-}
-
 /// A norm with its weights.
 struct WeightedNorm<'a> {
     isa: Isa,
@@ -676,37 +501,6 @@ impl<'a> WeightedNorm<'a> {
                     }
                 }
                 NormKind::Layer => elementwise::layer_norm(self.isa, x, self.weight, self.bias, self.norm.eps),
-            }
-        }
-    }
-}
-
-/// The rows of one expert in a stack, widened to whole groups of 16.
-struct Slab {
-    wanted: Range<usize>,
-    whole: Range<usize>,
-}
-
-impl Slab {
-    fn new(expert: usize, rows: usize, matrix: &WeightMatrix) -> Slab {
-        let wanted = expert * rows..(expert + 1) * rows;
-        let whole = wanted.start / PANEL_ROWS * PANEL_ROWS..wanted.end.next_multiple_of(PANEL_ROWS).min(matrix.rows);
-        Slab { wanted, whole }
-    }
-
-    /// The product of `tokens` tokens with these rows, `[tokens, whole]`.
-    fn job<'a>(&self, (matrix, bytes): (WeightMatrix, &'a [u8]), tokens: usize, out: &'a mut [f32]) -> MatmulJob<'a> {
-        let (part, bytes) = matrix.part(bytes, self.whole.clone());
-        MatmulJob::new(part, bytes, None, &mut out[..tokens * part.rows])
-    }
-
-    /// Drops the rows of other experts from the product.
-    fn compact(&self, tokens: usize, out: &mut [f32]) {
-        let (offset, n) = (self.wanted.start - self.whole.start, self.wanted.len());
-        if self.whole.len() != n {
-            for t in 0..tokens {
-                let start = t * self.whole.len() + offset;
-                out.copy_within(start..start + n, t * n);
             }
         }
     }

@@ -5,9 +5,11 @@
 //! sets.
 #![allow(unsafe_code)]
 
+mod acts;
 pub mod attention;
 mod disjoint;
 pub mod executor;
+mod experts;
 pub mod kernels;
 pub mod kv;
 mod load;

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::inputs::StepInputs;
+use super::inputs::InputStaging;
 use super::kv::{self, CudaKv};
 use super::launch::{Context, Stream};
 use super::module::KernelTable;
@@ -129,7 +129,7 @@ impl CudaDevice {
     pub fn working_bytes(&self, program: &Program, cache: &StateSpec, limits: StepLimits) -> Result<u64> {
         let dims = self.dims(program, limits)?;
         let (_, scratch) = DeviceScratch::at(0, &dims, program)?;
-        Ok(kv::kv_bytes(cache)? + (scratch + StepInputs::bytes(limits)) as u64)
+        Ok(kv::kv_bytes(cache)? + (scratch + InputStaging::bytes(limits)) as u64)
     }
 
     /// Brings the weights of a program to the device.

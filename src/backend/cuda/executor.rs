@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::device::CudaModel;
 use super::fuse::Fusions;
 use super::graph::Graphs;
-use super::inputs::StepInputs;
+use super::inputs::InputStaging;
 use super::kv::{self, CudaKv};
 use super::launch::{DeviceBuffer, Event, PinnedBuffer, Stream};
 use super::lower::{Lowering, StepShape};
@@ -49,7 +49,7 @@ pub struct CudaExecutor {
     /// Memory of everything in `scratch`.
     buffer: DeviceBuffer,
     scratch: DeviceScratch,
-    inputs: StepInputs,
+    inputs: InputStaging,
     /// `[SLOTS, max_outputs]`, the arg-maxes that the device writes.
     answers: PinnedBuffer,
     /// The end of the last step of each slot.
@@ -91,7 +91,7 @@ impl CudaExecutor {
         let stream = current.stream()?;
         let buffer = current.alloc("activations", bytes)?;
         let (scratch, _) = DeviceScratch::at(buffer.address(), &dims, program)?;
-        let inputs = StepInputs::new(&current, SLOTS, limits)?;
+        let inputs = InputStaging::new(&current, SLOTS, limits)?;
         let answers = current.alloc_pinned(SLOTS * 4 * limits.max_outputs)?;
         let mut ended = try_vec("events", SLOTS)?;
         for _ in 0..SLOTS {

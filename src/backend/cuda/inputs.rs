@@ -5,7 +5,7 @@
 
 use super::kv::CudaKv;
 use super::launch::{Current, DeviceBuffer, PinnedBuffer, Stream};
-use super::module::{KvView, QueryTile, StepArgs};
+use super::module::{DeviceKv, DeviceTile, StepArgs};
 use super::probe::Address;
 use crate::backend::batch::{Batch, StepLimits};
 use crate::error::Result;
@@ -14,22 +14,23 @@ use crate::error::Result;
 const ALIGN: usize = 16;
 
 /// Memory for the inputs of steps: a share of the host's side for each slot, and one side on the device.
-pub struct StepInputs {
+pub struct InputStaging {
     staging: PinnedBuffer,
     device: DeviceBuffer,
 }
 
-impl StepInputs {
+impl InputStaging {
     /// Bytes of the inputs of one step: the address of the answers and nine arrays.
     pub fn bytes(StepLimits { max_tokens, max_outputs }: StepLimits) -> usize {
-        let (token, output) = (3 * 4 + size_of::<QueryTile>() + size_of::<KvView>(), 3 * 4 + size_of::<QueryTile>());
+        let (token, output) =
+            (3 * 4 + size_of::<DeviceTile>() + size_of::<DeviceKv>(), 3 * 4 + size_of::<DeviceTile>());
         ALIGN + max_tokens * token + max_outputs * output + 9 * ALIGN
     }
 
-    pub fn new(current: &Current, slots: usize, limits: StepLimits) -> Result<StepInputs> {
-        let bytes = StepInputs::bytes(limits);
+    pub fn new(current: &Current, slots: usize, limits: StepLimits) -> Result<InputStaging> {
+        let bytes = InputStaging::bytes(limits);
         let device = current.alloc("a step's inputs", bytes)?;
-        Ok(StepInputs { staging: current.alloc_pinned(slots * bytes)?, device })
+        Ok(InputStaging { staging: current.alloc_pinned(slots * bytes)?, device })
     }
 
     /// Address on the device of the address that the arg-maxes are written to.
@@ -112,7 +113,7 @@ impl Writer<'_> {
         for run in slots.chunk_by(|a, b| a == b) {
             for tile in run.chunks(most) {
                 let count = tile.len() as u32;
-                let tile = QueryTile { first, count, slot: tile[0], pad: 0 };
+                let tile = DeviceTile { first, count, slot: tile[0], pad: 0 };
                 [tile.first, tile.count, tile.slot, tile.pad].iter().for_each(|w| self.put(w.to_le_bytes()));
                 (first, n) = (first + count, n + 1);
             }

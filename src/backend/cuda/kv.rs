@@ -1,13 +1,13 @@
 //! Keys and values of one sequence on a device.
 //!
-//! Owns the layout of a cache, which the kernels read through `KvView` and `KvPlace`. Refuses to know which positions are
+//! Owns the layout of a cache, which the kernels read through `DeviceKv` and `KvPlace`. Refuses to know which positions are
 //! valid.
 
 use std::sync::Arc;
 
 use super::arena::Arena;
 use super::launch::{Context, Current, DeviceBuffer, Stream};
-use super::module::{KvPlace, KvView};
+use super::module::{DeviceKv, KvPlace};
 use super::probe::Address;
 use crate::backend::state_spec::{KvLayer, StateSpec};
 use crate::error::{Error, Result};
@@ -20,7 +20,7 @@ use crate::tensor::DType;
 pub struct CudaKv {
     spec: StateSpec,
     buffer: DeviceBuffer,
-    view: KvView,
+    view: DeviceKv,
     stream: Arc<Stream>,
 }
 
@@ -46,7 +46,7 @@ pub fn places(layers: &[KvLayer]) -> Vec<KvPlace> {
 }
 
 /// Lays a cache out from `base` on; returns its view and the bytes that it takes.
-fn kv_layout(base: Address, spec: &StateSpec) -> Result<(KvView, usize)> {
+fn kv_layout(base: Address, spec: &StateSpec) -> Result<(DeviceKv, usize)> {
     spec.check()?;
     let (k_bytes, v_bytes) = (value_bytes(spec.k_type)?, value_bytes(spec.v_type)?);
     let KvLayer { n_kv_heads, head_dim, .. } = spec.layers[0];
@@ -68,7 +68,7 @@ fn kv_layout(base: Address, spec: &StateSpec) -> Result<(KvView, usize)> {
     let scales = |dtype| if dtype == quant::Q8_0 { values / 32 } else { 0 };
     let mut arena = Arena::default();
     let mut add = |count: usize, size: usize| Ok::<_, Error>(base + arena.add(count, size)? as Address);
-    let view = KvView {
+    let view = DeviceKv {
         k: add(values, k_bytes)?,
         v: add(values, v_bytes)?,
         k_scales: add(scales(spec.k_type), 2)?,
@@ -100,7 +100,7 @@ impl CudaKv {
         &self.spec
     }
 
-    pub fn view(&self) -> KvView {
+    pub fn view(&self) -> DeviceKv {
         self.view
     }
 

@@ -41,7 +41,7 @@ pub struct DeviceNorm {
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct KvView {
+pub struct DeviceKv {
     pub k: Address,
     pub v: Address,
     pub k_scales: Address,
@@ -70,7 +70,7 @@ pub struct KvPlace {
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct QueryTile {
+pub struct DeviceTile {
     pub first: u32,
     pub count: u32,
     pub slot: u32,
@@ -285,7 +285,7 @@ macro_rules! pinned {
     ($($name:ident $bytes:literal),*) => { $(const _: () = assert!(size_of::<$name>() == $bytes);)* };
 }
 pinned!(
-    DeviceMatrix 48, DeviceNorm 24, KvView 56, KvPlace 16, QueryTile 16, StepArgs 64, EmbedArgs 88, KeepRowsArgs 48,
+    DeviceMatrix 48, DeviceNorm 24, DeviceKv 56, KvPlace 16, DeviceTile 16, StepArgs 64, EmbedArgs 88, KeepRowsArgs 48,
     NormArgs 56, Segment 64, ProjectArgs 368, HalvesArgs 64, HeadsArgs 192, AttendArgs 144, GluArgs 32, ScaleArgs 24,
     RouteArgs 40, GroupArgs 32, CombineArgs 32, ArgmaxArgs 56
 );

@@ -40,7 +40,7 @@ pub fn stored_format(source: DType) -> Result<&'static Format> {
     quant::format(if fields(source).is_some() { source } else { quant::F16 })
 }
 
-/// Layout of a matrix in device memory.
+/// WeightLayout of a matrix in device memory.
 struct PlaneLayout {
     /// Format in the file.
     source: &'static Format,
@@ -110,26 +110,26 @@ impl PlaneLayout {
 }
 
 /// Offsets of everything that a model keeps, in one allocation.
-struct Layout {
+struct WeightLayout {
     arena: Arena,
     matrices: Vec<PlaneLayout>,
     vectors: Vec<usize>,
     ropes: Vec<usize>,
 }
 
-impl Layout {
-    fn new(weights: &Weights) -> Result<Layout> {
+impl WeightLayout {
+    fn new(weights: &Weights) -> Result<WeightLayout> {
         let mut arena = Arena::default();
         let matrices = weights.matrices.iter().map(|s| PlaneLayout::new(*s, &mut arena)).collect::<Result<_>>()?;
         let vectors = weights.vectors.iter().map(|v| arena.add(v.len(), 4)).collect::<Result<_>>()?;
         let ropes = weights.ropes.iter().map(|r| arena.add(r.inv_freq.len(), 8)).collect::<Result<_>>()?;
-        Ok(Layout { arena, matrices, vectors, ropes })
+        Ok(WeightLayout { arena, matrices, vectors, ropes })
     }
 }
 
 /// Bytes that weights take on the device.
 pub fn bytes(weights: &Weights) -> Result<u64> {
-    Ok(Layout::new(weights)?.arena.bytes() as u64)
+    Ok(WeightLayout::new(weights)?.arena.bytes() as u64)
 }
 
 /// A rotary table.
@@ -173,7 +173,7 @@ const PIECE: usize = 4 << 20;
 
 /// Copies weights to the device; while one piece of a matrix is copied the next is read.
 pub fn upload(context: &Arc<Context>, weights: &Weights, progress: &mut Progress) -> Result<DeviceWeights> {
-    let layout = Layout::new(weights)?;
+    let layout = WeightLayout::new(weights)?;
     let current = context.enter()?;
     let buffer = current.alloc("weights", layout.arena.bytes())?;
     let piece_rows = |l: &PlaneLayout| (PIECE / l.packed_row_bytes().max(l.row_bytes)).clamp(1, l.rows);
