@@ -32,7 +32,8 @@ struct Checkpoint {
 
 /// The architectures that have checkpoints: SmolLM3 is read from GGUF files alone.
 fn architectures(new: impl Fn(&'static str) -> Tiny) -> Vec<(&'static str, Tiny)> {
-    tiny::architectures(new).into_iter().filter(|(name, _)| *name != "smollm3").collect()
+    // The others are not known as folders.
+    tiny::architectures(new).into_iter().take_while(|(name, _)| *name != "smollm3").collect()
 }
 
 fn checkpoint(name: &str) -> Checkpoint {

@@ -287,6 +287,15 @@ const HASHES: &[(&str, [u64; 3])] = &[
     ("olmo2", [0xaaa72da4c31d4e24, 0x718f2019fd34b51f, 0xbd043f97edb69794]),
     ("granite", [0xc566c40b0a6334f2, 0x1698ff21fca5686e, 0xe46e3575155acf57]),
     ("smollm3", [0xe89e079fe49e787a, 0x98f326c0f2eae4e6, 0x87402dcb0f3ad943]),
+    ("internlm2", [0x812609ae8cdf1d36, 0xb950a9909acf0ec1, 0x9bc71aa928554325]),
+    ("seed_oss", [0xb27b26df16646863, 0xcc52e729b64da1e3, 0xd8cb68cf0c57b380]),
+    ("orion", [0xb891efafc4955c19, 0x8bdd66c936b09bbb, 0xf89999afbe4be52d]),
+    ("phi2", [0xddbae409bcf0310b, 0x21448e4f302354c8, 0x8b54962f49c74c56]),
+    ("gptneox", [0x2549626270b05763, 0xf2675785cf77af52, 0x83447fc22e2909c6]),
+    ("falcon", [0x9f6e1a1bbbae63dd, 0xff222d3da8d96bf4, 0xedf4b2fd476485b4]),
+    ("plamo", [0x90f29bb1d8fbe044, 0x448985644ff75d13, 0xf2cf88272f83ede0]),
+    ("cohere2", [0x8f0541e97f3468aa, 0x399e92e4283de787, 0x40784a3027cdb764]),
+    ("hunyuan-dense", [0xf9606024781aea68, 0x4c804131d6a1f6b1, 0x0fa1e95f12ff34a8]),
 ];
 
 fn hash(tiny: &Tiny) -> u64 {

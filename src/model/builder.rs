@@ -123,7 +123,7 @@ impl<'a> Builder<'a> {
     /// Ends the program; refuses tensors and keys that the network did not use and that may change its results.
     pub fn finish(self) -> Result<Network<'a>> {
         let architecture = &self.hyper.architecture;
-        if let Some(name) = self.tensors.unused().find(|name| !no_effect::tensor(architecture, name)) {
+        if let Some(name) = self.tensors.unused().find(|name| !no_effect::tensor(name)) {
             return Err(Error::unsupported(format!(
                 "the tensor {name} has no place in the architecture {architecture}"
             )));

@@ -25,19 +25,16 @@ const KEYS: &[(&str, &str)] = &[
     ("expert_feed_forward_length", "a width of experts, where there are none"),
 ];
 
-/// Endings of the names of tensors that change no logits, with the architectures that they hold for; none: all.
-const TENSORS: &[(&str, &[&str], &str)] = &[
-    (".input_scale", &[], "range of quantised activations"),
-    (".rotary_emb.inv_freq", &[], "frequencies, which the keys tell"),
-    ("rope.freqs", &[], "frequencies, which the keys tell"),
-    // Factors that these graphs do not apply, although savers write them.
-    ("ffn_gate.scale", NO_FFN_SCALE, "not in the graph"),
-    ("ffn_up.scale", NO_FFN_SCALE, "not in the graph"),
-    ("ffn_down.scale", NO_FFN_SCALE, "not in the graph"),
+/// Endings of the names of tensors that change no logits of a network that does not use them.
+const TENSORS: &[(&str, &str)] = &[
+    (".input_scale", "range of quantised activations"),
+    (".rotary_emb.inv_freq", "frequencies, which the keys tell"),
+    ("rope.freqs", "frequencies, which the keys tell"),
+    // Factors that most graphs do not apply, although savers write them.
+    ("ffn_gate.scale", "not in the graph"),
+    ("ffn_up.scale", "not in the graph"),
+    ("ffn_down.scale", "not in the graph"),
 ];
-
-const NO_FFN_SCALE: &[&str] =
-    &["qwen2", "gemma", "gemma2", "gemma3", "phi3", "gpt2", "starcoder2", "olmo2", "granite", "smollm3"];
 
 /// True for a key that changes no result of an architecture that does not read it.
 pub fn key(key: &str) -> bool {
@@ -45,10 +42,7 @@ pub fn key(key: &str) -> bool {
 }
 
 /// True for a tensor that changes no logits of a network that does not use it.
-pub fn tensor(architecture: &str, name: &str) -> bool {
+pub fn tensor(name: &str) -> bool {
     // Heads of classifiers serve pooling.
-    name.starts_with("cls.")
-        || TENSORS.iter().any(|(ending, architectures, _)| {
-            name.ends_with(ending) && (architectures.is_empty() || architectures.contains(&architecture))
-        })
+    name.starts_with("cls.") || TENSORS.iter().any(|(ending, _)| name.ends_with(ending))
 }

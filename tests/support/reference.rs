@@ -46,6 +46,12 @@ pub struct Net {
     pub pre_norm: bool,
     pub post_norm: bool,
     pub qk_norm: QkNorm,
+    /// Queries and keys are normalised after they have turned.
+    pub late_qk_norm: bool,
+    /// The norm ahead of the feed-forward block.
+    pub ffn_norm: &'static str,
+    /// Attention and feed-forward block read the same residual stream.
+    pub parallel: bool,
     pub act: Act,
     pub gated: bool,
     pub learned_positions: bool,
@@ -191,15 +197,23 @@ impl Net {
                 }
                 let mut q = self.linear(w, &format!("{p}attn_q"), &h);
                 let mut k = self.linear(w, &format!("{p}attn_k"), &h);
-                if self.qk_norm != QkNorm::None {
-                    let full = self.qk_norm == QkNorm::Full;
-                    let (nq, nk) = if full { (q.len(), k.len()) } else { (hd, hd) };
-                    self.normalise(w, &format!("{p}attn_q_norm"), &mut q, nq);
-                    self.normalise(w, &format!("{p}attn_k_norm"), &mut k, nk);
+                let full = self.qk_norm == QkNorm::Full;
+                let (nq, nk) = if full { (q.len(), k.len()) } else { (hd, hd) };
+                let normalise = |q: &mut [f64], k: &mut [f64]| {
+                    if self.qk_norm != QkNorm::None {
+                        self.normalise(w, &format!("{p}attn_q_norm"), q, nq);
+                        self.normalise(w, &format!("{p}attn_k_norm"), k, nk);
+                    }
+                };
+                if !self.late_qk_norm {
+                    normalise(&mut q, &mut k);
                 }
                 if !self.learned_positions {
                     self.turn(l, &mut q, t);
                     self.turn(l, &mut k, t);
+                }
+                if self.late_qk_norm {
+                    normalise(&mut q, &mut k);
                 }
                 vs.push(self.linear(w, &format!("{p}attn_v"), &h));
                 qs.push(q);
@@ -224,10 +238,13 @@ impl Net {
                 if self.post_norm {
                     self.normalise(w, &format!("{p}post_attention_norm"), &mut o, d);
                 }
-                x.iter_mut().zip(o).for_each(|(x, o)| *x += self.residual_scale * o);
                 let mut h = x.clone();
+                x.iter_mut().zip(o).for_each(|(x, o)| *x += self.residual_scale * o);
+                if !self.parallel {
+                    h.clone_from(x);
+                }
                 if self.pre_norm {
-                    self.normalise(w, &format!("{p}ffn_norm"), &mut h, d);
+                    self.normalise(w, &format!("{p}{}", self.ffn_norm), &mut h, d);
                 }
                 let mut o = self.feed_forward(w, &p, &h);
                 if self.post_norm {

@@ -78,6 +78,9 @@ impl Tiny {
             pre_norm: true,
             post_norm: false,
             qk_norm: QkNorm::None,
+            late_qk_norm: false,
+            ffn_norm: "ffn_norm",
+            parallel: false,
             act: Act::Silu,
             gated: true,
             learned_positions: false,
@@ -291,6 +294,52 @@ pub fn architectures(new: impl Fn(&'static str) -> Tiny) -> Vec<(&'static str, T
                 t.net.inv_freq = (0..5).map(|layer| inv_freq(t.rope_base, turns(layer))).collect();
             }),
         ),
+        ("internlm2", new("internlm2").change(|t| t.net.adjacent_pairs = true)),
+        (
+            "seed_oss",
+            new("seed_oss").change(|t| {
+                (t.net.ffn_norm, t.biases) = ("post_attention_norm", &["attn_q", "attn_k", "attn_v"]);
+            }),
+        ),
+        ("orion", new("orion").change(|t| t.net.norm = Norm::Layer)),
+        (
+            "phi2",
+            new("phi2").change(|t| {
+                (t.net.norm, t.net.gated, t.net.act) = (Norm::Layer, false, Act::Gelu);
+                (t.net.parallel, t.net.ffn_norm) = (true, "attn_norm");
+                t.biases = &["attn_q", "attn_k", "attn_v", "attn_output", "ffn_up", "ffn_down"];
+                t.net.inv_freq = vec![inv_freq(t.rope_base, 12); 2];
+                t.ints = vec![("rope.dimension_count", 12)];
+            }),
+        ),
+        (
+            "gptneox",
+            new("gptneox").change(|t| {
+                (t.net.norm, t.net.gated, t.net.act) = (Norm::Layer, false, Act::Gelu);
+                (t.net.parallel, t.fused_qkv) = (true, true);
+                t.biases = &["attn_qkv", "attn_output", "ffn_up", "ffn_down"];
+            }),
+        ),
+        (
+            "falcon",
+            new("falcon").change(|t| {
+                (t.net.norm, t.net.gated, t.net.act) = (Norm::Layer, false, Act::Gelu);
+                (t.net.parallel, t.net.ffn_norm, t.fused_qkv) = (true, "attn_norm", true);
+            }),
+        ),
+        ("plamo", new("plamo").change(|t| (t.net.parallel, t.net.ffn_norm) = (true, "attn_norm"))),
+        (
+            "cohere2",
+            new("cohere2").layers(5).change(|t| {
+                (t.net.norm, t.net.adjacent_pairs, t.net.logit_scale) = (Norm::Layer, true, 0.25);
+                (t.net.parallel, t.net.ffn_norm) = (true, "attn_norm");
+                t.net.window = vec![8, 8, 8, 0, 8];
+                let turns = |window: &usize| if *window == 0 { 0 } else { t.net.head_dim };
+                t.net.inv_freq = t.net.window.iter().map(|w| inv_freq(t.rope_base, turns(w))).collect();
+                (t.ints, t.floats) = (vec![("attention.sliding_window", 8)], vec![("logit_scale", 0.25)]);
+            }),
+        ),
+        ("hunyuan-dense", new("hunyuan-dense").change(|t| (t.net.qk_norm, t.net.late_qk_norm) = (QkNorm::Head, true))),
     ]
 }
 
@@ -394,7 +443,9 @@ impl Writer<'_> {
             let name = |part: &str| format!("{p}{part}");
             if net.pre_norm {
                 self.norm(&name("attn_norm"), d);
-                self.norm(&name("ffn_norm"), d);
+                if net.ffn_norm != "attn_norm" {
+                    self.norm(&name(net.ffn_norm), d);
+                }
             }
             if net.post_norm {
                 self.norm(&name("post_attention_norm"), d);

@@ -1,4 +1,4 @@
-//! GPT-2: LayerNorm, learned positions, biases everywhere, one tensor for q, k and v, GELU.
+//! GPT-2 and the first StarCoder: LayerNorm, learned positions, biases everywhere, one tensor for q, k and v, GELU.
 
 use crate::backend::op::Activation::Gelu;
 use crate::error::Result;

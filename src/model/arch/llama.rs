@@ -1,5 +1,5 @@
 //! Llama 1 to 3, Mistral, SmolLM2, TinyLlama: RMSNorm, rotary positions, SwiGLU, grouped-query attention.
-//! Mixtral is the same with experts.
+//! Mixtral is the same with experts; InternLM 2 and XVERSE are the same under other names.
 
 use crate::backend::op::Activation::Silu;
 use crate::backend::weights::RopePairs;
@@ -14,7 +14,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let windows = b.windows_if_told()?;
     // Softmax over the chosen experts, which is that over all with the chosen ones made to sum to 1.
     let moe = b.moe(false)?;
-    b.ffn_scales = true;
+    b.ffn_scales = b.hyper.architecture == "llama";
     let x = b.embed(1.0)?;
     b.layers(|b, i| {
         let h = b.rms_norm(x, "attn_norm")?;

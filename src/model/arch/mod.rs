@@ -1,16 +1,24 @@
 //! The architectures: one file each, one line in `ARCHITECTURES`. A file reads the keys of its network and writes the
 //! network down, top to bottom.
 
+mod cohere2;
+mod falcon;
 mod gemma;
 mod gemma2;
 mod gemma3;
 mod gpt2;
+mod gptneox;
 mod granite;
+mod hunyuan_dense;
 mod llama;
 mod olmo2;
+mod orion;
+mod phi2;
 mod phi3;
+mod plamo;
 mod qwen2;
 mod qwen3;
+mod seed_oss;
 mod smollm3;
 mod starcoder2;
 
@@ -38,6 +46,18 @@ static ARCHITECTURES: &[(&str, Build)] = &[
     ("olmo2", olmo2::build),
     ("granite", granite::build),
     ("smollm3", smollm3::build),
+    ("internlm2", llama::build),
+    ("xverse", llama::build),
+    ("starcoder", gpt2::build),
+    ("seed_oss", seed_oss::build),
+    ("orion", orion::build),
+    ("phi2", phi2::build),
+    ("gptneox", gptneox::build),
+    ("falcon", falcon::build),
+    ("plamo", plamo::build),
+    ("command-r", cohere2::build),
+    ("cohere2", cohere2::build),
+    ("hunyuan-dense", hunyuan_dense::build),
 ];
 
 /// The keys of a file and the function for its architecture.

@@ -1,0 +1,34 @@
+//! GPT-NeoX and Pythia: LayerNorm and biases, a part of each head turns; attention and feed-forward block are side by side
+//! on norms of their own, or one after the other where a file says so.
+
+use crate::backend::op::Activation::Gelu;
+use crate::backend::weights::RopePairs;
+use crate::error::Result;
+use crate::model::builder::{Attention, Builder};
+
+pub fn build(b: &mut Builder) -> Result<()> {
+    let heads = b.hyper.heads;
+    let rope = b.rope_config(RopePairs::Halves)?;
+    let rope = b.rope(&rope)?;
+    let parallel = b.keys.flag("use_parallel_residual")?.unwrap_or(true);
+    let x = b.embed(1.0)?;
+    b.layers(|b, _| {
+        let h = b.layer_norm(x, "attn_norm")?;
+        let [q, k, v] = b.qkv(h, heads)?;
+        b.rotate(rope, q, k);
+        let a = b.attend([q, k, v], Attention::new(heads))?;
+        let o = b.project(a, "attn_output", b.hyper.hidden)?;
+        if !parallel {
+            b.add(x, o);
+        }
+        let h = b.layer_norm(x, "ffn_norm")?;
+        let f = b.plain_ffn(h, Gelu)?;
+        if parallel {
+            b.add(x, o);
+        }
+        b.add(x, f);
+        Ok(())
+    })?;
+    let h = b.layer_norm(x, "output_norm")?;
+    b.head(h, 1.0, 0.0)
+}

@@ -1,0 +1,35 @@
+//! Hunyuan, dense: queries and keys are normalised head by head after they have turned, by a base that may be stretched.
+
+use crate::backend::op::Activation::Silu;
+use crate::backend::weights::RopePairs;
+use crate::error::Result;
+use crate::model::builder::{Attention, Builder};
+
+pub fn build(b: &mut Builder) -> Result<()> {
+    let heads = b.hyper.heads;
+    let mut rope = b.rope_config(RopePairs::Halves)?;
+    if let Some(alpha) = b.keys.float("rope.scaling.alpha")? {
+        let width = heads.head_dim as f64;
+        rope.base = (f64::from(rope.base) * f64::from(alpha).powf(width / (width - 2.0))) as f32;
+    }
+    // Sections of positions in images; all are equal in text.
+    b.keys.get("rope.dimension_sections");
+    let rope = b.rope(&rope)?;
+    let x = b.embed(1.0)?;
+    b.layers(|b, _| {
+        let h = b.rms_norm(x, "attn_norm")?;
+        let [q, k, v] = b.qkv(h, heads)?;
+        b.rotate(rope, q, k);
+        b.rms_norm_groups(q, "attn_q_norm", heads.head_dim)?;
+        b.rms_norm_groups(k, "attn_k_norm", heads.head_dim)?;
+        let a = b.attend([q, k, v], Attention::new(heads))?;
+        let o = b.project(a, "attn_output", b.hyper.hidden)?;
+        b.add(x, o);
+        let h = b.rms_norm(x, "ffn_norm")?;
+        let o = b.gated_ffn(h, Silu)?;
+        b.add(x, o);
+        Ok(())
+    })?;
+    let h = b.rms_norm(x, "output_norm")?;
+    b.head(h, 1.0, 0.0)
+}

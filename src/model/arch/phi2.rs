@@ -1,0 +1,27 @@
+//! Phi 1.5 and 2: attention and feed-forward block side by side on one LayerNorm, biases everywhere, a part of each head
+//! turns.
+
+use crate::backend::op::Activation::Gelu;
+use crate::backend::weights::RopePairs;
+use crate::error::Result;
+use crate::model::builder::{Attention, Builder};
+
+pub fn build(b: &mut Builder) -> Result<()> {
+    let heads = b.hyper.heads;
+    let rope = b.rope_config(RopePairs::Halves)?;
+    let rope = b.rope(&rope)?;
+    let x = b.embed(1.0)?;
+    b.layers(|b, _| {
+        let h = b.layer_norm(x, "attn_norm")?;
+        let [q, k, v] = b.qkv(h, heads)?;
+        b.rotate(rope, q, k);
+        let a = b.attend([q, k, v], Attention::new(heads))?;
+        let o = b.project(a, "attn_output", b.hyper.hidden)?;
+        let f = b.plain_ffn(h, Gelu)?;
+        b.add(x, o);
+        b.add(x, f);
+        Ok(())
+    })?;
+    let h = b.layer_norm(x, "output_norm")?;
+    b.head(h, 1.0, 0.0)
+}

@@ -1,0 +1,28 @@
+//! PLaMo: attention and feed-forward block side by side on one norm.
+
+use crate::backend::op::Activation::Silu;
+use crate::backend::weights::RopePairs;
+use crate::error::Result;
+use crate::model::builder::{Attention, Builder};
+
+pub fn build(b: &mut Builder) -> Result<()> {
+    let heads = b.hyper.heads;
+    let mut rope = b.rope_config(RopePairs::Halves)?;
+    // Whole heads turn, whatever the file says.
+    rope.n_dims = heads.head_dim;
+    let rope = b.rope(&rope)?;
+    let x = b.embed(1.0)?;
+    b.layers(|b, _| {
+        let h = b.rms_norm(x, "attn_norm")?;
+        let [q, k, v] = b.qkv(h, heads)?;
+        b.rotate(rope, q, k);
+        let a = b.attend([q, k, v], Attention::new(heads))?;
+        let o = b.project(a, "attn_output", b.hyper.hidden)?;
+        let f = b.gated_ffn(h, Silu)?;
+        b.add(x, o);
+        b.add(x, f);
+        Ok(())
+    })?;
+    let h = b.rms_norm(x, "output_norm")?;
+    b.head(h, 1.0, 0.0)
+}
