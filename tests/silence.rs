@@ -181,6 +181,8 @@ fn what_nothing_is_known_about_is_refused_before_a_matrix_is_read() {
 
 /// Keys that may be left out.
 const OPTIONAL: &[&str] = &[
+    "rope.dimension_sections",
+    "rope.scaling.alpha",
     "attention.head_count_kv",
     "attention.key_length",
     "attention.layer_norm_epsilon",
@@ -223,6 +225,7 @@ const NOT_OPTIONAL: &[&str] = &[
     "expert_used_count",
     "attention.causal",
     "rope.scaling.finetuned",
+    "use_parallel_residual",
 ];
 
 type Set = Box<dyn Fn(Gguf, &str) -> Gguf>;
