@@ -148,10 +148,7 @@ fn the_reader_of_files_finds_what_they_use() {
         ("a/mod.rs", "mod one;\nmod two;\npub use self::one::One;\npub struct Own;\nfn f() { two::call(); }\n"),
         ("a/one.rs", "use super::two::{self, Two as T, deep::{Three}};\nmod inner { use super::Own; }\n"),
         ("a/two.rs", "// use super::Own;\npub mod deep;\nuse crate::b::{Both, Own};\n"),
-        (
-            "a/two/deep.rs",
-            "fn f() -> super::super::Own { loop {} }\n#[cfg(test)]\nmod tests { use super::X; }\n",
-        ),
+        ("a/two/deep.rs", "fn f() -> super::super::Own { loop {} }\n#[cfg(test)]\nmod tests { use super::X; }\n"),
         ("b.rs", "pub use crate::a::{One as Both, Own};\nuse crate::a::One;\n"),
     ];
     for (name, text) in files {

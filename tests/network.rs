@@ -12,6 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use realizar::engine::{self, CacheParams, LoadParams, Model, Runtime, RuntimeParams, Session};
+use realizar::error::Error;
 use realizar::quant;
 use realizar::tensor::DType;
 use save::save;
@@ -232,6 +233,29 @@ fn rewinding_and_forking_give_the_same_future() {
         s.prefill(&PROMPT[10..], None).unwrap();
         assert!(s.logits().unwrap() == expected[20]);
     }
+}
+
+#[test]
+fn scratch_memory_counts_against_the_ceiling() {
+    let (_dir, path, _) = save(&Tiny::new("llama", quant::Q8_0));
+    let run = |memory_limit| {
+        let runtime = Runtime::new(RuntimeParams { memory_limit, threads: 1, ..Default::default() })?;
+        let model = Model::load(&path, LoadParams { runtime: Some(runtime), device: 1, ..Default::default() })?;
+        let mut session = Session::new(&model, &CacheParams { capacity: 64, ..Default::default() })?;
+        session.prefill(&PROMPT, None).inspect_err(|_| assert!(session.is_empty()))
+    };
+    let is_refused = |limit| match run(limit) {
+        Ok(()) => None,
+        Err(Error::Limit { what, .. }) => Some(what),
+        Err(e) => panic!("{e}"),
+    };
+    // The least ceiling with which all goes well, to 4 KiB.
+    let (mut refused, mut enough) = (0, 1 << 30);
+    while enough - refused > 4096 {
+        let middle = (refused + enough) / 2;
+        *(if is_refused(middle).is_some() { &mut refused } else { &mut enough }) = middle;
+    }
+    assert_eq!(is_refused(refused), Some("scratch memory"));
 }
 
 #[test]
