@@ -114,7 +114,7 @@ fn measure(
     let mut out = vec![0.0; q.len()];
     let positions: Vec<u32> = (past as u32..len as u32).collect();
     let sequences = vec![0; n];
-    let scoring = Scoring { scale: 0.1, softcap: 0.0, window: 0 };
+    let scoring = Scoring::new(0.1);
     let mut scratch = AttentionScratch::new(heads, n, pool.threads(), false).expect("memory");
     let team = pool.enter();
     let layers = if n == 1 { layers } else { 1 };

@@ -271,7 +271,7 @@ struct Writer<'a> {
 impl Writer<'_> {
     fn norm(&mut self, x: Act) -> Act {
         let (group, out) = (self.shape.hidden, self.b.act(self.shape.hidden));
-        let norm = Norm { kind: NormKind::Rms, weight: Vector(0), bias: None, eps: 1e-5, group };
+        let norm = Norm { kind: NormKind::Rms, weight: Some(Vector(0)), bias: None, eps: 1e-5, group };
         self.b.push(Op::Norm { norm, x, out });
         out
     }
@@ -296,7 +296,7 @@ impl Writer<'_> {
 
     fn attend(&mut self, layer: usize, [q, k, v]: [Act; 3], scale: f32) -> Act {
         let (head_dim, state) = (self.shape.head_dim, StateId(layer as u32));
-        let norm = Norm { kind: NormKind::Rms, weight: Vector(1), bias: None, eps: 1e-5, group: head_dim };
+        let norm = Norm { kind: NormKind::Rms, weight: Some(Vector(1)), bias: None, eps: 1e-5, group: head_dim };
         for x in [q, k].into_iter().filter(|_| self.shape.qk_norm) {
             self.b.push(Op::Norm { norm, x, out: x });
         }
@@ -304,7 +304,7 @@ impl Writer<'_> {
         self.b.push(Op::Rope { rope, head_dim, q, k: Some(k) });
         self.b.push(Op::StoreKv { state, k, v });
         let out = self.b.act(self.heads()[0]);
-        self.b.push(Op::Attend(Attend { state, q, out, scale, softcap: 0.0, window: 0 }));
+        self.b.push(Op::Attend(Attend::new(state, q, out, scale)));
         out
     }
 

@@ -231,11 +231,12 @@ DEVICE Moments moments(const float* x, u32 n, const DeviceNorm& norm, float* scr
 }
 DEVICE float normalised(float x, u32 i, const Moments& m, const DeviceNorm& norm) {
     if (norm.kind == kNoNorm) return x;
-    float y = (x - m.mean) * m.inverse * norm.weight[i];
+    float y = (x - m.mean) * m.inverse;
+    if (norm.weight) y *= norm.weight[i];
     return norm.bias ? y + norm.bias[i] : y;
 }
 
-enum Activation : u32 { kSilu = 0, kGelu = 1, kGeluErf = 2, kRelu = 3 };
+enum Activation : u32 { kSilu = 0, kGelu = 1, kGeluErf = 2, kRelu = 3, kRelu2 = 4 };
 DEVICE float activate(float x, u32 kind) {
     switch (kind) {
         case kSilu: return x / (1.f + exp2_approx(-kLog2e * x));
@@ -245,6 +246,7 @@ DEVICE float activate(float x, u32 kind) {
             return 0.5f * x * (1.f + tanhf(u));
         }
         case kGeluErf: return 0.5f * x * (1.f + erff(x * 0.7071067811865476f));
+        case kRelu2: return x > 0.f ? x * x : 0.f;
         default: return fmaxf(x, 0.f);
     }
 }

@@ -10,7 +10,7 @@ use std::ops::Range;
 use ops::{HIDDEN, LAYER, Model, Source, VOCAB, project, values};
 use realizar::backend::batch::Batch;
 use realizar::backend::op::{
-    Act, Activation, Attend, Experts, Index, Norm, NormKind, Op, RopeChoice, Routing, StateId,
+    Act, Activation, Attend, Experts, Index, Mask, Norm, NormKind, Op, RopeChoice, RouterScore, Routing, StateId,
 };
 use realizar::backend::state_spec::KvLayer;
 use realizar::backend::weights::{Rope, RopePairs};
@@ -159,12 +159,12 @@ fn norms_and_sums() {
     let (bias, b) = model.vector(HIDDEN, 2);
     let (head_weight, head_w) = model.vector(10, 3);
     let [x, h, o, c, q, s] = model.acts([HIDDEN, HIDDEN, HIDDEN, HIDDEN, Q, HIDDEN]);
-    let rms = Norm { kind: NormKind::Rms, weight, bias: None, eps: 1e-5, group: HIDDEN };
+    let rms = Norm { kind: NormKind::Rms, weight: Some(weight), bias: None, eps: 1e-5, group: HIDDEN };
     let model = model.finish(vec![
         Op::Norm { norm: rms, x, out: h },
         Op::Norm { norm: Norm { kind: NormKind::Layer, bias: Some(bias), ..rms }, x: o, out: o },
         Op::Norm { norm: Norm { bias: Some(bias), ..rms }, x: c, out: c },
-        Op::Norm { norm: Norm { weight: head_weight, group: 10, ..rms }, x: q, out: q },
+        Op::Norm { norm: Norm { weight: Some(head_weight), group: 10, ..rms }, x: q, out: q },
         Op::Add { x, delta: s, scale: 0.5 },
         Op::Scale { x: s, factor: -1.75 },
     ]);
@@ -203,7 +203,7 @@ fn a_sum_and_its_norm_in_one_pass_are_the_same_bits() {
         let build = |apart: bool, in_place: bool| {
             let mut model = Model::new(LAYER);
             let ((weight, _), (bias, _)) = (model.vector(HIDDEN, 1), model.vector(HIDDEN, 2));
-            let norm = Norm { kind, weight, bias: biased.then_some(bias), eps: 1e-5, group: HIDDEN };
+            let norm = Norm { kind, weight: Some(weight), bias: biased.then_some(bias), eps: 1e-5, group: HIDDEN };
             let [x, delta, out] = model.acts([HIDDEN; 3]);
             let out = if in_place { x } else { out };
             let ops = vec![Op::Add { x, delta, scale: 0.3 }, Op::Norm { norm, x, out }];
@@ -382,7 +382,12 @@ fn caches_above_a_bound_turn_by_the_long_table() {
 /// `softmax(scale * q k^T) v` of token `t` over the tokens `seen`, `[n_heads * head_dim]`.
 fn attended(op: &Attend, layer: KvLayer, t: usize, seen: Range<usize>, q: &[f64], k: &[f64], v: &[f64]) -> Vec<f64> {
     let KvLayer { n_kv_heads: kv, head_dim: dim, .. } = layer;
-    let seen = if op.window == 0 { seen } else { seen.start.max((t + 1).saturating_sub(op.window as usize))..seen.end };
+    let first = match op.mask {
+        Mask::Causal => 0,
+        Mask::Window(n) => (t + 1).saturating_sub(n as usize),
+        Mask::Chunk(n) => seen.start + (t - seen.start) / n as usize * n as usize,
+    };
+    let seen = seen.start.max(first)..seen.end;
     let heads = q.len() / dim;
     let row = |x: &[f64], s: usize, head: usize| x[(s * kv + head * kv / heads) * dim..][..dim].to_vec();
     let mut out = Vec::new();
@@ -406,14 +411,14 @@ fn attended(op: &Attend, layer: KvLayer, t: usize, seen: Range<usize>, q: &[f64]
 fn attention_over_two_sequences() {
     // Query heads, heads of the cache, their width: one and many, shared by a number that divides nothing as well.
     let shapes = [(6, 2, 10), (1, 1, 64), (4, 4, 80), (5, 2, 96), (8, 1, 128), (3, 1, 256), (9, 3, 64)];
-    for ((heads, kv, dim), (window, softcap)) in
-        shapes.into_iter().zip([(9, 0.0), (0, 0.0), (0, 2.0)].into_iter().cycle())
-    {
+    let rules = [(Mask::Window(9), 0.0), (Mask::Causal, 0.0), (Mask::Chunk(16), 0.0), (Mask::Causal, 2.0)];
+    for ((heads, kv, dim), (mask, softcap)) in shapes.into_iter().zip(rules.into_iter().cycle()) {
         let layer = KvLayer { n_kv_heads: kv, head_dim: dim, window: 0 };
         let mut model = Model::new(layer);
         let [q, k, v, a] = model.acts([heads * dim, kv * dim, kv * dim, heads * dim]);
         let state = StateId(0);
-        let attend = Attend { state, q, out: a, scale: 0.4 / (dim as f32 / 10.0).sqrt(), softcap, window };
+        let scale = 0.4 / (dim as f32 / 10.0).sqrt();
+        let attend = Attend { softcap, mask, ..Attend::new(state, q, a, scale) };
         let model = model.finish(vec![Op::StoreKv { state, k, v }, Op::Attend(attend)]);
         let lens = [120usize, 30];
         let (vk, vv) = (values(150 * kv * dim, 1), values(150 * kv * dim, 2));
@@ -453,7 +458,7 @@ fn attention_of_the_outputs_alone() {
     let (back, w) = model.matrix(HIDDEN, heads * dim, 4);
     let [q, k, v, kept, a, o, x, y] = model.acts([70, 10, 10, 70, 70, HIDDEN, HIDDEN, HIDDEN]);
     let state = StateId(0);
-    let attend = Attend { state, q: kept, out: a, scale: 0.4, softcap: 0.0, window: 0 };
+    let attend = Attend::new(state, kept, a, 0.4);
     let model = model.finish(vec![
         Op::StoreKv { state, k, v },
         Op::KeepOutputs { moves: [[q, kept], [x, y]].into() },
@@ -517,21 +522,24 @@ fn a_step_without_outputs_ends_where_they_would_be_kept() {
 fn experts() {
     // Experts of 20 and 44 rows: neither is a whole number of groups of 16.
     let (n_experts, ffn) = (7, 20);
-    for (softmax_first, renormalise) in [(false, false), (true, false), (true, true)] {
+    let scores = [(RouterScore::SoftmaxOfChosen, false), (RouterScore::Softmax, false), (RouterScore::Softmax, true)];
+    for (score, renormalise) in scores {
         let mut model = Model::new(LAYER);
         let (gate, w_gate) = model.matrix(n_experts * ffn, HIDDEN, 1);
         let (up, w_up) = model.matrix(n_experts * ffn, HIDDEN, 2);
         let (down, w_down) = model.matrix(n_experts * HIDDEN, ffn, 3);
         let [x, scores, out] = model.acts([HIDDEN, n_experts, HIDDEN]);
-        let routing = Routing { n_used: 3, softmax_first, renormalise };
+        let routing = Routing::new(score, 3, renormalise);
         let activation = Activation::Silu;
         let model = model.finish(vec![Op::Experts(Experts {
             x,
             scores,
             out,
-            gate,
+            gate: Some(gate),
             up,
             down,
+            biases: [None; 3],
+            scales: [None; 3],
             n_experts,
             ffn,
             routing,
@@ -545,7 +553,7 @@ fn experts() {
                 let mut order: Vec<usize> = (0..n_experts).collect();
                 order.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]));
                 let exp = |e: usize| f64::from(scores[e]).exp();
-                let over = if softmax_first && !renormalise { &order[..] } else { &order[..3] };
+                let over = if score == RouterScore::Softmax && !renormalise { &order[..] } else { &order[..3] };
                 let sum: f64 = over.iter().map(|&e| exp(e)).sum();
                 let mut row = vec![0.0; HIDDEN];
                 for &e in &order[..3] {
@@ -560,6 +568,122 @@ fn experts() {
             }
             assert_near("experts", &got[0], &expected, 2e-5);
         }
+    }
+}
+
+/// Experts with biases and factors, without a gate or with gate and up in one matrix, chosen by groups.
+#[test]
+fn experts_of_every_kind() {
+    let (n_experts, ffn) = (8, 20);
+    let sigmoid = |x: f32| 1.0 / (1.0 + (-f64::from(x)).exp());
+    for kind in 0..4 {
+        let (gated, on_input) = (kind > 0, kind == 2);
+        let mut model = Model::new(LAYER);
+        let (up, w_up) = model.matrix(n_experts * ffn * if gated { 2 } else { 1 }, HIDDEN, 1);
+        let (down, w_down) = model.matrix(n_experts * HIDDEN, ffn, 2);
+        let (b_gate, of_gate) = model.vector(n_experts * ffn, 3);
+        let (b_up, of_up) = model.vector(n_experts * ffn, 4);
+        let (b_down, of_down) = model.vector(n_experts * HIDDEN, 5);
+        let (factors, factor) = model.vector(n_experts, 6);
+        let (choice, by) = model.vector(n_experts, 7);
+        let [x, scores, out] = model.acts([HIDDEN, n_experts, HIDDEN]);
+        let (renormalise, groups, groups_used) = (kind % 2 == 1, [1, 4][kind / 2], [1, 2][kind / 2]);
+        let score = if kind == 3 { RouterScore::Softmax } else { RouterScore::Sigmoid };
+        let bias = Some(choice);
+        let routing =
+            Routing { bias, groups, groups_used, scale: 2.5, on_input, ..Routing::new(score, 3, renormalise) };
+        let activation = if gated { Activation::Silu } else { Activation::Relu2 };
+        let model = model.finish(vec![Op::Experts(Experts {
+            x,
+            scores,
+            out,
+            gate: gated.then_some(up),
+            up,
+            down,
+            biases: [Some(b_gate), Some(b_up), Some(b_down)],
+            scales: [Some(factors), None, Some(factors)],
+            n_experts,
+            ffn,
+            routing,
+            activation,
+        })]);
+        for n in COUNTS {
+            let (h, r) = (values(n * HIDDEN, 4), values(n * n_experts, 5));
+            let got = run(&model, n, &[(x, &h), (scores, &r)], &[out]);
+            let mut expected = Vec::new();
+            for (h, scores) in h.chunks(HIDDEN).zip(r.chunks(n_experts)) {
+                let sum: f64 = scores.iter().map(|&x| f64::from(x).exp()).sum();
+                let weight = |e: usize| match kind {
+                    3 => f64::from(scores[e]).exp() / sum,
+                    _ => sigmoid(scores[e]),
+                };
+                let preference = |e: &usize| weight(*e) + f64::from(by[*e]);
+                let best = |a: &f64, b: &f64| b.total_cmp(a);
+                let size = n_experts / groups;
+                let of_group = |g: usize| -> f64 {
+                    let mut of: Vec<f64> = (g * size..(g + 1) * size).map(|e| preference(&e)).collect();
+                    of.sort_by(best);
+                    of[..2].iter().sum()
+                };
+                let mut order: Vec<usize> = (0..groups).collect();
+                order.sort_by(|&a, &b| best(&of_group(a), &of_group(b)));
+                let mut chosen: Vec<usize> =
+                    order[..groups_used].iter().flat_map(|g| g * size..(g + 1) * size).collect();
+                chosen.sort_by(|a, b| best(&preference(a), &preference(b)));
+                let total: f64 = chosen[..3].iter().map(|&e| weight(e)).sum();
+                let mut row = vec![0.0; HIDDEN];
+                for &e in &chosen[..3] {
+                    let weight = 2.5 * weight(e) / if renormalise { total } else { 1.0 };
+                    let rows = |w: &[f32], first: usize, n: usize| wide(&w[first * n..(first + 1) * n]);
+                    let input: Vec<f64> = wide(h).iter().map(|x| if on_input { x * weight } else { *x }).collect();
+                    let of = |w: &[f32], slab: usize, rows: usize, cols: usize, x: &[f64]| {
+                        product(x, &w[slab * rows * cols..(slab + 1) * rows * cols], cols)
+                    };
+                    let plus = |x: Vec<f64>, factor: f64, bias: Vec<f64>| -> Vec<f64> {
+                        x.iter().zip(bias).map(|(x, b)| x * factor + b).collect()
+                    };
+                    let f = f64::from(factor[e]);
+                    let inner: Vec<f64> = if gated {
+                        let g = plus(of(&w_up, 2 * e, ffn, HIDDEN, &input), f, rows(&of_gate, e, ffn));
+                        let u = plus(of(&w_up, 2 * e + 1, ffn, HIDDEN, &input), 1.0, rows(&of_up, e, ffn));
+                        g.iter().zip(&u).map(|(&g, &u)| silu(g) * u).collect()
+                    } else {
+                        let u = plus(of(&w_up, e, ffn, HIDDEN, &input), 1.0, rows(&of_up, e, ffn));
+                        u.iter().map(|u| u.max(0.0).powi(2)).collect()
+                    };
+                    let out = plus(of(&w_down, e, HIDDEN, ffn, &inner), f, rows(&of_down, e, HIDDEN));
+                    row.iter_mut().zip(out).for_each(|(x, y)| *x += if on_input { y } else { weight * y });
+                }
+                expected.extend(row);
+            }
+            assert_near("experts", &got[0], &expected, 5e-5);
+        }
+    }
+}
+
+#[test]
+fn factors_of_positions_clamps_and_gates() {
+    let mut model = Model::new(LAYER);
+    let [x, y, z, gate, c] = model.acts([HIDDEN, HIDDEN, HIDDEN, 4, HIDDEN]);
+    let (by, factors) = model.vector(HIDDEN, 3);
+    let model = model.finish(vec![
+        Op::ScaleByPosition { x, slope: 0.3, length: 3, offset: 1 },
+        Op::Clamp { x: y, limit: 0.5 },
+        Op::Gate { x: z, gate },
+        Op::ScaleColumns { x: c, by },
+    ]);
+    for n in COUNTS {
+        let (v, g) = (values(n * HIDDEN, 1), values(n * 4, 2));
+        let got = run(&model, n, &[(x, &v), (y, &v), (z, &v), (gate, &g), (c, &v)], &[x, y, z, c]);
+        let at = |i: usize| f64::from(v[i]);
+        let factor = |t: usize| 1.0 + f64::from(0.3f32) * (((positions(n)[t] + 1) / 3 + 1) as f64).ln();
+        let all = 0..n * HIDDEN;
+        assert_near("positions", &got[0], &all.clone().map(|i| at(i) * factor(i / HIDDEN)).collect::<Vec<_>>(), 1e-6);
+        assert_near("clamp", &got[1], &all.clone().map(|i| at(i).clamp(-0.5, 0.5)).collect::<Vec<_>>(), 1e-6);
+        let gated = |i: usize| at(i) / (1.0 + (-f64::from(g[i / (HIDDEN / 4)])).exp());
+        assert_near("gate", &got[2], &all.clone().map(gated).collect::<Vec<_>>(), 1e-6);
+        let times = |i: usize| at(i) * f64::from(factors[i % HIDDEN]);
+        assert_near("columns", &got[3], &all.map(times).collect::<Vec<_>>(), 1e-6);
     }
 }
 

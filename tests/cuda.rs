@@ -17,8 +17,8 @@ use realizar::backend::cpu::CpuBackend;
 use realizar::backend::cpu::pool::Pool;
 use realizar::backend::cuda::{self, CudaDevice, KernelTable};
 use realizar::backend::op::{
-    Act, Activation, Attend, Experts, Index, Norm, NormKind, Op, Projection, RopeChoice, RopeTable, Routing, StateId,
-    Vector, Weight,
+    Act, Activation, Attend, Experts, Index, Mask, Norm, NormKind, Op, Projection, RopeChoice, RopeTable, RouterScore,
+    Routing, StateId, Vector, Weight,
 };
 use realizar::backend::program::{Program, ProgramBuilder};
 use realizar::backend::state::State;
@@ -668,17 +668,35 @@ impl Ops {
     }
 
     /// Stores keys and values, and attends.
-    fn attend(&self, [q, k, v]: [Act; 3], softcap: f32, window: u32) -> Act {
+    fn attend(&self, [q, k, v]: [Act; 3], softcap: f32, window: usize) -> Act {
         let (state, out) = (StateId(1), self.act(Q));
         self.push(Op::StoreKv { state, k, v }, out);
-        self.push(Op::Attend(Attend { state, q, out, scale: 0.3, softcap, window }), out)
+        self.push(Op::Attend(Attend { softcap, mask: Mask::window(window), ..Attend::new(state, q, out, 0.3) }), out)
     }
 
     fn experts(&self, x: Act, scores: Act, up: u32, softmax_first: bool) -> Act {
-        let (out, routing) = (self.act(HIDDEN), Routing { n_used: 3, softmax_first, renormalise: !softmax_first });
-        let (gate, up, down) = (Weight(8), Weight(up), Weight(10));
+        let score = if softmax_first { RouterScore::Softmax } else { RouterScore::SoftmaxOfChosen };
+        let (out, routing) = (self.act(HIDDEN), Routing::new(score, 3, !softmax_first));
+        let (gate, up, down) = (Some(Weight(8)), Weight(up), Weight(10));
+        let (biases, scales) = ([None; 3], [None; 3]);
         let (n_experts, ffn, activation) = (N_EXPERTS, EXPERT_FFN, Activation::Silu);
-        self.push(Op::Experts(Experts { x, scores, out, gate, up, down, n_experts, ffn, routing, activation }), out)
+        self.push(
+            Op::Experts(Experts {
+                x,
+                scores,
+                out,
+                gate,
+                up,
+                down,
+                biases,
+                scales,
+                n_experts,
+                ffn,
+                routing,
+                activation,
+            }),
+            out,
+        )
     }
 
     fn logits(&self, x: Act) -> Vec<Act> {
@@ -696,7 +714,7 @@ fn every_op_agrees_with_the_cpu() {
 
 fn ops_agree_with_the_cpu(target: &Target) {
     let norm = |kind, vector, bias: Option<u32>| {
-        let (weight, group) = (Vector(vector), VECTORS[vector as usize]);
+        let (weight, group) = (Some(Vector(vector)), VECTORS[vector as usize]);
         Norm { kind, weight, bias: bias.map(Vector), eps: 1e-5, group }
     };
     let rms = norm(NormKind::Rms, 0, None);

@@ -384,7 +384,7 @@ fn layers_without_kernels_stay_on_the_cpu() {
             let [q, k, v, out] = [head_dim; 4].map(|width| b.act(width));
             let state = b.state(KvLayer { n_kv_heads: 1, head_dim, window: 0 });
             b.push(Op::StoreKv { state, k, v });
-            b.push(Op::Attend(Attend { state, q, out, scale: 1.0, softcap: 0.0, window: 0 }));
+            b.push(Op::Attend(Attend::new(state, q, out, 1.0)));
             b.end_layer(start);
             kept.extend([q, k, v, out]);
         }

@@ -9,8 +9,8 @@ use ops::{HIDDEN, LAYER, Model, VOCAB, project};
 use realizar::backend::Executor;
 use realizar::backend::batch::{Batch, StepLimits};
 use realizar::backend::op::{
-    Act, Activation, Attend, Experts, Index, Norm, NormKind, Op, RopeChoice, RopeTable, Routing, StateId, Vector,
-    Weight,
+    Act, Activation, Attend, Experts, Index, Mask, Norm, NormKind, Op, RopeChoice, RopeTable, RouterScore, Routing,
+    StateId, Vector, Weight,
 };
 use realizar::backend::program::{ActSpec, Program};
 use realizar::backend::state::State;
@@ -101,8 +101,8 @@ fn bad_batches_are_refused_and_the_next_step_is_clean() {
 #[test]
 fn ops_that_do_not_fit_their_operands_are_refused() {
     let mut model = Model::new(LAYER);
-    let [square, up, down] =
-        [(HIDDEN, HIDDEN), (20, HIDDEN), (HIDDEN, 20)].map(|(rows, cols)| model.matrix(rows, cols, 1).0);
+    let shapes = [(HIDDEN, HIDDEN), (20, HIDDEN), (20, HIDDEN), (HIDDEN, 20)];
+    let [square, up, other_up, down] = shapes.map(|(rows, cols)| model.matrix(rows, cols, 1).0);
     let (v44, _) = model.vector(HIDDEN, 1);
     let (v3, _) = model.vector(3, 1);
     let table = model.rope(Rope { pairs: RopePairs::Halves, inv_freq: vec![1.0; 6], magnitude: 1.0 });
@@ -110,15 +110,29 @@ fn ops_that_do_not_fit_their_operands_are_refused() {
     let [x, h, q, a, k, v, r] = model.acts(widths);
     let model = model.finish(vec![]);
     let (state, unknown) = (StateId(0), Act(99));
-    let norm = Norm { kind: NormKind::Rms, weight: v44, bias: None, eps: 1e-5, group: HIDDEN };
+    let norm = Norm { kind: NormKind::Rms, weight: Some(v44), bias: None, eps: 1e-5, group: HIDDEN };
     let embed = |table, rows, out| Op::Embed { table, rows, index: Index::Id, scale: 1.0, out };
     let rope = |head_dim, q, k| Op::Rope { rope: RopeChoice { table, long: None }, head_dim, q, k };
     let long = RopeChoice { table, long: Some((1, RopeTable(1))) };
-    let attend = |q, out, window| Attend { state, q, out, scale: 1.0, softcap: 0.0, window };
+    let attend = |q, out, window| Attend { mask: Mask::window(window), ..Attend::new(state, q, out, 1.0) };
     let glu = |gate, up| Op::Glu { gate, up: Some(up), activation: Activation::Silu };
-    let routing = |n_used| Routing { n_used, softmax_first: false, renormalise: false };
+    let routing = |n_used| Routing::new(RouterScore::Softmax, n_used, false);
     let (n_experts, ffn, activation) = (1, 20, Activation::Silu);
-    let experts = Experts { x, scores: r, out: h, gate: up, up, down, n_experts, ffn, routing: routing(1), activation };
+    let (gate, biases, scales) = (Some(other_up), [None; 3], [None; 3]);
+    let experts = Experts {
+        x,
+        scores: r,
+        out: h,
+        gate,
+        up,
+        down,
+        biases,
+        scales,
+        n_experts,
+        ffn,
+        routing: routing(1),
+        activation,
+    };
     let logits = |x, head, bias| Op::Logits { x, head, bias, scale: 1.0, softcap: 0.0 };
     // Activations lie each in a buffer of its own.
     let acts: Vec<ActSpec> = widths.into_iter().enumerate().map(|(buffer, width)| ActSpec { width, buffer }).collect();
@@ -136,6 +150,8 @@ fn ops_that_do_not_fit_their_operands_are_refused() {
         keep(),
         Op::Attend(attend(q, a, 0)),
         glu(x, h),
+        Op::Gate { x: q, gate: k },
+        Op::Attend(Attend { slopes: Some(v3), sinks: Some(v3), mask: Mask::Chunk(4), ..attend(q, a, 0) }),
         Op::Experts(experts),
         logits(x, square, Some(v44)),
     ])
@@ -147,9 +163,9 @@ fn ops_that_do_not_fit_their_operands_are_refused() {
         (Op::Norm { norm, x, out: q }, "a norm of rows of 44"),
         (Op::Norm { norm, x: q, out: q }, "a norm of rows of 60"),
         (Op::Norm { norm: Norm { group: 0, ..norm }, x, out: h }, "a norm of rows of 44"),
-        (Op::Norm { norm: Norm { weight: v3, ..norm }, x, out: h }, "a norm of rows of 44"),
+        (Op::Norm { norm: Norm { weight: Some(v3), ..norm }, x, out: h }, "a norm of rows of 44"),
         (Op::Norm { norm: Norm { bias: Some(v3), ..norm }, x, out: h }, "a norm of rows of 44"),
-        (Op::Norm { norm: Norm { weight: Vector(9), ..norm }, x, out: h }, "Vector(9) does not exist"),
+        (Op::Norm { norm: Norm { weight: Some(Vector(9)), ..norm }, x, out: h }, "Vector(9) does not exist"),
         (Op::Add { x, delta: x, scale: 1.0 }, "a sum of rows of 44 and 44"),
         (Op::Add { x, delta: q, scale: 1.0 }, "a sum of rows of 44 and 60"),
         (Op::Scale { x: unknown, factor: 1.0 }, "an activation without a width"),
@@ -179,13 +195,28 @@ fn ops_that_do_not_fit_their_operands_are_refused() {
         (Op::Experts(Experts { scores: k, ..experts }), "experts of 20 values over 44"),
         (Op::Experts(Experts { out: q, ..experts }), "experts of 20 values over 44"),
         (Op::Experts(Experts { out: x, ..experts }), "experts of 20 values over 44"),
-        (Op::Experts(Experts { gate: down, ..experts }), "experts of 20 values over 44"),
+        (Op::Experts(Experts { gate: Some(down), ..experts }), "experts of 20 values over 44"),
         (Op::Experts(Experts { up: square, ..experts }), "experts of 20 values over 44"),
         (Op::Experts(Experts { down: up, ..experts }), "experts of 20 values over 44"),
         (Op::Experts(Experts { ffn: 21, ..experts }), "experts of 21 values over 44"),
         (Op::Experts(Experts { routing: routing(0), ..experts }), "experts of 20 values over 44"),
         (Op::Experts(Experts { routing: routing(2), ..experts }), "experts of 20 values over 44"),
         (Op::Experts(Experts { n_experts: usize::MAX, ..experts }), "experts of 20 values over 44"),
+        (Op::Experts(Experts { gate: Some(up), ..experts }), "experts of 20 values over 44"),
+        (Op::Experts(Experts { biases: [Some(v44), None, None], ..experts }), "experts of 20 values over 44"),
+        (Op::Experts(Experts { biases: [None, None, Some(v3)], ..experts }), "experts of 20 values over 44"),
+        (Op::Experts(Experts { scales: [None, Some(v3), None], ..experts }), "experts of 20 values over 44"),
+        (Op::Experts(Experts { routing: Routing { bias: Some(v3), ..routing(1) }, ..experts }), "experts of 20 values"),
+        (Op::Experts(Experts { routing: Routing { groups: 2, ..routing(1) }, ..experts }), "experts of 20 values"),
+        (Op::Experts(Experts { routing: Routing { groups_used: 0, ..routing(1) }, ..experts }), "experts of 20 values"),
+        (Op::Gate { x, gate: q }, "a gate of 60 values for 44"),
+        (Op::Gate { x, gate: x }, "a gate of 44 values for 44"),
+        (Op::ScaleByPosition { x, slope: 1.0, length: 0, offset: 0 }, "a length of 0"),
+        (Op::ScaleColumns { x, by: v3 }, "factors for 44 values"),
+        (Op::Clamp { x: unknown, limit: 1.0 }, "an activation without a width"),
+        (Op::Attend(Attend { slopes: Some(v44), ..attend(q, a, 0) }), "queries of 60 values"),
+        (Op::Attend(Attend { sinks: Some(v44), ..attend(q, a, 0) }), "queries of 60 values"),
+        (Op::Attend(Attend { mask: Mask::Chunk(0), ..attend(q, a, 0) }), "queries of 60 values"),
         (logits(x, up, None), "a head for 44 logits of 44"),
         (logits(q, square, None), "a head for 44 logits of 60"),
         (logits(x, square, Some(v3)), "a head for 44 logits of 44"),

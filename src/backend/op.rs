@@ -34,6 +34,12 @@ pub enum Op {
     Add { x: Act, delta: Act, scale: f32 },
     /// `x *= factor`.
     Scale { x: Act, factor: f32 },
+    /// `x *= by`, which is `[width]`.
+    ScaleColumns { x: Act, by: Vector },
+    /// `x *= 1 + slope * ln(floor((position + offset) / length) + 1)`.
+    ScaleByPosition { x: Act, slope: f32, length: u32, offset: u32 },
+    /// `x = min(max(x, -limit), limit)`.
+    Clamp { x: Act, limit: f32 },
     /// `out = weight * x + bias` for each of the projections that share the input.
     Project { x: Act, projections: Box<[Projection]> },
     /// Rotates the heads of `q` and `k` by their positions.
@@ -43,10 +49,12 @@ pub enum Op {
     /// Goes on with the rows of the batch's outputs alone, copied from the first of each pair to the second. A step
     /// without outputs ends here.
     KeepOutputs { moves: Box<[[Act; 2]]> },
-    /// `out = softmax(scale * q k^T) v` over each token's own sequence, positions up to its own.
+    /// `out = softmax(scale * q k^T) v` over the positions of each token's own sequence that it sees.
     Attend(Attend),
     /// `gate = activation(gate) * up`, or `activation(gate)` without `up`.
     Glu { gate: Act, up: Option<Act>, activation: Activation },
+    /// `x *= sigmoid(gate)`; each value of `gate` is the factor of `width(x) / width(gate)` values.
+    Gate { x: Act, gate: Act },
     /// `out = sum of weight * down(activation(gate x) * (up x))` over the experts chosen by `scores`, `[n, n_experts]`.
     Experts(Experts),
     /// Logits of the batch's outputs, `cap * tanh(y / cap)` for `y = scale * (head x + bias)`; without a cap where it is 0.
@@ -71,8 +79,9 @@ pub enum NormKind {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Norm {
     pub kind: NormKind,
-    /// `[group]`, as is the bias.
-    pub weight: Vector,
+    /// `[group]`, or `[width]` where each group has its own; all 1 where absent.
+    pub weight: Option<Vector>,
+    /// As long as the weight; `[group]` without one.
     pub bias: Option<Vector>,
     pub eps: f32,
     /// Number of values normalised together: the width of the activation or of a head.
@@ -105,8 +114,44 @@ pub struct Attend {
     pub scale: f32,
     /// `cap * tanh(score / cap)` where not 0.
     pub softcap: f32,
-    /// A token sees itself and the `window - 1` before it; 0: all.
-    pub window: u32,
+    pub mask: Mask,
+    /// `[n_heads]`, added to the score of a key times its distance, which is negative: ALiBi (arXiv 2108.12409).
+    pub slopes: Option<Vector>,
+    /// `[n_heads]`, one more score in the sum of the softmax, which has no value.
+    pub sinks: Option<Vector>,
+}
+
+impl Attend {
+    /// All earlier tokens, by their products with the query alone.
+    pub fn new(state: StateId, q: Act, out: Act, scale: f32) -> Attend {
+        Attend { state, q, out, scale, softcap: 0.0, mask: Mask::Causal, slopes: None, sinks: None }
+    }
+}
+
+/// The positions that a token sees.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mask {
+    /// All up to its own.
+    Causal,
+    /// Its own and the `n - 1` before it; `n > 0`.
+    Window(u32),
+    /// From the last multiple of `n` up to its own; `n > 0`.
+    Chunk(u32),
+}
+
+impl Mask {
+    /// `Window`, or `Causal` for 0.
+    pub fn window(n: usize) -> Mask {
+        if n == 0 { Mask::Causal } else { Mask::Window(n as u32) }
+    }
+
+    /// Number of positions up to its own that a token sees, at most; 0: all.
+    pub fn span(self) -> usize {
+        match self {
+            Mask::Causal => 0,
+            Mask::Window(n) | Mask::Chunk(n) => n as usize,
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -116,28 +161,64 @@ pub enum Activation {
     Gelu,
     GeluErf,
     Relu,
+    /// `max(x, 0)^2`.
+    Relu2,
+    /// `g * sigmoid(1.702 g) * (u + 1)` for `g = min(gate, 7)` and `u = min(max(up, -7), 7)`, 0 without `up`.
+    ClampedSwiglu,
+}
+
+/// The function that makes weights of a router's scores.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RouterScore {
+    /// Softmax over all experts.
+    Softmax,
+    /// Softmax over the chosen experts.
+    SoftmaxOfChosen,
+    Sigmoid,
 }
 
 /// The rule by which scores of a router become weights of the chosen experts.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Routing {
+    pub score: RouterScore,
     /// Number of experts chosen for a token.
     pub n_used: usize,
-    /// Softmax over all experts before the choice (Qwen) rather than over the chosen ones (Mixtral).
-    pub softmax_first: bool,
+    /// `[n_experts]`, added to the weights for the choice alone.
+    pub bias: Option<Vector>,
+    /// Experts are chosen from the `groups_used` groups whose two best are the best together.
+    pub groups: usize,
+    pub groups_used: usize,
     /// Divides the chosen weights by their sum.
     pub renormalise: bool,
+    /// Factor on the weights.
+    pub scale: f32,
+    /// Weights multiply the input of an expert rather than its output.
+    pub on_input: bool,
 }
 
-/// Stacked experts: `gate`, `up` are `[n_experts * ffn, hidden]`, `down` is `[n_experts * hidden, ffn]`.
+impl Routing {
+    /// The `n_used` best of all experts, with weights as they are or made to sum to 1.
+    pub fn new(score: RouterScore, n_used: usize, renormalise: bool) -> Routing {
+        let (bias, groups, groups_used) = (None, 1, 1);
+        Routing { score, n_used, bias, groups, groups_used, renormalise, scale: 1.0, on_input: false }
+    }
+}
+
+/// Stacked experts: `gate`, `up` are `[n_experts * ffn, hidden]`, `down` is `[n_experts * hidden, ffn]`. Where `gate` and
+/// `up` are one matrix, `[n_experts * 2 * ffn, hidden]`, the rows of an expert's gate stand before those of its `up`.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Experts {
     pub x: Act,
     pub scores: Act,
     pub out: Act,
-    pub gate: Weight,
+    /// Without it, an expert is `down(activation(up x))`.
+    pub gate: Option<Weight>,
     pub up: Weight,
     pub down: Weight,
+    /// `[n_experts * ffn]` of gate and of up, `[n_experts * hidden]` of down.
+    pub biases: [Option<Vector>; 3],
+    /// `[n_experts]` of gate, up and down: factors on the products, before the bias.
+    pub scales: [Option<Vector>; 3],
     pub n_experts: usize,
     pub ffn: usize,
     pub routing: Routing,
@@ -159,7 +240,11 @@ impl Op {
         let mut on = |act: &mut Act| *act = f(*act);
         match self {
             Op::Embed { out, .. } => on(out),
-            Op::Scale { x, .. } | Op::Logits { x, .. } => on(x),
+            Op::Scale { x, .. }
+            | Op::ScaleColumns { x, .. }
+            | Op::ScaleByPosition { x, .. }
+            | Op::Clamp { x, .. }
+            | Op::Logits { x, .. } => on(x),
             Op::Norm { x, out, .. } => [x, out].into_iter().for_each(on),
             Op::Add { x, delta, .. } => [x, delta].into_iter().for_each(on),
             Op::Project { x, projections } => {
@@ -177,6 +262,7 @@ impl Op {
                 on(gate);
                 up.iter_mut().for_each(on);
             }
+            Op::Gate { x, gate } => [x, gate].into_iter().for_each(on),
             Op::Experts(e) => [&mut e.x, &mut e.scores, &mut e.out].into_iter().for_each(on),
         }
     }
@@ -187,7 +273,7 @@ impl Op {
         match self {
             Op::Embed { table, .. } => on(table),
             Op::Project { projections, .. } => projections.iter_mut().for_each(|p| on(&mut p.weight)),
-            Op::Experts(e) => [&mut e.gate, &mut e.up, &mut e.down].into_iter().for_each(on),
+            Op::Experts(e) => e.gate.iter_mut().chain([&mut e.up, &mut e.down]).for_each(on),
             Op::Logits { head, .. } => on(head),
             _ => {}
         }
@@ -197,7 +283,7 @@ impl Op {
     pub fn for_each_product(&self, mut f: impl FnMut(Weight)) {
         match self {
             Op::Project { projections, .. } => projections.iter().for_each(|p| f(p.weight)),
-            Op::Experts(e) => [e.gate, e.up, e.down].into_iter().for_each(f),
+            Op::Experts(e) => e.gate.into_iter().chain([e.up, e.down]).for_each(f),
             Op::Logits { head, .. } => f(*head),
             _ => {}
         }

@@ -6,7 +6,7 @@
 use std::cmp::Reverse;
 use std::ops::Range;
 
-use super::op::{Act, Index, Op, StateId, Weight};
+use super::op::{Act, Index, Mask, Op, StateId, Vector, Weight};
 use super::state_spec::KvLayer;
 use super::weights::Weights;
 use crate::error::{Error, Result};
@@ -277,14 +277,19 @@ impl Program {
                 Op::Norm { norm, x, out } => {
                     let group = norm.group;
                     let fits = group > 0 && width(*x).is_multiple_of(group) && width(*x) == width(*out);
-                    let fits = fits && vector(norm.weight, group)? && bias(norm.bias, group)?;
+                    let wide = |v: Option<Vector>| Ok::<_, Error>(bias(v, group)? || bias(v, width(*x))?);
+                    let fits = fits && wide(norm.weight)? && wide(norm.bias)?;
                     expect(fits, op, || format!("a norm of rows of {}", width(*x)))?;
                 }
                 Op::Add { x, delta, .. } => {
                     let fits = width(*x) == width(*delta) && x != delta;
                     expect(fits, op, || format!("a sum of rows of {} and {}", width(*x), width(*delta)))?;
                 }
-                Op::Scale { .. } => {}
+                Op::Scale { .. } | Op::Clamp { .. } => {}
+                Op::ScaleColumns { x, by } => {
+                    expect(vector(*by, width(*x))?, op, || format!("factors for {} values", width(*x)))?;
+                }
+                Op::ScaleByPosition { length, .. } => expect(*length > 0, op, || "a length of 0".to_owned())?,
                 Op::Project { x, projections } => {
                     for (i, p) in projections.iter().enumerate() {
                         let (rows, cols) = weights.shape(p.weight)?;
@@ -318,20 +323,36 @@ impl Program {
                         && width(a.q) >= n_kv_heads * head_dim
                         && width(a.out) == width(a.q)
                         && a.q != a.out
-                        && (window == 0 || (1..=window).contains(&(a.window as usize)));
+                        && (window == 0 || (1..=window).contains(&a.mask.span()))
+                        && !matches!(a.mask, Mask::Window(0) | Mask::Chunk(0))
+                        && bias(a.slopes, width(a.q) / head_dim)?
+                        && bias(a.sinks, width(a.q) / head_dim)?;
                     expect(fits, op, || format!("queries of {} values", width(a.q)))?;
                 }
                 Op::Glu { gate, up, .. } => {
                     let fits = up.is_none_or(|up| width(up) == width(*gate) && up != *gate);
                     expect(fits, op, || format!("a gate of {} values", width(*gate)))?;
                 }
+                Op::Gate { x, gate } => {
+                    let fits = width(*x).is_multiple_of(width(*gate)) && x != gate;
+                    expect(fits, op, || format!("a gate of {} values for {}", width(*gate), width(*x)))?;
+                }
                 Op::Experts(e) => {
-                    let (n, hidden, ffn) = (e.n_experts, width(e.x), e.ffn);
-                    let stacked = (n.saturating_mul(ffn), hidden);
-                    let fits = [weights.shape(e.gate)?, weights.shape(e.up)?] == [stacked; 2]
-                        && weights.shape(e.down)? == (n.saturating_mul(hidden), ffn)
+                    let (n, hidden, ffn, r) = (e.n_experts, width(e.x), e.ffn, &e.routing);
+                    let (inner, outer) = (n.saturating_mul(ffn), n.saturating_mul(hidden));
+                    let both = if e.gate == Some(e.up) { 2 } else { 1 };
+                    let gate = weights.shape(e.gate.unwrap_or(e.up))?;
+                    let fits = [gate, weights.shape(e.up)?] == [(inner.saturating_mul(both), hidden); 2]
+                        && weights.shape(e.down)? == (outer, ffn)
                         && (width(e.scores), width(e.out)) == (n, hidden)
-                        && (1..=n).contains(&e.routing.n_used)
+                        && (1..=n).contains(&r.n_used)
+                        && bias(r.bias, n)?
+                        && (r.groups > 0 && n.is_multiple_of(r.groups) && (1..=r.groups).contains(&r.groups_used))
+                        && r.n_used <= n / r.groups * r.groups_used
+                        && bias(e.biases[0], inner)?
+                        && bias(e.biases[1], inner)?
+                        && bias(e.biases[2], outer)?
+                        && e.scales.iter().try_fold(true, |fits, s| Ok::<_, Error>(fits && bias(*s, n)?))?
                         && e.x != e.out;
                     expect(fits, op, || format!("experts of {ffn} values over {hidden}"))?;
                 }
@@ -353,7 +374,7 @@ impl Program {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::op::{Attend, Norm, NormKind, Projection, Vector};
+    use crate::backend::op::{Attend, Norm, NormKind, Projection};
 
     fn project(x: Act, outs: &[Act]) -> Op {
         Op::Project {
@@ -367,7 +388,7 @@ mod tests {
         let mut b = ProgramBuilder::default();
         let x = b.act(8);
         let norm = |x, out| Op::Norm {
-            norm: Norm { kind: NormKind::Rms, weight: Vector(0), bias: None, eps: 1e-5, group: 8 },
+            norm: Norm { kind: NormKind::Rms, weight: Some(Vector(0)), bias: None, eps: 1e-5, group: 8 },
             x,
             out,
         };
@@ -378,7 +399,7 @@ mod tests {
         b.push(norm(x, h));
         b.push(project(h, &[q, k, v]));
         b.push(Op::StoreKv { state, k, v });
-        b.push(Op::Attend(Attend { state, q, out: a, scale: 1.0, softcap: 0.0, window: 0 }));
+        b.push(Op::Attend(Attend::new(state, q, a, 1.0)));
         b.push(project(a, &[o]));
         b.push(Op::Add { x, delta: o, scale: 1.0 });
         let [h, g, o] = [8, 32, 8].map(|w| b.act(w));

@@ -261,7 +261,7 @@ impl KvStore {
         let layer = KvLayer { n_kv_heads, head_dim, window: 0 };
         let state = builder.state(layer);
         builder.push(Op::StoreKv { state, k, v });
-        builder.push(Op::Attend(Attend { state, q, out, scale: params.scale(), softcap: 0.0, window: 0 }));
+        builder.push(Op::Attend(Attend::new(state, q, out, params.scale())));
         builder.end_layer(0);
         let program = Arc::new(builder.finish(0, &[q, k, v, out]));
         let spec = StateSpec { layers: vec![layer], capacity, k_type: dtype, v_type: dtype, max_step: max_tokens };

@@ -11,8 +11,8 @@ use super::no_effect;
 use super::rope::{self, RopeConfig, RopeScaling};
 use super::tensors::{FileMatrix, Tensors};
 use crate::backend::op::{
-    Act, Activation, Attend, Experts, Index, Norm, NormKind, Op, Projection, RopeChoice, RopeTable, Routing, StateId,
-    Vector, Weight,
+    Act, Activation, Attend, Experts, Index, Mask, Norm, NormKind, Op, Projection, RopeChoice, RopeTable, RouterScore,
+    Routing, StateId, Vector, Weight,
 };
 use crate::backend::program::{Program, ProgramBuilder};
 use crate::backend::state_spec::KvLayer;
@@ -46,14 +46,21 @@ pub struct Attention {
     pub heads: HeadShape,
     pub scale: f32,
     pub softcap: f32,
-    /// A token sees itself and the `window - 1` before it; 0: all.
-    pub window: usize,
+    pub mask: Mask,
+    /// Largest slope of linear biases, as a power of two: ALiBi's slopes are from `2^(-max/n)` on; 0: none.
+    pub max_alibi: f32,
 }
 
 impl Attention {
     /// All earlier tokens, scaled by the root of the head's width.
     pub fn new(heads: HeadShape) -> Attention {
-        Attention { heads, scale: 1.0 / (heads.head_dim as f32).sqrt(), softcap: 0.0, window: 0 }
+        let scale = 1.0 / (heads.head_dim as f32).sqrt();
+        Attention { heads, scale, softcap: 0.0, mask: Mask::Causal, max_alibi: 0.0 }
+    }
+
+    /// `new` with a window, where it is not 0.
+    pub fn windowed(heads: HeadShape, window: usize) -> Attention {
+        Attention { mask: Mask::window(window), ..Attention::new(heads) }
     }
 }
 
@@ -63,6 +70,7 @@ pub struct Moe {
     pub n_experts: usize,
     pub ffn: usize,
     pub routing: Routing,
+    pub activation: Activation,
 }
 
 pub struct Builder<'a> {
@@ -77,6 +85,8 @@ pub struct Builder<'a> {
     layer_eps: f32,
     /// Applies `.scale` of the feed-forward block.
     pub ffn_scales: bool,
+    /// Adds `output.bias` to the logits.
+    pub output_bias: bool,
     tensors: Tensors<'a>,
     program: ProgramBuilder,
     matrices: Vec<FileMatrix<'a>>,
@@ -109,6 +119,7 @@ impl<'a> Builder<'a> {
             rms_eps,
             layer_eps,
             ffn_scales: false,
+            output_bias: true,
             tensors: Tensors::new(source, quantize)?,
             program: ProgramBuilder::default(),
             matrices: Vec::new(),
@@ -123,7 +134,11 @@ impl<'a> Builder<'a> {
     /// Ends the program; refuses tensors and keys that the network did not use and that may change its results.
     pub fn finish(self) -> Result<Network<'a>> {
         let architecture = &self.hyper.architecture;
-        if let Some(name) = self.tensors.unused().find(|name| !no_effect::tensor(name)) {
+        // Layers behind the trunk predict further tokens.
+        let trunk = self.hyper.n_layers;
+        let behind: Vec<String> = (trunk..trunk + self.hyper.n_predicting).map(|i| format!("blk.{i}.")).collect();
+        let is_behind = |name: &str| behind.iter().any(|layer| name.starts_with(layer.as_str()));
+        if let Some(name) = self.tensors.unused().find(|name| !no_effect::tensor(name) && !is_behind(name)) {
             return Err(Error::unsupported(format!(
                 "the tensor {name} has no place in the architecture {architecture}"
             )));
@@ -209,7 +224,8 @@ impl<'a> Builder<'a> {
             Some(embedding) if !self.has("output.weight") => embedding,
             _ => self.matrix("output.weight", vocab, hidden)?,
         };
-        let bias = self.tensors.vector_if_present("output.bias", vocab)?.map(|bias| self.vector(bias));
+        let bias = self.tensors.vector_if_present("output.bias", vocab)?;
+        let bias = bias.filter(|_| self.output_bias).map(|bias| self.vector(bias));
         if !(scale.is_finite() && softcap.is_finite() && softcap >= 0.0) {
             return Err(Error::unsupported(format!("logits scaled by {scale} and capped at {softcap}")));
         }
@@ -226,21 +242,27 @@ impl<'a> Builder<'a> {
 
     // ---- norms and sums
 
-    fn norm(&mut self, kind: NormKind, part: &str, group: usize) -> Result<Norm> {
-        let mut weight = self.tensors.vector(&self.name(&format!("{part}.weight")), group)?;
+    /// The norm of each `group` values of a row of `groups` of them; the file has a weight for all groups or one for each.
+    fn norm(&mut self, kind: NormKind, part: &str, groups: usize, group: usize) -> Result<Norm> {
+        let [weight, bias] = ["weight", "bias"].map(|ending| self.name(&format!("{part}.{ending}")));
+        let rows = if groups > 1 && self.tensors.rows(&weight)? == groups { groups } else { 1 };
+        let mut weight = self.tensors.values(&weight, rows, group)?;
         weight.iter_mut().for_each(|w| *w += self.norm_offset);
-        let bias = self.tensors.vector_if_present(&self.name(&format!("{part}.bias")), group)?;
-        let (weight, bias) = (self.vector(weight), bias.map(|bias| self.vector(bias)));
-        let eps = match kind {
+        let bias = self.tensors.values_if_present(&bias, rows, group)?;
+        let (weight, bias) = (Some(self.vector(weight)), bias.map(|bias| self.vector(bias)));
+        Ok(Norm { kind, weight, bias, eps: self.eps(kind), group })
+    }
+
+    fn eps(&self, kind: NormKind) -> f32 {
+        match kind {
             NormKind::Rms => self.rms_eps,
             NormKind::Layer => self.layer_eps,
-        };
-        Ok(Norm { kind, weight, bias, eps, group })
+        }
     }
 
     fn normed(&mut self, kind: NormKind, x: Act, part: &str) -> Result<Act> {
         let width = self.program.width(x);
-        let norm = self.norm(kind, part, width)?;
+        let norm = self.norm(kind, part, 1, width)?;
         let out = self.program.act(width);
         self.program.push(Op::Norm { norm, x, out });
         Ok(out)
@@ -258,9 +280,31 @@ impl<'a> Builder<'a> {
 
     /// RMS norm in place of each `group` values: of a head, or of the whole row.
     pub fn rms_norm_groups(&mut self, x: Act, part: &str, group: usize) -> Result<()> {
-        let norm = self.norm(NormKind::Rms, part, group)?;
+        let norm = self.norm(NormKind::Rms, part, self.program.width(x) / group.max(1), group)?;
         self.program.push(Op::Norm { norm, x, out: x });
         Ok(())
+    }
+
+    /// LayerNorm in place of each `group` values.
+    pub fn layer_norm_groups(&mut self, x: Act, part: &str, group: usize) -> Result<()> {
+        let norm = self.norm(NormKind::Layer, part, self.program.width(x) / group.max(1), group)?;
+        self.program.push(Op::Norm { norm, x, out: x });
+        Ok(())
+    }
+
+    /// A norm without weights.
+    pub fn bare_norm(&mut self, kind: NormKind, x: Act) -> Act {
+        let group = self.program.width(x);
+        let norm = Norm { kind, weight: None, bias: None, eps: self.eps(kind), group };
+        let out = self.program.act(group);
+        self.program.push(Op::Norm { norm, x, out });
+        out
+    }
+
+    /// The norm in place of each `group` values, without weights.
+    pub fn bare_norm_groups(&mut self, kind: NormKind, x: Act, group: usize) {
+        let norm = Norm { kind, weight: None, bias: None, eps: self.eps(kind), group };
+        self.program.push(Op::Norm { norm, x, out: x });
     }
 
     /// `x += residual_scale * delta`
@@ -276,7 +320,7 @@ impl<'a> Builder<'a> {
         let name = |ending: &str| self.name(&format!("{part}.{ending}"));
         let (weight, bias, scale) = (name("weight"), name("bias"), name("scale"));
         let is_ffn = part.starts_with("ffn_");
-        let factor = match is_ffn && !self.ffn_scales {
+        let factor = match is_ffn && (!self.ffn_scales || part.ends_with("_shexp")) {
             true => None,
             false => self.tensors.vector_if_present(&scale, 1)?,
         };
@@ -312,6 +356,14 @@ impl<'a> Builder<'a> {
     pub fn project(&mut self, x: Act, part: &str, rows: usize) -> Result<Act> {
         let projection = self.part(part, rows, 0..rows, x)?;
         let [out] = self.push_projections(x, [projection]);
+        Ok(out)
+    }
+
+    /// `project` of a network that does not add the bias of the file.
+    pub fn project_without_bias(&mut self, x: Act, part: &str, rows: usize) -> Result<Act> {
+        self.ignore(&format!("{part}.bias"));
+        let (projection, factor) = self.part(part, rows, 0..rows, x)?;
+        let [out] = self.push_projections(x, [(Projection { bias: None, ..projection }, factor)]);
         Ok(out)
     }
 
@@ -372,17 +424,66 @@ impl<'a> Builder<'a> {
         self.program.push(Op::Rope { rope, head_dim, q, k: Some(k) });
     }
 
+    /// An attention from its input to its output projection. `prepare` changes queries and keys in place before they are
+    /// stored and compared.
+    pub fn attention(
+        &mut self,
+        x: Act,
+        attention: Attention,
+        prepare: impl FnOnce(&mut Self, Act, Act) -> Result<()>,
+    ) -> Result<Act> {
+        let [q, k, v] = self.qkv(x, attention.heads)?;
+        prepare(self, q, k)?;
+        let a = self.attend([q, k, v], attention)?;
+        self.project(a, "attn_output", self.hyper.hidden)
+    }
+
+    /// RMS norms in place of each head of queries and keys.
+    pub fn head_norms(&mut self, q: Act, k: Act) -> Result<()> {
+        self.rms_norm_groups(q, "attn_q_norm", self.hyper.heads.head_dim)?;
+        self.rms_norm_groups(k, "attn_k_norm", self.hyper.heads.head_dim)
+    }
+
+    /// RMS norms in place of all heads of queries together, and of keys.
+    pub fn full_norms(&mut self, q: Act, k: Act) -> Result<()> {
+        self.rms_norm_groups(q, "attn_q_norm", self.program.width(q))?;
+        self.rms_norm_groups(k, "attn_k_norm", self.program.width(k))
+    }
+
+    /// `x *= 1 + slope * ln(floor((position + offset) / length) + 1)`, unless the slope is 0.
+    pub fn scale_by_position(&mut self, x: Act, slope: f32, length: usize, offset: u32) {
+        if slope != 0.0 {
+            self.program.push(Op::ScaleByPosition { x, slope, length: length as u32, offset });
+        }
+    }
+
+    /// `x = min(max(x, -limit), limit)`
+    pub fn clamp(&mut self, x: Act, limit: f32) {
+        self.program.push(Op::Clamp { x, limit });
+    }
+
+    /// Counts a tensor of the layer as used: the network has no place for it.
+    pub fn ignore(&mut self, part: &str) {
+        self.tensors.ignore(&self.name(part));
+    }
+
     /// Stores keys and values, and lets each token attend to those that it sees.
     pub fn attend(&mut self, [q, k, v]: [Act; 3], attention: Attention) -> Result<Act> {
-        let Attention { heads, scale, softcap, window } = attention;
+        let Attention { heads, scale, softcap, mask, max_alibi } = attention;
         if !(scale.is_finite() && softcap.is_finite() && softcap >= 0.0) {
             return Err(Error::unsupported(format!("attention scaled by {scale} and capped at {softcap}")));
         }
-        let layer = KvLayer { n_kv_heads: heads.n_kv_heads, head_dim: heads.head_dim, window };
+        if !(0.0..=64.0).contains(&max_alibi) {
+            return Err(self.keys.unsupported("attention.max_alibi_bias"));
+        }
+        let layer = KvLayer { n_kv_heads: heads.n_kv_heads, head_dim: heads.head_dim, window: mask.span() };
+        let slopes = (max_alibi != 0.0).then(|| self.vector(alibi_slopes(heads.n_heads, max_alibi)));
+        let sinks = self.name("attn_sinks.weight");
+        let sinks = self.tensors.vector_if_present(&sinks, heads.n_heads)?.map(|sinks| self.vector(sinks));
         let state: StateId = self.program.state(layer);
         self.program.push(Op::StoreKv { state, k, v });
         let out = self.program.act(self.program.width(q));
-        self.program.push(Op::Attend(Attend { state, q, out, scale, softcap, window: window as u32 }));
+        self.program.push(Op::Attend(Attend { state, q, out, scale, softcap, mask, slopes, sinks }));
         Ok(out)
     }
 
@@ -423,7 +524,7 @@ impl<'a> Builder<'a> {
 
     /// `down(activation(gate x) * up x)`, gate and up from two tensors or from one.
     pub fn gated_ffn(&mut self, x: Act, activation: Activation) -> Result<Act> {
-        let (f, hidden) = (self.ffn_width()?, self.hyper.hidden);
+        let f = self.ffn_width()?;
         let parts = if self.has("ffn_gate.weight") {
             [self.part("ffn_gate", f, 0..f, x)?, self.part("ffn_up", f, 0..f, x)?]
         } else {
@@ -431,13 +532,18 @@ impl<'a> Builder<'a> {
         };
         let [gate, up] = self.push_projections(x, parts);
         self.program.push(Op::Glu { gate, up: Some(up), activation });
-        self.project(gate, "ffn_down", hidden)
+        self.project(gate, "ffn_down", self.hyper.hidden)
     }
 
-    /// `down(activation(up x))`
+    /// `down(activation(up x))`, the activations divided by `ffn.act.scales` where the file has them.
     pub fn plain_ffn(&mut self, x: Act, activation: Activation) -> Result<Act> {
-        let up = self.project(x, "ffn_up", self.ffn_width()?)?;
+        let width = self.ffn_width()?;
+        let up = self.project(x, "ffn_up", width)?;
         self.program.push(Op::Glu { gate: up, up: None, activation });
+        if let Some(scales) = self.tensors.vector_if_present(&self.name("ffn.act.scales"), width)? {
+            let by = self.vector(scales.into_iter().map(|scale| 1.0 / scale).collect());
+            self.program.push(Op::ScaleColumns { x: up, by });
+        }
         self.project(up, "ffn_down", self.hyper.hidden)
     }
 
@@ -448,8 +554,16 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// The experts of every layer, where the file names any.
-    pub fn moe(&mut self, softmax_first: bool) -> Result<Option<Moe>> {
+    /// The experts of a file that names any, chosen by a softmax over all of them. `renormalise`: their weights are made to
+    /// sum to 1, unless a folder says otherwise.
+    pub fn moe(&self, renormalise: bool) -> Result<Option<Moe>> {
+        match self.keys.size("expert_gating_func")? {
+            None | Some(1) => self.any_moe(renormalise),
+            Some(_) => Err(self.keys.unsupported("expert_gating_func")),
+        }
+    }
+
+    fn any_moe(&self, renormalise: bool) -> Result<Option<Moe>> {
         let keys = &self.keys;
         let Some(n_experts) = keys.size("expert_count")? else { return Ok(None) };
         let n_used = keys.require_size("expert_used_count")?;
@@ -457,38 +571,119 @@ impl<'a> Builder<'a> {
         if n_experts > 4096 || n_used > n_experts || ffn == 0 || ffn > 1 << 20 {
             return Err(Error::unsupported(format!("{n_experts} experts of width {ffn}, {n_used} used a token")));
         }
-        // The definitions of these networks know softmax alone.
-        if keys.size("expert_gating_func")?.is_some_and(|f| f != 1) {
-            return Err(keys.unsupported("expert_gating_func"));
+        // The tensors tell which layers have experts, and their widths.
+        for key in ["leading_dense_block_count", "interleave_moe_layer_step", "expert_shared_count"] {
+            keys.get(key);
         }
-        // GGUF files of these networks mean nothing by this key; the configurations of folders do.
-        let told = keys.flag("expert_weights_norm")?.unwrap_or(true);
-        let renormalise = told || self.tensors.format() == FileFormat::Gguf;
-        self.hyper.ffn = 0;
-        Ok(Some(Moe { n_experts, ffn, routing: Routing { n_used, softmax_first, renormalise } }))
+        keys.get("expert_shared_feed_forward_length");
+        // GGUF files mean nothing by this key unless the network reads it; the configurations of folders do.
+        let told = keys.flag("expert_weights_norm")?.filter(|_| self.tensors.format() == FileFormat::Safetensors);
+        let renormalise = told.unwrap_or(renormalise);
+        let routing = Routing::new(RouterScore::Softmax, n_used, renormalise);
+        Ok(Some(Moe { n_experts, ffn, routing, activation: Activation::Silu }))
+    }
+
+    /// `moe` of a network whose routing the file tells.
+    pub fn told_moe(&self, default: RouterScore) -> Result<Option<Moe>> {
+        let Some(mut moe) = self.any_moe(false)? else { return Ok(None) };
+        let (keys, routing) = (&self.keys, &mut moe.routing);
+        routing.score = match keys.size("expert_gating_func")? {
+            None => default,
+            Some(1) => RouterScore::Softmax,
+            Some(2) => RouterScore::Sigmoid,
+            Some(_) => return Err(keys.unsupported("expert_gating_func")),
+        };
+        routing.renormalise = keys.flag("expert_weights_norm")?.unwrap_or(false);
+        routing.scale = keys.float("expert_weights_scale")?.unwrap_or(1.0);
+        routing.groups = keys.size("expert_group_count")?.unwrap_or(1);
+        routing.groups_used = keys.size("expert_group_used_count")?.unwrap_or(routing.groups);
+        let (groups, used) = (routing.groups, routing.groups_used);
+        if !moe.n_experts.is_multiple_of(groups) || used > groups || routing.n_used > moe.n_experts / groups * used {
+            return Err(keys.unsupported("expert_group_count"));
+        }
+        Ok(Some(moe))
+    }
+
+    /// The feed-forward block of a layer: a mixture where the layer has a router, else dense.
+    pub fn moe_ffn(&mut self, x: Act, moe: Option<Moe>) -> Result<Act> {
+        let Some(moe) = moe.filter(|_| self.has("ffn_gate_inp.weight")) else {
+            return self.gated_ffn(x, Activation::Silu);
+        };
+        let out = self.experts(x, moe)?;
+        if self.has("ffn_up_shexp.weight") {
+            let shared = self.shared_expert(x, moe.activation)?;
+            self.program.push(Op::Add { x: out, delta: shared, scale: 1.0 });
+        }
+        Ok(out)
     }
 
     /// The weighted sum of the chosen experts.
     pub fn experts(&mut self, x: Act, moe: Moe) -> Result<Act> {
-        let (hidden, Moe { n_experts: n, ffn, routing }) = (self.hyper.hidden, moe);
-        let scores = self.project(x, "ffn_gate_inp", n)?;
-        let gate = self.matrix("ffn_gate_exps.weight", n * ffn, hidden)?;
-        let up = self.matrix("ffn_up_exps.weight", n * ffn, hidden)?;
+        let scores = self.project(x, "ffn_gate_inp", moe.n_experts)?;
+        self.scored_experts(x, scores, moe)
+    }
+
+    /// `experts` with the scores of a router, `[n, n_experts]`.
+    pub fn scored_experts(&mut self, x: Act, scores: Act, moe: Moe) -> Result<Act> {
+        let (hidden, Moe { n_experts: n, ffn, mut routing, activation }) = (self.program.width(x), moe);
+        let bias = self.name("exp_probs_b.bias");
+        routing.bias = self.tensors.vector_if_present(&bias, n)?.map(|bias| self.vector(bias));
+        let (gate, up) = if self.has("ffn_gate_up_exps.weight") {
+            let both = self.matrix("ffn_gate_up_exps.weight", n * 2 * ffn, hidden)?;
+            (Some(both), both)
+        } else {
+            let gate = match self.has("ffn_gate_exps.weight") {
+                true => Some(self.matrix("ffn_gate_exps.weight", n * ffn, hidden)?),
+                false => None,
+            };
+            (gate, self.matrix("ffn_up_exps.weight", n * ffn, hidden)?)
+        };
         let down = self.matrix("ffn_down_exps.weight", n * hidden, ffn)?;
+        let (mut biases, mut scales) = ([None; 3], [None; 3]);
+        for (i, (part, rows)) in [("gate", ffn), ("up", ffn), ("down", hidden)].into_iter().enumerate() {
+            let [bias, scale] = ["bias", "scale"].map(|ending| self.name(&format!("ffn_{part}_exps.{ending}")));
+            biases[i] = self.tensors.values_if_present(&bias, n, rows)?.map(|bias| self.vector(bias));
+            if self.ffn_scales {
+                scales[i] = self.tensors.vector_if_present(&scale, n)?.map(|scale| self.vector(scale));
+            }
+        }
         let out = self.program.act(hidden);
-        let activation = Activation::Silu;
-        self.program.push(Op::Experts(Experts {
-            x,
-            scores,
-            out,
-            gate,
-            up,
-            down,
-            n_experts: n,
-            ffn,
-            routing,
-            activation,
-        }));
+        let experts =
+            Experts { x, scores, out, gate, up, down, biases, scales, n_experts: n, ffn, routing, activation };
+        self.program.push(Op::Experts(experts));
         Ok(out)
     }
+
+    /// The expert that every token takes, times the sigmoid of one value where the file has its weights.
+    fn shared_expert(&mut self, x: Act, activation: Activation) -> Result<Act> {
+        let rows = self.tensors.rows(&self.name("ffn_up_shexp.weight"))?;
+        let up = self.part("ffn_up_shexp", rows, 0..rows, x)?;
+        let inner = if self.has("ffn_gate_shexp.weight") {
+            let gate = self.part("ffn_gate_shexp", rows, 0..rows, x)?;
+            let [gate, up] = self.push_projections(x, [gate, up]);
+            self.program.push(Op::Glu { gate, up: Some(up), activation });
+            gate
+        } else {
+            let [up] = self.push_projections(x, [up]);
+            self.program.push(Op::Glu { gate: up, up: None, activation });
+            up
+        };
+        let out = self.project(inner, "ffn_down_shexp", self.program.width(x))?;
+        if self.has("ffn_gate_inp_shexp.weight") {
+            let gate = self.project(x, "ffn_gate_inp_shexp", 1)?;
+            self.program.push(Op::Gate { x: out, gate });
+        }
+        Ok(out)
+    }
+}
+
+/// The slopes of ALiBi: powers of two that fall evenly, those of heads beyond a power of two between the others.
+fn alibi_slopes(n_heads: usize, max: f32) -> Vec<f32> {
+    let n = 1usize << n_heads.max(1).ilog2();
+    let max = f64::from(max);
+    let slope = |head: usize| match head < n {
+        true => -max / n as f64 * (head + 1) as f64,
+        false => -max / (2 * n) as f64 * (2 * (head - n) + 1) as f64,
+    };
+    (0..n_heads).map(|head| slope(head).exp2() as f32).collect()
 }

@@ -21,6 +21,8 @@ pub struct Hyper {
     pub architecture: String,
     pub name: String,
     pub n_layers: usize,
+    /// Layers behind those, which predict further tokens and are not used.
+    pub n_predicting: usize,
     /// Width of the residual stream.
     pub hidden: usize,
     /// Width of the dense feed-forward block; 0 where there is none.
@@ -42,7 +44,11 @@ impl Hyper {
             Some(_) => ranged(key, keys.size(key)?.unwrap_or(0), max),
             None => Err(keys.metadata.missing(&keys.name(key))),
         };
-        let n_layers = required("block_count", 1024)?;
+        let n_blocks = required("block_count", 1024)?;
+        let n_predicting = keys.size("nextn_predict_layers")?.unwrap_or(0);
+        let Some(n_layers) = n_blocks.checked_sub(n_predicting).filter(|&n| n > 0) else {
+            return Err(keys.unsupported("nextn_predict_layers"));
+        };
         let hidden = required("embedding_length", MAX_WIDTH)?;
         let n_heads = required("attention.head_count", MAX_HEADS)?;
         let n_kv_heads =
@@ -69,6 +75,7 @@ impl Hyper {
             architecture: keys.architecture.to_owned(),
             name: keys.metadata.str("general.name")?.unwrap_or_default().to_owned(),
             n_layers,
+            n_predicting,
             hidden,
             ffn,
             heads: HeadShape { n_heads, n_kv_heads, head_dim },

@@ -34,6 +34,8 @@ const TENSORS: &[(&str, &str)] = &[
     ("ffn_gate.scale", "not in the graph"),
     ("ffn_up.scale", "not in the graph"),
     ("ffn_down.scale", "not in the graph"),
+    ("_exps.scale", "not in the graph"),
+    ("_shexp.scale", "not in the graph"),
 ];
 
 /// True for a key that changes no result of an architecture that does not read it.

@@ -36,7 +36,26 @@ pub struct RopeConfig {
     pub pairs: RopePairs,
     /// Factor on sine and cosine.
     pub magnitude: f32,
+    pub sections: Option<Sections>,
     pub scaling: RopeScaling,
+}
+
+/// The pairs that turn by each of the four positions of a token in images (M-RoPE). In text the first three are the
+/// position of the token and the fourth is 0, so that its pairs stay as they are.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sections {
+    pub sizes: [usize; 4],
+    /// The pairs of the first three sections alternate; what they do not cover is the fourth's.
+    pub interleaved: bool,
+}
+
+impl Sections {
+    /// True where pair `i` turns.
+    fn turns(&self, i: usize) -> bool {
+        let [a, b, c, d] = self.sizes;
+        let i = i % (a + b + c + d).max(1);
+        if self.interleaved { i < 3 * self.sizes[i % 3] } else { i < a + b + c }
+    }
 }
 
 /// The common keys. `pairs`: the order in which GGUF files of the architecture keep the rows of q and k; folders keep
@@ -48,6 +67,7 @@ pub fn config(keys: &Keys, head_dim: usize, context_length: u32, pairs: RopePair
         n_dims: keys.size("rope.dimension_count")?.unwrap_or(head_dim),
         pairs: if halves { RopePairs::Halves } else { pairs },
         magnitude: attention_factor(keys)?.unwrap_or(1.0),
+        sections: None,
         scaling: scaling(keys, context_length)?,
     };
     if config.base <= 0.0 {
@@ -57,6 +77,19 @@ pub fn config(keys: &Keys, head_dim: usize, context_length: u32, pairs: RopePair
         return Err(keys.unsupported("rope.dimension_count"));
     }
     Ok(config)
+}
+
+/// The sections that the file tells, if it tells any.
+pub fn sections(keys: &Keys, interleaved: bool) -> Result<Option<Sections>> {
+    let key = "rope.dimension_sections";
+    let Some(_) = keys.get(key) else { return Ok(None) };
+    match keys.metadata.u32s(&keys.name(key))?.as_deref() {
+        Some(list) if (3..=4).contains(&list.len()) && list.iter().all(|&n| n <= 1 << 16) => {
+            let sizes = std::array::from_fn(|i| list.get(i).map_or(0, |&n| n as usize));
+            Ok((sizes[0] > 0 && sizes[1] > 0).then_some(Sections { sizes, interleaved }))
+        }
+        _ => Err(keys.unsupported(key)),
+    }
 }
 
 /// Factor on sine and cosine that the file tells.
@@ -131,6 +164,9 @@ pub fn table(config: &RopeConfig, divisors: Option<&[f32]>) -> Result<Rope> {
         }
         inv_freq.iter_mut().zip(by).for_each(|(f, d)| *f /= f64::from(*d));
     }
+    if let Some(sections) = &config.sections {
+        inv_freq.iter_mut().enumerate().filter(|(i, _)| !sections.turns(*i)).for_each(|(_, f)| *f = 0.0);
+    }
     if !magnitude.is_finite() || !inv_freq.iter().all(|f| f.is_finite()) {
         return Err(Error::unsupported(format!("the rotary scaling {:?} gives no finite angle", config.scaling)));
     }
@@ -142,7 +178,7 @@ mod tests {
     use super::*;
 
     fn config(scaling: RopeScaling) -> RopeConfig {
-        RopeConfig { base: 500_000.0, n_dims: 128, pairs: RopePairs::Adjacent, magnitude: 1.0, scaling }
+        RopeConfig { base: 500_000.0, n_dims: 128, pairs: RopePairs::Adjacent, magnitude: 1.0, sections: None, scaling }
     }
 
     #[test]

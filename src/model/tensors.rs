@@ -120,6 +120,11 @@ impl<'a> Tensors<'a> {
         Ok(info)
     }
 
+    /// Counts a tensor as used, if the file has it.
+    pub fn ignore(&mut self, name: &str) {
+        self.used.extend(self.source.tensor(name).map(|info| info.name.as_str()));
+    }
+
     /// Number of rows of a table, counted from the file.
     pub fn rows(&self, name: &str) -> Result<usize> {
         let info = self.source.tensor(name).ok_or_else(|| self.damaged(format!("the tensor {name} is missing")))?;
@@ -139,7 +144,12 @@ impl<'a> Tensors<'a> {
 
     /// The values of a vector.
     pub fn vector(&mut self, name: &str, len: usize) -> Result<Vec<f32>> {
-        let info = self.find(name, 1, len)?;
+        self.values(name, 1, len)
+    }
+
+    /// The values of `rows` vectors, one after the other.
+    pub fn values(&mut self, name: &str, rows: usize, cols: usize) -> Result<Vec<f32>> {
+        let (info, len) = (self.find(name, rows, cols)?, rows * cols);
         let format = quant::format(info.dtype)?;
         if format.block_len != 1 {
             return Err(self.damaged(format!("the tensor {name} has type {}, expected a float type", format.name)));
@@ -157,6 +167,11 @@ impl<'a> Tensors<'a> {
     /// `vector` of a tensor that a file may leave out.
     pub fn vector_if_present(&mut self, name: &str, len: usize) -> Result<Option<Vec<f32>>> {
         if self.has(name) { self.vector(name, len).map(Some) } else { Ok(None) }
+    }
+
+    /// `values` of a tensor that a file may leave out.
+    pub fn values_if_present(&mut self, name: &str, rows: usize, cols: usize) -> Result<Option<Vec<f32>>> {
+        if self.has(name) { self.values(name, rows, cols).map(Some) } else { Ok(None) }
     }
 
     /// The divisors of rotary frequencies in the file. Folders keep the list in their configuration.

@@ -224,6 +224,21 @@ impl CpuExecutor {
             Op::Scale { x, factor } => {
                 each(&*team(&mut self.team)?, self.acts.get(*x), |_, x| elementwise::scale(isa, x, *factor));
             }
+            Op::ScaleColumns { x, by } => {
+                let by = self.backend.vector(*by);
+                each(&*team(&mut self.team)?, self.acts.get(*x), |_, x| elementwise::multiply(isa, x, by));
+            }
+            Op::ScaleByPosition { x, slope, length, offset } => {
+                let positions = &self.positions;
+                each(&*team(&mut self.team)?, self.acts.get(*x), |t, x| {
+                    let periods = (u64::from(positions[t]) + u64::from(*offset)) / u64::from(*length) + 1;
+                    let factor = 1.0 + f64::from(*slope) * (periods as f64).ln();
+                    elementwise::scale(isa, x, factor as f32);
+                });
+            }
+            Op::Clamp { x, limit } => {
+                each(&*team(&mut self.team)?, self.acts.get(*x), |_, x| elementwise::clamp(isa, x, *limit));
+            }
             Op::Project { x, projections } => {
                 // By number, because the jobs of a product live on the stack.
                 for projections in projections.chunks(3) {
@@ -252,9 +267,13 @@ impl CpuExecutor {
                 let [gate, up] = self.acts.disjoint([*gate, *up]);
                 each_row(&*team(&mut self.team)?, gate, up, |_, g, u| elementwise::glu(isa, *activation, g, u));
             }
+            Op::Gate { x, gate } => {
+                let [x, gate] = self.acts.disjoint([*x, *gate]);
+                each_row(&*team(&mut self.team)?, x, gate, |_, x, gate| elementwise::gate(isa, x, gate));
+            }
             Op::Experts(experts) => {
                 let CpuExecutor { backend, team: open, acts, products, experts: scratch, .. } = self;
-                scratch.route(acts, experts);
+                scratch.route(backend, acts, experts);
                 scratch.multiply(backend, &*team(open)?, products, acts, experts);
             }
             Op::Logits { x, head, bias, scale, softcap } => {
@@ -407,7 +426,8 @@ impl CpuExecutor {
         let states = &*batch.states;
         let cache = |sequence: u32| states[sequence as usize].cpu().expect("`begin` has looked");
         let source = LayerSource::new(op.state.0 as usize, cache);
-        let scoring = Scoring { scale: op.scale, softcap: op.softcap, window: op.window };
+        let [slopes, sinks] = [op.slopes, op.sinks].map(|v| v.map(|v| backend.vector(v)));
+        let scoring = Scoring { scale: op.scale, softcap: op.softcap, mask: op.mask, slopes, sinks };
         let [(q, _), (out, _)] = acts.disjoint([op.q, op.out]);
         attention::attend(&*team(open)?, backend.isa, &scoring, positions, slots, &source, q, out, scratch);
         Ok(())
@@ -481,26 +501,28 @@ impl Drop for OpenTeam<'_> {
 struct WeightedNorm<'a> {
     isa: Isa,
     norm: Norm,
-    weight: &'a [f32],
+    weight: Option<&'a [f32]>,
     bias: Option<&'a [f32]>,
 }
 
 impl<'a> WeightedNorm<'a> {
     fn new(backend: &'a CpuBackend, norm: &Norm) -> Self {
-        let bias = norm.bias.map(|bias| backend.vector(bias));
-        WeightedNorm { isa: backend.isa, norm: *norm, weight: backend.vector(norm.weight), bias }
+        let [weight, bias] = [norm.weight, norm.bias].map(|v| v.map(|v| backend.vector(v)));
+        WeightedNorm { isa: backend.isa, norm: *norm, weight, bias }
     }
 
     fn apply(&self, row: &mut [f32]) {
-        for x in row.chunks_exact_mut(self.norm.group) {
+        let group = self.norm.group;
+        for (i, x) in row.chunks_exact_mut(group).enumerate() {
+            // The same vector for all groups, or the part of each.
+            let of_group = |v: &'a [f32]| if v.len() == group { v } else { &v[i * group..][..group] };
+            let (weight, bias) = (self.weight.map(of_group), self.bias.map(of_group));
             match self.norm.kind {
-                NormKind::Rms => {
-                    elementwise::rms_norm(self.isa, x, self.weight, self.norm.eps);
-                    if let Some(bias) = self.bias {
-                        elementwise::add_scaled(self.isa, x, bias, 1.0);
-                    }
-                }
-                NormKind::Layer => elementwise::layer_norm(self.isa, x, self.weight, self.bias, self.norm.eps),
+                NormKind::Rms => elementwise::rms_norm(self.isa, x, weight, self.norm.eps),
+                NormKind::Layer => elementwise::layer_norm(self.isa, x, weight, self.norm.eps),
+            }
+            if let Some(bias) = bias {
+                elementwise::add_scaled(self.isa, x, bias, 1.0);
             }
         }
     }

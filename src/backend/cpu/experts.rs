@@ -4,14 +4,14 @@ use std::cmp::Ordering;
 use std::ops::Range;
 
 use super::CpuBackend;
-use super::acts::{Acts, each_row};
-use super::kernels::{PANEL_ROWS, elementwise};
+use super::acts::{Acts, each, each_row};
+use super::kernels::{Isa, PANEL_ROWS, elementwise};
 use super::matmul;
 use super::matmul_plan::{MatmulJob, MatmulWorkspace};
 use super::matrix::WeightMatrix;
 use super::memory::Floats;
 use super::pool::Team;
-use crate::backend::op::{Experts, Op};
+use crate::backend::op::{Experts, Op, RouterScore, Vector};
 use crate::backend::program::Program;
 use crate::error::{Result, try_filled, try_vec};
 
@@ -19,8 +19,12 @@ use crate::error::{Result, try_filled, try_vec};
 pub struct ExpertScratch {
     /// `[n, n_used]`: expert and weight, in the order of experts.
     chosen: Vec<(u32, f32)>,
-    /// Scores of one token in the order of preference.
+    /// Experts and what they are chosen by, in the order of preference.
     ranking: Vec<(u32, f32)>,
+    /// `[n_experts]`, weights of one token before the choice.
+    weights: Vec<f32>,
+    /// `[groups]`, in the order of preference.
+    groups: Vec<(u32, f32)>,
     /// Tokens that chose the expert at hand, and its weight for them.
     members: Vec<(u32, f32)>,
     /// `[max_tokens, hidden]`
@@ -46,6 +50,8 @@ impl ExpertScratch {
         Ok(ExpertScratch {
             chosen: try_filled("routing", tokens.saturating_mul(used), (0, 0.0))?,
             ranking: try_vec("routing", n)?,
+            weights: try_vec("routing", n)?,
+            groups: try_vec("routing", n)?,
             members: try_vec("routing", tokens)?,
             input: floats(hidden)?,
             gate: floats(ffn + 2 * PANEL_ROWS)?,
@@ -55,24 +61,47 @@ impl ExpertScratch {
     }
 
     /// Chooses experts for each row.
-    pub fn route(&mut self, acts: &mut Acts, op: &Experts) {
+    pub fn route(&mut self, backend: &CpuBackend, acts: &mut Acts, op: &Experts) {
         let routing = op.routing;
+        let bias = routing.bias.map(|bias| backend.vector(bias));
         let (scores, n_experts) = acts.get(op.scores);
-        let ExpertScratch { chosen, ranking, .. } = self;
+        let ExpertScratch { chosen, ranking, weights, groups, .. } = self;
         for (scores, chosen) in scores.chunks_exact(n_experts).zip(chosen.chunks_exact_mut(routing.n_used)) {
-            ranking.clear();
-            ranking.extend((0..).zip(scores.iter().copied()));
-            // The lower number wins a tie. Equal elements do not occur, so that an unstable sort is as good.
-            ranking.sort_unstable_by(|a, b| b.1.partial_cmp(&a.1).unwrap_or(Ordering::Equal).then(a.0.cmp(&b.0)));
-            let considered = if routing.softmax_first { &ranking[..] } else { &ranking[..routing.n_used] };
+            rank(ranking, scores.iter().copied());
             let peak = ranking[0].1;
+            let considered = match routing.score {
+                RouterScore::SoftmaxOfChosen => &ranking[..routing.n_used],
+                _ => &ranking[..],
+            };
             let sum: f32 = considered.iter().map(|(_, score)| (score - peak).exp()).sum();
-            for (chosen, (expert, score)) in chosen.iter_mut().zip(&*ranking) {
-                *chosen = (*expert, (score - peak).exp() / sum);
+            weights.clear();
+            weights.extend(scores.iter().map(|score| match routing.score {
+                RouterScore::Sigmoid => 1.0 / (1.0 + (-score).exp()),
+                _ => (score - peak).exp() / sum,
+            }));
+            if let Some(bias) = bias {
+                rank(ranking, weights.iter().zip(bias).map(|(weight, bias)| weight + bias));
+            } else if routing.groups > 1 {
+                rank(ranking, weights.iter().copied());
+            }
+            if routing.groups > 1 {
+                let size = n_experts / routing.groups;
+                let group = |expert: u32| expert as usize / size;
+                let two_best = |g| ranking.iter().filter(|(e, _)| group(*e) == g).take(2).map(|(_, by)| by).sum();
+                rank(groups, (0..routing.groups).map(two_best));
+                let kept = &groups[..routing.groups_used];
+                ranking.retain(|(e, _)| kept.iter().any(|(g, _)| *g as usize == group(*e)));
+            }
+            for (chosen, (expert, _)) in chosen.iter_mut().zip(&*ranking) {
+                *chosen = (*expert, weights[*expert as usize]);
             }
             if routing.renormalise {
-                let sum: f32 = chosen.iter().map(|(_, weight)| weight).sum();
+                // No less than the least normal number of 16 bits.
+                let sum = chosen.iter().map(|(_, weight)| weight).sum::<f32>().max(6.103_515_6e-5);
                 chosen.iter_mut().for_each(|(_, weight)| *weight /= sum);
+            }
+            if routing.scale != 1.0 {
+                chosen.iter_mut().for_each(|(_, weight)| *weight *= routing.scale);
             }
             chosen.sort_unstable_by_key(|(expert, _)| *expert);
         }
@@ -88,8 +117,16 @@ impl ExpertScratch {
         op: &Experts,
     ) {
         let (isa, n_used) = (backend.isa, op.routing.n_used);
-        let [gate, up, down] = [op.gate, op.up, op.down].map(|weight| backend.matrix(weight));
+        let [up, down] = [op.up, op.down].map(|weight| backend.matrix(weight));
+        let gate = op.gate.map(|gate| backend.matrix(gate));
+        // Rows of an expert in the matrices of gate and up, and those ahead of its `up`.
         let ffn = op.ffn;
+        let (stride, ahead) = if op.gate == Some(op.up) { (2 * ffn, ffn) } else { (ffn, 0) };
+        let [of_gate, of_up, of_down] = std::array::from_fn(|i| Affine {
+            isa,
+            scales: op.scales[i].map(|v: Vector| backend.vector(v)),
+            biases: op.biases[i].map(|v: Vector| backend.vector(v)),
+        });
         let ExpertScratch { chosen, members, input, gate: gates, up: ups, down: downs, .. } = self;
         let chosen = &chosen[..acts.n * n_used];
         let [(x, hidden), (out, _)] = acts.disjoint([op.x, op.out]);
@@ -104,23 +141,69 @@ impl ExpertScratch {
             if m == 0 {
                 continue;
             }
-            for ((t, _), row) in members.iter().zip(input.chunks_exact_mut(hidden)) {
+            for ((t, weight), row) in members.iter_mut().zip(input.chunks_exact_mut(hidden)) {
                 row.copy_from_slice(&x[*t as usize * hidden..][..hidden]);
+                if op.routing.on_input {
+                    elementwise::scale(isa, row, std::mem::replace(weight, 1.0));
+                }
             }
-            let rows = Slab::new(expert, ffn, &gate.0);
-            let mut jobs = [rows.job(gate, m, gates), rows.job(up, m, ups)];
-            matmul::multiply(team, isa, products, &input[..m * hidden], m, &mut jobs);
-            rows.compact(m, gates);
-            rows.compact(m, ups);
-            each_row(team, (&mut gates[..m * ffn], ffn), (&mut ups[..m * ffn], ffn), |_, g, u| {
-                elementwise::glu(isa, op.activation, g, u);
-            });
-            let rows = Slab::new(expert, hidden, &down.0);
+            let input = &input[..m * hidden];
+            let up_rows = Slab::new(expert * stride + ahead, ffn, &up.0);
+            match gate {
+                Some(gate) => {
+                    let gate_rows = Slab::new(expert * stride, ffn, &gate.0);
+                    let mut jobs = [gate_rows.job(gate, m, gates), up_rows.job(up, m, ups)];
+                    matmul::multiply(team, isa, products, input, m, &mut jobs);
+                    gate_rows.compact(m, gates);
+                    up_rows.compact(m, ups);
+                    each_row(team, (&mut gates[..m * ffn], ffn), (&mut ups[..m * ffn], ffn), |_, g, u| {
+                        of_gate.apply(expert, g);
+                        of_up.apply(expert, u);
+                        elementwise::glu(isa, op.activation, g, u);
+                    });
+                }
+                None => {
+                    matmul::multiply(team, isa, products, input, m, &mut [up_rows.job(up, m, gates)]);
+                    up_rows.compact(m, gates);
+                    each(team, (&mut gates[..m * ffn], ffn), |_, u| {
+                        of_up.apply(expert, u);
+                        elementwise::activate(isa, op.activation, u);
+                    });
+                }
+            }
+            let rows = Slab::new(expert * hidden, hidden, &down.0);
             matmul::multiply(team, isa, products, &gates[..m * ffn], m, &mut [rows.job(down, m, downs)]);
             rows.compact(m, downs);
-            for ((t, weight), row) in members.iter().zip(downs.chunks_exact(hidden)) {
+            for ((t, weight), row) in members.iter().zip(downs.chunks_exact_mut(hidden)) {
+                of_down.apply(expert, row);
                 elementwise::add_scaled(isa, &mut out[*t as usize * hidden..][..hidden], row, *weight);
             }
+        }
+    }
+}
+
+/// Orders numbers from the largest to the least, each with its place. Of equal ones the first comes first, so that an
+/// unstable sort, for which no two elements are equal, is as good.
+fn rank(ranking: &mut Vec<(u32, f32)>, numbers: impl Iterator<Item = f32>) {
+    ranking.clear();
+    ranking.extend((0..).zip(numbers));
+    ranking.sort_unstable_by(|a, b| b.1.partial_cmp(&a.1).unwrap_or(Ordering::Equal).then(a.0.cmp(&b.0)));
+}
+
+/// The factor and bias of each expert on one of its products.
+struct Affine<'a> {
+    isa: Isa,
+    scales: Option<&'a [f32]>,
+    biases: Option<&'a [f32]>,
+}
+
+impl Affine<'_> {
+    fn apply(&self, expert: usize, row: &mut [f32]) {
+        if let Some(scales) = self.scales {
+            elementwise::scale(self.isa, row, scales[expert]);
+        }
+        if let Some(biases) = self.biases {
+            elementwise::add_scaled(self.isa, row, &biases[expert * row.len()..][..row.len()], 1.0);
         }
     }
 }
@@ -132,8 +215,8 @@ struct Slab {
 }
 
 impl Slab {
-    fn new(expert: usize, rows: usize, matrix: &WeightMatrix) -> Slab {
-        let wanted = expert * rows..(expert + 1) * rows;
+    fn new(first: usize, rows: usize, matrix: &WeightMatrix) -> Slab {
+        let wanted = first..first + rows;
         let whole = wanted.start / PANEL_ROWS * PANEL_ROWS..wanted.end.next_multiple_of(PANEL_ROWS).min(matrix.rows);
         Slab { wanted, whole }
     }

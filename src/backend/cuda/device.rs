@@ -14,7 +14,7 @@ use super::probe::{self, Driver};
 use super::scratch::{DeviceScratch, ExecutorDims, gemv_shared};
 use super::weights::{self, DeviceWeights};
 use crate::backend::batch::StepLimits;
-use crate::backend::op::Op;
+use crate::backend::op::{Activation, Mask, Op, RouterScore, Routing};
 use crate::backend::program::Program;
 use crate::backend::state_spec::{KvLayer, StateSpec};
 use crate::backend::weights::{Progress, Weights};
@@ -89,6 +89,9 @@ impl CudaDevice {
         let mut layers: Vec<KvLayer> = Vec::new();
         let mut queries = Vec::new();
         for op in &program.ops[ops] {
+            if let Some(what) = lacking(program, weights, op)? {
+                return Err(Error::unsupported(format!("{what} on a GPU")));
+            }
             let mut op = op.clone();
             layers.extend(op.state_mut().and_then(|state| program.states.get(state.0 as usize)));
             if let Op::Attend(a) = &op {
@@ -159,6 +162,37 @@ impl CudaDevice {
     pub(super) fn dims(&self, program: &Program, limits: StepLimits) -> Result<ExecutorDims> {
         ExecutorDims::new(program, limits, self.context.properties.multiprocessors, self.fixed)
     }
+}
+
+/// The part of an op that there are no kernels for.
+fn lacking(program: &Program, weights: &Weights, op: &Op) -> Result<Option<&'static str>> {
+    let routing_is_known = |r: &Routing| {
+        r.score != RouterScore::Sigmoid && r.bias.is_none() && r.groups == 1 && r.scale == 1.0 && !r.on_input
+    };
+    Ok(match op {
+        Op::ScaleByPosition { .. } => Some("queries that grow with their position"),
+        Op::ScaleColumns { .. } => Some("factors of columns"),
+        Op::Clamp { .. } => Some("clamped activations"),
+        Op::Gate { .. } => Some("gates by a sigmoid"),
+        Op::Norm { norm, x, .. } => match norm.weight {
+            None => Some("norms without weights"),
+            Some(v) if weights.vector(v)?.len() != norm.group && program.width(*x) != norm.group => {
+                Some("norms of heads with a weight for each head")
+            }
+            Some(_) => None,
+        },
+        Op::Attend(a) if a.slopes.is_some() => Some("attention with linear biases"),
+        Op::Attend(a) if a.sinks.is_some() => Some("attention with sinks"),
+        Op::Attend(a) if matches!(a.mask, Mask::Chunk(_)) => Some("attention within chunks"),
+        Op::Glu { activation: Activation::ClampedSwiglu, .. } => Some("the clamped SwiGLU"),
+        Op::Experts(e) if !routing_is_known(&e.routing) => Some("this routing to experts"),
+        Op::Experts(e) if e.gate.is_none() || e.gate == Some(e.up) => Some("this layout of experts"),
+        Op::Experts(e) if e.biases.iter().chain(&e.scales).any(Option::is_some) => {
+            Some("experts with biases or factors")
+        }
+        Op::Experts(e) if e.activation == Activation::ClampedSwiglu => Some("the clamped SwiGLU"),
+        _ => None,
+    })
 }
 
 /// A GPU with the weights of one model.

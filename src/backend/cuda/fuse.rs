@@ -161,7 +161,12 @@ impl Chooser<'_> {
 fn for_each_written(op: &Op, mut f: impl FnMut(Act)) {
     match op {
         Op::Embed { out, .. } | Op::Norm { out, .. } => f(*out),
-        Op::Add { x, .. } | Op::Scale { x, .. } => f(*x),
+        Op::Add { x, .. }
+        | Op::Scale { x, .. }
+        | Op::ScaleColumns { x, .. }
+        | Op::ScaleByPosition { x, .. }
+        | Op::Clamp { x, .. }
+        | Op::Gate { x, .. } => f(*x),
         Op::Project { projections, .. } => projections.iter().for_each(|p| f(p.out)),
         Op::Rope { q, k, .. } => [Some(*q), *k].into_iter().flatten().for_each(f),
         Op::KeepOutputs { moves } => moves.iter().for_each(|[_, to]| f(*to)),

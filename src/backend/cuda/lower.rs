@@ -17,7 +17,8 @@ use super::profile::Profile;
 use super::scratch::{ARGMAX_BLOCKS, DeviceScratch, ExecutorDims, FEW_TOKENS, TILE_ROWS, gemv_shared};
 use crate::backend::Part;
 use crate::backend::op::{
-    Act, Activation, Attend, Experts, Index, Norm, NormKind, Op, Projection, RopeChoice, Routing, Vector, Weight,
+    Act, Activation, Attend, Experts, Index, Norm, NormKind, Op, Projection, RopeChoice, RouterScore, Routing, Vector,
+    Weight,
 };
 use crate::backend::program::Program;
 use crate::backend::weights::RopePairs;
@@ -90,6 +91,8 @@ fn activation_code(activation: Activation) -> u32 {
         Activation::Gelu => 1,
         Activation::GeluErf => 2,
         Activation::Relu => 3,
+        Activation::Relu2 => 4,
+        Activation::ClampedSwiglu => 5,
     }
 }
 
@@ -173,8 +176,13 @@ impl Lowering<'_> {
                 self.experts(experts)
             }
             Op::Logits { x, head, bias, scale, softcap } => self.logits(*x, *head, *bias, *scale, *softcap),
-            // `HeadOps` has both.
-            Op::Rope { .. } | Op::StoreKv { .. } => Ok(()),
+            // `HeadOps` has the first two; `CudaDevice::supports` refuses the others.
+            Op::Rope { .. }
+            | Op::StoreKv { .. }
+            | Op::ScaleColumns { .. }
+            | Op::ScaleByPosition { .. }
+            | Op::Clamp { .. }
+            | Op::Gate { .. } => Ok(()),
         }
     }
 
@@ -199,7 +207,7 @@ impl Lowering<'_> {
             NormKind::Rms => 1,
             NormKind::Layer => 2,
         };
-        let (weight, bias) = (weights.vector(Some(norm.weight)), weights.vector(norm.bias));
+        let (weight, bias) = (weights.vector(norm.weight), weights.vector(norm.bias));
         DeviceNorm { weight, bias, eps: norm.eps, kind }
     }
 
@@ -391,7 +399,7 @@ impl Lowering<'_> {
     fn attend(&mut self, op: &Attend) -> Result<()> {
         let (d, s) = (self.dims, self.shape);
         // A window is soon dealt out.
-        let splits = match op.window as usize {
+        let splits = match op.mask.span() {
             0 => s.splits,
             window => s.splits.min(window.div_ceil(64).next_power_of_two()),
         };
@@ -406,7 +414,7 @@ impl Lowering<'_> {
             head_dim: d.head_dim as u32,
             layer: self.kv_places[op.state.0 as usize],
             first_tile: 0,
-            window: op.window,
+            window: op.mask.span() as u32,
             splits: splits as u32,
             scale: op.scale,
             softcap: op.softcap,
@@ -442,7 +450,7 @@ impl Lowering<'_> {
             weights: self.scratch.expert_weights,
             n_experts: n_experts as u32,
             n_used: routing.n_used as u32,
-            softmax_first: u32::from(routing.softmax_first),
+            softmax_first: u32::from(routing.score == RouterScore::Softmax),
             renormalise: u32::from(routing.renormalise),
         };
         self.launch(&self.model.device.kernels.route, [self.shape.n, 1, 1], 32, 4 * n_experts, &args)
@@ -456,7 +464,7 @@ impl Lowering<'_> {
             let w = DeviceMatrix { rows: rows as u32, ..self.model.weights.matrix(weight) };
             Segment { w, out, bias: 0 }
         };
-        let gate = one(op.gate, ffn, self.scratch.expert_gate);
+        let gate = one(op.gate.unwrap_or(op.up), ffn, self.scratch.expert_gate);
         let up = one(op.up, ffn, self.scratch.expert_up);
         let down = one(op.down, input.width, self.scratch.expert_out);
         let first = ProjectArgs {

@@ -26,7 +26,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
         if windows[i] > 0 || !any_window {
             b.rotate(rope, q, k);
         }
-        let a = b.attend([q, k, v], Attention { window: windows[i], ..Attention::new(heads) })?;
+        let a = b.attend([q, k, v], Attention::windowed(heads, windows[i]))?;
         let o = b.project(a, "attn_output", b.hyper.hidden)?;
         let f = b.gated_ffn(h, Silu)?;
         b.add(x, o);

@@ -18,7 +18,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
         let h = b.rms_norm(x, "attn_norm")?;
         let [q, k, v] = b.qkv(h, heads)?;
         b.rotate(rope, q, k);
-        let a = b.attend([q, k, v], Attention { heads, scale, softcap, window: windows[i] })?;
+        let a = b.attend([q, k, v], Attention { scale, softcap, ..Attention::windowed(heads, windows[i]) })?;
         let o = b.project(a, "attn_output", b.hyper.hidden)?;
         b.rms_norm_groups(o, "post_attention_norm", b.hyper.hidden)?;
         b.add(x, o);

@@ -25,7 +25,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
         b.rms_norm_groups(q, "attn_q_norm", heads.head_dim)?;
         b.rms_norm_groups(k, "attn_k_norm", heads.head_dim)?;
         b.rotate(if windows[i] > 0 { local } else { rope }, q, k);
-        let a = b.attend([q, k, v], Attention { heads, scale, softcap: 0.0, window: windows[i] })?;
+        let a = b.attend([q, k, v], Attention { scale, ..Attention::windowed(heads, windows[i]) })?;
         let o = b.project(a, "attn_output", b.hyper.hidden)?;
         b.rms_norm_groups(o, "post_attention_norm", b.hyper.hidden)?;
         b.add(x, o);

@@ -1,6 +1,6 @@
-//! Granite: Llama with factors on embedding, residual stream, attention and logits.
+//! Granite and MiniCPM: Llama with factors on embedding, residual stream, attention and logits; with experts and a shared one
+//! where the file has them.
 
-use crate::backend::op::Activation::Silu;
 use crate::backend::weights::RopePairs;
 use crate::error::Result;
 use crate::model::builder::{Attention, Builder};
@@ -9,26 +9,33 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let heads = b.hyper.heads;
     let config = b.rope_config(RopePairs::Adjacent)?;
     // A file says so where the network has no positions.
-    let rope = match b.keys.flag("rope.scaling.finetuned")?.unwrap_or(true) {
+    let rope = match b.hyper.architecture != "granite" || b.keys.flag("rope.scaling.finetuned")?.unwrap_or(true) {
         true => Some(b.rope(&config)?),
         false => None,
     };
-    let scale = b.keys.float("attention.scale")?.unwrap_or(Attention::new(heads).scale);
-    b.residual_scale = b.keys.float("residual_scale")?.unwrap_or(1.0);
-    // The file's number divides.
-    let logit_scale = 1.0 / b.keys.float("logit_scale")?.unwrap_or(1.0);
-    let x = b.embed(b.keys.float("embedding_scale")?.unwrap_or(1.0))?;
+    let is_minicpm = b.hyper.architecture == "minicpm";
+    let mut attention = Attention::new(heads);
+    if !is_minicpm {
+        attention.scale = b.keys.float("attention.scale")?.unwrap_or(attention.scale);
+    }
+    // MiniCPM's factors follow from its size where the file does not tell them. The last one divides.
+    let (depth, width) = (b.hyper.n_layers as f32, b.hyper.hidden as f32);
+    let [embedding, residual, logit] = if is_minicpm { [12.0, 1.4 / depth.sqrt(), width / 256.0] } else { [1.0; 3] };
+    b.residual_scale = b.keys.float("residual_scale")?.unwrap_or(residual);
+    let logit_scale = 1.0 / b.keys.float("logit_scale")?.unwrap_or(logit);
+    let moe = b.moe(true)?;
+    let x = b.embed(b.keys.float("embedding_scale")?.unwrap_or(embedding))?;
     b.layers(|b, _| {
         let h = b.rms_norm(x, "attn_norm")?;
         let [q, k, v] = b.qkv(h, heads)?;
         if let Some(rope) = rope {
             b.rotate(rope, q, k);
         }
-        let a = b.attend([q, k, v], Attention { scale, ..Attention::new(heads) })?;
+        let a = b.attend([q, k, v], attention)?;
         let o = b.project(a, "attn_output", b.hyper.hidden)?;
         b.add(x, o);
         let h = b.rms_norm(x, "ffn_norm")?;
-        let o = b.gated_ffn(h, Silu)?;
+        let o = b.moe_ffn(h, moe)?;
         b.add(x, o);
         Ok(())
     })?;

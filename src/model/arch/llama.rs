@@ -1,7 +1,7 @@
 //! Llama 1 to 3, Mistral, SmolLM2, TinyLlama: RMSNorm, rotary positions, SwiGLU, grouped-query attention.
 //! Mixtral is the same with experts; InternLM 2 and XVERSE are the same under other names.
 
-use crate::backend::op::Activation::Silu;
+use crate::backend::op::RouterScore;
 use crate::backend::weights::RopePairs;
 use crate::error::Result;
 use crate::model::builder::{Attention, Builder};
@@ -13,21 +13,21 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let rope = b.rope(&rope)?;
     let windows = b.windows_if_told()?;
     // Softmax over the chosen experts, which is that over all with the chosen ones made to sum to 1.
-    let moe = b.moe(false)?;
+    let mut moe = b.moe(true)?;
+    if let Some(moe) = &mut moe {
+        moe.routing.score = RouterScore::SoftmaxOfChosen;
+    }
     b.ffn_scales = b.hyper.architecture == "llama";
     let x = b.embed(1.0)?;
     b.layers(|b, i| {
         let h = b.rms_norm(x, "attn_norm")?;
         let [q, k, v] = b.qkv(h, heads)?;
         b.rotate(rope, q, k);
-        let a = b.attend([q, k, v], Attention { window: windows[i], ..Attention::new(heads) })?;
+        let a = b.attend([q, k, v], Attention::windowed(heads, windows[i]))?;
         let o = b.project(a, "attn_output", b.hyper.hidden)?;
         b.add(x, o);
         let h = b.rms_norm(x, "ffn_norm")?;
-        let o = match moe {
-            Some(moe) => b.experts(h, moe)?,
-            None => b.gated_ffn(h, Silu)?,
-        };
+        let o = b.moe_ffn(h, moe)?;
         b.add(x, o);
         Ok(())
     })?;

@@ -1,25 +1,43 @@
 //! The architectures: one file each, one line in `ARCHITECTURES`. A file reads the keys of its network and writes the
 //! network down, top to bottom.
 
+mod arcee;
+mod baichuan;
+mod bloom;
 mod cohere2;
+mod deepseek;
+mod dots1;
+mod ernie4_5;
+mod exaone4;
 mod falcon;
-mod gemma;
 mod gemma2;
 mod gemma3;
+mod gemma;
+mod glm4;
+mod glm4moe;
 mod gpt2;
+mod gpt_oss;
 mod gptneox;
 mod granite;
-mod hunyuan_dense;
+mod hunyuan;
+mod llama4;
 mod llama;
+mod mistral3;
+mod mpt;
+mod nemotron;
 mod olmo2;
+mod olmo;
+mod olmoe;
 mod orion;
 mod phi2;
 mod phi3;
+mod phimoe;
 mod plamo;
 mod qwen2;
 mod qwen3;
 mod seed_oss;
 mod smollm3;
+mod stablelm;
 mod starcoder2;
 
 use super::builder::{Builder, Network};
@@ -57,7 +75,34 @@ static ARCHITECTURES: &[(&str, Build)] = &[
     ("plamo", plamo::build),
     ("command-r", cohere2::build),
     ("cohere2", cohere2::build),
-    ("hunyuan-dense", hunyuan_dense::build),
+    ("hunyuan-dense", hunyuan::build),
+    ("arcee", arcee::build),
+    ("nemotron", nemotron::build),
+    ("bloom", bloom::build),
+    ("mpt", mpt::build),
+    ("olmo", olmo::build),
+    ("baichuan", baichuan::build),
+    ("exaone4", exaone4::build),
+    ("glm4", glm4::build),
+    ("glm4moe", glm4moe::build),
+    ("stablelm", stablelm::build),
+    ("mistral3", mistral3::build),
+    ("ernie4_5", ernie4_5::build),
+    ("ernie4_5-moe", ernie4_5::build),
+    ("minicpm", granite::build),
+    ("granitemoe", granite::build),
+    ("qwen2moe", deepseek::build),
+    ("deepseek", deepseek::build),
+    ("dots1", dots1::build),
+    ("olmoe", olmoe::build),
+    ("minimax-m2", olmoe::build),
+    ("gpt-oss", gpt_oss::build),
+    ("llama4", llama4::build),
+    ("phimoe", phimoe::build),
+    ("hunyuan-moe", hunyuan::build),
+    ("qwen2vl", qwen2::build),
+    ("qwen3vl", qwen3::build),
+    ("qwen3vlmoe", qwen3::build),
 ];
 
 /// The keys of a file and the function for its architecture.

@@ -1,13 +1,14 @@
 //! Phi 3 and 4: one tensor for q, k and v, one for gate and up; longer contexts by LongRoPE.
 
 use crate::backend::op::Activation::Silu;
+use crate::backend::op::RopeChoice;
 use crate::backend::weights::RopePairs;
 use crate::error::Result;
 use crate::model::builder::{Attention, Builder};
 use crate::model::rope;
 
-pub fn build(b: &mut Builder) -> Result<()> {
-    let heads = b.hyper.heads;
+/// LongRoPE where the file has its divisors.
+pub fn rope(b: &mut Builder) -> Result<RopeChoice> {
     let mut config = b.rope_config(RopePairs::Halves)?;
     let context = b.hyper.context_length as usize;
     let trained = b.keys.size("rope.scaling.original_context_length")?.unwrap_or(context);
@@ -15,17 +16,22 @@ pub fn build(b: &mut Builder) -> Result<()> {
         let stretch = context as f64 / trained as f64;
         config.magnitude = (1.0 + stretch.ln() / (trained as f64).ln()).sqrt() as f32;
     }
-    let rope = match b.long_rope(&config, trained)? {
-        Some(rope) => rope,
-        None => b.rope(&config)?,
-    };
+    match b.long_rope(&config, trained)? {
+        Some(rope) => Ok(rope),
+        None => b.rope(&config),
+    }
+}
+
+pub fn build(b: &mut Builder) -> Result<()> {
+    let heads = b.hyper.heads;
+    let rope = rope(b)?;
     let windows = b.windows_if_told()?;
     let x = b.embed(1.0)?;
     b.layers(|b, i| {
         let h = b.rms_norm(x, "attn_norm")?;
         let [q, k, v] = b.qkv(h, heads)?;
         b.rotate(rope, q, k);
-        let a = b.attend([q, k, v], Attention { window: windows[i], ..Attention::new(heads) })?;
+        let a = b.attend([q, k, v], Attention::windowed(heads, windows[i]))?;
         let o = b.project(a, "attn_output", b.hyper.hidden)?;
         b.add(x, o);
         let h = b.rms_norm(x, "ffn_norm")?;

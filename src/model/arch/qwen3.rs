@@ -1,17 +1,22 @@
 //! Qwen 3: queries and keys are normalised head by head, and the heads together may be wider than the model. The
 //! mixture has experts in every layer, chosen by a softmax over all of them.
 
-use crate::backend::op::Activation::Silu;
 use crate::backend::weights::RopePairs;
 use crate::error::Result;
 use crate::model::builder::{Attention, Builder};
+use crate::model::rope::sections;
 
 pub fn build(b: &mut Builder) -> Result<()> {
     let heads = b.hyper.heads;
-    let rope = b.rope_config(RopePairs::Halves)?;
-    let rope = b.rope(&rope)?;
-    let moe = if b.hyper.architecture == "qwen3moe" { b.moe(true)? } else { None };
-    b.ffn_scales = true;
+    let mut config = b.rope_config(RopePairs::Halves)?;
+    let sees_images = b.hyper.architecture.starts_with("qwen3vl");
+    if sees_images {
+        config.sections = sections(&b.keys, true)?;
+        b.keys.get("n_deepstack_layers");
+    }
+    let rope = b.rope(&config)?;
+    let moe = if b.hyper.architecture.ends_with("moe") { b.moe(true)? } else { None };
+    b.ffn_scales = !sees_images;
     let x = b.embed(1.0)?;
     b.layers(|b, _| {
         let h = b.rms_norm(x, "attn_norm")?;
@@ -23,10 +28,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
         let o = b.project(a, "attn_output", b.hyper.hidden)?;
         b.add(x, o);
         let h = b.rms_norm(x, "ffn_norm")?;
-        let o = match moe {
-            Some(moe) => b.experts(h, moe)?,
-            None => b.gated_ffn(h, Silu)?,
-        };
+        let o = b.moe_ffn(h, moe)?;
         b.add(x, o);
         Ok(())
     })?;

@@ -15,7 +15,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
         let h = b.layer_norm(x, "attn_norm")?;
         let [q, k, v] = b.qkv(h, heads)?;
         b.rotate(rope, q, k);
-        let a = b.attend([q, k, v], Attention { window: windows[i], ..Attention::new(heads) })?;
+        let a = b.attend([q, k, v], Attention::windowed(heads, windows[i]))?;
         let o = b.project(a, "attn_output", b.hyper.hidden)?;
         b.add(x, o);
         let h = b.layer_norm(x, "ffn_norm")?;

@@ -11,7 +11,6 @@ mod scratch;
 mod source;
 
 use std::f32::consts::LOG2_E;
-use std::ops::Range;
 
 pub use self::plan::{Heads, Scoring};
 use self::plan::{QueryTile, SEGMENT, SMALL, SegmentTask, chunks, divide, segments, visible};
@@ -20,7 +19,7 @@ use self::scratch::{PartialBuffer, TileScratch};
 use self::source::PlainCache;
 pub use self::source::{KvSource, LayerSource};
 use super::disjoint::DisjointSlice;
-use super::kernels::attend::{CHUNK, ChunkScratch, Partial, Queries, attend_chunk, join};
+use super::kernels::attend::{CHUNK, ChunkScratch, Partial, Queries, Seen, attend_chunk, join};
 use super::kernels::kv_storage::{BLOCK, Storage, padded};
 use super::kernels::quantize::quantize_rows;
 use super::kernels::{Isa, elementwise};
@@ -85,7 +84,7 @@ pub fn attend(
 struct AttentionPass<'a, S> {
     isa: Isa,
     heads: Heads,
-    scoring: &'a Scoring,
+    scoring: &'a Scoring<'a>,
     positions: &'a [u32],
     source: &'a S,
     q: &'a [f32],
@@ -99,7 +98,7 @@ impl<S: KvSource> AttentionPass<'_, S> {
         let rows = self.gather_queries(tile, kv, scratch);
         let TileScratch { all, segment, .. } = scratch;
         let (mut all, mut segment) = (std::mem::take(all), std::mem::take(segment));
-        all.clear(rows, dims);
+        self.begin(kv, rows, &mut all);
         for s in segments(&tile.sees) {
             self.attend_segment(tile, kv, s, rows, scratch, &mut segment);
             join(self.isa, &mut all.rows(rows, dims), &segment.rows(rows, dims));
@@ -133,11 +132,22 @@ impl<S: KvSource> AttentionPass<'_, S> {
             let tile = &tiles[task.tile];
             let rows = tile.tokens.len() * self.heads.sharing(task.kv).len();
             if task.segment == segments(&tile.sees).start {
-                joined.clear(rows, dims);
+                self.begin(task.kv, rows, joined);
             }
             join(self.isa, &mut joined.rows(rows, dims), &partial.rows(rows, dims));
             if task.segment + 1 == segments(&tile.sees).end {
                 self.finish(tile, task.kv, joined);
+            }
+        }
+    }
+
+    /// Resets the rows of a tile to those that have seen no key but the sink of their head.
+    fn begin(&self, kv: usize, rows: usize, all: &mut PartialBuffer) {
+        all.clear(rows, padded(self.heads.dim));
+        if let Some(sinks) = self.scoring.sinks {
+            let of_rows = sinks[self.heads.sharing(kv)].iter().cycle();
+            for ((peak, sum), sink) in all.peaks[..rows].iter_mut().zip(&mut all.sums).zip(of_rows) {
+                (*peak, *sum) = (sink * LOG2_E, 1.0);
             }
         }
     }
@@ -198,17 +208,21 @@ impl<S: KvSource> AttentionPass<'_, S> {
         kv: usize,
         chunk: usize,
         queries: Queries,
-        rows: &mut [Range<usize>],
+        rows: &mut [Seen],
         products: &mut ChunkScratch,
         converted: &mut [f32],
         out: &mut Partial,
     ) {
         let from = (chunk * CHUNK).max(tile.sees.start / BLOCK * BLOCK);
         let to = ((chunk + 1) * CHUNK).min(tile.sees.end);
-        let each = self.heads.sharing(kv).len();
-        for (&position, rows) in self.positions[tile.tokens.clone()].iter().zip(rows.chunks_exact_mut(each)) {
+        let sharing = self.heads.sharing(kv);
+        for (&position, rows) in self.positions[tile.tokens.clone()].iter().zip(rows.chunks_exact_mut(sharing.len())) {
             let sees = visible(self.scoring, position);
-            rows.fill(sees.start.clamp(from, to) - from..sees.end.clamp(from, to) - from);
+            let keys = sees.start.clamp(from, to) - from..sees.end.clamp(from, to) - from;
+            rows.fill(Seen { keys, slope: 0.0, first: from as f32 - position as f32 });
+            if let Some(slopes) = self.scoring.slopes {
+                rows.iter_mut().zip(&slopes[sharing.clone()]).for_each(|(row, slope)| row.slope = slope * LOG2_E);
+            }
         }
         let cached = self.source.read(tile.sequence, kv, from..to, converted);
         let cap = self.scoring.softcap * LOG2_E;
@@ -262,7 +276,7 @@ pub fn attention_gqa(
         .map_err(|_| Error::invalid("a cache of more than 2^32 - 1 positions"))?;
     let source =
         PlainCache { isa, heads, keys: k_cache, values: v_cache, current_key: current_k, current_value: current_v };
-    let scoring = Scoring { scale, softcap: 0.0, window: 0 };
+    let scoring = Scoring::new(scale);
     let mut scratch = AttentionScratch::new(heads, 1, team.threads(), true)?;
     attend(team, isa, &scoring, &[position], &[0], &source, q, out, &mut scratch);
     Ok(())
@@ -278,6 +292,7 @@ mod tests {
     use crate::backend::cpu::kernels::kv_storage::BLOCK;
     use crate::backend::cpu::kv::CpuKv;
     use crate::backend::cpu::pool::Pool;
+    use crate::backend::op::Mask;
     use crate::backend::state_spec::{KvLayer, StateSpec};
     use crate::quant;
     use crate::tensor::DType;
@@ -317,7 +332,7 @@ mod tests {
         heads: Heads,
         k_type: DType,
         v_type: DType,
-        scoring: Scoring,
+        scoring: Scoring<'static>,
         /// Tokens before the first of those that are looked at.
         past: usize,
         n: usize,
@@ -354,10 +369,7 @@ mod tests {
             let mut out = Vec::new();
             for t in 0..self.n {
                 let position = self.past + t;
-                let first = match self.scoring.window as usize {
-                    0 => 0,
-                    w => (position + 1).saturating_sub(w),
-                };
+                let first = visible(&self.scoring, position as u32).start;
                 for head in 0..queries {
                     let q = &q[t * queries + head];
                     let of = head * kv / queries;
@@ -365,14 +377,17 @@ mod tests {
                         .map(|p| {
                             let dot: f64 = q.iter().zip(&k[p * kv + of]).map(|((q, _), (k, _))| q * k).sum();
                             let score = dot * f64::from(self.scoring.scale);
+                            let slope = self.scoring.slopes.map_or(0.0, |slopes| f64::from(slopes[head]));
+                            let distance = p as f64 - position as f64;
                             match f64::from(self.scoring.softcap) {
-                                0.0 => score,
-                                cap => cap * (score / cap).tanh(),
+                                0.0 => score + slope * distance,
+                                cap => cap * (score / cap).tanh() + slope * distance,
                             }
                         })
                         .collect();
-                    let peak = scores.iter().fold(f64::MIN, |a, &b| a.max(b));
-                    let sum: f64 = scores.iter().map(|s| (s - peak).exp()).sum();
+                    let sink = self.scoring.sinks.map(|sinks| f64::from(sinks[head]));
+                    let peak = scores.iter().chain(&sink).fold(f64::MIN, |a, &b| a.max(b));
+                    let sum: f64 = scores.iter().chain(&sink).map(|s| (s - peak).exp()).sum();
                     let weights: Vec<f64> = scores.iter().map(|s| (s - peak).exp() / sum).collect();
                     let mut row = vec![(0.0, 0.0); dim];
                     for p in first..=position {
@@ -447,7 +462,7 @@ mod tests {
         Heads { queries, kv, dim }
     }
 
-    const FULL: Scoring = Scoring { scale: 0.3, softcap: 0.0, window: 0 };
+    const FULL: Scoring = Scoring { scale: 0.3, softcap: 0.0, mask: Mask::Causal, slopes: None, sinks: None };
 
     #[test]
     fn heads_of_all_sizes_and_groups() {
@@ -480,9 +495,25 @@ mod tests {
     fn windows_and_softcap() {
         for window in [1, 8, 16, 100, 130, 1000] {
             for softcap in [0.0, 5.0] {
-                let scoring = Scoring { window, softcap, ..FULL };
+                let scoring = Scoring { mask: Mask::Window(window), softcap, ..FULL };
                 Case { heads: heads(4, 1, 32), k_type: quant::F16, v_type: quant::F16, scoring, past: 250, n: 90 }
                     .check();
+            }
+        }
+    }
+
+    #[test]
+    fn chunks_sinks_and_linear_biases() {
+        const SIX: Option<&[f32]> = Some(&[0.5, -2.0, 3.0, 0.0, 9.0, 1.0]);
+        const SLOPES: Option<&[f32]> = Some(&[0.5, 0.25, 0.125, 0.0625, 0.01, 0.0]);
+        for (mask, slopes, sinks) in
+            [(Mask::Chunk(64), None, None), (Mask::Causal, SLOPES, SIX), (Mask::Window(100), None, SIX)]
+        {
+            for dtype in [quant::F32, quant::F16] {
+                let scoring = Scoring { mask, slopes, sinks, ..FULL };
+                let heads = heads(6, 2, 32);
+                Case { heads, k_type: dtype, v_type: dtype, scoring, past: 600, n: 70 }.check();
+                Case { heads, k_type: dtype, v_type: dtype, scoring, past: 2000, n: 1 }.check();
             }
         }
     }

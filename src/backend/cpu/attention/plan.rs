@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use crate::backend::cpu::kernels::attend::CHUNK;
+use crate::backend::op::Mask;
 
 /// Most query rows of a tile: whole blocks of registers, and scratch that fits in the second-level cache beside a chunk of
 /// keys and values.
@@ -35,12 +36,21 @@ impl Heads {
     }
 }
 
-/// The factor and cap of scores and the window of a layer: see `backend::Attention`.
+/// The rules by which queries score keys: see `op::Attend`.
 #[derive(Clone, Copy, Debug)]
-pub struct Scoring {
+pub struct Scoring<'a> {
     pub scale: f32,
     pub softcap: f32,
-    pub window: u32,
+    pub mask: Mask,
+    pub slopes: Option<&'a [f32]>,
+    pub sinks: Option<&'a [f32]>,
+}
+
+impl Scoring<'_> {
+    /// All earlier keys by their products with the query, times a factor.
+    pub fn new(scale: f32) -> Self {
+        Scoring { scale, softcap: 0.0, mask: Mask::Causal, slopes: None, sinks: None }
+    }
 }
 
 /// Consecutive tokens of one sequence.
@@ -85,9 +95,10 @@ pub(super) fn divide(
 /// Returns the positions that a token at `position` sees.
 pub(super) fn visible(scoring: &Scoring, position: u32) -> Range<usize> {
     let end = position as usize + 1;
-    match scoring.window as usize {
-        0 => 0..end,
-        window => end.saturating_sub(window)..end,
+    match scoring.mask {
+        Mask::Causal => 0..end,
+        Mask::Window(n) => end.saturating_sub(n as usize)..end,
+        Mask::Chunk(n) => (position / n * n) as usize..end,
     }
 }
 

@@ -1,9 +1,7 @@
 //! The memory of attention, allocated once for a number of tokens and threads.
 
-use std::ops::Range;
-
 use super::plan::{Heads, QueryTile, SegmentTask, TILE_ROWS};
-use crate::backend::cpu::kernels::attend::{CHUNK, ChunkScratch, Partial};
+use crate::backend::cpu::kernels::attend::{CHUNK, ChunkScratch, Partial, Seen};
 use crate::backend::cpu::kernels::kv_storage::padded;
 use crate::backend::cpu::kernels::quantize::QuantizedRows;
 use crate::error::{Error, Result, try_filled, try_vec};
@@ -24,7 +22,7 @@ pub(super) struct TileScratch {
     /// `[rows, dim]`, multiplied by the scale, for keys that are expanded to floats; `integers` for keys of integers.
     pub floats: Vec<f32>,
     pub integers: QuantizedRows,
-    pub visible: Vec<Range<usize>>,
+    pub visible: Vec<Seen>,
     pub products: ChunkScratch,
     pub chunk: PartialBuffer,
     pub segment: PartialBuffer,
@@ -77,7 +75,7 @@ impl AttentionScratch {
             per_thread.push(TileScratch {
                 floats: try_filled("attention scratch", rows * heads.dim, 0.0)?,
                 integers: QuantizedRows::new(rows, heads.dim)?,
-                visible: try_filled("attention scratch", rows, 0..0)?,
+                visible: try_filled("attention scratch", rows, Seen::default())?,
                 products: ChunkScratch::new(rows)?,
                 chunk: PartialBuffer::new(rows, dims)?,
                 segment: PartialBuffer::new(rows, dims)?,

@@ -66,12 +66,22 @@ pub struct Partial<'a> {
     pub values: &'a mut [f32],
 }
 
+/// The keys of a chunk that a row sees, and their distances.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    pub keys: Range<usize>,
+    /// Added to the score of key i times `first + i`.
+    pub slope: f32,
+    /// Position of the chunk's first key less that of the row.
+    pub first: f32,
+}
+
 /// Computes the partial results of `rows = visible.len()` queries over the first `n` positions of `cached`, of which row r sees `visible[r]`.
 /// Scores are logarithms to base 2; with `cap` not 0 they are `cap * tanh(q . k)`.
 pub fn attend_chunk(
     isa: Isa,
     queries: Queries,
-    visible: &[Range<usize>],
+    visible: &[Seen],
     cached: &KvView,
     n: usize,
     cap: f32,
@@ -99,7 +109,7 @@ pub fn attend_chunk(
         isa,
         attend_chunk_lanes(
             queries: Queries,
-            visible: &[Range<usize>],
+            visible: &[Seen],
             cached: &KvView,
             n: usize,
             cap: f32,
@@ -113,7 +123,7 @@ pub fn attend_chunk(
 fn attend_chunk_lanes<S: Simd>(
     s: S,
     queries: Queries,
-    visible: &[Range<usize>],
+    visible: &[Seen],
     cached: &KvView,
     n: usize,
     cap: f32,
@@ -168,7 +178,7 @@ fn attend_chunk_lanes<S: Simd>(
 
     // One pass over all rows after the other: a row alone would wait for its own latencies.
     for ((scores, visible), peak) in scores.chunks_exact_mut(CHUNK).zip(visible).zip(&mut *out.peaks) {
-        *peak = max_score(s, &mut scores[..panels * LANES], visible.start..visible.end.min(n), cap);
+        *peak = max_score(s, &mut scores[..panels * LANES], visible, n, cap);
     }
     for ((scores, &peak), sum) in scores.chunks_exact_mut(CHUNK).zip(&*out.peaks).zip(&mut *out.sums) {
         *sum = soften(s, &mut scores[..panels * LANES], peak);
@@ -220,14 +230,24 @@ fn attend_chunk_lanes<S: Simd>(
 /// recognise its stream.
 const AHEAD: usize = 8192;
 
-/// Computes the largest score of a row; scores outside `visible` become minus infinity.
+/// Computes the largest of the `n` scores of a row; those of keys that it does not see become minus infinity.
 #[inline(always)]
-fn max_score<S: Simd>(s: S, scores: &mut [f32], visible: Range<usize>, cap: f32) -> f32 {
-    let (start, end) = (visible.start.min(scores.len()), visible.end.clamp(visible.start, scores.len()));
+fn max_score<S: Simd>(s: S, scores: &mut [f32], seen: &Seen, n: usize, cap: f32) -> f32 {
+    let start = seen.keys.start.min(scores.len());
+    let end = seen.keys.end.min(n).clamp(start, scores.len());
     if cap != 0.0 {
         for v in scores.as_chunks_mut::<LANES>().0 {
             let capped = s.mul(s.splat(cap), tanh(s, s.load(v)));
             s.store(capped, v);
+        }
+    }
+    if seen.slope != 0.0 {
+        let (slope, step) = (s.splat(seen.slope), s.splat(LANES as f32));
+        let mut distance = s.load(&std::array::from_fn(|i| seen.first + i as f32));
+        for v in scores.as_chunks_mut::<LANES>().0 {
+            let sum = s.fma(slope, distance, s.load(v));
+            s.store(sum, v);
+            distance = s.add(distance, step);
         }
     }
     // The lanes of keys that are not visible may hold any value so far.

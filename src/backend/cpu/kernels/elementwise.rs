@@ -18,35 +18,40 @@ fn add_scaled_lanes<S: Simd>(s: S, x: &mut [f32], delta: &[f32], scale: f32) {
     zip(s, AddTimes(s.splat(scale)), x, delta);
 }
 
-/// Computes `x = x / sqrt(mean(x^2) + eps) * weight`
-pub fn rms_norm(isa: Isa, x: &mut [f32], weight: &[f32], eps: f32) {
-    assert_eq!(x.len(), weight.len());
-    dispatch!(isa, rms_norm_lanes(x: &mut [f32], weight: &[f32], eps: f32))
+/// Computes `x = x / sqrt(mean(x^2) + eps) * weight`, the weight 1 where absent.
+pub fn rms_norm(isa: Isa, x: &mut [f32], weight: Option<&[f32]>, eps: f32) {
+    assert!(weight.is_none_or(|weight| weight.len() == x.len()));
+    dispatch!(isa, rms_norm_lanes(x: &mut [f32], weight: Option<&[f32]>, eps: f32))
 }
 
 #[inline(always)]
-fn rms_norm_lanes<S: Simd>(s: S, x: &mut [f32], weight: &[f32], eps: f32) {
+fn rms_norm_lanes<S: Simd>(s: S, x: &mut [f32], weight: Option<&[f32]>, eps: f32) {
     let mean = sum_of(s, Square, x) / x.len() as f32;
-    zip(s, TimesBoth(s.splat(1.0 / (mean + eps).sqrt())), x, weight);
+    times_both(s, x, 1.0 / (mean + eps).sqrt(), weight);
 }
 
-/// Computes `x = (x - mean) / sqrt(var + eps) * weight + bias`
-pub fn layer_norm(isa: Isa, x: &mut [f32], weight: &[f32], bias: Option<&[f32]>, eps: f32) {
-    assert_eq!(x.len(), weight.len());
-    dispatch!(isa, layer_norm_lanes(x: &mut [f32], weight: &[f32], eps: f32));
-    if let Some(bias) = bias {
-        add_scaled(isa, x, bias, 1.0);
+#[inline(always)]
+fn times_both<S: Simd>(s: S, x: &mut [f32], factor: f32, weight: Option<&[f32]>) {
+    match weight {
+        Some(weight) => zip(s, TimesBoth(s.splat(factor)), x, weight),
+        None => map(s, ScaleBy(s.splat(factor)), x),
     }
 }
 
+/// Computes `x = (x - mean) / sqrt(var + eps) * weight`, the weight 1 where absent.
+pub fn layer_norm(isa: Isa, x: &mut [f32], weight: Option<&[f32]>, eps: f32) {
+    assert!(weight.is_none_or(|weight| weight.len() == x.len()));
+    dispatch!(isa, layer_norm_lanes(x: &mut [f32], weight: Option<&[f32]>, eps: f32));
+}
+
 #[inline(always)]
-fn layer_norm_lanes<S: Simd>(s: S, x: &mut [f32], weight: &[f32], eps: f32) {
+fn layer_norm_lanes<S: Simd>(s: S, x: &mut [f32], weight: Option<&[f32]>, eps: f32) {
     let n = x.len() as f32;
     let mean = sum_of(s, Itself, x) / n;
     // Of the differences, because the mean may be far larger than they are.
     map(s, Plus(s.splat(-mean)), x);
     let variance = sum_of(s, Square, x) / n;
-    zip(s, TimesBoth(s.splat(1.0 / (variance + eps).sqrt())), x, weight);
+    times_both(s, x, 1.0 / (variance + eps).sqrt(), weight);
 }
 
 /// Computes `x = scale * x`
@@ -57,6 +62,17 @@ pub fn scale(isa: Isa, x: &mut [f32], scale: f32) {
 #[inline(always)]
 fn scale_lanes<S: Simd>(s: S, x: &mut [f32], scale: f32) {
     map(s, ScaleBy(s.splat(scale)), x);
+}
+
+/// Computes `x = x * y`
+pub fn multiply(isa: Isa, x: &mut [f32], y: &[f32]) {
+    assert_eq!(x.len(), y.len());
+    dispatch!(isa, multiply_lanes(x: &mut [f32], y: &[f32]))
+}
+
+#[inline(always)]
+fn multiply_lanes<S: Simd>(s: S, x: &mut [f32], y: &[f32]) {
+    zip(s, TimesBoth(s.splat(1.0)), x, y);
 }
 
 /// Computes `x = cap * tanh(scale * x / cap)`
@@ -81,6 +97,8 @@ fn activate_lanes<S: Simd>(s: S, activation: Activation, x: &mut [f32]) {
         Activation::Gelu => map(s, Gelu, x),
         Activation::GeluErf => map(s, GeluErf, x),
         Activation::Relu => map(s, Relu, x),
+        Activation::Relu2 => map(s, Relu2, x),
+        Activation::ClampedSwiglu => map(s, ClampedSwiglu, x),
     }
 }
 
@@ -97,7 +115,37 @@ fn glu_lanes<S: Simd>(s: S, activation: Activation, gate: &mut [f32], up: &[f32]
         Activation::Gelu => zip(s, Gated(Gelu), gate, up),
         Activation::GeluErf => zip(s, Gated(GeluErf), gate, up),
         Activation::Relu => zip(s, Gated(Relu), gate, up),
+        Activation::Relu2 => zip(s, Gated(Relu2), gate, up),
+        Activation::ClampedSwiglu => zip(s, ClampedSwiglu, gate, up),
     }
+}
+
+/// Computes `x = x * sigmoid(gate)`, where each value of `gate` is the factor of as many values of `x`.
+pub fn gate(isa: Isa, x: &mut [f32], gate: &[f32]) {
+    assert!(!gate.is_empty() && x.len().is_multiple_of(gate.len()));
+    dispatch!(isa, gate_lanes(x: &mut [f32], gate: &[f32]))
+}
+
+#[inline(always)]
+fn gate_lanes<S: Simd>(s: S, x: &mut [f32], gate: &[f32]) {
+    if x.len() == gate.len() {
+        return zip(s, TimesSigmoid, x, gate);
+    }
+    for (x, gate) in x.chunks_exact_mut(x.len() / gate.len()).zip(gate) {
+        let mut factor = [0.0; LANES];
+        s.store(times_sigmoid(s, s.splat(1.0), s.splat(*gate)), &mut factor);
+        map(s, ScaleBy(s.splat(factor[0])), x);
+    }
+}
+
+/// Computes `x = min(max(x, -limit), limit)`
+pub fn clamp(isa: Isa, x: &mut [f32], limit: f32) {
+    dispatch!(isa, clamp_lanes(x: &mut [f32], limit: f32))
+}
+
+#[inline(always)]
+fn clamp_lanes<S: Simd>(s: S, x: &mut [f32], limit: f32) {
+    map(s, Clamp(s.splat(limit)), x);
 }
 
 /// Rotates dimension `i` of a head with `i + n`, where `n` is the length of `cos` and `sin`.
@@ -344,6 +392,53 @@ impl<S: Simd> Unary<S> for Relu {
     }
 }
 
+#[derive(Clone, Copy)]
+struct Relu2;
+impl<S: Simd> Unary<S> for Relu2 {
+    #[inline(always)]
+    fn at(self, s: S, x: S::F) -> S::F {
+        let x = s.max(s.splat(0.0), x);
+        s.mul(x, x)
+    }
+}
+
+/// See `op::Activation`; the constants are those of gpt-oss.
+#[derive(Clone, Copy)]
+struct ClampedSwiglu;
+impl<S: Simd> Binary<S> for ClampedSwiglu {
+    #[inline(always)]
+    fn at(self, s: S, gate: S::F, up: S::F) -> S::F {
+        let g = s.min(gate, s.splat(7.0));
+        let u = s.max(s.min(up, s.splat(7.0)), s.splat(-7.0));
+        s.mul(times_sigmoid(s, g, s.mul(g, s.splat(1.702))), s.add(u, s.splat(1.0)))
+    }
+}
+impl<S: Simd> Unary<S> for ClampedSwiglu {
+    #[inline(always)]
+    fn at(self, s: S, x: S::F) -> S::F {
+        Binary::at(self, s, x, s.splat(0.0))
+    }
+}
+
+/// `x * sigmoid(gate)`
+#[derive(Clone, Copy)]
+struct TimesSigmoid;
+impl<S: Simd> Binary<S> for TimesSigmoid {
+    #[inline(always)]
+    fn at(self, s: S, x: S::F, gate: S::F) -> S::F {
+        times_sigmoid(s, x, gate)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Clamp<V>(V);
+impl<S: Simd> Unary<S> for Clamp<S::F> {
+    #[inline(always)]
+    fn at(self, s: S, x: S::F) -> S::F {
+        s.max(s.min(x, self.0), s.sub(s.splat(0.0), self.0))
+    }
+}
+
 #[inline(always)]
 fn times_sigmoid<S: Simd>(s: S, x: S::F, u: S::F) -> S::F {
     s.div(x, s.add(s.splat(1.0), exp(s, s.sub(s.splat(0.0), u))))
@@ -416,26 +511,29 @@ mod tests {
             check(&expected, 1e-7, |isa| apply(x.clone(), |x| add_scaled(isa, x, &y, 0.3)));
             let expected: Vec<f64> = wide(&x).iter().map(|x| x * 1.75).collect();
             check(&expected, 1e-7, |isa| apply(x.clone(), |x| scale(isa, x, 1.75)));
+            let expected: Vec<f64> = x.iter().zip(&y).map(|(&x, &y)| f64::from(x) * f64::from(y)).collect();
+            check(&expected, 1e-7, |isa| apply(x.clone(), |x| multiply(isa, x, &y)));
         }
     }
 
     #[test]
     fn norms() {
         for n in LENGTHS {
-            let (x, w, b) = (values(n, 3), values(n, 4), values(n, 5));
+            let (x, w) = (values(n, 3), values(n, 4));
             let eps = 1e-5f32;
             let wide_x = wide(&x);
             let mean_square = wide_x.iter().map(|x| x * x).sum::<f64>() / n as f64;
             let inverse = 1.0 / (mean_square + f64::from(eps)).sqrt();
             let expected: Vec<f64> = wide_x.iter().zip(wide(&w)).map(|(x, w)| x * inverse * w).collect();
-            check(&expected, 1e-6, |isa| apply(x.clone(), |x| rms_norm(isa, x, &w, eps)));
+            check(&expected, 1e-6, |isa| apply(x.clone(), |x| rms_norm(isa, x, Some(&w), eps)));
+            let bare: Vec<f64> = wide_x.iter().map(|x| x * inverse).collect();
+            check(&bare, 1e-6, |isa| apply(x.clone(), |x| rms_norm(isa, x, None, eps)));
 
             let mean = wide_x.iter().sum::<f64>() / n as f64;
             let variance = wide_x.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / n as f64;
             let inverse = 1.0 / (variance + f64::from(eps)).sqrt();
-            let expected: Vec<f64> =
-                wide_x.iter().zip(wide(&w)).zip(wide(&b)).map(|((x, w), b)| (x - mean) * inverse * w + b).collect();
-            check(&expected, 2e-5, |isa| apply(x.clone(), |x| layer_norm(isa, x, &w, Some(&b), eps)));
+            let expected: Vec<f64> = wide_x.iter().zip(wide(&w)).map(|(x, w)| (x - mean) * inverse * w).collect();
+            check(&expected, 2e-5, |isa| apply(x.clone(), |x| layer_norm(isa, x, Some(&w), eps)));
         }
     }
 
@@ -457,19 +555,38 @@ mod tests {
                 .sum();
             sum * h / 3.0 / (2.0 * std::f64::consts::PI).sqrt()
         };
-        let oracle: [(Activation, &dyn Fn(f64) -> f64); 4] = [
+        let oracle: [(Activation, &dyn Fn(f64) -> f64); 5] = [
             (Activation::Silu, &|x| x / (1.0 + (-x).exp())),
             (Activation::Gelu, &|x| {
                 0.5 * x * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x * x * x)).tanh())
             }),
             (Activation::GeluErf, &|x| if x < 0.0 { x * tail(-x) } else { x * (1.0 - tail(x)) }),
             (Activation::Relu, &|x| x.max(0.0)),
+            (Activation::Relu2, &|x| x.max(0.0).powi(2)),
         ];
         for (activation, f) in oracle {
             let expected: Vec<f64> = x.iter().map(|&x| f(f64::from(x))).collect();
             check(&expected, 1e-6, |isa| apply(x.clone(), |x| activate(isa, activation, x)));
             let expected: Vec<f64> = expected.iter().map(|x| x * 0.5).collect();
             check(&expected, 1e-6, |isa| apply(x.clone(), |x| glu(isa, activation, x, &up)));
+        }
+        let up: Vec<f32> = x.iter().map(|x| 0.7 * x - 1.0).collect();
+        let clamped = |gate: f32, up: f32| {
+            let (g, u) = (f64::from(gate).min(7.0), f64::from(up).clamp(-7.0, 7.0));
+            g / (1.0 + (-1.702 * g).exp()) * (u + 1.0)
+        };
+        let expected: Vec<f64> = x.iter().zip(&up).map(|(&g, &u)| clamped(g, u)).collect();
+        check(&expected, 1e-6, |isa| apply(x.clone(), |x| glu(isa, Activation::ClampedSwiglu, x, &up)));
+        let expected: Vec<f64> = x.iter().map(|&g| clamped(g, 0.0)).collect();
+        check(&expected, 1e-6, |isa| apply(x.clone(), |x| activate(isa, Activation::ClampedSwiglu, x)));
+        let expected: Vec<f64> = x.iter().map(|&x| f64::from(x).clamp(-1.5, 1.5)).collect();
+        check(&expected, 0.0, |isa| apply(x.clone(), |x| clamp(isa, x, 1.5)));
+        let sigmoid = |x: f32| 1.0 / (1.0 + (-f64::from(x)).exp());
+        for gates in [x.len(), x.len() / 5, 1] {
+            let (gate, each) = (&up[..gates], x.len() / gates);
+            let x = &x[..gates * each];
+            let expected: Vec<f64> = (0..x.len()).map(|i| f64::from(x[i]) * sigmoid(gate[i / each])).collect();
+            check(&expected, 1e-6, |isa| apply(x.to_vec(), |x| self::gate(isa, x, gate)));
         }
         let expected: Vec<f64> = x.iter().map(|&x| 30.0 * (f64::from(x) * 2.0 / 30.0).tanh()).collect();
         // The error of the hyperbolic tangent is absolute.

@@ -1,6 +1,5 @@
-//! Hunyuan, dense: queries and keys are normalised head by head after they have turned, by a base that may be stretched.
+//! Hunyuan, dense and with experts: queries and keys are normalised head by head after they have turned, by a base that may be stretched.
 
-use crate::backend::op::Activation::Silu;
 use crate::backend::weights::RopePairs;
 use crate::error::Result;
 use crate::model::builder::{Attention, Builder};
@@ -15,6 +14,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     // Sections of positions in images; all are equal in text.
     b.keys.get("rope.dimension_sections");
     let rope = b.rope(&rope)?;
+    let moe = b.moe(true)?;
     let x = b.embed(1.0)?;
     b.layers(|b, _| {
         let h = b.rms_norm(x, "attn_norm")?;
@@ -26,7 +26,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
         let o = b.project(a, "attn_output", b.hyper.hidden)?;
         b.add(x, o);
         let h = b.rms_norm(x, "ffn_norm")?;
-        let o = b.gated_ffn(h, Silu)?;
+        let o = b.moe_ffn(h, moe)?;
         b.add(x, o);
         Ok(())
     })?;

@@ -1,0 +1,24 @@
+//! Arcee AFM: Llama with a feed-forward block that squares what is positive, without a gate.
+
+use crate::backend::op::Activation::Relu2;
+use crate::backend::weights::RopePairs;
+use crate::error::Result;
+use crate::model::builder::{Attention, Builder};
+
+pub fn build(b: &mut Builder) -> Result<()> {
+    let attention = Attention::new(b.hyper.heads);
+    let rope = b.rope_config(RopePairs::Adjacent)?;
+    let rope = b.rope(&rope)?;
+    let x = b.embed(1.0)?;
+    b.layers(|b, _| {
+        let h = b.rms_norm(x, "attn_norm")?;
+        let o = b.attention(h, attention, |b, q, k| Ok(b.rotate(rope, q, k)))?;
+        b.add(x, o);
+        let h = b.rms_norm(x, "ffn_norm")?;
+        let o = b.plain_ffn(h, Relu2)?;
+        b.add(x, o);
+        Ok(())
+    })?;
+    let h = b.rms_norm(x, "output_norm")?;
+    b.head(h, 1.0, 0.0)
+}

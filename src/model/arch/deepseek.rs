@@ -1,0 +1,30 @@
+//! DeepSeek's first mixture, and Qwen 2's: many small experts whose weights are not made to sum to 1, a shared expert, gated in
+//! Qwen, the first layers dense.
+
+use crate::backend::weights::RopePairs;
+use crate::error::Result;
+use crate::model::builder::{Attention, Builder};
+
+pub fn build(b: &mut Builder) -> Result<()> {
+    let attention = Attention::new(b.hyper.heads);
+    let is_qwen = b.hyper.architecture == "qwen2moe";
+    let rope = b.rope_config(if is_qwen { RopePairs::Halves } else { RopePairs::Adjacent })?;
+    let rope = b.rope(&rope)?;
+    let scale = if is_qwen { 1.0 } else { b.keys.float("expert_weights_scale")?.unwrap_or(1.0) };
+    let mut moe = b.moe(false)?;
+    if let Some(moe) = &mut moe {
+        moe.routing.scale = scale;
+    }
+    let x = b.embed(1.0)?;
+    b.layers(|b, _| {
+        let h = b.rms_norm(x, "attn_norm")?;
+        let o = b.attention(h, attention, |b, q, k| Ok(b.rotate(rope, q, k)))?;
+        b.add(x, o);
+        let h = b.rms_norm(x, "ffn_norm")?;
+        let o = b.moe_ffn(h, moe)?;
+        b.add(x, o);
+        Ok(())
+    })?;
+    let h = b.rms_norm(x, "output_norm")?;
+    b.head(h, 1.0, 0.0)
+}

@@ -1,0 +1,28 @@
+//! dots.llm1: Qwen 3's attention; a router that the file tells, a shared expert, the first layers dense.
+
+use crate::backend::op::RouterScore;
+use crate::backend::weights::RopePairs;
+use crate::error::Result;
+use crate::model::builder::{Attention, Builder};
+
+pub fn build(b: &mut Builder) -> Result<()> {
+    let attention = Attention::new(b.hyper.heads);
+    let rope = b.rope_config(RopePairs::Halves)?;
+    let rope = b.rope(&rope)?;
+    let moe = b.told_moe(RouterScore::Softmax)?;
+    let x = b.embed(1.0)?;
+    b.layers(|b, _| {
+        let h = b.rms_norm(x, "attn_norm")?;
+        let o = b.attention(h, attention, |b, q, k| {
+            b.head_norms(q, k)?;
+            Ok(b.rotate(rope, q, k))
+        })?;
+        b.add(x, o);
+        let h = b.rms_norm(x, "ffn_norm")?;
+        let o = b.moe_ffn(h, moe)?;
+        b.add(x, o);
+        Ok(())
+    })?;
+    let h = b.rms_norm(x, "output_norm")?;
+    b.head(h, 1.0, 0.0)
+}

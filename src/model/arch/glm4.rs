@@ -1,0 +1,30 @@
+//! GLM 4: norms on both sides of each block, gate and up in one tensor; half of each head turns, in adjacent pairs or, where
+//! the file has sections of positions in images, in halves.
+
+use crate::backend::op::Activation::Silu;
+use crate::backend::weights::RopePairs;
+use crate::error::Result;
+use crate::model::builder::{Attention, Builder};
+use crate::model::rope::sections;
+
+pub fn build(b: &mut Builder) -> Result<()> {
+    let attention = Attention::new(b.hyper.heads);
+    let sections = sections(&b.keys, false)?;
+    let mut config = b.rope_config(if sections.is_some() { RopePairs::Halves } else { RopePairs::Adjacent })?;
+    config.sections = sections;
+    let rope = b.rope(&config)?;
+    let x = b.embed(1.0)?;
+    b.layers(|b, _| {
+        let h = b.rms_norm(x, "attn_norm")?;
+        let o = b.attention(h, attention, |b, q, k| Ok(b.rotate(rope, q, k)))?;
+        b.rms_norm_groups(o, "post_attention_norm", b.hyper.hidden)?;
+        b.add(x, o);
+        let h = b.rms_norm(x, "ffn_norm")?;
+        let o = b.gated_ffn(h, Silu)?;
+        b.rms_norm_groups(o, "post_ffw_norm", b.hyper.hidden)?;
+        b.add(x, o);
+        Ok(())
+    })?;
+    let h = b.rms_norm(x, "output_norm")?;
+    b.head(h, 1.0, 0.0)
+}

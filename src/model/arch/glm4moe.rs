@@ -1,0 +1,33 @@
+//! GLM 4.5 to 4.7 with experts: a sigmoid router with a bias on the choice, a shared expert, the first layers dense; the norm
+//! ahead of the feed-forward block is named after attention.
+
+use crate::backend::op::RouterScore;
+use crate::backend::weights::RopePairs;
+use crate::error::Result;
+use crate::model::builder::{Attention, Builder};
+use crate::model::rope::sections;
+
+pub fn build(b: &mut Builder) -> Result<()> {
+    let attention = Attention::new(b.hyper.heads);
+    let mut config = b.rope_config(RopePairs::Halves)?;
+    config.sections = sections(&b.keys, false)?;
+    let rope = b.rope(&config)?;
+    let moe = b.told_moe(RouterScore::Sigmoid)?;
+    let x = b.embed(1.0)?;
+    b.layers(|b, _| {
+        let h = b.rms_norm(x, "attn_norm")?;
+        let o = b.attention(h, attention, |b, q, k| {
+            if b.has("attn_q_norm.weight") {
+                b.head_norms(q, k)?;
+            }
+            Ok(b.rotate(rope, q, k))
+        })?;
+        b.add(x, o);
+        let h = b.rms_norm(x, "post_attention_norm")?;
+        let o = b.moe_ffn(h, moe)?;
+        b.add(x, o);
+        Ok(())
+    })?;
+    let h = b.rms_norm(x, "output_norm")?;
+    b.head(h, 1.0, 0.0)
+}

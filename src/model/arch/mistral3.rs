@@ -1,0 +1,38 @@
+//! Ministral 3 and Devstral 2: Llama whose queries grow with the logarithm of their position beyond the trained context, which
+//! YaRN stretches.
+
+use crate::backend::weights::RopePairs;
+use crate::error::Result;
+use crate::model::builder::{Attention, Builder};
+use crate::model::rope::RopeScaling;
+
+pub fn build(b: &mut Builder) -> Result<()> {
+    let attention = Attention::new(b.hyper.heads);
+    let context = b.hyper.context_length as usize;
+    let trained = b.keys.size("rope.scaling.original_context_length")?.unwrap_or(context).max(1);
+    let slope = b.keys.float("attention.temperature_scale")?.unwrap_or(0.0);
+    let mut config = b.rope_config(RopePairs::Adjacent)?;
+    if let (RopeScaling::Yarn { factor, .. }, Some(multiplier)) =
+        (&config.scaling, b.keys.float("rope.scaling.yarn_log_multiplier")?)
+    {
+        config.magnitude /= 1.0 + 0.1 * multiplier * factor.max(1.0).ln();
+    }
+    let rope = b.rope(&config)?;
+    let moe = b.moe(true)?;
+    b.ffn_scales = true;
+    let x = b.embed(1.0)?;
+    b.layers(|b, _| {
+        let h = b.rms_norm(x, "attn_norm")?;
+        let o = b.attention(h, attention, |b, q, k| {
+            b.rotate(rope, q, k);
+            Ok(b.scale_by_position(q, slope, trained, 0))
+        })?;
+        b.add(x, o);
+        let h = b.rms_norm(x, "ffn_norm")?;
+        let o = b.moe_ffn(h, moe)?;
+        b.add(x, o);
+        Ok(())
+    })?;
+    let h = b.rms_norm(x, "output_norm")?;
+    b.head(h, 1.0, 0.0)
+}

@@ -1,0 +1,32 @@
+//! OLMo: LayerNorm without weights, clamped queries, keys and values.
+
+use crate::backend::op::Activation::Silu;
+use crate::backend::op::NormKind::Layer;
+use crate::backend::weights::RopePairs;
+use crate::error::Result;
+use crate::model::builder::{Attention, Builder};
+
+pub fn build(b: &mut Builder) -> Result<()> {
+    let heads = b.hyper.heads;
+    let rope = b.rope_config(RopePairs::Adjacent)?;
+    let rope = b.rope(&rope)?;
+    let limit = b.keys.float("attention.clamp_kqv")?;
+    let x = b.embed(1.0)?;
+    b.layers(|b, _| {
+        let h = b.bare_norm(Layer, x);
+        let [q, k, v] = b.qkv(h, heads)?;
+        if let Some(limit) = limit {
+            [q, k, v].into_iter().for_each(|act| b.clamp(act, limit));
+        }
+        b.rotate(rope, q, k);
+        let a = b.attend([q, k, v], Attention::new(heads))?;
+        let o = b.project(a, "attn_output", b.hyper.hidden)?;
+        b.add(x, o);
+        let h = b.bare_norm(Layer, x);
+        let o = b.gated_ffn(h, Silu)?;
+        b.add(x, o);
+        Ok(())
+    })?;
+    let h = b.bare_norm(Layer, x);
+    b.head(h, 1.0, 0.0)
+}

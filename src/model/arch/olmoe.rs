@@ -1,0 +1,33 @@
+//! OLMoE and MiniMax M2: norms on the whole of q and k, experts in every layer; OLMoE's weights are a softmax's as they are,
+//! MiniMax's are told by the file and made to sum to 1.
+
+use crate::backend::op::RouterScore;
+use crate::backend::weights::RopePairs;
+use crate::error::Result;
+use crate::model::builder::{Attention, Builder};
+
+pub fn build(b: &mut Builder) -> Result<()> {
+    let attention = Attention::new(b.hyper.heads);
+    let rope = b.rope_config(RopePairs::Halves)?;
+    let rope = b.rope(&rope)?;
+    let is_minimax = b.hyper.architecture == "minimax-m2";
+    let mut moe = if is_minimax { b.told_moe(RouterScore::Sigmoid)? } else { b.moe(false)? };
+    if let Some(moe) = &mut moe {
+        moe.routing.renormalise |= is_minimax;
+    }
+    let x = b.embed(1.0)?;
+    b.layers(|b, _| {
+        let h = b.rms_norm(x, "attn_norm")?;
+        let o = b.attention(h, attention, |b, q, k| {
+            b.full_norms(q, k)?;
+            Ok(b.rotate(rope, q, k))
+        })?;
+        b.add(x, o);
+        let h = b.rms_norm(x, "ffn_norm")?;
+        let o = b.moe_ffn(h, moe)?;
+        b.add(x, o);
+        Ok(())
+    })?;
+    let h = b.rms_norm(x, "output_norm")?;
+    b.head(h, 1.0, 0.0)
+}
