@@ -320,6 +320,21 @@ const HASHES: &[(&str, [u64; 3])] = &[
     ("plamo", [0x90f29bb1d8fbe044, 0x448985644ff75d13, 0xf2cf88272f83ede0]),
     ("cohere2", [0x8f0541e97f3468aa, 0x399e92e4283de787, 0x40784a3027cdb764]),
     ("hunyuan-dense", [0xf9606024781aea68, 0x4c804131d6a1f6b1, 0x0fa1e95f12ff34a8]),
+    ("arcee", [0x9669d2456c5dd6e5, 0x2e5f042e88fcfa0b, 0x74e4136c8a764212]),
+    ("nemotron", [0xa2dd88d77104ed32, 0xa872ad26552868c1, 0x62e084ca2fb6880d]),
+    ("bloom", [0x439980e88fac3442, 0x745a2a3fe93c9b5e, 0x5b2776aae1663fdf]),
+    ("mpt", [0x416cdd92e5ace417, 0x7158c4d6048bdeed, 0xdd6276e80ce5bca2]),
+    ("olmo", [0xb09a1d2d11ae123b, 0xc25e6544bc1716fb, 0x37f52dd6ef8f015f]),
+    ("exaone4", [0x44660c4fe3d1d7a1, 0xab3de81d9b9ce052, 0xce917c4481dc44f4]),
+    ("glm4", [0xf4d4157ab0085e74, 0xc038aa52fea885cb, 0x5176b25dfba591b5]),
+    ("stablelm", [0xb891efafc4955c19, 0x8bdd66c936b09bbb, 0xf89999afbe4be52d]),
+    ("mistral3", [0xc119a9921c459461, 0x9547e4d11f2d3a5e, 0xd994a8111af4884a]),
+    ("ernie4_5-moe", [0x19f161952abd4194, 0x0adb7d84cb9f162b, 0xfe2b3e2fefa55db8]),
+    ("qwen2moe", [0x351306892b8522b1, 0x0ed676bf014bd754, 0xddcd2bb537114f09]),
+    ("glm4moe", [0xe0da89562733d93d, 0x38e51503c921b49f, 0x946a4e95e0592a54]),
+    ("olmoe", [0xdd7e3f3205e28281, 0xcd8f99aa736fc3db, 0xb3fd37907a0322af]),
+    ("gpt-oss", [0x2dfc1647388eb71c, 0xb870d7beb84381f0, 0x69f133c79780d8a5]),
+    ("llama4", [0x80f4d220bff7ddeb, 0x23a7b2d01d78cf06, 0x288f03d5f1f33500]),
 ];
 
 fn hash(tiny: &Tiny) -> u64 {

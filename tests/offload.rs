@@ -26,7 +26,7 @@ use realizar::error::{Error, Result};
 use realizar::quant;
 use realizar::tensor::DType;
 use save::save;
-use shim::Shim;
+use shim::{Shim, has_cuda_kernels};
 use support::reference::relative_rms;
 use support::tiny::{self, PROMPT, Rng, Tiny};
 
@@ -107,7 +107,7 @@ fn every_split_agrees_with_the_reference() {
         let (_dir, path, expected) = save(&tiny);
         for layers in 1..=tiny.net.layers as u32 {
             let model = load(&path, layers).unwrap();
-            assert_eq!(model.info().gpu_layers, layers);
+            assert_eq!(model.info().gpu_layers, if has_cuda_kernels(&tiny.net) { layers } else { 0 }, "{name}");
             for piece in [1, 7, 21] {
                 let (at, got): (Vec<usize>, Vec<_>) = prompt(&model, piece).into_iter().unzip();
                 let expected: Vec<_> = at.iter().map(|&at| expected[at].clone()).collect();
@@ -409,8 +409,7 @@ fn layers_without_kernels_stay_on_the_cpu() {
         assert_eq!(load(head_dims, Some(3)).unwrap(), layers);
         assert_eq!(load(head_dims, Some(1)).unwrap(), 1);
     }
-    let error = load([64, 64, 320], None).unwrap_err();
-    assert!(matches!(&error, Error::Unsupported(why) if why.contains("heads of 320 values")), "{error}");
+    assert_eq!(load([64, 64, 320], None).unwrap(), 0);
 }
 
 /// Attention without a model, resident and from memory of the caller.

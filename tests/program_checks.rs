@@ -105,6 +105,7 @@ fn ops_that_do_not_fit_their_operands_are_refused() {
     let [square, up, other_up, down] = shapes.map(|(rows, cols)| model.matrix(rows, cols, 1).0);
     let (v44, _) = model.vector(HIDDEN, 1);
     let (v3, _) = model.vector(3, 1);
+    let (of_heads, _) = model.vector(6, 1);
     let table = model.rope(Rope { pairs: RopePairs::Halves, inv_freq: vec![1.0; 6], magnitude: 1.0 });
     let widths = [HIDDEN, HIDDEN, 60, 60, 20, 20, 1];
     let [x, h, q, a, k, v, r] = model.acts(widths);
@@ -151,7 +152,7 @@ fn ops_that_do_not_fit_their_operands_are_refused() {
         Op::Attend(attend(q, a, 0)),
         glu(x, h),
         Op::Gate { x: q, gate: k },
-        Op::Attend(Attend { slopes: Some(v3), sinks: Some(v3), mask: Mask::Chunk(4), ..attend(q, a, 0) }),
+        Op::Attend(Attend { slopes: Some(of_heads), sinks: Some(of_heads), mask: Mask::Chunk(4), ..attend(q, a, 0) }),
         Op::Experts(experts),
         logits(x, square, Some(v44)),
     ])

@@ -105,6 +105,8 @@ const NO_EFFECT: &[(&str, &str, &str, Add)] = &[
     ("ffn_gate.scale", "qwen2", "blk.0.ffn_gate.scale", factor),
     ("ffn_up.scale", "gemma", "blk.1.ffn_up.scale", factor),
     ("ffn_down.scale", "smollm3", "blk.4.ffn_down.scale", factor),
+    ("_exps.scale", "olmoe", "blk.1.ffn_gate_exps.scale", factor),
+    ("_shexp.scale", "qwen2moe", "blk.1.ffn_up_shexp.scale", factor),
     ("cls.", "llama", "cls.output.bias", factor),
     // Of the norms that a network does not have.
     ("attention.layer_norm_epsilon", "llama", "llama.attention.layer_norm_epsilon", float),
@@ -146,8 +148,7 @@ fn what_nothing_is_known_about_is_refused_before_a_matrix_is_read() {
         ("llama", "blk.0.unknown.weight", factor, "the tensor blk.0.unknown.weight has no place"),
         ("llama", "blk.2.attn_q.weight", factor, "the tensor blk.2.attn_q.weight has no place"),
         ("llama", "output.scale", factor, "the tensor output.scale has no place"),
-        ("llama with experts", "blk.0.ffn_gate_exps.scale", factor, "the tensor blk.0.ffn_gate_exps.scale"),
-        ("qwen3", "blk.0.attn_sinks.weight", factor, "the tensor blk.0.attn_sinks.weight has no place"),
+        ("llama with experts", "blk.0.ffn_gate_exps.foo", factor, "the tensor blk.0.ffn_gate_exps.foo has no place"),
         ("llama", "rope_factors_long.weight", factor, "the tensor rope_factors_long.weight has no place"),
         ("llama", "blk.0.attn_q.scale", |f, k| f.tensor(k, 0, &[1], &[0; 4]), "the tensor blk.0.attn_q.scale is 0"),
         ("llama", "llama.some_new_thing", number, "llama.some_new_thing is 3"),
@@ -160,6 +161,7 @@ fn what_nothing_is_known_about_is_refused_before_a_matrix_is_read() {
         ("phi3", "phi3.rope.scaling.type", |f, k| f.key(k, "longrope"), "phi3.rope.scaling.type is longrope"),
         ("qwen3", "qwen3.attention.sliding_window", number, "qwen3.attention.sliding_window is 3"),
         ("llama with experts", "llama.expert_gating_func", |f, k| f.key(k, 2u32), "llama.expert_gating_func is 2"),
+        ("glm4moe", "glm4moe.expert_gating_func", |f, k| f.key(k, 3u32), "glm4moe.expert_gating_func is 3"),
         ("qwen3moe", "qwen3moe.expert_gating_func", |f, k| f.key(k, 2u32), "qwen3moe.expert_gating_func is 2"),
         ("gemma2", "gemma2.attention.sliding_window_pattern", bools, "sliding_window_pattern is [3 booleans]"),
         (
@@ -181,7 +183,16 @@ fn what_nothing_is_known_about_is_refused_before_a_matrix_is_read() {
 
 /// Keys that may be left out.
 const OPTIONAL: &[&str] = &[
+    "attention.max_alibi_bias",
+    "attention.temperature_scale",
+    "expert_group_count",
+    "expert_group_used_count",
+    "expert_shared_feed_forward_length",
+    "expert_weights_scale",
+    "n_deepstack_layers",
+    "nextn_predict_layers",
     "rope.dimension_sections",
+    "rope.scaling.yarn_log_multiplier",
     "rope.scaling.alpha",
     "attention.head_count_kv",
     "attention.key_length",
@@ -226,6 +237,7 @@ const NOT_OPTIONAL: &[&str] = &[
     "attention.causal",
     "rope.scaling.finetuned",
     "use_parallel_residual",
+    "attention.clamp_kqv",
 ];
 
 type Set = Box<dyn Fn(Gguf, &str) -> Gguf>;
@@ -256,8 +268,9 @@ fn unset_values_read_as_absent_ones() {
             moe.ffn = tiny.net.ffn;
         }
         let full = |key: &str| format!("{}.{key}", tiny.architecture);
-        // GPT-2 has as many positions as it says.
-        let optional = || OPTIONAL.iter().filter(|key| !(name == "gpt2" && **key == "context_length"));
+        // GPT-2 has as many positions as it says, and Llama 4 without chunks is another network.
+        let values = [("gpt2", "context_length"), ("llama4", "attention.sliding_window")];
+        let optional = || OPTIONAL.iter().filter(|key| !values.contains(&(name, **key)));
         let file = || {
             let mut file = tiny.file().0;
             file.keys.retain(|(key, _)| !optional().any(|optional| *key == full(optional)));

@@ -45,8 +45,7 @@ fn part<'a>(program: &Program, ops: Range<usize>, weights: &Weights<'a>) -> Resu
 }
 
 /// The fewest layers of the CPU with which the GPU can execute the others and has room for them, beside a cache and an
-/// executor. Where `gpu_layers` were asked for, these are the most, and room does not count. Fails where the GPU can
-/// execute none.
+/// executor. Where `gpu_layers` were asked for, these are the most, and room does not count.
 pub fn cpu_layers(
     device: &CudaDevice,
     program: &Program,
@@ -58,19 +57,11 @@ pub fn cpu_layers(
     let n = program.layers.len();
     let fewest = n - gpu_layers.unwrap_or(n).min(n);
     let free = device.info().memory_free.saturating_sub(RESERVE);
-    let (mut refused, mut possible) = (None, false);
     for cpu_layers in fewest..n {
         let cut = if cpu_layers == 0 { 0 } else { program.layers[cpu_layers].start };
         let ops = cut..program.ops.len();
         let supported = device.supports(program, weights, ops.clone()).and_then(|()| part(program, ops, weights));
-        let (part, weights) = match supported {
-            Ok(part) => part,
-            Err(why) => {
-                refused = Some(why);
-                continue;
-            }
-        };
-        possible = true;
+        let Ok((part, weights)) = supported else { continue };
         let fits = || {
             let cache = StateSpec { layers: part.states.clone(), ..cache.clone() };
             let working = device.working_bytes(&part, &cache, limits)?;
@@ -80,7 +71,7 @@ pub fn cpu_layers(
             return Ok(cpu_layers);
         }
     }
-    refused.filter(|_| !possible).map_or(Ok(n), Err)
+    Ok(n)
 }
 
 impl Split {

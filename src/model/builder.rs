@@ -438,6 +438,14 @@ impl<'a> Builder<'a> {
         self.project(a, "attn_output", self.hyper.hidden)
     }
 
+    /// `attention` whose queries and keys rotate.
+    pub fn rotary_attention(&mut self, x: Act, attention: Attention, rope: RopeChoice) -> Result<Act> {
+        self.attention(x, attention, |b, q, k| {
+            b.rotate(rope, q, k);
+            Ok(())
+        })
+    }
+
     /// RMS norms in place of each head of queries and keys.
     pub fn head_norms(&mut self, q: Act, k: Act) -> Result<()> {
         self.rms_norm_groups(q, "attn_q_norm", self.hyper.heads.head_dim)?;

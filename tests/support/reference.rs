@@ -20,6 +20,16 @@ pub enum QkNorm {
 pub enum Act {
     Silu,
     Gelu,
+    Relu2,
+    /// That of gpt-oss, in experts.
+    ClampedSwiglu,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Score {
+    Softmax,
+    SoftmaxOfChosen,
+    Sigmoid,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -27,8 +37,20 @@ pub struct Moe {
     pub n: usize,
     pub used: usize,
     pub ffn: usize,
-    pub softmax_first: bool,
+    pub score: Score,
     pub renormalise: bool,
+    pub groups: usize,
+    pub groups_used: usize,
+    pub scale: f64,
+    /// Weights multiply the input of an expert.
+    pub on_input: bool,
+    /// Layers without experts, the first ones.
+    pub dense: usize,
+    /// A bias on the choice; on the products of experts; an expert that all tokens take, its output gated.
+    pub choice_bias: bool,
+    pub biases: bool,
+    pub shared: bool,
+    pub shared_gate: bool,
 }
 
 /// A network by its differences, in the names of GGUF tensors.
@@ -61,6 +83,22 @@ pub struct Net {
     pub rope_magnitude: f64,
     /// Per layer; 0: none.
     pub window: Vec<usize>,
+    /// A window begins at its last multiple rather than as many tokens ago.
+    pub chunked: bool,
+    /// ALiBi with slopes from `2^(-alibi/n)` on; 0: none.
+    pub alibi: f64,
+    pub sinks: bool,
+    /// Norms without weights.
+    pub bare_norms: bool,
+    /// A norm on the embedding.
+    pub embedding_norm: bool,
+    /// Bound of queries, keys and values; 0: none.
+    pub clamp: f64,
+    /// Queries of layers that do not rotate, or of all where every layer does, grow by
+    /// `1 + slope * ln(floor((t + offset) / length) + 1)`: slope, length, offset.
+    pub growth: [f64; 3],
+    /// RMS without weights of heads that have turned.
+    pub turned_rms: bool,
     pub embedding_scale: f64,
     pub residual_scale: f64,
     pub attention_scale: f64,
@@ -79,8 +117,22 @@ fn cap(x: f64, limit: f64) -> f64 {
 fn activate(act: Act, x: f64) -> f64 {
     match act {
         Act::Silu => x / (1.0 + (-x).exp()),
+        Act::Relu2 => x.max(0.0).powi(2),
+        Act::ClampedSwiglu => unreachable!("a function of two values"),
         Act::Gelu => 0.5 * x * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x.powi(3))).tanh()),
     }
+}
+
+fn gated(act: Act, gate: f64, up: f64) -> f64 {
+    if act == Act::ClampedSwiglu {
+        let gate = gate.min(7.0);
+        return gate / (1.0 + (-1.702 * gate).exp()) * (up.clamp(-7.0, 7.0) + 1.0);
+    }
+    activate(act, gate) * up
+}
+
+fn sigmoid(x: f64) -> f64 {
+    1.0 / (1.0 + (-x).exp())
 }
 
 fn softmax(x: &mut [f64]) {
@@ -92,7 +144,8 @@ fn softmax(x: &mut [f64]) {
 
 impl Net {
     fn normalise(&self, w: &Weights, name: &str, x: &mut [f64], group: usize) {
-        let weight = &w[&format!("{name}.weight")];
+        let weight = w.get(&format!("{name}.weight"));
+        assert_eq!(weight.is_none(), self.bare_norms, "{name}");
         let bias = w.get(&format!("{name}.bias"));
         for chunk in x.chunks_mut(group) {
             let n = chunk.len() as f64;
@@ -102,7 +155,7 @@ impl Net {
             }
             let scale = (chunk.iter().map(|v| v * v).sum::<f64>() / n + self.eps).sqrt();
             for (i, v) in chunk.iter_mut().enumerate() {
-                *v = *v / scale * weight[i] + bias.map_or(0.0, |b| b[i]);
+                *v = *v / scale * weight.map_or(1.0, |w| w[i]) + bias.map_or(0.0, |b| b[i]);
             }
         }
     }
@@ -132,26 +185,45 @@ impl Net {
         }
     }
 
-    fn feed_forward(&self, w: &Weights, p: &str, x: &[f64]) -> Vec<f64> {
-        let Some(moe) = self.moe else {
-            let mut h = self.linear(w, &format!("{p}ffn_up"), x);
-            if self.gated {
-                let gate = self.linear(w, &format!("{p}ffn_gate"), x);
-                h.iter_mut().zip(gate).for_each(|(h, g)| *h *= activate(self.act, g));
-            } else {
-                h.iter_mut().for_each(|h| *h = activate(self.act, *h));
-            }
-            return self.linear(w, &format!("{p}ffn_down"), &h);
-        };
-        let mut score = self.linear(w, &format!("{p}ffn_gate_inp"), x);
-        if moe.softmax_first {
-            softmax(&mut score);
+    /// `down(act(gate x) * up x)`, or `down(act(up x))`, of the tensors with an ending of their names.
+    fn dense(&self, w: &Weights, p: &str, ending: &str, x: &[f64]) -> Vec<f64> {
+        let part = |name: &str, x: &[f64]| self.linear(w, &format!("{p}ffn_{name}{ending}"), x);
+        let mut h = part("up", x);
+        if self.gated {
+            h.iter_mut().zip(part("gate", x)).for_each(|(h, g)| *h *= activate(self.act, g));
+        } else {
+            h.iter_mut().for_each(|h| *h = activate(self.act, *h));
         }
-        let mut order: Vec<usize> = (0..moe.n).collect();
-        order.sort_by(|&a, &b| score[b].total_cmp(&score[a]));
+        part("down", &h)
+    }
+
+    fn feed_forward(&self, w: &Weights, p: &str, x: &[f64]) -> Vec<f64> {
+        let router = format!("{p}ffn_gate_inp");
+        let Some(moe) = self.moe.filter(|_| w.contains_key(&format!("{router}.weight"))) else {
+            return self.dense(w, p, "", x);
+        };
+        let mut score = self.linear(w, &router, x);
+        match moe.score {
+            Score::Softmax => softmax(&mut score),
+            Score::Sigmoid => score.iter_mut().for_each(|s| *s = sigmoid(*s)),
+            Score::SoftmaxOfChosen => {}
+        }
+        let bias = w.get(&format!("{p}exp_probs_b.bias"));
+        let choice: Vec<f64> = (0..moe.n).map(|e| score[e] + bias.map_or(0.0, |b| b[e])).collect();
+        let descending = |by: &[f64]| {
+            let mut order: Vec<usize> = (0..by.len()).collect();
+            order.sort_by(|&a, &b| by[b].total_cmp(&by[a]));
+            order
+        };
+        let size = moe.n / moe.groups;
+        let two_best = |group: &[f64]| descending(group).iter().take(2).map(|&e| group[e]).sum();
+        let groups: Vec<f64> = choice.chunks(size).map(two_best).collect();
+        let kept = &descending(&groups)[..moe.groups_used];
+        let mut order = descending(&choice);
+        order.retain(|e| kept.contains(&(e / size)));
         order.truncate(moe.used);
         let mut share: Vec<f64> = order.iter().map(|&e| score[e]).collect();
-        if !moe.softmax_first {
+        if moe.score == Score::SoftmaxOfChosen {
             softmax(&mut share);
         } else if moe.renormalise {
             let sum: f64 = share.iter().sum();
@@ -159,21 +231,48 @@ impl Net {
         }
         let mut out = vec![0.0; self.hidden];
         let (f, d) = (moe.ffn, self.hidden);
-        let slice = |name: &str, e: usize, rows: usize, cols: usize| {
-            w[&format!("{p}ffn_{name}_exps.weight")][e * rows * cols..(e + 1) * rows * cols].to_vec()
-        };
         for (&e, share) in order.iter().zip(share) {
-            let one: Weights = HashMap::from([
-                ("g.weight".to_owned(), slice("gate", e, f, d)),
-                ("u.weight".to_owned(), slice("up", e, f, d)),
-                ("d.weight".to_owned(), slice("down", e, d, f)),
-            ]);
-            let gate = self.linear(&one, "g", x);
-            let up = self.linear(&one, "u", x);
-            let h: Vec<f64> = gate.iter().zip(up).map(|(g, u)| activate(self.act, *g) * u).collect();
-            out.iter_mut().zip(self.linear(&one, "d", &h)).for_each(|(o, v)| *o += share * v);
+            let share = share * moe.scale;
+            let product = |part: &str, rows: usize, x: &[f64]| {
+                let of = |ending: &str, each: usize| {
+                    let all = w.get(&format!("{p}ffn_{part}_exps.{ending}"))?;
+                    Some(all[e * rows * each..(e + 1) * rows * each].to_vec())
+                };
+                let mut one = Weights::from([("e.weight".to_owned(), of("weight", x.len()).unwrap())]);
+                one.extend(of("bias", 1).map(|bias| ("e.bias".to_owned(), bias)));
+                self.linear(&one, "e", x)
+            };
+            let (inner, outer) = if moe.on_input { (share, 1.0) } else { (1.0, share) };
+            let x: Vec<f64> = x.iter().map(|v| v * inner).collect();
+            let (gate, up) = (product("gate", f, &x), product("up", f, &x));
+            let h: Vec<f64> = gate.iter().zip(up).map(|(g, u)| gated(self.act, *g, u)).collect();
+            out.iter_mut().zip(product("down", d, &h)).for_each(|(o, v)| *o += outer * v);
+        }
+        if moe.shared {
+            let gate = match moe.shared_gate {
+                true => sigmoid(self.linear(w, &format!("{p}ffn_gate_inp_shexp"), x)[0]),
+                false => 1.0,
+            };
+            out.iter_mut().zip(self.dense(w, p, "_shexp", x)).for_each(|(o, v)| *o += gate * v);
         }
         out
+    }
+
+    /// Factor of the queries of a layer at a position.
+    fn growth(&self, layer: usize, t: usize) -> f64 {
+        let [slope, length, offset] = self.growth;
+        let rotates = !self.inv_freq[layer].is_empty();
+        if slope == 0.0 || (rotates && self.inv_freq.iter().any(Vec::is_empty)) {
+            return 1.0;
+        }
+        1.0 + slope * (((t as f64 + offset) / length).floor() + 1.0).ln()
+    }
+
+    /// ALiBi's slope of a head: powers of two, for heads beyond a power of two in between.
+    fn slope(&self, head: usize) -> f64 {
+        let n = 1usize << self.heads.ilog2();
+        let exponent = if head < n { (head + 1) as f64 } else { (head - n) as f64 + 0.5 };
+        if self.alibi == 0.0 { 0.0 } else { 2f64.powf(-self.alibi / n as f64 * exponent) }
     }
 
     /// Logits of every position, `[ids.len()][vocab]`.
@@ -186,6 +285,9 @@ impl Net {
             if self.learned_positions {
                 x.iter_mut().zip(row("position_embd.weight", t)).for_each(|(v, p)| *v += p);
             }
+            if self.embedding_norm {
+                self.normalise(w, "token_embd_norm", x, d);
+            }
         }
         for l in 0..self.layers {
             let p = format!("blk.{l}.");
@@ -197,6 +299,10 @@ impl Net {
                 }
                 let mut q = self.linear(w, &format!("{p}attn_q"), &h);
                 let mut k = self.linear(w, &format!("{p}attn_k"), &h);
+                let mut v = self.linear(w, &format!("{p}attn_v"), &h);
+                if self.clamp > 0.0 {
+                    [&mut q, &mut k, &mut v].into_iter().flatten().for_each(|x| *x = x.clamp(-self.clamp, self.clamp));
+                }
                 let full = self.qk_norm == QkNorm::Full;
                 let (nq, nk) = if full { (q.len(), k.len()) } else { (hd, hd) };
                 let normalise = |q: &mut [f64], k: &mut [f64]| {
@@ -215,20 +321,36 @@ impl Net {
                 if self.late_qk_norm {
                     normalise(&mut q, &mut k);
                 }
-                vs.push(self.linear(w, &format!("{p}attn_v"), &h));
+                if self.turned_rms && !self.inv_freq[l].is_empty() {
+                    for head in q.chunks_mut(hd).chain(k.chunks_mut(hd)) {
+                        let rms = (head.iter().map(|v| v * v).sum::<f64>() / hd as f64 + self.eps).sqrt();
+                        head.iter_mut().for_each(|v| *v /= rms);
+                    }
+                }
+                q.iter_mut().for_each(|q| *q *= self.growth(l, t));
+                vs.push(v);
                 qs.push(q);
                 ks.push(k);
             }
             for (t, x) in xs.iter_mut().enumerate() {
-                let from = if self.window[l] == 0 { 0 } else { (t + 1).saturating_sub(self.window[l]) };
+                let from = match self.window[l] {
+                    0 => 0,
+                    n if self.chunked => t / n * n,
+                    n => (t + 1).saturating_sub(n),
+                };
+                let sinks = w.get(&format!("{p}attn_sinks.weight"));
                 let mut a = vec![0.0; self.heads * hd];
                 for (i, out) in a.chunks_mut(hd).enumerate() {
                     let kv = i / group * hd..(i / group + 1) * hd;
                     let q = &qs[t][i * hd..(i + 1) * hd];
                     let dot = |k: &[f64]| q.iter().zip(k).map(|(a, b)| a * b).sum::<f64>();
                     let mut s: Vec<f64> = (from..=t)
-                        .map(|j| cap(self.attention_scale * dot(&ks[j][kv.clone()]), self.attention_softcap))
+                        .map(|j| {
+                            let score = cap(self.attention_scale * dot(&ks[j][kv.clone()]), self.attention_softcap);
+                            score - self.slope(i) * (t - j) as f64
+                        })
                         .collect();
+                    s.extend(sinks.map(|sinks| sinks[i]));
                     softmax(&mut s);
                     for (s, v) in s.iter().zip(&vs[from..=t]) {
                         out.iter_mut().zip(&v[kv.clone()]).for_each(|(o, v)| *o += s * v);

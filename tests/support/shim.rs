@@ -8,6 +8,8 @@ use std::sync::{Arc, OnceLock};
 use libloading::Library;
 use realizar::backend::cuda::Driver;
 
+use crate::support::reference::{Moe, Net, Score};
+
 /// An image in place of compiled kernels: the shim has its own.
 pub const IMAGE: &[u8] = b"none";
 
@@ -82,4 +84,13 @@ impl Shim {
     pub fn number(&self, name: &str) -> u64 {
         self.function::<extern "C" fn() -> u64>(name)()
     }
+}
+
+/// True where every layer is of ops that there are CUDA kernels for; of the others none has.
+pub fn has_cuda_kernels(net: &Net) -> bool {
+    let plain = |moe: Moe| {
+        moe.score != Score::Sigmoid && !(moe.choice_bias || moe.biases || moe.shared_gate) && moe.groups == 1
+    };
+    let attends = net.alibi == 0.0 && !net.sinks && net.growth[0] == 0.0 && net.clamp == 0.0;
+    attends && net.moe.is_none_or(plain)
 }

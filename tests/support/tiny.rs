@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::gguf::Gguf;
-use super::reference::{Act, Moe, Net, Norm, QkNorm, Weights};
+use super::reference::{Act, Moe, Net, Norm, QkNorm, Score, Weights};
 use realizar::quant;
 use realizar::tensor::DType;
 
@@ -49,6 +49,7 @@ pub struct Tiny {
     pub floats: Vec<(&'static str, f32)>,
     pub ints: Vec<(&'static str, u32)>,
     pub strings: Vec<(&'static str, &'static str)>,
+    pub flags: Vec<(&'static str, bool)>,
     pub rope_base: f64,
     pub rope_factors: Option<Vec<f32>>,
     /// Vectors beside those of the network.
@@ -88,6 +89,14 @@ impl Tiny {
             inv_freq: vec![],
             rope_magnitude: 1.0,
             window: vec![0; layers],
+            chunked: false,
+            alibi: 0.0,
+            sinks: false,
+            bare_norms: false,
+            embedding_norm: false,
+            clamp: 0.0,
+            growth: [0.0; 3],
+            turned_rms: false,
             embedding_scale: 1.0,
             residual_scale: 1.0,
             attention_scale: 0.0,
@@ -109,6 +118,7 @@ impl Tiny {
             floats: vec![],
             ints: vec![],
             strings: vec![],
+            flags: vec![],
             rope_base: 10_000.0,
             rope_factors: None,
             tensors: vec![],
@@ -129,6 +139,11 @@ impl Tiny {
         self.net.layers = n;
         self.net.window = vec![0; n];
         self
+    }
+
+    /// Changes the mixture that the network has.
+    fn moe(&mut self, f: impl FnOnce(&mut Moe)) {
+        f(self.net.moe.as_mut().expect("a mixture"));
     }
 
     pub fn change(mut self, f: impl FnOnce(&mut Tiny)) -> Tiny {
@@ -201,6 +216,9 @@ impl Tiny {
         for (k, v) in &self.strings {
             f = f.key(&key(k), *v);
         }
+        for (k, v) in &self.flags {
+            f = f.key(&key(k), *v);
+        }
         f
     }
 }
@@ -213,20 +231,36 @@ pub fn architectures(new: impl Fn(&'static str) -> Tiny) -> Vec<(&'static str, T
             t.net.embedding_scale = f64::from((t.net.hidden as f32).sqrt());
         })
     };
-    let experts = |t: &mut Tiny, softmax_first| {
-        t.net.moe = Some(Moe { n: 4, used: 2, ffn: t.net.hidden, softmax_first, renormalise: true });
+    let layer_norm = |name| new(name).change(|t| (t.net.norm, t.net.gated) = (Norm::Layer, false));
+    let experts = |t: &mut Tiny, score| {
+        t.net.moe = Some(Moe {
+            n: 4,
+            used: 2,
+            ffn: t.net.hidden,
+            score,
+            renormalise: true,
+            groups: 1,
+            groups_used: 1,
+            scale: 1.0,
+            on_input: false,
+            dense: 0,
+            choice_bias: false,
+            biases: false,
+            shared: false,
+            shared_gate: false,
+        });
         // As files have it: the choice of an expert is no place for rounding.
         t.types = vec![("ffn_gate_inp", quant::F32)];
     };
     vec![
         ("llama", new("llama")),
-        ("llama with experts", new("llama").change(|t| experts(t, false))),
+        ("llama with experts", new("llama").change(|t| experts(t, Score::SoftmaxOfChosen))),
         ("qwen2", new("qwen2").change(|t| t.biases = &["attn_q", "attn_k", "attn_v"])),
         ("qwen3", new("qwen3").change(|t| t.net.qk_norm = QkNorm::Head)),
         (
             "qwen3moe",
             new("qwen3moe").change(|t| {
-                experts(t, true);
+                experts(t, Score::Softmax);
                 // The seed makes no near-tie between experts.
                 (t.net.qk_norm, t.seed) = (QkNorm::Head, 2);
             }),
@@ -340,6 +374,107 @@ pub fn architectures(new: impl Fn(&'static str) -> Tiny) -> Vec<(&'static str, T
             }),
         ),
         ("hunyuan-dense", new("hunyuan-dense").change(|t| (t.net.qk_norm, t.net.late_qk_norm) = (QkNorm::Head, true))),
+        ("arcee", new("arcee").change(|t| (t.net.adjacent_pairs, t.net.gated, t.net.act) = (true, false, Act::Relu2))),
+        ("nemotron", layer_norm("nemotron").change(|t| t.net.act = Act::Relu2)),
+        (
+            "bloom",
+            layer_norm("bloom").change(|t| {
+                (t.net.act, t.net.alibi, t.net.embedding_norm) = (Act::Gelu, 8.0, true);
+                t.net.inv_freq = vec![vec![]; 2];
+            }),
+        ),
+        (
+            "mpt",
+            layer_norm("mpt").change(|t| {
+                (t.net.act, t.net.alibi, t.net.clamp) = (Act::Gelu, 4.0, 0.75);
+                (t.net.inv_freq, t.fused_qkv) = (vec![vec![]; 2], true);
+                t.floats = vec![("attention.max_alibi_bias", 4.0), ("attention.clamp_kqv", 0.75)];
+            }),
+        ),
+        (
+            "olmo",
+            new("olmo").change(|t| {
+                (t.net.norm, t.net.bare_norms, t.net.adjacent_pairs) = (Norm::Layer, true, true);
+                (t.net.clamp, t.floats) = (0.75, vec![("attention.clamp_kqv", 0.75)]);
+            }),
+        ),
+        (
+            "exaone4",
+            new("exaone4").change(|t| (t.net.pre_norm, t.net.post_norm, t.net.qk_norm) = (false, true, QkNorm::Head)),
+        ),
+        ("glm4", new("glm4").change(|t| (t.net.post_norm, t.net.adjacent_pairs, t.fused_gate_up) = (true, true, true))),
+        ("stablelm", new("stablelm").change(|t| t.net.norm = Norm::Layer)),
+        (
+            "mistral3",
+            new("mistral3").change(|t| {
+                (t.net.adjacent_pairs, t.net.growth) = (true, [f64::from(0.3f32), 6.0, 0.0]);
+                t.floats = vec![("attention.temperature_scale", 0.3)];
+                t.ints = vec![("rope.scaling.original_context_length", 6)];
+            }),
+        ),
+        (
+            "ernie4_5-moe",
+            new("ernie4_5-moe").change(|t| {
+                experts(t, Score::Softmax);
+                t.moe(|moe| (moe.dense, moe.choice_bias, moe.shared) = (1, true, true));
+                (t.net.adjacent_pairs, t.seed) = (true, 3);
+            }),
+        ),
+        (
+            "qwen2moe",
+            new("qwen2moe").change(|t| {
+                experts(t, Score::Softmax);
+                t.moe(|moe| (moe.renormalise, moe.shared, moe.shared_gate) = (false, true, true));
+                t.biases = &["attn_q", "attn_k", "attn_v"];
+            }),
+        ),
+        (
+            "glm4moe",
+            new("glm4moe").layers(3).change(|t| {
+                experts(t, Score::Sigmoid);
+                t.moe(|moe| {
+                    (moe.n, moe.used, moe.groups, moe.groups_used, moe.scale) = (8, 3, 4, 2, 2.5);
+                    (moe.dense, moe.choice_bias, moe.shared) = (1, true, true);
+                });
+                (t.net.ffn_norm, t.net.qk_norm) = ("post_attention_norm", QkNorm::Head);
+                t.biases = &["attn_q", "attn_k", "attn_v"];
+                t.floats = vec![("expert_weights_scale", 2.5)];
+                t.ints = vec![("expert_group_count", 4), ("expert_group_used_count", 2)];
+                t.flags = vec![("expert_weights_norm", true)];
+            }),
+        ),
+        (
+            "olmoe",
+            new("olmoe").change(|t| {
+                experts(t, Score::Softmax);
+                t.moe(|moe| moe.renormalise = false);
+                t.net.qk_norm = QkNorm::Full;
+            }),
+        ),
+        (
+            "gpt-oss",
+            new("gpt-oss").change(|t| {
+                experts(t, Score::SoftmaxOfChosen);
+                t.moe(|moe| moe.biases = true);
+                (t.net.act, t.net.sinks, t.net.ffn_norm) = (Act::ClampedSwiglu, true, "post_attention_norm");
+                t.biases = &["attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate_inp"];
+                (t.net.window, t.ints) = (vec![8, 0], vec![("attention.sliding_window", 8)]);
+            }),
+        ),
+        (
+            "llama4",
+            new("llama4").layers(5).change(|t| {
+                experts(t, Score::Sigmoid);
+                t.moe(|moe| {
+                    (moe.used, moe.renormalise, moe.on_input) = (1, false, true);
+                    (moe.dense, moe.shared) = (1, true);
+                });
+                (t.net.adjacent_pairs, t.net.turned_rms, t.seed) = (true, true, 5);
+                t.net.growth = [f64::from(0.1f32), 8192.0, 1.0];
+                let turns = |layer: usize| if layer == 3 { 0 } else { t.net.head_dim };
+                t.net.inv_freq = (0..5).map(|layer| inv_freq(t.rope_base, turns(layer))).collect();
+            }),
+        ),
     ]
 }
 
@@ -401,6 +536,9 @@ impl Writer<'_> {
     }
 
     fn norm(&mut self, name: &str, len: usize) {
+        if self.tiny.net.bare_norms {
+            return;
+        }
         let weight = self.vector(&format!("{name}.weight"), len, 1.0, 0.2);
         self.weights.insert(format!("{name}.weight"), weight);
         if self.tiny.net.norm == Norm::Layer {
@@ -423,10 +561,40 @@ impl Writer<'_> {
         }
     }
 
+    fn experts(&mut self, p: &str, moe: Moe) {
+        let (d, f) = (self.tiny.net.hidden, moe.ffn);
+        let name = |part: &str| format!("{p}{part}");
+        self.matrix(&name("ffn_gate_inp"), moe.n, d);
+        self.bias_and_scale(p, "ffn_gate_inp", moe.n);
+        for (part, rows, cols) in [("gate", f, d), ("up", f, d), ("down", d, f)] {
+            let dims = [moe.n as u64, rows as u64, cols as u64];
+            self.stacked(&[&name(&format!("ffn_{part}_exps"))], &dims, &[0]);
+            if moe.biases {
+                let bias = name(&format!("ffn_{part}_exps.bias"));
+                let values: Vec<f64> = (0..moe.n * rows).map(|_| 0.5 * self.rng.normal()).collect();
+                let values = self.put(&bias, quant::F32, &dims[..2], &values);
+                self.weights.insert(bias, values);
+            }
+            if moe.shared {
+                self.matrix(&name(&format!("ffn_{part}_shexp")), rows, cols);
+            }
+        }
+        if moe.choice_bias {
+            let bias = self.vector(&name("exp_probs_b.bias"), moe.n, 0.0, 0.3);
+            self.weights.insert(name("exp_probs_b.bias"), bias);
+        }
+        if moe.shared_gate {
+            self.matrix(&name("ffn_gate_inp_shexp"), 1, d);
+        }
+    }
+
     fn tensors(&mut self, net: &Net) {
         let (d, f) = (net.hidden, net.ffn);
         let (q, kv) = (net.heads * net.head_dim, net.kv_heads * net.head_dim);
         self.matrix("token_embd", net.vocab, d);
+        if net.embedding_norm {
+            self.norm("token_embd_norm", d);
+        }
         if net.learned_positions {
             self.matrix("position_embd", 128, d);
         }
@@ -474,12 +642,12 @@ impl Writer<'_> {
             }
             self.matrix(&name("attn_output"), d, q);
             self.bias_and_scale(&p, "attn_output", d);
-            if let Some(moe) = net.moe {
-                self.matrix(&name("ffn_gate_inp"), moe.n, d);
-                let (n, f, d) = (moe.n as u64, moe.ffn as u64, d as u64);
-                self.stacked(&[&name("ffn_gate_exps")], &[n, f, d], &[0]);
-                self.stacked(&[&name("ffn_up_exps")], &[n, f, d], &[0]);
-                self.stacked(&[&name("ffn_down_exps")], &[n, d, f], &[0]);
+            if net.sinks {
+                let sinks = self.vector(&name("attn_sinks.weight"), net.heads, 0.5, 1.0);
+                self.weights.insert(name("attn_sinks.weight"), sinks);
+            }
+            if let Some(moe) = net.moe.filter(|moe| l >= moe.dense) {
+                self.experts(&p, moe);
                 continue;
             }
             if self.tiny.fused_gate_up {

@@ -15,7 +15,8 @@ pub fn build(b: &mut Builder) -> Result<()> {
         let h = b.rms_norm(x, "attn_norm")?;
         let o = b.attention(h, attention, |b, q, k| {
             b.head_norms(q, k)?;
-            Ok(b.rotate(rope, q, k))
+            b.rotate(rope, q, k);
+            Ok(())
         })?;
         b.add(x, o);
         let h = b.rms_norm(x, "ffn_norm")?;

@@ -20,7 +20,8 @@ pub fn build(b: &mut Builder) -> Result<()> {
             if b.has("attn_q_norm.weight") {
                 b.head_norms(q, k)?;
             }
-            Ok(b.rotate(rope, q, k))
+            b.rotate(rope, q, k);
+            Ok(())
         })?;
         b.add(x, o);
         let h = b.rms_norm(x, "post_attention_norm")?;

@@ -9,7 +9,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let heads = b.hyper.heads;
     let rope = b.rope_config(RopePairs::Halves)?;
     let rope = b.rope(&rope)?;
-    let windows = b.windows(b.keys.require_size("attention.sliding_window")?, 2)?;
+    let windows = b.windows(b.keys.size("attention.sliding_window")?.unwrap_or(128), 2)?;
     let mut moe = b.moe(false)?;
     if let Some(moe) = &mut moe {
         moe.activation = Activation::ClampedSwiglu;
@@ -18,7 +18,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let x = b.embed(1.0)?;
     b.layers(|b, i| {
         let h = b.rms_norm(x, "attn_norm")?;
-        let o = b.attention(h, Attention::windowed(heads, windows[i]), |b, q, k| Ok(b.rotate(rope, q, k)))?;
+        let o = b.rotary_attention(h, Attention::windowed(heads, windows[i]), rope)?;
         b.add(x, o);
         let h = b.rms_norm(x, "post_attention_norm")?;
         let o = b.moe_ffn(h, moe)?;

@@ -33,7 +33,8 @@ pub fn build(b: &mut Builder) -> Result<()> {
         let mask = if windows[i] > 0 { Mask::Chunk(CHUNK as u32) } else { Mask::Causal };
         let o = b.attention(h, Attention { mask, ..Attention::new(heads) }, |b, q, k| {
             if !rotates {
-                return Ok(b.scale_by_position(q, slope, CHUNK, 1));
+                b.scale_by_position(q, slope, CHUNK, 1);
+                return Ok(());
             }
             b.rotate(rope, q, k);
             if normalises {

@@ -25,7 +25,8 @@ pub fn build(b: &mut Builder) -> Result<()> {
         let h = b.rms_norm(x, "attn_norm")?;
         let o = b.attention(h, attention, |b, q, k| {
             b.rotate(rope, q, k);
-            Ok(b.scale_by_position(q, slope, trained, 0))
+            b.scale_by_position(q, slope, trained, 0);
+            Ok(())
         })?;
         b.add(x, o);
         let h = b.rms_norm(x, "ffn_norm")?;

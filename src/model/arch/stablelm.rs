@@ -19,7 +19,8 @@ pub fn build(b: &mut Builder) -> Result<()> {
                 b.layer_norm_groups(q, "attn_q_norm", heads.head_dim)?;
                 b.layer_norm_groups(k, "attn_k_norm", heads.head_dim)?;
             }
-            Ok(b.rotate(rope, q, k))
+            b.rotate(rope, q, k);
+            Ok(())
         })?;
         // Without a norm of its own, the block is beside attention.
         if b.has("ffn_norm.weight") {
