@@ -567,7 +567,7 @@ impl<'a> Builder<'a> {
     pub fn moe(&self, renormalise: bool) -> Result<Option<Moe>> {
         match self.keys.size("expert_gating_func")? {
             None | Some(1) => self.any_moe(renormalise),
-            Some(_) => Err(self.keys.unsupported("expert_gating_func")),
+            Some(_) => Err(self.keys.unknown("expert_gating_func", &["1 (softmax)"])),
         }
     }
 
@@ -599,7 +599,7 @@ impl<'a> Builder<'a> {
             None => default,
             Some(1) => RouterScore::Softmax,
             Some(2) => RouterScore::Sigmoid,
-            Some(_) => return Err(keys.unsupported("expert_gating_func")),
+            Some(_) => return Err(keys.unknown("expert_gating_func", &["1 (softmax)", "2 (sigmoid)"])),
         };
         routing.renormalise = keys.flag("expert_weights_norm")?.unwrap_or(false);
         routing.scale = keys.float("expert_weights_scale")?.unwrap_or(1.0);

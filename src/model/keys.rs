@@ -108,8 +108,17 @@ impl<'a> Keys<'a> {
 
     /// The refusal of a key's value.
     pub fn unsupported(&self, key: &str) -> Error {
+        Error::unsupported(self.refusal(key))
+    }
+
+    /// The refusal of a value that is none of those that are known.
+    pub fn unknown(&self, key: &str, known: &[&str]) -> Error {
+        Error::unsupported(format!("{}; known are {}", self.refusal(key), known.join(", ")))
+    }
+
+    fn refusal(&self, key: &str) -> String {
         let name = self.name(key);
         let value = self.metadata.render(&name).unwrap_or_default();
-        Error::unsupported(format!("{name} is {value}, which {} does not support", self.architecture))
+        format!("{name} is {value}, which {} does not support", self.architecture)
     }
 }

@@ -121,7 +121,7 @@ fn scaling(keys: &Keys, context_length: u32) -> Result<RopeScaling> {
             Ok(RopeScaling::Yarn { factor, beta_fast, beta_slow, original_context })
         }
         Some("longrope") => Ok(RopeScaling::Long),
-        Some(_) => Err(keys.unsupported("rope.scaling.type")),
+        Some(_) => Err(keys.unknown("rope.scaling.type", &["none", "linear", "llama3", "longrope", "yarn"])),
     }
 }
 
