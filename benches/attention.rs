@@ -97,6 +97,7 @@ fn measure(
     let len = past + n;
     let spec = StateSpec {
         layers: vec![KvLayer { n_kv_heads: heads.kv, head_dim: heads.dim, window: 0 }; layers],
+        memories: vec![],
         capacity: len,
         k_type: dtype,
         v_type: dtype,

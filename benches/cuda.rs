@@ -430,7 +430,7 @@ fn model(shape: &Shape, options: &Options, copy: f64) -> std::result::Result<(),
     );
     let capacity = options.context.max(STEP) + 256;
     let (k_type, v_type) = (quant::F16, quant::F16);
-    let spec = StateSpec { layers: program.states.clone(), capacity, k_type, v_type, max_step: STEP };
+    let spec = StateSpec { layers: program.states.clone(), memories: vec![], capacity, k_type, v_type, max_step: STEP };
     let executor = backend.new_executor(&program, StepLimits { max_tokens: STEP, max_outputs: 4 })?;
     let state = backend.new_state(&spec)?;
     let mut bench = Bench { backend, program, executor, state, repeat: options.repeat };

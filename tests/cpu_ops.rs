@@ -3,6 +3,8 @@
 
 #[path = "support/ops.rs"]
 mod ops;
+#[path = "cpu_ops/recurrent.rs"]
+mod recurrent;
 
 use std::cell::Cell;
 use std::ops::Range;

@@ -235,6 +235,76 @@ fn rewinding_and_forking_give_the_same_future() {
     }
 }
 
+/// The networks that cannot be rewound without computing tokens again.
+fn recurrent(dtype: DType) -> Vec<(&'static str, Tiny)> {
+    let mut all = architectures(dtype);
+    all.retain(|(_, tiny)| !tiny.net.mixers.is_empty());
+    assert!(all.len() >= 3);
+    all
+}
+
+#[test]
+fn recurrent_layers_survive_any_rewind_fork_and_batch() {
+    for (name, tiny) in recurrent(quant::Q8_0) {
+        let (_dir, path, _) = save(&tiny);
+        let model = load(&path, 2);
+        let params = CacheParams { capacity: 128, ..Default::default() };
+        let ids: Vec<u32> = (0..100).map(|i| i * 37 % 300).collect();
+        let mut straight = Session::new(&model, &params).unwrap();
+        let expected: Vec<Vec<f32>> = ids
+            .iter()
+            .map(|id| {
+                straight.prefill(&[*id], None).unwrap();
+                straight.logits().unwrap().to_vec()
+            })
+            .collect();
+        // Rewinds by little and by much, behind prompts and behind single tokens, of which no checkpoint is left.
+        let mut session = Session::new(&model, &params).unwrap();
+        for (to, until) in [(0, 60), (59, 61), (61, 80), (33, 34), (34, 100), (99, 100), (7, 50), (0, 3), (2, 90)] {
+            session.truncate(to).unwrap();
+            let mut fork = session.fork().unwrap();
+            for (piece, session) in [(64, &mut session), (5, &mut fork)] {
+                ids[to as usize..until].chunks(piece).for_each(|ids| session.prefill(ids, None).unwrap());
+                assert!(session.logits().unwrap() == expected[until - 1], "{name}: {to} to {until} by {piece}");
+            }
+            for id in [7, 8, 9, 10, 11, 12, 13].into_iter().take(100 - until) {
+                session.decode(id, None).unwrap();
+            }
+            session.truncate(until as u32).unwrap();
+        }
+        // Sequences that were rewound, each to another place, in one step.
+        let mut sessions: Vec<Session> = (0..3).map(|_| straight.fork().unwrap()).collect();
+        for (session, to) in sessions.iter_mut().zip([5, 50, 98]) {
+            session.truncate(to).unwrap();
+        }
+        let mut together: Vec<&mut Session> = sessions.iter_mut().collect();
+        let mut next = [0; 3];
+        engine::decode_batch(&mut together, &[ids[5], ids[50], ids[98]], &mut [const { None }; 3], &mut next).unwrap();
+        for (session, at) in sessions.iter().zip([5, 50, 98]) {
+            assert!(session.logits().unwrap() == expected[at], "{name}: {at} in a batch");
+        }
+    }
+}
+
+#[test]
+fn a_step_that_is_cancelled_leaves_recurrent_layers_as_they_were() {
+    for (name, tiny) in recurrent(quant::F32) {
+        let (_dir, path, _) = save(&tiny);
+        let model = load(&path, 1);
+        let expected = logits_one_by_one(&model, &CacheParams::default());
+        let cancel = Arc::new(engine::Cancel::default());
+        let mut session = Session::new(&model, &CacheParams::default()).unwrap();
+        session.prefill(&PROMPT[..9], None).unwrap();
+        cancel.fire();
+        for tokens in [&PROMPT[9..10], &PROMPT[9..]] {
+            assert!(matches!(session.prefill(tokens, Some(&cancel)), Err(Error::Cancelled)), "{name}");
+            assert_eq!(session.len(), 9);
+        }
+        session.prefill(&PROMPT[9..], None).unwrap();
+        assert!(session.logits().unwrap() == expected[20], "{name}");
+    }
+}
+
 #[test]
 fn scratch_memory_counts_against_the_ceiling() {
     let (_dir, path, _) = save(&Tiny::new("llama", quant::Q8_0));
@@ -335,6 +405,9 @@ const HASHES: &[(&str, [u64; 3])] = &[
     ("olmoe", [0xdd7e3f3205e28281, 0xcd8f99aa736fc3db, 0xb3fd37907a0322af]),
     ("gpt-oss", [0x2dfc1647388eb71c, 0xb870d7beb84381f0, 0x69f133c79780d8a5]),
     ("llama4", [0x80f4d220bff7ddeb, 0x23a7b2d01d78cf06, 0x288f03d5f1f33500]),
+    ("qwen35", [0xe7e7b289356541b9, 0xcfb2d219c003f9a5, 0x21bb027f43878d0d]),
+    ("lfm2", [0xf87956a3b637bc08, 0xf14dfaf8dec1315f, 0x91f12256c4743a17]),
+    ("mamba2", [0xe6ac669870e0bc47, 0x3fe4460a416a0e43, 0xf524d0b6495ffee9]),
 ];
 
 fn hash(tiny: &Tiny) -> u64 {

@@ -94,6 +94,8 @@ fn prompt(model: &Arc<Model>, piece: usize) -> Vec<(usize, Vec<f32>)> {
 
 fn models(dtype: DType) -> Vec<(&'static str, Tiny)> {
     let mut all = tiny::architectures(|name| Tiny::new(name, dtype).shape(64, 4, 2, 16, 96));
+    // No kernel advances a recurrence; those have a test of their own.
+    all.retain(|(_, tiny)| tiny.net.mixers.is_empty());
     // No near-tie between experts in these shapes either.
     all.iter_mut().filter(|(_, tiny)| tiny.net.moe.is_some()).for_each(|(_, tiny)| tiny.seed = 4);
     all
@@ -397,7 +399,7 @@ fn layers_without_kernels_stay_on_the_cpu() {
             gpu_layers,
             host_bytes: u64::MAX,
             limits: StepLimits { max_tokens: 8, max_outputs: 0 },
-            cache: StateSpec { layers, capacity: 16, k_type, v_type, max_step: 8 },
+            cache: StateSpec { layers, memories: vec![], capacity: 16, k_type, v_type, max_step: 8 },
         };
         let backend = Backend::load(&program, &Weights::default(), &pool, &options, &mut |_, _| Ok(()))?;
         backend.new_state(&options.cache)?;

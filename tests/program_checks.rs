@@ -9,8 +9,8 @@ use ops::{HIDDEN, LAYER, Model, VOCAB, project};
 use realizar::backend::Executor;
 use realizar::backend::batch::{Batch, StepLimits};
 use realizar::backend::op::{
-    Act, Activation, Attend, Experts, Index, Mask, Norm, NormKind, Op, RopeChoice, RopeTable, RouterScore, Routing,
-    StateId, Vector, Weight,
+    Act, Activation, Attend, Conv, DeltaRule, Experts, Index, Mask, MemoryId, Norm, NormKind, Op, RopeChoice,
+    RopeTable, RouterScore, Routing, Scan, StateId, Vector, Weight,
 };
 use realizar::backend::program::{ActSpec, Program};
 use realizar::backend::state::State;
@@ -242,5 +242,80 @@ fn ops_that_do_not_fit_their_operands_are_refused() {
     for (window, fits) in [(0, false), (1, true), (8, true), (9, false)] {
         let ops = vec![Op::Attend(attend(q, a, window))];
         assert_eq!(Program { ops, ..windowed.clone() }.check(&model.weights()).is_ok(), fits, "{window}");
+    }
+}
+
+#[test]
+fn recurrent_ops_that_do_not_fit_their_operands_are_refused() {
+    let mut model = Model::new(LAYER);
+    let widths = [32, 32, 2, 64, 16, 48];
+    let [x, y, h, d, g, u] = model.acts(widths);
+    let [v32, v96, v2, v3] = [32, 96, 2, 3].map(|n| model.vector(n, 1).0);
+    let [conv, delta, scan] = [64, 512, 512].map(|n| model.memory(n));
+    let model = model.finish(vec![]);
+    let c = Conv { memory: conv, x, kernel: v96, bias: Some(v32), taps: 3, silu: true };
+    let rule =
+        DeltaRule { memory: delta, q: g, k: g, v: x, dt: h, beta: h, out: y, rate: v2, key_dim: 16, tiled: true };
+    let s = Scan { memory: scan, x, dt: h, b: g, c: g, out: y, rate: v2, skip: v2, state: 16 };
+    let acts: Vec<ActSpec> = widths.into_iter().enumerate().map(|(buffer, width)| ActSpec { width, buffer }).collect();
+    let check = |ops| Program { ops, acts: acts.clone(), ..(*model.program).clone() }.check(&model.weights());
+    check(vec![Op::Conv(c), Op::DeltaRule(rule), Op::Scan(s)]).unwrap();
+    let unknown = MemoryId(3);
+    let cases = [
+        (Op::Conv(Conv { taps: 1, ..c }), "a convolution of 1 taps"),
+        (Op::Conv(Conv { taps: 17, ..c }), "a convolution of 17 taps"),
+        (Op::Conv(Conv { taps: 2, ..c }), "a convolution of 2 taps"),
+        (Op::Conv(Conv { kernel: v32, ..c }), "a convolution of 3 taps"),
+        (Op::Conv(Conv { bias: Some(v3), ..c }), "a convolution of 3 taps"),
+        (Op::Conv(Conv { memory: delta, ..c }), "a convolution of 3 taps"),
+        (Op::Conv(Conv { memory: unknown, ..c }), "MemoryId(3) of 3"),
+        (Op::DeltaRule(DeltaRule { key_dim: 0, ..rule }), "a delta rule of 2 heads"),
+        (Op::DeltaRule(DeltaRule { key_dim: 3, ..rule }), "a delta rule of 2 heads"),
+        (Op::DeltaRule(DeltaRule { key_dim: 257, ..rule }), "a delta rule of 2 heads"),
+        (Op::DeltaRule(DeltaRule { key_dim: 8, ..rule }), "a delta rule of 2 heads"),
+        (Op::DeltaRule(DeltaRule { q: x, ..rule }), "a delta rule of 2 heads"),
+        (Op::DeltaRule(DeltaRule { v: u, ..rule }), "a delta rule of 2 heads"),
+        (Op::DeltaRule(DeltaRule { dt: g, ..rule }), "a delta rule of 2 heads"),
+        (Op::DeltaRule(DeltaRule { out: x, ..rule }), "a delta rule of 2 heads"),
+        (Op::DeltaRule(DeltaRule { out: d, ..rule }), "a delta rule of 2 heads"),
+        (Op::DeltaRule(DeltaRule { rate: v3, ..rule }), "a delta rule of 2 heads"),
+        (Op::DeltaRule(DeltaRule { memory: conv, ..rule }), "a delta rule of 2 heads"),
+        (Op::Scan(Scan { state: 0, ..s }), "a scan of 2 heads"),
+        (Op::Scan(Scan { state: 15, ..s }), "a scan of 2 heads"),
+        (Op::Scan(Scan { b: x, ..s }), "a scan of 2 heads"),
+        (Op::Scan(Scan { x: u, ..s }), "a scan of 2 heads"),
+        (Op::Scan(Scan { dt: u, ..s }), "a scan of 48 heads"),
+        (Op::Scan(Scan { out: x, ..s }), "a scan of 2 heads"),
+        (Op::Scan(Scan { rate: v3, ..s }), "a scan of 2 heads"),
+        (Op::Scan(Scan { skip: v3, ..s }), "a scan of 2 heads"),
+        (Op::Scan(Scan { memory: conv, ..s }), "a scan of 2 heads"),
+    ];
+    for (op, message) in cases {
+        let text = check(vec![op]).unwrap_err().to_string();
+        assert!(text.contains(message), "{text}");
+    }
+    let twice = check(vec![Op::Conv(c), Op::Conv(Conv { x: y, ..c })]).unwrap_err().to_string();
+    assert!(twice.contains("advanced twice"), "{twice}");
+    let keep = Op::KeepOutputs { moves: [].into() };
+    let kept = check(vec![keep, Op::Conv(c)]).unwrap_err().to_string();
+    assert!(kept.contains("rows that are outputs"), "{kept}");
+}
+
+#[test]
+fn a_recurrent_sequence_goes_on_where_it_is() {
+    let mut model = Model::new(LAYER);
+    let [x] = model.acts([4]);
+    let (kernel, _) = model.vector(8, 1);
+    let memory = model.memory(4);
+    let model = model.finish(vec![Op::Conv(Conv { memory, x, kernel, bias: None, taps: 2, silu: false })]);
+    let backend = model.load(1);
+    let mut executor = model.executor(&backend, 4, 0);
+    let mut state = backend.new_state(&model.spec(8)).unwrap();
+    for (positions, fits) in [(&[0, 1][..], true), (&[1, 2], false), (&[0, 2], false)] {
+        let (ids, slots) = (vec![VOCAB as u32 - 1; 2], vec![0; 2]);
+        let batch = Batch { ids: &ids, positions, slots: &slots, states: &mut [&mut state], outputs: &[] };
+        let result = executor.begin(&batch, 0..1);
+        assert_eq!(result.is_ok(), fits, "{positions:?}");
+        assert!(fits || matches!(result, Err(Error::InvalidArgument(_))));
     }
 }

@@ -203,6 +203,8 @@ const OPTIONAL: &[&str] = &[
     "nextn_predict_layers",
     "rope.dimension_sections",
     "rope.scaling.yarn_log_multiplier",
+    "attention.recurrent_layers",
+    "ssm.group_count",
     "rope.scaling.alpha",
     "attention.head_count_kv",
     "attention.key_length",
@@ -248,6 +250,13 @@ const NOT_OPTIONAL: &[&str] = &[
     "rope.scaling.finetuned",
     "use_parallel_residual",
     "attention.clamp_kqv",
+    "full_attention_interval",
+    "shortconv.l_cache",
+    "ssm.conv_kernel",
+    "ssm.inner_size",
+    "ssm.state_size",
+    "ssm.time_step_rank",
+    "ssm.dt_b_c_rms",
 ];
 
 type Set = Box<dyn Fn(Gguf, &str) -> Gguf>;
@@ -274,13 +283,20 @@ fn unset_values_read_as_absent_ones() {
         with(vec![false; 3]),
     ];
     for (name, mut tiny) in tiny::architectures(|name| Tiny::new(name, quant::F32).shape(32, 2, 2, 16, 32)) {
+        let has_mixers = !tiny.net.mixers.is_empty();
         if let Some(moe) = &mut tiny.net.moe {
             moe.ffn = tiny.net.ffn;
         }
         let full = |key: &str| format!("{}.{key}", tiny.architecture);
-        // GPT-2 has as many positions as it says, and Llama 4 without chunks is another network.
-        let values = [("gpt2", "context_length"), ("llama4", "attention.sliding_window")];
-        let optional = || OPTIONAL.iter().filter(|key| !values.contains(&(name, **key)));
+        // GPT-2 has as many positions as it says, Llama 4 without chunks is another network, and heads tell which layers of
+        // a network are recurrent.
+        let needed = |key: &str| match key {
+            "context_length" => name == "gpt2",
+            "attention.sliding_window" => name == "llama4",
+            "attention.head_count_kv" | "ssm.group_count" => has_mixers,
+            _ => false,
+        };
+        let optional = || OPTIONAL.iter().filter(|key| !needed(key));
         let file = || {
             let mut file = tiny.file().0;
             file.keys.retain(|(key, _)| !optional().any(|optional| *key == full(optional)));
@@ -304,7 +320,19 @@ fn every_key_that_networks_read_is_known_to_these_tests() {
     let mut found = 0;
     for file in files {
         let text = fs::read_to_string(&file).unwrap();
-        for method in ["size(\"", "float(\"", "bool(\"", "flag(\"", "str(\"", "get(\"", "required(\""] {
+        for method in [
+            "size(\"",
+            "float(\"",
+            "bool(\"",
+            "flag(\"",
+            "str(\"",
+            "get(\"",
+            "required(\"",
+            "largest(\"",
+            "taps(\"",
+            "width(\"",
+            "per_layer(\"",
+        ] {
             for key in text.split(method).skip(1).filter_map(|rest| rest.split('"').next()) {
                 let known = OPTIONAL.contains(&key) || NOT_OPTIONAL.contains(&key);
                 assert!(known || key.starts_with("realizar.") || key.starts_with("general."), "{key} of {file:?}");

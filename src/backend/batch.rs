@@ -41,7 +41,7 @@ impl Batch<'_> {
             return Err(Error::invalid(format!("outputs {:?} of {n} tokens", self.outputs)));
         }
         for state in self.states.iter() {
-            if state.spec().layers != program.states {
+            if (&state.spec().layers, &state.spec().memories) != (&program.states, &program.memories) {
                 return Err(Error::Mismatch(format!("a cache of another model: {:?}", state.spec())));
             }
         }
@@ -60,6 +60,11 @@ impl Batch<'_> {
             }
             if position as usize >= positions {
                 return Err(Error::invalid(format!("position {position} of {positions} learned ones")));
+            }
+            let first_of = i.checked_sub(1).is_none_or(|before| self.slots[before] != slot);
+            let next = if first_of { state.len() } else { self.positions[i - 1] as usize + 1 };
+            if !program.memories.is_empty() && position as usize != next {
+                return Err(Error::invalid(format!("position {position} of a recurrent sequence that goes on at {next}")));
             }
             match i.checked_sub(1).map(|before| (self.slots[before], self.positions[before])) {
                 Some((same, before)) if same == slot && before < position => {}

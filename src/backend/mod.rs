@@ -5,6 +5,7 @@
 //! This file owns the closed lists of devices: a model, its caches and its executors each are one of three kinds.
 
 pub mod batch;
+mod checkpoints;
 pub mod cpu;
 pub mod cuda;
 mod device;
@@ -150,7 +151,7 @@ impl Backend {
             Backend::Cuda(cuda) => StateMemory::Cuda(cuda.new_kv(spec)?),
             Backend::Split(split) => split.new_memory(spec)?,
         };
-        Ok(State::new(spec.clone(), memory))
+        State::new(spec.clone(), memory)
     }
 
     /// Memory of the host that an executor takes, in bytes.

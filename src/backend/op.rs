@@ -23,6 +23,10 @@ pub struct Act(pub u32);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct StateId(pub u32);
 
+/// A recurrent memory of a sequence: its place in `Program::memories`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct MemoryId(pub u32);
+
 /// A step of a network. The rows of an activation are the tokens of the batch, after `KeepOutputs` its outputs.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Op {
@@ -51,6 +55,13 @@ pub enum Op {
     KeepOutputs { moves: Box<[[Act; 2]]> },
     /// `out = softmax(scale * q k^T) v` over the positions of each token's own sequence that it sees.
     Attend(Attend),
+    /// `x[t] = sum over j of kernel[j] * x[t - taps + 1 + j] + bias`, channel by channel, over each token's own sequence, or
+    /// the SiLU of it; inputs before the first token are 0.
+    Conv(Conv),
+    /// `S = exp(rate dt) S; S += k (beta (v - S^T k))^T; out = S^T q`, head by head, token after token.
+    DeltaRule(DeltaRule),
+    /// `h = exp(rate dt) h + dt x b^T; out = h c + skip x`, head by head, token after token.
+    Scan(Scan),
     /// `gate = activation(gate) * up`, or `activation(gate)` without `up`.
     Glu { gate: Act, up: Option<Act>, activation: Activation },
     /// `x *= sigmoid(gate)`; each value of `gate` is the factor of `width(x) / width(gate)` values.
@@ -154,8 +165,72 @@ impl Mask {
     }
 }
 
+/// A causal depthwise convolution, in place.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Conv {
+    /// `[taps - 1, width]`: the inputs of the last tokens.
+    pub memory: MemoryId,
+    pub x: Act,
+    /// `[taps, width]`, the oldest input first.
+    pub kernel: Vector,
+    /// `[width]`
+    pub bias: Option<Vector>,
+    pub taps: usize,
+    /// Ends with SiLU.
+    pub silu: bool,
+}
+
+/// The gated delta rule (arXiv 2412.06464), `heads` value heads with a matrix each.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct DeltaRule {
+    /// The matrices S, `[heads, key_dim, value_dim]`, in the device's order.
+    pub memory: MemoryId,
+    /// `[n, key_heads * key_dim]`
+    pub q: Act,
+    pub k: Act,
+    /// `[n, heads * value_dim]`
+    pub v: Act,
+    /// `[n, heads]`, or `[n, heads * key_dim]`, a decay for each row of S.
+    pub dt: Act,
+    /// `[n, heads]`
+    pub beta: Act,
+    /// `[n, heads * value_dim]`
+    pub out: Act,
+    /// `[heads]`
+    pub rate: Vector,
+    pub key_dim: usize,
+    /// Head `h` reads key head `h % key_heads` rather than `h * key_heads / heads`.
+    pub tiled: bool,
+}
+
+/// The selective scan of Mamba, with a decay for each head (arXiv 2405.21060), or for each channel and state
+/// (arXiv 2312.00752).
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Scan {
+    /// The matrices h, `[heads, state, head_dim]`, in the device's order.
+    pub memory: MemoryId,
+    /// `[n, heads * head_dim]`
+    pub x: Act,
+    /// `[n, heads]`
+    pub dt: Act,
+    /// `[n, groups * state]`; head `i` reads group `i * groups / heads`.
+    pub b: Act,
+    pub c: Act,
+    /// `[n, heads * head_dim]`
+    pub out: Act,
+    /// `[heads]`, or `[state, heads]` where heads are single channels.
+    pub rate: Vector,
+    /// `[heads]`
+    pub skip: Vector,
+    pub state: usize,
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Activation {
+    Identity,
+    Sigmoid,
+    /// `ln(1 + e^x)`
+    Softplus,
     Silu,
     /// The tanh approximation.
     Gelu,
@@ -258,6 +333,11 @@ impl Op {
             Op::StoreKv { k, v, .. } => [k, v].into_iter().for_each(on),
             Op::KeepOutputs { moves } => moves.iter_mut().flatten().for_each(on),
             Op::Attend(a) => [&mut a.q, &mut a.out].into_iter().for_each(on),
+            Op::Conv(c) => on(&mut c.x),
+            Op::DeltaRule(d) => {
+                [&mut d.q, &mut d.k, &mut d.v, &mut d.dt, &mut d.beta, &mut d.out].into_iter().for_each(on);
+            }
+            Op::Scan(s) => [&mut s.x, &mut s.dt, &mut s.b, &mut s.c, &mut s.out].into_iter().for_each(on),
             Op::Glu { gate, up, .. } => {
                 on(gate);
                 up.iter_mut().for_each(on);
@@ -296,5 +376,20 @@ impl Op {
             Op::Attend(a) => Some(&mut a.state),
             _ => None,
         }
+    }
+
+    /// The recurrent memory that the op advances.
+    pub fn memory_mut(&mut self) -> Option<&mut MemoryId> {
+        match self {
+            Op::Conv(c) => Some(&mut c.memory),
+            Op::DeltaRule(d) => Some(&mut d.memory),
+            Op::Scan(s) => Some(&mut s.memory),
+            _ => None,
+        }
+    }
+
+    /// True where the op writes what a sequence remembers.
+    pub fn writes_state(&self) -> bool {
+        matches!(self, Op::StoreKv { .. } | Op::Conv(_) | Op::DeltaRule(_) | Op::Scan(_))
     }
 }

@@ -6,10 +6,17 @@
 use std::cmp::Reverse;
 use std::ops::Range;
 
-use super::op::{Act, Index, Mask, Op, StateId, Vector, Weight};
+use super::op::{Act, Index, Mask, MemoryId, Op, StateId, Vector, Weight};
 use super::state_spec::KvLayer;
 use super::weights::Weights;
 use crate::error::{Error, Result};
+
+/// Bounds of recurrent ops, within which kernels keep what they need of a token on the stack.
+pub const MAX_TAPS: usize = 16;
+pub const MAX_KEY_DIM: usize = 256;
+
+/// The widths of recurrent matrices are multiples of this, so that devices read whole vectors.
+pub const STATE_ALIGN: usize = 16;
 
 /// Width of an activation, and the buffer it lies in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,6 +36,8 @@ pub struct Program {
     pub buffers: Vec<usize>,
     /// The states of a sequence, by `StateId`.
     pub states: Vec<KvLayer>,
+    /// Number of values of each recurrent memory of a sequence, by `MemoryId`.
+    pub memories: Vec<usize>,
     /// Width of the logits; 0 in a program without a head.
     pub vocab: usize,
     /// Token ids and positions below these have a row in every table that they are looked up in.
@@ -45,6 +54,7 @@ pub struct ProgramBuilder {
     layers: Vec<Range<usize>>,
     widths: Vec<usize>,
     states: Vec<KvLayer>,
+    memories: Vec<usize>,
 }
 
 impl ProgramBuilder {
@@ -62,6 +72,12 @@ impl ProgramBuilder {
     pub fn state(&mut self, layer: KvLayer) -> StateId {
         self.states.push(layer);
         StateId(self.states.len() as u32 - 1)
+    }
+
+    /// A recurrent memory of so many values.
+    pub fn memory(&mut self, values: usize) -> MemoryId {
+        self.memories.push(values);
+        MemoryId(self.memories.len() as u32 - 1)
     }
 
     pub fn push(&mut self, op: Op) {
@@ -91,8 +107,8 @@ impl ProgramBuilder {
                 _ => {}
             }
         }
-        let ProgramBuilder { ops, layers, states, .. } = self;
-        Program { ops, layers, acts, buffers, states, vocab, max_ids, max_positions, kept: kept.to_vec() }
+        let ProgramBuilder { ops, layers, states, memories, .. } = self;
+        Program { ops, layers, acts, buffers, states, memories, vocab, max_ids, max_positions, kept: kept.to_vec() }
     }
 
     /// The range from the first to the last op that names each activation; empty for those that none does.
@@ -115,7 +131,7 @@ impl ProgramBuilder {
         if !matches!(self.ops.get(head), Some(Op::Logits { .. })) {
             return;
         }
-        let at = self.ops.iter().rposition(|op| matches!(op, Op::StoreKv { .. })).map_or(head, |last| last + 1);
+        let at = self.ops.iter().rposition(Op::writes_state).map_or(head, |last| last + 1);
         let (before, behind) = (named(&self.ops[..at]), named(&self.ops[at..]));
         let mut moves = Vec::new();
         for from in behind.into_iter().filter(|act| before.contains(act) || kept.contains(act)) {
@@ -223,6 +239,12 @@ impl Program {
             }
         }
         part.states = mine.iter().map(|state| self.states[state.0 as usize]).collect();
+        let mut used: Vec<MemoryId> = part.ops.iter_mut().filter_map(|op| op.memory_mut().copied()).collect();
+        used.sort_unstable();
+        for memory in part.ops.iter_mut().filter_map(Op::memory_mut) {
+            memory.0 = used.binary_search(memory).unwrap_or_default() as u32;
+        }
+        part.memories = used.iter().map(|memory| self.memories[memory.0 as usize]).collect();
         part.layers = Vec::new();
         Ok((part, weights))
     }
@@ -260,9 +282,15 @@ impl Program {
         let vector = |v, len: usize| weights.vector(v).map(|values| values.len() == len);
         let bias = |v: Option<_>, len| v.map_or(Ok(true), |v| vector(v, len));
         let mut kept = false;
+        let mut advanced = vec![false; self.memories.len()];
         for op in &self.ops {
+            if let Some(memory) = op.clone().memory_mut() {
+                self.memory(*memory, op)?;
+                let before = std::mem::replace(&mut advanced[memory.0 as usize], true);
+                expect(!before, op, || format!("{memory:?} advanced twice"))?;
+            }
             // Rows are tokens until outputs are kept: these ops read or write what belongs to a token.
-            let by_token = matches!(op, Op::Embed { .. } | Op::StoreKv { .. } | Op::KeepOutputs { .. });
+            let by_token = op.writes_state() || matches!(op, Op::Embed { .. } | Op::KeepOutputs { .. });
             expect(!(kept && by_token), op, || "tokens for rows that are outputs".to_owned())?;
             expect(kept || !matches!(op, Op::Logits { .. }), op, || "logits for rows that are no outputs".to_owned())?;
             kept |= matches!(op, Op::KeepOutputs { .. });
@@ -329,6 +357,42 @@ impl Program {
                         && bias(a.sinks, width(a.q) / head_dim)?;
                     expect(fits, op, || format!("queries of {} values", width(a.q)))?;
                 }
+                Op::Conv(c) => {
+                    let wide = width(c.x);
+                    let fits = (2..=MAX_TAPS).contains(&c.taps)
+                        && self.memory(c.memory, op)? == (c.taps - 1) * wide
+                        && vector(c.kernel, c.taps * wide)?
+                        && bias(c.bias, wide)?;
+                    expect(fits, op, || format!("a convolution of {} taps over {wide}", c.taps))?;
+                }
+                Op::DeltaRule(d) => {
+                    let (heads, keys, values, dim) = (width(d.beta), width(d.k), width(d.v), d.key_dim);
+                    let fits = (1..=MAX_KEY_DIM).contains(&dim)
+                        && keys.is_multiple_of(dim)
+                        && heads.is_multiple_of(keys / dim)
+                        && values.is_multiple_of(heads * STATE_ALIGN)
+                        && (width(d.q), width(d.out)) == (keys, values)
+                        && [heads, heads * dim].contains(&width(d.dt))
+                        && ![d.q, d.k, d.v, d.dt, d.beta].contains(&d.out)
+                        && self.memory(d.memory, op)? == values.saturating_mul(dim)
+                        && vector(d.rate, heads)?;
+                    expect(fits, op, || format!("a delta rule of {heads} heads over {values} values"))?;
+                }
+                Op::Scan(s) => {
+                    let (heads, wide, groups) = (width(s.dt), width(s.x), width(s.b) / s.state.max(1));
+                    let per_channel = heads == wide && vector(s.rate, heads.saturating_mul(s.state))?;
+                    let fits = groups > 0
+                        && width(s.b) == groups * s.state
+                        && heads.is_multiple_of(groups)
+                        && wide.is_multiple_of(heads)
+                        && wide.is_multiple_of(groups * STATE_ALIGN)
+                        && (width(s.c), width(s.out)) == (width(s.b), wide)
+                        && ![s.x, s.dt, s.b, s.c].contains(&s.out)
+                        && self.memory(s.memory, op)? == wide.saturating_mul(s.state)
+                        && (per_channel || vector(s.rate, heads)?)
+                        && vector(s.skip, heads)?;
+                    expect(fits, op, || format!("a scan of {heads} heads over {wide} values"))?;
+                }
                 Op::Glu { gate, up, .. } => {
                     let fits = up.is_none_or(|up| width(up) == width(*gate) && up != *gate);
                     expect(fits, op, || format!("a gate of {} values", width(*gate)))?;
@@ -368,6 +432,12 @@ impl Program {
     fn layer(&self, state: StateId, op: &Op) -> Result<KvLayer> {
         let layer = self.states.get(state.0 as usize).copied();
         layer.ok_or_else(|| Error::Mismatch(format!("{state:?} of {}: {op:?}", self.states.len())))
+    }
+
+    /// Number of values of a memory.
+    fn memory(&self, memory: MemoryId, op: &Op) -> Result<usize> {
+        let values = self.memories.get(memory.0 as usize).copied();
+        values.ok_or_else(|| Error::Mismatch(format!("{memory:?} of {}: {op:?}", self.memories.len())))
     }
 }
 

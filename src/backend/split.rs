@@ -63,7 +63,8 @@ pub fn cpu_layers(
         let supported = device.supports(program, weights, ops.clone()).and_then(|()| part(program, ops, weights));
         let Ok((part, weights)) = supported else { continue };
         let fits = || {
-            let cache = StateSpec { layers: part.states.clone(), ..cache.clone() };
+            let (layers, memories) = (part.states.clone(), part.memories.clone());
+            let cache = StateSpec { layers, memories, ..cache.clone() };
             let working = device.working_bytes(&part, &cache, limits)?;
             Ok::<_, Error>(device.weight_bytes(&weights)?.saturating_add(working) <= free)
         };
@@ -118,7 +119,9 @@ impl Split {
     pub fn new_memory(&self, spec: &StateSpec) -> Result<StateMemory> {
         let part = |layers: Range<usize>| StateSpec { layers: spec.layers[layers].to_vec(), ..spec.clone() };
         let cpu = CpuKv::new(&part(0..self.cpu_states))?;
-        Ok(StateMemory::Split(cpu, self.cuda.new_kv(&part(self.cpu_states..spec.layers.len()))?))
+        // Recurrent layers are on the CPU.
+        let back = StateSpec { memories: Vec::new(), ..part(self.cpu_states..spec.layers.len()) };
+        Ok(StateMemory::Split(cpu, self.cuda.new_kv(&back)?))
     }
 }
 

@@ -24,6 +24,8 @@ impl KvLayer {
 pub struct StateSpec {
     /// Layers, by `StateId`.
     pub layers: Vec<KvLayer>,
+    /// Number of values of each recurrent memory, by `MemoryId`.
+    pub memories: Vec<usize>,
     /// Positions.
     pub capacity: usize,
     /// `quant::F32`, `quant::Q8_0` or `quant::F16`, which stands for any numbers of 16 bits.
@@ -60,11 +62,12 @@ impl StateSpec {
     /// Refuses shapes that are empty or whose sizes would overflow.
     pub fn check(&self) -> Result<()> {
         let empty = |l: &KvLayer| l.n_kv_heads == 0 || l.head_dim == 0;
-        if self.layers.is_empty() || self.capacity == 0 || self.max_step == 0 || self.layers.iter().any(empty) {
+        let is_empty = self.layers.is_empty() && self.memories.is_empty() || self.layers.iter().any(empty);
+        if is_empty || self.capacity == 0 || self.max_step == 0 {
             return Err(Error::invalid(format!("an empty cache: {self:?}")));
         }
         // Bounds that keep the sizes of one panel, one row and the list of layers from overflowing.
-        if self.layers.len() > 1 << 20 || self.layers.iter().any(|l| l.head_dim > 1 << 16 || l.n_kv_heads > 1 << 20) {
+        if self.layers.len().max(self.memories.len()) > 1 << 20 || self.layers.iter().any(|l| l.head_dim > 1 << 16 || l.n_kv_heads > 1 << 20) {
             return Err(Error::invalid(format!("the size of a cache overflows: {self:?}")));
         }
         Ok(())

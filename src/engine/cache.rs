@@ -30,6 +30,7 @@ pub fn state_spec(program: &Program, context: u32, params: &CacheParams, limits:
     };
     StateSpec {
         layers: program.states.clone(),
+        memories: program.memories.clone(),
         capacity: capacity as usize,
         k_type: params.k_type,
         v_type: params.v_type,

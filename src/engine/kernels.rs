@@ -264,7 +264,8 @@ impl KvStore {
         builder.push(Op::Attend(Attend::new(state, q, out, params.scale())));
         builder.end_layer(0);
         let program = Arc::new(builder.finish(0, &[q, k, v, out]));
-        let spec = StateSpec { layers: vec![layer], capacity, k_type: dtype, v_type: dtype, max_step: max_tokens };
+        let (layers, memories) = (vec![layer], vec![]);
+        let spec = StateSpec { layers, memories, capacity, k_type: dtype, v_type: dtype, max_step: max_tokens };
         let limits = StepLimits { max_tokens, max_outputs: 0 };
         let options = LoadOptions {
             device: params.device,

@@ -136,7 +136,9 @@ impl Session {
         let result = self.append(&[token], Wanted::Logits, None, |_| Ok(()));
         if result.is_err() {
             // Its keys and values are as they were.
-            self.commit(&[token], Logits::Away);
+            self.state.reclaim(1);
+            self.tokens.push(token);
+            self.logits_at = Logits::Away;
         }
         result
     }
@@ -207,17 +209,18 @@ impl Session {
         Ok(())
     }
 
-    /// Computes the tokens again from the first one where layers with a window no longer hold what the next one sees, as
-    /// after a long rewind.
+    /// Computes tokens again where the state no longer holds what the next one needs, as after a rewind: from the newest
+    /// position on at which it does.
     fn restore(&mut self, cancel: Option<&Cancel>) -> Result<()> {
         if self.state.is_complete() {
             return Ok(());
         }
         let mut tokens = try_vec("the cache's tokens", self.tokens.capacity())?;
         std::mem::swap(&mut tokens, &mut self.tokens);
-        self.state.clear();
+        let from = self.state.step_back();
+        self.tokens.extend_from_slice(&tokens[..from]);
         let step = self.model.limits()?.max_tokens;
-        for piece in tokens.chunks(step) {
+        for piece in tokens[from..].chunks(step) {
             if let Err(e) = self.step(piece, Wanted::Nothing, cancel, |_| Ok(())) {
                 std::mem::swap(&mut tokens, &mut self.tokens);
                 // The next call tries again.

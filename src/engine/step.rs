@@ -40,7 +40,7 @@ impl StepInputs {
         self.outputs.clear();
         for (slot, (state, n)) in states.iter_mut().zip(counts).enumerate() {
             if !state.is_complete() {
-                return Err(Error::invalid("a layer with a window has forgotten what the step sees"));
+                return Err(Error::invalid("the layers have forgotten what the step needs"));
             }
             let first = state.len() + ahead;
             state.will_write(first, n);

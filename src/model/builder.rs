@@ -3,13 +3,11 @@
 //! A name inside `layers` stands for `blk.N.name`. Optional tensors (biases, and `.scale`, a factor on a product) are used
 //! where a file has them; `finish` refuses by name what no helper used.
 
-use std::ops::Range;
-
 use super::hyper::{HeadShape, Hyper};
 use super::keys::Keys;
 use super::no_effect;
 use super::rope::{self, RopeConfig, RopeScaling};
-use super::tensors::{FileMatrix, Tensors};
+use super::tensors::{FileMatrix, RowRuns, Tensors};
 use crate::backend::op::{
     Act, Activation, Attend, Experts, Index, Mask, Norm, NormKind, Op, Projection, RopeChoice, RopeTable, RouterScore,
     Routing, StateId, Vector, Weight,
@@ -81,14 +79,16 @@ pub struct Builder<'a> {
     /// Added to every norm weight of the file.
     norm_offset: f32,
     /// `attention.layer_norm_rms_epsilon` and `attention.layer_norm_epsilon`, each for the other where a file has one.
-    rms_eps: f32,
+    pub(super) rms_eps: f32,
     layer_eps: f32,
     /// Applies `.scale` of the feed-forward block.
     pub ffn_scales: bool,
+    /// Applies `.scale` of the shared expert.
+    pub shared_scales: bool,
     /// Adds `output.bias` to the logits.
     pub output_bias: bool,
-    tensors: Tensors<'a>,
-    program: ProgramBuilder,
+    pub(super) tensors: Tensors<'a>,
+    pub(super) program: ProgramBuilder,
     matrices: Vec<FileMatrix<'a>>,
     vectors: Vec<Vec<f32>>,
     ropes: Vec<Rope>,
@@ -119,6 +119,7 @@ impl<'a> Builder<'a> {
             rms_eps,
             layer_eps,
             ffn_scales: false,
+            shared_scales: false,
             output_bias: true,
             tensors: Tensors::new(source, quantize)?,
             program: ProgramBuilder::default(),
@@ -153,11 +154,17 @@ impl<'a> Builder<'a> {
 
     // ---- names and tensors
 
-    fn name(&self, part: &str) -> String {
+    pub(super) fn name(&self, part: &str) -> String {
         match self.layer {
             Some(i) => format!("blk.{i}.{part}"),
             None => part.to_owned(),
         }
+    }
+
+    /// The name of a weight, which a few files write without its ending.
+    pub(super) fn weight_name(&self, part: &str) -> String {
+        let name = self.name(&format!("{part}.weight"));
+        if !self.tensors.has(&name) && self.has(part) { self.name(part) } else { name }
     }
 
     /// True where the file has a tensor with this name.
@@ -171,11 +178,11 @@ impl<'a> Builder<'a> {
     }
 
     fn matrix(&mut self, part: &str, rows: usize, cols: usize) -> Result<Weight> {
-        let matrix = self.tensors.matrix(&self.name(part), rows, 0..rows, cols)?;
+        let matrix = self.tensors.matrix(&self.name(part), rows, (0..rows).into(), cols)?;
         Ok(self.add_matrix(matrix))
     }
 
-    fn vector(&mut self, values: Vec<f32>) -> Vector {
+    pub(super) fn vector(&mut self, values: Vec<f32>) -> Vector {
         self.vectors.push(values);
         Vector(self.vectors.len() as u32 - 1)
     }
@@ -244,7 +251,7 @@ impl<'a> Builder<'a> {
 
     /// The norm of each `group` values of a row of `groups` of them; the file has a weight for all groups or one for each.
     fn norm(&mut self, kind: NormKind, part: &str, groups: usize, group: usize) -> Result<Norm> {
-        let [weight, bias] = ["weight", "bias"].map(|ending| self.name(&format!("{part}.{ending}")));
+        let (weight, bias) = (self.weight_name(part), self.name(&format!("{part}.bias")));
         let rows = if groups > 1 && self.tensors.rows(&weight)? == groups { groups } else { 1 };
         let mut weight = self.tensors.values(&weight, rows, group)?;
         weight.iter_mut().for_each(|w| *w += self.norm_offset);
@@ -315,12 +322,20 @@ impl<'a> Builder<'a> {
     // ---- products
 
     /// `scale * (W x) + bias` for some rows of a tensor that has `of`: bias and factor, where the file has them.
-    fn part(&mut self, part: &str, of: usize, rows: Range<usize>, x: Act) -> Result<(Projection, f32)> {
+    pub(super) fn part(
+        &mut self,
+        part: &str,
+        of: usize,
+        rows: impl Into<RowRuns>,
+        x: Act,
+    ) -> Result<(Projection, f32)> {
+        let rows = rows.into();
         let cols = self.program.width(x);
         let name = |ending: &str| self.name(&format!("{part}.{ending}"));
         let (weight, bias, scale) = (name("weight"), name("bias"), name("scale"));
         let is_ffn = part.starts_with("ffn_");
-        let factor = match is_ffn && (!self.ffn_scales || part.ends_with("_shexp")) {
+        let counts = if part.ends_with("_shexp") { self.shared_scales } else { self.ffn_scales };
+        let factor = match is_ffn && !counts {
             true => None,
             false => self.tensors.vector_if_present(&scale, 1)?,
         };
@@ -329,20 +344,20 @@ impl<'a> Builder<'a> {
             return Err(Error::unsupported(format!("the tensor {scale} is 0")));
         }
         let bias = self.tensors.vector_if_present(&bias, of)?.map(|bias| {
-            let mut bias = bias[rows.clone()].to_vec();
+            let mut bias: Vec<f32> = rows.ranges().filter_map(|rows| bias.get(rows)).flatten().copied().collect();
             // The factor follows as an op of its own: feed-forward biases take part in it, those of attention do not.
             if !is_ffn {
                 bias.iter_mut().for_each(|b| *b /= factor);
             }
             self.vector(bias)
         });
-        let matrix = self.tensors.matrix(&weight, of, rows.clone(), cols)?;
+        let matrix = self.tensors.matrix(&weight, of, rows, cols)?;
         let weight = self.add_matrix(matrix);
         let out = self.program.act(rows.len());
         Ok((Projection { weight, bias, out }, factor))
     }
 
-    fn push_projections<const N: usize>(&mut self, x: Act, parts: [(Projection, f32); N]) -> [Act; N] {
+    pub(super) fn push_projections<const N: usize>(&mut self, x: Act, parts: [(Projection, f32); N]) -> [Act; N] {
         self.program.push(Op::Project { x, projections: parts.map(|(projection, _)| projection).into() });
         for (projection, factor) in parts {
             if factor != 1.0 {
@@ -663,7 +678,7 @@ impl<'a> Builder<'a> {
     }
 
     /// The expert that every token takes, times the sigmoid of one value where the file has its weights.
-    fn shared_expert(&mut self, x: Act, activation: Activation) -> Result<Act> {
+    pub fn shared_expert(&mut self, x: Act, activation: Activation) -> Result<Act> {
         let rows = self.tensors.rows(&self.name("ffn_up_shexp.weight"))?;
         let up = self.part("ffn_up_shexp", rows, 0..rows, x)?;
         let inner = if self.has("ffn_gate_shexp.weight") {

@@ -8,6 +8,9 @@ use crate::format::Source;
 const MAX_WIDTH: usize = 1 << 20;
 const MAX_HEADS: usize = 4096;
 
+/// Architectures without attention.
+const ATTENTIONLESS: &[&str] = &["mamba", "mamba2"];
+
 /// Query heads, key-value heads, and their width.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HeadShape {
@@ -50,18 +53,29 @@ impl Hyper {
             return Err(keys.unsupported("nextn_predict_layers"));
         };
         let hidden = required("embedding_length", MAX_WIDTH)?;
-        let n_heads = required("attention.head_count", MAX_HEADS)?;
-        let n_kv_heads =
-            ranged("attention.head_count_kv", keys.size("attention.head_count_kv")?.unwrap_or(n_heads), MAX_HEADS)?;
-        let head_dim = keys.size("attention.key_length")?.unwrap_or(hidden / n_heads);
-        let head_dim = ranged("attention.key_length", head_dim, 4096)?;
-        let ffn = keys.size("feed_forward_length")?.unwrap_or(0);
+        let heads = if ATTENTIONLESS.contains(&keys.architecture) {
+            keys.ignore("attention.head_count");
+            HeadShape { n_heads: 0, n_kv_heads: 0, head_dim: 0 }
+        } else {
+            // Lists of different numbers count as read where the network asks for each layer's.
+            let largest = |key: &str| keys.largest_size(key);
+            let n_heads = match keys.metadata.get(&keys.name("attention.head_count")) {
+                Some(_) => ranged("attention.head_count", largest("attention.head_count")?.unwrap_or(0), MAX_HEADS)?,
+                None => return Err(keys.metadata.missing(&keys.name("attention.head_count"))),
+            };
+            let n_kv_heads = largest("attention.head_count_kv")?.unwrap_or(n_heads);
+            let n_kv_heads = ranged("attention.head_count_kv", n_kv_heads, MAX_HEADS)?;
+            let head_dim = keys.size("attention.key_length")?.unwrap_or(hidden / n_heads);
+            HeadShape { n_heads, n_kv_heads, head_dim: ranged("attention.key_length", head_dim, 4096)? }
+        };
+        let HeadShape { n_heads, n_kv_heads, head_dim } = heads;
+        let ffn = keys.largest_size("feed_forward_length")?.unwrap_or(0);
         let vocab = match source.tensor("token_embd.weight") {
             Some(info) => usize::try_from(info.shape.rows()).unwrap_or(usize::MAX),
             None => keys.metadata.strs("tokenizer.ggml.tokens")?.map_or(0, |t| t.len()),
         };
         let rules = [
-            (keys.size("attention.value_length")?.is_none_or(|v| v == head_dim), "keys and values differ in width"),
+            (n_heads == 0 || keys.size("attention.value_length")?.is_none_or(|v| v == head_dim), "keys and values differ in width"),
             (n_heads.is_multiple_of(n_kv_heads), "the number of heads is no multiple of that of key-value heads"),
             (head_dim.is_multiple_of(2), "the head width is odd"),
             (n_heads * head_dim <= MAX_WIDTH, "the heads together are wider than 2^20"),
@@ -78,7 +92,7 @@ impl Hyper {
             n_predicting,
             hidden,
             ffn,
-            heads: HeadShape { n_heads, n_kv_heads, head_dim },
+            heads,
             vocab,
             context_length: keys.size("context_length")?.unwrap_or(2048) as u32,
         })

@@ -6,6 +6,7 @@ pub mod arch;
 mod builder;
 mod hyper;
 mod keys;
+mod mixers;
 mod no_effect;
 mod rope;
 mod tensors;

@@ -10,6 +10,33 @@ use crate::format::{FileFormat, Source, TensorInfo};
 use crate::quant::{self, Format};
 use crate::tensor::DType;
 
+/// Rows of a tensor: `run` of them from `first` on, and again every `stride` rows, `count` times.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RowRuns {
+    pub first: usize,
+    pub run: usize,
+    pub stride: usize,
+    pub count: usize,
+}
+
+impl RowRuns {
+    /// Number of rows.
+    pub fn len(&self) -> usize {
+        self.run * self.count
+    }
+
+    /// The rows as ranges of the tensor's, in order.
+    pub fn ranges(&self) -> impl Iterator<Item = Range<usize>> + '_ {
+        (0..self.count).map(|i| self.first + i * self.stride..self.first + i * self.stride + self.run)
+    }
+}
+
+impl From<Range<usize>> for RowRuns {
+    fn from(rows: Range<usize>) -> RowRuns {
+        RowRuns { first: rows.start, run: rows.len(), stride: rows.len(), count: 1 }
+    }
+}
+
 /// Rows of a tensor in a file.
 pub struct FileMatrix<'a> {
     source: &'a Source,
@@ -17,8 +44,7 @@ pub struct FileMatrix<'a> {
     format: &'static Format,
     /// The type that rows are converted to while they are read.
     target: &'static Format,
-    first_row: usize,
-    rows: usize,
+    rows: RowRuns,
     cols: usize,
 }
 
@@ -42,7 +68,7 @@ impl MatrixSource for FileMatrix<'_> {
     }
 
     fn rows(&self) -> usize {
-        self.rows
+        self.rows.len()
     }
 
     fn cols(&self) -> usize {
@@ -50,8 +76,34 @@ impl MatrixSource for FileMatrix<'_> {
     }
 
     fn read(&self, rows: Range<usize>, out: &mut [u8]) -> Result<()> {
+        let RowRuns { first, run, stride, .. } = self.rows;
+        let bytes = out.len().checked_div(rows.len()).unwrap_or(0);
+        let (mut at, mut out) = (rows.start, out);
+        while at < rows.end {
+            let n = (run - at % run).min(rows.end - at);
+            let (part, rest) = out.split_at_mut(n * bytes);
+            let start = first + at / run * stride + at % run;
+            self.read_run(start..start + n, part)?;
+            (at, out) = (at + n, rest);
+        }
+        Ok(())
+    }
+
+    fn mapped(&self) -> Option<SharedBytes> {
+        if self.is_converted() || self.rows.count != 1 {
+            return None;
+        }
+        let (owner, range) = self.source.mapped(self.info)?;
+        let start = range.start + self.rows.first * self.row_bytes();
+        Some(SharedBytes { owner, range: start..start + self.rows.len() * self.row_bytes() })
+    }
+}
+
+impl FileMatrix<'_> {
+    /// Reads rows that stand together in the file.
+    fn read_run(&self, rows: Range<usize>, out: &mut [u8]) -> Result<()> {
         let row_bytes = self.row_bytes();
-        let from = (self.first_row + rows.start) as u64 * row_bytes as u64;
+        let from = rows.start as u64 * row_bytes as u64;
         let encode = match self.target.quantize {
             Some(encode) if self.is_converted() => encode,
             _ => return self.source.read(self.info, from, out),
@@ -63,15 +115,6 @@ impl MatrixSource for FileMatrix<'_> {
         encode(&values, out);
         Ok(())
     }
-
-    fn mapped(&self) -> Option<SharedBytes> {
-        if self.is_converted() {
-            return None;
-        }
-        let (owner, range) = self.source.mapped(self.info)?;
-        let start = range.start + self.first_row * self.row_bytes();
-        Some(SharedBytes { owner, range: start..start + self.rows * self.row_bytes() })
-    }
 }
 
 pub struct Tensors<'a> {
@@ -79,6 +122,8 @@ pub struct Tensors<'a> {
     /// The type that matrices of floats are converted to.
     quantize: Option<&'static Format>,
     used: HashSet<&'a str>,
+    /// Names, without that of their layer, of tensors that stand for absent ones.
+    left_out: &'static [&'static str],
 }
 
 impl<'a> Tensors<'a> {
@@ -89,12 +134,22 @@ impl<'a> Tensors<'a> {
             }
             format => format,
         };
-        Ok(Tensors { source, quantize, used: HashSet::new() })
+        Ok(Tensors { source, quantize, used: HashSet::new(), left_out: &[] })
     }
 
     /// Names of tensors that nothing asked for.
     pub fn unused(&self) -> impl Iterator<Item = &'a str> {
-        self.source.tensors().map(|t| t.name.as_str()).filter(|name| !self.used.contains(name))
+        self.source.tensors().map(|t| t.name.as_str()).filter(|name| !self.used.contains(name) && !self.is_left_out(name))
+    }
+
+    /// Takes tensors with these names, in any layer, for absent.
+    pub fn leave_out(&mut self, names: &'static [&'static str]) {
+        self.left_out = names;
+    }
+
+    fn is_left_out(&self, name: &str) -> bool {
+        let in_layer = name.strip_prefix("blk.").and_then(|rest| Some(rest.split_once('.')?.1));
+        self.left_out.contains(&in_layer.unwrap_or(name))
     }
 
     pub fn format(&self) -> FileFormat {
@@ -106,7 +161,7 @@ impl<'a> Tensors<'a> {
     }
 
     pub fn has(&self, name: &str) -> bool {
-        self.source.tensor(name).is_some()
+        self.source.tensor(name).is_some() && !self.is_left_out(name)
     }
 
     /// A tensor of `rows` runs of `cols` elements, counted as used.
@@ -132,19 +187,23 @@ impl<'a> Tensors<'a> {
     }
 
     /// Some rows of a matrix that has `of` of them.
-    pub fn matrix(&mut self, name: &str, of: usize, rows: Range<usize>, cols: usize) -> Result<FileMatrix<'a>> {
+    pub fn matrix(&mut self, name: &str, of: usize, rows: RowRuns, cols: usize) -> Result<FileMatrix<'a>> {
         let info = self.find(name, of, cols)?;
+        if rows.len() == 0 || rows.ranges().any(|range| range.end > of) {
+            return Err(self.damaged(format!("the tensor {name} has {of} rows, {rows:?} expected")));
+        }
         let format = quant::format(info.dtype)?;
         format.row_bytes(cols as u64)?;
         // Only float matrices are converted: a second rounding of quantised ones would add nothing but error.
         let target = self.quantize.filter(|t| format.block_len == 1 && cols.is_multiple_of(t.block_len));
-        let (source, first_row, rows, target) = (self.source, rows.start, rows.len(), target.unwrap_or(format));
-        Ok(FileMatrix { source, info, format, target, first_row, rows, cols })
+        let (source, target) = (self.source, target.unwrap_or(format));
+        Ok(FileMatrix { source, info, format, target, rows, cols })
     }
 
-    /// The values of a vector.
+    /// The values of a vector, which may be written as a column.
     pub fn vector(&mut self, name: &str, len: usize) -> Result<Vec<f32>> {
-        self.values(name, 1, len)
+        let is_column = self.source.tensor(name).is_some_and(|t| (t.shape.rows(), t.shape.cols()) == (len as u64, 1));
+        if is_column { self.values(name, len, 1) } else { self.values(name, 1, len) }
     }
 
     /// The values of `rows` vectors, one after the other.
@@ -176,7 +235,7 @@ impl<'a> Tensors<'a> {
 
     /// The divisors of rotary frequencies in the file. Folders keep the list in their configuration.
     pub fn rope_divisors(&mut self, name: &str) -> Result<Option<Vec<f32>>> {
-        match self.source.tensor(name) {
+        match self.source.tensor(name).filter(|_| !self.is_left_out(name)) {
             Some(info) => self.vector(name, info.shape.n_elements().min(1 << 20) as usize).map(Some),
             None => Ok(self.source.metadata.f32s(name)?.map(Cow::into_owned)),
         }

@@ -1,5 +1,6 @@
 //! Helpers that several test programs share.
 
 pub mod gguf;
+pub mod recurrent;
 pub mod reference;
 pub mod tiny;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use realizar::backend::batch::StepLimits;
 use realizar::backend::cpu::pool::Pool;
-use realizar::backend::op::{Act, Op, Projection, RopeTable, StateId, Vector, Weight};
+use realizar::backend::op::{Act, MemoryId, Op, Projection, RopeTable, StateId, Vector, Weight};
 use realizar::backend::program::{Program, ProgramBuilder};
 use realizar::backend::state_spec::{KvLayer, StateSpec};
 use realizar::backend::weights::{MatrixSource, Progress, Rope, SharedBytes, Weights};
@@ -85,7 +85,7 @@ pub struct Model {
     pub program: Arc<Program>,
     acts: Vec<Act>,
     sources: Vec<Source>,
-    vectors: Vec<Vec<f32>>,
+    pub vectors: Vec<Vec<f32>>,
     ropes: Vec<Rope>,
 }
 
@@ -118,6 +118,11 @@ impl Model {
         (Vector(self.vectors.len() as u32 - 1), values(n, seed))
     }
 
+    /// A recurrent memory.
+    pub fn memory(&mut self, values: usize) -> MemoryId {
+        self.builder.memory(values)
+    }
+
     pub fn rope(&mut self, rope: Rope) -> RopeTable {
         self.ropes.push(rope);
         RopeTable(self.ropes.len() as u32 - 1)
@@ -142,7 +147,7 @@ impl Model {
 
     pub fn spec(&self, capacity: usize) -> StateSpec {
         let (layers, k_type, v_type) = (self.program.states.clone(), quant::F32, quant::F32);
-        StateSpec { layers, capacity, k_type, v_type, max_step: 512 }
+        StateSpec { layers, memories: self.program.memories.clone(), capacity, k_type, v_type, max_step: 512 }
     }
 
     pub fn load_with(&self, threads: usize, host_bytes: u64, progress: &mut Progress) -> Result<Backend> {

@@ -3,6 +3,8 @@
 
 use std::collections::HashMap;
 
+use super::recurrent::Mixer;
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Norm {
     Rms,
@@ -106,6 +108,11 @@ pub struct Net {
     pub logit_scale: f64,
     pub logit_softcap: f64,
     pub moe: Option<Moe>,
+    /// Per layer; none: attention in all.
+    pub mixers: Vec<Mixer>,
+    /// Behind the query of each head stands a gate, by whose sigmoid its output is multiplied.
+    pub gated_attention: bool,
+    pub output_norm: &'static str,
 }
 
 pub type Weights = HashMap<String, Vec<f64>>;
@@ -143,7 +150,7 @@ fn softmax(x: &mut [f64]) {
 }
 
 impl Net {
-    fn normalise(&self, w: &Weights, name: &str, x: &mut [f64], group: usize) {
+    pub fn normalise(&self, w: &Weights, name: &str, x: &mut [f64], group: usize) {
         let weight = w.get(&format!("{name}.weight"));
         assert_eq!(weight.is_none(), self.bare_norms, "{name}");
         let bias = w.get(&format!("{name}.bias"));
@@ -161,7 +168,7 @@ impl Net {
     }
 
     /// `scale * (W x) + bias`, in feed-forward blocks `scale * (W x + bias)`.
-    fn linear(&self, w: &Weights, name: &str, x: &[f64]) -> Vec<f64> {
+    pub fn linear(&self, w: &Weights, name: &str, x: &[f64]) -> Vec<f64> {
         let weight = &w[&format!("{name}.weight")];
         let bias = w.get(&format!("{name}.bias"));
         let scale = w.get(&format!("{name}.scale")).map_or(1.0, |s| s[0]);
@@ -258,6 +265,21 @@ impl Net {
         out
     }
 
+    /// What mixes the tokens of a layer.
+    pub fn mixer(&self, layer: usize) -> Mixer {
+        self.mixers.get(layer).copied().unwrap_or(Mixer::Attention)
+    }
+
+    /// The layer's result for each token from the residual stream of all.
+    fn mix(&self, w: &Weights, layer: usize, p: &str, xs: &[Vec<f64>]) -> Vec<Vec<f64>> {
+        let norm = |x: &Vec<f64>| {
+            let mut h = x.clone();
+            self.normalise(w, &format!("{p}attn_norm"), &mut h, self.hidden);
+            h
+        };
+        self.mixer(layer).mix(self, w, p, &xs.iter().map(norm).collect::<Vec<_>>())
+    }
+
     /// Factor of the queries of a layer at a position.
     fn growth(&self, layer: usize, t: usize) -> f64 {
         let [slope, length, offset] = self.growth;
@@ -291,13 +313,21 @@ impl Net {
         }
         for l in 0..self.layers {
             let p = format!("blk.{l}.");
-            let (mut qs, mut ks, mut vs) = (vec![], vec![], vec![]);
-            for (t, x) in xs.iter().enumerate() {
+            let (mut qs, mut ks, mut vs, mut gates) = (vec![], vec![], vec![], vec![]);
+            let is_attention = self.mixer(l) == Mixer::Attention;
+            let mixed = if is_attention { vec![] } else { self.mix(w, l, &p, &xs) };
+            for (t, x) in xs.iter().enumerate().filter(|_| is_attention) {
                 let mut h = x.clone();
                 if self.pre_norm {
                     self.normalise(w, &format!("{p}attn_norm"), &mut h, d);
                 }
                 let mut q = self.linear(w, &format!("{p}attn_q"), &h);
+                if self.gated_attention {
+                    let part = |from: usize| q.chunks(2 * hd).flat_map(|head| head[from..from + hd].to_vec()).collect();
+                    let parts: [Vec<f64>; 2] = [part(0), part(hd)];
+                    let [query, gate] = parts;
+                    (q, _) = (query, gates.push(gate));
+                }
                 let mut k = self.linear(w, &format!("{p}attn_k"), &h);
                 let mut v = self.linear(w, &format!("{p}attn_v"), &h);
                 if self.clamp > 0.0 {
@@ -339,7 +369,7 @@ impl Net {
                     n => (t + 1).saturating_sub(n),
                 };
                 let sinks = w.get(&format!("{p}attn_sinks.weight"));
-                let mut a = vec![0.0; self.heads * hd];
+                let mut a = vec![0.0; if is_attention { self.heads * hd } else { 0 }];
                 for (i, out) in a.chunks_mut(hd).enumerate() {
                     let kv = i / group * hd..(i / group + 1) * hd;
                     let q = &qs[t][i * hd..(i + 1) * hd];
@@ -356,12 +386,21 @@ impl Net {
                         out.iter_mut().zip(&v[kv.clone()]).for_each(|(o, v)| *o += s * v);
                     }
                 }
-                let mut o = self.linear(w, &format!("{p}attn_output"), &a);
+                if self.gated_attention && is_attention {
+                    a.iter_mut().zip(&gates[t]).for_each(|(a, g)| *a /= 1.0 + (-g).exp());
+                }
+                let mut o = match mixed.get(t) {
+                    Some(mixed) => mixed.clone(),
+                    None => self.linear(w, &format!("{p}attn_output"), &a),
+                };
                 if self.post_norm {
                     self.normalise(w, &format!("{p}post_attention_norm"), &mut o, d);
                 }
                 let mut h = x.clone();
                 x.iter_mut().zip(o).for_each(|(x, o)| *x += self.residual_scale * o);
+                if self.ffn == 0 && self.moe.is_none() {
+                    continue;
+                }
                 if !self.parallel {
                     h.clone_from(x);
                 }
@@ -377,7 +416,7 @@ impl Net {
         }
         let head = if w.contains_key("output.weight") { "output" } else { "token_embd" };
         let logits = |mut x: Vec<f64>| {
-            self.normalise(w, "output_norm", &mut x, d);
+            self.normalise(w, self.output_norm, &mut x, d);
             let y = self.linear(w, head, &x);
             y.into_iter().map(|v| cap(v * self.logit_scale, self.logit_softcap)).collect()
         };

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::gguf::Gguf;
+use super::recurrent::{self, Kind, Mixer};
 use super::reference::{Act, Moe, Net, Norm, QkNorm, Score, Weights};
 use realizar::quant;
 use realizar::tensor::DType;
@@ -54,6 +55,8 @@ pub struct Tiny {
     pub rope_factors: Option<Vec<f32>>,
     /// Vectors beside those of the network.
     pub tensors: Vec<(&'static str, Vec<f32>)>,
+    /// Layers without attention have no key-value heads.
+    pub heads_tell_mixers: bool,
     pub seed: u64,
     /// The token that ends a text.
     pub eos: u32,
@@ -104,6 +107,9 @@ impl Tiny {
             logit_scale: 1.0,
             logit_softcap: 0.0,
             moe: None,
+            mixers: vec![],
+            gated_attention: false,
+            output_norm: "output_norm",
         };
         let tiny = Tiny {
             architecture,
@@ -122,6 +128,7 @@ impl Tiny {
             rope_base: 10_000.0,
             rope_factors: None,
             tensors: vec![],
+            heads_tell_mixers: true,
             seed: 1,
             eos: 2,
         };
@@ -190,7 +197,6 @@ impl Tiny {
             .key(&key("block_count"), n.layers as u32)
             .key(&key("feed_forward_length"), n.ffn as u32)
             .key(&key("attention.head_count"), n.heads as u32)
-            .key(&key("attention.head_count_kv"), n.kv_heads as u32)
             .key(&key("attention.key_length"), n.head_dim as u32)
             .key(&key("attention.value_length"), n.head_dim as u32)
             .key(&key("rope.freq_base"), self.rope_base as f32)
@@ -199,6 +205,13 @@ impl Tiny {
             .key("tokenizer.ggml.tokens", tokens)
             .key("tokenizer.ggml.merges", vec!["a b"])
             .key("tokenizer.ggml.eos_token_id", self.eos);
+        let is_attention = |layer| n.mixer(layer) == Mixer::Attention;
+        f = if (0..n.layers).all(is_attention) || !self.heads_tell_mixers {
+            f.key(&key("attention.head_count_kv"), n.kv_heads as u32)
+        } else {
+            let heads = |layer| if is_attention(layer) { n.kv_heads as u32 } else { 0 };
+            f.key(&key("attention.head_count_kv"), (0..n.layers).map(heads).collect::<Vec<u32>>())
+        };
         f = match n.norm {
             Norm::Rms => f.key(&key("attention.layer_norm_rms_epsilon"), n.eps as f32),
             Norm::Layer => f.key(&key("attention.layer_norm_epsilon"), n.eps as f32),
@@ -252,7 +265,7 @@ pub fn architectures(new: impl Fn(&'static str) -> Tiny) -> Vec<(&'static str, T
         // As files have it: the choice of an expert is no place for rounding.
         t.types = vec![("ffn_gate_inp", quant::F32)];
     };
-    vec![
+    let mut all = vec![
         ("llama", new("llama")),
         ("llama with experts", new("llama").change(|t| experts(t, Score::SoftmaxOfChosen))),
         ("qwen2", new("qwen2").change(|t| t.biases = &["attn_q", "attn_k", "attn_v"])),
@@ -475,7 +488,9 @@ pub fn architectures(new: impl Fn(&'static str) -> Tiny) -> Vec<(&'static str, T
                 t.net.inv_freq = (0..5).map(|layer| inv_freq(t.rope_base, turns(layer))).collect();
             }),
         ),
-    ]
+    ];
+    all.extend(recurrent::architectures(new));
+    all
 }
 
 struct Writer<'a> {
@@ -561,6 +576,27 @@ impl Writer<'_> {
         }
     }
 
+    /// The tensors of a layer with a recurrence.
+    fn mixer(&mut self, prefix: &str, mixer: Mixer, hidden: usize) {
+        for part in mixer.parts(hidden) {
+            let (name, len) = (format!("{prefix}{}", part.name), part.rows * part.cols);
+            if part.kind == Kind::Matrix {
+                self.matrix(name.strip_suffix(".weight").unwrap(), part.rows, part.cols);
+                continue;
+            }
+            let rng = &mut self.rng;
+            let mut draw = || match part.kind {
+                Kind::Norm => 1.0 + 0.2 * rng.normal(),
+                Kind::Rates => -(0.7 * rng.normal()).exp(),
+                _ => 0.5 * rng.normal(),
+            };
+            let values: Vec<f64> = (0..len).map(|_| draw()).collect();
+            let dims = [part.rows as u64, part.cols as u64];
+            let values = self.put(&name, quant::F32, if part.rows == 1 { &dims[1..] } else { &dims }, &values);
+            self.weights.insert(name, values);
+        }
+    }
+
     fn experts(&mut self, p: &str, moe: Moe) {
         let (d, f) = (self.tiny.net.hidden, moe.ffn);
         let name = |part: &str| format!("{p}{part}");
@@ -611,7 +647,7 @@ impl Writer<'_> {
             let name = |part: &str| format!("{p}{part}");
             if net.pre_norm {
                 self.norm(&name("attn_norm"), d);
-                if net.ffn_norm != "attn_norm" {
+                if net.ffn_norm != "attn_norm" && (f > 0 || net.moe.is_some()) {
                     self.norm(&name(net.ffn_norm), d);
                 }
             }
@@ -619,13 +655,19 @@ impl Writer<'_> {
                 self.norm(&name("post_attention_norm"), d);
                 self.norm(&name("post_ffw_norm"), d);
             }
-            if net.qk_norm != QkNorm::None {
+            if net.qk_norm != QkNorm::None && net.mixer(l) == Mixer::Attention {
                 let full = net.qk_norm == QkNorm::Full;
                 self.norm(&name("attn_q_norm"), if full { q } else { net.head_dim });
                 self.norm(&name("attn_k_norm"), if full { kv } else { net.head_dim });
             }
             let parts = [name("attn_q"), name("attn_k"), name("attn_v")];
-            if self.tiny.fused_qkv {
+            if net.mixer(l) != Mixer::Attention {
+                self.mixer(&p, net.mixer(l), d);
+            } else if net.gated_attention {
+                for (part, rows) in ["attn_q", "attn_k", "attn_v"].into_iter().zip([2 * q, kv, kv]) {
+                    self.matrix(&name(part), rows, d);
+                }
+            } else if self.tiny.fused_qkv {
                 let names: Vec<&str> = parts.iter().map(String::as_str).collect();
                 self.stacked(&names, &[(q + 2 * kv) as u64, d as u64], &[q, kv, kv]);
                 if self.tiny.biases.contains(&"attn_qkv") {
@@ -640,11 +682,16 @@ impl Writer<'_> {
                     self.bias_and_scale(&p, part, rows);
                 }
             }
-            self.matrix(&name("attn_output"), d, q);
-            self.bias_and_scale(&p, "attn_output", d);
+            if net.mixer(l) == Mixer::Attention {
+                self.matrix(&name("attn_output"), d, q);
+                self.bias_and_scale(&p, "attn_output", d);
+            }
             if net.sinks {
                 let sinks = self.vector(&name("attn_sinks.weight"), net.heads, 0.5, 1.0);
                 self.weights.insert(name("attn_sinks.weight"), sinks);
+            }
+            if f == 0 && net.moe.is_none() {
+                continue;
             }
             if let Some(moe) = net.moe.filter(|moe| l >= moe.dense) {
                 self.experts(&p, moe);
@@ -663,7 +710,7 @@ impl Writer<'_> {
             self.matrix(&name("ffn_down"), d, f);
             self.bias_and_scale(&p, "ffn_down", d);
         }
-        self.norm("output_norm", d);
+        self.norm(net.output_norm, d);
         if !self.tiny.tied {
             self.matrix("output", net.vocab, d);
         }

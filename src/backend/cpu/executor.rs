@@ -16,6 +16,7 @@ use super::matmul;
 use super::matmul_plan::{MatmulJob, MatmulWorkspace};
 use super::memory::Floats;
 use super::pool::Team;
+use super::recurrence;
 use crate::backend::batch::{Batch, StepLimits};
 use crate::backend::op::{Act, Attend, Index, Norm, NormKind, Op, Projection, RopeTable, StateId};
 use crate::backend::program::Program;
@@ -101,7 +102,9 @@ impl CpuExecutor {
     pub fn begin(&mut self, batch: &Batch, ops: Range<usize>) -> Result<()> {
         self.end()?;
         self.outputs = 0;
-        let fits = |kv: &CpuKv| kv.spec().layers == self.program.states;
+        let fits = |kv: &CpuKv| {
+            (&kv.spec().layers, &kv.spec().memories) == (&self.program.states, &self.program.memories)
+        };
         if !batch.states.iter().all(|state| state.cpu().is_some_and(fits)) {
             return Err(Error::Mismatch("a cache of another device".to_owned()));
         }
@@ -260,6 +263,19 @@ impl CpuExecutor {
             Op::StoreKv { state, k, v } => self.store(batch, *state, *k, *v)?,
             Op::KeepOutputs { moves } => self.keep_outputs(batch, moves),
             Op::Attend(attend) => self.attend(batch, attend)?,
+            Op::Conv(op) => {
+                let (backend, team) = (&self.backend, team(&mut self.team)?);
+                let vectors = [Some(op.kernel), op.bias].map(|v| v.map(|v| backend.vector(v)));
+                recurrence::conv(&team, isa, op, vectors, &mut self.acts, batch)?;
+            }
+            Op::DeltaRule(op) => {
+                let rate = self.backend.vector(op.rate);
+                recurrence::delta_rule(&*team(&mut self.team)?, isa, op, rate, &mut self.acts, batch)?;
+            }
+            Op::Scan(op) => {
+                let vectors = [op.rate, op.skip].map(|v| self.backend.vector(v));
+                recurrence::scan(&*team(&mut self.team)?, isa, op, vectors, &mut self.acts, batch)?;
+            }
             Op::Glu { gate, up: None, activation } => {
                 each(&*team(&mut self.team)?, self.acts.get(*gate), |_, g| elementwise::activate(isa, *activation, g));
             }

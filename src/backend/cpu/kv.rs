@@ -101,7 +101,7 @@ impl CpuKv {
     pub fn new(spec: &StateSpec) -> Result<CpuKv> {
         spec.check()?;
         let (layout, bytes) = KvLayout::new(spec)?;
-        let memory = MmapMut::map_anon(bytes)
+        let memory = MmapMut::map_anon(bytes.max(1))
             .map_err(|_| Error::OutOfMemory { what: "the key-value cache", bytes: bytes as u64 })?;
         Ok(CpuKv { spec: spec.clone(), layout, memory })
     }
@@ -286,7 +286,7 @@ mod tests {
 
     fn spec(capacity: usize, head_dim: usize, k_type: DType, v_type: DType) -> StateSpec {
         let layers = vec![KvLayer { n_kv_heads: 3, head_dim, window: 0 }; 2];
-        StateSpec { layers, capacity, k_type, v_type, max_step: 1 }
+        StateSpec { layers, memories: vec![], capacity, k_type, v_type, max_step: 1 }
     }
 
     #[test]

@@ -20,6 +20,8 @@ mod memory;
 mod packed;
 mod partition;
 pub mod pool;
+mod recurrence;
+pub mod recurrent;
 pub mod thread;
 
 use std::ops::Range;

@@ -116,6 +116,9 @@ impl CudaDevice {
         if let Some(long) = layers.iter().map(|l| l.head_dim).find(|&dim| dim > MAX_HEAD_DIM) {
             return Err(Error::unsupported(format!("heads of {long} values on a GPU, {MAX_HEAD_DIM} are the most")));
         }
+        if layers.is_empty() && !program.memories.is_empty() {
+            return Err(Error::unsupported("layers without keys and values on a GPU"));
+        }
         let shapes = layers.windows(2).all(|l| (l[0].n_kv_heads, l[0].head_dim) == (l[1].n_kv_heads, l[1].head_dim));
         if !shapes || queries.windows(2).any(|q| q[0] != q[1]) {
             return Err(Error::unsupported("layers with heads of different shapes on a GPU"));
@@ -172,6 +175,12 @@ fn lacking(program: &Program, weights: &Weights, op: &Op) -> Result<Option<&'sta
     Ok(match op {
         Op::ScaleByPosition { .. } => Some("queries that grow with their position"),
         Op::ScaleColumns { .. } => Some("factors of columns"),
+        Op::Conv(_) => Some("convolutions"),
+        Op::DeltaRule(_) => Some("delta rules"),
+        Op::Scan(_) => Some("scans"),
+        Op::Glu { activation: Activation::Identity | Activation::Sigmoid | Activation::Softplus, .. } => {
+            Some("gates of recurrent networks")
+        }
         Op::Clamp { .. } => Some("clamped activations"),
         Op::Gate { .. } => Some("gates by a sigmoid"),
         Op::Norm { norm, x, .. } => match norm.weight {

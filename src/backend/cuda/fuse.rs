@@ -172,6 +172,9 @@ fn for_each_written(op: &Op, mut f: impl FnMut(Act)) {
         Op::KeepOutputs { moves } => moves.iter().for_each(|[_, to]| f(*to)),
         Op::Attend(a) => f(a.out),
         Op::Glu { gate, .. } => f(*gate),
+        Op::Conv(c) => f(c.x),
+        Op::DeltaRule(d) => f(d.out),
+        Op::Scan(s) => f(s.out),
         Op::Experts(e) => f(e.out),
         Op::StoreKv { .. } | Op::Logits { .. } => {}
     }

@@ -49,7 +49,9 @@ pub fn places(layers: &[KvLayer]) -> Vec<KvPlace> {
 fn kv_layout(base: Address, spec: &StateSpec) -> Result<(DeviceKv, usize)> {
     spec.check()?;
     let (k_bytes, v_bytes) = (value_bytes(spec.k_type)?, value_bytes(spec.v_type)?);
-    let KvLayer { n_kv_heads, head_dim, .. } = spec.layers[0];
+    let Some(&KvLayer { n_kv_heads, head_dim, .. }) = spec.layers.first() else {
+        return Err(Error::unsupported("a cache on a GPU without keys and values"));
+    };
     if spec.layers.iter().any(|l| (l.n_kv_heads, l.head_dim) != (n_kv_heads, head_dim)) {
         return Err(Error::unsupported("a cache on a GPU whose layers have heads of different shapes"));
     }

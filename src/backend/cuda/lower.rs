@@ -93,6 +93,8 @@ fn activation_code(activation: Activation) -> u32 {
         Activation::Relu => 3,
         Activation::Relu2 => 4,
         Activation::ClampedSwiglu => 5,
+        // `CudaDevice::supports` refuses them.
+        Activation::Identity | Activation::Sigmoid | Activation::Softplus => u32::MAX,
     }
 }
 
@@ -182,7 +184,10 @@ impl Lowering<'_> {
             | Op::ScaleColumns { .. }
             | Op::ScaleByPosition { .. }
             | Op::Clamp { .. }
-            | Op::Gate { .. } => Ok(()),
+            | Op::Gate { .. }
+            | Op::Conv(_)
+            | Op::DeltaRule(_)
+            | Op::Scan(_) => Ok(()),
         }
     }
 

@@ -10,6 +10,7 @@ mod dots1;
 mod ernie4_5;
 mod exaone4;
 mod falcon;
+mod falcon_h1;
 mod gemma2;
 mod gemma3;
 mod gemma;
@@ -19,12 +20,17 @@ mod gpt2;
 mod gpt_oss;
 mod gptneox;
 mod granite;
+mod granitehybrid;
 mod hunyuan;
+mod jamba;
+mod lfm2;
 mod llama4;
 mod llama;
+mod mamba;
 mod mistral3;
 mod mpt;
 mod nemotron;
+mod nemotron_h;
 mod olmo2;
 mod olmo;
 mod olmoe;
@@ -33,8 +39,10 @@ mod phi2;
 mod phi3;
 mod phimoe;
 mod plamo;
+mod plamo2;
 mod qwen2;
 mod qwen3;
+mod qwen35;
 mod seed_oss;
 mod smollm3;
 mod stablelm;
@@ -103,6 +111,19 @@ static ARCHITECTURES: &[(&str, Build)] = &[
     ("qwen2vl", qwen2::build),
     ("qwen3vl", qwen3::build),
     ("qwen3vlmoe", qwen3::build),
+    ("qwen35", qwen35::build),
+    ("qwen35moe", qwen35::build),
+    ("qwen3next", qwen35::build),
+    ("lfm2", lfm2::build),
+    ("lfm2moe", lfm2::build),
+    ("mamba", mamba::build),
+    ("mamba2", mamba::build),
+    ("granitehybrid", granitehybrid::build),
+    ("falcon-h1", falcon_h1::build),
+    ("nemotron_h", nemotron_h::build),
+    ("nemotron_h_moe", nemotron_h::build),
+    ("jamba", jamba::build),
+    ("plamo2", plamo2::build),
 ];
 
 /// The keys of a file and the function for its architecture.

@@ -299,7 +299,7 @@ mod tests {
 
     fn spec(layers: usize, Heads { kv, dim, .. }: Heads, capacity: usize, k_type: DType, v_type: DType) -> StateSpec {
         let layers = vec![KvLayer { n_kv_heads: kv, head_dim: dim, window: 0 }; layers];
-        StateSpec { layers, capacity, k_type, v_type, max_step: capacity }
+        StateSpec { layers, memories: vec![], capacity, k_type, v_type, max_step: capacity }
     }
 
     fn values(n: usize, seed: u64) -> Vec<f32> {

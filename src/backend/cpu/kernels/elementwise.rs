@@ -2,7 +2,7 @@
 //! checks lengths, then runs the same code for every instruction set.
 #![allow(unsafe_code)]
 
-use super::math::{exp, tanh};
+use super::math::{exp, softplus, tanh};
 use super::simd::{LANES, Simd};
 use super::{Isa, dispatch};
 use crate::backend::op::Activation;
@@ -93,6 +93,9 @@ pub fn activate(isa: Isa, activation: Activation, x: &mut [f32]) {
 #[inline(always)]
 fn activate_lanes<S: Simd>(s: S, activation: Activation, x: &mut [f32]) {
     match activation {
+        Activation::Identity => {}
+        Activation::Sigmoid => map(s, Sigmoid, x),
+        Activation::Softplus => map(s, Softplus, x),
         Activation::Silu => map(s, Silu, x),
         Activation::Gelu => map(s, Gelu, x),
         Activation::GeluErf => map(s, GeluErf, x),
@@ -111,6 +114,9 @@ pub fn glu(isa: Isa, activation: Activation, gate: &mut [f32], up: &[f32]) {
 #[inline(always)]
 fn glu_lanes<S: Simd>(s: S, activation: Activation, gate: &mut [f32], up: &[f32]) {
     match activation {
+        Activation::Identity => zip(s, Gated(Itself), gate, up),
+        Activation::Sigmoid => zip(s, Gated(Sigmoid), gate, up),
+        Activation::Softplus => zip(s, Gated(Softplus), gate, up),
         Activation::Silu => zip(s, Gated(Silu), gate, up),
         Activation::Gelu => zip(s, Gated(Gelu), gate, up),
         Activation::GeluErf => zip(s, Gated(GeluErf), gate, up),
@@ -340,6 +346,25 @@ impl<S: Simd> Unary<S> for Softcap<S::F> {
     }
 }
 
+#[derive(Clone, Copy)]
+struct Sigmoid;
+impl<S: Simd> Unary<S> for Sigmoid {
+    #[inline(always)]
+    fn at(self, s: S, x: S::F) -> S::F {
+        times_sigmoid(s, s.splat(1.0), x)
+    }
+}
+
+/// `ln(1 + e^x)`
+#[derive(Clone, Copy)]
+struct Softplus;
+impl<S: Simd> Unary<S> for Softplus {
+    #[inline(always)]
+    fn at(self, s: S, x: S::F) -> S::F {
+        softplus(s, x)
+    }
+}
+
 /// `x * sigmoid(x)`
 #[derive(Clone, Copy)]
 struct Silu;
@@ -439,8 +464,9 @@ impl<S: Simd> Unary<S> for Clamp<S::F> {
     }
 }
 
+/// Computes `x / (1 + e^-u)`
 #[inline(always)]
-fn times_sigmoid<S: Simd>(s: S, x: S::F, u: S::F) -> S::F {
+pub(super) fn times_sigmoid<S: Simd>(s: S, x: S::F, u: S::F) -> S::F {
     s.div(x, s.add(s.splat(1.0), exp(s, s.sub(s.splat(0.0), u))))
 }
 

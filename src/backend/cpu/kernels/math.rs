@@ -43,11 +43,43 @@ pub fn tanh<S: Simd>(s: S, x: S::F) -> S::F {
     s.sub(one, s.div(s.splat(2.0), s.add(e, one)))
 }
 
+/// Computes `ln(1 + e^x)` within 4 ulp where `e^x` is a normal number.
+#[inline(always)]
+pub fn softplus<S: Simd>(s: S, x: S::F) -> S::F {
+    let zero = s.splat(0.0);
+    // max(x, 0) + ln(1 + u) with u = e^-|x|, and ln(1 + u) = 2 artanh(u / (2 + u)), whose argument is at most 1/3.
+    let u = exp(s, s.min(x, s.sub(zero, x)));
+    let z = s.div(u, s.add(s.splat(2.0), u));
+    let square = s.mul(z, z);
+    let mut p = s.splat(2.0 / 17.0);
+    for n in [15.0, 13.0, 11.0, 9.0, 7.0, 5.0, 3.0, 1.0] {
+        p = s.fma(p, square, s.splat(2.0 / n));
+    }
+    s.fma(p, z, s.max(zero, x))
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::simd::LANES;
     use super::super::{Isa, dispatch};
     use super::*;
+
+    #[test]
+    fn softplus_is_near_the_logarithm() {
+        fn body<S: Simd>(s: S, x: &[f32; LANES], out: &mut [f32; LANES]) {
+            s.store(softplus(s, s.load(x)), out);
+        }
+        for isa in Isa::available() {
+            for i in -40_000..40_000 {
+                let x = i as f32 * (80.0 / 40_000.0);
+                let (input, out) = (&[x; LANES], &mut [0.0; LANES]);
+                dispatch!(isa, body(input: &[f32; LANES], out: &mut [f32; LANES]));
+                let expected = f64::from(x).max(0.0) + (-f64::from(x).abs()).exp().ln_1p();
+                let error = (f64::from(out[5]) - expected).abs() / expected;
+                assert!(error <= 4.0 * 2f64.powi(-23), "{}: softplus({x}) = {}, not {expected}", isa.name(), out[5]);
+            }
+        }
+    }
 
     #[test]
     fn exponentials_are_within_two_units_in_the_last_place() {

@@ -19,6 +19,7 @@ mod math;
 mod neon;
 pub(super) mod prefetch;
 pub(super) mod quantize;
+pub(super) mod recurrent;
 mod scalar;
 pub(super) mod simd;
 pub(super) mod small;

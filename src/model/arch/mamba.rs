@@ -1,0 +1,20 @@
+//! Mamba 1 and 2: a selective scan in every layer and nothing else. Falcon Mamba normalises the scan's inputs.
+
+use crate::error::Result;
+use crate::model::builder::Builder;
+
+pub fn build(b: &mut Builder) -> Result<()> {
+    let shape = b.mamba_shape()?;
+    let plain_norms = b.keys.flag("ssm.dt_b_c_rms")?.unwrap_or(false);
+    let is_second = b.hyper.architecture == "mamba2";
+    ["attention.", "rope."].into_iter().for_each(|prefix| b.keys.ignore(prefix));
+    let x = b.embed(1.0)?;
+    b.layers(|b, _| {
+        let h = b.rms_norm(x, "attn_norm")?;
+        let o = if is_second { b.mamba2(h, shape, true)? } else { b.mamba1(h, shape, plain_norms)? };
+        b.add(x, o);
+        Ok(())
+    })?;
+    let h = b.rms_norm(x, "output_norm")?;
+    b.head(h, 1.0, 0.0)
+}

@@ -1,0 +1,48 @@
+//! Nemotron H: each layer is one block, of Mamba 2, attention without positions, or a feed-forward block that squares what
+//! is positive. Experts may work on a narrower stream.
+
+use crate::backend::op::Activation::Relu2;
+use crate::backend::op::{Act, RouterScore};
+use crate::error::Result;
+use crate::model::builder::{Attention, Builder, Moe};
+
+pub fn build(b: &mut Builder) -> Result<()> {
+    let (heads, shape) = (b.heads_per_layer()?, b.mamba_shape()?);
+    let ffn = b.per_layer("feed_forward_length")?;
+    let moe = b.told_moe(RouterScore::Sigmoid)?.map(|moe| Moe { activation: Relu2, ..moe });
+    b.keys.ignore("rope.");
+    // The tensors tell it.
+    b.keys.ignore("moe_latent_size");
+    (b.ffn_scales, b.shared_scales) = (true, true);
+    let x = b.embed(1.0)?;
+    b.layers(|b, i| {
+        let h = b.rms_norm(x, "attn_norm")?;
+        let o = match (ffn[i], heads[i], moe) {
+            (1.., _, Some(moe)) if b.has("ffn_gate_inp.weight") => mixture(b, h, moe)?,
+            (width @ 1.., _, _) => {
+                b.hyper.ffn = width;
+                b.plain_ffn(h, Relu2)?
+            }
+            (0, Some(heads), _) => b.attention(h, Attention::new(heads), |_, _, _| Ok(()))?,
+            (0, None, _) => b.mamba2(h, shape, true)?,
+        };
+        b.add(x, o);
+        Ok(())
+    })?;
+    let h = b.rms_norm(x, "output_norm")?;
+    b.head(h, 1.0, 0.0)
+}
+
+/// Experts between a product that narrows the stream and one that widens it, where the file has them, and a shared one.
+fn mixture(b: &mut Builder, h: Act, moe: Moe) -> Result<Act> {
+    let scores = b.project(h, "ffn_gate_inp", moe.n_experts)?;
+    let is_latent = b.has("ffn_latent_down.weight");
+    let narrow = if is_latent { b.project_all(h, "ffn_latent_down")? } else { h };
+    let mut out = b.scored_experts(narrow, scores, moe)?;
+    if is_latent {
+        out = b.project(out, "ffn_latent_up", b.hyper.hidden)?;
+    }
+    let shared = b.shared_expert(h, Relu2)?;
+    b.join(out, shared);
+    Ok(out)
+}

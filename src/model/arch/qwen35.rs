@@ -1,0 +1,79 @@
+//! Qwen 3.5 and Qwen 3 Next: three of four layers are gated delta nets, the others attention whose output has a gate.
+
+use crate::backend::op::Activation::Silu;
+use crate::backend::op::{Act, RopeChoice};
+use crate::backend::weights::RopePairs;
+use crate::error::Result;
+use crate::model::builder::{Attention, Builder};
+use crate::model::mixers::MambaShape;
+use crate::model::rope::sections;
+
+pub fn build(b: &mut Builder) -> Result<()> {
+    let mut config = b.rope_config(RopePairs::Halves)?;
+    config.sections = sections(&b.keys, true)?;
+    let rope = b.rope(&config)?;
+    let shape = b.mamba_shape()?;
+    let recurrent = b.recurrent_layers()?;
+    (b.ffn_scales, b.shared_scales) = (true, true);
+    let moe = if b.hyper.architecture == "qwen35" { None } else { b.moe(true)? };
+    if b.hyper.architecture == "qwen3next" {
+        b.leave_out(&["attn_qkv.scale", "attn_gate.scale", "ssm_in.scale", "ssm_out.scale"]);
+    }
+    b.keys.ignore("expert_weights_scale");
+    let x = b.embed(1.0)?;
+    b.layers(|b, i| {
+        let h = b.rms_norm(x, "attn_norm")?;
+        let o = if recurrent[i] { delta_net(b, h, shape)? } else { attention(b, h, rope)? };
+        b.add(x, o);
+        let h = b.rms_norm(x, "post_attention_norm")?;
+        let o = b.moe_ffn(h, moe)?;
+        b.add(x, o);
+        Ok(())
+    })?;
+    let h = b.rms_norm(x, "output_norm")?;
+    b.head(h, 1.0, 0.0)
+}
+
+/// Attention whose output is multiplied by the sigmoid of a gate, which stands behind the query of each head.
+fn attention(b: &mut Builder, h: Act, rope: RopeChoice) -> Result<Act> {
+    let heads = b.hyper.heads;
+    let (dim, kv) = (heads.head_dim, heads.n_kv_heads * heads.head_dim);
+    let [q, gate] = b.split_heads(h, "attn_q", heads.n_heads, [dim, dim])?;
+    let ([k], [v]) = (b.split(h, "attn_k", [kv])?, b.split(h, "attn_v", [kv])?);
+    let [q, gate, k, v] = b.push_projections(h, [q, gate, k, v]);
+    b.head_norms(q, k)?;
+    b.rotate(rope, q, k);
+    let a = b.attend([q, k, v], Attention::new(heads))?;
+    b.gate_by_sigmoid(a, gate);
+    b.project(a, "attn_output", b.hyper.hidden)
+}
+
+/// A gated delta net. Qwen 3 Next has the tensors of each key head together, Qwen 3.5 has value heads in turn.
+fn delta_net(b: &mut Builder, h: Act, shape: MambaShape) -> Result<Act> {
+    let MambaShape { inner: values, state: dim, rank: heads, groups: key_heads, taps } = shape;
+    if values != heads * dim || !heads.is_multiple_of(key_heads) {
+        return Err(b.keys.unsupported("ssm.inner_size"));
+    }
+    let (keys, each, next) = (key_heads * dim, heads / key_heads, b.hyper.architecture == "qwen3next");
+    let [q, k, v, z] = if b.has("attn_qkv.weight") {
+        b.ignore("ssm_in.weight");
+        let ([q, k, v], [z]) = (b.split(h, "attn_qkv", [keys, keys, values])?, b.split(h, "attn_gate", [values])?);
+        [q, k, v, z]
+    } else {
+        b.split_heads(h, "ssm_in", key_heads, [dim, dim, each * dim, each * dim])?
+    };
+    let [beta, dt] = if next {
+        b.split_heads(h, "ssm_ba", key_heads, [each, each])?
+    } else {
+        let ([beta], [dt]) = (b.split(h, "ssm_beta", [heads])?, b.split(h, "ssm_alpha", [heads])?);
+        [beta, dt]
+    };
+    let dt = b.with_bias(dt, "ssm_dt.bias")?;
+    let [q, k, v, z, beta, dt] = b.push_projections(h, [q, k, v, z, beta, dt]);
+    b.conv([q, k, v], "ssm_conv1d", taps, true)?;
+    let rate = b.numbers("ssm_a", heads)?;
+    let o = b.delta_rule([q, k, v], [dt, beta], rate, dim, !next)?;
+    b.rms_norm_groups(o, "ssm_norm", dim)?;
+    let o = b.gate(z, o, Silu);
+    b.project(o, "ssm_out", b.hyper.hidden)
+}

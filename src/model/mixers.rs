@@ -1,0 +1,285 @@
+//! Helpers for layers with a recurrence: parts of fused projections, convolutions, the blocks of Mamba, and what networks
+//! with layers of several kinds tell of each. They stand beside those of `builder`, whose rules they follow.
+
+use super::builder::Builder;
+use super::hyper::HeadShape;
+use super::tensors::RowRuns;
+use crate::backend::op::{Act, Activation, Conv, DeltaRule, Norm, NormKind, Op, Projection, Scan, Vector};
+use crate::backend::program::{MAX_KEY_DIM, MAX_TAPS, STATE_ALIGN};
+use crate::error::{Error, Result};
+
+/// Bound of a file's widths, far above those of any network.
+const MAX_WIDTH: usize = 1 << 20;
+
+/// A product before it is emitted, and the factor on it.
+pub type Product = (Projection, f32);
+
+/// The numbers of a block of Mamba.
+#[derive(Clone, Copy)]
+pub struct MambaShape {
+    /// Width of the block.
+    pub inner: usize,
+    /// Numbers that each channel remembers.
+    pub state: usize,
+    /// Heads of Mamba 2, the rank of the step's projection in Mamba 1.
+    pub rank: usize,
+    pub groups: usize,
+    pub taps: usize,
+}
+
+impl Builder<'_> {
+    /// Takes tensors with these names, in any layer, for absent: the network does not use what its files may hold.
+    pub fn leave_out(&mut self, parts: &'static [&'static str]) {
+        self.tensors.leave_out(parts);
+    }
+
+    /// A width that the file has to tell.
+    pub fn width(&self, key: &str) -> Result<usize> {
+        match self.keys.require_size(key)? {
+            n if n <= MAX_WIDTH => Ok(n),
+            _ => Err(self.keys.unsupported(key)),
+        }
+    }
+
+    /// The number of each layer, 0 where it has none.
+    pub fn per_layer(&self, key: &str) -> Result<Vec<usize>> {
+        let n = self.hyper.n_layers;
+        let mut sizes = self.keys.per_layer_size(key, n + self.hyper.n_predicting)?;
+        sizes.truncate(n);
+        Ok(sizes)
+    }
+
+    /// The heads of each layer, `None` for layers without attention, whose number of key-value heads is 0.
+    pub fn heads_per_layer(&self) -> Result<Vec<Option<HeadShape>>> {
+        let (n_heads, n_kv_heads) = (self.per_layer("attention.head_count")?, self.per_layer("attention.head_count_kv")?);
+        // Savers write the list that follows from the heads.
+        let key = "attention.recurrent_layers";
+        let recurrent = self.per_layer(key)?;
+        let differs = recurrent.iter().zip(&n_kv_heads).any(|(layer, heads)| (*layer > 0) != (*heads == 0));
+        if self.keys.get(key).is_some() && differs {
+            return Err(self.keys.unsupported(key));
+        }
+        let heads = |(n_heads, n_kv_heads): (usize, usize)| match n_kv_heads {
+            0 => Ok(None),
+            _ if n_heads > 0 && n_heads.is_multiple_of(n_kv_heads) => {
+                Ok(Some(HeadShape { n_heads, n_kv_heads, ..self.hyper.heads }))
+            }
+            _ => Err(self.keys.unsupported("attention.head_count_kv")),
+        };
+        n_heads.into_iter().zip(n_kv_heads).map(heads).collect()
+    }
+
+    /// The layers with a recurrence: those that the file lists, else all but the last of each interval.
+    pub fn recurrent_layers(&self) -> Result<Vec<bool>> {
+        let (key, n) = ("attention.recurrent_layers", self.hyper.n_layers);
+        let interval = self.keys.size("full_attention_interval")?.unwrap_or(4);
+        match self.keys.get(key) {
+            Some(_) => Ok(self.per_layer(key)?.into_iter().map(|layer| layer > 0).collect()),
+            None => Ok((0..n).map(|i| !(i + 1).is_multiple_of(interval)).collect()),
+        }
+    }
+
+    /// `ssm.*` of a block of Mamba.
+    pub fn mamba_shape(&self) -> Result<MambaShape> {
+        let [inner, state, rank] =
+            [self.width("ssm.inner_size")?, self.width("ssm.state_size")?, self.width("ssm.time_step_rank")?];
+        let groups = self.keys.size("ssm.group_count")?.unwrap_or(1);
+        let shape = MambaShape { inner, state, rank, groups, taps: self.taps("ssm.conv_kernel")? };
+        match inner.is_multiple_of(groups.max(1) * STATE_ALIGN) && state.saturating_mul(groups) <= MAX_WIDTH {
+            true => Ok(shape),
+            false => Err(self.keys.unsupported("ssm.inner_size")),
+        }
+    }
+
+    /// Number of tokens that a convolution sees.
+    pub fn taps(&self, key: &str) -> Result<usize> {
+        match self.keys.require_size(key)? {
+            taps if (2..=MAX_TAPS).contains(&taps) => Ok(taps),
+            _ => Err(self.keys.unsupported(key)),
+        }
+    }
+
+    // ---- elementwise
+
+    /// `x *= sigmoid(gate)`
+    pub fn gate_by_sigmoid(&mut self, x: Act, gate: Act) {
+        self.program.push(Op::Gate { x, gate });
+    }
+
+    /// `activation(gate) * x`, which takes the place of the gate.
+    pub fn gate(&mut self, gate: Act, x: Act, activation: Activation) -> Act {
+        self.program.push(Op::Glu { gate, up: Some(x), activation });
+        gate
+    }
+
+    /// `x = activation(x)`
+    pub fn activate(&mut self, x: Act, activation: Activation) {
+        self.program.push(Op::Glu { gate: x, up: None, activation });
+    }
+
+    /// `scale * x / sqrt(sum(x^2) + eps)` of each `group` values: an RMS norm, whose mean is the sum over `group`.
+    pub fn l2_norm(&mut self, x: Act, group: usize, scale: f32) {
+        let n = group as f32;
+        let weight = Some(self.vector(vec![scale / n.sqrt(); group]));
+        let norm = Norm { kind: NormKind::Rms, weight, bias: None, eps: self.rms_eps / n, group };
+        self.program.push(Op::Norm { norm, x, out: x });
+    }
+
+    // ---- projections
+
+    /// Products with consecutive rows of a tensor, before they are emitted.
+    pub fn split<const N: usize>(&mut self, x: Act, part: &str, widths: [usize; N]) -> Result<[Product; N]> {
+        self.split_heads(x, part, 1, widths)
+    }
+
+    /// Products with rows of heads that stand together: the parts of each head, by their widths.
+    pub fn split_heads<const N: usize>(
+        &mut self,
+        x: Act,
+        part: &str,
+        heads: usize,
+        widths: [usize; N],
+    ) -> Result<[Product; N]> {
+        let stride: usize = widths.iter().sum();
+        let (mut first, mut products) = (0, [const { None }; N]);
+        for (product, run) in products.iter_mut().zip(widths) {
+            *product = Some(self.part(part, heads * stride, RowRuns { first, run, stride, count: heads }, x)?);
+            first += run;
+        }
+        Ok(products.map(|product| product.expect("each was set")))
+    }
+
+    /// A product with all rows of a tensor.
+    pub fn project_all(&mut self, x: Act, part: &str) -> Result<Act> {
+        let rows = self.tensors.rows(&self.name(&format!("{part}.weight")))?;
+        self.project(x, part, rows)
+    }
+
+    /// `x += y` within a branch.
+    pub fn join(&mut self, x: Act, y: Act) {
+        self.program.push(Op::Add { x, delta: y, scale: 1.0 });
+    }
+
+    /// A product with a bias of another name.
+    pub fn with_bias(&mut self, (projection, factor): Product, part: &str) -> Result<Product> {
+        let mut bias = self.tensors.vector(&self.name(part), self.program.width(projection.out))?;
+        // The factor follows as an op of its own.
+        bias.iter_mut().for_each(|b| *b /= factor);
+        Ok((Projection { bias: Some(self.vector(bias)), ..projection }, factor))
+    }
+
+    // ---- recurrences
+
+    /// A small vector of the file.
+    pub fn numbers(&mut self, part: &str, len: usize) -> Result<Vector> {
+        let name = self.name(part);
+        let values = self.tensors.vector(&name, len)?;
+        Ok(self.vector(values))
+    }
+
+    /// Convolves activations whose channels stand one after the other in a tensor, with the bias that the file may have.
+    pub fn conv<const N: usize>(&mut self, xs: [Act; N], part: &str, taps: usize, silu: bool) -> Result<()> {
+        let widths = xs.map(|x| self.program.width(x));
+        let all = widths.iter().sum();
+        let kernel = self.tensors.values(&self.name(&format!("{part}.weight")), all, taps)?;
+        let bias = self.tensors.vector_if_present(&self.name(&format!("{part}.bias")), all)?;
+        let mut first = 0;
+        for (x, width) in xs.into_iter().zip(widths) {
+            let channels = first..first + width;
+            first += width;
+            // Tap by tap, so that channels lie side by side.
+            let by_tap = (0..taps).flat_map(|j| channels.clone().map(move |c| (c, j)));
+            let kernel = by_tap.map(|(c, j)| kernel[c * taps + j]).collect();
+            let kernel = self.vector(kernel);
+            let bias = bias.as_ref().map(|bias| bias[channels.clone()].to_vec()).map(|bias| self.vector(bias));
+            let memory = self.program.memory((taps - 1) * width);
+            self.program.push(Op::Conv(Conv { memory, x, kernel, bias, taps, silu }));
+        }
+        Ok(())
+    }
+
+    /// The gated delta rule over `[q, k, v]`, normalised per head here, with steps `dt` ahead of their softplus and weights
+    /// `beta` ahead of their sigmoid.
+    pub fn delta_rule(
+        &mut self,
+        [q, k, v]: [Act; 3],
+        [dt, beta]: [Act; 2],
+        rate: Vector,
+        key_dim: usize,
+        tiled: bool,
+    ) -> Result<Act> {
+        if key_dim > MAX_KEY_DIM {
+            return Err(Error::unsupported(format!("a delta rule with keys of {key_dim}, {MAX_KEY_DIM} are the most")));
+        }
+        self.l2_norm(q, key_dim, 1.0 / (key_dim as f32).sqrt());
+        self.l2_norm(k, key_dim, 1.0);
+        self.activate(dt, Activation::Softplus);
+        self.activate(beta, Activation::Sigmoid);
+        let width = self.program.width(v);
+        let memory = self.program.memory(width * key_dim);
+        let out = self.program.act(width);
+        self.program.push(Op::DeltaRule(DeltaRule { memory, q, k, v, dt, beta, out, rate, key_dim, tiled }));
+        Ok(out)
+    }
+
+    fn scan(&mut self, x: Act, dt: Act, [b, c]: [Act; 2], [rate, skip]: [Vector; 2], state: usize) -> Act {
+        let width = self.program.width(x);
+        let memory = self.program.memory(width * state);
+        let out = self.program.act(width);
+        self.program.push(Op::Scan(Scan { memory, x, dt, b, c, out, rate, skip, state }));
+        out
+    }
+
+    /// The block of Mamba 2; its norm may be absent where `norm` does not ask for it.
+    pub fn mamba2(&mut self, h: Act, shape: MambaShape, norm: bool) -> Result<Act> {
+        let MambaShape { inner, state, rank: heads, groups, taps } = shape;
+        if !inner.is_multiple_of(heads) || !heads.is_multiple_of(groups) {
+            return Err(self.keys.unsupported("ssm.time_step_rank"));
+        }
+        let grouped = groups * state;
+        let [z, x, b, c, dt] = self.split(h, "ssm_in", [inner, inner, grouped, grouped, heads])?;
+        let dt = self.with_bias(dt, "ssm_dt.bias")?;
+        let [z, x, b, c, dt] = self.push_projections(h, [z, x, b, c, dt]);
+        self.conv([x, b, c], "ssm_conv1d", taps, true)?;
+        self.activate(dt, Activation::Softplus);
+        let y = self.scan_heads(x, dt, [b, c], state)?;
+        let y = self.gate(z, y, Activation::Silu);
+        if norm || self.has("ssm_norm.weight") {
+            self.rms_norm_groups(y, "ssm_norm", inner / groups)?;
+        }
+        self.project(y, "ssm_out", self.hyper.hidden)
+    }
+
+    /// The scan with a rate for each head.
+    pub fn scan_heads(&mut self, x: Act, dt: Act, bc: [Act; 2], state: usize) -> Result<Act> {
+        let heads = self.program.width(dt);
+        let vectors = [self.numbers("ssm_a", heads)?, self.numbers("ssm_d", heads)?];
+        Ok(self.scan(x, dt, bc, vectors, state))
+    }
+
+    /// The block of Mamba 1. `plain_norms`: steps and both matrices are normalised without weights.
+    pub fn mamba1(&mut self, h: Act, shape: MambaShape, plain_norms: bool) -> Result<Act> {
+        let MambaShape { inner, state, rank, taps, .. } = shape;
+        let parts = self.split(h, "ssm_in", [inner, inner])?;
+        let [x, z] = self.push_projections(h, parts);
+        self.conv([x], "ssm_conv1d", taps, true)?;
+        let parts = self.split(x, "ssm_x", [rank, state, state])?;
+        let [dt, b, c] = self.push_projections(x, parts);
+        for (x, part, width) in [(dt, "ssm_dt_norm", rank), (b, "ssm_b_norm", state), (c, "ssm_c_norm", state)] {
+            if plain_norms {
+                self.bare_norm_groups(NormKind::Rms, x, width);
+            } else if self.has(part) || self.has(&format!("{part}.weight")) {
+                self.rms_norm_groups(x, part, width)?;
+            }
+        }
+        let dt = self.project(dt, "ssm_dt", inner)?;
+        self.activate(dt, Activation::Softplus);
+        // The file has the rates of a channel side by side, lanes are channels.
+        let rates = self.tensors.values(&self.name("ssm_a"), inner, state)?;
+        let rates = (0..state).flat_map(|n| (0..inner).map(move |i| (i, n))).map(|(i, n)| rates[i * state + n]).collect();
+        let vectors = [self.vector(rates), self.numbers("ssm_d", inner)?];
+        let y = self.scan(x, dt, [b, c], vectors, state);
+        let y = self.gate(z, y, Activation::Silu);
+        self.project(y, "ssm_out", self.hyper.hidden)
+    }
+}
