@@ -1,6 +1,6 @@
 //! Speed of attention, beside the reads and multiplications that it cannot do without. Prints a hash of each result.
 //!
-//! `cargo bench --bench attention [-- THREADS]`
+//! `cargo bench --bench attention [-- THREADS] [MODEL]`
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -63,17 +63,27 @@ fn hash(x: &[f32]) -> u64 {
     x.iter().fold(0xcbf2_9ce4_8422_2325, |h, x| (h ^ u64::from(x.to_bits())).wrapping_mul(0x100_0000_01b3))
 }
 
+/// One key of 576 numbers a position, of which 512 are its value.
+fn latent(queries: usize) -> Heads {
+    Heads { queries, kv: 1, dim: 576, value_dim: 512, is_latent: true }
+}
+
 fn main() {
     let threads = std::env::args().filter_map(|arg| arg.parse().ok()).next().unwrap_or(0);
     let pool = Arc::new(Pool::new(threads).expect("threads"));
     let isa = Isa::detect();
     println!("{} threads, {}", pool.threads(), isa.name());
     let models = [
-        ("SmolLM2-135M", Heads { queries: 9, kv: 3, dim: 64 }, 30),
-        ("gemma-3-270m", Heads { queries: 4, kv: 1, dim: 256 }, 18),
-        ("Llama-3.2-1B", Heads { queries: 32, kv: 8, dim: 64 }, 16),
-        ("Llama-3.1-8B", Heads { queries: 32, kv: 8, dim: 128 }, 4),
+        ("SmolLM2-135M", Heads::new(9, 3, 64), 30),
+        ("gemma-3-270m", Heads::new(4, 1, 256), 18),
+        ("Llama-3.2-1B", Heads::new(32, 8, 64), 16),
+        ("Llama-3.1-8B", Heads::new(32, 8, 128), 4),
+        ("DeepSeek-V2-L.", latent(16), 27),
+        ("DeepSeek-V3", latent(128), 4),
     ];
+    // One model by a part of its name, or all.
+    let wanted = std::env::args().skip(1).find(|arg| arg.starts_with(|c: char| c.is_ascii_alphabetic()));
+    let models = models.into_iter().filter(|(name, ..)| wanted.as_ref().is_none_or(|wanted| name.contains(wanted)));
     for (name, heads, layers) in models {
         for (past, n) in [(1024, 1), (8192, 1), (0, 512), (8192, 512)] {
             for (kind, dtype) in [("f16", quant::F16), ("q8_0", quant::Q8_0)] {
@@ -95,24 +105,19 @@ fn measure(
     dtype: DType,
 ) {
     let len = past + n;
-    let spec = StateSpec {
-        layers: vec![KvLayer { n_kv_heads: heads.kv, head_dim: heads.dim, window: 0 }; layers],
-        memories: vec![],
-        capacity: len,
-        k_type: dtype,
-        v_type: dtype,
-        max_step: n,
-    };
+    let Heads { kv: n_kv_heads, dim: head_dim, value_dim, is_latent, .. } = heads;
+    let shapes = vec![KvLayer { n_kv_heads, head_dim, value_dim, is_latent, window: 0 }; layers];
+    let spec = StateSpec { layers: shapes, memories: vec![], capacity: len, k_type: dtype, v_type: dtype, max_step: n };
     let mut cache = CpuKv::new(&spec).expect("a cache");
     let width = heads.kv * heads.dim;
     let rows = values(len + width);
     for (layer, position) in (0..layers).flat_map(|l| (0..len).map(move |p| (l, p))) {
         let row = &rows[position..position + width];
-        cache.write(isa, layer, position, row, row);
+        cache.write(isa, layer, position, row, if is_latent { &[] } else { row });
     }
     let bytes = cache.bytes() as usize;
     let q = values(n * heads.queries * heads.dim);
-    let mut out = vec![0.0; q.len()];
+    let mut out = vec![0.0; n * heads.queries * value_dim];
     let positions: Vec<u32> = (past as u32..len as u32).collect();
     let sequences = vec![0; n];
     let scoring = Scoring::new(0.1);
@@ -121,7 +126,7 @@ fn measure(
     let layers = if n == 1 { layers } else { 1 };
     let seconds = median(|| {
         for layer in 0..layers {
-            let source = LayerSource::new(layer, |_| &cache);
+            let source = LayerSource::new(isa, layer, |_| &cache);
             attend(&team, isa, &scoring, &positions, &sequences, &source, &q, &mut out, &mut scratch);
         }
     });
@@ -135,7 +140,8 @@ fn measure(
             100.0 * rate / read_rate(&team, bytes)
         );
     } else {
-        let products: usize = positions.iter().map(|&p| 2 * (p as usize + 1) * heads.queries * heads.dim).sum();
+        let products: usize =
+            positions.iter().map(|&p| (p as usize + 1) * heads.queries * (head_dim + value_dim)).sum();
         print!("{:8.2} ms a layer, {:6.1} G multiply-adds/s", seconds * 1e3, products as f64 / seconds / 1e9);
     }
     println!(", {:016x}", hash(&out));

@@ -239,7 +239,7 @@ impl Network<'_> {
         let mut writer = Writer { shape: self.shape, b: ProgramBuilder::default() };
         for _ in &self.layers {
             let Shape { kv_heads, head_dim, .. } = *self.shape;
-            writer.b.state(KvLayer { n_kv_heads: kv_heads, head_dim, window: 0 });
+            writer.b.state(KvLayer::new(kv_heads, head_dim, 0));
         }
         let kept = ops(&mut writer);
         Arc::new(writer.b.finish(self.shape.vocab, &kept))
@@ -301,8 +301,8 @@ impl Writer<'_> {
             self.b.push(Op::Norm { norm, x, out: x });
         }
         let rope = RopeChoice { table: RopeTable(0), long: None };
-        self.b.push(Op::Rope { rope, head_dim, q, k: Some(k) });
-        self.b.push(Op::StoreKv { state, k, v });
+        self.b.push(Op::Rope { rope, head_dim, first: 0, q, k: Some(k) });
+        self.b.push(Op::StoreKv { state, k, v: Some(v) });
         let out = self.b.act(self.heads()[0]);
         self.b.push(Op::Attend(Attend::new(state, q, out, scale)));
         out

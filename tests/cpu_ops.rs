@@ -341,8 +341,8 @@ fn rotary_embedding() {
         let [q, k, alone] = model.acts([60, 20, 60]);
         let rope = RopeChoice { table, long: None };
         let model = model.finish(vec![
-            Op::Rope { rope, head_dim: 10, q, k: Some(k) },
-            Op::Rope { rope, head_dim: 10, q: alone, k: None },
+            Op::Rope { rope, head_dim: 10, first: 0, q, k: Some(k) },
+            Op::Rope { rope, head_dim: 10, first: 0, q: alone, k: None },
         ]);
         for n in COUNTS {
             let (vq, vk) = (values(n * 60, 1), values(n * 20, 2));
@@ -365,7 +365,7 @@ fn caches_above_a_bound_turn_by_the_long_table() {
     let (short, long) = (model.rope(table(1.5)), model.rope(table(2.5)));
     let [q] = model.acts([60]);
     let rope = RopeChoice { table: short, long: Some((64, long)) };
-    let model = model.finish(vec![Op::Rope { rope, head_dim: 10, q, k: None }]);
+    let model = model.finish(vec![Op::Rope { rope, head_dim: 10, first: 0, q, k: None }]);
     assert_eq!(model.program.long_rope_above(), Some(64));
     let backend = model.load(1);
     let mut executor = model.executor(&backend, 1, 1);
@@ -415,13 +415,13 @@ fn attention_over_two_sequences() {
     let shapes = [(6, 2, 10), (1, 1, 64), (4, 4, 80), (5, 2, 96), (8, 1, 128), (3, 1, 256), (9, 3, 64)];
     let rules = [(Mask::Window(9), 0.0), (Mask::Causal, 0.0), (Mask::Chunk(16), 0.0), (Mask::Causal, 2.0)];
     for ((heads, kv, dim), (mask, softcap)) in shapes.into_iter().zip(rules.into_iter().cycle()) {
-        let layer = KvLayer { n_kv_heads: kv, head_dim: dim, window: 0 };
+        let layer = KvLayer::new(kv, dim, 0);
         let mut model = Model::new(layer);
         let [q, k, v, a] = model.acts([heads * dim, kv * dim, kv * dim, heads * dim]);
         let state = StateId(0);
         let scale = 0.4 / (dim as f32 / 10.0).sqrt();
         let attend = Attend { softcap, mask, ..Attend::new(state, q, a, scale) };
-        let model = model.finish(vec![Op::StoreKv { state, k, v }, Op::Attend(attend)]);
+        let model = model.finish(vec![Op::StoreKv { state, k, v: Some(v) }, Op::Attend(attend)]);
         let lens = [120usize, 30];
         let (vk, vv) = (values(150 * kv * dim, 1), values(150 * kv * dim, 2));
         let vq = values(150 * heads * dim, 3);
@@ -462,7 +462,7 @@ fn attention_of_the_outputs_alone() {
     let state = StateId(0);
     let attend = Attend::new(state, kept, a, 0.4);
     let model = model.finish(vec![
-        Op::StoreKv { state, k, v },
+        Op::StoreKv { state, k, v: Some(v) },
         Op::KeepOutputs { moves: [[q, kept], [x, y]].into() },
         Op::Attend(attend),
         project(a, &[(back, None, o)]),

@@ -31,7 +31,7 @@ use realizar::model::arch;
 use realizar::quant;
 use realizar::tensor::DType;
 use save::save;
-use shim::{Shim, has_cuda_kernels};
+use shim::{Shim, cuda_layers};
 use support::reference::relative_rms;
 use support::tiny::{self, PROMPT, Rng, Tiny, inv_freq};
 
@@ -254,7 +254,7 @@ fn architectures(dtype: DType) -> Vec<(&'static str, Tiny)> {
     // One with gate and up of different types.
     let mixed = all.iter_mut().find(|(name, _)| *name == "qwen3moe").unwrap();
     mixed.1.types.push(("ffn_up_exps", quant::F16));
-    all.retain(|(_, tiny)| has_cuda_kernels(&tiny.net));
+    all.retain(|(_, tiny)| cuda_layers(&tiny.net, 100) == tiny.net.layers as u32);
     // No near-tie between experts in these shapes either.
     all.iter_mut().filter(|(_, tiny)| tiny.net.moe.is_some()).for_each(|(_, tiny)| tiny.seed = 4);
     all
@@ -598,7 +598,7 @@ const MATRICES: [(DType, usize, usize); 15] = [
 const VECTORS: [usize; 6] = [HIDDEN, HIDDEN, HEAD_DIM, Q, KV, VOCAB];
 
 /// Layers, by `StateId`.
-const STATES: [KvLayer; 2] = [KvLayer { n_kv_heads: 2, head_dim: HEAD_DIM, window: 0 }; 2];
+const STATES: [KvLayer; 2] = [KvLayer::new(2, HEAD_DIM, 0); 2];
 
 /// A program in the making. Each method returns the activation that its op writes.
 #[derive(Default)]
@@ -669,13 +669,16 @@ impl Ops {
     }
 
     fn rope(&self, table: u32, long: Option<(usize, RopeTable)>, q: Act, k: Option<Act>) -> Act {
-        self.push(Op::Rope { rope: RopeChoice { table: RopeTable(table), long }, head_dim: HEAD_DIM, q, k }, q)
+        self.push(
+            Op::Rope { rope: RopeChoice { table: RopeTable(table), long }, head_dim: HEAD_DIM, first: 0, q, k },
+            q,
+        )
     }
 
     /// Stores keys and values, and attends.
     fn attend(&self, [q, k, v]: [Act; 3], softcap: f32, window: usize) -> Act {
         let (state, out) = (StateId(1), self.act(Q));
-        self.push(Op::StoreKv { state, k, v }, out);
+        self.push(Op::StoreKv { state, k, v: Some(v) }, out);
         self.push(Op::Attend(Attend { softcap, mask: Mask::window(window), ..Attend::new(state, q, out, 0.3) }), out)
     }
 

@@ -86,6 +86,7 @@ const BACKEND: &[&[&str]] = &[
     &["state_spec.rs"],
     &["weights.rs"],
     &["program.rs"],
+    &["checkpoints.rs"],
     // Kernels, weights on the CPU, caches.
     &["cpu/", "cuda/"],
     &["state.rs"],
@@ -93,6 +94,7 @@ const BACKEND: &[&[&str]] = &[
     // Steps, on a GPU with the weights that they are lowered for.
     &[
         "cpu/executor",
+        "cpu/recurrence",
         "cuda/device",
         "cuda/executor",
         "cuda/fuse",

@@ -26,7 +26,8 @@ use realizar::error::{Error, Result};
 use realizar::quant;
 use realizar::tensor::DType;
 use save::save;
-use shim::{Shim, has_cuda_kernels};
+use shim::{Shim, cuda_layers};
+use support::recurrent::Mixer;
 use support::reference::relative_rms;
 use support::tiny::{self, PROMPT, Rng, Tiny};
 
@@ -109,7 +110,7 @@ fn every_split_agrees_with_the_reference() {
         let (_dir, path, expected) = save(&tiny);
         for layers in 1..=tiny.net.layers as u32 {
             let model = load(&path, layers).unwrap();
-            assert_eq!(model.info().gpu_layers, if has_cuda_kernels(&tiny.net) { layers } else { 0 }, "{name}");
+            assert_eq!(model.info().gpu_layers, cuda_layers(&tiny.net, layers), "{name}");
             for piece in [1, 7, 21] {
                 let (at, got): (Vec<usize>, Vec<_>) = prompt(&model, piece).into_iter().unzip();
                 let expected: Vec<_> = at.iter().map(|&at| expected[at].clone()).collect();
@@ -117,6 +118,42 @@ fn every_split_agrees_with_the_reference() {
                 println!("{name:20} {layers} layers, pieces of {piece:2}: {difference:.2e}");
                 let limit = if tiny.dtype == quant::F32 { 4e-3 } else { 5e-2 };
                 assert!(difference < limit, "{name}, {layers} layers, pieces of {piece}: {difference}");
+            }
+        }
+    }
+}
+
+/// Layers with a recurrence stay on the CPU with all before them, and their memories are rewound with the caches of the GPU.
+#[test]
+fn recurrent_layers_stay_on_the_cpu() {
+    let Some(_gpu) = gpu() else { return };
+    let all = tiny::architectures(|name| Tiny::new(name, quant::F32).shape(64, 4, 2, 16, 96));
+    let lfm2 = all.into_iter().find(|(name, _)| *name == "lfm2").unwrap().1;
+    let conv = lfm2.net.mixers[0];
+    let tiny = lfm2.layers(4).change(|t| t.net.mixers = vec![conv, conv, Mixer::Attention, Mixer::Attention]);
+    let (_dir, path, expected) = save(&tiny);
+    for (asked, taken) in [(1, 1), (2, 2), (4, 2)] {
+        let model = load(&path, asked).unwrap();
+        assert_eq!(model.info().gpu_layers, taken);
+        let (at, got): (Vec<usize>, Vec<_>) = prompt(&model, 7).into_iter().unzip();
+        let expected: Vec<_> = at.iter().map(|&at| expected[at].clone()).collect();
+        let difference = relative_rms(&expected, &got);
+        assert!(difference < 4e-3, "{asked} layers: {difference}");
+        // Tokens one by one, so that every way of asking takes the same kernels.
+        let single: Vec<Vec<f32>> = prompt(&model, 1).into_iter().map(|(_, logits)| logits).collect();
+        let mut first = session(&model);
+        PROMPT.iter().for_each(|token| first.prefill(&[*token], None).unwrap());
+        for to in [20, 13, 2] {
+            first.truncate(to as u32).unwrap();
+            let mut fork = first.fork().unwrap();
+            for session in [&mut first, &mut fork] {
+                session.prefill(&PROMPT[to..to + 1], None).unwrap();
+                assert!(
+                    relative_rms(
+                        &[single[to].iter().map(|x| f64::from(*x)).collect()],
+                        &[session.logits().unwrap().to_vec()]
+                    ) < 1e-3
+                );
             }
         }
     }
@@ -384,8 +421,8 @@ fn layers_without_kernels_stay_on_the_cpu() {
         for head_dim in head_dims {
             let start = b.position();
             let [q, k, v, out] = [head_dim; 4].map(|width| b.act(width));
-            let state = b.state(KvLayer { n_kv_heads: 1, head_dim, window: 0 });
-            b.push(Op::StoreKv { state, k, v });
+            let state = b.state(KvLayer::new(1, head_dim, 0));
+            b.push(Op::StoreKv { state, k, v: Some(v) });
             b.push(Op::Attend(Attend::new(state, q, out, 1.0)));
             b.end_layer(start);
             kept.extend([q, k, v, out]);

@@ -36,7 +36,7 @@ fn bad_batches_are_refused_and_the_next_step_is_clean() {
     let mut executor = model.executor(&backend, 4, 2);
     let [mut first, mut second] = [0; 2].map(|_| backend.new_state(&model.spec(10)).unwrap());
     let mut narrow = backend.new_state(&StateSpec { max_step: 2, ..model.spec(10) }).unwrap();
-    let layers = vec![KvLayer { head_dim: 12, ..LAYER }];
+    let layers = vec![KvLayer::new(2, 12, 0)];
     let mut other = backend.new_state(&StateSpec { layers, ..model.spec(10) }).unwrap();
     let begin = |executor: &mut Executor, states: &mut [&mut State], step: [&[u32]; 4]| {
         let [ids, positions, slots, outputs] = step;
@@ -113,7 +113,7 @@ fn ops_that_do_not_fit_their_operands_are_refused() {
     let (state, unknown) = (StateId(0), Act(99));
     let norm = Norm { kind: NormKind::Rms, weight: Some(v44), bias: None, eps: 1e-5, group: HIDDEN };
     let embed = |table, rows, out| Op::Embed { table, rows, index: Index::Id, scale: 1.0, out };
-    let rope = |head_dim, q, k| Op::Rope { rope: RopeChoice { table, long: None }, head_dim, q, k };
+    let rope = |head_dim, q, k| Op::Rope { rope: RopeChoice { table, long: None }, head_dim, first: 0, q, k };
     let long = RopeChoice { table, long: Some((1, RopeTable(1))) };
     let attend = |q, out, window| Attend { mask: Mask::window(window), ..Attend::new(state, q, out, 1.0) };
     let glu = |gate, up| Op::Glu { gate, up: Some(up), activation: Activation::Silu };
@@ -147,7 +147,7 @@ fn ops_that_do_not_fit_their_operands_are_refused() {
         Op::Scale { x, factor: 1.0 },
         project(x, &[(square, Some(v44), h), (up, None, k)]),
         rope(20, q, Some(k)),
-        Op::StoreKv { state, k, v },
+        Op::StoreKv { state, k, v: Some(v) },
         keep(),
         Op::Attend(attend(q, a, 0)),
         glu(x, h),
@@ -180,11 +180,11 @@ fn ops_that_do_not_fit_their_operands_are_refused() {
         (rope(13, q, Some(k)), "heads of a rotation"),
         (rope(20, q, Some(q)), "heads of a rotation"),
         (rope(20, x, None), "heads of a rotation"),
-        (Op::Rope { rope: long, head_dim: 20, q, k: None }, "RopeTable(1) does not exist"),
-        (Op::StoreKv { state, k, v: x }, "keys of 20 for a cache of 20"),
-        (Op::StoreKv { state, k: q, v: q }, "keys of 60 for a cache of 20"),
-        (Op::StoreKv { state, k, v: k }, "keys of 20 for a cache of 20"),
-        (Op::StoreKv { state: StateId(1), k, v }, "StateId(1) of 1"),
+        (Op::Rope { rope: long, head_dim: 20, first: 0, q, k: None }, "RopeTable(1) does not exist"),
+        (Op::StoreKv { state, k, v: Some(x) }, "keys of 20 for a cache of 20"),
+        (Op::StoreKv { state, k: q, v: Some(q) }, "keys of 60 for a cache of 20"),
+        (Op::StoreKv { state, k, v: Some(k) }, "keys of 20 for a cache of 20"),
+        (Op::StoreKv { state: StateId(1), k, v: Some(v) }, "StateId(1) of 1"),
         (Op::KeepOutputs { moves: [[x, q]].into() }, "rows of different widths"),
         (Op::KeepOutputs { moves: [[x, x]].into() }, "rows of different widths"),
         (Op::Attend(attend(x, h, 0)), "queries of 44 values"),
@@ -229,7 +229,7 @@ fn ops_that_do_not_fit_their_operands_are_refused() {
         let text = refusal(check(keep.into_iter().chain([op]).collect()));
         assert!(text.contains(message), "{text}");
     }
-    for op in [embed(square, HIDDEN, x), Op::StoreKv { state, k, v }, keep()] {
+    for op in [embed(square, HIDDEN, x), Op::StoreKv { state, k, v: Some(v) }, keep()] {
         check(vec![op.clone(), Op::Scale { x, factor: 1.0 }]).unwrap();
         let text = refusal(check(vec![keep(), op]));
         assert!(text.contains("rows that are outputs"), "{text}");

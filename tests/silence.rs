@@ -236,6 +236,8 @@ const OPTIONAL: &[&str] = &[
     "rope.scaling.yarn_attn_factor",
     "rope.scaling.yarn_beta_fast",
     "rope.scaling.yarn_beta_slow",
+    "rope.dimension_count_swa",
+    "attention.temperature_length",
 ];
 
 /// Keys whose unset values are refused or are values.
@@ -257,6 +259,14 @@ const NOT_OPTIONAL: &[&str] = &[
     "ssm.state_size",
     "ssm.time_step_rank",
     "ssm.dt_b_c_rms",
+    "attention.kv_lora_rank",
+    "attention.q_lora_rank",
+    "attention.key_length_mla",
+    "attention.value_length_mla",
+    "attention.key_length_swa",
+    "attention.value_length_swa",
+    "attention.shared_kv_layers",
+    "embedding_length_per_layer_input",
 ];
 
 type Set = Box<dyn Fn(Gguf, &str) -> Gguf>;
@@ -268,6 +278,7 @@ fn with(value: impl Value + Clone + 'static) -> Set {
 
 #[test]
 fn unset_values_read_as_absent_ones() {
+    const JOINED: &str = "deepseek2 with one tensor for keys and values";
     let unset = [
         with(0u32),
         with(-1i32),
@@ -288,14 +299,25 @@ fn unset_values_read_as_absent_ones() {
             moe.ffn = tiny.net.ffn;
         }
         let full = |key: &str| format!("{}.{key}", tiny.architecture);
-        // GPT-2 has as many positions as it says, Llama 4 without chunks is another network, and heads tell which layers of
-        // a network are recurrent.
-        let needed = |key: &str| match key {
-            "context_length" => name == "gpt2",
-            "attention.sliding_window" => name == "llama4",
-            "attention.head_count_kv" | "ssm.group_count" => has_mixers,
-            _ => false,
-        };
+        // GPT-2 has as many positions as it says, Llama 4 without chunks is another network, heads tell which layers of
+        // a network are recurrent, and layers without their shapes are others.
+        let values = [
+            ("gpt2", "context_length"),
+            ("llama4", "attention.sliding_window"),
+            ("openelm", "attention.head_count_kv"),
+            ("openelm", "attention.key_length"),
+            ("openelm", "attention.value_length"),
+            ("deci", "attention.head_count_kv"),
+            ("deepseek2", "rope.dimension_count"),
+            (JOINED, "rope.dimension_count"),
+            (JOINED, "attention.key_length"),
+            ("gemma4", "attention.head_count_kv"),
+            ("gemma4", "attention.key_length"),
+            ("gemma4", "attention.value_length"),
+            ("gemma4", "attention.sliding_window_pattern"),
+        ];
+        let of_mixers = ["attention.head_count_kv", "ssm.group_count"];
+        let needed = |key: &str| values.contains(&(name, key)) || has_mixers && of_mixers.contains(&key);
         let optional = || OPTIONAL.iter().filter(|key| !needed(key));
         let file = || {
             let mut file = tiny.file().0;
@@ -313,7 +335,7 @@ fn unset_values_read_as_absent_ones() {
 #[test]
 fn every_key_that_networks_read_is_known_to_these_tests() {
     let mut files = vec![];
-    for folder in ["src/model", "src/model/arch"] {
+    for folder in ["src/model", "src/model/arch", "src/model/builder"] {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
         files.extend(fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file()));
     }
@@ -322,13 +344,13 @@ fn every_key_that_networks_read_is_known_to_these_tests() {
         let text = fs::read_to_string(&file).unwrap();
         for method in [
             "size(\"",
+            "sizes(\"",
             "float(\"",
             "bool(\"",
             "flag(\"",
             "str(\"",
             "get(\"",
             "required(\"",
-            "largest(\"",
             "taps(\"",
             "width(\"",
             "per_layer(\"",

@@ -64,7 +64,9 @@ impl Batch<'_> {
             let first_of = i.checked_sub(1).is_none_or(|before| self.slots[before] != slot);
             let next = if first_of { state.len() } else { self.positions[i - 1] as usize + 1 };
             if !program.memories.is_empty() && position as usize != next {
-                return Err(Error::invalid(format!("position {position} of a recurrent sequence that goes on at {next}")));
+                return Err(Error::invalid(format!(
+                    "position {position} of a recurrent sequence that goes on at {next}"
+                )));
             }
             match i.checked_sub(1).map(|before| (self.slots[before], self.positions[before])) {
                 Some((same, before)) if same == slot && before < position => {}

@@ -46,10 +46,17 @@ pub enum Op {
     Clamp { x: Act, limit: f32 },
     /// `out = weight * x + bias` for each of the projections that share the input.
     Project { x: Act, projections: Box<[Projection]> },
-    /// Rotates the heads of `q` and `k` by their positions.
-    Rope { rope: RopeChoice, head_dim: usize, q: Act, k: Option<Act> },
-    /// Writes `k` and `v`, `[n, n_kv_heads * head_dim]`, to the batch's positions of a layer.
-    StoreKv { state: StateId, k: Act, v: Act },
+    /// `out[h] = [weight[h] * x[h][..cols] | x[h][cols..]]`, head by head; weight `[heads * rows, cols]`.
+    ProjectHeads { x: Act, weight: Weight, heads: usize, out: Act },
+    /// `out[h] = [x[h] | tail]`, head by head.
+    JoinHeads { x: Act, tail: Act, heads: usize, out: Act },
+    /// `out = x[first..first + width]`.
+    Slice { x: Act, first: usize, out: Act },
+    /// Rotates the heads of `q` and `k`, from value `first` of each on, by their positions.
+    Rope { rope: RopeChoice, head_dim: usize, first: usize, q: Act, k: Option<Act> },
+    /// Writes `k` and `v`, `[n, n_kv_heads * head_dim]` and `[n, n_kv_heads * value_dim]`, to the batch's positions of a
+    /// layer; no `v` where values are parts of keys.
+    StoreKv { state: StateId, k: Act, v: Option<Act> },
     /// Goes on with the rows of the batch's outputs alone, copied from the first of each pair to the second. A step
     /// without outputs ends here.
     KeepOutputs { moves: Box<[[Act; 2]]> },
@@ -120,6 +127,7 @@ pub struct Attend {
     pub state: StateId,
     /// `[n, n_heads * head_dim]`; query head `i` reads key-value head `i * n_kv_heads / n_heads`.
     pub q: Act,
+    /// `[n, n_heads * value_dim]`
     pub out: Act,
     /// Factor on `q . k`.
     pub scale: f32,
@@ -326,11 +334,16 @@ impl Op {
                 on(x);
                 projections.iter_mut().for_each(|p| on(&mut p.out));
             }
+            Op::ProjectHeads { x, out, .. } | Op::Slice { x, out, .. } => [x, out].into_iter().for_each(on),
+            Op::JoinHeads { x, tail, out, .. } => [x, tail, out].into_iter().for_each(on),
             Op::Rope { q, k, .. } => {
                 on(q);
                 k.iter_mut().for_each(on);
             }
-            Op::StoreKv { k, v, .. } => [k, v].into_iter().for_each(on),
+            Op::StoreKv { k, v, .. } => {
+                on(k);
+                v.iter_mut().for_each(on);
+            }
             Op::KeepOutputs { moves } => moves.iter_mut().flatten().for_each(on),
             Op::Attend(a) => [&mut a.q, &mut a.out].into_iter().for_each(on),
             Op::Conv(c) => on(&mut c.x),
@@ -351,7 +364,7 @@ impl Op {
     pub fn map_weights(&mut self, mut f: impl FnMut(Weight) -> Weight) {
         let mut on = |weight: &mut Weight| *weight = f(*weight);
         match self {
-            Op::Embed { table, .. } => on(table),
+            Op::Embed { table: weight, .. } | Op::ProjectHeads { weight, .. } => on(weight),
             Op::Project { projections, .. } => projections.iter_mut().for_each(|p| on(&mut p.weight)),
             Op::Experts(e) => e.gate.iter_mut().chain([&mut e.up, &mut e.down]).for_each(on),
             Op::Logits { head, .. } => on(head),
@@ -363,6 +376,7 @@ impl Op {
     pub fn for_each_product(&self, mut f: impl FnMut(Weight)) {
         match self {
             Op::Project { projections, .. } => projections.iter().for_each(|p| f(p.weight)),
+            Op::ProjectHeads { weight, .. } => f(*weight),
             Op::Experts(e) => e.gate.into_iter().chain([e.up, e.down]).for_each(f),
             Op::Logits { head, .. } => f(*head),
             _ => {}

@@ -183,6 +183,11 @@ fn named(ops: &[Op]) -> Vec<Act> {
     acts
 }
 
+/// True where rows of such widths are whole numbers of heads.
+fn heads_fit(widths: &[usize], heads: usize) -> bool {
+    heads > 0 && widths.iter().all(|width| width.is_multiple_of(heads))
+}
+
 /// Refuses with a message about an op that does not fit its operands.
 fn expect(holds: bool, op: &Op, what: impl FnOnce() -> String) -> Result<()> {
     match holds {
@@ -207,6 +212,11 @@ impl Program {
         let mut product = false;
         self.ops.iter().for_each(|op| op.for_each_product(|w| product |= w == weight));
         !product
+    }
+
+    /// True where some ops read or write what a sequence remembers.
+    pub fn remembers(&self, ops: Range<usize>) -> bool {
+        self.ops[ops].iter().any(|op| op.clone().state_mut().is_some())
     }
 
     /// Some ops as a program of their own, with the same activations, and the matrices that it needs, in the order of its
@@ -327,29 +337,50 @@ impl Program {
                         expect(alone, op, || format!("{:?} twice in one op", p.out))?;
                     }
                 }
-                Op::Rope { rope, head_dim, q, k } => {
+                Op::ProjectHeads { x, weight, heads, out } => {
+                    let (rows, cols) = weights.shape(*weight)?;
+                    let [from, to] = [*x, *out].map(|act| width(act).checked_div(*heads).unwrap_or(0));
+                    let fits = heads_fit(&[width(*x), width(*out), rows], *heads)
+                        && from >= cols
+                        && to == rows / heads + from - cols
+                        && x != out;
+                    expect(fits, op, || format!("{rows} by {cols} for heads of {from} to {to}"))?;
+                }
+                Op::JoinHeads { x, tail, heads, out } => {
+                    let fits = heads_fit(&[width(*x), width(*out)], *heads)
+                        && width(*out) / heads == width(*x) / heads + width(*tail)
+                        && ![x, tail].contains(&out);
+                    expect(fits, op, || format!("{heads} heads of {} and {}", width(*x), width(*tail)))?;
+                }
+                Op::Slice { x, first, out } => {
+                    let fits = first.checked_add(width(*out)).is_some_and(|end| end <= width(*x)) && x != out;
+                    expect(fits, op, || format!("{} values of {}", width(*out), width(*x)))?;
+                }
+                Op::Rope { rope, head_dim, first, q, k } => {
                     let tables = [Some(rope.table), rope.long.map(|(_, table)| table)];
                     for table in tables.into_iter().flatten() {
                         let pairs = weights.rope(table)?.inv_freq.len();
-                        expect(2 * pairs <= *head_dim, op, || format!("{pairs} pairs for heads of {head_dim}"))?;
+                        let fits = first.checked_add(2 * pairs).is_some_and(|end| end <= *head_dim);
+                        expect(fits, op, || format!("{pairs} pairs for heads of {head_dim}"))?;
                     }
                     let fits = |act: Act| *head_dim > 0 && width(act).is_multiple_of(*head_dim);
                     expect(fits(*q) && k.is_none_or(|k| fits(k) && k != *q), op, || "heads of a rotation".to_owned())?;
                 }
                 Op::StoreKv { state, k, v } => {
-                    let wide = self.layer(*state, op)?.width();
-                    let fits = (width(*k), width(*v)) == (wide, wide) && k != v;
-                    expect(fits, op, || format!("keys of {} for a cache of {wide}", width(*k)))?;
+                    let layer = self.layer(*state, op)?;
+                    let values = if layer.is_latent { None } else { Some(layer.value_width()) };
+                    let fits = (width(*k), v.map(width)) == (layer.key_width(), values) && Some(*k) != *v;
+                    expect(fits, op, || format!("keys of {} for a cache of {}", width(*k), layer.key_width()))?;
                 }
                 Op::KeepOutputs { moves } => {
                     let fits = moves.iter().all(|[from, to]| width(*from) == width(*to) && from != to);
                     expect(fits, op, || "rows of different widths".to_owned())?;
                 }
                 Op::Attend(a) => {
-                    let KvLayer { n_kv_heads, head_dim, window } = self.layer(a.state, op)?;
+                    let KvLayer { n_kv_heads, head_dim, value_dim, window, .. } = self.layer(a.state, op)?;
                     let fits = width(a.q).is_multiple_of(head_dim)
                         && width(a.q) >= n_kv_heads * head_dim
-                        && width(a.out) == width(a.q)
+                        && width(a.out) == width(a.q) / head_dim * value_dim
                         && a.q != a.out
                         && (window == 0 || (1..=window).contains(&a.mask.span()))
                         && !matches!(a.mask, Mask::Window(0) | Mask::Chunk(0))
@@ -465,10 +496,10 @@ mod tests {
         b.push(Op::Embed { table: Weight(0), rows: 10, index: Index::Id, scale: 1.0, out: x });
         let start = b.position();
         let [h, q, k, v, a, o] = [8, 8, 4, 4, 8, 8].map(|w| b.act(w));
-        let state = b.state(KvLayer { n_kv_heads: 1, head_dim: 4, window: 0 });
+        let state = b.state(KvLayer::new(1, 4, 0));
         b.push(norm(x, h));
         b.push(project(h, &[q, k, v]));
-        b.push(Op::StoreKv { state, k, v });
+        b.push(Op::StoreKv { state, k, v: Some(v) });
         b.push(Op::Attend(Attend::new(state, q, a, 1.0)));
         b.push(project(a, &[o]));
         b.push(Op::Add { x, delta: o, scale: 1.0 });

@@ -60,6 +60,10 @@ pub fn cpu_layers(
     for cpu_layers in fewest..n {
         let cut = if cpu_layers == 0 { 0 } else { program.layers[cpu_layers].start };
         let ops = cut..program.ops.len();
+        // Each part has a cache of its own.
+        if cut > 0 && !(program.remembers(0..cut) && program.remembers(ops.clone())) {
+            continue;
+        }
         let supported = device.supports(program, weights, ops.clone()).and_then(|()| part(program, ops, weights));
         let Ok((part, weights)) = supported else { continue };
         let fits = || {

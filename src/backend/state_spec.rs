@@ -7,15 +7,30 @@ use crate::tensor::DType;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct KvLayer {
     pub n_kv_heads: usize,
+    /// Width of a key of one head.
     pub head_dim: usize,
+    /// Width of a value of one head.
+    pub value_dim: usize,
+    /// True where values are the first numbers of their keys and take no memory.
+    pub is_latent: bool,
     /// A token sees itself and the `window - 1` before it; 0: all.
     pub window: usize,
 }
 
 impl KvLayer {
-    /// Values of a key or a value of all heads.
-    pub fn width(&self) -> usize {
+    /// Values as wide as keys, and of their own.
+    pub const fn new(n_kv_heads: usize, head_dim: usize, window: usize) -> KvLayer {
+        KvLayer { n_kv_heads, head_dim, value_dim: head_dim, is_latent: false, window }
+    }
+
+    /// Width of a key of all heads.
+    pub fn key_width(&self) -> usize {
         self.n_kv_heads.saturating_mul(self.head_dim)
+    }
+
+    /// Width of a value of all heads.
+    pub fn value_width(&self) -> usize {
+        self.n_kv_heads.saturating_mul(self.value_dim)
     }
 }
 
@@ -61,13 +76,17 @@ impl StateSpec {
 
     /// Refuses shapes that are empty or whose sizes would overflow.
     pub fn check(&self) -> Result<()> {
-        let empty = |l: &KvLayer| l.n_kv_heads == 0 || l.head_dim == 0;
+        let empty = |l: &KvLayer| l.n_kv_heads == 0 || l.head_dim == 0 || l.value_dim == 0;
         let is_empty = self.layers.is_empty() && self.memories.is_empty() || self.layers.iter().any(empty);
         if is_empty || self.capacity == 0 || self.max_step == 0 {
             return Err(Error::invalid(format!("an empty cache: {self:?}")));
         }
+        if self.layers.iter().any(|l| l.is_latent && l.value_dim > l.head_dim) {
+            return Err(Error::invalid(format!("values that are wider than their keys: {self:?}")));
+        }
         // Bounds that keep the sizes of one panel, one row and the list of layers from overflowing.
-        if self.layers.len().max(self.memories.len()) > 1 << 20 || self.layers.iter().any(|l| l.head_dim > 1 << 16 || l.n_kv_heads > 1 << 20) {
+        let large = |l: &KvLayer| l.head_dim.max(l.value_dim) > 1 << 16 || l.n_kv_heads > 1 << 20;
+        if self.layers.len().max(self.memories.len()) > 1 << 20 || self.layers.iter().any(large) {
             return Err(Error::invalid(format!("the size of a cache overflows: {self:?}")));
         }
         Ok(())

@@ -98,7 +98,7 @@ pub fn attention_gqa(
 }
 
 fn attention_here(params: &GqaParams, inputs: Inputs, out: &mut [f32]) -> Result<()> {
-    let heads = Heads { queries: params.n_heads, kv: params.n_kv_heads, dim: params.head_dim };
+    let heads = Heads::new(params.n_heads, params.n_kv_heads, params.head_dim);
     // The caller's thread alone: starting others takes longer than the work.
     let team = Arc::new(Pool::new(1)?).enter();
     attention::attention_gqa(
@@ -258,9 +258,9 @@ impl KvStore {
         let (n_kv_heads, head_dim) = (params.n_kv_heads, params.head_dim);
         let mut builder = ProgramBuilder::default();
         let [q, k, v, out] = [params.q_len(), params.kv_len(), params.kv_len(), params.q_len()].map(|w| builder.act(w));
-        let layer = KvLayer { n_kv_heads, head_dim, window: 0 };
+        let layer = KvLayer::new(n_kv_heads, head_dim, 0);
         let state = builder.state(layer);
-        builder.push(Op::StoreKv { state, k, v });
+        builder.push(Op::StoreKv { state, k, v: Some(v) });
         builder.push(Op::Attend(Attend::new(state, q, out, params.scale())));
         builder.end_layer(0);
         let program = Arc::new(builder.finish(0, &[q, k, v, out]));

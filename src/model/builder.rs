@@ -3,6 +3,9 @@
 //! A name inside `layers` stands for `blk.N.name`. Optional tensors (biases, and `.scale`, a factor on a product) are used
 //! where a file has them; `finish` refuses by name what no helper used.
 
+mod latent;
+mod per_layer;
+
 use super::hyper::{HeadShape, Hyper};
 use super::keys::Keys;
 use super::no_effect;
@@ -13,7 +16,6 @@ use crate::backend::op::{
     Routing, StateId, Vector, Weight,
 };
 use crate::backend::program::{Program, ProgramBuilder};
-use crate::backend::state_spec::KvLayer;
 use crate::backend::weights::{MatrixSource, Rope, RopePairs, Weights};
 use crate::error::{Error, Result};
 use crate::format::{FileFormat, Source, Value};
@@ -85,6 +87,8 @@ pub struct Builder<'a> {
     pub ffn_scales: bool,
     /// Applies `.scale` of the shared expert.
     pub shared_scales: bool,
+    /// Applies `attn_qkv.scale`.
+    pub fused_scale: bool,
     /// Adds `output.bias` to the logits.
     pub output_bias: bool,
     pub(super) tensors: Tensors<'a>,
@@ -120,6 +124,7 @@ impl<'a> Builder<'a> {
             layer_eps,
             ffn_scales: false,
             shared_scales: false,
+            fused_scale: true,
             output_bias: true,
             tensors: Tensors::new(source, quantize)?,
             program: ProgramBuilder::default(),
@@ -334,11 +339,12 @@ impl<'a> Builder<'a> {
         let name = |ending: &str| self.name(&format!("{part}.{ending}"));
         let (weight, bias, scale) = (name("weight"), name("bias"), name("scale"));
         let is_ffn = part.starts_with("ffn_");
-        let counts = if part.ends_with("_shexp") { self.shared_scales } else { self.ffn_scales };
-        let factor = match is_ffn && !counts {
-            true => None,
-            false => self.tensors.vector_if_present(&scale, 1)?,
+        let counts = match part {
+            _ if part.ends_with("_shexp") => self.shared_scales,
+            _ if is_ffn => self.ffn_scales,
+            _ => part != "attn_qkv" || self.fused_scale,
         };
+        let factor = if counts { self.tensors.vector_if_present(&scale, 1)? } else { None };
         let factor = factor.map_or(1.0, |s| s[0]);
         if factor == 0.0 {
             return Err(Error::unsupported(format!("the tensor {scale} is 0")));
@@ -355,6 +361,13 @@ impl<'a> Builder<'a> {
         let weight = self.add_matrix(matrix);
         let out = self.program.act(rows.len());
         Ok((Projection { weight, bias, out }, factor))
+    }
+
+    /// `W x`
+    fn product(&mut self, x: Act, weight: Weight) -> Act {
+        let out = self.program.act(self.matrices[weight.0 as usize].rows());
+        self.program.push(Op::Project { x, projections: [Projection { weight, bias: None, out }].into() });
+        out
     }
 
     pub(super) fn push_projections<const N: usize>(&mut self, x: Act, parts: [(Projection, f32); N]) -> [Act; N] {
@@ -384,14 +397,15 @@ impl<'a> Builder<'a> {
 
     /// Queries, keys and values, from `attn_qkv` or from three tensors.
     pub fn qkv(&mut self, x: Act, heads: HeadShape) -> Result<[Act; 3]> {
-        let (q, kv) = (heads.n_heads * heads.head_dim, heads.n_kv_heads * heads.head_dim);
+        let [q, k, v] =
+            [heads.n_heads * heads.head_dim, heads.n_kv_heads * heads.head_dim, heads.n_kv_heads * heads.value_dim];
         let parts = if self.has("attn_qkv.weight") {
-            let all = q + 2 * kv;
+            let all = q + k + v;
             let mut part = |rows| self.part("attn_qkv", all, rows, x);
-            [part(0..q)?, part(q..q + kv)?, part(q + kv..all)?]
+            [part(0..q)?, part(q..q + k)?, part(q + k..all)?]
         } else {
             let mut part = |name, rows| self.part(name, rows, 0..rows, x);
-            [part("attn_q", q)?, part("attn_k", kv)?, part("attn_v", kv)?]
+            [part("attn_q", q)?, part("attn_k", k)?, part("attn_v", v)?]
         };
         Ok(self.push_projections(x, parts))
     }
@@ -436,7 +450,7 @@ impl<'a> Builder<'a> {
     /// Rotates queries and keys.
     pub fn rotate(&mut self, rope: RopeChoice, q: Act, k: Act) {
         let head_dim = self.hyper.heads.head_dim;
-        self.program.push(Op::Rope { rope, head_dim, q, k: Some(k) });
+        self.program.push(Op::Rope { rope, head_dim, first: 0, q, k: Some(k) });
     }
 
     /// An attention from its input to its output projection. `prepare` changes queries and keys in place before they are
@@ -492,6 +506,12 @@ impl<'a> Builder<'a> {
 
     /// Stores keys and values, and lets each token attend to those that it sees.
     pub fn attend(&mut self, [q, k, v]: [Act; 3], attention: Attention) -> Result<Act> {
+        let state = self.store(k, v, attention);
+        self.attend_to(q, state, attention)
+    }
+
+    /// Lets each token attend to those keys and values of a layer that it sees.
+    pub fn attend_to(&mut self, q: Act, state: StateId, attention: Attention) -> Result<Act> {
         let Attention { heads, scale, softcap, mask, max_alibi } = attention;
         if !(scale.is_finite() && softcap.is_finite() && softcap >= 0.0) {
             return Err(Error::unsupported(format!("attention scaled by {scale} and capped at {softcap}")));
@@ -499,13 +519,11 @@ impl<'a> Builder<'a> {
         if !(0.0..=64.0).contains(&max_alibi) {
             return Err(self.keys.unsupported("attention.max_alibi_bias"));
         }
-        let layer = KvLayer { n_kv_heads: heads.n_kv_heads, head_dim: heads.head_dim, window: mask.span() };
-        let slopes = (max_alibi != 0.0).then(|| self.vector(alibi_slopes(heads.n_heads, max_alibi)));
+        let HeadShape { n_heads, value_dim, .. } = heads;
+        let slopes = (max_alibi != 0.0).then(|| self.vector(alibi_slopes(n_heads, max_alibi)));
         let sinks = self.name("attn_sinks.weight");
-        let sinks = self.tensors.vector_if_present(&sinks, heads.n_heads)?.map(|sinks| self.vector(sinks));
-        let state: StateId = self.program.state(layer);
-        self.program.push(Op::StoreKv { state, k, v });
-        let out = self.program.act(self.program.width(q));
+        let sinks = self.tensors.vector_if_present(&sinks, n_heads)?.map(|sinks| self.vector(sinks));
+        let out = self.program.act(n_heads * value_dim);
         self.program.push(Op::Attend(Attend { state, q, out, scale, softcap, mask, slopes, sinks }));
         Ok(out)
     }
@@ -568,13 +586,6 @@ impl<'a> Builder<'a> {
             self.program.push(Op::ScaleColumns { x: up, by });
         }
         self.project(up, "ffn_down", self.hyper.hidden)
-    }
-
-    fn ffn_width(&self) -> Result<usize> {
-        match self.hyper.ffn {
-            0 => Err(self.keys.unsupported("feed_forward_length")),
-            width => Ok(width),
-        }
     }
 
     /// The experts of a file that names any, chosen by a softmax over all of them. `renormalise`: their weights are made to

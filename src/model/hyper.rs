@@ -11,12 +11,13 @@ const MAX_HEADS: usize = 4096;
 /// Architectures without attention.
 const ATTENTIONLESS: &[&str] = &["mamba", "mamba2"];
 
-/// Query heads, key-value heads, and their width.
+/// Query heads, key-value heads, and the widths of a key and of a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HeadShape {
     pub n_heads: usize,
     pub n_kv_heads: usize,
     pub head_dim: usize,
+    pub value_dim: usize,
 }
 
 #[derive(Clone, PartialEq, Debug)]
@@ -28,8 +29,9 @@ pub struct Hyper {
     pub n_predicting: usize,
     /// Width of the residual stream.
     pub hidden: usize,
-    /// Width of the dense feed-forward block; 0 where there is none.
+    /// Width of the dense feed-forward block, the largest of all layers; 0 where there is none.
     pub ffn: usize,
+    /// The heads of every layer; where they differ, the most that a layer has.
     pub heads: HeadShape,
     pub vocab: usize,
     /// Declared by the file; nothing is sized by it.
@@ -43,42 +45,48 @@ impl Hyper {
             true => Ok(value),
             false => Err(Error::unsupported(format!("{} is {value}, it must be from 1 to {max}", keys.name(key)))),
         };
-        let required = |key: &str, max| match keys.metadata.get(&keys.name(key)) {
-            Some(_) => ranged(key, keys.size(key)?.unwrap_or(0), max),
+        let present = |key: &str| match keys.metadata.get(&keys.name(key)) {
+            Some(_) => Ok(()),
             None => Err(keys.metadata.missing(&keys.name(key))),
         };
+        let required = |key: &str, max| {
+            present(key)?;
+            ranged(key, keys.size(key)?.unwrap_or(0), max)
+        };
+        let most = |list: &[usize]| list.iter().copied().max().unwrap_or(0);
         let n_blocks = required("block_count", 1024)?;
         let n_predicting = keys.size("nextn_predict_layers")?.unwrap_or(0);
         let Some(n_layers) = n_blocks.checked_sub(n_predicting).filter(|&n| n > 0) else {
             return Err(keys.unsupported("nextn_predict_layers"));
         };
         let hidden = required("embedding_length", MAX_WIDTH)?;
-        let heads = if ATTENTIONLESS.contains(&keys.architecture) {
-            keys.ignore("attention.head_count");
-            HeadShape { n_heads: 0, n_kv_heads: 0, head_dim: 0 }
+        let is_attentive = !ATTENTIONLESS.contains(&keys.architecture);
+        if is_attentive {
+            present("attention.head_count")?;
+        }
+        let heads = keys.per_layer_sizes("attention.head_count", n_layers)?.unwrap_or_default();
+        let kv_heads = keys.per_layer_sizes("attention.head_count_kv", n_layers)?.unwrap_or_else(|| heads.clone());
+        let [n_heads, n_kv_heads, head_dim, value_dim] = if is_attentive {
+            let n_heads = ranged("attention.head_count", most(&heads), MAX_HEADS)?;
+            let n_kv_heads = ranged("attention.head_count_kv", most(&kv_heads), MAX_HEADS)?;
+            let first = heads.iter().copied().find(|&n| n > 0).unwrap_or(1);
+            let head_dim = keys.size("attention.key_length")?.unwrap_or(hidden / first);
+            let head_dim = ranged("attention.key_length", head_dim, 4096)?;
+            let value_dim = keys.size("attention.value_length")?.unwrap_or(head_dim);
+            [n_heads, n_kv_heads, head_dim, ranged("attention.value_length", value_dim, 4096)?]
         } else {
-            // Lists of different numbers count as read where the network asks for each layer's.
-            let largest = |key: &str| keys.largest_size(key);
-            let n_heads = match keys.metadata.get(&keys.name("attention.head_count")) {
-                Some(_) => ranged("attention.head_count", largest("attention.head_count")?.unwrap_or(0), MAX_HEADS)?,
-                None => return Err(keys.metadata.missing(&keys.name("attention.head_count"))),
-            };
-            let n_kv_heads = largest("attention.head_count_kv")?.unwrap_or(n_heads);
-            let n_kv_heads = ranged("attention.head_count_kv", n_kv_heads, MAX_HEADS)?;
-            let head_dim = keys.size("attention.key_length")?.unwrap_or(hidden / n_heads);
-            HeadShape { n_heads, n_kv_heads, head_dim: ranged("attention.key_length", head_dim, 4096)? }
+            [0; 4]
         };
-        let HeadShape { n_heads, n_kv_heads, head_dim } = heads;
-        let ffn = keys.largest_size("feed_forward_length")?.unwrap_or(0);
+        let ffn = most(&keys.per_layer_sizes("feed_forward_length", n_layers)?.unwrap_or_default());
         let vocab = match source.tensor("token_embd.weight") {
             Some(info) => usize::try_from(info.shape.rows()).unwrap_or(usize::MAX),
             None => keys.metadata.strs("tokenizer.ggml.tokens")?.map_or(0, |t| t.len()),
         };
+        let divides = heads.iter().zip(&kv_heads).all(|(n, kv)| *kv == 0 || n.is_multiple_of(*kv));
         let rules = [
-            (n_heads == 0 || keys.size("attention.value_length")?.is_none_or(|v| v == head_dim), "keys and values differ in width"),
-            (n_heads.is_multiple_of(n_kv_heads), "the number of heads is no multiple of that of key-value heads"),
+            (divides, "the number of heads is no multiple of that of key-value heads"),
             (head_dim.is_multiple_of(2), "the head width is odd"),
-            (n_heads * head_dim <= MAX_WIDTH, "the heads together are wider than 2^20"),
+            (n_heads * head_dim.max(value_dim) <= MAX_WIDTH, "the heads together are wider than 2^20"),
             (ffn <= MAX_WIDTH, "the feed-forward width is above 2^20"),
             ((1..=4 << 20).contains(&vocab), "the vocabulary has no tokens or more than 2^22"),
         ];
@@ -92,7 +100,7 @@ impl Hyper {
             n_predicting,
             hidden,
             ffn,
-            heads,
+            heads: HeadShape { n_heads, n_kv_heads, head_dim, value_dim },
             vocab,
             context_length: keys.size("context_length")?.unwrap_or(2048) as u32,
         })

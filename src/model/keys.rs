@@ -64,25 +64,13 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// One number for each of `n` layers, 0 among them, or one for all.
-    pub fn per_layer_size(&self, key: &str, n: usize) -> Result<Vec<usize>> {
-        let Some(_) = self.get(key) else { return Ok(vec![0; n]) };
+    /// One value a layer: those of a list, in which 0 is a value, or a number that all share.
+    pub fn per_layer_sizes(&self, key: &str, n_layers: usize) -> Result<Option<Vec<usize>>> {
+        let Some(_) = self.get(key) else { return Ok(None) };
         match self.metadata.u32s(&self.name(key))?.as_deref() {
-            Some([one]) => Ok(vec![*one as usize; n]),
-            Some(list) if list.len() == n => Ok(list.iter().map(|v| *v as usize).collect()),
+            Some([one]) => Ok(Some(vec![*one as usize; n_layers])),
+            Some(list) if list.len() >= n_layers => Ok(Some(list[..n_layers].iter().map(|v| *v as usize).collect())),
             _ => Err(self.unsupported(key)),
-        }
-    }
-
-    /// `size`, or the largest of a list of different ones, which then does not count as read.
-    pub fn largest_size(&self, key: &str) -> Result<Option<usize>> {
-        let name = self.name(key);
-        match self.metadata.get(&name) {
-            Some(Value::Ints(list)) if list.windows(2).any(|v| v[0] != v[1]) => {
-                let sizes = self.metadata.u32s(&name)?;
-                Ok(sizes.and_then(|sizes| sizes.iter().max().map(|v| *v as usize)))
-            }
-            _ => self.size(key),
         }
     }
 

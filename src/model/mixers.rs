@@ -44,14 +44,13 @@ impl Builder<'_> {
     /// The number of each layer, 0 where it has none.
     pub fn per_layer(&self, key: &str) -> Result<Vec<usize>> {
         let n = self.hyper.n_layers;
-        let mut sizes = self.keys.per_layer_size(key, n + self.hyper.n_predicting)?;
-        sizes.truncate(n);
-        Ok(sizes)
+        Ok(self.keys.per_layer_sizes(key, n)?.unwrap_or_else(|| vec![0; n]))
     }
 
     /// The heads of each layer, `None` for layers without attention, whose number of key-value heads is 0.
     pub fn heads_per_layer(&self) -> Result<Vec<Option<HeadShape>>> {
-        let (n_heads, n_kv_heads) = (self.per_layer("attention.head_count")?, self.per_layer("attention.head_count_kv")?);
+        let (n_heads, n_kv_heads) =
+            (self.per_layer("attention.head_count")?, self.per_layer("attention.head_count_kv")?);
         // Savers write the list that follows from the heads.
         let key = "attention.recurrent_layers";
         let recurrent = self.per_layer(key)?;
@@ -276,7 +275,8 @@ impl Builder<'_> {
         self.activate(dt, Activation::Softplus);
         // The file has the rates of a channel side by side, lanes are channels.
         let rates = self.tensors.values(&self.name("ssm_a"), inner, state)?;
-        let rates = (0..state).flat_map(|n| (0..inner).map(move |i| (i, n))).map(|(i, n)| rates[i * state + n]).collect();
+        let rates =
+            (0..state).flat_map(|n| (0..inner).map(move |i| (i, n))).map(|(i, n)| rates[i * state + n]).collect();
         let vectors = [self.vector(rates), self.numbers("ssm_d", inner)?];
         let y = self.scan(x, dt, [b, c], vectors, state);
         let y = self.gate(z, y, Activation::Silu);

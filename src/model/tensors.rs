@@ -139,7 +139,10 @@ impl<'a> Tensors<'a> {
 
     /// Names of tensors that nothing asked for.
     pub fn unused(&self) -> impl Iterator<Item = &'a str> {
-        self.source.tensors().map(|t| t.name.as_str()).filter(|name| !self.used.contains(name) && !self.is_left_out(name))
+        self.source
+            .tensors()
+            .map(|t| t.name.as_str())
+            .filter(|name| !self.used.contains(name) && !self.is_left_out(name))
     }
 
     /// Takes tensors with these names, in any layer, for absent.

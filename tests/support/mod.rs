@@ -2,5 +2,6 @@
 
 pub mod gguf;
 pub mod recurrent;
+pub mod layers;
 pub mod reference;
 pub mod tiny;

@@ -16,7 +16,7 @@ use realizar::tensor::DType;
 
 pub const HIDDEN: usize = 44;
 pub const VOCAB: usize = 515;
-pub const LAYER: KvLayer = KvLayer { n_kv_heads: 2, head_dim: 10, window: 0 };
+pub const LAYER: KvLayer = KvLayer::new(2, 10, 0);
 
 pub fn values(n: usize, seed: u64) -> Vec<f32> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;

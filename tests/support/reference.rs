@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use super::layers::{Gemma4, Latent, Shape};
 use super::recurrent::Mixer;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -113,6 +114,10 @@ pub struct Net {
     /// Behind the query of each head stands a gate, by whose sigmoid its output is multiplied.
     pub gated_attention: bool,
     pub output_norm: &'static str,
+    /// Per layer; none where all are alike.
+    pub shapes: Vec<Shape>,
+    pub latent: Option<Latent>,
+    pub gemma4: Option<Gemma4>,
 }
 
 pub type Weights = HashMap<String, Vec<f64>>;
@@ -180,8 +185,9 @@ impl Net {
         weight.chunks(x.len()).enumerate().map(row).collect()
     }
 
-    fn turn(&self, layer: usize, x: &mut [f64], position: usize) {
-        for head in x.chunks_mut(self.head_dim) {
+    /// Rotates heads of a width by their position.
+    pub fn turn(&self, layer: usize, x: &mut [f64], position: usize, head_dim: usize) {
+        for head in x.chunks_mut(head_dim) {
             let inv = &self.inv_freq[layer];
             for (i, f) in inv.iter().enumerate() {
                 let (a, b) = if self.adjacent_pairs { (2 * i, 2 * i + 1) } else { (i, i + inv.len()) };
@@ -192,8 +198,12 @@ impl Net {
         }
     }
 
+    pub fn activate(&self, x: f64) -> f64 {
+        activate(self.act, x)
+    }
+
     /// `down(act(gate x) * up x)`, or `down(act(up x))`, of the tensors with an ending of their names.
-    fn dense(&self, w: &Weights, p: &str, ending: &str, x: &[f64]) -> Vec<f64> {
+    pub fn dense(&self, w: &Weights, p: &str, ending: &str, x: &[f64]) -> Vec<f64> {
         let part = |name: &str, x: &[f64]| self.linear(w, &format!("{p}ffn_{name}{ending}"), x);
         let mut h = part("up", x);
         if self.gated {
@@ -209,7 +219,12 @@ impl Net {
         let Some(moe) = self.moe.filter(|_| w.contains_key(&format!("{router}.weight"))) else {
             return self.dense(w, p, "", x);
         };
-        let mut score = self.linear(w, &router, x);
+        let score = self.linear(w, &router, x);
+        self.experts(w, p, x, moe, score)
+    }
+
+    /// The sum over the experts that the scores of a router choose.
+    pub fn experts(&self, w: &Weights, p: &str, x: &[f64], moe: Moe, mut score: Vec<f64>) -> Vec<f64> {
         match moe.score {
             Score::Softmax => softmax(&mut score),
             Score::Sigmoid => score.iter_mut().for_each(|s| *s = sigmoid(*s)),
@@ -299,7 +314,7 @@ impl Net {
 
     /// Logits of every position, `[ids.len()][vocab]`.
     pub fn forward(&self, w: &Weights, ids: &[u32]) -> Vec<Vec<f64>> {
-        let (d, hd, group) = (self.hidden, self.head_dim, self.heads / self.kv_heads);
+        let d = self.hidden;
         let row = |table: &str, i: usize| w[table][i * d..(i + 1) * d].to_vec();
         let mut xs: Vec<Vec<f64>> = ids.iter().map(|&t| row("token_embd.weight", t as usize)).collect();
         for (t, x) in xs.iter_mut().enumerate() {
@@ -311,25 +326,39 @@ impl Net {
                 self.normalise(w, "token_embd_norm", x, d);
             }
         }
+        let inputs: Vec<Vec<f64>> = match self.gemma4 {
+            Some(gemma) => ids.iter().zip(&xs).map(|(id, x)| self.layer_inputs(w, gemma, *id as usize, x)).collect(),
+            None => vec![vec![]; xs.len()],
+        };
+        // Keys and values of the last layer without and with a window.
+        let mut kept = [(vec![], vec![]), (vec![], vec![])];
         for l in 0..self.layers {
             let p = format!("blk.{l}.");
+            let Shape { heads, kv_heads, head_dim: hd, ffn } = self.shape(l);
+            if ffn == 0 && !self.shapes.is_empty() {
+                continue;
+            }
+            let (hd, vd) = self.latent.map_or((hd, hd), |latent| (latent.still + latent.turning, latent.value_dim));
+            let own = self.gemma4.is_none_or(|gemma| l < gemma.own);
             let (mut qs, mut ks, mut vs, mut gates) = (vec![], vec![], vec![], vec![]);
             let is_attention = self.mixer(l) == Mixer::Attention;
             let mixed = if is_attention { vec![] } else { self.mix(w, l, &p, &xs) };
-            for (t, x) in xs.iter().enumerate().filter(|_| is_attention) {
+            for (t, x) in xs.iter().enumerate().filter(|_| is_attention && kv_heads > 0) {
                 let mut h = x.clone();
                 if self.pre_norm {
                     self.normalise(w, &format!("{p}attn_norm"), &mut h, d);
                 }
-                let mut q = self.linear(w, &format!("{p}attn_q"), &h);
+                let [mut q, mut k, mut v] = match (self.latent, self.gemma4) {
+                    (Some(latent), _) => self.latent(w, latent, l, t, &h),
+                    (_, Some(_)) => self.gemma4_qkv(w, own, l, &h),
+                    _ => ["attn_q", "attn_k", "attn_v"].map(|part| self.linear(w, &format!("{p}{part}"), &h)),
+                };
                 if self.gated_attention {
                     let part = |from: usize| q.chunks(2 * hd).flat_map(|head| head[from..from + hd].to_vec()).collect();
                     let parts: [Vec<f64>; 2] = [part(0), part(hd)];
                     let [query, gate] = parts;
                     (q, _) = (query, gates.push(gate));
                 }
-                let mut k = self.linear(w, &format!("{p}attn_k"), &h);
-                let mut v = self.linear(w, &format!("{p}attn_v"), &h);
                 if self.clamp > 0.0 {
                     [&mut q, &mut k, &mut v].into_iter().flatten().for_each(|x| *x = x.clamp(-self.clamp, self.clamp));
                 }
@@ -338,15 +367,17 @@ impl Net {
                 let normalise = |q: &mut [f64], k: &mut [f64]| {
                     if self.qk_norm != QkNorm::None {
                         self.normalise(w, &format!("{p}attn_q_norm"), q, nq);
-                        self.normalise(w, &format!("{p}attn_k_norm"), k, nk);
+                        if own {
+                            self.normalise(w, &format!("{p}attn_k_norm"), k, nk);
+                        }
                     }
                 };
                 if !self.late_qk_norm {
                     normalise(&mut q, &mut k);
                 }
-                if !self.learned_positions {
-                    self.turn(l, &mut q, t);
-                    self.turn(l, &mut k, t);
+                if !self.learned_positions && self.latent.is_none() {
+                    self.turn(l, &mut q, t, hd);
+                    self.turn(l, &mut k, t, hd);
                 }
                 if self.late_qk_norm {
                     normalise(&mut q, &mut k);
@@ -362,6 +393,11 @@ impl Net {
                 qs.push(q);
                 ks.push(k);
             }
+            let kept = &mut kept[usize::from(self.window[l] > 0)];
+            match own {
+                true => *kept = (ks.clone(), vs.clone()),
+                false => (ks, vs) = kept.clone(),
+            }
             for (t, x) in xs.iter_mut().enumerate() {
                 let from = match self.window[l] {
                     0 => 0,
@@ -369,9 +405,11 @@ impl Net {
                     n => (t + 1).saturating_sub(n),
                 };
                 let sinks = w.get(&format!("{p}attn_sinks.weight"));
-                let mut a = vec![0.0; if is_attention { self.heads * hd } else { 0 }];
-                for (i, out) in a.chunks_mut(hd).enumerate() {
-                    let kv = i / group * hd..(i / group + 1) * hd;
+                let mut h = x.clone();
+                let mut a = vec![0.0; if is_attention && kv_heads > 0 { heads * vd } else { 0 }];
+                for (i, out) in a.chunks_mut(vd).enumerate() {
+                    let of = i / (heads / kv_heads);
+                    let (kv, of_values) = (of * hd..(of + 1) * hd, of * vd..(of + 1) * vd);
                     let q = &qs[t][i * hd..(i + 1) * hd];
                     let dot = |k: &[f64]| q.iter().zip(k).map(|(a, b)| a * b).sum::<f64>();
                     let mut s: Vec<f64> = (from..=t)
@@ -383,20 +421,24 @@ impl Net {
                     s.extend(sinks.map(|sinks| sinks[i]));
                     softmax(&mut s);
                     for (s, v) in s.iter().zip(&vs[from..=t]) {
-                        out.iter_mut().zip(&v[kv.clone()]).for_each(|(o, v)| *o += s * v);
+                        out.iter_mut().zip(&v[of_values.clone()]).for_each(|(o, v)| *o += s * v);
                     }
                 }
                 if self.gated_attention && is_attention {
                     a.iter_mut().zip(&gates[t]).for_each(|(a, g)| *a /= 1.0 + (-g).exp());
                 }
+                if is_attention && heads > 0 && kv_heads == 0 {
+                    a.clone_from(&h);
+                    self.normalise(w, &format!("{p}attn_norm"), &mut a, d);
+                }
                 let mut o = match mixed.get(t) {
                     Some(mixed) => mixed.clone(),
-                    None => self.linear(w, &format!("{p}attn_output"), &a),
+                    None if heads > 0 => self.linear(w, &format!("{p}attn_output"), &a),
+                    None => vec![0.0; d],
                 };
                 if self.post_norm {
                     self.normalise(w, &format!("{p}post_attention_norm"), &mut o, d);
                 }
-                let mut h = x.clone();
                 x.iter_mut().zip(o).for_each(|(x, o)| *x += self.residual_scale * o);
                 if self.ffn == 0 && self.moe.is_none() {
                     continue;
@@ -407,11 +449,17 @@ impl Net {
                 if self.pre_norm {
                     self.normalise(w, &format!("{p}{}", self.ffn_norm), &mut h, d);
                 }
-                let mut o = self.feed_forward(w, &p, &h);
+                let mut o = match self.gemma4 {
+                    Some(_) => self.gemma4_ffn(w, &p, x, &h),
+                    None => self.feed_forward(w, &p, &h),
+                };
                 if self.post_norm {
                     self.normalise(w, &format!("{p}post_ffw_norm"), &mut o, d);
                 }
                 x.iter_mut().zip(o).for_each(|(x, o)| *x += self.residual_scale * o);
+                if let Some(gemma) = self.gemma4 {
+                    self.add_layer_input(w, &p, x, &inputs[t][l * gemma.inputs..(l + 1) * gemma.inputs]);
+                }
             }
         }
         let head = if w.contains_key("output.weight") { "output" } else { "token_embd" };

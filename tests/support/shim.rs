@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 use libloading::Library;
 use realizar::backend::cuda::Driver;
 
+use crate::support::recurrent::Mixer;
 use crate::support::reference::{Moe, Net, Score};
 
 /// An image in place of compiled kernels: the shim has its own.
@@ -86,11 +87,24 @@ impl Shim {
     }
 }
 
-/// True where every layer is of ops that there are CUDA kernels for; of the others none has.
-pub fn has_cuda_kernels(net: &Net) -> bool {
+/// The most of some last layers that there are CUDA kernels for.
+pub fn cuda_layers(net: &Net, wanted: u32) -> u32 {
+    if !has_cuda_kernels(net) {
+        return 0;
+    }
+    // Those with attention are of one shape.
+    let mut heads = None;
+    let shapes = (0..net.layers).rev().map(|l| net.shape(l)).map(|s| (s.heads, s.kv_heads));
+    let alike = shapes.take_while(|&shape| shape.1 == 0 || *heads.get_or_insert(shape) == shape).count();
+    let attending = (0..net.layers).rev().take_while(|l| net.mixer(*l) == Mixer::Attention).count();
+    wanted.min(alike.min(attending) as u32)
+}
+
+/// True where there are CUDA kernels for the ops of all layers; where not, none of them has.
+fn has_cuda_kernels(net: &Net) -> bool {
     let plain = |moe: Moe| {
         moe.score != Score::Sigmoid && !(moe.choice_bias || moe.biases || moe.shared_gate) && moe.groups == 1
     };
     let attends = net.alibi == 0.0 && !net.sinks && net.growth[0] == 0.0 && net.clamp == 0.0;
-    attends && net.moe.is_none_or(plain)
+    attends && !net.gated_attention && net.latent.is_none() && net.gemma4.is_none() && net.moe.is_none_or(plain)
 }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::gguf::Gguf;
+use super::layers::{self, Shape};
 use super::recurrent::{self, Kind, Mixer};
 use super::reference::{Act, Moe, Net, Norm, QkNorm, Score, Weights};
 use realizar::quant;
@@ -110,6 +111,9 @@ impl Tiny {
             mixers: vec![],
             gated_attention: false,
             output_norm: "output_norm",
+            shapes: vec![],
+            latent: None,
+            gemma4: None,
         };
         let tiny = Tiny {
             architecture,
@@ -149,7 +153,7 @@ impl Tiny {
     }
 
     /// Changes the mixture that the network has.
-    fn moe(&mut self, f: impl FnOnce(&mut Moe)) {
+    pub fn moe(&mut self, f: impl FnOnce(&mut Moe)) {
         f(self.net.moe.as_mut().expect("a mixture"));
     }
 
@@ -189,29 +193,46 @@ impl Tiny {
         let key = |k: &str| format!("{a}.{k}");
         let tokens: Vec<String> = (0..n.vocab).map(|i| format!("t{i}")).collect();
         let tokens: Vec<&str> = tokens.iter().map(String::as_str).collect();
+        let (key_length, value_length) = match n.latent {
+            Some(latent) if latent.joined => (latent.still + latent.turning, latent.value_dim),
+            Some(latent) => (latent.rank + latent.turning, latent.rank),
+            None => (n.head_dim, n.head_dim),
+        };
         let mut f = Gguf::new()
             .key("general.architecture", a)
             .key("general.name", "tiny")
             .key(&key("context_length"), 128u32)
             .key(&key("embedding_length"), n.hidden as u32)
             .key(&key("block_count"), n.layers as u32)
-            .key(&key("feed_forward_length"), n.ffn as u32)
-            .key(&key("attention.head_count"), n.heads as u32)
-            .key(&key("attention.key_length"), n.head_dim as u32)
-            .key(&key("attention.value_length"), n.head_dim as u32)
+            .key(&key("attention.key_length"), key_length as u32)
+            .key(&key("attention.value_length"), value_length as u32)
             .key(&key("rope.freq_base"), self.rope_base as f32)
             .key("tokenizer.ggml.model", "gpt2")
             .key("tokenizer.ggml.pre", "default")
             .key("tokenizer.ggml.tokens", tokens)
             .key("tokenizer.ggml.merges", vec!["a b"])
             .key("tokenizer.ggml.eos_token_id", self.eos);
-        let is_attention = |layer| n.mixer(layer) == Mixer::Attention;
-        f = if (0..n.layers).all(is_attention) || !self.heads_tell_mixers {
-            f.key(&key("attention.head_count_kv"), n.kv_heads as u32)
-        } else {
-            let heads = |layer| if is_attention(layer) { n.kv_heads as u32 } else { 0 };
-            f.key(&key("attention.head_count_kv"), (0..n.layers).map(heads).collect::<Vec<u32>>())
+        let mut sizes = |key: &str, of: &dyn Fn(usize, Shape) -> usize| {
+            let list: Vec<u32> = (0..n.layers).map(|l| of(l, n.shape(l)) as u32).collect();
+            let file = std::mem::replace(&mut f, Gguf::new());
+            let one = match n.latent {
+                Some(latent) if key == "attention.head_count_kv" && !latent.joined => Some(1),
+                _ => list.iter().all(|size| *size == list[0]).then(|| list[0]),
+            };
+            let name = format!("{a}.{key}");
+            f = match one {
+                Some(one) => file.key(&name, one),
+                None => file.key(&name, list),
+            };
         };
+        let is_attention = |layer| n.mixer(layer) == Mixer::Attention || !self.heads_tell_mixers;
+        sizes("feed_forward_length", &|_, shape| shape.ffn);
+        sizes("attention.head_count", &|_, shape| shape.heads);
+        sizes("attention.head_count_kv", &|layer, shape| if is_attention(layer) { shape.kv_heads } else { 0 });
+        if let Some(latent) = n.latent.filter(|latent| !latent.joined) {
+            f = f.key(&key("attention.key_length_mla"), (latent.still + latent.turning) as u32);
+            f = f.key(&key("attention.value_length_mla"), latent.value_dim as u32);
+        }
         f = match n.norm {
             Norm::Rms => f.key(&key("attention.layer_norm_rms_epsilon"), n.eps as f32),
             Norm::Layer => f.key(&key("attention.layer_norm_epsilon"), n.eps as f32),
@@ -489,15 +510,16 @@ pub fn architectures(new: impl Fn(&'static str) -> Tiny) -> Vec<(&'static str, T
             }),
         ),
     ];
+    all.extend(layers::architectures(&new, &experts));
     all.extend(recurrent::architectures(new));
     all
 }
 
-struct Writer<'a> {
-    tiny: &'a Tiny,
+pub struct Writer<'a> {
+    pub tiny: &'a Tiny,
     file: Gguf,
     rng: Rng,
-    weights: Weights,
+    pub weights: Weights,
 }
 
 impl Writer<'_> {
@@ -518,12 +540,12 @@ impl Writer<'_> {
         back.into_iter().map(f64::from).collect()
     }
 
-    fn matrix(&mut self, name: &str, rows: usize, cols: usize) {
+    pub fn matrix(&mut self, name: &str, rows: usize, cols: usize) {
         self.stacked(&[name], &[rows as u64, cols as u64], &[rows]);
     }
 
     /// One tensor in the file whose row ranges are several weights to the reference.
-    fn stacked(&mut self, names: &[&str], dims: &[u64], rows: &[usize]) {
+    pub fn stacked(&mut self, names: &[&str], dims: &[u64], rows: &[usize]) {
         let cols = *dims.last().unwrap() as usize;
         let total = dims.iter().product::<u64>() as usize;
         let deviation =
@@ -545,12 +567,12 @@ impl Writer<'_> {
         }
     }
 
-    fn vector(&mut self, name: &str, len: usize, middle: f64, deviation: f64) -> Vec<f64> {
+    pub fn vector(&mut self, name: &str, len: usize, middle: f64, deviation: f64) -> Vec<f64> {
         let values: Vec<f64> = (0..len).map(|_| middle + deviation * self.rng.normal()).collect();
         self.put(name, quant::F32, &[len as u64], &values)
     }
 
-    fn norm(&mut self, name: &str, len: usize) {
+    pub fn norm(&mut self, name: &str, len: usize) {
         if self.tiny.net.bare_norms {
             return;
         }
@@ -625,9 +647,11 @@ impl Writer<'_> {
     }
 
     fn tensors(&mut self, net: &Net) {
-        let (d, f) = (net.hidden, net.ffn);
-        let (q, kv) = (net.heads * net.head_dim, net.kv_heads * net.head_dim);
+        let d = net.hidden;
         self.matrix("token_embd", net.vocab, d);
+        if let Some(gemma) = net.gemma4 {
+            self.gemma4_inputs(gemma);
+        }
         if net.embedding_norm {
             self.norm("token_embd_norm", d);
         }
@@ -645,8 +669,15 @@ impl Writer<'_> {
         for l in 0..net.layers {
             let p = format!("blk.{l}.");
             let name = |part: &str| format!("{p}{part}");
+            let Shape { heads, kv_heads, head_dim, ffn: f } = net.shape(l);
+            let (q, kv) = (heads * head_dim, kv_heads * head_dim);
+            if f == 0 && !net.shapes.is_empty() {
+                continue;
+            }
             if net.pre_norm {
-                self.norm(&name("attn_norm"), d);
+                if heads > 0 {
+                    self.norm(&name("attn_norm"), d);
+                }
                 if net.ffn_norm != "attn_norm" && (f > 0 || net.moe.is_some()) {
                     self.norm(&name(net.ffn_norm), d);
                 }
@@ -657,8 +688,10 @@ impl Writer<'_> {
             }
             if net.qk_norm != QkNorm::None && net.mixer(l) == Mixer::Attention {
                 let full = net.qk_norm == QkNorm::Full;
-                self.norm(&name("attn_q_norm"), if full { q } else { net.head_dim });
-                self.norm(&name("attn_k_norm"), if full { kv } else { net.head_dim });
+                self.norm(&name("attn_q_norm"), if full { q } else { head_dim });
+                if net.gemma4.is_none_or(|gemma| l < gemma.own) {
+                    self.norm(&name("attn_k_norm"), if full { kv } else { head_dim });
+                }
             }
             let parts = [name("attn_q"), name("attn_k"), name("attn_v")];
             if net.mixer(l) != Mixer::Attention {
@@ -667,6 +700,23 @@ impl Writer<'_> {
                 for (part, rows) in ["attn_q", "attn_k", "attn_v"].into_iter().zip([2 * q, kv, kv]) {
                     self.matrix(&name(part), rows, d);
                 }
+            } else if let Some(latent) = net.latent {
+                self.latent(&p, latent);
+            } else if let Some(gemma) = net.gemma4 {
+                self.gemma4_layer(&p, gemma, net.moe.is_some_and(|moe| l >= moe.dense));
+                // Values of full layers are their keys.
+                let n = if l >= gemma.own {
+                    1
+                } else if net.window[l] == 0 {
+                    2
+                } else {
+                    3
+                };
+                for (part, rows) in parts.iter().zip([q, kv, kv]).take(n) {
+                    self.matrix(part, rows, d);
+                }
+            } else if kv_heads == 0 {
+                // One matrix or nothing in the place of attention.
             } else if self.tiny.fused_qkv {
                 let names: Vec<&str> = parts.iter().map(String::as_str).collect();
                 self.stacked(&names, &[(q + 2 * kv) as u64, d as u64], &[q, kv, kv]);
@@ -682,8 +732,8 @@ impl Writer<'_> {
                     self.bias_and_scale(&p, part, rows);
                 }
             }
-            if net.mixer(l) == Mixer::Attention {
-                self.matrix(&name("attn_output"), d, q);
+            if net.mixer(l) == Mixer::Attention && heads > 0 && net.latent.is_none() {
+                self.matrix(&name("attn_output"), d, if kv_heads > 0 { q } else { d });
                 self.bias_and_scale(&p, "attn_output", d);
             }
             if net.sinks {
@@ -695,7 +745,9 @@ impl Writer<'_> {
             }
             if let Some(moe) = net.moe.filter(|moe| l >= moe.dense) {
                 self.experts(&p, moe);
-                continue;
+                if net.gemma4.is_none() {
+                    continue;
+                }
             }
             if self.tiny.fused_gate_up {
                 self.stacked(&[&name("ffn_gate"), &name("ffn_up")], &[2 * f as u64, d as u64], &[f, f]);

@@ -7,9 +7,10 @@ use std::ops::{Deref, Range};
 use std::sync::Arc;
 
 use super::CpuBackend;
-use super::acts::{Acts, SMALL, each, each_row};
+use super::acts::{Acts, Rows, SMALL, each, each_row};
 use super::attention::{self, AttentionScratch, Heads, LayerSource, Scoring};
 use super::experts::ExpertScratch;
+use super::heads::HeadScratch;
 use super::kernels::{Isa, elementwise};
 use super::kv::{CpuKv, KvPart};
 use super::matmul;
@@ -20,6 +21,7 @@ use super::recurrence;
 use crate::backend::batch::{Batch, StepLimits};
 use crate::backend::op::{Act, Attend, Index, Norm, NormKind, Op, Projection, RopeTable, StateId};
 use crate::backend::program::Program;
+use crate::backend::state_spec::KvLayer;
 use crate::backend::weights::{Rope, RopePairs};
 use crate::error::{Error, Result, try_vec};
 
@@ -46,6 +48,7 @@ pub struct CpuExecutor {
     /// Number of outputs with logits.
     outputs: usize,
     experts: ExpertScratch,
+    heads: HeadScratch,
 }
 
 /// Sines and cosines of a rotary table for the positions of a step, computed when first asked for.
@@ -94,6 +97,7 @@ impl CpuExecutor {
             logits: Floats::new("logits", max_outputs, program.vocab)?,
             outputs: 0,
             experts,
+            heads: HeadScratch::new(&backend, program, max_tokens)?,
             program: program.clone(),
             backend,
         })
@@ -102,9 +106,8 @@ impl CpuExecutor {
     pub fn begin(&mut self, batch: &Batch, ops: Range<usize>) -> Result<()> {
         self.end()?;
         self.outputs = 0;
-        let fits = |kv: &CpuKv| {
-            (&kv.spec().layers, &kv.spec().memories) == (&self.program.states, &self.program.memories)
-        };
+        let fits =
+            |kv: &CpuKv| (&kv.spec().layers, &kv.spec().memories) == (&self.program.states, &self.program.memories);
         if !batch.states.iter().all(|state| state.cpu().is_some_and(fits)) {
             return Err(Error::Mismatch("a cache of another device".to_owned()));
         }
@@ -253,12 +256,33 @@ impl CpuExecutor {
                     }
                 }
             }
-            Op::Rope { rope, head_dim, q, k } => {
+            Op::ProjectHeads { x, weight, heads, out } => {
+                let CpuExecutor { backend, team: open, acts, heads: scratch, .. } = self;
+                scratch.multiply(backend, &*team(open)?, acts, [*x, *out], *weight, *heads);
+            }
+            Op::JoinHeads { x, tail, heads, out } => {
+                let [(x, x_width), (tail, tail_width), out] = self.acts.disjoint([*x, *tail, *out]);
+                each(&*team(&mut self.team)?, out, |t, out| {
+                    let (x, tail) = (&x[t * x_width..][..x_width], &tail[t * tail_width..][..tail_width]);
+                    let from = x_width / heads;
+                    for (out, x) in out.chunks_exact_mut(from + tail_width).zip(x.chunks_exact(from)) {
+                        out[..from].copy_from_slice(x);
+                        out[from..].copy_from_slice(tail);
+                    }
+                });
+            }
+            Op::Slice { x, first, out } => {
+                let [x, out] = self.acts.disjoint([*x, *out]);
+                each_row(&*team(&mut self.team)?, x, out, |_, x, out| {
+                    out.copy_from_slice(&x[*first..][..out.len()]);
+                });
+            }
+            Op::Rope { rope, head_dim, first, q, k } => {
                 let table = match rope.long {
                     Some((above, long)) if batch.is_longer_than(above) => long,
                     _ => rope.table,
                 };
-                self.rotate(table, *head_dim, *q, *k)?;
+                self.rotate(table, *head_dim, *first, *q, *k)?;
             }
             Op::StoreKv { state, k, v } => self.store(batch, *state, *k, *v)?,
             Op::KeepOutputs { moves } => self.keep_outputs(batch, moves),
@@ -349,7 +373,7 @@ impl CpuExecutor {
         Ok(())
     }
 
-    fn rotate(&mut self, table: RopeTable, dim: usize, q: Act, k: Option<Act>) -> Result<()> {
+    fn rotate(&mut self, table: RopeTable, dim: usize, first: usize, q: Act, k: Option<Act>) -> Result<()> {
         let CpuExecutor { backend, team: open, acts, angles, positions, .. } = self;
         let (angles, rope) = (&mut angles[table.0 as usize], &backend.ropes[table.0 as usize]);
         if angles.width == 0 {
@@ -364,8 +388,8 @@ impl CpuExecutor {
             let (cos, sin) = (&angles.cos[row.clone()], &angles.sin[row]);
             for head in q.chunks_exact_mut(dim).chain(k.chunks_exact_mut(dim)) {
                 match rope.pairs {
-                    RopePairs::Halves => elementwise::rope_halves(isa, head, cos, sin),
-                    RopePairs::Adjacent => elementwise::rope_adjacent(isa, head, cos, sin),
+                    RopePairs::Halves => elementwise::rope_halves(isa, &mut head[first..], cos, sin),
+                    RopePairs::Adjacent => elementwise::rope_adjacent(isa, &mut head[first..], cos, sin),
                 }
             }
         };
@@ -380,11 +404,16 @@ impl CpuExecutor {
         Ok(())
     }
 
-    fn store(&mut self, batch: &mut Batch, state: StateId, k: Act, v: Act) -> Result<()> {
+    fn store(&mut self, batch: &mut Batch, state: StateId, k: Act, v: Option<Act>) -> Result<()> {
         let CpuExecutor { backend, team: open, acts, program, .. } = self;
         let (isa, team, layer) = (backend.isa, team(open)?, state.0 as usize);
-        let (n_heads, dim) = (program.states[layer].n_kv_heads, program.states[layer].head_dim);
-        let [(keys, width), (values, _)] = acts.disjoint([k, v]);
+        let KvLayer { n_kv_heads: n_heads, head_dim, value_dim, .. } = program.states[layer];
+        let mut parts: [Rows; 2] = match v {
+            Some(v) => acts.disjoint([k, v]),
+            None => [acts.get(k), (&mut [], 0)],
+        };
+        let [(keys, key_width), (values, value_width)] = &mut parts;
+        let (key_width, value_width) = (*key_width, *value_width);
         let (mut first, n) = (0, batch.slots.len());
         while first < n {
             let slot = batch.slots[first];
@@ -394,17 +423,23 @@ impl CpuExecutor {
                 return Err(Error::invalid(format!("slot {slot} of {n}")));
             };
             let positions = &batch.positions[tokens.clone()];
-            let rows = tokens.start * width..tokens.end * width;
-            let (keys, values) = (&keys[rows.clone()], &values[rows]);
+            let keys = &keys[tokens.start * key_width..tokens.end * key_width];
+            let values = &values[tokens.start * value_width..tokens.end * value_width];
             if keys.len() <= SMALL / 8 {
-                for ((&position, key), value) in positions.iter().zip(keys.chunks(width)).zip(values.chunks(width)) {
-                    cache.write(isa, layer, position as usize, key, value);
+                for (i, &position) in positions.iter().enumerate() {
+                    let value = &values[i * value_width..][..value_width];
+                    cache.write(isa, layer, position as usize, &keys[i * key_width..][..key_width], value);
                 }
                 continue;
             }
             let writer = cache.writer();
-            team.for_each(2 * n_heads, |i| {
-                let (head, part, rows) = [(i / 2, KvPart::Keys, keys), (i / 2, KvPart::Values, values)][i % 2];
+            let of_head = if value_width > 0 { 2 } else { 1 };
+            team.for_each(of_head * n_heads, |i| {
+                let head = i / of_head;
+                let (part, rows, width, dim) = match i % of_head {
+                    0 => (KvPart::Keys, keys, key_width, head_dim),
+                    _ => (KvPart::Values, values, value_width, value_dim),
+                };
                 for (&position, row) in positions.iter().zip(rows.chunks(width)) {
                     let row = &row[head * dim..][..dim];
                     // SAFETY: a part of a head is one item, and items go to one thread each.
@@ -441,7 +476,7 @@ impl CpuExecutor {
         let (_, scratch) = attention.iter_mut().find(|(known, _)| *known == heads).expect("made for each shape");
         let states = &*batch.states;
         let cache = |sequence: u32| states[sequence as usize].cpu().expect("`begin` has looked");
-        let source = LayerSource::new(op.state.0 as usize, cache);
+        let source = LayerSource::new(backend.isa, op.state.0 as usize, cache);
         let [slopes, sinks] = [op.slopes, op.sinks].map(|v| v.map(|v| backend.vector(v)));
         let scoring = Scoring { scale: op.scale, softcap: op.softcap, mask: op.mask, slopes, sinks };
         let [(q, _), (out, _)] = acts.disjoint([op.q, op.out]);
@@ -452,8 +487,8 @@ impl CpuExecutor {
 
 /// The heads that an attention works on.
 fn heads(program: &Program, op: &Attend) -> Heads {
-    let layer = program.states[op.state.0 as usize];
-    Heads { queries: program.width(op.q) / layer.head_dim, kv: layer.n_kv_heads, dim: layer.head_dim }
+    let KvLayer { n_kv_heads: kv, head_dim: dim, value_dim, is_latent, .. } = program.states[op.state.0 as usize];
+    Heads { queries: program.width(op.q) / dim, kv, dim, value_dim, is_latent }
 }
 
 /// True where op `i` is a sum whose norm follows it, and the norm's result replaces the summand.

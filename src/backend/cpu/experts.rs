@@ -208,27 +208,33 @@ impl Affine<'_> {
     }
 }
 
-/// The rows of one expert in a stack, widened to whole groups of 16.
-struct Slab {
+/// The rows of one expert or head in a stack, widened to whole groups of 16.
+pub struct Slab {
     wanted: Range<usize>,
     whole: Range<usize>,
 }
 
 impl Slab {
-    fn new(first: usize, rows: usize, matrix: &WeightMatrix) -> Slab {
+    /// `rows` rows of a matrix from `first` on.
+    pub fn new(first: usize, rows: usize, matrix: &WeightMatrix) -> Slab {
         let wanted = first..first + rows;
         let whole = wanted.start / PANEL_ROWS * PANEL_ROWS..wanted.end.next_multiple_of(PANEL_ROWS).min(matrix.rows);
         Slab { wanted, whole }
     }
 
     /// The product of `tokens` tokens with these rows, `[tokens, whole]`.
-    fn job<'a>(&self, (matrix, bytes): (WeightMatrix, &'a [u8]), tokens: usize, out: &'a mut [f32]) -> MatmulJob<'a> {
+    pub fn job<'a>(
+        &self,
+        (matrix, bytes): (WeightMatrix, &'a [u8]),
+        tokens: usize,
+        out: &'a mut [f32],
+    ) -> MatmulJob<'a> {
         let (part, bytes) = matrix.part(bytes, self.whole.clone());
         MatmulJob::new(part, bytes, None, &mut out[..tokens * part.rows])
     }
 
-    /// Drops the rows of other experts from the product.
-    fn compact(&self, tokens: usize, out: &mut [f32]) {
+    /// Drops the rows of others from the product.
+    pub fn compact(&self, tokens: usize, out: &mut [f32]) {
         let (offset, n) = (self.wanted.start - self.whole.start, self.wanted.len());
         if self.whole.len() != n {
             for t in 0..tokens {

@@ -33,9 +33,10 @@ struct KvLayout {
 struct LayerLayout {
     n_heads: usize,
     head_dim: usize,
+    value_dim: usize,
     /// Bytes of a panel of keys.
     key_panel: usize,
-    /// Bytes of a panel of values, divided by its positions.
+    /// Bytes of a panel of values, divided by its positions; 0 where values are parts of keys.
     value_bytes: usize,
     start: usize,
     /// Positions; a later one takes the place of the one so many before it.
@@ -63,15 +64,16 @@ impl KvLayout {
         let too_large = || Error::invalid(format!("the size of a cache overflows: {spec:?}"));
         let mut layers = try_vec("the layout of a cache", spec.layers.len())?;
         let mut start = 0usize;
-        for (i, KvLayer { n_kv_heads: n_heads, head_dim, .. }) in spec.layers.iter().copied().enumerate() {
+        for (i, layer) in spec.layers.iter().copied().enumerate() {
+            let KvLayer { n_kv_heads: n_heads, head_dim, value_dim, .. } = layer;
             let key_panel = key_storage.key_panel_bytes(head_dim);
-            let value_bytes = value_storage.value_bytes(head_dim);
+            let value_bytes = if layer.is_latent { 0 } else { value_storage.value_bytes(value_dim) };
             let kept = spec.kept(i);
             let keys = kept.div_ceil(LANES).checked_mul(key_panel).ok_or_else(too_large)?;
             let values = kept.div_ceil(BLOCK).checked_mul(BLOCK * value_bytes).ok_or_else(too_large)?;
             // Both parts are multiples of 64, so that every panel begins on a cache line.
             let head = keys.checked_add(values).and_then(|n| n.checked_next_multiple_of(64)).ok_or_else(too_large)?;
-            layers.push(LayerLayout { n_heads, head_dim, key_panel, value_bytes, start, kept, keys, head });
+            layers.push(LayerLayout { n_heads, head_dim, value_dim, key_panel, value_bytes, start, kept, keys, head });
             start = head
                 .checked_mul(n_heads)
                 .and_then(|n| n.checked_add(start))
@@ -132,7 +134,12 @@ impl CpuKv {
         Ok(fork)
     }
 
-    /// The positions of a head from `from` on, a multiple of 32.
+    /// True where the values of a layer are parts of its keys.
+    pub fn is_latent(&self, layer: usize) -> bool {
+        self.spec.layers[layer].is_latent
+    }
+
+    /// The positions of a head from `from` on, a multiple of 32; no values where they are parts of keys.
     pub fn cached(&self, layer: usize, head: usize, from: usize) -> KvView<'_> {
         assert!(from.is_multiple_of(BLOCK) && from <= self.spec.capacity);
         let l = &self.layout.layers[layer];
@@ -140,6 +147,7 @@ impl CpuKv {
         let head = &self.memory[l.head(head)..][..l.head];
         KvView {
             head_dim: l.head_dim,
+            value_dim: l.value_dim,
             key_storage: self.layout.key_storage,
             keys: &head[from / LANES * l.key_panel..l.keys],
             value_storage: self.layout.value_storage,
@@ -152,16 +160,17 @@ impl CpuKv {
         self.layout.key_storage
     }
 
-    /// Stores the key and the value of a position, `[n_kv_heads * head_dim]` each.
+    /// Stores the key and the value of a position, `[n_kv_heads, head_dim]` and `[n_kv_heads, value_dim]`; no value where it
+    /// is a part of the key.
     pub fn write(&mut self, isa: Isa, layer: usize, position: usize, key: &[f32], value: &[f32]) {
-        let dim = self.layout.layers[layer].head_dim;
-        assert!(key.len() == self.spec.layers[layer].width() && value.len() == key.len());
+        let shape = self.spec.layers[layer];
+        let values = if shape.is_latent { 0 } else { shape.value_width() };
+        assert!(key.len() == shape.key_width() && value.len() == values);
         let writer = self.writer();
-        for (head, (key, value)) in key.chunks_exact(dim).zip(value.chunks_exact(dim)).enumerate() {
-            // SAFETY: the cache is borrowed mutably, and this is one thread.
-            unsafe {
-                writer.write(isa, layer, head, KvPart::Keys, position, key);
-                writer.write(isa, layer, head, KvPart::Values, position, value);
+        for (part, row, dim) in [(KvPart::Keys, key, shape.head_dim), (KvPart::Values, value, shape.value_dim)] {
+            for (head, row) in row.chunks_exact(dim).enumerate() {
+                // SAFETY: the cache is borrowed mutably, and this is one thread.
+                unsafe { writer.write(isa, layer, head, part, position, row) };
             }
         }
     }
@@ -193,7 +202,8 @@ impl KvWriter<'_> {
     /// Nobody else uses the same part of the same head and layer meanwhile.
     pub unsafe fn write(&self, isa: Isa, layer: usize, head: usize, part: KvPart, position: usize, row: &[f32]) {
         let l = &self.layout.layers[layer];
-        assert!(position < self.capacity && row.len() == l.head_dim);
+        let dim = if part == KvPart::Keys { l.head_dim } else { l.value_dim };
+        assert!(position < self.capacity && row.len() == dim && (part == KvPart::Keys || l.value_bytes > 0));
         let start = l.head(head);
         let position = position % l.kept;
         let range = match part {
@@ -285,7 +295,7 @@ mod tests {
     use super::*;
 
     fn spec(capacity: usize, head_dim: usize, k_type: DType, v_type: DType) -> StateSpec {
-        let layers = vec![KvLayer { n_kv_heads: 3, head_dim, window: 0 }; 2];
+        let layers = vec![KvLayer::new(3, head_dim, 0); 2];
         StateSpec { layers, memories: vec![], capacity, k_type, v_type, max_step: 1 }
     }
 
@@ -294,12 +304,12 @@ mod tests {
         for (layers, n_kv_heads, head_dim, capacity) in
             [(1, usize::MAX, 64, 64), (1, 1, usize::MAX, 1), (1, 1, 64, usize::MAX), (0, 1, 1, 1), (1, 1, 1, 0)]
         {
-            let layers = vec![KvLayer { n_kv_heads, head_dim, window: 0 }; layers];
+            let layers = vec![KvLayer::new(n_kv_heads, head_dim, 0); layers];
             let spec = StateSpec { layers, capacity, ..spec(1, 1, quant::F16, quant::F16) };
             assert!(matches!(CpuKv::new(&spec), Err(Error::InvalidArgument(_))), "{spec:?}");
         }
         // More than the address space holds.
-        let layers = vec![KvLayer { n_kv_heads: 3, head_dim: 128, window: 0 }; 1 << 20];
+        let layers = vec![KvLayer::new(3, 128, 0); 1 << 20];
         let spec = StateSpec { layers, ..spec(1 << 30, 128, quant::F16, quant::F16) };
         assert!(matches!(CpuKv::new(&spec), Err(Error::OutOfMemory { .. })));
         assert!(matches!(CpuKv::new(&self::spec(16, 64, quant::Q4_0, quant::F16)), Err(Error::Unsupported(_))));

@@ -34,11 +34,7 @@ pub fn multiply(
     tokens: usize,
     jobs: &mut [MatmulJob],
 ) {
-    let (Some(cols), true) = (jobs.first().map(|job| job.matrix.cols()), tokens > 0) else { return };
-    assert!(x.len() == tokens * cols, "{} values for {tokens} tokens of {cols}", x.len());
-    for job in jobs.iter() {
-        assert!(job.matrix.cols() == cols && job.out.len() == tokens * job.matrix.rows);
-    }
+    let Some(cols) = columns(x, tokens, jobs) else { return };
     let threads = team.threads();
     assert!(workspace.threads.len() >= threads * SCRATCH);
     let (kernels, tiling) = (isa.matmul(), TokenTiling::new(tokens, isa.matmul()));
@@ -71,6 +67,14 @@ pub fn multiply(
         let scratch = unsafe { scratch.slice_mut(share * SCRATCH..(share + 1) * SCRATCH) };
         call.execute(unit, unit_panels, &mut ThreadScratch::new(scratch));
     });
+}
+
+/// The columns of all jobs, whose shapes fit the input; none where there is nothing to do.
+fn columns(x: &[f32], tokens: usize, jobs: &[MatmulJob]) -> Option<usize> {
+    let cols = jobs.first()?.matrix.cols();
+    assert!(x.len() == tokens * cols, "{} values for {tokens} tokens of {cols}", x.len());
+    assert!(jobs.iter().all(|job| job.matrix.cols() == cols && job.out.len() == tokens * job.matrix.rows));
+    (tokens > 0).then_some(cols)
 }
 
 /// Quantizes the activations to the types that the jobs need. `for_each` calls a function for each of so many tiles.
@@ -407,27 +411,29 @@ fn weights_of<'a>(
     scratch
 }
 
+/// Computes as `multiply`, on the calling thread.
+pub fn multiply_alone(isa: Isa, workspace: &mut MatmulWorkspace, x: &[f32], tokens: usize, jobs: &mut [MatmulJob]) {
+    let Some(cols) = columns(x, tokens, jobs) else { return };
+    let (kernels, tiling) = (isa.matmul(), TokenTiling::new(tokens, isa.matmul()));
+    let MatmulWorkspace { activations, threads: scratch } = workspace;
+    quantize(kernels, x, cols, tiling, activations, jobs, |tiles, tile| (0..tiles).for_each(tile));
+    let mut scratch = ThreadScratch::new(&mut scratch[..SCRATCH]);
+    let call = MatmulCall { kernels, tiling, cols, x, activations, jobs };
+    let unit_panels = call.unit_panels(1);
+    let units: usize = jobs.iter().map(|job| job.panels().div_ceil(unit_panels)).sum();
+    (0..units).for_each(|unit| call.execute(unit, unit_panels, &mut scratch));
+}
+
 /// Computes `y = W x` for weights in the order of the file, on the calling thread.
 pub fn matvec_raw(isa: Isa, dtype: DType, raw: &[u8], rows: usize, x: &[f32], y: &mut [f32]) -> Result<()> {
     let matrix = WeightMatrix::mapped(dtype, rows, x.len())?;
     if raw.len() != matrix.bytes() || y.len() != rows {
-        return Err(Error::invalid(format!(
-            "{} bytes and {} results for a {} matrix of {rows} rows of {} values",
-            raw.len(),
-            y.len(),
-            quant::format(dtype)?.name,
-            x.len()
-        )));
+        let name = quant::format(dtype)?.name;
+        let given = format!("{} bytes and {} results for a {name} matrix", raw.len(), y.len());
+        return Err(Error::invalid(format!("{given} of {rows} rows of {} values", x.len())));
     }
     let mut workspace = MatmulWorkspace::new(1, 1, x.len())?;
-    let (kernels, tiling) = (isa.matmul(), TokenTiling::new(1, isa.matmul()));
-    let jobs = [MatmulJob::new(matrix, raw, None, y)];
-    quantize(kernels, x, x.len(), tiling, &mut workspace.activations, &jobs, |tiles, tile| (0..tiles).for_each(tile));
-    let mut scratch = ThreadScratch::new(&mut workspace.threads);
-    let call = MatmulCall { kernels, tiling, cols: x.len(), x, activations: &workspace.activations, jobs: &jobs };
-    for unit in 0..rows.div_ceil(PANEL_ROWS * FLOAT_PANELS) {
-        call.execute(unit, FLOAT_PANELS, &mut scratch);
-    }
+    multiply_alone(isa, &mut workspace, x, 1, &mut [MatmulJob::new(matrix, raw, None, y)]);
     Ok(())
 }
 
@@ -675,11 +681,8 @@ mod tests {
             case.x[64 + 40] = bad;
             for isa in Isa::available() {
                 let out = case.run(isa, 1, false);
-                assert!(
-                    out[..16].iter().all(|y| y.is_finite()) && out[16..].iter().all(|y| !y.is_finite()),
-                    "{}",
-                    isa.name()
-                );
+                let shows = out[..16].iter().all(|y| y.is_finite()) && out[16..].iter().all(|y| !y.is_finite());
+                assert!(shows, "{}", isa.name());
             }
         }
     }
@@ -690,8 +693,7 @@ mod tests {
         for x in [0.0, 1e-30, -1e-42] {
             let mut case = Product::new(format, 16, 64, 1);
             case.x.fill(x);
-            let out = case.run(Isa::detect(), 1, false);
-            assert_eq!(out, case.bias);
+            assert_eq!(case.run(Isa::detect(), 1, false), case.bias);
         }
     }
 }

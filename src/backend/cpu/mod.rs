@@ -10,6 +10,7 @@ pub mod attention;
 mod disjoint;
 pub mod executor;
 mod experts;
+mod heads;
 pub mod kernels;
 pub mod kv;
 mod load;

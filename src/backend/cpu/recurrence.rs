@@ -4,9 +4,7 @@
 
 use super::acts::Acts;
 use super::disjoint::DisjointSlice;
-use super::kernels::recurrent::{
-    self, Columns, ColumnsMut, ConvChannels, DeltaColumns, ScanChannels, TILE,
-};
+use super::kernels::recurrent::{self, Columns, ColumnsMut, ConvChannels, DeltaColumns, ScanChannels, TILE};
 use super::kernels::{Isa, PANEL_ROWS};
 use super::pool::Team;
 use crate::backend::batch::Batch;
@@ -79,7 +77,14 @@ fn columns<'a>(values: &'a [f32], width: usize, rows: &std::ops::Range<usize>, f
 }
 
 /// `rate`: of the op.
-pub fn delta_rule(team: &Team, isa: Isa, op: &DeltaRule, rate: &[f32], acts: &mut Acts, batch: &mut Batch) -> Result<()> {
+pub fn delta_rule(
+    team: &Team,
+    isa: Isa,
+    op: &DeltaRule,
+    rate: &[f32],
+    acts: &mut Acts,
+    batch: &mut Batch,
+) -> Result<()> {
     let all = acts.disjoint([op.q, op.k, op.v, op.dt, op.beta, op.out]);
     let [(q, _), (k, keys), (v, values), (dt, decays), (beta, heads), (out, _)] = all;
     let (q, k, v, dt, beta) = (&*q, &*k, &*v, &*dt, &*beta);

@@ -113,6 +113,9 @@ impl CudaDevice {
                 return Err(Error::unsupported(format!("{what}: the model is too wide")));
             }
         }
+        if layers.iter().any(|l| l.is_latent || l.value_dim != l.head_dim) {
+            return Err(Error::unsupported("keys and values of different widths on a GPU"));
+        }
         if let Some(long) = layers.iter().map(|l| l.head_dim).find(|&dim| dim > MAX_HEAD_DIM) {
             return Err(Error::unsupported(format!("heads of {long} values on a GPU, {MAX_HEAD_DIM} are the most")));
         }
@@ -183,6 +186,11 @@ fn lacking(program: &Program, weights: &Weights, op: &Op) -> Result<Option<&'sta
         }
         Op::Clamp { .. } => Some("clamped activations"),
         Op::Gate { .. } => Some("gates by a sigmoid"),
+        Op::ProjectHeads { .. } => Some("products head by head"),
+        Op::JoinHeads { .. } => Some("heads of two parts"),
+        Op::Slice { .. } => Some("parts of activations"),
+        Op::Rope { first: 1.., .. } => Some("rotations of the end of a head"),
+        Op::StoreKv { v: None, .. } => Some("latent attention"),
         Op::Norm { norm, x, .. } => match norm.weight {
             None => Some("norms without weights"),
             Some(v) if weights.vector(v)?.len() != norm.group && program.width(*x) != norm.group => {

@@ -160,7 +160,8 @@ impl Chooser<'_> {
 /// Shows every activation that an op writes to `f`.
 fn for_each_written(op: &Op, mut f: impl FnMut(Act)) {
     match op {
-        Op::Embed { out, .. } | Op::Norm { out, .. } => f(*out),
+        Op::Embed { out, .. } | Op::Norm { out, .. } | Op::Slice { out, .. } => f(*out),
+        Op::ProjectHeads { out, .. } | Op::JoinHeads { out, .. } => f(*out),
         Op::Add { x, .. }
         | Op::Scale { x, .. }
         | Op::ScaleColumns { x, .. }
@@ -205,15 +206,15 @@ impl<'a> HeadOps<'a> {
         let none =
             HeadOps { head_dim: 0, q: None, k: None, q_norm: None, k_norm: None, rope: None, store: None, taken: 0 };
         let mut heads = match *rest {
-            [Op::Rope { rope, head_dim, q, k }, Op::StoreKv { state, k: keys, v }, ..]
+            [Op::Rope { rope, head_dim, q, k, .. }, Op::StoreKv { state, k: keys, v: Some(v) }, ..]
                 if k == Some(keys) && head_dim == dim(state) && v != q =>
             {
                 HeadOps { head_dim, q: Some(q), k, rope: Some(rope), store: Some((state, v)), taken: 2, ..none }
             }
-            [Op::Rope { rope, head_dim, q, k }, ..] => {
+            [Op::Rope { rope, head_dim, q, k, .. }, ..] => {
                 HeadOps { head_dim, q: Some(q), k, rope: Some(rope), taken: 1, ..none }
             }
-            [Op::StoreKv { state, k, v }, ..] => {
+            [Op::StoreKv { state, k, v: Some(v) }, ..] => {
                 HeadOps { head_dim: dim(state), k: Some(k), store: Some((state, v)), taken: 1, ..none }
             }
             _ => return None,

@@ -188,6 +188,7 @@ impl Lowering<'_> {
             | Op::Conv(_)
             | Op::DeltaRule(_)
             | Op::Scan(_) => Ok(()),
+            Op::ProjectHeads { .. } | Op::JoinHeads { .. } | Op::Slice { .. } => Ok(()),
         }
     }
 

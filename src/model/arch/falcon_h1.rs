@@ -16,7 +16,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let x = b.embed(1.0)?;
     b.layers(|b, _| {
         let h = b.rms_norm(x, "attn_norm")?;
-        let o = b.attention(h, attention, |b, q, k| Ok(b.rotate(rope, q, k)))?;
+        let o = b.rotary_attention(h, attention, rope)?;
         let m = b.mamba2(h, shape, false)?;
         b.add(x, o);
         b.add(x, m);

@@ -28,7 +28,10 @@ pub fn build(b: &mut Builder) -> Result<()> {
             Some(heads) => {
                 let mut attention = Attention::new(heads);
                 attention.scale = scale.unwrap_or(attention.scale);
-                b.attention(h, attention, |b, q, k| Ok(rope.into_iter().for_each(|rope| b.rotate(rope, q, k))))?
+                b.attention(h, attention, |b, q, k| {
+                    rope.into_iter().for_each(|rope| b.rotate(rope, q, k));
+                    Ok(())
+                })?
             }
             None => b.mamba2(h, shape, true)?,
         };

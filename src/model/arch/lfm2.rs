@@ -23,12 +23,11 @@ pub fn build(b: &mut Builder) -> Result<()> {
     b.layers(|b, i| {
         let h = b.rms_norm(x, "attn_norm")?;
         let o = match heads[i] {
-            Some(heads) => {
-                b.attention(h, Attention::windowed(heads, window), |b, q, k| {
-                    b.head_norms(q, k)?;
-                    Ok(b.rotate(rope, q, k))
-                })?
-            }
+            Some(heads) => b.attention(h, Attention::windowed(heads, window), |b, q, k| {
+                b.head_norms(q, k)?;
+                b.rotate(rope, q, k);
+                Ok(())
+            })?,
             None => short_convolution(b, h, taps)?,
         };
         b.add(x, o);

@@ -5,7 +5,9 @@ mod arcee;
 mod baichuan;
 mod bloom;
 mod cohere2;
+mod deci;
 mod deepseek;
+mod deepseek2;
 mod dots1;
 mod ernie4_5;
 mod exaone4;
@@ -13,6 +15,7 @@ mod falcon;
 mod falcon_h1;
 mod gemma2;
 mod gemma3;
+mod gemma4;
 mod gemma;
 mod glm4;
 mod glm4moe;
@@ -32,6 +35,7 @@ mod mpt;
 mod nemotron;
 mod nemotron_h;
 mod olmo2;
+mod openelm;
 mod olmo;
 mod olmoe;
 mod orion;
@@ -124,6 +128,11 @@ static ARCHITECTURES: &[(&str, Build)] = &[
     ("nemotron_h_moe", nemotron_h::build),
     ("jamba", jamba::build),
     ("plamo2", plamo2::build),
+    ("openelm", openelm::build),
+    ("deci", deci::build),
+    ("gemma4", gemma4::build),
+    ("deepseek2", deepseek2::build),
+    ("mistral4", deepseek2::build),
 ];
 
 /// The keys of a file and the function for its architecture.

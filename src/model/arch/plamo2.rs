@@ -16,12 +16,11 @@ pub fn build(b: &mut Builder) -> Result<()> {
     b.layers(|b, i| {
         let h = b.rms_norm(x, "attn_norm")?;
         let o = match heads[i] {
-            Some(heads) => {
-                b.attention(h, Attention::new(heads), |b, q, k| {
-                    b.head_norms(q, k)?;
-                    Ok(b.rotate(rope, q, k))
-                })?
-            }
+            Some(heads) => b.attention(h, Attention::new(heads), |b, q, k| {
+                b.head_norms(q, k)?;
+                b.rotate(rope, q, k);
+                Ok(())
+            })?,
             None => mamba(b, h, shape)?,
         };
         b.rms_norm_groups(o, "post_attention_norm", b.hyper.hidden)?;

@@ -26,8 +26,8 @@ use super::kernels::{Isa, elementwise};
 use super::pool::Team;
 use crate::error::{Error, Result};
 
-/// Computes `out = softmax(scale * Q K^T) V`. `positions` and `sequences` are `[n]`, tokens of a sequence side by side; `q` and
-/// `out` are `[n, queries * dim]`. The source holds every position up to a token's own.
+/// Computes `out = softmax(scale * Q K^T) V`. `positions` and `sequences` are `[n]`, tokens of a sequence side by side; `q` is
+/// `[n, queries * dim]`, `out` `[n, queries * value_dim]`. The source holds every position up to a token's own.
 pub fn attend(
     team: &Team,
     isa: Isa,
@@ -43,7 +43,7 @@ pub fn attend(
     let heads = *heads;
     let n = positions.len();
     assert!(sequences.len() == n && n <= tiles.capacity() && team.threads() <= per_thread.len());
-    assert!(q.len() == n * heads.queries * heads.dim && out.len() == q.len());
+    assert!(q.len() == n * heads.queries * heads.dim && out.len() == n * heads.queries * heads.value_dim);
     divide(heads, scoring, positions, sequences, tiles);
 
     let pass = AttentionPass { isa, heads, scoring, positions, source, q, out: DisjointSlice::new(out) };
@@ -94,7 +94,7 @@ struct AttentionPass<'a, S> {
 impl<S: KvSource> AttentionPass<'_, S> {
     /// Computes one tile and one head of the cache, from its queries to its output.
     fn attend_tile(&self, tile: &QueryTile, kv: usize, scratch: &mut TileScratch) {
-        let dims = padded(self.heads.dim);
+        let dims = padded(self.heads.value_dim);
         let rows = self.gather_queries(tile, kv, scratch);
         let TileScratch { all, segment, .. } = scratch;
         let (mut all, mut segment) = (std::mem::take(all), std::mem::take(segment));
@@ -117,7 +117,7 @@ impl<S: KvSource> AttentionPass<'_, S> {
         partials: &mut [PartialBuffer],
         joined: &mut PartialBuffer,
     ) {
-        let dims = padded(self.heads.dim);
+        let dims = padded(self.heads.value_dim);
         let slots = DisjointSlice::new(partials);
         team.for_each_with(tasks.len(), |share, i| {
             let SegmentTask { tile, kv, segment } = tasks[i];
@@ -143,7 +143,7 @@ impl<S: KvSource> AttentionPass<'_, S> {
 
     /// Resets the rows of a tile to those that have seen no key but the sink of their head.
     fn begin(&self, kv: usize, rows: usize, all: &mut PartialBuffer) {
-        all.clear(rows, padded(self.heads.dim));
+        all.clear(rows, padded(self.heads.value_dim));
         if let Some(sinks) = self.scoring.sinks {
             let of_rows = sinks[self.heads.sharing(kv)].iter().cycle();
             for ((peak, sum), sink) in all.peaks[..rows].iter_mut().zip(&mut all.sums).zip(of_rows) {
@@ -162,7 +162,7 @@ impl<S: KvSource> AttentionPass<'_, S> {
         scratch: &mut TileScratch,
         out: &mut PartialBuffer,
     ) {
-        let dims = padded(self.heads.dim);
+        let dims = padded(self.heads.value_dim);
         let TileScratch { floats, integers, visible, products, chunk, converted, .. } = scratch;
         let queries = match self.source.key_storage(tile.sequence) {
             Storage::I16 => Queries::Integers(integers),
@@ -231,7 +231,7 @@ impl<S: KvSource> AttentionPass<'_, S> {
 
     /// Writes the finished rows of a tile to the output.
     fn finish(&self, tile: &QueryTile, kv: usize, all: &PartialBuffer) {
-        let (d, dims) = (self.heads.dim, padded(self.heads.dim));
+        let (d, dims) = (self.heads.value_dim, padded(self.heads.value_dim));
         let sharing = self.heads.sharing(kv);
         for (r, (token, head)) in tile.tokens.clone().flat_map(|t| sharing.clone().map(move |h| (t, h))).enumerate() {
             let start = (token * self.heads.queries + head) * d;
@@ -297,8 +297,9 @@ mod tests {
     use crate::quant;
     use crate::tensor::DType;
 
-    fn spec(layers: usize, Heads { kv, dim, .. }: Heads, capacity: usize, k_type: DType, v_type: DType) -> StateSpec {
-        let layers = vec![KvLayer { n_kv_heads: kv, head_dim: dim, window: 0 }; layers];
+    fn spec(layers: usize, heads: Heads, capacity: usize, k_type: DType, v_type: DType) -> StateSpec {
+        let Heads { kv: n_kv_heads, dim: head_dim, value_dim, is_latent, .. } = heads;
+        let layers = vec![KvLayer { n_kv_heads, head_dim, value_dim, is_latent, window: 0 }; layers];
         StateSpec { layers, memories: vec![], capacity, k_type, v_type, max_step: capacity }
     }
 
@@ -345,8 +346,10 @@ mod tests {
         fn keys(&self) -> Vec<f32> {
             values(self.len() * self.heads.kv * self.heads.dim, 1)
         }
+        /// Without those that are parts of keys.
         fn values(&self) -> Vec<f32> {
-            values(self.len() * self.heads.kv * self.heads.dim, 2)
+            let stored = if self.heads.is_latent { 0 } else { self.heads.value_dim };
+            values(self.len() * self.heads.kv * stored, 2)
         }
         fn queries(&self) -> Vec<f32> {
             values(self.n * self.heads.queries * self.heads.dim, 3)
@@ -356,16 +359,20 @@ mod tests {
         /// can lead: with values of `quant::F16`, 32 positions share a scale, and each weight times the scale of its value is
         /// off by half a quant at most.
         fn oracle(&self) -> Vec<(f64, f64)> {
-            let Heads { queries, kv, dim } = self.heads;
-            let rows = |dtype, x: &[f32], block| -> Vec<Vec<(f64, f64)>> {
+            let Heads { queries, kv, dim, value_dim, is_latent } = self.heads;
+            let rows = |dtype, x: &[f32], dim, block| -> Vec<Vec<(f64, f64)>> {
                 x.chunks(dim).map(|row| stored(dtype, row, block)).collect()
             };
+            let k = rows(self.k_type, &self.keys(), dim, BLOCK);
             // All dimensions of a value of 16 bits share a scale.
-            let block = if self.v_type == quant::F16 { dim } else { BLOCK };
-            let (k, v) = (rows(self.k_type, &self.keys(), BLOCK), rows(self.v_type, &self.values(), block));
+            let block = if self.v_type == quant::F16 { value_dim } else { BLOCK };
+            let v = match is_latent {
+                true => k.iter().map(|row| row[..value_dim].iter().map(|(x, _)| (*x, 1.0)).collect()).collect(),
+                false => rows(self.v_type, &self.values(), value_dim, block),
+            };
             // Queries are rounded where keys are integers of 16 bits.
             let q_type = if self.k_type == quant::F16 { quant::F16 } else { quant::F32 };
-            let q = rows(q_type, &self.queries(), BLOCK);
+            let q = rows(q_type, &self.queries(), dim, BLOCK);
             let mut out = Vec::new();
             for t in 0..self.n {
                 let position = self.past + t;
@@ -389,13 +396,13 @@ mod tests {
                     let peak = scores.iter().chain(&sink).fold(f64::MIN, |a, &b| a.max(b));
                     let sum: f64 = scores.iter().chain(&sink).map(|s| (s - peak).exp()).sum();
                     let weights: Vec<f64> = scores.iter().map(|s| (s - peak).exp() / sum).collect();
-                    let mut row = vec![(0.0, 0.0); dim];
+                    let mut row = vec![(0.0, 0.0); value_dim];
                     for p in first..=position {
                         let alike = (p / BLOCK * BLOCK).max(first)..(p / BLOCK * BLOCK + BLOCK).min(position + 1);
                         let largest = alike.map(|p| weights[p - first] * v[p * kv + of][0].1).fold(0.0, f64::max);
                         for (out, (v, scale)) in row.iter_mut().zip(&v[p * kv + of]) {
                             out.0 += weights[p - first] * v;
-                            if self.v_type == quant::F16 {
+                            if self.v_type == quant::F16 && !is_latent {
                                 out.1 += 0.5 * largest / 8191.0 * (v / scale).abs();
                             }
                         }
@@ -408,26 +415,27 @@ mod tests {
 
         /// The tokens in pieces, each written to the cache just before it attends.
         fn run(&self, isa: Isa, threads: usize, piece: usize) -> Vec<f32> {
-            let Heads { queries, kv, dim } = self.heads;
+            let Heads { queries, kv, dim, value_dim, is_latent } = self.heads;
             let spec = spec(2, self.heads, self.len(), self.k_type, self.v_type);
             let mut cache = CpuKv::new(&spec).unwrap();
             let (keys, values, q) = (self.keys(), self.values(), self.queries());
             let write = |cache: &mut CpuKv, position: usize| {
-                let range = position * kv * dim..(position + 1) * kv * dim;
-                cache.write(isa, 1, position, &keys[range.clone()], &values[range]);
+                let stored = if is_latent { 0 } else { kv * value_dim };
+                let value = &values[position * stored..][..stored];
+                cache.write(isa, 1, position, &keys[position * kv * dim..][..kv * dim], value);
             };
             (0..self.past).for_each(|p| write(&mut cache, p));
             let team = Arc::new(Pool::new(threads).unwrap()).enter();
             let mut scratch = AttentionScratch::new(self.heads, piece, threads, false).unwrap();
-            let mut out = vec![f32::NAN; q.len()];
-            let width = queries * dim;
+            let mut out = vec![f32::NAN; self.n * queries * value_dim];
             let all: Vec<u32> = (0..self.n as u32).collect();
             for tokens in all.chunks(piece) {
                 let positions: Vec<u32> = tokens.iter().map(|t| self.past as u32 + t).collect();
                 positions.iter().for_each(|&p| write(&mut cache, p as usize));
-                let range = tokens[0] as usize * width..(tokens[0] as usize + tokens.len()) * width;
+                let range = |width| tokens[0] as usize * width..(tokens[0] as usize + tokens.len()) * width;
                 let sequences = vec![0; tokens.len()];
-                let (q, out, source) = (&q[range.clone()], &mut out[range], LayerSource::new(1, |_| &cache));
+                let (q, out) = (&q[range(queries * dim)], &mut out[range(queries * value_dim)]);
+                let source = LayerSource::new(isa, 1, |_| &cache);
                 attend(&team, isa, &self.scoring, &positions, &sequences, &source, q, out, &mut scratch);
             }
             out
@@ -459,7 +467,7 @@ mod tests {
     }
 
     fn heads(queries: usize, kv: usize, dim: usize) -> Heads {
-        Heads { queries, kv, dim }
+        Heads::new(queries, kv, dim)
     }
 
     const FULL: Scoring = Scoring { scale: 0.3, softcap: 0.0, mask: Mask::Causal, slopes: None, sinks: None };
@@ -478,6 +486,20 @@ mod tests {
         ] {
             Case { heads, k_type: quant::F16, v_type: quant::F16, scoring: FULL, past: 129, n: 70 }.check();
         }
+    }
+
+    #[test]
+    fn values_narrower_and_wider_than_keys() {
+        for (dim, value_dim, is_latent) in
+            [(40, 24, false), (192, 128, false), (18, 50, false), (72, 64, true), (70, 45, true), (96, 96, true)]
+        {
+            for dtype in [quant::F32, quant::F16, quant::Q8_0] {
+                let heads = Heads { queries: 6, kv: if is_latent { 1 } else { 2 }, dim, value_dim, is_latent };
+                Case { heads, k_type: dtype, v_type: dtype, scoring: FULL, past: 300, n: 20 }.check();
+            }
+        }
+        let heads = Heads { queries: 100, kv: 1, dim: 40, value_dim: 32, is_latent: true };
+        Case { heads, k_type: quant::F16, v_type: quant::F16, scoring: FULL, past: 700, n: 3 }.check();
     }
 
     #[test]
@@ -557,7 +579,7 @@ mod tests {
         let mut scratch = AttentionScratch::new(heads, 1, 1, false).unwrap();
         let mut out = vec![0.0; heads.dim];
         let scoring = Scoring { scale: 1.0 / (heads.dim as f32).sqrt(), ..FULL };
-        let source = LayerSource::new(0, |_| &cache);
+        let source = LayerSource::new(isa, 0, |_| &cache);
         attend(&team, isa, &scoring, &[n as u32 - 1], &[0], &source, q, &mut out, &mut scratch);
         let expected = exact(&wide(k), &wide(v));
         [wide(&out), exact(&halves(k), &halves(v))].map(|out| {
@@ -630,7 +652,7 @@ mod tests {
             q.extend(case.queries());
             expected.extend(case.run(isa, 1, 1));
         }
-        let source = LayerSource::new(0, |sequence| &caches[sequence as usize]);
+        let source = LayerSource::new(isa, 0, |sequence| &caches[sequence as usize]);
         for threads in 1..=3 {
             let team = Arc::new(Pool::new(threads).unwrap()).enter();
             let mut out = vec![0.0; q.len()];

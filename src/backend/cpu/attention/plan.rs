@@ -21,10 +21,20 @@ pub(super) const SMALL: usize = 32 * 1024;
 pub struct Heads {
     pub queries: usize,
     pub kv: usize,
+    /// Width of a query and of a key.
     pub dim: usize,
+    /// Width of a value.
+    pub value_dim: usize,
+    /// True where values are the first numbers of their keys.
+    pub is_latent: bool,
 }
 
 impl Heads {
+    /// Keys and values of one width.
+    pub const fn new(queries: usize, kv: usize, dim: usize) -> Heads {
+        Heads { queries, kv, dim, value_dim: dim, is_latent: false }
+    }
+
     /// Returns the query heads that read head `kv` of the cache: query head i reads `i * kv / queries`.
     pub fn sharing(self, kv: usize) -> Range<usize> {
         (kv * self.queries).div_ceil(self.kv)..((kv + 1) * self.queries).div_ceil(self.kv)

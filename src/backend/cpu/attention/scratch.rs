@@ -27,7 +27,7 @@ pub(super) struct TileScratch {
     pub chunk: PartialBuffer,
     pub segment: PartialBuffer,
     pub all: PartialBuffer,
-    /// A chunk of keys and values for sources that convert them.
+    /// A chunk of what a source converts.
     pub converted: Vec<f32>,
 }
 
@@ -65,10 +65,12 @@ impl PartialBuffer {
 impl AttentionScratch {
     /// Allocates for up to `max_tokens` tokens; `converts` where a source converts keys and values.
     pub fn new(heads: Heads, max_tokens: usize, threads: usize, converts: bool) -> Result<AttentionScratch> {
-        if heads.queries == 0 || heads.kv == 0 || heads.dim == 0 || heads.kv > heads.queries {
+        let Heads { queries, kv, dim, value_dim, is_latent } = heads;
+        if [queries, kv, dim, value_dim].contains(&0) || kv > queries {
             return Err(Error::invalid(format!("attention with {heads:?}")));
         }
-        let dims = padded(heads.dim);
+        let dims = padded(value_dim);
+        let converted = if converts { dim + dims } else { 0 }.max(if is_latent { dims } else { 0 });
         let rows = heads.most_sharing().max(TILE_ROWS.min(heads.most_sharing() * max_tokens));
         let mut per_thread = try_vec("attention scratch", threads)?;
         for _ in 0..threads {
@@ -80,7 +82,7 @@ impl AttentionScratch {
                 chunk: PartialBuffer::new(rows, dims)?,
                 segment: PartialBuffer::new(rows, dims)?,
                 all: PartialBuffer::new(rows, dims)?,
-                converted: try_filled("attention scratch", if converts { CHUNK * (heads.dim + dims) } else { 0 }, 0.0)?,
+                converted: try_filled("attention scratch", CHUNK * converted, 0.0)?,
             });
         }
         // Enough that the barrier after so many segments costs little.

@@ -6,6 +6,7 @@ use std::ops::Range;
 use super::plan::Heads;
 use crate::backend::cpu::kernels::attend::CHUNK;
 use crate::backend::cpu::kernels::kv_storage::{KvView, Storage, padded};
+use crate::backend::cpu::kernels::latent::values_of_keys;
 use crate::backend::cpu::kernels::simd::LANES;
 use crate::backend::cpu::kernels::{Isa, elementwise};
 use crate::backend::cpu::kv::CpuKv;
@@ -22,13 +23,14 @@ pub trait KvSource: Sync {
 
 /// A layer of the caches that a function returns for sequences.
 pub struct LayerSource<'c, F: Fn(u32) -> &'c CpuKv> {
+    isa: Isa,
     cache: F,
     layer: usize,
 }
 
 impl<'c, F: Fn(u32) -> &'c CpuKv> LayerSource<'c, F> {
-    pub fn new(layer: usize, cache: F) -> Self {
-        LayerSource { cache, layer }
+    pub fn new(isa: Isa, layer: usize, cache: F) -> Self {
+        LayerSource { isa, cache, layer }
     }
 }
 
@@ -37,8 +39,16 @@ impl<'c, F: Fn(u32) -> &'c CpuKv + Sync> KvSource for LayerSource<'c, F> {
         (self.cache)(sequence).key_storage()
     }
 
-    fn read<'a>(&'a self, sequence: u32, head: usize, positions: Range<usize>, _: &'a mut [f32]) -> KvView<'a> {
-        (self.cache)(sequence).cached(self.layer, head, positions.start)
+    fn read<'a>(&'a self, sequence: u32, head: usize, positions: Range<usize>, converted: &'a mut [f32]) -> KvView<'a> {
+        let cache = (self.cache)(sequence);
+        let view = cache.cached(self.layer, head, positions.start);
+        if !cache.is_latent(self.layer) {
+            return view;
+        }
+        let KvView { head_dim, value_dim, key_storage, keys, .. } = view;
+        values_of_keys(self.isa, key_storage, keys, head_dim, value_dim, positions.len(), converted);
+        let value_stride = size_of::<f32>() * padded(value_dim);
+        KvView { value_storage: Storage::F32, values: bytes(converted), value_stride, ..view }
     }
 }
 
@@ -83,6 +93,7 @@ impl KvSource for PlainCache<'_> {
         };
         KvView {
             head_dim: dim,
+            value_dim: dim,
             key_storage: Storage::F32,
             keys: bytes(panels),
             value_storage: Storage::F32,

@@ -62,7 +62,7 @@ pub struct Partial<'a> {
     pub peaks: &'a mut [f32],
     /// `[rows]`, sum of `2^(score - peak)`.
     pub sums: &'a mut [f32],
-    /// `[rows, padded(head_dim)]`, values weighted by the same.
+    /// `[rows, padded(value_dim)]`, values weighted by the same.
     pub values: &'a mut [f32],
 }
 
@@ -97,14 +97,14 @@ pub fn attend_chunk(
         }
     }
     assert!(cached.keys.len() >= n.div_ceil(LANES) * cached.key_storage.key_panel_bytes(d));
-    let (each, stride) = (cached.value_storage.value_bytes(d), cached.value_stride);
+    let (each, stride) = (cached.value_storage.value_bytes(cached.value_dim), cached.value_stride);
     match cached.value_storage {
         Storage::I16 => assert!(stride == each && cached.values.len() >= n.next_multiple_of(BLOCK) * each),
         _ => assert!(each <= stride && stride.is_multiple_of(4) && cached.values.len() + stride >= n * stride + each),
     }
     assert!(cached.keys.as_ptr().addr().is_multiple_of(4) && cached.values.as_ptr().addr().is_multiple_of(4));
     assert!(scratch.scores.len() >= rows * CHUNK && scratch.weights.scales.len() >= rows * (CHUNK / BLOCK));
-    assert!(out.peaks.len() == rows && out.sums.len() == rows && out.values.len() == rows * padded(d));
+    assert!(out.peaks.len() == rows && out.sums.len() == rows && out.values.len() == rows * padded(cached.value_dim));
     dispatch!(
         isa,
         attend_chunk_lanes(
@@ -189,13 +189,13 @@ fn attend_chunk_lanes<S: Simd>(
         }
     }
 
-    let dims = padded(d);
+    let dims = padded(cached.value_dim);
     let vectors = dims / LANES;
     let (a, c) = (
         FloatRows { data: scores.as_ptr(), stride: CHUNK },
         FloatRowsMut { data: out.values.as_mut_ptr(), stride: dims },
     );
-    let ahead = AHEAD / cached.value_storage.value_bytes(d) * cached.value_stride;
+    let ahead = AHEAD / cached.value_storage.value_bytes(cached.value_dim) * cached.value_stride;
     let b = MatrixView { data: values, row: cached.value_stride, vector: 0, scales: dims, ahead };
     // SAFETY: `attend_chunk` asserts that `scores` and `weights` hold `rows` rows of CHUNK >= n, that `values` holds n
     // positions, and that `out.values` holds `rows` rows of `dims`.

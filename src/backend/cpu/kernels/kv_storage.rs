@@ -57,6 +57,7 @@ pub const KEY_LINE: usize = 64;
 #[derive(Clone, Copy)]
 pub struct KvView<'a> {
     pub head_dim: usize,
+    pub value_dim: usize,
     pub key_storage: Storage,
     /// Whole panels.
     pub keys: &'a [u8],

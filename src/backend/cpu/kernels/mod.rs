@@ -15,6 +15,7 @@ mod float;
 pub(super) mod float_gemm;
 mod gemm;
 pub(super) mod kv_storage;
+pub(super) mod latent;
 mod math;
 mod neon;
 pub(super) mod prefetch;

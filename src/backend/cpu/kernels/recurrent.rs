@@ -115,10 +115,10 @@ fn conv_lanes<S: Simd, const T: usize>(s: S, c: &ConvChannels) {
             inputs.copy_within(1.., 0);
             s.store_slice(if c.silu { times_sigmoid(s, sum, sum) } else { sum }, row);
         }
-        for j in none..T - 1 {
-            let at = (j - none) * c.width + first;
+        for (j, input) in inputs[none..T - 1].iter().enumerate() {
+            let at = j * c.width + first;
             // SAFETY: as above.
-            s.store_slice(inputs[j], unsafe { c.to.slice_mut(at..at + len) });
+            s.store_slice(*input, unsafe { c.to.slice_mut(at..at + len) });
         }
     }
 }
@@ -350,7 +350,8 @@ fn scan_lanes<S: Simd, const BLOCKS: usize, const PER_STATE: bool>(s: S, c: &mut
     let heads = c.dt.width;
     for t in 0..c.n {
         let (dt, x) = (c.dt.row(t, heads), c.x.row(t, BLOCKS * LANES));
-        let (mut times, mut inputs, mut decays, mut sums) = ([zero; BLOCKS], [zero; BLOCKS], [zero; BLOCKS], [zero; BLOCKS]);
+        let (mut times, mut inputs, mut decays, mut sums) =
+            ([zero; BLOCKS], [zero; BLOCKS], [zero; BLOCKS], [zero; BLOCKS]);
         for (b, x) in x.chunks(LANES).enumerate() {
             times[b] = of_heads(s, dt, c.head_dim, c.x.first + b * LANES);
             let x = s.load_slice(x);
@@ -384,5 +385,114 @@ fn scan_lanes<S: Simd, const BLOCKS: usize, const PER_STATE: bool>(s: S, c: &mut
             s.store_slice(sum, out);
         }
         from = to;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::cpu::kernels::quantize::tests::values;
+
+    /// Checks that every instruction set computes the same bits.
+    fn check(f: impl Fn(Isa) -> Vec<f32>) {
+        let expected = f(Isa::Scalar);
+        assert!(expected.iter().all(|x| x.is_finite()) && expected.iter().any(|x| *x != 0.0));
+        for isa in Isa::available() {
+            let same = f(isa).iter().zip(&expected).all(|(a, b)| a.to_bits() == b.to_bits());
+            assert!(same, "{}", isa.name());
+        }
+    }
+
+    const N: usize = 9;
+
+    #[test]
+    fn convolutions_have_the_same_bits_on_all_instruction_sets() {
+        for (width, taps, silu) in [(37, 4, true), (64, 3, false), (20, 6, true)] {
+            let (kernel, bias, from) = (values(taps * width, 1), values(width, 2), values((taps - 1) * width, 3));
+            check(|isa| {
+                let (mut x, mut to) = (values(N * width, 4), vec![0.0; (taps - 1) * width]);
+                let (all, end) = (DisjointSlice::new(&mut x), DisjointSlice::new(&mut to));
+                let (kernel, bias, from) = (&kernel[..], Some(&bias[..]), &from[..]);
+                let (channels, x, to) = (0..width, &all, &end);
+                // SAFETY: this is one thread.
+                unsafe { conv(isa, &ConvChannels { n: N, taps, channels, width, kernel, bias, silu, from, to, x }) };
+                [all_of(&all), all_of(&end)].concat()
+            });
+        }
+    }
+
+    fn all_of(slice: &DisjointSlice<f32>) -> Vec<f32> {
+        // SAFETY: no other part is in use.
+        unsafe { slice.slice_mut(0..slice.len()) }.to_vec()
+    }
+
+    #[test]
+    fn delta_rules_have_the_same_bits_on_all_instruction_sets() {
+        for (blocks, key_dim, per_row) in [(1, 24, false), (TILE, 24, false), (1, 40, true), (TILE, 128, true)] {
+            let wide = blocks * LANES;
+            let [q, k] = [5, 6].map(|seed| values(N * key_dim, seed).iter().map(|x| 0.02 * x).collect::<Vec<f32>>());
+            let (v, from) = (values(N * wide, 7), values(wide * key_dim, 8));
+            let decays = if per_row { key_dim } else { 1 };
+            let [dt, beta] =
+                [values(N * decays, 9), values(N, 10)].map(|x| x.iter().map(|x| x.abs()).collect::<Vec<_>>());
+            check(|isa| {
+                let (mut to, mut out) = (vec![0.0; from.len()], vec![0.0; N * wide]);
+                let all = DisjointSlice::new(&mut out);
+                let columns = |values, width| Columns { values, width, first: 0 };
+                let mut part = DeltaColumns {
+                    n: N,
+                    key_dim,
+                    q: columns(&q, key_dim),
+                    k: columns(&k, key_dim),
+                    v: columns(&v, wide),
+                    dt: columns(&dt, decays),
+                    per_row,
+                    beta: columns(&beta, 1),
+                    rate: -0.7,
+                    from: &from,
+                    to: &mut to,
+                    out: ColumnsMut { values: &all, width: wide, first: 0 },
+                };
+                // SAFETY: this is one thread.
+                unsafe { delta_rule(isa, &mut part) };
+                [all_of(&all), to].concat()
+            });
+        }
+    }
+
+    #[test]
+    fn scans_have_the_same_bits_on_all_instruction_sets() {
+        for (blocks, state, head_dim, per_state) in [(1, 20, 8, false), (TILE, 128, 32, false), (TILE, 16, 1, true)] {
+            let wide = blocks * LANES;
+            let heads = wide / head_dim;
+            let (x, b, c) = (values(N * wide, 1), values(N * state, 2), values(N * state, 3));
+            let (skip, from) = (values(heads, 4), values(wide * state, 5));
+            let dt: Vec<f32> = values(N * heads, 6).iter().map(|x| x.abs()).collect();
+            let rate: Vec<f32> =
+                values(if per_state { heads * state } else { heads }, 7).iter().map(|x| -x.abs()).collect();
+            check(|isa| {
+                let (mut to, mut out) = (vec![0.0; from.len()], vec![0.0; N * wide]);
+                let all = DisjointSlice::new(&mut out);
+                let columns = |values, width| Columns { values, width, first: 0 };
+                let mut part = ScanChannels {
+                    n: N,
+                    state,
+                    head_dim,
+                    x: columns(&x, wide),
+                    dt: columns(&dt, heads),
+                    b: columns(&b, state),
+                    c: columns(&c, state),
+                    rate: &rate,
+                    per_state,
+                    skip: &skip,
+                    from: &from,
+                    to: &mut to,
+                    out: ColumnsMut { values: &all, width: wide, first: 0 },
+                };
+                // SAFETY: this is one thread.
+                unsafe { scan(isa, &mut part) };
+                [all_of(&all), to].concat()
+            });
+        }
     }
 }

@@ -1,0 +1,26 @@
+//! DeepSeek V2 and V3, Kimi K2, GLM 4.7 Flash and Mistral 4: latent attention, a router that the file tells, a shared expert,
+//! the first layers dense.
+
+use crate::backend::op::RouterScore;
+use crate::backend::weights::RopePairs;
+use crate::error::Result;
+use crate::model::builder::Builder;
+
+pub fn build(b: &mut Builder) -> Result<()> {
+    let latent = b.latent(RopePairs::Adjacent, None)?;
+    // The files of GLM 4.7 Flash, known by their shape, leave the router out.
+    let is_glm = (47..=48).contains(&b.hyper.n_layers) && b.hyper.vocab == 154_880;
+    let moe = b.told_moe(if is_glm { RouterScore::Sigmoid } else { RouterScore::Softmax })?;
+    let x = b.embed(1.0)?;
+    b.layers(|b, _| {
+        let h = b.rms_norm(x, "attn_norm")?;
+        let o = b.latent_attention(h, latent)?;
+        b.add(x, o);
+        let h = b.rms_norm(x, "ffn_norm")?;
+        let o = b.moe_ffn(h, moe)?;
+        b.add(x, o);
+        Ok(())
+    })?;
+    let h = b.rms_norm(x, "output_norm")?;
+    b.head(h, 1.0, 0.0)
+}

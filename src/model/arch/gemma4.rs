@@ -1,0 +1,78 @@
+//! Gemma 4: Gemma 3 with heads of two widths, values that are normalised, last layers that read the keys and values of earlier
+//! ones, inputs of each layer's own, and experts beside the dense feed-forward block.
+
+use crate::backend::op::Activation::Gelu;
+use crate::backend::op::{Mask, StateId};
+use crate::backend::weights::RopePairs;
+use crate::error::Result;
+use crate::model::builder::{Attention, Builder, Moe};
+use crate::model::hyper::HeadShape;
+use crate::model::rope::{RopeConfig, RopeScaling};
+
+pub fn build(b: &mut Builder) -> Result<()> {
+    let (common, n_layers) = (b.hyper.heads, b.hyper.n_layers);
+    let windows = b.windows(b.keys.size("attention.sliding_window")?.unwrap_or(1024), 6)?;
+    let local_dim = b.keys.size("attention.key_length_swa")?.unwrap_or(common.head_dim);
+    if b.keys.size("attention.value_length_swa")?.is_some_and(|width| width != local_dim) {
+        return Err(b.keys.unsupported("attention.value_length_swa"));
+    }
+    let config = b.rope_config(RopePairs::Halves)?;
+    let base = b.keys.float("rope.freq_base_swa")?.unwrap_or(10_000.0);
+    let n_dims = b.keys.size("rope.dimension_count_swa")?.unwrap_or(config.n_dims).min(local_dim);
+    let local = RopeConfig { base, n_dims, scaling: RopeScaling::None, ..config.clone() };
+    let (rope, local) = (b.rope(&config)?, b.rope_without_divisors(&local)?);
+    let own = n_layers.saturating_sub(b.keys.size("attention.shared_kv_layers")?.unwrap_or(0));
+    let logit_softcap = b.softcap("final_logit_softcapping", 30.0)?;
+    let moe = b.moe(true)?;
+    b.ffn_scales = true;
+    let x = b.embed((b.hyper.hidden as f32).sqrt())?;
+    let inputs = b.layer_inputs(x)?;
+    // Of the last own layer without and with a window.
+    let mut states: [Option<StateId>; 2] = [None; 2];
+    b.layers(|b, i| {
+        let is_local = windows[i] > 0;
+        let (rope, dim) = if is_local { (local, local_dim) } else { (rope, common.head_dim) };
+        let heads = HeadShape { head_dim: dim, value_dim: dim, ..b.heads(i)? };
+        let attention = Attention { scale: 1.0, mask: Mask::window(windows[i]), ..Attention::new(heads) };
+        let h = b.rms_norm(x, "attn_norm")?;
+        let q = if i < own {
+            let [q, k, v] = b.normed_values(h, heads)?;
+            b.rms_norm_groups(q, "attn_q_norm", dim)?;
+            b.rms_norm_groups(k, "attn_k_norm", dim)?;
+            b.rotate_heads(rope, dim, q, Some(k));
+            states[usize::from(is_local)] = Some(b.store(k, v, attention));
+            q
+        } else {
+            ["attn_k.weight", "attn_v.weight", "attn_k_norm.weight"].into_iter().for_each(|part| b.ignore(part));
+            let q = b.project(h, "attn_q", heads.n_heads * dim)?;
+            b.rms_norm_groups(q, "attn_q_norm", dim)?;
+            b.rotate_heads(rope, dim, q, None);
+            q
+        };
+        let Some(state) = states[usize::from(is_local)] else {
+            return Err(b.keys.unsupported("attention.shared_kv_layers"));
+        };
+        let a = b.attend_to(q, state, attention)?;
+        let o = b.project(a, "attn_output", b.hyper.hidden)?;
+        b.rms_norm_groups(o, "post_attention_norm", b.hyper.hidden)?;
+        b.add(x, o);
+        let h = b.rms_norm(x, "ffn_norm")?;
+        let o = b.gated_ffn(h, Gelu)?;
+        if let Some(moe) = moe.filter(|_| b.has("ffn_gate_inp.weight")) {
+            b.rms_norm_groups(o, "post_ffw_norm_1", b.hyper.hidden)?;
+            let scores = b.scaled_router(x, moe.n_experts)?;
+            let h = b.rms_norm(x, "pre_ffw_norm_2")?;
+            let y = b.scored_experts(h, scores, Moe { activation: Gelu, ..moe })?;
+            b.rms_norm_groups(y, "post_ffw_norm_2", b.hyper.hidden)?;
+            b.add(o, y);
+        }
+        b.rms_norm_groups(o, "post_ffw_norm", b.hyper.hidden)?;
+        b.add(x, o);
+        if let Some(inputs) = inputs {
+            b.add_layer_input(x, inputs, i, Gelu)?;
+        }
+        b.scale_if_present(x, "layer_output_scale.weight")
+    })?;
+    let h = b.rms_norm(x, "output_norm")?;
+    b.head(h, 1.0, logit_softcap)
+}

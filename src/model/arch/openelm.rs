@@ -1,0 +1,30 @@
+//! OpenELM: Qwen 3's layers with heads and a feed-forward block of their own number and width each.
+
+use crate::backend::op::Activation::Silu;
+use crate::backend::weights::RopePairs;
+use crate::error::Result;
+use crate::model::builder::{Attention, Builder};
+
+pub fn build(b: &mut Builder) -> Result<()> {
+    let rope = b.rope_config(RopePairs::Halves)?;
+    let rope = b.rope(&rope)?;
+    b.fused_scale = false;
+    let x = b.embed(1.0)?;
+    b.layers(|b, i| {
+        let heads = b.heads(i)?;
+        b.ignore("attn_qkv.scale");
+        let h = b.rms_norm(x, "attn_norm")?;
+        let o = b.attention(h, Attention::new(heads), |b, q, k| {
+            b.head_norms(q, k)?;
+            b.rotate(rope, q, k);
+            Ok(())
+        })?;
+        b.add(x, o);
+        let h = b.rms_norm(x, "ffn_norm")?;
+        let o = b.gated_ffn(h, Silu)?;
+        b.add(x, o);
+        Ok(())
+    })?;
+    let h = b.rms_norm(x, "output_norm")?;
+    b.head(h, 1.0, 0.0)
+}

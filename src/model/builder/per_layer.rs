@@ -1,0 +1,147 @@
+//! What differs from layer to layer: numbers and widths of heads, widths of feed-forward blocks, whose keys and values are
+//! read, inputs of a layer's own.
+
+use super::{Attention, Builder};
+use crate::backend::op::{Act, Activation, Index, Norm, NormKind, Op, RopeChoice, StateId};
+use crate::backend::state_spec::KvLayer;
+use crate::error::{Error, Result};
+use crate::model::hyper::HeadShape;
+use crate::model::rope::RopeConfig;
+
+/// Inputs of all layers side by side, `[n, n_layers * width]`.
+#[derive(Clone, Copy)]
+pub struct LayerInputs {
+    all: Act,
+    width: usize,
+}
+
+impl Builder<'_> {
+    /// The heads of a layer where files may have a list of them; either number may be 0.
+    pub fn heads(&self, layer: usize) -> Result<HeadShape> {
+        let of_layer = |key, common| match self.keys.per_layer_sizes(key, self.hyper.n_layers)? {
+            Some(list) => Ok::<_, Error>(list[layer]),
+            None => Ok(common),
+        };
+        let n_heads = of_layer("attention.head_count", self.hyper.heads.n_heads)?;
+        let n_kv_heads = of_layer("attention.head_count_kv", n_heads)?;
+        Ok(HeadShape { n_heads, n_kv_heads, ..self.hyper.heads })
+    }
+
+    /// True where a layer has a dense feed-forward block.
+    pub fn has_ffn(&self, layer: usize) -> Result<bool> {
+        let widths = self.keys.per_layer_sizes("feed_forward_length", self.hyper.n_layers)?;
+        Ok(widths.is_some_and(|widths| widths[layer] > 0))
+    }
+
+    /// Width of the dense feed-forward block of the layer that is being built.
+    pub(super) fn ffn_width(&self) -> Result<usize> {
+        let (key, n_layers) = ("feed_forward_length", self.hyper.n_layers);
+        let widths = self.keys.per_layer_sizes(key, n_layers)?.unwrap_or_default();
+        match widths.get(self.layer.unwrap_or(0)) {
+            None | Some(0) => Err(self.keys.unsupported(key)),
+            Some(width) => Ok(*width),
+        }
+    }
+
+    // ---- attention
+
+    /// The rotation of a configuration where those of the file's divisors are of other layers.
+    pub fn rope_without_divisors(&mut self, config: &RopeConfig) -> Result<RopeChoice> {
+        Ok(RopeChoice { table: self.rope_table(config, None)?, long: None })
+    }
+
+    /// Rotates the heads of queries and keys, which are as wide as told.
+    pub fn rotate_heads(&mut self, rope: RopeChoice, head_dim: usize, q: Act, k: Option<Act>) {
+        self.program.push(Op::Rope { rope, head_dim, first: 0, q, k });
+    }
+
+    /// Queries, keys, and values whose heads are normalised; values are keys where the file has none.
+    pub fn normed_values(&mut self, x: Act, heads: HeadShape) -> Result<[Act; 3]> {
+        let kind = NormKind::Rms;
+        let norm = Norm { kind, weight: None, bias: None, eps: self.eps(kind), group: heads.value_dim };
+        let has_values = self.has("attn_v.weight") || self.has("attn_qkv.weight");
+        let (q, k, x, out) = if has_values {
+            let [q, k, v] = self.qkv(x, heads)?;
+            (q, k, v, v)
+        } else {
+            let widths = [heads.n_heads * heads.head_dim, heads.n_kv_heads * heads.head_dim];
+            let q = self.part("attn_q", widths[0], 0..widths[0], x)?;
+            let k = self.part("attn_k", widths[1], 0..widths[1], x)?;
+            let [q, k] = self.push_projections(x, [q, k]);
+            (q, k, k, self.program.act(widths[1]))
+        };
+        self.program.push(Op::Norm { norm, x, out });
+        Ok([q, k, out])
+    }
+
+    /// Stores keys and values, which later layers may read as well.
+    pub fn store(&mut self, k: Act, v: Act, attention: Attention) -> StateId {
+        let HeadShape { n_kv_heads, head_dim, value_dim, .. } = attention.heads;
+        let window = attention.mask.span();
+        let state = self.program.state(KvLayer { n_kv_heads, head_dim, value_dim, is_latent: false, window });
+        self.program.push(Op::StoreKv { state, k, v: Some(v) });
+        state
+    }
+
+    // ---- inputs of a layer's own
+
+    /// Where the file has them, from the token and from `x`, the embedding:
+    /// `(sqrt(width) * per_layer_token_embd[id] + norm(per_layer_model_proj x / sqrt(hidden))) / sqrt(2)`.
+    pub fn layer_inputs(&mut self, x: Act) -> Result<Option<LayerInputs>> {
+        let key = "embedding_length_per_layer_input";
+        let Some(width) = self.keys.size(key)? else { return Ok(None) };
+        let (rows, all) = (self.hyper.vocab, width.saturating_mul(self.hyper.n_layers));
+        if all > 1 << 24 {
+            return Err(self.keys.unsupported(key));
+        }
+        let table = self.matrix("per_layer_token_embd.weight", rows, all)?;
+        let token = self.program.act(all);
+        let scale = (width as f32).sqrt();
+        self.program.push(Op::Embed { table, rows, index: Index::Id, scale, out: token });
+        let inputs = self.project(x, "per_layer_model_proj", all)?;
+        self.scale(inputs, 1.0 / (self.hyper.hidden as f32).sqrt());
+        self.rms_norm_groups(inputs, "per_layer_proj_norm", width)?;
+        self.program.push(Op::Add { x: inputs, delta: token, scale: 1.0 });
+        self.scale(inputs, std::f32::consts::FRAC_1_SQRT_2);
+        Ok(Some(LayerInputs { all: inputs, width }))
+    }
+
+    /// `x += post_norm(proj (activation(inp_gate x) * input))` for the input of a layer.
+    pub fn add_layer_input(&mut self, x: Act, inputs: LayerInputs, layer: usize, activation: Activation) -> Result<()> {
+        let LayerInputs { all, width } = inputs;
+        let gate = self.project(x, "inp_gate", width)?;
+        let input = self.program.act(width);
+        self.program.push(Op::Slice { x: all, first: layer * width, out: input });
+        self.program.push(Op::Glu { gate, up: Some(input), activation });
+        let y = self.project(gate, "proj", self.hyper.hidden)?;
+        self.rms_norm_groups(y, "post_norm", self.hyper.hidden)?;
+        self.add(x, y);
+        Ok(())
+    }
+
+    /// `x *= factor`
+    pub fn scale(&mut self, x: Act, factor: f32) {
+        self.program.push(Op::Scale { x, factor });
+    }
+
+    /// Multiplies by the one value of a tensor, where the layer has it.
+    pub fn scale_if_present(&mut self, x: Act, part: &str) -> Result<()> {
+        if let Some(factor) = self.tensors.vector_if_present(&self.name(part), 1)? {
+            self.scale(x, factor[0]);
+        }
+        Ok(())
+    }
+
+    /// The scores of a router that reads `x / rms(x) * ffn_gate_inp.scale / sqrt(hidden)`.
+    pub fn scaled_router(&mut self, x: Act, n_experts: usize) -> Result<Act> {
+        let hidden = self.hyper.hidden;
+        let mut scale = self.tensors.vector(&self.name("ffn_gate_inp.scale"), hidden)?;
+        scale.iter_mut().for_each(|s| *s /= (hidden as f32).sqrt());
+        let weight = Some(self.vector(scale));
+        let (kind, out) = (NormKind::Rms, self.program.act(hidden));
+        let norm = Norm { kind, weight, bias: None, eps: self.eps(kind), group: hidden };
+        self.program.push(Op::Norm { norm, x, out });
+        let matrix = self.matrix("ffn_gate_inp.weight", n_experts, hidden)?;
+        Ok(self.product(out, matrix))
+    }
+}
