@@ -194,7 +194,13 @@ fn what_nothing_is_known_about_is_refused_before_a_matrix_is_read() {
 /// Keys that may be left out.
 const OPTIONAL: &[&str] = &[
     "attention.max_alibi_bias",
+    "attention.output_scale",
+    "attention.temperature_length",
     "attention.temperature_scale",
+    "attention.value_scale",
+    "leading_dense_block_count",
+    "num_loops",
+    "skip_loop_final_norm",
     "expert_group_count",
     "expert_group_used_count",
     "expert_shared_feed_forward_length",
@@ -236,8 +242,8 @@ const OPTIONAL: &[&str] = &[
     "rope.scaling.yarn_attn_factor",
     "rope.scaling.yarn_beta_fast",
     "rope.scaling.yarn_beta_slow",
+    "rope.scaling.yarn_ext_factor",
     "rope.dimension_count_swa",
-    "attention.temperature_length",
 ];
 
 /// Keys whose unset values are refused or are values.

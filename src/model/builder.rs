@@ -18,7 +18,7 @@ use crate::backend::op::{
 use crate::backend::program::{Program, ProgramBuilder};
 use crate::backend::weights::{MatrixSource, Rope, RopePairs, Weights};
 use crate::error::{Error, Result};
-use crate::format::{FileFormat, Source, Value};
+use crate::format::{FileFormat, Source};
 use crate::tensor::DType;
 
 /// A network and its weights in a file, of which only vectors were read.
@@ -177,7 +177,11 @@ impl<'a> Builder<'a> {
         self.tensors.has(&self.name(part))
     }
 
+    /// The place of a matrix, the same one for layers that share it.
     fn add_matrix(&mut self, matrix: FileMatrix<'a>) -> Weight {
+        if let Some(i) = self.matrices.iter().position(|other| other.is(&matrix)) {
+            return Weight(i as u32);
+        }
         self.matrices.push(matrix);
         Weight(self.matrices.len() as u32 - 1)
     }
@@ -197,7 +201,9 @@ impl<'a> Builder<'a> {
     /// The residual stream: `scale * token_embd[id]`, `[n, hidden]`.
     pub fn embed(&mut self, scale: f32) -> Result<Act> {
         let (rows, hidden) = (self.hyper.vocab, self.hyper.hidden);
-        let table = self.matrix("token_embd.weight", rows, hidden)?;
+        // CodeShell may have one table for both ends.
+        let is_shared = self.keys.architecture == "codeshell" && !self.has("token_embd.weight");
+        let table = self.matrix(if is_shared { "output.weight" } else { "token_embd.weight" }, rows, hidden)?;
         self.embedding = Some(table);
         let out = self.program.act(hidden);
         self.program.push(Op::Embed { table, rows, index: Index::Id, scale, out });
@@ -245,17 +251,10 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// A soft-cap; a folder's 0 is none, a GGUF file's stands for an absent one.
-    pub fn softcap(&self, key: &str, default: f32) -> Result<f32> {
-        let told = self.keys.float(key)?;
-        let off = self.tensors.format() == FileFormat::Safetensors && self.keys.is_present(key);
-        Ok(told.unwrap_or(if off { 0.0 } else { default }))
-    }
-
     // ---- norms and sums
 
     /// The norm of each `group` values of a row of `groups` of them; the file has a weight for all groups or one for each.
-    fn norm(&mut self, kind: NormKind, part: &str, groups: usize, group: usize) -> Result<Norm> {
+    pub(super) fn norm(&mut self, kind: NormKind, part: &str, groups: usize, group: usize) -> Result<Norm> {
         let (weight, bias) = (self.weight_name(part), self.name(&format!("{part}.bias")));
         let rows = if groups > 1 && self.tensors.rows(&weight)? == groups { groups } else { 1 };
         let mut weight = self.tensors.values(&weight, rows, group)?;
@@ -272,7 +271,8 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn normed(&mut self, kind: NormKind, x: Act, part: &str) -> Result<Act> {
+    /// `rms_norm` or `layer_norm`.
+    pub fn normed(&mut self, kind: NormKind, x: Act, part: &str) -> Result<Act> {
         let width = self.program.width(x);
         let norm = self.norm(kind, part, 1, width)?;
         let out = self.program.act(width);
@@ -317,6 +317,11 @@ impl<'a> Builder<'a> {
     pub fn bare_norm_groups(&mut self, kind: NormKind, x: Act, group: usize) {
         let norm = Norm { kind, weight: None, bias: None, eps: self.eps(kind), group };
         self.program.push(Op::Norm { norm, x, out: x });
+    }
+
+    /// `x += scale * delta`
+    pub fn add_scaled(&mut self, x: Act, delta: Act, scale: f32) {
+        self.program.push(Op::Add { x, delta, scale });
     }
 
     /// `x += residual_scale * delta`
@@ -487,18 +492,6 @@ impl<'a> Builder<'a> {
         self.rms_norm_groups(k, "attn_k_norm", self.program.width(k))
     }
 
-    /// `x *= 1 + slope * ln(floor((position + offset) / length) + 1)`, unless the slope is 0.
-    pub fn scale_by_position(&mut self, x: Act, slope: f32, length: usize, offset: u32) {
-        if slope != 0.0 {
-            self.program.push(Op::ScaleByPosition { x, slope, length: length as u32, offset });
-        }
-    }
-
-    /// `x = min(max(x, -limit), limit)`
-    pub fn clamp(&mut self, x: Act, limit: f32) {
-        self.program.push(Op::Clamp { x, limit });
-    }
-
     /// Counts a tensor of the layer as used: the network has no place for it.
     pub fn ignore(&mut self, part: &str) {
         self.tensors.ignore(&self.name(part));
@@ -526,39 +519,6 @@ impl<'a> Builder<'a> {
         let out = self.program.act(n_heads * value_dim);
         self.program.push(Op::Attend(Attend { state, q, out, scale, softcap, mask, slopes, sinks }));
         Ok(out)
-    }
-
-    /// Layers that see `window` tokens only: those that the file lists one by one, else all but the last of each period,
-    /// the file's or the architecture's; with a period of 0, all.
-    pub fn windows(&self, window: usize, period: usize) -> Result<Vec<usize>> {
-        let (key, n) = ("attention.sliding_window_pattern", self.hyper.n_layers);
-        let list: Option<Vec<bool>> = match self.keys.metadata.get(&self.keys.name(key)) {
-            Some(Value::Bools(list)) => Some(list.clone()),
-            Some(Value::Ints(list)) => Some(list.iter().map(|i| *i > 0).collect()),
-            _ => None,
-        };
-        self.keys.get(key);
-        let is_windowed: Vec<bool> = match list {
-            // One value a layer is a value even where all are false.
-            Some(list) if list.len() == n => list,
-            Some(list) if list.contains(&true) => return Err(self.keys.unsupported(key)),
-            _ => {
-                let period = self.keys.size(key)?.unwrap_or(period);
-                (0..n).map(|i| period == 0 || !(i + 1).is_multiple_of(period)).collect()
-            }
-        };
-        Ok(is_windowed.into_iter().map(|windowed| if windowed { window } else { 0 }).collect())
-    }
-
-    /// One window for all layers or those that the file lists, where it names one.
-    pub fn windows_if_told(&self) -> Result<Vec<usize>> {
-        match self.keys.size("attention.sliding_window")? {
-            Some(window) => self.windows(window, 0),
-            None => {
-                self.keys.get("attention.sliding_window_pattern");
-                Ok(vec![0; self.hyper.n_layers])
-            }
-        }
     }
 
     // ---- feed-forward blocks
@@ -660,7 +620,7 @@ impl<'a> Builder<'a> {
     /// `experts` with the scores of a router, `[n, n_experts]`.
     pub fn scored_experts(&mut self, x: Act, scores: Act, moe: Moe) -> Result<Act> {
         let (hidden, Moe { n_experts: n, ffn, mut routing, activation }) = (self.program.width(x), moe);
-        let bias = self.name("exp_probs_b.bias");
+        let bias = self.name(if self.has("exp_probs_b") { "exp_probs_b" } else { "exp_probs_b.bias" });
         routing.bias = self.tensors.vector_if_present(&bias, n)?.map(|bias| self.vector(bias));
         let (gate, up) = if self.has("ffn_gate_up_exps.weight") {
             let both = self.matrix("ffn_gate_up_exps.weight", n * 2 * ffn, hidden)?;
@@ -691,14 +651,20 @@ impl<'a> Builder<'a> {
     /// The expert that every token takes, times the sigmoid of one value where the file has its weights.
     pub fn shared_expert(&mut self, x: Act, activation: Activation) -> Result<Act> {
         let rows = self.tensors.rows(&self.name("ffn_up_shexp.weight"))?;
-        let up = self.part("ffn_up_shexp", rows, 0..rows, x)?;
-        let inner = if self.has("ffn_gate_shexp.weight") {
-            let gate = self.part("ffn_gate_shexp", rows, 0..rows, x)?;
-            let [gate, up] = self.push_projections(x, [gate, up]);
+        let told = self.keys.size("expert_shared_feed_forward_length")?;
+        let halves = if self.has("ffn_gate_shexp.weight") {
+            Some(("ffn_gate_shexp", 0..rows, 0..rows))
+        } else {
+            // One tensor for both.
+            told.filter(|width| rows == 2 * width).map(|width| ("ffn_up_shexp", 0..width, width..rows))
+        };
+        let inner = if let Some((part, gate, up)) = halves {
+            let parts = [self.part(part, rows, gate, x)?, self.part("ffn_up_shexp", rows, up, x)?];
+            let [gate, up] = self.push_projections(x, parts);
             self.program.push(Op::Glu { gate, up: Some(up), activation });
             gate
         } else {
-            let [up] = self.push_projections(x, [up]);
+            let up = self.project(x, "ffn_up_shexp", rows)?;
             self.program.push(Op::Glu { gate: up, up: None, activation });
             up
         };

@@ -33,6 +33,11 @@ impl Builder<'_> {
         self.tensors.leave_out(parts);
     }
 
+    /// `ignore` of a dense feed-forward block beside experts.
+    pub fn ignore_dense_ffn(&mut self) {
+        ["gate", "up", "down"].into_iter().for_each(|part| self.ignore(&format!("ffn_{part}.weight")));
+    }
+
     /// A width that the file has to tell.
     pub fn width(&self, key: &str) -> Result<usize> {
         match self.keys.require_size(key)? {

@@ -1,15 +1,18 @@
 //! From a file to a program: `keys` reads hyper-parameters, `hyper` those that nearly all networks share, `tensors` finds
-//! weights, `rope` computes rotary frequencies, `builder` puts ops together, and `arch` has one file a network. `no_effect`
-//! lists what a file may hold beyond what its network uses. Knows no device.
+//! weights, `rope` computes rotary frequencies, `builder` puts ops together, helped by `mixers`,
+//! `factors` and `windows`, and `arch` has one file a network. `no_effect` lists what a file may hold beyond what its network
+//! uses. Knows no device.
 
 pub mod arch;
 mod builder;
+mod factors;
 mod hyper;
 mod keys;
 mod mixers;
 mod no_effect;
 mod rope;
 mod tensors;
+mod windows;
 
 pub use self::builder::Network;
 pub use self::hyper::Hyper;

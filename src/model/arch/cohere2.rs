@@ -1,7 +1,8 @@
-//! Command R and R7B: attention and feed-forward block side by side on one LayerNorm, logits scaled. In the second
-//! generation three layers of four see a window, and those alone turn.
+//! Command R and R7B: attention and feed-forward block side by side on one LayerNorm, logits scaled. From the second
+//! generation on three layers of four see a window, and those alone turn. With experts, whose sum with a shared one is halved,
+//! the norms may be RMS norms, and dense layers turn as well.
 
-use crate::backend::op::Activation::Silu;
+use crate::backend::op::{NormKind, RouterScore};
 use crate::backend::weights::RopePairs;
 use crate::error::Result;
 use crate::model::builder::{Attention, Builder};
@@ -10,29 +11,35 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let heads = b.hyper.heads;
     let rope = b.rope_config(RopePairs::Adjacent)?;
     let rope = b.rope(&rope)?;
-    let second = b.hyper.architecture == "cohere2";
-    b.ffn_scales = second;
+    let [is_first, is_mixture] = ["command-r", "cohere2moe"].map(|name| b.keys.architecture == name);
+    (b.ffn_scales, b.shared_scales) = (!is_first, is_mixture);
     let windows = match b.keys.size("attention.sliding_window")? {
-        Some(window) if second => b.windows(window, 4)?,
+        Some(window) if is_mixture => b.windows_behind_full(window, 4)?,
+        Some(window) if !is_first => b.windows(window, 4)?,
         Some(_) => return Err(b.keys.unsupported("attention.sliding_window")),
         None => b.windows_if_told()?,
     };
-    let any_window = windows.iter().any(|window| *window > 0);
+    let n_dense = if is_mixture { b.keys.size("leading_dense_block_count")?.unwrap_or(0) } else { 0 };
+    let all_turn = !is_mixture && windows.iter().all(|window| *window == 0);
+    let moe = if is_mixture { b.told_moe(RouterScore::Sigmoid)? } else { None };
+    let is_rms = is_mixture && b.keys.float("attention.layer_norm_rms_epsilon")?.is_some();
+    let kind = if is_rms { NormKind::Rms } else { NormKind::Layer };
     let logit_scale = b.keys.float("logit_scale")?.unwrap_or(1.0);
     let x = b.embed(1.0)?;
     b.layers(|b, i| {
-        let h = b.layer_norm(x, "attn_norm")?;
-        let [q, k, v] = b.qkv(h, heads)?;
-        if windows[i] > 0 || !any_window {
-            b.rotate(rope, q, k);
-        }
-        let a = b.attend([q, k, v], Attention::windowed(heads, windows[i]))?;
-        let o = b.project(a, "attn_output", b.hyper.hidden)?;
-        let f = b.gated_ffn(h, Silu)?;
+        let h = b.normed(kind, x, "attn_norm")?;
+        let turns = windows[i] > 0 || i < n_dense || all_turn;
+        let o = b.attention(h, Attention::windowed(heads, windows[i]), |b, q, k| {
+            if turns {
+                b.rotate(rope, q, k);
+            }
+            Ok(())
+        })?;
+        let f = b.moe_ffn(h, moe)?;
         b.add(x, o);
-        b.add(x, f);
+        b.add_scaled(x, f, if b.has("ffn_up_shexp.weight") { 0.5 } else { 1.0 });
         Ok(())
     })?;
-    let h = b.layer_norm(x, "output_norm")?;
+    let h = b.normed(kind, x, "output_norm")?;
     b.head(h, logit_scale, 0.0)
 }

@@ -1,17 +1,18 @@
-//! DeepSeek's first mixture, and Qwen 2's: many small experts whose weights are not made to sum to 1, a shared expert, gated in
-//! Qwen, the first layers dense.
+//! DeepSeek's first mixture, Qwen 2's and Ling's: many small experts whose weights are made to sum to 1 in Ling where the file
+//! says so, a shared expert, gated in Qwen, the first layers dense.
 
+use crate::backend::op::RouterScore;
 use crate::backend::weights::RopePairs;
 use crate::error::Result;
 use crate::model::builder::{Attention, Builder};
 
 pub fn build(b: &mut Builder) -> Result<()> {
     let attention = Attention::new(b.hyper.heads);
-    let is_qwen = b.hyper.architecture == "qwen2moe";
+    let [is_qwen, is_ling] = ["qwen2moe", "bailingmoe"].map(|name| b.keys.architecture == name);
     let rope = b.rope_config(if is_qwen { RopePairs::Halves } else { RopePairs::Adjacent })?;
     let rope = b.rope(&rope)?;
     let scale = if is_qwen { 1.0 } else { b.keys.float("expert_weights_scale")?.unwrap_or(1.0) };
-    let mut moe = b.moe(false)?;
+    let mut moe = if is_ling { b.told_moe(RouterScore::Softmax)? } else { b.moe(false)? };
     if let Some(moe) = &mut moe {
         moe.routing.scale = scale;
     }

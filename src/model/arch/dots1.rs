@@ -1,4 +1,4 @@
-//! dots.llm1: Qwen 3's attention; a router that the file tells, a shared expert, the first layers dense.
+//! dots.llm1, Ling 2 and Hunyuan 3: Qwen 3's attention; a router that the file tells, a shared expert, the first layers dense.
 
 use crate::backend::op::RouterScore;
 use crate::backend::weights::RopePairs;
@@ -9,7 +9,9 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let attention = Attention::new(b.hyper.heads);
     let rope = b.rope_config(RopePairs::Halves)?;
     let rope = b.rope(&rope)?;
-    let moe = b.told_moe(RouterScore::Softmax)?;
+    let is_hunyuan = b.keys.architecture == "hy_v3";
+    (b.ffn_scales, b.shared_scales) = (is_hunyuan, is_hunyuan);
+    let moe = b.told_moe(if is_hunyuan { RouterScore::Sigmoid } else { RouterScore::Softmax })?;
     let x = b.embed(1.0)?;
     b.layers(|b, _| {
         let h = b.rms_norm(x, "attn_norm")?;
@@ -20,6 +22,9 @@ pub fn build(b: &mut Builder) -> Result<()> {
         })?;
         b.add(x, o);
         let h = b.rms_norm(x, "ffn_norm")?;
+        if is_hunyuan && b.has("ffn_gate_inp.weight") {
+            b.ignore_dense_ffn();
+        }
         let o = b.moe_ffn(h, moe)?;
         b.add(x, o);
         Ok(())

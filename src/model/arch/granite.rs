@@ -1,6 +1,7 @@
 //! Granite and MiniCPM: Llama with factors on embedding, residual stream, attention and logits; with experts and a shared one
-//! where the file has them.
+//! where the file has them. Granite with windows has sinks, and lists the layers that see a window and those that rotate.
 
+use crate::backend::op::Mask;
 use crate::backend::weights::RopePairs;
 use crate::error::Result;
 use crate::model::builder::{Attention, Builder};
@@ -23,15 +24,19 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let [embedding, residual, logit] = if is_minicpm { [12.0, 1.4 / depth.sqrt(), width / 256.0] } else { [1.0; 3] };
     b.residual_scale = b.keys.float("residual_scale")?.unwrap_or(residual);
     let logit_scale = 1.0 / b.keys.float("logit_scale")?.unwrap_or(logit);
+    let (windows, rotates) = match b.keys.architecture {
+        "granite_swa" => (b.windows(b.keys.require_size("attention.sliding_window")?, 0)?, b.rotating_layers()?),
+        _ => (vec![0; b.hyper.n_layers], vec![true; b.hyper.n_layers]),
+    };
     let moe = b.moe(true)?;
     let x = b.embed(b.keys.float("embedding_scale")?.unwrap_or(embedding))?;
-    b.layers(|b, _| {
+    b.layers(|b, i| {
         let h = b.rms_norm(x, "attn_norm")?;
         let [q, k, v] = b.qkv(h, heads)?;
-        if let Some(rope) = rope {
+        if let Some(rope) = rope.filter(|_| rotates[i]) {
             b.rotate(rope, q, k);
         }
-        let a = b.attend([q, k, v], attention)?;
+        let a = b.attend([q, k, v], Attention { mask: Mask::window(windows[i]), ..attention })?;
         let o = b.project(a, "attn_output", b.hyper.hidden)?;
         b.add(x, o);
         let h = b.rms_norm(x, "ffn_norm")?;

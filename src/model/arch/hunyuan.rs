@@ -1,18 +1,22 @@
-//! Hunyuan, dense and with experts: queries and keys are normalised head by head after they have turned, by a base that may be stretched.
+//! Hunyuan, dense and with experts, and Maincoder: queries and keys are normalised head by head after they have turned, by a base
+//! that may be stretched.
 
 use crate::backend::weights::RopePairs;
 use crate::error::Result;
 use crate::model::builder::{Attention, Builder};
+use crate::model::rope::sections;
 
 pub fn build(b: &mut Builder) -> Result<()> {
     let heads = b.hyper.heads;
-    let mut rope = b.rope_config(RopePairs::Halves)?;
+    let is_maincoder = b.keys.architecture == "maincoder";
+    let mut rope = b.rope_config(if is_maincoder { RopePairs::Adjacent } else { RopePairs::Halves })?;
     if let Some(alpha) = b.keys.float("rope.scaling.alpha")? {
         let width = heads.head_dim as f64;
         rope.base = (f64::from(rope.base) * f64::from(alpha).powf(width / (width - 2.0))) as f32;
     }
-    // Sections of positions in images; all are equal in text.
-    b.keys.get("rope.dimension_sections");
+    // Sections of positions in images; where they have no effect, all are equal in text.
+    let sections = sections(&b.keys, false)?;
+    rope.sections = sections.filter(|_| b.keys.architecture == "hunyuan_vl");
     let rope = b.rope(&rope)?;
     let moe = b.moe(true)?;
     let x = b.embed(1.0)?;

@@ -1,5 +1,5 @@
 //! Llama 1 to 3, Mistral, SmolLM2, TinyLlama: RMSNorm, rotary positions, SwiGLU, grouped-query attention.
-//! Mixtral is the same with experts; InternLM 2 and XVERSE are the same under other names.
+//! Mixtral is the same with experts; InternLM 2, XVERSE and ChatGLM 3 are the same under other names.
 
 use crate::backend::op::RouterScore;
 use crate::backend::weights::RopePairs;

@@ -1,16 +1,20 @@
 //! The architectures: one file each, one line in `ARCHITECTURES`. A file reads the keys of its network and writes the
 //! network down, top to bottom.
 
+mod afmoe;
 mod arcee;
+mod arctic;
 mod baichuan;
 mod bloom;
 mod cohere2;
+mod dbrx;
 mod deci;
-mod deepseek;
 mod deepseek2;
+mod deepseek;
 mod dots1;
 mod ernie4_5;
 mod exaone4;
+mod exaone_moe;
 mod falcon;
 mod falcon_h1;
 mod gemma2;
@@ -24,33 +28,42 @@ mod gpt_oss;
 mod gptneox;
 mod granite;
 mod granitehybrid;
+mod grok;
 mod hunyuan;
+mod jais;
 mod jamba;
 mod lfm2;
 mod llama4;
 mod llama;
 mod mamba;
+mod mimo2;
 mod mistral3;
 mod mpt;
+mod muse_glimmer;
+mod nanbeige;
 mod nemotron;
 mod nemotron_h;
 mod olmo2;
-mod openelm;
 mod olmo;
 mod olmoe;
+mod openelm;
 mod orion;
 mod phi2;
 mod phi3;
 mod phimoe;
-mod plamo;
 mod plamo2;
+mod plamo3;
+mod plamo;
 mod qwen2;
-mod qwen3;
 mod qwen35;
+mod qwen3;
 mod seed_oss;
+mod smallthinker;
 mod smollm3;
+mod spark2_5;
 mod stablelm;
 mod starcoder2;
+mod talkie;
 
 use super::builder::{Builder, Network};
 use super::hyper::Hyper;
@@ -128,6 +141,37 @@ static ARCHITECTURES: &[(&str, Build)] = &[
     ("nemotron_h_moe", nemotron_h::build),
     ("jamba", jamba::build),
     ("plamo2", plamo2::build),
+    ("exaone", qwen2::build),
+    ("qwen", qwen2::build),
+    ("pangu-embedded", qwen2::build),
+    ("paddleocr", qwen2::build),
+    ("cogvlm", qwen2::build),
+    ("chatglm", llama::build),
+    ("nanbeige", nanbeige::build),
+    ("codeshell", starcoder2::build),
+    ("jais2", nemotron::build),
+    ("maincoder", hunyuan::build),
+    ("hunyuan_vl", hunyuan::build),
+    ("bailingmoe2", dots1::build),
+    ("hy_v3", dots1::build),
+    ("bailingmoe", deepseek::build),
+    ("granite_swa", granite::build),
+    ("cohere2moe", cohere2::build),
+    ("jais", jais::build),
+    ("refact", jais::build),
+    ("dbrx", dbrx::build),
+    ("grok", grok::build),
+    ("arctic", arctic::build),
+    ("exaone-moe", exaone_moe::build),
+    ("mellum", exaone_moe::build),
+    ("afmoe", afmoe::build),
+    ("spark2_5", spark2_5::build),
+    ("smallthinker", smallthinker::build),
+    ("plamo3", plamo3::build),
+    ("talkie", talkie::build),
+    ("muse-glimmer", muse_glimmer::build),
+    ("qwen3tts", qwen3::build),
+    ("mimo2", mimo2::build),
     ("openelm", openelm::build),
     ("deci", deci::build),
     ("gemma4", gemma4::build),

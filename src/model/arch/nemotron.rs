@@ -1,4 +1,4 @@
-//! Nemotron and Minitron: LayerNorm, rotation of a part of each head, a feed-forward block that squares what is positive.
+//! Nemotron, Minitron and Jais 2: LayerNorm, rotation of a part of each head or all of it, a feed-forward block that squares what is positive.
 
 use crate::backend::op::Activation::Relu2;
 use crate::backend::weights::RopePairs;

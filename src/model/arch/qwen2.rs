@@ -1,18 +1,44 @@
-//! Qwen 2 and 2.5: Llama with biases on q, k and v, in half-split rotary order. The networks that see images are the same on
-//! text.
+//! Qwen 1 to 2.5: Llama with biases on q, k and v, in half-split rotary order. EXAONE and openPangu Embedded are the same,
+//! and so are networks that see images, on text.
 
 use crate::backend::op::Activation::Silu;
 use crate::backend::weights::RopePairs;
 use crate::error::Result;
 use crate::model::builder::{Attention, Builder};
-use crate::model::rope::sections;
+use crate::model::rope::{RopeConfig, RopeScaling, sections};
+
+/// What CogVLM computes tokens of images with, and what it does not use.
+const IMAGE_PARTS: [&str; 7] = [
+    "vis_attn_qkv.weight",
+    "vis_attn_output.weight",
+    "vis_gate.weight",
+    "vis_up.weight",
+    "vis_down.weight",
+    "attn_qkv.scale",
+    "rope_freqs.weight",
+];
 
 pub fn build(b: &mut Builder) -> Result<()> {
     let heads = b.hyper.heads;
     let mut config = b.rope_config(RopePairs::Halves)?;
-    if b.hyper.architecture == "qwen2vl" {
-        config.sections = sections(&b.keys, false)?;
-        b.output_bias = false;
+    match b.keys.architecture {
+        // Gate and up together have the width that files tell.
+        "qwen" => b.hyper.ffn /= 2,
+        "qwen2vl" => {
+            config.sections = sections(&b.keys, false)?;
+            b.output_bias = false;
+        }
+        "paddleocr" => {
+            config.sections = sections(&b.keys, false)?;
+            // Its layers are dense whatever is told.
+            ["expert_count", "expert_used_count"].into_iter().for_each(|key| b.keys.ignore(key));
+        }
+        "pangu-embedded" => b.leave_out(&["rope_freqs.weight"]),
+        "cogvlm" => {
+            b.leave_out(&IMAGE_PARTS);
+            config = RopeConfig { base: 10_000.0, n_dims: heads.head_dim, scaling: RopeScaling::None, ..config };
+        }
+        _ => {}
     }
     let rope = b.rope(&config)?;
     let windows = b.windows_if_told()?;

@@ -9,7 +9,7 @@ use crate::model::rope::sections;
 pub fn build(b: &mut Builder) -> Result<()> {
     let heads = b.hyper.heads;
     let mut config = b.rope_config(RopePairs::Halves)?;
-    let sees_images = b.hyper.architecture.starts_with("qwen3vl");
+    let sees_images = b.keys.architecture.starts_with("qwen3vl") || b.keys.architecture == "qwen3tts";
     if sees_images {
         config.sections = sections(&b.keys, true)?;
         b.keys.get("n_deepstack_layers");

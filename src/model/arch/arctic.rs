@@ -1,0 +1,30 @@
+//! Arctic: a dense block as wide as the model behind attention, and beside both, on the input of the layer, experts.
+
+use crate::backend::op::Activation::Silu;
+use crate::backend::weights::RopePairs;
+use crate::error::Result;
+use crate::model::builder::{Attention, Builder};
+
+pub fn build(b: &mut Builder) -> Result<()> {
+    let attention = Attention::new(b.hyper.heads);
+    let rope = b.rope_config(RopePairs::Adjacent)?;
+    let rope = b.rope(&rope)?;
+    let Some(moe) = b.moe(true)? else { return Err(b.keys.unsupported("expert_count")) };
+    // The width that files tell is that of the experts.
+    b.hyper.ffn = b.hyper.hidden;
+    let x = b.embed(1.0)?;
+    b.layers(|b, _| {
+        let beside = b.rms_norm(x, "ffn_norm_exps")?;
+        let h = b.rms_norm(x, "attn_norm")?;
+        let o = b.attention(h, attention, |b, q, k| Ok(b.rotate(rope, q, k)))?;
+        b.add(x, o);
+        let h = b.rms_norm(x, "ffn_norm")?;
+        let dense = b.gated_ffn(h, Silu)?;
+        let sparse = b.experts(beside, moe)?;
+        b.add(x, dense);
+        b.add(x, sparse);
+        Ok(())
+    })?;
+    let h = b.rms_norm(x, "output_norm")?;
+    b.head(h, 1.0, 0.0)
+}

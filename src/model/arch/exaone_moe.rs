@@ -1,0 +1,39 @@
+//! K-EXAONE and Mellum 2: normalised queries and keys, experts, a window in three layers of four. Those alone rotate in
+//! K-EXAONE; in Mellum their rotation is not stretched.
+
+use crate::backend::op::RouterScore;
+use crate::backend::weights::RopePairs;
+use crate::error::Result;
+use crate::model::builder::{Attention, Builder};
+use crate::model::rope::{RopeConfig, RopeScaling};
+
+pub fn build(b: &mut Builder) -> Result<()> {
+    let heads = b.hyper.heads;
+    let is_mellum = b.keys.architecture == "mellum";
+    let config = b.rope_config(RopePairs::Halves)?;
+    let unstretched = RopeConfig { scaling: RopeScaling::None, magnitude: 1.0, ..config.clone() };
+    let rope = b.rope(&config)?;
+    let local = if is_mellum { b.rope(&unstretched)? } else { rope };
+    let windows = b.windows_of_period(4)?;
+    let moe = if is_mellum { b.moe(true)? } else { b.told_moe(RouterScore::Sigmoid)? };
+    b.ffn_scales = is_mellum;
+    let x = b.embed(1.0)?;
+    b.layers(|b, i| {
+        let h = b.rms_norm(x, "attn_norm")?;
+        let is_local = windows[i] > 0;
+        let o = b.attention(h, Attention::windowed(heads, windows[i]), |b, q, k| {
+            b.head_norms(q, k)?;
+            if is_local || is_mellum {
+                b.rotate(if is_local { local } else { rope }, q, k);
+            }
+            Ok(())
+        })?;
+        b.add(x, o);
+        let h = b.rms_norm(x, "ffn_norm")?;
+        let o = b.moe_ffn(h, moe)?;
+        b.add(x, o);
+        Ok(())
+    })?;
+    let h = b.rms_norm(x, "output_norm")?;
+    b.head(h, 1.0, 0.0)
+}

@@ -1,0 +1,39 @@
+//! Nanbeige: Llama whose layers are passed several times where the file says so, with keys and values of each time, and the last
+//! norm in between.
+
+use crate::backend::op::Activation::Silu;
+use crate::backend::weights::RopePairs;
+use crate::error::Result;
+use crate::model::builder::{Attention, Builder};
+
+/// Bound of layers times turns.
+const MAX_LAYERS: usize = 1024;
+
+pub fn build(b: &mut Builder) -> Result<()> {
+    let attention = Attention::new(b.hyper.heads);
+    let rope = b.rope_config(RopePairs::Adjacent)?;
+    let rope = b.rope(&rope)?;
+    let turns = b.keys.size("num_loops")?.unwrap_or(1);
+    if turns.saturating_mul(b.hyper.n_layers) > MAX_LAYERS {
+        return Err(b.keys.unsupported("num_loops"));
+    }
+    let skips_norm = b.keys.flag("skip_loop_final_norm")?.unwrap_or(false);
+    b.ffn_scales = true;
+    let x = b.embed(1.0)?;
+    for turn in 0..turns {
+        if turn > 0 && !skips_norm {
+            b.rms_norm_groups(x, "output_norm", b.hyper.hidden)?;
+        }
+        b.layers(|b, _| {
+            let h = b.rms_norm(x, "attn_norm")?;
+            let o = b.attention(h, attention, |b, q, k| Ok(b.rotate(rope, q, k)))?;
+            b.add(x, o);
+            let h = b.rms_norm(x, "ffn_norm")?;
+            let o = b.gated_ffn(h, Silu)?;
+            b.add(x, o);
+            Ok(())
+        })?;
+    }
+    let h = b.rms_norm(x, "output_norm")?;
+    b.head(h, 1.0, 0.0)
+}

@@ -1,0 +1,35 @@
+//! PLaMo 3: norms on both sides of each block, normalised queries and keys, seven layers of eight with a window and a rotary
+//! base of their own where the file tells one.
+
+use crate::backend::op::Activation::Silu;
+use crate::backend::weights::RopePairs;
+use crate::error::Result;
+use crate::model::builder::{Attention, Builder};
+use crate::model::rope::RopeConfig;
+
+pub fn build(b: &mut Builder) -> Result<()> {
+    let heads = b.hyper.heads;
+    let config = b.rope_config(RopePairs::Halves)?;
+    let base = b.keys.float("rope.freq_base_swa")?.unwrap_or(10_000.0);
+    let local = RopeConfig { base, ..config.clone() };
+    let (rope, local) = (b.rope(&config)?, b.rope(&local)?);
+    let windows = b.windows_of_period(8)?;
+    b.leave_out(&["attn_qkv.scale"]);
+    let x = b.embed(1.0)?;
+    b.layers(|b, i| {
+        let h = b.rms_norm(x, "attn_norm")?;
+        let o = b.attention(h, Attention::windowed(heads, windows[i]), |b, q, k| {
+            b.head_norms(q, k)?;
+            Ok(b.rotate(if windows[i] > 0 { local } else { rope }, q, k))
+        })?;
+        b.rms_norm_groups(o, "post_attention_norm", b.hyper.hidden)?;
+        b.add(x, o);
+        let h = b.rms_norm(x, "ffn_norm")?;
+        let o = b.gated_ffn(h, Silu)?;
+        b.rms_norm_groups(o, "post_ffw_norm", b.hyper.hidden)?;
+        b.add(x, o);
+        Ok(())
+    })?;
+    let h = b.rms_norm(x, "output_norm")?;
+    b.head(h, 1.0, 0.0)
+}

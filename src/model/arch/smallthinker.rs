@@ -1,0 +1,42 @@
+//! SmallThinker: experts with ReLU in every layer, chosen by the input of the layer ahead of attention. Where there are
+//! windows, the first layer of four has none and does not rotate.
+
+use crate::backend::op::Activation::Relu;
+use crate::backend::op::RouterScore;
+use crate::backend::weights::RopePairs;
+use crate::error::Result;
+use crate::model::builder::{Attention, Builder};
+use crate::model::rope::RopeConfig;
+
+/// The window of every file that tells one.
+const WINDOW: usize = 4096;
+
+pub fn build(b: &mut Builder) -> Result<()> {
+    let heads = b.hyper.heads;
+    let config = b.rope_config(RopePairs::Halves)?;
+    let base = b.keys.float("rope.freq_base_swa")?.unwrap_or(config.base);
+    let local = RopeConfig { base, ..config.clone() };
+    let (rope, local) = (b.rope(&config)?, b.rope(&local)?);
+    let has_windows = b.keys.size("attention.sliding_window")?.is_some();
+    let windows = if has_windows { b.windows_behind_full(WINDOW, 4)? } else { b.windows_if_told()? };
+    let Some(mut moe) = b.told_moe(RouterScore::Softmax)? else { return Err(b.keys.unsupported("expert_count")) };
+    (moe.activation, moe.routing.renormalise) = (Relu, true);
+    let x = b.embed(1.0)?;
+    b.layers(|b, i| {
+        let scores = b.project(x, "ffn_gate_inp", moe.n_experts)?;
+        let h = b.rms_norm(x, "attn_norm")?;
+        let o = b.attention(h, Attention::windowed(heads, windows[i]), |b, q, k| {
+            if i % 4 != 0 || !has_windows {
+                b.rotate(if windows[i] > 0 { local } else { rope }, q, k);
+            }
+            Ok(())
+        })?;
+        b.add(x, o);
+        let h = b.rms_norm(x, "ffn_norm")?;
+        let o = b.scored_experts(h, scores, moe)?;
+        b.add(x, o);
+        Ok(())
+    })?;
+    let h = b.rms_norm(x, "output_norm")?;
+    b.head(h, 1.0, 0.0)
+}
