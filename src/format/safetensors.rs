@@ -18,8 +18,8 @@ const MAX_DIMS: usize = 8;
 /// A tensor as the file lists it. Its type and shape need not be ones that this library can use.
 pub(super) struct Entry {
     pub name: String,
-    dtype: String,
-    dims: Vec<u64>,
+    pub dtype: String,
+    pub dims: Vec<u64>,
     pub place: FileOffset,
     pub bytes: u64,
 }

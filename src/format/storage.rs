@@ -1,5 +1,6 @@
 //! The places of a tensor's bytes in the files, and reads that put them together: experts that are stored one by one,
-//! matrices that are stored transposed, 8-bit floats whose scales are another tensor. Knows no names.
+//! matrices that are stored transposed or as some rows of another, floats of 8 or 4 bits whose scales are another tensor.
+//! Knows no names.
 
 use super::file::InputFile;
 use crate::error::{Error, Result, try_filled};
@@ -30,11 +31,23 @@ pub(super) struct FileOffset {
 pub(super) enum TensorStorage {
     /// One run of bytes in the order of the tensor.
     Whole(FileOffset),
-    /// Parts of equal length, the slowest dimension of the tensor.
-    Stacked(Vec<TensorStorage>),
+    /// Parts of `part_bytes` each, the slowest dimension of the tensor.
+    Stacked {
+        parts: Vec<TensorStorage>,
+        part_bytes: u64,
+    },
     Scaled(Scaled),
-    /// A matrix without blocks whose file holds the columns one after another.
-    Transposed(FileOffset),
+    /// A matrix of `rows` rows, without blocks, whose file holds the columns one after another.
+    Transposed {
+        place: FileOffset,
+        rows: u64,
+    },
+    Picked(Picked),
+    /// Blocks of MXFP4 whose file holds the sixteen bytes of each and the scales of all apart, and neighbours in one byte.
+    Packed {
+        quants: FileOffset,
+        scales: FileOffset,
+    },
     /// Bytes that are in no file.
     Made(Vec<u8>),
 }
@@ -49,14 +62,29 @@ pub(super) struct Scaled {
     pub block: [u64; 2],
 }
 
+/// Some units, rows or single values, of another tensor: unit `i` is its unit
+/// `first + i / run * stride + i % run`.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Picked {
+    pub source: Box<TensorStorage>,
+    /// Bytes of the other tensor and of a unit.
+    pub source_bytes: u64,
+    pub unit: u64,
+    pub run: u64,
+    pub stride: u64,
+    pub first: u64,
+}
+
 impl TensorStorage {
     /// Fills `out` with the bytes of `tensor` that begin at `from`, which the caller has checked to be within it.
     pub fn read(&self, files: &[InputFile], tensor: &TensorInfo, from: u64, out: &mut [u8]) -> Result<()> {
         match self {
             TensorStorage::Whole(place) => read(files, *place, from, out),
-            TensorStorage::Stacked(parts) => read_stacked(files, parts, tensor, from, out),
+            TensorStorage::Stacked { parts, part_bytes } => read_stacked(files, parts, *part_bytes, tensor, from, out),
             TensorStorage::Scaled(scaled) => read_scaled(files, scaled, tensor, from, out),
-            TensorStorage::Transposed(place) => read_transposed(files, *place, tensor, from, out),
+            TensorStorage::Transposed { place, rows } => read_transposed(files, *place, *rows, tensor, from, out),
+            TensorStorage::Picked(picked) => read_picked(files, picked, tensor, from, out),
+            TensorStorage::Packed { quants, scales } => read_packed(files, *quants, *scales, tensor, from, out),
             TensorStorage::Made(bytes) => {
                 let start = usize::try_from(from).unwrap_or(usize::MAX);
                 let part = bytes.get(start..).and_then(|b| b.get(..out.len())).ok_or_else(|| unaligned(tensor))?;
@@ -82,12 +110,11 @@ fn unaligned(tensor: &TensorInfo) -> Error {
 fn read_stacked(
     files: &[InputFile],
     parts: &[TensorStorage],
+    part_bytes: u64,
     tensor: &TensorInfo,
     mut from: u64,
     mut out: &mut [u8],
 ) -> Result<()> {
-    let part_bytes = tensor.bytes.checked_div(parts.len() as u64);
-    let Some(part_bytes) = part_bytes.filter(|&n| n > 0) else { return Ok(()) };
     for part in parts {
         if from < part_bytes && !out.is_empty() {
             let n = usize::try_from(part_bytes - from).unwrap_or(usize::MAX).min(out.len());
@@ -141,11 +168,12 @@ fn read_scaled(files: &[InputFile], s: &Scaled, tensor: &TensorInfo, from: u64, 
 fn read_transposed(
     files: &[InputFile],
     place: FileOffset,
+    rows: u64,
     tensor: &TensorInfo,
     from: u64,
     out: &mut [u8],
 ) -> Result<()> {
-    let (rows, cols) = (tensor.shape.rows(), tensor.shape.cols());
+    let cols = tensor.shape.cols();
     let value = quant::format(tensor.dtype)?.block_bytes;
     if out.is_empty() {
         return Ok(());
@@ -165,6 +193,92 @@ fn read_transposed(
             let Some(i) = (row * cols + c).checked_sub(first).and_then(|i| usize::try_from(i).ok()) else { continue };
             if let Some(slot) = i.checked_mul(value).and_then(|start| out.get_mut(start..start + value)) {
                 slot.copy_from_slice(bytes);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Runs of at least this length are read one by one, shorter ones with what lies between them.
+const LONG_RUN: u64 = 4096;
+/// Most bytes of what lies around short runs that are read at once.
+const SPAN: u64 = 8 << 20;
+
+fn read_picked(files: &[InputFile], p: &Picked, tensor: &TensorInfo, from: u64, out: &mut [u8]) -> Result<()> {
+    let run_bytes = p.run.saturating_mul(p.unit).max(1);
+    let stride_bytes = p.stride.saturating_mul(p.unit);
+    let place = |at: u64| (p.first * p.unit) + at / run_bytes * stride_bytes + at % run_bytes;
+    let apart = matches!(*p.source, TensorStorage::Whole(_)) && run_bytes >= LONG_RUN;
+    let (mut rest, mut at) = (out, from);
+    let mut span = Vec::new();
+    while !rest.is_empty() {
+        let start = place(at);
+        if apart {
+            let n = usize::try_from(run_bytes - at % run_bytes).unwrap_or(usize::MAX).min(rest.len());
+            let (now, later) = rest.split_at_mut(n);
+            check_within(p, tensor, start, n)?;
+            p.source.read(files, tensor, start, now)?;
+            (rest, at) = (later, at + n as u64);
+            continue;
+        }
+        // As many runs as fit in a span, and at least one.
+        let runs = (SPAN / stride_bytes.max(1)).max(1);
+        let end = (at / run_bytes + runs).saturating_mul(run_bytes);
+        let n = usize::try_from(end - at).unwrap_or(usize::MAX).min(rest.len());
+        let (now, later) = rest.split_at_mut(n);
+        let last = place(at + n as u64 - 1);
+        let len = usize::try_from(last + 1 - start).map_err(|_| unaligned(tensor))?;
+        check_within(p, tensor, start, len)?;
+        span.clear();
+        span.try_reserve(len).map_err(|_| Error::OutOfMemory { what: "rows of a tensor", bytes: len as u64 })?;
+        span.resize(len, 0u8);
+        p.source.read(files, tensor, start, &mut span)?;
+        let (mut slots, mut i) = (now, at);
+        while !slots.is_empty() {
+            let n = usize::try_from(run_bytes - i % run_bytes).unwrap_or(usize::MAX).min(slots.len());
+            let (slot, more) = slots.split_at_mut(n);
+            let inner = usize::try_from(place(i) - start).map_err(|_| unaligned(tensor))?;
+            slot.copy_from_slice(span.get(inner..inner + n).ok_or_else(|| unaligned(tensor))?);
+            (slots, i) = (more, i + n as u64);
+        }
+        (rest, at) = (later, at + n as u64);
+    }
+    Ok(())
+}
+
+fn check_within(p: &Picked, tensor: &TensorInfo, start: u64, len: usize) -> Result<()> {
+    match start.checked_add(len as u64) {
+        Some(end) if end <= p.source_bytes => Ok(()),
+        _ => Err(unaligned(tensor)),
+    }
+}
+
+/// Bytes of a block of MXFP4: a scale and 32 values, of which byte `i` has the values `i` and `i + 16`.
+const PACKED_BLOCK: u64 = 17;
+
+fn read_packed(
+    files: &[InputFile],
+    quants: FileOffset,
+    scales: FileOffset,
+    tensor: &TensorInfo,
+    from: u64,
+    out: &mut [u8],
+) -> Result<()> {
+    if !from.is_multiple_of(PACKED_BLOCK) || !(out.len() as u64).is_multiple_of(PACKED_BLOCK) {
+        return Err(unaligned(tensor));
+    }
+    let (first, n) = (from / PACKED_BLOCK, out.len() / 17);
+    let mut factors = try_filled("scales", n, 0u8)?;
+    read(files, scales, first, &mut factors)?;
+    let mut pairs = try_filled("packed weights", n * 16, 0u8)?;
+    read(files, quants, first * 16, &mut pairs)?;
+    for ((block, factor), pairs) in out.chunks_exact_mut(17).zip(factors).zip(pairs.chunks_exact(16)) {
+        let Some((scale, values)) = block.split_first_mut() else { continue };
+        *scale = factor;
+        let (early, late) = pairs.split_at(8);
+        for (two, (low, high)) in values.chunks_exact_mut(2).zip(early.iter().zip(late)) {
+            if let [even, odd] = two {
+                (*even, *odd) = (low & 0x0f | (high & 0x0f) << 4, low >> 4 | high & 0xf0);
             }
         }
     }

@@ -539,6 +539,9 @@ impl<'a> Builder<'a> {
     /// `down(activation(up x))`, the activations divided by `ffn.act.scales` where the file has them.
     pub fn plain_ffn(&mut self, x: Act, activation: Activation) -> Result<Act> {
         let width = self.ffn_width()?;
+        // Graphs of GGUF files approximate what some checkpoints have exact.
+        let exact = activation == Activation::Gelu && self.keys.metadata.bool("realizar.gelu_exact")? == Some(true);
+        let activation = if exact { Activation::GeluErf } else { activation };
         let up = self.project(x, "ffn_up", width)?;
         self.program.push(Op::Glu { gate: up, up: None, activation });
         if let Some(scales) = self.tensors.vector_if_present(&self.name("ffn.act.scales"), width)? {

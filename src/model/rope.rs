@@ -25,6 +25,8 @@ pub enum RopeScaling {
         beta_fast: f32,
         beta_slow: f32,
         original_context: u32,
+        /// The bounds between kept and divided frequencies are whole numbers.
+        truncate: bool,
     },
 }
 
@@ -106,6 +108,7 @@ fn scaling(keys: &Keys, context_length: u32) -> Result<RopeScaling> {
     let (low, high) = (float("rope.scaling.low_freq_factor", 1.0)?, float("rope.scaling.high_freq_factor", 4.0)?);
     let beta_fast = float("rope.scaling.yarn_beta_fast", 32.0)?;
     let beta_slow = float("rope.scaling.yarn_beta_slow", 1.0)?;
+    let truncate = keys.flag("rope.scaling.yarn_truncate")?.unwrap_or(true);
     if factor <= 0.0 {
         return Err(keys.unsupported("rope.scaling.factor"));
     }
@@ -122,7 +125,7 @@ fn scaling(keys: &Keys, context_length: u32) -> Result<RopeScaling> {
             if keys.float("rope.scaling.yarn_ext_factor")?.is_some_and(|share| share != 1.0) {
                 return Err(keys.unsupported("rope.scaling.yarn_ext_factor"));
             }
-            Ok(RopeScaling::Yarn { factor, beta_fast, beta_slow, original_context })
+            Ok(RopeScaling::Yarn { factor, beta_fast, beta_slow, original_context, truncate })
         }
         Some("longrope") => Ok(RopeScaling::Long),
         Some(_) => Err(keys.unknown("rope.scaling.type", &["none", "linear", "llama3", "longrope", "yarn"])),
@@ -147,14 +150,15 @@ pub fn table(config: &RopeConfig, divisors: Option<&[f32]>) -> Result<Rope> {
                 *f = *f * smooth + *f / factor * (1.0 - smooth);
             }
         }
-        RopeScaling::Yarn { factor, beta_fast, beta_slow, original_context } => {
+        RopeScaling::Yarn { factor, beta_fast, beta_slow, original_context, truncate } => {
             // The pair that makes `beta` turns over the trained context.
             let pair = |beta: f32| {
                 let turns = f64::from(*original_context) / (f64::from(beta) * std::f64::consts::TAU);
                 n as f64 * turns.ln() / (2.0 * base.ln())
             };
-            let low = pair(*beta_fast).floor().max(0.0);
-            let high = pair(*beta_slow).ceil().min(n as f64 - 1.0);
+            let (low, high) = (pair(*beta_fast), pair(*beta_slow));
+            let (low, high) = if *truncate { (low.floor(), high.ceil()) } else { (low, high) };
+            let (low, high) = (low.max(0.0), high.min(n as f64 - 1.0));
             for (i, f) in inv_freq.iter_mut().enumerate() {
                 let keep = 1.0 - ((i as f64 - low) / (high - low).max(0.001)).clamp(0.0, 1.0);
                 *f = *f * keep + *f / f64::from(*factor) * (1.0 - keep);
@@ -201,7 +205,8 @@ mod tests {
 
     #[test]
     fn yarn_ends_are_kept_and_divided() {
-        let scaling = RopeScaling::Yarn { factor: 4.0, beta_fast: 32.0, beta_slow: 1.0, original_context: 32768 };
+        let scaling =
+            RopeScaling::Yarn { factor: 4.0, beta_fast: 32.0, beta_slow: 1.0, original_context: 32768, truncate: true };
         let plain = table(&config(RopeScaling::None), None).unwrap();
         let scaled = table(&config(scaling), None).unwrap();
         assert_eq!(scaled.inv_freq[0], plain.inv_freq[0]);

@@ -8,8 +8,8 @@ use std::path::Path;
 
 use super::family::{Family, family};
 use super::members::Members;
-use super::translator::{HEADS, LAYERS, Translator, WIDTH};
-use super::{eight_bit, known, rope, window};
+use super::translator::{FFN, HEADS, LAYERS, MAX_WIDTH, Translator, WIDTH};
+use super::{eight_bit, extras, known, rope, window};
 use crate::error::{Error, Result};
 use crate::format::json::Json;
 use crate::format::{TensorInfo, Value};
@@ -30,25 +30,68 @@ type KeyRow = (&'static str, KeyType, &'static [&'static str], &'static [&'stati
 const KEYS: &[KeyRow] = &[
     ("block_count", Int, LAYERS, ALL),
     ("context_length", Int, &["max_position_embeddings", "n_positions"], ALL),
+    ("context_length", Int, &["max_seq_len"], &["mpt"]),
     ("embedding_length", Int, WIDTH, ALL),
-    ("feed_forward_length", Int, &["intermediate_size", "n_inner"], ALL),
+    ("feed_forward_length", Int, FFN, ALL),
     ("vocab_size", Int, &["vocab_size"], ALL),
     ("attention.head_count", Int, HEADS, ALL),
     ("attention.head_count_kv", Int, &["num_key_value_heads"], ALL),
     ("attention.key_length", Int, &["head_dim"], ALL),
     ("attention.value_length", Int, &["head_dim"], ALL),
     ("attention.layer_norm_rms_epsilon", Number, &["rms_norm_eps"], ALL),
-    ("attention.layer_norm_epsilon", Number, &["layer_norm_epsilon", "norm_epsilon", "layer_norm_eps"], ALL),
-    ("attention.scale", Number, &["attention_multiplier"], &["granite"]),
-    ("embedding_scale", Number, &["embedding_multiplier"], &["granite"]),
-    ("residual_scale", Number, &["residual_multiplier"], &["granite"]),
-    ("logit_scale", Number, &["logits_scaling"], &["granite"]),
+    (
+        "attention.layer_norm_epsilon",
+        Number,
+        &["layer_norm_epsilon", "norm_epsilon", "layer_norm_eps", "norm_eps"],
+        ALL,
+    ),
+    ("attention.scale", Number, &["attention_multiplier"], GRANITE),
+    ("embedding_scale", Number, &["embedding_multiplier"], GRANITE),
+    ("residual_scale", Number, &["residual_multiplier"], GRANITE),
+    ("logit_scale", Number, &["logits_scaling"], GRANITE),
+    ("embedding_scale", Number, &["scale_emb"], &["minicpm"]),
+    ("logit_scale", Number, &["logit_scale"], &["command-r", "cohere2"]),
     ("attn_logit_softcapping", Cap, &["attn_logit_softcapping"], &["gemma2"]),
     ("final_logit_softcapping", Cap, &["final_logit_softcapping"], &["gemma2", "gemma3"]),
-    ("expert_count", Int, &["num_local_experts", "num_experts"], &["llama", "qwen3moe"]),
-    ("expert_used_count", Int, &["num_experts_per_tok"], &["llama", "qwen3moe"]),
-    ("expert_feed_forward_length", Int, &["moe_intermediate_size"], &["qwen3moe"]),
-    ("expert_weights_norm", Bool, &["norm_topk_prob"], &["qwen3moe"]),
+    ("attention.clamp_kqv", Number, &["clip_qkv"], &["olmo"]),
+    ("use_parallel_residual", Bool, &["use_parallel_residual"], &["gptneox"]),
+    ("expert_count", Int, &["num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"], MOE),
+    ("expert_used_count", Int, &["num_experts_per_tok", "experts_per_token", "moe_k"], MOE),
+    (
+        "expert_feed_forward_length",
+        Int,
+        &["moe_intermediate_size"],
+        &["qwen3moe", "qwen2moe", "qwen3vlmoe", "deepseek", "dots1", "glm4moe", "ernie4_5-moe"],
+    ),
+    (
+        "expert_weights_norm",
+        Bool,
+        &["norm_topk_prob"],
+        &["qwen3moe", "qwen2moe", "qwen3vlmoe", "olmoe", "deepseek", "dots1", "glm4moe"],
+    ),
+    ("expert_weights_scale", Number, &["routed_scaling_factor"], &["dots1", "glm4moe"]),
+    ("expert_group_count", Int, &["n_group"], &["dots1", "glm4moe"]),
+    ("expert_group_used_count", Int, &["topk_group"], &["dots1", "glm4moe"]),
+    ("leading_dense_block_count", Int, &["first_k_dense_replace"], &["dots1", "glm4moe"]),
+    ("expert_shared_count", Int, &["n_shared_experts"], &["dots1", "glm4moe"]),
+    ("expert_shared_feed_forward_length", Int, &["shared_expert_intermediate_size"], &["qwen2moe"]),
+    ("expert_shared_feed_forward_length", Int, &["shared_intermediate_size"], &["granitemoe"]),
+];
+const GRANITE: &[&str] = &["granite", "granitemoe"];
+const MOE: &[&str] = &[
+    "llama",
+    "qwen3moe",
+    "qwen2moe",
+    "qwen3vlmoe",
+    "granitemoe",
+    "gpt-oss",
+    "olmoe",
+    "deepseek",
+    "dots1",
+    "glm4moe",
+    "ernie4_5-moe",
+    "minimax-m2",
+    "llama4",
 ];
 const ALL: &[&str] = &[];
 
@@ -69,6 +112,15 @@ pub(super) struct Translated {
     pub tied: Option<bool>,
     /// Matrices may be 8-bit floats with scales beside them.
     pub scaled: bool,
+    /// Matrices of experts may be 4-bit floats with scales beside them.
+    pub packed: bool,
+    pub n_layers: u64,
+    /// Width of the residual stream.
+    pub width: u64,
+    /// There may be layers behind those, which predict further tokens.
+    pub predicts: bool,
+    /// Query heads for each key-value head, and the width of a head.
+    pub group: [u64; 2],
 }
 
 pub(super) fn translate(path: &Path, json: &Json) -> Result<Translated> {
@@ -89,9 +141,9 @@ pub(super) fn translate(path: &Path, json: &Json) -> Result<Translated> {
     config.skip(&TOKEN_IDS.map(|(name, _)| name));
     let mut t = Translator { path, config, family, keys: Vec::new(), made: Vec::new() };
     t.keys.push(("general.architecture".into(), family.arch.into()));
-    t.keys.push(("realizar.rope_halves".into(), true.into()));
+    t.keys.push(("realizar.rope_halves".into(), (!family.adjacent).into()));
     t.keys.push(("realizar.norm_less_one".into(), family.norms_less_one.into()));
-    check_activation(&t)?;
+    check_activation(&mut t)?;
     for (key, kind, names, _) in KEYS.iter().filter(|row| row.3.is_empty() || row.3.contains(&family.arch)) {
         match kind {
             Int => t.set(key, t.int(names)?),
@@ -100,31 +152,46 @@ pub(super) fn translate(path: &Path, json: &Json) -> Result<Translated> {
             Bool => t.set(key, t.bool(names)?),
         }
     }
-    if t.int(&["intermediate_size", "n_inner"])?.is_none() {
-        t.set("feed_forward_length", t.int(&["n_embd"])?.and_then(|n| n.checked_mul(4)));
+    if t.int(FFN)?.is_none() {
+        t.set("feed_forward_length", t.int(WIDTH)?.and_then(|n| n.checked_mul(4)));
     }
     if ["gemma2", "gemma3"].contains(&family.arch) {
         t.set("attention.scale", t.number(&["query_pre_attn_scalar"])?.map(|scalar| 1.0 / scalar.sqrt()));
     }
+    let kv_heads = extras::translate(&mut t)?;
     window::translate(&mut t)?;
     rope::translate(&mut t)?;
     let tied = t.bool(&["tie_word_embeddings"])?;
-    let scaled = match t.config.find(&["quantization_config"]) {
-        Some((_, quantization)) => eight_bit::check(path, quantization).map(|()| true)?,
-        None => false,
-    };
-    known::check(&t.config)?;
-    Ok(Translated { family, keys: t.keys, made: t.made, tied, scaled })
+    let quantization = t.config.find(&["quantization_config"]).map(|(_, quantization)| quantization);
+    let packed = family.arch == "gpt-oss" && quantization.is_some_and(eight_bit::is_packed);
+    if let Some(quantization) = quantization.filter(|_| !packed) {
+        eight_bit::check(path, quantization)?;
+    }
+    let heads = t.int(HEADS)?.unwrap_or(0).min(MAX_WIDTH);
+    let group = [
+        heads.checked_div(kv_heads.unwrap_or(heads)).unwrap_or(0),
+        rope::head_dim(&t).map_or(0, |width| width.min(MAX_WIDTH)),
+    ];
+    let (n_layers, width) = (t.int(LAYERS)?.unwrap_or(0), t.int(WIDTH)?.unwrap_or(0));
+    let predicts = t.int(&["num_nextn_predict_layers"])?.is_some_and(|n| n > 0);
+    known::check(&t.config, family.effectless)?;
+    let scaled = quantization.is_some() && !packed;
+    Ok(Translated { family, keys: t.keys, made: t.made, tied, scaled, packed, n_layers, width, predicts, group })
 }
 
 /// Refuses a configuration that names another activation than the architecture implies.
-fn check_activation(t: &Translator) -> Result<()> {
-    for name in ["hidden_activation", "hidden_act", "activation_function"] {
-        if let Some(activation) = t.config.text(&[name])?
-            && !t.family.activations.contains(&activation)
-        {
-            return Err(t.config.unsupported(&format!("{name:?} with the value {activation:?}")));
+fn check_activation(t: &mut Translator) -> Result<()> {
+    let mut named = t.family.activations.first().copied();
+    for name in ["hidden_activation", "hidden_act", "activation_function", "activation"] {
+        if let Some(activation) = t.config.text(&[name])? {
+            if !t.family.activations.contains(&activation) {
+                return Err(t.config.unsupported(&format!("{name:?} with the value {activation:?}")));
+            }
+            named = Some(activation);
         }
+    }
+    if t.family.exact_gelu && named == Some("gelu") {
+        t.keys.push(("realizar.gelu_exact".into(), true.into()));
     }
     Ok(())
 }

@@ -7,11 +7,13 @@ use std::path::Path;
 use crate::error::{Error, Result};
 use crate::format::json::Json;
 
-/// Refuses any other quantisation.
+/// Refuses any other quantisation than 8-bit floats.
 pub(super) fn check(path: &Path, config: &Json) -> Result<()> {
     let method = text(config, "quant_method");
     let known = match method {
-        "fp8" => ["", "e4m3"].contains(&text(config, "fmt")) && is_square(config.get("weight_block_size")),
+        "fp8" => {
+            ["", "e4m3", "float8_e4m3fn"].contains(&text(config, "fmt")) && is_square(config.get("weight_block_size"))
+        }
         "compressed-tensors" => {
             let groups = config.get("config_groups").map_or(&[][..], Json::members);
             let sparse = config.get("sparsity_config").map_or("", |s| text(s, "format"));
@@ -30,6 +32,11 @@ pub(super) fn check(path: &Path, config: &Json) -> Result<()> {
         return Ok(());
     }
     Err(Error::unsupported(format!("{}: a quantization_config of {method:?} like this", path.display())))
+}
+
+/// True for 4-bit floats in blocks of 32 with a scale each, as gpt-oss has them.
+pub(super) fn is_packed(config: &Json) -> bool {
+    text(config, "quant_method") == "mxfp4"
 }
 
 fn text<'a>(json: &'a Json, name: &str) -> &'a str {

@@ -6,32 +6,75 @@ pub(super) struct Family {
     model_types: &'static [&'static str],
     /// `general.architecture` of a GGUF file.
     pub arch: &'static str,
-    /// The activations that the architecture implies, by each of their names.
+    /// The activations that the architecture implies, by each of their names; the first where a configuration names none.
     pub activations: &'static [&'static str],
+    /// `gelu` is the function itself and not its approximation by tanh.
+    pub exact_gelu: bool,
     /// Values of keys that official configurations leave out; of booleans 0 or 1.
     pub defaults: &'static [(&'static str, f64)],
-    /// `post_attention_layernorm` follows the attention rather than preceding the feed-forward block.
+    /// Keys, between spaces, that change no result of the family.
+    pub effectless: &'static str,
+    /// GGUF files name `post_attention_layernorm` after the attention and not after the feed-forward block.
     pub post_norms: bool,
     /// Norm weights are stored less 1.
     pub norms_less_one: bool,
-    /// Matrices of layers are stored `[in, out]`.
-    pub transposed: bool,
+    /// The rotary embedding pairs neighbours rather than halves of a head.
+    pub adjacent: bool,
+    /// Endings of the names of matrices that are stored `[in, out]`.
+    pub transposed: &'static [&'static str],
+    /// Those of experts may as well be stored `[experts, out, in]`.
+    pub either_way: bool,
+    /// The tensor for queries, keys and values has those of one key-value head after those of another.
+    pub grouped_qkv: bool,
+    /// The tensor for gates and ups of experts alternates between the two row by row.
+    pub alternating_gate_up: bool,
 }
 
 const PLAIN: Family = Family {
     model_types: &[],
     arch: "",
     activations: &["silu"],
+    exact_gelu: false,
     defaults: &[("rope_theta", 1e4)],
+    effectless: "",
     post_norms: false,
     norms_less_one: false,
-    transposed: false,
+    adjacent: false,
+    transposed: &[],
+    either_way: false,
+    grouped_qkv: false,
+    alternating_gate_up: false,
 };
 
 const GEMMA: Family = Family { activations: &["gelu_pytorch_tanh"], norms_less_one: true, ..PLAIN };
 
 const QWEN: Family = Family {
     defaults: &[("rope_theta", 1e4), ("use_sliding_window", 0.0), ("max_window_layers", 28.0), ("norm_topk_prob", 0.0)],
+    ..PLAIN
+};
+
+/// The text part of networks that see pictures.
+const QWEN_VL: Family =
+    Family { defaults: &[("rope_theta", 1e6), ("use_sliding_window", 0.0), ("norm_topk_prob", 1.0)], ..PLAIN };
+
+const GRANITE_MOE: Family = Family {
+    defaults: &[
+        ("rope_theta", 1e4),
+        ("attention_multiplier", 1.0),
+        ("num_local_experts", 8.0),
+        ("num_experts_per_tok", 2.0),
+    ],
+    ..PLAIN
+};
+
+/// Experts in one tensor, `[experts, in, out]`.
+const STACKED_EXPERTS: &[&str] = &["ffn_gate_up_exps.weight", "ffn_down_exps.weight"];
+
+/// The networks that transformers' BLOOM began: the layers of GPT-2 under names of their own.
+const EXACT_GELU: Family = Family {
+    activations: &["gelu", "gelu_new", "gelu_fast", "gelu_pytorch_tanh"],
+    exact_gelu: true,
+    grouped_qkv: true,
     ..PLAIN
 };
 
@@ -70,11 +113,230 @@ const FAMILIES: &[Family] = &[
         arch: "gpt2",
         activations: &["gelu_new"],
         defaults: &[],
-        transposed: true,
+        transposed: &["attn_qkv.weight", "attn_output.weight", "ffn_up.weight", "ffn_down.weight"],
         ..PLAIN
     },
     Family { model_types: &["starcoder2"], arch: "starcoder2", activations: &["gelu_pytorch_tanh"], ..PLAIN },
+    Family {
+        model_types: &["smollm3"],
+        arch: "smollm3",
+        defaults: &[("rope_theta", 2e6), ("use_sliding_window", 0.0)],
+        ..PLAIN
+    },
+    Family {
+        model_types: &["gpt_oss"],
+        arch: "gpt-oss",
+        defaults: &[
+            ("rope_theta", 15e4),
+            ("head_dim", 64.0),
+            ("sliding_window", 128.0),
+            ("sliding_window_pattern", 2.0),
+            ("swiglu_limit", 7.0),
+            ("rms_norm_eps", 1e-5),
+        ],
+        effectless: " initial_context_length ",
+        post_norms: true,
+        transposed: STACKED_EXPERTS,
+        alternating_gate_up: true,
+        ..PLAIN
+    },
+    Family {
+        model_types: &["ernie4_5"],
+        arch: "ernie4_5",
+        defaults: &[("rope_theta", 5e5), ("head_dim", 128.0), ("num_key_value_heads", 2.0)],
+        adjacent: true,
+        ..PLAIN
+    },
+    Family {
+        model_types: &["ernie4_5_moe"],
+        arch: "ernie4_5-moe",
+        defaults: &[("rope_theta", 5e5), ("num_key_value_heads", 4.0), ("moe_k", 6.0), ("moe_num_experts", 64.0)],
+        effectless: " moe_num_shared_experts moe_layer_start_index moe_layer_end_index moe_layer_interval moe_capacity \
+                     moe_use_aux_free moe_norm_min ",
+        adjacent: true,
+        ..PLAIN
+    },
+    Family { model_types: &["hunyuan_v1_dense"], arch: "hunyuan-dense", effectless: HUNYUAN, ..PLAIN },
+    Family { model_types: &["hunyuan_v1_moe"], arch: "hunyuan-moe", effectless: HUNYUAN, ..PLAIN },
+    Family { model_types: &["seed_oss"], arch: "seed_oss", post_norms: true, ..PLAIN },
+    Family { model_types: &["minicpm"], arch: "minicpm", ..PLAIN },
+    Family {
+        model_types: &["exaone4"],
+        arch: "exaone4",
+        defaults: &[("rope_theta", 1e4), ("rms_norm_eps", 1e-5)],
+        post_norms: true,
+        ..PLAIN
+    },
+    Family {
+        model_types: &["glm4"],
+        arch: "glm4",
+        defaults: &[("rope_theta", 1e4), ("partial_rotary_factor", 0.5), ("head_dim", 128.0)],
+        adjacent: true,
+        ..PLAIN
+    },
+    Family {
+        model_types: &["glm4_moe"],
+        arch: "glm4moe",
+        defaults: &[("rope_theta", 1e4), ("partial_rotary_factor", 0.5), ("norm_topk_prob", 1.0)],
+        post_norms: true,
+        ..PLAIN
+    },
+    Family { model_types: &["qwen2_moe"], arch: "qwen2moe", ..QWEN },
+    Family { model_types: &["qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text"], arch: "qwen2vl", ..QWEN_VL },
+    Family {
+        model_types: &["qwen3_vl", "qwen3_vl_text"],
+        arch: "qwen3vl",
+        defaults: &[("rope_theta", 5e6), ("head_dim", 128.0)],
+        ..QWEN_VL
+    },
+    Family {
+        model_types: &["qwen3_vl_moe", "qwen3_vl_moe_text"],
+        arch: "qwen3vlmoe",
+        defaults: &[("rope_theta", 5e6), ("head_dim", 128.0), ("norm_topk_prob", 1.0)],
+        transposed: STACKED_EXPERTS,
+        either_way: true,
+        ..QWEN_VL
+    },
+    Family { model_types: &["granitemoe", "granitemoeshared"], arch: "granitemoe", ..GRANITE_MOE },
+    Family {
+        model_types: &["olmo3"],
+        arch: "olmo2",
+        defaults: &[("rope_theta", 1e4), ("sliding_window", 4096.0), ("sliding_window_pattern", 4.0)],
+        post_norms: true,
+        ..PLAIN
+    },
+    Family {
+        model_types: &["olmoe"],
+        arch: "olmoe",
+        defaults: &[
+            ("rope_theta", 1e4),
+            ("norm_topk_prob", 0.0),
+            ("num_experts", 64.0),
+            ("num_experts_per_tok", 8.0),
+            ("rms_norm_eps", 1e-5),
+        ],
+        ..PLAIN
+    },
+    Family { model_types: &["olmo"], arch: "olmo", ..PLAIN },
+    Family {
+        model_types: &["minimax_m2"],
+        arch: "minimax-m2",
+        effectless: " mtp_transformer_layers num_mtp_modules ",
+        ..PLAIN
+    },
+    Family { model_types: &["ministral3"], arch: "mistral3", ..PLAIN },
+    Family {
+        model_types: &["llama4_text", "llama4"],
+        arch: "llama4",
+        defaults: &[("rope_theta", 5e5), ("head_dim", 128.0), ("attention_chunk_size", 8192.0)],
+        effectless: " moe_layers interleave_moe_layer_step ",
+        adjacent: true,
+        transposed: STACKED_EXPERTS,
+        ..PLAIN
+    },
+    Family {
+        model_types: &["deepseek"],
+        arch: "deepseek",
+        effectless: " first_k_dense_replace n_shared_experts aux_loss_alpha seq_aux ",
+        ..PLAIN
+    },
+    Family {
+        model_types: &["dots1"],
+        arch: "dots1",
+        defaults: &[("rope_theta", 1e4), ("max_window_layers", 62.0)],
+        ..PLAIN
+    },
+    Family {
+        model_types: &["phi"],
+        arch: "phi2",
+        activations: &["gelu_new"],
+        defaults: &[("rope_theta", 1e4), ("partial_rotary_factor", 0.5)],
+        ..PLAIN
+    },
+    Family {
+        model_types: &["cohere"],
+        arch: "command-r",
+        defaults: &[("rope_theta", 1e4), ("logit_scale", 0.0625)],
+        adjacent: true,
+        ..PLAIN
+    },
+    Family {
+        model_types: &["cohere2"],
+        arch: "cohere2",
+        defaults: &[
+            ("rope_theta", 1e4),
+            ("logit_scale", 0.0625),
+            ("sliding_window", 4096.0),
+            ("sliding_window_pattern", 4.0),
+        ],
+        effectless: " layer_switch order_of_interleaved_layers rotary_pct ",
+        adjacent: true,
+        ..PLAIN
+    },
+    Family {
+        model_types: &["gpt_neox"],
+        arch: "gptneox",
+        defaults: &[("rotary_emb_base", 1e4), ("rotary_pct", 0.25), ("layer_norm_eps", 1e-5)],
+        ..EXACT_GELU
+    },
+    Family {
+        model_types: &["stablelm"],
+        arch: "stablelm",
+        defaults: &[("rope_theta", 1e4), ("partial_rotary_factor", 0.25), ("layer_norm_eps", 1e-5)],
+        effectless: " use_parallel_residual use_qkv_bias qk_layernorm ",
+        ..PLAIN
+    },
+    Family { model_types: &["falcon"], arch: "falcon", ..EXACT_GELU },
+    Family {
+        model_types: &["gpt_bigcode"],
+        arch: "starcoder",
+        activations: &["gelu_pytorch_tanh"],
+        defaults: &[],
+        effectless: " attention_softmax_in_fp32 scale_attention_softmax_in_fp32 inference_runner validate_runner_input \
+                     pre_allocate_kv_cache max_batch_size ",
+        ..EXACT_GELU
+    },
+    Family {
+        model_types: &["mpt"],
+        arch: "mpt",
+        defaults: &[("layer_norm_epsilon", 1e-5)],
+        effectless: " no_bias emb_pdrop init_device init_config verbose embedding_fraction tokenizer_name ",
+        grouped_qkv: false,
+        ..EXACT_GELU
+    },
+    Family {
+        model_types: &["bloom"],
+        arch: "bloom",
+        activations: &["gelu_pytorch_tanh"],
+        defaults: &[("layer_norm_epsilon", 1e-5)],
+        effectless: " attention_softmax_in_fp32 masked_softmax_fusion bias_dropout_fusion skip_bias_add \
+                     skip_bias_add_qkv seq_length offset_alibi unk_token_id slow_but_exact ",
+        exact_gelu: false,
+        ..EXACT_GELU
+    },
+    Family { model_types: &["internlm2"], arch: "internlm2", grouped_qkv: true, ..PLAIN },
+    Family { model_types: &["baichuan"], arch: "baichuan", ..PLAIN },
+    Family { model_types: &["xverse"], arch: "xverse", effectless: " max_tokenizer_truncation ", ..PLAIN },
+    Family { model_types: &["orion"], arch: "orion", ..PLAIN },
+    Family {
+        model_types: &["nemotron"],
+        arch: "nemotron",
+        activations: &["relu2"],
+        defaults: &[("rope_theta", 1e4), ("partial_rotary_factor", 0.5), ("norm_eps", 1e-5)],
+        norms_less_one: true,
+        ..PLAIN
+    },
+    Family { model_types: &["arcee"], arch: "arcee", activations: &["relu2"], ..PLAIN },
 ];
+
+/// Keys of Hunyuan about pictures, speech, and training.
+const HUNYUAN: &str = " add_classification_head class_num cla_share_factor dense_list eod_token_id enable_lm_head_fp32 \
+     im_end_id im_newline_id im_start_id image_token_id video_start_id video_end_id mask_init_id text_start_id \
+     text_end_id org_vocab_size max_seqlen num_media_embeds pool_type num_shared_expert vit_path vit_type \
+     vit_token vit_used_rms_norm vit_patch vit_norm_type vit_mapping_type vit_input_resolution vit_dtype \
+     vit_add_patchemb_bias anyres_pooling_size anyres_vit_max_image_size anyres_vit_two_views skip_cls_token \
+     position_embedding_xdrope moe_drop_tokens moe_random_routing_dropped_token capacity_factor \
+     kv_lora_rank q_lora_rank qk_nope_head_dim qk_rope_head_dim v_head_dim unk_token_id ";
 
 /// The family of a `model_type`.
 pub(super) fn family(model_type: &str) -> Option<&'static Family> {

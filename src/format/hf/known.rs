@@ -17,7 +17,8 @@ const EFFECTLESS: &[(&str, &str)] = &[
     (
         "read by training only",
         "initializer_range attention_dropout attn_pdrop embd_pdrop resid_pdrop embedding_dropout residual_dropout \
-         hidden_dropout router_jitter_noise router_aux_loss_coef output_router_logits gradient_checkpointing",
+         hidden_dropout router_jitter_noise router_aux_loss_coef output_router_logits gradient_checkpointing \
+         attention_probs_dropout_prob classifier_dropout hidden_dropout_prob",
     ),
     ("every tensor tells its own type", "torch_dtype dtype use_bfloat16"),
     (
@@ -26,7 +27,10 @@ const EFFECTLESS: &[(&str, &str)] = &[
          reorder_and_upcast_attn pretraining_tp chunk_size_feed_forward torchscript return_dict use_return_dict \
          output_attentions output_hidden_states",
     ),
-    ("a bias is used where the file has its tensor", "attention_bias mlp_bias use_bias qkv_bias lm_head_bias"),
+    (
+        "a bias is used where the file has its tensor",
+        "attention_bias attention_out_bias mlp_bias use_bias qkv_bias lm_head_bias bias",
+    ),
     ("every supported model is a decoder", "is_decoder"),
     ("repeats a key that is read", "n_ctx sliding_window_size max_sequence_length model_max_length"),
     (
@@ -45,7 +49,8 @@ const EFFECTLESS: &[(&str, &str)] = &[
     (
         "pictures",
         "vision_config image_token_id image_token_index boi_token_id boi_token_index eoi_token_id eoi_token_index \
-         mm_tokens_per_image",
+         mm_tokens_per_image multimodal_projector_bias projector_hidden_act spatial_merge_size vision_feature_layer \
+         vision_start_token_id vision_end_token_id vision_token_id video_token_id video_token_index",
     ),
 ];
 
@@ -60,19 +65,44 @@ const NEUTRAL: &[(&str, &str, &str)] = &[
     ("rope_interleaved", "false", "another order of rotary pairs"),
     ("use_mrope", "false", "positions of several dimensions"),
     ("alibi", "false", "scores that fall with distance"),
+    ("use_qk_norm", "false", "norms of queries and keys"),
+    ("use_cla", "false", "keys and values of another layer"),
+    ("use_mla", "false", "compressed keys and values"),
+    ("use_mixed_mlp_moe", "true", "experts without a shared one"),
+    ("clip_qkv", "null", "clamped queries, keys and values"),
+    ("parallel_attn", "true", "blocks after one another"),
+    ("apply_residual_connection_post_layernorm", "false", "a residual stream of norms"),
+    ("expansion_ratio", "4", "another feed-forward width"),
+    ("attn_type", "\"multihead_attention\"", "another attention"),
+    ("attn_uses_sequence_id", "false", "several texts in one sequence"),
+    ("prefix_lm", "false", "attention to later tokens"),
+    ("qk_ln", "false", "norms of queries and keys"),
+    ("softmax_scale", "null", "scores with another scale"),
+    ("logit_scale", "null", "scaled logits"),
     ("qk_layernorm", "false", "norms of queries and keys"),
+    ("use_parallel_block", "true", "blocks after one another"),
+    ("use_parallel_embedding", "false", "divided embeddings"),
+    ("use_embedding_sharing", "true", "an output matrix of its own"),
+    ("use_gated_activation", "true", "a plain feed-forward block"),
+    ("position_embedding_type", "\"rope\"", "another way of telling positions"),
+    ("moe_layer_freq", "1", "layers without experts"),
+    ("moe_gate", "\"topk\"", "another router"),
+    ("moe_gate_act", "\"softmax\"", "another router"),
+    ("topk_method", "\"noaux_tc\"", "another router"),
+    ("swiglu_limit", "7", "another clamp of experts"),
+    ("compression_ratio", "1", "interpolated positions"),
+    ("is_causal", "true", "attention to later tokens"),
     ("full_attn_mod", "1", "layers without attention to all tokens"),
     ("interpolate_factor", "1", "interpolated positions"),
     ("decoder_sparse_step", "1", "layers without experts"),
     ("mlp_only_layers", "[]", "layers without experts"),
-    ("num_nextn_predict_layers", "0", "layers that predict more than one token"),
     ("norm_type", "\"layer_norm\"", "another norm"),
     ("mlp_type", "\"default\"", "another feed-forward block"),
     ("pruned_heads", "{}", "layers with fewer heads"),
 ];
 
 /// Rope parameters that a type of rope does not read, and how the model was made.
-const ROPE_EFFECTLESS: &[&str] = &["finetuned", "original_max_position_embeddings"];
+const ROPE_EFFECTLESS: &[&str] = &["finetuned", "max_position_embeddings", "original_max_position_embeddings"];
 const ROPE_NEUTRAL: &[(&str, &str, &str)] = &[
     ("factor", "1", "a factor in rope of this type"),
     ("attention_factor", "1", "a factor in rope of this type"),
@@ -81,8 +111,10 @@ const ROPE_NEUTRAL: &[(&str, &str, &str)] = &[
 ];
 
 /// Refuses the first key of a configuration that was not read and could change a result.
-pub(super) fn check(members: &Members) -> Result<()> {
-    let effectless = |name: &str| EFFECTLESS.iter().any(|(_, names)| names.split(' ').any(|n| n == name));
+/// `more` are keys, between spaces, that change no result of the family.
+pub(super) fn check(members: &Members, more: &str) -> Result<()> {
+    let is_among = |name: &str, names: &str| names.split(' ').any(|n| n == name);
+    let effectless = |name: &str| is_among(name, more) || EFFECTLESS.iter().any(|(_, names)| is_among(name, names));
     refuse_unread(members, "", effectless, NEUTRAL)
 }
 

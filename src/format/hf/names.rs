@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::config::Translated;
+use super::parts;
 use crate::error::{Error, Result, try_vec};
 use crate::format::TensorInfo;
 use crate::format::contents::owned;
@@ -19,6 +20,15 @@ const TOP: &[(&str, &str)] = &[
     ("norm", "output_norm"),
     ("ln_f", "output_norm"),
     ("lm_head", "output"),
+    ("embed_in", "token_embd"),
+    ("tok_embeddings", "token_embd"),
+    ("word_embeddings", "token_embd"),
+    ("word_embeddings_layernorm", "token_embd_norm"),
+    ("final_layernorm", "output_norm"),
+    ("final_layer_norm", "output_norm"),
+    ("norm_f", "output_norm"),
+    ("embed_out", "output"),
+    ("output", "output"),
 ];
 
 /// Modules of a layer; `*` is the number of an expert.
@@ -51,13 +61,87 @@ const LAYER: &[(&str, &str)] = &[
     ("block_sparse_moe.experts.*.w1", "ffn_gate_exps"),
     ("block_sparse_moe.experts.*.w3", "ffn_up_exps"),
     ("block_sparse_moe.experts.*.w2", "ffn_down_exps"),
+    // Norms.
+    ("attention_norm", "attn_norm"),
+    ("ffn_norm", "ffn_norm"),
+    ("ln_mlp", "attn_norm"),
+    ("ln_attn", "attn_norm_2"),
+    ("norm_1", "attn_norm"),
+    ("norm_2", "ffn_norm"),
+    ("post_self_attn_layernorm", "post_attention_norm"),
+    ("post_mlp_layernorm", "post_ffw_norm"),
+    ("self_attn.query_layernorm", "attn_q_norm"),
+    ("self_attn.key_layernorm", "attn_k_norm"),
+    ("self_attn.q_layernorm.norms.*", "attn_q_norm"),
+    ("self_attn.k_layernorm.norms.*", "attn_k_norm"),
+    // Attention.
+    ("self_attn.W_pack", "attn_qkv"),
+    ("self_attn.dense", "attn_output"),
+    ("attention.query_key_value", "attn_qkv"),
+    ("attention.dense", "attn_output"),
+    ("self_attention.query_key_value", "attn_qkv"),
+    ("self_attention.dense", "attn_output"),
+    ("attention.wqkv", "attn_qkv"),
+    ("attention.wo", "attn_output"),
+    ("attn.Wqkv", "attn_qkv"),
+    ("attn.out_proj", "attn_output"),
+    // Dense feed-forward blocks.
+    ("mlp.fc1", "ffn_up"),
+    ("mlp.fc2", "ffn_down"),
+    ("mlp.dense_h_to_4h", "ffn_up"),
+    ("mlp.dense_4h_to_h", "ffn_down"),
+    ("ffn.up_proj", "ffn_up"),
+    ("ffn.down_proj", "ffn_down"),
+    ("feed_forward.w1", "ffn_gate"),
+    ("feed_forward.w3", "ffn_up"),
+    ("feed_forward.w2", "ffn_down"),
+    ("feed_forward.gate_proj", "ffn_gate"),
+    ("feed_forward.up_proj", "ffn_up"),
+    ("feed_forward.down_proj", "ffn_down"),
+    // Experts.
+    ("mlp.router", "ffn_gate_inp"),
+    ("mlp.gate.wg", "ffn_gate_inp"),
+    ("feed_forward.router", "ffn_gate_inp"),
+    ("block_sparse_moe.router.layer", "ffn_gate_inp"),
+    ("block_sparse_moe.input_linear", "ffn_gate_up_exps"),
+    ("block_sparse_moe.output_linear", "ffn_down_exps"),
+    ("mlp.shared_expert.gate_proj", "ffn_gate_shexp"),
+    ("mlp.shared_expert.up_proj", "ffn_up_shexp"),
+    ("mlp.shared_expert.down_proj", "ffn_down_shexp"),
+    ("mlp.shared_expert_gate", "ffn_gate_inp_shexp"),
+    ("mlp.shared_experts.gate_proj", "ffn_gate_shexp"),
+    ("mlp.shared_experts.up_proj", "ffn_up_shexp"),
+    ("mlp.shared_experts.down_proj", "ffn_down_shexp"),
+    ("mlp.shared_mlp.gate_proj", "ffn_gate_shexp"),
+    ("mlp.shared_mlp.up_proj", "ffn_up_shexp"),
+    ("mlp.shared_mlp.down_proj", "ffn_down_shexp"),
+    ("feed_forward.shared_expert.gate_proj", "ffn_gate_shexp"),
+    ("feed_forward.shared_expert.up_proj", "ffn_up_shexp"),
+    ("feed_forward.shared_expert.down_proj", "ffn_down_shexp"),
+    ("shared_mlp.input_linear", "ffn_gate_up_shexp"),
+    ("shared_mlp.output_linear", "ffn_down_shexp"),
 ];
 
-/// Matrices that GPT-2 stores the other way round.
-const TRANSPOSED: &[&str] = &["attn_qkv.weight", "attn_output.weight", "ffn_up.weight", "ffn_down.weight"];
+/// Tensors of a layer whose names have no ending of their own. `blocks` are quants of 4 bits, `scales` their factors.
+const ENDLESS: &[(&str, &str)] = &[
+    ("self_attn.sinks", "attn_sinks.weight"),
+    ("mlp.gate.e_score_correction_bias", "exp_probs_b.bias"),
+    ("mlp.moe_statics.e_score_correction_bias", "exp_probs_b.bias"),
+    ("block_sparse_moe.e_score_correction_bias", "exp_probs_b.bias"),
+    ("mlp.experts.gate_up_proj", "ffn_gate_up_exps.weight"),
+    ("mlp.experts.gate_up_proj_bias", "ffn_gate_up_exps.bias"),
+    ("mlp.experts.gate_up_proj_blocks", "ffn_gate_up_exps.weight"),
+    ("mlp.experts.gate_up_proj_scales", "ffn_gate_up_exps.scale"),
+    ("mlp.experts.down_proj", "ffn_down_exps.weight"),
+    ("mlp.experts.down_proj_bias", "ffn_down_exps.bias"),
+    ("mlp.experts.down_proj_blocks", "ffn_down_exps.weight"),
+    ("mlp.experts.down_proj_scales", "ffn_down_exps.scale"),
+    ("feed_forward.experts.gate_up_proj", "ffn_gate_up_exps.weight"),
+    ("feed_forward.experts.down_proj", "ffn_down_exps.weight"),
+];
 
 /// The networks around the text model.
-const WRAPPERS: &[&str] = &["model.", "language_model.", "transformer."];
+const WRAPPERS: &[&str] = &["model.", "language_model.", "transformer.", "gpt_neox."];
 
 /// A part of a name, without its wrappers, that tells its meaning.
 enum Mark {
@@ -73,7 +157,12 @@ const EFFECTLESS: &[(Mark, &str)] = &[
     (Ends(".rotary_emb.inv_freq"), "computed from the configuration"),
     (Ends(".attn.bias"), "the causal mask of GPT-2"),
     (Ends(".attn.masked_bias"), "the score of what the causal mask hides"),
+    (Ends(".attention.bias"), "the causal mask of GPT-NeoX"),
+    (Ends(".attention.masked_bias"), "the score of what the causal mask hides"),
     (Starts("vision_tower."), "sees pictures"),
+    (Starts("vision_model."), "sees pictures"),
+    (Starts("visual."), "sees pictures"),
+    (Starts("mtp_"), "predicts further tokens"),
     (Starts("multi_modal_projector."), "sees pictures"),
     (EndsScaled(".input_scale"), "how another program rounds activations"),
     (EndsScaled(".output_scale"), "how another program rounds activations"),
@@ -113,19 +202,22 @@ pub(super) fn translate(path: &Path, t: &Translated, entries: Vec<Entry>) -> Res
     named.sort_unstable_by(|a, b| (&a.0, a.1).cmp(&(&b.0, b.1)));
     scales.sort_unstable_by(|a, b| (&a.0, a.1).cmp(&(&b.0, b.1)));
     let mut scales_left = scales.len();
+    let checked = |tensor: TensorInfo, entry: &Entry| match t.scaled && tensor.dtype == quant::F8_E4M3 {
+        true => Err(Error::format(path, format!("the tensor {:?} has no scale", entry.name))),
+        false => Ok(tensor),
+    };
     let mut read = |(name, expert, entry): &Named| {
-        let tensor = entry.tensor(path, name.clone())?;
         let of_weight = name.strip_suffix("weight").map(|prefix| (format!("{prefix}scale"), *expert));
         let at = of_weight.and_then(|key| scales.binary_search_by(|s| (&s.0, s.1).cmp(&(&key.0, key.1))).ok());
         match at.and_then(|at| scales.get(at)) {
             Some((_, _, scale)) => {
                 scales_left -= 1;
-                scaled(path, tensor, entry, scale)
+                match t.packed {
+                    true => packed(path, name, entry, scale),
+                    false => scaled(path, entry.tensor(path, name.clone())?, entry, scale),
+                }
             }
-            None if t.scaled && tensor.dtype == quant::F8_E4M3 => {
-                Err(Error::format(path, format!("the tensor {:?} has no scale", entry.name)))
-            }
-            None => Ok(tensor),
+            None => checked(entry.tensor(path, name.clone())?, entry),
         }
     };
     if t.tied == Some(false)
@@ -136,18 +228,14 @@ pub(super) fn translate(path: &Path, t: &Translated, entries: Vec<Entry>) -> Res
     }
     let mut tensors = try_vec("tensors", named.len() + unknown.len() + t.made.len())?;
     for group in named.chunk_by(|a, b| a.0 == b.0 && a.1.is_some() && b.1.is_some()) {
-        let Some(one @ (name, expert, first)) = group.first() else { continue };
+        let Some(one @ (_, expert, first)) = group.first() else { continue };
         let mut tensor = read(one)?;
         if expert.is_some() {
             stack(path, &mut tensor, group, &mut read)?;
-        } else if t.family.transposed && TRANSPOSED.iter().any(|end| name.ends_with(end)) {
-            let (&[rows, cols], TensorStorage::Whole(_)) = (tensor.shape.dims(), &tensor.storage) else {
-                return Err(Error::format(path, format!("the tensor {:?} is no plain matrix", first.name)));
-            };
-            tensor.shape = Shape::new(&[cols, rows])?;
-            tensor.storage = TensorStorage::Transposed(first.place);
+        } else if parts::is_transposed(path, t, &tensor)? {
+            tensor = parts::transposed(path, tensor, first)?;
         }
-        tensors.push(tensor);
+        parts::push(path, t, tensor, &mut tensors)?;
     }
     if scales_left > 0 {
         return Err(Error::format(path, format!("{scales_left} scales of tensors that are not there")));
@@ -155,6 +243,22 @@ pub(super) fn translate(path: &Path, t: &Translated, entries: Vec<Entry>) -> Res
     tensors.append(&mut unknown);
     tensors.extend(t.made.iter().cloned());
     Ok(tensors)
+}
+
+/// Matrices of 4-bit floats in blocks of 32 with a scale each.
+fn packed(path: &Path, name: &str, entry: &Entry, scale: &Entry) -> Result<TensorInfo> {
+    let (&[n, rows, blocks, 16], [a, b, c]) = (&entry.dims[..], &scale.dims[..]) else {
+        return Err(Error::format(path, format!("the tensor {:?} has shape {:?}", entry.name, entry.dims)));
+    };
+    if [n, rows, blocks] != [*a, *b, *c] || entry.dtype != "U8" || scale.dtype != "U8" {
+        let what = format!("the tensor {:?} does not fit {:?}", scale.name, entry.name);
+        return Err(Error::format(path, what));
+    }
+    let too_large = || Error::format(path, format!("the tensor {:?} is too large", entry.name));
+    let bytes = entry.bytes.checked_add(scale.bytes).ok_or_else(too_large)?;
+    let shape = Shape::new(&[n, rows, blocks.checked_mul(32).ok_or_else(too_large)?]).map_err(|_| too_large())?;
+    let storage = TensorStorage::Packed { quants: entry.place, scales: scale.place };
+    Ok(TensorInfo { name: name.to_owned(), dtype: quant::MXFP4, shape, bytes, storage })
 }
 
 /// A matrix of 8-bit floats, each to be multiplied by the scale of all of them, of its row, or of a square of 128.
@@ -202,9 +306,10 @@ fn stack(
     }
     let (n, [rows, cols]) = (parts.len() as u64, [tensor.shape.rows(), tensor.shape.cols()]);
     let too_large = || Error::format(path, format!("{}: the experts are too large", tensor.name));
-    tensor.bytes = tensor.bytes.checked_mul(n).ok_or_else(too_large)?;
+    let part_bytes = tensor.bytes;
+    tensor.bytes = part_bytes.checked_mul(n).ok_or_else(too_large)?;
     tensor.shape = Shape::new(&[n, rows, cols]).map_err(|_| too_large())?;
-    tensor.storage = TensorStorage::Stacked(parts);
+    tensor.storage = TensorStorage::Stacked { parts, part_bytes };
     Ok(())
 }
 
@@ -221,39 +326,53 @@ fn meaning(full: &str, t: &Translated) -> Meaning {
     if EFFECTLESS.iter().any(is_effectless) {
         return Meaning::Effectless;
     }
+    // Layers behind the trunk predict further tokens.
+    let layer = name.strip_prefix("layers.").and_then(|rest| rest.split_once('.')).and_then(|(layer, _)| number(layer));
+    if t.predicts && layer.is_some_and(|layer| u64::from(layer) >= t.n_layers) {
+        return Meaning::Effectless;
+    }
     match translated(name, t.family.post_norms) {
-        Some((name, _)) if name.ends_with(".scale") && !t.scaled => Meaning::Unknown,
+        Some((name, _)) if name.ends_with(".scale") && !t.scaled && !t.packed => Meaning::Unknown,
         Some((name, expert)) => Meaning::Tensor { name, expert },
         None => Meaning::Unknown,
     }
 }
 
 fn translated(name: &str, post_norms: bool) -> Option<(String, Option<u32>)> {
-    let (module, leaf) = name.rsplit_once('.')?;
+    let look_up = |table: &[(&str, &'static str)], name: &str| table.iter().find(|row| row.0 == name).map(|row| row.1);
+    let layers = ["layers.", "h.", "blocks."];
+    let (prefix, rest) = match layers.iter().find_map(|prefix| name.strip_prefix(prefix)) {
+        Some(rest) => {
+            let (layer, part) = rest.split_once('.')?;
+            (format!("blk.{}.", number(layer)?), part)
+        }
+        None => (String::new(), name),
+    };
+    if let Some(tensor) = look_up(ENDLESS, rest).filter(|_| !prefix.is_empty()) {
+        return Some((format!("{prefix}{tensor}"), None));
+    }
+    let (part, leaf) = rest.rsplit_once('.')?;
     let leaf = match leaf {
         "weight" | "bias" => leaf,
         // Both multiply; the name of the second tells that its writer divided by it.
         "weight_scale" | "weight_scale_inv" => "scale",
         _ => return None,
     };
-    let look_up = |table: &[(&str, &'static str)], name: &str| table.iter().find(|row| row.0 == name).map(|row| row.1);
-    let Some(rest) = module.strip_prefix("layers.").or_else(|| module.strip_prefix("h.")) else {
-        return Some((format!("{}.{leaf}", look_up(TOP, module)?), None));
-    };
-    let (layer, part) = rest.split_once('.')?;
-    let layer = number(layer)?;
+    if prefix.is_empty() {
+        return Some((format!("{}.{leaf}", look_up(TOP, part)?), None));
+    }
     if part == "post_attention_layernorm" {
         let norm = if post_norms { "post_attention_norm" } else { "ffn_norm" };
-        return Some((format!("blk.{layer}.{norm}.{leaf}"), None));
+        return Some((format!("{prefix}{norm}.{leaf}"), None));
     }
-    let (part, expert) = match part.split_once(".experts.") {
-        Some((mlp, of_expert)) => {
-            let (expert, matrix) = of_expert.split_once('.')?;
-            (format!("{mlp}.experts.*.{matrix}"), Some(number(expert)?))
+    let (part, member) = match [".experts.", ".norms."].iter().find_map(|of| Some((of, part.split_once(of)?))) {
+        Some((of, (module, member))) => {
+            let (member, rest) = member.split_at(member.find('.').unwrap_or(member.len()));
+            (format!("{module}{of}*{rest}"), Some(number(member)?))
         }
         None => (part.to_owned(), None),
     };
-    Some((format!("blk.{layer}.{}.{leaf}", look_up(LAYER, &part)?), expert))
+    Some((format!("{prefix}{}.{leaf}", look_up(LAYER, &part)?), member))
 }
 
 /// Decimal without leading zeros, so that two names never mean the same.

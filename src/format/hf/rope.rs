@@ -24,6 +24,9 @@ pub(super) fn translate(t: &mut Translator) -> Result<()> {
     let [full, windowed] = if kinds.iter().any(|kind| sets.get(kind).is_some()) {
         let both = Members::new(t.path, sets, &nothing);
         both.skip(&kinds);
+        if kind(&both)? != "default" {
+            return Err(t.config.unsupported("a type of rope beside those of the layers"));
+        }
         known::check_rope(&both)?;
         kinds.map(|kind| sets.get(kind).unwrap_or(&nothing))
     } else {
@@ -35,14 +38,20 @@ pub(super) fn translate(t: &mut Translator) -> Result<()> {
         let beside = t.number(&[name])?;
         set.number(&[name]).map(|in_set| in_set.or(beside))
     };
-    let base = number(&full, "rope_theta")?;
-    let partial = number(&full, "partial_rotary_factor")?;
+    let base = number(&full, "rope_theta")?.or(t.number(&["rotary_emb_base"])?);
+    let partial = number(&full, "partial_rotary_factor")?.or(match t.family.arch {
+        "gptneox" => t.number(&["rotary_pct"])?,
+        _ => None,
+    });
     let trained = number(&full, "original_max_position_embeddings")?;
-    if let Some(partial) = partial.filter(|&p| p != 1.0) {
+    if let Some(dims) = t.int(&["rotary_dim"])? {
+        t.set("rope.dimension_count", Some(dims));
+    } else if let Some(partial) = partial.filter(|&p| p != 1.0) {
         let dims = (head_dim(t)? as f64 * partial).floor();
         t.set("rope.dimension_count", whole(dims));
     }
     t.set("rope.freq_base", base);
+    sections(t, &full)?;
     if t.family.arch == "gemma3" {
         let beside = t.number(&["rope_local_base_freq"])?;
         t.set("rope.freq_base_swa", windowed.number(&["rope_theta"])?.or(beside));
@@ -53,6 +62,19 @@ pub(super) fn translate(t: &mut Translator) -> Result<()> {
     scaling(t, &full, trained)?;
     known::check_rope(&full)?;
     known::check_rope(&windowed)
+}
+
+/// Sections of positions in pictures. In text all positions are the same, so that only their sum counts.
+fn sections(t: &Translator, set: &Members) -> Result<()> {
+    let (interleaved, Some(list)) = (set.bool(&["mrope_interleaved"])?, set.list(&["mrope_section"])?) else {
+        return Ok(());
+    };
+    let pairs = list.iter().map(Json::as_u64).try_fold(0u64, |sum, n| sum.checked_add(n?));
+    match t.family.arch {
+        "qwen2vl" if interleaved != Some(true) && pairs == Some(head_dim(t)? / 2) => Ok(()),
+        "qwen3vl" | "qwen3vlmoe" if pairs == Some(head_dim(t)? / 2) => Ok(()),
+        _ => Err(t.config.unsupported("\"mrope_section\" of another network or length")),
+    }
 }
 
 fn kind<'a>(set: &Members<'a>) -> Result<&'a str> {
@@ -72,6 +94,18 @@ fn scaling(t: &mut Translator, set: &Members, trained: Option<f64>) -> Result<()
     };
     match kind {
         "default" => {}
+        "mrope" if t.family.arch == "qwen2vl" => {}
+        // Nothing is stretched within the context of the configuration.
+        "dynamic" if t.family.arch == "internlm2" => {
+            set.number(&["factor"])?;
+        }
+        // The base is stretched at once, whatever the context.
+        "dynamic" if ["hunyuan-dense", "hunyuan-moe"].contains(&t.family.arch) => {
+            for name in ["beta_fast", "beta_slow", "factor", "mscale", "mscale_all_dim"] {
+                set.number(&[name])?;
+            }
+            t.set("rope.scaling.alpha", Some(needed(set.number(&["alpha"])?, "alpha")?));
+        }
         "linear" | "llama3" | "yarn" => {
             let stretch = needed(stretch()?, "factor")?;
             t.set("rope.scaling.type", Some(kind));
@@ -119,6 +153,13 @@ fn yarn(t: &mut Translator, set: &Members, stretch: f64) -> Result<()> {
     let multipliers = multipliers.filter(|(a, b)| *a != 0.0 && *b != 0.0);
     let ratio = multipliers.map(|(m, all)| magnitude(m, stretch) / magnitude(all, stretch));
     let attention = set.number(&["attention_factor"])?.or(ratio);
+    let beta = set.number(&["llama_4_scaling_beta"])?;
+    match t.family.arch {
+        "mistral3" => t.set("attention.temperature_scale", beta),
+        _ if beta.is_some() => return Err(t.config.unsupported("\"llama_4_scaling_beta\"")),
+        _ => {}
+    }
+    t.set("rope.scaling.yarn_truncate", set.bool(&["truncate"])?);
     t.set("rope.scaling.yarn_beta_fast", set.number(&["beta_fast"])?);
     t.set("rope.scaling.yarn_beta_slow", set.number(&["beta_slow"])?);
     // A GGUF file holds a factor on what YaRN prescribes, a configuration the product.
@@ -126,7 +167,7 @@ fn yarn(t: &mut Translator, set: &Members, stretch: f64) -> Result<()> {
     Ok(())
 }
 
-fn head_dim(t: &Translator) -> Result<u64> {
+pub(super) fn head_dim(t: &Translator) -> Result<u64> {
     let given = t.int(&["head_dim"])?;
     let width = t.int(WIDTH)?.unwrap_or(0);
     let derived = t.int(HEADS)?.and_then(|heads| width.checked_div(heads));

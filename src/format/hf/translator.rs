@@ -9,9 +9,18 @@ use crate::error::Result;
 use crate::format::{TensorInfo, Value};
 
 /// Names of the number of heads, of the width and of the number of layers.
-pub(super) const HEADS: &[&str] = &["num_attention_heads", "n_head"];
-pub(super) const WIDTH: &[&str] = &["hidden_size", "n_embd"];
-pub(super) const LAYERS: &[&str] = &["num_hidden_layers", "n_layer"];
+pub(super) const HEADS: &[&str] = &["num_attention_heads", "n_head", "n_heads"];
+pub(super) const WIDTH: &[&str] = &["hidden_size", "n_embd", "n_embed", "d_model"];
+pub(super) const LAYERS: &[&str] = &["num_hidden_layers", "n_layer", "n_layers"];
+
+/// Names of the width of the feed-forward block. Llama 4's `intermediate_size` is that of experts.
+pub(super) const FFN: &[&str] = &["intermediate_size_mlp", "intermediate_size", "n_inner", "ffn_hidden_size"];
+
+/// More layers than any model has.
+pub(super) const MAX_LAYERS: u64 = 1024;
+
+/// Larger than any number of heads and any width of one.
+pub(super) const MAX_WIDTH: u64 = 1 << 20;
 
 /// A configuration, and the keys and tensors that it has become so far.
 pub(super) struct Translator<'a> {

@@ -1,14 +1,17 @@
 //! Sliding windows of a configuration, and the layers that have them, as the keys of a GGUF file.
 
-use super::translator::{LAYERS, Translator};
+use super::translator::{LAYERS, MAX_LAYERS, Translator};
 use crate::error::{Result, try_vec};
 use crate::format::Value;
 
-/// More layers than any model has.
-const MAX_LAYERS: u64 = 1024;
+/// Architectures whose layers with a window are no matter of keys.
+const NO_WINDOWS: &[&str] = &["exaone4", "llama4"];
 
 /// Sets the window and the pattern of its layers.
 pub(super) fn translate(t: &mut Translator) -> Result<()> {
+    if NO_WINDOWS.contains(&t.family.arch) {
+        return Ok(());
+    }
     let window = t.int(&["sliding_window"])?;
     let windowed = windowed_layers(t)?;
     let period = t.int(&["sliding_window_pattern", "_sliding_window_pattern"])?;

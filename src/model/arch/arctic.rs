@@ -16,7 +16,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     b.layers(|b, _| {
         let beside = b.rms_norm(x, "ffn_norm_exps")?;
         let h = b.rms_norm(x, "attn_norm")?;
-        let o = b.attention(h, attention, |b, q, k| Ok(b.rotate(rope, q, k)))?;
+        let o = b.rotary_attention(h, attention, rope)?;
         b.add(x, o);
         let h = b.rms_norm(x, "ffn_norm")?;
         let dense = b.gated_ffn(h, Silu)?;

@@ -26,7 +26,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     b.layers(|b, _| {
         let h = b.rms_norm(x, "attn_norm")?;
         let attention = Attention { scale, softcap, ..Attention::new(heads) };
-        let o = b.attention(h, attention, |b, q, k| Ok(b.rotate(rope, q, k)))?;
+        let o = b.rotary_attention(h, attention, rope)?;
         b.rms_norm_groups(o, "attn_output_norm", b.hyper.hidden)?;
         b.add(x, o);
         let h = b.rms_norm(x, "ffn_norm")?;

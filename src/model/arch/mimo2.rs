@@ -29,7 +29,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
         let Some(heads) = heads[i] else { return Err(b.keys.unsupported("attention.head_count_kv")) };
         let h = b.rms_norm(x, "attn_norm")?;
         let rope = if windows[i] > 0 { local } else { rope };
-        let o = b.attention(h, Attention::windowed(heads, windows[i]), |b, q, k| Ok(b.rotate(rope, q, k)))?;
+        let o = b.rotary_attention(h, Attention::windowed(heads, windows[i]), rope)?;
         b.add_scaled(x, o, value_scale);
         let h = b.rms_norm(x, "ffn_norm")?;
         if b.has("ffn_gate_inp.weight") {

@@ -26,7 +26,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
         }
         b.layers(|b, _| {
             let h = b.rms_norm(x, "attn_norm")?;
-            let o = b.attention(h, attention, |b, q, k| Ok(b.rotate(rope, q, k)))?;
+            let o = b.rotary_attention(h, attention, rope)?;
             b.add(x, o);
             let h = b.rms_norm(x, "ffn_norm")?;
             let o = b.gated_ffn(h, Silu)?;

@@ -20,7 +20,8 @@ pub fn build(b: &mut Builder) -> Result<()> {
         let h = b.rms_norm(x, "attn_norm")?;
         let o = b.attention(h, Attention::windowed(heads, windows[i]), |b, q, k| {
             b.head_norms(q, k)?;
-            Ok(b.rotate(if windows[i] > 0 { local } else { rope }, q, k))
+            b.rotate(if windows[i] > 0 { local } else { rope }, q, k);
+            Ok(())
         })?;
         b.rms_norm_groups(o, "post_attention_norm", b.hyper.hidden)?;
         b.add(x, o);

@@ -21,7 +21,8 @@ pub fn build(b: &mut Builder) -> Result<()> {
         let o = b.attention(h, Attention::new(heads), |b, q, k| {
             b.rotate(rope, q, k);
             b.rms_norm_heads_by_factor(q, "attn_q_norm", heads.head_dim)?;
-            Ok(b.bare_norm_groups(Rms, k, heads.head_dim))
+            b.bare_norm_groups(Rms, k, heads.head_dim);
+            Ok(())
         })?;
         b.add(x, o);
         let h = b.bare_norm(Rms, x);

@@ -1,0 +1,128 @@
+//! Tensors that a folder holds another way than GGUF files: the other way round, or several in one. Knows the layouts, not
+//! the names of folders.
+
+use std::path::Path;
+
+use super::config::Translated;
+use crate::error::{Error, Result, try_vec};
+use crate::format::TensorInfo;
+use crate::format::safetensors::Entry;
+use crate::format::storage::{FileOffset, Picked, TensorStorage};
+use crate::quant;
+use crate::tensor::Shape;
+
+/// More experts than any layer has.
+const MAX_EXPERTS: u64 = 4096;
+
+/// True where a tensor is stored the other way round. Checkpoints of some networks are of both kinds; the width tells them
+/// apart.
+pub(super) fn is_transposed(path: &Path, t: &Translated, tensor: &TensorInfo) -> Result<bool> {
+    let named = t.family.transposed.iter().any(|end| tensor.name.ends_with(end));
+    if !named || !matches!(tensor.storage, TensorStorage::Whole(_)) {
+        return Ok(false);
+    }
+    match *tensor.shape.dims() {
+        [_, a, b] if t.family.either_way && a == b => {
+            Err(Error::unsupported(format!("{}: square experts, which may be stored either way", path.display())))
+        }
+        [_, a, b] if t.family.either_way => Ok(t.width == if tensor.name.contains("_down_") { b } else { a }),
+        _ => Ok(true),
+    }
+}
+
+/// The matrix, or the matrices of experts, whose rows are the columns of `tensor`.
+pub(super) fn transposed(path: &Path, mut tensor: TensorInfo, entry: &Entry) -> Result<TensorInfo> {
+    let not_plain = || Error::format(path, format!("the tensor {:?} is no plain matrix", entry.name));
+    match *tensor.shape.dims() {
+        [cols, rows] => {
+            tensor.shape = Shape::new(&[rows, cols])?;
+            tensor.storage = TensorStorage::Transposed { place: entry.place, rows };
+        }
+        [n, cols, rows] if n <= MAX_EXPERTS => {
+            let one = tensor.bytes.checked_div(n).ok_or_else(not_plain)?;
+            let mut experts = try_vec("experts", usize::try_from(n).map_err(|_| not_plain())?)?;
+            for i in 0..n {
+                let offset = entry.place.offset + i * one;
+                experts.push(TensorStorage::Transposed { place: FileOffset { offset, ..entry.place }, rows });
+            }
+            tensor.shape = Shape::new(&[n, rows, cols])?;
+            tensor.storage = TensorStorage::Stacked { parts: experts, part_bytes: one };
+        }
+        _ => return Err(not_plain()),
+    }
+    Ok(tensor)
+}
+
+/// One of the parts that alternate in a tensor: `run` rows at each step, the first of them `first` rows into it.
+struct Part {
+    name: &'static str,
+    first: u64,
+    run: u64,
+}
+
+/// Adds a tensor, or the parts that it holds where GGUF files keep these apart.
+pub(super) fn push(path: &Path, t: &Translated, tensor: TensorInfo, out: &mut Vec<TensorInfo>) -> Result<()> {
+    let Some((prefix, leaf)) = tensor.name.rsplit_once('.') else {
+        out.push(tensor);
+        return Ok(());
+    };
+    let (layer, module) = prefix.rsplit_once('.').unwrap_or(("", prefix));
+    // A vector counts by its values, a matrix by its rows.
+    let is_vector = leaf == "bias";
+    let rows = if is_vector { tensor.shape.n_elements() } else { tensor.shape.rows() };
+    let (step, parts) = match module {
+        "attn_qkv" if t.family.grouped_qkv => {
+            let [heads, width] = t.group;
+            let part = |name, first, n| Part { name, first: first * width, run: n * width };
+            let parts = [part("attn_q", 0, heads), part("attn_k", heads, 1), part("attn_v", heads + 1, 1)];
+            ((heads + 2) * width, Vec::from(parts))
+        }
+        "ffn_gate_up_exps" if t.family.alternating_gate_up => {
+            let part = |name, first| Part { name, first, run: 1 };
+            (2, Vec::from([part("ffn_gate_exps", 0), part("ffn_up_exps", 1)]))
+        }
+        "ffn_gate_up_shexp" => {
+            let part = |name, first| Part { name, first, run: rows / 2 };
+            (rows / 2 * 2, Vec::from([part("ffn_gate_shexp", 0), part("ffn_up_shexp", rows / 2)]))
+        }
+        _ => {
+            out.push(tensor);
+            return Ok(());
+        }
+    };
+    let uneven = || {
+        let shape = &tensor.shape;
+        Error::format(path, format!("the tensor {} of shape {shape:?} is no whole number of parts", tensor.name))
+    };
+    if step == 0 || rows == 0 || !rows.is_multiple_of(step) {
+        return Err(uneven());
+    }
+    let format = quant::format(tensor.dtype)?;
+    let unit = if is_vector { format.block_bytes as u64 } else { format.row_bytes(tensor.shape.cols())? };
+    for part in parts {
+        let n = rows / step * part.run;
+        let of_one = |experts: &u64| n.checked_div(*experts).ok_or_else(uneven);
+        let dims = match (tensor.shape.dims(), is_vector) {
+            ([experts, _], true) => Vec::from([*experts, of_one(experts)?]),
+            (_, true) => Vec::from([n]),
+            ([experts, _, cols], _) => Vec::from([*experts, of_one(experts)?, *cols]),
+            _ => Vec::from([n, tensor.shape.cols()]),
+        };
+        let picked = Picked {
+            source: Box::new(tensor.storage.clone()),
+            source_bytes: tensor.bytes,
+            unit,
+            run: part.run,
+            stride: step,
+            first: part.first,
+        };
+        out.push(TensorInfo {
+            name: format!("{layer}.{}.{leaf}", part.name),
+            dtype: tensor.dtype,
+            shape: Shape::new(&dims).map_err(|_| uneven())?,
+            bytes: n.checked_mul(unit).ok_or_else(uneven)?,
+            storage: TensorStorage::Picked(picked),
+        });
+    }
+    Ok(())
+}
