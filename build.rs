@@ -21,6 +21,7 @@ const GROUPS: &[(&str, &str)] = &[
     ("sampler.rs", "Choosing tokens"),
     ("cache.rs", "Caches"),
     ("generate.rs", "Generating"),
+    ("embed.rs", "Embeddings"),
     ("metrics.rs", "Metrics"),
     ("kernels.rs", "Kernels on memory of the caller"),
     ("layout.rs", "Layouts of structs"),

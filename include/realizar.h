@@ -652,6 +652,60 @@ rz_status rz_logits_into(const rz_cache *cache, float *out, size_t capacity, siz
 rz_status rz_sample(rz_cache *cache, rz_sampler *sampler, uint32_t *token, rz_error *err);
 
 /* ------------------------------------------------------------------------------------------------
+ * Embeddings
+ * ------------------------------------------------------------------------------------------------ */
+
+#define RZ_POOLING_MODEL 0  /* Pooling: the one that the model was made with. */
+#define RZ_POOLING_NONE 1   /* Pooling: none, a vector for each token. */
+#define RZ_POOLING_MEAN 2   /* Pooling: the mean over all tokens. */
+#define RZ_POOLING_CLS 3    /* Pooling: the vector of the first token. */
+#define RZ_POOLING_LAST 4   /* Pooling: the vector of the last token. */
+
+/* Pooling: the scores of the model's classifier, for rerankers. They are never normalised. */
+#define RZ_POOLING_RANK 5
+
+/* Flag of rz_embed_params: vectors keep their lengths, instead of having the length 1 (L2). */
+#define RZ_EMBED_RAW 1
+
+/* Parameters of rz_embed_into. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0. */
+typedef struct rz_embed_params {
+  uint32_t struct_size;  /* sizeof(rz_embed_params). */
+  uint32_t pooling;      /* RZ_POOLING_...; 0: that of the model. */
+  uint32_t flags;        /* RZ_EMBED_..., or-ed together. */
+  uint32_t reserved;     /* 0. */
+} rz_embed_params;
+
+/* Turns `n` texts, text i being `lengths[i]` tokens at `tokens[i]`, into embeddings, or into scores with
+ * RZ_POOLING_RANK.
+ *
+ * `out` receives `[n][dims]` floats, text by text; with RZ_POOLING_NONE `[tokens][dims]`, those of all tokens of the
+ * first text, then those of the second. dims is the width of the network (rz_model_info.hidden_dim), that of the last
+ * layer behind its pooling where it has one, or the number of the classifier's scores. `*written` receives the number
+ * of floats. With too small a `capacity` (0 and a NULL `out` to ask for it) the result is RZ_ERR_BUFFER_TOO_SMALL and
+ * nothing is computed. On any other failure neither changes.
+ *
+ * Tokens are taken as they are: let rz_tokenize_into add what the model wants at both ends of a text
+ * (RZ_TOKENIZE_ADD_SPECIAL), such as the end token that RZ_POOLING_LAST reads. A pair of texts for a reranker is one list
+ * of tokens, as the model's makers write it. A text must fit the model's context_length. An embedding depends on the
+ * tokens of its own text alone, to the bit: not on the others, their order, or the number of threads. No rz_cache is used
+ * or changed. The model is only read; the memory that the call takes grows with the longest text and is given back.
+ *
+ * `params` and `cancel` may be NULL. Any thread, any number at once. Errors: RZ_ERR_INVALID_ARGUMENT (a text without
+ * tokens, one longer than the context, a token outside the vocabulary, an unknown pooling), RZ_ERR_VERSION (unknown
+ * flags), RZ_ERR_UNSUPPORTED (the model names no pooling, has no classifier, or has layers on a GPU),
+ * RZ_ERR_CANCELLED, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+rz_status rz_embed_into(const rz_model *model,
+                        const rz_embed_params *params,
+                        const uint32_t *const *tokens,
+                        const size_t *lengths,
+                        size_t n,
+                        float *out,
+                        size_t capacity,
+                        size_t *written,
+                        const rz_cancel *cancel,
+                        rz_error *err);
+
+/* ------------------------------------------------------------------------------------------------
  * Metrics
  * ------------------------------------------------------------------------------------------------ */
 

@@ -131,6 +131,7 @@ fn published_configurations_are_understood() {
         ("gpt2", &["gpt2.feed_forward_length=3072", "gpt2.context_length=1024"]),
         ("starcoder2-3b", &["starcoder2.attention.layer_norm_epsilon=0.00001"]),
         ("olmo-2-7b", &["olmo2.attention.layer_norm_rms_epsilon=0.000001"]),
+        ("all-minilm-l6-v2", &["bert.attention.causal=false", "bert.feed_forward_length=1536"]),
         ("granite-3.1-2b", &["granite.attention.scale=0.015625", "granite.logit_scale=8"]),
     ] {
         let path = format!("{}/tests/data/configs/{name}.json", env!("CARGO_MANIFEST_DIR"));
@@ -645,6 +646,69 @@ fn the_other_families() {
             ("model.layers.0.post_feedforward_layernorm.weight", "blk.0.post_ffw_norm.weight"),
         ],
     );
+}
+
+#[test]
+fn bert() {
+    assert_named(
+        "bert",
+        &[
+            ("bert.embeddings.word_embeddings.weight", "token_embd.weight"),
+            ("embeddings.LayerNorm.gamma", "token_embd_norm.weight"),
+            ("embeddings.LayerNorm.beta", "token_embd_norm.bias"),
+            ("encoder.layer.3.attention.self.query.weight", "blk.3.attn_q.weight"),
+            ("encoder.layer.3.attention.output.LayerNorm.bias", "blk.3.attn_output_norm.bias"),
+            ("encoder.layer.3.output.dense.bias", "blk.3.ffn_down.bias"),
+        ],
+    );
+    let config = r#"{"model_type":"bert","type_vocab_size":2,"position_embedding_type":"absolute","is_decoder":false}"#;
+    assert_lacks(config, "pooling_type");
+    let folder = Folder::new(config);
+    let pooler: safetensors::Tensor = ("bert.pooler.dense.weight", "F16", &[2, 1], vec![1; 4]);
+    folder.put("model.safetensors", file(&[pooler]));
+    // Only classifiers read it.
+    assert_eq!(folder.open().tensors().len(), 0);
+    folder.put("config.json", r#"{"model_type":"bert","architectures":["BertForSequenceClassification"]}"#);
+    let source = folder.open();
+    assert!(source.tensor("cls.weight").is_some());
+    assert_eq!(source.metadata.u64("bert.pooling_type").unwrap(), Some(4));
+    for (config, why) in [
+        (r#"{"model_type":"bert","position_embedding_type":"relative_key"}"#, "position_embedding_type"),
+        (r#"{"model_type":"bert","is_decoder":true}"#, "is_decoder"),
+        (r#"{"model_type":"bert","hidden_act":"gelu_new"}"#, "gelu_new"),
+    ] {
+        let error = Source::open(Folder::new(config).0.path(), Access::Map).err().unwrap();
+        assert!(error.to_string().contains(why), "{error}");
+    }
+}
+
+#[test]
+fn modules_of_sentence_transformers_tell_the_pooling() {
+    let open = |modules: &str, pooling: &str| {
+        let folder = Folder::new(r#"{"model_type":"bert"}"#);
+        folder.put("modules.json", modules);
+        fs::create_dir(folder.0.path().join("1_Pooling")).unwrap();
+        folder.put("1_Pooling/config.json", pooling);
+        Source::open(folder.0.path(), Access::Map).map(|source| source.metadata.u64("bert.pooling_type").unwrap())
+    };
+    let modules = r#"[{"path":"","type":"sentence_transformers.models.Transformer"},
+        {"path":"1_Pooling","type":"sentence_transformers.models.Pooling"},
+        {"path":"2_Normalize","type":"sentence_transformers.models.Normalize"}]"#;
+    let mean = r#"{"pooling_mode_cls_token":false,"pooling_mode_mean_tokens":true,"pooling_mode_max_tokens":false}"#;
+    assert_eq!(open(modules, mean).unwrap(), Some(1));
+    assert_eq!(open(modules, r#"{"pooling_mode_cls_token":true}"#).unwrap(), Some(2));
+    assert_eq!(open(modules, r#"{"pooling_mode":"lasttoken"}"#).unwrap(), Some(3));
+    assert_eq!(open("[]", "").unwrap(), None);
+    for (modules, pooling, why) in [
+        (modules, r#"{"pooling_mode_max_tokens":true}"#, "a pooling other than"),
+        (modules, r#"{"pooling_mode_cls_token":true,"pooling_mode_mean_tokens":true}"#, "a pooling other than"),
+        (modules, "{}", "a pooling other than"),
+        (&modules.replace("1_Pooling\"", "../1_Pooling\""), mean, "the module \"Pooling\" is not supported"),
+        (&modules.replace("Normalize", "Dense"), mean, "the module \"Dense\" is not supported"),
+    ] {
+        let error = open(modules, pooling).err().unwrap_or_else(|| panic!("{why}: opened"));
+        assert!(error.to_string().contains(why), "{error}");
+    }
 }
 
 #[test]

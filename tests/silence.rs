@@ -82,6 +82,7 @@ const NO_EFFECT: &[(&str, &str, &str, Add)] = &[
     ("vocab_size", "llama", "llama.vocab_size", number),
     ("tensor_data_layout", "llama", "llama.tensor_data_layout", |f, k| f.key(k, "Meta AI original pth")),
     ("pooling_type", "qwen3", "qwen3.pooling_type", number),
+    ("classifier.output_labels", "qwen3", "qwen3.classifier.output_labels", |f, k| f.key(k, vec!["yes", "no"])),
     ("rope.scaling.finetuned", "llama", "llama.rope.scaling.finetuned", |f, k| f.key(k, true)),
     ("attn_logit_softcapping", "llama", "llama.attn_logit_softcapping", float),
     ("final_logit_softcapping", "llama", "llama.final_logit_softcapping", float),
@@ -193,6 +194,9 @@ fn what_nothing_is_known_about_is_refused_before_a_matrix_is_read() {
 
 /// Keys that may be left out.
 const OPTIONAL: &[&str] = &[
+    "classifier.pooling_type",
+    "hidden_activation",
+    "moe_every_n_layers",
     "attention.max_alibi_bias",
     "attention.output_scale",
     "attention.temperature_length",
@@ -258,6 +262,7 @@ const NOT_OPTIONAL: &[&str] = &[
     "rope.scaling.finetuned",
     "use_parallel_residual",
     "attention.clamp_kqv",
+    "rope.scaling.yarn_truncate",
     "full_attention_interval",
     "shortconv.l_cache",
     "ssm.conv_kernel",
@@ -265,6 +270,7 @@ const NOT_OPTIONAL: &[&str] = &[
     "ssm.state_size",
     "ssm.time_step_rank",
     "ssm.dt_b_c_rms",
+    "kda.head_dim",
     "attention.kv_lora_rank",
     "attention.q_lora_rank",
     "attention.key_length_mla",

@@ -179,14 +179,15 @@ fn a_part_of_a_tokenizer_json_that_is_not_known_is_named() {
     let json: Json = serde_json::from_str(include_str!("data/text/huggingface.json")).unwrap();
     let good = &json["tokenizers"][0]["tokenizer"];
     for (part, value, named) in [
-        ("normalizer", serde_json::json!({"type": "BertNormalizer"}), "BertNormalizer"),
-        ("normalizer", serde_json::json!({"type": "Precompiled", "precompiled_charsmap": ""}), "Precompiled"),
+        ("normalizer", serde_json::json!({"type": "Nmt"}), "Nmt"),
+        ("normalizer", serde_json::json!({"type": "Precompiled", "precompiled_charsmap": ""}), "precompiled_charsmap"),
+        ("normalizer", serde_json::json!({"type": "Precompiled", "precompiled_charsmap": "?"}), "no base64"),
         ("pre_tokenizer", serde_json::json!({"type": "UnicodeScripts"}), "UnicodeScripts"),
         ("pre_tokenizer", serde_json::json!({"type": "Split", "pattern": {"Regex": "a(?=b)"}}), "look-around"),
         ("pre_tokenizer", serde_json::json!({"type": "Split", "pattern": {"Regex": "\\p{L}++"}}), "give nothing up"),
         ("decoder", serde_json::json!({"type": "CTC"}), "CTC"),
         ("post_processor", serde_json::json!({"type": "Other"}), "Other"),
-        ("model", serde_json::json!({"type": "WordPiece", "vocab": {}}), "WordPiece"),
+        ("model", serde_json::json!({"type": "WordLevel", "vocab": {}}), "WordLevel"),
     ] {
         let mut bad = good.clone();
         bad[part] = value;
@@ -205,6 +206,133 @@ fn a_part_of_a_tokenizer_json_that_is_not_known_is_named() {
         bad[part] = value;
         assert!(matches!(huggingface(&bad), Err(Error::Format { .. })), "{part}");
     }
+}
+
+fn encoders() -> Json {
+    serde_json::from_str(include_str!("data/text/encoders.json")).unwrap()
+}
+
+#[test]
+fn wordpiece_makes_the_tokens_of_its_own_library() {
+    let json = encoders();
+    let texts = strings(&json["texts"]);
+    for entry in json["tokenizers"].as_array().unwrap() {
+        let t = huggingface(&entry["tokenizer"]).unwrap();
+        for (text, case) in texts.iter().zip(entry["cases"].as_array().unwrap()) {
+            let got = encode(&t, text, true, true);
+            assert_eq!(got, ids(&case[0]), "{}: {text:?}", entry["name"]);
+            let decoded = t.decode(&got, false).unwrap();
+            assert_eq!(String::from_utf8_lossy(&decoded), case[1].as_str().unwrap(), "{}", entry["name"]);
+        }
+    }
+}
+
+/// The vocabulary of a `tokenizer.json` as GGUF files have it: a mark before each token that begins a word.
+fn wordpiece(more: &[(&str, Value)]) -> Metadata {
+    let tokenizer = &encoders()["tokenizers"][0]["tokenizer"];
+    let mut tokens: Vec<(u64, String)> = vec![];
+    for (text, id) in tokenizer["model"]["vocab"].as_object().unwrap() {
+        let id = id.as_u64().unwrap();
+        let text = match text.strip_prefix("##") {
+            _ if id < 5 => text.clone(),
+            Some(part) => part.to_owned(),
+            None => format!("\u{2581}{text}"),
+        };
+        tokens.push((id, text));
+    }
+    tokens.sort_unstable();
+    let mut m = Metadata::from_iter([("tokenizer.ggml.model", Value::from("bert"))]);
+    m.set("tokenizer.ggml.token_type", tokens.iter().map(|(id, _)| if *id < 5 { 3 } else { 1 }).collect::<Vec<i64>>());
+    m.set("tokenizer.ggml.tokens", tokens.iter().map(|(_, text)| text).collect::<Strings>());
+    for (name, id) in [("unknown", 1u32), ("bos", 2), ("seperator", 3)] {
+        m.set(&format!("tokenizer.ggml.{name}_token_id"), id);
+    }
+    for (key, value) in more {
+        m.set(&format!("tokenizer.ggml.{key}"), value.clone());
+    }
+    m
+}
+
+#[test]
+fn a_gguf_file_has_wordpiece_too() {
+    let json = encoders();
+    let texts = strings(&json["texts"]);
+    let cases: [(&[(&str, Value)], usize); 2] = [(&[], 0), (&[("normalizer.lowercase", false.into())], 1)];
+    for (more, entry) in cases {
+        let t = Tokenizer::from_metadata(&mut wordpiece(more)).unwrap();
+        for (text, case) in texts.iter().zip(json["tokenizers"][entry]["cases"].as_array().unwrap()) {
+            let got = encode(&t, text, true, true);
+            assert_eq!(got, ids(&case[0]), "{entry}: {text:?}");
+            assert_eq!(String::from_utf8_lossy(&t.decode(&got, false).unwrap()), case[1].as_str().unwrap());
+        }
+        // Control tokens in a text are text, and all of them are written where they are asked for.
+        let plain = encode(&t, "[CLS] a [SEP]", false, false);
+        assert!(!plain.contains(&2) && !plain.contains(&3));
+        assert_eq!(t.decode(&encode(&t, "a, b", true, false), true).unwrap(), b"[CLS] a, b [SEP]");
+    }
+}
+
+fn unigram(more: &[(&str, Value)]) -> Metadata {
+    let json = &encoders()["unigram"];
+    let ints = |key: &str| json[key].as_array().unwrap().iter().map(|n| n.as_i64().unwrap()).collect::<Vec<i64>>();
+    let scores = json["scores"].as_array().unwrap().iter().map(|n| n.as_f64().unwrap() as f32);
+    let mut m = Metadata::from_iter([("tokenizer.ggml.model", Value::from("t5"))]);
+    m.set("tokenizer.ggml.tokens", strings(&json["tokens"]).iter().collect::<Strings>());
+    m.set("tokenizer.ggml.token_type", ints("types"));
+    m.set("tokenizer.ggml.scores", scores.collect::<Vec<f32>>());
+    m.set("tokenizer.ggml.unknown_token_id", 0u32);
+    m.set("tokenizer.ggml.remove_extra_whitespaces", true);
+    let mut map = vec![];
+    let sextets = json["map"].as_str().unwrap().bytes().filter(|b| *b != b'=').map(|b| {
+        b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".iter().position(|c| *c == b).unwrap()
+    });
+    for four in sextets.collect::<Vec<_>>().chunks(4) {
+        let bits = four.iter().fold(0, |bits, six| bits << 6 | six) << (6 * (4 - four.len()));
+        map.extend((0..four.len() - 1).map(|i| (bits >> (16 - 8 * i) & 255) as i64));
+    }
+    m.set("tokenizer.ggml.precompiled_charsmap", map);
+    for (key, value) in more {
+        m.set(&format!("tokenizer.ggml.{key}"), value.clone());
+    }
+    m
+}
+
+#[test]
+fn unigram_of_a_gguf_file_makes_the_tokens_of_sentencepiece() {
+    let json = &encoders()["unigram"];
+    let t = Tokenizer::from_metadata(&mut unigram(&[])).unwrap();
+    for (text, want) in strings(&json["texts"]).iter().zip(json["cases"].as_array().unwrap()) {
+        assert_eq!(encode(&t, text, false, false), ids(want), "{text:?}");
+    }
+    assert_eq!(t.decode(&encode(&t, "  BAR  of\tit ", false, false), false).unwrap(), b"baR of it");
+    // A text ends with the end token unless the file says otherwise; such files begin it too.
+    assert_eq!(encode(&t, "a", true, false).last(), Some(&1));
+    let marked = unigram(&[("add_bos_token", true.into()), ("bos_token_id", 2u32.into())]);
+    let ids = encode(&Tokenizer::from_metadata(&mut { marked }).unwrap(), "a", true, false);
+    assert!(ids[0] == 2 && ids[ids.len() - 1] == 1);
+    let damaged = |map: Vec<i64>| Tokenizer::from_metadata(&mut unigram(&[("precompiled_charsmap", map.into())]));
+    for map in [vec![1, 2, 3], vec![255; 40], vec![4, 0, 0, 0, 1, 1, 1, 1, 255]] {
+        assert!(matches!(damaged(map), Err(Error::Unsupported(what)) if what.contains("precompiled_charsmap")));
+    }
+}
+
+#[test]
+fn gemma_4_merges_characters_between_newlines() {
+    let tokens =
+        ["<bos>", "<eos>", "<0x21>", "\u{2581}", "a", "b", "\n", "\n\n", "ab", "\u{2581}ab", "\u{2581}\u{2581}"];
+    let mut m = Metadata::from_iter([("tokenizer.ggml.model", Value::from("gemma4"))]);
+    m.set("tokenizer.ggml.tokens", tokens.iter().collect::<Strings>());
+    m.set("tokenizer.ggml.token_type", vec![3i64, 3, 6, 1, 1, 1, 1, 1, 1, 1, 1]);
+    let merges = ["a b", "\u{2581} ab", "\u{2581} \u{2581}"];
+    m.set("tokenizer.ggml.merges", merges.iter().collect::<Strings>());
+    m.set("tokenizer.ggml.bos_token_id", 0u32);
+    m.set("tokenizer.ggml.add_bos_token", false);
+    m.set("tokenizer.ggml.suppress_tokens", vec![3i64, -1, 99, 10]);
+    let t = Tokenizer::from_metadata(&mut m).unwrap();
+    assert_eq!(t.suppressed(), [3, 10]);
+    assert_eq!(encode(&t, "ab ab\n\nab  b!", true, false), [0, 8, 9, 7, 8, 10, 5, 2]);
+    assert_eq!(encode(&t, "\n\n\n", false, false), [6, 6, 6]);
+    assert_eq!(t.decode(&[8, 9, 7, 10, 5, 2], false).unwrap(), b"ab ab\n\n  b!");
 }
 
 /// A heap in place of a search over all pairs; the quadratic way would take hours.
@@ -272,8 +400,11 @@ proptest! {
         tokens in prop::collection::vec(prop::sample::select(TOKENS), 0..30),
         types in prop::collection::vec(0i64..8, 30),
         merges in prop::collection::vec(prop::sample::select(MERGES), 0..20),
-        pre in prop::sample::select(&["default", "gpt-2", "llama-bpe", "deepseek-llm", "viking", "superbpe"][..]),
-        spm: bool,
+        pre in prop::sample::select(
+            &["default", "gpt-2", "llama-bpe", "deepseek-llm", "viking", "superbpe", "jais-2", "gemma4", "whitespace"][..]
+        ),
+        model in prop::sample::select(&["llama", "gpt2", "bert", "t5", "gemma4", "whitespace"][..]),
+        map in prop::collection::vec(0i64..256, 0..40),
         with_types: bool,
         scores in prop::collection::vec(-2.0f32..2.0, 30),
         special in prop::collection::vec(0u32..34, 3),
@@ -281,12 +412,15 @@ proptest! {
     ) {
         let n = tokens.len();
         let mut m = Metadata::from_iter([
-            ("tokenizer.ggml.model", Value::from(if spm { "llama" } else { "gpt2" })),
+            ("tokenizer.ggml.model", Value::from(model)),
             ("tokenizer.ggml.pre", pre.into()),
             ("tokenizer.ggml.tokens", tokens.iter().collect::<Strings>().into()),
             ("tokenizer.ggml.merges", merges.iter().collect::<Strings>().into()),
             ("tokenizer.ggml.scores", scores[..n].to_vec().into()),
         ]);
+        if map.len() > 20 {
+            m.set("tokenizer.ggml.precompiled_charsmap", [vec![16i64, 0, 0, 0], map].concat());
+        }
         if with_types {
             m.set("tokenizer.ggml.token_type", types[..n].to_vec());
         }

@@ -294,6 +294,29 @@ public:
         const bool begun = info().chat_template & RZ_TEMPLATE_WRITES_BOS;
         return RZ_TOKENIZE_PARSE_SPECIAL | (begun ? 0 : RZ_TOKENIZE_ADD_SPECIAL);
     }
+    /// The embeddings of texts, one behind the other: `result.size() / texts.size()` values each, but with
+    /// RZ_POOLING_NONE as many vectors as there are tokens.
+    std::vector<float> embed(const std::vector<std::vector<uint32_t>> &texts,
+                             const rz_embed_params &params = realizar::params<rz_embed_params>(),
+                             const rz_cancel *cancel = nullptr) const {
+        return try_embed(texts, params, cancel).value();
+    }
+    Result<std::vector<float>> try_embed(const std::vector<std::vector<uint32_t>> &texts,
+                                         const rz_embed_params &params = realizar::params<rz_embed_params>(),
+                                         const rz_cancel *cancel = nullptr) const {
+        std::vector<const uint32_t *> tokens;
+        std::vector<size_t> lengths;
+        tokens.reserve(texts.size());
+        lengths.reserve(texts.size());
+        for (const std::vector<uint32_t> &text : texts) {
+            tokens.push_back(text.data());
+            lengths.push_back(text.size());
+        }
+        return detail::sized(std::vector<float>(), [&](float *out, size_t capacity, size_t *n, rz_error *error) {
+            return rz_embed_into(get(), &params, tokens.data(), lengths.data(), texts.size(), out, capacity, n, cancel,
+                                 error);
+        });
+    }
     /// True for a token that ends a turn or a text.
     bool is_end(uint32_t token) const noexcept { return rz_token_is_end(get(), token) != 0; }
     rz_model *get() const noexcept { return handle_.get(); }

@@ -430,3 +430,32 @@ func TestTheCollectorFreesWhatIsLeft(t *testing.T) {
 		runtime.GC()
 	}
 }
+
+func TestEmbed(t *testing.T) {
+	model := load(t, storyModel)
+	texts := [][]uint32{{1, 7, 9}, {1}}
+	if _, err := model.Embed(t.Context(), texts, nil); !errors.Is(err, ErrUnsupported) {
+		t.Errorf("a model without a pooling: %v", err)
+	}
+	if _, err := model.Embed(t.Context(), [][]uint32{{1}, {}}, &EmbedOptions{Pooling: PoolingMean}); !errors.Is(err, ErrInvalidArgument) {
+		t.Errorf("an empty text: %v", err)
+	}
+	together, err := model.Embed(t.Context(), texts, &EmbedOptions{Pooling: PoolingMean})
+	if err != nil || len(together) != 2 {
+		t.Fatal(together, err)
+	}
+	alone, err := model.Embed(t.Context(), texts[1:], &EmbedOptions{Pooling: PoolingMean})
+	if err != nil || !slices.Equal(alone[0], together[1]) {
+		t.Error(alone, err)
+	}
+	var length float64
+	for _, x := range together[0] {
+		length += float64(x) * float64(x)
+	}
+	if math.Abs(length-1) > 1e-5 {
+		t.Error(length)
+	}
+	if each, err := model.Embed(t.Context(), texts, &EmbedOptions{Pooling: PoolingNone}); err != nil || len(each) != 4 {
+		t.Error(len(each), err)
+	}
+}

@@ -84,6 +84,8 @@ pub enum Op {
 pub enum Index {
     Id,
     Position,
+    /// The first row, for every token.
+    Zero,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -134,7 +136,7 @@ pub struct Attend {
     /// `cap * tanh(score / cap)` where not 0.
     pub softcap: f32,
     pub mask: Mask,
-    /// `[n_heads]`, added to the score of a key times its distance, which is negative: ALiBi (arXiv 2108.12409).
+    /// `[n_heads]`, taken from the score of a key times its distance: ALiBi (arXiv 2108.12409).
     pub slopes: Option<Vector>,
     /// `[n_heads]`, one more score in the sum of the softmax, which has no value.
     pub sinks: Option<Vector>,
@@ -156,6 +158,10 @@ pub enum Mask {
     Window(u32),
     /// From the last multiple of `n` up to its own; `n > 0`.
     Chunk(u32),
+    /// All of its sequence, of which the step has every token.
+    All,
+    /// Those of `All` that are at most `n` away.
+    Around(u32),
 }
 
 impl Mask {
@@ -164,10 +170,20 @@ impl Mask {
         if n == 0 { Mask::Causal } else { Mask::Window(n as u32) }
     }
 
-    /// Number of positions up to its own that a token sees, at most; 0: all.
+    /// `Around` for a window that reaches as far to both sides, or `All` for 0.
+    pub fn around(window: usize) -> Mask {
+        if window == 0 { Mask::All } else { Mask::Around(window as u32 / 2) }
+    }
+
+    /// True where a token sees none behind it.
+    pub fn is_causal(self) -> bool {
+        !matches!(self, Mask::All | Mask::Around(_))
+    }
+
+    /// Number of positions up to its own that a token sees, at most; 0: all, or some behind it too.
     pub fn span(self) -> usize {
         match self {
-            Mask::Causal => 0,
+            Mask::Causal | Mask::All | Mask::Around(_) => 0,
             Mask::Window(n) | Mask::Chunk(n) => n as usize,
         }
     }

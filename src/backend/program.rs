@@ -48,7 +48,7 @@ pub struct Program {
 }
 
 /// Collects the ops of a program.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct ProgramBuilder {
     ops: Vec<Op>,
     layers: Vec<Range<usize>>,
@@ -82,6 +82,11 @@ impl ProgramBuilder {
 
     pub fn push(&mut self, op: Op) {
         self.ops.push(op);
+    }
+
+    /// Takes the last op back if it is the head.
+    pub fn behead(&mut self) {
+        self.ops.pop_if(|op| matches!(op, Op::Logits { .. }));
     }
 
     /// Counts the ops pushed since `start_layer` as a layer.
@@ -267,6 +272,11 @@ impl Program {
         })
     }
 
+    /// True where no token sees one behind it.
+    pub fn is_causal(&self) -> bool {
+        self.ops.iter().all(|op| !matches!(op, Op::Attend(a) if !a.mask.is_causal()))
+    }
+
     /// Values of scratch that a token takes.
     pub fn scratch_width(&self) -> usize {
         let experts = self.ops.iter().map(|op| match op {
@@ -310,7 +320,7 @@ impl Program {
             match op {
                 Op::Embed { table, rows, out: x, .. } => {
                     let shape = weights.shape(*table)?;
-                    expect(shape == (*rows, width(*x)), op, || format!("a table of {shape:?}"))?;
+                    expect(*rows > 0 && shape == (*rows, width(*x)), op, || format!("a table of {shape:?}"))?;
                 }
                 Op::Norm { norm, x, out } => {
                     let group = norm.group;
@@ -378,7 +388,8 @@ impl Program {
                 }
                 Op::Attend(a) => {
                     let KvLayer { n_kv_heads, head_dim, value_dim, window, .. } = self.layer(a.state, op)?;
-                    let fits = width(a.q).is_multiple_of(head_dim)
+                    let fits = (a.mask.is_causal() || window == 0)
+                        && width(a.q).is_multiple_of(head_dim)
                         && width(a.q) >= n_kv_heads * head_dim
                         && width(a.out) == width(a.q) / head_dim * value_dim
                         && a.q != a.out

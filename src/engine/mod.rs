@@ -2,23 +2,28 @@
 
 mod cache;
 mod crossover;
+mod embed;
+mod embedder;
 mod executors;
 pub mod kernels;
 pub mod metrics;
 mod model;
 mod session;
 mod step;
+mod vectors;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 pub use cache::CacheParams;
+pub use embed::EmbedParams;
 pub use model::{LoadParams, Model};
 pub use session::{Outcome, Session, decode_batch};
 
 // Parts that pass through as they are, so that a caller need not know where they live.
 pub use crate::backend::cpu::thread::{apart, is_own as is_own_thread};
 pub use crate::backend::{DeviceInfo, DeviceKind, Part};
+pub use crate::model::pooling::Pooling;
 pub use crate::sample::{Sampler, SamplerParams};
 pub use crate::tensor::DType;
 pub use crate::text::{TextStream, TokenKind, Tokenizer};

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::cache::{self, CacheParams};
+use super::embedder::Embedder;
 use super::executors::{Counted, Executors};
 use super::metrics::{Metrics, Phase};
 use super::{Cancel, LogLevel, Reservation, Runtime, RuntimeParams};
@@ -90,6 +91,8 @@ struct Compute {
     executors: Executors,
     limits: StepLimits,
     context_length: u32,
+    /// `None` where layers are on a GPU.
+    embedder: Option<Embedder>,
     _memory: Reservation,
 }
 
@@ -170,6 +173,20 @@ impl Model {
         self.tokenizer.as_ref().is_ok_and(|t| t.is_end(token))
     }
 
+    /// Tokens that are never chosen.
+    pub(super) fn suppressed(&self) -> &[u32] {
+        self.tokenizer.as_ref().map_or(&[], Tokenizer::suppressed)
+    }
+
+    /// Makes the logits of tokens that are never chosen minus infinity.
+    pub(super) fn suppress(&self, logits: &mut [f32]) {
+        for &id in self.suppressed() {
+            if let Some(logit) = logits.get_mut(id as usize) {
+                *logit = f32::NEG_INFINITY;
+            }
+        }
+    }
+
     /// The text of a chat, messages being pairs of role and content, as the model was trained to see it.
     pub fn render_chat(&self, messages: &[(&str, &str)], add_generation_prompt: bool) -> Result<String> {
         let template = self.chat_template.as_ref();
@@ -196,6 +213,16 @@ impl Model {
 
     pub(super) fn program(&self) -> Result<&Arc<Program>> {
         Ok(&self.compute()?.program)
+    }
+
+    pub(super) fn embedder(&self) -> Result<&Embedder> {
+        let embedder = self.compute()?.embedder.as_ref();
+        embedder.ok_or_else(|| Error::unsupported("embeddings of a model that has layers on a GPU"))
+    }
+
+    /// An executor of another program of the model.
+    pub(super) fn new_executor(&self, program: &Arc<Program>, limits: StepLimits) -> Result<Counted> {
+        self.compute()?.new_executor(&self.runtime, program, limits)
     }
 
     pub(super) fn new_state(&self, spec: &StateSpec) -> Result<State> {
@@ -226,7 +253,8 @@ impl Model {
     /// Lends an executor to `work`.
     pub(super) fn lend<T>(&self, work: impl FnOnce(&mut Executor) -> Result<T>) -> Result<T> {
         let compute = self.compute()?;
-        let mut executor = compute.executors.take(|| compute.new_executor(&self.runtime))?;
+        let mut executor =
+            compute.executors.take(|| compute.new_executor(&self.runtime, &compute.program, compute.limits))?;
         let result = work(executor.get());
         let ended = executor.get().end();
         self.metrics.record_parts(&executor.get().times());
@@ -274,23 +302,30 @@ impl Compute {
             limits: full,
             cache: cache::state_spec(&program, context_length, &CacheParams::default(), full),
         };
+        network.states.check(&network.weights())?;
         let backend = Backend::load(&program, &network.weights(), &runtime.pool, &options, &mut report)?;
         let on_host = backend.weight_bytes().filter(|(kind, _)| *kind == DeviceKind::Cpu);
-        let memory = runtime.reserve("the model's weights", on_host.map(|(_, bytes)| bytes).sum())?;
+        let on_host: u64 = on_host.map(|(_, bytes)| bytes).sum();
         let max_tokens = match &backend {
             Backend::Cuda(_) => MAX_STEP_TOKENS,
             _ => (STEP_BYTES / (4 * program.scratch_width())).clamp(32, MAX_STEP_TOKENS) / 32 * 32,
         };
         // Workers are shared by all steps, so a second step would only wait with scratch of its own.
-        let executors = Executors::new(if runtime.pool.threads() > 1 { 1 } else { usize::MAX });
+        let most = if runtime.pool.threads() > 1 { 1 } else { usize::MAX };
         let limits = StepLimits { max_tokens, ..full };
-        Ok(Compute { program, backend, executors, limits, context_length, _memory: memory })
+        let embedder = match &backend {
+            Backend::Cpu(_) => Some(Embedder::new(network.states, network.embeddings, most, max_tokens)?),
+            _ => None,
+        };
+        let bytes = on_host + embedder.as_ref().map_or(0, Embedder::bytes);
+        let memory = runtime.reserve("the model's weights", bytes)?;
+        let executors = Executors::new(most);
+        Ok(Compute { program, backend, executors, limits, context_length, embedder, _memory: memory })
     }
 
-    fn new_executor(&self, runtime: &Arc<Runtime>) -> Result<Counted> {
-        let bytes = self.backend.executor_bytes(&self.program, self.limits);
-        let memory = runtime.reserve("scratch memory", bytes)?;
-        Ok(Counted { executor: self.backend.new_executor(&self.program, self.limits)?, _memory: memory })
+    fn new_executor(&self, runtime: &Arc<Runtime>, program: &Arc<Program>, limits: StepLimits) -> Result<Counted> {
+        let memory = runtime.reserve("scratch memory", self.backend.executor_bytes(program, limits))?;
+        Ok(Counted { executor: self.backend.new_executor(program, limits)?, _memory: memory })
     }
 }
 

@@ -179,6 +179,12 @@ impl Session {
     }
 
     fn check(&self, tokens: &[u32]) -> Result<()> {
+        if self.logits.is_empty() {
+            let architecture = &self.model.info().architecture;
+            return Err(Error::unsupported(format!(
+                "{architecture} has no causal mask and makes no logits, embeddings alone: rz_embed_into"
+            )));
+        }
         let vocab = self.logits.len();
         if let Some((i, t)) = tokens.iter().enumerate().find(|(_, t)| **t as usize >= vocab) {
             return Err(Error::invalid(format!("token {t} at index {i} is outside the vocabulary of {vocab}")));
@@ -262,6 +268,7 @@ impl Session {
                 Wanted::Argmax if executor.ahead() > 0 => Logits::Away,
                 _ => executor.read_logits(0, logits).map(|()| Logits::Here)?,
             };
+            model.suppress(logits);
             Ok((result, logits_at))
         })?;
         self.commit(tokens, logits_at);
@@ -285,10 +292,12 @@ impl Session {
         }
         let started = Instant::now();
         let next = match sampler {
-            None => self.append(&[token], Wanted::Argmax, cancel, |executor| executor.argmax(0))?,
-            Some(sampler) => {
+            None if self.model.suppressed().is_empty() => {
+                self.append(&[token], Wanted::Argmax, cancel, |executor| executor.argmax(0))?
+            }
+            sampler => {
                 self.append(&[token], Wanted::Logits, cancel, |_| Ok(()))?;
-                match self.sample(Some(sampler)) {
+                match self.sample(sampler) {
                     Ok(next) => next,
                     Err(e) => {
                         self.rewind(self.len() - 1);
@@ -315,7 +324,8 @@ impl Session {
         let mut token = token;
         while *n < out.len() {
             let rest = &mut out[*n..];
-            if sampler.is_some() || !self.run_ahead(token, rest, n, cancel)? {
+            let chosen_here = sampler.is_some() || !self.model.suppressed().is_empty();
+            if chosen_here || !self.run_ahead(token, rest, n, cancel)? {
                 rest[0] = self.decode_cancellable(token, sampler.as_deref_mut(), cancel)?;
                 *n += 1;
             }
@@ -457,7 +467,11 @@ fn step_batch(model: &Model, sessions: &mut [&mut Session], tokens: &[u32]) -> R
     let mut inputs = StepInputs::new(n)?;
     let mut batch = inputs.batch(&mut states, tokens, std::iter::repeat_n(1, n), 0, Outputs::Last)?;
     model.forward(&mut batch, &cancels, |executor| {
-        logits.iter_mut().enumerate().try_for_each(|(i, l)| executor.read_logits(i, l))
+        logits.iter_mut().enumerate().try_for_each(|(i, l)| {
+            executor.read_logits(i, l)?;
+            model.suppress(l);
+            Ok(())
+        })
     })?;
     for (session, token) in sessions.iter_mut().zip(tokens) {
         session.commit(std::slice::from_ref(token), Logits::Here);

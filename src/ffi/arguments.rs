@@ -33,9 +33,11 @@ macro_rules! plain {
         unsafe impl Plain for $t {}
     )* };
 }
-plain!(u8, u32, f32);
+plain!(u8, u32, usize, f32);
 // SAFETY: as above.
 unsafe impl<T> Plain for *mut T {}
+// SAFETY: as above.
+unsafe impl<T> Plain for *const T {}
 
 impl Call {
     /// # Safety
@@ -236,7 +238,18 @@ pub(super) struct Buffer<'a, T> {
     count: Out<'a, usize>,
 }
 
-impl<T: Plain> Buffer<'_, T> {
+impl<'a, T: Plain> Buffer<'a, T> {
+    /// Refuses a buffer for fewer than `needed` values, and tells the caller their number.
+    pub(super) fn with_room(self, needed: usize) -> Result<Buffer<'a, T>> {
+        match self.outs.len {
+            capacity if capacity < needed => {
+                self.count.set(needed);
+                Err(Error::BufferTooSmall { needed, capacity })
+            }
+            _ => Ok(self),
+        }
+    }
+
     /// Copies `values` out where there is room, and their number in any case.
     pub(super) fn fill(self, values: &[T]) -> Result<()> {
         self.count.set(values.len());

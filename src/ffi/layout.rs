@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 
 use super::cache::rz_cache_params;
 use super::device::rz_device_info;
+use super::embed::rz_embed_params;
 use super::field::write_text;
 use super::guard::guarded;
 use super::kernels::{rz_attention_params, rz_kv_params};
@@ -56,6 +57,7 @@ const STRUCTS: &[Struct] = &[
     of::<rz_logit_bias>(),
     of::<rz_sampler_params>(),
     of::<rz_cache_params>(),
+    of::<rz_embed_params>(),
     of::<rz_backend_metrics>(),
     of::<rz_phase_metrics>(),
     of::<rz_metrics>(),

@@ -26,6 +26,7 @@ mod structs;
 pub mod cache;
 pub mod cancel;
 pub mod device;
+pub mod embed;
 pub mod generate;
 pub mod kernels;
 pub mod layout;

@@ -10,11 +10,13 @@ mod config;
 mod eight_bit;
 mod extras;
 mod family;
+mod folder;
 mod known;
 mod members;
 mod names;
 mod parts;
 mod rope;
+mod sentence;
 mod translator;
 mod window;
 
@@ -27,8 +29,8 @@ use super::metadata::Metadata;
 use super::safetensors::{self, Entry};
 use super::value::Value;
 use crate::error::{Error, Result, try_vec};
+use folder::{MAX_CONFIG, is_plain, read, read_text};
 
-const MAX_CONFIG: u64 = 4 << 20;
 const MAX_INDEX: u64 = 16 << 20;
 const MAX_TOKENIZER: u64 = 64 << 20;
 const MAX_TEMPLATE: u64 = 16 << 20;
@@ -58,23 +60,13 @@ pub(super) fn open(folder: &Path, alone: Option<InputFile>) -> Result<Contents> 
     if let Some(name) = folder.file_name() {
         keys.push(("general.name".into(), Value::Str(name.to_string_lossy().into_owned())));
     }
+    if !translated.classifies {
+        sentence::pooling(folder, translated.family.arch, &mut keys)?;
+    }
     token_ids(folder, &config_path, &config, &mut keys)?;
     tokenizer(folder, &mut keys)?;
     let metadata = Metadata::new(&opened, keys)?;
     Ok(Contents { format: FileFormat::Safetensors, metadata, files, tensors })
-}
-
-/// A whole file, or `None` where there is none.
-fn read(path: &Path, cap: u64) -> Result<Option<Vec<u8>>> {
-    match InputFile::open(path) {
-        Err(Error::Io { system_code: libc::ENOENT, .. }) => Ok(None),
-        file => file?.read_all(cap).map(Some),
-    }
-}
-
-fn read_text(path: &Path, cap: u64) -> Result<Option<String>> {
-    let Some(bytes) = read(path, cap)? else { return Ok(None) };
-    String::from_utf8(bytes).map(Some).map_err(|_| Error::format(path, "text that is not UTF-8"))
 }
 
 /// The tensors of a folder: of one file, of a set with an index, or none.
@@ -111,11 +103,6 @@ fn weights(folder: &Path, alone: Option<InputFile>) -> Result<(Vec<InputFile>, V
 fn one_file(file: InputFile) -> Result<(Vec<InputFile>, Vec<Entry>)> {
     let entries = safetensors::read_header(&file, 0)?;
     Ok((vec![file], entries))
-}
-
-/// True for the name of a file in the same folder.
-fn is_plain(name: &str) -> bool {
-    !name.is_empty() && name.len() < 256 && name != "." && name != ".." && !name.contains(['/', '\\', '\0'])
 }
 
 fn read_shards(

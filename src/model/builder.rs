@@ -3,12 +3,14 @@
 //! A name inside `layers` stands for `blk.N.name`. Optional tensors (biases, and `.scale`, a factor on a product) are used
 //! where a file has them; `finish` refuses by name what no helper used.
 
+mod embeddings;
+mod ends;
 mod latent;
 mod per_layer;
 
 use super::hyper::{HeadShape, Hyper};
 use super::keys::Keys;
-use super::no_effect;
+use super::pooling::EmbeddingHead;
 use super::rope::{self, RopeConfig, RopeScaling};
 use super::tensors::{FileMatrix, RowRuns, Tensors};
 use crate::backend::op::{
@@ -16,6 +18,7 @@ use crate::backend::op::{
     Routing, StateId, Vector, Weight,
 };
 use crate::backend::program::{Program, ProgramBuilder};
+use crate::backend::state_spec::KvLayer;
 use crate::backend::weights::{MatrixSource, Rope, RopePairs, Weights};
 use crate::error::{Error, Result};
 use crate::format::{FileFormat, Source};
@@ -25,6 +28,9 @@ use crate::tensor::DType;
 pub struct Network<'a> {
     pub hyper: Hyper,
     pub program: Program,
+    /// The network up to the hidden states of all tokens, the one activation that it keeps; with the same handles of weights.
+    pub states: Program,
+    pub embeddings: EmbeddingHead,
     matrices: Vec<FileMatrix<'a>>,
     vectors: Vec<Vec<f32>>,
     ropes: Vec<Rope>,
@@ -99,6 +105,10 @@ pub struct Builder<'a> {
     /// The layer whose ops are emitted.
     layer: Option<usize>,
     embedding: Option<Weight>,
+    /// The hidden states behind the last layer and its norm.
+    states: Option<Act>,
+    /// Keys and values that all layers of an encoder use, one after the other.
+    shared: Option<(KvLayer, StateId)>,
 }
 
 impl<'a> Builder<'a> {
@@ -109,10 +119,6 @@ impl<'a> Builder<'a> {
         let (rms_eps, layer_eps) = (rms.or(layer).unwrap_or(1e-5), layer.or(rms).unwrap_or(1e-5));
         if !(rms_eps > 0.0 && layer_eps > 0.0) {
             return Err(Error::unsupported("the norm epsilon is not a positive number"));
-        }
-        // Every token sees those before it alone.
-        if keys.flag("attention.causal")? == Some(false) {
-            return Err(keys.unsupported("attention.causal"));
         }
         // GGUF files keep the norm weights of Gemma as they multiply, checkpoints keep them less 1.
         let less_one = keys.metadata.bool("realizar.norm_less_one")?.unwrap_or(false);
@@ -133,28 +139,10 @@ impl<'a> Builder<'a> {
             ropes: Vec::new(),
             layer: None,
             embedding: None,
+            states: None,
+            shared: None,
             keys,
         })
-    }
-
-    /// Ends the program; refuses tensors and keys that the network did not use and that may change its results.
-    pub fn finish(self) -> Result<Network<'a>> {
-        let architecture = &self.hyper.architecture;
-        // Layers behind the trunk predict further tokens.
-        let trunk = self.hyper.n_layers;
-        let behind: Vec<String> = (trunk..trunk + self.hyper.n_predicting).map(|i| format!("blk.{i}.")).collect();
-        let is_behind = |name: &str| behind.iter().any(|layer| name.starts_with(layer.as_str()));
-        if let Some(name) = self.tensors.unused().find(|name| !no_effect::tensor(name) && !is_behind(name)) {
-            return Err(Error::unsupported(format!(
-                "the tensor {name} has no place in the architecture {architecture}"
-            )));
-        }
-        if let Some((key, _)) = self.keys.unread().into_iter().find(|(key, _)| !no_effect::key(key)) {
-            return Err(self.keys.unsupported(key));
-        }
-        let Builder { hyper, program, matrices, vectors, ropes, .. } = self;
-        let program = program.finish(hyper.vocab, &[]);
-        Ok(Network { hyper, program, matrices, vectors, ropes })
     }
 
     // ---- names and tensors
@@ -210,19 +198,6 @@ impl<'a> Builder<'a> {
         Ok(out)
     }
 
-    /// Adds a learned embedding of each position.
-    pub fn add_positions(&mut self, x: Act) -> Result<()> {
-        let (rows, needed) = (self.tensors.rows("position_embd.weight")?, self.hyper.context_length);
-        if rows < needed as usize {
-            return Err(self.tensors.damaged(format!("{rows} learned positions for a context of {needed}")));
-        }
-        let table = self.matrix("position_embd.weight", rows, self.hyper.hidden)?;
-        let out = self.program.act(self.hyper.hidden);
-        self.program.push(Op::Embed { table, rows, index: Index::Position, scale: 1.0, out });
-        self.program.push(Op::Add { x, delta: out, scale: 1.0 });
-        Ok(())
-    }
-
     /// Emits the ops of each layer.
     pub fn layers(&mut self, mut layer: impl FnMut(&mut Self, usize) -> Result<()>) -> Result<()> {
         for i in 0..self.hyper.n_layers {
@@ -247,6 +222,7 @@ impl<'a> Builder<'a> {
         if !(scale.is_finite() && softcap.is_finite() && softcap >= 0.0) {
             return Err(Error::unsupported(format!("logits scaled by {scale} and capped at {softcap}")));
         }
+        self.states = Some(x);
         self.program.push(Op::Logits { x, head, bias, scale, softcap });
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! From a file to a program: `keys` reads hyper-parameters, `hyper` those that nearly all networks share, `tensors` finds
 //! weights, `rope` computes rotary frequencies, `builder` puts ops together, helped by `mixers`,
-//! `factors` and `windows`, and `arch` has one file a network. `no_effect` lists what a file may hold beyond what its network
-//! uses. Knows no device.
+//! `factors` and `windows`, `pooling` adds what stands behind them in an encoder, and `arch` has one file a network.
+//! `no_effect` lists what a file may hold beyond what its network uses. Knows no device.
 
 pub mod arch;
 mod builder;
@@ -10,6 +10,7 @@ mod hyper;
 mod keys;
 mod mixers;
 mod no_effect;
+pub mod pooling;
 mod rope;
 mod tensors;
 mod windows;

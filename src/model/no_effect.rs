@@ -5,7 +5,7 @@
 const KEYS: &[(&str, &str)] = &[
     ("vocab_size", "told by the embedding's rows"),
     ("tensor_data_layout", "tells the history of the tensors"),
-    ("pooling_type", "of embeddings, not of logits"),
+    ("classifier.output_labels", "names of a classifier's scores"),
     ("rope.scaling.finetuned", "history, unless the architecture reads it"),
     // Savers that leave no key out write the defaults of other architectures.
     ("attn_logit_softcapping", "Gemma 2's default"),

@@ -216,12 +216,26 @@ impl<'a> Tensors<'a> {
 
     /// The values of `rows` vectors, one after the other.
     pub fn values(&mut self, name: &str, rows: usize, cols: usize) -> Result<Vec<f32>> {
-        let (info, len) = (self.find(name, rows, cols)?, rows * cols);
+        let info = self.find(name, rows, cols)?;
         let format = quant::format(info.dtype)?;
-        if format.block_len != 1 {
-            return Err(self.damaged(format!("the tensor {name} has type {}, expected a float type", format.name)));
+        match format.block_len {
+            1 => self.expanded(info, rows, cols),
+            _ => Err(self.damaged(format!("the tensor {name} has type {}, expected a float type", format.name))),
         }
-        let mut raw = try_filled("a vector", len * format.block_bytes, 0u8)?;
+    }
+
+    /// The values of a matrix of any type.
+    pub fn matrix_values(&mut self, name: &str, rows: usize, cols: usize) -> Result<Vec<f32>> {
+        let info = self.find(name, rows, cols)?;
+        self.expanded(info, rows, cols)
+    }
+
+    fn expanded(&self, info: &TensorInfo, rows: usize, cols: usize) -> Result<Vec<f32>> {
+        let (name, format) = (&info.name, quant::format(info.dtype)?);
+        let row = format.row_bytes(cols as u64)? as usize;
+        let lengths = rows.checked_mul(row).zip(rows.checked_mul(cols));
+        let (bytes, len) = lengths.ok_or_else(|| self.damaged(format!("the tensor {name} is too large")))?;
+        let mut raw = try_filled("a vector", bytes, 0u8)?;
         self.source.read(info, 0, &mut raw)?;
         let mut values = try_filled("a vector", len, 0f32)?;
         (format.dequantize)(&raw, &mut values);

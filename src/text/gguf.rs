@@ -2,21 +2,63 @@
 //! (github.com/ggml-org/ggml, docs/gguf.md); defaults for absent ones are llama.cpp's.
 
 use super::added::{Added, WholeToken};
+use super::bert::{Bert, bert_normalizer, bert_pre_tokenizer};
 use super::byte_level;
+use super::charsmap::Charsmap;
 use super::end_tokens::{add_ends_by_text, ends_any_text};
-use super::merge::{Atoms, Bpe, Spm, Unknown};
-use super::pieces::{Prepend, TextStep};
-use super::pretokenizer;
-use super::tokenizer::{TokenModel, Tokenizer, VISIBLE_SPACE, cut_at_spaces};
-use super::vocab::{TokenKind, Vocab, byte_of};
+use super::merge::{Atoms, Bpe, Spm, Unknown, WholePieces};
+use super::pieces::{Behavior, Prepend, Splitter, TextStep};
+use super::pretokenizer::{self, Bos, Spelling};
+use super::tokenizer::{Spaces, TokenModel, Tokenizer, VISIBLE_SPACE, cut_at_spaces};
+use super::unigram::Unigram;
+use super::vocab::{TokenKind, Vocab, byte_of, reserve};
+use super::wordpiece::{MAX_WORD, WordPiece};
 use crate::error::{Error, Result};
 use crate::format::{Metadata, Strings};
 
+/// The spelling of tokens in the file, which follows from the model and the pre-tokenizer.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    ByteLevelBpe,
+    /// Byte-pair encoding over characters.
+    TextBpe,
+    SentencePiece,
+    WordPiece,
+    Unigram,
+}
+
+impl Kind {
+    /// Tokens spell spaces as U+2581 and bytes as `<0xNN>`.
+    fn is_text(self) -> bool {
+        matches!(self, Kind::TextBpe | Kind::SentencePiece | Kind::Unigram)
+    }
+
+    /// Ids of BOS, EOS, the unknown token and the separator where the file names none.
+    fn special_ids(self) -> [Option<u32>; 4] {
+        match self {
+            Kind::ByteLevelBpe | Kind::TextBpe => [None; 4],
+            Kind::SentencePiece => [Some(1), Some(2), Some(0), None],
+            Kind::WordPiece => [Some(101), None, Some(100), Some(102)],
+            Kind::Unigram => [None, Some(1), Some(2), None],
+        }
+    }
+}
+
 pub fn load(m: &mut Metadata) -> Result<Tokenizer> {
-    let byte_level = match m.require_str("tokenizer.ggml.model")? {
-        "gpt2" => true,
-        "llama" => false,
+    let name = m.require_str("tokenizer.ggml.model")?;
+    let pre = match name {
+        "gpt2" | "whitespace" => Some(m.str("tokenizer.ggml.pre")?.unwrap_or("default")),
+        "gemma4" => Some("gemma4"),
+        "llama" | "bert" | "t5" => None,
         other => return Err(Error::unsupported(format!("the tokenizer model {other:?} (tokenizer.ggml.model)"))),
+    };
+    let pre = pre.map(pretokenizer::by_name).transpose()?;
+    let kind = match (&pre, name) {
+        (Some(pre), _) if pre.spelling == Spelling::ByteLevel => Kind::ByteLevelBpe,
+        (Some(_), _) => Kind::TextBpe,
+        (None, "bert") => Kind::WordPiece,
+        (None, "t5") => Kind::Unigram,
+        (None, _) => Kind::SentencePiece,
     };
     let tokens = m.take_strs("tokenizer.ggml.tokens")?.ok_or_else(|| m.missing("tokenizer.ggml.tokens"))?;
     let n = tokens.len();
@@ -33,17 +75,20 @@ pub fn load(m: &mut Metadata) -> Result<Tokenizer> {
                 .ok_or_else(|| m.error(format!("the key {key:?} is {id}, the vocabulary has {n} tokens"))),
         }
     };
-    let spm_default = |id| if byte_level { None } else { Some(id) };
-    let bos = special("bos", spm_default(1))?;
-    let eos = special("eos", spm_default(2))?;
-    let unknown = special("unknown", spm_default(0))?;
+    let defaults = kind.special_ids();
+    let bos = special("bos", defaults[0])?;
+    let eos = special("eos", defaults[1])?;
+    let unknown = special("unknown", defaults[2])?;
+    // The key is misspelt in the format.
+    let separator = special("seperator", defaults[3])?;
     let named_ends = [eos, special("eot", None)?, special("eom", None)?];
 
-    let (vocab, ends) = vocabulary(m, &tokens, byte_level, &[bos, eos, unknown], &named_ends)?;
+    let specials = [bos, eos, unknown, separator];
+    let (vocab, ends) = vocabulary(m, &tokens, kind, &specials, &named_ends)?;
     drop(tokens);
     // Phi 3's own tokenizer lets its turn markers take along the newline that its template puts after them.
     // GGUF has no key for that.
-    let strips = !byte_level && m.str("general.architecture")? == Some("phi3");
+    let strips = kind == Kind::SentencePiece && m.str("general.architecture")? == Some("phi3");
     let added = Added::new(vocab.iter().filter_map(|(id, bytes, kind)| {
         let control = match kind {
             TokenKind::Control => true,
@@ -54,55 +99,122 @@ pub fn load(m: &mut Metadata) -> Result<Tokenizer> {
         Some((bytes, WholeToken { id, control, rstrip, ..WholeToken::default() }))
     }))?;
 
-    let space_prefix = !byte_level && m.bool("tokenizer.ggml.add_space_prefix")?.unwrap_or(true);
+    let takes_prefix = matches!(kind, Kind::SentencePiece | Kind::Unigram);
+    let space_prefix = takes_prefix && m.bool("tokenizer.ggml.add_space_prefix")?.unwrap_or(true);
     let (mut normalize, mut cut) = (Vec::new(), Vec::new());
-    let (model, add_bos) = if byte_level {
-        let pre = pretokenizer::by_name(m.str("tokenizer.ggml.pre")?.unwrap_or("default"))?;
-        cut = pre.steps;
-        let merges = m.take_strs("tokenizer.ggml.merges")?.ok_or_else(|| m.missing("tokenizer.ggml.merges"))?;
-        let bpe = byte_level_bpe(&vocab, &merges, pre.whole_pieces)?;
-        (TokenModel::Bpe(bpe), pre.add_bos)
-    } else {
-        if space_prefix {
-            normalize.push(TextStep::Prepend { text: " ".to_owned(), when: Prepend::Always });
-        }
-        normalize.push(TextStep::Replace { from: " ".to_owned(), to: VISIBLE_SPACE.to_owned() });
-        cut.extend(cut_at_spaces(&vocab)?);
+    if kind == Kind::Unigram {
+        unigram_normalizer(m, &mut normalize)?;
+    }
+    if space_prefix {
+        normalize.push(TextStep::Prepend { text: " ".to_owned(), when: Prepend::Always });
+    }
+    let visible = TextStep::Replace { from: " ".to_owned(), to: VISIBLE_SPACE.to_owned() };
+    let mut spaces = Spaces::Visible;
+    let scores = |m: &Metadata| {
         let scores = m.f32s("tokenizer.ggml.scores")?.ok_or_else(|| m.missing("tokenizer.ggml.scores"))?;
         if scores.len() != n || scores.iter().any(|s| s.is_nan()) {
             return Err(m.error(format!("{} scores, some perhaps NaN, for {n} tokens", scores.len())));
         }
-        (TokenModel::Spm(Spm::new(&vocab, &scores, Unknown { id: unknown, fuse: false })?), true)
+        Ok(scores.into_owned())
+    };
+    let (model, add_bos) = match (kind, pre) {
+        (Kind::SentencePiece, _) => {
+            normalize.push(visible);
+            cut.extend(cut_at_spaces(&vocab)?);
+            (TokenModel::Spm(Spm::new(&vocab, &scores(m)?, Unknown { id: unknown, fuse: false })?), true)
+        }
+        (Kind::Unigram, _) => {
+            normalize.push(visible);
+            cut.extend(cut_at_spaces(&vocab)?);
+            let scores = scores(m)?.into_iter().map(f64::from).collect();
+            (TokenModel::Unigram(Unigram::new(&vocab, scores, unknown)?), false)
+        }
+        (_, Some(pre)) => {
+            cut = pre.steps;
+            let is_lower = m.bool("tokenizer.ggml.normalizer.lowercase")?.unwrap_or(false);
+            match pre.spelling {
+                Spelling::ByteLevel => spaces = Spaces::Plain,
+                Spelling::VisibleSpace => normalize.push(visible),
+                Spelling::Words => {
+                    spaces = Spaces::Plain;
+                    normalize.extend(is_lower.then_some(TextStep::Lowercase));
+                }
+            }
+            let merges = m.take_strs("tokenizer.ggml.merges")?.ok_or_else(|| m.missing("tokenizer.ggml.merges"))?;
+            let bpe = byte_pairs(&vocab, &merges, kind, pre.whole_pieces)?;
+            let told = m.bool("tokenizer.ggml.add_bos_token")?;
+            (TokenModel::Bpe(bpe), pre.bos == Bos::Always || told.unwrap_or(pre.bos == Bos::Default && bos.is_some()))
+        }
+        (_, None) => {
+            let is_lower = m.bool("tokenizer.ggml.normalizer.lowercase")?.unwrap_or(true);
+            let strips = m.bool("tokenizer.ggml.normalizer.strip_accents")?.unwrap_or(is_lower);
+            let options = Bert { clean: true, han: true, accents: !strips, lowercase: is_lower };
+            bert_normalizer(options, &mut normalize)?;
+            bert_pre_tokenizer(&mut cut)?;
+            spaces = Spaces::Words { clean: true };
+            (TokenModel::WordPiece(WordPiece::new(&vocab, unknown, MAX_WORD)?), true)
+        }
     };
     let around = |add: bool, name: &str, id: Option<u32>| match (add, id) {
         (false, _) => Ok(Vec::new()),
         (true, Some(id)) => Ok(vec![id]),
         (true, None) => Err(m.error(format!("tokenizer.ggml.add_{name}_token is set, but there is no such token"))),
     };
-    let add_bos = m.bool("tokenizer.ggml.add_bos_token")?.unwrap_or(add_bos && bos.is_some());
-    let add_eos = m.bool("tokenizer.ggml.add_eos_token")?.unwrap_or(false);
+    let told = |name: &str| m.bool(&format!("tokenizer.ggml.add_{name}_token"));
+    let (prefix, suffix) = match kind {
+        // What is told of a pair of texts does not concern a single one.
+        Kind::WordPiece => (around(true, "bos", bos)?, around(true, "sep", separator)?),
+        Kind::ByteLevelBpe | Kind::TextBpe => {
+            (around(add_bos, "bos", bos)?, around(told("eos")?.unwrap_or(false), "eos", eos)?)
+        }
+        Kind::SentencePiece | Kind::Unigram => {
+            let add_bos = told("bos")?.unwrap_or(add_bos && bos.is_some());
+            (around(add_bos, "bos", bos)?, around(told("eos")?.unwrap_or(kind == Kind::Unigram), "eos", eos)?)
+        }
+    };
+    // Ids outside the vocabulary name nothing.
+    let suppressed = m.i64s("tokenizer.ggml.suppress_tokens")?.unwrap_or_default();
+    let suppressed = suppressed.iter().filter_map(|&id| u32::try_from(id).ok().filter(|&id| (id as usize) < n));
     Ok(Tokenizer {
+        suppressed: suppressed.collect(),
         added,
         normalize,
         added_normalized: Added::default(),
         cut,
         model,
-        prefix: around(add_bos, "bos", bos)?,
-        suffix: around(add_eos, "eos", eos)?,
+        prefix,
+        suffix,
         bos,
         eos,
         ends,
-        visible_space: !byte_level,
-        strips_first_space: space_prefix,
+        spaces,
+        strips_first_space: space_prefix || kind == Kind::WordPiece,
         vocab,
     })
+}
+
+/// The steps of SentencePiece's normalizer before spaces become visible.
+fn unigram_normalizer(m: &Metadata, steps: &mut Vec<TextStep>) -> Result<()> {
+    if let Some(table) = m.i64s("tokenizer.ggml.precompiled_charsmap")?.filter(|table| !table.is_empty()) {
+        let mut bytes = Vec::new();
+        reserve(&mut bytes, table.len())?;
+        bytes.extend(table.iter().map(|&byte| byte as u8));
+        steps.push(TextStep::Charsmap(Charsmap::new(&bytes)?));
+    }
+    if m.bool("tokenizer.ggml.remove_extra_whitespaces")?.unwrap_or(false) {
+        for (pattern, to) in [(r"\A +| +\z", ""), (" +", " ")] {
+            let pattern = Splitter::pattern(pattern, Behavior::Isolated, false)?;
+            steps.push(TextStep::ReplacePattern { pattern, to: to.to_owned() });
+        }
+    }
+    Ok(())
 }
 
 /// The tokens as bytes, and which of them end a text.
 fn vocabulary(
     m: &Metadata,
     tokens: &Strings,
-    byte_level: bool,
+    spelling: Kind,
     special: &[Option<u32>],
     named_ends: &[Option<u32>],
 ) -> Result<(Vocab, Vec<u32>)> {
@@ -119,9 +231,10 @@ fn vocabulary(
             Some(2 | 3) => TokenKind::Control,
             Some(4) => TokenKind::UserDefined,
             Some(6) => TokenKind::Byte,
+            Some(5) if spelling == Kind::Unigram => TokenKind::Unreachable,
             Some(_) => TokenKind::Normal,
             None if special.contains(&Some(id)) => TokenKind::Control,
-            None if !byte_level && byte_of(text).is_some() => TokenKind::Byte,
+            None if spelling.is_text() && byte_of(text).is_some() => TokenKind::Byte,
             None => TokenKind::Normal,
         };
         match kind {
@@ -130,7 +243,11 @@ fn vocabulary(
                     byte_of(text).ok_or_else(|| m.error(format!("token {id} should be a byte, as <0x0A> is")))?;
                 vocab.push(&[byte], kind)?;
             }
-            TokenKind::Normal if byte_level => {
+            TokenKind::Normal if spelling == Kind::WordPiece => match text.strip_prefix(VISIBLE_SPACE.as_bytes()) {
+                Some(word) => vocab.push(&[b" ", word].concat(), kind)?,
+                None => vocab.push(text, kind)?,
+            },
+            TokenKind::Normal if spelling == Kind::ByteLevelBpe => {
                 bytes.clear();
                 let reachable = byte_level::decode(text, &mut bytes)?;
                 vocab.push(&bytes, if reachable { kind } else { TokenKind::Unreachable })?;
@@ -143,15 +260,24 @@ fn vocabulary(
     Ok((vocab, ends))
 }
 
-fn byte_level_bpe(vocab: &Vocab, merges: &Strings, whole_pieces: bool) -> Result<Bpe> {
-    let mut bpe = Bpe::new(vocab, Atoms::Bytes, merges.len(), Unknown::default(), whole_pieces)?;
+fn byte_pairs(vocab: &Vocab, merges: &Strings, kind: Kind, whole_pieces: WholePieces) -> Result<Bpe> {
+    let atoms = if kind == Kind::ByteLevelBpe { Atoms::Bytes } else { Atoms::Chars };
+    let mut bpe = Bpe::new(vocab, atoms, merges.len(), Unknown::default(), whole_pieces)?;
     let mut union = Vec::new();
+    let append = |text: &[u8], union: &mut Vec<u8>| match kind {
+        Kind::ByteLevelBpe => byte_level::decode(text, union).map(|_| ()),
+        _ => {
+            reserve(union, text.len())?;
+            union.extend_from_slice(text);
+            Ok(())
+        }
+    };
     for merge in merges.iter() {
         if let Some(space) = merge.iter().position(|&b| b == b' ') {
             union.clear();
-            byte_level::decode(&merge[..space], &mut union)?;
+            append(&merge[..space], &mut union)?;
             let left = union.len();
-            byte_level::decode(&merge[space + 1..], &mut union)?;
+            append(&merge[space + 1..], &mut union)?;
             bpe.add(vocab, &union, left)?;
         }
     }

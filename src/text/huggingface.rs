@@ -15,16 +15,17 @@ use serde_json::value::RawValue;
 use super::added::Added;
 use super::byte_level;
 use super::end_tokens::add_ends_by_text;
-use super::merge::{Atoms, Bpe, Unknown};
+use super::merge::{Atoms, Bpe, Unknown, WholePieces};
 use super::pieces::{growth, pieces};
 use super::tokenizer::{TokenModel, Tokenizer, cut_at_spaces};
 use super::unigram::Unigram;
 use super::vocab::{Vocab, reserve};
+use super::wordpiece::{MAX_WORD, WordPiece};
 use crate::error::{Error, Result};
 use crate::format::Metadata;
 use components::{Decoder, normalizers, post_processors, pre_tokenizers};
 use streaming::{Count, Merges, members};
-use vocabulary::{AddedToken, Entries, added_tokens, vocabulary};
+use vocabulary::{AddedToken, Entries, Spelling, added_tokens, vocabulary};
 
 pub const KEY: &str = "tokenizer.huggingface.json";
 
@@ -32,8 +33,17 @@ pub const KEY: &str = "tokenizer.huggingface.json";
 const MAX_COMPONENT: usize = 8 << 20;
 /// Steps of one pipeline, each of which is a level of recursion.
 const MAX_STEPS: usize = 32;
-/// A text in U+2581 for spaces grows to three times its length, and by Unicode's compatibility forms up to eleven.
-const MAX_GROWTH: usize = 200;
+/// A text in U+2581 for spaces grows to three times its length, and by a table of SentencePiece's up to sixteen; published
+/// tokenizers have two steps of the first kind, and one that puts U+2581 before each piece.
+const MAX_GROWTH: usize = 600;
+
+/// The method by which a model makes tokens.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Algorithm {
+    Bpe,
+    Unigram,
+    WordPiece,
+}
 
 pub fn load(m: &Metadata) -> Result<Tokenizer> {
     let text = m.require_str(KEY)?;
@@ -60,61 +70,75 @@ pub fn load(m: &Metadata) -> Result<Tokenizer> {
     }
     let added = added_tokens(&component(added)?, m)?;
 
-    let [kind, vocab, merges, unk_token, unk_id, byte_fallback, fuse_unk, whole, prefix, suffix, dropout] = members(
-        model.map_or("{}", RawValue::get),
-        [
-            "type",
-            "vocab",
-            "merges",
-            "unk_token",
-            "unk_id",
-            "byte_fallback",
-            "fuse_unk",
-            "ignore_merges",
-            "continuing_subword_prefix",
-            "end_of_word_suffix",
-            "dropout",
-        ],
-    )
-    .map_err(damaged)?;
+    let [kind, vocab, merges, unk_token, unk_id, byte_fallback, fuse_unk, whole, prefix, suffix, dropout, max_word] =
+        members(
+            model.map_or("{}", RawValue::get),
+            [
+                "type",
+                "vocab",
+                "merges",
+                "unk_token",
+                "unk_id",
+                "byte_fallback",
+                "fuse_unk",
+                "ignore_merges",
+                "continuing_subword_prefix",
+                "end_of_word_suffix",
+                "dropout",
+                "max_input_chars_per_word",
+            ],
+        )
+        .map_err(damaged)?;
     let flag = |raw| component(raw).map(|v| v.as_bool().unwrap_or(false));
-    for (name, value) in [("continuing_subword_prefix", prefix), ("end_of_word_suffix", suffix)] {
-        if component(value)?.as_str().is_some_and(|s| !s.is_empty()) {
-            return Err(Error::unsupported(format!("the tokenizer's {name}")));
-        }
-    }
     if component(dropout)?.as_f64().is_some_and(|p| p > 0.0) {
         return Err(Error::unsupported("the tokenizer's dropout"));
     }
     let byte_fallback = flag(byte_fallback)?;
     let kind = component(kind)?;
-    let unigram = match (kind.as_str(), merges) {
-        (Some("BPE"), _) | (None, Some(_)) => false,
-        (Some("Unigram"), _) => true,
+    let algorithm = match (kind.as_str(), merges) {
+        (Some("BPE"), _) | (None, Some(_)) => Algorithm::Bpe,
+        (Some("Unigram"), _) => Algorithm::Unigram,
+        (Some("WordPiece"), _) => Algorithm::WordPiece,
         (other, _) => return Err(Error::unsupported(format!("the tokenizer model {:?}", other.unwrap_or("")))),
     };
+    let prefix = component(prefix)?;
+    let spelling = match algorithm {
+        Algorithm::WordPiece => Spelling::WordParts(prefix.as_str().unwrap_or("##")),
+        _ if bytes_spelt => Spelling::Bytes,
+        _ => Spelling::Text { byte_fallback },
+    };
+    let parts = if algorithm == Algorithm::WordPiece { &Json::Null } else { &prefix };
+    for (name, value) in [("continuing_subword_prefix", parts), ("end_of_word_suffix", &component(suffix)?)] {
+        if value.as_str().is_some_and(|s| !s.is_empty()) {
+            return Err(Error::unsupported(format!("the tokenizer's {name}")));
+        }
+    }
     let mut entries = Entries::default();
     let raw_vocab = vocab.ok_or_else(|| m.error("tokenizer.json: no vocabulary"))?.get();
     serde_json::Deserializer::from_str(raw_vocab).deserialize_any(&mut entries).map_err(damaged)?;
-    let vocab = vocabulary(&entries, &added, bytes_spelt, byte_fallback)?;
+    let vocab = vocabulary(&entries, &added, spelling)?;
 
-    let unknown = if unigram {
-        component(unk_id)?.as_u64().and_then(|id| u32::try_from(id).ok()).filter(|&id| (id as usize) < vocab.len())
-    } else {
-        let text = component(unk_token)?;
-        text.as_str().and_then(|text| entries.id_of(text, &added))
+    let unknown = match algorithm {
+        Algorithm::Unigram => component(unk_id)?.as_u64().and_then(|id| u32::try_from(id).ok()),
+        _ => component(unk_token)?.as_str().and_then(|text| entries.id_of(text, &added)),
     };
-    let model = if unigram {
-        TokenModel::Unigram(Unigram::new(&vocab, entries.scores_by_id(vocab.len())?, unknown)?)
-    } else {
-        let unknown = Unknown { id: unknown, fuse: flag(fuse_unk)? };
-        let atoms = if bytes_spelt { Atoms::Bytes } else { Atoms::Chars };
-        let whole = flag(whole)?;
-        if !bytes_spelt && !whole {
-            cut.extend(cut_at_spaces(&vocab)?);
+    let unknown = unknown.filter(|&id| (id as usize) < vocab.len());
+    let model = match algorithm {
+        Algorithm::Unigram => TokenModel::Unigram(Unigram::new(&vocab, entries.scores_by_id(vocab.len())?, unknown)?),
+        Algorithm::WordPiece => {
+            let max_word = component(max_word)?.as_u64().map_or(MAX_WORD, |n| n as usize);
+            TokenModel::WordPiece(WordPiece::new(&vocab, unknown, max_word)?)
         }
-        let bpe = byte_pairs(merges, &vocab, atoms, unknown, whole, &damaged)?;
-        TokenModel::Bpe(bpe)
+        Algorithm::Bpe => {
+            let unknown = Unknown { id: unknown, fuse: flag(fuse_unk)? };
+            let atoms = if bytes_spelt { Atoms::Bytes } else { Atoms::Chars };
+            let whole = if flag(whole)? { WholePieces::Any } else { WholePieces::Never };
+            if !bytes_spelt && whole == WholePieces::Never {
+                cut.extend(cut_at_spaces(&vocab)?);
+            }
+            let bpe = byte_pairs(merges, &vocab, atoms, unknown, whole, &damaged)?;
+            TokenModel::Bpe(bpe)
+        }
     };
 
     let (mut prefix, mut suffix) = (Vec::new(), Vec::new());
@@ -156,7 +180,8 @@ pub fn load(m: &Metadata) -> Result<Tokenizer> {
         bos: special.bos,
         eos: special.eos,
         ends: special.ends,
-        visible_space: decoder.visible_space,
+        suppressed: Vec::new(),
+        spaces: decoder.spaces,
         strips_first_space: decoder.strips_first_space,
         vocab,
     })
@@ -168,7 +193,7 @@ fn byte_pairs(
     vocab: &Vocab,
     atoms: Atoms,
     unknown: Unknown,
-    whole_pieces: bool,
+    whole_pieces: WholePieces,
     damaged: &dyn Fn(serde_json::Error) -> Error,
 ) -> Result<Bpe> {
     let read = || serde_json::Deserializer::from_str(merges.map_or("[]", RawValue::get));

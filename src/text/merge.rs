@@ -115,6 +115,15 @@ pub struct Unknown {
     pub fuse: bool,
 }
 
+/// Pieces that are taken without merging where they are tokens as a whole.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WholePieces {
+    Never,
+    Any,
+    /// Runs of newlines.
+    Newlines,
+}
+
 /// Byte-pair encoding by a ranked list.
 pub struct Bpe {
     atoms: Atoms,
@@ -123,13 +132,12 @@ pub struct Bpe {
     index: HashIndex,
     byte_tokens: [Option<u32>; 256],
     unknown: Unknown,
-    /// A piece that is a token as a whole is taken without merging.
-    whole_pieces: bool,
+    whole_pieces: WholePieces,
 }
 
 impl Bpe {
     /// Makes an encoder with room for `n` merges.
-    pub fn new(vocab: &Vocab, atoms: Atoms, n: usize, unknown: Unknown, whole_pieces: bool) -> Result<Bpe> {
+    pub fn new(vocab: &Vocab, atoms: Atoms, n: usize, unknown: Unknown, whole_pieces: WholePieces) -> Result<Bpe> {
         let byte_tokens = match atoms {
             Atoms::Bytes => std::array::from_fn(|b| vocab.find(&[b as u8])),
             Atoms::Chars => vocab.byte_tokens(),
@@ -153,9 +161,12 @@ impl Bpe {
     }
 
     pub fn encode(&self, vocab: &Vocab, piece: &str, work: &mut Work, out: &mut Vec<u32>) -> Result<()> {
-        if self.whole_pieces
-            && let Some(id) = vocab.find(piece.as_bytes())
-        {
+        let whole = match self.whole_pieces {
+            WholePieces::Never => false,
+            WholePieces::Any => true,
+            WholePieces::Newlines => piece.bytes().all(|b| b == b'\n'),
+        };
+        if whole && let Some(id) = vocab.find(piece.as_bytes()) {
             return push(out, id);
         }
         work.symbols.clear();

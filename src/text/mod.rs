@@ -1,12 +1,14 @@
 //! Bytes to token ids and back, and chat templates.
 //!
 //! A text goes through `added` (tokens found as a whole), `pieces` (normalising and cutting) and a model
-//! (`merge`) that makes tokens of each piece. `gguf` and `huggingface` build that pipeline from
+//! (`merge`, `unigram`, `wordpiece`) that makes tokens of each piece. `gguf` and `huggingface` build that pipeline from
 //! the two kinds of file. Everything here is immutable once built, so that threads share it.
 //! Relies on `format` for metadata; knows nothing of networks and sampling.
 
 mod added;
+mod bert;
 mod byte_level;
+mod charsmap;
 mod end_tokens;
 mod gguf;
 mod huggingface;
@@ -17,8 +19,10 @@ mod stream;
 mod template;
 mod template_budget;
 mod tokenizer;
+mod trie;
 mod unigram;
 mod vocab;
+mod wordpiece;
 
 pub use stream::TextStream;
 pub use template::ChatTemplate;

@@ -12,7 +12,15 @@ use regex_automata::util::syntax;
 
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick};
 
+use super::charsmap::{self, Charsmap};
 use crate::error::{Error, Result};
+
+/// Lengths to which a run of white space is cut by Jais 2: the longest one that leaves a white space behind it or reaches
+/// the end of the text.
+const SPACE_RUNS: [usize; 10] = [512, 256, 128, 64, 32, 16, 8, 4, 2, 1];
+
+/// The same as alternatives of a pattern.
+const SPACE_RUNS_PATTERN: &str = r"|\s{512}(?!\S)|\s{256}(?!\S)|\s{128}(?!\S)|\s{64}(?!\S)|\s{32}(?!\S)|\s{16}(?!\S)|\s{8}(?!\S)|\s{4}(?!\S)|\s{1,2}(?!\S)|\s{1}";
 
 /// Program size of one pattern; the largest published one needs a quarter of it.
 const PATTERN_BYTES: usize = 2 << 20;
@@ -34,7 +42,11 @@ pub enum TextStep {
         pattern: Splitter,
         to: String,
     },
+    /// Puts a space before and after every match.
+    Surround(Splitter),
     Normalize(Form),
+    /// Normalises by a table of SentencePiece's.
+    Charsmap(Charsmap),
     Lowercase,
     /// Drops white space at the ends.
     Strip {
@@ -68,6 +80,9 @@ pub fn growth(steps: &[TextStep]) -> usize {
     let one = |step: &TextStep| match step {
         TextStep::Replace { from, to } => to.len().div_ceil(from.len().max(1)).max(1),
         TextStep::ReplacePattern { to, .. } => to.len().max(1),
+        // A match may be one byte.
+        TextStep::Surround(_) => 3,
+        TextStep::Charsmap(_) => charsmap::GROWTH,
         // U+FDFA, three bytes, becomes 33.
         TextStep::Normalize(_) => 11,
         // A piece may be one byte.
@@ -107,15 +122,12 @@ pub fn pieces(
         }
         TextStep::Replace { from, to } => pieces(rest, &replaced(text, from, to)?, at_start, emit),
         TextStep::ReplacePattern { pattern, to } => {
-            let mut out = String::new();
-            let mut at = 0;
-            while let Some(found) = pattern.find.next(text, at) {
-                append(&mut out, [&text[at..found.start], to])?;
-                at = found.end;
-            }
-            append(&mut out, [&text[at..]])?;
-            pieces(rest, &out, at_start, emit)
+            pieces(rest, &rewritten(text, pattern, |_| [to, "", ""])?, at_start, emit)
         }
+        TextStep::Surround(pattern) => {
+            pieces(rest, &rewritten(text, pattern, |found| [" ", found, " "])?, at_start, emit)
+        }
+        TextStep::Charsmap(map) => pieces(rest, &map.apply(text)?, at_start, emit),
         TextStep::Normalize(form) => pieces(rest, &normalized(text, *form)?, at_start, emit),
         TextStep::Lowercase => pieces(rest, &collected(text.chars().flat_map(char::to_lowercase))?, at_start, emit),
         TextStep::Strip { left, right } => {
@@ -130,6 +142,23 @@ fn replaced<'t>(text: &'t str, from: &str, to: &str) -> Result<Cow<'t, str>> {
         return Ok(Cow::Borrowed(text));
     }
     joined(text.split(from).enumerate().flat_map(|(i, part)| [if i == 0 { "" } else { to }, part])).map(Cow::Owned)
+}
+
+/// Replaces every match by three texts.
+fn rewritten<'t, 'w>(text: &'t str, pattern: &Splitter, with: impl Fn(&'t str) -> [&'w str; 3]) -> Result<Cow<'t, str>>
+where
+    't: 'w,
+{
+    let (mut out, mut at) = (String::new(), 0);
+    while let Some(found) = pattern.find.next(text, at) {
+        append(&mut out, [&text[at..found.start]].into_iter().chain(with(&text[found.clone()])))?;
+        at = found.end;
+    }
+    if at == 0 {
+        return Ok(Cow::Borrowed(text));
+    }
+    append(&mut out, [&text[at..]])?;
+    Ok(Cow::Owned(out))
 }
 
 fn normalized(text: &str, form: Form) -> Result<Cow<'_, str>> {
@@ -197,6 +226,8 @@ enum Find {
     /// Alternatives in order of preference, and the number of the one that is a run of white space which gives
     /// its last character back when text follows, as `\s+(?!\S)|\s+` does: `"a   b"` is cut `"a", "  ", " b"`.
     Pattern { regex: Box<Regex>, gives_back: Option<usize> },
+    /// Alternatives of which the second is a white space, taken with those behind it by `SPACE_RUNS`.
+    SpaceRuns(Box<Regex>),
     /// The same text wherever it stands.
     Literal(String),
 }
@@ -287,6 +318,18 @@ impl Find {
                     return Some(start..end);
                 }
             }
+            Find::SpaceRuns(regex) => {
+                let found = regex.search(&Input::new(text).range(at..))?;
+                if found.pattern().as_usize() == 0 {
+                    return Some(found.range());
+                }
+                let run = &text[found.start()..];
+                let longest = SPACE_RUNS[0] + 1;
+                let n = run.chars().take(longest).take_while(|c| c.is_whitespace()).count();
+                let at_end = run.chars().nth(n).is_none();
+                let taken = SPACE_RUNS.into_iter().find(|&len| len < n || len == n && at_end).unwrap_or(1);
+                Some(found.start()..found.start() + run.chars().take(taken).map(char::len_utf8).sum::<usize>())
+            }
             Find::Literal(literal) => {
                 let start = at + text[at..].find(literal)?;
                 Some(start..start + literal.len()).filter(|r| !r.is_empty())
@@ -313,6 +356,9 @@ fn compile(pattern: &str) -> Result<Find> {
         .replace(r"[^\r\n\p{L}\p{N}]?+\p{L}", r"[^\r\n\p{L}\p{N}]?\p{L}")
         .replace(r"[^\s\p{L}\p{N}]++[\r\n]*", r"[^\s\p{L}\p{N}]+[\r\n]*")
         .replace(r"\p{N}{1,3}+|", r"\p{N}{1,3}|");
+    if let Some(first) = greedy.strip_suffix(SPACE_RUNS_PATTERN) {
+        return Ok(Find::SpaceRuns(build(&[first, r"\s"])?));
+    }
     if has_possessive(&greedy) {
         return Err(unsupported("repetitions that give nothing up are not supported"));
     }

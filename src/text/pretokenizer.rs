@@ -1,26 +1,50 @@
 //! The pre-tokenizers that GGUF files name in `tokenizer.ggml.pre`. The patterns are those that the models'
 //! own tokenizers publish; the names are those that converters to GGUF write.
 
+use super::merge::WholePieces;
 use super::pieces::{Behavior, Splitter, TextStep};
 use crate::error::{Error, Result};
 
 pub struct PreTokenizer {
     pub steps: Vec<TextStep>,
-    /// A piece that is a token as a whole is taken without merging.
-    pub whole_pieces: bool,
-    /// Begin with BOS where the file says nothing about it.
-    pub add_bos: bool,
+    /// Pieces that are taken without merging where they are tokens as a whole.
+    pub whole_pieces: WholePieces,
+    pub bos: Bos,
+    pub spelling: Spelling,
+}
+
+/// Whether a text begins with BOS.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Bos {
+    /// Where the file says so.
+    IfTold,
+    /// Where the file does not say otherwise.
+    Default,
+    /// Whatever the file says.
+    Always,
+}
+
+/// The spelling of tokens in the file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Spelling {
+    /// The byte alphabet of GPT-2.
+    ByteLevel,
+    /// UTF-8 with U+2581 for spaces and `<0xNN>` for bytes.
+    VisibleSpace,
+    /// UTF-8 without spaces.
+    Words,
 }
 
 struct Row {
     names: &'static [&'static str],
     patterns: &'static [&'static str],
-    whole_pieces: bool,
-    add_bos: bool,
+    whole_pieces: WholePieces,
+    bos: Bos,
+    spelling: Spelling,
 }
 
 const fn row(names: &'static [&'static str], patterns: &'static [&'static str]) -> Row {
-    Row { names, patterns, whole_pieces: false, add_bos: false }
+    Row { names, patterns, whole_pieces: WholePieces::Never, bos: Bos::IfTold, spelling: Spelling::ByteLevel }
 }
 
 pub const GPT2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
@@ -29,6 +53,10 @@ const QWEN2: &str =
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 const GPT4O: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 const DEEPSEEK3: &str = r##"[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"##;
+/// Lines, and the runs of newlines between them.
+const LINES: &str = r"[^\n]+|[\n]+";
+/// White space is dropped rather than a piece of its own.
+const WHITE_SPACE: &str = r"\s+";
 const BLOOM: &str = r" ?[^(\s|.,!?…。，、।۔،)]+";
 const KANA_AND_HAN: &str = "[一-龥\u{3040}-ゟ゠-ヿ]+";
 /// The letters with case of an early Unicode version, as DeepSeek LLM lists them.
@@ -74,6 +102,9 @@ const TABLE: &[Row] = &[
             "jina-de",
             "jina-v2-es",
             "jina-v2-de",
+            "jina-v1-en",
+            "jina-v2-code",
+            "roberta-bpe",
         ],
         &[GPT2],
     ),
@@ -82,21 +113,22 @@ const TABLE: &[Row] = &[
         &[r"\p{N}", GPT2],
     ),
     Row {
-        whole_pieces: true,
-        add_bos: true,
+        whole_pieces: WholePieces::Any,
+        bos: Bos::Default,
         ..row(
             &["llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2", "jina-v5-nano"],
             &[LLAMA3],
         )
     },
     row(&["dbrx", "smaug-bpe", "chatglm-bpe"], &[LLAMA3]),
-    Row { whole_pieces: true, ..row(&["glm4", "glm5"], &[LLAMA3]) },
+    Row { whole_pieces: WholePieces::Any, ..row(&["glm4", "glm5"], &[LLAMA3]) },
     // The digits are cut off first.
-    Row { whole_pieces: true, ..row(&["minicpm5"], &[r"\p{N}{1,3}", LLAMA3]) },
+    Row { whole_pieces: WholePieces::Any, ..row(&["minicpm5"], &[r"\p{N}{1,3}", LLAMA3]) },
     row(
         &["qwen2", "deepseek-r1-qwen", "kormo", "stablelm2", "hunyuan", "megrez", "solar-open", "grok-2", "f2llmv2"],
         &[QWEN2],
     ),
+    row(&["laguna"], &[LINES, QWEN2]),
     // Turkish has suffixes behind apostrophes.
     row(&["ufakzeka"], &[r"[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"]),
     row(
@@ -106,11 +138,11 @@ const TABLE: &[Row] = &[
         ],
     ),
     row(&["gpt-4o", "llama4", "kanana2", "minimax-m2", "talkie"], &[GPT4O]),
-    Row { whole_pieces: true, ..row(&["granite-embed-multi-97m"], &[GPT4O]) },
+    Row { whole_pieces: WholePieces::Any, ..row(&["granite-embed-multi-97m"], &[GPT4O]) },
     row(&["tiny_aya", "cohere2moe"], &[r"\d{1,3}(?=(?:\d{3})*\b)", GPT4O]),
     Row {
-        whole_pieces: true,
-        add_bos: true,
+        whole_pieces: WholePieces::Any,
+        bos: Bos::Default,
         ..row(
             &["tekken"],
             &[
@@ -165,6 +197,47 @@ const TABLE: &[Row] = &[
             GPT2,
         ],
     ),
+    row(
+        &["spark2_5"],
+        &[
+            r"\p{N}{1,3}",
+            KANA_AND_HAN,
+            r##"[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+|[\r\n]|\s+(?!\S)|\s+"##,
+            r"\p{N}",
+        ],
+    ),
+    row(
+        &["afmoe"],
+        &[
+            THOUSANDS,
+            "[一-\u{9fff}㐀-\u{4dbf}\u{f900}-\u{faff}\u{3040}-ゟ゠-ヿ\u{ff65}-\u{ff9f}\u{2f00}-\u{2fdf}\u{e40}-\u{e7f}\u{e80}-\u{eff}\u{1780}-\u{17ff}\u{1000}-\u{109f}\u{aa60}-\u{aa7f}\u{a9e0}-\u{a9ff}가-\u{d7af}\u{1100}-\u{11ff}]+",
+            DEEPSEEK3,
+        ],
+    ),
+    Row {
+        whole_pieces: WholePieces::Any,
+        ..row(
+            &["youtu"],
+            &[
+                "[가-힣ㄱ-ㆎ]+|[！…“”‘’—：；，、-〿︰-﹏]+|[ㄅ-ㄯ]+|[一-龥\u{3040}-ゟ゠-ヿ]+",
+                r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+            ],
+        )
+    },
+    row(
+        &["jais-2"],
+        &[
+            r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s{512}(?!\S)|\s{256}(?!\S)|\s{128}(?!\S)|\s{64}(?!\S)|\s{32}(?!\S)|\s{16}(?!\S)|\s{8}(?!\S)|\s{4}(?!\S)|\s{1,2}(?!\S)|\s{1}",
+        ],
+    ),
+    Row {
+        whole_pieces: WholePieces::Newlines,
+        bos: Bos::Always,
+        spelling: Spelling::VisibleSpace,
+        ..row(&["gemma4", "granite-embed-multi-311m"], &[LINES])
+    },
+    Row { spelling: Spelling::VisibleSpace, ..row(&["sarvam-moe"], &[LINES]) },
+    Row { spelling: Spelling::Words, ..row(&["whitespace"], &[WHITE_SPACE]) },
     row(&["superbpe"], &[THOUSANDS]),
     row(&["poro-chat", "bloom", "gpt3-finnish"], &[BLOOM]),
     row(&["viking"], &[BLOOM, r"\p{N}"]),
@@ -179,11 +252,12 @@ pub fn by_name(name: &str) -> Result<PreTokenizer> {
     let step = |&pattern: &&str| {
         Ok(TextStep::Split(match pattern {
             THOUSANDS => Splitter::pattern(r"\p{N}+", Behavior::Thousands, false)?,
+            WHITE_SPACE => Splitter::pattern(pattern, Behavior::Removed, false)?,
             _ => Splitter::pattern(pattern, Behavior::Isolated, false)?,
         }))
     };
     let steps = row.patterns.iter().map(step).collect::<Result<_>>()?;
-    Ok(PreTokenizer { steps, whole_pieces: row.whole_pieces, add_bos: row.add_bos })
+    Ok(PreTokenizer { steps, whole_pieces: row.whole_pieces, bos: row.bos, spelling: row.spelling })
 }
 
 #[cfg(test)]
@@ -205,7 +279,8 @@ mod tests {
     fn every_row_compiles_and_loses_nothing() {
         let text = "I'd  pay $1234567.89 for\n\n \"Übung\"…  naïve 漢字かな 한국어 \t\r\n été'S x_y ½\u{301}e  ";
         for name in TABLE.iter().flat_map(|row| row.names) {
-            assert_eq!(cut(name, text).concat(), text, "{name}");
+            let whole = if *name == "whitespace" { text.split_whitespace().collect() } else { text.to_owned() };
+            assert_eq!(cut(name, text).concat(), whole, "{name}");
         }
     }
 
@@ -227,6 +302,20 @@ mod tests {
         assert_eq!(cut("tiny_aya", "1234567 12345x"), ["1", "234", "567", " ", "123", "45", "x"]);
         assert_eq!(cut("falcon", "12345"), ["123", "45"]);
         assert_eq!(cut("minicpm5", "a 12345"), ["a", " ", "123", "45"]);
+    }
+
+    #[test]
+    fn runs_of_spaces() {
+        let lengths = |name: &str, text: &str| cut(name, text).iter().map(|p| p.chars().count()).collect::<Vec<_>>();
+        assert_eq!(cut("jais-2", "a b\t  c"), ["a", " b", "\t", " ", " c"]);
+        assert_eq!(lengths("jais-2", &format!("a{}", " ".repeat(8))), [1, 8]);
+        assert_eq!(lengths("jais-2", &format!("a{}b", " ".repeat(8))), [1, 4, 2, 1, 2]);
+        assert_eq!(lengths("jais-2", &" ".repeat(1100)), [512, 512, 64, 8, 4]);
+        assert_eq!(lengths("jais-2", &format!("{}1", " ".repeat(3))), [2, 1, 1]);
+        assert_eq!(cut("gemma4", "a b\n\n c"), ["a b", "\n\n", " c"]);
+        assert_eq!(cut("whitespace", " ab  c\n"), ["ab", "c"]);
+        assert_eq!(cut("afmoe", "x 12345 漢字a"), ["x", " ", "12", "345", " ", "漢字", "a"]);
+        assert_eq!(cut("spark2_5", "1234!\n\n"), ["1", "2", "3", "4", "!", "\n", "\n"]);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use super::merge::{Bpe, Spm, Work};
 use super::pieces::{Behavior, Splitter, TextStep, pieces};
 use super::unigram::Unigram;
 use super::vocab::{TokenKind, Vocab, push, reserve};
+use super::wordpiece::WordPiece;
 use crate::error::{Error, Result};
 
 /// Longest text that `encode` takes.
@@ -21,6 +22,19 @@ pub(super) enum TokenModel {
     Bpe(Bpe),
     Spm(Spm),
     Unigram(Unigram),
+    WordPiece(WordPiece),
+}
+
+/// How tokens spell spaces.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Spaces {
+    /// As they are.
+    Plain,
+    /// As U+2581.
+    Visible,
+    /// A token that begins a word begins with a space; added tokens are words. `clean`: none before `.`, `?`, `!`, `,` and
+    /// the contractions of English.
+    Words { clean: bool },
 }
 
 pub struct Tokenizer {
@@ -38,8 +52,9 @@ pub struct Tokenizer {
     pub(super) bos: Option<u32>,
     pub(super) eos: Option<u32>,
     pub(super) ends: Vec<u32>,
-    /// Tokens spell a space as U+2581.
-    pub(super) visible_space: bool,
+    /// Tokens that are never chosen.
+    pub(super) suppressed: Vec<u32>,
+    pub(super) spaces: Spaces,
     /// The tokenizer put a space before the text, which decoding takes away again.
     pub(super) strips_first_space: bool,
 }
@@ -62,6 +77,11 @@ impl Tokenizer {
     /// True for a token that ends a text or a turn: those that the file names, and well-known ones like `<|im_end|>`.
     pub fn is_end(&self, id: u32) -> bool {
         self.ends.contains(&id)
+    }
+
+    /// Tokens that the model's makers forbid to choose.
+    pub fn suppressed(&self) -> &[u32] {
+        &self.suppressed
     }
 
     /// Appends the tokens of `text` to `out`, which stays as it was on an error. Linear in the length of `text`
@@ -111,6 +131,7 @@ impl Tokenizer {
                         TokenModel::Bpe(bpe) => bpe.encode(&self.vocab, piece, work, out),
                         TokenModel::Spm(spm) => spm.encode(&self.vocab, piece, work, out),
                         TokenModel::Unigram(unigram) => unigram.encode(piece, out),
+                        TokenModel::WordPiece(wordpiece) => wordpiece.encode(piece, out),
                     })
                 }
             })
@@ -128,7 +149,10 @@ impl Tokenizer {
             .ok_or_else(|| Error::invalid(format!("token {id}, the vocabulary has {}", self.n_vocab())))?;
         Ok(match kind {
             TokenKind::Control if !special => Cow::Borrowed(&[]),
-            TokenKind::Normal | TokenKind::UserDefined if self.visible_space => with_plain_spaces(bytes),
+            TokenKind::Normal | TokenKind::UserDefined if self.spaces == Spaces::Visible => with_plain_spaces(bytes),
+            TokenKind::Normal if self.spaces == (Spaces::Words { clean: true }) && follows_directly(bytes) => {
+                Cow::Borrowed(&bytes[1..])
+            }
             _ => Cow::Borrowed(bytes),
         })
     }
@@ -156,7 +180,11 @@ impl Tokenizer {
     /// `decode_token`, less the space that the tokenizer itself put at the start of a text.
     /// `begun`: a token before this one had bytes.
     pub(super) fn decode_next(&self, id: u32, special: bool, begun: &mut bool) -> Result<Cow<'_, [u8]>> {
-        let bytes = self.decode_token(id, special)?;
+        let mut bytes = self.decode_token(id, special)?;
+        let is_added = matches!(self.kind(id), Some(TokenKind::Control | TokenKind::UserDefined));
+        if is_added && !bytes.is_empty() && matches!(self.spaces, Spaces::Words { .. }) {
+            bytes = Cow::Owned([b" ", &*bytes].concat());
+        }
         let at_start = !*begun;
         *begun |= !bytes.is_empty();
         if !(at_start && self.strips_first_space && bytes.starts_with(b" ")) {
@@ -194,6 +222,12 @@ fn extend(out: &mut Vec<u32>, ids: &[u32]) -> Result<()> {
     reserve(out, ids.len())?;
     out.extend_from_slice(ids);
     Ok(())
+}
+
+/// True for a word that follows the one before without a space.
+fn follows_directly(word: &[u8]) -> bool {
+    const WORDS: [&[u8]; 9] = [b" .", b" ?", b" !", b" ,", b" n't", b" 'm", b" 's", b" 've", b" 're"];
+    WORDS.iter().any(|start| word.starts_with(start))
 }
 
 fn with_plain_spaces(bytes: &[u8]) -> Cow<'_, [u8]> {

@@ -1,7 +1,8 @@
 //! SentencePiece's unigram model: of all ways to cut a piece into tokens, the one whose scores (logarithms of
 //! probabilities) have the greatest sum, by Viterbi's algorithm (Kudo, arXiv:1804.10959).
 
-use super::vocab::{HashIndex, TokenKind, Vocab, push, reserve};
+use super::trie::Trie;
+use super::vocab::{TokenKind, Vocab, push, reserve};
 use crate::error::{Error, Result};
 
 /// Difference between the score of the worst token and that of an unknown character, as in SentencePiece.
@@ -61,7 +62,7 @@ impl Unigram {
             };
             let end = start + c.len_utf8();
             let mut whole_character = false;
-            self.trie.prefixes(&bytes[start..], |len, id| {
+            self.trie.prefixes(Trie::ROOT, &bytes[start..], |len, id| {
                 whole_character |= start + len == end;
                 relax(start + len, self.scores[id as usize], Some(id));
             });
@@ -96,69 +97,4 @@ impl Unigram {
         out[first..].reverse();
         Ok(())
     }
-}
-
-/// Tokens by their bytes, one byte a level. Node 0 is the root.
-struct Trie {
-    nodes: Vec<Node>,
-    /// Every node but the root, by its parent and byte.
-    index: HashIndex,
-}
-
-struct Node {
-    parent: u32,
-    byte: u8,
-    token: Option<u32>,
-}
-
-impl Trie {
-    fn new(vocab: &Vocab) -> Result<Trie> {
-        let n = vocab.iter().map(|(_, bytes, _)| bytes.len()).sum::<usize>() + 1;
-        let index = HashIndex::new("bytes of vocabulary", n)?;
-        let mut nodes = Vec::new();
-        reserve(&mut nodes, n)?;
-        nodes.push(Node { parent: 0, byte: 0, token: None });
-        Ok(Trie { nodes, index })
-    }
-
-    fn child(&self, parent: u32, byte: u8) -> Option<u32> {
-        self.index.find(edge(parent, byte), |n| {
-            let node = &self.nodes[n as usize];
-            (node.parent, node.byte) == (parent, byte)
-        })
-    }
-
-    /// Adds a token; of equal ones the first id wins.
-    fn insert(&mut self, bytes: &[u8], id: u32) {
-        let mut at = 0;
-        for &byte in bytes {
-            at = match self.child(at, byte) {
-                Some(child) => child,
-                None => {
-                    let child = self.nodes.len() as u32;
-                    self.index.insert(edge(at, byte), child);
-                    self.nodes.push(Node { parent: at, byte, token: None });
-                    child
-                }
-            };
-        }
-        self.nodes[at as usize].token.get_or_insert(id);
-    }
-
-    /// Finds the tokens that `bytes` begins with, shortest first.
-    fn prefixes(&self, bytes: &[u8], mut found: impl FnMut(usize, u32)) {
-        let mut at = 0;
-        for (&byte, len) in bytes.iter().zip(1..) {
-            let Some(child) = self.child(at, byte) else { return };
-            at = child;
-            if let Some(id) = self.nodes[at as usize].token {
-                found(len, id);
-            }
-        }
-    }
-}
-
-/// Packs parent and byte into one number.
-fn edge(parent: u32, byte: u8) -> u64 {
-    u64::from(parent) << 8 | u64::from(byte)
 }

@@ -150,6 +150,13 @@ fn the_constants_are_pinned() {
         ("RZ_CACHE_TYPE_Q8_0", "8"),
         ("RZ_CACHE_TYPE_F32", "256"),
         ("RZ_TOKEN_NONE", "UINT32_MAX"),
+        ("RZ_POOLING_MODEL", "0"),
+        ("RZ_POOLING_NONE", "1"),
+        ("RZ_POOLING_MEAN", "2"),
+        ("RZ_POOLING_CLS", "3"),
+        ("RZ_POOLING_LAST", "4"),
+        ("RZ_POOLING_RANK", "5"),
+        ("RZ_EMBED_RAW", "1"),
     ];
     let code = code();
     let defined: BTreeMap<&str, &str> = code
@@ -172,6 +179,7 @@ fn the_layouts_are_pinned() {
         ("rz_model_params", "cancel", 48),
         ("rz_model_info", "weight_bytes", 152),
         ("rz_cache_params", "v_type", 12),
+        ("rz_embed_params", "reserved", 12),
         ("rz_sampler_params", "n_biases", 56),
         ("rz_metrics", "gpu_other", 168),
         ("rz_backend_metrics", "latency_histogram", 64),

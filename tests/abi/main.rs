@@ -6,6 +6,7 @@
 mod arguments;
 mod c;
 mod caches;
+mod embed;
 mod header;
 mod host;
 mod kernels;

@@ -49,6 +49,11 @@ int main(int argc, char **argv) {
     const std::vector<uint32_t> tokens = model.tokenize(prompt);
     EXPECT(tokens.size() == 5 && model.detokenize(tokens) == prompt);
 
+    auto embed_params = realizar::params<rz_embed_params>();
+    EXPECT(failure([&] { model.embed({tokens}); }) == RZ_ERR_UNSUPPORTED);
+    embed_params.pooling = RZ_POOLING_MEAN;
+    EXPECT(model.embed({tokens, {1}}, embed_params).size() == 2 * model.info().hidden_dim);
+
     auto cache_params = realizar::params<rz_cache_params>();
     cache_params.capacity = 40;
     realizar::Cache cache(model, cache_params);

@@ -198,12 +198,13 @@ impl CpuExecutor {
         match op {
             Op::Embed { table, index, scale, out, .. } => {
                 let (matrix, bytes) = self.backend.matrix(*table);
-                let rows = match index {
-                    Index::Id => batch.ids,
-                    Index::Position => batch.positions,
+                let row = |t: usize| match index {
+                    Index::Id => batch.ids[t] as usize,
+                    Index::Position => batch.positions[t] as usize,
+                    Index::Zero => 0,
                 };
                 each(&*team(&mut self.team)?, self.acts.get(*out), |t, x| {
-                    matrix.decode_row(bytes, rows[t] as usize, x);
+                    matrix.decode_row(bytes, row(t), x);
                     if *scale != 1.0 {
                         elementwise::scale(isa, x, *scale);
                     }
@@ -247,11 +248,14 @@ impl CpuExecutor {
             }
             Op::Project { x, projections } => {
                 // By number, because the jobs of a product live on the stack.
-                for projections in projections.chunks(3) {
+                for projections in projections.chunks(6) {
                     match projections {
                         [a] => self.project(*x, &[*a])?,
                         [a, b] => self.project(*x, &[*a, *b])?,
                         [a, b, c] => self.project(*x, &[*a, *b, *c])?,
+                        [a, b, c, d] => self.project(*x, &[*a, *b, *c, *d])?,
+                        [a, b, c, d, e] => self.project(*x, &[*a, *b, *c, *d, *e])?,
+                        [a, b, c, d, e, f] => self.project(*x, &[*a, *b, *c, *d, *e, *f])?,
                         _ => {}
                     }
                 }

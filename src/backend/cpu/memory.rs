@@ -43,6 +43,12 @@ impl Floats {
         let memory = map(what, bytes.ok_or(Error::OutOfMemory { what, bytes: u64::MAX })?)?;
         Ok(Floats { memory, len: rows * cols })
     }
+
+    /// `new` for values that every step reads or writes all of, in huge pages where the system has them.
+    pub fn huge(what: &'static str, len: usize) -> Result<Floats> {
+        let bytes = len.checked_mul(size_of::<f32>()).ok_or(Error::OutOfMemory { what, bytes: u64::MAX })?;
+        Ok(Floats { memory: map_huge(what, bytes)?, len })
+    }
 }
 
 impl Deref for Floats {

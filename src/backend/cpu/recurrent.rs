@@ -27,7 +27,7 @@ impl CpuRecurrent {
         let count = if end == 0 { 0 } else { BUFFERS };
         let mut buffers = try_vec("recurrent memories", count)?;
         for _ in 0..count {
-            buffers.push(Floats::new("recurrent memories", 1, end)?);
+            buffers.push(Floats::huge("recurrent memories", end)?);
         }
         Ok(CpuRecurrent { starts, buffers })
     }

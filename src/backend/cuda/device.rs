@@ -14,7 +14,7 @@ use super::probe::{self, Driver};
 use super::scratch::{DeviceScratch, ExecutorDims, gemv_shared};
 use super::weights::{self, DeviceWeights};
 use crate::backend::batch::StepLimits;
-use crate::backend::op::{Activation, Mask, Op, RouterScore, Routing};
+use crate::backend::op::{Activation, Index, Mask, Op, RouterScore, Routing};
 use crate::backend::program::Program;
 use crate::backend::state_spec::{KvLayer, StateSpec};
 use crate::backend::weights::{Progress, Weights};
@@ -201,6 +201,8 @@ fn lacking(program: &Program, weights: &Weights, op: &Op) -> Result<Option<&'sta
         Op::Attend(a) if a.slopes.is_some() => Some("attention with linear biases"),
         Op::Attend(a) if a.sinks.is_some() => Some("attention with sinks"),
         Op::Attend(a) if matches!(a.mask, Mask::Chunk(_)) => Some("attention within chunks"),
+        Op::Attend(a) if !a.mask.is_causal() => Some("attention to later tokens"),
+        Op::Embed { index: Index::Zero, .. } => Some("the embedding of a type of tokens"),
         Op::Glu { activation: Activation::ClampedSwiglu, .. } => Some("the clamped SwiGLU"),
         Op::Experts(e) if !routing_is_known(&e.routing) => Some("this routing to experts"),
         Op::Experts(e) if e.gate.is_none() || e.gate == Some(e.up) => Some("this layout of experts"),

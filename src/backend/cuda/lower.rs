@@ -22,7 +22,7 @@ use crate::backend::op::{
 };
 use crate::backend::program::Program;
 use crate::backend::weights::RopePairs;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::quant;
 
 /// Matrices that one launch takes.
@@ -237,6 +237,7 @@ impl Lowering<'_> {
         let rows = match index {
             Index::Id => self.step.ids,
             Index::Position => self.step.positions,
+            Index::Zero => return Err(Error::unsupported("the embedding of a type of tokens on a GPU")),
         };
         let args = EmbedArgs {
             table: self.model.weights.matrix(table),

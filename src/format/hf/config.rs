@@ -121,6 +121,8 @@ pub(super) struct Translated {
     pub predicts: bool,
     /// Query heads for each key-value head, and the width of a head.
     pub group: [u64; 2],
+    /// The model is a classifier, whose scores are its results.
+    pub classifies: bool,
 }
 
 pub(super) fn translate(path: &Path, json: &Json) -> Result<Translated> {
@@ -174,9 +176,23 @@ pub(super) fn translate(path: &Path, json: &Json) -> Result<Translated> {
     ];
     let (n_layers, width) = (t.int(LAYERS)?.unwrap_or(0), t.int(WIDTH)?.unwrap_or(0));
     let predicts = t.int(&["num_nextn_predict_layers"])?.is_some_and(|n| n > 0);
+    let classifies = family.arch == "bert" && encoder(&mut t)?;
     known::check(&t.config, family.effectless)?;
     let scaled = quantization.is_some() && !packed;
-    Ok(Translated { family, keys: t.keys, made: t.made, tied, scaled, packed, n_layers, width, predicts, group })
+    let Translator { keys, made, .. } = t;
+    Ok(Translated { family, keys, made, tied, scaled, packed, n_layers, width, predicts, group, classifies })
+}
+
+/// Sets the keys of an encoder; true for a classifier.
+fn encoder(t: &mut Translator) -> Result<bool> {
+    if t.config.bool(&["is_decoder"])? == Some(true) {
+        return Err(t.config.unsupported("an encoder that is a decoder (\"is_decoder\")"));
+    }
+    t.set("attention.causal", Some(false));
+    let classes = t.config.list(&["architectures"])?.unwrap_or_default();
+    let classifies = classes.iter().any(|class| class.as_str() == Some("BertForSequenceClassification"));
+    t.set("pooling_type", classifies.then_some(4u64));
+    Ok(classifies)
 }
 
 /// Refuses a configuration that names another activation than the architecture implies.

@@ -116,6 +116,13 @@ const FAMILIES: &[Family] = &[
         transposed: &["attn_qkv.weight", "attn_output.weight", "ffn_up.weight", "ffn_down.weight"],
         ..PLAIN
     },
+    Family {
+        model_types: &["bert"],
+        arch: "bert",
+        activations: &["gelu"],
+        defaults: &[("layer_norm_eps", 1e-12), ("max_position_embeddings", 512.0)],
+        ..PLAIN
+    },
     Family { model_types: &["starcoder2"], arch: "starcoder2", activations: &["gelu_pytorch_tanh"], ..PLAIN },
     Family {
         model_types: &["smollm3"],

@@ -20,7 +20,7 @@ const EFFECTLESS: &[(&str, &str)] = &[
          hidden_dropout router_jitter_noise router_aux_loss_coef output_router_logits gradient_checkpointing \
          attention_probs_dropout_prob classifier_dropout hidden_dropout_prob",
     ),
-    ("every tensor tells its own type", "torch_dtype dtype use_bfloat16"),
+    ("every tensor tells its own type and shape", "torch_dtype dtype use_bfloat16 type_vocab_size"),
     (
         "how a program computes or returns the same numbers",
         "use_cache cache_implementation _attn_implementation _attn_implementation_autoset attn_implementation \
@@ -31,7 +31,7 @@ const EFFECTLESS: &[(&str, &str)] = &[
         "a bias is used where the file has its tensor",
         "attention_bias attention_out_bias mlp_bias use_bias qkv_bias lm_head_bias bias",
     ),
-    ("every supported model is a decoder", "is_decoder"),
+    ("each architecture is a decoder or is none", "is_decoder"),
     ("repeats a key that is read", "n_ctx sliding_window_size max_sequence_length model_max_length"),
     (
         "heads for classification",
@@ -59,6 +59,7 @@ const NEUTRAL: &[(&str, &str, &str)] = &[
     ("add_cross_attention", "false", "attention to another model"),
     ("is_encoder_decoder", "false", "an encoder"),
     ("tie_encoder_decoder", "false", "an encoder"),
+    ("position_embedding_type", "\"absolute\"", "positions other than learned ones"),
     ("use_bidirectional_attention", "false", "attention to later tokens"),
     ("scale_attn_weights", "true", "scores without a scale"),
     ("scale_attn_by_inverse_layer_idx", "false", "scores scaled by the number of the layer"),

@@ -29,6 +29,12 @@ const TOP: &[(&str, &str)] = &[
     ("norm_f", "output_norm"),
     ("embed_out", "output"),
     ("output", "output"),
+    ("embeddings.word_embeddings", "token_embd"),
+    ("embeddings.token_type_embeddings", "token_types"),
+    ("embeddings.position_embeddings", "position_embd"),
+    ("embeddings.LayerNorm", "token_embd_norm"),
+    ("pooler.dense", "cls"),
+    ("classifier", "cls.output"),
 ];
 
 /// Modules of a layer; `*` is the number of an expert.
@@ -57,6 +63,14 @@ const LAYER: &[(&str, &str)] = &[
     ("mlp.experts.*.gate_proj", "ffn_gate_exps"),
     ("mlp.experts.*.up_proj", "ffn_up_exps"),
     ("mlp.experts.*.down_proj", "ffn_down_exps"),
+    ("attention.self.query", "attn_q"),
+    ("attention.self.key", "attn_k"),
+    ("attention.self.value", "attn_v"),
+    ("attention.output.dense", "attn_output"),
+    ("attention.output.LayerNorm", "attn_output_norm"),
+    ("intermediate.dense", "ffn_up"),
+    ("output.dense", "ffn_down"),
+    ("output.LayerNorm", "layer_output_norm"),
     ("block_sparse_moe.gate", "ffn_gate_inp"),
     ("block_sparse_moe.experts.*.w1", "ffn_gate_exps"),
     ("block_sparse_moe.experts.*.w3", "ffn_up_exps"),
@@ -141,7 +155,7 @@ const ENDLESS: &[(&str, &str)] = &[
 ];
 
 /// The networks around the text model.
-const WRAPPERS: &[&str] = &["model.", "language_model.", "transformer.", "gpt_neox."];
+const WRAPPERS: &[&str] = &["model.", "language_model.", "transformer.", "gpt_neox.", "bert."];
 
 /// A part of a name, without its wrappers, that tells its meaning.
 enum Mark {
@@ -149,8 +163,10 @@ enum Mark {
     Ends(&'static str),
     /// `Ends`, in a folder whose weights are 8-bit floats with scales.
     EndsScaled(&'static str),
+    /// `Starts`, in a model that is no classifier.
+    StartsUnclassified(&'static str),
 }
-use Mark::{Ends, EndsScaled, Starts};
+use Mark::{Ends, EndsScaled, Starts, StartsUnclassified};
 
 /// Tensors without effect on text, and why.
 const EFFECTLESS: &[(Mark, &str)] = &[
@@ -159,6 +175,8 @@ const EFFECTLESS: &[(Mark, &str)] = &[
     (Ends(".attn.masked_bias"), "the score of what the causal mask hides"),
     (Ends(".attention.bias"), "the causal mask of GPT-NeoX"),
     (Ends(".attention.masked_bias"), "the score of what the causal mask hides"),
+    (Ends("embeddings.position_ids"), "the numbers from 0 on"),
+    (StartsUnclassified("pooler.dense."), "read by classifiers alone"),
     (Starts("vision_tower."), "sees pictures"),
     (Starts("vision_model."), "sees pictures"),
     (Starts("visual."), "sees pictures"),
@@ -322,6 +340,7 @@ fn meaning(full: &str, t: &Translated) -> Meaning {
         Starts(start) => name.starts_with(start),
         Ends(end) => name.ends_with(end),
         EndsScaled(end) => t.scaled && name.ends_with(end),
+        StartsUnclassified(start) => !t.classifies && name.starts_with(start),
     };
     if EFFECTLESS.iter().any(is_effectless) {
         return Meaning::Effectless;
@@ -340,7 +359,7 @@ fn meaning(full: &str, t: &Translated) -> Meaning {
 
 fn translated(name: &str, post_norms: bool) -> Option<(String, Option<u32>)> {
     let look_up = |table: &[(&str, &'static str)], name: &str| table.iter().find(|row| row.0 == name).map(|row| row.1);
-    let layers = ["layers.", "h.", "blocks."];
+    let layers = ["layers.", "h.", "blocks.", "encoder.layer."];
     let (prefix, rest) = match layers.iter().find_map(|prefix| name.strip_prefix(prefix)) {
         Some(rest) => {
             let (layer, part) = rest.split_once('.')?;
@@ -354,6 +373,9 @@ fn translated(name: &str, post_norms: bool) -> Option<(String, Option<u32>)> {
     let (part, leaf) = rest.rsplit_once('.')?;
     let leaf = match leaf {
         "weight" | "bias" => leaf,
+        // The first checkpoints of BERT.
+        "gamma" if part.ends_with("LayerNorm") => "weight",
+        "beta" if part.ends_with("LayerNorm") => "bias",
         // Both multiply; the name of the second tells that its writer divided by it.
         "weight_scale" | "weight_scale_inv" => "scale",
         _ => return None,

@@ -1,8 +1,9 @@
 //! Gemma 3: Gemma 2 without soft-caps, with normalised queries and keys; five layers of six see a window and turn by a
-//! base of their own.
+//! base of their own. EmbeddingGemma is the same network, in which tokens see later ones too.
 
 use super::gemma2::attention_scale;
 use crate::backend::op::Activation::Gelu;
+use crate::backend::op::Mask;
 use crate::backend::weights::RopePairs;
 use crate::error::Result;
 use crate::model::builder::{Attention, Builder};
@@ -16,7 +17,8 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let local = RopeConfig { base, scaling: RopeScaling::None, ..config.clone() };
     let (rope, local) = (b.rope(&config)?, b.rope(&local)?);
     let logit_softcap = b.softcap("final_logit_softcapping", 0.0)?;
-    let scale = attention_scale(b, 62)?;
+    let encoder = b.hyper.architecture == "gemma-embedding";
+    let scale = if encoder { Attention::new(heads).scale } else { attention_scale(b, 62)? };
     let windows = b.windows(b.keys.size("attention.sliding_window")?.unwrap_or(1024), 6)?;
     let x = b.embed((b.hyper.hidden as f32).sqrt())?;
     b.layers(|b, i| {
@@ -25,7 +27,8 @@ pub fn build(b: &mut Builder) -> Result<()> {
         b.rms_norm_groups(q, "attn_q_norm", heads.head_dim)?;
         b.rms_norm_groups(k, "attn_k_norm", heads.head_dim)?;
         b.rotate(if windows[i] > 0 { local } else { rope }, q, k);
-        let a = b.attend([q, k, v], Attention { scale, ..Attention::windowed(heads, windows[i]) })?;
+        let mask = if encoder { Mask::around(windows[i]) } else { Mask::window(windows[i]) };
+        let a = b.attend([q, k, v], Attention { scale, mask, ..Attention::new(heads) })?;
         let o = b.project(a, "attn_output", b.hyper.hidden)?;
         b.rms_norm_groups(o, "post_attention_norm", b.hyper.hidden)?;
         b.add(x, o);
@@ -36,5 +39,9 @@ pub fn build(b: &mut Builder) -> Result<()> {
         Ok(())
     })?;
     let h = b.rms_norm(x, "output_norm")?;
+    if encoder {
+        b.end_with_states(h);
+        return Ok(());
+    }
     b.head(h, 1.0, logit_softcap)
 }

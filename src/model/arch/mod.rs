@@ -5,6 +5,7 @@ mod afmoe;
 mod arcee;
 mod arctic;
 mod baichuan;
+mod bert;
 mod bloom;
 mod cohere2;
 mod dbrx;
@@ -13,6 +14,7 @@ mod deepseek2;
 mod deepseek;
 mod dots1;
 mod ernie4_5;
+mod eurobert;
 mod exaone4;
 mod exaone_moe;
 mod falcon;
@@ -32,12 +34,14 @@ mod grok;
 mod hunyuan;
 mod jais;
 mod jamba;
+mod kimi_linear;
 mod lfm2;
 mod llama4;
 mod llama;
 mod mamba;
 mod mimo2;
 mod mistral3;
+mod modern_bert;
 mod mpt;
 mod muse_glimmer;
 mod nanbeige;
@@ -128,6 +132,14 @@ static ARCHITECTURES: &[(&str, Build)] = &[
     ("qwen2vl", qwen2::build),
     ("qwen3vl", qwen3::build),
     ("qwen3vlmoe", qwen3::build),
+    ("bert", bert::build),
+    ("nomic-bert", bert::build),
+    ("nomic-bert-moe", bert::build),
+    ("jina-bert-v2", bert::build),
+    ("jina-bert-v3", bert::build),
+    ("modern-bert", modern_bert::build),
+    ("eurobert", eurobert::build),
+    ("gemma-embedding", gemma3::build),
     ("qwen35", qwen35::build),
     ("qwen35moe", qwen35::build),
     ("qwen3next", qwen35::build),
@@ -140,6 +152,7 @@ static ARCHITECTURES: &[(&str, Build)] = &[
     ("nemotron_h", nemotron_h::build),
     ("nemotron_h_moe", nemotron_h::build),
     ("jamba", jamba::build),
+    ("kimi-linear", kimi_linear::build),
     ("plamo2", plamo2::build),
     ("exaone", qwen2::build),
     ("qwen", qwen2::build),

@@ -24,7 +24,7 @@ pub struct Latent {
     query_rank: usize,
     /// Numbers of a key that turn, the last ones.
     turning: usize,
-    rope: RopeChoice,
+    rope: Option<RopeChoice>,
     scale: f32,
     /// Queries grow with the logarithm of their position in periods of some length.
     growth: f32,
@@ -34,6 +34,13 @@ pub struct Latent {
 /// The growth of angles and scores by YaRN for a factor of its logarithm.
 fn growth(multiplier: f32, factor: f32) -> f32 {
     1.0 + 0.1 * multiplier * factor.max(1.0).ln()
+}
+
+impl Latent {
+    /// The same attention without positions.
+    pub fn without_rotation(self) -> Latent {
+        Latent { rope: None, ..self }
+    }
 }
 
 impl Builder<'_> {
@@ -67,8 +74,8 @@ impl Builder<'_> {
         let scale = factor * factor / (head_dim as f32).sqrt();
         let heads = HeadShape { n_heads: common.n_heads, n_kv_heads: common.n_heads, head_dim, value_dim };
         let rope = match rope {
-            Some(rope) => rope,
-            None => self.rope(&config)?,
+            Some(rope) => Some(rope),
+            None => Some(self.rope(&config)?),
         };
         Ok(Latent { heads, rank, query_rank, turning, rope, scale, growth: growth_of_queries, period })
     }
@@ -89,8 +96,10 @@ impl Builder<'_> {
         let parts = [part(0..rank)?, part(rank..rank + turning)?];
         let [narrow, turned] = self.push_projections(x, parts);
         self.rms_norm_groups(narrow, "attn_kv_a_norm", rank)?;
-        self.program.push(Op::Rope { rope, head_dim, first: still, q, k: None });
-        self.program.push(Op::Rope { rope, head_dim: turning, first: 0, q: turned, k: None });
+        if let Some(rope) = rope {
+            self.program.push(Op::Rope { rope, head_dim, first: still, q, k: None });
+            self.program.push(Op::Rope { rope, head_dim: turning, first: 0, q: turned, k: None });
+        }
         self.scale_by_position(q, growth, period, 0);
         let out = if self.has("attn_kv_b.weight") {
             let mut product = |rows: Range<usize>| {

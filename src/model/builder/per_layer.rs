@@ -78,7 +78,7 @@ impl Builder<'_> {
     pub fn store(&mut self, k: Act, v: Act, attention: Attention) -> StateId {
         let HeadShape { n_kv_heads, head_dim, value_dim, .. } = attention.heads;
         let window = attention.mask.span();
-        let state = self.program.state(KvLayer { n_kv_heads, head_dim, value_dim, is_latent: false, window });
+        let state = self.state(KvLayer { n_kv_heads, head_dim, value_dim, is_latent: false, window }, attention.mask);
         self.program.push(Op::StoreKv { state, k, v: Some(v) });
         state
     }

@@ -4,9 +4,11 @@
 use serde_json::Value as Json;
 
 use crate::error::{Error, Result};
+use crate::text::bert::{Bert, bert_normalizer, bert_pre_tokenizer};
+use crate::text::charsmap::Charsmap;
 use crate::text::pieces::{Behavior, Form, Prepend, Splitter, TextStep};
 use crate::text::pretokenizer::GPT2;
-use crate::text::tokenizer::VISIBLE_SPACE;
+use crate::text::tokenizer::{Spaces, VISIBLE_SPACE};
 
 fn kind_of(component: &Json) -> &str {
     component.get("type").and_then(Json::as_str).unwrap_or_default()
@@ -53,6 +55,23 @@ pub(super) fn normalizers(component: &Json, steps: &mut Vec<TextStep>) -> Result
         "NFKC" => TextStep::Normalize(Form::Nfkc),
         "NFKD" => TextStep::Normalize(Form::Nfkd),
         "Lowercase" => TextStep::Lowercase,
+        "StripAccents" => {
+            let pattern = Splitter::pattern(r"\p{Mn}+", Behavior::Isolated, false)?;
+            TextStep::ReplacePattern { pattern, to: String::new() }
+        }
+        "BertNormalizer" => {
+            let lowercase = flag(component, "lowercase", true);
+            return bert_normalizer(
+                Bert {
+                    clean: flag(component, "clean_text", true),
+                    han: flag(component, "handle_chinese_chars", true),
+                    accents: !flag(component, "strip_accents", lowercase),
+                    lowercase,
+                },
+                steps,
+            );
+        }
+        "Precompiled" => TextStep::Charsmap(Charsmap::from_base64(text(component, "precompiled_charsmap")?)?),
         "Strip" => {
             TextStep::Strip { left: flag(component, "strip_left", true), right: flag(component, "strip_right", true) }
         }
@@ -100,6 +119,7 @@ pub(super) fn pre_tokenizers(component: &Json, steps: &mut Vec<TextStep>) -> Res
         }
         "Punctuation" => steps.push(split(r"[\p{P}!-/:-@\[-`{-~]", behavior(component)?, false)?),
         "Whitespace" => steps.push(split(r"\w+|[^\w\s]+", Behavior::Removed, true)?),
+        "BertPreTokenizer" => bert_pre_tokenizer(steps)?,
         "WhitespaceSplit" => steps.push(split(r"\s+", Behavior::Removed, false)?),
         "Metaspace" => {
             let replacement = component.get("replacement").and_then(Json::as_str).unwrap_or(VISIBLE_SPACE);
@@ -177,18 +197,16 @@ pub(super) fn post_processors(
 }
 
 /// The treatment of tokens that become text again.
-#[derive(Default)]
 pub(super) struct Decoder {
     pub byte_level: bool,
-    /// Tokens spell a space as U+2581.
-    pub visible_space: bool,
+    pub spaces: Spaces,
     /// The space that the tokenizer put before a text is taken away again.
     pub strips_first_space: bool,
 }
 
 impl Decoder {
     pub fn new(component: &Json) -> Result<Decoder> {
-        let mut decoder = Decoder::default();
+        let mut decoder = Decoder { byte_level: false, spaces: Spaces::Plain, strips_first_space: false };
         decoder.add(component)?;
         Ok(decoder)
     }
@@ -198,14 +216,18 @@ impl Decoder {
             "" | "Fuse" | "ByteFallback" => {}
             "Sequence" => list(component, "decoders").iter().try_for_each(|c| self.add(c))?,
             "ByteLevel" => self.byte_level = true,
+            "WordPiece" => {
+                self.spaces = Spaces::Words { clean: flag(component, "cleanup", true) };
+                self.strips_first_space = true;
+            }
             "Metaspace" => {
-                self.visible_space = true;
+                self.spaces = Spaces::Visible;
                 self.strips_first_space = metaspace_prefix(component)?.is_some();
             }
             "Replace" => {
                 let from = component.get("pattern").and_then(|p| p.get("String")).and_then(Json::as_str);
                 match (from, text(component, "content")?) {
-                    (Some(VISIBLE_SPACE), " ") => self.visible_space = true,
+                    (Some(VISIBLE_SPACE), " ") => self.spaces = Spaces::Visible,
                     _ => return unsupported("decoder that makes something else than spaces:", component),
                 }
             }

@@ -106,14 +106,21 @@ impl<'de> Visitor<'de> for &mut Entries {
     }
 }
 
-/// Makes the vocabulary, in the order of ids. `bytes_spelt`: texts are written in the byte-level alphabet. An id that
-/// nothing names is a control token without text.
-pub(super) fn vocabulary(
-    entries: &Entries,
-    added: &[AddedToken],
-    bytes_spelt: bool,
-    byte_fallback: bool,
-) -> Result<Vocab> {
+/// The spelling of the tokens of a model.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Spelling<'a> {
+    /// The byte-level alphabet.
+    Bytes,
+    Text {
+        /// Bytes are spelt `<0xNN>`.
+        byte_fallback: bool,
+    },
+    /// Words, and parts of them behind this prefix.
+    WordParts(&'a str),
+}
+
+/// Makes the vocabulary, in the order of ids. An id that nothing names is a control token without text.
+pub(super) fn vocabulary(entries: &Entries, added: &[AddedToken], spelling: Spelling) -> Result<Vocab> {
     const NOWHERE: u32 = u32::MAX;
     let largest = entries.ids.iter().chain(added.iter().map(|a| &a.token.id)).max();
     let n = largest.map_or(0, |&id| id as usize + 1);
@@ -139,14 +146,20 @@ pub(super) fn vocabulary(
                 vocab.push(a.content.as_bytes(), kind)?;
             }
             (None, None) => vocab.push(&[], TokenKind::Control)?,
-            (None, Some(text)) if bytes_spelt => {
-                bytes.clear();
-                let reachable = byte_level::decode(text, &mut bytes)?;
-                vocab.push(&bytes, if reachable { TokenKind::Normal } else { TokenKind::Unreachable })?;
-            }
-            (None, Some(text)) => match byte_of(text).filter(|_| byte_fallback) {
-                Some(byte) => vocab.push(&[byte], TokenKind::Byte)?,
-                None => vocab.push(text, TokenKind::Normal)?,
+            (None, Some(text)) => match spelling {
+                Spelling::Bytes => {
+                    bytes.clear();
+                    let reachable = byte_level::decode(text, &mut bytes)?;
+                    vocab.push(&bytes, if reachable { TokenKind::Normal } else { TokenKind::Unreachable })?;
+                }
+                Spelling::Text { byte_fallback } => match byte_of(text).filter(|_| byte_fallback) {
+                    Some(byte) => vocab.push(&[byte], TokenKind::Byte)?,
+                    None => vocab.push(text, TokenKind::Normal)?,
+                },
+                Spelling::WordParts(prefix) => match text.strip_prefix(prefix.as_bytes()) {
+                    Some(part) => vocab.push(part, TokenKind::Normal)?,
+                    None => vocab.push(&[b" ", text].concat(), TokenKind::Normal)?,
+                },
             },
         }
     }

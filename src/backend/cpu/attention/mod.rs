@@ -217,7 +217,7 @@ impl<S: KvSource> AttentionPass<'_, S> {
         let to = ((chunk + 1) * CHUNK).min(tile.sees.end);
         let sharing = self.heads.sharing(kv);
         for (&position, rows) in self.positions[tile.tokens.clone()].iter().zip(rows.chunks_exact_mut(sharing.len())) {
-            let sees = visible(self.scoring, position);
+            let sees = visible(self.scoring, position, tile.len);
             let keys = sees.start.clamp(from, to) - from..sees.end.clamp(from, to) - from;
             rows.fill(Seen { keys, slope: 0.0, first: from as f32 - position as f32 });
             if let Some(slopes) = self.scoring.slopes {
@@ -376,16 +376,17 @@ mod tests {
             let mut out = Vec::new();
             for t in 0..self.n {
                 let position = self.past + t;
-                let first = visible(&self.scoring, position as u32).start;
+                let sees = visible(&self.scoring, position as u32, self.len());
                 for head in 0..queries {
                     let q = &q[t * queries + head];
                     let of = head * kv / queries;
-                    let scores: Vec<f64> = (first..=position)
+                    let scores: Vec<f64> = sees
+                        .clone()
                         .map(|p| {
                             let dot: f64 = q.iter().zip(&k[p * kv + of]).map(|((q, _), (k, _))| q * k).sum();
                             let score = dot * f64::from(self.scoring.scale);
                             let slope = self.scoring.slopes.map_or(0.0, |slopes| f64::from(slopes[head]));
-                            let distance = p as f64 - position as f64;
+                            let distance = -(p as f64 - position as f64).abs();
                             match f64::from(self.scoring.softcap) {
                                 0.0 => score + slope * distance,
                                 cap => cap * (score / cap).tanh() + slope * distance,
@@ -397,11 +398,11 @@ mod tests {
                     let sum: f64 = scores.iter().chain(&sink).map(|s| (s - peak).exp()).sum();
                     let weights: Vec<f64> = scores.iter().map(|s| (s - peak).exp() / sum).collect();
                     let mut row = vec![(0.0, 0.0); value_dim];
-                    for p in first..=position {
-                        let alike = (p / BLOCK * BLOCK).max(first)..(p / BLOCK * BLOCK + BLOCK).min(position + 1);
-                        let largest = alike.map(|p| weights[p - first] * v[p * kv + of][0].1).fold(0.0, f64::max);
+                    for p in sees.clone() {
+                        let alike = (p / BLOCK * BLOCK).max(sees.start)..(p / BLOCK * BLOCK + BLOCK).min(sees.end);
+                        let largest = alike.map(|p| weights[p - sees.start] * v[p * kv + of][0].1).fold(0.0, f64::max);
                         for (out, (v, scale)) in row.iter_mut().zip(&v[p * kv + of]) {
-                            out.0 += weights[p - first] * v;
+                            out.0 += weights[p - sees.start] * v;
                             if self.v_type == quant::F16 && !is_latent {
                                 out.1 += 0.5 * largest / 8191.0 * (v / scale).abs();
                             }
@@ -457,7 +458,10 @@ mod tests {
                 }
                 let bits = |x: Vec<f32>| x.into_iter().map(f32::to_bits).collect::<Vec<_>>();
                 let got = bits(got);
-                for (threads, piece) in [(2, self.n), (3, self.n), (1, 1), (2, 1), (3, 1), (2, 7), (1, 64), (3, 64)] {
+                let pieces = [(2, self.n), (3, self.n), (1, 1), (2, 1), (3, 1), (2, 7), (1, 64), (3, 64)];
+                // A step has all tokens that another one of it sees.
+                let whole = if self.scoring.mask.is_causal() { pieces.len() } else { 2 };
+                for &(threads, piece) in &pieces[..whole] {
                     assert!(got == bits(self.run(isa, threads, piece)), "{name}: {threads} threads, pieces of {piece}");
                 }
                 let same = *scalar.get_or_insert_with(|| got.clone()) == got;
@@ -536,6 +540,19 @@ mod tests {
                 let heads = heads(6, 2, 32);
                 Case { heads, k_type: dtype, v_type: dtype, scoring, past: 600, n: 70 }.check();
                 Case { heads, k_type: dtype, v_type: dtype, scoring, past: 2000, n: 1 }.check();
+            }
+        }
+    }
+
+    #[test]
+    fn later_tokens_are_seen() {
+        const SLOPES: Option<&[f32]> = Some(&[0.5, 0.25, 0.125, 0.0625, 0.01, 0.0]);
+        for (mask, slopes) in
+            [(Mask::All, None), (Mask::All, SLOPES), (Mask::Around(1), None), (Mask::Around(64), SLOPES)]
+        {
+            for n in [1, 2, 70, 333] {
+                let (scoring, dtype) = (Scoring { mask, slopes, ..FULL }, quant::F32);
+                Case { heads: heads(6, 2, 32), k_type: dtype, v_type: dtype, scoring, past: 0, n }.check();
             }
         }
     }

@@ -68,6 +68,8 @@ impl Scoring<'_> {
 pub(super) struct QueryTile {
     pub tokens: Range<usize>,
     pub sequence: u32,
+    /// Positions of the sequence, with those of the step.
+    pub len: usize,
     /// Positions that any of them sees.
     pub sees: Range<usize>,
 }
@@ -90,25 +92,29 @@ pub(super) fn divide(
 ) {
     let most = (TILE_ROWS / heads.most_sharing()).max(1);
     tiles.clear();
-    for (t, (&position, &sequence)) in positions.iter().zip(sequences).enumerate() {
-        let sees = visible(scoring, position);
-        match tiles.last_mut() {
-            Some(tile) if tile.sequence == sequence && tile.tokens.len() < most => {
-                tile.tokens.end = t + 1;
-                tile.sees = tile.sees.start.min(sees.start)..tile.sees.end.max(sees.end);
-            }
-            _ => tiles.push(QueryTile { tokens: t..t + 1, sequence, sees }),
+    let mut t = 0;
+    for tokens in sequences.chunk_by(|a, b| a == b) {
+        let (first, sequence) = (t, tokens[0]);
+        let len = positions[first + tokens.len() - 1] as usize + 1;
+        while t < first + tokens.len() {
+            let tokens = t..first + tokens.len().min(t - first + most);
+            let of = |t: usize| visible(scoring, positions[t], len);
+            let sees = of(t).start..of(tokens.end - 1).end;
+            t = tokens.end;
+            tiles.push(QueryTile { tokens, sequence, len, sees });
         }
     }
 }
 
-/// Returns the positions that a token at `position` sees.
-pub(super) fn visible(scoring: &Scoring, position: u32) -> Range<usize> {
+/// Returns the positions of `len` that a token at `position` sees. Neither end falls as the position grows.
+pub(super) fn visible(scoring: &Scoring, position: u32, len: usize) -> Range<usize> {
     let end = position as usize + 1;
     match scoring.mask {
         Mask::Causal => 0..end,
         Mask::Window(n) => end.saturating_sub(n as usize)..end,
         Mask::Chunk(n) => (position / n * n) as usize..end,
+        Mask::All => 0..len,
+        Mask::Around(n) => end.saturating_sub(n as usize + 1)..len.min(end + n as usize),
     }
 }
 

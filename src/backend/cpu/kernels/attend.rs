@@ -70,7 +70,7 @@ pub struct Partial<'a> {
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
     pub keys: Range<usize>,
-    /// Added to the score of key i times `first + i`.
+    /// Taken from the score of key i times the magnitude of `first + i`.
     pub slope: f32,
     /// Position of the chunk's first key less that of the row.
     pub first: f32,
@@ -245,7 +245,8 @@ fn max_score<S: Simd>(s: S, scores: &mut [f32], seen: &Seen, n: usize, cap: f32)
         let (slope, step) = (s.splat(seen.slope), s.splat(LANES as f32));
         let mut distance = s.load(&std::array::from_fn(|i| seen.first + i as f32));
         for v in scores.as_chunks_mut::<LANES>().0 {
-            let sum = s.fma(slope, distance, s.load(v));
+            let away = s.max(distance, s.sub(s.splat(0.0), distance));
+            let sum = s.fma(slope, s.sub(s.splat(0.0), away), s.load(v));
             s.store(sum, v);
             distance = s.add(distance, step);
         }

@@ -1,0 +1,82 @@
+package realizar
+
+/*
+#include <realizar.h>
+*/
+import "C"
+
+import (
+	"context"
+	"runtime"
+	"unsafe"
+)
+
+// Pooling is the way from the vectors of a text's tokens to one vector.
+type Pooling uint32
+
+const (
+	PoolingModel Pooling = C.RZ_POOLING_MODEL // the one that the model was made with
+	PoolingNone  Pooling = C.RZ_POOLING_NONE  // a vector for each token
+	PoolingMean  Pooling = C.RZ_POOLING_MEAN
+	PoolingCLS   Pooling = C.RZ_POOLING_CLS
+	PoolingLast  Pooling = C.RZ_POOLING_LAST
+	PoolingRank  Pooling = C.RZ_POOLING_RANK // the scores of a reranker
+)
+
+// EmbedOptions are optional; the zero value means the model's pooling and vectors of length 1.
+type EmbedOptions struct {
+	Pooling Pooling
+	Raw     bool // vectors keep their lengths
+}
+
+// Embed turns texts, which are tokens as Tokenize makes them, into vectors: one for each text, or with [PoolingNone] one
+// for each token of all texts. It stops early when the context ends.
+func (m *Model) Embed(ctx context.Context, texts [][]uint32, options *EmbedOptions) ([][]float32, error) {
+	if options == nil {
+		options = &EmbedOptions{}
+	}
+	if len(texts) == 0 {
+		return nil, nil
+	}
+	cancel, stop, err := watch(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer stop()
+	params := C.rz_embed_params{pooling: C.uint32_t(options.Pooling)}
+	params.struct_size = C.uint32_t(unsafe.Sizeof(params))
+	if options.Raw {
+		params.flags = C.RZ_EMBED_RAW
+	}
+	// C reads the lists of tokens through pointers that lie in memory of Go.
+	var pinner runtime.Pinner
+	defer pinner.Unpin()
+	n := len(texts)
+	vectors := n
+	if options.Pooling == PoolingNone {
+		vectors = 0
+	}
+	tokens, lengths := make([]*C.uint32_t, n), make([]C.size_t, n)
+	for i, text := range texts {
+		if len(text) > 0 {
+			pinner.Pin(&text[0])
+			tokens[i] = (*C.uint32_t)(&text[0])
+		}
+		lengths[i] = C.size_t(len(text))
+		if options.Pooling == PoolingNone {
+			vectors += len(text)
+		}
+	}
+	values, err := sized(m.model, 0, func(handle *C.rz_model, out *float32, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status {
+		return C.rz_embed_into(handle, &params, &tokens[0], &lengths[0], C.size_t(len(texts)), (*C.float)(out), capacity, n, cancel, e)
+	})
+	if err != nil {
+		return nil, ended(ctx, err)
+	}
+	result := make([][]float32, vectors)
+	for i := range result {
+		width := len(values) / vectors
+		result[i] = values[i*width : (i+1)*width : (i+1)*width]
+	}
+	return result, nil
+}

@@ -1,0 +1,161 @@
+//! Embeddings: texts through a network in steps of as many tokens as fit, and from their hidden states to vectors. Owns the
+//! caches of a call, so that no timeline is touched. What becomes of a text depends on that text alone.
+
+use std::time::{Duration, Instant};
+
+use super::Cancel;
+use super::cache::{CacheParams, state_spec};
+use super::embedder::Embedder;
+use super::model::Model;
+use super::step::{Outputs, StepInputs};
+use super::vectors::Vectors;
+use crate::backend::Executor;
+use crate::backend::batch::StepLimits;
+use crate::backend::state::State;
+use crate::error::{Error, Result, try_filled, try_vec};
+use crate::model::pooling::Pooling;
+use crate::quant;
+
+/// The choices of a call.
+#[derive(Clone, Copy, Default)]
+pub struct EmbedParams {
+    /// `None`: the model's.
+    pub pooling: Option<Pooling>,
+    /// Vectors keep their lengths.
+    pub raw: bool,
+}
+
+impl Model {
+    /// Number of values that `embed` makes of texts. Refuses what it would refuse.
+    pub fn embed_len(&self, texts: &[&[u32]], params: EmbedParams) -> Result<usize> {
+        let embedder = self.embedder()?;
+        let pooling = embedder.pooling(params.pooling)?;
+        let context = self.context_length()? as usize;
+        let (ids, positions) = (embedder.program.max_ids, embedder.program.max_positions.min(context));
+        for (i, text) in texts.iter().enumerate() {
+            if text.is_empty() {
+                return Err(Error::invalid(format!("text {i} has no tokens")));
+            }
+            if text.len() > positions {
+                let n = text.len();
+                return Err(Error::invalid(format!("text {i} has {n} tokens, the model's context has {positions}")));
+            }
+            if let Some((at, id)) = text.iter().enumerate().find(|(_, id)| **id as usize >= ids) {
+                return Err(Error::invalid(format!("token {id} at index {at} of text {i}, the vocabulary has {ids}")));
+            }
+        }
+        let vectors = match pooling {
+            Pooling::None => texts.iter().map(|text| text.len()).fold(0, usize::saturating_add),
+            _ => texts.len(),
+        };
+        Ok(vectors.saturating_mul(embedder.width(pooling)))
+    }
+
+    /// The embeddings of texts, one behind the other; `Pooling::None` makes one for each token.
+    pub fn embed(&self, texts: &[&[u32]], params: EmbedParams, cancel: Option<&Cancel>) -> Result<Vec<f32>> {
+        let len = self.embed_len(texts, params)?;
+        let embedder = self.embedder()?;
+        let pooling = embedder.pooling(params.pooling)?;
+        let limits = embedder.limits_for(texts.iter().map(|text| text.len()).max().unwrap_or(0));
+        let mut call = Call {
+            model: self,
+            embedder,
+            limits,
+            cancel,
+            out: Vectors::new(&embedder.head, pooling, params.raw, len)?,
+            hidden: try_filled("hidden states", limits.max_tokens.saturating_mul(embedder.head.hidden), 0f32)?,
+            inputs: StepInputs::new(limits.max_tokens)?,
+        };
+        let above = embedder.program.long_rope_above();
+        let is_long = |text: &[u32]| above.is_some_and(|above| text.len() > above);
+        let mut rest = texts;
+        while let Some(first) = rest.first() {
+            Cancel::check(&[cancel])?;
+            let mut tokens = 0;
+            let fitting = rest.iter().take_while(|text| {
+                tokens += text.len();
+                tokens <= limits.max_tokens && is_long(text) == is_long(first)
+            });
+            // A text that is too long for a step goes through several.
+            let n = fitting.count().max(1);
+            let (group, behind) = rest.split_at(n);
+            call.group(group)?;
+            rest = behind;
+        }
+        Ok(call.out.values)
+    }
+}
+
+/// One call of `embed`.
+struct Call<'a> {
+    model: &'a Model,
+    embedder: &'a Embedder,
+    limits: StepLimits,
+    cancel: Option<&'a Cancel>,
+    out: Vectors<'a>,
+    /// `[max_tokens, hidden]`
+    hidden: Vec<f32>,
+    inputs: StepInputs,
+}
+
+impl Call<'_> {
+    /// Computes some texts side by side, or one in pieces.
+    fn group(&mut self, texts: &[&[u32]]) -> Result<()> {
+        let mut states = try_vec("the caches of texts", texts.len())?;
+        let mut bytes = 0;
+        for text in texts {
+            let params = CacheParams { capacity: text.len() as u32, k_type: quant::F32, v_type: quant::F32 };
+            let state = self.model.new_state(&state_spec(&self.embedder.program, 0, &params, self.limits))?;
+            bytes += state.host_bytes();
+            states.push(state);
+        }
+        let _memory = self.model.runtime().reserve("the caches of texts", bytes)?;
+        if let [text] = texts {
+            for piece in text.chunks(self.limits.max_tokens) {
+                self.step(piece, &mut states, &[piece])?;
+                states.iter_mut().for_each(|state| state.commit(piece.len()));
+                self.out.add(&self.hidden[..piece.len() * self.embedder.head.hidden]);
+            }
+            return self.out.finish();
+        }
+        let mut ids = try_vec("tokens", self.limits.max_tokens)?;
+        texts.iter().for_each(|text| ids.extend_from_slice(text));
+        self.step(&ids, &mut states, texts)?;
+        let mut rest = &self.hidden[..];
+        for text in texts {
+            let (rows, behind) = rest.split_at(text.len() * self.embedder.head.hidden);
+            rest = behind;
+            self.out.add(rows);
+            self.out.finish()?;
+        }
+        Ok(())
+    }
+
+    /// Computes the hidden states of tokens, as many of each state's as its text has.
+    fn step(&mut self, ids: &[u32], states: &mut [State], texts: &[&[u32]]) -> Result<()> {
+        let Embedder { program, executors, result, head, .. } = self.embedder;
+        let mut refs = try_vec("the caches of texts", states.len())?;
+        refs.extend(states);
+        let counts = texts.iter().map(|text| text.len());
+        let mut batch = self.inputs.batch(&mut refs, ids, counts, 0, Outputs::None)?;
+        let hidden = &mut self.hidden[..ids.len() * head.hidden];
+        let mut run = |executor: &mut Executor| {
+            let started = Instant::now();
+            executor.begin(&batch, 0..program.ops.len())?;
+            let done = executor.advance(&mut batch, &|| Cancel::check(&[self.cancel]).is_err())?;
+            if !done {
+                return Err(Error::Cancelled);
+            }
+            executor.read(*result, hidden)?;
+            self.model.record(started.elapsed(), Duration::ZERO)
+        };
+        let make = || self.model.new_executor(program, self.limits);
+        // An executor for one long text is too large to be kept.
+        if self.limits.max_tokens > self.embedder.limits.max_tokens {
+            return run(&mut make()?.executor);
+        }
+        let mut lent = executors.take(make)?;
+        let ran = run(lent.get());
+        ran.and(lent.get().end())
+    }
+}

@@ -1,0 +1,64 @@
+//! What a model needs to make embeddings: its network up to the hidden states, and executors of it. Knows no model.
+
+use std::sync::Arc;
+
+use super::executors::Executors;
+use crate::backend::batch::StepLimits;
+use crate::backend::op::Act;
+use crate::backend::program::Program;
+use crate::error::{Error, Result};
+use crate::model::pooling::{EmbeddingHead, Pooling};
+
+/// A network whose results are hidden states, and the executors that compute them.
+pub struct Embedder {
+    pub program: Arc<Program>,
+    /// The hidden states of all tokens.
+    pub result: Act,
+    pub head: EmbeddingHead,
+    /// Tokens see later ones too, so that a text has to be in one step.
+    whole: bool,
+    pub limits: StepLimits,
+    pub executors: Executors,
+}
+
+impl Embedder {
+    pub fn new(program: Program, head: EmbeddingHead, executors: usize, max_tokens: usize) -> Result<Embedder> {
+        let &[result] = &program.kept[..] else { return Err(Error::invalid("a network without a result")) };
+        let limits = StepLimits { max_tokens, max_outputs: 1 };
+        let whole = !program.is_causal();
+        Ok(Embedder { program: Arc::new(program), result, head, whole, limits, executors: Executors::new(executors) })
+    }
+
+    /// Bytes of the layers behind the pooling.
+    pub fn bytes(&self) -> u64 {
+        self.head.bytes()
+    }
+
+    /// The pooling of a call, which the model can do.
+    pub fn pooling(&self, asked: Option<Pooling>) -> Result<Pooling> {
+        let pooling = asked.or(self.head.pooling);
+        let pooling = pooling.ok_or_else(|| Error::unsupported("the model names no pooling: choose one"))?;
+        match &self.head.ranker {
+            None if pooling == Pooling::Rank => Err(Error::unsupported("the model has no classifier that ranks")),
+            _ => Ok(pooling),
+        }
+    }
+
+    /// Values of a vector.
+    pub fn width(&self, pooling: Pooling) -> usize {
+        let layers = match (pooling, &self.head.ranker) {
+            (Pooling::None, _) => &[],
+            (Pooling::Rank, Some(ranker)) => &ranker.layers[..],
+            _ => &self.head.dense[..],
+        };
+        layers.last().map_or(self.head.hidden, |layer| layer.rows)
+    }
+
+    /// The room of the steps of a call whose longest text is told.
+    pub fn limits_for(&self, longest: usize) -> StepLimits {
+        match self.whole && longest > self.limits.max_tokens {
+            true => StepLimits { max_tokens: longest.next_multiple_of(32), ..self.limits },
+            false => self.limits,
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Embeddings of texts, and scores of rerankers.
+
+use crate::engine::{EmbedParams, Pooling};
+use crate::error::{Error, Result, try_vec};
+
+use super::cancel::rz_cancel;
+use super::guard::guarded;
+use super::model::rz_model;
+use super::status::{RZ_OK, rz_error, rz_status};
+use super::structs::versioned;
+
+/// Pooling: the one that the model was made with.
+pub const RZ_POOLING_MODEL: u32 = 0;
+/// Pooling: none, a vector for each token.
+pub const RZ_POOLING_NONE: u32 = 1;
+/// Pooling: the mean over all tokens.
+pub const RZ_POOLING_MEAN: u32 = 2;
+/// Pooling: the vector of the first token.
+pub const RZ_POOLING_CLS: u32 = 3;
+/// Pooling: the vector of the last token.
+pub const RZ_POOLING_LAST: u32 = 4;
+/// Pooling: the scores of the model's classifier, for rerankers. They are never normalised.
+pub const RZ_POOLING_RANK: u32 = 5;
+
+/// Flag of rz_embed_params: vectors keep their lengths, instead of having the length 1 (L2).
+pub const RZ_EMBED_RAW: u32 = 1;
+
+/// Parameters of rz_embed_into. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct rz_embed_params {
+    /// sizeof(rz_embed_params).
+    pub struct_size: u32,
+    /// RZ_POOLING_...; 0: that of the model.
+    pub pooling: u32,
+    /// RZ_EMBED_..., or-ed together.
+    pub flags: u32,
+    /// 0.
+    pub reserved: u32,
+}
+
+versioned!(rz_embed_params { struct_size, pooling, flags, reserved } reserved reserved);
+
+/// Turns `n` texts, text i being `lengths[i]` tokens at `tokens[i]`, into embeddings, or into scores with
+/// RZ_POOLING_RANK.
+///
+/// `out` receives `[n][dims]` floats, text by text; with RZ_POOLING_NONE `[tokens][dims]`, those of all tokens of the
+/// first text, then those of the second. dims is the width of the network (rz_model_info.hidden_dim), that of the last
+/// layer behind its pooling where it has one, or the number of the classifier's scores. `*written` receives the number
+/// of floats. With too small a `capacity` (0 and a NULL `out` to ask for it) the result is RZ_ERR_BUFFER_TOO_SMALL and
+/// nothing is computed. On any other failure neither changes.
+///
+/// Tokens are taken as they are: let rz_tokenize_into add what the model wants at both ends of a text
+/// (RZ_TOKENIZE_ADD_SPECIAL), such as the end token that RZ_POOLING_LAST reads. A pair of texts for a reranker is one list
+/// of tokens, as the model's makers write it. A text must fit the model's context_length. An embedding depends on the
+/// tokens of its own text alone, to the bit: not on the others, their order, or the number of threads. No rz_cache is used
+/// or changed. The model is only read; the memory that the call takes grows with the longest text and is given back.
+///
+/// `params` and `cancel` may be NULL. Any thread, any number at once. Errors: RZ_ERR_INVALID_ARGUMENT (a text without
+/// tokens, one longer than the context, a token outside the vocabulary, an unknown pooling), RZ_ERR_VERSION (unknown
+/// flags), RZ_ERR_UNSUPPORTED (the model names no pooling, has no classifier, or has layers on a GPU),
+/// RZ_ERR_CANCELLED, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_embed_into(
+    model: *const rz_model,
+    params: *const rz_embed_params,
+    tokens: *const *const u32,
+    lengths: *const usize,
+    n: usize,
+    out: *mut f32,
+    capacity: usize,
+    written: *mut usize,
+    cancel: *const rz_cancel,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let model = call.handle(model)?;
+        let params: rz_embed_params = call.params(params)?;
+        let starts = call.slice(tokens, n, "tokens")?;
+        let lengths = call.slice(lengths, n, "lengths")?;
+        let out = call.buffer(out, capacity, written, ["out", "written"])?;
+        let cancel = call.optional(cancel)?;
+        call.flags(params.flags, RZ_EMBED_RAW, "rz_embed_params.flags")?;
+        let mut texts = try_vec("texts", n)?;
+        for (i, (&start, &length)) in starts.iter().zip(lengths).enumerate() {
+            texts.push(call.slice(start, length, &format!("tokens[{i}]"))?);
+        }
+        let params = EmbedParams { pooling: pooling(params.pooling)?, raw: params.flags & RZ_EMBED_RAW != 0 };
+        let out = out.with_room(model.0.embed_len(&texts, params)?)?;
+        let cancel = cancel.as_deref().map(|cancel| cancel.0.as_ref());
+        out.fill(&model.0.embed(&texts, params, cancel)?)?;
+        Ok(RZ_OK)
+    })
+}
+
+fn pooling(id: u32) -> Result<Option<Pooling>> {
+    Ok(match id {
+        RZ_POOLING_MODEL => None,
+        RZ_POOLING_NONE => Some(Pooling::None),
+        RZ_POOLING_MEAN => Some(Pooling::Mean),
+        RZ_POOLING_CLS => Some(Pooling::Cls),
+        RZ_POOLING_LAST => Some(Pooling::Last),
+        RZ_POOLING_RANK => Some(Pooling::Rank),
+        _ => return Err(Error::invalid(format!("rz_embed_params.pooling is {id}, which is none"))),
+    })
+}

@@ -1,0 +1,61 @@
+//! BERT and its kin: every token sees all others, and norms follow sums. Nomic's and the third of Jina's turn queries and
+//! keys where BERT has learned positions, the second of Jina's has linear biases.
+
+use crate::backend::op::Activation::{GeluErf, Silu};
+use crate::backend::op::Mask;
+use crate::backend::weights::RopePairs;
+use crate::error::Result;
+use crate::model::builder::{Attention, Builder, Moe};
+
+pub fn build(b: &mut Builder) -> Result<()> {
+    let heads = b.hyper.heads;
+    let name = b.hyper.architecture.clone();
+    let is = |names: &[&str]| names.contains(&name.as_str());
+    let rope = match is(&["nomic-bert", "nomic-bert-moe", "jina-bert-v3"]) {
+        true => Some(b.rope_config(RopePairs::Halves).and_then(|config| b.rope(&config))?),
+        false => None,
+    };
+    let max_alibi = if is(&["jina-bert-v2"]) { b.keys.float("attention.max_alibi_bias")?.unwrap_or(8.0) } else { 0.0 };
+    let moe = b.moe(false)?.map(|moe| Moe { activation: GeluErf, ..moe });
+    if moe.is_some() {
+        // The tensors tell which layers have experts.
+        b.keys.get("moe_every_n_layers");
+    }
+    let x = b.embed(1.0)?;
+    b.add_token_type(x)?;
+    if is(&["bert"]) {
+        b.add_positions(x)?;
+    }
+    b.layer_norm_in_place(x, "token_embd_norm")?;
+    b.layers(|b, _| {
+        let [q, k, v] = b.qkv(x, heads)?;
+        for (act, part) in [(q, "attn_q_norm"), (k, "attn_k_norm")] {
+            if b.has(&format!("{part}.weight")) {
+                b.layer_norm_in_place(act, part)?;
+            }
+        }
+        if let Some(rope) = rope {
+            b.rotate(rope, q, k);
+        }
+        let a = b.attend([q, k, v], Attention { mask: Mask::All, max_alibi, ..Attention::new(heads) })?;
+        let o = b.project(a, "attn_output", b.hyper.hidden)?;
+        b.add(o, x);
+        if b.has("attn_norm_2.weight") {
+            b.layer_norm_in_place(o, "attn_output_norm")?;
+            b.add(o, x);
+            b.layer_norm_into(o, "attn_norm_2", x)?;
+        } else {
+            b.layer_norm_into(o, "attn_output_norm", x)?;
+        }
+        let o = match (name.as_str(), moe) {
+            (_, Some(moe)) if b.has("ffn_gate_inp.weight") => b.experts(x, moe)?,
+            ("nomic-bert", _) => b.gated_ffn(x, Silu)?,
+            ("jina-bert-v2", _) if !b.has_plain_up()? => b.gated_ffn(x, GeluErf)?,
+            _ => b.plain_ffn(x, GeluErf)?,
+        };
+        b.add(o, x);
+        b.layer_norm_into(o, "layer_output_norm", x)
+    })?;
+    b.end_with_states(x);
+    Ok(())
+}

@@ -1,0 +1,72 @@
+//! Kimi Linear: delta rules with a decay for each channel (Kimi Delta Attention), latent attention without positions in a few
+//! layers, experts behind the first ones.
+
+use crate::backend::op::{Act, RouterScore};
+use crate::backend::weights::RopePairs;
+use crate::error::Result;
+use crate::model::builder::Builder;
+
+/// Biases and factors of projections that the network does not have; delta layers have none at all.
+const LEFT_OUT: &[&str] = &[
+    "attn_q.bias",
+    "attn_k.bias",
+    "attn_v.bias",
+    "attn_q.scale",
+    "attn_k.scale",
+    "attn_v.scale",
+    "ssm_beta.scale",
+    "attn_output.scale",
+];
+
+pub fn build(b: &mut Builder) -> Result<()> {
+    let (heads, taps, dim) = (b.heads_per_layer()?, b.taps("ssm.conv_kernel")?, b.width("kda.head_dim")?);
+    if heads.iter().flatten().any(|heads| heads.n_heads != b.hyper.heads.n_heads) {
+        return Err(b.keys.unsupported("attention.head_count"));
+    }
+    let latent = b.latent(RopePairs::Adjacent, None)?.without_rotation();
+    let mut moe = b.told_moe(RouterScore::Sigmoid)?;
+    if let Some(moe) = &mut moe {
+        moe.routing.renormalise = true;
+    }
+    let x = b.embed(1.0)?;
+    b.layers(|b, i| {
+        let h = b.rms_norm(x, "attn_norm")?;
+        b.leave_out(if heads[i].is_some() { &LEFT_OUT[..LEFT_OUT.len() - 1] } else { LEFT_OUT });
+        let o = match heads[i] {
+            Some(_) => b.latent_attention(h, latent)?,
+            None => delta_attention(b, h, dim, taps)?,
+        };
+        b.add(x, o);
+        let h = b.rms_norm(x, "ffn_norm")?;
+        let o = b.moe_ffn(h, moe)?;
+        b.add(x, o);
+        Ok(())
+    })?;
+    let h = b.rms_norm(x, "output_norm")?;
+    b.head(h, 1.0, 0.0)
+}
+
+/// The delta rule whose decays and output gates come from products of a low rank.
+fn delta_attention(b: &mut Builder, h: Act, dim: usize, taps: usize) -> Result<Act> {
+    b.ignore("attn_output.scale");
+    let heads = b.hyper.heads.n_heads;
+    let width = heads * dim;
+    let ([q], [k], [v]) =
+        (b.split(h, "attn_q", [width])?, b.split(h, "attn_k", [width])?, b.split(h, "attn_v", [width])?);
+    let [beta] = b.split(h, "ssm_beta", [heads])?;
+    let [q, k, v, beta] = b.push_projections(h, [q, k, v, beta]);
+    for (x, part) in [(q, "ssm_conv1d_q"), (k, "ssm_conv1d_k"), (v, "ssm_conv1d_v")] {
+        b.conv([x], part, taps, true)?;
+    }
+    let narrow = b.project_all(h, "ssm_f_a")?;
+    let [dt] = b.split(narrow, "ssm_f_b", [width])?;
+    let dt = b.with_bias(dt, "ssm_dt.bias")?;
+    let [dt] = b.push_projections(narrow, [dt]);
+    let rate = b.numbers("ssm_a", heads)?;
+    let o = b.delta_rule([q, k, v], [dt, beta], rate, dim, false)?;
+    b.rms_norm_groups(o, "ssm_norm", dim)?;
+    let narrow = b.project_all(h, "ssm_g_a")?;
+    let gate = b.project(narrow, "ssm_g_b", width)?;
+    b.gate_by_sigmoid(o, gate);
+    b.project(o, "attn_output", b.hyper.hidden)
+}

@@ -1,0 +1,44 @@
+//! ModernBERT: norms without biases before each block, gated feed-forward blocks, and layers that see a window to both sides,
+//! all but the first of each period, with a rotation of their own.
+
+use crate::backend::op::Activation::{GeluErf, Silu};
+use crate::backend::op::Mask;
+use crate::backend::weights::RopePairs;
+use crate::error::Result;
+use crate::model::builder::{Attention, Builder};
+use crate::model::rope::RopeConfig;
+
+pub fn build(b: &mut Builder) -> Result<()> {
+    let heads = b.hyper.heads;
+    let config = b.rope_config(RopePairs::Halves)?;
+    let base = b.keys.float("rope.freq_base_swa")?.unwrap_or(10_000.0);
+    let local = RopeConfig { base, ..config.clone() };
+    let (rope, local) = (b.rope(&config)?, b.rope(&local)?);
+    let windows = match b.keys.size("attention.sliding_window")? {
+        Some(window) => b.windows_behind_full(window, 3)?,
+        None => b.windows_if_told()?,
+    };
+    let activation = match b.keys.str("hidden_activation")? {
+        None | Some("gelu") => GeluErf,
+        Some("silu") => Silu,
+        Some(_) => return Err(b.keys.unsupported("hidden_activation")),
+    };
+    let x = b.embed(1.0)?;
+    b.layer_norm_in_place(x, "token_embd_norm")?;
+    b.layers(|b, i| {
+        let h = if i > 0 || b.has("attn_norm.weight") { b.layer_norm(x, "attn_norm")? } else { x };
+        let [q, k, v] = b.qkv(h, heads)?;
+        b.rotate(if windows[i] > 0 { local } else { rope }, q, k);
+        let mask = Mask::around(windows[i]);
+        let a = b.attend([q, k, v], Attention { mask, ..Attention::new(heads) })?;
+        let o = b.project(a, "attn_output", b.hyper.hidden)?;
+        b.add(x, o);
+        let h = b.layer_norm(x, "ffn_norm")?;
+        let o = b.gated_ffn(h, activation)?;
+        b.add(x, o);
+        Ok(())
+    })?;
+    let h = b.layer_norm(x, "output_norm")?;
+    b.end_with_states(h);
+    Ok(())
+}

@@ -1,0 +1,87 @@
+//! What a file says of embeddings: the pooling, the layers behind it, the head of a classifier.
+
+use super::Builder;
+use crate::error::{Error, Result};
+use crate::model::pooling::{Dense, DenseActivation, EmbeddingHead, Pooling, Ranker};
+
+/// Largest width of a layer behind the pooling.
+const MAX_WIDTH: usize = 1 << 16;
+
+impl Builder<'_> {
+    /// Reads the head. `encoder`: the network has no causal mask.
+    pub(super) fn embedding_head(&mut self, encoder: bool) -> Result<EmbeddingHead> {
+        let b = self;
+        let hidden = b.hyper.hidden;
+        let key = "pooling_type";
+        b.keys.get(key);
+        let told = if b.keys.is_present(key) { b.keys.metadata.i64(&b.keys.name(key))? } else { None };
+        let pooling = match told {
+            None | Some(-1) => None,
+            Some(0) => Some(Pooling::None),
+            Some(1) => Some(Pooling::Mean),
+            Some(2) => Some(Pooling::Cls),
+            Some(3) => Some(Pooling::Last),
+            Some(4) => Some(Pooling::Rank),
+            Some(_) => return Err(b.keys.unsupported(key)),
+        };
+        let mut dense = Vec::new();
+        let mut cols = hidden;
+        for part in ["dense_2", "dense_3"] {
+            if let Some(layer) = read_dense(b, part, cols)? {
+                for (end, width) in [("in", cols), ("out", layer.rows)] {
+                    let key = format!("{part}_feat_{end}");
+                    if b.keys.size(&key)?.is_some_and(|told| told != width) {
+                        return Err(b.keys.unsupported(&key));
+                    }
+                }
+                cols = layer.rows;
+                dense.push(layer);
+            }
+        }
+        // Decoders have carried heads that their graphs do not use.
+        let ranks = encoder || pooling == Some(Pooling::Rank);
+        let ranker = if ranks { read_ranker(b, encoder)? } else { None };
+        if pooling == Some(Pooling::Rank) && ranker.is_none() {
+            return Err(b.keys.unsupported(key));
+        }
+        Ok(EmbeddingHead { hidden, pooling, dense, ranker })
+    }
+}
+
+fn read_ranker(b: &mut Builder, encoder: bool) -> Result<Option<Ranker>> {
+    let is_modern = b.hyper.architecture == "modern-bert";
+    let pooling = match b.keys.size("classifier.pooling_type")? {
+        // ModernBERT's classifiers pool by the mean unless they say otherwise.
+        Some(1) => Pooling::Mean,
+        None if is_modern => Pooling::Mean,
+        None | Some(2) if encoder => Pooling::Cls,
+        None => Pooling::Last,
+        Some(_) => return Err(b.keys.unsupported("classifier.pooling_type")),
+    };
+    let mut layers = Vec::new();
+    let mut cols = b.hyper.hidden;
+    if let Some(mut layer) = read_dense(b, "cls", cols)? {
+        layer.activation = Some(if is_modern { DenseActivation::GeluErf } else { DenseActivation::Tanh });
+        layer.norm = b.tensors.vector_if_present("cls.norm.weight", layer.rows)?.map(|weight| (weight, b.layer_eps));
+        cols = layer.rows;
+        layers.push(layer);
+    }
+    layers.extend(read_dense(b, "cls.output", cols)?);
+    let softmax = matches!(b.hyper.architecture.as_str(), "qwen3" | "qwen3vl");
+    Ok((!layers.is_empty()).then_some(Ranker { pooling, layers, softmax }))
+}
+
+/// A layer from `part.weight` and `part.bias`, where the file has it.
+fn read_dense(b: &mut Builder, part: &str, cols: usize) -> Result<Option<Dense>> {
+    let name = format!("{part}.weight");
+    if !b.tensors.has(&name) {
+        return Ok(None);
+    }
+    let rows = b.tensors.rows(&name)?;
+    if rows > MAX_WIDTH {
+        return Err(Error::unsupported(format!("the tensor {name} has {rows} rows")));
+    }
+    let weight = b.tensors.matrix_values(&name, rows, cols)?;
+    let bias = b.tensors.vector_if_present(&format!("{part}.bias"), rows)?;
+    Ok(Some(Dense { rows, weight, bias, activation: None, norm: None }))
+}

@@ -1,0 +1,106 @@
+//! Both ends of a network beside the common ones: what is added to its embeddings, the norms of encoders behind sums, and the
+//! hidden states that they end with. Ends every program.
+
+use super::{Builder, Network};
+use crate::backend::op::{Act, Index, Mask, NormKind, Op, StateId};
+use crate::backend::state_spec::KvLayer;
+use crate::error::{Error, Result};
+use crate::model::no_effect;
+
+impl<'a> Builder<'a> {
+    /// Ends the program; refuses tensors and keys that the network did not use and that may change its results.
+    pub fn finish(mut self) -> Result<Network<'a>> {
+        let states = self.states.ok_or_else(|| Error::unsupported("a network without an end"))?;
+        let mut beheaded = self.program.clone();
+        beheaded.behead();
+        let beheaded = beheaded.finish(0, &[states]);
+        // A file says so of a decoder that was trained to see later tokens too, or of an encoder that was not.
+        let causal = beheaded.is_causal();
+        if self.keys.flag("attention.causal")?.is_some_and(|told| told != causal) {
+            return Err(self.keys.unsupported("attention.causal"));
+        }
+        let embeddings = self.embedding_head(!causal)?;
+        let architecture = &self.hyper.architecture;
+        // Layers behind the trunk predict further tokens.
+        let trunk = self.hyper.n_layers;
+        let behind: Vec<String> = (trunk..trunk + self.hyper.n_predicting).map(|i| format!("blk.{i}.")).collect();
+        let is_behind = |name: &str| behind.iter().any(|layer| name.starts_with(layer.as_str()));
+        if let Some(name) = self.tensors.unused().find(|name| {
+            let is_head = embeddings.ranker.is_some() && name.starts_with("cls.");
+            (!no_effect::tensor(name) || is_head) && !is_behind(name)
+        }) {
+            return Err(Error::unsupported(format!(
+                "the tensor {name} has no place in the architecture {architecture}"
+            )));
+        }
+        if let Some((key, _)) = self.keys.unread().into_iter().find(|(key, _)| !no_effect::key(key)) {
+            return Err(self.keys.unsupported(key));
+        }
+        let Builder { hyper, program, matrices, vectors, ropes, .. } = self;
+        let program = if causal { program.finish(hyper.vocab, &[]) } else { beheaded.clone() };
+        Ok(Network { hyper, program, states: beheaded, embeddings, matrices, vectors, ropes })
+    }
+
+    /// Adds a learned embedding of each position.
+    pub fn add_positions(&mut self, x: Act) -> Result<()> {
+        let (rows, needed) = (self.tensors.rows("position_embd.weight")?, self.hyper.context_length);
+        if rows < needed as usize {
+            return Err(self.tensors.damaged(format!("{rows} learned positions for a context of {needed}")));
+        }
+        let table = self.matrix("position_embd.weight", rows, self.hyper.hidden)?;
+        let out = self.program.act(self.hyper.hidden);
+        self.program.push(Op::Embed { table, rows, index: Index::Position, scale: 1.0, out });
+        self.program.push(Op::Add { x, delta: out, scale: 1.0 });
+        Ok(())
+    }
+
+    /// Adds the embedding of the first type of tokens, where the file has types.
+    pub fn add_token_type(&mut self, x: Act) -> Result<()> {
+        if !self.has("token_types.weight") {
+            return Ok(());
+        }
+        let rows = self.tensors.rows("token_types.weight")?;
+        let table = self.matrix("token_types.weight", rows, self.hyper.hidden)?;
+        let out = self.program.act(self.hyper.hidden);
+        self.program.push(Op::Embed { table, rows, index: Index::Zero, scale: 1.0, out });
+        self.program.push(Op::Add { x, delta: out, scale: 1.0 });
+        Ok(())
+    }
+
+    /// Layer norm of `x` in place.
+    pub fn layer_norm_in_place(&mut self, x: Act, part: &str) -> Result<()> {
+        self.layer_norm_into(x, part, x)
+    }
+
+    /// Layer norm of `x`, written to another activation.
+    pub fn layer_norm_into(&mut self, x: Act, part: &str, out: Act) -> Result<()> {
+        let norm = self.norm(NormKind::Layer, part, 1, self.program.width(x))?;
+        self.program.push(Op::Norm { norm, x, out });
+        Ok(())
+    }
+
+    /// True where the feed-forward block has no gate.
+    pub fn has_plain_up(&self) -> Result<bool> {
+        let rows = self.tensors.rows(&self.name("ffn_up.weight"))?;
+        Ok(!self.has("ffn_gate.weight") && rows == self.hyper.ffn)
+    }
+
+    /// Ends the network of an encoder with the hidden states of all tokens.
+    pub fn end_with_states(&mut self, x: Act) {
+        self.states = Some(x);
+    }
+
+    /// Keys and values of a layer. Encoders compute a text in one step, so that their layers can use the same ones.
+    pub(super) fn state(&mut self, layer: KvLayer, mask: Mask) -> StateId {
+        match self.shared {
+            Some((shared, state)) if shared == layer && !mask.is_causal() => state,
+            _ => {
+                let state = self.program.state(layer);
+                if !mask.is_causal() {
+                    self.shared = Some((layer, state));
+                }
+                state
+            }
+        }
+    }
+}
