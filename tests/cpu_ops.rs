@@ -388,6 +388,7 @@ fn attended(op: &Attend, layer: KvLayer, t: usize, seen: Range<usize>, q: &[f64]
         Mask::Causal => 0,
         Mask::Window(n) => (t + 1).saturating_sub(n as usize),
         Mask::Chunk(n) => seen.start + (t - seen.start) / n as usize * n as usize,
+        Mask::All | Mask::Around(_) => unreachable!("encoders have tests of their own"),
     };
     let seen = seen.start.max(first)..seen.end;
     let heads = q.len() / dim;
@@ -795,6 +796,67 @@ fn weights_are_loaded() {
             assert!(matches!(cancelled, Err(Error::Cancelled)));
             let broken = model(Source { fails_at: 650, ..source(dtype) }, true, true);
             assert!(matches!(broken.0.load_with(threads, u64::MAX, &mut |_, _| Ok(())), Err(Error::Io { .. })));
+        }
+    }
+}
+
+#[test]
+fn products_of_each_head() {
+    // Heads, rows and columns of each, numbers that are carried over: in panels of 16 and across them.
+    for (heads, rows, cols, rest) in [(3, 40, 24, 8), (4, 16, 32, 0), (5, 7, 9, 2), (16, 64, 96, 4)] {
+        let mut model = Model::new(LAYER);
+        let (weight, w) = model.matrix(heads * rows, cols, 1);
+        let [x, out] = model.acts([heads * (cols + rest), heads * (rows + rest)]);
+        let model = model.finish(vec![Op::ProjectHeads { x, weight, heads, out }]);
+        for n in COUNTS {
+            let vx = values(n * heads * (cols + rest), 2);
+            let got = run(&model, n, &[(x, &vx)], &[out]);
+            let mut expected = Vec::new();
+            for (i, head) in vx.chunks(cols + rest).enumerate() {
+                let of_head = &w[i % heads * rows * cols..][..rows * cols];
+                expected.extend(product(&wide(&head[..cols]), of_head, cols));
+                expected.extend(wide(&head[cols..]));
+            }
+            assert_near(&format!("{heads} heads of {rows} by {cols}"), &got[0], &expected, 1e-5);
+        }
+    }
+}
+
+#[test]
+fn heads_are_joined_and_activations_are_cut() {
+    let (heads, width, tail_width) = (3, 10, 4);
+    let mut model = Model::new(LAYER);
+    let [x, tail, out, part] = model.acts([heads * width, tail_width, heads * (width + tail_width), 11]);
+    let model = model.finish(vec![Op::JoinHeads { x, tail, heads, out }, Op::Slice { x, first: 7, out: part }]);
+    for n in COUNTS {
+        let (vx, vt) = (values(n * heads * width, 1), values(n * tail_width, 2));
+        let got = run(&model, n, &[(x, &vx), (tail, &vt)], &[out, part]);
+        for t in 0..n {
+            let (row, end) = (&vx[t * heads * width..][..heads * width], &vt[t * tail_width..][..tail_width]);
+            let joined: Vec<f32> = row.chunks(width).flat_map(|head| [head, end].concat()).collect();
+            assert_eq!(got[0][t * joined.len()..][..joined.len()], joined);
+            assert_eq!(got[1][t * 11..][..11], row[7..18]);
+        }
+    }
+}
+
+#[test]
+fn the_end_of_each_head_turns() {
+    for pairs in [RopePairs::Halves, RopePairs::Adjacent] {
+        let turn = Rope { pairs, inv_freq: vec![1.0, 0.3, 0.1], magnitude: 1.5 };
+        let mut model = Model::new(LAYER);
+        let table = model.rope(turn.clone());
+        let [q] = model.acts([40]);
+        let rope = RopeChoice { table, long: None };
+        let model = model.finish(vec![Op::Rope { rope, head_dim: 10, first: 4, q, k: None }]);
+        for n in COUNTS {
+            let vq = values(n * 40, 1);
+            let got = run(&model, n, &[(q, &vq)], &[q]);
+            let ends: Vec<f32> = vq.chunks(10).flat_map(|head| head[4..].to_vec()).collect();
+            let turned = rotated(&ends, 4, 6, 20, &turn);
+            let expected =
+                vq.chunks(10).zip(turned.chunks(6)).flat_map(|(head, end)| [&wide(&head[..4]), end].concat());
+            assert_near("ends of heads", &got[0], &expected.collect::<Vec<f64>>(), 1e-6);
         }
     }
 }

@@ -84,7 +84,8 @@ fn an_embedding_depends_on_its_text_alone() {
         let models = [1, 2, 3].map(|threads| load(&file, threads).unwrap());
         let together = embed(&models[0], &texts, MODELS);
         let width = together.len() / texts.len();
-        let alone: Vec<f32> = texts.iter().flat_map(|text| embed(&models[1], &[text.clone()], MODELS)).collect();
+        let alone: Vec<f32> =
+            texts.iter().flat_map(|text| embed(&models[1], std::slice::from_ref(text), MODELS)).collect();
         let backwards: Vec<f32> =
             embed(&models[2], &turned, MODELS).chunks(width).rev().flat_map(<[f32]>::to_vec).collect();
         assert!(together == alone && together == backwards, "{}", encoder.architecture);

@@ -12,6 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use realizar::engine::{CacheParams, LoadParams, Model, Session};
+use realizar::format::{Access, Source};
 use realizar::quant;
 use serde_json::{Value, json};
 use support::reference::{Net, Norm, Weights, relative_rms};
@@ -408,5 +409,90 @@ fn every_family_is_the_reference_from_a_folder() {
         // MPT's GELU is exact, the reference's is not.
         let limit = if family.name == "mpt" { 1e-2 } else { 1e-5 };
         assert!(difference < limit, "{}: {difference}", family.name);
+    }
+}
+
+/// The blocks of a matrix of experts in a GGUF file as a checkpoint has them: sixteen bytes of neighbours each, and scales.
+fn unpacked(blocks: &[u8]) -> (Vec<u8>, Vec<u8>) {
+    let mut quants = vec![];
+    for block in blocks.chunks(17) {
+        let value = |i: usize| if i < 16 { block[1 + i] & 15 } else { block[1 + i - 16] >> 4 };
+        quants.extend((0..16).map(|i| value(2 * i) | value(2 * i + 1) << 4));
+    }
+    (quants, blocks.chunks(17).map(|block| block[0]).collect())
+}
+
+#[test]
+fn packed_experts_are_those_of_a_file() {
+    let family = families().into_iter().find(|family| family.name == "gpt-oss").unwrap();
+    let tiny = tiny_of("gpt-oss").change(|t| t.types = vec![("_exps.weight", quant::MXFP4)]);
+    let (bytes, net, weights) = tiny.build();
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("tiny.gguf");
+    fs::write(&file, bytes).unwrap();
+    let source = Source::open(&file, Access::Read).unwrap();
+    let mut parts: Vec<(String, String, Vec<u64>, Vec<u8>)> = vec![];
+    for (name, dims, values) in tensors(&family, &net, &weights) {
+        if !name.ends_with("experts.gate_up_proj") && !name.ends_with("experts.down_proj") {
+            parts.push((name, "F32".into(), dims, values.iter().flat_map(|v| (*v as f32).to_le_bytes()).collect()));
+        }
+    }
+    let moe = net.moe.unwrap();
+    for layer in 0..net.layers {
+        let read = |part: &str| {
+            let tensor = source.tensor(&format!("blk.{layer}.ffn_{part}_exps.weight")).unwrap();
+            let mut bytes = vec![0; tensor.bytes as usize];
+            source.read(tensor, 0, &mut bytes).unwrap();
+            bytes
+        };
+        let (gate, up) = (read("gate"), read("up"));
+        let row = net.hidden / 32 * 17;
+        let both: Vec<u8> = gate.chunks(row).zip(up.chunks(row)).flat_map(|(g, u)| [g, u].concat()).collect();
+        for (part, bytes, rows, cols) in
+            [("gate_up_proj", both, 2 * moe.ffn, net.hidden), ("down_proj", read("down"), net.hidden, moe.ffn)]
+        {
+            let (quants, scales) = unpacked(&bytes);
+            let name = format!("model.layers.{layer}.mlp.experts.{part}");
+            let dims = [moe.n as u64, rows as u64, cols as u64 / 32];
+            parts.push((format!("{name}_blocks"), "U8".into(), [&dims[..], &[16]].concat(), quants));
+            parts.push((format!("{name}_scales"), "U8".into(), dims.to_vec(), scales));
+        }
+    }
+    let mut config = config(&family, &tiny, &net);
+    config["quantization_config"] = json!({"quant_method": "mxfp4", "modules_to_not_convert": ["lm_head"]});
+    let put = |folder: &Path, parts: &[(String, String, Vec<u64>, Vec<u8>)]| {
+        fs::create_dir(folder).unwrap();
+        fs::write(folder.join("config.json"), config.to_string()).unwrap();
+        let all: Vec<safetensors::Tensor> =
+            parts.iter().map(|(n, t, dims, bytes)| (n.as_str(), t.as_str(), &dims[..], bytes.clone())).collect();
+        fs::write(folder.join("model.safetensors"), safetensors::file(&all)).unwrap();
+    };
+    let folder = dir.path().join("folder");
+    put(&folder, &parts);
+    assert!(logits(&folder) == logits(&file), "not the same bits as from a GGUF file");
+    // Scales of another shape, and none.
+    let last = parts.len() - 1;
+    parts[last].2.swap(0, 1);
+    put(&dir.path().join("bent"), &parts);
+    parts.pop();
+    put(&dir.path().join("bare"), &parts);
+    for broken in ["bent", "bare"] {
+        let error = Source::open(&dir.path().join(broken), Access::Read).unwrap_err().to_string();
+        assert!(error.contains("down_proj"), "{error}");
+    }
+}
+
+#[test]
+fn rows_that_are_no_whole_number_of_groups_are_refused() {
+    let family = families().into_iter().find(|family| family.name == "internlm2").unwrap();
+    let tiny = tiny_of("internlm2");
+    let (_, net, weights) = tiny.build();
+    let dir = tempfile::tempdir().unwrap();
+    for (i, heads) in [3u64, 0, 1 << 40].into_iter().enumerate() {
+        let mut config = config(&family, &tiny, &net);
+        config["num_key_value_heads"] = json!(heads);
+        let folder = dir.path().join(i.to_string());
+        put_folder(&folder, &config, &tensors(&family, &net, &weights));
+        assert!(Model::load(&folder, LoadParams { device: 1, ..Default::default() }).is_err());
     }
 }

@@ -146,7 +146,8 @@ fn published_configurations_are_understood() {
 #[test]
 fn an_unknown_tensor_keeps_its_own_name() {
     let folder = Folder::new(r#"{"model_type":"llama"}"#);
-    let names = ["model.layers.0.self_attn.sinks", "model.layers.0.mlp.strange.weight", "model.layers.0.block.0.A_log"];
+    let names =
+        ["model.layers.0.self_attn.springs", "model.layers.0.mlp.strange.weight", "model.layers.0.block.0.A_log"];
     let tensors: Vec<safetensors::Tensor> = names.iter().map(|name| (*name, "F16", &[1u64][..], vec![0; 2])).collect();
     folder.put("model.safetensors", file(&tensors));
     let source = folder.open();
@@ -204,10 +205,11 @@ fn rope_scaling() {
         // (1 + 0.05 ln 8) / (1 + 0.1 ln 8) / (1 + 0.1 ln 8)
         &["llama.rope.scaling.factor=8", "llama.rope.scaling.attn_factor=0.7565965838986991"],
     );
+    let whole = r#"{"rope_type":"yarn","factor":2.0,"truncate":false}"#;
+    assert_has(&with(whole), &["llama.rope.scaling.yarn_truncate=false"]);
     assert_lacks(&with(r#"{"rope_type":"default"}"#), "scaling");
     let refused = [
         (r#"{"rope_type":"dynamic","factor":2.0}"#, "dynamic"),
-        (r#"{"rope_type":"yarn","factor":2.0,"truncate":false}"#, "truncate"),
         (r#"{"rope_type":"linear"}"#, "factor"),
         (r#"{"rope_type":"longrope","short_factor":[1],"long_factor":[1],"factor":4.0}"#, "original_max_position"),
         (r#"{"rope_type":"longrope","short_factor":[1],"original_max_position_embeddings":4}"#, "long_factor"),

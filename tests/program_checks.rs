@@ -114,6 +114,7 @@ fn ops_that_do_not_fit_their_operands_are_refused() {
     let norm = Norm { kind: NormKind::Rms, weight: Some(v44), bias: None, eps: 1e-5, group: HIDDEN };
     let embed = |table, rows, out| Op::Embed { table, rows, index: Index::Id, scale: 1.0, out };
     let rope = |head_dim, q, k| Op::Rope { rope: RopeChoice { table, long: None }, head_dim, first: 0, q, k };
+    let choice = RopeChoice { table, long: None };
     let long = RopeChoice { table, long: Some((1, RopeTable(1))) };
     let attend = |q, out, window| Attend { mask: Mask::window(window), ..Attend::new(state, q, out, 1.0) };
     let glu = |gate, up| Op::Glu { gate, up: Some(up), activation: Activation::Silu };
@@ -147,6 +148,8 @@ fn ops_that_do_not_fit_their_operands_are_refused() {
         Op::Scale { x, factor: 1.0 },
         project(x, &[(square, Some(v44), h), (up, None, k)]),
         rope(20, q, Some(k)),
+        Op::ProjectHeads { x, weight: square, heads: 1, out: h },
+        Op::Slice { x: q, first: 40, out: v },
         Op::StoreKv { state, k, v: Some(v) },
         keep(),
         Op::Attend(attend(q, a, 0)),
@@ -181,6 +184,15 @@ fn ops_that_do_not_fit_their_operands_are_refused() {
         (rope(20, q, Some(q)), "heads of a rotation"),
         (rope(20, x, None), "heads of a rotation"),
         (Op::Rope { rope: long, head_dim: 20, first: 0, q, k: None }, "RopeTable(1) does not exist"),
+        (Op::Rope { rope: choice, head_dim: 20, first: 10, q, k: None }, "6 pairs for heads of 20"),
+        (Op::ProjectHeads { x: q, weight: square, heads: 2, out: a }, "44 by 44 for heads of 30 to 30"),
+        (Op::ProjectHeads { x, weight: square, heads: 0, out: h }, "44 by 44 for heads of 0 to 0"),
+        (Op::ProjectHeads { x, weight: square, heads: 1, out: x }, "44 by 44 for heads of 44 to 44"),
+        (Op::JoinHeads { x: q, tail: k, heads: 1, out: a }, "1 heads of 60 and 20"),
+        (Op::JoinHeads { x: q, tail: k, heads: 7, out: a }, "7 heads of 60 and 20"),
+        (Op::Slice { x: k, first: 1, out: v }, "20 values of 20"),
+        (Op::Slice { x: q, first: usize::MAX, out: v }, "20 values of 60"),
+        (Op::StoreKv { state, k, v: None }, "keys of 20 for a cache of 20"),
         (Op::StoreKv { state, k, v: Some(x) }, "keys of 20 for a cache of 20"),
         (Op::StoreKv { state, k: q, v: Some(q) }, "keys of 60 for a cache of 20"),
         (Op::StoreKv { state, k, v: Some(k) }, "keys of 20 for a cache of 20"),

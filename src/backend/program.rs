@@ -221,7 +221,8 @@ impl Program {
 
     /// True where some ops read or write what a sequence remembers.
     pub fn remembers(&self, ops: Range<usize>) -> bool {
-        self.ops[ops].iter().any(|op| op.clone().state_mut().is_some())
+        let remembers = |mut op: Op| op.state_mut().is_some() || op.memory_mut().is_some();
+        self.ops[ops].iter().any(|op| remembers(op.clone()))
     }
 
     /// Some ops as a program of their own, with the same activations, and the matrices that it needs, in the order of its

@@ -255,6 +255,9 @@ fn softmax(scores: &mut [f64]) {
     scores.iter_mut().for_each(|s| *s /= sum);
 }
 
+/// Adds a tensor with some dimensions and the mean and deviation of its values.
+type AddTensor<'a> = &'a mut dyn FnMut(String, &[usize], f64, f64);
+
 impl Encoder {
     /// The file, and the weights in it.
     pub fn file(&self) -> (Gguf, Weights) {
@@ -274,7 +277,7 @@ impl Encoder {
             add("position_embd.weight".into(), &[CONTEXT, HIDDEN], 0.0, 0.5);
         }
         let with_bias = self.bias;
-        let norm = |add: &mut dyn FnMut(String, &[usize], f64, f64), part: String, n: usize| {
+        let norm = |add: AddTensor, part: String, n: usize| {
             add(format!("{part}.weight"), &[n], 1.0, 0.2);
             if with_bias {
                 add(format!("{part}.bias"), &[n], 0.0, 0.2);

@@ -198,7 +198,8 @@ pub fn architectures(
     experts: &impl Fn(&mut Tiny, Score),
 ) -> Vec<(&'static str, Tiny)> {
     let latent = |t: &mut Tiny, joined| {
-        let still = t.net.head_dim;
+        // Whole blocks of 32.
+        let still = t.net.head_dim.max(32);
         let (rank, query_rank) = (2 * still, if joined { 0 } else { t.net.hidden });
         let latent = Latent { rank, query_rank, turning: still / 2, still, value_dim: still, joined };
         (t.net.latent, t.net.adjacent_pairs, t.net.kv_heads) = (Some(latent), true, t.net.heads);
@@ -217,7 +218,7 @@ pub fn architectures(
                 let (heads, kv, ffn) = (t.net.heads, t.net.kv_heads, t.net.ffn);
                 (t.net.qk_norm, t.fused_qkv) = (QkNorm::Head, true);
                 t.net.shapes = vec![
-                    of(t, heads / 2, (kv / 2).max(1), ffn / 2),
+                    of(t, heads / 2, (kv / 2).max(1), 2 * ffn),
                     of(t, heads, kv, ffn),
                     of(t, heads, (kv / 2).max(1), ffn),
                 ];
@@ -231,7 +232,7 @@ pub fn architectures(
                 t.net.shapes = vec![
                     of(t, heads, 0, ffn),
                     of(t, heads, kv, ffn),
-                    of(t, 0, 0, ffn / 2),
+                    of(t, 0, 0, 2 * ffn),
                     of(t, 0, 0, 0),
                     of(t, heads / 2, (kv / 2).max(1), ffn),
                 ];
@@ -271,7 +272,7 @@ pub fn architectures(
                     _ => Shape { heads, kv_heads: kv, head_dim: dim, ffn },
                 };
                 t.net.shapes = t.net.window.iter().map(shape).collect();
-                t.net.gemma4 = Some(Gemma4 { own: 4, inputs: t.net.head_dim });
+                t.net.gemma4 = Some(Gemma4 { own: 4, inputs: dim.max(32) });
                 let base = |window: usize| if window == 0 { 1e6 } else { 10_000.0 };
                 t.net.inv_freq = t.net.window.iter().map(|&w| inv_freq(base(w), width(w))).collect();
                 t.ints = vec![
@@ -280,7 +281,7 @@ pub fn architectures(
                     ("attention.key_length_swa", dim as u32),
                     ("attention.value_length_swa", dim as u32),
                     ("attention.shared_kv_layers", 2),
-                    ("embedding_length_per_layer_input", t.net.head_dim as u32),
+                    ("embedding_length_per_layer_input", dim.max(32) as u32),
                 ];
                 t.net.head_dim = 2 * dim;
                 // Each pair of the full layers has a divisor; the last ones do not turn.

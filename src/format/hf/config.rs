@@ -188,6 +188,9 @@ fn encoder(t: &mut Translator) -> Result<bool> {
     if t.config.bool(&["is_decoder"])? == Some(true) {
         return Err(t.config.unsupported("an encoder that is a decoder (\"is_decoder\")"));
     }
+    if t.config.text(&["position_embedding_type"])?.is_some_and(|kind| kind != "absolute") {
+        return Err(t.config.unsupported("positions other than learned ones (\"position_embedding_type\")"));
+    }
     t.set("attention.causal", Some(false));
     let classes = t.config.list(&["architectures"])?.unwrap_or_default();
     let classifies = classes.iter().any(|class| class.as_str() == Some("BertForSequenceClassification"));

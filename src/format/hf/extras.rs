@@ -11,10 +11,6 @@ use crate::format::json::Json;
 pub(super) fn translate(t: &mut Translator) -> Result<Option<u64>> {
     let mut kv_heads = t.int(&["num_key_value_heads"])?;
     match t.family.arch {
-        "gpt-oss" => {
-            // The interleaving of gates and ups is known, the clamp of the network is 7.
-            t.config.int(&["experts_per_token"])?;
-        }
         "smollm3" | "llama4" => rotating_layers(t)?,
         "minicpm" => minicpm(t)?,
         "hunyuan-dense" | "hunyuan-moe" => hunyuan(t)?,
@@ -62,7 +58,7 @@ fn expect(t: &Translator, name: &str, value: bool) -> Result<()> {
 fn rotating_layers(t: &Translator) -> Result<()> {
     let interval = t.int(&["no_rope_layer_interval"])?;
     if let Some(list) = t.config.list(&["no_rope_layers"])?.filter(|list| !list.is_empty()) {
-        let fourth = |(i, turns): (usize, &Json)| turns.as_u64() == Some(u64::from((i + 1) % 4 != 0));
+        let fourth = |(i, turns): (usize, &Json)| turns.as_u64() == Some(u64::from(!(i + 1).is_multiple_of(4)));
         if !list.iter().enumerate().all(fourth) {
             return Err(t.config.unsupported("\"no_rope_layers\" other than each fourth"));
         }
@@ -147,12 +143,13 @@ fn routed(t: &mut Translator) -> Result<()> {
 }
 
 /// The network of GGUF files has windows where it has 64 layers, and in three of four.
-fn exaone4(t: &Translator) -> Result<()> {
+fn exaone4(t: &mut Translator) -> Result<()> {
     let window = t.int(&["sliding_window"])?;
     let is_largest = t.int(LAYERS)? == Some(64);
     if window.is_some() != is_largest {
         return Err(t.config.unsupported(&format!("\"sliding_window\" with the value {window:?} in this size")));
     }
+    t.set("attention.sliding_window", window);
     if let Some((name, pattern)) = t.config.find(&["sliding_window_pattern"])
         && is_largest
         && pattern.as_str() != Some("LLLG")
@@ -225,7 +222,9 @@ fn llama4(t: &mut Translator) -> Result<()> {
     let experts = t.int(&["num_local_experts"])?;
     let width = t.config.int(&["intermediate_size"])?;
     t.set("expert_feed_forward_length", width);
-    expect(t, "use_qk_norm", experts != Some(128))?;
+    if t.config.bool(&["use_qk_norm"])?.unwrap_or(true) == (experts == Some(128)) {
+        return Err(t.config.unsupported("\"use_qk_norm\" other than false for 128 experts and true for fewer"));
+    }
     expect(t, "attn_temperature_tuning", true).or_else(|error| {
         // Older configurations write the number of a length.
         if t.config.int(&["attn_temperature_tuning"]).is_ok_and(|n| n != Some(0)) { Ok(()) } else { Err(error) }

@@ -70,7 +70,7 @@ const GRANITE_MOE: Family = Family {
 /// Experts in one tensor, `[experts, in, out]`.
 const STACKED_EXPERTS: &[&str] = &["ffn_gate_up_exps.weight", "ffn_down_exps.weight"];
 
-/// The networks that transformers' BLOOM began: the layers of GPT-2 under names of their own.
+/// GELU without approximation, and one tensor of queries, keys and values.
 const EXACT_GELU: Family = Family {
     activations: &["gelu", "gelu_new", "gelu_fast", "gelu_pytorch_tanh"],
     exact_gelu: true,
@@ -138,7 +138,6 @@ const FAMILIES: &[Family] = &[
             ("head_dim", 64.0),
             ("sliding_window", 128.0),
             ("sliding_window_pattern", 2.0),
-            ("swiglu_limit", 7.0),
             ("rms_norm_eps", 1e-5),
         ],
         effectless: " initial_context_length ",
@@ -228,7 +227,7 @@ const FAMILIES: &[Family] = &[
     Family {
         model_types: &["minimax_m2"],
         arch: "minimax-m2",
-        effectless: " mtp_transformer_layers num_mtp_modules ",
+        effectless: " mtp_transformer_layers num_mtp_modules use_mtp ",
         ..PLAIN
     },
     Family { model_types: &["ministral3"], arch: "mistral3", ..PLAIN },
@@ -276,7 +275,7 @@ const FAMILIES: &[Family] = &[
             ("sliding_window", 4096.0),
             ("sliding_window_pattern", 4.0),
         ],
-        effectless: " layer_switch order_of_interleaved_layers rotary_pct ",
+        effectless: " rotary_pct ",
         adjacent: true,
         ..PLAIN
     },
@@ -342,7 +341,7 @@ const HUNYUAN: &str = " add_classification_head class_num cla_share_factor dense
      text_end_id org_vocab_size max_seqlen num_media_embeds pool_type num_shared_expert vit_path vit_type \
      vit_token vit_used_rms_norm vit_patch vit_norm_type vit_mapping_type vit_input_resolution vit_dtype \
      vit_add_patchemb_bias anyres_pooling_size anyres_vit_max_image_size anyres_vit_two_views skip_cls_token \
-     position_embedding_xdrope moe_drop_tokens moe_random_routing_dropped_token capacity_factor \
+     moe_drop_tokens moe_random_routing_dropped_token capacity_factor \
      kv_lora_rank q_lora_rank qk_nope_head_dim qk_rope_head_dim v_head_dim unk_token_id ";
 
 /// The family of a `model_type`.

@@ -2,6 +2,7 @@
 
 use super::Builder;
 use crate::error::{Error, Result};
+use crate::format::Value;
 use crate::model::pooling::{Dense, DenseActivation, EmbeddingHead, Pooling, Ranker};
 
 /// Largest width of a layer behind the pooling.
@@ -13,10 +14,13 @@ impl Builder<'_> {
         let b = self;
         let hidden = b.hyper.hidden;
         let key = "pooling_type";
-        b.keys.get(key);
-        let told = if b.keys.is_present(key) { b.keys.metadata.i64(&b.keys.name(key))? } else { None };
+        // 0 is a value, and what savers write who leave no key out.
+        let told = match b.keys.get(key) {
+            Some(_) => b.keys.metadata.i64(&b.keys.name(key))?,
+            None => (b.keys.metadata.get(&b.keys.name(key)) == Some(&Value::Int(0))).then_some(0),
+        };
         let pooling = match told {
-            None | Some(-1) => None,
+            None => None,
             Some(0) => Some(Pooling::None),
             Some(1) => Some(Pooling::Mean),
             Some(2) => Some(Pooling::Cls),

@@ -37,10 +37,10 @@ impl Builder<'_> {
     pub(super) fn ffn_width(&self) -> Result<usize> {
         let (key, n_layers) = ("feed_forward_length", self.hyper.n_layers);
         let widths = self.keys.per_layer_sizes(key, n_layers)?.unwrap_or_default();
-        match widths.get(self.layer.unwrap_or(0)) {
-            None | Some(0) => Err(self.keys.unsupported(key)),
-            Some(width) => Ok(*width),
-        }
+        // Where layers do not differ, the network may have its own idea of what files tell.
+        let is_one = widths.windows(2).all(|pair| pair[0] == pair[1]);
+        let width = if is_one { Some(self.hyper.ffn) } else { widths.get(self.layer.unwrap_or(0)).copied() };
+        width.filter(|width| *width > 0).ok_or_else(|| self.keys.unsupported(key))
     }
 
     // ---- attention
