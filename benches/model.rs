@@ -7,8 +7,8 @@
 //! `--sequences`: also generates for so many sequences in one batch, beside one. `--depth`: also generates behind so many
 //! tokens, where a token has to read their keys and values too.
 //!
-//! Generation has to read every weight once a token; a prompt has to multiply by every weight once a token, but for the
-//! output matrix and what the last layer does behind its keys and values, which only the last token needs. The roofs are
+//! Generation has to read every weight once a token, of experts those that it chooses; a prompt has to multiply by them once a
+//! token, but for the output matrix and what the last layer does behind its keys and values, which only the last token needs. The roofs are
 //! the rates at which the processors read and multiply when they do nothing else. The hash is that of the bits of the
 //! last logits, which nothing but the model and the prompt may change.
 
@@ -24,7 +24,8 @@ use realizar::backend::cpu::pool::Pool;
 use realizar::engine::{
     CacheParams, DeviceKind, LoadParams, Model, Runtime, RuntimeParams, Session, decode_batch, devices,
 };
-use realizar::format::{Access, Source};
+use realizar::error::Error;
+use realizar::format::{Access, Source, TensorInfo};
 use support::{Pages, dot_roof, read_roof};
 
 struct Options {
@@ -259,7 +260,18 @@ impl Roofs {
         let last_layer = format!("blk.{}.", info.n_layers - 1);
         let needed_by_all = |name: &str| ["attn_k.", "attn_v.", "attn_qkv."].iter().any(|part| name.contains(part));
         let of_last = source.tensors().filter(|t| t.name.starts_with(&last_layer) && !needed_by_all(&t.name));
-        let last_products = table + of_last.map(|t| t.shape.n_elements() as f64).sum::<f64>();
+        let number = |key: &str| {
+            let name = format!("{}.{key}", info.architecture);
+            Ok::<_, Error>(source.metadata.u32s(&name)?.and_then(|list| list.first().copied()).map(f64::from))
+        };
+        // The share of a tensor that a token chooses.
+        let used = number("expert_used_count")?.unwrap_or(1.0) / number("expert_count")?.unwrap_or(1.0).max(1.0);
+        let chosen = |name: &str| if name.contains("_exps.") { used } else { 1.0 };
+        let idle = |of: &dyn Fn(&TensorInfo) -> f64| -> f64 {
+            source.tensors().map(|t| (1.0 - chosen(&t.name)) * of(t)).sum()
+        };
+        let idle_bytes = idle(&|t| t.bytes as f64);
+        let last_products = table + of_last.map(|t| chosen(&t.name) * t.shape.n_elements() as f64).sum::<f64>();
         let pool = Arc::new(Pool::new(options.threads as usize)?);
         let team = pool.enter();
         let mut pages = Pages::new(info.weight_bytes as usize);
@@ -267,8 +279,11 @@ impl Roofs {
         Ok(Roofs {
             read: read_roof(&team, pages.bytes()),
             dot: dot_roof(&team, Isa::detect()),
-            token_bytes: info.weight_bytes.saturating_sub(unread) as f64,
-            token_products: info.n_params as f64 - unmultiplied - last_products,
+            token_bytes: info.weight_bytes.saturating_sub(unread) as f64 - idle_bytes,
+            token_products: info.n_params as f64
+                - unmultiplied
+                - last_products
+                - idle(&|t| t.shape.n_elements() as f64),
             last_products,
         })
     }
