@@ -1,4 +1,4 @@
-//! What a model needs to make embeddings: its network up to the hidden states, and executors of it. Knows no model.
+//! The parts of a model that make embeddings: its network up to the hidden states, and executors of it. Knows no model.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What turns the hidden states of a text into its embedding: the pooling that a file names, layers behind it, and the head
+//! The way from the hidden states of a text to its embedding: the pooling that a file names, layers behind it, and the head
 //! of a classifier that ranks. Kept in f32 whatever the file's types are, because it is small. Knows no file and no device.
 
 /// The way from the hidden states of the tokens of a text to one vector.
@@ -41,7 +41,7 @@ pub struct Ranker {
     pub softmax: bool,
 }
 
-/// What makes embeddings of the hidden states of a network.
+/// The choices by which hidden states of a network become embeddings.
 pub struct EmbeddingHead {
     /// Width of the hidden states.
     pub hidden: usize,

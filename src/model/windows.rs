@@ -1,4 +1,4 @@
-//! Which layers see a window of the tokens before them, as files tell it.
+//! The layers that see a window of the tokens before them, as files tell it.
 
 use super::builder::Builder;
 use crate::error::Result;

@@ -4,7 +4,7 @@
 use super::pieces::{Behavior, Form, Splitter, TextStep};
 use crate::error::Result;
 
-/// What the normalizer does.
+/// The steps of the normalizer.
 pub struct Bert {
     /// Drops control characters and makes all white space spaces.
     pub clean: bool,

@@ -13,12 +13,12 @@ pub struct PreTokenizer {
     pub spelling: Spelling,
 }
 
-/// Whether a text begins with BOS.
+/// The rule by which a text begins with BOS.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Bos {
-    /// Where the file says so.
+    /// If the file says so.
     IfTold,
-    /// Where the file does not say otherwise.
+    /// Unless the file says otherwise.
     Default,
     /// Whatever the file says.
     Always,

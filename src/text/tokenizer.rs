@@ -25,7 +25,7 @@ pub(super) enum TokenModel {
     WordPiece(WordPiece),
 }
 
-/// How tokens spell spaces.
+/// The spelling of spaces in tokens.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Spaces {
     /// As they are.

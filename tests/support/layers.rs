@@ -29,7 +29,7 @@ pub struct Latent {
     pub joined: bool,
 }
 
-/// What Gemma 4 alone has.
+/// The parts that Gemma 4 alone has.
 #[derive(Clone, Copy, Debug)]
 pub struct Gemma4 {
     /// Layers with keys and values of their own, the first ones.
@@ -171,7 +171,7 @@ impl Writer<'_> {
         self.norm("per_layer_proj_norm", gemma.inputs);
     }
 
-    /// What a layer of Gemma 4 has beside attention and the feed-forward block.
+    /// The parts of a layer of Gemma 4 beside attention and the feed-forward block.
     pub fn gemma4_layer(&mut self, p: &str, gemma: Gemma4, has_experts: bool) {
         let d = self.tiny.net.hidden;
         let name = |part: &str| format!("{p}{part}");

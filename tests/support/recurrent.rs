@@ -3,7 +3,7 @@
 use super::reference::{Net, QkNorm, Weights};
 use super::tiny::Tiny;
 
-/// What mixes the tokens of a layer.
+/// The part of a layer that mixes tokens.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mixer {
     Attention,
@@ -35,7 +35,7 @@ pub struct Part {
     pub kind: Kind,
 }
 
-/// What the values of a tensor are drawn from.
+/// The distribution of a tensor's values.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Matrix,

@@ -280,7 +280,7 @@ impl Net {
         out
     }
 
-    /// What mixes the tokens of a layer.
+    /// The part of a layer that mixes tokens.
     pub fn mixer(&self, layer: usize) -> Mixer {
         self.mixers.get(layer).copied().unwrap_or(Mixer::Attention)
     }

@@ -1,4 +1,4 @@
-//! What a folder of the `sentence-transformers` package says of its embeddings: `modules.json` lists the steps from a
+//! The embeddings that a folder of the `sentence-transformers` package describes: `modules.json` lists the steps from a
 //! network to an embedding, of which the first is the network.
 
 use std::path::Path;

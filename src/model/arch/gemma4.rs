@@ -27,7 +27,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     b.ffn_scales = true;
     let x = b.embed((b.hyper.hidden as f32).sqrt())?;
     let inputs = b.layer_inputs(x)?;
-    // Of the last own layer without and with a window.
+    // The states of the last own layer without and with a window.
     let mut states: [Option<StateId>; 2] = [None; 2];
     b.layers(|b, i| {
         let is_local = windows[i] > 0;

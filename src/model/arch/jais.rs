@@ -6,7 +6,7 @@ use crate::backend::op::NormKind;
 use crate::error::Result;
 use crate::model::builder::{Attention, Builder};
 
-/// What Refact's files may hold.
+/// Tensors that files of Refact may hold beside its network.
 const BIASES: [&str; 5] = ["attn_output.bias", "ffn_gate.bias", "ffn_up.bias", "ffn_down.bias", "rope_freqs.weight"];
 
 pub fn build(b: &mut Builder) -> Result<()> {

@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::model::builder::{Attention, Builder};
 use crate::model::rope::RopeConfig;
 
-/// Of files that have these, the network uses none.
+/// Tensors of files that the network does not use.
 const UNUSED: [&str; 7] =
     ["attn_q.bias", "attn_k.bias", "attn_v.bias", "attn_q.scale", "attn_k.scale", "attn_v.scale", "attn_output.bias"];
 

@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::model::builder::{Attention, Builder};
 use crate::model::rope::{RopeConfig, RopeScaling, sections};
 
-/// What CogVLM computes tokens of images with, and what it does not use.
+/// Tensors by which CogVLM computes tokens of images, and those that it does not use.
 const IMAGE_PARTS: [&str; 7] = [
     "vis_attn_qkv.weight",
     "vis_attn_output.weight",

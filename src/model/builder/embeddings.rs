@@ -1,4 +1,4 @@
-//! What a file says of embeddings: the pooling, the layers behind it, the head of a classifier.
+//! The description of embeddings in a file: the pooling, the layers behind it, the head of a classifier.
 
 use super::Builder;
 use crate::error::{Error, Result};

@@ -1,4 +1,4 @@
-//! What differs from layer to layer: numbers and widths of heads, widths of feed-forward blocks, whose keys and values are
+//! The parts that differ from layer to layer: numbers and widths of heads, widths of feed-forward blocks, whose keys and values are
 //! read, inputs of a layer's own.
 
 use super::{Attention, Builder};
@@ -85,7 +85,7 @@ impl Builder<'_> {
 
     // ---- inputs of a layer's own
 
-    /// Where the file has them, from the token and from `x`, the embedding:
+    /// Computes the inputs of layers from the token and from `x`, the embedding, if the file has them:
     /// `(sqrt(width) * per_layer_token_embd[id] + norm(per_layer_model_proj x / sqrt(hidden))) / sqrt(2)`.
     pub fn layer_inputs(&mut self, x: Act) -> Result<Option<LayerInputs>> {
         let key = "embedding_length_per_layer_input";

@@ -271,7 +271,7 @@ pub struct ScanChannels<'a> {
     /// Channels of a head.
     pub head_dim: usize,
     pub x: Columns<'a>,
-    /// Of all heads.
+    /// The values of all heads.
     pub dt: Columns<'a>,
     pub b: Columns<'a>,
     pub c: Columns<'a>,
