@@ -16,10 +16,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let x = b.embed((b.hyper.hidden as f32).sqrt())?;
     b.layers(|b, i| {
         let h = b.rms_norm(x, "attn_norm")?;
-        let [q, k, v] = b.qkv(h, heads)?;
-        b.rotate(rope, q, k);
-        let a = b.attend([q, k, v], Attention { scale, softcap, ..Attention::windowed(heads, windows[i]) })?;
-        let o = b.project(a, "attn_output", b.hyper.hidden)?;
+        let o = b.rotary_attention(h, Attention { scale, softcap, ..Attention::windowed(heads, windows[i]) }, rope)?;
         b.rms_norm_groups(o, "post_attention_norm", b.hyper.hidden)?;
         b.add(x, o);
         let h = b.rms_norm(x, "ffn_norm")?;

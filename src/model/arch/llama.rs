@@ -21,10 +21,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let x = b.embed(1.0)?;
     b.layers(|b, i| {
         let h = b.rms_norm(x, "attn_norm")?;
-        let [q, k, v] = b.qkv(h, heads)?;
-        b.rotate(rope, q, k);
-        let a = b.attend([q, k, v], Attention::windowed(heads, windows[i]))?;
-        let o = b.project(a, "attn_output", b.hyper.hidden)?;
+        let o = b.rotary_attention(h, Attention::windowed(heads, windows[i]), rope)?;
         b.add(x, o);
         let h = b.rms_norm(x, "ffn_norm")?;
         let o = b.moe_ffn(h, moe)?;

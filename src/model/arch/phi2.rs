@@ -13,10 +13,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let x = b.embed(1.0)?;
     b.layers(|b, _| {
         let h = b.layer_norm(x, "attn_norm")?;
-        let [q, k, v] = b.qkv(h, heads)?;
-        b.rotate(rope, q, k);
-        let a = b.attend([q, k, v], Attention::new(heads))?;
-        let o = b.project(a, "attn_output", b.hyper.hidden)?;
+        let o = b.rotary_attention(h, Attention::new(heads), rope)?;
         let f = b.plain_ffn(h, Gelu)?;
         b.add(x, o);
         b.add(x, f);
