@@ -71,19 +71,20 @@ macro_rules! unroll {
 }
 pub(super) use unroll;
 
-/// Number of bytes ahead of its use at which a packed weight is prefetched by `gemv`.
-const GEMV_PREFETCH: usize = 8192;
+/// Number of bytes ahead of its use at which `gemv` prefetches a packed weight into the first- and the second-level cache.
+/// Processors have fewer buffers for lines on their way to the first.
+const GEMV_PREFETCH: [usize; 2] = [2048, 8192];
 /// Number of bytes ahead at which `unpack`, whose run of columns is short, prefetches a packed weight.
 const UNPACK_PREFETCH: usize = 4096;
 
-/// Prefetches the part for set `b` of the block `ahead` bytes ahead.
+/// Calls `prefetch` for the lines of set `b` of the block at `w`.
 #[inline(always)]
-fn prefetch_block<Q: Codec>(w: *const u8, b: usize, ahead: usize) {
+fn prefetch_block<Q: Codec>(w: *const u8, b: usize, prefetch: impl Fn(*const u8)) {
     // Without the fence the compiler gathers all prefetches of a loop at its end, where they come at once and late.
     compiler_fence(Ordering::SeqCst);
     let lines = Q::BYTES.div_ceil(64);
     for line in b * lines / Q::SETS..(b + 1) * lines / Q::SETS {
-        prefetch::near(w.wrapping_add(ahead + 64 * line));
+        prefetch(w.wrapping_add(64 * line));
     }
 }
 
@@ -309,7 +310,11 @@ pub unsafe fn gemv<S: Simd, Q: Codec, const N: usize>(
             let (mut scale, mut min) = ([s.splat(0.0); 16], [s.splat(0.0); 16]);
             Q::scales(s, w, &mut scale, &mut min);
             unroll!(S Q, b < Q::SETS, {
-                prefetch_block::<Q>(w, b, GEMV_PREFETCH);
+                prefetch_block::<Q>(w, b, |line| {
+                    let [near, next] = GEMV_PREFETCH;
+                    prefetch::near(line.wrapping_add(near));
+                    prefetch::next(line.wrapping_add(next));
+                });
                 let quants = quants_of_set::<S, Q>(s, w, b, &scale);
                 let set = RegisterSet::<S, Q> { quants, scale: &scale, min: &min, b, codec: PhantomData };
                 let bytes = const { Q::Kind::INPUT.bytes() };
@@ -364,7 +369,7 @@ pub unsafe fn unpack<S: Simd, Q: Codec, const R: usize>(s: S, mut w: *const u8, 
         unsafe {
             Q::scales(s, w, &mut scale, &mut min);
             unroll!(S Q, b < Q::SETS, {
-                prefetch_block::<Q>(w, b, UNPACK_PREFETCH);
+                prefetch_block::<Q>(w, b, |line| prefetch::near(line.wrapping_add(UNPACK_PREFETCH)));
                 let quants = quants_of_set::<S, Q>(s, w, b, &scale);
                 for j in 0..registers {
                     let shifted = const { matches!(Q::Kind::INPUT, InputType::I8) && !Q::Kind::WIDE && !Q::Kind::MIN };

@@ -26,9 +26,13 @@ pub fn near(p: *const u8) {
     ask!(p, _MM_HINT_T0, "pldl1keep");
 }
 
+/// Prefetches the cache line at `p` into the second-level cache.
+#[inline(always)]
+pub fn next(p: *const u8) {
+    ask!(p, _MM_HINT_T1, "pldl2keep");
+}
+
 /// Prefetches some bytes into the second-level cache, so that bytes in use stay in the first.
 pub fn later(bytes: &[u8]) {
-    for line in bytes.chunks(64) {
-        ask!(line.as_ptr(), _MM_HINT_T1, "pldl2keep");
-    }
+    bytes.chunks(64).for_each(|line| next(line.as_ptr()));
 }
