@@ -59,8 +59,8 @@ impl InputType {
     }
 }
 
-/// Zero point of unpacked weights of 7 bits, whatever it was in the packed format.
-pub const TILE_ZERO: i32 = 64;
+/// Factor of the sums of activations that zero points are subtracted by: the zero point of 7 bits, the largest.
+pub const ZERO_STEP: i32 = 64;
 
 /// Largest integer of 16 bits: 32 products of two of them stay below 2^31.
 const I16_MAX: f32 = 8191.0;
@@ -84,10 +84,10 @@ pub fn quantize_i8<S: Simd>(s: S, x: &[f32], out: &mut [u8], n: usize, t: usize,
         let mut put = |at: usize, value: [u8; 4]| out[at..at + 4].copy_from_slice(&value);
         put(offset::SCALE, scale.to_ne_bytes());
         let sum = sums[0] + sums[1];
-        put(offset::ZERO, (-TILE_ZERO * sum).to_ne_bytes());
+        put(offset::ZERO, (-ZERO_STEP * sum).to_ne_bytes());
         put(offset::MIN, (scale * sum as f32).to_ne_bytes());
         for (half, &sum) in sums.iter().enumerate().take(if halves { 2 } else { 0 }) {
-            put(offset::ZERO_HALVES + 4 * half, (-TILE_ZERO * sum).to_ne_bytes());
+            put(offset::ZERO_HALVES + 4 * half, (-ZERO_STEP * sum).to_ne_bytes());
             put(offset::MIN_HALVES + 4 * half, (scale * sum as f32).to_ne_bytes());
         }
     }

@@ -97,6 +97,40 @@ fn dot_pairs<const VNNI: bool>(mut acc: __m256i, a: __m256i, b: __m256i) -> __m2
     acc
 }
 
+/// Computes `acc + w . x` over four bytes, in assembly for the same reason.
+#[target_feature(enable = "avx2")]
+#[inline]
+fn dot_bytes(mut acc: __m256i, w: __m256i, x: __m256i) -> __m256i {
+    // SAFETY: operations on registers.
+    unsafe {
+        asm!(
+            "vpmaddubsw {product}, {w}, {x}",
+            "vpmaddwd {product}, {product}, {ones}",
+            "vpaddd {acc}, {acc}, {product}",
+            acc = inout(ymm_reg) acc, w = in(ymm_reg) w, x = in(ymm_reg) x, ones = in(ymm_reg) _mm256_set1_epi16(1),
+            product = out(ymm_reg) _,
+            options(pure, nomem, nostack, preserves_flags)
+        );
+    }
+    acc
+}
+
+/// Computes `sum + w[0] * x[0] + w[1] * x[1]` over two bytes.
+#[target_feature(enable = "avx2")]
+#[inline]
+fn add_products(mut sum: __m256i, w: __m256i, x: __m256i) -> __m256i {
+    // SAFETY: operations on registers.
+    unsafe {
+        asm!(
+            "vpmaddubsw {product}, {w}, {x}",
+            "vpaddw {sum}, {sum}, {product}",
+            sum = inout(ymm_reg) sum, w = in(ymm_reg) w, x = in(ymm_reg) x, product = out(ymm_reg) _,
+            options(pure, nomem, nostack, preserves_flags)
+        );
+    }
+    sum
+}
+
 /// Computes the sum of eight lanes: lane i + lane i + 4, then i + 2, i + 1.
 #[inline]
 #[target_feature(enable = "avx2")]
@@ -122,6 +156,7 @@ impl<const VNNI: bool> Simd for Avx2<VNNI> {
     const WIDE_ZERO: i32 = if VNNI { 128 } else { 0 };
     const ACCUMULATORS: usize = 6;
     const UNROLL: bool = true;
+    const SUMS_OF_16_BITS: bool = !VNNI;
 
     #[inline(always)]
     unsafe fn load_bytes(self, p: *const u8) -> Self::I {
@@ -282,10 +317,29 @@ impl<const VNNI: bool> Simd for Avx2<VNNI> {
                 [_mm256_dpbusd_avx_epi32(acc[0], w[0], x), _mm256_dpbusd_avx_epi32(acc[1], w[1], x)]
             } else {
                 // Seven bits times a signed byte, twice, fits in 16 bits.
-                let ones = _mm256_set1_epi16(1);
-                let pairs = [_mm256_maddubs_epi16(w[0], x), _mm256_maddubs_epi16(w[1], x)];
-                self.add_i32(acc, [_mm256_madd_epi16(pairs[0], ones), _mm256_madd_epi16(pairs[1], ones)])
+                [dot_bytes(acc[0], w[0], x), dot_bytes(acc[1], w[1], x)]
             }
+        }
+    }
+    #[inline(always)]
+    fn products(self, w: Self::I, x: i32) -> Self::I {
+        run! {
+            let x = _mm256_set1_epi32(x);
+            [_mm256_maddubs_epi16(w[0], x), _mm256_maddubs_epi16(w[1], x)]
+        }
+    }
+    #[inline(always)]
+    fn add_products(self, sum: Self::I, w: Self::I, x: i32) -> Self::I {
+        run! {
+            let x = _mm256_set1_epi32(x);
+            [add_products(sum[0], w[0], x), add_products(sum[1], w[1], x)]
+        }
+    }
+    #[inline(always)]
+    fn sum_products(self, acc: Self::I, products: Self::I) -> Self::I {
+        run! {
+            let ones = _mm256_set1_epi16(1);
+            self.add_i32(acc, [_mm256_madd_epi16(products[0], ones), _mm256_madd_epi16(products[1], ones)])
         }
     }
     #[inline(always)]
@@ -295,10 +349,9 @@ impl<const VNNI: bool> Simd for Avx2<VNNI> {
         }
         run! {
             // |w| times x with the sign of w: 128 * 127, twice, fits in 16 bits.
-            let (x, ones) = (_mm256_set1_epi32(x), _mm256_set1_epi16(1));
-            let low = _mm256_maddubs_epi16(_mm256_abs_epi8(w[0]), _mm256_sign_epi8(x, w[0]));
-            let high = _mm256_maddubs_epi16(_mm256_abs_epi8(w[1]), _mm256_sign_epi8(x, w[1]));
-            self.add_i32(acc, [_mm256_madd_epi16(low, ones), _mm256_madd_epi16(high, ones)])
+            let x = _mm256_set1_epi32(x);
+            let low = dot_bytes(acc[0], _mm256_abs_epi8(w[0]), _mm256_sign_epi8(x, w[0]));
+            [low, dot_bytes(acc[1], _mm256_abs_epi8(w[1]), _mm256_sign_epi8(x, w[1]))]
         }
     }
     #[inline(always)]

@@ -15,24 +15,41 @@ pub trait Kind {
     const MIN: bool;
     /// True for signed bytes that need all eight bits; their zero point is that of the instruction set.
     const WIDE: bool;
+    /// Number of bits of the bytes.
+    const BITS: u32;
+    /// Zero point of the bytes in a tile, and of a codec's or more; 0 where there are mins.
+    const ZERO: i32 = if Self::MIN { 0 } else { 1 << (Self::BITS - 1) };
+    /// Number of dot products of four bytes with activations of -127 to 127 whose halves can be added in 16 bits.
+    const RUN: usize = match Self::BITS {
+        ..=4 => 8 / Self::SUBS,
+        5 => 4,
+        6 => 2,
+        _ => 1,
+    };
 }
 
 macro_rules! kinds {
-    ($($name:ident $subs:literal $min:literal $wide:literal)*) => {$(
+    ($($name:ident $subs:literal $min:literal $wide:literal $bits:literal)*) => {$(
         pub struct $name;
         impl Kind for $name {
             const SUBS: usize = $subs;
             const MIN: bool = $min;
             const WIDE: bool = $wide;
+            const BITS: u32 = $bits;
         }
     )*};
 }
 kinds! {
-    Offset 1 false false
-    OffsetHalves 2 false false
-    Wide 1 false true
-    Min 1 true false
-    MinHalves 2 true false
+    Offset4 1 false false 4
+    Offset5 1 false false 5
+    Offset7 1 false false 7
+    OffsetHalves4 2 false false 4
+    OffsetHalves6 2 false false 6
+    OffsetHalves7 2 false false 7
+    Wide 1 false true 8
+    Min4 1 true false 4
+    Min5 1 true false 5
+    MinHalves4 2 true false 4
 }
 
 /// The kind of integers of 16 bits.
@@ -42,6 +59,7 @@ impl Kind for Int16 {
     const SUBS: usize = 1;
     const MIN: bool = false;
     const WIDE: bool = false;
+    const BITS: u32 = 16;
 }
 
 /// A block format, sixteen rows side by side.
@@ -116,7 +134,7 @@ struct ScaleBytes([u8; 256]);
 
 pub struct Q4_0;
 impl Codec for Q4_0 {
-    type Kind = Offset;
+    type Kind = Offset4;
     const SETS: usize = 1;
     const BYTES: usize = 32 + 256;
     const ZERO: i32 = 8;
@@ -135,7 +153,7 @@ impl Codec for Q4_0 {
 
 pub struct Q4_1;
 impl Codec for Q4_1 {
-    type Kind = Min;
+    type Kind = Min4;
     const SETS: usize = 1;
     const BYTES: usize = 64 + 256;
 
@@ -156,7 +174,7 @@ impl Codec for Q4_1 {
 
 pub struct Q5_0;
 impl Codec for Q5_0 {
-    type Kind = Offset;
+    type Kind = Offset5;
     const SETS: usize = 1;
     const BYTES: usize = 32 + 64 + 256;
     const ZERO: i32 = 16;
@@ -175,7 +193,7 @@ impl Codec for Q5_0 {
 
 pub struct Q5_1;
 impl Codec for Q5_1 {
-    type Kind = Min;
+    type Kind = Min5;
     const SETS: usize = 1;
     const BYTES: usize = 64 + 64 + 256;
 
@@ -235,7 +253,7 @@ unsafe fn scales_k4<S: Simd>(s: S, p: *const u8, scale: &mut [S::F; 16], min: &m
 
 pub struct Q4K;
 impl Codec for Q4K {
-    type Kind = Min;
+    type Kind = Min4;
     const SETS: usize = 8;
     const BYTES: usize = 64 + 192 + 2048;
 
@@ -253,7 +271,7 @@ impl Codec for Q4K {
 
 pub struct Q5K;
 impl Codec for Q5K {
-    type Kind = Min;
+    type Kind = Min5;
     const SETS: usize = 8;
     const BYTES: usize = 64 + 192 + 512 + 2048;
 
@@ -274,7 +292,7 @@ impl Codec for Q5K {
 
 pub struct Q6K;
 impl Codec for Q6K {
-    type Kind = OffsetHalves;
+    type Kind = OffsetHalves6;
     const SETS: usize = 8;
     const BYTES: usize = 2048 + 1024 + 256 + 32;
     const ZERO: i32 = 32;
@@ -303,7 +321,7 @@ impl Codec for Q6K {
 
 pub struct Q2K;
 impl Codec for Q2K {
-    type Kind = MinHalves;
+    type Kind = MinHalves4;
     const SETS: usize = 8;
     const BYTES: usize = 256 + 1024 + 32 + 32;
 
@@ -334,7 +352,7 @@ impl Codec for Q2K {
 
 pub struct Q3K;
 impl Codec for Q3K {
-    type Kind = OffsetHalves;
+    type Kind = OffsetHalves4;
     const SETS: usize = 8;
     const BYTES: usize = 512 + 1024 + 192 + 32;
     const ZERO: i32 = 4;
@@ -421,7 +439,7 @@ impl Codec for Iq4Xs {
 
 pub struct Mxfp4;
 impl Codec for Mxfp4 {
-    type Kind = Offset;
+    type Kind = Offset5;
     const SETS: usize = 1;
     const BYTES: usize = 16 + 256;
     const ZERO: i32 = 16;
@@ -446,7 +464,7 @@ impl Codec for Mxfp4 {
 
 pub struct Tq1_0;
 impl Codec for Tq1_0 {
-    type Kind = Offset;
+    type Kind = Offset4;
     const SETS: usize = 8;
     const BYTES: usize = 512 + 256 + 64 + 32;
     const ZERO: i32 = 1;
@@ -474,7 +492,7 @@ impl Codec for Tq1_0 {
 
 pub struct Tq2_0;
 impl Codec for Tq2_0 {
-    type Kind = Offset;
+    type Kind = Offset4;
     const SETS: usize = 8;
     const BYTES: usize = 1024 + 32;
     const ZERO: i32 = 1;

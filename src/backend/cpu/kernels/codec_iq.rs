@@ -4,7 +4,7 @@
 // Loops over registers are written over indices, which unroll.
 #![allow(clippy::needless_range_loop)]
 
-use super::codec::{Codec, Offset, OffsetHalves, eight};
+use super::codec::{Codec, Offset7, OffsetHalves7, eight};
 use super::simd::{Codebook, Simd};
 use crate::quant::iq_grids as grids;
 
@@ -112,7 +112,7 @@ unsafe fn sixteen_scales<S: Simd>(s: S, d: S::F, p: *const u8, scale: &mut [S::F
 
 pub struct Iq2Xxs;
 impl Codec for Iq2Xxs {
-    type Kind = Offset;
+    type Kind = Offset7;
     const SETS: usize = 8;
     const UNROLL: bool = false;
     const BYTES: usize = 32 + 1024;
@@ -138,7 +138,7 @@ impl Codec for Iq2Xxs {
 
 pub struct Iq2Xs;
 impl Codec for Iq2Xs {
-    type Kind = OffsetHalves;
+    type Kind = OffsetHalves7;
     const SETS: usize = 8;
     const UNROLL: bool = false;
     const BYTES: usize = 32 + 1024 + 128;
@@ -162,7 +162,7 @@ impl Codec for Iq2Xs {
 
 pub struct Iq2S;
 impl Codec for Iq2S {
-    type Kind = OffsetHalves;
+    type Kind = OffsetHalves7;
     const SETS: usize = 8;
     const UNROLL: bool = false;
     const BYTES: usize = 32 + 512 + 512 + 128 + 128;
@@ -193,7 +193,7 @@ impl Codec for Iq2S {
 
 pub struct Iq3Xxs;
 impl Codec for Iq3Xxs {
-    type Kind = Offset;
+    type Kind = Offset7;
     const SETS: usize = 8;
     const UNROLL: bool = false;
     const BYTES: usize = 32 + 1024 + 512;
@@ -221,7 +221,7 @@ impl Codec for Iq3Xxs {
 
 pub struct Iq3S;
 impl Codec for Iq3S {
-    type Kind = Offset;
+    type Kind = Offset7;
     const SETS: usize = 8;
     const UNROLL: bool = false;
     const BYTES: usize = 32 + 1024 + 128 + 512 + 64;
@@ -262,7 +262,7 @@ fn positive<S: Simd>(s: S, v: S::I, n: usize, bit: i32) -> S::I {
 
 pub struct Iq1S;
 impl Codec for Iq1S {
-    type Kind = Offset;
+    type Kind = Offset7;
     const SETS: usize = 8;
     const UNROLL: bool = false;
     const BYTES: usize = 32 + 512 + 256;
@@ -293,7 +293,7 @@ impl Codec for Iq1S {
 
 pub struct Iq1M;
 impl Codec for Iq1M {
-    type Kind = OffsetHalves;
+    type Kind = OffsetHalves7;
     const SETS: usize = 8;
     const UNROLL: bool = false;
     const BYTES: usize = 512 + 256 + 128;

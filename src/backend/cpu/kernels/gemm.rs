@@ -14,7 +14,7 @@ use std::array;
 use std::marker::PhantomData;
 use std::sync::atomic::{Ordering, compiler_fence};
 
-use super::activations::{InputType, TILE_ZERO, offset};
+use super::activations::{InputType, ZERO_STEP, offset};
 use super::codec::{Codec, Kind};
 use super::prefetch;
 use super::simd::PANEL_ROWS;
@@ -33,7 +33,7 @@ unsafe fn start<S: Simd>(s: S, x: *const u8, zero: i32) -> S::I {
     }
     // SAFETY: the callers' activations hold it.
     let minus_64_sums = s.splat_i32(unsafe { x.cast::<i32>().read_unaligned() });
-    let shift = zero.trailing_zeros() as i32 - TILE_ZERO.trailing_zeros() as i32;
+    let shift = zero.trailing_zeros() as i32 - ZERO_STEP.trailing_zeros() as i32;
     if shift == 0 { minus_64_sums } else { s.shift(minus_64_sums, shift) }
 }
 
@@ -138,10 +138,10 @@ impl<S: Simd, Q: Codec> WeightSet<S> for RegisterSet<'_, S, Q> {
 struct TileSet<K, const R: usize>(*const u8, PhantomData<K>);
 
 impl<S: Simd, K: Kind, const R: usize> WeightSet<S> for TileSet<K, R> {
-    const ZERO: i32 = match (K::INPUT, K::MIN, K::WIDE) {
-        (InputType::I16, ..) | (_, true, _) => 0,
-        (_, _, true) => S::WIDE_ZERO,
-        _ => TILE_ZERO,
+    const ZERO: i32 = match (K::INPUT, K::WIDE) {
+        (InputType::I16, _) => 0,
+        (_, true) => S::WIDE_ZERO,
+        _ => K::ZERO,
     };
     #[inline(always)]
     unsafe fn quants(&self, s: S, r: usize, j: usize) -> S::I {
@@ -178,6 +178,8 @@ unsafe fn add_set<S: Simd, K: Kind, W: WeightSet<S>, const R: usize, const N: us
         (_, 1) | (InputType::I8, 2..4) | (InputType::I16, 4..) => 2,
         _ => 1,
     };
+    // With sums of 16 bits, `other` holds those of a run.
+    let run = if S::SUMS_OF_16_BITS { K::RUN } else { 1 };
     // SAFETY: weights and activations are readable by this function's contract.
     unsafe {
         // The first half's sums times their scales.
@@ -185,11 +187,15 @@ unsafe fn add_set<S: Simd, K: Kind, W: WeightSet<S>, const R: usize, const N: us
         for half in 0..K::SUBS {
             let mut sum = [[s.splat_i32(0); N]; R];
             let mut other = [[s.splat_i32(0); N]; R];
-            for t in 0..N {
+            let start = |t: usize| {
                 let zero = if K::SUBS == 1 { offset::ZERO } else { offset::ZERO_HALVES + 4 * half };
-                let start = start(s, x.wrapping_add(bytes * t + zero), const { W::ZERO });
-                for r in 0..R {
-                    sum[r][t] = start;
+                start(s, x.wrapping_add(bytes * t + zero), const { W::ZERO })
+            };
+            if run == 1 {
+                for t in 0..N {
+                    for r in 0..R {
+                        sum[r][t] = start(t);
+                    }
                 }
             }
             macro_rules! column {
@@ -201,19 +207,35 @@ unsafe fn add_set<S: Simd, K: Kind, W: WeightSet<S>, const R: usize, const N: us
                     for t in 0..N {
                         let x = read(x, bytes * t + 4 * $j);
                         for r in 0..R {
-                            if chains == 2 && $j % 2 == 1 {
-                                other[r][t] = dot::<S, K>(s, other[r][t], weights[r], x);
+                            let (sum, other) = (&mut sum[r][t], &mut other[r][t]);
+                            if run > 1 {
+                                *other = match $j % run {
+                                    0 => s.products(weights[r], x),
+                                    _ => s.add_products(*other, weights[r], x),
+                                };
+                            } else if chains == 2 && $j % 2 == 1 {
+                                *other = dot::<S, K>(s, *other, weights[r], x);
                             } else {
-                                sum[r][t] = dot::<S, K>(s, sum[r][t], weights[r], x);
+                                *sum = dot::<S, K>(s, *sum, weights[r], x);
+                            }
+                        }
+                    }
+                    if run > 1 && $j % run == run - 1 {
+                        let first = $j % (registers / K::SUBS) == run - 1;
+                        for t in 0..N {
+                            let start = if first { start(t) } else { s.splat_i32(0) };
+                            for r in 0..R {
+                                let sum = &mut sum[r][t];
+                                *sum = s.sum_products(if first { start } else { *sum }, other[r][t]);
                             }
                         }
                     }
                 };
             }
             // By hand only where the compiler does not do it: many copies take it minutes.
-            if const { matches!(K::INPUT, InputType::I16) } {
-                unroll!(S, j < K::INPUT.registers(), {
-                    column!(j);
+            if const { S::SUMS_OF_16_BITS || matches!(K::INPUT, InputType::I16) } {
+                unroll!(S, j < K::INPUT.registers() / K::SUBS, {
+                    column!(half * (registers / K::SUBS) + j);
                 });
             } else {
                 for j in half * registers / K::SUBS..(half + 1) * registers / K::SUBS {
@@ -224,7 +246,8 @@ unsafe fn add_set<S: Simd, K: Kind, W: WeightSet<S>, const R: usize, const N: us
                 let scale = w.scale(s, r, half);
                 for t in 0..N {
                     let x_scale = s.splat(read(x, bytes * t + K::INPUT.scale()));
-                    let sum = s.to_f32(if chains == 2 { s.add_i32(sum[r][t], other[r][t]) } else { sum[r][t] });
+                    let two = chains == 2 && run == 1;
+                    let sum = s.to_f32(if two { s.add_i32(sum[r][t], other[r][t]) } else { sum[r][t] });
                     if K::SUBS == 1 {
                         acc[r][t] = s.fma(sum, s.mul(scale, x_scale), acc[r][t]);
                     } else if half == 0 {
@@ -372,8 +395,8 @@ pub unsafe fn unpack<S: Simd, Q: Codec, const R: usize>(s: S, mut w: *const u8, 
                 prefetch_block::<Q>(w, b, |line| prefetch::near(line.wrapping_add(UNPACK_PREFETCH)));
                 let quants = quants_of_set::<S, Q>(s, w, b, &scale);
                 for j in 0..registers {
-                    let shifted = const { matches!(Q::Kind::INPUT, InputType::I8) && !Q::Kind::WIDE && !Q::Kind::MIN };
-                    let q = if shifted { s.add_bytes(quants[j], (TILE_ZERO - Q::ZERO) as u8) } else { quants[j] };
+                    let shifted = const { matches!(Q::Kind::INPUT, InputType::I8) && !Q::Kind::WIDE && Q::ZERO != Q::Kind::ZERO };
+                    let q = if shifted { s.add_bytes(quants[j], (Q::Kind::ZERO - Q::ZERO) as u8) } else { quants[j] };
                     s.store_bytes(tile.add(64 * R * j), q);
                 }
                 for half in 0..Q::Kind::SUBS {

@@ -51,6 +51,9 @@ pub trait Simd: Copy {
     /// Selects copies of loop bodies with constant indices instead of loops at run time.
     const UNROLL: bool;
 
+    /// True where dot products are sums of 16 bits first, of which some may be added before they are widened.
+    const SUMS_OF_16_BITS: bool = false;
+
     /// Reads 64 bytes.
     ///
     /// # Safety
@@ -91,6 +94,18 @@ pub trait Simd: Copy {
     fn wide(self, v: Self::I) -> Self::I;
     /// Computes `acc + w . x` in each lane, over four bytes: `w` unsigned of 7 bits, `x` signed.
     fn dot(self, acc: Self::I, w: Self::I, x: i32) -> Self::I;
+    /// Computes `w . x` in parts, which `add_products` adds up to `Kind::RUN` times and `sum_products` sums up.
+    fn products(self, w: Self::I, x: i32) -> Self::I {
+        self.dot(self.splat_i32(0), w, x)
+    }
+    /// Computes `sum + products(w, x)`.
+    fn add_products(self, sum: Self::I, w: Self::I, x: i32) -> Self::I {
+        self.dot(sum, w, x)
+    }
+    /// Adds the sum of products to `acc`.
+    fn sum_products(self, acc: Self::I, products: Self::I) -> Self::I {
+        self.add_i32(acc, products)
+    }
     /// Computes `dot` for bytes made by `wide`, which adds `WIDE_ZERO * sum(x)` to the dot product of the signed bytes.
     fn dot_wide(self, acc: Self::I, w: Self::I, x: i32) -> Self::I;
 
