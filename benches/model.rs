@@ -2,7 +2,7 @@
 //! same run, and on request beside llama.cpp, in turns.
 //!
 //! `cargo bench --bench model -- FILE [--threads N] [--prompt N] [--generate N] [--sequences N] [--depth N] [--repeat N]
-//! [--device N] [--peer LLAMA_BENCH]`
+//! [--device N] [--isa NAME] [--peer LLAMA_BENCH]`
 //!
 //! `--sequences`: also generates for so many sequences in one batch, beside one. `--depth`: also generates behind so many
 //! tokens, where a token has to read their keys and values too.
@@ -38,11 +38,12 @@ struct Options {
     repeat: usize,
     /// Number of the device, as in `rz_model_params`.
     device: u32,
+    isa: Option<Isa>,
     peer: Option<PathBuf>,
 }
 
 const USAGE: &str = "FILE [--threads N] [--prompt N] [--generate N] [--sequences N] [--depth N] [--repeat N] [--device N] \
-                     [--peer LLAMA_BENCH]";
+                     [--isa NAME] [--peer LLAMA_BENCH]";
 /// Tokens of a sequence in a batch or behind many others.
 const FEW: usize = 32;
 
@@ -56,6 +57,7 @@ fn options() -> Option<Options> {
         depth: 0,
         repeat: 5,
         device: 0,
+        isa: None,
         peer: None,
     };
     let mut args = std::env::args().skip(1);
@@ -70,6 +72,10 @@ fn options() -> Option<Options> {
             "--depth" => options.depth = args.next()?.parse().ok()?,
             "--repeat" => options.repeat = args.next()?.parse().ok()?,
             "--device" => options.device = args.next()?.parse().ok()?,
+            "--isa" => {
+                let name = args.next()?;
+                options.isa = Some(Isa::available().into_iter().find(|isa| isa.name() == name)?);
+            }
             "--peer" => options.peer = Some(args.next()?.into()),
             _ if arg.starts_with('-') => return None,
             _ => options.file = arg.into(),
@@ -99,7 +105,7 @@ fn run(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
     let runtime = Runtime::new(RuntimeParams { threads: options.threads, ..Default::default() })?;
     let model = Model::load(
         &options.file,
-        LoadParams { runtime: Some(runtime), device: options.device, ..Default::default() },
+        LoadParams { runtime: Some(runtime), device: options.device, isa: options.isa, ..Default::default() },
     )?;
     let load = start.elapsed();
     let info = model.info();
@@ -111,7 +117,7 @@ fn run(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
         info.n_params as f64 / 1e6,
         info.weight_bytes as f64 / 1e6,
         device.name,
-        device.isa
+        options.isa.map_or(device.isa.as_str(), |isa| isa.name())
     );
     let memory = resident().map_or(String::new(), |m| {
         format!(", resident memory {:.2} times the weights", m as f64 / info.weight_bytes as f64)
@@ -278,7 +284,7 @@ impl Roofs {
         pages.bytes().fill(1);
         Ok(Roofs {
             read: read_roof(&team, pages.bytes()),
-            dot: dot_roof(&team, Isa::detect()),
+            dot: dot_roof(&team, options.isa.unwrap_or_else(Isa::detect)),
             token_bytes: info.weight_bytes.saturating_sub(unread) as f64 - idle_bytes,
             token_products: info.n_params as f64
                 - unmultiplied

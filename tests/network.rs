@@ -11,6 +11,7 @@ mod save;
 use std::path::Path;
 use std::sync::Arc;
 
+use realizar::backend::cpu::kernels::Isa;
 use realizar::engine::{self, CacheParams, LoadParams, Model, Runtime, RuntimeParams, Session};
 use realizar::error::Error;
 use realizar::quant;
@@ -419,14 +420,21 @@ const HASHES: &[(&str, [u64; 3])] = &[
     ("mamba2", [0xe6ac669870e0bc47, 0x3fe4460a416a0e43, 0xf524d0b6495ffee9]),
 ];
 
+/// Computes the hash of a network, the same on every instruction set of this machine.
 fn hash(tiny: &Tiny) -> u64 {
     let (_dir, path, _) = save(tiny);
-    let logits = logits_one_by_one(&load(&path, 2), &CacheParams::default());
-    let bytes = logits.iter().flatten().flat_map(|x| x.to_bits().to_le_bytes());
-    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    let hashes = Isa::available().into_iter().map(|isa| {
+        let params = LoadParams { isa: Some(isa), device: 1, ..Default::default() };
+        let logits = logits_one_by_one(&Model::load(&path, params).unwrap(), &CacheParams::default());
+        let bytes = logits.iter().flatten().flat_map(|x| x.to_bits().to_le_bytes());
+        bytes.fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    });
+    let hashes: Vec<u64> = hashes.collect();
+    assert!(hashes.iter().all(|hash| *hash == hashes[0]), "{}: {hashes:x?}", tiny.architecture);
+    hashes[0]
 }
 
-/// Whatever moves inside the engine changes no bit of a result.
+/// Whatever moves inside the engine changes no bit of a result, nor does the instruction set.
 #[test]
 fn logits_are_the_same_bits_as_ever() {
     let networks = [quant::F32, quant::Q4_0, quant::F16].map(architectures);

@@ -64,6 +64,8 @@ pub struct LoadOptions {
     pub gpu_layers: Option<usize>,
     /// Ceiling on weights in memory of the host, in bytes.
     pub host_bytes: u64,
+    /// Instruction set of the CPU; `None`: the fastest. It changes no result.
+    pub isa: Option<Isa>,
     /// Room of a step and the cache that shall fit on a GPU beside the weights.
     pub limits: StepLimits,
     pub cache: StateSpec,
@@ -88,8 +90,9 @@ impl Backend {
     ) -> Result<Backend> {
         program.check(weights)?;
         let device = if options.device == 0 { default_device() } else { options.device };
+        let isa = options.isa.unwrap_or_else(Isa::detect);
         let on_cpu = |progress: &mut Progress| {
-            let cpu = CpuBackend::load(pool, program, weights, options.host_bytes, progress)?;
+            let cpu = CpuBackend::load(pool, isa, program, weights, options.host_bytes, progress)?;
             Ok(Backend::Cpu(Arc::new(cpu)))
         };
         if device == CPU_DEVICE {
@@ -104,7 +107,7 @@ impl Backend {
                     0 => Ok(Backend::Cuda(Arc::new(cuda.load(program, weights, progress)?))),
                     all if all == n => on_cpu(progress),
                     some => {
-                        let split = Split::load(cuda, some, program, weights, pool, options.host_bytes, progress)?;
+                        let split = Split::load(cuda, isa, some, program, weights, pool, options.host_bytes, progress)?;
                         Ok(Backend::Split(Arc::new(split)))
                     }
                 }

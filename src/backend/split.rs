@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use super::batch::{Batch, StepLimits};
 use super::cpu::CpuBackend;
 use super::cpu::executor::CpuExecutor;
+use super::cpu::kernels::Isa;
 use super::cpu::kv::CpuKv;
 use super::cpu::pool::Pool;
 use super::cuda::{CudaDevice, CudaExecutor, CudaModel};
@@ -83,6 +84,7 @@ impl Split {
     /// Loads the first `cpu_layers` on the CPU, of which there are some, and the others on a GPU.
     pub fn load(
         device: CudaDevice,
+        isa: Isa,
         cpu_layers: usize,
         program: &Program,
         weights: &Weights,
@@ -100,7 +102,7 @@ impl Split {
             before = total;
             progress(done, total.saturating_add(behind))
         };
-        let cpu = Arc::new(CpuBackend::load(pool, &front, &front_weights, host_bytes, &mut report)?);
+        let cpu = Arc::new(CpuBackend::load(pool, isa, &front, &front_weights, host_bytes, &mut report)?);
         let mut report = |done: u64, total: u64| progress(before.saturating_add(done), before.saturating_add(total));
         let cuda = Arc::new(device.load(&back, &back_weights, &mut report)?);
         let (crossing, cpu_states) = (program.live(cut), front.states.len());

@@ -11,6 +11,7 @@ use super::executors::{Counted, Executors};
 use super::metrics::{Metrics, Phase};
 use super::{Cancel, LogLevel, Reservation, Runtime, RuntimeParams};
 use crate::backend::batch::{Batch, StepLimits};
+use crate::backend::cpu::kernels::Isa;
 use crate::backend::program::Program;
 use crate::backend::state::State;
 use crate::backend::state_spec::StateSpec;
@@ -42,6 +43,8 @@ pub struct LoadParams<'a> {
     pub profile: bool,
     /// Layers on a GPU, where the device is one, the last ones; 0: as many as fit.
     pub gpu_layers: u32,
+    /// Instruction set of the CPU; `None`: the fastest.
+    pub isa: Option<Isa>,
     /// GGML type that float matrices are converted to; 0: none.
     pub quantize: u32,
     /// Called with bytes done and in all; false stops the load.
@@ -299,6 +302,7 @@ impl Compute {
             profile: params.profile,
             gpu_layers: (params.gpu_layers != 0).then_some(params.gpu_layers as usize),
             host_bytes: runtime.memory_left(),
+            isa: params.isa,
             limits: full,
             cache: cache::state_spec(&program, context_length, &CacheParams::default(), full),
         };

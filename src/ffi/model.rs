@@ -219,6 +219,7 @@ pub unsafe extern "C" fn rz_model_load(
                 text_only: params.flags & RZ_MODEL_TEXT_ONLY != 0,
                 profile: params.flags & RZ_MODEL_PROFILE != 0,
                 gpu_layers: params.gpu_layers,
+                isa: None,
                 quantize: params.quantize,
                 progress: progress.as_mut().map(|progress| progress as &mut dyn FnMut(u64, u64) -> bool),
                 cancel: cancel.as_deref().map(|cancel| cancel.0.as_ref()),

@@ -150,7 +150,8 @@ struct MatmulCall<'a> {
 impl MatmulCall<'_> {
     /// Returns the row panels in a unit of work.
     fn unit_panels(&self, threads: usize) -> usize {
-        if self.tiling.gemv {
+        // One token of floats takes no more at once, whether or not there is a `gemv` of other types.
+        if self.tiling.gemv || self.tiling.tokens == 1 {
             return FLOAT_PANELS;
         }
         let tiles: usize = self.jobs.iter().map(|job| job.matrix.rows.div_ceil(PANEL_ROWS * self.kernels.panels)).sum();

@@ -85,12 +85,12 @@ impl CpuBackend {
     /// Packs the weights of a program. `host_bytes`: the ceiling on their bytes.
     pub fn load(
         pool: &Arc<Pool>,
+        isa: Isa,
         program: &Program,
         weights: &Weights,
         host_bytes: u64,
         progress: &mut Progress,
     ) -> Result<CpuBackend> {
-        let isa = Isa::detect();
         let (planned, bytes) = load::plan(program, &weights.matrices)?;
         if bytes as u64 > host_bytes {
             let (what, needed) = ("the model's weights", bytes as u64);
