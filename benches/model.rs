@@ -259,10 +259,8 @@ impl Roofs {
     fn measure(options: &Options, model: &Arc<Model>) -> realizar::error::Result<Roofs> {
         let info = model.info();
         let source = Source::open(&options.file, Access::Read)?;
-        let embedding = source.tensor("token_embd.weight").map_or(0, |t| t.bytes);
         let table = f64::from(info.vocab_size) * f64::from(info.hidden_dim);
-        let (unread, unmultiplied) =
-            if source.tensor("output.weight").is_some() { (embedding, table) } else { (0, 0.0) };
+        let untied = source.tensor("output.weight").is_some();
         let last_layer = format!("blk.{}.", info.n_layers - 1);
         let needed_by_all = |name: &str| ["attn_k.", "attn_v.", "attn_qkv."].iter().any(|part| name.contains(part));
         let of_last = source.tensors().filter(|t| t.name.starts_with(&last_layer) && !needed_by_all(&t.name));
@@ -270,13 +268,17 @@ impl Roofs {
             let name = format!("{}.{key}", info.architecture);
             Ok::<_, Error>(source.metadata.u32s(&name)?.and_then(|list| list.first().copied()).map(f64::from))
         };
-        // The share of a tensor that a token chooses.
+        // The share of a tensor that a token chooses: some experts, a row of a table.
         let used = number("expert_used_count")?.unwrap_or(1.0) / number("expert_count")?.unwrap_or(1.0).max(1.0);
-        let chosen = |name: &str| if name.contains("_exps.") { used } else { 1.0 };
+        let chosen = |name: &str| match name {
+            "per_layer_token_embd.weight" => 0.0,
+            "token_embd.weight" if untied => 0.0,
+            _ if name.contains("_exps.") => used,
+            _ => 1.0,
+        };
         let idle = |of: &dyn Fn(&TensorInfo) -> f64| -> f64 {
             source.tensors().map(|t| (1.0 - chosen(&t.name)) * of(t)).sum()
         };
-        let idle_bytes = idle(&|t| t.bytes as f64);
         let last_products = table + of_last.map(|t| chosen(&t.name) * t.shape.n_elements() as f64).sum::<f64>();
         let pool = Arc::new(Pool::new(options.threads as usize)?);
         let team = pool.enter();
@@ -285,11 +287,8 @@ impl Roofs {
         Ok(Roofs {
             read: read_roof(&team, pages.bytes()),
             dot: dot_roof(&team, options.isa.unwrap_or_else(Isa::detect)),
-            token_bytes: info.weight_bytes.saturating_sub(unread) as f64 - idle_bytes,
-            token_products: info.n_params as f64
-                - unmultiplied
-                - last_products
-                - idle(&|t| t.shape.n_elements() as f64),
+            token_bytes: info.weight_bytes as f64 - idle(&|t| t.bytes as f64),
+            token_products: info.n_params as f64 - last_products - idle(&|t| t.shape.n_elements() as f64),
             last_products,
         })
     }
