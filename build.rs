@@ -18,7 +18,9 @@ const GROUPS: &[(&str, &str)] = &[
     ("cancel.rs", "Cancelling"),
     ("model.rs", "Models"),
     ("text.rs", "Text and tokens"),
+    ("chat.rs", "Chats"),
     ("sampler.rs", "Choosing tokens"),
+    ("grammar.rs", "Grammars"),
     ("cache.rs", "Caches"),
     ("generate.rs", "Generating"),
     ("embed.rs", "Embeddings"),
@@ -54,7 +56,11 @@ fn main() {
     match env::var("CARGO_CFG_TARGET_OS").as_deref() {
         Ok("macos") => println!("cargo:rustc-cdylib-link-arg=-Wl,-install_name,@rpath/librealizar.{abi}.dylib"),
         Ok("windows") => {}
-        _ => println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,librealizar.so.{abi}"),
+        _ => {
+            println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,librealizar.so.{abi}");
+            // A crate has a C interface of its own.
+            println!("cargo:rustc-cdylib-link-arg=-Wl,--exclude-libs,ALL");
+        }
     }
 }
 

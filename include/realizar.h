@@ -93,7 +93,7 @@ typedef struct rz_error {
 #define RZ_ERR_BUSY (-2)                  /* The handle is in use by another call right now. */
 #define RZ_ERR_OUT_OF_MEMORY (-3)         /* The host's memory ran out. */
 #define RZ_ERR_DEVICE_OUT_OF_MEMORY (-4)  /* A device's memory ran out. */
-#define RZ_ERR_LIMIT (-5)                 /* A ceiling set by the caller would be passed. */
+#define RZ_ERR_LIMIT (-5)                 /* A ceiling set by the caller, or a bound of this library, would be passed. */
 #define RZ_ERR_IO (-6)                    /* A file could not be opened or read. */
 #define RZ_ERR_FORMAT (-7)                /* A file is damaged or hostile. */
 #define RZ_ERR_UNSUPPORTED (-8)           /* The request is valid, but this library does not implement it. */
@@ -389,18 +389,9 @@ rz_status rz_model_meta_element_into(const rz_model *model,
 #define RZ_TOKEN_BYTE 8  /* Attribute of a token: stands for one byte. */
 #define RZ_TOKEN_END 16  /* Attribute of a token: ends a turn or a text, as rz_token_is_end says. */
 
-/* Flag of rz_chat_render_into: end with the opening of the assistant's turn. */
-#define RZ_CHAT_ADD_GENERATION_PROMPT 1
-
 /* Turns tokens into text as they come, holding back the bytes of an unfinished character. Mutable, so one call at a
  * time. */
 typedef struct rz_textstream rz_textstream;
-
-/* One message of a chat; NUL-terminated UTF-8. The simple form: it never grows. Since 0.1.0. */
-typedef struct rz_chat_message {
-  const char *role;     /* Role of the speaker, such as "system", "user" or "assistant". */
-  const char *content;  /* Text of the message. */
-} rz_chat_message;
 
 /* Turns `text`, UTF-8 of `text_len` bytes, into token ids.
  *
@@ -473,12 +464,28 @@ rz_status rz_textstream_flush_into(rz_textstream *stream, char *out, size_t capa
 /* Frees the handle; NULL is fine. Any thread. Since 0.1.0. */
 void rz_textstream_free(rz_textstream *stream);
 
+/* ------------------------------------------------------------------------------------------------
+ * Chats
+ * ------------------------------------------------------------------------------------------------ */
+
+/* Flag of rz_chat_render_into, rz_chat_render_json_into and rz_chat_tokenize_into: end with the opening of the assistant's
+ * turn. */
+#define RZ_CHAT_ADD_GENERATION_PROMPT 1
+
+/* One message of a chat; NUL-terminated UTF-8. The simple form: it never grows. Since 0.1.0. */
+typedef struct rz_chat_message {
+  const char *role;     /* Role of the speaker, such as "system", "user" or "assistant". */
+  const char *content;  /* Text of the message. */
+} rz_chat_message;
+
 /* Writes `n` messages as the text that the model was trained on, by the chat template in its file.
  *
  * `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` (0 and a NULL `out` to ask for
  * it) the result is RZ_ERR_BUFFER_TOO_SMALL. Tokenize it with RZ_TOKENIZE_PARSE_SPECIAL, and with
  * RZ_TOKENIZE_ADD_SPECIAL too unless rz_model_info.chat_template says RZ_TEMPLATE_WRITES_BOS. Special tokens that
- * somebody spells in a message become real ones then. The template runs on a thread that ends with the call. Any thread.
+ * somebody spells in a message become real ones then; rz_chat_tokenize_into has no such hole. A template that refuses or
+ * loses system messages gets their text in front of the user's next message. The template runs on a thread that ends with
+ * the call. Any thread.
  * Errors: RZ_ERR_UNSUPPORTED (no template, or one that uses what is not implemented), RZ_ERR_INVALID_ARGUMENT (the
  * template refuses the messages), RZ_ERR_VERSION (unknown flags), RZ_ERR_IO (the system gives no thread), RZ_ERR_LIMIT.
  * Since 0.1.0. */
@@ -490,6 +497,41 @@ rz_status rz_chat_render_into(const rz_model *model,
                               size_t capacity,
                               size_t *len,
                               rz_error *err);
+
+/* rz_chat_render_into for a whole conversation in JSON, `json_len` bytes of UTF-8, as servers take it:
+ *
+ * {"messages": [{"role": "user", "content": "..."}, ...], "tools": [...], "variables": {...},
+ * "add_generation_prompt": true, "response_format": {...}}
+ *
+ * All but "messages" may be absent. A message has a "role", "content" (a text, null, or a list of parts of type "text") and
+ * what else the template reads: "name", "reasoning_content", "tool_call_id", "tool_calls", whose "function.arguments"
+ * may be an object or its JSON as a text. "variables" are handed to the template, such as "enable_thinking". Where
+ * "add_generation_prompt" is given it counts, not the flag. Rules, sizes, threads and errors are those of
+ * rz_chat_render_into, and RZ_ERR_INVALID_ARGUMENT names what is unknown or of the wrong type, RZ_ERR_UNSUPPORTED a part
+ * that is no text. Since 0.1.0. */
+rz_status rz_chat_render_json_into(const rz_model *model,
+                                   const char *json,
+                                   size_t json_len,
+                                   uint32_t flags,
+                                   char *out,
+                                   size_t capacity,
+                                   size_t *len,
+                                   rz_error *err);
+
+/* Writes the tokens of a conversation in JSON, which is that of rz_chat_render_json_into.
+ *
+ * Special tokens come from what the template wrote alone: whatever messages, names, arguments and tools say is plain
+ * text, though it spell "<|im_end|>". The tokens that begin a text come once, whether the template writes them or not. `*n` receives the number
+ * of tokens. With too small a `capacity` (0 and a NULL `out` to ask for it) the result is RZ_ERR_BUFFER_TOO_SMALL. Any
+ * thread. Errors: those of rz_chat_render_json_into. Since 0.1.0. */
+rz_status rz_chat_tokenize_into(const rz_model *model,
+                                const char *json,
+                                size_t json_len,
+                                uint32_t flags,
+                                uint32_t *out,
+                                size_t capacity,
+                                size_t *n,
+                                rz_error *err);
 
 /* ------------------------------------------------------------------------------------------------
  * Choosing tokens
@@ -531,6 +573,66 @@ rz_status rz_sampler_new(const rz_sampler_params *params, rz_sampler **out, rz_e
 
 /* Frees the handle; NULL is fine. Any thread. Since 0.1.0. */
 void rz_sampler_free(rz_sampler *sampler);
+
+/* ------------------------------------------------------------------------------------------------
+ * Grammars
+ * ------------------------------------------------------------------------------------------------ */
+
+/* Kind of a grammar: a JSON schema. A keyword that is not implemented is refused by name. */
+#define RZ_GRAMMAR_JSON_SCHEMA 1
+
+/* Kind of a grammar: a regular expression, which the whole text matches. Without look-around and back references. */
+#define RZ_GRAMMAR_REGEX 2
+
+/* Kind of a grammar: the dialect of Lark that llguidance reads; the rule "start" is the whole text. */
+#define RZ_GRAMMAR_LARK 3
+
+/* Kind of a grammar: GBNF, as llama.cpp reads it, without tokens in it. Where parts of a text may end at several places the
+ * longest counts. */
+#define RZ_GRAMMAR_GBNF 4
+
+#define RZ_GRAMMAR_JSON 5     /* Kind of a grammar: any JSON value. Takes no text. */
+#define RZ_GRAMMAR_CHOICES 6  /* Kind of a grammar: one of some texts, given as a JSON array of strings. */
+
+/* Kind of a grammar: calls of the tools of a conversation in JSON. RZ_ERR_UNSUPPORTED in this version. */
+#define RZ_GRAMMAR_TOOLS 7
+
+/* A compiled grammar. Immutable: any number of samplers may use it at once, with caches of any model that has the
+ * vocabulary of the one it was made for. */
+typedef struct rz_grammar rz_grammar;
+
+/* Compiles a grammar of `kind`, RZ_GRAMMAR_..., from `len` bytes of UTF-8. `*out` is freed with rz_grammar_free, before
+ * or after the model.
+ *
+ * Whatever the text is, the call takes less than a second and 64 MiB, or ends with RZ_ERR_LIMIT. The first grammar of a model
+ * prepares its vocabulary, which takes some tens of milliseconds. White space between the parts of JSON is up to 40
+ * characters long. Works on a thread that ends with the call. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (an unknown
+ * kind, a grammar that cannot be read or that no text matches; the message says where), RZ_ERR_UNSUPPORTED (what is not
+ * implemented, or a model without a tokenizer or without a token that ends a text), RZ_ERR_LIMIT (too complex), RZ_ERR_IO
+ * (the system gives no thread), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+rz_status rz_grammar_new(const rz_model *model,
+                         uint32_t kind,
+                         const char *text,
+                         size_t len,
+                         rz_grammar **out,
+                         rz_error *err);
+
+/* Frees the handle; NULL is fine. Samplers that use the grammar go on. Any thread. Since 0.1.0. */
+void rz_grammar_free(rz_grammar *grammar);
+
+/* Lets `sampler` choose only tokens by which a text can go on to match `grammar`, from its start. NULL takes the grammar
+ * away.
+ *
+ * The text begins behind the last token of the cache of the next choice. The grammar follows that cache: tokens that are
+ * appended advance it, a rewind takes it back, one to before its start begins it again. So every choice may be
+ * repeated, and the host may append tokens of its own, where the grammar allows them: otherwise the choice ends with
+ * RZ_ERR_INVALID_ARGUMENT. Tokens that end a text can be chosen where the text is complete, and nothing else once it
+ * can go no further, so that rz_generate_into ends with RZ_DONE. For the next text, set it again. A choice allocates
+ * memory and takes time, some tens of microseconds as a rule; one that passes the bounds ends with RZ_ERR_LIMIT. Calls with a
+ * cache of another vocabulary get RZ_ERR_MISMATCH. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
+rz_status rz_sampler_grammar_set(rz_sampler *sampler,
+                                 const rz_grammar *grammar,
+                                 rz_error *err);
 
 /* ------------------------------------------------------------------------------------------------
  * Caches

@@ -21,6 +21,9 @@ pub enum Error {
     /// A ceiling that the caller set would be passed.
     #[error("{what} needs {needed} bytes, the limit is {allowed}")]
     Limit { what: &'static str, needed: u64, allowed: u64 },
+    /// A bound of this library would be passed.
+    #[error("{0}")]
+    TooComplex(String),
     #[error("{what}: {path}")]
     Io { path: String, what: String, system_code: i32 },
     /// The file is damaged or hostile.

@@ -5,6 +5,7 @@ pub mod error;
 pub mod tensor;
 pub mod quant;
 pub mod format;
+pub mod grammar;
 pub mod backend;
 pub mod model;
 pub mod sample;

@@ -3,11 +3,12 @@
 
 use proptest::prelude::*;
 use realizar::error::{Error, Result};
-use realizar::text::ChatTemplate;
-use serde_json::{Map, Value as Json, json};
+use realizar::text::{Chat, ChatTemplate};
+use serde_json::{Value as Json, json};
 
 fn render(source: &str, variables: &Json) -> Result<String> {
-    ChatTemplate::new(source, "<s>".into(), "</s>".into()).render(&[], false, variables.as_object().unwrap())
+    let text = ChatTemplate::new(source, "<s>".into(), "</s>".into()).run(variables.as_object().unwrap());
+    text.map(|text| text.plain())
 }
 
 #[test]
@@ -27,16 +28,13 @@ fn a_conversation_is_rendered() {
         "<s>".into(),
         "</s>".into(),
     );
-    let none = Map::new();
     let messages = [("user", " hi "), ("assistant", "{{ 1 }}")];
     assert_eq!(
-        template.render(&messages, true, &none).unwrap(),
+        template.render(&Chat::new(&messages, true)).unwrap().plain(),
         "<s><user>hi</s>\n<assistant>{{ 1 }}</s>\n<assistant>"
     );
-    let refusal = template.render(&[("tool", "")], false, &none).unwrap_err();
+    let refusal = template.render(&Chat::new(&[("tool", "")], false)).err().unwrap();
     assert!(matches!(&refusal, Error::InvalidArgument(what) if what.contains("no tools")), "{refusal}");
-    let whole = json!({"messages": [{"role": "x", "content": "y"}]});
-    assert_eq!(template.render(&messages, false, whole.as_object().unwrap()).unwrap(), "<s><x>y</s>\n");
 }
 
 #[test]

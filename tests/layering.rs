@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 /// The layers that each layer may use, besides itself and `error`. `engine` uses all but the C interface.
 const USES: &[(&str, &[&str])] = &[
     ("ffi", &["engine"]),
-    ("engine", &["text", "sample", "model", "backend", "format", "quant", "tensor"]),
+    ("engine", &["text", "grammar", "sample", "model", "backend", "format", "quant", "tensor"]),
     ("text", &["format"]),
-    ("sample", &[]),
+    ("grammar", &["text"]),
+    ("sample", &["grammar"]),
     ("model", &["backend", "format", "quant", "tensor"]),
     ("backend", &["quant", "tensor"]),
     ("format", &["quant", "tensor"]),

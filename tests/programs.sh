@@ -49,6 +49,26 @@ expect "minimal, a template that leaves the first token to the tokenizer" "${exp
 expect "minimal, a missing file" "RZ_ERR_IO: " "$("$programs/minimal" "$temporary/none.gguf" x 2>&1 || true)"
 expect "example" "," "$("$programs/example" "$chat" "$prompt" 2>/dev/null || true)"
 
+cat >"$temporary/schema.json" <<'END'
+{"type": "object", "properties": {"name": {"type": "string", "maxLength": 20}, "age": {"type": "integer", "minimum": 0,
+ "maximum": 99}, "pet": {"enum": ["cat", "dog"]}}, "required": ["name", "age", "pet"], "additionalProperties": false,
+ "x-guidance": {"whitespace_flexible": false}}
+END
+of_schema() { # name, what came
+    if tr -d ' \n\t\r' <<<"$2" | grep -Eq '^\{"name":"[^"]*","age":[0-9]{1,2},"pet":"(cat|dog)"\}$'; then
+        echo "ok: $1"
+    else
+        printf 'FAILED: %s\n  came: %s\n' "$1" "$2"; exit 1
+    fi
+}
+of_schema "extract" "$(echo "Lily is five and has a dog.</s>" | "$programs/extract" "$chat" "$temporary/schema.json")"
+of_schema "chat, an answer by a schema" \
+    "$("$programs/chat" -m "$chat" -p "$prompt" --greedy --schema "$temporary/schema.json" 2>/dev/null)"
+echo '[{"type": "function", "function": {"name": " Once upon a time", "parameters": {}}}]' >"$temporary/tools.json"
+expect "chat, tools that the template does not name" "${expected#"$prompt"}" \
+    "$("$programs/chat" -m "$chat" -p "$prompt" --greedy -n 120 --tools "$temporary/tools.json" 2>/dev/null)"
+expect "extract, a bad schema" "RZ_ERR_INVALID_ARGUMENT: " "$("$programs/extract" "$chat" "$temporary/tools.json" </dev/null 2>&1 || true)"
+
 awk '/^```/ { inside = $0 == "```c"; next } inside' ../README.md >"$temporary/readme.c"
 ${CC:-cc} -o "$temporary/readme" "$temporary/readme.c" -I"$programs/stage/include" -L"$programs/stage/lib" -lrealizar \
     -Wl,-rpath,"$programs/stage/lib"

@@ -8,8 +8,8 @@ use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use realizar::text::ChatTemplate;
-use serde_json::{Map, json};
+use realizar::text::{Chat, ChatTemplate};
+use serde_json::json;
 
 struct Ceiling;
 
@@ -171,14 +171,13 @@ fn hostile() -> Vec<String> {
 }
 
 fn main() {
-    let none = Map::new();
     for source in hostile() {
         let before = HELD.load(Ordering::Relaxed);
         PEAK.store(before, Ordering::Relaxed);
         let error = thread::scope(|s| {
             let render = || {
                 let template = ChatTemplate::new(&source, String::new(), String::new());
-                template.render(&[("user", "hi")], false, &none).err().map(|e| e.to_string())
+                template.render(&Chat::new(&[("user", "hi")], false)).err().map(|e| e.to_string())
             };
             thread::Builder::new().stack_size(STACK).spawn_scoped(s, render).unwrap().join().unwrap()
         });
@@ -200,7 +199,7 @@ fn main() {
                   {% endfor %}{{ ns.text }}{{ ns.users|length }}";
     let variables = json!({"messages": messages});
     let template = ChatTemplate::new(source, String::new(), String::new());
-    let out = template.render(&[], false, variables.as_object().unwrap()).unwrap();
+    let out = template.run(variables.as_object().unwrap()).unwrap().plain();
     assert!(out.ends_with("500") && out.len() > 500 * 1000);
     println!("test a_long_conversation_is_rendered ... ok");
 }

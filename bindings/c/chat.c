@@ -3,6 +3,7 @@
  *
  *   chat -m model.gguf -p "a question"    streams one answer
  *   chat -m model.gguf                    holds a conversation, or reads the one question from a pipe
+ *   chat ... --schema schema.json         answers in JSON that is valid by the schema
  *
  * Answers go to standard output, everything else to standard error. Ctrl-C ends an answer, not the program.
  */
@@ -20,7 +21,7 @@
 enum { MAX_MESSAGES = 1024, MAX_LINE = 1 << 16 };
 
 struct options {
-    const char *model, *prompt, *system;
+    const char *model, *prompt, *system, *schema, *tools;
     uint32_t max_tokens, threads;
     float temperature;
     uint64_t seed;
@@ -30,13 +31,14 @@ struct chat {
     rz_model *model;
     rz_cache *cache;
     rz_sampler *sampler;
+    rz_grammar *grammar; /* of answers, or NULL */
+    char *tools;         /* JSON, or NULL */
     const struct options *options;
 
     /* The conversation as texts, the system message first where there is one. */
     rz_chat_message messages[MAX_MESSAGES];
     size_t n_messages;
     int has_template;
-    uint32_t tokenize_flags;
 
     /* The conversation as tokens: held[0 .. rz_cache_len(cache)] are in the cache. One more than its capacity fits. */
     uint32_t *held, *wanted;
@@ -119,21 +121,59 @@ static int forget_oldest(struct chat *chat) {
     return 1;
 }
 
-/* The conversation as the model wants to read it; to be freed. */
-static char *render(const struct chat *chat, size_t *len, rz_error *err) {
+struct text {
+    char *bytes;
+    size_t len, capacity;
+};
+
+static void append(struct text *text, const char *bytes, size_t len) {
+    if (text->len + len > text->capacity)
+        text->bytes = allocate(text->bytes, text->capacity = 2 * (text->len + len));
+    memcpy(text->bytes + text->len, bytes, len);
+    text->len += len;
+}
+
+static void append_quoted(struct text *text, const char *content) {
+    char escaped[8];
+    append(text, "\"", 1);
+    for (const char *c = content; *c; c++)
+        if (*c == '"' || *c == '\\' || (unsigned char)*c < 0x20)
+            append(text, escaped, (size_t)sprintf(escaped, "\\u%04x", (unsigned)*c));
+        else
+            append(text, c, 1);
+    append(text, "\"", 1);
+}
+
+static void append_member(struct text *text, const char *before, const char *content) {
+    append(text, before, strlen(before));
+    append_quoted(text, content);
+}
+
+/* The conversation as the tokens that the model wants to read. */
+static rz_status tokenize(const struct chat *chat, size_t *n, rz_error *err) {
     if (!chat->has_template) {
         const char *text = chat->messages[chat->n_messages - 1].content;
-        *len = strlen(text);
-        return copy_of(text);
+        return rz_tokenize_into(chat->model, text, strlen(text), RZ_TOKENIZE_ADD_SPECIAL | RZ_TOKENIZE_PARSE_SPECIAL,
+                                chat->wanted, chat->capacity, n, err);
     }
-    size_t capacity = 4096;
-    char *text = allocate(NULL, capacity);
-    rz_status status;
-    while ((status = rz_chat_render_into(chat->model, chat->messages, chat->n_messages, RZ_CHAT_ADD_GENERATION_PROMPT,
-                                         text, capacity, len, err)) == RZ_ERR_BUFFER_TOO_SMALL)
-        text = allocate(text, capacity = *len);
-    check(status, err);
-    return text;
+    struct text json = {0};
+    append(&json, "{\"messages\": [", 14);
+    for (size_t i = 0; i < chat->n_messages; i++) {
+        append_member(&json, i ? ", {\"role\": " : "{\"role\": ", chat->messages[i].role);
+        append_member(&json, ", \"content\": ", chat->messages[i].content);
+        append(&json, "}", 1);
+    }
+    append(&json, "]", 1);
+    if (chat->tools) {
+        append(&json, ", \"tools\": ", 11);
+        append(&json, chat->tools, strlen(chat->tools));
+    }
+    append(&json, "}", 1);
+    /* Whatever was typed is plain text to the model, though it spell special tokens. */
+    rz_status status = rz_chat_tokenize_into(chat->model, json.bytes, json.len, RZ_CHAT_ADD_GENERATION_PROMPT,
+                                             chat->wanted, chat->capacity, n, err);
+    free(json.bytes);
+    return status;
 }
 
 /*
@@ -142,11 +182,9 @@ static char *render(const struct chat *chat, size_t *len, rz_error *err) {
  */
 static rz_status read_question(struct chat *chat, rz_error *err) {
     rz_status status;
-    size_t n, len, keep, limit = chat->capacity - chat->capacity / 4;
+    size_t n, keep, limit = chat->capacity - chat->capacity / 4;
     do {
-        char *text = render(chat, &len, err);
-        status = rz_tokenize_into(chat->model, text, len, chat->tokenize_flags, chat->wanted, chat->capacity, &n, err);
-        free(text);
+        status = tokenize(chat, &n, err);
         if (status < 0 && status != RZ_ERR_BUFFER_TOO_SMALL)
             return status;
         if (n <= limit)
@@ -187,6 +225,8 @@ static rz_status write_answer(struct chat *chat, rz_error *err) {
     rz_textstream *stream;
     check(rz_textstream_new(chat->model, &stream, err), err);
     chat->answer_len = 0;
+    if (chat->grammar)
+        check(rz_sampler_grammar_set(chat->sampler, chat->grammar, err), err);
 
     double start = now();
     rz_status status = rz_sample(chat->cache, chat->sampler, &token, err);
@@ -290,11 +330,22 @@ static char *read_all(FILE *file) {
     return text;
 }
 
+static char *read_file(const char *path) {
+    FILE *file = fopen(path, "rb");
+    if (!file)
+        die("%s: %s", path, strerror(errno));
+    char *text = read_all(file);
+    fclose(file);
+    return text;
+}
+
 static void print_usage(FILE *file) {
     fprintf(file, "usage: chat -m model [options]\n"
                   "  -m FILE       the model: .gguf, .safetensors, or a folder with config.json\n"
                   "  -p TEXT       the question; without it a conversation, or the question from a pipe\n"
                   "  -s TEXT       the system message\n"
+                  "  --schema FILE answers are JSON of this JSON schema\n"
+                  "  --tools FILE  a JSON array of tools, for the template\n"
                   "  -n N          tokens of an answer at most\n"
                   "  -t N          threads\n"
                   "  --temp T      temperature, 0.7 by default\n"
@@ -333,6 +384,10 @@ static struct options parse(int argc, char **argv) {
             options.prompt = argv[i];
         else if (strcmp(option, "-s") == 0)
             options.system = argv[i];
+        else if (strcmp(option, "--schema") == 0)
+            options.schema = argv[i];
+        else if (strcmp(option, "--tools") == 0)
+            options.tools = argv[i];
         else if (strcmp(option, "-n") == 0)
             options.max_tokens = (uint32_t)number(option, argv[i]);
         else if (strcmp(option, "-t") == 0)
@@ -372,13 +427,20 @@ int main(int argc, char **argv) {
     check(rz_model_load(options.model, &model_params, &chat.model, &err), &err);
     double load_seconds = now() - start;
     check(rz_cache_new(chat.model, NULL, &chat.cache, &err), &err);
-    if (options.temperature > 0) {
+    if (options.temperature > 0 || options.schema) {
         rz_sampler_params sampler_params = {.struct_size = sizeof sampler_params,
                                             .temperature = options.temperature,
                                             .top_p = 0.95f,
                                             .seed = options.seed};
         check(rz_sampler_new(&sampler_params, &chat.sampler, &err), &err);
     }
+    if (options.schema) {
+        char *schema = read_file(options.schema);
+        check(rz_grammar_new(chat.model, RZ_GRAMMAR_JSON_SCHEMA, schema, strlen(schema), &chat.grammar, &err), &err);
+        free(schema);
+    }
+    if (options.tools)
+        chat.tools = read_file(options.tools);
 
     chat.options = &options;
     chat.capacity = rz_cache_capacity(chat.cache);
@@ -387,10 +449,6 @@ int main(int argc, char **argv) {
     rz_model_info info = {.struct_size = sizeof info};
     check(rz_model_info_get(chat.model, &info, &err), &err);
     chat.has_template = info.chat_template != 0;
-    /* The token that begins a text comes once: from the template or from the tokenizer. */
-    chat.tokenize_flags = RZ_TOKENIZE_PARSE_SPECIAL;
-    if (!(info.chat_template & RZ_TEMPLATE_WRITES_BOS))
-        chat.tokenize_flags |= RZ_TOKENIZE_ADD_SPECIAL;
     if (options.system)
         add_message(&chat, "system", options.system);
 
@@ -416,7 +474,9 @@ int main(int argc, char **argv) {
     free(chat.held);
     free(chat.wanted);
     free(chat.answer);
+    free(chat.tools);
     rz_sampler_free(chat.sampler);
+    rz_grammar_free(chat.grammar);
     rz_cache_free(chat.cache);
     rz_model_free(chat.model);
     rz_runtime_free(runtime);

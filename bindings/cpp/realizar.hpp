@@ -289,6 +289,25 @@ public:
             return rz_chat_render_into(get(), raw.data(), raw.size(), flags, out, capacity, n, error);
         });
     }
+    /// `render_chat` for a whole conversation in JSON, with tools and variables.
+    std::string render_chat_json(std::string_view json, uint32_t flags = RZ_CHAT_ADD_GENERATION_PROMPT) const {
+        return try_render_chat_json(json, flags).value();
+    }
+    Result<std::string> try_render_chat_json(std::string_view json, uint32_t flags = RZ_CHAT_ADD_GENERATION_PROMPT) const {
+        return detail::sized(std::string(), [&](char *out, size_t capacity, size_t *n, rz_error *error) {
+            return rz_chat_render_json_into(get(), json.data(), json.size(), flags, out, capacity, n, error);
+        });
+    }
+    /// The tokens of a conversation in JSON: no text in it becomes a special token.
+    std::vector<uint32_t> tokenize_chat(std::string_view json, uint32_t flags = RZ_CHAT_ADD_GENERATION_PROMPT) const {
+        return try_tokenize_chat(json, flags).value();
+    }
+    Result<std::vector<uint32_t>> try_tokenize_chat(std::string_view json,
+                                                    uint32_t flags = RZ_CHAT_ADD_GENERATION_PROMPT) const {
+        return detail::sized(std::vector<uint32_t>(), [&](uint32_t *out, size_t capacity, size_t *n, rz_error *error) {
+            return rz_chat_tokenize_into(get(), json.data(), json.size(), flags, out, capacity, n, error);
+        });
+    }
     /// The RZ_TOKENIZE_* flags for a rendered chat: the token that begins a text comes once, from template or tokenizer.
     uint32_t chat_flags() const {
         const bool begun = info().chat_template & RZ_TEMPLATE_WRITES_BOS;
@@ -325,6 +344,23 @@ private:
     detail::Handle<rz_model, rz_model_free> handle_;
 };
 
+/// What may be written. Immutable, for any number of samplers.
+class Grammar {
+public:
+    /// `kind` is RZ_GRAMMAR_...
+    Grammar(const Model &model, uint32_t kind, std::string_view text = {}) : Grammar(make(model, kind, text).value()) {}
+    explicit Grammar(rz_grammar *owned) noexcept : handle_(owned) {}
+    static Result<Grammar> make(const Model &model, uint32_t kind, std::string_view text = {}) {
+        return detail::called<Grammar, rz_grammar *>([&](rz_grammar **out, rz_error *error) {
+            return rz_grammar_new(model.get(), kind, text.data(), text.size(), out, error);
+        });
+    }
+    rz_grammar *get() const noexcept { return handle_.get(); }
+
+private:
+    detail::Handle<rz_grammar, rz_grammar_free> handle_;
+};
+
 /// The choice of the next token. A null `Sampler *` stands for the most likely one.
 class Sampler {
 public:
@@ -334,6 +370,14 @@ public:
     static Result<Sampler> make(const rz_sampler_params &params = realizar::params<rz_sampler_params>()) {
         return detail::called<Sampler, rz_sampler *>(
             [&](rz_sampler **out, rz_error *error) { return rz_sampler_new(&params, out, error); });
+    }
+    /// Lets it choose only what continues a text of the grammar, from its start; nullptr: anything.
+    void set_grammar(const Grammar *grammar) { try_set_grammar(grammar).value(); }
+    Result<rz_status> try_set_grammar(const Grammar *grammar) {
+        rz_error error;
+        const rz_status status = rz_sampler_grammar_set(get(), detail::raw(grammar), &error);
+        if (status < 0) return error;
+        return status;
     }
     rz_sampler *get() const noexcept { return handle_.get(); }
 

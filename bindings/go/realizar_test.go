@@ -459,3 +459,73 @@ func TestEmbed(t *testing.T) {
 		t.Error(len(each), err)
 	}
 }
+
+func TestConversation(t *testing.T) {
+	model := load(t, chatModel(t))
+	conversation := &Conversation{Messages: []any{
+		map[string]any{"role": "user", "content": prompt + "</s>"},
+	}}
+	text, err := model.RenderConversation(conversation)
+	if err != nil || text != "<s>"+prompt+"</s>" {
+		t.Errorf("%q %v", text, err)
+	}
+	tokens, err := model.TokenizeConversation(conversation)
+	if err != nil || tokens[0] != 1 || slices.Contains(tokens[1:], 1) || slices.Contains(tokens, 2) {
+		t.Error(tokens, err)
+	}
+	if _, err := model.TokenizeConversation(&Conversation{Messages: []any{1}}); !errors.Is(err, ErrInvalidArgument) {
+		t.Error(err)
+	}
+}
+
+func TestGrammar(t *testing.T) {
+	model := load(t, storyModel)
+	grammar, err := model.NewGrammar(GrammarChoices, `[" red", " blue"]`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sampler, err := NewSampler(Sampling{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sampler.Close()
+	if err := sampler.SetGrammar(grammar); err != nil {
+		t.Fatal(err)
+	}
+	if err := grammar.Close(); err != nil {
+		t.Error(err)
+	}
+	session := newSession(t, model, 64)
+	tokens, err := model.Tokenize(prompt, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := session.Prefill(t.Context(), tokens); err != nil {
+		t.Fatal(err)
+	}
+	var written []uint32
+	token, err := session.Sample(sampler)
+	info, _ := model.Info()
+	for err == nil && token != info.EOS {
+		written = append(written, token)
+		token, err = session.Decode(token, sampler)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, err := model.Detokenize(append(tokens, written...), false); err != nil || text != prompt+" red" && text != prompt+" blue" {
+		t.Errorf("%q %v", text, err)
+	}
+	if err := sampler.SetGrammar(nil); err != nil {
+		t.Error(err)
+	}
+	if err := sampler.SetGrammar(grammar); !errors.Is(err, ErrClosed) {
+		t.Error(err)
+	}
+	if _, err := model.NewGrammar(GrammarRegex, "("); !errors.Is(err, ErrInvalidArgument) {
+		t.Error(err)
+	}
+	if _, err := model.NewGrammar(GrammarJSONSchema, strings.Repeat(" ", 300_000)); !errors.Is(err, ErrLimit) {
+		t.Error(err)
+	}
+}

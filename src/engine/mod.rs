@@ -23,10 +23,11 @@ pub use session::{Outcome, Session, decode_batch};
 // Parts that pass through as they are, so that a caller need not know where they live.
 pub use crate::backend::cpu::thread::{apart, is_own as is_own_thread};
 pub use crate::backend::{DeviceInfo, DeviceKind, Part};
+pub use crate::grammar::{Grammar, Kind as GrammarKind};
 pub use crate::model::pooling::Pooling;
 pub use crate::sample::{Sampler, SamplerParams};
 pub use crate::tensor::DType;
-pub use crate::text::{TextStream, TokenKind, Tokenizer};
+pub use crate::text::{Chat, TextStream, TokenKind, Tokenizer};
 
 use crate::backend::cpu::pool::Pool;
 use crate::error::{Error, Result};

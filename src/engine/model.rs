@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use super::cache::{self, CacheParams};
@@ -18,10 +18,11 @@ use crate::backend::state_spec::StateSpec;
 use crate::backend::{self, Backend, DeviceKind, Executor, LoadOptions};
 use crate::error::{Error, Result};
 use crate::format::{Access, Metadata, Source};
+use crate::grammar::{Grammar, Grammars, Kind as GrammarKind};
 use crate::model::{Hyper, Network, arch};
 use crate::quant;
 use crate::tensor::DType;
-use crate::text::{ChatTemplate, Tokenizer};
+use crate::text::{Chat, ChatTemplate, MarkedText, Tokenizer};
 
 /// Tokens of a prompt that go through the network together, at most.
 const MAX_STEP_TOKENS: usize = 512;
@@ -82,6 +83,8 @@ pub struct Model {
     metadata: Metadata,
     tokenizer: Result<Tokenizer, String>,
     chat_template: Option<ChatTemplate>,
+    /// The vocabulary prepared for grammars, by the first of them.
+    grammars: OnceLock<Grammars>,
     metrics: Metrics,
     /// `None` where only the text side was loaded.
     compute: Option<Compute>,
@@ -156,7 +159,16 @@ impl Model {
         let metrics = Metrics::new();
         metrics.record_phase(Phase::Load, started.elapsed());
         let metadata = source.metadata;
-        Ok(Arc::new(Model { runtime, info, metadata, tokenizer, chat_template, metrics, compute }))
+        Ok(Arc::new(Model {
+            runtime,
+            info,
+            metadata,
+            tokenizer,
+            chat_template,
+            grammars: OnceLock::new(),
+            metrics,
+            compute,
+        }))
     }
 
     pub fn info(&self) -> &ModelInfo {
@@ -190,11 +202,25 @@ impl Model {
         }
     }
 
-    /// The text of a chat, messages being pairs of role and content, as the model was trained to see it.
-    pub fn render_chat(&self, messages: &[(&str, &str)], add_generation_prompt: bool) -> Result<String> {
-        let template = self.chat_template.as_ref();
-        let template = template.ok_or_else(|| Error::unsupported("the model has no chat template"))?;
-        template.render(messages, add_generation_prompt, &serde_json::Map::new())
+    /// The text of a chat as the model was trained to see it, what the chat says being marked.
+    pub fn render_chat(&self, chat: &Chat) -> Result<MarkedText> {
+        self.chat_template()?.render(chat)
+    }
+
+    pub fn chat_template(&self) -> Result<&ChatTemplate> {
+        self.chat_template.as_ref().ok_or_else(|| Error::unsupported("the model has no chat template"))
+    }
+
+    /// Compiles a grammar for this model's vocabulary.
+    pub fn grammar(&self, kind: GrammarKind, text: &str) -> Result<Grammar> {
+        let grammars = match self.grammars.get() {
+            Some(grammars) => grammars,
+            None => {
+                let grammars = Grammars::new(self.tokenizer()?, self.info.vocab_size as usize)?;
+                self.grammars.get_or_init(|| grammars)
+            }
+        };
+        grammars.compile(kind, text)
     }
 
     pub fn metrics(&self) -> &Metrics {

@@ -5,6 +5,7 @@ use std::ffi::c_char;
 use crate::error::{Error, Result};
 
 use super::cache::rz_cache_params;
+use super::chat::rz_chat_message;
 use super::device::rz_device_info;
 use super::embed::rz_embed_params;
 use super::field::write_text;
@@ -16,7 +17,6 @@ use super::runtime::rz_runtime_params;
 use super::sampler::{rz_logit_bias, rz_sampler_params};
 use super::status::{RZ_OK, rz_error, rz_status};
 use super::structs::{Layout, StructField, versioned};
-use super::text::rz_chat_message;
 
 /// Offset and size of a field of a struct, or size of a whole struct. Since 0.1.0.
 #[repr(C)]

@@ -25,9 +25,11 @@ mod structs;
 
 pub mod cache;
 pub mod cancel;
+pub mod chat;
 pub mod device;
 pub mod embed;
 pub mod generate;
+pub mod grammar;
 pub mod kernels;
 pub mod layout;
 pub mod metrics;

@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_void};
 use std::sync::{Arc, OnceLock};
 
-use crate::engine::{LoadParams, Model, Runtime, RuntimeParams, apart};
+use crate::engine::{Chat, LoadParams, Model, Runtime, RuntimeParams, apart};
 use crate::error::{Error, Result};
 
 use super::cancel::rz_cancel;
@@ -32,7 +32,7 @@ impl rz_model {
         if let Some(bits) = self.1.get() {
             return Ok(*bits);
         }
-        let bits = match apart(|| self.0.render_chat(&[("user", "?")], true)) {
+        let bits = match apart(|| Ok(self.0.render_chat(&Chat::new(&[("user", "?")], true))?.plain())) {
             Ok(text) => {
                 let bos = self.0.tokenizer().ok().and_then(|t| t.decode_token(t.bos()?, true).ok());
                 let begins = bos.is_some_and(|bos| !bos.is_empty() && text.as_bytes().starts_with(&bos));

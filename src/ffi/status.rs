@@ -25,7 +25,7 @@ pub const RZ_ERR_BUSY: rz_status = -2;
 pub const RZ_ERR_OUT_OF_MEMORY: rz_status = -3;
 /// A device's memory ran out.
 pub const RZ_ERR_DEVICE_OUT_OF_MEMORY: rz_status = -4;
-/// A ceiling set by the caller would be passed.
+/// A ceiling set by the caller, or a bound of this library, would be passed.
 pub const RZ_ERR_LIMIT: rz_status = -5;
 /// A file could not be opened or read.
 pub const RZ_ERR_IO: rz_status = -6;
@@ -107,7 +107,7 @@ fn status_of(error: &Error) -> rz_status {
         Error::Busy(_) => RZ_ERR_BUSY,
         Error::OutOfMemory { .. } => RZ_ERR_OUT_OF_MEMORY,
         Error::DeviceOutOfMemory { .. } => RZ_ERR_DEVICE_OUT_OF_MEMORY,
-        Error::Limit { .. } => RZ_ERR_LIMIT,
+        Error::Limit { .. } | Error::TooComplex(_) => RZ_ERR_LIMIT,
         Error::Io { .. } => RZ_ERR_IO,
         Error::Format { .. } => RZ_ERR_FORMAT,
         Error::Unsupported(_) => RZ_ERR_UNSUPPORTED,

@@ -1,19 +1,18 @@
-//! Text to tokens and back, and chat templates.
+//! Text to tokens and back.
 
 use std::ffi::{c_char, c_void};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use crate::engine::metrics::Phase;
-use crate::engine::{Model, Runtime, TextStream, TokenKind as Kind, Tokenizer, apart};
-use crate::error::{Result, try_vec};
+use crate::engine::{Model, Runtime, TextStream, TokenKind as Kind, Tokenizer};
+use crate::error::Result;
 
-use super::arguments::{Buffer, Plain};
+use super::arguments::Buffer;
 use super::guard::{guarded, guarded_or};
 use super::handle::{Handle, taken};
 use super::model::rz_model;
 use super::status::{RZ_OK, rz_error, rz_status};
-use super::structs::layout;
 
 /// Flag of rz_tokenize_into: add the tokens that begin and end a text, as the model asks.
 pub const RZ_TOKENIZE_ADD_SPECIAL: u32 = 1;
@@ -31,8 +30,6 @@ pub const RZ_TOKEN_USER: u32 = 4;
 pub const RZ_TOKEN_BYTE: u32 = 8;
 /// Attribute of a token: ends a turn or a text, as rz_token_is_end says.
 pub const RZ_TOKEN_END: u32 = 16;
-/// Flag of rz_chat_render_into: end with the opening of the assistant's turn.
-pub const RZ_CHAT_ADD_GENERATION_PROMPT: u32 = 1;
 
 /// Turns `text`, UTF-8 of `text_len` bytes, into token ids.
 ///
@@ -243,57 +240,7 @@ pub unsafe extern "C" fn rz_textstream_free(stream: *mut rz_textstream) {
     guarded_or!((), |call| call.release(stream))
 }
 
-/// One message of a chat; NUL-terminated UTF-8. The simple form: it never grows. Since 0.1.0.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct rz_chat_message {
-    /// Role of the speaker, such as "system", "user" or "assistant".
-    pub role: *const c_char,
-    /// Text of the message.
-    pub content: *const c_char,
-}
-
-layout!(rz_chat_message { role, content });
-// SAFETY: two raw pointers, which have no invalid bit patterns; reading through them goes through `Call::c_str`.
-unsafe impl Plain for rz_chat_message {}
-
-/// Writes `n` messages as the text that the model was trained on, by the chat template in its file.
-///
-/// `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` (0 and a NULL `out` to ask for
-/// it) the result is RZ_ERR_BUFFER_TOO_SMALL. Tokenize it with RZ_TOKENIZE_PARSE_SPECIAL, and with
-/// RZ_TOKENIZE_ADD_SPECIAL too unless rz_model_info.chat_template says RZ_TEMPLATE_WRITES_BOS. Special tokens that
-/// somebody spells in a message become real ones then. The template runs on a thread that ends with the call. Any thread.
-/// Errors: RZ_ERR_UNSUPPORTED (no template, or one that uses what is not implemented), RZ_ERR_INVALID_ARGUMENT (the
-/// template refuses the messages), RZ_ERR_VERSION (unknown flags), RZ_ERR_IO (the system gives no thread), RZ_ERR_LIMIT.
-/// Since 0.1.0.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rz_chat_render_into(
-    model: *const rz_model,
-    messages: *const rz_chat_message,
-    n: usize,
-    flags: u32,
-    out: *mut c_char,
-    capacity: usize,
-    len: *mut usize,
-    err: *mut rz_error,
-) -> rz_status {
-    guarded!(err, |call| {
-        let model = call.handle(model)?;
-        let messages = call.slice(messages, n, "messages")?;
-        call.flags(flags, RZ_CHAT_ADD_GENERATION_PROMPT, "flags")?;
-        let out = call.buffer(out.cast::<u8>(), capacity, len, ["out", "len"])?;
-        let mut texts = try_vec("chat messages", n)?;
-        for (i, message) in messages.iter().enumerate() {
-            let role = call.c_str(message.role, &format!("messages[{i}].role"))?;
-            texts.push((role, call.c_str(message.content, &format!("messages[{i}].content"))?));
-        }
-        let text = apart(|| model.0.render_chat(&texts, flags & RZ_CHAT_ADD_GENERATION_PROMPT != 0))?;
-        out.fill(text.as_bytes())?;
-        Ok(RZ_OK)
-    })
-}
-
-fn timed<T>(model: &Model, phase: Phase, work: impl FnOnce() -> Result<T>) -> Result<T> {
+pub(super) fn timed<T>(model: &Model, phase: Phase, work: impl FnOnce() -> Result<T>) -> Result<T> {
     let started = Instant::now();
     let result = work()?;
     model.metrics().record_phase(phase, started.elapsed());

@@ -15,7 +15,7 @@ const MAX_DEPTH: usize = 64;
 const MAX_VALUES: usize = 1 << 20;
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Json<'a> {
+pub enum Json<'a> {
     Null,
     Bool(bool),
     Int(i64),
@@ -26,7 +26,7 @@ pub(super) enum Json<'a> {
 }
 
 /// Members in the order of the file.
-pub(super) type Object<'a> = Vec<(Cow<'a, str>, Json<'a>)>;
+pub type Object<'a> = Vec<(Cow<'a, str>, Json<'a>)>;
 
 impl<'a> Json<'a> {
     /// Reads a document. `path` is for messages.

@@ -18,7 +18,7 @@ mod contents;
 mod file;
 mod gguf;
 mod hf;
-mod json;
+pub(crate) mod json;
 mod metadata;
 mod mmap;
 mod safetensors;

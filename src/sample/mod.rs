@@ -1,6 +1,6 @@
 //! Logits to a token id: biases, penalties, filters, temperature, a draw. Relies on nothing but the arithmetic that
-//! IEEE 754 fixes and on `arithmetic`, so a seed gives the same tokens on every machine. Refuses to
-//! know models and text; a vocabulary is a number of logits.
+//! IEEE 754 fixes and on `arithmetic`, so a seed gives the same tokens on every machine, and on `grammar` for the tokens
+//! that may be chosen. Refuses to know models and text; a vocabulary is a number of logits.
 
 mod arithmetic;
 mod params;
@@ -11,11 +11,14 @@ use arithmetic::{SplitMix64, exp};
 pub use params::SamplerParams;
 
 use crate::error::{Error, Result};
+use crate::grammar::Matcher;
 
 /// Chooses one token after another. Its memory is allocated by the first `sample` of a vocabulary and then kept.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Sampler {
     params: SamplerParams,
+    /// The tokens that may be chosen.
+    grammar: Option<Matcher>,
     rng: SplitMix64,
     /// Tokens that are left with their logits, the vocabulary's order or, once sorted, the most probable first.
     candidates: Vec<Candidate>,
@@ -40,11 +43,21 @@ impl Sampler {
     pub fn new(params: SamplerParams) -> Result<Sampler> {
         params.check()?;
         let rng = SplitMix64(params.seed);
-        Ok(Sampler { params, rng, candidates: Vec::new(), weights: Vec::new(), counts: Vec::new() })
+        Ok(Sampler { params, grammar: None, rng, candidates: Vec::new(), weights: Vec::new(), counts: Vec::new() })
     }
 
-    /// `InvalidArgument` naming the first biased id that a vocabulary of `n` tokens does not have.
+    /// The grammar that choices follow from now on.
+    pub fn set_grammar(&mut self, grammar: Option<Matcher>) {
+        self.grammar = grammar;
+    }
+
+    /// `InvalidArgument` naming the first biased id that a vocabulary of `n` tokens does not have, `Mismatch` for a grammar
+    /// of another vocabulary.
     pub fn check_vocab(&self, n: usize) -> Result<()> {
+        if let Some(grammar) = self.grammar.as_ref().filter(|grammar| grammar.n_vocab() != n) {
+            let what = format!("the grammar is of a vocabulary of {} tokens, the model has {n}", grammar.n_vocab());
+            return Err(Error::Mismatch(what));
+        }
         match self.params.logit_biases.iter().find(|(id, _)| *id as usize >= n) {
             Some((id, _)) => Err(Error::invalid(format!("token {id} has a logit bias, the vocabulary has {n} tokens"))),
             None => Ok(()),
@@ -57,7 +70,7 @@ impl Sampler {
     pub fn sample(&mut self, logits: &[f32], history: &[u32]) -> Result<u32> {
         self.check_vocab(logits.len())?;
         let greedy = self.params.temperature == 0.0;
-        let plain = self.params.logit_biases.is_empty() && !self.params.penalises();
+        let plain = self.params.logit_biases.is_empty() && !self.params.penalises() && self.grammar.is_none();
         let best = if greedy && plain {
             let id = argmax(logits);
             logits.get(id as usize).map(|&logit| Candidate { id, logit }).filter(Candidate::is_possible)
@@ -111,7 +124,8 @@ impl Sampler {
                 }
             }
         }
-        self.candidates.retain(Candidate::is_possible);
+        let allowed = self.grammar.as_mut().map(|grammar| grammar.allowed(history)).transpose()?;
+        self.candidates.retain(|c| c.is_possible() && allowed.as_ref().is_none_or(|allowed| allowed.has(c.id)));
         // Differences of logits stay numbers when none is infinite.
         self.candidates.iter_mut().for_each(|c| c.logit = c.logit.min(f32::MAX));
         reserve(&mut self.weights, logits.len())

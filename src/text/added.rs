@@ -65,20 +65,42 @@ impl Added {
         &self,
         text: &'t str,
         parse_special: bool,
-        mut each: impl FnMut(TextOrToken<'t>) -> Result<()>,
+        each: impl FnMut(TextOrToken<'t>) -> Result<()>,
     ) -> Result<()> {
         let automaton = if parse_special { self.any.as_ref().or(self.text.as_ref()) } else { self.text.as_ref() };
+        Added::split_at(automaton, text, |_| true, |c| c, each)
+    }
+
+    /// Hands on the parts of a text between control tokens. `plain`: the character for which one of the text stands.
+    pub fn split_control<'t>(
+        &self,
+        text: &'t str,
+        plain: impl Fn(char) -> char,
+        each: impl FnMut(TextOrToken<'t>) -> Result<()>,
+    ) -> Result<()> {
+        Added::split_at(self.any.as_ref(), text, |token| token.control, plain, each)
+    }
+
+    fn split_at<'t>(
+        automaton: Option<&Automaton>,
+        text: &'t str,
+        wanted: impl Fn(&WholeToken) -> bool,
+        plain: impl Fn(char) -> char,
+        mut each: impl FnMut(TextOrToken<'t>) -> Result<()>,
+    ) -> Result<()> {
+        let (is_space, is_word) = (|c| plain(c).is_whitespace(), |c| is_word(plain(c)));
         let mut at = 0;
         for found in
             automaton.iter().flat_map(|a| a.find.find_iter(text).map(|m| (m, &a.tokens[m.pattern().as_usize()])))
         {
             let (m, token) = found;
             let (before, after) = (&text[..m.start()], &text[m.end()..]);
-            if m.start() < at || token.single_word && (before.ends_with(is_word) || after.starts_with(is_word)) {
+            let inside = token.single_word && (before.ends_with(is_word) || after.starts_with(is_word));
+            if !wanted(token) || m.start() < at || inside {
                 continue;
             }
-            let start = if token.lstrip { before.trim_end().len().max(at) } else { m.start() };
-            let end = if token.rstrip { text.len() - after.trim_start().len() } else { m.end() };
+            let start = if token.lstrip { before.trim_end_matches(is_space).len().max(at) } else { m.start() };
+            let end = if token.rstrip { text.len() - after.trim_start_matches(is_space).len() } else { m.end() };
             if start > at {
                 each(TextOrToken::Text(&text[at..start], at))?;
             }

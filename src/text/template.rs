@@ -8,21 +8,24 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use chrono::DateTime;
 use chrono::format::StrftimeItems;
 use minijinja::machinery::{eval, get_compiled_template, make_string_output};
 use minijinja::syntax::SyntaxConfig;
-use minijinja::value::{ArgType, Kwargs, Serde};
+use minijinja::value::{ArgType, Kwargs};
 use minijinja::{AutoEscape, Environment, ErrorKind, Value};
 use serde::Serialize;
 use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
 use serde_json::{Map, Value as Json, json};
 
 use super::Tokenizer;
+use super::chat::{Chat, Form};
+use super::marks::{MarkedText, Marks};
 use super::template_budget::{self, MAX_OUTPUT, charged, guarded, refuse};
+use super::template_marks::marked_value;
 use crate::error::{Error, Result};
 use crate::format::Metadata;
 
@@ -35,17 +38,20 @@ const NAME: &str = "chat_template";
 /// A template; a bad one stops chats, not the model.
 pub struct ChatTemplate {
     source: String,
-    /// Compiled by the first `render`.
+    /// Compiled by the first `run`.
     environment: OnceLock<Result<Environment<'static>, String>>,
     bos: String,
     eos: String,
+    /// Found by probes when first needed.
+    text_form: OnceLock<Form>,
+    call_form: OnceLock<Form>,
 }
 
 impl ChatTemplate {
     /// The template of a model's metadata, if it has one.
     ///
     /// # Errors
-    /// `Format` where the key holds something else than text. A text that is no template is an error of `render` alone.
+    /// `Format` where the key holds something else than text. A text that is no template is an error of `run` alone.
     pub fn from_metadata(m: &Metadata, tokenizer: &Tokenizer) -> Result<Option<ChatTemplate>> {
         let text = |id: Option<u32>| {
             let bytes = id.and_then(|id| tokenizer.decode_token(id, true).ok());
@@ -57,43 +63,107 @@ impl ChatTemplate {
 
     /// Compiles a template, to which `bos` and `eos` are `bos_token` and `eos_token`.
     pub fn new(source: &str, bos: String, eos: String) -> ChatTemplate {
-        ChatTemplate { source: source.to_owned(), environment: OnceLock::new(), bos, eos }
+        ChatTemplate {
+            source: source.to_owned(),
+            environment: OnceLock::new(),
+            bos,
+            eos,
+            text_form: OnceLock::new(),
+            call_form: OnceLock::new(),
+        }
     }
 
-    /// Renders a conversation. `messages`: role and content of each. `extra`: more variables, such as `tools`,
-    /// or `messages` whole in place of the ones given.
+    /// Renders a conversation, whose texts are marked in the result.
+    ///
+    /// # Errors
+    /// Those of `run`.
+    pub fn render(&self, chat: &Chat) -> Result<MarkedText> {
+        // A template that cannot run at all says why where it is run.
+        let text = *self.text_form.get_or_init(|| self.find_text_form());
+        let call = if chat.has_calls() { *self.call_form.get_or_init(|| self.find_call_form(text)) } else { text };
+        self.run(&chat.in_form(Form { folds_system: text.folds_system && chat.has_system(), ..call }))
+    }
+
+    /// The form in which messages of the system and the user arrive in the text.
+    fn find_text_form(&self) -> Form {
+        let (system, user) = (("system", "probe 5y5"), ("user", "probe u5r"));
+        let arrive = |messages: &[(&str, &str)], form: Form| {
+            let text = self.run(&Chat::new(messages, true).in_form(form)).map(|text| text.plain());
+            text.is_ok_and(|text| messages.iter().all(|(_, content)| text.contains(content)))
+        };
+        let parts = Form { wants_parts: true, ..Form::default() };
+        let form = if !arrive(&[user], Form::default()) && arrive(&[user], parts) { parts } else { Form::default() };
+        Form { folds_system: !arrive(&[system, user], form), ..form }
+    }
+
+    /// The form in which the calls of an assistant arrive in the text, on top of `form`.
+    fn find_call_form(&self, form: Form) -> Form {
+        let call =
+            json!({"id": "call00001", "type": "function", "function": {"name": "f5n", "arguments": {"a5k": "v5v"}}});
+        let chat = json!({
+            "messages": [
+                {"role": "user", "content": "?"},
+                {"role": "assistant", "content": null, "tool_calls": [call]},
+                {"role": "tool", "name": "f5n", "tool_call_id": "call00001", "content": "r"},
+            ],
+            "tools": [{"type": "function", "function": {"name": "f5n", "description": "", "parameters": {
+                "type": "object", "properties": {"a5k": {"type": "string"}}, "required": ["a5k"]}}}],
+        });
+        let Ok(chat) = Chat::parse(&chat.to_string(), false) else { return form };
+        let arrives = |form: &Form| {
+            let text = self.run(&chat.in_form(*form)).map(|text| text.plain());
+            // Python's way of writing an object, a text within a text, and a null are no arguments.
+            let spoilt = ["'a5k': 'v5v'", "\\\"v5v", "None"];
+            text.is_ok_and(|text| text.contains("v5v") && spoilt.iter().all(|spoilt| !text.contains(spoilt)))
+        };
+        let forms = [(false, false), (false, true), (true, false), (true, true)];
+        let forms = forms.map(|(arguments_as_text, empty_content)| Form { arguments_as_text, empty_content, ..form });
+        forms.into_iter().find(arrives).unwrap_or(form)
+    }
+
+    /// Runs the template on variables, whose texts are marked in the result.
     ///
     /// # Errors
     /// `Unsupported` for a template that cannot be compiled, `InvalidArgument` for one that refuses this conversation
     /// or fails on it; passing a bound is such a failure.
-    pub fn render(
-        &self,
-        messages: &[(&str, &str)],
-        add_generation_prompt: bool,
-        extra: &Map<String, Json>,
-    ) -> Result<String> {
+    pub fn run(&self, variables: &Map<String, Json>) -> Result<MarkedText> {
         let compile = || caught(|| compile(&self.source)).and_then(|result| result);
         let environment = self.environment.get_or_init(compile).as_ref();
         let environment = environment.map_err(|why| Error::unsupported(format!("the chat template: {why}")))?;
-        let messages: Json = messages.iter().map(|(role, content)| json!({"role": role, "content": content})).collect();
-        let given = [
-            ("messages", Value::from(Serde(&messages))),
-            ("add_generation_prompt", Value::from(add_generation_prompt)),
-            ("bos_token", Value::from(self.bos.as_str())),
-            ("eos_token", Value::from(self.eos.as_str())),
-        ];
-        let extra = extra.iter().map(|(name, value)| (name.as_str(), Value::from(Serde(value))));
-        let variables = Value::from_pairs(given.into_iter().chain(extra));
-        caught(|| {
+        let mut texts = Vec::new();
+        variables.values().for_each(|value| each_text(value, &mut |text| texts.push(text)));
+        let marks = Arc::new(Marks::new(&self.source, texts.into_iter())?);
+        let own = [("bos_token", Value::from(self.bos.as_str())), ("eos_token", Value::from(self.eos.as_str()))];
+        let given = variables.iter().map(|(name, value)| (name.as_str(), marked_value(value, &marks)));
+        let variables = Value::from_pairs(own.into_iter().chain(given));
+        let text = caught(|| {
             let template = environment.get_template(NAME).map_err(innermost)?;
-            let program = guarded(&get_compiled_template(&template).instructions, &variables).map_err(innermost)?;
+            let instructions = &get_compiled_template(&template).instructions;
+            let program = guarded(instructions, &variables, &marks).map_err(innermost)?;
             let (mut text, blocks) = (String::new(), BTreeMap::new());
             let mut out = make_string_output(&mut text);
             eval(environment, &program, variables, &blocks, &mut out, AutoEscape::None).map_err(innermost)?;
-            if text.len() > MAX_OUTPUT { Err(format!("more than {MAX_OUTPUT} bytes of text")) } else { Ok(text) }
-        })
-        .and_then(|result| result)
-        .map_err(|why| Error::invalid(format!("the chat template: {why}")))
+            // A marked character has four bytes.
+            if text.len() > 4 * MAX_OUTPUT { Err(format!("more than {MAX_OUTPUT} bytes of text")) } else { Ok(text) }
+        });
+        let text = text.and_then(|result| result);
+        let text = text.map_err(|why| Error::invalid(format!("the chat template: {}", marks.unmark(&why))))?;
+        Ok(MarkedText { text, marks })
+    }
+}
+
+/// Hands on every text of a value, the names of members too.
+fn each_text<'j>(json: &'j Json, each: &mut impl FnMut(&'j str)) {
+    match json {
+        Json::String(text) => each(text),
+        Json::Array(items) => items.iter().for_each(|item| each_text(item, each)),
+        Json::Object(members) => {
+            for (name, value) in members {
+                each(name);
+                each_text(value, each);
+            }
+        }
+        _ => {}
     }
 }
 

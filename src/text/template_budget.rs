@@ -9,11 +9,15 @@
 //! the time. No value nests deeper than `MAX_NESTING` or holds what can change after it was counted (a loop, a
 //! namespace), so that nothing recurses far to show or drop it.
 
+use std::sync::Arc;
+
 use minijinja::functions::{self, Function};
 use minijinja::machinery::{Instruction, Instructions, Token, tokenize};
 use minijinja::syntax::SyntaxConfig;
-use minijinja::value::{FunctionArgs, FunctionResult, ObjectRepr, Rest, ValueKind, ValueOrKwargs};
+use minijinja::value::{FunctionArgs, FunctionResult, Object, ObjectRepr, Rest, ValueKind, ValueOrKwargs};
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, Output, State, Value, escape_formatter, filters, tests};
+
+use super::marks::Marks;
 
 /// Longest text that a template may write.
 pub const MAX_OUTPUT: usize = 16 << 20;
@@ -42,6 +46,8 @@ const SPEND: &str = "!spend";
 const OPERANDS: &str = "!operands";
 const ITEM: &str = "!item";
 const TIMES: &str = "!times";
+const COMPARED: &str = "!compared";
+const SHOWN: &str = "!shown";
 
 pub fn refuse(why: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidOperation, why.into())
@@ -90,8 +96,9 @@ pub fn bounded(source: &str, syntax: &SyntaxConfig) -> Result<String, String> {
     Ok(out)
 }
 
-/// The rest of a render's budget.
+/// The rest of a render's budget, and the marks of its conversation.
 struct Budget {
+    marks: Arc<Marks>,
     made: usize,
     read: usize,
     largest: usize,
@@ -235,8 +242,9 @@ where
     let f = Value::from_function(f);
     move |state, args| {
         let args = args.into_values();
-        Budget::of(state)?.call(name, &args)?;
-        let value = f.call(state, &args)?;
+        let budget = Budget::of(state)?;
+        budget.call(name, &args)?;
+        let value = budget.marks.clone().call(name, &args, |args| f.call(state, args))?;
         Budget::of(state)?.make(value)
     }
 }
@@ -277,17 +285,26 @@ pub fn environment() -> Environment<'static> {
         if method == "join" {
             all.reverse();
         }
-        Budget::of(state)?.call(method, &all)?;
-        minijinja_contrib::pycompat::unknown_method_callback(state, value, method, args)
+        let budget = Budget::of(state)?;
+        budget.call(method, &all)?;
+        if method == "join" {
+            all.reverse();
+        }
+        budget.marks.clone().call(method, &all, |all| match all {
+            [value, args @ ..] => minijinja_contrib::pycompat::unknown_method_callback(state, value, method, args),
+            [] => Err(ErrorKind::UnknownMethod.into()),
+        })
     });
     e.add_filter("factor", |value: Value| value);
-    e.add_filter(BEGIN, |state: &mut State, input: usize| {
+    e.add_filter(BEGIN, |state: &mut State, marks: Value, input: usize| {
+        let marks = marks.downcast_object::<Begin>().ok_or_else(|| refuse("no marks"))?;
         state.get_or_insert_extension_with(|| Budget {
+            marks: marks.0.clone(),
             made: input.saturating_mul(MADE_TIMES).saturating_add(MADE),
             read: input.saturating_mul(READ_TIMES).saturating_add(READ),
             largest: input.saturating_mul(2).saturating_add(MAX_OUTPUT),
         });
-        input
+        Ok::<_, Error>(input)
     });
     e.add_filter(MAKE, |state: &mut State, value: Value| Budget::of(state)?.make(value));
     e.add_filter(SPEND, |state: &mut State, bytes: usize| Budget::of(state)?.spend(bytes));
@@ -300,11 +317,30 @@ pub fn environment() -> Environment<'static> {
         operands.reverse();
         Ok::<_, Error>(operands)
     });
+    e.add_filter(COMPARED, |state: &mut State, mut operands: Vec<Value>| {
+        let budget = Budget::of(state)?;
+        for value in &mut operands {
+            budget.read(value)?;
+            *value = budget.marks.unmarked(value);
+        }
+        operands.reverse();
+        Ok::<_, Error>(operands)
+    });
+    e.add_filter(SHOWN, |state: &mut State, mut operands: Vec<Value>| {
+        let budget = Budget::of(state)?;
+        for value in &mut operands {
+            budget.read(value)?;
+            *value = budget.marks.shown(value);
+        }
+        operands.reverse();
+        Ok::<_, Error>(operands)
+    });
     e.add_filter(ITEM, |state: &mut State, mut operands: Vec<Value>| {
         let budget = Budget::of(state)?;
-        if let [value, key] = operands.as_slice() {
+        if let [value, key] = operands.as_mut_slice() {
             budget.look(value.as_str().map_or(0, str::len))?;
             budget.read(key)?;
+            *key = budget.marks.item(value, key);
         }
         operands.reverse();
         Ok::<_, Error>(operands)
@@ -335,15 +371,28 @@ fn format(out: &mut Output, state: &mut State, value: &Value) -> Result<(), Erro
     match value.kind() {
         ValueKind::None => out.write_str("None").map_err(Into::into),
         ValueKind::Bool => out.write_str(if value.is_true() { "True" } else { "False" }).map_err(Into::into),
-        _ => escape_formatter(out, state, value),
+        _ => {
+            let shown = budget.marks.shown(value);
+            escape_formatter(out, state, &shown)
+        }
     }
 }
 
-/// Copies a program and adds the charges. `input`: the variables it starts with.
+/// The marks on their way into the program.
+#[derive(Debug)]
+struct Begin(Arc<Marks>);
+
+impl Object for Begin {
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        ObjectRepr::Plain
+    }
+}
+
+/// Copies a program and adds the charges. `input`: the variables it starts with, whose texts have `marks`.
 ///
 /// # Errors
 /// A program that needs other templates than this one.
-pub fn guarded<'s>(program: &Instructions<'s>, input: &Value) -> Result<Instructions<'s>, Error> {
+pub fn guarded<'s>(program: &Instructions<'s>, input: &Value, marks: &Arc<Marks>) -> Result<Instructions<'s>, Error> {
     use Instruction as I;
     let mut size = Size::default();
     size.add(input, 0, usize::MAX)?;
@@ -351,14 +400,16 @@ pub fn guarded<'s>(program: &Instructions<'s>, input: &Value) -> Result<Instruct
     let constant = |n: usize| I::LoadConst(Value::from(n));
     let operands = |name, n| vec![I::BuildList(Some(n)), filter(name), I::UnpackList(n)];
     let mut out = Instructions::new(program.name(), program.source());
-    for instruction in [constant(size.bytes()), filter(BEGIN), I::DiscardTop] {
+    let marks = I::LoadConst(Value::from_object(Begin(marks.clone())));
+    for instruction in [marks, constant(size.bytes()), I::ApplyFilter(BEGIN, Some(2), !0), I::DiscardTop] {
         out.add(instruction);
     }
     let mut places = Vec::new();
     while let Some(instruction) = program.get(places.len() as u32) {
         let (before, after) = match instruction {
             I::BuildMap(_) | I::BuildList(_) | I::BuildTuple(_) => (vec![], Some(filter(MAKE))),
-            I::Add | I::StringConcat | I::CallFunction(..) | I::CallObject(_) => (vec![], Some(filter(MAKE))),
+            I::StringConcat => (operands(SHOWN, 2), Some(filter(MAKE))),
+            I::Add | I::CallFunction(..) | I::CallObject(_) => (vec![], Some(filter(MAKE))),
             I::CallMethod("changed", Some(n @ 2..)) => {
                 let n = usize::from(*n) - 1;
                 let kept = vec![I::BuildList(Some(n)), filter(MAKE), filter(OPERANDS), I::UnpackList(n)];
@@ -368,8 +419,8 @@ pub fn guarded<'s>(program: &Instructions<'s>, input: &Value) -> Result<Instruct
             I::Slice => (operands(OPERANDS, 4), Some(filter(MAKE))),
             I::Mul => (operands(TIMES, 2), Some(filter(MAKE))),
             I::GetItem => (operands(ITEM, 2), None),
-            I::Eq | I::Ne | I::Gt | I::Gte | I::Lt | I::Lte | I::In => (operands(OPERANDS, 2), None),
-            I::CompareAndPreserve(_) => (operands(OPERANDS, 2), None),
+            I::Eq | I::Ne | I::Gt | I::Gte | I::Lt | I::Lte | I::In => (operands(COMPARED, 2), None),
+            I::CompareAndPreserve(_) => (operands(COMPARED, 2), None),
             I::BuildKwargs(n) => (vec![constant(n * 2 * NODE), filter(SPEND), I::DiscardTop], None),
             I::Enclose(_) => (vec![constant(CLOSURE), filter(SPEND), I::DiscardTop], None),
             I::BuildMacro(..) => (vec![filter(MAKE)], None),
@@ -400,7 +451,7 @@ pub fn guarded<'s>(program: &Instructions<'s>, input: &Value) -> Result<Instruct
         });
         places.push(first.fold(u32::MAX, u32::min));
     }
-    let end = (3..).find(|&i| out.get(i).is_none()).unwrap_or(u32::MAX);
+    let end = (4..).find(|&i| out.get(i).is_none()).unwrap_or(u32::MAX);
     for i in 0..end {
         if let Some(
             I::Jump(to)

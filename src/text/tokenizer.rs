@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 
 use super::added::{Added, TextOrToken};
+use super::marks::MarkedText;
 use super::merge::{Bpe, Spm, Work};
 use super::pieces::{Behavior, Splitter, TextStep, pieces};
 use super::unigram::Unigram;
@@ -112,6 +113,36 @@ impl Tokenizer {
             out.truncate(before);
         }
         result
+    }
+
+    /// Appends the tokens of a rendered conversation to `out`: control tokens are parsed in what the template wrote
+    /// alone, and the tokens that begin a text come once.
+    ///
+    /// # Errors
+    /// Those of `encode`.
+    pub fn encode_chat(&self, chat: &MarkedText, out: &mut Vec<u32>) -> Result<()> {
+        let mut tokens = Vec::new();
+        let mut work = Work::default();
+        let plain = |c| chat.marks.unmark_char(c);
+        self.added.split_control(&chat.text, plain, |part| match part {
+            TextOrToken::Token(id) => push(&mut tokens, id),
+            TextOrToken::Text(text, start) => self.added_normalized.split_control(text, plain, |part| match part {
+                TextOrToken::Token(id) => push(&mut tokens, id),
+                TextOrToken::Text(text, at) => {
+                    let at_start = start + at == 0;
+                    self.added.split(&chat.marks.unmark(text), false, |part| match part {
+                        TextOrToken::Token(id) => push(&mut tokens, id),
+                        TextOrToken::Text(text, at) => {
+                            self.encode_text(text, at_start && at == 0, false, &mut work, &mut tokens)
+                        }
+                    })
+                }
+            }),
+        })?;
+        if !tokens.starts_with(&self.prefix) {
+            extend(out, &self.prefix)?;
+        }
+        extend(out, &tokens)
     }
 
     /// A text without added tokens.

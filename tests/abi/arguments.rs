@@ -8,6 +8,7 @@ use std::ptr::{null, null_mut};
 
 use realizar::ffi::cache::*;
 use realizar::ffi::cancel::*;
+use realizar::ffi::chat::*;
 use realizar::ffi::device::*;
 use realizar::ffi::generate::*;
 use realizar::ffi::kernels::*;

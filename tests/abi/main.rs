@@ -7,6 +7,7 @@ mod arguments;
 mod c;
 mod caches;
 mod embed;
+mod grammar;
 mod header;
 mod host;
 mod kernels;

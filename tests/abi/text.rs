@@ -5,6 +5,7 @@ use std::ffi::{CStr, CString, c_char};
 use std::ptr::{null, null_mut};
 
 use realizar::ffi::cache::*;
+use realizar::ffi::chat::*;
 use realizar::ffi::generate::*;
 use realizar::ffi::model::*;
 use realizar::ffi::status::*;

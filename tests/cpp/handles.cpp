@@ -13,7 +13,7 @@ template <class T>
 constexpr bool move_only = std::is_nothrow_move_constructible_v<T> && std::is_nothrow_move_assignable_v<T> &&
                            !std::is_copy_constructible_v<T> && !std::is_copy_assignable_v<T>;
 static_assert(move_only<realizar::Runtime> && move_only<realizar::Model> && move_only<realizar::Cache>);
-static_assert(move_only<realizar::Sampler> && move_only<realizar::TextStream> && move_only<realizar::Cancel>);
+static_assert(move_only<realizar::Grammar> && move_only<realizar::Sampler> && move_only<realizar::TextStream> && move_only<realizar::Cancel>);
 
 template <class Call> rz_status failure(Call call) {
     try {
@@ -48,6 +48,11 @@ int main(int argc, char **argv) {
     EXPECT(failure([&] { model.render_chat({{"user", "x"}}); }) == RZ_ERR_UNSUPPORTED);
     const std::vector<uint32_t> tokens = model.tokenize(prompt);
     EXPECT(tokens.size() == 5 && model.detokenize(tokens) == prompt);
+
+    const char *hello = "{\"messages\": [{\"role\": \"user\", \"content\": \"x\"}]}";
+    EXPECT(failure([&] { model.render_chat_json(hello); }) == RZ_ERR_UNSUPPORTED);
+    EXPECT(failure([&] { model.tokenize_chat("{}"); }) == RZ_ERR_UNSUPPORTED);
+    EXPECT(failure([&] { model.tokenize_chat("{"); }) == RZ_ERR_INVALID_ARGUMENT);
 
     auto embed_params = realizar::params<rz_embed_params>();
     EXPECT(failure([&] { model.embed({tokens}); }) == RZ_ERR_UNSUPPORTED);
@@ -88,6 +93,20 @@ int main(int argc, char **argv) {
     cache.truncate(4);
     cache.prefill(std::array<uint32_t, 1>{tokens[4]});
     EXPECT(cache.logits() == logits);
+
+    // Under a grammar a text is one of the choices, and ends.
+    const realizar::Grammar grammar(model, RZ_GRAMMAR_CHOICES, "[\" red\", \" blue\"]");
+    EXPECT(failure([&] { realizar::Grammar(model, RZ_GRAMMAR_REGEX, "("); }) == RZ_ERR_INVALID_ARGUMENT);
+    realizar::Sampler constrained;
+    constrained.set_grammar(&grammar);
+    std::vector<uint32_t> chosen{cache.sample(&constrained)};
+    for (uint32_t next : cache.generate(chosen[0], 8, &constrained)) chosen.push_back(next);
+    const std::string color = model.detokenize(chosen);
+    EXPECT((color == "red" || color == "blue" || color == " red" || color == " blue") && rz_token_is_end(model.get(), chosen.back()));
+    constrained.set_grammar(nullptr);
+    cache.truncate(4);
+    cache.prefill(std::array<uint32_t, 1>{tokens[4]});
+    EXPECT(cache.sample(&constrained) == first);
 
     // A list in braces is the tokens in it, of one, two or three.
     cache.truncate(0);

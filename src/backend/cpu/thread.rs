@@ -99,9 +99,9 @@ pub fn check_cpus(cpus: &[u32]) -> Result<()> {
 #[cfg(not(target_os = "linux"))]
 fn bind(_cpu: u32) {}
 
-/// Room for the deepest template; some systems give threads far less.
+/// Room for the deepest template or grammar; some systems give threads far less.
 #[cfg(unix)]
-const LARGE_STACK: usize = 8 << 20;
+const LARGE_STACK: usize = 32 << 20;
 
 /// Runs `work` on a thread of its own, which has ended when this returns; a panic goes on here. std leaves a destructor on
 /// every thread that starts others, and the interpreter of chat templates on every thread that runs one: on a thread of the

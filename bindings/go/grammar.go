@@ -1,0 +1,65 @@
+package realizar
+
+/*
+#include <realizar.h>
+*/
+import "C"
+
+import (
+	"runtime"
+	"unsafe"
+)
+
+// GrammarKind is the language in which a grammar is written.
+type GrammarKind uint32
+
+const (
+	GrammarJSONSchema GrammarKind = C.RZ_GRAMMAR_JSON_SCHEMA
+	GrammarRegex      GrammarKind = C.RZ_GRAMMAR_REGEX
+	GrammarLark       GrammarKind = C.RZ_GRAMMAR_LARK
+	GrammarGBNF       GrammarKind = C.RZ_GRAMMAR_GBNF
+	GrammarJSON       GrammarKind = C.RZ_GRAMMAR_JSON    // any JSON value, of an empty text
+	GrammarChoices    GrammarKind = C.RZ_GRAMMAR_CHOICES // one of some texts, of a JSON array of strings
+)
+
+// Grammar says what may be written. It is usable with any number of samplers at once.
+type Grammar struct{ grammar *owned[*C.rz_grammar] }
+
+// NewGrammar compiles a grammar for the vocabulary of the model.
+func (m *Model) NewGrammar(kind GrammarKind, text string) (*Grammar, error) {
+	var handle *C.rz_grammar
+	err := m.use(func(model *C.rz_model, e *C.rz_error) C.rz_status {
+		return C.rz_grammar_new(model, C.uint32_t(kind), (*C.char)(unsafe.Pointer(unsafe.StringData(text))),
+			C.size_t(len(text)), &handle, e)
+	})
+	if err != nil {
+		return nil, err
+	}
+	g := &Grammar{own(handle, func(handle *C.rz_grammar) { C.rz_grammar_free(handle) })}
+	runtime.AddCleanup(g, (*owned[*C.rz_grammar]).close, g.grammar)
+	return g, nil
+}
+
+// Close frees the grammar; samplers that use it go on. Closing twice is fine.
+func (g *Grammar) Close() error {
+	g.grammar.close()
+	return nil
+}
+
+// SetGrammar lets the sampler choose only what continues a text of the grammar, from its start; nil: anything.
+func (s *Sampler) SetGrammar(g *Grammar) error {
+	sampler, err := s.sampler.acquire()
+	if err != nil {
+		return err
+	}
+	defer s.sampler.release()
+	var handle *C.rz_grammar
+	if g != nil {
+		if handle, err = g.grammar.acquire(); err != nil {
+			return err
+		}
+		defer g.grammar.release()
+	}
+	var e C.rz_error
+	return check(C.rz_sampler_grammar_set(sampler, handle, &e), &e)
+}

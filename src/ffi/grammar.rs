@@ -1,0 +1,114 @@
+//! Grammars: what may be written.
+
+use std::ffi::c_char;
+use std::sync::Arc;
+
+use crate::engine::{Grammar, GrammarKind, Model, Runtime, apart};
+use crate::error::{Error, Result};
+
+use super::guard::{guarded, guarded_or};
+use super::handle::{Handle, taken};
+use super::model::rz_model;
+use super::sampler::rz_sampler;
+use super::status::{RZ_OK, rz_error, rz_status};
+
+/// Kind of a grammar: a JSON schema. A keyword that is not implemented is refused by name.
+pub const RZ_GRAMMAR_JSON_SCHEMA: u32 = 1;
+/// Kind of a grammar: a regular expression, which the whole text matches. Without look-around and back references.
+pub const RZ_GRAMMAR_REGEX: u32 = 2;
+/// Kind of a grammar: the dialect of Lark that llguidance reads; the rule "start" is the whole text.
+pub const RZ_GRAMMAR_LARK: u32 = 3;
+/// Kind of a grammar: GBNF, as llama.cpp reads it, without tokens in it. Where parts of a text may end at several places the
+/// longest counts.
+pub const RZ_GRAMMAR_GBNF: u32 = 4;
+/// Kind of a grammar: any JSON value. Takes no text.
+pub const RZ_GRAMMAR_JSON: u32 = 5;
+/// Kind of a grammar: one of some texts, given as a JSON array of strings.
+pub const RZ_GRAMMAR_CHOICES: u32 = 6;
+/// Kind of a grammar: calls of the tools of a conversation in JSON. RZ_ERR_UNSUPPORTED in this version.
+pub const RZ_GRAMMAR_TOOLS: u32 = 7;
+
+/// A compiled grammar. Immutable: any number of samplers may use it at once, with caches of any model that has the
+/// vocabulary of the one it was made for.
+pub struct rz_grammar(Arc<Model>, Grammar);
+
+impl Handle for rz_grammar {
+    const NAME: &'static str = "grammar";
+
+    fn runtime(&self) -> Option<&Arc<Runtime>> {
+        Some(self.0.runtime())
+    }
+}
+
+/// Compiles a grammar of `kind`, RZ_GRAMMAR_..., from `len` bytes of UTF-8. `*out` is freed with rz_grammar_free, before
+/// or after the model.
+///
+/// Whatever the text is, the call takes less than a second and 64 MiB, or ends with RZ_ERR_LIMIT. The first grammar of a model
+/// prepares its vocabulary, which takes some tens of milliseconds. White space between the parts of JSON is up to 40
+/// characters long. Works on a thread that ends with the call. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (an unknown
+/// kind, a grammar that cannot be read or that no text matches; the message says where), RZ_ERR_UNSUPPORTED (what is not
+/// implemented, or a model without a tokenizer or without a token that ends a text), RZ_ERR_LIMIT (too complex), RZ_ERR_IO
+/// (the system gives no thread), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_grammar_new(
+    model: *const rz_model,
+    kind: u32,
+    text: *const c_char,
+    len: usize,
+    out: *mut *mut rz_grammar,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let model = call.handle(model)?;
+        let text = call.text(text, len, "text")?;
+        let out = call.out(out, "out")?;
+        let kind = grammar_kind(kind)?;
+        let grammar = apart(|| model.0.grammar(kind, text))?;
+        out.set_handle(rz_grammar(model.0.clone(), grammar));
+        Ok(RZ_OK)
+    })
+}
+
+/// Frees the handle; NULL is fine. Samplers that use the grammar go on. Any thread. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_grammar_free(grammar: *mut rz_grammar) {
+    guarded_or!((), |call| call.release(grammar))
+}
+
+/// Lets `sampler` choose only tokens by which a text can go on to match `grammar`, from its start. NULL takes the grammar
+/// away.
+///
+/// The text begins behind the last token of the cache of the next choice. The grammar follows that cache: tokens that are
+/// appended advance it, a rewind takes it back, one to before its start begins it again. So every choice may be
+/// repeated, and the host may append tokens of its own, where the grammar allows them: otherwise the choice ends with
+/// RZ_ERR_INVALID_ARGUMENT. Tokens that end a text can be chosen where the text is complete, and nothing else once it
+/// can go no further, so that rz_generate_into ends with RZ_DONE. For the next text, set it again. A choice allocates
+/// memory and takes time, some tens of microseconds as a rule; one that passes the bounds ends with RZ_ERR_LIMIT. Calls with a
+/// cache of another vocabulary get RZ_ERR_MISMATCH. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_sampler_grammar_set(
+    sampler: *mut rz_sampler,
+    grammar: *const rz_grammar,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let sampler = call.handle(sampler)?;
+        let grammar = call.optional(grammar)?;
+        let mut sampler = taken(sampler.0.try_lock(), rz_sampler::NAME)?;
+        sampler.set_grammar(grammar.map(|grammar| grammar.1.matcher()));
+        Ok(RZ_OK)
+    })
+}
+
+fn grammar_kind(kind: u32) -> Result<GrammarKind> {
+    Ok(match kind {
+        RZ_GRAMMAR_JSON_SCHEMA => GrammarKind::JsonSchema,
+        RZ_GRAMMAR_REGEX => GrammarKind::Regex,
+        RZ_GRAMMAR_LARK => GrammarKind::Lark,
+        RZ_GRAMMAR_JSON => GrammarKind::Json,
+        RZ_GRAMMAR_CHOICES => GrammarKind::Choices,
+        RZ_GRAMMAR_GBNF => GrammarKind::Gbnf,
+        RZ_GRAMMAR_TOOLS => return Err(Error::unsupported("grammars of the kind TOOLS are not implemented")),
+        _ => return Err(Error::invalid(format!("kind is {kind}, which is no kind of a grammar"))),
+    })
+}

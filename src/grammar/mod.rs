@@ -1,0 +1,241 @@
+//! What a model may write: grammars of one vocabulary, and matchers that follow a text through one. Drives the crate
+//! `llguidance` within bounds of its own; knows tokens by their bytes, and neither models nor logits.
+//!
+//! Its panics become errors here. It is compiled on a thread that ends with the call, because it leaves a destructor on it.
+
+mod gbnf;
+mod source;
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use llguidance::api::{ParserLimits, StopReason};
+use llguidance::earley::SlicedBiasComputer;
+use llguidance::toktrie::{InferenceCapabilities, SimpleVob, TokEnv, TokRxInfo, TokTrie, TokenizerEnv};
+use llguidance::{ParserFactory, TokenParser};
+
+pub use source::Kind;
+
+use crate::error::{Error, Result, try_vec};
+use crate::text::{TokenKind, Tokenizer};
+
+/// Longest token that can be written under a grammar; the trie holds no deeper ones.
+const MAX_TOKEN: usize = 1000;
+
+/// Bounds within which a grammar takes less than a second and 64 MiB.
+fn limits() -> ParserLimits {
+    ParserLimits {
+        max_items_in_row: 2000,
+        initial_lexer_fuel: 300_000,
+        step_lexer_fuel: 200_000,
+        step_max_items: 50_000,
+        max_lexer_states: 100_000,
+        max_grammar_size: 300_000,
+        precompute_large_lexemes: false,
+        verbose_errors: false,
+    }
+}
+
+/// A vocabulary prepared for grammars.
+pub struct Grammars {
+    factory: ParserFactory,
+    n_vocab: usize,
+}
+
+impl Grammars {
+    /// Prepares the vocabulary of a model whose logits are `n_logits` numbers.
+    ///
+    /// # Errors
+    /// `Unsupported` where no token ends a text.
+    pub fn new(tokenizer: &Tokenizer, n_logits: usize) -> Result<Grammars> {
+        let n = tokenizer.n_vocab();
+        let (mut ends, mut words) = (Vec::new(), try_vec("the vocabulary", n)?);
+        for id in 0..n as u32 {
+            let is_text = !matches!(tokenizer.kind(id), Some(TokenKind::Control | TokenKind::Unreachable));
+            let bytes = tokenizer.decode_token(id, true)?.into_owned();
+            // The trie takes this byte, which no text holds, for the mark of a special token.
+            let is_usable = bytes.len() <= MAX_TOKEN && bytes.first() != Some(&TokTrie::SPECIAL_TOKEN_MARKER);
+            let is_end = tokenizer.is_end(id);
+            if is_end {
+                ends.push(id);
+            }
+            let is_allowed = is_text && is_usable && !is_end && !tokenizer.suppressed().contains(&id);
+            words.push(if is_allowed { bytes } else { Vec::new() });
+        }
+        let Some(&end) = ends.first() else {
+            return Err(Error::unsupported("the vocabulary has no token that ends a text, so no grammar can"));
+        };
+        let build = || {
+            let trie = TokTrie::from(&TokRxInfo::new(n as u32, end), &words).with_eos_tokens(&ends);
+            let environment: TokEnv = Arc::new(Vocabulary(trie));
+            let slices = SlicedBiasComputer::general_slices();
+            let factory = ParserFactory::new(&environment, InferenceCapabilities::default(), &slices);
+            let mut factory = factory.map_err(|e| Error::unsupported(format!("grammars: {e}")))?;
+            factory.quiet();
+            *factory.limits_mut() = limits();
+            Ok(factory)
+        };
+        Ok(Grammars { factory: caught(build)?, n_vocab: n_logits })
+    }
+
+    /// Compiles a grammar.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for one that cannot be read or never matches, `TooComplex` beyond the bounds, `Unsupported` for what is
+    /// not implemented.
+    pub fn compile(&self, kind: Kind, text: &str) -> Result<Grammar> {
+        let source = source::read(kind, text)?;
+        let parser = caught(|| {
+            let mut parser = self.factory.create_parser(source).map_err(|e| failure(&e.to_string()))?;
+            parser.start_without_prompt();
+            // A text that can neither go on nor end.
+            parser.compute_mask().map_err(|e| stopped(&parser, &e))?;
+            Ok(parser)
+        })?;
+        Ok(Grammar { parser: Mutex::new(parser), n_vocab: self.n_vocab })
+    }
+}
+
+/// The tokens by their bytes. Forced text may be cut into tokens in any way, so that the model chooses the one that it knows.
+struct Vocabulary(TokTrie);
+
+impl TokenizerEnv for Vocabulary {
+    fn tok_trie(&self) -> &TokTrie {
+        &self.0
+    }
+
+    fn tokenize_bytes(&self, s: &[u8]) -> Vec<u32> {
+        self.0.greedy_tokenize(s)
+    }
+
+    fn tokenize_is_canonical(&self) -> bool {
+        false
+    }
+}
+
+/// A compiled grammar, for any number of matchers.
+pub struct Grammar {
+    /// At its start. Behind a lock, because copying it looks into memory that the copies of one parser would share.
+    parser: Mutex<TokenParser>,
+    n_vocab: usize,
+}
+
+impl Grammar {
+    /// A matcher at the start of the grammar.
+    pub fn matcher(&self) -> Matcher {
+        let parser = self.parser.lock().unwrap_or_else(PoisonError::into_inner).deep_clone();
+        Matcher { parser, n_vocab: self.n_vocab, start: None, taken: Vec::new(), mask: None }
+    }
+}
+
+/// A place in a grammar, which follows a timeline: what was appended since the first look at it, also after a rewind.
+pub struct Matcher {
+    parser: TokenParser,
+    n_vocab: usize,
+    /// Length of the timeline where the grammar begins.
+    start: Option<usize>,
+    /// Tokens of the timeline from there on that the parser has taken.
+    taken: Vec<u32>,
+    /// The tokens that may follow `taken`.
+    mask: Option<SimpleVob>,
+}
+
+impl Matcher {
+    /// Number of logits of the model for which the grammar was made.
+    pub fn n_vocab(&self) -> usize {
+        self.n_vocab
+    }
+
+    /// The tokens that may follow a timeline: some always may. Those that end a text are among them where it may end.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a timeline that the grammar does not allow, `TooComplex` where the bounds are passed.
+    pub fn allowed(&mut self, timeline: &[u32]) -> Result<Allowed<'_>> {
+        let start = *self.start.get_or_insert(timeline.len());
+        let Some(written) = timeline.get(start..) else {
+            // A rewind to before the start: the grammar begins again.
+            self.rewind(0)?;
+            self.start = Some(timeline.len());
+            return self.current();
+        };
+        let same = written.iter().zip(&self.taken).take_while(|(a, b)| a == b).count();
+        self.rewind(same)?;
+        for (i, &token) in written.iter().enumerate().skip(same) {
+            if !self.current()?.has(token) {
+                return Err(Error::invalid(format!(
+                    "the grammar does not allow token {token} at position {}: set it again for another text",
+                    start + i
+                )));
+            }
+            self.mask = None;
+            caught(|| self.parser.consume_token(token).map_err(|e| stopped(&self.parser, &e)))?;
+            self.taken.push(token);
+        }
+        self.current()
+    }
+
+    fn current(&mut self) -> Result<Allowed<'_>> {
+        let mask = match self.mask.take() {
+            Some(mask) => mask,
+            None => caught(|| self.parser.compute_mask().map_err(|e| stopped(&self.parser, &e)))?,
+        };
+        Ok(Allowed(self.mask.insert(mask)))
+    }
+
+    /// Rewinds to the first `len` of the tokens taken.
+    fn rewind(&mut self, len: usize) -> Result<()> {
+        let back = self.taken.len() - len;
+        if back > 0 {
+            self.mask = None;
+            caught(|| self.parser.rollback(back).map_err(|e| failure(&e.to_string())))?;
+            self.taken.truncate(len);
+        }
+        Ok(())
+    }
+}
+
+/// Some tokens of a vocabulary.
+pub struct Allowed<'m>(&'m SimpleVob);
+
+impl Allowed<'_> {
+    pub fn has(&self, token: u32) -> bool {
+        (token as usize) < self.0.len() && self.0.is_allowed(token)
+    }
+}
+
+impl fmt::Debug for Matcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Matcher").field("start", &self.start).field("taken", &self.taken.len()).finish()
+    }
+}
+
+/// Turns a panic into an error, because the parser is not this library's.
+fn caught<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    let panicked = |_| Error::TooComplex("the grammar: its parser failed on it".to_owned());
+    catch_unwind(AssertUnwindSafe(work)).map_err(panicked).and_then(|result| result)
+}
+
+/// The error of a parser that stopped.
+fn stopped(parser: &TokenParser, error: &dyn fmt::Display) -> Error {
+    match parser.stop_reason() {
+        StopReason::LexerTooComplex | StopReason::ParserTooComplex => {
+            Error::TooComplex(format!("the grammar: {error}"))
+        }
+        StopReason::NoExtensionBias | StopReason::NoExtension => {
+            Error::invalid("the grammar: no token of the vocabulary can follow, and the text cannot end")
+        }
+        _ => failure(&error.to_string()),
+    }
+}
+
+fn failure(error: &str) -> Error {
+    let what =
+        format!("the grammar: {}", error.lines().next().unwrap_or_default().chars().take(200).collect::<String>());
+    let is_bound = ["too large", "too big", "too many", "too deep", "limit"].iter().any(|word| error.contains(word));
+    match () {
+        () if is_bound => Error::TooComplex(what),
+        () if error.contains("nimplemented") || error.contains("not supported") => Error::Unsupported(what),
+        () => Error::invalid(what),
+    }
+}

@@ -1,0 +1,261 @@
+//! A conversation, as servers take it in JSON, and the forms in which templates want one: some know no system
+//! message, some want the arguments of a call as text, some a list of parts in place of a text.
+//! Relies on `format` for bounds on JSON; knows no template.
+
+use std::path::Path;
+
+use serde_json::{Map, Value as Json, json};
+
+use crate::error::{Error, Result};
+use crate::format::json;
+
+/// Members of a conversation that are variables of a template under the same name.
+const VARIABLES: &[&str] = &["messages", "tools", "add_generation_prompt", "response_format"];
+
+/// The form in which a template wants its conversation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Form {
+    /// It refuses or loses system messages: their text goes in front of the next message of the user.
+    pub folds_system: bool,
+    /// It loses texts, and takes lists of parts.
+    pub wants_parts: bool,
+    /// It takes the arguments of a call as text, not as an object.
+    pub arguments_as_text: bool,
+    /// It takes "" where a call has no content, not null.
+    pub empty_content: bool,
+}
+
+/// A conversation and the other variables of a template.
+pub struct Chat {
+    variables: Map<String, Json>,
+}
+
+impl Chat {
+    /// A conversation of texts; `messages`: role and content of each.
+    pub fn new(messages: &[(&str, &str)], add_generation_prompt: bool) -> Chat {
+        let messages: Json = messages.iter().map(|(role, content)| json!({"role": role, "content": content})).collect();
+        let mut variables = Map::new();
+        variables.insert("messages".to_owned(), messages);
+        variables.insert("add_generation_prompt".to_owned(), Json::from(add_generation_prompt));
+        Chat { variables }
+    }
+
+    /// Reads a conversation. `add_generation_prompt` counts where it does not say so itself.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for what is no JSON or has another form, naming the place, `Unsupported` for content other than text.
+    pub fn parse(text: &str, add_generation_prompt: bool) -> Result<Chat> {
+        let Json::Object(members) = parse_json("the conversation", text)? else {
+            return Err(Error::invalid("the conversation is no JSON object"));
+        };
+        let mut chat = Chat::new(&[], add_generation_prompt);
+        let mut more = Map::new();
+        for (name, value) in members {
+            match (name.as_str(), value) {
+                (_, Json::Null) => {}
+                ("messages", Json::Array(list)) => {
+                    let list = list.into_iter().enumerate().map(|(i, m)| message(&format!("messages[{i}]"), m));
+                    chat.variables.insert(name, Json::Array(list.collect::<Result<_>>()?));
+                }
+                ("tools", Json::Array(list)) => {
+                    if let Some(i) = list.iter().position(|tool| !tool["function"]["name"].is_string()) {
+                        return Err(Error::invalid(format!("tools[{i}].function.name is no text")));
+                    }
+                    // Templates that ask whether there are tools take an empty list for some.
+                    if !list.is_empty() {
+                        chat.variables.insert(name, Json::Array(list));
+                    }
+                }
+                ("add_generation_prompt", value @ Json::Bool(_)) | ("response_format", value @ Json::Object(_)) => {
+                    chat.variables.insert(name, value);
+                }
+                ("variables", Json::Object(members)) => more = members,
+                ("messages" | "tools" | "add_generation_prompt" | "response_format" | "variables", _) => {
+                    return Err(Error::invalid(format!(
+                        "{name:?} of the conversation has another type than it should"
+                    )));
+                }
+                _ => return Err(Error::invalid(format!("the conversation has an unknown member {name:?}"))),
+            }
+        }
+        for (name, value) in more {
+            if VARIABLES.contains(&name.as_str()) || ["bos_token", "eos_token"].contains(&name.as_str()) {
+                return Err(Error::invalid(format!("variables.{name} is not the caller's to set")));
+            }
+            chat.variables.insert(name, value);
+        }
+        Ok(chat)
+    }
+
+    /// The tools, each with `function.name`.
+    pub fn tools(&self) -> &[Json] {
+        self.variables.get("tools").and_then(Json::as_array).map_or(&[], Vec::as_slice)
+    }
+
+    /// The messages as they were given, but for texts that came in parts.
+    pub fn messages(&self) -> &[Json] {
+        self.variables.get("messages").and_then(Json::as_array).map_or(&[], Vec::as_slice)
+    }
+
+    pub fn has_system(&self) -> bool {
+        self.messages().iter().any(|m| m["role"] == "system")
+    }
+
+    pub fn has_calls(&self) -> bool {
+        self.messages().iter().any(|m| m["tool_calls"].is_array())
+    }
+
+    /// The variables of a template that wants this form.
+    pub fn in_form(&self, form: Form) -> Map<String, Json> {
+        let mut messages = self.messages().to_vec();
+        if form.folds_system {
+            messages = folded(messages);
+        }
+        for message in &mut messages {
+            for call in message.get_mut("tool_calls").and_then(Json::as_array_mut).into_iter().flatten() {
+                let Some(arguments) = call.pointer_mut("/function/arguments") else { continue };
+                if form.arguments_as_text && !arguments.is_string() {
+                    *arguments = Json::from(arguments.to_string());
+                } else if !form.arguments_as_text
+                    && let Some(Ok(object @ Json::Object(_))) = arguments.as_str().map(serde_json::from_str)
+                {
+                    *arguments = object;
+                }
+            }
+            let Some(content) = message.get_mut("content") else { continue };
+            if form.wants_parts && content.is_string() {
+                *content = json!([{"type": "text", "text": content}]);
+            } else if form.empty_content && content.is_null() {
+                *content = Json::from("");
+            }
+        }
+        let mut variables = self.variables.clone();
+        variables.insert("messages".to_owned(), Json::Array(messages));
+        variables
+    }
+}
+
+/// Reads JSON of hostile origin.
+pub fn parse_json(what: &str, text: &str) -> Result<Json> {
+    // Its bounds, and its refusal of names that occur twice.
+    json::Json::parse(Path::new(what), text.as_bytes()).map_err(|e| match e {
+        Error::Format { path, what } => Error::invalid(format!("{path}: {what}")),
+        other => other,
+    })?;
+    serde_json::from_str(text).map_err(|e| Error::invalid(format!("{what}: {e}")))
+}
+
+/// Checks a message, and joins the parts of its content.
+fn message(place: &str, mut message: Json) -> Result<Json> {
+    let wrong = |what: &str| Err(Error::invalid(format!("{place}{what}")));
+    let Some(members) = message.as_object_mut() else { return wrong(" is no object") };
+    if !members.get("role").is_some_and(Json::is_string) {
+        return wrong(".role is no text");
+    }
+    let content = members.entry("content").or_insert(Json::Null);
+    match content {
+        Json::Null | Json::String(_) => {}
+        Json::Array(parts) => {
+            let mut text = String::new();
+            for (i, part) in parts.iter().enumerate() {
+                match (part["type"].as_str(), part["text"].as_str()) {
+                    (Some("text"), Some(part)) => text.push_str(part),
+                    (Some("text") | None, _) => return wrong(&format!(".content[{i}] is no part with a text")),
+                    (Some(other), _) => {
+                        let what = format!("{place}.content[{i}] is of type {other:?}; only text is supported");
+                        return Err(Error::unsupported(what));
+                    }
+                }
+            }
+            *content = Json::from(text);
+        }
+        _ => return wrong(".content is neither a text nor a list of parts"),
+    }
+    match members.get("tool_calls") {
+        None => {}
+        Some(Json::Null) => drop(members.remove("tool_calls")),
+        Some(Json::Array(calls)) => {
+            for (i, call) in calls.iter().enumerate() {
+                let function = &call["function"];
+                if !function["name"].is_string() {
+                    return wrong(&format!(".tool_calls[{i}].function.name is no text"));
+                }
+                if !function["arguments"].is_string() && !function["arguments"].is_object() {
+                    return wrong(&format!(".tool_calls[{i}].function.arguments is neither a text nor an object"));
+                }
+            }
+            if calls.is_empty() {
+                members.remove("tool_calls");
+            }
+        }
+        Some(_) => return wrong(".tool_calls is no list"),
+    }
+    Ok(message)
+}
+
+/// Puts the text of system messages in front of the user's next one.
+fn folded(messages: Vec<Json>) -> Vec<Json> {
+    let mut out = Vec::new();
+    let mut waiting = String::new();
+    let text_of = |message: &Json| message["content"].as_str().unwrap_or_default().to_owned();
+    for mut message in messages {
+        if message["role"] == "system" {
+            waiting.push_str(&text_of(&message));
+            waiting.push_str("\n\n");
+            continue;
+        }
+        if message["role"] == "user" && !waiting.is_empty() {
+            message["content"] = Json::from(std::mem::take(&mut waiting) + &text_of(&message));
+        }
+        out.push(message);
+    }
+    if !waiting.is_empty() {
+        out.push(json!({"role": "user", "content": waiting.trim_end()}));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_understood_is_named() {
+        for (text, word) in [
+            ("", "EOF"),
+            ("[]", "no JSON object"),
+            (r#"{"messages": 1}"#, "\"messages\""),
+            (r#"{"messages": [], "messages": []}"#, "twice"),
+            (r#"{"temperature": 1}"#, "\"temperature\""),
+            (r#"{"messages": [1]}"#, "messages[0] is no object"),
+            (r#"{"messages": [{"content": "a"}]}"#, "messages[0].role"),
+            (r#"{"messages": [{"role": "user", "content": 1}]}"#, "messages[0].content"),
+            (r#"{"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}"#, "\"image_url\""),
+            (r#"{"messages": [{"role": "user", "content": [{"type": "text"}]}]}"#, "content[0]"),
+            (r#"{"messages": [{"role": "assistant", "tool_calls": [{}]}]}"#, "tool_calls[0].function.name"),
+            (r#"{"messages": [{"role": "assistant", "tool_calls": 1}]}"#, "tool_calls is no list"),
+            (r#"{"tools": [{}]}"#, "tools[0].function.name"),
+            (r#"{"variables": {"messages": []}}"#, "variables.messages"),
+        ] {
+            let error = Chat::parse(text, true).err().map(|e| e.to_string()).unwrap_or_default();
+            assert!(error.contains(word), "{text}: {error}");
+        }
+        assert!(Chat::parse(&"[".repeat(100_000), true).is_err());
+    }
+
+    #[test]
+    fn conversations_take_the_form_that_a_template_wants() {
+        let text = r#"{"messages": [{"role": "system", "content": "s"}, {"role": "user", "content": [{"type": "text", "text": "u"}]},
+            {"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "{\"a\": 1}"}}]}]}"#;
+        let chat = Chat::parse(text, true).unwrap();
+        let plain = chat.in_form(Form::default());
+        assert_eq!(plain["messages"][1]["content"], "u");
+        assert_eq!(plain["messages"][2]["tool_calls"][0]["function"]["arguments"], json!({"a": 1}));
+        assert_eq!(plain["messages"][2]["content"], Json::Null);
+        let form = Form { folds_system: true, wants_parts: true, arguments_as_text: true, empty_content: true };
+        let other = chat.in_form(form);
+        assert_eq!(other["messages"][0]["content"], json!([{"type": "text", "text": "s\n\nu"}]));
+        assert_eq!(other["messages"][1]["tool_calls"][0]["function"]["arguments"], "{\"a\": 1}");
+        assert_eq!(other["messages"][1]["content"], "");
+    }
+}

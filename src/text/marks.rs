@@ -1,0 +1,118 @@
+//! Marks on the text of a conversation, by which it is told from what a template wrote once both are one text.
+//!
+//! A marked character is another character that stands for it, out of the private planes of Unicode: operations of a
+//! template that move characters (joining, cutting, loops, filters that select) carry the mark along by themselves. Those that
+//! look at what a text says get it without marks, and their result is marked as a whole where it cannot be said which of
+//! its characters came from where (`template_marks.rs`). Order is kept, so that sorting needs no such care.
+//! Relies on nothing.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+
+const PLANES: [std::ops::RangeInclusive<char>; 2] = ['\u{F0000}'..='\u{FFFFD}', '\u{100000}'..='\u{10FFFD}'];
+/// First byte of the marks in UTF-8, and of few other characters.
+const LEAD: u8 = 0xF3;
+
+/// The characters that may be marked, and what stands for each. Both in rising order.
+#[derive(Debug)]
+pub struct Marks {
+    plain: Vec<char>,
+    marked: Vec<char>,
+}
+
+impl Marks {
+    /// Marks for the characters of `texts`, in either case, and of `source`, none of which is a mark itself.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for more distinct characters than the private planes have.
+    pub fn new<'t>(source: &str, texts: impl Iterator<Item = &'t str>) -> Result<Marks> {
+        let mut plain: BTreeSet<char> = source.chars().chain('\0'..='\x7f').collect();
+        for c in texts.flat_map(str::chars) {
+            if !c.is_ascii() && plain.insert(c) {
+                plain.extend(c.to_uppercase().chain(c.to_lowercase()));
+            }
+        }
+        let free = PLANES.into_iter().flatten().filter(|c| !plain.contains(c));
+        let marked: Vec<char> = free.take(plain.len()).collect();
+        if marked.len() < plain.len() {
+            return Err(Error::invalid(format!(
+                "{} distinct characters in a conversation, at most {} are supported",
+                plain.len(),
+                marked.len()
+            )));
+        }
+        Ok(Marks { plain: plain.into_iter().collect(), marked })
+    }
+
+    pub fn mark_char(&self, c: char) -> char {
+        self.plain.binary_search(&c).map_or(c, |i| self.marked[i])
+    }
+
+    pub fn mark(&self, text: &str) -> String {
+        text.chars().map(|c| if self.is_mark(c) { c } else { self.mark_char(c) }).collect()
+    }
+
+    pub fn is_mark(&self, c: char) -> bool {
+        c >= *PLANES[0].start() && self.marked.binary_search(&c).is_ok()
+    }
+
+    pub fn has_marks(&self, text: &str) -> bool {
+        text.bytes().any(|b| b >= LEAD) && text.chars().any(|c| self.is_mark(c))
+    }
+
+    pub fn unmark_char(&self, c: char) -> char {
+        if c < *PLANES[0].start() {
+            return c;
+        }
+        self.marked.binary_search(&c).map_or(c, |i| self.plain[i])
+    }
+
+    pub fn unmark<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        match self.has_marks(text) {
+            true => Cow::Owned(text.chars().map(|c| self.unmark_char(c)).collect()),
+            false => Cow::Borrowed(text),
+        }
+    }
+}
+
+/// A text of which some characters are marked.
+pub struct MarkedText {
+    pub text: String,
+    pub marks: Arc<Marks>,
+}
+
+impl MarkedText {
+    pub fn plain(&self) -> String {
+        self.marks.unmark(&self.text).into_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_come_off_and_keep_the_order() {
+        let texts = ["a\u{F0000}ßé日\u{10FFFD}", "<|im_end|>"];
+        let marks = Marks::new("{{ '\u{F0001}' }}", texts.into_iter()).unwrap();
+        for text in texts {
+            let marked = marks.mark(text);
+            assert!(marked.chars().all(|c| marks.is_mark(c)));
+            assert_eq!(marks.unmark(&marked), text);
+            assert_eq!(marks.mark(&marked), marked);
+        }
+        assert!(!marks.has_marks("plain \u{F0001}"));
+        let (small, large) = (marks.mark_char('a'), marks.mark_char('日'));
+        assert!(small < large);
+        assert_eq!(marks.unmark(&marks.mark("SSÉ")), "SSÉ");
+    }
+
+    #[test]
+    fn too_many_characters_are_refused() {
+        let all: String = ('\0'..=char::MAX).collect();
+        assert!(Marks::new("", [all.as_str()].into_iter()).is_err());
+    }
+}

@@ -1,0 +1,272 @@
+//! What operations of a template do to marked text (`marks.rs`): values of a conversation with their marks, and calls that
+//! look at what a text says. Knows the names of filters, tests and methods that do; all others only move characters.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use minijinja::value::{Enumerator, Object, ObjectRepr, Serde, ValueKind};
+use minijinja::{Error, Value};
+use serde_json::Value as Json;
+
+use super::marks::Marks;
+
+/// Filters, tests and methods of strings that look at what a text says.
+const READERS: &[&str] = &[
+    "escape",
+    "e",
+    "lower",
+    "upper",
+    "title",
+    "capitalize",
+    "string",
+    "round",
+    "abs",
+    "int",
+    "float",
+    "tojson",
+    "indent",
+    "format",
+    "join",
+    "eq",
+    "equalto",
+    "==",
+    "ne",
+    "!=",
+    "lt",
+    "lessthan",
+    "<",
+    "le",
+    "<=",
+    "gt",
+    "greaterthan",
+    ">",
+    "ge",
+    ">=",
+    "in",
+    "sameas",
+    "islower",
+    "isupper",
+    "isspace",
+    "isdigit",
+    "isnumeric",
+    "isalnum",
+    "isalpha",
+    "isascii",
+    "split",
+    "splitlines",
+    "count",
+    "find",
+    "rfind",
+    "startswith",
+    "endswith",
+    "index",
+    "strftime_now",
+];
+
+/// Roles that templates write as a part of special tokens. Others are marked like any other text.
+const ROLES: &[&str] = &["system", "developer", "user", "assistant", "tool", "function", "ipython", "observation"];
+
+/// A value of a conversation with its texts marked.
+pub fn marked_value(json: &Json, marks: &Arc<Marks>) -> Value {
+    match json {
+        Json::String(text) => Value::from(marks.mark(text)),
+        Json::Array(items) => Value::from(items.iter().map(|item| marked_value(item, marks)).collect::<Vec<_>>()),
+        Json::Object(members) => {
+            let keys = members.keys().map(|name| Value::from(marks.mark(name))).collect();
+            let is_role =
+                |name: &str, value: &Json| name == "role" && value.as_str().is_some_and(|value| ROLES.contains(&value));
+            let values = members.iter().map(|(name, value)| {
+                let marked = if is_role(name, value) { Value::from(Serde(value)) } else { marked_value(value, marks) };
+                (name.clone(), marked)
+            });
+            let values = values.collect();
+            Value::from_object(Members { keys, values, marks: marks.clone() })
+        }
+        other => Value::from(Serde(other)),
+    }
+}
+
+/// An object of a conversation: its keys have marks, and are found without them.
+#[derive(Debug)]
+struct Members {
+    keys: Vec<Value>,
+    values: HashMap<String, Value>,
+    marks: Arc<Marks>,
+}
+
+impl Object for Members {
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        ObjectRepr::Map
+    }
+
+    fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
+        self.values.get(&*self.marks.unmark(key.as_str()?)).cloned()
+    }
+
+    fn get_value_by_str(self: &Arc<Self>, key: &str) -> Option<Value> {
+        self.values.get(key).cloned()
+    }
+
+    fn enumerate(self: &Arc<Self>) -> Enumerator {
+        Enumerator::Values(self.keys.clone())
+    }
+}
+
+impl Marks {
+    fn is_marked(&self, value: &Value) -> bool {
+        match (value.as_str(), value.as_object()) {
+            (Some(text), _) => self.has_marks(text),
+            (_, Some(object)) => match object.repr() {
+                ObjectRepr::Map => object
+                    .try_iter_pairs()
+                    .is_some_and(|mut pairs| pairs.any(|(k, v)| self.is_marked(&k) || self.is_marked(&v))),
+                ObjectRepr::Plain => false,
+                _ => object.try_iter().is_some_and(|mut items| items.any(|item| self.is_marked(&item))),
+            },
+            _ => false,
+        }
+    }
+
+    /// A value with all its texts changed; the same where there are no marks in it.
+    fn each_text(&self, value: &Value, change: &impl Fn(&str) -> String) -> Value {
+        match (value.as_str(), value.as_object()) {
+            (Some(text), _) => Value::from(change(text)),
+            (_, Some(object)) => match (object.repr(), object.try_iter_pairs()) {
+                (ObjectRepr::Map, Some(pairs)) => {
+                    Value::from_pairs(pairs.map(|(k, v)| (self.each_text(&k, change), self.each_text(&v, change))))
+                }
+                (ObjectRepr::Seq | ObjectRepr::Iterable, _) => match object.try_iter() {
+                    Some(items) => Value::from(items.map(|item| self.each_text(&item, change)).collect::<Vec<_>>()),
+                    None => value.clone(),
+                },
+                _ => value.clone(),
+            },
+            _ => value.clone(),
+        }
+    }
+
+    /// A value without marks.
+    pub fn unmarked(&self, value: &Value) -> Value {
+        match self.is_marked(value) {
+            true => self.each_text(value, &|text| self.unmark(text).into_owned()),
+            false => value.clone(),
+        }
+    }
+
+    /// What a value looks like in a text: with its marks where it is a text, marked as a whole where one of its parts is.
+    pub fn shown(&self, value: &Value) -> Value {
+        match value.kind() {
+            ValueKind::Seq | ValueKind::Map | ValueKind::Iterable if self.is_marked(value) => {
+                Value::from(self.mark(&self.unmarked(value).to_string()))
+            }
+            _ => value.clone(),
+        }
+    }
+
+    /// Operands of `container[key]`. A key is found without marks, except where the template made it with them.
+    pub fn item(&self, container: &Value, key: &Value) -> Value {
+        let plain = self.unmarked(key);
+        let is_found = |key: &Value| container.get_item(key).is_ok_and(|value| !value.is_undefined());
+        if is_found(&plain) || !is_found(key) { plain } else { key.clone() }
+    }
+
+    /// Calls a filter, a test or a method; `args` begin with its subject.
+    pub fn call(
+        &self,
+        name: &str,
+        args: &[Value],
+        call: impl FnOnce(&[Value]) -> Result<Value, Error>,
+    ) -> Result<Value, Error> {
+        let Some(subject) = args.first() else { return call(args) };
+        match (name, subject.as_str()) {
+            ("trim" | "strip" | "lstrip" | "rstrip", Some(text)) if self.has_marks(text) => {
+                return self.trimmed(name, text, args, call);
+            }
+            ("replace", Some(text)) if args.iter().any(|arg| self.is_marked(arg)) => {
+                return match args {
+                    [_, from, to] if from.as_str().is_some() && to.as_str().is_some() => {
+                        Ok(Value::from(self.replaced(text, from.as_str().unwrap_or(""), to.as_str().unwrap_or(""))))
+                    }
+                    _ => self.read(args, call),
+                };
+            }
+            // The key; a map's values keep their marks.
+            ("get", None) => {
+                let plain: Vec<Value> = match args {
+                    [map, key, rest @ ..] => {
+                        [map.clone(), self.item(map, key)].into_iter().chain(rest.iter().cloned()).collect()
+                    }
+                    _ => args.to_vec(),
+                };
+                return call(&plain);
+            }
+            ("string", Some(_)) => return call(args),
+            // These only move characters where there are no other values to show.
+            ("join" | "format", _) if args.iter().all(is_text_or_number) => return call(args),
+            _ => {}
+        }
+        if READERS.contains(&name) { self.read(args, call) } else { call(args) }
+    }
+
+    /// Calls what looks at its arguments. What comes of marked ones is marked as a whole.
+    fn read(&self, args: &[Value], call: impl FnOnce(&[Value]) -> Result<Value, Error>) -> Result<Value, Error> {
+        if !args.iter().any(|arg| self.is_marked(arg)) {
+            return call(args);
+        }
+        let plain: Vec<Value> = args.iter().map(|arg| self.unmarked(arg)).collect();
+        Ok(self.each_text(&call(&plain)?, &|text| self.mark(text)))
+    }
+
+    /// A text less some characters at its ends, as many as the call takes off the same text without marks.
+    fn trimmed(
+        &self,
+        name: &str,
+        text: &str,
+        args: &[Value],
+        call: impl FnOnce(&[Value]) -> Result<Value, Error>,
+    ) -> Result<Value, Error> {
+        let plain: Vec<Value> = args.iter().map(|arg| self.unmarked(arg)).collect();
+        let before = self.unmark(text).chars().count();
+        let result = call(&plain)?;
+        let left = result.as_str().unwrap_or_default().chars().count();
+        // The characters that go from the left are those before the first that stays.
+        let chars: Vec<char> = text.chars().collect();
+        let gone = match name {
+            "lstrip" => before - left,
+            "rstrip" => 0,
+            _ => {
+                let drop: Option<Vec<char>> = plain.get(1).and_then(Value::as_str).map(|s| s.chars().collect());
+                let goes = |c: char| drop.as_ref().map_or(c.is_whitespace(), |drop| drop.contains(&c));
+                chars.iter().take_while(|c| goes(self.unmark_char(**c))).count().min(before - left)
+            }
+        };
+        Ok(Value::from(chars[gone..gone + left].iter().collect::<String>()))
+    }
+
+    /// `text` with `to` in place of each `from`, all with the marks they have.
+    fn replaced(&self, text: &str, from: &str, to: &str) -> String {
+        let (plain, from) = (self.unmark(text), self.unmark(from));
+        let mut out = String::with_capacity(text.len());
+        let mut rest = text.chars();
+        let mut at = 0;
+        for (found, matched) in plain.match_indices(&*from) {
+            out.extend(rest.by_ref().take(plain[at..found].chars().count()));
+            rest.by_ref().take(matched.chars().count()).for_each(drop);
+            out.push_str(to);
+            at = found + matched.len();
+        }
+        out.extend(rest);
+        out
+    }
+}
+
+/// True for texts, numbers and lists of them.
+fn is_text_or_number(value: &Value) -> bool {
+    let is_plain = |value: &Value| value.as_str().is_some() || value.is_number();
+    match value.kind() {
+        ValueKind::Seq | ValueKind::Iterable => {
+            value.try_iter().is_ok_and(|mut items| items.all(|item| is_plain(&item)))
+        }
+        _ => is_plain(value),
+    }
+}

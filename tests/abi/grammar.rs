@@ -1,0 +1,150 @@
+//! Grammars and conversations in JSON through the C interface.
+
+use super::host::*;
+use std::ptr::{null, null_mut};
+
+use realizar::ffi::cache::*;
+use realizar::ffi::chat::*;
+use realizar::ffi::generate::*;
+use realizar::ffi::grammar::*;
+use realizar::ffi::model::*;
+use realizar::ffi::sampler::*;
+use realizar::ffi::status::*;
+use realizar::ffi::text::*;
+
+fn new_grammar(model: *const rz_model, kind: u32, text: &str) -> *mut rz_grammar {
+    let mut grammar = null_mut();
+    expect(RZ_OK, |e| unsafe { rz_grammar_new(model, kind, text.as_ptr().cast(), text.len(), &mut grammar, e) });
+    grammar
+}
+
+fn new_sampler() -> *mut rz_sampler {
+    let mut sampler = null_mut();
+    expect(RZ_OK, |e| unsafe { rz_sampler_new(null(), &mut sampler, e) });
+    sampler
+}
+
+/// What the model writes greedily behind the first token, and how it ended.
+fn generate(host: &Host, sampler: *mut rz_sampler) -> (rz_status, String) {
+    let (mut tokens, mut n, mut text, mut len) = ([0u32; 200], 0, [0u8; 2000], 0);
+    unsafe {
+        expect(RZ_OK, |e| rz_cache_truncate(host.cache, 0, e));
+        let mut err = no_error();
+        let status = rz_generate_into(host.cache, BOS, sampler, tokens.as_mut_ptr(), 200, &mut n, null(), &mut err);
+        expect(RZ_OK, |e| {
+            rz_detokenize_into(host.model, tokens.as_ptr(), n, 0, text.as_mut_ptr().cast(), text.len(), &mut len, e)
+        });
+        (status, String::from_utf8(text[..len].to_vec()).expect("UTF-8"))
+    }
+}
+
+#[test]
+fn generation_ends_where_the_grammar_does() {
+    let host = Host::new(256);
+    let schema = r#"{"type": "object", "properties": {"name": {"type": "string", "maxLength": 20}, "n": {"type": "integer",
+        "minimum": 0, "maximum": 99}}, "required": ["name", "n"], "additionalProperties": false,
+        "x-guidance": {"whitespace_flexible": false}}"#;
+    let grammar = new_grammar(host.model, RZ_GRAMMAR_JSON_SCHEMA, schema);
+    let sampler = new_sampler();
+    unsafe {
+        expect(RZ_OK, |e| rz_sampler_grammar_set(sampler, grammar, e));
+        let (status, text) = generate(&host, sampler);
+        let value: serde_json::Value = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{text}: {e}"));
+        assert!(status == RZ_DONE && value["name"].is_string() && value["n"].as_u64() < Some(100), "{text}");
+        // A rewind to before its start begins the grammar again; a sampler outlives it.
+        rz_grammar_free(grammar);
+        assert_eq!(generate(&host, sampler), (status, text));
+        // Without it the text is another one.
+        expect(RZ_OK, |e| rz_sampler_grammar_set(sampler, null(), e));
+        assert!(generate(&host, sampler).1.contains("Once upon"));
+        let batch = new_grammar(host.model, RZ_GRAMMAR_CHOICES, r#"["a"]"#);
+        expect(RZ_OK, |e| rz_sampler_grammar_set(sampler, batch, e));
+        expect(RZ_OK, |e| rz_cache_truncate(host.cache, 0, e));
+        let mut next = BOS;
+        expect(RZ_OK, |e| rz_decode_batch(&host.cache, &next, 1, &sampler, &mut next, e));
+        let mut again = 0;
+        expect(RZ_OK, |e| rz_sample(host.cache, sampler, &mut again, e));
+        assert_eq!(next, again);
+        refused("the grammar does not allow token 400", |e| rz_decode_token(host.cache, 400, sampler, &mut next, e));
+        assert_eq!(host.len(), 1);
+        expect(RZ_OK, |e| rz_decode_token(host.cache, again, sampler, &mut next, e));
+        assert_eq!(rz_token_is_end(host.model, next), 1);
+        rz_grammar_free(batch);
+        rz_sampler_free(sampler);
+    }
+}
+
+#[test]
+fn bad_grammars_are_refused() {
+    let model = load_text();
+    let mut grammar = null_mut();
+    unsafe {
+        refused("model", |e| rz_grammar_new(null(), 1, null(), 0, &mut grammar, e));
+        refused("out is NULL", |e| rz_grammar_new(model, RZ_GRAMMAR_JSON, null(), 0, null_mut(), e));
+        refused("text is NULL", |e| rz_grammar_new(model, RZ_GRAMMAR_REGEX, null(), 1, &mut grammar, e));
+        refused("not UTF-8", |e| rz_grammar_new(model, RZ_GRAMMAR_REGEX, c"\xff".as_ptr(), 1, &mut grammar, e));
+        refused("kind is 8", |e| rz_grammar_new(model, 8, null(), 0, &mut grammar, e));
+        refused("kind is 0", |e| rz_grammar_new(model, 0, null(), 0, &mut grammar, e));
+        refused("schema", |e| rz_grammar_new(model, RZ_GRAMMAR_JSON_SCHEMA, null(), 0, &mut grammar, e));
+        refused("root", |e| rz_grammar_new(model, RZ_GRAMMAR_GBNF, null(), 0, &mut grammar, e));
+        expect(RZ_ERR_UNSUPPORTED, |e| rz_grammar_new(model, RZ_GRAMMAR_TOOLS, null(), 0, &mut grammar, e));
+        let long = " ".repeat(300_000);
+        expect(RZ_ERR_LIMIT, |e| {
+            rz_grammar_new(model, RZ_GRAMMAR_LARK, long.as_ptr().cast(), long.len(), &mut grammar, e)
+        });
+        refused("sampler", |e| rz_sampler_grammar_set(null_mut(), null(), e));
+        assert!(grammar.is_null());
+        rz_grammar_free(null_mut());
+        rz_model_free(model);
+    }
+}
+
+#[test]
+fn conversations_in_json_become_text_and_tokens() {
+    let file = with_template(
+        "{{ bos_token }}{% for m in messages %}{{ m.content }}{% endfor %}{{ tools[0].function.name }}{{ x }}",
+    );
+    let model = load_with(file.path().to_str().expect("UTF-8"), null());
+    let json = r#"{"messages": [{"role": "user", "content": "Hi</s>"}], "variables": {"x": 1},
+        "tools": [{"type": "function", "function": {"name": "f<s>"}}]}"#;
+    let (mut text, mut tokens, mut n) = ([0u8; 64], [0u32; 64], 0);
+    unsafe {
+        expect(RZ_OK, |e| {
+            rz_chat_render_json_into(
+                model,
+                json.as_ptr().cast(),
+                json.len(),
+                1,
+                text.as_mut_ptr().cast(),
+                64,
+                &mut n,
+                e,
+            )
+        });
+        assert_eq!(&text[..n], b"<s>Hi</s>f<s>1");
+        expect(RZ_ERR_BUFFER_TOO_SMALL, |e| {
+            rz_chat_tokenize_into(model, json.as_ptr().cast(), json.len(), 0, null_mut(), 0, &mut n, e)
+        });
+        let needed = n;
+        expect(RZ_OK, |e| {
+            rz_chat_tokenize_into(model, json.as_ptr().cast(), json.len(), 0, tokens.as_mut_ptr(), 64, &mut n, e)
+        });
+        assert!(
+            n == needed && tokens[0] == BOS && !tokens[1..n].contains(&BOS) && !tokens[..n].contains(&2),
+            "{tokens:?}"
+        );
+        for (json, what) in [("", "EOF"), ("{\"a\": 1}", "\"a\""), ("{\"messages\": [{}]}", "messages[0].role")] {
+            refused(what, |e| {
+                rz_chat_tokenize_into(model, json.as_ptr().cast(), json.len(), 0, null_mut(), 0, &mut n, e)
+            });
+        }
+        refused("json is NULL", |e| rz_chat_render_json_into(model, null(), 5, 0, null_mut(), 0, &mut n, e));
+        refused("len is NULL", |e| {
+            rz_chat_render_json_into(model, json.as_ptr().cast(), json.len(), 0, null_mut(), 0, null_mut(), e)
+        });
+        expect(RZ_ERR_VERSION, |e| {
+            rz_chat_tokenize_into(model, json.as_ptr().cast(), json.len(), 2, null_mut(), 0, &mut n, e)
+        });
+        rz_model_free(model);
+    }
+}

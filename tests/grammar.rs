@@ -1,0 +1,264 @@
+//! Grammars: whatever logits say, what is chosen under a schema is valid by the crate `jsonschema`, and what is chosen
+//! under an expression matches by `regex-automata`. Hostile grammars end with an error.
+
+use std::path::Path;
+use std::sync::{Arc, LazyLock};
+use std::time::Instant;
+
+use realizar::engine::{GrammarKind, LoadParams, Model, Sampler, SamplerParams, apart};
+use realizar::error::Error;
+use serde_json::{Value as Json, json};
+
+static MODEL: LazyLock<Arc<Model>> = LazyLock::new(|| {
+    let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/stories260K-f32.gguf"));
+    Model::load(path, LoadParams { text_only: true, ..Default::default() }).unwrap()
+});
+
+fn grammar(kind: GrammarKind, text: &str) -> Result<realizar::engine::Grammar, Error> {
+    apart(|| MODEL.grammar(kind, text))
+}
+
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self, n: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % n
+    }
+}
+
+/// A text chosen by random logits, in which what ends a text, a list or an object grows likelier as it gets longer.
+fn write(kind: GrammarKind, text: &str, seed: u64) -> String {
+    let tokenizer = MODEL.tokenizer().unwrap();
+    let mut random = Random(seed);
+    let mut sampler = Sampler::new(SamplerParams { temperature: 1.0, seed, ..Default::default() }).unwrap();
+    sampler.set_grammar(Some(grammar(kind, text).unwrap_or_else(|e| panic!("{text}: {e}")).matcher()));
+    let closes = |id: u32| {
+        tokenizer.is_end(id) || [b"\"", b"}", b"]"].iter().any(|c| *tokenizer.decode_token(id, true).unwrap() == **c)
+    };
+    let closing: Vec<u32> = (0..512).filter(|&id| closes(id)).collect();
+    let mut timeline = vec![1, 400, 401];
+    for n in 0..4000 {
+        let mut logits: Vec<f32> = (0..512).map(|_| random.next(1000) as f32 / 250.0).collect();
+        closing.iter().for_each(|&id| logits[id as usize] += n as f32 / 10.0);
+        let token = sampler.sample(&logits, &timeline).unwrap();
+        if tokenizer.is_end(token) {
+            return String::from_utf8(tokenizer.decode(&timeline[3..], false).unwrap()).unwrap();
+        }
+        timeline.push(token);
+    }
+    let text = tokenizer.decode(&timeline[3..], false).unwrap();
+    panic!("{} has no end", String::from_utf8_lossy(&text));
+}
+
+/// Reads JSON. Its numbers may be larger than those that `serde_json` has: these lose their exponents here.
+fn parsed(text: &str) -> Json {
+    let exponent = regex_automata::meta::Regex::new(r"[0-9][eE][+-]?[0-9]{3,}").unwrap();
+    let mut smaller = text.to_owned();
+    while serde_json::from_str::<Json>(&smaller).is_err_and(|e| e.to_string().contains("out of range")) {
+        let found = exponent.find(&smaller).unwrap_or_else(|| panic!("{text}")).range();
+        smaller.replace_range(found.start + 1..found.end, "");
+    }
+    serde_json::from_str(&smaller).unwrap_or_else(|e| panic!("{text}: {e}"))
+}
+
+/// One of many schemas; `depth`: levels of objects and lists that may be added.
+fn schema(random: &mut Random, depth: usize) -> Json {
+    let small = random.next(5);
+    match random.next(if depth == 0 { 9 } else { 14 }) {
+        0 => json!({"type": "string", "minLength": small, "maxLength": small + random.next(20)}),
+        1 => json!({"type": "integer", "minimum": -(small as i64), "maximum": random.next(1000)}),
+        2 => json!({"type": "number", "exclusiveMinimum": small, "maximum": 10.5}),
+        3 => json!({"type": "boolean"}),
+        4 => json!({"enum": ["red", "gr\"een", 3, null, {"a": [1]}]}),
+        5 => json!({"const": {"kind": "x", "n": small}}),
+        6 => json!({"type": "string", "pattern": "^[a-f]{2,5}-\\d+$"}),
+        7 => {
+            let format = ["date", "uuid", "ipv4", "ipv6", "date"][small];
+            json!({"type": "string", "format": format})
+        }
+        8 => json!({"type": ["null", "integer"]}),
+        9 => json!({"type": "array", "items": schema(random, depth - 1), "minItems": small % 3, "maxItems": small + 1}),
+        10 => {
+            json!({"type": "array", "prefixItems": [schema(random, depth - 1), schema(random, 0)], "items": false, "minItems": 2})
+        }
+        11 => json!({"anyOf": [schema(random, depth - 1), schema(random, 0)]}),
+        12 => json!({"$defs": {"node": {"type": "object", "required": ["v"], "additionalProperties": false,
+                "properties": {"v": schema(random, 0), "next": {"anyOf": [{"$ref": "#/$defs/node"}, {"type": "null"}]}}}},
+            "type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}),
+        _ => {
+            let names = ["a", "name", "größe", "with space", "q\"uote"];
+            let members: serde_json::Map<_, _> =
+                names[..small + 1].iter().map(|name| ((*name).to_owned(), schema(random, depth - 1))).collect();
+            let required: Vec<&str> = names[..random.next(small + 2)].to_vec();
+            let more = if random.next(3) == 0 { json!({"type": "integer"}) } else { json!(false) };
+            json!({"type": "object", "properties": members, "required": required, "additionalProperties": more})
+        }
+    }
+}
+
+#[test]
+fn a_thousand_texts_under_two_hundred_schemas_are_valid() {
+    let mut random = Random(7);
+    for i in 0..200 {
+        let schema = schema(&mut random, 3);
+        let judge = jsonschema::options().should_validate_formats(true).build(&schema).unwrap();
+        for seed in 0..5 {
+            let text = write(GrammarKind::JsonSchema, &schema.to_string(), i * 5 + seed);
+            let value = parsed(&text);
+            assert!(judge.is_valid(&value), "{schema}: {text}");
+        }
+    }
+}
+
+#[test]
+fn other_kinds_of_grammars() {
+    for seed in 0..50 {
+        parsed(&write(GrammarKind::Json, "", seed));
+        let choices = ["yes", "no (maybe)", "größer|kleiner", "a\nb\\"];
+        let text = write(GrammarKind::Choices, &json!(choices).to_string(), seed);
+        assert!(choices.contains(&text.as_str()), "{text:?}");
+        let expression = r"(ab|c+){2,4}[^x-z]\.\d{3}( [A-Z]\w*)?";
+        let text = write(GrammarKind::Regex, expression, seed);
+        let judge = regex_automata::meta::Regex::new(&format!("^(?s:{expression})$")).unwrap();
+        assert!(judge.is_match(&text), "{text:?}");
+        parsed(&write(GrammarKind::Gbnf, GBNF, seed));
+        let sum = "start: term (\"+\" term)*\nterm: NUMBER | \"(\" start \")\"\nNUMBER: /[0-9]{1,3}/\n";
+        let text = write(GrammarKind::Lark, sum, seed);
+        let mut open = 0;
+        for c in text.chars() {
+            assert!("0123456789+()".contains(c), "{text}");
+            open += i32::from(c == '(') - i32::from(c == ')');
+            assert!(open >= 0, "{text}");
+        }
+        assert_eq!(open, 0, "{text}");
+    }
+}
+
+/// JSON as such grammars are usually written, with rules that match nothing, ranges and counts.
+const GBNF: &str = r#"
+root   ::= ws value # all of it
+value  ::= object | array | string | number | ("true" | "false" | "null") ws
+object ::= "{" ws ( string ":" ws value ("," ws string ":" ws value)* )? "}" ws
+array  ::= "[" ws (
+             value ("," ws value)*
+           )? "]" ws
+string ::= "\"" ( [^"\\\x7F\x00-\x1F] | "\\" (["\\/bfnrt] | "u" [0-9a-fA-F]{4}) )* "\"" ws
+number ::= ("-"? ([0-9] | [1-9] [0-9]{0,15})) ("." [0-9]+)? ([eE] [-+]? [0-9] [1-9]{0,1})? ws
+ws     ::= | " " | "\n" [ \t]{0,20}
+"#;
+
+/// The grammar follows the timeline that it is shown, wherever that goes.
+#[test]
+fn a_matcher_goes_where_the_timeline_goes() {
+    let grammar = grammar(GrammarKind::Regex, "abc|abd|x").unwrap();
+    let tokenizer = MODEL.tokenizer().unwrap();
+    let tokens = |text: &str| -> Vec<u32> {
+        text.bytes().map(|b| (0..512).find(|&id| *tokenizer.decode_token(id, true).unwrap() == [b]).unwrap()).collect()
+    };
+    let (a, b, c, d, x) = {
+        let t = tokens("abcdx");
+        (t[0], t[1], t[2], t[3], t[4])
+    };
+    let end = tokenizer.eos().unwrap();
+    let mut matcher = grammar.matcher();
+    let mut allowed = |timeline: &[u32]| -> Vec<u32> {
+        let allowed = matcher.allowed(timeline).unwrap();
+        [a, b, c, d, x, end].into_iter().filter(|&id| allowed.has(id)).collect()
+    };
+    assert_eq!(allowed(&[5, 6]), [a, x]);
+    assert_eq!(allowed(&[5, 6]), [a, x]);
+    assert_eq!(allowed(&[5, 6, a, b]), [c, d]);
+    assert_eq!(allowed(&[5, 6, a, b, c]), [end]);
+    assert_eq!(allowed(&[5, 6, a, b, c, end]), [end]);
+    assert_eq!(allowed(&[5, 6, a, b, d]), [end]);
+    assert_eq!(allowed(&[5, 6, x]), [end]);
+    assert_eq!(allowed(&[5, 6]), [a, x]);
+    assert_eq!(allowed(&[5]), [a, x]);
+    assert_eq!(allowed(&[5, a]), [b]);
+    let error = matcher.allowed(&[5, a, x]).err().unwrap();
+    assert!(matches!(&error, Error::InvalidArgument(what) if what.contains("position 2")), "{error}");
+    assert!(matcher.allowed(&[5, a, u32::MAX]).is_err());
+    assert!(matcher.allowed(&[5, a, b]).unwrap().has(d));
+
+    let mut sampler = Sampler::new(SamplerParams::default()).unwrap();
+    sampler.set_grammar(Some(grammar.matcher()));
+    assert!(matches!(sampler.sample(&[0.0; 511], &[]), Err(Error::Mismatch(_))));
+    assert_eq!(sampler.sample(&[0.0; 512], &[]).unwrap(), a.min(x));
+}
+
+#[test]
+fn what_cannot_be_a_grammar_says_why() {
+    use GrammarKind::*;
+    for (kind, text, word) in [
+        (JsonSchema, "{", "EOF"),
+        (JsonSchema, "[]", "neither"),
+        (JsonSchema, r#"{"type": "strin"}"#, "strin"),
+        (JsonSchema, r#"{"type": "string", "not": {}}"#, "not"),
+        (JsonSchema, r##"{"$ref": "#/$defs/none"}"##, "none"),
+        (JsonSchema, r##"{"$ref": "#"}"##, "no token"),
+        (Regex, "(", "regex"),
+        (Regex, r"(a)\1", "regex"),
+        (Choices, "[]", "choices"),
+        (Choices, r#"["a", 1]"#, "choices"),
+        (Json, "{}", "no text"),
+        (Lark, "start: nothing", "nothing"),
+        (Lark, "", "start"),
+        (Lark, "start: %json {}", "%json"),
+    ] {
+        let error = grammar(kind, text).err().unwrap_or_else(|| panic!("{text} is taken"));
+        assert!(matches!(error, Error::InvalidArgument(_) | Error::Unsupported(_)), "{text}: {error:?}");
+        assert!(error.to_string().contains(word) && error.to_string().len() < 300, "{text}: {error}");
+    }
+}
+
+#[test]
+fn hostile_grammars_are_bounded() {
+    use GrammarKind::*;
+    let joined = |n: usize, f: &dyn Fn(usize) -> String| (0..n).map(f).collect::<String>();
+    let refs = |n: usize| {
+        let one =
+            |i| format!(r##""a{i}": {{"type": "object", "properties": {{"x": {{"$ref": "#/$defs/a{}"}}}}}},"##, i + 1);
+        format!(r##"{{"$ref": "#/$defs/a0", "$defs": {{{} "a{n}": {{}}}}}}"##, joined(n, &one))
+    };
+    let chain = |n, rule: &str| {
+        format!("start: {rule}0\n{}{rule}{n}: \"x\"\n", joined(n, &|i| format!("{rule}{i}: {rule}{}\n", i + 1)))
+    };
+    let doubling = joined(30, &|i| format!("A{i}: A{0} A{0}\n", i + 1));
+    let all_of = |n| joined(n, &|i| format!(r#"{{"properties": {{"k{i}": {{"type": "integer"}}}}}},"#));
+    let must_fail = [
+        (JsonSchema, "[".repeat(100_000)),
+        (JsonSchema, refs(3000)),
+        (JsonSchema, format!(r#"{{"required": [{}"z"]}}"#, joined(10_000, &|i| format!("\"v{i}\",")))),
+        (JsonSchema, format!(r#"{{"allOf": [{}{{}}]}}"#, all_of(3000))),
+        (Regex, "(".repeat(100_000)),
+        (Regex, "a".repeat(300_000)),
+        (Lark, format!("start: {}\"a\"{}", "(".repeat(50_000), ")".repeat(50_000))),
+        (Lark, format!("start: A0\n{doubling}A30: \"x\"\n")),
+    ];
+    for (kind, text) in must_fail {
+        let started = Instant::now();
+        let error = grammar(kind, &text).err().unwrap_or_else(|| panic!("{} is taken", &text[..60]));
+        let took = started.elapsed().as_secs_f64();
+        assert!(took < 20.0 && error.to_string().len() < 300, "{}: {took} s, {error}", &text[..60]);
+    }
+    // Large, and within the bounds.
+    for (kind, text) in [
+        (JsonSchema, refs(900)),
+        (JsonSchema, format!(r#"{{"required": [{}"z"]}}"#, joined(1500, &|i| format!("\"v{i}\",")))),
+        (Lark, chain(10_000, "a")),
+        (Lark, chain(10_000, "A")),
+        (Regex, "a?b".repeat(20_000)),
+        (Regex, "(.*a.{500})".to_owned()),
+        (Lark, "start: start start | \"a\" |".to_owned()),
+    ] {
+        let mut matcher = grammar(kind, &text).unwrap_or_else(|e| panic!("{}: {e}", &text[..60])).matcher();
+        let mut timeline = vec![1];
+        for i in 0..100 {
+            let Ok(allowed) = matcher.allowed(&timeline) else { break };
+            let some: Vec<u32> = (3..512).filter(|&id| allowed.has(id)).collect();
+            let Some(&token) = some.get(i * 31 % some.len().max(1)) else { break };
+            timeline.push(token);
+        }
+    }
+}
