@@ -42,7 +42,7 @@ LINK       := -I$(STAGE)/include -L$(STAGE)/lib -lrealizar -Wl,-rpath,$(STAGE)/l
 PROGRAMS   := build/minimal build/chat build/extract build/example build/handles build/no_exceptions
 GO_ENV     := PKG_CONFIG_PATH=$(STAGE)/lib/pkgconfig $(LIBRARY_PATH_VARIABLE)=$(STAGE)/lib
 
-.PHONY: help demo lib stage programs test test-rust test-programs test-go test-install bench test-gpu bench-gpu gpu-kit check-kernels lint header install clean
+.PHONY: help demo lib stage programs test test-rust test-programs test-go test-python test-csharp test-install test-windows test-aarch64 check-abi check-systems wheel dist bench test-gpu bench-gpu gpu-kit check-kernels lint header install clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -83,7 +83,7 @@ build/no_exceptions: CXXFLAGS += -fno-exceptions
 build/example build/handles build/no_exceptions: bindings/cpp/realizar.hpp include/realizar.h | stage
 	$(CXX) $(STRICT_CXX) $(CXXFLAGS) -o $@ $(filter %.cpp,$^) $(LINK) $(LDFLAGS)
 
-test: test-rust test-programs test-go test-install ## Run every test
+test: test-rust test-programs test-go test-python test-csharp test-install ## Run every test
 
 test-rust: ## Run the tests of the engine
 	$(CARGO) test
@@ -100,8 +100,38 @@ test-go: stage ## Run the tests of the Go package
 	    cd bindings/go && export $(GO_ENV) && $(GO) vet ./... && $(GO) test -race ./...; \
 	fi
 
+test-python: stage ## Run the tests of the Python package  [MODEL=file.gguf]
+	@if ! python3 -c 'import numpy' 2>/dev/null; then \
+	    echo "SKIPPED: the Python tests, because there is no python3 with numpy"; \
+	else \
+	    rm -rf build/python && wheel=$$(scripts/wheel $(STAGE)/lib/$(BUILT) build/wheels) && \
+	    python3 -m zipfile -e "$$wheel" build/python && PYTHONPATH=build/python python3 -m unittest bindings/python/tests/test_realizar.py; \
+	fi
+
+test-csharp: stage ## Run the tests of the C# package  [MODEL=file.gguf]
+	@tests/csharp.sh $(STAGE)/lib/$(BUILT)
+
 test-install: stage ## Install into an empty folder and build programs against it
 	tests/install.sh
+
+# 77: what is needed is not here, which was said.
+test-windows: ## Run the library's tests and the programs on Windows, under wine  [MODEL=file.gguf TESTS="--test network"]
+	@scripts/for-target x86_64-pc-windows-gnu scripts/test-on $(TESTS) || [ $$? = 77 ]
+
+test-aarch64: ## Run them on AArch64 Linux, under an emulator  [MODEL=file.gguf TESTS="--test network"]
+	@scripts/for-target aarch64-unknown-linux-gnu scripts/test-on $(TESTS) || [ $$? = 77 ]
+
+check-systems: ## Build for the systems that cannot be run here, and check what came out
+	@scripts/dist --check
+
+check-abi: ## Compare the header with those of earlier releases: additions alone are allowed
+	$(CARGO) test --test abi history::
+
+wheel: stage ## Make a Python wheel of this machine's library in build/wheels
+	@scripts/wheel $(STAGE)/lib/$(BUILT) build/wheels
+
+dist: ## Make archives of a release for every system that can be built for, in build/dist
+	@scripts/dist
 
 bench: ## Measure the speed of a model  [MODEL=file.gguf PEER=path/to/llama-bench]
 	@[ -n "$$MODEL" ] || MODEL=$$(scripts/fetch-model) && $(CARGO) bench --bench model -- "$$MODEL" $(if $(PEER),--peer "$(abspath $(PEER))")

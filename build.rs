@@ -54,13 +54,13 @@ fn main() {
 
     let abi = header.lines().find_map(|line| line.strip_prefix("#define RZ_ABI_VERSION ")).expect("src/ffi/version.rs");
     match env::var("CARGO_CFG_TARGET_OS").as_deref() {
-        Ok("macos") => println!("cargo:rustc-cdylib-link-arg=-Wl,-install_name,@rpath/librealizar.{abi}.dylib"),
-        Ok("windows") => {}
-        _ => {
+        Ok("macos" | "ios") => println!("cargo:rustc-cdylib-link-arg=-Wl,-install_name,@rpath/librealizar.{abi}.dylib"),
+        Ok("linux" | "android") => {
             println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,librealizar.so.{abi}");
             // A crate has a C interface of its own.
             println!("cargo:rustc-cdylib-link-arg=-Wl,--exclude-libs,ALL");
         }
+        _ => {}
     }
 }
 

@@ -80,7 +80,7 @@ typedef int32_t rz_status;
  * record in on every return: on success with the status, 0 and an empty message. Since 0.1.0. */
 typedef struct rz_error {
   int32_t code;         /* The status that was returned. */
-  int32_t system_code;  /* `errno` of the system call that failed, else 0. */
+  int32_t system_code;  /* `errno` of the system call that failed, on Windows what GetLastError told, else 0. */
   /* The reason, then the file: UTF-8, NUL-terminated, free of control characters. The middle of one that is too long
    * is left out. */
   char message[504];
@@ -202,7 +202,8 @@ typedef struct rz_runtime_params {
 /* Makes a runtime and starts its workers; they sleep while there is no work.
  *
  * `params` may be NULL. `*out` is freed with rz_runtime_free. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (too
- * many threads, a processor that does not exist), RZ_ERR_IO (the system gives no more threads),
+ * many threads, a processor that does not exist), RZ_ERR_UNSUPPORTED (`cpus` where the system binds no threads),
+ * RZ_ERR_IO (the system gives no more threads),
  * RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 rz_status rz_runtime_new(const rz_runtime_params *params, rz_runtime **out, rz_error *err);
 

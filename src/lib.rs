@@ -2,6 +2,7 @@
 //! `ARCHITECTURE.md` is the tour.
 
 pub mod error;
+pub mod os;
 pub mod tensor;
 pub mod quant;
 pub mod format;

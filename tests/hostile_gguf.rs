@@ -320,10 +320,13 @@ fn unknown_versions_and_types_are_unsupported() {
 fn only_regular_files_are_opened() {
     let folder = Folder::new();
     let fifo = folder.0.path().join("fifo");
-    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
-    for path in
-        [&fifo, Path::new("/dev/zero"), Path::new("/dev/null"), folder.0.path(), &folder.0.path().join("absent")]
-    {
+    let devices = if cfg!(unix) {
+        assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+        [&fifo, Path::new("/dev/zero"), Path::new("/dev/null")]
+    } else {
+        [Path::new("NUL"), Path::new("CON"), Path::new(r"\\.\pipe\absent")]
+    };
+    for path in devices.into_iter().chain([folder.0.path(), &folder.0.path().join("absent")]) {
         match open(path) {
             Err(Error::Io { system_code, .. }) => assert_ne!(system_code, 0),
             other => panic!("{path:?}: {other:?}"),
@@ -332,6 +335,25 @@ fn only_regular_files_are_opened() {
     for content in [&b""[..], b"GGU", b"GGUF", b"not a model at all"] {
         assert!(matches!(open(&folder.put("file", content)), Err(Error::Format { .. })));
     }
+}
+
+#[test]
+fn paths_are_long_and_in_any_script_and_files_are_shared() {
+    let folder = Folder::new();
+    let mut path = folder.0.path().to_owned();
+    for name in ["größe", "模型", "модель"] {
+        path.push(format!("{name}{}", "-".repeat(100)));
+    }
+    fs::create_dir_all(&path).unwrap();
+    path.push("größe.gguf");
+    fs::write(&path, sample().build().0).unwrap();
+    let writer = fs::File::options().append(true).open(&path).unwrap();
+    let source = open(&path).unwrap();
+    let moved = path.with_file_name("gone.gguf");
+    fs::rename(&path, &moved).unwrap();
+    fs::remove_file(&moved).unwrap();
+    drop(writer);
+    source.read(source.tensor("b").unwrap(), 0, &mut [0; 68]).unwrap();
 }
 
 #[test]

@@ -256,7 +256,9 @@ fn a_broken_set_is_refused() {
         fs::remove_file(f.path().join("s1.safetensors")).unwrap();
         assert!(Command::new("mkfifo").arg(f.path().join("s1.safetensors")).status().unwrap().success());
     };
-    assert!(matches!(refused(&fifo, "regular"), Error::Io { .. }));
+    if cfg!(unix) {
+        assert!(matches!(refused(&fifo, "regular"), Error::Io { .. }));
+    }
 }
 
 #[test]

@@ -6,16 +6,17 @@ use std::path::{Path, PathBuf};
 
 /// The layers that each layer may use, besides itself and `error`. `engine` uses all but the C interface.
 const USES: &[(&str, &[&str])] = &[
-    ("ffi", &["engine"]),
+    ("ffi", &["engine", "os"]),
     ("engine", &["text", "grammar", "sample", "model", "backend", "format", "quant", "tensor"]),
     ("text", &["format"]),
     ("grammar", &["text"]),
     ("sample", &["grammar"]),
     ("model", &["backend", "format", "quant", "tensor"]),
-    ("backend", &["quant", "tensor"]),
-    ("format", &["quant", "tensor"]),
+    ("backend", &["quant", "tensor", "os"]),
+    ("format", &["quant", "tensor", "os"]),
     ("quant", &["tensor"]),
     ("tensor", &[]),
+    ("os", &[]),
     ("error", &[]),
 ];
 
@@ -42,6 +43,26 @@ fn modules_use_only_layers_below_them() {
         }
     }
     assert!(wrong.is_empty(), "against the order of the layers:\n{}", wrong.join("\n"));
+}
+
+/// What a system's C library rounds in its own way: `libm` computes these, the same bits everywhere.
+const SYSTEM_MATHS: &[&str] =
+    &[".exp()", ".exp2()", ".ln()", ".log2()", ".sin()", ".cos()", ".sin_cos()", ".tanh()", ".powf(", ".mul_add("];
+
+#[test]
+fn only_os_knows_systems_and_no_result_depends_on_them() {
+    let root = root();
+    let mut files = Vec::new();
+    rust_files(&root, &mut files);
+    let mut wrong = Vec::new();
+    for file in files.iter().filter(|file| !file.starts_with(root.join("os"))) {
+        let code = code(&fs::read_to_string(file).expect("a source file"));
+        let systems = ["std::os::", "libc::", "cfg(unix)", "cfg(windows)", "cfg!(unix)", "cfg!(windows)", "target_os"];
+        for found in systems.iter().chain(SYSTEM_MATHS).filter(|found| code.contains(**found)) {
+            wrong.push(format!("{} has {found}", file.display()));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]
@@ -136,7 +157,10 @@ fn files_of_the_backend_keep_their_order() {
 fn modules_are_listed_in_the_order_of_the_data() {
     let text = fs::read_to_string(root().join("lib.rs")).expect("lib.rs");
     let listed: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';')).collect();
-    assert_eq!(listed, ["error", "tensor", "quant", "format", "backend", "model", "sample", "text", "engine", "ffi"]);
+    assert_eq!(
+        listed,
+        ["error", "os", "tensor", "quant", "format", "backend", "model", "sample", "text", "engine", "ffi"]
+    );
     for (i, name) in listed.iter().enumerate() {
         let (_, uses) = USES.iter().find(|(layer, _)| layer == name).expect("a layer");
         assert!(uses.iter().all(|used| listed[..i].contains(used)), "{name} uses what stands behind it");

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs the example programs, found in the folder given, on a tiny model and compares what they print.
+# Runs the example programs, found in the folder given, on a tiny model and compares what they print. RUNNER and SUFFIX, of
+# scripts/for-target, are for programs of another system.
 set -euo pipefail
 programs=$(cd "$1" && pwd)
 cd "$(dirname "$0")"
@@ -30,6 +31,12 @@ add_template() { # file, beginning of the template
 add_template $story "{{ bos_token }}" >"$chat"
 add_template $story "" >"$temporary/without.gguf"
 
+run() { # program, arguments; Windows ends lines its own way
+    local program=$programs/$1${SUFFIX:-}
+    shift
+    ${RUNNER:-} "$program" "$@" | tr -d '\r'
+}
+
 expect() { # name, wanted beginning, what came
     case "$3" in
     "$2"*) echo "ok: $1" ;;
@@ -38,16 +45,21 @@ expect() { # name, wanted beginning, what came
 }
 
 prompt='Once upon a time'
-expect "chat, a text to continue" "${expected#"$prompt"}" "$("$programs/chat" -m $story -p "$prompt" --greedy -n 120 2>"$temporary/statistics")"
+expect "chat, a text to continue" "${expected#"$prompt"}" "$(run chat -m $story -p "$prompt" --greedy -n 120 2>"$temporary/statistics")"
 expect "chat, statistics" "prompt 5 tokens" "$(tail -n 1 "$temporary/statistics")"
-expect "chat, a question from a pipe" "${expected#"$prompt"}" "$(echo -n "$prompt" | "$programs/chat" -m "$chat" --greedy -n 120 -t 2 2>/dev/null)"
-expect "chat, a seed repeats itself" "$("$programs/chat" -m $story -p "$prompt" --seed 7 -n 60 2>/dev/null)" \
-    "$("$programs/chat" -m $story -p "$prompt" --seed 7 -n 60 2>/dev/null)"
-expect "minimal" "${expected#"$prompt"}" "$("$programs/minimal" "$chat" "$prompt" 2>/dev/null || true)"
+expect "chat, a question from a pipe" "${expected#"$prompt"}" "$(echo -n "$prompt" | run chat -m "$chat" --greedy -n 120 -t 2 2>/dev/null)"
+expect "chat, a seed repeats itself" "$(run chat -m $story -p "$prompt" --seed 7 -n 60 2>/dev/null)" \
+    "$(run chat -m $story -p "$prompt" --seed 7 -n 60 2>/dev/null)"
+expect "minimal" "${expected#"$prompt"}" "$(run minimal "$chat" "$prompt" 2>/dev/null || true)"
 expect "minimal, a template that leaves the first token to the tokenizer" "${expected#"$prompt"}" \
-    "$("$programs/minimal" "$temporary/without.gguf" "$prompt" 2>/dev/null || true)"
-expect "minimal, a missing file" "RZ_ERR_IO: " "$("$programs/minimal" "$temporary/none.gguf" x 2>&1 || true)"
-expect "example" "," "$("$programs/example" "$chat" "$prompt" 2>/dev/null || true)"
+    "$(run minimal "$temporary/without.gguf" "$prompt" 2>/dev/null || true)"
+expect "minimal, a missing file" "RZ_ERR_IO: " "$(run minimal "$temporary/none.gguf" x 2>&1 || true)"
+expect "example" "," "$(run example "$chat" "$prompt" 2>/dev/null || true)"
+
+expect "the C++ handles" ok "$(run handles $story)"
+expect "C++ without exceptions" ok "$(run no_exceptions $story)"
+
+[ -z "${RUNNER:-}" ] || exit 0
 
 cat >"$temporary/schema.json" <<'END'
 {"type": "object", "properties": {"name": {"type": "string", "maxLength": 20}, "age": {"type": "integer", "minimum": 0,
@@ -73,8 +85,22 @@ awk '/^```/ { inside = $0 == "```c"; next } inside' ../README.md >"$temporary/re
 ${CC:-cc} -o "$temporary/readme" "$temporary/readme.c" -I"$programs/stage/include" -L"$programs/stage/lib" -lrealizar \
     -Wl,-rpath,"$programs/stage/lib"
 expect "the program in the README" "${expected#"$prompt"}" "$("$temporary/readme" $story)"
-expect "the C++ handles" ok "$("$programs/handles" $story)"
-expect "C++ without exceptions" ok "$("$programs/no_exceptions" $story)"
+
+if [ "$(uname -s)" = Linux ]; then
+    # Built against the first release: against its header, and a library that has its functions alone, under the versions they
+    # had. All of them are asked for when the program starts.
+    functions=$(grep -o 'rz_[a-z0-9_]*(' ../packaging/abi/realizar-0.1.h | sort -u | tr -d '(')
+    abi=$(sed -n 's/^#define RZ_ABI_VERSION //p' ../packaging/abi/realizar-0.1.h)
+    printf 'void %s(void) {}\n' $functions >"$temporary/library.c"
+    { printf 'extern void %s(void);\n' $functions; echo 'void (*all[])(void) = {'; printf '%s,\n' $functions; echo '};'; } >"$temporary/all.c"
+    echo 'REALIZAR_0.1 { global: rz_*; local: *; };' >"$temporary/map"
+    ${CC:-cc} -shared -fPIC -o "$temporary/librealizar.so.$abi" "$temporary/library.c" \
+        -Wl,-soname,"librealizar.so.$abi" -Wl,--version-script="$temporary/map"
+    ${CC:-cc} -std=c99 -Wall -Wextra -Werror -o "$temporary/first" c/first.c "$temporary/all.c" -I../packaging/abi \
+        "$temporary/librealizar.so.$abi" -Wl,-z,now
+    expect "a program of the first release" ", there was a little girl named Lily." \
+        "$(LD_LIBRARY_PATH=$programs/stage/lib "$temporary/first" $story)"
+fi
 
 if [ "$(uname -s)" = Linux ] && script --version >/dev/null 2>&1; then
     # Standard input is a terminal only inside script(1).

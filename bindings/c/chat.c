@@ -60,6 +60,20 @@ static void on_interrupt(int signal_number) {
     (void)signal_number;
     interrupted = 1;
     rz_cancel_fire(cancel);
+#ifdef _WIN32
+    signal(SIGINT, on_interrupt); /* there a handler serves once */
+#endif
+}
+
+static void catch_interrupts(void) {
+#ifdef _WIN32
+    signal(SIGINT, on_interrupt);
+#else
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = on_interrupt; /* no SA_RESTART, so that Ctrl-C also ends a read */
+    sigaction(SIGINT, &action, NULL);
+#endif
 }
 
 static void die(const char *format, ...) {
@@ -415,10 +429,7 @@ int main(int argc, char **argv) {
     rz_error err;
 
     check(rz_cancel_new(&cancel, &err), &err);
-    struct sigaction action;
-    memset(&action, 0, sizeof action);
-    action.sa_handler = on_interrupt; /* no SA_RESTART, so that Ctrl-C also ends a read */
-    sigaction(SIGINT, &action, NULL);
+    catch_interrupts();
 
     rz_runtime_params runtime_params = {.struct_size = sizeof runtime_params, .threads = options.threads};
     check(rz_runtime_new(&runtime_params, &runtime, &err), &err);

@@ -56,7 +56,7 @@ impl Checkpoints {
             let others = || self.positions.iter().flatten().copied();
             let ahead = others().filter(|q| *q < p).max().unwrap_or(0);
             let behind = others().filter(|q| *q > p).min()?;
-            Some((p - ahead) as f64 * (age(p) / age(behind)).ln())
+            Some((p - ahead) as f64 * libm::log(age(p) / age(behind)))
         };
         let losses = (0..BUFFERS).filter_map(|i| Some((i, loss(i)?)));
         // The newest one has no loss, because nothing stands behind it: it is what the step reads.

@@ -64,7 +64,7 @@ impl<'a> Vectors<'a> {
         }
         if self.pooling == Pooling::Rank && self.head.ranker.as_ref().is_some_and(|ranker| ranker.softmax) {
             let peak = x.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-            x.iter_mut().for_each(|x| *x = (*x - peak).exp());
+            x.iter_mut().for_each(|x| *x = libm::exp(*x - peak));
             let sum: f64 = x.iter().sum();
             x.iter_mut().for_each(|x| *x /= sum);
         }
@@ -91,7 +91,7 @@ fn apply(layer: &Dense, x: &[f64]) -> Result<Vec<f64>> {
     }
     match layer.activation {
         None => {}
-        Some(DenseActivation::Tanh) => y.iter_mut().for_each(|y| *y = y.tanh()),
+        Some(DenseActivation::Tanh) => y.iter_mut().for_each(|y| *y = libm::tanh(*y)),
         Some(DenseActivation::GeluErf) => {
             y.iter_mut().for_each(|y| *y *= 0.5 * (1.0 + erf(*y * std::f64::consts::FRAC_1_SQRT_2)));
         }
@@ -115,7 +115,7 @@ fn erf(x: f64) -> f64 {
         term *= 2.0 * x * x / f64::from(2 * n + 1);
         sum += term;
     }
-    std::f64::consts::FRAC_2_SQRT_PI * (-x * x).exp() * sum
+    std::f64::consts::FRAC_2_SQRT_PI * libm::exp(-x * x) * sum
 }
 
 #[cfg(test)]

@@ -7,10 +7,12 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::path::Path;
 use std::ptr::NonNull;
+use std::str::Utf8Error;
 use std::sync::Arc;
 
 use crate::engine::Runtime;
 use crate::error::{Error, Result};
+use crate::os;
 
 use super::handle::{self, Handle, Held};
 
@@ -138,11 +140,7 @@ impl Call {
         if bytes.is_empty() {
             return Err(Error::invalid(format!("{name} is empty")));
         }
-        #[cfg(unix)]
-        let path = <std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(bytes);
-        #[cfg(not(unix))]
-        let path = utf8(bytes, name)?;
-        Ok(Path::new(path))
+        os::path(bytes).map_err(|e| not_utf8(name, e))
     }
 
     fn nul_terminated(&self, text: *const c_char, name: &str) -> Result<&CStr> {
@@ -177,7 +175,11 @@ impl Call {
 }
 
 fn utf8<'a>(bytes: &'a [u8], name: &str) -> Result<&'a str> {
-    std::str::from_utf8(bytes).map_err(|e| Error::invalid(format!("{name} is not UTF-8 at byte {}", e.valid_up_to())))
+    std::str::from_utf8(bytes).map_err(|e| not_utf8(name, e))
+}
+
+fn not_utf8(name: &str, e: Utf8Error) -> Error {
+    Error::invalid(format!("{name} is not UTF-8 at byte {}", e.valid_up_to()))
 }
 
 /// The addresses of an input, for `slice_mut`.

@@ -64,7 +64,8 @@ versioned!(rz_runtime_params { struct_size, threads, memory_limit, cpus, n_cpus,
 /// Makes a runtime and starts its workers; they sleep while there is no work.
 ///
 /// `params` may be NULL. `*out` is freed with rz_runtime_free. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (too
-/// many threads, a processor that does not exist), RZ_ERR_IO (the system gives no more threads),
+/// many threads, a processor that does not exist), RZ_ERR_UNSUPPORTED (`cpus` where the system binds no threads),
+/// RZ_ERR_IO (the system gives no more threads),
 /// RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_runtime_new(

@@ -63,7 +63,7 @@ pub const RZ_ERR_POISONED: rz_status = -18;
 pub struct rz_error {
     /// The status that was returned.
     pub code: i32,
-    /// `errno` of the system call that failed, else 0.
+    /// `errno` of the system call that failed, on Windows what GetLastError told, else 0.
     pub system_code: i32,
     /// The reason, then the file: UTF-8, NUL-terminated, free of control characters. The middle of one that is too long
     /// is left out.
@@ -156,7 +156,7 @@ mod tests {
         let path = format!("/{}model.gguf", "folder/".repeat(130));
         let source = std::io::Error::from_raw_os_error(2);
         let text = rz_error::failure(&Error::io(std::path::Path::new(&path), "open", &source)).text();
-        assert!(text.starts_with("open: No such file") && text.ends_with("/folder/model.gguf"), "{text}");
+        assert!(text.starts_with(&format!("open: {source}")) && text.ends_with("/folder/model.gguf"), "{text}");
         assert_eq!(text.len(), 503);
     }
 

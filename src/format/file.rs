@@ -1,11 +1,11 @@
-//! A regular file, read at positions by any number of threads. Relies on the operating system only; refuses to
+//! A regular file, read at positions by any number of threads. Relies on `os`; refuses to
 //! open what could block or never end: pipes, devices, folders.
 
 use std::fs::File;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result, try_filled};
+use crate::os;
 
 #[derive(Debug)]
 pub(super) struct InputFile {
@@ -17,25 +17,22 @@ pub(super) struct InputFile {
 
 impl InputFile {
     pub fn open(path: &Path) -> Result<InputFile> {
-        // Non-blocking, because a pipe without a writer would hold `open` for ever.
-        let file = File::options()
-            .read(true)
-            .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
-            .open(path)
-            .map_err(|e| Error::io(path, "cannot open", &e))?;
-        let stat = file.metadata().map_err(|e| Error::io(path, "cannot stat", &e))?;
-        if !stat.is_file() {
-            let code = if stat.is_dir() { libc::EISDIR } else { libc::EINVAL };
-            let what = if stat.is_dir() { "is a folder" } else { "is not a regular file" };
-            return Err(Error::Io { path: path.display().to_string(), what: what.into(), system_code: code });
+        let file = os::open(path).map_err(|e| Error::io(path, "cannot open", &e))?;
+        let cannot_stat = |e| Error::io(path, "cannot stat", &e);
+        if !os::is_regular(&file).map_err(cannot_stat)? {
+            let (what, system_code) = match path.is_dir() {
+                true => ("is a folder", os::IS_FOLDER),
+                false => ("is not a regular file", os::IS_NO_FILE),
+            };
+            return Err(Error::Io { path: path.display().to_string(), what: what.into(), system_code });
         }
+        let stat = file.metadata().map_err(cannot_stat)?;
         Ok(InputFile { path: path.to_owned(), len: stat.len(), file })
     }
 
     /// Fills `out` from `offset`. A file that has become shorter is an error.
     pub fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
-        self.file
-            .read_exact_at(out, offset)
+        os::read_exact_at(&self.file, out, offset)
             .map_err(|e| Error::io(&self.path, &format!("cannot read {} bytes at {offset}", out.len()), &e))
     }
 

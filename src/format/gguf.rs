@@ -1,8 +1,6 @@
 //! GGUF, versions 2 and 3, little-endian: header, metadata, tensor list; and the sets that `gguf-split` writes.
 //! Layout: <https://github.com/ggml-org/ggml/blob/master/docs/gguf.md>.
 
-use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use super::contents::{Contents, FileFormat, MAX_ENTRIES, MAX_FILES, append};
@@ -11,6 +9,7 @@ use super::metadata::Metadata;
 use super::storage::{FileOffset, TensorInfo, TensorStorage};
 use super::value::{Strings, Value, narrow};
 use crate::error::{Error, Result, try_vec};
+use crate::os;
 use crate::quant;
 use crate::tensor::{DType, Shape};
 
@@ -75,12 +74,11 @@ fn open_siblings(
 /// The file beside `first` that has its name with another number.
 fn sibling(first: &Metadata, no: u64, count: u64) -> Result<PathBuf> {
     let suffix = |no: u64| format!("-{:05}-of-{count:05}.gguf", no + 1);
-    let name = first.path().file_name().unwrap_or_default().as_bytes();
-    let Some(prefix) = name.strip_suffix(suffix(0).as_bytes()) else {
-        return Err(first.error(format!("the first of {count} files, but its name does not end in {}", suffix(0))));
-    };
-    let name = OsString::from_vec([prefix, suffix(no).as_bytes()].concat());
-    Ok(first.path().with_file_name::<&OsStr>(&name))
+    let name = first.path().file_name().unwrap_or_default();
+    match os::with_other_end(name, &suffix(0), &suffix(no)) {
+        Some(name) => Ok(first.path().with_file_name(name)),
+        None => Err(first.error(format!("the first of {count} files, but its name does not end in {}", suffix(0)))),
+    }
 }
 
 /// One file of a set.

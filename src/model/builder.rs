@@ -664,5 +664,5 @@ fn alibi_slopes(n_heads: usize, max: f32) -> Vec<f32> {
         true => -max / n as f64 * (head + 1) as f64,
         false => -max / (2 * n) as f64 * (2 * (head - n) + 1) as f64,
     };
-    (0..n_heads).map(|head| slope(head).exp2() as f32).collect()
+    (0..n_heads).map(|head| libm::exp2(slope(head)) as f32).collect()
 }

@@ -136,7 +136,7 @@ fn scaling(keys: &Keys, context_length: u32) -> Result<RopeScaling> {
 pub fn table(config: &RopeConfig, divisors: Option<&[f32]>) -> Result<Rope> {
     let n = config.n_dims;
     let base = f64::from(config.base);
-    let mut inv_freq: Vec<f64> = (0..n / 2).map(|i| base.powf(-((2 * i) as f64) / n as f64)).collect();
+    let mut inv_freq: Vec<f64> = (0..n / 2).map(|i| libm::pow(base, -((2 * i) as f64) / n as f64)).collect();
     let mut magnitude = config.magnitude;
     match &config.scaling {
         RopeScaling::None | RopeScaling::Long => {}
@@ -154,7 +154,7 @@ pub fn table(config: &RopeConfig, divisors: Option<&[f32]>) -> Result<Rope> {
             // The pair that makes `beta` turns over the trained context.
             let pair = |beta: f32| {
                 let turns = f64::from(*original_context) / (f64::from(beta) * std::f64::consts::TAU);
-                n as f64 * turns.ln() / (2.0 * base.ln())
+                n as f64 * libm::log(turns) / (2.0 * libm::log(base))
             };
             let (low, high) = (pair(*beta_fast), pair(*beta_slow));
             let (low, high) = if *truncate { (low.floor(), high.ceil()) } else { (low, high) };
@@ -163,7 +163,7 @@ pub fn table(config: &RopeConfig, divisors: Option<&[f32]>) -> Result<Rope> {
                 let keep = 1.0 - ((i as f64 - low) / (high - low).max(0.001)).clamp(0.0, 1.0);
                 *f = *f * keep + *f / f64::from(*factor) * (1.0 - keep);
             }
-            magnitude *= 1.0 + 0.1 * factor.ln();
+            magnitude *= 1.0 + 0.1 * libm::logf(*factor);
         }
     }
     if let Some(by) = divisors {

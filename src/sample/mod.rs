@@ -152,7 +152,7 @@ impl Sampler {
         let target = top_p * self.weigh(max, 1.0);
         // Tokens below a share of (1 - top_p) / n of the most probable one cannot add up to more than 1 - top_p in all,
         // so the kept ones are among the others.
-        let floor = f64::from(max) + ((1.0 - top_p) / self.candidates.len() as f64).ln() - MARGIN;
+        let floor = f64::from(max) + libm::log((1.0 - top_p) / self.candidates.len() as f64) - MARGIN;
         self.candidates.retain(|c| f64::from(c.logit) >= floor);
 
         // Few tokens are kept as a rule, so ever more of the largest are sorted until they suffice.
@@ -175,7 +175,7 @@ impl Sampler {
     fn keep_min_p(&mut self, max: f32) {
         let min_p = f64::from(self.params.min_p);
         if min_p > 0.0 {
-            let floor = f64::from(max) + min_p.ln() - MARGIN;
+            let floor = f64::from(max) + libm::log(min_p) - MARGIN;
             self.candidates.retain(|c| f64::from(c.logit) >= floor && c.weight(max, 1.0) >= min_p);
         }
     }

@@ -17,9 +17,13 @@ fn committed() -> String {
 
 /// The header without its comments.
 pub fn code() -> String {
-    let header = committed();
+    code_of(&committed())
+}
+
+/// A header without its comments.
+pub fn code_of(header: &str) -> String {
     let mut code = String::new();
-    let mut rest = header.as_str();
+    let mut rest = header;
     while let Some((before, after)) = rest.split_once("/*") {
         code.push_str(before);
         rest = after.split_once("*/").expect("a comment ends").1;
@@ -27,9 +31,13 @@ pub fn code() -> String {
     code + rest
 }
 
-/// Names and parameter lists of the functions declared.
 fn functions() -> BTreeMap<String, String> {
-    let code = code().split_whitespace().collect::<Vec<_>>().join(" ");
+    functions_of(&code())
+}
+
+/// Names and parameter lists of the functions declared.
+pub fn functions_of(code: &str) -> BTreeMap<String, String> {
+    let code = code.split_whitespace().collect::<Vec<_>>().join(" ");
     let is_name = |c: char| c.is_alphanumeric() || c == '_';
     let mut found = BTreeMap::new();
     for (at, _) in code.match_indices('(') {

@@ -9,15 +9,17 @@ use super::host::*;
 use realizar::ffi::layout::*;
 use realizar::ffi::status::*;
 
-struct Member {
-    name: String,
-    offset: usize,
-    size: usize,
+#[derive(Clone, PartialEq, Debug)]
+pub struct Member {
+    pub name: String,
+    pub kind: String,
+    pub offset: usize,
+    pub size: usize,
 }
 
-struct Struct {
-    members: Vec<Member>,
-    size: usize,
+pub struct Struct {
+    pub members: Vec<Member>,
+    pub size: usize,
     align: usize,
 }
 
@@ -29,7 +31,11 @@ impl Struct {
 
 /// The structs of the header under a C compiler with pointers of `pointer` bytes, whose alignments are their sizes.
 fn computed(pointer: usize) -> BTreeMap<String, Struct> {
-    let code = super::header::code();
+    computed_of(&super::header::code(), pointer)
+}
+
+/// Those of any header, without its comments.
+pub fn computed_of(code: &str, pointer: usize) -> BTreeMap<String, Struct> {
     let mut structs: BTreeMap<String, Struct> = BTreeMap::new();
     for text in
         code.split("typedef struct ").skip(1).filter(|text| !text.split(';').next().unwrap_or("").contains(" rz_"))
@@ -53,7 +59,7 @@ fn computed(pointer: usize) -> BTreeMap<String, Struct> {
                 other => structs.get(other).map(|s| (s.size, s.align)).unwrap_or_else(|| panic!("what is {other}?")),
             };
             let offset = s.size.next_multiple_of(align);
-            s.members.push(Member { name: name.to_owned(), offset, size: size * n });
+            s.members.push(Member { name: name.to_owned(), kind: kind.to_owned(), offset, size: size * n });
             (s.size, s.align) = (offset + size * n, s.align.max(align));
         }
         s.size = s.size.next_multiple_of(s.align);

@@ -9,6 +9,7 @@ mod caches;
 mod embed;
 mod grammar;
 mod header;
+mod history;
 mod host;
 mod kernels;
 mod layouts;

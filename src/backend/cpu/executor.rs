@@ -239,7 +239,7 @@ impl CpuExecutor {
                 let positions = &self.positions;
                 each(&*team(&mut self.team)?, self.acts.get(*x), |t, x| {
                     let periods = (u64::from(positions[t]) + u64::from(*offset)) / u64::from(*length) + 1;
-                    let factor = 1.0 + f64::from(*slope) * (periods as f64).ln();
+                    let factor = 1.0 + f64::from(*slope) * libm::log(periods as f64);
                     elementwise::scale(isa, x, factor as f32);
                 });
             }
@@ -511,7 +511,7 @@ impl Angles {
         let tokens = self.cos.chunks_exact_mut(self.width).zip(self.sin.chunks_exact_mut(self.width));
         for ((cos, sin), &position) in tokens.zip(positions) {
             for (i, &inv_freq) in rope.inv_freq.iter().enumerate() {
-                let (s, c) = (f64::from(position) * inv_freq).sin_cos();
+                let (s, c) = libm::sincos(f64::from(position) * inv_freq);
                 let (s, c) = ((s * f64::from(rope.magnitude)) as f32, (c * f64::from(rope.magnitude)) as f32);
                 match rope.pairs {
                     RopePairs::Halves => (cos[i], sin[i]) = (c, s),

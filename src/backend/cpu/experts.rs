@@ -73,11 +73,11 @@ impl ExpertScratch {
                 RouterScore::SoftmaxOfChosen => &ranking[..routing.n_used],
                 _ => &ranking[..],
             };
-            let sum: f32 = considered.iter().map(|(_, score)| (score - peak).exp()).sum();
+            let sum: f32 = considered.iter().map(|(_, score)| exp(score - peak)).sum();
             weights.clear();
             weights.extend(scores.iter().map(|score| match routing.score {
-                RouterScore::Sigmoid => 1.0 / (1.0 + (-score).exp()),
-                _ => (score - peak).exp() / sum,
+                RouterScore::Sigmoid => 1.0 / (1.0 + exp(-score)),
+                _ => exp(score - peak) / sum,
             }));
             if let Some(bias) = bias {
                 rank(ranking, weights.iter().zip(bias).map(|(weight, bias)| weight + bias));
@@ -188,6 +188,11 @@ fn rank(ranking: &mut Vec<(u32, f32)>, numbers: impl Iterator<Item = f32>) {
     ranking.clear();
     ranking.extend((0..).zip(numbers));
     ranking.sort_unstable_by(|a, b| b.1.partial_cmp(&a.1).unwrap_or(Ordering::Equal).then(a.0.cmp(&b.0)));
+}
+
+/// Computes `e^x`, the same bits on every system.
+fn exp(x: f32) -> f32 {
+    libm::exp(f64::from(x)) as f32
 }
 
 /// The factor and bias of each expert on one of its products.

@@ -6,15 +6,15 @@
 
 use std::ops::Range;
 
-use memmap2::MmapMut;
-
 use super::disjoint::DisjointSlice;
 use super::kernels::attend::CHUNK;
 use super::kernels::kv_storage::{BLOCK, KEY_LINE, KvView, Storage, padded};
 use super::kernels::simd::LANES;
 use super::kernels::{Isa, quantize};
+use super::memory::map;
 use crate::backend::state_spec::{KvLayer, RING_ALIGN, StateSpec};
 use crate::error::{Error, Result, try_vec};
+use crate::os::Pages;
 use crate::quant;
 use crate::tensor::DType;
 
@@ -96,15 +96,14 @@ impl LayerLayout {
 pub struct CpuKv {
     spec: StateSpec,
     layout: KvLayout,
-    memory: MmapMut,
+    memory: Pages,
 }
 
 impl CpuKv {
     pub fn new(spec: &StateSpec) -> Result<CpuKv> {
         spec.check()?;
         let (layout, bytes) = KvLayout::new(spec)?;
-        let memory = MmapMut::map_anon(bytes.max(1))
-            .map_err(|_| Error::OutOfMemory { what: "the key-value cache", bytes: bytes as u64 })?;
+        let memory = map("the key-value cache", bytes)?;
         Ok(CpuKv { spec: spec.clone(), layout, memory })
     }
 

@@ -1,38 +1,31 @@
-//! Anonymous mappings: page-aligned, zeroed, and without pages where nothing has been written.
+//! Numbers and bytes in pages of their own: zeroed, and without memory where nothing has been written.
 #![allow(unsafe_code)]
 
 use std::ops::{Deref, DerefMut};
 
-use memmap2::MmapMut;
-
 use crate::error::{Error, Result};
+use crate::os::Pages;
 
 /// Number of bytes from which huge pages are asked for.
 const HUGE: usize = 4 << 20;
 
-/// Maps `bytes` bytes; the addresses are aligned to pages.
-pub fn map(what: &'static str, bytes: usize) -> Result<MmapMut> {
-    let out_of_memory = || Error::OutOfMemory { what, bytes: bytes as u64 };
-    if bytes > isize::MAX as usize {
-        return Err(out_of_memory());
-    }
-    MmapMut::map_anon(bytes.max(1)).map_err(|_| out_of_memory())
+/// Maps `bytes` zeros.
+pub fn map(what: &'static str, bytes: usize) -> Result<Pages> {
+    Pages::new(bytes).map_err(|_| Error::OutOfMemory { what, bytes: bytes as u64 })
 }
 
 /// Maps memory that will be read again and again, in huge pages where the system has them.
-pub fn map_huge(what: &'static str, bytes: usize) -> Result<MmapMut> {
+pub fn map_huge(what: &'static str, bytes: usize) -> Result<Pages> {
     let memory = map(what, bytes)?;
-    #[cfg(target_os = "linux")]
     if bytes >= HUGE {
-        // A system without huge pages refuses and uses small ones.
-        let _ = memory.advise(memmap2::Advice::HugePage);
+        memory.prefer_huge();
     }
     Ok(memory)
 }
 
 /// An f32 array of fixed length.
 pub struct Floats {
-    memory: MmapMut,
+    memory: Pages,
     len: usize,
 }
 
@@ -77,7 +70,7 @@ pub fn as_f32_mut(bytes: &mut [u8]) -> &mut [f32] {
 
 /// Bytes of fixed length, aligned to cache lines.
 pub struct Lines {
-    memory: MmapMut,
+    memory: Pages,
     len: usize,
 }
 

@@ -28,8 +28,6 @@ pub mod thread;
 use std::ops::Range;
 use std::sync::Arc;
 
-use memmap2::MmapMut;
-
 use self::kernels::Isa;
 use self::load::PlannedMatrix;
 use self::matrix::WeightMatrix;
@@ -39,13 +37,14 @@ use super::op::{Vector, Weight};
 use super::program::Program;
 use super::weights::{Progress, Rope, SharedBytes, Weights};
 use crate::error::{Error, Result, try_vec};
+use crate::os::{self, Pages};
 
 /// A processor with the weights of one model.
 pub struct CpuBackend {
     info: DeviceInfo,
     pool: Arc<Pool>,
     isa: Isa,
-    packed: MmapMut,
+    packed: Pages,
     /// Matrices, vectors and rotary tables, by `Weight`, `Vector` and `RopeTable`.
     matrices: Vec<StoredMatrix>,
     vectors: Vec<Vec<f32>>,
@@ -65,18 +64,13 @@ enum WeightBytes {
 
 /// Describes this machine for listings.
 pub fn device(isa: Isa) -> DeviceInfo {
-    let field = |file: &str, key: &str| -> Option<String> {
-        let text = std::fs::read_to_string(file).ok()?;
-        let line = text.lines().find(|line| line.starts_with(key))?;
-        Some(line.split_once(':')?.1.trim().to_owned())
-    };
-    let kib = |key| -> Option<u64> { field("/proc/meminfo", key)?.strip_suffix(" kB")?.trim().parse().ok() };
+    let [memory_total, memory_free] = os::memory();
     DeviceInfo {
-        name: field("/proc/cpuinfo", "model name").unwrap_or_else(|| std::env::consts::ARCH.to_owned()),
+        name: os::processor(),
         kind: DeviceKind::Cpu,
         isa: isa.name().to_owned(),
-        memory_total: kib("MemTotal").unwrap_or(0) * 1024,
-        memory_free: kib("MemAvailable").unwrap_or(0) * 1024,
+        memory_total,
+        memory_free,
         unavailable: String::new(),
     }
 }

@@ -18,8 +18,9 @@ use cudarc::driver::sys::{
     CUstreamCaptureMode,
 };
 
-use super::probe::{Address, CaptureMode, Driver, Properties, Status, without_signals};
+use super::probe::{Address, CaptureMode, Driver, Properties, Status};
 use crate::error::{Error, Result};
+use crate::os::without_signals;
 
 const OUT_OF_MEMORY: Status = CUresult::CUDA_ERROR_OUT_OF_MEMORY as Status;
 

@@ -282,7 +282,7 @@ pub struct ArgmaxArgs {
 }
 
 macro_rules! pinned {
-    ($($name:ident $bytes:literal),*) => { $(const _: () = assert!(size_of::<$name>() == $bytes);)* };
+    ($($name:ident $bytes:literal),*) => { $(const _: () = assert!(size_of::<$name>() == $bytes || usize::BITS != 64);)* };
 }
 pinned!(
     DeviceMatrix 48, DeviceNorm 24, DeviceKv 56, KvPlace 16, DeviceTile 16, StepArgs 64, EmbedArgs 88, KeepRowsArgs 48,

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use crate::error::{Error, Result};
 use crate::format::file::InputFile;
+use crate::os;
 
 /// Bytes of the longest configuration.
 pub(super) const MAX_CONFIG: u64 = 4 << 20;
@@ -11,7 +12,7 @@ pub(super) const MAX_CONFIG: u64 = 4 << 20;
 /// A whole file, or `None` where there is none.
 pub(super) fn read(path: &Path, cap: u64) -> Result<Option<Vec<u8>>> {
     match InputFile::open(path) {
-        Err(Error::Io { system_code: libc::ENOENT, .. }) => Ok(None),
+        Err(Error::Io { system_code, .. }) if os::is_not_found(system_code) => Ok(None),
         file => file?.read_all(cap).map(Some),
     }
 }
@@ -23,5 +24,5 @@ pub(super) fn read_text(path: &Path, cap: u64) -> Result<Option<String>> {
 
 /// True for the name of a file in the same folder.
 pub(super) fn is_plain(name: &str) -> bool {
-    !name.is_empty() && name.len() < 256 && name != "." && name != ".." && !name.contains(['/', '\\', '\0'])
+    !name.is_empty() && name.len() < 256 && name != "." && name != ".." && !name.contains(['/', '\\', ':', '\0'])
 }

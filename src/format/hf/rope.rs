@@ -133,7 +133,7 @@ fn scaling(t: &mut Translator, set: &Members, trained: Option<f64>) -> Result<()
             }
             let trained = needed(trained, "original_max_position_embeddings")?;
             let stretch = needed(stretch()?, "max_position_embeddings")?;
-            let prescribed = if stretch > 1.0 { (1.0 + stretch.ln() / trained.ln()).sqrt() } else { 1.0 };
+            let prescribed = if stretch > 1.0 { (1.0 + libm::log(stretch) / libm::log(trained)).sqrt() } else { 1.0 };
             let attention = set.number(&["attention_factor"])?.unwrap_or(prescribed);
             t.set("rope.scaling.type", Some("longrope"));
             t.set("rope.scaling.original_context_length", whole(trained));
@@ -147,7 +147,7 @@ fn scaling(t: &mut Translator, set: &Members, trained: Option<f64>) -> Result<()
 fn yarn(t: &mut Translator, set: &Members, stretch: f64) -> Result<()> {
     /// The magnitude that YaRN prescribes, by a multiplier of the logarithm.
     fn magnitude(multiplier: f64, stretch: f64) -> f64 {
-        if stretch > 1.0 { 1.0 + 0.1 * multiplier * stretch.ln() } else { 1.0 }
+        if stretch > 1.0 { 1.0 + 0.1 * multiplier * libm::log(stretch) } else { 1.0 }
     }
     let multipliers = set.number(&["mscale"])?.zip(set.number(&["mscale_all_dim"])?);
     let multipliers = multipliers.filter(|(a, b)| *a != 0.0 && *b != 0.0);

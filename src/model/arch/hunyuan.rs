@@ -12,7 +12,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let mut rope = b.rope_config(if is_maincoder { RopePairs::Adjacent } else { RopePairs::Halves })?;
     if let Some(alpha) = b.keys.float("rope.scaling.alpha")? {
         let width = heads.head_dim as f64;
-        rope.base = (f64::from(rope.base) * f64::from(alpha).powf(width / (width - 2.0))) as f32;
+        rope.base = (f64::from(rope.base) * libm::pow(f64::from(alpha), width / (width - 2.0))) as f32;
     }
     // Sections of positions in images; where they have no effect, all are equal in text.
     let sections = sections(&b.keys, false)?;

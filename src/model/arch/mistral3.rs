@@ -15,7 +15,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     if let (RopeScaling::Yarn { factor, .. }, Some(multiplier)) =
         (&config.scaling, b.keys.float("rope.scaling.yarn_log_multiplier")?)
     {
-        config.magnitude /= 1.0 + 0.1 * multiplier * factor.max(1.0).ln();
+        config.magnitude /= 1.0 + 0.1 * multiplier * libm::logf(factor.max(1.0));
     }
     let rope = b.rope(&config)?;
     let moe = b.moe(true)?;

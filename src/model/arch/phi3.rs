@@ -14,7 +14,7 @@ pub fn rope(b: &mut Builder) -> Result<RopeChoice> {
     let trained = b.keys.size("rope.scaling.original_context_length")?.unwrap_or(context);
     if rope::attention_factor(&b.keys)?.is_none() && context > trained {
         let stretch = context as f64 / trained as f64;
-        config.magnitude = (1.0 + stretch.ln() / (trained as f64).ln()).sqrt() as f32;
+        config.magnitude = (1.0 + libm::log(stretch) / libm::log(trained as f64)).sqrt() as f32;
     }
     match b.long_rope(&config, trained)? {
         Some(rope) => Ok(rope),

@@ -33,7 +33,7 @@ pub struct Latent {
 
 /// The growth of angles and scores by YaRN for a factor of its logarithm.
 fn growth(multiplier: f32, factor: f32) -> f32 {
-    1.0 + 0.1 * multiplier * factor.max(1.0).ln()
+    1.0 + 0.1 * multiplier * libm::logf(factor.max(1.0))
 }
 
 impl Latent {

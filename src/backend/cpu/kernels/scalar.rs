@@ -256,7 +256,7 @@ impl Simd for Scalar {
     }
     #[inline(never)]
     fn fma(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F {
-        std::array::from_fn(|i| a[i].mul_add(b[i], c[i]))
+        std::array::from_fn(|i| libm::fmaf(a[i], b[i], c[i]))
     }
     #[inline(never)]
     unsafe fn load_f32(self, p: *const f32) -> Self::F {

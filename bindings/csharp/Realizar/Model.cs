@@ -1,0 +1,272 @@
+using System;
+using System.Collections.Generic;
+using System.Runtime.InteropServices;
+using System.Threading;
+
+namespace Realizar
+{
+    /// <summary>How a model is loaded; zero stands for the default.</summary>
+    public sealed class LoadOptions
+    {
+        public Runtime Runtime;
+        public int Device, GpuLayers;
+        public bool Deterministic, Mmap, TextOnly;
+        /// <summary>Bytes done and in all, on the thread that loads; an exception of it stops the load and goes on there.</summary>
+        public Action<ulong, ulong> Progress;
+    }
+
+    /// <summary>Description of a model.</summary>
+    public sealed class ModelInfo
+    {
+        public string Architecture { get; internal set; }
+        public string Name { get; internal set; }
+        public int Layers { get; internal set; }
+        public int HiddenDim { get; internal set; }
+        public int VocabSize { get; internal set; }
+        public int ContextLength { get; internal set; }
+        public ulong Parameters { get; internal set; }
+        public ulong WeightBytes { get; internal set; }
+        public bool HasChatTemplate { get; internal set; }
+        public bool TemplateWritesBos { get; internal set; }
+        /// <summary>Tokens that begin and end a text; null where the model names none.</summary>
+        public uint? BosToken { get; internal set; }
+        public uint? EosToken { get; internal set; }
+    }
+
+    public sealed class Message
+    {
+        public string Role { get; }
+        public string Content { get; }
+        public Message(string role, string content) { Role = role; Content = content; }
+    }
+
+    public enum Pooling { Model, None, Mean, Cls, Last, Rank }
+
+    /// <summary>Number and time of the calls of one kind.</summary>
+    public struct Phase
+    {
+        public ulong Count, Nanoseconds;
+        internal Phase(rz_phase_metrics p) { Count = p.count; Nanoseconds = p.sum_ns; }
+    }
+
+    public sealed class Metrics
+    {
+        public Phase Load, Tokenize, Prefill, Decode, Sample, Detokenize;
+    }
+
+    /// <summary>A loaded model. Any number of threads may use it at once.</summary>
+    public sealed class Model : IDisposable
+    {
+        internal readonly ModelHandle Handle = new ModelHandle();
+        public ModelInfo Info { get; private set; }
+
+        private static readonly ProgressCallback Forward = ForwardProgress;
+
+        private sealed class Progressing
+        {
+            internal Action<ulong, ulong> Call;
+            internal Exception Raised;
+        }
+
+        private Model() { }
+
+        /// <summary>Loads a .gguf file, a .safetensors file, or a folder with a config.json.</summary>
+        public static unsafe Model Load(string path, LoadOptions options = null, CancellationToken cancellation = default(CancellationToken))
+        {
+            Native.Initialize();
+            options = options ?? new LoadOptions();
+            var name = Native.Terminated(path, nameof(path));
+            var runtime = options.Runtime != null ? options.Runtime.Handle : RuntimeHandle.None;
+            var p = new rz_model_params {
+                struct_size = (uint)sizeof(rz_model_params), device = checked((uint)options.Device), gpu_layers = checked((uint)options.GpuLayers),
+                flags = (options.Deterministic ? 1u : 0) | (options.Mmap ? 2u : 0) | (options.TextOnly ? 4u : 0),
+            };
+            var progressing = new Progressing { Call = options.Progress };
+            var user = GCHandle.Alloc(progressing);
+            var model = new Model();
+            bool heldRuntime = false, heldCancel = false;
+            using (var cancelling = new Cancelling(cancellation))
+                try
+                {
+                    runtime.DangerousAddRef(ref heldRuntime);
+                    cancelling.Handle.DangerousAddRef(ref heldCancel);
+                    p.runtime = runtime.DangerousGetHandle();
+                    p.cancel = cancelling.Handle.DangerousGetHandle();
+                    if (options.Progress != null)
+                    {
+                        p.progress = Marshal.GetFunctionPointerForDelegate(Forward);
+                        p.progress_user = GCHandle.ToIntPtr(user);
+                    }
+                    rz_error err;
+                    IntPtr pointer;
+                    int status;
+                    fixed (byte* at = name) status = Native.rz_model_load(at, &p, &pointer, &err);
+                    if (progressing.Raised != null) throw progressing.Raised;
+                    RealizarException.Check(status, &err, cancellation);
+                    model.Handle.Take(pointer);
+                }
+                finally
+                {
+                    if (heldRuntime) runtime.DangerousRelease();
+                    if (heldCancel) cancelling.Handle.DangerousRelease();
+                    user.Free();
+                }
+            model.Describe();
+            return model;
+        }
+
+        [MonoPInvokeCallback(typeof(ProgressCallback))]
+        private static int ForwardProgress(ulong done, ulong total, IntPtr user)
+        {
+            var progressing = (Progressing)GCHandle.FromIntPtr(user).Target;
+            try { progressing.Call(done, total); return 0; }
+            catch (Exception e) { progressing.Raised = e; return 1; } // an exception must not reach native code
+        }
+
+        private unsafe void Describe()
+        {
+            rz_error err;
+            rz_model_info info;
+            info.struct_size = (uint)sizeof(rz_model_info);
+            RealizarException.Check(Native.rz_model_info_get(Handle, &info, &err), &err);
+            Info = new ModelInfo {
+                Architecture = Native.Text(info.architecture), Name = Native.Text(info.name), Layers = (int)info.n_layers,
+                HiddenDim = (int)info.hidden_dim, VocabSize = (int)info.vocab_size, ContextLength = (int)info.context_length,
+                Parameters = info.n_params, WeightBytes = info.weight_bytes, HasChatTemplate = (info.chat_template & 1) != 0,
+                TemplateWritesBos = (info.chat_template & 2) != 0,
+                BosToken = info.bos_token == Native.NoToken ? (uint?)null : info.bos_token,
+                EosToken = info.eos_token == Native.NoToken ? (uint?)null : info.eos_token,
+            };
+        }
+
+        /// <summary>A value of the file's metadata as text.</summary>
+        public unsafe string Meta(string key)
+        {
+            fixed (byte* k = Native.Terminated(key, nameof(key)))
+            {
+                var at = k;
+                return Native.SizedText(256, (text, capacity, n, err) => Native.rz_model_meta_into(Handle, at, (byte*)text, capacity, n, err));
+            }
+        }
+
+        /// <summary>Token ids of a text.</summary>
+        /// <param name="special">Adds the tokens that begin and end a text, as the model asks.</param>
+        /// <param name="parse">Names of control tokens in the text become these tokens; not for text that users typed.</param>
+        public unsafe uint[] Tokenize(string text, bool special = true, bool parse = false)
+        {
+            var bytes = Native.Terminated(text.Replace('\0', '\uFFFD'), nameof(text));
+            var flags = (special ? 1u : 0) | (parse ? 2u : 0);
+            fixed (byte* b = bytes)
+            {
+                var at = b;
+                return Native.Sized<uint>(bytes.Length + 8, (tokens, capacity, n, err) =>
+                    Native.rz_tokenize_into(Handle, at, (UIntPtr)(bytes.Length - 1), flags, (uint*)tokens, capacity, n, err));
+            }
+        }
+
+        /// <summary>The text of tokens, with control tokens where <paramref name="special"/>.</summary>
+        public unsafe string Detokenize(uint[] tokens, bool special = false)
+        {
+            fixed (uint* t = tokens)
+            {
+                var at = t;
+                return Native.SizedText(tokens.Length * 8, (text, capacity, n, err) =>
+                    Native.rz_detokenize_into(Handle, at, (UIntPtr)tokens.Length, special ? 1u : 0, (byte*)text, capacity, n, err));
+            }
+        }
+
+        /// <summary>The bytes of one token, which may be a part of a character.</summary>
+        public unsafe byte[] TokenBytes(uint token) =>
+            Native.Sized<byte>(64, (bytes, capacity, n, err) => Native.rz_token_bytes_into(Handle, token, (byte*)bytes, capacity, n, null, err));
+
+        /// <summary>True for a token that ends a turn or a text.</summary>
+        public bool IsEnd(uint token) => Native.rz_token_is_end(Handle, token) != 0;
+
+        /// <summary>Messages as the text that the model was trained on, by the template in its file.</summary>
+        public unsafe string Render(IReadOnlyList<Message> messages, bool addGenerationPrompt = true)
+        {
+            var pinned = new List<GCHandle>();
+            try
+            {
+                Func<string, string, IntPtr> pin = (text, name) => {
+                    var handle = GCHandle.Alloc(Native.Terminated(text, name), GCHandleType.Pinned);
+                    pinned.Add(handle);
+                    return handle.AddrOfPinnedObject();
+                };
+                var array = new rz_chat_message[messages.Count + 1]; // so that it is never empty
+                for (var i = 0; i < messages.Count; i++)
+                    array[i] = new rz_chat_message { role = pin(messages[i].Role, "role"), content = pin(messages[i].Content, "content") };
+                fixed (rz_chat_message* a = array)
+                {
+                    var at = a;
+                    return Native.SizedText(4096, (text, capacity, n, err) =>
+                        Native.rz_chat_render_into(Handle, at, (UIntPtr)messages.Count, addGenerationPrompt ? 1u : 0, (byte*)text, capacity, n, err));
+                }
+            }
+            finally { foreach (var handle in pinned) handle.Free(); }
+        }
+
+        /// <summary>Messages as tokens, up to where the answer begins.</summary>
+        public uint[] TokenizeChat(IReadOnlyList<Message> messages) => Tokenize(Render(messages), !Info.TemplateWritesBos, true);
+
+        /// <summary>An empty session. <paramref name="capacity"/> in tokens; 0: as many as the model was made for, at most 8192.</summary>
+        public Session NewSession(int capacity = 0) => new Session(this, capacity);
+
+        /// <summary>A vector for each text; with Pooling.None one for each token, with Pooling.Rank its scores.</summary>
+        public float[][] Embed(IReadOnlyList<string> texts, Pooling pooling = Pooling.Model, bool normalize = true, CancellationToken cancellation = default(CancellationToken))
+        {
+            var tokens = new uint[texts.Count][];
+            for (var i = 0; i < tokens.Length; i++) tokens[i] = Tokenize(texts[i]);
+            return Embed(tokens, pooling, normalize, cancellation);
+        }
+
+        public unsafe float[][] Embed(uint[][] tokens, Pooling pooling = Pooling.Model, bool normalize = true, CancellationToken cancellation = default(CancellationToken))
+        {
+            var pinned = new List<GCHandle>();
+            try
+            {
+                var rows = 0;
+                var lists = new IntPtr[tokens.Length + 1];
+                var lengths = new UIntPtr[tokens.Length + 1];
+                for (var i = 0; i < tokens.Length; i++)
+                {
+                    pinned.Add(GCHandle.Alloc(tokens[i], GCHandleType.Pinned));
+                    lists[i] = pinned[i].AddrOfPinnedObject();
+                    lengths[i] = (UIntPtr)tokens[i].Length;
+                    rows += pooling == Pooling.None ? tokens[i].Length : 1;
+                }
+                var p = new rz_embed_params { struct_size = (uint)sizeof(rz_embed_params), pooling = (uint)pooling, flags = normalize ? 0 : 1u };
+                float[] all;
+                using (var cancelling = new Cancelling(cancellation))
+                    fixed (IntPtr* l = lists)
+                    fixed (UIntPtr* s = lengths)
+                    {
+                        var (lp, sp, pp) = ((IntPtr)l, (IntPtr)s, (IntPtr)(&p));
+                        all = Native.Sized<float>(rows * Info.HiddenDim, (vectors, capacity, n, err) =>
+                            Native.rz_embed_into(Handle, (rz_embed_params*)pp, (uint**)lp, (UIntPtr*)sp, (UIntPtr)tokens.Length, (float*)vectors, capacity, n, cancelling.Handle, err));
+                    }
+                var result = new float[rows][];
+                for (var i = 0; i < rows; i++)
+                    Array.Copy(all, i * (all.Length / rows), result[i] = new float[all.Length / rows], 0, all.Length / rows);
+                return result;
+            }
+            finally { foreach (var handle in pinned) handle.Free(); }
+        }
+
+        /// <summary>What the model did since it was loaded.</summary>
+        public unsafe Metrics GetMetrics()
+        {
+            rz_error err;
+            rz_metrics m;
+            m.struct_size = (uint)sizeof(rz_metrics);
+            RealizarException.Check(Native.rz_metrics_get(Handle, &m, &err), &err);
+            return new Metrics {
+                Load = new Phase(m.load), Tokenize = new Phase(m.tokenize), Prefill = new Phase(m.prefill), Decode = new Phase(m.decode),
+                Sample = new Phase(m.sample), Detokenize = new Phase(m.detokenize),
+            };
+        }
+
+        /// <summary>Ends the use of the model; sessions go on, and the memory is freed with the last of them.</summary>
+        public void Dispose() { Handle.Dispose(); }
+    }
+}

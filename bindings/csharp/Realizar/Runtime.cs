@@ -1,0 +1,103 @@
+using System;
+using System.Collections.Generic;
+using System.Runtime.InteropServices;
+using System.Text;
+using System.Threading;
+
+namespace Realizar
+{
+    public enum LogLevel { Error = 1, Warning = 2, Info = 3 }
+
+    /// <summary>A device, with the reason why it cannot be used where it cannot.</summary>
+    public sealed class Device
+    {
+        public int Index { get; private set; }
+        public string Name { get; private set; }
+        public string InstructionSet { get; private set; }
+        public bool IsGpu { get; private set; }
+        public ulong MemoryTotal { get; private set; }
+        public ulong MemoryFree { get; private set; }
+        public string Unavailable { get; private set; }
+
+        public static unsafe IReadOnlyList<Device> All()
+        {
+            var found = new List<Device>();
+            for (uint i = 1; i <= Native.rz_device_count(); i++)
+            {
+                rz_error err;
+                rz_device_info info;
+                info.struct_size = (uint)sizeof(rz_device_info);
+                RealizarException.Check(Native.rz_device_info_get(i, &info, &err), &err);
+                found.Add(new Device {
+                    Index = (int)info.index, Name = Native.Text(info.name), InstructionSet = Native.Text(info.isa), IsGpu = info.kind == 2,
+                    MemoryTotal = info.memory_total, MemoryFree = info.memory_free, Unavailable = Native.Text(info.unavailable),
+                });
+            }
+            return found;
+        }
+    }
+
+    /// <summary>Threads, a log and a ceiling on memory, shared by models.</summary>
+    public sealed class Runtime : IDisposable
+    {
+        internal readonly RuntimeHandle Handle = new RuntimeHandle();
+        // Never moved, so that the pointer stays what it is; static, as IL2CPP wants callbacks.
+        private static readonly unsafe LogCallback Forward = ForwardLog;
+
+        /// <summary>Version of the library.</summary>
+        public static unsafe string Version => Native.Text(Native.rz_version());
+
+        /// <param name="threads">0: one a processor core.</param>
+        /// <param name="memoryLimit">Bytes of weights and caches; 0: no limit.</param>
+        /// <param name="log">Called on any thread; an exception of it is lost.</param>
+        public unsafe Runtime(int threads = 0, ulong memoryLimit = 0, Action<LogLevel, string> log = null)
+        {
+            Native.Initialize();
+            var p = new rz_runtime_params { struct_size = (uint)sizeof(rz_runtime_params), threads = checked((uint)threads), memory_limit = memoryLimit };
+            if (log != null)
+            {
+                // Lives as long as the process: models may speak for as long.
+                p.log_user = GCHandle.ToIntPtr(GCHandle.Alloc(log));
+                p.log = Marshal.GetFunctionPointerForDelegate(Forward);
+            }
+            rz_error err;
+            IntPtr pointer;
+            RealizarException.Check(Native.rz_runtime_new(&p, &pointer, &err), &err);
+            Handle.Take(pointer);
+        }
+
+        [MonoPInvokeCallback(typeof(LogCallback))]
+        private static unsafe void ForwardLog(int level, byte* message, UIntPtr length, IntPtr user)
+        {
+            try { ((Action<LogLevel, string>)GCHandle.FromIntPtr(user).Target)((LogLevel)level, Encoding.UTF8.GetString(message, (int)length)); }
+            catch (Exception) { } // an exception must not reach native code
+        }
+
+        public void Dispose() { Handle.Dispose(); }
+    }
+
+    /// <summary>A token of .NET as one of the library, for the time of a call.</summary>
+    internal sealed class Cancelling : IDisposable
+    {
+        internal readonly CancelHandle Handle = CancelHandle.None;
+        private readonly CancellationTokenRegistration registration;
+
+        internal unsafe Cancelling(CancellationToken token)
+        {
+            token.ThrowIfCancellationRequested();
+            if (!token.CanBeCanceled) return;
+            rz_error err;
+            IntPtr pointer;
+            RealizarException.Check(Native.rz_cancel_new(&pointer, &err), &err);
+            Handle = new CancelHandle();
+            Handle.Take(pointer);
+            registration = token.Register(handle => Native.rz_cancel_fire((CancelHandle)handle), Handle);
+        }
+
+        public void Dispose()
+        {
+            registration.Dispose(); // waits for a callback that runs
+            if (Handle != CancelHandle.None) Handle.Dispose();
+        }
+    }
+}

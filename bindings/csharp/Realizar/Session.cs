@@ -1,0 +1,219 @@
+using System;
+using System.Collections.Generic;
+using System.Linq;
+using System.Runtime.InteropServices;
+using System.Threading;
+using System.Threading.Tasks;
+
+namespace Realizar
+{
+    /// <summary>How tokens are chosen; zero switches a part off, so that all zeros choose the most likely token.</summary>
+    public sealed class Sampling
+    {
+        public float Temperature, TopP, MinP, RepeatPenalty, PresencePenalty, FrequencyPenalty;
+        public int TopK, PenaltyWindow;
+        public ulong Seed;
+        public IReadOnlyDictionary<uint, float> LogitBias = new Dictionary<uint, float>();
+
+        internal bool IsGreedy => Temperature == 0 && RepeatPenalty == 0 && PresencePenalty == 0 && FrequencyPenalty == 0 && LogitBias.Count == 0;
+    }
+
+    /// <summary>Chooses tokens; it has random numbers of its own, so that a seed repeats itself.</summary>
+    public sealed class Sampler : IDisposable
+    {
+        internal readonly SamplerHandle Handle = new SamplerHandle();
+
+        public unsafe Sampler(Sampling s)
+        {
+            var biases = s.LogitBias.Select(bias => new rz_logit_bias { token = bias.Key, bias = bias.Value }).ToArray();
+            fixed (rz_logit_bias* b = biases)
+            {
+                var p = new rz_sampler_params {
+                    struct_size = (uint)sizeof(rz_sampler_params), temperature = s.Temperature, top_k = checked((uint)s.TopK), top_p = s.TopP,
+                    min_p = s.MinP, repeat_penalty = s.RepeatPenalty, presence_penalty = s.PresencePenalty,
+                    frequency_penalty = s.FrequencyPenalty, penalty_window = checked((uint)s.PenaltyWindow), seed = s.Seed,
+                    biases = (IntPtr)b, n_biases = (UIntPtr)biases.Length,
+                };
+                rz_error err;
+                IntPtr pointer;
+                RealizarException.Check(Native.rz_sampler_new(&p, &pointer, &err), &err);
+                Handle.Take(pointer);
+            }
+        }
+
+        public void Dispose() { Handle.Dispose(); }
+    }
+
+    /// <summary>One line of conversation. It keeps what it has computed: a prompt that begins like the one before, as that of the
+    /// next turn does, costs only its new end. One call at a time: a second one gets Status.Busy.</summary>
+    public sealed class Session : IDisposable
+    {
+        private readonly CacheHandle handle = new CacheHandle();
+        private readonly List<uint> tokens = new List<uint>();
+        public Model Model { get; }
+
+        internal unsafe Session(Model model, int capacity)
+        {
+            Model = model;
+            var p = new rz_cache_params { struct_size = (uint)sizeof(rz_cache_params), capacity = checked((uint)capacity) };
+            rz_error err;
+            IntPtr pointer;
+            RealizarException.Check(Native.rz_cache_new(model.Handle, &p, &pointer, &err), &err);
+            handle.Take(pointer);
+        }
+
+        private Session(Session of, IntPtr fork)
+        {
+            Model = of.Model;
+            tokens.AddRange(of.tokens);
+            handle.Take(fork);
+        }
+
+        public int Length => (int)Native.rz_cache_len(handle);
+        public int Capacity => (int)Native.rz_cache_capacity(handle);
+
+        /// <summary>A second session with the same past.</summary>
+        public unsafe Session Fork()
+        {
+            rz_error err;
+            IntPtr pointer;
+            RealizarException.Check(Native.rz_cache_fork(handle, &pointer, &err), &err);
+            return new Session(this, pointer);
+        }
+
+        /// <summary>Rewinds to the first <paramref name="length"/> tokens.</summary>
+        public unsafe void Truncate(int length)
+        {
+            rz_error err;
+            RealizarException.Check(Native.rz_cache_truncate(handle, checked((uint)length), &err), &err);
+            if (length < tokens.Count) tokens.RemoveRange(length, tokens.Count - length);
+        }
+
+        /// <summary>Appends tokens; afterwards there are logits of the last one.</summary>
+        public unsafe void Prefill(uint[] more, CancellationToken cancellation = default(CancellationToken))
+        {
+            rz_error err;
+            using (var cancelling = new Cancelling(cancellation))
+                fixed (uint* at = more)
+                    RealizarException.Check(Native.rz_prefill(handle, at, (UIntPtr)more.Length, cancelling.Handle, &err), &err, cancellation);
+            tokens.AddRange(more);
+        }
+
+        /// <summary>Chooses a token from the logits, the most likely one without a sampler.</summary>
+        public unsafe uint Sample(Sampler sampler = null)
+        {
+            rz_error err;
+            uint token;
+            RealizarException.Check(Native.rz_sample(handle, sampler?.Handle ?? SamplerHandle.None, &token, &err), &err);
+            return token;
+        }
+
+        /// <summary>Appends a token and chooses the next one.</summary>
+        public unsafe uint Decode(uint token, Sampler sampler = null)
+        {
+            rz_error err;
+            uint next;
+            RealizarException.Check(Native.rz_decode_token(handle, token, sampler?.Handle ?? SamplerHandle.None, &next, &err), &err);
+            tokens.Add(token);
+            return next;
+        }
+
+        /// <summary>Logits after the last token, one for each entry of the vocabulary, which the library writes to the array itself.</summary>
+        public unsafe void Logits(float[] logits)
+        {
+            rz_error err;
+            UIntPtr n;
+            fixed (float* at = logits)
+                RealizarException.Check(Native.rz_logits_into(handle, at, (UIntPtr)logits.Length, &n, &err), &err);
+        }
+
+        /// <summary>Continues a text piece by piece; each piece is whole characters.</summary>
+        /// <param name="maxTokens">Tokens of the answer at most; 0: no limit but the capacity.</param>
+        public IEnumerable<string> Generate(string prompt, Sampling sampling = null, int maxTokens = 0, CancellationToken cancellation = default(CancellationToken)) =>
+            Run(Model.Tokenize(prompt), sampling ?? new Sampling(), maxTokens, cancellation);
+
+        /// <summary>Answers a conversation, given as a whole, piece by piece.</summary>
+        public IEnumerable<string> Chat(IReadOnlyList<Message> messages, Sampling sampling = null, int maxTokens = 0, CancellationToken cancellation = default(CancellationToken)) =>
+            Run(Model.TokenizeChat(messages), sampling ?? new Sampling(), maxTokens, cancellation);
+
+        /// <summary>Generate, computed on threads of the pool.</summary>
+        public IAsyncEnumerable<string> GenerateAsync(string prompt, Sampling sampling = null, int maxTokens = 0) =>
+            new Pieces(cancellation => Generate(prompt, sampling, maxTokens, cancellation));
+
+        /// <summary>Chat, computed on threads of the pool.</summary>
+        public IAsyncEnumerable<string> ChatAsync(IReadOnlyList<Message> messages, Sampling sampling = null, int maxTokens = 0) =>
+            new Pieces(cancellation => Chat(messages, sampling, maxTokens, cancellation));
+
+        private IEnumerable<string> Run(uint[] prompt, Sampling sampling, int maxTokens, CancellationToken cancellation)
+        {
+            using (var cancelling = new Cancelling(cancellation))
+            using (var chooser = new Sampler(sampling))
+            using (var stream = NewStream())
+            {
+                // The last token of a prompt is always computed, because the answer starts from its logits.
+                var kept = 0;
+                var held = Math.Min(tokens.Count, Length);
+                while (kept < Math.Min(held, prompt.Length - 1) && tokens[kept] == prompt[kept]) kept++;
+                Truncate(kept);
+                Prefill(prompt.Skip(kept).ToArray(), cancellation);
+                var sampler = sampling.IsGreedy ? null : chooser;
+                var token = Sample(sampler);
+                for (var made = 0; !Model.IsEnd(token) && (maxTokens == 0 || made < maxTokens); made++)
+                {
+                    var piece = Push(stream, token);
+                    if (piece.Length > 0) yield return piece;
+                    token = Next(token, sampler, cancelling, cancellation);
+                }
+                var rest = Flush(stream);
+                if (rest.Length > 0) yield return rest;
+            }
+        }
+
+        private unsafe StreamHandle NewStream()
+        {
+            rz_error err;
+            IntPtr pointer;
+            RealizarException.Check(Native.rz_textstream_new(Model.Handle, &pointer, &err), &err);
+            var stream = new StreamHandle();
+            stream.Take(pointer);
+            return stream;
+        }
+
+        private static unsafe string Push(StreamHandle stream, uint token) =>
+            Native.SizedText(128, (text, capacity, n, err) => Native.rz_textstream_push_into(stream, token, (byte*)text, capacity, n, err));
+
+        private static unsafe string Flush(StreamHandle stream) =>
+            Native.SizedText(128, (text, capacity, n, err) => Native.rz_textstream_flush_into(stream, (byte*)text, capacity, n, err));
+
+        private unsafe uint Next(uint token, Sampler sampler, Cancelling cancelling, CancellationToken cancellation)
+        {
+            rz_error err;
+            uint next;
+            UIntPtr n;
+            var status = Native.rz_generate_into(handle, token, sampler?.Handle ?? SamplerHandle.None, &next, (UIntPtr)1, &n, cancelling.Handle, &err);
+            RealizarException.Check(status, &err, cancellation);
+            tokens.Add(token);
+            return next;
+        }
+
+        public void Dispose() { handle.Dispose(); }
+
+        /// <summary>Pieces that are computed on threads of the pool, one at a time.</summary>
+        private sealed class Pieces : IAsyncEnumerable<string>
+        {
+            private readonly Func<CancellationToken, IEnumerable<string>> begin;
+            internal Pieces(Func<CancellationToken, IEnumerable<string>> begin) { this.begin = begin; }
+            public IAsyncEnumerator<string> GetAsyncEnumerator(CancellationToken cancellation = default(CancellationToken)) =>
+                new Enumerator(begin(cancellation).GetEnumerator());
+
+            private sealed class Enumerator : IAsyncEnumerator<string>
+            {
+                private readonly IEnumerator<string> pieces;
+                internal Enumerator(IEnumerator<string> pieces) { this.pieces = pieces; }
+                public string Current => pieces.Current;
+                public ValueTask<bool> MoveNextAsync() => new ValueTask<bool>(Task.Run(() => pieces.MoveNext()));
+                public ValueTask DisposeAsync() => new ValueTask(Task.Run(() => pieces.Dispose()));
+            }
+        }
+    }
+}

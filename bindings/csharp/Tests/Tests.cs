@@ -1,0 +1,149 @@
+// Tests of the package on a tiny model (argument 1), and on a real one (argument 2, optional). Prints "ok", or what failed.
+using System;
+using System.Collections.Generic;
+using System.Linq;
+using System.Threading;
+using System.Threading.Tasks;
+using Realizar;
+
+internal static class Tests
+{
+    private const string Prompt = "Once upon a time";
+    private const string Expected = ", there was a little girl named Lily. She loved to play";
+
+    private static void Check(bool holds, string what)
+    {
+        if (!holds) throw new Exception("FAILED: " + what);
+    }
+
+    private static T Throws<T>(Action action, string what) where T : Exception
+    {
+        try { action(); }
+        catch (T e) { return e; }
+        throw new Exception("FAILED: no " + typeof(T).Name + ": " + what);
+    }
+
+    private static void Main(string[] arguments)
+    {
+        var lines = new List<string>();
+        using (var runtime = new Runtime(2, 0, (level, text) => { lock (lines) lines.Add(level + " " + text); throw new Exception("lost"); }))
+        using (var model = Model.Load(arguments[0], new LoadOptions { Runtime = runtime }))
+        {
+            Check(lines.Count > 0 && lines[0].Length > 10, "the log is heard");
+            Check(model.Info.Architecture == "llama" && model.Info.VocabSize == 512, "info");
+            Check(model.Meta("general.architecture") == "llama", "metadata");
+            Texts(model);
+            Generating(model);
+            Cancelling(model, arguments[0]);
+            Async(model).GetAwaiter().GetResult();
+            Failures(model, arguments[0]);
+            Embeddings(model);
+            Check(model.GetMetrics().Prefill.Count > 0, "metrics");
+            Check(Device.All()[0].Unavailable == "", "the CPU is available");
+        }
+        if (arguments.Length > 1) Real(arguments[1]);
+        Console.WriteLine("ok");
+    }
+
+    private static void Texts(Model model)
+    {
+        var tokens = model.Tokenize(Prompt);
+        Check(tokens[0] == model.Info.BosToken && model.Detokenize(tokens) == Prompt, "tokens and text");
+        var text = string.Concat(Enumerable.Repeat("größe €", 200));
+        Check(model.Detokenize(model.Tokenize(text)) == text, "a long text");
+        Check(model.TokenBytes(tokens[1]).Length > 0 && !model.IsEnd(tokens[1]), "a token");
+        Check(model.Tokenize("", false).Length == 0 && model.Detokenize(new uint[0]) == "", "no text");
+    }
+
+    private static void Generating(Model model)
+    {
+        using (var session = model.NewSession(200))
+        {
+            var pieces = session.Generate(Prompt, maxTokens: 25).ToList();
+            Check(string.Concat(pieces).StartsWith(Expected), "a text to continue: " + string.Concat(pieces));
+            Check(pieces.Count > 10 && session.Capacity == 200, "piece by piece");
+            Check(string.Concat(session.Generate(Prompt, maxTokens: 25)) == string.Concat(pieces), "again");
+            var sampling = new Sampling { Temperature = 1, TopP = 0.9f, Seed = 7 };
+            Check(string.Concat(session.Generate(Prompt, sampling, 40)) == string.Concat(session.Generate(Prompt, sampling, 40)), "a seed");
+
+            session.Truncate(0);
+            var prompt = model.Tokenize(Prompt);
+            session.Prefill(prompt);
+            var logits = new float[512];
+            session.Logits(logits);
+            var token = session.Sample();
+            Check(logits[token] == logits.Max(), "logits");
+            using (var fork = session.Fork())
+            using (var biased = new Sampler(new Sampling { LogitBias = new Dictionary<uint, float> { { token, float.NegativeInfinity } } }))
+            {
+                Check(fork.Sample(biased) != token, "a bias");
+                Check(fork.Decode(token) == session.Decode(token) && fork.Length == prompt.Length + 1, "a fork");
+            }
+        }
+    }
+
+    private static void Cancelling(Model model, string path)
+    {
+        using (var session = model.NewSession())
+        using (var source = new CancellationTokenSource())
+        {
+            var made = 0;
+            var e = Throws<OperationCanceledException>(() => {
+                foreach (var piece in session.Generate(Prompt, cancellation: source.Token))
+                    if (++made == 3) Task.Run(() => source.Cancel());
+            }, "a cancelled answer");
+            Check(e.CancellationToken == source.Token && made >= 3, "the token that cancelled");
+            Check(string.Concat(session.Generate(Prompt, maxTokens: 25)).StartsWith(Expected), "after a cancelled one");
+            Throws<OperationCanceledException>(() => Model.Load(path, null, source.Token), "a cancelled load");
+        }
+        ulong done = 0, total = 1;
+        Model.Load(path, new LoadOptions { Progress = (d, t) => { done = d; total = t; } }).Dispose();
+        Check(done == total && total > 1, "progress");
+        Throws<DivideByZeroException>(() => Model.Load(path, new LoadOptions { Progress = (d, t) => { done /= (t - t); } }), "progress that throws");
+    }
+
+    private static async Task Async(Model model)
+    {
+        using (var session = model.NewSession())
+        {
+            var text = "";
+            var pieces = session.GenerateAsync(Prompt, maxTokens: 25).GetAsyncEnumerator();
+            while (await pieces.MoveNextAsync()) text += pieces.Current;
+            await pieces.DisposeAsync();
+            Check(text.StartsWith(Expected), "an asynchronous text: " + text);
+        }
+    }
+
+    private static void Failures(Model model, string path)
+    {
+        var e = Throws<RealizarException>(() => Model.Load("/none.gguf"), "a missing file");
+        Check(e.Status == Status.IO && e.SystemCode != 0 && e.Message.Contains("none"), e.Message);
+        using (var small = new Runtime(1, 1000))
+            Check(Throws<RealizarException>(() => Model.Load(path, new LoadOptions { Runtime = small }), "a limit").Status == Status.Limit, "limit");
+        Check(Throws<RealizarException>(() => model.Render(new[] { new Message("user", "x") }), "no template").Status == Status.Unsupported, "template");
+        Throws<ArgumentException>(() => model.Meta("a\0b"), "a NUL");
+        var session = model.NewSession(8);
+        Check(Throws<RealizarException>(() => session.Prefill(new uint[9]), "a full session").Status == Status.ContextFull, "full");
+        session.Dispose();
+        session.Dispose();
+        Throws<ObjectDisposedException>(() => session.Prefill(new uint[1]), "a session that was disposed of");
+    }
+
+    private static void Embeddings(Model model)
+    {
+        var vectors = model.Embed(new[] { Prompt, "The end." }, Pooling.Mean);
+        Check(vectors.Length == 2 && vectors[1].Length == model.Info.HiddenDim, "embeddings");
+        Check(Math.Abs(vectors[0].Sum(x => x * x) - 1) < 1e-5, "a length of 1");
+        Check(model.Embed(new[] { "The end." }, Pooling.Mean)[0].SequenceEqual(vectors[1]), "the same bits");
+    }
+
+    private static void Real(string path)
+    {
+        using (var model = Model.Load(path))
+        using (var session = model.NewSession())
+        {
+            Check(string.Concat(session.Generate("The capital of France is", maxTokens: 8)).Contains("Paris"), "a real model");
+            Check(string.Concat(session.Chat(new[] { new Message("user", "Hello!") }, maxTokens: 10)).Length > 0, "a chat");
+        }
+    }
+}

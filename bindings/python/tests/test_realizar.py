@@ -1,0 +1,210 @@
+"""Tests of the package on a tiny model, and on a real one where MODEL names one.  python -m unittest discover bindings/python/tests"""
+
+import gc
+import os
+import threading
+import unittest
+import weakref
+
+import numpy as np
+
+import realizar
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..")
+STORY = os.path.join(ROOT, "tests", "data", "stories260K-f32.gguf")
+PROMPT = "Once upon a time"
+EXPECTED = ", there was a little girl named Lily. She loved to play outside in the park."
+
+
+class Tiny(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.model = realizar.Model(STORY, threads=2)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.model.close()
+
+    def test_it_continues_a_text(self):
+        with self.model.session() as session:
+            pieces = list(session.generate(PROMPT, max_tokens=25))
+            self.assertTrue("".join(pieces).startswith(EXPECTED[:60]), pieces)
+            self.assertGreater(len(pieces), 10)
+            again = "".join(session.generate(PROMPT, max_tokens=25))
+            self.assertEqual(again, "".join(pieces))
+            self.assertEqual(len(session), len(session.tokens))
+
+    def test_tokens_and_text(self):
+        ids = self.model.tokenize(PROMPT)
+        self.assertEqual(ids[0], self.model.info.bos_token)
+        self.assertEqual(self.model.detokenize(ids), PROMPT)
+        self.assertEqual(self.model.detokenize(np.array(ids, dtype=np.int64)), PROMPT)
+        self.assertIn(self.model.token_bytes(ids[-1]).strip(), PROMPT.encode())
+        self.assertEqual(self.model.tokenize("", special=False), [])
+        self.assertEqual(self.model.detokenize([]), "")
+        self.assertEqual(self.model.detokenize(self.model.tokenize("größe €" * 200)), "größe €" * 200)
+
+    def test_metadata(self):
+        info = self.model.info
+        self.assertEqual((info.architecture, info.vocab_size), ("llama", 512))
+        self.assertEqual(self.model.meta("general.architecture"), "llama")
+        self.assertIn("general.architecture", self.model.meta_keys())
+        with self.assertRaises(realizar.InvalidArgument):
+            self.model.meta("none")
+        self.assertEqual(realizar.devices()[0].kind, "cpu")
+
+    def test_logits_are_written_to_the_array(self):
+        with self.model.session() as session:
+            session.prefill(self.model.tokenize(PROMPT))
+            out = np.full(512, np.nan, dtype=np.float32)
+            self.assertIs(session.logits(out), out)
+            self.assertEqual(int(out.argmax()), session.sample())
+            np.testing.assert_array_equal(session.logits(), out)
+            for wrong in (out.astype(np.float64), np.empty(1024, np.float32)[::2]):
+                with self.assertRaises(realizar.InvalidArgument):
+                    session.logits(wrong)
+            with self.assertRaises(realizar.BufferTooSmall):
+                session.logits(np.empty(511, np.float32))
+
+    def test_forks_rewinds_and_batches(self):
+        ids = self.model.tokenize(PROMPT)
+        with self.model.session() as one, self.model.session(k_type="f32", v_type="f32") as wide:
+            one.prefill(ids)
+            wide.prefill(ids)
+            token = one.sample()
+            with one.fork() as two:
+                both = realizar.decode_batch([one, two], [token, token])
+                self.assertEqual(both[0], both[1])
+                self.assertEqual(one.tokens, two.tokens)
+            one.truncate(len(ids))
+            self.assertEqual(one.decode(token), both[0])
+            self.assertEqual(one.tokens, ids + [token])
+            with self.assertRaises(realizar.InvalidArgument):
+                one.truncate(100)
+            with self.assertRaises(realizar.InvalidArgument):
+                realizar.decode_batch([one], [1, 2])
+
+    def test_a_seed_repeats_itself(self):
+        sampling = realizar.Sampling(temperature=1.0, top_p=0.9, seed=7)
+        answers = []
+        for _ in range(2):
+            with self.model.session() as session:
+                answers.append("".join(session.generate(PROMPT, sampling, max_tokens=40)))
+        self.assertEqual(answers[0], answers[1])
+        forbidden = self.model.tokenize(",", special=False)[-1]
+        biased = realizar.Sampling(logit_bias={forbidden: float("-inf")})
+        with self.model.session() as session:
+            session.prefill(self.model.tokenize(PROMPT))
+            with realizar.Sampler(biased) as sampler:
+                self.assertNotEqual(session.sample(sampler), forbidden)
+
+    def test_embeddings(self):
+        dims = self.model.info.hidden_dim
+        vectors = self.model.embed([PROMPT, "The end."], pooling="mean")
+        self.assertEqual((vectors.shape, vectors.dtype), ((2, dims), np.dtype(np.float32)))
+        np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, rtol=1e-5)
+        np.testing.assert_array_equal(self.model.embed([self.model.tokenize("The end.")], pooling="mean")[0], vectors[1])
+        self.assertEqual(self.model.embed([PROMPT], pooling="none").shape, (len(self.model.tokenize(PROMPT)), dims))
+
+    def test_cancelling(self):
+        with realizar.Cancel() as cancel, self.model.session() as session:
+            pieces = session.generate(PROMPT, cancel=cancel)
+            next(pieces)
+            threading.Thread(target=cancel.fire).start()
+            with self.assertRaises(realizar.Cancelled):
+                for _ in pieces:
+                    pass
+            self.assertEqual(len(session), len(session.tokens))
+            cancel.reset()
+            self.assertTrue("".join(session.generate(PROMPT, max_tokens=25, cancel=cancel)).startswith(", there"))
+
+    def test_progress_and_its_exceptions(self):
+        seen = []
+        realizar.Model(STORY, threads=1, progress=lambda done, total: seen.append((done, total))).close()
+        self.assertEqual(seen[-1][0], seen[-1][1])
+        with self.assertRaises(realizar.Cancelled):
+            realizar.Model(STORY, progress=lambda done, total: False)
+        with self.assertRaises(ZeroDivisionError):
+            realizar.Model(STORY, progress=lambda done, total: 1 // 0)
+
+    def test_errors(self):
+        with self.assertRaises(OSError) as caught:
+            realizar.Model("/none.gguf")
+        self.assertIsInstance(caught.exception, realizar.FileError)
+        self.assertEqual((caught.exception.name, caught.exception.errno), ("RZ_ERR_IO", 2))
+        with self.assertRaises(realizar.FormatError):
+            realizar.Model(__file__)
+        with self.assertRaises(realizar.Limit), realizar.Runtime(memory_limit=1000) as runtime:
+            realizar.Model(STORY, runtime=runtime)
+        with self.assertRaises(realizar.Unsupported):
+            self.model.render("no template")
+        with self.assertRaises(ValueError):
+            self.model.detokenize([-1])
+        with self.assertRaises(realizar.InvalidArgument):
+            realizar.Model("nul\0.gguf")
+
+    def test_the_log_is_heard(self):
+        lines = []
+        with realizar.Runtime(threads=1, log=lambda level, text: lines.append((level, text))) as runtime:
+            realizar.Model(STORY, runtime=runtime).close()
+        self.assertTrue(lines and all(level in (1, 2, 3) and text for level, text in lines), lines)
+
+    def test_closing(self):
+        model = realizar.Model(STORY, threads=1)
+        session = model.session()
+        model.close()
+        model.close()
+        with self.assertRaises(realizar.Closed):
+            model.tokenize("x")
+        session.prefill([1])
+        session.close()
+        with self.assertRaises(realizar.Closed):
+            len(session)
+        forgotten = realizar.Model(STORY, threads=1)
+        state = forgotten._state
+        gone = weakref.ref(forgotten)
+        del forgotten
+        gc.collect()
+        self.assertIsNone(gone())
+        self.assertIsNone(state.pointer)
+
+    def test_other_threads_run_meanwhile_and_a_second_call_is_refused(self):
+        ids = (self.model.tokenize(PROMPT) * 200)[:500]
+        with self.model.session() as session:
+            outcomes = []
+
+            def contend():
+                try:
+                    session.prefill(ids)
+                    outcomes.append("done")
+                except (realizar.Busy, realizar.ContextFull):
+                    outcomes.append("refused")
+
+            threads = [threading.Thread(target=contend) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            self.assertIn("done", outcomes)
+            self.assertEqual(len(outcomes), 4)
+        self.assertGreater(self.model.metrics()["prefill"].count, 0)
+
+
+@unittest.skipUnless(os.environ.get("MODEL"), "MODEL names no model")
+class Real(unittest.TestCase):
+    def test_it_answers_in_two_turns(self):
+        with realizar.Model(os.environ["MODEL"], threads=2) as model, model.session() as session:
+            self.assertIn("Paris", "".join(session.generate("The capital of France is", max_tokens=8)))
+            messages = [{"role": "user", "content": "What is the capital of France?"}]
+            answer = "".join(session.chat(messages, max_tokens=30))
+            self.assertTrue(answer)
+            kept = len(session)
+            messages += [{"role": "assistant", "content": answer}, {"role": "user", "content": "And of Italy?"}]
+            before = model.metrics()["prefill"].count
+            self.assertTrue("".join(session.chat(messages, max_tokens=10)))
+            self.assertGreater(len(session), kept)
+            self.assertEqual(model.metrics()["prefill"].count, before + 1)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,55 @@
+//! Dynamic libraries that are opened while the program runs, and the names under which the CUDA driver is one.
+
+use std::ffi::OsStr;
+
+/// Names of the CUDA driver. Containers and WSL mount it where the loader may not look. Last the name under which a toolkit has
+/// a stub.
+pub const DRIVER_NAMES: &[&str] = if cfg!(windows) {
+    &["nvcuda.dll"]
+} else {
+    &["libcuda.so.1", "/usr/local/nvidia/lib64/libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1", "libcuda.so"]
+};
+
+#[cfg(any(unix, windows))]
+type Inner = libloading::Library;
+#[cfg(not(any(unix, windows)))]
+type Inner = std::convert::Infallible;
+
+/// An open library.
+pub struct Library(Inner);
+
+impl Library {
+    /// Opens a library by its path, or by a name that the system looks for in its own folders.
+    ///
+    /// # Safety
+    /// Runs the initialisers of the library.
+    pub unsafe fn open(name: &OsStr) -> Result<Library, String> {
+        #[cfg(unix)]
+        // SAFETY: by this function's contract.
+        let library = unsafe { Inner::new(name) };
+        // Neither the folder of the program nor the current one, where anybody may have put a file of this name.
+        #[cfg(windows)]
+        // SAFETY: by this function's contract.
+        let library = unsafe {
+            use libloading::os::windows::{LOAD_LIBRARY_SEARCH_SYSTEM32, Library as System};
+            System::load_with_flags(name, LOAD_LIBRARY_SEARCH_SYSTEM32).map(Inner::from)
+        };
+        #[cfg(not(any(unix, windows)))]
+        let library = Err(format!("{} cannot be opened on this system", name.display()));
+        library.map(Library).map_err(|e| e.to_string())
+    }
+
+    /// Looks up the function of a name that ends with a NUL.
+    ///
+    /// # Safety
+    /// `F` is a pointer to a function with the signature of the symbol, which is used no longer than the library is open.
+    pub unsafe fn function<F: Copy>(&self, name: &str) -> Option<F> {
+        #[cfg(any(unix, windows))]
+        {
+            // SAFETY: by this function's contract.
+            unsafe { self.0.get(name.as_bytes()) }.ok().map(|symbol| *symbol)
+        }
+        #[cfg(not(any(unix, windows)))]
+        match self.0 {}
+    }
+}

@@ -1,0 +1,101 @@
+//! What differs between operating systems, and nothing else: files, memory in pages, threads and their signals and
+//! processors, the machine, dynamic libraries. `unix`, `windows` and `other` each have all that is re-exported here; the rest
+//! of the crate asks no system for anything that std, memmap2 and rayon do not ask for it.
+#![allow(unsafe_code)]
+
+mod library;
+mod pages;
+
+#[cfg(not(any(unix, windows)))]
+mod other;
+#[cfg(unix)]
+mod unix;
+#[cfg(windows)]
+mod windows;
+
+use std::ffi::{OsStr, OsString};
+
+pub use self::library::{DRIVER_NAMES, Library};
+pub use self::pages::Pages;
+
+#[cfg(not(any(unix, windows)))]
+pub use self::other::*;
+#[cfg(unix)]
+pub use self::unix::*;
+#[cfg(windows)]
+pub use self::windows::*;
+
+/// Returns whether an error code of the system says that there is no such file.
+pub fn is_not_found(system_code: i32) -> bool {
+    std::io::Error::from_raw_os_error(system_code).kind() == std::io::ErrorKind::NotFound
+}
+
+/// Replaces the end of a file name, whatever bytes stand before it; `None` where it ends otherwise.
+pub fn with_other_end(name: &OsStr, end: &str, other: &str) -> Option<OsString> {
+    let rest = name.as_encoded_bytes().strip_suffix(end.as_bytes())?;
+    // SAFETY: the bytes of an `OsStr` up to a substring that is UTF-8 and not empty, or all of them.
+    let mut name = unsafe { OsStr::from_encoded_bytes_unchecked(rest) }.to_owned();
+    name.push(other);
+    Some(name)
+}
+
+/// Name of the processor.
+pub fn processor() -> String {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::__cpuid;
+        // Leaves 0x80000002 to 0x80000004 have the 48 bytes of the brand.
+        let leaf = |leaf| {
+            let r = __cpuid(leaf);
+            [r.eax, r.ebx, r.ecx, r.edx]
+        };
+        if leaf(0x8000_0000)[0] >= 0x8000_0004 {
+            let bytes: Vec<u8> = (0x8000_0002..=0x8000_0004).flat_map(leaf).flat_map(u32::to_le_bytes).collect();
+            let brand = String::from_utf8_lossy(&bytes);
+            let brand = brand.trim_matches(|c: char| c == '\0' || c.is_whitespace());
+            if !brand.is_empty() {
+                return brand.to_owned();
+            }
+        }
+    }
+    std::env::consts::ARCH.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ends_of_names_are_replaced() {
+        let replaced = |name: &str| with_other_end(OsStr::new(name), "-1.gguf", "-2.gguf");
+        assert_eq!(replaced("größe-1.gguf"), Some("größe-2.gguf".into()));
+        assert_eq!(replaced("-1.gguf"), Some("-2.gguf".into()));
+        assert_eq!(replaced("a-2.gguf"), None);
+    }
+
+    #[test]
+    fn a_thread_apart_has_a_stack_of_its_own() {
+        fn deep(n: usize) -> usize {
+            let room = std::hint::black_box([n as u8; 1024]);
+            if n == 0 { 0 } else { deep(n - 1) + usize::from(room[n % 1024] == n as u8) }
+        }
+        let here = std::thread::current().id();
+        let work = || (std::thread::current().id() != here, deep(5000));
+        assert_eq!(run_apart(8 << 20, work).unwrap(), (true, 5000));
+    }
+
+    #[test]
+    fn the_machine_is_known() {
+        let [total, free] = memory();
+        assert!(!processor().is_empty() && free <= total);
+        assert!(total > 1 << 20 || !cfg!(any(target_os = "linux", windows)));
+    }
+
+    #[test]
+    fn processors_that_do_not_exist_are_refused() {
+        match unusable_processor(&[0, 1 << 20]) {
+            Some(found) => assert!(found == 0 || found == 1 << 20),
+            None => panic!("a processor of number 2^20"),
+        }
+    }
+}

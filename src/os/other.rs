@@ -1,0 +1,49 @@
+//! Systems without threads, such as WebAssembly in a browser: there is one thread, and what std has of files.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::Path;
+use std::str::Utf8Error;
+
+pub const IS_FOLDER: i32 = 0;
+pub const IS_NO_FILE: i32 = 0;
+
+pub fn path(bytes: &[u8]) -> Result<&Path, Utf8Error> {
+    std::str::from_utf8(bytes).map(Path::new)
+}
+
+pub fn open(path: &Path) -> io::Result<File> {
+    File::open(path)
+}
+
+pub fn is_regular(file: &File) -> io::Result<bool> {
+    Ok(file.metadata()?.is_file())
+}
+
+pub fn read_exact_at(mut file: &File, out: &mut [u8], offset: u64) -> io::Result<()> {
+    file.seek(SeekFrom::Start(offset))?;
+    file.read_exact(out)
+}
+
+pub fn without_signals<T>(work: impl FnOnce() -> T) -> T {
+    work()
+}
+
+pub fn refuse_signals() {}
+
+/// Runs `work` here, because there is no other thread.
+pub fn run_apart<T: Send, F: FnOnce() -> T + Send>(_stack: usize, work: F) -> io::Result<T> {
+    Ok(work())
+}
+
+pub const HAS_AFFINITY: bool = false;
+
+pub fn unusable_processor(cpus: &[u32]) -> Option<u32> {
+    cpus.first().copied()
+}
+
+pub fn bind(_cpu: u32) {}
+
+pub fn memory() -> [u64; 2] {
+    [0; 2]
+}

@@ -1,0 +1,170 @@
+//! Linux, Android, macOS and iOS. Processors are named and bound on the first two alone.
+
+use std::ffi::{OsStr, c_void};
+use std::fs::File;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::Path;
+use std::ptr::null_mut;
+use std::str::Utf8Error;
+use std::thread;
+
+/// Code of the error that a path leads to a folder, and that it leads to something else that is no regular file.
+pub const IS_FOLDER: i32 = libc::EISDIR;
+pub const IS_NO_FILE: i32 = libc::EINVAL;
+
+/// A path is any bytes.
+pub fn path(bytes: &[u8]) -> Result<&Path, Utf8Error> {
+    Ok(Path::new(OsStr::from_bytes(bytes)))
+}
+
+/// Opens what may be a file for reading, and never waits: a pipe without a writer would hold it for ever.
+pub fn open(path: &Path) -> io::Result<File> {
+    File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)
+}
+
+/// Returns whether `file` is a regular one.
+pub fn is_regular(file: &File) -> io::Result<bool> {
+    Ok(file.metadata()?.is_file())
+}
+
+/// Fills `out` from `offset`, by any number of threads at once.
+pub fn read_exact_at(file: &File, out: &mut [u8], offset: u64) -> io::Result<()> {
+    file.read_exact_at(out, offset)
+}
+
+/// Runs `work` with all signals blocked on this thread. Threads inherit that, so those that it starts never run a handler of
+/// the host.
+pub fn without_signals<T>(work: impl FnOnce() -> T) -> T {
+    let mut own = block_signals();
+    let result = work();
+    // SAFETY: the set is what this thread had.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw mut own, null_mut()) };
+    result
+}
+
+/// Blocks all signals of the calling thread for good.
+pub fn refuse_signals() {
+    block_signals();
+}
+
+/// Returns whether the calling thread blocks signals.
+#[cfg(test)]
+pub fn refuses_signals() -> bool {
+    // SAFETY: the call only writes to the set.
+    unsafe {
+        let mut set = std::mem::zeroed();
+        libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), &mut set);
+        [libc::SIGINT, libc::SIGCHLD, libc::SIGPROF].iter().all(|signal| libc::sigismember(&set, *signal) == 1)
+    }
+}
+
+fn block_signals() -> libc::sigset_t {
+    // SAFETY: signal sets are plain memory; the calls only write to them, and a thread may always change its own mask.
+    unsafe {
+        let (mut all, mut own) = (std::mem::zeroed(), std::mem::zeroed());
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut own);
+        own
+    }
+}
+
+/// Runs `work` with all signals blocked on a thread with this much stack, which has ended when this returns; a panic goes on
+/// here. Nothing of std is left on the calling thread: a destructor would keep the library mapped after `dlclose`.
+pub fn run_apart<T: Send, F: FnOnce() -> T + Send>(stack: usize, work: F) -> io::Result<T> {
+    struct Task<F, T> {
+        work: Option<F>,
+        result: Option<thread::Result<T>>,
+    }
+
+    extern "C" fn start<F: FnOnce() -> T, T>(task: *mut c_void) -> *mut c_void {
+        // SAFETY: the task that was handed to `pthread_create`, which leaves it alone until this thread has ended.
+        let task = unsafe { &mut *task.cast::<Task<F, T>>() };
+        // Nothing that unwinds leaves half changed: the panic goes on where the result is taken.
+        task.result = task.work.take().map(|work| catch_unwind(AssertUnwindSafe(work)));
+        null_mut()
+    }
+
+    let mut task = Task { work: Some(work), result: None };
+    // SAFETY: attributes are plain memory, filled before they are read. The new thread alone uses `task`, which lives here
+    // until it was joined.
+    let refusal = without_signals(|| unsafe {
+        let (mut thread, mut attributes) = (std::mem::zeroed(), std::mem::zeroed());
+        libc::pthread_attr_init(&mut attributes);
+        libc::pthread_attr_setstacksize(&mut attributes, stack);
+        let refusal = libc::pthread_create(&mut thread, &attributes, start::<F, T>, (&raw mut task).cast());
+        libc::pthread_attr_destroy(&mut attributes);
+        if refusal == 0 {
+            libc::pthread_join(thread, null_mut());
+        }
+        refusal
+    });
+    match task.result {
+        Some(result) => Ok(result.unwrap_or_else(|panic| resume_unwind(panic))),
+        None => Err(io::Error::from_raw_os_error(refusal)),
+    }
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+mod linux {
+    /// Processors can be named.
+    pub const HAS_AFFINITY: bool = true;
+
+    /// The first of `cpus` that the calling thread may not use.
+    pub fn unusable_processor(cpus: &[u32]) -> Option<u32> {
+        // SAFETY: a `cpu_set_t` of zeros is the empty set, and the call writes no more than its size.
+        let allowed = unsafe {
+            let mut set: libc::cpu_set_t = std::mem::zeroed();
+            libc::sched_getaffinity(0, size_of_val(&set), &mut set);
+            set
+        };
+        let usable = |cpu: u32| {
+            // SAFETY: the bit lies within the set.
+            cpu < libc::CPU_SETSIZE as u32 && unsafe { libc::CPU_ISSET(cpu as usize, &allowed) }
+        };
+        cpus.iter().copied().find(|cpu| !usable(*cpu))
+    }
+
+    /// Binds the calling thread to a processor that it may use.
+    pub fn bind(cpu: u32) {
+        // SAFETY: the bit lies within the set, and a thread may always narrow its own affinity.
+        unsafe {
+            let mut set: libc::cpu_set_t = std::mem::zeroed();
+            libc::CPU_SET(cpu as usize, &mut set);
+            libc::sched_setaffinity(0, size_of_val(&set), &set);
+        }
+    }
+
+    /// Bytes of memory in all, and free; 0 where unknown.
+    pub fn memory() -> [u64; 2] {
+        let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+        let kib = |key: &str| -> Option<u64> {
+            let (_, value) = text.lines().find(|line| line.starts_with(key))?.split_once(':')?;
+            value.trim().strip_suffix(" kB")?.trim().parse().ok()
+        };
+        ["MemTotal", "MemAvailable"].map(|key| kib(key).unwrap_or(0) * 1024)
+    }
+}
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub use linux::*;
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+mod elsewhere {
+    pub const HAS_AFFINITY: bool = false;
+
+    pub fn unusable_processor(cpus: &[u32]) -> Option<u32> {
+        cpus.first().copied()
+    }
+
+    pub fn bind(_cpu: u32) {}
+
+    pub fn memory() -> [u64; 2] {
+        // SAFETY: asks for numbers; what is unknown is negative.
+        let [pages, size] = [libc::_SC_PHYS_PAGES, libc::_SC_PAGESIZE].map(|name| unsafe { libc::sysconf(name) });
+        [u64::try_from(pages).unwrap_or(0).saturating_mul(u64::try_from(size).unwrap_or(0)), 0]
+    }
+}
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub use elsewhere::*;

@@ -1,0 +1,114 @@
+//! Windows. Paths are UTF-8, with those longer than 260 characters opened by std in their long form; files are shared, so that
+//! others may read, write, rename and delete one that is open here. A thread can be bound to the processors of its group.
+
+use std::ffi::c_void;
+use std::fs::File;
+use std::io;
+use std::os::windows::fs::{FileExt, OpenOptionsExt};
+use std::os::windows::io::AsRawHandle;
+use std::panic::resume_unwind;
+use std::path::Path;
+use std::str::Utf8Error;
+use std::thread;
+
+// As `windows.h` declares them, all in kernel32.
+#[link(name = "kernel32")]
+unsafe extern "system" {
+    fn GetFileType(file: *mut c_void) -> u32;
+    fn GetCurrentProcess() -> *mut c_void;
+    fn GetCurrentThread() -> *mut c_void;
+    fn GetProcessAffinityMask(process: *mut c_void, of_process: *mut usize, of_system: *mut usize) -> i32;
+    fn SetThreadAffinityMask(thread: *mut c_void, mask: usize) -> usize;
+    fn GlobalMemoryStatusEx(status: *mut MemoryStatus) -> i32;
+}
+
+/// `MEMORYSTATUSEX`
+#[repr(C)]
+struct MemoryStatus {
+    length: u32,
+    load: u32,
+    physical: [u64; 2],
+    others: [u64; 5],
+}
+
+/// ERROR_DIRECTORY_NOT_SUPPORTED, ERROR_NOT_SUPPORTED
+pub const IS_FOLDER: i32 = 336;
+pub const IS_NO_FILE: i32 = 50;
+
+/// A path is UTF-8.
+pub fn path(bytes: &[u8]) -> Result<&Path, Utf8Error> {
+    std::str::from_utf8(bytes).map(Path::new)
+}
+
+/// Opens what may be a file for reading; folders too, so that they can be told from what is not there.
+pub fn open(path: &Path) -> io::Result<File> {
+    const FILE_FLAG_BACKUP_SEMANTICS: u32 = 0x0200_0000;
+    File::options().read(true).custom_flags(FILE_FLAG_BACKUP_SEMANTICS).open(path)
+}
+
+/// Returns whether `file` is on a disk, unlike pipes and devices such as NUL.
+pub fn is_regular(file: &File) -> io::Result<bool> {
+    const FILE_TYPE_DISK: u32 = 1;
+    // SAFETY: the handle is open.
+    let is_disk = unsafe { GetFileType(file.as_raw_handle()) } == FILE_TYPE_DISK;
+    Ok(is_disk && file.metadata()?.is_file())
+}
+
+/// Fills `out` from `offset`, by any number of threads at once.
+pub fn read_exact_at(file: &File, mut out: &mut [u8], mut offset: u64) -> io::Result<()> {
+    while !out.is_empty() {
+        match file.seek_read(out, offset) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(n) => (out, offset) = (&mut out[n..], offset + n as u64),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
+}
+
+/// There are no signals.
+pub fn without_signals<T>(work: impl FnOnce() -> T) -> T {
+    work()
+}
+
+pub fn refuse_signals() {}
+
+#[cfg(test)]
+pub fn refuses_signals() -> bool {
+    true
+}
+
+/// Runs `work` on a thread with this much stack, which has ended when this returns; a panic goes on here.
+pub fn run_apart<T: Send, F: FnOnce() -> T + Send>(stack: usize, work: F) -> io::Result<T> {
+    thread::scope(|scope| {
+        let thread = thread::Builder::new().stack_size(stack).spawn_scoped(scope, work)?;
+        Ok(thread.join().unwrap_or_else(|panic| resume_unwind(panic)))
+    })
+}
+
+/// Processors can be named.
+pub const HAS_AFFINITY: bool = true;
+
+/// The first of `cpus` that this process may not use.
+pub fn unusable_processor(cpus: &[u32]) -> Option<u32> {
+    let [mut process, mut system] = [0; 2];
+    // SAFETY: writes two numbers; what is a failure leaves them 0.
+    unsafe { GetProcessAffinityMask(GetCurrentProcess(), &mut process, &mut system) };
+    cpus.iter().copied().find(|cpu| *cpu >= usize::BITS || process >> cpu & 1 == 0)
+}
+
+/// Binds the calling thread to a processor that it may use.
+pub fn bind(cpu: u32) {
+    // SAFETY: a thread may always narrow its own affinity.
+    unsafe { SetThreadAffinityMask(GetCurrentThread(), 1 << cpu) };
+}
+
+/// Bytes of memory in all, and free; 0 where unknown.
+pub fn memory() -> [u64; 2] {
+    let length = size_of::<MemoryStatus>() as u32;
+    let mut status = MemoryStatus { length, load: 0, physical: [0; 2], others: [0; 5] };
+    // SAFETY: writes the struct, whose length is told; a failure leaves zeros.
+    unsafe { GlobalMemoryStatusEx(&mut status) };
+    status.physical
+}
