@@ -39,7 +39,7 @@ STAGE := $(CURDIR)/build/stage
 STRICT_C   := -std=c99 -D_POSIX_C_SOURCE=200809L -Wall -Wextra -Wpedantic -Werror
 STRICT_CXX := -std=c++17 -Wall -Wextra -Wpedantic -Werror
 LINK       := -I$(STAGE)/include -L$(STAGE)/lib -lrealizar -Wl,-rpath,$(STAGE)/lib
-PROGRAMS   := build/minimal build/chat build/extract build/example build/handles build/no_exceptions
+PROGRAMS   := build/minimal build/chat build/extract build/frame build/serve build/example build/handles build/no_exceptions
 GO_ENV     := PKG_CONFIG_PATH=$(STAGE)/lib/pkgconfig $(LIBRARY_PATH_VARIABLE)=$(STAGE)/lib
 
 .PHONY: help demo lib stage programs test test-rust test-programs test-go test-python test-csharp test-install test-windows test-aarch64 check-abi check-systems wheel dist bench test-gpu bench-gpu gpu-kit check-kernels lint header install clean
@@ -73,7 +73,7 @@ stage: $(LINKED)
 
 programs: $(PROGRAMS) ## Build the example programs in C and C++
 
-build/minimal build/chat build/extract: build/%: bindings/c/%.c include/realizar.h | stage
+build/minimal build/chat build/extract build/frame build/serve: build/%: bindings/c/%.c include/realizar.h | stage
 	$(CC) $(STRICT_C) $(CFLAGS) -o $@ $< $(LINK) $(LDFLAGS)
 
 build/example: bindings/cpp/example.cpp

@@ -23,6 +23,7 @@ const GROUPS: &[(&str, &str)] = &[
     ("grammar.rs", "Grammars"),
     ("cache.rs", "Caches"),
     ("generate.rs", "Generating"),
+    ("job.rs", "Jobs: generating in slices of time"),
     ("embed.rs", "Embeddings"),
     ("metrics.rs", "Metrics"),
     ("kernels.rs", "Kernels on memory of the caller"),

@@ -181,6 +181,16 @@ typedef struct rz_runtime rz_runtime;
  * thread, several at once. It must return normally: no longjmp, no C++ exception. */
 typedef void (*rz_log_callback)(int32_t level, const char *message, size_t len, void *user);
 
+/* A share of a job, to be called with the context and a number that rz_parallel_callback was given. */
+typedef void (*rz_share_callback)(void *context, uint32_t i);
+
+/* Calls `share(context, i)` for each i below `n` once, in any order, any number of them at once, on any threads, one or
+ * the caller's own among them, and returns when all have returned: 0, or another number where it could not, which makes
+ * the call that it works for fail with RZ_ERR_INVALID_ARGUMENT, and so does a return that comes too soon. Comes from the
+ * threads that call the library, hundreds of times a token, one at a time of a runtime. A host whose threads may all
+ * be waiting in calls of the library has the calling one help. It must return normally: no longjmp, no C++ exception. */
+typedef int32_t (*rz_parallel_callback)(void *user, uint32_t n, rz_share_callback share, void *context);
+
 /* Parameters of an rz_runtime. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0. */
 typedef struct rz_runtime_params {
   uint32_t struct_size;  /* sizeof(rz_runtime_params). */
@@ -197,6 +207,10 @@ typedef struct rz_runtime_params {
   /* Receives what the library has to say, until the last handle that uses the runtime is freed; NULL: nobody. */
   rz_log_callback log;
   void *log_user;  /* Handed to `log` as it is. */
+  /* Has threads of the host compute in place of workers; the library then makes none. `threads` is the number of
+   * shares of a job, `cpus` has to be NULL. NULL: workers. */
+  rz_parallel_callback parallel;
+  void *parallel_user;  /* Handed to `parallel` as it is. */
 } rz_runtime_params;
 
 /* Makes a runtime and starts its workers; they sleep while there is no work.
@@ -210,6 +224,13 @@ rz_status rz_runtime_new(const rz_runtime_params *params, rz_runtime **out, rz_e
 /* Frees the handle; NULL is fine. Models that were loaded with it keep the runtime alive; with the last of them the
  * workers end and are joined. Any thread. Since 0.1.0. */
 void rz_runtime_free(rz_runtime *runtime);
+
+/* Changes the number of threads that compute, from the next step on; 0: one a processor core. A step that runs now keeps
+ * those it has. Results do not depend on it. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (too many threads), RZ_ERR_IO (the
+ * system gives no more threads; those there are stay), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+rz_status rz_runtime_threads_set(rz_runtime *runtime,
+                                 uint32_t threads,
+                                 rz_error *err);
 
 /* ------------------------------------------------------------------------------------------------
  * Cancelling
@@ -230,7 +251,12 @@ void rz_cancel_free(rz_cancel *cancel);
  * once, until rz_cancel_reset. NULL is fine. Any thread, a signal handler included. Since 0.1.0. */
 void rz_cancel_fire(rz_cancel *cancel);
 
-/* Makes a fired flag fit for use again. NULL is fine. Any thread. Since 0.1.0. */
+/* Has `cancel` fire by itself `ns_from_now` nanoseconds from now; 0 takes that back, and so does rz_cancel_reset. Calls
+ * that heed it then end as if it were fired, with RZ_ERR_DEADLINE. No thread waits for the time: each call looks at the
+ * clock where it looks at the flag. Any thread. Since 0.1.0. */
+rz_status rz_cancel_deadline(rz_cancel *cancel, uint64_t ns_from_now, rz_error *err);
+
+/* Makes a fired flag fit for use again, and takes its deadline back. NULL is fine. Any thread. Since 0.1.0. */
 void rz_cancel_reset(rz_cancel *cancel);
 
 /* ------------------------------------------------------------------------------------------------
@@ -753,6 +779,134 @@ rz_status rz_logits_into(const rz_cache *cache, float *out, size_t capacity, siz
  *
  * Any thread. Errors: those of rz_logits_into, RZ_ERR_CANCELLED. Since 0.1.0. */
 rz_status rz_sample(rz_cache *cache, rz_sampler *sampler, uint32_t *token, rz_error *err);
+
+/* ------------------------------------------------------------------------------------------------
+ * Jobs: generating in slices of time
+ * ------------------------------------------------------------------------------------------------ */
+
+#define RZ_JOB_STATE_PROMPT 1  /* State of a job: its prompt is being read. */
+#define RZ_JOB_STATE_TOKENS 2  /* State of a job: it makes tokens. */
+#define RZ_JOB_STATE_ENDED 3   /* State of a job: it has ended. */
+#define RZ_JOB_END 1           /* A job ended with a token that ends a turn or the text. */
+#define RZ_JOB_LENGTH 2        /* A job ended with `max_tokens` tokens. */
+#define RZ_JOB_STOP 3          /* A job ended with a stop string. */
+#define RZ_JOB_CONTEXT 4       /* A job ended because its cache is full. */
+#define RZ_JOB_GRAMMAR 5       /* A job ended because its grammar was complete. */
+
+/* A generation that runs when the host has time: a prompt and the tokens that follow it, worked on in slices. Mutable,
+ * so one call at a time: a second one gets RZ_ERR_BUSY. Its cache belongs to it until the job is freed: other calls on
+ * the cache get RZ_ERR_BUSY, but for rz_cache_len, rz_cache_capacity and rz_cache_free.
+ *
+ * The tokens of a job are those that rz_prefill, rz_sample and rz_generate_into make: whatever the budgets and wherever
+ * it was paused, and on a CPU, or a GPU with RZ_MODEL_DETERMINISTIC, whichever other jobs it was stepped with. */
+typedef struct rz_job rz_job;
+
+/* Parameters of a job. Zero in a field stands for the default; `tokens` and `n_tokens` have none. Since 0.1.0. */
+typedef struct rz_job_params {
+  uint32_t struct_size;    /* sizeof(rz_job_params). */
+  uint32_t max_tokens;     /* Tokens to make at most; 0: as many as the cache has room for. */
+  const uint32_t *tokens;  /* The prompt, appended to what the cache holds. Copied. */
+  size_t n_tokens;         /* Number of `tokens`, at least one. */
+  /* Chooses the tokens; NULL: always the most likely one. Copied as it is now, so that several jobs may be given the
+   * same one, and what they draw does not depend on each other. */
+  const rz_sampler *sampler;
+  /* Lets only tokens be chosen by which the text can go on to match it, from its start; NULL: that of the sampler, if any. */
+  const rz_grammar *grammar;
+  /* Strings that end the text, UTF-8 and NUL-terminated, none of them empty. Copied. The text ends ahead of the first
+   * that is complete, of two that are complete at once ahead of the longer one, wherever tokens begin and end. */
+  const char *const *stops;
+  size_t n_stops;  /* Number of `stops`. */
+  /* Stops the steps of the job while it is fired, beside that of rz_cache_cancel_set; NULL: none. The job keeps it alive. */
+  const rz_cancel *cancel;
+  uint32_t flags;     /* 0. */
+  uint32_t reserved;  /* 0. */
+} rz_job_params;
+
+/* The state of a job. Since 0.1.0. */
+typedef struct rz_job_info {
+  uint32_t struct_size;  /* sizeof(rz_job_info), set by the caller. */
+  uint32_t state;        /* RZ_JOB_STATE_... */
+  /* The reason why it has ended, RZ_JOB_END, _LENGTH, _STOP, _CONTEXT or _GRAMMAR; 0 where it has not. */
+  uint32_t end;
+  /* The status with which its steps end now because it is asked to stop, RZ_ERR_CANCELLED or RZ_ERR_DEADLINE; else 0. */
+  int32_t stopped;
+  uint32_t prompt_total;  /* Tokens of the prompt, and those of them that are in the cache. */
+  uint32_t prompt_done;
+  uint32_t n_tokens;   /* Tokens made, one that ends the text included. */
+  uint32_t cache_len;  /* Tokens in the cache. */
+  /* Nanoseconds that the passes took in which its prompt took part, and those in which its single tokens did. */
+  uint64_t prompt_ns;
+  uint64_t tokens_ns;
+  uint64_t first_token_ns;  /* Nanoseconds from rz_job_new to the first token; 0 before that. */
+} rz_job_info;
+
+/* Makes a job that appends a prompt to `cache` and generates. Nothing is computed yet.
+ *
+ * `params` is required. `*out` is freed with rz_job_free, before or after the cache. Any thread. Errors:
+ * RZ_ERR_INVALID_ARGUMENT (no prompt, a token outside the vocabulary, an empty stop string), RZ_ERR_CONTEXT_FULL where the
+ * prompt does not fit, RZ_ERR_UNSUPPORTED (stop strings with a model that has no tokenizer), RZ_ERR_MISMATCH (a grammar of another vocabulary), RZ_ERR_BUSY,
+ * RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+rz_status rz_job_new(rz_cache *cache,
+                     const rz_job_params *params,
+                     rz_job **out,
+                     rz_error *err);
+
+/* Works on a job for about `budget_us` microseconds; with 0, until it has made a token or ended. RZ_AGAIN: there is more
+ * to do; RZ_DONE: it has ended.
+ *
+ * A step is paused between two shares of its work, on a CPU within a layer or a large product, before one that would take
+ * longer than is left; one share is done in any case. Work on a GPU is paused between kernels of prompts, and one token is
+ * one piece there. A mixture of experts and a recurrent layer are one share each, whatever the length of the piece.
+ *
+ * While a step is paused the job holds scratch memory of its own, which counts against the runtime's ceiling; other
+ * calls on the model go on beside it. A fired cancel and a deadline pause a step as well: the call ends with RZ_ERR_CANCELLED or
+ * RZ_ERR_DEADLINE, nothing is lost, and the job goes on when it is stepped after rz_cancel_reset. Any thread. Errors:
+ * those, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_LOST. Since 0.1.0. */
+rz_status rz_job_step(rz_job *job,
+                      uint64_t budget_us,
+                      rz_error *err);
+
+/* `rz_job_step` for `n` jobs of one model at once: each pass over the weights computes single tokens of those that make
+ * tokens, up to 64, and a piece of the prompts of others. With a budget of 0, until one of them has made a token. RZ_DONE:
+ * all have ended; those that have before are passed over.
+ *
+ * Jobs may join and leave between any two calls. A pass that was paused goes on when all that take part in it are given
+ * again; where one of them is missing or was freed, it is begun anew without it. A cancel or deadline of any job that has
+ * not ended stops the call: rz_job_info.stopped tells whose. No job may occur twice. Any thread. Errors: those of rz_job_step,
+ * RZ_ERR_INVALID_ARGUMENT, and RZ_ERR_MISMATCH for jobs of different models. Since 0.1.0. */
+rz_status rz_jobs_step(rz_job *const *jobs,
+                       size_t n,
+                       uint64_t budget_us,
+                       rz_error *err);
+
+/* Copies the text made since the last call that succeeded: whole characters, without a NUL, stop strings cut out. What
+ * may yet become a stop string is held back until that is decided, or the job has ended. The text of a token that ends
+ * it is left out, and so are control tokens and such that the tokenizer does not know.
+ *
+ * `*len` receives the bytes, 0 where nothing is new. With too small a `capacity` (0 and a NULL `out` to ask for it) the
+ * result is RZ_ERR_BUFFER_TOO_SMALL and the text stays. Any thread. Errors: RZ_ERR_UNSUPPORTED for a model without a
+ * tokenizer, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
+rz_status rz_job_text_into(rz_job *job, char *out, size_t capacity, size_t *len, rz_error *err);
+
+/* Copies the tokens made since the last call that succeeded, one that ends the text and those of a stop string included.
+ *
+ * `*n` receives their number, 0 where nothing is new. With too small a `capacity` (0 and a NULL `out` to ask for it) the
+ * result is RZ_ERR_BUFFER_TOO_SMALL and the tokens stay. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
+rz_status rz_job_tokens_into(rz_job *job,
+                             uint32_t *out,
+                             size_t capacity,
+                             size_t *n,
+                             rz_error *err);
+
+/* Fills in `*out`, whose `struct_size` the caller has set. Any thread. Errors: RZ_ERR_BUSY while a call works on the job,
+ * RZ_ERR_POISONED. Since 0.1.0. */
+rz_status rz_job_info_get(const rz_job *job,
+                          rz_job_info *out,
+                          rz_error *err);
+
+/* Frees the job, at any moment; NULL is fine. Its cache is free again and keeps the tokens that are complete: of the prompt
+ * whole pieces, and of the tokens made all but the last. Any thread. Since 0.1.0. */
+void rz_job_free(rz_job *job);
 
 /* ------------------------------------------------------------------------------------------------
  * Embeddings

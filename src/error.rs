@@ -36,6 +36,8 @@ pub enum Error {
     Version(String),
     #[error("cancelled")]
     Cancelled,
+    #[error("the time allowed has passed")]
+    Deadline,
     #[error("the cache holds {len} of {capacity} tokens, {more} more do not fit")]
     ContextFull { len: usize, capacity: usize, more: usize },
     #[error("the buffer holds {capacity}, {needed} are needed")]

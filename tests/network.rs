@@ -3,6 +3,8 @@
 
 mod support;
 
+#[path = "network/jobs.rs"]
+mod jobs;
 #[path = "support/rope.rs"]
 mod rope;
 #[path = "support/save.rs"]

@@ -80,6 +80,9 @@ echo '[{"type": "function", "function": {"name": " Once upon a time", "parameter
 expect "chat, tools that the template does not name" "${expected#"$prompt"}" \
     "$("$programs/chat" -m "$chat" -p "$prompt" --greedy -n 120 --tools "$temporary/tools.json" 2>/dev/null)"
 expect "extract, a bad schema" "RZ_ERR_INVALID_ARGUMENT: " "$("$programs/extract" "$chat" "$temporary/tools.json" </dev/null 2>&1 || true)"
+expect "frame" "${expected#"$prompt"}" "$("$programs/frame" $story "$prompt" 600 2>"$temporary/frames")"
+expect "frame, a histogram" "  in time" "$(grep "in time" "$temporary/frames")"
+expect "serve" "16 conversations together: " "$("$programs/serve" $story 24)"
 
 awk '/^```/ { inside = $0 == "```c"; next } inside' ../README.md >"$temporary/readme.c"
 ${CC:-cc} -o "$temporary/readme" "$temporary/readme.c" -I"$programs/stage/include" -L"$programs/stage/lib" -lrealizar \

@@ -13,6 +13,7 @@
 
 #include <realizar.h>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -132,6 +133,24 @@ template <class Container, class Call> Result<Container> sized(Container out, Ca
     return out;
 }
 
+/// The text that `call(out, capacity, &needed, &error)` writes to a buffer that grows once and is used again.
+template <class Call> Result<std::string_view> read(std::string &buffer, Call call) {
+    rz_error error;
+    size_t n = 0;
+    rz_status status;
+    while ((status = call(buffer.data(), buffer.size(), &n, &error)) == RZ_ERR_BUFFER_TOO_SMALL) buffer.resize(n);
+    if (status < 0) return error;
+    return std::string_view(buffer).substr(0, n);
+}
+
+/// The status that `call(error)` returns where it is no failure.
+template <class Call> Result<rz_status> done(Call call) {
+    rz_error error;
+    const rz_status status = call(&error);
+    if (status < 0) return error;
+    return status;
+}
+
 template <class T> auto raw(T *wrapper) noexcept { return wrapper ? wrapper->get() : nullptr; }
 
 } // namespace detail
@@ -175,11 +194,28 @@ public:
     static Result<Cancel> make() { return detail::called<Cancel, rz_cancel *>(rz_cancel_new); }
     void fire() noexcept { rz_cancel_fire(get()); }
     void reset() noexcept { rz_cancel_reset(get()); }
+    /// Fires by itself after so long, with RZ_ERR_DEADLINE; zero or less takes that back.
+    void deadline(std::chrono::nanoseconds from_now) { try_deadline(from_now).value(); }
+    Result<rz_status> try_deadline(std::chrono::nanoseconds from_now) {
+        return detail::done([&](rz_error *error) {
+            return rz_cancel_deadline(get(), from_now.count() > 0 ? static_cast<uint64_t>(from_now.count()) : 0, error);
+        });
+    }
     rz_cancel *get() const noexcept { return handle_.get(); }
 
 private:
     detail::Handle<rz_cancel, rz_cancel_free> handle_;
 };
+
+/// Has `parallel(n, share)` compute in place of workers: it calls `share(i)` for each i below n, in any order, any number at
+/// once, and returns when all have returned. It is not copied, may not throw, and lives as long as the runtime and its models.
+template <class Parallel> void set_parallel(rz_runtime_params &params, Parallel &parallel) noexcept {
+    params.parallel_user = &parallel;
+    params.parallel = [](void *user, uint32_t n, rz_share_callback share, void *context) noexcept -> int32_t {
+        (*static_cast<Parallel *>(user))(n, [=](uint32_t i) { share(context, i); });
+        return 0;
+    };
+}
 
 /// Worker threads, log and limits, for several models to share.
 class Runtime {
@@ -190,6 +226,11 @@ public:
     static Result<Runtime> make(const rz_runtime_params &params = realizar::params<rz_runtime_params>()) {
         return detail::called<Runtime, rz_runtime *>(
             [&](rz_runtime **out, rz_error *error) { return rz_runtime_new(&params, out, error); });
+    }
+    /// The number of threads that compute, from the next step on; 0: one a processor core.
+    void set_threads(uint32_t threads) { try_set_threads(threads).value(); }
+    Result<rz_status> try_set_threads(uint32_t threads) {
+        return detail::done([&](rz_error *error) { return rz_runtime_threads_set(get(), threads, error); });
     }
     rz_runtime *get() const noexcept { return handle_.get(); }
 
@@ -402,7 +443,7 @@ public:
     /// Goes back to the first `len` tokens.
     void truncate(uint32_t len) { try_truncate(len).value(); }
     Result<rz_status> try_truncate(uint32_t len) {
-        return status([&](rz_error *error) { return rz_cache_truncate(get(), len, error); });
+        return detail::done([&](rz_error *error) { return rz_cache_truncate(get(), len, error); });
     }
     /// A second timeline with the same past.
     Cache fork() const { return try_fork().value(); }
@@ -413,13 +454,13 @@ public:
     /// Has every call on this cache heed `cancel`; null takes it back.
     void set_cancel(const Cancel *cancel) { try_set_cancel(cancel).value(); }
     Result<rz_status> try_set_cancel(const Cancel *cancel) {
-        return status([&](rz_error *error) { return rz_cache_cancel_set(get(), detail::raw(cancel), error); });
+        return detail::done([&](rz_error *error) { return rz_cache_cancel_set(get(), detail::raw(cancel), error); });
     }
 
     /// Appends tokens; afterwards the logits of the last one are there.
     void prefill(Tokens tokens, const Cancel *cancel = nullptr) { try_prefill(tokens, cancel).value(); }
     Result<rz_status> try_prefill(Tokens tokens, const Cancel *cancel = nullptr) {
-        return status([&](rz_error *error) {
+        return detail::done([&](rz_error *error) {
             return rz_prefill(get(), tokens.data(), tokens.size(), detail::raw(cancel), error);
         });
     }
@@ -467,14 +508,67 @@ public:
     rz_cache *get() const noexcept { return handle_.get(); }
 
 private:
-    template <class Call> static Result<rz_status> status(Call call) {
-        rz_error error;
-        const rz_status status = call(&error);
-        if (status < 0) return error;
-        return status;
+    detail::Handle<rz_cache, rz_cache_free> handle_;
+};
+
+/// A generation that works when it is stepped. Its cache is in use until the job is gone.
+class Job {
+public:
+    /// `params`: tokens and n_tokens, which it sets to those of `prompt`, may be left out.
+    Job(Cache &cache, Tokens prompt, const rz_job_params &params = realizar::params<rz_job_params>())
+        : Job(make(cache, prompt, params).value()) {}
+    explicit Job(rz_job *owned) noexcept : handle_(owned) {}
+    static Result<Job> make(Cache &cache, Tokens prompt, rz_job_params params = realizar::params<rz_job_params>()) {
+        params.tokens = prompt.data();
+        params.n_tokens = prompt.size();
+        return detail::called<Job, rz_job *>(
+            [&](rz_job **out, rz_error *error) { return rz_job_new(cache.get(), &params, out, error); });
+    }
+    /// Works for about a budget of time; with zero, until it has made a token. True once it has ended.
+    bool step(std::chrono::microseconds budget) { return try_step(budget).value() == RZ_DONE; }
+    Result<rz_status> try_step(std::chrono::microseconds budget) {
+        return detail::done([&](rz_error *error) { return rz_job_step(get(), microseconds(budget), error); });
+    }
+    /// `step` for several jobs of one model in common passes over the weights. True once all have ended.
+    static bool step(const std::vector<Job *> &jobs, std::chrono::microseconds budget) {
+        return try_step(jobs, budget).value() == RZ_DONE;
+    }
+    static Result<rz_status> try_step(const std::vector<Job *> &jobs, std::chrono::microseconds budget) {
+        std::vector<rz_job *> raw;
+        raw.reserve(jobs.size());
+        for (Job *job : jobs) raw.push_back(detail::raw(job));
+        return detail::done(
+            [&](rz_error *error) { return rz_jobs_step(raw.data(), raw.size(), microseconds(budget), error); });
+    }
+    /// What is new since the last call: whole characters, stop strings cut out. Valid until the next call.
+    std::string_view text() { return try_text().value(); }
+    Result<std::string_view> try_text() {
+        return detail::read(text_, [&](char *out, size_t capacity, size_t *n, rz_error *error) {
+            return rz_job_text_into(get(), out, capacity, n, error);
+        });
+    }
+    /// The tokens that are new since the last call, one that ends the text included.
+    std::vector<uint32_t> tokens() { return try_tokens().value(); }
+    Result<std::vector<uint32_t>> try_tokens() {
+        return detail::sized(std::vector<uint32_t>(), [&](uint32_t *out, size_t capacity, size_t *n, rz_error *error) {
+            return rz_job_tokens_into(get(), out, capacity, n, error);
+        });
+    }
+    rz_job_info info() const { return try_info().value(); }
+    Result<rz_job_info> try_info() const {
+        return detail::called<rz_job_info>(
+            [&](rz_job_info *out, rz_error *error) { return rz_job_info_get(get(), out, error); },
+            params<rz_job_info>());
+    }
+    rz_job *get() const noexcept { return handle_.get(); }
+
+private:
+    static uint64_t microseconds(std::chrono::microseconds budget) noexcept {
+        return budget.count() > 0 ? static_cast<uint64_t>(budget.count()) : 0;
     }
 
-    detail::Handle<rz_cache, rz_cache_free> handle_;
+    detail::Handle<rz_job, rz_job_free> handle_;
+    std::string text_ = std::string(256, '\0');
 };
 
 /// Turns tokens into text, holding back bytes until they are whole UTF-8 characters.
@@ -489,29 +583,20 @@ public:
     /// The text that the token completes, often empty for a part of a character. Valid until the next call.
     std::string_view push(uint32_t token) { return try_push(token).value(); }
     Result<std::string_view> try_push(uint32_t token) {
-        return piece([&](size_t *n, rz_error *error) {
-            return rz_textstream_push_into(get(), token, piece_.data(), piece_.size(), n, error);
+        return detail::read(piece_, [&](char *out, size_t capacity, size_t *n, rz_error *error) {
+            return rz_textstream_push_into(get(), token, out, capacity, n, error);
         });
     }
     /// The bytes held back, at the end of a text. Valid until the next call.
     std::string_view flush() { return try_flush().value(); }
     Result<std::string_view> try_flush() {
-        return piece([&](size_t *n, rz_error *error) {
-            return rz_textstream_flush_into(get(), piece_.data(), piece_.size(), n, error);
+        return detail::read(piece_, [&](char *out, size_t capacity, size_t *n, rz_error *error) {
+            return rz_textstream_flush_into(get(), out, capacity, n, error);
         });
     }
     rz_textstream *get() const noexcept { return handle_.get(); }
 
 private:
-    template <class Call> Result<std::string_view> piece(Call call) {
-        rz_error error;
-        size_t n = 0;
-        rz_status status;
-        while ((status = call(&n, &error)) == RZ_ERR_BUFFER_TOO_SMALL) piece_.resize(n);
-        if (status < 0) return error;
-        return std::string_view(piece_).substr(0, n);
-    }
-
     detail::Handle<rz_textstream, rz_textstream_free> handle_;
     std::string piece_ = std::string(64, '\0');
 };

@@ -71,11 +71,18 @@ func check(status C.rz_status, e *C.rz_error) error {
 	return &Error{Code: Code(status), Errno: syscall.Errno(e.system_code), Message: C.GoString(&e.message[0])}
 }
 
-// ended names the context as the cause of a cancelled call.
+// ended names the context as the cause of a call that it ended.
 func ended(ctx context.Context, err error) error {
 	var e *Error
-	if ctx.Err() != nil && errors.As(err, &e) && e.Code == ErrCancelled {
-		e.cause = context.Cause(ctx)
+	if !errors.As(err, &e) || e.Code != ErrCancelled && e.Code != ErrDeadline {
+		return err
+	}
+	// The library looks at the clock itself, so that it may be ahead of the context.
+	if e.cause = context.Cause(ctx); e.cause == nil && e.Code == ErrDeadline {
+		e.cause = context.DeadlineExceeded
+	}
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		e.Code = ErrDeadline
 	}
 	return err
 }

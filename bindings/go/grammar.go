@@ -46,6 +46,15 @@ func (g *Grammar) Close() error {
 	return nil
 }
 
+// acquire returns the handle, NULL for nil, and a function that ends its use.
+func (g *Grammar) acquire() (*C.rz_grammar, func(), error) {
+	if g == nil {
+		return nil, func() {}, nil
+	}
+	handle, err := g.grammar.acquire()
+	return handle, g.grammar.release, err
+}
+
 // SetGrammar lets the sampler choose only what continues a text of the grammar, from its start; nil: anything.
 func (s *Sampler) SetGrammar(g *Grammar) error {
 	sampler, err := s.sampler.acquire()
@@ -53,13 +62,11 @@ func (s *Sampler) SetGrammar(g *Grammar) error {
 		return err
 	}
 	defer s.sampler.release()
-	var handle *C.rz_grammar
-	if g != nil {
-		if handle, err = g.grammar.acquire(); err != nil {
-			return err
-		}
-		defer g.grammar.release()
+	handle, release, err := g.acquire()
+	if err != nil {
+		return err
 	}
+	defer release()
 	var e C.rz_error
 	return check(C.rz_sampler_grammar_set(sampler, handle, &e), &e)
 }

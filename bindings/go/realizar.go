@@ -21,7 +21,10 @@ package realizar
 */
 import "C"
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // Version is the version of the library, such as "0.1.0".
 func Version() string { return C.GoString(C.rz_version()) }
@@ -29,9 +32,6 @@ func Version() string { return C.GoString(C.rz_version()) }
 // watch returns a handle that fires when the context ends, or nil for a context that never does. stop is called once
 // the handle is no longer in use.
 func watch(ctx context.Context) (cancel *C.rz_cancel, stop func(), err error) {
-	if ctx.Err() != nil {
-		return nil, nil, &Error{Code: ErrCancelled, Message: ctx.Err().Error(), cause: context.Cause(ctx)}
-	}
 	if ctx.Done() == nil {
 		return nil, func() {}, nil
 	}
@@ -39,15 +39,40 @@ func watch(ctx context.Context) (cancel *C.rz_cancel, stop func(), err error) {
 	if err := check(C.rz_cancel_new(&cancel, &e), &e); err != nil {
 		return nil, nil, err
 	}
+	forget, err := watchWith(ctx, cancel)
+	if err != nil {
+		C.rz_cancel_free(cancel)
+		return nil, nil, err
+	}
+	return cancel, func() {
+		forget()
+		C.rz_cancel_free(cancel)
+	}, nil
+}
+
+// watchWith has cancel stop calls when the context ends, at its deadline without a timer's delay, until stop.
+func watchWith(ctx context.Context, cancel *C.rz_cancel) (stop func(), err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, ended(ctx, &Error{Code: ErrCancelled, Message: err.Error()})
+	}
+	if ctx.Done() == nil {
+		return func() {}, nil
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		var e C.rz_error
+		left := max(time.Until(deadline), 1)
+		if err := check(C.rz_cancel_deadline(cancel, C.uint64_t(left), &e), &e); err != nil {
+			return nil, err
+		}
+	}
 	fired := make(chan struct{})
 	forget := context.AfterFunc(ctx, func() {
 		C.rz_cancel_fire(cancel)
 		close(fired)
 	})
-	return cancel, func() {
+	return func() {
 		if !forget() {
 			<-fired
 		}
-		C.rz_cancel_free(cancel)
 	}, nil
 }

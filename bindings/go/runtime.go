@@ -73,6 +73,17 @@ func NewRuntime(options *RuntimeOptions) (*Runtime, error) {
 	return r, nil
 }
 
+// SetThreads changes the number of threads that compute, from the next step on; 0: as many as there are cores.
+func (r *Runtime) SetThreads(n int) error {
+	handle, err := r.runtime.acquire()
+	if err != nil {
+		return err
+	}
+	defer r.runtime.release()
+	var e C.rz_error
+	return check(C.rz_runtime_threads_set(handle, C.uint32_t(max(n, 0)), &e), &e)
+}
+
 // Close frees the runtime once the models that were loaded with it are closed too. It never waits. Closing twice is fine.
 func (r *Runtime) Close() error {
 	r.runtime.close()

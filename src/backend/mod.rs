@@ -10,6 +10,7 @@ pub mod cpu;
 pub mod cuda;
 mod device;
 pub mod op;
+mod pace;
 pub mod program;
 pub mod split;
 pub mod state;
@@ -28,6 +29,7 @@ use self::cpu::pool::Pool;
 use self::cuda::{CudaExecutor, CudaModel};
 pub use self::device::{DeviceInfo, DeviceKind, Part, Times};
 use self::op::Act;
+pub use self::pace::Pace;
 use self::program::Program;
 use self::split::{Split, SplitExecutor};
 use self::state::{State, StateMemory};
@@ -216,6 +218,15 @@ macro_rules! of_device {
 }
 
 impl Executor {
+    /// False where more threads have come than there is scratch for; the executor works on with those it knows.
+    pub fn fits_threads(&self) -> bool {
+        match &self.device {
+            DeviceExecutor::Cpu(cpu) => cpu.fits_threads(),
+            DeviceExecutor::Cuda(_) => true,
+            DeviceExecutor::Split(split) => split.fits_threads(),
+        }
+    }
+
     /// Opens a step of a range of the program's ops.
     pub fn begin(&mut self, batch: &Batch, ops: Range<usize>) -> Result<()> {
         let follows = matches!(&self.device, DeviceExecutor::Cuda(cuda) if cuda.follows());
@@ -226,9 +237,14 @@ impl Executor {
         of_device!(self, e => e.begin(batch, ops))
     }
 
-    /// Executes ops in order until none is left or `stop`, asked between two of them, says so; true when all are done.
+    /// Executes ops in order until none is left or `stop`, asked between shares of them, says so; true when all are done.
     pub fn advance(&mut self, batch: &mut Batch, stop: &dyn Fn() -> bool) -> Result<bool> {
-        of_device!(self, e => e.advance(batch, stop))
+        self.advance_at(batch, &Pace::new(stop))
+    }
+
+    /// `advance` at a pace. After a pause the step goes on with the same batch; others may have the threads meanwhile.
+    pub fn advance_at(&mut self, batch: &mut Batch, pace: &Pace) -> Result<bool> {
+        of_device!(self, e => e.advance(batch, pace))
     }
 
     /// Arg-max of output `i` of the step; the lowest index wins a tie.

@@ -16,6 +16,7 @@ use super::cpu::kv::CpuKv;
 use super::cpu::pool::Pool;
 use super::cuda::{CudaDevice, CudaExecutor, CudaModel};
 use super::op::{Act, Op, Weight};
+use super::pace::Pace;
 use super::program::Program;
 use super::state::StateMemory;
 use super::state_spec::StateSpec;
@@ -165,9 +166,9 @@ impl SplitExecutor {
         self.back.begin(batch, ops.start.max(cut) - cut..ops.end.max(cut) - cut)
     }
 
-    pub fn advance(&mut self, batch: &mut Batch, stop: &dyn Fn() -> bool) -> Result<bool> {
+    pub fn advance(&mut self, batch: &mut Batch, pace: &Pace) -> Result<bool> {
         if !self.crossed {
-            if !self.front.advance(batch, stop)? {
+            if !self.front.advance(batch, pace)? {
                 return Ok(false);
             }
             let keeps = |op: &Op| matches!(op, Op::KeepOutputs { .. });
@@ -176,7 +177,7 @@ impl SplitExecutor {
             }
             self.cross()?;
         }
-        self.back.advance(batch, stop)
+        self.back.advance(batch, pace)
     }
 
     /// Hands what the first part computed to the second.
@@ -191,6 +192,10 @@ impl SplitExecutor {
         self.crossed = true;
         self.first_share = self.begun.elapsed();
         Ok(())
+    }
+
+    pub fn fits_threads(&self) -> bool {
+        self.front.fits_threads()
     }
 
     pub fn back(&mut self) -> &mut CudaExecutor {

@@ -136,15 +136,15 @@ impl Call<'_> {
         let Embedder { program, executors, result, head, .. } = self.embedder;
         let mut refs = try_vec("the caches of texts", states.len())?;
         refs.extend(states);
-        let counts = texts.iter().map(|text| text.len());
-        let mut batch = self.inputs.batch(&mut refs, ids, counts, 0, Outputs::None)?;
+        let counts = texts.iter().map(|text| (text.len(), Outputs::None));
+        let mut batch = self.inputs.batch(&mut refs, ids, counts, 0)?;
         let hidden = &mut self.hidden[..ids.len() * head.hidden];
         let mut run = |executor: &mut Executor| {
             let started = Instant::now();
             executor.begin(&batch, 0..program.ops.len())?;
             let done = executor.advance(&mut batch, &|| Cancel::check(&[self.cancel]).is_err())?;
             if !done {
-                return Err(Error::Cancelled);
+                return Err(Cancel::reason(&[self.cancel]));
             }
             executor.read(*result, hidden)?;
             self.model.record(started.elapsed(), Duration::ZERO)

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::executors::Executors;
 use crate::backend::batch::StepLimits;
+use crate::backend::cpu::pool::Pool;
 use crate::backend::op::Act;
 use crate::backend::program::Program;
 use crate::error::{Error, Result};
@@ -22,11 +23,11 @@ pub struct Embedder {
 }
 
 impl Embedder {
-    pub fn new(program: Program, head: EmbeddingHead, executors: usize, max_tokens: usize) -> Result<Embedder> {
+    pub fn new(program: Program, head: EmbeddingHead, pool: &Arc<Pool>, max_tokens: usize) -> Result<Embedder> {
         let &[result] = &program.kept[..] else { return Err(Error::invalid("a network without a result")) };
         let limits = StepLimits { max_tokens, max_outputs: 1 };
         let whole = !program.is_causal();
-        Ok(Embedder { program: Arc::new(program), result, head, whole, limits, executors: Executors::new(executors) })
+        Ok(Embedder { program: Arc::new(program), result, head, whole, limits, executors: Executors::new(pool) })
     }
 
     /// Bytes of the layers behind the pooling.

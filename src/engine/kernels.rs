@@ -312,7 +312,7 @@ impl KvStore {
         let state = &mut layers[layer as usize];
         let step = || {
             let mut states = [&mut *state];
-            let mut batch = inputs.batch(&mut states, &ZEROS[..n], std::iter::once(n), 0, Outputs::None)?;
+            let mut batch = inputs.batch(&mut states, &ZEROS[..n], std::iter::once((n, Outputs::None)), 0)?;
             executor.begin(&batch, ops)?;
             before(executor)?;
             executor.advance(&mut batch, &|| false)?;

@@ -1,26 +1,35 @@
 //! The conductor: alone in knowing every part. Opens models, keeps timelines, runs generation.
 
 mod cache;
+mod cancel;
 mod crossover;
 mod embed;
 mod embedder;
 mod executors;
+mod job;
+mod job_text;
 pub mod kernels;
 pub mod metrics;
 mod model;
+mod pass;
+mod schedule;
 mod session;
 mod step;
 mod vectors;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use cache::CacheParams;
+pub use cancel::Cancel;
 pub use embed::EmbedParams;
+pub use job::{End, Job, JobInfo, JobParams, Request};
 pub use model::{LoadParams, Model};
+pub use schedule::step_jobs;
 pub use session::{Outcome, Session, decode_batch};
 
 // Parts that pass through as they are, so that a caller need not know where they live.
+pub use crate::backend::cpu::pool::{HostParallel, Share};
 pub use crate::backend::cpu::thread::{apart, is_own as is_own_thread};
 pub use crate::backend::{DeviceInfo, DeviceKind, Part};
 pub use crate::grammar::{Grammar, Kind as GrammarKind};
@@ -46,6 +55,8 @@ pub type Log = Box<dyn Fn(LogLevel, &str) + Send + Sync>;
 pub struct RuntimeParams {
     /// 0: one a processor; 1: the caller's alone; n: the caller's and n - 1 workers.
     pub threads: u32,
+    /// Threads of the host that work in place of workers.
+    pub parallel: Option<HostParallel>,
     /// Processors that the workers are bound to, one each in turn; empty: none.
     pub cpus: Vec<u32>,
     /// Ceiling on weights and caches in host memory, in bytes; 0: none.
@@ -63,9 +74,28 @@ pub struct Runtime {
 
 impl Runtime {
     pub fn new(params: RuntimeParams) -> Result<Arc<Runtime>> {
-        let pool = Arc::new(Pool::bound(params.threads as usize, &params.cpus)?);
+        let threads = params.threads as usize;
+        let pool = Arc::new(match params.parallel {
+            Some(_) if !params.cpus.is_empty() => {
+                return Err(Error::invalid(
+                    "processors to bind workers to, and threads of the host in place of workers",
+                ));
+            }
+            Some(parallel) => Pool::of_host(threads, parallel)?,
+            None => Pool::bound(threads, &params.cpus)?,
+        });
         let memory_limit = if params.memory_limit == 0 { u64::MAX } else { params.memory_limit };
         Ok(Arc::new(Runtime { pool, memory_limit, memory_used: AtomicU64::new(0), log: params.log }))
+    }
+
+    /// Changes the number of threads from the next step on; 0: one a processor.
+    pub fn set_threads(&self, threads: u32) -> Result<()> {
+        self.pool.set_threads(threads as usize)
+    }
+
+    /// Tells whether threads of the host work in place of workers.
+    pub fn is_of_host(&self) -> bool {
+        self.pool.is_of_host()
     }
 
     pub(crate) fn log(&self, level: LogLevel, message: &str) {
@@ -98,32 +128,6 @@ struct Reservation {
 impl Drop for Reservation {
     fn drop(&mut self) {
         self.runtime.memory_used.fetch_sub(self.bytes, Ordering::Relaxed);
-    }
-}
-
-/// Asks a running call to stop. Firing is one atomic store: any thread, a signal handler included.
-#[derive(Default)]
-pub struct Cancel(AtomicBool);
-
-impl Cancel {
-    pub fn fire(&self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-
-    pub fn reset(&self) {
-        self.0.store(false, Ordering::Relaxed);
-    }
-
-    fn is_fired(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-
-    /// `Cancelled` when one of them asks to stop.
-    pub(crate) fn check(cancels: &[Option<&Cancel>]) -> Result<()> {
-        match cancels.iter().flatten().any(|c| c.is_fired()) {
-            true => Err(Error::Cancelled),
-            false => Ok(()),
-        }
     }
 }
 

@@ -26,6 +26,8 @@ use crate::text::{Chat, ChatTemplate, MarkedText, Tokenizer};
 
 /// Tokens of a prompt that go through the network together, at most.
 const MAX_STEP_TOKENS: usize = 512;
+/// Tokens of a prompt that a job computes together on the CPU, at most: unpacked weights are shared by as many.
+const JOB_STEP_TOKENS: usize = 256;
 /// Scratch for them on the CPU, at most: wide models take fewer tokens at a time.
 const STEP_BYTES: usize = 24 << 20;
 /// Sequences whose logits one step can give.
@@ -263,6 +265,16 @@ impl Model {
         Ok(self.compute()?.limits)
     }
 
+    /// Number of tokens of a prompt that a job computes together: on a CPU few, so that no share of an op is long; on a GPU
+    /// as many as `Session::prefill`, because the results depend on it.
+    pub(super) fn piece(&self) -> Result<usize> {
+        let Compute { backend, limits, .. } = self.compute()?;
+        Ok(match backend {
+            Backend::Cpu(_) => limits.max_tokens.min(JOB_STEP_TOKENS),
+            _ => limits.max_tokens,
+        })
+    }
+
     /// Runs one step; `after` reads its results while they are on the device.
     pub(super) fn forward<T>(
         &self,
@@ -277,6 +289,19 @@ impl Model {
         })?;
         self.record(started.elapsed(), first_share)?;
         Ok(result)
+    }
+
+    /// An executor that the caller keeps for as long as it likes; `give_back` is where it goes.
+    pub(super) fn take_executor(&self) -> Result<Counted> {
+        let compute = self.compute()?;
+        compute.executors.take_apart(|| compute.new_executor(&self.runtime, &compute.program, compute.limits))
+    }
+
+    /// Takes an executor back, whose step has ended.
+    pub(super) fn give_back(&self, executor: Counted) {
+        if let Some(compute) = &self.compute {
+            compute.executors.give_back(executor);
+        }
     }
 
     /// Lends an executor to `work`.
@@ -295,7 +320,7 @@ impl Model {
         executor.begin(batch, 0..self.program()?.ops.len())?;
         match executor.advance(batch, &|| Cancel::check(cancels).is_err())? {
             true => Ok(()),
-            false => Err(Error::Cancelled),
+            false => Err(Cancel::reason(cancels)),
         }
     }
 
@@ -340,16 +365,14 @@ impl Compute {
             Backend::Cuda(_) => MAX_STEP_TOKENS,
             _ => (STEP_BYTES / (4 * program.scratch_width())).clamp(32, MAX_STEP_TOKENS) / 32 * 32,
         };
-        // Workers are shared by all steps, so a second step would only wait with scratch of its own.
-        let most = if runtime.pool.threads() > 1 { 1 } else { usize::MAX };
         let limits = StepLimits { max_tokens, ..full };
         let embedder = match &backend {
-            Backend::Cpu(_) => Some(Embedder::new(network.states, network.embeddings, most, max_tokens)?),
+            Backend::Cpu(_) => Some(Embedder::new(network.states, network.embeddings, &runtime.pool, max_tokens)?),
             _ => None,
         };
         let bytes = on_host + embedder.as_ref().map_or(0, Embedder::bytes);
         let memory = runtime.reserve("the model's weights", bytes)?;
-        let executors = Executors::new(most);
+        let executors = Executors::new(&runtime.pool);
         Ok(Compute { program, backend, executors, limits, context_length, embedder, _memory: memory })
     }
 

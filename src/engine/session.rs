@@ -178,7 +178,7 @@ impl Session {
         Ok(fork)
     }
 
-    fn check(&self, tokens: &[u32]) -> Result<()> {
+    pub(super) fn check(&self, tokens: &[u32]) -> Result<()> {
         if self.logits.is_empty() {
             let architecture = &self.model.info().architecture;
             return Err(Error::unsupported(format!(
@@ -260,7 +260,7 @@ impl Session {
         let Session { model, state, inputs, logits, cancel: sticky, .. } = self;
         let outputs = if wanted == Wanted::Nothing { Outputs::None } else { Outputs::Last };
         let mut states = [state];
-        let mut batch = inputs.batch(&mut states, tokens, std::iter::once(tokens.len()), 0, outputs)?;
+        let mut batch = inputs.batch(&mut states, tokens, std::iter::once((tokens.len(), outputs)), 0)?;
         let (result, logits_at) = model.forward(&mut batch, &[sticky.as_deref(), cancel], |executor| {
             let result = after(executor)?;
             let logits_at = match wanted {
@@ -353,8 +353,8 @@ impl Session {
                 while sent < most && sent - made < ahead {
                     let ids = [if sent == 0 { token } else { FOLLOWING }];
                     let mut states = [&mut *state];
-                    let one = std::iter::once(1);
-                    let mut batch = inputs.batch(&mut states, &ids, one, sent - made, Outputs::Last)?;
+                    let one = std::iter::once((1, Outputs::Last));
+                    let mut batch = inputs.batch(&mut states, &ids, one, sent - made)?;
                     model.run(executor, &mut batch, &[sticky.as_deref(), cancel])?;
                     executor.submit()?;
                     sent += 1;
@@ -374,6 +374,55 @@ impl Session {
             }
             Ok(made > 0)
         })
+    }
+
+    pub(super) fn cancel(&self) -> Option<&Arc<Cancel>> {
+        self.cancel.as_ref()
+    }
+
+    /// The memory of the timeline, for a step that is made elsewhere and ends in `accept`.
+    pub(super) fn state(&mut self) -> &mut State {
+        &mut self.state
+    }
+
+    /// Commits the tokens of a step that an executor has computed. With the number of its output, the logits of the last
+    /// token are read; where it is `greedy`, the arg-max is returned, and logits stay on a device that has it ready.
+    pub(super) fn accept(
+        &mut self,
+        tokens: &[u32],
+        executor: &mut Executor,
+        output: Option<usize>,
+        greedy: bool,
+    ) -> Result<Option<u32>> {
+        let Some(i) = output else {
+            self.commit(tokens, Logits::None);
+            return Ok(None);
+        };
+        let next = if greedy { Some(executor.argmax(i)?) } else { None };
+        let logits_at = if greedy && executor.ahead() > 0 { Logits::Away } else { Logits::Here };
+        if logits_at == Logits::Here {
+            executor.read_logits(i, &mut self.logits)?;
+            self.model.suppress(&mut self.logits);
+        }
+        self.commit(tokens, logits_at);
+        Ok(next)
+    }
+
+    /// Moves the tokens behind the newest position at which layers hold what the next token needs to `forgotten`. They are
+    /// appended again, or claimed with `reclaim`.
+    pub(super) fn forget_incomplete(&mut self, forgotten: &mut Vec<u32>) {
+        if !self.state.is_complete() {
+            forgotten.extend(self.tokens.drain(self.state.step_back()..));
+            self.logits_at = Logits::None;
+        }
+    }
+
+    /// Takes tokens back that were forgotten and not all appended again: the next call computes what is missing.
+    pub(super) fn reclaim(&mut self, tokens: &[u32]) {
+        if !tokens.is_empty() {
+            self.tokens.extend_from_slice(tokens);
+            self.state.mark_incomplete(self.tokens.len());
+        }
     }
 
     /// Chooses from the current logits.
@@ -465,7 +514,7 @@ fn step_batch(model: &Model, sessions: &mut [&mut Session], tokens: &[u32]) -> R
         cancels.push(cancel.as_deref());
     }
     let mut inputs = StepInputs::new(n)?;
-    let mut batch = inputs.batch(&mut states, tokens, std::iter::repeat_n(1, n), 0, Outputs::Last)?;
+    let mut batch = inputs.batch(&mut states, tokens, std::iter::repeat_n((1, Outputs::Last), n), 0)?;
     model.forward(&mut batch, &cancels, |executor| {
         logits.iter_mut().enumerate().try_for_each(|(i, l)| {
             executor.read_logits(i, l)?;

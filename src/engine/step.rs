@@ -25,20 +25,19 @@ impl StepInputs {
         Ok(StepInputs { positions: list()?, slots: list()?, outputs: list()? })
     }
 
-    /// A step in which sequence `i` continues with the next `counts[i]` of `ids`. `ahead`: steps that were submitted and
-    /// not committed yet.
+    /// A step in which sequence `i` continues with the next of `ids`, as many as `parts` says beside what is wanted of
+    /// them. `ahead`: steps that were submitted and not committed yet.
     pub fn batch<'a>(
         &'a mut self,
         states: &'a mut [&'a mut State],
         ids: &'a [u32],
-        counts: impl Iterator<Item = usize>,
+        parts: impl Iterator<Item = (usize, Outputs)>,
         ahead: usize,
-        outputs: Outputs,
     ) -> Result<Batch<'a>> {
         self.positions.clear();
         self.slots.clear();
         self.outputs.clear();
-        for (slot, (state, n)) in states.iter_mut().zip(counts).enumerate() {
+        for (slot, (state, (n, outputs))) in states.iter_mut().zip(parts).enumerate() {
             if !state.is_complete() {
                 return Err(Error::invalid("the layers have forgotten what the step needs"));
             }
@@ -50,6 +49,11 @@ impl StepInputs {
                 self.outputs.push(self.slots.len() as u32 - 1);
             }
         }
-        Ok(Batch { ids, positions: &self.positions, slots: &self.slots, states, outputs: &self.outputs })
+        Ok(self.same(states, ids))
+    }
+
+    /// The batch that was made last, to go on with a step.
+    pub fn same<'a>(&'a self, states: &'a mut [&'a mut State], ids: &'a [u32]) -> Batch<'a> {
+        Batch { ids, positions: &self.positions, slots: &self.slots, states, outputs: &self.outputs }
     }
 }

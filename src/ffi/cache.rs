@@ -1,7 +1,7 @@
 //! One timeline of a model: its tokens, their keys and values, the logits after the last one.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
 
 use crate::engine::{CacheParams, DType, Runtime, Session};
 use crate::error::{Error, Result};
@@ -16,7 +16,7 @@ use super::structs::versioned;
 /// One timeline of a model: its tokens, their keys and values, and the logits after the last one. Mutable, so one
 /// call at a time: a second one gets RZ_ERR_BUSY. Caches of one model work side by side.
 pub struct rz_cache {
-    session: RwLock<Session>,
+    timeline: RwLock<Timeline>,
     /// The session's length after its last call, so that asking for it never has to wait.
     len: AtomicU32,
     capacity: u32,
@@ -31,28 +31,74 @@ impl Handle for rz_cache {
     }
 }
 
+/// The session of a cache, unless a job has it.
+pub(super) struct Timeline {
+    session: Option<Session>,
+    /// A panic in a job has left the session in an unknown state.
+    is_lost: bool,
+}
+
+impl Timeline {
+    fn away(&self) -> Error {
+        if self.is_lost { Error::Poisoned(rz_cache::NAME) } else { Error::Busy(rz_cache::NAME) }
+    }
+
+    pub(super) fn session(&self) -> Result<&Session> {
+        self.session.as_ref().ok_or_else(|| self.away())
+    }
+
+    pub(super) fn session_mut(&mut self) -> Result<&mut Session> {
+        let away = self.away();
+        self.session.as_mut().ok_or(away)
+    }
+}
+
 impl rz_cache {
     fn new(session: Session) -> rz_cache {
         let (len, capacity) = (count(session.len()), count(session.capacity()));
         let runtime = session.model().runtime().clone();
-        rz_cache { session: RwLock::new(session), len: AtomicU32::new(len), capacity, runtime }
+        let timeline = RwLock::new(Timeline { session: Some(session), is_lost: false });
+        rz_cache { timeline, len: AtomicU32::new(len), capacity, runtime }
     }
 
     /// Runs a call that changes the timeline.
     pub(super) fn change<T>(&self, call: impl FnOnce(&mut Session) -> Result<T>) -> Result<T> {
-        let mut session = taken(self.session.try_write(), Self::NAME)?;
-        let result = call(&mut session);
-        self.publish(&session);
+        let mut timeline = self.lock()?;
+        let session = timeline.session_mut()?;
+        let result = call(session);
+        self.publish(session);
         result
     }
 
     /// Runs a call that only reads; several may do so at once.
     pub(super) fn read<T>(&self, call: impl FnOnce(&Session) -> Result<T>) -> Result<T> {
-        call(&*taken(self.session.try_read(), Self::NAME)?)
+        call(taken(self.timeline.try_read(), Self::NAME)?.session()?)
     }
 
-    pub(super) fn session(&self) -> &RwLock<Session> {
-        &self.session
+    pub(super) fn lock(&self) -> Result<RwLockWriteGuard<'_, Timeline>> {
+        taken(self.timeline.try_write(), Self::NAME)
+    }
+
+    /// Gives the session away, as `lend` likes it after `check` has.
+    pub(super) fn lend<C, T>(
+        &self,
+        check: impl FnOnce(&Session) -> Result<C>,
+        lend: impl FnOnce(Session, C) -> T,
+    ) -> Result<T> {
+        let mut timeline = self.lock()?;
+        let checked = check(timeline.session()?)?;
+        let session = timeline.session.take().ok_or(Error::Busy(Self::NAME))?;
+        Ok(lend(session, checked))
+    }
+
+    /// Takes back the session that `lend` gave away; `None` is one that a panic has spoiled.
+    pub(super) fn put_back(&self, session: Option<Session>) {
+        if let Some(session) = &session {
+            self.publish(session);
+        }
+        // The lock is free, but for readers that are about to find that the session is away.
+        let mut timeline = self.timeline.write().unwrap_or_else(PoisonError::into_inner);
+        *timeline = Timeline { is_lost: session.is_none(), session };
     }
 
     /// Makes the length of the session known, after a change.

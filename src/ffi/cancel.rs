@@ -44,7 +44,18 @@ pub unsafe extern "C" fn rz_cancel_fire(cancel: *mut rz_cancel) {
     }
 }
 
-/// Makes a fired flag fit for use again. NULL is fine. Any thread. Since 0.1.0.
+/// Has `cancel` fire by itself `ns_from_now` nanoseconds from now; 0 takes that back, and so does rz_cancel_reset. Calls
+/// that heed it then end as if it were fired, with RZ_ERR_DEADLINE. No thread waits for the time: each call looks at the
+/// clock where it looks at the flag. Any thread. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_cancel_deadline(cancel: *mut rz_cancel, ns_from_now: u64, err: *mut rz_error) -> rz_status {
+    guarded!(err, |call| {
+        call.handle(cancel)?.0.set_deadline(ns_from_now);
+        Ok(RZ_OK)
+    })
+}
+
+/// Makes a fired flag fit for use again, and takes its deadline back. NULL is fine. Any thread. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_cancel_reset(cancel: *mut rz_cancel) {
     guarded_or!((), |call| {

@@ -135,7 +135,7 @@ pub unsafe extern "C" fn rz_decode_batch(
         }
         let mut locks = try_vec("caches", n)?;
         for (i, owner) in owners.iter().enumerate() {
-            locks.push(taken(owner.session().try_write(), rz_cache::NAME).map_err(|e| at(i, e))?);
+            locks.push(owner.lock().map_err(|e| at(i, e))?);
         }
         let mut sampler_owners: Vec<Option<Held<rz_sampler>>> = try_vec("samplers", n)?;
         for &sampler in samplers {
@@ -148,13 +148,15 @@ pub unsafe extern "C" fn rz_decode_batch(
         }
 
         let mut sessions: Vec<&mut Session> = try_vec("caches", n)?;
-        sessions.extend(locks.iter_mut().map(|lock| &mut **lock));
+        for (i, lock) in locks.iter_mut().enumerate() {
+            sessions.push(lock.session_mut().map_err(|e| at(i, e))?);
+        }
         let mut choosers: Vec<Option<&mut Sampler>> = try_vec("samplers", n)?;
         choosers.extend(sampler_locks.iter_mut().map(|lock| lock.as_deref_mut()));
         let mut chosen = try_filled("tokens", n, 0)?;
         engine::decode_batch(&mut sessions, tokens, &mut choosers, &mut chosen)?;
         for (owner, lock) in owners.iter().zip(&locks) {
-            owner.publish(lock);
+            owner.publish(lock.session()?);
         }
         next.set(&chosen)?;
         Ok(RZ_OK)
@@ -215,18 +217,18 @@ fn locked(sampler: Option<&Held<rz_sampler>>) -> Result<Option<MutexGuard<'_, Sa
 }
 
 /// Refuses a handle that occurs twice, which would otherwise look like one in use by another call.
-fn distinct<H>(handles: &[*mut H], name: &str) -> Result<()> {
+pub(super) fn distinct<H>(handles: &[*mut H], name: &str) -> Result<()> {
     let mut sorted = try_vec("handles", handles.len())?;
     sorted.extend(handles.iter().copied().filter(|handle| !handle.is_null()));
     sorted.sort_unstable();
     match sorted.windows(2).any(|pair| matches!(pair, [a, b] if a == b)) {
-        true => Err(Error::invalid(format!("a {name} occurs twice in the batch"))),
+        true => Err(Error::invalid(format!("a {name} occurs twice"))),
         false => Ok(()),
     }
 }
 
 /// Says which entry of a batch an error is about.
-fn at(i: usize, error: Error) -> Error {
+pub(super) fn at(i: usize, error: Error) -> Error {
     match error {
         Error::InvalidArgument(what) => Error::InvalidArgument(format!("entry {i}: {what}")),
         other => other,

@@ -30,7 +30,7 @@ pub const RZ_GRAMMAR_TOOLS: u32 = 7;
 
 /// A compiled grammar. Immutable: any number of samplers may use it at once, with caches of any model that has the
 /// vocabulary of the one it was made for.
-pub struct rz_grammar(Arc<Model>, Grammar);
+pub struct rz_grammar(Arc<Model>, pub(super) Grammar);
 
 impl Handle for rz_grammar {
     const NAME: &'static str = "grammar";

@@ -10,6 +10,7 @@ use super::device::rz_device_info;
 use super::embed::rz_embed_params;
 use super::field::write_text;
 use super::guard::guarded;
+use super::job::{rz_job_info, rz_job_params};
 use super::kernels::{rz_attention_params, rz_kv_params};
 use super::metrics::{rz_backend_metrics, rz_metrics, rz_phase_metrics};
 use super::model::{rz_model_info, rz_model_params};
@@ -57,6 +58,8 @@ const STRUCTS: &[Struct] = &[
     of::<rz_logit_bias>(),
     of::<rz_sampler_params>(),
     of::<rz_cache_params>(),
+    of::<rz_job_params>(),
+    of::<rz_job_info>(),
     of::<rz_embed_params>(),
     of::<rz_backend_metrics>(),
     of::<rz_phase_metrics>(),

@@ -30,6 +30,7 @@ pub mod device;
 pub mod embed;
 pub mod generate;
 pub mod grammar;
+pub mod job;
 pub mod kernels;
 pub mod layout;
 pub mod metrics;

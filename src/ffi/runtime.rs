@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 
-use crate::engine::{LogLevel, Runtime, RuntimeParams, apart};
+use crate::engine::{LogLevel, Runtime, RuntimeParams, Share, apart};
 use crate::error::{Result, try_vec};
 
 use super::arguments::{Call, User};
@@ -36,6 +36,17 @@ pub const RZ_LOG_INFO: i32 = 3;
 pub type rz_log_callback =
     Option<unsafe extern "C" fn(level: i32, message: *const c_char, len: usize, user: *mut c_void)>;
 
+/// A share of a job, to be called with the context and a number that rz_parallel_callback was given.
+pub type rz_share_callback = Option<unsafe extern "C" fn(context: *mut c_void, i: u32)>;
+
+/// Calls `share(context, i)` for each i below `n` once, in any order, any number of them at once, on any threads, one or
+/// the caller's own among them, and returns when all have returned: 0, or another number where it could not, which makes
+/// the call that it works for fail with RZ_ERR_INVALID_ARGUMENT, and so does a return that comes too soon. Comes from the
+/// threads that call the library, hundreds of times a token, one at a time of a runtime. A host whose threads may all
+/// be waiting in calls of the library has the calling one help. It must return normally: no longjmp, no C++ exception.
+pub type rz_parallel_callback =
+    Option<unsafe extern "C" fn(user: *mut c_void, n: u32, share: rz_share_callback, context: *mut c_void) -> i32>;
+
 /// Parameters of an rz_runtime. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -57,9 +68,24 @@ pub struct rz_runtime_params {
     pub log: rz_log_callback,
     /// Handed to `log` as it is.
     pub log_user: *mut c_void,
+    /// Has threads of the host compute in place of workers; the library then makes none. `threads` is the number of
+    /// shares of a job, `cpus` has to be NULL. NULL: workers.
+    pub parallel: rz_parallel_callback,
+    /// Handed to `parallel` as it is.
+    pub parallel_user: *mut c_void,
 }
 
-versioned!(rz_runtime_params { struct_size, threads, memory_limit, cpus, n_cpus, log, log_user });
+versioned!(rz_runtime_params {
+    struct_size,
+    threads,
+    memory_limit,
+    cpus,
+    n_cpus,
+    log,
+    log_user,
+    parallel,
+    parallel_user
+});
 
 /// Makes a runtime and starts its workers; they sleep while there is no work.
 ///
@@ -88,9 +114,26 @@ pub unsafe extern "C" fn rz_runtime_free(runtime: *mut rz_runtime) {
     guarded_or!((), |call| call.release(runtime))
 }
 
+/// Changes the number of threads that compute, from the next step on; 0: one a processor core. A step that runs now keeps
+/// those it has. Results do not depend on it. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (too many threads), RZ_ERR_IO (the
+/// system gives no more threads; those there are stay), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_runtime_threads_set(
+    runtime: *mut rz_runtime,
+    threads: u32,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let runtime = call.handle(runtime)?;
+        let starts_none = threads == 1 || runtime.0.is_of_host();
+        if starts_none { runtime.0.set_threads(threads) } else { apart(|| runtime.0.set_threads(threads)) }?;
+        Ok(RZ_OK)
+    })
+}
+
 /// A runtime whose workers leave nothing behind on the thread that asks for them.
 pub(super) fn start(params: RuntimeParams) -> Result<Arc<Runtime>> {
-    if params.threads == 1 { Runtime::new(params) } else { apart(|| Runtime::new(params)) }
+    if params.threads == 1 || params.parallel.is_some() { Runtime::new(params) } else { apart(|| Runtime::new(params)) }
 }
 
 fn runtime_params(call: &Call, params: *const rz_runtime_params) -> Result<RuntimeParams> {
@@ -98,11 +141,17 @@ fn runtime_params(call: &Call, params: *const rz_runtime_params) -> Result<Runti
     let from = call.slice(params.cpus, params.n_cpus, "rz_runtime_params.cpus")?;
     let mut cpus = try_vec("processors", from.len())?;
     cpus.extend_from_slice(from);
-    let user = User::new(params.log_user);
+    let (user, parallel_user) = (User::new(params.log_user), User::new(params.parallel_user));
     Ok(RuntimeParams {
         threads: params.threads,
         cpus,
         memory_limit: params.memory_limit,
+        parallel: params.parallel.map(|parallel| {
+            Box::new(move |n: u32, share: Share, context: *mut c_void| {
+                // SAFETY: the header asks for a function that may be called so.
+                unsafe { parallel(parallel_user.get(), n, Some(share), context) }
+            }) as _
+        }),
         log: params.log.map(|log| {
             Box::new(move |level: LogLevel, message: &str| {
                 let level = match level {

@@ -113,6 +113,7 @@ fn status_of(error: &Error) -> rz_status {
         Error::Unsupported(_) => RZ_ERR_UNSUPPORTED,
         Error::Version(_) => RZ_ERR_VERSION,
         Error::Cancelled => RZ_ERR_CANCELLED,
+        Error::Deadline => RZ_ERR_DEADLINE,
         Error::ContextFull { .. } => RZ_ERR_CONTEXT_FULL,
         Error::BufferTooSmall { .. } => RZ_ERR_BUFFER_TOO_SMALL,
         Error::DeviceUnavailable { .. } => RZ_ERR_DEVICE_UNAVAILABLE,

@@ -204,6 +204,13 @@ impl Allowed<'_> {
     }
 }
 
+impl Clone for Matcher {
+    fn clone(&self) -> Self {
+        let Matcher { n_vocab, start, ref taken, .. } = *self;
+        Matcher { parser: self.parser.deep_clone(), n_vocab, start, taken: taken.clone(), mask: None }
+    }
+}
+
 impl fmt::Debug for Matcher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Matcher").field("start", &self.start).field("taken", &self.taken.len()).finish()

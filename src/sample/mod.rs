@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::grammar::Matcher;
 
 /// Chooses one token after another. Its memory is allocated by the first `sample` of a vocabulary and then kept.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Sampler {
     params: SamplerParams,
     /// The tokens that may be chosen.
@@ -49,6 +49,11 @@ impl Sampler {
     /// The grammar that choices follow from now on.
     pub fn set_grammar(&mut self, grammar: Option<Matcher>) {
         self.grammar = grammar;
+    }
+
+    /// True where choices follow a grammar.
+    pub fn has_grammar(&self) -> bool {
+        self.grammar.is_some()
     }
 
     /// `InvalidArgument` naming the first biased id that a vocabulary of `n` tokens does not have, `Mismatch` for a grammar

@@ -7,6 +7,7 @@ use realizar::ffi::cache::*;
 use realizar::ffi::chat::*;
 use realizar::ffi::generate::*;
 use realizar::ffi::grammar::*;
+use realizar::ffi::job::*;
 use realizar::ffi::model::*;
 use realizar::ffi::sampler::*;
 use realizar::ffi::status::*;
@@ -36,6 +37,11 @@ fn generate(host: &Host, sampler: *mut rz_sampler) -> (rz_status, String) {
         });
         (status, String::from_utf8(text[..len].to_vec()).expect("UTF-8"))
     }
+}
+
+fn expect_step(job: *mut rz_job) -> rz_status {
+    let mut err = no_error();
+    unsafe { rz_job_step(job, 0, &mut err) }
 }
 
 #[test]
@@ -69,6 +75,19 @@ fn generation_ends_where_the_grammar_does() {
         assert_eq!(host.len(), 1);
         expect(RZ_OK, |e| rz_decode_token(host.cache, again, sampler, &mut next, e));
         assert_eq!(rz_token_is_end(host.model, next), 1);
+        // A job begins at the grammar's start, whatever the sampler's is.
+        expect(RZ_OK, |e| rz_cache_truncate(host.cache, 0, e));
+        let struct_size = size_of::<rz_job_params>() as u32;
+        let params = rz_job_params { struct_size, tokens: &BOS, n_tokens: 1, sampler, grammar: batch, ..zeroed() };
+        let (mut job, mut n, mut text) = (null_mut(), 0, [0u8; 8]);
+        expect(RZ_OK, |e| rz_job_new(host.cache, &params, &mut job, e));
+        while expect_step(job) == RZ_AGAIN {}
+        expect(RZ_OK, |e| rz_job_text_into(job, text.as_mut_ptr().cast(), text.len(), &mut n, e));
+        assert_eq!(&text[..n], b"a");
+        let mut info = rz_job_info { struct_size: size_of::<rz_job_info>() as u32, ..zeroed() };
+        expect(RZ_OK, |e| rz_job_info_get(job, &mut info, e));
+        assert_eq!(info.end, RZ_JOB_GRAMMAR);
+        rz_job_free(job);
         rz_grammar_free(batch);
         rz_sampler_free(sampler);
     }

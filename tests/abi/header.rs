@@ -165,6 +165,14 @@ fn the_constants_are_pinned() {
         ("RZ_POOLING_LAST", "4"),
         ("RZ_POOLING_RANK", "5"),
         ("RZ_EMBED_RAW", "1"),
+        ("RZ_JOB_STATE_PROMPT", "1"),
+        ("RZ_JOB_STATE_TOKENS", "2"),
+        ("RZ_JOB_STATE_ENDED", "3"),
+        ("RZ_JOB_END", "1"),
+        ("RZ_JOB_LENGTH", "2"),
+        ("RZ_JOB_STOP", "3"),
+        ("RZ_JOB_CONTEXT", "4"),
+        ("RZ_JOB_GRAMMAR", "5"),
     ];
     let code = code();
     let defined: BTreeMap<&str, &str> = code
@@ -183,11 +191,13 @@ fn the_layouts_are_pinned() {
     let pinned = [
         ("rz_error", "message", 8),
         ("rz_device_info", "unavailable", 128),
-        ("rz_runtime_params", "log_user", 40),
+        ("rz_runtime_params", "parallel_user", 56),
         ("rz_model_params", "cancel", 48),
         ("rz_model_info", "weight_bytes", 152),
         ("rz_cache_params", "v_type", 12),
         ("rz_embed_params", "reserved", 12),
+        ("rz_job_params", "reserved", 68),
+        ("rz_job_info", "first_token_ns", 48),
         ("rz_sampler_params", "n_biases", 56),
         ("rz_metrics", "gpu_other", 168),
         ("rz_backend_metrics", "latency_histogram", 64),

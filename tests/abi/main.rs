@@ -11,6 +11,7 @@ mod grammar;
 mod header;
 mod history;
 mod host;
+mod jobs;
 mod kernels;
 mod layouts;
 #[cfg(unix)]

@@ -14,6 +14,7 @@ constexpr bool move_only = std::is_nothrow_move_constructible_v<T> && std::is_no
                            !std::is_copy_constructible_v<T> && !std::is_copy_assignable_v<T>;
 static_assert(move_only<realizar::Runtime> && move_only<realizar::Model> && move_only<realizar::Cache>);
 static_assert(move_only<realizar::Grammar> && move_only<realizar::Sampler> && move_only<realizar::TextStream> && move_only<realizar::Cancel>);
+static_assert(move_only<realizar::Job>);
 
 template <class Call> rz_status failure(Call call) {
     try {
@@ -148,6 +149,38 @@ int main(int argc, char **argv) {
     fork = moved.fork();
     EXPECT(fork.generate(first, 20, &one) == moved.generate(first, 20, &two));
     EXPECT(model.metrics(RZ_DEVICE_CPU).dispatches > 0 && model.metrics().prefill.count > 0);
+
+    // A job makes the same tokens in slices, and the cache is free again when it is gone.
+    {
+        realizar::Cache sliced(model, cache_params);
+        auto job_params = realizar::params<rz_job_params>();
+        job_params.max_tokens = 27;
+        realizar::Job job(sliced, tokens, job_params);
+        EXPECT(failure([&] { sliced.prefill(tokens); }) == RZ_ERR_BUSY);
+        std::string sliced_text;
+        while (!job.step(std::chrono::microseconds(50))) sliced_text += job.text();
+        sliced_text += job.text();
+        EXPECT(sliced_text == story && job.tokens() == all && job.info().end == RZ_JOB_LENGTH && job.text().empty());
+        EXPECT(realizar::Job::step({&job}, std::chrono::microseconds(0)));
+    }
+    EXPECT(!realizar::Job::make(fork, {}));
+    cancel.deadline(std::chrono::nanoseconds(1));
+    EXPECT(fork.try_prefill(tokens, &cancel).status() == RZ_ERR_DEADLINE);
+    cancel.deadline(std::chrono::nanoseconds(0));
+    auto forwards = [](uint32_t n, auto share) {
+        for (uint32_t i = 0; i < n; i++) share(i);
+    };
+    auto hosted = realizar::params<rz_runtime_params>();
+    hosted.threads = 3;
+    realizar::set_parallel(hosted, forwards);
+    realizar::Runtime runtime(hosted);
+    runtime.set_threads(2);
+    auto on_host = realizar::params<rz_model_params>();
+    on_host.runtime = runtime.get();
+    realizar::Model again(argv[1], on_host);
+    realizar::Cache other(again, cache_params);
+    other.prefill(tokens);
+    EXPECT(other.logits() == logits);
 
     if (failures == 0) std::cout << "ok\n";
     return failures != 0;

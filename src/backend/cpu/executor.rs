@@ -5,6 +5,7 @@
 
 use std::ops::{Deref, Range};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use super::CpuBackend;
 use super::acts::{Acts, Rows, SMALL, each, each_row};
@@ -14,26 +15,34 @@ use super::heads::HeadScratch;
 use super::kernels::{Isa, elementwise};
 use super::kv::{CpuKv, KvPart};
 use super::matmul;
-use super::matmul_plan::{MatmulJob, MatmulWorkspace};
+use super::matmul_plan::{MatmulJob, MatmulWorkspace, ProductCursor};
 use super::memory::Floats;
 use super::pool::Team;
 use super::recurrence;
+use crate::backend::Pace;
 use crate::backend::batch::{Batch, StepLimits};
 use crate::backend::op::{Act, Attend, Index, Norm, NormKind, Op, Projection, RopeTable, StateId};
 use crate::backend::program::Program;
 use crate::backend::state_spec::KvLayer;
 use crate::backend::weights::{Rope, RopePairs};
-use crate::error::{Error, Result, try_vec};
+use crate::error::{Error, Result, try_filled, try_vec};
 
 pub struct CpuExecutor {
     backend: Arc<CpuBackend>,
     program: Arc<Program>,
+    /// Threads for which there is scratch.
+    threads: usize,
     /// True for each op that is a sum which the next op normalises: both are one pass over memory.
     residual_norms: Vec<bool>,
-    /// The team that computes a step, from `begin` to `end`.
+    /// The team that computes, while a step advances.
     team: Option<Team>,
-    /// The ops of the step that are left.
+    /// A step was begun and not ended.
+    open: bool,
+    /// The ops of the step that are left, and the place in the first of them.
     ops: Range<usize>,
+    cursor: OpCursor,
+    /// Seconds that a share of each op has lately taken, of one row, of few and of many.
+    expected: [Vec<f32>; 3],
     acts: Acts,
     /// `[rows]`, of the tokens that the activations have rows for.
     positions: Vec<u32>,
@@ -49,6 +58,14 @@ pub struct CpuExecutor {
     outputs: usize,
     experts: ExpertScratch,
     heads: HeadScratch,
+}
+
+/// The place in an op that is divided into shares.
+#[derive(Default)]
+struct OpCursor {
+    /// Groups of products that are done.
+    groups: usize,
+    products: ProductCursor,
 }
 
 /// Sines and cosines of a rotary table for the positions of a step, computed when first asked for.
@@ -83,11 +100,16 @@ impl CpuExecutor {
             }
         }
         let experts = ExpertScratch::new(program, max_tokens)?;
+        let seconds = || try_filled("times of ops", program.ops.len(), 0f32);
         let residual_norms = (0..program.ops.len()).map(|i| is_residual_norm(program, i)).collect();
         Ok(CpuExecutor {
+            threads,
             residual_norms,
             team: None,
+            open: false,
             ops: 0..0,
+            cursor: OpCursor::default(),
+            expected: [seconds()?, seconds()?, seconds()?],
             acts: Acts::new(program, max_tokens)?,
             positions: try_vec("positions", max_tokens)?,
             slots: try_vec("slots", max_tokens)?,
@@ -97,10 +119,15 @@ impl CpuExecutor {
             logits: Floats::new("logits", max_outputs, program.vocab)?,
             outputs: 0,
             experts,
-            heads: HeadScratch::new(&backend, program, max_tokens)?,
+            heads: HeadScratch::new(&backend, program, max_tokens, threads)?,
             program: program.clone(),
             backend,
         })
+    }
+
+    /// False where the pool has got more threads than there is scratch for.
+    pub fn fits_threads(&self) -> bool {
+        self.threads >= self.backend.pool.threads()
     }
 
     pub fn begin(&mut self, batch: &Batch, ops: Range<usize>) -> Result<()> {
@@ -117,27 +144,47 @@ impl CpuExecutor {
         self.slots.clear();
         self.slots.extend_from_slice(batch.slots);
         self.angles.iter_mut().for_each(|angles| angles.made = false);
-        self.ops = ops;
-        self.team = Some(self.backend.pool.enter());
+        (self.ops, self.cursor, self.open) = (ops, OpCursor::default(), true);
+        self.attention.iter_mut().for_each(|(_, scratch)| scratch.cursor.done = 0);
         Ok(())
     }
 
-    pub fn advance(&mut self, batch: &mut Batch, stop: &dyn Fn() -> bool) -> Result<bool> {
+    pub fn advance(&mut self, batch: &mut Batch, pace: &Pace) -> Result<bool> {
+        if !self.open {
+            return Err(Error::invalid("no step is open"));
+        }
+        self.team = Some(self.backend.pool.enter_with(self.threads));
+        let done = self.execute_all(batch, pace);
+        self.team = None;
+        self.backend.pool.take_fault().and(done)
+    }
+
+    fn execute_all(&mut self, batch: &mut Batch, pace: &Pace) -> Result<bool> {
         let program = self.program.clone();
         while let Some(op) = program.ops[..self.ops.end].get(self.ops.start) {
-            if stop() {
+            let (at, class) = (self.ops.start, [1, 16].iter().filter(|&&few| self.acts.n > few).count());
+            if pace.pauses(Duration::from_secs_f32(self.expected[class][at])) {
                 return Ok(false);
             }
-            let mut taken = 1;
-            match (op, program.ops[..self.ops.end].get(self.ops.start + 1)) {
+            let started = pace.is_timed().then(Instant::now);
+            self.cursor.products.divides = pace.is_timed();
+            self.attention.iter_mut().for_each(|(_, scratch)| scratch.cursor.divides = pace.is_timed());
+            let taken = match (op, program.ops[..self.ops.end].get(self.ops.start + 1)) {
                 (Op::Add { x, scale, .. }, Some(Op::Norm { norm, out, .. })) if self.residual_norms[self.ops.start] => {
                     self.residual_norm(*x, *scale, norm, *out)?;
-                    taken = 2;
+                    2
                 }
-                (Op::KeepOutputs { .. }, _) if batch.outputs.is_empty() => taken = self.ops.len(),
-                _ => self.execute(op, batch)?,
+                (Op::KeepOutputs { .. }, _) if batch.outputs.is_empty() => self.ops.len(),
+                _ => usize::from(self.execute(op, batch)?),
+            };
+            if let Some(started) = started {
+                let expected = &mut self.expected[class][at];
+                *expected = 0.5 * (*expected + started.elapsed().as_secs_f32());
             }
-            self.ops.start += taken;
+            if taken > 0 {
+                self.ops.start += taken;
+                self.cursor = OpCursor::default();
+            }
         }
         Ok(true)
     }
@@ -175,7 +222,7 @@ impl CpuExecutor {
     }
 
     pub fn end(&mut self) -> Result<()> {
-        self.team = None;
+        self.open = false;
         Ok(())
     }
 
@@ -193,7 +240,8 @@ impl CpuExecutor {
         self.acts.n
     }
 
-    fn execute(&mut self, op: &Op, batch: &mut Batch) -> Result<()> {
+    /// Executes an op, or, where time counts, the next share of a long one; true when all of it is done.
+    fn execute(&mut self, op: &Op, batch: &mut Batch) -> Result<bool> {
         let isa = self.backend.isa;
         match op {
             Op::Embed { table, index, scale, out, .. } => {
@@ -247,18 +295,21 @@ impl CpuExecutor {
                 each(&*team(&mut self.team)?, self.acts.get(*x), |_, x| elementwise::clamp(isa, x, *limit));
             }
             Op::Project { x, projections } => {
+                let mut groups = projections.chunks(6).skip(self.cursor.groups);
                 // By number, because the jobs of a product live on the stack.
-                for projections in projections.chunks(6) {
-                    match projections {
-                        [a] => self.project(*x, &[*a])?,
-                        [a, b] => self.project(*x, &[*a, *b])?,
-                        [a, b, c] => self.project(*x, &[*a, *b, *c])?,
-                        [a, b, c, d] => self.project(*x, &[*a, *b, *c, *d])?,
-                        [a, b, c, d, e] => self.project(*x, &[*a, *b, *c, *d, *e])?,
-                        [a, b, c, d, e, f] => self.project(*x, &[*a, *b, *c, *d, *e, *f])?,
-                        _ => {}
-                    }
+                let done = match groups.next().unwrap_or_default() {
+                    [a] => self.project(*x, &[*a])?,
+                    [a, b] => self.project(*x, &[*a, *b])?,
+                    [a, b, c] => self.project(*x, &[*a, *b, *c])?,
+                    [a, b, c, d] => self.project(*x, &[*a, *b, *c, *d])?,
+                    [a, b, c, d, e] => self.project(*x, &[*a, *b, *c, *d, *e])?,
+                    [a, b, c, d, e, f] => self.project(*x, &[*a, *b, *c, *d, *e, *f])?,
+                    _ => true,
+                };
+                if done {
+                    self.cursor = OpCursor { groups: self.cursor.groups + 1, ..OpCursor::default() };
                 }
+                return Ok(done && groups.next().is_none());
             }
             Op::ProjectHeads { x, weight, heads, out } => {
                 let CpuExecutor { backend, team: open, acts, heads: scratch, .. } = self;
@@ -290,7 +341,7 @@ impl CpuExecutor {
             }
             Op::StoreKv { state, k, v } => self.store(batch, *state, *k, *v)?,
             Op::KeepOutputs { moves } => self.keep_outputs(batch, moves),
-            Op::Attend(attend) => self.attend(batch, attend)?,
+            Op::Attend(attend) => return self.attend(batch, attend),
             Op::Conv(op) => {
                 let (backend, team) = (&self.backend, team(&mut self.team)?);
                 let vectors = [Some(op.kernel), op.bias].map(|v| v.map(|v| backend.vector(v)));
@@ -321,14 +372,16 @@ impl CpuExecutor {
                 scratch.multiply(backend, &*team(open)?, products, acts, experts);
             }
             Op::Logits { x, head, bias, scale, softcap } => {
-                let CpuExecutor { backend, team: open, acts, products, logits, .. } = self;
+                let CpuExecutor { backend, team: open, acts, products, logits, cursor, .. } = self;
                 let (team, vocab) = (team(open)?, self.program.vocab);
                 let (matrix, bytes) = backend.matrix(*head);
                 let m = acts.n;
                 let (x, _) = acts.get(*x);
                 let logits = &mut logits[..m * vocab];
                 let mut jobs = [MatmulJob::new(matrix, bytes, bias.map(|bias| backend.vector(bias)), logits)];
-                matmul::multiply(&team, isa, products, x, m, &mut jobs);
+                if !matmul::multiply_share(&team, isa, products, x, m, &mut jobs, &mut cursor.products) {
+                    return Ok(false);
+                }
                 if *softcap != 0.0 {
                     team.chunks_mut(logits, SMALL, |_, x| elementwise::softcap(isa, x, *scale, *softcap));
                 } else if *scale != 1.0 {
@@ -337,7 +390,7 @@ impl CpuExecutor {
                 self.outputs = m;
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// `x += scale * out; out = norm(x)`: the sum and its norm in one pass, the summand lying where the result goes.
@@ -353,8 +406,8 @@ impl CpuExecutor {
     }
 
     /// `N` products of one input.
-    fn project<const N: usize>(&mut self, input: Act, projections: &[Projection; N]) -> Result<()> {
-        let CpuExecutor { backend, team: open, acts, products, .. } = self;
+    fn project<const N: usize>(&mut self, input: Act, projections: &[Projection; N]) -> Result<bool> {
+        let CpuExecutor { backend, team: open, acts, products, cursor, .. } = self;
         let (n, cols) = (acts.n, acts.width(input));
         let specs = projections.map(|p| acts.spec(p.out));
         let input = acts.spec(input).buffer;
@@ -373,8 +426,8 @@ impl CpuExecutor {
             let bias = projections[i].bias.map(|bias| backend.vector(bias));
             MatmulJob::new(matrix, bytes, bias, outs[i].take().expect("`Program` lays them apart"))
         });
-        matmul::multiply(&*team(open)?, backend.isa, products, x, n, &mut jobs);
-        Ok(())
+        let (team, cursor) = (team(open)?, &mut cursor.products);
+        Ok(matmul::multiply_share(&team, backend.isa, products, x, n, &mut jobs, cursor))
     }
 
     fn rotate(&mut self, table: RopeTable, dim: usize, first: usize, q: Act, k: Option<Act>) -> Result<()> {
@@ -474,7 +527,7 @@ impl CpuExecutor {
         self.acts.n = m;
     }
 
-    fn attend(&mut self, batch: &Batch, op: &Attend) -> Result<()> {
+    fn attend(&mut self, batch: &Batch, op: &Attend) -> Result<bool> {
         let CpuExecutor { backend, team: open, acts, attention, positions, slots, program, .. } = self;
         let heads = heads(program, op);
         let (_, scratch) = attention.iter_mut().find(|(known, _)| *known == heads).expect("made for each shape");
@@ -484,8 +537,8 @@ impl CpuExecutor {
         let [slopes, sinks] = [op.slopes, op.sinks].map(|v| v.map(|v| backend.vector(v)));
         let scoring = Scoring { scale: op.scale, softcap: op.softcap, mask: op.mask, slopes, sinks };
         let [(q, _), (out, _)] = acts.disjoint([op.q, op.out]);
-        attention::attend(&*team(open)?, backend.isa, &scoring, positions, slots, &source, q, out, scratch);
-        Ok(())
+        let team = team(open)?;
+        Ok(attention::attend(&team, backend.isa, &scoring, positions, slots, &source, q, out, scratch))
     }
 }
 

@@ -31,7 +31,7 @@ struct ThreadHeads {
 }
 
 impl HeadScratch {
-    pub fn new(backend: &CpuBackend, program: &Program, max_tokens: usize) -> Result<HeadScratch> {
+    pub fn new(backend: &CpuBackend, program: &Program, max_tokens: usize, threads: usize) -> Result<HeadScratch> {
         let (mut rows, mut cols) = (0, 0);
         for op in &program.ops {
             if let Op::ProjectHeads { weight, heads, .. } = op {
@@ -39,7 +39,7 @@ impl HeadScratch {
                 (rows, cols) = (rows.max(matrix.rows / heads), cols.max(matrix.cols()));
             }
         }
-        let threads = if cols > 0 { backend.pool.threads() } else { 0 };
+        let threads = if cols > 0 { threads } else { 0 };
         let tokens = max_tokens.min(TOKENS);
         let mut per_thread = try_vec("activations of heads", threads)?;
         for _ in 0..threads {

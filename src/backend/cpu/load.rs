@@ -4,6 +4,7 @@
 
 use std::io;
 use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use rayon::ThreadPool;
@@ -12,7 +13,7 @@ use rayon::prelude::*;
 use super::disjoint::DisjointSlice;
 use super::kernels::{Isa, PANEL_ROWS};
 use super::matrix::WeightMatrix;
-use super::pool::Pool;
+use super::pool::{Pool, Team};
 use super::thread::{apart, spawn};
 use crate::backend::op::Weight;
 use crate::backend::program::Program;
@@ -126,7 +127,7 @@ impl Drop for Loaders {
 
 /// Reads matrices on all threads, piece by piece, and packs each piece straight into its place.
 pub fn pack(
-    pool: &Pool,
+    pool: &Arc<Pool>,
     isa: Isa,
     sources: &[&dyn MatrixSource],
     planned: &[PlannedMatrix],
@@ -145,9 +146,11 @@ pub fn pack(
     else {
         return Ok(());
     };
-    let threads = pool.threads();
+    // Threads of the host execute the pieces as they do shares of a step.
+    let team = pool.is_of_host().then(|| pool.enter());
+    let threads = team.as_ref().map_or(pool.threads(), Team::threads);
     let start = |index, work| spawn(index, threads, pool.cpu(index), work);
-    let loaders = apart(|| Loaders::new(threads, start))?;
+    let loaders = if team.is_some() { None } else { Some(apart(|| Loaders::new(threads, start))?) };
     let mut staged = try_vec("staging", threads)?;
     for _ in 0..threads {
         staged.push(try_filled("staging", staging, 0u8)?);
@@ -166,7 +169,7 @@ pub fn pack(
         if wave.is_empty() {
             return Ok(());
         }
-        loaders.try_for_each(&wave, |share, (source, place, rows)| {
+        let pack = |share, (source, place, rows): &(&dyn MatrixSource, &PlannedMatrix, Range<usize>)| {
             let PlannedMatrix { matrix, range: place } = place;
             // SAFETY: a share is one thread, which does not begin a piece within another.
             let staged = &mut unsafe { staged.slice_mut(share..share + 1) }[0];
@@ -177,7 +180,21 @@ pub fn pack(
             source.read(rows.clone(), raw)?;
             matrix.pack(isa, raw, out);
             Ok(())
-        })?;
+        };
+        match (&loaders, &team) {
+            (Some(loaders), _) => loaders.try_for_each(&wave, pack)?,
+            (None, Some(team)) => {
+                let result = Mutex::new(Ok(()));
+                team.for_each_with(wave.len(), |share, i| {
+                    if let Err(e) = pack(share, &wave[i]) {
+                        *result.lock().unwrap_or_else(PoisonError::into_inner) = Err(e);
+                    }
+                });
+                result.into_inner().unwrap_or_else(PoisonError::into_inner)?;
+                pool.take_fault()?;
+            }
+            (None, None) => {}
+        }
         done += wave.iter().map(|(_, place, rows)| place.matrix.range(rows.clone()).len() as u64).sum::<u64>();
         progress(done, total)?;
     }

@@ -9,14 +9,14 @@ use std::array;
 use std::ops::Range;
 
 use super::disjoint::DisjointSlice;
-use super::kernels::activations::InputType;
 use super::kernels::float_gemm::{FLOAT_PANELS, FloatPanels};
 use super::kernels::table::{BlockKernels, FloatKernels, MatmulKernels};
 use super::kernels::{Isa, PANEL_ROWS, SET, prefetch};
 use super::matmul_plan::{
-    FLOAT_COLUMNS, JobKernels, MatmulJob, MatmulWorkspace, QuantizedActivations, SCRATCH, TILE_PANELS, TILES_PER_UNIT,
-    TOKEN_BLOCK, ThreadScratch, TokenTiling, UNITS_PER_THREAD, WEIGHTS, column_blocks, max_columns,
+    FLOAT_COLUMNS, JobKernels, MatmulJob, MatmulWorkspace, ProductCursor, QuantizedActivations, SCRATCH, TILE_PANELS,
+    TILES_PER_UNIT, TOKEN_BLOCK, ThreadScratch, TokenTiling, UNITS_PER_THREAD, WEIGHTS, column_blocks, max_columns,
 };
+use super::matmul_quantize::quantize;
 use super::matrix::WeightMatrix;
 use super::pool::Team;
 use crate::error::{Error, Result};
@@ -34,22 +34,37 @@ pub fn multiply(
     tokens: usize,
     jobs: &mut [MatmulJob],
 ) {
-    let Some(cols) = columns(x, tokens, jobs) else { return };
+    multiply_share(team, isa, workspace, x, tokens, jobs, &mut ProductCursor::default());
+}
+
+/// Computes `multiply` from the cursor on; true when all is done. Between shares nothing may change the workspace.
+pub fn multiply_share(
+    team: &Team,
+    isa: Isa,
+    workspace: &mut MatmulWorkspace,
+    x: &[f32],
+    tokens: usize,
+    jobs: &mut [MatmulJob],
+    cursor: &mut ProductCursor,
+) -> bool {
+    let Some(cols) = columns(x, tokens, jobs) else { return true };
     let threads = team.threads();
     assert!(workspace.threads.len() >= threads * SCRATCH);
     let (kernels, tiling) = (isa.matmul(), TokenTiling::new(tokens, isa.matmul()));
     let MatmulWorkspace { activations, threads: scratch } = workspace;
-    quantize(kernels, x, cols, tiling, activations, jobs, |tiles, tile| {
-        // A single tile is done before another thread has started.
-        if tiles == 1 { tile(0) } else { team.for_each(tiles, tile) }
-    });
+    if cursor.is_new() {
+        quantize(kernels, x, cols, tiling, activations, jobs, |tiles, tile| {
+            // A single tile is done before another thread has started.
+            if tiles == 1 { tile(0) } else { team.for_each(tiles, tile) }
+        });
+    }
     let call = MatmulCall { kernels, tiling, cols, x, activations, jobs };
-    // One range of about the same cost for each thread.
-    let unit_panels = call.unit_panels(threads);
-    let (mut unit, mut spent) = (0, 0);
+    let unit_panels = cursor.unit_panels(call.unit_panels(threads), cols, tiling, kernels);
     let units = |job: &MatmulJob| job.panels().div_ceil(unit_panels);
-    let cost: usize = jobs.iter().map(|job| units(job) * call.unit_cost(job)).sum();
-    let mut left = jobs.iter().flat_map(|job| std::iter::repeat_n(call.unit_cost(job), units(job)));
+    let costs = || jobs.iter().flat_map(|job| std::iter::repeat_n(call.unit_cost(job), units(job)));
+    let (cost, taken) = cursor.take(costs(), threads, tiling);
+    // One range of about the same cost for each thread.
+    let (mut unit, mut spent, mut left) = (taken.start, 0, costs().skip(taken.start));
     let range = |share: usize| {
         let start = unit;
         let until = (cost as u128 * (share as u128 + 1) / threads as u128) as usize;
@@ -67,6 +82,7 @@ pub fn multiply(
         let scratch = unsafe { scratch.slice_mut(share * SCRATCH..(share + 1) * SCRATCH) };
         call.execute(unit, unit_panels, &mut ThreadScratch::new(scratch));
     });
+    taken.end == jobs.iter().map(units).sum::<usize>()
 }
 
 /// The columns of all jobs, whose shapes fit the input; none where there is nothing to do.
@@ -75,44 +91,6 @@ fn columns(x: &[f32], tokens: usize, jobs: &[MatmulJob]) -> Option<usize> {
     assert!(x.len() == tokens * cols, "{} values for {tokens} tokens of {cols}", x.len());
     assert!(jobs.iter().all(|job| job.matrix.cols() == cols && job.out.len() == tokens * job.matrix.rows));
     (tokens > 0).then_some(cols)
-}
-
-/// Quantizes the activations to the types that the jobs need. `for_each` calls a function for each of so many tiles.
-fn quantize(
-    kernels: &MatmulKernels,
-    x: &[f32],
-    cols: usize,
-    tiling: TokenTiling,
-    activations: &mut QuantizedActivations,
-    jobs: &[MatmulJob],
-    for_each: impl Fn(usize, &(dyn Fn(usize) + Sync)),
-) {
-    for input in [InputType::I8, InputType::I16] {
-        let halves = jobs.iter().filter_map(|job| match JobKernels::of(kernels, &job.matrix) {
-            JobKernels::Blocks(kernels) if kernels.input == input => Some(kernels.halves),
-            _ => None,
-        });
-        let Some(halves) = halves.reduce(|a, b| a | b) else { continue };
-        let out = DisjointSlice::new(activations.of_mut(input));
-        for_each(tiling.tiles, &|tile| {
-            let tokens = tiling.range(tile);
-            let slots = tiling.slots(&tokens);
-            for columns in column_blocks(cols, max_columns(input)) {
-                // SAFETY: activations of other tokens or columns do not overlap.
-                let out = unsafe { out.slice_mut(tiling.activations(input, &tokens, &columns)) };
-                for (t, token) in tokens.clone().enumerate() {
-                    let x = &x[token * cols..][columns.clone()];
-                    // SAFETY: the table is that of a detected instruction set.
-                    unsafe {
-                        match input {
-                            InputType::I8 => (kernels.quantize_i8)(x, out, slots, t, halves),
-                            InputType::I16 => (kernels.quantize_i16)(x, out, slots, t),
-                        }
-                    }
-                }
-            }
-        });
-    }
 }
 
 /// Some row panels and columns of a matrix that are multiplied with some tiles of tokens.
@@ -443,6 +421,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::backend::cpu::kernels::activations::InputType;
     use crate::backend::cpu::pool::Pool;
     use crate::quant::{FORMATS, Format};
 
@@ -559,7 +538,8 @@ mod tests {
             let mut workspace = MatmulWorkspace::new(threads, self.tokens, cols).unwrap();
             let pool = Arc::new(Pool::new(threads).unwrap());
             let mut jobs = [MatmulJob::new(matrix, &bytes, Some(&self.bias), &mut out)];
-            multiply(&pool.enter(), isa, &mut workspace, &self.x, self.tokens, &mut jobs);
+            let (team, mut cursor) = (pool.enter(), ProductCursor { divides: threads > 1, ..Default::default() });
+            while !multiply_share(&team, isa, &mut workspace, &self.x, self.tokens, &mut jobs, &mut cursor) {}
             out
         }
     }

@@ -126,6 +126,63 @@ impl MatmulWorkspace {
     }
 }
 
+/// Work of a share of products that are divided, for each thread: some hundred microseconds of products of many tokens.
+const SHARE_PRODUCTS: usize = 32 << 20;
+
+/// Bytes of weights that all threads together read in a share where there are few tokens.
+const SHARE_BYTES: usize = 4 << 20;
+
+/// The place in some products.
+#[derive(Default)]
+pub struct ProductCursor {
+    /// A call computes a share and not all.
+    pub divides: bool,
+    /// Number of units that are done.
+    pub(super) unit: usize,
+    /// Row panels in a unit, fixed by the first share; 0 before it.
+    pub(super) unit_panels: usize,
+}
+
+impl ProductCursor {
+    /// True ahead of the first share.
+    pub fn is_new(&self) -> bool {
+        self.unit_panels == 0
+    }
+
+    /// Returns the row panels in a unit, at most `most` for products of so many columns; fewer where a unit would be long.
+    pub fn unit_panels(&mut self, most: usize, cols: usize, tiling: TokenTiling, kernels: &MatmulKernels) -> usize {
+        if self.is_new() {
+            let tile = kernels.panels * PANEL_ROWS * cols * tiling.tokens;
+            let tiles = if self.divides && !tiling.gemv { (SHARE_PRODUCTS / tile.max(1)).max(1) } else { most };
+            self.unit_panels = most.min(kernels.panels * tiles);
+        }
+        self.unit_panels
+    }
+
+    /// Takes the next units off `costs`, which are relative to each other, at least one for each thread. Returns the sum of
+    /// their costs and their range.
+    pub fn take(
+        &mut self,
+        costs: impl Iterator<Item = usize>,
+        threads: usize,
+        tiling: TokenTiling,
+    ) -> (usize, Range<usize>) {
+        let most = match tiling.gemv {
+            _ if !self.divides => usize::MAX,
+            true => SHARE_BYTES / self.unit_panels / (1 + tiling.tokens / 4),
+            false => SHARE_PRODUCTS * threads / (self.unit_panels * PANEL_ROWS * tiling.tokens),
+        };
+        let (start, mut sum) = (self.unit, 0);
+        for cost in costs.skip(start) {
+            if sum + cost > most && self.unit - start >= threads {
+                break;
+            }
+            (sum, self.unit) = (sum + cost, self.unit + 1);
+        }
+        (sum, start..self.unit)
+    }
+}
+
 /// A thread's scratch.
 pub struct ThreadScratch<'a> {
     pub tile: &'a mut [u8],

@@ -16,6 +16,7 @@ pub mod kv;
 mod load;
 pub mod matmul;
 pub mod matmul_plan;
+mod matmul_quantize;
 pub mod matrix;
 mod memory;
 mod packed;

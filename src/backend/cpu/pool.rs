@@ -1,12 +1,14 @@
 //! The threads that compute tokens. Owns the workers and the barrier of a job. A step takes the pool once (`enter`) and
 //! then forks and joins many times (`Team::run`), so that a fork costs a few transfers of cache lines rather than a system
-//! call. Relies on `thread` to start workers and on `partition` to divide items; knows nothing of the work.
+//! call. Relies on `thread` to start workers and on `partition` to divide items; knows nothing of the work. In place of
+//! workers, the host's own threads may execute the shares of a job, in any order and any number at once.
 //!
 //! The division of work never depends on the thread that executes a part, so that results do not depend on timing.
 #![allow(unsafe_code)]
 
 use std::any::Any;
 use std::cell::{Cell, UnsafeCell};
+use std::ffi::c_void;
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -16,7 +18,7 @@ use std::thread::{self as system, JoinHandle};
 
 use super::disjoint::DisjointSlice;
 use super::partition::{Claims, Partition};
-use super::thread::{MAX_THREADS, check_cpus, spawn};
+use super::thread::{MAX_THREADS, as_own, check_cpus, spawn};
 use crate::error::{Error, Result, try_vec};
 
 /// Number of reads of the epoch before a worker gives up its time slice: some 50 microseconds, longer than the serial work
@@ -30,13 +32,30 @@ const YIELDS: usize = 32;
 /// The function that every share of a job executes.
 type ShareFn = dyn Fn(usize) + Sync;
 
-/// Workers that sleep between steps and are joined when the pool is dropped.
+/// A share of a job, by a context and its number, for the host to call.
+pub type Share = unsafe extern "C" fn(context: *mut c_void, i: u32);
+
+/// Calls the share with its context and all numbers below `n`, each once, and returns when all have returned; 0, or another
+/// number where it could not.
+pub type HostParallel = Box<dyn Fn(u32, Share, *mut c_void) -> i32 + Send + Sync>;
+
+/// Workers that sleep between steps and are joined when the pool is dropped, or threads of the host.
 pub struct Pool {
-    core: Arc<Core>,
-    workers: Vec<JoinHandle<()>>,
+    crew: Mutex<Arc<Crew>>,
+    /// Those of the crew.
+    threads: AtomicUsize,
     /// The processors to which threads are bound, none where they are not.
     cpus: Vec<u32>,
     lock: TicketLock,
+    host: Option<HostParallel>,
+    /// The reason why the host has not executed all shares of a job.
+    fault: Mutex<Option<Error>>,
+}
+
+/// The workers of a pool, until their number is changed and the last team that has them ends.
+struct Crew {
+    core: Arc<Core>,
+    workers: Vec<JoinHandle<()>>,
     /// Workers do not survive a `fork` of the host; the child works on its caller's thread alone.
     process: u32,
 }
@@ -91,7 +110,7 @@ unsafe impl Sync for Core {}
 // SAFETY: the job inside is `Sync`, so that a reference to it may be used from any thread.
 unsafe impl Send for Core {}
 
-/// The part of the barrier that belongs to one worker, on two cache lines of its own, for the adjacent-line prefetcher.
+/// The part of the barrier that belongs to one share, on two cache lines of its own, for the adjacent-line prefetcher.
 #[repr(align(128))]
 struct Slot {
     /// The last job whose share was claimed; it rises by one with each job.
@@ -116,11 +135,89 @@ impl Pool {
     /// Starts a pool whose workers are bound to `cpus`, one each in turn; the caller's thread is not bound.
     pub fn bound(threads: usize, cpus: &[u32]) -> Result<Pool> {
         check_cpus(cpus)?;
-        let cpus = {
-            let mut copy = try_vec("processors", cpus.len())?;
-            copy.extend_from_slice(cpus);
-            copy
-        };
+        let mut copy = try_vec("processors", cpus.len())?;
+        copy.extend_from_slice(cpus);
+        Pool::start(threads, copy, None)
+    }
+
+    /// A pool without workers, whose jobs of so many shares the host executes.
+    pub fn of_host(threads: usize, host: HostParallel) -> Result<Pool> {
+        Pool::start(threads, Vec::new(), Some(host))
+    }
+
+    fn start(threads: usize, cpus: Vec<u32>, host: Option<HostParallel>) -> Result<Pool> {
+        let crew = Crew::start(threads, &cpus, host.is_none())?;
+        Ok(Pool {
+            threads: AtomicUsize::new(crew.core.slots.len()),
+            crew: Mutex::new(Arc::new(crew)),
+            cpus,
+            lock: TicketLock::default(),
+            host,
+            fault: Mutex::new(None),
+        })
+    }
+
+    /// Changes the number of threads, from the next `enter` on; 0 stands for what it does in `new`.
+    pub fn set_threads(&self, threads: usize) -> Result<()> {
+        let crew = Arc::new(Crew::start(threads, &self.cpus, self.host.is_none())?);
+        let mut current = lock(&self.crew);
+        self.threads.store(crew.core.slots.len(), Ordering::Relaxed);
+        let before = std::mem::replace(&mut *current, crew);
+        drop(current);
+        // Joined here, unless a step still has them.
+        drop(before);
+        Ok(())
+    }
+
+    /// Returns the processor to which worker `index` is bound.
+    pub(super) fn cpu(&self, index: usize) -> Option<u32> {
+        cpu(&self.cpus, index)
+    }
+
+    /// Returns the number of threads that work on a job, the caller included.
+    pub fn threads(&self) -> usize {
+        self.threads.load(Ordering::Relaxed)
+    }
+
+    /// Tells whether threads of the host do the work.
+    pub fn is_of_host(&self) -> bool {
+        self.host.is_some()
+    }
+
+    /// Takes the reason why the host has not executed all shares of a job; the caller of `run` has.
+    pub fn take_fault(&self) -> Result<()> {
+        lock(&self.fault).take().map_or(Ok(()), Err)
+    }
+
+    /// Takes the workers for one step and waits while another step has them; a pool of one thread is never waited for.
+    /// A thread that takes them a second time waits for ever.
+    pub fn enter(self: &Arc<Self>) -> Team {
+        self.enter_with(usize::MAX)
+    }
+
+    /// `enter` for jobs of at most `most` shares.
+    pub fn enter_with(self: &Arc<Self>, most: usize) -> Team {
+        let mut crew = lock(&self.crew).clone();
+        let locked = crew.threads() > 1;
+        if locked {
+            self.lock.acquire();
+            crew = lock(&self.crew).clone();
+            crew.core.phase.store(WORKING, Ordering::SeqCst);
+            crew.wake();
+        }
+        let threads = crew.threads().min(most.max(1));
+        Team { pool: self.clone(), crew, threads, locked, not_sync: PhantomData }
+    }
+}
+
+/// The processor of a worker.
+fn cpu(cpus: &[u32], index: usize) -> Option<u32> {
+    Some(cpus[index.checked_sub(1)?.checked_rem(cpus.len())?])
+}
+
+impl Crew {
+    /// Makes room for `threads` shares and starts a worker for each but the first, unless the host has threads.
+    fn start(threads: usize, cpus: &[u32], has_workers: bool) -> Result<Crew> {
         let processors = system::available_parallelism().map_or(1, usize::from);
         let threads = if threads == 0 { processors.min(MAX_THREADS) } else { threads };
         if threads > MAX_THREADS {
@@ -128,8 +225,8 @@ impl Pool {
         }
         let mut claims = try_vec("threads", threads)?;
         claims.extend((0..threads).map(|_| Claims::default()));
-        let mut slots = try_vec("threads", threads - 1)?;
-        slots.extend((1..threads).map(|_| Slot {
+        let mut slots = try_vec("threads", threads)?;
+        slots.extend((0..threads).map(|_| Slot {
             claimed: AtomicUsize::new(0),
             done: AtomicUsize::new(0),
             parked: AtomicBool::new(false),
@@ -143,46 +240,23 @@ impl Pool {
             panic: Mutex::new(None),
             spins: if threads > processors { SPINS_OVERSUBSCRIBED } else { SPINS },
         });
-        let mut pool = Pool {
-            core,
-            workers: try_vec("threads", threads - 1)?,
-            lock: TicketLock::default(),
-            cpus,
-            process: std::process::id(),
-        };
-        for index in 1..threads {
-            let core = pool.core.clone();
-            // On an error `pool` is dropped, which joins those that were started.
-            pool.workers.push(spawn(index, threads, pool.cpu(index), move || core.work(index))?);
+        let mut crew = Crew { core, workers: try_vec("threads", threads - 1)?, process: std::process::id() };
+        for index in (1..threads).filter(|_| has_workers) {
+            let core = crew.core.clone();
+            // On an error `crew` is dropped, which joins those that were started.
+            crew.workers.push(spawn(index, threads, cpu(cpus, index), move || core.work(index))?);
         }
-        Ok(pool)
+        Ok(crew)
     }
 
-    /// Returns the processor to which worker `index` is bound.
-    pub(super) fn cpu(&self, index: usize) -> Option<u32> {
-        Some(self.cpus[index.checked_sub(1)?.checked_rem(self.cpus.len())?])
-    }
-
-    /// Returns the number of threads that work on a job, the caller included.
-    pub fn threads(&self) -> usize {
-        self.core.slots.len() + 1
-    }
-
-    /// Takes the workers for one step and waits while another step has them; a pool of one thread is never waited for.
-    /// A thread that takes them a second time waits for ever.
-    pub fn enter(self: &Arc<Self>) -> Team {
-        let threads = if std::process::id() == self.process { self.threads() } else { 1 };
-        if threads > 1 {
-            self.lock.acquire();
-            self.core.phase.store(WORKING, Ordering::SeqCst);
-            self.wake();
-        }
-        Team { pool: self.clone(), threads, not_sync: PhantomData }
+    /// Returns the number of shares of a job.
+    fn threads(&self) -> usize {
+        if std::process::id() == self.process { self.core.slots.len() } else { 1 }
     }
 
     /// Wakes the workers that are parked, after a `SeqCst` store of the reason.
     fn wake(&self) {
-        for (slot, worker) in self.core.slots.iter().zip(&self.workers) {
+        for (slot, worker) in self.core.slots[1..].iter().zip(&self.workers) {
             if slot.parked.load(Ordering::SeqCst) && slot.parked.swap(false, Ordering::SeqCst) {
                 worker.thread().unpark();
             }
@@ -190,7 +264,7 @@ impl Pool {
     }
 }
 
-impl Drop for Pool {
+impl Drop for Crew {
     fn drop(&mut self) {
         if std::process::id() != self.process {
             // There is nothing to join, and joining would never return.
@@ -208,15 +282,20 @@ impl Drop for Pool {
 
 impl Core {
     fn work(&self, index: usize) {
-        let slot = &self.slots[index - 1];
         let mut seen = 0;
-        while let Some(epoch) = self.wait(slot, seen) {
+        while let Some(epoch) = self.wait(&self.slots[index], seen) {
             seen = epoch;
-            if slot.claim(epoch) {
-                // SAFETY: the share of this epoch is claimed, so that `run` waits for `done` before it returns.
-                unsafe { self.execute(index) };
-                slot.done.store(epoch, Ordering::Release);
-            }
+            self.execute_once(index, epoch);
+        }
+    }
+
+    /// Executes share `index` of a job, unless somebody has claimed it.
+    fn execute_once(&self, index: usize, epoch: usize) {
+        let slot = &self.slots[index];
+        if slot.claim(epoch) {
+            // SAFETY: the share of this epoch is claimed, so that `run` waits for `done` before it returns.
+            unsafe { self.execute(index) };
+            slot.done.store(epoch, Ordering::Release);
         }
     }
 
@@ -266,6 +345,15 @@ impl Core {
     }
 }
 
+/// Executes share `i` of the job that the core at `context` has, unless it was executed; any other number is passed over.
+unsafe extern "C" fn execute_share(context: *mut c_void, i: u32) {
+    // SAFETY: the host passes the context that `run` gave it, while the function that it was given to runs.
+    let core = unsafe { &*context.cast::<Core>() };
+    if (i as usize) < core.slots.len() {
+        as_own(|| core.execute_once(i as usize, core.epoch.load(Ordering::Acquire)));
+    }
+}
+
 impl Slot {
     fn claim(&self, epoch: usize) -> bool {
         let before = epoch.wrapping_sub(1);
@@ -279,7 +367,11 @@ impl Slot {
 /// It is not `Sync`, so that a job cannot start another one.
 pub struct Team {
     pool: Arc<Pool>,
+    crew: Arc<Crew>,
+    /// Shares of a job, at most as many as the crew has.
     threads: usize,
+    /// The pool's lock is held.
+    locked: bool,
     not_sync: PhantomData<Cell<()>>,
 }
 
@@ -295,10 +387,16 @@ impl Team {
     /// Worker i takes share i; the caller executes the share of a worker that has not run so far, so that a step never
     /// waits for a processor that is busy elsewhere.
     pub fn run(&self, job: impl Fn(usize) + Sync) {
+        let core = &*self.crew.core;
         if self.threads == 1 {
             return job(0);
         }
-        let core = &*self.pool.core;
+        let threads = self.threads;
+        let job = |share: usize| {
+            if share < threads {
+                job(share)
+            }
+        };
         let job: &(dyn Fn(usize) + Sync) = &job;
         // SAFETY: only the lifetime changes. Shares are executed between their claim and `done`, and this
         // function returns (`execute` catches panics, so it cannot be left early) after every share is done.
@@ -307,17 +405,20 @@ impl Team {
         unsafe { *core.job.get() = Some(job) };
         let epoch = core.epoch.load(Ordering::Relaxed).wrapping_add(1);
         core.epoch.store(epoch, Ordering::SeqCst);
-        self.pool.wake();
-
-        // SAFETY: share 0 is the caller's alone.
-        unsafe { core.execute(0) };
-        for (i, slot) in core.slots.iter().enumerate() {
-            if slot.claim(epoch) {
-                // SAFETY: claimed just now; this thread goes on only after it is done.
-                unsafe { core.execute(i + 1) };
-                slot.done.store(epoch, Ordering::Release);
+        self.crew.wake();
+        if let Some(host) = &self.pool.host {
+            let context = std::ptr::from_ref(core).cast_mut().cast();
+            let status = host(core.slots.len() as u32, execute_share, context);
+            let is_done = |slot: &Slot| slot.done.load(Ordering::Acquire) == epoch;
+            if status != 0 || !core.slots.iter().all(is_done) {
+                let what = match status {
+                    0 => "returned before every share of a job had run".to_owned(),
+                    _ => format!("returned {status}"),
+                };
+                *lock(&self.pool.fault) = Some(Error::invalid(format!("rz_runtime_params.parallel {what}")));
             }
         }
+        (0..core.slots.len()).for_each(|i| core.execute_once(i, epoch));
         for slot in &core.slots {
             let mut looks = 0;
             while slot.done.load(Ordering::Acquire) != epoch {
@@ -354,7 +455,7 @@ impl Team {
         if self.threads == 1 {
             return range(0).for_each(|i| item(0, i));
         }
-        let claims = &self.pool.core.claims;
+        let claims = &self.crew.core.claims[..self.threads];
         for (share, claims) in claims.iter().enumerate() {
             claims.set(range(share));
         }
@@ -385,8 +486,8 @@ impl Team {
 
 impl Drop for Team {
     fn drop(&mut self) {
-        if self.threads > 1 {
-            self.pool.core.phase.store(RESTING, Ordering::SeqCst);
+        if self.locked {
+            self.crew.core.phase.store(RESTING, Ordering::SeqCst);
             self.pool.lock.release();
         }
     }
@@ -528,6 +629,65 @@ mod tests {
                 n.fetch_add(1, Ordering::Relaxed);
             });
             assert_eq!(n.load(Ordering::Relaxed), 100);
+        }
+    }
+
+    #[test]
+    fn the_number_of_threads_changes_from_the_next_step_on() {
+        let pool = pool(3);
+        let team = pool.enter();
+        pool.set_threads(1).unwrap();
+        let count = |team: &Team| {
+            let n = AtomicUsize::new(0);
+            team.run(|_| _ = n.fetch_add(1, Ordering::Relaxed));
+            n.into_inner()
+        };
+        assert_eq!((count(&team), pool.threads(), count(&pool.enter())), (3, 1, 1));
+        drop(team);
+        pool.set_threads(4).unwrap();
+        assert_eq!((count(&pool.enter()), count(&pool.enter_with(2))), (4, 2));
+        assert!(pool.set_threads(1_000_000).is_err() && pool.threads() == 4);
+    }
+
+    /// The host may run shares forwards, backwards, on threads of its own, some of them never, some twice, some late.
+    #[test]
+    fn threads_of_the_host_execute_each_share_once() {
+        #[derive(Clone, Copy)]
+        struct Context(*mut c_void);
+        // SAFETY: `execute_share` may be called from any thread.
+        unsafe impl Send for Context {}
+        impl Context {
+            fn run(self, share: Share, i: u32) {
+                // SAFETY: called while the function that was given both runs.
+                unsafe { share(self.0, i) }
+            }
+        }
+        let hosts: [(HostParallel, bool); 5] = [
+            (Box::new(|n, share, c| ((0..n).for_each(|i| Context(c).run(share, i)), 0).1), true),
+            (Box::new(|n, share, c| ((0..n).rev().for_each(|i| Context(c).run(share, i)), 0).1), true),
+            (
+                Box::new(|n, share, c| {
+                    let context = Context(c);
+                    system::scope(|scope| (0..n).for_each(|i| _ = scope.spawn(move || context.run(share, i))));
+                    0
+                }),
+                true,
+            ),
+            (Box::new(|n, share, c| ([0, 0, n + 7].iter().for_each(|i| Context(c).run(share, *i)), 0).1), false),
+            (Box::new(|_, _, _| 5), false),
+        ];
+        for (host, is_good) in hosts {
+            let pool = Arc::new(Pool::of_host(3, host).unwrap());
+            let team = pool.enter();
+            for _ in 0..20 {
+                let counts: [AtomicUsize; 3] = Default::default();
+                team.run(|share| _ = counts[share].fetch_add(1, Ordering::Relaxed));
+                assert_eq!(counts.map(AtomicUsize::into_inner), [1; 3]);
+            }
+            let panic = catch_unwind(AssertUnwindSafe(|| team.run(|share| assert!(share != 1, "share {share}"))));
+            assert!(panic.is_err());
+            assert_eq!(pool.take_fault().is_ok(), is_good);
+            assert!(pool.take_fault().is_ok());
         }
     }
 

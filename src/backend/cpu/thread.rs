@@ -22,6 +22,13 @@ pub fn is_own() -> bool {
     OWN.get()
 }
 
+/// Runs work of the library on a thread of the host, which counts as the library's own meanwhile.
+pub fn as_own(work: impl FnOnce()) {
+    let before = OWN.replace(true);
+    work();
+    OWN.set(before);
+}
+
 /// Starts thread `index` of `threads`, with all signals blocked, because the host's handlers were written for its own
 /// threads, and bound to a processor that passed `check_cpus`.
 pub fn spawn(

@@ -5,6 +5,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::device::CudaModel;
 use super::fuse::Fusions;
@@ -17,10 +18,10 @@ use super::module::{KvPlace, StepArgs};
 use super::probe::Address;
 use super::profile::Profile;
 use super::scratch::{DeviceScratch, ExecutorDims};
-use crate::backend::Times;
 use crate::backend::batch::{Batch, StepLimits};
 use crate::backend::op::{Act, Op, Projection};
 use crate::backend::program::Program;
+use crate::backend::{Pace, Times};
 use crate::error::{Error, Result, try_vec};
 use crate::quant;
 
@@ -205,8 +206,9 @@ impl CudaExecutor {
         self.keep.map_or(self.has_head, |keep| keep < self.ops.start)
     }
 
-    /// Queues ops in order until none is left or `stop`, asked between launches, says so; true when all are queued.
-    pub fn advance(&mut self, _batch: &mut Batch, stop: &dyn Fn() -> bool) -> Result<bool> {
+    /// Queues ops in order until none is left or `pace`, asked between launches, says so; true when all are queued.
+    pub fn advance(&mut self, _batch: &mut Batch, pace: &Pace) -> Result<bool> {
+        let stop = &|| pace.pauses(Duration::ZERO);
         if !self.open {
             return Err(Error::invalid("no step is open"));
         }

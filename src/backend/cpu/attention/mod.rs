@@ -26,8 +26,9 @@ use super::kernels::{Isa, elementwise};
 use super::pool::Team;
 use crate::error::{Error, Result};
 
-/// Computes `out = softmax(scale * Q K^T) V`. `positions` and `sequences` are `[n]`, tokens of a sequence side by side; `q` is
-/// `[n, queries * dim]`, `out` `[n, queries * value_dim]`. The source holds every position up to a token's own.
+/// Computes `out = softmax(scale * Q K^T) V` from the cursor of the scratch on; true when all is done. `positions` and
+/// `sequences` are `[n]`, tokens of a sequence side by side; `q` is `[n, queries * dim]`, `out` `[n, queries * value_dim]`. The
+/// source holds every position up to a token's own.
 pub fn attend(
     team: &Team,
     isa: Isa,
@@ -38,8 +39,8 @@ pub fn attend(
     q: &[f32],
     out: &mut [f32],
     scratch: &mut AttentionScratch,
-) {
-    let AttentionScratch { heads, per_thread, partials, joined, tiles, tasks } = scratch;
+) -> bool {
+    let AttentionScratch { heads, per_thread, partials, joined, tiles, tasks, cursor } = scratch;
     let heads = *heads;
     let n = positions.len();
     assert!(sequences.len() == n && n <= tiles.capacity() && team.threads() <= per_thread.len());
@@ -47,10 +48,12 @@ pub fn attend(
     divide(heads, scoring, positions, sequences, tiles);
 
     let pass = AttentionPass { isa, heads, scoring, positions, source, q, out: DisjointSlice::new(out) };
+    let threads = per_thread.len();
     let per_thread = DisjointSlice::new(per_thread);
     let products: usize = tiles.iter().map(|t| t.tokens.len() * t.sees.len() * heads.queries * heads.dim).sum();
     let pairs = tiles.len() * heads.kv;
-    if pairs >= 2 * team.threads() || products <= SMALL || partials.is_empty() {
+    // The threads of the scratch, because those of the team may change between shares.
+    if pairs >= 2 * threads || products <= SMALL || partials.is_empty() {
         let execute = |share: usize, i: usize| {
             // The last tiles see most; those that are left when other threads are done should be short.
             let tile = &tiles[tiles.len() - 1 - i / heads.kv];
@@ -58,26 +61,38 @@ pub fn attend(
             let scratch = &mut unsafe { per_thread.slice_mut(share..share + 1) }[0];
             pass.attend_tile(tile, i % heads.kv, scratch);
         };
-        return if products <= SMALL {
+        if products <= SMALL {
             (0..pairs).for_each(|i| execute(0, i));
-        } else {
-            team.for_each_with(pairs, execute);
-        };
+            return true;
+        }
+        let taken = cursor.take(pairs, products, threads);
+        team.for_each_with(taken.len(), |share, i| execute(share, taken.start + i));
+        return cursor.ends(taken.end == pairs);
     }
 
     tasks.clear();
+    let mut n_done = cursor.done;
     for (t, tile) in tiles.iter().enumerate() {
         for kv in 0..heads.kv {
             for segment in segments(&tile.sees) {
+                if n_done > 0 {
+                    n_done -= 1;
+                    continue;
+                }
                 tasks.push(SegmentTask { tile: t, kv, segment });
                 if tasks.len() == tasks.capacity() {
                     pass.attend_segments(team, tiles, tasks, &per_thread, partials, joined);
+                    cursor.done += tasks.len();
                     tasks.clear();
+                    if cursor.divides {
+                        return false;
+                    }
                 }
             }
         }
     }
     pass.attend_segments(team, tiles, tasks, &per_thread, partials, joined);
+    cursor.ends(true)
 }
 
 /// The arguments that all tiles of a call share.
@@ -437,7 +452,8 @@ mod tests {
                 let sequences = vec![0; tokens.len()];
                 let (q, out) = (&q[range(queries * dim)], &mut out[range(queries * value_dim)]);
                 let source = LayerSource::new(isa, 1, |_| &cache);
-                attend(&team, isa, &self.scoring, &positions, &sequences, &source, q, out, &mut scratch);
+                scratch.cursor.divides = threads == 3;
+                while !attend(&team, isa, &self.scoring, &positions, &sequences, &source, q, out, &mut scratch) {}
             }
             out
         }

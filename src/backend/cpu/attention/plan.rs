@@ -82,6 +82,36 @@ pub(super) struct SegmentTask {
     pub segment: usize,
 }
 
+/// Products of a share of attention that is divided, for each thread.
+const SHARE_PRODUCTS: usize = 4 << 20;
+
+/// The place in an attention: the number of its parts that are done.
+#[derive(Default)]
+pub struct AttendCursor {
+    pub done: usize,
+    /// A call computes a share and not all.
+    pub divides: bool,
+}
+
+impl AttendCursor {
+    /// Takes the next of `parts` parts of about the same length.
+    pub(super) fn take(&mut self, parts: usize, products: usize, threads: usize) -> Range<usize> {
+        let each = products / parts.max(1) + 1;
+        let share = if self.divides { threads * (SHARE_PRODUCTS / each).max(1) } else { parts };
+        let start = self.done;
+        self.done = parts.min(start + share);
+        start..self.done
+    }
+
+    /// Goes back to the first part where all are done, which it returns.
+    pub(super) fn ends(&mut self, all: bool) -> bool {
+        if all {
+            self.done = 0;
+        }
+        all
+    }
+}
+
 /// Divides the tokens into tiles.
 pub(super) fn divide(
     heads: Heads,

@@ -1,6 +1,6 @@
 //! The memory of attention, allocated once for a number of tokens and threads.
 
-use super::plan::{Heads, QueryTile, SegmentTask, TILE_ROWS};
+use super::plan::{AttendCursor, Heads, QueryTile, SegmentTask, TILE_ROWS};
 use crate::backend::cpu::kernels::attend::{CHUNK, ChunkScratch, Partial, Seen};
 use crate::backend::cpu::kernels::kv_storage::padded;
 use crate::backend::cpu::kernels::quantize::QuantizedRows;
@@ -15,6 +15,8 @@ pub struct AttentionScratch {
     pub(super) joined: PartialBuffer,
     pub(super) tiles: Vec<QueryTile>,
     pub(super) tasks: Vec<SegmentTask>,
+    /// Between two shares of an attention nothing else may use the scratch.
+    pub cursor: AttendCursor,
 }
 
 /// Memory of one thread for one tile.
@@ -98,6 +100,7 @@ impl AttentionScratch {
             joined: PartialBuffer::new(rows, dims)?,
             tiles: try_vec("attention scratch", max_tokens)?,
             tasks: try_vec("attention scratch", waiting)?,
+            cursor: AttendCursor::default(),
         })
     }
 }

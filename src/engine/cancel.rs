@@ -1,0 +1,84 @@
+//! Requests to stop: fired from outside, or by themselves at a set time. Whoever works asks between two pieces of work;
+//! nothing here waits or has a thread.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
+
+use crate::error::{Error, Result};
+
+/// Asks a running call to stop. Firing is one atomic store: any thread, a signal handler included.
+#[derive(Default)]
+pub struct Cancel {
+    fired: AtomicBool,
+    /// Time by `now` from which on it is fired; 0: none.
+    deadline: AtomicU64,
+}
+
+impl Cancel {
+    pub fn fire(&self) {
+        self.fired.store(true, Ordering::Relaxed);
+    }
+
+    /// Takes back what was fired, and the deadline.
+    pub fn reset(&self) {
+        self.fired.store(false, Ordering::Relaxed);
+        self.deadline.store(0, Ordering::Relaxed);
+    }
+
+    /// Has it fire by itself after so many nanoseconds; 0 takes that back.
+    pub fn set_deadline(&self, ns: u64) {
+        let deadline = if ns == 0 { 0 } else { now().saturating_add(ns) };
+        self.deadline.store(deadline, Ordering::Relaxed);
+    }
+
+    fn state(&self) -> Result<()> {
+        if self.fired.load(Ordering::Relaxed) {
+            return Err(Error::Cancelled);
+        }
+        match self.deadline.load(Ordering::Relaxed) {
+            0 => Ok(()),
+            deadline if now() < deadline => Ok(()),
+            _ => Err(Error::Deadline),
+        }
+    }
+
+    /// `Cancelled` or `Deadline` when one of them asks to stop.
+    pub(crate) fn check(cancels: &[Option<&Cancel>]) -> Result<()> {
+        cancels.iter().flatten().try_for_each(|cancel| cancel.state())
+    }
+
+    /// The reason why work was stopped for one of them; it may have been reset since.
+    pub(crate) fn reason(cancels: &[Option<&Cancel>]) -> Error {
+        Cancel::check(cancels).err().unwrap_or(Error::Cancelled)
+    }
+}
+
+/// Nanoseconds since the first call, from 1.
+fn now() -> u64 {
+    static START: OnceLock<Instant> = OnceLock::new();
+    u64::try_from(START.get_or_init(Instant::now).elapsed().as_nanos()).unwrap_or(u64::MAX).saturating_add(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deadline_fires_by_itself_and_can_be_taken_back() {
+        let cancel = Cancel::default();
+        let state = || Cancel::check(&[None, Some(&cancel)]);
+        cancel.set_deadline(u64::MAX);
+        assert!(state().is_ok());
+        cancel.set_deadline(1);
+        std::thread::sleep(std::time::Duration::from_micros(1));
+        assert!(matches!(state(), Err(Error::Deadline)));
+        cancel.set_deadline(0);
+        assert!(state().is_ok());
+        cancel.set_deadline(1);
+        cancel.fire();
+        assert!(matches!(state(), Err(Error::Cancelled)));
+        cancel.reset();
+        assert!(state().is_ok());
+    }
+}

@@ -1,0 +1,150 @@
+//! A step of several timelines that may be paused within: the tokens, and an executor of its own whose activations stay as
+//! they are meanwhile. Knows its members by numbers; whose they are, and what becomes of the results, others know.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::executors::Counted;
+use super::metrics::Phase;
+use super::model::Model;
+use super::step::{Outputs, StepInputs};
+use crate::backend::state::State;
+use crate::backend::{Executor, Pace};
+use crate::error::{Error, Result, try_vec};
+
+/// The next tokens of a timeline in a pass.
+#[derive(Clone, Copy)]
+pub struct Member {
+    pub id: u64,
+    pub tokens: usize,
+    /// The logits of the last of them are wanted.
+    pub output: bool,
+}
+
+pub struct Pass {
+    model: Arc<Model>,
+    /// Present until this is dropped.
+    executor: Option<Counted>,
+    inputs: StepInputs,
+    ids: Vec<u32>,
+    members: Vec<Member>,
+    begun: bool,
+    /// Time that was worked.
+    busy: Duration,
+}
+
+impl Pass {
+    /// An empty pass with an executor.
+    pub fn new(model: &Arc<Model>) -> Result<Pass> {
+        let room = model.limits()?.max_tokens;
+        Ok(Pass {
+            inputs: StepInputs::new(room)?,
+            ids: try_vec("the tokens of a step", room)?,
+            members: try_vec("the tokens of a step", room)?,
+            executor: Some(model.take_executor()?),
+            model: model.clone(),
+            begun: false,
+            busy: Duration::ZERO,
+        })
+    }
+
+    /// Has a timeline take part, with tokens for which there is room in a step.
+    pub fn add(&mut self, id: u64, tokens: &[u32], output: bool) {
+        self.ids.extend_from_slice(tokens);
+        self.members.push(Member { id, tokens: tokens.len(), output });
+    }
+
+    pub fn members(&self) -> &[Member] {
+        &self.members
+    }
+
+    /// Number of tokens.
+    pub fn tokens(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// Works on until all is done or `pace` pauses; true when all is done. `states`: of the members, in their order, the
+    /// same each time.
+    pub fn advance<'a>(&'a mut self, states: &'a mut [&'a mut State], pace: &Pace) -> Result<bool> {
+        let Pass { model, executor: Some(Counted { executor, .. }), inputs, ids, members, begun, busy } = self else {
+            return Err(Error::invalid("a pass without an executor"));
+        };
+        let started = Instant::now();
+        let mut batch = if *begun {
+            inputs.same(states, ids)
+        } else {
+            let outputs = |member: &Member| if member.output { Outputs::Last } else { Outputs::None };
+            let batch = inputs.batch(states, ids, members.iter().map(|m| (m.tokens, outputs(m))), 0)?;
+            executor.begin(&batch, 0..model.program()?.ops.len())?;
+            *begun = true;
+            batch
+        };
+        let done = executor.advance_at(&mut batch, pace);
+        *busy += started.elapsed();
+        done
+    }
+
+    /// The members of a pass that has ended, and the executor that has their results.
+    pub fn results(&mut self) -> Result<(&[Member], &mut Executor)> {
+        match &mut self.executor {
+            Some(Counted { executor, .. }) => Ok((&self.members, executor)),
+            None => Err(Error::invalid("a pass without an executor")),
+        }
+    }
+
+    /// Ends a pass all of whose work is done: the time that it took.
+    pub fn end(&mut self) -> Result<Duration> {
+        let (_, executor) = self.results()?;
+        executor.end()?;
+        let (share, times) = (executor.first_share(), executor.times());
+        let busy = std::mem::take(&mut self.busy);
+        self.model.record(busy, share)?;
+        self.model.metrics().record_parts(&times);
+        let phase = if self.ids.len() == self.members.len() { Phase::Decode } else { Phase::Prefill };
+        self.model.metrics().record_phase(phase, busy);
+        Ok(busy)
+    }
+
+    /// Empties the pass for the next one.
+    pub fn clear(&mut self) {
+        self.ids.clear();
+        self.members.clear();
+        self.begun = false;
+    }
+}
+
+impl Drop for Pass {
+    fn drop(&mut self) {
+        // After a panic an executor is in an unknown state.
+        if let Some(mut executor) = self.executor.take().filter(|_| !std::thread::panicking()) {
+            // Work on a device must have ended before the memory that it writes is used again; its result is not wanted.
+            let _ = executor.executor.end();
+            self.model.give_back(executor);
+        }
+    }
+}
+
+/// A part in a paused pass. The first member that leaves takes the pass apart: what was computed so far is lost, the
+/// timelines are as they were before it.
+pub struct Parked(Arc<Mutex<Option<Pass>>>);
+
+impl Parked {
+    /// Pauses a pass: a part for each member, in any order.
+    pub fn new(pass: Pass) -> impl Iterator<Item = (u64, Parked)> {
+        let ids: Vec<u64> = pass.members.iter().map(|member| member.id).collect();
+        let shared = Arc::new(Mutex::new(Some(pass)));
+        ids.into_iter().map(move |id| (id, Parked(shared.clone())))
+    }
+
+    /// The pass, unless it was taken or taken apart meanwhile, or has a member that is not `here`.
+    pub fn take(self, here: impl Fn(u64) -> bool) -> Option<Pass> {
+        let pass = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        pass.filter(|pass| pass.members.iter().all(|member| here(member.id)))
+    }
+}
+
+impl Drop for Parked {
+    fn drop(&mut self) {
+        drop(self.0.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+}

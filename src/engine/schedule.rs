@@ -1,0 +1,137 @@
+//! The order in which jobs work: passes over the weights, each with single tokens of many jobs and pieces of newcomers'
+//! prompts, within a budget of time. What a job makes does not depend on the others, nor on where it was paused.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::Cancel;
+use super::job::Job;
+use super::model::Model;
+use super::pass::{Parked, Pass};
+use crate::backend::Pace;
+use crate::error::{Error, Result, try_vec};
+
+/// Tokens of prompts in a pass that has single tokens too, which wait for it.
+const BESIDE: usize = 64;
+
+/// Works on jobs of one model for about `budget`, or, where that is zero, until one of them has made a token. True when
+/// all have ended. An error, by a cancel of any of them too, leaves them as they are, to go on with the next call.
+pub fn step_jobs(jobs: &mut [&mut Job], budget: Duration) -> Result<bool> {
+    let until = (!budget.is_zero()).then(|| Instant::now() + budget);
+    let Some(first) = jobs.first() else { return Ok(true) };
+    let model = first.session().model().clone();
+    if jobs.iter().any(|job| !Arc::ptr_eq(job.session().model(), &model)) {
+        return Err(Error::Mismatch("the jobs of a step belong to different models".to_owned()));
+    }
+    let mut owned: Vec<Arc<Cancel>> = try_vec("cancels", 2 * jobs.len())?;
+    jobs.iter().filter(|job| !job.has_ended()).for_each(|job| owned.extend(job.cancels()));
+    let mut cancels = try_vec("cancels", owned.len())?;
+    cancels.extend(owned.iter().map(|cancel| Some(&**cancel)));
+    Cancel::check(&cancels)?;
+    let mut made = false;
+    for job in jobs.iter_mut().filter(|job| job.is_undecided()) {
+        job.make_token(None)?;
+        made = true;
+    }
+    let stop = || Cancel::check(&cancels).is_err();
+    let pace = Pace::until(&stop, until);
+    let mut spare = None;
+    while jobs.iter().any(|job| !job.has_ended()) && !(made && until.is_none()) {
+        let mut pass = match resume(jobs) {
+            Some(pass) => pass,
+            None if pace.is_over() => return Ok(false),
+            None => {
+                let mut pass = spare.take().map_or_else(|| Pass::new(&model), Ok)?;
+                fill(&mut pass, jobs, &model)?;
+                pass
+            }
+        };
+        if !advance(&mut pass, jobs, &pace)? {
+            park(pass, jobs);
+            return if stop() { Err(Cancel::reason(&cancels)) } else { Ok(false) };
+        }
+        made |= accept(&mut pass, jobs)?;
+        spare = Some(pass);
+    }
+    Ok(jobs.iter().all(|job| job.has_ended()))
+}
+
+/// A paused pass all members of which are here; those that have others are taken apart.
+fn resume(jobs: &mut [&mut Job]) -> Option<Pass> {
+    (0..jobs.len()).find_map(|i| {
+        let parked = jobs.get_mut(i)?.parked.take()?;
+        parked.take(|id| jobs.iter().any(|job| job.id == id))
+    })
+}
+
+/// Leaves a paused pass with its members.
+fn park(pass: Pass, jobs: &mut [&mut Job]) {
+    for (id, parked) in Parked::new(pass) {
+        if let Some(job) = jobs.iter_mut().find(|job| job.id == id) {
+            job.parked = Some(parked);
+        }
+    }
+}
+
+/// Fills a pass: single tokens, those that have waited longest first, then pieces of prompts.
+fn fill(pass: &mut Pass, jobs: &mut [&mut Job], model: &Model) -> Result<()> {
+    let limits = model.limits()?;
+    let mut order = try_vec("jobs", jobs.len())?;
+    order.extend((0..jobs.len()).filter(|&i| !jobs[i].has_ended()));
+    order.sort_unstable_by_key(|&i| (Reverse(jobs[i].waited), i));
+    // Whether a rotation is that of long contexts follows from the room of all caches of a step.
+    let long_above = model.program()?.long_rope_above();
+    let is_long = |i: usize| long_above.is_some_and(|above| jobs[i].session().capacity() > above);
+    let side = order.first().map(|&i| is_long(i));
+    order.retain(|&i| Some(is_long(i)) == side);
+
+    let mut outputs = limits.max_outputs.min(limits.max_tokens);
+    for job in order.iter().map(|&i| &*jobs[i]).filter(|job| !job.reads_prompt()) {
+        if outputs > 0 {
+            pass.add(job.id, job.pending(), true);
+            outputs -= 1;
+        }
+    }
+    let beside = if pass.tokens() > 0 { BESIDE } else { model.piece()? };
+    let room = limits.max_tokens.min(pass.tokens() + beside);
+    for job in order.iter().map(|&i| &*jobs[i]).filter(|job| job.reads_prompt()) {
+        let pending = job.pending();
+        let n = pending.len().min(room - pass.tokens());
+        let is_last = n == pending.len();
+        if n > 0 && !(is_last && outputs == 0) {
+            pass.add(job.id, &pending[..n], is_last);
+            outputs -= usize::from(is_last);
+        }
+    }
+    for job in jobs.iter_mut() {
+        let is_member = pass.members().iter().any(|member| member.id == job.id);
+        job.waited = if is_member { 0 } else { job.waited.saturating_add(1) };
+    }
+    Ok(())
+}
+
+fn advance(pass: &mut Pass, jobs: &mut [&mut Job], pace: &Pace) -> Result<bool> {
+    let (mut all, mut states) = (try_vec("caches", jobs.len())?, try_vec("caches", jobs.len())?);
+    all.extend(jobs.iter_mut().map(|job| (job.id, Some(job.state()))));
+    for member in pass.members() {
+        let found = all.iter_mut().find(|(id, _)| *id == member.id).and_then(|(_, state)| state.take());
+        states.push(found.ok_or_else(|| Error::invalid("a job of the pass is missing"))?);
+    }
+    pass.advance(&mut states, pace)
+}
+
+/// Hands the results of a pass to its members; true where one of them has made a token.
+fn accept(pass: &mut Pass, jobs: &mut [&mut Job]) -> Result<bool> {
+    let time = pass.end()?;
+    let (members, executor) = pass.results()?;
+    let (mut output, mut made) = (0, false);
+    for member in members {
+        if let Some(job) = jobs.iter_mut().find(|job| job.id == member.id) {
+            made |= job.accept(*member, executor, output, time)?;
+        }
+        output += usize::from(member.output);
+    }
+    pass.clear();
+    Ok(made)
+}

@@ -1,0 +1,355 @@
+//! Generations that run in slices.
+
+use std::ffi::c_char;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::engine::{End, Job, JobParams, Request, Runtime, Sampler, SamplerParams, step_jobs};
+use crate::error::{Error, Result, try_vec};
+
+use super::arguments::Call;
+use super::cache::rz_cache;
+use super::cancel::rz_cancel;
+use super::generate::{at, distinct};
+use super::grammar::rz_grammar;
+use super::guard::{guarded, guarded_or};
+use super::handle::{Handle, Held, taken};
+use super::sampler::rz_sampler;
+use super::status::{RZ_AGAIN, RZ_DONE, RZ_OK, rz_error, rz_status};
+use super::structs::versioned;
+
+/// A generation that runs when the host has time: a prompt and the tokens that follow it, worked on in slices. Mutable,
+/// so one call at a time: a second one gets RZ_ERR_BUSY. Its cache belongs to it until the job is freed: other calls on
+/// the cache get RZ_ERR_BUSY, but for rz_cache_len, rz_cache_capacity and rz_cache_free.
+///
+/// The tokens of a job are those that rz_prefill, rz_sample and rz_generate_into make: whatever the budgets and wherever
+/// it was paused, and on a CPU, or a GPU with RZ_MODEL_DETERMINISTIC, whichever other jobs it was stepped with.
+pub struct rz_job {
+    /// Taken out only when it is dropped.
+    job: Mutex<Option<Job>>,
+    cache: Held<rz_cache>,
+}
+
+impl Handle for rz_job {
+    const NAME: &'static str = "job";
+
+    fn runtime(&self) -> Option<&Arc<Runtime>> {
+        self.cache.runtime()
+    }
+}
+
+impl rz_job {
+    /// Runs a call on the job.
+    fn change<T>(&self, call: impl FnOnce(&mut Job) -> Result<T>) -> Result<T> {
+        call(present(&mut *taken(self.job.try_lock(), Self::NAME)?)?)
+    }
+}
+
+impl Drop for rz_job {
+    fn drop(&mut self) {
+        // A panic has left the job, and with it the timeline, in an unknown state.
+        let is_sound = !self.job.is_poisoned();
+        let job = self.job.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        self.cache.put_back(job.filter(|_| is_sound).map(Job::into_session));
+    }
+}
+
+fn present(job: &mut Option<Job>) -> Result<&mut Job> {
+    job.as_mut().ok_or(Error::Busy(rz_job::NAME))
+}
+
+/// Parameters of a job. Zero in a field stands for the default; `tokens` and `n_tokens` have none. Since 0.1.0.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct rz_job_params {
+    /// sizeof(rz_job_params).
+    pub struct_size: u32,
+    /// Tokens to make at most; 0: as many as the cache has room for.
+    pub max_tokens: u32,
+    /// The prompt, appended to what the cache holds. Copied.
+    pub tokens: *const u32,
+    /// Number of `tokens`, at least one.
+    pub n_tokens: usize,
+    /// Chooses the tokens; NULL: always the most likely one. Copied as it is now, so that several jobs may be given the
+    /// same one, and what they draw does not depend on each other.
+    pub sampler: *const rz_sampler,
+    /// Lets only tokens be chosen by which the text can go on to match it, from its start; NULL: that of the sampler, if any.
+    pub grammar: *const rz_grammar,
+    /// Strings that end the text, UTF-8 and NUL-terminated, none of them empty. Copied. The text ends ahead of the first
+    /// that is complete, of two that are complete at once ahead of the longer one, wherever tokens begin and end.
+    pub stops: *const *const c_char,
+    /// Number of `stops`.
+    pub n_stops: usize,
+    /// Stops the steps of the job while it is fired, beside that of rz_cache_cancel_set; NULL: none. The job keeps it alive.
+    pub cancel: *const rz_cancel,
+    /// 0.
+    pub flags: u32,
+    /// 0.
+    pub reserved: u32,
+}
+
+versioned!(rz_job_params {
+    struct_size,
+    max_tokens,
+    tokens,
+    n_tokens,
+    sampler,
+    grammar,
+    stops,
+    n_stops,
+    cancel,
+    flags,
+    reserved,
+} reserved reserved);
+
+/// State of a job: its prompt is being read.
+pub const RZ_JOB_STATE_PROMPT: u32 = 1;
+/// State of a job: it makes tokens.
+pub const RZ_JOB_STATE_TOKENS: u32 = 2;
+/// State of a job: it has ended.
+pub const RZ_JOB_STATE_ENDED: u32 = 3;
+
+/// A job ended with a token that ends a turn or the text.
+pub const RZ_JOB_END: u32 = 1;
+/// A job ended with `max_tokens` tokens.
+pub const RZ_JOB_LENGTH: u32 = 2;
+/// A job ended with a stop string.
+pub const RZ_JOB_STOP: u32 = 3;
+/// A job ended because its cache is full.
+pub const RZ_JOB_CONTEXT: u32 = 4;
+/// A job ended because its grammar was complete.
+pub const RZ_JOB_GRAMMAR: u32 = 5;
+
+/// The state of a job. Since 0.1.0.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct rz_job_info {
+    /// sizeof(rz_job_info), set by the caller.
+    pub struct_size: u32,
+    /// RZ_JOB_STATE_...
+    pub state: u32,
+    /// The reason why it has ended, RZ_JOB_END, _LENGTH, _STOP, _CONTEXT or _GRAMMAR; 0 where it has not.
+    pub end: u32,
+    /// The status with which its steps end now because it is asked to stop, RZ_ERR_CANCELLED or RZ_ERR_DEADLINE; else 0.
+    pub stopped: i32,
+    /// Tokens of the prompt, and those of them that are in the cache.
+    pub prompt_total: u32,
+    pub prompt_done: u32,
+    /// Tokens made, one that ends the text included.
+    pub n_tokens: u32,
+    /// Tokens in the cache.
+    pub cache_len: u32,
+    /// Nanoseconds that the passes took in which its prompt took part, and those in which its single tokens did.
+    pub prompt_ns: u64,
+    pub tokens_ns: u64,
+    /// Nanoseconds from rz_job_new to the first token; 0 before that.
+    pub first_token_ns: u64,
+}
+
+versioned!(rz_job_info {
+    struct_size,
+    state,
+    end,
+    stopped,
+    prompt_total,
+    prompt_done,
+    n_tokens,
+    cache_len,
+    prompt_ns,
+    tokens_ns,
+    first_token_ns,
+});
+
+/// Makes a job that appends a prompt to `cache` and generates. Nothing is computed yet.
+///
+/// `params` is required. `*out` is freed with rz_job_free, before or after the cache. Any thread. Errors:
+/// RZ_ERR_INVALID_ARGUMENT (no prompt, a token outside the vocabulary, an empty stop string), RZ_ERR_CONTEXT_FULL where the
+/// prompt does not fit, RZ_ERR_UNSUPPORTED (stop strings with a model that has no tokenizer), RZ_ERR_MISMATCH (a grammar of another vocabulary), RZ_ERR_BUSY,
+/// RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_job_new(
+    cache: *mut rz_cache,
+    params: *const rz_job_params,
+    out: *mut *mut rz_job,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let cache = call.handle(cache)?;
+        call.checked(params, "params")?;
+        let params: rz_job_params = call.params(params)?;
+        let out = call.out(out, "out")?;
+        call.flags(params.flags, 0, "rz_job_params.flags")?;
+        let grammar = call.optional(params.grammar)?;
+        let tokens = call.slice(params.tokens, params.n_tokens, "rz_job_params.tokens")?;
+        let stops = stop_strings(call, &params)?;
+        let sampler = call.optional(params.sampler)?;
+        let mut sampler = sampler.map(|s| Ok(taken(s.0.try_lock(), rz_sampler::NAME)?.clone())).transpose()?;
+        if let Some(grammar) = grammar {
+            let greedy = || Sampler::new(SamplerParams::default());
+            sampler.get_or_insert(greedy()?).set_grammar(Some(grammar.1.matcher()));
+        }
+        let cancel = call.optional(params.cancel)?.map(|cancel| cancel.0.clone());
+        let max_tokens = params.max_tokens as usize;
+        let params = JobParams { max_tokens, sampler, stops: &stops, cancel };
+        let job = cache.lend(|session| Request::new(session, tokens, params), Job::new)?;
+        out.set_handle(rz_job { job: Mutex::new(Some(job)), cache });
+        Ok(RZ_OK)
+    })
+}
+
+fn stop_strings<'a>(call: &'a Call, params: &rz_job_params) -> Result<Vec<&'a str>> {
+    let pointers = call.slice(params.stops, params.n_stops, "rz_job_params.stops")?;
+    let mut stops = try_vec("stop strings", pointers.len())?;
+    for (i, &pointer) in pointers.iter().enumerate() {
+        stops.push(call.c_str(pointer, "rz_job_params.stops").map_err(|e| at(i, e))?);
+    }
+    Ok(stops)
+}
+
+/// Works on a job for about `budget_us` microseconds; with 0, until it has made a token or ended. RZ_AGAIN: there is more
+/// to do; RZ_DONE: it has ended.
+///
+/// A step is paused between two shares of its work, on a CPU within a layer or a large product, before one that would take
+/// longer than is left; one share is done in any case. Work on a GPU is paused between kernels of prompts, and one token is
+/// one piece there. A mixture of experts and a recurrent layer are one share each, whatever the length of the piece.
+///
+/// While a step is paused the job holds scratch memory of its own, which counts against the runtime's ceiling; other
+/// calls on the model go on beside it. A fired cancel and a deadline pause a step as well: the call ends with RZ_ERR_CANCELLED or
+/// RZ_ERR_DEADLINE, nothing is lost, and the job goes on when it is stepped after rz_cancel_reset. Any thread. Errors:
+/// those, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_LOST. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_job_step(job: *mut rz_job, budget_us: u64, err: *mut rz_error) -> rz_status {
+    guarded!(err, |call| {
+        let job = call.handle(job)?;
+        job.change(|job| progress(step_jobs(&mut [job], Duration::from_micros(budget_us))))
+    })
+}
+
+/// `rz_job_step` for `n` jobs of one model at once: each pass over the weights computes single tokens of those that make
+/// tokens, up to 64, and a piece of the prompts of others. With a budget of 0, until one of them has made a token. RZ_DONE:
+/// all have ended; those that have before are passed over.
+///
+/// Jobs may join and leave between any two calls. A pass that was paused goes on when all that take part in it are given
+/// again; where one of them is missing or was freed, it is begun anew without it. A cancel or deadline of any job that has
+/// not ended stops the call: rz_job_info.stopped tells whose. No job may occur twice. Any thread. Errors: those of rz_job_step,
+/// RZ_ERR_INVALID_ARGUMENT, and RZ_ERR_MISMATCH for jobs of different models. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_jobs_step(
+    jobs: *const *mut rz_job,
+    n: usize,
+    budget_us: u64,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        if n == 0 {
+            return Err(Error::invalid("there are no jobs to step"));
+        }
+        let jobs = call.slice(jobs, n, "jobs")?;
+        distinct(jobs, rz_job::NAME)?;
+        let mut owners = try_vec("jobs", n)?;
+        for (i, &job) in jobs.iter().enumerate() {
+            owners.push(call.handle(job).map_err(|e| at(i, e))?);
+        }
+        let mut locks = try_vec("jobs", n)?;
+        for (i, owner) in owners.iter().enumerate() {
+            locks.push(taken(owner.job.try_lock(), rz_job::NAME).map_err(|e| at(i, e))?);
+        }
+        let mut all = try_vec("jobs", n)?;
+        for lock in &mut locks {
+            all.push(present(lock)?);
+        }
+        progress(step_jobs(&mut all, Duration::from_micros(budget_us)))
+    })
+}
+
+fn progress(all_ended: Result<bool>) -> Result<rz_status> {
+    Ok(if all_ended? { RZ_DONE } else { RZ_AGAIN })
+}
+
+/// Copies the text made since the last call that succeeded: whole characters, without a NUL, stop strings cut out. What
+/// may yet become a stop string is held back until that is decided, or the job has ended. The text of a token that ends
+/// it is left out, and so are control tokens and such that the tokenizer does not know.
+///
+/// `*len` receives the bytes, 0 where nothing is new. With too small a `capacity` (0 and a NULL `out` to ask for it) the
+/// result is RZ_ERR_BUFFER_TOO_SMALL and the text stays. Any thread. Errors: RZ_ERR_UNSUPPORTED for a model without a
+/// tokenizer, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_job_text_into(
+    job: *mut rz_job,
+    out: *mut c_char,
+    capacity: usize,
+    len: *mut usize,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let job = call.handle(job)?;
+        let out = call.buffer(out.cast::<u8>(), capacity, len, ["out", "len"])?;
+        job.change(|job| job.read_text(|text| out.fill(text.as_bytes())))?;
+        Ok(RZ_OK)
+    })
+}
+
+/// Copies the tokens made since the last call that succeeded, one that ends the text and those of a stop string included.
+///
+/// `*n` receives their number, 0 where nothing is new. With too small a `capacity` (0 and a NULL `out` to ask for it) the
+/// result is RZ_ERR_BUFFER_TOO_SMALL and the tokens stay. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_job_tokens_into(
+    job: *mut rz_job,
+    out: *mut u32,
+    capacity: usize,
+    n: *mut usize,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let job = call.handle(job)?;
+        let out = call.buffer(out, capacity, n, ["out", "n"])?;
+        job.change(|job| job.read_tokens(|tokens| out.fill(tokens)))?;
+        Ok(RZ_OK)
+    })
+}
+
+/// Fills in `*out`, whose `struct_size` the caller has set. Any thread. Errors: RZ_ERR_BUSY while a call works on the job,
+/// RZ_ERR_POISONED. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_job_info_get(job: *const rz_job, out: *mut rz_job_info, err: *mut rz_error) -> rz_status {
+    guarded!(err, |call| {
+        let job = call.handle(job)?;
+        let out = call.out_struct(out)?;
+        let info = job.change(|job| Ok(job.info()))?;
+        let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        out.set(rz_job_info {
+            struct_size: 0,
+            state: match info.end {
+                Some(_) => RZ_JOB_STATE_ENDED,
+                None if info.prompt_done < info.prompt_total => RZ_JOB_STATE_PROMPT,
+                None => RZ_JOB_STATE_TOKENS,
+            },
+            end: match info.end {
+                None => 0,
+                Some(End::Token) => RZ_JOB_END,
+                Some(End::Length) => RZ_JOB_LENGTH,
+                Some(End::Stop) => RZ_JOB_STOP,
+                Some(End::Context) => RZ_JOB_CONTEXT,
+                Some(End::Grammar) => RZ_JOB_GRAMMAR,
+            },
+            stopped: info.stopped.map_or_else(|e| rz_error::failure(&e).code, |()| RZ_OK),
+            prompt_total: count(info.prompt_total),
+            prompt_done: count(info.prompt_done),
+            n_tokens: count(info.tokens),
+            cache_len: count(info.cache_len),
+            prompt_ns: ns(info.prompt_time),
+            tokens_ns: ns(info.token_time),
+            first_token_ns: ns(info.first_token),
+        });
+        Ok(RZ_OK)
+    })
+}
+
+/// Frees the job, at any moment; NULL is fine. Its cache is free again and keeps the tokens that are complete: of the prompt
+/// whole pieces, and of the tokens made all but the last. Any thread. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_job_free(job: *mut rz_job) {
+    guarded_or!((), |call| call.release(job))
+}

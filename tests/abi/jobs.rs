@@ -1,0 +1,361 @@
+//! Jobs, deadlines and threads of the host through the C interface.
+
+use super::host::*;
+use std::ffi::{CStr, c_char, c_void};
+use std::ptr::{null, null_mut};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use realizar::ffi::cache::*;
+use realizar::ffi::cancel::*;
+use realizar::ffi::generate::*;
+use realizar::ffi::job::*;
+use realizar::ffi::model::*;
+use realizar::ffi::runtime::*;
+use realizar::ffi::sampler::*;
+use realizar::ffi::status::*;
+
+const PROMPT: [u32; 3] = [BOS, 403, 407];
+
+fn params(tokens: &[u32], max_tokens: u32) -> rz_job_params {
+    let struct_size = size_of::<rz_job_params>() as u32;
+    rz_job_params { struct_size, max_tokens, tokens: tokens.as_ptr(), n_tokens: tokens.len(), ..zeroed() }
+}
+
+fn new_job(cache: *mut rz_cache, params: &rz_job_params) -> *mut rz_job {
+    let mut job = null_mut();
+    expect(RZ_OK, |e| unsafe { rz_job_new(cache, params, &mut job, e) });
+    job
+}
+
+fn info(job: *const rz_job) -> rz_job_info {
+    let mut info = rz_job_info { struct_size: size_of::<rz_job_info>() as u32, ..zeroed() };
+    expect(RZ_OK, |e| unsafe { rz_job_info_get(job, &mut info, e) });
+    info
+}
+
+fn tokens(job: *mut rz_job) -> Vec<u32> {
+    let (mut tokens, mut n) = (vec![0; 64], 0);
+    expect(RZ_OK, |e| unsafe { rz_job_tokens_into(job, tokens.as_mut_ptr(), tokens.len(), &mut n, e) });
+    tokens.truncate(n);
+    tokens
+}
+
+fn step(job: *mut rz_job, budget_us: u64) -> rz_status {
+    let mut err = no_error();
+    unsafe { rz_job_step(job, budget_us, &mut err) }
+}
+
+/// The tokens of calls that are not interrupted.
+fn expected(host: &Host, n: usize) -> Vec<u32> {
+    host.prefill(&PROMPT);
+    let (mut all, mut made) = (vec![0; n], 0);
+    unsafe {
+        expect(RZ_OK, |e| rz_sample(host.cache, null_mut(), &mut all[0], e));
+        let (first, rest) = (all[0], all[1..].as_mut_ptr());
+        expect(RZ_OK, |e| rz_generate_into(host.cache, first, null_mut(), rest, n - 1, &mut made, null(), e));
+    }
+    assert_eq!(made, n - 1);
+    all
+}
+
+#[test]
+fn a_job_owns_its_cache_until_it_is_freed() {
+    let wanted = expected(&Host::new(64), 12);
+    let host = Host::new(64);
+    let job = new_job(host.cache, &params(&PROMPT, 12));
+    assert_eq!((info(job).state, info(job).prompt_total, info(job).end), (RZ_JOB_STATE_PROMPT, 3, 0));
+    unsafe {
+        let (mut fork, mut n) = (null_mut(), 0);
+        expect(RZ_ERR_BUSY, |e| rz_prefill(host.cache, PROMPT.as_ptr(), 3, null(), e));
+        expect(RZ_ERR_BUSY, |e| rz_cache_truncate(host.cache, 0, e));
+        expect(RZ_ERR_BUSY, |e| rz_cache_fork(host.cache, &mut fork, e));
+        expect(RZ_ERR_BUSY, |e| rz_logits_into(host.cache, null_mut(), 0, &mut n, e));
+        expect(RZ_ERR_BUSY, |e| rz_cache_cancel_set(host.cache, null(), e));
+        let (mut next, mut other) = (0, null_mut());
+        expect(RZ_ERR_BUSY, |e| rz_decode_batch(&host.cache, &BOS, 1, null(), &mut next, e));
+        expect(RZ_ERR_BUSY, |e| rz_job_new(host.cache, &params(&PROMPT, 1), &mut other, e));
+    }
+    assert_eq!(step(job, 0), RZ_AGAIN);
+    assert_eq!(tokens(job), wanted[..1]);
+    let mut all = wanted[..1].to_vec();
+    while step(job, 1) == RZ_AGAIN {
+        all.extend(tokens(job));
+    }
+    all.extend(tokens(job));
+    assert_eq!((all, step(job, 0)), (wanted.clone(), RZ_DONE));
+    let ended = info(job);
+    assert_eq!((ended.state, ended.end, ended.n_tokens), (RZ_JOB_STATE_ENDED, RZ_JOB_LENGTH, 12));
+    assert!(ended.cache_len == 14 && ended.prompt_ns > 0 && ended.tokens_ns > 0 && ended.first_token_ns > 0);
+    unsafe { rz_job_free(job) };
+    assert_eq!(host.len(), 14);
+    host.decode(wanted[11]);
+}
+
+#[test]
+fn handles_are_freed_in_any_order() {
+    for order in 0..3 {
+        let model = load();
+        let cache = new_cache(model, 32);
+        let job = new_job(cache, &params(&PROMPT, 4));
+        assert_eq!(step(job, 1), RZ_AGAIN);
+        unsafe {
+            if order == 0 {
+                rz_job_free(job);
+            }
+            rz_cache_free(cache);
+            if order == 1 {
+                rz_job_free(job);
+            }
+            rz_model_free(model);
+            if order == 2 {
+                assert_eq!(step(job, 0), RZ_AGAIN);
+                rz_job_free(job);
+            }
+            rz_job_free(null_mut());
+        }
+    }
+}
+
+#[test]
+fn text_comes_without_its_stop_string() {
+    let host = Host::new(64);
+    let stops = [c"there was a little boy".as_ptr(), c"named".as_ptr()];
+    let prompt = [BOS, 403, 407, 261, 378];
+    let job = new_job(host.cache, &rz_job_params { stops: stops.as_ptr(), n_stops: 2, ..params(&prompt, 40) });
+    while step(job, 0) == RZ_AGAIN {}
+    assert_eq!(info(job).end, RZ_JOB_STOP);
+    let (mut text, mut len) = ([0 as c_char; 256], 7);
+    unsafe {
+        expect(RZ_ERR_BUFFER_TOO_SMALL, |e| rz_job_text_into(job, null_mut(), 0, &mut len, e));
+        expect(RZ_OK, |e| rz_job_text_into(job, text.as_mut_ptr(), len, &mut len, e));
+        let bytes: Vec<u8> = text[..len].iter().map(|&c| c as u8).collect();
+        assert_eq!(String::from_utf8(bytes).expect("UTF-8"), ", there was a little girl ");
+        expect(RZ_OK, |e| rz_job_text_into(job, null_mut(), 0, &mut len, e));
+        assert_eq!(len, 0);
+        rz_job_free(job);
+    }
+}
+
+#[test]
+fn wrong_calls_are_refused_and_change_nothing() {
+    let host = Host::new(8);
+    let good = params(&PROMPT, 2);
+    let empty = [c"a".as_ptr(), c"".as_ptr()];
+    let missing = [null::<c_char>()];
+    let broken: &CStr = c"\xff";
+    let broken = [broken.as_ptr()];
+    let with = |stops: &[*const c_char]| rz_job_params { stops: stops.as_ptr(), n_stops: stops.len(), ..good };
+    let bad = RZ_ERR_INVALID_ARGUMENT;
+    let mut job = null_mut();
+    for (status, params, what) in [
+        (bad, params(&[], 2), "prompt"),
+        (bad, params(&[BOS, 512], 2), "token 512 at index 1"),
+        (bad, rz_job_params { tokens: null(), ..good }, "tokens is NULL"),
+        (RZ_ERR_CONTEXT_FULL, params(&[BOS; 9], 2), "9 more"),
+        (bad, rz_job_params { grammar: (&raw const host).cast(), ..good }, "grammar"),
+        (RZ_ERR_VERSION, rz_job_params { flags: 1, ..good }, "flags"),
+        (RZ_ERR_VERSION, rz_job_params { reserved: 1, ..good }, "reserved"),
+        (bad, rz_job_params { struct_size: 0, ..good }, "struct_size"),
+        (bad, with(&empty), "stop string 1"),
+        (bad, with(&missing), "entry 0"),
+        (bad, with(&broken), "UTF-8"),
+        (bad, rz_job_params { sampler: (&raw const good).cast(), ..good }, "sampler"),
+    ] {
+        let message = expect(status, |e| unsafe { rz_job_new(host.cache, &params, &mut job, e) });
+        assert!(message.contains(what) && job.is_null(), "{message}");
+    }
+    unsafe {
+        refused("params", |e| rz_job_new(host.cache, null(), &mut job, e));
+        refused("cache", |e| rz_job_new(null_mut(), &good, &mut job, e));
+        refused("out", |e| rz_job_new(host.cache, &good, null_mut(), e));
+        refused("job", |e| rz_job_step(null_mut(), 0, e));
+        refused("jobs", |e| rz_jobs_step(null(), 1, 0, e));
+        refused("no jobs", |e| rz_jobs_step(null(), 0, 0, e));
+        refused("cancel", |e| rz_cancel_deadline(null_mut(), 1, e));
+    }
+    assert_eq!(host.len(), 0);
+    let job = new_job(host.cache, &good);
+    let other = Host::new(8);
+    let stranger = new_job(other.cache, &good);
+    unsafe {
+        let mut n = 0;
+        refused("occurs twice", |e| rz_jobs_step([job, job].as_ptr(), 2, 0, e));
+        refused("entry 1", |e| rz_jobs_step([job, null_mut()].as_ptr(), 2, 0, e));
+        expect(RZ_ERR_MISMATCH, |e| rz_jobs_step([job, stranger].as_ptr(), 2, 0, e));
+        refused("len", |e| rz_job_text_into(job, null_mut(), 0, null_mut(), e));
+        refused("n is NULL", |e| rz_job_tokens_into(job, null_mut(), 0, null_mut(), e));
+        refused("out", |e| rz_job_tokens_into(job, null_mut(), 1, &mut n, e));
+        refused("rz_job_info", |e| rz_job_info_get(job, null_mut(), e));
+        rz_job_free(job);
+        rz_job_free(stranger);
+    }
+}
+
+#[test]
+fn jobs_are_stepped_together_and_a_cancel_tells_whose() {
+    let wanted = expected(&Host::new(64), 10);
+    let model = load();
+    let caches: Vec<_> = (0..5).map(|_| new_cache(model, 64)).collect();
+    let mut cancel = null_mut();
+    expect(RZ_OK, |e| unsafe { rz_cancel_new(&mut cancel, e) });
+    let jobs: Vec<_> = (0..5)
+        .map(|i| {
+            let cancel = if i == 3 { cancel.cast_const() } else { null() };
+            new_job(caches[i], &rz_job_params { cancel, ..params(&PROMPT, 10) })
+        })
+        .collect();
+    let step = |status, jobs: &[*mut rz_job], budget| {
+        expect(status, |e| unsafe { rz_jobs_step(jobs.as_ptr(), jobs.len(), budget, e) });
+    };
+    step(RZ_AGAIN, &jobs[..2], 0);
+    step(RZ_AGAIN, &jobs, 1);
+    unsafe {
+        rz_cancel_fire(cancel);
+        step(RZ_ERR_CANCELLED, &jobs, 1);
+        assert_eq!(info(jobs[3]).stopped, RZ_ERR_CANCELLED);
+        assert_eq!(info(jobs[2]).stopped, RZ_OK);
+        rz_cancel_reset(cancel);
+        expect(RZ_OK, |e| rz_cancel_deadline(cancel, 1, e));
+        step(RZ_ERR_DEADLINE, &jobs, 1);
+        assert_eq!(info(jobs[3]).stopped, RZ_ERR_DEADLINE);
+        expect(RZ_OK, |e| rz_cancel_deadline(cancel, 0, e));
+    }
+    while unsafe { rz_jobs_step(jobs.as_ptr(), jobs.len(), 50, null_mut()) } == RZ_AGAIN {}
+    for (&job, &cache) in jobs.iter().zip(&caches) {
+        assert_eq!(tokens(job), wanted);
+        unsafe {
+            rz_job_free(job);
+            rz_cache_free(cache);
+        }
+    }
+    unsafe {
+        rz_cancel_free(cancel);
+        rz_model_free(model);
+    }
+}
+
+#[test]
+fn a_deadline_ends_any_call() {
+    let host = Host::new(64);
+    let (mut cancel, mut next) = (null_mut(), 0);
+    unsafe {
+        expect(RZ_OK, |e| rz_cancel_new(&mut cancel, e));
+        expect(RZ_OK, |e| rz_cancel_deadline(cancel, 1, e));
+        expect(RZ_ERR_DEADLINE, |e| rz_prefill(host.cache, PROMPT.as_ptr(), 3, cancel, e));
+        expect(RZ_OK, |e| rz_cache_cancel_set(host.cache, cancel, e));
+        expect(RZ_ERR_DEADLINE, |e| rz_decode_token(host.cache, BOS, null_mut(), &mut next, e));
+        assert_eq!(host.len(), 0);
+        rz_cancel_reset(cancel);
+        host.prefill(&PROMPT);
+        rz_cancel_free(cancel);
+    }
+}
+
+#[test]
+fn a_sampler_is_copied() {
+    let (mut sampler, host) = (null_mut(), Host::new(64));
+    let mut choice: rz_sampler_params = zeroed();
+    (choice.struct_size, choice.temperature, choice.seed) = (size_of::<rz_sampler_params>() as u32, 1.0, 7);
+    expect(RZ_OK, |e| unsafe { rz_sampler_new(&choice, &mut sampler, e) });
+    let run = || {
+        let cache = new_cache(host.model, 64);
+        let job = new_job(cache, &rz_job_params { sampler, ..params(&PROMPT, 20) });
+        while step(job, 0) == RZ_AGAIN {}
+        let made = tokens(job);
+        unsafe {
+            rz_job_free(job);
+            rz_cache_free(cache);
+        }
+        made
+    };
+    assert_eq!(run(), run());
+    unsafe { rz_sampler_free(sampler) };
+}
+
+static SHARES: AtomicU32 = AtomicU32::new(0);
+
+/// Runs shares backwards on the calling thread, but for the last in `user` of them, and then returns another number.
+unsafe extern "C" fn backwards(user: *mut c_void, n: u32, share: rz_share_callback, context: *mut c_void) -> i32 {
+    let left_out = user.addr() as u32;
+    for i in (0..n).skip(left_out as usize).rev() {
+        SHARES.fetch_add(1, Ordering::Relaxed);
+        unsafe { share.expect("a share")(context, i) };
+    }
+    0
+}
+
+#[test]
+fn threads_of_the_host_compute_and_their_number_changes() {
+    let wanted = expected(&Host::new(64), 12);
+    for left_out in [0, 1] {
+        let mut choice: rz_runtime_params = zeroed();
+        (choice.struct_size, choice.threads) = (size_of::<rz_runtime_params>() as u32, 3);
+        choice.parallel = Some(backwards);
+        choice.parallel_user = std::ptr::without_provenance_mut(left_out);
+        let mut runtime = null_mut();
+        expect(RZ_OK, |e| unsafe { rz_runtime_new(&choice, &mut runtime, e) });
+        let mut loading: rz_model_params = zeroed();
+        (loading.struct_size, loading.runtime) = (size_of::<rz_model_params>() as u32, runtime);
+        if left_out > 0 {
+            let (path, mut model) = (std::ffi::CString::new(MODEL).expect("no NUL"), null_mut());
+            let message =
+                expect(RZ_ERR_INVALID_ARGUMENT, |e| unsafe { rz_model_load(path.as_ptr(), &loading, &mut model, e) });
+            assert!(message.contains("rz_runtime_params.parallel returned before"), "{message}");
+            unsafe { rz_runtime_free(runtime) };
+            continue;
+        }
+        let model = load_with(MODEL, &loading);
+        let host = Host { model, cache: new_cache(model, 64) };
+        let before = SHARES.load(Ordering::Relaxed);
+        let job = new_job(host.cache, &params(&PROMPT, 12));
+        for threads in [1, 2, 5, 3, 0].into_iter().cycle() {
+            expect(RZ_OK, |e| unsafe { rz_runtime_threads_set(runtime, threads, e) });
+            if step(job, 1) != RZ_AGAIN {
+                break;
+            }
+        }
+        assert_eq!(tokens(job), wanted);
+        assert!(SHARES.load(Ordering::Relaxed) > before);
+        unsafe {
+            refused("threads", |e| rz_runtime_threads_set(runtime, 1 << 20, e));
+            refused("runtime", |e| rz_runtime_threads_set(null_mut(), 1, e));
+            rz_job_free(job);
+            rz_runtime_free(runtime);
+        }
+    }
+    let cpu = 0;
+    let choice = rz_runtime_params {
+        struct_size: size_of::<rz_runtime_params>() as u32,
+        cpus: &cpu,
+        n_cpus: 1,
+        parallel: Some(backwards),
+        ..zeroed()
+    };
+    let mut runtime = null_mut();
+    refused("threads of the host", |e| unsafe { rz_runtime_new(&choice, &mut runtime, e) });
+}
+
+#[test]
+fn the_number_of_workers_changes_between_steps() {
+    let wanted = expected(&Host::new(64), 12);
+    let mut choice: rz_runtime_params = zeroed();
+    (choice.struct_size, choice.threads) = (size_of::<rz_runtime_params>() as u32, 1);
+    let mut runtime = null_mut();
+    expect(RZ_OK, |e| unsafe { rz_runtime_new(&choice, &mut runtime, e) });
+    let mut loading: rz_model_params = zeroed();
+    (loading.struct_size, loading.runtime) = (size_of::<rz_model_params>() as u32, runtime);
+    let model = load_with(MODEL, &loading);
+    let host = Host { model, cache: new_cache(model, 64) };
+    let job = new_job(host.cache, &params(&PROMPT, 12));
+    for threads in [3, 1, 2, 4].into_iter().cycle() {
+        expect(RZ_OK, |e| unsafe { rz_runtime_threads_set(runtime, threads, e) });
+        if step(job, 20) != RZ_AGAIN {
+            break;
+        }
+    }
+    assert_eq!(tokens(job), wanted);
+    unsafe {
+        rz_job_free(job);
+        rz_runtime_free(runtime);
+    }
+}

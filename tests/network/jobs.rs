@@ -1,0 +1,348 @@
+//! Jobs: whatever the budgets, the neighbours and the moments at which somebody stops, the tokens are those of one
+//! uninterrupted call, and a cache that is given back goes on as if nothing had happened.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use super::support::tiny::{self, PROMPT, Rng, Tiny};
+use realizar::engine::{
+    CacheParams, Cancel, End, Job, JobParams, LoadParams, Model, Outcome, Request, Runtime, RuntimeParams, Sampler,
+    SamplerParams, Session, TextStream, step_jobs,
+};
+use realizar::error::{Error, Result};
+use realizar::quant;
+
+fn load(path: &Path, threads: u32) -> Arc<Model> {
+    let runtime = Runtime::new(RuntimeParams { threads, ..Default::default() }).unwrap();
+    Model::load(path, LoadParams { runtime: Some(runtime), device: 1, ..Default::default() }).unwrap()
+}
+
+fn story() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/stories260K-f32.gguf")
+}
+
+fn session(model: &Arc<Model>, capacity: u32) -> Session {
+    Session::new(model, &CacheParams { capacity, ..Default::default() }).unwrap()
+}
+
+fn prompt(n: usize, from: usize) -> Vec<u32> {
+    PROMPT.iter().cycle().skip(from).take(n).copied().collect()
+}
+
+fn sampler(seed: u64) -> Option<Sampler> {
+    let params = SamplerParams { temperature: 0.9, top_k: 50, repeat_penalty: 1.1, seed, ..Default::default() };
+    (seed > 0).then(|| Sampler::new(params).unwrap())
+}
+
+/// The tokens that follow a prompt, by calls that are not interrupted, and whether the last ends the text.
+fn expected(session: &mut Session, prompt: &[u32], mut sampler: Option<Sampler>, n: usize) -> (Vec<u32>, bool) {
+    session.prefill(prompt, None).unwrap();
+    let mut tokens = vec![0; n];
+    tokens[0] = session.sample(sampler.as_mut()).unwrap();
+    if session.model().tokenizer().is_ok_and(|t| t.is_end(tokens[0])) {
+        return (tokens[..1].to_vec(), true);
+    }
+    let (mut made, first) = (0, tokens[0]);
+    let outcome = session.generate(first, sampler.as_mut(), &mut tokens[1..], &mut made, None).unwrap();
+    tokens.truncate(made + 1);
+    (tokens, outcome == Outcome::Done)
+}
+
+fn job(session: Session, prompt: &[u32], params: JobParams) -> Job {
+    let request = Request::new(&session, prompt, params).unwrap();
+    Job::new(session, request)
+}
+
+fn tokens(job: &mut Job) -> Vec<u32> {
+    job.read_tokens(|tokens| Ok(tokens.to_vec())).unwrap()
+}
+
+/// From nothing, which is a token, and a millionth of a second to some of its thousandths.
+fn budget(rng: &mut Rng) -> Duration {
+    Duration::from_micros([0, 1, 1, 20, 100, 300, 2000][rng.next() as usize % 7])
+}
+
+fn run(job: &mut Job, rng: &mut Rng) -> Vec<u32> {
+    let mut all = Vec::new();
+    while !step_jobs(&mut [&mut *job], budget(rng)).unwrap() {
+        if rng.next() % 3 == 0 {
+            all.extend(tokens(job));
+        }
+    }
+    all.extend(tokens(job));
+    all
+}
+
+#[test]
+fn budgets_change_no_token_of_any_architecture() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut rng = Rng(1);
+    for (i, (name, tiny)) in tiny::architectures(|name| Tiny::new(name, quant::Q4_0)).into_iter().enumerate() {
+        let path = dir.path().join("tiny.gguf");
+        fs::write(&path, tiny.build().0).unwrap();
+        let model = load(&path, 1 + i as u32 % 3);
+        if model.embed_len(&[], Default::default()).is_ok() && Session::new(&model, &CacheParams::default()).is_err() {
+            continue;
+        }
+        let n = if i % 4 == 0 { 300 } else { 40 };
+        let prompt = prompt(n, i);
+        let seed = i as u64 % 2;
+        let (wanted, ended) = expected(&mut session(&model, 400), &prompt, sampler(seed), 12);
+        // A cache that was rewound computes tokens again first.
+        let mut rewound = session(&model, 400);
+        rewound.prefill(&prompt, None).unwrap();
+        rewound.truncate(n as u32 / 2).unwrap();
+        for (session, done) in [(session(&model, 400), 0), (rewound, n / 2)] {
+            let params = JobParams { max_tokens: 12, sampler: sampler(seed), ..Default::default() };
+            let mut job = job(session, &prompt[done..], params);
+            assert_eq!(run(&mut job, &mut rng), wanted, "{name}");
+            let info = job.info();
+            assert_eq!(info.end, Some(if ended { End::Token } else { End::Length }), "{name}");
+            assert_eq!((info.prompt_done, info.tokens, info.cache_len), (n - done, wanted.len(), n + wanted.len() - 1));
+        }
+    }
+}
+
+#[test]
+fn a_full_cache_ends_a_job() {
+    let model = load(&story(), 1);
+    let (wanted, _) = expected(&mut session(&model, 400), &[1, 5], None, 9);
+    let mut job = job(session(&model, 10), &[1, 5], JobParams::default());
+    assert_eq!(run(&mut job, &mut Rng(2)), wanted);
+    assert_eq!((job.info().end, job.info().cache_len), (Some(End::Context), 10));
+    let session = job.into_session();
+    assert!(matches!(Request::new(&session, &[1], JobParams::default()), Err(Error::ContextFull { .. })));
+    assert!(matches!(Request::new(&session, &[], JobParams::default()), Err(Error::InvalidArgument(_))));
+}
+
+/// A conversation and the tokens that it shall have.
+struct Guest {
+    job: Job,
+    prompt: Vec<u32>,
+    seed: u64,
+    n: usize,
+    seen: Vec<u32>,
+}
+
+/// Jobs that come and go at random, stepped together, some of them alone, some in another order.
+fn party(model: &Arc<Model>, guests: usize, longest: usize, rng: &mut Rng) {
+    let mut wanted: HashMap<(Vec<u32>, u64), Vec<u32>> = HashMap::new();
+    let mut want = |prompt: &[u32], seed: u64, n: usize| -> Vec<u32> {
+        let all = wanted
+            .entry((prompt.to_vec(), seed))
+            .or_insert_with(|| expected(&mut session(model, 512), prompt, sampler(seed), 24).0);
+        all[..n.min(all.len())].to_vec()
+    };
+    let (mut here, mut come, mut freed, mut finished) = (Vec::<Guest>::new(), 0, 0, 0);
+    while come < guests || !here.is_empty() {
+        while come < guests && here.len() < 12 && rng.next() % 2 == 0 {
+            let prompt = prompt(1 + rng.next() as usize % longest, rng.next() as usize % 5);
+            let (seed, n) = (rng.next() % 3, 1 + rng.next() as usize % 24);
+            let params = JobParams { max_tokens: n, sampler: sampler(seed), ..Default::default() };
+            let job = job(session(model, 512), &prompt, params);
+            here.push(Guest { job, prompt, seed, n, seen: vec![] });
+            come += 1;
+        }
+        if here.is_empty() {
+            continue;
+        }
+        let alone = rng.next() % 8 == 0;
+        let some = if alone { 1 } else { here.len() - rng.next() as usize % here.len().min(2) };
+        let turn = rng.next() as usize % here.len();
+        here.rotate_left(turn);
+        let mut jobs: Vec<&mut Job> = here[..some].iter_mut().map(|guest| &mut guest.job).collect();
+        step_jobs(&mut jobs, budget(rng)).unwrap();
+        for guest in &mut here {
+            guest.seen.extend(tokens(&mut guest.job));
+        }
+        let mut i = 0;
+        while i < here.len() {
+            let ended = here[i].job.info().end.is_some();
+            if !ended && rng.next() % 40 > 0 {
+                i += 1;
+                continue;
+            }
+            let Guest { job, prompt, seed, n, seen } = here.swap_remove(i);
+            let all = want(&prompt, seed, n);
+            assert!(if ended { seen == all } else { all.starts_with(&seen) }, "{seen:?} of {all:?}");
+            (freed, finished) = (freed + usize::from(!ended), finished + usize::from(ended));
+            // The cache has whole steps, and goes on where the job was left.
+            let mut cache = job.into_session();
+            let history: Vec<u32> = prompt.iter().chain(&seen).copied().collect();
+            assert!(history.starts_with(cache.tokens()));
+            assert!(seen.is_empty() || cache.len() == history.len() - 1);
+            let mut fresh = session(model, 512);
+            let rest = &history[cache.len()..];
+            cache.prefill(rest, None).unwrap();
+            fresh.prefill(&history, None).unwrap();
+            assert!(cache.logits() == fresh.logits() && cache.logits().is_some());
+        }
+    }
+    assert!(freed > 0 && finished > 0, "{freed} freed, {finished} finished");
+}
+
+#[test]
+fn jobs_join_and_leave() {
+    let mut rng = Rng(3);
+    for threads in [1, 2] {
+        party(&load(&story(), threads), 60, 300, &mut rng);
+    }
+    let dir = tempfile::tempdir().unwrap();
+    for wanted in ["gemma3", "qwen3next", "lfm2", "mamba2"] {
+        let architectures = tiny::architectures(|name| Tiny::new(name, quant::Q4_0));
+        let Some((_, tiny)) = architectures.into_iter().find(|(name, _)| *name == wanted) else { continue };
+        let path = dir.path().join("tiny.gguf");
+        fs::write(&path, tiny.build().0).unwrap();
+        party(&load(&path, 2), 25, 60, &mut rng);
+    }
+}
+
+#[test]
+fn other_calls_on_the_model_go_on_beside_a_paused_job() {
+    let model = load(&story(), 2);
+    let (wanted, _) = expected(&mut session(&model, 512), &prompt(200, 0), None, 5);
+    let mut jobs: Vec<Job> = (0..3)
+        .map(|_| job(session(&model, 512), &prompt(200, 0), JobParams { max_tokens: 5, ..Default::default() }))
+        .collect();
+    for job in &mut jobs {
+        assert!(!step_jobs(&mut [job], Duration::from_micros(1)).unwrap());
+    }
+    assert_eq!(expected(&mut session(&model, 512), &prompt(200, 0), None, 5).0, wanted);
+    for job in &mut jobs {
+        assert_eq!(run(job, &mut Rng(4)), wanted);
+    }
+}
+
+#[test]
+fn jobs_of_different_models_are_refused() {
+    let models = [load(&story(), 1), load(&story(), 1)];
+    let [mut a, mut b] = models.map(|model| job(session(&model, 8), &[1], JobParams::default()));
+    assert!(matches!(step_jobs(&mut [&mut a, &mut b], Duration::ZERO), Err(Error::Mismatch(_))));
+    assert_eq!(a.info().cache_len, 0);
+}
+
+fn text(model: &Model, tokens: &[u32]) -> String {
+    let (tokenizer, mut stream, mut text) = (model.tokenizer().unwrap(), TextStream::new(), String::new());
+    tokens.iter().for_each(|token| stream.push(tokenizer, *token, &mut text).unwrap());
+    stream.flush(&mut text);
+    text
+}
+
+#[test]
+fn stop_strings_are_cut_out_wherever_tokens_end() {
+    let model = load(&story(), 1);
+    let mut once = Vec::new();
+    model.tokenizer().unwrap().encode("Once upon a time", true, false, &mut once).unwrap();
+    let (all, _) = expected(&mut session(&model, 512), &once, None, 60);
+    let whole = text(&model, &all);
+    let mut rng = Rng(5);
+    let mut found = 0;
+    for round in 0..60 {
+        let mut stops: Vec<String> = (0..1 + round % 3)
+            .map(|_| {
+                let from = rng.next() as usize % whole.len();
+                let stop: String = whole.chars().skip(from).take(1 + rng.next() as usize % 12).collect();
+                // Some that nearly occur, and one longer than the text.
+                if rng.next() % 4 == 0 { stop + "\u{1}" } else { stop }
+            })
+            .filter(|stop| !stop.is_empty())
+            .collect();
+        stops.push(whole.clone() + "and more");
+        let stops: Vec<&str> = stops.iter().map(String::as_str).collect();
+        let mut job =
+            job(session(&model, 512), &once, JobParams { max_tokens: 60, stops: &stops, ..Default::default() });
+        let mut seen = String::new();
+        let mut read = |job: &mut Job| {
+            job.read_text(|text| {
+                seen.push_str(text);
+                Ok(())
+            })
+            .unwrap();
+            // Nothing is shown that a stop string takes back.
+            assert!(whole.starts_with(&seen));
+        };
+        while !step_jobs(&mut [&mut job], budget(&mut rng)).unwrap() {
+            read(&mut job);
+        }
+        read(&mut job);
+        let cut = (0..=whole.len()).find_map(|end| {
+            let ending = stops.iter().filter(|stop| whole.as_bytes()[..end].ends_with(stop.as_bytes()));
+            ending.map(|stop| end - stop.len()).min()
+        });
+        assert_eq!(seen, whole[..cut.unwrap_or(whole.len())], "{stops:?}");
+        assert_eq!(job.info().end, Some(if cut.is_some() { End::Stop } else { End::Length }));
+        found += usize::from(cut.is_some());
+    }
+    assert!(found > 10, "{found}");
+    let refused =
+        |stops: &[&str]| Request::new(&session(&model, 8), &[1], JobParams { stops, ..Default::default() }).err();
+    assert!(matches!(refused(&["a", ""]), Some(Error::InvalidArgument(what)) if what.contains("stop string 1")));
+}
+
+#[test]
+fn text_that_cannot_be_copied_stays() {
+    let model = load(&story(), 1);
+    let mut job = job(session(&model, 64), &[1, 403], JobParams { max_tokens: 20, ..Default::default() });
+    assert!(step_jobs(&mut [&mut job], Duration::from_secs(60)).unwrap());
+    let full = |_: &str| -> Result<()> { Err(Error::BufferTooSmall { needed: 1, capacity: 0 }) };
+    assert!(job.read_text(full).is_err());
+    let read = job.read_text(|text| Ok(text.to_owned())).unwrap();
+    assert_eq!(read, text(&model, &tokens(&mut job)));
+    assert_eq!(job.read_text(|text| Ok(text.len())).unwrap(), 0);
+}
+
+#[test]
+fn cancels_and_deadlines_at_random_moments_lose_nothing() {
+    let model = load(&story(), 2);
+    let prompt = prompt(120, 0);
+    let (wanted, _) = expected(&mut session(&model, 512), &prompt, None, 40);
+    let cancel = Arc::new(Cancel::default());
+    let stopped = AtomicBool::new(false);
+    let mut rng = Rng(6);
+    let (mut fired, mut late) = (0, 0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut rng = Rng(7);
+            while !stopped.load(Ordering::Relaxed) {
+                std::thread::sleep(Duration::from_micros(rng.next() % 300));
+                cancel.fire();
+            }
+        });
+        for round in 0..60 {
+            let params = JobParams { max_tokens: 40, cancel: Some(cancel.clone()), ..Default::default() };
+            let mut job = job(session(&model, 512), &prompt, params);
+            loop {
+                if rng.next() % 2 == 0 {
+                    cancel.set_deadline(1 + rng.next() % 200_000);
+                }
+                match step_jobs(&mut [&mut job], budget(&mut rng)) {
+                    Ok(true) => break,
+                    Ok(false) => {}
+                    Err(Error::Cancelled) => fired += 1,
+                    Err(Error::Deadline) => late += 1,
+                    Err(e) => panic!("{e}"),
+                }
+                // What others computed stays, so that the job comes to an end however often it is stopped.
+                cancel.reset();
+                if round % 10 == 9 && rng.next() % 50 == 0 {
+                    break;
+                }
+            }
+            let seen = tokens(&mut job);
+            assert!(if job.info().end.is_some() { seen == wanted } else { wanted.starts_with(&seen) });
+            let mut cache = job.into_session();
+            cancel.reset();
+            let (len, mut fresh) = (cache.len(), session(&model, 512));
+            let history: Vec<u32> = prompt.iter().chain(&wanted).copied().collect();
+            cache.prefill(&history[len..], None).unwrap();
+            fresh.prefill(&history, None).unwrap();
+            assert!(cache.logits() == fresh.logits());
+        }
+        stopped.store(true, Ordering::Relaxed);
+    });
+    assert!(fired > 10 && late > 10, "{fired} cancels, {late} deadlines");
+}
