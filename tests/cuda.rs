@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use realizar::backend::batch::{Batch, StepLimits};
 use realizar::backend::cpu::CpuBackend;
+use realizar::backend::cpu::kernels::Isa;
 use realizar::backend::cpu::pool::Pool;
 use realizar::backend::cuda::{self, CudaDevice, KernelTable};
 use realizar::backend::op::{
@@ -864,7 +865,7 @@ impl CaseModels {
         };
         program.check(&weights).unwrap();
         let pool = Arc::new(Pool::new(1).unwrap());
-        let cpu = CpuBackend::load(&pool, &program, &weights, u64::MAX, &mut |_, _| Ok(())).unwrap();
+        let cpu = CpuBackend::load(&pool, Isa::detect(), &program, &weights, u64::MAX, &mut |_, _| Ok(())).unwrap();
         let cuda = target.cuda().unwrap().load(&program, &weights, &mut |_, _| Ok(())).unwrap();
         CaseModels { program, inputs, outs, cpu: Backend::Cpu(Arc::new(cpu)), cuda: Backend::Cuda(Arc::new(cuda)) }
     }

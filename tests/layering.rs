@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 const USES: &[(&str, &[&str])] = &[
     ("ffi", &["engine", "os"]),
     ("engine", &["text", "grammar", "sample", "model", "backend", "format", "quant", "tensor"]),
-    ("text", &["format"]),
-    ("grammar", &["text"]),
     ("sample", &["grammar"]),
+    ("grammar", &["text"]),
+    ("text", &["format"]),
     ("model", &["backend", "format", "quant", "tensor"]),
     ("backend", &["quant", "tensor", "os"]),
     ("format", &["quant", "tensor", "os"]),
@@ -45,7 +45,7 @@ fn modules_use_only_layers_below_them() {
     assert!(wrong.is_empty(), "against the order of the layers:\n{}", wrong.join("\n"));
 }
 
-/// What a system's C library rounds in its own way: `libm` computes these, the same bits everywhere.
+/// Functions that a system's C library rounds in its own way: `libm` computes these, the same bits everywhere.
 const SYSTEM_MATHS: &[&str] =
     &[".exp()", ".exp2()", ".ln()", ".log2()", ".sin()", ".cos()", ".sin_cos()", ".tanh()", ".powf(", ".mul_add("];
 
@@ -159,7 +159,7 @@ fn modules_are_listed_in_the_order_of_the_data() {
     let listed: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';')).collect();
     assert_eq!(
         listed,
-        ["error", "os", "tensor", "quant", "format", "backend", "model", "sample", "text", "engine", "ffi"]
+        ["error", "os", "tensor", "quant", "format", "backend", "model", "text", "grammar", "sample", "engine", "ffi"]
     );
     for (i, name) in listed.iter().enumerate() {
         let (_, uses) = USES.iter().find(|(layer, _)| layer == name).expect("a layer");

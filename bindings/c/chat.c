@@ -152,7 +152,7 @@ static void append_quoted(struct text *text, const char *content) {
     append(text, "\"", 1);
     for (const char *c = content; *c; c++)
         if (*c == '"' || *c == '\\' || (unsigned char)*c < 0x20)
-            append(text, escaped, (size_t)sprintf(escaped, "\\u%04x", (unsigned)*c));
+            append(text, escaped, (size_t)snprintf(escaped, sizeof escaped, "\\u%04x", (unsigned)*c & 0xffu));
         else
             append(text, c, 1);
     append(text, "\"", 1);

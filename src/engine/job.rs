@@ -203,7 +203,7 @@ impl Job {
         self.end.is_some()
     }
 
-    /// What asks the job to stop.
+    /// The cancels that may stop the job.
     pub(super) fn cancels(&self) -> impl Iterator<Item = Arc<Cancel>> {
         self.cancel.iter().chain(self.session.cancel()).cloned()
     }

@@ -1,4 +1,4 @@
-//! What a model may write: grammars of one vocabulary, and matchers that follow a text through one. Drives the crate
+//! Grammars for the text that a model writes, of one vocabulary, and matchers that follow a text through one. Drives the crate
 //! `llguidance` within bounds of its own; knows tokens by their bytes, and neither models nor logits.
 //!
 //! Its panics become errors here. It is compiled on a thread that ends with the call, because it leaves a destructor on it.

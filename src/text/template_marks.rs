@@ -1,4 +1,4 @@
-//! What operations of a template do to marked text (`marks.rs`): values of a conversation with their marks, and calls that
+//! Operations of a template on marked text (`marks.rs`): values of a conversation with their marks, and calls that
 //! look at what a text says. Knows the names of filters, tests and methods that do; all others only move characters.
 
 use std::collections::HashMap;
@@ -153,7 +153,7 @@ impl Marks {
         }
     }
 
-    /// What a value looks like in a text: with its marks where it is a text, marked as a whole where one of its parts is.
+    /// Returns the text of a value: with its marks where it is a text, marked as a whole where one of its parts is.
     pub fn shown(&self, value: &Value) -> Value {
         match value.kind() {
             ValueKind::Seq | ValueKind::Map | ValueKind::Iterable if self.is_marked(value) => {

@@ -1,6 +1,6 @@
 //! Compiles C against the header, and finds the shared library of this build.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 pub const INCLUDE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/include");

@@ -25,7 +25,7 @@ fn new_sampler() -> *mut rz_sampler {
     sampler
 }
 
-/// What the model writes greedily behind the first token, and how it ended.
+/// Text that the model writes greedily behind the first token, and how it ended.
 fn generate(host: &Host, sampler: *mut rz_sampler) -> (rz_status, String) {
     let (mut tokens, mut n, mut text, mut len) = ([0u32; 200], 0, [0u8; 2000], 0);
     unsafe {

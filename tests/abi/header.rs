@@ -28,7 +28,7 @@ pub fn code_of(header: &str) -> String {
         code.push_str(before);
         rest = after.split_once("*/").expect("a comment ends").1;
     }
-    code + rest
+    (code + rest).lines().map(|line| line.trim_end().to_owned() + "\n").collect()
 }
 
 fn functions() -> BTreeMap<String, String> {

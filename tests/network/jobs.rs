@@ -69,7 +69,7 @@ fn budget(rng: &mut Rng) -> Duration {
 fn run(job: &mut Job, rng: &mut Rng) -> Vec<u32> {
     let mut all = Vec::new();
     while !step_jobs(&mut [&mut *job], budget(rng)).unwrap() {
-        if rng.next() % 3 == 0 {
+        if rng.next().is_multiple_of(3) {
             all.extend(tokens(job));
         }
     }
@@ -139,7 +139,7 @@ fn party(model: &Arc<Model>, guests: usize, longest: usize, rng: &mut Rng) {
     };
     let (mut here, mut come, mut freed, mut finished) = (Vec::<Guest>::new(), 0, 0, 0);
     while come < guests || !here.is_empty() {
-        while come < guests && here.len() < 12 && rng.next() % 2 == 0 {
+        while come < guests && here.len() < 12 && rng.next().is_multiple_of(2) {
             let prompt = prompt(1 + rng.next() as usize % longest, rng.next() as usize % 5);
             let (seed, n) = (rng.next() % 3, 1 + rng.next() as usize % 24);
             let params = JobParams { max_tokens: n, sampler: sampler(seed), ..Default::default() };
@@ -150,7 +150,7 @@ fn party(model: &Arc<Model>, guests: usize, longest: usize, rng: &mut Rng) {
         if here.is_empty() {
             continue;
         }
-        let alone = rng.next() % 8 == 0;
+        let alone = rng.next().is_multiple_of(8);
         let some = if alone { 1 } else { here.len() - rng.next() as usize % here.len().min(2) };
         let turn = rng.next() as usize % here.len();
         here.rotate_left(turn);
@@ -162,7 +162,7 @@ fn party(model: &Arc<Model>, guests: usize, longest: usize, rng: &mut Rng) {
         let mut i = 0;
         while i < here.len() {
             let ended = here[i].job.info().end.is_some();
-            if !ended && rng.next() % 40 > 0 {
+            if !ended && !rng.next().is_multiple_of(40) {
                 i += 1;
                 continue;
             }
@@ -247,7 +247,7 @@ fn stop_strings_are_cut_out_wherever_tokens_end() {
                 let from = rng.next() as usize % whole.len();
                 let stop: String = whole.chars().skip(from).take(1 + rng.next() as usize % 12).collect();
                 // Some that nearly occur, and one longer than the text.
-                if rng.next() % 4 == 0 { stop + "\u{1}" } else { stop }
+                if rng.next().is_multiple_of(4) { stop + "\u{1}" } else { stop }
             })
             .filter(|stop| !stop.is_empty())
             .collect();
@@ -316,7 +316,7 @@ fn cancels_and_deadlines_at_random_moments_lose_nothing() {
             let params = JobParams { max_tokens: 40, cancel: Some(cancel.clone()), ..Default::default() };
             let mut job = job(session(&model, 512), &prompt, params);
             loop {
-                if rng.next() % 2 == 0 {
+                if rng.next().is_multiple_of(2) {
                     cancel.set_deadline(1 + rng.next() % 200_000);
                 }
                 match step_jobs(&mut [&mut job], budget(&mut rng)) {
@@ -328,7 +328,7 @@ fn cancels_and_deadlines_at_random_moments_lose_nothing() {
                 }
                 // What others computed stays, so that the job comes to an end however often it is stopped.
                 cancel.reset();
-                if round % 10 == 9 && rng.next() % 50 == 0 {
+                if round % 10 == 9 && rng.next().is_multiple_of(50) {
                     break;
                 }
             }

@@ -153,8 +153,16 @@ impl Model {
     pub fn load_with(&self, threads: usize, host_bytes: u64, progress: &mut Progress) -> Result<Backend> {
         let limits = StepLimits { max_tokens: 1, max_outputs: 1 };
         let (device, cache) = (CPU_DEVICE, self.spec(1));
-        let options =
-            LoadOptions { device, deterministic: false, profile: false, gpu_layers: None, host_bytes, limits, cache };
+        let options = LoadOptions {
+            device,
+            deterministic: false,
+            profile: false,
+            gpu_layers: None,
+            host_bytes,
+            isa: None,
+            limits,
+            cache,
+        };
         Backend::load(&self.program, &self.weights(), &Arc::new(Pool::new(threads).unwrap()), &options, progress)
     }
 
