@@ -15,7 +15,7 @@ use realizar::engine::{CacheParams, LoadParams, Model, Session};
 use realizar::format::{Access, Source};
 use realizar::quant;
 use serde_json::{Value, json};
-use support::reference::{Net, Norm, Weights, relative_rms};
+use support::reference::{Moe, Net, Norm, Weights, relative_rms};
 use support::tiny::{self, PROMPT, Tiny};
 
 /// A family: the network's name among the tiny ones, `model_type`, what its configuration has beside the common keys, and
@@ -135,6 +135,26 @@ const QWEN2_MOE: &[(&str, &str)] = &[
     ("ffn_gate_inp_shexp", "mlp.shared_expert_gate"),
 ];
 
+const LFM2: &[(&str, &str)] = &[
+    ("token_embd_norm", "model.embedding_norm"),
+    ("attn_norm", "operator_norm"),
+    ("ffn_norm", "ffn_norm"),
+    ("attn_q_norm", "self_attn.q_layernorm"),
+    ("attn_k_norm", "self_attn.k_layernorm"),
+    ("attn_output", "self_attn.out_proj"),
+    ("shortconv.in_proj", "conv.in_proj"),
+    ("shortconv.conv", "conv.conv"),
+    ("shortconv.out_proj", "conv.out_proj"),
+    ("ffn_gate", "feed_forward.w1"),
+    ("ffn_up", "feed_forward.w3"),
+    ("ffn_down", "feed_forward.w2"),
+    ("ffn_gate_inp", "feed_forward.gate"),
+    ("exp_probs_b", "feed_forward.expert_bias"),
+    ("ffn_gate_exps", "feed_forward.experts.*.w1"),
+    ("ffn_up_exps", "feed_forward.experts.*.w3"),
+    ("ffn_down_exps", "feed_forward.experts.*.w2"),
+];
+
 fn families() -> Vec<Family> {
     let plain =
         |name, model_type, permuted, config| Family { name, model_type, permuted, config, names: &[], qkv: None };
@@ -217,6 +237,20 @@ fn families() -> Vec<Family> {
             "llama4_text",
             LLAMA4,
             json!({"num_local_experts": 4, "num_experts_per_tok": 1, "attn_temperature_tuning": 4, "use_qk_norm": true}),
+        ),
+        named(
+            "lfm2",
+            "lfm2",
+            LFM2,
+            json!({"conv_L_cache": 3, "full_attn_idxs": [1], "intermediate_size": 720, "block_multiple_of": 64,
+                "block_ffn_dim_multiplier": 1.0}),
+        ),
+        named(
+            "lfm2moe",
+            "lfm2_moe",
+            LFM2,
+            json!({"layer_types": ["conv", "full_attention", "conv"], "num_experts": 4, "num_experts_per_tok": 2,
+                "num_dense_layers": 1, "use_expert_bias": true, "norm_topk_prob": true, "routed_scaling_factor": 1.0}),
         ),
     ]
 }
@@ -323,6 +357,9 @@ fn tensors(family: &Family, net: &Net, w: &Weights) -> Vec<Tensor> {
                 put(full(&format!("{}.{leaf}", theirs.unwrap())), &dims, halves(values, hd, cols));
             }
             ("exp_probs_b" | "attn_sinks", _) => put(full(theirs.unwrap()), &dims, values.clone()),
+            ("shortconv.conv", _) => {
+                put(full("conv.conv.weight"), &[d, 1, values.len() / d], values.clone());
+            }
             ("ffn_up_exps", _) if ["gpt_oss", "llama4_text"].contains(&family.model_type) => {}
             ("ffn_gate" | "ffn_up", _) if family.name == "glm4" => {
                 if part == "ffn_gate" {
@@ -388,6 +425,14 @@ fn logits(path: &Path) -> Vec<Vec<f32>> {
 }
 
 fn tiny_of(name: &str) -> Tiny {
+    if name == "lfm2moe" {
+        // The mixture of LFM 2, by the shape of another.
+        let moe = tiny_of("glm4moe").net.moe.unwrap();
+        return tiny_of("lfm2").change(|t| {
+            t.architecture = "lfm2moe";
+            t.net.moe = Some(Moe { n: 4, used: 2, groups: 1, groups_used: 1, scale: 1.0, shared: false, ..moe });
+        });
+    }
     let all = tiny::architectures(|name| Tiny::new(name, quant::F32).shape(128, 4, 2, 32, 512));
     all.into_iter().find(|(other, _)| *other == name).unwrap_or_else(|| panic!("{name}")).1
 }

@@ -54,6 +54,7 @@ const KEYS: &[KeyRow] = &[
     ("attn_logit_softcapping", Cap, &["attn_logit_softcapping"], &["gemma2"]),
     ("final_logit_softcapping", Cap, &["final_logit_softcapping"], &["gemma2", "gemma3"]),
     ("attention.clamp_kqv", Number, &["clip_qkv"], &["olmo"]),
+    ("shortconv.l_cache", Int, &["conv_L_cache"], &["lfm2", "lfm2moe"]),
     ("use_parallel_residual", Bool, &["use_parallel_residual"], &["gptneox"]),
     ("expert_count", Int, &["num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"], MOE),
     ("expert_used_count", Int, &["num_experts_per_tok", "experts_per_token", "moe_k"], MOE),
@@ -61,7 +62,7 @@ const KEYS: &[KeyRow] = &[
         "expert_feed_forward_length",
         Int,
         &["moe_intermediate_size"],
-        &["qwen3moe", "qwen2moe", "qwen3vlmoe", "deepseek", "dots1", "glm4moe", "ernie4_5-moe"],
+        &["qwen3moe", "qwen2moe", "qwen3vlmoe", "deepseek", "dots1", "glm4moe", "ernie4_5-moe", "lfm2moe"],
     ),
     (
         "expert_weights_norm",
@@ -92,6 +93,7 @@ const MOE: &[&str] = &[
     "ernie4_5-moe",
     "minimax-m2",
     "llama4",
+    "lfm2moe",
 ];
 const ALL: &[&str] = &[];
 
@@ -163,7 +165,7 @@ pub(super) fn translate(path: &Path, json: &Json) -> Result<Translated> {
     let kv_heads = extras::translate(&mut t)?;
     window::translate(&mut t)?;
     rope::translate(&mut t)?;
-    let tied = t.bool(&["tie_word_embeddings"])?;
+    let tied = t.bool(&["tie_word_embeddings", "tie_embedding"])?;
     let quantization = t.config.find(&["quantization_config"]).map(|(_, quantization)| quantization);
     let packed = family.arch == "gpt-oss" && quantization.is_some_and(eight_bit::is_packed);
     if let Some(quantization) = quantization.filter(|_| !packed) {

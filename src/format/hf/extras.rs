@@ -2,9 +2,9 @@
 //! layer, sets of their own. Refuses the values that the networks of GGUF files do not have.
 
 use super::members::Members;
-use super::translator::{HEADS, LAYERS, MAX_LAYERS, MAX_WIDTH, Translator, WIDTH};
+use super::translator::{HEADS, LAYERS, MAX_LAYERS, MAX_WIDTH, Translator, WIDTH, whole};
 use super::{known, rope};
-use crate::error::Result;
+use crate::error::{Result, try_vec};
 use crate::format::json::Json;
 
 /// Sets the keys of the family; returns the number of key-value heads.
@@ -18,6 +18,7 @@ pub(super) fn translate(t: &mut Translator) -> Result<Option<u64>> {
         "exaone4" => exaone4(t)?,
         "falcon" | "starcoder" => kv_heads = multi_query(t)?,
         "mpt" => kv_heads = mpt(t)?,
+        "lfm2" | "lfm2moe" => lfm2(t, kv_heads)?,
         "baichuan" => baichuan(t)?,
         "cohere2" => {
             expect_text(t, "position_embedding_type", &["rope_gptj"])?;
@@ -243,5 +244,58 @@ fn llama4(t: &mut Translator) -> Result<()> {
     if kinds.len() as u64 > MAX_LAYERS || !kinds.iter().enumerate().all(is_expected) {
         return Err(t.config.unsupported("\"layer_types\" other than chunks in three layers of four"));
     }
+    Ok(())
+}
+
+/// Layers of convolutions have no key-value heads.
+fn lfm2(t: &mut Translator, kv_heads: Option<u64>) -> Result<()> {
+    let kinds = t.config.list(&["layer_types"])?;
+    let attending = t.config.list(&["full_attn_idxs"])?;
+    let n = t.int(LAYERS)?.unwrap_or(0);
+    if n > MAX_LAYERS || kinds.is_some_and(|kinds| kinds.len() as u64 != n) {
+        return Err(t.config.wrong("layer_types", "one for each of at most 1024 layers"));
+    }
+    let kv_heads = kv_heads.unwrap_or(8);
+    let mut heads = try_vec("layers", usize::try_from(n).unwrap_or(0))?;
+    for i in 0..n {
+        let kind = kinds.and_then(|kinds| kinds.get(usize::try_from(i).ok()?));
+        let attends = match (kind, attending) {
+            (Some(kind), _) => match kind.as_str() {
+                Some("conv") => false,
+                Some("full_attention") => true,
+                _ => return Err(t.config.unsupported(&format!("\"layer_types\" with the value {kind}"))),
+            },
+            (None, Some(list)) => list.iter().any(|at| at.as_u64() == Some(i)),
+            (None, None) => true,
+        };
+        heads.push(if attends { i64::try_from(kv_heads).unwrap_or(i64::MAX) } else { 0 });
+    }
+    t.keys.retain(|(key, _)| !key.ends_with(".head_count_kv"));
+    t.set("attention.head_count_kv", Some(heads));
+    if t.family.arch == "lfm2moe" {
+        t.set("expert_gating_func", Some(2u64));
+        expect(t, "use_expert_bias", true)?;
+        expect(t, "norm_topk_prob", true)?;
+        return match t.number(&["routed_scaling_factor"])? {
+            Some(scale) if scale != 1.0 => {
+                Err(t.config.unsupported(&format!("\"routed_scaling_factor\" with the value {scale}")))
+            }
+            _ => Ok(()),
+        };
+    }
+    let written = t.config.int(&["block_ff_dim"])?.or(t.int(&["intermediate_size"])?).filter(|&n| n <= MAX_WIDTH);
+    t.config.skip(&["intermediate_size"]);
+    let step = t.int(&["block_multiple_of"])?.filter(|n| (1..=MAX_WIDTH).contains(n));
+    let (Some(mut width), Some(step)) = (written, step) else {
+        return Err(t.config.unsupported("a \"block_ff_dim\" or \"block_multiple_of\" of such a size"));
+    };
+    let factor = t.number(&["block_ffn_dim_multiplier"])?.unwrap_or(1.0);
+    if t.bool(&["block_auto_adjust_ff_dim"])? != Some(false) {
+        let part = (factor * (2 * width / 3) as f64).trunc();
+        let part = whole(part).filter(|&n| n <= MAX_WIDTH);
+        width = part.ok_or_else(|| t.config.wrong("block_ffn_dim_multiplier", "smaller"))?.next_multiple_of(step);
+    }
+    t.keys.retain(|(key, _)| !key.ends_with(".feed_forward_length"));
+    t.set("feed_forward_length", Some(width));
     Ok(())
 }

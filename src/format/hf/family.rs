@@ -333,6 +333,35 @@ const FAMILIES: &[Family] = &[
         ..PLAIN
     },
     Family { model_types: &["arcee"], arch: "arcee", activations: &["relu2"], ..PLAIN },
+    Family {
+        model_types: &["lfm2"],
+        arch: "lfm2",
+        defaults: &[
+            ("rope_theta", 1e6),
+            ("norm_eps", 1e-5),
+            ("conv_L_cache", 3.0),
+            ("intermediate_size", 12_288.0),
+            ("block_auto_adjust_ff_dim", 1.0),
+            ("block_multiple_of", 256.0),
+            ("block_ffn_dim_multiplier", 1.0),
+        ],
+        effectless: " conv_bias block_dim block_mlp_init_scale block_norm_eps block_out_init_scale block_use_swiglu \
+                     block_use_xavier_init conv_dim conv_dim_out conv_use_xavier_init num_heads use_pos_enc ",
+        ..PLAIN
+    },
+    Family {
+        model_types: &["lfm2_moe"],
+        arch: "lfm2moe",
+        defaults: &[
+            ("rope_theta", 1e6),
+            ("norm_eps", 1e-5),
+            ("conv_L_cache", 3.0),
+            ("num_experts", 32.0),
+            ("num_experts_per_tok", 4.0),
+        ],
+        effectless: " conv_bias num_dense_layers ",
+        ..PLAIN
+    },
 ];
 
 /// Keys of Hunyuan about pictures, speech, and training.

@@ -61,7 +61,13 @@ struct Part {
 }
 
 /// Adds a tensor, or the parts that it holds where GGUF files keep these apart.
-pub(super) fn push(path: &Path, t: &Translated, tensor: TensorInfo, out: &mut Vec<TensorInfo>) -> Result<()> {
+pub(super) fn push(path: &Path, t: &Translated, mut tensor: TensorInfo, out: &mut Vec<TensorInfo>) -> Result<()> {
+    // A kernel of one channel each: `[channels, 1, taps]`.
+    if tensor.name.ends_with(".shortconv.conv.weight")
+        && let [channels, 1, taps] = *tensor.shape.dims()
+    {
+        tensor.shape = Shape::new(&[channels, taps])?;
+    }
     let Some((prefix, leaf)) = tensor.name.rsplit_once('.') else {
         out.push(tensor);
         return Ok(());

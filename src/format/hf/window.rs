@@ -5,7 +5,7 @@ use crate::error::{Result, try_vec};
 use crate::format::Value;
 
 /// Architectures whose layers with a window are no matter of keys.
-const NO_WINDOWS: &[&str] = &["exaone4", "llama4"];
+const NO_WINDOWS: &[&str] = &["exaone4", "llama4", "lfm2", "lfm2moe"];
 
 /// Sets the window and the pattern of its layers.
 pub(super) fn translate(t: &mut Translator) -> Result<()> {
