@@ -113,7 +113,7 @@ fn measure(
     let rows = values(len + width);
     for (layer, position) in (0..layers).flat_map(|l| (0..len).map(move |p| (l, p))) {
         let row = &rows[position..position + width];
-        cache.write(isa, layer, position, row, if is_latent { &[] } else { row });
+        cache.write(isa, layer, position, row, if is_latent { &[] } else { row }).unwrap();
     }
     let bytes = cache.bytes() as usize;
     let q = values(n * heads.queries * heads.dim);

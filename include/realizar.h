@@ -136,6 +136,40 @@ const char *rz_version(void);
 const char *rz_status_name(rz_status status);
 
 /* ------------------------------------------------------------------------------------------------
+ * Memory of the host
+ * ------------------------------------------------------------------------------------------------ */
+
+/* Returns `size` bytes, never 0, aligned to `align`, a power of two, or NULL where there are none. Comes from any thread,
+ * several at once, and must not call the library. It must return normally: no longjmp, no C++ exception. */
+typedef void *(*rz_alloc_callback)(size_t size, size_t align, void *user);
+
+/* Takes back what rz_alloc_callback has returned for this size and this alignment. Comes from any thread, several at once, and
+ * must not call the library. It must return normally: no longjmp, no C++ exception. */
+typedef void (*rz_free_callback)(void *ptr, size_t size, size_t align, void *user);
+
+/* An allocator. Since 0.1.0. */
+typedef struct rz_allocator {
+  uint32_t struct_size;     /* sizeof(rz_allocator). */
+  uint32_t reserved;        /* 0. */
+  rz_alloc_callback alloc;  /* Gives memory. */
+  rz_free_callback free;    /* Takes it back. */
+  void *user;               /* Handed to both as it is; valid as long as the library is loaded. */
+} rz_allocator;
+
+/* Has the library take all its memory from the host: the heap, weights, caches and scratch. Before any other call, once.
+ *
+ * Without it memory comes from malloc, and large blocks from anonymous mappings, whose pages cost nothing until they are
+ * used; those of a host are set to zero as they are made. Not asked for: the stacks of threads, mapped files
+ * (RZ_MODEL_MMAP), what the C library and a GPU's driver take for themselves.
+ *
+ * An allocator that returns NULL, or a pointer that is not aligned, makes calls end with RZ_ERR_OUT_OF_MEMORY. With the first
+ * call some 256 KiB are set aside, from which a call that has run out of memory ends in order. Any thread. Errors:
+ * RZ_ERR_BUSY (after any other call), RZ_ERR_INVALID_ARGUMENT, RZ_ERR_OUT_OF_MEMORY (`alloc` does not give as much at once,
+ * or not aligned; nothing is set then). Since 0.1.0. */
+rz_status rz_allocator_set(const rz_allocator *allocator,
+                           rz_error *err);
+
+/* ------------------------------------------------------------------------------------------------
  * Devices
  * ------------------------------------------------------------------------------------------------ */
 
@@ -397,6 +431,53 @@ rz_status rz_model_meta_element_into(const rz_model *model,
                                      rz_error *err);
 
 /* ------------------------------------------------------------------------------------------------
+ * Models from bytes of the caller
+ * ------------------------------------------------------------------------------------------------ */
+
+#define RZ_SOURCE_MEMORY 1  /* Kind of a source: `size` bytes at `data`. */
+
+/* Kind of a source: `size` bytes from `offset` on of the regular file that `fd` is open for; size 0: up to its end. */
+#define RZ_SOURCE_FD 2
+
+#define RZ_SOURCE_READER 3  /* Kind of a source: `size` bytes that `read` gives. */
+
+/* Fills `out` with the `n` bytes from `offset` on, all of them, which lie within the size of the source. Returns 0, or the
+ * errno that ends the load with RZ_ERR_IO. Comes from any thread, several at once, during the load only. It may call the
+ * library. It must return normally: no longjmp, no C++ exception. */
+typedef int32_t (*rz_source_callback)(void *user, uint64_t offset, void *out, size_t n);
+
+/* Bytes of one file of a model. Since 0.1.0. */
+typedef struct rz_source {
+  uint32_t struct_size;  /* sizeof(rz_source), the same in all sources of a call. */
+  uint32_t kind;         /* RZ_SOURCE_... */
+  /* The file's name, NUL-terminated, as it would be in the folder of the model ("config.json",
+   * "model-00001-of-00002.gguf"). NULL where there is only one. */
+  const char *name;
+  const void *data;  /* Of RZ_SOURCE_MEMORY: the bytes. */
+  uint64_t size;     /* Number of bytes. */
+  /* Of RZ_SOURCE_FD: an open file descriptor, which stays the caller's. Its position is neither used nor changed. */
+  int32_t fd;
+  uint32_t reserved;        /* 0. */
+  uint64_t offset;          /* Of RZ_SOURCE_FD: where the bytes begin in the file. */
+  rz_source_callback read;  /* Of RZ_SOURCE_READER. */
+  void *user;               /* Handed to `read` as it is. */
+} rz_source;
+
+/* rz_model_load for a model whose files are not files of their own: a .gguf file (of a split set all of them), a
+ * .safetensors file, or those files of a folder that its model needs, such as config.json, tokenizer.json and the weights.
+ *
+ * Of several sources each has the name of its file, by which the others find it. Sources are read during the call only:
+ * memory, descriptors and what `user` points to may go afterwards. `params` may be NULL; RZ_MODEL_MMAP is
+ * RZ_ERR_UNSUPPORTED. `*out` is freed with rz_model_free. Any thread. Errors: those of rz_model_load; RZ_ERR_IO also for an
+ * errno of `read`, for a range beyond the end of the file of `fd`, and for a file of the set that is not among the sources.
+ * Since 0.1.0. */
+rz_status rz_model_load_from(const rz_source *sources,
+                             size_t n,
+                             const rz_model_params *params,
+                             rz_model **out,
+                             rz_error *err);
+
+/* ------------------------------------------------------------------------------------------------
  * Text and tokens
  * ------------------------------------------------------------------------------------------------ */
 
@@ -656,7 +737,8 @@ void rz_grammar_free(rz_grammar *grammar);
  * RZ_ERR_INVALID_ARGUMENT. Tokens that end a text can be chosen where the text is complete, and nothing else once it
  * can go no further, so that rz_generate_into ends with RZ_DONE. For the next text, set it again. A choice allocates
  * memory and takes time, some tens of microseconds as a rule; one that passes the bounds ends with RZ_ERR_LIMIT. Calls with a
- * cache of another vocabulary get RZ_ERR_MISMATCH. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
+ * cache of another vocabulary get RZ_ERR_MISMATCH. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY.
+ * Since 0.1.0. */
 rz_status rz_sampler_grammar_set(rz_sampler *sampler,
                                  const rz_grammar *grammar,
                                  rz_error *err);
@@ -712,10 +794,130 @@ rz_status rz_cache_truncate(rz_cache *cache, uint32_t len, rz_error *err);
  * `cache`, RZ_ERR_POISONED. Since 0.1.0. */
 rz_status rz_cache_cancel_set(rz_cache *cache, const rz_cancel *cancel, rz_error *err);
 
-/* Makes a second cache with the same past, capacity, logits and cancel; from here on the two go their own ways. `*out`
- * is freed with rz_cache_free. Any thread. Errors: RZ_ERR_BUSY while a call changes `cache`, RZ_ERR_POISONED,
+/* Makes a second cache with the same past, capacity, logits and cancel; from here on the two go their own ways. On the CPU
+ * they share the memory of keys and values until one of them writes to it, 256 tokens at a time; each counts with its whole
+ * capacity against rz_runtime_params.memory_limit. `*out` is freed with rz_cache_free. Any thread. Errors: RZ_ERR_BUSY while a call changes `cache`, RZ_ERR_POISONED,
  * RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT. Since 0.1.0. */
-rz_status rz_cache_fork(const rz_cache *cache, rz_cache **out, rz_error *err);
+rz_status rz_cache_fork(const rz_cache *cache,
+                        rz_cache **out,
+                        rz_error *err);
+
+/* Writes to `*common` how many of the first of `n` tokens the cache need not compute again: those with which it begins, as
+ * far as it can be rewound to them for nothing. Recurrent layers, and layers with a window after a long text, can be rewound
+ * to some places only; a cache that was released has no such tokens.
+ *
+ * To go on with these tokens: rz_cache_truncate to `*common`, then rz_prefill with those behind them; where there are none,
+ * rewind by one token more, for its logits. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_INVALID_ARGUMENT.
+ * Since 0.1.0. */
+rz_status rz_cache_match(const rz_cache *cache,
+                         const uint32_t *tokens,
+                         size_t n,
+                         uint32_t *common,
+                         rz_error *err);
+
+/* Copies the tokens of the cache.
+ *
+ * `*n` receives their number. With too small a `capacity` (0 and a NULL `out` to ask for it) the result is
+ * RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
+rz_status rz_cache_tokens_into(const rz_cache *cache, uint32_t *out, size_t capacity, size_t *n, rz_error *err);
+
+/* Forgets `drop` tokens behind the first `keep`, to make room in a long conversation; those behind them move up.
+ *
+ * The cache is then what it would be had it never seen them, to the bit, in every network: keys and values of a token depend
+ * on all tokens before it, so that those of the tokens that moved are computed again. The next call that needs them does so,
+ * in the time of a prefill. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT where there are fewer tokens, RZ_ERR_BUSY,
+ * RZ_ERR_POISONED. Since 0.1.0. */
+rz_status rz_cache_shift(rz_cache *cache,
+                         uint32_t keep,
+                         uint32_t drop,
+                         rz_error *err);
+
+/* Gives the memory of keys and values back, also as it counts against rz_runtime_params.memory_limit, and keeps the tokens
+ * and the logits. The next call that needs them takes memory again and computes them, in the time of a prefill, to the same
+ * bits on the CPU; its errors can be RZ_ERR_OUT_OF_MEMORY and RZ_ERR_LIMIT then. Any thread. Errors: RZ_ERR_BUSY,
+ * RZ_ERR_POISONED. Since 0.1.0. */
+rz_status rz_cache_release(rz_cache *cache,
+                           rz_error *err);
+
+/* ------------------------------------------------------------------------------------------------
+ * Saved caches
+ * ------------------------------------------------------------------------------------------------ */
+
+/* Takes the next `n` bytes of a saved cache. Returns 0, or the errno that ends the call with RZ_ERR_IO. It must return
+ * normally: no longjmp, no C++ exception. */
+typedef int32_t (*rz_write_callback)(void *user, const void *data, size_t n);
+
+/* Fills `out` with the next `n` bytes of a saved cache. Returns 0, or the errno that ends the call with RZ_ERR_IO: of a file
+ * that ends too early too. It must return normally: no longjmp, no C++ exception. */
+typedef int32_t (*rz_read_callback)(void *user, void *out, size_t n);
+
+/* Hands the cache to `write`, in pieces of at most 256 KiB, on this thread: its tokens, the logits, and what the network
+ * remembers, as it lies in memory. A cache whose memory was given back (rz_cache_release) is saved without it.
+ *
+ * What was written is of use to this version of the library, on a machine of the same byte order, with the same model: its
+ * weights and their types are told by a fingerprint. A checksum finds what was damaged. A model loaded with RZ_MODEL_MMAP is
+ * read as a whole for its first fingerprint.
+ *
+ * Only reads the cache, so that several calls may do so at once. Any thread. Errors: RZ_ERR_IO (`write` returned an errno:
+ * rz_error.system_code), RZ_ERR_UNSUPPORTED for a model that has layers on a GPU, RZ_ERR_BUSY, RZ_ERR_POISONED,
+ * RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+rz_status rz_cache_save(const rz_cache *cache,
+                        rz_write_callback write,
+                        void *user,
+                        rz_error *err);
+
+/* Makes a cache from what rz_cache_save has written, which `read` returns in the same order, in pieces of any size, on this
+ * thread. What follows in it is the same, to the bit, as in the cache that was saved.
+ *
+ * Of `params`, which may be NULL, zero in a field stands for what was saved. Another capacity must have room for the tokens;
+ * other types than those saved are refused. `*out` is freed with rz_cache_free, before or after the model. Any thread.
+ * Errors: RZ_ERR_IO (`read` returned an errno), RZ_ERR_FORMAT (no saved cache, or a damaged one), RZ_ERR_VERSION (saved by
+ * another version), RZ_ERR_MISMATCH (another model, types, or side of the context length from which the model turns its
+ * rotary embedding in another way), RZ_ERR_CONTEXT_FULL, RZ_ERR_UNSUPPORTED for a model that has layers on a GPU,
+ * RZ_ERR_INVALID_ARGUMENT, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+rz_status rz_cache_load(const rz_model *model,
+                        const rz_cache_params *params,
+                        rz_read_callback read,
+                        void *user,
+                        rz_cache **out,
+                        rz_error *err);
+
+/* ------------------------------------------------------------------------------------------------
+ * What a model will take
+ * ------------------------------------------------------------------------------------------------ */
+
+/* Memory that a model and its caches take, in bytes. Since 0.1.0. */
+typedef struct rz_plan {
+  uint32_t struct_size;     /* sizeof(rz_plan), set by the caller. */
+  uint32_t gpu_layers;      /* Layers on a GPU. */
+  uint64_t weights_host;    /* Weights in memory of the host, as they are packed. */
+  uint64_t weights_device;  /* Weights on a device. */
+  uint64_t cache_host;      /* One cache with room for all its tokens: keys, values, tokens and logits. */
+  uint64_t cache_device;    /* The part of one cache that is on a device. */
+  uint64_t cache_token;     /* What one more token of capacity adds to a cache. */
+  /* What a step computes in. Models whose runtime has one thread take it for each step that runs at the same time. */
+  uint64_t scratch_host;
+  uint64_t scratch_device;  /* The part of it that is on a device. */
+  uint64_t load_peak_host;  /* The most that is held while the model is loaded. */
+  uint64_t total_host;      /* The model, its tokenizer, scratch and all caches. */
+  uint64_t total_device;    /* The part of it that is on a device. */
+} rz_plan;
+
+/* Tells what a load with these parameters and `n_caches` caches will take, before a weight is read: metadata and tokenizer
+ * are read, and the scratch of a step and one cache are set aside for the time of the call.
+ *
+ * Either `path`, as for rz_model_load, or `n` sources, as for rz_model_load_from; the other is NULL. `params` and
+ * `cache_params` may be NULL. `out->struct_size` is set by the caller. Pages that no token has reached yet are counted as
+ * taken. Not counted: the stacks of threads, and what the C library takes. Any thread. Errors: those of rz_model_load and
+ * rz_cache_new; RZ_ERR_UNSUPPORTED for a device other than the CPU. Since 0.1.0. */
+rz_status rz_model_plan(const char *path,
+                        const rz_source *sources,
+                        size_t n,
+                        const rz_model_params *params,
+                        const rz_cache_params *cache_params,
+                        uint32_t n_caches,
+                        rz_plan *out,
+                        rz_error *err);
 
 /* ------------------------------------------------------------------------------------------------
  * Generating
@@ -907,6 +1109,36 @@ rz_status rz_job_info_get(const rz_job *job,
 /* Frees the job, at any moment; NULL is fine. Its cache is free again and keeps the tokens that are complete: of the prompt
  * whole pieces, and of the tokens made all but the last. Any thread. Since 0.1.0. */
 void rz_job_free(rz_job *job);
+
+/* ------------------------------------------------------------------------------------------------
+ * Probabilities
+ * ------------------------------------------------------------------------------------------------ */
+
+/* Writes the `k` likeliest tokens after the last one, the likeliest first, to `tokens`, and the natural logarithms of their
+ * probabilities to `logprobs`, both with room for `k`. Of equally likely ones the lowest comes first.
+ *
+ * `*n` receives their number: `k`, or that of the whole vocabulary. They are the softmax of what rz_logits_into gives, summed
+ * in double precision; a token that is never chosen has minus infinity. Any thread. Errors: those of rz_logits_into,
+ * RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+rz_status rz_logprobs_into(const rz_cache *cache,
+                           uint32_t k,
+                           uint32_t *tokens,
+                           float *logprobs,
+                           size_t *n,
+                           rz_error *err);
+
+/* Appends `n` tokens, at least one, as rz_prefill does, and writes the natural logarithm of the probability of tokens[i] after
+ * all tokens before it to logprobs[i]. The first of an empty cache has none before it: 0.
+ *
+ * Probabilities are those of rz_logprobs_into. The call takes longer than a prefill, because it needs the logits after every
+ * token. `cancel` may be NULL. A call that fails leaves the cache as it was. Any thread. Errors: those of rz_prefill.
+ * Since 0.1.0. */
+rz_status rz_score_into(rz_cache *cache,
+                        const uint32_t *tokens,
+                        size_t n,
+                        float *logprobs,
+                        const rz_cancel *cancel,
+                        rz_error *err);
 
 /* ------------------------------------------------------------------------------------------------
  * Embeddings

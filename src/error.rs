@@ -3,6 +3,8 @@
 
 use std::path::Path;
 
+use crate::memory;
+
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 #[derive(Debug, thiserror::Error)]
@@ -75,8 +77,19 @@ impl Error {
     }
 }
 
+/// `OutOfMemory` where a small allocation of the call was served from the reserve.
+pub fn check_memory(what: &'static str) -> Result<()> {
+    if memory::is_short() { Err(Error::OutOfMemory { what, bytes: 0 }) } else { Ok(()) }
+}
+
+/// The result of work that allocates up to some bytes in ways that cannot fail.
+pub fn secured<T>(what: &'static str, bytes: usize, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    memory::secured(bytes, work).unwrap_or(Err(Error::OutOfMemory { what, bytes: bytes as u64 }))
+}
+
 /// A vector with room for exactly `capacity` elements, or `OutOfMemory` naming `what`.
 pub fn try_vec<T>(what: &'static str, capacity: usize) -> Result<Vec<T>> {
+    check_memory(what)?;
     let mut v = Vec::new();
     v.try_reserve_exact(capacity)
         .map_err(|_| Error::OutOfMemory { what, bytes: (capacity as u64).saturating_mul(size_of::<T>() as u64) })?;

@@ -1,6 +1,7 @@
 //! realizar runs language models inside somebody else's process, behind a C interface.
 //! `ARCHITECTURE.md` is the tour.
 
+pub mod memory;
 pub mod error;
 pub mod os;
 pub mod tensor;

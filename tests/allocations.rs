@@ -2,43 +2,34 @@
 #![allow(unsafe_code)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::ffi::c_void;
 use std::path::Path;
+use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use realizar::engine::{CacheParams, LoadParams, Model, Runtime, RuntimeParams, Session};
+use realizar::memory::{self, Host};
 use realizar::sample::{Sampler, SamplerParams};
-
-struct Counting;
 
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 
-// SAFETY: every call is handed on to the system's allocator as it is.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller's promise.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, p: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise.
-        unsafe { System.dealloc(p, layout) }
-    }
-
-    unsafe fn realloc(&self, p: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller's promise.
-        unsafe { System.realloc(p, layout, size) }
-    }
+unsafe extern "C" fn alloc(size: usize, align: usize, _: *mut c_void) -> *mut c_void {
+    ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+    // SAFETY: the caller's promise.
+    unsafe { System.alloc(Layout::from_size_align_unchecked(size, align)).cast() }
 }
 
-#[global_allocator]
-static COUNTING: Counting = Counting;
+unsafe extern "C" fn free(p: *mut c_void, size: usize, align: usize, _: *mut c_void) {
+    // SAFETY: the caller's promise.
+    unsafe { System.dealloc(p.cast(), Layout::from_size_align_unchecked(size, align)) }
+}
 
 /// Tokens that are decoded while allocations are counted.
 const TOKENS: usize = 100;
 
 fn main() {
+    // SAFETY: what was allocated before is the system's as well.
+    assert!(unsafe { memory::try_host(Host { alloc, free, user: null_mut() }) });
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/stories260K-f32.gguf");
     for threads in [1, 2] {
         let runtime = Runtime::new(RuntimeParams { threads, ..Default::default() }).unwrap();

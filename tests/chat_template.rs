@@ -8,7 +8,7 @@ use serde_json::{Value as Json, json};
 
 fn render(source: &str, variables: &Json) -> Result<String> {
     let text = ChatTemplate::new(source, "<s>".into(), "</s>".into()).run(variables.as_object().unwrap());
-    text.map(|text| text.plain())
+    text.and_then(|text| text.plain())
 }
 
 #[test]
@@ -30,7 +30,7 @@ fn a_conversation_is_rendered() {
     );
     let messages = [("user", " hi "), ("assistant", "{{ 1 }}")];
     assert_eq!(
-        template.render(&Chat::new(&messages, true)).unwrap().plain(),
+        template.render(&Chat::new(&messages, true)).unwrap().plain().unwrap(),
         "<s><user>hi</s>\n<assistant>{{ 1 }}</s>\n<assistant>"
     );
     let refusal = template.render(&Chat::new(&[("tool", "")], false)).err().unwrap();

@@ -116,7 +116,7 @@ fn harmless_conversations_have_the_tokens_of_their_text() {
         let template = ChatTemplate::new(source, "<s>".into(), "</s>".into());
         let begins = begins || source.starts_with("<s>");
         let chat = conversation(&mut || "Once upon\n a time  é日".to_owned());
-        let text = template.render(&Chat::parse(&chat.to_string(), true).unwrap()).unwrap().plain();
+        let text = template.render(&Chat::parse(&chat.to_string(), true).unwrap()).unwrap().plain().unwrap();
         let mut want = Vec::new();
         tokenizer.encode(&text, !begins && !text.starts_with("<s>"), true, &mut want).unwrap();
         assert_eq!(tokens(&template, &chat), want);
@@ -154,7 +154,7 @@ fn templates_get_the_form_that_they_can_read() {
         ("{% for m in messages if m.content %}{% for p in m.content if p.text is defined %}{{ p.text }}{% endfor %}|{% endfor %}".to_owned(), "Be brief.|Hi|"),
     ] {
         let template = ChatTemplate::new(&source, String::new(), String::new());
-        let text = template.render(&Chat::parse(&chat.to_string(), false).unwrap()).unwrap().plain();
+        let text = template.render(&Chat::parse(&chat.to_string(), false).unwrap()).unwrap().plain().unwrap();
         assert_eq!(text, want, "{source}");
     }
 }

@@ -32,7 +32,7 @@ fn write(kind: GrammarKind, text: &str, seed: u64) -> String {
     let tokenizer = MODEL.tokenizer().unwrap();
     let mut random = Random(seed);
     let mut sampler = Sampler::new(SamplerParams { temperature: 1.0, seed, ..Default::default() }).unwrap();
-    sampler.set_grammar(Some(grammar(kind, text).unwrap_or_else(|e| panic!("{text}: {e}")).matcher()));
+    sampler.set_grammar(Some(grammar(kind, text).unwrap_or_else(|e| panic!("{text}: {e}")).matcher().unwrap()));
     let closes = |id: u32| {
         tokenizer.is_end(id) || [b"\"", b"}", b"]"].iter().any(|c| *tokenizer.decode_token(id, true).unwrap() == **c)
     };
@@ -161,7 +161,7 @@ fn a_matcher_goes_where_the_timeline_goes() {
         (t[0], t[1], t[2], t[3], t[4])
     };
     let end = tokenizer.eos().unwrap();
-    let mut matcher = grammar.matcher();
+    let mut matcher = grammar.matcher().unwrap();
     let mut allowed = |timeline: &[u32]| -> Vec<u32> {
         let allowed = matcher.allowed(timeline).unwrap();
         [a, b, c, d, x, end].into_iter().filter(|&id| allowed.has(id)).collect()
@@ -182,7 +182,7 @@ fn a_matcher_goes_where_the_timeline_goes() {
     assert!(matcher.allowed(&[5, a, b]).unwrap().has(d));
 
     let mut sampler = Sampler::new(SamplerParams::default()).unwrap();
-    sampler.set_grammar(Some(grammar.matcher()));
+    sampler.set_grammar(Some(grammar.matcher().unwrap()));
     assert!(matches!(sampler.sample(&[0.0; 511], &[]), Err(Error::Mismatch(_))));
     assert_eq!(sampler.sample(&[0.0; 512], &[]).unwrap(), a.min(x));
 }
@@ -252,7 +252,7 @@ fn hostile_grammars_are_bounded() {
         (Regex, "(.*a.{500})".to_owned()),
         (Lark, "start: start start | \"a\" |".to_owned()),
     ] {
-        let mut matcher = grammar(kind, &text).unwrap_or_else(|e| panic!("{}: {e}", &text[..60])).matcher();
+        let mut matcher = grammar(kind, &text).unwrap_or_else(|e| panic!("{}: {e}", &text[..60])).matcher().unwrap();
         let mut timeline = vec![1];
         for i in 0..100 {
             let Ok(allowed) = matcher.allowed(&timeline) else { break };

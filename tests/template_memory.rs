@@ -4,44 +4,39 @@
 #![allow(unsafe_code)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::ptr;
+use std::ffi::c_void;
+use std::ptr::null_mut;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+use realizar::memory::{self, Host};
 use realizar::text::{Chat, ChatTemplate};
 use serde_json::json;
-
-struct Ceiling;
 
 /// Several times what a template may hold at once, a fraction of what it would take.
 const CEILING: usize = 256 << 20;
 /// Half of what the smallest thread of a common host has.
 const STACK: usize = 1 << 20;
 
-static HELD: AtomicUsize = AtomicUsize::new(0);
+/// More than what was allocated before anything is counted, and may be freed later.
+static HELD: AtomicUsize = AtomicUsize::new(1 << 20);
 static PEAK: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: every call is handed on to the system's allocator, or refused as it would refuse it.
-unsafe impl GlobalAlloc for Ceiling {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let held = HELD.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
-        PEAK.fetch_max(held, Ordering::Relaxed);
-        if held > CEILING {
-            return ptr::null_mut();
-        }
-        // SAFETY: the caller's promise.
-        unsafe { System.alloc(layout) }
+unsafe extern "C" fn alloc(size: usize, align: usize, _: *mut c_void) -> *mut c_void {
+    let held = HELD.fetch_add(size, Ordering::Relaxed) + size;
+    PEAK.fetch_max(held, Ordering::Relaxed);
+    if held > CEILING {
+        std::process::abort();
     }
-
-    unsafe fn dealloc(&self, p: *mut u8, layout: Layout) {
-        HELD.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller's promise.
-        unsafe { System.dealloc(p, layout) }
-    }
+    // SAFETY: the caller's promise.
+    unsafe { System.alloc(Layout::from_size_align_unchecked(size, align)).cast() }
 }
 
-#[global_allocator]
-static ALLOCATOR: Ceiling = Ceiling;
+unsafe extern "C" fn free(p: *mut c_void, size: usize, align: usize, _: *mut c_void) {
+    HELD.fetch_sub(size, Ordering::Relaxed);
+    // SAFETY: the caller's promise.
+    unsafe { System.dealloc(p.cast(), Layout::from_size_align_unchecked(size, align)) }
+}
 
 /// `step` a hundred thousand times, with a namespace that lives on; `x` starts as `start`.
 fn grow(start: &str, step: &str) -> String {
@@ -171,6 +166,8 @@ fn hostile() -> Vec<String> {
 }
 
 fn main() {
+    // SAFETY: what was allocated before is the system's as well.
+    assert!(unsafe { memory::try_host(Host { alloc, free, user: null_mut() }) });
     for source in hostile() {
         let before = HELD.load(Ordering::Relaxed);
         PEAK.store(before, Ordering::Relaxed);
@@ -199,7 +196,7 @@ fn main() {
                   {% endfor %}{{ ns.text }}{{ ns.users|length }}";
     let variables = json!({"messages": messages});
     let template = ChatTemplate::new(source, String::new(), String::new());
-    let out = template.run(variables.as_object().unwrap()).unwrap().plain();
+    let out = template.run(variables.as_object().unwrap()).unwrap().plain().unwrap();
     assert!(out.ends_with("500") && out.len() > 500 * 1000);
     println!("test a_long_conversation_is_rendered ... ok");
 }

@@ -238,6 +238,33 @@ private:
     detail::Handle<rz_runtime, rz_runtime_free> handle_;
 };
 
+/// Has the library take its memory from `allocator`: before any other call.
+inline Result<rz_status> set_allocator(const rz_allocator &allocator) {
+    return detail::done([&](rz_error *error) { return rz_allocator_set(&allocator, error); });
+}
+
+/// Sources of Model::load_from. A view: bytes, names and functions are the caller's and live until the call returns.
+inline rz_source memory_source(const void *data, size_t size, const char *name = nullptr) noexcept {
+    auto source = params<rz_source>();
+    source.kind = RZ_SOURCE_MEMORY, source.data = data, source.size = size, source.name = name;
+    return source;
+}
+/// `size` 0: up to the end of the file.
+inline rz_source fd_source(int32_t fd, uint64_t offset = 0, uint64_t size = 0, const char *name = nullptr) noexcept {
+    auto source = params<rz_source>();
+    source.kind = RZ_SOURCE_FD, source.fd = fd, source.offset = offset, source.size = size, source.name = name;
+    return source;
+}
+/// `read(offset, out, n)` fills all of `out` and returns 0 or an errno. It comes from several threads and throws nothing.
+template <class Read> rz_source reader_source(Read &read, uint64_t size, const char *name = nullptr) noexcept {
+    auto source = params<rz_source>();
+    source.kind = RZ_SOURCE_READER, source.size = size, source.name = name, source.user = &read;
+    source.read = [](void *user, uint64_t offset, void *out, size_t n) noexcept -> int32_t {
+        return (*static_cast<Read *>(user))(offset, out, n);
+    };
+    return source;
+}
+
 /// Weights, tokenizer and chat template of one model. Immutable: every member may be called from many threads at once.
 class Model {
 public:
@@ -248,6 +275,12 @@ public:
                               const rz_model_params &params = realizar::params<rz_model_params>()) {
         return detail::called<Model, rz_model *>(
             [&](rz_model **out, rz_error *error) { return rz_model_load(path.c_str(), &params, out, error); });
+    }
+    /// A model whose files are bytes of the caller, each under the name of its file.
+    static Result<Model> load_from(const rz_source *sources, size_t n,
+                                   const rz_model_params &params = realizar::params<rz_model_params>()) {
+        return detail::called<Model, rz_model *>(
+            [&](rz_model **out, rz_error *error) { return rz_model_load_from(sources, n, &params, out, error); });
     }
 
     rz_model_info info() const {
@@ -451,6 +484,51 @@ public:
         return detail::called<Cache, rz_cache *>(
             [&](rz_cache **out, rz_error *error) { return rz_cache_fork(get(), out, error); });
     }
+    /// Hands the cache to `write(data, n)`, which returns 0 or an errno and throws nothing.
+    template <class Write> void save(Write &&write) const { try_save(write).value(); }
+    template <class Write> Result<rz_status> try_save(Write &&write) const {
+        return detail::done([&](rz_error *error) {
+            auto call = [](void *user, const void *data, size_t n) noexcept -> int32_t {
+                return (*static_cast<std::remove_reference_t<Write> *>(user))(data, n);
+            };
+            return rz_cache_save(get(), call, const_cast<void *>(static_cast<const void *>(&write)), error);
+        });
+    }
+    /// A cache that was saved, from `read(out, n)`, which fills all of `out`, returns 0 or an errno, and throws nothing.
+    template <class Read>
+    static Result<Cache> load(const Model &model, Read &&read,
+                              const rz_cache_params &params = realizar::params<rz_cache_params>()) {
+        return detail::called<Cache, rz_cache *>([&](rz_cache **out, rz_error *error) {
+            auto call = [](void *user, void *to, size_t n) noexcept -> int32_t {
+                return (*static_cast<std::remove_reference_t<Read> *>(user))(to, n);
+            };
+            void *user = const_cast<void *>(static_cast<const void *>(&read));
+            return rz_cache_load(model.get(), &params, call, user, out, error);
+        });
+    }
+    /// How many of the first tokens need not be computed again.
+    uint32_t match(Tokens tokens) const { return try_match(tokens).value(); }
+    Result<uint32_t> try_match(Tokens tokens) const {
+        return detail::called<uint32_t>([&](uint32_t *common, rz_error *error) {
+            return rz_cache_match(get(), tokens.data(), tokens.size(), common, error);
+        });
+    }
+    std::vector<uint32_t> tokens() const { return try_tokens().value(); }
+    Result<std::vector<uint32_t>> try_tokens() const {
+        return detail::sized(std::vector<uint32_t>(size()), [&](uint32_t *out, size_t room, size_t *n, rz_error *error) {
+            return rz_cache_tokens_into(get(), out, room, n, error);
+        });
+    }
+    /// Forgets `drop` tokens behind the first `keep`.
+    void shift(uint32_t keep, uint32_t drop) { try_shift(keep, drop).value(); }
+    Result<rz_status> try_shift(uint32_t keep, uint32_t drop) {
+        return detail::done([&](rz_error *error) { return rz_cache_shift(get(), keep, drop, error); });
+    }
+    /// Gives the memory back and keeps the tokens.
+    void release() { try_release().value(); }
+    Result<rz_status> try_release() {
+        return detail::done([&](rz_error *error) { return rz_cache_release(get(), error); });
+    }
     /// Has every call on this cache heed `cancel`; null takes it back.
     void set_cancel(const Cancel *cancel) { try_set_cancel(cancel).value(); }
     Result<rz_status> try_set_cancel(const Cancel *cancel) {
@@ -504,6 +582,29 @@ public:
         return detail::sized(std::vector<float>(), [&](float *out, size_t capacity, size_t *n, rz_error *error) {
             return rz_logits_into(get(), out, capacity, n, error);
         });
+    }
+    /// The likeliest tokens and the logarithms of their probabilities, descending.
+    std::vector<std::pair<uint32_t, float>> logprobs(uint32_t k) const { return try_logprobs(k).value(); }
+    Result<std::vector<std::pair<uint32_t, float>>> try_logprobs(uint32_t k) const {
+        std::vector<uint32_t> tokens(k);
+        std::vector<float> values(k);
+        auto n = detail::called<size_t>([&](size_t *n, rz_error *error) {
+            return rz_logprobs_into(get(), k, tokens.data(), values.data(), n, error);
+        });
+        if (!n) return n.error();
+        std::vector<std::pair<uint32_t, float>> pairs;
+        pairs.reserve(*n);
+        for (size_t i = 0; i < *n; i++) pairs.emplace_back(tokens[i], values[i]);
+        return pairs;
+    }
+    /// Appends tokens; the logarithm of the probability of each after all before it.
+    std::vector<float> score(Tokens tokens, const Cancel *cancel = nullptr) { return try_score(tokens, cancel).value(); }
+    Result<std::vector<float>> try_score(Tokens tokens, const Cancel *cancel = nullptr) {
+        return detail::called<std::vector<float>>(
+            [&](std::vector<float> *out, rz_error *error) {
+                return rz_score_into(get(), tokens.data(), tokens.size(), out->data(), detail::raw(cancel), error);
+            },
+            std::vector<float>(tokens.size()));
     }
     rz_cache *get() const noexcept { return handle_.get(); }
 

@@ -31,11 +31,21 @@ type LoadOptions struct {
 
 // Load reads a .gguf file, a .safetensors file, or a folder with config.json. It stops early when the context ends.
 func Load(ctx context.Context, path string, options *LoadOptions) (*Model, error) {
-	if options == nil {
-		options = &LoadOptions{}
-	}
 	if err := noNUL("path", path); err != nil {
 		return nil, err
+	}
+	name := C.CString(path)
+	defer C.free(unsafe.Pointer(name))
+	return loadWith(ctx, options, func(params *C.rz_model_params, handle **C.rz_model, e *C.rz_error) C.rz_status {
+		return C.rz_model_load(name, params, handle, e)
+	})
+}
+
+// loadWith loads by a function that is given the parameters.
+func loadWith(ctx context.Context, options *LoadOptions,
+	f func(params *C.rz_model_params, handle **C.rz_model, e *C.rz_error) C.rz_status) (*Model, error) {
+	if options == nil {
+		options = &LoadOptions{}
 	}
 	cancel, stop, err := watch(ctx)
 	if err != nil {
@@ -69,11 +79,9 @@ func Load(ctx context.Context, path string, options *LoadOptions) (*Model, error
 		}
 	}
 
-	name := C.CString(path)
-	defer C.free(unsafe.Pointer(name))
 	var e C.rz_error
 	var handle *C.rz_model
-	if err := check(C.rz_model_load(name, &params, &handle, &e), &e); err != nil {
+	if err := check(f(&params, &handle, &e), &e); err != nil {
 		shared.runtime.release()
 		return nil, ended(ctx, err)
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math"
 	"os"
@@ -527,5 +528,114 @@ func TestGrammar(t *testing.T) {
 	}
 	if _, err := model.NewGrammar(GrammarJSONSchema, strings.Repeat(" ", 300_000)); !errors.Is(err, ErrLimit) {
 		t.Error(err)
+	}
+}
+
+func TestSavedSessionGoesOn(t *testing.T) {
+	model := load(t, storyModel)
+	session := newSession(t, model, 64)
+	tokens, err := model.Tokenize(prompt, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := session.Prefill(t.Context(), tokens); err != nil {
+		t.Fatal(err)
+	}
+	var state bytes.Buffer
+	if err := session.Save(&state); err != nil {
+		t.Fatal(err)
+	}
+	loaded, err := load(t, storyModel).LoadSession(bytes.NewReader(state.Bytes()), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer loaded.Close()
+	same := func(a, b *Session) {
+		t.Helper()
+		next, err := a.Decode(7, nil)
+		other, otherErr := b.Decode(7, nil)
+		if err != nil || otherErr != nil || next != other {
+			t.Errorf("%d %v, %d %v", next, err, other, otherErr)
+		}
+	}
+	same(loaded, session)
+	if common, err := loaded.Match(append(slices.Clone(tokens), 9)); err != nil || common != len(tokens) {
+		t.Error(common, err)
+	}
+	if err := errors.Join(loaded.Release(), loaded.Shift(1, 2), session.Shift(1, 2)); err != nil {
+		t.Error(err)
+	}
+	same(loaded, session)
+	if now, err := loaded.Tokens(); err != nil || !slices.Equal(now, append([]uint32{tokens[0]}, tokens[3], tokens[4], 7, 7)) {
+		t.Error(now, err)
+	}
+	// What a reader or writer says is the error.
+	if _, err := model.LoadSession(bytes.NewReader(state.Bytes()[:1000]), nil); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Error(err)
+	}
+	if err := session.Save(failingWriter{}); !errors.Is(err, fs.ErrPermission) {
+		t.Error(err)
+	}
+	state.Bytes()[300]++
+	if _, err := model.LoadSession(&state, nil); !errors.Is(err, ErrFormat) {
+		t.Error(err)
+	}
+}
+
+type failingWriter struct{}
+
+func (failingWriter) Write([]byte) (int, error) { return 0, fs.ErrPermission }
+
+func TestScores(t *testing.T) {
+	model := load(t, storyModel)
+	session := newSession(t, model, 64)
+	tokens, err := model.Tokenize(prompt, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	scores, err := session.Score(t.Context(), tokens[:4])
+	if err != nil || len(scores) != 4 || scores[0] != 0 || scores[3] >= 0 {
+		t.Fatal(scores, err)
+	}
+	likeliest, err := session.Logprobs(1000)
+	if err != nil || len(likeliest) != 512 {
+		t.Fatal(len(likeliest), err)
+	}
+	sum := 0.0
+	for _, l := range likeliest {
+		sum += math.Exp(float64(l.Logprob))
+	}
+	if math.Abs(sum-1) > 1e-4 {
+		t.Error(sum)
+	}
+	last, err := session.Score(t.Context(), tokens[4:])
+	for _, l := range likeliest {
+		if err == nil && l.Token == tokens[4] && l.Logprob != last[0] {
+			t.Error(l, last)
+		}
+	}
+}
+
+func TestModelFromReader(t *testing.T) {
+	file, err := os.Open(storyModel)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	stat, err := file.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	model, err := LoadFrom(t.Context(), []Source{{Size: stat.Size(), Reader: file}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer model.Close()
+	if text, _ := generate(t, newSession(t, model, 64), prompt, &Options{MaxTokens: 20}); !strings.HasPrefix(story, text) {
+		t.Error(text)
+	}
+	half := io.NewSectionReader(file, 0, stat.Size()/2)
+	if _, err := LoadFrom(t.Context(), []Source{{Size: stat.Size(), Reader: half}}, nil); !errors.Is(err, io.EOF) {
+		t.Error("a source that is shorter than it says:", err)
 	}
 }

@@ -13,12 +13,24 @@ pub struct Checkpoints {
     positions: [Option<usize>; BUFFERS],
 }
 
-impl Checkpoints {
+impl Default for Checkpoints {
     /// Starts with the zeros of an empty sequence in the first buffer.
-    pub fn new() -> Checkpoints {
+    fn default() -> Checkpoints {
         let mut positions = [None; BUFFERS];
         positions[0] = Some(0);
         Checkpoints { positions }
+    }
+}
+
+impl Checkpoints {
+    /// Checkpoints at the positions of buffers.
+    pub fn restored(positions: [Option<usize>; BUFFERS]) -> Checkpoints {
+        Checkpoints { positions }
+    }
+
+    /// The position of each buffer.
+    pub fn positions(&self) -> &[Option<usize>; BUFFERS] {
+        &self.positions
     }
 
     /// The buffer of the memories after exactly `len` tokens.
@@ -97,7 +109,7 @@ mod tests {
 
     #[test]
     fn the_last_tokens_are_kept_and_older_ones_at_a_distance() {
-        let (mut c, mut len) = (Checkpoints::new(), 0);
+        let (mut c, mut len) = (Checkpoints::default(), 0);
         for n in [512, 512, 300] {
             advance(&mut c, &mut len, n);
         }
@@ -115,7 +127,7 @@ mod tests {
 
     #[test]
     fn a_rewind_forgets_what_stands_behind_it() {
-        let (mut c, mut len) = (Checkpoints::new(), 0);
+        let (mut c, mut len) = (Checkpoints::default(), 0);
         for n in [10, 10, 10] {
             advance(&mut c, &mut len, n);
         }
@@ -128,7 +140,7 @@ mod tests {
 
     #[test]
     fn a_step_that_fails_leaves_what_it_read() {
-        let (mut c, mut len) = (Checkpoints::new(), 0);
+        let (mut c, mut len) = (Checkpoints::default(), 0);
         for _ in 0..20 {
             advance(&mut c, &mut len, 3);
         }

@@ -66,6 +66,8 @@ pub struct LoadOptions {
     pub gpu_layers: Option<usize>,
     /// Ceiling on weights in memory of the host, in bytes.
     pub host_bytes: u64,
+    /// Weights are not read: the backend tells what it would take, and computes nothing.
+    pub plan: bool,
     /// Instruction set of the CPU; `None`: the fastest. It changes no result.
     pub isa: Option<Isa>,
     /// Room of a step and the cache that shall fit on a GPU beside the weights.
@@ -94,13 +96,14 @@ impl Backend {
         let device = if options.device == 0 { default_device() } else { options.device };
         let isa = options.isa.unwrap_or_else(Isa::detect);
         let on_cpu = |progress: &mut Progress| {
-            let cpu = CpuBackend::load(pool, isa, program, weights, options.host_bytes, progress)?;
+            let cpu = CpuBackend::load(pool, isa, program, weights, options.host_bytes, !options.plan, progress)?;
             Ok(Backend::Cpu(Arc::new(cpu)))
         };
         if device == CPU_DEVICE {
             return on_cpu(progress);
         }
         match devices().into_iter().nth(device as usize - 1) {
+            Some(d) if options.plan => Err(Error::unsupported(format!("a plan of memory on {}", d.name))),
             Some(d) if d.unavailable.is_empty() => {
                 let cuda = cuda::open(device as i32 - 2, options.deterministic, options.profile)?;
                 let n = program.layers.len();
@@ -137,6 +140,32 @@ impl Backend {
         };
         let cuda = cuda.map(|cuda| (DeviceKind::Cuda, cuda.weight_bytes()));
         cuda.into_iter().chain(cpu.map(|cpu| (DeviceKind::Cpu, cpu.weight_bytes())))
+    }
+
+    /// A number that tells the weights from others, for caches that are saved.
+    pub fn digest(&self) -> Result<u64> {
+        match self {
+            Backend::Cpu(cpu) => Ok(cpu.digest()),
+            Backend::Cuda(_) | Backend::Split(_) => Err(state::on_gpu()),
+        }
+    }
+
+    /// The part of the weights of the host that is vectors.
+    pub fn vector_bytes(&self) -> u64 {
+        match self {
+            Backend::Cpu(cpu) => cpu.vector_bytes(),
+            Backend::Split(split) => split.cpu().vector_bytes(),
+            Backend::Cuda(_) => 0,
+        }
+    }
+
+    /// Bytes of the host that are held beside weights while they are loaded.
+    pub fn staging_bytes(&self) -> u64 {
+        match self {
+            Backend::Cpu(cpu) => cpu.staging_bytes(),
+            Backend::Split(split) => split.cpu().staging_bytes(),
+            Backend::Cuda(_) => 0,
+        }
     }
 
     /// Number of layers on a GPU, of `n`.

@@ -1,12 +1,12 @@
 //! The memory of one sequence on the device of its model: how many tokens are committed, and which positions
 //! of a layer with a window were overwritten since. Refuses to know how keys and values lie in memory.
 
-use super::checkpoints::Checkpoints;
+pub use super::checkpoints::Checkpoints;
 use super::cpu::kv::CpuKv;
 use super::cpu::recurrent::CpuRecurrent;
 use super::cuda::CudaKv;
 use super::op::MemoryId;
-use super::state_spec::StateSpec;
+use super::state_spec::{RING_ALIGN, StateSpec};
 use crate::error::{Error, Result};
 
 /// The memory of a sequence on the device or devices of its model.
@@ -15,6 +15,20 @@ pub enum StateMemory {
     Cuda(CudaKv),
     /// The first layers on the CPU, the others on a GPU.
     Split(CpuKv, CudaKv),
+    /// None: all tokens are to be computed again.
+    Released,
+}
+
+/// How far a state is, and what of it holds: all of a state beside its memory.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Extent {
+    /// Committed tokens.
+    pub len: usize,
+    /// Number of tokens, the first ones, whose keys and values were computed; those behind them are to be computed again.
+    pub held: usize,
+    /// One more than the highest position written since position 0 last was; what rings keep follows from it.
+    pub written: usize,
+    pub checkpoints: Checkpoints,
 }
 
 pub struct State {
@@ -22,17 +36,13 @@ pub struct State {
     memory: StateMemory,
     /// Recurrent memories, all of them of layers on the CPU, and the positions at which they are kept.
     recurrent: CpuRecurrent,
-    checkpoints: Checkpoints,
-    /// Committed tokens: positions `0..len` are valid.
-    len: usize,
-    /// One more than the highest position written since position 0 last was; what rings keep follows from it.
-    written: usize,
+    extent: Extent,
 }
 
 impl State {
     pub fn new(spec: StateSpec, memory: StateMemory) -> Result<State> {
         let recurrent = CpuRecurrent::new(&spec.memories)?;
-        Ok(State { spec, memory, recurrent, checkpoints: Checkpoints::new(), len: 0, written: 0 })
+        Ok(State { spec, memory, recurrent, extent: Extent::default() })
     }
 
     pub fn spec(&self) -> &StateSpec {
@@ -40,11 +50,11 @@ impl State {
     }
 
     pub fn len(&self) -> usize {
-        self.len
+        self.extent.len
     }
 
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.extent.len == 0
     }
 
     /// Memory set aside, in bytes.
@@ -53,6 +63,7 @@ impl State {
             StateMemory::Cpu(kv) => kv.bytes(),
             StateMemory::Cuda(kv) => kv.bytes(),
             StateMemory::Split(cpu, cuda) => cpu.bytes() + cuda.bytes(),
+            StateMemory::Released => 0,
         };
         kv + self.recurrent.bytes()
     }
@@ -65,103 +76,183 @@ impl State {
     pub fn cpu(&self) -> Option<&CpuKv> {
         match &self.memory {
             StateMemory::Cpu(kv) | StateMemory::Split(kv, _) => Some(kv),
-            StateMemory::Cuda(_) => None,
+            StateMemory::Cuda(_) | StateMemory::Released => None,
         }
     }
 
     pub fn cpu_mut(&mut self) -> Option<&mut CpuKv> {
         match &mut self.memory {
             StateMemory::Cpu(kv) | StateMemory::Split(kv, _) => Some(kv),
-            StateMemory::Cuda(_) => None,
+            StateMemory::Cuda(_) | StateMemory::Released => None,
         }
     }
 
     pub fn cuda(&self) -> Option<&CudaKv> {
         match &self.memory {
             StateMemory::Cuda(kv) | StateMemory::Split(_, kv) => Some(kv),
-            StateMemory::Cpu(_) => None,
+            StateMemory::Cpu(_) | StateMemory::Released => None,
         }
     }
 
     /// A copy of the committed tokens with the same capacity.
     pub fn fork(&self) -> Result<State> {
         // A ring holds later positions too where the state was rewound.
+        let len = self.extent.held;
         let memory = match &self.memory {
-            StateMemory::Cpu(kv) => StateMemory::Cpu(kv.fork(self.len)?),
-            StateMemory::Cuda(kv) => StateMemory::Cuda(kv.fork(self.len)?),
-            StateMemory::Split(cpu, cuda) => StateMemory::Split(cpu.fork(self.len)?, cuda.fork(self.len)?),
+            StateMemory::Cpu(kv) => StateMemory::Cpu(kv.fork(len)?),
+            StateMemory::Cuda(kv) => StateMemory::Cuda(kv.fork(len)?),
+            StateMemory::Split(cpu, cuda) => StateMemory::Split(cpu.fork(len)?, cuda.fork(len)?),
+            StateMemory::Released => StateMemory::Released,
         };
-        let mut recurrent = CpuRecurrent::new(&self.spec.memories)?;
-        recurrent.copy(&self.recurrent, self.checkpoints.held());
-        let State { checkpoints, len, written, .. } = *self;
-        Ok(State { spec: self.spec.clone(), memory, recurrent, checkpoints, len, written })
+        let mut recurrent = self.recurrent.like()?;
+        recurrent.copy(&self.recurrent, self.extent.checkpoints.held());
+        Ok(State { spec: self.spec.clone(), memory, recurrent, extent: self.extent })
+    }
+
+    pub fn extent(&self) -> &Extent {
+        &self.extent
+    }
+
+    /// The first position that a layer still holds.
+    fn first_held(spec: &StateSpec, layer: usize, extent: &Extent) -> usize {
+        match spec.layers[layer].window {
+            0 => 0,
+            _ => extent.written.saturating_sub(spec.kept(layer)).min(extent.held),
+        }
+    }
+
+    /// Hands what the state remembers to `write`; `extent` and the spec say how to read it.
+    pub fn save(&self, write: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        let Extent { held, checkpoints, .. } = self.extent;
+        match &self.memory {
+            StateMemory::Cpu(kv) => {
+                for layer in 0..self.spec.layers.len() {
+                    let first = State::first_held(&self.spec, layer, &self.extent);
+                    kv.save(layer, first / RING_ALIGN * RING_ALIGN..held, write)?;
+                }
+            }
+            StateMemory::Released => {}
+            StateMemory::Cuda(_) | StateMemory::Split(..) => return Err(on_gpu()),
+        }
+        checkpoints.held().try_for_each(|buffer| write(self.recurrent.bytes_of(buffer)))
+    }
+
+    /// Fills an empty state with what one has saved whose spec differs in the capacity alone. After an error it holds
+    /// nothing of use.
+    pub fn load(
+        &mut self,
+        from: &StateSpec,
+        extent: Extent,
+        read: &mut dyn FnMut(&mut [u8]) -> Result<()>,
+    ) -> Result<()> {
+        let StateMemory::Cpu(kv) = &mut self.memory else { return Err(on_gpu()) };
+        let mut written = extent.held;
+        for layer in 0..self.spec.layers.len() {
+            let first = State::first_held(from, layer, &extent);
+            if first > 0 {
+                written = written.max(first.saturating_add(self.spec.kept(layer)));
+            }
+            // Whole chunks, so that a ring of this state is cut where that of the other one was.
+            kv.load(layer, first / RING_ALIGN * RING_ALIGN..extent.held, read)?;
+        }
+        for buffer in extent.checkpoints.held() {
+            read(self.recurrent.bytes_of_mut(buffer))?;
+        }
+        self.extent = Extent { written, ..extent };
+        Ok(())
+    }
+
+    /// Gives the memory back; all tokens are to be computed again, in the memory of a new state.
+    pub fn release(&mut self) -> Result<()> {
+        self.recurrent = CpuRecurrent::new(&[])?;
+        self.memory = StateMemory::Released;
+        self.extent = Extent { len: self.extent.len, ..Extent::default() };
+        Ok(())
+    }
+
+    pub fn is_released(&self) -> bool {
+        matches!(self.memory, StateMemory::Released)
     }
 
     /// Rewinds to the first `len` tokens, of which there are as many.
     pub fn truncate(&mut self, len: usize) {
-        self.len = self.len.min(len);
-        self.checkpoints.truncate(self.len);
+        let Extent { len: now, held, checkpoints, .. } = &mut self.extent;
+        *now = len.min(*now);
+        *held = len.min(*held);
+        checkpoints.truncate(*held);
+    }
+
+    /// Counts tokens up to `len` as committed that are to be computed again.
+    pub fn claim(&mut self, len: usize) {
+        self.extent.len = len;
     }
 
     /// True where the next token finds what it needs of those before it. After a long rewind layers with a window do not
     /// hold it, after most rewinds recurrent layers do not.
     pub fn is_complete(&self) -> bool {
+        !self.is_released() && self.extent.held == self.extent.len && self.holds(self.extent.len)
+    }
+
+    /// True where the state, rewound to `len` of the tokens that it holds, is complete.
+    fn holds(&self, len: usize) -> bool {
         let is_recurrent = !self.spec.memories.is_empty();
-        self.holds_windows() && (!is_recurrent || self.checkpoints.at(self.len).is_some())
+        self.holds_windows(len) && (!is_recurrent || self.extent.checkpoints.at(len).is_some())
+    }
+
+    /// The largest number of tokens, at most `len`, to which the state can be rewound without computing any again.
+    pub fn reach(&self, len: usize) -> usize {
+        let len = len.min(self.extent.held);
+        let newest = match self.spec.memories.is_empty() {
+            true => len,
+            false => self.extent.checkpoints.newest(len).unwrap_or(0),
+        };
+        if self.holds(newest) { newest } else { 0 }
     }
 
     /// True where every layer still holds all positions that the next token sees.
-    fn holds_windows(&self) -> bool {
+    fn holds_windows(&self, len: usize) -> bool {
         self.spec.layers.iter().enumerate().all(|(i, layer)| {
-            let overwritten = self.written.saturating_sub(self.spec.kept(i));
-            layer.window == 0 || overwritten <= (self.len + 1).saturating_sub(layer.window)
+            let overwritten = self.extent.written.saturating_sub(self.spec.kept(i));
+            layer.window == 0 || overwritten <= (len + 1).saturating_sub(layer.window)
         })
     }
 
     /// Goes back to the newest position at which the state is complete, and returns it.
     pub fn step_back(&mut self) -> usize {
-        if !self.spec.memories.is_empty() {
-            self.truncate(self.checkpoints.newest(self.len).unwrap_or(0));
+        match self.reach(self.extent.len) {
+            0 => self.clear(),
+            len => self.truncate(len),
         }
-        if !self.is_complete() {
-            self.clear();
-        }
-        self.len
+        self.extent.len
     }
 
     /// Forgets all tokens, and with them what was overwritten.
     fn clear(&mut self) {
-        (self.len, self.written) = (0, 0);
-        self.checkpoints = Checkpoints::new();
+        self.extent = Extent::default();
         self.recurrent.clear(0);
-    }
-
-    /// Claims `len` tokens that layers with a window hold nothing of.
-    pub fn mark_incomplete(&mut self, len: usize) {
-        (self.len, self.written) = (len, usize::MAX);
     }
 
     /// Counts `n` positions from `first` on as written; a step that fails may have written them too.
     pub fn will_write(&mut self, first: usize, n: usize) {
-        self.written = self.written.max(first + n);
-        self.checkpoints.begin(self.len);
+        self.extent.written = self.extent.written.max(first + n);
+        self.extent.checkpoints.begin(self.extent.len);
     }
 
     /// A recurrent memory as the open step finds it, and the place of what it becomes.
     pub fn memory(&mut self, memory: MemoryId) -> Result<(&[f32], &mut [f32])> {
         let incomplete = || Error::invalid("recurrent layers hold nothing of the tokens before the step");
-        let from = self.checkpoints.at(self.len).ok_or_else(incomplete)?;
-        self.recurrent.step(memory, from, self.checkpoints.target(self.len))
+        let from = self.extent.checkpoints.at(self.extent.len).ok_or_else(incomplete)?;
+        self.recurrent.step(memory, from, self.extent.checkpoints.target(self.extent.len))
     }
 
     /// Commits the `n` tokens of a step.
     pub fn commit(&mut self, n: usize) {
-        self.checkpoints.commit(self.len, n);
-        self.len += n;
+        self.extent.checkpoints.commit(self.extent.len, n);
+        self.extent.len += n;
+        self.extent.held = self.extent.len;
     }
+}
 
-    /// Takes back a rewind by `n` tokens, none of which was computed again.
-    pub fn reclaim(&mut self, n: usize) {
-        self.len += n;
-    }
+pub(super) fn on_gpu() -> Error {
+    Error::unsupported("saving or loading a cache that has layers on a GPU")
 }

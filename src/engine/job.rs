@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::Cancel;
 use super::job_text::JobText;
 use super::pass::{Member, Parked};
-use super::session::Session;
+use super::session::{Memory, Session};
 use crate::backend::Executor;
 use crate::backend::state::State;
 use crate::error::{Error, Result, try_vec};
@@ -93,6 +93,8 @@ pub struct Request {
     text: JobText,
     sampler: Option<Sampler>,
     cancel: Option<Arc<Cancel>>,
+    /// That of a timeline whose memory was given back.
+    memory: Option<Memory>,
 }
 
 impl Request {
@@ -121,6 +123,7 @@ impl Request {
             text: JobText::new(params.stops)?,
             sampler: params.sampler,
             cancel: params.cancel,
+            memory: session.fresh_memory()?,
         })
     }
 }
@@ -129,7 +132,10 @@ impl Job {
     /// A job on the timeline that the request was made for.
     pub fn new(mut session: Session, request: Request) -> Job {
         static IDS: AtomicU64 = AtomicU64::new(0);
-        let Request { prompt, mut input, made, max_tokens, text, sampler, cancel } = request;
+        let Request { prompt, mut input, made, max_tokens, text, sampler, cancel, memory } = request;
+        if let Some(memory) = memory {
+            session.set_memory(memory);
+        }
         session.forget_incomplete(&mut input);
         let forgotten = input.len();
         input.extend(prompt);
@@ -210,7 +216,7 @@ impl Job {
 
     /// The memory of the timeline, for a step.
     pub(super) fn state(&mut self) -> &mut State {
-        self.session.state()
+        self.session.state_mut()
     }
 
     /// Tokens to append next: the rest of the prompt, or the token made last.

@@ -1,9 +1,12 @@
 //! A loaded model: opens the file, picks architecture and backend. Shared and immutable after load.
 
 use std::collections::BTreeMap;
+use std::hash::Hasher;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
+
+use twox_hash::XxHash64;
 
 use super::cache::{self, CacheParams};
 use super::embedder::Embedder;
@@ -17,7 +20,7 @@ use crate::backend::state::State;
 use crate::backend::state_spec::StateSpec;
 use crate::backend::{self, Backend, DeviceKind, Executor, LoadOptions};
 use crate::error::{Error, Result};
-use crate::format::{Access, Metadata, Source};
+use crate::format::{Access, ByteSource, Metadata, Source};
 use crate::grammar::{Grammar, Grammars, Kind as GrammarKind};
 use crate::model::{Hyper, Network, arch};
 use crate::quant;
@@ -50,6 +53,8 @@ pub struct LoadParams<'a> {
     pub isa: Option<Isa>,
     /// GGML type that float matrices are converted to; 0: none.
     pub quantize: u32,
+    /// Weights are not read: the model tells what it would take, and computes nothing.
+    pub plan: bool,
     /// Called with bytes done and in all; false stops the load.
     pub progress: Option<&'a mut dyn FnMut(u64, u64) -> bool>,
     pub cancel: Option<&'a Cancel>,
@@ -105,14 +110,24 @@ struct Compute {
 }
 
 impl Model {
-    pub fn load(path: &Path, mut params: LoadParams) -> Result<Arc<Model>> {
+    pub fn load(path: &Path, params: LoadParams) -> Result<Arc<Model>> {
+        Model::open(params, |access| Source::open(path, access))
+    }
+
+    /// Loads a model whose files are bytes of the caller, which are read during the call only.
+    pub fn load_from(sources: &[ByteSource], params: LoadParams) -> Result<Arc<Model>> {
+        Model::open(params, |access| Source::open_from(sources, access))
+    }
+
+    pub(super) fn open(mut params: LoadParams, open: impl FnOnce(Access) -> Result<Source>) -> Result<Arc<Model>> {
         let started = Instant::now();
         let runtime = match params.runtime.take() {
             Some(runtime) => runtime,
             None => Runtime::new(RuntimeParams::default())?,
         };
         Cancel::check(&[params.cancel])?;
-        let mut source = Source::open(path, if params.mmap { Access::Map } else { Access::Read })?;
+        let mut source = open(if params.mmap { Access::Map } else { Access::Read })?;
+        let path = &source.path().to_owned();
         let tokenizer = tokenizer(&mut source.metadata, path)?;
         let chat_template = match &tokenizer {
             Ok(t) => ChatTemplate::from_metadata(&source.metadata, t)?,
@@ -151,7 +166,7 @@ impl Model {
             }
             None => None,
         };
-        if let Some(compute) = &compute {
+        if let Some(compute) = compute.as_ref().filter(|_| !params.plan) {
             let summary = summary(&info, &source, &compute.backend.device().name);
             runtime.log(LogLevel::Info, &format!("{summary}: {}", path.display()));
         }
@@ -237,6 +252,20 @@ impl Model {
         self.compute.as_ref().ok_or_else(|| Error::invalid("the model was loaded without its weights"))
     }
 
+    /// A number that tells the model from others, and from itself with weights of other types.
+    pub(super) fn fingerprint(&self) -> Result<u64> {
+        let compute = self.compute()?;
+        let mut hash = XxHash64::with_seed(compute.backend.digest()?);
+        // Rings of caches depend on the room of a step.
+        hash.write_u64(compute.limits.max_tokens as u64);
+        let prefixes = [self.info.architecture.as_str(), "realizar"];
+        let counts = |key: &str| key.split_once('.').is_some_and(|(prefix, _)| prefixes.contains(&prefix));
+        for (key, value) in self.metadata.iter().filter(|(key, _)| counts(key)) {
+            hash.write(format!("{key} = {value:?}\n").as_bytes());
+        }
+        Ok(hash.finish())
+    }
+
     /// The context that the file declares.
     pub(super) fn context_length(&self) -> Result<u32> {
         Ok(self.compute()?.context_length)
@@ -258,6 +287,10 @@ impl Model {
 
     pub(super) fn new_state(&self, spec: &StateSpec) -> Result<State> {
         self.compute()?.backend.new_state(spec)
+    }
+
+    pub(super) fn backend(&self) -> Result<&Backend> {
+        Ok(&self.compute()?.backend)
     }
 
     /// The room of one step.
@@ -352,7 +385,8 @@ impl Compute {
             deterministic: params.deterministic,
             profile: params.profile,
             gpu_layers: (params.gpu_layers != 0).then_some(params.gpu_layers as usize),
-            host_bytes: runtime.memory_left(),
+            host_bytes: if params.plan { u64::MAX } else { runtime.memory_left() },
+            plan: params.plan,
             isa: params.isa,
             limits: full,
             cache: cache::state_spec(&program, context_length, &CacheParams::default(), full),
@@ -371,7 +405,7 @@ impl Compute {
             _ => None,
         };
         let bytes = on_host + embedder.as_ref().map_or(0, Embedder::bytes);
-        let memory = runtime.reserve("the model's weights", bytes)?;
+        let memory = runtime.reserve("the model's weights", if params.plan { 0 } else { bytes })?;
         let executors = Executors::new(&runtime.pool);
         Ok(Compute { program, backend, executors, limits, context_length, embedder, _memory: memory })
     }

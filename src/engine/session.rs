@@ -11,7 +11,9 @@ use super::step::{Outputs, StepInputs};
 use super::{Cancel, LogLevel, Reservation};
 use crate::backend::Executor;
 use crate::backend::batch::{FOLLOWING, StepLimits};
+use crate::backend::cpu::kv::CpuKv;
 use crate::backend::state::State;
+use crate::backend::state_spec::StateSpec;
 use crate::error::{Error, Result, try_filled, try_vec};
 use crate::quant;
 use crate::sample::{self, Sampler};
@@ -30,7 +32,7 @@ pub enum Outcome {
 
 /// The place of the logits after the last token.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Logits {
+pub(super) enum Logits {
     /// There are no logits.
     None,
     Here,
@@ -45,7 +47,12 @@ enum Wanted {
     /// The arg-max alone, where the device does not copy logits.
     Argmax,
     Logits,
+    /// The logits after each token, for the function that runs behind the step.
+    AllLogits,
 }
+
+/// A state, and the bytes of it that count against the ceiling.
+pub(super) type Memory = (State, Option<Reservation>);
 
 pub struct Session {
     model: Arc<Model>,
@@ -58,7 +65,8 @@ pub struct Session {
     inputs: StepInputs,
     /// Heeded by every step, beside that of the call.
     cancel: Option<Arc<Cancel>>,
-    _memory: Reservation,
+    /// `None` where the memory was given back.
+    memory: Option<Reservation>,
 }
 
 impl Session {
@@ -74,11 +82,29 @@ impl Session {
             model.runtime().log(LogLevel::Warning, &what);
         }
         let spec = state_spec(model.program()?, declared, params, model.limits()?);
-        Session::with_state(model, model.new_state(&spec)?)
+        let (state, memory) = Session::set_aside(model, &spec)?;
+        Session::with_state(model, state, memory)
     }
 
-    fn with_state(model: &Arc<Model>, state: State) -> Result<Session> {
+    /// An empty state, and the bytes that count against the ceiling.
+    fn set_aside(model: &Arc<Model>, spec: &StateSpec) -> Result<Memory> {
+        let state = model.new_state(spec)?;
         let memory = model.runtime().reserve("the cache", state.host_bytes())?;
+        Ok((state, Some(memory)))
+    }
+
+    /// Memory for a state that was released.
+    pub(super) fn fresh_memory(&self) -> Result<Option<Memory>> {
+        self.state.is_released().then(|| Session::set_aside(&self.model, self.state.spec())).transpose()
+    }
+
+    /// Goes on in such memory: all tokens are to be computed again.
+    pub(super) fn set_memory(&mut self, memory: Memory) {
+        (self.state, self.memory) = memory;
+        self.state.claim(self.tokens.len());
+    }
+
+    fn with_state(model: &Arc<Model>, state: State, memory: Option<Reservation>) -> Result<Session> {
         Ok(Session {
             tokens: try_vec("the cache's tokens", state.spec().capacity)?,
             logits: try_filled("logits", model.program()?.vocab, 0.0)?,
@@ -87,7 +113,7 @@ impl Session {
             model: model.clone(),
             state,
             cancel: None,
-            _memory: memory,
+            memory,
         })
     }
 
@@ -110,6 +136,24 @@ impl Session {
 
     pub fn tokens(&self) -> &[u32] {
         &self.tokens
+    }
+
+    pub(super) fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// Memory that one more token of capacity takes, in bytes.
+    pub(super) fn token_bytes(&self) -> u64 {
+        self.state.cpu().map_or(0, CpuKv::token_bytes)
+    }
+
+    /// The tokens, the logits and the state of an empty session, to be filled in.
+    pub(super) fn parts(&mut self) -> (&mut Vec<u32>, &mut [f32], &mut State) {
+        (&mut self.tokens, &mut self.logits, &mut self.state)
+    }
+
+    pub(super) fn set_logits(&mut self, at: Logits) {
+        self.logits_at = at;
     }
 
     pub fn capacity(&self) -> usize {
@@ -135,12 +179,40 @@ impl Session {
         self.rewind(self.len() - 1);
         let result = self.append(&[token], Wanted::Logits, None, |_| Ok(()));
         if result.is_err() {
-            // Its keys and values are as they were.
-            self.state.reclaim(1);
             self.tokens.push(token);
+            self.state.claim(self.tokens.len());
             self.logits_at = Logits::Away;
         }
         result
+    }
+
+    /// Forgets `drop` tokens behind the first `keep`. Those behind them are computed again, at their new positions, by the
+    /// next call: every value of theirs depends on the tokens before them.
+    pub fn shift(&mut self, keep: u32, drop: u32) -> Result<()> {
+        let (keep, end, len) = (keep as usize, keep as usize + drop as usize, self.len());
+        if end > len {
+            return Err(Error::invalid(format!("the cache holds {len} tokens, it can't forget {keep} to {end}")));
+        }
+        if drop > 0 {
+            self.state.truncate(keep);
+            self.tokens.drain(keep..end);
+            self.state.claim(self.tokens.len());
+            self.logits_at = if end == len { Logits::None } else { Logits::Away };
+        }
+        Ok(())
+    }
+
+    /// Gives the memory of keys and values back; the next call computes them again. Logits stay.
+    pub fn release(&mut self) -> Result<()> {
+        self.state.release()?;
+        self.memory = None;
+        Ok(())
+    }
+
+    /// Number of the first of some tokens that the cache holds and can be rewound to without computing any again.
+    pub fn matching(&self, tokens: &[u32]) -> usize {
+        let same = self.tokens.iter().zip(tokens).take_while(|(a, b)| a == b).count();
+        self.state.reach(same)
     }
 
     /// Rewinds to the first `len` tokens.
@@ -170,7 +242,10 @@ impl Session {
 
     /// A second timeline with the same past.
     pub fn fork(&self) -> Result<Session> {
-        let mut fork = Session::with_state(&self.model, self.state.fork()?)?;
+        let state = self.state.fork()?;
+        let count = |_: &Reservation| self.model.runtime().reserve("the cache", state.host_bytes());
+        let memory = self.memory.as_ref().map(count).transpose()?;
+        let mut fork = Session::with_state(&self.model, state, memory)?;
         fork.tokens.extend_from_slice(&self.tokens);
         fork.logits.copy_from_slice(&self.logits);
         fork.logits_at = self.logits_at;
@@ -215,6 +290,51 @@ impl Session {
         Ok(())
     }
 
+    /// Appends tokens and finds the logarithm of the probability of each after all before it; 0 for the first of an empty
+    /// timeline. `out` is as long as `tokens`.
+    pub fn score(&mut self, tokens: &[u32], out: &mut [f32], cancel: Option<&Cancel>) -> Result<()> {
+        self.check(tokens)?;
+        let started = Instant::now();
+        let before = self.len();
+        if before > 0 && self.logits_at == Logits::None {
+            self.logits_at = Logits::Away;
+        }
+        self.fetch_logits()?;
+        if let ([score, ..], [token, ..]) = (&mut *out, tokens) {
+            *score = if before == 0 { 0.0 } else { sample::logprob(&self.logits, *token) };
+        }
+        let mut row = try_filled("logits", self.logits.len(), 0f32)?;
+        let StepLimits { max_tokens, max_outputs } = self.model.limits()?;
+        let step = max_tokens.min(max_outputs);
+        let model = self.model.clone();
+        for (i, piece) in tokens.chunks(step).enumerate() {
+            let first = i * step + 1;
+            // The token behind each, but that behind the last.
+            let following = tokens[first..].iter().zip(&mut out[first..]).take(piece.len()).enumerate();
+            let result = self.append(piece, Wanted::AllLogits, cancel, |executor| {
+                for (i, (token, score)) in following {
+                    executor.read_logits(i, &mut row)?;
+                    model.suppress(&mut row);
+                    *score = sample::logprob(&row, *token);
+                }
+                Ok(())
+            });
+            if let Err(e) = result {
+                self.rewind(before);
+                self.logits_at = if before == 0 { Logits::None } else { Logits::Away };
+                return Err(e);
+            }
+        }
+        self.model.metrics().record_phase(Phase::Prefill, started.elapsed());
+        Ok(())
+    }
+
+    /// The `k` likeliest tokens after the last one, or all there are, with the logarithms of their probabilities, descending.
+    pub fn logprobs(&self, k: usize) -> Result<(Vec<u32>, Vec<f32>)> {
+        let none = || Error::invalid("the cache has no logits: append a token first");
+        sample::likeliest(self.logits().ok_or_else(none)?, k)
+    }
+
     /// Computes tokens again where the state no longer holds what the next one needs, as after a rewind: from the newest
     /// position on at which it does.
     fn restore(&mut self, cancel: Option<&Cancel>) -> Result<()> {
@@ -222,6 +342,9 @@ impl Session {
             return Ok(());
         }
         let mut tokens = try_vec("the cache's tokens", self.tokens.capacity())?;
+        if let Some(memory) = self.fresh_memory()? {
+            self.set_memory(memory);
+        }
         std::mem::swap(&mut tokens, &mut self.tokens);
         let from = self.state.step_back();
         self.tokens.extend_from_slice(&tokens[..from]);
@@ -229,8 +352,8 @@ impl Session {
         for piece in tokens[from..].chunks(step) {
             if let Err(e) = self.step(piece, Wanted::Nothing, cancel, |_| Ok(())) {
                 std::mem::swap(&mut tokens, &mut self.tokens);
-                // The next call tries again.
-                self.state.mark_incomplete(self.tokens.len());
+                // The next call goes on.
+                self.state.claim(self.tokens.len());
                 return Err(e);
             }
         }
@@ -258,7 +381,11 @@ impl Session {
         after: impl FnOnce(&mut Executor) -> Result<T>,
     ) -> Result<T> {
         let Session { model, state, inputs, logits, cancel: sticky, .. } = self;
-        let outputs = if wanted == Wanted::Nothing { Outputs::None } else { Outputs::Last };
+        let (outputs, last) = match wanted {
+            Wanted::Nothing => (Outputs::None, 0),
+            Wanted::Argmax | Wanted::Logits => (Outputs::Last, 0),
+            Wanted::AllLogits => (Outputs::All, tokens.len() - 1),
+        };
         let mut states = [state];
         let mut batch = inputs.batch(&mut states, tokens, std::iter::once((tokens.len(), outputs)), 0)?;
         let (result, logits_at) = model.forward(&mut batch, &[sticky.as_deref(), cancel], |executor| {
@@ -266,7 +393,7 @@ impl Session {
             let logits_at = match wanted {
                 Wanted::Nothing => Logits::None,
                 Wanted::Argmax if executor.ahead() > 0 => Logits::Away,
-                _ => executor.read_logits(0, logits).map(|()| Logits::Here)?,
+                _ => executor.read_logits(last, logits).map(|()| Logits::Here)?,
             };
             model.suppress(logits);
             Ok((result, logits_at))
@@ -381,7 +508,7 @@ impl Session {
     }
 
     /// The memory of the timeline, for a step that is made elsewhere and ends in `accept`.
-    pub(super) fn state(&mut self) -> &mut State {
+    pub(super) fn state_mut(&mut self) -> &mut State {
         &mut self.state
     }
 
@@ -421,7 +548,7 @@ impl Session {
     pub(super) fn reclaim(&mut self, tokens: &[u32]) {
         if !tokens.is_empty() {
             self.tokens.extend_from_slice(tokens);
-            self.state.mark_incomplete(self.tokens.len());
+            self.state.claim(self.tokens.len());
         }
     }
 

@@ -10,6 +10,7 @@ use crate::error::{Error, Result, try_vec};
 pub enum Outputs {
     None,
     Last,
+    All,
 }
 
 /// Memory for the inputs of a step, set aside once for the largest one.
@@ -45,8 +46,11 @@ impl StepInputs {
             state.will_write(first, n);
             self.positions.extend((first as u32..).take(n));
             self.slots.extend(std::iter::repeat_n(slot as u32, n));
-            if outputs == Outputs::Last {
-                self.outputs.push(self.slots.len() as u32 - 1);
+            let end = self.slots.len() as u32;
+            match outputs {
+                Outputs::None => {}
+                Outputs::Last => self.outputs.push(end - 1),
+                Outputs::All => self.outputs.extend(end - n as u32..end),
             }
         }
         Ok(self.same(states, ids))

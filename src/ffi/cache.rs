@@ -6,6 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
 use crate::engine::{CacheParams, DType, Runtime, Session};
 use crate::error::{Error, Result};
 
+use super::arguments::Call;
 use super::cancel::rz_cancel;
 use super::guard::{guarded, guarded_or};
 use super::handle::{Handle, taken};
@@ -54,7 +55,7 @@ impl Timeline {
 }
 
 impl rz_cache {
-    fn new(session: Session) -> rz_cache {
+    pub(super) fn new(session: Session) -> rz_cache {
         let (len, capacity) = (count(session.len()), count(session.capacity()));
         let runtime = session.model().runtime().clone();
         let timeline = RwLock::new(Timeline { session: Some(session), is_lost: false });
@@ -148,14 +149,18 @@ pub unsafe extern "C" fn rz_cache_new(
     guarded!(err, |call| {
         let model = call.handle(model)?;
         let out = call.out(out, "out")?;
-        let params: rz_cache_params = call.params(params)?;
-        let params = CacheParams {
-            capacity: params.capacity,
-            k_type: element_type(params.k_type, "rz_cache_params.k_type")?,
-            v_type: element_type(params.v_type, "rz_cache_params.v_type")?,
-        };
+        let params = cache_params(call, params)?;
         out.set_handle(rz_cache::new(Session::new(&model.0, &params)?));
         Ok(RZ_OK)
+    })
+}
+
+pub(super) fn cache_params(call: &Call, params: *const rz_cache_params) -> Result<CacheParams> {
+    let params: rz_cache_params = call.params(params)?;
+    Ok(CacheParams {
+        capacity: params.capacity,
+        k_type: element_type(params.k_type, "rz_cache_params.k_type")?,
+        v_type: element_type(params.v_type, "rz_cache_params.v_type")?,
     })
 }
 
@@ -218,8 +223,9 @@ pub unsafe extern "C" fn rz_cache_cancel_set(
     })
 }
 
-/// Makes a second cache with the same past, capacity, logits and cancel; from here on the two go their own ways. `*out`
-/// is freed with rz_cache_free. Any thread. Errors: RZ_ERR_BUSY while a call changes `cache`, RZ_ERR_POISONED,
+/// Makes a second cache with the same past, capacity, logits and cancel; from here on the two go their own ways. On the CPU
+/// they share the memory of keys and values until one of them writes to it, 256 tokens at a time; each counts with its whole
+/// capacity against rz_runtime_params.memory_limit. `*out` is freed with rz_cache_free. Any thread. Errors: RZ_ERR_BUSY while a call changes `cache`, RZ_ERR_POISONED,
 /// RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_cache_fork(
@@ -231,6 +237,76 @@ pub unsafe extern "C" fn rz_cache_fork(
         let cache = call.handle(cache)?;
         let out = call.out(out, "out")?;
         out.set_handle(rz_cache::new(cache.read(Session::fork)?));
+        Ok(RZ_OK)
+    })
+}
+
+/// Writes to `*common` how many of the first of `n` tokens the cache need not compute again: those with which it begins, as
+/// far as it can be rewound to them for nothing. Recurrent layers, and layers with a window after a long text, can be rewound
+/// to some places only; a cache that was released has no such tokens.
+///
+/// To go on with these tokens: rz_cache_truncate to `*common`, then rz_prefill with those behind them; where there are none,
+/// rewind by one token more, for its logits. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_INVALID_ARGUMENT.
+/// Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_cache_match(
+    cache: *const rz_cache,
+    tokens: *const u32,
+    n: usize,
+    common: *mut u32,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let cache = call.handle(cache)?;
+        let tokens = call.slice(tokens, n, "tokens")?;
+        let common = call.out(common, "common")?;
+        common.set(cache.read(|session| Ok(count(session.matching(tokens))))?);
+        Ok(RZ_OK)
+    })
+}
+
+/// Copies the tokens of the cache.
+///
+/// `*n` receives their number. With too small a `capacity` (0 and a NULL `out` to ask for it) the result is
+/// RZ_ERR_BUFFER_TOO_SMALL. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_cache_tokens_into(
+    cache: *const rz_cache,
+    out: *mut u32,
+    capacity: usize,
+    n: *mut usize,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let cache = call.handle(cache)?;
+        let out = call.buffer(out, capacity, n, ["out", "n"])?;
+        cache.read(|session| out.fill(session.tokens()))?;
+        Ok(RZ_OK)
+    })
+}
+
+/// Forgets `drop` tokens behind the first `keep`, to make room in a long conversation; those behind them move up.
+///
+/// The cache is then what it would be had it never seen them, to the bit, in every network: keys and values of a token depend
+/// on all tokens before it, so that those of the tokens that moved are computed again. The next call that needs them does so,
+/// in the time of a prefill. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT where there are fewer tokens, RZ_ERR_BUSY,
+/// RZ_ERR_POISONED. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_cache_shift(cache: *mut rz_cache, keep: u32, drop: u32, err: *mut rz_error) -> rz_status {
+    guarded!(err, |call| {
+        call.handle(cache)?.change(|session| session.shift(keep, drop))?;
+        Ok(RZ_OK)
+    })
+}
+
+/// Gives the memory of keys and values back, also as it counts against rz_runtime_params.memory_limit, and keeps the tokens
+/// and the logits. The next call that needs them takes memory again and computes them, in the time of a prefill, to the same
+/// bits on the CPU; its errors can be RZ_ERR_OUT_OF_MEMORY and RZ_ERR_LIMIT then. Any thread. Errors: RZ_ERR_BUSY,
+/// RZ_ERR_POISONED. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_cache_release(cache: *mut rz_cache, err: *mut rz_error) -> rz_status {
+    guarded!(err, |call| {
+        call.handle(cache)?.change(Session::release)?;
         Ok(RZ_OK)
     })
 }

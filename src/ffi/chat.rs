@@ -4,7 +4,7 @@ use std::ffi::c_char;
 
 use crate::engine::metrics::Phase;
 use crate::engine::{Chat, apart};
-use crate::error::try_vec;
+use crate::error::{Result, secured, try_vec};
 
 use super::arguments::Plain;
 use super::guard::guarded;
@@ -63,8 +63,9 @@ pub unsafe extern "C" fn rz_chat_render_into(
             let role = call.c_str(message.role, &format!("messages[{i}].role"))?;
             texts.push((role, call.c_str(message.content, &format!("messages[{i}].content"))?));
         }
-        let chat = Chat::new(&texts, flags & RZ_CHAT_ADD_GENERATION_PROMPT != 0);
-        let text = apart(|| Ok(model.0.render_chat(&chat)?.plain()))?;
+        let said: usize = texts.iter().map(|(role, content)| role.len() + content.len() + MESSAGE).sum();
+        let chat = secured("the conversation", said, || Ok(Chat::new(&texts, adds_prompt(flags))))?;
+        let text = apart(|| model.0.render_chat(&chat)?.plain())?;
         out.fill(text.as_bytes())?;
         Ok(RZ_OK)
     })
@@ -97,8 +98,8 @@ pub unsafe extern "C" fn rz_chat_render_json_into(
         let json = call.text(json, json_len, "json")?;
         call.flags(flags, RZ_CHAT_ADD_GENERATION_PROMPT, "flags")?;
         let out = call.buffer(out.cast::<u8>(), capacity, len, ["out", "len"])?;
-        let chat = Chat::parse(json, flags & RZ_CHAT_ADD_GENERATION_PROMPT != 0)?;
-        let text = apart(|| Ok(model.0.render_chat(&chat)?.plain()))?;
+        let chat = parse(json, flags)?;
+        let text = apart(|| model.0.render_chat(&chat)?.plain())?;
         out.fill(text.as_bytes())?;
         Ok(RZ_OK)
     })
@@ -126,7 +127,7 @@ pub unsafe extern "C" fn rz_chat_tokenize_into(
         let json = call.text(json, json_len, "json")?;
         call.flags(flags, RZ_CHAT_ADD_GENERATION_PROMPT, "flags")?;
         let out = call.buffer(out, capacity, n, ["out", "n"])?;
-        let chat = Chat::parse(json, flags & RZ_CHAT_ADD_GENERATION_PROMPT != 0)?;
+        let chat = parse(json, flags)?;
         let text = apart(|| model.0.render_chat(&chat))?;
         let tokens = timed(&model.0, Phase::Tokenize, || {
             let mut tokens = Vec::new();
@@ -136,4 +137,16 @@ pub unsafe extern "C" fn rz_chat_tokenize_into(
         out.fill(&tokens)?;
         Ok(RZ_OK)
     })
+}
+
+/// Bytes of a message besides its texts, and those of a value that a byte of JSON can stand for, at most.
+const MESSAGE: usize = 1024;
+const VALUE: usize = 128;
+
+fn adds_prompt(flags: u32) -> bool {
+    flags & RZ_CHAT_ADD_GENERATION_PROMPT != 0
+}
+
+fn parse(json: &str, flags: u32) -> Result<Chat> {
+    secured("the conversation", VALUE * json.len().max(MESSAGE), || Chat::parse(json, adds_prompt(flags)))
 }

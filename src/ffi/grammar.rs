@@ -84,7 +84,8 @@ pub unsafe extern "C" fn rz_grammar_free(grammar: *mut rz_grammar) {
 /// RZ_ERR_INVALID_ARGUMENT. Tokens that end a text can be chosen where the text is complete, and nothing else once it
 /// can go no further, so that rz_generate_into ends with RZ_DONE. For the next text, set it again. A choice allocates
 /// memory and takes time, some tens of microseconds as a rule; one that passes the bounds ends with RZ_ERR_LIMIT. Calls with a
-/// cache of another vocabulary get RZ_ERR_MISMATCH. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
+/// cache of another vocabulary get RZ_ERR_MISMATCH. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY.
+/// Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_sampler_grammar_set(
     sampler: *mut rz_sampler,
@@ -95,7 +96,7 @@ pub unsafe extern "C" fn rz_sampler_grammar_set(
         let sampler = call.handle(sampler)?;
         let grammar = call.optional(grammar)?;
         let mut sampler = taken(sampler.0.try_lock(), rz_sampler::NAME)?;
-        sampler.set_grammar(grammar.map(|grammar| grammar.1.matcher()));
+        sampler.set_grammar(grammar.map(|grammar| grammar.1.matcher()).transpose()?);
         Ok(RZ_OK)
     })
 }

@@ -5,9 +5,11 @@
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::engine::LogLevel;
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::memory;
 
 use super::arguments::Call;
 use super::status::{RZ_ERR_DEVICE_LOST, RZ_ERR_PANIC, rz_error, rz_status};
@@ -22,6 +24,16 @@ macro_rules! guarded {
 }
 pub(super) use guarded;
 
+/// `guarded!` for the one call that comes before all others, and takes no memory.
+macro_rules! guarded_first {
+    ($err:expr, $body:expr) => {{
+        let body = $crate::ffi::guard::body($body);
+        // SAFETY: as in `guarded!`.
+        unsafe { $crate::ffi::guard::guard_first($err, body) }
+    }};
+}
+pub(super) use guarded_first;
+
 /// Body of an export without a status: `guarded_or!(fallback, |call| ...)` returns `fallback` on any failure.
 macro_rules! guarded_or {
     ($fallback:expr, $body:expr) => {{
@@ -31,6 +43,9 @@ macro_rules! guarded_or {
     }};
 }
 pub(super) use guarded_or;
+
+/// A call was made, so that there may be memory that was allocated.
+pub(super) static CALLED: AtomicBool = AtomicBool::new(false);
 
 /// Names the type of an export's closure outside the macros' `unsafe`.
 pub(super) fn body<T, F: FnOnce(&Call) -> Result<T>>(body: F) -> F {
@@ -43,6 +58,20 @@ pub(super) fn body<T, F: FnOnce(&Call) -> Result<T>>(body: F) -> F {
 /// Every pointer that `body` hands to its `Call`, and `err`, is NULL or what the header says: readable (and writable
 /// where not `const`) for its type and stated length while the call runs, and a handle is one that is not yet freed.
 pub(super) unsafe fn guard(err: *mut rz_error, body: impl FnOnce(&Call) -> Result<rz_status>) -> rz_status {
+    CALLED.store(true, Ordering::Release);
+    let body = |call: &Call| match memory::begin() {
+        true => body(call),
+        false => Err(Error::OutOfMemory { what: "the reserve of the library", bytes: memory::RESERVE as u64 }),
+    };
+    // SAFETY: the contract of this function.
+    unsafe { guard_first(err, body) }
+}
+
+/// `guard` without a reserve of memory.
+///
+/// # Safety
+/// That of `guard`.
+pub(super) unsafe fn guard_first(err: *mut rz_error, body: impl FnOnce(&Call) -> Result<rz_status>) -> rz_status {
     // SAFETY: the contract of this function is that of `Call::new`.
     let call = unsafe { Call::new() };
     let run = |call: &Call| body(call).map_or_else(|error| rz_error::failure(&error), rz_error::success);
@@ -61,6 +90,9 @@ pub(super) unsafe fn guard(err: *mut rz_error, body: impl FnOnce(&Call) -> Resul
 /// # Safety
 /// That of `guard`.
 pub(super) unsafe fn guard_or<T>(fallback: T, body: impl FnOnce(&Call) -> Result<T>) -> T {
+    CALLED.store(true, Ordering::Release);
+    // Without memory it still frees and tells what is there.
+    memory::begin();
     // SAFETY: as in `guard`.
     let call = unsafe { Call::new() };
     let panicked = |panic: rz_error| {
@@ -140,7 +172,6 @@ mod tests {
 
     use super::*;
     use crate::engine::{Runtime, RuntimeParams};
-    use crate::error::Error;
     use crate::ffi::handle::{Handle, into_raw, taken};
     use crate::ffi::status::{RZ_ERR_INVALID_ARGUMENT, RZ_ERR_POISONED, RZ_OK};
 

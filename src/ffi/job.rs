@@ -186,7 +186,7 @@ pub unsafe extern "C" fn rz_job_new(
         let mut sampler = sampler.map(|s| Ok(taken(s.0.try_lock(), rz_sampler::NAME)?.clone())).transpose()?;
         if let Some(grammar) = grammar {
             let greedy = || Sampler::new(SamplerParams::default());
-            sampler.get_or_insert(greedy()?).set_grammar(Some(grammar.1.matcher()));
+            sampler.get_or_insert(greedy()?).set_grammar(Some(grammar.1.matcher()?));
         }
         let cancel = call.optional(params.cancel)?.map(|cancel| cancel.0.clone());
         let max_tokens = params.max_tokens as usize;

@@ -4,6 +4,7 @@ use std::ffi::c_char;
 
 use crate::error::{Error, Result};
 
+use super::allocator::rz_allocator;
 use super::cache::rz_cache_params;
 use super::chat::rz_chat_message;
 use super::device::rz_device_info;
@@ -14,8 +15,10 @@ use super::job::{rz_job_info, rz_job_params};
 use super::kernels::{rz_attention_params, rz_kv_params};
 use super::metrics::{rz_backend_metrics, rz_metrics, rz_phase_metrics};
 use super::model::{rz_model_info, rz_model_params};
+use super::plan::rz_plan;
 use super::runtime::rz_runtime_params;
 use super::sampler::{rz_logit_bias, rz_sampler_params};
+use super::source::rz_source;
 use super::status::{RZ_OK, rz_error, rz_status};
 use super::structs::{Layout, StructField, versioned};
 
@@ -50,10 +53,13 @@ const fn of<T: Layout>() -> Struct {
 const STRUCTS: &[Struct] = &[
     of::<rz_error>(),
     of::<rz_layout>(),
+    of::<rz_allocator>(),
     of::<rz_device_info>(),
     of::<rz_runtime_params>(),
     of::<rz_model_params>(),
     of::<rz_model_info>(),
+    of::<rz_source>(),
+    of::<rz_plan>(),
     of::<rz_chat_message>(),
     of::<rz_logit_bias>(),
     of::<rz_sampler_params>(),

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use crate::engine::{Chat, LoadParams, Model, Runtime, RuntimeParams, apart};
 use crate::error::{Error, Result};
 
+use super::arguments::Call;
 use super::cancel::rz_cancel;
 use super::field::write_text;
 use super::guard::{guarded, guarded_or};
@@ -32,7 +33,7 @@ impl rz_model {
         if let Some(bits) = self.1.get() {
             return Ok(*bits);
         }
-        let bits = match apart(|| Ok(self.0.render_chat(&Chat::new(&[("user", "?")], true))?.plain())) {
+        let bits = match apart(|| self.0.render_chat(&Chat::new(&[("user", "?")], true))?.plain()) {
             Ok(text) => {
                 let bos = self.0.tokenizer().ok().and_then(|t| t.decode_token(t.bos()?, true).ok());
                 let begins = bos.is_some_and(|bos| !bos.is_empty() && text.as_bytes().starts_with(&bos));
@@ -196,37 +197,52 @@ pub unsafe extern "C" fn rz_model_load(
     guarded!(err, |call| {
         let out = call.out(out, "out")?;
         let path = call.path(path, "path")?;
-        let params: rz_model_params = call.params(params)?;
-        let known = RZ_MODEL_DETERMINISTIC | RZ_MODEL_MMAP | RZ_MODEL_TEXT_ONLY | RZ_MODEL_PROFILE;
-        call.flags(params.flags, known, "rz_model_params.flags")?;
-        let runtime = match call.optional(params.runtime)? {
-            Some(runtime) => runtime.0.clone(),
-            None => start(RuntimeParams::default())?,
-        };
-        let cancel = call.optional(params.cancel)?;
-        let user = params.progress_user;
-        let mut progress = params.progress.map(|progress| {
-            // SAFETY: the header asks for a function that may be called so during the load.
-            move |done: u64, total: u64| unsafe { progress(done, total, user) == 0 }
-        });
-        let model = Model::load(
-            path,
-            LoadParams {
-                runtime: Some(runtime),
-                device: params.device,
-                deterministic: params.flags & RZ_MODEL_DETERMINISTIC != 0,
-                mmap: params.flags & RZ_MODEL_MMAP != 0,
-                text_only: params.flags & RZ_MODEL_TEXT_ONLY != 0,
-                profile: params.flags & RZ_MODEL_PROFILE != 0,
-                gpu_layers: params.gpu_layers,
-                isa: None,
-                quantize: params.quantize,
-                progress: progress.as_mut().map(|progress| progress as &mut dyn FnMut(u64, u64) -> bool),
-                cancel: cancel.as_deref().map(|cancel| cancel.0.as_ref()),
-            },
-        )?;
-        out.set_handle(rz_model(model, OnceLock::new()));
+        out.set_handle(load(call, params, |params| Model::load(path, params))?);
         Ok(RZ_OK)
+    })
+}
+
+/// Loads a model with the parameters of a caller.
+pub(super) fn load(
+    call: &Call,
+    params: *const rz_model_params,
+    load: impl FnOnce(LoadParams) -> Result<Arc<Model>>,
+) -> Result<rz_model> {
+    Ok(rz_model(with_params(call, params, load)?, OnceLock::new()))
+}
+
+/// Reads the parameters of a load for a function.
+pub(super) fn with_params<T>(
+    call: &Call,
+    params: *const rz_model_params,
+    load: impl FnOnce(LoadParams) -> Result<T>,
+) -> Result<T> {
+    let params: rz_model_params = call.params(params)?;
+    let known = RZ_MODEL_DETERMINISTIC | RZ_MODEL_MMAP | RZ_MODEL_TEXT_ONLY | RZ_MODEL_PROFILE;
+    call.flags(params.flags, known, "rz_model_params.flags")?;
+    let runtime = match call.optional(params.runtime)? {
+        Some(runtime) => runtime.0.clone(),
+        None => start(RuntimeParams::default())?,
+    };
+    let cancel = call.optional(params.cancel)?;
+    let user = params.progress_user;
+    let mut progress = params.progress.map(|progress| {
+        // SAFETY: the header asks for a function that may be called so during the load.
+        move |done: u64, total: u64| unsafe { progress(done, total, user) == 0 }
+    });
+    load(LoadParams {
+        runtime: Some(runtime),
+        device: params.device,
+        deterministic: params.flags & RZ_MODEL_DETERMINISTIC != 0,
+        mmap: params.flags & RZ_MODEL_MMAP != 0,
+        text_only: params.flags & RZ_MODEL_TEXT_ONLY != 0,
+        profile: params.flags & RZ_MODEL_PROFILE != 0,
+        gpu_layers: params.gpu_layers,
+        isa: None,
+        quantize: params.quantize,
+        progress: progress.as_mut().map(|progress| progress as &mut dyn FnMut(u64, u64) -> bool),
+        cancel: cancel.as_deref().map(|cancel| cancel.0.as_ref()),
+        plan: false,
     })
 }
 

@@ -101,6 +101,17 @@ impl Call {
         Ok(value)
     }
 
+    /// Element `i` of an array of parameter structs, which stand as far apart as the first says it is long.
+    pub(super) fn element<T: Versioned>(&self, first: *const T, i: usize) -> Result<T> {
+        let (_, size) = self.sized(first)?;
+        let element = first.wrapping_byte_add(i.saturating_mul(size));
+        let (_, own) = self.sized(element)?;
+        if own != size {
+            return Err(Error::invalid(format!("{}.struct_size is {own}, that of the first is {size}", T::NAME)));
+        }
+        self.params(element)
+    }
+
     /// An output struct whose `struct_size` the caller has set; the rest of it may be uninitialised.
     pub(super) fn out_struct<T: Versioned>(&self, out: *mut T) -> Result<OutStruct<'_, T>> {
         let (pointer, size) = self.sized(out.cast_const())?;

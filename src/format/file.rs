@@ -1,22 +1,83 @@
-//! A regular file, read at positions by any number of threads. Relies on `os`; refuses to
-//! open what could block or never end: pipes, devices, folders.
+//! The files of a model, read at positions by any number of threads: regular files, or bytes that the caller has under
+//! their names. Relies on `os`; refuses to open what could block or never end: pipes, devices, folders.
 
+use std::fmt;
 use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::error::{Error, Result, try_filled};
 use crate::os;
+
+/// Fills memory with the bytes from a position on.
+pub type ReadAt = dyn Fn(u64, &mut [u8]) -> io::Result<()> + Send + Sync;
+
+/// Bytes under the name of a file.
+#[derive(Clone)]
+pub struct ByteSource {
+    /// Relative to the folder of the model.
+    pub name: PathBuf,
+    pub len: u64,
+    /// Fills memory from a position on, which `len` allows, from any thread.
+    pub read: Arc<ReadAt>,
+}
+
+impl fmt::Debug for ByteSource {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "{} bytes of {}", self.len, self.name.display())
+    }
+}
+
+/// The place where files are found by their paths.
+#[derive(Clone, Copy)]
+pub(super) enum Files<'a> {
+    Disk,
+    /// Bytes of the caller, in a folder with the path `.`.
+    Given(&'a [ByteSource]),
+}
+
+impl Files<'_> {
+    pub fn open(&self, path: &Path) -> Result<InputFile> {
+        let Files::Given(_) = self else { return InputFile::open(path) };
+        match self.given(path) {
+            Some(found) => {
+                Ok(InputFile { path: found.name.clone(), len: found.len, bytes: Bytes::Given(found.clone()) })
+            }
+            None => Err(Error::io(path, "not among the sources", &io::Error::from_raw_os_error(os::NOT_FOUND))),
+        }
+    }
+
+    pub fn exists(&self, path: &Path) -> bool {
+        match self {
+            Files::Disk => path.exists(),
+            Files::Given(_) => self.given(path).is_some(),
+        }
+    }
+
+    fn given(&self, path: &Path) -> Option<&ByteSource> {
+        let Files::Given(sources) = self else { return None };
+        let name = path.strip_prefix(".").unwrap_or(path);
+        sources.iter().find(|source| source.name == name)
+    }
+}
+
+#[derive(Debug)]
+enum Bytes {
+    File(File),
+    Given(ByteSource),
+}
 
 #[derive(Debug)]
 pub(super) struct InputFile {
     pub path: PathBuf,
     /// Bytes of the file at the time it was opened.
     pub len: u64,
-    file: File,
+    bytes: Bytes,
 }
 
 impl InputFile {
-    pub fn open(path: &Path) -> Result<InputFile> {
+    fn open(path: &Path) -> Result<InputFile> {
         let file = os::open(path).map_err(|e| Error::io(path, "cannot open", &e))?;
         let cannot_stat = |e| Error::io(path, "cannot stat", &e);
         if !os::is_regular(&file).map_err(cannot_stat)? {
@@ -27,13 +88,19 @@ impl InputFile {
             return Err(Error::Io { path: path.display().to_string(), what: what.into(), system_code });
         }
         let stat = file.metadata().map_err(cannot_stat)?;
-        Ok(InputFile { path: path.to_owned(), len: stat.len(), file })
+        Ok(InputFile { path: path.to_owned(), len: stat.len(), bytes: Bytes::File(file) })
     }
 
     /// Fills `out` from `offset`. A file that has become shorter is an error.
     pub fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
-        os::read_exact_at(&self.file, out, offset)
-            .map_err(|e| Error::io(&self.path, &format!("cannot read {} bytes at {offset}", out.len()), &e))
+        let read = match &self.bytes {
+            Bytes::File(file) => os::read_exact_at(file, out, offset),
+            Bytes::Given(source) => match offset.checked_add(out.len() as u64) {
+                Some(end) if end <= source.len => (source.read)(offset, out),
+                _ => Err(io::ErrorKind::UnexpectedEof.into()),
+            },
+        };
+        read.map_err(|e| Error::io(&self.path, &format!("cannot read {} bytes at {offset}", out.len()), &e))
     }
 
     /// Reads the whole of a small file; more than `cap` bytes are refused.
@@ -47,7 +114,10 @@ impl InputFile {
         Ok(bytes)
     }
 
-    pub fn as_file(&self) -> &File {
-        &self.file
+    pub fn as_file(&self) -> Result<&File> {
+        match &self.bytes {
+            Bytes::File(file) => Ok(file),
+            Bytes::Given(_) => Err(Error::unsupported("mapping a model that is not read from files of its own")),
+        }
     }
 }

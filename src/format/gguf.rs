@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use super::contents::{Contents, FileFormat, MAX_ENTRIES, MAX_FILES, append};
-use super::file::InputFile;
+use super::file::{Files, InputFile};
 use super::metadata::Metadata;
 use super::storage::{FileOffset, TensorInfo, TensorStorage};
 use super::value::{Strings, Value, narrow};
@@ -26,7 +26,7 @@ const MAX_ALIGNMENT: u64 = 1 << 20;
 const BUFFER: u64 = 256 << 10;
 
 /// Reads a file, and if it is the first of a set, the others.
-pub(super) fn open(first: InputFile) -> Result<Contents> {
+pub(super) fn open(from: Files, first: InputFile) -> Result<Contents> {
     let SetFile { metadata, mut tensors } = read_file(&first, 0)?;
     let count = metadata.u64("split.count")?.unwrap_or(1);
     if count > MAX_FILES {
@@ -35,13 +35,14 @@ pub(super) fn open(first: InputFile) -> Result<Contents> {
     let mut files = try_vec("files", 1)?;
     files.push(first);
     if count > 1 {
-        open_siblings(&metadata, count, &mut files, &mut tensors)?;
+        open_siblings(from, &metadata, count, &mut files, &mut tensors)?;
     }
     Ok(Contents { format: FileFormat::Gguf, metadata, files, tensors })
 }
 
 /// `split.no` counts from 0, the names of the files from 1.
 fn open_siblings(
+    from: Files,
     first: &Metadata,
     count: u64,
     files: &mut Vec<InputFile>,
@@ -52,7 +53,7 @@ fn open_siblings(
         return Err(first.error(format!("file {} of a set of {count}; open the first", no.saturating_add(1))));
     }
     for no in 1..count {
-        let file = InputFile::open(&sibling(first, no, count)?)?;
+        let file = from.open(&sibling(first, no, count)?)?;
         let other = read_file(&file, files.len())?;
         let (found_no, found_count) = (other.metadata.u64("split.no")?, other.metadata.u64("split.count")?);
         if (found_no, found_count) != (Some(no), Some(count)) {

@@ -23,7 +23,7 @@ mod window;
 use std::path::Path;
 
 use super::contents::{Contents, FileFormat, MAX_FILES, append, owned};
-use super::file::InputFile;
+use super::file::{Files, InputFile};
 use super::json::{Json, Object};
 use super::metadata::Metadata;
 use super::safetensors::{self, Entry};
@@ -36,47 +36,47 @@ const MAX_TOKENIZER: u64 = 64 << 20;
 const MAX_TEMPLATE: u64 = 16 << 20;
 
 /// Opens a folder; or one safetensors file in it, which may stand alone.
-pub(super) fn open(folder: &Path, alone: Option<InputFile>) -> Result<Contents> {
+pub(super) fn open(files: Files, folder: &Path, alone: Option<InputFile>) -> Result<Contents> {
     let opened = alone.as_ref().map_or(folder, |file| &file.path).to_owned();
     let config_path = folder.join("config.json");
-    let config = match read(&config_path, MAX_CONFIG)? {
-        None if alone.is_none() => InputFile::open(&config_path)?.read_all(MAX_CONFIG).map(Some)?,
+    let config = match read(files, &config_path, MAX_CONFIG)? {
+        None if alone.is_none() => files.open(&config_path)?.read_all(MAX_CONFIG).map(Some)?,
         config => config,
     };
     let Some(config) = config else {
-        let (files, entries) = weights(folder, alone)?;
+        let (set, entries) = weights(files, folder, alone)?;
         let mut tensors = try_vec("tensors", entries.len())?;
         for entry in &entries {
             tensors.push(entry.tensor(&opened, owned(&entry.name)?)?);
         }
         let metadata = Metadata::new(&opened, Vec::new())?;
-        return Ok(Contents { format: FileFormat::Safetensors, metadata, files, tensors });
+        return Ok(Contents { format: FileFormat::Safetensors, metadata, files: set, tensors });
     };
     let config = Json::parse(&config_path, &config)?;
     let translated = config::translate(&config_path, &config)?;
-    let (files, entries) = weights(folder, alone)?;
+    let (set, entries) = weights(files, folder, alone)?;
     let tensors = names::translate(&opened, &translated, entries)?;
     let mut keys = translated.keys;
     if let Some(name) = folder.file_name() {
         keys.push(("general.name".into(), Value::Str(name.to_string_lossy().into_owned())));
     }
     if !translated.classifies {
-        sentence::pooling(folder, translated.family.arch, &mut keys)?;
+        sentence::pooling(files, folder, translated.family.arch, &mut keys)?;
     }
-    token_ids(folder, &config_path, &config, &mut keys)?;
-    tokenizer(folder, &mut keys)?;
+    token_ids(files, folder, &config_path, &config, &mut keys)?;
+    tokenizer(files, folder, &mut keys)?;
     let metadata = Metadata::new(&opened, keys)?;
-    Ok(Contents { format: FileFormat::Safetensors, metadata, files, tensors })
+    Ok(Contents { format: FileFormat::Safetensors, metadata, files: set, tensors })
 }
 
 /// The tensors of a folder: of one file, of a set with an index, or none.
-fn weights(folder: &Path, alone: Option<InputFile>) -> Result<(Vec<InputFile>, Vec<Entry>)> {
+fn weights(files: Files, folder: &Path, alone: Option<InputFile>) -> Result<(Vec<InputFile>, Vec<Entry>)> {
     let index_path = folder.join("model.safetensors.index.json");
     let whole = folder.join("model.safetensors");
-    if alone.is_none() && whole.exists() {
-        return one_file(InputFile::open(&whole)?);
+    if alone.is_none() && files.exists(&whole) {
+        return one_file(files.open(&whole)?);
     }
-    let index = read(&index_path, MAX_INDEX)?;
+    let index = read(files, &index_path, MAX_INDEX)?;
     let Some(index) = index else { return alone.map_or(Ok((Vec::new(), Vec::new())), one_file) };
     let index = Json::parse(&index_path, &index)?;
     let Some(Json::Object(map)) = index.get("weight_map") else {
@@ -97,7 +97,7 @@ fn weights(folder: &Path, alone: Option<InputFile>) -> Result<(Vec<InputFile>, V
     {
         return one_file(file);
     }
-    read_shards(folder, &index_path, map, &shards)
+    read_shards(files, folder, &index_path, map, &shards)
 }
 
 fn one_file(file: InputFile) -> Result<(Vec<InputFile>, Vec<Entry>)> {
@@ -106,6 +106,7 @@ fn one_file(file: InputFile) -> Result<(Vec<InputFile>, Vec<Entry>)> {
 }
 
 fn read_shards(
+    from: Files,
     folder: &Path,
     index_path: &Path,
     map: &Object,
@@ -114,7 +115,7 @@ fn read_shards(
     let mut files = try_vec("files", shards.len())?;
     let mut entries = Vec::new();
     for shard in shards {
-        let file = InputFile::open(&folder.join(shard))?;
+        let file = from.open(&folder.join(shard))?;
         let more = safetensors::read_header(&file, files.len())?;
         append(&mut entries, more, index_path)?;
         files.push(file);
@@ -133,9 +134,15 @@ fn read_shards(
 }
 
 /// Special tokens by number. `generation_config.json` overrides `config.json`.
-fn token_ids(folder: &Path, config_path: &Path, config: &Json, keys: &mut Vec<(String, Value)>) -> Result<()> {
+fn token_ids(
+    files: Files,
+    folder: &Path,
+    config_path: &Path,
+    config: &Json,
+    keys: &mut Vec<(String, Value)>,
+) -> Result<()> {
     let generation_path = folder.join("generation_config.json");
-    let generation = read(&generation_path, MAX_CONFIG)?.unwrap_or_else(|| b"{}".to_vec());
+    let generation = read(files, &generation_path, MAX_CONFIG)?.unwrap_or_else(|| b"{}".to_vec());
     let generation = Json::parse(&generation_path, &generation)?;
     let text_config = config.get("text_config").unwrap_or(&Json::Null);
     for (name, key) in config::TOKEN_IDS {
@@ -162,13 +169,13 @@ fn token_ids(folder: &Path, config_path: &Path, config: &Json, keys: &mut Vec<(S
 }
 
 /// The tokenizer's files go to the text layer as they are, but for the few facts that a GGUF file has keys for.
-fn tokenizer(folder: &Path, keys: &mut Vec<(String, Value)>) -> Result<()> {
-    if let Some(text) = read_text(&folder.join("tokenizer.json"), MAX_TOKENIZER)? {
+fn tokenizer(files: Files, folder: &Path, keys: &mut Vec<(String, Value)>) -> Result<()> {
+    if let Some(text) = read_text(files, &folder.join("tokenizer.json"), MAX_TOKENIZER)? {
         keys.push(("tokenizer.huggingface.json".into(), text.into()));
     }
     let path = folder.join("tokenizer_config.json");
     let mut template = None;
-    if let Some(text) = read_text(&path, MAX_CONFIG)? {
+    if let Some(text) = read_text(files, &path, MAX_CONFIG)? {
         let config = Json::parse(&path, text.as_bytes())?;
         for name in ["add_bos_token", "add_eos_token"] {
             if let Some(flag) = config.get(name) {
@@ -191,7 +198,7 @@ fn tokenizer(folder: &Path, keys: &mut Vec<(String, Value)>) -> Result<()> {
     }
     // A template of its own file replaces the one of the configuration. Bytes that are no text spoil the template,
     // which a model can be used without, and not the model.
-    if let Some(bytes) = read(&folder.join("chat_template.jinja"), MAX_TEMPLATE)? {
+    if let Some(bytes) = read(files, &folder.join("chat_template.jinja"), MAX_TEMPLATE)? {
         template = Some(String::from_utf8_lossy(&bytes).into_owned());
     }
     if let Some(template) = template {

@@ -7,7 +7,8 @@ use std::path::Path;
 
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, secured};
+use crate::memory::is_short;
 
 /// Levels of arrays and objects, each of which is a level of recursion.
 const MAX_DEPTH: usize = 64;
@@ -34,13 +35,16 @@ impl<'a> Json<'a> {
         let text = str::from_utf8(bytes).map_err(|_| Error::format(path, "JSON that is not UTF-8"))?;
         let mut bounds = Bounds { values: 0, out_of_memory: None };
         let mut reader = serde_json::Deserializer::from_str(text);
-        let read = ValueSeed { bounds: &mut bounds, depth: 0 }.deserialize(&mut reader);
-        let read = read.and_then(|value| reader.end().map(|()| value));
-        match (read, bounds.out_of_memory) {
-            (Ok(value), _) => Ok(value),
-            (Err(_), Some(bytes)) => Err(Error::OutOfMemory { what: "JSON", bytes }),
-            (Err(e), None) => Err(Error::format(path, format!("JSON: {e}"))),
-        }
+        // The reader copies strings with escapes without asking.
+        secured("JSON", text.len() + (64 << 10), || {
+            let read = ValueSeed { bounds: &mut bounds, depth: 0 }.deserialize(&mut reader);
+            let read = read.and_then(|value| reader.end().map(|()| value));
+            match (read, bounds.out_of_memory) {
+                (Ok(value), _) => Ok(value),
+                (Err(_), Some(bytes)) => Err(Error::OutOfMemory { what: "JSON", bytes }),
+                (Err(e), None) => Err(Error::format(path, format!("JSON: {e}"))),
+            }
+        })
     }
 
     /// A member of an object; one that is `null` counts as absent.
@@ -149,6 +153,10 @@ impl<'a> DeserializeSeed<'a> for ValueSeed<'_> {
             return Err(D::Error::custom(format!("nested more than {MAX_DEPTH} deep")));
         }
         self.bounds.values += 1;
+        if is_short() {
+            self.bounds.out_of_memory = Some(0);
+            return Err(D::Error::custom("out of memory"));
+        }
         if self.bounds.values > MAX_VALUES {
             return Err(D::Error::custom(format!("more than {MAX_VALUES} values")));
         }

@@ -11,9 +11,10 @@ pub struct Mapping(memmap2::Mmap);
 
 impl Mapping {
     pub(super) fn new(input: &InputFile) -> Result<Mapping> {
+        let file = input.as_file()?;
         // SAFETY: the mapping is read-only, so this process cannot change it; that nobody else changes or shortens
         // the file is the caller's promise, stated at `Access::Map`.
-        let map = unsafe { memmap2::Mmap::map(input.as_file()) };
+        let map = unsafe { memmap2::Mmap::map(file) };
         map.map(Mapping).map_err(|e| Error::io(&input.path, "cannot map", &e))
     }
 }

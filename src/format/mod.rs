@@ -32,7 +32,8 @@ use std::sync::Arc;
 use crate::error::{Error, Result, try_vec};
 use contents::Contents;
 pub use contents::FileFormat;
-use file::InputFile;
+pub use file::{ByteSource, ReadAt};
+use file::{Files, InputFile};
 pub use metadata::Metadata;
 pub use mmap::Mapping;
 pub use storage::TensorInfo;
@@ -70,19 +71,35 @@ impl Source {
     /// Errors: `Io` for what cannot be read or is no regular file, `Format` for a damaged file, `Unsupported` for a
     /// version, tensor type or model that this library does not know.
     pub fn open(path: &Path, access: Access) -> Result<Source> {
-        if path.is_dir() {
-            return Source::new(hf::open(path, None)?, access);
+        match path.is_dir() {
+            true => Source::new(hf::open(Files::Disk, path, None)?, access),
+            false => Source::open_file(Files::Disk, path, access),
         }
-        let file = InputFile::open(path)?;
+    }
+
+    /// Opens a model whose files are bytes of the caller: one file, the files of a set, or those of a folder.
+    pub fn open_from(sources: &[ByteSource], access: Access) -> Result<Source> {
+        let files = Files::Given(sources);
+        if files.exists(Path::new("config.json")) {
+            return Source::new(hf::open(files, Path::new("."), None)?, access);
+        }
+        let is_first = |s: &&ByteSource| s.name.to_string_lossy().contains("-00001-of-");
+        let first = sources.iter().find(is_first).or(sources.first());
+        let first = first.ok_or_else(|| Error::invalid("there are no sources of a model"))?;
+        Source::open_file(files, &first.name, access)
+    }
+
+    fn open_file(files: Files, path: &Path, access: Access) -> Result<Source> {
+        let file = files.open(path)?;
         let mut head = [0; 9];
         if file.len < head.len() as u64 {
             return Err(Error::format(path, format!("{} bytes are no model", file.len)));
         }
         file.read_at(0, &mut head)?;
         let contents = if head.starts_with(b"GGUF") {
-            gguf::open(file)?
+            gguf::open(files, file)?
         } else if safetensors::looks_like(&head) {
-            hf::open(path.parent().unwrap_or(path), Some(file))?
+            hf::open(files, path.parent().unwrap_or(path), Some(file))?
         } else {
             return Err(Error::format(path, "neither a GGUF nor a safetensors file"));
         };

@@ -17,11 +17,15 @@ use llguidance::{ParserFactory, TokenParser};
 
 pub use source::Kind;
 
-use crate::error::{Error, Result, try_vec};
+use crate::error::{Error, Result, secured, try_vec};
 use crate::text::{TokenKind, Tokenizer};
 
 /// Longest token that can be written under a grammar; the trie holds no deeper ones.
 const MAX_TOKEN: usize = 1000;
+
+/// Bytes that a vocabulary or a grammar takes at most, and a choice.
+const COMPILED: usize = 64 << 20;
+const CHOICE: usize = 16 << 20;
 
 /// Bounds within which a grammar takes less than a second and 64 MiB.
 fn limits() -> ParserLimits {
@@ -49,34 +53,7 @@ impl Grammars {
     /// # Errors
     /// `Unsupported` where no token ends a text.
     pub fn new(tokenizer: &Tokenizer, n_logits: usize) -> Result<Grammars> {
-        let n = tokenizer.n_vocab();
-        let (mut ends, mut words) = (Vec::new(), try_vec("the vocabulary", n)?);
-        for id in 0..n as u32 {
-            let is_text = !matches!(tokenizer.kind(id), Some(TokenKind::Control | TokenKind::Unreachable));
-            let bytes = tokenizer.decode_token(id, true)?.into_owned();
-            // The trie takes this byte, which no text holds, for the mark of a special token.
-            let is_usable = bytes.len() <= MAX_TOKEN && bytes.first() != Some(&TokTrie::SPECIAL_TOKEN_MARKER);
-            let is_end = tokenizer.is_end(id);
-            if is_end {
-                ends.push(id);
-            }
-            let is_allowed = is_text && is_usable && !is_end && !tokenizer.suppressed().contains(&id);
-            words.push(if is_allowed { bytes } else { Vec::new() });
-        }
-        let Some(&end) = ends.first() else {
-            return Err(Error::unsupported("the vocabulary has no token that ends a text, so no grammar can"));
-        };
-        let build = || {
-            let trie = TokTrie::from(&TokRxInfo::new(n as u32, end), &words).with_eos_tokens(&ends);
-            let environment: TokEnv = Arc::new(Vocabulary(trie));
-            let slices = SlicedBiasComputer::general_slices();
-            let factory = ParserFactory::new(&environment, InferenceCapabilities::default(), &slices);
-            let mut factory = factory.map_err(|e| Error::unsupported(format!("grammars: {e}")))?;
-            factory.quiet();
-            *factory.limits_mut() = limits();
-            Ok(factory)
-        };
-        Ok(Grammars { factory: caught(build)?, n_vocab: n_logits })
+        Ok(Grammars { factory: caught(COMPILED, || prepared(tokenizer))?, n_vocab: n_logits })
     }
 
     /// Compiles a grammar.
@@ -85,8 +62,8 @@ impl Grammars {
     /// `InvalidArgument` for one that cannot be read or never matches, `TooComplex` beyond the bounds, `Unsupported` for what is
     /// not implemented.
     pub fn compile(&self, kind: Kind, text: &str) -> Result<Grammar> {
-        let source = source::read(kind, text)?;
-        let parser = caught(|| {
+        let parser = caught(COMPILED, || {
+            let source = source::read(kind, text)?;
             let mut parser = self.factory.create_parser(source).map_err(|e| failure(&e.to_string()))?;
             parser.start_without_prompt();
             // A text that can neither go on nor end.
@@ -95,6 +72,34 @@ impl Grammars {
         })?;
         Ok(Grammar { parser: Mutex::new(parser), n_vocab: self.n_vocab })
     }
+}
+
+fn prepared(tokenizer: &Tokenizer) -> Result<ParserFactory> {
+    let n = tokenizer.n_vocab();
+    let (mut ends, mut words) = (Vec::new(), try_vec("the vocabulary", n)?);
+    for id in 0..n as u32 {
+        let is_text = !matches!(tokenizer.kind(id), Some(TokenKind::Control | TokenKind::Unreachable));
+        let bytes = tokenizer.decode_token(id, true)?.into_owned();
+        // The trie takes this byte, which no text holds, for the mark of a special token.
+        let is_usable = bytes.len() <= MAX_TOKEN && bytes.first() != Some(&TokTrie::SPECIAL_TOKEN_MARKER);
+        let is_end = tokenizer.is_end(id);
+        if is_end {
+            ends.push(id);
+        }
+        let is_allowed = is_text && is_usable && !is_end && !tokenizer.suppressed().contains(&id);
+        words.push(if is_allowed { bytes } else { Vec::new() });
+    }
+    let Some(&end) = ends.first() else {
+        return Err(Error::unsupported("the vocabulary has no token that ends a text, so no grammar can"));
+    };
+    let trie = TokTrie::from(&TokRxInfo::new(n as u32, end), &words).with_eos_tokens(&ends);
+    let environment: TokEnv = Arc::new(Vocabulary(trie));
+    let slices = SlicedBiasComputer::general_slices();
+    let factory = ParserFactory::new(&environment, InferenceCapabilities::default(), &slices);
+    let mut factory = factory.map_err(|e| Error::unsupported(format!("grammars: {e}")))?;
+    factory.quiet();
+    *factory.limits_mut() = limits();
+    Ok(factory)
 }
 
 /// The tokens by their bytes. Forced text may be cut into tokens in any way, so that the model chooses the one that it knows.
@@ -123,9 +128,10 @@ pub struct Grammar {
 
 impl Grammar {
     /// A matcher at the start of the grammar.
-    pub fn matcher(&self) -> Matcher {
-        let parser = self.parser.lock().unwrap_or_else(PoisonError::into_inner).deep_clone();
-        Matcher { parser, n_vocab: self.n_vocab, start: None, taken: Vec::new(), mask: None }
+    pub fn matcher(&self) -> Result<Matcher> {
+        let parser = self.parser.lock().unwrap_or_else(PoisonError::into_inner);
+        let parser = secured("the grammar", COMPILED, || Ok(parser.deep_clone()))?;
+        Ok(Matcher { parser, n_vocab: self.n_vocab, start: None, taken: Vec::new(), mask: None })
     }
 }
 
@@ -169,7 +175,7 @@ impl Matcher {
                 )));
             }
             self.mask = None;
-            caught(|| self.parser.consume_token(token).map_err(|e| stopped(&self.parser, &e)))?;
+            caught(CHOICE, || self.parser.consume_token(token).map_err(|e| stopped(&self.parser, &e)))?;
             self.taken.push(token);
         }
         self.current()
@@ -178,7 +184,7 @@ impl Matcher {
     fn current(&mut self) -> Result<Allowed<'_>> {
         let mask = match self.mask.take() {
             Some(mask) => mask,
-            None => caught(|| self.parser.compute_mask().map_err(|e| stopped(&self.parser, &e)))?,
+            None => caught(CHOICE, || self.parser.compute_mask().map_err(|e| stopped(&self.parser, &e)))?,
         };
         Ok(Allowed(self.mask.insert(mask)))
     }
@@ -188,7 +194,7 @@ impl Matcher {
         let back = self.taken.len() - len;
         if back > 0 {
             self.mask = None;
-            caught(|| self.parser.rollback(back).map_err(|e| failure(&e.to_string())))?;
+            caught(CHOICE, || self.parser.rollback(back).map_err(|e| failure(&e.to_string())))?;
             self.taken.truncate(len);
         }
         Ok(())
@@ -217,10 +223,11 @@ impl fmt::Debug for Matcher {
     }
 }
 
-/// Turns a panic into an error, because the parser is not this library's.
-fn caught<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+/// Turns a panic into an error, because the parser is not this library's, and has up to some bytes for it, which it takes
+/// without asking.
+fn caught<T>(bytes: usize, work: impl FnOnce() -> Result<T>) -> Result<T> {
     let panicked = |_| Error::TooComplex("the grammar: its parser failed on it".to_owned());
-    catch_unwind(AssertUnwindSafe(work)).map_err(panicked).and_then(|result| result)
+    secured("the grammar", bytes, || catch_unwind(AssertUnwindSafe(work)).map_err(panicked).and_then(|result| result))
 }
 
 /// The error of a parser that stopped.

@@ -20,7 +20,7 @@ use crate::backend::op::{
 use crate::backend::program::{Program, ProgramBuilder};
 use crate::backend::state_spec::KvLayer;
 use crate::backend::weights::{MatrixSource, Rope, RopePairs, Weights};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check_memory};
 use crate::format::{FileFormat, Source};
 use crate::tensor::DType;
 
@@ -201,6 +201,7 @@ impl<'a> Builder<'a> {
     /// Emits the ops of each layer.
     pub fn layers(&mut self, mut layer: impl FnMut(&mut Self, usize) -> Result<()>) -> Result<()> {
         for i in 0..self.hyper.n_layers {
+            check_memory("the layers of the network")?;
             let start = self.program.position();
             self.layer = Some(i);
             layer(self, i)?;

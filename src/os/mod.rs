@@ -27,7 +27,7 @@ pub use self::windows::*;
 
 /// Returns whether an error code of the system says that there is no such file.
 pub fn is_not_found(system_code: i32) -> bool {
-    std::io::Error::from_raw_os_error(system_code).kind() == std::io::ErrorKind::NotFound
+    system_code == NOT_FOUND || std::io::Error::from_raw_os_error(system_code).kind() == std::io::ErrorKind::NotFound
 }
 
 /// Replaces the end of a file name, whatever bytes stand before it; `None` where it ends otherwise.

@@ -2,11 +2,13 @@
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
+use std::mem::ManuallyDrop;
 use std::path::Path;
 use std::str::Utf8Error;
 
 pub const IS_FOLDER: i32 = 0;
 pub const IS_NO_FILE: i32 = 0;
+pub const NOT_FOUND: i32 = 2;
 
 pub fn path(bytes: &[u8]) -> Result<&Path, Utf8Error> {
     std::str::from_utf8(bytes).map(Path::new)
@@ -18,6 +20,10 @@ pub fn open(path: &Path) -> io::Result<File> {
 
 pub fn is_regular(file: &File) -> io::Result<bool> {
     Ok(file.metadata()?.is_file())
+}
+
+pub unsafe fn of_descriptor(_descriptor: i32) -> Option<ManuallyDrop<File>> {
+    None
 }
 
 pub fn read_exact_at(mut file: &File, out: &mut [u8], offset: u64) -> io::Result<()> {

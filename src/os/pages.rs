@@ -1,29 +1,41 @@
-//! Anonymous memory in whole pages: zeroed, and where the system can, without pages where nothing was written.
+//! Memory in whole pages, zeroed: anonymous mappings, where the system has them without pages where nothing was written, or
+//! blocks of the host's allocator.
 
+use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::io;
 use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
 
-#[cfg(any(unix, windows))]
-type Memory = memmap2::MmapMut;
-#[cfg(not(any(unix, windows)))]
-type Memory = allocated::Allocated;
+use crate::memory;
 
 /// Bytes of fixed length at an address that is a multiple of 4096.
-pub struct Pages(Memory);
+pub enum Pages {
+    #[cfg(any(unix, windows))]
+    Mapped(Mapped),
+    Allocated(Allocated),
+}
 
 impl Pages {
-    /// Maps `bytes` zeros.
+    /// Maps or allocates `bytes` zeros.
     pub fn new(bytes: usize) -> io::Result<Pages> {
-        if bytes > isize::MAX as usize {
-            return Err(io::ErrorKind::OutOfMemory.into());
+        let layout = Layout::from_size_align(bytes.max(1), 4096).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        #[cfg(any(unix, windows))]
+        if !memory::has_host() {
+            let pages = memmap2::MmapMut::map_anon(layout.size())?;
+            memory::count(pages.len() as i64);
+            return Ok(Pages::Mapped(Mapped(pages)));
         }
-        Memory::map_anon(bytes.max(1)).map(Pages)
+        // SAFETY: the layout is not empty.
+        let start = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Pages::Allocated(Allocated { start, layout }))
     }
 
     /// Asks for huge pages, which a system without them does not give.
     pub fn prefer_huge(&self) {
         #[cfg(any(target_os = "linux", target_os = "android"))]
-        let _ = self.0.advise(memmap2::Advice::HugePage);
+        if let Pages::Mapped(pages) = self {
+            let _ = pages.0.advise(memmap2::Advice::HugePage);
+        }
     }
 }
 
@@ -31,63 +43,53 @@ impl Deref for Pages {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        &self.0
+        match self {
+            #[cfg(any(unix, windows))]
+            Pages::Mapped(pages) => &pages.0,
+            // SAFETY: as many bytes as were allocated, zeroed.
+            Pages::Allocated(block) => unsafe { std::slice::from_raw_parts(block.start.as_ptr(), block.layout.size()) },
+        }
     }
 }
 
 impl DerefMut for Pages {
     fn deref_mut(&mut self) -> &mut [u8] {
-        &mut self.0
+        match self {
+            #[cfg(any(unix, windows))]
+            Pages::Mapped(pages) => &mut pages.0,
+            // SAFETY: as above, and borrowed mutably.
+            Pages::Allocated(block) => unsafe {
+                std::slice::from_raw_parts_mut(block.start.as_ptr(), block.layout.size())
+            },
+        }
     }
 }
 
-/// Stands in for mappings where there are none.
-#[cfg(not(any(unix, windows)))]
-mod allocated {
-    use std::alloc::{Layout, alloc_zeroed, dealloc};
-    use std::io;
-    use std::ops::{Deref, DerefMut};
-    use std::ptr::NonNull;
+/// A mapping, which is counted.
+#[cfg(any(unix, windows))]
+pub struct Mapped(memmap2::MmapMut);
 
-    pub struct Allocated {
-        start: NonNull<u8>,
-        layout: Layout,
+#[cfg(any(unix, windows))]
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        memory::count(-(self.0.len() as i64));
     }
+}
 
-    // SAFETY: memory that this value alone owns.
-    unsafe impl Send for Allocated {}
-    // SAFETY: as above; a shared reference only reads.
-    unsafe impl Sync for Allocated {}
+/// A block of the allocator.
+pub struct Allocated {
+    start: NonNull<u8>,
+    layout: Layout,
+}
 
-    impl Allocated {
-        pub fn map_anon(bytes: usize) -> io::Result<Allocated> {
-            let layout = Layout::from_size_align(bytes, 4096).map_err(|_| io::ErrorKind::OutOfMemory)?;
-            // SAFETY: callers ask for at least one byte.
-            let start = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(io::ErrorKind::OutOfMemory)?;
-            Ok(Allocated { start, layout })
-        }
-    }
+// SAFETY: memory that this value alone owns.
+unsafe impl Send for Allocated {}
+// SAFETY: as above; a shared reference only reads.
+unsafe impl Sync for Allocated {}
 
-    impl Deref for Allocated {
-        type Target = [u8];
-
-        fn deref(&self) -> &[u8] {
-            // SAFETY: as many bytes as were allocated, zeroed.
-            unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.layout.size()) }
-        }
-    }
-
-    impl DerefMut for Allocated {
-        fn deref_mut(&mut self) -> &mut [u8] {
-            // SAFETY: as above.
-            unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.layout.size()) }
-        }
-    }
-
-    impl Drop for Allocated {
-        fn drop(&mut self) {
-            // SAFETY: allocated with this layout.
-            unsafe { dealloc(self.start.as_ptr(), self.layout) }
-        }
+impl Drop for Allocated {
+    fn drop(&mut self) {
+        // SAFETY: allocated with this layout.
+        unsafe { dealloc(self.start.as_ptr(), self.layout) }
     }
 }

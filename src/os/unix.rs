@@ -3,6 +3,8 @@
 use std::ffi::{OsStr, c_void};
 use std::fs::File;
 use std::io;
+use std::mem::ManuallyDrop;
+use std::os::fd::FromRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -14,6 +16,8 @@ use std::thread;
 /// Code of the error that a path leads to a folder, and that it leads to something else that is no regular file.
 pub const IS_FOLDER: i32 = libc::EISDIR;
 pub const IS_NO_FILE: i32 = libc::EINVAL;
+/// Code of the error that there is nothing under a path.
+pub const NOT_FOUND: i32 = libc::ENOENT;
 
 /// A path is any bytes.
 pub fn path(bytes: &[u8]) -> Result<&Path, Utf8Error> {
@@ -28,6 +32,15 @@ pub fn open(path: &Path) -> io::Result<File> {
 /// Returns whether `file` is a regular one.
 pub fn is_regular(file: &File) -> io::Result<bool> {
     Ok(file.metadata()?.is_file())
+}
+
+/// The file of a descriptor, which is never closed here; `None` where the system has none.
+///
+/// # Safety
+/// The descriptor is nobody's who closes it while the file is used; one that is not open makes calls fail.
+pub unsafe fn of_descriptor(descriptor: i32) -> Option<ManuallyDrop<File>> {
+    // SAFETY: the contract of this function.
+    Some(ManuallyDrop::new(unsafe { File::from_raw_fd(descriptor) }))
 }
 
 /// Fills `out` from `offset`, by any number of threads at once.

@@ -4,6 +4,7 @@
 use std::ffi::c_void;
 use std::fs::File;
 use std::io;
+use std::mem::ManuallyDrop;
 use std::os::windows::fs::{FileExt, OpenOptionsExt};
 use std::os::windows::io::AsRawHandle;
 use std::panic::resume_unwind;
@@ -31,9 +32,10 @@ struct MemoryStatus {
     others: [u64; 5],
 }
 
-/// ERROR_DIRECTORY_NOT_SUPPORTED, ERROR_NOT_SUPPORTED
+/// ERROR_DIRECTORY_NOT_SUPPORTED, ERROR_NOT_SUPPORTED, ERROR_FILE_NOT_FOUND
 pub const IS_FOLDER: i32 = 336;
 pub const IS_NO_FILE: i32 = 50;
+pub const NOT_FOUND: i32 = 2;
 
 /// A path is UTF-8.
 pub fn path(bytes: &[u8]) -> Result<&Path, Utf8Error> {
@@ -52,6 +54,11 @@ pub fn is_regular(file: &File) -> io::Result<bool> {
     // SAFETY: the handle is open.
     let is_disk = unsafe { GetFileType(file.as_raw_handle()) } == FILE_TYPE_DISK;
     Ok(is_disk && file.metadata()?.is_file())
+}
+
+/// Descriptors are those of a C runtime, of which a process may have several.
+pub unsafe fn of_descriptor(_descriptor: i32) -> Option<ManuallyDrop<File>> {
+    None
 }
 
 /// Fills `out` from `offset`, by any number of threads at once.

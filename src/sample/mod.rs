@@ -3,11 +3,13 @@
 //! that may be chosen. Refuses to know models and text; a vocabulary is a number of logits.
 
 mod arithmetic;
+mod logprobs;
 mod params;
 
 use std::cmp::Ordering;
 
 use arithmetic::{SplitMix64, exp};
+pub use logprobs::{likeliest, logprob};
 pub use params::SamplerParams;
 
 use crate::error::{Error, Result};

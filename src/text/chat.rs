@@ -101,6 +101,13 @@ impl Chat {
         self.messages().iter().any(|m| m["role"] == "system")
     }
 
+    /// Bytes of its texts.
+    pub fn text_bytes(&self) -> usize {
+        let mut len = 0;
+        self.variables.values().for_each(|value| each_text(value, &mut |text| len += text.len()));
+        len
+    }
+
     pub fn has_calls(&self) -> bool {
         self.messages().iter().any(|m| m["tool_calls"].is_array())
     }
@@ -132,6 +139,21 @@ impl Chat {
         let mut variables = self.variables.clone();
         variables.insert("messages".to_owned(), Json::Array(messages));
         variables
+    }
+}
+
+/// Hands on every text of a value, the names of members too.
+pub fn each_text<'j>(json: &'j Json, each: &mut impl FnMut(&'j str)) {
+    match json {
+        Json::String(text) => each(text),
+        Json::Array(items) => items.iter().for_each(|item| each_text(item, each)),
+        Json::Object(members) => {
+            for (name, value) in members {
+                each(name);
+                each_text(value, each);
+            }
+        }
+        _ => {}
     }
 }
 

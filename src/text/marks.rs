@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, secured};
 
 const PLANES: [std::ops::RangeInclusive<char>; 2] = ['\u{F0000}'..='\u{FFFFD}', '\u{100000}'..='\u{10FFFD}'];
 /// First byte of the marks in UTF-8, and of few other characters.
@@ -85,8 +85,8 @@ pub struct MarkedText {
 }
 
 impl MarkedText {
-    pub fn plain(&self) -> String {
-        self.marks.unmark(&self.text).into_owned()
+    pub fn plain(&self) -> Result<String> {
+        secured("the chat", 8 * self.text.len(), || Ok(self.marks.unmark(&self.text).into_owned()))
     }
 }
 

@@ -13,7 +13,7 @@ use regex_automata::util::syntax;
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick};
 
 use super::charsmap::{self, Charsmap};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, secured};
 
 /// Lengths to which a run of white space is cut by Jais 2: the longest one that leaves a white space behind it or reaches
 /// the end of the text.
@@ -351,6 +351,8 @@ fn compile(pattern: &str) -> Result<Find> {
             .map(Box::new)
             .map_err(|e: BuildError| unsupported(&e.syntax_error().map_or_else(|| e.to_string(), |e| e.to_string())))
     };
+    // The compiler takes memory without asking.
+    let build = |patterns: &[&str]| secured("a pattern", 2 * PATTERN_BYTES, || build(patterns));
     // Where what follows can match nothing that the repetition gives up, giving nothing up changes nothing.
     let greedy = pattern
         .replace(r"[^\r\n\p{L}\p{N}]?+\p{L}", r"[^\r\n\p{L}\p{N}]?\p{L}")

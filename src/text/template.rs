@@ -22,12 +22,13 @@ use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
 use serde_json::{Map, Value as Json, json};
 
 use super::Tokenizer;
-use super::chat::{Chat, Form};
+use super::chat::{Chat, Form, each_text};
 use super::marks::{MarkedText, Marks};
 use super::template_budget::{self, MAX_OUTPUT, charged, guarded, refuse};
 use super::template_marks::marked_value;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, secured};
 use crate::format::Metadata;
+use crate::memory;
 
 const MAX_SOURCE: usize = 1 << 20;
 const MAX_DEPTH: usize = 100;
@@ -46,6 +47,9 @@ pub struct ChatTemplate {
     text_form: OnceLock<Form>,
     call_form: OnceLock<Form>,
 }
+
+/// Bytes that the interpreter takes for a short conversation and all probes, at most.
+const WORKING: usize = 8 << 20;
 
 impl ChatTemplate {
     /// The template of a model's metadata, if it has one.
@@ -78,9 +82,17 @@ impl ChatTemplate {
     /// # Errors
     /// Those of `run`.
     pub fn render(&self, chat: &Chat) -> Result<MarkedText> {
+        secured("the chat template", WORKING + 64 * self.source.len() + 16 * chat.text_bytes(), || {
+            let served = memory::served();
+            let text = self.render_in_its_form(chat);
+            text.map_err(|e| if memory::served() == served { e } else { out_of_memory() })
+        })
+    }
+
+    fn render_in_its_form(&self, chat: &Chat) -> Result<MarkedText> {
         // A template that cannot run at all says why where it is run.
-        let text = *self.text_form.get_or_init(|| self.find_text_form());
-        let call = if chat.has_calls() { *self.call_form.get_or_init(|| self.find_call_form(text)) } else { text };
+        let text = *found(&self.text_form, || self.find_text_form())?;
+        let call = if chat.has_calls() { *found(&self.call_form, || self.find_call_form(text))? } else { text };
         self.run(&chat.in_form(Form { folds_system: text.folds_system && chat.has_system(), ..call }))
     }
 
@@ -88,7 +100,7 @@ impl ChatTemplate {
     fn find_text_form(&self) -> Form {
         let (system, user) = (("system", "probe 5y5"), ("user", "probe u5r"));
         let arrive = |messages: &[(&str, &str)], form: Form| {
-            let text = self.run(&Chat::new(messages, true).in_form(form)).map(|text| text.plain());
+            let text = self.run(&Chat::new(messages, true).in_form(form)).and_then(|text| text.plain());
             text.is_ok_and(|text| messages.iter().all(|(_, content)| text.contains(content)))
         };
         let parts = Form { wants_parts: true, ..Form::default() };
@@ -111,7 +123,7 @@ impl ChatTemplate {
         });
         let Ok(chat) = Chat::parse(&chat.to_string(), false) else { return form };
         let arrives = |form: &Form| {
-            let text = self.run(&chat.in_form(*form)).map(|text| text.plain());
+            let text = self.run(&chat.in_form(*form)).and_then(|text| text.plain());
             // Python's way of writing an object, a text within a text, and a null are no arguments.
             let spoilt = ["'a5k': 'v5v'", "\\\"v5v", "None"];
             text.is_ok_and(|text| text.contains("v5v") && spoilt.iter().all(|spoilt| !text.contains(spoilt)))
@@ -128,7 +140,7 @@ impl ChatTemplate {
     /// or fails on it; passing a bound is such a failure.
     pub fn run(&self, variables: &Map<String, Json>) -> Result<MarkedText> {
         let compile = || caught(|| compile(&self.source)).and_then(|result| result);
-        let environment = self.environment.get_or_init(compile).as_ref();
+        let environment = found(&self.environment, compile)?.as_ref();
         let environment = environment.map_err(|why| Error::unsupported(format!("the chat template: {why}")))?;
         let mut texts = Vec::new();
         variables.values().for_each(|value| each_text(value, &mut |text| texts.push(text)));
@@ -152,19 +164,14 @@ impl ChatTemplate {
     }
 }
 
-/// Hands on every text of a value, the names of members too.
-fn each_text<'j>(json: &'j Json, each: &mut impl FnMut(&'j str)) {
-    match json {
-        Json::String(text) => each(text),
-        Json::Array(items) => items.iter().for_each(|item| each_text(item, each)),
-        Json::Object(members) => {
-            for (name, value) in members {
-                each(name);
-                each_text(value, each);
-            }
-        }
-        _ => {}
+/// The value of a cell, found now where there is none; one that want of memory may have spoilt is found again by the next.
+fn found<T>(cell: &OnceLock<T>, find: impl FnOnce() -> T) -> Result<&T> {
+    if let Some(value) = cell.get() {
+        return Ok(value);
     }
+    let served = memory::served();
+    let value = find();
+    if memory::served() == served { Ok(cell.get_or_init(|| value)) } else { Err(out_of_memory()) }
 }
 
 /// Turns a panic into an error, because the interpreter is not this library's: a panic there is a bad template here.
@@ -181,6 +188,10 @@ fn innermost(e: minijinja::Error) -> String {
         next = e.source();
     }
     why
+}
+
+fn out_of_memory() -> Error {
+    Error::OutOfMemory { what: "the chat template", bytes: 0 }
 }
 
 fn compile(source: &str) -> Result<Environment<'static>, String> {

@@ -18,6 +18,7 @@ use minijinja::value::{FunctionArgs, FunctionResult, Object, ObjectRepr, Rest, V
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, Output, State, Value, escape_formatter, filters, tests};
 
 use super::marks::Marks;
+use crate::memory::is_short;
 
 /// Longest text that a template may write.
 pub const MAX_OUTPUT: usize = 16 << 20;
@@ -155,6 +156,9 @@ impl Budget {
     }
 
     fn spend(&mut self, bytes: usize) -> Result<(), Error> {
+        if is_short() {
+            return Err(refuse("out of memory"));
+        }
         self.made = self.made.checked_sub(bytes).ok_or_else(|| refuse("the template makes too much"))?;
         Ok(())
     }

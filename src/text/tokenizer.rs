@@ -10,7 +10,7 @@ use super::pieces::{Behavior, Splitter, TextStep, pieces};
 use super::unigram::Unigram;
 use super::vocab::{TokenKind, Vocab, push, reserve};
 use super::wordpiece::WordPiece;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, secured};
 
 /// Longest text that `encode` takes.
 const MAX_TEXT: usize = 1 << 30;
@@ -60,6 +60,9 @@ pub struct Tokenizer {
     pub(super) strips_first_space: bool,
 }
 
+/// Bytes that the caches of regular expressions take at first, several patterns together.
+const MATCHING: usize = 8 << 20;
+
 impl Tokenizer {
     pub fn n_vocab(&self) -> usize {
         self.vocab.len()
@@ -99,7 +102,7 @@ impl Tokenizer {
         }
         let before = out.len();
         let (prefix, suffix): (&[u32], &[u32]) = if add_special { (&self.prefix, &self.suffix) } else { (&[], &[]) };
-        let mut append = || {
+        let append = || {
             extend(out, prefix)?;
             let mut work = Work::default();
             self.added.split(text, parse_special, |part| match part {
@@ -108,7 +111,8 @@ impl Tokenizer {
             })?;
             extend(out, suffix)
         };
-        let result = append();
+        // Regular expressions take memory without asking, for their caches at the first use.
+        let result = secured("tokens", MATCHING + 16 * text.len(), append);
         if result.is_err() {
             out.truncate(before);
         }

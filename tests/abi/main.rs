@@ -17,4 +17,6 @@ mod layouts;
 #[cfg(unix)]
 mod programs;
 mod runtime;
+mod saved;
+mod sources;
 mod text;

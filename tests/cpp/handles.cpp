@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
+#include <fstream>
 #include <iostream>
+#include <iterator>
 
 static int failures = 0;
 #define EXPECT(condition) \
@@ -79,6 +82,40 @@ int main(int argc, char **argv) {
     const uint32_t first = cache.sample();
     EXPECT(cache.size() == 5 && logits.size() == model.info().vocab_size);
     EXPECT(std::max_element(logits.begin(), logits.end()) - logits.begin() == first);
+
+    // A cache that is saved goes on as the one it was.
+    std::vector<char> saved;
+    cache.save([&](const void *data, size_t n) {
+        saved.insert(saved.end(), static_cast<const char *>(data), static_cast<const char *>(data) + n);
+        return 0;
+    });
+    size_t at = 0;
+    auto read = [&](void *out, size_t n) {
+        if (saved.size() - at < n) return 5;
+        std::memcpy(out, saved.data() + at, n);
+        at += n;
+        return 0;
+    };
+    realizar::Cache loaded = realizar::Cache::load(model, read).value();
+    EXPECT(loaded.logits() == logits && loaded.tokens() == tokens && loaded.match(tokens) == 5);
+    EXPECT(realizar::Cache::load(model, read).status() == RZ_ERR_IO);
+    EXPECT(loaded.logprobs(1).front().first == first && loaded.logprobs(600).size() == logits.size());
+    loaded.release();
+    loaded.shift(1, 1);
+    EXPECT(loaded.size() == 4 && loaded.score({7, 8}).size() == 2 && loaded.size() == 6);
+
+    // A model is the same from memory and from a function.
+    std::ifstream file(argv[1], std::ios::binary);
+    const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+    const rz_source in_memory = realizar::memory_source(bytes.data(), bytes.size());
+    EXPECT(realizar::Model::load_from(&in_memory, 1).value().tokenize(prompt) == tokens);
+    auto copy = [&](uint64_t offset, void *out, size_t n) {
+        std::memcpy(out, bytes.data() + offset, n);
+        return 0;
+    };
+    const rz_source behind_reader = realizar::reader_source(copy, bytes.size());
+    EXPECT(realizar::Model::load_from(&behind_reader, 1).value().tokenize(prompt) == tokens);
+    EXPECT(realizar::set_allocator(realizar::params<rz_allocator>()).status() == RZ_ERR_INVALID_ARGUMENT);
 
     // A fork and a rewound cache go the same way, token by token and in one call.
     realizar::Cache fork = cache.fork();

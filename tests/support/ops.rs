@@ -159,6 +159,7 @@ impl Model {
             profile: false,
             gpu_layers: None,
             host_bytes,
+            plan: false,
             isa: None,
             limits,
             cache,

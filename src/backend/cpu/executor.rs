@@ -485,11 +485,12 @@ impl CpuExecutor {
             if keys.len() <= SMALL / 8 {
                 for (i, &position) in positions.iter().enumerate() {
                     let value = &values[i * value_width..][..value_width];
-                    cache.write(isa, layer, position as usize, &keys[i * key_width..][..key_width], value);
+                    cache.write(isa, layer, position as usize, &keys[i * key_width..][..key_width], value)?;
                 }
                 continue;
             }
-            let writer = cache.writer();
+            // Ascending within a sequence.
+            let writer = cache.writer(layer, positions[0] as usize..positions[positions.len() - 1] as usize + 1)?;
             let of_head = if value_width > 0 { 2 } else { 1 };
             team.for_each(of_head * n_heads, |i| {
                 let head = i / of_head;
@@ -500,7 +501,7 @@ impl CpuExecutor {
                 for (&position, row) in positions.iter().zip(rows.chunks(width)) {
                     let row = &row[head * dim..][..dim];
                     // SAFETY: a part of a head is one item, and items go to one thread each.
-                    unsafe { writer.write(isa, layer, head, part, position as usize, row) };
+                    unsafe { writer.write(isa, head, part, position as usize, row) };
                 }
             });
         }

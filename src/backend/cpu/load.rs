@@ -4,11 +4,13 @@
 
 use std::io;
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use rayon::ThreadPool;
 use rayon::prelude::*;
+use twox_hash::XxHash64;
 
 use super::disjoint::DisjointSlice;
 use super::kernels::{Isa, PANEL_ROWS};
@@ -22,6 +24,23 @@ use crate::error::{Error, Result, try_filled, try_vec};
 
 /// Bytes of a file that a thread reads and packs at a time: large enough for a disk, small enough for its cache.
 const PIECE: usize = 512 << 10;
+
+/// Returns the rows of a piece: whole row panels, because a panel is packed at once.
+fn piece_rows(matrix: &WeightMatrix) -> usize {
+    (PIECE / (matrix.row_bytes() * PANEL_ROWS).max(1)).max(1) * PANEL_ROWS
+}
+
+/// A number that tells some rows of a file's matrix from others. Those of all pieces are added up, in any order.
+fn digest(weight: usize, rows: &Range<usize>, raw: &[u8]) -> u64 {
+    XxHash64::oneshot((weight as u64) << 40 ^ rows.start as u64, raw)
+}
+
+/// The sum of the digests of a matrix that stays in its file.
+pub fn digest_mapped(weight: usize, matrix: &WeightMatrix, raw: &[u8]) -> u64 {
+    let rows = piece_rows(matrix);
+    let pieces = raw.chunks(rows * matrix.row_bytes()).enumerate();
+    pieces.fold(0, |sum, (i, raw)| sum.wrapping_add(digest(weight, &(i * rows..matrix.rows), raw)))
+}
 
 /// Number of pieces for each thread between two reports of progress.
 const PIECES_PER_REPORT: usize = 8;
@@ -125,7 +144,14 @@ impl Drop for Loaders {
     }
 }
 
-/// Reads matrices on all threads, piece by piece, and packs each piece straight into its place.
+/// Bytes that a thread holds of a file while it packs them.
+pub fn staging(planned: &[PlannedMatrix]) -> usize {
+    let packed = planned.iter().filter(|place| !place.range.is_empty());
+    packed.map(|p| piece_rows(&p.matrix).min(p.matrix.rows) * p.matrix.row_bytes()).max().unwrap_or(0)
+}
+
+/// Reads matrices on all threads, piece by piece, and packs each piece straight into its place. Returns the sum of the
+/// digests of all.
 pub fn pack(
     pool: &Arc<Pool>,
     isa: Isa,
@@ -133,19 +159,17 @@ pub fn pack(
     planned: &[PlannedMatrix],
     mapping: &mut [u8],
     progress: &mut Progress,
-) -> Result<()> {
-    /// Returns the rows of a piece: whole row panels, because a panel is packed at once.
-    fn piece_rows(matrix: &WeightMatrix) -> usize {
-        (PIECE / (matrix.row_bytes() * PANEL_ROWS).max(1)).max(1) * PANEL_ROWS
-    }
-    let packed = || sources.iter().zip(planned).filter(|(_, place)| !place.range.is_empty());
-    let total: u64 = packed().map(|(_, place)| place.range.len() as u64).sum();
+) -> Result<u64> {
+    let all = || sources.iter().zip(planned).enumerate();
+    let packed = || all().map(|(i, (source, place))| (i, source, place)).filter(|(.., place)| !place.range.is_empty());
+    let total: u64 = packed().map(|(.., place)| place.range.len() as u64).sum();
+    let digests = AtomicU64::new(0);
     let mut done = 0;
     progress(done, total)?;
-    let Some(staging) = packed().map(|(_, p)| piece_rows(&p.matrix).min(p.matrix.rows) * p.matrix.row_bytes()).max()
-    else {
-        return Ok(());
-    };
+    let staging = staging(planned);
+    if staging == 0 {
+        return Ok(0);
+    }
     // Threads of the host execute the pieces as they do shares of a step.
     let team = pool.is_of_host().then(|| pool.enter());
     let threads = team.as_ref().map_or(pool.threads(), Team::threads);
@@ -157,19 +181,19 @@ pub fn pack(
     }
     let (staged, mapping) = (DisjointSlice::new(&mut staged), DisjointSlice::new(mapping));
 
-    let mut pieces = packed().flat_map(|(source, place)| {
+    let mut pieces = packed().flat_map(|(i, source, place)| {
         let rows = piece_rows(&place.matrix);
         let end = place.matrix.rows;
-        (0..end).step_by(rows).map(move |from| (*source, place, from..end.min(from + rows)))
+        (0..end).step_by(rows).map(move |from| (i, *source, place, from..end.min(from + rows)))
     });
     let mut wave = try_vec("the list of pieces", PIECES_PER_REPORT * threads)?;
     loop {
         wave.clear();
         wave.extend(pieces.by_ref().take(wave.capacity()));
         if wave.is_empty() {
-            return Ok(());
+            return Ok(digests.into_inner());
         }
-        let pack = |share, (source, place, rows): &(&dyn MatrixSource, &PlannedMatrix, Range<usize>)| {
+        let pack = |share, (i, source, place, rows): &(usize, &dyn MatrixSource, &PlannedMatrix, Range<usize>)| {
             let PlannedMatrix { matrix, range: place } = place;
             // SAFETY: a share is one thread, which does not begin a piece within another.
             let staged = &mut unsafe { staged.slice_mut(share..share + 1) }[0];
@@ -178,6 +202,7 @@ pub fn pack(
             // SAFETY: pieces are of different rows, and `plan` gives matrices different places.
             let out = unsafe { mapping.slice_mut(place.start + range.start..place.start + range.end) };
             source.read(rows.clone(), raw)?;
+            digests.fetch_add(digest(*i, rows, raw), Ordering::Relaxed);
             matrix.pack(isa, raw, out);
             Ok(())
         };
@@ -195,7 +220,7 @@ pub fn pack(
             }
             (None, None) => {}
         }
-        done += wave.iter().map(|(_, place, rows)| place.matrix.range(rows.clone()).len() as u64).sum::<u64>();
+        done += wave.iter().map(|(_, _, place, rows)| place.matrix.range(rows.clone()).len() as u64).sum::<u64>();
         progress(done, total)?;
     }
 }
@@ -204,7 +229,7 @@ pub fn pack(
 mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::AtomicUsize;
 
     use super::*;
 

@@ -3,7 +3,7 @@
 
 use std::ops::{Deref, DerefMut};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check_memory};
 use crate::os::Pages;
 
 /// Number of bytes from which huge pages are asked for.
@@ -11,6 +11,7 @@ const HUGE: usize = 4 << 20;
 
 /// Maps `bytes` zeros.
 pub fn map(what: &'static str, bytes: usize) -> Result<Pages> {
+    check_memory(what)?;
     Pages::new(bytes).map_err(|_| Error::OutOfMemory { what, bytes: bytes as u64 })
 }
 
@@ -35,6 +36,15 @@ impl Floats {
         let bytes = rows.checked_mul(cols).and_then(|n| n.checked_mul(size_of::<f32>()));
         let memory = map(what, bytes.ok_or(Error::OutOfMemory { what, bytes: u64::MAX })?)?;
         Ok(Floats { memory, len: rows * cols })
+    }
+
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.memory[..size_of::<f32>() * self.len]
+    }
+
+    pub fn as_bytes_mut(&mut self) -> &mut [u8] {
+        let bytes = size_of::<f32>() * self.len;
+        &mut self.memory[..bytes]
     }
 
     /// `new` for values that every step reads or writes all of, in huge pages where the system has them.

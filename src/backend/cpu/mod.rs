@@ -26,8 +26,11 @@ mod recurrence;
 pub mod recurrent;
 pub mod thread;
 
+use std::hash::Hasher;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+
+use twox_hash::XxHash64;
 
 use self::kernels::Isa;
 use self::load::PlannedMatrix;
@@ -46,10 +49,15 @@ pub struct CpuBackend {
     pool: Arc<Pool>,
     isa: Isa,
     packed: Pages,
+    packed_bytes: usize,
+    staging_bytes: usize,
     /// Matrices, vectors and rotary tables, by `Weight`, `Vector` and `RopeTable`.
     matrices: Vec<StoredMatrix>,
     vectors: Vec<Vec<f32>>,
     ropes: Vec<Rope>,
+    /// Digest of the packed matrices, and that of all weights once somebody has asked.
+    packed_digest: u64,
+    digest: OnceLock<u64>,
 }
 
 /// A matrix and the place of its bytes.
@@ -77,13 +85,15 @@ pub fn device(isa: Isa) -> DeviceInfo {
 }
 
 impl CpuBackend {
-    /// Packs the weights of a program. `host_bytes`: the ceiling on their bytes.
+    /// Packs the weights of a program. `host_bytes`: the ceiling on their bytes. Without `weights_follow` a backend that tells
+    /// what it would take, and computes nothing.
     pub fn load(
         pool: &Arc<Pool>,
         isa: Isa,
         program: &Program,
         weights: &Weights,
         host_bytes: u64,
+        weights_follow: bool,
         progress: &mut Progress,
     ) -> Result<CpuBackend> {
         let (planned, bytes) = load::plan(program, &weights.matrices)?;
@@ -91,8 +101,12 @@ impl CpuBackend {
             let (what, needed) = ("the model's weights", bytes as u64);
             return Err(Error::Limit { what, needed, allowed: host_bytes });
         }
-        let mut packed = memory::map_huge("weights", bytes)?;
-        load::pack(pool, isa, &weights.matrices, &planned, &mut packed, progress)?;
+        let mut packed = memory::map_huge("weights", if weights_follow { bytes } else { 0 })?;
+        let packed_digest = match weights_follow {
+            true => load::pack(pool, isa, &weights.matrices, &planned, &mut packed, progress)?,
+            false => 0,
+        };
+        let staging_bytes = load::staging(&planned).saturating_mul(pool.threads());
         let mut matrices = try_vec("the list of weights", planned.len())?;
         for (source, PlannedMatrix { matrix, range }) in weights.matrices.iter().zip(planned) {
             let place = match source.mapped() {
@@ -112,9 +126,13 @@ impl CpuBackend {
             pool: pool.clone(),
             isa,
             packed,
+            packed_bytes: bytes,
+            staging_bytes,
             matrices,
             vectors,
             ropes: weights.ropes.clone(),
+            packed_digest,
+            digest: OnceLock::new(),
         })
     }
 
@@ -124,7 +142,43 @@ impl CpuBackend {
 
     /// Bytes held for weights.
     pub fn weight_bytes(&self) -> u64 {
-        self.packed.len() as u64 + self.vectors.iter().map(|v| 4 * v.len() as u64).sum::<u64>()
+        self.packed_bytes as u64 + self.vector_bytes()
+    }
+
+    pub fn vector_bytes(&self) -> u64 {
+        self.vectors.iter().map(|v| 4 * v.len() as u64).sum()
+    }
+
+    /// A number that tells these weights from others, as their files have them, whether they are packed or mapped. Mapped
+    /// ones are read as a whole for it, once.
+    pub fn digest(&self) -> u64 {
+        *self.digest.get_or_init(|| {
+            let mut hash = XxHash64::with_seed(0);
+            let mut matrices = self.packed_digest;
+            for (i, StoredMatrix { matrix, place }) in self.matrices.iter().enumerate() {
+                [matrix.dtype().0 as usize, matrix.rows, matrix.cols()].iter().for_each(|n| hash.write_u64(*n as u64));
+                if let WeightBytes::Mapped(bytes) = place {
+                    let raw = &bytes.owner.as_ref().as_ref()[bytes.range.clone()];
+                    matrices = matrices.wrapping_add(load::digest_mapped(i, matrix, raw));
+                }
+            }
+            hash.write_u64(matrices);
+            for vector in &self.vectors {
+                hash.write_u64(vector.len() as u64);
+                vector.iter().for_each(|x| hash.write_u32(x.to_bits()));
+            }
+            for rope in &self.ropes {
+                hash.write_u64(rope.inv_freq.len() as u64);
+                rope.inv_freq.iter().for_each(|x| hash.write_u64(x.to_bits()));
+                hash.write_u32(rope.magnitude.to_bits());
+            }
+            hash.finish()
+        })
+    }
+
+    /// Bytes that are held beside weights while they are packed.
+    pub fn staging_bytes(&self) -> u64 {
+        self.staging_bytes as u64
     }
 
     /// A matrix and its bytes.

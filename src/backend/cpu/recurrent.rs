@@ -55,6 +55,24 @@ impl CpuRecurrent {
         }
     }
 
+    /// An empty one of the same shape.
+    pub fn like(&self) -> Result<CpuRecurrent> {
+        let mut buffers = try_vec("recurrent memories", self.buffers.len())?;
+        for buffer in &self.buffers {
+            buffers.push(Floats::huge("recurrent memories", buffer.len())?);
+        }
+        Ok(CpuRecurrent { starts: self.starts.clone(), buffers })
+    }
+
+    /// The memories of a buffer as bytes; none where the sequence has none.
+    pub fn bytes_of(&self, buffer: usize) -> &[u8] {
+        self.buffers.get(buffer).map_or(&[], |buffer| buffer.as_bytes())
+    }
+
+    pub fn bytes_of_mut(&mut self, buffer: usize) -> &mut [u8] {
+        self.buffers.get_mut(buffer).map_or(&mut [], |buffer| buffer.as_bytes_mut())
+    }
+
     /// Copies some buffers from a sequence of the same shape.
     pub fn copy(&mut self, from: &CpuRecurrent, buffers: impl Iterator<Item = usize>) {
         for i in buffers {

@@ -3,22 +3,22 @@
 use std::path::Path;
 
 use crate::error::{Error, Result};
-use crate::format::file::InputFile;
+use crate::format::file::Files;
 use crate::os;
 
 /// Bytes of the longest configuration.
 pub(super) const MAX_CONFIG: u64 = 4 << 20;
 
 /// A whole file, or `None` where there is none.
-pub(super) fn read(path: &Path, cap: u64) -> Result<Option<Vec<u8>>> {
-    match InputFile::open(path) {
+pub(super) fn read(files: Files, path: &Path, cap: u64) -> Result<Option<Vec<u8>>> {
+    match files.open(path) {
         Err(Error::Io { system_code, .. }) if os::is_not_found(system_code) => Ok(None),
         file => file?.read_all(cap).map(Some),
     }
 }
 
-pub(super) fn read_text(path: &Path, cap: u64) -> Result<Option<String>> {
-    let Some(bytes) = read(path, cap)? else { return Ok(None) };
+pub(super) fn read_text(files: Files, path: &Path, cap: u64) -> Result<Option<String>> {
+    let Some(bytes) = read(files, path, cap)? else { return Ok(None) };
     String::from_utf8(bytes).map(Some).map_err(|_| Error::format(path, "text that is not UTF-8"))
 }
 

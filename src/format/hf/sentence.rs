@@ -6,6 +6,7 @@ use std::path::Path;
 use super::folder::{MAX_CONFIG, is_plain, read};
 use crate::error::{Error, Result};
 use crate::format::Value;
+use crate::format::file::Files;
 use crate::format::json::Json;
 
 /// Members of the configuration of a pooling that choose it, other names of the same, and its number in a GGUF file.
@@ -16,9 +17,9 @@ const POOLINGS: &[(&str, &str, i64)] = &[
 ];
 
 /// Adds the pooling of a folder to the keys of a model. A normalising step is what callers ask for or not.
-pub(super) fn pooling(folder: &Path, architecture: &str, keys: &mut Vec<(String, Value)>) -> Result<()> {
+pub(super) fn pooling(files: Files, folder: &Path, architecture: &str, keys: &mut Vec<(String, Value)>) -> Result<()> {
     let path = folder.join("modules.json");
-    let Some(text) = read(&path, MAX_CONFIG)? else { return Ok(()) };
+    let Some(text) = read(files, &path, MAX_CONFIG)? else { return Ok(()) };
     let modules = Json::parse(&path, &text)?;
     for module in modules.as_array().unwrap_or_default() {
         let text = |name| module.get(name).and_then(Json::as_str).unwrap_or_default();
@@ -26,7 +27,7 @@ pub(super) fn pooling(folder: &Path, architecture: &str, keys: &mut Vec<(String,
         match class {
             "Transformer" | "Normalize" => {}
             "Pooling" if is_plain(text("path")) => {
-                let number = read_pooling(&folder.join(text("path")).join("config.json"))?;
+                let number = read_pooling(files, &folder.join(text("path")).join("config.json"))?;
                 keys.push((format!("{architecture}.pooling_type"), number.into()));
             }
             _ => return Err(Error::unsupported(format!("{}: the module {class:?} is not supported", path.display()))),
@@ -35,8 +36,8 @@ pub(super) fn pooling(folder: &Path, architecture: &str, keys: &mut Vec<(String,
     Ok(())
 }
 
-fn read_pooling(path: &Path) -> Result<i64> {
-    let text = read(path, MAX_CONFIG)?.ok_or_else(|| Error::format(path, "no such file"))?;
+fn read_pooling(files: Files, path: &Path) -> Result<i64> {
+    let text = read(files, path, MAX_CONFIG)?.ok_or_else(|| Error::format(path, "no such file"))?;
     let config = Json::parse(path, &text)?;
     let says = |name: &str| config.get(name).and_then(Json::as_bool) == Some(true);
     let mut chosen =

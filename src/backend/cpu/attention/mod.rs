@@ -438,7 +438,7 @@ mod tests {
             let write = |cache: &mut CpuKv, position: usize| {
                 let stored = if is_latent { 0 } else { kv * value_dim };
                 let value = &values[position * stored..][..stored];
-                cache.write(isa, 1, position, &keys[position * kv * dim..][..kv * dim], value);
+                cache.write(isa, 1, position, &keys[position * kv * dim..][..kv * dim], value).unwrap();
             };
             (0..self.past).for_each(|p| write(&mut cache, p));
             let team = Arc::new(Pool::new(threads).unwrap()).enter();
@@ -606,7 +606,7 @@ mod tests {
         let spec = spec(1, heads, n, quant::F16, quant::F16);
         let (isa, mut cache) = (Isa::detect(), CpuKv::new(&spec).unwrap());
         for (position, (k, v)) in k.chunks(heads.dim).zip(v.chunks(heads.dim)).enumerate() {
-            cache.write(isa, 0, position, k, v);
+            cache.write(isa, 0, position, k, v).unwrap();
         }
         let team = Arc::new(Pool::new(1).unwrap()).enter();
         let mut scratch = AttentionScratch::new(heads, 1, 1, false).unwrap();
@@ -679,7 +679,7 @@ mod tests {
             let spec = spec(1, shape, 400, quant::F16, quant::F16);
             let mut cache = CpuKv::new(&spec).unwrap();
             for (position, (k, v)) in case.keys().chunks(96).zip(case.values().chunks(96)).enumerate() {
-                cache.write(isa, 0, position, k, v);
+                cache.write(isa, 0, position, k, v).unwrap();
             }
             caches.push(cache);
             q.extend(case.queries());

@@ -1,0 +1,79 @@
+package realizar
+
+/*
+#include <stddef.h>
+#include <stdint.h>
+*/
+import "C"
+
+import (
+	"errors"
+	"io"
+	"runtime/cgo"
+	"sync"
+	"syscall"
+	"unsafe"
+)
+
+// transfer is what a callback reads from or writes to, and the first error that it met.
+type transfer struct {
+	reader   io.Reader
+	writer   io.Writer
+	readerAt io.ReaderAt
+	mu       sync.Mutex
+	err      error
+}
+
+// errno notes an error and gives the number that ends the call of the library.
+func (t *transfer) errno(err error) C.int32_t {
+	if err == nil {
+		return 0
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.err == nil {
+		t.err = err
+	}
+	number := syscall.EIO
+	errors.As(err, &number)
+	return C.int32_t(max(number, 1))
+}
+
+// instead returns the error of a callback in place of the library's, which knows its number only.
+func (t *transfer) instead(err error) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err != nil && t.err != nil {
+		return t.err
+	}
+	return err
+}
+
+func transferOf(user unsafe.Pointer) *transfer { return (*cgo.Handle)(user).Value().(*transfer) }
+
+//export realizarGoWrite
+func realizarGoWrite(user, data unsafe.Pointer, n C.size_t) C.int32_t {
+	t := transferOf(user)
+	_, err := t.writer.Write(unsafe.Slice((*byte)(data), int(n)))
+	return t.errno(err)
+}
+
+//export realizarGoRead
+func realizarGoRead(user, out unsafe.Pointer, n C.size_t) C.int32_t {
+	t := transferOf(user)
+	_, err := io.ReadFull(t.reader, unsafe.Slice((*byte)(out), int(n)))
+	return t.errno(err)
+}
+
+//export realizarGoReadAt
+func realizarGoReadAt(user unsafe.Pointer, offset C.uint64_t, out unsafe.Pointer, n C.size_t) C.int32_t {
+	t := transferOf(user)
+	read, err := t.readerAt.ReadAt(unsafe.Slice((*byte)(out), int(n)), int64(offset))
+	switch {
+	case read == int(n):
+		return 0
+	case err == nil:
+		err = io.ErrUnexpectedEOF
+	}
+	return t.errno(err)
+}

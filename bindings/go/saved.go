@@ -1,0 +1,160 @@
+package realizar
+
+/*
+#include <realizar.h>
+
+int32_t realizarGoWrite(void *user, void *data, size_t n);
+int32_t realizarGoRead(void *user, void *out, size_t n);
+static rz_write_callback write_callback(void) { return (rz_write_callback)realizarGoWrite; }
+static rz_read_callback read_callback(void) { return realizarGoRead; }
+*/
+import "C"
+
+import (
+	"context"
+	"io"
+	"runtime/cgo"
+	"unsafe"
+)
+
+// Save writes the session to w, for [Model.LoadSession]: its tokens and what the model remembers of them.
+func (s *Session) Save(w io.Writer) error {
+	cache, leave, err := s.enter()
+	if err != nil {
+		return err
+	}
+	defer leave()
+	t := transfer{writer: w}
+	handle := cgo.NewHandle(&t)
+	defer handle.Delete()
+	var e C.rz_error
+	return t.instead(check(C.rz_cache_save(cache, C.write_callback(), unsafe.Pointer(&handle), &e), &e))
+}
+
+// LoadSession reads a session that was saved by a session of the same model. It goes on as that one would have. A Capacity of
+// 0 is that of the session that was saved.
+func (m *Model) LoadSession(r io.Reader, options *SessionOptions) (*Session, error) {
+	var params C.rz_cache_params
+	params.struct_size = C.uint32_t(unsafe.Sizeof(params))
+	if options != nil {
+		params.capacity = C.uint32_t(max(options.Capacity, 0))
+	}
+	t := transfer{reader: r}
+	handle := cgo.NewHandle(&t)
+	defer handle.Delete()
+	s, err := makeSession(m.model, nil, func(model *C.rz_model, cache **C.rz_cache, e *C.rz_error) C.rz_status {
+		return C.rz_cache_load(model, &params, C.read_callback(), unsafe.Pointer(&handle), cache, e)
+	})
+	if err != nil {
+		return nil, t.instead(err)
+	}
+	if s.tokens, err = s.Tokens(); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// Tokens are those in the session.
+func (s *Session) Tokens() ([]uint32, error) {
+	_, leave, err := s.enter()
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	return sized(s.cache, 0, func(cache *C.rz_cache, out *uint32, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status {
+		return C.rz_cache_tokens_into(cache, (*C.uint32_t)(out), capacity, n, e)
+	})
+}
+
+// Match is how many of the first of some tokens the session need not compute again.
+func (s *Session) Match(tokens []uint32) (int, error) {
+	cache, leave, err := s.enter()
+	if err != nil {
+		return 0, err
+	}
+	defer leave()
+	var e C.rz_error
+	var common C.uint32_t
+	err = check(C.rz_cache_match(cache, (*C.uint32_t)(unsafe.SliceData(tokens)), C.size_t(len(tokens)), &common, &e), &e)
+	return int(common), err
+}
+
+// Shift forgets drop tokens behind the first keep. The next call computes those behind them again.
+func (s *Session) Shift(keep, drop int) error {
+	cache, leave, err := s.enter()
+	if err != nil {
+		return err
+	}
+	defer leave()
+	var e C.rz_error
+	if err := check(C.rz_cache_shift(cache, C.uint32_t(max(keep, 0)), C.uint32_t(max(drop, 0)), &e), &e); err != nil {
+		return err
+	}
+	if drop > 0 {
+		s.tokens = append(s.tokens[:max(keep, 0)], s.tokens[max(keep, 0)+drop:]...)
+	}
+	return nil
+}
+
+// Release gives the memory of the session back and keeps its tokens. The next call computes them again.
+func (s *Session) Release() error {
+	cache, leave, err := s.enter()
+	if err != nil {
+		return err
+	}
+	defer leave()
+	var e C.rz_error
+	return check(C.rz_cache_release(cache, &e), &e)
+}
+
+// Logprob is a token and the natural logarithm of its probability.
+type Logprob struct {
+	Token   uint32
+	Logprob float32
+}
+
+// Logprobs are the k likeliest tokens after the last one, the likeliest first.
+func (s *Session) Logprobs(k int) ([]Logprob, error) {
+	cache, leave, err := s.enter()
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	k = max(k, 0)
+	tokens, logprobs := make([]uint32, k), make([]float32, k)
+	var e C.rz_error
+	var n C.size_t
+	if err := check(C.rz_logprobs_into(cache, C.uint32_t(k), (*C.uint32_t)(unsafe.SliceData(tokens)),
+		(*C.float)(unsafe.SliceData(logprobs)), &n, &e), &e); err != nil {
+		return nil, err
+	}
+	result := make([]Logprob, n)
+	for i := range result {
+		result[i] = Logprob{tokens[i], logprobs[i]}
+	}
+	return result, nil
+}
+
+// Score appends tokens and gives the natural logarithm of the probability of each after all before it; 0 for the first of an
+// empty session.
+func (s *Session) Score(ctx context.Context, tokens []uint32) ([]float32, error) {
+	cache, leave, err := s.enter()
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	cancel, stop, err := watch(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer stop()
+	scores := make([]float32, len(tokens))
+	var e C.rz_error
+	if err := check(C.rz_score_into(cache, (*C.uint32_t)(unsafe.SliceData(tokens)), C.size_t(len(tokens)),
+		(*C.float)(unsafe.SliceData(scores)), cancel, &e), &e); err != nil {
+		return nil, ended(ctx, err)
+	}
+	s.tokens = append(s.tokens, tokens...)
+	return scores, nil
+}

@@ -1,0 +1,213 @@
+//! Saved caches: the form in which a timeline goes to a file and comes back. A head of fixed size, the tokens, the logits,
+//! and what the state remembers in the order of `State::save`; behind the head and behind all of it a checksum. Numbers are in
+//! the byte order of the machine, which the first of them shows.
+//!
+//! A saved cache may be damaged or hostile: nothing of it decides on memory but the capacity, which counts against the
+//! ceiling like that of any cache. Refuses to know how keys and values lie in memory.
+
+use std::hash::Hasher;
+use std::path::Path;
+use std::sync::Arc;
+
+use twox_hash::XxHash64;
+
+use super::cache::CacheParams;
+use super::model::Model;
+use super::session::{Logits, Session};
+use crate::backend::state::{Checkpoints, Extent};
+use crate::backend::state_spec::StateSpec;
+use crate::error::{Error, Result};
+use crate::tensor::DType;
+
+const MAGIC: u64 = u64::from_le_bytes(*b"rz_cache");
+const VERSION: u64 = 1;
+
+/// Bytes that go through a callback at once, at most.
+const PIECE: usize = 256 << 10;
+
+/// Number of checkpoints of recurrent memories.
+const CHECKPOINTS: usize = 6;
+
+/// The head: the numbers below, then their checksum. It stays the same in all versions.
+const WORDS: usize = 10 + CHECKPOINTS;
+
+/// Receives bytes.
+pub type Write<'a> = &'a mut dyn FnMut(&[u8]) -> Result<()>;
+/// Fills memory with the bytes that come next.
+pub type Read<'a> = &'a mut dyn FnMut(&mut [u8]) -> Result<()>;
+
+/// Choices for a cache that is loaded; `None`: as it was saved.
+#[derive(Default)]
+pub struct RestoreParams {
+    pub capacity: Option<u32>,
+    pub k_type: Option<DType>,
+    pub v_type: Option<DType>,
+}
+
+fn damaged(what: impl Into<String>) -> Error {
+    Error::format(Path::new("the saved cache"), what)
+}
+
+fn head_checksum(words: &[u8]) -> u64 {
+    XxHash64::oneshot(0, words)
+}
+
+/// Values as they lie in memory.
+fn bytes_of<T: Copy, const N: usize>(values: &[T], bytes: fn(T) -> [u8; N], write: Write) -> Result<()> {
+    let mut piece = Vec::new();
+    for values in values.chunks(1024) {
+        piece.clear();
+        piece.extend(values.iter().flat_map(|x| bytes(*x)));
+        write(&piece)?;
+    }
+    Ok(())
+}
+
+/// Hands the timeline of a session to `write`.
+pub fn save(session: &Session, write: Write) -> Result<()> {
+    let model = session.model();
+    let (spec, extent) = (session.state().spec(), session.state().extent());
+    let logits_at = match (session.logits(), session.has_logits_away()) {
+        (Some(_), _) => 1,
+        (None, away) => {
+            if away {
+                2
+            } else {
+                0
+            }
+        }
+    };
+    let numbers = [
+        MAGIC,
+        VERSION,
+        model.fingerprint()?,
+        spec.k_type.0.into(),
+        spec.v_type.0.into(),
+        spec.capacity as u64,
+        extent.len as u64,
+        extent.held as u64,
+        extent.written as u64,
+        logits_at,
+    ];
+    let checkpoints = extent.checkpoints.positions().iter().map(|p| p.map_or(u64::MAX, |p| p as u64));
+    let mut head = Vec::with_capacity(8 * (WORDS + 1));
+    head.extend(numbers.into_iter().chain(checkpoints).flat_map(u64::to_ne_bytes));
+    head.extend(head_checksum(&head).to_ne_bytes());
+    write(&head)?;
+    let mut hash = XxHash64::with_seed(0);
+    let mut counted = |bytes: &[u8]| {
+        bytes.chunks(PIECE).try_for_each(|piece| {
+            hash.write(piece);
+            write(piece)
+        })
+    };
+    bytes_of(session.tokens(), u32::to_ne_bytes, &mut counted)?;
+    bytes_of(session.logits().unwrap_or(&[]), f32::to_ne_bytes, &mut counted)?;
+    session.state().save(&mut counted)?;
+    write(&hash.finish().to_ne_bytes())
+}
+
+/// A session as it was saved.
+pub fn load(model: &Arc<Model>, params: &RestoreParams, read: Read) -> Result<Session> {
+    let fingerprint = model.fingerprint()?;
+    let mut head = [0; 8 * (WORDS + 1)];
+    read(&mut head)?;
+    let (words, checksum) = head.split_at(8 * WORDS);
+    let mut numbers = [0; WORDS];
+    for (number, bytes) in numbers.iter_mut().zip(words.as_chunks().0) {
+        *number = u64::from_ne_bytes(*bytes);
+    }
+    let [magic, version, model_was, k_type, v_type, capacity, len, held, written, logits_at, checkpoints @ ..] =
+        numbers;
+    if magic != MAGIC {
+        return Err(damaged("it does not begin like one"));
+    }
+    if checksum != head_checksum(words).to_ne_bytes() {
+        return Err(damaged("the checksum of its head is wrong"));
+    }
+    if version != VERSION {
+        return Err(Error::Version(format!("the saved cache has version {version}, this library reads {VERSION}")));
+    }
+    if model_was != fingerprint {
+        let what = "the cache was saved by another model, or by this one with weights of another type";
+        return Err(Error::Mismatch(what.to_owned()));
+    }
+    let position = |n: u64, most: usize| usize::try_from(n).ok().filter(|&n| n <= most);
+    let (Some(was), Some(len)) = (position(capacity, u32::MAX as usize), position(len, capacity as usize)) else {
+        return Err(damaged(format!("{len} tokens of {capacity}")));
+    };
+    let (Some(held), Some(written)) = (position(held, len), position(written, was)) else {
+        return Err(damaged(format!("{held} of {len} tokens are held, {written} were written")));
+    };
+    let logits_at = match logits_at {
+        0 => Logits::None,
+        1 if len > 0 => Logits::Here,
+        2 if len > 0 => Logits::Away,
+        _ => return Err(damaged(format!("logits of kind {logits_at} after {len} tokens"))),
+    };
+    let mut positions = [None; CHECKPOINTS];
+    for (position, &saved) in positions.iter_mut().zip(&checkpoints) {
+        *position = usize::try_from(saved).ok().filter(|_| saved != u64::MAX);
+        if position.is_some_and(|position| position > held) {
+            return Err(damaged(format!("recurrent layers after {saved} of {held} tokens")));
+        }
+    }
+    let types = [("keys", k_type, params.k_type), ("values", v_type, params.v_type)];
+    for (name, saved, wanted) in types {
+        if let Some(wanted) = wanted.filter(|wanted| u64::from(wanted.0) != saved) {
+            let what = format!("the {name} of the saved cache have type {saved}, {} was asked for", wanted.0);
+            return Err(Error::Mismatch(what));
+        }
+    }
+    let capacity = params.capacity.map_or(was, |n| n as usize);
+    if capacity < len {
+        return Err(Error::ContextFull { len: 0, capacity, more: len });
+    }
+    let is_long = |n: usize| model.program().map(|program| program.long_rope_above().is_some_and(|above| n > above));
+    if is_long(was)? != is_long(capacity)? {
+        return Err(Error::Mismatch(format!(
+            "capacities of {was} and {capacity} are on different sides of the context length that the model was trained for"
+        )));
+    }
+    let [k_type, v_type] = [k_type, v_type].map(|t| DType(u32::try_from(t).unwrap_or(u32::MAX)));
+    let mut session = Session::new(model, &CacheParams { capacity: capacity as u32, k_type, v_type })?;
+
+    let mut hash = XxHash64::with_seed(0);
+    let mut counted = |bytes: &mut [u8]| {
+        bytes.chunks_mut(PIECE).try_for_each(|piece| {
+            read(piece)?;
+            hash.write(piece);
+            Ok(())
+        })
+    };
+    let (tokens, logits, state) = session.parts();
+    let vocab = logits.len();
+    let mut piece = [0; 4096];
+    while tokens.len() < len {
+        let piece = &mut piece[..4 * (len - tokens.len()).min(1024)];
+        counted(piece)?;
+        tokens.extend(piece.as_chunks().0.iter().map(|bytes| u32::from_ne_bytes(*bytes)));
+    }
+    if let Some(token) = tokens.iter().find(|token| **token as usize >= vocab) {
+        return Err(damaged(format!("token {token} of {vocab}")));
+    }
+    let logits = if logits_at == Logits::Here { logits } else { &mut [] };
+    for logits in logits.chunks_mut(1024) {
+        let piece = &mut piece[..4 * logits.len()];
+        counted(piece)?;
+        for (logit, bytes) in logits.iter_mut().zip(piece.as_chunks().0) {
+            *logit = f32::from_ne_bytes(*bytes);
+        }
+    }
+    let saved = StateSpec { capacity: was, ..state.spec().clone() };
+    let extent = Extent { len, held, written, checkpoints: Checkpoints::restored(positions) };
+    state.load(&saved, extent, &mut counted)?;
+    let computed = hash.finish().to_ne_bytes();
+    let mut checksum = [0; 8];
+    read(&mut checksum)?;
+    if checksum != computed {
+        return Err(damaged("the checksum is wrong"));
+    }
+    session.set_logits(logits_at);
+    Ok(session)
+}

@@ -1,0 +1,100 @@
+//! Caches that go to a file and come back.
+
+use std::ffi::c_void;
+use std::path::Path;
+
+use crate::engine::saved::{self, RestoreParams};
+use crate::error::{Error, Result};
+
+use super::cache::{element_type, rz_cache, rz_cache_params};
+use super::guard::guarded;
+use super::model::rz_model;
+use super::status::{RZ_OK, rz_error, rz_status};
+
+/// Takes the next `n` bytes of a saved cache. Returns 0, or the errno that ends the call with RZ_ERR_IO. It must return
+/// normally: no longjmp, no C++ exception.
+pub type rz_write_callback = Option<unsafe extern "C" fn(user: *mut c_void, data: *const c_void, n: usize) -> i32>;
+
+/// Fills `out` with the next `n` bytes of a saved cache. Returns 0, or the errno that ends the call with RZ_ERR_IO: of a file
+/// that ends too early too. It must return normally: no longjmp, no C++ exception.
+pub type rz_read_callback = Option<unsafe extern "C" fn(user: *mut c_void, out: *mut c_void, n: usize) -> i32>;
+
+/// Hands the cache to `write`, in pieces of at most 256 KiB, on this thread: its tokens, the logits, and what the network
+/// remembers, as it lies in memory. A cache whose memory was given back (rz_cache_release) is saved without it.
+///
+/// What was written is of use to this version of the library, on a machine of the same byte order, with the same model: its
+/// weights and their types are told by a fingerprint. A checksum finds what was damaged. A model loaded with RZ_MODEL_MMAP is
+/// read as a whole for its first fingerprint.
+///
+/// Only reads the cache, so that several calls may do so at once. Any thread. Errors: RZ_ERR_IO (`write` returned an errno:
+/// rz_error.system_code), RZ_ERR_UNSUPPORTED for a model that has layers on a GPU, RZ_ERR_BUSY, RZ_ERR_POISONED,
+/// RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_cache_save(
+    cache: *const rz_cache,
+    write: rz_write_callback,
+    user: *mut c_void,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let cache = call.handle(cache)?;
+        let write = write.ok_or_else(|| Error::invalid("write is NULL"))?;
+        let mut write = |bytes: &[u8]| {
+            // SAFETY: the header asks for a function that may be called so during the call.
+            let code = unsafe { write(user, bytes.as_ptr().cast(), bytes.len()) };
+            answer(code, "write", bytes.len())
+        };
+        cache.read(|session| saved::save(session, &mut write))?;
+        Ok(RZ_OK)
+    })
+}
+
+/// Makes a cache from what rz_cache_save has written, which `read` returns in the same order, in pieces of any size, on this
+/// thread. What follows in it is the same, to the bit, as in the cache that was saved.
+///
+/// Of `params`, which may be NULL, zero in a field stands for what was saved. Another capacity must have room for the tokens;
+/// other types than those saved are refused. `*out` is freed with rz_cache_free, before or after the model. Any thread.
+/// Errors: RZ_ERR_IO (`read` returned an errno), RZ_ERR_FORMAT (no saved cache, or a damaged one), RZ_ERR_VERSION (saved by
+/// another version), RZ_ERR_MISMATCH (another model, types, or side of the context length from which the model turns its
+/// rotary embedding in another way), RZ_ERR_CONTEXT_FULL, RZ_ERR_UNSUPPORTED for a model that has layers on a GPU,
+/// RZ_ERR_INVALID_ARGUMENT, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_cache_load(
+    model: *const rz_model,
+    params: *const rz_cache_params,
+    read: rz_read_callback,
+    user: *mut c_void,
+    out: *mut *mut rz_cache,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let model = call.handle(model)?;
+        let out = call.out(out, "out")?;
+        let params: rz_cache_params = call.params(params)?;
+        let read = read.ok_or_else(|| Error::invalid("read is NULL"))?;
+        let chosen = |id, name| if id == 0 { Ok(None) } else { element_type(id, name).map(Some) };
+        let params = RestoreParams {
+            capacity: (params.capacity != 0).then_some(params.capacity),
+            k_type: chosen(params.k_type, "rz_cache_params.k_type")?,
+            v_type: chosen(params.v_type, "rz_cache_params.v_type")?,
+        };
+        let mut read = |bytes: &mut [u8]| {
+            // SAFETY: as in `rz_cache_save`.
+            let code = unsafe { read(user, bytes.as_mut_ptr().cast(), bytes.len()) };
+            answer(code, "read", bytes.len())
+        };
+        out.set_handle(rz_cache::new(saved::load(&model.0, &params, &mut read)?));
+        Ok(RZ_OK)
+    })
+}
+
+/// The error that the answer of a caller's function is, if it is none of success.
+fn answer(code: i32, name: &str, n: usize) -> Result<()> {
+    match code {
+        0 => Ok(()),
+        code => {
+            let error = std::io::Error::from_raw_os_error(code);
+            Err(Error::io(Path::new("a function of the caller"), &format!("cannot {name} {n} bytes"), &error))
+        }
+    }
+}

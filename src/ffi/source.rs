@@ -1,0 +1,168 @@
+//! Models whose bytes the caller has: in memory, in a range of a file descriptor, behind a function.
+
+use std::ffi::{c_char, c_void};
+use std::io;
+use std::path::{Component, PathBuf};
+use std::sync::Arc;
+
+use crate::engine::{ByteSource, Model, ReadAt};
+use crate::error::{Error, Result, try_vec};
+use crate::os;
+
+use super::arguments::{Call, User};
+use super::guard::guarded;
+use super::model::{load, rz_model, rz_model_params};
+use super::status::{RZ_OK, rz_error, rz_status};
+use super::structs::versioned;
+
+/// Kind of a source: `size` bytes at `data`.
+pub const RZ_SOURCE_MEMORY: u32 = 1;
+/// Kind of a source: `size` bytes from `offset` on of the regular file that `fd` is open for; size 0: up to its end.
+pub const RZ_SOURCE_FD: u32 = 2;
+/// Kind of a source: `size` bytes that `read` gives.
+pub const RZ_SOURCE_READER: u32 = 3;
+
+/// Fills `out` with the `n` bytes from `offset` on, all of them, which lie within the size of the source. Returns 0, or the
+/// errno that ends the load with RZ_ERR_IO. Comes from any thread, several at once, during the load only. It may call the
+/// library. It must return normally: no longjmp, no C++ exception.
+pub type rz_source_callback =
+    Option<unsafe extern "C" fn(user: *mut c_void, offset: u64, out: *mut c_void, n: usize) -> i32>;
+
+/// Bytes of one file of a model. Since 0.1.0.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct rz_source {
+    /// sizeof(rz_source), the same in all sources of a call.
+    pub struct_size: u32,
+    /// RZ_SOURCE_...
+    pub kind: u32,
+    /// The file's name, NUL-terminated, as it would be in the folder of the model ("config.json",
+    /// "model-00001-of-00002.gguf"). NULL where there is only one.
+    pub name: *const c_char,
+    /// Of RZ_SOURCE_MEMORY: the bytes.
+    pub data: *const c_void,
+    /// Number of bytes.
+    pub size: u64,
+    /// Of RZ_SOURCE_FD: an open file descriptor, which stays the caller's. Its position is neither used nor changed.
+    pub fd: i32,
+    /// 0.
+    pub reserved: u32,
+    /// Of RZ_SOURCE_FD: where the bytes begin in the file.
+    pub offset: u64,
+    /// Of RZ_SOURCE_READER.
+    pub read: rz_source_callback,
+    /// Handed to `read` as it is.
+    pub user: *mut c_void,
+}
+
+versioned!(rz_source { struct_size, kind, name, data, size, fd, reserved, offset, read, user } reserved reserved);
+
+/// rz_model_load for a model whose files are not files of their own: a .gguf file (of a split set all of them), a
+/// .safetensors file, or those files of a folder that its model needs, such as config.json, tokenizer.json and the weights.
+///
+/// Of several sources each has the name of its file, by which the others find it. Sources are read during the call only:
+/// memory, descriptors and what `user` points to may go afterwards. `params` may be NULL; RZ_MODEL_MMAP is
+/// RZ_ERR_UNSUPPORTED. `*out` is freed with rz_model_free. Any thread. Errors: those of rz_model_load; RZ_ERR_IO also for an
+/// errno of `read`, for a range beyond the end of the file of `fd`, and for a file of the set that is not among the sources.
+/// Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_model_load_from(
+    sources: *const rz_source,
+    n: usize,
+    params: *const rz_model_params,
+    out: *mut *mut rz_model,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let out = call.out(out, "out")?;
+        let sources = byte_sources(call, sources, n)?;
+        out.set_handle(load(call, params, |params| Model::load_from(&sources, params))?);
+        Ok(RZ_OK)
+    })
+}
+
+/// Most files of a model.
+const MAX_SOURCES: usize = 2048;
+
+/// The sources of a caller; their memory and functions are used during the call only.
+pub(super) fn byte_sources(call: &Call, sources: *const rz_source, n: usize) -> Result<Vec<ByteSource>> {
+    if n == 0 || n > MAX_SOURCES {
+        return Err(Error::invalid(format!("{n} sources, 1 to {MAX_SOURCES} are possible")));
+    }
+    let mut all: Vec<ByteSource> = try_vec("sources", n)?;
+    for i in 0..n {
+        let in_entry = |e| match e {
+            Error::InvalidArgument(what) => Error::InvalidArgument(format!("sources[{i}]: {what}")),
+            other => other,
+        };
+        let source: rz_source = call.element(sources, i).map_err(in_entry)?;
+        let source = byte_source(call, &source, n).map_err(in_entry)?;
+        if all.iter().any(|other| other.name == source.name) {
+            return Err(Error::invalid(format!("sources[{i}]: the name {:?} occurs twice", source.name)));
+        }
+        all.push(source);
+    }
+    Ok(all)
+}
+
+fn byte_source(call: &Call, source: &rz_source, n: usize) -> Result<ByteSource> {
+    let name = match source.name.is_null() {
+        true if n == 1 => PathBuf::from("the source"),
+        _ => call.path(source.name, "name")?.to_owned(),
+    };
+    if name.components().next().is_none() || !name.components().all(|c| matches!(c, Component::Normal(_))) {
+        return Err(Error::invalid(format!("the name {name:?} is not that of a file in a folder")));
+    }
+    let &rz_source { kind, size, offset, .. } = source;
+    let (len, read): (u64, Arc<ReadAt>) = match kind {
+        RZ_SOURCE_MEMORY => {
+            let len = usize::try_from(size).map_err(|_| Error::invalid(format!("data of {size} bytes")))?;
+            let data = call.slice(source.data.cast::<u8>(), len, "data")?;
+            // Behind `User`, because the slice lives no longer than the call, as the closure does, which has no lifetime.
+            let data = User::new(data.as_ptr().cast_mut().cast());
+            let read = move |offset: u64, out: &mut [u8]| {
+                let offset = usize::try_from(offset).map_err(|_| io::ErrorKind::UnexpectedEof)?;
+                // SAFETY: `InputFile` reads within `len` bytes, readable during the call by the contract of `guard`.
+                unsafe {
+                    let from = data.get().cast::<u8>().add(offset);
+                    std::ptr::copy_nonoverlapping(from, out.as_mut_ptr(), out.len());
+                }
+                Ok(())
+            };
+            (size, Arc::new(read))
+        }
+        RZ_SOURCE_FD => {
+            if source.fd < 0 {
+                return Err(Error::invalid(format!("fd is {}", source.fd)));
+            }
+            // SAFETY: the caller's descriptor, which stays open during the call.
+            let file = unsafe { os::of_descriptor(source.fd) }
+                .ok_or_else(|| Error::unsupported("RZ_SOURCE_FD on this system; RZ_SOURCE_READER is supported"))?;
+            let stat = file.metadata().map_err(|e| Error::io(&name, "cannot stat the descriptor of", &e))?;
+            let end = if size == 0 { Some(stat.len()) } else { offset.checked_add(size) };
+            let len = end.filter(|end| stat.is_file() && *end <= stat.len()).and_then(|end| end.checked_sub(offset));
+            let Some(len) = len else {
+                let what = match stat.is_file() {
+                    true => format!("{size} bytes from {offset} on, the file has {}", stat.len()),
+                    false => "the descriptor is not that of a regular file".to_owned(),
+                };
+                return Err(Error::Io { path: name.display().to_string(), what, system_code: os::IS_NO_FILE });
+            };
+            (len, Arc::new(move |at: u64, out: &mut [u8]| os::read_exact_at(&file, out, offset + at)))
+        }
+        RZ_SOURCE_READER => {
+            let read = source.read.ok_or_else(|| Error::invalid("read is NULL"))?;
+            let user = User::new(source.user);
+            let read = move |offset: u64, out: &mut [u8]| {
+                // SAFETY: the header asks for a function that may be called so, from any thread, during the load.
+                match unsafe { read(user.get(), offset, out.as_mut_ptr().cast(), out.len()) } {
+                    0 => Ok(()),
+                    code => Err(io::Error::from_raw_os_error(code)),
+                }
+            };
+            (size, Arc::new(read))
+        }
+        _ => return Err(Error::invalid(format!("kind is {kind}, not one of RZ_SOURCE_MEMORY, _FD, _READER"))),
+    };
+    Ok(ByteSource { name, len, read })
+}

@@ -1,0 +1,362 @@
+//! The one allocator of the library: the system's, or that of the host (`try_host`), and a reserve for the moment when
+//! neither has anything left. Much of Rust ends the process where a small allocation fails; those are served from the reserve
+//! instead, until the call that made them reaches a place where it can fail (`is_short`).
+//!
+//! Knows no error type: callers turn refusals into theirs.
+#![allow(unsafe_code)]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::{Cell, UnsafeCell};
+use std::ffi::c_void;
+use std::hint::spin_loop;
+use std::ptr::null_mut;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// Bytes that are set aside at the first call.
+pub const RESERVE: usize = 256 << 10;
+/// Largest request that they serve: whoever asks for more can be told no.
+const SMALL: usize = RESERVE / 8;
+/// Regions of reserves that still hold something, at most.
+const REGIONS: usize = 16;
+const ALIGN: usize = 64;
+
+/// Memory of the host.
+#[derive(Clone, Copy)]
+pub struct Host {
+    pub alloc: unsafe extern "C" fn(size: usize, align: usize, user: *mut c_void) -> *mut c_void,
+    pub free: unsafe extern "C" fn(ptr: *mut c_void, size: usize, align: usize, user: *mut c_void),
+    pub user: *mut c_void,
+}
+
+// SAFETY: the pointer is only handed on; the host's functions are called from any thread, as the header says.
+unsafe impl Send for Host {}
+// SAFETY: as above.
+unsafe impl Sync for Host {}
+
+static HOST: OnceLock<Host> = OnceLock::new();
+
+/// Has everything come from the host from now on, if it gives an aligned block when it is asked for one.
+///
+/// # Safety
+/// The functions are those of an allocator, which may be given what was allocated before this call.
+pub unsafe fn try_host(host: Host) -> bool {
+    // SAFETY: the contract of this function.
+    let p = unsafe { (host.alloc)(RESERVE, ALIGN, host.user) };
+    if p.is_null() {
+        return false;
+    }
+    // SAFETY: as above.
+    unsafe { (host.free)(p, RESERVE, ALIGN, host.user) };
+    p.addr().is_multiple_of(ALIGN) && HOST.set(host).is_ok()
+}
+
+/// True where memory comes from the host.
+pub fn has_host() -> bool {
+    HOST.get().is_some()
+}
+
+/// Asks the host or the system; null where neither has the memory.
+///
+/// # Safety
+/// The layout is not empty.
+unsafe fn ask(layout: Layout) -> *mut u8 {
+    let Some(host) = HOST.get() else {
+        // SAFETY: the contract of this function.
+        return unsafe { System.alloc(layout) };
+    };
+    // SAFETY: the contract of `try_host`.
+    let p = unsafe { (host.alloc)(layout.size(), layout.align(), host.user) };
+    if p.is_null() || p.addr().is_multiple_of(layout.align()) {
+        return p.cast();
+    }
+    // SAFETY: as above; nobody else has the block.
+    unsafe { (host.free)(p, layout.size(), layout.align(), host.user) };
+    null_mut()
+}
+
+/// # Safety
+/// `p` came from `ask` with the same layout.
+unsafe fn give_back(p: *mut u8, layout: Layout) {
+    match HOST.get() {
+        // SAFETY: the contract of this function.
+        None => unsafe { System.dealloc(p, layout) },
+        // SAFETY: as above.
+        Some(host) => unsafe { (host.free)(p.cast(), layout.size(), layout.align(), host.user) },
+    }
+}
+
+/// A part of the reserve: blocks one behind the other.
+#[derive(Clone, Copy)]
+struct Region {
+    base: *mut u8,
+    size: usize,
+    /// Largest request.
+    most: usize,
+    used: usize,
+    /// Blocks that are not freed yet.
+    live: usize,
+    /// Serves requests; else waits for its last block.
+    open: bool,
+}
+
+impl Region {
+    const NONE: Region = Region { base: null_mut(), size: 0, most: 0, used: 0, live: 0, open: false };
+
+    fn layout(size: usize) -> Layout {
+        // SAFETY: a power of two, and sizes of a reserve are far from overflowing.
+        unsafe { Layout::from_size_align_unchecked(size, ALIGN) }
+    }
+
+    fn serve(&mut self, layout: Layout) -> Option<*mut u8> {
+        let padding = self.base.wrapping_add(self.used).align_offset(layout.align());
+        let start = self.used.checked_add(padding)?;
+        let end = start.checked_add(layout.size())?;
+        if !self.open || layout.size() > self.most || end > self.size {
+            return None;
+        }
+        (self.used, self.live) = (end, self.live + 1);
+        Some(self.base.wrapping_add(start))
+    }
+
+    /// True where the block was one of this region.
+    fn take_back(&mut self, p: *mut u8, size: usize) -> bool {
+        let Some(start) = p.addr().checked_sub(self.base.addr()).filter(|start| *start < self.size) else {
+            return false;
+        };
+        self.live -= 1;
+        if self.live == 0 {
+            self.used = 0;
+        } else if start + size == self.used {
+            self.used = start;
+        }
+        true
+    }
+}
+
+struct Reserve {
+    locked: AtomicBool,
+    regions: UnsafeCell<[Region; REGIONS]>,
+}
+
+// SAFETY: regions are used behind the lock alone.
+unsafe impl Sync for Reserve {}
+
+static REGIONS_OF_ALL: Reserve =
+    Reserve { locked: AtomicBool::new(false), regions: UnsafeCell::new([Region::NONE; REGIONS]) };
+/// The reserve was set aside.
+static READY: AtomicBool = AtomicBool::new(false);
+/// Blocks of the reserve that are not freed yet.
+static LIVE: AtomicUsize = AtomicUsize::new(0);
+/// Something was served since memory was last there.
+static SHORT: AtomicBool = AtomicBool::new(false);
+/// Number of blocks that the reserve has served.
+static SERVED: AtomicUsize = AtomicUsize::new(0);
+
+impl Reserve {
+    /// Runs `work`, which allocates nothing and does not panic, on the regions.
+    fn with<T>(&self, work: impl FnOnce(&mut [Region; REGIONS]) -> T) -> T {
+        while self.locked.swap(true, Ordering::Acquire) {
+            spin_loop();
+        }
+        // SAFETY: the lock is held by this thread alone.
+        let result = work(unsafe { &mut *self.regions.get() });
+        self.locked.store(false, Ordering::Release);
+        result
+    }
+
+    /// Adds a region of some bytes; `None` where there is no memory. Its place, unless all are taken.
+    fn add(&self, size: usize, most: usize) -> Option<Option<usize>> {
+        // SAFETY: not empty.
+        let base = unsafe { ask(Region::layout(size)) };
+        if base.is_null() {
+            return None;
+        }
+        count(size as i64);
+        let place = self.with(|regions| {
+            let place = regions.iter().position(|region| region.base.is_null())?;
+            regions[place] = Region { base, size, most, open: true, ..Region::NONE };
+            Some(place)
+        });
+        if place.is_none() {
+            count(-(size as i64));
+            // SAFETY: from `ask` above, and nobody has it.
+            unsafe { give_back(base, Region::layout(size)) };
+        }
+        Some(place)
+    }
+
+    /// Gives regions back that serve no more and hold nothing.
+    fn clear(&self) {
+        while let Some(region) = self.with(|regions| {
+            let empty = regions.iter_mut().find(|r| !r.base.is_null() && !r.open && r.live == 0)?;
+            Some(std::mem::replace(empty, Region::NONE))
+        }) {
+            count(-(region.size as i64));
+            // SAFETY: from `ask`, and no block of it is in use.
+            unsafe { give_back(region.base, Region::layout(region.size)) };
+        }
+    }
+
+    fn serve(&self, layout: Layout) -> *mut u8 {
+        let served = self.with(|regions| regions.iter_mut().find_map(|region| region.serve(layout)));
+        if served.is_some() {
+            LIVE.fetch_add(1, Ordering::AcqRel);
+            SERVED.fetch_add(1, Ordering::AcqRel);
+            SHORT.store(true, Ordering::Release);
+        }
+        served.unwrap_or(null_mut())
+    }
+
+    fn take_back(&self, p: *mut u8, size: usize) -> bool {
+        let taken = self.with(|regions| regions.iter_mut().any(|region| region.take_back(p, size)));
+        if taken && LIVE.fetch_sub(1, Ordering::AcqRel) == 1 {
+            SHORT.store(false, Ordering::Release);
+        }
+        taken
+    }
+}
+
+/// Begins a call: sets the reserve aside, or fills it up again. False where there is not enough of it left for a call.
+pub fn begin() -> bool {
+    if READY.load(Ordering::Acquire) && !SHORT.load(Ordering::Acquire) {
+        return true;
+    }
+    let reserve = &REGIONS_OF_ALL;
+    reserve.clear();
+    let before = reserve.with(|regions| regions.iter().position(|region| region.open && region.size == RESERVE));
+    match reserve.add(RESERVE, SMALL).flatten() {
+        Some(_) => {
+            if let Some(before) = before {
+                reserve.with(|regions| regions[before].open = false);
+                reserve.clear();
+            }
+            READY.store(true, Ordering::Release);
+            SHORT.store(false, Ordering::Release);
+            true
+        }
+        None => before.is_some_and(|i| reserve.with(|regions| regions[i].used <= RESERVE / 2)),
+    }
+}
+
+/// True where the reserve has served something: what can fail should.
+pub fn is_short() -> bool {
+    SHORT.load(Ordering::Acquire)
+}
+
+/// Number of blocks that the reserve has ever served: what has failed meanwhile may have failed for want of memory.
+pub fn served() -> usize {
+    SERVED.load(Ordering::Acquire)
+}
+
+/// Runs work that allocates up to some bytes in ways that cannot fail, behind a reserve of as many; `None` where there is none.
+/// Where very many threads do so at once, the last of them share the reserves of the others.
+pub fn secured<T>(bytes: usize, work: impl FnOnce() -> T) -> Option<T> {
+    /// Closes a region though the work panics.
+    struct Closed(Option<usize>);
+    impl Drop for Closed {
+        fn drop(&mut self) {
+            if let Some(place) = self.0 {
+                REGIONS_OF_ALL.with(|regions| regions[place].open = false);
+                REGIONS_OF_ALL.clear();
+            }
+        }
+    }
+    if is_short() {
+        return None;
+    }
+    let _closed = Closed(REGIONS_OF_ALL.add(bytes, bytes)?);
+    Some(work())
+}
+
+thread_local! {
+    // Without destructors, which would keep the library mapped.
+    static HELD: Cell<i64> = const { Cell::new(0) };
+    static PEAK: Cell<i64> = const { Cell::new(0) };
+}
+
+/// Bytes that this thread has taken, less those that it has given back.
+pub fn held() -> i64 {
+    HELD.get()
+}
+
+/// Runs work on this thread, and finds how much more than before it held at most.
+pub fn with_peak<T>(work: impl FnOnce() -> T) -> (T, i64) {
+    let before = HELD.get();
+    PEAK.set(before);
+    let result = work();
+    (result, PEAK.get() - before)
+}
+
+/// Counts bytes that this thread takes, or gives back where they are less than 0: mappings, beside what is allocated.
+pub fn count(bytes: i64) {
+    let held = HELD.get().wrapping_add(bytes);
+    HELD.set(held);
+    PEAK.set(PEAK.get().max(held));
+}
+
+/// The allocator.
+struct Memory;
+
+#[global_allocator]
+static MEMORY: Memory = Memory;
+
+// SAFETY: blocks come from the host, the system or the reserve, aligned as wanted, and go back to where they came from.
+unsafe impl GlobalAlloc for Memory {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promise.
+        let p = unsafe { ask(layout) };
+        let p = if p.is_null() { REGIONS_OF_ALL.serve(layout) } else { p };
+        count(if p.is_null() { 0 } else { layout.size() as i64 });
+        p
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        if !has_host() {
+            // SAFETY: the caller's promise.
+            let p = unsafe { System.alloc_zeroed(layout) };
+            if !p.is_null() {
+                count(layout.size() as i64);
+                return p;
+            }
+        }
+        // SAFETY: the caller's promise.
+        let p = unsafe { self.alloc(layout) };
+        if !p.is_null() {
+            // SAFETY: a block of that size.
+            unsafe { p.write_bytes(0, layout.size()) };
+        }
+        p
+    }
+
+    unsafe fn dealloc(&self, p: *mut u8, layout: Layout) {
+        count(-(layout.size() as i64));
+        if LIVE.load(Ordering::Acquire) > 0 && REGIONS_OF_ALL.take_back(p, layout.size()) {
+            return;
+        }
+        // SAFETY: the caller's promise; it is none of the reserve.
+        unsafe { give_back(p, layout) }
+    }
+
+    unsafe fn realloc(&self, p: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        if !has_host() && LIVE.load(Ordering::Acquire) == 0 {
+            // SAFETY: the caller's promise; the block is the system's.
+            let moved = unsafe { System.realloc(p, layout, size) };
+            if !moved.is_null() {
+                count(size as i64 - layout.size() as i64);
+                return moved;
+            }
+        }
+        // SAFETY: the caller's promise: the size does not overflow when it is rounded up.
+        let new = unsafe { Layout::from_size_align_unchecked(size, layout.align()) };
+        // SAFETY: as above; the two blocks are distinct.
+        unsafe {
+            let moved = self.alloc(new);
+            if !moved.is_null() {
+                moved.copy_from_nonoverlapping(p, layout.size().min(size));
+                self.dealloc(p, layout);
+            }
+            moved
+        }
+    }
+}
