@@ -453,20 +453,20 @@ typedef struct rz_source {
   /* The file's name, NUL-terminated, as it would be in the folder of the model ("config.json",
    * "model-00001-of-00002.gguf"). NULL where there is only one. */
   const char *name;
-  const void *data;  /* Of RZ_SOURCE_MEMORY: the bytes. */
+  const void *data;  /* The bytes of RZ_SOURCE_MEMORY. */
   uint64_t size;     /* Number of bytes. */
-  /* Of RZ_SOURCE_FD: an open file descriptor, which stays the caller's. Its position is neither used nor changed. */
+  /* The open file descriptor of RZ_SOURCE_FD, which stays the caller's. Its position is neither used nor changed. */
   int32_t fd;
   uint32_t reserved;        /* 0. */
-  uint64_t offset;          /* Of RZ_SOURCE_FD: where the bytes begin in the file. */
-  rz_source_callback read;  /* Of RZ_SOURCE_READER. */
+  uint64_t offset;          /* Offset of the bytes in the file of RZ_SOURCE_FD. */
+  rz_source_callback read;  /* Function of RZ_SOURCE_READER. */
   void *user;               /* Handed to `read` as it is. */
 } rz_source;
 
 /* rz_model_load for a model whose files are not files of their own: a .gguf file (of a split set all of them), a
  * .safetensors file, or those files of a folder that its model needs, such as config.json, tokenizer.json and the weights.
  *
- * Of several sources each has the name of its file, by which the others find it. Sources are read during the call only:
+ * Several sources each have the name of their file, by which the others find it. Sources are read during the call only:
  * memory, descriptors and what `user` points to may go afterwards. `params` may be NULL; RZ_MODEL_MMAP is
  * RZ_ERR_UNSUPPORTED. `*out` is freed with rz_model_free. Any thread. Errors: those of rz_model_load; RZ_ERR_IO also for an
  * errno of `read`, for a range beyond the end of the file of `fd`, and for a file of the set that is not among the sources.
@@ -854,7 +854,7 @@ typedef int32_t (*rz_read_callback)(void *user, void *out, size_t n);
 /* Hands the cache to `write`, in pieces of at most 256 KiB, on this thread: its tokens, the logits, and what the network
  * remembers, as it lies in memory. A cache whose memory was given back (rz_cache_release) is saved without it.
  *
- * What was written is of use to this version of the library, on a machine of the same byte order, with the same model: its
+ * The saved state can be loaded by this version of the library, on a machine of the same byte order, with the same model: its
  * weights and their types are told by a fingerprint. A checksum finds what was damaged. A model loaded with RZ_MODEL_MMAP is
  * read as a whole for its first fingerprint.
  *
@@ -869,7 +869,7 @@ rz_status rz_cache_save(const rz_cache *cache,
 /* Makes a cache from what rz_cache_save has written, which `read` returns in the same order, in pieces of any size, on this
  * thread. What follows in it is the same, to the bit, as in the cache that was saved.
  *
- * Of `params`, which may be NULL, zero in a field stands for what was saved. Another capacity must have room for the tokens;
+ * `params` may be NULL; zero in one of its fields stands for what was saved. Another capacity must have room for the tokens;
  * other types than those saved are refused. `*out` is freed with rz_cache_free, before or after the model. Any thread.
  * Errors: RZ_ERR_IO (`read` returned an errno), RZ_ERR_FORMAT (no saved cache, or a damaged one), RZ_ERR_VERSION (saved by
  * another version), RZ_ERR_MISMATCH (another model, types, or side of the context length from which the model turns its
@@ -894,8 +894,8 @@ typedef struct rz_plan {
   uint64_t weights_device;  /* Weights on a device. */
   uint64_t cache_host;      /* One cache with room for all its tokens: keys, values, tokens and logits. */
   uint64_t cache_device;    /* The part of one cache that is on a device. */
-  uint64_t cache_token;     /* What one more token of capacity adds to a cache. */
-  /* What a step computes in. Models whose runtime has one thread take it for each step that runs at the same time. */
+  uint64_t cache_token;     /* Bytes that one more token of capacity adds to a cache. */
+  /* Scratch memory of a step. Models whose runtime has one thread take it for each step that runs at the same time. */
   uint64_t scratch_host;
   uint64_t scratch_device;  /* The part of it that is on a device. */
   uint64_t load_peak_host;  /* The most that is held while the model is loaded. */

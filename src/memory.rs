@@ -250,7 +250,7 @@ pub fn served() -> usize {
 }
 
 /// Runs work that allocates up to some bytes in ways that cannot fail, behind a reserve of as many; `None` where there is none.
-/// Where very many threads do so at once, the last of them share the reserves of the others.
+/// If very many threads do so at once, the last of them share the reserves of the others.
 pub fn secured<T>(bytes: usize, work: impl FnOnce() -> T) -> Option<T> {
     /// Closes a region though the work panics.
     struct Closed(Option<usize>);

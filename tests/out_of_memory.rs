@@ -6,9 +6,8 @@
 //! Tries one in 23, from load to end; `out_of_memory FIRST LAST STEP` tries others: `out_of_memory 0 100000 1` all.
 #![allow(unsafe_code, clippy::undocumented_unsafe_blocks)]
 
-#[allow(dead_code)]
-#[path = "abi/host.rs"]
-mod host;
+#[path = "abi/calls.rs"]
+mod calls;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ffi::{CString, c_char, c_void};
@@ -18,7 +17,7 @@ use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
-use host::zeroed;
+use calls::zeroed;
 use realizar::ffi::allocator::*;
 use realizar::ffi::cache::*;
 use realizar::ffi::chat::*;
@@ -96,12 +95,12 @@ struct Run {
 impl Run {
     /// Notes how a call ended; true for success.
     fn call(&mut self, name: &'static str, call: impl FnOnce(*mut rz_error) -> rz_status) -> bool {
-        let mut err = host::no_error();
+        let mut err = calls::no_error();
         let status = call(&mut err);
         self.failed |= status < 0;
         if status < 0 && status != RZ_ERR_OUT_OF_MEMORY {
             ARMED.store(false, Ordering::Relaxed);
-            self.odd.get_or_insert((name, status, host::text_of(&err.message)));
+            self.odd.get_or_insert((name, status, calls::text_of(&err.message)));
         }
         status >= 0
     }
@@ -261,20 +260,20 @@ unsafe fn plans_are_kept(path: &CString) {
         let mut plan = rz_plan { struct_size: size_of::<rz_plan>() as u32, ..zeroed() };
         let mut params: rz_model_params = zeroed();
         unsafe {
-            host::expect(RZ_OK, |e| rz_runtime_new(&runtime_params, &mut runtime, e));
+            calls::expect(RZ_OK, |e| rz_runtime_new(&runtime_params, &mut runtime, e));
             (params.struct_size, params.runtime) = (size_of::<rz_model_params>() as u32, runtime);
             let planned = Instant::now();
-            host::expect(RZ_OK, |e| {
+            calls::expect(RZ_OK, |e| {
                 rz_model_plan(path.as_ptr(), null(), 0, &params, &cache_params, n_caches, &mut plan, e)
             });
             let planned = planned.elapsed();
             let before = HELD.load(Ordering::Relaxed);
             PEAK.store(before, Ordering::Relaxed);
-            host::expect(RZ_OK, |e| rz_model_load(path.as_ptr(), &params, &mut model, e));
+            calls::expect(RZ_OK, |e| rz_model_load(path.as_ptr(), &params, &mut model, e));
             let peak = PEAK.load(Ordering::Relaxed) - before;
             for cache in &mut caches[..n_caches as usize] {
-                host::expect(RZ_OK, |e| rz_cache_new(model, &cache_params, cache, e));
-                host::expect(RZ_OK, |e| rz_prefill(*cache, [1, 2, 3].as_ptr(), 3, null(), e));
+                calls::expect(RZ_OK, |e| rz_cache_new(model, &cache_params, cache, e));
+                calls::expect(RZ_OK, |e| rz_prefill(*cache, [1, 2, 3].as_ptr(), 3, null(), e));
             }
             let total = HELD.load(Ordering::Relaxed) - before;
             println!("plan in {planned:?}: {plan:?}; taken: {total}, while loading {peak}");
@@ -284,7 +283,7 @@ unsafe fn plans_are_kept(path: &CString) {
                 let ratio = found as f64 / expected as f64;
                 assert!((ratio - 1.0).abs() < 0.02, "{name}: {found} taken, {expected} planned: {ratio}");
             }
-            let both = host::expect(RZ_ERR_INVALID_ARGUMENT, |e| {
+            let both = calls::expect(RZ_ERR_INVALID_ARGUMENT, |e| {
                 rz_model_plan(null(), null(), 0, &params, &cache_params, n_caches, &mut plan, e)
             });
             assert!(both.contains("either"), "{both}");
@@ -297,7 +296,7 @@ unsafe fn plans_are_kept(path: &CString) {
 }
 
 fn main() {
-    let model = host::with_template(TEMPLATE);
+    let model = calls::with_template(TEMPLATE);
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let number = |i: usize| arguments.get(i).and_then(|a| a.parse::<u64>().ok());
     let allocator = rz_allocator {
@@ -308,8 +307,8 @@ fn main() {
         user: null_mut(),
     };
     unsafe {
-        let mut err = host::no_error();
-        assert_eq!(rz_allocator_set(&allocator, &mut err), RZ_OK, "{}", host::text_of(&err.message));
+        let mut err = calls::no_error();
+        assert_eq!(rz_allocator_set(&allocator, &mut err), RZ_OK, "{}", calls::text_of(&err.message));
         assert_eq!(rz_allocator_set(&allocator, &mut err), RZ_ERR_BUSY);
     }
     if arguments.first().is_some_and(|a| a == "child") {

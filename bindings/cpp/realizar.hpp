@@ -418,7 +418,7 @@ private:
     detail::Handle<rz_model, rz_model_free> handle_;
 };
 
-/// What may be written. Immutable, for any number of samplers.
+/// A grammar for generated text. Immutable, for any number of samplers.
 class Grammar {
 public:
     /// `kind` is RZ_GRAMMAR_...
@@ -641,7 +641,7 @@ public:
         return detail::done(
             [&](rz_error *error) { return rz_jobs_step(raw.data(), raw.size(), microseconds(budget), error); });
     }
-    /// What is new since the last call: whole characters, stop strings cut out. Valid until the next call.
+    /// The text that is new since the last call: whole characters, stop strings cut out. Valid until the next call.
     std::string_view text() { return try_text().value(); }
     Result<std::string_view> try_text() {
         return detail::read(text_, [&](char *out, size_t capacity, size_t *n, rz_error *error) {

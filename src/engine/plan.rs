@@ -1,4 +1,4 @@
-//! What a model will take: made like a load, but for the weights, and measured by the allocator.
+//! The memory that a model will take: made like a load, but for the weights, and measured by the allocator.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What a model will take, before its weights are read.
+//! The memory that a model will take, before its weights are read.
 
 use std::ffi::c_char;
 
@@ -28,9 +28,9 @@ pub struct rz_plan {
     pub cache_host: u64,
     /// The part of one cache that is on a device.
     pub cache_device: u64,
-    /// What one more token of capacity adds to a cache.
+    /// Bytes that one more token of capacity adds to a cache.
     pub cache_token: u64,
-    /// What a step computes in. Models whose runtime has one thread take it for each step that runs at the same time.
+    /// Scratch memory of a step. Models whose runtime has one thread take it for each step that runs at the same time.
     pub scratch_host: u64,
     /// The part of it that is on a device.
     pub scratch_device: u64,

@@ -22,7 +22,7 @@ pub type rz_read_callback = Option<unsafe extern "C" fn(user: *mut c_void, out: 
 /// Hands the cache to `write`, in pieces of at most 256 KiB, on this thread: its tokens, the logits, and what the network
 /// remembers, as it lies in memory. A cache whose memory was given back (rz_cache_release) is saved without it.
 ///
-/// What was written is of use to this version of the library, on a machine of the same byte order, with the same model: its
+/// The saved state can be loaded by this version of the library, on a machine of the same byte order, with the same model: its
 /// weights and their types are told by a fingerprint. A checksum finds what was damaged. A model loaded with RZ_MODEL_MMAP is
 /// read as a whole for its first fingerprint.
 ///
@@ -52,7 +52,7 @@ pub unsafe extern "C" fn rz_cache_save(
 /// Makes a cache from what rz_cache_save has written, which `read` returns in the same order, in pieces of any size, on this
 /// thread. What follows in it is the same, to the bit, as in the cache that was saved.
 ///
-/// Of `params`, which may be NULL, zero in a field stands for what was saved. Another capacity must have room for the tokens;
+/// `params` may be NULL; zero in one of its fields stands for what was saved. Another capacity must have room for the tokens;
 /// other types than those saved are refused. `*out` is freed with rz_cache_free, before or after the model. Any thread.
 /// Errors: RZ_ERR_IO (`read` returned an errno), RZ_ERR_FORMAT (no saved cache, or a damaged one), RZ_ERR_VERSION (saved by
 /// another version), RZ_ERR_MISMATCH (another model, types, or side of the context length from which the model turns its

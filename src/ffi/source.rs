@@ -39,17 +39,17 @@ pub struct rz_source {
     /// The file's name, NUL-terminated, as it would be in the folder of the model ("config.json",
     /// "model-00001-of-00002.gguf"). NULL where there is only one.
     pub name: *const c_char,
-    /// Of RZ_SOURCE_MEMORY: the bytes.
+    /// The bytes of RZ_SOURCE_MEMORY.
     pub data: *const c_void,
     /// Number of bytes.
     pub size: u64,
-    /// Of RZ_SOURCE_FD: an open file descriptor, which stays the caller's. Its position is neither used nor changed.
+    /// The open file descriptor of RZ_SOURCE_FD, which stays the caller's. Its position is neither used nor changed.
     pub fd: i32,
     /// 0.
     pub reserved: u32,
-    /// Of RZ_SOURCE_FD: where the bytes begin in the file.
+    /// Offset of the bytes in the file of RZ_SOURCE_FD.
     pub offset: u64,
-    /// Of RZ_SOURCE_READER.
+    /// Function of RZ_SOURCE_READER.
     pub read: rz_source_callback,
     /// Handed to `read` as it is.
     pub user: *mut c_void,
@@ -60,7 +60,7 @@ versioned!(rz_source { struct_size, kind, name, data, size, fd, reserved, offset
 /// rz_model_load for a model whose files are not files of their own: a .gguf file (of a split set all of them), a
 /// .safetensors file, or those files of a folder that its model needs, such as config.json, tokenizer.json and the weights.
 ///
-/// Of several sources each has the name of its file, by which the others find it. Sources are read during the call only:
+/// Several sources each have the name of their file, by which the others find it. Sources are read during the call only:
 /// memory, descriptors and what `user` points to may go afterwards. `params` may be NULL; RZ_MODEL_MMAP is
 /// RZ_ERR_UNSUPPORTED. `*out` is freed with rz_model_free. Any thread. Errors: those of rz_model_load; RZ_ERR_IO also for an
 /// errno of `read`, for a range beyond the end of the file of `fd`, and for a file of the set that is not among the sources.

@@ -90,7 +90,7 @@ fn a_cache_goes_to_a_file_and_comes_back() {
     }
 }
 
-/// What a new cache says to 7 after some tokens.
+/// Returns the token that a new cache chooses behind some tokens and 7.
 fn host_says(host: &Host, tokens: &[u32]) -> u32 {
     let fresh = Host { model: null_mut(), cache: new_cache(host.model, 64) };
     fresh.prefill(tokens);

@@ -443,7 +443,7 @@ mod tests {
         assert!(matches!(CpuKv::new(&self::spec(16, 64, quant::Q4_0, quant::F16)), Err(Error::Unsupported(_))));
     }
 
-    /// What a fork or its origin writes, the other does not see, in whole caches and in rings.
+    /// Writes of a fork do not reach its origin, nor the other way round, in whole caches and in rings.
     #[test]
     fn a_fork_and_its_origin_see_their_own_writes() {
         const CAPACITY: usize = 1500;
