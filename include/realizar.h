@@ -302,9 +302,10 @@ void rz_cancel_reset(rz_cancel *cancel);
  * time; results still differ between devices, and with the number of layers that are on them. */
 #define RZ_MODEL_DETERMINISTIC 1
 
-/* Load flag: map the weights and use them in place instead of reading them into memory, which loads at once and
- * generates several times slower. A mapped file that somebody shortens while it is in use ends the process with SIGBUS;
- * that is why it is the caller's choice. */
+/* Load flag: map the weights and use them in place instead of reading them into memory, which loads at once, takes no
+ * memory of its own, and generates several times slower, because they are packed anew for each token;
+ * rz_model_params.packed_path has the first two without the third. A mapped file that somebody shortens while it is in
+ * use ends the process with SIGBUS; that is why it is the caller's choice. */
 #define RZ_MODEL_MMAP 2
 
 /* Load flag: metadata, tokenizer and chat template only. A file without weights will do, and no cache can be made. */
@@ -347,6 +348,15 @@ typedef struct rz_model_params {
   rz_progress_callback progress;  /* Told how far the load is; NULL: nobody. */
   void *progress_user;            /* Handed to `progress` as it is. */
   const rz_cancel *cancel;        /* Stops the load when fired; NULL: nothing does. */
+  /* Path of a file for packed weights, as rz_model_load takes one; NULL: they are packed into memory.
+   *
+   * The first load packs the weights, which takes their size in memory, and writes the file, which takes as much on the
+   * disk; those after it map it, so that a load takes as long as its vocabulary, and share one copy in memory, which the system may
+   * take back and read again. Tokens come as fast either way. A file that was made of another model, another version of this one or by another release
+   * of the library is replaced; one that is something else is RZ_ERR_FORMAT, and stays. Models are told apart by the sizes
+   * and times of their files, and three rows of each matrix. A file that somebody else changes or shortens while it is in
+   * use may end the process. On the CPU alone, and not with RZ_MODEL_MMAP. Since 0.1.0. */
+  const char *packed_path;
 } rz_model_params;
 
 /* Description of a model. Since 0.1.0. */

@@ -865,8 +865,8 @@ impl CaseModels {
         };
         program.check(&weights).unwrap();
         let pool = Arc::new(Pool::new(1).unwrap());
-        let cpu =
-            CpuBackend::load(&pool, Isa::detect(), &program, &weights, u64::MAX, true, &mut |_, _| Ok(())).unwrap();
+        let cpu = CpuBackend::load(&pool, Isa::detect(), &program, &weights, None, u64::MAX, true, &mut |_, _| Ok(()))
+            .unwrap();
         let cuda = target.cuda().unwrap().load(&program, &weights, &mut |_, _| Ok(())).unwrap();
         CaseModels { program, inputs, outs, cpu: Backend::Cpu(Arc::new(cpu)), cuda: Backend::Cuda(Arc::new(cuda)) }
     }

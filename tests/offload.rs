@@ -435,6 +435,7 @@ fn layers_without_kernels_stay_on_the_cpu() {
             profile: false,
             gpu_layers,
             host_bytes: u64::MAX,
+            packed_at: None,
             plan: false,
             isa: None,
             limits: StepLimits { max_tokens: 8, max_outputs: 0 },

@@ -26,6 +26,7 @@ type LoadOptions struct {
 	Quantize      uint32   // GGML type that matrices of floats are converted to; 0: none
 	Deterministic bool     // the same bits however a prompt was cut into pieces
 	Mmap          bool     // use the file in place, which is several times slower; the process dies when somebody shortens it
+	PackedPath    string   // file of packed weights, made by the first load and mapped by later ones; "": none
 	TextOnly      bool     // tokenizer and template only, no weights
 }
 
@@ -46,6 +47,9 @@ func loadWith(ctx context.Context, options *LoadOptions,
 	f func(params *C.rz_model_params, handle **C.rz_model, e *C.rz_error) C.rz_status) (*Model, error) {
 	if options == nil {
 		options = &LoadOptions{}
+	}
+	if err := noNUL("PackedPath", options.PackedPath); err != nil {
+		return nil, err
 	}
 	cancel, stop, err := watch(ctx)
 	if err != nil {
@@ -69,6 +73,10 @@ func loadWith(ctx context.Context, options *LoadOptions,
 		quantize: C.uint32_t(options.Quantize), cancel: cancel,
 	}
 	params.struct_size = C.uint32_t(unsafe.Sizeof(params))
+	if options.PackedPath != "" {
+		params.packed_path = C.CString(options.PackedPath)
+		defer C.free(unsafe.Pointer(params.packed_path))
+	}
 	for flag, set := range map[C.uint32_t]bool{
 		C.RZ_MODEL_DETERMINISTIC: options.Deterministic,
 		C.RZ_MODEL_MMAP:          options.Mmap,

@@ -104,6 +104,23 @@ func TestGreedyStory(t *testing.T) {
 	}
 }
 
+func TestPackedPath(t *testing.T) {
+	packed := filepath.Join(t.TempDir(), "weights")
+	for range 2 {
+		model, err := Load(t.Context(), storyModel, &LoadOptions{PackedPath: packed})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text, _ := generate(t, newSession(t, model, 0), prompt, &Options{MaxTokens: 30}); !strings.HasPrefix(story, text) {
+			t.Errorf("got %q", text)
+		}
+		model.Close()
+	}
+	if _, err := os.Stat(packed); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestInfoAndText(t *testing.T) {
 	model := load(t, storyModel)
 	info, err := model.Info()

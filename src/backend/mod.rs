@@ -22,10 +22,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::batch::{Batch, StepLimits};
-use self::cpu::CpuBackend;
 use self::cpu::executor::CpuExecutor;
 use self::cpu::kernels::Isa;
 use self::cpu::pool::Pool;
+use self::cpu::{CpuBackend, PackedAt};
 use self::cuda::{CudaExecutor, CudaModel};
 pub use self::device::{DeviceInfo, DeviceKind, Part, Times};
 use self::op::Act;
@@ -66,6 +66,8 @@ pub struct LoadOptions {
     pub gpu_layers: Option<usize>,
     /// Ceiling on weights in memory of the host, in bytes.
     pub host_bytes: u64,
+    /// File of the CPU's packed weights, which is mapped, or made first.
+    pub packed_at: Option<PackedAt>,
     /// Weights are not read: the backend tells what it would take, and computes nothing.
     pub plan: bool,
     /// Instruction set of the CPU; `None`: the fastest. It changes no result.
@@ -96,13 +98,17 @@ impl Backend {
         let device = if options.device == 0 { default_device() } else { options.device };
         let isa = options.isa.unwrap_or_else(Isa::detect);
         let on_cpu = |progress: &mut Progress| {
-            let cpu = CpuBackend::load(pool, isa, program, weights, options.host_bytes, !options.plan, progress)?;
+            let (packed_at, follow) = (options.packed_at.as_ref(), !options.plan);
+            let cpu = CpuBackend::load(pool, isa, program, weights, packed_at, options.host_bytes, follow, progress)?;
             Ok(Backend::Cpu(Arc::new(cpu)))
         };
         if device == CPU_DEVICE {
             return on_cpu(progress);
         }
         match devices().into_iter().nth(device as usize - 1) {
+            Some(d) if options.packed_at.is_some() => {
+                Err(Error::unsupported(format!("packed weights in a file for {}", d.name)))
+            }
             Some(d) if options.plan => Err(Error::unsupported(format!("a plan of memory on {}", d.name))),
             Some(d) if d.unavailable.is_empty() => {
                 let cuda = cuda::open(device as i32 - 2, options.deterministic, options.profile)?;

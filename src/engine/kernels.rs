@@ -273,6 +273,7 @@ impl KvStore {
             profile: false,
             gpu_layers: Some(1),
             host_bytes: u64::MAX,
+            packed_at: None,
             plan: false,
             isa: None,
             limits,

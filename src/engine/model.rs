@@ -14,6 +14,7 @@ use super::executors::{Counted, Executors};
 use super::metrics::{Metrics, Phase};
 use super::{Cancel, LogLevel, Reservation, Runtime, RuntimeParams};
 use crate::backend::batch::{Batch, StepLimits};
+use crate::backend::cpu::PackedAt;
 use crate::backend::cpu::kernels::Isa;
 use crate::backend::program::Program;
 use crate::backend::state::State;
@@ -53,6 +54,8 @@ pub struct LoadParams<'a> {
     pub isa: Option<Isa>,
     /// GGML type that float matrices are converted to; 0: none.
     pub quantize: u32,
+    /// File of packed weights, which is mapped, or made first; `None`: they are packed into memory.
+    pub packed_path: Option<&'a Path>,
     /// Weights are not read: the model tells what it would take, and computes nothing.
     pub plan: bool,
     /// Called with bytes done and in all; false stops the load.
@@ -126,6 +129,11 @@ impl Model {
             None => Runtime::new(RuntimeParams::default())?,
         };
         Cancel::check(&[params.cancel])?;
+        if params.mmap && params.packed_path.is_some() {
+            return Err(Error::invalid(
+                "weights that are mapped as the model's files have them, and packed in another",
+            ));
+        }
         let mut source = open(if params.mmap { Access::Map } else { Access::Read })?;
         let path = &source.path().to_owned();
         let tokenizer = tokenizer(&mut source.metadata, path)?;
@@ -154,7 +162,7 @@ impl Model {
         let compute = match network {
             Some(network) => {
                 info.device = if params.device == 0 { backend::default_device() } else { params.device };
-                let compute = Compute::load(&runtime, network, &mut params, info.device)?;
+                let compute = Compute::load(&runtime, network, source.stamp(), &mut params, info.device)?;
                 let (on_gpu, device) = (compute.backend.gpu_layers(info.n_layers as usize), compute.backend.device());
                 if info.device != backend::CPU_DEVICE && on_gpu < info.n_layers as usize {
                     runtime
@@ -368,7 +376,14 @@ impl Model {
 }
 
 impl Compute {
-    fn load(runtime: &Arc<Runtime>, network: Network, params: &mut LoadParams, device: u32) -> Result<Compute> {
+    /// `files`: a number that tells the files of the weights from others.
+    fn load(
+        runtime: &Arc<Runtime>,
+        network: Network,
+        files: u64,
+        params: &mut LoadParams,
+        device: u32,
+    ) -> Result<Compute> {
         let (cancel, progress) = (params.cancel, &mut params.progress);
         let mut report = |done: u64, total: u64| {
             Cancel::check(&[cancel])?;
@@ -386,6 +401,7 @@ impl Compute {
             profile: params.profile,
             gpu_layers: (params.gpu_layers != 0).then_some(params.gpu_layers as usize),
             host_bytes: if params.plan { u64::MAX } else { runtime.memory_left() },
+            packed_at: params.packed_path.map(|path| PackedAt { path: path.to_owned(), files }),
             plan: params.plan,
             isa: params.isa,
             limits: full,

@@ -52,9 +52,10 @@ impl rz_model {
 /// caches of a batch. On the CPU they never do. On a GPU the flag costs speed, most of it where one token is decoded at a
 /// time; results still differ between devices, and with the number of layers that are on them.
 pub const RZ_MODEL_DETERMINISTIC: u32 = 1;
-/// Load flag: map the weights and use them in place instead of reading them into memory, which loads at once and
-/// generates several times slower. A mapped file that somebody shortens while it is in use ends the process with SIGBUS;
-/// that is why it is the caller's choice.
+/// Load flag: map the weights and use them in place instead of reading them into memory, which loads at once, takes no
+/// memory of its own, and generates several times slower, because they are packed anew for each token;
+/// rz_model_params.packed_path has the first two without the third. A mapped file that somebody shortens while it is in
+/// use ends the process with SIGBUS; that is why it is the caller's choice.
 pub const RZ_MODEL_MMAP: u32 = 2;
 /// Load flag: metadata, tokenizer and chat template only. A file without weights will do, and no cache can be made.
 pub const RZ_MODEL_TEXT_ONLY: u32 = 4;
@@ -101,6 +102,15 @@ pub struct rz_model_params {
     pub progress_user: *mut c_void,
     /// Stops the load when fired; NULL: nothing does.
     pub cancel: *const rz_cancel,
+    /// Path of a file for packed weights, as rz_model_load takes one; NULL: they are packed into memory.
+    ///
+    /// The first load packs the weights, which takes their size in memory, and writes the file, which takes as much on the
+    /// disk; those after it map it, so that a load takes as long as its vocabulary, and share one copy in memory, which the system may
+    /// take back and read again. Tokens come as fast either way. A file that was made of another model, another version of this one or by another release
+    /// of the library is replaced; one that is something else is RZ_ERR_FORMAT, and stays. Models are told apart by the sizes
+    /// and times of their files, and three rows of each matrix. A file that somebody else changes or shortens while it is in
+    /// use may end the process. On the CPU alone, and not with RZ_MODEL_MMAP. Since 0.1.0.
+    pub packed_path: *const c_char,
 }
 
 versioned!(rz_model_params {
@@ -114,6 +124,7 @@ versioned!(rz_model_params {
     progress,
     progress_user,
     cancel,
+    packed_path,
 } reserved reserved);
 
 /// Description of a model. Since 0.1.0.
@@ -225,6 +236,10 @@ pub(super) fn with_params<T>(
         None => start(RuntimeParams::default())?,
     };
     let cancel = call.optional(params.cancel)?;
+    let packed_path = match params.packed_path.is_null() {
+        true => None,
+        false => Some(call.path(params.packed_path, "rz_model_params.packed_path")?),
+    };
     let user = params.progress_user;
     let mut progress = params.progress.map(|progress| {
         // SAFETY: the header asks for a function that may be called so during the load.
@@ -240,6 +255,7 @@ pub(super) fn with_params<T>(
         gpu_layers: params.gpu_layers,
         isa: None,
         quantize: params.quantize,
+        packed_path,
         progress: progress.as_mut().map(|progress| progress as &mut dyn FnMut(u64, u64) -> bool),
         cancel: cancel.as_deref().map(|cancel| cancel.0.as_ref()),
         plan: false,

@@ -3,9 +3,11 @@
 
 use std::fmt;
 use std::fs::File;
+use std::hash::Hasher;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::UNIX_EPOCH;
 
 use crate::error::{Error, Result, try_filled};
 use crate::os;
@@ -89,6 +91,20 @@ impl InputFile {
         }
         let stat = file.metadata().map_err(cannot_stat)?;
         Ok(InputFile { path: path.to_owned(), len: stat.len(), bytes: Bytes::File(file) })
+    }
+
+    /// Adds what tells the file from others, and from itself after a change: its length, and on disk the time of the last
+    /// change; of given bytes the name.
+    pub fn stamp(&self, hash: &mut impl Hasher) {
+        hash.write_u64(self.len);
+        match &self.bytes {
+            Bytes::File(file) => {
+                let changed = file.metadata().and_then(|stat| stat.modified());
+                let since = changed.map(|time| time.duration_since(UNIX_EPOCH).unwrap_or_default());
+                hash.write(&since.unwrap_or_default().as_nanos().to_le_bytes());
+            }
+            Bytes::Given(source) => hash.write(source.name.as_os_str().as_encoded_bytes()),
+        }
     }
 
     /// Fills `out` from `offset`. A file that has become shorter is an error.

@@ -2,13 +2,14 @@
 
 use super::host::*;
 use std::ffi::{CString, c_char, c_void};
-use std::ptr::null_mut;
+use std::ptr::{null, null_mut};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use realizar::ffi::cache::*;
 use realizar::ffi::cancel::*;
 use realizar::ffi::device::*;
+use realizar::ffi::generate::*;
 use realizar::ffi::metrics::*;
 use realizar::ffi::model::*;
 use realizar::ffi::runtime::*;
@@ -77,6 +78,40 @@ fn a_ceiling_of_memory_holds() {
         rz_runtime_free(runtime);
         rz_model_free(model);
     }
+}
+
+#[test]
+fn packed_weights_are_kept_in_a_file() {
+    let (path, dir) = (CString::new(MODEL).expect("no NUL"), tempfile::tempdir().expect("a folder"));
+    let packed = dir.path().join("weights");
+    let name = CString::new(packed.to_str().expect("UTF-8")).expect("no NUL");
+    let mut params: rz_model_params = zeroed();
+    (params.struct_size, params.packed_path) = (size_of::<rz_model_params>() as u32, name.as_ptr());
+    let mut expected = None;
+    for _ in 0..2 {
+        let model = load_with(MODEL, &params);
+        let cache = new_cache(model, 16);
+        let mut token = 0;
+        unsafe {
+            expect(RZ_OK, |e| rz_prefill(cache, [BOS, 403, 407].as_ptr(), 3, null(), e));
+            expect(RZ_OK, |e| rz_sample(cache, null_mut(), &mut token, e));
+            rz_cache_free(cache);
+            rz_model_free(model);
+        }
+        assert_eq!(*expected.get_or_insert(token), token);
+    }
+    let mut model = null_mut();
+    unsafe {
+        params.flags = RZ_MODEL_MMAP;
+        expect(RZ_ERR_INVALID_ARGUMENT, |e| rz_model_load(path.as_ptr(), &params, &mut model, e));
+        params.flags = 0;
+        std::fs::write(&packed, "a letter").expect("written");
+        let message = expect(RZ_ERR_FORMAT, |e| rz_model_load(path.as_ptr(), &params, &mut model, e));
+        assert!(message.contains("no file of packed weights") && message.contains("weights"), "{message}");
+        params.packed_path = c"".as_ptr();
+        refused("packed_path is empty", |e| rz_model_load(path.as_ptr(), &params, &mut model, e));
+    }
+    assert!(model.is_null());
 }
 
 #[test]

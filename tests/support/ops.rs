@@ -159,6 +159,7 @@ impl Model {
             profile: false,
             gpu_layers: None,
             host_bytes,
+            packed_at: None,
             plan: false,
             isa: None,
             limits,

@@ -11,6 +11,8 @@ namespace Realizar
         public Runtime Runtime;
         public int Device, GpuLayers;
         public bool Deterministic, Mmap, TextOnly;
+        /// <summary>File of packed weights, made by the first load and mapped by later ones, in milliseconds; null: none.</summary>
+        public string PackedPath;
         /// <summary>Bytes done and in all, on the thread that loads; an exception of it stops the load and goes on there.</summary>
         public Action<ulong, ulong> Progress;
     }
@@ -76,6 +78,7 @@ namespace Realizar
             Native.Initialize();
             options = options ?? new LoadOptions();
             var name = Native.Terminated(path, nameof(path));
+            var packed = options.PackedPath == null ? null : Native.Terminated(options.PackedPath, nameof(options.PackedPath));
             var runtime = options.Runtime != null ? options.Runtime.Handle : RuntimeHandle.None;
             var p = new rz_model_params {
                 struct_size = (uint)sizeof(rz_model_params), device = checked((uint)options.Device), gpu_layers = checked((uint)options.GpuLayers),
@@ -100,7 +103,11 @@ namespace Realizar
                     rz_error err;
                     IntPtr pointer;
                     int status;
-                    fixed (byte* at = name) status = Native.rz_model_load(at, &p, &pointer, &err);
+                    fixed (byte* at = name, packedAt = packed)
+                    {
+                        p.packed_path = (IntPtr)packedAt;
+                        status = Native.rz_model_load(at, &p, &pointer, &err);
+                    }
                     if (progressing.Raised != null) throw progressing.Raised;
                     RealizarException.Check(status, &err, cancellation);
                     model.Handle.Take(pointer);

@@ -30,7 +30,7 @@ namespace Realizar
     internal struct rz_model_params
     {
         public uint struct_size, device; public IntPtr runtime; public uint flags, gpu_layers, quantize, reserved;
-        public IntPtr progress, progress_user, cancel;
+        public IntPtr progress, progress_user, cancel, packed_path;
     }
 
     [StructLayout(LayoutKind.Sequential)]

@@ -188,10 +188,15 @@ class Model(Handle):
         mmap: bool = False,
         text_only: bool = False,
         profile: bool = False,
+        packed_path: Union[str, "os.PathLike[str]", None] = None,
         progress: Optional[Callable[[int, int], Optional[bool]]] = None,
         cancel: Optional[Cancel] = None,
     ) -> None:
-        """`progress` gets bytes done and in all; the load stops with Cancelled where it returns False or raises."""
+        """`progress` gets bytes done and in all; the load stops with Cancelled where it returns False or raises.
+
+        `packed_path` names a file of packed weights, which the first load makes and later ones map, in milliseconds; processes
+        share its memory.
+        """
         raised: List[BaseException] = []
 
         def forward(done, total, _user):  # type: ignore[no-untyped-def]
@@ -210,8 +215,10 @@ class Model(Handle):
             flags=sum(_FLAGS[name] for name, wanted in flags.items() if wanted),
         )  # fmt: skip
         name = os.fsencode(path)
-        if b"\0" in name:
-            raise InvalidArgument("path contains a NUL")
+        packed = os.fsencode(packed_path) if packed_path is not None else None
+        if b"\0" in name + (packed or b""):
+            raise InvalidArgument("a path contains a NUL")
+        params.packed_path = packed
         try:
             with own._use() as params.runtime, _use(cancel) as params.cancel:
                 super().__init__(new("rz_model_load", name, byref(params)), "rz_model_free")

@@ -47,6 +47,7 @@ class rz_model_params(Sized):
     _fields_ = [
         ("struct_size", c_uint32), ("device", c_uint32), ("runtime", c_void_p), ("flags", c_uint32), ("gpu_layers", c_uint32),
         ("quantize", c_uint32), ("reserved", c_uint32), ("progress", PROGRESS), ("progress_user", c_void_p), ("cancel", c_void_p),
+        ("packed_path", c_char_p),
     ]  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import tempfile
 import threading
 import unittest
 import weakref
@@ -52,6 +53,16 @@ class Tiny(unittest.TestCase):
         with self.assertRaises(realizar.InvalidArgument):
             self.model.meta("none")
         self.assertEqual(realizar.devices()[0].kind, "cpu")
+
+    def test_packed_weights_are_kept_in_a_file(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "weights")
+            for _ in range(2):
+                with realizar.Model(STORY, threads=1, packed_path=path) as model, model.session() as session:
+                    text = "".join(session.generate(PROMPT, max_tokens=25))
+                    self.assertTrue(text.startswith(EXPECTED[:60]), text)
+            self.assertGreater(os.path.getsize(path), 100_000)
+            del session, model
 
     def test_logits_are_written_to_the_array(self):
         with self.model.session() as session:

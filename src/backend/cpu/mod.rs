@@ -20,6 +20,7 @@ mod matmul_quantize;
 pub mod matrix;
 mod memory;
 mod packed;
+mod packed_file;
 mod partition;
 pub mod pool;
 mod recurrence;
@@ -35,6 +36,8 @@ use twox_hash::XxHash64;
 use self::kernels::Isa;
 use self::load::PlannedMatrix;
 use self::matrix::WeightMatrix;
+pub use self::packed_file::PackedAt;
+use self::packed_file::PackedFile;
 use self::pool::Pool;
 use super::device::{DeviceInfo, DeviceKind};
 use super::op::{Vector, Weight};
@@ -48,7 +51,7 @@ pub struct CpuBackend {
     info: DeviceInfo,
     pool: Arc<Pool>,
     isa: Isa,
-    packed: Pages,
+    packed: PackedWeights,
     packed_bytes: usize,
     staging_bytes: usize,
     /// Matrices, vectors and rotary tables, by `Weight`, `Vector` and `RopeTable`.
@@ -71,6 +74,21 @@ enum WeightBytes {
     Mapped(SharedBytes),
 }
 
+/// The packed mapping.
+enum PackedWeights {
+    Memory(Pages),
+    File(PackedFile),
+}
+
+impl PackedWeights {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            PackedWeights::Memory(pages) => pages,
+            PackedWeights::File(file) => file.weights(),
+        }
+    }
+}
+
 /// Describes this machine for listings.
 pub fn device(isa: Isa) -> DeviceInfo {
     let [memory_total, memory_free] = os::memory();
@@ -85,28 +103,55 @@ pub fn device(isa: Isa) -> DeviceInfo {
 }
 
 impl CpuBackend {
-    /// Packs the weights of a program. `host_bytes`: the ceiling on their bytes. Without `weights_follow` a backend that tells
-    /// what it would take, and computes nothing.
+    /// Packs the weights of a program, or maps them where they are `packed_at` a place. `host_bytes`: the ceiling on their bytes.
+    /// Without `weights_follow` a backend that tells what it would take, and computes nothing.
     pub fn load(
         pool: &Arc<Pool>,
         isa: Isa,
         program: &Program,
         weights: &Weights,
+        packed_at: Option<&PackedAt>,
         host_bytes: u64,
         weights_follow: bool,
         progress: &mut Progress,
     ) -> Result<CpuBackend> {
         let (planned, bytes) = load::plan(program, &weights.matrices)?;
-        if bytes as u64 > host_bytes {
-            let (what, needed) = ("the model's weights", bytes as u64);
-            return Err(Error::Limit { what, needed, allowed: host_bytes });
-        }
-        let mut packed = memory::map_huge("weights", if weights_follow { bytes } else { 0 })?;
-        let packed_digest = match weights_follow {
-            true => load::pack(pool, isa, &weights.matrices, &planned, &mut packed, progress)?,
-            false => 0,
+        let file = match packed_at {
+            Some(at) => Some((&at.path, at.stamp(&weights.matrices, &planned)?)),
+            None => None,
         };
-        let staging_bytes = load::staging(&planned).saturating_mul(pool.threads());
+        let find = || match file {
+            Some((path, stamp)) => PackedFile::open(path, stamp, bytes),
+            None => Ok(None),
+        };
+        let mut found = find()?;
+        // Memory beside the weights that last, to which those that go to a file do not belong.
+        let mut staging_bytes = 0;
+        let (mut packed, mut packed_digest) = (memory::map("weights", 0)?, 0);
+        if found.is_none() {
+            if bytes as u64 > host_bytes {
+                let (what, needed) = ("the model's weights", bytes as u64);
+                return Err(Error::Limit { what, needed, allowed: host_bytes });
+            }
+            staging_bytes = load::staging(&planned).saturating_mul(pool.threads());
+            staging_bytes += if file.is_some() { bytes } else { 0 };
+            if weights_follow {
+                packed = memory::map_huge("weights", bytes)?;
+                packed_digest = load::pack(pool, isa, &weights.matrices, &planned, &mut packed, progress)?;
+                if let Some((path, stamp)) = file {
+                    PackedFile::write(path, stamp, &packed[..bytes], packed_digest, progress)?;
+                    found = find()?;
+                }
+            }
+        }
+        let (packed, packed_digest, packed_bytes) = match found {
+            Some(file) => {
+                let digest = file.digest;
+                (PackedWeights::File(file), digest, 0)
+            }
+            None if file.is_some() && !weights_follow => (PackedWeights::Memory(packed), 0, 0),
+            None => (PackedWeights::Memory(packed), packed_digest, bytes),
+        };
         let mut matrices = try_vec("the list of weights", planned.len())?;
         for (source, PlannedMatrix { matrix, range }) in weights.matrices.iter().zip(planned) {
             let place = match source.mapped() {
@@ -126,7 +171,7 @@ impl CpuBackend {
             pool: pool.clone(),
             isa,
             packed,
-            packed_bytes: bytes,
+            packed_bytes,
             staging_bytes,
             matrices,
             vectors,
@@ -185,7 +230,7 @@ impl CpuBackend {
     fn matrix(&self, weight: Weight) -> (WeightMatrix, &[u8]) {
         let held = &self.matrices[weight.0 as usize];
         let bytes = match &held.place {
-            WeightBytes::Packed(range) => &self.packed[range.clone()],
+            WeightBytes::Packed(range) => &self.packed.bytes()[range.clone()],
             // `load::plan` has compared the lengths.
             WeightBytes::Mapped(bytes) => &bytes.owner.as_ref().as_ref()[bytes.range.clone()],
         };
