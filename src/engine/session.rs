@@ -143,6 +143,11 @@ impl Session {
     }
 
     /// Memory that one more token of capacity takes, in bytes.
+    /// Bytes of recurrent memories, which each step reads and writes.
+    pub fn memory_bytes(&self) -> u64 {
+        self.state.spec().memories.iter().map(|values| 4 * *values as u64).sum()
+    }
+
     pub(super) fn token_bytes(&self) -> u64 {
         self.state.cpu().map_or(0, CpuKv::token_bytes)
     }
