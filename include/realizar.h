@@ -351,11 +351,12 @@ typedef struct rz_model_params {
   /* Path of a file for packed weights, as rz_model_load takes one; NULL: they are packed into memory.
    *
    * The first load packs the weights, which takes their size in memory, and writes the file, which takes as much on the
-   * disk; those after it map it, so that a load takes as long as its vocabulary, and share one copy in memory, which the system may
-   * take back and read again. Tokens come as fast either way. A file that was made of another model, another version of this one or by another release
-   * of the library is replaced; one that is something else is RZ_ERR_FORMAT, and stays. Models are told apart by the sizes
-   * and times of their files, and three rows of each matrix. A file that somebody else changes or shortens while it is in
-   * use may end the process. On the CPU alone, and not with RZ_MODEL_MMAP. Since 0.1.0. */
+   * disk. Those after it map it, so that a load takes as long as its vocabulary; processes share one copy in memory, which
+   * the system may take back and read again, and tokens come as fast as without it. A file that was made of another model,
+   * another version of this one or by another release of the library is replaced; one that is something else is
+   * RZ_ERR_FORMAT, and stays. Models are told apart by the sizes and times of their files, and three rows of each matrix. A
+   * file that somebody else changes or shortens while it is in use may end the process. On the CPU alone, and not with
+   * RZ_MODEL_MMAP. Since 0.1.0. */
   const char *packed_path;
 } rz_model_params;
 

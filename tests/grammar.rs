@@ -135,6 +135,34 @@ fn other_kinds_of_grammars() {
     }
 }
 
+/// Names that JSON Schema does not define are notes, in schemas; in values they are a part of these.
+#[test]
+fn formats_without_a_meaning_are_passed_over() {
+    for name in ["path", "color", "DATE"] {
+        parsed(&write(
+            GrammarKind::JsonSchema,
+            &json!({"type": "string", "format": name, "maxLength": 9}).to_string(),
+            1,
+        ));
+        let properties = json!({"format": {"type": "integer", "maximum": 9}});
+        let schema =
+            json!({"type": "object", "properties": properties, "required": ["format"], "additionalProperties": false});
+        assert!(parsed(&write(GrammarKind::JsonSchema, &schema.to_string(), 1))["format"].is_i64());
+        for keyword in ["const", "enum"] {
+            let value = json!({"format": name});
+            let allowed = if keyword == "enum" { json!([value]) } else { value.clone() };
+            let text = write(GrammarKind::JsonSchema, &json!({keyword: allowed}).to_string(), 1);
+            assert_eq!(parsed(&text), value, "{keyword}");
+        }
+    }
+    let date = parsed(&write(GrammarKind::JsonSchema, r#"{"type": "string", "format": "date"}"#, 1));
+    assert_eq!(date.as_str().map(str::len), Some(10));
+    for name in ["regex", "idn-email", "iri"] {
+        let error = grammar(GrammarKind::JsonSchema, &json!({"type": "string", "format": name}).to_string()).err();
+        assert!(matches!(&error, Some(Error::Unsupported(what)) if what.contains(name)), "{error:?}");
+    }
+}
+
 /// JSON as such grammars are usually written, with rules that match nothing, ranges and counts.
 const GBNF: &str = r#"
 root   ::= ws value # all of it

@@ -14,6 +14,13 @@ const MAX_REQUIRED: usize = 2000;
 /// Levels of objects and lists that references reach one behind another: each is a level of recursion.
 const MAX_LEVELS: usize = 4000;
 
+/// The formats that JSON Schema defines. Any other is a note, which validators pass over.
+#[rustfmt::skip]
+const FORMATS: [&str; 19] = [
+    "date-time", "date", "time", "duration", "email", "idn-email", "hostname", "idn-hostname", "ipv4", "ipv6", "uri",
+    "uri-reference", "iri", "iri-reference", "uuid", "uri-template", "json-pointer", "relative-json-pointer", "regex",
+];
+
 /// The language in which a grammar is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
@@ -78,11 +85,27 @@ fn schema(mut schema: Json) -> Result<TopLevelGrammar> {
             return Err(Error::TooComplex(format!("the schema has {n} {what}, at most {most} are supported")));
         }
     }
+    drop_notes(&mut schema);
     // Without a bound small models write white space for ever.
     if let Some(members) = schema.as_object_mut() {
         members.entry("x-guidance").or_insert_with(|| json!({"whitespace_pattern": r"[\x20\x0A\x0D\x09]{1,40}"}));
     }
     Ok(TopLevelGrammar::from_json_schema(schema))
+}
+
+/// Takes formats away that are notes. Members with these names hold values instead of schemas.
+fn drop_notes(schema: &mut Json) {
+    match schema {
+        Json::Object(members) => {
+            if members.get("format").and_then(Json::as_str).is_some_and(|name| !FORMATS.contains(&name)) {
+                members.remove("format");
+            }
+            let is_schema = |name: &str| !["const", "enum", "default", "examples"].contains(&name);
+            members.iter_mut().filter(|(name, _)| is_schema(name)).for_each(|(_, value)| drop_notes(value));
+        }
+        Json::Array(items) => items.iter_mut().for_each(drop_notes),
+        _ => {}
+    }
 }
 
 /// Hands on every object; the depth of JSON is bounded.
