@@ -42,7 +42,7 @@ LINK       := -I$(STAGE)/include -L$(STAGE)/lib -lrealizar -Wl,-rpath,$(STAGE)/l
 PROGRAMS   := build/minimal build/chat build/extract build/frame build/serve build/example build/handles build/no_exceptions
 GO_ENV     := PKG_CONFIG_PATH=$(STAGE)/lib/pkgconfig $(LIBRARY_PATH_VARIABLE)=$(STAGE)/lib
 
-.PHONY: help demo lib stage programs test test-rust test-programs test-go test-python test-csharp test-install test-windows test-aarch64 check-abi check-systems wheel dist bench test-gpu bench-gpu gpu-kit check-kernels lint header install clean
+.PHONY: help demo lib stage programs test test-rust test-programs test-go test-python test-csharp test-java test-install test-windows test-aarch64 check-abi check-systems wheel dist bench test-gpu bench-gpu gpu-kit check-kernels lint header install clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -83,7 +83,7 @@ build/no_exceptions: CXXFLAGS += -fno-exceptions
 build/example build/handles build/no_exceptions: bindings/cpp/realizar.hpp include/realizar.h | stage
 	$(CXX) $(STRICT_CXX) $(CXXFLAGS) -o $@ $(filter %.cpp,$^) $(LINK) $(LDFLAGS)
 
-test: test-rust test-programs test-go test-python test-csharp test-install ## Run every test
+test: test-rust test-programs test-go test-python test-csharp test-java test-install ## Run every test
 
 test-rust: ## Run the tests of the engine
 	$(CARGO) test
@@ -110,6 +110,9 @@ test-python: stage ## Run the tests of the Python package  [MODEL=file.gguf]
 
 test-csharp: stage ## Run the tests of the C# package  [MODEL=file.gguf]
 	@tests/csharp.sh $(STAGE)/lib/$(BUILT)
+
+test-java: stage ## Run the tests of the Java package  [MODEL=file.gguf]
+	@tests/java.sh $(STAGE)/lib/$(BUILT)
 
 test-install: stage ## Install into an empty folder and build programs against it
 	tests/install.sh

@@ -1,0 +1,176 @@
+package realizar;
+
+import static java.lang.foreign.ValueLayout.ADDRESS;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.util.Iterator;
+import java.util.NoSuchElementException;
+import java.util.concurrent.CancellationException;
+
+/**
+ * A text that is being generated, piece by piece. Its session is busy until it is closed, which ends it at any moment: the session
+ * keeps the tokens that are complete. One thread at a time, but for {@link #cancel}.
+ */
+public final class Generation extends Handle implements Iterable<String>, Iterator<String> {
+    /** Why a text has ended, in the order of the library's numbers from 1. */
+    public enum End { TOKEN, LENGTH, STOP, CONTEXT, GRAMMAR }
+
+    private static final class Cancel extends Handle {
+        Cancel() {
+            super(make(), Native.CANCEL_FREE);
+        }
+
+        private static MemorySegment make() {
+            try (Arena arena = Arena.ofConfined()) {
+                return Native.made(arena, out -> e -> (int) Native.CANCEL_NEW.invokeExact(out, e));
+            }
+        }
+
+        void fire() {
+            use(cancel -> {
+                try {
+                    Native.CANCEL_FIRE.invokeExact(cancel);
+                    return null;
+                } catch (Throwable e) {
+                    throw Native.rethrown(e);
+                }
+            });
+        }
+    }
+
+    private final Session session;
+    private final Cancel cancel;
+    private String next;
+    private boolean done;
+
+    Generation(MemorySegment cache, Session session, int[] tokens, Options options) {
+        this(cache, session, tokens, options, new Cancel());
+    }
+
+    private Generation(MemorySegment cache, Session session, int[] tokens, Options options, Cancel cancel) {
+        super(start(cache, tokens, options, cancel), Native.JOB_FREE);
+        // The session stays reachable, and its handle valid, for as long as this is.
+        this.session = session;
+        this.cancel = cancel;
+    }
+
+    private static MemorySegment start(MemorySegment cache, int[] tokens, Options options, Cancel cancel) {
+        try (Arena arena = Arena.ofConfined()) {
+            var layout = Native.SAMPLER_PARAMS;
+            var sampling = Native.sized(arena, layout);
+            Native.set(sampling, layout, "temperature", options.temperature);
+            Native.set(sampling, layout, "top_k", options.topK);
+            Native.set(sampling, layout, "top_p", options.topP);
+            Native.set(sampling, layout, "min_p", options.minP);
+            Native.set(sampling, layout, "repeat_penalty", options.repeatPenalty);
+            Native.set(sampling, layout, "seed", options.seed);
+            var sampler = Native.made(arena, out -> e -> (int) Native.SAMPLER_NEW.invokeExact(sampling, out, e));
+            try {
+                var params = Native.sized(arena, Native.JOB_PARAMS);
+                Native.set(params, Native.JOB_PARAMS, "max_tokens", options.maxTokens);
+                Native.set(params, Native.JOB_PARAMS, "tokens", Native.ints(arena, tokens));
+                Native.set(params, Native.JOB_PARAMS, "n_tokens", (long) tokens.length);
+                Native.set(params, Native.JOB_PARAMS, "sampler", sampler);
+                if (!options.stops.isEmpty()) {
+                    var stops = arena.allocate(ADDRESS, options.stops.size());
+                    for (int i = 0; i < options.stops.size(); i++) stops.setAtIndex(ADDRESS, i, Native.terminated(arena, options.stops.get(i)));
+                    Native.set(params, Native.JOB_PARAMS, "stops", stops);
+                    Native.set(params, Native.JOB_PARAMS, "n_stops", (long) options.stops.size());
+                }
+                return cancel.use(fired -> {
+                    Native.set(params, Native.JOB_PARAMS, "cancel", fired);
+                    if (options.grammar == null) return make(arena, cache, params);
+                    return options.grammar.use(grammar -> {
+                        Native.set(params, Native.JOB_PARAMS, "grammar", grammar);
+                        return make(arena, cache, params);
+                    });
+                });
+            } finally {
+                // The job has copied it.
+                Native.check(arena, e -> {
+                    Native.SAMPLER_FREE.invokeExact(sampler);
+                    return 0;
+                });
+            }
+        }
+    }
+
+    private static MemorySegment make(Arena arena, MemorySegment cache, MemorySegment params) {
+        return Native.made(arena, out -> e -> (int) Native.JOB_NEW.invokeExact(cache, params, out, e));
+    }
+
+    @Override
+    public Iterator<String> iterator() {
+        return this;
+    }
+
+    /** Computes until there is text. @throws CancellationException after {@link #cancel} */
+    @Override
+    public boolean hasNext() {
+        while (next == null && !done) {
+            String piece = advance(0);
+            if (!piece.isEmpty()) next = piece;
+        }
+        return next != null;
+    }
+
+    @Override
+    public String next() {
+        if (!hasNext()) throw new NoSuchElementException();
+        String piece = next;
+        next = null;
+        return piece;
+    }
+
+    /** Works for about so many microseconds and returns the text that has come, which may be empty; null behind the last. */
+    public String step(long microseconds) {
+        if (done && next == null) return null;
+        String piece = (next == null ? "" : next) + (done ? "" : advance(microseconds));
+        next = null;
+        return piece;
+    }
+
+    private String advance(long microseconds) {
+        return use(job -> {
+            try (Arena arena = Arena.ofConfined()) {
+                done = Native.check(arena, e -> (int) Native.JOB_STEP.invokeExact(job, microseconds, e)) == Native.DONE;
+                return Native.string(Native.filled(arena, 1, 64,
+                    (out, capacity, written, e) -> (int) Native.JOB_TEXT.invokeExact(job, out, capacity, written, e)));
+            }
+        });
+    }
+
+    /** All the text that is left. */
+    public String text() {
+        var all = new StringBuilder();
+        forEachRemaining(all::append);
+        return all.toString();
+    }
+
+    /** Stops a call that another thread is in; it and those after it throw. */
+    public void cancel() {
+        cancel.fire();
+    }
+
+    /** Number of tokens made. */
+    public int tokens() {
+        return info("n_tokens");
+    }
+
+    /** Why the text has ended; null where it has not. */
+    public End end() {
+        int end = info("end");
+        return end == 0 ? null : End.values()[end - 1];
+    }
+
+    private int info(String field) {
+        return use(job -> {
+            try (Arena arena = Arena.ofConfined()) {
+                var out = Native.sized(arena, Native.JOB_INFO);
+                Native.check(arena, e -> (int) Native.JOB_INFO_GET.invokeExact(job, out, e));
+                return Native.integer(out, Native.JOB_INFO, field);
+            }
+        });
+    }
+}

@@ -1,0 +1,25 @@
+package realizar;
+
+/** A call of the library failed. One that was cancelled is a {@link java.util.concurrent.CancellationException} instead. */
+public final class RealizarException extends RuntimeException {
+    /** Outcomes of calls that failed, in the order of their numbers from -1 down. */
+    public enum Status {
+        INVALID_ARGUMENT, BUSY, OUT_OF_MEMORY, DEVICE_OUT_OF_MEMORY, LIMIT, IO, FORMAT, UNSUPPORTED, VERSION, CANCELLED, DEADLINE,
+        CONTEXT_FULL, BUFFER_TOO_SMALL, DEVICE_UNAVAILABLE, DEVICE_LOST, MISMATCH, PANIC, POISONED, UNKNOWN;
+
+        static Status of(int code) {
+            return values()[Math.min(-1 - code, UNKNOWN.ordinal())];
+        }
+    }
+
+    private final Status status;
+
+    RealizarException(int code, String message) {
+        super(message);
+        status = Status.of(code);
+    }
+
+    public Status status() {
+        return status;
+    }
+}

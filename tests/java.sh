@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Compiles the Java package, its tests and its example, and runs the tests:  tests/java.sh LIBRARY
+# MODEL=file.gguf tests on a real model too.
+set -euo pipefail
+library=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
+cd "$(dirname "$0")/.."
+jdk=
+for home in "${JAVA_HOME:-}" "$(dirname "$(dirname "$(readlink -f "$(command -v javac || echo /none)")")")" /usr/lib/jvm/*; do
+    version=$("$home/bin/javac" -version 2>/dev/null | sed 's/javac \([0-9]*\).*/\1/') || continue
+    if [ "${version:-0}" -ge 22 ]; then jdk=$home; break; fi
+done
+if [ -z "$jdk" ]; then
+    echo "SKIPPED: the Java tests, because there is no JDK 22 or newer"
+    exit 0
+fi
+out=build/java
+rm -rf $out
+mkdir -p $out
+"$jdk/bin/javac" -Xlint:all,-restricted,-serial -Werror -d $out bindings/java/realizar/*.java
+"$jdk/bin/javac" -Xlint:all,-try -Werror -cp $out -d $out bindings/java/Chat.java bindings/java/tests/Tests.java
+run() { "$jdk/bin/java" --enable-native-access=ALL-UNNAMED -cp $out "$@"; }
+run -Drealizar.library="$library" Tests tests/data/stories260K-f32.gguf ${MODEL:+"$MODEL"}
+# A library that is not there is named.
+if run -Drealizar.library=/none/librealizar.so Tests tests/data/stories260K-f32.gguf 2>$out/error; then exit 1; fi
+grep -q "the library /none/librealizar.so cannot be loaded" $out/error
