@@ -11,10 +11,12 @@ forgotten, too.
 """
 
 import ctypes
+import errno
+import json
 import os
 from ctypes import byref, c_uint32, c_void_p
 from dataclasses import dataclass, field
-from typing import Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Union
+from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Union
 
 import numpy as np
 
@@ -28,7 +30,7 @@ from ._library import Handle, library, new, sized, status
 __version__ = library.rz_version().decode()
 
 Tokens = Union[Sequence[int], "np.ndarray"]
-Message = Mapping[str, str]
+Message = Mapping[str, Any]
 Messages = Union[str, Sequence[Message]]
 
 
@@ -41,6 +43,17 @@ def _ids(tokens: Tokens) -> "np.ndarray":
 
 def _at(ids: "np.ndarray"):  # type: ignore[no-untyped-def]
     return ids.ctypes.data_as(ctypes.POINTER(c_uint32))
+
+
+def _ids_of(call: Callable[[Any, int, Any], int], capacity: int) -> List[int]:
+    """Token ids that a function writes to an array, which is made again where it is too small."""
+    while True:
+        ids, n = np.empty(capacity, dtype=np.uint32), ctypes.c_size_t()
+        try:
+            call(ids.ctypes.data, len(ids), byref(n))
+            return ids[: n.value].tolist()
+        except BufferTooSmall:
+            capacity = n.value
 
 
 def _string(text: str, name: str) -> bytes:
@@ -261,15 +274,9 @@ class Model(Handle):
         """Token ids of a text. `special`: with those that begin and end a text, as the model asks. `parse`: names of control
         tokens in the text become these tokens; not for text that users typed."""
         data = text.encode()
+        flags = special | parse << 1
         with self._use() as model:
-            ids = np.empty(len(data) + 8, dtype=np.uint32)
-            n = ctypes.c_size_t()
-            while True:
-                try:
-                    status("rz_tokenize_into", model, data, len(data), special | parse << 1, ids.ctypes.data, len(ids), byref(n))
-                    return ids[: n.value].tolist()
-                except BufferTooSmall:
-                    ids = np.empty(n.value, dtype=np.uint32)
+            return _ids_of(lambda *out: status("rz_tokenize_into", model, data, len(data), flags, *out), len(data) + 8)
 
     def detokenize(self, tokens: Tokens, *, special: bool = False) -> str:
         """The text of tokens, with control tokens where `special`."""
@@ -287,30 +294,48 @@ class Model(Handle):
         with self._use() as model:
             return bool(library.rz_token_is_end(model, token))
 
-    def render(self, messages: Messages, *, add_generation_prompt: bool = True) -> str:
-        """Messages as the text that the model was trained on, by the template in its file."""
-        array = _messages(messages)
+    def render(self, messages: Messages, *, add_generation_prompt: bool = True, **members: Any) -> str:
+        """Messages as the text that the model was trained on, by the template in its file. `members`: others of the request, such as
+        tools=[...] and variables={"enable_thinking": False}."""
+        request = _request(messages, members)
         with self._use() as model:
-            call = lambda *out: status("rz_chat_render_into", model, array, len(array), int(add_generation_prompt), *out)
-            return sized(call, 4096).decode()
+            flags = int(add_generation_prompt)
+            return sized(lambda *out: status("rz_chat_render_json_into", model, request, len(request), flags, *out), 4096).decode()
 
-    def tokenize_chat(self, messages: Messages) -> List[int]:
-        """Messages as tokens, up to where the answer begins."""
-        return self.tokenize(self.render(messages), special=not self.info.template_writes_bos, parse=True)
+    def tokenize_chat(self, messages: Messages, **members: Any) -> List[int]:
+        """Messages as tokens, up to where the answer begins; no text in them becomes a control token."""
+        request = _request(messages, members)
+        with self._use() as model:
+            return _ids_of(lambda *out: status("rz_chat_tokenize_into", model, request, len(request), 1, *out), len(request) + 64)
+
+    def grammar(self, kind: str, text: str = "") -> "Grammar":
+        """A grammar for what is written: of a "json_schema", "regex", "lark", "gbnf", "json", "choices" (a JSON array)."""
+        data = text.encode()
+        with self._use() as model:
+            return Grammar(new("rz_grammar_new", model, _GRAMMARS[kind], data, len(data)), "rz_grammar_free")
 
     def session(self, capacity: int = 0, *, k_type: str = "f16", v_type: str = "f16") -> "Session":
         """An empty session with room for `capacity` tokens; 0: as many as the model was made for, at most 8192."""
         params = _lib.rz_cache_params(capacity=capacity, k_type=_CACHE_TYPES[k_type], v_type=_CACHE_TYPES[v_type])
         with self._use() as model:
-            return Session(self, new("rz_cache_new", model, byref(params)), [])
+            return Session(self, new("rz_cache_new", model, byref(params)))
 
-    def chat(
-        self, messages: Messages, sampling: Sampling = Sampling(), *, max_tokens: Optional[int] = None,
-        cancel: Optional[Cancel] = None,
-    ) -> Iterator[str]:  # fmt: skip
-        """Answers a conversation, or a question, piece by piece, in a session that lasts as long."""
+    def restore(self, file: BinaryIO) -> "Session":
+        """The session that `Session.save` has written."""
+
+        def fill(out: int, n: int) -> None:
+            piece = file.read(n)
+            if len(piece) != n:
+                raise OSError(errno.EIO, "the saved session has no more bytes")
+            ctypes.memmove(out, piece, n)
+
+        with self._use() as model, _transfer(fill) as callback:
+            return Session(self, new("rz_cache_load", model, None, callback, None))
+
+    def chat(self, messages: Messages, sampling: Sampling = Sampling(), **options: Any) -> Iterator[str]:
+        """Answers a conversation, or a question, piece by piece, in a session that lasts as long; `options` as of Session.chat."""
         with self.session() as session:
-            yield from session.chat(messages, sampling, max_tokens=max_tokens, cancel=cancel)
+            yield from session.chat(messages, sampling, **options)
 
     def embed(
         self, texts: Sequence[Union[str, Tokens]], *, pooling: str = "model", normalize: bool = True,
@@ -355,21 +380,50 @@ class _use:
             self._used.__exit__(*exception)
 
 
-def _messages(messages: Messages):  # type: ignore[no-untyped-def]
+class _transfer:
+    """A callback that moves bytes; what it raises goes on where the call ends."""
+
+    def __init__(self, move: Callable[[int, int], None]) -> None:
+        self.raised: Optional[BaseException] = None
+
+        def call(_user, data, n):  # type: ignore[no-untyped-def]
+            try:
+                move(data, n)
+                return 0
+            except BaseException as e:  # noqa: BLE001
+                self.raised = e
+                return errno.EIO
+
+        self.callback = _lib.TRANSFER(call)
+
+    def __enter__(self):  # type: ignore[no-untyped-def]
+        return self.callback
+
+    def __exit__(self, *exception) -> None:  # type: ignore[no-untyped-def]
+        if self.raised is not None:
+            raise self.raised
+
+
+def _request(messages: Messages, members: Mapping[str, Any]) -> bytes:
     if isinstance(messages, str):
         messages = [{"role": "user", "content": messages}]
-    pairs = [(_string(m["role"], "role"), _string(m["content"], "content")) for m in messages]
-    return (_lib.rz_chat_message * len(pairs))(*pairs)
+    return json.dumps({"messages": list(messages), **members}, ensure_ascii=False).encode()
+
+
+_GRAMMARS = {"json_schema": 1, "regex": 2, "lark": 3, "gbnf": 4, "json": 5, "choices": 6, "tools": 7}
+
+
+class Grammar(Handle):
+    """What may be written. Immutable: any number of jobs may use it at once."""
 
 
 class Session(Handle):
     """One line of conversation. It keeps what it has computed: a prompt that begins like the one before, as that of the next turn
     does, costs only its new end."""
 
-    def __init__(self, model: Model, cache: c_void_p, tokens: List[int]) -> None:
+    def __init__(self, model: Model, cache: c_void_p) -> None:
         super().__init__(cache, "rz_cache_free")
         self.model = model
-        self._tokens = tokens
 
     def __len__(self) -> int:
         with self._use() as cache:
@@ -384,25 +438,29 @@ class Session(Handle):
     @property
     def tokens(self) -> List[int]:
         """The tokens of the session."""
-        return self._tokens[: len(self)]
+        with self._use() as cache:
+            return _ids_of(lambda *out: status("rz_cache_tokens_into", cache, *out), library.rz_cache_len(cache))
 
     def truncate(self, n: int) -> None:
         """Rewinds to the first `n` tokens."""
         with self._use() as cache:
             status("rz_cache_truncate", cache, n)
-        del self._tokens[n:]
 
     def fork(self) -> "Session":
         """A second session with the same past."""
         with self._use() as cache:
-            return Session(self.model, new("rz_cache_fork", cache), self.tokens)
+            return Session(self.model, new("rz_cache_fork", cache))
+
+    def save(self, file: BinaryIO) -> None:
+        """Writes the session, so that it outlives the process; `Model.restore` reads it."""
+        with self._use() as cache, _transfer(lambda data, n: file.write(ctypes.string_at(data, n)) and None) as callback:
+            status("rz_cache_save", cache, callback, None)
 
     def prefill(self, tokens: Tokens, *, cancel: Optional[Cancel] = None) -> None:
         """Appends tokens; afterwards there are logits of the last one."""
         ids = _ids(tokens)
         with self._use() as cache, _use(cancel) as flag:
             status("rz_prefill", cache, _at(ids), len(ids), flag)
-        self._tokens += ids.tolist()
 
     def sample(self, sampler: Optional[Sampler] = None) -> int:
         """Chooses a token from the logits, the most likely one without a sampler."""
@@ -416,7 +474,6 @@ class Session(Handle):
         following = c_uint32()
         with self._use() as cache, _use(sampler) as chooser:
             status("rz_decode_token", cache, token, chooser, byref(following))
-        self._tokens.append(token)
         return following.value
 
     def logits(self, out: Optional["np.ndarray"] = None) -> "np.ndarray":
@@ -430,59 +487,98 @@ class Session(Handle):
             status("rz_logits_into", cache, out.ctypes.data, out.size, byref(n))
         return out
 
-    def generate(
+    def job(
         self, prompt: Union[str, Tokens], sampling: Sampling = Sampling(), *, max_tokens: Optional[int] = None,
-        cancel: Optional[Cancel] = None,
-    ) -> Iterator[str]:  # fmt: skip
-        """Continues a text, or tokens, piece by piece; each piece is whole characters."""
-        wanted = self.model.tokenize(prompt) if isinstance(prompt, str) else _ids(prompt).tolist()
+        stops: Sequence[str] = (), grammar: Optional[Grammar] = None, cancel: Optional[Cancel] = None,
+    ) -> "Job":  # fmt: skip
+        """Continues a text, or tokens, in a job that works when it is told to. What the session holds of them from its start is not
+        computed again. The session is busy until the job is closed."""
+        ids = _ids(self.model.tokenize(prompt) if isinstance(prompt, str) else prompt)
+        common = c_uint32()
+        with self._use() as cache:
+            status("rz_cache_match", cache, _at(ids), len(ids), byref(common))
         # The last token of a prompt is always computed, because the answer starts from its logits.
-        kept, held = 0, self.tokens
-        while kept < min(len(held), len(wanted) - 1) and held[kept] == wanted[kept]:
-            kept += 1
+        kept = min(common.value, max(len(ids) - 1, 0))
         self.truncate(kept)
-        self.prefill(wanted[kept:], cancel=cancel)
-        with Sampler(sampling) as sampler, _Stream(self.model) as stream:
-            chooser = None if sampling == Sampling(seed=sampling.seed) else sampler
-            token, made = self.sample(chooser), 0
-            while not self.model.is_end(token) and made != max_tokens:
-                piece = stream.push(token)
-                if piece:
-                    yield piece
-                token, made = self._next(token, chooser, cancel), made + 1
-            rest = stream.flush()
-            if rest:
-                yield rest
+        return Job(self, ids[kept:], sampling, max_tokens, stops, grammar, cancel)
 
-    def _next(self, token: int, sampler: Optional[Sampler], cancel: Optional[Cancel]) -> int:
-        following, n = c_uint32(), ctypes.c_size_t()
-        with self._use() as cache, _use(sampler) as chooser, _use(cancel) as flag:
-            status("rz_generate_into", cache, token, chooser, byref(following), 1, byref(n), flag)
-        self._tokens.append(token)
-        return following.value
+    def generate(self, prompt: Union[str, Tokens], sampling: Sampling = Sampling(), **options: Any) -> Iterator[str]:
+        """Continues a text, or tokens, piece by piece; each piece is whole characters. `options` as of `job`."""
+        if options.get("max_tokens") == 0:
+            return
+        with self.job(prompt, sampling, **options) as job:
+            yield from job
 
     def chat(
-        self, messages: Messages, sampling: Sampling = Sampling(), *, max_tokens: Optional[int] = None,
-        cancel: Optional[Cancel] = None,
+        self, messages: Messages, sampling: Sampling = Sampling(), *, tools: Optional[Sequence[Mapping[str, Any]]] = None,
+        variables: Optional[Mapping[str, Any]] = None, **options: Any,
     ) -> Iterator[str]:  # fmt: skip
-        """Answers a conversation, given as a whole, or a question, piece by piece."""
-        return self.generate(self.model.tokenize_chat(messages), sampling, max_tokens=max_tokens, cancel=cancel)
+        """Answers a conversation, given as a whole, or a question, piece by piece. `options` as of `job`."""
+        members = {"tools": tools, "variables": variables}
+        tokens = self.model.tokenize_chat(messages, **{name: value for name, value in members.items() if value is not None})
+        return self.generate(tokens, sampling, **options)
 
 
-class _Stream(Handle):
-    """Text of tokens as they come."""
+class Job(Handle):
+    """A generation that works when it is told to: `step`, or iteration over its pieces of text. Closing it ends it at any moment; its
+    session keeps the tokens that are complete."""
 
-    def __init__(self, model: Model) -> None:
-        with model._use() as pointer:
-            super().__init__(new("rz_textstream_new", pointer), "rz_textstream_free")
+    def __init__(
+        self, session: Session, tokens: "np.ndarray", sampling: Sampling, max_tokens: Optional[int], stops: Sequence[str],
+        grammar: Optional[Grammar], cancel: Optional[Cancel],
+    ) -> None:  # fmt: skip
+        ends = (ctypes.c_char_p * len(stops))(*(_string(stop, "a stop string") for stop in stops))
+        params = _lib.rz_job_params(max_tokens=max_tokens or 0, n_tokens=len(tokens), n_stops=len(stops))
+        params.tokens = _at(tokens)
+        if stops:
+            params.stops = ends
+        chooser = None if sampling == Sampling(seed=sampling.seed) else Sampler(sampling)
+        with session._use() as cache, _use(chooser) as params.sampler, _use(grammar) as params.grammar, _use(cancel) as params.cancel:
+            super().__init__(new("rz_job_new", cache, byref(params)), "rz_job_free")
+        self.session = session
 
-    def push(self, token: int) -> str:
-        with self._use() as stream:
-            return sized(lambda *out: status("rz_textstream_push_into", stream, token, *out)).decode()
+    def step(self, seconds: float = 0.0) -> bool:
+        """Works for about so long, 0 for until there is something new; False when the generation has ended."""
+        with self._use() as job:
+            return status("rz_job_step", job, int(seconds * 1e6)) != _DONE
 
-    def flush(self) -> str:
-        with self._use() as stream:
-            return sized(lambda *out: status("rz_textstream_flush_into", stream, *out)).decode()
+    def text(self) -> str:
+        """Text that has come since this was asked last, in whole characters, stop strings cut out."""
+        with self._use() as job:
+            return sized(lambda *out: status("rz_job_text_into", job, *out)).decode()
+
+    def tokens(self) -> List[int]:
+        """Tokens that have come since this was asked last."""
+        with self._use() as job:
+            return _ids_of(lambda *out: status("rz_job_tokens_into", job, *out), 64)
+
+    def __iter__(self) -> Iterator[str]:
+        going = True
+        while going:
+            going = self.step()
+            piece = self.text()
+            if piece:
+                yield piece
+
+    @property
+    def end(self) -> Optional[str]:
+        """Why it has ended: "end" (a token that ends a text), "length", "stop", "context", "grammar"; None where it has not."""
+        info = _lib.rz_job_info()
+        with self._use() as job:
+            status("rz_job_info_get", job, byref(info))
+        return (None, "end", "length", "stop", "context", "grammar")[info.end]
+
+
+_DONE = 2
+
+
+def step_jobs(jobs: Sequence[Job], seconds: float = 0.0) -> bool:
+    """`Job.step` for several jobs of one model, prompts and single tokens together, in common passes over the weights."""
+    from contextlib import ExitStack
+
+    with ExitStack() as stack:
+        pointers = (c_void_p * len(jobs))(*(stack.enter_context(job._use()) for job in jobs))
+        return status("rz_jobs_step", pointers, len(jobs), int(seconds * 1e6)) != _DONE
 
 
 def decode_batch(
@@ -500,6 +596,4 @@ def decode_batch(
         caches = (c_void_p * len(ids))(*(stack.enter_context(s._use()) for s in sessions))
         chosen = (c_void_p * len(ids))(*(stack.enter_context(_use(s)) for s in choosers))
         status("rz_decode_batch", caches, _at(ids), len(ids), chosen, _at(following))
-    for session, token in zip(sessions, ids.tolist()):
-        session._tokens.append(token)
     return following.tolist()

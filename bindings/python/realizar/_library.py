@@ -16,6 +16,8 @@ TOKEN_NONE = 0xFFFFFFFF
 
 LOG = CFUNCTYPE(None, c_int32, POINTER(c_char), c_size_t, c_void_p)
 PROGRESS = CFUNCTYPE(c_int32, c_uint64, c_uint64, c_void_p)
+# To write and to read what is saved.
+TRANSFER = CFUNCTYPE(c_int32, c_void_p, c_void_p, c_size_t)
 
 
 class rz_error(ctypes.Structure):
@@ -61,10 +63,6 @@ class rz_model_info(Sized):
     ]  # fmt: skip
 
 
-class rz_chat_message(ctypes.Structure):
-    _fields_ = [("role", c_char_p), ("content", c_char_p)]
-
-
 class rz_logit_bias(ctypes.Structure):
     _fields_ = [("token", c_uint32), ("bias", c_float)]
 
@@ -79,6 +77,22 @@ class rz_sampler_params(Sized):
 
 class rz_cache_params(Sized):
     _fields_ = [("struct_size", c_uint32), ("capacity", c_uint32), ("k_type", c_uint32), ("v_type", c_uint32)]
+
+
+class rz_job_params(Sized):
+    _fields_ = [
+        ("struct_size", c_uint32), ("max_tokens", c_uint32), ("tokens", POINTER(c_uint32)), ("n_tokens", c_size_t),
+        ("sampler", c_void_p), ("grammar", c_void_p), ("stops", POINTER(c_char_p)), ("n_stops", c_size_t), ("cancel", c_void_p),
+        ("flags", c_uint32), ("reserved", c_uint32),
+    ]  # fmt: skip
+
+
+class rz_job_info(Sized):
+    _fields_ = [
+        ("struct_size", c_uint32), ("state", c_uint32), ("end", c_uint32), ("stopped", c_int32), ("prompt_total", c_uint32),
+        ("prompt_done", c_uint32), ("n_tokens", c_uint32), ("cache_len", c_uint32), ("prompt_ns", c_uint64),
+        ("tokens_ns", c_uint64), ("first_token_ns", c_uint64),
+    ]  # fmt: skip
 
 
 class rz_embed_params(Sized):
@@ -115,8 +129,8 @@ class rz_layout(Sized):
 
 
 STRUCTS = (
-    rz_error, rz_device_info, rz_runtime_params, rz_model_params, rz_model_info, rz_chat_message, rz_logit_bias,
-    rz_sampler_params, rz_cache_params, rz_embed_params, rz_phase_metrics, rz_metrics, rz_backend_metrics, rz_layout,
+    rz_error, rz_device_info, rz_runtime_params, rz_model_params, rz_model_info, rz_logit_bias,
+    rz_sampler_params, rz_cache_params, rz_job_params, rz_job_info, rz_embed_params, rz_phase_metrics, rz_metrics, rz_backend_metrics, rz_layout,
 )  # fmt: skip
 
 _text = [c_char_p, c_size_t]
@@ -138,20 +152,27 @@ FALLIBLE = {
     "rz_tokenize_into": [c_void_p] + _text + [c_uint32] + _into,
     "rz_detokenize_into": [c_void_p] + _tokens + [c_uint32] + _into,
     "rz_token_bytes_into": [c_void_p, c_uint32] + _into + [POINTER(c_uint32)],
-    "rz_chat_render_into": [c_void_p, POINTER(rz_chat_message), c_size_t, c_uint32] + _into,
-    "rz_textstream_new": [c_void_p] + _out,
-    "rz_textstream_push_into": [c_void_p, c_uint32] + _into,
-    "rz_textstream_flush_into": [c_void_p] + _into,
+    "rz_chat_render_json_into": [c_void_p] + _text + [c_uint32] + _into,
+    "rz_chat_tokenize_into": [c_void_p] + _text + [c_uint32] + _into,
+    "rz_grammar_new": [c_void_p, c_uint32] + _text + _out,
     "rz_sampler_new": [POINTER(rz_sampler_params)] + _out,
     "rz_cache_new": [c_void_p, POINTER(rz_cache_params)] + _out,
     "rz_cache_fork": [c_void_p] + _out,
     "rz_cache_truncate": [c_void_p, c_uint32],
-    "rz_cache_cancel_set": [c_void_p, c_void_p],
+    "rz_cache_tokens_into": [c_void_p] + _into,
+    "rz_cache_match": [c_void_p] + _tokens + [POINTER(c_uint32)],
+    "rz_cache_save": [c_void_p, TRANSFER, c_void_p],
+    "rz_cache_load": [c_void_p, POINTER(rz_cache_params), TRANSFER, c_void_p] + _out,
     "rz_prefill": [c_void_p] + _tokens + [c_void_p],
     "rz_decode_token": [c_void_p, c_uint32, c_void_p, POINTER(c_uint32)],
-    "rz_generate_into": [c_void_p, c_uint32, c_void_p] + _into + [c_void_p],
     "rz_decode_batch": [POINTER(c_void_p), POINTER(c_uint32), c_size_t, POINTER(c_void_p), POINTER(c_uint32)],
     "rz_logits_into": [c_void_p] + _into,
+    "rz_job_new": [c_void_p, POINTER(rz_job_params)] + _out,
+    "rz_job_step": [c_void_p, c_uint64],
+    "rz_jobs_step": [POINTER(c_void_p), c_size_t, c_uint64],
+    "rz_job_text_into": [c_void_p] + _into,
+    "rz_job_tokens_into": [c_void_p] + _into,
+    "rz_job_info_get": [c_void_p, POINTER(rz_job_info)],
     "rz_sample": [c_void_p, c_void_p, POINTER(c_uint32)],
     "rz_embed_into": [c_void_p, POINTER(rz_embed_params), POINTER(c_void_p), POINTER(c_size_t), c_size_t] + _into + [c_void_p],
     "rz_metrics_get": [c_void_p, POINTER(rz_metrics)],
@@ -172,7 +193,8 @@ OTHERS = {
     "rz_runtime_free": (None, [c_void_p]),
     "rz_cancel_free": (None, [c_void_p]),
     "rz_model_free": (None, [c_void_p]),
-    "rz_textstream_free": (None, [c_void_p]),
+    "rz_grammar_free": (None, [c_void_p]),
+    "rz_job_free": (None, [c_void_p]),
     "rz_sampler_free": (None, [c_void_p]),
     "rz_cache_free": (None, [c_void_p]),
 }
