@@ -61,7 +61,17 @@ fn version(nvcc: &Path) -> u32 {
 fn compile(nvcc: &Path, root: &Path, out: &Path) -> Result<(), String> {
     // A single target builds faster during development.
     let chosen = env::var("REALIZAR_CUDA_TARGETS").ok();
-    let targets: Vec<&str> = chosen.as_deref().map_or(TARGETS.to_vec(), |t| t.split(',').collect());
+    let known = || {
+        let list = Command::new(nvcc).arg("--list-gpu-arch").output().map(|o| o.stdout).unwrap_or_default();
+        let list = String::from_utf8_lossy(&list).into_owned();
+        // An older compiler leaves the newest GPUs to PTX.
+        move |target: &&str| list.is_empty() || list.lines().any(|line| line.trim() == format!("compute_{target}"))
+    };
+    let targets: Vec<&str> = match &chosen {
+        Some(chosen) => chosen.split(',').collect(),
+        None => TARGETS.iter().copied().filter(known()).collect(),
+    };
+    let Some(oldest) = targets.first() else { return Err("nvcc knows none of the targets".to_owned()) };
     let mut command = Command::new(nvcc);
     command.args(["-std=c++17", "-O3", "--fatbin", "--threads", "0"]);
     // An eighth of the size, where the compiler knows how (12.4 and newer).
@@ -72,13 +82,13 @@ fn compile(nvcc: &Path, root: &Path, out: &Path) -> Result<(), String> {
     for target in &targets {
         command.arg(format!("-gencode=arch=compute_{target},code=sm_{target}"));
     }
-    let oldest = targets[0].trim_end_matches('a');
+    let oldest = oldest.trim_end_matches('a');
     command.arg(format!("-gencode=arch=compute_{oldest},code=compute_{oldest}"));
     command.arg("-o").arg(out.join("kernels.fatbin")).arg(root.join("kernels/realizar.cu"));
     let output = command.output().map_err(|e| e.to_string())?;
     if !output.status.success() {
         let text = String::from_utf8_lossy(&output.stderr);
-        return Err(text.lines().find(|l| l.contains("error")).unwrap_or("no message").to_owned());
+        return Err(text.lines().find(|l| ["error", "fatal"].iter().any(|word| l.contains(word))).unwrap_or("no message").to_owned());
     }
     Ok(())
 }

@@ -251,16 +251,19 @@ pub fn list(driver: &Result<Arc<Driver>, String>, built: Result<i32, &str>) -> V
 
 /// The reason why a device that the driver lists cannot be used, if there is one.
 pub(super) fn why_unusable(driver: &Driver, properties: &Properties, built: Result<i32, &str>) -> Option<String> {
-    // A driver loads what compilers of its own major version made, and older ones.
-    let major = match built {
-        Ok(version) => (version / 1000).max(12),
+    // A driver loads what compilers of its own major version made, and older ones. Compilers from 12.4 on compress the image
+    // (`build_cuda.rs`), which drivers before that cannot read.
+    let needed = match built {
+        Ok(12_040..13_000) => 12_040,
+        Ok(version) => (version / 1000).max(12) * 1000,
         Err(reason) => return Some(reason.to_owned()),
     };
     if properties.capability.0 < 8 {
         return Some(format!("{} is older than sm_80", properties.isa()));
     }
-    let (has, minor) = (driver.version / 1000, driver.version % 1000 / 10);
-    (has < major).then(|| format!("the driver implements CUDA {has}.{minor}, {major}.0 is needed"))
+    let number = |version: i32| format!("{}.{}", version / 1000, version % 1000 / 10);
+    let (has, needs) = (number(driver.version), number(needed));
+    (driver.version < needed).then(|| format!("the driver implements CUDA {has}, {needs} is needed"))
 }
 
 #[cfg(test)]
@@ -341,7 +344,7 @@ mod tests {
     #[test]
     fn devices_are_listed_with_what_keeps_them_from_use() {
         let dir = tempfile::tempdir().unwrap();
-        let bodies = [
+        let mut bodies = [
             ("cuDriverGetVersion", "int cuDriverGetVersion(int *v) { *v = 12040; return 0; }"),
             ("cuDeviceGetCount", "int cuDeviceGetCount(int *n) { *n = 3; return 0; }"),
             ("cuDeviceGet", "int cuDeviceGet(int *d, int i) { *d = i; return i == 2 ? 101 : 0; }"),
@@ -367,5 +370,10 @@ mod tests {
         assert_eq!(list(&driver, Err("built without kernels"))[0].unavailable, "built without kernels");
         let reason = "the driver implements CUDA 12.4, 13.0 is needed";
         assert_eq!(list(&driver, Ok(13_020))[0].unavailable, reason);
+
+        bodies[0].1 = "int cuDriverGetVersion(int *v) { *v = 12020; return 0; }";
+        let old = Driver::open(&[&made_up(dir.path(), "old", &[], &bodies).unwrap()]);
+        assert_eq!(list(&old, Ok(12_030))[0].unavailable, "");
+        assert_eq!(list(&old, Ok(12_080))[0].unavailable, "the driver implements CUDA 12.2, 12.4 is needed");
     }
 }
