@@ -1,16 +1,16 @@
 //! Hugging Face folders: their files, and how these become one model under the names that a GGUF file of it would have.
 //! `config` translates `config.json`, `names` the names of tensors.
 //!
-//! Three differences to a GGUF file stay, and keys of our own tell them. `realizar.rope_halves`: the rows of query and
-//! key matrices are in an order where the rotary embedding pairs dimension `i` with `i + n/2`.
-//! `realizar.norm_less_one`: norm weights are stored less 1. `realizar.gelu_exact`: GELU is not approximated by tanh, as
-//! GGUF files have it.
+//! Two differences to a GGUF file stay, and keys of our own tell them. `realizar.rope_halves`: the rows of query and
+//! key matrices are in an order where the rotary embedding pairs dimension `i` with `i + n/2`. `realizar.gelu_exact`: GELU is
+//! not approximated by tanh, as GGUF files have it.
 
 mod config;
 mod eight_bit;
 mod extras;
 mod family;
 mod folder;
+mod hybrid;
 mod known;
 mod members;
 mod names;

@@ -1,8 +1,9 @@
 //! The places of a tensor's bytes in the files, and reads that put them together: experts that are stored one by one,
-//! matrices that are stored transposed or as some rows of another, floats of 8 or 4 bits whose scales are another tensor.
-//! Knows no names.
+//! matrices that are stored transposed or as some rows of another, floats of 8 or 4 bits whose scales are another tensor,
+//! functions of what is stored. Knows no names.
 
 use super::file::InputFile;
+use super::value::narrow;
 use crate::error::{Error, Result, try_filled};
 use crate::quant;
 use crate::tensor::{DType, Shape};
@@ -37,9 +38,10 @@ pub(super) enum TensorStorage {
         part_bytes: u64,
     },
     Scaled(Scaled),
-    /// A matrix of `rows` rows, without blocks, whose file holds the columns one after another.
+    /// A matrix of `rows` rows, without blocks, whose columns stand one after another in `source`, `first` bytes into it.
     Transposed {
-        place: FileOffset,
+        source: Box<TensorStorage>,
+        first: u64,
         rows: u64,
     },
     Picked(Picked),
@@ -48,14 +50,39 @@ pub(super) enum TensorStorage {
         quants: FileOffset,
         scales: FileOffset,
     },
+    /// F32: a function of each value of a run of floats.
+    Computed {
+        place: FileOffset,
+        source_type: DType,
+        function: Function,
+    },
     /// Bytes that are in no file.
     Made(Vec<u8>),
+}
+
+/// A function of a stored value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Function {
+    /// `1 + x`
+    OnePlus,
+    /// `-exp(x)`
+    NegativeExp,
+}
+
+impl Function {
+    fn of(self, x: f32) -> f32 {
+        match self {
+            Function::OnePlus => 1.0 + x,
+            Function::NegativeExp => narrow(-libm::exp(f64::from(x))),
+        }
+    }
 }
 
 /// A matrix of BF16 that its file holds as F8_E4M3 and scales.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Scaled {
     pub values: FileOffset,
+    pub cols: u64,
     /// Scales, one for each `block` of rows and columns, row by row.
     pub scales: FileOffset,
     pub scale_type: DType,
@@ -82,9 +109,14 @@ impl TensorStorage {
             TensorStorage::Whole(place) => read(files, *place, from, out),
             TensorStorage::Stacked { parts, part_bytes } => read_stacked(files, parts, *part_bytes, tensor, from, out),
             TensorStorage::Scaled(scaled) => read_scaled(files, scaled, tensor, from, out),
-            TensorStorage::Transposed { place, rows } => read_transposed(files, *place, *rows, tensor, from, out),
+            TensorStorage::Transposed { source, first, rows } => {
+                read_transposed(files, source, [*first, *rows], tensor, from, out)
+            }
             TensorStorage::Picked(picked) => read_picked(files, picked, tensor, from, out),
             TensorStorage::Packed { quants, scales } => read_packed(files, *quants, *scales, tensor, from, out),
+            TensorStorage::Computed { place, source_type, function } => {
+                read_computed(files, *place, *source_type, *function, tensor, from, out)
+            }
             TensorStorage::Made(bytes) => {
                 let start = usize::try_from(from).unwrap_or(usize::MAX);
                 let part = bytes.get(start..).and_then(|b| b.get(..out.len())).ok_or_else(|| unaligned(tensor))?;
@@ -131,7 +163,7 @@ fn read_scaled(files: &[InputFile], s: &Scaled, tensor: &TensorInfo, from: u64, 
     let [target, source, scale] =
         [quant::format(quant::BF16)?, quant::format(quant::F8_E4M3)?, quant::format(s.scale_type)?];
     let [block_rows, block_cols] = s.block.map(|n| n.max(1));
-    let (cols, scale_cols) = (tensor.shape.cols(), tensor.shape.cols().div_ceil(block_cols));
+    let (cols, scale_cols) = (s.cols, s.cols.div_ceil(block_cols));
     if out.is_empty() {
         return Ok(());
     }
@@ -167,8 +199,8 @@ fn read_scaled(files: &[InputFile], s: &Scaled, tensor: &TensorInfo, from: u64, 
 /// Reads each column of the wanted rows at once, so that many rows together take few reads.
 fn read_transposed(
     files: &[InputFile],
-    place: FileOffset,
-    rows: u64,
+    source: &TensorStorage,
+    [first_byte, rows]: [u64; 2],
     tensor: &TensorInfo,
     from: u64,
     out: &mut [u8],
@@ -187,7 +219,7 @@ fn read_transposed(
     let run = usize::try_from(last_row - first_row + 1).ok().and_then(|n| n.checked_mul(value));
     let mut column = try_filled("a transposed matrix", run.ok_or_else(|| unaligned(tensor))?, 0u8)?;
     for c in 0..cols {
-        read(files, place, (c * rows + first_row) * value as u64, &mut column)?;
+        source.read(files, tensor, first_byte + (c * rows + first_row) * value as u64, &mut column)?;
         for (row, bytes) in (first_row..).zip(column.chunks_exact(value)) {
             // Only the first and the last row can be wanted in part.
             let Some(i) = (row * cols + c).checked_sub(first).and_then(|i| usize::try_from(i).ok()) else { continue };
@@ -195,6 +227,39 @@ fn read_transposed(
                 slot.copy_from_slice(bytes);
             }
         }
+    }
+    Ok(())
+}
+
+/// Values that are computed at once.
+const COMPUTED_RUN: usize = 1 << 16;
+
+fn read_computed(
+    files: &[InputFile],
+    place: FileOffset,
+    source_type: DType,
+    function: Function,
+    tensor: &TensorInfo,
+    from: u64,
+    out: &mut [u8],
+) -> Result<()> {
+    let source = quant::format(source_type)?;
+    if !from.is_multiple_of(4) || !out.len().is_multiple_of(4) || source.block_len != 1 {
+        return Err(unaligned(tensor));
+    }
+    let run = COMPUTED_RUN.min(out.len() / 4);
+    let mut raw = try_filled("a computed tensor", run * source.block_bytes, 0u8)?;
+    let mut values = try_filled("a computed tensor", run, 0f32)?;
+    let mut at = from / 4 * source.block_bytes as u64;
+    for out in out.chunks_mut(COMPUTED_RUN * 4) {
+        raw.truncate(out.len() / 4 * source.block_bytes);
+        values.truncate(out.len() / 4);
+        read(files, place, at, &mut raw)?;
+        (source.dequantize)(&raw, &mut values);
+        for (out, x) in out.chunks_exact_mut(4).zip(&values) {
+            out.copy_from_slice(&function.of(*x).to_le_bytes());
+        }
+        at += raw.len() as u64;
     }
     Ok(())
 }

@@ -84,8 +84,6 @@ pub struct Builder<'a> {
     pub hyper: Hyper,
     /// Factor on what blocks add to the residual stream.
     pub residual_scale: f32,
-    /// Added to every norm weight of the file.
-    norm_offset: f32,
     /// `attention.layer_norm_rms_epsilon` and `attention.layer_norm_epsilon`, each for the other where a file has one.
     pub(super) rms_eps: f32,
     layer_eps: f32,
@@ -120,12 +118,9 @@ impl<'a> Builder<'a> {
         if !(rms_eps > 0.0 && layer_eps > 0.0) {
             return Err(Error::unsupported("the norm epsilon is not a positive number"));
         }
-        // GGUF files keep the norm weights of Gemma as they multiply, checkpoints keep them less 1.
-        let less_one = keys.metadata.bool("realizar.norm_less_one")?.unwrap_or(false);
         Ok(Builder {
             hyper,
             residual_scale: 1.0,
-            norm_offset: if less_one { 1.0 } else { 0.0 },
             rms_eps,
             layer_eps,
             ffn_scales: false,
@@ -158,6 +153,11 @@ impl<'a> Builder<'a> {
     pub(super) fn weight_name(&self, part: &str) -> String {
         let name = self.name(&format!("{part}.weight"));
         if !self.tensors.has(&name) && self.has(part) { self.name(part) } else { name }
+    }
+
+    /// True for a Hugging Face folder.
+    pub fn is_folder(&self) -> bool {
+        self.tensors.format() == FileFormat::Safetensors
     }
 
     /// True where the file has a tensor with this name.
@@ -234,8 +234,7 @@ impl<'a> Builder<'a> {
     pub(super) fn norm(&mut self, kind: NormKind, part: &str, groups: usize, group: usize) -> Result<Norm> {
         let (weight, bias) = (self.weight_name(part), self.name(&format!("{part}.bias")));
         let rows = if groups > 1 && self.tensors.rows(&weight)? == groups { groups } else { 1 };
-        let mut weight = self.tensors.values(&weight, rows, group)?;
-        weight.iter_mut().for_each(|w| *w += self.norm_offset);
+        let weight = self.tensors.values(&weight, rows, group)?;
         let bias = self.tensors.values_if_present(&bias, rows, group)?;
         let (weight, bias) = (Some(self.vector(weight)), bias.map(|bias| self.vector(bias)));
         Ok(Norm { kind, weight, bias, eps: self.eps(kind), group })
@@ -551,7 +550,7 @@ impl<'a> Builder<'a> {
         }
         keys.get("expert_shared_feed_forward_length");
         // GGUF files mean nothing by this key unless the network reads it; the configurations of folders do.
-        let told = keys.flag("expert_weights_norm")?.filter(|_| self.tensors.format() == FileFormat::Safetensors);
+        let told = keys.flag("expert_weights_norm")?.filter(|_| self.is_folder());
         let renormalise = told.unwrap_or(renormalise);
         let routing = Routing::new(RouterScore::Softmax, n_used, renormalise);
         Ok(Some(Moe { n_experts, ffn, routing, activation: Activation::Silu }))

@@ -3,13 +3,12 @@
 use super::builder::Builder;
 use crate::backend::op::{Act, Norm, NormKind, Op};
 use crate::error::Result;
-use crate::format::FileFormat;
 
 impl Builder<'_> {
     /// A soft-cap; a folder's 0 is none, a GGUF file's stands for an absent one.
     pub fn softcap(&self, key: &str, default: f32) -> Result<f32> {
         let told = self.keys.float(key)?;
-        let off = self.tensors.format() == FileFormat::Safetensors && self.keys.is_present(key);
+        let off = self.is_folder() && self.keys.is_present(key);
         Ok(told.unwrap_or(if off { 0.0 } else { default }))
     }
 

@@ -122,10 +122,12 @@ impl Builder<'_> {
     }
 
     /// `scale * x / sqrt(sum(x^2) + eps)` of each `group` values: an RMS norm, whose mean is the sum over `group`.
+    /// The epsilon of GGUF files is that of the norms, that of checkpoints a constant.
     pub fn l2_norm(&mut self, x: Act, group: usize, scale: f32) {
         let n = group as f32;
+        let eps = if self.is_folder() { 1e-6 } else { self.rms_eps };
         let weight = Some(self.vector(vec![scale / n.sqrt(); group]));
-        let norm = Norm { kind: NormKind::Rms, weight, bias: None, eps: self.rms_eps / n, group };
+        let norm = Norm { kind: NormKind::Rms, weight, bias: None, eps: eps / n, group };
         self.program.push(Op::Norm { norm, x, out: x });
     }
 

@@ -62,28 +62,42 @@ const KEYS: &[KeyRow] = &[
         "expert_feed_forward_length",
         Int,
         &["moe_intermediate_size"],
-        &["qwen3moe", "qwen2moe", "qwen3vlmoe", "deepseek", "dots1", "glm4moe", "ernie4_5-moe", "lfm2moe"],
+        &[
+            "qwen3moe",
+            "qwen2moe",
+            "qwen3vlmoe",
+            "qwen3next",
+            "qwen35moe",
+            "deepseek",
+            "dots1",
+            "glm4moe",
+            "ernie4_5-moe",
+            "lfm2moe",
+        ],
     ),
     (
         "expert_weights_norm",
         Bool,
         &["norm_topk_prob"],
-        &["qwen3moe", "qwen2moe", "qwen3vlmoe", "olmoe", "deepseek", "dots1", "glm4moe"],
+        &["qwen3moe", "qwen2moe", "qwen3vlmoe", "qwen3next", "olmoe", "deepseek", "dots1", "glm4moe"],
     ),
     ("expert_weights_scale", Number, &["routed_scaling_factor"], &["dots1", "glm4moe"]),
     ("expert_group_count", Int, &["n_group"], &["dots1", "glm4moe"]),
     ("expert_group_used_count", Int, &["topk_group"], &["dots1", "glm4moe"]),
     ("leading_dense_block_count", Int, &["first_k_dense_replace"], &["dots1", "glm4moe"]),
     ("expert_shared_count", Int, &["n_shared_experts"], &["dots1", "glm4moe"]),
-    ("expert_shared_feed_forward_length", Int, &["shared_expert_intermediate_size"], &["qwen2moe"]),
+    ("expert_shared_feed_forward_length", Int, &["shared_expert_intermediate_size"], SHARED),
     ("expert_shared_feed_forward_length", Int, &["shared_intermediate_size"], &["granitemoe"]),
 ];
+const SHARED: &[&str] = &["qwen2moe", "qwen3next", "qwen35moe"];
 const GRANITE: &[&str] = &["granite", "granitemoe"];
 const MOE: &[&str] = &[
     "llama",
     "qwen3moe",
     "qwen2moe",
     "qwen3vlmoe",
+    "qwen3next",
+    "qwen35moe",
     "granitemoe",
     "gpt-oss",
     "olmoe",
@@ -146,7 +160,6 @@ pub(super) fn translate(path: &Path, json: &Json) -> Result<Translated> {
     let mut t = Translator { path, config, family, keys: Vec::new(), made: Vec::new() };
     t.keys.push(("general.architecture".into(), family.arch.into()));
     t.keys.push(("realizar.rope_halves".into(), (!family.adjacent).into()));
-    t.keys.push(("realizar.norm_less_one".into(), family.norms_less_one.into()));
     check_activation(&mut t)?;
     for (key, kind, names, _) in KEYS.iter().filter(|row| row.3.is_empty() || row.3.contains(&family.arch)) {
         match kind {

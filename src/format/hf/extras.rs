@@ -3,7 +3,7 @@
 
 use super::members::Members;
 use super::translator::{HEADS, LAYERS, MAX_LAYERS, MAX_WIDTH, Translator, WIDTH, whole};
-use super::{known, rope};
+use super::{hybrid, known, rope};
 use crate::error::{Result, try_vec};
 use crate::format::json::Json;
 
@@ -20,8 +20,9 @@ pub(super) fn translate(t: &mut Translator) -> Result<Option<u64>> {
         "mpt" => kv_heads = mpt(t)?,
         "lfm2" | "lfm2moe" => lfm2(t, kv_heads)?,
         "baichuan" => baichuan(t)?,
+        "qwen3next" | "qwen35" | "qwen35moe" => hybrid::delta_nets(t)?,
         "cohere2" => {
-            expect_text(t, "position_embedding_type", &["rope_gptj"])?;
+            t.expect_text("position_embedding_type", &["rope_gptj"])?;
             if t.number(&["rotary_pct"])?.is_some_and(|part| part != 1.0) {
                 return Err(t.config.unsupported("a \"rotary_pct\" other than 1"));
             }
@@ -35,24 +36,6 @@ pub(super) fn translate(t: &mut Translator) -> Result<Option<u64>> {
         return Err(t.config.unsupported(&format!("{n} key-value heads")));
     }
     Ok(kv_heads)
-}
-
-/// Refuses a text that is none of `allowed`.
-fn expect_text(t: &Translator, name: &str, allowed: &[&str]) -> Result<()> {
-    match t.config.text(&[name])? {
-        Some(text) if !allowed.contains(&text) => {
-            Err(t.config.unsupported(&format!("{name:?} with the value {text:?}")))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Refuses a boolean other than `value`.
-fn expect(t: &Translator, name: &str, value: bool) -> Result<()> {
-    match t.config.bool(&[name])? {
-        Some(told) if told != value => Err(t.config.unsupported(&format!("{name:?} with the value {told}"))),
-        _ => Ok(()),
-    }
 }
 
 /// Refuses other layers without rotation than each fourth.
@@ -81,8 +64,8 @@ fn minicpm(t: &mut Translator) -> Result<()> {
 }
 
 fn hunyuan(t: &mut Translator) -> Result<()> {
-    expect(t, "use_qk_norm", true)?;
-    expect_text(t, "norm_type", &["rms"])?;
+    t.expect("use_qk_norm", true)?;
+    t.expect_text("norm_type", &["rms"])?;
     t.config.int(&["attention_head_dim"])?.map_or(Ok(()), |width| match rope::head_dim(t)? == width {
         true => Ok(()),
         false => Err(t.config.unsupported(&format!("\"attention_head_dim\" with the value {width}"))),
@@ -115,16 +98,16 @@ fn same_in_all(t: &Translator, name: &str) -> Result<Option<u64>> {
 /// The rules of routers that choose by a bias beside the score, and the one that does not.
 fn routed(t: &mut Translator) -> Result<()> {
     let softmax = t.family.arch == "deepseek";
-    expect_text(t, "scoring_func", &[if softmax { "softmax" } else { "sigmoid" }])?;
+    t.expect_text("scoring_func", &[if softmax { "softmax" } else { "sigmoid" }])?;
     if softmax {
-        expect_text(t, "topk_method", &["greedy"])?;
+        t.expect_text("topk_method", &["greedy"])?;
     } else {
         t.set("expert_gating_func", Some(2));
     }
     if t.family.arch == "minimax-m2" {
-        expect(t, "use_routing_bias", true)?;
-        expect_text(t, "qk_norm_type", &["per_layer"])?;
-        expect(t, "use_qk_norm", true)?;
+        t.expect("use_routing_bias", true)?;
+        t.expect_text("qk_norm_type", &["per_layer"])?;
+        t.expect("use_qk_norm", true)?;
         for name in ["shared_intermediate_size", "shared_moe_mode"] {
             if let Some((_, value)) = t.config.find(&[name])
                 && value.as_u64() != Some(0)
@@ -198,7 +181,7 @@ fn mpt(t: &mut Translator) -> Result<Option<u64>> {
     t.set("attention.max_alibi_bias", Some(bias));
     t.set("attention.clamp_kqv", attention.number(&["clip_qkv"])?);
     t.set("attention.head_count_kv", kv_heads);
-    expect_text(t, "norm_type", &["low_precision_layernorm", "layernorm"])?;
+    t.expect_text("norm_type", &["low_precision_layernorm", "layernorm"])?;
     t.config.skip(&["learned_pos_emb"]);
     known::check(&attention, ATTENTION_OF_MPT)?;
     let heads = t.int(HEADS)?;
@@ -226,7 +209,7 @@ fn llama4(t: &mut Translator) -> Result<()> {
     if t.config.bool(&["use_qk_norm"])?.unwrap_or(true) == (experts == Some(128)) {
         return Err(t.config.unsupported("\"use_qk_norm\" other than false for 128 experts and true for fewer"));
     }
-    expect(t, "attn_temperature_tuning", true).or_else(|error| {
+    t.expect("attn_temperature_tuning", true).or_else(|error| {
         // Older configurations write the number of a length.
         if t.config.int(&["attn_temperature_tuning"]).is_ok_and(|n| n != Some(0)) { Ok(()) } else { Err(error) }
     })?;
@@ -274,8 +257,8 @@ fn lfm2(t: &mut Translator, kv_heads: Option<u64>) -> Result<()> {
     t.set("attention.head_count_kv", Some(heads));
     if t.family.arch == "lfm2moe" {
         t.set("expert_gating_func", Some(2u64));
-        expect(t, "use_expert_bias", true)?;
-        expect(t, "norm_topk_prob", true)?;
+        t.expect("use_expert_bias", true)?;
+        t.expect("norm_topk_prob", true)?;
         return match t.number(&["routed_scaling_factor"])? {
             Some(scale) if scale != 1.0 => {
                 Err(t.config.unsupported(&format!("\"routed_scaling_factor\" with the value {scale}")))

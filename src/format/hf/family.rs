@@ -57,6 +57,26 @@ const QWEN: Family = Family {
 const QWEN_VL: Family =
     Family { defaults: &[("rope_theta", 1e6), ("use_sliding_window", 0.0), ("norm_topk_prob", 1.0)], ..PLAIN };
 
+/// Gated delta nets beside attention.
+const QWEN_DELTA: Family = Family {
+    defaults: &[
+        ("rope_theta", 1e4),
+        ("partial_rotary_factor", 0.25),
+        ("head_dim", 256.0),
+        ("rms_norm_eps", 1e-6),
+        ("full_attention_interval", 4.0),
+        ("linear_conv_kernel_dim", 4.0),
+        ("linear_key_head_dim", 128.0),
+        ("linear_value_head_dim", 128.0),
+        ("linear_num_key_heads", 16.0),
+        ("linear_num_value_heads", 32.0),
+    ],
+    effectless: " mamba_ssm_dtype mtp_num_hidden_layers mtp_use_dedicated_embeddings ",
+    post_norms: true,
+    norms_less_one: true,
+    ..PLAIN
+};
+
 const GRANITE_MOE: Family = Family {
     defaults: &[
         ("rope_theta", 1e4),
@@ -203,6 +223,9 @@ const FAMILIES: &[Family] = &[
         either_way: true,
         ..QWEN_VL
     },
+    Family { model_types: &["qwen3_next"], arch: "qwen3next", ..QWEN_DELTA },
+    Family { model_types: &["qwen3_5", "qwen3_5_text"], arch: "qwen35", ..QWEN_DELTA },
+    Family { model_types: &["qwen3_5_moe", "qwen3_5_moe_text"], arch: "qwen35moe", ..QWEN_DELTA },
     Family { model_types: &["granitemoe", "granitemoeshared"], arch: "granitemoe", ..GRANITE_MOE },
     Family {
         model_types: &["olmo3"],

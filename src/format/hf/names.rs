@@ -30,6 +30,10 @@ const TOP: &[(&str, &str)] = &[
     ("embedding_norm", "token_embd_norm"),
     ("embed_out", "output"),
     ("output", "output"),
+    ("embeddings", "token_embd"),
+    ("embed_tokens_per_layer", "per_layer_token_embd"),
+    ("per_layer_model_projection", "per_layer_model_proj"),
+    ("per_layer_projection_norm", "per_layer_proj_norm"),
     ("embeddings.word_embeddings", "token_embd"),
     ("embeddings.token_type_embeddings", "token_types"),
     ("embeddings.position_embeddings", "position_embd"),
@@ -104,6 +108,35 @@ const LAYER: &[(&str, &str)] = &[
     ("attention.wo", "attn_output"),
     ("attn.Wqkv", "attn_qkv"),
     ("attn.out_proj", "attn_output"),
+    // Recurrences; `mixer` stands for `linear_attn` and `mamba` as well.
+    ("norm", "attn_norm"),
+    ("mixer.in_proj", "ssm_in"),
+    ("mixer.in_proj_qkvz", "ssm_in"),
+    ("mixer.in_proj_ba", "ssm_ba"),
+    ("mixer.in_proj_qkv", "attn_qkv"),
+    ("mixer.in_proj_z", "attn_gate"),
+    ("mixer.in_proj_b", "ssm_beta"),
+    ("mixer.in_proj_a", "ssm_alpha"),
+    ("mixer.conv1d", "ssm_conv1d"),
+    ("mixer.x_proj", "ssm_x"),
+    ("mixer.dt_proj", "ssm_dt"),
+    ("mixer.norm", "ssm_norm"),
+    ("mixer.out_proj", "ssm_out"),
+    // Latent attention.
+    ("self_attn.q_a_proj", "attn_q_a"),
+    ("self_attn.q_a_layernorm", "attn_q_a_norm"),
+    ("self_attn.q_b_proj", "attn_q_b"),
+    ("self_attn.kv_a_proj_with_mqa", "attn_kv_a_mqa"),
+    ("self_attn.kv_a_layernorm", "attn_kv_a_norm"),
+    ("self_attn.kv_b_proj", "attn_kv_b"),
+    // Gemma 4.
+    ("pre_feedforward_layernorm_2", "pre_ffw_norm_2"),
+    ("post_feedforward_layernorm_1", "post_ffw_norm_1"),
+    ("post_feedforward_layernorm_2", "post_ffw_norm_2"),
+    ("router.proj", "ffn_gate_inp"),
+    ("per_layer_input_gate", "inp_gate"),
+    ("per_layer_projection", "proj"),
+    ("post_per_layer_input_norm", "post_norm"),
     // Short convolutions.
     ("conv.in_proj", "shortconv.in_proj"),
     ("conv.conv", "shortconv.conv"),
@@ -152,6 +185,14 @@ const LAYER: &[(&str, &str)] = &[
 /// Tensors of a layer whose names have no ending of their own. `blocks` are quants of 4 bits, `scales` their factors.
 const ENDLESS: &[(&str, &str)] = &[
     ("self_attn.sinks", "attn_sinks.weight"),
+    ("mixer.A_log", "ssm_a"),
+    ("mixer.D", "ssm_d"),
+    ("mixer.dt_bias", "ssm_dt.bias"),
+    ("layer_scalar", "layer_output_scale.weight"),
+    ("router.scale", "ffn_gate_inp.scale"),
+    ("router.per_expert_scale", "ffn_down_exps.scale"),
+    ("experts.gate_up_proj", "ffn_gate_up_exps.weight"),
+    ("experts.down_proj", "ffn_down_exps.weight"),
     ("mlp.gate.e_score_correction_bias", "exp_probs_b.bias"),
     ("mlp.moe_statics.e_score_correction_bias", "exp_probs_b.bias"),
     ("block_sparse_moe.e_score_correction_bias", "exp_probs_b.bias"),
@@ -159,17 +200,20 @@ const ENDLESS: &[(&str, &str)] = &[
     ("mlp.experts.gate_up_proj", "ffn_gate_up_exps.weight"),
     ("mlp.experts.gate_up_proj_bias", "ffn_gate_up_exps.bias"),
     ("mlp.experts.gate_up_proj_blocks", "ffn_gate_up_exps.weight"),
-    ("mlp.experts.gate_up_proj_scales", "ffn_gate_up_exps.scale"),
+    ("mlp.experts.gate_up_proj_scales", "ffn_gate_up_exps.weight_scale"),
     ("mlp.experts.down_proj", "ffn_down_exps.weight"),
     ("mlp.experts.down_proj_bias", "ffn_down_exps.bias"),
     ("mlp.experts.down_proj_blocks", "ffn_down_exps.weight"),
-    ("mlp.experts.down_proj_scales", "ffn_down_exps.scale"),
+    ("mlp.experts.down_proj_scales", "ffn_down_exps.weight_scale"),
     ("feed_forward.experts.gate_up_proj", "ffn_gate_up_exps.weight"),
     ("feed_forward.experts.down_proj", "ffn_down_exps.weight"),
 ];
 
 /// The networks around the text model.
-const WRAPPERS: &[&str] = &["model.", "language_model.", "transformer.", "gpt_neox.", "bert."];
+const WRAPPERS: &[&str] = &["model.", "language_model.", "transformer.", "gpt_neox.", "bert.", "backbone."];
+
+/// Other names of mixers.
+const MIXERS: &[&str] = &["linear_attn.", "mamba."];
 
 /// A part of a name, without its wrappers, that tells its meaning.
 enum Mark {
@@ -193,8 +237,12 @@ const EFFECTLESS: &[(Mark, &str)] = &[
     (StartsUnclassified("pooler.dense."), "read by classifiers alone"),
     (Starts("vision_tower."), "sees pictures"),
     (Starts("vision_model."), "sees pictures"),
+    (Starts("embed_vision."), "sees pictures"),
+    (Starts("audio_tower."), "hears"),
+    (Starts("embed_audio."), "hears"),
     (Starts("visual."), "sees pictures"),
     (Starts("mtp_"), "predicts further tokens"),
+    (Starts("mtp."), "predicts further tokens"),
     (Starts("multi_modal_projector."), "sees pictures"),
     (EndsScaled(".input_scale"), "how another program rounds activations"),
     (EndsScaled(".output_scale"), "how another program rounds activations"),
@@ -224,8 +272,8 @@ pub(super) fn translate(path: &Path, t: &Translated, entries: Vec<Entry>) -> Res
     for entry in entries {
         match meaning(&entry.name, t) {
             Meaning::Tensor { name, .. }
-                if ["output.weight", "output.scale"].contains(&name.as_str()) && t.tied == Some(true) => {}
-            Meaning::Tensor { name, expert } if name.ends_with(".scale") => scales.push((name, expert, entry)),
+                if ["output.weight", "output.weight_scale"].contains(&name.as_str()) && t.tied == Some(true) => {}
+            Meaning::Tensor { name, expert } if name.ends_with(".weight_scale") => scales.push((name, expert, entry)),
             Meaning::Tensor { name, expert } => named.push((name, expert, entry)),
             Meaning::Effectless => {}
             Meaning::Unknown => unknown.push(entry.tensor(path, owned(&entry.name)?)?),
@@ -239,7 +287,7 @@ pub(super) fn translate(path: &Path, t: &Translated, entries: Vec<Entry>) -> Res
         false => Ok(tensor),
     };
     let mut read = |(name, expert, entry): &Named| {
-        let of_weight = name.strip_suffix("weight").map(|prefix| (format!("{prefix}scale"), *expert));
+        let of_weight = name.ends_with(".weight").then(|| (format!("{name}_scale"), *expert));
         let at = of_weight.and_then(|key| scales.binary_search_by(|s| (&s.0, s.1).cmp(&(&key.0, key.1))).ok());
         match at.and_then(|at| scales.get(at)) {
             Some((_, _, scale)) => {
@@ -312,7 +360,7 @@ fn scaled(path: &Path, tensor: TensorInfo, entry: &Entry, scale: &Entry) -> Resu
     if tensor.dtype != quant::F8_E4M3 || quant::format(scales.dtype)?.block_len != 1 || tensor.shape.dims().len() != 2 {
         return Err(Error::unsupported(format!("{}: a scale for the tensor {:?}", path.display(), entry.name)));
     }
-    let storage = TensorStorage::Scaled(Scaled { values, scales: at, scale_type: scales.dtype, block });
+    let storage = TensorStorage::Scaled(Scaled { values, cols, scales: at, scale_type: scales.dtype, block });
     let bytes = tensor.bytes.checked_mul(2).ok_or_else(|| Error::format(path, "a tensor is too large"))?;
     Ok(TensorInfo { dtype: quant::BF16, bytes, storage, ..tensor })
 }
@@ -365,7 +413,7 @@ fn meaning(full: &str, t: &Translated) -> Meaning {
         return Meaning::Effectless;
     }
     match translated(name, t.family.post_norms) {
-        Some((name, _)) if name.ends_with(".scale") && !t.scaled && !t.packed => Meaning::Unknown,
+        Some((name, _)) if name.ends_with(".weight_scale") && !t.scaled && !t.packed => Meaning::Unknown,
         Some((name, expert)) => Meaning::Tensor { name, expert },
         None => Meaning::Unknown,
     }
@@ -381,6 +429,8 @@ fn translated(name: &str, post_norms: bool) -> Option<(String, Option<u32>)> {
         }
         None => (String::new(), name),
     };
+    let mixer = MIXERS.iter().find_map(|mixer| rest.strip_prefix(mixer)).map(|rest| format!("mixer.{rest}"));
+    let rest = mixer.as_deref().unwrap_or(rest);
     if let Some(tensor) = look_up(ENDLESS, rest).filter(|_| !prefix.is_empty()) {
         return Some((format!("{prefix}{tensor}"), None));
     }
@@ -391,7 +441,7 @@ fn translated(name: &str, post_norms: bool) -> Option<(String, Option<u32>)> {
         "gamma" if part.ends_with("LayerNorm") => "weight",
         "beta" if part.ends_with("LayerNorm") => "bias",
         // Both multiply; the name of the second tells that its writer divided by it.
-        "weight_scale" | "weight_scale_inv" => "scale",
+        "weight_scale" | "weight_scale_inv" => "weight_scale",
         _ => return None,
     };
     if prefix.is_empty() {

@@ -7,7 +7,7 @@ use super::config::Translated;
 use crate::error::{Error, Result, try_vec};
 use crate::format::TensorInfo;
 use crate::format::safetensors::Entry;
-use crate::format::storage::{FileOffset, Picked, TensorStorage};
+use crate::format::storage::{Function, Picked, TensorStorage};
 use crate::quant;
 use crate::tensor::Shape;
 
@@ -36,21 +36,40 @@ pub(super) fn transposed(path: &Path, mut tensor: TensorInfo, entry: &Entry) -> 
     match *tensor.shape.dims() {
         [cols, rows] => {
             tensor.shape = Shape::new(&[rows, cols])?;
-            tensor.storage = TensorStorage::Transposed { place: entry.place, rows };
+            tensor.storage = TensorStorage::Transposed { source: Box::new(tensor.storage), first: 0, rows };
         }
         [n, cols, rows] if n <= MAX_EXPERTS => {
             let one = tensor.bytes.checked_div(n).ok_or_else(not_plain)?;
             let mut experts = try_vec("experts", usize::try_from(n).map_err(|_| not_plain())?)?;
-            for i in 0..n {
-                let offset = entry.place.offset + i * one;
-                experts.push(TensorStorage::Transposed { place: FileOffset { offset, ..entry.place }, rows });
-            }
+            let source = tensor.storage;
+            let expert = |i| TensorStorage::Transposed { source: Box::new(source.clone()), first: i * one, rows };
+            experts.extend((0..n).map(expert));
             tensor.shape = Shape::new(&[n, rows, cols])?;
             tensor.storage = TensorStorage::Stacked { parts: experts, part_bytes: one };
         }
         _ => return Err(not_plain()),
     }
     Ok(tensor)
+}
+
+/// The function of a tensor's values that a GGUF file has in their place.
+fn function(t: &Translated, name: &str) -> Option<Function> {
+    let is_norm = name.ends_with(".weight") && name.contains("norm");
+    if name.ends_with(".ssm_a") {
+        Some(Function::NegativeExp)
+    } else {
+        (t.family.norms_less_one && is_norm && !name.ends_with("ssm_norm.weight")).then_some(Function::OnePlus)
+    }
+}
+
+fn computed(path: &Path, tensor: TensorInfo, function: Function) -> Result<TensorInfo> {
+    let source_type = tensor.dtype;
+    let (TensorStorage::Whole(place), 1) = (&tensor.storage, quant::format(source_type)?.block_len) else {
+        let what = format!("{}: the tensor {} as anything but floats in one piece", path.display(), tensor.name);
+        return Err(Error::unsupported(what));
+    };
+    let storage = TensorStorage::Computed { place: *place, source_type, function };
+    Ok(TensorInfo { dtype: quant::F32, bytes: tensor.shape.n_elements().saturating_mul(4), storage, ..tensor })
 }
 
 /// One of the parts that alternate in a tensor: `run` rows at each step, the first of them `first` rows into it.
@@ -63,10 +82,14 @@ struct Part {
 /// Adds a tensor, or the parts that it holds where GGUF files keep these apart.
 pub(super) fn push(path: &Path, t: &Translated, mut tensor: TensorInfo, out: &mut Vec<TensorInfo>) -> Result<()> {
     // A kernel of one channel each: `[channels, 1, taps]`.
-    if tensor.name.ends_with(".shortconv.conv.weight")
+    if [".shortconv.conv.weight", ".ssm_conv1d.weight"].iter().any(|end| tensor.name.ends_with(end))
         && let [channels, 1, taps] = *tensor.shape.dims()
     {
         tensor.shape = Shape::new(&[channels, taps])?;
+    }
+    if let Some(function) = function(t, &tensor.name) {
+        out.push(computed(path, tensor, function)?);
+        return Ok(());
     }
     let Some((prefix, leaf)) = tensor.name.rsplit_once('.') else {
         out.push(tensor);

@@ -73,6 +73,7 @@ fn sections(t: &Translator, set: &Members) -> Result<()> {
     match t.family.arch {
         "qwen2vl" if interleaved != Some(true) && pairs == Some(head_dim(t)? / 2) => Ok(()),
         "qwen3vl" | "qwen3vlmoe" if pairs == Some(head_dim(t)? / 2) => Ok(()),
+        "qwen35" | "qwen35moe" if interleaved == Some(true) => Ok(()),
         _ => Err(t.config.unsupported("\"mrope_section\" of another network or length")),
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::family::Family;
 use super::members::Members;
-use crate::error::Result;
+use crate::error::{Result, try_vec};
 use crate::format::{TensorInfo, Value};
 
 /// Names of the number of heads, of the width and of the number of layers.
@@ -48,6 +48,60 @@ impl Translator<'_> {
 
     pub fn bool(&self, names: &[&str]) -> Result<Option<bool>> {
         Ok(self.config.bool(names)?.or(self.default(names).map(|x| x != 0.0)))
+    }
+
+    /// Refuses a text that is none of `allowed`.
+    pub fn expect_text(&self, name: &str, allowed: &[&str]) -> Result<()> {
+        match self.config.text(&[name])? {
+            Some(text) if !allowed.contains(&text) => {
+                Err(self.config.unsupported(&format!("{name:?} with the value {text:?}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses a boolean other than `value`.
+    pub fn expect(&self, name: &str, value: bool) -> Result<()> {
+        match self.config.bool(&[name])? {
+            Some(told) if told != value => Err(self.config.unsupported(&format!("{name:?} with the value {told}"))),
+            _ => Ok(()),
+        }
+    }
+
+    /// A number from 1 to `MAX_WIDTH` that the configuration or its family has to tell.
+    pub fn size(&self, name: &str) -> Result<u64> {
+        match self.int(&[name])? {
+            Some(n) if (1..=MAX_WIDTH).contains(&n) => Ok(n),
+            _ => Err(self.config.wrong(name, "a number from 1 to 2^20")),
+        }
+    }
+
+    /// The kind of each layer as its place in `kinds`, where the configuration lists them.
+    pub fn layers(&self, name: &str, kinds: &[&str]) -> Result<Option<Vec<usize>>> {
+        let Some(list) = self.config.list(&[name])? else { return Ok(None) };
+        if list.len() as u64 != self.n_layers()? {
+            return Err(self.config.wrong(name, "one for each layer"));
+        }
+        let mut layers = try_vec("layers", list.len())?;
+        for kind in list {
+            let known = kinds.iter().position(|known| kind.as_str() == Some(known));
+            layers.push(known.ok_or_else(|| self.config.unsupported(&format!("{name:?} with the value {kind}")))?);
+        }
+        Ok(Some(layers))
+    }
+
+    pub fn n_layers(&self) -> Result<u64> {
+        match self.int(LAYERS)? {
+            Some(n) if n <= MAX_LAYERS => Ok(n),
+            _ => Err(self.config.wrong("num_hidden_layers", "at most 1024")),
+        }
+    }
+
+    /// Adds a key behind the architecture's name in the place of what it was.
+    pub fn replace(&mut self, key: &str, value: Option<impl Into<Value>>) {
+        let name = format!("{}.{key}", self.family.arch);
+        self.keys.retain(|(other, _)| *other != name);
+        self.set(key, value);
     }
 
     /// Adds a key behind the architecture's name, if it has a value.

@@ -48,7 +48,7 @@ fn attention(b: &mut Builder, h: Act, rope: RopeChoice) -> Result<Act> {
     b.project(a, "attn_output", b.hyper.hidden)
 }
 
-/// A gated delta net. Qwen 3 Next has the tensors of each key head together, Qwen 3.5 has value heads in turn.
+/// A gated delta net. Qwen 3 Next has the tensors of each key head together, GGUF files of Qwen 3.5 have value heads in turn.
 fn delta_net(b: &mut Builder, h: Act, shape: MambaShape) -> Result<Act> {
     let MambaShape { inner: values, state: dim, rank: heads, groups: key_heads, taps } = shape;
     if values != heads * dim || !heads.is_multiple_of(key_heads) {
@@ -72,7 +72,7 @@ fn delta_net(b: &mut Builder, h: Act, shape: MambaShape) -> Result<Act> {
     let [q, k, v, z, beta, dt] = b.push_projections(h, [q, k, v, z, beta, dt]);
     b.conv([q, k, v], "ssm_conv1d", taps, true)?;
     let rate = b.numbers("ssm_a", heads)?;
-    let o = b.delta_rule([q, k, v], [dt, beta], rate, dim, !next)?;
+    let o = b.delta_rule([q, k, v], [dt, beta], rate, dim, !next && !b.is_folder())?;
     b.rms_norm_groups(o, "ssm_norm", dim)?;
     let o = b.gate(z, o, Silu);
     b.project(o, "ssm_out", b.hyper.hidden)
