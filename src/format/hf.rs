@@ -10,8 +10,10 @@ mod eight_bit;
 mod extras;
 mod family;
 mod folder;
+mod gemma4;
 mod hybrid;
 mod known;
+mod latent;
 mod members;
 mod names;
 mod parts;
@@ -29,7 +31,7 @@ use super::metadata::Metadata;
 use super::safetensors::{self, Entry};
 use super::value::Value;
 use crate::error::{Error, Result, try_vec};
-use folder::{MAX_CONFIG, is_plain, read, read_text};
+use folder::{MAX_CONFIG, bound_infinities, is_plain, read, read_text};
 
 const MAX_INDEX: u64 = 16 << 20;
 const MAX_TOKENIZER: u64 = 64 << 20;
@@ -43,7 +45,7 @@ pub(super) fn open(files: Files, folder: &Path, alone: Option<InputFile>) -> Res
         None if alone.is_none() => files.open(&config_path)?.read_all(MAX_CONFIG).map(Some)?,
         config => config,
     };
-    let Some(config) = config else {
+    let Some(mut config) = config else {
         let (set, entries) = weights(files, folder, alone)?;
         let mut tensors = try_vec("tensors", entries.len())?;
         for entry in &entries {
@@ -52,6 +54,7 @@ pub(super) fn open(files: Files, folder: &Path, alone: Option<InputFile>) -> Res
         let metadata = Metadata::new(&opened, Vec::new())?;
         return Ok(Contents { format: FileFormat::Safetensors, metadata, files: set, tensors });
     };
+    bound_infinities(&mut config);
     let config = Json::parse(&config_path, &config)?;
     let translated = config::translate(&config_path, &config)?;
     let (set, entries) = weights(files, folder, alone)?;

@@ -25,6 +25,8 @@ pub struct MambaShape {
     pub rank: usize,
     pub groups: usize,
     pub taps: usize,
+    /// Factors on the five parts of Mamba 2's first product.
+    pub factors: [f32; 5],
 }
 
 impl Builder<'_> {
@@ -88,7 +90,7 @@ impl Builder<'_> {
         let [inner, state, rank] =
             [self.width("ssm.inner_size")?, self.width("ssm.state_size")?, self.width("ssm.time_step_rank")?];
         let groups = self.keys.size("ssm.group_count")?.unwrap_or(1);
-        let shape = MambaShape { inner, state, rank, groups, taps: self.taps("ssm.conv_kernel")? };
+        let shape = MambaShape { inner, state, rank, groups, taps: self.taps("ssm.conv_kernel")?, factors: [1.0; 5] };
         match inner.is_multiple_of(groups.max(1) * STATE_ALIGN) && state.saturating_mul(groups) <= MAX_WIDTH {
             true => Ok(shape),
             false => Err(self.keys.unsupported("ssm.inner_size")),
@@ -238,12 +240,14 @@ impl Builder<'_> {
 
     /// The block of Mamba 2; its norm may be absent where `norm` does not ask for it.
     pub fn mamba2(&mut self, h: Act, shape: MambaShape, norm: bool) -> Result<Act> {
-        let MambaShape { inner, state, rank: heads, groups, taps } = shape;
+        let MambaShape { inner, state, rank: heads, groups, taps, factors } = shape;
         if !inner.is_multiple_of(heads) || !heads.is_multiple_of(groups) {
             return Err(self.keys.unsupported("ssm.time_step_rank"));
         }
         let grouped = groups * state;
-        let [z, x, b, c, dt] = self.split(h, "ssm_in", [inner, inner, grouped, grouped, heads])?;
+        let mut parts = self.split(h, "ssm_in", [inner, inner, grouped, grouped, heads])?;
+        parts.iter_mut().zip(factors).for_each(|(part, factor)| part.1 *= factor);
+        let [z, x, b, c, dt] = parts;
         let dt = self.with_bias(dt, "ssm_dt.bias")?;
         let [z, x, b, c, dt] = self.push_projections(h, [z, x, b, c, dt]);
         self.conv([x, b, c], "ssm_conv1d", taps, true)?;
@@ -263,8 +267,8 @@ impl Builder<'_> {
         Ok(self.scan(x, dt, bc, vectors, state))
     }
 
-    /// The block of Mamba 1. `plain_norms`: steps and both matrices are normalised without weights.
-    pub fn mamba1(&mut self, h: Act, shape: MambaShape, plain_norms: bool) -> Result<Act> {
+    /// The block of Mamba 1. `plain_norms`: steps and both matrices are normalised without weights, by that epsilon.
+    pub fn mamba1(&mut self, h: Act, shape: MambaShape, plain_norms: Option<f32>) -> Result<Act> {
         let MambaShape { inner, state, rank, taps, .. } = shape;
         let parts = self.split(h, "ssm_in", [inner, inner])?;
         let [x, z] = self.push_projections(h, parts);
@@ -272,8 +276,9 @@ impl Builder<'_> {
         let parts = self.split(x, "ssm_x", [rank, state, state])?;
         let [dt, b, c] = self.push_projections(x, parts);
         for (x, part, width) in [(dt, "ssm_dt_norm", rank), (b, "ssm_b_norm", state), (c, "ssm_c_norm", state)] {
-            if plain_norms {
-                self.bare_norm_groups(NormKind::Rms, x, width);
+            if let Some(eps) = plain_norms {
+                let norm = Norm { kind: NormKind::Rms, weight: None, bias: None, eps, group: width };
+                self.program.push(Op::Norm { norm, x, out: x });
             } else if self.has(part) || self.has(&format!("{part}.weight")) {
                 self.rms_norm_groups(x, part, width)?;
             }

@@ -9,7 +9,7 @@ use std::path::Path;
 use super::family::{Family, family};
 use super::members::Members;
 use super::translator::{FFN, HEADS, LAYERS, MAX_WIDTH, Translator, WIDTH};
-use super::{eight_bit, extras, known, rope, window};
+use super::{eight_bit, extras, gemma4, known, rope, window};
 use crate::error::{Error, Result};
 use crate::format::json::Json;
 use crate::format::{TensorInfo, Value};
@@ -52,7 +52,7 @@ const KEYS: &[KeyRow] = &[
     ("embedding_scale", Number, &["scale_emb"], &["minicpm"]),
     ("logit_scale", Number, &["logit_scale"], &["command-r", "cohere2"]),
     ("attn_logit_softcapping", Cap, &["attn_logit_softcapping"], &["gemma2"]),
-    ("final_logit_softcapping", Cap, &["final_logit_softcapping"], &["gemma2", "gemma3"]),
+    ("final_logit_softcapping", Cap, &["final_logit_softcapping"], &["gemma2", "gemma3", "gemma4"]),
     ("attention.clamp_kqv", Number, &["clip_qkv"], &["olmo"]),
     ("shortconv.l_cache", Int, &["conv_L_cache"], &["lfm2", "lfm2moe"]),
     ("use_parallel_residual", Bool, &["use_parallel_residual"], &["gptneox"]),
@@ -69,6 +69,8 @@ const KEYS: &[KeyRow] = &[
             "qwen3next",
             "qwen35moe",
             "deepseek",
+            "deepseek2",
+            "nemotron_h",
             "dots1",
             "glm4moe",
             "ernie4_5-moe",
@@ -79,18 +81,18 @@ const KEYS: &[KeyRow] = &[
         "expert_weights_norm",
         Bool,
         &["norm_topk_prob"],
-        &["qwen3moe", "qwen2moe", "qwen3vlmoe", "qwen3next", "olmoe", "deepseek", "dots1", "glm4moe"],
+        &["qwen3moe", "qwen2moe", "qwen3vlmoe", "qwen3next", "olmoe", "deepseek", "dots1", "glm4moe", "nemotron_h"],
     ),
-    ("expert_weights_scale", Number, &["routed_scaling_factor"], &["dots1", "glm4moe"]),
-    ("expert_group_count", Int, &["n_group"], &["dots1", "glm4moe"]),
-    ("expert_group_used_count", Int, &["topk_group"], &["dots1", "glm4moe"]),
-    ("leading_dense_block_count", Int, &["first_k_dense_replace"], &["dots1", "glm4moe"]),
-    ("expert_shared_count", Int, &["n_shared_experts"], &["dots1", "glm4moe"]),
+    ("expert_weights_scale", Number, &["routed_scaling_factor"], &["dots1", "glm4moe", "deepseek2", "nemotron_h"]),
+    ("expert_group_count", Int, &["n_group"], &["dots1", "glm4moe", "nemotron_h"]),
+    ("expert_group_used_count", Int, &["topk_group"], &["dots1", "glm4moe", "nemotron_h"]),
+    ("leading_dense_block_count", Int, &["first_k_dense_replace"], &["dots1", "glm4moe", "deepseek2"]),
+    ("expert_shared_count", Int, &["n_shared_experts"], &["dots1", "glm4moe", "deepseek2", "nemotron_h"]),
     ("expert_shared_feed_forward_length", Int, &["shared_expert_intermediate_size"], SHARED),
-    ("expert_shared_feed_forward_length", Int, &["shared_intermediate_size"], &["granitemoe"]),
+    ("expert_shared_feed_forward_length", Int, &["shared_intermediate_size"], &["granitemoe", "granitehybrid"]),
 ];
 const SHARED: &[&str] = &["qwen2moe", "qwen3next", "qwen35moe"];
-const GRANITE: &[&str] = &["granite", "granitemoe"];
+const GRANITE: &[&str] = &["granite", "granitemoe", "granitehybrid"];
 const MOE: &[&str] = &[
     "llama",
     "qwen3moe",
@@ -99,6 +101,10 @@ const MOE: &[&str] = &[
     "qwen3next",
     "qwen35moe",
     "granitemoe",
+    "granitehybrid",
+    "deepseek2",
+    "nemotron_h",
+    "jamba",
     "gpt-oss",
     "olmoe",
     "deepseek",
@@ -137,6 +143,12 @@ pub(super) struct Translated {
     pub predicts: bool,
     /// Query heads for each key-value head, and the width of a head.
     pub group: [u64; 2],
+    /// Rows of keys and of values of a head in a product of latent attention.
+    pub latent: [u64; 2],
+    /// Groups of the inner norm of Mamba 2.
+    pub groups: u64,
+    /// The shared expert is all there is of a feed-forward block.
+    pub is_dense: bool,
     /// The model is a classifier, whose scores are its results.
     pub classifies: bool,
 }
@@ -177,7 +189,10 @@ pub(super) fn translate(path: &Path, json: &Json) -> Result<Translated> {
     }
     let kv_heads = extras::translate(&mut t)?;
     window::translate(&mut t)?;
-    rope::translate(&mut t)?;
+    match family.arch {
+        "gemma4" => gemma4::rotations(&mut t)?,
+        _ => rope::translate(&mut t)?,
+    }
     let tied = t.bool(&["tie_word_embeddings", "tie_embedding"])?;
     let quantization = t.config.find(&["quantization_config"]).map(|(_, quantization)| quantization);
     let packed = family.arch == "gpt-oss" && quantization.is_some_and(eight_bit::is_packed);
@@ -190,12 +205,30 @@ pub(super) fn translate(path: &Path, json: &Json) -> Result<Translated> {
         rope::head_dim(&t).map_or(0, |width| width.min(MAX_WIDTH)),
     ];
     let (n_layers, width) = (t.int(LAYERS)?.unwrap_or(0), t.int(WIDTH)?.unwrap_or(0));
+    let latent = if family.latent { [t.size("qk_nope_head_dim")?, t.size("v_head_dim")?] } else { [0; 2] };
+    let groups = t.int(&["n_groups", "mamba_n_groups"])?.unwrap_or(1);
+    let is_dense = family.arch == "granitehybrid" && t.int(&["num_local_experts"])? == Some(0);
     let predicts = t.int(&["num_nextn_predict_layers"])?.is_some_and(|n| n > 0);
     let classifies = family.arch == "bert" && encoder(&mut t)?;
     known::check(&t.config, family.effectless)?;
     let scaled = quantization.is_some() && !packed;
     let Translator { keys, made, .. } = t;
-    Ok(Translated { family, keys, made, tied, scaled, packed, n_layers, width, predicts, group, classifies })
+    Ok(Translated {
+        family,
+        keys,
+        made,
+        tied,
+        scaled,
+        packed,
+        n_layers,
+        width,
+        predicts,
+        group,
+        latent,
+        groups,
+        is_dense,
+        classifies,
+    })
 }
 
 /// Sets the keys of an encoder; true for a classifier.

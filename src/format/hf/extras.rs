@@ -3,7 +3,7 @@
 
 use super::members::Members;
 use super::translator::{HEADS, LAYERS, MAX_LAYERS, MAX_WIDTH, Translator, WIDTH, whole};
-use super::{hybrid, known, rope};
+use super::{gemma4, hybrid, known, latent, rope};
 use crate::error::{Result, try_vec};
 use crate::format::json::Json;
 
@@ -21,6 +21,17 @@ pub(super) fn translate(t: &mut Translator) -> Result<Option<u64>> {
         "lfm2" | "lfm2moe" => lfm2(t, kv_heads)?,
         "baichuan" => baichuan(t)?,
         "qwen3next" | "qwen35" | "qwen35moe" => hybrid::delta_nets(t)?,
+        "gemma4" => gemma4::translate(t)?,
+        "deepseek2" => {
+            latent::attention(t)?;
+            latent::router(t)?;
+        }
+        "mamba" => hybrid::mamba(t)?,
+        "mamba2" => hybrid::mamba2(t)?,
+        "falcon-h1" => hybrid::falcon_h1(t)?,
+        "granitehybrid" => hybrid::granite(t)?,
+        "nemotron_h" => hybrid::nemotron(t)?,
+        "jamba" => hybrid::jamba(t)?,
         "cohere2" => {
             t.expect_text("position_embedding_type", &["rope_gptj"])?;
             if t.number(&["rotary_pct"])?.is_some_and(|part| part != 1.0) {

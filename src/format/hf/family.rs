@@ -26,6 +26,8 @@ pub(super) struct Family {
     pub either_way: bool,
     /// The tensor for queries, keys and values has those of one key-value head after those of another.
     pub grouped_qkv: bool,
+    /// Keys and values are products of one narrow vector.
+    pub latent: bool,
     /// The tensor for gates and ups of experts alternates between the two row by row.
     pub alternating_gate_up: bool,
 }
@@ -43,8 +45,36 @@ const PLAIN: Family = Family {
     transposed: &[],
     either_way: false,
     grouped_qkv: false,
+    latent: false,
     alternating_gate_up: false,
 };
+
+/// Multi-head latent attention. Checkpoints of the second generation have neighbours in rotary pairs, as those of the third
+/// unless they say otherwise.
+const LATENT: Family = Family {
+    arch: "deepseek2",
+    defaults: &[
+        ("rope_theta", 1e4),
+        ("rms_norm_eps", 1e-6),
+        ("kv_lora_rank", 512.0),
+        ("qk_nope_head_dim", 128.0),
+        ("qk_rope_head_dim", 64.0),
+        ("v_head_dim", 128.0),
+        ("routed_scaling_factor", 1.0),
+    ],
+    effectless: " ep_size aux_loss_alpha seq_aux mlp_layer_types ",
+    adjacent: true,
+    latent: true,
+    ..PLAIN
+};
+
+/// What training and caches of blocks of Mamba are told.
+const MAMBA: &str = " chunk_size mamba_chunk_size rescale_prenorm_residual residual_in_fp32 time_step_floor time_step_min \
+     time_step_max time_step_scale time_step_init_scheme use_bias use_conv_bias use_mambapy use_falcon_mambapy \
+     use_associative_scan fused_add_norm rms_norm pad_vocab_size_multiple ssm_cfg mamba_conv_bias mamba_proj_bias \
+     use_mamba_kernels num_logits_to_keep mamba_ssm_cache_dtype d_inner init_method mamba_dt_min mamba_dt_max \
+     mamba_dt_init_floor moe_shared_expert_overlap moe_shared_expert_intermediate_size moe_latent_size \
+     mtp_layers_block_type mtp_hybrid_override_pattern calc_logits_for_entire_prompt mamba_inner_layernorms ";
 
 const GEMMA: Family = Family { activations: &["gelu_pytorch_tanh"], norms_less_one: true, ..PLAIN };
 
@@ -356,6 +386,124 @@ const FAMILIES: &[Family] = &[
         ..PLAIN
     },
     Family { model_types: &["arcee"], arch: "arcee", activations: &["relu2"], ..PLAIN },
+    Family { model_types: &["deepseek_v2"], ..LATENT },
+    Family {
+        model_types: &["deepseek_v3", "kimi_k2", "glm4_moe_lite"],
+        defaults: &[
+            ("rope_theta", 1e4),
+            ("rms_norm_eps", 1e-6),
+            ("kv_lora_rank", 512.0),
+            ("qk_nope_head_dim", 128.0),
+            ("qk_rope_head_dim", 64.0),
+            ("v_head_dim", 128.0),
+            ("norm_topk_prob", 1.0),
+        ],
+        ..LATENT
+    },
+    Family {
+        model_types: &["gemma4_text", "gemma4"],
+        arch: "gemma4",
+        activations: &["gelu_pytorch_tanh"],
+        defaults: &[
+            ("rms_norm_eps", 1e-6),
+            ("head_dim", 256.0),
+            ("global_head_dim", 512.0),
+            ("num_attention_heads", 8.0),
+            ("num_key_value_heads", 4.0),
+            ("sliding_window", 512.0),
+            ("hidden_size_per_layer_input", 256.0),
+        ],
+        effectless: " vocab_size_per_layer_input audio_config audio_token_id boa_token_id boa_token_index eoa_token_id \
+                     eoa_token_index vision_soft_tokens_per_image ",
+        post_norms: true,
+        ..PLAIN
+    },
+    Family {
+        model_types: &["mamba", "falcon_mamba"],
+        arch: "mamba",
+        defaults: &[("layer_norm_epsilon", 1e-5), ("expand", 2.0), ("conv_kernel", 4.0), ("state_size", 16.0)],
+        effectless: MAMBA,
+        ..PLAIN
+    },
+    Family {
+        model_types: &["mamba2"],
+        arch: "mamba2",
+        defaults: &[
+            ("layer_norm_epsilon", 1e-5),
+            ("expand", 2.0),
+            ("conv_kernel", 4.0),
+            ("state_size", 128.0),
+            ("n_groups", 8.0),
+        ],
+        effectless: MAMBA,
+        ..PLAIN
+    },
+    Family {
+        model_types: &["falcon_h1"],
+        arch: "falcon-h1",
+        defaults: &[
+            ("rope_theta", 1e4),
+            ("rms_norm_eps", 1e-5),
+            ("mamba_expand", 2.0),
+            ("mamba_d_conv", 4.0),
+            ("mamba_d_state", 256.0),
+            ("mamba_n_groups", 1.0),
+            ("mamba_norm_before_gate", 1.0),
+        ],
+        effectless: MAMBA,
+        ..PLAIN
+    },
+    Family {
+        model_types: &["granitemoehybrid"],
+        arch: "granitehybrid",
+        defaults: &[
+            ("rope_theta", 1e4),
+            ("attention_multiplier", 1.0),
+            ("num_local_experts", 8.0),
+            ("num_experts_per_tok", 2.0),
+            ("shared_intermediate_size", 1024.0),
+            ("mamba_expand", 2.0),
+            ("mamba_d_conv", 4.0),
+            ("mamba_d_state", 256.0),
+            ("mamba_n_groups", 1.0),
+            ("mamba_n_heads", 128.0),
+        ],
+        effectless: MAMBA,
+        ..PLAIN
+    },
+    Family {
+        model_types: &["nemotron_h"],
+        arch: "nemotron_h",
+        activations: &["relu2"],
+        defaults: &[
+            ("layer_norm_epsilon", 1e-5),
+            ("head_dim", 128.0),
+            ("conv_kernel", 4.0),
+            ("ssm_state_size", 128.0),
+            ("n_groups", 8.0),
+            ("mamba_num_heads", 128.0),
+            ("mamba_head_dim", 64.0),
+            ("norm_topk_prob", 1.0),
+        ],
+        effectless: MAMBA,
+        ..PLAIN
+    },
+    Family {
+        model_types: &["jamba"],
+        arch: "jamba",
+        defaults: &[
+            ("rms_norm_eps", 1e-6),
+            ("num_experts", 16.0),
+            ("num_experts_per_tok", 2.0),
+            ("attn_layer_period", 8.0),
+            ("attn_layer_offset", 4.0),
+            ("mamba_expand", 2.0),
+            ("mamba_d_conv", 4.0),
+            ("mamba_d_state", 16.0),
+        ],
+        effectless: MAMBA,
+        ..PLAIN
+    },
     Family {
         model_types: &["lfm2"],
         arch: "lfm2",

@@ -26,3 +26,24 @@ pub(super) fn read_text(files: Files, path: &Path, cap: u64) -> Result<Option<St
 pub(super) fn is_plain(name: &str) -> bool {
     !name.is_empty() && name.len() < 256 && name != "." && name != ".." && !name.contains(['/', '\\', ':', '\0'])
 }
+
+/// Stands for infinity, which JSON lacks and configurations written by Python have.
+pub(super) const UNBOUNDED: f64 = 1e300;
+
+/// Replaces the infinities of a configuration, outside of its strings.
+pub(super) fn bound_infinities(text: &mut [u8]) {
+    let (mut at, mut in_string) = (0, false);
+    while let Some(rest) = text.get_mut(at..).filter(|rest| !rest.is_empty()) {
+        match rest {
+            [b'\\', ..] if in_string => at += 1,
+            [b'"', ..] => in_string = !in_string,
+            _ if in_string => {}
+            word if word.starts_with(b"Infinity") => {
+                word.iter_mut().zip(b"1e300   ").for_each(|(byte, digit)| *byte = *digit);
+                at += 7;
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+}

@@ -1,8 +1,12 @@
 //! Keys of networks whose layers have a recurrence, in all of them or in some: what the layers are, and the numbers of their
 //! mixers.
 
-use super::translator::Translator;
+use super::folder::UNBOUNDED;
+use super::rope;
+use super::translator::{HEADS, LAYERS, MAX_LAYERS, MAX_WIDTH, Translator, WIDTH, signed, whole};
 use crate::error::{Result, try_vec};
+use crate::format::json::Json;
+use crate::format::value::narrow;
 
 /// Sets the layers with a recurrence, by 1, and without one, by 0.
 fn recurrent_layers(t: &mut Translator, layers: impl ExactSizeIterator<Item = bool>) -> Result<()> {
@@ -37,4 +41,229 @@ pub(super) fn delta_nets(t: &mut Translator) -> Result<()> {
     t.set("ssm.time_step_rank", Some(heads));
     t.set("ssm.group_count", Some(key_heads));
     t.expect("attn_output_gate", true)
+}
+
+/// Mamba 1, and Falcon Mamba.
+pub(super) fn mamba(t: &mut Translator) -> Result<()> {
+    let inner = inner_width(t, &["intermediate_size", "d_inner"], "expand")?;
+    let rank = step_rank(t, "time_step_rank")?;
+    block(t, inner, rank, None, ["conv_kernel", "state_size"])?;
+    if t.config.text(&["model_type"])? == Some("falcon_mamba") {
+        t.set("ssm.dt_b_c_rms", Some(true));
+        t.set("ssm.norm_epsilon", t.number(&["mixer_rms_eps"])?.or(Some(1e-6)));
+    }
+    Ok(())
+}
+
+pub(super) fn mamba2(t: &mut Translator) -> Result<()> {
+    // A rank of steps is the first generation's.
+    t.config.skip(&["time_step_rank"]);
+    step_limit(t)?;
+    let inner = inner_width(t, &["intermediate_size"], "expand")?;
+    heads(t, inner, ["num_heads", "head_dim", "n_groups"], ["conv_kernel", "state_size"])
+}
+
+/// Falcon H1: attention and Mamba 2 in every layer, with factors on many products.
+pub(super) fn falcon_h1(t: &mut Translator) -> Result<()> {
+    step_limit(t)?;
+    let inner = inner_width(t, &["mamba_d_ssm"], "mamba_expand")?;
+    heads(t, inner, ["mamba_n_heads", "mamba_d_head", "mamba_n_groups"], ["mamba_d_conv", "mamba_d_state"])?;
+    // Factors stand on sums with the biases.
+    for name in ["attention_bias", "mlp_bias", "mamba_proj_bias", "projectors_bias"] {
+        t.expect(name, false)?;
+    }
+    if t.bool(&["mamba_rms_norm"])? == Some(true) {
+        t.expect("mamba_norm_before_gate", false)?;
+    }
+    t.config.skip(&["mamba_norm_before_gate"]);
+    let factor = |name: &str| Ok(t.number(&[name])?.unwrap_or(1.0));
+    let [read, key, written] =
+        [factor("attention_in_multiplier")?, factor("key_multiplier")?, factor("attention_out_multiplier")?];
+    let [ssm_in, ssm_out] = [factor("ssm_in_multiplier")?, factor("ssm_out_multiplier")?];
+    let [embedding, head] = [factor("embedding_multiplier")?, factor("lm_head_multiplier")?];
+    let [gate, down] = factors(t, "mlp_multipliers")?;
+    let parts: [f64; 5] = factors(t, "ssm_multipliers")?;
+    let width = rope::head_dim(t)? as f64;
+    t.set("attention.scale", Some(read * read * key / width.sqrt()));
+    t.set("attention.output_scale", Some(read * written));
+    t.set("ssm.input_scales", Some(Vec::from(parts.map(|factor| narrow(factor * ssm_in)))));
+    t.set("ssm.output_scale", Some(ssm_out));
+    t.set("feed_forward.gate_scale", Some(gate));
+    t.set("feed_forward.output_scale", Some(down));
+    t.set("embedding_scale", Some(embedding));
+    t.set("logit_scale", Some(head));
+    Ok(())
+}
+
+/// Granite 4: blocks of Mamba 2 but for some layers, and one feed-forward block or experts beside a shared one.
+pub(super) fn granite(t: &mut Translator) -> Result<()> {
+    step_limit(t)?;
+    let inner = inner_width(t, &[], "mamba_expand")?;
+    heads(t, inner, ["mamba_n_heads", "mamba_d_head", "mamba_n_groups"], ["mamba_d_conv", "mamba_d_state"])?;
+    let kinds = ["full_attention", "attention", "linear_attention", "mamba"];
+    let kinds = t.layers("layer_types", &kinds)?.or(t.layers("layers_block_type", &kinds)?);
+    attending_layers(t, kinds.unwrap_or_default().into_iter().map(|kind| kind < 2))?;
+    t.expect_text("position_embedding_type", &["rope", "nope"])?;
+    t.expect_text("normalization_function", &["rmsnorm"])?;
+    let turns = t.config.text(&["position_embedding_type"])? == Some("rope");
+    t.set("rope.scaling.finetuned", Some(turns));
+    if t.int(&["num_local_experts"])? == Some(0) {
+        let width = t.size("shared_intermediate_size")?;
+        t.replace("feed_forward_length", Some(width));
+    }
+    Ok(())
+}
+
+/// Nemotron H: each layer is a block of Mamba 2, attention, a feed-forward block, or experts.
+pub(super) fn nemotron(t: &mut Translator) -> Result<()> {
+    step_limit(t)?;
+    t.expect_text("mlp_hidden_act", &["relu2"])?;
+    t.expect_text("mamba_hidden_act", &["silu"])?;
+    if let (Some(a), Some(b)) = (t.config.number(&["rms_norm_eps"])?, t.config.number(&["layer_norm_epsilon"])?)
+        && a != b
+    {
+        return Err(t.config.unsupported("a \"rms_norm_eps\" other than \"layer_norm_epsilon\""));
+    }
+    t.config.skip(&["expand"]);
+    if t.config.int(&["attention_head_dim"])?.is_some_and(|width| t.int(&["head_dim"]).ok().flatten() != Some(width)) {
+        return Err(t.config.unsupported("an \"attention_head_dim\" other than \"head_dim\""));
+    }
+    let inner = t.size("mamba_num_heads")?.saturating_mul(t.size("mamba_head_dim")?);
+    heads(t, inner, ["mamba_num_heads", "mamba_head_dim", "n_groups"], ["conv_kernel", "ssm_state_size"])?;
+    let kinds = nemotron_layers(t)?;
+    let ffn = t.size("intermediate_size")?;
+    let experts = t.int(&["moe_intermediate_size"])?.unwrap_or(ffn);
+    let mut widths = try_vec("layers", kinds.len())?;
+    widths.extend(kinds.iter().map(|kind| match kind {
+        '-' => signed(ffn),
+        'E' => signed(experts),
+        _ => 0,
+    }));
+    t.replace("block_count", Some(kinds.len() as u64));
+    t.replace("feed_forward_length", Some(widths));
+    attending_layers(t, kinds.iter().map(|kind| *kind == '*'))?;
+    if !kinds.contains(&'E') {
+        t.keys.retain(|(key, _)| !key.contains(".expert_"));
+    }
+    Ok(())
+}
+
+/// The kinds of layers as a letter each: M, `*`, - and E.
+fn nemotron_layers(t: &Translator) -> Result<Vec<char>> {
+    let known = [
+        ("linear_attention", 'M'),
+        ("mamba", 'M'),
+        ("full_attention", '*'),
+        ("attention", '*'),
+        ("mlp", '-'),
+        ("moe", 'E'),
+    ];
+    let pattern = t.config.text(&["hybrid_override_pattern"])?;
+    let list = t.config.list(&["layers_block_type", "layer_types"])?;
+    let n = list.map_or(pattern.map_or(0, str::len), <[_]>::len);
+    if n as u64 > MAX_LAYERS || t.int(LAYERS)?.is_some_and(|told| told != n as u64) {
+        return Err(t.config.wrong("layers_block_type", "one for each of at most 1024 layers"));
+    }
+    let mut kinds = try_vec("layers", n)?;
+    for i in 0..n {
+        let kind = match list.and_then(|list| list.get(i)) {
+            Some(name) => known.iter().find(|kind| name.as_str() == Some(kind.0)).map(|kind| kind.1),
+            None => pattern.and_then(|pattern| pattern.chars().nth(i)).filter(|c| "M*-E".contains(*c)),
+        };
+        let unknown = || t.config.unsupported(&format!("the kind of layer {i} in \"layers_block_type\""));
+        kinds.push(kind.ok_or_else(unknown)?);
+    }
+    Ok(kinds)
+}
+
+/// Jamba: blocks of Mamba 1, attention in some layers, experts in others.
+pub(super) fn jamba(t: &mut Translator) -> Result<()> {
+    let inner = inner_width(t, &[], "mamba_expand")?;
+    let rank = step_rank(t, "mamba_dt_rank")?;
+    block(t, inner, rank, None, ["mamba_d_conv", "mamba_d_state"])?;
+    let (period, offset) = (t.size("attn_layer_period")?, t.int(&["attn_layer_offset"])?.unwrap_or(0));
+    // The tensors tell the layers with experts.
+    t.config.skip(&["expert_layer_period", "expert_layer_offset", "layers_block_type", "layers_num_experts"]);
+    if t.int(&["num_experts"])? == Some(1) {
+        t.keys.retain(|(key, _)| !key.contains(".expert_"));
+    }
+    let n = usize::try_from(t.n_layers()?).unwrap_or(0);
+    attending_layers(t, (0..n).map(|i| i as u64 % period == offset))
+}
+
+// ---- shared by them
+
+/// Gives key-value heads to some layers and none to the others.
+fn attending_layers(t: &mut Translator, attend: impl ExactSizeIterator<Item = bool>) -> Result<()> {
+    let kv_heads = signed(t.int(&["num_key_value_heads"])?.or(t.int(HEADS)?).unwrap_or(0));
+    let mut list = try_vec("layers", attend.len())?;
+    list.extend(attend.map(|attends| if attends { kv_heads } else { 0 }));
+    if !list.iter().any(|&n| n > 0) {
+        return Err(t.config.unsupported("a network of no attention among its layers (\"layer_types\")"));
+    }
+    t.replace("attention.head_count_kv", Some(list));
+    Ok(())
+}
+
+/// The width of a block of Mamba, which is told or a multiple of the model's.
+fn inner_width(t: &Translator, names: &[&str], expand: &str) -> Result<u64> {
+    let times = t.number(&[expand])?;
+    let told = t.config.int(names)?;
+    let multiple = times.and_then(|times| Some(times * t.int(WIDTH).ok()?? as f64)).and_then(|n| whole(n.trunc()));
+    match told.or(multiple) {
+        Some(n) if (1..=MAX_WIDTH).contains(&n) => Ok(n),
+        _ => Err(t.config.wrong(expand, "a factor that gives a width from 1 to 2^20")),
+    }
+}
+
+/// The rank of Mamba 1's steps: a number, or a sixteenth of the width.
+fn step_rank(t: &Translator, name: &str) -> Result<u64> {
+    match t.config.find(&[name]) {
+        Some((_, rank)) if rank.as_str() != Some("auto") => t.size(name),
+        _ => Ok(t.int(WIDTH)?.unwrap_or(0).div_ceil(16)),
+    }
+}
+
+fn block(t: &mut Translator, inner: u64, rank: u64, groups: Option<u64>, [taps, state]: [&str; 2]) -> Result<()> {
+    let (taps, state) = (t.size(taps)?, t.size(state)?);
+    t.set("ssm.conv_kernel", Some(taps));
+    t.set("ssm.inner_size", Some(inner));
+    t.set("ssm.state_size", Some(state));
+    t.set("ssm.time_step_rank", Some(rank));
+    t.set("ssm.group_count", groups);
+    Ok(())
+}
+
+/// `block` of Mamba 2. `names`: those of the number of heads, their width, and the number of groups.
+fn heads(t: &mut Translator, inner: u64, [n, width, groups]: [&str; 3], taps_and_state: [&str; 2]) -> Result<()> {
+    let (n_heads, groups) = (t.size(n)?, t.size(groups)?);
+    let told = t.config.find(&[width]).filter(|(_, value)| value.as_str() != Some("auto"));
+    if told.is_some_and(|(_, value)| value.as_u64().and_then(|width| width.checked_mul(n_heads)) != Some(inner)) {
+        return Err(t.config.unsupported(&format!("{width:?} other than {inner} / {n:?}")));
+    }
+    block(t, inner, n_heads, Some(groups), taps_and_state)
+}
+
+/// Refuses a bound of steps.
+fn step_limit(t: &Translator) -> Result<()> {
+    let Some(limits) = t.config.list(&["time_step_limit"])? else { return Ok(()) };
+    let is_infinite = |x: &Json| {
+        x.as_f64().is_some_and(|x| x >= UNBOUNDED) || x.get("__float__").and_then(Json::as_str) == Some("Infinity")
+    };
+    match limits {
+        [low, high] if low.as_f64() == Some(0.0) && is_infinite(high) => Ok(()),
+        _ => Err(t.config.unsupported("\"time_step_limit\" other than from 0 to infinity")),
+    }
+}
+
+/// A list of as many factors as there are products, which are 1 unless told.
+fn factors<const N: usize>(t: &Translator, name: &str) -> Result<[f64; N]> {
+    let mut factors = [1.0; N];
+    let Some(list) = t.config.list(&[name])? else { return Ok(factors) };
+    let numbers = list.iter().filter_map(Json::as_f64);
+    if list.len() != N || numbers.clone().count() != N {
+        return Err(t.config.wrong(name, &format!("{N} numbers")));
+    }
+    factors.iter_mut().zip(numbers).for_each(|(factor, told)| *factor = told);
+    Ok(factors)
 }

@@ -11,7 +11,9 @@ pub(super) fn attention(t: &mut Translator) -> Result<()> {
     // Some configurations repeat widths of heads under other names.
     for (name, width) in [("head_dim", turning), ("qk_head_dim", still + turning)] {
         match t.config.int(&[name])? {
-            Some(told) if told != width => return Err(t.config.unsupported(&format!("{name:?} with the value {told}"))),
+            Some(told) if told != width => {
+                return Err(t.config.unsupported(&format!("{name:?} with the value {told}")));
+            }
             _ => {}
         }
     }

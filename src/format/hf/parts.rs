@@ -79,6 +79,48 @@ struct Part {
     run: u64,
 }
 
+/// The products that absorb a query and make a value, from the one for keys and values of all heads.
+fn latent(path: &Path, t: &Translated, tensor: TensorInfo, out: &mut Vec<TensorInfo>) -> Result<()> {
+    let ([keys, values], [rows, rank]) = (t.latent, [tensor.shape.rows(), tensor.shape.cols()]);
+    let stride = keys + values;
+    let heads = rows.checked_div(stride).filter(|n| rows.is_multiple_of(stride) && (1..=MAX_EXPERTS).contains(n));
+    let (Some(heads), 1) = (heads, quant::format(tensor.dtype)?.block_len) else {
+        let shape = &tensor.shape;
+        let what = format!("the tensor {} of shape {shape:?} is no whole number of heads of {stride}", tensor.name);
+        return Err(Error::format(path, what));
+    };
+    let value = tensor.bytes / tensor.shape.n_elements().max(1);
+    let name = |part: &str| tensor.name.replace("attn_kv_b", part);
+    let mut parts = try_vec("heads", usize::try_from(heads).unwrap_or(0))?;
+    parts.extend((0..heads).map(|head| TensorStorage::Transposed {
+        source: Box::new(tensor.storage.clone()),
+        first: head * stride * rank * value,
+        rows: rank,
+    }));
+    out.push(TensorInfo {
+        name: name("attn_k_b"),
+        dtype: tensor.dtype,
+        shape: Shape::new(&[heads, rank, keys])?,
+        bytes: heads * rank * keys * value,
+        storage: TensorStorage::Stacked { parts, part_bytes: rank * keys * value },
+    });
+    out.push(TensorInfo {
+        name: name("attn_v_b"),
+        dtype: tensor.dtype,
+        shape: Shape::new(&[heads, values, rank])?,
+        bytes: heads * values * rank * value,
+        storage: TensorStorage::Picked(Picked {
+            source: Box::new(tensor.storage),
+            source_bytes: tensor.bytes,
+            unit: rank * value,
+            run: values,
+            stride,
+            first: keys,
+        }),
+    });
+    Ok(())
+}
+
 /// Adds a tensor, or the parts that it holds where GGUF files keep these apart.
 pub(super) fn push(path: &Path, t: &Translated, mut tensor: TensorInfo, out: &mut Vec<TensorInfo>) -> Result<()> {
     // A kernel of one channel each: `[channels, 1, taps]`.
@@ -86,6 +128,22 @@ pub(super) fn push(path: &Path, t: &Translated, mut tensor: TensorInfo, out: &mu
         && let [channels, 1, taps] = *tensor.shape.dims()
     {
         tensor.shape = Shape::new(&[channels, taps])?;
+    }
+    if t.family.latent && tensor.name.ends_with(".attn_kv_b.weight") {
+        return latent(path, t, tensor, out);
+    }
+    if tensor.name.ends_with(".ssm_norm.weight")
+        && let [n] = *tensor.shape.dims()
+        && t.groups > 1
+        && n.is_multiple_of(t.groups)
+    {
+        tensor.shape = Shape::new(&[t.groups, n / t.groups])?;
+    }
+    if t.is_dense {
+        let shared = [("ffn_gate_up_shexp", "ffn_up"), ("ffn_down_shexp", "ffn_down")];
+        for (theirs, ours) in shared {
+            tensor.name = tensor.name.replace(theirs, ours);
+        }
     }
     if let Some(function) = function(t, &tensor.name) {
         out.push(computed(path, tensor, function)?);

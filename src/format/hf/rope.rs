@@ -153,6 +153,15 @@ fn yarn(t: &mut Translator, set: &Members, stretch: f64) -> Result<()> {
     let multipliers = set.number(&["mscale"])?.zip(set.number(&["mscale_all_dim"])?);
     let multipliers = multipliers.filter(|(a, b)| *a != 0.0 && *b != 0.0);
     let ratio = multipliers.map(|(m, all)| magnitude(m, stretch) / magnitude(all, stretch));
+    if t.family.latent {
+        // The magnitude of scores; that of angles is 1 where the multipliers are the same.
+        let Some((multiplier, _)) = multipliers.filter(|(m, all)| m == all) else {
+            return Err(t
+                .config
+                .unsupported("the rope parameters \"mscale\" and \"mscale_all_dim\" unless they are alike"));
+        };
+        t.set("rope.scaling.yarn_log_multiplier", Some(0.1 * multiplier));
+    }
     let attention = set.number(&["attention_factor"])?.or(ratio);
     let beta = set.number(&["llama_4_scaling_beta"])?;
     match t.family.arch {
@@ -164,7 +173,11 @@ fn yarn(t: &mut Translator, set: &Members, stretch: f64) -> Result<()> {
     t.set("rope.scaling.yarn_beta_fast", set.number(&["beta_fast"])?);
     t.set("rope.scaling.yarn_beta_slow", set.number(&["beta_slow"])?);
     // A GGUF file holds a factor on what YaRN prescribes, a configuration the product.
-    t.set("rope.scaling.attn_factor", attention.map(|f| f / magnitude(1.0, stretch)));
+    if t.family.latent && attention.is_some_and(|factor| factor != 1.0) {
+        return Err(t.config.unsupported("the rope parameter \"attention_factor\" with latent attention"));
+    }
+    let common = if t.family.latent { 1.0 } else { magnitude(1.0, stretch) };
+    t.set("rope.scaling.attn_factor", attention.map(|f| f / common));
     Ok(())
 }
 
@@ -176,7 +189,7 @@ pub(super) fn head_dim(t: &Translator) -> Result<u64> {
 }
 
 /// A vector that is in no file.
-fn tensor_of(name: &str, values: &[f32]) -> Result<TensorInfo> {
+pub(super) fn tensor_of(name: &str, values: &[f32]) -> Result<TensorInfo> {
     let mut bytes = try_vec("rope factors", values.len().saturating_mul(4))?;
     bytes.extend(values.iter().flat_map(|v| v.to_le_bytes()));
     Ok(TensorInfo {

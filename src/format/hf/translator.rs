@@ -112,6 +112,11 @@ impl Translator<'_> {
     }
 }
 
+/// A number from 0 on as lists have it.
+pub(super) fn signed(n: u64) -> i64 {
+    i64::try_from(n).unwrap_or(i64::MAX)
+}
+
 /// A float that is a whole number.
 pub(super) fn whole(x: f64) -> Option<u64> {
     if !(0.0..=2f64.powi(53)).contains(&x) || x.fract() != 0.0 {

@@ -5,7 +5,19 @@ use crate::error::{Result, try_vec};
 use crate::format::Value;
 
 /// Architectures whose layers with a window are no matter of keys, or that have none.
-const NO_WINDOWS: &[&str] = &["exaone4", "llama4", "lfm2", "lfm2moe", "qwen3next", "qwen35", "qwen35moe"];
+const NO_WINDOWS: &[&str] = &[
+    "exaone4",
+    "llama4",
+    "lfm2",
+    "lfm2moe",
+    "qwen3next",
+    "qwen35",
+    "qwen35moe",
+    "gemma4",
+    "granitehybrid",
+    "nemotron_h",
+    "jamba",
+];
 
 /// Sets the window and the pattern of its layers.
 pub(super) fn translate(t: &mut Translator) -> Result<()> {

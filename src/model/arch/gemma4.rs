@@ -21,6 +21,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let n_dims = b.keys.size("rope.dimension_count_swa")?.unwrap_or(config.n_dims).min(local_dim);
     let local = RopeConfig { base, n_dims, scaling: RopeScaling::None, ..config.clone() };
     let (rope, local) = (b.rope(&config)?, b.rope_without_divisors(&local)?);
+    let values_are_keys = b.keys.flag("attention.values_are_keys")?;
     let own = n_layers.saturating_sub(b.keys.size("attention.shared_kv_layers")?.unwrap_or(0));
     let logit_softcap = b.softcap("final_logit_softcapping", 30.0)?;
     let moe = b.moe(true)?;
@@ -36,7 +37,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
         let attention = Attention { scale: 1.0, mask: Mask::window(windows[i]), ..Attention::new(heads) };
         let h = b.rms_norm(x, "attn_norm")?;
         let q = if i < own {
-            let [q, k, v] = b.normed_values(h, heads)?;
+            let [q, k, v] = b.normed_values(h, heads, values_are_keys.map(|told| is_local || !told))?;
             b.rms_norm_groups(q, "attn_q_norm", dim)?;
             b.rms_norm_groups(k, "attn_k_norm", dim)?;
             b.rotate_heads(rope, dim, q, Some(k));

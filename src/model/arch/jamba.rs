@@ -13,7 +13,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
         let h = b.rms_norm(x, "attn_norm")?;
         let o = match heads[i] {
             Some(heads) => b.attention(h, Attention::new(heads), |_, _, _| Ok(()))?,
-            None => b.mamba1(h, shape, false)?,
+            None => b.mamba1(h, shape, None)?,
         };
         b.add(x, o);
         let h = b.rms_norm(x, "ffn_norm")?;

@@ -5,7 +5,8 @@ use crate::model::builder::Builder;
 
 pub fn build(b: &mut Builder) -> Result<()> {
     let shape = b.mamba_shape()?;
-    let plain_norms = b.keys.flag("ssm.dt_b_c_rms")?.unwrap_or(false);
+    let eps = b.keys.float("ssm.norm_epsilon")?.unwrap_or(b.rms_eps);
+    let plain_norms = b.keys.flag("ssm.dt_b_c_rms")?.unwrap_or(false).then_some(eps);
     let is_second = b.hyper.architecture == "mamba2";
     ["attention.", "rope."].into_iter().for_each(|prefix| b.keys.ignore(prefix));
     let x = b.embed(1.0)?;

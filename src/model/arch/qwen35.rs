@@ -50,7 +50,7 @@ fn attention(b: &mut Builder, h: Act, rope: RopeChoice) -> Result<Act> {
 
 /// A gated delta net. Qwen 3 Next has the tensors of each key head together, GGUF files of Qwen 3.5 have value heads in turn.
 fn delta_net(b: &mut Builder, h: Act, shape: MambaShape) -> Result<Act> {
-    let MambaShape { inner: values, state: dim, rank: heads, groups: key_heads, taps } = shape;
+    let MambaShape { inner: values, state: dim, rank: heads, groups: key_heads, taps, .. } = shape;
     if values != heads * dim || !heads.is_multiple_of(key_heads) {
         return Err(b.keys.unsupported("ssm.inner_size"));
     }

@@ -85,9 +85,11 @@ impl Builder<'_> {
         let Latent { heads, rank, query_rank, turning, rope, scale, growth, period } = latent;
         let HeadShape { n_heads, head_dim, value_dim, .. } = heads;
         let still = head_dim - turning;
+        // That of GGUF files is the one of all norms, that of checkpoints a constant.
+        let eps = if self.is_folder() { 1e-6 } else { self.rms_eps };
         let q = if self.has("attn_q_a.weight") {
             let narrow = self.project(x, "attn_q_a", query_rank)?;
-            self.rms_norm_groups(narrow, "attn_q_a_norm", query_rank)?;
+            self.rms_norm_with_eps(narrow, "attn_q_a_norm", eps)?;
             self.project(narrow, "attn_q_b", n_heads * head_dim)?
         } else {
             self.project(x, "attn_q", n_heads * head_dim)?
@@ -95,7 +97,7 @@ impl Builder<'_> {
         let mut part = |rows| self.part("attn_kv_a_mqa", rank + turning, rows, x);
         let parts = [part(0..rank)?, part(rank..rank + turning)?];
         let [narrow, turned] = self.push_projections(x, parts);
-        self.rms_norm_groups(narrow, "attn_kv_a_norm", rank)?;
+        self.rms_norm_with_eps(narrow, "attn_kv_a_norm", eps)?;
         if let Some(rope) = rope {
             self.program.push(Op::Rope { rope, head_dim, first: still, q, k: None });
             self.program.push(Op::Rope { rope, head_dim: turning, first: 0, q: turned, k: None });

@@ -55,11 +55,11 @@ impl Builder<'_> {
         self.program.push(Op::Rope { rope, head_dim, first: 0, q, k });
     }
 
-    /// Queries, keys, and values whose heads are normalised; values are keys where the file has none.
-    pub fn normed_values(&mut self, x: Act, heads: HeadShape) -> Result<[Act; 3]> {
+    /// Queries, keys, and values whose heads are normalised; values are keys where the file says so or has none.
+    pub fn normed_values(&mut self, x: Act, heads: HeadShape, has_values: Option<bool>) -> Result<[Act; 3]> {
         let kind = NormKind::Rms;
         let norm = Norm { kind, weight: None, bias: None, eps: self.eps(kind), group: heads.value_dim };
-        let has_values = self.has("attn_v.weight") || self.has("attn_qkv.weight");
+        let has_values = has_values.unwrap_or(self.has("attn_v.weight") || self.has("attn_qkv.weight"));
         let (q, k, x, out) = if has_values {
             let [q, k, v] = self.qkv(x, heads)?;
             (q, k, v, v)

@@ -1,0 +1,135 @@
+//! Keys of Gemma 4, whose layers without a window have heads and rotations of their own.
+
+use super::known;
+use super::members::Members;
+use super::rope;
+use super::translator::{MAX_WIDTH, Translator, signed};
+use crate::error::{Result, try_vec};
+use crate::format::json::Json;
+
+/// The kinds of layers.
+const KINDS: [&str; 2] = ["full_attention", "sliding_attention"];
+
+pub(super) fn translate(t: &mut Translator) -> Result<()> {
+    let windowed = windowed_layers(t)?;
+    let n = windowed.len();
+    let width = t.size("head_dim")?;
+    let [full_width, full_kv_heads] = full_heads(t, &windowed)?;
+    let kv_heads = t.size("num_key_value_heads")?;
+    let mut list = try_vec("layers", n)?;
+    list.extend(windowed.iter().map(|windowed| signed(if *windowed { kv_heads } else { full_kv_heads })));
+    t.replace("attention.head_count_kv", Some(list));
+    t.replace("attention.key_length", Some(full_width));
+    t.replace("attention.value_length", Some(full_width));
+    t.set("attention.key_length_swa", Some(width));
+    t.set("attention.value_length_swa", Some(width));
+    t.set("attention.sliding_window", t.int(&["sliding_window"])?);
+    t.set("attention.sliding_window_pattern", Some(windowed));
+    let shared = t.int(&["num_kv_shared_layers"])?.unwrap_or(0);
+    t.set("attention.shared_kv_layers", Some(shared));
+    // Without values of their own, full layers take their keys for them.
+    t.set("attention.values_are_keys", Some(t.config.bool(&["attention_k_eq_v"])? == Some(true)));
+    t.set("embedding_length_per_layer_input", t.int(&["hidden_size_per_layer_input"])?);
+    if t.config.bool(&["use_double_wide_mlp"])? == Some(true) {
+        let ffn = t.size("intermediate_size")?;
+        let mut widths = try_vec("layers", n)?;
+        widths
+            .extend((0..n).map(|i| signed(if (i as u64) < (n as u64).saturating_sub(shared) { ffn } else { 2 * ffn })));
+        t.replace("feed_forward_length", Some(widths));
+    }
+    if t.number(&["final_logit_softcapping"])?.is_none() {
+        // GGUF files mean another value by none.
+        t.replace("final_logit_softcapping", Some(0.0));
+    }
+    if t.config.bool(&["enable_moe_block"])? == Some(true) {
+        t.set("expert_count", Some(t.size("num_experts")?));
+        t.set("expert_used_count", Some(t.size("top_k_experts")?));
+        t.set("expert_feed_forward_length", Some(t.size("moe_intermediate_size")?));
+    } else {
+        t.config.skip(&["num_experts", "top_k_experts", "moe_intermediate_size"]);
+    }
+    // That among the tokens of a picture is none in text.
+    t.expect_text("use_bidirectional_attention", &["vision"])
+}
+
+/// The layers with a window: all but each sixth unless they are listed.
+fn windowed_layers(t: &Translator) -> Result<Vec<bool>> {
+    let n = usize::try_from(t.n_layers()?).unwrap_or(0);
+    let windowed: Vec<bool> = match t.layers("layer_types", &KINDS)? {
+        Some(kinds) => kinds.into_iter().map(|kind| kind == 1).collect(),
+        None => (1..=n).map(|i| !i.is_multiple_of(6)).collect(),
+    };
+    match windowed.last() {
+        Some(true) => Err(t.config.unsupported("\"layer_types\" whose last layer has a window")),
+        _ => Ok(windowed),
+    }
+}
+
+/// Width and number of the key-value heads of layers without a window. Newer configurations list the layers that differ.
+fn full_heads(t: &Translator, windowed: &[bool]) -> Result<[u64; 2]> {
+    let common = t.size("num_key_value_heads")?;
+    let Some((name, layers)) = t.config.find(&["per_layer_config"]) else {
+        let told = t.int(&["num_global_key_value_heads"])?.filter(|n| (1..=MAX_WIDTH).contains(n));
+        let values_are_keys = t.config.bool(&["attention_k_eq_v"])? == Some(true);
+        return Ok([t.size("global_head_dim")?, told.filter(|_| values_are_keys).unwrap_or(common)]);
+    };
+    t.config.skip(&["num_global_key_value_heads", "global_head_dim"]);
+    let unlike = || t.config.unsupported(&format!("{name:?} other than one set for all layers without a window"));
+    let (width, nothing) = (t.size("head_dim")?, Json::Null);
+    let mut found = None;
+    for (i, windowed) in windowed.iter().enumerate() {
+        let set = layers.get(&i.to_string()).unwrap_or(&nothing);
+        let layer = Members::new(t.path, set, &nothing);
+        let heads =
+            [layer.int(&["head_dim"])?.unwrap_or(width), layer.int(&["num_key_value_heads"])?.unwrap_or(common)];
+        known::check(&layer, "")?;
+        let expected = if *windowed { [width, common] } else { *found.get_or_insert(heads) };
+        if heads != expected || heads.iter().any(|n| !(1..=MAX_WIDTH).contains(n)) {
+            return Err(unlike());
+        }
+    }
+    let is_layer = |name: &str| name.parse().is_ok_and(|i: usize| i < windowed.len());
+    if !layers.members().iter().all(|(name, _)| is_layer(name)) {
+        return Err(unlike());
+    }
+    Ok(found.unwrap_or([width, common]))
+}
+
+/// Rotations of the two kinds of layers. In layers without a window a part of the pairs turns, with the angles of all.
+pub(super) fn rotations(t: &mut Translator) -> Result<()> {
+    let nothing = Json::Null;
+    let sets = match t.config.find(&["rope_parameters"]) {
+        Some((_, sets @ Json::Object(_))) => sets,
+        Some((name, _)) => return Err(t.config.wrong(name, "an object")),
+        None => &nothing,
+    };
+    let [full, windowed] = KINDS.map(|kind| Members::new(t.path, sets.get(kind).unwrap_or(&nothing), &nothing));
+    if sets.members().iter().any(|(name, _)| !KINDS.contains(&&**name)) {
+        return Err(t.config.unsupported("\"rope_parameters\" beside those of both kinds of layers"));
+    }
+    t.set("rope.freq_base", full.number(&["rope_theta"])?.or(Some(1e6)));
+    t.set("rope.freq_base_swa", windowed.number(&["rope_theta"])?.or(Some(1e4)));
+    let kind = full.text(&["rope_type"])?.unwrap_or("proportional");
+    let part = full.number(&["partial_rotary_factor"])?.unwrap_or(if sets == &nothing { 0.25 } else { 1.0 });
+    if !["default", "proportional"].contains(&kind)
+        || windowed.text(&["rope_type"])?.is_some_and(|kind| kind != "default")
+    {
+        return Err(t
+            .config
+            .unsupported(&format!("rope of type {kind:?} in Gemma 4, or scaled rope in layers with a window")));
+    }
+    let layers = windowed_layers(t)?;
+    let pairs = full_heads(t, &layers)?[0] / 2;
+    if kind == "proportional" && (0.0..1.0).contains(&part) {
+        let turning = (part * (2 * pairs) as f64 / 2.0).floor();
+        let mut divisors = try_vec("rotary divisors", usize::try_from(pairs).unwrap_or(0))?;
+        divisors.extend((0..pairs).map(|i| if (i as f64) < turning { 1.0 } else { 1e30 }));
+        t.made.push(rope::tensor_of("rope_freqs.weight", &divisors)?);
+    } else if part != 1.0 {
+        return Err(t
+            .config
+            .unsupported(&format!("the rope parameter \"partial_rotary_factor\" with the value {part}")));
+    }
+    known::check_rope(&full)?;
+    known::check_rope(&windowed)
+}
