@@ -81,7 +81,6 @@ fn llama() {
         "llama.feed_forward_length=1408",
         "llama.rope.freq_base=500000",
         "llama.vocab_size=32000",
-        "realizar.norm_less_one=false",
         "tokenizer.ggml.eos_token_ids=[2 integers]",
         "tokenizer.ggml.bos_token_id=1",
         "tokenizer.ggml.eos_token_id=2",
@@ -133,6 +132,61 @@ fn published_configurations_are_understood() {
         ("olmo-2-7b", &["olmo2.attention.layer_norm_rms_epsilon=0.000001"]),
         ("all-minilm-l6-v2", &["bert.attention.causal=false", "bert.feed_forward_length=1536"]),
         ("granite-3.1-2b", &["granite.attention.scale=0.015625", "granite.logit_scale=8"]),
+        (
+            "qwen3-next-80b-a3b",
+            &[
+                "qwen3next.ssm.inner_size=4096",
+                "qwen3next.rope.dimension_count=64",
+                "qwen3next.expert_weights_norm=true",
+            ],
+        ),
+        (
+            "qwen3.5-27b",
+            &["qwen35.ssm.time_step_rank=48", "qwen35.rope.dimension_count=64", "qwen35.rope.freq_base=10000000"],
+        ),
+        (
+            "gemma-4-e2b",
+            &[
+                "gemma4.attention.key_length=512",
+                "gemma4.attention.key_length_swa=256",
+                "gemma4.attention.shared_kv_layers=20",
+                "gemma4.embedding_length_per_layer_input=256",
+                "gemma4.feed_forward_length=[35 integers]",
+            ],
+        ),
+        (
+            "deepseek-v2-lite",
+            &[
+                "deepseek2.expert_gating_func=1",
+                "deepseek2.attention.key_length_mla=192",
+                "deepseek2.rope.scaling.type=yarn",
+            ],
+        ),
+        (
+            "deepseek-v3",
+            &[
+                "deepseek2.expert_group_used_count=4",
+                "deepseek2.attention.q_lora_rank=1536",
+                "deepseek2.attention.key_length=576",
+            ],
+        ),
+        ("kimi-k2", &["deepseek2.expert_count=384", "deepseek2.rope.freq_base=50000"]),
+        ("glm-4.7-flash", &["deepseek2.expert_gating_func=2", "deepseek2.attention.value_length_mla=256"]),
+        ("mamba-130m", &["mamba.ssm.inner_size=1536", "mamba.ssm.time_step_rank=48"]),
+        (
+            "mamba-codestral-7b",
+            &["mamba2.ssm.inner_size=8192", "mamba2.ssm.time_step_rank=128", "mamba2.ssm.group_count=8"],
+        ),
+        ("falcon-h1-1.5b", &["falcon-h1.ssm.inner_size=3072", "falcon-h1.ssm.input_scales=[5 floats]"]),
+        (
+            "granite-4.0-h-tiny",
+            &["granitehybrid.attention.head_count_kv=[40 integers]", "granitehybrid.expert_count=64"],
+        ),
+        (
+            "nemotron-3-nano-30b-a3b",
+            &["nemotron_h.feed_forward_length=[52 integers]", "nemotron_h.expert_weights_scale=2.5"],
+        ),
+        ("jamba-v0.1", &["jamba.ssm.time_step_rank=256", "jamba.attention.head_count_kv=[32 integers]"]),
     ] {
         let path = format!("{}/tests/data/configs/{name}.json", env!("CARGO_MANIFEST_DIR"));
         assert_has(&fs::read_to_string(path).unwrap(), expected);
@@ -434,7 +488,7 @@ fn experts_of_eight_bits_are_stacked() {
 fn gemma() {
     assert_has(
         r#"{"model_type":"gemma","hidden_act":"gelu","head_dim":256}"#,
-        &["general.architecture=gemma", "gemma.attention.key_length=256", "realizar.norm_less_one=true"],
+        &["general.architecture=gemma", "gemma.attention.key_length=256"],
     );
     assert_has(
         r#"{"model_type":"gemma2","hidden_activation":"gelu_pytorch_tanh","sliding_window":4096,"query_pre_attn_scalar":144,

@@ -256,6 +256,18 @@ pub fn architectures(
         ),
         ("deepseek2 with one tensor for keys and values", new("deepseek2").change(|t| latent(t, true))),
         (
+            "minicpm3",
+            new("minicpm3").change(|t| {
+                latent(t, true);
+                t.net.adjacent_pairs = false;
+                let query_rank = t.net.hidden;
+                t.net.latent.iter_mut().for_each(|latent| latent.query_rank = query_rank);
+                t.ints.push(("attention.q_lora_rank", query_rank as u32));
+                (t.net.embedding_scale, t.net.logit_scale) = (12.0, 256.0 / t.net.hidden as f64);
+                t.net.residual_scale = f64::from(1.4 / (t.net.layers as f32).sqrt());
+            }),
+        ),
+        (
             "gemma4",
             new("gemma4").layers(6).change(|t| {
                 let (heads, kv, dim, ffn) = (t.net.heads, t.net.kv_heads, t.net.head_dim, t.net.ffn);

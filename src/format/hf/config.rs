@@ -9,7 +9,7 @@ use std::path::Path;
 use super::family::{Family, family};
 use super::members::Members;
 use super::translator::{FFN, HEADS, LAYERS, MAX_WIDTH, Translator, WIDTH};
-use super::{eight_bit, extras, gemma4, known, rope, window};
+use super::{eight_bit, extras, gemma4, known, latent, rope, window};
 use crate::error::{Error, Result};
 use crate::format::json::Json;
 use crate::format::{TensorInfo, Value};
@@ -49,7 +49,7 @@ const KEYS: &[KeyRow] = &[
     ("embedding_scale", Number, &["embedding_multiplier"], GRANITE),
     ("residual_scale", Number, &["residual_multiplier"], GRANITE),
     ("logit_scale", Number, &["logits_scaling"], GRANITE),
-    ("embedding_scale", Number, &["scale_emb"], &["minicpm"]),
+    ("embedding_scale", Number, &["scale_emb"], &["minicpm", "minicpm3"]),
     ("logit_scale", Number, &["logit_scale"], &["command-r", "cohere2"]),
     ("attn_logit_softcapping", Cap, &["attn_logit_softcapping"], &["gemma2"]),
     ("final_logit_softcapping", Cap, &["final_logit_softcapping"], &["gemma2", "gemma3", "gemma4"]),
@@ -205,8 +205,9 @@ pub(super) fn translate(path: &Path, json: &Json) -> Result<Translated> {
         rope::head_dim(&t).map_or(0, |width| width.min(MAX_WIDTH)),
     ];
     let (n_layers, width) = (t.int(LAYERS)?.unwrap_or(0), t.int(WIDTH)?.unwrap_or(0));
-    let latent = if family.latent { [t.size("qk_nope_head_dim")?, t.size("v_head_dim")?] } else { [0; 2] };
-    let groups = t.int(&["n_groups", "mamba_n_groups"])?.unwrap_or(1);
+    let latent = if family.latent { [t.size("qk_nope_head_dim")?, latent::value_dim(&t)?] } else { [0; 2] };
+    let has_groups = ["mamba2", "falcon-h1", "granitehybrid", "nemotron_h"].contains(&family.arch);
+    let groups = if has_groups { t.int(&["n_groups", "mamba_n_groups"])?.unwrap_or(1) } else { 1 };
     let is_dense = family.arch == "granitehybrid" && t.int(&["num_local_experts"])? == Some(0);
     let predicts = t.int(&["num_nextn_predict_layers"])?.is_some_and(|n| n > 0);
     let classifies = family.arch == "bert" && encoder(&mut t)?;

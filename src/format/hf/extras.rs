@@ -13,6 +13,10 @@ pub(super) fn translate(t: &mut Translator) -> Result<Option<u64>> {
     match t.family.arch {
         "smollm3" | "llama4" => rotating_layers(t)?,
         "minicpm" => minicpm(t)?,
+        "minicpm3" => {
+            minicpm(t)?;
+            latent::attention(t)?;
+        }
         "hunyuan-dense" | "hunyuan-moe" => hunyuan(t)?,
         "dots1" | "minimax-m2" | "glm4moe" | "deepseek" => routed(t)?,
         "exaone4" => exaone4(t)?,
@@ -64,6 +68,9 @@ fn rotating_layers(t: &Translator) -> Result<()> {
 }
 
 fn minicpm(t: &mut Translator) -> Result<()> {
+    if t.config.says_null(&["scale_emb", "scale_depth", "dim_model_base"]) {
+        return Err(t.config.unsupported("\"scale_emb\", \"scale_depth\" or \"dim_model_base\" with the value null"));
+    }
     let layers = t.int(LAYERS)?.unwrap_or(0);
     let depth = t.number(&["scale_depth"])?;
     // Numbers of layers and widths are exact as floats.

@@ -74,7 +74,8 @@ const MAMBA: &str = " chunk_size mamba_chunk_size rescale_prenorm_residual resid
      use_associative_scan fused_add_norm rms_norm pad_vocab_size_multiple ssm_cfg mamba_conv_bias mamba_proj_bias \
      use_mamba_kernels num_logits_to_keep mamba_ssm_cache_dtype d_inner init_method mamba_dt_min mamba_dt_max \
      mamba_dt_init_floor moe_shared_expert_overlap moe_shared_expert_intermediate_size moe_latent_size \
-     mtp_layers_block_type mtp_hybrid_override_pattern calc_logits_for_entire_prompt mamba_inner_layernorms ";
+     mtp_layers_block_type mtp_hybrid_override_pattern calc_logits_for_entire_prompt mamba_inner_layernorms \
+     mlp_expansion_factor norm_before_gate ";
 
 const GEMMA: Family = Family { activations: &["gelu_pytorch_tanh"], norms_less_one: true, ..PLAIN };
 
@@ -101,7 +102,7 @@ const QWEN_DELTA: Family = Family {
         ("linear_num_key_heads", 16.0),
         ("linear_num_value_heads", 32.0),
     ],
-    effectless: " mamba_ssm_dtype mtp_num_hidden_layers mtp_use_dedicated_embeddings ",
+    effectless: " mamba_ssm_dtype mtp_num_hidden_layers mtp_use_dedicated_embeddings use_sliding_window ",
     post_norms: true,
     norms_less_one: true,
     ..PLAIN
@@ -387,6 +388,22 @@ const FAMILIES: &[Family] = &[
     },
     Family { model_types: &["arcee"], arch: "arcee", activations: &["relu2"], ..PLAIN },
     Family { model_types: &["deepseek_v2"], ..LATENT },
+    Family {
+        model_types: &["minicpm3"],
+        arch: "minicpm3",
+        defaults: &[
+            ("rope_theta", 1e4),
+            ("rms_norm_eps", 1e-5),
+            ("kv_lora_rank", 256.0),
+            ("qk_nope_head_dim", 64.0),
+            ("qk_rope_head_dim", 32.0),
+            ("scale_emb", 12.0),
+            ("scale_depth", 1.4),
+            ("dim_model_base", 256.0),
+        ],
+        adjacent: false,
+        ..LATENT
+    },
     Family {
         model_types: &["deepseek_v3", "kimi_k2", "glm4_moe_lite"],
         defaults: &[

@@ -66,7 +66,11 @@ pub(super) fn mamba2(t: &mut Translator) -> Result<()> {
 /// Falcon H1: attention and Mamba 2 in every layer, with factors on many products.
 pub(super) fn falcon_h1(t: &mut Translator) -> Result<()> {
     step_limit(t)?;
-    let inner = inner_width(t, &["mamba_d_ssm"], "mamba_expand")?;
+    let inner = match t.config.int(&["mamba_d_ssm"])? {
+        Some(_) => t.size("mamba_d_ssm")?,
+        None => inner_width(t, &[], "mamba_expand")?,
+    };
+    t.config.skip(&["mamba_expand"]);
     heads(t, inner, ["mamba_n_heads", "mamba_d_head", "mamba_n_groups"], ["mamba_d_conv", "mamba_d_state"])?;
     // Factors stand on sums with the biases.
     for name in ["attention_bias", "mlp_bias", "mamba_proj_bias", "projectors_bias"] {
@@ -76,6 +80,7 @@ pub(super) fn falcon_h1(t: &mut Translator) -> Result<()> {
         t.expect("mamba_norm_before_gate", false)?;
     }
     t.config.skip(&["mamba_norm_before_gate"]);
+    t.expect("mamba_use_mlp", true)?;
     let factor = |name: &str| Ok(t.number(&[name])?.unwrap_or(1.0));
     let [read, key, written] =
         [factor("attention_in_multiplier")?, factor("key_multiplier")?, factor("attention_out_multiplier")?];
@@ -110,6 +115,7 @@ pub(super) fn granite(t: &mut Translator) -> Result<()> {
     if t.int(&["num_local_experts"])? == Some(0) {
         let width = t.size("shared_intermediate_size")?;
         t.replace("feed_forward_length", Some(width));
+        t.keys.retain(|(key, _)| !key.contains(".expert_"));
     }
     Ok(())
 }
@@ -205,15 +211,24 @@ fn attending_layers(t: &mut Translator, attend: impl ExactSizeIterator<Item = bo
     Ok(())
 }
 
-/// The width of a block of Mamba, which is told or a multiple of the model's.
+/// The width of a block of Mamba, a multiple of the model's. Members of `names` repeat it.
 fn inner_width(t: &Translator, names: &[&str], expand: &str) -> Result<u64> {
-    let times = t.number(&[expand])?;
-    let told = t.config.int(names)?;
-    let multiple = times.and_then(|times| Some(times * t.int(WIDTH).ok()?? as f64)).and_then(|n| whole(n.trunc()));
-    match told.or(multiple) {
-        Some(n) if (1..=MAX_WIDTH).contains(&n) => Ok(n),
-        _ => Err(t.config.wrong(expand, "a factor that gives a width from 1 to 2^20")),
+    let times = t.number(&[expand])?.unwrap_or(0.0);
+    let width = whole((times * t.int(WIDTH)?.unwrap_or(0) as f64).trunc());
+    let Some(width) = width.filter(|n| (1..=MAX_WIDTH).contains(n)) else {
+        return Err(t.config.wrong(expand, "a factor that gives a width from 1 to 2^20"));
+    };
+    for name in names {
+        match t.config.int(&[name])? {
+            Some(told) if told != width => {
+                return Err(t
+                    .config
+                    .unsupported(&format!("{name:?} with the value {told}, other than {expand:?} tells")));
+            }
+            _ => {}
+        }
     }
+    Ok(width)
 }
 
 /// The rank of Mamba 1's steps: a number, or a sixteenth of the width.

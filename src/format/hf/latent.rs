@@ -1,13 +1,13 @@
 //! Keys of networks with multi-head latent attention (DeepSeek V2 and V3, Kimi K2, GLM 4.7 Flash, MiniCPM 3).
 
-use super::translator::Translator;
+use super::translator::{HEADS, Translator, WIDTH};
 use crate::error::Result;
 
 /// Sets the widths of heads and of the vectors that queries, and keys and values, are made of.
 pub(super) fn attention(t: &mut Translator) -> Result<()> {
     let rank = t.size("kv_lora_rank")?;
     let [still, turning] = [t.size("qk_nope_head_dim")?, t.size("qk_rope_head_dim")?];
-    let value_dim = t.size("v_head_dim")?;
+    let value_dim = value_dim(t)?;
     // Some configurations repeat widths of heads under other names.
     for (name, width) in [("head_dim", turning), ("qk_head_dim", still + turning)] {
         match t.config.int(&[name])? {
@@ -31,6 +31,15 @@ pub(super) fn attention(t: &mut Translator) -> Result<()> {
         t.keys.push(("realizar.rope_halves".into(), true.into()));
     }
     Ok(())
+}
+
+/// The width of a value: told, or that of a head by the number of heads.
+pub(super) fn value_dim(t: &Translator) -> Result<u64> {
+    let derived = t.int(WIDTH)?.unwrap_or(0).checked_div(t.int(HEADS)?.unwrap_or(0));
+    match t.config.int(&["v_head_dim"])?.is_some() || t.family.arch != "minicpm3" {
+        true => t.size("v_head_dim"),
+        false => Ok(derived.unwrap_or(0)),
+    }
 }
 
 /// Sets the rules of the router.

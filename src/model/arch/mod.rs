@@ -40,6 +40,7 @@ mod llama4;
 mod llama;
 mod mamba;
 mod mimo2;
+mod minicpm3;
 mod mistral3;
 mod modern_bert;
 mod mpt;
@@ -119,6 +120,7 @@ static ARCHITECTURES: &[(&str, Build)] = &[
     ("ernie4_5", ernie4_5::build),
     ("ernie4_5-moe", ernie4_5::build),
     ("minicpm", granite::build),
+    ("minicpm3", minicpm3::build),
     ("granitemoe", granite::build),
     ("qwen2moe", deepseek::build),
     ("deepseek", deepseek::build),
