@@ -134,6 +134,8 @@ fn other_networks_are_refused_by_key_and_value() {
             vec![
                 (json!({"mamba_norm_before_gate": true}), "\"mamba_norm_before_gate\" with the value true"),
                 (json!({"attention_bias": true}), "\"attention_bias\" with the value true"),
+                (json!({"key_multiplier": 0}), "\"key_multiplier\" with the value 0"),
+                (json!({"mlp_multipliers": [1.0, -1.0]}), "\"mlp_multipliers\" with the value -1"),
                 (json!({"ssm_multipliers": [1.0, 1.0]}), "ssm_multipliers should be 5 numbers"),
                 (json!({"mlp_multipliers": [1.0, "x"]}), "mlp_multipliers should be 2 numbers"),
             ],

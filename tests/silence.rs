@@ -195,6 +195,11 @@ fn what_nothing_is_known_about_is_refused_before_a_matrix_is_read() {
 /// Keys that may be left out.
 const OPTIONAL: &[&str] = &[
     "classifier.pooling_type",
+    "feed_forward.gate_scale",
+    "feed_forward.output_scale",
+    "ssm.input_scales",
+    "ssm.norm_epsilon",
+    "ssm.output_scale",
     "hidden_activation",
     "moe_every_n_layers",
     "pooling_type",
@@ -326,6 +331,9 @@ fn unset_values_read_as_absent_ones() {
             (JOINED, "attention.key_length"),
             (JOINED, "attention.value_length"),
             (JOINED, "attention.value_length"),
+            ("minicpm3", "rope.dimension_count"),
+            ("minicpm3", "attention.key_length"),
+            ("minicpm3", "attention.value_length"),
             ("gemma4", "attention.head_count_kv"),
             ("gemma4", "attention.key_length"),
             ("gemma4", "attention.value_length"),

@@ -1,9 +1,10 @@
 //! Hugging Face folders: their files, and how these become one model under the names that a GGUF file of it would have.
 //! `config` translates `config.json`, `names` the names of tensors.
 //!
-//! Two differences to a GGUF file stay, and keys of our own tell them. `realizar.rope_halves`: the rows of query and
+//! Three differences to a GGUF file stay, and keys of our own tell them. `realizar.rope_halves`: the rows of query and
 //! key matrices are in an order where the rotary embedding pairs dimension `i` with `i + n/2`. `realizar.gelu_exact`: GELU is
-//! not approximated by tanh, as GGUF files have it.
+//! not approximated by tanh, as GGUF files have it. `realizar.values_are_keys`: whether layers of Gemma 4 without a window have
+//! no values of their own, which the tensors of GGUF files tell.
 
 mod config;
 mod eight_bit;

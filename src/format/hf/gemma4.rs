@@ -28,7 +28,8 @@ pub(super) fn translate(t: &mut Translator) -> Result<()> {
     let shared = t.int(&["num_kv_shared_layers"])?.unwrap_or(0);
     t.set("attention.shared_kv_layers", Some(shared));
     // Without values of their own, full layers take their keys for them.
-    t.set("attention.values_are_keys", Some(t.config.bool(&["attention_k_eq_v"])? == Some(true)));
+    let values_are_keys = t.config.bool(&["attention_k_eq_v"])? == Some(true);
+    t.keys.push(("realizar.values_are_keys".into(), values_are_keys.into()));
     t.set("embedding_length_per_layer_input", t.int(&["hidden_size_per_layer_input"])?);
     if t.config.bool(&["use_double_wide_mlp"])? == Some(true) {
         let ffn = t.size("intermediate_size")?;

@@ -81,7 +81,7 @@ pub(super) fn falcon_h1(t: &mut Translator) -> Result<()> {
     }
     t.config.skip(&["mamba_norm_before_gate"]);
     t.expect("mamba_use_mlp", true)?;
-    let factor = |name: &str| Ok(t.number(&[name])?.unwrap_or(1.0));
+    let factor = |name: &str| positive(t, name, [t.number(&[name])?.unwrap_or(1.0)]).map(|[factor]| factor);
     let [read, key, written] =
         [factor("attention_in_multiplier")?, factor("key_multiplier")?, factor("attention_out_multiplier")?];
     let [ssm_in, ssm_out] = [factor("ssm_in_multiplier")?, factor("ssm_out_multiplier")?];
@@ -280,5 +280,13 @@ fn factors<const N: usize>(t: &Translator, name: &str) -> Result<[f64; N]> {
         return Err(t.config.wrong(name, &format!("{N} numbers")));
     }
     factors.iter_mut().zip(numbers).for_each(|(factor, told)| *factor = told);
-    Ok(factors)
+    positive(t, name, factors)
+}
+
+/// Refuses factors that turn signs or leave nothing.
+fn positive<const N: usize>(t: &Translator, name: &str, factors: [f64; N]) -> Result<[f64; N]> {
+    match factors.iter().find(|factor| **factor <= 0.0) {
+        Some(factor) => Err(t.config.unsupported(&format!("{name:?} with the value {factor}"))),
+        None => Ok(factors),
+    }
 }

@@ -21,7 +21,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let n_dims = b.keys.size("rope.dimension_count_swa")?.unwrap_or(config.n_dims).min(local_dim);
     let local = RopeConfig { base, n_dims, scaling: RopeScaling::None, ..config.clone() };
     let (rope, local) = (b.rope(&config)?, b.rope_without_divisors(&local)?);
-    let values_are_keys = b.keys.flag("attention.values_are_keys")?;
+    let values_are_keys = b.keys.metadata.bool("realizar.values_are_keys")?;
     let own = n_layers.saturating_sub(b.keys.size("attention.shared_kv_layers")?.unwrap_or(0));
     let logit_softcap = b.softcap("final_logit_softcapping", 30.0)?;
     let moe = b.moe(true)?;
