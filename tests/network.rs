@@ -416,6 +416,7 @@ const HASHES: &[(&str, [u64; 3])] = &[
     ("deci", [0x0bf5364a101cfde8, 0x70d543ec74f05d97, 0x29f451bf0caec1bd]),
     ("deepseek2", [0xcda036f523fc47fa, 0x9aaebb1e71b7c3c0, 0xc805acd22c0c4b11]),
     ("deepseek2 with one tensor for keys and values", [0xea93c9ddf19c3905, 0x5976a5a84c706564, 0x5fd91693fe07b85d]),
+    ("minicpm3", [0x4abca6cd9d229db5, 0xc1d47fed300e11f8, 0xdcaf0a47e3e49f9f]),
     ("gemma4", [0x6804d367e3ce429b, 0x740c901dc3ef09f9, 0x5425dd7fd68915a6]),
     ("qwen35", [0xe7e7b289356541b9, 0xcfb2d219c003f9a5, 0x21bb027f43878d0d]),
     ("lfm2", [0xf87956a3b637bc08, 0xf14dfaf8dec1315f, 0x91f12256c4743a17]),
