@@ -47,3 +47,20 @@ pub(super) fn bound_infinities(text: &mut [u8]) {
         at += 1;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn infinities_outside_of_strings_become_numbers() {
+        let mut text = *br#"{"a\"Infinity":"Infinity\\","b":[Infinity,-Infinity, 1]}"#;
+        bound_infinities(&mut text);
+        let expected = r#"{"a\"Infinity":"Infinity\\","b":[1e300   ,-1e300   , 1]}"#;
+        assert_eq!(str::from_utf8(&text).unwrap(), expected);
+        for end in 0..text.len() {
+            bound_infinities(&mut text[..end]);
+        }
+        assert_eq!(str::from_utf8(&text).unwrap(), expected);
+    }
+}

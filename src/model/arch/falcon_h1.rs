@@ -16,8 +16,9 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let (embedding, head) = (factor("embedding_scale")?, factor("logit_scale")?);
     let (attended, scanned) = (factor("attention.output_scale")?, factor("ssm.output_scale")?);
     let (gated, fed) = (factor("feed_forward.gate_scale")?, factor("feed_forward.output_scale")?);
-    if let Some([factors @ ..]) = b.keys.metadata.f32s(&b.keys.name("ssm.input_scales"))?.as_deref() {
-        b.keys.get("ssm.input_scales");
+    if b.keys.get("ssm.input_scales").is_some()
+        && let Some(factors) = b.keys.metadata.f32s(&b.keys.name("ssm.input_scales"))?.as_deref()
+    {
         shape.factors = factors.try_into().map_err(|_| b.keys.unsupported("ssm.input_scales"))?;
     }
     let mut attention = Attention::new(heads);
