@@ -177,6 +177,10 @@ fn published_configurations_are_understood() {
         ),
         ("kimi-k2", &["deepseek2.expert_count=384", "deepseek2.rope.freq_base=50000"]),
         ("glm-4.7-flash", &["deepseek2.expert_gating_func=2", "deepseek2.attention.value_length_mla=256"]),
+        (
+            "minicpm3-4b",
+            &["minicpm3.attention.value_length_mla=64", "minicpm3.logit_scale=10", "minicpm3.embedding_scale=12"],
+        ),
         ("mamba-130m", &["mamba.ssm.inner_size=1536", "mamba.ssm.time_step_rank=48"]),
         (
             "mamba-codestral-7b",
