@@ -1,0 +1,32 @@
+//! Models whose files are in memory.
+
+use std::sync::{Arc, LazyLock};
+
+use realizar::engine::{LoadParams, Model, Runtime, RuntimeParams};
+use realizar::error::Result;
+use realizar::format::ByteSource;
+
+/// Most bytes that a model and its caches may take, so that the fuzzer's own bound tells what went past it.
+const MEMORY: u64 = 256 << 20;
+
+static RUNTIME: LazyLock<Arc<Runtime>> = LazyLock::new(|| {
+    Runtime::new(RuntimeParams { threads: 1, memory_limit: MEMORY, ..Default::default() }).expect("a runtime")
+});
+
+/// Loads a model of files by their names.
+pub fn load(files: &[(&str, &[u8])], text_only: bool) -> Result<Arc<Model>> {
+    let sources: Vec<ByteSource> = files
+        .iter()
+        .map(|(name, bytes)| {
+            let bytes: Arc<[u8]> = (*bytes).into();
+            let len = bytes.len() as u64;
+            let read = move |offset: u64, out: &mut [u8]| {
+                let start = offset as usize;
+                out.copy_from_slice(&bytes[start..start + out.len()]);
+                Ok(())
+            };
+            ByteSource { name: name.into(), len, read: Arc::new(read) }
+        })
+        .collect();
+    Model::load_from(&sources, LoadParams { runtime: Some(RUNTIME.clone()), device: 1, text_only, ..Default::default() })
+}
