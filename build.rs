@@ -24,6 +24,7 @@ const GROUPS: &[(&str, &str)] = &[
     ("sampler.rs", "Choosing tokens"),
     ("grammar.rs", "Grammars"),
     ("cache.rs", "Caches"),
+    ("adapter.rs", "Low-rank adapters"),
     ("saved.rs", "Saved caches"),
     ("plan.rs", "What a model will take"),
     ("generate.rs", "Generating"),

@@ -851,6 +851,52 @@ rz_status rz_cache_release(rz_cache *cache,
                            rz_error *err);
 
 /* ------------------------------------------------------------------------------------------------
+ * Low-rank adapters
+ * ------------------------------------------------------------------------------------------------ */
+
+/* A low-rank adapter (LoRA, arXiv 2106.09685) of one model: for some of its matrices W two narrow ones, so that their
+ * products become `W x + scale * alpha / rank * B (A x)`. The model's weights stay as they are. Immutable: any number of
+ * threads and caches may use it at once. Counts its users, so it may be freed before them. */
+typedef struct rz_adapter rz_adapter;
+
+/* Loads an adapter for `model`.
+ *
+ * `path`, NUL-terminated, names a GGUF file of an adapter, or a folder of PEFT with adapter_config.json and
+ * adapter_model.safetensors, whichever of the two kinds of files the model came from. Factors keep their types in memory,
+ * which counts against rz_runtime_params.memory_limit. Every key of the configuration and every tensor is accounted for: what
+ * would change a result and is not implemented is refused by name. Factors of embeddings and of experts are not implemented.
+ * `*out` is freed with rz_adapter_free, before or after the model and the caches that use it. Any thread; takes as long as
+ * reading the file does.
+ *
+ * Errors: RZ_ERR_IO (missing, unreadable, or not a regular file), RZ_ERR_FORMAT (damaged, no adapter, a factor without the
+ * other, values that are not finite), RZ_ERR_MISMATCH (an adapter of another model; the message names the tensor, what was
+ * expected and what was found), RZ_ERR_UNSUPPORTED (what is not implemented, such as DoRA or trained biases, and models with
+ * layers on a GPU), RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_INVALID_ARGUMENT for a model without weights. Since 0.1.0. */
+rz_status rz_adapter_load(const rz_model *model,
+                          const char *path,
+                          rz_adapter **out,
+                          rz_error *err);
+
+/* Frees the handle; NULL is fine. Caches that use the adapter go on. Any thread. Since 0.1.0. */
+void rz_adapter_free(rz_adapter *adapter);
+
+/* Has the cache use `n` adapters from now on, each multiplied by its scale, one after the other; with `n` 0 none. `scales`
+ * may be NULL, which stands for 1 each; a scale may be negative, and one of 0 leaves its adapter out.
+ *
+ * Empties the cache unless it is empty: what it holds was computed with other adapters. Forks that are made later use them
+ * too, and the cache keeps them alive. Caches with different adapters, or with none, work in one batch: rz_decode_batch and
+ * rz_jobs_step group them. A result depends neither on the others in a batch nor on threads nor on how a prompt was cut. A
+ * cache with adapters cannot be saved. Any thread.
+ *
+ * Errors: RZ_ERR_BUSY while a call changes the cache or a job has it, RZ_ERR_MISMATCH for an adapter of another model,
+ * RZ_ERR_INVALID_ARGUMENT for a scale that is not finite, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+rz_status rz_cache_adapters_set(rz_cache *cache,
+                                const rz_adapter *const *adapters,
+                                const float *scales,
+                                size_t n,
+                                rz_error *err);
+
+/* ------------------------------------------------------------------------------------------------
  * Saved caches
  * ------------------------------------------------------------------------------------------------ */
 

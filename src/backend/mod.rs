@@ -156,6 +156,16 @@ impl Backend {
         }
     }
 
+    /// The CPU of a model to whose products adapters can be added.
+    pub fn adaptable(&self) -> Result<&CpuBackend> {
+        match self {
+            Backend::Cpu(cpu) => Ok(cpu),
+            Backend::Cuda(_) | Backend::Split(_) => {
+                Err(Error::unsupported("adapters for a model that has layers on a GPU"))
+            }
+        }
+    }
+
     /// The part of the weights of the host that is vectors.
     pub fn vector_bytes(&self) -> u64 {
         match self {

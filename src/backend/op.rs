@@ -4,7 +4,7 @@
 //! in `batch`. The CPU executor is the specification of each formula. Knows no device and no file.
 
 /// A matrix `[rows, cols]`: its place in `Weights::matrices`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Weight(pub u32);
 
 /// An f32 vector, such as norm weights or a bias: its place in `Weights::vectors`.

@@ -2,6 +2,7 @@
 //! of a layer with a window were overwritten since. Refuses to know how keys and values lie in memory.
 
 pub use super::checkpoints::Checkpoints;
+use super::cpu::adapter::AdapterSet;
 use super::cpu::kv::CpuKv;
 use super::cpu::recurrent::CpuRecurrent;
 use super::cuda::CudaKv;
@@ -37,12 +38,14 @@ pub struct State {
     /// Recurrent memories, all of them of layers on the CPU, and the positions at which they are kept.
     recurrent: CpuRecurrent,
     extent: Extent,
+    /// Adapters of every step of the sequence.
+    adapters: AdapterSet,
 }
 
 impl State {
     pub fn new(spec: StateSpec, memory: StateMemory) -> Result<State> {
         let recurrent = CpuRecurrent::new(&spec.memories)?;
-        Ok(State { spec, memory, recurrent, extent: Extent::default() })
+        Ok(State { spec, memory, recurrent, extent: Extent::default(), adapters: AdapterSet::default() })
     }
 
     pub fn spec(&self) -> &StateSpec {
@@ -106,7 +109,17 @@ impl State {
         };
         let mut recurrent = self.recurrent.like()?;
         recurrent.copy(&self.recurrent, self.extent.checkpoints.held());
-        Ok(State { spec: self.spec.clone(), memory, recurrent, extent: self.extent })
+        let (spec, adapters) = (self.spec.clone(), self.adapters.clone());
+        Ok(State { spec, memory, recurrent, extent: self.extent, adapters })
+    }
+
+    pub fn adapters(&self) -> &AdapterSet {
+        &self.adapters
+    }
+
+    /// Sets the adapters of a state that is empty or is computed anew.
+    pub fn set_adapters(&mut self, adapters: AdapterSet) {
+        self.adapters = adapters;
     }
 
     pub fn extent(&self) -> &Extent {

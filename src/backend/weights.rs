@@ -22,6 +22,25 @@ pub trait MatrixSource: Sync {
     }
 }
 
+/// A product beside one of a program: `out += factor * B (A x)`.
+#[derive(Clone, Copy, Debug)]
+pub struct LowRank {
+    pub beside: Beside,
+    /// Numbers of the factors, `[rank, cols]` and `[rows, rank]`, in the list of an adapter.
+    pub a: usize,
+    pub b: usize,
+    pub factor: f64,
+}
+
+/// The product that another one is added to.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Beside {
+    /// `Project` with a matrix.
+    Project(Weight),
+    /// `Logits`.
+    Logits,
+}
+
 /// A range of bytes that keeps its owner alive.
 #[derive(Clone)]
 pub struct SharedBytes {

@@ -1,5 +1,6 @@
 //! The conductor: alone in knowing every part. Opens models, keeps timelines, runs generation.
 
+mod adapter;
 mod cache;
 mod cancel;
 mod crossover;
@@ -22,6 +23,7 @@ mod vectors;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+pub use adapter::Adapter;
 pub use cache::CacheParams;
 pub use cancel::Cancel;
 pub use embed::EmbedParams;

@@ -23,6 +23,7 @@ use crate::backend::{self, Backend, DeviceKind, Executor, LoadOptions};
 use crate::error::{Error, Result};
 use crate::format::{Access, ByteSource, Metadata, Source};
 use crate::grammar::{Grammar, Grammars, Kind as GrammarKind};
+use crate::model::adapter::Adaptable;
 use crate::model::{Hyper, Network, arch};
 use crate::quant;
 use crate::tensor::DType;
@@ -109,6 +110,7 @@ struct Compute {
     context_length: u32,
     /// `None` where layers are on a GPU.
     embedder: Option<Embedder>,
+    adaptable: Adaptable,
     _memory: Reservation,
 }
 
@@ -301,6 +303,11 @@ impl Model {
         Ok(&self.compute()?.backend)
     }
 
+    /// The places of adapters.
+    pub(super) fn adaptable(&self) -> Result<&Adaptable> {
+        Ok(&self.compute()?.adaptable)
+    }
+
     /// The room of one step.
     pub(super) fn limits(&self) -> Result<StepLimits> {
         Ok(self.compute()?.limits)
@@ -416,6 +423,7 @@ impl Compute {
             _ => (STEP_BYTES / (4 * program.scratch_width())).clamp(32, MAX_STEP_TOKENS) / 32 * 32,
         };
         let limits = StepLimits { max_tokens, ..full };
+        let adaptable = network.adaptable()?;
         let embedder = match &backend {
             Backend::Cpu(_) => Some(Embedder::new(network.states, network.embeddings, &runtime.pool, max_tokens)?),
             _ => None,
@@ -423,7 +431,7 @@ impl Compute {
         let bytes = on_host + embedder.as_ref().map_or(0, Embedder::bytes);
         let memory = runtime.reserve("the model's weights", if params.plan { 0 } else { bytes })?;
         let executors = Executors::new(&runtime.pool);
-        Ok(Compute { program, backend, executors, limits, context_length, embedder, _memory: memory })
+        Ok(Compute { program, backend, executors, limits, context_length, embedder, adaptable, _memory: memory })
     }
 
     fn new_executor(&self, runtime: &Arc<Runtime>, program: &Arc<Program>, limits: StepLimits) -> Result<Counted> {

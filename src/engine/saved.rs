@@ -66,6 +66,9 @@ fn bytes_of<T: Copy, const N: usize>(values: &[T], bytes: fn(T) -> [u8; N], writ
 /// Hands the timeline of a session to `write`.
 pub fn save(session: &Session, write: Write) -> Result<()> {
     let model = session.model();
+    if session.is_adapted() {
+        return Err(Error::unsupported("saving a cache that has adapters"));
+    }
     let (spec, extent) = (session.state().spec(), session.state().extent());
     let logits_at = match (session.logits(), session.has_logits_away()) {
         (Some(_), _) => 1,

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::adapter::{self, Adapter};
 use super::cache::{CacheParams, state_spec};
 use super::metrics::Phase;
 use super::model::Model;
@@ -65,6 +66,8 @@ pub struct Session {
     inputs: StepInputs,
     /// Heeded by every step, beside that of the call.
     cancel: Option<Arc<Cancel>>,
+    /// Those of the state, whose memory is counted here.
+    adapters: Vec<Arc<Adapter>>,
     /// `None` where the memory was given back.
     memory: Option<Reservation>,
 }
@@ -100,7 +103,9 @@ impl Session {
 
     /// Goes on in such memory: all tokens are to be computed again.
     pub(super) fn set_memory(&mut self, memory: Memory) {
+        let adapters = self.state.adapters().clone();
         (self.state, self.memory) = memory;
+        self.state.set_adapters(adapters);
         self.state.claim(self.tokens.len());
     }
 
@@ -113,6 +118,7 @@ impl Session {
             model: model.clone(),
             state,
             cancel: None,
+            adapters: Vec::new(),
             memory,
         })
     }
@@ -124,6 +130,23 @@ impl Session {
     /// A request to stop that every step heeds from now on, those of forks too.
     pub fn set_cancel(&mut self, cancel: Option<Arc<Cancel>>) {
         self.cancel = cancel;
+    }
+
+    /// Has every step, those of forks too, add the products of some adapters, each with a factor. Forgets all tokens, which
+    /// were computed with others.
+    pub fn set_adapters(&mut self, adapters: &[Arc<Adapter>], scales: &[f32]) -> Result<()> {
+        let set = adapter::set(&self.model, adapters, scales)?;
+        let mut held = try_vec("adapters", adapters.len())?;
+        held.extend_from_slice(adapters);
+        self.rewind(0);
+        self.state.set_adapters(set);
+        self.adapters = held;
+        Ok(())
+    }
+
+    /// True where adapters change the results.
+    pub fn is_adapted(&self) -> bool {
+        !self.state.adapters().is_empty()
     }
 
     pub fn len(&self) -> usize {
@@ -247,6 +270,8 @@ impl Session {
 
     /// A second timeline with the same past.
     pub fn fork(&self) -> Result<Session> {
+        let mut held = try_vec("adapters", self.adapters.len())?;
+        held.extend_from_slice(&self.adapters);
         let state = self.state.fork()?;
         let count = |_: &Reservation| self.model.runtime().reserve("the cache", state.host_bytes());
         let memory = self.memory.as_ref().map(count).transpose()?;
@@ -255,6 +280,7 @@ impl Session {
         fork.logits.copy_from_slice(&self.logits);
         fork.logits_at = self.logits_at;
         fork.cancel = self.cancel.clone();
+        fork.adapters = held;
         Ok(fork)
     }
 

@@ -23,6 +23,7 @@ mod guard;
 mod handle;
 mod structs;
 
+pub mod adapter;
 pub mod allocator;
 pub mod cache;
 pub mod cancel;

@@ -18,6 +18,7 @@ mod latent;
 mod members;
 mod names;
 mod parts;
+pub(super) mod peft;
 mod rope;
 mod sentence;
 mod translator;

@@ -14,7 +14,9 @@
     )
 )]
 
+mod adapter;
 mod contents;
+mod factors;
 mod file;
 mod gguf;
 mod hf;
@@ -33,8 +35,10 @@ use std::sync::Arc;
 use twox_hash::XxHash64;
 
 use crate::error::{Error, Result, try_vec};
+pub use adapter::{AdapterFile, FactorPair};
 use contents::Contents;
 pub use contents::FileFormat;
+pub use factors::AdapterBase;
 pub use file::{ByteSource, ReadAt};
 use file::{Files, InputFile};
 pub use metadata::Metadata;

@@ -31,9 +31,13 @@ pub struct Network<'a> {
     /// The network up to the hidden states of all tokens, the one activation that it keeps; with the same handles of weights.
     pub states: Program,
     pub embeddings: EmbeddingHead,
-    matrices: Vec<FileMatrix<'a>>,
+    /// The order of rotary pairs in GGUF files of the architecture, where it has the common rotation.
+    pub(super) gguf_pairs: Option<RopePairs>,
+    /// Matrices whose products have a factor of the file.
+    pub(super) scaled: Vec<Weight>,
+    pub(super) matrices: Vec<FileMatrix<'a>>,
     vectors: Vec<Vec<f32>>,
-    ropes: Vec<Rope>,
+    pub(super) ropes: Vec<Rope>,
 }
 
 impl Network<'_> {
@@ -100,6 +104,8 @@ pub struct Builder<'a> {
     matrices: Vec<FileMatrix<'a>>,
     vectors: Vec<Vec<f32>>,
     ropes: Vec<Rope>,
+    gguf_pairs: Option<RopePairs>,
+    scaled: Vec<Weight>,
     /// The layer whose ops are emitted.
     layer: Option<usize>,
     embedding: Option<Weight>,
@@ -132,6 +138,8 @@ impl<'a> Builder<'a> {
             matrices: Vec::new(),
             vectors: Vec::new(),
             ropes: Vec::new(),
+            gguf_pairs: None,
+            scaled: Vec::new(),
             layer: None,
             embedding: None,
             states: None,
@@ -340,6 +348,9 @@ impl<'a> Builder<'a> {
         });
         let matrix = self.tensors.matrix(&weight, of, rows, cols)?;
         let weight = self.add_matrix(matrix);
+        if factor != 1.0 {
+            self.scaled.push(weight);
+        }
         let out = self.program.act(rows.len());
         Ok((Projection { weight, bias, out }, factor))
     }
@@ -394,7 +405,8 @@ impl<'a> Builder<'a> {
     // ---- attention
 
     /// The common rotary configuration of the file, in the order of pairs of the architecture's GGUF files.
-    pub fn rope_config(&self, pairs: RopePairs) -> Result<RopeConfig> {
+    pub fn rope_config(&mut self, pairs: RopePairs) -> Result<RopeConfig> {
+        self.gguf_pairs = Some(pairs);
         rope::config(&self.keys, self.hyper.heads.head_dim, self.hyper.context_length, pairs)
     }
 

@@ -3,6 +3,7 @@
 //! `factors` and `windows`, `pooling` adds what stands behind them in an encoder, and `arch` has one file a network.
 //! `no_effect` lists what a file may hold beyond what its network uses. Knows no device.
 
+pub mod adapter;
 pub mod arch;
 mod builder;
 mod factors;

@@ -54,6 +54,11 @@ impl FileMatrix<'_> {
         std::ptr::eq(self.info, other.info) && self.rows == other.rows
     }
 
+    /// Its rows, and the number of those that the tensor has.
+    pub fn runs(&self) -> (RowRuns, usize) {
+        (self.rows, self.info.shape.rows() as usize)
+    }
+
     fn row_bytes(&self) -> usize {
         self.cols / self.format.block_len * self.format.block_bytes
     }

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use super::CpuBackend;
 use super::acts::{Acts, Rows, SMALL, each, each_row};
+use super::adapt::{Adapted, Means};
+use super::adapter::AdapterSet;
 use super::attention::{self, AttentionScratch, Heads, LayerSource, Scoring};
 use super::experts::ExpertScratch;
 use super::heads::HeadScratch;
@@ -58,6 +60,8 @@ pub struct CpuExecutor {
     outputs: usize,
     experts: ExpertScratch,
     heads: HeadScratch,
+    adapted: Adapted,
+    max_tokens: usize,
 }
 
 /// The place in an op that is divided into shares.
@@ -120,6 +124,8 @@ impl CpuExecutor {
             outputs: 0,
             experts,
             heads: HeadScratch::new(&backend, program, max_tokens, threads)?,
+            adapted: Adapted::default(),
+            max_tokens,
             program: program.clone(),
             backend,
         })
@@ -143,6 +149,7 @@ impl CpuExecutor {
         self.positions.extend_from_slice(batch.positions);
         self.slots.clear();
         self.slots.extend_from_slice(batch.slots);
+        self.adapted.begin(&self.program, self.max_tokens, &self.slots, |slot| adapters(batch, slot))?;
         self.angles.iter_mut().for_each(|angles| angles.made = false);
         (self.ops, self.cursor, self.open) = (ops, OpCursor::default(), true);
         self.attention.iter_mut().for_each(|(_, scratch)| scratch.cursor.done = 0);
@@ -309,7 +316,13 @@ impl CpuExecutor {
                 if done {
                     self.cursor = OpCursor { groups: self.cursor.groups + 1, ..OpCursor::default() };
                 }
-                return Ok(done && groups.next().is_none());
+                let all_done = done && groups.next().is_none();
+                if all_done && self.adapted.is_active() {
+                    let CpuExecutor { team: open, acts, products: workspace, adapted, .. } = self;
+                    let means = Means { team: &*team(open)?, isa, workspace };
+                    adapted.project(means, acts, *x, projections, |slot| adapters(batch, slot));
+                }
+                return Ok(all_done);
             }
             Op::ProjectHeads { x, weight, heads, out } => {
                 let CpuExecutor { backend, team: open, acts, heads: scratch, .. } = self;
@@ -372,7 +385,7 @@ impl CpuExecutor {
                 scratch.multiply(backend, &*team(open)?, products, acts, experts);
             }
             Op::Logits { x, head, bias, scale, softcap } => {
-                let CpuExecutor { backend, team: open, acts, products, logits, cursor, .. } = self;
+                let CpuExecutor { backend, team: open, acts, products, logits, cursor, adapted, .. } = self;
                 let (team, vocab) = (team(open)?, self.program.vocab);
                 let (matrix, bytes) = backend.matrix(*head);
                 let m = acts.n;
@@ -381,6 +394,10 @@ impl CpuExecutor {
                 let mut jobs = [MatmulJob::new(matrix, bytes, bias.map(|bias| backend.vector(bias)), logits)];
                 if !matmul::multiply_share(&team, isa, products, x, m, &mut jobs, &mut cursor.products) {
                     return Ok(false);
+                }
+                if adapted.is_active() {
+                    let means = Means { team: &team, isa, workspace: products };
+                    adapted.logits(means, x, (&mut *logits, vocab), |slot| adapters(batch, slot));
                 }
                 if *softcap != 0.0 {
                     team.chunks_mut(logits, SMALL, |_, x| elementwise::softcap(isa, x, *scale, *softcap));
@@ -525,6 +542,7 @@ impl CpuExecutor {
         }
         self.positions.truncate(m);
         self.slots.truncate(m);
+        self.adapted.keep(&self.slots, |slot| adapters(batch, slot));
         self.acts.n = m;
     }
 
@@ -541,6 +559,11 @@ impl CpuExecutor {
         let team = team(open)?;
         Ok(attention::attend(&team, backend.isa, &scoring, positions, slots, &source, q, out, scratch))
     }
+}
+
+/// The adapters of a sequence of the step.
+fn adapters<'a>(batch: &'a Batch, slot: u32) -> &'a AdapterSet {
+    batch.states[slot as usize].adapters()
 }
 
 /// The heads that an attention works on.

@@ -56,10 +56,18 @@ pub struct PlannedMatrix {
 
 /// Plans the place of each source, and returns the bytes of all.
 pub fn plan(program: &Program, sources: &[&dyn MatrixSource]) -> Result<(Vec<PlannedMatrix>, usize)> {
+    plan_each(sources, |i| program.is_table(Weight(i as u32)))
+}
+
+/// `plan` for matrices of which a function tells whether rows are looked up in them.
+pub fn plan_each(
+    sources: &[&dyn MatrixSource],
+    is_table: impl Fn(usize) -> bool,
+) -> Result<(Vec<PlannedMatrix>, usize)> {
     let mut planned = try_vec("the list of weights", sources.len())?;
     let mut end = 0usize;
     for (i, source) in sources.iter().enumerate() {
-        let (matrix, bytes) = plan_matrix(*source, program.is_table(Weight(i as u32)))?;
+        let (matrix, bytes) = plan_matrix(*source, is_table(i))?;
         let start = end;
         let too_large = || Error::OutOfMemory { what: "weights", bytes: u64::MAX };
         end = start.checked_add(bytes).and_then(|n| n.checked_next_multiple_of(ALIGN)).ok_or_else(too_large)?;

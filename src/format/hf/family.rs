@@ -561,6 +561,11 @@ const HUNYUAN: &str = " add_classification_head class_num cla_share_factor dense
      moe_drop_tokens moe_random_routing_dropped_token capacity_factor \
      kv_lora_rank q_lora_rank qk_nope_head_dim qk_rope_head_dim v_head_dim unk_token_id ";
 
+/// The family of an architecture; where there are several, they name their matrices alike.
+pub(super) fn of_architecture(arch: &str) -> Option<&'static Family> {
+    FAMILIES.iter().find(|family| family.arch == arch)
+}
+
 /// The family of a `model_type`.
 pub(super) fn family(model_type: &str) -> Option<&'static Family> {
     FAMILIES.iter().find(|family| family.model_types.contains(&model_type))

@@ -113,6 +113,40 @@ const ROPE_NEUTRAL: &[(&str, &str, &str)] = &[
     ("truncate", "true", "bounds that are not whole numbers"),
 ];
 
+/// Keys of an adapter's configuration: reasons, and those that change no result.
+const ADAPTER_EFFECTLESS: &[(&str, &str)] = &[
+    ("names of classes, files and versions", "auto_mapping base_model_name_or_path revision peft_version"),
+    ("read by training only", "lora_dropout inference_mode task_type eva_config corda_config megatron_core"),
+    (
+        "the tensors tell which modules have factors",
+        "target_modules exclude_modules layers_to_transform layers_pattern",
+    ),
+    ("factors are kept apart from weights, whichever way round these are stored", "fan_in_fan_out"),
+    ("counts nothing without use_qalora", "qalora_group_size"),
+];
+const ADAPTER_NEUTRAL: &[(&str, &str, &str)] = &[
+    ("bias", "\"none\"", "biases that were trained"),
+    ("lora_bias", "false", "biases of factors"),
+    ("use_dora", "false", "weights with norms of their own (DoRA)"),
+    ("use_qalora", "false", "factors of groups of columns"),
+    ("use_bdlora", "false", "factors in blocks"),
+    ("modules_to_save", "[]", "modules that were trained as a whole"),
+    ("trainable_token_indices", "[]", "embeddings that were trained"),
+    ("target_parameters", "[]", "factors of parameters that are no modules"),
+    ("layer_replication", "[]", "layers that are used twice"),
+    ("alora_invocation_tokens", "[]", "factors that begin to count at some tokens"),
+    ("arrow_config", "null", "factors that are routed"),
+    ("megatron_config", "null", "divided factors"),
+    ("loftq_config", "{}", "base weights that were changed"),
+    ("ensure_weight_tying", "false", "factors of tied modules"),
+];
+
+/// Refuses the first key of an adapter's configuration that was not read and could change a result.
+pub(super) fn check_adapter(members: &Members) -> Result<()> {
+    let effectless = |name: &str| ADAPTER_EFFECTLESS.iter().any(|(_, names)| names.split(' ').any(|n| n == name));
+    refuse_unread(members, "", effectless, ADAPTER_NEUTRAL)
+}
+
 /// Refuses the first key of a configuration that was not read and could change a result.
 /// `more` are keys, between spaces, that change no result of the family.
 pub(super) fn check(members: &Members, more: &str) -> Result<()> {

@@ -337,7 +337,7 @@ pub(super) fn translate(path: &Path, t: &Translated, entries: Vec<Entry>) -> Res
         } else if parts::is_transposed(path, t, &tensor)? {
             tensor = parts::transposed(path, tensor, first)?;
         }
-        parts::push(path, t, tensor, &mut tensors)?;
+        parts::push(path, t.family, t.group, tensor, &mut tensors)?;
     }
     if scales_left > 0 {
         return Err(Error::format(path, format!("{scales_left} scales of tensors that are not there")));
@@ -415,11 +415,21 @@ fn stack(
     Ok(())
 }
 
-fn meaning(full: &str, t: &Translated) -> Meaning {
-    let mut name = full;
+/// A name without those of the networks around the text model.
+fn unwrapped(mut name: &str) -> &str {
     while let Some(inner) = WRAPPERS.iter().find_map(|wrapper| name.strip_prefix(wrapper)) {
         name = inner;
     }
+    name
+}
+
+/// The tensor of a module's weights, and the number of the expert whose they are.
+pub(super) fn weight_of(module: &str) -> Option<(String, Option<u32>)> {
+    translated(&format!("{}.weight", unwrapped(module)), false)
+}
+
+fn meaning(full: &str, t: &Translated) -> Meaning {
+    let name = unwrapped(full);
     let is_effectless = |(mark, _): &(Mark, _)| match mark {
         Starts(start) => name.starts_with(start),
         Ends(end) => name.ends_with(end),

@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use super::config::Translated;
+use super::family::Family;
 use crate::error::{Error, Result, try_vec};
 use crate::format::TensorInfo;
 use crate::format::safetensors::Entry;
@@ -122,7 +123,14 @@ fn latent(path: &Path, t: &Translated, tensor: TensorInfo, out: &mut Vec<TensorI
 }
 
 /// Adds a tensor, or the parts that it holds where GGUF files keep these apart.
-pub(super) fn push(path: &Path, t: &Translated, mut tensor: TensorInfo, out: &mut Vec<TensorInfo>) -> Result<()> {
+/// `group`: the query heads for each key-value head, and the width of a head.
+pub(super) fn push(
+    path: &Path,
+    family: &Family,
+    group: [u64; 2],
+    mut tensor: TensorInfo,
+    out: &mut Vec<TensorInfo>,
+) -> Result<()> {
     // A kernel of one channel each: `[channels, 1, taps]`.
     if [".shortconv.conv.weight", ".ssm_conv1d.weight"].iter().any(|end| tensor.name.ends_with(end))
         && let [channels, 1, taps] = *tensor.shape.dims()
@@ -158,13 +166,13 @@ pub(super) fn push(path: &Path, t: &Translated, mut tensor: TensorInfo, out: &mu
     let is_vector = leaf == "bias";
     let rows = if is_vector { tensor.shape.n_elements() } else { tensor.shape.rows() };
     let (step, parts) = match module {
-        "attn_qkv" if t.family.grouped_qkv => {
-            let [heads, width] = t.group;
+        "attn_qkv" if family.grouped_qkv => {
+            let [heads, width] = group;
             let part = |name, first, n| Part { name, first: first * width, run: n * width };
             let parts = [part("attn_q", 0, heads), part("attn_k", heads, 1), part("attn_v", heads + 1, 1)];
             ((heads + 2) * width, Vec::from(parts))
         }
-        "ffn_gate_up_exps" if t.family.alternating_gate_up => {
+        "ffn_gate_up_exps" if family.alternating_gate_up => {
             let part = |name, first| Part { name, first, run: 1 };
             (2, Vec::from([part("ffn_gate_exps", 0), part("ffn_up_exps", 1)]))
         }

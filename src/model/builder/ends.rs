@@ -36,9 +36,20 @@ impl<'a> Builder<'a> {
         if let Some((key, _)) = self.keys.unread().into_iter().find(|(key, _)| !no_effect::key(key)) {
             return Err(self.keys.unsupported(key));
         }
-        let Builder { hyper, program, matrices, vectors, ropes, .. } = self;
+        let Builder { hyper, program, matrices, vectors, ropes, gguf_pairs, scaled, .. } = self;
         let program = if causal { program.finish(hyper.vocab, &[]) } else { beheaded.clone() };
-        Ok(Network { hyper, program, states: beheaded, embeddings, matrices, vectors, ropes })
+        let states = beheaded;
+        Ok(Network {
+            hyper,
+            program,
+            states,
+            embeddings,
+            gguf_pairs,
+            scaled,
+            matrices,
+            vectors,
+            ropes,
+        })
     }
 
     /// Adds a learned embedding of each position.

@@ -1,0 +1,55 @@
+//! Low-rank adapters of a model: loaded once, used by any number of timelines.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::model::Model;
+use super::{LogLevel, Reservation};
+use crate::backend::cpu::adapter::{AdapterSet, CpuAdapter};
+use crate::backend::weights::MatrixSource;
+use crate::error::{Error, Result, try_vec};
+use crate::format::AdapterFile;
+
+pub struct Adapter {
+    model: Arc<Model>,
+    factors: Arc<CpuAdapter>,
+    _memory: Reservation,
+}
+
+impl Adapter {
+    /// Loads a GGUF file or a folder of PEFT.
+    pub fn load(model: &Arc<Model>, path: &Path) -> Result<Arc<Adapter>> {
+        let (backend, adaptable) = (model.backend()?.adaptable()?, model.adaptable()?);
+        let file = AdapterFile::open(path, &adaptable.base())?;
+        let placed = adaptable.place(&file)?;
+        let mut sources = try_vec("factors", placed.matrices.len())?;
+        sources.extend(placed.matrices.iter().map(|matrix| matrix as &dyn MatrixSource));
+        let runtime = model.runtime();
+        let factors = backend.load_adapter(&sources, &placed.products, runtime.memory_left())?;
+        let memory = runtime.reserve("the adapter", factors.bytes())?;
+        runtime.log(LogLevel::Info, &format!("an adapter of {} matrices: {}", file.pairs.len(), path.display()));
+        Ok(Arc::new(Adapter { model: model.clone(), factors: Arc::new(factors), _memory: memory }))
+    }
+
+    pub fn model(&self) -> &Arc<Model> {
+        &self.model
+    }
+}
+
+/// The set of some adapters of a model with their factors.
+pub(super) fn set(model: &Arc<Model>, adapters: &[Arc<Adapter>], scales: &[f32]) -> Result<AdapterSet> {
+    if adapters.len() != scales.len() {
+        return Err(Error::invalid(format!("{} adapters and {} scales", adapters.len(), scales.len())));
+    }
+    let mut list = try_vec("adapters", adapters.len())?;
+    for (i, (adapter, &scale)) in adapters.iter().zip(scales).enumerate() {
+        if !Arc::ptr_eq(&adapter.model, model) {
+            return Err(Error::Mismatch(format!("adapter {i} was loaded for another model than that of the cache")));
+        }
+        if !scale.is_finite() {
+            return Err(Error::invalid(format!("the scale of adapter {i} is {scale}")));
+        }
+        list.push((adapter.factors.clone(), scale));
+    }
+    Ok(AdapterSet::new(list))
+}

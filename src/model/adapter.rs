@@ -1,0 +1,276 @@
+//! The places of low-rank adapters in a network: which of its products a tensor's name means, and the rows of a factor in
+//! the order of that product's. Refuses an adapter of another network by the tensor that does not fit.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use super::builder::Network;
+use super::hyper::HeadShape;
+use super::tensors::RowRuns;
+use crate::backend::op::{Op, Weight};
+use crate::backend::weights::{Beside, LowRank, MatrixSource, RopePairs};
+use crate::error::{Error, Result, try_filled, try_vec};
+use crate::format::{AdapterBase, AdapterFile, FactorPair, TensorInfo};
+use crate::quant;
+use crate::tensor::DType;
+
+/// The facts about a network that adapters refer to.
+pub struct Adaptable {
+    architecture: String,
+    heads: HeadShape,
+    /// The pairs that turn in queries and keys, in the network and in GGUF files of the architecture.
+    pairs: Option<[RopePairs; 2]>,
+    /// Width of the widest input of a product, which bounds ranks.
+    widest: usize,
+    /// By `Weight`.
+    matrices: Vec<Matrix>,
+    /// Rows and columns of the head.
+    head: Option<(usize, usize)>,
+}
+
+/// Rows of a tensor that a network multiplies by.
+struct Matrix {
+    name: String,
+    /// Rows of the tensor, and those of them that are used.
+    of: usize,
+    runs: RowRuns,
+    cols: usize,
+    /// The reason for which nothing can be added to its product.
+    refused: Option<&'static str>,
+}
+
+/// A part of a tensor's product: where it is added, and the rows of the adapter's B that belong to it.
+struct Part {
+    beside: Beside,
+    rows: RowRuns,
+    /// Its heads are rotated.
+    turns: bool,
+}
+
+/// The factors of an adapter as matrices, and the products that they make.
+pub struct Factors<'a> {
+    pub matrices: Vec<FactorMatrix<'a>>,
+    pub products: Vec<LowRank>,
+}
+
+/// A factor with its rows in the order of a network's.
+pub struct FactorMatrix<'a> {
+    file: &'a AdapterFile,
+    info: &'a TensorInfo,
+    /// Rows of the tensor; none: all in their order.
+    rows: Option<Vec<usize>>,
+}
+
+impl Network<'_> {
+    pub fn adaptable(&self) -> Result<Adaptable> {
+        let mut matrices = try_vec("names of matrices", self.matrices.len())?;
+        for matrix in &self.matrices {
+            let (runs, of) = matrix.runs();
+            let (name, cols) = (matrix.name().to_owned(), matrix.cols());
+            matrices.push(Matrix { name, of, runs, cols, refused: None });
+        }
+        let mut head = None;
+        for op in &self.program.ops {
+            let mut refuse = |weight: Weight, why| matrices[weight.0 as usize].refused = Some(why);
+            match op {
+                Op::Embed { table, .. } => refuse(*table, "is looked up"),
+                Op::ProjectHeads { weight, .. } => refuse(*weight, "is multiplied head by head"),
+                Op::Experts(e) => e.gate.into_iter().chain([e.up, e.down]).for_each(|w| refuse(w, "has experts")),
+                Op::Logits { x, head: weight, .. } => {
+                    head = Some((self.program.vocab, self.program.width(*x)));
+                    // By its own name, which it may share with the embedding.
+                    refuse(*weight, "is looked up");
+                }
+                _ => {}
+            }
+        }
+        for weight in &self.scaled {
+            matrices[weight.0 as usize].refused = Some("has a factor beside it");
+        }
+        let gguf = |pairs| self.gguf_pairs.map(|gguf| [pairs, gguf]);
+        Ok(Adaptable {
+            architecture: self.hyper.architecture.clone(),
+            heads: self.hyper.heads,
+            pairs: self.ropes.first().and_then(|rope| gguf(rope.pairs)),
+            widest: self.program.widest_input(),
+            matrices,
+            head,
+        })
+    }
+}
+
+impl Adaptable {
+    pub fn base(&self) -> AdapterBase<'_> {
+        let HeadShape { n_heads, n_kv_heads, head_dim, .. } = self.heads;
+        let group = [n_heads.checked_div(n_kv_heads).unwrap_or(0) as u64, head_dim as u64];
+        AdapterBase { architecture: &self.architecture, group }
+    }
+
+    /// The factors of an adapter in their places.
+    pub fn place<'a>(&self, file: &'a AdapterFile) -> Result<Factors<'a>> {
+        let path = file.path().display();
+        if let Some(other) = file.architecture.as_ref().filter(|other| **other != self.architecture) {
+            let what = format!("an adapter for the architecture {other:?}, the model's is {:?}", self.architecture);
+            return Err(Error::Mismatch(format!("{what}: {path}")));
+        }
+        let mut by_name: HashMap<&str, Vec<usize>> = HashMap::new();
+        for (i, matrix) in self.matrices.iter().enumerate() {
+            by_name.entry(&matrix.name).or_default().push(i);
+        }
+        let mut factors = Factors {
+            matrices: try_vec("factors", 2 * file.pairs.len())?,
+            products: try_vec("factors", file.pairs.len())?,
+        };
+        for pair in &file.pairs {
+            let (parts, (rows, cols)) = self.parts(pair, &by_name, file)?;
+            let told = (pair.b.shape.rows(), pair.a.shape.cols());
+            if told != (rows as u64, cols as u64) {
+                let what = format!("the adapter's {} has shape [{}, {}]", pair.name, told.0, told.1);
+                return Err(Error::Mismatch(format!("{what}, [{rows}, {cols}] expected: {path}")));
+            }
+            let rank = pair.a.shape.rows();
+            if rank > self.widest as u64 {
+                let what = format!("the adapter's {} has rank {rank}, {} is the largest", pair.name, self.widest);
+                return Err(Error::unsupported(format!("{what}: {path}")));
+            }
+            let a = factors.matrices.len();
+            factors.matrices.push(FactorMatrix { file, info: &pair.a, rows: None });
+            for part in parts {
+                let rows = self.rows(&part, pair, file)?;
+                let b = factors.matrices.len();
+                factors.matrices.push(FactorMatrix { file, info: &pair.b, rows });
+                factors.products.push(LowRank { beside: part.beside, a, b, factor: pair.factor });
+            }
+        }
+        Ok(factors)
+    }
+
+    /// The parts that a tensor's product has in the network, and the shape of the tensor.
+    fn parts(
+        &self,
+        pair: &FactorPair,
+        by_name: &HashMap<&str, Vec<usize>>,
+        file: &AdapterFile,
+    ) -> Result<(Vec<Part>, (usize, usize))> {
+        let (name, path) = (pair.name.as_str(), file.path().display());
+        if let ("output.weight", Some((rows, cols))) = (name, self.head) {
+            return Ok((vec![Part { beside: Beside::Logits, rows: (0..rows).into(), turns: false }], (rows, cols)));
+        }
+        let named = |name: &str| by_name.get(name).map_or(&[][..], Vec::as_slice);
+        let (layer, part) = name.strip_suffix(".weight").and_then(|n| n.rsplit_once('.')).unwrap_or(("", name));
+        let one_of_three = ["attn_q", "attn_k", "attn_v"];
+        let turns = |part: &str| part == "attn_q" || part == "attn_k";
+        let mut parts = Vec::new();
+        let mut add = |i: usize, rows: RowRuns, turns: bool| -> Result<()> {
+            if let Some(why) = self.matrices[i].refused {
+                let what = format!("a low-rank adapter of {name}, which {why} in this network");
+                return Err(Error::unsupported(format!("{what}: {path}")));
+            }
+            parts.push(Part { beside: Beside::Project(Weight(i as u32)), rows, turns });
+            Ok(())
+        };
+        if let Some(&first) = named(name).first() {
+            for &i in named(name) {
+                add(i, self.matrices[i].runs, turns(part))?;
+            }
+            if part == "attn_qkv" && self.pairs_of(file).is_some_and(|[from, to]| from != to) {
+                let what = format!("an adapter of {name} with rows in another order than the model's");
+                return Err(Error::unsupported(format!("{what}: {path}")));
+            }
+            return Ok((parts, (self.matrices[first].of, self.matrices[first].cols)));
+        }
+        // One tensor for queries, keys and values of which the model has three, or the other way round.
+        let three = one_of_three.map(|part| named(&format!("{layer}.{part}.weight")).first().copied());
+        let mut fused = named(&format!("{layer}.attn_qkv.weight")).to_vec();
+        fused.sort_by_key(|&i| self.matrices[i].runs.first);
+        match (part, three, one_of_three.iter().position(|one| *one == part)) {
+            ("attn_qkv", [Some(q), Some(k), Some(v)], _) => {
+                let (mut first, cols) = (0, self.matrices[q].cols);
+                for (i, part) in [q, k, v].into_iter().zip(one_of_three) {
+                    let rows = self.matrices[i].of;
+                    add(i, (first..first + rows).into(), turns(part))?;
+                    first += rows;
+                }
+                Ok((parts, (first, cols)))
+            }
+            (_, _, Some(at)) if fused.len() == 3 => {
+                let rows = self.matrices[fused[at]].runs.len();
+                add(fused[at], (0..rows).into(), turns(part))?;
+                Ok((parts, (rows, self.matrices[fused[at]].cols)))
+            }
+            _ => Err(Error::Mismatch(format!(
+                "the adapter changes {name}, which the network of the model multiplies by nowhere: {path}"
+            ))),
+        }
+    }
+
+    /// The order of pairs in the rows of an adapter and of the network.
+    fn pairs_of(&self, file: &AdapterFile) -> Option<[RopePairs; 2]> {
+        let [pairs, gguf] = self.pairs?;
+        Some([if file.rope_halves { RopePairs::Halves } else { gguf }, pairs])
+    }
+
+    /// The rows of B, as the network has them.
+    fn rows(&self, part: &Part, pair: &FactorPair, file: &AdapterFile) -> Result<Option<Vec<usize>>> {
+        let (width, half) = (self.heads.head_dim, self.heads.head_dim / 2);
+        // From a row of a head in the network to one in the adapter.
+        let turned: fn(usize, usize) -> usize = match self.pairs_of(file) {
+            Some([RopePairs::Halves, RopePairs::Adjacent]) if part.turns => |i, half| i % 2 * half + i / 2,
+            Some([RopePairs::Adjacent, RopePairs::Halves]) if part.turns => |i, half| i % half * 2 + i / half,
+            _ if part.rows == (0..pair.b.shape.rows() as usize).into() => return Ok(None),
+            _ => |i, _| i,
+        };
+        let RowRuns { run, stride, .. } = part.rows;
+        if half == 0 || (part.turns && !(run.is_multiple_of(width) && stride.is_multiple_of(width))) {
+            let what = format!("an adapter of {} with heads that are not of {width}", pair.name);
+            return Err(Error::unsupported(format!("{what}: {}", file.path().display())));
+        }
+        let mut rows = try_vec("rows of a factor", part.rows.len())?;
+        for range in part.rows.ranges() {
+            rows.extend(range.clone().map(|i| {
+                let within = i - range.start;
+                range.start + within / width * width + turned(within % width, half)
+            }));
+        }
+        Ok(Some(rows))
+    }
+}
+
+impl MatrixSource for FactorMatrix<'_> {
+    fn name(&self) -> &str {
+        &self.info.name
+    }
+
+    fn dtype(&self) -> DType {
+        self.info.dtype
+    }
+
+    fn rows(&self) -> usize {
+        self.rows.as_ref().map_or(self.info.shape.rows() as usize, Vec::len)
+    }
+
+    fn cols(&self) -> usize {
+        self.info.shape.cols() as usize
+    }
+
+    /// Refuses values that are not finite.
+    fn read(&self, rows: Range<usize>, out: &mut [u8]) -> Result<()> {
+        let format = quant::format(self.info.dtype)?;
+        let bytes = out.len().checked_div(rows.len()).unwrap_or(0);
+        let mut values = try_filled("a factor", rows.len() * self.cols(), 0f32)?;
+        match &self.rows {
+            None => self.file.read(self.info, rows.start as u64 * bytes as u64, out)?,
+            Some(list) => {
+                let mut left = out.chunks_exact_mut(bytes.max(1));
+                for (row, out) in list[rows].iter().zip(&mut left) {
+                    self.file.read(self.info, *row as u64 * bytes as u64, out)?;
+                }
+            }
+        }
+        (format.dequantize)(out, &mut values);
+        match values.iter().position(|value| !value.is_finite()) {
+            Some(i) => Err(self.file.error(format!("the factor {} holds no finite number at {i}", self.info.name))),
+            None => Ok(()),
+        }
+    }
+}
