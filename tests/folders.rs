@@ -4,6 +4,10 @@
 
 mod support;
 
+#[path = "support/adapters.rs"]
+mod adapters;
+#[path = "folders/adapters.rs"]
+mod of_adapters;
 #[path = "support/rope.rs"]
 mod rope;
 #[path = "support/safetensors.rs"]

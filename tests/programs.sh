@@ -8,6 +8,7 @@ cd "$(dirname "$0")"
 temporary=$(mktemp -d)
 trap 'rm -rf "$temporary"' EXIT
 story=data/stories260K-f32.gguf
+adapter=data/story-adapter.gguf
 chat=$temporary/chat.gguf
 expected='Once upon a time, there was a little girl named Lily. She loved to play outside in the park. One day, she saw a big, red ball. She wanted to play with it, but it was too high.'
 
@@ -56,10 +57,18 @@ expect "minimal, a template that leaves the first token to the tokenizer" "${exp
 expect "minimal, a missing file" "RZ_ERR_IO: " "$(run minimal "$temporary/none.gguf" x 2>&1 || true)"
 expect "example" "," "$(run example "$chat" "$prompt" 2>/dev/null || true)"
 
-expect "the C++ handles" ok "$(run handles $story)"
+expect "the C++ handles" ok "$(run handles $story $adapter)"
 expect "C++ without exceptions" ok "$(run no_exceptions $story)"
 
 [ -z "${RUNNER:-}" ] || exit 0
+
+# The same text as that of merged weights in an independent float64 implementation.
+adapted=', there was a little girl named Lily. She loved to play outside in the park. One day, she went to the park to play.'
+with() { "$programs/chat" -m $story -p "$prompt" --greedy -n 120 "$@" 2>/dev/null; }
+expect "chat, an adapter" "$adapted" "$(with --adapter $adapter)"
+expect "chat, an adapter with a scale" "$adapted" "$(with --adapter $adapter:0.5 --adapter $adapter:.5)"
+expect "chat, an adapter of no weight" "${expected#"$prompt"}" "$(with --adapter $adapter:0)"
+expect "chat, a model for an adapter" "RZ_ERR_FORMAT: no adapter" "$("$programs/chat" -m $story -p x --adapter $story 2>&1 || true)"
 
 cat >"$temporary/schema.json" <<'END'
 {"type": "object", "properties": {"name": {"type": "string", "maxLength": 20}, "age": {"type": "integer", "minimum": 0,

@@ -4,6 +4,7 @@
  *   chat -m model.gguf -p "a question"    streams one answer
  *   chat -m model.gguf                    holds a conversation, or reads the one question from a pipe
  *   chat ... --schema schema.json         answers in JSON that is valid by the schema
+ *   chat ... --adapter lora.gguf:0.5      with half of what a low-rank adapter changes
  *
  * Answers go to standard output, everything else to standard error. Ctrl-C ends an answer, not the program.
  */
@@ -18,10 +19,12 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MAX_MESSAGES = 1024, MAX_LINE = 1 << 16 };
+enum { MAX_MESSAGES = 1024, MAX_LINE = 1 << 16, MAX_ADAPTERS = 16 };
 
 struct options {
     const char *model, *prompt, *system, *schema, *tools;
+    const char *adapters[MAX_ADAPTERS];
+    size_t n_adapters;
     uint32_t max_tokens, threads;
     float temperature;
     uint64_t seed;
@@ -360,6 +363,7 @@ static void print_usage(FILE *file) {
                   "  -s TEXT       the system message\n"
                   "  --schema FILE answers are JSON of this JSON schema\n"
                   "  --tools FILE  a JSON array of tools, for the template\n"
+                  "  --adapter FILE[:SCALE]  a low-rank adapter: .gguf, or a folder of PEFT; may be repeated\n"
                   "  -n N          tokens of an answer at most\n"
                   "  -t N          threads\n"
                   "  --temp T      temperature, 0.7 by default\n"
@@ -402,7 +406,11 @@ static struct options parse(int argc, char **argv) {
             options.schema = argv[i];
         else if (strcmp(option, "--tools") == 0)
             options.tools = argv[i];
-        else if (strcmp(option, "-n") == 0)
+        else if (strcmp(option, "--adapter") == 0) {
+            if (options.n_adapters == MAX_ADAPTERS)
+                die("more than %d adapters", MAX_ADAPTERS);
+            options.adapters[options.n_adapters++] = argv[i];
+        } else if (strcmp(option, "-n") == 0)
             options.max_tokens = (uint32_t)number(option, argv[i]);
         else if (strcmp(option, "-t") == 0)
             options.threads = (uint32_t)number(option, argv[i]);
@@ -422,6 +430,29 @@ static struct options parse(int argc, char **argv) {
     return options;
 }
 
+/* Has the cache use the adapters of the options: FILE or FILE:SCALE. */
+static void use_adapters(struct chat *chat, const struct options *options) {
+    rz_adapter *adapters[MAX_ADAPTERS];
+    float scales[MAX_ADAPTERS];
+    rz_error err;
+    for (size_t i = 0; i < options->n_adapters; i++) {
+        char *path = copy_of(options->adapters[i]), *colon = strrchr(path, ':'), *end = NULL;
+        scales[i] = 1;
+        if (colon && colon[1]) {
+            float scale = strtof(colon + 1, &end);
+            if (*end == '\0') { /* otherwise the colon is one of the path */
+                scales[i] = scale;
+                *colon = '\0';
+            }
+        }
+        check(rz_adapter_load(chat->model, path, &adapters[i], &err), &err);
+        free(path);
+    }
+    check(rz_cache_adapters_set(chat->cache, (const rz_adapter *const *)adapters, scales, options->n_adapters, &err), &err);
+    for (size_t i = 0; i < options->n_adapters; i++)
+        rz_adapter_free(adapters[i]); /* the cache keeps them */
+}
+
 int main(int argc, char **argv) {
     static struct chat chat;
     struct options options = parse(argc, argv);
@@ -438,6 +469,7 @@ int main(int argc, char **argv) {
     check(rz_model_load(options.model, &model_params, &chat.model, &err), &err);
     double load_seconds = now() - start;
     check(rz_cache_new(chat.model, NULL, &chat.cache, &err), &err);
+    use_adapters(&chat, &options);
     if (options.temperature > 0 || options.schema) {
         rz_sampler_params sampler_params = {.struct_size = sizeof sampler_params,
                                             .temperature = options.temperature,

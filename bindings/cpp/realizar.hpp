@@ -435,6 +435,23 @@ private:
     detail::Handle<rz_grammar, rz_grammar_free> handle_;
 };
 
+/// A low-rank adapter of a model. Immutable, for any number of caches.
+class Adapter {
+public:
+    /// A GGUF file, or a folder of PEFT.
+    Adapter(const Model &model, const char *path) : Adapter(make(model, path).value()) {}
+    explicit Adapter(rz_adapter *owned) noexcept : handle_(owned) {}
+    static Result<Adapter> make(const Model &model, const char *path) {
+        return detail::called<Adapter, rz_adapter *>([&](rz_adapter **out, rz_error *error) {
+            return rz_adapter_load(model.get(), path, out, error);
+        });
+    }
+    rz_adapter *get() const noexcept { return handle_.get(); }
+
+private:
+    detail::Handle<rz_adapter, rz_adapter_free> handle_;
+};
+
 /// The choice of the next token. A null `Sampler *` stands for the most likely one.
 class Sampler {
 public:
@@ -533,6 +550,22 @@ public:
     void set_cancel(const Cancel *cancel) { try_set_cancel(cancel).value(); }
     Result<rz_status> try_set_cancel(const Cancel *cancel) {
         return detail::done([&](rz_error *error) { return rz_cache_cancel_set(get(), detail::raw(cancel), error); });
+    }
+
+    /// Has the cache use some adapters, each with a scale, or none; empties it.
+    void set_adapters(const std::vector<std::pair<const Adapter *, float>> &adapters) {
+        try_set_adapters(adapters).value();
+    }
+    Result<rz_status> try_set_adapters(const std::vector<std::pair<const Adapter *, float>> &adapters) {
+        std::vector<const rz_adapter *> handles;
+        std::vector<float> scales;
+        for (const auto &[adapter, scale] : adapters) {
+            handles.push_back(adapter->get());
+            scales.push_back(scale);
+        }
+        return detail::done([&](rz_error *error) {
+            return rz_cache_adapters_set(get(), handles.data(), scales.data(), handles.size(), error);
+        });
     }
 
     /// Appends tokens; afterwards the logits of the last one are there.

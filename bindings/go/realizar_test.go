@@ -24,6 +24,8 @@ const (
 	// The greedy continuation as an independent float64 implementation computes it.
 	story = ", there was a little girl named Lily. She loved to play outside in the park. One day, she saw a big, red " +
 		"ball. She wanted to play with it, but it was too high.\nLily's mom said, \"Lily, let's go to the park.\""
+	// The same for weights that have the adapter merged in.
+	adaptedStory = ", there was a little girl named Lily. She loved to play outside in the park. One day, she went to the park to play."
 )
 
 func load(t *testing.T, path string) *Model {
@@ -544,6 +546,49 @@ func TestGrammar(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := model.NewGrammar(GrammarJSONSchema, strings.Repeat(" ", 300_000)); !errors.Is(err, ErrLimit) {
+		t.Error(err)
+	}
+}
+
+func TestAdapters(t *testing.T) {
+	model := load(t, storyModel)
+	adapter, err := model.LoadAdapter("../../tests/data/story-adapter.gguf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	session := newSession(t, model, 128)
+	const length = 100
+	text := func(adapters ...ScaledAdapter) string {
+		if err := session.SetAdapters(adapters...); err != nil {
+			t.Fatal(err)
+		}
+		text, _ := generate(t, session, prompt, &Options{MaxTokens: length})
+		return text
+	}
+	plain := text()
+	changed := text(ScaledAdapter{adapter, 1})
+	if !strings.HasPrefix(story, plain[:40]) || !strings.HasPrefix(changed, adaptedStory) {
+		t.Errorf("%q and %q", plain, changed)
+	}
+	if again := text(ScaledAdapter{adapter, 1}, ScaledAdapter{adapter, -1}); again != plain {
+		t.Errorf("%q", again)
+	}
+	if err := session.SetAdapters(ScaledAdapter{adapter, float32(math.NaN())}); !errors.Is(err, ErrInvalidArgument) {
+		t.Error(err)
+	}
+	if err := session.SetAdapters(ScaledAdapter{adapter, 1}); err != nil || session.Len() != 0 {
+		t.Error(session.Len(), err)
+	}
+	if err := adapter.Close(); err != nil {
+		t.Error(err)
+	}
+	if again, _ := generate(t, session, prompt, &Options{MaxTokens: length}); again != changed {
+		t.Errorf("%q, an adapter is gone", again)
+	}
+	if err := session.SetAdapters(ScaledAdapter{adapter, 1}); !errors.Is(err, ErrClosed) {
+		t.Error(err)
+	}
+	if _, err := model.LoadAdapter(storyModel); !errors.Is(err, ErrFormat) {
 		t.Error(err)
 	}
 }

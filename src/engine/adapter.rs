@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::model::Model;
 use super::{LogLevel, Reservation};
+use crate::backend::cpu::adapt::scratch_bytes;
 use crate::backend::cpu::adapter::{AdapterSet, CpuAdapter};
 use crate::backend::weights::MatrixSource;
 use crate::error::{Error, Result, try_vec};
@@ -25,8 +26,11 @@ impl Adapter {
         let mut sources = try_vec("factors", placed.matrices.len())?;
         sources.extend(placed.matrices.iter().map(|matrix| matrix as &dyn MatrixSource));
         let runtime = model.runtime();
-        let factors = backend.load_adapter(&sources, &placed.products, runtime.memory_left())?;
-        let memory = runtime.reserve("the adapter", factors.bytes())?;
+        // Beside the factors the scratch of a step.
+        let scratch = scratch_bytes(model.program()?);
+        let factors =
+            backend.load_adapter(&sources, &placed.products, runtime.memory_left().saturating_sub(scratch))?;
+        let memory = runtime.reserve("the adapter", factors.bytes() + scratch)?;
         runtime.log(LogLevel::Info, &format!("an adapter of {} matrices: {}", file.pairs.len(), path.display()));
         Ok(Arc::new(Adapter { model: model.clone(), factors: Arc::new(factors), _memory: memory }))
     }

@@ -28,11 +28,13 @@ impl Handle for rz_adapter {
 /// Loads an adapter for `model`.
 ///
 /// `path`, NUL-terminated, names a GGUF file of an adapter, or a folder of PEFT with adapter_config.json and
-/// adapter_model.safetensors, whichever of the two kinds of files the model came from. Factors keep their types in memory,
-/// which counts against rz_runtime_params.memory_limit. Every key of the configuration and every tensor is accounted for: what
-/// would change a result and is not implemented is refused by name. Factors of embeddings and of experts are not implemented.
-/// `*out` is freed with rz_adapter_free, before or after the model and the caches that use it. Any thread; takes as long as
-/// reading the file does.
+/// adapter_model.safetensors, whichever of the two kinds of files the model came from. Every key of the configuration and every
+/// tensor is accounted for: what would change a result and is not implemented is refused by name. Factors of embeddings and of
+/// experts are not implemented.
+///
+/// Factors keep their types in memory, but for those of single precision beside weights of other types, which become halves;
+/// they and some scratch count against rz_runtime_params.memory_limit. `*out` is freed with rz_adapter_free, before or after the
+/// model and the caches that use it. Any thread; takes as long as reading the file does.
 ///
 /// Errors: RZ_ERR_IO (missing, unreadable, or not a regular file), RZ_ERR_FORMAT (damaged, no adapter, a factor without the
 /// other, values that are not finite), RZ_ERR_MISMATCH (an adapter of another model; the message names the tensor, what was

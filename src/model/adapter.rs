@@ -24,8 +24,8 @@ pub struct Adaptable {
     widest: usize,
     /// By `Weight`.
     matrices: Vec<Matrix>,
-    /// Rows and columns of the head.
-    head: Option<(usize, usize)>,
+    /// Rows and columns of the head, and its type.
+    head: Option<(usize, usize, DType)>,
 }
 
 /// Rows of a tensor that a network multiplies by.
@@ -35,6 +35,7 @@ struct Matrix {
     of: usize,
     runs: RowRuns,
     cols: usize,
+    dtype: DType,
     /// The reason for which nothing can be added to its product.
     refused: Option<&'static str>,
 }
@@ -45,6 +46,8 @@ struct Part {
     rows: RowRuns,
     /// Its heads are rotated.
     turns: bool,
+    /// Type of the weights.
+    dtype: DType,
 }
 
 /// The factors of an adapter as matrices, and the products that they make.
@@ -59,6 +62,13 @@ pub struct FactorMatrix<'a> {
     info: &'a TensorInfo,
     /// Rows of the tensor; none: all in their order.
     rows: Option<Vec<usize>>,
+    /// The type that rows are converted to while they are read.
+    target: DType,
+}
+
+/// The type in which a factor stands beside weights: half as wide as single precision, unless these are that precise.
+fn target(factor: DType, weights: DType) -> DType {
+    if factor == quant::F32 && weights != quant::F32 { quant::F16 } else { factor }
 }
 
 impl Network<'_> {
@@ -66,8 +76,8 @@ impl Network<'_> {
         let mut matrices = try_vec("names of matrices", self.matrices.len())?;
         for matrix in &self.matrices {
             let (runs, of) = matrix.runs();
-            let (name, cols) = (matrix.name().to_owned(), matrix.cols());
-            matrices.push(Matrix { name, of, runs, cols, refused: None });
+            let (name, cols, dtype) = (matrix.name().to_owned(), matrix.cols(), matrix.dtype());
+            matrices.push(Matrix { name, of, runs, cols, dtype, refused: None });
         }
         let mut head = None;
         for op in &self.program.ops {
@@ -77,7 +87,8 @@ impl Network<'_> {
                 Op::ProjectHeads { weight, .. } => refuse(*weight, "is multiplied head by head"),
                 Op::Experts(e) => e.gate.into_iter().chain([e.up, e.down]).for_each(|w| refuse(w, "has experts")),
                 Op::Logits { x, head: weight, .. } => {
-                    head = Some((self.program.vocab, self.program.width(*x)));
+                    let dtype = self.matrices[weight.0 as usize].dtype();
+                    head = Some((self.program.vocab, self.program.width(*x), dtype));
                     // By its own name, which it may share with the embedding.
                     refuse(*weight, "is looked up");
                 }
@@ -134,15 +145,23 @@ impl Adaptable {
                 return Err(Error::unsupported(format!("{what}: {path}")));
             }
             let a = factors.matrices.len();
-            factors.matrices.push(FactorMatrix { file, info: &pair.a, rows: None });
+            let of_part = |info: &TensorInfo| target(info.dtype, parts.first().map_or(info.dtype, |part| part.dtype));
+            factors.matrices.push(FactorMatrix { file, info: &pair.a, rows: None, target: of_part(&pair.a) });
+            let target = of_part(&pair.b);
             for part in parts {
                 let rows = self.rows(&part, pair, file)?;
                 let b = factors.matrices.len();
-                factors.matrices.push(FactorMatrix { file, info: &pair.b, rows });
+                factors.matrices.push(FactorMatrix { file, info: &pair.b, rows, target });
                 factors.products.push(LowRank { beside: part.beside, a, b, factor: pair.factor });
             }
         }
-        Ok(factors)
+        let mut all = try_vec("factors", factors.products.len())?;
+        all.extend(factors.products.iter().map(|product| product.beside));
+        all.sort_unstable();
+        match all.windows(2).any(|two| two[0] == two[1]) {
+            true => Err(file.error("an adapter that changes a product twice, under two names")),
+            false => Ok(factors),
+        }
     }
 
     /// The parts that a tensor's product has in the network, and the shape of the tensor.
@@ -153,8 +172,9 @@ impl Adaptable {
         file: &AdapterFile,
     ) -> Result<(Vec<Part>, (usize, usize))> {
         let (name, path) = (pair.name.as_str(), file.path().display());
-        if let ("output.weight", Some((rows, cols))) = (name, self.head) {
-            return Ok((vec![Part { beside: Beside::Logits, rows: (0..rows).into(), turns: false }], (rows, cols)));
+        if let ("output.weight", Some((rows, cols, dtype))) = (name, self.head) {
+            let head = Part { beside: Beside::Logits, rows: (0..rows).into(), turns: false, dtype };
+            return Ok((vec![head], (rows, cols)));
         }
         let named = |name: &str| by_name.get(name).map_or(&[][..], Vec::as_slice);
         let (layer, part) = name.strip_suffix(".weight").and_then(|n| n.rsplit_once('.')).unwrap_or(("", name));
@@ -166,7 +186,8 @@ impl Adaptable {
                 let what = format!("a low-rank adapter of {name}, which {why} in this network");
                 return Err(Error::unsupported(format!("{what}: {path}")));
             }
-            parts.push(Part { beside: Beside::Project(Weight(i as u32)), rows, turns });
+            let (beside, dtype) = (Beside::Project(Weight(i as u32)), self.matrices[i].dtype);
+            parts.push(Part { beside, rows, turns, dtype });
             Ok(())
         };
         if let Some(&first) = named(name).first() {
@@ -214,23 +235,23 @@ impl Adaptable {
     fn rows(&self, part: &Part, pair: &FactorPair, file: &AdapterFile) -> Result<Option<Vec<usize>>> {
         let (width, half) = (self.heads.head_dim, self.heads.head_dim / 2);
         // From a row of a head in the network to one in the adapter.
-        let turned: fn(usize, usize) -> usize = match self.pairs_of(file) {
-            Some([RopePairs::Halves, RopePairs::Adjacent]) if part.turns => |i, half| i % 2 * half + i / 2,
-            Some([RopePairs::Adjacent, RopePairs::Halves]) if part.turns => |i, half| i % half * 2 + i / half,
-            _ if part.rows == (0..pair.b.shape.rows() as usize).into() => return Ok(None),
-            _ => |i, _| i,
+        let turned: Option<fn(usize, usize) -> usize> = match self.pairs_of(file).filter(|_| part.turns) {
+            Some([RopePairs::Halves, RopePairs::Adjacent]) => Some(|i, half| i % 2 * half + i / 2),
+            Some([RopePairs::Adjacent, RopePairs::Halves]) => Some(|i, half| i % half * 2 + i / half),
+            _ => None,
         };
         let RowRuns { run, stride, .. } = part.rows;
-        if half == 0 || (part.turns && !(run.is_multiple_of(width) && stride.is_multiple_of(width))) {
+        if turned.is_some() && (half == 0 || !run.is_multiple_of(width) || !stride.is_multiple_of(width)) {
             let what = format!("an adapter of {} with heads that are not of {width}", pair.name);
             return Err(Error::unsupported(format!("{what}: {}", file.path().display())));
         }
+        if turned.is_none() && part.rows == (0..pair.b.shape.rows() as usize).into() {
+            return Ok(None);
+        }
         let mut rows = try_vec("rows of a factor", part.rows.len())?;
         for range in part.rows.ranges() {
-            rows.extend(range.clone().map(|i| {
-                let within = i - range.start;
-                range.start + within / width * width + turned(within % width, half)
-            }));
+            let within = |i: usize| turned.map_or(i, |turned| i / width * width + turned(i % width, half));
+            rows.extend((0..range.len()).map(|i| range.start + within(i)));
         }
         Ok(Some(rows))
     }
@@ -242,7 +263,7 @@ impl MatrixSource for FactorMatrix<'_> {
     }
 
     fn dtype(&self) -> DType {
-        self.info.dtype
+        self.target
     }
 
     fn rows(&self) -> usize {
@@ -255,22 +276,28 @@ impl MatrixSource for FactorMatrix<'_> {
 
     /// Refuses values that are not finite.
     fn read(&self, rows: Range<usize>, out: &mut [u8]) -> Result<()> {
-        let format = quant::format(self.info.dtype)?;
-        let bytes = out.len().checked_div(rows.len()).unwrap_or(0);
-        let mut values = try_filled("a factor", rows.len() * self.cols(), 0f32)?;
+        let (format, values) = (quant::format(self.info.dtype)?, rows.len() * self.cols());
+        let (row_bytes, is_converted) = (format.row_bytes(self.cols() as u64)?, self.target != self.info.dtype);
+        let mut values = try_filled("a factor", values, 0f32)?;
+        let mut raw = try_filled("a factor", if is_converted { 4 * values.len() } else { 0 }, 0u8)?;
+        let bytes = if is_converted { &mut raw[..] } else { &mut *out };
         match &self.rows {
-            None => self.file.read(self.info, rows.start as u64 * bytes as u64, out)?,
+            None => self.file.read(self.info, rows.start as u64 * row_bytes, bytes)?,
             Some(list) => {
-                let mut left = out.chunks_exact_mut(bytes.max(1));
-                for (row, out) in list[rows].iter().zip(&mut left) {
-                    self.file.read(self.info, *row as u64 * bytes as u64, out)?;
+                for (row, bytes) in list[rows].iter().zip(bytes.chunks_exact_mut(row_bytes.max(1) as usize)) {
+                    self.file.read(self.info, *row as u64 * row_bytes, bytes)?;
                 }
             }
         }
-        (format.dequantize)(out, &mut values);
-        match values.iter().position(|value| !value.is_finite()) {
-            Some(i) => Err(self.file.error(format!("the factor {} holds no finite number at {i}", self.info.name))),
-            None => Ok(()),
+        (format.dequantize)(bytes, &mut values);
+        let largest = if self.target == quant::F16 { 65504.0 } else { f32::MAX };
+        if let Some(value) = values.iter().find(|value| value.is_nan() || value.abs() > largest) {
+            let what = format!("the factor {} holds {value}, the largest number is {largest}", self.info.name);
+            return Err(self.file.error(what));
         }
+        if is_converted {
+            quant::quantize(self.target, &values, out)?;
+        }
+        Ok(())
     }
 }

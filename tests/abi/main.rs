@@ -3,6 +3,7 @@
 // Calling `extern "C"` functions is what these tests are for.
 #![allow(unsafe_code, clippy::undocumented_unsafe_blocks)]
 
+mod adapters;
 mod calls;
 mod arguments;
 mod c;

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
+#include <limits>
 
 static int failures = 0;
 #define EXPECT(condition) \
@@ -16,7 +17,7 @@ template <class T>
 constexpr bool move_only = std::is_nothrow_move_constructible_v<T> && std::is_nothrow_move_assignable_v<T> &&
                            !std::is_copy_constructible_v<T> && !std::is_copy_assignable_v<T>;
 static_assert(move_only<realizar::Runtime> && move_only<realizar::Model> && move_only<realizar::Cache>);
-static_assert(move_only<realizar::Grammar> && move_only<realizar::Sampler> && move_only<realizar::TextStream> && move_only<realizar::Cancel>);
+static_assert(move_only<realizar::Grammar> && move_only<realizar::Adapter> && move_only<realizar::Sampler> && move_only<realizar::TextStream> && move_only<realizar::Cancel>);
 static_assert(move_only<realizar::Job>);
 
 template <class Call> rz_status failure(Call call) {
@@ -145,6 +146,21 @@ int main(int argc, char **argv) {
     cache.truncate(4);
     cache.prefill(std::array<uint32_t, 1>{tokens[4]});
     EXPECT(cache.sample(&constrained) == first);
+
+    // With an adapter a text is another one, with its opposite beside it the same.
+    const realizar::Adapter adapter(model, argv[2]);
+    EXPECT(realizar::Adapter::make(model, "no such file.gguf").status() == RZ_ERR_IO);
+    cache.set_adapters({{&adapter, 1.0f}});
+    EXPECT(cache.size() == 0);
+    cache.prefill(tokens);
+    EXPECT(cache.logits() != logits);
+    EXPECT(!cache.try_set_adapters({{&adapter, std::numeric_limits<float>::infinity()}}) && cache.size() == tokens.size());
+    cache.set_adapters({{&adapter, 1.0f}, {&adapter, -1.0f}});
+    cache.prefill(tokens);
+    EXPECT(cache.sample() == first);
+    cache.set_adapters({});
+    cache.prefill(tokens);
+    EXPECT(cache.logits() == logits);
 
     // A list in braces is the tokens in it, of one, two or three.
     cache.truncate(0);

@@ -3,14 +3,14 @@
 
 use std::ops::Range;
 
-use super::acts::{Acts, each_row};
+use super::acts::{Acts, Rows, each_row};
 use super::adapter::{AdapterSet, CpuAdapter};
 use super::kernels::{Isa, elementwise};
 use super::matmul;
 use super::matmul_plan::{MatmulJob, MatmulWorkspace};
 use super::memory::Floats;
 use super::pool::Team;
-use crate::backend::op::{Act, Projection};
+use crate::backend::op::{Act, Op, Projection};
 use crate::backend::program::Program;
 use crate::backend::weights::{Beside, LowRank};
 use crate::error::{Result, try_vec};
@@ -18,8 +18,8 @@ use crate::error::{Result, try_vec};
 /// Rows that are multiplied at once.
 const ROWS: usize = 128;
 
-/// Multiplications of a product that is done before another thread has started.
-const SMALL: usize = 64 * 1024;
+/// Multiplications of products that are done before another thread has started.
+const SMALL: usize = 16 * 1024;
 
 /// The rows of a step that have adapters.
 #[derive(Default)]
@@ -45,12 +45,12 @@ struct Group {
 struct Products {
     /// `[ROWS, widest input]`, rows that do not stand together.
     input: Floats,
-    /// `[ROWS, rank]`
+    /// `[rows, rank]` of each factor A that shares the input, one behind the other.
     inner: Floats,
+    /// The numbers of those factors, and where their results begin.
+    reduced: Vec<(usize, usize)>,
     /// `[ROWS, widest result]`
     outer: Floats,
-    /// The place of an adapter in the set, and its factor, whose products with the rows at hand are in `inner`.
-    made: Option<(usize, usize)>,
 }
 
 /// The means of a step.
@@ -58,6 +58,24 @@ pub struct Means<'a> {
     pub team: &'a Team,
     pub isa: Isa,
     pub workspace: &'a mut MatmulWorkspace,
+}
+
+/// Most projections of one input, at least that of the head.
+fn projections(program: &Program) -> usize {
+    let of = |op: &Op| if let Op::Project { projections, .. } = op { projections.len() } else { 1 };
+    program.ops.iter().map(of).max().unwrap_or(1)
+}
+
+/// Widths of `Products::input`, `inner` and `outer`; no rank is above the width of the widest input.
+fn widths(program: &Program) -> [usize; 3] {
+    let (input, widest) = (program.widest_input(), program.acts.iter().map(|act| act.width).max().unwrap_or(0));
+    // One row of logits at least.
+    [input, input * projections(program), widest.max(program.vocab.div_ceil(ROWS))]
+}
+
+/// Bytes of scratch that a step with adapters takes at most.
+pub fn scratch_bytes(program: &Program) -> u64 {
+    (ROWS * size_of::<f32>() * widths(program).iter().sum::<usize>()) as u64
 }
 
 impl Adapted {
@@ -107,18 +125,28 @@ impl Adapted {
         x: Act,
         projections: &[Projection],
         set: impl Fn(u32) -> &'a AdapterSet,
-    ) {
-        let Some(Scratch { rows, groups, products }) = &mut self.scratch else { return };
+    ) -> Result<()> {
+        let Some(Scratch { rows, groups, products }) = &mut self.scratch else { return Ok(()) };
         for group in groups {
             for rows in rows[group.rows.clone()].chunks(ROWS) {
-                products.made = None;
-                for projection in projections {
-                    let [(x, _), (out, width)] = acts.disjoint([x, projection.out]);
-                    let beside = Beside::Project(projection.weight);
-                    products.add(&mut means, set(group.slot), beside, rows, x, (out, width));
+                for (adapter, scale) in set(group.slot).iter() {
+                    let beside = |i: usize| adapter.beside(Beside::Project(projections[i].weight));
+                    products.reduce(
+                        &mut means,
+                        adapter,
+                        (0..projections.len()).flat_map(beside),
+                        rows,
+                        acts.get(x).0,
+                    )?;
+                    for (i, projection) in projections.iter().enumerate() {
+                        for product in beside(i) {
+                            products.add(&mut means, adapter, product, *scale, rows, acts.get(projection.out));
+                        }
+                    }
                 }
             }
         }
+        Ok(())
     }
 
     /// Adds to logits, `[rows, vocab]`.
@@ -126,111 +154,112 @@ impl Adapted {
         &mut self,
         mut means: Means,
         x: &[f32],
-        logits: (&mut [f32], usize),
+        (logits, vocab): Rows,
         set: impl Fn(u32) -> &'a AdapterSet,
-    ) {
-        let Some(Scratch { rows, groups, products }) = &mut self.scratch else { return };
+    ) -> Result<()> {
+        let Some(Scratch { rows, groups, products }) = &mut self.scratch else { return Ok(()) };
+        let at_once = (products.outer.len() / vocab).clamp(1, ROWS);
         for group in groups {
-            for rows in rows[group.rows.clone()].chunks(ROWS) {
-                products.made = None;
-                let (out, width) = (&mut *logits.0, logits.1);
-                products.add(&mut means, set(group.slot), Beside::Logits, rows, x, (out, width));
+            for rows in rows[group.rows.clone()].chunks(at_once) {
+                for (adapter, scale) in set(group.slot).iter() {
+                    for product in adapter.beside(Beside::Logits) {
+                        products.reduce(&mut means, adapter, [product].into_iter(), rows, x)?;
+                        products.add(&mut means, adapter, product, *scale, rows, (&mut *logits, vocab));
+                    }
+                }
             }
         }
+        Ok(())
     }
 }
 
 impl Scratch {
     fn new(program: &Program, max_tokens: usize) -> Result<Scratch> {
-        let widest = program.acts.iter().map(|act| act.width).max().unwrap_or(0);
         let floats = |width| Floats::new("products of adapters", ROWS, width);
+        let [input, inner, outer] = widths(program);
+        let (input, inner, outer) = (floats(input)?, floats(inner)?, floats(outer)?);
+        let reduced = try_vec("products of adapters", projections(program))?;
         Ok(Scratch {
             rows: try_vec("rows with adapters", max_tokens)?,
             groups: try_vec("rows with adapters", max_tokens)?,
-            products: Products {
-                input: floats(program.widest_input())?,
-                inner: floats(program.widest_input())?,
-                // One row of logits at least.
-                outer: floats(widest.max(program.vocab.div_ceil(ROWS)))?,
-                made: None,
-            },
+            products: Products { input, inner, reduced, outer },
         })
     }
 }
 
 impl Products {
-    /// Adds the products of a set that stand beside another one to some rows of it.
+    /// `inner = A x` of each product for some rows.
+    fn reduce<'a>(
+        &mut self,
+        means: &mut Means,
+        adapter: &'a CpuAdapter,
+        products: impl Iterator<Item = &'a LowRank>,
+        rows: &[u32],
+        x: &[f32],
+    ) -> Result<()> {
+        let Products { input, inner, reduced, .. } = self;
+        reduced.clear();
+        let (mut jobs, mut left, mut at) = (try_vec("products of adapters", reduced.capacity())?, &mut inner[..], 0);
+        let (n, mut cols) = (rows.len(), 0);
+        for product in products {
+            if reduced.iter().any(|(a, _)| *a == product.a) {
+                continue;
+            }
+            let (matrix, bytes) = adapter.matrix(product.a);
+            let (out, rest) = left.split_at_mut(n * matrix.rows);
+            (left, cols) = (rest, matrix.cols());
+            reduced.push((product.a, at));
+            at += out.len();
+            jobs.push(MatmulJob::new(matrix, bytes, None, out));
+        }
+        let x = match is_run(rows) {
+            true => &x[rows[0] as usize * cols..][..n * cols],
+            false => {
+                for (row, to) in rows.iter().zip(input.chunks_exact_mut(cols.max(1))) {
+                    to.copy_from_slice(&x[*row as usize * cols..][..cols]);
+                }
+                &input[..n * cols]
+            }
+        };
+        means.multiply(x, n, &mut jobs);
+        Ok(())
+    }
+
+    /// `out += factor * B inner` for some rows.
     fn add(
         &mut self,
         means: &mut Means,
-        set: &AdapterSet,
-        beside: Beside,
+        adapter: &CpuAdapter,
+        product: &LowRank,
+        scale: f32,
         rows: &[u32],
-        x: &[f32],
-        (out, width): (&mut [f32], usize),
+        (out, width): Rows,
     ) {
-        for (i, (adapter, scale)) in set.iter().enumerate() {
-            for product in adapter.beside(beside) {
-                let factor = (product.factor * f64::from(*scale)) as f32;
-                let at_once = (self.outer.len() / width).clamp(1, ROWS);
-                for rows in rows.chunks(at_once) {
-                    if at_once < ROWS {
-                        self.made = None;
-                    }
-                    self.multiply(means, (i, adapter), product, rows, x);
-                    let outer = &mut self.outer[..rows.len() * width];
-                    let isa = means.isa;
-                    let add = |out: &mut [f32], delta: &mut [f32]| elementwise::add_scaled(isa, out, delta, factor);
-                    let first = rows[0] as usize * width;
-                    if is_run(rows) {
-                        let out = &mut out[first..first + rows.len() * width];
-                        each_row(means.team, (out, width), (outer, width), |_, out, delta| add(out, delta));
-                    } else {
-                        for (row, delta) in rows.iter().zip(outer.chunks_exact_mut(width)) {
-                            add(&mut out[*row as usize * width..][..width], delta);
-                        }
-                    }
-                }
+        let Some(&(_, at)) = self.reduced.iter().find(|(a, _)| *a == product.a) else { return };
+        let (matrix, bytes) = adapter.matrix(product.b);
+        let (isa, n) = (means.isa, rows.len());
+        let outer = &mut self.outer[..n * width];
+        let inner = &self.inner[at..at + n * matrix.cols()];
+        means.multiply(inner, n, &mut [MatmulJob::new(matrix, bytes, None, outer)]);
+        let factor = (product.factor * f64::from(scale)) as f32;
+        let add = |out: &mut [f32], delta: &mut [f32]| elementwise::add_scaled(isa, out, delta, factor);
+        if is_run(rows) {
+            let out = &mut out[rows[0] as usize * width..][..n * width];
+            each_row(means.team, (out, width), (outer, width), |_, out, delta| add(out, delta));
+        } else {
+            for (row, delta) in rows.iter().zip(outer.chunks_exact_mut(width)) {
+                add(&mut out[*row as usize * width..][..width], delta);
             }
         }
-    }
-
-    /// `outer = B (A x)` for some rows.
-    fn multiply(
-        &mut self,
-        means: &mut Means,
-        (i, adapter): (usize, &CpuAdapter),
-        product: &LowRank,
-        rows: &[u32],
-        x: &[f32],
-    ) {
-        let (a, b) = (adapter.matrix(product.a), adapter.matrix(product.b));
-        let (n, cols, rank) = (rows.len(), a.0.cols(), a.0.rows);
-        let made = Some((i, product.a));
-        if self.made != made {
-            let x = match is_run(rows) {
-                true => &x[rows[0] as usize * cols..][..n * cols],
-                false => {
-                    for (row, to) in rows.iter().zip(self.input.chunks_exact_mut(cols)) {
-                        to.copy_from_slice(&x[*row as usize * cols..][..cols]);
-                    }
-                    &self.input[..n * cols]
-                }
-            };
-            means.multiply(x, n, MatmulJob::new(a.0, a.1, None, &mut self.inner[..n * rank]));
-            self.made = made;
-        }
-        let outer = &mut self.outer[..n * b.0.rows];
-        means.multiply(&self.inner[..n * rank], n, MatmulJob::new(b.0, b.1, None, outer));
     }
 }
 
 impl Means<'_> {
-    fn multiply(&mut self, x: &[f32], rows: usize, job: MatmulJob) {
-        let mut jobs = [job];
-        match x.len().saturating_mul(jobs[0].matrix.rows) <= SMALL {
-            true => matmul::multiply_alone(self.isa, self.workspace, x, rows, &mut jobs),
-            false => matmul::multiply(self.team, self.isa, self.workspace, x, rows, &mut jobs),
+    fn multiply(&mut self, x: &[f32], rows: usize, jobs: &mut [MatmulJob]) {
+        let work: usize = jobs.iter().map(|job| x.len() * job.matrix.rows).sum();
+        match work <= SMALL {
+            true => matmul::multiply_alone(self.isa, self.workspace, x, rows, jobs),
+            false => matmul::multiply(self.team, self.isa, self.workspace, x, rows, jobs),
         }
     }
 }

@@ -320,7 +320,7 @@ impl CpuExecutor {
                 if all_done && self.adapted.is_active() {
                     let CpuExecutor { team: open, acts, products: workspace, adapted, .. } = self;
                     let means = Means { team: &*team(open)?, isa, workspace };
-                    adapted.project(means, acts, *x, projections, |slot| adapters(batch, slot));
+                    adapted.project(means, acts, *x, projections, |slot| adapters(batch, slot))?;
                 }
                 return Ok(all_done);
             }
@@ -397,7 +397,7 @@ impl CpuExecutor {
                 }
                 if adapted.is_active() {
                     let means = Means { team: &team, isa, workspace: products };
-                    adapted.logits(means, x, (&mut *logits, vocab), |slot| adapters(batch, slot));
+                    adapted.logits(means, x, (&mut *logits, vocab), |slot| adapters(batch, slot))?;
                 }
                 if *softcap != 0.0 {
                     team.chunks_mut(logits, SMALL, |_, x| elementwise::softcap(isa, x, *scale, *softcap));

@@ -6,8 +6,8 @@
 #![allow(unsafe_code)]
 
 mod acts;
+pub mod adapt;
 pub mod adapter;
-mod adapt;
 pub mod attention;
 mod disjoint;
 pub mod executor;

@@ -39,17 +39,7 @@ impl<'a> Builder<'a> {
         let Builder { hyper, program, matrices, vectors, ropes, gguf_pairs, scaled, .. } = self;
         let program = if causal { program.finish(hyper.vocab, &[]) } else { beheaded.clone() };
         let states = beheaded;
-        Ok(Network {
-            hyper,
-            program,
-            states,
-            embeddings,
-            gguf_pairs,
-            scaled,
-            matrices,
-            vectors,
-            ropes,
-        })
+        Ok(Network { hyper, program, states, embeddings, gguf_pairs, scaled, matrices, vectors, ropes })
     }
 
     /// Adds a learned embedding of each position.

@@ -1,0 +1,66 @@
+package realizar
+
+/*
+#include <stdlib.h>
+#include <realizar.h>
+*/
+import "C"
+
+import (
+	"runtime"
+	"unsafe"
+)
+
+// Adapter is a low-rank adapter of a model, usable with any number of its sessions at once.
+type Adapter struct{ adapter *owned[*C.rz_adapter] }
+
+// LoadAdapter loads a GGUF file or a folder of PEFT.
+func (m *Model) LoadAdapter(path string) (*Adapter, error) {
+	if err := noNUL("path", path); err != nil {
+		return nil, err
+	}
+	name := C.CString(path)
+	defer C.free(unsafe.Pointer(name))
+	var handle *C.rz_adapter
+	err := m.use(func(model *C.rz_model, e *C.rz_error) C.rz_status {
+		return C.rz_adapter_load(model, name, &handle, e)
+	})
+	if err != nil {
+		return nil, err
+	}
+	a := &Adapter{own(handle, func(handle *C.rz_adapter) { C.rz_adapter_free(handle) })}
+	runtime.AddCleanup(a, (*owned[*C.rz_adapter]).close, a.adapter)
+	return a, nil
+}
+
+// Close frees the adapter; sessions that use it go on. Closing twice is fine.
+func (a *Adapter) Close() error {
+	a.adapter.close()
+	return nil
+}
+
+// ScaledAdapter is an adapter and the factor on what it changes.
+type ScaledAdapter struct {
+	Adapter *Adapter
+	Scale   float32
+}
+
+// SetAdapters has the session use some adapters, or none. It empties the session. Forks that are made later use them too.
+func (s *Session) SetAdapters(adapters ...ScaledAdapter) error {
+	cache, leave, err := s.enter()
+	if err != nil {
+		return err
+	}
+	defer leave()
+	handles, scales := make([]*C.rz_adapter, len(adapters)), make([]C.float, len(adapters))
+	for i, a := range adapters {
+		if handles[i], err = a.Adapter.adapter.acquire(); err != nil {
+			return err
+		}
+		defer a.Adapter.adapter.release()
+		scales[i] = C.float(a.Scale)
+	}
+	var e C.rz_error
+	return check(C.rz_cache_adapters_set(cache, unsafe.SliceData(handles), unsafe.SliceData(scales),
+		C.size_t(len(adapters)), &e), &e)
+}
