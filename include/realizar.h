@@ -805,7 +805,7 @@ rz_status rz_cache_truncate(rz_cache *cache, uint32_t len, rz_error *err);
  * `cache`, RZ_ERR_POISONED. Since 0.1.0. */
 rz_status rz_cache_cancel_set(rz_cache *cache, const rz_cancel *cancel, rz_error *err);
 
-/* Makes a second cache with the same past, capacity, logits and cancel; from here on the two go their own ways. On the CPU
+/* Makes a second cache with the same past, capacity, logits, cancel and adapters; from here on the two go their own ways. On the CPU
  * they share the memory of keys and values until one of them writes to it, 256 tokens at a time; each counts with its whole
  * capacity against rz_runtime_params.memory_limit. `*out` is freed with rz_cache_free. Any thread. Errors: RZ_ERR_BUSY while a call changes `cache`, RZ_ERR_POISONED,
  * RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT. Since 0.1.0. */
@@ -918,8 +918,8 @@ typedef int32_t (*rz_read_callback)(void *user, void *out, size_t n);
  * read as a whole for its first fingerprint.
  *
  * Only reads the cache, so that several calls may do so at once. Any thread. Errors: RZ_ERR_IO (`write` returned an errno:
- * rz_error.system_code), RZ_ERR_UNSUPPORTED for a model that has layers on a GPU, RZ_ERR_BUSY, RZ_ERR_POISONED,
- * RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+ * rz_error.system_code), RZ_ERR_UNSUPPORTED for a model that has layers on a GPU and for a cache with adapters, RZ_ERR_BUSY,
+ * RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 rz_status rz_cache_save(const rz_cache *cache,
                         rz_write_callback write,
                         void *user,

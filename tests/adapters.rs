@@ -3,6 +3,8 @@
 
 mod support;
 
+#[path = "support/adapter_file.rs"]
+mod adapter_file;
 #[path = "support/adapters.rs"]
 mod adapters;
 #[path = "adapters/hostile.rs"]
@@ -12,7 +14,8 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use adapters::{Factors, gguf, merge};
+use adapter_file::gguf;
+use adapters::{Factors, merge};
 use realizar::backend::cpu::kernels::Isa;
 use realizar::engine::{
     self, Adapter, CacheParams, Job, JobParams, LoadParams, Model, Request, Runtime, RuntimeParams, Session, saved,

@@ -4,6 +4,10 @@
 
 mod support;
 
+#[path = "support/adapters.rs"]
+mod adapters;
+#[path = "families/adapters.rs"]
+mod of_adapters;
 #[path = "support/safetensors.rs"]
 mod safetensors;
 

@@ -4,6 +4,8 @@
 
 mod support;
 
+#[path = "support/adapter_file.rs"]
+mod adapter_file;
 #[path = "support/adapters.rs"]
 mod adapters;
 #[path = "folders/adapters.rs"]

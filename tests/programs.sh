@@ -63,7 +63,7 @@ expect "C++ without exceptions" ok "$(run no_exceptions $story)"
 [ -z "${RUNNER:-}" ] || exit 0
 
 # The same text as that of merged weights in an independent float64 implementation.
-adapted=', there was a little girl named Lily. She loved to play outside in the park. One day, she went to the park to play.'
+adapted=', there was a little girl named Lily. She loved to draw animals with her family. One day, she went to the park with her mommy.'
 with() { "$programs/chat" -m $story -p "$prompt" --greedy -n 120 "$@" 2>/dev/null; }
 expect "chat, an adapter" "$adapted" "$(with --adapter $adapter)"
 expect "chat, an adapter with a scale" "$adapted" "$(with --adapter $adapter:0.5 --adapter $adapter:.5)"

@@ -25,7 +25,7 @@ const (
 	story = ", there was a little girl named Lily. She loved to play outside in the park. One day, she saw a big, red " +
 		"ball. She wanted to play with it, but it was too high.\nLily's mom said, \"Lily, let's go to the park.\""
 	// The same for weights that have the adapter merged in.
-	adaptedStory = ", there was a little girl named Lily. She loved to play outside in the park. One day, she went to the park to play."
+	adaptedStory = ", there was a little girl named Lily. She loved to draw animals with her family. One day, she went to the park with her mommy."
 )
 
 func load(t *testing.T, path string) *Model {

@@ -50,7 +50,8 @@ pub(super) fn set(model: &Arc<Model>, adapters: &[Arc<Adapter>], scales: &[f32])
         if !Arc::ptr_eq(&adapter.model, model) {
             return Err(Error::Mismatch(format!("adapter {i} was loaded for another model than that of the cache")));
         }
-        if !scale.is_finite() {
+        // As a factor on products too.
+        if !((adapter.factors.largest_factor() * f64::from(scale)) as f32).is_finite() {
             return Err(Error::invalid(format!("the scale of adapter {i} is {scale}")));
         }
         list.push((adapter.factors.clone(), scale));

@@ -223,7 +223,7 @@ pub unsafe extern "C" fn rz_cache_cancel_set(
     })
 }
 
-/// Makes a second cache with the same past, capacity, logits and cancel; from here on the two go their own ways. On the CPU
+/// Makes a second cache with the same past, capacity, logits, cancel and adapters; from here on the two go their own ways. On the CPU
 /// they share the memory of keys and values until one of them writes to it, 256 tokens at a time; each counts with its whole
 /// capacity against rz_runtime_params.memory_limit. `*out` is freed with rz_cache_free. Any thread. Errors: RZ_ERR_BUSY while a call changes `cache`, RZ_ERR_POISONED,
 /// RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_OUT_OF_MEMORY, RZ_ERR_LIMIT. Since 0.1.0.

@@ -27,8 +27,8 @@ pub type rz_read_callback = Option<unsafe extern "C" fn(user: *mut c_void, out: 
 /// read as a whole for its first fingerprint.
 ///
 /// Only reads the cache, so that several calls may do so at once. Any thread. Errors: RZ_ERR_IO (`write` returned an errno:
-/// rz_error.system_code), RZ_ERR_UNSUPPORTED for a model that has layers on a GPU, RZ_ERR_BUSY, RZ_ERR_POISONED,
-/// RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+/// rz_error.system_code), RZ_ERR_UNSUPPORTED for a model that has layers on a GPU and for a cache with adapters, RZ_ERR_BUSY,
+/// RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_cache_save(
     cache: *const rz_cache,

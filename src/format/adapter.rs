@@ -43,8 +43,9 @@ impl AdapterFile {
             return Ok(AdapterFile { architecture: None, rope_halves, pairs: paired(path, halves)?, source });
         }
         let (file, mut head) = (Files::Disk.open(path)?, [0; 4]);
-        let length = file.len.min(4) as usize;
-        file.read_at(0, head.get_mut(..length).unwrap_or_default())?;
+        if file.len >= 4 {
+            file.read_at(0, &mut head)?;
+        }
         if head != *b"GGUF" {
             return Err(Error::format(path, "no GGUF file; an adapter of PEFT is opened by its folder"));
         }

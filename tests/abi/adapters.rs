@@ -14,10 +14,10 @@ use realizar::ffi::status::*;
 use realizar::ffi::text::*;
 
 const ADAPTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/story-adapter.gguf");
-const STORY: &str =
-    "Once upon a time, there was a little girl named Lily. She loved to play outside in the park. One day, ";
-const PLAIN: &str = "she saw a big, red ball.";
-const ADAPTED: &str = "she went to the park to play. She saw a big, red ball.";
+const STORY: &str = "Once upon a time, there was a little girl named Lily. She loved to ";
+const PLAIN: &str = "play outside in the park. One day, she saw a big, red ball.";
+const ADAPTED: &str =
+    "draw animals with her family. One day, she went to the park with her mommy. They saw a big, red balloon in the";
 
 fn load_adapter(model: *const rz_model) -> *mut rz_adapter {
     let (path, mut adapter) = (CString::new(ADAPTER).unwrap(), null_mut());

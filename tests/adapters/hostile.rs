@@ -4,7 +4,8 @@ use std::fs;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::adapters::{Factors, gguf};
+use super::adapter_file::gguf;
+use super::adapters::Factors;
 use super::support::gguf::Gguf;
 use super::support::tiny::{Rng, Tiny};
 use super::{Case, all_factors, refusal};

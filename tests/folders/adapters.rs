@@ -5,7 +5,8 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::adapters::{Factors, gguf, merge};
+use super::adapter_file::gguf;
+use super::adapters::{Factors, merge};
 use super::safetensors;
 use super::support::reference::{Weights, relative_rms};
 use super::support::tiny::{PROMPT, Rng, Tiny};

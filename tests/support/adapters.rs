@@ -1,10 +1,7 @@
-//! Low-rank adapters with random factors: their files, and the weights of the reference with them merged in.
+//! Low-rank adapters with random factors, and the weights of the reference with them merged in.
 
-use super::support::gguf::Gguf;
 use super::support::reference::Weights;
 use super::support::tiny::Rng;
-use realizar::quant;
-use realizar::tensor::DType;
 
 /// The factors of one tensor.
 #[derive(Clone)]
@@ -30,10 +27,6 @@ impl Factors {
         let (a, b) = (values(rank * cols, 1.0 / (cols as f64).sqrt()), values(rows * rank, 0.3 / (rank as f64).sqrt()));
         Factors { name: name.to_owned(), parts: parts.to_vec(), cols, rank, a, b }
     }
-
-    pub fn rows(&self) -> usize {
-        self.b.len() / self.rank
-    }
 }
 
 /// Adds `scale * B A` of each to the weights of a reference.
@@ -53,22 +46,4 @@ pub fn merge(weights: &mut Weights, adapter: &[Factors], scale: f64) {
             row += rows;
         }
     }
-}
-
-/// A GGUF file of an adapter.
-pub fn gguf(architecture: &str, adapter: &[Factors], alpha: f32, dtype: DType) -> Gguf {
-    let file = Gguf::new()
-        .key("general.type", "adapter")
-        .key("general.architecture", architecture)
-        .key("adapter.type", "lora")
-        .key("adapter.lora.alpha", alpha);
-    adapter.iter().fold(file, |file, factors| {
-        let tensor = |file: Gguf, ending: &str, dims: [usize; 2], values: &[f32]| {
-            let mut bytes = vec![0; values.len() * quant::format(dtype).unwrap().block_bytes];
-            quant::quantize(dtype, values, &mut bytes).unwrap();
-            file.tensor(&format!("{}.{ending}", factors.name), dtype.0, &dims.map(|d| d as u64), &bytes)
-        };
-        let file = tensor(file, "lora_a", [factors.rank, factors.cols], &factors.a);
-        tensor(file, "lora_b", [factors.rows(), factors.rank], &factors.b)
-    })
 }

@@ -56,6 +56,11 @@ impl CpuAdapter {
         &self.products[start..start + n]
     }
 
+    /// The largest size of a factor on a product.
+    pub fn largest_factor(&self) -> f64 {
+        self.products.iter().fold(0.0, |most, product| product.factor.abs().max(most))
+    }
+
     pub fn matrix(&self, i: usize) -> (WeightMatrix, &[u8]) {
         let (matrix, range) = &self.matrices[i];
         (*matrix, &self.packed[range.clone()])
@@ -64,11 +69,14 @@ impl CpuAdapter {
 
 /// The adapters of a sequence, in the order in which they are added, each with a factor.
 #[derive(Clone, Default)]
-pub struct AdapterSet(Option<Arc<Vec<(Arc<CpuAdapter>, f32)>>>);
+pub struct AdapterSet(Option<Arc<Vec<Scaled>>>);
+
+/// An adapter and the factor on it.
+pub type Scaled = (Arc<CpuAdapter>, f32);
 
 impl AdapterSet {
     /// A set of adapters whose factors are finite; those with 0 are left out.
-    pub fn new(mut adapters: Vec<(Arc<CpuAdapter>, f32)>) -> AdapterSet {
+    pub fn new(mut adapters: Vec<Scaled>) -> AdapterSet {
         adapters.retain(|(_, factor)| *factor != 0.0);
         AdapterSet((!adapters.is_empty()).then(|| Arc::new(adapters)))
     }
@@ -77,7 +85,7 @@ impl AdapterSet {
         self.0.is_none()
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = &(Arc<CpuAdapter>, f32)> {
+    pub fn iter(&self) -> impl Iterator<Item = &Scaled> {
         self.0.iter().flat_map(|adapters| adapters.iter())
     }
 
