@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use calls::zeroed;
+use realizar::ffi::adapter::*;
 use realizar::ffi::allocator::*;
 use realizar::ffi::cache::*;
 use realizar::ffi::chat::*;
@@ -111,7 +112,7 @@ unsafe fn run(path: &CString, saved: &mut Saved) -> Run {
     let mut run = Run::default();
     let (mut runtime, mut model, mut cache, mut fork, mut loaded) =
         (null_mut(), null_mut(), null_mut(), null_mut(), null_mut());
-    let (mut sampler, mut stream, mut grammar) = (null_mut(), null_mut(), null_mut());
+    let (mut sampler, mut stream, mut grammar, mut adapter) = (null_mut(), null_mut(), null_mut(), null_mut());
     let (mut of_job, mut job, mut n_steps) = (null_mut(), null_mut(), 0);
     let (mut n, mut text, mut tokens, mut vectors, mut logprobs) =
         (0, [0 as c_char; 256], [0u32; 64], [0f32; 1024], [0f32; 8]);
@@ -197,6 +198,17 @@ unsafe fn run(path: &CString, saved: &mut Saved) -> Run {
                         }
                     });
                 }
+                let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/story-adapter.gguf\0");
+                if !fork.is_null()
+                    && run.call("adapter", |e| rz_adapter_load(model, path.as_ptr().cast(), &mut adapter, e))
+                    && run.call("adapters", |e| {
+                        rz_cache_adapters_set(fork, [adapter.cast_const()].as_ptr(), null(), 1, e)
+                    })
+                {
+                    run.call("adapted prefill", |e| rz_prefill(fork, [1u32, 403, 261].as_ptr(), 3, null(), e));
+                    let mut next = 0;
+                    run.call("adapted decode", |e| rz_decode_token(fork, 378, null_mut(), &mut next, e));
+                }
             }
             if run.call("stream", |e| rz_textstream_new(model, &mut stream, e)) {
                 run.call("push", |e| rz_textstream_push_into(stream, 403, text.as_mut_ptr(), 256, &mut n, e));
@@ -213,6 +225,7 @@ unsafe fn run(path: &CString, saved: &mut Saved) -> Run {
         rz_grammar_free(grammar);
         rz_textstream_free(stream);
         rz_sampler_free(sampler);
+        rz_adapter_free(adapter);
         rz_cache_free(loaded);
         rz_cache_free(cache);
         rz_cache_free(fork);

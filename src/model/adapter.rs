@@ -1,7 +1,6 @@
 //! The places of low-rank adapters in a network: which of its products a tensor's name means, and the rows of a factor in
 //! the order of that product's. Refuses an adapter of another network by the tensor that does not fit.
 
-use std::collections::HashMap;
 use std::ops::Range;
 
 use super::builder::Network;
@@ -24,6 +23,8 @@ pub struct Adaptable {
     widest: usize,
     /// By `Weight`.
     matrices: Vec<Matrix>,
+    /// Their numbers, by name.
+    by_name: Vec<usize>,
     /// Rows and columns of the head, and its type.
     head: Option<(usize, usize, DType)>,
 }
@@ -62,8 +63,9 @@ pub struct FactorMatrix<'a> {
     info: &'a TensorInfo,
     /// Rows of the tensor; none: all in their order.
     rows: Option<Vec<usize>>,
-    /// The type that rows are converted to while they are read.
+    /// The type that rows are converted to while they are read, and their length: zeros fill the end.
     target: DType,
+    cols: usize,
 }
 
 /// The type in which a factor stands beside weights: half as wide as single precision, unless these are that precise.
@@ -99,12 +101,16 @@ impl Network<'_> {
             matrices[weight.0 as usize].refused = Some("has a factor beside it");
         }
         let gguf = |pairs| self.gguf_pairs.map(|gguf| [pairs, gguf]);
+        let mut by_name = try_vec("names of matrices", matrices.len())?;
+        by_name.extend(0..matrices.len());
+        by_name.sort_by(|&i, &j| matrices[i].name.cmp(&matrices[j].name));
         Ok(Adaptable {
             architecture: self.hyper.architecture.clone(),
             heads: self.hyper.heads,
             pairs: self.ropes.first().and_then(|rope| gguf(rope.pairs)),
             widest: self.program.widest_input(),
             matrices,
+            by_name,
             head,
         })
     }
@@ -124,16 +130,12 @@ impl Adaptable {
             let what = format!("an adapter for the architecture {other:?}, the model's is {:?}", self.architecture);
             return Err(Error::Mismatch(format!("{what}: {path}")));
         }
-        let mut by_name: HashMap<&str, Vec<usize>> = HashMap::new();
-        for (i, matrix) in self.matrices.iter().enumerate() {
-            by_name.entry(&matrix.name).or_default().push(i);
-        }
-        let mut factors = Factors {
-            matrices: try_vec("factors", 2 * file.pairs.len())?,
-            products: try_vec("factors", file.pairs.len())?,
-        };
+        // A product has two names at most.
+        let most = 2 * self.matrices.len() + 1;
+        let mut factors =
+            Factors { matrices: try_vec("factors", most + file.pairs.len())?, products: try_vec("factors", most)? };
         for pair in &file.pairs {
-            let (parts, (rows, cols)) = self.parts(pair, &by_name, file)?;
+            let (parts, (rows, cols)) = self.parts(pair, file)?;
             let told = (pair.b.shape.rows(), pair.a.shape.cols());
             if told != (rows as u64, cols as u64) {
                 let what = format!("the adapter's {} has shape [{}, {}]", pair.name, told.0, told.1);
@@ -145,13 +147,17 @@ impl Adaptable {
                 return Err(Error::unsupported(format!("{what}: {path}")));
             }
             let a = factors.matrices.len();
-            let of_part = |info: &TensorInfo| target(info.dtype, parts.first().map_or(info.dtype, |part| part.dtype));
-            factors.matrices.push(FactorMatrix { file, info: &pair.a, rows: None, target: of_part(&pair.a) });
-            let target = of_part(&pair.b);
+            let weights = parts.first().map_or(quant::F32, |part| part.dtype);
+            let target_of = |info: &TensorInfo| target(info.dtype, weights);
+            factors.matrices.push(FactorMatrix { file, info: &pair.a, rows: None, target: target_of(&pair.a), cols });
+            // Whole sets of 16-bit floats are multiplied as integers.
+            let (target, whole) = (target_of(&pair.b), (rank as usize).next_multiple_of(32));
+            let is_filled = [quant::F16, quant::BF16].contains(&target) && whole <= self.widest;
+            let cols = if is_filled { whole } else { rank as usize };
             for part in parts {
                 let rows = self.rows(&part, pair, file)?;
                 let b = factors.matrices.len();
-                factors.matrices.push(FactorMatrix { file, info: &pair.b, rows, target });
+                factors.matrices.push(FactorMatrix { file, info: &pair.b, rows, target, cols });
                 factors.products.push(LowRank { beside: part.beside, a, b, factor: pair.factor });
             }
         }
@@ -165,18 +171,13 @@ impl Adaptable {
     }
 
     /// The parts that a tensor's product has in the network, and the shape of the tensor.
-    fn parts(
-        &self,
-        pair: &FactorPair,
-        by_name: &HashMap<&str, Vec<usize>>,
-        file: &AdapterFile,
-    ) -> Result<(Vec<Part>, (usize, usize))> {
+    fn parts(&self, pair: &FactorPair, file: &AdapterFile) -> Result<(Vec<Part>, (usize, usize))> {
         let (name, path) = (pair.name.as_str(), file.path().display());
         if let ("output.weight", Some((rows, cols, dtype))) = (name, self.head) {
             let head = Part { beside: Beside::Logits, rows: (0..rows).into(), turns: false, dtype };
             return Ok((vec![head], (rows, cols)));
         }
-        let named = |name: &str| by_name.get(name).map_or(&[][..], Vec::as_slice);
+        let named = |name: &str| self.named(name);
         let (layer, part) = name.strip_suffix(".weight").and_then(|n| n.rsplit_once('.')).unwrap_or(("", name));
         let one_of_three = ["attn_q", "attn_k", "attn_v"];
         let turns = |part: &str| part == "attn_q" || part == "attn_k";
@@ -225,6 +226,14 @@ impl Adaptable {
         }
     }
 
+    /// The matrices of a tensor.
+    fn named(&self, name: &str) -> &[usize] {
+        let name_of = |i: usize| self.matrices[i].name.as_str();
+        let start = self.by_name.partition_point(|&i| name_of(i) < name);
+        let n = self.by_name[start..].partition_point(|&i| name_of(i) == name);
+        &self.by_name[start..start + n]
+    }
+
     /// The order of pairs in the rows of an adapter and of the network.
     fn pairs_of(&self, file: &AdapterFile) -> Option<[RopePairs; 2]> {
         let [pairs, gguf] = self.pairs?;
@@ -271,20 +280,21 @@ impl MatrixSource for FactorMatrix<'_> {
     }
 
     fn cols(&self) -> usize {
-        self.info.shape.cols() as usize
+        self.cols
     }
 
     /// Refuses values that are not finite.
     fn read(&self, rows: Range<usize>, out: &mut [u8]) -> Result<()> {
-        let (format, values) = (quant::format(self.info.dtype)?, rows.len() * self.cols());
-        let (row_bytes, is_converted) = (format.row_bytes(self.cols() as u64)?, self.target != self.info.dtype);
-        let mut values = try_filled("a factor", values, 0f32)?;
-        let mut raw = try_filled("a factor", if is_converted { 4 * values.len() } else { 0 }, 0u8)?;
-        let bytes = if is_converted { &mut raw[..] } else { &mut *out };
+        let (format, told) = (quant::format(self.info.dtype)?, self.info.shape.cols());
+        let row_bytes = format.row_bytes(told)?;
+        let is_same = self.target == self.info.dtype && told == self.cols as u64;
+        let mut raw = try_filled("a factor", if is_same { 0 } else { rows.len() * row_bytes as usize }, 0u8)?;
+        let mut values = try_filled("a factor", rows.len() * told as usize, 0f32)?;
+        let bytes = if is_same { &mut *out } else { &mut raw[..] };
         match &self.rows {
             None => self.file.read(self.info, rows.start as u64 * row_bytes, bytes)?,
             Some(list) => {
-                for (row, bytes) in list[rows].iter().zip(bytes.chunks_exact_mut(row_bytes.max(1) as usize)) {
+                for (row, bytes) in list[rows.clone()].iter().zip(bytes.chunks_exact_mut(row_bytes.max(1) as usize)) {
                     self.file.read(self.info, *row as u64 * row_bytes, bytes)?;
                 }
             }
@@ -295,8 +305,12 @@ impl MatrixSource for FactorMatrix<'_> {
             let what = format!("the factor {} holds {value}, the largest number is {largest}", self.info.name);
             return Err(self.file.error(what));
         }
-        if is_converted {
-            quant::quantize(self.target, &values, out)?;
+        if !is_same {
+            let mut filled = try_filled("a factor", rows.len() * self.cols, 0f32)?;
+            for (row, values) in filled.chunks_exact_mut(self.cols).zip(values.chunks_exact(told as usize)) {
+                row[..values.len()].copy_from_slice(values);
+            }
+            quant::quantize(self.target, &filled, out)?;
         }
         Ok(())
     }

@@ -39,7 +39,7 @@ static realizar::Model load(const char *path) {
 }
 
 int main(int argc, char **argv) {
-    if (argc != 2) return 2;
+    if (argc != 3) return 2;
     const std::string prompt = "Once upon a time";
     const std::string story = ", there was a little girl named Lily. She loved to play outside in the park.";
 
