@@ -63,9 +63,8 @@ pub struct FactorMatrix<'a> {
     info: &'a TensorInfo,
     /// Rows of the tensor; none: all in their order.
     rows: Option<Vec<usize>>,
-    /// The type that rows are converted to while they are read, and their length: zeros fill the end.
+    /// The type that rows are converted to while they are read.
     target: DType,
-    cols: usize,
 }
 
 /// The type in which a factor stands beside weights: half as wide as single precision, unless these are that precise.
@@ -148,16 +147,12 @@ impl Adaptable {
             }
             let a = factors.matrices.len();
             let weights = parts.first().map_or(quant::F32, |part| part.dtype);
-            let target_of = |info: &TensorInfo| target(info.dtype, weights);
-            factors.matrices.push(FactorMatrix { file, info: &pair.a, rows: None, target: target_of(&pair.a), cols });
-            // Whole sets of 16-bit floats are multiplied as integers.
-            let (target, whole) = (target_of(&pair.b), (rank as usize).next_multiple_of(32));
-            let is_filled = [quant::F16, quant::BF16].contains(&target) && whole <= self.widest;
-            let cols = if is_filled { whole } else { rank as usize };
+            let [of_a, of_b] = [&pair.a, &pair.b].map(|info| target(info.dtype, weights));
+            factors.matrices.push(FactorMatrix { file, info: &pair.a, rows: None, target: of_a });
             for part in parts {
                 let rows = self.rows(&part, pair, file)?;
                 let b = factors.matrices.len();
-                factors.matrices.push(FactorMatrix { file, info: &pair.b, rows, target, cols });
+                factors.matrices.push(FactorMatrix { file, info: &pair.b, rows, target: of_b });
                 factors.products.push(LowRank { beside: part.beside, a, b, factor: pair.factor });
             }
         }
@@ -280,21 +275,20 @@ impl MatrixSource for FactorMatrix<'_> {
     }
 
     fn cols(&self) -> usize {
-        self.cols
+        self.info.shape.cols() as usize
     }
 
     /// Refuses values that are not finite.
     fn read(&self, rows: Range<usize>, out: &mut [u8]) -> Result<()> {
-        let (format, told) = (quant::format(self.info.dtype)?, self.info.shape.cols());
-        let row_bytes = format.row_bytes(told)?;
-        let is_same = self.target == self.info.dtype && told == self.cols as u64;
+        let (format, is_same) = (quant::format(self.info.dtype)?, self.target == self.info.dtype);
+        let row_bytes = format.row_bytes(self.cols() as u64)?;
         let mut raw = try_filled("a factor", if is_same { 0 } else { rows.len() * row_bytes as usize }, 0u8)?;
-        let mut values = try_filled("a factor", rows.len() * told as usize, 0f32)?;
+        let mut values = try_filled("a factor", rows.len() * self.cols(), 0f32)?;
         let bytes = if is_same { &mut *out } else { &mut raw[..] };
         match &self.rows {
             None => self.file.read(self.info, rows.start as u64 * row_bytes, bytes)?,
             Some(list) => {
-                for (row, bytes) in list[rows.clone()].iter().zip(bytes.chunks_exact_mut(row_bytes.max(1) as usize)) {
+                for (row, bytes) in list[rows].iter().zip(bytes.chunks_exact_mut(row_bytes.max(1) as usize)) {
                     self.file.read(self.info, *row as u64 * row_bytes, bytes)?;
                 }
             }
@@ -306,11 +300,7 @@ impl MatrixSource for FactorMatrix<'_> {
             return Err(self.file.error(what));
         }
         if !is_same {
-            let mut filled = try_filled("a factor", rows.len() * self.cols, 0f32)?;
-            for (row, values) in filled.chunks_exact_mut(self.cols).zip(values.chunks_exact(told as usize)) {
-                row[..values.len()].copy_from_slice(values);
-            }
-            quant::quantize(self.target, &filled, out)?;
+            quant::quantize(self.target, &values, out)?;
         }
         Ok(())
     }

@@ -43,7 +43,7 @@ struct Group {
 }
 
 struct Products {
-    /// `[ROWS, widest input]`, rows that do not stand together, or results of A that zeros fill.
+    /// `[ROWS, widest input]`, rows that do not stand together.
     input: Floats,
     /// `[rows, rank]` of each factor A that shares the input, one behind the other.
     inner: Floats,
@@ -239,16 +239,7 @@ impl Products {
         let (matrix, bytes) = adapter.matrix(product.b);
         let (isa, n) = (means.isa, rows.len());
         let outer = &mut self.outer[..n * width];
-        let (cols, rank) = (matrix.cols(), adapter.matrix(product.a).0.rows);
-        let mut inner = &self.inner[at..at + n * rank];
-        if cols > rank {
-            // Zeros fill its rows, as those of B.
-            for (to, from) in self.input.chunks_exact_mut(cols).zip(inner.chunks_exact(rank)) {
-                to[..rank].copy_from_slice(from);
-                to[rank..].fill(0.0);
-            }
-            inner = &self.input[..n * cols];
-        }
+        let inner = &self.inner[at..at + n * matrix.cols()];
         means.multiply(inner, n, &mut [MatmulJob::new(matrix, bytes, None, outer)]);
         let factor = (product.factor * f64::from(scale)) as f32;
         let add = |out: &mut [f32], delta: &mut [f32]| elementwise::add_scaled(isa, out, delta, factor);
