@@ -189,10 +189,9 @@ fn several_adapters_add_up_and_scales_count() {
     let expected = case.reference(|weights| merge(weights, &lists[1], 6.0 / 9.0 * 0.4));
     assert!(relative_rms(&expected, &twice) < 1e-5);
     let mut session = exact(&model, &[], &[]);
-    for (scales, adapters) in
-        [(&[f32::NAN][..], &[first.clone()][..]), (&[f32::INFINITY], &[first.clone()]), (&[], &[first])]
-    {
-        assert!(matches!(session.set_adapters(adapters, scales), Err(Error::InvalidArgument(_))));
+    for scales in [&[f32::NAN][..], &[f32::INFINITY], &[]] {
+        let refused = session.set_adapters(std::slice::from_ref(&first), scales);
+        assert!(matches!(refused, Err(Error::InvalidArgument(_))));
     }
     let other = case.load(1, None);
     let mut session = exact(&other, &[], &[]);
