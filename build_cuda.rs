@@ -88,7 +88,11 @@ fn compile(nvcc: &Path, root: &Path, out: &Path) -> Result<(), String> {
     let output = command.output().map_err(|e| e.to_string())?;
     if !output.status.success() {
         let text = String::from_utf8_lossy(&output.stderr);
-        return Err(text.lines().find(|l| ["error", "fatal"].iter().any(|word| l.contains(word))).unwrap_or("no message").to_owned());
+        return Err(text
+            .lines()
+            .find(|l| ["error", "fatal"].iter().any(|word| l.contains(word)))
+            .unwrap_or("no message")
+            .to_owned());
     }
     Ok(())
 }

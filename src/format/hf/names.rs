@@ -337,7 +337,7 @@ pub(super) fn translate(path: &Path, t: &Translated, entries: Vec<Entry>) -> Res
         } else if parts::is_transposed(path, t, &tensor)? {
             tensor = parts::transposed(path, tensor, first)?;
         }
-        parts::push(path, t.family, t.group, tensor, &mut tensors)?;
+        parts::push(path, t, tensor, &mut tensors)?;
     }
     if scales_left > 0 {
         return Err(Error::format(path, format!("{scales_left} scales of tensors that are not there")));

@@ -122,15 +122,8 @@ fn latent(path: &Path, t: &Translated, tensor: TensorInfo, out: &mut Vec<TensorI
     Ok(())
 }
 
-/// Adds a tensor, or the parts that it holds where GGUF files keep these apart.
-/// `group`: the query heads for each key-value head, and the width of a head.
-pub(super) fn push(
-    path: &Path,
-    family: &Family,
-    group: [u64; 2],
-    mut tensor: TensorInfo,
-    out: &mut Vec<TensorInfo>,
-) -> Result<()> {
+/// Adds a tensor in the form that GGUF files have, or the parts that it holds where these keep them apart.
+pub(super) fn push(path: &Path, t: &Translated, mut tensor: TensorInfo, out: &mut Vec<TensorInfo>) -> Result<()> {
     // A kernel of one channel each: `[channels, 1, taps]`.
     if [".shortconv.conv.weight", ".ssm_conv1d.weight"].iter().any(|end| tensor.name.ends_with(end))
         && let [channels, 1, taps] = *tensor.shape.dims()
@@ -157,6 +150,18 @@ pub(super) fn push(
         out.push(computed(path, tensor, function)?);
         return Ok(());
     }
+    divide(path, t.family, t.group, tensor, out)
+}
+
+/// Adds the parts of a tensor that GGUF files keep apart, or all of it.
+/// `group`: the query heads for each key-value head, and the width of a head.
+pub(super) fn divide(
+    path: &Path,
+    family: &Family,
+    group: [u64; 2],
+    tensor: TensorInfo,
+    out: &mut Vec<TensorInfo>,
+) -> Result<()> {
     let Some((prefix, leaf)) = tensor.name.rsplit_once('.') else {
         out.push(tensor);
         return Ok(());

@@ -102,7 +102,7 @@ fn push(
     match is_a && !several.is_empty() {
         true => parts_of.extend(several.iter().map(|part| tensor_of(format!("{layer}.{part}.weight")))),
         false if is_a => parts_of.push(tensor_of(weight)),
-        false => parts::push(path, family, base.group, tensor_of(weight), &mut parts_of)?,
+        false => parts::divide(path, family, base.group, tensor_of(weight), &mut parts_of)?,
     }
     for part in parts_of {
         let name = part.name.clone();
