@@ -25,9 +25,25 @@ pub struct Form {
     pub empty_content: bool,
 }
 
+/// What a reply may hold beside text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ToolChoice {
+    /// Calls or none.
+    #[default]
+    Auto,
+    None,
+    /// At least one call.
+    Required,
+    /// A call of this tool.
+    Named(String),
+}
+
 /// A conversation and the other variables of a template.
 pub struct Chat {
     variables: Map<String, Json>,
+    pub tool_choice: ToolChoice,
+    /// Several calls may be in one reply.
+    pub parallel_calls: bool,
 }
 
 impl Chat {
@@ -37,7 +53,7 @@ impl Chat {
         let mut variables = Map::new();
         variables.insert("messages".to_owned(), messages);
         variables.insert("add_generation_prompt".to_owned(), Json::from(add_generation_prompt));
-        Chat { variables }
+        Chat { variables, tool_choice: ToolChoice::Auto, parallel_calls: true }
     }
 
     /// Reads a conversation. `add_generation_prompt` counts where it does not say so itself.
@@ -70,7 +86,17 @@ impl Chat {
                     chat.variables.insert(name, value);
                 }
                 ("variables", Json::Object(members)) => more = members,
-                ("messages" | "tools" | "add_generation_prompt" | "response_format" | "variables", _) => {
+                ("tool_choice", value) => chat.tool_choice = tool_choice(&value)?,
+                ("parallel_tool_calls", Json::Bool(value)) => chat.parallel_calls = value,
+                (
+                    "messages"
+                    | "tools"
+                    | "add_generation_prompt"
+                    | "response_format"
+                    | "variables"
+                    | "parallel_tool_calls",
+                    _,
+                ) => {
                     return Err(Error::invalid(format!(
                         "{name:?} of the conversation has another type than it should"
                     )));
@@ -83,6 +109,14 @@ impl Chat {
                 return Err(Error::invalid(format!("variables.{name} is not the caller's to set")));
             }
             chat.variables.insert(name, value);
+        }
+        if let ToolChoice::Named(name) = &chat.tool_choice
+            && !chat.tools().iter().any(|tool| tool["function"]["name"] == name.as_str())
+        {
+            return Err(Error::invalid(format!("tool_choice names {name:?}, which is not among the tools")));
+        }
+        if chat.tool_choice == ToolChoice::Required && chat.tools().is_empty() {
+            return Err(Error::invalid("tool_choice is \"required\", and there are no tools"));
         }
         Ok(chat)
     }
@@ -108,8 +142,54 @@ impl Chat {
         len
     }
 
+    /// True for a conversation in which calls of tools, their results, or tools occur.
+    pub fn has_tools(&self) -> bool {
+        !self.tools().is_empty() || self.has_calls() || self.messages().iter().any(|m| m["role"] == "tool")
+    }
+
     pub fn has_calls(&self) -> bool {
         self.messages().iter().any(|m| m["tool_calls"].is_array())
+    }
+
+    /// The same conversation with a trace in place of each name and argument of a call, each result and each tool's name, and
+    /// what the traces stand for. `None` where there are no tools in it.
+    pub fn traced(&self) -> Option<(Chat, Vec<(String, String)>)> {
+        if !self.has_tools() {
+            return None;
+        }
+        let mut traces = Vec::new();
+        let mut trace = |what: String| {
+            let text = format!("q7{}w", traces.len());
+            traces.push((text.clone(), what));
+            text
+        };
+        let mut messages = self.messages().to_vec();
+        for (i, message) in messages.iter_mut().enumerate() {
+            for (j, call) in message.get_mut("tool_calls").and_then(Json::as_array_mut).into_iter().flatten().enumerate() {
+                let place = format!("messages[{i}].tool_calls[{j}]");
+                let name = trace(format!("the name in {place}"));
+                // Some templates write the id, in which the name is.
+                let given = call["function"]["name"].as_str().unwrap_or_default().to_owned();
+                if let Some(id) = call["id"].as_str().filter(|_| !given.is_empty()) {
+                    call["id"] = Json::from(id.replace(&given, &name));
+                }
+                call["function"]["name"] = Json::from(name);
+                call["function"]["arguments"] = json!({"k": trace(format!("the arguments of {place}"))});
+            }
+            if message["role"] == "tool" && message["content"].as_str().is_some_and(|text| !text.trim().is_empty()) {
+                message["content"] = Json::from(trace(format!("the content of messages[{i}], which is a tool's")));
+            }
+        }
+        let mut tools = self.tools().to_vec();
+        for (i, tool) in tools.iter_mut().enumerate() {
+            tool["function"]["name"] = Json::from(trace(format!("tools[{i}]")));
+        }
+        let mut variables = self.variables.clone();
+        variables.insert("messages".to_owned(), Json::Array(messages));
+        if !tools.is_empty() {
+            variables.insert("tools".to_owned(), Json::Array(tools));
+        }
+        Some((Chat { variables, tool_choice: self.tool_choice.clone(), ..*self }, traces))
     }
 
     /// The variables of a template that wants this form.
@@ -139,6 +219,18 @@ impl Chat {
         let mut variables = self.variables.clone();
         variables.insert("messages".to_owned(), Json::Array(messages));
         variables
+    }
+}
+
+fn tool_choice(value: &Json) -> Result<ToolChoice> {
+    match (value.as_str(), value["function"]["name"].as_str()) {
+        (Some("auto"), _) => Ok(ToolChoice::Auto),
+        (Some("none"), _) => Ok(ToolChoice::None),
+        (Some("required"), _) => Ok(ToolChoice::Required),
+        (None, Some(name)) => Ok(ToolChoice::Named(name.to_owned())),
+        _ => Err(Error::invalid(
+            "tool_choice is neither \"auto\", \"none\", \"required\" nor an object with function.name",
+        )),
     }
 }
 

@@ -24,8 +24,17 @@ impl TextStream {
     /// # Errors
     /// Those of `Tokenizer::decode_token`, and `OutOfMemory`.
     pub fn push(&mut self, tokenizer: &Tokenizer, id: u32, out: &mut String) -> Result<()> {
+        self.add(tokenizer, id, false, out)
+    }
+
+    /// `push` that adds the names of control tokens too.
+    pub fn push_all(&mut self, tokenizer: &Tokenizer, id: u32, out: &mut String) -> Result<()> {
+        self.add(tokenizer, id, true, out)
+    }
+
+    fn add(&mut self, tokenizer: &Tokenizer, id: u32, special: bool, out: &mut String) -> Result<()> {
         let mut begun = self.begun;
-        let bytes = tokenizer.decode_next(id, false, &mut begun)?;
+        let bytes = tokenizer.decode_next(id, special, &mut begun)?;
         // An invalid byte is one and its replacement three.
         let room = 3 * (self.tail_len + bytes.len());
         out.try_reserve(room).map_err(|_| Error::OutOfMemory { what: "text", bytes: room as u64 })?;

@@ -77,11 +77,33 @@ impl ChatTemplate {
         }
     }
 
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
     /// Renders a conversation, whose texts are marked in the result.
     ///
     /// # Errors
-    /// Those of `run`.
+    /// Those of `run`, and `Unsupported` naming calls, results or tools that the template leaves out.
     pub fn render(&self, chat: &Chat) -> Result<MarkedText> {
+        let text = self.render_unchecked(chat)?;
+        if let Some((traced, traces)) = chat.traced() {
+            // Where these other texts are refused, nothing is known of the given ones.
+            match self.render_unchecked(&traced).and_then(|text| text.plain()) {
+                Ok(text) => {
+                    if let Some((_, what)) = traces.iter().find(|(trace, _)| !text.contains(trace.as_str())) {
+                        return Err(Error::unsupported(format!("the chat template leaves out {what}")));
+                    }
+                }
+                Err(e @ Error::OutOfMemory { .. }) => return Err(e),
+                Err(_) => {}
+            }
+        }
+        Ok(text)
+    }
+
+    /// `render` for a conversation that the template may lose parts of.
+    pub fn render_unchecked(&self, chat: &Chat) -> Result<MarkedText> {
         secured("the chat template", WORKING + 64 * self.source.len() + 16 * chat.text_bytes(), || {
             let served = memory::served();
             let text = self.render_in_its_form(chat);

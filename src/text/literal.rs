@@ -1,0 +1,377 @@
+//! Objects and lists as models write them, turned into JSON while they come: JSON itself, literals of Python, and objects
+//! with bare keys whose texts stand between `<|"|>`. Relies on nothing.
+
+/// Levels of objects and lists.
+const MAX_DEPTH: usize = 128;
+/// Longest name of a member that is kept for `key`.
+const MAX_KEY: usize = 1024;
+
+/// The quote of texts in which nothing is escaped.
+const WIDE_QUOTE: &str = "<|\"|>";
+
+const WORDS: [(&str, &str); 6] =
+    [("true", "true"), ("false", "false"), ("null", "null"), ("True", "true"), ("False", "false"), ("None", "null")];
+
+/// Text that is no literal.
+#[derive(Debug)]
+pub struct NoLiteral;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// A value, or the end of an empty list.
+    Value { may_end: bool },
+    /// The name of a member, or the end of an empty object.
+    Key { may_end: bool },
+    /// A text; `wide`: characters of its quote, or of one that may end it, that have come.
+    Text { quote: char, wide: usize },
+    /// Behind a backslash; `digits` are left of `code`.
+    Escape { quote: char },
+    Code { quote: char, digits: u8, code: u32 },
+    BareKey,
+    Number(u8),
+    Word { word: usize, at: usize },
+    Colon,
+    /// A comma or the end of what the value is in.
+    After,
+    Done,
+}
+
+/// The state of a literal that has come in part.
+#[derive(Debug)]
+pub struct Literal {
+    /// What closes each open object and list.
+    open: Vec<char>,
+    phase: Phase,
+    /// The text that comes is the name of a member.
+    in_key: bool,
+    key: String,
+}
+
+impl Literal {
+    pub fn new() -> Literal {
+        Literal { open: Vec::new(), phase: Phase::Value { may_end: false }, in_key: false, key: String::new() }
+    }
+
+    /// JSON of a whole literal with white space around it.
+    pub fn convert(text: &str) -> Option<String> {
+        let (mut literal, mut out) = (Literal::new(), String::new());
+        for c in text.trim().chars() {
+            literal.push(c, &mut out).ok()?;
+        }
+        let ends = match literal.phase {
+            Phase::Number(state) => literal.open.is_empty() && number_ends(state),
+            phase => phase == Phase::Done,
+        };
+        ends.then_some(out)
+    }
+
+    /// The last name of a member of the outermost object, as in JSON without its quotes.
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// True where a value of the outermost object is expected or has begun.
+    pub fn in_member(&self) -> bool {
+        let in_value = match self.phase {
+            Phase::Value { .. } | Phase::Number(_) | Phase::Word { .. } => true,
+            Phase::Text { .. } | Phase::Escape { .. } | Phase::Code { .. } => !self.in_key,
+            _ => false,
+        };
+        self.open.len() > 1 || self.open.len() == 1 && in_value
+    }
+
+    pub fn in_number(&self) -> bool {
+        matches!(self.phase, Phase::Number(_))
+    }
+
+    pub fn is_done(&self) -> bool {
+        self.phase == Phase::Done
+    }
+
+    /// Adds a character, and to `out` the JSON that it completes.
+    pub fn push(&mut self, c: char, out: &mut String) -> Result<(), NoLiteral> {
+        let from = out.len();
+        self.step(c, out)?;
+        if self.in_key && self.open.len() == 1 {
+            self.key.push_str(&out[from..]);
+            if self.key.len() > MAX_KEY {
+                return Err(NoLiteral);
+            }
+        }
+        if self.in_key && self.phase == Phase::Colon {
+            self.in_key = false;
+            if self.open.len() == 1 {
+                self.key = self.key[1..self.key.len() - 1].to_owned();
+            }
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, c: char, out: &mut String) -> Result<(), NoLiteral> {
+        let is_space = matches!(c, ' ' | '\t' | '\n' | '\r');
+        match self.phase {
+            Phase::Value { .. } | Phase::Key { .. } | Phase::Colon | Phase::After if is_space => out.push(c),
+            Phase::Value { may_end } => return self.value(c, may_end, out),
+            Phase::Key { may_end: true } if self.open.last() == Some(&c) => self.close(out),
+            Phase::Key { .. } => {
+                self.in_key = true;
+                if self.open.len() == 1 {
+                    self.key.clear();
+                }
+                match c {
+                    '"' | '\'' => self.text(c, 0, out),
+                    '<' => self.text(c, 1, out),
+                    _ if is_bare(c) => {
+                        out.extend(['"', c]);
+                        self.phase = Phase::BareKey;
+                    }
+                    _ => return Err(NoLiteral),
+                }
+            }
+            Phase::BareKey if is_bare(c) => out.push(c),
+            Phase::BareKey => {
+                out.push('"');
+                self.phase = Phase::Colon;
+                // The key ends ahead of this character.
+                self.in_key = false;
+                if self.open.len() == 1 {
+                    self.key.remove(0);
+                }
+                return self.step(c, out);
+            }
+            Phase::Colon => match c {
+                ':' | '=' => {
+                    out.push(':');
+                    self.phase = Phase::Value { may_end: false };
+                }
+                _ => return Err(NoLiteral),
+            },
+            Phase::After => match c {
+                ',' => {
+                    out.push(c);
+                    let is_list = self.open.last() == Some(&']');
+                    self.phase = if is_list { Phase::Value { may_end: false } } else { Phase::Key { may_end: false } };
+                }
+                _ if self.open.last() == Some(&c) => self.close(out),
+                _ => return Err(NoLiteral),
+            },
+            Phase::Number(state) => match number_step(state, c) {
+                Some(next) => {
+                    out.push(c);
+                    self.phase = Phase::Number(next);
+                }
+                None if number_ends(state) && !self.open.is_empty() => {
+                    self.phase = Phase::After;
+                    return self.step(c, out);
+                }
+                None => return Err(NoLiteral),
+            },
+            Phase::Word { word, at } => {
+                // Words that begin alike differ in case alone.
+                let (from, to) = WORDS[word];
+                if from.as_bytes().get(at).copied() != u8::try_from(c).ok() {
+                    return Err(NoLiteral);
+                }
+                self.phase = Phase::Word { word, at: at + 1 };
+                if at + 1 == from.len() {
+                    out.push_str(to);
+                    self.ended();
+                }
+            }
+            Phase::Text { quote: '<', wide } => return self.wide(c, wide, out),
+            Phase::Text { quote, .. } if c == quote => {
+                out.push('"');
+                self.text_ended();
+            }
+            Phase::Text { quote, .. } if c == '\\' => self.phase = Phase::Escape { quote },
+            Phase::Text { .. } => escape(c, out),
+            Phase::Escape { quote } => {
+                self.phase = Phase::Text { quote, wide: 0 };
+                match c {
+                    'u' => self.phase = Phase::Code { quote, digits: 4, code: 0 },
+                    'x' => self.phase = Phase::Code { quote, digits: 2, code: 0 },
+                    '"' | '\\' | '/' | 'b' | 'f' | 'n' | 'r' | 't' => out.extend(['\\', c]),
+                    '\'' => out.push('\''),
+                    _ => {
+                        out.push_str("\\\\");
+                        escape(c, out);
+                    }
+                }
+            }
+            Phase::Code { quote, digits, code } => {
+                let code = 16 * code + c.to_digit(16).ok_or(NoLiteral)?;
+                self.phase = Phase::Code { quote, digits: digits - 1, code };
+                if digits == 1 {
+                    out.push_str(&format!("\\u{code:04x}"));
+                    self.phase = Phase::Text { quote, wide: 0 };
+                }
+            }
+            Phase::Done => return Err(NoLiteral),
+        }
+        Ok(())
+    }
+
+    fn value(&mut self, c: char, may_end: bool, out: &mut String) -> Result<(), NoLiteral> {
+        match c {
+            '{' | '(' | '[' => {
+                if self.open.len() == MAX_DEPTH {
+                    return Err(NoLiteral);
+                }
+                let (end, json) = match c {
+                    '{' => ('}', '{'),
+                    '(' => (')', '{'),
+                    _ => (']', '['),
+                };
+                out.push(json);
+                self.open.push(end);
+                self.phase =
+                    if c == '[' { Phase::Value { may_end: true } } else { Phase::Key { may_end: true } };
+            }
+            ']' if may_end => self.close(out),
+            '"' | '\'' => self.text(c, 0, out),
+            '<' => self.text(c, 1, out),
+            _ => {
+                if let Some(state) = number_step(0, c) {
+                    out.push(c);
+                    self.phase = Phase::Number(state);
+                } else {
+                    let word = WORDS.iter().position(|(word, _)| word.starts_with(c)).ok_or(NoLiteral)?;
+                    self.phase = Phase::Word { word, at: 1 };
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn text(&mut self, quote: char, wide: usize, out: &mut String) {
+        if wide == 0 {
+            out.push('"');
+        }
+        self.phase = Phase::Text { quote, wide: if wide == 0 { 0 } else { 1 + WIDE_QUOTE.len() } };
+    }
+
+    /// A character of a text between wide quotes: `wide` counts from their length while the first of them comes.
+    fn wide(&mut self, c: char, wide: usize, out: &mut String) -> Result<(), NoLiteral> {
+        let quote = WIDE_QUOTE.as_bytes();
+        let is_next = |at: usize| u8::try_from(c).ok() == Some(quote[at]);
+        if wide >= quote.len() {
+            let at = wide - quote.len();
+            if !is_next(at) {
+                return Err(NoLiteral);
+            }
+            let is_open = at + 1 == quote.len();
+            if is_open {
+                out.push('"');
+            }
+            self.phase = Phase::Text { quote: '<', wide: if is_open { 0 } else { wide + 1 } };
+        } else if is_next(wide) {
+            self.phase = Phase::Text { quote: '<', wide: wide + 1 };
+            if wide + 1 == quote.len() {
+                out.push('"');
+                self.text_ended();
+            }
+        } else {
+            WIDE_QUOTE[..wide].chars().for_each(|c| escape(c, out));
+            let again = usize::from(c == '<');
+            if again == 0 {
+                escape(c, out);
+            }
+            self.phase = Phase::Text { quote: '<', wide: again };
+        }
+        Ok(())
+    }
+
+    fn text_ended(&mut self) {
+        if self.in_key { self.phase = Phase::Colon } else { self.ended() }
+    }
+
+    fn close(&mut self, out: &mut String) {
+        let end = self.open.pop();
+        out.push(if end == Some(']') { ']' } else { '}' });
+        self.ended();
+    }
+
+    fn ended(&mut self) {
+        self.phase = if self.open.is_empty() { Phase::Done } else { Phase::After };
+    }
+}
+
+fn is_bare(c: char) -> bool {
+    c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '$')
+}
+
+/// A character of a text in JSON.
+pub fn escape(c: char, out: &mut String) {
+    match c {
+        '"' | '\\' => out.extend(['\\', c]),
+        '\n' => out.push_str("\\n"),
+        '\r' => out.push_str("\\r"),
+        '\t' => out.push_str("\\t"),
+        '\0'..='\x1f' => out.push_str(&format!("\\u{:04x}", u32::from(c))),
+        _ => out.push(c),
+    }
+}
+
+/// The automaton of JSON's numbers; 0 is its start.
+fn number_step(state: u8, c: char) -> Option<u8> {
+    Some(match (state, c) {
+        (0, '-') => 1,
+        (0 | 1, '0') => 2,
+        (0 | 1, '1'..='9') | (3, '0'..='9') => 3,
+        (2 | 3, '.') => 4,
+        (4 | 5, '0'..='9') => 5,
+        (2 | 3 | 5, 'e' | 'E') => 6,
+        (6, '+' | '-') => 7,
+        (6..=8, '0'..='9') => 8,
+        _ => return None,
+    })
+}
+
+fn number_ends(state: u8) -> bool {
+    matches!(state, 2 | 3 | 5 | 8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn literals_become_json() {
+        for (text, want) in [
+            ("{\"a\": [1, -2.5e+3, true], \"b\": {}}", "{\"a\": [1, -2.5e+3, true], \"b\": {}}"),
+            ("{'a': 'it\\'s \"x\"', 'b': [True, None, False]}", "{\"a\": \"it's \\\"x\\\"\", \"b\": [true, null, false]}"),
+            ("(a='v', b=3)", "{\"a\":\"v\", \"b\":3}"),
+            ("{a:<|\"|>x<|<|\"\\y<|\"|>,b:[<|\"|><|\"|>]}", "{\"a\":\"x<|<|\\\"\\\\y\",\"b\":[\"\"]}"),
+            ("{\"a\": \"\n\\q\\u00e9\\x41\"}", "{\"a\": \"\\n\\\\q\\u00e9\\u0041\"}"),
+            (" 17 ", "17"),
+            ("[]", "[]"),
+            ("'a'", "\"a\""),
+        ] {
+            assert_eq!(Literal::convert(text).as_deref(), Some(want), "{text}");
+            serde_json::from_str::<serde_json::Value>(want).unwrap();
+        }
+        let deep = "[".repeat(200) + &"]".repeat(200);
+        for text in
+            ["", "{", "{\"a\"}", "{a}", "[1,]", "{,}", "[1 2]", "tru", "truE", "01", "1.", "nan", "{\"a\": 1}}", "(]", &deep]
+        {
+            assert_eq!(Literal::convert(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn members_are_told_apart() {
+        let (mut literal, mut member) = (Literal::new(), String::new());
+        for c in "{\"n\": \"f\", 'arg': {\"x\": [1]}, k: 12}".chars() {
+            let (was, number, mut piece) = (literal.in_member(), literal.in_number(), String::new());
+            literal.push(c, &mut piece).unwrap();
+            if was && !(number && !literal.in_number()) {
+                member.push_str(&format!("{}={piece};", literal.key()));
+            }
+        }
+        let of = |key: &str| -> String {
+            let mark = format!("{key}=");
+            member.split(';').filter_map(|piece| piece.strip_prefix(&mark)).collect()
+        };
+        assert_eq!((of("n").trim(), of("arg").trim(), of("k").trim()), ("\"f\"", "{\"x\": [1]}", "12"));
+    }
+}

@@ -1,0 +1,737 @@
+//! A reply taken apart while its tokens come: reasoning, content, and calls with their arguments as JSON. Each character is
+//! looked at once, but for the few of a tag that is not yet complete.
+//! Relies on `reply` for what a reply may be; what is not understood is content.
+
+use std::collections::VecDeque;
+use std::mem;
+use std::sync::Arc;
+
+use serde_json::Value as Json;
+
+use super::literal::{Literal, escape};
+use super::reply::{Found, Reply, Then, Tool, is_text, value};
+use super::reply_form::{Argument, Body, CallForm, Member};
+use super::tags::{Match, matches};
+use super::{TextStream, TokenKind, Tokenizer};
+use crate::error::{Error, Result, secured};
+
+/// Most bytes that a parser holds, taken and not yet taken.
+const MAX_HELD: usize = 16 << 20;
+/// Longest name of an argument.
+const MAX_KEY: usize = 256;
+/// Bytes that a step takes beside its text.
+const WORKING: usize = 64 << 10;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventKind {
+    Reasoning,
+    Content,
+    ToolName,
+    /// A part of the JSON of the arguments.
+    ToolArguments,
+    End,
+}
+
+/// A part of a reply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    pub kind: EventKind,
+    /// Number of the call.
+    pub call: u32,
+    /// It begins like a call or a tag, and is none; of the end: something before it did.
+    pub unparsed: bool,
+    pub text: String,
+}
+
+pub struct ReplyParser {
+    reply: Arc<Reply>,
+    stream: TextStream,
+    /// Text of which it is not yet known what it is.
+    held: String,
+    state: State,
+    /// White space at the end of what was handed on, which is dropped where a tag follows.
+    gap: String,
+    /// Nothing but white space has come of this part, which is dropped where a tag was before it.
+    is_fresh: bool,
+    drops_space: bool,
+    /// The part is none that is understood.
+    is_unparsed: bool,
+    any_unparsed: bool,
+    calls: u32,
+    events: VecDeque<Event>,
+    /// Bytes of the events.
+    waiting: usize,
+    ended: bool,
+}
+
+enum State {
+    Content,
+    Reasoning,
+    Object(Box<Object>),
+    Named(Literal),
+    /// Between the arguments of a call that have names of their own.
+    Arguments { tool: usize, keys: Vec<String> },
+    Value { tool: usize, keys: Vec<String>, kind: ValueKind, begun: bool },
+    /// Behind the arguments.
+    CallEnd,
+    BehindCall,
+}
+
+enum ValueKind {
+    Text,
+    /// By the schema, once it is complete.
+    Other(String),
+}
+
+/// A call as one object, up to where it has come.
+#[derive(Default)]
+struct Object {
+    /// All of it, until its name is known.
+    raw: String,
+    literal: Option<Literal>,
+    name: String,
+    is_named: bool,
+    arguments: Arguments,
+    /// Arguments that came ahead of the name.
+    early: String,
+}
+
+#[derive(Default, PartialEq, Eq)]
+enum Arguments {
+    #[default]
+    Missing,
+    Object,
+    /// As JSON within a text.
+    Text(String),
+    Complete,
+}
+
+impl ReplyParser {
+    pub fn new(reply: Arc<Reply>) -> ReplyParser {
+        let state = if reply.begins_in_reasoning { State::Reasoning } else { State::Content };
+        ReplyParser {
+            drops_space: reply.begins_in_reasoning,
+            reply,
+            stream: TextStream::new(),
+            held: String::new(),
+            state,
+            gap: String::new(),
+            is_fresh: true,
+            is_unparsed: false,
+            any_unparsed: false,
+            calls: 0,
+            events: VecDeque::new(),
+            waiting: 0,
+            ended: false,
+        }
+    }
+
+    /// Adds a token of the reply; one that ends a text ends it.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for one outside the vocabulary or behind the end, `TooComplex` where too much has not been taken.
+    /// Nothing changes then.
+    pub fn push(&mut self, tokenizer: &Tokenizer, token: u32) -> Result<()> {
+        if self.ended {
+            return Err(Error::invalid(format!("token {token} behind the end of the reply")));
+        }
+        if tokenizer.is_end(token) {
+            return self.end();
+        }
+        let mut text = String::new();
+        let mut stream = self.stream;
+        stream.push_all(tokenizer, token, &mut text)?;
+        let is_control = tokenizer.kind(token) == Some(TokenKind::Control);
+        self.secured(text.len(), |parser| {
+            parser.stream = stream;
+            parser.add(&text, is_control);
+        })
+    }
+
+    /// Ends the reply.
+    ///
+    /// # Errors
+    /// `OutOfMemory`, which changes nothing.
+    pub fn end(&mut self) -> Result<()> {
+        if self.ended {
+            return Ok(());
+        }
+        let mut text = String::new();
+        self.secured(0, |parser| {
+            mem::take(&mut parser.stream).flush(&mut text);
+            parser.held.push_str(&text);
+            parser.advance(true);
+            parser.finish();
+            parser.ended = true;
+        })
+    }
+
+    fn secured(&mut self, more: usize, work: impl FnOnce(&mut ReplyParser)) -> Result<()> {
+        let held = self.size();
+        if held + more > MAX_HELD && more > 0 {
+            return Err(Error::TooComplex(format!("a reply of which {held} bytes have not been taken")));
+        }
+        // Vectors and texts double, and an escaped character has six bytes.
+        secured("the reply", WORKING + 16 * (held + more), || {
+            work(self);
+            Ok(())
+        })
+    }
+
+    fn size(&self) -> usize {
+        let state = match &self.state {
+            State::Object(object) => object.raw.len() + object.early.len() + object.name.len(),
+            State::Value { kind: ValueKind::Other(text), .. } => text.len(),
+            _ => 0,
+        };
+        self.held.len() + self.gap.len() + self.waiting + state
+    }
+
+    /// The next part, which stays where `take` fails.
+    pub fn next<R>(&mut self, take: impl FnOnce(&Event) -> Result<R>) -> Result<Option<R>> {
+        let Some(event) = self.events.front() else { return Ok(None) };
+        let taken = take(event)?;
+        self.waiting -= event.text.len();
+        self.events.pop_front();
+        Ok(Some(taken))
+    }
+
+    fn add(&mut self, text: &str, is_control: bool) {
+        let in_text = matches!(self.state, State::Content | State::Reasoning | State::CallEnd | State::BehindCall);
+        if is_control && in_text && !self.reply.is_tag(text) {
+            // No tag reaches over it, and it is no text of the model's.
+            self.advance(true);
+            let gap = mem::take(&mut self.gap);
+            self.emit_text(&gap);
+            self.any_unparsed = true;
+            self.emit(EventKind::Content, true, text);
+            return;
+        }
+        self.held.push_str(text);
+        self.advance(false);
+    }
+
+    /// Goes through what is held; `is_whole`: nothing more comes.
+    fn advance(&mut self, is_whole: bool) {
+        let held = mem::take(&mut self.held);
+        let mut at = 0;
+        while let Some(n) = self.step(&held[at..], is_whole) {
+            at += n;
+        }
+        self.held = held[at..].to_owned();
+    }
+
+    /// One step: the number of bytes that are done with, or `None` where more has to come.
+    fn step(&mut self, rest: &str, is_whole: bool) -> Option<usize> {
+        match mem::replace(&mut self.state, State::Content) {
+            State::Content => self.content(rest, is_whole),
+            State::Reasoning => self.reasoning(rest, is_whole),
+            State::Object(object) => self.object(object, rest),
+            State::Named(literal) => self.named(literal, rest),
+            State::Arguments { tool, keys } => self.arguments(tool, keys, rest, is_whole),
+            State::Value { tool, keys, kind, begun } => self.value(tool, keys, kind, begun, rest, is_whole),
+            State::CallEnd => self.call_end(rest, is_whole),
+            State::BehindCall => self.behind_call(rest, is_whole),
+        }
+    }
+
+    fn calls_form(reply: &Reply) -> Option<&CallForm> {
+        reply.form.calls.as_ref()
+    }
+
+    fn content(&mut self, rest: &str, is_whole: bool) -> Option<usize> {
+        let reply = self.reply.clone();
+        match reply.in_content.find(rest, self.is_fresh, is_whole) {
+            Found::None => {
+                self.emit_text(rest);
+                (!rest.is_empty()).then_some(rest.len())
+            }
+            Found::Wait(at) => {
+                self.emit_text(&rest[..at]);
+                (at > 0).then_some(at)
+            }
+            Found::At(at, end, then) => {
+                self.emit_text(&rest[..at]);
+                self.begin(then, &rest[at..end]);
+                Some(end)
+            }
+        }
+    }
+
+    /// Begins the part that a tag stands for.
+    fn begin(&mut self, then: Then, tag: &str) {
+        let gap = mem::take(&mut self.gap);
+        (self.is_fresh, self.drops_space) = (true, true);
+        self.is_unparsed = false;
+        match then {
+            Then::Content => self.state = State::Content,
+            Then::Reasoning => self.state = State::Reasoning,
+            Then::Call(None) => {
+                self.state = State::Object(Box::new(Object { raw: gap + tag, ..Default::default() }));
+            }
+            Then::Call(Some(tool)) => {
+                let name = self.reply.tools[tool].name.clone();
+                self.emit(EventKind::ToolName, false, &name);
+                self.state = match self.reply.form.calls.as_ref().map(|calls| &calls.body) {
+                    Some(Body::Tagged { .. }) => {
+                        self.emit(EventKind::ToolArguments, false, "{");
+                        State::Arguments { tool, keys: Vec::new() }
+                    }
+                    _ => State::Named(Literal::new()),
+                };
+            }
+            Then::Unknown => self.give_up(&(gap + tag)),
+        }
+    }
+
+    /// Hands on what was taken for a part of a call as content, and all that follows it.
+    fn give_up(&mut self, text: &str) {
+        (self.is_fresh, self.drops_space) = (false, false);
+        (self.is_unparsed, self.any_unparsed) = (true, true);
+        self.state = State::Content;
+        self.emit_text(text);
+    }
+
+    fn give_up_call(&mut self) {
+        self.calls += 1;
+        self.give_up("");
+    }
+
+    fn reasoning(&mut self, rest: &str, is_whole: bool) -> Option<usize> {
+        self.state = State::Reasoning;
+        let reply = self.reply.clone();
+        let close = reply.form.reasoning.as_ref().map_or("", |tags| tags.close.trim());
+        match find(close, rest, is_whole, |_| Match::Full(0)) {
+            Found::At(at, end, _) => {
+                self.emit_text(&rest[..at]);
+                self.begin(Then::Content, "");
+                Some(end)
+            }
+            Found::Wait(at) => {
+                self.emit_text(&rest[..at]);
+                (at > 0).then_some(at)
+            }
+            Found::None => {
+                self.emit_text(rest);
+                (!rest.is_empty()).then_some(rest.len())
+            }
+        }
+    }
+
+    fn object(&mut self, mut object: Box<Object>, rest: &str) -> Option<usize> {
+        for (i, c) in rest.char_indices() {
+            if object.literal.is_none() && c.is_whitespace() {
+                object.raw.push(c);
+                continue;
+            }
+            if self.object_char(&mut object, c).is_none() {
+                if object.is_named {
+                    self.give_up_call();
+                } else {
+                    self.give_up(&object.raw);
+                }
+                return Some(i);
+            }
+            if object.literal.as_ref().is_some_and(Literal::is_done) {
+                if object.arguments == Arguments::Missing {
+                    self.emit(EventKind::ToolArguments, false, "{}");
+                }
+                self.calls += 1;
+                self.state = State::CallEnd;
+                return Some(i + c.len_utf8());
+            }
+        }
+        self.state = State::Object(object);
+        (!rest.is_empty()).then_some(rest.len())
+    }
+
+    /// Adds a character to the object of a call; `None` where it is none.
+    fn object_char(&mut self, object: &mut Object, c: char) -> Option<()> {
+        let reply = self.reply.clone();
+        let Some(Body::Object { name, arguments, .. }) = Self::calls_form(&reply).map(|calls| &calls.body) else {
+            return None;
+        };
+        let literal = match &mut object.literal {
+            Some(literal) => literal,
+            None if c == '{' => object.literal.insert(Literal::new()),
+            None => return None,
+        };
+        let (was_in_member, was_in_number) = (literal.in_member(), literal.in_number());
+        let mut piece = String::new();
+        literal.push(c, &mut piece).ok()?;
+        if was_in_member {
+            let is_name = *name == Member::Value(literal.key().to_owned());
+            let is_arguments = *name == Member::Key || *arguments == literal.key();
+            let has_ended = !literal.in_member();
+            if has_ended && was_in_number {
+                piece.clear();
+            }
+            if *name == Member::Key && !object.is_named {
+                object.name = format!("\"{}\"", literal.key());
+                self.name_call(object)?;
+            }
+            if is_name {
+                object.name.push_str(&piece);
+                if has_ended {
+                    self.name_call(object)?;
+                }
+            } else if is_arguments {
+                self.add_arguments(object, &piece, has_ended)?;
+            }
+        }
+        if !object.is_named {
+            object.raw.push(c);
+            // Without a name it is no call.
+            if object.literal.as_ref().is_some_and(Literal::is_done) {
+                return None;
+            }
+        }
+        Some(())
+    }
+
+    fn name_call(&mut self, object: &mut Object) -> Option<()> {
+        let name: String = serde_json::from_str(object.name.trim()).ok()?;
+        if object.is_named || !self.reply.tools.iter().any(|tool| tool.name == name) {
+            return None;
+        }
+        object.is_named = true;
+        self.emit(EventKind::ToolName, false, &name);
+        let early = mem::take(&mut object.early);
+        self.emit(EventKind::ToolArguments, false, &early);
+        object.raw.clear();
+        Some(())
+    }
+
+    fn add_arguments(&mut self, object: &mut Object, piece: &str, has_ended: bool) -> Option<()> {
+        if object.arguments == Arguments::Missing {
+            object.arguments = match piece.trim_start().chars().next() {
+                None => return Some(()),
+                Some('{') => Arguments::Object,
+                Some('"') => Arguments::Text(String::new()),
+                Some(_) => return None,
+            };
+        }
+        let json = match &mut object.arguments {
+            Arguments::Object => piece.to_owned(),
+            Arguments::Text(text) => {
+                text.push_str(piece);
+                if !has_ended {
+                    return Some(());
+                }
+                let text: String = serde_json::from_str(text).ok()?;
+                let json: Json = serde_json::from_str(&text).ok()?;
+                json.is_object().then_some(text)?
+            }
+            Arguments::Missing | Arguments::Complete => return None,
+        };
+        if has_ended {
+            object.arguments = Arguments::Complete;
+        }
+        match object.is_named {
+            true => self.emit(EventKind::ToolArguments, false, &json),
+            false => object.early.push_str(&json),
+        }
+        Some(())
+    }
+
+    fn named(&mut self, mut literal: Literal, rest: &str) -> Option<usize> {
+        let mut json = String::new();
+        for (i, c) in rest.char_indices() {
+            if literal.push(c, &mut json).is_err() {
+                self.emit(EventKind::ToolArguments, false, &json);
+                self.give_up_call();
+                return Some(i);
+            }
+            if literal.is_done() {
+                self.emit(EventKind::ToolArguments, false, &json);
+                self.calls += 1;
+                self.state = State::CallEnd;
+                return Some(i + c.len_utf8());
+            }
+        }
+        self.emit(EventKind::ToolArguments, false, &json);
+        self.state = State::Named(literal);
+        (!rest.is_empty()).then_some(rest.len())
+    }
+
+    fn arguments(&mut self, tool: usize, mut keys: Vec<String>, rest: &str, is_whole: bool) -> Option<usize> {
+        let reply = self.reply.clone();
+        let Some((calls, argument)) = tagged(&reply) else { return None };
+        let text = rest.trim_start();
+        let blank = rest.len() - text.len();
+        if let Match::Full(n) = matches(calls.after.trim(), text) {
+            self.emit(EventKind::ToolArguments, false, "}");
+            self.calls += 1;
+            self.state = State::BehindCall;
+            return Some(blank + n);
+        }
+        let found = match matches(argument.before.trim(), text) {
+            Match::Full(n) => key(argument, &text[n..]).map(|found| (n, found)),
+            other => Err(other),
+        };
+        match found {
+            Ok((n, (name, end, is_text_tag))) if !keys.contains(&name) => {
+                let comma = if keys.is_empty() { "" } else { ", " };
+                self.emit(EventKind::ToolArguments, false, &format!("{comma}{}: ", Json::from(name.as_str())));
+                let is_text = match argument.other {
+                    Some(_) => is_text_tag,
+                    None => is_text(schema(&reply.tools[tool], &name)),
+                };
+                let kind = if is_text { ValueKind::Text } else { ValueKind::Other(String::new()) };
+                keys.push(name);
+                self.state = State::Value { tool, keys, kind, begun: false };
+                Some(blank + n + end)
+            }
+            Err(Match::Partial) if !is_whole => {
+                self.state = State::Arguments { tool, keys };
+                None
+            }
+            _ if matches(calls.after.trim(), text) == Match::Partial && !is_whole => {
+                self.state = State::Arguments { tool, keys };
+                None
+            }
+            _ if text.is_empty() => {
+                self.state = State::Arguments { tool, keys };
+                None
+            }
+            _ => {
+                self.give_up_call();
+                Some(0)
+            }
+        }
+    }
+
+    fn value(
+        &mut self,
+        tool: usize,
+        keys: Vec<String>,
+        mut kind: ValueKind,
+        mut begun: bool,
+        rest: &str,
+        is_whole: bool,
+    ) -> Option<usize> {
+        let reply = self.reply.clone();
+        let Some((calls, argument)) = tagged(&reply) else { return None };
+        let mut at = 0;
+        if !begun && !rest.is_empty() {
+            begun = true;
+            let in_front = argument.text.len() - argument.text.trim_end().len();
+            let in_front = &argument.text[argument.text.len() - in_front..];
+            if rest.starts_with(in_front) {
+                at = in_front.len();
+            }
+            if matches!(kind, ValueKind::Text) {
+                self.emit(EventKind::ToolArguments, false, "\"");
+            }
+        }
+        let text = &rest[at..];
+        let behind = &argument.after[..argument.after.len() - argument.after.trim_start().len()];
+        // A value may hold the tag too: it ends where a call goes on behind it.
+        let goes_on = |text: &str| {
+            let text = text.trim_start();
+            let tags = [argument.before.trim(), calls.after.trim()];
+            let found = tags.map(|tag| if tag.is_empty() { Match::Full(0) } else { matches(tag, text) });
+            found.into_iter().max_by_key(|found| match found {
+                Match::No => 0,
+                Match::Partial => 1,
+                Match::Full(_) => 2,
+            })
+            .unwrap_or(Match::No)
+        };
+        let found = find(argument.after.trim(), text, is_whole, goes_on);
+        let (end, next) = match found {
+            Found::At(end, next, _) => (end, next),
+            Found::Wait(end) => (end, end),
+            Found::None => (text.len(), text.len()),
+        };
+        let is_complete = matches!(found, Found::At(..));
+        let mut part = mem::take(&mut self.gap) + &text[..end];
+        if is_complete {
+            part.truncate(part.strip_suffix(behind).unwrap_or(&part).len());
+        } else {
+            let space = (part.len() - part.trim_end().len()).min(behind.len());
+            self.gap = part.split_off(part.len() - space);
+        }
+        match &mut kind {
+            ValueKind::Text => {
+                let mut json = String::new();
+                part.chars().for_each(|c| escape(c, &mut json));
+                if is_complete {
+                    json.push('"');
+                }
+                self.emit(EventKind::ToolArguments, false, &json);
+            }
+            ValueKind::Other(value) => value.push_str(&part),
+        }
+        if !is_complete {
+            self.state = State::Value { tool, keys, kind, begun };
+            return (at + end > 0).then_some(at + end);
+        }
+        if let ValueKind::Other(text) = kind {
+            let name = keys.last().map_or("", String::as_str);
+            self.emit(EventKind::ToolArguments, false, &value(&text, schema(&reply.tools[tool], name)));
+        }
+        self.state = State::Arguments { tool, keys };
+        Some(at + next)
+    }
+
+    fn call_end(&mut self, rest: &str, is_whole: bool) -> Option<usize> {
+        let reply = self.reply.clone();
+        let after = Self::calls_form(&reply).map_or("", |calls| calls.after.trim());
+        let text = rest.trim_start();
+        match matches(after, text) {
+            Match::Full(n) => {
+                self.state = State::BehindCall;
+                Some(rest.len() - text.len() + n)
+            }
+            Match::Partial if !is_whole || text.is_empty() => {
+                self.state = State::CallEnd;
+                None
+            }
+            _ => {
+                self.is_unparsed = true;
+                self.state = State::BehindCall;
+                Some(0)
+            }
+        }
+    }
+
+    fn behind_call(&mut self, rest: &str, is_whole: bool) -> Option<usize> {
+        let reply = self.reply.clone();
+        let text = rest.trim_start();
+        self.state = State::BehindCall;
+        if text.is_empty() {
+            return None;
+        }
+        match reply.behind_call.at(text, true, is_whole) {
+            Found::At(_, end, then) => {
+                self.begin(then, &text[..end]);
+                Some(rest.len() - text.len() + end)
+            }
+            Found::Wait(_) => None,
+            Found::None => {
+                let is_unparsed = self.is_unparsed;
+                self.begin(Then::Content, "");
+                self.is_unparsed = is_unparsed;
+                self.any_unparsed |= is_unparsed;
+                Some(0)
+            }
+        }
+    }
+
+    /// Hands on what is left of a reply that has ended.
+    fn finish(&mut self) {
+        let held = mem::take(&mut self.held);
+        let gap = mem::take(&mut self.gap);
+        match mem::replace(&mut self.state, State::Content) {
+            State::Object(object) if !object.is_named => self.give_up(&object.raw),
+            State::Value { kind: ValueKind::Other(text), .. } => {
+                self.give_up_call();
+                self.emit_text(&(text + &gap + &held));
+            }
+            State::Value { kind: ValueKind::Text, .. } => {
+                let mut json = String::new();
+                (gap + &held).chars().for_each(|c| escape(c, &mut json));
+                self.emit(EventKind::ToolArguments, false, &json);
+                self.any_unparsed = true;
+            }
+            State::Object(_) | State::Named(_) | State::Arguments { .. } => self.give_up_call(),
+            state @ (State::Content | State::Reasoning) if !self.drops_space => {
+                self.state = state;
+                self.gap = gap;
+            }
+            _ => {}
+        }
+        // A text of white space alone.
+        let gap = mem::take(&mut self.gap);
+        let kind = self.text_kind();
+        self.emit(kind, self.is_unparsed, &gap);
+        self.events.push_back(Event {
+            kind: EventKind::End,
+            call: 0,
+            unparsed: self.any_unparsed,
+            text: String::new(),
+        });
+    }
+
+    fn text_kind(&self) -> EventKind {
+        if matches!(self.state, State::Reasoning) { EventKind::Reasoning } else { EventKind::Content }
+    }
+
+    /// Hands on a part of a text, less white space at its end, which a tag may follow.
+    fn emit_text(&mut self, text: &str) {
+        let end = text.trim_end().len();
+        if end > 0 {
+            let start = if self.drops_space { text.len() - text.trim_start().len() } else { 0 };
+            let gap = mem::take(&mut self.gap);
+            let gap = if self.drops_space { "" } else { &gap };
+            let kind = self.text_kind();
+            self.emit(kind, self.is_unparsed, gap);
+            self.emit(kind, self.is_unparsed, &text[start..end]);
+            (self.is_fresh, self.drops_space) = (false, false);
+        }
+        self.gap.push_str(&text[end..]);
+    }
+
+    fn emit(&mut self, kind: EventKind, unparsed: bool, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        let is_call = matches!(kind, EventKind::ToolName | EventKind::ToolArguments);
+        let call = if is_call { self.calls } else { 0 };
+        self.waiting += text.len();
+        match self.events.back_mut() {
+            Some(last) if kind != EventKind::ToolName && (last.kind, last.call, last.unparsed) == (kind, call, unparsed) => {
+                last.text.push_str(text);
+            }
+            _ => self.events.push_back(Event { kind, call, unparsed, text: text.to_owned() }),
+        }
+    }
+}
+
+fn tagged(reply: &Reply) -> Option<(&CallForm, &Argument)> {
+    match reply.form.calls.as_ref() {
+        Some(calls @ CallForm { body: Body::Tagged { argument, .. }, .. }) => Some((calls, argument)),
+        _ => None,
+    }
+}
+
+fn schema<'r>(tool: &'r Tool, argument: &str) -> &'r Json {
+    &tool.parameters["properties"][argument]
+}
+
+/// The first place of a tag behind which the text goes on as it should.
+fn find(tag: &str, text: &str, is_whole: bool, goes_on: impl Fn(&str) -> Match) -> Found {
+    let Some(first) = tag.chars().next() else { return Found::None };
+    for (at, _) in text.match_indices(first) {
+        match matches(tag, &text[at..]) {
+            Match::Full(n) => match goes_on(&text[at + n..]) {
+                Match::Full(_) => return Found::At(at, at + n, Then::Content),
+                Match::Partial if is_whole => return Found::At(at, at + n, Then::Content),
+                Match::Partial => return Found::Wait(at),
+                Match::No => {}
+            },
+            Match::Partial if !is_whole => return Found::Wait(at),
+            _ => {}
+        }
+    }
+    Found::None
+}
+
+/// The name of an argument at the beginning of a text, where its value begins, and whether that is a text by its tag.
+fn key(argument: &Argument, text: &str) -> Result<(String, usize, bool), Match> {
+    let tags = [Some((&argument.text, true)), argument.other.as_ref().map(|tag| (tag, false))];
+    for (at, c) in text.char_indices().chain([(text.len(), ' ')]) {
+        for (tag, is_text) in tags.into_iter().flatten() {
+            match matches(tag.trim(), &text[at..]) {
+                Match::Full(n) => return Ok((text[..at].trim().to_owned(), at + n, is_text)),
+                Match::Partial => return Err(Match::Partial),
+                Match::No => {}
+            }
+        }
+        if at > MAX_KEY || c == '\n' {
+            break;
+        }
+    }
+    Err(Match::No)
+}
