@@ -21,6 +21,7 @@ const GROUPS: &[(&str, &str)] = &[
     ("source.rs", "Models from bytes of the caller"),
     ("text.rs", "Text and tokens"),
     ("chat.rs", "Chats"),
+    ("reply.rs", "Replies"),
     ("sampler.rs", "Choosing tokens"),
     ("grammar.rs", "Grammars"),
     ("cache.rs", "Caches"),

@@ -625,9 +625,11 @@ rz_status rz_chat_render_into(const rz_model *model,
  * All but "messages" may be absent. A message has a "role", "content" (a text, null, or a list of parts of type "text") and
  * what else the template reads: "name", "reasoning_content", "tool_call_id", "tool_calls", whose "function.arguments"
  * may be an object or its JSON as a text. "variables" are handed to the template, such as "enable_thinking". Where
- * "add_generation_prompt" is given it counts, not the flag. Rules, sizes, threads and errors are those of
- * rz_chat_render_into, and RZ_ERR_INVALID_ARGUMENT names what is unknown or of the wrong type, RZ_ERR_UNSUPPORTED a part
- * that is no text. Since 0.1.0. */
+ * "add_generation_prompt" is given it counts, not the flag. "tool_choice" ("auto", "none", "required", or
+ * {"function": {"name": "..."}}) and "parallel_tool_calls" (true by default) are for rz_chat_parser_new and grammars of the kind
+ * RZ_GRAMMAR_TOOLS. Rules, sizes, threads and errors are those of rz_chat_render_into, and RZ_ERR_INVALID_ARGUMENT names what is
+ * unknown or of the wrong type, RZ_ERR_UNSUPPORTED a part that is no text, and calls, results of tools, or tools that the
+ * template leaves out. Since 0.1.0. */
 rz_status rz_chat_render_json_into(const rz_model *model,
                                    const char *json,
                                    size_t json_len,
@@ -651,6 +653,75 @@ rz_status rz_chat_tokenize_into(const rz_model *model,
                                 size_t capacity,
                                 size_t *n,
                                 rz_error *err);
+
+/* ------------------------------------------------------------------------------------------------
+ * Replies
+ * ------------------------------------------------------------------------------------------------ */
+
+#define RZ_CHAT_EVENT_REASONING 1  /* Kind of a part of a reply: what the model thinks ahead of its answer. */
+#define RZ_CHAT_EVENT_CONTENT 2    /* Kind of a part of a reply: text of the answer. */
+
+/* Kind of a part of a reply: the whole name of a tool, with which its call begins. */
+#define RZ_CHAT_EVENT_TOOL_NAME 3
+
+/* Kind of a part of a reply: a piece of the arguments of a call. All pieces together are a JSON object. */
+#define RZ_CHAT_EVENT_TOOL_ARGUMENTS 4
+
+#define RZ_CHAT_EVENT_END 5  /* Kind of a part of a reply: the end, without a text. */
+
+/* Or-ed to a kind. With content: it begins like a call or holds a control token, and was not understood. With the end: there
+ * was such content, or a call that broke off, whose arguments are not complete. */
+#define RZ_CHAT_EVENT_UNPARSED 256
+
+/* Takes the reply to a conversation apart: reasoning, content, and calls of tools, in whatever form the model writes them.
+ * Mutable, so one call at a time. */
+typedef struct rz_chat_parser rz_chat_parser;
+
+/* Makes a parser for the reply to a conversation, the JSON of rz_chat_tokenize_into, `json_len` bytes, whose tokens were the
+ * prompt. `*out` is freed with rz_chat_parser_free, before or after the model.
+ *
+ * The form of reasoning and calls is read off the model's chat template. Calls are looked for where the conversation has
+ * "tools" and its "tool_choice" is not "none", and are calls of those tools alone. Works on a thread that ends with the call. Any
+ * thread. Errors: those of rz_chat_tokenize_into, and RZ_ERR_UNSUPPORTED where there are tools and the form of calls cannot be
+ * read off the template. Since 0.1.0. */
+rz_status rz_chat_parser_new(const rz_model *model,
+                             const char *json,
+                             size_t json_len,
+                             rz_chat_parser **out,
+                             rz_error *err);
+
+/* Adds a token of the reply, as the model made it. One that ends a turn or a text ends the reply as rz_chat_parser_end does.
+ *
+ * Any thread. Errors, which change nothing: RZ_ERR_INVALID_ARGUMENT (a token outside the vocabulary or behind the end),
+ * RZ_ERR_LIMIT (16 MiB are waiting to be taken), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
+rz_status rz_chat_parser_push(rz_chat_parser *parser,
+                              uint32_t token,
+                              rz_error *err);
+
+/* Ends the reply: what was held back because a tag might have followed is handed on. Again does nothing. Any thread.
+ * Errors: RZ_ERR_OUT_OF_MEMORY, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
+rz_status rz_chat_parser_end(rz_chat_parser *parser, rz_error *err);
+
+/* Takes the next part of the reply: its `*kind`, RZ_CHAT_EVENT_..., the number of the call it belongs to in `*index`, from
+ * 0 on (0 for other kinds), and its text of `*len` bytes, whole characters, not NUL-terminated. RZ_DONE: there is none right
+ * now, and behind the end none at all.
+ *
+ * A reply is parts of reasoning, content and calls in any order. A call is its name and then pieces of its arguments, which come
+ * out as JSON whatever the model's form is; where that has no types they follow the tool's schema. White space next to tags is
+ * left out, and the tags are; all else is handed on, as content with RZ_CHAT_EVENT_UNPARSED where it was not understood.
+ *
+ * With too small a `capacity` (0 and a NULL `out` to ask for it) the result is RZ_ERR_BUFFER_TOO_SMALL, `*len` is
+ * what is needed, and the part stays. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
+rz_status rz_chat_parser_next_into(rz_chat_parser *parser,
+                                   uint32_t *kind,
+                                   uint32_t *index,
+                                   char *out,
+                                   size_t capacity,
+                                   size_t *len,
+                                   rz_error *err);
+
+/* Frees the handle; NULL is fine. Any thread. Since 0.1.0. */
+void rz_chat_parser_free(rz_chat_parser *parser);
 
 /* ------------------------------------------------------------------------------------------------
  * Choosing tokens
@@ -713,7 +784,10 @@ void rz_sampler_free(rz_sampler *sampler);
 #define RZ_GRAMMAR_JSON 5     /* Kind of a grammar: any JSON value. Takes no text. */
 #define RZ_GRAMMAR_CHOICES 6  /* Kind of a grammar: one of some texts, given as a JSON array of strings. */
 
-/* Kind of a grammar: calls of the tools of a conversation in JSON. RZ_ERR_UNSUPPORTED in this version. */
+/* Kind of a grammar: the reply to a conversation, given as the JSON of rz_chat_tokenize_into: text or calls of its tools, in
+ * the form of the model's chat template, with arguments that follow each tool's JSON schema. By "tool_choice": text, calls, or
+ * text and then calls ("auto"); text alone ("none"); calls alone ("required", or the name of a tool), behind reasoning where the
+ * model writes some. "parallel_tool_calls": false allows one call. Arguments come in the order of the schema. */
 #define RZ_GRAMMAR_TOOLS 7
 
 /* A compiled grammar. Immutable: any number of samplers may use it at once, with caches of any model that has the

@@ -16,9 +16,9 @@ u64() { printf "\\x$(printf %02x "$1")\\0\\0\\0\\0\\0\\0\\0"; }
 
 # The tiny model has no chat template; this is its file with one, as the first of its metadata. What is put in is a
 # multiple of 32 bytes long, so that everything behind keeps its alignment.
-add_template() { # file, beginning of the template
+add_template() { # file, beginning of the template, what it writes of a message beside its content
     local key=tokenizer.chat_template
-    local template="$2{% for m in messages %}{{ m['content'] }}{% endfor %}{#"
+    local template="$2{% for m in messages %}{{ m['content'] or '' }}${3:-}{% endfor %}{#"
     while [ $(((8 + ${#key} + 4 + 8 + ${#template} + 2) % 32)) -ne 0 ]; do template+=' '; done
     template+='#}'
     head -c 16 "$1"
@@ -31,6 +31,9 @@ add_template() { # file, beginning of the template
 }
 add_template $story "{{ bos_token }}" >"$chat"
 add_template $story "" >"$temporary/without.gguf"
+add_template $story "{{ bos_token }}{% for t in tools or [] %}{{ t.function.name }}{% endfor %}" \
+    '{% for c in m.tool_calls or [] %}<call>{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}</call>{% endfor %}' \
+    >"$temporary/tools.gguf"
 
 run() { # program, arguments; Windows ends lines its own way
     local program=$programs/$1${SUFFIX:-}
@@ -85,9 +88,13 @@ of_schema() { # name, what came
 of_schema "extract" "$(echo "Lily is five and has a dog.</s>" | "$programs/extract" "$chat" "$temporary/schema.json")"
 of_schema "chat, an answer by a schema" \
     "$("$programs/chat" -m "$chat" -p "$prompt" --greedy --schema "$temporary/schema.json" 2>/dev/null)"
-echo '[{"type": "function", "function": {"name": " Once upon a time", "parameters": {}}}]' >"$temporary/tools.json"
-expect "chat, tools that the template does not name" "${expected#"$prompt"}" \
-    "$("$programs/chat" -m "$chat" -p "$prompt" --greedy -n 120 --tools "$temporary/tools.json" 2>/dev/null)"
+echo '[{"type": "function", "function": {"name": "go", "parameters": {"type": "object", "properties": {"by": {"enum": ["car", "bus"]},
+ "n": {"type": "integer", "minimum": 0, "maximum": 9}}, "required": ["by", "n"], "additionalProperties": false,
+ "x-guidance": {"whitespace_flexible": false}}}}]' >"$temporary/tools.json"
+expect "chat, tools that the template leaves out" "RZ_ERR_UNSUPPORTED: the chat template leaves out tools[0]" \
+    "$("$programs/chat" -m "$chat" -p "$prompt" --greedy -n 120 --tools "$temporary/tools.json" 2>&1 >/dev/null | grep RZ_ERR)"
+call=$("$programs/chat" -m "$temporary/tools.gguf" -p "$prompt" --greedy --tools "$temporary/tools.json" --call 2>/dev/null)
+if grep -Eq '^go\(\{"by": *"(car|bus)", *"n": *[0-9]\}\)' <<<"$call"; then echo "ok: chat, a call"; else echo "FAILED: chat, a call: $call"; exit 1; fi
 expect "extract, a bad schema" "RZ_ERR_INVALID_ARGUMENT: " "$("$programs/extract" "$chat" "$temporary/tools.json" </dev/null 2>&1 || true)"
 expect "frame" "${expected#"$prompt"}" "$("$programs/frame" $story "$prompt" 600 2>"$temporary/frames")"
 expect "frame, a histogram" "  in time" "$(grep "in time" "$temporary/frames")"

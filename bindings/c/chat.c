@@ -5,6 +5,7 @@
  *   chat -m model.gguf                    holds a conversation, or reads the one question from a pipe
  *   chat ... --schema schema.json         answers in JSON that is valid by the schema
  *   chat ... --adapter lora.gguf:0.5      with half of what a low-rank adapter changes
+ *   chat ... --tools tools.json           may call these tools, and shows the calls
  *
  * Answers go to standard output, everything else to standard error. Ctrl-C ends an answer, not the program.
  */
@@ -28,13 +29,14 @@ struct options {
     uint32_t max_tokens, threads;
     float temperature;
     uint64_t seed;
+    int must_call;
 };
 
 struct chat {
     rz_model *model;
     rz_cache *cache;
     rz_sampler *sampler;
-    rz_grammar *grammar; /* of answers, or NULL */
+    rz_grammar *grammar; /* of answers, or NULL; of each answer where there are tools */
     char *tools;         /* JSON, or NULL */
     const struct options *options;
 
@@ -49,6 +51,7 @@ struct chat {
 
     char *answer;
     size_t answer_len;
+    int in_call; /* the arguments of a call are being written */
 
     /* Of the last turn, for /stats. */
     size_t n_kept, n_prompt, n_answer;
@@ -166,13 +169,8 @@ static void append_member(struct text *text, const char *before, const char *con
     append_quoted(text, content);
 }
 
-/* The conversation as the tokens that the model wants to read. */
-static rz_status tokenize(const struct chat *chat, size_t *n, rz_error *err) {
-    if (!chat->has_template) {
-        const char *text = chat->messages[chat->n_messages - 1].content;
-        return rz_tokenize_into(chat->model, text, strlen(text), RZ_TOKENIZE_ADD_SPECIAL | RZ_TOKENIZE_PARSE_SPECIAL,
-                                chat->wanted, chat->capacity, n, err);
-    }
+/* The conversation in JSON. */
+static struct text conversation(const struct chat *chat) {
     struct text json = {0};
     append(&json, "{\"messages\": [", 14);
     for (size_t i = 0; i < chat->n_messages; i++) {
@@ -185,8 +183,21 @@ static rz_status tokenize(const struct chat *chat, size_t *n, rz_error *err) {
         append(&json, ", \"tools\": ", 11);
         append(&json, chat->tools, strlen(chat->tools));
     }
+    if (chat->options->must_call)
+        append_member(&json, ", \"tool_choice\": ", "required");
     append(&json, "}", 1);
+    return json;
+}
+
+/* The conversation as the tokens that the model wants to read. */
+static rz_status tokenize(const struct chat *chat, size_t *n, rz_error *err) {
+    if (!chat->has_template) {
+        const char *text = chat->messages[chat->n_messages - 1].content;
+        return rz_tokenize_into(chat->model, text, strlen(text), RZ_TOKENIZE_ADD_SPECIAL | RZ_TOKENIZE_PARSE_SPECIAL,
+                                chat->wanted, chat->capacity, n, err);
+    }
     /* Whatever was typed is plain text to the model, though it spell special tokens. */
+    struct text json = conversation(chat);
     rz_status status = rz_chat_tokenize_into(chat->model, json.bytes, json.len, RZ_CHAT_ADD_GENERATION_PROMPT,
                                              chat->wanted, chat->capacity, n, err);
     free(json.bytes);
@@ -234,14 +245,58 @@ static void write_piece(struct chat *chat, const char *piece, size_t len) {
     chat->answer[chat->answer_len += len] = '\0';
 }
 
+/* Writes the parts of an answer that are there: thoughts to standard error, calls as name(arguments). */
+static void write_parts(struct chat *chat, rz_chat_parser *parser, rz_error *err) {
+    static char *text;
+    static size_t capacity;
+    uint32_t kind, call;
+    size_t len;
+    rz_status status;
+    while ((status = rz_chat_parser_next_into(parser, &kind, &call, text, capacity, &len, err)) != RZ_DONE) {
+        if (status == RZ_ERR_BUFFER_TOO_SMALL) {
+            text = allocate(text, capacity = 2 * len);
+            continue;
+        }
+        check(status, err);
+        if (kind != RZ_CHAT_EVENT_TOOL_ARGUMENTS && chat->in_call) {
+            write_piece(chat, ")", 1);
+            chat->in_call = 0;
+        }
+        if (kind == RZ_CHAT_EVENT_REASONING) {
+            fwrite(text, 1, len, stderr);
+            continue;
+        }
+        if (kind == RZ_CHAT_EVENT_TOOL_NAME && chat->answer_len)
+            write_piece(chat, "\n", 1);
+        write_piece(chat, text, len);
+        if (kind == RZ_CHAT_EVENT_TOOL_NAME) {
+            write_piece(chat, "(", 1);
+            chat->in_call = 1;
+        }
+    }
+}
+
+/* Takes answers apart, and lets calls be such as the tools take. */
+static rz_chat_parser *expect_calls(struct chat *chat, rz_error *err) {
+    rz_chat_parser *parser;
+    struct text json = conversation(chat);
+    rz_grammar_free(chat->grammar);
+    check(rz_grammar_new(chat->model, RZ_GRAMMAR_TOOLS, json.bytes, json.len, &chat->grammar, err), err);
+    check(rz_chat_parser_new(chat->model, json.bytes, json.len, &parser, err), err);
+    free(json.bytes);
+    return parser;
+}
+
 /* Streams the answer and adds it to the conversation, also where it was cut short. */
 static rz_status write_answer(struct chat *chat, rz_error *err) {
     uint32_t token;
     char piece[512];
     size_t len, n;
     rz_textstream *stream;
+    rz_chat_parser *parser = chat->tools ? expect_calls(chat, err) : NULL;
     check(rz_textstream_new(chat->model, &stream, err), err);
-    chat->answer_len = 0;
+    chat->answer = allocate(chat->answer, 1);
+    chat->answer[chat->answer_len = 0] = '\0';
     if (chat->grammar)
         check(rz_sampler_grammar_set(chat->sampler, chat->grammar, err), err);
 
@@ -250,8 +305,13 @@ static rz_status write_answer(struct chat *chat, rz_error *err) {
     for (chat->n_answer = 0; status == RZ_OK; chat->n_answer++) {
         if (rz_token_is_end(chat->model, token) || chat->n_answer == chat->options->max_tokens)
             break;
-        check(rz_textstream_push_into(stream, token, piece, sizeof piece, &len, err), err);
-        write_piece(chat, piece, len);
+        if (parser) {
+            check(rz_chat_parser_push(parser, token, err), err);
+            write_parts(chat, parser, err);
+        } else {
+            check(rz_textstream_push_into(stream, token, piece, sizeof piece, &len, err), err);
+            write_piece(chat, piece, len);
+        }
         chat->held[rz_cache_len(chat->cache)] = token;
         status = rz_generate_into(chat->cache, token, chat->sampler, &token, 1, &n, cancel, err);
         if (status == RZ_DONE)
@@ -263,6 +323,9 @@ static rz_status write_answer(struct chat *chat, rz_error *err) {
     if (rz_textstream_flush_into(stream, piece, sizeof piece, &len, &ignored) == RZ_OK)
         write_piece(chat, piece, len);
     rz_textstream_free(stream);
+    if (parser && rz_chat_parser_end(parser, &ignored) == RZ_OK)
+        write_parts(chat, parser, &ignored);
+    rz_chat_parser_free(parser);
     putchar('\n');
     fflush(stdout);
     if (chat->has_template)
@@ -362,7 +425,8 @@ static void print_usage(FILE *file) {
                   "  -p TEXT       the question; without it a conversation, or the question from a pipe\n"
                   "  -s TEXT       the system message\n"
                   "  --schema FILE answers are JSON of this JSON schema\n"
-                  "  --tools FILE  a JSON array of tools, for the template\n"
+                  "  --tools FILE  answers may call the tools of this JSON array\n"
+                  "  --call        answers are calls\n"
                   "  --adapter FILE[:SCALE]  a low-rank adapter: .gguf, or a folder of PEFT; may be repeated\n"
                   "  -n N          tokens of an answer at most\n"
                   "  -t N          threads\n"
@@ -390,6 +454,10 @@ static struct options parse(int argc, char **argv) {
         }
         if (strcmp(option, "--greedy") == 0) {
             options.temperature = 0;
+            continue;
+        }
+        if (strcmp(option, "--call") == 0) {
+            options.must_call = 1;
             continue;
         }
         if (++i == argc) {
@@ -470,7 +538,7 @@ int main(int argc, char **argv) {
     double load_seconds = now() - start;
     check(rz_cache_new(chat.model, NULL, &chat.cache, &err), &err);
     use_adapters(&chat, &options);
-    if (options.temperature > 0 || options.schema) {
+    if (options.temperature > 0 || options.schema || options.tools) {
         rz_sampler_params sampler_params = {.struct_size = sizeof sampler_params,
                                             .temperature = options.temperature,
                                             .top_p = 0.95f,
@@ -482,6 +550,8 @@ int main(int argc, char **argv) {
         check(rz_grammar_new(chat.model, RZ_GRAMMAR_JSON_SCHEMA, schema, strlen(schema), &chat.grammar, &err), &err);
         free(schema);
     }
+    if (options.tools && options.schema)
+        die("--tools and --schema exclude one another");
     if (options.tools)
         chat.tools = read_file(options.tools);
 

@@ -735,6 +735,49 @@ private:
     std::string piece_ = std::string(64, '\0');
 };
 
+/// Takes the reply to a conversation apart while its tokens come. Parts go to `each(kind, index, text)`: RZ_CHAT_EVENT_..., the
+/// number of the call, and a std::string_view that is valid during the call.
+class ChatParser {
+public:
+    /// `json`: the conversation whose tokens were the prompt.
+    ChatParser(const Model &model, std::string_view json) : ChatParser(make(model, json).value()) {}
+    explicit ChatParser(rz_chat_parser *owned) noexcept : handle_(owned) {}
+    static Result<ChatParser> make(const Model &model, std::string_view json) {
+        return detail::called<ChatParser, rz_chat_parser *>([&](rz_chat_parser **out, rz_error *error) {
+            return rz_chat_parser_new(model.get(), json.data(), json.size(), out, error);
+        });
+    }
+    /// Adds a token, and hands on the parts that it completes.
+    template <class Each> void push(uint32_t token, Each &&each) { try_push(token, each).value(); }
+    template <class Each> Result<rz_status> try_push(uint32_t token, Each &&each) {
+        const auto pushed = detail::done([&](rz_error *error) { return rz_chat_parser_push(get(), token, error); });
+        return pushed ? rest(each) : pushed;
+    }
+    /// Ends the reply, and hands on the rest of it.
+    template <class Each> void end(Each &&each) { try_end(each).value(); }
+    template <class Each> Result<rz_status> try_end(Each &&each) {
+        const auto ended = detail::done([&](rz_error *error) { return rz_chat_parser_end(get(), error); });
+        return ended ? rest(each) : ended;
+    }
+    rz_chat_parser *get() const noexcept { return handle_.get(); }
+
+private:
+    template <class Each> Result<rz_status> rest(Each &each) {
+        for (;;) {
+            uint32_t kind = 0, index = 0;
+            auto text = detail::read(piece_, [&](char *out, size_t capacity, size_t *n, rz_error *error) {
+                return rz_chat_parser_next_into(get(), &kind, &index, out, capacity, n, error);
+            });
+            if (!text) return text.error();
+            if (kind == 0) return RZ_OK;
+            each(kind, index, *text);
+        }
+    }
+
+    detail::Handle<rz_chat_parser, rz_chat_parser_free> handle_;
+    std::string piece_ = std::string(64, '\0');
+};
+
 } // namespace realizar
 
 #endif

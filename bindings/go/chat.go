@@ -16,6 +16,10 @@ type Conversation struct {
 	Tools          []any          `json:"tools,omitempty"`           // as JSON objects with "function"
 	Variables      map[string]any `json:"variables,omitempty"`       // of the template, such as "enable_thinking"
 	ResponseFormat any            `json:"response_format,omitempty"` // for templates that read it
+
+	// Of the reply: "auto", "none", "required", or an object that names a tool; nil: "auto".
+	ToolChoice        any   `json:"tool_choice,omitempty"`
+	ParallelToolCalls *bool `json:"parallel_tool_calls,omitempty"` // nil: true
 }
 
 // RenderConversation writes a conversation with the model's own template, up to where the assistant speaks next.

@@ -68,7 +68,9 @@ func chatModel(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	key, template := "tokenizer.chat_template", "{{ bos_token }}{% for m in messages %}{{ m['content'] }}{% endfor %}{#"
+	key, template := "tokenizer.chat_template", "{{ bos_token }}{% for m in messages %}{{ m['content'] or '' }}"+
+		"{% for c in m.tool_calls or [] %}<call>{\"name\": \"{{ c.function.name }}\", \"arguments\": {{ c.function.arguments | tojson }}}"+
+		"</call>{% endfor %}{% endfor %}{% for t in tools or [] %}{{ t.function.name }}{% endfor %}{#"
 	// What is put in is a multiple of 32 bytes long, so that everything behind keeps its alignment.
 	for (8+len(key)+4+8+len(template)+2)%32 != 0 {
 		template += " "

@@ -27,7 +27,7 @@ use crate::model::adapter::Adaptable;
 use crate::model::{Hyper, Network, arch};
 use crate::quant;
 use crate::tensor::DType;
-use crate::text::{Chat, ChatTemplate, MarkedText, Tokenizer};
+use crate::text::{Chat, ChatTemplate, MarkedText, Reply, ReplyForm, Tokenizer, find_reply_form};
 
 /// Tokens of a prompt that go through the network together, at most.
 const MAX_STEP_TOKENS: usize = 512;
@@ -94,6 +94,8 @@ pub struct Model {
     metadata: Metadata,
     tokenizer: Result<Tokenizer, String>,
     chat_template: Option<ChatTemplate>,
+    /// Found when first needed.
+    reply_form: OnceLock<Arc<ReplyForm>>,
     /// The vocabulary prepared for grammars, by the first of them.
     grammars: OnceLock<Grammars>,
     metrics: Metrics,
@@ -192,6 +194,7 @@ impl Model {
             metadata,
             tokenizer,
             chat_template,
+            reply_form: OnceLock::new(),
             grammars: OnceLock::new(),
             metrics,
             compute,
@@ -238,16 +241,37 @@ impl Model {
         self.chat_template.as_ref().ok_or_else(|| Error::unsupported("the model has no chat template"))
     }
 
-    /// Compiles a grammar for this model's vocabulary.
-    pub fn grammar(&self, kind: GrammarKind, text: &str) -> Result<Grammar> {
-        let grammars = match self.grammars.get() {
-            Some(grammars) => grammars,
+    /// The possible replies to a chat.
+    pub fn reply(&self, chat: &Chat) -> Result<Reply> {
+        let prompt = self.render_chat(chat)?;
+        let form = match self.reply_form.get() {
+            Some(form) => form,
             None => {
-                let grammars = Grammars::new(self.tokenizer()?, self.info.vocab_size as usize)?;
-                self.grammars.get_or_init(|| grammars)
+                let form = find_reply_form(self.chat_template()?)?;
+                self.reply_form.get_or_init(|| Arc::new(form))
             }
         };
-        grammars.compile(kind, text)
+        Reply::new(form.clone(), chat, &prompt)
+    }
+
+    /// Compiles a grammar for this model's vocabulary.
+    pub fn grammar(&self, kind: GrammarKind, text: &str) -> Result<Grammar> {
+        self.grammars()?.compile(kind, text)
+    }
+
+    /// Compiles the grammar of the reply to a chat with tools.
+    pub fn tool_grammar(&self, chat: &Chat) -> Result<Grammar> {
+        self.grammars()?.compile_tools(&self.reply(chat)?, self.tokenizer()?)
+    }
+
+    fn grammars(&self) -> Result<&Grammars> {
+        match self.grammars.get() {
+            Some(grammars) => Ok(grammars),
+            None => {
+                let grammars = Grammars::new(self.tokenizer()?, self.info.vocab_size as usize)?;
+                Ok(self.grammars.get_or_init(|| grammars))
+            }
+        }
     }
 
     pub fn metrics(&self) -> &Metrics {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::engine::{Grammar, GrammarKind, Model, Runtime, apart};
 use crate::error::{Error, Result};
 
+use super::chat::{RZ_CHAT_ADD_GENERATION_PROMPT, parse};
 use super::guard::{guarded, guarded_or};
 use super::handle::{Handle, taken};
 use super::model::rz_model;
@@ -25,7 +26,10 @@ pub const RZ_GRAMMAR_GBNF: u32 = 4;
 pub const RZ_GRAMMAR_JSON: u32 = 5;
 /// Kind of a grammar: one of some texts, given as a JSON array of strings.
 pub const RZ_GRAMMAR_CHOICES: u32 = 6;
-/// Kind of a grammar: calls of the tools of a conversation in JSON. RZ_ERR_UNSUPPORTED in this version.
+/// Kind of a grammar: the reply to a conversation, given as the JSON of rz_chat_tokenize_into: text or calls of its tools, in
+/// the form of the model's chat template, with arguments that follow each tool's JSON schema. By "tool_choice": text, calls, or
+/// text and then calls ("auto"); text alone ("none"); calls alone ("required", or the name of a tool), behind reasoning where the
+/// model writes some. "parallel_tool_calls": false allows one call. Arguments come in the order of the schema.
 pub const RZ_GRAMMAR_TOOLS: u32 = 7;
 
 /// A compiled grammar. Immutable: any number of samplers may use it at once, with caches of any model that has the
@@ -62,8 +66,16 @@ pub unsafe extern "C" fn rz_grammar_new(
         let model = call.handle(model)?;
         let text = call.text(text, len, "text")?;
         let out = call.out(out, "out")?;
-        let kind = grammar_kind(kind)?;
-        let grammar = apart(|| model.0.grammar(kind, text))?;
+        let grammar = match kind {
+            RZ_GRAMMAR_TOOLS => {
+                let chat = parse(text, RZ_CHAT_ADD_GENERATION_PROMPT)?;
+                apart(|| model.0.tool_grammar(&chat))?
+            }
+            _ => {
+                let kind = grammar_kind(kind)?;
+                apart(|| model.0.grammar(kind, text))?
+            }
+        };
         out.set_handle(rz_grammar(model.0.clone(), grammar));
         Ok(RZ_OK)
     })
@@ -109,7 +121,6 @@ fn grammar_kind(kind: u32) -> Result<GrammarKind> {
         RZ_GRAMMAR_JSON => GrammarKind::Json,
         RZ_GRAMMAR_CHOICES => GrammarKind::Choices,
         RZ_GRAMMAR_GBNF => GrammarKind::Gbnf,
-        RZ_GRAMMAR_TOOLS => return Err(Error::unsupported("grammars of the kind TOOLS are not implemented")),
         _ => return Err(Error::invalid(format!("kind is {kind}, which is no kind of a grammar"))),
     })
 }

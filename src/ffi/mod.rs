@@ -38,6 +38,7 @@ pub mod layout;
 pub mod metrics;
 pub mod model;
 pub mod plan;
+pub mod reply;
 pub mod runtime;
 pub mod sampler;
 pub mod saved;

@@ -5,12 +5,13 @@
 
 mod gbnf;
 mod source;
+mod tools;
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use llguidance::api::{ParserLimits, StopReason};
+use llguidance::api::{ParserLimits, StopReason, TopLevelGrammar};
 use llguidance::earley::SlicedBiasComputer;
 use llguidance::toktrie::{InferenceCapabilities, SimpleVob, TokEnv, TokRxInfo, TokTrie, TokenizerEnv};
 use llguidance::{ParserFactory, TokenParser};
@@ -18,7 +19,7 @@ use llguidance::{ParserFactory, TokenParser};
 pub use source::Kind;
 
 use crate::error::{Error, Result, secured, try_vec};
-use crate::text::{TokenKind, Tokenizer};
+use crate::text::{Reply, TokenKind, Tokenizer};
 
 /// Longest token that can be written under a grammar; the trie holds no deeper ones.
 const MAX_TOKEN: usize = 1000;
@@ -62,9 +63,20 @@ impl Grammars {
     /// `InvalidArgument` for one that cannot be read or never matches, `TooComplex` beyond the bounds, `Unsupported` for what is
     /// not implemented.
     pub fn compile(&self, kind: Kind, text: &str) -> Result<Grammar> {
+        self.compiled(|| source::read(kind, text))
+    }
+
+    /// Compiles the grammar of a reply with calls of tools.
+    ///
+    /// # Errors
+    /// Those of `compile`.
+    pub fn compile_tools(&self, reply: &Reply, tokenizer: &Tokenizer) -> Result<Grammar> {
+        self.compiled(|| source::read_tools(reply, tokenizer))
+    }
+
+    fn compiled(&self, source: impl FnOnce() -> Result<TopLevelGrammar>) -> Result<Grammar> {
         let parser = caught(COMPILED, || {
-            let source = source::read(kind, text)?;
-            let mut parser = self.factory.create_parser(source).map_err(|e| failure(&e.to_string()))?;
+            let mut parser = self.factory.create_parser(source()?).map_err(|e| failure(&e.to_string()))?;
             parser.start_without_prompt();
             // A text that can neither go on nor end.
             parser.compute_mask().map_err(|e| stopped(&parser, &e))?;

@@ -3,9 +3,9 @@
 use llguidance::api::TopLevelGrammar;
 use serde_json::{Value as Json, json};
 
-use super::gbnf;
+use super::{gbnf, tools};
 use crate::error::{Error, Result};
-use crate::text::parse_json;
+use crate::text::{Reply, Tokenizer, parse_json};
 
 /// Longest text of a grammar.
 const MAX_TEXT: usize = 256 << 10;
@@ -36,9 +36,7 @@ pub enum Kind {
 
 /// Reads a grammar.
 pub fn read(kind: Kind, text: &str) -> Result<TopLevelGrammar> {
-    if text.len() > MAX_TEXT {
-        return Err(Error::TooComplex(format!("a grammar of {} bytes, at most {MAX_TEXT} are supported", text.len())));
-    }
+    check_length(text.len())?;
     match kind {
         Kind::JsonSchema => schema(parse_json("the schema", text)?),
         Kind::Json if text.is_empty() => schema(json!({})),
@@ -63,7 +61,26 @@ pub fn read(kind: Kind, text: &str) -> Result<TopLevelGrammar> {
     }
 }
 
-fn schema(mut schema: Json) -> Result<TopLevelGrammar> {
+fn schema(schema: Json) -> Result<TopLevelGrammar> {
+    Ok(TopLevelGrammar::from_json_schema(bounded(schema)?))
+}
+
+/// Reads the grammar of a reply with calls of tools.
+pub fn read_tools(reply: &Reply, tokenizer: &Tokenizer) -> Result<TopLevelGrammar> {
+    let lark = tools::to_lark(reply, tokenizer, bounded)?;
+    check_length(lark.len())?;
+    Ok(TopLevelGrammar::from_lark(lark))
+}
+
+fn check_length(len: usize) -> Result<()> {
+    match len {
+        0..=MAX_TEXT => Ok(()),
+        _ => Err(Error::TooComplex(format!("a grammar of {len} bytes, at most {MAX_TEXT} are supported"))),
+    }
+}
+
+/// A schema within the bounds.
+fn bounded(mut schema: Json) -> Result<Json> {
     if !schema.is_object() && !schema.is_boolean() {
         return Err(Error::invalid("the schema is neither an object nor a boolean"));
     }
@@ -90,7 +107,7 @@ fn schema(mut schema: Json) -> Result<TopLevelGrammar> {
     if let Some(members) = schema.as_object_mut() {
         members.entry("x-guidance").or_insert_with(|| json!({"whitespace_pattern": r"[\x20\x0A\x0D\x09]{1,40}"}));
     }
-    Ok(TopLevelGrammar::from_json_schema(schema))
+    Ok(schema)
 }
 
 /// Takes formats away that are notes. Members with these names hold values instead of schemas.

@@ -25,7 +25,7 @@ pub struct Form {
     pub empty_content: bool,
 }
 
-/// What a reply may hold beside text.
+/// The calls that a reply may hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ToolChoice {
     /// Calls or none.
@@ -165,7 +165,9 @@ impl Chat {
         };
         let mut messages = self.messages().to_vec();
         for (i, message) in messages.iter_mut().enumerate() {
-            for (j, call) in message.get_mut("tool_calls").and_then(Json::as_array_mut).into_iter().flatten().enumerate() {
+            for (j, call) in
+                message.get_mut("tool_calls").and_then(Json::as_array_mut).into_iter().flatten().enumerate()
+            {
                 let place = format!("messages[{i}].tool_calls[{j}]");
                 let name = trace(format!("the name in {place}"));
                 // Some templates write the id, in which the name is.

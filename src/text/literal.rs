@@ -19,17 +19,33 @@ pub struct NoLiteral;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     /// A value, or the end of an empty list.
-    Value { may_end: bool },
+    Value {
+        may_end: bool,
+    },
     /// The name of a member, or the end of an empty object.
-    Key { may_end: bool },
+    Key {
+        may_end: bool,
+    },
     /// A text; `wide`: characters of its quote, or of one that may end it, that have come.
-    Text { quote: char, wide: usize },
+    Text {
+        quote: char,
+        wide: usize,
+    },
     /// Behind a backslash; `digits` are left of `code`.
-    Escape { quote: char },
-    Code { quote: char, digits: u8, code: u32 },
+    Escape {
+        quote: char,
+    },
+    Code {
+        quote: char,
+        digits: u8,
+        code: u32,
+    },
     BareKey,
     Number(u8),
-    Word { word: usize, at: usize },
+    Word {
+        word: usize,
+        at: usize,
+    },
     Colon,
     /// A comma or the end of what the value is in.
     After,
@@ -39,7 +55,7 @@ enum Phase {
 /// The state of a literal that has come in part.
 #[derive(Debug)]
 pub struct Literal {
-    /// What closes each open object and list.
+    /// The bracket that closes each open object and list.
     open: Vec<char>,
     phase: Phase,
     /// The text that comes is the name of a member.
@@ -80,8 +96,9 @@ impl Literal {
         self.open.len() > 1 || self.open.len() == 1 && in_value
     }
 
+    /// True within a number that is a member of the outermost object, which ends with what follows it.
     pub fn in_number(&self) -> bool {
-        matches!(self.phase, Phase::Number(_))
+        self.open.len() == 1 && matches!(self.phase, Phase::Number(_))
     }
 
     pub fn is_done(&self) -> bool {
@@ -224,8 +241,7 @@ impl Literal {
                 };
                 out.push(json);
                 self.open.push(end);
-                self.phase =
-                    if c == '[' { Phase::Value { may_end: true } } else { Phase::Key { may_end: true } };
+                self.phase = if c == '[' { Phase::Value { may_end: true } } else { Phase::Key { may_end: true } };
             }
             ']' if may_end => self.close(out),
             '"' | '\'' => self.text(c, 0, out),
@@ -339,7 +355,10 @@ mod tests {
     fn literals_become_json() {
         for (text, want) in [
             ("{\"a\": [1, -2.5e+3, true], \"b\": {}}", "{\"a\": [1, -2.5e+3, true], \"b\": {}}"),
-            ("{'a': 'it\\'s \"x\"', 'b': [True, None, False]}", "{\"a\": \"it's \\\"x\\\"\", \"b\": [true, null, false]}"),
+            (
+                "{'a': 'it\\'s \"x\"', 'b': [True, None, False]}",
+                "{\"a\": \"it's \\\"x\\\"\", \"b\": [true, null, false]}",
+            ),
             ("(a='v', b=3)", "{\"a\":\"v\", \"b\":3}"),
             ("{a:<|\"|>x<|<|\"\\y<|\"|>,b:[<|\"|><|\"|>]}", "{\"a\":\"x<|<|\\\"\\\\y\",\"b\":[\"\"]}"),
             ("{\"a\": \"\n\\q\\u00e9\\x41\"}", "{\"a\": \"\\n\\\\q\\u00e9\\u0041\"}"),
@@ -351,9 +370,23 @@ mod tests {
             serde_json::from_str::<serde_json::Value>(want).unwrap();
         }
         let deep = "[".repeat(200) + &"]".repeat(200);
-        for text in
-            ["", "{", "{\"a\"}", "{a}", "[1,]", "{,}", "[1 2]", "tru", "truE", "01", "1.", "nan", "{\"a\": 1}}", "(]", &deep]
-        {
+        for text in [
+            "",
+            "{",
+            "{\"a\"}",
+            "{a}",
+            "[1,]",
+            "{,}",
+            "[1 2]",
+            "tru",
+            "truE",
+            "01",
+            "1.",
+            "nan",
+            "{\"a\": 1}}",
+            "(]",
+            &deep,
+        ] {
             assert_eq!(Literal::convert(text), None, "{text}");
         }
     }
@@ -361,7 +394,7 @@ mod tests {
     #[test]
     fn members_are_told_apart() {
         let (mut literal, mut member) = (Literal::new(), String::new());
-        for c in "{\"n\": \"f\", 'arg': {\"x\": [1]}, k: 12}".chars() {
+        for c in "{\"n\": \"f\", 'arg': {\"x\": [1], \"y\": 2}, k: 12}".chars() {
             let (was, number, mut piece) = (literal.in_member(), literal.in_number(), String::new());
             literal.push(c, &mut piece).unwrap();
             if was && !(number && !literal.in_number()) {
@@ -372,6 +405,6 @@ mod tests {
             let mark = format!("{key}=");
             member.split(';').filter_map(|piece| piece.strip_prefix(&mark)).collect()
         };
-        assert_eq!((of("n").trim(), of("arg").trim(), of("k").trim()), ("\"f\"", "{\"x\": [1]}", "12"));
+        assert_eq!((of("n").trim(), of("arg").trim(), of("k").trim()), ("\"f\"", "{\"x\": [1], \"y\": 2}", "12"));
     }
 }

@@ -1,4 +1,4 @@
-//! What a reply to one conversation may be: the form in which its model writes, the tools that it may call, and the texts
+//! The possible replies to one conversation: the form in which its model writes, the tools that it may call, and the texts
 //! that begin and end the parts. Relies on `reply_form`; the reply itself is read elsewhere.
 
 use std::sync::Arc;
@@ -15,13 +15,34 @@ use crate::error::{Error, Result};
 /// Longest name of a tool.
 const MAX_NAME: usize = 256;
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventKind {
+    Reasoning,
+    Content,
+    ToolName,
+    /// A part of the JSON of the arguments.
+    ToolArguments,
+    End,
+}
+
+/// A part of a reply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    pub kind: EventKind,
+    /// Number of the call.
+    pub call: u32,
+    /// It begins like a call or a tag, and is none; of the end: something before it did.
+    pub unparsed: bool,
+    pub text: String,
+}
+
 pub struct Tool {
     pub name: String,
     /// JSON schema of its arguments.
     pub parameters: Json,
 }
 
-/// What a reply may be.
+/// The possible replies to a conversation.
 pub struct Reply {
     pub form: Arc<ReplyForm>,
     /// Empty where the reply may hold no calls; the named one where there is one.
@@ -35,7 +56,7 @@ pub struct Reply {
     pub(super) behind_call: Triggers,
 }
 
-/// What a text begins.
+/// The part that a text begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Then {
     Content,
@@ -142,7 +163,9 @@ impl Reply {
         for (i, tool) in chat.tools().iter().enumerate() {
             let name = tool["function"]["name"].as_str().unwrap_or_default();
             if name.is_empty() || name.len() > MAX_NAME || name.chars().any(|c| c.is_whitespace() || c.is_control()) {
-                return Err(Error::invalid(format!("tools[{i}].function.name is {name:?}, which is no name of a tool")));
+                return Err(Error::invalid(format!(
+                    "tools[{i}].function.name is {name:?}, which is no name of a tool"
+                )));
             }
             let is_asked = match &chat.tool_choice {
                 ToolChoice::None => false,

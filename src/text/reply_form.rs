@@ -10,7 +10,7 @@ use super::tags::{ANY, NAME, common_prefix, common_suffix, first_tag, merged, ta
 use super::template::ChatTemplate;
 use crate::error::Result;
 
-/// What stands before and behind a part of a reply. Empty where nothing does.
+/// The texts before and behind a part of a reply; empty where there is none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Around {
     pub open: String,
@@ -57,7 +57,7 @@ impl Default for Body {
     }
 }
 
-/// How an object of arguments is written.
+/// The way in which an object of arguments is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
     Json,
@@ -83,13 +83,16 @@ pub struct Argument {
     pub text: String,
     pub other: Option<String>,
     pub after: String,
+    /// Some texts stand in a section of character data, as in XML.
+    pub in_cdata: bool,
 }
 
 /// Tags of reasoning that a rendering does not tell by itself: where it ends, and what it began with.
-const REASONING: [(&str, &str); 3] = [
+const REASONING: [(&str, &str); 4] = [
     ("[BEGIN FINAL RESPONSE]", "Here are my reasoning steps:"),
     ("<|close|>think<|sep|>", "<|open|>think<|sep|>"),
     ("<|inner_suffix|>", "<|inner_prefix|>"),
+    ("<|eom|>", "to=self<|message|>"),
 ];
 
 const ASKED: &str = "U5U";
@@ -108,7 +111,8 @@ pub fn find(template: &ChatTemplate) -> Result<ReplyForm> {
     let probe = Probe { template };
     let prompt = probe.render(&[], true)?;
     let plain = probe.render(&[json!({"role": "assistant", "content": SAID})], false)?;
-    let mut form = ReplyForm { reasoning: probe.reasoning()?, ..Default::default() };
+    let (reasoning, behind_reasoning) = probe.reasoning()?;
+    let mut form = ReplyForm { reasoning, ..Default::default() };
     let (Some(prompt), Some(plain)) = (prompt, plain) else { return Ok(form) };
 
     // The reply begins where renderings with and without it part.
@@ -117,6 +121,11 @@ pub fn find(template: &ChatTemplate) -> Result<ReplyForm> {
     let Some(said) = plain[plain_start..].find(SAID).map(|at| plain_start + at) else { return Ok(form) };
     let behind = &plain[said + SAID.len()..];
     form.content.open = form.without_reasoning(&plain[plain_start..said]).trim().to_owned();
+    // A reply of several messages has the beginning of one between reasoning and content.
+    let filler = behind_reasoning.strip_suffix(&form.content.open).unwrap_or_default().trim();
+    if !filler.is_empty() {
+        form.fillers.push(filler.to_owned());
+    }
 
     for ids in IDS {
         for n in [2, 1] {
@@ -135,6 +144,18 @@ pub fn find(template: &ChatTemplate) -> Result<ReplyForm> {
         }
     }
     form.content.close = probe.content_close(behind, &form)?;
+    // The end of content that is always there, though it be empty, is no part of calls.
+    if let Some(calls) = &mut form.calls
+        && let Some(rest) = calls.open.trim_start().strip_prefix(&form.content.close)
+    {
+        calls.open = rest.to_owned();
+    }
+    if let Some(CallForm { body: Body::Tagged { argument, .. }, .. }) = &mut form.calls {
+        argument.in_cdata = template.source().contains("<![CDATA[");
+    }
+    if form.calls.is_none() && template.source().contains(KIMI) {
+        form.calls = Some(kimi());
+    }
     if let Some(calls) = &mut form.calls
         && template.source().contains("<|python_tag|>")
     {
@@ -151,6 +172,21 @@ impl ReplyForm {
             Some(at) => &text[at..],
             None => text,
         }
+    }
+}
+
+const KIMI: &str = "<|tool_call_argument_begin|>";
+
+/// The form of Kimi K2, some of whose templates change lists, which the interpreter does not know.
+fn kimi() -> CallForm {
+    CallForm {
+        open: "<|tool_calls_section_begin|>".to_owned(),
+        between: Some(String::new()),
+        close: "<|tool_calls_section_end|>".to_owned(),
+        before: "<|tool_call_begin|>functions.".to_owned(),
+        after: "<|tool_call_end|>".to_owned(),
+        body: Body::Named { middle: format!(":{ANY}{KIMI}"), dialect: Dialect::Json },
+        others: Vec::new(),
     }
 }
 
@@ -186,13 +222,13 @@ impl Probe<'_> {
     fn render(&self, messages: &[Json], prompt: bool) -> Result<Option<String>> {
         let schema = |name: &str, properties: Json| {
             json!({"type": "function", "function": {"name": name, "description": "d", "parameters":
-                {"type": "object", "properties": properties}}})
+                {"type": "object", "properties": properties, "required": []}}})
         };
-        let text = json!({"type": "string"});
+        let typed = |name: &str| json!({"type": name, "description": "d"});
         let all: Vec<Json> = [json!({"role": "user", "content": ASKED})].into_iter().chain(messages.to_vec()).collect();
         let chat = json!({"messages": all, "add_generation_prompt": prompt,
-            "tools": [schema("f5n", json!({"a5k": text, "n5k": {"type": "integer"}, "o5k": {"type": "object"}})),
-                schema("g5n", json!({"c5k": text}))],
+            "tools": [schema("f5n", json!({"a5k": typed("string"), "n5k": typed("integer"), "o5k": typed("object")})),
+                schema("g5n", json!({"c5k": typed("string")}))],
             "variables": {"enable_thinking": true, "thinking": true}});
         let chat = Chat::parse(&chat.to_string(), prompt)?;
         match self.template.render_unchecked(&chat).and_then(|text| text.plain()) {
@@ -202,25 +238,33 @@ impl Probe<'_> {
         }
     }
 
-    fn reasoning(&self) -> Result<Option<Around>> {
+    /// The tags of reasoning, and the text between them and content.
+    fn reasoning(&self) -> Result<(Option<Around>, String)> {
         let source = self.template.source();
-        let message = json!({"role": "assistant", "content": SAID, "reasoning_content": THOUGHT, "reasoning": THOUGHT,
+        let mut message = json!({"role": "assistant", "content": SAID, "reasoning_content": THOUGHT, "reasoning": THOUGHT,
             "thinking": THOUGHT});
-        let text = self.render(&[message], false)?.unwrap_or_default();
+        let mut text = self.render(std::slice::from_ref(&message), false)?.unwrap_or_default();
+        if !text.contains(THOUGHT) {
+            // Some keep it for calls alone.
+            message["tool_calls"] = calls(IDS[0], 1);
+            text = self.render(&[message], false)?.unwrap_or_default();
+        }
         let around = |(close, open): (&str, &str)| Around { open: open.to_owned(), close: close.to_owned() };
         let known = |&&(close, open): &&(&str, &str)| source.contains(close) && source.contains(open);
         if let Some(at) = text.rfind(THOUGHT) {
             let (before, behind) = (text[..at].trim_end(), text[at + THOUGHT.len()..].trim_start());
-            if let Some(known) = REASONING.iter().find(|(close, open)| behind.starts_with(close) && before.ends_with(open)) {
-                return Ok(Some(around(*known)));
-            }
-            if let (Some(close), Some(open)) = (first_tag(behind), before.rfind(['<', '['])) {
-                return Ok(Some(around((close, &before[open..]))));
+            let known = REASONING.iter().find(|(close, open)| behind.starts_with(close) && before.ends_with(open));
+            let read = || Some((first_tag(behind)?, &before[before.rfind(['<', '['])?..]));
+            if let Some((close, open)) = known.copied().or_else(read) {
+                let between = behind[close.len()..].split_once(SAID).map_or("", |(between, _)| between);
+                let between = if between.contains("f5n") { "" } else { between };
+                return Ok((Some(around((close, open))), between.trim().to_owned()));
             }
         }
         // Templates that leave the reasoning of earlier turns out name its end.
         let tags = [("</think>", "<think>"), ("[/THINK]", "[THINK]"), ("<|END_THINKING|>", "<|START_THINKING|>")];
-        Ok(tags.iter().find(|(close, _)| source.contains(close)).or_else(|| REASONING.iter().find(known)).map(|t| around(*t)))
+        let named = tags.iter().find(|(close, _)| source.contains(close)).or_else(|| REASONING.iter().find(known));
+        Ok((named.map(|tags| around(*tags)), String::new()))
     }
 
     /// The tag that ends content: what always follows it, and does not end the reply.
@@ -249,11 +293,11 @@ fn arguments(call: usize) -> Json {
 
 /// A call in a text, by its places.
 struct Found {
-    /// Of the object or the name, and of its end or that of the last value.
+    /// The start of the object or the name.
     start: usize,
     end: usize,
     name_end: usize,
-    /// Of the arguments, of the first key where they are tagged.
+    /// The arguments; from the first key on where they are tagged.
     arguments: (usize, usize),
     kind: Kind,
 }
@@ -270,7 +314,9 @@ fn find_call(text: &str, from: usize, call: usize) -> Option<Found> {
     let arguments = arguments(call);
     let key = from + text[from..].find(first_key)?;
 
-    let braces = |range: std::ops::Range<usize>| text[range.clone()].match_indices(['{', '(']).map(move |(i, _)| range.start + i);
+    let braces = |range: std::ops::Range<usize>| {
+        text[range.clone()].match_indices(['{', '(']).map(move |(i, _)| range.start + i)
+    };
     for start in braces(from..key) {
         let Some((Json::Object(members), end)) = json_at(text, start) else { continue };
         let Some(inner) = braces(start + 1..end).find_map(|i| match json_at(text, i) {
@@ -282,7 +328,9 @@ fn find_call(text: &str, from: usize, call: usize) -> Option<Found> {
         let member = |value: &Json| members.iter().find(|(_, v)| *v == value).map(|(name, _)| name.clone());
         let kind = match (member(&Json::from(name)), member(&arguments)) {
             (Some(name), Some(arguments)) => Kind::Object { name: Member::Value(name), arguments },
-            (None, Some(key)) if key == name && members.len() == 1 => Kind::Object { name: Member::Key, arguments: key },
+            (None, Some(key)) if key == name && members.len() == 1 => {
+                Kind::Object { name: Member::Key, arguments: key }
+            }
             _ => continue,
         };
         return Some(Found { start, end, name_end: start, arguments: inner, kind });
@@ -292,7 +340,8 @@ fn find_call(text: &str, from: usize, call: usize) -> Option<Found> {
     let name_end = start + name.len();
     for at in braces(name_end..key) {
         let (mut literal, mut json) = (Literal::new(), String::new());
-        let taken = text[at..].char_indices().take_while(|(_, c)| !literal.is_done() && literal.push(*c, &mut json).is_ok());
+        let taken =
+            text[at..].char_indices().take_while(|(_, c)| !literal.is_done() && literal.push(*c, &mut json).is_ok());
         let end = taken.last().map_or(at, |(i, c)| at + i + c.len_utf8());
         if serde_json::from_str::<Json>(&json).is_ok_and(|json| json == arguments) {
             let dialect = match json_at(text, at) {
@@ -366,6 +415,10 @@ fn read_calls(text: &str, n: usize, behind: &str, form: &ReplyForm) -> Option<Ca
             let after = &behind_value[..tag_start(behind_value, common_prefix(behind_value, end))];
             let before = &behind_value[after.len()..];
             let middle = text[first.name_end..a].strip_suffix(before)?;
+            let middle = match &second {
+                Some(second) => merged(middle, text[second.name_end..second.arguments.0].strip_suffix(before)?),
+                None => middle.to_owned(),
+            };
             let number = text[n + 3..o].strip_suffix(before)?.strip_suffix(after)?.strip_suffix("17")?;
             let (in_front, object) = (&text[a + 3..v], &text[o + 3..o + text[o..].find('{')?]);
             let other = (number != in_front).then(|| merged(number, object));
@@ -374,6 +427,7 @@ fn read_calls(text: &str, n: usize, behind: &str, form: &ReplyForm) -> Option<Ca
                 text: in_front.to_owned(),
                 other,
                 after: after.to_owned(),
+                in_cdata: false,
             };
             let strip = |text: &String| text.strip_prefix(after).map(str::to_owned);
             tail = strip(&tail)?;
@@ -381,7 +435,7 @@ fn read_calls(text: &str, n: usize, behind: &str, form: &ReplyForm) -> Option<Ca
                 Some(between) => Some(strip(between)?),
                 None => None,
             };
-            Body::Tagged { middle: named(middle), argument }
+            Body::Tagged { middle: named(&middle), argument }
         }
     };
 

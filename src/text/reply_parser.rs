@@ -9,8 +9,9 @@ use std::sync::Arc;
 use serde_json::Value as Json;
 
 use super::literal::{Literal, escape};
-use super::reply::{Found, Reply, Then, Tool, is_text, value};
-use super::reply_form::{Argument, Body, CallForm, Member};
+use super::reply::{Event, EventKind, Found, Reply, Then, Tool, is_text, value};
+use super::reply_form::{Argument, Body, CallForm};
+use super::reply_object::{ObjectCall, Step};
 use super::tags::{Match, matches};
 use super::{TextStream, TokenKind, Tokenizer};
 use crate::error::{Error, Result, secured};
@@ -20,28 +21,7 @@ const MAX_HELD: usize = 16 << 20;
 /// Longest name of an argument.
 const MAX_KEY: usize = 256;
 /// Bytes that a step takes beside its text.
-const WORKING: usize = 64 << 10;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EventKind {
-    Reasoning,
-    Content,
-    ToolName,
-    /// A part of the JSON of the arguments.
-    ToolArguments,
-    End,
-}
-
-/// A part of a reply.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Event {
-    pub kind: EventKind,
-    /// Number of the call.
-    pub call: u32,
-    /// It begins like a call or a tag, and is none; of the end: something before it did.
-    pub unparsed: bool,
-    pub text: String,
-}
+const WORKING: usize = 16 << 10;
 
 pub struct ReplyParser {
     reply: Arc<Reply>,
@@ -67,11 +47,19 @@ pub struct ReplyParser {
 enum State {
     Content,
     Reasoning,
-    Object(Box<Object>),
+    Object(Box<ObjectCall>),
     Named(Literal),
     /// Between the arguments of a call that have names of their own.
-    Arguments { tool: usize, keys: Vec<String> },
-    Value { tool: usize, keys: Vec<String>, kind: ValueKind, begun: bool },
+    Arguments {
+        tool: usize,
+        keys: Vec<String>,
+    },
+    Value {
+        tool: usize,
+        keys: Vec<String>,
+        kind: ValueKind,
+        begun: bool,
+    },
     /// Behind the arguments.
     CallEnd,
     BehindCall,
@@ -81,29 +69,6 @@ enum ValueKind {
     Text,
     /// By the schema, once it is complete.
     Other(String),
-}
-
-/// A call as one object, up to where it has come.
-#[derive(Default)]
-struct Object {
-    /// All of it, until its name is known.
-    raw: String,
-    literal: Option<Literal>,
-    name: String,
-    is_named: bool,
-    arguments: Arguments,
-    /// Arguments that came ahead of the name.
-    early: String,
-}
-
-#[derive(Default, PartialEq, Eq)]
-enum Arguments {
-    #[default]
-    Missing,
-    Object,
-    /// As JSON within a text.
-    Text(String),
-    Complete,
 }
 
 impl ReplyParser {
@@ -172,7 +137,7 @@ impl ReplyParser {
             return Err(Error::TooComplex(format!("a reply of which {held} bytes have not been taken")));
         }
         // Vectors and texts double, and an escaped character has six bytes.
-        secured("the reply", WORKING + 16 * (held + more), || {
+        secured("the reply", WORKING + 3 * held + 32 * more, || {
             work(self);
             Ok(())
         })
@@ -180,7 +145,7 @@ impl ReplyParser {
 
     fn size(&self) -> usize {
         let state = match &self.state {
-            State::Object(object) => object.raw.len() + object.early.len() + object.name.len(),
+            State::Object(object) => object.size(),
             State::Value { kind: ValueKind::Other(text), .. } => text.len(),
             _ => 0,
         };
@@ -267,7 +232,7 @@ impl ReplyParser {
             Then::Content => self.state = State::Content,
             Then::Reasoning => self.state = State::Reasoning,
             Then::Call(None) => {
-                self.state = State::Object(Box::new(Object { raw: gap + tag, ..Default::default() }));
+                self.state = State::Object(Box::new(ObjectCall::new(gap + tag)));
             }
             Then::Call(Some(tool)) => {
                 let name = self.reply.tools[tool].name.clone();
@@ -318,120 +283,36 @@ impl ReplyParser {
         }
     }
 
-    fn object(&mut self, mut object: Box<Object>, rest: &str) -> Option<usize> {
+    fn object(&mut self, mut object: Box<ObjectCall>, rest: &str) -> Option<usize> {
+        let reply = self.reply.clone();
+        let Some(Body::Object { name, arguments, .. }) = reply.form.calls.as_ref().map(|calls| &calls.body) else {
+            return None;
+        };
+        let mut json = String::new();
         for (i, c) in rest.char_indices() {
-            if object.literal.is_none() && c.is_whitespace() {
-                object.raw.push(c);
+            let was_named = object.is_named();
+            let step = object.push(c, name, arguments, &reply.tools, &mut json);
+            if let Some(name) = object.name().filter(|_| !was_named) {
+                self.emit(EventKind::ToolName, false, name);
+            }
+            if step == Step::More {
                 continue;
             }
-            if self.object_char(&mut object, c).is_none() {
-                if object.is_named {
-                    self.give_up_call();
-                } else {
-                    self.give_up(&object.raw);
+            self.emit(EventKind::ToolArguments, false, &json);
+            match step {
+                Step::Failed if object.is_named() => self.give_up_call(),
+                Step::Failed => self.give_up(object.raw()),
+                _ => {
+                    self.calls += 1;
+                    self.state = State::CallEnd;
+                    return Some(i + c.len_utf8());
                 }
-                return Some(i);
             }
-            if object.literal.as_ref().is_some_and(Literal::is_done) {
-                if object.arguments == Arguments::Missing {
-                    self.emit(EventKind::ToolArguments, false, "{}");
-                }
-                self.calls += 1;
-                self.state = State::CallEnd;
-                return Some(i + c.len_utf8());
-            }
+            return Some(i);
         }
+        self.emit(EventKind::ToolArguments, false, &json);
         self.state = State::Object(object);
         (!rest.is_empty()).then_some(rest.len())
-    }
-
-    /// Adds a character to the object of a call; `None` where it is none.
-    fn object_char(&mut self, object: &mut Object, c: char) -> Option<()> {
-        let reply = self.reply.clone();
-        let Some(Body::Object { name, arguments, .. }) = Self::calls_form(&reply).map(|calls| &calls.body) else {
-            return None;
-        };
-        let literal = match &mut object.literal {
-            Some(literal) => literal,
-            None if c == '{' => object.literal.insert(Literal::new()),
-            None => return None,
-        };
-        let (was_in_member, was_in_number) = (literal.in_member(), literal.in_number());
-        let mut piece = String::new();
-        literal.push(c, &mut piece).ok()?;
-        if was_in_member {
-            let is_name = *name == Member::Value(literal.key().to_owned());
-            let is_arguments = *name == Member::Key || *arguments == literal.key();
-            let has_ended = !literal.in_member();
-            if has_ended && was_in_number {
-                piece.clear();
-            }
-            if *name == Member::Key && !object.is_named {
-                object.name = format!("\"{}\"", literal.key());
-                self.name_call(object)?;
-            }
-            if is_name {
-                object.name.push_str(&piece);
-                if has_ended {
-                    self.name_call(object)?;
-                }
-            } else if is_arguments {
-                self.add_arguments(object, &piece, has_ended)?;
-            }
-        }
-        if !object.is_named {
-            object.raw.push(c);
-            // Without a name it is no call.
-            if object.literal.as_ref().is_some_and(Literal::is_done) {
-                return None;
-            }
-        }
-        Some(())
-    }
-
-    fn name_call(&mut self, object: &mut Object) -> Option<()> {
-        let name: String = serde_json::from_str(object.name.trim()).ok()?;
-        if object.is_named || !self.reply.tools.iter().any(|tool| tool.name == name) {
-            return None;
-        }
-        object.is_named = true;
-        self.emit(EventKind::ToolName, false, &name);
-        let early = mem::take(&mut object.early);
-        self.emit(EventKind::ToolArguments, false, &early);
-        object.raw.clear();
-        Some(())
-    }
-
-    fn add_arguments(&mut self, object: &mut Object, piece: &str, has_ended: bool) -> Option<()> {
-        if object.arguments == Arguments::Missing {
-            object.arguments = match piece.trim_start().chars().next() {
-                None => return Some(()),
-                Some('{') => Arguments::Object,
-                Some('"') => Arguments::Text(String::new()),
-                Some(_) => return None,
-            };
-        }
-        let json = match &mut object.arguments {
-            Arguments::Object => piece.to_owned(),
-            Arguments::Text(text) => {
-                text.push_str(piece);
-                if !has_ended {
-                    return Some(());
-                }
-                let text: String = serde_json::from_str(text).ok()?;
-                let json: Json = serde_json::from_str(&text).ok()?;
-                json.is_object().then_some(text)?
-            }
-            Arguments::Missing | Arguments::Complete => return None,
-        };
-        if has_ended {
-            object.arguments = Arguments::Complete;
-        }
-        match object.is_named {
-            true => self.emit(EventKind::ToolArguments, false, &json),
-            false => object.early.push_str(&json),
-        }
-        Some(())
     }
 
     fn named(&mut self, mut literal: Literal, rest: &str) -> Option<usize> {
@@ -477,7 +358,8 @@ impl ReplyParser {
                     Some(_) => is_text_tag,
                     None => is_text(schema(&reply.tools[tool], &name)),
                 };
-                let kind = if is_text { ValueKind::Text } else { ValueKind::Other(String::new()) };
+                let kind =
+                    if is_text && !argument.in_cdata { ValueKind::Text } else { ValueKind::Other(String::new()) };
                 keys.push(name);
                 self.state = State::Value { tool, keys, kind, begun: false };
                 Some(blank + n + end)
@@ -531,12 +413,14 @@ impl ReplyParser {
             let text = text.trim_start();
             let tags = [argument.before.trim(), calls.after.trim()];
             let found = tags.map(|tag| if tag.is_empty() { Match::Full(0) } else { matches(tag, text) });
-            found.into_iter().max_by_key(|found| match found {
-                Match::No => 0,
-                Match::Partial => 1,
-                Match::Full(_) => 2,
-            })
-            .unwrap_or(Match::No)
+            found
+                .into_iter()
+                .max_by_key(|found| match found {
+                    Match::No => 0,
+                    Match::Partial => 1,
+                    Match::Full(_) => 2,
+                })
+                .unwrap_or(Match::No)
         };
         let found = find(argument.after.trim(), text, is_whole, goes_on);
         let (end, next) = match found {
@@ -569,7 +453,12 @@ impl ReplyParser {
         }
         if let ValueKind::Other(text) = kind {
             let name = keys.last().map_or("", String::as_str);
-            self.emit(EventKind::ToolArguments, false, &value(&text, schema(&reply.tools[tool], name)));
+            let data = text.strip_prefix("<![CDATA[").and_then(|text| text.strip_suffix("]]>"));
+            let json = match data.filter(|_| argument.in_cdata) {
+                Some(data) => Json::from(data).to_string(),
+                None => value(&text, schema(&reply.tools[tool], name)),
+            };
+            self.emit(EventKind::ToolArguments, false, &json);
         }
         self.state = State::Arguments { tool, keys };
         Some(at + next)
@@ -624,7 +513,7 @@ impl ReplyParser {
         let held = mem::take(&mut self.held);
         let gap = mem::take(&mut self.gap);
         match mem::replace(&mut self.state, State::Content) {
-            State::Object(object) if !object.is_named => self.give_up(&object.raw),
+            State::Object(object) if !object.is_named() => self.give_up(object.raw()),
             State::Value { kind: ValueKind::Other(text), .. } => {
                 self.give_up_call();
                 self.emit_text(&(text + &gap + &held));
@@ -681,7 +570,9 @@ impl ReplyParser {
         let call = if is_call { self.calls } else { 0 };
         self.waiting += text.len();
         match self.events.back_mut() {
-            Some(last) if kind != EventKind::ToolName && (last.kind, last.call, last.unparsed) == (kind, call, unparsed) => {
+            Some(last)
+                if kind != EventKind::ToolName && (last.kind, last.call, last.unparsed) == (kind, call, unparsed) =>
+            {
                 last.text.push_str(text);
             }
             _ => self.events.push_back(Event { kind, call, unparsed, text: text.to_owned() }),

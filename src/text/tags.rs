@@ -9,7 +9,7 @@ pub const NAME: char = '\u{F8FF}';
 /// Longest text that `ANY` stands for, in characters.
 const MAX_ANY: usize = 64;
 
-/// How a text begins with a tag.
+/// The result of comparing the beginning of a text with a tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Match {
     No,
@@ -57,7 +57,7 @@ fn any(tag: &str, before: usize, rest: &str) -> Match {
     result
 }
 
-/// What two texts have in common, with `ANY` for a difference in the middle.
+/// The text that two have in common, with `ANY` for a difference in the middle.
 pub fn merged(a: &str, b: &str) -> String {
     if a == b {
         return a.to_owned();

@@ -88,7 +88,7 @@ impl ChatTemplate {
     pub fn render(&self, chat: &Chat) -> Result<MarkedText> {
         let text = self.render_unchecked(chat)?;
         if let Some((traced, traces)) = chat.traced() {
-            // Where these other texts are refused, nothing is known of the given ones.
+            // A refusal of these other texts tells nothing of the given ones.
             match self.render_unchecked(&traced).and_then(|text| text.plain()) {
                 Ok(text) => {
                     if let Some((_, what)) = traces.iter().find(|(trace, _)| !text.contains(trace.as_str())) {

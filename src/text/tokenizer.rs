@@ -149,6 +149,28 @@ impl Tokenizer {
         extend(out, &tokens)
     }
 
+    /// Hands on the control tokens that are spelled in a text, and the texts between them.
+    pub fn split_control<'t>(
+        &self,
+        text: &'t str,
+        mut each: impl FnMut(Result<u32, &'t str>) -> Result<()>,
+    ) -> Result<()> {
+        self.added.split_control(
+            text,
+            |c| c,
+            |part| match part {
+                TextOrToken::Token(id) => each(Ok(id)),
+                TextOrToken::Text(text, _) => each(Err(text)),
+            },
+        )
+    }
+
+    /// The texts of the tokens that end a text or a turn.
+    pub fn end_texts(&self) -> impl Iterator<Item = String> {
+        let texts = self.ends.iter().filter_map(|&id| self.decode_token(id, true).ok());
+        texts.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).filter(|text| !text.is_empty())
+    }
+
     /// A text without added tokens.
     fn encode_text(
         &self,

@@ -106,7 +106,7 @@ fn bad_grammars_are_refused() {
         refused("kind is 0", |e| rz_grammar_new(model, 0, null(), 0, &mut grammar, e));
         refused("schema", |e| rz_grammar_new(model, RZ_GRAMMAR_JSON_SCHEMA, null(), 0, &mut grammar, e));
         refused("root", |e| rz_grammar_new(model, RZ_GRAMMAR_GBNF, null(), 0, &mut grammar, e));
-        expect(RZ_ERR_UNSUPPORTED, |e| rz_grammar_new(model, RZ_GRAMMAR_TOOLS, null(), 0, &mut grammar, e));
+        refused("conversation", |e| rz_grammar_new(model, RZ_GRAMMAR_TOOLS, null(), 0, &mut grammar, e));
         let long = " ".repeat(300_000);
         expect(RZ_ERR_LIMIT, |e| {
             rz_grammar_new(model, RZ_GRAMMAR_LARK, long.as_ptr().cast(), long.len(), &mut grammar, e)

@@ -18,6 +18,7 @@ mod kernels;
 mod layouts;
 #[cfg(unix)]
 mod programs;
+mod reply;
 mod runtime;
 mod saved;
 mod sources;

@@ -17,7 +17,7 @@ template <class T>
 constexpr bool move_only = std::is_nothrow_move_constructible_v<T> && std::is_nothrow_move_assignable_v<T> &&
                            !std::is_copy_constructible_v<T> && !std::is_copy_assignable_v<T>;
 static_assert(move_only<realizar::Runtime> && move_only<realizar::Model> && move_only<realizar::Cache>);
-static_assert(move_only<realizar::Grammar> && move_only<realizar::Adapter> && move_only<realizar::Sampler> && move_only<realizar::TextStream> && move_only<realizar::Cancel>);
+static_assert(move_only<realizar::Grammar> && move_only<realizar::Adapter> && move_only<realizar::Sampler> && move_only<realizar::TextStream> && move_only<realizar::ChatParser> && move_only<realizar::Cancel>);
 static_assert(move_only<realizar::Job>);
 
 template <class Call> rz_status failure(Call call) {
@@ -58,6 +58,16 @@ int main(int argc, char **argv) {
     EXPECT(failure([&] { model.render_chat_json(hello); }) == RZ_ERR_UNSUPPORTED);
     EXPECT(failure([&] { model.tokenize_chat("{}"); }) == RZ_ERR_UNSUPPORTED);
     EXPECT(failure([&] { model.tokenize_chat("{"); }) == RZ_ERR_INVALID_ARGUMENT);
+
+    // The tiny model has no template that would tell the form of replies.
+    const auto take_apart = [](realizar::ChatParser &parser) {
+        std::string all;
+        const auto each = [&](uint32_t, uint32_t, std::string_view text) { all += text; };
+        parser.push(1, each);
+        parser.end(each);
+        return all;
+    };
+    EXPECT(failure([&] { realizar::ChatParser parser(model, hello); take_apart(parser); }) == RZ_ERR_UNSUPPORTED);
 
     auto embed_params = realizar::params<rz_embed_params>();
     EXPECT(failure([&] { model.embed({tokens}); }) == RZ_ERR_UNSUPPORTED);

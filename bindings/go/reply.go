@@ -1,0 +1,104 @@
+package realizar
+
+/*
+#include <realizar.h>
+*/
+import "C"
+
+import (
+	"encoding/json"
+	"runtime"
+	"unsafe"
+)
+
+// PartKind says what a part of a reply is.
+type PartKind uint32
+
+const (
+	PartReasoning     PartKind = C.RZ_CHAT_EVENT_REASONING
+	PartContent       PartKind = C.RZ_CHAT_EVENT_CONTENT
+	PartToolName      PartKind = C.RZ_CHAT_EVENT_TOOL_NAME      // whole; a call begins with it
+	PartToolArguments PartKind = C.RZ_CHAT_EVENT_TOOL_ARGUMENTS // a piece of a JSON object
+	PartEnd           PartKind = C.RZ_CHAT_EVENT_END
+)
+
+// Part is a part of a reply.
+type Part struct {
+	Kind     PartKind
+	Call     int // number of the call that a name or arguments belong to
+	Text     string
+	Unparsed bool // content that begins like a call and is none; with PartEnd: there was such, or a call broke off
+}
+
+// ChatParser takes a reply apart while its tokens come. It belongs to one call at a time.
+type ChatParser struct{ parser *owned[*C.rz_chat_parser] }
+
+// NewChatParser makes a parser for the reply to a conversation.
+func (m *Model) NewChatParser(conversation *Conversation) (*ChatParser, error) {
+	text, err := json.Marshal(conversation)
+	if err != nil {
+		return nil, err
+	}
+	var handle *C.rz_chat_parser
+	err = m.use(func(model *C.rz_model, e *C.rz_error) C.rz_status {
+		return C.rz_chat_parser_new(model, (*C.char)(unsafe.Pointer(unsafe.SliceData(text))), C.size_t(len(text)), &handle, e)
+	})
+	if err != nil {
+		return nil, err
+	}
+	p := &ChatParser{own(handle, func(handle *C.rz_chat_parser) { C.rz_chat_parser_free(handle) })}
+	runtime.AddCleanup(p, (*owned[*C.rz_chat_parser]).close, p.parser)
+	return p, nil
+}
+
+// NewToolGrammar compiles the grammar of the reply to a conversation: text, or calls of its tools.
+func (m *Model) NewToolGrammar(conversation *Conversation) (*Grammar, error) {
+	text, err := json.Marshal(conversation)
+	if err != nil {
+		return nil, err
+	}
+	return m.NewGrammar(C.RZ_GRAMMAR_TOOLS, string(text))
+}
+
+// Push adds a token and returns the parts that it completes, often none.
+func (p *ChatParser) Push(token uint32) ([]Part, error) {
+	return p.parts(func(parser *C.rz_chat_parser, e *C.rz_error) C.rz_status {
+		return C.rz_chat_parser_push(parser, C.uint32_t(token), e)
+	})
+}
+
+// End ends the reply and returns the rest of it.
+func (p *ChatParser) End() ([]Part, error) {
+	return p.parts(func(parser *C.rz_chat_parser, e *C.rz_error) C.rz_status { return C.rz_chat_parser_end(parser, e) })
+}
+
+func (p *ChatParser) parts(step func(parser *C.rz_chat_parser, e *C.rz_error) C.rz_status) (parts []Part, err error) {
+	handle, err := p.parser.acquire()
+	if err != nil {
+		return nil, err
+	}
+	defer p.parser.release()
+	var e C.rz_error
+	if err := check(step(handle, &e), &e); err != nil {
+		return nil, err
+	}
+	for {
+		var kind, index C.uint32_t
+		text, err := sized(p.parser, 256, func(handle *C.rz_chat_parser, out *byte, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status {
+			return C.rz_chat_parser_next_into(handle, &kind, &index, (*C.char)(unsafe.Pointer(out)), capacity, n, e)
+		})
+		if err != nil || kind == 0 {
+			return parts, err
+		}
+		parts = append(parts, Part{
+			Kind: PartKind(kind &^ C.RZ_CHAT_EVENT_UNPARSED), Call: int(index), Text: string(text),
+			Unparsed: kind&C.RZ_CHAT_EVENT_UNPARSED != 0,
+		})
+	}
+}
+
+// Close frees the parser. Closing twice is fine.
+func (p *ChatParser) Close() error {
+	p.parser.close()
+	return nil
+}

@@ -1,0 +1,151 @@
+//! Replies taken apart while their tokens come.
+
+use std::ffi::c_char;
+use std::sync::{Arc, Mutex};
+
+use crate::engine::{EventKind, Model, ReplyParser, Runtime, apart};
+
+use super::chat::{RZ_CHAT_ADD_GENERATION_PROMPT, parse};
+use super::guard::{guarded, guarded_or};
+use super::handle::{Handle, taken};
+use super::model::rz_model;
+use super::status::{RZ_DONE, RZ_OK, rz_error, rz_status};
+
+/// Kind of a part of a reply: what the model thinks ahead of its answer.
+pub const RZ_CHAT_EVENT_REASONING: u32 = 1;
+/// Kind of a part of a reply: text of the answer.
+pub const RZ_CHAT_EVENT_CONTENT: u32 = 2;
+/// Kind of a part of a reply: the whole name of a tool, with which its call begins.
+pub const RZ_CHAT_EVENT_TOOL_NAME: u32 = 3;
+/// Kind of a part of a reply: a piece of the arguments of a call. All pieces together are a JSON object.
+pub const RZ_CHAT_EVENT_TOOL_ARGUMENTS: u32 = 4;
+/// Kind of a part of a reply: the end, without a text.
+pub const RZ_CHAT_EVENT_END: u32 = 5;
+/// Or-ed to a kind. With content: it begins like a call or holds a control token, and was not understood. With the end: there
+/// was such content, or a call that broke off, whose arguments are not complete.
+pub const RZ_CHAT_EVENT_UNPARSED: u32 = 256;
+
+/// Takes the reply to a conversation apart: reasoning, content, and calls of tools, in whatever form the model writes them.
+/// Mutable, so one call at a time.
+pub struct rz_chat_parser {
+    model: Arc<Model>,
+    parser: Mutex<ReplyParser>,
+}
+
+impl Handle for rz_chat_parser {
+    const NAME: &'static str = "chat parser";
+
+    fn runtime(&self) -> Option<&Arc<Runtime>> {
+        Some(self.model.runtime())
+    }
+}
+
+/// Makes a parser for the reply to a conversation, the JSON of rz_chat_tokenize_into, `json_len` bytes, whose tokens were the
+/// prompt. `*out` is freed with rz_chat_parser_free, before or after the model.
+///
+/// The form of reasoning and calls is read off the model's chat template. Calls are looked for where the conversation has
+/// "tools" and its "tool_choice" is not "none", and are calls of those tools alone. Works on a thread that ends with the call. Any
+/// thread. Errors: those of rz_chat_tokenize_into, and RZ_ERR_UNSUPPORTED where there are tools and the form of calls cannot be
+/// read off the template. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_chat_parser_new(
+    model: *const rz_model,
+    json: *const c_char,
+    json_len: usize,
+    out: *mut *mut rz_chat_parser,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let model = call.handle(model)?;
+        let json = call.text(json, json_len, "json")?;
+        let out = call.out(out, "out")?;
+        model.0.tokenizer()?;
+        let chat = parse(json, RZ_CHAT_ADD_GENERATION_PROMPT)?;
+        let reply = apart(|| model.0.reply(&chat))?;
+        let parser = Mutex::new(ReplyParser::new(Arc::new(reply)));
+        out.set_handle(rz_chat_parser { model: model.0.clone(), parser });
+        Ok(RZ_OK)
+    })
+}
+
+/// Adds a token of the reply, as the model made it. One that ends a turn or a text ends the reply as rz_chat_parser_end does.
+///
+/// Any thread. Errors, which change nothing: RZ_ERR_INVALID_ARGUMENT (a token outside the vocabulary or behind the end),
+/// RZ_ERR_LIMIT (16 MiB are waiting to be taken), RZ_ERR_OUT_OF_MEMORY, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_chat_parser_push(parser: *mut rz_chat_parser, token: u32, err: *mut rz_error) -> rz_status {
+    guarded!(err, |call| {
+        let parser = call.handle(parser)?;
+        let tokenizer = parser.model.tokenizer()?;
+        taken(parser.parser.try_lock(), rz_chat_parser::NAME)?.push(tokenizer, token)?;
+        Ok(RZ_OK)
+    })
+}
+
+/// Ends the reply: what was held back because a tag might have followed is handed on. Again does nothing. Any thread.
+/// Errors: RZ_ERR_OUT_OF_MEMORY, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_chat_parser_end(parser: *mut rz_chat_parser, err: *mut rz_error) -> rz_status {
+    guarded!(err, |call| {
+        let parser = call.handle(parser)?;
+        taken(parser.parser.try_lock(), rz_chat_parser::NAME)?.end()?;
+        Ok(RZ_OK)
+    })
+}
+
+/// Takes the next part of the reply: its `*kind`, RZ_CHAT_EVENT_..., the number of the call it belongs to in `*index`, from
+/// 0 on (0 for other kinds), and its text of `*len` bytes, whole characters, not NUL-terminated. RZ_DONE: there is none right
+/// now, and behind the end none at all.
+///
+/// A reply is parts of reasoning, content and calls in any order. A call is its name and then pieces of its arguments, which come
+/// out as JSON whatever the model's form is; where that has no types they follow the tool's schema. White space next to tags is
+/// left out, and the tags are; all else is handed on, as content with RZ_CHAT_EVENT_UNPARSED where it was not understood.
+///
+/// With too small a `capacity` (0 and a NULL `out` to ask for it) the result is RZ_ERR_BUFFER_TOO_SMALL, `*len` is
+/// what is needed, and the part stays. Any thread. Errors: RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_chat_parser_next_into(
+    parser: *mut rz_chat_parser,
+    kind: *mut u32,
+    index: *mut u32,
+    out: *mut c_char,
+    capacity: usize,
+    len: *mut usize,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let parser = call.handle(parser)?;
+        let (kind, index) = (call.out(kind, "kind")?, call.out(index, "index")?);
+        let out = call.buffer(out.cast::<u8>(), capacity, len, ["out", "len"])?;
+        let mut parser = taken(parser.parser.try_lock(), rz_chat_parser::NAME)?;
+        let next = parser.next(|event| {
+            out.fill(event.text.as_bytes())?;
+            let unparsed = if event.unparsed { RZ_CHAT_EVENT_UNPARSED } else { 0 };
+            Ok((event_kind(event.kind) | unparsed, event.call))
+        })?;
+        Ok(match next {
+            Some((of, call)) => {
+                kind.set(of);
+                index.set(call);
+                RZ_OK
+            }
+            None => RZ_DONE,
+        })
+    })
+}
+
+/// Frees the handle; NULL is fine. Any thread. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_chat_parser_free(parser: *mut rz_chat_parser) {
+    guarded_or!((), |call| call.release(parser))
+}
+
+fn event_kind(kind: EventKind) -> u32 {
+    match kind {
+        EventKind::Reasoning => RZ_CHAT_EVENT_REASONING,
+        EventKind::Content => RZ_CHAT_EVENT_CONTENT,
+        EventKind::ToolName => RZ_CHAT_EVENT_TOOL_NAME,
+        EventKind::ToolArguments => RZ_CHAT_EVENT_TOOL_ARGUMENTS,
+        EventKind::End => RZ_CHAT_EVENT_END,
+    }
+}

@@ -1,0 +1,341 @@
+//! The grammar of a reply with calls of tools, in Lark: the tags of the model's own form, as its template writes them, around
+//! arguments that follow the JSON schema of each tool. Relies on `text` for the form.
+
+use std::collections::HashSet;
+use std::fmt::Write;
+
+use serde_json::{Value as Json, json};
+
+use crate::error::{Error, Result};
+use crate::text::{ANY, Argument, Body, CallForm, Dialect, NAME, Reply, Tokenizer, Tool, ToolChoice, is_text};
+
+/// Levels of objects and lists in arguments that are not written in JSON.
+const MAX_DEPTH: usize = 16;
+
+/// White space behind reasoning, and in front of a call that has to come.
+const SPACE: &str = r"(/[ \n]{1,4}/)?";
+
+/// Writes the grammar of a reply. `schema`: checks a JSON schema, and adds what every schema has.
+///
+/// # Errors
+/// `Unsupported` for schemas that arguments in another form than JSON cannot follow, those of `schema`.
+pub fn to_lark(reply: &Reply, tokenizer: &Tokenizer, schema: impl Fn(Json) -> Result<Json>) -> Result<String> {
+    let mut writer = Writer { reply, tokenizer, schema: &schema, lark: String::new(), rules: 0 };
+    let start = writer.reply()?;
+    Ok(format!("start: {start}\n{}", writer.lark))
+}
+
+struct Writer<'r> {
+    reply: &'r Reply,
+    tokenizer: &'r Tokenizer,
+    schema: &'r dyn Fn(Json) -> Result<Json>,
+    lark: String,
+    rules: usize,
+}
+
+impl Writer<'_> {
+    fn reply(&mut self) -> Result<String> {
+        let form = &self.reply.form;
+        let mut thought = String::new();
+        if let Some(tags) = &form.reasoning {
+            let until = self.until(&tags.close)?;
+            let filler = match form.fillers.first() {
+                Some(filler) => format!("({})?", self.tag(filler, "")?),
+                None => String::new(),
+            };
+            thought = match self.reply.begins_in_reasoning {
+                true => format!("{until} {SPACE} {filler} "),
+                false => format!("({SPACE} {} {until} {SPACE} {filler})? ", self.tag(&tags.open, "")?),
+            };
+        }
+        let text = format!("{}?", self.rule("/(?s:.+)/"));
+        let content = {
+            let (open, close) = (self.tag(&form.content.open, "")?, self.tag(&self.less_end(&form.content.close), "")?);
+            let around = |tag: String| if tag.is_empty() { tag } else { format!("({tag})?") };
+            let (open, close) = (around(open), around(close));
+            self.rule(&format!("{open} {text} {close}"))
+        };
+        let Some(calls) = form.calls.as_ref().filter(|_| !self.reply.tools.is_empty()) else {
+            return Ok(format!("{thought}{content}"));
+        };
+        let first = format!("{}{}", calls.open, calls.before);
+        let (head, rest) = (self.first_tag(&first)?, self.calls(calls)?);
+        let empty = match [self.tag(&form.content.open, "")?, self.tag(&form.content.close, "")?] {
+            [open, close] if !open.is_empty() && !close.is_empty() => format!("({open} {close})?"),
+            _ => String::new(),
+        };
+        // Its own white space would leave no choice of other tags.
+        let must = format!("{empty} {SPACE} {} {rest}", self.first_tag(first.trim_start())?);
+        Ok(match &self.reply.choice {
+            ToolChoice::Required | ToolChoice::Named(_) => format!("{thought}{must}"),
+            // A tag of content is in front of content, so that calls are told from it.
+            _ if !form.content.open.is_empty() => format!("{thought}({content} | {content}? {head} {rest})"),
+            // Nothing but the object itself is in front of a call.
+            _ if first.trim().is_empty() => {
+                let other = self.rule(r"/[^\s{](?s:.*)/");
+                format!("{thought}({other}? | {head} {rest})")
+            }
+            _ => {
+                let until = self.until_first(first.trim_start())?;
+                format!("{thought}({content} | {until} {rest})")
+            }
+        })
+    }
+
+    /// The rest of the first call, more calls, and the end.
+    fn calls(&mut self, calls: &CallForm) -> Result<String> {
+        let mut bodies = Vec::new();
+        for tool in &self.reply.tools {
+            let body = self.body(calls, tool)?;
+            bodies.push(self.rule(&body));
+        }
+        let is_last = calls.between.is_none() || !self.reply.parallel_calls;
+        let after = if calls.close.is_empty() && is_last { self.less_end(&calls.after) } else { calls.after.clone() };
+        let after = self.tag(&after, "")?;
+        let body = format!("({}) {after}", bodies.join(" | "));
+        let more = match &calls.between {
+            Some(between) if self.reply.parallel_calls => {
+                let next = self.first_tag(&format!("{between}{}", calls.before))?;
+                format!("({next} {body})*")
+            }
+            _ => String::new(),
+        };
+        let close = self.tag(&self.less_end(&calls.close), "")?;
+        Ok(self.rule(&format!("{body} {more} {close}")))
+    }
+
+    fn body(&mut self, calls: &CallForm, tool: &Tool) -> Result<String> {
+        Ok(match &calls.body {
+            Body::Object { head, tail, .. } => {
+                let json = self.json(parameters(tool), tool)?;
+                format!("{} {json} {}", self.tag(head, &tool.name)?, self.tag(tail, &tool.name)?)
+            }
+            Body::Named { middle, dialect } => {
+                let arguments = match dialect {
+                    Dialect::Json => self.json(parameters(tool), tool)?,
+                    _ => self.members(&parameters(tool), *dialect, 0)?,
+                };
+                let name = self.tag(&format!("{}{middle}", tool.name), &tool.name)?;
+                format!("{name} {arguments}")
+            }
+            Body::Tagged { middle, argument } => {
+                let name = self.tag(&format!("{}{middle}", tool.name), &tool.name)?;
+                let mut out = name;
+                let parameters = parameters(tool);
+                for (key, schema) in parameters["properties"].as_object().into_iter().flatten() {
+                    let value = self.argument(argument, key, schema, tool)?;
+                    let optional = if is_required(&parameters, key) { "" } else { "?" };
+                    let _ = write!(out, " ({value}){optional}");
+                }
+                out
+            }
+        })
+    }
+
+    /// An argument with tags of its own.
+    fn argument(&mut self, argument: &Argument, key: &str, schema: &Json, tool: &Tool) -> Result<String> {
+        let is_text = is_text(schema);
+        let front = match &argument.other {
+            Some(other) if !is_text => other,
+            _ => &argument.text,
+        };
+        let front = self.tag(&format!("{}{key}{front}", argument.before), &tool.name)?;
+        let texts = schema["enum"].as_array().map(|texts| texts.iter().filter_map(Json::as_str).collect::<Vec<_>>());
+        let value = match (is_text, texts) {
+            (true, Some(texts)) => {
+                let texts: Vec<String> = texts.into_iter().map(quoted).collect();
+                format!("({}) {}", texts.join(" | "), self.tag(&argument.after, "")?)
+            }
+            (true, None) => self.until_first(&argument.after)?,
+            // Templates of this form show them as Python does.
+            (false, _) if schema["type"] == "boolean" => {
+                format!("(\"true\" | \"false\" | \"True\" | \"False\") {}", self.tag(&argument.after, "")?)
+            }
+            (false, _) => format!("{} {}", self.json(schema.clone(), tool)?, self.tag(&argument.after, "")?),
+        };
+        Ok(format!("{front} {value}"))
+    }
+
+    /// A value by a schema that is a part of the tool's.
+    fn json(&mut self, mut schema: Json, tool: &Tool) -> Result<String> {
+        if let Some(members) = schema.as_object_mut() {
+            for name in ["$defs", "definitions"] {
+                if let Some(defs) = tool.parameters.get(name) {
+                    members.entry(name).or_insert_with(|| defs.clone());
+                }
+            }
+        }
+        let schema = (self.schema)(schema)?;
+        Ok(self.rule(&format!("%json {schema}")))
+    }
+
+    /// An object in another form than JSON.
+    fn members(&mut self, schema: &Json, dialect: Dialect, depth: usize) -> Result<String> {
+        if depth > MAX_DEPTH {
+            return Err(Error::TooComplex(format!("arguments nested more than {MAX_DEPTH} deep")));
+        }
+        let ((open, close), (equals, comma)) = match dialect {
+            Dialect::Python => (("(", ")"), ("=", ", ")),
+            _ => (("{", "}"), (":", ",")),
+        };
+        // The members from each on, behind none and behind one.
+        let (mut rest, mut more) = (String::new(), String::new());
+        for (key, value) in schema["properties"].as_object().into_iter().flatten().rev() {
+            let value = self.dialect_value(value, dialect, depth)?;
+            let member = self.rule(&format!("{} {value}", quoted(&format!("{key}{equals}"))));
+            let (first, next) = (format!("{member} {more}"), format!("{} {member} {more}", quoted(comma)));
+            (rest, more) = match is_required(schema, key) {
+                true => (self.rule(&first), self.rule(&next)),
+                false => {
+                    let (skip, end) = (or_empty(&rest), or_empty(&more));
+                    (self.rule(&format!("{first} | {skip}")), self.rule(&format!("{next} | {end}")))
+                }
+            };
+        }
+        Ok(format!("{} {rest} {}", quoted(open), quoted(close)))
+    }
+
+    fn dialect_value(&mut self, schema: &Json, dialect: Dialect, depth: usize) -> Result<String> {
+        if let Some(values) = schema["enum"].as_array() {
+            let texts = values.iter().map(Json::as_str).collect::<Option<Vec<_>>>();
+            let texts = texts.ok_or_else(|| {
+                Error::unsupported("\"enum\" of other values than texts in arguments that are not JSON")
+            })?;
+            let quote = if dialect == Dialect::Python { "'" } else { WIDE_QUOTE };
+            let texts: Result<Vec<String>> =
+                texts.into_iter().map(|text| self.tag(&format!("{quote}{text}{quote}"), "")).collect();
+            return Ok(format!("({})", texts?.join(" | ")));
+        }
+        Ok(match (schema["type"].as_str(), dialect) {
+            (Some("string"), Dialect::Python) => self.rule(r"/'([^'\\\n]|\\.)*'/"),
+            (Some("string"), _) => format!("{} {}", self.tag(WIDE_QUOTE, "")?, self.until(WIDE_QUOTE)?),
+            (Some("integer"), _) => self.rule("/-?(0|[1-9][0-9]{0,17})/"),
+            (Some("number"), _) => self.rule(r"/-?(0|[1-9][0-9]{0,17})(\.[0-9]{1,17})?([eE][-+]?[0-9]{1,3})?/"),
+            (Some("boolean"), Dialect::Python) => "(\"True\" | \"False\")".to_owned(),
+            (Some("boolean"), _) => "(\"true\" | \"false\")".to_owned(),
+            (Some("array"), _) if schema["items"].is_object() => {
+                let item = self.dialect_value(&schema["items"], dialect, depth + 1)?;
+                let item = self.rule(&item);
+                format!("\"[\" ({item} (/, ?/ {item})*)? \"]\"")
+            }
+            (Some("object"), Dialect::Bare) if schema["properties"].is_object() => {
+                let members = self.members(schema, dialect, depth + 1)?;
+                self.rule(&members)
+            }
+            (Some("object"), Dialect::Python) => {
+                let schema = (self.schema)(schema.clone())?;
+                self.rule(&format!("%json {schema}"))
+            }
+            (other, _) => {
+                return Err(Error::unsupported(format!(
+                    "a schema of type {} in arguments that this model does not write as JSON",
+                    other.unwrap_or("any")
+                )));
+            }
+        })
+    }
+
+    /// A new rule, by its name.
+    fn rule(&mut self, body: &str) -> String {
+        let name = format!("r{}", self.rules);
+        self.rules += 1;
+        let _ = writeln!(self.lark, "{name}: {body}");
+        name
+    }
+
+    /// A tag as tokens that control the model and texts between them. `name`: what stands for `NAME` in it.
+    fn tag(&self, tag: &str, name: &str) -> Result<String> {
+        let mut parts = Vec::new();
+        self.tokenizer.split_control(&tag.replace(NAME, name), |part| {
+            match part {
+                Ok(token) => parts.push(format!("<[{token}]>")),
+                Err(text) => {
+                    for (i, text) in text.split(ANY).enumerate() {
+                        if i > 0 {
+                            parts.push(r"/[0-9A-Za-z_.:\-]{1,40}/".to_owned());
+                        }
+                        if !text.is_empty() {
+                            parts.push(quoted(text));
+                        }
+                    }
+                }
+            }
+            Ok(())
+        })?;
+        Ok(parts.join(" "))
+    }
+
+    /// `tag` in front of the name of any tool.
+    fn first_tag(&mut self, tag: &str) -> Result<String> {
+        if !tag.contains(NAME) {
+            return self.tag(tag, "");
+        }
+        let names: Result<Vec<String>> = self.reply.tools.iter().map(|tool| self.tag(tag, &tool.name)).collect();
+        Ok(format!("({})", names?.join(" | ")))
+    }
+
+    /// Any text, and the tag that ends it.
+    fn until(&mut self, tag: &str) -> Result<String> {
+        self.until_first(tag.trim())
+    }
+
+    fn until_first(&mut self, tag: &str) -> Result<String> {
+        let (mut first, mut rest) = (None, String::new());
+        self.tokenizer.split_control(tag, |part| {
+            if first.is_none() {
+                first = Some(match part {
+                    Ok(_) => String::new(),
+                    Err(text) => text.split([ANY, NAME]).next().unwrap_or_default().to_owned(),
+                });
+            }
+            Ok(())
+        })?;
+        let first = first.unwrap_or_default();
+        let _ = write!(rest, "{}", self.first_tag(&tag[first.len()..])?);
+        if first.is_empty() {
+            let text = self.rule("/(?s:.+)/");
+            return Ok(format!("{text}? {rest}"));
+        }
+        let name = format!("r{}", self.rules);
+        self.rules += 1;
+        let _ = writeln!(self.lark, "{name}[suffix={}]: /(?s:.*)/", quoted(&first));
+        Ok(format!("{name} {rest}"))
+    }
+
+    /// A tag without the tokens at its end that end the reply.
+    fn less_end(&self, tag: &str) -> String {
+        let mut tag = tag.trim_end();
+        let ends: HashSet<String> = self.tokenizer.end_texts().collect();
+        while let Some(rest) = ends.iter().find_map(|end| tag.strip_suffix(end.as_str())) {
+            tag = rest.trim_end();
+        }
+        tag.to_owned()
+    }
+}
+
+/// The quote of texts in objects with bare keys.
+const WIDE_QUOTE: &str = "<|\"|>";
+
+fn parameters(tool: &Tool) -> Json {
+    match &tool.parameters {
+        Json::Object(members) => {
+            let mut members = members.clone();
+            members.entry("type").or_insert_with(|| json!("object"));
+            Json::Object(members)
+        }
+        _ => json!({"type": "object"}),
+    }
+}
+
+fn is_required(schema: &Json, key: &str) -> bool {
+    schema["required"].as_array().is_some_and(|names| names.iter().any(|name| name == key))
+}
+
+fn or_empty(rule: &str) -> String {
+    if rule.is_empty() { "\"\"".to_owned() } else { rule.to_owned() }
+}
+
+/// A text as Lark has it, which is as in JSON.
+fn quoted(text: &str) -> String {
+    Json::from(text).to_string()
+}

@@ -1,0 +1,516 @@
+//! Replies with reasoning and calls of tools: what templates of each form write for an assistant's turn is read back, cut at
+//! every token and every byte, and is allowed by the grammar of the same form; what is no call stays text.
+
+use std::path::Path;
+use std::sync::{Arc, LazyLock};
+
+use proptest::prelude::*;
+use realizar::engine::{LoadParams, Model, Tokenizer};
+use realizar::error::Error;
+use realizar::grammar::Grammars;
+use realizar::text::{Chat, ChatTemplate, Event, EventKind, Reply, ReplyParser, find_reply_form};
+use serde_json::{Value as Json, json};
+
+static MODEL: LazyLock<Arc<Model>> = LazyLock::new(|| {
+    let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/stories260K-f32.gguf"));
+    Model::load(path, LoadParams { text_only: true, ..Default::default() }).unwrap()
+});
+
+fn tokenizer() -> &'static Tokenizer {
+    MODEL.tokenizer().unwrap()
+}
+
+/// A token for each byte.
+fn bytes(text: &[u8]) -> Vec<u32> {
+    text.iter().map(|&b| 3 + u32::from(b)).collect()
+}
+
+/// A template in the published way, around the text of calls (`c` is one, `loop` over them). `think`: the text of `r`, reasoning.
+fn source(think: &str, calls: &str) -> String {
+    let turn = "{% for m in messages %}{% if m.role == 'assistant' %}{{ '[A]' }}{% set r = m.reasoning_content %}THINK\
+        {{ m.content or '' }}{% if m.tool_calls %}CALLS{% endif %}[/A]\n{% else %}[U]{{ m.content }}[/U]\n{% endif %}{% endfor %}";
+    let turn = turn.replace("THINK", think).replace("CALLS", calls);
+    format!("{{{{ tools | tojson }}}}{turn}{{% if add_generation_prompt %}}{{{{ '[A]' }}}}PROMPT{{% endif %}}")
+        .replace("PROMPT", if think.contains("PROMPT") { "<think>\n" } else { "" })
+}
+
+const EACH: &str = "{% for t in m.tool_calls %}{% set c = t.function %}";
+const THINK: &str = "{% if r %}<think>\n{{ r }}\n</think>\n\n{% endif %}";
+
+/// The forms of calls that models were published with.
+fn forms() -> Vec<(&'static str, String)> {
+    let each = |one: &str| format!("{EACH}{one}{{% endfor %}}");
+    let json = "{{ '{\"name\": \"' ~ c.name ~ '\", \"arguments\": ' }}{{ c.arguments | tojson }}{{ '}' }}";
+    let comma = "{{ ', ' if not loop.last }}";
+    let tagged = |open: &str, key: &str, close: &str, end: &str| {
+        each(&format!(
+            "{open}{{% for k, v in c.arguments | items %}}{key}{{{{ v if v is string else v | tojson }}}}{close}{{% endfor %}}{end}"
+        ))
+    };
+    vec![
+        ("tag with JSON", each(&format!("\n<tool_call>\n{json}\n</tool_call>"))),
+        ("list of JSON", format!("[TOOL_CALLS] [{}]", each(&format!("{json}{comma}")))),
+        ("list with ids", format!("[TOOL_CALLS] [{}]", each(&format!("{}{comma}", json.replace("{{ '}' }}", "{{ ', \"id\": \"' ~ t.id ~ '\"}' }}"))))),
+        ("name in a tag", each("[TOOL_CALLS]{{ c.name }}[CALL_ID]{{ t.id }}[ARGS]{{ c.arguments | tojson }}")),
+        ("bare JSON", "{% set c = m.tool_calls[0].function %}{{ raise_exception('one call') if m.tool_calls[1] }}{{ '{\"name\": \"' ~ c.name ~ '\", \"parameters\": ' }}{{ c.arguments | tojson }}{{ '}' }}".to_owned()),
+        ("the name as a key", format!("<|calls|>[{}]<|end_calls|>", each(&format!("{{{{ '{{\"' ~ c.name ~ '\": ' }}}}{{{{ c.arguments | tojson }}}}{{{{ '}}' }}}}{comma}")))),
+        ("arguments first", each("<tool_call>{{ '{\"arguments\": ' ~ c.arguments | tojson ~ ', \"name\": \"' ~ c.name ~ '\"}' }}</tool_call>")),
+        ("fenced JSON", format!("<|calls|>{}<|end_calls|>", each("<|call|>function<|sep|>{{ c.name }}\n```json\n{{ c.arguments | tojson }}\n```<|end_call|>{{ '\n' if not loop.last }}"))),
+        ("a function", each("<function={{ c.name }}>{{ c.arguments | tojson }}</function>")),
+        ("numbered", format!("<|calls|>{}<|end_calls|>", each("<|call|>functions.{{ c.name }}:{{ loop.index0 }}<|args|>{{ c.arguments | tojson }}<|end_call|>"))),
+        ("tagged arguments", tagged("\n<tool_call>\n<function={{ c.name }}>\n", "<parameter={{ k }}>\n", "\n</parameter>\n", "</function>\n</tool_call>")),
+        ("keys and values", tagged("<tool_call>{{ c.name }}\n", "<arg_key>{{ k }}</arg_key>\n<arg_value>", "</arg_value>\n", "</tool_call>")),
+        ("typed arguments", tagged("<invoke name=\"{{ c.name }}\">\n", "<parameter name=\"{{ k }}\" string=\"{{ 'true' if v is string else 'false' }}\">", "</parameter>\n", "</invoke>\n")),
+        ("bare keys", each("<|tool_call>call:{{ c.name }}{{ '{' }}{% for k, v in c.arguments | items %}{{ k }}:{% if v is string %}<|\"|>{{ v }}<|\"|>{% elif v is mapping %}{{ '{' }}{% for a, b in v | items %}{{ a }}:<|\"|>{{ b }}<|\"|>{% endfor %}{{ '}' }}{% else %}{{ v | tojson }}{% endif %}{{ ',' if not loop.last }}{% endfor %}{{ '}' }}<tool_call|>")),
+    ]
+}
+
+fn tools() -> Json {
+    let tool = |name: &str, properties: Json, required: Json| {
+        json!({"type": "function", "function": {"name": name, "description": "d", "parameters": {"type": "object",
+            "properties": properties, "required": required, "additionalProperties": false}}})
+    };
+    json!([
+        tool(
+            "get_weather",
+            json!({"city": {"type": "string"}, "far": {"type": "boolean"},
+            "options": {"type": "object", "properties": {"units": {"type": "string"}}}, "days": {"type": "integer"}}),
+            json!(["city"])
+        ),
+        tool("get", json!({"query": {"type": "string"}}), json!(["query"])),
+    ])
+}
+
+fn chat(messages: &[Json], prompt: bool, choice: &str) -> Chat {
+    let all: Vec<&Json> = messages.iter().collect();
+    let chat = json!({"messages": all, "tools": tools(), "add_generation_prompt": prompt, "tool_choice": choice});
+    Chat::parse(&chat.to_string(), prompt).unwrap()
+}
+
+fn user() -> Json {
+    json!({"role": "user", "content": "Is it warm?"})
+}
+
+struct Case {
+    template: ChatTemplate,
+    reply: Arc<Reply>,
+    prompt: String,
+}
+
+fn case(source: &str, choice: &str) -> Case {
+    let template = ChatTemplate::new(source, "<s>".into(), "</s>".into());
+    let form = Arc::new(find_reply_form(&template).unwrap());
+    let chat = chat(&[user()], true, choice);
+    let prompt = template.render(&chat).unwrap();
+    let reply = Reply::new(form, &chat, &prompt).unwrap_or_else(|e| panic!("{e}: {source}"));
+    Case { template, reply: Arc::new(reply), prompt: prompt.plain().unwrap() }
+}
+
+impl Case {
+    /// The template's text of an assistant's turn, without its end.
+    fn written(&self, message: Json) -> String {
+        let text = self.template.render(&chat(&[user(), message], false, "auto")).unwrap().plain().unwrap();
+        text.strip_prefix(&self.prompt).unwrap().strip_suffix("[/A]\n").unwrap().to_owned()
+    }
+}
+
+#[derive(Debug, Default, PartialEq)]
+struct Got {
+    reasoning: String,
+    content: String,
+    unparsed: String,
+    calls: Vec<(String, String)>,
+    /// Set by the end: true where something was not understood.
+    end: Option<bool>,
+}
+
+fn take(parser: &mut ReplyParser, got: &mut Got) {
+    while let Some(event) = parser.next(|event| Ok(event.clone())).unwrap() {
+        let Event { kind, call, unparsed, text } = event;
+        assert!(got.end.is_none());
+        match kind {
+            EventKind::Reasoning => got.reasoning += &text,
+            EventKind::Content if unparsed => got.unparsed += &text,
+            EventKind::Content => got.content += &text,
+            EventKind::ToolName => {
+                assert_eq!(call as usize, got.calls.len());
+                got.calls.push((text, String::new()));
+            }
+            EventKind::ToolArguments => got.calls[call as usize].1 += &text,
+            EventKind::End => got.end = Some(unparsed),
+        }
+    }
+}
+
+fn parse(reply: &Arc<Reply>, tokens: &[u32], at_once: bool) -> Got {
+    let (mut parser, mut got) = (ReplyParser::new(reply.clone()), Got::default());
+    for &token in tokens {
+        parser.push(tokenizer(), token).unwrap();
+        if !at_once {
+            take(&mut parser, &mut got);
+        }
+    }
+    parser.end().unwrap();
+    take(&mut parser, &mut got);
+    got
+}
+
+/// Parses a reply that comes in tokens, in bytes and at once, which has to be the same.
+fn parsed(reply: &Arc<Reply>, text: &str) -> Got {
+    let mut tokens = Vec::new();
+    tokenizer().encode(text, false, false, &mut tokens).unwrap();
+    // This vocabulary begins texts with a space of its own.
+    let got = parse(reply, &bytes(format!(" {text}").as_bytes()), false);
+    assert_eq!(parse(reply, &tokens, false), got, "{text:?}");
+    assert_eq!(parse(reply, &tokens, true), got, "{text:?}");
+    got
+}
+
+fn calls(n: usize) -> Json {
+    let call = |id: &str, name: &str, arguments: Json| json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}});
+    let weather = json!({"city": "Zürich \"<b>\" \\ </tool> {日", "far": true, "options": {"units": "C"}, "days": 3});
+    [call("abc123xyz", "get_weather", weather), call("def456uvw", "get", json!({"query": "17"}))]
+        .into_iter()
+        .take(n)
+        .collect()
+}
+
+fn accepts(case: &Case, text: &str) -> bool {
+    let grammars = Grammars::new(tokenizer(), tokenizer().n_vocab()).unwrap();
+    let mut matcher = grammars.compile_tools(&case.reply, tokenizer()).unwrap().matcher().unwrap();
+    let mut line = Vec::new();
+    for token in bytes(text.as_bytes()) {
+        if !matcher.allowed(&line).unwrap().has(token) {
+            return false;
+        }
+        line.push(token);
+    }
+    matcher.allowed(&line).unwrap().has(tokenizer().eos().unwrap())
+}
+
+#[test]
+fn what_templates_write_is_read_back() {
+    for (name, form) in forms() {
+        let source = source(THINK, &form);
+        let (auto, required) = (case(&source, "auto"), case(&source, "required"));
+        let n = if name == "bare JSON" { 1 } else { 2 };
+        let message = json!({"role": "assistant", "content": null, "tool_calls": calls(n)});
+        let text = auto.written(message.clone());
+        let got = parsed(&auto.reply, &text);
+        let want: Vec<(String, Json)> = calls(n)
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|call| (call["function"]["name"].as_str().unwrap().to_owned(), call["function"]["arguments"].clone()))
+            .collect();
+        let json = |got: &Got| -> Vec<(String, Json)> {
+            got.calls.iter().map(|(name, text)| (name.clone(), serde_json::from_str(text).unwrap())).collect()
+        };
+        assert_eq!(json(&got), want, "{name}: {text}");
+        assert_eq!((got.end, got.content.as_str(), got.unparsed.as_str()), (Some(false), "", ""), "{name}: {text}");
+        assert!(accepts(&auto, &text), "{name}: {text}");
+        assert!(accepts(&required, &text), "{name}: {text}");
+        assert!(accepts(&auto, "It is.") && !accepts(&required, "It is."), "{name}");
+
+        let mut message = message;
+        message["reasoning_content"] = json!("So: {\"name\": 1} <tool");
+        let text = auto.written(message.clone());
+        let got = parsed(&auto.reply, &text);
+        assert_eq!((got.reasoning.as_str(), json(&got)), ("So: {\"name\": 1} <tool", want.clone()), "{name}: {text}");
+        assert!(accepts(&auto, &text) && accepts(&required, &text), "{name}: {text}");
+
+        if name != "bare JSON" {
+            message["content"] = json!("Let me see,  a < b.");
+            let text = auto.written(message);
+            let got = parsed(&auto.reply, &text);
+            assert_eq!((got.content.as_str(), json(&got)), ("Let me see,  a < b.", want), "{name}: {text}");
+            assert!(accepts(&auto, &text), "{name}: {text}");
+        }
+    }
+}
+
+#[test]
+fn the_choice_of_tools_is_heeded() {
+    let source = source("", &forms()[0].1);
+    let call = |name: &str, arguments: &str| {
+        format!("<tool_call>\n{{\"name\": \"{name}\", \"arguments\": {arguments}}}\n</tool_call>")
+    };
+    let (get, weather) = (call("get", "{\"query\": \"a\"}"), call("get_weather", "{\"city\": \"a\"}"));
+    let none = case(&source, "none");
+    assert_eq!(parsed(&none.reply, &get).content, get);
+    assert!(accepts(&case(&source, "required"), &(get.clone() + &weather)));
+    let json = |more: Json| {
+        let mut chat = json!({"messages": [user()], "tools": tools()});
+        chat.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        chat.to_string()
+    };
+    let with = |more: Json| {
+        let mut case = case(&source, "auto");
+        let chat = Chat::parse(&json(more), true).unwrap();
+        let prompt = case.template.render(&chat).unwrap();
+        case.reply = Arc::new(Reply::new(case.reply.form.clone(), &chat, &prompt).unwrap());
+        case
+    };
+    let named = with(json!({"tool_choice": {"type": "function", "function": {"name": "get"}}}));
+    assert!(accepts(&named, &get) && !accepts(&named, &weather) && !accepts(&named, "a"));
+    let single = with(json!({"parallel_tool_calls": false}));
+    assert!(accepts(&single, &get) && !accepts(&single, &(get.clone() + &weather)));
+    // Arguments follow the schemas.
+    let auto = case(&source, "auto");
+    assert!(!accepts(&auto, &call("get", "{\"query\": 1}")) && !accepts(&auto, &call("get", "{}")));
+    assert!(!accepts(&auto, &call("other", "{}")));
+    for (more, word) in [
+        (json!({"tool_choice": "some"}), "tool_choice"),
+        (json!({"tool_choice": {"function": {"name": "x"}}}), "\"x\""),
+        (json!({"parallel_tool_calls": 1}), "parallel_tool_calls"),
+    ] {
+        let error = Chat::parse(&json(more), true).err().unwrap().to_string();
+        assert!(error.contains(word), "{error}");
+    }
+    assert!(Chat::parse(r#"{"messages": [], "tool_choice": "required"}"#, true).is_err());
+}
+
+#[test]
+fn reasoning_that_the_prompt_began_is_reasoning() {
+    let open = source("{# PROMPT #}{% if r %}<think>\n{{ r }}\n</think>\n{% endif %}", &forms()[0].1);
+    let case = case(&open, "auto");
+    assert!(case.reply.begins_in_reasoning);
+    let got = parsed(&case.reply, "Hm, <tool_call> no.\n</think>\n\nYes.\n");
+    assert_eq!((got.reasoning.as_str(), got.content.as_str(), got.end), ("Hm, <tool_call> no.", "Yes.\n", Some(false)));
+    let text = "Hm.\n</think>\n<tool_call>\n{\"name\": \"get\", \"arguments\": {\"query\": \"\"}}\n</tool_call>";
+    assert_eq!(parsed(&case.reply, text).calls, [("get".to_owned(), "{\"query\": \"\"}".to_owned())]);
+    assert!(accepts(&case, text));
+    assert_eq!(parsed(&case.reply, "Hm").reasoning, "Hm");
+}
+
+#[test]
+fn what_is_no_call_stays_text() {
+    let forms = forms();
+    let of = |name: &str| case(&source(THINK, &forms.iter().find(|form| form.0 == name).unwrap().1), "auto").reply;
+    let (json, tagged, bare, named) =
+        (of("tag with JSON"), of("tagged arguments"), of("bare JSON"), of("name in a tag"));
+    // Text, the part of it that is not understood, and the arguments that came before.
+    for (reply, text, unparsed, arguments) in [
+        (&json, "<tool_call>\nno JSON\n</tool_call> more", "<tool_call>\nno JSON\n</tool_call> more", ""),
+        (
+            &json,
+            "<tool_call>{\"name\": \"other\", \"arguments\": {}}</tool_call>",
+            "<tool_call>{\"name\": \"other\", \"arguments\": {}}</tool_call>",
+            "",
+        ),
+        (&json, "<tool_call>{\"name\": \"get\"", "", ""),
+        (&json, "<tool_call>{\"name\": \"ge", "<tool_call>{\"name\": \"ge", ""),
+        (&json, "<tool_call>{\"name\": \"get\", \"arguments\": {\"query\": \"a", "", "{\"query\": \"a"),
+        (&json, "<tool_call>{\"name\": \"get\", \"arguments\": {\"query\" x}}", "x}}", "{\"query\" "),
+        (
+            &json,
+            "<tool_call>{\"name\": \"get\", \"arguments\": {\"query\": \"</tool_call>\"}}</tool_call>",
+            "",
+            "{\"query\": \"</tool_call>\"}",
+        ),
+        (
+            &json,
+            "<tool_call>{\"name\": \"get\", \"arguments\": \"{\\\"query\\\": 1}\"}</tool_call>",
+            "",
+            "{\"query\": 1}",
+        ),
+        (&json, "<tool_call>{\"name\": \"get\", \"arguments\": {}} and more", "and more", "{}"),
+        (&json, "<tool_call>{\"name\": \"get\", \"arguments\": {}, \"name\": \"get\"}", "\"}", "{}"),
+        (
+            &tagged,
+            "<tool_call>\n<function=get>\n<parameter=query>\na </parameter> b\n</parameter>\n</function>\n</tool_call>",
+            "",
+            "{\"query\": \"a </parameter> b\"}",
+        ),
+        (&tagged, "<tool_call>\n<function=get>\n<parameter=query>\na", "", "{\"query\": \"a"),
+        (&tagged, "<tool_call>\n<function=get>\nwhat?", "<tool_call>\n<function=get>\nwhat?", ""),
+        (&tagged, "<tool_call>\n<function=none>\n", "<tool_call>\n<function=none>\n", ""),
+        (&named, "[TOOL_CALLS]none[CALL_ID]a[ARGS]{}", "[TOOL_CALLS]none[CALL_ID]a[ARGS]{}", ""),
+        (&named, "[TOOL_CALLS]get[CALL_ID]abc[ARGS]{]", "]", "{"),
+    ] {
+        let got = parsed(reply, text);
+        let have = got.calls.first().map_or("", |call| &call.1);
+        assert_eq!((got.unparsed.as_str(), have), (unparsed, arguments), "{text}");
+        let is_whole = serde_json::from_str::<Json>(have).is_ok() && unparsed.is_empty();
+        assert_eq!(got.end, Some(!is_whole), "{text}");
+    }
+    for text in [
+        "",
+        " ",
+        "\n\n",
+        "a < b",
+        "<tool_cal",
+        "</think",
+        "<",
+        "Say {\"name\": \"get\", \"parameters\": {}}.",
+        "é日🦀",
+        "a \n",
+        "</tool_call>",
+        "<b>\n</b>",
+    ] {
+        for reply in [&json, &tagged, &bare, &named] {
+            let got = parsed(reply, text);
+            assert_eq!((got.content.as_str(), got.end), (text, Some(false)), "{text:?}");
+        }
+    }
+    let object = "{\"name\": \"Lily\", \"age\": 5}";
+    assert_eq!(parsed(&bare, object).unparsed, object);
+}
+
+#[test]
+fn hostile_replies_cost_little() {
+    let forms = forms();
+    let started = std::time::Instant::now();
+    for (i, (_, form)) in forms.iter().enumerate() {
+        let case = case(&source(THINK, form), "auto");
+        // A megabyte for one of each kind.
+        let n = if [0, 3, 10].contains(&i) { 1 << 18 } else { 1 << 12 };
+        let call = case.written(json!({"role": "assistant", "content": null, "tool_calls": calls(1)}));
+        let (open, _) = call.split_once("Zürich").unwrap();
+        for text in [
+            format!("{open}{}", "x".repeat(4 * n)),
+            format!("{open}{}", "[".repeat(n)),
+            format!("{open}{}", "</".repeat(n)),
+            "<".repeat(n),
+            "<think>".repeat(n / 8),
+            " \n".repeat(n),
+            "{\"name\": ".repeat(n / 16),
+            "<tool_call>".repeat(n / 16),
+            "[TOOL_CALLS]get".repeat(n / 16),
+            format!("<tool_call>\n{{\"arguments\": {}", "{\"a\":".repeat(n / 16)),
+        ] {
+            let got = parse(&case.reply, &bytes(text.as_bytes()), true);
+            assert!(got.end.is_some());
+        }
+    }
+    assert!(started.elapsed().as_secs() < 300, "{:?}", started.elapsed());
+
+    let case = case(&source("", &forms[0].1), "auto");
+    let mut parser = ReplyParser::new(case.reply.clone());
+    let mut got = Got::default();
+    parser.push(tokenizer(), 3 + u32::from(b' ')).unwrap();
+    for byte in [0xffu8, 0xf0, 0x9f, b'a', 0xc3] {
+        parser.push(tokenizer(), 3 + u32::from(byte)).unwrap();
+    }
+    take(&mut parser, &mut got);
+    assert_eq!(got.content, "\u{fffd}\u{fffd}a");
+    assert!(matches!(parser.push(tokenizer(), 1 << 20), Err(Error::InvalidArgument(_))));
+    parser.push(tokenizer(), tokenizer().eos().unwrap()).unwrap();
+    take(&mut parser, &mut got);
+    assert_eq!((got.content.as_str(), got.end), ("\u{fffd}\u{fffd}a\u{fffd}", Some(false)));
+    assert!(matches!(parser.push(tokenizer(), 300), Err(Error::InvalidArgument(_))));
+    parser.end().unwrap();
+    assert!(parser.next(|_| Ok(())).unwrap().is_none());
+
+    // A control token that is no tag is told of, and what nobody takes is bounded.
+    let mut parser = ReplyParser::new(case.reply.clone());
+    for token in [3 + u32::from(b'a'), 1, 3 + u32::from(b'b')] {
+        parser.push(tokenizer(), token).unwrap();
+    }
+    let mut got = Got::default();
+    take(&mut parser, &mut got);
+    assert_eq!((got.content.as_str(), got.unparsed.as_str()), ("ab", "<s>"));
+    let longest =
+        (0..tokenizer().n_vocab() as u32).max_by_key(|&id| tokenizer().decode_token(id, false).unwrap().len());
+    let refused = (0..20 << 20).find_map(|_| parser.push(tokenizer(), longest.unwrap()).err());
+    assert!(matches!(refused, Some(Error::TooComplex(_))));
+    take(&mut parser, &mut got);
+    parser.push(tokenizer(), 300).unwrap();
+}
+
+#[test]
+fn conversations_that_a_template_would_lose_are_refused() {
+    let without = |template: &str, word: &str| {
+        let template = ChatTemplate::new(template, String::new(), String::new());
+        let messages = [
+            user(),
+            json!({"role": "assistant", "content": null, "tool_calls": calls(1)}),
+            json!({"role": "tool", "tool_call_id": "abc123xyz", "content": "warm"}),
+        ];
+        let error = template.render(&chat(&messages, true, "auto")).err().map(|e| e.to_string()).unwrap_or_default();
+        assert!(error.contains(word) && error.is_empty() == word.is_empty(), "{error}");
+        // Without any the conversation goes on as before.
+        let plain = template.render(&Chat::new(&[("user", "a"), ("assistant", "b")], true)).unwrap().plain().unwrap();
+        assert!(plain.contains('a') && plain.contains('b'));
+    };
+    let tools = "{{ tools | tojson if tools }}";
+    let messages = "{% for m in messages %}{{ m.role }}{{ m.content or '' }}{% for c in m.tool_calls or [] %}NAME ARGUMENTS{% endfor %}{% endfor %}";
+    let name = messages.replace("NAME", "{{ c.function.name }}");
+    let all = name.replace("ARGUMENTS", "{{ c.function.arguments | tojson }}");
+    without(&format!("{tools}{all}"), "");
+    without(&all, "tools[0]");
+    without(&format!("{tools}{name}"), "the arguments of messages[1].tool_calls[0]");
+    without(&format!("{tools}{messages}"), "the name in messages[1].tool_calls[0]");
+    let results = all.replace("{{ m.content or '' }}", "{{ m.content if m.role != 'tool' else '' }}");
+    without(&format!("{tools}{results}"), "the content of messages[2]");
+}
+
+proptest! {
+    /// However a reply is cut, its parts are the same, and no text is lost but that of tags.
+    #[test]
+    fn any_reply_is_taken_apart(parts in prop::collection::vec(prop::sample::select(PARTS), 0..24), form in 0usize..14) {
+        let case = case(&source(THINK, &forms()[form].1), "auto");
+        let text = parts.concat();
+        let got = parsed(&case.reply, &text);
+        prop_assert!(got.end.is_some());
+        // Words that are no part of tags, in the order in which they came within each kind.
+        let all = format!("{}{}{}{:?}", got.reasoning, got.content, got.unparsed, got.calls);
+        for word in ["word1", "word2"] {
+            prop_assert_eq!(text.matches(word).count(), all.matches(word).count(), "{:?}: {:?}", text, got);
+        }
+    }
+}
+
+const PARTS: &[&str] = &[
+    "word1",
+    "word2",
+    " ",
+    "\n",
+    "<think>",
+    "</think>",
+    "<tool_call>",
+    "</tool_call>",
+    "[TOOL_CALLS]",
+    "[ARGS]",
+    "[CALL_ID]a",
+    "get",
+    "get_weather",
+    "{",
+    "}",
+    "[",
+    "]",
+    ",",
+    ":",
+    "\"",
+    "'",
+    "\\",
+    "{\"name\": \"get\", \"arguments\": ",
+    "{\"query\": \"word1\"}",
+    "{\"name\": \"get\", \"parameters\": {}}",
+    "<function=get>",
+    "</function>",
+    "<parameter=query>\n",
+    "\n</parameter>\n",
+    "<|calls|>",
+    "<|end_calls|>",
+    "<|call|>",
+    "<|sep|>",
+    "function",
+    "\n```json\n",
+    "\n```",
+    "<arg_key>",
+    "</arg_key>",
+    "<arg_value>",
+    "</arg_value>",
+    "<|tool_call>call:get{",
+    "<tool_call|>",
+    "<|\"|>",
+    "query:",
+    "é",
+    "🦀",
+    "1",
+    "-",
+    "true",
+    "None",
+    "<",
+];
