@@ -12,7 +12,7 @@ adapter=data/story-adapter.gguf
 chat=$temporary/chat.gguf
 expected='Once upon a time, there was a little girl named Lily. She loved to play outside in the park. One day, she saw a big, red ball. She wanted to play with it, but it was too high.'
 
-u64() { printf "\\x$(printf %02x "$1")\\0\\0\\0\\0\\0\\0\\0"; }
+u64() { printf "\\x$(printf %02x $(($1 % 256)))\\x$(printf %02x $(($1 / 256)))\\0\\0\\0\\0\\0\\0"; }
 
 # The tiny model has no chat template; this is its file with one, as the first of its metadata. What is put in is a
 # multiple of 32 bytes long, so that everything behind keeps its alignment.
@@ -93,7 +93,7 @@ echo '[{"type": "function", "function": {"name": "go", "parameters": {"type": "o
  "x-guidance": {"whitespace_flexible": false}}}}]' >"$temporary/tools.json"
 expect "chat, tools that the template leaves out" "RZ_ERR_UNSUPPORTED: the chat template leaves out tools[0]" \
     "$("$programs/chat" -m "$chat" -p "$prompt" --greedy -n 120 --tools "$temporary/tools.json" 2>&1 >/dev/null | grep RZ_ERR)"
-call=$("$programs/chat" -m "$temporary/tools.gguf" -p "$prompt" --greedy --tools "$temporary/tools.json" --call 2>/dev/null)
+call=$("$programs/chat" -m "$temporary/tools.gguf" -p "$prompt" --greedy -n 60 --tools "$temporary/tools.json" --call 2>/dev/null)
 if grep -Eq '^go\(\{"by": *"(car|bus)", *"n": *[0-9]\}\)' <<<"$call"; then echo "ok: chat, a call"; else echo "FAILED: chat, a call: $call"; exit 1; fi
 expect "extract, a bad schema" "RZ_ERR_INVALID_ARGUMENT: " "$("$programs/extract" "$chat" "$temporary/tools.json" </dev/null 2>&1 || true)"
 expect "frame" "${expected#"$prompt"}" "$("$programs/frame" $story "$prompt" 600 2>"$temporary/frames")"

@@ -224,7 +224,7 @@ impl Probe<'_> {
             json!({"type": "function", "function": {"name": name, "description": "d", "parameters":
                 {"type": "object", "properties": properties, "required": []}}})
         };
-        let typed = |name: &str| json!({"type": name, "description": "d"});
+        let typed = |name: &str| json!({"type": name, "description": "d", "additionalProperties": true});
         let all: Vec<Json> = [json!({"role": "user", "content": ASKED})].into_iter().chain(messages.to_vec()).collect();
         let chat = json!({"messages": all, "add_generation_prompt": prompt,
             "tools": [schema("f5n", json!({"a5k": typed("string"), "n5k": typed("integer"), "o5k": typed("object")})),

@@ -337,7 +337,7 @@ impl ReplyParser {
 
     fn arguments(&mut self, tool: usize, mut keys: Vec<String>, rest: &str, is_whole: bool) -> Option<usize> {
         let reply = self.reply.clone();
-        let Some((calls, argument)) = tagged(&reply) else { return None };
+        let (calls, argument) = tagged(&reply)?;
         let text = rest.trim_start();
         let blank = rest.len() - text.len();
         if let Match::Full(n) = matches(calls.after.trim(), text) {
@@ -393,7 +393,7 @@ impl ReplyParser {
         is_whole: bool,
     ) -> Option<usize> {
         let reply = self.reply.clone();
-        let Some((calls, argument)) = tagged(&reply) else { return None };
+        let (calls, argument) = tagged(&reply)?;
         let mut at = 0;
         if !begun && !rest.is_empty() {
             begun = true;
