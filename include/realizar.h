@@ -787,7 +787,9 @@ void rz_sampler_free(rz_sampler *sampler);
 /* Kind of a grammar: the reply to a conversation, given as the JSON of rz_chat_tokenize_into: text or calls of its tools, in
  * the form of the model's chat template, with arguments that follow each tool's JSON schema. By "tool_choice": text, calls, or
  * text and then calls ("auto"); text alone ("none"); calls alone ("required", or the name of a tool), behind reasoning where the
- * model writes some. "parallel_tool_calls": false allows one call. Arguments come in the order of the schema. */
+ * model writes some. "parallel_tool_calls": false allows one call. Arguments come in the order of the schema. Where a model
+ * writes texts between tags, without quotes, "enum", "minLength" and "maxLength" (up to 2000) bind them, "pattern" and "format"
+ * do not. */
 #define RZ_GRAMMAR_TOOLS 7
 
 /* A compiled grammar. Immutable: any number of samplers may use it at once, with caches of any model that has the

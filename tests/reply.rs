@@ -259,6 +259,18 @@ fn the_choice_of_tools_is_heeded() {
     let auto = case(&source, "auto");
     assert!(!accepts(&auto, &call("get", "{\"query\": 1}")) && !accepts(&auto, &call("get", "{}")));
     assert!(!accepts(&auto, &call("other", "{}")));
+    // Texts between tags are as long as they may be.
+    let mut tagged = case(&self::source("", &forms()[10].1), "auto");
+    let tool = json!({"type": "function", "function": {"name": "get", "parameters": {"type": "object",
+        "properties": {"query": {"type": "string", "minLength": 2, "maxLength": 3}}, "required": ["query"]}}});
+    let short = Chat::parse(&json!({"messages": [user()], "tools": [tool]}).to_string(), true).unwrap();
+    let prompt = tagged.template.render(&short).unwrap();
+    tagged.reply = Arc::new(Reply::new(tagged.reply.form.clone(), &short, &prompt).unwrap());
+    for (query, fits) in [("a", false), ("ab", true), ("aé", true), ("abc", true), ("abcd", false)] {
+        let call =
+            format!("<tool_call>\n<function=get>\n<parameter=query>\n{query}\n</parameter>\n</function>\n</tool_call>");
+        assert_eq!(accepts(&tagged, &call), fits, "{query}");
+    }
     for (more, word) in [
         (json!({"tool_choice": "some"}), "tool_choice"),
         (json!({"tool_choice": {"function": {"name": "x"}}}), "\"x\""),
@@ -364,11 +376,11 @@ fn hostile_replies_cost_little() {
     for (i, (_, form)) in forms.iter().enumerate() {
         let case = case(&source(THINK, form), "auto");
         // A megabyte for one of each kind.
-        let n = if [0, 3, 10].contains(&i) { 1 << 18 } else { 1 << 12 };
+        let n = if [0, 10].contains(&i) { 1 << 16 } else { 1 << 12 };
         let call = case.written(json!({"role": "assistant", "content": null, "tool_calls": calls(1)}));
         let (open, _) = call.split_once("Zürich").unwrap();
         for text in [
-            format!("{open}{}", "x".repeat(4 * n)),
+            format!("{open}{}", "x".repeat(16 * n)),
             format!("{open}{}", "[".repeat(n)),
             format!("{open}{}", "</".repeat(n)),
             "<".repeat(n),
@@ -383,7 +395,7 @@ fn hostile_replies_cost_little() {
             assert!(got.end.is_some());
         }
     }
-    assert!(started.elapsed().as_secs() < 300, "{:?}", started.elapsed());
+    assert!(started.elapsed().as_secs() < 200, "{:?}", started.elapsed());
 
     let case = case(&source("", &forms[0].1), "auto");
     let mut parser = ReplyParser::new(case.reply.clone());
@@ -416,6 +428,35 @@ fn hostile_replies_cost_little() {
     assert!(matches!(refused, Some(Error::TooComplex(_))));
     take(&mut parser, &mut got);
     parser.push(tokenizer(), 300).unwrap();
+}
+
+/// Templates are strangers' programs: whatever they write, a form is found or none.
+#[test]
+fn hostile_templates_have_a_form_or_none() {
+    let started = std::time::Instant::now();
+    let any = "\u{F8FE}\u{F8FF}".repeat(40);
+    for calls in [
+        format!("{EACH}{{{{ c.name }}}} o5k n5k a5k v5v 17 c5k w5w }} {{{{ c.arguments }}}}{{% endfor %}}"),
+        format!("{EACH}{{{{ c.name }}}} a5k v5v {{{{ c.arguments | tojson }}}} n5k o5k c5k w5w{{% endfor %}}"),
+        format!("{any}{EACH}{any}{{{{ c.name }}}}{any}{{{{ c.arguments | tojson }}}}{any}{{% endfor %}}{any}"),
+        format!(
+            "{EACH}{{{{ t.id * 30 }}}}{{{{ c.name }}}}{{{{ t.id * 30 }}}}{{{{ c.arguments | tojson }}}}{{% endfor %}}"
+        ),
+        format!("{EACH}{{{{ '{{\"a\": ' * 3000 }}}}{{{{ c.name }}}}{{{{ c.arguments | tojson }}}}{{% endfor %}}"),
+        format!("{{{{ '{{}}' * 100000 }}}}{EACH}{{{{ c.name ~ c.arguments | tojson }}}}{{% endfor %}}"),
+        format!("{EACH}{{{{ c.arguments | tojson ~ c.name }}}}{{% endfor %}}"),
+        format!("{EACH}<{{{{ c.name }}}}<{{{{ c.arguments | tojson }}}}<{{% endfor %}}日"),
+    ] {
+        for think in [THINK, "<{{ r }}>", "{{ r }}", &any] {
+            let template = ChatTemplate::new(&source(think, &calls), String::new(), String::new());
+            let form = Arc::new(find_reply_form(&template).unwrap());
+            let Ok(prompt) = template.render(&chat(&[user()], true, "auto")) else { continue };
+            let Ok(reply) = Reply::new(form, &chat(&[user()], true, "auto"), &prompt) else { continue };
+            let got = parse(&Arc::new(reply), &bytes(format!("{any} get get_weather {{}} {calls}").as_bytes()), false);
+            assert!(got.end.is_some());
+        }
+    }
+    assert!(started.elapsed().as_secs() < 60, "{:?}", started.elapsed());
 }
 
 #[test]

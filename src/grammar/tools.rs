@@ -12,6 +12,9 @@ use crate::text::{ANY, Argument, Body, CallForm, Dialect, NAME, Reply, Tokenizer
 /// Levels of objects and lists in arguments that are not written in JSON.
 const MAX_DEPTH: usize = 16;
 
+/// Longest bound on the length of a text between tags.
+const MAX_LENGTH: u64 = 2000;
+
 /// White space behind reasoning, and in front of a call that has to come.
 const SPACE: &str = r"(/[ \n]{1,4}/)?";
 
@@ -146,7 +149,12 @@ impl Writer<'_> {
                 let texts: Vec<String> = texts.into_iter().map(quoted).collect();
                 format!("({}) {}", texts.join(" | "), self.tag(&argument.after, "")?)
             }
-            (true, None) => self.until_first(&argument.after)?,
+            (true, None) => {
+                let length = |name: &str| schema[name].as_u64().filter(|&n| n <= MAX_LENGTH);
+                let (least, most) = (length("minLength").unwrap_or(0), length("maxLength"));
+                let most = most.map_or(String::new(), |n| n.max(least).to_string());
+                self.text_until(&argument.after, least, &most)?
+            }
             // Templates of this form show them as Python does.
             (false, _) if schema["type"] == "boolean" => {
                 format!("(\"true\" | \"false\" | \"True\" | \"False\") {}", self.tag(&argument.after, "")?)
@@ -280,6 +288,11 @@ impl Writer<'_> {
     }
 
     fn until_first(&mut self, tag: &str) -> Result<String> {
+        self.text_until(tag, 0, "")
+    }
+
+    /// A text of some characters, and the tag that ends it. No `most`: as many as there are.
+    fn text_until(&mut self, tag: &str, least: u64, most: &str) -> Result<String> {
         let (mut first, mut rest) = (None, String::new());
         self.tokenizer.split_control(tag, |part| {
             if first.is_none() {
@@ -293,12 +306,13 @@ impl Writer<'_> {
         let first = first.unwrap_or_default();
         let _ = write!(rest, "{}", self.first_tag(&tag[first.len()..])?);
         if first.is_empty() {
-            let text = self.rule("/(?s:.+)/");
-            return Ok(format!("{text}? {rest}"));
+            let text = self.rule(&format!("/(?s:.{{{},{most}}})/", least.max(1)));
+            let optional = if least == 0 { "?" } else { "" };
+            return Ok(if most == "0" { rest } else { format!("{text}{optional} {rest}") });
         }
         let name = format!("r{}", self.rules);
         self.rules += 1;
-        let _ = writeln!(self.lark, "{name}[suffix={}]: /(?s:.*)/", quoted(&first));
+        let _ = writeln!(self.lark, "{name}[suffix={}]: /(?s:.{{{least},{most}}})/", quoted(&first));
         Ok(format!("{name} {rest}"))
     }
 

@@ -9,7 +9,7 @@ use super::chat::{Chat, ToolChoice};
 use super::literal::Literal;
 use super::marks::MarkedText;
 use super::reply_form::{Body, CallForm, Dialect, ReplyForm};
-use super::tags::{Match, NAME, matches};
+use super::tags::{ANY, Match, NAME, matches};
 use crate::error::{Error, Result};
 
 /// Longest name of a tool.
@@ -162,7 +162,10 @@ impl Reply {
         let mut tools = Vec::new();
         for (i, tool) in chat.tools().iter().enumerate() {
             let name = tool["function"]["name"].as_str().unwrap_or_default();
-            if name.is_empty() || name.len() > MAX_NAME || name.chars().any(|c| c.is_whitespace() || c.is_control()) {
+            if name.is_empty()
+                || name.len() > MAX_NAME
+                || name.chars().any(|c| c.is_whitespace() || c.is_control() || c == ANY || c == NAME)
+            {
                 return Err(Error::invalid(format!(
                     "tools[{i}].function.name is {name:?}, which is no name of a tool"
                 )));

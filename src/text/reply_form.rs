@@ -95,6 +95,10 @@ const REASONING: [(&str, &str); 4] = [
     ("<|eom|>", "to=self<|message|>"),
 ];
 
+/// Longest reply that is read, and longest tag; templates are strangers' programs.
+const MAX_TEXT: usize = 16 << 10;
+const MAX_TAG: usize = 500;
+
 const ASKED: &str = "U5U";
 const SAID: &str = "C5C";
 const THOUGHT: &str = "R5R";
@@ -112,6 +116,7 @@ pub fn find(template: &ChatTemplate) -> Result<ReplyForm> {
     let prompt = probe.render(&[], true)?;
     let plain = probe.render(&[json!({"role": "assistant", "content": SAID})], false)?;
     let (reasoning, behind_reasoning) = probe.reasoning()?;
+    let reasoning = reasoning.filter(|tags| are_sound(&[&tags.open, &tags.close], 0));
     let mut form = ReplyForm { reasoning, ..Default::default() };
     let (Some(prompt), Some(plain)) = (prompt, plain) else { return Ok(form) };
 
@@ -134,7 +139,8 @@ pub fn find(template: &ChatTemplate) -> Result<ReplyForm> {
             let text = ids.iter().fold(text[start(&text)..].to_owned(), |text, id| {
                 if id.contains('.') { text } else { text.replace(id, &ANY.to_string()) }
             });
-            if let Some(form_of_calls) = read_calls(&text, n, behind, &form) {
+            let read = (text.len() <= MAX_TEXT).then(|| read_calls(&text, n, behind, &form)).flatten();
+            if let Some(form_of_calls) = read.filter(CallForm::is_sound) {
                 form.calls = Some(form_of_calls);
                 break;
             }
@@ -144,6 +150,11 @@ pub fn find(template: &ChatTemplate) -> Result<ReplyForm> {
         }
     }
     form.content.close = probe.content_close(behind, &form)?;
+    let Around { open, close } = &form.content;
+    if !are_sound(&[open, close], 0) {
+        form.content = Around::default();
+    }
+    form.fillers.retain(|filler| are_sound(&[filler], 0));
     // The end of content that is always there, though it be empty, is no part of calls.
     if let Some(calls) = &mut form.calls
         && let Some(rest) = calls.open.trim_start().strip_prefix(&form.content.close)
@@ -162,6 +173,32 @@ pub fn find(template: &ChatTemplate) -> Result<ReplyForm> {
         calls.others.push(Around { open: "<|python_tag|>".to_owned(), close: String::new() });
     }
     Ok(form)
+}
+
+impl CallForm {
+    /// True where its tags are short, and few of them have parts that may be anything.
+    fn is_sound(&self) -> bool {
+        let mut tags = vec![&self.open, &self.close, &self.before, &self.after];
+        tags.extend(&self.between);
+        match &self.body {
+            Body::Object { head, tail, .. } => {
+                if !are_sound(&[head, tail], 4) {
+                    return false;
+                }
+            }
+            Body::Named { middle, .. } => tags.push(middle),
+            Body::Tagged { middle, argument } => {
+                tags.extend([middle, &argument.before, &argument.text, &argument.after]);
+                tags.extend(&argument.other);
+            }
+        }
+        are_sound(&tags, 2)
+    }
+}
+
+fn are_sound(tags: &[&String], most: usize) -> bool {
+    let any = tags.iter().map(|tag| tag.matches([ANY, NAME]).count()).sum::<usize>();
+    any <= most && tags.iter().all(|tag| tag.len() <= MAX_TAG)
 }
 
 impl ReplyForm {
@@ -411,7 +448,7 @@ fn read_calls(text: &str, n: usize, behind: &str, form: &ReplyForm) -> Option<Ca
             let end = between.as_deref().unwrap_or(&tail);
             let key = |name: &str| text[first.start..].find(name).map(|at| first.start + at);
             let (a, n, o, v) = (key("a5k")?, key("n5k")?, key("o5k")?, key("v5v")?);
-            let behind_value = &text[v + 3..n];
+            let behind_value = text.get(v + 3..n)?;
             let after = &behind_value[..tag_start(behind_value, common_prefix(behind_value, end))];
             let before = &behind_value[after.len()..];
             let middle = text[first.name_end..a].strip_suffix(before)?;
@@ -419,8 +456,8 @@ fn read_calls(text: &str, n: usize, behind: &str, form: &ReplyForm) -> Option<Ca
                 Some(second) => merged(middle, text[second.name_end..second.arguments.0].strip_suffix(before)?),
                 None => middle.to_owned(),
             };
-            let number = text[n + 3..o].strip_suffix(before)?.strip_suffix(after)?.strip_suffix("17")?;
-            let (in_front, object) = (&text[a + 3..v], &text[o + 3..o + text[o..].find('{')?]);
+            let number = text.get(n + 3..o)?.strip_suffix(before)?.strip_suffix(after)?.strip_suffix("17")?;
+            let (in_front, object) = (text.get(a + 3..v)?, &text[o + 3..o + text[o..].find('{')?]);
             let other = (number != in_front).then(|| merged(number, object));
             let argument = Argument {
                 before: before.to_owned(),
