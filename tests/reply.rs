@@ -62,6 +62,7 @@ fn forms() -> Vec<(&'static str, String)> {
         ("keys and values", tagged("<tool_call>{{ c.name }}\n", "<arg_key>{{ k }}</arg_key>\n<arg_value>", "</arg_value>\n", "</tool_call>")),
         ("typed arguments", tagged("<invoke name=\"{{ c.name }}\">\n", "<parameter name=\"{{ k }}\" string=\"{{ 'true' if v is string else 'false' }}\">", "</parameter>\n", "</invoke>\n")),
         ("bare keys", each("<|tool_call>call:{{ c.name }}{{ '{' }}{% for k, v in c.arguments | items %}{{ k }}:{% if v is string %}<|\"|>{{ v }}<|\"|>{% elif v is mapping %}{{ '{' }}{% for a, b in v | items %}{{ a }}:<|\"|>{{ b }}<|\"|>{% endfor %}{{ '}' }}{% else %}{{ v | tojson }}{% endif %}{{ ',' if not loop.last }}{% endfor %}{{ '}' }}<tool_call|>")),
+        ("Python", format!("<|calls|>[{}]<|end_calls|>", each("{{ c.name }}({% for k, v in c.arguments | items %}{{ k }}={% if v is string %}'{{ v }}'{% elif v is mapping %}{{ v | tojson }}{% else %}{{ v }}{% endif %}{{ ', ' if not loop.last }}{% endfor %}){{ ', ' if not loop.last }}"))),
     ]
 }
 
@@ -489,7 +490,7 @@ fn conversations_that_a_template_would_lose_are_refused() {
 proptest! {
     /// However a reply is cut, its parts are the same, and no text is lost but that of tags.
     #[test]
-    fn any_reply_is_taken_apart(parts in prop::collection::vec(prop::sample::select(PARTS), 0..24), form in 0usize..14) {
+    fn any_reply_is_taken_apart(parts in prop::collection::vec(prop::sample::select(PARTS), 0..24), form in 0usize..15) {
         let case = case(&source(THINK, &forms()[form].1), "auto");
         let text = parts.concat();
         let got = parsed(&case.reply, &text);
