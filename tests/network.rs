@@ -3,6 +3,8 @@
 
 mod support;
 
+#[path = "network/drafts.rs"]
+mod drafts;
 #[path = "network/jobs.rs"]
 mod jobs;
 #[path = "support/rope.rs"]

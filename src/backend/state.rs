@@ -258,6 +258,16 @@ impl State {
         self.recurrent.step(memory, from, self.extent.checkpoints.target(self.extent.len))
     }
 
+    /// Commits the first `n` tokens of a step of `of`. Recurrent memories are those behind its last token, so that they
+    /// have to be computed again for fewer.
+    pub fn commit_first(&mut self, n: usize, of: usize) {
+        if n == of || self.spec.memories.is_empty() {
+            self.commit(n);
+        } else {
+            self.claim(self.extent.len + n);
+        }
+    }
+
     /// Commits the `n` tokens of a step.
     pub fn commit(&mut self, n: usize) {
         self.extent.checkpoints.commit(self.extent.len, n);

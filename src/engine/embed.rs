@@ -7,7 +7,7 @@ use super::Cancel;
 use super::cache::{CacheParams, state_spec};
 use super::embedder::Embedder;
 use super::model::Model;
-use super::step::{Outputs, StepInputs};
+use super::step::StepInputs;
 use super::vectors::Vectors;
 use crate::backend::Executor;
 use crate::backend::batch::StepLimits;
@@ -136,7 +136,7 @@ impl Call<'_> {
         let Embedder { program, executors, result, head, .. } = self.embedder;
         let mut refs = try_vec("the caches of texts", states.len())?;
         refs.extend(states);
-        let counts = texts.iter().map(|text| (text.len(), Outputs::None));
+        let counts = texts.iter().map(|text| (text.len(), 0));
         let mut batch = self.inputs.batch(&mut refs, ids, counts, 0)?;
         let hidden = &mut self.hidden[..ids.len() * head.hidden];
         let mut run = |executor: &mut Executor| {

@@ -6,11 +6,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::Cancel;
+use super::draft::{Draft, DraftParams, MOST};
 use super::job_text::JobText;
 use super::pass::{Member, Parked};
-use super::session::{Memory, Session};
-use crate::backend::Executor;
+use super::session::{Logits, Memory, Session};
+use super::worth::Taken;
 use crate::backend::state::State;
+use crate::backend::{Executor, Pace};
 use crate::error::{Error, Result, try_vec};
 use crate::sample::Sampler;
 
@@ -36,6 +38,7 @@ pub struct JobParams<'a> {
     /// `None`: always the most likely token.
     pub sampler: Option<Sampler>,
     pub stops: &'a [&'a str],
+    pub draft: DraftParams,
     pub cancel: Option<Arc<Cancel>>,
 }
 
@@ -48,6 +51,9 @@ pub struct JobInfo {
     pub prompt_total: usize,
     pub prompt_done: usize,
     pub tokens: usize,
+    /// Tokens of drafts that were computed, and those of them that were right.
+    pub drafted: usize,
+    pub accepted: usize,
     pub cache_len: usize,
     /// Time of the passes in which it had prompt tokens and single ones.
     pub prompt_time: Duration,
@@ -66,6 +72,11 @@ pub struct Job {
     /// Number of `input` that were forgotten, and of those that were appended.
     forgotten: usize,
     appended: usize,
+    /// Tokens that were made and appended, and whose step a recurrence has to take again, for it went beyond them.
+    again: Vec<u32>,
+    /// Tokens of the open step, of a job that makes tokens: those, the token made last, and a draft.
+    step: Vec<u32>,
+    draft: Option<Draft>,
     /// Tokens made, the last of which may not be appended yet, and the number of those that were read.
     made: Vec<u32>,
     read: usize,
@@ -88,6 +99,9 @@ pub struct Job {
 pub struct Request {
     prompt: Vec<u32>,
     input: Vec<u32>,
+    again: Vec<u32>,
+    step: Vec<u32>,
+    draft: Option<Draft>,
     made: Vec<u32>,
     max_tokens: usize,
     text: JobText,
@@ -118,6 +132,9 @@ impl Request {
         Ok(Request {
             prompt: copy,
             input: try_vec("a job's prompt", session.len() + prompt.len())?,
+            again: try_vec("the tokens of drafts", MOST + 1)?,
+            step: try_vec("the tokens of drafts", MOST + 2)?,
+            draft: Draft::new(session, params.sampler.as_ref(), params.draft)?,
             made: try_vec("a job's tokens", max_tokens.min(room))?,
             max_tokens,
             text: JobText::new(params.stops)?,
@@ -132,7 +149,8 @@ impl Job {
     /// A job on the timeline that the request was made for.
     pub fn new(mut session: Session, request: Request) -> Job {
         static IDS: AtomicU64 = AtomicU64::new(0);
-        let Request { prompt, mut input, made, max_tokens, text, sampler, cancel, memory } = request;
+        let Request { prompt, mut input, again, step, draft, made, max_tokens, text, sampler, cancel, memory } =
+            request;
         if let Some(memory) = memory {
             session.set_memory(memory);
         }
@@ -147,6 +165,9 @@ impl Job {
             input,
             forgotten,
             appended: 0,
+            again,
+            step,
+            draft,
             made,
             read: 0,
             max_tokens,
@@ -164,9 +185,13 @@ impl Job {
 
     /// The timeline, with all tokens whose steps are done.
     pub fn into_session(self) -> Session {
-        let Job { mut session, input, forgotten, appended, parked, .. } = self;
+        let Job { mut session, input, forgotten, appended, again, parked, .. } = self;
         drop(parked);
         session.reclaim(input.get(appended..forgotten).unwrap_or_default());
+        if !again.is_empty() {
+            session.reclaim(&again);
+            session.set_logits(Logits::Here);
+        }
         session
     }
 
@@ -181,7 +206,9 @@ impl Job {
             prompt_total: self.input.len() - self.forgotten,
             prompt_done: self.appended.saturating_sub(self.forgotten),
             tokens: self.made.len(),
-            cache_len: self.session.len(),
+            drafted: self.draft.as_ref().map_or(0, |draft| draft.drafted),
+            accepted: self.draft.as_ref().map_or(0, |draft| draft.accepted),
+            cache_len: self.session.len() + self.again.len(),
             prompt_time: self.prompt_time,
             token_time: self.token_time,
             first_token: self.first_token,
@@ -219,47 +246,114 @@ impl Job {
         self.session.state_mut()
     }
 
-    /// Tokens to append next: the rest of the prompt, or the token made last.
+    /// Tokens of the prompt to append next.
     pub(super) fn pending(&self) -> &[u32] {
-        match self.input.get(self.appended..) {
-            Some(rest) if !rest.is_empty() => rest,
-            _ if self.has_ended() => &[],
-            _ => &self.made[self.made.len().saturating_sub(1)..],
+        &self.input[self.appended..]
+    }
+
+    /// Makes the draft of a job that makes tokens; false where `pace` pauses.
+    pub(super) fn make_draft(&mut self, pace: &Pace) -> Result<bool> {
+        self.session.forget_incomplete(&mut self.again);
+        let Some(draft) = &mut self.draft else { return Ok(true) };
+        // With the token that is made in any case.
+        let more = (self.max_tokens - self.made.len() - 1).min(self.session.capacity() - self.session.len() - 1);
+        // A recurrence that went too far first takes its steps again.
+        let most = if self.again.is_empty() { more } else { 0 };
+        draft.make(&self.session, &self.made, most, self.sampler.as_mut(), pace)
+    }
+
+    /// True where the next pass shall be one without drafts.
+    pub(super) fn needs_plain_pass(&self) -> bool {
+        self.draft.as_ref().is_some_and(Draft::needs_plain_pass)
+    }
+
+    /// The next tokens of a job that makes tokens, with at most `room` of its draft, and the number of those whose logits
+    /// are wanted. `jobs`: those that make tokens in the pass.
+    pub(super) fn next_step(&mut self, room: usize, jobs: usize) -> (&[u32], usize) {
+        self.step.clear();
+        self.step.extend_from_slice(&self.again);
+        self.step.extend(self.made.last());
+        if let Some(draft) = &mut self.draft {
+            self.step.extend_from_slice(draft.choose(room, jobs));
         }
+        (&self.step, self.step.len() - self.again.len())
+    }
+
+    /// Number of tokens that it appends before its draft.
+    pub(super) fn n_due(&self) -> usize {
+        self.again.len() + 1
     }
 
     pub(super) fn reads_prompt(&self) -> bool {
         self.appended < self.input.len()
     }
 
-    /// Takes the results of a pass that took some time, `output` being the number of the job's own. True where a token was
-    /// made.
+    /// Takes the results of a pass in which `jobs` made tokens, `output` being the number of the first of its own. True where
+    /// a token was made.
     pub(super) fn accept(
         &mut self,
         member: Member,
         executor: &mut Executor,
         output: usize,
-        time: Duration,
+        pass: Taken,
+        jobs: usize,
     ) -> Result<bool> {
-        let greedy = self.sampler.is_none() && self.session.model().suppressed().is_empty();
-        let output = member.output.then_some(output);
-        let argmax = if self.reads_prompt() {
-            let piece = &self.input[self.appended..self.appended + member.tokens];
-            let argmax = self.session.accept(piece, executor, output, greedy)?;
-            self.appended += member.tokens;
-            self.prompt_time += time;
-            argmax
+        let before = self.made.len();
+        let result = if self.reads_prompt() {
+            self.prompt_time += pass.time;
+            self.take_prompt(member, executor, output)
         } else {
-            let last = &self.made[self.made.len() - 1..];
-            let argmax = self.session.accept(last, executor, output, greedy)?;
-            self.token_time += time;
-            argmax
+            self.token_time += pass.time;
+            self.take_tokens(member, executor, output, pass, jobs)
         };
+        self.session.commit_step(member.tokens);
+        result.map(|()| self.made.len() > before)
+    }
+
+    fn is_greedy(&self) -> bool {
+        self.sampler.is_none() && self.session.model().suppressed().is_empty()
+    }
+
+    fn take_prompt(&mut self, member: Member, executor: &mut Executor, output: usize) -> Result<()> {
+        let output = (member.outputs > 0).then_some(output);
+        let piece = &self.input[self.appended..self.appended + member.tokens];
+        let argmax = self.session.take(piece, executor, output, self.is_greedy())?;
+        self.appended += member.tokens;
         self.undecided = output.is_some();
-        if self.undecided {
-            self.make_token(argmax)?;
+        if self.undecided { self.make_token(argmax) } else { Ok(()) }
+    }
+
+    /// Chooses a token behind each of the step's, as long as the next one of the step is the one that was chosen.
+    fn take_tokens(
+        &mut self,
+        member: Member,
+        executor: &mut Executor,
+        output: usize,
+        pass: Taken,
+        jobs: usize,
+    ) -> Result<()> {
+        let greedy = self.is_greedy();
+        if !self.again.is_empty() {
+            self.session.take(&self.again, executor, None, greedy)?;
+            self.again.clear();
         }
-        Ok(output.is_some())
+        let first = member.tokens - member.outputs;
+        let mut right = 0;
+        loop {
+            let at = first + right;
+            let argmax = self.session.take(&self.step[at..at + 1], executor, Some(output + right), greedy)?;
+            self.undecided = true;
+            self.make_token(argmax)?;
+            if self.has_ended() || self.step.get(at + 1) != self.made.last() {
+                break;
+            }
+            right += 1;
+        }
+        let compared = if self.has_ended() { right } else { right + 1 };
+        if let Some(draft) = &mut self.draft {
+            draft.passed(pass, right, compared, jobs);
+        }
+        Ok(())
     }
 
     /// True where there are logits of which no token was chosen, because choosing failed.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
 use super::crossover::{Crossover, Way};
-use super::step::{Outputs, StepInputs};
+use super::step::StepInputs;
 use crate::backend::batch::StepLimits;
 use crate::backend::cpu::attention::{self, Heads};
 use crate::backend::cpu::kernels::Isa;
@@ -314,7 +314,7 @@ impl KvStore {
         let state = &mut layers[layer as usize];
         let step = || {
             let mut states = [&mut *state];
-            let mut batch = inputs.batch(&mut states, &ZEROS[..n], std::iter::once((n, Outputs::None)), 0)?;
+            let mut batch = inputs.batch(&mut states, &ZEROS[..n], std::iter::once((n, 0)), 0)?;
             executor.begin(&batch, ops)?;
             before(executor)?;
             executor.advance(&mut batch, &|| false)?;

@@ -98,6 +98,8 @@ pub struct Model {
     reply_form: OnceLock<Arc<ReplyForm>>,
     /// The vocabulary prepared for grammars, by the first of them.
     grammars: OnceLock<Grammars>,
+    /// A digest of the vocabulary, once somebody has asked for it.
+    vocabulary: OnceLock<Option<u64>>,
     metrics: Metrics,
     /// `None` where only the text side was loaded.
     compute: Option<Compute>,
@@ -110,6 +112,8 @@ struct Compute {
     executors: Executors,
     limits: StepLimits,
     context_length: u32,
+    /// The other tokens of a step never change a bit of a result.
+    has_same_bits: bool,
     /// `None` where layers are on a GPU.
     embedder: Option<Embedder>,
     adaptable: Adaptable,
@@ -196,6 +200,7 @@ impl Model {
             chat_template,
             reply_form: OnceLock::new(),
             grammars: OnceLock::new(),
+            vocabulary: OnceLock::new(),
             metrics,
             compute,
         }))
@@ -298,6 +303,25 @@ impl Model {
             hash.write(format!("{key} = {value:?}\n").as_bytes());
         }
         Ok(hash.finish())
+    }
+
+    /// A number that tells its vocabulary from others; `None` without a tokenizer.
+    pub(super) fn vocabulary(&self) -> Option<u64> {
+        *self.vocabulary.get_or_init(|| {
+            let tokenizer = self.tokenizer.as_ref().ok()?;
+            let mut hash = XxHash64::with_seed(0);
+            for id in 0..tokenizer.n_vocab() as u32 {
+                let bytes = tokenizer.decode_token(id, true).ok()?;
+                hash.write_usize(bytes.len());
+                hash.write(&bytes);
+            }
+            Some(hash.finish())
+        })
+    }
+
+    /// True where the other tokens of a step never change a bit of a result.
+    pub(super) fn has_same_bits(&self) -> Result<bool> {
+        Ok(self.compute()?.has_same_bits)
     }
 
     /// The context that the file declares.
@@ -455,7 +479,18 @@ impl Compute {
         let bytes = on_host + embedder.as_ref().map_or(0, Embedder::bytes);
         let memory = runtime.reserve("the model's weights", if params.plan { 0 } else { bytes })?;
         let executors = Executors::new(&runtime.pool);
-        Ok(Compute { program, backend, executors, limits, context_length, embedder, adaptable, _memory: memory })
+        let has_same_bits = params.deterministic || matches!(backend, Backend::Cpu(_));
+        Ok(Compute {
+            program,
+            backend,
+            executors,
+            limits,
+            context_length,
+            has_same_bits,
+            embedder,
+            adaptable,
+            _memory: memory,
+        })
     }
 
     fn new_executor(&self, runtime: &Arc<Runtime>, program: &Arc<Program>, limits: StepLimits) -> Result<Counted> {

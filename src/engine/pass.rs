@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::executors::Counted;
 use super::metrics::Phase;
 use super::model::Model;
-use super::step::{Outputs, StepInputs};
+use super::step::StepInputs;
 use crate::backend::state::State;
 use crate::backend::{Executor, Pace};
 use crate::error::{Error, Result, try_vec};
@@ -17,8 +17,8 @@ use crate::error::{Error, Result, try_vec};
 pub struct Member {
     pub id: u64,
     pub tokens: usize,
-    /// The logits of the last of them are wanted.
-    pub output: bool,
+    /// Number of the last of them whose logits are wanted.
+    pub outputs: usize,
 }
 
 pub struct Pass {
@@ -49,9 +49,9 @@ impl Pass {
     }
 
     /// Has a timeline take part, with tokens for which there is room in a step.
-    pub fn add(&mut self, id: u64, tokens: &[u32], output: bool) {
+    pub fn add(&mut self, id: u64, tokens: &[u32], outputs: usize) {
         self.ids.extend_from_slice(tokens);
-        self.members.push(Member { id, tokens: tokens.len(), output });
+        self.members.push(Member { id, tokens: tokens.len(), outputs });
     }
 
     pub fn members(&self) -> &[Member] {
@@ -73,8 +73,7 @@ impl Pass {
         let mut batch = if *begun {
             inputs.same(states, ids)
         } else {
-            let outputs = |member: &Member| if member.output { Outputs::Last } else { Outputs::None };
-            let batch = inputs.batch(states, ids, members.iter().map(|m| (m.tokens, outputs(m))), 0)?;
+            let batch = inputs.batch(states, ids, members.iter().map(|m| (m.tokens, m.outputs)), 0)?;
             executor.begin(&batch, 0..model.program()?.ops.len())?;
             *begun = true;
             batch
@@ -100,7 +99,8 @@ impl Pass {
         let busy = std::mem::take(&mut self.busy);
         self.model.record(busy, share)?;
         self.model.metrics().record_parts(&times);
-        let phase = if self.ids.len() == self.members.len() { Phase::Decode } else { Phase::Prefill };
+        let is_prompt = self.members.iter().any(|member| member.outputs < member.tokens);
+        let phase = if is_prompt { Phase::Prefill } else { Phase::Decode };
         self.model.metrics().record_phase(phase, busy);
         Ok(busy)
     }

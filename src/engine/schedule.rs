@@ -9,6 +9,7 @@ use super::Cancel;
 use super::job::Job;
 use super::model::Model;
 use super::pass::{Parked, Pass};
+use super::worth::Taken;
 use crate::backend::Pace;
 use crate::error::{Error, Result, try_vec};
 
@@ -35,6 +36,7 @@ pub fn step_jobs(jobs: &mut [&mut Job], budget: Duration) -> Result<bool> {
         made = true;
     }
     let stop = || Cancel::check(&cancels).is_err();
+    let paused = || if stop() { Err(Cancel::reason(&cancels)) } else { Ok(false) };
     let pace = Pace::until(&stop, until);
     let mut spare = None;
     while jobs.iter().any(|job| !job.has_ended()) && !(made && until.is_none()) {
@@ -42,6 +44,9 @@ pub fn step_jobs(jobs: &mut [&mut Job], budget: Duration) -> Result<bool> {
             Some(pass) => pass,
             None if pace.is_over() => return Ok(false),
             None => {
+                if !make_drafts(jobs, &pace)? {
+                    return paused();
+                }
                 let mut pass = spare.take().map_or_else(|| Pass::new(&model), Ok)?;
                 fill(&mut pass, jobs, &model)?;
                 pass
@@ -49,7 +54,7 @@ pub fn step_jobs(jobs: &mut [&mut Job], budget: Duration) -> Result<bool> {
         };
         if !advance(&mut pass, jobs, &pace)? {
             park(pass, jobs);
-            return if stop() { Err(Cancel::reason(&cancels)) } else { Ok(false) };
+            return paused();
         }
         made |= accept(&mut pass, jobs)?;
         spare = Some(pass);
@@ -74,7 +79,18 @@ fn park(pass: Pass, jobs: &mut [&mut Job]) {
     }
 }
 
-/// Fills a pass: single tokens, those that have waited longest first, then pieces of prompts.
+/// Makes the drafts of jobs that make tokens; false where `pace` pauses.
+fn make_drafts(jobs: &mut [&mut Job], pace: &Pace) -> Result<bool> {
+    for job in jobs.iter_mut().filter(|job| !job.has_ended() && !job.reads_prompt()) {
+        if !job.make_draft(pace)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Fills a pass: tokens of jobs that make them, those that have waited longest first, with their drafts where there is
+/// room, then pieces of prompts.
 fn fill(pass: &mut Pass, jobs: &mut [&mut Job], model: &Model) -> Result<()> {
     let limits = model.limits()?;
     let mut order = try_vec("jobs", jobs.len())?;
@@ -87,11 +103,20 @@ fn fill(pass: &mut Pass, jobs: &mut [&mut Job], model: &Model) -> Result<()> {
     order.retain(|&i| Some(is_long(i)) == side);
 
     let mut outputs = limits.max_outputs.min(limits.max_tokens);
-    for job in order.iter().map(|&i| &*jobs[i]).filter(|job| !job.reads_prompt()) {
-        if outputs > 0 {
-            pass.add(job.id, job.pending(), true);
-            outputs -= 1;
-        }
+    let mut makers = try_vec("jobs", jobs.len())?;
+    makers.extend(order.iter().copied().filter(|&i| !jobs[i].reads_prompt()).take(outputs));
+    let is_plain = makers.iter().any(|&i| jobs[i].needs_plain_pass());
+    let mut waiting = makers.len();
+    for &i in &makers {
+        let job = &mut jobs[i];
+        waiting -= 1;
+        let due = job.n_due();
+        let Some(free) = limits.max_tokens.checked_sub(pass.tokens() + due + waiting) else { continue };
+        let room = if is_plain { 0 } else { free.min(outputs - waiting - 1) };
+        let id = job.id;
+        let (tokens, n) = job.next_step(room, makers.len());
+        pass.add(id, tokens, n);
+        outputs -= n;
     }
     let beside = if pass.tokens() > 0 { BESIDE } else { model.piece()? };
     let room = limits.max_tokens.min(pass.tokens() + beside);
@@ -100,7 +125,7 @@ fn fill(pass: &mut Pass, jobs: &mut [&mut Job], model: &Model) -> Result<()> {
         let n = pending.len().min(room - pass.tokens());
         let is_last = n == pending.len();
         if n > 0 && !(is_last && outputs == 0) {
-            pass.add(job.id, &pending[..n], is_last);
+            pass.add(job.id, &pending[..n], usize::from(is_last));
             outputs -= usize::from(is_last);
         }
     }
@@ -123,14 +148,17 @@ fn advance(pass: &mut Pass, jobs: &mut [&mut Job], pace: &Pace) -> Result<bool> 
 
 /// Hands the results of a pass to its members; true where one of them has made a token.
 fn accept(pass: &mut Pass, jobs: &mut [&mut Job]) -> Result<bool> {
-    let time = pass.end()?;
+    let (time, rows) = (pass.end()?, pass.tokens());
     let (members, executor) = pass.results()?;
+    let drafted = members.iter().map(|member| member.outputs.saturating_sub(1)).sum();
+    let taken = Taken { time, rows, drafted, is_mixed: members.iter().any(|member| member.outputs < member.tokens) };
+    let makers = members.iter().filter(|member| member.outputs > 0).count();
     let (mut output, mut made) = (0, false);
     for member in members {
         if let Some(job) = jobs.iter_mut().find(|job| job.id == member.id) {
-            made |= job.accept(*member, executor, output, time)?;
+            made |= job.accept(*member, executor, output, taken, makers)?;
         }
-        output += usize::from(member.output);
+        output += member.outputs;
     }
     pass.clear();
     Ok(made)

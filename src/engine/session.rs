@@ -8,7 +8,7 @@ use super::adapter::{self, Adapter};
 use super::cache::{CacheParams, state_spec};
 use super::metrics::Phase;
 use super::model::Model;
-use super::step::{Outputs, StepInputs};
+use super::step::StepInputs;
 use super::{Cancel, LogLevel, Reservation};
 use crate::backend::Executor;
 use crate::backend::batch::{FOLLOWING, StepLimits};
@@ -413,9 +413,9 @@ impl Session {
     ) -> Result<T> {
         let Session { model, state, inputs, logits, cancel: sticky, .. } = self;
         let (outputs, last) = match wanted {
-            Wanted::Nothing => (Outputs::None, 0),
-            Wanted::Argmax | Wanted::Logits => (Outputs::Last, 0),
-            Wanted::AllLogits => (Outputs::All, tokens.len() - 1),
+            Wanted::Nothing => (0, 0),
+            Wanted::Argmax | Wanted::Logits => (1, 0),
+            Wanted::AllLogits => (tokens.len(), tokens.len() - 1),
         };
         let mut states = [state];
         let mut batch = inputs.batch(&mut states, tokens, std::iter::once((tokens.len(), outputs)), 0)?;
@@ -511,7 +511,7 @@ impl Session {
                 while sent < most && sent - made < ahead {
                     let ids = [if sent == 0 { token } else { FOLLOWING }];
                     let mut states = [&mut *state];
-                    let one = std::iter::once((1, Outputs::Last));
+                    let one = std::iter::once((1, 1));
                     let mut batch = inputs.batch(&mut states, &ids, one, sent - made)?;
                     model.run(executor, &mut batch, &[sticky.as_deref(), cancel])?;
                     executor.submit()?;
@@ -538,14 +538,14 @@ impl Session {
         self.cancel.as_ref()
     }
 
-    /// The memory of the timeline, for a step that is made elsewhere and ends in `accept`.
+    /// The memory of the timeline, for a step that is made elsewhere and ends in `take` and `commit_step`.
     pub(super) fn state_mut(&mut self) -> &mut State {
         &mut self.state
     }
 
-    /// Commits the tokens of a step that an executor has computed. With the number of its output, the logits of the last
+    /// Takes the next tokens of a step that an executor has computed. With the number of its output, the logits of the last
     /// token are read; where it is `greedy`, the arg-max is returned, and logits stay on a device that has it ready.
-    pub(super) fn accept(
+    pub(super) fn take(
         &mut self,
         tokens: &[u32],
         executor: &mut Executor,
@@ -553,7 +553,8 @@ impl Session {
         greedy: bool,
     ) -> Result<Option<u32>> {
         let Some(i) = output else {
-            self.commit(tokens, Logits::None);
+            self.tokens.extend_from_slice(tokens);
+            self.logits_at = Logits::None;
             return Ok(None);
         };
         let next = if greedy { Some(executor.argmax(i)?) } else { None };
@@ -562,8 +563,14 @@ impl Session {
             executor.read_logits(i, &mut self.logits)?;
             self.model.suppress(&mut self.logits);
         }
-        self.commit(tokens, logits_at);
+        self.tokens.extend_from_slice(tokens);
+        self.logits_at = logits_at;
         Ok(next)
+    }
+
+    /// Commits what `take` took of a step of `n` tokens.
+    pub(super) fn commit_step(&mut self, n: usize) {
+        self.state.commit_first(self.tokens.len() - self.state.len(), n);
     }
 
     /// Moves the tokens behind the newest position at which layers hold what the next token needs to `forgotten`. They are
@@ -672,7 +679,7 @@ fn step_batch(model: &Model, sessions: &mut [&mut Session], tokens: &[u32]) -> R
         cancels.push(cancel.as_deref());
     }
     let mut inputs = StepInputs::new(n)?;
-    let mut batch = inputs.batch(&mut states, tokens, std::iter::repeat_n((1, Outputs::Last), n), 0)?;
+    let mut batch = inputs.batch(&mut states, tokens, std::iter::repeat_n((1, 1), n), 0)?;
     model.forward(&mut batch, &cancels, |executor| {
         logits.iter_mut().enumerate().try_for_each(|(i, l)| {
             executor.read_logits(i, l)?;

@@ -5,14 +5,6 @@ use crate::backend::batch::Batch;
 use crate::backend::state::State;
 use crate::error::{Error, Result, try_vec};
 
-/// The tokens of each sequence whose logits are wanted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Outputs {
-    None,
-    Last,
-    All,
-}
-
 /// Memory for the inputs of a step, set aside once for the largest one.
 pub struct StepInputs {
     positions: Vec<u32>,
@@ -26,13 +18,13 @@ impl StepInputs {
         Ok(StepInputs { positions: list()?, slots: list()?, outputs: list()? })
     }
 
-    /// A step in which sequence `i` continues with the next of `ids`, as many as `parts` says beside what is wanted of
-    /// them. `ahead`: steps that were submitted and not committed yet.
+    /// A step in which sequence `i` continues with the next of `ids`, as many as `parts` says beside the number of the last
+    /// of them whose logits are wanted. `ahead`: steps that were submitted and not committed yet.
     pub fn batch<'a>(
         &'a mut self,
         states: &'a mut [&'a mut State],
         ids: &'a [u32],
-        parts: impl Iterator<Item = (usize, Outputs)>,
+        parts: impl Iterator<Item = (usize, usize)>,
         ahead: usize,
     ) -> Result<Batch<'a>> {
         self.positions.clear();
@@ -47,11 +39,7 @@ impl StepInputs {
             self.positions.extend((first as u32..).take(n));
             self.slots.extend(std::iter::repeat_n(slot as u32, n));
             let end = self.slots.len() as u32;
-            match outputs {
-                Outputs::None => {}
-                Outputs::Last => self.outputs.push(end - 1),
-                Outputs::All => self.outputs.extend(end - n as u32..end),
-            }
+            self.outputs.extend(end - outputs.min(n) as u32..end);
         }
         Ok(self.same(states, ids))
     }

@@ -190,7 +190,7 @@ pub unsafe extern "C" fn rz_job_new(
         }
         let cancel = call.optional(params.cancel)?.map(|cancel| cancel.0.clone());
         let max_tokens = params.max_tokens as usize;
-        let params = JobParams { max_tokens, sampler, stops: &stops, cancel };
+        let params = JobParams { max_tokens, sampler, stops: &stops, draft: Default::default(), cancel };
         let job = cache.lend(|session| Request::new(session, tokens, params), Job::new)?;
         out.set_handle(rz_job { job: Mutex::new(Some(job)), cache });
         Ok(RZ_OK)

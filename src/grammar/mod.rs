@@ -21,6 +21,9 @@ pub use source::Kind;
 use crate::error::{Error, Result, secured, try_vec};
 use crate::text::{Reply, TokenKind, Tokenizer};
 
+/// Number of allowed tokens among which one may still be forced: the beginnings of a long one.
+const BEGINNINGS: usize = 32;
+
 /// Longest token that can be written under a grammar; the trie holds no deeper ones.
 const MAX_TOKEN: usize = 1000;
 
@@ -143,7 +146,7 @@ impl Grammar {
     pub fn matcher(&self) -> Result<Matcher> {
         let parser = self.parser.lock().unwrap_or_else(PoisonError::into_inner);
         let parser = secured("the grammar", COMPILED, || Ok(parser.deep_clone()))?;
-        Ok(Matcher { parser, n_vocab: self.n_vocab, start: None, taken: Vec::new(), mask: None })
+        Ok(Matcher { parser, n_vocab: self.n_vocab, start: None, taken: Vec::new(), masks: Vec::new() })
     }
 }
 
@@ -153,10 +156,10 @@ pub struct Matcher {
     n_vocab: usize,
     /// Length of the timeline where the grammar begins.
     start: Option<usize>,
-    /// Tokens of the timeline from there on that the parser has taken.
+    /// Tokens of the timeline from there on that the parser has taken, and some that `forced` expects behind them.
     taken: Vec<u32>,
-    /// The tokens that may follow `taken`.
-    mask: Option<SimpleVob>,
+    /// The tokens that may follow so many of `taken`, where that is known.
+    masks: Vec<(usize, SimpleVob)>,
 }
 
 impl Matcher {
@@ -175,37 +178,85 @@ impl Matcher {
             // A rewind to before the start: the grammar begins again.
             self.rewind(0)?;
             self.start = Some(timeline.len());
-            return self.current();
+            return self.after(0);
         };
         let same = written.iter().zip(&self.taken).take_while(|(a, b)| a == b).count();
-        self.rewind(same)?;
         for (i, &token) in written.iter().enumerate().skip(same) {
-            if !self.current()?.has(token) {
+            if !self.after(i)?.has(token) {
                 return Err(Error::invalid(format!(
                     "the grammar does not allow token {token} at position {}: set it again for another text",
                     start + i
                 )));
             }
-            self.mask = None;
-            caught(CHOICE, || self.parser.consume_token(token).map_err(|e| stopped(&self.parser, &e)))?;
-            self.taken.push(token);
+            self.rewind(i)?;
+            self.take(token)?;
         }
-        self.current()
+        self.masks.retain(|(len, _)| *len >= written.len());
+        self.after(written.len())
     }
 
-    fn current(&mut self) -> Result<Allowed<'_>> {
-        let mask = match self.mask.take() {
-            Some(mask) => mask,
-            None => caught(CHOICE, || self.parser.compute_mask().map_err(|e| stopped(&self.parser, &e)))?,
+    /// Appends the tokens to `out`, `most` in all, that follow a timeline whatever is chosen, but for where they are cut: the
+    /// longest of those allowed, as long as all the others are its beginnings. They are only expected: the next look at
+    /// the timeline takes back those that it does not have.
+    pub fn forced(&mut self, timeline: &[u32], most: usize, out: &mut Vec<u32>) -> Result<()> {
+        self.allowed(timeline)?;
+        let mut len = timeline.len() - self.start.unwrap_or(0);
+        let vocabulary = self.parser.token_env.clone();
+        while out.len() < most {
+            let token = match self.taken.get(len) {
+                Some(&token) => token,
+                None => {
+                    let Some(token) = self.after(len)?.longest_of_one_text(vocabulary.tok_trie()) else { break };
+                    self.take(token)?;
+                    token
+                }
+            };
+            out.push(token);
+            len += 1;
+        }
+        Ok(())
+    }
+
+    /// Number of the first of some tokens that may follow a timeline one after the other.
+    pub fn admits(&mut self, timeline: &[u32], tokens: &[u32]) -> Result<usize> {
+        self.allowed(timeline)?;
+        let expected = &self.taken[timeline.len() - self.start.unwrap_or(0)..];
+        let same = expected.iter().zip(tokens).take_while(|(a, b)| a == b).count();
+        if same < expected.len() {
+            return Ok(same);
+        }
+        let rest = &tokens[same..];
+        let more = caught(CHOICE, || self.parser.validate_tokens_raw(rest).map_err(|e| stopped(&self.parser, &e)))?;
+        Ok(same + more)
+    }
+
+    /// The tokens that may follow the first `len` of those taken.
+    fn after(&mut self, len: usize) -> Result<Allowed<'_>> {
+        let known = self.masks.iter().position(|(at, _)| *at == len);
+        let i = match known {
+            Some(i) => i,
+            None => {
+                self.rewind(len)?;
+                let mask = caught(CHOICE, || self.parser.compute_mask().map_err(|e| stopped(&self.parser, &e)))?;
+                self.masks.push((len, mask));
+                self.masks.len() - 1
+            }
         };
-        Ok(Allowed(self.mask.insert(mask)))
+        Ok(Allowed(&self.masks[i].1))
+    }
+
+    /// Takes a token behind those taken.
+    fn take(&mut self, token: u32) -> Result<()> {
+        caught(CHOICE, || self.parser.consume_token(token).map_err(|e| stopped(&self.parser, &e)))?;
+        self.taken.push(token);
+        Ok(())
     }
 
     /// Rewinds to the first `len` of the tokens taken.
     fn rewind(&mut self, len: usize) -> Result<()> {
         let back = self.taken.len() - len;
         if back > 0 {
-            self.mask = None;
+            self.masks.retain(|(at, _)| *at <= len);
             caught(CHOICE, || self.parser.rollback(back).map_err(|e| failure(&e.to_string())))?;
             self.taken.truncate(len);
         }
@@ -220,12 +271,32 @@ impl Allowed<'_> {
     pub fn has(&self, token: u32) -> bool {
         (token as usize) < self.0.len() && self.0.is_allowed(token)
     }
+
+    /// The longest token, where all others are its beginnings.
+    fn longest_of_one_text(&self, trie: &TokTrie) -> Option<u32> {
+        let mut longest: (u32, &[u8]) = (0, &[]);
+        for (i, id) in self.0.iter().enumerate() {
+            let text = trie.token(id);
+            // A token that ends the text has none.
+            if i == BEGINNINGS || text.is_empty() {
+                return None;
+            }
+            let (short, long) = if text.len() < longest.1.len() { (text, longest.1) } else { (longest.1, text) };
+            if !long.starts_with(short) {
+                return None;
+            }
+            if text.len() > longest.1.len() {
+                longest = (id, text);
+            }
+        }
+        (!longest.1.is_empty()).then_some(longest.0)
+    }
 }
 
 impl Clone for Matcher {
     fn clone(&self) -> Self {
         let Matcher { n_vocab, start, ref taken, .. } = *self;
-        Matcher { parser: self.parser.deep_clone(), n_vocab, start, taken: taken.clone(), mask: None }
+        Matcher { parser: self.parser.deep_clone(), n_vocab, start, taken: taken.clone(), masks: Vec::new() }
     }
 }
 

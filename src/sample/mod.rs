@@ -58,6 +58,16 @@ impl Sampler {
         self.grammar.is_some()
     }
 
+    /// Appends tokens to `out`, `most` in all, that a grammar expects to follow `history`; none without a grammar.
+    pub fn forced(&mut self, history: &[u32], most: usize, out: &mut Vec<u32>) -> Result<()> {
+        self.grammar.as_mut().map_or(Ok(()), |grammar| grammar.forced(history, most, out))
+    }
+
+    /// Number of the first of `tokens` that a grammar lets follow `history`; all without a grammar.
+    pub fn admits(&mut self, history: &[u32], tokens: &[u32]) -> Result<usize> {
+        self.grammar.as_mut().map_or(Ok(tokens.len()), |grammar| grammar.admits(history, tokens))
+    }
+
     /// `InvalidArgument` naming the first biased id that a vocabulary of `n` tokens does not have, `Mismatch` for a grammar
     /// of another vocabulary.
     pub fn check_vocab(&self, n: usize) -> Result<()> {
@@ -235,6 +245,14 @@ impl Candidate {
     fn weight(&self, max: f32, temperature: f32) -> f64 {
         exp((f64::from(self.logit) - f64::from(max)) / f64::from(temperature))
     }
+}
+
+/// The arg-max, and by how much its logit leads all others; infinity where there is no other.
+pub fn lead(logits: &[f32]) -> (u32, f32) {
+    let best = argmax(logits);
+    let (before, rest) = logits.split_at((best as usize).min(logits.len()));
+    let others = before.iter().chain(rest.iter().skip(1)).fold(f32::NEG_INFINITY, |max, logit| max.max(*logit));
+    (best, rest.first().map_or(0.0, |logit| logit - others))
 }
 
 /// Index of the largest logit; the lowest wins a tie and NaN never wins. 0 where there is nothing to win.

@@ -16,24 +16,24 @@ use realizar::engine::{
 use realizar::error::{Error, Result};
 use realizar::quant;
 
-fn load(path: &Path, threads: u32) -> Arc<Model> {
+pub fn load(path: &Path, threads: u32) -> Arc<Model> {
     let runtime = Runtime::new(RuntimeParams { threads, ..Default::default() }).unwrap();
     Model::load(path, LoadParams { runtime: Some(runtime), device: 1, ..Default::default() }).unwrap()
 }
 
-fn story() -> PathBuf {
+pub fn story() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/stories260K-f32.gguf")
 }
 
-fn session(model: &Arc<Model>, capacity: u32) -> Session {
+pub fn session(model: &Arc<Model>, capacity: u32) -> Session {
     Session::new(model, &CacheParams { capacity, ..Default::default() }).unwrap()
 }
 
-fn prompt(n: usize, from: usize) -> Vec<u32> {
+pub fn prompt(n: usize, from: usize) -> Vec<u32> {
     PROMPT.iter().cycle().skip(from).take(n).copied().collect()
 }
 
-fn sampler(seed: u64) -> Option<Sampler> {
+pub fn sampler(seed: u64) -> Option<Sampler> {
     let params = SamplerParams { temperature: 0.9, top_k: 50, repeat_penalty: 1.1, seed, ..Default::default() };
     (seed > 0).then(|| Sampler::new(params).unwrap())
 }
@@ -52,17 +52,17 @@ fn expected(session: &mut Session, prompt: &[u32], mut sampler: Option<Sampler>,
     (tokens, outcome == Outcome::Done)
 }
 
-fn job(session: Session, prompt: &[u32], params: JobParams) -> Job {
+pub fn job(session: Session, prompt: &[u32], params: JobParams) -> Job {
     let request = Request::new(&session, prompt, params).unwrap();
     Job::new(session, request)
 }
 
-fn tokens(job: &mut Job) -> Vec<u32> {
+pub fn tokens(job: &mut Job) -> Vec<u32> {
     job.read_tokens(|tokens| Ok(tokens.to_vec())).unwrap()
 }
 
 /// From nothing, which is a token, and a millionth of a second to some of its thousandths.
-fn budget(rng: &mut Rng) -> Duration {
+pub fn budget(rng: &mut Rng) -> Duration {
     Duration::from_micros([0, 1, 1, 20, 100, 300, 2000][rng.next() as usize % 7])
 }
 

@@ -1,0 +1,240 @@
+//! The tokens that a job's next ones are expected to be: those that its grammar forces, then those of a source. A pass over
+//! the weights computes several of them at once, and the job's own choice says which were right, so that drafts change
+//! nothing but the time. Knows neither passes nor how a token is chosen.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::draft_model::DraftModel;
+use super::lookup;
+use super::model::Model;
+use super::session::Session;
+use super::worth::{KINDS, Taken, Worth};
+use crate::backend::Pace;
+use crate::error::{Error, Result, try_vec};
+use crate::sample::Sampler;
+
+/// Tokens of a draft, at most, and where the caller leaves it open.
+pub const MOST: usize = 32;
+const DEFAULT: usize = 16;
+
+/// The source of drafts.
+#[derive(Clone)]
+pub enum DraftSource {
+    /// The text itself: what followed the last tokens where they stood before.
+    Lookup,
+    /// A model of the same vocabulary.
+    Model(Arc<Model>),
+}
+
+/// Drafts of a job.
+#[derive(Clone, Default)]
+pub struct DraftParams {
+    /// `None`: those alone that a grammar forces.
+    pub source: Option<DraftSource>,
+    /// Tokens of a draft at most; 0: chosen here.
+    pub most: usize,
+    /// Drafts are made whether or not they are worth their time.
+    pub always: bool,
+}
+
+/// The kind of tokens that a grammar forces. Those before it are the source's own.
+const FORCED: u8 = KINDS as u8 - 1;
+/// How often tokens of each kind are right, as a guess: by the length of the match, and by the lead of their logits.
+const LOOKED_UP: [f64; KINDS] = [0.2, 0.35, 0.5, 0.6, 0.75, 0.85, 0.9, 0.9];
+const MATCHES: [usize; FORCED as usize - 1] = [2, 3, 4, 6, 9, 13];
+const OF_MODEL: [f64; KINDS] = [0.3, 0.4, 0.5, 0.65, 0.8, 0.9, 0.95, 0.9];
+const LEADS: [f32; FORCED as usize - 1] = [0.25, 0.5, 1.0, 2.0, 3.0, 5.0];
+
+enum Source {
+    Nothing,
+    Lookup,
+    Model(DraftModel),
+}
+
+pub struct Draft {
+    source: Source,
+    worth: Worth,
+    most: usize,
+    always: bool,
+    /// Number of tokens that the job had made when the draft was begun.
+    at: usize,
+    /// The draft is not complete, and the source has a part in it.
+    is_open: bool,
+    asks_source: bool,
+    /// The tokens of the timeline, the one that is to be appended, and those of the draft.
+    history: Vec<u32>,
+    /// Number of those that are in the timeline, and of those ahead of the draft.
+    whole: usize,
+    known: usize,
+    /// Kinds of the tokens of the draft.
+    kinds: Vec<u8>,
+    /// Time that a model took to make it.
+    time: Duration,
+    /// Number of its tokens that are in the open pass.
+    chosen: usize,
+    /// Tokens that were in passes, and those of them that were right.
+    pub drafted: usize,
+    pub accepted: usize,
+}
+
+impl Draft {
+    /// `None` where nothing is to be drafted.
+    pub fn new(session: &Session, sampler: Option<&Sampler>, params: DraftParams) -> Result<Option<Draft>> {
+        let model = session.model();
+        if !model.has_same_bits()? {
+            return match params.source {
+                Some(_) => Err(Error::unsupported("drafts with layers on a GPU, unless the model is deterministic")),
+                None => Ok(None),
+            };
+        }
+        let (source, guesses) = match params.source {
+            None if !sampler.is_some_and(Sampler::has_grammar) => return Ok(None),
+            None => (Source::Nothing, LOOKED_UP),
+            Some(DraftSource::Lookup) => (Source::Lookup, LOOKED_UP),
+            Some(DraftSource::Model(draft)) => {
+                (Source::Model(DraftModel::new(&draft, model, session.capacity())?), OF_MODEL)
+            }
+        };
+        let room = if params.most == 0 { DEFAULT } else { params.most.min(MOST) };
+        let limits = model.limits()?;
+        let is_recurrent = !model.program()?.memories.is_empty();
+        Ok(Some(Draft {
+            source,
+            worth: Worth::new(guesses, is_recurrent),
+            most: room.min(limits.max_tokens.min(limits.max_outputs) - 1),
+            always: params.always,
+            at: 0,
+            is_open: false,
+            asks_source: false,
+            history: try_vec("the tokens of drafts", session.capacity() + MOST)?,
+            whole: 0,
+            known: 0,
+            kinds: try_vec("the tokens of drafts", MOST)?,
+            time: Duration::ZERO,
+            chosen: 0,
+            drafted: 0,
+            accepted: 0,
+        }))
+    }
+
+    /// Makes a draft, of at most `most` tokens, of what follows a timeline and the last of the tokens that the job has made,
+    /// unless there is one. False where `pace` pauses, to go on with the same timeline.
+    pub fn make(
+        &mut self,
+        session: &Session,
+        made: &[u32],
+        most: usize,
+        mut sampler: Option<&mut Sampler>,
+        pace: &Pace,
+    ) -> Result<bool> {
+        if self.at != made.len() {
+            self.begin(session, made, most, sampler.as_deref_mut())?;
+        }
+        if !self.is_open {
+            return Ok(true);
+        }
+        if self.asks_source && !self.ask_source(most.min(self.most), pace)? {
+            return Ok(false);
+        }
+        self.is_open = false;
+        // The token that ends the text is chosen as well without a draft, and nothing follows it.
+        let model = session.model();
+        let n = self.tokens().iter().position(|token| model.ends(*token)).unwrap_or(self.kinds.len());
+        let n = match sampler {
+            Some(sampler) if n > 0 => sampler.admits(&self.history[..self.known], &self.tokens()[..n])?,
+            _ => n,
+        };
+        self.kinds.truncate(n);
+        Ok(true)
+    }
+
+    /// Begins a draft with what the grammar forces.
+    fn begin(&mut self, session: &Session, made: &[u32], most: usize, sampler: Option<&mut Sampler>) -> Result<()> {
+        self.whole = self.whole.min(session.len());
+        self.history.truncate(self.whole);
+        self.history.extend_from_slice(&session.tokens()[self.whole..]);
+        self.whole = self.history.len();
+        self.history.extend(made.last());
+        self.known = self.history.len();
+        self.kinds.clear();
+        self.time = Duration::ZERO;
+        let most = most.min(self.most);
+        self.is_open = most > 0 && (self.always || self.worth.allows());
+        self.asks_source = match self.source {
+            Source::Nothing => false,
+            Source::Lookup => true,
+            Source::Model(_) => self.is_open && (self.always || self.worth.allows_making()),
+        };
+        if let Some(sampler) = sampler.filter(|_| self.is_open) {
+            let mut forced = try_vec("the tokens of drafts", MOST)?;
+            sampler.forced(&self.history, most, &mut forced)?;
+            forced.iter().for_each(|token| self.push(*token, FORCED));
+        }
+        self.at = made.len();
+        Ok(())
+    }
+
+    fn push(&mut self, token: u32, kind: u8) {
+        self.history.push(token);
+        self.kinds.push(kind);
+    }
+
+    /// The tokens of the draft.
+    fn tokens(&self) -> &[u32] {
+        &self.history[self.known..self.known + self.kinds.len()]
+    }
+
+    /// Has the source go on with the draft; false where it was paused.
+    fn ask_source(&mut self, most: usize, pace: &Pace) -> Result<bool> {
+        match &mut self.source {
+            Source::Nothing => {}
+            Source::Lookup => {
+                if let Some((from, len)) = lookup::find(&self.history) {
+                    // Every token that is right makes the match longer.
+                    for i in 0..most - self.kinds.len() {
+                        let kind = MATCHES.iter().filter(|longer| len + i >= **longer).count() as u8;
+                        self.push(self.history[from + i], kind);
+                    }
+                }
+            }
+            Source::Model(model) => {
+                while self.kinds.len() < most {
+                    let right = self.kinds.iter().map(|kind| self.worth.likelihood(*kind)).product();
+                    if !self.always && !self.worth.allows_one_more(right) {
+                        break;
+                    }
+                    let Some(choice) = model.next(&self.history, pace)? else { return Ok(false) };
+                    let kind = LEADS.iter().filter(|larger| choice.lead >= **larger).count() as u8;
+                    self.history.push(choice.token);
+                    self.kinds.push(kind);
+                    self.time += choice.time;
+                }
+                model.rest();
+                self.worth.made(self.time.as_secs_f64(), self.kinds.iter().filter(|kind| **kind != FORCED).count());
+            }
+        }
+        Ok(true)
+    }
+
+    /// True where the next pass shall be one without drafts, so that its time is known.
+    pub fn needs_plain_pass(&self) -> bool {
+        !self.always && self.worth.needs_plain()
+    }
+
+    /// The tokens that the next pass computes, as many as there is room for and as are worth it, where `jobs` take part.
+    pub fn choose(&mut self, room: usize, jobs: usize) -> &[u32] {
+        let n = self.kinds.len().min(room);
+        self.chosen = if self.always { n } else { self.worth.length(&self.kinds[..n], jobs) };
+        &self.tokens()[..self.chosen]
+    }
+
+    /// Takes note of a pass, and that the first `right` of its drafted tokens were right and the first `compared` were
+    /// looked at.
+    pub fn passed(&mut self, pass: Taken, right: usize, compared: usize, jobs: usize) {
+        self.drafted += self.chosen;
+        self.accepted += right;
+        self.worth.passed(pass, &self.kinds[..self.chosen], right, compared, jobs);
+        self.chosen = 0;
+    }
+}

@@ -1,0 +1,133 @@
+//! Drafts by a small model of the same vocabulary, which has read the end of the text: a timeline of its own that follows
+//! another one, wherever that goes, in steps that may be paused.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::cache::CacheParams;
+use super::model::Model;
+use super::pass::Pass;
+use super::session::Session;
+use crate::backend::Pace;
+use crate::error::{Error, Result, try_vec};
+use crate::sample;
+use crate::text::Tokenizer;
+
+/// Tokens that it holds at most. Where they are full it reads the last quarter again.
+const CAPACITY: usize = 1024;
+
+pub struct DraftModel {
+    session: Session,
+    /// The tokens of the open step, if any.
+    step: Vec<u32>,
+    /// With an executor while a draft is made.
+    pass: Option<Pass>,
+    /// The history counts from here on, behind its first token, with which texts begin for most models.
+    from: usize,
+    forgotten: Vec<u32>,
+}
+
+/// A token that the model would choose.
+pub struct Choice {
+    pub token: u32,
+    /// By how much its logit leads the next one.
+    pub lead: f32,
+    /// Time that finding it took, but for reading a text from its beginning.
+    pub time: Duration,
+}
+
+impl DraftModel {
+    /// Refuses a model whose vocabulary is not that of `target`. `capacity`: of the timeline that it will follow.
+    pub fn new(model: &Arc<Model>, target: &Model, capacity: usize) -> Result<DraftModel> {
+        same_vocabulary(model, target)?;
+        let capacity = capacity.min(CAPACITY).min(model.context_length()? as usize).max(2);
+        let params = CacheParams { capacity: capacity as u32, ..Default::default() };
+        let session = Session::new(model, &params)?;
+        session.check(&[])?;
+        let tokens = || try_vec("the tokens of a draft", capacity);
+        Ok(DraftModel { session, step: tokens()?, pass: None, from: 0, forgotten: tokens()? })
+    }
+
+    /// The token that follows a history; `None` where `pace` pauses, to go on with the same history.
+    pub fn next(&mut self, history: &[u32], pace: &Pace) -> Result<Option<Choice>> {
+        let is_beginning = self.session.is_empty();
+        let mut time = Duration::ZERO;
+        loop {
+            if self.step.is_empty() {
+                self.begin(history)?;
+            }
+            let model = self.session.model().clone();
+            let mut pass = match self.pass.take() {
+                Some(pass) => pass,
+                None => Pass::new(&model)?,
+            };
+            let is_last = self.session.len() + self.step.len() == self.length(history);
+            if pass.tokens() == 0 {
+                pass.add(0, &self.step, usize::from(is_last));
+            }
+            if !pass.advance(&mut [self.session.state_mut()], pace)? {
+                self.pass = Some(pass);
+                return Ok(None);
+            }
+            time += pass.end()?;
+            let (_, executor) = pass.results()?;
+            self.session.take(&self.step, executor, is_last.then_some(0), false)?;
+            self.session.commit_step(self.step.len());
+            self.step.clear();
+            pass.clear();
+            self.pass = Some(pass);
+            if let Some(logits) = self.session.logits().filter(|_| is_last) {
+                let (token, lead) = sample::lead(logits);
+                return Ok(Some(Choice { token, lead, time: if is_beginning { Duration::ZERO } else { time } }));
+            }
+        }
+    }
+
+    /// Gives the executor back until the next draft.
+    pub fn rest(&mut self) {
+        self.pass = None;
+    }
+
+    /// Number of tokens to hold of a history.
+    fn length(&self, history: &[u32]) -> usize {
+        if self.from == 0 { history.len() } else { 1 + history.len() - self.from }
+    }
+
+    /// Goes back to where the timeline and a history part, and begins a step of the next tokens.
+    fn begin(&mut self, history: &[u32]) -> Result<()> {
+        let capacity = self.session.capacity();
+        if self.length(history) > capacity {
+            self.from = history.len() - (capacity / 4).max(1);
+        }
+        let (first, rest) = if self.from == 0 { (&[][..], history) } else { (&history[..1], &history[self.from..]) };
+        let wanted = || first.iter().chain(rest);
+        let same = self.session.tokens().iter().zip(wanted()).take_while(|(a, b)| a == b).count();
+        // The last token is computed in any case, for its logits.
+        self.session.truncate(same.min(self.length(history) - 1) as u32)?;
+        self.session.forget_incomplete(&mut self.forgotten);
+        self.forgotten.clear();
+        let piece = self.session.model().piece()?;
+        self.step.extend(wanted().skip(self.session.len()).take(piece));
+        Ok(())
+    }
+}
+
+/// `Mismatch` naming what two vocabularies differ in.
+fn same_vocabulary(model: &Model, target: &Model) -> Result<()> {
+    let sizes = [model.program()?.vocab, target.program()?.vocab];
+    if sizes[0] != sizes[1] {
+        let [found, wanted] = sizes;
+        return Err(Error::Mismatch(format!(
+            "the draft model has a vocabulary of {found} tokens, the model of {wanted}"
+        )));
+    }
+    if model.vocabulary() == target.vocabulary() {
+        return Ok(());
+    }
+    let (own, others) = (model.tokenizer()?, target.tokenizer()?);
+    let word = |tokenizer: &Tokenizer, id| tokenizer.decode_token(id, true).map(Cow::into_owned).unwrap_or_default();
+    let id = (0..sizes[0] as u32).find(|&id| word(own, id) != word(others, id)).unwrap_or(0);
+    let [found, wanted] = [own, others].map(|t| String::from_utf8_lossy(&word(t, id)).escape_debug().to_string());
+    Err(Error::Mismatch(format!("token {id} of the draft model is \"{found}\", that of the model \"{wanted}\"")))
+}

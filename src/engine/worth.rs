@@ -1,0 +1,231 @@
+//! How many tokens of a draft are worth their time: what passes take with and without drafts, how often tokens of each
+//! kind were right, and what drafts have won and lost so far. Knows neither tokens nor models.
+
+use std::time::Duration;
+
+/// Number of kinds of drafted tokens; those of a kind are right about equally often.
+pub const KINDS: usize = 8;
+
+/// Passes without a draft from which their time is known, and after so many with drafts the next one.
+const KNOWN: usize = 2;
+const REFRESH: u32 = 100;
+/// Share of the time that drafts may lose, and of a pass beyond that.
+const LOSS: f64 = 0.015;
+const FIRST_LOSS: f64 = 0.5;
+/// Time of a drafted token in a pass, of that of the pass, where nothing was measured.
+const ROW: f64 = 0.1;
+/// Passes from one attempt to the next where drafts are not worth it: the first and the largest number.
+const PROBE: u32 = 8;
+const PROBE_TOKENS: usize = 2;
+const MOST_PROBE: u32 = 1 << 12;
+/// Weight of an older observation beside the next one, and of the first guess in observations.
+const DECAY: f64 = 0.97;
+const GUESS: f64 = 4.0;
+/// Numbers of drafted tokens in a pass, each with a cost of its own: 1, 2, to 4, to 8, to 16, more.
+const SIZES: usize = 6;
+
+pub struct Worth {
+    /// Number of tokens of each kind that were right, and of those that were compared.
+    rates: [(f64, f64); KINDS],
+    /// Where not all of a draft is right, the next pass computes what was right again.
+    repeats: bool,
+    /// Times of passes without drafts that had the present number of tokens.
+    plain: Recent,
+    rows: usize,
+    /// Times of one more row, by the number of drafted tokens in the pass.
+    row: [Recent; SIZES],
+    /// Times of making a token of a draft.
+    making: Recent,
+    /// Time that drafts have won, and that of all passes.
+    balance: f64,
+    spent: f64,
+    /// Mean gain of the last drafts that took time to make.
+    trend: f64,
+    since_plain: u32,
+    since_probe: u32,
+    probe: u32,
+    /// The draft of the open pass is an attempt.
+    is_probe: bool,
+}
+
+/// A pass over the weights that was made.
+#[derive(Clone, Copy)]
+pub struct Taken {
+    pub time: Duration,
+    /// Tokens in it, and those of them that were drafted, of all jobs.
+    pub rows: usize,
+    pub drafted: usize,
+    /// It had other tokens than those, such as of prompts, so that its time tells nothing.
+    pub is_mixed: bool,
+}
+
+impl Worth {
+    /// `guesses`: how often tokens of each kind are right, before any was seen. `repeats`: where not all of a draft is right,
+    /// the next pass computes what was right again.
+    pub fn new(guesses: [f64; KINDS], repeats: bool) -> Worth {
+        Worth {
+            rates: guesses.map(|guess| (guess * GUESS, GUESS)),
+            repeats,
+            plain: Recent::default(),
+            rows: 0,
+            row: Default::default(),
+            making: Recent::default(),
+            balance: 0.0,
+            spent: 0.0,
+            trend: 0.0,
+            since_plain: 0,
+            since_probe: 0,
+            probe: PROBE,
+            is_probe: false,
+        }
+    }
+
+    fn rate(&self, kind: u8) -> f64 {
+        self.rates.get(usize::from(kind)).map_or(0.0, |(right, seen)| right / seen)
+    }
+
+    /// Time of `n` drafted tokens in a pass that takes `plain` without.
+    fn cost(&self, n: usize, plain: f64) -> f64 {
+        let near = |size: usize| (0..SIZES).filter_map(move |i| Some((i.abs_diff(size), self.row[i].median()?)));
+        let row = near(size(n)).min_by_key(|(distance, _)| *distance).map_or(ROW * plain, |(_, row)| row);
+        n as f64 * row
+    }
+
+    /// True where what a pass takes without drafts is not known, or was measured long ago.
+    pub fn needs_plain(&self) -> bool {
+        self.plain.len() < KNOWN || self.since_plain >= REFRESH
+    }
+
+    /// True where a draft may be made at all: what passes take is known, and not too much was lost.
+    pub fn allows(&self) -> bool {
+        let Some(plain) = self.plain.median() else { return false };
+        !self.needs_plain() && self.balance > -(LOSS * self.spent + FIRST_LOSS * plain)
+    }
+
+    /// True where drafts that take time to make are worth it, or it is time for an attempt.
+    pub fn allows_making(&mut self) -> bool {
+        self.allows() && (self.trend >= 0.0 || self.is_time_to_probe())
+    }
+
+    /// True where one more token is worth making behind tokens all of which are right so often.
+    pub fn allows_one_more(&self, right: f64) -> bool {
+        let Some(plain) = self.plain.median() else { return true };
+        right * plain > self.cost(1, plain) + self.making.median().unwrap_or(0.0)
+    }
+
+    /// How often a token of a kind is right.
+    pub fn likelihood(&self, kind: u8) -> f64 {
+        self.rate(kind)
+    }
+
+    /// The number of the first of some drafted tokens with which a pass of `jobs` makes the most tokens in its time.
+    pub fn length(&mut self, kinds: &[u8], jobs: usize) -> usize {
+        let Some(plain) = self.plain.median().filter(|_| self.allows()) else { return 0 };
+        if self.is_probe {
+            return kinds.len().min(PROBE_TOKENS);
+        }
+        let (mut tokens, mut right) = (jobs as f64, 1.0);
+        let mut best = (tokens / plain, 0);
+        for (i, kind) in kinds.iter().enumerate() {
+            right *= self.rate(*kind);
+            tokens += right;
+            let repeated = if self.repeats { 1.0 - right } else { 0.0 };
+            let speed = tokens / (plain + (1.0 + repeated) * self.cost(i + 1, plain));
+            if speed > best.0 {
+                best = (speed, i + 1);
+            }
+        }
+        match best.1 {
+            0 if !kinds.is_empty() && self.is_time_to_probe() => kinds.len().min(PROBE_TOKENS),
+            n => n,
+        }
+    }
+
+    fn is_time_to_probe(&mut self) -> bool {
+        self.since_probe += 1;
+        self.is_probe = self.since_probe >= self.probe;
+        if self.is_probe {
+            self.since_probe = 0;
+        }
+        self.is_probe
+    }
+
+    /// Counts the time of making a draft of `n` tokens.
+    pub fn made(&mut self, seconds: f64, n: usize) {
+        if n > 0 {
+            self.making.push(seconds / n as f64);
+        }
+        self.spent += seconds;
+        self.balance -= seconds.min(4.0 * self.making.median().unwrap_or(0.0) * n.max(1) as f64);
+    }
+
+    /// Counts a pass with the drafted tokens of a job, the first `right` of which were right, and the first `compared` were
+    /// looked at; `jobs` made tokens in it.
+    pub fn passed(&mut self, pass: Taken, kinds: &[u8], right: usize, compared: usize, jobs: usize) {
+        self.spent += pass.time.as_secs_f64();
+        for (i, kind) in kinds.iter().enumerate().take(compared) {
+            if let Some((hits, seen)) = self.rates.get_mut(usize::from(*kind)) {
+                (*hits, *seen) = (*hits * DECAY + f64::from(u8::from(i < right)), *seen * DECAY + 1.0);
+            }
+        }
+        if !pass.is_mixed {
+            self.measure(pass);
+        }
+        let Some(plain) = self.plain.median().filter(|_| !kinds.is_empty()) else { return };
+        let making = self.making.median().unwrap_or(0.0) * kinds.len() as f64;
+        let repeated = if self.repeats && right < kinds.len() { self.cost(right + 1, plain) } else { 0.0 };
+        let won = right as f64 * plain / jobs as f64 - self.cost(kinds.len(), plain) - repeated;
+        self.balance += won;
+        self.trend = 0.9 * self.trend + 0.1 * (won - making);
+        if self.is_probe {
+            self.probe = if won > making { PROBE } else { (2 * self.probe).min(MOST_PROBE) };
+            self.is_probe = false;
+        }
+    }
+
+    /// Learns from the time of a pass.
+    fn measure(&mut self, pass: Taken) {
+        let seconds = pass.time.as_secs_f64();
+        let rows = pass.rows - pass.drafted;
+        if self.rows != rows {
+            (self.plain, self.rows) = (Recent::default(), rows);
+        }
+        if pass.drafted == 0 {
+            self.plain.push(seconds);
+            self.since_plain = 0;
+        } else if let Some(plain) = self.plain.median() {
+            self.row[size(pass.drafted)].push((seconds - plain).max(0.0) / pass.drafted as f64);
+            self.since_plain += 1;
+        }
+    }
+}
+
+/// The index of a number of drafted tokens among `SIZES`.
+fn size(n: usize) -> usize {
+    (n.max(1).next_power_of_two().trailing_zeros() as usize).min(SIZES - 1)
+}
+
+/// The last of some numbers, whose median a few outliers do not change.
+#[derive(Clone, Copy, Default)]
+struct Recent {
+    values: [f64; 9],
+    n: usize,
+}
+
+impl Recent {
+    fn push(&mut self, value: f64) {
+        self.values[self.n % self.values.len()] = value;
+        self.n += 1;
+    }
+
+    fn len(&self) -> usize {
+        self.n.min(self.values.len())
+    }
+
+    fn median(&self) -> Option<f64> {
+        let mut sorted = self.values;
+        let sorted = &mut sorted[..self.len()];
+        sorted.sort_unstable_by(f64::total_cmp);
+        sorted.get(sorted.len() / 2).copied()
+    }
+}
