@@ -1121,6 +1121,19 @@ rz_status rz_sample(rz_cache *cache, rz_sampler *sampler, uint32_t *token, rz_er
  * Jobs: generating in slices of time
  * ------------------------------------------------------------------------------------------------ */
 
+#define RZ_DRAFT_NONE 0  /* No drafts of a job's next tokens, but for those that a grammar forces. */
+
+/* Drafts out of the text: what followed the last tokens where they stood before. For answers that repeat the prompt, such
+ * as edited text, code and summaries. */
+#define RZ_DRAFT_LOOKUP 1
+
+/* Drafts by a small model, `draft_model`, with a cache of at most 1,024 tokens, which belongs to the job. It first reads
+ * the last 256 tokens of a longer text. */
+#define RZ_DRAFT_MODEL 2
+
+/* Drafts by layers of the model that predict several tokens. RZ_ERR_UNSUPPORTED in this version. */
+#define RZ_DRAFT_MTP 3
+
 #define RZ_JOB_STATE_PROMPT 1  /* State of a job: its prompt is being read. */
 #define RZ_JOB_STATE_TOKENS 2  /* State of a job: it makes tokens. */
 #define RZ_JOB_STATE_ENDED 3   /* State of a job: it has ended. */
@@ -1155,8 +1168,12 @@ typedef struct rz_job_params {
   size_t n_stops;  /* Number of `stops`. */
   /* Stops the steps of the job while it is fired, beside that of rz_cache_cancel_set; NULL: none. The job keeps it alive. */
   const rz_cancel *cancel;
-  uint32_t flags;     /* 0. */
-  uint32_t reserved;  /* 0. */
+  uint32_t flags;      /* 0. */
+  uint32_t reserved;   /* 0. */
+  uint32_t draft;      /* The source of drafts, RZ_DRAFT_... */
+  uint32_t draft_max;  /* Tokens of a draft at most, of which more than 32 count as 32; 0: 16. */
+  /* With RZ_DRAFT_MODEL a model of the same vocabulary, else ignored. The job keeps it alive. */
+  const rz_model *draft_model;
 } rz_job_params;
 
 /* The state of a job. Since 0.1.0. */
@@ -1175,6 +1192,9 @@ typedef struct rz_job_info {
   uint64_t prompt_ns;
   uint64_t tokens_ns;
   uint64_t first_token_ns;  /* Nanoseconds from rz_job_new to the first token; 0 before that. */
+  /* Tokens of drafts that passes computed, those that a grammar forced included, and those of them that were chosen. */
+  uint32_t drafted;
+  uint32_t accepted;
 } rz_job_info;
 
 /* Makes a job that appends a prompt to `cache` and generates. Nothing is computed yet.
@@ -1182,7 +1202,15 @@ typedef struct rz_job_info {
  * `params` is required. `*out` is freed with rz_job_free, before or after the cache. Any thread. Errors:
  * RZ_ERR_INVALID_ARGUMENT (no prompt, a token outside the vocabulary, an empty stop string), RZ_ERR_CONTEXT_FULL where the
  * prompt does not fit, RZ_ERR_UNSUPPORTED (stop strings with a model that has no tokenizer), RZ_ERR_MISMATCH (a grammar of another vocabulary), RZ_ERR_BUSY,
- * RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+ * RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+ *
+ * Drafts: where a job's next tokens can be guessed, one pass over the weights computes several of them, which on a CPU takes
+ * little longer than one. The job chooses each token as it would without, with the same random numbers, and what was
+ * guessed wrong is forgotten: tokens, text and the cache are the same, bit by bit. A job drafts what its grammar leaves no
+ * choice in, and what `draft` asks for; it measures what that gains, and stops where it would lose. A recurrent network
+ * computes what was right of a draft again where not all was. Errors: RZ_ERR_MISMATCH (a draft model of another vocabulary;
+ * the message says what differs), RZ_ERR_UNSUPPORTED (RZ_DRAFT_MTP; any with layers on a GPU without
+ * RZ_MODEL_DETERMINISTIC), RZ_ERR_LIMIT (the cache of the draft model). */
 rz_status rz_job_new(rz_cache *cache,
                      const rz_job_params *params,
                      rz_job **out,

@@ -55,7 +55,7 @@ pub struct JobInfo {
     pub drafted: usize,
     pub accepted: usize,
     pub cache_len: usize,
-    /// Time of the passes in which it had prompt tokens and single ones.
+    /// Time of the passes in which it had prompt tokens and single ones, and of drafts with the latter.
     pub prompt_time: Duration,
     pub token_time: Duration,
     /// Time from its making to its first token; zero before that.
@@ -259,7 +259,10 @@ impl Job {
         let more = (self.max_tokens - self.made.len() - 1).min(self.session.capacity() - self.session.len() - 1);
         // A recurrence that went too far first takes its steps again.
         let most = if self.again.is_empty() { more } else { 0 };
-        draft.make(&self.session, &self.made, most, self.sampler.as_mut(), pace)
+        let started = Instant::now();
+        let is_made = draft.make(&self.session, &self.made, most, self.sampler.as_mut(), pace);
+        self.token_time += started.elapsed();
+        is_made
     }
 
     /// True where the next pass shall be one without drafts.

@@ -4,7 +4,9 @@ use std::ffi::c_char;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::engine::{End, Job, JobParams, Request, Runtime, Sampler, SamplerParams, step_jobs};
+use crate::engine::{
+    DraftParams, DraftSource, End, Job, JobParams, Request, Runtime, Sampler, SamplerParams, step_jobs,
+};
 use crate::error::{Error, Result, try_vec};
 
 use super::arguments::Call;
@@ -14,6 +16,7 @@ use super::generate::{at, distinct};
 use super::grammar::rz_grammar;
 use super::guard::{guarded, guarded_or};
 use super::handle::{Handle, Held, taken};
+use super::model::rz_model;
 use super::sampler::rz_sampler;
 use super::status::{RZ_AGAIN, RZ_DONE, RZ_OK, rz_error, rz_status};
 use super::structs::versioned;
@@ -86,6 +89,12 @@ pub struct rz_job_params {
     pub flags: u32,
     /// 0.
     pub reserved: u32,
+    /// The source of drafts, RZ_DRAFT_...
+    pub draft: u32,
+    /// Tokens of a draft at most, of which more than 32 count as 32; 0: 16.
+    pub draft_max: u32,
+    /// With RZ_DRAFT_MODEL a model of the same vocabulary, else ignored. The job keeps it alive.
+    pub draft_model: *const rz_model,
 }
 
 versioned!(rz_job_params {
@@ -100,7 +109,21 @@ versioned!(rz_job_params {
     cancel,
     flags,
     reserved,
+    draft,
+    draft_max,
+    draft_model,
 } reserved reserved);
+
+/// No drafts of a job's next tokens, but for those that a grammar forces.
+pub const RZ_DRAFT_NONE: u32 = 0;
+/// Drafts out of the text: what followed the last tokens where they stood before. For answers that repeat the prompt, such
+/// as edited text, code and summaries.
+pub const RZ_DRAFT_LOOKUP: u32 = 1;
+/// Drafts by a small model, `draft_model`, with a cache of at most 1,024 tokens, which belongs to the job. It first reads
+/// the last 256 tokens of a longer text.
+pub const RZ_DRAFT_MODEL: u32 = 2;
+/// Drafts by layers of the model that predict several tokens. RZ_ERR_UNSUPPORTED in this version.
+pub const RZ_DRAFT_MTP: u32 = 3;
 
 /// State of a job: its prompt is being read.
 pub const RZ_JOB_STATE_PROMPT: u32 = 1;
@@ -139,11 +162,15 @@ pub struct rz_job_info {
     pub n_tokens: u32,
     /// Tokens in the cache.
     pub cache_len: u32,
-    /// Nanoseconds that the passes took in which its prompt took part, and those in which its single tokens did.
+    /// Nanoseconds that the passes took in which its prompt took part, and those in which its single tokens did, with the
+    /// making of drafts.
     pub prompt_ns: u64,
     pub tokens_ns: u64,
     /// Nanoseconds from rz_job_new to the first token; 0 before that.
     pub first_token_ns: u64,
+    /// Tokens of drafts that passes computed, those that a grammar forced included, and those of them that were chosen.
+    pub drafted: u32,
+    pub accepted: u32,
 }
 
 versioned!(rz_job_info {
@@ -158,6 +185,8 @@ versioned!(rz_job_info {
     prompt_ns,
     tokens_ns,
     first_token_ns,
+    drafted,
+    accepted,
 });
 
 /// Makes a job that appends a prompt to `cache` and generates. Nothing is computed yet.
@@ -166,6 +195,14 @@ versioned!(rz_job_info {
 /// RZ_ERR_INVALID_ARGUMENT (no prompt, a token outside the vocabulary, an empty stop string), RZ_ERR_CONTEXT_FULL where the
 /// prompt does not fit, RZ_ERR_UNSUPPORTED (stop strings with a model that has no tokenizer), RZ_ERR_MISMATCH (a grammar of another vocabulary), RZ_ERR_BUSY,
 /// RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+///
+/// Drafts: where a job's next tokens can be guessed, one pass over the weights computes several of them, which on a CPU takes
+/// little longer than one. The job chooses each token as it would without, with the same random numbers, and what was
+/// guessed wrong is forgotten: tokens, text and the cache are the same, bit by bit. A job drafts what its grammar leaves no
+/// choice in, and what `draft` asks for; it measures what that gains, and stops where it would lose. A recurrent network
+/// computes what was right of a draft again where not all was. Errors: RZ_ERR_MISMATCH (a draft model of another vocabulary;
+/// the message says what differs), RZ_ERR_UNSUPPORTED (RZ_DRAFT_MTP; any with layers on a GPU without
+/// RZ_MODEL_DETERMINISTIC), RZ_ERR_LIMIT (the cache of the draft model).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_job_new(
     cache: *mut rz_cache,
@@ -190,11 +227,25 @@ pub unsafe extern "C" fn rz_job_new(
         }
         let cancel = call.optional(params.cancel)?.map(|cancel| cancel.0.clone());
         let max_tokens = params.max_tokens as usize;
-        let params = JobParams { max_tokens, sampler, stops: &stops, draft: Default::default(), cancel };
+        let params = JobParams { max_tokens, sampler, stops: &stops, draft: draft_params(call, &params)?, cancel };
         let job = cache.lend(|session| Request::new(session, tokens, params), Job::new)?;
         out.set_handle(rz_job { job: Mutex::new(Some(job)), cache });
         Ok(RZ_OK)
     })
+}
+
+fn draft_params(call: &Call, params: &rz_job_params) -> Result<DraftParams> {
+    let source = match params.draft {
+        RZ_DRAFT_NONE => None,
+        RZ_DRAFT_LOOKUP => Some(DraftSource::Lookup),
+        RZ_DRAFT_MODEL => {
+            call.checked(params.draft_model, "rz_job_params.draft_model")?;
+            Some(DraftSource::Model(call.handle(params.draft_model)?.0.clone()))
+        }
+        RZ_DRAFT_MTP => return Err(Error::unsupported("drafts of the kind MTP are not implemented")),
+        other => return Err(Error::invalid(format!("rz_job_params.draft is {other}, which is no source of drafts"))),
+    };
+    Ok(DraftParams { source, most: params.draft_max as usize, always: false })
 }
 
 fn stop_strings<'a>(call: &'a Call, params: &rz_job_params) -> Result<Vec<&'a str>> {
@@ -342,6 +393,8 @@ pub unsafe extern "C" fn rz_job_info_get(job: *const rz_job, out: *mut rz_job_in
             prompt_ns: ns(info.prompt_time),
             tokens_ns: ns(info.token_time),
             first_token_ns: ns(info.first_token),
+            drafted: count(info.drafted),
+            accepted: count(info.accepted),
         });
         Ok(RZ_OK)
     })

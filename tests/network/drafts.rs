@@ -78,7 +78,7 @@ fn drafts_change_no_token_and_no_logit_of_any_architecture() {
             assert!(found.1.accepted <= found.1.drafted);
             if kind == 2 && seed == 0 {
                 // It drafts for itself.
-                assert_eq!((found.1.accepted, found.1.drafted > 20), (found.1.drafted, true), "{name}");
+                assert_eq!((found.1.accepted, found.1.drafted >= 19), (found.1.drafted, true), "{name}");
             }
             if kind == 3 {
                 (right, wrong) = (right + found.1.accepted, wrong + found.1.drafted - found.1.accepted);
