@@ -1188,7 +1188,8 @@ typedef struct rz_job_info {
   uint32_t prompt_done;
   uint32_t n_tokens;   /* Tokens made, one that ends the text included. */
   uint32_t cache_len;  /* Tokens in the cache. */
-  /* Nanoseconds that the passes took in which its prompt took part, and those in which its single tokens did. */
+  /* Nanoseconds that the passes took in which its prompt took part, and those in which its single tokens did, with the
+   * making of drafts. */
   uint64_t prompt_ns;
   uint64_t tokens_ns;
   uint64_t first_token_ns;  /* Nanoseconds from rz_job_new to the first token; 0 before that. */

@@ -201,7 +201,7 @@ impl Draft {
             Source::Model(model) => {
                 while self.kinds.len() < most {
                     let right = self.kinds.iter().map(|kind| self.worth.likelihood(*kind)).product();
-                    if !self.always && !self.worth.allows_one_more(right) {
+                    if !self.always && !self.worth.allows_one_more(self.kinds.len(), right) {
                         break;
                     }
                     let Some(choice) = model.next(&self.history, pace)? else { return Ok(false) };

@@ -34,6 +34,8 @@ pub struct Worth {
     rows: usize,
     /// Times of one more row, by the number of drafted tokens in the pass.
     row: [Recent; SIZES],
+    /// The largest number of drafted tokens in a pass so far. The next one has at most twice as many.
+    largest: usize,
     /// Times of making a token of a draft.
     making: Recent,
     /// Time that drafts have won, and that of all passes.
@@ -69,6 +71,7 @@ impl Worth {
             plain: Recent::default(),
             rows: 0,
             row: Default::default(),
+            largest: 0,
             making: Recent::default(),
             balance: 0.0,
             spent: 0.0,
@@ -98,8 +101,12 @@ impl Worth {
 
     /// True where a draft may be made at all: what passes take is known, and not too much was lost.
     pub fn allows(&self) -> bool {
-        let Some(plain) = self.plain.median() else { return false };
-        !self.needs_plain() && self.balance > -(LOSS * self.spent + FIRST_LOSS * plain)
+        self.plain.median().is_some_and(|plain| !self.needs_plain() && self.may_lose(plain) > 0.0)
+    }
+
+    /// Time that drafts may still lose.
+    fn may_lose(&self, plain: f64) -> f64 {
+        self.balance + LOSS * self.spent + FIRST_LOSS * plain
     }
 
     /// True where drafts that take time to make are worth it, or it is time for an attempt.
@@ -107,10 +114,17 @@ impl Worth {
         self.allows() && (self.trend >= 0.0 || self.is_time_to_probe())
     }
 
-    /// True where one more token is worth making behind tokens all of which are right so often.
-    pub fn allows_one_more(&self, right: f64) -> bool {
-        let Some(plain) = self.plain.median() else { return true };
-        right * plain > self.cost(1, plain) + self.making.median().unwrap_or(0.0)
+    /// True where one more token is worth making behind `n`, all of which are right so often.
+    pub fn allows_one_more(&self, n: usize, right: f64) -> bool {
+        let Some(plain) = self.plain.median() else { return false };
+        match self.making.median() {
+            None => n == 0,
+            Some(making) => n < self.longest() && right * plain > self.cost(1, plain) + making,
+        }
+    }
+
+    fn longest(&self) -> usize {
+        (2 * self.largest).max(1)
     }
 
     /// How often a token of a kind is right.
@@ -122,23 +136,27 @@ impl Worth {
     pub fn length(&mut self, kinds: &[u8], jobs: usize) -> usize {
         let Some(plain) = self.plain.median().filter(|_| self.allows()) else { return 0 };
         if self.is_probe {
-            return kinds.len().min(PROBE_TOKENS);
+            return kinds.len().min(PROBE_TOKENS).min(self.longest());
         }
         let (mut tokens, mut right) = (jobs as f64, 1.0);
         let mut best = (tokens / plain, 0);
-        for (i, kind) in kinds.iter().enumerate() {
+        for (i, kind) in kinds.iter().enumerate().take(self.longest()) {
             right *= self.rate(*kind);
             tokens += right;
+            let cost = self.cost(i + 1, plain);
+            if cost > self.may_lose(plain) {
+                break;
+            }
             let repeated = if self.repeats { 1.0 - right } else { 0.0 };
-            let speed = tokens / (plain + (1.0 + repeated) * self.cost(i + 1, plain));
+            let speed = tokens / (plain + (1.0 + repeated) * cost);
             if speed > best.0 {
                 best = (speed, i + 1);
             }
         }
-        match best.1 {
-            0 if !kinds.is_empty() && self.is_time_to_probe() => kinds.len().min(PROBE_TOKENS),
-            n => n,
-        }
+        let attempt = kinds.len().min(PROBE_TOKENS).min(self.longest());
+        let is_attempt =
+            best.1 == 0 && attempt > 0 && self.cost(attempt, plain) <= self.may_lose(plain) && self.is_time_to_probe();
+        if is_attempt { attempt } else { best.1 }
     }
 
     fn is_time_to_probe(&mut self) -> bool {
@@ -194,8 +212,10 @@ impl Worth {
             self.plain.push(seconds);
             self.since_plain = 0;
         } else if let Some(plain) = self.plain.median() {
-            self.row[size(pass.drafted)].push((seconds - plain).max(0.0) / pass.drafted as f64);
+            let row = &mut self.row[size(pass.drafted)];
+            row.push((seconds - plain).max(0.0) / pass.drafted as f64);
             self.since_plain += 1;
+            self.largest = self.largest.max(pass.drafted);
         }
     }
 }
@@ -227,5 +247,89 @@ impl Recent {
         let sorted = &mut sorted[..self.len()];
         sorted.sort_unstable_by(f64::total_cmp);
         sorted.get(sorted.len() / 2).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Speed with drafts over that without, of a text of some tokens: drafted tokens of a kind are right as often as
+    /// `chance` says at a place in the text, passes take a share `row` more for each, and times are uncertain by a tenth.
+    fn speed(
+        worth: &mut Worth,
+        tokens: usize,
+        row: f64,
+        making: f64,
+        jobs: usize,
+        chance: impl Fn(usize, u8) -> f64,
+    ) -> f64 {
+        let mut state = tokens as u64 + 7;
+        let mut uniform = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 11) as f64 / (1u64 << 53) as f64
+        };
+        let (mut made, mut time, mut n_passes) = (0, 0.0, 0.0);
+        while made < tokens {
+            let mut kinds: Vec<u8> = (0..8).map(|i| (made / 16 % 3 + i / 3) as u8).collect();
+            if making > 0.0 {
+                let is_asked = worth.allows_making();
+                let n = (0..8).take_while(|n| is_asked && worth.allows_one_more(*n, 0.9f64.powi(*n as i32))).count();
+                kinds.truncate(n);
+                worth.made(making * n as f64, n);
+                time += 1e3 * making * n as f64;
+            } else if !worth.allows() {
+                kinds.clear();
+            }
+            let room = if worth.needs_plain() { 0 } else { kinds.len() };
+            let n = worth.length(&kinds[..room], jobs);
+            let right = (0..n).take_while(|i| uniform() < chance(made + i, kinds[*i])).count();
+            let noise = if uniform() < 0.03 { 5.0 } else { 0.95 + uniform() / 10.0 };
+            let pass = (1.0 + row * n as f64) * noise;
+            let taken =
+                Taken { time: Duration::from_secs_f64(pass * 1e-3), rows: jobs + n, drafted: n, is_mixed: false };
+            worth.passed(taken, &kinds[..n], right, (right + 1).min(n), jobs);
+            time += pass / noise;
+            made += right + 1;
+            n_passes += 1.0;
+        }
+        // Without drafts this job makes a token a pass.
+        let others = (jobs - 1) as f64 * n_passes;
+        (others + made as f64) / time / jobs as f64
+    }
+
+    #[test]
+    fn drafts_never_cost_much_and_pay_where_they_are_right() {
+        for row in [0.03, 0.1, 0.3, 1.0] {
+            for tokens in [60, 200, 2000] {
+                for jobs in [1, 4] {
+                    for chance in [0.0, 0.05, 0.2, 0.5, 0.8, 0.99] {
+                        let mut worth = Worth::new([0.2, 0.35, 0.5, 0.6, 0.75, 0.85, 0.9, 0.9], false);
+                        let found = speed(&mut worth, tokens, row, 0.0, jobs, |_, _| chance);
+                        assert!(found > 0.97, "{found} with {row} a row, {tokens} tokens, {jobs} jobs, {chance} right");
+                        if chance > 0.9 && row < 0.2 && tokens > 100 && jobs == 1 {
+                            assert!(found > 1.5, "{found} with {row} a row, {tokens} tokens");
+                        }
+                    }
+                    // A text that changes: first drafts are right, then never.
+                    let mut worth = Worth::new([0.5; KINDS], false);
+                    let found = speed(&mut worth, tokens, row, 0.0, jobs, |at, _| if at < 30 { 0.9 } else { 0.0 });
+                    assert!(found > 0.97, "{found} with {row} a row, {tokens} tokens, {jobs} jobs");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn drafts_that_take_time_are_made_where_they_pay() {
+        for (chance, making, least) in
+            [(0.0, 0.3e-3, 0.97), (0.3, 0.3e-3, 0.97), (0.9, 0.05e-3, 1.5), (0.9, 1e-3, 0.97)]
+        {
+            for tokens in [100, 1000] {
+                let mut worth = Worth::new([0.6; KINDS], false);
+                let found = speed(&mut worth, tokens, 0.1, making, 1, |_, _| chance);
+                assert!(found > least, "{found} where {chance} are right, {tokens} tokens");
+            }
+        }
     }
 }

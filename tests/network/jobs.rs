@@ -39,7 +39,7 @@ pub fn sampler(seed: u64) -> Option<Sampler> {
 }
 
 /// The tokens that follow a prompt, by calls that are not interrupted, and whether the last ends the text.
-fn expected(session: &mut Session, prompt: &[u32], mut sampler: Option<Sampler>, n: usize) -> (Vec<u32>, bool) {
+pub fn expected(session: &mut Session, prompt: &[u32], mut sampler: Option<Sampler>, n: usize) -> (Vec<u32>, bool) {
     session.prefill(prompt, None).unwrap();
     let mut tokens = vec![0; n];
     tokens[0] = session.sample(sampler.as_mut()).unwrap();
