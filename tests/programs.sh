@@ -52,6 +52,12 @@ prompt='Once upon a time'
 expect "chat, a text to continue" "${expected#"$prompt"}" "$(run chat -m $story -p "$prompt" --greedy -n 120 2>"$temporary/statistics")"
 expect "chat, statistics" "prompt 5 tokens" "$(tail -n 1 "$temporary/statistics")"
 expect "chat, a question from a pipe" "${expected#"$prompt"}" "$(echo -n "$prompt" | run chat -m "$chat" --greedy -n 120 -t 2 2>/dev/null)"
+for draft in lookup $story; do
+    expect "chat, an answer drafted by $draft" "${expected#"$prompt"}" \
+        "$(run chat -m $story -p "$prompt" --greedy -n 120 --draft $draft 2>/dev/null)"
+    expect "chat, a seed with drafts by $draft" "$(run chat -m $story -p "$prompt" --seed 7 -n 60 2>/dev/null)" \
+        "$(run chat -m $story -p "$prompt" --seed 7 -n 60 --draft $draft 2>/dev/null)"
+done
 expect "chat, a seed repeats itself" "$(run chat -m $story -p "$prompt" --seed 7 -n 60 2>/dev/null)" \
     "$(run chat -m $story -p "$prompt" --seed 7 -n 60 2>/dev/null)"
 expect "minimal" "${expected#"$prompt"}" "$(run minimal "$chat" "$prompt" 2>/dev/null || true)"

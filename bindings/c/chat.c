@@ -4,8 +4,10 @@
  *   chat -m model.gguf -p "a question"    streams one answer
  *   chat -m model.gguf                    holds a conversation, or reads the one question from a pipe
  *   chat ... --schema schema.json         answers in JSON that is valid by the schema
- *   chat ... --adapter lora.gguf:0.5      with half of what a low-rank adapter changes
  *   chat ... --tools tools.json           may call these tools, and shows the calls
+ *   chat ... --adapter lora.gguf:0.5      with half of what a low-rank adapter changes
+ *   chat ... --draft lookup               drafts the answer out of the text so far, which makes it faster and nothing else
+ *   chat ... --draft small.gguf           drafts it with a small model of the same vocabulary
  *
  * Answers go to standard output, everything else to standard error. Ctrl-C ends an answer, not the program.
  */
@@ -23,7 +25,7 @@
 enum { MAX_MESSAGES = 1024, MAX_LINE = 1 << 16, MAX_ADAPTERS = 16 };
 
 struct options {
-    const char *model, *prompt, *system, *schema, *tools;
+    const char *model, *prompt, *system, *schema, *tools, *draft;
     const char *adapters[MAX_ADAPTERS];
     size_t n_adapters;
     uint32_t max_tokens, threads;
@@ -33,16 +35,17 @@ struct options {
 };
 
 struct chat {
-    rz_model *model;
+    rz_model *model, *draft_model; /* the latter may be NULL */
     rz_cache *cache;
-    rz_sampler *sampler;
-    rz_grammar *grammar; /* of answers, or NULL; of each answer where there are tools */
-    char *tools;         /* JSON, or NULL */
+    rz_grammar *grammar;    /* of answers, or NULL; of each answer where there are tools */
+    rz_job *job;            /* the turn that is being taken */
+    rz_chat_parser *parser; /* of its answer where there are tools, else NULL */
+    char *tools;            /* JSON, or NULL */
     const struct options *options;
 
     /* The conversation as texts, the system message first where there is one. */
     rz_chat_message messages[MAX_MESSAGES];
-    size_t n_messages;
+    size_t n_messages, n_turns;
     int has_template;
 
     /* The conversation as tokens: held[0 .. rz_cache_len(cache)] are in the cache. One more than its capacity fits. */
@@ -55,6 +58,7 @@ struct chat {
 
     /* Of the last turn, for /stats. */
     size_t n_kept, n_prompt, n_answer;
+    uint32_t n_drafted, n_accepted;
     double prompt_seconds, answer_seconds;
 };
 
@@ -204,9 +208,19 @@ static rz_status tokenize(const struct chat *chat, size_t *n, rz_error *err) {
     return status;
 }
 
+/* Takes the answer apart, and lets calls be such as the tools take. */
+static void expect_calls(struct chat *chat, rz_error *err) {
+    struct text json = conversation(chat);
+    rz_grammar_free(chat->grammar);
+    rz_chat_parser_free(chat->parser);
+    check(rz_grammar_new(chat->model, RZ_GRAMMAR_TOOLS, json.bytes, json.len, &chat->grammar, err), err);
+    check(rz_chat_parser_new(chat->model, json.bytes, json.len, &chat->parser, err), err);
+    free(json.bytes);
+}
+
 /*
- * Brings the cache to the end of the newest question. The whole conversation is rendered again, but what the cache
- * holds of it stays there: only the tokens behind the first difference are computed, which is the new turn.
+ * Begins a job with the newest question. The whole conversation is rendered again, but what the cache holds of it stays
+ * there: only the tokens behind the first difference are computed, which is the new turn.
  */
 static rz_status read_question(struct chat *chat, rz_error *err) {
     rz_status status;
@@ -228,11 +242,31 @@ static rz_status read_question(struct chat *chat, rz_error *err) {
     check(rz_cache_truncate(chat->cache, (uint32_t)keep, err), err);
     memcpy(chat->held, chat->wanted, n * sizeof *chat->held);
 
-    double start = now();
-    status = rz_prefill(chat->cache, chat->held + keep, n - keep, cancel, err);
-    chat->prompt_seconds = now() - start;
     chat->n_kept = keep;
     chat->n_prompt = n - keep;
+    chat->n_answer = 0;
+    if (chat->tools)
+        expect_calls(chat, err);
+    rz_sampler *sampler = NULL;
+    if (chat->options->temperature > 0) {
+        rz_sampler_params choice = {.struct_size = sizeof choice,
+                                    .temperature = chat->options->temperature,
+                                    .top_p = 0.95f,
+                                    .seed = chat->options->seed + chat->n_turns++};
+        check(rz_sampler_new(&choice, &sampler, err), err);
+    }
+    rz_job_params params = {.struct_size = sizeof params,
+                            .max_tokens = chat->options->max_tokens,
+                            .tokens = chat->held + keep,
+                            .n_tokens = n - keep,
+                            .sampler = sampler,
+                            .grammar = chat->grammar,
+                            .cancel = cancel,
+                            .draft_model = chat->draft_model};
+    if (chat->options->draft)
+        params.draft = chat->draft_model ? RZ_DRAFT_MODEL : RZ_DRAFT_LOOKUP;
+    status = rz_job_new(chat->cache, &params, &chat->job, err);
+    rz_sampler_free(sampler);
     return status;
 }
 
@@ -246,13 +280,13 @@ static void write_piece(struct chat *chat, const char *piece, size_t len) {
 }
 
 /* Writes the parts of an answer that are there: thoughts to standard error, calls as name(arguments). */
-static void write_parts(struct chat *chat, rz_chat_parser *parser, rz_error *err) {
+static void write_parts(struct chat *chat, rz_error *err) {
     static char *text;
     static size_t capacity;
     uint32_t kind, call;
     size_t len;
     rz_status status;
-    while ((status = rz_chat_parser_next_into(parser, &kind, &call, text, capacity, &len, err)) != RZ_DONE) {
+    while ((status = rz_chat_parser_next_into(chat->parser, &kind, &call, text, capacity, &len, err)) != RZ_DONE) {
         if (status == RZ_ERR_BUFFER_TOO_SMALL) {
             text = allocate(text, capacity = 2 * len);
             continue;
@@ -276,61 +310,58 @@ static void write_parts(struct chat *chat, rz_chat_parser *parser, rz_error *err
     }
 }
 
-/* Takes answers apart, and lets calls be such as the tools take. */
-static rz_chat_parser *expect_calls(struct chat *chat, rz_error *err) {
-    rz_chat_parser *parser;
-    struct text json = conversation(chat);
-    rz_grammar_free(chat->grammar);
-    check(rz_grammar_new(chat->model, RZ_GRAMMAR_TOOLS, json.bytes, json.len, &chat->grammar, err), err);
-    check(rz_chat_parser_new(chat->model, json.bytes, json.len, &parser, err), err);
-    free(json.bytes);
-    return parser;
+/* Writes what the job has made since the last call. */
+static void write_news(struct chat *chat, rz_error *err) {
+    char piece[512];
+    size_t len = 0, n, first = chat->n_kept + chat->n_prompt + chat->n_answer;
+    while (rz_job_text_into(chat->job, piece, sizeof piece, &len, err) == RZ_ERR_BUFFER_TOO_SMALL) {
+        char *longer = allocate(NULL, len);
+        check(rz_job_text_into(chat->job, longer, len, &len, err), err);
+        if (!chat->parser)
+            write_piece(chat, longer, len);
+        free(longer);
+        len = 0;
+    }
+    if (!chat->parser)
+        write_piece(chat, piece, len);
+    check(rz_job_tokens_into(chat->job, chat->held + first, chat->capacity + 1 - first, &n, err), err);
+    for (size_t i = first; chat->parser && i < first + n; i++)
+        if (!rz_token_is_end(chat->model, chat->held[i]))
+            check(rz_chat_parser_push(chat->parser, chat->held[i], err), err);
+    if (chat->parser)
+        write_parts(chat, err);
+    chat->n_answer += n;
 }
 
 /* Streams the answer and adds it to the conversation, also where it was cut short. */
 static rz_status write_answer(struct chat *chat, rz_error *err) {
-    uint32_t token;
-    char piece[512];
-    size_t len, n;
-    rz_textstream *stream;
-    rz_chat_parser *parser = chat->tools ? expect_calls(chat, err) : NULL;
-    check(rz_textstream_new(chat->model, &stream, err), err);
+    rz_error ignored;
+    rz_status status;
     chat->answer = allocate(chat->answer, 1);
     chat->answer[chat->answer_len = 0] = '\0';
-    if (chat->grammar)
-        check(rz_sampler_grammar_set(chat->sampler, chat->grammar, err), err);
+    do {
+        status = rz_job_step(chat->job, 0, err);
+        write_news(chat, &ignored);
+    } while (status == RZ_AGAIN);
 
-    double start = now();
-    rz_status status = rz_sample(chat->cache, chat->sampler, &token, err);
-    for (chat->n_answer = 0; status == RZ_OK; chat->n_answer++) {
-        if (rz_token_is_end(chat->model, token) || chat->n_answer == chat->options->max_tokens)
-            break;
-        if (parser) {
-            check(rz_chat_parser_push(parser, token, err), err);
-            write_parts(chat, parser, err);
-        } else {
-            check(rz_textstream_push_into(stream, token, piece, sizeof piece, &len, err), err);
-            write_piece(chat, piece, len);
-        }
-        chat->held[rz_cache_len(chat->cache)] = token;
-        status = rz_generate_into(chat->cache, token, chat->sampler, &token, 1, &n, cancel, err);
-        if (status == RZ_DONE)
-            status = RZ_OK;
-    }
-    chat->answer_seconds = now() - start;
-
-    rz_error ignored;
-    if (rz_textstream_flush_into(stream, piece, sizeof piece, &len, &ignored) == RZ_OK)
-        write_piece(chat, piece, len);
-    rz_textstream_free(stream);
-    if (parser && rz_chat_parser_end(parser, &ignored) == RZ_OK)
-        write_parts(chat, parser, &ignored);
-    rz_chat_parser_free(parser);
+    rz_job_info info = {.struct_size = sizeof info};
+    check(rz_job_info_get(chat->job, &info, &ignored), &ignored);
+    rz_job_free(chat->job);
+    chat->prompt_seconds = 1e-9 * (double)info.prompt_ns;
+    chat->answer_seconds = 1e-9 * (double)info.tokens_ns;
+    chat->n_drafted = info.drafted;
+    chat->n_accepted = info.accepted;
+    if (chat->parser && rz_chat_parser_end(chat->parser, &ignored) == RZ_OK)
+        write_parts(chat, &ignored);
+    rz_chat_parser_free(chat->parser);
+    chat->parser = NULL;
     putchar('\n');
     fflush(stdout);
-    if (chat->has_template)
+    if (status == RZ_ERR_CANCELLED && info.state == RZ_JOB_STATE_PROMPT)
+        remove_messages(chat, chat->n_messages - 1, 1);
+    else if (chat->has_template)
         add_message(chat, "assistant", chat->answer);
-    return status;
+    return status == RZ_DONE && info.end == RZ_JOB_CONTEXT ? RZ_ERR_CONTEXT_FULL : status;
 }
 
 /* One question and its answer. 0, or the status that cut it short. */
@@ -343,8 +374,6 @@ static rz_status take_turn(struct chat *chat, const char *question) {
     add_message(chat, "user", question);
 
     rz_cancel_reset(cancel);
-    chat->n_answer = 0;
-    chat->answer_seconds = 0;
     rz_status status = read_question(chat, &err);
     if (status == RZ_OK)
         status = write_answer(chat, &err);
@@ -357,7 +386,7 @@ static rz_status take_turn(struct chat *chat, const char *question) {
         fprintf(stderr, "(the context of %zu tokens is full)\n", chat->capacity);
     else if (status < 0)
         fprintf(stderr, "%s: %s\n", rz_status_name(status), err.message);
-    return status;
+    return status < 0 ? status : RZ_OK;
 }
 
 static double rate(size_t n, double seconds) {
@@ -368,7 +397,10 @@ static void print_statistics(const struct chat *chat) {
     fprintf(stderr, "prompt %zu tokens, %.0f tok/s", chat->n_prompt, rate(chat->n_prompt, chat->prompt_seconds));
     if (chat->n_kept)
         fprintf(stderr, " (%zu more were in the cache)", chat->n_kept);
-    fprintf(stderr, "  |  answer %zu tokens, %.0f tok/s\n", chat->n_answer, rate(chat->n_answer, chat->answer_seconds));
+    fprintf(stderr, "  |  answer %zu tokens, %.0f tok/s", chat->n_answer, rate(chat->n_answer, chat->answer_seconds));
+    if (chat->n_drafted)
+        fprintf(stderr, "  |  %u of %u drafted tokens were right", chat->n_accepted, chat->n_drafted);
+    fputc('\n', stderr);
 }
 
 /* --- the terminal ----------------------------------------------------------------------------------------------- */
@@ -428,6 +460,7 @@ static void print_usage(FILE *file) {
                   "  --tools FILE  answers may call the tools of this JSON array\n"
                   "  --call        answers are calls\n"
                   "  --adapter FILE[:SCALE]  a low-rank adapter: .gguf, or a folder of PEFT; may be repeated\n"
+                  "  --draft FILE  a small model of the same vocabulary that drafts answers; \"lookup\": out of the text\n"
                   "  -n N          tokens of an answer at most\n"
                   "  -t N          threads\n"
                   "  --temp T      temperature, 0.7 by default\n"
@@ -480,6 +513,8 @@ static struct options parse(int argc, char **argv) {
             options.adapters[options.n_adapters++] = argv[i];
         } else if (strcmp(option, "-n") == 0)
             options.max_tokens = (uint32_t)number(option, argv[i]);
+        else if (strcmp(option, "--draft") == 0)
+            options.draft = argv[i];
         else if (strcmp(option, "-t") == 0)
             options.threads = (uint32_t)number(option, argv[i]);
         else if (strcmp(option, "--seed") == 0)
@@ -536,15 +571,10 @@ int main(int argc, char **argv) {
     double start = now();
     check(rz_model_load(options.model, &model_params, &chat.model, &err), &err);
     double load_seconds = now() - start;
+    if (options.draft && strcmp(options.draft, "lookup") != 0)
+        check(rz_model_load(options.draft, &model_params, &chat.draft_model, &err), &err);
     check(rz_cache_new(chat.model, NULL, &chat.cache, &err), &err);
     use_adapters(&chat, &options);
-    if (options.temperature > 0 || options.schema || options.tools) {
-        rz_sampler_params sampler_params = {.struct_size = sizeof sampler_params,
-                                            .temperature = options.temperature,
-                                            .top_p = 0.95f,
-                                            .seed = options.seed};
-        check(rz_sampler_new(&sampler_params, &chat.sampler, &err), &err);
-    }
     if (options.schema) {
         char *schema = read_file(options.schema);
         check(rz_grammar_new(chat.model, RZ_GRAMMAR_JSON_SCHEMA, schema, strlen(schema), &chat.grammar, &err), &err);
@@ -588,7 +618,8 @@ int main(int argc, char **argv) {
     free(chat.wanted);
     free(chat.answer);
     free(chat.tools);
-    rz_sampler_free(chat.sampler);
+    rz_model_free(chat.draft_model);
+    rz_chat_parser_free(chat.parser);
     rz_grammar_free(chat.grammar);
     rz_cache_free(chat.cache);
     rz_model_free(chat.model);

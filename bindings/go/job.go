@@ -9,6 +9,7 @@ import "C"
 import (
 	"context"
 	"fmt"
+	"math"
 	"runtime"
 	"sync"
 	"time"
@@ -30,7 +31,20 @@ type JobOptions struct {
 	Grammar   *Grammar // what may be written, from its start; nil: what the sampler allows
 	MaxTokens int
 	Stops     []string // none of them empty; the text ends ahead of the first that is complete
+	Draft     Draft    // how next tokens are guessed, which changes nothing but the time
+	DraftMax  int      // tokens of a draft at most; 0: chosen by the library
+	// DraftModel drafts where Draft is DraftModel: a small model of the same vocabulary.
+	DraftModel *Model
 }
+
+// Draft is a source of drafts.
+type Draft uint32
+
+const (
+	DraftNone   Draft = C.RZ_DRAFT_NONE   // none but for what a grammar forces
+	DraftLookup Draft = C.RZ_DRAFT_LOOKUP // out of the text itself
+	DraftModel  Draft = C.RZ_DRAFT_MODEL  // by a small model
+)
 
 // EndReason is why a job has ended.
 type EndReason uint32
@@ -48,6 +62,7 @@ const (
 type JobInfo struct {
 	End                                EndReason
 	Prompt, PromptDone, Tokens         int
+	Drafted, Accepted                  int // tokens of drafts that were computed, and those of them that were right
 	PromptTime, TokensTime, FirstToken time.Duration
 }
 
@@ -80,6 +95,15 @@ func (s *Session) makeJob(cache *C.rz_cache, leave func(), prompt []uint32, opti
 	defer releaseGrammar()
 	params := C.rz_job_params{max_tokens: C.uint32_t(max(options.MaxTokens, 0)), n_tokens: C.size_t(len(prompt)), sampler: sampler}
 	params.grammar = grammar
+	params.draft, params.draft_max = C.uint32_t(options.Draft), C.uint32_t(min(max(options.DraftMax, 0), math.MaxInt32))
+	if options.DraftModel != nil {
+		draft, err := options.DraftModel.model.acquire()
+		if err != nil {
+			return nil, err
+		}
+		defer options.DraftModel.model.release()
+		params.draft_model = draft
+	}
 	params.struct_size = C.uint32_t(unsafe.Sizeof(params))
 	var pinner runtime.Pinner
 	defer pinner.Unpin()
@@ -232,6 +256,7 @@ func (j *Job) Info() (JobInfo, error) {
 	}
 	return JobInfo{
 		End: EndReason(info.end), Prompt: int(info.prompt_total), PromptDone: int(info.prompt_done), Tokens: int(info.n_tokens),
+		Drafted: int(info.drafted), Accepted: int(info.accepted),
 		PromptTime: time.Duration(info.prompt_ns), TokensTime: time.Duration(info.tokens_ns),
 		FirstToken: time.Duration(info.first_token_ns),
 	}, nil

@@ -117,6 +117,41 @@ fn handles_are_freed_in_any_order() {
 }
 
 #[test]
+fn drafts_change_no_token() {
+    let wanted = expected(&Host::new(64), 40);
+    let (host, mut drafted) = (Host::new(64), 0);
+    for (draft, draft_max) in [
+        (RZ_DRAFT_NONE, 9),
+        (RZ_DRAFT_LOOKUP, 0),
+        (RZ_DRAFT_LOOKUP, u32::MAX),
+        (RZ_DRAFT_MODEL, 0),
+        (RZ_DRAFT_MODEL, 1),
+        (RZ_DRAFT_MODEL, u32::MAX),
+    ] {
+        // The job keeps the model alive that drafts.
+        let draft_model = load();
+        let job = new_job(host.cache, &rz_job_params { draft, draft_max, draft_model, ..params(&PROMPT, 40) });
+        unsafe { rz_model_free(draft_model) };
+        while step(job, u64::from(draft)) == RZ_AGAIN {}
+        assert_eq!(tokens(job), wanted);
+        let ended = info(job);
+        assert!(ended.accepted <= ended.drafted && (draft != RZ_DRAFT_NONE || ended.drafted == 0));
+        drafted += ended.drafted;
+        unsafe {
+            rz_job_free(job);
+            expect(RZ_OK, |e| rz_cache_truncate(host.cache, 0, e));
+        }
+    }
+    assert!(drafted > 0);
+    unsafe {
+        // A struct of before there were drafts.
+        let size = std::mem::offset_of!(rz_job_params, draft) as u32;
+        let job = new_job(host.cache, &rz_job_params { struct_size: size, draft: 77, ..params(&PROMPT, 40) });
+        rz_job_free(job);
+    }
+}
+
+#[test]
 fn text_comes_without_its_stop_string() {
     let host = Host::new(64);
     let stops = [c"there was a little boy".as_ptr(), c"named".as_ptr()];
@@ -146,7 +181,7 @@ fn wrong_calls_are_refused_and_change_nothing() {
     let broken = [broken.as_ptr()];
     let with = |stops: &[*const c_char]| rz_job_params { stops: stops.as_ptr(), n_stops: stops.len(), ..good };
     let bad = RZ_ERR_INVALID_ARGUMENT;
-    let mut job = null_mut();
+    let (mut job, text_only) = (null_mut(), load_text());
     for (status, params, what) in [
         (bad, params(&[], 2), "prompt"),
         (bad, params(&[BOS, 512], 2), "token 512 at index 1"),
@@ -160,6 +195,12 @@ fn wrong_calls_are_refused_and_change_nothing() {
         (bad, with(&missing), "entry 0"),
         (bad, with(&broken), "UTF-8"),
         (bad, rz_job_params { sampler: (&raw const good).cast(), ..good }, "sampler"),
+        (bad, rz_job_params { draft: 4, ..good }, "draft is 4"),
+        (bad, rz_job_params { draft: u32::MAX, ..good }, "draft is 4294967295"),
+        (bad, rz_job_params { draft: RZ_DRAFT_MODEL, ..good }, "draft_model is NULL"),
+        (bad, rz_job_params { draft: RZ_DRAFT_MODEL, draft_model: host.cache.cast(), ..good }, "model"),
+        (bad, rz_job_params { draft: RZ_DRAFT_MODEL, draft_model: text_only, ..good }, "without its weights"),
+        (RZ_ERR_UNSUPPORTED, rz_job_params { draft: RZ_DRAFT_MTP, ..good }, "MTP"),
     ] {
         let message = expect(status, |e| unsafe { rz_job_new(host.cache, &params, &mut job, e) });
         assert!(message.contains(what) && job.is_null(), "{message}");
@@ -173,6 +214,7 @@ fn wrong_calls_are_refused_and_change_nothing() {
         refused("no jobs", |e| rz_jobs_step(null(), 0, 0, e));
         refused("cancel", |e| rz_cancel_deadline(null_mut(), 1, e));
     }
+    unsafe { rz_model_free(text_only) };
     assert_eq!(host.len(), 0);
     let job = new_job(host.cache, &good);
     let other = Host::new(8);
