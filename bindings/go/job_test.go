@@ -16,9 +16,12 @@ func TestJobs(t *testing.T) {
 	}
 	whole, _ := generate(t, newSession(t, model, 128), prompt, &Options{MaxTokens: 30})
 	sessions, jobs := make([]*Session, 3), make([]*Job, 3)
+	// Drafts change no token.
+	drafts := []JobOptions{{}, {Draft: DraftLookup}, {Draft: DraftModel, DraftModel: model, DraftMax: 4}}
 	for i := range jobs {
 		sessions[i] = newSession(t, model, 128)
-		if jobs[i], err = sessions[i].NewJob(tokens, &JobOptions{MaxTokens: 30}); err != nil {
+		drafts[i].MaxTokens = 30
+		if jobs[i], err = sessions[i].NewJob(tokens, &drafts[i]); err != nil {
 			t.Fatal(err)
 		}
 		defer jobs[i].Close()
@@ -51,6 +54,9 @@ func TestJobs(t *testing.T) {
 		if n := sessions[i].Len(); n != len(tokens)+29 || !slices.Equal(sessions[i].tokens, slices.Concat(tokens, made[:29])) {
 			t.Error(n, sessions[i].tokens)
 		}
+	}
+	if _, err := sessions[0].NewJob(tokens, &JobOptions{Draft: DraftModel}); !errors.Is(err, ErrInvalidArgument) {
+		t.Errorf("drafts of no model: %v", err)
 	}
 	if _, err := jobs[0].Step(t.Context(), 0); !errors.Is(err, ErrClosed) {
 		t.Errorf("after Close: %v", err)

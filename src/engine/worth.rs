@@ -111,13 +111,14 @@ impl Worth {
 
     /// True where drafts that take time to make are worth it, or it is time for an attempt.
     pub fn allows_making(&mut self) -> bool {
-        self.allows() && (self.trend >= 0.0 || self.is_time_to_probe())
+        self.allows() && (self.trend >= 0.0 && self.allows_one_more(0, 1.0) || self.is_time_to_probe())
     }
 
     /// True where one more token is worth making behind `n`, all of which are right so often.
     pub fn allows_one_more(&self, n: usize, right: f64) -> bool {
         let Some(plain) = self.plain.median() else { return false };
         match self.making.median() {
+            _ if n == 0 && self.is_probe => true,
             None => n == 0,
             Some(making) => n < self.longest() && right * plain > self.cost(1, plain) + making,
         }

@@ -285,7 +285,8 @@ impl Allowed<'_> {
             if !long.starts_with(short) {
                 return None;
             }
-            if text.len() > longest.1.len() {
+            // Of two with the same text the first stands for a byte.
+            if text.len() >= longest.1.len() {
                 longest = (id, text);
             }
         }

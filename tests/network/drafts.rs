@@ -109,7 +109,7 @@ fn ends_within_a_draft_are_those_of_single_tokens() {
         let choice = SamplerParams {
             temperature: if round % 2 == 0 { 0.0 } else { 0.3 },
             seed: round,
-            logit_biases: if round % 3 == 0 { vec![(end, 6.0 + round as f32 / 8.0)] } else { vec![] },
+            logit_biases: if round % 3 == 0 { vec![(end, 12.0 + round as f32 / 4.0)] } else { vec![] },
             repeat_penalty: if round % 5 == 0 { 1.1 } else { 0.0 },
             ..Default::default()
         };
@@ -256,6 +256,8 @@ fn drafts_follow_a_grammar_and_what_it_forces_is_drafted() {
     for (kind, text) in [
         (GrammarKind::JsonSchema, schema),
         (GrammarKind::Regex, "(Once upon a time, (Lily|Tom|the dog) [a-z ]{5,30}\\. )+The end\\."),
+        // Bytes that the vocabulary has no longer tokens of, but two of each for some.
+        (GrammarKind::Regex, "(QZXKJ@Q%#QXJ~){5}"),
         (GrammarKind::Choices, r#"["there was a little girl", "there was a little boy", "there were two friends"]"#),
     ] {
         let grammar = model.grammar(kind, text).unwrap();
@@ -279,8 +281,8 @@ fn drafts_follow_a_grammar_and_what_it_forces_is_drafted() {
                 let info = job.info();
                 assert_eq!(info.end, Some(if ended { End::Grammar } else { End::Length }));
                 assert!(info.accepted <= info.drafted);
-                if i == 1 && kind == GrammarKind::JsonSchema {
-                    assert!(info.drafted > 15 && 2 * info.accepted > info.drafted, "{info:?}");
+                if i == 1 && text.contains("QZX") {
+                    assert!(2 * info.accepted > info.drafted && info.accepted > 40, "{info:?}");
                 }
             }
         }
