@@ -18,6 +18,9 @@ use crate::sample::Sampler;
 pub const MOST: usize = 32;
 const DEFAULT: usize = 16;
 
+/// Share of a budget of time in which what was drafted is chosen.
+const CHOICES: f64 = 0.1;
+
 /// The source of drafts.
 #[derive(Clone)]
 pub enum DraftSource {
@@ -71,6 +74,8 @@ pub struct Draft {
     kinds: Vec<u8>,
     /// Time that a model took to make it.
     time: Duration,
+    /// Seconds that the job's last choice of a token took.
+    choice: f64,
     /// Number of its tokens that are in the open pass.
     chosen: usize,
     /// Tokens that were in passes, and those of them that were right.
@@ -112,6 +117,7 @@ impl Draft {
             known: 0,
             kinds: try_vec("the tokens of drafts", MOST)?,
             time: Duration::ZERO,
+            choice: f64::INFINITY,
             chosen: 0,
             drafted: 0,
             accepted: 0,
@@ -222,16 +228,23 @@ impl Draft {
         !self.always && self.worth.needs_plain()
     }
 
-    /// The tokens that the next pass computes, as many as there is room for and as are worth it, where `jobs` take part.
-    pub fn choose(&mut self, room: usize, jobs: usize) -> &[u32] {
-        let n = self.kinds.len().min(room);
+    /// The tokens that the next pass computes, as many as there is room for and as are worth it, where `jobs` take part. With
+    /// a budget of time no more than can be chosen in a part of it: choices are made at once when the pass ends.
+    pub fn choose(&mut self, room: usize, jobs: usize, budget: Duration) -> &[u32] {
+        let in_time = match budget {
+            Duration::ZERO => MOST,
+            _ if self.always => MOST,
+            _ => (CHOICES * budget.as_secs_f64() / self.choice) as usize,
+        };
+        let n = self.kinds.len().min(room).min(in_time);
         self.chosen = if self.always { n } else { self.worth.length(&self.kinds[..n], jobs) };
         &self.tokens()[..self.chosen]
     }
 
-    /// Takes note of a pass, and that the first `right` of its drafted tokens were right and the first `compared` were
-    /// looked at.
-    pub fn passed(&mut self, pass: Taken, right: usize, compared: usize, jobs: usize) {
+    /// Takes note of a pass, that the first `right` of its drafted tokens were right and the first `compared` were looked at,
+    /// and of the time of a choice.
+    pub fn passed(&mut self, pass: Taken, right: usize, compared: usize, jobs: usize, choice: Duration) {
+        self.choice = choice.as_secs_f64();
         self.drafted += self.chosen;
         self.accepted += right;
         self.worth.passed(pass, &self.kinds[..self.chosen], right, compared, jobs);

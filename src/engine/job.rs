@@ -271,13 +271,13 @@ impl Job {
     }
 
     /// The next tokens of a job that makes tokens, with at most `room` of its draft, and the number of those whose logits
-    /// are wanted. `jobs`: those that make tokens in the pass.
-    pub(super) fn next_step(&mut self, room: usize, jobs: usize) -> (&[u32], usize) {
+    /// are wanted. `jobs`: those that make tokens in the pass. `budget`: the time of the call, or zero.
+    pub(super) fn next_step(&mut self, room: usize, jobs: usize, budget: Duration) -> (&[u32], usize) {
         self.step.clear();
         self.step.extend_from_slice(&self.again);
         self.step.extend(self.made.last());
         if let Some(draft) = &mut self.draft {
-            self.step.extend_from_slice(draft.choose(room, jobs));
+            self.step.extend_from_slice(draft.choose(room, jobs, budget));
         }
         (&self.step, self.step.len() - self.again.len())
     }
@@ -341,6 +341,7 @@ impl Job {
             self.again.clear();
         }
         let first = member.tokens - member.outputs;
+        let started = Instant::now();
         let mut right = 0;
         loop {
             let at = first + right;
@@ -352,9 +353,10 @@ impl Job {
             }
             right += 1;
         }
+        let choice = started.elapsed() / (right + 1) as u32;
         let compared = if self.has_ended() { right } else { right + 1 };
         if let Some(draft) = &mut self.draft {
-            draft.passed(pass, right, compared, jobs);
+            draft.passed(pass, right, compared, jobs, choice);
         }
         Ok(())
     }

@@ -48,7 +48,7 @@ pub fn step_jobs(jobs: &mut [&mut Job], budget: Duration) -> Result<bool> {
                     return paused();
                 }
                 let mut pass = spare.take().map_or_else(|| Pass::new(&model), Ok)?;
-                fill(&mut pass, jobs, &model)?;
+                fill(&mut pass, jobs, &model, budget)?;
                 pass
             }
         };
@@ -91,7 +91,7 @@ fn make_drafts(jobs: &mut [&mut Job], pace: &Pace) -> Result<bool> {
 
 /// Fills a pass: tokens of jobs that make them, those that have waited longest first, with their drafts where there is
 /// room, then pieces of prompts.
-fn fill(pass: &mut Pass, jobs: &mut [&mut Job], model: &Model) -> Result<()> {
+fn fill(pass: &mut Pass, jobs: &mut [&mut Job], model: &Model, budget: Duration) -> Result<()> {
     let limits = model.limits()?;
     let mut order = try_vec("jobs", jobs.len())?;
     order.extend((0..jobs.len()).filter(|&i| !jobs[i].has_ended()));
@@ -114,7 +114,7 @@ fn fill(pass: &mut Pass, jobs: &mut [&mut Job], model: &Model) -> Result<()> {
         let Some(free) = limits.max_tokens.checked_sub(pass.tokens() + due + waiting) else { continue };
         let room = if is_plain { 0 } else { free.min(outputs - waiting - 1) };
         let id = job.id;
-        let (tokens, n) = job.next_step(room, makers.len());
+        let (tokens, n) = job.next_step(room, makers.len(), budget);
         pass.add(id, tokens, n);
         outputs -= n;
     }
