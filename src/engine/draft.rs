@@ -52,7 +52,7 @@ const LEADS: [f32; FORCED as usize - 1] = [0.25, 0.5, 1.0, 2.0, 3.0, 5.0];
 enum Source {
     Nothing,
     Lookup,
-    Model(DraftModel),
+    Model(Box<DraftModel>),
 }
 
 pub struct Draft {
@@ -98,7 +98,7 @@ impl Draft {
             None => (Source::Nothing, LOOKED_UP),
             Some(DraftSource::Lookup) => (Source::Lookup, LOOKED_UP),
             Some(DraftSource::Model(draft)) => {
-                (Source::Model(DraftModel::new(&draft, model, session.capacity())?), OF_MODEL)
+                (Source::Model(Box::new(DraftModel::new(&draft, model, session.capacity())?)), OF_MODEL)
             }
         };
         let room = if params.most == 0 { DEFAULT } else { params.most.min(MOST) };
