@@ -153,7 +153,7 @@ unsafe fn run(path: &CString, saved: &mut Saved) -> Run {
                     let mut next = 0;
                     run.call("decode", |e| rz_decode_token(cache, 403, sampler, &mut next, e));
                 }
-                let choices = c"[\" red\", \" blue\"]";
+                let choices = c"[\" red and then red and then red\", \" blue\"]";
                 run.call("grammar", |e| {
                     rz_grammar_new(model, RZ_GRAMMAR_CHOICES, choices.as_ptr(), choices.count_bytes(), &mut grammar, e)
                 });
@@ -164,10 +164,12 @@ unsafe fn run(path: &CString, saved: &mut Saved) -> Run {
                         tokens: prompt.as_ptr(),
                         n_tokens: prompt.len(),
                         grammar,
+                        draft: RZ_DRAFT_MODEL,
+                        draft_model: model,
                         ..zeroed()
                     };
                     if run.call("job", |e| rz_job_new(of_job, &params, &mut job, e)) {
-                        while run.call("step", |e| rz_job_step(job, 100, e)) && n_steps < 100 {
+                        while run.call("step", |e| rz_job_step(job, 0, e)) && n_steps < 100 {
                             n_steps += 1;
                         }
                         run.call("job text", |e| rz_job_text_into(job, text.as_mut_ptr(), 256, &mut n, e));

@@ -1,7 +1,6 @@
 //! Drafts by a small model of the same vocabulary, which has read the end of the text: a timeline of its own that follows
 //! another one, wherever that goes, in steps that may be paused.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,9 +9,8 @@ use super::model::Model;
 use super::pass::Pass;
 use super::session::Session;
 use crate::backend::Pace;
-use crate::error::{Error, Result, try_vec};
+use crate::error::{Error, Result, check_memory, try_vec};
 use crate::sample;
-use crate::text::Tokenizer;
 
 /// Tokens that it holds at most. Where they are full it reads the last quarter again.
 const CAPACITY: usize = 1024;
@@ -122,12 +120,18 @@ fn same_vocabulary(model: &Model, target: &Model) -> Result<()> {
             "the draft model has a vocabulary of {found} tokens, the model of {wanted}"
         )));
     }
-    if model.vocabulary() == target.vocabulary() {
+    if model.vocabulary()? == target.vocabulary()? {
         return Ok(());
     }
-    let (own, others) = (model.tokenizer()?, target.tokenizer()?);
-    let word = |tokenizer: &Tokenizer, id| tokenizer.decode_token(id, true).map(Cow::into_owned).unwrap_or_default();
-    let id = (0..sizes[0] as u32).find(|&id| word(own, id) != word(others, id)).unwrap_or(0);
-    let [found, wanted] = [own, others].map(|t| String::from_utf8_lossy(&word(t, id)).escape_debug().to_string());
-    Err(Error::Mismatch(format!("token {id} of the draft model is \"{found}\", that of the model \"{wanted}\"")))
+    let both = [model.tokenizer()?, target.tokenizer()?];
+    for id in 0..sizes[0] as u32 {
+        check_memory("a vocabulary")?;
+        let words = both.map(|tokenizer| tokenizer.decode_token(id, true).unwrap_or_default());
+        if words[0] != words[1] {
+            let [found, wanted] = words.map(|word| String::from_utf8_lossy(&word).escape_debug().to_string());
+            let what = format!("token {id} of the draft model is \"{found}\", that of the model \"{wanted}\"");
+            return Err(Error::Mismatch(what));
+        }
+    }
+    Ok(())
 }

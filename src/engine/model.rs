@@ -20,7 +20,7 @@ use crate::backend::program::Program;
 use crate::backend::state::State;
 use crate::backend::state_spec::StateSpec;
 use crate::backend::{self, Backend, DeviceKind, Executor, LoadOptions};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check_memory};
 use crate::format::{Access, ByteSource, Metadata, Source};
 use crate::grammar::{Grammar, Grammars, Kind as GrammarKind};
 use crate::model::adapter::Adaptable;
@@ -306,17 +306,22 @@ impl Model {
     }
 
     /// A number that tells its vocabulary from others; `None` without a tokenizer.
-    pub(super) fn vocabulary(&self) -> Option<u64> {
-        *self.vocabulary.get_or_init(|| {
-            let tokenizer = self.tokenizer.as_ref().ok()?;
+    pub(super) fn vocabulary(&self) -> Result<Option<u64>> {
+        if let Some(known) = self.vocabulary.get() {
+            return Ok(*known);
+        }
+        let mut digest = None;
+        if let Ok(tokenizer) = &self.tokenizer {
             let mut hash = XxHash64::with_seed(0);
             for id in 0..tokenizer.n_vocab() as u32 {
-                let bytes = tokenizer.decode_token(id, true).ok()?;
+                check_memory("a vocabulary")?;
+                let bytes = tokenizer.decode_token(id, true)?;
                 hash.write_usize(bytes.len());
                 hash.write(&bytes);
             }
-            Some(hash.finish())
-        })
+            digest = Some(hash.finish());
+        }
+        Ok(*self.vocabulary.get_or_init(|| digest))
     }
 
     /// True where the other tokens of a step never change a bit of a result.
