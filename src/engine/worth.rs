@@ -14,6 +14,8 @@ const LOSS: f64 = 0.015;
 const FIRST_LOSS: f64 = 0.5;
 /// Time of a drafted token in a pass, of that of the pass, where nothing was measured.
 const ROW: f64 = 0.1;
+/// The least that a drafted token is taken to cost, however uncertain times are.
+const LEAST_ROW: f64 = 0.03;
 /// Passes from one attempt to the next where drafts are not worth it: the first and the largest number.
 const PROBE: u32 = 8;
 const PROBE_TOKENS: usize = 2;
@@ -91,7 +93,7 @@ impl Worth {
     fn cost(&self, n: usize, plain: f64) -> f64 {
         let near = |size: usize| (0..SIZES).filter_map(move |i| Some((i.abs_diff(size), self.row[i].median()?)));
         let row = near(size(n)).min_by_key(|(distance, _)| *distance).map_or(ROW * plain, |(_, row)| row);
-        n as f64 * row
+        n as f64 * row.max(LEAST_ROW * plain)
     }
 
     /// True where what a pass takes without drafts is not known, or was measured long ago.
