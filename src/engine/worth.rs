@@ -106,9 +106,9 @@ impl Worth {
         self.plain.median().is_some_and(|plain| !self.needs_plain() && self.may_lose(plain) > 0.0)
     }
 
-    /// Time that drafts may still lose.
+    /// Time that drafts may still lose, of what those of all jobs may.
     fn may_lose(&self, plain: f64) -> f64 {
-        self.balance + LOSS * self.spent + FIRST_LOSS * plain
+        self.balance + (LOSS * self.spent + FIRST_LOSS * plain) / self.rows.max(1) as f64
     }
 
     /// True where drafts that take time to make are worth it, or it is time for an attempt.
