@@ -397,7 +397,7 @@ mod tests {
         for c in "{\"n\": \"f\", 'arg': {\"x\": [1], \"y\": 2}, k: 12}".chars() {
             let (was, number, mut piece) = (literal.in_member(), literal.in_number(), String::new());
             literal.push(c, &mut piece).unwrap();
-            if was && !(number && !literal.in_number()) {
+            if was && (!number || literal.in_number()) {
                 member.push_str(&format!("{}={piece};", literal.key()));
             }
         }
