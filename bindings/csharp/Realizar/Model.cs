@@ -11,7 +11,7 @@ namespace Realizar
         public Runtime Runtime;
         public int Device, GpuLayers;
         public bool Deterministic, Mmap, TextOnly;
-        /// <summary>File of packed weights, made by the first load and mapped by later ones, in milliseconds; null: none.</summary>
+        /// <summary>File of packed weights, made by the first load and mapped by later ones; null: none.</summary>
         public string PackedPath;
         /// <summary>Bytes done and in all, on the thread that loads; an exception of it stops the load and goes on there.</summary>
         public Action<ulong, ulong> Progress;

@@ -207,7 +207,7 @@ class Model(Handle):
     ) -> None:
         """`progress` gets bytes done and in all; the load stops with Cancelled where it returns False or raises.
 
-        `packed_path` names a file of packed weights, which the first load makes and later ones map, in milliseconds; processes
+        `packed_path` names a file of packed weights, which the first load makes and later ones map, as fast as its vocabulary is read; processes
         share its memory.
         """
         raised: List[BaseException] = []
