@@ -18,7 +18,7 @@ for name in System.Private.CoreLib System.Runtime System.Collections System.Linq
 done
 compile() { mcs -langversion:7.2 -warnaserror -nostdlib -noconfig "${references[@]}" "$@"; }
 compile -unsafe -target:library -out:$out/Realizar.dll bindings/csharp/Realizar/*.cs
-compile -r:$out/Realizar.dll -out:$out/Tests.dll bindings/csharp/Tests/Tests.cs
+compile -r:$out/Realizar.dll -out:$out/Tests.dll bindings/csharp/Tests/*.cs bindings/csharp/Unity/*.cs
 compile -r:$out/Realizar.dll -out:$out/Chat.dll bindings/csharp/Chat/Chat.cs
 for program in Tests Chat; do
     echo '{"runtimeOptions": {"framework": {"name": "Microsoft.NETCore.App", "version": "3.1.0"},

@@ -331,7 +331,7 @@ fn failure(error: &str) -> Error {
     let what =
         format!("the grammar: {}", error.lines().next().unwrap_or_default().chars().take(200).collect::<String>());
     let is_bound = ["too large", "too big", "too many", "too deep", "limit"].iter().any(|word| error.contains(word));
-    let absent = ["nimplemented", "not supported", "only supported", "Unknown format"];
+    let absent = ["nimplemented", "supported", "Unknown format"];
     let is_absent = absent.iter().any(|word| error.contains(word));
     match () {
         () if is_bound => Error::TooComplex(what),

@@ -1,6 +1,7 @@
 using System;
 using System.Collections.Generic;
 using System.Runtime.InteropServices;
+using System.Text;
 using System.Threading;
 
 namespace Realizar
@@ -40,6 +41,30 @@ namespace Realizar
         public string Role { get; }
         public string Content { get; }
         public Message(string role, string content) { Role = role; Content = content; }
+
+        /// <summary>Messages as the library takes them.</summary>
+        public static string Json(IEnumerable<Message> messages)
+        {
+            var json = new StringBuilder("{\"messages\": [");
+            foreach (var message in messages)
+            {
+                json.Append(json[json.Length - 1] == '[' ? "{\"role\": " : ", {\"role\": ");
+                Quote(json, message.Role);
+                json.Append(", \"content\": ");
+                Quote(json, message.Content);
+                json.Append('}');
+            }
+            return json.Append("]}").ToString();
+        }
+
+        private static void Quote(StringBuilder json, string text)
+        {
+            json.Append('"');
+            foreach (var c in text)
+                if (c < ' ' || c == '"' || c == '\\') json.Append("\\u").Append(((int)c).ToString("x4"));
+                else json.Append(c);
+            json.Append('"');
+        }
     }
 
     public enum Pooling { Model, None, Mean, Cls, Last, Rank }
@@ -190,31 +215,45 @@ namespace Realizar
         public bool IsEnd(uint token) => Native.rz_token_is_end(Handle, token) != 0;
 
         /// <summary>Messages as the text that the model was trained on, by the template in its file.</summary>
-        public unsafe string Render(IReadOnlyList<Message> messages, bool addGenerationPrompt = true)
+        public string Render(IReadOnlyList<Message> messages, bool addGenerationPrompt = true) => RenderJson(Message.Json(messages), addGenerationPrompt);
+
+        /// <summary>A conversation in JSON as text: {"messages": [...], "tools": [...], "variables": {...}}.</summary>
+        public unsafe string RenderJson(string json, bool addGenerationPrompt = true)
         {
-            var pinned = new List<GCHandle>();
-            try
+            var bytes = Native.Terminated(json, nameof(json));
+            fixed (byte* b = bytes)
             {
-                Func<string, string, IntPtr> pin = (text, name) => {
-                    var handle = GCHandle.Alloc(Native.Terminated(text, name), GCHandleType.Pinned);
-                    pinned.Add(handle);
-                    return handle.AddrOfPinnedObject();
-                };
-                var array = new rz_chat_message[messages.Count + 1]; // so that it is never empty
-                for (var i = 0; i < messages.Count; i++)
-                    array[i] = new rz_chat_message { role = pin(messages[i].Role, "role"), content = pin(messages[i].Content, "content") };
-                fixed (rz_chat_message* a = array)
-                {
-                    var at = a;
-                    return Native.SizedText(4096, (text, capacity, n, err) =>
-                        Native.rz_chat_render_into(Handle, at, (UIntPtr)messages.Count, addGenerationPrompt ? 1u : 0, (byte*)text, capacity, n, err));
-                }
+                var at = b;
+                return Native.SizedText(4096, (text, capacity, n, err) => Native.rz_chat_render_json_into(
+                    Handle, at, (UIntPtr)(bytes.Length - 1), addGenerationPrompt ? 1u : 0, (byte*)text, capacity, n, err));
             }
-            finally { foreach (var handle in pinned) handle.Free(); }
         }
 
-        /// <summary>Messages as tokens, up to where the answer begins.</summary>
-        public uint[] TokenizeChat(IReadOnlyList<Message> messages) => Tokenize(Render(messages), !Info.TemplateWritesBos, true);
+        /// <summary>Messages as tokens, up to where the answer begins; no text in them becomes a control token.</summary>
+        public uint[] TokenizeChat(IReadOnlyList<Message> messages) => TokenizeChatJson(Message.Json(messages));
+
+        /// <summary>A conversation in JSON as tokens, up to where the answer begins.</summary>
+        public unsafe uint[] TokenizeChatJson(string json)
+        {
+            var bytes = Native.Terminated(json, nameof(json));
+            fixed (byte* b = bytes)
+            {
+                var at = b;
+                return Native.Sized<uint>(bytes.Length + 64, (tokens, capacity, n, err) =>
+                    Native.rz_chat_tokenize_into(Handle, at, (UIntPtr)(bytes.Length - 1), 1, (uint*)tokens, capacity, n, err));
+            }
+        }
+
+        /// <summary>A grammar for what is written.</summary>
+        public unsafe Grammar NewGrammar(GrammarKind kind, string text)
+        {
+            var bytes = Native.Terminated(text, nameof(text));
+            rz_error err;
+            IntPtr pointer;
+            fixed (byte* at = bytes)
+                RealizarException.Check(Native.rz_grammar_new(Handle, (uint)kind, at, (UIntPtr)(bytes.Length - 1), &pointer, &err), &err);
+            return new Grammar(pointer);
+        }
 
         /// <summary>An empty session. <paramref name="capacity"/> in tokens; 0: as many as the model was made for, at most 8192.</summary>
         public Session NewSession(int capacity = 0) => new Session(this, capacity);

@@ -42,9 +42,6 @@ namespace Realizar
     }
 
     [StructLayout(LayoutKind.Sequential)]
-    internal struct rz_chat_message { public IntPtr role, content; }
-
-    [StructLayout(LayoutKind.Sequential)]
     internal struct rz_logit_bias { public uint token; public float bias; }
 
     [StructLayout(LayoutKind.Sequential)]
@@ -57,6 +54,20 @@ namespace Realizar
 
     [StructLayout(LayoutKind.Sequential)]
     internal struct rz_cache_params { public uint struct_size, capacity, k_type, v_type; }
+
+    [StructLayout(LayoutKind.Sequential)]
+    internal struct rz_job_params
+    {
+        public uint struct_size, max_tokens; public IntPtr tokens; public UIntPtr n_tokens; public IntPtr sampler, grammar, stops;
+        public UIntPtr n_stops; public IntPtr cancel; public uint flags, reserved;
+    }
+
+    [StructLayout(LayoutKind.Sequential)]
+    internal struct rz_job_info
+    {
+        public uint struct_size, state, end; public int stopped; public uint prompt_total, prompt_done, n_tokens, cache_len;
+        public ulong prompt_ns, tokens_ns, first_token_ns;
+    }
 
     [StructLayout(LayoutKind.Sequential)]
     internal struct rz_embed_params { public uint struct_size, pooling, flags, reserved; }
@@ -109,9 +120,14 @@ namespace Realizar
         public static readonly SamplerHandle None = new SamplerHandle();
         protected override bool ReleaseHandle() { Native.rz_sampler_free(handle); return true; }
     }
-    internal sealed class StreamHandle : Handle
+    internal sealed class GrammarHandle : Handle
     {
-        protected override bool ReleaseHandle() { Native.rz_textstream_free(handle); return true; }
+        public static readonly GrammarHandle None = new GrammarHandle();
+        protected override bool ReleaseHandle() { Native.rz_grammar_free(handle); return true; }
+    }
+    internal sealed class JobHandle : Handle
+    {
+        protected override bool ReleaseHandle() { Native.rz_job_free(handle); return true; }
     }
 
     /// <summary>Tells ahead-of-time compilers that native code calls a method. IL2CPP looks for the name alone.</summary>
@@ -136,6 +152,7 @@ namespace Realizar
         private const CallingConvention C = CallingConvention.Cdecl;
         internal const int AbiVersion = 1;
         internal const uint NoToken = uint.MaxValue;
+        internal const int Done = 2;
 
         [DllImport(Library, CallingConvention = C)] internal static extern uint rz_abi_version();
         [DllImport(Library, CallingConvention = C)] internal static extern byte* rz_version();
@@ -156,11 +173,10 @@ namespace Realizar
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_detokenize_into(ModelHandle model, uint* tokens, UIntPtr n, uint flags, byte* text, UIntPtr capacity, UIntPtr* len, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_token_is_end(ModelHandle model, uint token);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_token_bytes_into(ModelHandle model, uint token, byte* bytes, UIntPtr capacity, UIntPtr* len, uint* attributes, rz_error* err);
-        [DllImport(Library, CallingConvention = C)] internal static extern int rz_chat_render_into(ModelHandle model, rz_chat_message* messages, UIntPtr n, uint flags, byte* text, UIntPtr capacity, UIntPtr* len, rz_error* err);
-        [DllImport(Library, CallingConvention = C)] internal static extern int rz_textstream_new(ModelHandle model, IntPtr* stream, rz_error* err);
-        [DllImport(Library, CallingConvention = C)] internal static extern void rz_textstream_free(IntPtr stream);
-        [DllImport(Library, CallingConvention = C)] internal static extern int rz_textstream_push_into(StreamHandle stream, uint token, byte* text, UIntPtr capacity, UIntPtr* len, rz_error* err);
-        [DllImport(Library, CallingConvention = C)] internal static extern int rz_textstream_flush_into(StreamHandle stream, byte* text, UIntPtr capacity, UIntPtr* len, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_chat_render_json_into(ModelHandle model, byte* json, UIntPtr len, uint flags, byte* text, UIntPtr capacity, UIntPtr* n, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_chat_tokenize_into(ModelHandle model, byte* json, UIntPtr len, uint flags, uint* tokens, UIntPtr capacity, UIntPtr* n, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_grammar_new(ModelHandle model, uint kind, byte* text, UIntPtr len, IntPtr* grammar, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern void rz_grammar_free(IntPtr grammar);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_sampler_new(rz_sampler_params* p, IntPtr* sampler, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern void rz_sampler_free(IntPtr sampler);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_cache_new(ModelHandle model, rz_cache_params* p, IntPtr* cache, rz_error* err);
@@ -172,7 +188,13 @@ namespace Realizar
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_prefill(CacheHandle cache, uint* tokens, UIntPtr n, CancelHandle cancel, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_sample(CacheHandle cache, SamplerHandle sampler, uint* token, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_decode_token(CacheHandle cache, uint token, SamplerHandle sampler, uint* next, rz_error* err);
-        [DllImport(Library, CallingConvention = C)] internal static extern int rz_generate_into(CacheHandle cache, uint token, SamplerHandle sampler, uint* tokens, UIntPtr capacity, UIntPtr* n, CancelHandle cancel, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_cache_match(CacheHandle cache, uint* tokens, UIntPtr n, uint* common, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_job_new(CacheHandle cache, rz_job_params* p, IntPtr* job, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern void rz_job_free(IntPtr job);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_job_step(JobHandle job, ulong budget, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_jobs_step(IntPtr* jobs, UIntPtr n, ulong budget, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_job_text_into(JobHandle job, byte* text, UIntPtr capacity, UIntPtr* len, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_job_info_get(JobHandle job, rz_job_info* info, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_logits_into(CacheHandle cache, float* logits, UIntPtr capacity, UIntPtr* n, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_embed_into(ModelHandle model, rz_embed_params* p, uint** tokens, UIntPtr* lengths, UIntPtr n, float* vectors, UIntPtr capacity, UIntPtr* written, CancelHandle cancel, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_metrics_get(ModelHandle model, rz_metrics* metrics, rz_error* err);
@@ -192,7 +214,7 @@ namespace Realizar
             var mine = new Dictionary<string, uint>();
             foreach (var type in new[] {
                 typeof(rz_error), typeof(rz_device_info), typeof(rz_runtime_params), typeof(rz_model_params), typeof(rz_model_info),
-                typeof(rz_chat_message), typeof(rz_logit_bias), typeof(rz_sampler_params), typeof(rz_cache_params),
+                typeof(rz_logit_bias), typeof(rz_sampler_params), typeof(rz_cache_params), typeof(rz_job_params), typeof(rz_job_info),
                 typeof(rz_embed_params), typeof(rz_phase_metrics), typeof(rz_metrics), typeof(rz_layout) })
                 foreach (var field in type.GetFields(BindingFlags.Instance | BindingFlags.Public))
                     mine[type.Name + "." + field.Name] = (uint)Marshal.OffsetOf(type, field.Name).ToInt32();

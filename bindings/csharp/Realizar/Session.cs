@@ -49,7 +49,6 @@ namespace Realizar
     public sealed class Session : IDisposable
     {
         private readonly CacheHandle handle = new CacheHandle();
-        private readonly List<uint> tokens = new List<uint>();
         public Model Model { get; }
 
         internal unsafe Session(Model model, int capacity)
@@ -65,7 +64,6 @@ namespace Realizar
         private Session(Session of, IntPtr fork)
         {
             Model = of.Model;
-            tokens.AddRange(of.tokens);
             handle.Take(fork);
         }
 
@@ -86,7 +84,6 @@ namespace Realizar
         {
             rz_error err;
             RealizarException.Check(Native.rz_cache_truncate(handle, checked((uint)length), &err), &err);
-            if (length < tokens.Count) tokens.RemoveRange(length, tokens.Count - length);
         }
 
         /// <summary>Appends tokens; afterwards there are logits of the last one.</summary>
@@ -96,7 +93,6 @@ namespace Realizar
             using (var cancelling = new Cancelling(cancellation))
                 fixed (uint* at = more)
                     RealizarException.Check(Native.rz_prefill(handle, at, (UIntPtr)more.Length, cancelling.Handle, &err), &err, cancellation);
-            tokens.AddRange(more);
         }
 
         /// <summary>Chooses a token from the logits, the most likely one without a sampler.</summary>
@@ -114,7 +110,6 @@ namespace Realizar
             rz_error err;
             uint next;
             RealizarException.Check(Native.rz_decode_token(handle, token, sampler?.Handle ?? SamplerHandle.None, &next, &err), &err);
-            tokens.Add(token);
             return next;
         }
 
@@ -127,14 +122,26 @@ namespace Realizar
                 RealizarException.Check(Native.rz_logits_into(handle, at, (UIntPtr)logits.Length, &n, &err), &err);
         }
 
+        /// <summary>Continues tokens in a job; those that the session holds already, from its start, are not computed again.</summary>
+        public unsafe Job NewJob(uint[] prompt, JobOptions options = null, CancellationToken cancellation = default(CancellationToken))
+        {
+            rz_error err;
+            uint common;
+            fixed (uint* at = prompt) RealizarException.Check(Native.rz_cache_match(handle, at, (UIntPtr)prompt.Length, &common, &err), &err);
+            // The last token of a prompt is always computed, because the answer starts from its logits.
+            var kept = Math.Min((int)common, Math.Max(prompt.Length - 1, 0));
+            Truncate(kept);
+            return new Job(handle, prompt.Skip(kept).ToArray(), options ?? new JobOptions(), cancellation);
+        }
+
         /// <summary>Continues a text piece by piece; each piece is whole characters.</summary>
         /// <param name="maxTokens">Tokens of the answer at most; 0: no limit but the capacity.</param>
         public IEnumerable<string> Generate(string prompt, Sampling sampling = null, int maxTokens = 0, CancellationToken cancellation = default(CancellationToken)) =>
-            Run(Model.Tokenize(prompt), sampling ?? new Sampling(), maxTokens, cancellation);
+            Run(Model.Tokenize(prompt), new JobOptions { Sampling = sampling ?? new Sampling(), MaxTokens = maxTokens }, cancellation);
 
         /// <summary>Answers a conversation, given as a whole, piece by piece.</summary>
         public IEnumerable<string> Chat(IReadOnlyList<Message> messages, Sampling sampling = null, int maxTokens = 0, CancellationToken cancellation = default(CancellationToken)) =>
-            Run(Model.TokenizeChat(messages), sampling ?? new Sampling(), maxTokens, cancellation);
+            Run(Model.TokenizeChat(messages), new JobOptions { Sampling = sampling ?? new Sampling(), MaxTokens = maxTokens }, cancellation);
 
         /// <summary>Generate, computed on threads of the pool.</summary>
         public IAsyncEnumerable<string> GenerateAsync(string prompt, Sampling sampling = null, int maxTokens = 0) =>
@@ -144,56 +151,15 @@ namespace Realizar
         public IAsyncEnumerable<string> ChatAsync(IReadOnlyList<Message> messages, Sampling sampling = null, int maxTokens = 0) =>
             new Pieces(cancellation => Chat(messages, sampling, maxTokens, cancellation));
 
-        private IEnumerable<string> Run(uint[] prompt, Sampling sampling, int maxTokens, CancellationToken cancellation)
+        private IEnumerable<string> Run(uint[] prompt, JobOptions options, CancellationToken cancellation)
         {
-            using (var cancelling = new Cancelling(cancellation))
-            using (var chooser = new Sampler(sampling))
-            using (var stream = NewStream())
-            {
-                // The last token of a prompt is always computed, because the answer starts from its logits.
-                var kept = 0;
-                var held = Math.Min(tokens.Count, Length);
-                while (kept < Math.Min(held, prompt.Length - 1) && tokens[kept] == prompt[kept]) kept++;
-                Truncate(kept);
-                Prefill(prompt.Skip(kept).ToArray(), cancellation);
-                var sampler = sampling.IsGreedy ? null : chooser;
-                var token = Sample(sampler);
-                for (var made = 0; !Model.IsEnd(token) && (maxTokens == 0 || made < maxTokens); made++)
+            using (var job = NewJob(prompt, options, cancellation))
+                for (var going = true; going;)
                 {
-                    var piece = Push(stream, token);
+                    going = job.Step();
+                    var piece = job.Text();
                     if (piece.Length > 0) yield return piece;
-                    token = Next(token, sampler, cancelling, cancellation);
                 }
-                var rest = Flush(stream);
-                if (rest.Length > 0) yield return rest;
-            }
-        }
-
-        private unsafe StreamHandle NewStream()
-        {
-            rz_error err;
-            IntPtr pointer;
-            RealizarException.Check(Native.rz_textstream_new(Model.Handle, &pointer, &err), &err);
-            var stream = new StreamHandle();
-            stream.Take(pointer);
-            return stream;
-        }
-
-        private static unsafe string Push(StreamHandle stream, uint token) =>
-            Native.SizedText(128, (text, capacity, n, err) => Native.rz_textstream_push_into(stream, token, (byte*)text, capacity, n, err));
-
-        private static unsafe string Flush(StreamHandle stream) =>
-            Native.SizedText(128, (text, capacity, n, err) => Native.rz_textstream_flush_into(stream, (byte*)text, capacity, n, err));
-
-        private unsafe uint Next(uint token, Sampler sampler, Cancelling cancelling, CancellationToken cancellation)
-        {
-            rz_error err;
-            uint next;
-            UIntPtr n;
-            var status = Native.rz_generate_into(handle, token, sampler?.Handle ?? SamplerHandle.None, &next, (UIntPtr)1, &n, cancelling.Handle, &err);
-            RealizarException.Check(status, &err, cancellation);
-            tokens.Add(token);
-            return next;
         }
 
         public void Dispose() { handle.Dispose(); }

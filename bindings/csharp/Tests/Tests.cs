@@ -34,6 +34,7 @@ internal static class Tests
             Check(model.Meta("general.architecture") == "llama", "metadata");
             Texts(model);
             Generating(model);
+            Jobs(model);
             Cancelling(model, arguments[0]);
             Async(model).GetAwaiter().GetResult();
             Failures(model, arguments[0]);
@@ -80,6 +81,40 @@ internal static class Tests
                 Check(fork.Decode(token) == session.Decode(token) && fork.Length == prompt.Length + 1, "a fork");
             }
         }
+    }
+
+    private static void Jobs(Model model)
+    {
+        using (var one = model.NewSession(200))
+        using (var two = model.NewSession(200))
+        {
+            var expected = string.Concat(one.Generate(Prompt, maxTokens: 25));
+            using (var job = one.NewJob(model.Tokenize(Prompt), new JobOptions { MaxTokens = 25 }))
+            {
+                Check(job.End == JobEnd.None, "a job that has not begun");
+                var text = "";
+                while (job.Step(50)) text += job.Text();
+                Check(text + job.Text() == expected && job.End == JobEnd.Length && job.Tokens == 25, "slices of time");
+                Check(Throws<RealizarException>(() => one.Truncate(0), "a busy session").Status == Status.Busy, "busy");
+            }
+            using (var first = one.NewJob(model.Tokenize(Prompt), new JobOptions { Stops = new[] { "Lily", "never" } }))
+            using (var second = two.NewJob(model.Tokenize("Lily"), new JobOptions { MaxTokens = 9 }))
+            {
+                while (Job.StepAll(new[] { first, second })) { }
+                Check(first.Text() == ", there was a little girl named " && first.End == JobEnd.Stop, "a stop string");
+                Check(second.Text() == string.Concat(model.NewSession(50).Generate("Lily", maxTokens: 9)), "jobs together");
+            }
+            using (var choices = model.NewGrammar(GrammarKind.Choices, "[\"yes\", \"no\"]"))
+            using (var job = one.NewJob(model.Tokenize(Prompt), new JobOptions { Grammar = choices }))
+            {
+                while (job.Step()) { }
+                Check(new[] { "yes", "no" }.Contains(job.Text()), "a choice");
+            }
+            Throws<RealizarException>(() => model.NewGrammar(GrammarKind.Regex, "("), "a grammar");
+            Throws<RealizarException>(() => one.NewJob(new uint[0]), "no prompt");
+        }
+        Check(Message.Json(new[] { new Message("user", "a\"\\\n"), new Message("x", "ö") }) ==
+            "{\"messages\": [{\"role\": \"user\", \"content\": \"a\\u0022\\u005c\\u000a\"}, {\"role\": \"x\", \"content\": \"ö\"}]}", "JSON");
     }
 
     private static void Cancelling(Model model, string path)
@@ -145,5 +180,15 @@ internal static class Tests
             Check(string.Concat(session.Generate("The capital of France is", maxTokens: 8)).Contains("Paris"), "a real model");
             Check(string.Concat(session.Chat(new[] { new Message("user", "Hello!") }, maxTokens: 10)).Length > 0, "a chat");
         }
+        var component = new RealizarChat { ModelPath = path, MaxTokens = 20, Budget = 500, Temperature = 0 };
+        string text = "";
+        int frames = 0, ends = 0;
+        component.OnText += piece => text += piece;
+        component.OnEnd += () => ends++;
+        component.Send("Awake");
+        component.Ask("What is the capital of France, and what is it famous for?");
+        for (; component.IsAnswering; frames++) component.Send("Update");
+        Check(text.Contains("Paris") && frames > 20 && ends == 1, "a component of Unity: " + text);
+        component.Send("OnDestroy");
     }
 }
