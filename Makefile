@@ -136,8 +136,10 @@ wheel: stage ## Make a Python wheel of this machine's library in build/wheels
 dist: ## Make archives of a release for every system that can be built for, in build/dist
 	@scripts/dist
 
-bench: ## Measure the speed of a model  [MODEL=file.gguf PEER=path/to/llama-bench]
-	@[ -n "$$MODEL" ] || MODEL=$$(scripts/fetch-model) && $(CARGO) bench --bench model -- "$$MODEL" $(if $(PEER),--peer "$(abspath $(PEER))")
+bench: ## Measure the speed of a model, beside the peer with a picture  [MODEL=file.gguf PEER=path/to/llama-bench]
+	@mkdir -p build
+	@[ -n "$$MODEL" ] || MODEL=$$(scripts/fetch-model) && $(CARGO) bench --bench model -- "$$MODEL" $(if $(PEER),--peer "$(abspath $(PEER))" | tee build/bench.txt)
+	@$(if $(PEER),benches/chart.py build/bench.txt >build/bench.svg && echo "drawn in build/bench.svg")
 
 test-gpu: ## Run the tests of the CUDA backend, on the GPU too where there is one
 	$(CARGO) test --test cuda -- --test-threads 1 --nocapture
