@@ -50,7 +50,7 @@ fn every_network_is_the_same_from_a_folder() {
     }
 }
 
-/// What a folder of a case says to a change of its configuration.
+/// Returns the refusal of a case with a change of its configuration.
 fn refusal(case: &Case, change: &Value) -> String {
     let dir = tempfile::tempdir().unwrap();
     let mut config = case.config.clone();

@@ -43,7 +43,7 @@ pub struct DraftParams {
 
 /// The kind of tokens that a grammar forces. Those before it are the source's own.
 const FORCED: u8 = KINDS as u8 - 1;
-/// How often tokens of each kind are right, as a guess: by the length of the match, and by the lead of their logits.
+/// Guesses of the share of tokens of each kind that are right: by the length of the match, and by the lead of their logits.
 const LOOKED_UP: [f64; KINDS] = [0.2, 0.35, 0.5, 0.6, 0.75, 0.85, 0.9, 0.9];
 const MATCHES: [usize; FORCED as usize - 1] = [2, 3, 4, 6, 9, 13];
 const OF_MODEL: [f64; KINDS] = [0.3, 0.4, 0.5, 0.65, 0.8, 0.9, 0.95, 0.9];

@@ -1,4 +1,4 @@
-//! How many tokens of a draft are worth their time: what passes take with and without drafts, how often tokens of each
+//! The number of drafted tokens that are worth their time: what passes take with and without drafts, how often tokens of each
 //! kind were right, and what drafts have won and lost so far. Knows neither tokens nor models.
 
 use std::time::Duration;
@@ -29,7 +29,7 @@ const SIZES: usize = 6;
 pub struct Worth {
     /// Number of tokens of each kind that were right, and of those that were compared.
     rates: [(f64, f64); KINDS],
-    /// Where not all of a draft is right, the next pass computes what was right again.
+    /// The next pass computes the right tokens of a draft again, unless all were right.
     repeats: bool,
     /// Times of passes without drafts that had the present number of tokens.
     plain: Recent,
@@ -130,7 +130,7 @@ impl Worth {
         (2 * self.largest).max(1)
     }
 
-    /// How often a token of a kind is right.
+    /// Returns the share of tokens of a kind that are right.
     pub fn likelihood(&self, kind: u8) -> f64 {
         self.rate(kind)
     }

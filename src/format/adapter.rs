@@ -24,7 +24,7 @@ pub struct FactorPair {
 
 #[derive(Debug)]
 pub struct AdapterFile {
-    /// That of a GGUF file.
+    /// The value of a GGUF file.
     pub architecture: Option<String>,
     /// Rows of queries and keys are in an order where the rotary embedding pairs halves of a head, rather than in that of
     /// the architecture's GGUF files.

@@ -30,7 +30,7 @@ fn set(cache: *mut rz_cache, adapters: &[*const rz_adapter], scales: &[f32]) -> 
     unsafe { rz_cache_adapters_set(cache, adapters.as_ptr(), scales.as_ptr(), adapters.len(), &mut err) }
 }
 
-/// What follows the beginning of the story, greedily.
+/// The greedy text behind the beginning of the story.
 fn text(model: *const rz_model, cache: *mut rz_cache) -> String {
     let (start, mut tokens, mut n) = ("Once upon a time", [0u32; 100], 0);
     let (mut made, mut out, mut len) = (0, [0u8; 1000], 0);

@@ -15,7 +15,7 @@ import java.util.List;
 public final class Model extends Handle {
     private static final int ADD_SPECIAL = 1, MMAP = 2, TEXT_ONLY = 4, ADD_GENERATION_PROMPT = 1, TOKEN_NONE = -1;
 
-    /** How a model is loaded; zero and null stand for the defaults. */
+    /** Choices for a load; zero and null stand for the defaults. */
     public record Load(int threads, int device, int gpuLayers, boolean mmap, boolean textOnly, Path packedPath) {
         public Load() {
             this(0, 0, 0, false, false, null);

@@ -2,7 +2,7 @@ package realizar;
 
 import java.util.List;
 
-/** How a text is generated. Numbers of zero stand for the defaults: the likeliest token, as many as there is room for. */
+/** Choices for a generation. Numbers of zero stand for the defaults: the likeliest token, as many as there is room for. */
 public final class Options {
     float temperature, topP, minP, repeatPenalty;
     int topK, maxTokens;

@@ -68,7 +68,7 @@ const LATENT: Family = Family {
     ..PLAIN
 };
 
-/// What training and caches of blocks of Mamba are told.
+/// Members that tell training and caches of blocks of Mamba.
 const MAMBA: &str = " chunk_size mamba_chunk_size rescale_prenorm_residual residual_in_fp32 time_step_floor time_step_min \
      time_step_max time_step_scale time_step_init_scheme use_bias use_conv_bias use_mambapy use_falcon_mambapy \
      use_associative_scan fused_add_norm rms_norm pad_vocab_size_multiple ssm_cfg mamba_conv_bias mamba_proj_bias \
