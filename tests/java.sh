@@ -16,8 +16,8 @@ fi
 out=build/java
 rm -rf $out
 mkdir -p $out
-"$jdk/bin/javac" -Xlint:all,-restricted,-serial -Werror -d $out bindings/java/realizar/*.java
-"$jdk/bin/javac" -Xlint:all,-try -Werror -cp $out -d $out bindings/java/Chat.java bindings/java/tests/Tests.java
+"$jdk/bin/javac" --release 22 -Xlint:all,-restricted,-serial -Werror -d $out bindings/java/realizar/*.java
+"$jdk/bin/javac" --release 22 -Xlint:all,-try -Werror -cp $out -d $out bindings/java/Chat.java bindings/java/tests/Tests.java
 run() { "$jdk/bin/java" --enable-native-access=ALL-UNNAMED -cp $out "$@"; }
 run -Drealizar.library="$library" Tests tests/data/stories260K-f32.gguf ${MODEL:+"$MODEL"}
 # A library that is not there is named.

@@ -22,7 +22,8 @@ unsafe impl Send for Loaded {}
 unsafe impl Sync for Loaded {}
 
 static MODEL: LazyLock<Loaded> = LazyLock::new(|| {
-    let path = CString::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/data/stories260K-f32.gguf")).expect("no NUL");
+    let path =
+        CString::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/data/stories260K-f32.gguf")).expect("no NUL");
     let mut model = null_mut();
     assert_eq!(unsafe { rz_model_load(path.as_ptr(), null(), &mut model, null_mut()) }, 0);
     Loaded(model)
@@ -38,7 +39,7 @@ fuzz_target!(|data: &[u8]| {
     let model = MODEL.0;
     let (mut caches, mut jobs) = ([null_mut::<rz_cache>(); CACHES], [null_mut::<rz_job>(); CACHES]);
     let tokens: Vec<u32> = data.iter().take(64).map(|&byte| u32::from(byte) * 3).collect();
-    let (mut ids, mut text, mut floats) = ([0u32; 64], [0u8; 256], [0f32; 64]);
+    let (mut ids, mut text) = ([0u32; 64], [0u8; 256]);
     for call in data.chunks_exact(2).take(200) {
         let (i, argument) = (usize::from(call[0]) % CACHES, u32::from(call[1]));
         let (cache, job, n) = (caches[i], jobs[i], tokens.len().min(argument as usize % 9));
@@ -47,7 +48,8 @@ fuzz_target!(|data: &[u8]| {
         unsafe {
             match call[0] / CACHES as u8 % 20 {
                 0 if cache.is_null() => {
-                    let params = rz_cache_params { struct_size: 16, capacity: argument % 40, k_type: argument / 100, v_type: 0 };
+                    let params =
+                        rz_cache_params { struct_size: 16, capacity: argument % 40, k_type: argument / 100, v_type: 0 };
                     rz_cache_new(model, &params, &mut caches[i], null_mut());
                 }
                 1 => {
@@ -65,8 +67,24 @@ fuzz_target!(|data: &[u8]| {
                 8 => drop(rz_cache_shift(cache, argument % 8, argument / 8, null_mut())),
                 9 => drop(rz_cache_release(cache, null_mut())),
                 10 => drop(rz_cache_tokens_into(cache, ids.as_mut_ptr(), n, &mut written, null_mut())),
-                11 => drop(rz_generate_into(cache, argument, null_mut(), ids.as_mut_ptr(), n, &mut written, null(), null_mut())),
-                12 => drop(rz_decode_batch([cache, caches[(i + 1) % CACHES]].as_ptr(), tokens.as_ptr(), n.min(2), null(), ids.as_mut_ptr(), null_mut())),
+                11 => drop(rz_generate_into(
+                    cache,
+                    argument,
+                    null_mut(),
+                    ids.as_mut_ptr(),
+                    n,
+                    &mut written,
+                    null(),
+                    null_mut(),
+                )),
+                12 => drop(rz_decode_batch(
+                    [cache, caches[(i + 1) % CACHES]].as_ptr(),
+                    tokens.as_ptr(),
+                    n.min(2),
+                    null(),
+                    ids.as_mut_ptr(),
+                    null_mut(),
+                )),
                 13 if job.is_null() => {
                     let params = rz_job_params {
                         struct_size: size_of::<rz_job_params>() as u32,
@@ -79,7 +97,9 @@ fuzz_target!(|data: &[u8]| {
                 }
                 14 => drop(rz_job_step(job, u64::from(argument), null_mut())),
                 15 => drop(rz_jobs_step(jobs.as_ptr().cast(), n.min(CACHES), u64::from(argument), null_mut())),
-                16 => drop(rz_job_text_into(job, text.as_mut_ptr().cast(), argument as usize, &mut written, null_mut())),
+                16 => {
+                    drop(rz_job_text_into(job, text.as_mut_ptr().cast(), argument as usize, &mut written, null_mut()))
+                }
                 17 => {
                     rz_job_free(job);
                     jobs[i] = null_mut();
@@ -88,10 +108,18 @@ fuzz_target!(|data: &[u8]| {
                     let mut out = Vec::<u8>::new();
                     rz_cache_save(cache, Some(keep), (&raw mut out).cast(), null_mut());
                 }
-                _ => drop(rz_tokenize_into(model, text.as_ptr().cast(), argument as usize, argument % 4, ids.as_mut_ptr(), n, &mut written, null_mut())),
+                _ => drop(rz_tokenize_into(
+                    model,
+                    text.as_ptr().cast(),
+                    argument as usize,
+                    argument % 4,
+                    ids.as_mut_ptr(),
+                    n,
+                    &mut written,
+                    null_mut(),
+                )),
             }
         }
-        floats[0] = token as f32;
     }
     for (cache, job) in caches.into_iter().zip(jobs) {
         unsafe {

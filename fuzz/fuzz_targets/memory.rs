@@ -28,5 +28,8 @@ pub fn load(files: &[(&str, &[u8])], text_only: bool) -> Result<Arc<Model>> {
             ByteSource { name: name.into(), len, read: Arc::new(read) }
         })
         .collect();
-    Model::load_from(&sources, LoadParams { runtime: Some(RUNTIME.clone()), device: 1, text_only, ..Default::default() })
+    Model::load_from(
+        &sources,
+        LoadParams { runtime: Some(RUNTIME.clone()), device: 1, text_only, ..Default::default() },
+    )
 }
