@@ -49,7 +49,7 @@ help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1	\2/p' Makefile | while IFS='	' read -r name what; do printf '  make %-14s %s\n' "$$name" "$$what"; done
 
 demo: ## Build, fetch a small model once, stream an answer  [PROMPT="..." MODEL=file.gguf]
-	@[ -e $(RELEASE)/$(BUILT) ] || echo "building librealizar, once: a minute or two"
+	@[ -e $(RELEASE)/$(BUILT) ] || echo "building librealizar, once: some minutes"
 	@$(MAKE) -s CARGO="$(CARGO) --quiet" build/chat
 	@[ -n "$$MODEL" ] || MODEL=$$(scripts/fetch-model) && exec build/chat -m "$$MODEL" -p "$$PROMPT" --greedy -n 400
 
