@@ -79,7 +79,7 @@ build/minimal build/chat build/extract build/frame build/serve: build/%: binding
 build/example: bindings/cpp/example.cpp
 build/handles: tests/cpp/handles.cpp
 build/no_exceptions: tests/cpp/no_exceptions.cpp
-build/no_exceptions: CXXFLAGS += -fno-exceptions
+build/no_exceptions: CXXFLAGS += -fno-exceptions -fno-rtti
 build/example build/handles build/no_exceptions: bindings/cpp/realizar.hpp include/realizar.h | stage
 	$(CXX) $(STRICT_CXX) $(CXXFLAGS) -o $@ $(filter %.cpp,$^) $(LINK) $(LDFLAGS)
 
@@ -90,6 +90,7 @@ test-rust: ## Run the tests of the engine
 
 test-programs: programs ## Run the example programs on a tiny model
 	tests/programs.sh build
+	tests/cpp.sh $(STAGE)/include
 
 test-go: stage ## Run the tests of the Go package
 	@if ! printf '%s\n' go1.24 "$$($(GO) env GOVERSION 2>/dev/null)" | sort -VC; then \

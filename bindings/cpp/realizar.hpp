@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <exception>
 #include <initializer_list>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -173,14 +174,15 @@ private:
 };
 
 /// The devices to compute on; devices()[0] has index 1, the CPU.
-inline std::vector<rz_device_info> devices() {
+inline Result<std::vector<rz_device_info>> try_devices() {
     std::vector<rz_device_info> all(rz_device_count(), params<rz_device_info>());
     for (uint32_t i = 0; i < all.size(); i++) {
         rz_error error;
-        if (rz_device_info_get(i + 1, &all[i], &error) < 0) detail::raise(Error(error));
+        if (rz_device_info_get(i + 1, &all[i], &error) < 0) return error;
     }
     return all;
 }
+inline std::vector<rz_device_info> devices() { return try_devices().value(); }
 
 struct Message {
     std::string role, content;
@@ -283,26 +285,25 @@ public:
             [&](rz_model **out, rz_error *error) { return rz_model_load_from(sources, n, &params, out, error); });
     }
 
-    rz_model_info info() const {
+    rz_model_info info() const { return try_info().value(); }
+    Result<rz_model_info> try_info() const {
         return detail::called<rz_model_info>(
-                   [&](rz_model_info *out, rz_error *error) { return rz_model_info_get(get(), out, error); },
-                   params<rz_model_info>())
-            .value();
+            [&](rz_model_info *out, rz_error *error) { return rz_model_info_get(get(), out, error); },
+            params<rz_model_info>());
     }
-    rz_metrics metrics() const {
+    rz_metrics metrics() const { return try_metrics().value(); }
+    Result<rz_metrics> try_metrics() const {
         return detail::called<rz_metrics>(
-                   [&](rz_metrics *out, rz_error *error) { return rz_metrics_get(get(), out, error); },
-                   params<rz_metrics>())
-            .value();
+            [&](rz_metrics *out, rz_error *error) { return rz_metrics_get(get(), out, error); }, params<rz_metrics>());
     }
     /// `device_kind`: RZ_DEVICE_*
-    rz_backend_metrics metrics(uint32_t device_kind) const {
+    rz_backend_metrics metrics(uint32_t device_kind) const { return try_metrics(device_kind).value(); }
+    Result<rz_backend_metrics> try_metrics(uint32_t device_kind) const {
         return detail::called<rz_backend_metrics>(
-                   [&](rz_backend_metrics *out, rz_error *error) {
-                       return rz_backend_metrics_get(get(), device_kind, out, error);
-                   },
-                   params<rz_backend_metrics>())
-            .value();
+            [&](rz_backend_metrics *out, rz_error *error) {
+                return rz_backend_metrics_get(get(), device_kind, out, error);
+            },
+            params<rz_backend_metrics>());
     }
 
     /// A metadata value of the file as text.
@@ -313,13 +314,15 @@ public:
         });
     }
     /// All keys of the metadata, in alphabetical order.
-    std::vector<std::string> meta_keys() const {
+    std::vector<std::string> meta_keys() const { return try_meta_keys().value(); }
+    Result<std::vector<std::string>> try_meta_keys() const {
         std::vector<std::string> keys;
         for (;;) {
             auto key = detail::sized(std::string(), [&](char *out, size_t capacity, size_t *n, rz_error *error) {
                 return rz_model_meta_key_into(get(), keys.size(), out, capacity, n, error);
             });
-            if (!key) return keys;
+            if (key.status() == RZ_ERR_INVALID_ARGUMENT) return keys; // beyond the last
+            if (!key) return key.error();
             keys.push_back(std::move(*key));
         }
     }
@@ -344,10 +347,12 @@ public:
     }
     /// The bytes of one token, which may be a part of a character. `attributes`: RZ_TOKEN_* bits.
     std::string token_bytes(uint32_t token, uint32_t *attributes = nullptr) const {
+        return try_token_bytes(token, attributes).value();
+    }
+    Result<std::string> try_token_bytes(uint32_t token, uint32_t *attributes = nullptr) const {
         return detail::sized(std::string(16, '\0'), [&](char *out, size_t capacity, size_t *n, rz_error *error) {
-                   return rz_token_bytes_into(get(), token, out, capacity, n, attributes, error);
-               })
-            .value();
+            return rz_token_bytes_into(get(), token, out, capacity, n, attributes, error);
+        });
     }
     /// The conversation in the words of the model's own template; tokenize it with chat_flags().
     std::string render_chat(const std::vector<Message> &messages,
@@ -681,6 +686,44 @@ public:
             return rz_job_text_into(get(), out, capacity, n, error);
         });
     }
+    /// Works until there is new text, and gives it; nullopt once the job has ended. The view is valid until the next call.
+    std::optional<std::string_view> next() { return try_next().value(); }
+    Result<std::optional<std::string_view>> try_next() {
+        for (;;) {
+            auto stepped = try_step(std::chrono::microseconds(0));
+            if (!stepped) return stepped.error();
+            auto piece = try_text();
+            if (!piece) return piece.error();
+            if (!piece->empty()) return std::optional(*piece);
+            if (*stepped == RZ_DONE) return std::optional<std::string_view>();
+        }
+    }
+    /// The pieces of text that `next` gives, each as it is made: `for (std::string_view piece : job) ...`.
+    class Iterator {
+    public:
+        using iterator_category = std::input_iterator_tag;
+        using value_type = std::string_view;
+        using difference_type = std::ptrdiff_t;
+        using pointer = const std::string_view *;
+        using reference = const std::string_view &;
+        Iterator() noexcept = default;
+        explicit Iterator(Job &job) : job_(&job) { ++*this; }
+        reference operator*() const noexcept { return *piece_; }
+        pointer operator->() const noexcept { return &*piece_; }
+        Iterator &operator++() {
+            if (!(piece_ = job_->next())) job_ = nullptr;
+            return *this;
+        }
+        void operator++(int) { ++*this; }
+        friend bool operator==(const Iterator &a, const Iterator &b) noexcept { return a.job_ == b.job_; }
+        friend bool operator!=(const Iterator &a, const Iterator &b) noexcept { return a.job_ != b.job_; }
+
+    private:
+        Job *job_ = nullptr;
+        std::optional<std::string_view> piece_;
+    };
+    Iterator begin() { return Iterator(*this); }
+    Iterator end() noexcept { return {}; }
     /// The tokens that are new since the last call, one that ends the text included.
     std::vector<uint32_t> tokens() { return try_tokens().value(); }
     Result<std::vector<uint32_t>> try_tokens() {

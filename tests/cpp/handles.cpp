@@ -8,6 +8,9 @@
 #include <iostream>
 #include <iterator>
 #include <limits>
+#if __cplusplus >= 202002L
+#include <ranges>
+#endif
 
 static int failures = 0;
 #define EXPECT(condition) \
@@ -19,6 +22,9 @@ constexpr bool move_only = std::is_nothrow_move_constructible_v<T> && std::is_no
 static_assert(move_only<realizar::Runtime> && move_only<realizar::Model> && move_only<realizar::Cache>);
 static_assert(move_only<realizar::Grammar> && move_only<realizar::Adapter> && move_only<realizar::Sampler> && move_only<realizar::TextStream> && move_only<realizar::ChatParser> && move_only<realizar::Cancel>);
 static_assert(move_only<realizar::Job>);
+#ifdef __cpp_lib_ranges
+static_assert(std::ranges::input_range<realizar::Job> && std::input_iterator<realizar::Job::Iterator>);
+#endif
 
 template <class Call> rz_status failure(Call call) {
     try {
@@ -174,7 +180,7 @@ int main(int argc, char **argv) {
 
     // A list in braces is the tokens in it, of one, two or three.
     cache.truncate(0);
-    for (uint32_t n : {1, 2, 3}) {
+    for (uint32_t n : {1u, 2u, 3u}) {
         if (n == 1) cache.prefill({1});
         if (n == 2) cache.prefill({0, 1});
         if (n == 3) cache.prefill({1, 2, 3});
@@ -191,7 +197,7 @@ int main(int argc, char **argv) {
     cache.truncate(5);
     try {
         (void)cache.generate(first, 64);
-        EXPECT(!"it failed");
+        EXPECT(false && "it failed");
     } catch (const realizar::GenerateError &error) {
         EXPECT(error.code() == RZ_ERR_CONTEXT_FULL && error.tokens() == made.tokens);
     }
@@ -225,6 +231,38 @@ int main(int argc, char **argv) {
         sliced_text += job.text();
         EXPECT(sliced_text == story && job.tokens() == all && job.info().end == RZ_JOB_LENGTH && job.text().empty());
         EXPECT(realizar::Job::step({&job}, std::chrono::microseconds(0)));
+    }
+    // Its text is a range of pieces, which ends with a stop string or by an error; text made ahead of that has been given.
+    {
+        realizar::Cache ranged(model, cache_params);
+        auto job_params = realizar::params<rz_job_params>();
+        const char *stop = " She";
+        job_params.stops = &stop, job_params.n_stops = 1;
+        realizar::Job job(ranged, tokens, job_params);
+        std::string pieces;
+        size_t n = 0;
+        for (std::string_view piece : job) pieces += piece, n++;
+        EXPECT(pieces == story.substr(0, story.find(stop)) && n > 3 && !job.next() && job.begin() == job.end());
+        EXPECT(job.info().end == RZ_JOB_STOP);
+    }
+    {
+        realizar::Cache stopped(model, cache_params);
+        realizar::Cancel stopper;
+        auto job_params = realizar::params<rz_job_params>();
+        job_params.cancel = stopper.get(), job_params.max_tokens = 27;
+        realizar::Job job(stopped, tokens, job_params);
+        std::string pieces;
+        EXPECT(failure([&] {
+                   for (std::string_view piece : job) {
+                       pieces += piece;
+                       if (pieces.size() > 20) stopper.fire();
+                   }
+               }) == RZ_ERR_CANCELLED);
+        EXPECT(pieces.size() > 20 && story.compare(0, pieces.size(), pieces) == 0 && pieces.size() < story.size());
+        EXPECT(job.try_next().status() == RZ_ERR_CANCELLED);
+        stopper.reset();
+        for (std::string_view piece : job) pieces += piece;
+        EXPECT(pieces == story);
     }
     EXPECT(!realizar::Job::make(fork, {}));
     cancel.deadline(std::chrono::nanoseconds(1));
