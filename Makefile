@@ -24,14 +24,12 @@ ifeq ($(shell uname -s),Darwin)
   SONAME := librealizar.$(ABI).dylib
   LINKED := $(RELEASE)/$(BUILT)
   PRIVATE_LIBS := -lpthread -lm
-  LIBRARY_PATH_VARIABLE := DYLD_LIBRARY_PATH
 else
   BUILT  := librealizar.so
   SHARED := librealizar.so.$(VERSION)
   SONAME := librealizar.so.$(ABI)
   LINKED := build/$(BUILT)
   PRIVATE_LIBS := -lpthread -ldl -lm
-  LIBRARY_PATH_VARIABLE := LD_LIBRARY_PATH
 endif
 
 # The programs of this tree are built against an installation inside it, and so meet what others will meet.
@@ -40,7 +38,6 @@ STRICT_C   := -std=c99 -D_POSIX_C_SOURCE=200809L -Wall -Wextra -Wpedantic -Werro
 STRICT_CXX := -std=c++17 -Wall -Wextra -Wpedantic -Werror
 LINK       := -I$(STAGE)/include -L$(STAGE)/lib -lrealizar -Wl,-rpath,$(STAGE)/lib
 PROGRAMS   := build/minimal build/chat build/extract build/frame build/serve build/example build/handles build/no_exceptions
-GO_ENV     := PKG_CONFIG_PATH=$(STAGE)/lib/pkgconfig $(LIBRARY_PATH_VARIABLE)=$(STAGE)/lib
 
 .PHONY: help demo lib stage programs test test-rust test-programs test-go test-python test-csharp test-java test-install test-windows test-aarch64 check-abi check-systems wheel dist bench test-gpu bench-gpu gpu-kit check-kernels lint header install clean
 .DEFAULT_GOAL := help
@@ -92,14 +89,8 @@ test-programs: programs ## Run the example programs on a tiny model
 	tests/programs.sh build
 	tests/cpp.sh $(STAGE)/include
 
-test-go: stage ## Run the tests of the Go package
-	@if ! printf '%s\n' go1.24 "$$($(GO) env GOVERSION 2>/dev/null)" | sort -VC; then \
-	    echo "SKIPPED: the Go tests, because there is no Go 1.24 or newer"; \
-	elif ! pkg-config --version >/dev/null 2>&1; then \
-	    echo "SKIPPED: the Go tests, because there is no pkg-config"; \
-	else \
-	    cd bindings/go && export $(GO_ENV) && $(GO) vet ./... && $(GO) test -race ./...; \
-	fi
+test-go: stage ## Run the tests of the Go packages  [MODEL=file.gguf]
+	@GO=$(GO) tests/go.sh $(STAGE)
 
 test-python: stage ## Run the tests of the Python package  [MODEL=file.gguf]
 	@if ! python3 -c 'import numpy' 2>/dev/null; then \

@@ -17,7 +17,7 @@ int main(int argc, char **argv) try {
     sampling.seed = 1;
     realizar::Sampler sampler(sampling);
 
-    cache.prefill(model.tokenize(model.render_chat({{"user", argv[2]}}), model.chat_flags()));
+    cache.prefill(model.tokenize_messages({{"user", argv[2]}}));
     for (uint32_t token = cache.sample(&sampler); !model.is_end(token); token = cache.decode(token, &sampler))
         std::cout << text.push(token) << std::flush;
     std::cout << text.flush() << '\n';

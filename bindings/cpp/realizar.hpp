@@ -152,6 +152,20 @@ template <class Call> Result<rz_status> done(Call call) {
     return status;
 }
 
+/// Appends a text as a string of JSON.
+inline void quote(std::string &json, std::string_view text) {
+    json += '"';
+    for (const char c : text) {
+        if (c == '"' || c == '\\') json += '\\';
+        if (static_cast<unsigned char>(c) >= 0x20) {
+            json += c;
+        } else {
+            json += {'\\', 'u', '0', '0', static_cast<char>('0' + (c >> 4)), "0123456789abcdef"[c & 15]};
+        }
+    }
+    json += '"';
+}
+
 template <class T> auto raw(T *wrapper) noexcept { return wrapper ? wrapper->get() : nullptr; }
 
 } // namespace detail
@@ -386,6 +400,23 @@ public:
         return detail::sized(std::vector<uint32_t>(), [&](uint32_t *out, size_t capacity, size_t *n, rz_error *error) {
             return rz_chat_tokenize_into(get(), json.data(), json.size(), flags, out, capacity, n, error);
         });
+    }
+    /// `tokenize_chat` for plain messages.
+    std::vector<uint32_t> tokenize_messages(const std::vector<Message> &messages,
+                                            uint32_t flags = RZ_CHAT_ADD_GENERATION_PROMPT) const {
+        return try_tokenize_messages(messages, flags).value();
+    }
+    Result<std::vector<uint32_t>> try_tokenize_messages(const std::vector<Message> &messages,
+                                                        uint32_t flags = RZ_CHAT_ADD_GENERATION_PROMPT) const {
+        std::string json = "{\"messages\": [";
+        for (const Message &message : messages) {
+            json += json.back() == '[' ? "{\"role\": " : ", {\"role\": ";
+            detail::quote(json, message.role);
+            json += ", \"content\": ";
+            detail::quote(json, message.content);
+            json += '}';
+        }
+        return try_tokenize_chat(json += "]}", flags);
     }
     /// The RZ_TOKENIZE_* flags for a rendered chat: the token that begins a text comes once, from template or tokenizer.
     uint32_t chat_flags() const {

@@ -41,7 +41,11 @@ func (m *Model) TokenizeConversation(conversation *Conversation) ([]uint32, erro
 	if err != nil {
 		return nil, err
 	}
-	return sized(m.model, len(text), func(handle *C.rz_model, out *uint32, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status {
+	return tokenizeConversation(m.model, text)
+}
+
+func tokenizeConversation(model *owned[*C.rz_model], text []byte) ([]uint32, error) {
+	return sized(model, len(text), func(handle *C.rz_model, out *uint32, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status {
 		return C.rz_chat_tokenize_into(handle, (*C.char)(unsafe.Pointer(unsafe.SliceData(text))), C.size_t(len(text)),
 			C.RZ_CHAT_ADD_GENERATION_PROMPT, (*C.uint32_t)(out), capacity, n, e)
 	})

@@ -8,9 +8,12 @@ import "C"
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"runtime"
 	"strings"
+	"unicode/utf8"
 	"unsafe"
 )
 
@@ -216,13 +219,14 @@ func (m *Model) Detokenize(tokens []uint32, special bool) (string, error) {
 }
 
 // Message is one turn of a conversation. Roles are "system", "user" and "assistant".
-type Message struct{ Role, Content string }
+type Message struct {
+	Role    string `json:"role"`
+	Content string `json:"content"`
+}
 
 // RenderChat writes a conversation with the model's own template, up to where the assistant speaks next. It fails with
 // [ErrUnsupported] where the model has no template.
-func (m *Model) RenderChat(messages []Message) (string, error) { return renderChat(m.model, messages) }
-
-func renderChat(model *owned[*C.rz_model], messages []Message) (string, error) {
+func (m *Model) RenderChat(messages []Message) (string, error) {
 	raw := make([]C.rz_chat_message, len(messages))
 	for i, message := range messages {
 		if err := noNUL("a message", message.Role+message.Content); err != nil {
@@ -232,40 +236,30 @@ func renderChat(model *owned[*C.rz_model], messages []Message) (string, error) {
 		defer C.free(unsafe.Pointer(raw[i].role))
 		defer C.free(unsafe.Pointer(raw[i].content))
 	}
-	text, err := sized(model, 4096, func(handle *C.rz_model, out *byte, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status {
+	text, err := sized(m.model, 4096, func(handle *C.rz_model, out *byte, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status {
 		return C.rz_chat_render_into(handle, unsafe.SliceData(raw), C.size_t(len(raw)), C.RZ_CHAT_ADD_GENERATION_PROMPT,
 			(*C.char)(unsafe.Pointer(out)), capacity, n, e)
 	})
 	return string(text), err
 }
 
-// TokenizeChat is RenderChat and Tokenize in one; the token that begins a text comes once, from the template or from the
-// tokenizer.
+// TokenizeChat is a conversation as tokens, up to where the assistant speaks next. No text in it becomes a special token,
+// whatever it spells; the token that begins a text comes once, from the template or from the tokenizer.
 func (m *Model) TokenizeChat(messages []Message) ([]uint32, error) {
 	return tokenizeChat(m.model, messages)
 }
 
 func tokenizeChat(model *owned[*C.rz_model], messages []Message) ([]uint32, error) {
-	text, err := renderChat(model, messages)
+	for i, message := range messages {
+		if !utf8.ValidString(message.Role) || !utf8.ValidString(message.Content) {
+			return nil, &Error{Code: ErrInvalidArgument, Message: fmt.Sprintf("message %d is not UTF-8", i)}
+		}
+	}
+	text, err := json.Marshal(map[string][]Message{"messages": messages})
 	if err != nil {
 		return nil, err
 	}
-	handle, err := model.acquire()
-	if err != nil {
-		return nil, err
-	}
-	defer model.release()
-	var e C.rz_error
-	var info C.rz_model_info
-	info.struct_size = C.uint32_t(unsafe.Sizeof(info))
-	if err := check(C.rz_model_info_get(handle, &info, &e), &e); err != nil {
-		return nil, err
-	}
-	flags := C.uint32_t(C.RZ_TOKENIZE_PARSE_SPECIAL)
-	if info.chat_template&C.RZ_TEMPLATE_WRITES_BOS == 0 {
-		flags |= C.RZ_TOKENIZE_ADD_SPECIAL
-	}
-	return tokenize(model, text, flags)
+	return tokenizeConversation(model, text)
 }
 
 // sized calls f with a buffer that grows once to the size that f asks for.

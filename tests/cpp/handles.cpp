@@ -64,6 +64,10 @@ int main(int argc, char **argv) {
     EXPECT(failure([&] { model.render_chat_json(hello); }) == RZ_ERR_UNSUPPORTED);
     EXPECT(failure([&] { model.tokenize_chat("{}"); }) == RZ_ERR_UNSUPPORTED);
     EXPECT(failure([&] { model.tokenize_chat("{"); }) == RZ_ERR_INVALID_ARGUMENT);
+    EXPECT(model.try_tokenize_messages({{"user", "x"}, {"assistant", "y"}}).status() == RZ_ERR_UNSUPPORTED);
+    std::string quoted;
+    realizar::detail::quote(quoted, std::string_view("a\"\\\n\x1f\0\xc3\xa9/", 9));
+    EXPECT(quoted == "\"a\\\"\\\\\\u000a\\u001f\\u0000\xc3\xa9/\"");
 
     // The tiny model has no template that would tell the form of replies.
     const auto take_apart = [](realizar::ChatParser &parser) {

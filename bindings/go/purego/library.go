@@ -1,0 +1,221 @@
+package realizar
+
+import (
+	"fmt"
+	"reflect"
+	"runtime"
+	"sync"
+	"unsafe"
+
+	"github.com/ebitengine/purego"
+)
+
+const (
+	abiVersion = 1
+	statusDone = 2
+)
+
+// The structs and functions have the names of the header, by which they are looked up in the library.
+type rz_error struct {
+	code, system_code int32
+	message           [504]byte
+}
+
+type rz_runtime_params struct {
+	struct_size, threads    uint32
+	memory_limit            uint64
+	cpus                    *uint32
+	n_cpus                  uintptr
+	log, log_user           uintptr
+	parallel, parallel_user uintptr
+}
+
+type rz_model_params struct {
+	struct_size, device                   uint32
+	runtime                               uintptr
+	flags, gpu_layers, quantize, reserved uint32
+	progress, progress_user, cancel       uintptr
+	packed_path                           *byte
+}
+
+type rz_model_info struct {
+	struct_size                                                  uint32
+	architecture                                                 [32]byte
+	name                                                         [64]byte
+	n_layers, hidden_dim, ffn_dim, n_heads, n_kv_heads, head_dim uint32
+	vocab_size, context_length, device, bos_token, eos_token     uint32
+	n_params, weight_bytes                                       uint64
+	gpu_layers, chat_template                                    uint32
+}
+
+type rz_logit_bias struct {
+	token uint32
+	bias  float32
+}
+
+type rz_sampler_params struct {
+	struct_size                                                       uint32
+	temperature                                                       float32
+	top_k                                                             uint32
+	top_p, min_p, repeat_penalty, presence_penalty, frequency_penalty float32
+	penalty_window, reserved                                          uint32
+	seed                                                              uint64
+	biases                                                            *rz_logit_bias
+	n_biases                                                          uintptr
+}
+
+type rz_cache_params struct{ struct_size, capacity, k_type, v_type uint32 }
+
+type rz_job_params struct {
+	struct_size, max_tokens           uint32
+	tokens                            *uint32
+	n_tokens                          uintptr
+	sampler, grammar                  uintptr
+	stops                             **byte
+	n_stops                           uintptr
+	cancel                            uintptr
+	flags, reserved, draft, draft_max uint32
+	draft_model                       uintptr
+}
+
+type rz_job_info struct {
+	struct_size, state, end              uint32
+	stopped                              int32
+	prompt_total, prompt_done, n_tokens  uint32
+	cache_len                            uint32
+	prompt_ns, tokens_ns, first_token_ns uint64
+	drafted, accepted                    uint32
+}
+
+type rz_embed_params struct{ struct_size, pooling, flags, reserved uint32 }
+
+type rz_layout struct {
+	struct_size, offset, size uint32
+	struct_name, field_name   [32]byte
+}
+
+// functions is every function of the library that this package calls.
+type functions struct {
+	rz_abi_version        func() uint32
+	rz_version            func() string
+	rz_status_name        func(status int32) string
+	rz_layout_get         func(index uint32, out *rz_layout, err *rz_error) int32
+	rz_runtime_new        func(params *rz_runtime_params, out *uintptr, err *rz_error) int32
+	rz_runtime_free       func(runtime uintptr)
+	rz_cancel_new         func(out *uintptr, err *rz_error) int32
+	rz_cancel_free        func(cancel uintptr)
+	rz_cancel_fire        func(cancel uintptr)
+	rz_cancel_reset       func(cancel uintptr)
+	rz_model_load         func(path *byte, params *rz_model_params, out *uintptr, err *rz_error) int32
+	rz_model_free         func(model uintptr)
+	rz_model_info_get     func(model uintptr, out *rz_model_info, err *rz_error) int32
+	rz_tokenize_into      func(model uintptr, text *byte, length uintptr, flags uint32, out *uint32, capacity uintptr, n *uintptr, err *rz_error) int32
+	rz_detokenize_into    func(model uintptr, tokens *uint32, n uintptr, flags uint32, out *byte, capacity uintptr, length *uintptr, err *rz_error) int32
+	rz_chat_tokenize_into func(model uintptr, json *byte, length uintptr, flags uint32, out *uint32, capacity uintptr, n *uintptr, err *rz_error) int32
+	rz_grammar_new        func(model uintptr, kind uint32, text *byte, length uintptr, out *uintptr, err *rz_error) int32
+	rz_grammar_free       func(grammar uintptr)
+	rz_sampler_new        func(params *rz_sampler_params, out *uintptr, err *rz_error) int32
+	rz_sampler_free       func(sampler uintptr)
+	rz_cache_new          func(model uintptr, params *rz_cache_params, out *uintptr, err *rz_error) int32
+	rz_cache_free         func(cache uintptr)
+	rz_cache_fork         func(cache uintptr, out *uintptr, err *rz_error) int32
+	rz_cache_len          func(cache uintptr) uint32
+	rz_cache_truncate     func(cache uintptr, length uint32, err *rz_error) int32
+	rz_cache_match        func(cache uintptr, tokens *uint32, n uintptr, common *uint32, err *rz_error) int32
+	rz_job_new            func(cache uintptr, params *rz_job_params, out *uintptr, err *rz_error) int32
+	rz_job_step           func(job uintptr, budget uint64, err *rz_error) int32
+	rz_jobs_step          func(jobs *uintptr, n uintptr, budget uint64, err *rz_error) int32
+	rz_job_text_into      func(job uintptr, out *byte, capacity uintptr, length *uintptr, err *rz_error) int32
+	rz_job_tokens_into    func(job uintptr, out *uint32, capacity uintptr, n *uintptr, err *rz_error) int32
+	rz_job_info_get       func(job uintptr, out *rz_job_info, err *rz_error) int32
+	rz_job_free           func(job uintptr)
+	rz_embed_into         func(model uintptr, params *rz_embed_params, tokens **uint32, lengths *uintptr, n uintptr, out *float32, capacity uintptr, written *uintptr, cancel uintptr, err *rz_error) int32
+}
+
+// c is the loaded library.
+var (
+	c      functions
+	opened string
+	mutex  sync.Mutex
+)
+
+// Open loads the library from a file, once; "" has the system look for it under the name that it is installed with. Without a
+// call [Load] does so. The error names the file and what is wrong with it.
+func Open(path string) error {
+	mutex.Lock()
+	defer mutex.Unlock()
+	if path == "" {
+		path = map[string]string{"darwin": "librealizar.1.dylib", "ios": "librealizar.1.dylib", "windows": "realizar.dll"}[runtime.GOOS]
+		if path == "" {
+			path = "librealizar.so.1"
+		}
+		if opened != "" {
+			return nil
+		}
+	}
+	if opened == path {
+		return nil
+	} else if opened != "" {
+		return fmt.Errorf("realizar: the library %s cannot be loaded beside %s", path, opened)
+	}
+	handle, err := openLibrary(path)
+	if err != nil {
+		return fmt.Errorf("realizar: the library %s cannot be loaded: %w", path, err)
+	}
+	var loaded functions
+	table := reflect.ValueOf(&loaded).Elem()
+	for i := range table.NumField() {
+		name := table.Type().Field(i).Name
+		symbol, err := lookUp(handle, name)
+		if err != nil {
+			return fmt.Errorf("realizar: the library %s has no function %s", path, name)
+		}
+		purego.RegisterFunc(reflect.NewAt(table.Field(i).Type(), table.Field(i).Addr().UnsafePointer()).Interface(), symbol)
+		if name == "rz_abi_version" && loaded.rz_abi_version() != abiVersion {
+			return fmt.Errorf("realizar: the library %s has the interface %d, %d is needed", path, loaded.rz_abi_version(), abiVersion)
+		}
+	}
+	if err := checkLayouts(&loaded); err != nil {
+		return fmt.Errorf("realizar: the library %s %w", path, err)
+	}
+	c, opened = loaded, path
+	return nil
+}
+
+// checkLayouts compares the structs above with those of the library.
+func checkLayouts(loaded *functions) error {
+	type place struct{ offset, size uintptr }
+	mine := map[string]place{}
+	for _, value := range []any{rz_error{}, rz_runtime_params{}, rz_model_params{}, rz_model_info{}, rz_logit_bias{},
+		rz_sampler_params{}, rz_cache_params{}, rz_job_params{}, rz_job_info{}, rz_embed_params{}, rz_layout{}} {
+		t := reflect.TypeOf(value)
+		for i := range t.NumField() {
+			field := t.Field(i)
+			mine[t.Name()+"."+field.Name] = place{field.Offset, field.Type.Size()}
+		}
+	}
+	layout := rz_layout{struct_size: uint32(unsafe.Sizeof(rz_layout{}))}
+	for i := uint32(0); loaded.rz_layout_get(i, &layout, nil) == 0; i++ {
+		name := text(layout.struct_name[:]) + "." + text(layout.field_name[:])
+		found := place{uintptr(layout.offset), uintptr(layout.size)}
+		if expected, known := mine[name]; known && expected != found {
+			return fmt.Errorf("has %s at %d with %d bytes, expected at %d with %d",
+				name, found.offset, found.size, expected.offset, expected.size)
+		}
+		delete(mine, name)
+	}
+	for name := range mine {
+		return fmt.Errorf("lacks %s", name)
+	}
+	return nil
+}
+
+// text is a text of C that ends with a NUL, or with its array.
+func text(bytes []byte) string {
+	for i, b := range bytes {
+		if b == 0 {
+			return string(bytes[:i])
+		}
+	}
+	return string(bytes)
+}

@@ -1,0 +1,701 @@
+// Package realizar runs language models inside the process, through librealizar, which it loads when it is first used: it
+// needs neither cgo nor a C compiler.
+//
+//	err := realizar.Open("/opt/realizar/lib/librealizar.so.1") // or "", or nothing: where the system looks
+//	model, err := realizar.Load(ctx, "model.gguf", nil)
+//	session, err := model.NewSession(0)
+//	for piece, err := range session.Chat(ctx, []realizar.Message{{Role: "user", Content: "Hello"}}, nil) { ... }
+//
+// It has less than the package above it: models, sessions, chats, jobs, grammars and embeddings. A [Model] may be used by
+// any number of goroutines at once, a [Session] and a [Job] by one call at a time; a second one fails with [ErrBusy]. Close
+// never waits and may be called anywhere; memory goes when nothing uses it any more.
+package realizar
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+	"unicode/utf8"
+	"unsafe"
+)
+
+// Code is a status of the library. Codes are errors themselves, so that errors.Is(err, realizar.ErrContextFull) works.
+type Code int32
+
+const (
+	ErrInvalidArgument Code = -1 - iota
+	ErrBusy
+	ErrOutOfMemory
+	ErrDeviceOutOfMemory
+	ErrLimit
+	ErrIO
+	ErrFormat
+	ErrUnsupported
+	ErrVersion
+	ErrCancelled
+	ErrDeadline
+	ErrContextFull
+	ErrBufferTooSmall
+	ErrDeviceUnavailable
+	ErrDeviceLost
+	ErrMismatch
+	ErrPanic
+	ErrPoisoned
+)
+
+// Error gives the name of the status, such as "RZ_ERR_FORMAT".
+func (code Code) Error() string {
+	if err := Open(""); err != nil {
+		return fmt.Sprintf("status %d", int32(code))
+	}
+	return c.rz_status_name(int32(code))
+}
+
+// ErrClosed is returned by every method of something that was closed.
+var ErrClosed = errors.New("realizar: used after Close")
+
+// Error is a failed call of the library. It unwraps to its [Code], to the [syscall.Errno] behind it where there is one, and
+// to the cause of the context where that ended the call.
+type Error struct {
+	Code    Code
+	Errno   syscall.Errno
+	Message string
+	cause   error
+}
+
+func (e *Error) Error() string { return "realizar: " + e.Message }
+
+func (e *Error) Unwrap() []error {
+	errs := []error{e.Code}
+	if e.Errno != 0 {
+		errs = append(errs, e.Errno)
+	}
+	if e.cause != nil {
+		errs = append(errs, e.cause)
+	}
+	return errs
+}
+
+func check(status int32, e *rz_error) error {
+	if status >= 0 {
+		return nil
+	}
+	return &Error{Code: Code(status), Errno: syscall.Errno(e.system_code), Message: text(e.message[:])}
+}
+
+// ended names the context as the cause of a call that it ended.
+func ended(ctx context.Context, err error) error {
+	var e *Error
+	if errors.As(err, &e) && e.Code == ErrCancelled {
+		e.cause = context.Cause(ctx)
+	}
+	return err
+}
+
+// handle is an object of the library, freed once by the last of its users: its owner until Close, and running calls.
+type handle struct {
+	mu     sync.Mutex
+	object uintptr
+	users  int
+	closed bool
+	free   func(uintptr)
+}
+
+func own(object uintptr, free func(uintptr)) *handle {
+	return &handle{object: object, users: 1, free: free}
+}
+
+func (h *handle) acquire() (uintptr, error) {
+	if h == nil {
+		return 0, nil
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return 0, ErrClosed
+	}
+	h.users++
+	return h.object, nil
+}
+
+func (h *handle) release() {
+	if h == nil {
+		return
+	}
+	h.mu.Lock()
+	h.users--
+	last := h.users == 0
+	h.mu.Unlock()
+	if last {
+		h.free(h.object)
+	}
+}
+
+func (h *handle) close() {
+	h.mu.Lock()
+	closed := h.closed
+	h.closed = true
+	h.mu.Unlock()
+	if !closed {
+		h.release()
+	}
+}
+
+// use calls f with the object, which stays valid meanwhile.
+func (h *handle) use(f func(object uintptr, e *rz_error) int32) error {
+	object, err := h.acquire()
+	if err != nil {
+		return err
+	}
+	defer h.release()
+	var e rz_error
+	return check(f(object, &e), &e)
+}
+
+// sized calls f with a buffer that grows to the size that f asks for.
+func sized[T any](h *handle, capacity int, f func(object uintptr, out *T, capacity uintptr, n *uintptr, e *rz_error) int32) (out []T, err error) {
+	err = h.use(func(object uintptr, e *rz_error) int32 {
+		for {
+			var n uintptr
+			out = make([]T, capacity)
+			status := f(object, unsafe.SliceData(out), uintptr(capacity), &n, e)
+			if status != int32(ErrBufferTooSmall) {
+				out = out[:n]
+				return status
+			}
+			capacity = int(n)
+		}
+	})
+	return out, err
+}
+
+// terminated is a text with a NUL at its end, and none in it.
+func terminated(name, text string) (*byte, error) {
+	if strings.IndexByte(text, 0) >= 0 {
+		return nil, &Error{Code: ErrInvalidArgument, Message: name + " has a NUL byte"}
+	}
+	return unsafe.SliceData(append([]byte(text), 0)), nil
+}
+
+// watch returns a flag of the library that is fired when the context ends. stop is called once it is no longer in use.
+func watch(ctx context.Context) (cancel uintptr, stop func(), err error) {
+	if err := ctx.Err(); err != nil {
+		return 0, nil, ended(ctx, &Error{Code: ErrCancelled, Message: err.Error()})
+	}
+	if ctx.Done() == nil {
+		return 0, func() {}, nil
+	}
+	var e rz_error
+	if err := check(c.rz_cancel_new(&cancel, &e), &e); err != nil {
+		return 0, nil, err
+	}
+	fired := make(chan struct{})
+	forget := context.AfterFunc(ctx, func() {
+		c.rz_cancel_fire(cancel)
+		close(fired)
+	})
+	return cancel, func() {
+		if !forget() {
+			<-fired
+		}
+		c.rz_cancel_free(cancel)
+	}, nil
+}
+
+// Version is the version of the library, such as "0.1.0".
+func Version() (string, error) {
+	if err := Open(""); err != nil {
+		return "", err
+	}
+	return c.rz_version(), nil
+}
+
+// Model is a loaded model. It may be used by any number of goroutines at once.
+type Model struct{ model *handle }
+
+// LoadOptions are optional; the zero value means the defaults.
+type LoadOptions struct {
+	Threads       int    // 0: as many as there are cores
+	MemoryLimit   uint64 // bytes of weights and caches in host memory; 0: no limit
+	Device        uint32 // index of a device; 0: the best one
+	GPULayers     int    // how many layers go to a GPU, where Device is one; 0: as many as fit
+	Deterministic bool   // on a GPU the same bits however a prompt was cut into pieces
+	Mmap          bool   // use the file in place, which is several times slower
+	TextOnly      bool   // tokenizer and template only, no weights
+	PackedPath    string // file of packed weights, made by the first load and mapped by later ones; "": none
+}
+
+// Load reads a .gguf file, a .safetensors file, or a folder with config.json. It stops early when the context ends.
+func Load(ctx context.Context, path string, options *LoadOptions) (*Model, error) {
+	if err := Open(""); err != nil {
+		return nil, err
+	}
+	if options == nil {
+		options = &LoadOptions{}
+	}
+	name, err := terminated("path", path)
+	if err != nil {
+		return nil, err
+	}
+	cancel, stop, err := watch(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer stop()
+	threads := rz_runtime_params{threads: uint32(max(options.Threads, 0)), memory_limit: options.MemoryLimit}
+	threads.struct_size = uint32(unsafe.Sizeof(threads))
+	params := rz_model_params{device: options.Device, gpu_layers: uint32(max(options.GPULayers, 0)), cancel: cancel}
+	params.struct_size = uint32(unsafe.Sizeof(params))
+	for i, set := range []bool{options.Deterministic, options.Mmap, options.TextOnly} {
+		if set {
+			params.flags |= 1 << i
+		}
+	}
+	if options.PackedPath != "" {
+		if params.packed_path, err = terminated("PackedPath", options.PackedPath); err != nil {
+			return nil, err
+		}
+	}
+	var pinner runtime.Pinner
+	defer pinner.Unpin()
+	if params.packed_path != nil {
+		pinner.Pin(params.packed_path)
+	}
+	var e rz_error
+	if err := check(c.rz_runtime_new(&threads, &params.runtime, &e), &e); err != nil {
+		return nil, err
+	}
+	defer c.rz_runtime_free(params.runtime) // the model keeps it alive
+	var object uintptr
+	if err := check(c.rz_model_load(name, &params, &object, &e), &e); err != nil {
+		return nil, ended(ctx, err)
+	}
+	m := &Model{own(object, c.rz_model_free)}
+	runtime.AddCleanup(m, (*handle).close, m.model)
+	return m, nil
+}
+
+// Close ends the use of the model. Running calls and sessions go on. Closing twice is fine.
+func (m *Model) Close() error {
+	m.model.close()
+	return nil
+}
+
+// Info describes a model.
+type Info struct {
+	Architecture, Name       string
+	NLayers, HiddenDim       int
+	VocabSize, ContextLength int
+	NParams, WeightBytes     uint64
+	HasTemplate              bool // Chat works
+}
+
+// Info describes the model.
+func (m *Model) Info() (Info, error) {
+	var info rz_model_info
+	info.struct_size = uint32(unsafe.Sizeof(info))
+	err := m.model.use(func(model uintptr, e *rz_error) int32 { return c.rz_model_info_get(model, &info, e) })
+	return Info{
+		Architecture: text(info.architecture[:]), Name: text(info.name[:]), NLayers: int(info.n_layers),
+		HiddenDim: int(info.hidden_dim), VocabSize: int(info.vocab_size), ContextLength: int(info.context_length),
+		NParams: info.n_params, WeightBytes: info.weight_bytes, HasTemplate: info.chat_template&1 != 0,
+	}, err
+}
+
+// Tokenize cuts text into tokens, literally, behind the token that the model wants at its beginning.
+func (m *Model) Tokenize(text string) ([]uint32, error) {
+	return sized(m.model, len(text)+2, func(model uintptr, out *uint32, capacity uintptr, n *uintptr, e *rz_error) int32 {
+		return c.rz_tokenize_into(model, unsafe.StringData(text), uintptr(len(text)), 1, out, capacity, n, e)
+	})
+}
+
+// Detokenize is the text of tokens, without special ones.
+func (m *Model) Detokenize(tokens []uint32) (string, error) {
+	text, err := sized(m.model, 8*len(tokens), func(model uintptr, out *byte, capacity uintptr, n *uintptr, e *rz_error) int32 {
+		return c.rz_detokenize_into(model, unsafe.SliceData(tokens), uintptr(len(tokens)), 0, out, capacity, n, e)
+	})
+	return string(text), err
+}
+
+// Message is one turn of a conversation. Roles are "system", "user" and "assistant".
+type Message struct {
+	Role    string `json:"role"`
+	Content string `json:"content"`
+}
+
+// TokenizeChat is a conversation as tokens, up to where the assistant speaks next. No text in it becomes a special token.
+func (m *Model) TokenizeChat(messages []Message) ([]uint32, error) {
+	for i, message := range messages {
+		if !utf8.ValidString(message.Role) || !utf8.ValidString(message.Content) {
+			return nil, &Error{Code: ErrInvalidArgument, Message: fmt.Sprintf("message %d is not UTF-8", i)}
+		}
+	}
+	conversation, err := json.Marshal(map[string]any{"messages": messages})
+	if err != nil {
+		return nil, err
+	}
+	return m.TokenizeConversation(conversation)
+}
+
+// TokenizeConversation is [Model.TokenizeChat] for a conversation in JSON as servers take it, with tools and variables.
+func (m *Model) TokenizeConversation(conversation []byte) ([]uint32, error) {
+	return sized(m.model, len(conversation), func(model uintptr, out *uint32, capacity uintptr, n *uintptr, e *rz_error) int32 {
+		return c.rz_chat_tokenize_into(model, unsafe.SliceData(conversation), uintptr(len(conversation)), 1, out, capacity, n, e)
+	})
+}
+
+// Pooling is the way from the vectors of a text's tokens to one vector.
+type Pooling uint32
+
+const (
+	PoolingModel Pooling = 0 // the one that the model was made with
+	PoolingMean  Pooling = 2
+	PoolingCLS   Pooling = 3
+	PoolingLast  Pooling = 4
+	PoolingRank  Pooling = 5 // the scores of a reranker
+)
+
+// Embed turns texts, which are tokens, into vectors of length 1, one for each text. It stops early when the context ends.
+func (m *Model) Embed(ctx context.Context, texts [][]uint32, pooling Pooling) ([][]float32, error) {
+	if len(texts) == 0 {
+		return nil, nil
+	}
+	cancel, stop, err := watch(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer stop()
+	params := rz_embed_params{pooling: uint32(pooling)}
+	params.struct_size = uint32(unsafe.Sizeof(params))
+	var pinner runtime.Pinner
+	defer pinner.Unpin()
+	tokens, lengths := make([]*uint32, len(texts)), make([]uintptr, len(texts))
+	for i, text := range texts {
+		if len(text) > 0 {
+			tokens[i], lengths[i] = &text[0], uintptr(len(text))
+			pinner.Pin(tokens[i])
+		}
+	}
+	values, err := sized(m.model, 0, func(model uintptr, out *float32, capacity uintptr, n *uintptr, e *rz_error) int32 {
+		return c.rz_embed_into(model, &params, &tokens[0], &lengths[0], uintptr(len(texts)), out, capacity, n, cancel, e)
+	})
+	if err != nil {
+		return nil, ended(ctx, err)
+	}
+	vectors, width := make([][]float32, len(texts)), len(values)/len(texts)
+	for i := range vectors {
+		vectors[i] = values[i*width : (i+1)*width : (i+1)*width]
+	}
+	return vectors, nil
+}
+
+// GrammarKind is the language in which a grammar is written.
+type GrammarKind uint32
+
+const (
+	GrammarJSONSchema GrammarKind = 1 + iota
+	GrammarRegex
+	GrammarLark
+	GrammarGBNF
+	GrammarJSON    // any JSON value, of an empty text
+	GrammarChoices // one of some texts, of a JSON array of strings
+	GrammarTools   // the reply to a conversation in JSON: text, or calls of its tools
+)
+
+// Grammar says what may be written. It is usable with any number of jobs at once.
+type Grammar struct{ grammar *handle }
+
+// NewGrammar compiles a grammar for the vocabulary of the model.
+func (m *Model) NewGrammar(kind GrammarKind, text string) (*Grammar, error) {
+	var object uintptr
+	if err := m.model.use(func(model uintptr, e *rz_error) int32 {
+		return c.rz_grammar_new(model, uint32(kind), unsafe.StringData(text), uintptr(len(text)), &object, e)
+	}); err != nil {
+		return nil, err
+	}
+	g := &Grammar{own(object, c.rz_grammar_free)}
+	runtime.AddCleanup(g, (*handle).close, g.grammar)
+	return g, nil
+}
+
+// Close frees the grammar; jobs that use it go on. Closing twice is fine.
+func (g *Grammar) Close() error {
+	g.grammar.close()
+	return nil
+}
+
+// Session is one line of conversation. It keeps what it has computed: a prompt that begins like the one before, as that of
+// the next turn does, costs only its new end. It keeps its model alive too.
+type Session struct {
+	model *Model
+	cache *handle
+}
+
+// NewSession makes an empty session with room for so many tokens; 0: as the model was trained, at most 8192.
+func (m *Model) NewSession(capacity int) (*Session, error) {
+	params := rz_cache_params{capacity: uint32(max(capacity, 0))}
+	params.struct_size = uint32(unsafe.Sizeof(params))
+	return m.session(m.model, func(model uintptr, out *uintptr, e *rz_error) int32 {
+		return c.rz_cache_new(model, &params, out, e)
+	})
+}
+
+func (m *Model) session(from *handle, f func(object uintptr, out *uintptr, e *rz_error) int32) (*Session, error) {
+	var object uintptr
+	if err := from.use(func(from uintptr, e *rz_error) int32 { return f(from, &object, e) }); err != nil {
+		return nil, err
+	}
+	s := &Session{m, own(object, c.rz_cache_free)}
+	runtime.AddCleanup(s, (*handle).close, s.cache)
+	return s, nil
+}
+
+// Fork makes a second session with the same past.
+func (s *Session) Fork() (*Session, error) { return s.model.session(s.cache, c.rz_cache_fork) }
+
+// Close frees the session; a running job of it goes on to its end. Closing twice is fine.
+func (s *Session) Close() error {
+	s.cache.close()
+	return nil
+}
+
+// Len is the number of tokens in the session; 0 once it is closed.
+func (s *Session) Len() (n int) {
+	_ = s.cache.use(func(cache uintptr, _ *rz_error) int32 {
+		n = int(c.rz_cache_len(cache))
+		return 0
+	})
+	return n
+}
+
+// Sampling says how tokens are chosen. Zero in a field switches it off; the zero value means the most likely token.
+type Sampling struct {
+	Temperature                                      float32
+	TopK                                             int
+	TopP, MinP                                       float32
+	RepeatPenalty, PresencePenalty, FrequencyPenalty float32
+	PenaltyWindow                                    int // how many of the last tokens count; 0: 64
+	Seed                                             uint64
+	LogitBias                                        map[uint32]float32
+}
+
+// Options say how an answer is made; the zero value means the most likely token, until the model ends its turn.
+type Options struct {
+	Sampling
+	Grammar   *Grammar // what may be written, from its start; nil: anything
+	MaxTokens int      // 0: no limit but the capacity of the session
+	Stops     []string // none of them empty; the text ends ahead of the first that is complete
+}
+
+// Generate continues a text, piece by piece, each whole UTF-8; an error comes last. It ends early when the context does.
+func (s *Session) Generate(ctx context.Context, prompt string, options *Options) iter.Seq2[string, error] {
+	return s.stream(ctx, options, func() ([]uint32, error) { return s.model.Tokenize(prompt) })
+}
+
+// Chat answers a conversation, given as a whole, as Generate does a text.
+func (s *Session) Chat(ctx context.Context, messages []Message, options *Options) iter.Seq2[string, error] {
+	return s.stream(ctx, options, func() ([]uint32, error) { return s.model.TokenizeChat(messages) })
+}
+
+func (s *Session) stream(ctx context.Context, options *Options, prompt func() ([]uint32, error)) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		tokens, err := prompt()
+		if err != nil {
+			yield("", err)
+			return
+		}
+		job, err := s.NewJob(ctx, tokens, options)
+		if err != nil {
+			yield("", err)
+			return
+		}
+		defer job.Close()
+		for done := false; !done; {
+			if done, err = job.Step(0); err != nil {
+				yield("", err)
+				return
+			}
+			piece, err := job.Text()
+			if err != nil || piece != "" {
+				if !yield(piece, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Job is a generation that works when it is stepped: a prompt and the tokens that follow it. Its session is in use until the
+// job is closed.
+type Job struct {
+	ctx context.Context
+	job *handle
+}
+
+// NewJob makes a job that continues some tokens, those of the session that it begins with not computed again. Steps end with
+// an error when the context does.
+func (s *Session) NewJob(ctx context.Context, prompt []uint32, options *Options) (*Job, error) {
+	if options == nil {
+		options = &Options{}
+	}
+	cache, err := s.cache.acquire()
+	if err != nil {
+		return nil, err
+	}
+	defer s.cache.release()
+	var e rz_error
+	var common uint32
+	if err := check(c.rz_cache_match(cache, unsafe.SliceData(prompt), uintptr(len(prompt)), &common, &e), &e); err != nil {
+		return nil, err
+	}
+	// The last token of a prompt is always computed, because the answer starts from its logits.
+	common = uint32(max(min(int(common), len(prompt)-1), 0))
+	if err := check(c.rz_cache_truncate(cache, common, &e), &e); err != nil {
+		return nil, err
+	}
+	prompt = prompt[common:]
+	var pinner runtime.Pinner
+	defer pinner.Unpin()
+	params := rz_job_params{max_tokens: uint32(max(options.MaxTokens, 0)), n_tokens: uintptr(len(prompt))}
+	params.struct_size = uint32(unsafe.Sizeof(params))
+	if len(prompt) > 0 {
+		params.tokens = &prompt[0]
+		pinner.Pin(params.tokens)
+	}
+	stops := make([]*byte, len(options.Stops))
+	for i, stop := range options.Stops {
+		if stops[i], err = terminated(fmt.Sprintf("stop string %d", i), stop); err != nil {
+			return nil, err
+		}
+		pinner.Pin(stops[i])
+	}
+	if len(stops) > 0 {
+		params.stops, params.n_stops = &stops[0], uintptr(len(stops))
+		pinner.Pin(params.stops)
+	}
+	if options.Grammar != nil {
+		if params.grammar, err = options.Grammar.grammar.acquire(); err != nil {
+			return nil, err
+		}
+		defer options.Grammar.grammar.release()
+	}
+	if params.sampler, err = newSampler(&options.Sampling); err != nil {
+		return nil, err
+	}
+	defer c.rz_sampler_free(params.sampler)
+	cancel, stop, err := watch(ctx)
+	if err != nil {
+		return nil, err
+	}
+	params.cancel = cancel
+	var object uintptr
+	if err := check(c.rz_job_new(cache, &params, &object, &e), &e); err != nil {
+		stop()
+		return nil, err
+	}
+	j := &Job{ctx, own(object, func(job uintptr) {
+		c.rz_job_free(job)
+		stop()
+	})}
+	runtime.AddCleanup(j, (*handle).close, j.job)
+	return j, nil
+}
+
+func newSampler(s *Sampling) (sampler uintptr, err error) {
+	params := rz_sampler_params{
+		temperature: s.Temperature, top_k: uint32(max(s.TopK, 0)), top_p: s.TopP, min_p: s.MinP, repeat_penalty: s.RepeatPenalty,
+		presence_penalty: s.PresencePenalty, frequency_penalty: s.FrequencyPenalty, penalty_window: uint32(max(s.PenaltyWindow, 0)),
+		seed: s.Seed, n_biases: uintptr(len(s.LogitBias)),
+	}
+	params.struct_size = uint32(unsafe.Sizeof(params))
+	biases := make([]rz_logit_bias, 0, len(s.LogitBias))
+	for token, bias := range s.LogitBias {
+		biases = append(biases, rz_logit_bias{token, bias})
+	}
+	var pinner runtime.Pinner
+	defer pinner.Unpin()
+	if len(biases) > 0 {
+		params.biases = &biases[0]
+		pinner.Pin(params.biases)
+	}
+	var e rz_error
+	return sampler, check(c.rz_sampler_new(&params, &sampler, &e), &e)
+}
+
+// Step works on the job for about a budget of time; with 0, until it has made a token. It tells whether the job has ended.
+func (j *Job) Step(budget time.Duration) (done bool, err error) { return StepJobs([]*Job{j}, budget) }
+
+// StepJobs is [Job.Step] for several jobs of one model in common passes over the weights. It tells whether all have ended.
+func StepJobs(jobs []*Job, budget time.Duration) (done bool, err error) {
+	if len(jobs) == 0 {
+		return true, nil
+	}
+	objects := make([]uintptr, len(jobs))
+	for i, j := range jobs {
+		if objects[i], err = j.job.acquire(); err != nil {
+			return false, err
+		}
+		defer j.job.release()
+		if j.ctx.Err() != nil { // the flag is fired a moment later, on another goroutine
+			return false, ended(j.ctx, &Error{Code: ErrCancelled, Message: j.ctx.Err().Error()})
+		}
+	}
+	var e rz_error
+	status := c.rz_jobs_step(&objects[0], uintptr(len(jobs)), uint64(max(budget.Microseconds(), 0)), &e)
+	if err = check(status, &e); err != nil {
+		for _, j := range jobs {
+			if j.ctx.Err() != nil {
+				return false, ended(j.ctx, err)
+			}
+		}
+	}
+	return status == statusDone, err
+}
+
+// Text is what is new since the last call: whole characters, stop strings cut out.
+func (j *Job) Text() (string, error) {
+	text, err := sized(j.job, 256, func(job uintptr, out *byte, capacity uintptr, n *uintptr, e *rz_error) int32 {
+		return c.rz_job_text_into(job, out, capacity, n, e)
+	})
+	return string(text), err
+}
+
+// Tokens are those that are new since the last call.
+func (j *Job) Tokens() ([]uint32, error) {
+	return sized(j.job, 64, func(job uintptr, out *uint32, capacity uintptr, n *uintptr, e *rz_error) int32 {
+		return c.rz_job_tokens_into(job, out, capacity, n, e)
+	})
+}
+
+// EndReason is why a job has ended.
+type EndReason uint32
+
+const (
+	EndNone EndReason = iota // it has not
+	EndToken
+	EndLength
+	EndStop
+	EndContext
+	EndGrammar
+)
+
+// End is why the job has ended.
+func (j *Job) End() (EndReason, error) {
+	var info rz_job_info
+	info.struct_size = uint32(unsafe.Sizeof(info))
+	err := j.job.use(func(job uintptr, e *rz_error) int32 { return c.rz_job_info_get(job, &info, e) })
+	return EndReason(info.end), err
+}
+
+// Close frees the job, at any moment, and the session with it, which keeps the tokens that are complete. Closing twice is fine.
+func (j *Job) Close() error {
+	j.job.close()
+	return nil
+}

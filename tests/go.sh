@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Runs the tests of the Go packages: with cgo under the race detector, and without on a library that is opened by its path.
+# tests/go.sh STAGE; GO is the command. MODEL=file.gguf tests on a real model too.
+set -euo pipefail
+stage=$1 go=${GO:-go}
+MODEL=${MODEL:+$(realpath "$MODEL")}
+export MODEL
+cd "$(dirname "$0")/../bindings/go"
+if ! printf '%s\n' go1.24 "$($go env GOVERSION 2>/dev/null)" | sort -VC; then
+    echo "SKIPPED: the Go tests, because there is no Go 1.24 or newer"
+    exit 0
+fi
+if pkg-config --version >/dev/null 2>&1; then
+    export PKG_CONFIG_PATH=$stage/lib/pkgconfig LD_LIBRARY_PATH=$stage/lib DYLD_LIBRARY_PATH=$stage/lib
+    $go vet ./...
+    $go test -race ./...
+else
+    echo "SKIPPED: the Go tests with cgo, because there is no pkg-config"
+fi
+cd purego
+if ! $go mod download 2>/dev/null; then
+    echo "SKIPPED: the Go tests without cgo, because the module github.com/ebitengine/purego cannot be fetched"
+    exit 0
+fi
+temporary=$(mktemp -d)
+trap 'rm -rf "$temporary"' EXIT
+for library in "$stage"/lib/librealizar.{so,dylib}; do [ ! -e "$library" ] || export REALIZAR_LIBRARY=$library; done
+# What is no library of realizar, and one of another interface, are named.
+echo 'int other;' | ${CC:-cc} -shared -fPIC -x c -o "$temporary/foreign" -
+echo 'unsigned rz_abi_version(void) { return 99; }' | ${CC:-cc} -shared -fPIC -x c -o "$temporary/other" -
+export REALIZAR_FOREIGN=$temporary/foreign REALIZAR_OTHER=$temporary/other
+$go vet .
+CGO_ENABLED=0 $go test .
+for system in windows/amd64 darwin/arm64 linux/arm64; do
+    GOOS=${system%/*} GOARCH=${system#*/} CGO_ENABLED=0 $go vet .
+done
