@@ -1,0 +1,48 @@
+import CRealizar
+
+/// A part of a reply.
+public struct ReplyPart: Sendable, Hashable {
+    public enum Kind: UInt32, Sendable { case reasoning = 1, content, toolName, toolArguments, end }
+
+    public let kind: Kind
+    /// The number of the call that a name or arguments belong to.
+    public let call: Int
+    public let text: String
+    /// Content that begins like a call and is none; at the end: there was such, or a call broke off.
+    public let unparsed: Bool
+}
+
+/// Takes the reply to a conversation apart while its tokens come: reasoning, content, calls of tools. One call at a time.
+public final class ChatParser: Sendable {
+    private let handle: Handle
+
+    /// `conversation`: the JSON whose tokens were the prompt.
+    public init(_ model: Model, conversation: String) throws {
+        handle = try Handle(free: { rz_chat_parser_free($0) }) { out, error in
+            model.handle.use { model in withText(conversation) { rz_chat_parser_new(model, $0, $1, out, error) } }
+        }
+    }
+
+    /// Adds a token, and gives the parts that it completes, often none.
+    public func push(_ token: UInt32) throws -> [ReplyPart] {
+        try handle.use { parser in try call { rz_chat_parser_push(parser, token, $0) } }
+        return try parts()
+    }
+
+    /// Ends the reply, and gives the rest of it.
+    public func end() throws -> [ReplyPart] {
+        try handle.use { parser in try call { rz_chat_parser_end(parser, $0) } }
+        return try parts()
+    }
+
+    private func parts() throws -> [ReplyPart] {
+        var parts: [ReplyPart] = []
+        while true {
+            var kind: UInt32 = 0
+            var index: UInt32 = 0
+            let text = try handle.use { parser in try sizedText { rz_chat_parser_next_into(parser, &kind, &index, $0, $1, $2, $3) } }
+            guard let known = ReplyPart.Kind(rawValue: kind & ~UInt32(RZ_CHAT_EVENT_UNPARSED)) else { return parts }
+            parts.append(ReplyPart(kind: known, call: Int(index), text: text, unparsed: kind & UInt32(RZ_CHAT_EVENT_UNPARSED) != 0))
+        }
+    }
+}

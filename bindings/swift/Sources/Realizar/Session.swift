@@ -1,0 +1,195 @@
+import CRealizar
+
+/// How tokens are chosen; zero switches a part off, so that all zeros choose the most likely token.
+public struct Sampling: Sendable {
+    public var temperature: Float = 0
+    public var topK: UInt32 = 0
+    public var topP: Float = 0
+    public var minP: Float = 0
+    public var repeatPenalty: Float = 0
+    public var presencePenalty: Float = 0
+    public var frequencyPenalty: Float = 0
+    public var penaltyWindow: UInt32 = 0
+    public var seed: UInt64 = 0
+    /// Added to the logits of tokens; -infinity forbids one.
+    public var logitBias: [UInt32: Float] = [:]
+
+    public init(temperature: Float = 0, topP: Float = 0, seed: UInt64 = 0) {
+        self.temperature = temperature
+        self.topP = topP
+        self.seed = seed
+    }
+
+    func sampler() throws -> Handle {
+        var params = sizedStruct(rz_sampler_params(), \.struct_size)
+        params.temperature = temperature
+        params.top_k = topK
+        params.top_p = topP
+        params.min_p = minP
+        params.repeat_penalty = repeatPenalty
+        params.presence_penalty = presencePenalty
+        params.frequency_penalty = frequencyPenalty
+        params.penalty_window = penaltyWindow
+        params.seed = seed
+        return try logitBias.map { rz_logit_bias(token: $0, bias: $1) }.withUnsafeBufferPointer { biases in
+            params.biases = biases.baseAddress
+            params.n_biases = biases.count
+            return try Handle(free: { rz_sampler_free($0) }) { rz_sampler_new(&params, $0, $1) }
+        }
+    }
+}
+
+/// Chooses tokens, with random numbers of its own. It belongs to one call at a time.
+public final class Sampler: Sendable {
+    let handle: Handle
+    public init(_ sampling: Sampling = Sampling()) throws { handle = try sampling.sampler() }
+}
+
+/// The guess at a job's next tokens, which changes nothing but the time.
+public enum Draft: Sendable {
+    /// None but for what a grammar forces.
+    case none
+    /// Out of the text itself.
+    case lookup
+    /// By a small model of the same vocabulary.
+    case model(Model)
+}
+
+/// How a text is generated.
+public struct Options: Sendable {
+    public var sampling: Sampling
+    /// 0: no limit but the capacity of the session.
+    public var maxTokens: UInt32
+    /// The text ends ahead of the first of these.
+    public var stops: [String]
+    public var grammar: Grammar?
+    public var draft: Draft
+
+    public init(
+        sampling: Sampling = Sampling(), maxTokens: UInt32 = 0, stops: [String] = [], grammar: Grammar? = nil, draft: Draft = .none
+    ) {
+        self.sampling = sampling
+        self.maxTokens = maxTokens
+        self.stops = stops
+        self.grammar = grammar
+        self.draft = draft
+    }
+}
+
+/// One line of conversation, for one call at a time. It keeps what it has computed: a prompt that begins like the one before, as
+/// that of the next turn does, costs only its new end.
+public final class Session: Sendable {
+    public let model: Model
+    let handle: Handle
+
+    init(_ model: Model, _ handle: Handle) {
+        self.model = model
+        self.handle = handle
+    }
+
+    /// Tokens in the session.
+    public var count: Int { handle.use { Int(rz_cache_len($0)) } }
+    /// Tokens that there is room for.
+    public var capacity: Int { handle.use { Int(rz_cache_capacity($0)) } }
+
+    /// Answers a conversation, given as a whole, piece by piece.
+    public func chat(_ messages: [Message], _ options: Options = Options()) throws -> Pieces {
+        Pieces(session: self, prompt: try model.tokenize(messages), options: options)
+    }
+
+    /// Continues a text, piece by piece.
+    public func generate(_ prompt: String, _ options: Options = Options()) throws -> Pieces {
+        Pieces(session: self, prompt: try model.tokenize(prompt), options: options)
+    }
+
+    /// A job that continues some tokens. What the session holds of them from its start is not computed again. The session is busy
+    /// until the job is gone.
+    public func job(_ prompt: [UInt32], _ options: Options = Options()) throws -> Job {
+        var common: UInt32 = 0
+        try handle.use { cache in try call { rz_cache_match(cache, prompt, prompt.count, &common, $0) } }
+        // The last token of a prompt is always computed, because the answer starts from its logits.
+        let kept = min(Int(common), max(prompt.count - 1, 0))
+        try truncate(kept)
+        return try Job(self, Array(prompt[kept...]), options)
+    }
+
+    /// Appends tokens; afterwards there are logits of the last one.
+    public func prefill(_ tokens: [UInt32], cancel: Cancel? = nil) throws {
+        try handle.use { cache in
+            try use(cancel?.handle) { cancel in try call { rz_prefill(cache, tokens, tokens.count, cancel, $0) } }
+        }
+    }
+
+    /// Chooses a token from the logits, the most likely one without a sampler.
+    public func sample(_ sampler: Sampler? = nil) throws -> UInt32 {
+        var token: UInt32 = 0
+        try handle.use { cache in
+            try use(sampler?.handle) { sampler in try call { rz_sample(cache, sampler, &token, $0) } }
+        }
+        return token
+    }
+
+    /// Appends a token and chooses the next one.
+    public func decode(_ token: UInt32, _ sampler: Sampler? = nil) throws -> UInt32 {
+        var next: UInt32 = 0
+        try handle.use { cache in
+            try use(sampler?.handle) { sampler in try call { rz_decode_token(cache, token, sampler, &next, $0) } }
+        }
+        return next
+    }
+
+    /// Logits after the last token.
+    public func logits() throws -> [Float] {
+        try handle.use { cache in try sized(model.info.vocabSize) { rz_logits_into(cache, $0, $1, $2, $3) } }
+    }
+
+    /// Rewinds to the first `count` tokens.
+    public func truncate(_ count: Int) throws {
+        try handle.use { cache in try call { rz_cache_truncate(cache, UInt32(clamping: count), $0) } }
+    }
+
+    /// A second session with the same past.
+    public func fork() throws -> Session {
+        try Session(model, Handle(free: { rz_cache_free($0) }) { out, error in handle.use { rz_cache_fork($0, out, error) } })
+    }
+
+    /// Has the session use some adapters, each with a scale, or none; empties it.
+    public func setAdapters(_ adapters: [(Adapter, scale: Float)]) throws {
+        try withExtendedLifetime(adapters) {
+            let handles: [OpaquePointer?] = adapters.map { $0.0.handle.use { $0 } }
+            let scales = adapters.map(\.scale)
+            try handle.use { cache in try call { rz_cache_adapters_set(cache, handles, scales, handles.count, $0) } }
+        }
+    }
+}
+
+/// The text of a generation, piece by piece, each whole characters: `for try await piece in session.chat(messages)`. Pieces are made
+/// when they are asked for, on another thread; a task that is cancelled ends with CancellationError. The session is busy from the first piece
+/// to the last, or until the loop is left.
+public struct Pieces: AsyncSequence, Sendable {
+    public typealias Element = String
+    let session: Session
+    let prompt: [UInt32]
+    let options: Options
+
+    public func makeAsyncIterator() -> Iterator { Iterator(pieces: self) }
+
+    public struct Iterator: AsyncIteratorProtocol {
+        let pieces: Pieces
+        private var job: Job?
+        private var ended = false
+
+        init(pieces: Pieces) { self.pieces = pieces }
+
+        public mutating func next() async throws -> String? {
+            if ended { return nil }
+            ended = true // if this throws
+            let job = try job ?? pieces.session.job(pieces.prompt, pieces.options)
+            self.job = nil
+            guard let piece = try await job.next() else { return nil }
+            self.job = job
+            ended = false
+            return piece
+        }
+    }
+}

@@ -1,0 +1,171 @@
+// Calls of the C interface: errors, handles, texts and arrays that grow to the size that is asked for.
+import CRealizar
+
+/// A failed call of the library.
+public struct RealizarError: Error, Sendable, CustomStringConvertible {
+    /// A status of the library.
+    public struct Code: RawRepresentable, Hashable, Sendable, CustomStringConvertible {
+        public let rawValue: Int32
+        public init(rawValue: Int32) { self.rawValue = rawValue }
+        /// The name in the header, such as "RZ_ERR_FORMAT".
+        public var description: String { String(cString: rz_status_name(rawValue)) }
+
+        public static let invalidArgument = Code(rawValue: RZ_ERR_INVALID_ARGUMENT)
+        public static let busy = Code(rawValue: RZ_ERR_BUSY)
+        public static let outOfMemory = Code(rawValue: RZ_ERR_OUT_OF_MEMORY)
+        public static let deviceOutOfMemory = Code(rawValue: RZ_ERR_DEVICE_OUT_OF_MEMORY)
+        public static let limit = Code(rawValue: RZ_ERR_LIMIT)
+        public static let io = Code(rawValue: RZ_ERR_IO)
+        public static let format = Code(rawValue: RZ_ERR_FORMAT)
+        public static let unsupported = Code(rawValue: RZ_ERR_UNSUPPORTED)
+        public static let version = Code(rawValue: RZ_ERR_VERSION)
+        public static let cancelled = Code(rawValue: RZ_ERR_CANCELLED)
+        public static let deadline = Code(rawValue: RZ_ERR_DEADLINE)
+        public static let contextFull = Code(rawValue: RZ_ERR_CONTEXT_FULL)
+        public static let deviceUnavailable = Code(rawValue: RZ_ERR_DEVICE_UNAVAILABLE)
+        public static let deviceLost = Code(rawValue: RZ_ERR_DEVICE_LOST)
+        public static let mismatch = Code(rawValue: RZ_ERR_MISMATCH)
+        public static let panic = Code(rawValue: RZ_ERR_PANIC)
+        public static let poisoned = Code(rawValue: RZ_ERR_POISONED)
+    }
+
+    public let code: Code
+    /// `errno` of the call that failed, or 0.
+    public let systemCode: Int32
+    public let message: String
+    public var description: String { "\(code): \(message)" }
+
+    init(_ error: rz_error) {
+        code = Code(rawValue: error.code)
+        systemCode = error.system_code
+        message = text(error.message)
+    }
+
+    init(_ code: Code, _ message: String) {
+        self.code = code
+        self.message = message
+        systemCode = 0
+    }
+}
+
+/// The library that the program runs with.
+public enum Library {
+    /// Its version, such as "0.1.0".
+    public static var version: String { String(cString: rz_version()) }
+
+    /// A library of another interface than that of the header, and one that lacks a struct of it or has another size for one that
+    /// never changes, is refused ahead of the first handle.
+    static let problem: RealizarError? = {
+        guard rz_abi_version() == UInt32(RZ_ABI_VERSION) else {
+            return RealizarError(.version, "librealizar \(version) has the interface \(rz_abi_version()), \(RZ_ABI_VERSION) is needed")
+        }
+        var missing: Set = ["rz_error", "rz_model_params", "rz_model_info", "rz_sampler_params", "rz_cache_params", "rz_job_params",
+            "rz_job_info", "rz_embed_params", "rz_runtime_params"]
+        var layout = rz_layout()
+        layout.struct_size = UInt32(MemoryLayout<rz_layout>.size)
+        var index: UInt32 = 0
+        while rz_layout_get(index, &layout, nil) == RZ_OK {
+            index += 1
+            let name = text(layout.struct_name)
+            guard text(layout.field_name).isEmpty, missing.remove(name) != nil else { continue }
+            if name == "rz_error" && Int(layout.size) != MemoryLayout<rz_error>.size {
+                return RealizarError(.version, "librealizar \(version) has \(layout.size) bytes for rz_error")
+            }
+        }
+        return missing.isEmpty ? nil : RealizarError(.version, "librealizar \(version) lacks \(missing.sorted())")
+    }()
+}
+
+/// A handle of the library, freed with its last reference.
+final class Handle: @unchecked Sendable {
+    private let pointer: OpaquePointer
+    private let free: @Sendable (OpaquePointer?) -> Void
+
+    init(
+        free: @escaping @Sendable (OpaquePointer?) -> Void,
+        make: (UnsafeMutablePointer<OpaquePointer?>, UnsafeMutablePointer<rz_error>) throws -> rz_status
+    ) throws {
+        if let problem = Library.problem { throw problem }
+        var made: OpaquePointer?
+        try call { try make(&made, $0) }
+        self.pointer = made!
+        self.free = free
+    }
+
+    deinit { free(pointer) }
+
+    /// The pointer, which stays valid meanwhile.
+    @discardableResult
+    func use<R>(_ body: (OpaquePointer) throws -> R) rethrows -> R {
+        try withExtendedLifetime(self) { try body(pointer) }
+    }
+}
+
+/// The pointer of a handle that may be absent.
+@discardableResult
+func use<R>(_ handle: Handle?, _ body: (OpaquePointer?) throws -> R) rethrows -> R {
+    guard let handle else { return try body(nil) }
+    return try handle.use { try body($0) }
+}
+
+@discardableResult
+func call(_ function: (UnsafeMutablePointer<rz_error>) throws -> rz_status) throws -> rz_status {
+    var error = rz_error()
+    let status = try function(&error)
+    if status < 0 { throw RealizarError(error) }
+    return status
+}
+
+/// Values that a function writes to a buffer, which is made again where it is too small.
+func sized<T>(
+    _ capacity: Int,
+    _ function: (UnsafeMutablePointer<T>?, Int, UnsafeMutablePointer<Int>, UnsafeMutablePointer<rz_error>) -> rz_status
+) throws -> [T] {
+    var capacity = capacity
+    while true {
+        var n = 0
+        var error = rz_error()
+        var status = RZ_OK
+        let values = [T](unsafeUninitializedCapacity: capacity) { buffer, count in
+            status = function(buffer.baseAddress, capacity, &n, &error)
+            count = status < 0 ? 0 : n
+        }
+        if status >= 0 { return values }
+        if status != RZ_ERR_BUFFER_TOO_SMALL { throw RealizarError(error) }
+        capacity = n
+    }
+}
+
+func sizedText(
+    _ capacity: Int = 256,
+    _ function: (UnsafeMutablePointer<CChar>?, Int, UnsafeMutablePointer<Int>, UnsafeMutablePointer<rz_error>) -> rz_status
+) throws -> String {
+    let bytes = try sized(capacity, function)
+    return bytes.withUnsafeBytes { String(decoding: $0, as: UTF8.self) }
+}
+
+/// A text with its length, as the library takes it.
+func withText<R>(_ text: String, _ body: (UnsafePointer<CChar>?, Int) throws -> R) rethrows -> R {
+    var text = text
+    return try text.withUTF8 { bytes in
+        try bytes.withMemoryRebound(to: CChar.self) { try body($0.baseAddress, $0.count) }
+    }
+}
+
+/// A text that ends with a NUL, and has none in it.
+func terminated(_ text: String, _ name: String) throws -> [CChar] {
+    if text.utf8.contains(0) { throw RealizarError(.invalidArgument, "\(name) contains a NUL") }
+    return Array(text.utf8CString)
+}
+
+/// The text in an array of a struct, up to its NUL.
+func text<Characters>(_ characters: Characters) -> String {
+    withUnsafeBytes(of: characters) { bytes in String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self) }
+}
+
+/// The struct with its size filled in.
+func sizedStruct<S>(_ value: S, _ size: WritableKeyPath<S, UInt32>) -> S {
+    var value = value
+    value[keyPath: size] = UInt32(MemoryLayout<S>.size)
+    return value
+}

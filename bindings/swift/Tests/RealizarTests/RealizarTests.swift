@@ -1,0 +1,189 @@
+// Tests on a tiny model, and on a real one where the variable MODEL names one.
+import Foundation
+import XCTest
+
+@testable import Realizar
+
+let story = ", there was a little girl named Lily. She loved to play outside in the park. One day, she saw a big, red ball."
+
+final class RealizarTests: XCTestCase {
+    static let tiny = ProcessInfo.processInfo.environment["STORY"]
+        ?? URL(fileURLWithPath: #filePath).appendingPathComponent("../../../../../tests/data/stories260K-f32.gguf").standardized.path
+
+    func load() throws -> Model { try Model(Self.tiny, options: LoadOptions(runtime: Runtime(threads: 2))) }
+
+    func collect(_ pieces: Pieces) async throws -> String {
+        var text = ""
+        for try await piece in pieces { text += piece }
+        return text
+    }
+
+    func expect(_ code: RealizarError.Code, line: UInt = #line, _ body: () throws -> Void) {
+        XCTAssertThrowsError(try body(), line: line) { error in
+            XCTAssertEqual((error as? RealizarError)?.code, code, "\(error)", line: line)
+        }
+    }
+
+    func testTextIsTheGreedyStory() async throws {
+        let model = try await Model.load(Self.tiny)
+        XCTAssertEqual(model.info.architecture, "llama")
+        XCTAssertEqual(model.info.layers, 5)
+        XCTAssertEqual(try model.metadata("general.architecture"), "llama")
+        let tokens = try model.tokenize("Once upon a time")
+        XCTAssertEqual(tokens.count, 5)
+        XCTAssertEqual(try model.detokenize(tokens), "Once upon a time")
+        let session = try model.session()
+        let text = try await collect(session.generate("Once upon a time", Options(maxTokens: 60)))
+        XCTAssertTrue(text.hasPrefix(story), text)
+        let stopped = try await collect(session.generate("Once upon a time", Options(stops: [" She"])))
+        XCTAssertEqual(stopped, ", there was a little girl named Lily.")
+        // Token by token it is the same.
+        let other = try model.session(capacity: 40)
+        try other.prefill(tokens)
+        let logits = try other.logits()
+        var token = try other.sample()
+        XCTAssertEqual(logits.firstIndex(of: logits.max()!), Int(token))
+        let fork = try other.fork()
+        var made: [UInt32] = []
+        for _ in 0..<20 {
+            made.append(token)
+            token = try fork.decode(token)
+        }
+        XCTAssertTrue(story.hasPrefix(try model.detokenize(made)))
+        XCTAssertEqual([other.count, fork.count, other.capacity], [5, 25, 40])
+        // A seed repeats itself.
+        let seeded = Options(sampling: Sampling(temperature: 1, seed: 7), maxTokens: 30)
+        let one = try await collect(session.generate("Once", seeded))
+        let two = try await collect(model.session().generate("Once", seeded))
+        XCTAssertEqual(one, two)
+        XCTAssertFalse(one.isEmpty)
+    }
+
+    func testFailuresAreErrors() throws {
+        XCTAssertThrowsError(try Model("no such file.gguf")) { error in
+            let error = error as! RealizarError
+            XCTAssertEqual(error.code, .io)
+            XCTAssertEqual(error.systemCode, 2)
+            XCTAssertTrue(error.description.hasPrefix("RZ_ERR_IO: ") && error.message.contains("no such file.gguf"), error.description)
+        }
+        expect(.invalidArgument) { _ = try Model("a\0b") }
+        let model = try load()
+        expect(.unsupported) { _ = try model.tokenize([Message("user", "x")]) }
+        expect(.invalidArgument) { _ = try model.grammar(.regex, "(") }
+        expect(.invalidArgument) { _ = try model.session().logits() }
+        expect(.unsupported) { _ = try ChatParser(model, conversation: conversation([Message("user", "x")])) }
+        let session = try model.session(capacity: 8)
+        expect(.contextFull) { try session.prefill(Array(repeating: 1, count: 9)) }
+        let job = try session.job([1, 2])
+        expect(.busy) { try session.truncate(0) }
+        expect(.invalidArgument) { _ = try model.session().job([1], Options(stops: [""])) }
+        _ = try job.step()
+        XCTAssertEqual(
+            conversation([Message("user", "a\"\\\n\u{1f}é/")]),
+            "{\"messages\": [{\"role\": \"user\", \"content\": \"a\\\"\\\\\\u000a\\u001fé/\"}]}")
+    }
+
+    func testCancelledTasksEnd() async throws {
+        let session = try load().session()
+        let task = Task { () -> String in
+            var text = ""
+            do {
+                for try await piece in try session.generate("Once upon a time") {
+                    text += piece
+                    if text.count > 30 { withUnsafeCurrentTask { $0?.cancel() } }
+                }
+                return "it went on"
+            } catch is CancellationError {
+                return text
+            }
+        }
+        let text = try await task.value
+        XCTAssertTrue(text.count > 30 && text.count < 40 && story.hasPrefix(text), text)
+        // The session is free again.
+        let again = try await collect(session.generate("Once upon a time", Options(maxTokens: 60)))
+        XCTAssertTrue(again.hasPrefix(story), again)
+        // So it is where a loop is left.
+        for try await _ in try session.generate("Once upon a time") { break }
+        try session.truncate(0)
+    }
+
+    func testJobsShareSteps() throws {
+        let model = try load()
+        let tokens = try model.tokenize("Once upon a time")
+        let colors = try model.grammar(.choices, "[\" red\", \" blue\"]")
+        let jobs = try [
+            Options(maxTokens: 20), Options(grammar: colors), Options(maxTokens: 60, draft: .lookup), Options(maxTokens: 20, draft: .model(model)),
+        ].map { try model.session(capacity: 128).job(tokens, $0) }
+        while try Job.step(jobs, microseconds: 200) {}
+        let texts = try jobs.map { try $0.text() }
+        XCTAssertTrue(story.hasPrefix(texts[0]) && texts[0].count > 20, texts[0])
+        XCTAssertTrue(["red", "blue"].contains(texts[1].trimmingCharacters(in: .whitespaces)), texts[1])
+        XCTAssertTrue(texts[2].hasPrefix(story), texts[2])
+        XCTAssertEqual(texts[3], texts[0])
+        XCTAssertEqual(try jobs.map { try $0.end }, [.length, try jobs[1].end, .length, .length])
+        XCTAssertEqual(try jobs[0].tokens().count, 20)
+        // The model drafts what it would choose itself.
+        let drafts = try jobs[3].drafts
+        XCTAssertTrue(drafts.drafted >= drafts.accepted)
+        jobs[2].cancel()
+        _ = try jobs[2].step() // one that has ended has nothing to stop
+    }
+
+    func testAdaptersAndEmbeddings() throws {
+        let model = try load()
+        let tokens = try model.tokenize("Once upon a time")
+        let session = try model.session(capacity: 40)
+        try session.prefill(tokens)
+        let plain = try session.logits()
+        let path = (Self.tiny as NSString).deletingLastPathComponent + "/story-adapter.gguf"
+        let adapter = try model.adapter(path)
+        try session.setAdapters([(adapter, 1)])
+        XCTAssertEqual(session.count, 0)
+        try session.prefill(tokens)
+        XCTAssertNotEqual(try session.logits(), plain)
+        try session.setAdapters([])
+        try session.prefill(tokens)
+        XCTAssertEqual(try session.logits(), plain)
+
+        let vectors = try model.embed(["Once upon", "a time"], pooling: .mean)
+        XCTAssertEqual(vectors.map(\.count), [64, 64])
+        XCTAssertEqual(vectors[0].map { $0 * $0 }.reduce(0, +), 1, accuracy: 1e-5)
+        XCTAssertEqual(try model.embed([]), [])
+    }
+
+    func testManyTasksAtOnce() async throws {
+        let model = try load()
+        let texts = try await withThrowingTaskGroup(of: String.self) { group in
+            for _ in 0..<4 {
+                group.addTask { try await self.collect(model.session().generate("Once upon a time", Options(maxTokens: 40))) }
+            }
+            return try await group.reduce(into: []) { $0.append($1) }
+        }
+        XCTAssertEqual(texts.count, 4)
+        XCTAssertTrue(texts.allSatisfy { story.hasPrefix($0) && !$0.isEmpty })
+    }
+
+    func testARealModel() async throws {
+        guard let path = ProcessInfo.processInfo.environment["MODEL"], !path.isEmpty else { throw XCTSkip("MODEL names no model") }
+        let start = DispatchTime.now().uptimeNanoseconds
+        let model = try await Model.load(path)
+        let question = [Message("user", "What is the capital of France, and what is it famous for?")]
+        var text = ""
+        for try await piece in try model.session().chat(question, Options(maxTokens: 40)) {
+            if text.isEmpty { print("from load to the first piece: \((DispatchTime.now().uptimeNanoseconds - start) / 1_000_000) ms") }
+            text += piece
+        }
+        XCTAssertTrue(text.contains("Paris"), text)
+        // The parser of replies hands on the same.
+        let asked = try model.tokenize(question)
+        let job = try model.session().job(asked, Options(maxTokens: 20))
+        while try job.step() {}
+        let parser = try ChatParser(model, conversation: conversation(question))
+        var parts: [ReplyPart] = []
+        for token in try job.tokens() { parts += try parser.push(token) }
+        parts += try parser.end()
+        XCTAssertEqual(parts.last?.kind, .end)
+        let content = parts.filter { $0.kind == .content }.map(\.text).joined()
+        XCTAssertEqual(content, try job.text().trimmingCharacters(in: .whitespacesAndNewlines))
+    }
+}
