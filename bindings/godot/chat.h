@@ -1,0 +1,44 @@
+/* The node RealizarChat without its engine: a conversation that is answered within the time that a frame can spare. godot3.c and
+ * godot4.c show it to the two engines by the table of its methods. */
+#ifndef REALIZAR_GODOT_CHAT_H
+#define REALIZAR_GODOT_CHAT_H
+
+#include <realizar.h>
+
+/* Kinds of a value, the numbers of Godot 4; those of Godot 3 are the same. */
+enum kind { KIND_NONE = 0, KIND_BOOL = 1, KIND_INT = 2, KIND_TEXT = 4 };
+#define KIND_REAL 3
+
+/* An argument or a result. A text ends with a NUL and lives until the call returns, that of a result until the next call. */
+struct value {
+  const char *text;
+  double number;
+};
+
+struct node;
+
+struct method {
+  const char *name;
+  int n_arguments;
+  int arguments[2]; /* KIND_..., of which Godot 3 and 4 have the same numbers up to KIND_TEXT. */
+  const char *names[2];
+  int result;
+  void (*call)(struct node *node, const struct value *arguments, struct value *result);
+};
+
+extern const struct method methods[];
+extern const int n_methods;
+
+/* The signals, each with one text: "text", a piece of the answer, and "ended", an empty text or why the answer broke off. */
+extern const char *const signals[2];
+extern const char *const signal_arguments[2];
+
+/* Makes a node whose signals go to `emit`; NULL where there is no memory. */
+struct node *node_new(void (*emit)(void *object, int signal, const char *text, size_t len), void *object);
+
+/* Works on the answer, if there is one, for the time that a frame can spare. */
+void node_process(struct node *node);
+
+void node_free(struct node *node);
+
+#endif

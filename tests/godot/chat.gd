@@ -1,0 +1,53 @@
+# Asks a model through the node RealizarChat, in Godot 3:  godot3-server --path project -s chat.gd
+extends SceneTree
+
+var node
+var text = ""
+var pieces = 0
+var frames = 0
+var first = 0
+var began = 0
+var errors = []
+
+func _initialize():
+	node = load("res://addons/realizar/realizar_chat.gdns").new()
+	root.add_child(node)
+	node.connect("text", self, "_on_text")
+	node.connect("ended", self, "_on_ended")
+	expect(node.load_model("no such file.gguf", 1).find("no such file.gguf") >= 0, "a missing file is named")
+	expect(node.ask("x") == "no model is loaded", "a model is needed")
+	expect(node.ask() == "there are too few or too many arguments", "arguments are counted")
+	expect(node.set_option("none", 1) != "" and node.set_option("max_tokens", -1) != "", "options are checked")
+	expect(node.set_option(1, 1) == "an argument has the wrong type", "types are checked")
+	began = OS.get_ticks_usec()
+	expect(node.load_model(OS.get_environment("MODEL"), 1) == "", "a model is loaded")
+	expect(node.set_option("max_tokens", 60) == "", "an option is set")
+	expect(node.set_option("budget", int(OS.get_environment("BUDGET"))) == "", "a budget is set")
+	expect(not node.is_answering(), "no answer yet")
+	var error = node.ask(OS.get_environment("QUESTION"))
+	expect(error == "" and node.is_answering(), "a question is asked " + error)
+
+func expect(fine, what):
+	if not fine:
+		errors.append(what)
+
+func _idle(_delta):
+	frames += 1
+	return false
+
+func _on_text(piece):
+	if pieces == 0:
+		first = OS.get_ticks_usec()
+	pieces += 1
+	text += piece
+
+func _on_ended(error):
+	expect(error == "" and not node.is_answering(), "it ended: " + error)
+	expect(pieces > 1, "text comes in pieces")
+	expect(frames >= pieces, "at most one piece comes in a frame")
+	print("answer: ", text)
+	printerr("first piece after ", (first - began) / 1000, " ms, ", pieces, " pieces in ", frames, " frames")
+	for e in errors:
+		print("FAILED: ", e)
+	node.queue_free()
+	quit()
