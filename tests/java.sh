@@ -19,7 +19,21 @@ mkdir -p $out
 "$jdk/bin/javac" --release 22 -Xlint:all,-restricted,-serial -Werror -d $out bindings/java/realizar/*.java
 "$jdk/bin/javac" --release 22 -Xlint:all,-try -Werror -cp $out -d $out bindings/java/Chat.java bindings/java/tests/Tests.java
 run() { "$jdk/bin/java" --enable-native-access=ALL-UNNAMED -cp $out "$@"; }
-run -Drealizar.library="$library" Tests tests/data/stories260K-f32.gguf ${MODEL:+"$MODEL"}
-# A library that is not there is named.
-if run -Drealizar.library=/none/librealizar.so Tests tests/data/stories260K-f32.gguf 2>$out/error; then exit 1; fi
-grep -q "the library /none/librealizar.so cannot be loaded" $out/error
+. tests/add-template.sh
+# The form of calls is read off the template.
+add_template tests/data/stories260K-f32.gguf '{{ bos_token }}{% for t in tools or [] %}{{ t.function.name }}{% endfor %}' \
+    '{% for c in m.tool_calls or [] %}<call>{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}</call>{% endfor %}' \
+    >$out/chat.gguf
+run -Drealizar.library="$library" Tests tests/data/stories260K-f32.gguf $out/chat.gguf ${MODEL:+"$MODEL"}
+# A library that is not there is named, and so are one of another interface and what is none.
+refused() { # library, why
+    if run -Drealizar.library="$1" Tests tests/data/stories260K-f32.gguf 2>$out/error; then exit 1; fi
+    grep -q "the library $1 $2" $out/error || { cat $out/error; exit 1; }
+}
+refused /none/librealizar.so "cannot be loaded"
+if command -v cc >/dev/null; then
+    echo 'int rz_abi_version(void) { return 99; }' | cc -shared -fPIC -x c -o $out/other.so -
+    refused "$PWD/$out/other.so" "has the interface 99, 1 is needed"
+    echo 'int other;' | cc -shared -fPIC -x c -o $out/foreign.so -
+    refused "$PWD/$out/foreign.so" "has no function rz_abi_version"
+fi

@@ -78,14 +78,14 @@ public final class Generation extends Handle implements Iterable<String>, Iterat
                     Native.set(params, Native.JOB_PARAMS, "stops", stops);
                     Native.set(params, Native.JOB_PARAMS, "n_stops", (long) options.stops.size());
                 }
-                return cancel.use(fired -> {
+                Native.set(params, Native.JOB_PARAMS, "draft", options.draft);
+                Native.set(params, Native.JOB_PARAMS, "draft_max", options.draftMax);
+                return cancel.use(fired -> use(options.grammar, grammar -> use(options.draftModel, model -> {
                     Native.set(params, Native.JOB_PARAMS, "cancel", fired);
-                    if (options.grammar == null) return make(arena, cache, params);
-                    return options.grammar.use(grammar -> {
-                        Native.set(params, Native.JOB_PARAMS, "grammar", grammar);
-                        return make(arena, cache, params);
-                    });
-                });
+                    Native.set(params, Native.JOB_PARAMS, "grammar", grammar);
+                    Native.set(params, Native.JOB_PARAMS, "draft_model", model);
+                    return Native.made(arena, out -> e -> (int) Native.JOB_NEW.invokeExact(cache, params, out, e));
+                })));
             } finally {
                 // The job has copied it.
                 Native.check(arena, e -> {
@@ -94,10 +94,6 @@ public final class Generation extends Handle implements Iterable<String>, Iterat
                 });
             }
         }
-    }
-
-    private static MemorySegment make(Arena arena, MemorySegment cache, MemorySegment params) {
-        return Native.made(arena, out -> e -> (int) Native.JOB_NEW.invokeExact(cache, params, out, e));
     }
 
     @Override
@@ -156,6 +152,16 @@ public final class Generation extends Handle implements Iterable<String>, Iterat
     /** Number of tokens made. */
     public int tokens() {
         return info("n_tokens");
+    }
+
+    /** Number of tokens of drafts that were computed. */
+    public int drafted() {
+        return info("drafted");
+    }
+
+    /** Number of tokens of drafts that were right. */
+    public int accepted() {
+        return info("accepted");
     }
 
     /** Why the text has ended; null where it has not. */

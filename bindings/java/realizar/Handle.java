@@ -41,6 +41,11 @@ abstract class Handle implements AutoCloseable {
         }
     }
 
+    /** The same for a handle that may be absent, which is NULL then. */
+    static <T> T use(Handle handle, Function<MemorySegment, T> f) {
+        return handle == null ? f.apply(MemorySegment.NULL) : handle.use(f);
+    }
+
     @Override
     public void close() {
         lock.writeLock().lock();

@@ -143,6 +143,28 @@ public final class Model extends Handle {
         });
     }
 
+    /** A parser for the reply to a conversation, whose tokens ({@link #tokenizeChat} of the same JSON) were the prompt. */
+    public ChatParser chatParser(String json) {
+        return use(model -> {
+            try (Arena arena = Arena.ofConfined()) {
+                byte[] utf8 = Native.utf8(json);
+                MemorySegment bytes = Native.bytes(arena, utf8);
+                return new ChatParser(Native.made(arena, out -> e ->
+                    (int) Native.CHAT_PARSER_NEW.invokeExact(model, bytes, (long) utf8.length, out, e)));
+            }
+        });
+    }
+
+    /** A low-rank adapter: a GGUF file or a folder of PEFT. */
+    public Adapter adapter(Path path) {
+        return use(model -> {
+            try (Arena arena = Arena.ofConfined()) {
+                var name = Native.terminated(arena, path.toString());
+                return new Adapter(Native.made(arena, out -> e -> (int) Native.ADAPTER_LOAD.invokeExact(model, name, out, e)));
+            }
+        });
+    }
+
     /** Embeddings of texts, pooled as the model says, of length 1. */
     public float[][] embed(List<String> texts) {
         return use(model -> {

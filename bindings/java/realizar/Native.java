@@ -27,6 +27,8 @@ import java.util.stream.Collectors;
 final class Native {
     static final int ABI_VERSION = 1;
     static final int DONE = 2;
+    static final int DRAFT_LOOKUP = 1;
+    static final int DRAFT_MODEL = 2;
     private static final int CANCELLED = -10;
     private static final int BUFFER_TOO_SMALL = -13;
 
@@ -83,10 +85,11 @@ final class Native {
     static final StructLayout CACHE_PARAMS = struct("rz_cache_params", fields(JAVA_INT, "struct_size", "capacity", "k_type", "v_type"));
     static final StructLayout JOB_PARAMS = struct("rz_job_params", join(
         fields(JAVA_INT, "struct_size", "max_tokens"), field(ADDRESS, "tokens"), field(JAVA_LONG, "n_tokens"), fields(ADDRESS, "sampler", "grammar", "stops"),
-        field(JAVA_LONG, "n_stops"), field(ADDRESS, "cancel"), fields(JAVA_INT, "flags", "reserved")));
+        field(JAVA_LONG, "n_stops"), field(ADDRESS, "cancel"), fields(JAVA_INT, "flags", "reserved", "draft", "draft_max"),
+        field(ADDRESS, "draft_model")));
     static final StructLayout JOB_INFO = struct("rz_job_info", join(
         fields(JAVA_INT, "struct_size", "state", "end", "stopped", "prompt_total", "prompt_done", "n_tokens", "cache_len"),
-        fields(JAVA_LONG, "prompt_ns", "tokens_ns", "first_token_ns")));
+        fields(JAVA_LONG, "prompt_ns", "tokens_ns", "first_token_ns"), fields(JAVA_INT, "drafted", "accepted")));
     private static final StructLayout LAYOUT = struct("rz_layout", join(
         fields(JAVA_INT, "struct_size", "offset", "size"), chars(32, "struct_name"), chars(32, "field_name")));
     private static final StructLayout[] STRUCTS =
@@ -95,6 +98,12 @@ final class Native {
     private static final String FILE = file();
     private static final SymbolLookup LIBRARY = open();
     private static final MethodHandle VERSION = function("rz_abi_version", JAVA_INT);
+
+    // Ahead of the other functions, which another interface may lack.
+    static {
+        checkVersion();
+    }
+
     private static final MethodHandle LAYOUT_GET = call("rz_layout_get", JAVA_INT, ADDRESS);
     static final MethodHandle RUNTIME_NEW = call("rz_runtime_new", ADDRESS, ADDRESS);
     static final MethodHandle RUNTIME_FREE = free("rz_runtime_free");
@@ -110,6 +119,14 @@ final class Native {
     static final MethodHandle CHAT_TOKENIZE = call("rz_chat_tokenize_into", ADDRESS, ADDRESS, JAVA_LONG, JAVA_INT, ADDRESS, JAVA_LONG, ADDRESS);
     static final MethodHandle GRAMMAR_NEW = call("rz_grammar_new", ADDRESS, JAVA_INT, ADDRESS, JAVA_LONG, ADDRESS);
     static final MethodHandle GRAMMAR_FREE = free("rz_grammar_free");
+    static final MethodHandle CHAT_PARSER_NEW = call("rz_chat_parser_new", ADDRESS, ADDRESS, JAVA_LONG, ADDRESS);
+    static final MethodHandle CHAT_PARSER_PUSH = call("rz_chat_parser_push", ADDRESS, JAVA_INT);
+    static final MethodHandle CHAT_PARSER_END = call("rz_chat_parser_end", ADDRESS);
+    static final MethodHandle CHAT_PARSER_NEXT = call("rz_chat_parser_next_into", ADDRESS, ADDRESS, ADDRESS, ADDRESS, JAVA_LONG, ADDRESS);
+    static final MethodHandle CHAT_PARSER_FREE = free("rz_chat_parser_free");
+    static final MethodHandle ADAPTER_LOAD = call("rz_adapter_load", ADDRESS, ADDRESS, ADDRESS);
+    static final MethodHandle ADAPTER_FREE = free("rz_adapter_free");
+    static final MethodHandle ADAPTERS_SET = call("rz_cache_adapters_set", ADDRESS, ADDRESS, ADDRESS, JAVA_LONG);
     static final MethodHandle SAMPLER_NEW = call("rz_sampler_new", ADDRESS, ADDRESS);
     static final MethodHandle SAMPLER_FREE = free("rz_sampler_free");
     static final MethodHandle CACHE_NEW = call("rz_cache_new", ADDRESS, ADDRESS, ADDRESS);
@@ -147,7 +164,7 @@ final class Native {
     }
 
     private static MethodHandle handle(String name, FunctionDescriptor descriptor) {
-        MemorySegment at = LIBRARY.find(name).orElseThrow(() -> new UnsatisfiedLinkError(FILE + " has no function " + name));
+        MemorySegment at = LIBRARY.find(name).orElseThrow(() -> new UnsatisfiedLinkError("the library " + FILE + " has no function " + name));
         return Linker.nativeLinker().downcallHandle(at, descriptor);
     }
 
@@ -164,11 +181,19 @@ final class Native {
         return handle(name, FunctionDescriptor.ofVoid(ADDRESS));
     }
 
+    private static void checkVersion() {
+        try {
+            int version = (int) VERSION.invokeExact();
+            if (version == ABI_VERSION) return;
+            throw new UnsatisfiedLinkError("the library " + FILE + " has the interface " + version + ", " + ABI_VERSION + " is needed");
+        } catch (Throwable e) {
+            throw rethrown(e);
+        }
+    }
+
     /** Compares the structs above with those of the library. */
     private static void check() {
         try (Arena arena = Arena.ofConfined()) {
-            int version = (int) VERSION.invokeExact();
-            if (version != ABI_VERSION) throw new UnsatisfiedLinkError(FILE + " has the interface " + version + ", " + ABI_VERSION + " is needed");
             Map<String, String> mine = new HashMap<>();
             for (StructLayout struct : STRUCTS) {
                 for (MemoryLayout member : struct.memberLayouts()) {
@@ -182,10 +207,10 @@ final class Native {
                 String found = integer(layout, LAYOUT, "offset") + ", " + integer(layout, LAYOUT, "size");
                 String wanted = mine.remove(name);
                 if (wanted != null && !wanted.equals(found)) {
-                    throw new UnsatisfiedLinkError(FILE + " has " + name + " at offset and size " + found + ", " + wanted + " is needed");
+                    throw new UnsatisfiedLinkError("the library " + FILE + " has " + name + " at offset and size " + found + ", " + wanted + " is needed");
                 }
             }
-            if (!mine.isEmpty()) throw new UnsatisfiedLinkError(FILE + " lacks " + mine.keySet().stream().sorted().collect(Collectors.joining(", ")));
+            if (!mine.isEmpty()) throw new UnsatisfiedLinkError("the library " + FILE + " lacks " + mine.keySet().stream().sorted().collect(Collectors.joining(", ")));
         } catch (Throwable e) {
             throw rethrown(e);
         }

@@ -5,10 +5,11 @@ import java.util.List;
 /** Choices for a generation. Numbers of zero stand for the defaults: the likeliest token, as many as there is room for. */
 public final class Options {
     float temperature, topP, minP, repeatPenalty;
-    int topK, maxTokens;
+    int topK, maxTokens, draft, draftMax;
     long seed;
     List<String> stops = List.of();
     Grammar grammar;
+    Model draftModel;
 
     public Options temperature(double temperature) {
         this.temperature = (float) temperature;
@@ -48,6 +49,21 @@ public final class Options {
     /** The text ends ahead of the first of these. */
     public Options stops(String... stops) {
         this.stops = List.of(stops);
+        return this;
+    }
+
+    /** Next tokens are guessed out of the text, up to so many at a time, 0: as many as the library chooses. It changes nothing but the time. */
+    public Options draftLookup(int most) {
+        draft = Native.DRAFT_LOOKUP;
+        draftMax = most;
+        return this;
+    }
+
+    /** Next tokens are guessed by a small model of the same vocabulary, up to so many at a time. It changes nothing but the time. */
+    public Options draftModel(Model model, int most) {
+        draft = Native.DRAFT_MODEL;
+        draftMax = most;
+        draftModel = model;
         return this;
     }
 

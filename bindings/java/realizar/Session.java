@@ -1,11 +1,14 @@
 package realizar;
 
+import static java.lang.foreign.ValueLayout.ADDRESS;
 import static java.lang.foreign.ValueLayout.JAVA_FLOAT;
 import static java.lang.foreign.ValueLayout.JAVA_INT;
 
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.util.Arrays;
+import java.util.List;
+import java.util.Map;
 
 /** One line of conversation, which keeps what it has computed: the next turn costs only its new end. One call at a time. */
 public final class Session extends Handle {
@@ -57,6 +60,28 @@ public final class Session extends Handle {
             try (Arena arena = Arena.ofConfined()) {
                 return Native.check(arena, e -> (int) Native.CACHE_TRUNCATE.invokeExact(cache, length, e));
             }
+        });
+    }
+
+    /** Has the session use some adapters, each with a scale, or none; empties it. */
+    public void setAdapters(Map<Adapter, Float> adapters) {
+        try (Arena arena = Arena.ofConfined()) {
+            MemorySegment pointers = arena.allocate(ADDRESS, adapters.size()), scales = arena.allocate(JAVA_FLOAT, adapters.size());
+            setAdapters(arena, List.copyOf(adapters.entrySet()), 0, pointers, scales);
+        }
+    }
+
+    /** Holds the handles from {@code i} on, and sets them all. */
+    private void setAdapters(Arena arena, List<Map.Entry<Adapter, Float>> adapters, int i, MemorySegment pointers, MemorySegment scales) {
+        if (i == adapters.size()) {
+            use(cache -> Native.check(arena, e -> (int) Native.ADAPTERS_SET.invokeExact(cache, pointers, scales, (long) i, e)));
+            return;
+        }
+        adapters.get(i).getKey().use(adapter -> {
+            pointers.setAtIndex(ADDRESS, i, adapter);
+            scales.setAtIndex(JAVA_FLOAT, i, adapters.get(i).getValue());
+            setAdapters(arena, adapters, i + 1, pointers, scales);
+            return null;
         });
     }
 

@@ -1,7 +1,9 @@
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.CancellationException;
+import realizar.ChatParser;
 import realizar.Generation;
 import realizar.Grammar;
 import realizar.Model;
@@ -9,7 +11,8 @@ import realizar.Options;
 import realizar.RealizarException;
 import realizar.RealizarException.Status;
 
-/** Tests of the package on a tiny model (argument 1), and on a real one (argument 2, optional). Prints "ok", or throws. */
+/** Tests of the package on a tiny model (argument 1), on the same with a chat template (argument 2), and on a
+ * real one (argument 3, optional). Prints "ok", or throws. */
 class Tests {
     private static final String PROMPT = "Once upon a time";
     private static final String EXPECTED = ", there was a little girl named Lily. She loved to play";
@@ -37,11 +40,14 @@ class Tests {
             generating(model);
             cancelling(model);
             grammars(model);
+            drafts(model);
+            adapters(model, path.resolveSibling("story-adapter.gguf"));
             failures(model, path);
             forgotten(path);
         }
         packed(path);
-        if (arguments.length > 1) real(Path.of(arguments[1]));
+        replies(Path.of(arguments[1]));
+        if (arguments.length > 2) real(Path.of(arguments[2]));
         System.out.println("ok");
     }
 
@@ -111,6 +117,66 @@ class Tests {
         }
         var e = thrown(RealizarException.class, () -> model.grammar(Grammar.Kind.REGEX, "("));
         check(e.status() == Status.INVALID_ARGUMENT && e.getMessage().contains("regex"), e.getMessage());
+    }
+
+    private static void drafts(Model model) {
+        try (var session = model.newSession(300)) {
+            String expected;
+            try (var generation = session.generate(PROMPT, new Options().maxTokens(150))) {
+                expected = generation.text();
+            }
+            for (var options : List.of(new Options().draftLookup(0), new Options().draftModel(model, 4))) {
+                session.truncate(0);
+                try (var generation = session.generate(PROMPT, options.maxTokens(150))) {
+                    check(generation.text().equals(expected), "a text with drafts");
+                    check(generation.accepted() <= generation.drafted(), "drafts that were right");
+                }
+            }
+            session.truncate(0);
+            try (var generation = session.generate(PROMPT, new Options().draftModel(model, 4).maxTokens(150))) {
+                generation.text();
+                check(generation.accepted() > 0, "a model that drafts for itself");
+            }
+        }
+    }
+
+    private static void adapters(Model model, Path path) {
+        String adapted = ", there was a little girl named Lily. She loved to draw animals with her family.";
+        try (var session = model.newSession(200); var adapter = model.adapter(path)) {
+            session.setAdapters(Map.of(adapter, 1f));
+            try (var generation = session.generate(PROMPT, new Options().maxTokens(40))) {
+                check(generation.text().startsWith(adapted), "an adapter");
+            }
+            session.setAdapters(Map.of());
+            check(session.length() == 0, "a change of adapters empties");
+            try (var generation = session.generate(PROMPT, new Options().maxTokens(25))) {
+                check(generation.text().startsWith(EXPECTED), "no adapter");
+            }
+            check(thrown(RealizarException.class, () -> session.setAdapters(Map.of(adapter, Float.NaN))).status() == Status.INVALID_ARGUMENT, "a scale");
+            adapter.close();
+            thrown(IllegalStateException.class, () -> session.setAdapters(Map.of(adapter, 1f)));
+        }
+        check(thrown(RealizarException.class, () -> model.adapter(Path.of("/none.gguf"))).status() == Status.IO, "no adapter");
+    }
+
+    private static void replies(Path path) {
+        String json = "{\"messages\": [{\"role\": \"user\", \"content\": \"x\"}], \"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"go\", "
+            + "\"parameters\": {\"type\": \"object\", \"properties\": {\"by\": {\"enum\": [\"car\", \"bus\"]}}, \"required\": [\"by\"]}}}]}";
+        try (var model = Model.load(path, Model.Load.threads(1)); var parser = model.chatParser(json)) {
+            var parts = new java.util.ArrayList<ChatParser.Part>();
+            for (int token : model.tokenize("Well, <call>{\"name\": \"go\", \"arguments\": {\"by\": \"bus\"}}</call>", false)) parts.addAll(parser.push(token));
+            parts.addAll(parser.end());
+            check(of(parts, ChatParser.Kind.CONTENT).strip().equals("Well,"), "content");
+            check(of(parts, ChatParser.Kind.TOOL_NAME).equals("go"), "the name of a tool");
+            check(of(parts, ChatParser.Kind.TOOL_ARGUMENTS).replace(" ", "").equals("{\"by\":\"bus\"}"), "arguments");
+            var last = parts.get(parts.size() - 1);
+            check(last.kind() == ChatParser.Kind.END && !last.unparsed() && last.text().isEmpty(), "the end");
+            thrown(RealizarException.class, () -> model.chatParser("{"));
+        }
+    }
+
+    private static String of(List<ChatParser.Part> parts, ChatParser.Kind kind) {
+        return parts.stream().filter(part -> part.kind() == kind).map(ChatParser.Part::text).collect(java.util.stream.Collectors.joining());
     }
 
     private static void failures(Model model, Path path) {

@@ -16,7 +16,7 @@ import json
 import os
 from ctypes import byref, c_uint32, c_void_p
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Union
+from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -314,6 +314,20 @@ class Model(Handle):
         with self._use() as model:
             return Grammar(new("rz_grammar_new", model, _GRAMMARS[kind], data, len(data)), "rz_grammar_free")
 
+    def chat_parser(self, messages: Messages, **members: Any) -> "ChatParser":
+        """A parser for the reply to a conversation, whose tokens (`tokenize_chat` with the same arguments) were the prompt."""
+        request = _request(messages, members)
+        with self._use() as model:
+            return ChatParser(new("rz_chat_parser_new", model, request, len(request)), "rz_chat_parser_free")
+
+    def adapter(self, path: Union[str, "os.PathLike[str]"]) -> "Adapter":
+        """A low-rank adapter: a GGUF file or a folder of PEFT."""
+        name = os.fsencode(path)
+        if b"\0" in name:
+            raise InvalidArgument("a path contains a NUL")
+        with self._use() as model:
+            return Adapter(new("rz_adapter_load", model, name), "rz_adapter_free")
+
     def session(self, capacity: int = 0, *, k_type: str = "f16", v_type: str = "f16") -> "Session":
         """An empty session with room for `capacity` tokens; 0: as many as the model was made for, at most 8192."""
         params = _lib.rz_cache_params(capacity=capacity, k_type=_CACHE_TYPES[k_type], v_type=_CACHE_TYPES[v_type])
@@ -417,6 +431,47 @@ class Grammar(Handle):
     """What may be written. Immutable: any number of jobs may use it at once."""
 
 
+class Adapter(Handle):
+    """A low-rank adapter of a model. Immutable: any number of sessions may use it at once."""
+
+
+class Part(NamedTuple):
+    kind: str
+    """ "reasoning", "content", "tool_name", "tool_arguments" (a piece of a JSON object), or "end"."""
+    call: int
+    """The number of the call that a name or arguments belong to."""
+    text: str
+    unparsed: bool
+    """Content that begins like a call and is none; with "end": there was such, or a call broke off."""
+
+
+class ChatParser(Handle):
+    """Takes a reply apart while its tokens come: reasoning, content, and calls of tools."""
+
+    def push(self, token: int) -> List[Part]:
+        """Adds a token, and gives the parts that it completes, often none."""
+        with self._use() as parser:
+            status("rz_chat_parser_push", parser, token)
+            return self._parts(parser)
+
+    def end(self) -> List[Part]:
+        """Ends the reply, and gives the rest of it."""
+        with self._use() as parser:
+            status("rz_chat_parser_end", parser)
+            return self._parts(parser)
+
+    def _parts(self, parser: int) -> List[Part]:
+        parts: List[Part] = []
+        kind, index = c_uint32(), c_uint32()
+        while True:
+            kind.value = 0
+            text = sized(lambda *out: status("rz_chat_parser_next_into", parser, byref(kind), byref(index), *out))
+            if kind.value == 0:
+                return parts
+            name = ("reasoning", "content", "tool_name", "tool_arguments", "end")[(kind.value & 255) - 1]
+            parts.append(Part(name, index.value, text.decode(), bool(kind.value & 256)))
+
+
 class Session(Handle):
     """One line of conversation. It keeps what it has computed: a prompt that begins like the one before, as that of the next turn
     does, costs only its new end."""
@@ -450,6 +505,15 @@ class Session(Handle):
         """A second session with the same past."""
         with self._use() as cache:
             return Session(self.model, new("rz_cache_fork", cache))
+
+    def set_adapters(self, adapters: Union[Sequence[Adapter], Mapping[Adapter, float]]) -> None:
+        """Has the session use some adapters, or adapters with their scales, or none; empties it."""
+        from contextlib import ExitStack
+
+        scales = list(adapters.values()) if isinstance(adapters, Mapping) else [1.0] * len(adapters)
+        with self._use() as cache, ExitStack() as stack:
+            pointers = (c_void_p * len(scales))(*(stack.enter_context(adapter._use()) for adapter in adapters))
+            status("rz_cache_adapters_set", cache, pointers, (ctypes.c_float * len(scales))(*scales), len(scales))
 
     def save(self, file: BinaryIO) -> None:
         """Writes the session, so that it outlives the process; `Model.restore` reads it."""
@@ -490,9 +554,11 @@ class Session(Handle):
     def job(
         self, prompt: Union[str, Tokens], sampling: Sampling = Sampling(), *, max_tokens: Optional[int] = None,
         stops: Sequence[str] = (), grammar: Optional[Grammar] = None, cancel: Optional[Cancel] = None,
+        draft: Union[None, str, Model] = None, draft_max: int = 0,
     ) -> "Job":  # fmt: skip
         """Continues a text, or tokens, in a job that works when it is told to. What the session holds of them from its start is not
-        computed again. The session is busy until the job is closed."""
+        computed again. The session is busy until the job is closed. `draft`: how next tokens are guessed, which changes nothing but
+        the time: "lookup" out of the text, or by a small model of the same vocabulary, up to `draft_max` at a time."""
         ids = _ids(self.model.tokenize(prompt) if isinstance(prompt, str) else prompt)
         common = c_uint32()
         with self._use() as cache:
@@ -500,7 +566,7 @@ class Session(Handle):
         # The last token of a prompt is always computed, because the answer starts from its logits.
         kept = min(common.value, max(len(ids) - 1, 0))
         self.truncate(kept)
-        return Job(self, ids[kept:], sampling, max_tokens, stops, grammar, cancel)
+        return Job(self, ids[kept:], sampling, max_tokens, stops, grammar, cancel, draft, draft_max)
 
     def generate(self, prompt: Union[str, Tokens], sampling: Sampling = Sampling(), **options: Any) -> Iterator[str]:
         """Continues a text, or tokens, piece by piece; each piece is whole characters. `options` as of `job`."""
@@ -525,15 +591,20 @@ class Job(Handle):
 
     def __init__(
         self, session: Session, tokens: "np.ndarray", sampling: Sampling, max_tokens: Optional[int], stops: Sequence[str],
-        grammar: Optional[Grammar], cancel: Optional[Cancel],
+        grammar: Optional[Grammar], cancel: Optional[Cancel], draft: Union[None, str, Model], draft_max: int,
     ) -> None:  # fmt: skip
         ends = (ctypes.c_char_p * len(stops))(*(_string(stop, "a stop string") for stop in stops))
-        params = _lib.rz_job_params(max_tokens=max_tokens or 0, n_tokens=len(tokens), n_stops=len(stops))
+        params = _lib.rz_job_params(max_tokens=max_tokens or 0, n_tokens=len(tokens), n_stops=len(stops), draft_max=draft_max)
+        draft_model = draft if isinstance(draft, Model) else None
+        if draft not in (None, "lookup") and draft_model is None:
+            raise InvalidArgument(f'draft is None, "lookup" or a model, not {draft!r}')
+        params.draft = 2 if draft_model else int(draft == "lookup")
         params.tokens = _at(tokens)
         if stops:
             params.stops = ends
         chooser = None if sampling == Sampling(seed=sampling.seed) else Sampler(sampling)
-        with session._use() as cache, _use(chooser) as params.sampler, _use(grammar) as params.grammar, _use(cancel) as params.cancel:
+        with session._use() as cache, _use(chooser) as params.sampler, _use(grammar) as params.grammar, \
+                _use(cancel) as params.cancel, _use(draft_model) as params.draft_model:  # fmt: skip
             super().__init__(new("rz_job_new", cache, byref(params)), "rz_job_free")
         self.session = session
 
@@ -563,10 +634,19 @@ class Job(Handle):
     @property
     def end(self) -> Optional[str]:
         """Why it has ended: "end" (a token that ends a text), "length", "stop", "context", "grammar"; None where it has not."""
+        return (None, "end", "length", "stop", "context", "grammar")[self._info().end]
+
+    @property
+    def drafts(self) -> Tuple[int, int]:
+        """Tokens of drafts that were computed, and those of them that were right."""
+        info = self._info()
+        return info.drafted, info.accepted
+
+    def _info(self) -> _lib.rz_job_info:
         info = _lib.rz_job_info()
         with self._use() as job:
             status("rz_job_info_get", job, byref(info))
-        return (None, "end", "length", "stop", "context", "grammar")[info.end]
+        return info
 
 
 _DONE = 2

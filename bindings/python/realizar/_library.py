@@ -83,7 +83,7 @@ class rz_job_params(Sized):
     _fields_ = [
         ("struct_size", c_uint32), ("max_tokens", c_uint32), ("tokens", POINTER(c_uint32)), ("n_tokens", c_size_t),
         ("sampler", c_void_p), ("grammar", c_void_p), ("stops", POINTER(c_char_p)), ("n_stops", c_size_t), ("cancel", c_void_p),
-        ("flags", c_uint32), ("reserved", c_uint32),
+        ("flags", c_uint32), ("reserved", c_uint32), ("draft", c_uint32), ("draft_max", c_uint32), ("draft_model", c_void_p),
     ]  # fmt: skip
 
 
@@ -91,7 +91,7 @@ class rz_job_info(Sized):
     _fields_ = [
         ("struct_size", c_uint32), ("state", c_uint32), ("end", c_uint32), ("stopped", c_int32), ("prompt_total", c_uint32),
         ("prompt_done", c_uint32), ("n_tokens", c_uint32), ("cache_len", c_uint32), ("prompt_ns", c_uint64),
-        ("tokens_ns", c_uint64), ("first_token_ns", c_uint64),
+        ("tokens_ns", c_uint64), ("first_token_ns", c_uint64), ("drafted", c_uint32), ("accepted", c_uint32),
     ]  # fmt: skip
 
 
@@ -155,9 +155,15 @@ FALLIBLE = {
     "rz_chat_render_json_into": [c_void_p] + _text + [c_uint32] + _into,
     "rz_chat_tokenize_into": [c_void_p] + _text + [c_uint32] + _into,
     "rz_grammar_new": [c_void_p, c_uint32] + _text + _out,
+    "rz_chat_parser_new": [c_void_p] + _text + _out,
+    "rz_chat_parser_push": [c_void_p, c_uint32],
+    "rz_chat_parser_end": [c_void_p],
+    "rz_chat_parser_next_into": [c_void_p, POINTER(c_uint32), POINTER(c_uint32)] + _into,
+    "rz_adapter_load": [c_void_p, c_char_p] + _out,
     "rz_sampler_new": [POINTER(rz_sampler_params)] + _out,
     "rz_cache_new": [c_void_p, POINTER(rz_cache_params)] + _out,
     "rz_cache_fork": [c_void_p] + _out,
+    "rz_cache_adapters_set": [c_void_p, POINTER(c_void_p), POINTER(c_float), c_size_t],
     "rz_cache_truncate": [c_void_p, c_uint32],
     "rz_cache_tokens_into": [c_void_p] + _into,
     "rz_cache_match": [c_void_p] + _tokens + [POINTER(c_uint32)],
@@ -194,6 +200,8 @@ OTHERS = {
     "rz_cancel_free": (None, [c_void_p]),
     "rz_model_free": (None, [c_void_p]),
     "rz_grammar_free": (None, [c_void_p]),
+    "rz_chat_parser_free": (None, [c_void_p]),
+    "rz_adapter_free": (None, [c_void_p]),
     "rz_job_free": (None, [c_void_p]),
     "rz_sampler_free": (None, [c_void_p]),
     "rz_cache_free": (None, [c_void_p]),
@@ -203,16 +211,23 @@ OTHERS = {
 def _load() -> ctypes.CDLL:
     names = {"win32": "realizar.dll", "darwin": "librealizar.dylib"}
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), names.get(sys.platform, "librealizar.so"))
-    # A CDLL gives the interpreter's lock up for the time of each call.
-    library = ctypes.CDLL(path)
-    for name, (result, arguments) in OTHERS.items():
-        function = getattr(library, name)
-        function.restype, function.argtypes = result, arguments
-    for name, arguments in FALLIBLE.items():
-        function = getattr(library, name)
-        function.restype, function.argtypes = c_int32, arguments + [POINTER(rz_error)]
-    if library.rz_abi_version() != ABI_VERSION:
-        raise ImportError(f"{path} has the interface {library.rz_abi_version()}, {ABI_VERSION} is needed")
+    try:
+        # A CDLL gives the interpreter's lock up for the time of each call.
+        library = ctypes.CDLL(path)
+    except OSError as e:
+        raise ImportError(f"the library {path} cannot be loaded: {e}") from None
+    try:
+        # This one first, because another interface may have other functions.
+        if library.rz_abi_version() != ABI_VERSION:
+            raise ImportError(f"the library {path} has the interface {library.rz_abi_version()}, {ABI_VERSION} is needed")
+        for name, (result, arguments) in OTHERS.items():
+            function = getattr(library, name)
+            function.restype, function.argtypes = result, arguments
+        for name, arguments in FALLIBLE.items():
+            function = getattr(library, name)
+            function.restype, function.argtypes = c_int32, arguments + [POINTER(rz_error)]
+    except AttributeError as e:
+        raise ImportError(f"the library {path} lacks a function: {e}") from None
     return library
 
 
@@ -242,11 +257,11 @@ def _check_layouts() -> None:
         # A struct of a newer library may be longer; its size tells the library what this package knows of it.
         grown = name[1] == "" and found[1] > mine.get(name, (0, found[1]))[1]
         if not grown and mine.pop(name, found) != found:
-            raise ImportError(f"the library has {'.'.join(filter(None, name))} at offset and size {found}")
+            raise ImportError(f"the library {library._name} has {'.'.join(filter(None, name))} at offset and size {found}")
         mine.pop(name, None)
         index += 1
     if mine:
-        raise ImportError(f"the library lacks {sorted(mine)}")
+        raise ImportError(f"the library {library._name} lacks {sorted(mine)}")
 
 
 _check_layouts()

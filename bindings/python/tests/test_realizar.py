@@ -4,6 +4,10 @@ import gc
 import io
 import json
 import os
+import shutil
+import struct
+import subprocess
+import sys
 import tempfile
 import threading
 import unittest
@@ -15,8 +19,29 @@ import realizar
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..")
 STORY = os.path.join(ROOT, "tests", "data", "stories260K-f32.gguf")
+ADAPTER = os.path.join(ROOT, "tests", "data", "story-adapter.gguf")
 PROMPT = "Once upon a time"
+# The greedy text of weights that have the adapter merged in, of an independent float64 implementation.
+ADAPTED = ", there was a little girl named Lily. She loved to draw animals with her family."
 EXPECTED = ", there was a little girl named Lily. She loved to play outside in the park."
+
+
+def chat_model(folder):
+    """The tiny model with a chat template, which writes calls between tags."""
+    key = b"tokenizer.chat_template"
+    template = (
+        b"{{ bos_token }}{% for m in messages %}{{ m['content'] or '' }}{% for c in m.tool_calls or [] %}<call>{\"name\": \"{{ c.function.name }}\", "
+        b"\"arguments\": {{ c.function.arguments | tojson }}}</call>{% endfor %}{% endfor %}{% for t in tools or [] %}{{ t.function.name }}{% endfor %}{#"
+    )
+    # A multiple of 32 bytes, so that what is behind keeps its alignment.
+    template += b" " * (-(8 + len(key) + 4 + 8 + len(template) + 2) % 32) + b"#}"
+    with open(STORY, "rb") as file:
+        data = file.read()
+    entry = struct.pack("<Q", len(key)) + key + struct.pack("<IQ", 8, len(template)) + template
+    path = os.path.join(folder, "chat.gguf")
+    with open(path, "wb") as file:
+        file.write(data[:16] + struct.pack("<Q", struct.unpack("<Q", data[16:24])[0] + 1) + entry + data[24:])
+    return path
 
 
 class Tiny(unittest.TestCase):
@@ -141,6 +166,72 @@ class Tiny(unittest.TestCase):
             self.assertLessEqual(value["n"], 9)
         with self.assertRaises(realizar.InvalidArgument):
             self.model.grammar("regex", "(")
+
+    def test_drafts_change_nothing(self):
+        with self.model.session(300) as session:
+            expected = "".join(session.generate(PROMPT, max_tokens=150))
+            for draft in ("lookup", self.model):
+                session.truncate(0)
+                with session.job(PROMPT, max_tokens=150, draft=draft, draft_max=4) as job:
+                    self.assertEqual("".join(job), expected)
+                    drafted, accepted = job.drafts
+                    self.assertLessEqual(accepted, drafted)
+            self.assertGreater(accepted, 0)
+            for wrong in ("guess", 1):
+                with self.assertRaises(realizar.InvalidArgument):
+                    session.job(PROMPT, draft=wrong)
+
+    def test_adapters(self):
+        with self.model.session(200) as session, self.model.adapter(ADAPTER) as adapter:
+            plain = "".join(session.generate(PROMPT, max_tokens=30))
+            session.set_adapters([adapter])
+            self.assertEqual(len(session), 0)
+            self.assertTrue("".join(session.generate(PROMPT, max_tokens=40)).startswith(ADAPTED))
+            session.set_adapters({adapter: 0.5})
+            self.assertNotEqual("".join(session.generate(PROMPT, max_tokens=40)), plain)
+            session.set_adapters([])
+            self.assertEqual("".join(session.generate(PROMPT, max_tokens=30)), plain)
+            with self.assertRaises(realizar.InvalidArgument):
+                session.set_adapters({adapter: float("inf")})
+        with self.assertRaises(realizar.FileError):
+            self.model.adapter("/none.gguf")
+
+    def test_replies_are_taken_apart(self):
+        parameters = {"type": "object", "properties": {"by": {"enum": ["car", "bus"]}}, "required": ["by"]}
+        tools = [{"type": "function", "function": {"name": "go", "parameters": parameters}}]
+        with tempfile.TemporaryDirectory() as folder, realizar.Model(chat_model(folder), threads=1) as model:
+            with model.chat_parser(PROMPT, tools=tools) as parser:
+                parts = []
+                for token in model.tokenize('Well, <call>{"name": "go", "arguments": {"by": "bus"}}</call>', special=False):
+                    parts += parser.push(token)
+                parts += parser.end()
+            self.assertEqual("".join(part.text for part in parts if part.kind == "content").strip(), "Well,")
+            self.assertEqual([part.text for part in parts if part.kind == "tool_name"], ["go"])
+            self.assertEqual(json.loads("".join(part.text for part in parts if part.kind == "tool_arguments")), {"by": "bus"})
+            self.assertEqual((parts[-1].kind, parts[-1].unparsed), ("end", False))
+            with self.assertRaises(realizar.InvalidArgument):
+                model.chat_parser([1])
+        with self.assertRaises(realizar.Unsupported):
+            self.model.chat_parser("x")
+
+    def test_a_library_that_is_missing_or_of_another_interface_is_named(self):
+        package = os.path.dirname(os.path.abspath(realizar.__file__))
+        with tempfile.TemporaryDirectory() as folder:
+            copy = os.path.join(folder, "realizar")
+            shutil.copytree(package, copy, ignore=shutil.ignore_patterns("*realizar.so", "*realizar.dylib", "*realizar.dll", "__pycache__"))
+
+            def error():
+                child = subprocess.run([sys.executable, "-c", "import realizar"], cwd=folder, env={**os.environ, "PYTHONPATH": folder},
+                                       stderr=subprocess.PIPE, text=True)  # fmt: skip
+                return child.stderr.splitlines()[-1]
+
+            name = next(name for name in os.listdir(package) if name.startswith(("librealizar", "realizar.dll")))
+            path = os.path.join(os.path.realpath(copy), name)
+            self.assertIn(f"ImportError: the library {path} cannot be loaded: ", error())
+            if sys.platform == "linux" and shutil.which("cc"):
+                for source, why in ("int other;", "lacks a function: "), ("int rz_abi_version(void) { return 99; }", "has the interface 99, 1 is needed"):
+                    subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", path], input=source, text=True, check=True)
+                    self.assertIn(f"ImportError: the library {path} {why}", error())
 
     def test_saved_sessions(self):
         with self.model.session() as session:

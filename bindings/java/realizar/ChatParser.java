@@ -1,0 +1,54 @@
+package realizar;
+
+import static java.lang.foreign.ValueLayout.JAVA_INT;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.util.ArrayList;
+import java.util.List;
+
+/** Takes the reply to a conversation apart while its tokens come: reasoning, content, and calls of tools. One call at a time. */
+public final class ChatParser extends Handle {
+    private static final int UNPARSED = 256;
+
+    /** The kind of a part, in the order of the library's numbers from 1. A name is whole; arguments are pieces of a JSON object. */
+    public enum Kind { REASONING, CONTENT, TOOL_NAME, TOOL_ARGUMENTS, END }
+
+    /**
+     * A part of a reply. {@code call} is the number of the call that a name or arguments belong to. {@code unparsed}: content that begins
+     * like a call and is none; at the end: there was such, or a call broke off.
+     */
+    public record Part(Kind kind, int call, String text, boolean unparsed) {}
+
+    ChatParser(MemorySegment pointer) {
+        super(pointer, Native.CHAT_PARSER_FREE);
+    }
+
+    /** Adds a token, and gives the parts that it completes, often none. */
+    public List<Part> push(int token) {
+        return parts(parser -> e -> (int) Native.CHAT_PARSER_PUSH.invokeExact(parser, token, e));
+    }
+
+    /** Ends the reply, and gives the rest of it. */
+    public List<Part> end() {
+        return parts(parser -> e -> (int) Native.CHAT_PARSER_END.invokeExact(parser, e));
+    }
+
+    private List<Part> parts(java.util.function.Function<MemorySegment, Native.Call> step) {
+        return use(parser -> {
+            try (Arena arena = Arena.ofConfined()) {
+                Native.check(arena, step.apply(parser));
+                var parts = new ArrayList<Part>();
+                MemorySegment kind = arena.allocate(JAVA_INT), index = arena.allocate(JAVA_INT);
+                for (;;) {
+                    kind.set(JAVA_INT, 0, 0);
+                    String text = Native.string(Native.filled(arena, 1, 64, (out, capacity, written, e) ->
+                        (int) Native.CHAT_PARSER_NEXT.invokeExact(parser, kind, index, out, capacity, written, e)));
+                    int found = kind.get(JAVA_INT, 0);
+                    if (found == 0) return parts;
+                    parts.add(new Part(Kind.values()[(found & ~UNPARSED) - 1], index.get(JAVA_INT, 0), text, (found & UNPARSED) != 0));
+                }
+            }
+        });
+    }
+}
