@@ -26,4 +26,39 @@ for program in Tests Chat; do
 done
 cp "$library" $out/
 [ -x "$dotnet/dotnet" ] || { cp -r "$dotnet" $out/dotnet && chmod +x $out/dotnet/dotnet && dotnet=$out/dotnet; }
-"$dotnet/dotnet" $out/Tests.dll tests/data/stories260K-f32.gguf ${MODEL:+"$MODEL"}
+. tests/add-template.sh
+# The form of calls is read off the template.
+add_template tests/data/stories260K-f32.gguf '{{ bos_token }}{% for t in tools or [] %}{{ t.function.name }}{% endfor %}' \
+    '{% for c in m.tool_calls or [] %}<call>{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}</call>{% endfor %}' \
+    >$out/chat.gguf
+"$dotnet/dotnet" $out/Tests.dll tests/data/stories260K-f32.gguf $out/chat.gguf ${MODEL:+"$MODEL"}
+# What a NuGet package holds works as it is: its files are well-formed, and it names all it holds.
+rm -rf $out/unpacked
+python3 - "$(scripts/nuget $out/Realizar.dll $out/packages "$library")" $out/unpacked <<'END'
+import sys, xml.dom.minidom as xml, zipfile
+package = zipfile.ZipFile(sys.argv[1])
+types = {node.getAttribute("Extension") for node in xml.parseString(package.read("[Content_Types].xml")).getElementsByTagName("Default")}
+assert all(name.rpartition(".")[2] in types for name in package.namelist() if name[0] != "["), package.namelist()
+target = xml.parseString(package.read("_rels/.rels")).getElementsByTagName("Relationship")[0].getAttribute("Target")
+metadata = xml.parseString(package.read(target[1:]))
+assert package.read(metadata.getElementsByTagName("readme")[0].firstChild.data)
+assert f".{metadata.getElementsByTagName('version')[0].firstChild.data}.nupkg" in sys.argv[1]
+package.extractall(sys.argv[2])
+END
+cp $out/Chat.dll $out/Chat.runtimeconfig.json $out/unpacked/lib/*/Realizar.dll $out/unpacked/runtimes/*/native/* $out/unpacked/
+answer=$(echo "Once upon a time" | timeout 60 "$dotnet/dotnet" $out/unpacked/Chat.dll $out/chat.gguf)
+[ ${#answer} -gt 40 ] || { echo "FAILED: the package answers: $answer"; exit 1; }
+# A library that is not there, one of another interface, and what is none are named.
+refused() { # why
+    said=$("$dotnet/dotnet" $out/Tests.dll load)
+    [[ $said == "the library realizar $1"* ]] || { echo "FAILED: $said"; exit 1; }
+}
+mv "$out/$(basename "$library")" $out/kept
+refused "cannot be loaded: "
+if command -v cc >/dev/null; then
+    echo 'int rz_abi_version(void) { return 99; }' | cc -shared -fPIC -x c -o "$out/$(basename "$library")" -
+    refused "has the interface 99, 1 is needed"
+    echo 'int other;' | cc -shared -fPIC -x c -o "$out/$(basename "$library")" -
+    refused "lacks a function: "
+fi
+mv $out/kept "$out/$(basename "$library")"

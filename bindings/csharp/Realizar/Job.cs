@@ -19,6 +19,9 @@ namespace Realizar
         public void Dispose() { Handle.Dispose(); }
     }
 
+    /// <summary>The way in which next tokens are guessed, which changes nothing but the time.</summary>
+    public enum Draft { None, Lookup, Model }
+
     /// <summary>How a text is generated, beside how its tokens are chosen.</summary>
     public sealed class JobOptions
     {
@@ -28,6 +31,11 @@ namespace Realizar
         /// <summary>The text ends ahead of the first of these.</summary>
         public IReadOnlyList<string> Stops = new string[0];
         public Grammar Grammar;
+        /// <summary>Lookup: out of the text; Model: by DraftModel, a small one of the same vocabulary.</summary>
+        public Draft Draft;
+        public Model DraftModel;
+        /// <summary>Tokens of a draft at most; 0: as many as the library chooses.</summary>
+        public int DraftMax;
     }
 
     /// <summary>Why a text has ended.</summary>
@@ -46,7 +54,8 @@ namespace Realizar
             this.cancellation = cancellation;
             var stops = options.Stops.Select(stop => GCHandle.Alloc(Native.Terminated(stop, nameof(options.Stops)), GCHandleType.Pinned)).ToArray();
             var grammar = options.Grammar == null ? GrammarHandle.None : options.Grammar.Handle;
-            bool heldSampler = false, heldGrammar = false, heldCancel = false;
+            var draftModel = options.DraftModel == null ? ModelHandle.None : options.DraftModel.Handle;
+            bool heldSampler = false, heldGrammar = false, heldCancel = false, heldModel = false;
             cancelling = new Cancelling(cancellation);
             using (var sampler = new Sampler(options.Sampling))
                 try
@@ -54,6 +63,7 @@ namespace Realizar
                     sampler.Handle.DangerousAddRef(ref heldSampler);
                     grammar.DangerousAddRef(ref heldGrammar);
                     cancelling.Handle.DangerousAddRef(ref heldCancel);
+                    draftModel.DangerousAddRef(ref heldModel);
                     rz_error err;
                     IntPtr pointer;
                     fixed (uint* at = tokens)
@@ -63,6 +73,7 @@ namespace Realizar
                             struct_size = (uint)sizeof(rz_job_params), max_tokens = checked((uint)options.MaxTokens), tokens = (IntPtr)at,
                             n_tokens = (UIntPtr)tokens.Length, grammar = grammar.DangerousGetHandle(), stops = (IntPtr)ends,
                             n_stops = (UIntPtr)stops.Length, cancel = cancelling.Handle.DangerousGetHandle(),
+                            draft = (uint)options.Draft, draft_max = checked((uint)options.DraftMax), draft_model = draftModel.DangerousGetHandle(),
                             sampler = options.Sampling.IsGreedy ? IntPtr.Zero : sampler.Handle.DangerousGetHandle(),
                         };
                         RealizarException.Check(Native.rz_job_new(cache, &p, &pointer, &err), &err, cancellation);
@@ -79,6 +90,7 @@ namespace Realizar
                     if (heldSampler) sampler.Handle.DangerousRelease();
                     if (heldGrammar) grammar.DangerousRelease();
                     if (heldCancel) cancelling.Handle.DangerousRelease();
+                    if (heldModel) draftModel.DangerousRelease();
                     foreach (var stop in stops) stop.Free();
                 }
         }
@@ -122,6 +134,10 @@ namespace Realizar
         public JobEnd End => (JobEnd)Info().end;
         /// <summary>Tokens made.</summary>
         public int Tokens => (int)Info().n_tokens;
+
+        /// <summary>Tokens of drafts that were computed, and those of them that were right.</summary>
+        public int Drafted => (int)Info().drafted;
+        public int Accepted => (int)Info().accepted;
 
         private unsafe rz_job_info Info()
         {

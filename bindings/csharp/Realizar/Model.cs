@@ -186,7 +186,7 @@ namespace Realizar
         /// <param name="parse">Names of control tokens in the text become these tokens; not for text that users typed.</param>
         public unsafe uint[] Tokenize(string text, bool special = true, bool parse = false)
         {
-            var bytes = Native.Terminated(text.Replace('\0', '\uFFFD'), nameof(text));
+            var bytes = Native.Utf8.GetBytes(text + "\0"); // never empty, so that there is something to point to
             var flags = (special ? 1u : 0) | (parse ? 2u : 0);
             fixed (byte* b = bytes)
             {
@@ -242,6 +242,27 @@ namespace Realizar
                 return Native.Sized<uint>(bytes.Length + 64, (tokens, capacity, n, err) =>
                     Native.rz_chat_tokenize_into(Handle, at, (UIntPtr)(bytes.Length - 1), 1, (uint*)tokens, capacity, n, err));
             }
+        }
+
+        /// <summary>A parser for the reply to a conversation, whose tokens (TokenizeChatJson of the same JSON) were the prompt.</summary>
+        public unsafe ChatParser NewChatParser(string json)
+        {
+            var bytes = Native.Terminated(json, nameof(json));
+            rz_error err;
+            IntPtr pointer;
+            fixed (byte* at = bytes)
+                RealizarException.Check(Native.rz_chat_parser_new(Handle, at, (UIntPtr)(bytes.Length - 1), &pointer, &err), &err);
+            return new ChatParser(pointer);
+        }
+
+        /// <summary>A low-rank adapter: a GGUF file or a folder of PEFT.</summary>
+        public unsafe Adapter LoadAdapter(string path)
+        {
+            rz_error err;
+            IntPtr pointer;
+            fixed (byte* at = Native.Terminated(path, nameof(path)))
+                RealizarException.Check(Native.rz_adapter_load(Handle, at, &pointer, &err), &err);
+            return new Adapter(pointer);
         }
 
         /// <summary>A grammar for what is written.</summary>

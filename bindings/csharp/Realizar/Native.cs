@@ -59,14 +59,14 @@ namespace Realizar
     internal struct rz_job_params
     {
         public uint struct_size, max_tokens; public IntPtr tokens; public UIntPtr n_tokens; public IntPtr sampler, grammar, stops;
-        public UIntPtr n_stops; public IntPtr cancel; public uint flags, reserved;
+        public UIntPtr n_stops; public IntPtr cancel; public uint flags, reserved, draft, draft_max; public IntPtr draft_model;
     }
 
     [StructLayout(LayoutKind.Sequential)]
     internal struct rz_job_info
     {
         public uint struct_size, state, end; public int stopped; public uint prompt_total, prompt_done, n_tokens, cache_len;
-        public ulong prompt_ns, tokens_ns, first_token_ns;
+        public ulong prompt_ns, tokens_ns, first_token_ns; public uint drafted, accepted;
     }
 
     [StructLayout(LayoutKind.Sequential)]
@@ -109,6 +109,7 @@ namespace Realizar
     }
     internal sealed class ModelHandle : Handle
     {
+        public static readonly ModelHandle None = new ModelHandle();
         protected override bool ReleaseHandle() { Native.rz_model_free(handle); return true; }
     }
     internal sealed class CacheHandle : Handle
@@ -124,6 +125,14 @@ namespace Realizar
     {
         public static readonly GrammarHandle None = new GrammarHandle();
         protected override bool ReleaseHandle() { Native.rz_grammar_free(handle); return true; }
+    }
+    internal sealed class AdapterHandle : Handle
+    {
+        protected override bool ReleaseHandle() { Native.rz_adapter_free(handle); return true; }
+    }
+    internal sealed class ChatParserHandle : Handle
+    {
+        protected override bool ReleaseHandle() { Native.rz_chat_parser_free(handle); return true; }
     }
     internal sealed class JobHandle : Handle
     {
@@ -177,6 +186,14 @@ namespace Realizar
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_chat_tokenize_into(ModelHandle model, byte* json, UIntPtr len, uint flags, uint* tokens, UIntPtr capacity, UIntPtr* n, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_grammar_new(ModelHandle model, uint kind, byte* text, UIntPtr len, IntPtr* grammar, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern void rz_grammar_free(IntPtr grammar);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_chat_parser_new(ModelHandle model, byte* json, UIntPtr len, IntPtr* parser, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_chat_parser_push(ChatParserHandle parser, uint token, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_chat_parser_end(ChatParserHandle parser, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_chat_parser_next_into(ChatParserHandle parser, uint* kind, uint* index, byte* text, UIntPtr capacity, UIntPtr* len, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern void rz_chat_parser_free(IntPtr parser);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_adapter_load(ModelHandle model, byte* path, IntPtr* adapter, rz_error* err);
+        [DllImport(Library, CallingConvention = C)] internal static extern void rz_adapter_free(IntPtr adapter);
+        [DllImport(Library, CallingConvention = C)] internal static extern int rz_cache_adapters_set(CacheHandle cache, IntPtr* adapters, float* scales, UIntPtr n, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_sampler_new(rz_sampler_params* p, IntPtr* sampler, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern void rz_sampler_free(IntPtr sampler);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_cache_new(ModelHandle model, rz_cache_params* p, IntPtr* cache, rz_error* err);
@@ -199,17 +216,26 @@ namespace Realizar
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_embed_into(ModelHandle model, rz_embed_params* p, uint** tokens, UIntPtr* lengths, UIntPtr n, float* vectors, UIntPtr capacity, UIntPtr* written, CancelHandle cancel, rz_error* err);
         [DllImport(Library, CallingConvention = C)] internal static extern int rz_metrics_get(ModelHandle model, rz_metrics* metrics, rz_error* err);
 
-        static Native()
+        private static readonly string Problem = Check();
+
+        /// <summary>Refuses a library that is missing or another one, in front of the first handle.</summary>
+        internal static void Initialize()
         {
-            if (rz_abi_version() != AbiVersion)
-                throw new NotSupportedException($"the library has the interface {rz_abi_version()}, {AbiVersion} is needed");
-            CheckLayouts();
+            if (Problem != null) throw new NotSupportedException($"the library {Library} {Problem}");
         }
 
-        /// <summary>Runs the checks above, once.</summary>
-        internal static void Initialize() { }
+        private static string Check()
+        {
+            try
+            {
+                return rz_abi_version() == AbiVersion ? CheckLayouts() : $"has the interface {rz_abi_version()}, {AbiVersion} is needed";
+            }
+            catch (DllNotFoundException e) { return "cannot be loaded: " + e.Message; }
+            catch (BadImageFormatException e) { return "cannot be loaded: " + e.Message; }
+            catch (EntryPointNotFoundException e) { return "lacks a function: " + e.Message; }
+        }
 
-        private static void CheckLayouts()
+        private static string CheckLayouts()
         {
             var mine = new Dictionary<string, uint>();
             foreach (var type in new[] {
@@ -225,11 +251,11 @@ namespace Realizar
                 var name = Text(layout.struct_name) + "." + Text(layout.field_name);
                 uint offset;
                 if (mine.TryGetValue(name, out offset) && offset != layout.offset)
-                    throw new NotSupportedException($"the library has {name} at {layout.offset}, {offset} is expected");
+                    return $"has {name} at {layout.offset}, {offset} is expected";
                 mine.Remove(name);
             }
-            foreach (var name in mine.Keys)
-                throw new NotSupportedException($"the library lacks {name}");
+            foreach (var name in mine.Keys) return "lacks " + name;
+            return null;
         }
 
         internal static string Text(byte* text)
@@ -239,12 +265,15 @@ namespace Realizar
             return Encoding.UTF8.GetString(text, n);
         }
 
+        /// <summary>Refuses half of a surrogate pair, which has no UTF-8.</summary>
+        internal static readonly Encoding Utf8 = new UTF8Encoding(false, true);
+
         /// <summary>A string as UTF-8 that ends with a NUL.</summary>
         internal static byte[] Terminated(string text, string name)
         {
             if (text == null) throw new ArgumentNullException(name);
             if (text.IndexOf('\0') >= 0) throw new ArgumentException("contains a NUL", name);
-            return Encoding.UTF8.GetBytes(text + "\0");
+            return Utf8.GetBytes(text + "\0");
         }
 
         internal delegate int Into(void* buffer, UIntPtr capacity, UIntPtr* n, rz_error* err);

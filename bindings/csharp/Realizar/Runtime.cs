@@ -21,6 +21,7 @@ namespace Realizar
 
         public static unsafe IReadOnlyList<Device> All()
         {
+            Native.Initialize();
             var found = new List<Device>();
             for (uint i = 1; i <= Native.rz_device_count(); i++)
             {
@@ -45,7 +46,10 @@ namespace Realizar
         private static readonly unsafe LogCallback Forward = ForwardLog;
 
         /// <summary>Version of the library.</summary>
-        public static unsafe string Version => Native.Text(Native.rz_version());
+        public static unsafe string Version
+        {
+            get { Native.Initialize(); return Native.Text(Native.rz_version()); }
+        }
 
         /// <param name="threads">0: one a processor core.</param>
         /// <param name="memoryLimit">Bytes of weights and caches; 0: no limit.</param>

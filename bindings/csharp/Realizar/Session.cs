@@ -25,6 +25,7 @@ namespace Realizar
 
         public unsafe Sampler(Sampling s)
         {
+            Native.Initialize();
             var biases = s.LogitBias.Select(bias => new rz_logit_bias { token = bias.Key, bias = bias.Value }).ToArray();
             fixed (rz_logit_bias* b = biases)
             {
@@ -40,6 +41,16 @@ namespace Realizar
                 Handle.Take(pointer);
             }
         }
+
+        public void Dispose() { Handle.Dispose(); }
+    }
+
+    /// <summary>A low-rank adapter of a model. Immutable: any number of sessions may use it at once.</summary>
+    public sealed class Adapter : IDisposable
+    {
+        internal readonly AdapterHandle Handle = new AdapterHandle();
+
+        internal Adapter(IntPtr pointer) { Handle.Take(pointer); }
 
         public void Dispose() { Handle.Dispose(); }
     }
@@ -84,6 +95,28 @@ namespace Realizar
         {
             rz_error err;
             RealizarException.Check(Native.rz_cache_truncate(handle, checked((uint)length), &err), &err);
+        }
+
+        /// <summary>Has the session use some adapters, each with a scale, or none; empties it.</summary>
+        public unsafe void SetAdapters(IReadOnlyDictionary<Adapter, float> adapters)
+        {
+            var handles = adapters.Keys.Select(adapter => adapter.Handle).ToArray();
+            var pointers = new IntPtr[handles.Length];
+            var held = 0;
+            try
+            {
+                for (; held < handles.Length; held++)
+                {
+                    var added = false;
+                    handles[held].DangerousAddRef(ref added);
+                    pointers[held] = handles[held].DangerousGetHandle();
+                }
+                rz_error err;
+                fixed (IntPtr* at = pointers)
+                fixed (float* scales = adapters.Values.ToArray())
+                    RealizarException.Check(Native.rz_cache_adapters_set(handle, at, scales, (UIntPtr)held, &err), &err);
+            }
+            finally { while (held-- > 0) handles[held].DangerousRelease(); }
         }
 
         /// <summary>Appends tokens; afterwards there are logits of the last one.</summary>

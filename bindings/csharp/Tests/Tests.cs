@@ -1,4 +1,5 @@
-// Tests of the package on a tiny model (argument 1), and on a real one (argument 2, optional). Prints "ok", or what failed.
+// Tests of the package on a tiny model (argument 1), on the same with a chat template (argument 2), and on a real one
+// (argument 3, optional). Prints "ok", or what failed.
 using System;
 using System.Collections.Generic;
 using System.Linq;
@@ -25,6 +26,11 @@ internal static class Tests
 
     private static void Main(string[] arguments)
     {
+        if (arguments[0] == "load") // what is wrong with the library that lies here
+        {
+            Console.WriteLine(Throws<NotSupportedException>(() => new Sampler(new Sampling()), "a wrong library").Message);
+            return;
+        }
         var lines = new List<string>();
         using (var runtime = new Runtime(2, 0, (level, text) => { lock (lines) lines.Add(level + " " + text); throw new Exception("lost"); }))
         using (var model = Model.Load(arguments[0], new LoadOptions { Runtime = runtime }))
@@ -35,6 +41,8 @@ internal static class Tests
             Texts(model);
             Generating(model);
             Jobs(model);
+            Drafts(model);
+            Adapters(model, arguments[0].Replace("stories260K-f32", "story-adapter"));
             Cancelling(model, arguments[0]);
             Async(model).GetAwaiter().GetResult();
             Failures(model, arguments[0]);
@@ -42,7 +50,8 @@ internal static class Tests
             Check(model.GetMetrics().Prefill.Count > 0, "metrics");
             Check(Device.All()[0].Unavailable == "", "the CPU is available");
         }
-        if (arguments.Length > 1) Real(arguments[1]);
+        Replies(arguments[1]);
+        if (arguments.Length > 2) Real(arguments[2]);
         Console.WriteLine("ok");
     }
 
@@ -53,6 +62,8 @@ internal static class Tests
         var text = string.Concat(Enumerable.Repeat("größe €", 200));
         Check(model.Detokenize(model.Tokenize(text)) == text, "a long text");
         Check(model.TokenBytes(tokens[1]).Length > 0 && !model.IsEnd(tokens[1]), "a token");
+        Throws<ArgumentException>(() => model.Tokenize("half \ud834"), "half a character");
+        Check(model.Detokenize(model.Tokenize("a\0b")) == "a\0b", "a NUL in a text");
         Check(model.Tokenize("", false).Length == 0 && model.Detokenize(new uint[0]) == "", "no text");
     }
 
@@ -115,6 +126,65 @@ internal static class Tests
         }
         Check(Message.Json(new[] { new Message("user", "a\"\\\n"), new Message("x", "ö") }) ==
             "{\"messages\": [{\"role\": \"user\", \"content\": \"a\\u0022\\u005c\\u000a\"}, {\"role\": \"x\", \"content\": \"ö\"}]}", "JSON");
+    }
+
+    private static void Drafts(Model model)
+    {
+        using (var session = model.NewSession(300))
+        {
+            var expected = string.Concat(session.Generate(Prompt, maxTokens: 150));
+            var accepted = 0;
+            foreach (var options in new[] {
+                new JobOptions { MaxTokens = 150, Draft = Draft.Lookup },
+                new JobOptions { MaxTokens = 150, Draft = Draft.Model, DraftModel = model, DraftMax = 4 } })
+            {
+                session.Truncate(0);
+                using (var job = session.NewJob(model.Tokenize(Prompt), options))
+                {
+                    while (job.Step()) { }
+                    Check(job.Text() == expected && job.Accepted <= job.Drafted, "a text with drafts");
+                    accepted = job.Accepted;
+                }
+            }
+            Check(accepted > 0, "a model that drafts for itself");
+            Throws<RealizarException>(() => session.NewJob(model.Tokenize(Prompt), new JobOptions { Draft = Draft.Model }), "no draft model");
+        }
+    }
+
+    private static void Adapters(Model model, string path)
+    {
+        const string adapted = ", there was a little girl named Lily. She loved to draw animals with her family.";
+        using (var session = model.NewSession(200))
+        using (var adapter = model.LoadAdapter(path))
+        {
+            session.SetAdapters(new Dictionary<Adapter, float> { { adapter, 1 } });
+            Check(string.Concat(session.Generate(Prompt, maxTokens: 40)).StartsWith(adapted), "an adapter");
+            session.SetAdapters(new Dictionary<Adapter, float>());
+            Check(session.Length == 0 && string.Concat(session.Generate(Prompt, maxTokens: 25)).StartsWith(Expected), "no adapter");
+            var e = Throws<RealizarException>(() => session.SetAdapters(new Dictionary<Adapter, float> { { adapter, float.NaN } }), "a scale");
+            Check(e.Status == Status.InvalidArgument, "a scale");
+            adapter.Dispose();
+            Throws<ObjectDisposedException>(() => session.SetAdapters(new Dictionary<Adapter, float> { { adapter, 1 } }), "one that was disposed of");
+        }
+        Check(Throws<RealizarException>(() => model.LoadAdapter("/none.gguf"), "no adapter").Status == Status.IO, "no adapter");
+    }
+
+    private static void Replies(string path)
+    {
+        const string json = "{\"messages\": [{\"role\": \"user\", \"content\": \"x\"}], \"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"go\", " +
+            "\"parameters\": {\"type\": \"object\", \"properties\": {\"by\": {\"enum\": [\"car\", \"bus\"]}}, \"required\": [\"by\"]}}}]}";
+        using (var model = Model.Load(path))
+        using (var parser = model.NewChatParser(json))
+        {
+            var parts = new List<Part>();
+            foreach (var token in model.Tokenize("Well, <call>{\"name\": \"go\", \"arguments\": {\"by\": \"bus\"}}</call>", false)) parts.AddRange(parser.Push(token));
+            parts.AddRange(parser.End());
+            Func<PartKind, string> of = kind => string.Concat(parts.Where(part => part.Kind == kind).Select(part => part.Text));
+            Check(of(PartKind.Content).Trim() == "Well," && of(PartKind.ToolName) == "go", "content and a name");
+            Check(of(PartKind.ToolArguments).Replace(" ", "") == "{\"by\":\"bus\"}", "arguments");
+            Check(parts.Last().Kind == PartKind.End && !parts.Last().Unparsed && parts.All(part => part.Call == 0), "the end");
+            Throws<RealizarException>(() => model.NewChatParser("{"), "no conversation");
+        }
     }
 
     private static void Cancelling(Model model, string path)

@@ -1,0 +1,63 @@
+using System;
+using System.Collections.Generic;
+using System.Text;
+
+namespace Realizar
+{
+    /// <summary>What a part of a reply is. A name is whole; arguments are pieces of a JSON object.</summary>
+    public enum PartKind { Reasoning = 1, Content, ToolName, ToolArguments, End }
+
+    /// <summary>A part of a reply.</summary>
+    public sealed class Part
+    {
+        public PartKind Kind { get; internal set; }
+        /// <summary>The number of the call that a name or arguments belong to.</summary>
+        public int Call { get; internal set; }
+        public string Text { get; internal set; }
+        /// <summary>Content that begins like a call and is none; at the end: there was such, or a call broke off.</summary>
+        public bool Unparsed { get; internal set; }
+    }
+
+    /// <summary>Takes the reply to a conversation apart while its tokens come: reasoning, content, and calls of tools. One call at a
+    /// time.</summary>
+    public sealed class ChatParser : IDisposable
+    {
+        private const uint UnparsedBit = 256;
+        private readonly ChatParserHandle handle = new ChatParserHandle();
+
+        internal ChatParser(IntPtr pointer) { handle.Take(pointer); }
+
+        /// <summary>Adds a token, and gives the parts that it completes, often none.</summary>
+        public unsafe IReadOnlyList<Part> Push(uint token)
+        {
+            rz_error err;
+            RealizarException.Check(Native.rz_chat_parser_push(handle, token, &err), &err);
+            return Parts();
+        }
+
+        /// <summary>Ends the reply, and gives the rest of it.</summary>
+        public unsafe IReadOnlyList<Part> End()
+        {
+            rz_error err;
+            RealizarException.Check(Native.rz_chat_parser_end(handle, &err), &err);
+            return Parts();
+        }
+
+        private unsafe IReadOnlyList<Part> Parts()
+        {
+            var parts = new List<Part>();
+            for (;;)
+            {
+                var kind = new uint[1];
+                var index = new uint[1];
+                var text = Native.SizedText(64, (bytes, capacity, n, err) => {
+                    fixed (uint* k = kind, i = index) return Native.rz_chat_parser_next_into(handle, k, i, (byte*)bytes, capacity, n, err);
+                });
+                if (kind[0] == 0) return parts;
+                parts.Add(new Part { Kind = (PartKind)(kind[0] & ~UnparsedBit), Call = (int)index[0], Text = text, Unparsed = (kind[0] & UnparsedBit) != 0 });
+            }
+        }
+
+        public void Dispose() { handle.Dispose(); }
+    }
+}
