@@ -39,7 +39,7 @@ STRICT_CXX := -std=c++17 -Wall -Wextra -Wpedantic -Werror
 LINK       := -I$(STAGE)/include -L$(STAGE)/lib -lrealizar -Wl,-rpath,$(STAGE)/lib
 PROGRAMS   := build/minimal build/chat build/extract build/frame build/serve build/example build/handles build/no_exceptions
 
-.PHONY: help demo lib stage programs test test-rust test-programs test-go test-python test-csharp test-java test-swift test-godot test-install test-windows test-aarch64 check-abi check-systems wheel dist bench test-gpu bench-gpu gpu-kit check-kernels lint header install clean
+.PHONY: help demo lib stage programs test test-rust test-programs test-go test-python test-csharp test-java test-swift test-godot test-unreal test-install test-windows test-aarch64 check-abi check-systems wheel dist bench test-gpu bench-gpu gpu-kit check-kernels lint header install clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -80,7 +80,7 @@ build/no_exceptions: CXXFLAGS += -fno-exceptions -fno-rtti
 build/example build/handles build/no_exceptions: bindings/cpp/realizar.hpp include/realizar.h | stage
 	$(CXX) $(STRICT_CXX) $(CXXFLAGS) -o $@ $(filter %.cpp,$^) $(LINK) $(LDFLAGS)
 
-test: test-rust test-programs test-go test-python test-csharp test-java test-swift test-godot test-install ## Run every test
+test: test-rust test-programs test-go test-python test-csharp test-java test-swift test-godot test-unreal test-install ## Run every test
 
 test-rust: ## Run the tests of the engine
 	$(CARGO) test
@@ -111,6 +111,9 @@ test-swift: stage ## Run the tests of the Swift package  [MODEL=file.gguf]
 
 test-godot: stage ## Run the tests of the node for Godot  [MODEL=file.gguf]
 	@tests/godot.sh $(STAGE)
+
+test-unreal: stage ## Run the tests of the component for Unreal Engine  [MODEL=file.gguf]
+	@tests/unreal.sh $(STAGE)
 
 test-install: stage ## Install into an empty folder and build programs against it
 	tests/install.sh

@@ -1,0 +1,4 @@
+// The engine's own tool writes this file.
+#define GENERATED_BODY() \
+public:                  \
+    using Super = UActorComponent;
