@@ -87,7 +87,7 @@ test-rust: ## Run the tests of the engine
 
 test-programs: programs ## Run the example programs on a tiny model
 	tests/programs.sh build
-	tests/cpp.sh $(STAGE)/include
+	tests/cpp.sh $(STAGE) build
 
 test-go: stage ## Run the tests of the Go packages  [MODEL=file.gguf]
 	@GO=$(GO) tests/go.sh $(STAGE)

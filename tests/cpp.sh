@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Compiles realizar.hpp, by its tests and its example, with each compiler that is here, as C++17 and C++20, with exceptions and
-# without:  tests/cpp.sh INCLUDE
+# Compiles realizar.hpp, by its tests, with each compiler that is here, as C++17 and C++20, with exceptions and
+# without:  tests/cpp.sh STAGE PROGRAMS
 set -euo pipefail
-include=$1
+stage=$1 programs=$(realpath "$2")
 cd "$(dirname "$0")/.."
-strict="-fsyntax-only -Wall -Wextra -Wpedantic -Wconversion -Werror -I$include"
+strict="-fsyntax-only -Wall -Wextra -Wpedantic -Wconversion -Werror -I$stage/include"
 for compiler in g++ clang++; do
     if ! command -v $compiler >/dev/null; then
         echo "SKIPPED: realizar.hpp with $compiler, which is not here"
@@ -12,9 +12,17 @@ for compiler in g++ clang++; do
     fi
     for standard in c++17 c++20; do
         # shellcheck disable=SC2086 # words are meant to be split
-        for file in tests/cpp/handles.cpp bindings/cpp/example.cpp; do $compiler -std=$standard $strict "$file"; done
+        $compiler -std=$standard $strict tests/cpp/handles.cpp
         # shellcheck disable=SC2086
         $compiler -std=$standard $strict -fno-exceptions -fno-rtti tests/cpp/no_exceptions.cpp
         echo "ok: realizar.hpp with $compiler -std=$standard"
     done
 done
+if [ -e "$stage/lib/librealizar.so" ]; then
+    . tests/other-library.sh
+    other_library "$stage" "$stage/../other"
+    said=$(LD_LIBRARY_PATH=$stage/../other "$programs/example" model.gguf x 2>&1 || true)
+    [[ $said == "RZ_ERR_VERSION: librealizar 9.9 has the interface 99, 1 is needed" ]] ||
+        { echo "FAILED: a library of another interface: $said"; exit 1; }
+    echo "ok: a library of another interface, C++"
+fi

@@ -14,6 +14,13 @@ if pkg-config --version >/dev/null 2>&1; then
     export PKG_CONFIG_PATH=$stage/lib/pkgconfig LD_LIBRARY_PATH=$stage/lib DYLD_LIBRARY_PATH=$stage/lib
     $go vet ./...
     $go test -race ./...
+    if [ -e "$stage/lib/librealizar.so" ]; then
+        . ../../tests/other-library.sh
+        other_library "$stage" "$stage/../other"
+        $go build -o "$stage/../other/chat" ./cmd/chat
+        said=$(LD_LIBRARY_PATH=$stage/../other "$stage/../other/chat" model.gguf 2>&1 || true)
+        [[ $said == *"librealizar 9.9 has the interface 99, 1 is needed"* ]] || { echo "FAILED: a library of another interface: $said"; exit 1; }
+    fi
 else
     echo "SKIPPED: the Go tests with cgo, because there is no pkg-config"
 fi

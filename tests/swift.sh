@@ -21,16 +21,10 @@ fi
 export PKG_CONFIG_PATH=$stage/lib/pkgconfig LD_LIBRARY_PATH=$stage/lib DYLD_LIBRARY_PATH=$stage/lib
 # The folder of a package is not written to. Warnings, of data races too, are errors.
 swift test --scratch-path "$stage/../swift" -Xswiftc -warnings-as-errors
-# A library of another interface is named. All its functions are there, because the loader asks for them.
+# A library of another interface is named.
 [ -e "$stage/lib/librealizar.so" ] || exit 0
-mkdir -p "$stage/../other"
-{
-    echo 'unsigned rz_abi_version(void) { return 99; } const char *rz_version(void) { return "9.9"; }'
-    echo 'const char *rz_status_name(int status) { (void)status; return "RZ_ERR_VERSION"; }'
-    grep -o '^[a-z].*rz_[a-z0-9_]*(' "$stage/include/realizar.h" | grep -o 'rz_[a-z0-9_]*(' | sort -u | tr -d '(' |
-        grep -vx 'rz_abi_version\|rz_version\|rz_status_name' | sed 's/.*/void &(void) {}/'
-} >"$stage/../other/library.c"
-"${CC:-cc}" -shared -fPIC -o "$stage/../other/librealizar.so.1" "$stage/../other/library.c" -Wl,-soname,librealizar.so.1
+. ../../tests/other-library.sh
+other_library "$stage" "$stage/../other"
 error=$(LD_LIBRARY_PATH=$stage/../other:$LD_LIBRARY_PATH "$stage/../swift/debug/Chat" model.gguf 2>&1 </dev/null || true)
 case $error in
 *"librealizar 9.9 has the interface 99, 1 is needed"*) echo "ok: a library of another interface" ;;

@@ -16,6 +16,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <exception>
 #include <initializer_list>
 #include <iterator>
@@ -115,6 +116,16 @@ template <auto Free> struct Deleter {
     template <class T> void operator()(T *handle) const noexcept { Free(handle); }
 };
 template <class T, auto Free> using Handle = std::unique_ptr<T, Deleter<Free>>;
+
+/// Refuses a library of another interface than that of the header, which a loader may find under the same name.
+inline rz_status check_interface(rz_error *error) noexcept {
+    if (rz_abi_version() == RZ_ABI_VERSION) return RZ_OK;
+    error->code = RZ_ERR_VERSION;
+    error->system_code = 0;
+    std::snprintf(error->message, sizeof error->message, "librealizar %s has the interface %u, %u is needed", rz_version(),
+                  static_cast<unsigned>(rz_abi_version()), static_cast<unsigned>(RZ_ABI_VERSION));
+    return error->code;
+}
 
 /// The value that `call(out, error)` writes, `Value` made from it.
 template <class Value, class Out = Value, class Call> Result<Value> called(Call call, Out out = Out()) {
@@ -241,7 +252,10 @@ public:
     explicit Runtime(rz_runtime *owned) noexcept : handle_(owned) {}
     static Result<Runtime> make(const rz_runtime_params &params = realizar::params<rz_runtime_params>()) {
         return detail::called<Runtime, rz_runtime *>(
-            [&](rz_runtime **out, rz_error *error) { return rz_runtime_new(&params, out, error); });
+            [&](rz_runtime **out, rz_error *error) {
+                const rz_status status = detail::check_interface(error);
+                return status < 0 ? status : rz_runtime_new(&params, out, error);
+            });
     }
     /// The number of threads that compute, from the next step on; 0: one a processor core.
     void set_threads(uint32_t threads) { try_set_threads(threads).value(); }
@@ -290,13 +304,19 @@ public:
     static Result<Model> load(const std::string &path,
                               const rz_model_params &params = realizar::params<rz_model_params>()) {
         return detail::called<Model, rz_model *>(
-            [&](rz_model **out, rz_error *error) { return rz_model_load(path.c_str(), &params, out, error); });
+            [&](rz_model **out, rz_error *error) {
+                const rz_status status = detail::check_interface(error);
+                return status < 0 ? status : rz_model_load(path.c_str(), &params, out, error);
+            });
     }
     /// A model whose files are bytes of the caller, each under the name of its file.
     static Result<Model> load_from(const rz_source *sources, size_t n,
                                    const rz_model_params &params = realizar::params<rz_model_params>()) {
         return detail::called<Model, rz_model *>(
-            [&](rz_model **out, rz_error *error) { return rz_model_load_from(sources, n, &params, out, error); });
+            [&](rz_model **out, rz_error *error) {
+                const rz_status status = detail::check_interface(error);
+                return status < 0 ? status : rz_model_load_from(sources, n, &params, out, error);
+            });
     }
 
     rz_model_info info() const { return try_info().value(); }

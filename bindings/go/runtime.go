@@ -11,6 +11,7 @@ static rz_log_callback log_callback(void) { return (rz_log_callback)realizarGoLo
 import "C"
 
 import (
+	"fmt"
 	"runtime"
 	"runtime/cgo"
 	"unsafe"
@@ -40,6 +41,10 @@ type Runtime struct{ runtime *owned[*C.rz_runtime] }
 func NewRuntime(options *RuntimeOptions) (*Runtime, error) {
 	if options == nil {
 		options = &RuntimeOptions{}
+	}
+	if version := C.rz_abi_version(); version != C.RZ_ABI_VERSION {
+		return nil, &Error{Code: ErrVersion, Message: fmt.Sprintf("librealizar %s has the interface %d, %d is needed",
+			Version(), version, C.RZ_ABI_VERSION)}
 	}
 	params := C.rz_runtime_params{threads: C.uint32_t(max(options.Threads, 0)), memory_limit: C.uint64_t(options.MemoryLimit)}
 	params.struct_size = C.uint32_t(unsafe.Sizeof(params))

@@ -179,6 +179,12 @@ func TestContextsEndCalls(t *testing.T) {
 	if !errors.Is(last, ErrCancelled) || !errors.Is(last, context.Canceled) || pieces != 6 {
 		t.Error(pieces, last)
 	}
+	late, stop := context.WithTimeout(t.Context(), time.Nanosecond)
+	defer stop()
+	<-late.Done()
+	if _, err := session.NewJob(late, []uint32{1}, nil); !errors.Is(err, ErrDeadline) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
 	if _, err := Load(ctx, storyModel, nil); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}

@@ -71,7 +71,8 @@ public final class Generation extends Handle implements Iterable<String>, Iterat
                 Native.set(params, Native.JOB_PARAMS, "max_tokens", options.maxTokens);
                 Native.set(params, Native.JOB_PARAMS, "tokens", Native.ints(arena, tokens));
                 Native.set(params, Native.JOB_PARAMS, "n_tokens", (long) tokens.length);
-                Native.set(params, Native.JOB_PARAMS, "sampler", sampler);
+                boolean greedy = options.temperature == 0 && options.repeatPenalty == 0; // a GPU need not bring logits back then
+                Native.set(params, Native.JOB_PARAMS, "sampler", greedy ? MemorySegment.NULL : sampler);
                 if (!options.stops.isEmpty()) {
                     var stops = arena.allocate(ADDRESS, options.stops.size());
                     for (int i = 0; i < options.stops.size(); i++) stops.setAtIndex(ADDRESS, i, Native.terminated(arena, options.stops.get(i)));

@@ -12,7 +12,8 @@ public final class Job: Sendable {
 
     init(_ session: Session, _ prompt: [UInt32], _ options: Options) throws {
         let cancelling = try Cancel()
-        let sampler = try options.sampling.sampler()
+        // Without a sampler a GPU need not bring logits back.
+        let sampler = options.sampling.isGreedy ? nil : try options.sampling.sampler()
         var params = sizedStruct(rz_job_params(), \.struct_size)
         params.max_tokens = options.maxTokens
         params.n_tokens = prompt.count
@@ -31,7 +32,7 @@ public final class Job: Sendable {
             params.draft = UInt32(RZ_DRAFT_MODEL)
             draftModel = model.handle
         }
-        self.handle = try sampler.use { sampler in
+        self.handle = try use(sampler) { sampler in
             try use(options.grammar?.handle) { grammar in
                 try use(draftModel) { draftModel in
                     try cancelling.handle.use { cancel in

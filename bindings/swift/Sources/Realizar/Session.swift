@@ -20,6 +20,10 @@ public struct Sampling: Sendable {
         self.seed = seed
     }
 
+    var isGreedy: Bool {
+        temperature == 0 && repeatPenalty == 0 && presencePenalty == 0 && frequencyPenalty == 0 && logitBias.isEmpty
+    }
+
     func sampler() throws -> Handle {
         var params = sizedStruct(rz_sampler_params(), \.struct_size)
         params.temperature = temperature

@@ -28,11 +28,6 @@ URealizarChatComponent::URealizarChatComponent()
 
 bool URealizarChatComponent::Load()
 {
-    if (rz_abi_version() != RZ_ABI_VERSION)
-    {
-        UE_LOG(LogRealizar, Error, TEXT("the library has the interface %u, %u is needed"), rz_abi_version(), static_cast<uint32>(RZ_ABI_VERSION));
-        return false;
-    }
     auto RuntimeParams = realizar::params<rz_runtime_params>();
     RuntimeParams.threads = static_cast<uint32>(FMath::Max(Threads, 0));
     auto Runtime = realizar::Runtime::make(RuntimeParams);

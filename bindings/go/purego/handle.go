@@ -1,0 +1,198 @@
+package realizar
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"syscall"
+	"unsafe"
+)
+
+// Code is a status of the library. Codes are errors themselves, so that errors.Is(err, realizar.ErrContextFull) works.
+type Code int32
+
+const (
+	ErrInvalidArgument Code = -1 - iota
+	ErrBusy
+	ErrOutOfMemory
+	ErrDeviceOutOfMemory
+	ErrLimit
+	ErrIO
+	ErrFormat
+	ErrUnsupported
+	ErrVersion
+	ErrCancelled
+	ErrDeadline
+	ErrContextFull
+	ErrBufferTooSmall
+	ErrDeviceUnavailable
+	ErrDeviceLost
+	ErrMismatch
+	ErrPanic
+	ErrPoisoned
+)
+
+// Error gives the name of the status, such as "RZ_ERR_FORMAT".
+func (code Code) Error() string {
+	if err := Open(""); err != nil {
+		return fmt.Sprintf("status %d", int32(code))
+	}
+	return c.rz_status_name(int32(code))
+}
+
+// ErrClosed is returned by every method of something that was closed.
+var ErrClosed = errors.New("realizar: used after Close")
+
+// Error is a failed call of the library. It unwraps to its [Code], to the [syscall.Errno] behind it where there is one, and
+// to the cause of the context where that ended the call.
+type Error struct {
+	Code    Code
+	Errno   syscall.Errno
+	Message string
+	cause   error
+}
+
+func (e *Error) Error() string { return "realizar: " + e.Message }
+
+func (e *Error) Unwrap() []error {
+	errs := []error{e.Code}
+	if e.Errno != 0 {
+		errs = append(errs, e.Errno)
+	}
+	if e.cause != nil {
+		errs = append(errs, e.cause)
+	}
+	return errs
+}
+
+func check(status int32, e *rz_error) error {
+	if status >= 0 {
+		return nil
+	}
+	return &Error{Code: Code(status), Errno: syscall.Errno(e.system_code), Message: text(e.message[:])}
+}
+
+// ended names the context as the cause of a call that it ended.
+func ended(ctx context.Context, err error) error {
+	var e *Error
+	if !errors.As(err, &e) || e.Code != ErrCancelled {
+		return err
+	}
+	e.cause = context.Cause(ctx)
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		e.Code = ErrDeadline
+	}
+	return err
+}
+
+// handle is an object of the library, freed once by the last of its users: its owner until Close, and running calls.
+type handle struct {
+	mu     sync.Mutex
+	object uintptr
+	users  int
+	closed bool
+	free   func(uintptr)
+}
+
+func own(object uintptr, free func(uintptr)) *handle {
+	return &handle{object: object, users: 1, free: free}
+}
+
+func (h *handle) acquire() (uintptr, error) {
+	if h == nil {
+		return 0, nil
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return 0, ErrClosed
+	}
+	h.users++
+	return h.object, nil
+}
+
+func (h *handle) release() {
+	if h == nil {
+		return
+	}
+	h.mu.Lock()
+	h.users--
+	last := h.users == 0
+	h.mu.Unlock()
+	if last {
+		h.free(h.object)
+	}
+}
+
+func (h *handle) close() {
+	h.mu.Lock()
+	closed := h.closed
+	h.closed = true
+	h.mu.Unlock()
+	if !closed {
+		h.release()
+	}
+}
+
+// use calls f with the object, which stays valid meanwhile.
+func (h *handle) use(f func(object uintptr, e *rz_error) int32) error {
+	object, err := h.acquire()
+	if err != nil {
+		return err
+	}
+	defer h.release()
+	var e rz_error
+	return check(f(object, &e), &e)
+}
+
+// sized calls f with a buffer that grows to the size that f asks for.
+func sized[T any](h *handle, capacity int, f func(object uintptr, out *T, capacity uintptr, n *uintptr, e *rz_error) int32) (out []T, err error) {
+	err = h.use(func(object uintptr, e *rz_error) int32 {
+		for {
+			var n uintptr
+			out = make([]T, capacity)
+			status := f(object, unsafe.SliceData(out), uintptr(capacity), &n, e)
+			if status != int32(ErrBufferTooSmall) {
+				out = out[:n]
+				return status
+			}
+			capacity = int(n)
+		}
+	})
+	return out, err
+}
+
+// terminated is a text with a NUL at its end, and none in it.
+func terminated(name, text string) (*byte, error) {
+	if strings.IndexByte(text, 0) >= 0 {
+		return nil, &Error{Code: ErrInvalidArgument, Message: name + " has a NUL byte"}
+	}
+	return unsafe.SliceData(append([]byte(text), 0)), nil
+}
+
+// watch returns a flag of the library that is fired when the context ends. stop is called once it is no longer in use.
+func watch(ctx context.Context) (cancel uintptr, stop func(), err error) {
+	if err := ctx.Err(); err != nil {
+		return 0, nil, ended(ctx, &Error{Code: ErrCancelled, Message: err.Error()})
+	}
+	if ctx.Done() == nil {
+		return 0, func() {}, nil
+	}
+	var e rz_error
+	if err := check(c.rz_cancel_new(&cancel, &e), &e); err != nil {
+		return 0, nil, err
+	}
+	fired := make(chan struct{})
+	forget := context.AfterFunc(ctx, func() {
+		c.rz_cancel_fire(cancel)
+		close(fired)
+	})
+	return cancel, func() {
+		if !forget() {
+			<-fired
+		}
+		c.rz_cancel_free(cancel)
+	}, nil
+}
