@@ -32,7 +32,7 @@ add_template tests/data/stories260K-f32.gguf '{{ bos_token }}{% for t in tools o
     '{% for c in m.tool_calls or [] %}<call>{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}</call>{% endfor %}' \
     >$out/chat.gguf
 "$dotnet/dotnet" $out/Tests.dll tests/data/stories260K-f32.gguf $out/chat.gguf ${MODEL:+"$MODEL"}
-# What a NuGet package holds works as it is: its files are well-formed, and it names all it holds.
+# The contents of a NuGet package work as they are: its files are well-formed, and it names all it holds.
 rm -rf $out/unpacked
 python3 - "$(scripts/nuget $out/Realizar.dll $out/packages "$library")" $out/unpacked <<'END'
 import sys, xml.dom.minidom as xml, zipfile

@@ -32,7 +32,7 @@ fi
 temporary=$(mktemp -d)
 trap 'rm -rf "$temporary"' EXIT
 for library in "$stage"/lib/librealizar.{so,dylib}; do [ ! -e "$library" ] || export REALIZAR_LIBRARY=$library; done
-# What is no library of realizar, and one of another interface, are named.
+# A library that is not realizar, and one of another interface, are named.
 echo 'int other;' | ${CC:-cc} -shared -fPIC -x c -o "$temporary/foreign" -
 echo 'unsigned rz_abi_version(void) { return 99; }' | ${CC:-cc} -shared -fPIC -x c -o "$temporary/other" -
 export REALIZAR_FOREIGN=$temporary/foreign REALIZAR_OTHER=$temporary/other

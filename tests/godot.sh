@@ -29,5 +29,9 @@ ask() { # model, question, wanted in the answer, microseconds of a frame
     [[ $answer == *"answer: "*"$3"* && $answer != *FAILED* ]] || { echo "FAILED: Godot 3: $answer"; cat $out/errors; exit 1; }
     echo "ok: the node in Godot 3, $(grep -o 'first piece after .*' $out/errors)"
 }
+. tests/other-library.sh
+other_library "$stage" $out/other
+said=$(LD_LIBRARY_PATH=$out/other ONLY_LOAD=1 MODEL=$out/chat.gguf QUESTION=x BUDGET=1 $out/host4 $out/project/addons/realizar/librealizar_godot4.so | tail -n 1)
+[ "$said" = "librealizar 9.9 has the interface 99, 1 is needed" ] || { echo "FAILED: a library of another interface: $said"; exit 1; }
 ask "$PWD/$out/chat.gguf" 'Once upon a time' ', there was a little girl named Lily. She loved to play outside in the park.' 100
 [ -z "$real" ] || ask "$real" 'What is the capital of France, and what is it famous for?' Paris 2000

@@ -9,7 +9,7 @@ cd "$(dirname "$0")/../bindings/swift"
 if command -v clang >/dev/null; then
     echo '@import CRealizar; int main(void) { return (int)(rz_abi_version() - RZ_ABI_VERSION); }' |
         clang -fmodules -fmodule-map-file=Sources/CRealizar/module.modulemap -fmodules-cache-path="$stage/../modules" \
-            -fsyntax-only -Weverything -Wno-all -x objective-c -I"$stage/include" -
+            -fsyntax-only -Wall -Wextra -Werror -x objective-c -I"$stage/include" -
     echo "ok: the header as a module"
 else
     echo "SKIPPED: the header as a module, because there is no clang"

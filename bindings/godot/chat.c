@@ -172,7 +172,7 @@ static void set_option(struct node *node, const struct value *arguments, struct 
   const double number = arguments[1].number;
   result->text = "";
   if (!(number >= 0 && number <= 4294967295.0)) {
-    result->text = "an option is a number from 0 on";
+    result->text = "an option is a number from 0 to 2^32 - 1";
   } else if (!strcmp(name, "budget")) {
     node->budget = (uint64_t)number;
   } else if (!strcmp(name, "max_tokens")) {

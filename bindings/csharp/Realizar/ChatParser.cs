@@ -4,7 +4,7 @@ using System.Text;
 
 namespace Realizar
 {
-    /// <summary>What a part of a reply is. A name is whole; arguments are pieces of a JSON object.</summary>
+    /// <summary>The kind of a part of a reply. A name is whole; arguments are pieces of a JSON object.</summary>
     public enum PartKind { Reasoning = 1, Content, ToolName, ToolArguments, End }
 
     /// <summary>A part of a reply.</summary>

@@ -69,7 +69,7 @@ private:
     std::string converted_;
 };
 
-// What the engine's log prints goes to `logged`, with the first text or number in it.
+// The text that the engine's log prints goes to `logged`, with the first text or number in it.
 inline std::string logged;
 inline std::string Plain(const TCHAR *text) { return FTCHARToUTF8(text).Get(); }
 inline std::string Plain(uint32 number) { return std::to_string(number); }

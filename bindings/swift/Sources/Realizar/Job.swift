@@ -3,7 +3,7 @@ import CRealizar
 /// A generation that works when it is told to, by one call at a time. Its session is busy until the job is gone, which may be at
 /// any moment; the session keeps the tokens that are complete.
 public final class Job: Sendable {
-    /// Why a text has ended.
+    /// The reason why a text has ended.
     public enum End: UInt32, Sendable { case token = 1, length, stop, context, grammar }
 
     let handle: Handle
@@ -99,7 +99,7 @@ public final class Job: Sendable {
     /// Has a running step end with the code `.cancelled`, and all later ones.
     public func cancel() { cancelling.fire() }
 
-    /// Why the generation has ended; nil where it has not.
+    /// The reason why the generation has ended; nil where it has not.
     public var end: End? { get throws { End(rawValue: try info().end) } }
 
     /// Tokens of drafts that were computed, and those of them that were right.

@@ -43,7 +43,7 @@ public struct Message: Sendable, Hashable {
     }
 }
 
-/// How a model is loaded.
+/// Choices for a load.
 public struct LoadOptions: Sendable {
     /// Threads and limits to share; nil: its own.
     public var runtime: Runtime?
@@ -63,7 +63,7 @@ public struct LoadOptions: Sendable {
     public init(runtime: Runtime? = nil) { self.runtime = runtime }
 }
 
-/// What a model is.
+/// The description of a model.
 public struct ModelInfo: Sendable {
     public let architecture, name: String
     public let layers, hiddenDim, vocabSize, contextLength: Int
@@ -212,7 +212,7 @@ public final class Model: Sendable {
     }
 }
 
-/// What may be written. Immutable, for any number of jobs.
+/// A grammar for text that is written. Immutable, for any number of jobs.
 public final class Grammar: Sendable {
     /// The language of a grammar. `choices`: a JSON array of strings; `tools`: the JSON of a conversation.
     public enum Kind: UInt32, Sendable { case jsonSchema = 1, regex, lark, gbnf, json, choices, tools }

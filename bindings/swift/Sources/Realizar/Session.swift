@@ -1,6 +1,6 @@
 import CRealizar
 
-/// How tokens are chosen; zero switches a part off, so that all zeros choose the most likely token.
+/// Choices for tokens; zero switches a part off, so that all zeros choose the most likely token.
 public struct Sampling: Sendable {
     public var temperature: Float = 0
     public var topK: UInt32 = 0
@@ -59,7 +59,7 @@ public enum Draft: Sendable {
     case model(Model)
 }
 
-/// How a text is generated.
+/// Choices for a generation.
 public struct Options: Sendable {
     public var sampling: Sampling
     /// 0: no limit but the capacity of the session.
