@@ -388,7 +388,8 @@ public:
             return rz_token_bytes_into(get(), token, out, capacity, n, attributes, error);
         });
     }
-    /// The conversation in the words of the model's own template; tokenize it with chat_flags().
+    /// The conversation in the words of the model's own template; tokenize it with chat_flags(). A special token that a message
+    /// spells becomes a real one then, which tokenize_messages() and tokenize_chat() rule out.
     std::string render_chat(const std::vector<Message> &messages,
                             uint32_t flags = RZ_CHAT_ADD_GENERATION_PROMPT) const {
         return try_render_chat(messages, flags).value();
@@ -421,7 +422,7 @@ public:
             return rz_chat_tokenize_into(get(), json.data(), json.size(), flags, out, capacity, n, error);
         });
     }
-    /// `tokenize_chat` for plain messages.
+    /// `tokenize_chat` for plain messages, up to where the answer begins.
     std::vector<uint32_t> tokenize_messages(const std::vector<Message> &messages,
                                             uint32_t flags = RZ_CHAT_ADD_GENERATION_PROMPT) const {
         return try_tokenize_messages(messages, flags).value();

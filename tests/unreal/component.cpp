@@ -9,7 +9,9 @@ static int failures = 0;
 
 static FString Wide(const char *text) {
     const FUTF8ToTCHAR converted(text, static_cast<int32>(std::strlen(text)));
-    return FString(converted.Length(), converted.Get());
+    FString made;
+    made.AppendChars(converted.Get(), converted.Length());
+    return made;
 }
 static std::string Narrow(const FString &text) { return FTCHARToUTF8(*text).Get(); }
 

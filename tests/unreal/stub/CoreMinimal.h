@@ -22,8 +22,7 @@ struct FMath {
 class FString {
 public:
     FString() = default;
-    FString(const TCHAR *text) : text_(text) {}
-    FString(int32 length, const TCHAR *text) : text_(text, static_cast<size_t>(length)) {}
+    void AppendChars(const TCHAR *text, int32 length) { text_.append(text, static_cast<size_t>(length)); }
     const TCHAR *operator*() const { return text_.c_str(); }
     bool IsEmpty() const { return text_.empty(); }
 

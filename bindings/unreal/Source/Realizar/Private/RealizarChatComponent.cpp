@@ -5,13 +5,15 @@ DEFINE_LOG_CATEGORY_STATIC(LogRealizar, Log, All);
 static FString ToString(std::string_view Text)
 {
     const FUTF8ToTCHAR Converted(Text.data(), static_cast<int32>(Text.size()));
-    return FString(Converted.Length(), Converted.Get());
+    FString Made;
+    Made.AppendChars(Converted.Get(), Converted.Length());
+    return Made;
 }
 
 static std::string FromString(const FString& Text)
 {
     const FTCHARToUTF8 Converted(*Text);
-    return std::string(Converted.Get(), static_cast<size_t>(Converted.Length()));
+    return std::string(reinterpret_cast<const char*>(Converted.Get()), static_cast<size_t>(Converted.Length()));
 }
 
 /** False, and a line in the log, for what failed. */
