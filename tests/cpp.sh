@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
 # Compiles realizar.hpp, by its tests, with each compiler that is here, as C++17 and C++20, with exceptions and
 # without:  tests/cpp.sh STAGE PROGRAMS
+# MODEL=file.gguf tests on a real model too.
 set -euo pipefail
 stage=$1 programs=$(realpath "$2")
+MODEL=${MODEL:+$(realpath "$MODEL")}
 cd "$(dirname "$0")/.."
 strict="-fsyntax-only -Wall -Wextra -Wpedantic -Wconversion -Werror -I$stage/include"
 for compiler in g++ clang++; do
@@ -18,6 +20,11 @@ for compiler in g++ clang++; do
         echo "ok: realizar.hpp with $compiler -std=$standard"
     done
 done
+if [ -n "${MODEL:-}" ]; then
+    answer=$("$programs/example" "$MODEL" "What is the capital of France, and what is it famous for?")
+    [[ $answer == *Paris* ]] || { echo "FAILED: a real model, C++: $answer"; exit 1; }
+    echo "ok: a real model, C++"
+fi
 if [ -e "$stage/lib/librealizar.so" ]; then
     . tests/other-library.sh
     other_library "$stage" "$stage/../other"

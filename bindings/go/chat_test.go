@@ -1,8 +1,11 @@
 package realizar
 
 import (
+	"context"
 	"errors"
+	"os"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -28,5 +31,43 @@ func TestConversation(t *testing.T) {
 	}
 	if _, err := model.TokenizeConversation(&Conversation{Messages: []any{1}}); !errors.Is(err, ErrInvalidArgument) {
 		t.Error(err)
+	}
+}
+
+func TestARealModel(t *testing.T) {
+	path := os.Getenv("MODEL")
+	if path == "" {
+		t.Skip("MODEL names no model")
+	}
+	model := load(t, path)
+	session := newSession(t, model, 0)
+	messages := []Message{{"user", "What is the capital of France, and what is it famous for?"}}
+	answer := func() (text string) {
+		for piece, err := range session.Stream(t.Context(), messages, &Options{MaxTokens: 40}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			text += piece
+		}
+		return text
+	}
+	first := answer()
+	if !strings.Contains(first, "Paris") {
+		t.Errorf("%q", first)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	pieces := 0
+	_, err := session.Chat(ctx, messages, nil, func(string) error {
+		if pieces++; pieces == 5 {
+			cancel()
+		}
+		return nil
+	})
+	if !errors.Is(err, context.Canceled) || pieces > 6 {
+		t.Error(pieces, err)
+	}
+	if again := answer(); again != first {
+		t.Errorf("after a cancel %q", again)
 	}
 }
