@@ -38,6 +38,7 @@ echo 'unsigned rz_abi_version(void) { return 99; }' | ${CC:-cc} -shared -fPIC -x
 export REALIZAR_FOREIGN=$temporary/foreign REALIZAR_OTHER=$temporary/other
 $go vet .
 CGO_ENABLED=0 $go test .
+[ "$($go env CGO_ENABLED)" = 0 ] || $go test -race .
 for system in windows/amd64 darwin/arm64 linux/arm64; do
     GOOS=${system%/*} GOARCH=${system#*/} CGO_ENABLED=0 $go vet .
 done
