@@ -18,6 +18,7 @@ int main(int argc, char **argv) {
     }
     const rz_chat_message question = {"user", argv[2]};
     rz_model_info info = {.struct_size = sizeof info};
+    /* The question is the caller's own; what others write may hold special tokens: rz_chat_tokenize_into takes them as text. */
     uint32_t flags = RZ_TOKENIZE_PARSE_SPECIAL;
 
     /* RZ_OK is 0; NULL parameters mean the defaults. */
