@@ -39,6 +39,21 @@ pub fn with_other_end(name: &OsStr, end: &str, other: &str) -> Option<OsString> 
     Some(name)
 }
 
+/// Asks the system to let this process use the tiles of AMX; false where it does not.
+#[cfg(target_arch = "x86_64")]
+pub fn enable_tiles() -> bool {
+    #[cfg(target_os = "linux")]
+    {
+        // Documentation/arch/x86/xstate.rst of Linux.
+        const ARCH_REQ_XCOMP_PERM: i32 = 0x1023;
+        const XFEATURE_XTILEDATA: i32 = 18;
+        // SAFETY: the call takes numbers alone; a kernel that does not know it says so.
+        unsafe { libc::syscall(libc::SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) == 0 }
+    }
+    #[cfg(not(target_os = "linux"))]
+    false
+}
+
 /// Name of the processor.
 pub fn processor() -> String {
     #[cfg(target_arch = "x86_64")]

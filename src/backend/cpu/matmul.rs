@@ -198,7 +198,7 @@ impl MatmulCall<'_> {
             // results.
             unsafe {
                 let first = columns.start == 0;
-                (kernels.gemv)(&weights, x.len(), x.as_ptr(), self.cols, out.as_mut_ptr(), first);
+                (kernels.gemv)(&weights, x.len(), 1, x.as_ptr(), self.cols, out.as_mut_ptr(), first);
             }
         }
         let values = &*scratch.results;
@@ -289,7 +289,7 @@ impl MatmulCall<'_> {
             unsafe {
                 let gemm = kernels.gemm[tokens.len() - 1];
                 let (tile, x) = (scratch.tile.as_ptr(), x.as_ptr());
-                gemm(tile, sets, x, sum.as_ptr(), columns.start == 0, out, stride);
+                gemm(tile, sets, x, tokens.len(), sum.as_ptr(), columns.start == 0, out, stride);
             }
         }
     }
@@ -307,7 +307,15 @@ impl MatmulCall<'_> {
             // tokens.
             unsafe {
                 let gemm = kernels.gemm[tokens.len() - 1];
-                gemm(&weights, columns.len(), x.as_ptr(), self.cols, out.as_mut_ptr(), columns.start == 0);
+                gemm(
+                    &weights,
+                    columns.len(),
+                    tokens.len(),
+                    x.as_ptr(),
+                    self.cols,
+                    out.as_mut_ptr(),
+                    columns.start == 0,
+                );
             }
         }
     }

@@ -12,7 +12,7 @@ use super::table::MatmulKernels;
 
 /// The token of AVX-512 F, BW, DQ, VL and VNNI, of AVX2, FMA and F16C, and with `VBMI` of VBMI.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Avx512Vnni<const VBMI: bool>(());
+pub struct Avx512Vnni<const VBMI: bool>(pub(super) ());
 
 impl<const VBMI: bool> Avx512Vnni<VBMI> {
     /// Returns the token where the processor has the instruction set.
@@ -41,7 +41,7 @@ impl<const VBMI: bool> Avx512Vnni<VBMI> {
 
 // Two panels by four tokens: eight integer sums, their scaled halves and eight results in 32 registers, and six loads
 // for every eight dot products.
-mod plain {
+pub(super) mod plain {
     use super::Avx512Vnni;
     use crate::backend::cpu::kernels::table::instantiate;
     instantiate!(
@@ -53,7 +53,7 @@ mod plain {
     );
 }
 /// The formats that VBMI makes faster; all else is as without it.
-mod vbmi {
+pub(super) mod vbmi {
     use super::{Avx512Vnni, plain};
     use crate::backend::cpu::kernels::codec_iq;
     use crate::backend::cpu::kernels::table::{BlockKernels, MatmulKernels, instantiate_blocks};
@@ -66,11 +66,11 @@ mod vbmi {
     );
 
     impl<Q: Codec> Packed<Q> {
-        const BLOCKS: BlockKernels =
+        pub(in crate::backend::cpu::kernels) const BLOCKS: BlockKernels =
             BlockKernels { gemv: Self::GEMV, unpack: unpack::<Q>, ..plain::Packed::<Q>::BLOCKS };
     }
 
-    pub(super) static KERNELS: MatmulKernels = MatmulKernels {
+    pub(in crate::backend::cpu::kernels) const KERNELS: MatmulKernels = MatmulKernels {
         blocks: |dtype| match dtype {
             quant::IQ2_XXS => Some(&Packed::<codec_iq::Iq2Xxs>::BLOCKS),
             quant::IQ2_XS => Some(&Packed::<codec_iq::Iq2Xs>::BLOCKS),

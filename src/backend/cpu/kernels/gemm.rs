@@ -25,14 +25,15 @@ pub const fn tile_bytes<K: Kind>() -> usize {
     64 * (K::INPUT.registers() + K::SUBS * (1 + K::MIN as usize))
 }
 
-/// Computes the first value of an integer sum, which makes up for the zero point of the weights.
+/// Computes the first value of an integer sum, which makes up for the zero point of the weights, from a token's activations.
 #[inline(always)]
-unsafe fn start<S: Simd>(s: S, x: *const u8, zero: i32) -> S::I {
+unsafe fn start<S: Simd, K: Kind>(s: S, x: *const u8, half: usize, zero: i32) -> S::I {
     if zero == 0 {
         return s.splat_i32(0);
     }
+    let at = if K::SUBS == 1 { offset::ZERO } else { offset::ZERO_HALVES + 4 * half };
     // SAFETY: the callers' activations hold it.
-    let minus_64_sums = s.splat_i32(unsafe { x.cast::<i32>().read_unaligned() });
+    let minus_64_sums = s.splat_i32(unsafe { read(x, at) });
     let shift = zero.trailing_zeros() as i32 - ZERO_STEP.trailing_zeros() as i32;
     if shift == 0 { minus_64_sums } else { s.shift(minus_64_sums, shift) }
 }
@@ -44,6 +45,11 @@ fn dot<S: Simd, K: Kind>(s: S, acc: S::I, w: S::I, x: i32) -> S::I {
         InputType::I8 if K::WIDE => s.dot_wide(acc, w, x),
         InputType::I8 => s.dot(acc, w, x),
     }
+}
+
+/// True where `S` multiplies weights with activations of this type for two tokens at once, with woven tiles.
+const fn woven<S: Simd>(input: InputType) -> bool {
+    S::PAIRS_OF_TOKENS && matches!(input, InputType::I8)
 }
 
 #[inline(always)]
@@ -92,6 +98,8 @@ fn prefetch_block<Q: Codec>(w: *const u8, b: usize, prefetch: impl Fn(*const u8)
 trait WeightSet<S: Simd> {
     /// Zero point of the bytes.
     const ZERO: i32;
+    /// True where vectors of integers are woven by twos.
+    const WOVEN: bool;
     /// Returns vector `j` of the integers of panel `r`.
     ///
     /// # Safety
@@ -120,6 +128,7 @@ struct RegisterSet<'a, S: Simd, Q> {
 
 impl<S: Simd, Q: Codec> WeightSet<S> for RegisterSet<'_, S, Q> {
     const ZERO: i32 = if Q::Kind::WIDE { S::WIDE_ZERO } else { Q::ZERO };
+    const WOVEN: bool = false;
     #[inline(always)]
     unsafe fn quants(&self, _: S, _: usize, j: usize) -> S::I {
         self.quants[j]
@@ -143,6 +152,7 @@ impl<S: Simd, K: Kind, const R: usize> WeightSet<S> for TileSet<K, R> {
         (_, true) => S::WIDE_ZERO,
         _ => K::ZERO,
     };
+    const WOVEN: bool = woven::<S>(K::INPUT);
     #[inline(always)]
     unsafe fn quants(&self, s: S, r: usize, j: usize) -> S::I {
         // SAFETY: inside the set.
@@ -171,6 +181,89 @@ unsafe fn add_set<S: Simd, K: Kind, W: WeightSet<S>, const R: usize, const N: us
     x: *const u8,
     acc: &mut [[S::F; N]; R],
 ) {
+    // The first half's sums times their scales.
+    let mut scaled = [[s.splat(0.0); N]; R];
+    // SAFETY: the same contract.
+    unsafe {
+        for half in 0..K::SUBS {
+            let sum = match W::WOVEN {
+                true => woven_sums::<S, K, W, R, N>(s, w, x, half),
+                false => sums_of_set::<S, K, W, R, N>(s, w, x, half),
+            };
+            add_half::<S, K, W, R, N>(s, w, x, half, sum, &mut scaled, acc);
+        }
+        add_mins::<S, K, W, R, N>(s, w, x, acc);
+    }
+}
+
+/// Adds the integer sums of a half of a set, times its scales, to `acc`, or the first half's to `scaled`.
+///
+/// # Safety
+/// As for `add_set`.
+#[inline(always)]
+unsafe fn add_half<S: Simd, K: Kind, W: WeightSet<S>, const R: usize, const N: usize>(
+    s: S,
+    w: &W,
+    x: *const u8,
+    half: usize,
+    sum: [[S::I; N]; R],
+    scaled: &mut [[S::F; N]; R],
+    acc: &mut [[S::F; N]; R],
+) {
+    for r in 0..R {
+        // SAFETY: weights and activations are readable by this function's contract.
+        let scale = unsafe { w.scale(s, r, half) };
+        for t in 0..N {
+            // SAFETY: as above.
+            let x_scale = s.splat(unsafe { read(x, K::INPUT.bytes() * t + K::INPUT.scale()) });
+            let sum = s.to_f32(sum[r][t]);
+            if K::SUBS == 1 {
+                acc[r][t] = s.fma(sum, s.mul(scale, x_scale), acc[r][t]);
+            } else if half == 0 {
+                scaled[r][t] = s.mul(sum, scale);
+            } else {
+                acc[r][t] = s.fma(s.fma(sum, scale, scaled[r][t]), x_scale, acc[r][t]);
+            }
+        }
+    }
+}
+
+/// Adds the mins of a set to `acc`.
+///
+/// # Safety
+/// As for `add_set`.
+#[inline(always)]
+unsafe fn add_mins<S: Simd, K: Kind, W: WeightSet<S>, const R: usize, const N: usize>(
+    s: S,
+    w: &W,
+    x: *const u8,
+    acc: &mut [[S::F; N]; R],
+) {
+    for half in 0..if K::MIN { K::SUBS } else { 0 } {
+        let factor = if K::SUBS == 1 { offset::MIN } else { offset::MIN_HALVES + 4 * half };
+        for r in 0..R {
+            // SAFETY: weights and activations are readable by this function's contract.
+            let min = unsafe { w.min(s, r, half) };
+            for t in 0..N {
+                // SAFETY: as above.
+                let x = s.splat(unsafe { read(x, K::INPUT.bytes() * t + factor) });
+                acc[r][t] = s.fma(min, x, acc[r][t]);
+            }
+        }
+    }
+}
+
+/// Computes the integer sums of products of a half of a set, or of all of it where there are no halves.
+///
+/// # Safety
+/// As for `add_set`.
+#[inline(always)]
+unsafe fn sums_of_set<S: Simd, K: Kind, W: WeightSet<S>, const R: usize, const N: usize>(
+    s: S,
+    w: &W,
+    x: *const u8,
+    half: usize,
+) -> [[S::I; N]; R] {
     let (registers, bytes) = const { (K::INPUT.registers(), K::INPUT.bytes()) };
     // A single chain of sums would wait for itself; integers may be added in any order. Pairs have the longer latency, but
     // 2 and 3 are the sizes of instruction sets without registers for more chains.
@@ -182,92 +275,112 @@ unsafe fn add_set<S: Simd, K: Kind, W: WeightSet<S>, const R: usize, const N: us
     let run = if S::SUMS_OF_16_BITS { K::RUN } else { 1 };
     // SAFETY: weights and activations are readable by this function's contract.
     unsafe {
-        // The first half's sums times their scales.
-        let mut scaled = [[s.splat(0.0); N]; R];
-        for half in 0..K::SUBS {
-            let mut sum = [[s.splat_i32(0); N]; R];
-            let mut other = [[s.splat_i32(0); N]; R];
-            let start = |t: usize| {
-                let zero = if K::SUBS == 1 { offset::ZERO } else { offset::ZERO_HALVES + 4 * half };
-                start(s, x.wrapping_add(bytes * t + zero), const { W::ZERO })
-            };
-            if run == 1 {
-                for t in 0..N {
-                    for r in 0..R {
-                        sum[r][t] = start(t);
-                    }
-                }
-            }
-            macro_rules! column {
-                ($j:expr) => {
-                    let mut weights = [s.splat_i32(0); R];
-                    for r in 0..R {
-                        weights[r] = w.quants(s, r, $j);
-                    }
-                    for t in 0..N {
-                        let x = read(x, bytes * t + 4 * $j);
-                        for r in 0..R {
-                            let (sum, other) = (&mut sum[r][t], &mut other[r][t]);
-                            if run > 1 {
-                                *other = match $j % run {
-                                    0 => s.products(weights[r], x),
-                                    _ => s.add_products(*other, weights[r], x),
-                                };
-                            } else if chains == 2 && $j % 2 == 1 {
-                                *other = dot::<S, K>(s, *other, weights[r], x);
-                            } else {
-                                *sum = dot::<S, K>(s, *sum, weights[r], x);
-                            }
-                        }
-                    }
-                    if run > 1 && $j % run == run - 1 {
-                        let first = $j % (registers / K::SUBS) == run - 1;
-                        for t in 0..N {
-                            let start = if first { start(t) } else { s.splat_i32(0) };
-                            for r in 0..R {
-                                let sum = &mut sum[r][t];
-                                *sum = s.sum_products(if first { start } else { *sum }, other[r][t]);
-                            }
-                        }
-                    }
-                };
-            }
-            // By hand only where the compiler does not do it: many copies take it minutes.
-            if const { S::SUMS_OF_16_BITS || matches!(K::INPUT, InputType::I16) } {
-                unroll!(S, j < K::INPUT.registers() / K::SUBS, {
-                    column!(half * (registers / K::SUBS) + j);
-                });
-            } else {
-                for j in half * registers / K::SUBS..(half + 1) * registers / K::SUBS {
-                    column!(j);
-                }
-            }
-            for r in 0..R {
-                let scale = w.scale(s, r, half);
-                for t in 0..N {
-                    let x_scale = s.splat(read(x, bytes * t + K::INPUT.scale()));
-                    let two = chains == 2 && run == 1;
-                    let sum = s.to_f32(if two { s.add_i32(sum[r][t], other[r][t]) } else { sum[r][t] });
-                    if K::SUBS == 1 {
-                        acc[r][t] = s.fma(sum, s.mul(scale, x_scale), acc[r][t]);
-                    } else if half == 0 {
-                        scaled[r][t] = s.mul(sum, scale);
-                    } else {
-                        acc[r][t] = s.fma(s.fma(sum, scale, scaled[r][t]), x_scale, acc[r][t]);
-                    }
+        let mut sum = [[s.splat_i32(0); N]; R];
+        let mut other = [[s.splat_i32(0); N]; R];
+        let start = |t: usize| start::<S, K>(s, x.wrapping_add(bytes * t), half, const { W::ZERO });
+        if run == 1 {
+            for t in 0..N {
+                for r in 0..R {
+                    sum[r][t] = start(t);
                 }
             }
         }
-        for half in 0..if K::MIN { K::SUBS } else { 0 } {
-            let factor = if K::SUBS == 1 { offset::MIN } else { offset::MIN_HALVES + 4 * half };
-            for r in 0..R {
-                let min = w.min(s, r, half);
-                for t in 0..N {
-                    acc[r][t] = s.fma(min, s.splat(read(x, bytes * t + factor)), acc[r][t]);
+        macro_rules! column {
+            ($j:expr) => {
+                let mut weights = [s.splat_i32(0); R];
+                for r in 0..R {
+                    weights[r] = w.quants(s, r, $j);
                 }
+                for t in 0..N {
+                    let x = read(x, bytes * t + 4 * $j);
+                    for r in 0..R {
+                        let (sum, other) = (&mut sum[r][t], &mut other[r][t]);
+                        if run > 1 {
+                            *other = match $j % run {
+                                0 => s.products(weights[r], x),
+                                _ => s.add_products(*other, weights[r], x),
+                            };
+                        } else if chains == 2 && $j % 2 == 1 {
+                            *other = dot::<S, K>(s, *other, weights[r], x);
+                        } else {
+                            *sum = dot::<S, K>(s, *sum, weights[r], x);
+                        }
+                    }
+                }
+                if run > 1 && $j % run == run - 1 {
+                    let first = $j % (registers / K::SUBS) == run - 1;
+                    for t in 0..N {
+                        let start = if first { start(t) } else { s.splat_i32(0) };
+                        for r in 0..R {
+                            let sum = &mut sum[r][t];
+                            *sum = s.sum_products(if first { start } else { *sum }, other[r][t]);
+                        }
+                    }
+                }
+            };
+        }
+        // By hand only where the compiler does not do it: many copies take it minutes.
+        if const { S::SUMS_OF_16_BITS || matches!(K::INPUT, InputType::I16) } {
+            unroll!(S, j < K::INPUT.registers() / K::SUBS, {
+                column!(half * (registers / K::SUBS) + j);
+            });
+        } else {
+            for j in half * registers / K::SUBS..(half + 1) * registers / K::SUBS {
+                column!(j);
+            }
+        }
+        if chains == 2 && run == 1 {
+            for r in 0..R {
+                for t in 0..N {
+                    sum[r][t] = s.add_i32(sum[r][t], other[r][t]);
+                }
+            }
+        }
+        sum
+    }
+}
+
+/// Computes the sums of products of a half of a woven set, or of all of it where there are no halves. An odd last token is
+/// its own partner.
+///
+/// # Safety
+/// As for `add_set`.
+#[inline(always)]
+unsafe fn woven_sums<S: Simd, K: Kind, W: WeightSet<S>, const R: usize, const N: usize>(
+    s: S,
+    w: &W,
+    x: *const u8,
+    half: usize,
+) -> [[S::I; N]; R] {
+    let (bytes, columns) = const { (K::INPUT.bytes(), K::INPUT.registers() / K::SUBS) };
+    let partner = |t: usize| (t + 1).min(N - 1);
+    // Element t holds the sums of tokens t and t + 1, for even t.
+    let mut two = [[[s.splat_i32(0); 2]; N]; R];
+    for j in (half * columns..(half + 1) * columns).step_by(2) {
+        for r in 0..R {
+            // SAFETY: weights and activations are readable by this function's contract.
+            let weights = unsafe { [w.quants(s, r, j), w.quants(s, r, j + 1)] };
+            for t in (0..N).step_by(2) {
+                // SAFETY: as above.
+                let x = [t, partner(t)].map(|t| unsafe { read(x, bytes * t + 4 * j) });
+                two[r][t] = s.dot_two(two[r][t], weights, x);
             }
         }
     }
+    let mut sum = [[s.splat_i32(0); N]; R];
+    for r in 0..R {
+        for t in (0..N).step_by(2) {
+            [sum[r][t], sum[r][partner(t)]] = s.part_two(two[r][t]);
+        }
+        if const { W::ZERO != 0 } {
+            for t in 0..N {
+                // SAFETY: as above.
+                let start = unsafe { start::<S, K>(s, x.wrapping_add(bytes * t), half, const { W::ZERO }) };
+                sum[r][t] = s.add_i32(sum[r][t], start);
+            }
+        }
+    }
+    sum
 }
 
 /// Reads the results of `R` row panels of `N` tokens, one token after the other, or returns zeros.
@@ -393,7 +506,12 @@ pub unsafe fn unpack<S: Simd, Q: Codec, const R: usize>(s: S, mut w: *const u8, 
             Q::scales(s, w, &mut scale, &mut min);
             unroll!(S Q, b < Q::SETS, {
                 prefetch_block::<Q>(w, b, |line| prefetch::near(line.wrapping_add(UNPACK_PREFETCH)));
-                let quants = quants_of_set::<S, Q>(s, w, b, &scale);
+                let mut quants = quants_of_set::<S, Q>(s, w, b, &scale);
+                if const { woven::<S>(Q::Kind::INPUT) } {
+                    for j in (0..registers).step_by(2) {
+                        [quants[j], quants[j + 1]] = s.weave(quants[j], quants[j + 1]);
+                    }
+                }
                 for j in 0..registers {
                     let shifted = const { matches!(Q::Kind::INPUT, InputType::I8) && !Q::Kind::WIDE && Q::ZERO != Q::Kind::ZERO };
                     let q = if shifted { s.add_bytes(quants[j], (Q::Kind::ZERO - Q::ZERO) as u8) } else { quants[j] };
@@ -415,7 +533,7 @@ pub unsafe fn unpack<S: Simd, Q: Codec, const R: usize>(s: S, mut w: *const u8, 
 
 /// Multiplies a tile of `R` row panels and `n` sets of 32 columns with `N` tokens and adds the results of earlier columns
 /// unless these are the `first`. Results lie token by token, `R` panels each: the earlier ones at `sum`, the new ones at
-/// `out`, `stride` values from one token to the next.
+/// `out`, `stride` values from one token to the next. In `x` these tokens lie among `tokens`.
 ///
 /// # Safety
 /// `tile` points to `n` sets of a tile made by `unpack`, `x` to the activations of `N` tokens in them, `sum` and `out` to
@@ -426,6 +544,7 @@ pub unsafe fn gemm<S: Simd, K: Kind, const R: usize, const N: usize>(
     mut tile: *const u8,
     n: usize,
     mut x: *const u8,
+    tokens: usize,
     sum: *const f32,
     first: bool,
     out: *mut f32,
@@ -442,9 +561,67 @@ pub unsafe fn gemm<S: Simd, K: Kind, const R: usize, const N: usize>(
         let mut acc = load_results::<S, R, N>(s, sum, first);
         for _ in 0..n {
             add_set::<S, K, _, R, N>(s, &TileSet::<K, R>(tile, PhantomData), x, &mut acc);
-            x = x.add(K::INPUT.bytes() * N);
+            x = x.add(K::INPUT.bytes() * tokens);
             tile = tile.add(tile_bytes::<K>() * R);
         }
         store_results(s, acc, out, stride);
+    }
+}
+
+/// Most tokens of `gemm_of_sums`.
+#[cfg(target_arch = "x86_64")]
+pub const MANY_TOKENS: usize = 16;
+/// Integer sums of some tokens, for halves of a set and `R` row panels; without halves, the first are those of the set.
+#[cfg(target_arch = "x86_64")]
+pub type TileSums<const R: usize> = [[[[i32; PANEL_ROWS]; MANY_TOKENS]; R]; 2];
+
+/// Multiplies as `gemm` up to `MANY_TOKENS` tokens, whose integer sums of a set `sums` computes from tile and activations.
+///
+/// # Safety
+/// As for `gemm`, with `tokens` in place of `N`; `sums` may rely on it too.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+pub unsafe fn gemm_of_sums<S: Simd, K: Kind, const R: usize>(
+    s: S,
+    mut tile: *const u8,
+    n: usize,
+    mut x: *const u8,
+    tokens: usize,
+    sum: *const f32,
+    first: bool,
+    out: *mut f32,
+    stride: usize,
+    mut sums: impl FnMut(*const u8, *const u8, &mut TileSums<R>),
+) {
+    let bytes = const { K::INPUT.bytes() };
+    let mut acc = [[[s.splat(0.0); 1]; R]; MANY_TOKENS];
+    let mut tile_sums = [[[[0; PANEL_ROWS]; MANY_TOKENS]; R]; 2];
+    // SAFETY: results, sets and activations are inside by this function's contract.
+    unsafe {
+        for t in 0..tokens {
+            acc[t] = load_results::<S, R, 1>(s, sum.wrapping_add(PANEL_ROWS * R * t), first);
+        }
+        for _ in 0..n {
+            sums(tile, x, &mut tile_sums);
+            let set = TileSet::<K, R>(tile, PhantomData);
+            for t in 0..tokens {
+                let x = x.add(bytes * t);
+                let mut scaled = [[s.splat(0.0); 1]; R];
+                for half in 0..K::SUBS {
+                    let start = start::<S, K>(s, x, half, <TileSet<K, R> as WeightSet<S>>::ZERO);
+                    let mut sum = [[start]; R];
+                    for r in 0..R {
+                        sum[r][0] = s.add_i32(start, s.load_bytes(tile_sums[half][r][t].as_ptr().cast()));
+                    }
+                    add_half::<S, K, _, R, 1>(s, &set, x, half, sum, &mut scaled, &mut acc[t]);
+                }
+                add_mins::<S, K, _, R, 1>(s, &set, x, &mut acc[t]);
+            }
+            x = x.add(bytes * tokens);
+            tile = tile.add(tile_bytes::<K>() * R);
+        }
+        for t in 0..tokens {
+            store_results(s, acc[t], out.wrapping_add(stride * t), stride);
+        }
     }
 }

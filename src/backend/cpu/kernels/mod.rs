@@ -4,6 +4,7 @@
 #![allow(unsafe_code)]
 
 pub(super) mod activations;
+mod amx;
 pub(super) mod attend;
 mod attend_product;
 mod avx2;
@@ -27,12 +28,12 @@ pub(super) mod small;
 pub(super) mod table;
 
 #[cfg(target_arch = "aarch64")]
-use self::neon::Neon;
+use self::neon::{BASE, DOTPROD, I8MM, Neon};
 use self::scalar::Scalar;
 pub use self::simd::{PANEL_ROWS, SET};
 use self::table::MatmulKernels;
 #[cfg(target_arch = "x86_64")]
-use self::{avx2::Avx2, avx512vnni::Avx512Vnni};
+use self::{amx::Amx, avx2::Avx2, avx512vnni::Avx512Vnni};
 
 /// An instruction set that this machine has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,21 +50,42 @@ pub enum Isa {
     /// With VBMI.
     #[cfg(target_arch = "x86_64")]
     Avx512Vbmi(Avx512Vnni<true>),
+    /// With VBMI and AMX.
+    #[cfg(target_arch = "x86_64")]
+    Amx(Amx<amx::Processor>),
+    /// The scalar twin of AMX.
+    #[cfg(all(test, target_arch = "x86_64"))]
+    AmxTwin(Amx<amx::twin::Twin>),
     #[cfg(target_arch = "aarch64")]
-    Neon(Neon<false>),
+    Neon(Neon<BASE>),
     /// With the dot product instructions.
     #[cfg(target_arch = "aarch64")]
-    NeonDotprod(Neon<true>),
+    NeonDotprod(Neon<DOTPROD>),
+    /// With the matrix instructions for integers too.
+    #[cfg(target_arch = "aarch64")]
+    NeonI8mm(Neon<I8MM>),
 }
 
 impl Isa {
-    /// Finds the fastest instruction set of this machine.
+    /// Finds the fastest instruction set of this machine, but never AMX: no processor that has it has run these tests yet,
+    /// and the system grants it to the whole process, whose signal handlers then need more stack.
     pub fn detect() -> Isa {
-        Isa::available().last().copied().unwrap_or(Isa::Scalar)
+        Isa::common().last().copied().unwrap_or(Isa::Scalar)
     }
 
-    /// Lists every instruction set of this machine, slowest first.
+    /// Lists every instruction set of this machine.
     pub fn available() -> Vec<Isa> {
+        let more = [
+            #[cfg(all(test, target_arch = "x86_64"))]
+            Amx::<amx::twin::Twin>::detect().map(Isa::AmxTwin),
+            #[cfg(target_arch = "x86_64")]
+            Amx::<amx::Processor>::detect().map(Isa::Amx),
+        ];
+        Isa::common().into_iter().chain(more.into_iter().flatten()).collect()
+    }
+
+    /// Lists the instruction sets that `detect` chooses from, slowest first.
+    fn common() -> Vec<Isa> {
         let isas = [
             Some(Isa::Scalar),
             #[cfg(target_arch = "x86_64")]
@@ -75,9 +97,11 @@ impl Isa {
             #[cfg(target_arch = "x86_64")]
             Avx512Vnni::<true>::detect().map(Isa::Avx512Vbmi),
             #[cfg(target_arch = "aarch64")]
-            Neon::<false>::detect().map(Isa::Neon),
+            Neon::<BASE>::detect().map(Isa::Neon),
             #[cfg(target_arch = "aarch64")]
-            Neon::<true>::detect().map(Isa::NeonDotprod),
+            Neon::<DOTPROD>::detect().map(Isa::NeonDotprod),
+            #[cfg(target_arch = "aarch64")]
+            Neon::<I8MM>::detect().map(Isa::NeonI8mm),
         ];
         isas.into_iter().flatten().collect()
     }
@@ -94,10 +118,16 @@ impl Isa {
             Isa::Avx512Vnni(_) => "avx512-vnni",
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512Vbmi(_) => "avx512-vbmi",
+            #[cfg(target_arch = "x86_64")]
+            Isa::Amx(_) => "amx",
+            #[cfg(all(test, target_arch = "x86_64"))]
+            Isa::AmxTwin(_) => "amx's twin",
             #[cfg(target_arch = "aarch64")]
             Isa::Neon(_) => "neon",
             #[cfg(target_arch = "aarch64")]
             Isa::NeonDotprod(_) => "neon-dotprod",
+            #[cfg(target_arch = "aarch64")]
+            Isa::NeonI8mm(_) => "neon-i8mm",
         }
     }
 
@@ -113,15 +143,21 @@ impl Isa {
             Isa::Avx512Vnni(token) => token.matmul(),
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512Vbmi(token) => token.matmul(),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Amx(token) => token.matmul(),
+            #[cfg(all(test, target_arch = "x86_64"))]
+            Isa::AmxTwin(token) => token.matmul(),
             #[cfg(target_arch = "aarch64")]
             Isa::Neon(token) => token.matmul(),
             #[cfg(target_arch = "aarch64")]
             Isa::NeonDotprod(token) => token.matmul(),
+            #[cfg(target_arch = "aarch64")]
+            Isa::NeonI8mm(token) => token.matmul(),
         }
     }
 }
 
-/// Runs `body(token, args...)` compiled for the instruction set in `isa`. The extensions VNNI, VBMI and dot products serve
+/// Runs `body(token, args...)` compiled for the instruction set in `isa`. The extensions VNNI, VBMI, AMX, dot products and I8MM serve
 /// matrix products only and share the code of their base.
 macro_rules! dispatch {
     ($isa:expr, $body:ident($($arg:ident: $ty:ty),* $(,)?) $(-> $ret:ty)?) => {{
@@ -150,10 +186,18 @@ macro_rules! dispatch {
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512Vbmi(token) => unsafe { avx512(token.base(), $($arg),*) },
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            Isa::Amx(token) => unsafe { avx512(token.base(), $($arg),*) },
+            // SAFETY: as above.
+            #[cfg(all(test, target_arch = "x86_64"))]
+            Isa::AmxTwin(token) => unsafe { avx512(token.base(), $($arg),*) },
             #[cfg(target_arch = "aarch64")]
             Isa::Neon(token) => $body(token, $($arg),*),
             #[cfg(target_arch = "aarch64")]
             Isa::NeonDotprod(token) => $body(token.base(), $($arg),*),
+            #[cfg(target_arch = "aarch64")]
+            Isa::NeonI8mm(token) => $body(token.base(), $($arg),*),
         }
     }};
 }

@@ -1,5 +1,5 @@
 //! NEON: the sixteen lanes are four registers. With the dot product instruction a dot product is one instruction a
-//! register, without it five.
+//! register, without it five; with the matrix instruction of FEAT_I8MM one instruction serves two tokens.
 #![allow(unsafe_code)]
 #![cfg(target_arch = "aarch64")]
 
@@ -10,33 +10,46 @@ use super::simd::{Codebook, EXPONENT, INVERSE_POWER, LANES, LEAST_POWER, PAIR_ST
 use super::small::Small;
 use super::table::MatmulKernels;
 
-/// The token of NEON with conversions of FP16, which every AArch64 processor has, and with `DOT` of its dot products.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Neon<const DOT: bool>(());
+/// Extension of `Neon`: none.
+pub const BASE: u8 = 0;
+/// Extension of `Neon`: dot products.
+pub const DOTPROD: u8 = 1;
+/// Extension of `Neon`: dot products, and products of two rows with two columns.
+pub const I8MM: u8 = 2;
 
-impl<const DOT: bool> Neon<DOT> {
+/// The token of NEON with conversions of FP16, which every AArch64 processor has, and with an extension.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Neon<const EXTENSION: u8>(());
+
+impl<const EXTENSION: u8> Neon<EXTENSION> {
     /// Returns the token where the processor has the instruction set.
     pub fn detect() -> Option<Self> {
-        (!DOT || is_aarch64_feature_detected!("dotprod")).then_some(Neon(()))
+        let dotprod = EXTENSION < DOTPROD || is_aarch64_feature_detected!("dotprod");
+        let i8mm = EXTENSION < I8MM || is_aarch64_feature_detected!("i8mm");
+        (dotprod && i8mm).then_some(Neon(()))
     }
 
-    /// Returns the token without dot products.
-    pub fn base(self) -> Neon<false> {
+    /// Returns the token without extensions.
+    pub fn base(self) -> Neon<BASE> {
         Neon(())
     }
 
     /// Returns the matrix kernels.
     pub fn matmul(self) -> &'static MatmulKernels {
-        if DOT { &dotprod::KERNELS } else { &plain::KERNELS }
+        match EXTENSION {
+            I8MM => &i8mm::KERNELS,
+            DOTPROD => &dotprod::KERNELS,
+            _ => &plain::KERNELS,
+        }
     }
 }
 
 // One panel by three tokens: twelve integer sums and twelve results in 32 registers.
 mod plain {
-    use super::Neon;
+    use super::{BASE, Neon};
     use crate::backend::cpu::kernels::table::instantiate;
     instantiate!(
-        Neon::<false>(()),
+        Neon::<BASE>(()),
         1 panels,
         gemv tokens 1,
         gemm tokens 1 2 3,
@@ -44,14 +57,26 @@ mod plain {
     );
 }
 mod dotprod {
-    use super::Neon;
+    use super::{DOTPROD, Neon};
     use crate::backend::cpu::kernels::table::instantiate;
     instantiate!(
-        Neon::<true>(()),
+        Neon::<DOTPROD>(()),
         1 panels,
         gemv tokens 1,
         gemm tokens 1 2 3,
         #[target_feature(enable = "neon,dotprod")]
+    );
+}
+// Two pairs of tokens share each load of weights: sixteen integer sums, and results that go through memory once a set.
+mod i8mm {
+    use super::{I8MM, Neon};
+    use crate::backend::cpu::kernels::table::instantiate;
+    instantiate!(
+        Neon::<I8MM>(()),
+        1 panels,
+        gemv tokens 1,
+        gemm tokens 1 2 3 4,
+        #[target_feature(enable = "neon,dotprod,i8mm")]
     );
 }
 
@@ -90,7 +115,7 @@ macro_rules! four {
     };
 }
 
-impl<const DOT: bool> Simd for Neon<DOT> {
+impl<const EXTENSION: u8> Simd for Neon<EXTENSION> {
     type I = [int32x4_t; 4];
     type F = [float32x4_t; 4];
     /// The first numbers of eight lanes, their second ones, and those of the other eight.
@@ -98,6 +123,7 @@ impl<const DOT: bool> Simd for Neon<DOT> {
     const WIDE_ZERO: i32 = 0;
     const ACCUMULATORS: usize = 6;
     const UNROLL: bool = true;
+    const PAIRS_OF_TOKENS: bool = EXTENSION >= I8MM;
 
     #[inline(always)]
     unsafe fn load_bytes(self, p: *const u8) -> Self::I {
@@ -205,7 +231,7 @@ impl<const DOT: bool> Simd for Neon<DOT> {
     fn dot(self, acc: Self::I, w: Self::I, x: i32) -> Self::I {
         four!(i => {
             let (w, x) = (vreinterpretq_s8_s32(w[i]), vreinterpretq_s8_s32(vdupq_n_s32(x)));
-            if DOT {
+            if EXTENSION >= DOTPROD {
                 // The intrinsic is not stable.
                 let mut acc = acc[i];
                 asm!(
@@ -221,6 +247,33 @@ impl<const DOT: bool> Simd for Neon<DOT> {
                 vpadalq_s16(acc[i], vpaddq_s16(low, vmull_high_s8(w, x)))
             }
         })
+    }
+    #[inline(always)]
+    fn weave(self, even: Self::I, odd: Self::I) -> [Self::I; 2] {
+        [four!(i => vzip1q_s32(even[i], odd[i])), four!(i => vzip2q_s32(even[i], odd[i]))]
+    }
+    #[inline(always)]
+    fn dot_two(self, acc: [Self::I; 2], w: [Self::I; 2], x: [i64; 2]) -> [Self::I; 2] {
+        let mut out = acc;
+        for half in 0..2 {
+            out[half] = four!(i => {
+                let x = vcombine_s64(vcreate_s64(x[0] as u64), vcreate_s64(x[1] as u64));
+                // The intrinsic is not stable.
+                let mut acc = acc[half][i];
+                asm!(
+                    ".arch_extension i8mm",
+                    "smmla {0:v}.4s, {1:v}.16b, {2:v}.16b",
+                    inout(vreg) acc, in(vreg) w[half][i], in(vreg) x,
+                    options(pure, nomem, nostack, preserves_flags)
+                );
+                acc
+            });
+        }
+        out
+    }
+    #[inline(always)]
+    fn part_two(self, sums: [Self::I; 2]) -> [Self::I; 2] {
+        [four!(i => vuzp1q_s32(sums[0][i], sums[1][i])), four!(i => vuzp2q_s32(sums[0][i], sums[1][i]))]
     }
     #[inline(always)]
     fn dot_wide(self, acc: Self::I, w: Self::I, x: i32) -> Self::I {

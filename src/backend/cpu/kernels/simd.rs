@@ -6,6 +6,8 @@
 //! underneath, and all instruction sets agree to the last bit.
 #![allow(unsafe_code)]
 
+use std::array;
+
 /// Number of lanes of a vector.
 pub const LANES: usize = 16;
 
@@ -53,6 +55,9 @@ pub trait Simd: Copy {
 
     /// True where dot products are sums of 16 bits first, of which some may be added before they are widened.
     const SUMS_OF_16_BITS: bool = false;
+
+    /// True where `dot_two` is an instruction. Tiles of quants are then woven.
+    const PAIRS_OF_TOKENS: bool = false;
 
     /// Reads 64 bytes.
     ///
@@ -105,6 +110,22 @@ pub trait Simd: Copy {
     /// Adds the sum of products to `acc`.
     fn sum_products(self, acc: Self::I, products: Self::I) -> Self::I {
         self.add_i32(acc, products)
+    }
+    /// Brings the bytes of each lane of two neighbouring vectors of columns together, in the order that `dot_two` takes.
+    fn weave(self, even: Self::I, odd: Self::I) -> [Self::I; 2] {
+        [even, odd]
+    }
+    /// Adds the dot products over eight columns of woven weights, made by `wide` or of 7 bits, with two tokens, in an order
+    /// that `part_two` undoes.
+    fn dot_two(self, acc: [Self::I; 2], w: [Self::I; 2], x: [i64; 2]) -> [Self::I; 2] {
+        array::from_fn(|t| {
+            let acc = self.dot_wide(acc[t], w[0], x[t] as i32);
+            self.dot_wide(acc, w[1], (x[t] >> 32) as i32)
+        })
+    }
+    /// Takes the sums of `dot_two` apart by token.
+    fn part_two(self, sums: [Self::I; 2]) -> [Self::I; 2] {
+        sums
     }
     /// Computes `dot` for bytes made by `wide`, which adds `WIDE_ZERO * sum(x)` to the dot product of the signed bytes.
     fn dot_wide(self, acc: Self::I, w: Self::I, x: i32) -> Self::I;

@@ -9,10 +9,12 @@ use crate::tensor::DType;
 
 /// `gemm::unpack` of one format.
 pub type Unpack = unsafe fn(*const u8, usize, *mut u8);
-/// `gemm::gemv` of one format, or `gemm::gemm` of one kind, and number of tokens.
+/// `gemm::gemv` of one format and number of tokens.
 pub type QuantProduct = unsafe fn(*const u8, usize, *const u8, *const f32, bool, *mut f32, usize);
-/// `float_gemm::multiply` of one type and number of tokens.
-pub type FloatProduct = unsafe fn(&FloatPanels, usize, *const f32, usize, *mut f32, bool);
+/// `gemm::gemm` of one kind and number of tokens, which is the fourth argument.
+pub type TileProduct = unsafe fn(*const u8, usize, *const u8, usize, *const f32, bool, *mut f32, usize);
+/// `float_gemm::multiply` of one type and number of tokens, which is the third argument.
+pub type FloatProduct = unsafe fn(&FloatPanels, usize, usize, *const f32, usize, *mut f32, bool);
 /// `activations::quantize_i8`.
 pub type QuantizeI8 = unsafe fn(&[f32], &mut [u8], usize, usize, bool);
 /// `activations::quantize_i16`.
@@ -33,7 +35,7 @@ pub struct BlockKernels {
     pub gemv: &'static [QuantProduct],
     pub unpack: Unpack,
     /// By number of tokens less one.
-    pub gemm: &'static [QuantProduct],
+    pub gemm: &'static [TileProduct],
 }
 
 /// The kernels of a float type.
@@ -89,7 +91,7 @@ macro_rules! instantiate_blocks {
         }
 
         /// A place for the constants of a type of weights.
-        pub(super) struct Packed<T>(PhantomData<T>);
+        pub(in crate::backend::cpu::kernels) struct Packed<T>(PhantomData<T>);
 
         impl<Q: Codec> Packed<Q> {
             const GEMV: &'static [QuantProduct] =
@@ -110,6 +112,41 @@ macro_rules! instantiate_blocks {
 }
 pub(super) use instantiate_blocks;
 
+/// Finds the constant `BLOCKS` of `$of::<Codec>`, or of `$of::<Codec, $more>`, for the codec of an element type.
+macro_rules! block_kernels {
+    ($dtype:expr, $of:ident $(, $more:ident)?) => {
+        Some(match $dtype {
+            quant::F16 => &$of::<small::SmallF16$(, $more)?>::BLOCKS,
+            quant::BF16 => &$of::<small::SmallBf16$(, $more)?>::BLOCKS,
+            quant::F8_E4M3 => &$of::<codec::F8Blocks$(, $more)?>::BLOCKS,
+            quant::Q4_0 => &$of::<codec::Q4_0$(, $more)?>::BLOCKS,
+            quant::Q4_1 => &$of::<codec::Q4_1$(, $more)?>::BLOCKS,
+            quant::Q5_0 => &$of::<codec::Q5_0$(, $more)?>::BLOCKS,
+            quant::Q5_1 => &$of::<codec::Q5_1$(, $more)?>::BLOCKS,
+            quant::Q8_0 => &$of::<codec::Q8_0$(, $more)?>::BLOCKS,
+            quant::Q2_K => &$of::<codec::Q2K$(, $more)?>::BLOCKS,
+            quant::Q3_K => &$of::<codec::Q3K$(, $more)?>::BLOCKS,
+            quant::Q4_K => &$of::<codec::Q4K$(, $more)?>::BLOCKS,
+            quant::Q5_K => &$of::<codec::Q5K$(, $more)?>::BLOCKS,
+            quant::Q6_K => &$of::<codec::Q6K$(, $more)?>::BLOCKS,
+            quant::IQ4_NL => &$of::<codec::Iq4Nl$(, $more)?>::BLOCKS,
+            quant::IQ4_XS => &$of::<codec::Iq4Xs$(, $more)?>::BLOCKS,
+            quant::MXFP4 => &$of::<codec::Mxfp4$(, $more)?>::BLOCKS,
+            quant::IQ1_S => &$of::<codec_iq::Iq1S$(, $more)?>::BLOCKS,
+            quant::IQ1_M => &$of::<codec_iq::Iq1M$(, $more)?>::BLOCKS,
+            quant::IQ2_XXS => &$of::<codec_iq::Iq2Xxs$(, $more)?>::BLOCKS,
+            quant::IQ2_XS => &$of::<codec_iq::Iq2Xs$(, $more)?>::BLOCKS,
+            quant::IQ2_S => &$of::<codec_iq::Iq2S$(, $more)?>::BLOCKS,
+            quant::IQ3_XXS => &$of::<codec_iq::Iq3Xxs$(, $more)?>::BLOCKS,
+            quant::IQ3_S => &$of::<codec_iq::Iq3S$(, $more)?>::BLOCKS,
+            quant::TQ1_0 => &$of::<codec::Tq1_0$(, $more)?>::BLOCKS,
+            quant::TQ2_0 => &$of::<codec::Tq2_0$(, $more)?>::BLOCKS,
+            _ => return None,
+        })
+    };
+}
+pub(super) use block_kernels;
+
 /// Instantiates the sums of products of unpacked blocks, and the table of all block formats as `blocks`, after
 /// `instantiate_blocks`. `$unpack` is the function that unpacks `Q`.
 macro_rules! instantiate_gemm {
@@ -122,14 +159,14 @@ macro_rules! instantiate_gemm {
 
         $(#[$enable])*
         unsafe fn gemm<K: Kind, const N: usize>(
-            tile: *const u8, n: usize, x: *const u8, sum: *const f32, first: bool, out: *mut f32, stride: usize,
+            tile: *const u8, n: usize, x: *const u8, _: usize, sum: *const f32, first: bool, out: *mut f32, stride: usize,
         ) {
             // SAFETY: the same contract.
-            unsafe { gemm::gemm::<_, K, $panels, N>($token, tile, n, x, sum, first, out, stride) }
+            unsafe { gemm::gemm::<_, K, $panels, N>($token, tile, n, x, N, sum, first, out, stride) }
         }
 
         impl<Q: Codec> Packed<Q> {
-            pub(super) const BLOCKS: BlockKernels = BlockKernels {
+            pub(in crate::backend::cpu::kernels) const BLOCKS: BlockKernels = BlockKernels {
                 sets: Q::SETS,
                 input: Q::Kind::INPUT,
                 halves: Q::Kind::SUBS == 2,
@@ -141,34 +178,7 @@ macro_rules! instantiate_gemm {
         }
 
         pub(super) fn blocks(dtype: DType) -> Option<&'static BlockKernels> {
-            Some(match dtype {
-                quant::F16 => &Packed::<small::SmallF16>::BLOCKS,
-                quant::BF16 => &Packed::<small::SmallBf16>::BLOCKS,
-                quant::F8_E4M3 => &Packed::<codec::F8Blocks>::BLOCKS,
-                quant::Q4_0 => &Packed::<codec::Q4_0>::BLOCKS,
-                quant::Q4_1 => &Packed::<codec::Q4_1>::BLOCKS,
-                quant::Q5_0 => &Packed::<codec::Q5_0>::BLOCKS,
-                quant::Q5_1 => &Packed::<codec::Q5_1>::BLOCKS,
-                quant::Q8_0 => &Packed::<codec::Q8_0>::BLOCKS,
-                quant::Q2_K => &Packed::<codec::Q2K>::BLOCKS,
-                quant::Q3_K => &Packed::<codec::Q3K>::BLOCKS,
-                quant::Q4_K => &Packed::<codec::Q4K>::BLOCKS,
-                quant::Q5_K => &Packed::<codec::Q5K>::BLOCKS,
-                quant::Q6_K => &Packed::<codec::Q6K>::BLOCKS,
-                quant::IQ4_NL => &Packed::<codec::Iq4Nl>::BLOCKS,
-                quant::IQ4_XS => &Packed::<codec::Iq4Xs>::BLOCKS,
-                quant::MXFP4 => &Packed::<codec::Mxfp4>::BLOCKS,
-                quant::IQ1_S => &Packed::<codec_iq::Iq1S>::BLOCKS,
-                quant::IQ1_M => &Packed::<codec_iq::Iq1M>::BLOCKS,
-                quant::IQ2_XXS => &Packed::<codec_iq::Iq2Xxs>::BLOCKS,
-                quant::IQ2_XS => &Packed::<codec_iq::Iq2Xs>::BLOCKS,
-                quant::IQ2_S => &Packed::<codec_iq::Iq2S>::BLOCKS,
-                quant::IQ3_XXS => &Packed::<codec_iq::Iq3Xxs>::BLOCKS,
-                quant::IQ3_S => &Packed::<codec_iq::Iq3S>::BLOCKS,
-                quant::TQ1_0 => &Packed::<codec::Tq1_0>::BLOCKS,
-                quant::TQ2_0 => &Packed::<codec::Tq2_0>::BLOCKS,
-                _ => return None,
-            })
+            $crate::backend::cpu::kernels::table::block_kernels!(dtype, Packed)
         }
     };
 }
@@ -191,7 +201,7 @@ macro_rules! instantiate {
 
         $(#[$enable])*
         unsafe fn multiply_floats<T: Float, const R: usize, const N: usize>(
-            w: &float_gemm::FloatPanels, n: usize, x: *const f32, x_stride: usize, out: *mut f32, first: bool,
+            w: &float_gemm::FloatPanels, n: usize, _: usize, x: *const f32, x_stride: usize, out: *mut f32, first: bool,
         ) {
             // SAFETY: the same contract.
             unsafe { float_gemm::multiply::<_, T, R, N>($token, w, n, x, x_stride, out, first) }
@@ -214,13 +224,13 @@ macro_rules! instantiate {
         }
 
         impl<T: Float> Packed<T> {
-            const FLOATS: FloatKernels = FloatKernels {
+            pub(in crate::backend::cpu::kernels) const FLOATS: FloatKernels = FloatKernels {
                 gemv: multiply_floats::<T, { float_gemm::FLOAT_PANELS }, 1>,
                 gemm: &[$(multiply_floats::<T, $panels, $n>),*],
             };
         }
 
-        pub(super) static KERNELS: MatmulKernels = MatmulKernels {
+        pub(in crate::backend::cpu::kernels) const KERNELS: MatmulKernels = MatmulKernels {
             panels: $panels,
             tokens: [$($n),*].len(),
             gemv_tokens: { let tokens: &[usize] = &[$($few),*]; if let Some(most) = tokens.last() { *most } else { 0 } },
