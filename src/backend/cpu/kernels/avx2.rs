@@ -115,6 +115,26 @@ fn dot_bytes(mut acc: __m256i, w: __m256i, x: __m256i) -> __m256i {
     acc
 }
 
+/// Computes `acc + w . x` over four signed bytes, as products of the magnitudes of `w` with `x` of its signs: 128 * 127, twice,
+/// fits in 16 bits.
+#[target_feature(enable = "avx2")]
+#[inline]
+fn dot_signed_bytes(mut acc: __m256i, w: __m256i, x: __m256i) -> __m256i {
+    // SAFETY: operations on registers.
+    unsafe {
+        asm!(
+            "vpsignb {product}, {x}, {w}",
+            "vpmaddubsw {product}, {magnitude}, {product}",
+            "vpmaddwd {product}, {product}, {ones}",
+            "vpaddd {acc}, {acc}, {product}",
+            acc = inout(ymm_reg) acc, w = in(ymm_reg) w, magnitude = in(ymm_reg) _mm256_abs_epi8(w), x = in(ymm_reg) x,
+            ones = in(ymm_reg) _mm256_set1_epi16(1), product = out(ymm_reg) _,
+            options(pure, nomem, nostack, preserves_flags)
+        );
+    }
+    acc
+}
+
 /// Computes `sum + w[0] * x[0] + w[1] * x[1]` over two bytes.
 #[target_feature(enable = "avx2")]
 #[inline]
@@ -348,10 +368,8 @@ impl<const VNNI: bool> Simd for Avx2<VNNI> {
             return self.dot(acc, w, x);
         }
         run! {
-            // |w| times x with the sign of w: 128 * 127, twice, fits in 16 bits.
             let x = _mm256_set1_epi32(x);
-            let low = dot_bytes(acc[0], _mm256_abs_epi8(w[0]), _mm256_sign_epi8(x, w[0]));
-            [low, dot_bytes(acc[1], _mm256_abs_epi8(w[1]), _mm256_sign_epi8(x, w[1]))]
+            [dot_signed_bytes(acc[0], w[0], x), dot_signed_bytes(acc[1], w[1], x)]
         }
     }
     #[inline(always)]

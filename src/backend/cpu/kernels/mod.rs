@@ -75,13 +75,13 @@ impl Isa {
 
     /// Lists every instruction set of this machine.
     pub fn available() -> Vec<Isa> {
-        let more = [
+        let more: &[Option<Isa>] = &[
             #[cfg(all(test, target_arch = "x86_64"))]
             Amx::<amx::twin::Twin>::detect().map(Isa::AmxTwin),
             #[cfg(target_arch = "x86_64")]
             Amx::<amx::Processor>::detect().map(Isa::Amx),
         ];
-        Isa::common().into_iter().chain(more.into_iter().flatten()).collect()
+        Isa::common().into_iter().chain(more.iter().flatten().copied()).collect()
     }
 
     /// Lists the instruction sets that `detect` chooses from, slowest first.
