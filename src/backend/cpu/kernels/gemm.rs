@@ -356,17 +356,19 @@ unsafe fn woven_sums<S: Simd, K: Kind, W: WeightSet<S>, const R: usize, const N:
     let partner = |t: usize| (t + 1).min(N - 1);
     // Element t holds the sums of tokens t and t + 1, for even t.
     let mut two = [[[s.splat_i32(0); 2]; N]; R];
-    for j in (half * columns..(half + 1) * columns).step_by(2) {
+    unroll!(S, pair < K::INPUT.registers() / K::SUBS / 2, {
+        let j = half * columns + 2 * pair;
         for r in 0..R {
             // SAFETY: weights and activations are readable by this function's contract.
             let weights = unsafe { [w.quants(s, r, j), w.quants(s, r, j + 1)] };
-            for t in (0..N).step_by(2) {
+            unroll!(S, i < N.div_ceil(2), {
+                let t = 2 * i;
                 // SAFETY: as above.
-                let x = [t, partner(t)].map(|t| unsafe { read(x, bytes * t + 4 * j) });
+                let x = unsafe { [read(x, bytes * t + 4 * j), read(x, bytes * partner(t) + 4 * j)] };
                 two[r][t] = s.dot_two(two[r][t], weights, x);
-            }
+            });
         }
-    }
+    });
     let mut sum = [[s.splat_i32(0); N]; R];
     for r in 0..R {
         for t in (0..N).step_by(2) {

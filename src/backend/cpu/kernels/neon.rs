@@ -254,22 +254,24 @@ impl<const EXTENSION: u8> Simd for Neon<EXTENSION> {
     }
     #[inline(always)]
     fn dot_two(self, acc: [Self::I; 2], w: [Self::I; 2], x: [i64; 2]) -> [Self::I; 2] {
-        let mut out = acc;
-        for half in 0..2 {
-            out[half] = four!(i => {
-                let x = vcombine_s64(vcreate_s64(x[0] as u64), vcreate_s64(x[1] as u64));
-                // The intrinsic is not stable.
-                let mut acc = acc[half][i];
-                asm!(
-                    ".arch_extension i8mm",
-                    "smmla {0:v}.4s, {1:v}.16b, {2:v}.16b",
-                    inout(vreg) acc, in(vreg) w[half][i], in(vreg) x,
-                    options(pure, nomem, nostack, preserves_flags)
-                );
-                acc
-            });
+        // SAFETY: `self` proves the instruction set.
+        let x = unsafe { vcombine_s64(vcreate_s64(x[0] as u64), vcreate_s64(x[1] as u64)) };
+        macro_rules! half {
+            ($half:literal) => {
+                four!(i => {
+                    // The intrinsic is not stable.
+                    let mut acc = acc[$half][i];
+                    asm!(
+                        ".arch_extension i8mm",
+                        "smmla {0:v}.4s, {1:v}.16b, {2:v}.16b",
+                        inout(vreg) acc, in(vreg) w[$half][i], in(vreg) x,
+                        options(pure, nomem, nostack, preserves_flags)
+                    );
+                    acc
+                })
+            };
         }
-        out
+        [half!(0), half!(1)]
     }
     #[inline(always)]
     fn part_two(self, sums: [Self::I; 2]) -> [Self::I; 2] {
