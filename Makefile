@@ -39,7 +39,7 @@ STRICT_CXX := -std=c++17 -Wall -Wextra -Wpedantic -Werror
 LINK       := -I$(STAGE)/include -L$(STAGE)/lib -lrealizar -Wl,-rpath,$(STAGE)/lib
 PROGRAMS   := build/minimal build/chat build/extract build/frame build/serve build/example build/handles build/no_exceptions
 
-.PHONY: help demo lib stage programs test test-rust test-programs test-go test-python test-csharp test-java test-swift test-godot test-unreal test-install test-windows test-aarch64 check-abi check-systems wheel dist bench test-gpu bench-gpu gpu-kit check-kernels lint header install clean
+.PHONY: help demo lib stage programs test test-rust test-programs test-go test-python test-csharp test-java test-swift test-godot test-unreal test-install test-windows test-aarch64 test-wasm check-abi check-systems wheel dist bench test-gpu bench-gpu gpu-kit check-kernels lint header install clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -124,6 +124,13 @@ test-windows: ## Run the library's tests and the programs on Windows, under wine
 
 test-aarch64: ## Run them on AArch64 Linux, under an emulator  [MODEL=file.gguf TESTS="--test network"]
 	@scripts/for-target aarch64-unknown-linux-gnu scripts/test-on $(TESTS) || [ $$? = 77 ]
+
+test-wasm: ## Run networks as WebAssembly, in node, with a model from memory
+	@if ! node --version >/dev/null 2>&1; then \
+	    echo "SKIPPED: WebAssembly, because there is no node"; \
+	else \
+	    scripts/for-target wasm32-wasip1 scripts/test-wasm || [ $$? = 77 ]; \
+	fi
 
 check-systems: ## Build for the systems that cannot be run here, and check what came out
 	@scripts/dist --check

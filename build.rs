@@ -51,7 +51,11 @@ fn main() {
 
     let header = header(&root);
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("set by cargo"));
-    cuda::build(&root, &out);
+    println!("cargo:rustc-check-cfg=cfg(cuda)");
+    if has_cuda() {
+        println!("cargo:rustc-cfg=cuda");
+        cuda::build(&root, &out);
+    }
     fs::write(out.join("realizar.h"), &header).expect("OUT_DIR is writable");
     // The committed copy follows the sources while somebody works on them. On a build server it stays as committed, so
     // that the test which compares the two can fail; in a read-only package there is nothing to follow.
@@ -68,8 +72,20 @@ fn main() {
             // A crate has a C interface of its own.
             println!("cargo:rustc-cdylib-link-arg=-Wl,--exclude-libs,ALL");
         }
+        // A host that is not made of WebAssembly has no other memory to hand in, and calls through the table.
+        Ok("wasi") => {
+            for argument in ["--export=malloc", "--export=free", "--export-table", "-zstack-size=8388608"] {
+                println!("cargo:rustc-cdylib-link-arg={argument}");
+            }
+        }
         _ => {}
     }
+}
+
+/// Whether NVIDIA has drivers for the system that is built for; the condition of dependencies in `Cargo.toml`.
+fn has_cuda() -> bool {
+    let target = |name: &str| env::var(format!("CARGO_CFG_TARGET_{name}")).unwrap_or_default();
+    target("POINTER_WIDTH") == "64" && ["linux", "windows"].contains(&target("OS").as_str())
 }
 
 fn header(root: &Path) -> String {

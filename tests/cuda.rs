@@ -1,5 +1,6 @@
 //! The CUDA backend, on a GPU where there is one, and everywhere on a driver that runs the real kernels as C++, thread
 //! by thread: see `cuda_shim/`. What cannot be had is skipped aloud.
+#![cfg(cuda)]
 #![allow(unsafe_code)]
 
 #[path = "support/save.rs"]

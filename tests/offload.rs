@@ -1,5 +1,6 @@
 //! The engine on a GPU: where layers go, and that sequences do not notice. On the host shim, so that it runs everywhere, or
 //! on a GPU where the shim cannot be had.
+#![cfg(cuda)]
 
 #[path = "support/save.rs"]
 mod save;

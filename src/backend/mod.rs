@@ -7,6 +7,7 @@
 pub mod batch;
 mod checkpoints;
 pub mod cpu;
+#[cfg_attr(not(cuda), path = "no_cuda.rs")]
 pub mod cuda;
 mod device;
 pub mod op;

@@ -10,13 +10,8 @@ pub const DRIVER_NAMES: &[&str] = if cfg!(windows) {
     &["libcuda.so.1", "/usr/local/nvidia/lib64/libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1", "libcuda.so"]
 };
 
-#[cfg(any(unix, windows))]
-type Inner = libloading::Library;
-#[cfg(not(any(unix, windows)))]
-type Inner = std::convert::Infallible;
-
 /// An open library.
-pub struct Library(Inner);
+pub struct Library(libloading::Library);
 
 impl Library {
     /// Opens a library by its path, or by a name that the system looks for in its own folders.
@@ -24,18 +19,16 @@ impl Library {
     /// # Safety
     /// Runs the initialisers of the library.
     pub unsafe fn open(name: &OsStr) -> Result<Library, String> {
-        #[cfg(unix)]
+        #[cfg(not(windows))]
         // SAFETY: by this function's contract.
-        let library = unsafe { Inner::new(name) };
+        let library = unsafe { libloading::Library::new(name) };
         // Neither the folder of the program nor the current one, where anybody may have put a file of this name.
         #[cfg(windows)]
         // SAFETY: by this function's contract.
         let library = unsafe {
             use libloading::os::windows::{LOAD_LIBRARY_SEARCH_SYSTEM32, Library as System};
-            System::load_with_flags(name, LOAD_LIBRARY_SEARCH_SYSTEM32).map(Inner::from)
+            System::load_with_flags(name, LOAD_LIBRARY_SEARCH_SYSTEM32).map(libloading::Library::from)
         };
-        #[cfg(not(any(unix, windows)))]
-        let library = Err(format!("{} cannot be opened on this system", name.display()));
         library.map(Library).map_err(|e| e.to_string())
     }
 
@@ -44,12 +37,7 @@ impl Library {
     /// # Safety
     /// `F` is a pointer to a function with the signature of the symbol, which is used no longer than the library is open.
     pub unsafe fn function<F: Copy>(&self, name: &str) -> Option<F> {
-        #[cfg(any(unix, windows))]
-        {
-            // SAFETY: by this function's contract.
-            unsafe { self.0.get(name.as_bytes()) }.ok().map(|symbol| *symbol)
-        }
-        #[cfg(not(any(unix, windows)))]
-        match self.0 {}
+        // SAFETY: by this function's contract.
+        unsafe { self.0.get(name.as_bytes()) }.ok().map(|symbol| *symbol)
     }
 }

@@ -3,6 +3,7 @@
 //! of the crate asks no system for anything that std, memmap2 and rayon do not ask for it.
 #![allow(unsafe_code)]
 
+#[cfg(cuda)]
 mod library;
 mod pages;
 
@@ -15,6 +16,7 @@ mod windows;
 
 use std::ffi::{OsStr, OsString};
 
+#[cfg(cuda)]
 pub use self::library::{DRIVER_NAMES, Library};
 pub use self::pages::Pages;
 

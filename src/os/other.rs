@@ -31,6 +31,8 @@ pub fn read_exact_at(mut file: &File, out: &mut [u8], offset: u64) -> io::Result
     file.read_exact(out)
 }
 
+pub const HAS_THREADS: bool = false;
+
 pub fn without_signals<T>(work: impl FnOnce() -> T) -> T {
     work()
 }

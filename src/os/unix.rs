@@ -48,6 +48,9 @@ pub fn read_exact_at(file: &File, out: &mut [u8], offset: u64) -> io::Result<()>
     file.read_exact_at(out, offset)
 }
 
+/// Threads can be started.
+pub const HAS_THREADS: bool = true;
+
 /// Runs `work` with all signals blocked on this thread. Threads inherit that, so those that it starts never run a handler of
 /// the host.
 pub fn without_signals<T>(work: impl FnOnce() -> T) -> T {

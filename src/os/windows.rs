@@ -74,6 +74,9 @@ pub fn read_exact_at(file: &File, mut out: &mut [u8], mut offset: u64) -> io::Re
     Ok(())
 }
 
+/// Threads can be started.
+pub const HAS_THREADS: bool = true;
+
 /// There are no signals.
 pub fn without_signals<T>(work: impl FnOnce() -> T) -> T {
     work()

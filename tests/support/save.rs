@@ -7,7 +7,8 @@ use crate::support::tiny::{PROMPT, Tiny};
 /// The folder that holds the file, the file, and the reference's logits after each token of the prompt.
 pub fn save(tiny: &Tiny) -> (tempfile::TempDir, PathBuf, Vec<Vec<f64>>) {
     let (bytes, net, weights) = tiny.build();
-    let dir = tempfile::tempdir().unwrap();
+    // WebAssembly has no name for the folder.
+    let dir = if cfg!(target_family = "wasm") { tempfile::tempdir_in("/tmp") } else { tempfile::tempdir() }.unwrap();
     let path = dir.path().join("tiny.gguf");
     std::fs::write(&path, bytes).unwrap();
     let expected = net.forward(&weights, &PROMPT);

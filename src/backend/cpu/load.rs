@@ -21,6 +21,7 @@ use crate::backend::op::Weight;
 use crate::backend::program::Program;
 use crate::backend::weights::{MatrixSource, Progress};
 use crate::error::{Error, Result, try_filled, try_vec};
+use crate::os;
 
 /// Bytes of a file that a thread reads and packs at a time: large enough for a disk, small enough for its cache.
 const PIECE: usize = 512 << 10;
@@ -178,8 +179,8 @@ pub fn pack(
     if staging == 0 {
         return Ok(0);
     }
-    // Threads of the host execute the pieces as they do shares of a step.
-    let team = pool.is_of_host().then(|| pool.enter());
+    // Threads of the host, or a single one, execute the pieces as they do shares of a step.
+    let team = (pool.is_of_host() || !os::HAS_THREADS).then(|| pool.enter());
     let threads = team.as_ref().map_or(pool.threads(), Team::threads);
     let start = |index, work| spawn(index, threads, pool.cpu(index), work);
     let loaders = if team.is_some() { None } else { Some(apart(|| Loaders::new(threads, start))?) };

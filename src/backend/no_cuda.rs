@@ -1,0 +1,87 @@
+//! The place of `cuda` on systems that no driver exists for: one unavailable device, and types that have no values.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::batch::{Batch, StepLimits};
+use super::device::{DeviceInfo, DeviceKind, Times};
+use super::op::Act;
+use super::pace::Pace;
+use super::program::Program;
+use super::state_spec::StateSpec;
+use super::weights::{Progress, Weights};
+use crate::error::{Error, Result};
+
+const WHY: &str = "there is no CUDA for this system";
+
+enum Never {}
+
+pub struct CudaDevice(Never);
+pub struct CudaModel(Never);
+pub struct CudaKv(Never);
+pub struct CudaExecutor(Never);
+
+pub fn devices() -> Vec<DeviceInfo> {
+    vec![DeviceInfo {
+        name: "cuda:0".to_owned(),
+        kind: DeviceKind::Cuda,
+        isa: String::new(),
+        memory_total: 0,
+        memory_free: 0,
+        unavailable: WHY.to_owned(),
+    }]
+}
+
+pub fn open(ordinal: i32, _deterministic: bool, _profile: bool) -> Result<CudaDevice> {
+    Err(Error::DeviceUnavailable { device: format!("cuda:{ordinal}"), why: WHY.to_owned() })
+}
+
+impl CudaExecutor {
+    pub fn new(model: Arc<CudaModel>, _program: &Arc<Program>, _limits: StepLimits) -> Result<CudaExecutor> {
+        match model.0 {}
+    }
+}
+
+/// Methods of types without values.
+macro_rules! absent {
+    ($($type:ident { $(fn $name:ident($self:ty $(, $argument:ty)*) -> $result:ty;)* })*) => {
+        $(impl $type {
+            $(pub fn $name(self: $self, $(_: $argument),*) -> $result {
+                match self.0 {}
+            })*
+        })*
+    };
+}
+
+absent! {
+    CudaDevice {
+        fn info(&Self) -> &DeviceInfo;
+        fn supports(&Self, &Program, &Weights, Range<usize>) -> Result<()>;
+        fn weight_bytes(&Self, &Weights) -> Result<u64>;
+        fn working_bytes(&Self, &Program, &StateSpec, StepLimits) -> Result<u64>;
+        fn load(Self, &Program, &Weights, &mut Progress) -> Result<CudaModel>;
+    }
+    CudaModel {
+        fn device(&Self) -> &DeviceInfo;
+        fn weight_bytes(&Self) -> u64;
+        fn new_kv(&Self, &StateSpec) -> Result<CudaKv>;
+    }
+    CudaKv {
+        fn bytes(&Self) -> u64;
+        fn fork(&Self, usize) -> Result<CudaKv>;
+    }
+    CudaExecutor {
+        fn begin(&mut Self, &Batch, Range<usize>) -> Result<()>;
+        fn advance(&mut Self, &mut Batch, &Pace) -> Result<bool>;
+        fn argmax(&mut Self, usize) -> Result<u32>;
+        fn read_logits(&mut Self, usize, &mut [f32]) -> Result<()>;
+        fn write(&mut Self, Act, &[f32]) -> Result<()>;
+        fn read(&mut Self, Act, &mut [f32]) -> Result<()>;
+        fn end(&mut Self) -> Result<()>;
+        fn times(&mut Self) -> Times;
+        fn ahead(&Self) -> usize;
+        fn follows(&Self) -> bool;
+        fn submit(&mut Self) -> Result<()>;
+        fn collect(&mut Self) -> Result<u32>;
+    }
+}
