@@ -16,6 +16,7 @@ mod host;
 mod jobs;
 mod kernels;
 mod layouts;
+mod paths;
 #[cfg(unix)]
 mod programs;
 mod reply;
