@@ -9,7 +9,7 @@ use std::process::Command;
 use realizar::engine::{CacheParams, LoadParams, Model, Session};
 
 const PROMPT: &str = "Once upon a time";
-const STORY: &str = ", there was a little girl named Lily. She loved to play outside in the park.";
+const STORY: &str = ", there was a little girl named Lily.";
 
 /// The bits of the logits after each token of the prompt, a line each.
 fn logits(model: &Path) -> String {

@@ -6,6 +6,7 @@ use std::io;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
+#[cfg(any(unix, windows))]
 use crate::memory;
 
 /// Bytes of fixed length at an address that is a multiple of 4096.

@@ -10,7 +10,6 @@
 // Loops over registers are written over indices, which unroll.
 #![allow(clippy::needless_range_loop)]
 
-use std::array;
 use std::marker::PhantomData;
 use std::sync::atomic::{Ordering, compiler_fence};
 
@@ -79,6 +78,7 @@ pub(super) use unroll;
 
 /// Number of bytes ahead of its use at which `gemv` prefetches a packed weight into the first- and the second-level cache.
 /// Processors have fewer buffers for lines on their way to the first.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 const GEMV_PREFETCH: [usize; 2] = [2048, 8192];
 /// Number of bytes ahead at which `unpack`, whose run of columns is short, prefetches a packed weight.
 const UNPACK_PREFETCH: usize = 4096;
@@ -118,6 +118,7 @@ trait WeightSet<S: Simd> {
 }
 
 /// Set `b` of a block of one row panel, in registers.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 struct RegisterSet<'a, S: Simd, Q> {
     quants: [S::I; 16],
     scale: &'a [S::F; 16],
@@ -126,6 +127,7 @@ struct RegisterSet<'a, S: Simd, Q> {
     codec: PhantomData<Q>,
 }
 
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 impl<S: Simd, Q: Codec> WeightSet<S> for RegisterSet<'_, S, Q> {
     const ZERO: i32 = if Q::Kind::WIDE { S::WIDE_ZERO } else { Q::ZERO };
     const WOVEN: bool = false;
@@ -426,10 +428,11 @@ pub unsafe fn store_results<S: Simd, const R: usize, const N: usize>(
     }
 }
 
-/// Multiplies `n` packed blocks of one row panel with `N` tokens, with results as in `gemm`.
+/// Multiplies `n` packed blocks of one row panel with `N` tokens, with results as in `gemm`. Plain Rust has too few registers.
 ///
 /// # Safety
 /// `w` points to `n` blocks, `x` to the activations of `N` tokens in their sets, `sum` and `out` to results.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #[inline(always)]
 pub unsafe fn gemv<S: Simd, Q: Codec, const N: usize>(
     s: S,
@@ -462,7 +465,7 @@ pub unsafe fn gemv<S: Simd, Q: Codec, const N: usize>(
                     // Four at a time: with more, the compiler moves all products of a block behind its loads, which
                     // then go through memory.
                     unroll!(S, i < N / 4, {
-                        let acc = array::from_mut(&mut acc[0].as_chunks_mut::<4>().0[i]);
+                        let acc = std::array::from_mut(&mut acc[0].as_chunks_mut::<4>().0[i]);
                         add_set::<S, Q::Kind, _, 1, 4>(s, &set, x.add(bytes * 4 * i), acc);
                     });
                 }
