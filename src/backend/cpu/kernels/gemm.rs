@@ -428,7 +428,7 @@ pub unsafe fn store_results<S: Simd, const R: usize, const N: usize>(
     }
 }
 
-/// Multiplies `n` packed blocks of one row panel with `N` tokens, with results as in `gemm`. Plain Rust has too few registers.
+/// Multiplies `n` packed blocks of one row panel with `N` tokens, with results as in `gemm`; for instruction sets with registers.
 ///
 /// # Safety
 /// `w` points to `n` blocks, `x` to the activations of `N` tokens in their sets, `sum` and `out` to results.
