@@ -47,8 +47,13 @@ DEVICE float shuffle_xor(float v, u32 lanes) { return __shfl_xor_sync(0xffffffff
 DEVICE i32 shuffle_xor(i32 v, u32 lanes) { return __shfl_xor_sync(0xffffffffu, v, lanes); }
 DEVICE u32 shuffle_xor(u32 v, u32 lanes) { return __shfl_xor_sync(0xffffffffu, v, lanes); }
 DEVICE float shuffle_from(float v, u32 lane) { return __shfl_sync(0xffffffffu, v, lane); }
-DEVICE void memory_fence() { __threadfence(); }
-DEVICE u32 atomic_add(u32* p, u32 v) { return atomicAdd(p, v); }
+// Adds to a counter that blocks share. What was written before, by this thread or ahead of a barrier with it, can be read
+// behind every later call for the same counter, by that thread or behind a barrier with it.
+DEVICE u32 atomic_add(u32* p, u32 v) {
+    u32 old;
+    asm volatile("atom.acq_rel.gpu.add.u32 %0, [%1], %2;" : "=r"(old) : "l"(p), "r"(v) : "memory");
+    return old;
+}
 
 // c + the sum of four products of signed bytes.
 DEVICE i32 dot4(u32 a, u32 b, i32 c) { return __dp4a((i32)a, (i32)b, c); }
@@ -188,7 +193,6 @@ DEVICE float block_max(float v, float* scratch) {
 // True in every thread of the last of `blocks` blocks to call it, which sees everything that the others wrote before; sets
 // the counter to 0.
 DEVICE bool last_block(u32* counter, u32 blocks, u32* shared_flag) {
-    memory_fence();
     sync_block();
     if (threadIdx.x == 0) {
         const bool last = atomic_add(counter, 1) == blocks - 1;
@@ -196,7 +200,6 @@ DEVICE bool last_block(u32* counter, u32 blocks, u32* shared_flag) {
         *shared_flag = last;
     }
     sync_block();
-    memory_fence();
     return *shared_flag != 0;
 }
 

@@ -21,6 +21,8 @@ DEVICE void turn(const HeadsArgs& a, float* x, const DeviceNorm& norm, u32 posit
         for (u32 i = lane; i < d; i += kWarp) squares += (x[i] - m.mean) * (x[i] - m.mean);
         m.inverse = 1.f / sqrtf(warp_sum(squares) / (float)d + norm.eps);
     }
+    // Values that other lanes have read are overwritten, and shuffles order no memory.
+    sync_warp();
     const u32 pairs = a.inv_freq ? a.n_pairs : 0;
     for (u32 i = lane; i < pairs; i += kWarp) {
         const double turns = (double)position * a.inv_freq[i] * 0.15915494309189535;

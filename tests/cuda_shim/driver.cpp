@@ -1,14 +1,16 @@
 // A CUDA driver without a device: the functions of libcuda that realizar calls, over the library's own kernels compiled as
-// C++. The real backend runs on it from end to end.
+// C++, or with PTX defined over what tests/ptx made of nvcc's. The real backend runs on it from end to end.
 //
 // Stricter than a device where that finds mistakes: device memory starts as NaN and has guarded ends, work in a stream runs
 // only when somebody waits for it (so memory that is reused too early is seen), every thread of a kernel must wait for the
 // kernel ahead, and any call can be made to fail. A launch that goes wrong poisons its context, as on a device: from then
 // on its calls fail, and only the end of the context frees its memory. Handles serve in their own context alone.
 
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <functional>
 #include <map>
 #include <memory>
@@ -18,7 +20,19 @@
 #include <utility>
 #include <vector>
 
+#ifdef PTX
+#include "../ptx/memory.h"
+#else
 #include "../../kernels/realizar.cu"
+// Hooks of the checker of accesses, which needs PTX.
+namespace ptx {
+inline void allocated(uint64_t, size_t) {}
+inline void freed(uint64_t) {}
+inline void overwritten(uint64_t, size_t) {}
+inline void begin_grid() {}
+inline void begin_block(size_t) {}
+}  // namespace ptx
+#endif
 
 namespace shim {
 
@@ -197,7 +211,11 @@ void copy_wait(int left) {
     }
 }
 
+#ifdef PTX
+constexpr size_t kStack = 512 << 10;  // a local variable for each register
+#else
 constexpr size_t kStack = 64 << 10;
+#endif
 
 static void enter() {
     block->run(block->args);
@@ -279,6 +297,7 @@ Register::Register(const char* name, uint32_t bytes, uint32_t max_threads, void 
 }
 
 static std::string last_fault;
+struct alignas(16) Aligned { uint8_t bytes[16]; };
 
 // Runs every block of a grid; false where one went wrong.
 static bool run_grid(const Function& function, const uint32_t (&blocks)[3], uint32_t threads, uint32_t shared, const void* args) {
@@ -288,7 +307,8 @@ static bool run_grid(const Function& function, const uint32_t (&blocks)[3], uint
     block->args = args;
     block->fault = nullptr;
     // NaN before and behind, in whatever width it is read.
-    std::vector<uint4> memory(shared / 16 + 3);
+    std::vector<Aligned> memory(shared / 16 + 3);
+    ptx::begin_grid();
     state.blocks = {blocks[0], blocks[1], blocks[2]};
     state.threads = {threads, 1, 1};
     const uint32_t n = blocks[0] * blocks[1] * blocks[2];
@@ -298,6 +318,7 @@ static bool run_grid(const Function& function, const uint32_t (&blocks)[3], uint
         memset(memory.data(), 0xff, memory.size() * 16);
         state.shared = (uint8_t*)(memory.data() + 1);
         state.waited = 0;
+        ptx::begin_block(shared);
         run_block(threads);
         if (!block->fault && state.waited != threads) block->fault = "not every thread waits for the kernel ahead";
         for (uint32_t j = 0; j < 16 && !block->fault; j++) {
@@ -306,6 +327,7 @@ static bool run_grid(const Function& function, const uint32_t (&blocks)[3], uint
         }
         if (block->fault) {
             last_fault = function.name + ": " + block->fault;
+            fprintf(stderr, "fault: %s\n", last_fault.c_str());
             return false;
         }
     }
@@ -397,14 +419,20 @@ static bool inside(uint64_t address, size_t bytes) {
 }
 static void give_back(std::map<uint64_t, Allocation>::iterator it) {
     memory_used -= it->second.bytes;
+    ptx::freed(it->first);
     free((uint8_t*)it->first - 256);
     allocations.erase(it);
 }
 static int copy(void* stream, void* to, const void* from, size_t bytes) {
     return enqueue(stream, [=] {
         memcpy(to, from, bytes);
+        ptx::overwritten((uint64_t)to, bytes);
         return 0;
     });
+}
+static void free_pinned(void* p) {
+    ptx::freed((uint64_t)p);
+    free(p);
 }
 
 }  // namespace shim
@@ -466,7 +494,8 @@ EXPORT int cuDeviceGet(int* device, int ordinal) { return *device = ordinal, ord
 EXPORT int cuDeviceGetName(char* name, int n, int) { return snprintf(name, n, "shim"), 0; }
 EXPORT int cuDeviceGetAttribute(int* value, int attribute, int) {
     // Few processors, so that small grids are dealt out to several turns.
-    *value = attribute == 75 ? 9 : attribute == 76 ? 0 : attribute == 16 ? 3 : attribute == 97 ? 232448 : 0;
+    const char* processors = getenv("SHIM_PROCESSORS");
+    *value = attribute == 75 ? 9 : attribute == 76 ? 0 : attribute == 16 ? atoi(processors ? processors : "3") : attribute == 97 ? 232448 : 0;
     return 0;
 }
 EXPORT int cuDeviceTotalMem_v2(size_t* bytes, int) { return *bytes = memory_limit, 0; }
@@ -489,7 +518,7 @@ EXPORT int cuCtxDestroy_v2(void* context) {
         it = next;
     }
     for (auto it = pinned.begin(); it != pinned.end();) {
-        if (it->second == c) free(it->first);
+        if (it->second == c) free_pinned(it->first);
         it = it->second == c ? pinned.erase(it) : std::next(it);
     }
     return 0;
@@ -520,6 +549,7 @@ EXPORT int cuMemAlloc_v2(uint64_t* address, size_t bytes) {
     memset(p + 256, 0xff, bytes);
     memset(p + 256 + bytes, 0xa5, kGuard);
     memory_used += bytes;
+    ptx::allocated((uint64_t)(p + 256), bytes);
     allocations[*address = (uint64_t)(p + 256)] = {bytes, stack().back()};
     return 0;
 }
@@ -534,13 +564,14 @@ EXPORT int cuMemHostAlloc(void** p, size_t bytes, unsigned) {
     BEGIN_UNSAFE;
     if (bytes == 0) return kInvalidValue;
     pinned[*p = aligned_alloc(256, (bytes + 255) / 256 * 256)] = stack().back();
+    ptx::allocated((uint64_t)*p, bytes);
     return 0;
 }
 EXPORT int cuMemFreeHost(void* p) {
     BEGIN_UNSAFE;
     if (!pinned.erase(p)) return kInvalidValue;
     for (Stream* s : streams) drain(s);
-    return free(p), 0;
+    return free_pinned(p), 0;
 }
 EXPORT int cuMemcpyHtoDAsync_v2(uint64_t to, const void* from, size_t bytes, void* stream) {
     BEGIN;
@@ -557,7 +588,7 @@ EXPORT int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void* 
 EXPORT int cuMemsetD8Async(uint64_t to, unsigned char value, size_t bytes, void* stream) {
     BEGIN;
     if (!inside(to, bytes)) return kInvalidValue;
-    return enqueue(stream, [=] { return memset((void*)to, value, bytes), 0; });
+    return enqueue(stream, [=] { return memset((void*)to, value, bytes), ptx::overwritten(to, bytes), 0; });
 }
 EXPORT int cuStreamCreate(void** stream, unsigned) {
     BEGIN;
@@ -676,7 +707,7 @@ EXPORT int cuLaunchKernelEx(const LaunchConfig* config, void* function, void** p
         c.shared > f->max_shared || c.n_attributes > 1 || (c.n_attributes && *(const uint32_t*)c.attributes != 6))
         return kInvalidValue;
     launches++;
-    auto args = std::make_shared<std::vector<uint4>>(f->bytes / 16 + 1);
+    auto args = std::make_shared<std::vector<Aligned>>(f->bytes / 16 + 1);
     memcpy(args->data(), parameters[0], f->bytes);
     return enqueue(c.stream, [=] { return grids++, run_grid(*f, c.blocks, c.threads[0], c.shared, args->data()) ? 0 : kLaunchFailed; });
 }

@@ -10,35 +10,19 @@
 #include <cstdint>
 #include <cstring>
 
+#include "threads.h"
+
 struct alignas(8) uint2 { uint32_t x, y; };
 struct alignas(16) uint4 { uint32_t x, y, z, w; };
 struct alignas(16) float4 { float x, y, z, w; };
 
 namespace shim {
 
-struct Index { uint32_t x, y, z; };
-
-// Set by the scheduler before a fiber runs on. One for all: the driver's lock is held while a grid runs.
-struct State {
-    Index thread, block, threads, blocks;
-    uint8_t* shared;
-    uint32_t waited;  // threads of the block that have waited for the kernel ahead
-};
-extern State state;
-
-// Fails the launch, as a device would for an access that is not aligned to its size.
-void fault(const char* why);
-void block_barrier();
-// Hands `give` words to the warp and returns once every lane has; `take(lane)` then reads what the others gave. `what` must
-// be the same in all lanes. A second exchange may begin at once.
-struct Exchange { const uint32_t (*given)[8]; const float (*product)[4]; };
-Exchange exchange(char what, const uint32_t* give, int n);
 void copy_later(void* to, const void* from);
 void copy_commit();
 void copy_wait(int left);
 float half_value(uint16_t h);
 uint16_t half_bits(float f);
-struct Register { Register(const char* name, uint32_t bytes, uint32_t max_threads, void (*run)(const void*)); };
 
 inline uint32_t lane() { return state.thread.x % 32; }
 template <class T> T shuffle(T v, uint32_t from) {
@@ -75,7 +59,6 @@ DEVICE void sync_warp() { shim::exchange('w', nullptr, 0); }
 DEVICE float shuffle_xor(float v, u32 lanes) { return shim::shuffle(v, shim::lane() ^ lanes); }
 DEVICE i32 shuffle_xor(i32 v, u32 lanes) { return shim::shuffle(v, shim::lane() ^ lanes); }
 DEVICE u32 shuffle_xor(u32 v, u32 lanes) { return shim::shuffle(v, shim::lane() ^ lanes); }
-DEVICE void memory_fence() {}
 DEVICE u32 atomic_add(u32* p, u32 v) {
     const u32 old = *p;
     *p += v;

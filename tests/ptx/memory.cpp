@@ -1,0 +1,469 @@
+// Checks every access to memory by the order that the PTX memory model gives, whatever order the threads really ran in.
+//
+// A *segment* is what a thread does between two points of synchronisation. Each byte of global and of shared memory knows the
+// segment that wrote it last and those that have read it since. A write has to be ordered behind all of these, a read behind
+// the write; else it is a race, which is a fault. One access is ordered behind another
+// - of the same thread;
+// - of the same block, if a `bar.sync` lies between, or of the same warp, if a `bar.warp.sync` does (a shuffle or a matrix
+//   product orders no memory);
+// - of another block, if that one, or who had synchronised with it by a barrier, then made a fence and an atomic operation
+//   behind it, and the thread here an atomic operation on the same address, later, and a fence behind it; or who made these
+//   and then a barrier with the thread here (release and acquire);
+// - of an earlier kernel, if the thread has waited for it. Ahead of `griddepcontrol.wait` only memory may be read that no
+//   kernel ever wrote.
+// A copy in the background may read and write at any time until its thread waits for it: nothing is ordered against it before.
+// What `ld.global.nc` reads may not be written by the same kernel at all.
+//
+// What this does not see: kernels in two streams at once; a kernel ahead of the last that is itself still waited for in vain by
+// none of its threads (the driver demands that all wait); ordering by anything but atomic additions, such as spinning on a flag,
+// which would not end; order that `fence.sc` alone gives, which is reported as a race (it is taken for `fence.acq_rel`); the
+// second and further threads that read a byte in one segment of a warp or a block, which are taken together: a write after
+// them counts as ordered only if it would be behind any thread of that warp or block; readers in several blocks count as
+// ordered only for the next kernel.
+#include "memory.h"
+
+#include <sys/mman.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace ptx {
+
+static const float* half_table() {
+    static float table[65536];
+    for (uint32_t h = 0; h < 65536; h++) {
+        const uint16_t w = h;
+        _Float16 v;
+        memcpy(&v, &w, 2);
+        table[h] = v;
+    }
+    return table;
+}
+const float* const half_values = half_table();
+
+[[noreturn]] void fault(At at, const char* why) {
+    static std::string text;
+    text = std::string(at) + ": " + why;
+    shim::fault(text.c_str());
+    abort();
+}
+
+// ---- segments and their order
+
+struct Segment {
+    // Several: of a warp or a block in the same epoch, or of a grid.
+    enum { kThread, kAtomic, kCopy, kWarp, kBlock, kGrid } kind;
+    uint32_t block, thread, epoch, warp_epoch, fences;
+};
+using Id = uint32_t;  // 0: the host
+static std::vector<Segment> segments;  // of this grid, from id `grid_base` on
+static Id next_id = 1, grid_base = 1, block_base = 1, grid_readers;
+
+static Id new_segment(const Segment& s) {
+    segments.push_back(s);
+    return next_id++;
+}
+static const Segment& segment(Id id) { return segments[id - grid_base]; }
+
+// What is known to be behind one: of each block all before an epoch, and some of one thread and its warp in that epoch.
+using Clock = std::map<uint32_t, Segment>;
+using Known = std::shared_ptr<const Clock>;
+
+static void join(Known& to, const Known& from) {
+    if (!from || to == from) return;
+    if (!to) {
+        to = from;
+        return;
+    }
+    auto both = std::make_shared<Clock>(*to);
+    for (const auto& [block, s] : *from) {
+        const auto [it, fresh] = both->emplace(block, s);
+        if (!fresh && it->second.epoch <= s.epoch) it->second = s;
+    }
+    to = both;
+}
+
+struct Copy { uint8_t* to; const uint8_t* from; uint32_t shared; uint64_t global; Id source_writer; };
+struct Group { Id segment = 0; std::vector<Copy> copies; };
+struct Thread {
+    Id id;  // of its segment, 0: to be made
+    uint32_t epoch, warp_epoch, fences, products;
+    bool waited;
+    Known known, observed, released;  // ordered before now; once there is a fence; before the last fence
+    std::vector<Group> groups;        // the last is open
+};
+struct Warp {
+    Id readers;
+    uint32_t readers_epoch, products;
+    uint32_t barrier_epoch;
+    At barrier_at;
+    Known joined[2];
+    float product[2][16][8];
+};
+static std::vector<Thread> threads;
+static std::vector<Warp> warps;
+static Id block_readers;
+static uint32_t block_readers_epoch, block_number;
+static Known joined[2];
+struct Sync { Known clock; };
+static std::map<uint64_t, Sync> syncs;
+
+static Thread& me() { return threads[shim::state.thread.x]; }
+static Warp& my_warp() { return warps[shim::state.thread.x / 32]; }
+
+static Segment describe(decltype(Segment::kind) kind) {
+    const Thread& t = me();
+    return {kind, block_number, shim::state.thread.x, t.epoch, t.warp_epoch, t.fences};
+}
+static Id my_segment() {
+    Thread& t = me();
+    if (!t.id) t.id = new_segment(describe(Segment::kThread));
+    return t.id;
+}
+
+static bool ordered(Id id) {
+    const Segment& s = segment(id);
+    const Thread& t = me();
+    const uint32_t thread = shim::state.thread.x;
+    if (s.kind == Segment::kCopy || s.kind == Segment::kGrid) return false;
+    if (s.block == block_number) {
+        if (s.epoch < t.epoch) return true;
+        if (s.kind == Segment::kBlock) return false;
+        return (s.thread == thread && s.kind != Segment::kWarp) || (s.thread / 32 == thread / 32 && s.warp_epoch < t.warp_epoch);
+    }
+    if (!t.known) return false;
+    const auto it = t.known->find(s.block);
+    if (it == t.known->end()) return false;
+    const Segment& k = it->second;
+    if (s.epoch != k.epoch) return s.epoch < k.epoch;
+    if (s.kind == Segment::kBlock) return false;
+    return (s.thread == k.thread && s.kind != Segment::kWarp && s.fences < k.fences) ||
+           (s.thread / 32 == k.thread / 32 && s.warp_epoch < k.warp_epoch);
+}
+
+[[noreturn]] static void race(At at, const char* does, const char* did, Id id) {
+    const Segment& s = segment(id);
+    auto thread = [](const Segment& s) {
+        const uint32_t warp = s.thread / 32;
+        return "block " + std::to_string(s.block) +
+               (s.kind == Segment::kBlock ? "" : s.kind == Segment::kWarp ? " warp " + std::to_string(warp) : " thread " + std::to_string(s.thread));
+    };
+    const std::string who = s.kind == Segment::kGrid ? "several blocks" : thread(s);
+    const std::string text = "a race: " + thread(describe(Segment::kThread)) + " " + does + " what " + who +
+                             (s.kind == Segment::kCopy ? "'s copy, not yet waited for," : "") + " " + did;
+    fault(at, text.c_str());
+}
+
+// The id that stands for the readers of a byte, `old` and the running thread.
+static Id with_me(Id old) {
+    const Segment& s = segment(old);
+    if (s.kind == Segment::kGrid) return old;
+    if (ordered(old)) return my_segment();
+    if (s.block != block_number) return grid_readers;
+    const Thread& t = me();
+    if (s.kind != Segment::kBlock && s.thread / 32 == shim::state.thread.x / 32) {
+        Warp& w = my_warp();
+        if (!w.readers || w.readers_epoch != t.warp_epoch) {
+            w.readers = new_segment(describe(Segment::kWarp));
+            w.readers_epoch = t.warp_epoch;
+        }
+        return w.readers;
+    }
+    if (!block_readers || block_readers_epoch != t.epoch) {
+        block_readers = new_segment(describe(Segment::kBlock));
+        block_readers_epoch = t.epoch;
+    }
+    return block_readers;
+}
+
+// Checks an access against the last ones to its bytes, which are older than `base` or in this grid, and notes it.
+static void note(Id* writers, Id* readers, uint32_t size, Kind kind, Id base, At at) {
+    const Id mine = my_segment();
+    for (uint32_t i = 0; i < size; i++) {
+        const Id writer = writers[i], reader = readers[i];
+        if (writer >= base && writer != mine && !ordered(writer)) race(at, kind == kWrite ? "writes" : "reads", "wrote", writer);
+        if (kind == kWrite) {
+            if (reader >= base && reader != mine && !ordered(reader)) race(at, "writes", "read", reader);
+            writers[i] = mine;
+            readers[i] = 0;
+        } else if (kind == kReadConstant) {
+            if (writer >= base) race(at, "reads as a constant", "wrote", writer);
+            readers[i] = grid_readers;
+        } else if (reader != mine) {
+            readers[i] = reader >= base ? with_me(reader) : mine;
+        }
+    }
+}
+
+// ---- global memory
+
+struct Range { uint64_t low, high; Id *writers, *readers; };
+static std::map<uint64_t, Range> ranges;
+static Range recent[8];
+static uint32_t turn;
+
+static Id* shadow(size_t bytes) {
+    void* p = mmap(nullptr, bytes * sizeof(Id), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED) abort();
+    return (Id*)p;
+}
+void allocated(uint64_t address, size_t bytes) {
+    ranges[address] = {address, address + bytes, shadow(bytes), shadow(bytes)};
+}
+void freed(uint64_t address) {
+    const Range r = ranges.at(address);
+    munmap(r.writers, (r.high - r.low) * sizeof(Id));
+    munmap(r.readers, (r.high - r.low) * sizeof(Id));
+    ranges.erase(address);
+    for (Range& r : recent) r = {};
+}
+static const Range* find(uint64_t address) {
+    for (const Range& r : recent)
+        if (address - r.low < r.high - r.low) return &r;
+    auto it = ranges.upper_bound(address);
+    if (it == ranges.begin() || (--it)->second.high <= address) return nullptr;
+    return &(recent[turn++ % 8] = it->second);
+}
+void overwritten(uint64_t address, size_t bytes) {
+    const Range* r = find(address);
+    if (r) memset(r->writers + (address - r->low), 0, bytes * sizeof(Id));
+}
+
+static const Range& range_of(uint64_t address, uint32_t size, Kind kind, At at) {
+    if (address % size) fault(at, "global memory that is not aligned to the size of the access");
+    const Range* r = find(address);
+    if (!r || r->high - address < size) fault(at, kind == kWrite ? "a write outside of any allocation" : "a read outside of any allocation");
+    return *r;
+}
+uint8_t* global_at(uint64_t address, uint32_t size, Kind kind, At at) {
+    const Range& r = range_of(address, size, kind, at);
+    const uint64_t i = address - r.low;
+    if (!me().waited) {
+        if (kind == kWrite) fault(at, "a write ahead of griddepcontrol.wait");
+        for (uint32_t j = 0; j < size; j++)
+            if (r.writers[i + j]) fault(at, "reads ahead of griddepcontrol.wait what a kernel wrote");
+    }
+    note(r.writers + i, r.readers + i, size, kind, grid_base, at);
+    return (uint8_t*)address;
+}
+void prefetch(uint64_t address, At at) {
+    if (!find(address)) fault(at, "a prefetch outside of any allocation");
+}
+
+void begin_grid() {
+    if (next_id > 3u << 30) {
+        for (auto& [address, r] : ranges)
+            for (uint64_t i = 0; i < r.high - r.low; i++) r.writers[i] = r.writers[i] != 0, r.readers[i] = 0;
+        next_id = 2;
+    }
+    segments.clear();
+    grid_base = next_id;
+    grid_readers = new_segment({Segment::kGrid, 0, 0, 0, 0, 0});
+    syncs.clear();
+}
+
+// ---- shared memory
+
+static size_t shared_bytes;
+static std::vector<Id> shared_writers, shared_readers;
+
+void begin_block(size_t bytes) {
+    const shim::State& s = shim::state;
+    block_number = s.block.x + s.blocks.x * (s.block.y + s.blocks.y * s.block.z);
+    block_base = next_id;
+    shared_bytes = bytes;
+    if (shared_writers.size() < bytes) shared_writers.resize(bytes), shared_readers.resize(bytes);
+    threads.assign(s.threads.x, {});
+    warps.assign(s.threads.x / 32, {});
+    block_readers = 0;
+    joined[0] = joined[1] = nullptr;
+}
+
+static uint32_t shared_offset(uint32_t address, uint32_t size, At at) {
+    if (address % size) fault(at, "shared memory that is not aligned to the size of the access");
+    const uint32_t i = address - kSharedBase;
+    if (address < kSharedBase || i + (size_t)size > shared_bytes) fault(at, "outside of shared memory");
+    return i;
+}
+uint8_t* shared_at(uint32_t address, uint32_t size, Kind kind, At at) {
+    const uint32_t i = shared_offset(address, size, at);
+    for (uint32_t j = 0; j < size && kind != kWrite; j++)
+        if (shared_writers[i + j] < block_base) fault(at, "reads shared memory that nobody wrote");
+    note(&shared_writers[i], &shared_readers[i], size, kind, block_base, at);
+    return shim::state.shared + i;
+}
+
+// ---- copies in the background
+
+void copy_async16(uint32_t shared, uint64_t global, At at) {
+    const uint8_t* from = global_at(global, 16, kRead, at);
+    uint8_t* to = shared_at(shared, 16, kWrite, at);
+    Thread& t = me();
+    if (t.groups.empty()) t.groups.emplace_back();
+    Group& g = t.groups.back();
+    if (!g.segment) g.segment = new_segment(describe(Segment::kCopy));
+    const uint32_t i = shared - kSharedBase;
+    for (uint32_t j = 0; j < 16; j++) shared_writers[i + j] = g.segment;
+    const Range& r = *find(global);
+    g.copies.push_back({to, from, i, global, r.writers[global - r.low]});
+}
+void copy_commit() {
+    Thread& t = me();
+    if (t.groups.empty()) t.groups.emplace_back();
+    t.groups.emplace_back();
+}
+void copy_wait(size_t left, At at) {
+    Thread& t = me();
+    while (t.groups.size() > left + 1) {
+        for (const Copy& c : t.groups.front().copies) {
+            const Range& r = *find(c.global);
+            for (uint32_t j = 0; j < 16; j++) {
+                if (r.writers[c.global + j - r.low] >= grid_base && r.writers[c.global + j - r.low] != c.source_writer)
+                    fault(at, "a copy whose source was written meanwhile");
+                shared_writers[c.shared + j] = my_segment();
+            }
+            memcpy(c.to, c.from, 16);
+        }
+        t.groups.erase(t.groups.begin());
+    }
+}
+
+// ---- threads
+
+void grid_wait() {
+    shim::state.waited++;
+    me().waited = true;
+}
+
+void block_barrier(At at) {
+    Thread& t = me();
+    Warp& w = my_warp();
+    if (w.barrier_epoch != t.epoch || !w.barrier_at) w.barrier_epoch = t.epoch, w.barrier_at = at;
+    else if (w.barrier_at != at) fault(at, "the lanes of a warp wait at different barriers");
+    // Two in turn, because a thread may come to the next barrier before another has left this one.
+    const uint32_t here = t.epoch % 2;
+    join(joined[here], t.known);
+    shim::block_barrier();
+    t.epoch++;
+    t.id = 0;
+    join(t.known, joined[here]);
+}
+void warp_barrier(uint32_t lanes, At at) {
+    if (lanes != 0xffffffffu) fault(at, "a barrier of a part of a warp");
+    Thread& t = me();
+    Known& joined = my_warp().joined[t.warp_epoch % 2];
+    join(joined, t.known);
+    shim::exchange('w', nullptr, 0);
+    t.warp_epoch++;
+    t.id = 0;
+    join(t.known, joined);
+}
+
+void fence() {
+    Thread& t = me();
+    join(t.known, t.observed);
+    t.fences++;
+    t.id = 0;
+    t.released = t.known;
+    join(t.released, std::make_shared<Clock>(Clock{{block_number, describe(Segment::kThread)}}));
+}
+uint32_t atomic_add(uint64_t address, uint32_t v, Order order, At at) {
+    const Range& r = range_of(address, 4, kWrite, at);
+    Thread& t = me();
+    if (!t.waited) fault(at, "an atomic operation ahead of griddepcontrol.wait");
+    if (order & k_release) fence();
+    const uint64_t i = address - r.low;
+    t.id = new_segment(describe(Segment::kAtomic));
+    for (uint64_t j = i; j < i + 4; j++) {
+        // Atomic operations are ordered among themselves.
+        const Id writer = r.writers[j], reader = r.readers[j];
+        if (writer >= grid_base && segment(writer).kind != Segment::kAtomic && !ordered(writer)) race(at, "adds to", "wrote", writer);
+        if (reader >= grid_base && !ordered(reader)) race(at, "adds to", "read", reader);
+        r.writers[j] = t.id;
+        r.readers[j] = 0;
+    }
+    t.id = 0;
+    Sync& s = syncs[address];
+    join(t.observed, s.clock);
+    join(s.clock, t.released);
+    if (order & k_acquire) join(t.known, t.observed);
+    uint32_t old, sum;
+    memcpy(&old, (void*)address, 4);
+    sum = old + v;
+    memcpy((void*)address, &sum, 4);
+    return old;
+}
+
+Shuffled shuffle(Shuffle mode, uint32_t word, uint32_t b, uint32_t c, uint32_t lanes, At at) {
+    if (lanes != 0xffffffffu) fault(at, "a shuffle of a part of a warp");
+    const uint32_t given[] = {word, (uint32_t)mode};
+    const shim::Exchange e = shim::exchange('s', given, 2);
+    const int lane = shim::state.thread.x % 32, low = b & 31, mask = c >> 8 & 31, last = (lane & mask) | (c & 31 & ~mask);
+    const int from = mode == kShuffle_bfly ? lane ^ low : mode == kShuffle_up ? lane - low
+                     : mode == kShuffle_down ? lane + low : (lane & mask) | (low & ~mask);
+    const bool inside = mode == kShuffle_up ? from >= last : from <= last;
+    const uint32_t(&other)[8] = e.given[inside ? from : lane];
+    if (other[1] != (uint32_t)mode) fault(at, "the lanes of a warp shuffle differently");
+    return {other[0], inside};
+}
+
+// Hands words to the warp in an instruction that all its lanes have to execute.
+static shim::Exchange aligned(const uint32_t* words, uint32_t n, At at) {
+    uint32_t given[8];
+    memcpy(given, words, 4 * n);
+    given[n] = (uint32_t)(uintptr_t)at;
+    const shim::Exchange e = shim::exchange('x', given, n + 1);
+    if (e.given[0][n] != given[n]) fault(at, "the lanes of a warp execute different instructions");
+    return e;
+}
+
+// PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type", groupID and threadID_in_group being lane / 4 and
+// lane % 4:
+//   a_i: row groupID (+ 8 for i = 2, 3, 6, 7), column 2 * threadID_in_group + i % 2 (+ 8 for i >= 4)
+//   b_i: row 2 * threadID_in_group + i % 2 (+ 8 for i >= 2), column groupID
+//   c_i: row groupID (+ 8 for i >= 2), column 2 * threadID_in_group + i % 2
+void mma(const uint32_t (&words)[6], float (&d)[4], At at) {
+    const shim::Exchange e = aligned(words, 6, at);
+    Warp& w = my_warp();
+    const uint32_t turn = me().products++ % 2, lane = shim::state.thread.x % 32;
+    if (w.products < me().products) {
+        w.products = me().products;
+        float a[16][16], b[16][8];
+        for (uint32_t l = 0; l < 32; l++) {
+            auto half = [&](uint32_t i) { return half_values[e.given[l][i / 2] >> 16 * (i % 2) & 0xffff]; };
+            for (uint32_t i = 0; i < 8; i++) a[l / 4 + (i / 2 % 2) * 8][2 * (l % 4) + i % 2 + i / 4 * 8] = half(i);
+            for (uint32_t i = 0; i < 4; i++) b[2 * (l % 4) + i % 2 + i / 2 * 8][l / 4] = half(8 + i);
+        }
+        for (uint32_t row = 0; row < 16; row++) {
+            double sums[8] = {};
+            for (uint32_t k = 0; k < 16; k++)
+                for (uint32_t col = 0; col < 8; col++) sums[col] += (double)a[row][k] * b[k][col];
+            for (uint32_t col = 0; col < 8; col++) w.product[turn][row][col] = (float)sums[col];
+        }
+    }
+    for (uint32_t i = 0; i < 4; i++) d[i] += w.product[turn][lane / 4 + i / 2 * 8][2 * (lane % 4) + i % 2];
+}
+
+// Lanes 8i to 8i + 7 give the rows of matrix i, 16 bytes each; lane l gets elements 2 * (l % 4) and the next of row l / 4, or
+// of the column where the matrix is transposed.
+void load_matrices(uint32_t row, uint32_t n, bool transposed, uint32_t (&d)[4], At at) {
+    const uint32_t lane = shim::state.thread.x % 32, given[] = {row, n, transposed};
+    const shim::Exchange e = aligned(given, 3, at);
+    for (uint32_t i = 0; i < n; i++) {
+        d[i] = 0;
+        for (uint32_t j = 0; j < 2; j++) {
+            const uint32_t r = transposed ? 2 * (lane % 4) + j : lane / 4, col = transposed ? lane / 4 : 2 * (lane % 4) + j;
+            if (e.given[8 * i + r][0] % 16) fault(at, "a row of a matrix that is not aligned to 16 bytes");
+            uint16_t h;
+            memcpy(&h, shared_at(e.given[8 * i + r][0] + 2 * col, 2, kRead, at), 2);
+            d[i] |= (uint32_t)h << 16 * j;
+        }
+    }
+}
+
+}  // namespace ptx

@@ -1,0 +1,57 @@
+// Memory and threads of kernels that were translated from PTX, with every access checked: its bounds, its alignment, and that
+// it is ordered against the others to the same bytes (memory.cpp says how).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "../cuda_shim/threads.h"
+
+namespace ptx {
+
+// Position of an instruction, for messages: that in the source and that in the PTX.
+using At = const char*;
+// Ends the launch.
+[[noreturn]] void fault(At at, const char* why);
+
+extern const float* const half_values;  // of all binary16
+
+// ---- what the driver tells
+
+void allocated(uint64_t address, size_t bytes);
+void freed(uint64_t address);
+// Bytes were written in the stream, but by no kernel.
+void overwritten(uint64_t address, size_t bytes);
+void begin_grid();
+void begin_block(size_t shared_bytes);
+
+// ---- memory
+
+// An offset of 0 is a fault.
+constexpr uint32_t kSharedBase = 1024;
+enum Kind { kRead, kReadConstant, kWrite };
+// Memory behind an address, once the running thread may use it so.
+uint8_t* global_at(uint64_t address, uint32_t size, Kind kind, At at);
+uint8_t* shared_at(uint32_t address, uint32_t size, Kind kind, At at);
+void prefetch(uint64_t address, At at);
+void copy_async16(uint32_t shared, uint64_t global, At at);
+void copy_commit();
+void copy_wait(size_t left, At at);
+
+// ---- threads
+
+void grid_wait();
+void block_barrier(At at);
+void warp_barrier(uint32_t lanes, At at);
+void fence();
+enum Order { k_relaxed, k_acquire = 1, k_release = 2, k_acq_rel = 3 };
+uint32_t atomic_add(uint64_t address, uint32_t v, Order order, At at);
+
+struct Shuffled { uint32_t word; bool inside; };
+enum Shuffle { kShuffle_bfly, kShuffle_idx, kShuffle_up, kShuffle_down };
+Shuffled shuffle(Shuffle mode, uint32_t word, uint32_t b, uint32_t c, uint32_t lanes, At at);
+// d += a * b; `words` are the four of a and the two of b.
+void mma(const uint32_t (&words)[6], float (&d)[4], At at);
+void load_matrices(uint32_t row, uint32_t n, bool transposed, uint32_t (&d)[4], At at);
+
+}  // namespace ptx
