@@ -39,7 +39,7 @@ STRICT_CXX := -std=c++17 -Wall -Wextra -Wpedantic -Werror
 LINK       := -I$(STAGE)/include -L$(STAGE)/lib -lrealizar -Wl,-rpath,$(STAGE)/lib
 PROGRAMS   := build/minimal build/chat build/extract build/frame build/serve build/example build/handles build/no_exceptions
 
-.PHONY: help demo lib stage programs test test-rust test-programs test-go test-python test-csharp test-java test-swift test-godot test-unreal test-install test-windows test-aarch64 test-wasm check-abi check-systems wheel dist bench test-gpu bench-gpu gpu-kit check-kernels lint header install clean
+.PHONY: help demo lib stage programs test test-rust test-programs test-go test-python test-csharp test-java test-swift test-godot test-unreal test-install test-windows test-aarch64 test-wasm check-abi check-systems wheel dist bench test-gpu test-ptx test-ptx-faults bench-gpu gpu-kit check-kernels lint header install clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -151,6 +151,12 @@ bench: ## Measure the speed of a model, beside the peer with a picture  [MODEL=f
 
 test-gpu: ## Run the tests of the CUDA backend, on the GPU too where there is one
 	$(CARGO) test --test cuda -- --test-threads 1 --nocapture
+
+test-ptx: ## Run them on the PTX that nvcc makes of the kernels, on this machine, with every access checked  [TARGETS="80 90"]
+	@CARGO="$(CARGO)" tests/ptx/run $(TARGETS)
+
+test-ptx-faults: ## Plant faults in the kernels, each of which that has to find
+	@CARGO="$(CARGO)" tests/ptx/faults
 
 bench-gpu: ## Measure the speed of the CUDA backend on models with random weights
 	$(CARGO) bench --bench cuda

@@ -1,5 +1,7 @@
 """Builds the driver of tests/cuda_shim over the PTX that nvcc makes of the kernels."""
 import concurrent.futures
+import hashlib
+import json
 import os
 import pathlib
 import shutil
@@ -20,10 +22,22 @@ def nvcc():
     return next((path for place in places if place and (path := shutil.which(place))), None)
 
 
-def run(command, **options):
-    done = subprocess.run(command, capture_output=True, text=True, **options)
+def require():
+    """Ends the program where something is missing, aloud."""
+    for tool, found in (('nvcc', nvcc()), ('c++', shutil.which('c++'))):
+        if not found:
+            print(f"SKIPPED: the kernels' PTX, because there is no {tool}")
+            sys.exit(0)
+
+
+class Refused(SystemExit):
+    """PTX that the translator does not know."""
+
+
+def run(command, failure=SystemExit):
+    done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
-        sys.exit(f'{" ".join(map(str, command))}\n{done.stdout}{done.stderr}')
+        raise failure(f'{" ".join(map(str, command))}\n{done.stdout}{done.stderr}')
     return done.stdout
 
 
@@ -31,16 +45,28 @@ def to_ptx(source, target, out):
     run([nvcc(), '-std=c++17', '-O3', '-lineinfo', '--ptx', f'-arch=compute_{target}', '-o', out, source])
 
 
+def compile(source, made, flags):
+    """Compiles a file of C++, unless the object there was made of the same."""
+    headers = [HERE / 'runtime.h', HERE / 'memory.h', ROOT / 'tests/cuda_shim/threads.h']
+    key = hashlib.sha256(b''.join(map(pathlib.Path.read_bytes, [source, *headers]))).hexdigest()
+    stamp = made.with_suffix('.stamp')
+    if not (made.exists() and stamp.exists() and stamp.read_text() == key):
+        stamp.unlink(missing_ok=True)
+        run(CXX + flags + ['-I', HERE, '-c', '-o', made, source])
+        stamp.write_text(key)
+    return made
+
+
 def to_object(ptx):
     """Translates a file of PTX and compiles it."""
-    cpp, made = ptx.with_suffix('.cpp'), ptx.with_suffix('.o')
-    cpp.write_text(run([sys.executable, HERE / 'translate.py', ptx]))
-    run(CXX + ['-I', HERE, '-c', '-o', made, cpp])
-    return made
+    cpp = ptx.with_suffix('.cpp')
+    cpp.write_text(run([sys.executable, HERE / 'translate.py', ptx], Refused))
+    return compile(cpp, ptx.with_suffix('.o'), [])
 
 
 def link(objects, out):
     run(CXX + ['-shared', '-o', out, *objects])
+    return out
 
 
 def units():
@@ -48,9 +74,9 @@ def units():
     return sorted(path for path in (ROOT / 'kernels').glob('*.cu') if path.stem != 'realizar')
 
 
-def build(target):
-    """The driver over PTX of `target`, such as 90: where it lies, with its objects beside it."""
-    folder = BUILD / f'compute_{target}'
+def build(target, sources, name):
+    """A driver over the PTX of `target`, such as 90, that nvcc makes of some files; its objects lie beside it."""
+    folder = BUILD / name / f'compute_{target}'
     folder.mkdir(parents=True, exist_ok=True)
 
     def kernels(source):
@@ -59,13 +85,22 @@ def build(target):
         return to_object(ptx)
 
     def checker(source):
-        made = folder / f'{source.stem}.o'
-        run(CXX + ['-O2', '-DPTX', '-c', '-o', made, source])
-        return made
+        return compile(source, folder / f'{source.stem}.o', ['-O2', '-DPTX'])
 
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         others = pool.map(checker, [HERE / 'memory.cpp', ROOT / 'tests/cuda_shim/driver.cpp'])
-        objects = [*pool.map(kernels, units()), *others]
-    driver = folder / 'driver.so'
-    link(objects, driver)
-    return driver
+        return link([*pool.map(kernels, sources), *others], folder / 'driver.so')
+
+
+def tests():
+    """Programs of the tests of the CUDA backend and of the engine on it, made by cargo."""
+    command = [os.environ.get('CARGO', 'cargo'), 'test', '--no-run', '--message-format=json', '--test', 'cuda', '--test', 'offload']
+    made = map(json.loads, subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout.splitlines())
+    return {m['target']['name']: m['executable'] for m in made if m.get('executable') and m['profile']['test']}
+
+
+def run_test(program, driver, processors, *arguments):
+    """Runs tests on a driver that says it has so many processors."""
+    environment = {**os.environ, 'CUDA_SHIM': str(driver), 'SHIM_PROCESSORS': str(processors)}
+    return subprocess.run([program, *arguments], env=environment, cwd=ROOT, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)

@@ -184,19 +184,18 @@ static Id with_me(Id old) {
 // Checks an access against the last ones to its bytes, which are older than `base` or in this grid, and notes it.
 static void note(Id* writers, Id* readers, uint32_t size, Kind kind, Id base, At at) {
     const Id mine = my_segment();
+    Id writer = ~0u, reader = ~0u, read_by = 0;
     for (uint32_t i = 0; i < size; i++) {
-        const Id writer = writers[i], reader = readers[i];
-        if (writer >= base && writer != mine && !ordered(writer)) race(at, kind == kWrite ? "writes" : "reads", "wrote", writer);
-        if (kind == kWrite) {
-            if (reader >= base && reader != mine && !ordered(reader)) race(at, "writes", "read", reader);
-            writers[i] = mine;
-            readers[i] = 0;
-        } else if (kind == kReadConstant) {
-            if (writer >= base) race(at, "reads as a constant", "wrote", writer);
-            readers[i] = grid_readers;
-        } else if (reader != mine) {
-            readers[i] = reader >= base ? with_me(reader) : mine;
+        // Neighbouring bytes mostly have the same history.
+        if (writers[i] != writer || readers[i] != reader) {
+            writer = writers[i], reader = readers[i];
+            if (writer >= base && writer != mine && !ordered(writer)) race(at, kind == kWrite ? "writes" : "reads", "wrote", writer);
+            if (kind == kWrite && reader >= base && reader != mine && !ordered(reader)) race(at, "writes", "read", reader);
+            if (kind == kReadConstant && writer >= base) race(at, "reads as a constant", "wrote", writer);
+            read_by = kind == kWrite ? 0 : kind == kReadConstant ? grid_readers : reader >= base && reader != mine ? with_me(reader) : mine;
         }
+        if (kind == kWrite) writers[i] = mine;
+        readers[i] = read_by;
     }
 }
 

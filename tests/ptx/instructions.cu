@@ -1,0 +1,87 @@
+// Instructions and orders of memory that the kernels do not all use, for tests/ptx/instructions.
+#include "../../kernels/common.cuh"
+
+struct CheckArgs {
+    u32* out;
+    const u32* in;
+    u32* counter;
+    u64 pad;
+};
+
+static __device__ __forceinline__ u32 shared_address(const void* p) { return (u32)__cvta_generic_to_shared(p); }
+
+// Four matrices of 8x8 halves, as they are and transposed; then two, and one.
+KERNEL(matrices, CheckArgs, 32, 1) {
+    DYNAMIC_SHARED(shared);
+    for (u32 i = threadIdx.x; i < 128; i += kWarp) ((u32*)shared)[i] = a.in[i];
+    sync_warp();
+    const u32 row = shared_address(shared + 16 * threadIdx.x);
+    u32 d[11];
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+        : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3]) : "r"(row));
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+        : "=r"(d[4]), "=r"(d[5]), "=r"(d[6]), "=r"(d[7]) : "r"(row));
+    asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0,%1}, [%2];" : "=r"(d[8]), "=r"(d[9]) : "r"(row));
+    asm volatile("ldmatrix.sync.aligned.m8n8.x1.trans.shared.b16 {%0}, [%1];" : "=r"(d[10]) : "r"(row));
+    for (u32 i = 0; i < 11; i++) a.out[32 * i + threadIdx.x] = d[i];
+}
+
+// Every mode, over whole warps and over parts of 8.
+KERNEL(shuffles, CheckArgs, 32, 1) {
+    const u32 v = a.in[threadIdx.x], all = 0xffffffffu;
+    const u32 d[8] = {__shfl_sync(all, v, 5), __shfl_up_sync(all, v, 3), __shfl_down_sync(all, v, 3), __shfl_xor_sync(all, v, 9),
+                      __shfl_sync(all, v, 5, 8), __shfl_up_sync(all, v, 3, 8), __shfl_down_sync(all, v, 3, 8), __shfl_xor_sync(all, v, 9, 8)};
+    for (u32 i = 0; i < 8; i++) a.out[32 * i + threadIdx.x] = d[i];
+}
+
+KERNEL(permutations, CheckArgs, 32, 1) {
+    u32 d;
+    asm volatile("prmt.b32 %0, %1, %2, %3;" : "=r"(d) : "r"(a.in[0]), "r"(a.in[1]), "r"(a.in[2 + threadIdx.x]));
+    a.out[threadIdx.x] = d;
+}
+
+// Blocks write, the last of them adds up what all wrote. `kFences`: 1 ahead of the counter, 2 behind it.
+template <u32 kFences> DEVICE void add_up(const CheckArgs& a, u32* flag) {
+    a.out[blockIdx.x * blockDim.x + threadIdx.x] = 1;
+    sync_block();
+    if (threadIdx.x == 0) {
+        if (kFences & 1) __threadfence();
+        *flag = atomicAdd(a.counter, 1) == gridDim.x - 1;
+        if (kFences & 2) __threadfence();
+    }
+    sync_block();
+    if (*flag && threadIdx.x == 40) {
+        u32 sum = 0;
+        for (u32 i = 0; i < gridDim.x * blockDim.x; i++) sum += a.out[i];
+        a.out[0] = sum;
+    }
+}
+KERNEL(joined, CheckArgs, 64, 1) { DYNAMIC_SHARED(shared); add_up<3>(a, (u32*)shared); }
+KERNEL(joined_late, CheckArgs, 64, 1) { DYNAMIC_SHARED(shared); add_up<2>(a, (u32*)shared); }
+KERNEL(joined_early, CheckArgs, 64, 1) { DYNAMIC_SHARED(shared); add_up<1>(a, (u32*)shared); }
+
+// A warp reads what another wrote: with a barrier of the block, and with one of the warp only.
+KERNEL(across_warps, CheckArgs, 64, 1) {
+    DYNAMIC_SHARED(shared);
+    ((u32*)shared)[threadIdx.x] = threadIdx.x;
+    sync_block();
+    a.out[threadIdx.x] = ((u32*)shared)[63 - threadIdx.x];
+}
+KERNEL(across_warps_unordered, CheckArgs, 64, 1) {
+    DYNAMIC_SHARED(shared);
+    ((u32*)shared)[threadIdx.x] = threadIdx.x;
+    sync_warp();
+    a.out[threadIdx.x] = ((u32*)shared)[63 - threadIdx.x];
+}
+// Values go through registers in order, and yet through memory in none.
+KERNEL(ordered_by_shuffle, CheckArgs, 32, 1) {
+    DYNAMIC_SHARED(shared);
+    u32* values = (u32*)shared;
+    values[threadIdx.x] = threadIdx.x;
+    const u32 other = __shfl_xor_sync(0xffffffffu, threadIdx.x, 1);
+    a.out[threadIdx.x] = values[other];
+}
+// Every block writes the same value to one place.
+KERNEL(same_value, CheckArgs, 32, 1) {
+    if (threadIdx.x == 0) a.out[0] = 1;
+}
