@@ -153,7 +153,7 @@ test-gpu: ## Run the tests of the CUDA backend, on the GPU too where there is on
 	$(CARGO) test --test cuda -- --test-threads 1 --nocapture
 
 test-ptx: ## Run them on the PTX that nvcc makes of the kernels, on this machine, with every access checked  [TARGETS="80 90"]
-	@CARGO="$(CARGO)" tests/ptx/run $(TARGETS)
+	@tests/ptx/instructions && CARGO="$(CARGO)" tests/ptx/run $(TARGETS)
 
 test-ptx-faults: ## Plant faults in the kernels, each of which that has to find
 	@CARGO="$(CARGO)" tests/ptx/faults

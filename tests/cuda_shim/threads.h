@@ -18,7 +18,7 @@ extern State state;
 // Fails the launch, as a device would for an access that is not aligned to its size.
 void fault(const char* why);
 void block_barrier();
-// Hands `give` words to the warp and returns once every lane has; `take(lane)` then reads what the others gave. `what` must
+// Hands `give` words to the warp and returns once every lane has; `given[lane]` is what that lane gave. `what` must
 // be the same in all lanes. A second exchange may begin at once.
 struct Exchange { const uint32_t (*given)[8]; const float (*product)[4]; };
 Exchange exchange(char what, const uint32_t* give, int n);

@@ -41,20 +41,27 @@ def run(command, failure=SystemExit):
     return done.stdout
 
 
+def make(made, sources, command):
+    """Runs the command that makes a file, unless what is there was made by the same command of the same sources."""
+    key = hashlib.sha256(b''.join([repr(command).encode(), *(source.read_bytes() for source in sources)])).hexdigest()
+    stamp = made.with_name(made.name + '.stamp')
+    if not (made.exists() and stamp.exists() and stamp.read_text() == key):
+        stamp.unlink(missing_ok=True)
+        run(command)
+        stamp.write_text(key)
+    return made
+
+
 def to_ptx(source, target, out):
-    run([nvcc(), '-std=c++17', '-O3', '-lineinfo', '--ptx', f'-arch=compute_{target}', '-o', out, source])
+    headers = sorted((ROOT / 'kernels').glob('*.cuh'))
+    make(out, [source, *headers],
+         [nvcc(), '-std=c++17', '-O3', '-lineinfo', '--ptx', f'-arch=compute_{target}', '-o', out, source])
 
 
 def compile(source, made, flags):
-    """Compiles a file of C++, unless the object there was made of the same."""
+    """Compiles a file of C++."""
     headers = [HERE / 'runtime.h', HERE / 'memory.h', ROOT / 'tests/cuda_shim/threads.h']
-    key = hashlib.sha256(b''.join(map(pathlib.Path.read_bytes, [source, *headers]))).hexdigest()
-    stamp = made.with_suffix('.stamp')
-    if not (made.exists() and stamp.exists() and stamp.read_text() == key):
-        stamp.unlink(missing_ok=True)
-        run(CXX + flags + ['-I', HERE, '-c', '-o', made, source])
-        stamp.write_text(key)
-    return made
+    return make(made, [source, *headers], CXX + flags + ['-I', HERE, '-c', '-o', made, source])
 
 
 def to_object(ptx):
