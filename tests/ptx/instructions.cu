@@ -13,6 +13,7 @@ static __device__ __forceinline__ u32 shared_address(const void* p) { return (u3
 // Four matrices of 8x8 halves, as they are and transposed; then two, and one.
 KERNEL(matrices, CheckArgs, 32, 1) {
     DYNAMIC_SHARED(shared);
+    wait_for_previous();
     for (u32 i = threadIdx.x; i < 128; i += kWarp) ((u32*)shared)[i] = a.in[i];
     sync_warp();
     const u32 row = shared_address(shared + 16 * threadIdx.x);
@@ -28,6 +29,7 @@ KERNEL(matrices, CheckArgs, 32, 1) {
 
 // Every mode, over whole warps and over parts of 8.
 KERNEL(shuffles, CheckArgs, 32, 1) {
+    wait_for_previous();
     const u32 v = a.in[threadIdx.x], all = 0xffffffffu;
     const u32 d[8] = {__shfl_sync(all, v, 5), __shfl_up_sync(all, v, 3), __shfl_down_sync(all, v, 3), __shfl_xor_sync(all, v, 9),
                       __shfl_sync(all, v, 5, 8), __shfl_up_sync(all, v, 3, 8), __shfl_down_sync(all, v, 3, 8), __shfl_xor_sync(all, v, 9, 8)};
@@ -35,6 +37,7 @@ KERNEL(shuffles, CheckArgs, 32, 1) {
 }
 
 KERNEL(permutations, CheckArgs, 32, 1) {
+    wait_for_previous();
     u32 d;
     asm volatile("prmt.b32 %0, %1, %2, %3;" : "=r"(d) : "r"(a.in[0]), "r"(a.in[1]), "r"(a.in[2 + threadIdx.x]));
     a.out[threadIdx.x] = d;
@@ -42,6 +45,7 @@ KERNEL(permutations, CheckArgs, 32, 1) {
 
 // Blocks write, the last of them adds up what all wrote. `kFences`: 1 ahead of the counter, 2 behind it.
 template <u32 kFences> DEVICE void add_up(const CheckArgs& a, u32* flag) {
+    wait_for_previous();
     a.out[blockIdx.x * blockDim.x + threadIdx.x] = 1;
     sync_block();
     if (threadIdx.x == 0) {
@@ -63,12 +67,14 @@ KERNEL(joined_early, CheckArgs, 64, 1) { DYNAMIC_SHARED(shared); add_up<1>(a, (u
 // A warp reads what another wrote: with a barrier of the block, and with one of the warp only.
 KERNEL(across_warps, CheckArgs, 64, 1) {
     DYNAMIC_SHARED(shared);
+    wait_for_previous();
     ((u32*)shared)[threadIdx.x] = threadIdx.x;
     sync_block();
     a.out[threadIdx.x] = ((u32*)shared)[63 - threadIdx.x];
 }
 KERNEL(across_warps_unordered, CheckArgs, 64, 1) {
     DYNAMIC_SHARED(shared);
+    wait_for_previous();
     ((u32*)shared)[threadIdx.x] = threadIdx.x;
     sync_warp();
     a.out[threadIdx.x] = ((u32*)shared)[63 - threadIdx.x];
@@ -77,11 +83,13 @@ KERNEL(across_warps_unordered, CheckArgs, 64, 1) {
 KERNEL(ordered_by_shuffle, CheckArgs, 32, 1) {
     DYNAMIC_SHARED(shared);
     u32* values = (u32*)shared;
+    wait_for_previous();
     values[threadIdx.x] = threadIdx.x;
     const u32 other = __shfl_xor_sync(0xffffffffu, threadIdx.x, 1);
     a.out[threadIdx.x] = values[other];
 }
 // Every block writes the same value to one place.
 KERNEL(same_value, CheckArgs, 32, 1) {
+    wait_for_previous();
     if (threadIdx.x == 0) a.out[0] = 1;
 }

@@ -14,12 +14,10 @@
 // A copy in the background may read and write at any time until its thread waits for it: nothing is ordered against it before.
 // What `ld.global.nc` reads may not be written by the same kernel at all.
 //
-// What this does not see: kernels in two streams at once; a kernel ahead of the last that is itself still waited for in vain by
-// none of its threads (the driver demands that all wait); ordering by anything but atomic additions, such as spinning on a flag,
-// which would not end; order that `fence.sc` alone gives, which is reported as a race (it is taken for `fence.acq_rel`); the
-// second and further threads that read a byte in one segment of a warp or a block, which are taken together: a write after
-// them counts as ordered only if it would be behind any thread of that warp or block; readers in several blocks count as
-// ordered only for the next kernel.
+// Not seen: kernels in two streams at once, what the host reads, and paths that no test takes. Reported although it is right:
+// order that `fence.sc` alone gives, because every fence is taken for `fence.acq_rel`; a write behind readers in several
+// blocks of one kernel, however they were waited for. Blocks run one after another, so a block that waits for a later one,
+// as by spinning on a flag, would not end.
 #include "memory.h"
 
 #include <sys/mman.h>
@@ -110,8 +108,7 @@ static std::vector<Warp> warps;
 static Id block_readers;
 static uint32_t block_readers_epoch, block_number;
 static Known joined[2];
-struct Sync { Known clock; };
-static std::map<uint64_t, Sync> syncs;
+static std::map<uint64_t, Known> released_at;  // by the atomic operations on an address
 
 static Thread& me() { return threads[shim::state.thread.x]; }
 static Warp& my_warp() { return warps[shim::state.thread.x / 32]; }
@@ -263,7 +260,7 @@ void begin_grid() {
     segments.clear();
     grid_base = next_id;
     grid_readers = new_segment({Segment::kGrid, 0, 0, 0, 0, 0});
-    syncs.clear();
+    released_at.clear();
 }
 
 // ---- shared memory
@@ -387,9 +384,9 @@ uint32_t atomic_add(uint64_t address, uint32_t v, Order order, At at) {
         r.readers[j] = 0;
     }
     t.id = 0;
-    Sync& s = syncs[address];
-    join(t.observed, s.clock);
-    join(s.clock, t.released);
+    Known& there = released_at[address];
+    join(t.observed, there);
+    join(there, t.released);
     if (order & k_acquire) join(t.known, t.observed);
     uint32_t old, sum;
     memcpy(&old, (void*)address, 4);

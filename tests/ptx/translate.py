@@ -463,13 +463,14 @@ def translate(text):
     for line in map(bare, rest.splitlines()):
         if line and not DIRECTIVE.fullmatch(line):
             raise Unknown(f'directive {line}')
+    before_sm_90 = int(re.search(r'\.target sm_(\d+)', text)[1]) < 90
     for entry in ENTRY.finditer(text):
         kernel = Kernel(entry['name'], entry['body'])
         yield f'static void {kernel.name}(const uint8_t* parameters) {{'
         yield f'    constexpr uint64_t kParameterBytes = {entry["bytes"]};'
         yield '    const uint64_t parameter = (uint64_t)parameters;'
-        if 'griddepcontrol.wait' not in entry['body']:
-            # Starts when the one ahead has ended.
+        if before_sm_90:
+            # Kernels start when the one ahead has ended.
             yield '    grid_wait();'
         for type_, prefix, count in re.findall(r'\.reg \.(\w+) \s*%([a-z]+)<(\d+)>;', entry['body']):
             yield f'    {CPP[type_]} ' + ', '.join(f'{prefix}{i}' for i in range(int(count))) + ';'
