@@ -54,8 +54,8 @@ def make(made, sources, command):
 
 def to_ptx(source, target, out):
     headers = sorted((ROOT / 'kernels').glob('*.cuh'))
-    make(out, [source, *headers],
-         [nvcc(), '-std=c++17', '-O3', '-lineinfo', '--ptx', f'-arch=compute_{target}', '-o', out, source])
+    return make(out, [source, *headers],
+                [nvcc(), '-std=c++17', '-O3', '-lineinfo', '--ptx', f'-arch=compute_{target}', '-o', out, source])
 
 
 def compile(source, made, flags):
@@ -72,8 +72,7 @@ def to_object(ptx):
 
 
 def link(objects, out):
-    run(CXX + ['-shared', '-o', out, *objects])
-    return out
+    return make(out, objects, CXX + ['-shared', '-o', out, *objects])
 
 
 def units():
