@@ -315,6 +315,13 @@ void rz_cancel_reset(rz_cancel *cancel);
  * one ahead of it has ended. */
 #define RZ_MODEL_PROFILE 8
 
+/* Load flag: load the layer that predicts a further token too (multi-token prediction, arXiv 2412.19437, section 2.2), for
+ * drafts of jobs by RZ_DRAFT_MTP; of several such layers the first. Its weights count as the model's, prompts go through the
+ * last layer of the network as a whole, and saved caches are told from those of a model without the flag. RZ_ERR_UNSUPPORTED
+ * for a file without such layers, an architecture whose layers are not supported, and a GPU. Supported are GLM 4.5 to 4.7,
+ * DeepSeek V3 and others of its architecture, and Qwen 3.5 and Qwen 3 Next. */
+#define RZ_MODEL_MTP 16
+
 #define RZ_TEMPLATE_PRESENT 1  /* Bit of rz_model_info.chat_template: rz_chat_render_into works. */
 
 /* Bit of rz_model_info.chat_template: the template writes the token that begins a text itself, so that what it has
@@ -1131,7 +1138,8 @@ rz_status rz_sample(rz_cache *cache, rz_sampler *sampler, uint32_t *token, rz_er
  * the last 256 tokens of a longer text. */
 #define RZ_DRAFT_MODEL 2
 
-/* Drafts by layers of the model that predict several tokens. RZ_ERR_UNSUPPORTED in this version. */
+/* Drafts by the layer of the model that predicts a further token, which RZ_MODEL_MTP has loaded, with a cache of its own for one
+ * layer and as many tokens as that of the job, which belongs to the job. It reads what the job itself appends. */
 #define RZ_DRAFT_MTP 3
 
 #define RZ_JOB_STATE_PROMPT 1  /* State of a job: its prompt is being read. */
@@ -1210,8 +1218,8 @@ typedef struct rz_job_info {
  * guessed wrong is forgotten: tokens, text and the cache are the same, bit by bit. A job drafts what its grammar leaves no
  * choice in, and what `draft` asks for; it measures what that gains, and stops where it would lose. A recurrent network
  * computes what was right of a draft again where not all was. Errors: RZ_ERR_MISMATCH (a draft model of another vocabulary;
- * the message says what differs), RZ_ERR_UNSUPPORTED (RZ_DRAFT_MTP; any with layers on a GPU without
- * RZ_MODEL_DETERMINISTIC), RZ_ERR_LIMIT (the cache of the draft model). In slices of time no more is drafted than is chosen in
+ * the message says what differs), RZ_ERR_UNSUPPORTED (RZ_DRAFT_MTP with a model loaded without RZ_MODEL_MTP;
+ * any with layers on a GPU without RZ_MODEL_DETERMINISTIC), RZ_ERR_LIMIT (the cache of a draft model or of RZ_DRAFT_MTP). In slices of time no more is drafted than is chosen in
  * a tenth of one. */
 rz_status rz_job_new(rz_cache *cache,
                      const rz_job_params *params,

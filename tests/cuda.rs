@@ -100,7 +100,7 @@ struct Loaded {
 
 fn load(path: &Path, cuda: CudaDevice) -> Result<Loaded> {
     let source = Source::open(path, Access::Read)?;
-    let network = arch::network(&source, None)?;
+    let network = arch::network(&source, None, false)?;
     let program = Arc::new(network.program.clone());
     program.check(&network.weights())?;
     let model = cuda.load(&program, &network.weights(), &mut |_, _| Ok(()))?;
@@ -867,8 +867,9 @@ impl CaseModels {
         };
         program.check(&weights).unwrap();
         let pool = Arc::new(Pool::new(1).unwrap());
-        let cpu = CpuBackend::load(&pool, Isa::detect(), &program, &weights, None, u64::MAX, true, &mut |_, _| Ok(()))
-            .unwrap();
+        let cpu =
+            CpuBackend::load(&pool, Isa::detect(), &[&program], &weights, None, u64::MAX, true, &mut |_, _| Ok(()))
+                .unwrap();
         let cuda = target.cuda().unwrap().load(&program, &weights, &mut |_, _| Ok(())).unwrap();
         CaseModels { program, inputs, outs, cpu: Backend::Cpu(Arc::new(cpu)), cuda: Backend::Cuda(Arc::new(cuda)) }
     }

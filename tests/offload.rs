@@ -438,6 +438,7 @@ fn layers_without_kernels_stay_on_the_cpu() {
             host_bytes: u64::MAX,
             packed_at: None,
             plan: false,
+            beside: None,
             isa: None,
             limits: StepLimits { max_tokens: 8, max_outputs: 0 },
             cache: StateSpec { layers, memories: vec![], capacity: 16, k_type, v_type, max_step: 8 },

@@ -71,6 +71,8 @@ pub struct LoadOptions {
     pub packed_at: Option<PackedAt>,
     /// Weights are not read: the backend tells what it would take, and computes nothing.
     pub plan: bool,
+    /// Another program of the same weights, for the CPU.
+    pub beside: Option<Arc<Program>>,
     /// Instruction set of the CPU; `None`: the fastest. It changes no result.
     pub isa: Option<Isa>,
     /// Room of a step and the cache that shall fit on a GPU beside the weights.
@@ -96,11 +98,13 @@ impl Backend {
         progress: &mut Progress,
     ) -> Result<Backend> {
         program.check(weights)?;
+        options.beside.iter().try_for_each(|beside| beside.check(weights))?;
         let device = if options.device == 0 { default_device() } else { options.device };
         let isa = options.isa.unwrap_or_else(Isa::detect);
         let on_cpu = |progress: &mut Progress| {
             let (packed_at, follow) = (options.packed_at.as_ref(), !options.plan);
-            let cpu = CpuBackend::load(pool, isa, program, weights, packed_at, options.host_bytes, follow, progress)?;
+            let programs: Vec<&Program> = [program].into_iter().chain(&options.beside).map(|p| &**p).collect();
+            let cpu = CpuBackend::load(pool, isa, &programs, weights, packed_at, options.host_bytes, follow, progress)?;
             Ok(Backend::Cpu(Arc::new(cpu)))
         };
         if device == CPU_DEVICE {
@@ -109,6 +113,9 @@ impl Backend {
         match devices().into_iter().nth(device as usize - 1) {
             Some(d) if options.packed_at.is_some() => {
                 Err(Error::unsupported(format!("packed weights in a file for {}", d.name)))
+            }
+            Some(d) if options.beside.is_some() => {
+                Err(Error::unsupported(format!("layers that predict further tokens on {}", d.name)))
             }
             Some(d) if options.plan => Err(Error::unsupported(format!("a plan of memory on {}", d.name))),
             Some(d) if d.unavailable.is_empty() => {
@@ -311,6 +318,14 @@ impl Executor {
     /// Copies an activation of the step, `[n, width]`, to memory of the host.
     pub fn read(&mut self, act: Act, out: &mut [f32]) -> Result<()> {
         of_device!(self, e => e.read(act, out))
+    }
+
+    /// Copies rows of the step from number `first` on of an activation that the program keeps, those too that are no outputs.
+    pub fn read_rows(&mut self, act: Act, first: usize, out: &mut [f32]) -> Result<()> {
+        match &mut self.device {
+            DeviceExecutor::Cpu(cpu) => cpu.read_rows(act, first, out),
+            _ => Err(Error::unsupported("rows of activations on a GPU")),
+        }
     }
 
     /// Ends the step; device work has finished and its errors are reported, that of submitted steps too.

@@ -55,6 +55,7 @@ pub struct ProgramBuilder {
     widths: Vec<usize>,
     states: Vec<KvLayer>,
     memories: Vec<usize>,
+    results: Vec<Act>,
 }
 
 impl ProgramBuilder {
@@ -62,6 +63,11 @@ impl ProgramBuilder {
     pub fn act(&mut self, width: usize) -> Act {
         self.widths.push(width);
         Act(self.widths.len() as u32 - 1)
+    }
+
+    /// Has the caller read an activation of the rows that are left at the end.
+    pub fn result(&mut self, act: Act) {
+        self.results.push(act);
     }
 
     pub fn width(&self, act: Act) -> usize {
@@ -89,9 +95,28 @@ impl ProgramBuilder {
         self.ops.pop_if(|op| matches!(op, Op::Logits { .. }));
     }
 
+    /// The last op if it is the head.
+    pub fn head(&self) -> Option<&Op> {
+        self.ops.last().filter(|op| matches!(op, Op::Logits { .. }))
+    }
+
     /// Counts the ops pushed since `start_layer` as a layer.
     pub fn end_layer(&mut self, start: usize) {
         self.layers.push(start..self.ops.len());
+    }
+
+    /// Has all rows go as far as the head.
+    pub fn keep_rows(&mut self) {
+        let Some(mut head) = self.head().cloned() else { return };
+        self.behead();
+        let mut moves = Vec::new();
+        head.map_acts(|x| {
+            let output = self.act(self.width(x));
+            moves.push([x, output]);
+            output
+        });
+        self.push(Op::KeepOutputs { moves: moves.into() });
+        self.push(head);
     }
 
     /// The number of ops so far.
@@ -99,10 +124,11 @@ impl ProgramBuilder {
         self.ops.len()
     }
 
-    /// The program. `kept`: activations that the caller writes or reads, which share no buffer.
+    /// The program. `kept`: activations that the caller writes, or reads of all rows, which share no buffer.
     pub fn finish(mut self, vocab: usize, kept: &[Act]) -> Program {
         self.drop_rows(kept);
-        let lives = self.lives(kept);
+        let kept = [kept, &self.results].concat();
+        let lives = self.lives(&kept);
         let (acts, buffers) = self.assign(&lives);
         let (mut max_ids, mut max_positions) = (usize::MAX, usize::MAX);
         for op in &self.ops {
@@ -113,7 +139,7 @@ impl ProgramBuilder {
             }
         }
         let ProgramBuilder { ops, layers, states, memories, .. } = self;
-        Program { ops, layers, acts, buffers, states, memories, vocab, max_ids, max_positions, kept: kept.to_vec() }
+        Program { ops, layers, acts, buffers, states, memories, vocab, max_ids, max_positions, kept }
     }
 
     /// The range from the first to the last op that names each activation; empty for those that none does.
@@ -129,11 +155,12 @@ impl ProgramBuilder {
         lives
     }
 
-    /// Puts `KeepOutputs` behind the last op that writes what a sequence remembers: later ops of other tokens have no
-    /// effect.
+    /// Puts `KeepOutputs`, unless it is there, behind the last op that writes what a sequence remembers: later ops of other
+    /// tokens have no effect.
     fn drop_rows(&mut self, kept: &[Act]) {
         let head = self.ops.len().saturating_sub(1);
-        if !matches!(self.ops.get(head), Some(Op::Logits { .. })) {
+        let is_kept = self.ops.iter().any(|op| matches!(op, Op::KeepOutputs { .. }));
+        if is_kept || !matches!(self.ops.get(head), Some(Op::Logits { .. })) {
             return;
         }
         let at = self.ops.iter().rposition(Op::writes_state).map_or(head, |last| last + 1);

@@ -103,7 +103,8 @@ impl Split {
             before = total;
             progress(done, total.saturating_add(behind))
         };
-        let cpu = Arc::new(CpuBackend::load(pool, isa, &front, &front_weights, None, host_bytes, true, &mut report)?);
+        let cpu =
+            Arc::new(CpuBackend::load(pool, isa, &[&*front], &front_weights, None, host_bytes, true, &mut report)?);
         let mut report = |done: u64, total: u64| progress(before.saturating_add(done), before.saturating_add(total));
         let cuda = Arc::new(device.load(&back, &back_weights, &mut report)?);
         let (crossing, cpu_states) = (program.live(cut), front.states.len());

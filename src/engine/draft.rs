@@ -2,15 +2,17 @@
 //! the weights computes several of them at once, and the job's own choice says which were right, so that drafts change
 //! nothing but the time. Knows neither passes nor how a token is chosen.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::draft_model::DraftModel;
+use super::draft_model::{Choice, DraftModel};
+use super::draft_mtp::DraftMtp;
 use super::lookup;
 use super::model::Model;
 use super::session::Session;
 use super::worth::{KINDS, Taken, Worth};
-use crate::backend::Pace;
+use crate::backend::{Executor, Pace};
 use crate::error::{Error, Result, try_vec};
 use crate::sample::Sampler;
 
@@ -28,6 +30,8 @@ pub enum DraftSource {
     Lookup,
     /// A model of the same vocabulary.
     Model(Arc<Model>),
+    /// The layer of the model itself that predicts a further token.
+    Mtp,
 }
 
 /// Drafts of a job.
@@ -53,6 +57,27 @@ enum Source {
     Nothing,
     Lookup,
     Model(Box<DraftModel>),
+    Mtp(Box<DraftMtp>),
+}
+
+impl Source {
+    /// The token that a network chooses behind a history; `None` where `pace` pauses.
+    fn next(&mut self, history: &[u32], pace: &Pace) -> Result<Option<Choice>> {
+        match self {
+            Source::Model(model) => model.next(history, pace),
+            Source::Mtp(mtp) => mtp.next(history, pace),
+            _ => Err(Error::invalid("a source of drafts without a network")),
+        }
+    }
+
+    /// Ends a draft.
+    fn rest(&mut self) {
+        match self {
+            Source::Model(model) => model.rest(),
+            Source::Mtp(mtp) => mtp.rest(),
+            _ => {}
+        }
+    }
 }
 
 pub struct Draft {
@@ -99,6 +124,9 @@ impl Draft {
             Some(DraftSource::Lookup) => (Source::Lookup, LOOKED_UP),
             Some(DraftSource::Model(draft)) => {
                 (Source::Model(Box::new(DraftModel::new(&draft, model, session.capacity())?)), OF_MODEL)
+            }
+            Some(DraftSource::Mtp) => {
+                (Source::Mtp(Box::new(DraftMtp::new(model, session.capacity(), MOST)?)), OF_MODEL)
             }
         };
         let room = if params.most == 0 { DEFAULT } else { params.most.min(MOST) };
@@ -170,7 +198,7 @@ impl Draft {
         self.asks_source = match self.source {
             Source::Nothing => false,
             Source::Lookup => true,
-            Source::Model(_) => self.is_open && (self.always || self.worth.allows_making()),
+            Source::Model(_) | Source::Mtp(_) => self.is_open && (self.always || self.worth.allows_making()),
         };
         if let Some(sampler) = sampler.filter(|_| self.is_open) {
             let mut forced = try_vec("the tokens of drafts", MOST)?;
@@ -204,23 +232,39 @@ impl Draft {
                     }
                 }
             }
-            Source::Model(model) => {
+            source @ (Source::Model(_) | Source::Mtp(_)) => {
                 while self.kinds.len() < most {
                     let right = self.kinds.iter().map(|kind| self.worth.likelihood(*kind)).product();
                     if !self.always && !self.worth.allows_one_more(self.kinds.len(), right) {
                         break;
                     }
-                    let Some(choice) = model.next(&self.history, pace)? else { return Ok(false) };
+                    let Some(choice) = source.next(&self.history, pace)? else { return Ok(false) };
                     let kind = LEADS.iter().filter(|larger| choice.lead >= **larger).count() as u8;
                     self.history.push(choice.token);
                     self.kinds.push(kind);
                     self.time += choice.time;
                 }
-                model.rest();
+                source.rest();
                 self.worth.made(self.time.as_secs_f64(), self.kinds.iter().filter(|kind| **kind != FORCED).count());
             }
         }
         Ok(true)
+    }
+
+    /// Takes note of the tokens of a pass that are now at some positions of the timeline, the first of them in a row of it.
+    pub fn follow(&mut self, executor: &mut Executor, row: usize, positions: Range<usize>) -> Result<()> {
+        match &mut self.source {
+            Source::Mtp(mtp) => mtp.take(executor, row, positions),
+            _ => Ok(()),
+        }
+    }
+
+    /// Works on what has gathered of a timeline; false where `pace` pauses.
+    pub fn catch_up(&mut self, timeline: &[u32], pace: &Pace) -> Result<bool> {
+        match &mut self.source {
+            Source::Mtp(mtp) => mtp.catch_up(timeline, pace),
+            _ => Ok(true),
+        }
     }
 
     /// True where the next pass shall be one without drafts, so that its time is known.

@@ -251,8 +251,16 @@ impl Job {
         &self.input[self.appended..]
     }
 
-    /// Makes the draft of a job that makes tokens; false where `pace` pauses.
+    /// Makes the draft of a job, or what it needs, where it makes no tokens yet; false where `pace` pauses.
     pub(super) fn make_draft(&mut self, pace: &Pace) -> Result<bool> {
+        if let Some(draft) = &mut self.draft
+            && !draft.catch_up(self.session.tokens(), pace)?
+        {
+            return Ok(false);
+        }
+        if self.reads_prompt() {
+            return Ok(true);
+        }
         self.session.forget_incomplete(&mut self.again);
         let Some(draft) = &mut self.draft else { return Ok(true) };
         // With the token that is made in any case.
@@ -291,17 +299,17 @@ impl Job {
         self.appended < self.input.len()
     }
 
-    /// Takes the results of a pass in which `jobs` made tokens, `output` being the number of the first of its own. True where
-    /// a token was made.
+    /// Takes the results of a pass in which `jobs` made tokens, `row` and `output` being the numbers of the first of its own.
+    /// True where a token was made.
     pub(super) fn accept(
         &mut self,
         member: Member,
         executor: &mut Executor,
-        output: usize,
+        [row, output]: [usize; 2],
         pass: Taken,
         jobs: usize,
     ) -> Result<bool> {
-        let before = self.made.len();
+        let (held, before) = (self.session.len(), self.made.len());
         let result = if self.reads_prompt() {
             self.prompt_time += pass.time;
             self.take_prompt(member, executor, output)
@@ -310,7 +318,9 @@ impl Job {
             self.take_tokens(member, executor, output, pass, jobs)
         };
         self.session.commit_step(member.tokens);
-        result.map(|()| self.made.len() > before)
+        let taken = held..self.session.len();
+        let followed = self.draft.as_mut().map_or(Ok(()), |draft| draft.follow(executor, row, taken));
+        result.and(followed).map(|()| self.made.len() > before)
     }
 
     fn is_greedy(&self) -> bool {

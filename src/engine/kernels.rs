@@ -275,6 +275,7 @@ impl KvStore {
             host_bytes: u64::MAX,
             packed_at: None,
             plan: false,
+            beside: None,
             isa: None,
             limits,
             cache: spec.clone(),

@@ -12,6 +12,7 @@ use super::cache::{self, CacheParams};
 use super::embedder::Embedder;
 use super::executors::{Counted, Executors};
 use super::metrics::{Metrics, Phase};
+use super::predictor::Predictor;
 use super::{Cancel, LogLevel, Reservation, Runtime, RuntimeParams};
 use crate::backend::batch::{Batch, StepLimits};
 use crate::backend::cpu::PackedAt;
@@ -49,6 +50,8 @@ pub struct LoadParams<'a> {
     pub text_only: bool,
     /// Measure the parts of steps on a GPU.
     pub profile: bool,
+    /// Load the layer that predicts a further token, for drafts.
+    pub mtp: bool,
     /// Layers on a GPU, where the device is one, the last ones; 0: as many as fit.
     pub gpu_layers: u32,
     /// Instruction set of the CPU; `None`: the fastest.
@@ -116,6 +119,8 @@ struct Compute {
     has_same_bits: bool,
     /// `None` where layers are on a GPU.
     embedder: Option<Embedder>,
+    /// Where it was asked for.
+    predictor: Option<Predictor>,
     adaptable: Adaptable,
     _memory: Reservation,
 }
@@ -152,7 +157,7 @@ impl Model {
         let quantize = (params.quantize != 0).then_some(DType(params.quantize));
         let network = match params.text_only {
             true => None,
-            false => Some(arch::network(&source, quantize).map_err(|e| in_file(path, e))?),
+            false => Some(arch::network(&source, quantize, params.mtp).map_err(|e| in_file(path, e))?),
         };
         let hyper = match &network {
             Some(network) => Some(network.hyper.clone()),
@@ -343,6 +348,11 @@ impl Model {
         embedder.ok_or_else(|| Error::unsupported("embeddings of a model that has layers on a GPU"))
     }
 
+    pub(super) fn predictor(&self) -> Result<&Predictor> {
+        let predictor = self.compute()?.predictor.as_ref();
+        predictor.ok_or_else(|| Error::unsupported("multi-token prediction by a model loaded without RZ_MODEL_MTP"))
+    }
+
     /// An executor of another program of the model.
     pub(super) fn new_executor(&self, program: &Arc<Program>, limits: StepLimits) -> Result<Counted> {
         self.compute()?.new_executor(&self.runtime, program, limits)
@@ -463,6 +473,7 @@ impl Compute {
             host_bytes: if params.plan { u64::MAX } else { runtime.memory_left() },
             packed_at: params.packed_path.map(|path| PackedAt { path: path.to_owned(), files }),
             plan: params.plan,
+            beside: network.predictor.as_ref().map(|predictor| Arc::new(predictor.program.clone())),
             isa: params.isa,
             limits: full,
             cache: cache::state_spec(&program, context_length, &CacheParams::default(), full),
@@ -481,6 +492,7 @@ impl Compute {
             Backend::Cpu(_) => Some(Embedder::new(network.states, network.embeddings, &runtime.pool, max_tokens)?),
             _ => None,
         };
+        let predictor = network.predictor.map(|predictor| Predictor::new(predictor, &runtime.pool, limits.max_tokens));
         let bytes = on_host + embedder.as_ref().map_or(0, Embedder::bytes);
         let memory = runtime.reserve("the model's weights", if params.plan { 0 } else { bytes })?;
         let executors = Executors::new(&runtime.pool);
@@ -493,6 +505,7 @@ impl Compute {
             context_length,
             has_same_bits,
             embedder,
+            predictor,
             adaptable,
             _memory: memory,
         })

@@ -58,8 +58,10 @@ impl Plan {
         let cache = taken();
         let cache_token = session.token_bytes();
         let executor = model.new_executor(model.program()?, model.limits()?)?;
+        let predictor = model.predictor().ok();
+        let beside = predictor.map(|predictor| model.new_executor(&predictor.program, predictor.limits)).transpose()?;
         let scratch = taken();
-        drop((executor, session));
+        drop((executor, beside, session));
         let model_bytes = rest + packed;
         Ok(Plan {
             weights,

@@ -79,9 +79,9 @@ fn park(pass: Pass, jobs: &mut [&mut Job]) {
     }
 }
 
-/// Makes the drafts of jobs that make tokens; false where `pace` pauses.
+/// Makes the drafts of jobs; false where `pace` pauses.
 fn make_drafts(jobs: &mut [&mut Job], pace: &Pace) -> Result<bool> {
-    for job in jobs.iter_mut().filter(|job| !job.has_ended() && !job.reads_prompt()) {
+    for job in jobs.iter_mut().filter(|job| !job.has_ended()) {
         if !job.make_draft(pace)? {
             return Ok(false);
         }
@@ -153,11 +153,12 @@ fn accept(pass: &mut Pass, jobs: &mut [&mut Job]) -> Result<bool> {
     let drafted = members.iter().map(|member| member.outputs.saturating_sub(1)).sum();
     let taken = Taken { time, rows, drafted, is_mixed: members.iter().any(|member| member.outputs < member.tokens) };
     let makers = members.iter().filter(|member| member.outputs > 0).count();
-    let (mut output, mut made) = (0, false);
+    let ([mut row, mut output], mut made) = ([0; 2], false);
     for member in members {
         if let Some(job) = jobs.iter_mut().find(|job| job.id == member.id) {
-            made |= job.accept(*member, executor, output, taken, makers)?;
+            made |= job.accept(*member, executor, [row, output], taken, makers)?;
         }
+        row += member.tokens;
         output += member.outputs;
     }
     pass.clear();

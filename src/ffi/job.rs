@@ -122,7 +122,8 @@ pub const RZ_DRAFT_LOOKUP: u32 = 1;
 /// Drafts by a small model, `draft_model`, with a cache of at most 1,024 tokens, which belongs to the job. It first reads
 /// the last 256 tokens of a longer text.
 pub const RZ_DRAFT_MODEL: u32 = 2;
-/// Drafts by layers of the model that predict several tokens. RZ_ERR_UNSUPPORTED in this version.
+/// Drafts by the layer of the model that predicts a further token, which RZ_MODEL_MTP has loaded, with a cache of its own for one
+/// layer and as many tokens as that of the job, which belongs to the job. It reads what the job itself appends.
 pub const RZ_DRAFT_MTP: u32 = 3;
 
 /// State of a job: its prompt is being read.
@@ -201,8 +202,8 @@ versioned!(rz_job_info {
 /// guessed wrong is forgotten: tokens, text and the cache are the same, bit by bit. A job drafts what its grammar leaves no
 /// choice in, and what `draft` asks for; it measures what that gains, and stops where it would lose. A recurrent network
 /// computes what was right of a draft again where not all was. Errors: RZ_ERR_MISMATCH (a draft model of another vocabulary;
-/// the message says what differs), RZ_ERR_UNSUPPORTED (RZ_DRAFT_MTP; any with layers on a GPU without
-/// RZ_MODEL_DETERMINISTIC), RZ_ERR_LIMIT (the cache of the draft model). In slices of time no more is drafted than is chosen in
+/// the message says what differs), RZ_ERR_UNSUPPORTED (RZ_DRAFT_MTP with a model loaded without RZ_MODEL_MTP;
+/// any with layers on a GPU without RZ_MODEL_DETERMINISTIC), RZ_ERR_LIMIT (the cache of a draft model or of RZ_DRAFT_MTP). In slices of time no more is drafted than is chosen in
 /// a tenth of one.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_job_new(
@@ -243,7 +244,7 @@ fn draft_params(call: &Call, params: &rz_job_params) -> Result<DraftParams> {
             call.checked(params.draft_model, "rz_job_params.draft_model")?;
             Some(DraftSource::Model(call.handle(params.draft_model)?.0.clone()))
         }
-        RZ_DRAFT_MTP => return Err(Error::unsupported("drafts of the kind MTP are not implemented")),
+        RZ_DRAFT_MTP => Some(DraftSource::Mtp),
         other => return Err(Error::invalid(format!("rz_job_params.draft is {other}, which is no source of drafts"))),
     };
     Ok(DraftParams { source, most: params.draft_max as usize, always: false })

@@ -62,6 +62,12 @@ pub const RZ_MODEL_TEXT_ONLY: u32 = 4;
 /// Load flag: measure the parts of each step on a GPU, for rz_metrics_get. Steps take longer, and none begins before the
 /// one ahead of it has ended.
 pub const RZ_MODEL_PROFILE: u32 = 8;
+/// Load flag: load the layer that predicts a further token too (multi-token prediction, arXiv 2412.19437, section 2.2), for
+/// drafts of jobs by RZ_DRAFT_MTP; of several such layers the first. Its weights count as the model's, prompts go through the
+/// last layer of the network as a whole, and saved caches are told from those of a model without the flag. RZ_ERR_UNSUPPORTED
+/// for a file without such layers, an architecture whose layers are not supported, and a GPU. Supported are GLM 4.5 to 4.7,
+/// DeepSeek V3 and others of its architecture, and Qwen 3.5 and Qwen 3 Next.
+pub const RZ_MODEL_MTP: u32 = 16;
 
 /// Bit of rz_model_info.chat_template: rz_chat_render_into works.
 pub const RZ_TEMPLATE_PRESENT: u32 = 1;
@@ -230,7 +236,7 @@ pub(super) fn with_params<T>(
     load: impl FnOnce(LoadParams) -> Result<T>,
 ) -> Result<T> {
     let params: rz_model_params = call.params(params)?;
-    let known = RZ_MODEL_DETERMINISTIC | RZ_MODEL_MMAP | RZ_MODEL_TEXT_ONLY | RZ_MODEL_PROFILE;
+    let known = RZ_MODEL_DETERMINISTIC | RZ_MODEL_MMAP | RZ_MODEL_TEXT_ONLY | RZ_MODEL_PROFILE | RZ_MODEL_MTP;
     call.flags(params.flags, known, "rz_model_params.flags")?;
     let runtime = match call.optional(params.runtime)? {
         Some(runtime) => runtime.0.clone(),
@@ -253,6 +259,7 @@ pub(super) fn with_params<T>(
         mmap: params.flags & RZ_MODEL_MMAP != 0,
         text_only: params.flags & RZ_MODEL_TEXT_ONLY != 0,
         profile: params.flags & RZ_MODEL_PROFILE != 0,
+        mtp: params.flags & RZ_MODEL_MTP != 0,
         gpu_layers: params.gpu_layers,
         isa: None,
         quantize: params.quantize,

@@ -7,7 +7,9 @@ mod embeddings;
 mod ends;
 mod latent;
 mod per_layer;
+mod predictor;
 
+pub use self::predictor::Predictor;
 use super::hyper::{HeadShape, Hyper};
 use super::keys::Keys;
 use super::pooling::EmbeddingHead;
@@ -30,6 +32,8 @@ pub struct Network<'a> {
     pub program: Program,
     /// The network up to the hidden states of all tokens, the one activation that it keeps; with the same handles of weights.
     pub states: Program,
+    /// Where it was asked for; with the same handles of weights.
+    pub predictor: Option<Predictor>,
     pub embeddings: EmbeddingHead,
     /// The order of rotary pairs in GGUF files of the architecture, where it has the common rotation.
     pub(super) gguf_pairs: Option<RopePairs>,
@@ -111,12 +115,15 @@ pub struct Builder<'a> {
     embedding: Option<Weight>,
     /// The hidden states behind the last layer and its norm.
     states: Option<Act>,
+    /// A predictor is asked for.
+    predicts: bool,
+    predictor: Option<Predictor>,
     /// Keys and values that all layers of an encoder use, one after the other.
     shared: Option<(KvLayer, StateId)>,
 }
 
 impl<'a> Builder<'a> {
-    pub fn new(source: &'a Source, keys: Keys<'a>, quantize: Option<DType>) -> Result<Builder<'a>> {
+    pub fn new(source: &'a Source, keys: Keys<'a>, quantize: Option<DType>, predicts: bool) -> Result<Builder<'a>> {
         let hyper = Hyper::read(&keys, source)?;
         let rms = keys.float("attention.layer_norm_rms_epsilon")?;
         let layer = keys.float("attention.layer_norm_epsilon")?;
@@ -143,6 +150,8 @@ impl<'a> Builder<'a> {
             layer: None,
             embedding: None,
             states: None,
+            predicts,
+            predictor: None,
             shared: None,
             keys,
         })

@@ -16,5 +16,5 @@ mod rope;
 mod tensors;
 mod windows;
 
-pub use self::builder::Network;
+pub use self::builder::{Network, Predictor};
 pub use self::hyper::Hyper;

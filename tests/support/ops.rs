@@ -161,6 +161,7 @@ impl Model {
             host_bytes,
             packed_at: None,
             plan: false,
+            beside: None,
             isa: None,
             limits,
             cache,

@@ -24,7 +24,7 @@ use super::recurrence;
 use crate::backend::Pace;
 use crate::backend::batch::{Batch, StepLimits};
 use crate::backend::op::{Act, Attend, Index, Norm, NormKind, Op, Projection, RopeTable, StateId};
-use crate::backend::program::Program;
+use crate::backend::program::{ActSpec, Program};
 use crate::backend::state_spec::KvLayer;
 use crate::backend::weights::{Rope, RopePairs};
 use crate::error::{Error, Result, try_filled, try_vec};
@@ -225,6 +225,16 @@ impl CpuExecutor {
             return Err(Error::BufferTooSmall { needed: from.len(), capacity: out.len() });
         }
         out.copy_from_slice(from);
+        Ok(())
+    }
+
+    pub fn read_rows(&self, act: Act, first: usize, out: &mut [f32]) -> Result<()> {
+        let ActSpec { width, buffer } = self.acts.spec(act);
+        let from = first.checked_mul(width).and_then(|from| self.acts.buffers[buffer].get(from..)?.get(..out.len()));
+        match from.filter(|_| self.program.kept.contains(&act)) {
+            Some(from) => out.copy_from_slice(from),
+            None => return Err(Error::invalid(format!("rows of {act:?} from {first} on"))),
+        }
         Ok(())
     }
 

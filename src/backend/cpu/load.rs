@@ -56,8 +56,8 @@ pub struct PlannedMatrix {
 }
 
 /// Plans the place of each source, and returns the bytes of all.
-pub fn plan(program: &Program, sources: &[&dyn MatrixSource]) -> Result<(Vec<PlannedMatrix>, usize)> {
-    plan_each(sources, |i| program.is_table(Weight(i as u32)))
+pub fn plan(programs: &[&Program], sources: &[&dyn MatrixSource]) -> Result<(Vec<PlannedMatrix>, usize)> {
+    plan_each(sources, |i| programs.iter().all(|program| program.is_table(Weight(i as u32))))
 }
 
 /// `plan` for matrices of which a function tells whether rows are looked up in them.

@@ -105,19 +105,19 @@ pub fn device(isa: Isa) -> DeviceInfo {
 }
 
 impl CpuBackend {
-    /// Packs the weights of a program, or maps them where they are `packed_at` a place. `host_bytes`: the ceiling on their bytes.
+    /// Packs the weights of some programs, or maps them where they are `packed_at` a place. `host_bytes`: the ceiling on their bytes.
     /// Without `weights_follow` a backend that tells what it would take, and computes nothing.
     pub fn load(
         pool: &Arc<Pool>,
         isa: Isa,
-        program: &Program,
+        programs: &[&Program],
         weights: &Weights,
         packed_at: Option<&PackedAt>,
         host_bytes: u64,
         weights_follow: bool,
         progress: &mut Progress,
     ) -> Result<CpuBackend> {
-        let (planned, bytes) = load::plan(program, &weights.matrices)?;
+        let (planned, bytes) = load::plan(programs, &weights.matrices)?;
         let file = match packed_at {
             Some(at) => Some((&at.path, at.stamp(&weights.matrices, &planned)?)),
             None => None,

@@ -11,8 +11,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     // The files of GLM 4.7 Flash, known by their shape, leave the router out.
     let is_glm = (47..=48).contains(&b.hyper.n_layers) && b.hyper.vocab == 154_880;
     let moe = b.told_moe(if is_glm { RouterScore::Sigmoid } else { RouterScore::Softmax })?;
-    let x = b.embed(1.0)?;
-    b.layers(|b, _| {
+    let layer = |b: &mut Builder, x| {
         let h = b.rms_norm(x, "attn_norm")?;
         let o = b.latent_attention(h, latent)?;
         b.add(x, o);
@@ -20,7 +19,10 @@ pub fn build(b: &mut Builder) -> Result<()> {
         let o = b.moe_ffn(h, moe)?;
         b.add(x, o);
         Ok(())
-    })?;
+    };
+    let x = b.embed(1.0)?;
+    b.layers(|b, _| layer(b, x))?;
     let h = b.rms_norm(x, "output_norm")?;
-    b.head(h, 1.0, 0.0)
+    b.head(h, 1.0, 0.0)?;
+    b.predictor(layer)
 }

@@ -13,8 +13,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     config.sections = sections(&b.keys, false)?;
     let rope = b.rope(&config)?;
     let moe = b.told_moe(RouterScore::Sigmoid)?;
-    let x = b.embed(1.0)?;
-    b.layers(|b, _| {
+    let layer = |b: &mut Builder, x| {
         let h = b.rms_norm(x, "attn_norm")?;
         let o = b.attention(h, attention, |b, q, k| {
             if b.has("attn_q_norm.weight") {
@@ -28,7 +27,10 @@ pub fn build(b: &mut Builder) -> Result<()> {
         let o = b.moe_ffn(h, moe)?;
         b.add(x, o);
         Ok(())
-    })?;
+    };
+    let x = b.embed(1.0)?;
+    b.layers(|b, _| layer(b, x))?;
     let h = b.rms_norm(x, "output_norm")?;
-    b.head(h, 1.0, 0.0)
+    b.head(h, 1.0, 0.0)?;
+    b.predictor(layer)
 }

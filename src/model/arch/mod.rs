@@ -215,10 +215,10 @@ pub fn hyper(source: &Source) -> Result<Hyper> {
 }
 
 /// The network of a file. Matrices are only looked up. `quantize`: the type that matrices of floats are converted to while
-/// they load.
-pub fn network(source: &Source, quantize: Option<DType>) -> Result<Network<'_>> {
+/// they load. `predicts`: the layer that predicts a further token is wanted as well.
+pub fn network(source: &Source, quantize: Option<DType>, predicts: bool) -> Result<Network<'_>> {
     let (keys, build) = find(source)?;
-    let mut builder = Builder::new(source, keys, quantize)?;
+    let mut builder = Builder::new(source, keys, quantize, predicts)?;
     build(&mut builder)?;
     builder.finish()
 }

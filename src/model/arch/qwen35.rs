@@ -20,18 +20,20 @@ pub fn build(b: &mut Builder) -> Result<()> {
         b.leave_out(&["attn_qkv.scale", "attn_gate.scale", "ssm_in.scale", "ssm_out.scale"]);
     }
     b.keys.ignore("expert_weights_scale");
-    let x = b.embed(1.0)?;
-    b.layers(|b, i| {
+    let layer = |b: &mut Builder, x, is_recurrent| {
         let h = b.rms_norm(x, "attn_norm")?;
-        let o = if recurrent[i] { delta_net(b, h, shape)? } else { attention(b, h, rope)? };
+        let o = if is_recurrent { delta_net(b, h, shape)? } else { attention(b, h, rope)? };
         b.add(x, o);
         let h = b.rms_norm(x, "post_attention_norm")?;
         let o = b.moe_ffn(h, moe)?;
         b.add(x, o);
         Ok(())
-    })?;
+    };
+    let x = b.embed(1.0)?;
+    b.layers(|b, i| layer(b, x, recurrent[i]))?;
     let h = b.rms_norm(x, "output_norm")?;
-    b.head(h, 1.0, 0.0)
+    b.head(h, 1.0, 0.0)?;
+    b.predictor(|b, x| layer(b, x, false))
 }
 
 /// Attention whose output is multiplied by the sigmoid of a gate, which stands behind the query of each head.

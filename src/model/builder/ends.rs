@@ -20,10 +20,12 @@ impl<'a> Builder<'a> {
             return Err(self.keys.unsupported("attention.causal"));
         }
         let embeddings = self.embedding_head(!causal)?;
+        self.check_predictor()?;
         let architecture = &self.hyper.architecture;
-        // Layers behind the trunk predict further tokens.
+        // Layers behind the trunk predict further tokens, the first of them where it was asked for.
         let trunk = self.hyper.n_layers;
-        let behind: Vec<String> = (trunk..trunk + self.hyper.n_predicting).map(|i| format!("blk.{i}.")).collect();
+        let unused = trunk + usize::from(self.predictor.is_some());
+        let behind: Vec<String> = (unused..trunk + self.hyper.n_predicting).map(|i| format!("blk.{i}.")).collect();
         let is_behind = |name: &str| behind.iter().any(|layer| name.starts_with(layer.as_str()));
         if let Some(name) = self.tensors.unused().find(|name| {
             let is_head = embeddings.ranker.is_some() && name.starts_with("cls.");
@@ -36,10 +38,14 @@ impl<'a> Builder<'a> {
         if let Some((key, _)) = self.keys.unread().into_iter().find(|(key, _)| !no_effect::key(key)) {
             return Err(self.keys.unsupported(key));
         }
-        let Builder { hyper, program, matrices, vectors, ropes, gguf_pairs, scaled, .. } = self;
-        let program = if causal { program.finish(hyper.vocab, &[]) } else { beheaded.clone() };
+        let Builder { hyper, mut program, predictor, matrices, vectors, ropes, gguf_pairs, scaled, .. } = self;
+        let kept = predictor.as_ref().map(|predictor| predictor.states);
+        if kept.is_some() {
+            program.keep_rows();
+        }
+        let program = if causal { program.finish(hyper.vocab, kept.as_slice()) } else { beheaded.clone() };
         let states = beheaded;
-        Ok(Network { hyper, program, states, embeddings, gguf_pairs, scaled, matrices, vectors, ropes })
+        Ok(Network { hyper, program, states, predictor, embeddings, gguf_pairs, scaled, matrices, vectors, ropes })
     }
 
     /// Adds a learned embedding of each position.

@@ -1,0 +1,37 @@
+//! The part of a model that predicts a further token (multi-token prediction): its program, and executors of it. Knows no model.
+
+use std::sync::Arc;
+
+use super::executors::Executors;
+use crate::backend::batch::StepLimits;
+use crate::backend::cpu::pool::Pool;
+use crate::backend::op::Act;
+use crate::backend::program::Program;
+use crate::model;
+
+pub struct Predictor {
+    pub program: Arc<Program>,
+    /// Width of a hidden state.
+    pub width: usize,
+    /// The hidden states that the model's own program keeps of all tokens, and those that this one reads and makes.
+    pub states: Act,
+    pub input: Act,
+    pub result: Act,
+    pub limits: StepLimits,
+    pub executors: Executors,
+}
+
+impl Predictor {
+    pub fn new(network: model::Predictor, pool: &Arc<Pool>, max_tokens: usize) -> Predictor {
+        let model::Predictor { program, states, input, result } = network;
+        Predictor {
+            width: program.width(input),
+            program: Arc::new(program),
+            states,
+            input,
+            result,
+            limits: StepLimits { max_tokens, max_outputs: 1 },
+            executors: Executors::new(pool),
+        }
+    }
+}
