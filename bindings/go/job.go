@@ -44,6 +44,7 @@ const (
 	DraftNone   Draft = C.RZ_DRAFT_NONE   // none but for what a grammar forces
 	DraftLookup Draft = C.RZ_DRAFT_LOOKUP // out of the text itself
 	DraftModel  Draft = C.RZ_DRAFT_MODEL  // by a small model
+	DraftMTP    Draft = C.RZ_DRAFT_MTP    // by a layer of the model itself, loaded with LoadOptions.MTP
 )
 
 // EndReason is why a job has ended.

@@ -58,6 +58,9 @@ func TestJobs(t *testing.T) {
 	if _, err := sessions[0].NewJob(tokens, &JobOptions{Draft: DraftModel}); !errors.Is(err, ErrInvalidArgument) {
 		t.Errorf("drafts of no model: %v", err)
 	}
+	if _, err := sessions[0].NewJob(tokens, &JobOptions{Draft: DraftMTP}); !errors.Is(err, ErrUnsupported) {
+		t.Errorf("drafts of no layer: %v", err)
+	}
 	if _, err := jobs[0].Step(t.Context(), 0); !errors.Is(err, ErrClosed) {
 		t.Errorf("after Close: %v", err)
 	}

@@ -31,6 +31,7 @@ type LoadOptions struct {
 	Mmap          bool     // use the file in place, which is several times slower; the process dies when somebody shortens it
 	PackedPath    string   // file of packed weights, made by the first load and mapped by later ones; "": none
 	TextOnly      bool     // tokenizer and template only, no weights
+	MTP           bool     // the layer too that predicts a further token, for DraftMTP
 }
 
 // Load reads a .gguf file, a .safetensors file, or a folder with config.json. It stops early when the context ends.
@@ -84,6 +85,7 @@ func loadWith(ctx context.Context, options *LoadOptions,
 		C.RZ_MODEL_DETERMINISTIC: options.Deterministic,
 		C.RZ_MODEL_MMAP:          options.Mmap,
 		C.RZ_MODEL_TEXT_ONLY:     options.TextOnly,
+		C.RZ_MODEL_MTP:           options.MTP,
 	} {
 		if set {
 			params.flags |= flag

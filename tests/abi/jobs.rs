@@ -200,7 +200,7 @@ fn wrong_calls_are_refused_and_change_nothing() {
         (bad, rz_job_params { draft: RZ_DRAFT_MODEL, ..good }, "draft_model is NULL"),
         (bad, rz_job_params { draft: RZ_DRAFT_MODEL, draft_model: host.cache.cast(), ..good }, "model"),
         (bad, rz_job_params { draft: RZ_DRAFT_MODEL, draft_model: text_only, ..good }, "without its weights"),
-        (RZ_ERR_UNSUPPORTED, rz_job_params { draft: RZ_DRAFT_MTP, ..good }, "MTP"),
+        (RZ_ERR_UNSUPPORTED, rz_job_params { draft: RZ_DRAFT_MTP, ..good }, "RZ_MODEL_MTP"),
     ] {
         let message = expect(status, |e| unsafe { rz_job_new(host.cache, &params, &mut job, e) });
         assert!(message.contains(what) && job.is_null(), "{message}");

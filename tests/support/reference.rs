@@ -2,6 +2,7 @@
 //! with the engine; only the weights' values come through the library's block codecs, which have tests of their own.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use super::layers::{Gemma4, Latent, Shape};
 use super::recurrent::Mixer;
@@ -118,6 +119,8 @@ pub struct Net {
     pub shapes: Vec<Shape>,
     pub latent: Option<Latent>,
     pub gemma4: Option<Gemma4>,
+    /// A layer behind the others predicts a further token.
+    pub predicts: bool,
 }
 
 pub type Weights = HashMap<String, Vec<f64>>;
@@ -314,6 +317,11 @@ impl Net {
 
     /// Logits of every position, `[ids.len()][vocab]`.
     pub fn forward(&self, w: &Weights, ids: &[u32]) -> Vec<Vec<f64>> {
+        self.states(w, ids).iter().map(|x| self.logits(w, x)).collect()
+    }
+
+    /// What `forward` makes logits of.
+    fn states(&self, w: &Weights, ids: &[u32]) -> Vec<Vec<f64>> {
         let d = self.hidden;
         let row = |table: &str, i: usize| w[table][i * d..(i + 1) * d].to_vec();
         let mut xs: Vec<Vec<f64>> = ids.iter().map(|&t| row("token_embd.weight", t as usize)).collect();
@@ -330,9 +338,49 @@ impl Net {
             Some(gemma) => ids.iter().zip(&xs).map(|(id, x)| self.layer_inputs(w, gemma, *id as usize, x)).collect(),
             None => vec![vec![]; xs.len()],
         };
+        self.blocks(w, 0..self.layers, &mut xs, &inputs);
+        xs.iter_mut().for_each(|x| self.normalise(w, self.output_norm, x, d));
+        xs
+    }
+
+    /// Multi-token prediction: logits of the token behind each but the first, from the state of the network ahead of it; the
+    /// last `n` were predicted, and have the layer's own results in the place of those states.
+    pub fn predict(&self, w: &Weights, ids: &[u32], n: usize) -> Vec<Vec<f64>> {
+        let (d, p) = (self.hidden, format!("blk.{}.nextn.", self.layers));
+        let mut states = self.states(w, &ids[..ids.len() - n - 1]);
+        let head_norm = match w.contains_key(&format!("{p}shared_head_norm.weight")) {
+            true => format!("{p}shared_head_norm"),
+            false => self.output_norm.to_owned(),
+        };
+        let mut made = vec![];
+        for known in ids.len() - n..=ids.len() {
+            let join = |(state, token): (&Vec<f64>, &u32)| {
+                let (mut e, mut h) = (w["token_embd.weight"][*token as usize * d..][..d].to_vec(), state.clone());
+                self.normalise(w, &format!("{p}enorm"), &mut e, d);
+                self.normalise(w, &format!("{p}hnorm"), &mut h, d);
+                e.extend(h);
+                self.linear(w, &format!("{p}eh_proj"), &e)
+            };
+            made = states.iter().zip(&ids[1..known]).map(join).collect();
+            self.blocks(w, self.layers..self.layers + 1, &mut made, &vec![vec![]; known]);
+            made.iter_mut().for_each(|x| self.normalise(w, &head_norm, x, d));
+            states.extend(made.last().cloned());
+        }
+        made.iter().map(|x| self.logits(w, x)).collect()
+    }
+
+    fn logits(&self, w: &Weights, x: &[f64]) -> Vec<f64> {
+        let head = if w.contains_key("output.weight") { "output" } else { "token_embd" };
+        let y = self.linear(w, head, x);
+        y.into_iter().map(|v| cap(v * self.logit_scale, self.logit_softcap)).collect()
+    }
+
+    /// Some layers, of the residual stream of all tokens.
+    fn blocks(&self, w: &Weights, layers: Range<usize>, xs: &mut [Vec<f64>], inputs: &[Vec<f64>]) {
+        let d = self.hidden;
         // Keys and values of the last layer without and with a window.
         let mut kept = [(vec![], vec![]), (vec![], vec![])];
-        for l in 0..self.layers {
+        for l in layers {
             let p = format!("blk.{l}.");
             let Shape { heads, kv_heads, head_dim: hd, ffn } = self.shape(l);
             if ffn == 0 && !self.shapes.is_empty() {
@@ -342,7 +390,7 @@ impl Net {
             let own = self.gemma4.is_none_or(|gemma| l < gemma.own);
             let (mut qs, mut ks, mut vs, mut gates) = (vec![], vec![], vec![], vec![]);
             let is_attention = self.mixer(l) == Mixer::Attention;
-            let mixed = if is_attention { vec![] } else { self.mix(w, l, &p, &xs) };
+            let mixed = if is_attention { vec![] } else { self.mix(w, l, &p, xs) };
             for (t, x) in xs.iter().enumerate().filter(|_| is_attention && kv_heads > 0) {
                 let mut h = x.clone();
                 if self.pre_norm {
@@ -462,13 +510,6 @@ impl Net {
                 }
             }
         }
-        let head = if w.contains_key("output.weight") { "output" } else { "token_embd" };
-        let logits = |mut x: Vec<f64>| {
-            self.normalise(w, self.output_norm, &mut x, d);
-            let y = self.linear(w, head, &x);
-            y.into_iter().map(|v| cap(v * self.logit_scale, self.logit_softcap)).collect()
-        };
-        xs.into_iter().map(logits).collect()
     }
 }
 

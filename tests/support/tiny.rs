@@ -114,6 +114,7 @@ impl Tiny {
             shapes: vec![],
             latent: None,
             gemma4: None,
+            predicts: false,
         };
         let tiny = Tiny {
             architecture,
@@ -143,6 +144,15 @@ impl Tiny {
     pub fn shape(mut self, hidden: usize, heads: usize, kv_heads: usize, head_dim: usize, ffn: usize) -> Tiny {
         self.net = Net { hidden, heads, kv_heads, head_dim, ffn, ..self.net };
         self.net.attention_scale = 1.0 / (head_dim as f64).sqrt();
+        self
+    }
+
+    /// Adds a layer that predicts a further token.
+    pub fn predicting(mut self) -> Tiny {
+        self.net.predicts = true;
+        self.net.window.push(0);
+        self.net.inv_freq.extend(self.net.inv_freq.last().cloned());
+        self.ints.push(("nextn_predict_layers", 1));
         self
     }
 
@@ -176,7 +186,7 @@ impl Tiny {
     pub fn file(&self) -> (Gguf, Net, Weights) {
         let mut net = self.net.clone();
         if net.inv_freq.is_empty() {
-            net.inv_freq = vec![inv_freq(self.rope_base, net.head_dim); net.layers];
+            net.inv_freq = vec![inv_freq(self.rope_base, net.head_dim); net.window.len()];
         }
         if let Some(factors) = &self.rope_factors {
             for inv in &mut net.inv_freq {
@@ -203,7 +213,7 @@ impl Tiny {
             .key("general.name", "tiny")
             .key(&key("context_length"), 128u32)
             .key(&key("embedding_length"), n.hidden as u32)
-            .key(&key("block_count"), n.layers as u32)
+            .key(&key("block_count"), (n.layers + usize::from(n.predicts)) as u32)
             .key(&key("attention.key_length"), key_length as u32)
             .key(&key("attention.value_length"), value_length as u32)
             .key(&key("rope.freq_base"), self.rope_base as f32)
@@ -666,9 +676,15 @@ impl Writer<'_> {
             let values: Vec<f64> = values.iter().map(|v| f64::from(*v)).collect();
             self.put(name, quant::F32, &[values.len() as u64], &values);
         }
-        for l in 0..net.layers {
+        for l in 0..net.layers + usize::from(net.predicts) {
             let p = format!("blk.{l}.");
             let name = |part: &str| format!("{p}{part}");
+            if l == net.layers {
+                self.matrix(&name("nextn.eh_proj"), d, 2 * d);
+                for norm in ["nextn.enorm", "nextn.hnorm", "nextn.shared_head_norm"] {
+                    self.norm(&name(norm), d);
+                }
+            }
             let Shape { heads, kv_heads, head_dim, ffn: f } = net.shape(l);
             let (q, kv) = (heads * head_dim, kv_heads * head_dim);
             if f == 0 && !net.shapes.is_empty() {

@@ -1,0 +1,312 @@
+//! Multi-token prediction: the layer's logits against the float64 reference, and drafts by it, which are as often right as those
+//! of the reference and change nothing.
+
+mod support;
+
+#[path = "support/save.rs"]
+mod save;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use realizar::backend::batch::{Batch, StepLimits};
+use realizar::backend::cpu::pool::Pool;
+use realizar::backend::op::Act;
+use realizar::backend::program::Program;
+use realizar::backend::state_spec::StateSpec;
+use realizar::backend::{Backend, CPU_DEVICE, Executor, LoadOptions};
+use realizar::engine::{
+    CacheParams, DraftParams, DraftSource, Job, JobParams, LoadParams, Model, Request, Runtime, RuntimeParams, Sampler,
+    SamplerParams, Session, step_jobs,
+};
+use realizar::error::Error;
+use realizar::format::{Access, Source};
+use realizar::model::arch;
+use realizar::quant;
+use save::save;
+use support::reference::relative_rms;
+use support::tiny::{self, PROMPT, Rng, Tiny};
+
+/// The architectures whose layers are supported, made from what `new` gives for their names.
+fn networks(new: impl Fn(&'static str) -> Tiny) -> Vec<(&'static str, Tiny)> {
+    let all = tiny::architectures(new);
+    let known = ["glm4moe", "deepseek2", "qwen35"];
+    all.into_iter().filter(|(name, _)| known.contains(name)).map(|(name, tiny)| (name, tiny.predicting())).collect()
+}
+
+fn load(path: &Path, threads: u32, mtp: bool) -> Result<Arc<Model>, Error> {
+    let runtime = Runtime::new(RuntimeParams { threads, ..Default::default() }).unwrap();
+    Model::load(path, LoadParams { runtime: Some(runtime), mtp, ..Default::default() })
+}
+
+/// Runs a program over tokens, its input, if any, being some hidden states; every row is an output.
+fn run(backend: &Backend, program: &Arc<Program>, ids: &[u32], input: Option<(Act, &[f32])>) -> Executor {
+    let limits = StepLimits { max_tokens: 32, max_outputs: 32 };
+    let (layers, memories) = (program.states.clone(), program.memories.clone());
+    let spec = StateSpec { layers, memories, capacity: 32, k_type: quant::F32, v_type: quant::F32, max_step: 32 };
+    let mut state = backend.new_state(&spec).unwrap();
+    let mut executor = backend.new_executor(program, limits).unwrap();
+    let all: Vec<u32> = (0..ids.len() as u32).collect();
+    let slots = vec![0; ids.len()];
+    let mut batch = Batch { ids, positions: &all, slots: &slots, states: &mut [&mut state], outputs: &all };
+    executor.begin(&batch, 0..program.ops.len()).unwrap();
+    if let Some((act, values)) = input {
+        executor.write(act, values).unwrap();
+    }
+    assert!(executor.advance(&mut batch, &|| false).unwrap());
+    executor
+}
+
+fn logits(executor: &mut Executor, n: usize, vocab: usize) -> Vec<Vec<f32>> {
+    let mut rows = vec![vec![0.0; vocab]; n];
+    rows.iter_mut().enumerate().for_each(|(i, row)| executor.read_logits(i, row).unwrap());
+    rows
+}
+
+#[test]
+fn the_layer_agrees_with_the_reference() {
+    let mut seen = 0;
+    // Roundings of the network and of the layer, twice.
+    for (dtype, limit) in [(quant::F32, 1e-5), (quant::Q8_0, 8e-2)] {
+        for (name, tiny) in networks(|name| Tiny::new(name, dtype)) {
+            let (_dir, path, expected) = save(&tiny);
+            let (_, net, weights) = tiny.build();
+            let source = Source::open(&path, Access::Read).unwrap();
+            let network = arch::network(&source, None, true).unwrap();
+            let predictor = network.predictor.as_ref().unwrap();
+            let [trunk, beside] = [&network.program, &predictor.program].map(|program| Arc::new(program.clone()));
+            let limits = StepLimits { max_tokens: 32, max_outputs: 32 };
+            let cache = StateSpec {
+                layers: trunk.states.clone(),
+                memories: trunk.memories.clone(),
+                capacity: 32,
+                k_type: quant::F32,
+                v_type: quant::F32,
+                max_step: 32,
+            };
+            let options = LoadOptions {
+                device: CPU_DEVICE,
+                deterministic: false,
+                profile: false,
+                gpu_layers: None,
+                host_bytes: u64::MAX,
+                packed_at: None,
+                plan: false,
+                beside: Some(beside.clone()),
+                isa: None,
+                limits,
+                cache,
+            };
+            let pool = Arc::new(Pool::new(2).unwrap());
+            let backend = Backend::load(&trunk, &network.weights(), &pool, &options, &mut |_, _| Ok(())).unwrap();
+
+            let n = PROMPT.len();
+            let mut first = run(&backend, &trunk, &PROMPT, None);
+            let difference = relative_rms(&expected, &logits(&mut first, n, net.vocab));
+            assert!(difference < limit, "{name}, {}: {difference}", dtype.0);
+            let mut states = vec![0.0; n * net.hidden];
+            first.read_rows(predictor.states, 0, &mut states).unwrap();
+            assert!(first.read_rows(predictor.states, 32, &mut states).is_err());
+
+            let input = Some((predictor.input, &states[..(n - 1) * net.hidden]));
+            let mut second = run(&backend, &beside, &PROMPT[1..], input);
+            let wanted = net.predict(&weights, &PROMPT, 0);
+            let difference = relative_rms(&wanted, &logits(&mut second, n - 1, net.vocab));
+            println!("{name:12} {} {difference:.2e}", dtype.0);
+            assert!(difference < limit, "{name}, {}: {difference}", dtype.0);
+
+            // One more token, of the result that the layer has made of the last one.
+            let mut made = vec![0.0; (n - 1) * net.hidden];
+            second.read(predictor.result, &mut made).unwrap();
+            states.truncate((n - 1) * net.hidden);
+            states.extend(&made[(n - 2) * net.hidden..]);
+            let ids = [&PROMPT[..], &[9]].concat();
+            let mut third = run(&backend, &beside, &ids[1..], Some((predictor.input, &states)));
+            let wanted = net.predict(&weights, &ids, 1);
+            let difference = relative_rms(&wanted, &logits(&mut third, n, net.vocab));
+            assert!(difference < limit, "{name}, {}: {difference}", dtype.0);
+            seen += 1;
+        }
+    }
+    assert_eq!(seen, 6);
+}
+
+/// Networks small enough for many passes of the reference, and a prompt for them.
+fn small() -> (Vec<(&'static str, Tiny)>, Vec<u32>) {
+    let new = |name| Tiny::new(name, quant::F32).shape(64, 4, 2, 16, 96).change(|t| t.net.vocab = 24);
+    let prompt = PROMPT.iter().cycle().take(70).enumerate().map(|(i, id)| (id + i as u32 / 21) % 24).collect();
+    (networks(new), prompt)
+}
+
+fn job(model: &Arc<Model>, prompt: &[u32], params: JobParams) -> Job {
+    let session = Session::new(model, &CacheParams { capacity: 400, ..Default::default() }).unwrap();
+    let request = Request::new(&session, prompt, params).unwrap();
+    Job::new(session, request)
+}
+
+fn mtp(most: usize) -> DraftParams {
+    DraftParams { source: Some(DraftSource::Mtp), most, always: true }
+}
+
+/// The tokens of a job, and the numbers of drafted and right ones in each of its passes with single tokens.
+fn passes(mut job: Job) -> (Vec<u32>, Vec<[usize; 2]>) {
+    let mut counts = vec![];
+    while !step_jobs(&mut [&mut job], Duration::ZERO).unwrap() {
+        counts.push([job.info().drafted, job.info().accepted]);
+    }
+    counts.push([job.info().drafted, job.info().accepted]);
+    let passes = counts.windows(2).map(|pair| [pair[1][0] - pair[0][0], pair[1][1] - pair[0][1]]).collect();
+    (job.read_tokens(|tokens| Ok(tokens.to_vec())).unwrap(), passes)
+}
+
+#[test]
+fn drafts_are_those_of_the_reference() {
+    let (networks, prompt) = small();
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("tiny.gguf");
+    let (mut drafted, mut accepted) = (0, 0);
+    for (i, (name, tiny)) in networks.into_iter().enumerate() {
+        let (bytes, net, weights) = tiny.build();
+        std::fs::write(&path, bytes).unwrap();
+        let model = load(&path, 1 + i as u32 % 2, true).unwrap();
+        for most in [1, 3] {
+            let max_tokens = 60;
+            let params = || JobParams { max_tokens, ..Default::default() };
+            let (made, none) = passes(job(&model, &prompt, params()));
+            assert!(none.iter().all(|pass| *pass == [0, 0]));
+            let found = passes(job(&model, &prompt, JobParams { draft: mtp(most), ..params() }));
+            assert_eq!(found.0, made, "{name}");
+
+            let (mut expected, mut n): (Vec<[usize; 2]>, usize) = (vec![], 1);
+            while n < made.len() {
+                let behind = matches!(expected.last(), Some([drafted, accepted]) if accepted < drafted);
+                let room = match behind && !net.mixers.is_empty() {
+                    // A recurrence computes what was right again.
+                    true => 0,
+                    false => most.min(max_tokens - n - 1),
+                };
+                let mut ids = [&prompt[..], &made[..n]].concat();
+                for drafted in 0..room {
+                    let logits = net.predict(&weights, &ids, drafted).pop().unwrap();
+                    let best = (0..net.vocab).max_by(|a, b| logits[*a].total_cmp(&logits[*b])).unwrap() as u32;
+                    if best == tiny.eos {
+                        break;
+                    }
+                    ids.push(best);
+                }
+                let draft = &ids[prompt.len() + n..];
+                let right = draft.iter().zip(&made[n..]).take_while(|(a, b)| a == b).count();
+                expected.push([draft.len(), right]);
+                n += right + 1;
+            }
+            assert_eq!(found.1, expected, "{name}, {most}");
+            drafted += expected.iter().map(|pass| pass[0]).sum::<usize>();
+            accepted += expected.iter().map(|pass| pass[1]).sum::<usize>();
+        }
+    }
+    println!("{accepted} of {drafted}");
+    assert!(accepted > 10 && drafted > 5 * accepted);
+}
+
+#[test]
+fn a_network_that_looks_at_one_token_predicts_itself() {
+    let (networks, prompt) = small();
+    for (name, tiny) in networks {
+        // Blocks add nothing to the residual stream, and the layer reads the embedding as the trunk does.
+        let (mut file, net, _) = tiny.file();
+        let norm = file.tensors.iter().find(|t| t.name == "output_norm.weight").unwrap().data.clone();
+        for tensor in &mut file.tensors {
+            let floats =
+                |f: &dyn Fn(usize) -> f32| (0..tensor.data.len() / 4).flat_map(|i| f(i).to_le_bytes()).collect();
+            if ["attn_output", "ffn_down", "ssm_out"].iter().any(|part| tensor.name.contains(part)) {
+                tensor.data.fill(0);
+            } else if tensor.name.ends_with("eh_proj.weight") {
+                let d = net.hidden;
+                tensor.data = floats(&|i| if i / (2 * d) == i % (2 * d) { 1.0 } else { 0.0 });
+            } else if tensor.name.ends_with("enorm.weight") {
+                tensor.data = floats(&|_| 1.0);
+            } else if tensor.name.ends_with("shared_head_norm.weight") {
+                tensor.data.clone_from(&norm);
+            }
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("tiny.gguf");
+        std::fs::write(&path, file.build().0).unwrap();
+        let model = load(&path, 2, true).unwrap();
+        let params = JobParams { max_tokens: 41, draft: mtp(4), ..Default::default() };
+        let (made, found) = passes(job(&model, &prompt, params));
+        assert_eq!(found, [[4, 4]; 8], "{name}: {made:?}");
+    }
+}
+
+#[test]
+fn drafts_change_nothing_wherever_they_are_paused() {
+    let mut rng = Rng(1);
+    let mut accepted = 0;
+    let (networks, _) = small();
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("tiny.gguf");
+    for (name, tiny) in networks {
+        std::fs::write(&path, tiny.build().0).unwrap();
+        let plain = load(&path, 2, false).unwrap();
+        let model = load(&path, 2, true).unwrap();
+        assert!(model.info().weight_bytes > plain.info().weight_bytes);
+        let prompt: Vec<u32> = (0..310).map(|_| rng.next() as u32 % 24).collect();
+        for round in 0..8 {
+            let temperature = if round % 2 == 0 { 0.0 } else { 0.6 };
+            let logit_biases = vec![(tiny.eos, f32::NEG_INFINITY)];
+            let choice = SamplerParams { seed: round, temperature, logit_biases, ..Default::default() };
+            let run = |model, draft, budget: &mut dyn FnMut() -> u64| {
+                let sampler = Some(Sampler::new(choice.clone()).unwrap());
+                let params = JobParams { max_tokens: 60, sampler, draft, ..Default::default() };
+                let mut job = job(model, &prompt[..310 - 40 * round as usize], params);
+                while !step_jobs(&mut [&mut job], Duration::from_micros(budget())).unwrap() {}
+                let (made, info) = (job.read_tokens(|tokens| Ok(tokens.to_vec())).unwrap(), job.info());
+                let session = job.into_session();
+                let logits: Vec<u32> = session.logits().expect("logits").iter().map(|x| x.to_bits()).collect();
+                ((made, session.tokens().to_vec(), logits), info.accepted)
+            };
+            let wanted = run(&plain, DraftParams::default(), &mut || 1_000_000);
+            let draft = DraftParams { always: round % 4 != 3, ..mtp(1 + round as usize) };
+            let found = run(&model, draft, &mut || [0, 1, 1, 20, 100, 300, 2000][rng.next() as usize % 7]);
+            assert!(found.0 == wanted.0, "{name}, {round}");
+            accepted += found.1;
+        }
+    }
+    assert!(accepted > 20, "{accepted}");
+}
+
+#[test]
+fn what_is_missing_is_refused_by_name() {
+    let refused = |result: Result<(), Error>, what: &str| match result {
+        Err(Error::Unsupported(why)) => assert!(why.contains(what), "{why}"),
+        other => panic!("{other:?}"),
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("tiny.gguf");
+    let (networks, prompt) = small();
+    let (_, tiny) = &networks[0];
+    std::fs::write(&path, tiny.build().0).unwrap();
+    let model = load(&path, 1, false).unwrap();
+    let session = Session::new(&model, &CacheParams::default()).unwrap();
+    let params = JobParams { draft: mtp(1), ..Default::default() };
+    refused(Request::new(&session, &prompt, params).map(drop), "RZ_MODEL_MTP");
+    // No such layer, and those of an architecture that has none.
+    for name in ["glm4moe", "llama"] {
+        let all = tiny::architectures(|name| Tiny::new(name, quant::F32));
+        let (_, tiny) = all.into_iter().find(|(found, _)| *found == name).unwrap();
+        std::fs::write(&path, tiny.build().0).unwrap();
+        refused(load(&path, 1, true).map(drop), "no layers");
+    }
+    let tiny = Tiny::new("llama", quant::F32).predicting();
+    std::fs::write(&path, tiny.build().0).unwrap();
+    assert!(load(&path, 1, false).is_ok());
+    refused(load(&path, 1, true).map(drop), "architecture llama");
+    // A tensor of the layer without a place.
+    let (mut file, _, _) = networks[0].1.file();
+    file = file.tensor("blk.3.nextn.extra.weight", quant::F32.0, &[1], &[0; 4]);
+    std::fs::write(&path, file.build().0).unwrap();
+    assert!(load(&path, 1, false).is_ok());
+    refused(load(&path, 1, true).map(drop), "nextn.extra");
+}
