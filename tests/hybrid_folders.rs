@@ -10,12 +10,15 @@ mod safetensors;
 mod checkpoints;
 #[path = "hybrid_folders/networks.rs"]
 mod networks;
+#[path = "support/predictor.rs"]
+mod predictor;
 
 use std::path::Path;
 use std::sync::Arc;
 
 use checkpoints::{Case, Tensor, put, put_folder, renamed};
 use networks::*;
+use predictor::predict;
 use realizar::engine::{CacheParams, LoadParams, Model, Session};
 use realizar::format::{Access, Source};
 use realizar::quant;
@@ -47,6 +50,51 @@ fn every_network_is_the_same_from_a_folder() {
         let difference = relative_rms(&case.expected, &logits(&folder));
         println!("{:20} {difference:.1e}", case.name);
         assert!(difference < 1e-5, "{}: {difference}", case.name);
+    }
+}
+
+#[test]
+fn the_layer_that_predicts_a_further_token_is_that_of_a_file() {
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["deepseek_v3", "glm4_moe", "qwen3_5_text", "qwen3_5_moe_text", "qwen3_next"] {
+        let tiny = match name {
+            "deepseek_v3" => tiny_of("deepseek2"),
+            "glm4_moe" => tiny_of("glm4moe"),
+            _ => qwen_tiny(name),
+        };
+        let tiny = tiny.predicting();
+        let case = match name {
+            "deepseek_v3" => deepseek_of(name, &tiny),
+            "glm4_moe" => glm_of(&tiny),
+            _ => qwen_of(name, &tiny),
+        };
+        let mut tensors = renamed(&case);
+        if name.starts_with("qwen") {
+            for (tensor, ..) in &mut tensors {
+                let Some(rest) = tensor.strip_prefix("model.language_model.layers.2.") else { continue };
+                *tensor = match rest.strip_suffix(".weight") {
+                    Some("eh_proj") => "mtp.fc.weight".to_owned(),
+                    Some("enorm") => "mtp.pre_fc_norm_embedding.weight".to_owned(),
+                    Some("hnorm") => "mtp.pre_fc_norm_hidden.weight".to_owned(),
+                    Some("shared_head.norm") => "mtp.norm.weight".to_owned(),
+                    _ => format!("mtp.layers.0.{rest}"),
+                };
+            }
+        }
+        let folder = dir.path().join(name);
+        put_folder(&folder, &case.config, &tensors);
+        let (_, net, weights) = tiny.build();
+        let second = net.predict(&weights, &[&PROMPT[..], &[9]].concat(), 1);
+        let expected = [case.expected, net.predict(&weights, &PROMPT, 0), second];
+        for (expected, found) in expected.iter().zip(predict(&folder, &PROMPT, 9)) {
+            let difference = relative_rms(expected, &found);
+            println!("{name:20} {difference:.1e}");
+            assert!(expected.len() == found.len() && difference < 1e-5, "{name}: {difference}");
+        }
+        // Without it the network is the same, whatever else stands there.
+        tensors.push(("model.layers.3.extra.weight".to_owned(), vec![1], vec![0.0]));
+        put_folder(&folder, &case.config, &tensors);
+        assert!(relative_rms(&expected[0], &logits(&folder)) < 1e-5, "{name}");
     }
 }
 

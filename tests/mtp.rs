@@ -5,24 +5,19 @@ mod support;
 
 #[path = "support/save.rs"]
 mod save;
+#[path = "support/predictor.rs"]
+mod predictor;
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use realizar::backend::batch::{Batch, StepLimits};
-use realizar::backend::cpu::pool::Pool;
-use realizar::backend::op::Act;
-use realizar::backend::program::Program;
-use realizar::backend::state_spec::StateSpec;
-use realizar::backend::{Backend, CPU_DEVICE, Executor, LoadOptions};
+use predictor::predict;
 use realizar::engine::{
     CacheParams, DraftParams, DraftSource, Job, JobParams, LoadParams, Model, Request, Runtime, RuntimeParams, Sampler,
     SamplerParams, Session, step_jobs,
 };
 use realizar::error::Error;
-use realizar::format::{Access, Source};
-use realizar::model::arch;
 use realizar::quant;
 use save::save;
 use support::reference::relative_rms;
@@ -40,92 +35,21 @@ fn load(path: &Path, threads: u32, mtp: bool) -> Result<Arc<Model>, Error> {
     Model::load(path, LoadParams { runtime: Some(runtime), mtp, ..Default::default() })
 }
 
-/// Runs a program over tokens, its input, if any, being some hidden states; every row is an output.
-fn run(backend: &Backend, program: &Arc<Program>, ids: &[u32], input: Option<(Act, &[f32])>) -> Executor {
-    let limits = StepLimits { max_tokens: 32, max_outputs: 32 };
-    let (layers, memories) = (program.states.clone(), program.memories.clone());
-    let spec = StateSpec { layers, memories, capacity: 32, k_type: quant::F32, v_type: quant::F32, max_step: 32 };
-    let mut state = backend.new_state(&spec).unwrap();
-    let mut executor = backend.new_executor(program, limits).unwrap();
-    let all: Vec<u32> = (0..ids.len() as u32).collect();
-    let slots = vec![0; ids.len()];
-    let mut batch = Batch { ids, positions: &all, slots: &slots, states: &mut [&mut state], outputs: &all };
-    executor.begin(&batch, 0..program.ops.len()).unwrap();
-    if let Some((act, values)) = input {
-        executor.write(act, values).unwrap();
-    }
-    assert!(executor.advance(&mut batch, &|| false).unwrap());
-    executor
-}
-
-fn logits(executor: &mut Executor, n: usize, vocab: usize) -> Vec<Vec<f32>> {
-    let mut rows = vec![vec![0.0; vocab]; n];
-    rows.iter_mut().enumerate().for_each(|(i, row)| executor.read_logits(i, row).unwrap());
-    rows
-}
-
 #[test]
 fn the_layer_agrees_with_the_reference() {
     let mut seen = 0;
     // Roundings of the network and of the layer, twice.
     for (dtype, limit) in [(quant::F32, 1e-5), (quant::Q8_0, 8e-2)] {
         for (name, tiny) in networks(|name| Tiny::new(name, dtype)) {
-            let (_dir, path, expected) = save(&tiny);
+            let (_dir, path, network) = save(&tiny);
             let (_, net, weights) = tiny.build();
-            let source = Source::open(&path, Access::Read).unwrap();
-            let network = arch::network(&source, None, true).unwrap();
-            let predictor = network.predictor.as_ref().unwrap();
-            let [trunk, beside] = [&network.program, &predictor.program].map(|program| Arc::new(program.clone()));
-            let limits = StepLimits { max_tokens: 32, max_outputs: 32 };
-            let cache = StateSpec {
-                layers: trunk.states.clone(),
-                memories: trunk.memories.clone(),
-                capacity: 32,
-                k_type: quant::F32,
-                v_type: quant::F32,
-                max_step: 32,
-            };
-            let options = LoadOptions {
-                device: CPU_DEVICE,
-                deterministic: false,
-                profile: false,
-                gpu_layers: None,
-                host_bytes: u64::MAX,
-                packed_at: None,
-                plan: false,
-                beside: Some(beside.clone()),
-                isa: None,
-                limits,
-                cache,
-            };
-            let pool = Arc::new(Pool::new(2).unwrap());
-            let backend = Backend::load(&trunk, &network.weights(), &pool, &options, &mut |_, _| Ok(())).unwrap();
-
-            let n = PROMPT.len();
-            let mut first = run(&backend, &trunk, &PROMPT, None);
-            let difference = relative_rms(&expected, &logits(&mut first, n, net.vocab));
-            assert!(difference < limit, "{name}, {}: {difference}", dtype.0);
-            let mut states = vec![0.0; n * net.hidden];
-            first.read_rows(predictor.states, 0, &mut states).unwrap();
-            assert!(first.read_rows(predictor.states, 32, &mut states).is_err());
-
-            let input = Some((predictor.input, &states[..(n - 1) * net.hidden]));
-            let mut second = run(&backend, &beside, &PROMPT[1..], input);
-            let wanted = net.predict(&weights, &PROMPT, 0);
-            let difference = relative_rms(&wanted, &logits(&mut second, n - 1, net.vocab));
-            println!("{name:12} {} {difference:.2e}", dtype.0);
-            assert!(difference < limit, "{name}, {}: {difference}", dtype.0);
-
-            // One more token, of the result that the layer has made of the last one.
-            let mut made = vec![0.0; (n - 1) * net.hidden];
-            second.read(predictor.result, &mut made).unwrap();
-            states.truncate((n - 1) * net.hidden);
-            states.extend(&made[(n - 2) * net.hidden..]);
-            let ids = [&PROMPT[..], &[9]].concat();
-            let mut third = run(&backend, &beside, &ids[1..], Some((predictor.input, &states)));
-            let wanted = net.predict(&weights, &ids, 1);
-            let difference = relative_rms(&wanted, &logits(&mut third, n, net.vocab));
-            assert!(difference < limit, "{name}, {}: {difference}", dtype.0);
+            let [first, second] =
+                [(&PROMPT[..], 0), (&[&PROMPT[..], &[9]].concat(), 1)].map(|(ids, n)| net.predict(&weights, ids, n));
+            for (expected, found) in [network, first, second].iter().zip(predict(&path, &PROMPT, 9)) {
+                let difference = relative_rms(expected, &found);
+                println!("{name:12} {} {difference:.2e}", dtype.0);
+                assert!(expected.len() == found.len() && difference < limit, "{name}, {}: {difference}", dtype.0);
+            }
             seen += 1;
         }
     }

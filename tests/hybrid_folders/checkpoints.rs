@@ -45,6 +45,10 @@ pub const COMMON: &[(&str, &str)] = &[
     ("ffn_gate_shexp", "mlp.shared_experts.gate_proj"),
     ("ffn_up_shexp", "mlp.shared_experts.up_proj"),
     ("ffn_down_shexp", "mlp.shared_experts.down_proj"),
+    ("nextn.eh_proj", "eh_proj"),
+    ("nextn.enorm", "enorm"),
+    ("nextn.hnorm", "hnorm"),
+    ("nextn.shared_head_norm", "shared_head.norm"),
 ];
 
 pub const QWEN: &[(&str, &str)] = &[

@@ -40,12 +40,20 @@ pub fn case(
     Case { name, tensors: tensors_of(&file), config, prefix, names, expected }
 }
 
-pub fn qwen(name: &'static str) -> Case {
+pub fn qwen_tiny(name: &str) -> Tiny {
     let mut tiny = tiny_of("qwen35");
     if name != "qwen3_5_text" {
         let moe = Moe { renormalise: true, ..tiny_of("qwen2moe").net.moe.unwrap() };
         (tiny.net.moe, tiny.seed) = (Some(moe), 5);
     }
+    tiny
+}
+
+pub fn qwen(name: &'static str) -> Case {
+    qwen_of(name, &qwen_tiny(name))
+}
+
+pub fn qwen_of(name: &'static str, tiny: &Tiny) -> Case {
     let Mixer::DeltaNet { key_heads, heads, dim, taps } = tiny.net.mixers[0] else { panic!("no delta net") };
     let mut config = json!({"head_dim": tiny.net.head_dim, "layer_types": ["linear_attention", "full_attention"],
         "linear_conv_kernel_dim": taps, "linear_key_head_dim": dim, "linear_value_head_dim": dim,
@@ -67,7 +75,7 @@ pub fn qwen(name: &'static str) -> Case {
             config["rope_parameters"].as_object_mut().unwrap().remove(name);
         }
     }
-    let mut case = case(name, &tiny, "model.language_model.layers.", QWEN, config);
+    let mut case = case(name, tiny, "model.language_model.layers.", QWEN, config);
     undo_qwen(&mut case.tensors, [key_heads, heads, dim], packed);
     undo_recurrence(&mut case.tensors);
     if name == "qwen3_5_moe_text" {
@@ -116,6 +124,10 @@ pub fn deepseek(name: &'static str) -> Case {
             });
         }
     });
+    deepseek_of(name, &tiny)
+}
+
+pub fn deepseek_of(name: &'static str, tiny: &Tiny) -> Case {
     let (latent, moe) = (tiny.net.latent.unwrap(), tiny.net.moe.unwrap());
     let config = json!({"kv_lora_rank": latent.rank, "q_lora_rank": latent.query_rank, "qk_nope_head_dim": latent.still,
         "qk_rope_head_dim": latent.turning, "v_head_dim": latent.value_dim, "n_routed_experts": moe.n,
@@ -124,9 +136,19 @@ pub fn deepseek(name: &'static str) -> Case {
         "first_k_dense_replace": moe.dense, "rope_theta": tiny.rope_base, "num_nextn_predict_layers": 1,
         "scoring_func": if moe.renormalise { "sigmoid" } else { "softmax" },
         "topk_method": if moe.renormalise { "noaux_tc" } else { "greedy" }});
-    let mut case = case(name, &tiny, "model.layers.", DEEPSEEK, config);
+    let mut case = case(name, tiny, "model.layers.", DEEPSEEK, config);
     undo_latent(&mut case.tensors);
     case
+}
+
+pub fn glm_of(tiny: &Tiny) -> Case {
+    let (net, moe) = (&tiny.net, tiny.net.moe.unwrap());
+    let config = json!({"head_dim": net.head_dim, "n_routed_experts": moe.n, "num_experts_per_tok": moe.used,
+        "moe_intermediate_size": moe.ffn, "n_shared_experts": 1, "n_group": moe.groups, "topk_group": moe.groups_used,
+        "routed_scaling_factor": moe.scale, "norm_topk_prob": true, "first_k_dense_replace": moe.dense,
+        "attention_bias": true, "use_qk_norm": true, "partial_rotary_factor": 1.0, "rope_theta": tiny.rope_base,
+        "num_nextn_predict_layers": 1});
+    case("glm4_moe", tiny, "model.layers.", COMMON, config)
 }
 
 pub fn minicpm() -> Case {

@@ -141,6 +141,8 @@ pub(super) struct Translated {
     pub width: u64,
     /// There may be layers behind those, which predict further tokens.
     pub predicts: bool,
+    /// Number of those that have a translation.
+    pub n_predicting: u64,
     /// Query heads for each key-value head, and the width of a head.
     pub group: [u64; 2],
     /// Rows of keys and of values of a head in a product of latent attention.
@@ -209,7 +211,17 @@ pub(super) fn translate(path: &Path, json: &Json) -> Result<Translated> {
     let has_groups = ["mamba2", "falcon-h1", "granitehybrid", "nemotron_h"].contains(&family.arch);
     let groups = if has_groups { t.int(&["n_groups", "mamba_n_groups"])?.unwrap_or(1) } else { 1 };
     let is_dense = family.arch == "granitehybrid" && t.int(&["num_local_experts"])? == Some(0);
-    let predicts = t.int(&["num_nextn_predict_layers"])?.is_some_and(|n| n > 0);
+    let told = t.int(&["num_nextn_predict_layers"])?.unwrap_or(0);
+    // Those that the architecture may use. Qwen 3 Next has one and does not say so.
+    let n_predicting = match family.arch {
+        "glm4moe" | "deepseek2" => told,
+        "qwen35" | "qwen35moe" | "qwen3next" => t.int(&["mtp_num_hidden_layers"])?.unwrap_or(1),
+        _ => 0,
+    };
+    if n_predicting > 0 {
+        t.replace("block_count", Some(n_layers.saturating_add(n_predicting)));
+        t.set("nextn_predict_layers", Some(n_predicting));
+    }
     let classifies = family.arch == "bert" && encoder(&mut t)?;
     known::check(&t.config, family.effectless)?;
     let scaled = quantization.is_some() && !packed;
@@ -223,7 +235,8 @@ pub(super) fn translate(path: &Path, json: &Json) -> Result<Translated> {
         packed,
         n_layers,
         width,
-        predicts,
+        predicts: told > 0,
+        n_predicting,
         group,
         latent,
         groups,

@@ -158,6 +158,13 @@ const LAYER: &[(&str, &str)] = &[
     ("per_layer_input_gate", "inp_gate"),
     ("per_layer_projection", "proj"),
     ("post_per_layer_input_norm", "post_norm"),
+    // Layers that predict further tokens.
+    ("eh_proj", "nextn.eh_proj"),
+    ("enorm", "nextn.enorm"),
+    ("hnorm", "nextn.hnorm"),
+    ("embed_tokens", "nextn.embed_tokens"),
+    ("shared_head.norm", "nextn.shared_head_norm"),
+    ("shared_head.head", "nextn.shared_head_head"),
     // Short convolutions.
     ("conv.in_proj", "shortconv.in_proj"),
     ("conv.conv", "shortconv.conv"),
@@ -229,6 +236,15 @@ const ENDLESS: &[(&str, &str)] = &[
     ("mlp.experts.down_proj_scales", "ffn_down_exps.weight_scale"),
     ("feed_forward.experts.gate_up_proj", "ffn_gate_up_exps.weight"),
     ("feed_forward.experts.down_proj", "ffn_down_exps.weight"),
+];
+
+/// Modules of a network of its own that predicts further tokens, `mtp.`, as the first layer behind the trunk names them.
+const MTP: &[(&str, &str)] = &[
+    ("fc", "eh_proj"),
+    ("pre_fc_norm_embedding", "enorm"),
+    ("pre_fc_norm_hidden", "hnorm"),
+    ("embed_tokens", "embed_tokens"),
+    ("norm", "shared_head.norm"),
 ];
 
 /// The networks around the text model.
@@ -429,7 +445,9 @@ pub(super) fn weight_of(module: &str) -> Option<(String, Option<u32>)> {
 }
 
 fn meaning(full: &str, t: &Translated) -> Meaning {
-    let name = unwrapped(full);
+    let mut name = unwrapped(full);
+    let behind = name.strip_prefix("mtp.").and_then(|name| behind_trunk(name, t));
+    name = behind.as_deref().unwrap_or(name);
     let is_effectless = |(mark, _): &(Mark, _)| match mark {
         Starts(start) => name.starts_with(start),
         Ends(end) => name.ends_with(end),
@@ -441,14 +459,30 @@ fn meaning(full: &str, t: &Translated) -> Meaning {
     }
     // Layers behind the trunk predict further tokens.
     let layer = name.strip_prefix("layers.").and_then(|rest| rest.split_once('.')).and_then(|(layer, _)| number(layer));
-    if t.predicts && layer.is_some_and(|layer| u64::from(layer) >= t.n_layers) {
+    let is_behind = layer.is_some_and(|layer| u64::from(layer) >= t.n_layers);
+    if is_behind && t.predicts && t.n_predicting == 0 {
         return Meaning::Effectless;
     }
     match translated(name, t.family.post_norms) {
         Some((name, _)) if name.ends_with(".weight_scale") && !t.scaled && !t.packed => Meaning::Unknown,
         Some((name, expert)) => Meaning::Tensor { name, expert },
+        None if is_behind && t.n_predicting > 0 => Meaning::Effectless,
         None => Meaning::Unknown,
     }
+}
+
+/// The name of a tensor of the network that predicts further tokens as one of a layer behind the trunk.
+fn behind_trunk(name: &str, t: &Translated) -> Option<String> {
+    let first = t.n_layers;
+    if t.n_predicting == 0 {
+        return None;
+    }
+    if let Some((layer, rest)) = name.strip_prefix("layers.").and_then(|rest| rest.split_once('.')) {
+        return Some(format!("layers.{}.{rest}", first.checked_add(number(layer)?.into())?));
+    }
+    let (module, leaf) = name.rsplit_once('.')?;
+    let (_, ours) = MTP.iter().find(|(theirs, _)| *theirs == module)?;
+    Some(format!("layers.{first}.{ours}.{leaf}"))
 }
 
 fn translated(name: &str, post_norms: bool) -> Option<(String, Option<u32>)> {

@@ -1,0 +1,81 @@
+//! A network and the layer behind it that predicts a further token, without jobs.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use realizar::backend::batch::{Batch, StepLimits};
+use realizar::backend::cpu::pool::Pool;
+use realizar::backend::op::Act;
+use realizar::backend::program::Program;
+use realizar::backend::state_spec::StateSpec;
+use realizar::backend::{Backend, CPU_DEVICE, Executor, LoadOptions};
+use realizar::format::{Access, Source};
+use realizar::model::arch;
+use realizar::quant;
+
+const LIMITS: StepLimits = StepLimits { max_tokens: 32, max_outputs: 32 };
+
+fn spec(program: &Program) -> StateSpec {
+    let (layers, memories) = (program.states.clone(), program.memories.clone());
+    StateSpec { layers, memories, capacity: 32, k_type: quant::F32, v_type: quant::F32, max_step: 32 }
+}
+
+/// Runs a program over tokens, its input, if any, being some hidden states; the logits of every row.
+fn run(
+    backend: &Backend,
+    program: &Arc<Program>,
+    ids: &[u32],
+    input: Option<(Act, &[f32])>,
+) -> (Executor, Vec<Vec<f32>>) {
+    let mut state = backend.new_state(&spec(program)).unwrap();
+    let mut executor = backend.new_executor(program, LIMITS).unwrap();
+    let all: Vec<u32> = (0..ids.len() as u32).collect();
+    let slots = vec![0; ids.len()];
+    let mut batch = Batch { ids, positions: &all, slots: &slots, states: &mut [&mut state], outputs: &all };
+    executor.begin(&batch, 0..program.ops.len()).unwrap();
+    if let Some((act, values)) = input {
+        executor.write(act, values).unwrap();
+    }
+    assert!(executor.advance(&mut batch, &|| false).unwrap());
+    let mut logits = vec![vec![0.0; program.vocab]; ids.len()];
+    logits.iter_mut().enumerate().for_each(|(i, row)| executor.read_logits(i, row).unwrap());
+    (executor, logits)
+}
+
+/// Logits of the network, of the layer behind all tokens but the first, and of both once it has read `more` and its own
+/// result too.
+pub fn predict(path: &Path, ids: &[u32], more: u32) -> [Vec<Vec<f32>>; 3] {
+    let source = Source::open(path, Access::Read).unwrap();
+    let network = arch::network(&source, None, true).unwrap();
+    let predictor = network.predictor.as_ref().unwrap();
+    let [trunk, beside] = [&network.program, &predictor.program].map(|program| Arc::new(program.clone()));
+    let options = LoadOptions {
+        device: CPU_DEVICE,
+        deterministic: false,
+        profile: false,
+        gpu_layers: None,
+        host_bytes: u64::MAX,
+        packed_at: None,
+        plan: false,
+        beside: Some(beside.clone()),
+        isa: None,
+        limits: LIMITS,
+        cache: spec(&trunk),
+    };
+    let pool = Arc::new(Pool::new(2).unwrap());
+    let backend = Backend::load(&trunk, &network.weights(), &pool, &options, &mut |_, _| Ok(())).unwrap();
+
+    let (known, width) = (ids.len() - 1, network.hyper.hidden);
+    let (mut executor, logits) = run(&backend, &trunk, ids, None);
+    let mut states = vec![0.0; known * width];
+    executor.read_rows(predictor.states, 0, &mut states).unwrap();
+    assert!(executor.read_rows(predictor.states, LIMITS.max_tokens, &mut states).is_err());
+    assert!(executor.read_rows(Act(0), 0, &mut states).is_err(), "no activation that is kept");
+    let (mut executor, first) = run(&backend, &beside, &ids[1..], Some((predictor.input, &states)));
+    let mut made = vec![0.0; known * width];
+    executor.read(predictor.result, &mut made).unwrap();
+    states.extend(&made[(known - 1) * width..]);
+    let ids = [&ids[1..], &[more]].concat();
+    let (_, second) = run(&backend, &beside, &ids, Some((predictor.input, &states)));
+    [logits, first, second]
+}
