@@ -92,9 +92,16 @@ fn the_layer_that_predicts_a_further_token_is_that_of_a_file() {
             assert!(expected.len() == found.len() && difference < 1e-5, "{name}: {difference}");
         }
         // Without it the network is the same, whatever else stands there.
-        tensors.push(("model.layers.3.extra.weight".to_owned(), vec![1], vec![0.0]));
+        let extra = if name.starts_with("qwen") {
+            "mtp.extra.weight".to_owned()
+        } else {
+            format!("model.layers.{}.extra.weight", net.layers)
+        };
+        tensors.push((extra, vec![1], vec![0.0]));
         put_folder(&folder, &case.config, &tensors);
         assert!(relative_rms(&expected[0], &logits(&folder)) < 1e-5, "{name}");
+        let error = Model::load(&folder, LoadParams { mtp: true, ..Default::default() }).err().unwrap().to_string();
+        assert!(error.contains(&format!("blk.{}.extra.weight has no place", net.layers)), "{name}: {error}");
     }
 }
 

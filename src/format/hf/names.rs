@@ -460,12 +460,17 @@ fn meaning(full: &str, t: &Translated) -> Meaning {
     // Layers behind the trunk predict further tokens.
     let layer = name.strip_prefix("layers.").and_then(|rest| rest.split_once('.')).and_then(|(layer, _)| number(layer));
     let is_behind = layer.is_some_and(|layer| u64::from(layer) >= t.n_layers);
+    let is_first = t.n_predicting > 0 && layer.is_some_and(|layer| u64::from(layer) == t.n_layers);
     if is_behind && t.predicts && t.n_predicting == 0 {
         return Meaning::Effectless;
     }
     match translated(name, t.family.post_norms) {
         Some((name, _)) if name.ends_with(".weight_scale") && !t.scaled && !t.packed => Meaning::Unknown,
         Some((name, expert)) => Meaning::Tensor { name, expert },
+        // It matters to those alone who ask for that layer.
+        None if is_first && !name.ends_with(".weight_scale") => {
+            Meaning::Tensor { name: name.replacen("layers", "blk", 1), expert: None }
+        }
         None if is_behind && t.n_predicting > 0 => Meaning::Effectless,
         None => Meaning::Unknown,
     }
@@ -480,8 +485,8 @@ fn behind_trunk(name: &str, t: &Translated) -> Option<String> {
     if let Some((layer, rest)) = name.strip_prefix("layers.").and_then(|rest| rest.split_once('.')) {
         return Some(format!("layers.{}.{rest}", first.checked_add(number(layer)?.into())?));
     }
-    let (module, leaf) = name.rsplit_once('.')?;
-    let (_, ours) = MTP.iter().find(|(theirs, _)| *theirs == module)?;
+    let (module, leaf) = name.rsplit_once('.').unwrap_or((name, ""));
+    let ours = MTP.iter().find(|(theirs, _)| *theirs == module).map_or(module, |(_, ours)| *ours);
     Some(format!("layers.{first}.{ours}.{leaf}"))
 }
 
