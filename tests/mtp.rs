@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use predictor::predict;
 use realizar::engine::{
-    CacheParams, DraftParams, DraftSource, Job, JobParams, LoadParams, Model, Request, Runtime, RuntimeParams, Sampler,
-    SamplerParams, Session, step_jobs,
+    CacheParams, DraftParams, DraftSource, Job, JobParams, LoadParams, Model, Plan, Request, Runtime, RuntimeParams,
+    Sampler, SamplerParams, Session, step_jobs,
 };
 use realizar::error::Error;
 use realizar::quant;
@@ -25,14 +25,20 @@ use support::tiny::{self, PROMPT, Rng, Tiny};
 
 /// The architectures whose layers are supported, made from what `new` gives for their names.
 fn networks(new: impl Fn(&'static str) -> Tiny) -> Vec<(&'static str, Tiny)> {
-    let all = tiny::architectures(new);
-    let known = ["glm4moe", "deepseek2", "qwen35"];
-    all.into_iter().filter(|(name, _)| known.contains(name)).map(|(name, tiny)| (name, tiny.predicting())).collect()
+    let mut all = tiny::architectures(new);
+    all.retain(|(name, _)| ["glm4moe", "deepseek2", "qwen35"].contains(name));
+    let glm = all.iter().find(|(name, _)| *name == "glm4moe").unwrap().1.clone();
+    all.push(("hy_v3", glm.change(|t| (t.architecture, t.net.ffn_norm, t.biases) = ("hy_v3", "ffn_norm", &[]))));
+    all.into_iter().map(|(name, tiny)| (name, tiny.predicting())).collect()
 }
 
 fn load(path: &Path, threads: u32, mtp: bool) -> Result<Arc<Model>, Error> {
+    load_with(path, threads, LoadParams { mtp, ..Default::default() })
+}
+
+fn load_with(path: &Path, threads: u32, params: LoadParams) -> Result<Arc<Model>, Error> {
     let runtime = Runtime::new(RuntimeParams { threads, ..Default::default() }).unwrap();
-    Model::load(path, LoadParams { runtime: Some(runtime), mtp, ..Default::default() })
+    Model::load(path, LoadParams { runtime: Some(runtime), ..params })
 }
 
 #[test]
@@ -53,7 +59,7 @@ fn the_layer_agrees_with_the_reference() {
             seen += 1;
         }
     }
-    assert_eq!(seen, 6);
+    assert_eq!(seen, 8);
 }
 
 /// Networks small enough for many passes of the reference, and a prompt for them.
@@ -95,7 +101,7 @@ fn drafts_are_those_of_the_reference() {
         std::fs::write(&path, bytes).unwrap();
         let model = load(&path, 1 + i as u32 % 2, true).unwrap();
         for most in [1, 3] {
-            let max_tokens = 60;
+            let max_tokens = 40;
             let params = || JobParams { max_tokens, ..Default::default() };
             let (made, none) = passes(job(&model, &prompt, params()));
             assert!(none.iter().all(|pass| *pass == [0, 0]));
@@ -174,8 +180,19 @@ fn drafts_change_nothing_wherever_they_are_paused() {
     for (name, tiny) in networks {
         std::fs::write(&path, tiny.build().0).unwrap();
         let plain = load(&path, 2, false).unwrap();
-        let model = load(&path, 2, true).unwrap();
-        assert!(model.info().weight_bytes > plain.info().weight_bytes);
+        let mut models = vec![load(&path, 2, true).unwrap()];
+        let plan = |mtp| {
+            let params = LoadParams { mtp, ..Default::default() };
+            Plan::of_path(&path, params, &CacheParams::default(), 1).unwrap()
+        };
+        let weights = [false, true].map(|mtp| plan(mtp).weights);
+        assert_eq!(weights, [&plain, &models[0]].map(|model| model.info().weight_bytes));
+        assert!(weights[0] < weights[1] && plan(false).scratch < plan(true).scratch);
+        let packed = dir.path().join("packed");
+        for (mmap, packed_path) in [(true, None), (false, Some(&*packed))] {
+            models
+                .push(load_with(&path, 2, LoadParams { mtp: true, mmap, packed_path, ..Default::default() }).unwrap());
+        }
         let prompt: Vec<u32> = (0..310).map(|_| rng.next() as u32 % 24).collect();
         for round in 0..8 {
             let temperature = if round % 2 == 0 { 0.0 } else { 0.6 };
@@ -193,7 +210,8 @@ fn drafts_change_nothing_wherever_they_are_paused() {
             };
             let wanted = run(&plain, DraftParams::default(), &mut || 1_000_000);
             let draft = DraftParams { always: round % 4 != 3, ..mtp(1 + round as usize) };
-            let found = run(&model, draft, &mut || [0, 1, 1, 20, 100, 300, 2000][rng.next() as usize % 7]);
+            let found =
+                run(&models[round as usize % 3], draft, &mut || [0, 1, 1, 20, 100, 300, 2000][rng.next() as usize % 7]);
             assert!(found.0 == wanted.0, "{name}, {round}");
             accepted += found.1;
         }

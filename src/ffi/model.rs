@@ -66,7 +66,7 @@ pub const RZ_MODEL_PROFILE: u32 = 8;
 /// drafts of jobs by RZ_DRAFT_MTP; of several such layers the first. Its weights count as the model's, prompts go through the
 /// last layer of the network as a whole, and saved caches are told from those of a model without the flag. RZ_ERR_UNSUPPORTED
 /// for a file without such layers, an architecture whose layers are not supported, and a GPU. Supported are GLM 4.5 to 4.7,
-/// DeepSeek V3 and others of its architecture, and Qwen 3.5 and Qwen 3 Next.
+/// DeepSeek V3 and others of its architecture, Qwen 3.5 and Qwen 3 Next, and GGUF files of Hunyuan 3.
 pub const RZ_MODEL_MTP: u32 = 16;
 
 /// Bit of rz_model_info.chat_template: rz_chat_render_into works.

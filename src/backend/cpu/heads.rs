@@ -35,7 +35,7 @@ impl HeadScratch {
         let (mut rows, mut cols) = (0, 0);
         for op in &program.ops {
             if let Op::ProjectHeads { weight, heads, .. } = op {
-                let (matrix, _) = backend.matrix(*weight);
+                let matrix = backend.shape(*weight);
                 (rows, cols) = (rows.max(matrix.rows / heads), cols.max(matrix.cols()));
             }
         }

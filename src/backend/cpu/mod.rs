@@ -239,6 +239,11 @@ impl CpuBackend {
         (held.matrix, bytes)
     }
 
+    /// A matrix whose bytes need not be there, as where a load is planned.
+    fn shape(&self, weight: Weight) -> WeightMatrix {
+        self.matrices[weight.0 as usize].matrix
+    }
+
     fn vector(&self, vector: Vector) -> &[f32] {
         &self.vectors[vector.0 as usize]
     }

@@ -12,8 +12,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let is_hunyuan = b.keys.architecture == "hy_v3";
     (b.ffn_scales, b.shared_scales) = (is_hunyuan, is_hunyuan);
     let moe = b.told_moe(if is_hunyuan { RouterScore::Sigmoid } else { RouterScore::Softmax })?;
-    let x = b.embed(1.0)?;
-    b.layers(|b, _| {
+    let layer = |b: &mut Builder, x| {
         let h = b.rms_norm(x, "attn_norm")?;
         let o = b.attention(h, attention, |b, q, k| {
             b.head_norms(q, k)?;
@@ -28,7 +27,10 @@ pub fn build(b: &mut Builder) -> Result<()> {
         let o = b.moe_ffn(h, moe)?;
         b.add(x, o);
         Ok(())
-    })?;
+    };
+    let x = b.embed(1.0)?;
+    b.layers(|b, _| layer(b, x))?;
     let h = b.rms_norm(x, "output_norm")?;
-    b.head(h, 1.0, 0.0)
+    b.head(h, 1.0, 0.0)?;
+    if is_hunyuan { b.predictor(layer) } else { Ok(()) }
 }
