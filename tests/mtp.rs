@@ -79,6 +79,10 @@ fn mtp(most: usize) -> DraftParams {
     DraftParams { source: Some(DraftSource::Mtp), most, always: true }
 }
 
+fn read(job: &mut Job) -> Vec<u32> {
+    job.read_tokens(|tokens| Ok(tokens.to_vec())).unwrap()
+}
+
 /// The tokens of a job, and the numbers of drafted and right ones in each of its passes with single tokens.
 fn passes(mut job: Job) -> (Vec<u32>, Vec<[usize; 2]>) {
     let mut counts = vec![];
@@ -87,7 +91,7 @@ fn passes(mut job: Job) -> (Vec<u32>, Vec<[usize; 2]>) {
     }
     counts.push([job.info().drafted, job.info().accepted]);
     let passes = counts.windows(2).map(|pair| [pair[1][0] - pair[0][0], pair[1][1] - pair[0][1]]).collect();
-    (job.read_tokens(|tokens| Ok(tokens.to_vec())).unwrap(), passes)
+    (read(&mut job), passes)
 }
 
 #[test]
@@ -198,15 +202,25 @@ fn drafts_change_nothing_wherever_they_are_paused() {
             let temperature = if round % 2 == 0 { 0.0 } else { 0.6 };
             let logit_biases = vec![(tiny.eos, f32::NEG_INFINITY)];
             let choice = SamplerParams { seed: round, temperature, logit_biases, ..Default::default() };
-            let run = |model, draft, budget: &mut dyn FnMut() -> u64| {
+            let run = |model, draft: DraftParams, budget: &mut dyn FnMut() -> u64| {
                 let sampler = Some(Sampler::new(choice.clone()).unwrap());
-                let params = JobParams { max_tokens: 60, sampler, draft, ..Default::default() };
+                let params = JobParams { max_tokens: 60, sampler, draft: draft.clone(), ..Default::default() };
                 let mut job = job(model, &prompt[..310 - 40 * round as usize], params);
                 while !step_jobs(&mut [&mut job], Duration::from_micros(budget())).unwrap() {}
-                let (made, info) = (job.read_tokens(|tokens| Ok(tokens.to_vec())).unwrap(), job.info());
+                let (mut made, mut accepted) = (read(&mut job), job.info().accepted);
+                // Another one goes on behind a part of what the first has made.
+                let mut session = job.into_session();
+                session.truncate(session.len() as u32 - 20).unwrap();
+                let sampler = Some(Sampler::new(choice.clone()).unwrap());
+                let params = JobParams { max_tokens: 20, sampler, draft, ..Default::default() };
+                let request = Request::new(&session, &[5, 7], params).unwrap();
+                let mut job = Job::new(session, request);
+                while !step_jobs(&mut [&mut job], Duration::from_micros(budget())).unwrap() {}
+                made.extend(read(&mut job));
+                accepted += job.info().accepted;
                 let session = job.into_session();
                 let logits: Vec<u32> = session.logits().expect("logits").iter().map(|x| x.to_bits()).collect();
-                ((made, session.tokens().to_vec(), logits), info.accepted)
+                ((made, session.tokens().to_vec(), logits), accepted)
             };
             let wanted = run(&plain, DraftParams::default(), &mut || 1_000_000);
             let draft = DraftParams { always: round % 4 != 3, ..mtp(1 + round as usize) };

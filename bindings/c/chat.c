@@ -7,6 +7,7 @@
  *   chat ... --tools tools.json           may call these tools, and shows the calls
  *   chat ... --adapter lora.gguf:0.5      with half of what a low-rank adapter changes
  *   chat ... --draft lookup               drafts the answer out of the text so far, which makes it faster and nothing else
+ *   chat ... --draft mtp                  drafts it with the layer that the model has for it (multi-token prediction)
  *   chat ... --draft small.gguf           drafts it with a small model of the same vocabulary
  *
  * Answers go to standard output, everything else to standard error. Ctrl-C ends an answer, not the program.
@@ -218,6 +219,12 @@ static void expect_calls(struct chat *chat, rz_error *err) {
     free(json.bytes);
 }
 
+static uint32_t draft_kind(const char *draft) {
+    if (strcmp(draft, "lookup") == 0)
+        return RZ_DRAFT_LOOKUP;
+    return strcmp(draft, "mtp") == 0 ? RZ_DRAFT_MTP : RZ_DRAFT_MODEL;
+}
+
 /*
  * Begins a job with the newest question. The whole conversation is rendered again, but what the cache holds of it stays
  * there: only the tokens behind the first difference are computed, which is the new turn.
@@ -264,7 +271,7 @@ static rz_status read_question(struct chat *chat, rz_error *err) {
                             .cancel = cancel,
                             .draft_model = chat->draft_model};
     if (chat->options->draft)
-        params.draft = chat->draft_model ? RZ_DRAFT_MODEL : RZ_DRAFT_LOOKUP;
+        params.draft = draft_kind(chat->options->draft);
     status = rz_job_new(chat->cache, &params, &chat->job, err);
     rz_sampler_free(sampler);
     return status;
@@ -460,7 +467,8 @@ static void print_usage(FILE *file) {
                   "  --tools FILE  answers may call the tools of this JSON array\n"
                   "  --call        answers are calls\n"
                   "  --adapter FILE[:SCALE]  a low-rank adapter: .gguf, or a folder of PEFT; may be repeated\n"
-                  "  --draft FILE  a small model of the same vocabulary that drafts answers; \"lookup\": out of the text\n"
+                  "  --draft FILE  a small model of the same vocabulary that drafts answers; \"lookup\": out of the text,\n"
+                  "                \"mtp\": by a layer of the model\n"
                   "  -n N          tokens of an answer at most\n"
                   "  -t N          threads\n"
                   "  --temp T      temperature, 0.7 by default\n"
@@ -568,10 +576,13 @@ int main(int argc, char **argv) {
     rz_runtime_params runtime_params = {.struct_size = sizeof runtime_params, .threads = options.threads};
     check(rz_runtime_new(&runtime_params, &runtime, &err), &err);
     rz_model_params model_params = {.struct_size = sizeof model_params, .runtime = runtime, .cancel = cancel};
+    if (options.draft && draft_kind(options.draft) == RZ_DRAFT_MTP)
+        model_params.flags = RZ_MODEL_MTP;
     double start = now();
     check(rz_model_load(options.model, &model_params, &chat.model, &err), &err);
     double load_seconds = now() - start;
-    if (options.draft && strcmp(options.draft, "lookup") != 0)
+    model_params.flags = 0;
+    if (options.draft && draft_kind(options.draft) == RZ_DRAFT_MODEL)
         check(rz_model_load(options.draft, &model_params, &chat.draft_model, &err), &err);
     check(rz_cache_new(chat.model, NULL, &chat.cache, &err), &err);
     use_adapters(&chat, &options);

@@ -33,9 +33,10 @@ pub struct DraftMtp {
     /// The hidden state that the newest row has made, and the logits of it.
     made: Vec<f32>,
     logits: Vec<f32>,
-    /// The tokens of the open step, if any, and whether it was begun.
+    /// The tokens of the open step, if any, whether it was begun, and the time that it has taken.
     step: Vec<u32>,
     begun: bool,
+    busy: Duration,
     inputs: StepInputs,
     /// With an executor while a draft is made.
     executor: Option<Counted>,
@@ -62,6 +63,7 @@ impl DraftMtp {
             logits: try_filled("logits", predictor.program.vocab, 0f32)?,
             step: try_vec("the tokens of a draft", max_tokens)?,
             begun: false,
+            busy: Duration::ZERO,
             inputs: StepInputs::new(max_tokens)?,
             executor: None,
             model: model.clone(),
@@ -94,7 +96,7 @@ impl DraftMtp {
             self.from = first;
         }
         let before = self.waiting.len();
-        self.waiting.resize(before + n.min(self.room) * predictor.width, 0.0);
+        self.waiting.resize(before + n * predictor.width, 0.0);
         executor.read_rows(predictor.states, row + first - positions.start, &mut self.waiting[before..])
     }
 
@@ -104,6 +106,7 @@ impl DraftMtp {
             if self.advance(timeline, pace)?.is_none() {
                 return Ok(false);
             }
+            self.rest();
         }
         Ok(true)
     }
@@ -122,7 +125,7 @@ impl DraftMtp {
         }
     }
 
-    /// Gives the executor back until the next draft.
+    /// Gives the executor back until there is more to do.
     pub fn rest(&mut self) {
         if let (Some(executor), Ok(predictor)) = (self.executor.take(), self.model.predictor()) {
             predictor.executors.give_back(executor);
@@ -131,18 +134,23 @@ impl DraftMtp {
 
     /// Makes a step of the next rows: the time that it took, or `None` where `pace` pauses.
     fn advance(&mut self, history: &[u32], pace: &Pace) -> Result<Option<Duration>> {
+        let started = Instant::now();
         let result = self.run(history, pace);
-        if result.is_err() {
-            self.step.clear();
+        self.busy += started.elapsed();
+        match result {
+            Ok(true) => Ok(Some(std::mem::take(&mut self.busy))),
+            Ok(false) => Ok(None),
+            Err(e) => {
+                self.step.clear();
+                Err(e)
+            }
         }
-        result
     }
 
-    fn run(&mut self, history: &[u32], pace: &Pace) -> Result<Option<Duration>> {
+    fn run(&mut self, history: &[u32], pace: &Pace) -> Result<bool> {
         if self.step.is_empty() {
             self.begin(history)?;
         }
-        let started = Instant::now();
         let (n, n_waiting, model) = (self.step.len(), self.n_waiting(), self.model.clone());
         let is_guess = !self.ahead.is_empty();
         let has_output = is_guess || n == n_waiting;
@@ -167,7 +175,7 @@ impl DraftMtp {
             batch
         };
         if !executor.advance_at(&mut batch, pace)? {
-            return Ok(None);
+            return Ok(false);
         }
         executor.end()?;
         if has_output {
@@ -183,7 +191,7 @@ impl DraftMtp {
             self.waiting.drain(..done * predictor.width);
         }
         self.step.clear();
-        Ok(Some(started.elapsed()))
+        Ok(true)
     }
 
     /// Begins a step: of hidden states that wait, as many as there are tokens behind, or, where the last one was computed, of the
@@ -191,13 +199,13 @@ impl DraftMtp {
     fn begin(&mut self, history: &[u32]) -> Result<()> {
         let held = self.held();
         let behind = history.get(self.from + held + 1..).unwrap_or_default();
-        self.begun = false;
+        (self.begun, self.busy) = (false, Duration::ZERO);
         match behind.strip_prefix(&self.ahead[..]) {
             Some([next, ..]) if !self.ahead.is_empty() && self.n_waiting() == 1 => self.step.push(*next),
             _ => {
                 self.state.truncate(held);
                 self.ahead.clear();
-                let n = self.n_waiting().min(self.step.capacity());
+                let n = self.n_waiting().min(self.model.predictor()?.limits.max_tokens);
                 self.step.extend(behind.iter().take(n));
             }
         }

@@ -253,6 +253,14 @@ impl Job {
 
     /// Makes the draft of a job, or what it needs, where it makes no tokens yet; false where `pace` pauses.
     pub(super) fn make_draft(&mut self, pace: &Pace) -> Result<bool> {
+        let started = Instant::now();
+        let is_made = self.go_on_with_draft(pace);
+        let time = if self.reads_prompt() { &mut self.prompt_time } else { &mut self.token_time };
+        *time += started.elapsed();
+        is_made
+    }
+
+    fn go_on_with_draft(&mut self, pace: &Pace) -> Result<bool> {
         if let Some(draft) = &mut self.draft
             && !draft.catch_up(self.session.tokens(), pace)?
         {
@@ -267,10 +275,7 @@ impl Job {
         let more = (self.max_tokens - self.made.len() - 1).min(self.session.capacity() - self.session.len() - 1);
         // A recurrence that went too far first takes its steps again.
         let most = if self.again.is_empty() { more } else { 0 };
-        let started = Instant::now();
-        let is_made = draft.make(&self.session, &self.made, most, self.sampler.as_mut(), pace);
-        self.token_time += started.elapsed();
-        is_made
+        draft.make(&self.session, &self.made, most, self.sampler.as_mut(), pace)
     }
 
     /// True where the next pass shall be one without drafts.

@@ -248,7 +248,10 @@ fn unknown_values_of_closed_sets_are_refused() {
     }
     let mut params: rz_model_params = zeroed();
     let path = CString::new(MODEL).expect("no NUL");
-    (params.struct_size, params.flags) = (size_of::<rz_model_params>() as u32, 16);
+    (params.struct_size, params.flags) = (size_of::<rz_model_params>() as u32, RZ_MODEL_MTP);
+    let message = expect(RZ_ERR_UNSUPPORTED, |e| unsafe { rz_model_load(path.as_ptr(), &params, &mut null_mut(), e) });
+    assert!(message.contains("multi-token prediction: the file has no layers for it"), "{message}");
+    params.flags = 32;
     unsafe {
         let messages = [
             expect(RZ_ERR_VERSION, |e| rz_model_load(path.as_ptr(), &params, &mut null_mut(), e)),
