@@ -1218,9 +1218,9 @@ typedef struct rz_job_info {
  * guessed wrong is forgotten: tokens, text and the cache are the same, bit by bit. A job drafts what its grammar leaves no
  * choice in, and what `draft` asks for; it measures what that gains, and stops where it would lose. A recurrent network
  * computes what was right of a draft again where not all was. Errors: RZ_ERR_MISMATCH (a draft model of another vocabulary;
- * the message says what differs), RZ_ERR_UNSUPPORTED (RZ_DRAFT_MTP with a model loaded without RZ_MODEL_MTP;
- * any with layers on a GPU without RZ_MODEL_DETERMINISTIC), RZ_ERR_LIMIT (the cache of a draft model or of RZ_DRAFT_MTP). In slices of time no more is drafted than is chosen in
- * a tenth of one. */
+ * the message says what differs), RZ_ERR_UNSUPPORTED (RZ_DRAFT_MTP with a model loaded without RZ_MODEL_MTP; any with layers on
+ * a GPU without RZ_MODEL_DETERMINISTIC), RZ_ERR_LIMIT (the cache of a draft model or of RZ_DRAFT_MTP). In slices of time no
+ * more is drafted than is chosen in a tenth of one. */
 rz_status rz_job_new(rz_cache *cache,
                      const rz_job_params *params,
                      rz_job **out,

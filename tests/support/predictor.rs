@@ -1,4 +1,4 @@
-//! A network and the layer behind it that predicts a further token, without jobs.
+//! The layer that predicts a further token: in tiny models, in the float64 reference, and in the engine without jobs.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,6 +12,48 @@ use realizar::backend::{Backend, CPU_DEVICE, Executor, LoadOptions};
 use realizar::format::{Access, Source};
 use realizar::model::arch;
 use realizar::quant;
+
+use crate::support::reference::{Net, Weights};
+use crate::support::tiny::Tiny;
+
+impl Tiny {
+    /// Adds a layer that predicts a further token.
+    pub fn predicting(mut self) -> Tiny {
+        self.net.predicts = true;
+        self.net.window.push(0);
+        self.net.inv_freq.extend(self.net.inv_freq.last().cloned());
+        self.ints.push(("nextn_predict_layers", 1));
+        self
+    }
+}
+
+impl Net {
+    /// Multi-token prediction: logits of the token behind each but the first, from the state of the network ahead of it; the
+    /// last `n` were predicted, and have the layer's own results in the place of those states.
+    pub fn predict(&self, w: &Weights, ids: &[u32], n: usize) -> Vec<Vec<f64>> {
+        let (d, p) = (self.hidden, format!("blk.{}.nextn.", self.layers));
+        let mut states = self.states(w, &ids[..ids.len() - n - 1]);
+        let head_norm = match w.contains_key(&format!("{p}shared_head_norm.weight")) {
+            true => format!("{p}shared_head_norm"),
+            false => self.output_norm.to_owned(),
+        };
+        let mut made = vec![];
+        for known in ids.len() - n..=ids.len() {
+            let join = |(state, token): (&Vec<f64>, &u32)| {
+                let (mut e, mut h) = (w["token_embd.weight"][*token as usize * d..][..d].to_vec(), state.clone());
+                self.normalise(w, &format!("{p}enorm"), &mut e, d);
+                self.normalise(w, &format!("{p}hnorm"), &mut h, d);
+                e.extend(h);
+                self.linear(w, &format!("{p}eh_proj"), &e)
+            };
+            made = states.iter().zip(&ids[1..known]).map(join).collect();
+            self.blocks(w, self.layers..self.layers + 1, &mut made, &vec![vec![]; known]);
+            made.iter_mut().for_each(|x| self.normalise(w, &head_norm, x, d));
+            states.extend(made.last().cloned());
+        }
+        made.iter().map(|x| self.logits(w, x)).collect()
+    }
+}
 
 const LIMITS: StepLimits = StepLimits { max_tokens: 32, max_outputs: 32 };
 

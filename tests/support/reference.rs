@@ -321,7 +321,7 @@ impl Net {
     }
 
     /// What `forward` makes logits of.
-    fn states(&self, w: &Weights, ids: &[u32]) -> Vec<Vec<f64>> {
+    pub fn states(&self, w: &Weights, ids: &[u32]) -> Vec<Vec<f64>> {
         let d = self.hidden;
         let row = |table: &str, i: usize| w[table][i * d..(i + 1) * d].to_vec();
         let mut xs: Vec<Vec<f64>> = ids.iter().map(|&t| row("token_embd.weight", t as usize)).collect();
@@ -343,40 +343,14 @@ impl Net {
         xs
     }
 
-    /// Multi-token prediction: logits of the token behind each but the first, from the state of the network ahead of it; the
-    /// last `n` were predicted, and have the layer's own results in the place of those states.
-    pub fn predict(&self, w: &Weights, ids: &[u32], n: usize) -> Vec<Vec<f64>> {
-        let (d, p) = (self.hidden, format!("blk.{}.nextn.", self.layers));
-        let mut states = self.states(w, &ids[..ids.len() - n - 1]);
-        let head_norm = match w.contains_key(&format!("{p}shared_head_norm.weight")) {
-            true => format!("{p}shared_head_norm"),
-            false => self.output_norm.to_owned(),
-        };
-        let mut made = vec![];
-        for known in ids.len() - n..=ids.len() {
-            let join = |(state, token): (&Vec<f64>, &u32)| {
-                let (mut e, mut h) = (w["token_embd.weight"][*token as usize * d..][..d].to_vec(), state.clone());
-                self.normalise(w, &format!("{p}enorm"), &mut e, d);
-                self.normalise(w, &format!("{p}hnorm"), &mut h, d);
-                e.extend(h);
-                self.linear(w, &format!("{p}eh_proj"), &e)
-            };
-            made = states.iter().zip(&ids[1..known]).map(join).collect();
-            self.blocks(w, self.layers..self.layers + 1, &mut made, &vec![vec![]; known]);
-            made.iter_mut().for_each(|x| self.normalise(w, &head_norm, x, d));
-            states.extend(made.last().cloned());
-        }
-        made.iter().map(|x| self.logits(w, x)).collect()
-    }
-
-    fn logits(&self, w: &Weights, x: &[f64]) -> Vec<f64> {
+    pub fn logits(&self, w: &Weights, x: &[f64]) -> Vec<f64> {
         let head = if w.contains_key("output.weight") { "output" } else { "token_embd" };
         let y = self.linear(w, head, x);
         y.into_iter().map(|v| cap(v * self.logit_scale, self.logit_softcap)).collect()
     }
 
     /// Some layers, of the residual stream of all tokens.
-    fn blocks(&self, w: &Weights, layers: Range<usize>, xs: &mut [Vec<f64>], inputs: &[Vec<f64>]) {
+    pub fn blocks(&self, w: &Weights, layers: Range<usize>, xs: &mut [Vec<f64>], inputs: &[Vec<f64>]) {
         let d = self.hidden;
         // Keys and values of the last layer without and with a window.
         let mut kept = [(vec![], vec![]), (vec![], vec![])];

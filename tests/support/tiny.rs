@@ -147,15 +147,6 @@ impl Tiny {
         self
     }
 
-    /// Adds a layer that predicts a further token.
-    pub fn predicting(mut self) -> Tiny {
-        self.net.predicts = true;
-        self.net.window.push(0);
-        self.net.inv_freq.extend(self.net.inv_freq.last().cloned());
-        self.ints.push(("nextn_predict_layers", 1));
-        self
-    }
-
     pub fn layers(mut self, n: usize) -> Tiny {
         self.net.layers = n;
         self.net.window = vec![0; n];
