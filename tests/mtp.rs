@@ -65,7 +65,7 @@ fn the_layer_agrees_with_the_reference() {
 /// Networks small enough for many passes of the reference, and a prompt for them.
 fn small() -> (Vec<(&'static str, Tiny)>, Vec<u32>) {
     let new = |name| Tiny::new(name, quant::F32).shape(64, 4, 2, 16, 96).change(|t| t.net.vocab = 24);
-    let prompt = PROMPT.iter().cycle().take(70).enumerate().map(|(i, id)| (id + i as u32 / 21) % 24).collect();
+    let prompt = PROMPT.iter().cycle().take(40).enumerate().map(|(i, id)| (id + i as u32 / 21) % 24).collect();
     (networks(new), prompt)
 }
 
