@@ -158,10 +158,11 @@ fn what_was_shifted_or_released_is_what_it_would_have_been() {
             let mut expected = filled(&[&rest[..], &ids[30..]].concat());
             expected.decode(5, None).unwrap();
             forked.release().unwrap();
+            let resaved = restored(&model, &RestoreParams::default(), &saved_bytes(&forked)).unwrap();
             let mut twice = forked.fork().unwrap();
             twice.truncate(twice.len() as u32 / 2).unwrap();
             twice.prefill(&rest[twice.len()..], None).unwrap_or_else(|e| assert!(rest.is_empty(), "{e}"));
-            for mut session in [shifted, fetched, saved, forked, twice] {
+            for mut session in [shifted, fetched, saved, forked, resaved, twice] {
                 session.prefill(&ids[30..], None).unwrap();
                 session.decode(5, None).unwrap();
                 assert!(bits(&session) == bits(&expected), "{name}: without {keep}..{}", keep + drop);

@@ -1,6 +1,7 @@
 //! The memory of one sequence on the device of its model: how many tokens are committed, and which positions
 //! of a layer with a window were overwritten since. Refuses to know how keys and values lie in memory.
 
+use super::checkpoints::BUFFERS;
 pub use super::checkpoints::Checkpoints;
 use super::cpu::adapter::AdapterSet;
 use super::cpu::kv::CpuKv;
@@ -179,7 +180,8 @@ impl State {
     pub fn release(&mut self) -> Result<()> {
         self.recurrent = CpuRecurrent::new(&[])?;
         self.memory = StateMemory::Released;
-        self.extent = Extent { len: self.extent.len, ..Extent::default() };
+        let checkpoints = Checkpoints::restored([None; BUFFERS]);
+        self.extent = Extent { len: self.extent.len, checkpoints, ..Extent::default() };
         Ok(())
     }
 

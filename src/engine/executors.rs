@@ -44,7 +44,7 @@ impl Executors {
     /// its own: it waits here.
     pub fn take(&self, make: impl FnOnce() -> Result<Counted>) -> Result<Lent<'_>> {
         let mut state = self.lock();
-        while state.lent > 0 && self.pool.threads() > 1 {
+        while state.lent > 0 && self.pool.is_waited_for() {
             state = self.returned.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         state.lent += 1;

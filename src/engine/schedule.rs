@@ -146,21 +146,23 @@ fn advance(pass: &mut Pass, jobs: &mut [&mut Job], pace: &Pace) -> Result<bool> 
     pass.advance(&mut states, pace)
 }
 
-/// Hands the results of a pass to its members; true where one of them has made a token.
+/// Hands the results of a pass to its members; true where one of them has made a token. An error of one, the first, leaves
+/// the others with theirs.
 fn accept(pass: &mut Pass, jobs: &mut [&mut Job]) -> Result<bool> {
     let (time, rows) = (pass.end()?, pass.tokens());
     let (members, executor) = pass.results()?;
     let drafted = members.iter().map(|member| member.outputs.saturating_sub(1)).sum();
     let taken = Taken { time, rows, drafted, is_mixed: members.iter().any(|member| member.outputs < member.tokens) };
     let makers = members.iter().filter(|member| member.outputs > 0).count();
-    let ([mut row, mut output], mut made) = ([0; 2], false);
+    let ([mut row, mut output], mut made) = ([0; 2], Ok(false));
     for member in members {
         if let Some(job) = jobs.iter_mut().find(|job| job.id == member.id) {
-            made |= job.accept(*member, executor, [row, output], taken, makers)?;
+            let of_job = job.accept(*member, executor, [row, output], taken, makers);
+            made = made.and_then(|made| Ok(of_job? || made));
         }
         row += member.tokens;
         output += member.outputs;
     }
     pass.clear();
-    Ok(made)
+    made
 }

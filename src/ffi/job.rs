@@ -222,7 +222,7 @@ pub unsafe extern "C" fn rz_job_new(
         let tokens = call.slice(params.tokens, params.n_tokens, "rz_job_params.tokens")?;
         let stops = stop_strings(call, &params)?;
         let sampler = call.optional(params.sampler)?;
-        let mut sampler = sampler.map(|s| Ok(taken(s.0.try_lock(), rz_sampler::NAME)?.clone())).transpose()?;
+        let mut sampler = sampler.map(|s| taken(s.0.try_lock(), rz_sampler::NAME)?.copy()).transpose()?;
         if let Some(grammar) = grammar {
             let greedy = || Sampler::new(SamplerParams::default());
             sampler.get_or_insert(greedy()?).set_grammar(Some(grammar.1.matcher()?));

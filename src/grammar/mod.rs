@@ -163,6 +163,12 @@ pub struct Matcher {
 }
 
 impl Matcher {
+    /// A second matcher at the same place.
+    pub fn copy(&self) -> Result<Matcher> {
+        let (parser, taken) = secured("the grammar", COMPILED, || Ok((self.parser.deep_clone(), self.taken.clone())))?;
+        Ok(Matcher { parser, n_vocab: self.n_vocab, start: self.start, taken, masks: Vec::new() })
+    }
+
     /// Number of logits of the model for which the grammar was made.
     pub fn n_vocab(&self) -> usize {
         self.n_vocab
@@ -291,13 +297,6 @@ impl Allowed<'_> {
             }
         }
         (!longest.1.is_empty()).then_some(longest.0)
-    }
-}
-
-impl Clone for Matcher {
-    fn clone(&self) -> Self {
-        let Matcher { n_vocab, start, ref taken, .. } = *self;
-        Matcher { parser: self.parser.deep_clone(), n_vocab, start, taken: taken.clone(), masks: Vec::new() }
     }
 }
 

@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::grammar::Matcher;
 
 /// Chooses one token after another. Its memory is allocated by the first `sample` of a vocabulary and then kept.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Sampler {
     params: SamplerParams,
     /// The tokens that may be chosen.
@@ -46,6 +46,16 @@ impl Sampler {
         params.check()?;
         let rng = SplitMix64(params.seed);
         Ok(Sampler { params, grammar: None, rng, candidates: Vec::new(), weights: Vec::new(), counts: Vec::new() })
+    }
+
+    /// A second sampler that goes on from here, without the memory of this one.
+    pub fn copy(&self) -> Result<Sampler> {
+        let mut logit_biases = Vec::new();
+        reserve(&mut logit_biases, self.params.logit_biases.len())?;
+        logit_biases.extend_from_slice(&self.params.logit_biases);
+        let params = SamplerParams { logit_biases, ..self.params };
+        let grammar = self.grammar.as_ref().map(Matcher::copy).transpose()?;
+        Ok(Sampler { grammar, rng: self.rng.clone(), ..Sampler::new(params)? })
     }
 
     /// The grammar that choices follow from now on.

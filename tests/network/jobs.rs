@@ -346,3 +346,27 @@ fn cancels_and_deadlines_at_random_moments_lose_nothing() {
     });
     assert!(fired > 10 && late > 10, "{fired} cancels, {late} deadlines");
 }
+
+#[test]
+fn a_job_that_fails_leaves_the_others_with_their_tokens() {
+    let model = load(&story(), 2);
+    let never =
+        SamplerParams { logit_biases: (0..512).map(|id| (id, f32::NEG_INFINITY)).collect(), ..Default::default() };
+    let (wanted, _) = expected(&mut session(&model, 64), &prompt(5, 1), None, 3);
+    for failing in 0..3 {
+        let mut jobs = [0, 1, 2].map(|i| {
+            let sampler = (i == failing).then(|| Sampler::new(never.clone()).unwrap());
+            job(session(&model, 64), &prompt(5, 1), JobParams { max_tokens: 3, sampler, ..Default::default() })
+        });
+        let error = step_jobs(&mut jobs.iter_mut().collect::<Vec<_>>(), Duration::ZERO).unwrap_err();
+        assert!(matches!(error, Error::InvalidArgument(_)), "{error}");
+        for (i, job) in jobs.iter_mut().enumerate() {
+            let made = if i == failing { &[][..] } else { &wanted[..1] };
+            assert_eq!((tokens(job), job.info().prompt_done), (made.to_vec(), 5), "{i}");
+        }
+        for (_, job) in jobs.iter_mut().enumerate().filter(|(i, _)| *i != failing) {
+            while !step_jobs(&mut [job], Duration::ZERO).unwrap() {}
+            assert_eq!(tokens(job), wanted[1..]);
+        }
+    }
+}

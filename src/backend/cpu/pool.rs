@@ -179,6 +179,12 @@ impl Pool {
         self.threads.load(Ordering::Relaxed)
     }
 
+    /// Tells whether a step waits for another one to end: there are workers to share, and a child of the host's process, which
+    /// has none, does not wait for steps that it will never see end.
+    pub fn is_waited_for(&self) -> bool {
+        lock(&self.crew).threads() > 1
+    }
+
     /// Tells whether threads of the host do the work.
     pub fn is_of_host(&self) -> bool {
         self.host.is_some()
