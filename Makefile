@@ -39,7 +39,7 @@ STRICT_CXX := -std=c++17 -Wall -Wextra -Wpedantic -Werror
 LINK       := -I$(STAGE)/include -L$(STAGE)/lib -lrealizar -Wl,-rpath,$(STAGE)/lib
 PROGRAMS   := build/minimal build/chat build/extract build/frame build/serve build/example build/handles build/no_exceptions
 
-.PHONY: help demo lib stage programs test test-rust test-programs test-go test-python test-csharp test-java test-swift test-godot test-unreal test-install test-windows test-aarch64 test-wasm check-abi check-systems wheel dist bench test-gpu test-ptx test-ptx-faults bench-gpu gpu-kit check-kernels lint header install clean
+.PHONY: help demo lib stage programs test test-rust test-programs test-go test-python test-csharp test-java test-swift test-godot test-unreal test-install test-windows test-aarch64 test-wasm check-abi check-systems wheel dist test-sanitizers bench test-gpu test-ptx test-ptx-faults bench-gpu gpu-kit check-kernels lint header install clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -117,6 +117,9 @@ test-unreal: stage ## Run the tests of the component for Unreal Engine  [MODEL=f
 
 test-install: stage ## Install into an empty folder and build programs against it
 	tests/install.sh
+
+test-sanitizers: ## Run tests of the engine under AddressSanitizer and ThreadSanitizer  [TESTS="--test embed"]
+	@CARGO="$(CARGO)" scripts/test-sanitized $(TESTS)
 
 # 77: what is needed is not here, which was said.
 test-windows: ## Run the library's tests and the programs on Windows, under wine  [MODEL=file.gguf TESTS="--test network"]

@@ -55,7 +55,9 @@
  * - A file that is damaged, or made to do damage, costs a status and a message. The exceptions are told where they
  *   apply: RZ_MODEL_MMAP, and pointers that do not point where this header says.
  * - Nothing is printed, no environment variable is read, no signal handler is set. On threads of the program no destructor
- *   of the library is left, so that it can be unloaded (dlclose) once all handles are freed; a GPU's driver may stay. */
+ *   of the library is left, so that it can be unloaded (dlclose) once all handles are freed; a GPU's driver may stay.
+ * - A child made with fork() may go on with its copies of models, and of caches and jobs that no other thread was calling with;
+ *   the library's threads stay behind, so that calls compute on their caller's alone. A GPU stays with the parent. */
 
 #ifndef REALIZAR_H
 #define REALIZAR_H
@@ -163,7 +165,7 @@ typedef struct rz_allocator {
  * (RZ_MODEL_MMAP), what the C library and a GPU's driver take for themselves.
  *
  * An allocator that returns NULL, or a pointer that is not aligned, makes calls end with RZ_ERR_OUT_OF_MEMORY. With the first
- * call some 256 KiB are set aside, from which a call that has run out of memory ends in order. Any thread. Errors:
+ * call some 256 KiB are set aside, from which a call that has run out of memory ends in order; the last handle that is freed gives them back. Any thread. Errors:
  * RZ_ERR_BUSY (after any other call), RZ_ERR_INVALID_ARGUMENT, RZ_ERR_OUT_OF_MEMORY (`alloc` does not give as much at once,
  * or not aligned; nothing is set then). Since 0.1.0. */
 rz_status rz_allocator_set(const rz_allocator *allocator,

@@ -152,6 +152,8 @@ static LIVE: AtomicUsize = AtomicUsize::new(0);
 static SHORT: AtomicBool = AtomicBool::new(false);
 /// Number of blocks that the reserve has served.
 static SERVED: AtomicUsize = AtomicUsize::new(0);
+/// Number of `User`s.
+static USERS: AtomicUsize = AtomicUsize::new(0);
 
 impl Reserve {
     /// Runs `work`, which allocates nothing and does not panic, on the regions.
@@ -217,7 +219,36 @@ impl Reserve {
     }
 }
 
-/// Begins a call: sets the reserve aside, or fills it up again. False where there is not enough of it left for a call.
+/// Somebody who needs the reserve: a call, or the object behind a handle. The last one gives it back, so that nothing of it is
+/// left when the library is unloaded.
+pub struct User(());
+
+impl User {
+    pub fn enter() -> User {
+        if USERS.fetch_add(1, Ordering::AcqRel) == 0 {
+            // Waits for one that is giving it back.
+            REGIONS_OF_ALL.with(|_| ());
+        }
+        User(())
+    }
+}
+
+impl Drop for User {
+    fn drop(&mut self) {
+        if USERS.fetch_sub(1, Ordering::AcqRel) > 1 {
+            return;
+        }
+        REGIONS_OF_ALL.with(|regions| {
+            if USERS.load(Ordering::Acquire) == 0 {
+                READY.store(false, Ordering::Release);
+                regions.iter_mut().for_each(|region| region.open = false);
+            }
+        });
+        REGIONS_OF_ALL.clear();
+    }
+}
+
+/// Begins a call, of a `User`: sets the reserve aside, or fills it up again. False where there is not enough of it left for a call.
 pub fn begin() -> bool {
     if READY.load(Ordering::Acquire) && !SHORT.load(Ordering::Acquire) {
         return true;

@@ -340,8 +340,8 @@ fn main() {
         unsafe { run(&path, &mut saved) };
         *held = HELD.load(Ordering::Relaxed);
     }
-    // Behind the first runs, which fill what is kept for later, each ends with as much as some run before it: the queues of
-    // rayon keep a block or none. A byte more a run would make every number a new one.
+    // Behind the first runs, which fill what is kept for later, each ends with as much as some run before it. A byte more a run
+    // would make every number a new one.
     let (before, after) = held[10..].split_at(30);
     let same = after.iter().filter(|held| before.contains(held)).count();
     assert!(same > after.len() / 2, "memory grows: {held:?}");

@@ -111,6 +111,25 @@ if [ "$(uname -s)" = Linux ]; then
         "$(LD_LIBRARY_PATH=$programs/stage/lib "$temporary/first" $story)"
 fi
 
+if [ "$(uname -s)" = Linux ]; then
+    passes() { # name, program, arguments
+        if "$temporary/${@:2:1}" "${@:3}" >"$temporary/said" 2>&1; then
+            echo "ok: $1"
+        else
+            printf 'FAILED: %s\n' "$1"; cat "$temporary/said"; exit 1
+        fi
+    }
+    for program in unload process interrupt; do
+        ${CC:-cc} -std=c99 -D_POSIX_C_SOURCE=200809L -O2 -Wall -Wextra -Werror -pthread -o "$temporary/$program" c/$program.c \
+            -I"$programs/stage/include" $([ $program = unload ] || echo "-L$programs/stage/lib -lrealizar -Wl,-rpath,$programs/stage/lib") -ldl
+    done
+    passes "the library loaded, used and let go 1,000 times" unload "$programs/stage/lib/librealizar.so" "$chat" 1000
+    passes "children and signals" process "$chat" 1000
+    passes "cancels, deadlines and jobs freed midway" interrupt "$chat" cancels 500
+    passes "slices of time" interrupt "$chat" overshoot 300
+    passes "conversations together" interrupt "$chat" together 20
+fi
+
 if [ "$(uname -s)" = Linux ] && script --version >/dev/null 2>&1; then
     # Standard input is a terminal only inside script(1).
     talk=$(printf '%s\n' "$prompt" "The end." /stats /reset "$prompt" /stats /quit |

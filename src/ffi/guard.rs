@@ -59,6 +59,7 @@ pub(super) fn body<T, F: FnOnce(&Call) -> Result<T>>(body: F) -> F {
 /// where not `const`) for its type and stated length while the call runs, and a handle is one that is not yet freed.
 pub(super) unsafe fn guard(err: *mut rz_error, body: impl FnOnce(&Call) -> Result<rz_status>) -> rz_status {
     CALLED.store(true, Ordering::Release);
+    let _user = memory::User::enter();
     let body = |call: &Call| match memory::begin() {
         true => body(call),
         false => Err(Error::OutOfMemory { what: "the reserve of the library", bytes: memory::RESERVE as u64 }),
@@ -91,6 +92,7 @@ pub(super) unsafe fn guard_first(err: *mut rz_error, body: impl FnOnce(&Call) ->
 /// That of `guard`.
 pub(super) unsafe fn guard_or<T>(fallback: T, body: impl FnOnce(&Call) -> Result<T>) -> T {
     CALLED.store(true, Ordering::Release);
+    let _user = memory::User::enter();
     // Without memory it still frees and tells what is there.
     memory::begin();
     // SAFETY: as in `guard`.

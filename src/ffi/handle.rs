@@ -7,6 +7,7 @@ use std::sync::{Arc, TryLockError};
 
 use crate::engine::Runtime;
 use crate::error::{Error, Result};
+use crate::memory::User;
 
 /// An object that C programs hold by an opaque pointer, made by `into_raw`.
 pub(super) trait Handle: Send + Sync {
@@ -35,6 +36,7 @@ const fn tag(name: &str) -> u64 {
 pub(super) struct Tagged<H> {
     tag: AtomicU64,
     object: H,
+    _user: User,
 }
 
 impl<H> Deref for Tagged<H> {
@@ -50,7 +52,7 @@ pub(super) type Held<H> = Arc<Tagged<H>>;
 
 /// A new handle; the caller of the library owns it.
 pub(super) fn into_raw<H: Handle>(object: H) -> *mut H {
-    Arc::into_raw(Arc::new(Tagged { tag: AtomicU64::new(H::TAG), object })).cast_mut().cast()
+    Arc::into_raw(Arc::new(Tagged { tag: AtomicU64::new(H::TAG), object, _user: User::enter() })).cast_mut().cast()
 }
 
 /// The object behind a handle; `None` where the pointer is misaligned, of another kind or freed. The last two are found

@@ -47,12 +47,18 @@ fn passes(name: &str, arguments: &[&Path]) {
 #[test]
 fn a_library_can_be_loaded_used_and_let_go() {
     let model = with_template("{{ bos_token }}{% for m in messages %}{{ m.content | trim }}{% endfor %}");
-    passes("unload", &[&c::library(), model.path()]);
+    passes("unload", &[&c::library(), model.path(), Path::new("20")]);
 }
 
 #[test]
 fn threads_share_a_model_and_contend_for_a_cache() {
     passes("threads", &[Path::new(MODEL)]);
+}
+
+#[test]
+fn children_and_signals_disturb_no_call() {
+    let model = with_template("{{ bos_token }}{% for m in messages %}{{ m.content | trim }}{% endfor %}");
+    passes("process", &[model.path(), Path::new("400")]);
 }
 
 #[test]

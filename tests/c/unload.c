@@ -1,10 +1,13 @@
 /* Loads the library at run time, uses it and lets it go, several times over, on a thread that ends and on one that lives
  * on: glibc keeps a library mapped for as long as a thread lives that has destructors of it to run.
- * argv[1]: the library; argv[2]: a model with a chat template that begins with its first token. */
+ * Neither memory nor descriptors nor threads are left behind.
+ * argv[1]: the library; argv[2]: a model with a chat template that begins with its first token; argv[3]: how often. */
+#include <dirent.h>
 #include <dlfcn.h>
 #include <pthread.h>
 #include <realizar.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define CHECK(condition)                                            \
@@ -74,12 +77,39 @@ static void *use_in_thread(void *unused) {
   return use() == 0 ? NULL : (void *)"failed";
 }
 
+#ifdef __linux__
+/* Entries of a folder of /proc. */
+static int count(const char *folder) {
+  DIR *entries = opendir(folder);
+  int n = 0;
+  while (entries != NULL && readdir(entries) != NULL) n++;
+  if (entries != NULL) closedir(entries);
+  return n;
+}
+
+/* Counts descriptors, threads, and pages of memory that are mapped and that are there; -1 where a part of the library is. */
+static int left_behind(long counts[4]) {
+  char line[4096];
+  FILE *file = fopen("/proc/self/maps", "r");
+  CHECK(file != NULL);
+  while (fgets(line, sizeof line, file) != NULL) CHECK(strstr(line, "librealizar") == NULL);
+  fclose(file);
+  counts[0] = count("/proc/self/fd");
+  counts[1] = count("/proc/self/task");
+  file = fopen("/proc/self/statm", "r");
+  CHECK(file != NULL && fscanf(file, "%ld %ld", &counts[2], &counts[3]) == 2);
+  fclose(file);
+  return 0;
+}
+#endif
+
 int main(int argc, char **argv) {
   uint32_t first = 0;
-  int i;
-  CHECK(argc == 3);
+  int i, times;
+  CHECK(argc == 4);
   model_path = argv[2];
-  for (i = 0; i < 10; i++) {
+  times = atoi(argv[3]);
+  for (i = 0; i < times; i++) {
     pthread_t thread;
     void *result = NULL;
     library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
@@ -94,6 +124,16 @@ int main(int argc, char **argv) {
     CHECK(dlclose(library) == 0);
 #ifdef __GLIBC__ /* Others never unmap a library. */
     CHECK(dlopen(argv[1], RTLD_NOW | RTLD_NOLOAD) == NULL);
+#ifdef __linux__
+    {
+      /* Since the tenth part, after which allocators have what they keep. */
+      static long before[4], counts[4];
+      CHECK(left_behind(counts) == 0);
+      if (i == times / 10) memcpy(before, counts, sizeof before);
+      CHECK(i < times / 10 || (counts[0] == before[0] && counts[1] == before[1]));
+      CHECK(i < times / 10 || (counts[2] <= before[2] + 256 && counts[3] <= before[3] + 256));
+    }
+#endif
 #endif
     if (i == 0) first = last;
     CHECK(last == first);

@@ -1,22 +1,18 @@
-//! Loading of weights: the place of each matrix in one mapping, and the threads that read and pack it. Relies on rayon to
-//! hand out pieces; its threads are started by `thread::spawn` and joined before a load returns, whatever its end.
+//! Loading of weights: the place of each matrix in one mapping, and the pieces in which threads read and pack it. Its workers
+//! are a pool of its own, joined before a load returns, whatever its end.
 #![allow(unsafe_code)]
 
-use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 
-use rayon::ThreadPool;
-use rayon::prelude::*;
 use twox_hash::XxHash64;
 
 use super::disjoint::DisjointSlice;
 use super::kernels::{Isa, PANEL_ROWS};
 use super::matrix::WeightMatrix;
-use super::pool::{Pool, Team};
-use super::thread::{apart, spawn};
+use super::pool::Pool;
+use super::thread::apart;
 use crate::backend::op::Weight;
 use crate::backend::program::Program;
 use crate::backend::weights::{MatrixSource, Progress};
@@ -99,60 +95,6 @@ fn plan_matrix(source: &dyn MatrixSource, is_table: bool) -> Result<(WeightMatri
     Ok((matrix, 0))
 }
 
-/// The function that a thread executes.
-type ThreadMain = Box<dyn FnOnce() + Send>;
-
-/// The threads of one load.
-struct Loaders {
-    /// `None` only while it is dropped.
-    pool: Option<ThreadPool>,
-    threads: Vec<JoinHandle<()>>,
-}
-
-impl Loaders {
-    /// Starts `n` threads. `start` starts one with an index and a function.
-    fn new(n: usize, start: impl Fn(usize, ThreadMain) -> Result<JoinHandle<()>>) -> Result<Loaders> {
-        let mut loaders = Loaders { pool: None, threads: try_vec("threads", n)? };
-        let (threads, mut error) = (&mut loaders.threads, None);
-        let handler = |thread: rayon::ThreadBuilder| match start(thread.index(), Box::new(|| thread.run())) {
-            Ok(handle) => {
-                threads.push(handle);
-                Ok(())
-            }
-            Err(e) => {
-                error = Some(e);
-                Err(io::ErrorKind::Other.into())
-            }
-        };
-        // Where a thread cannot be started, rayon ends those before it, which are joined as `loaders` is dropped.
-        match rayon::ThreadPoolBuilder::new().num_threads(n).spawn_handler(handler).build() {
-            Ok(built) => loaders.pool = Some(built),
-            Err(e) => return Err(error.unwrap_or_else(|| Error::invalid(format!("threads cannot be started: {e}")))),
-        }
-        Ok(loaders)
-    }
-
-    /// Calls `item` for all items on the threads. Returns one of the errors; items after it may be left out. A panic is
-    /// raised here.
-    fn try_for_each<T: Sync>(&self, items: &[T], item: impl Fn(usize, &T) -> Result<()> + Sync) -> Result<()> {
-        let Some(pool) = &self.pool else { return Ok(()) };
-        pool.install(|| {
-            let share = || rayon::current_thread_index().expect("`install` runs on the pool");
-            items.par_iter().with_max_len(1).try_for_each(|each| item(share(), each))
-        })
-    }
-}
-
-impl Drop for Loaders {
-    fn drop(&mut self) {
-        drop(self.pool.take());
-        for thread in self.threads.drain(..) {
-            // The panic of an item was raised where the items were handed out.
-            let _ = thread.join();
-        }
-    }
-}
-
 /// Bytes that a thread holds of a file while it packs them.
 pub fn staging(planned: &[PlannedMatrix]) -> usize {
     let packed = planned.iter().filter(|place| !place.range.is_empty());
@@ -179,11 +121,11 @@ pub fn pack(
     if staging == 0 {
         return Ok(0);
     }
-    // Threads of the host, or a single one, execute the pieces as they do shares of a step.
-    let team = (pool.is_of_host() || !os::HAS_THREADS).then(|| pool.enter());
-    let threads = team.as_ref().map_or(pool.threads(), Team::threads);
-    let start = |index, work| spawn(index, threads, pool.cpu(index), work);
-    let loaders = if team.is_some() { None } else { Some(apart(|| Loaders::new(threads, start))?) };
+    // Threads of the host, or a single one, execute the pieces as they do shares of a step; else the load has workers of its own,
+    // because its pieces take milliseconds, for which steps of other models do not wait.
+    let pool = if pool.is_of_host() || !os::HAS_THREADS { pool.clone() } else { apart(|| pool.another())? };
+    let team = pool.enter();
+    let threads = team.threads();
     let mut staged = try_vec("staging", threads)?;
     for _ in 0..threads {
         staged.push(try_filled("staging", staging, 0u8)?);
@@ -215,77 +157,19 @@ pub fn pack(
             matrix.pack(isa, raw, out);
             Ok(())
         };
-        match (&loaders, &team) {
-            (Some(loaders), _) => loaders.try_for_each(&wave, pack)?,
-            (None, Some(team)) => {
-                let result = Mutex::new(Ok(()));
-                team.for_each_with(wave.len(), |share, i| {
-                    if let Err(e) = pack(share, &wave[i]) {
-                        *result.lock().unwrap_or_else(PoisonError::into_inner) = Err(e);
-                    }
-                });
-                result.into_inner().unwrap_or_else(PoisonError::into_inner)?;
-                pool.take_fault()?;
+        let result = Mutex::new(Ok(()));
+        let result_so_far = || result.lock().unwrap_or_else(PoisonError::into_inner);
+        team.for_each_with(wave.len(), |share, i| {
+            // Nothing more is read after an error.
+            if result_so_far().is_ok()
+                && let Err(e) = pack(share, &wave[i])
+            {
+                *result_so_far() = Err(e);
             }
-            (None, None) => {}
-        }
+        });
+        result.into_inner().unwrap_or_else(PoisonError::into_inner)?;
+        pool.take_fault()?;
         done += wave.iter().map(|(_, _, place, rows)| place.matrix.range(rows.clone()).len() as u64).sum::<u64>();
         progress(done, total)?;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::panic::{AssertUnwindSafe, catch_unwind};
-    use std::sync::Arc;
-    use std::sync::atomic::AtomicUsize;
-
-    use super::*;
-
-    fn loaders(n: usize) -> Loaders {
-        Loaders::new(n, |index, work| spawn(index, n, None, work)).unwrap()
-    }
-
-    #[test]
-    fn items_run_once_on_threads_that_block_signals() {
-        let counts: Vec<_> = (0..100).map(|_| AtomicUsize::new(0)).collect();
-        let loaders = loaders(3);
-        loaders
-            .try_for_each(&counts, |share, count| {
-                assert!(share < 3 && std::thread::current().name() == Some(&format!("realizar-{share}")));
-                assert!(crate::os::refuses_signals());
-                count.fetch_add(1, Ordering::Relaxed);
-                Ok(())
-            })
-            .unwrap();
-        assert!(counts.iter().all(|count| count.load(Ordering::Relaxed) == 1));
-    }
-
-    #[test]
-    fn an_error_and_a_panic_of_an_item_reach_the_caller() {
-        let loaders = loaders(2);
-        let items: Vec<usize> = (0..50).collect();
-        let found = loaders.try_for_each(&items, |_, &i| if i == 7 { Err(Error::invalid("seven")) } else { Ok(()) });
-        assert!(matches!(found, Err(Error::InvalidArgument(_))));
-        let panic = catch_unwind(AssertUnwindSafe(|| loaders.try_for_each(&items, |_, &i| panic!("item {i}"))));
-        assert!(panic.unwrap_err().downcast_ref::<String>().unwrap().starts_with("item "));
-        assert!(loaders.try_for_each(&items, |_, _| Ok(())).is_ok());
-    }
-
-    #[test]
-    fn a_thread_that_cannot_be_started_is_an_error_and_ends_the_others() {
-        let ended = Arc::new(AtomicUsize::new(0));
-        let start = |index, work: ThreadMain| {
-            if index == 2 {
-                return Err(Error::invalid("no more threads"));
-            }
-            let ended = ended.clone();
-            spawn(index, 4, None, move || {
-                work();
-                ended.fetch_add(1, Ordering::Relaxed);
-            })
-        };
-        assert!(matches!(Loaders::new(4, start), Err(Error::InvalidArgument(_))));
-        assert_eq!(ended.load(Ordering::Relaxed), 2);
     }
 }

@@ -157,6 +157,11 @@ impl Pool {
         })
     }
 
+    /// A pool of as many workers of its own, on the same processors.
+    pub(super) fn another(&self) -> Result<Arc<Pool>> {
+        Ok(Arc::new(Pool::bound(self.threads(), &self.cpus)?))
+    }
+
     /// Changes the number of threads, from the next `enter` on; 0 stands for what it does in `new`.
     pub fn set_threads(&self, threads: usize) -> Result<()> {
         let crew = Arc::new(Crew::start(threads, &self.cpus, self.host.is_none())?);
@@ -167,11 +172,6 @@ impl Pool {
         // Joined here, unless a step still has them.
         drop(before);
         Ok(())
-    }
-
-    /// Returns the processor to which worker `index` is bound.
-    pub(super) fn cpu(&self, index: usize) -> Option<u32> {
-        cpu(&self.cpus, index)
     }
 
     /// Returns the number of threads that work on a job, the caller included.

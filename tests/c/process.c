@@ -1,0 +1,225 @@
+/* A process that goes on living beside the library: children that are forked while other threads compute, and a signal each
+ * millisecond whose handler does not ask for calls to be restarted. Every call succeeds, and says what it says undisturbed.
+ * argv[1]: a model with a chat template; argv[2]: for how many milliseconds each. */
+#include <errno.h>
+#include <pthread.h>
+#include <realizar.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CHECK(condition)                                              \
+  do {                                                                \
+    if (!(condition)) {                                               \
+      fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
+      exit(1);                                                        \
+    }                                                                 \
+  } while (0)
+
+/* A call that succeeds. */
+#define CALL(call)                                                                                        \
+  do {                                                                                                    \
+    if ((call) < 0) {                                                                                     \
+      fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, rz_status_name(err.code), err.message);      \
+      exit(1);                                                                                            \
+    }                                                                                                     \
+  } while (0)
+
+enum { MADE = 24 };
+
+static const char *path;
+static rz_model *model;
+static uint32_t expected[MADE];
+static volatile sig_atomic_t signals, stop;
+
+static double now_ms(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
+}
+
+static void on_signal(int number) {
+  (void)number;
+  signals++;
+}
+
+/* The tokens that follow the first one, by a cache of its own. */
+static void generate(rz_model *of, uint32_t *tokens) {
+  rz_error err;
+  rz_cache *cache = NULL;
+  size_t n = 0;
+  CALL(rz_cache_new(of, NULL, &cache, &err));
+  CALL(rz_generate_into(cache, 1, NULL, tokens, MADE, &n, NULL, &err));
+  CHECK(n == MADE);
+  rz_cache_free(cache);
+}
+
+static void check_generate(rz_model *of) {
+  uint32_t tokens[MADE];
+  generate(of, tokens);
+  CHECK(memcmp(tokens, expected, sizeof tokens) == 0);
+}
+
+static void *compute(void *unused) {
+  (void)unused;
+  while (!stop) check_generate(model);
+  return NULL;
+}
+
+/* Forks until the time is over, while three threads compute with the model. */
+static void fork_during_use(double ms) {
+  const double until = now_ms() + ms;
+  pthread_t threads[3];
+  int i;
+  for (i = 0; i < 3; i++) CHECK(pthread_create(&threads[i], NULL, compute, NULL) == 0);
+  while (now_ms() < until) {
+    int ended;
+    const pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+      rz_error err;
+      rz_model *other = NULL;
+      alarm(20); /* one that waits for ever ends by it */
+      check_generate(model);
+      CALL(rz_model_load(path, NULL, &other, &err));
+      check_generate(other);
+      rz_model_free(other);
+      _exit(0);
+    }
+    check_generate(model);
+    CHECK(waitpid(child, &ended, 0) == child);
+    CHECK(WIFEXITED(ended) && WEXITSTATUS(ended) == 0);
+  }
+  stop = 1;
+  for (i = 0; i < 3; i++) CHECK(pthread_join(threads[i], NULL) == 0);
+}
+
+static int32_t write_to(void *user, const void *data, size_t n) { return fwrite(data, 1, n, user) == n ? 0 : EIO; }
+
+static int32_t read_from(void *user, void *out, size_t n) { return fread(out, 1, n, user) == n ? 0 : EIO; }
+
+/* Each kind of call once; what they say is written to `said`, always the same. */
+static void every_call(char said[4096]) {
+  rz_error err;
+  rz_runtime *runtime = NULL;
+  rz_runtime_params runtime_params = {0};
+  rz_model *own = NULL, *again = NULL;
+  rz_model_params params = {0};
+  rz_cache *cache = NULL, *loaded = NULL;
+  rz_job *job = NULL;
+  rz_job_params job_params = {0};
+  rz_grammar *grammar = NULL;
+  rz_sampler *sampler = NULL;
+  rz_sampler_params sampler_params = {0};
+  rz_plan plan = {0};
+  rz_embed_params embed_params = {0};
+  rz_source source = {0};
+  rz_chat_message message = {"user", "Once upon a time"};
+  uint32_t tokens[64], made[MADE];
+  const uint32_t *texts[1] = {tokens};
+  float numbers[512];
+  char text[512];
+  size_t n = 0, len = 0;
+  FILE *file = fopen(path, "rb"), *saved = tmpfile();
+  rz_status status;
+
+  memset(said, 0, 4096);
+  CHECK(file != NULL && saved != NULL);
+  runtime_params.struct_size = sizeof runtime_params;
+  runtime_params.threads = 3;
+  CALL(rz_runtime_new(&runtime_params, &runtime, &err));
+  params.struct_size = sizeof params;
+  params.runtime = runtime;
+  plan.struct_size = sizeof plan;
+  CALL(rz_model_plan(path, NULL, 0, &params, NULL, 1, &plan, &err));
+  CALL(rz_model_load(path, &params, &own, &err));
+  source.struct_size = sizeof source;
+  source.kind = RZ_SOURCE_FD;
+  source.name = "model.gguf";
+  source.fd = fileno(file);
+  fseek(file, 0, SEEK_END);
+  source.size = (uint64_t)ftell(file);
+  CALL(rz_model_load_from(&source, 1, &params, &again, &err));
+  CALL(rz_runtime_threads_set(runtime, 2, &err));
+  CALL(rz_chat_render_into(own, &message, 1, 0, text, sizeof text, &len, &err));
+  CALL(rz_tokenize_into(own, text, len, RZ_TOKENIZE_PARSE_SPECIAL, tokens, 64, &n, &err));
+  embed_params.struct_size = sizeof embed_params;
+  embed_params.pooling = RZ_POOLING_MEAN;
+  CALL(rz_embed_into(own, &embed_params, texts, &n, 1, numbers, 512, &len, NULL, &err));
+  memcpy(said, numbers, len * sizeof *numbers);
+  CALL(rz_cache_new(own, NULL, &cache, &err));
+  CALL(rz_prefill(cache, tokens, n, NULL, &err));
+  sampler_params.struct_size = sizeof sampler_params;
+  sampler_params.temperature = 0.8f;
+  CALL(rz_sampler_new(&sampler_params, &sampler, &err));
+  CALL(rz_decode_token(cache, 7, sampler, &made[0], &err));
+  CALL(rz_cache_save(cache, write_to, saved, &err));
+  rewind(saved);
+  CALL(rz_cache_load(again, NULL, read_from, saved, &loaded, &err));
+  CALL(rz_generate_into(loaded, made[0], sampler, made, MADE, &n, NULL, &err));
+  memcpy(said + 2048, made, n * sizeof *made);
+  CALL(rz_grammar_new(own, RZ_GRAMMAR_REGEX, "[a-z ]{4,12}", 12, &grammar, &err));
+  job_params.struct_size = sizeof job_params;
+  job_params.tokens = tokens;
+  job_params.n_tokens = 3;
+  job_params.max_tokens = MADE;
+  job_params.grammar = grammar;
+  CALL(rz_job_new(loaded, &job_params, &job, &err));
+  do CALL(status = rz_job_step(job, 100, &err)); while (status != RZ_DONE);
+  CALL(rz_job_text_into(job, said + 3072, 512, &len, &err));
+  rz_model_free(own);
+  rz_model_free(again);
+  rz_job_free(job);
+  rz_grammar_free(grammar);
+  rz_sampler_free(sampler);
+  rz_cache_free(cache);
+  rz_cache_free(loaded);
+  rz_runtime_free(runtime);
+  fclose(file);
+  fclose(saved);
+}
+
+/* Every call, over and over, with a signal each millisecond. */
+static void signals_during_use(double ms) {
+  static char undisturbed[4096], said[4096];
+  const struct itimerval each = {{0, 1000}, {0, 1000}}, none = {{0, 0}, {0, 0}};
+  struct sigaction action;
+  double until;
+  every_call(undisturbed);
+  memset(&action, 0, sizeof action);
+  action.sa_handler = on_signal;
+  CHECK(sigaction(SIGALRM, &action, NULL) == 0 && setitimer(ITIMER_REAL, &each, NULL) == 0);
+  for (until = now_ms() + ms; now_ms() < until;) {
+    every_call(said);
+    CHECK(memcmp(said, undisturbed, sizeof said) == 0);
+  }
+  CHECK(setitimer(ITIMER_REAL, &none, NULL) == 0);
+  CHECK(signals > 10);
+}
+
+int main(int argc, char **argv) {
+  rz_error err;
+  rz_runtime *runtime = NULL;
+  rz_runtime_params runtime_params = {0};
+  rz_model_params params = {0};
+  const double ms = argc == 3 ? atof(argv[2]) : 0;
+  if (ms <= 0) return 2;
+  path = argv[1];
+  runtime_params.struct_size = sizeof runtime_params;
+  runtime_params.threads = 3;
+  params.struct_size = sizeof params;
+  CALL(rz_runtime_new(&runtime_params, &runtime, &err));
+  params.runtime = runtime;
+  CALL(rz_model_load(path, &params, &model, &err));
+  generate(model, expected);
+  fork_during_use(ms);
+  signals_during_use(ms);
+  rz_model_free(model);
+  rz_runtime_free(runtime);
+  return 0;
+}
