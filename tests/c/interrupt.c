@@ -3,7 +3,7 @@
  *
  *   interrupt model.gguf cancels N     N cancels and deadlines during steps of jobs, prefills and generations, and N / 10 jobs
  *                                      freed midway: how late calls end
- *   interrupt model.gguf overshoot N   N steps of a job for each of some budgets: how much longer they take
+ *   interrupt model.gguf overshoot N [US...]   N steps of a job for each of some budgets: how much longer they take
  *   interrupt model.gguf together N    N tokens of each of eight conversations, by rz_jobs_step and by rz_decode_batch */
 #include <pthread.h>
 #include <realizar.h>
@@ -272,13 +272,13 @@ static void cancels(size_t n, double most) {
   rz_cache_free(generated);
 }
 
-static void overshoot(size_t n) {
-  static const unsigned budgets[] = {500, 1000, 2000};
-  size_t i, b;
+static void overshoot(size_t n, char **budgets) {
+  size_t i;
   double *us = malloc(n * sizeof *us);
   CHECK(us != NULL);
   printf("%zu tokens of a prompt, %zu made; without interruptions %.0f ms\n", n_prompt, n_made, plain_us / 1e3);
-  for (b = 0; b < 3; b++) {
+  for (; *budgets != NULL; budgets++) {
+    const unsigned budget = (unsigned)atol(*budgets);
     rz_cache *cache = new_cache();
     rz_job *job = new_job(cache, NULL);
     double of_job = 0, whole = 0;
@@ -286,11 +286,11 @@ static void overshoot(size_t n) {
     char what[64];
     for (i = 0; i < n; i++) {
       const double start = now_us();
-      const rz_status status = rz_job_step(job, budgets[b], &err);
+      const rz_status status = rz_job_step(job, budget, &err);
       const double took = now_us() - start;
       CALL(status);
       of_job += took;
-      us[i] = took - budgets[b] < 0 || status == RZ_DONE ? 0 : took - budgets[b];
+      us[i] = took - budget < 0 || status == RZ_DONE ? 0 : took - budget;
       if (status == RZ_DONE) {
         finish(job);
         CALL(rz_cache_truncate(cache, 0, &err));
@@ -302,7 +302,7 @@ static void overshoot(size_t n) {
     }
     rz_job_free(job);
     rz_cache_free(cache);
-    snprintf(what, sizeof what, "beyond %u us", budgets[b]);
+    snprintf(what, sizeof what, "beyond %u us", budget);
     print_times(what, us, n);
     if (jobs > 0) printf("    %zu jobs, each in %.0f ms: %.1f %% of the speed\n", jobs, whole / 1e3 / (double)jobs, 100 * plain_us * (double)jobs / whole);
   }
@@ -348,7 +348,8 @@ static void together(void) {
 
 int main(int argc, char **argv) {
   rz_model_info info = {0};
-  const size_t n = argc == 4 ? (size_t)atol(argv[3]) : 0;
+  static char *budgets[] = {"500", "1000", "2000", NULL};
+  const size_t n = argc >= 4 ? (size_t)atol(argv[3]) : 0;
   if (n == 0) {
     fprintf(stderr, "usage: %s model.gguf cancels|overshoot|together N\n", argv[0]);
     return 2;
@@ -361,7 +362,7 @@ int main(int argc, char **argv) {
     cancels(n, plain_us < 2e4 ? plain_us / 8 : 3000);
   } else if (strcmp(argv[2], "overshoot") == 0) {
     prepare(MOST_PROMPT, MOST_MADE);
-    overshoot(n);
+    overshoot(n, argc > 4 ? argv + 4 : budgets);
   } else {
     prepare(100, n < MOST_MADE ? n : MOST_MADE);
     together();

@@ -161,9 +161,8 @@ pub fn pack(
         let result_so_far = || result.lock().unwrap_or_else(PoisonError::into_inner);
         team.for_each_with(wave.len(), |share, i| {
             // Nothing more is read after an error.
-            if result_so_far().is_ok()
-                && let Err(e) = pack(share, &wave[i])
-            {
+            let goes_on = result_so_far().is_ok();
+            if goes_on && let Err(e) = pack(share, &wave[i]) {
                 *result_so_far() = Err(e);
             }
         });
