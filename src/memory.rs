@@ -201,7 +201,12 @@ impl Reserve {
     }
 
     fn serve(&self, layout: Layout) -> *mut u8 {
-        let served = self.with(|regions| regions.iter_mut().find_map(|region| region.serve(layout)));
+        // That of all calls comes last, so that work behind a larger one does not use it up.
+        let served = self.with(|regions| {
+            let mut larger = regions.iter_mut().filter(|region| region.size != RESERVE);
+            let served = larger.find_map(|region| region.serve(layout));
+            served.or_else(|| regions.iter_mut().find_map(|region| region.serve(layout)))
+        });
         if served.is_some() {
             LIVE.fetch_add(1, Ordering::AcqRel);
             SERVED.fetch_add(1, Ordering::AcqRel);

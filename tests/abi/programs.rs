@@ -47,7 +47,7 @@ fn passes(name: &str, arguments: &[&Path]) {
 #[test]
 fn a_library_can_be_loaded_used_and_let_go() {
     let model = with_template("{{ bos_token }}{% for m in messages %}{{ m.content | trim }}{% endfor %}");
-    passes("unload", &[&c::library(), model.path(), Path::new("20")]);
+    passes("unload", &[&c::library(), model.path(), Path::new("200")]);
 }
 
 #[test]
