@@ -56,6 +56,6 @@
  *   apply: RZ_MODEL_MMAP, and pointers that do not point where this header says.
  * - Nothing is printed, no environment variable is read, no signal handler is set. On threads of the program no destructor
  *   of the library is left, so that it can be unloaded (dlclose) once all handles are freed; a GPU's driver may stay.
- * - A child made with fork() may go on with its copies of models, and of caches and jobs that no other thread was calling with;
- *   the library's threads stay behind, so that calls compute on their caller's alone. A GPU stays with the parent. */
+ * - A child made with fork() may go on with models, and what was made of them, that no other thread was calling with at that
+ *   moment; the library's threads stay behind, so that calls compute on their caller's alone. A GPU stays with the parent. */
 

@@ -1,4 +1,4 @@
-/* A process that goes on living beside the library: children that are forked while other threads compute, and a signal each
+/* A process that goes on living beside the library: children that are forked while other threads compute with another model, and a signal each
  * millisecond whose handler does not ask for calls to be restarted. Every call succeeds, and says what it says undisturbed.
  * argv[1]: a model with a chat template; argv[2]: for how many milliseconds each. */
 #include <errno.h>
@@ -65,18 +65,17 @@ static void check_generate(rz_model *of) {
   CHECK(memcmp(tokens, expected, sizeof tokens) == 0);
 }
 
-static void *compute(void *unused) {
-  (void)unused;
-  while (!stop) check_generate(model);
+static void *compute(void *of) {
+  while (!stop) check_generate(of);
   return NULL;
 }
 
-/* Forks until the time is over, while three threads compute with the model. */
-static void fork_during_use(double ms) {
+/* Forks until the time is over, while three threads compute with another model. */
+static void fork_during_use(rz_model *busy, double ms) {
   const double until = now_ms() + ms;
   pthread_t threads[3];
   int i;
-  for (i = 0; i < 3; i++) CHECK(pthread_create(&threads[i], NULL, compute, NULL) == 0);
+  for (i = 0; i < 3; i++) CHECK(pthread_create(&threads[i], NULL, compute, busy) == 0);
   while (now_ms() < until) {
     int ended;
     const pid_t child = fork();
@@ -202,24 +201,34 @@ static void signals_during_use(double ms) {
   CHECK(signals > 10);
 }
 
-int main(int argc, char **argv) {
+/* A model with three threads of its own. */
+static rz_model *load(void) {
   rz_error err;
   rz_runtime *runtime = NULL;
   rz_runtime_params runtime_params = {0};
+  rz_model *loaded = NULL;
   rz_model_params params = {0};
-  const double ms = argc == 3 ? atof(argv[2]) : 0;
-  if (ms <= 0) return 2;
-  path = argv[1];
   runtime_params.struct_size = sizeof runtime_params;
   runtime_params.threads = 3;
   params.struct_size = sizeof params;
   CALL(rz_runtime_new(&runtime_params, &runtime, &err));
   params.runtime = runtime;
-  CALL(rz_model_load(path, &params, &model, &err));
+  CALL(rz_model_load(path, &params, &loaded, &err));
+  rz_runtime_free(runtime);
+  return loaded;
+}
+
+int main(int argc, char **argv) {
+  rz_model *busy;
+  const double ms = argc == 3 ? atof(argv[2]) : 0;
+  if (ms <= 0) return 2;
+  path = argv[1];
+  model = load();
+  busy = load();
   generate(model, expected);
-  fork_during_use(ms);
+  fork_during_use(busy, ms);
   signals_during_use(ms);
   rz_model_free(model);
-  rz_runtime_free(runtime);
+  rz_model_free(busy);
   return 0;
 }
