@@ -847,7 +847,14 @@ rz_status rz_sampler_grammar_set(rz_sampler *sampler,
  * 14 bits with scales, which it multiplies faster. */
 #define RZ_CACHE_TYPE_F16 1
 
-#define RZ_CACHE_TYPE_Q8_0 8  /* Element type of a cache: blocks of 32 values with 8 bits each (GGML type id 8). */
+/* Element type of a cache: blocks of 32 values with 8 bits each (GGML type id 8), 8.5 bits a value with their scale. On the
+ * CPU each head is rotated by a Hadamard transform first, and what multiplies keys and values, queries and weights, is
+ * rounded to 8 bits too. */
+#define RZ_CACHE_TYPE_Q8_0 8
+
+/* Element type of a cache: blocks of 32 values with 4 bits each (GGML type id 2), 4.5 bits a value with their scale,
+ * otherwise as RZ_CACHE_TYPE_Q8_0 on the CPU. Not on a GPU: RZ_ERR_UNSUPPORTED. Since 0.1.0. */
+#define RZ_CACHE_TYPE_Q4_0 2
 
 /* Element type of a cache: single precision. Its GGML type id, 0, stands for the default. */
 #define RZ_CACHE_TYPE_F32 256

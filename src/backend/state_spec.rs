@@ -43,7 +43,7 @@ pub struct StateSpec {
     pub memories: Vec<usize>,
     /// Positions.
     pub capacity: usize,
-    /// `quant::F32`, `quant::Q8_0` or `quant::F16`, which stands for any numbers of 16 bits.
+    /// `quant::F32`, `quant::Q8_0`, `quant::Q4_0` or `quant::F16`, which stands for any numbers of 16 bits.
     pub k_type: DType,
     pub v_type: DType,
     /// Tokens of a sequence that one step writes, at most.

@@ -75,7 +75,7 @@ pub struct Session {
 impl Session {
     pub fn new(model: &Arc<Model>, params: &CacheParams) -> Result<Session> {
         for t in [params.k_type, params.v_type] {
-            if ![quant::F16, quant::F32, quant::Q8_0].contains(&t) {
+            if ![quant::F16, quant::F32, quant::Q8_0, quant::Q4_0].contains(&t) {
                 return Err(Error::invalid(format!("a cache of type {} is not supported", t.0)));
             }
         }

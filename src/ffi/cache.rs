@@ -115,8 +115,13 @@ fn count(n: usize) -> u32 {
 /// Element type of a cache: 16 bits a value, the default (GGML type id 1). Half precision on a GPU; on the CPU integers of
 /// 14 bits with scales, which it multiplies faster.
 pub const RZ_CACHE_TYPE_F16: u32 = 1;
-/// Element type of a cache: blocks of 32 values with 8 bits each (GGML type id 8).
+/// Element type of a cache: blocks of 32 values with 8 bits each (GGML type id 8), 8.5 bits a value with their scale. On the
+/// CPU each head is rotated by a Hadamard transform first, and what multiplies keys and values, queries and weights, is
+/// rounded to 8 bits too.
 pub const RZ_CACHE_TYPE_Q8_0: u32 = 8;
+/// Element type of a cache: blocks of 32 values with 4 bits each (GGML type id 2), 4.5 bits a value with their scale,
+/// otherwise as RZ_CACHE_TYPE_Q8_0 on the CPU. Not on a GPU: RZ_ERR_UNSUPPORTED. Since 0.1.0.
+pub const RZ_CACHE_TYPE_Q4_0: u32 = 2;
 /// Element type of a cache: single precision. Its GGML type id, 0, stands for the default.
 pub const RZ_CACHE_TYPE_F32: u32 = 256;
 
@@ -168,8 +173,9 @@ pub(super) fn element_type(id: u32, name: &str) -> Result<DType> {
     match id {
         0 | RZ_CACHE_TYPE_F16 => Ok(DType(1)),
         RZ_CACHE_TYPE_Q8_0 => Ok(DType(8)),
+        RZ_CACHE_TYPE_Q4_0 => Ok(DType(2)),
         RZ_CACHE_TYPE_F32 => Ok(DType(0)),
-        _ => Err(Error::invalid(format!("{name} is {id}, not one of RZ_CACHE_TYPE_F16, _Q8_0, _F32"))),
+        _ => Err(Error::invalid(format!("{name} is {id}, not one of RZ_CACHE_TYPE_F16, _Q8_0, _Q4_0, _F32"))),
     }
 }
 

@@ -160,6 +160,7 @@ fn the_constants_are_pinned() {
         ("RZ_CHAT_ADD_GENERATION_PROMPT", "1"),
         ("RZ_CACHE_TYPE_F16", "1"),
         ("RZ_CACHE_TYPE_Q8_0", "8"),
+        ("RZ_CACHE_TYPE_Q4_0", "2"),
         ("RZ_CACHE_TYPE_F32", "256"),
         ("RZ_TOKEN_NONE", "UINT32_MAX"),
         ("RZ_POOLING_MODEL", "0"),

@@ -182,7 +182,7 @@ class Phase(NamedTuple):
 
 _FLAGS = {"deterministic": 1, "mmap": 2, "text_only": 4, "profile": 8}
 _POOLING = {"model": 0, "none": 1, "mean": 2, "cls": 3, "last": 4, "rank": 5}
-_CACHE_TYPES = {"f16": 1, "q8_0": 8, "f32": 256}
+_CACHE_TYPES = {"f16": 1, "q4_0": 2, "q8_0": 8, "f32": 256}
 
 
 class Model(Handle):

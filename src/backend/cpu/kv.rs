@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 use super::disjoint::DisjointSlice;
 use super::kernels::attend::CHUNK;
-use super::kernels::kv_storage::{BLOCK, KEY_LINE, KvView, Storage, padded};
+use super::kernels::hadamard::{LONGEST, rotate};
+use super::kernels::kv_storage::{BLOCK, KEY_LINE, KvView, SCALES, Storage, padded};
 use super::kernels::simd::LANES;
 use super::kernels::{Isa, quantize};
 use super::memory::map;
@@ -37,6 +38,8 @@ struct LayerLayout {
     n_heads: usize,
     head_dim: usize,
     value_dim: usize,
+    /// Rows are rotated where their storage is.
+    rotates: bool,
     /// Bytes of a panel of keys.
     key_panel: usize,
     /// Bytes of a panel of values, divided by its positions; 0 where values are parts of keys.
@@ -58,7 +61,11 @@ fn storage(dtype: DType) -> Result<Storage> {
         // 16 bits a number, but integers with scales, which multiply faster.
         quant::F16 => Ok(Storage::I16),
         quant::Q8_0 => Ok(Storage::I8),
-        _ => Err(Error::unsupported(format!("a cache of tensor type {}; F32, F16 and Q8_0 are supported", dtype.0))),
+        quant::Q4_0 => Ok(Storage::I4),
+        _ => {
+            let types = "F32, F16, Q8_0 and Q4_0 are supported";
+            Err(Error::unsupported(format!("a cache of tensor type {}; {types}", dtype.0)))
+        }
     }
 }
 
@@ -82,6 +89,7 @@ impl KvLayout {
                 n_heads,
                 head_dim,
                 value_dim,
+                rotates: !layer.is_latent,
                 key_panel,
                 value_bytes,
                 start,
@@ -291,6 +299,10 @@ impl CpuKv {
         self.layout.key_storage
     }
 
+    pub fn value_storage(&self) -> Storage {
+        self.layout.value_storage
+    }
+
     /// Stores the key and the value of a position, `[n_kv_heads, head_dim]` and `[n_kv_heads, value_dim]`; no value where it
     /// is a part of the key.
     pub fn write(&mut self, isa: Isa, layer: usize, position: usize, key: &[f32], value: &[f32]) -> Result<()> {
@@ -344,9 +356,24 @@ impl KvWriter<'_> {
         let range = l.place(head, part, position..position + 1);
         // SAFETY: the range lies within this part of this head, which is the caller's alone.
         let bytes = unsafe { self.memory.slice_mut(range) };
-        match part {
-            KvPart::Keys => write_key(isa, self.layout.key_storage, bytes, position % LANES, row),
-            KvPart::Values => write_value(isa, self.layout.value_storage, bytes, position % BLOCK, row),
+        let storage = if part == KvPart::Keys { self.layout.key_storage } else { self.layout.value_storage };
+        if !storage.is_rotated() {
+            return match part {
+                KvPart::Keys => write_key(isa, storage, bytes, position % LANES, row),
+                KvPart::Values => write_value(isa, storage, bytes, position % BLOCK, row),
+            };
+        }
+        for (part_of_row, x) in row.chunks(LONGEST).enumerate() {
+            let mut rotated = [0.0; LONGEST];
+            let rotated = &mut rotated[..x.len()];
+            rotated.copy_from_slice(x);
+            if l.rotates {
+                rotate(isa, rotated, dim);
+            }
+            for (i, x) in rotated.chunks(BLOCK).enumerate() {
+                let block = part_of_row * (LONGEST / BLOCK) + i;
+                write_block(isa, storage, part, bytes, position, dim, block, x);
+            }
         }
     }
 }
@@ -371,19 +398,7 @@ fn write_key(isa: Isa, storage: Storage, panel: &mut [u8], lane: usize, row: &[f
                 }
             }
         }
-        Storage::I8 => {
-            let (quants, scales) = panel.split_at_mut(LANES * row.len());
-            for ((columns, scales), row) in
-                quants.chunks_mut(BLOCK * LANES).zip(scales.as_chunks_mut::<{ 4 * LANES }>().0).zip(row.chunks(BLOCK))
-            {
-                let mut q = [0; BLOCK];
-                let scale = quantize::quantize_i8(isa, row, &mut q[..row.len()]);
-                scales[4 * lane..][..4].copy_from_slice(&scale.to_ne_bytes());
-                for (column, &q) in columns.as_chunks_mut::<LANES>().0.iter_mut().zip(&q) {
-                    column[lane] = q as u8;
-                }
-            }
-        }
+        Storage::I8 | Storage::I4 => unreachable!("written block by block"),
     }
 }
 
@@ -403,18 +418,49 @@ fn write_value(isa: Isa, storage: Storage, panel: &mut [u8], place: usize, row: 
             let scale = quantize::quantize_i16_beside(isa, row, line.as_chunks_mut().0, place % 2);
             scales[4 * place..][..4].copy_from_slice(&scale.to_ne_bytes());
         }
-        Storage::I8 => {
-            let (quants, scales) = panel[place * bytes..][..bytes].split_at_mut(dims);
-            for ((to, scale), row) in
-                quants.chunks_mut(BLOCK).zip(scales.as_chunks_mut().0.iter_mut()).zip(row.chunks(BLOCK))
-            {
-                let mut q = [0; BLOCK];
-                *scale = quantize::quantize_i8(isa, row, &mut q[..row.len()]).to_ne_bytes();
-                for (to, &q) in to.iter_mut().zip(&q) {
-                    *to = q as u8;
-                }
-            }
+        Storage::I8 | Storage::I4 => unreachable!("written block by block"),
+    }
+}
+
+/// Stores the `block`th 32 numbers of a key or value of `dim` numbers in a panel of bytes, that of `position`.
+fn write_block(
+    isa: Isa,
+    storage: Storage,
+    part: KvPart,
+    panel: &mut [u8],
+    position: usize,
+    dim: usize,
+    block: usize,
+    x: &[f32],
+) {
+    let each = if storage == Storage::I8 { 4 } else { 8 };
+    let mut codes = [0; BLOCK];
+    let codes = &mut codes[..x.len()];
+    let scale = match storage {
+        Storage::I8 => quantize::quantize_to_bytes(isa, x, codes),
+        _ => quantize::quantize_to_nibbles(isa, x, codes),
+    };
+    let (lane, place) = (position % LANES, position % BLOCK);
+    let (unit, start, scale_at) = match part {
+        KvPart::Keys => {
+            let start = block * (BLOCK / each * KEY_LINE + SCALES);
+            (KEY_LINE, start, start + x.len().div_ceil(each) * KEY_LINE + 2 * lane)
         }
+        KvPart::Values => {
+            let unit = 4 * padded(dim);
+            (unit, 4 * block * BLOCK, BLOCK / each * unit + 2 * (block * BLOCK + place))
+        }
+    };
+    panel[scale_at..][..2].copy_from_slice(&scale.to_le_bytes());
+    for (i, &code) in codes.iter().enumerate() {
+        // The number's place among those of a lane, and the lane.
+        let (number, lane) = if part == KvPart::Keys { (i, lane) } else { (place, i) };
+        let byte = &mut panel[start + number / each * unit + 4 * lane + number % 4];
+        *byte = match (storage, number % each / 4) {
+            (Storage::I8, _) => code,
+            (_, 0) => *byte & 0xf0 | code,
+            _ => *byte & 0x0f | code << 4,
+        };
     }
 }
 
@@ -440,7 +486,7 @@ mod tests {
         let layers = vec![KvLayer::new(3, 128, 0); 1 << 20];
         let spec = StateSpec { layers, ..spec(1 << 30, 128, quant::F16, quant::F16) };
         assert!(matches!(CpuKv::new(&spec), Err(Error::OutOfMemory { .. })));
-        assert!(matches!(CpuKv::new(&self::spec(16, 64, quant::Q4_0, quant::F16)), Err(Error::Unsupported(_))));
+        assert!(matches!(CpuKv::new(&self::spec(16, 64, quant::Q4_1, quant::F16)), Err(Error::Unsupported(_))));
     }
 
     /// Writes of a fork do not reach its origin, nor the other way round, in whole caches and in rings.
@@ -450,9 +496,15 @@ mod tests {
         let row = |position: usize, who: usize| -> Vec<f32> {
             (0..3 * 24).map(|i| (i * 7 + position * 3 + who * 1000) as f32).collect()
         };
-        for (dtype, window) in
-            [(quant::F32, 0), (quant::F16, 0), (quant::Q8_0, 0), (quant::F16, 300), (quant::F32, 1200)]
-        {
+        for (dtype, window) in [
+            (quant::F32, 0),
+            (quant::F16, 0),
+            (quant::Q8_0, 0),
+            (quant::Q4_0, 0),
+            (quant::F16, 300),
+            (quant::Q4_0, 300),
+            (quant::F32, 1200),
+        ] {
             let mut spec = spec(CAPACITY, 24, dtype, dtype);
             spec.layers.iter_mut().for_each(|layer| layer.window = window);
             let write = |kv: &mut CpuKv, positions: Range<usize>, who: usize| {

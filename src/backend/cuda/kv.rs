@@ -30,7 +30,10 @@ fn value_bytes(dtype: DType) -> Result<usize> {
         quant::F32 => Ok(4),
         quant::F16 => Ok(2),
         quant::Q8_0 => Ok(1),
-        _ => Err(Error::unsupported(format!("a cache of tensor type {}; F32, F16 and Q8_0 are supported", dtype.0))),
+        _ => {
+            let types = "F32, F16 and Q8_0 are supported";
+            Err(Error::unsupported(format!("a cache of tensor type {} on a GPU; {types}", dtype.0)))
+        }
     }
 }
 

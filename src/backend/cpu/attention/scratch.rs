@@ -3,7 +3,7 @@
 use super::plan::{AttendCursor, Heads, QueryTile, SegmentTask, TILE_ROWS};
 use crate::backend::cpu::kernels::attend::{CHUNK, ChunkScratch, Partial, Seen};
 use crate::backend::cpu::kernels::kv_storage::padded;
-use crate::backend::cpu::kernels::quantize::QuantizedRows;
+use crate::backend::cpu::kernels::quantize::{QuantizedBytes, QuantizedRows};
 use crate::error::{Error, Result, try_filled, try_vec};
 
 /// Memory for attention with up to some number of tokens.
@@ -21,9 +21,10 @@ pub struct AttentionScratch {
 
 /// Memory of one thread for one tile.
 pub(super) struct TileScratch {
-    /// `[rows, dim]`, multiplied by the scale, for keys that are expanded to floats; `integers` for keys of integers.
+    /// `[rows, dim]`, multiplied by the scale, for keys of floats; `integers` and `bytes` for keys of integers.
     pub floats: Vec<f32>,
     pub integers: QuantizedRows,
+    pub bytes: QuantizedBytes,
     pub visible: Vec<Seen>,
     pub products: ChunkScratch,
     pub chunk: PartialBuffer,
@@ -79,8 +80,9 @@ impl AttentionScratch {
             per_thread.push(TileScratch {
                 floats: try_filled("attention scratch", rows * heads.dim, 0.0)?,
                 integers: QuantizedRows::new(rows, heads.dim)?,
+                bytes: QuantizedBytes::new(rows, heads.dim)?,
                 visible: try_filled("attention scratch", rows, Seen::default())?,
-                products: ChunkScratch::new(rows)?,
+                products: ChunkScratch::new(rows, value_dim)?,
                 chunk: PartialBuffer::new(rows, dims)?,
                 segment: PartialBuffer::new(rows, dims)?,
                 all: PartialBuffer::new(rows, dims)?,

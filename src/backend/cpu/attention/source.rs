@@ -16,6 +16,9 @@ pub trait KvSource: Sync {
     /// Returns the format of the keys of a sequence.
     fn key_storage(&self, sequence: u32) -> Storage;
 
+    /// Returns the format of its values, unless they are parts of keys.
+    fn value_storage(&self, sequence: u32) -> Storage;
+
     /// Returns positions `from..to`, at most `CHUNK`, of a head of a sequence; `from` is a multiple of 32. `converted` is
     /// memory for a chunk of keys and values in f32, for sources in another order.
     fn read<'a>(&'a self, sequence: u32, head: usize, positions: Range<usize>, converted: &'a mut [f32]) -> KvView<'a>;
@@ -37,6 +40,10 @@ impl<'c, F: Fn(u32) -> &'c CpuKv> LayerSource<'c, F> {
 impl<'c, F: Fn(u32) -> &'c CpuKv + Sync> KvSource for LayerSource<'c, F> {
     fn key_storage(&self, sequence: u32) -> Storage {
         (self.cache)(sequence).key_storage()
+    }
+
+    fn value_storage(&self, sequence: u32) -> Storage {
+        (self.cache)(sequence).value_storage()
     }
 
     fn read<'a>(&'a self, sequence: u32, head: usize, positions: Range<usize>, converted: &'a mut [f32]) -> KvView<'a> {
@@ -66,6 +73,10 @@ pub(super) struct PlainCache<'a> {
 
 impl KvSource for PlainCache<'_> {
     fn key_storage(&self, _: u32) -> Storage {
+        Storage::F32
+    }
+
+    fn value_storage(&self, _: u32) -> Storage {
         Storage::F32
     }
 

@@ -19,11 +19,11 @@
 use std::ops::Range;
 
 use super::attend_product::{
-    F32Vectors, FloatBlocks, FloatRows, FloatRowsMut, I8Keys, I8Values, IntegerBlocks, MatrixView, PairView, multiply,
+    ByteBlocks, FloatBlocks, FloatRows, FloatRowsMut, IntegerBlocks, MatrixView, UnitView, multiply,
 };
-use super::kv_storage::{BLOCK, KEY_LINE, KvView, Storage, padded};
+use super::kv_storage::{BLOCK, KEY_LINE, KvView, SCALES, Storage, padded};
 use super::math::{exp2, tanh};
-use super::quantize::{I16_PEAK, QuantizedRows};
+use super::quantize::{I16_PEAK, QuantizedBytes, QuantizedRows};
 use super::simd::{LANES, Simd};
 use super::{Isa, dispatch, prefetch};
 use crate::error::{Result, try_filled};
@@ -39,6 +39,8 @@ pub enum Queries<'a> {
     Floats(&'a [f32]),
     /// For keys of `Storage::I16`.
     Integers(&'a QuantizedRows),
+    /// For keys of `Storage::I8` and `Storage::I4`.
+    Bytes(&'a QuantizedBytes),
 }
 
 /// Memory for `attend_chunk`.
@@ -47,12 +49,17 @@ pub struct ChunkScratch {
     scores: Vec<f32>,
     /// `[rows, CHUNK]`, times the scales of the values.
     weights: QuantizedRows,
+    /// The same for each 32 dimensions of values of bytes.
+    bytes: QuantizedBytes,
 }
 
 impl ChunkScratch {
-    pub fn new(rows: usize) -> Result<ChunkScratch> {
-        let scores = try_filled("attention scratch", rows * CHUNK, 0.0)?;
-        Ok(ChunkScratch { scores, weights: QuantizedRows::new(rows, CHUNK)? })
+    pub fn new(rows: usize, value_dim: usize) -> Result<ChunkScratch> {
+        Ok(ChunkScratch {
+            scores: try_filled("attention scratch", rows * CHUNK, 0.0)?,
+            weights: QuantizedRows::new(rows, CHUNK)?,
+            bytes: QuantizedBytes::new(rows, CHUNK * value_dim.div_ceil(BLOCK))?,
+        })
     }
 }
 
@@ -90,20 +97,23 @@ pub fn attend_chunk(
 ) {
     let (rows, d) = (visible.len(), cached.head_dim);
     assert!(n <= CHUNK && d > 0);
+    let quants = rows * d.div_ceil(BLOCK);
     match queries {
-        Queries::Floats(x) => assert!(x.len() == rows * d && cached.key_storage != Storage::I16),
-        Queries::Integers(q) => {
-            assert!(q.scales.len() >= rows * d.div_ceil(BLOCK) && cached.key_storage == Storage::I16);
-        }
+        Queries::Floats(x) => assert!(x.len() == rows * d && cached.key_storage == Storage::F32),
+        Queries::Integers(q) => assert!(q.scales.len() >= quants && cached.key_storage == Storage::I16),
+        Queries::Bytes(q) => assert!(q.scales.len() >= quants && cached.key_storage.is_rotated()),
     }
     assert!(cached.keys.len() >= n.div_ceil(LANES) * cached.key_storage.key_panel_bytes(d));
     let (each, stride) = (cached.value_storage.value_bytes(cached.value_dim), cached.value_stride);
     match cached.value_storage {
-        Storage::I16 => assert!(stride == each && cached.values.len() >= n.next_multiple_of(BLOCK) * each),
-        _ => assert!(each <= stride && stride.is_multiple_of(4) && cached.values.len() + stride >= n * stride + each),
+        Storage::F32 => {
+            assert!(each <= stride && stride.is_multiple_of(4) && cached.values.len() + stride >= n * stride + each);
+        }
+        _ => assert!(stride == each && cached.values.len() >= n.next_multiple_of(BLOCK) * each),
     }
     assert!(cached.keys.as_ptr().addr().is_multiple_of(4) && cached.values.as_ptr().addr().is_multiple_of(4));
     assert!(scratch.scores.len() >= rows * CHUNK && scratch.weights.scales.len() >= rows * (CHUNK / BLOCK));
+    assert!(scratch.bytes.scales.len() >= rows * (CHUNK / BLOCK) * cached.value_dim.div_ceil(BLOCK));
     assert!(out.peaks.len() == rows && out.sums.len() == rows && out.values.len() == rows * padded(cached.value_dim));
     dispatch!(
         isa,
@@ -134,15 +144,18 @@ fn attend_chunk_lanes<S: Simd>(
     let panels = n.div_ceil(LANES);
     let values = cached.values.as_ptr();
     let value_panel = BLOCK * cached.value_stride;
-    if cached.value_storage == Storage::I16 {
-        // The scales are read before the values of their panels.
-        for end in (1..=n.div_ceil(BLOCK)).map(|i| i * value_panel) {
-            prefetch::near(values.wrapping_add(end - 128));
-            prefetch::near(values.wrapping_add(end - 64));
-        }
+    let groups = cached.value_dim.div_ceil(BLOCK);
+    let scales = match cached.value_storage {
+        Storage::F32 => 0,
+        Storage::I16 => 4 * BLOCK,
+        Storage::I8 | Storage::I4 => 2 * BLOCK * groups,
+    };
+    // The scales are read before the values of their panels.
+    for end in (1..=n.div_ceil(BLOCK)).map(|i| i * value_panel) {
+        (end - scales..end).step_by(64).for_each(|line| prefetch::near(values.wrapping_add(line)));
     }
 
-    let ChunkScratch { scores, weights } = scratch;
+    let ChunkScratch { scores, weights, bytes } = scratch;
     let c = FloatRowsMut { data: scores.as_mut_ptr(), stride: CHUNK };
     let panel = cached.key_storage.key_panel_bytes(d);
     let data = cached.keys.as_ptr();
@@ -152,26 +165,23 @@ fn attend_chunk_lanes<S: Simd>(
         match queries {
             Queries::Integers(q) => {
                 let b =
-                    PairView { data, pair: KEY_LINE, block: (BLOCK / 2 + 1) * KEY_LINE, vector: panel, ahead: AHEAD };
+                    UnitView { data, unit: KEY_LINE, block: (BLOCK / 2 + 1) * KEY_LINE, vector: panel, ahead: AHEAD };
                 multiply(s, rows, panels, IntegerBlocks::<true> { depth: d, rows, a: q, b, c });
+            }
+            Queries::Bytes(q) => {
+                let nibbles = cached.key_storage == Storage::I4;
+                let block = BLOCK / if nibbles { 8 } else { 4 } * KEY_LINE + SCALES;
+                let b = UnitView { data, unit: KEY_LINE, block, vector: panel, ahead: AHEAD };
+                if nibbles {
+                    multiply(s, rows, panels, ByteBlocks::<true, true> { depth: d, rows, a: q, b, c });
+                } else {
+                    multiply(s, rows, panels, ByteBlocks::<false, true> { depth: d, rows, a: q, b, c });
+                }
             }
             Queries::Floats(q) => {
                 let a = FloatRows { data: q.as_ptr(), stride: d };
-                let b = MatrixView { data, row: 0, vector: panel, scales: LANES * d, ahead: AHEAD };
-                match cached.key_storage {
-                    Storage::I8 => multiply(
-                        s,
-                        rows,
-                        panels,
-                        FloatBlocks { depth: d, a, b: I8Keys(MatrixView { row: LANES, ..b }), c },
-                    ),
-                    _ => multiply(
-                        s,
-                        rows,
-                        panels,
-                        FloatBlocks { depth: d, a, b: F32Vectors(MatrixView { row: 4 * LANES, ..b }), c },
-                    ),
-                }
+                let b = MatrixView { data, row: 4 * LANES, vector: panel, ahead: AHEAD };
+                multiply(s, rows, panels, FloatBlocks { depth: d, a, b, c });
             }
         }
     }
@@ -183,45 +193,38 @@ fn attend_chunk_lanes<S: Simd>(
     for ((scores, &peak), sum) in scores.chunks_exact_mut(CHUNK).zip(&*out.peaks).zip(&mut *out.sums) {
         *sum = soften(s, &mut scores[..panels * LANES], peak);
     }
-    if cached.value_storage == Storage::I16 {
-        for (r, weights_of) in scores.chunks_exact(CHUNK).take(rows).enumerate() {
-            quantize_weights(s, &weights_of[..panels * LANES], cached.values, value_panel, r, rows, weights);
+    for (r, weights_of) in scores.chunks_exact(CHUNK).take(rows).enumerate() {
+        let weights_of = &weights_of[..panels * LANES];
+        match cached.value_storage {
+            Storage::F32 => {}
+            Storage::I16 => quantize_weights(s, weights_of, cached.values, value_panel, r, rows, weights),
+            _ => quantize_weights_to_bytes(s, weights_of, cached.values, value_panel, groups, r, rows, bytes),
         }
     }
 
     let dims = padded(cached.value_dim);
     let vectors = dims / LANES;
-    let (a, c) = (
-        FloatRows { data: scores.as_ptr(), stride: CHUNK },
-        FloatRowsMut { data: out.values.as_mut_ptr(), stride: dims },
-    );
-    let ahead = AHEAD / cached.value_storage.value_bytes(cached.value_dim) * cached.value_stride;
-    let b = MatrixView { data: values, row: cached.value_stride, vector: 0, scales: dims, ahead };
-    // SAFETY: `attend_chunk` asserts that `scores` and `weights` hold `rows` rows of CHUNK >= n, that `values` holds n
+    let c = FloatRowsMut { data: out.values.as_mut_ptr(), stride: dims };
+    let b = UnitView {
+        data: values,
+        unit: 4 * dims,
+        block: value_panel,
+        vector: 4 * LANES,
+        ahead: AHEAD.next_multiple_of(value_panel),
+    };
+    // SAFETY: `attend_chunk` asserts that `scores`, `weights` and `bytes` hold `rows` rows of CHUNK >= n, that `values` holds n
     // positions, and that `out.values` holds `rows` rows of `dims`.
     unsafe {
         match cached.value_storage {
             Storage::F32 => {
-                multiply(
-                    s,
-                    rows,
-                    vectors,
-                    FloatBlocks { depth: n, a, b: F32Vectors(MatrixView { vector: 4 * LANES, ..b }), c },
-                );
+                let a = FloatRows { data: scores.as_ptr(), stride: CHUNK };
+                let ahead = AHEAD / (4 * dims) * cached.value_stride;
+                let b = MatrixView { data: values, row: cached.value_stride, vector: 4 * LANES, ahead };
+                multiply(s, rows, vectors, FloatBlocks { depth: n, a, b, c });
             }
-            Storage::I16 => {
-                let ahead = AHEAD.next_multiple_of(value_panel);
-                let b = PairView { data: values, pair: 4 * dims, block: value_panel, vector: 4 * LANES, ahead };
-                multiply(s, rows, vectors, IntegerBlocks::<false> { depth: n, rows, a: weights, b, c });
-            }
-            Storage::I8 => {
-                multiply(
-                    s,
-                    rows,
-                    vectors,
-                    FloatBlocks { depth: n, a, b: I8Values(MatrixView { vector: LANES, ..b }), c },
-                );
-            }
+            Storage::I16 => multiply(s, rows, vectors, IntegerBlocks::<false> { depth: n, rows, a: weights, b, c }),
+            Storage::I8 => multiply(s, rows, vectors, ByteBlocks::<false, false> { depth: n, rows, a: bytes, b, c }),
+            Storage::I4 => multiply(s, rows, vectors, ByteBlocks::<true, false> { depth: n, rows, a: bytes, b, c }),
         }
     }
 }
@@ -303,6 +306,32 @@ fn quantize_weights<S: Simd>(
         out.scales[i] = scale;
         for (quants, product) in out.quants[i].as_chunks_mut().0.iter_mut().zip(products) {
             s.store_i16(s.mul(product, inverse), quants);
+        }
+    }
+}
+
+/// Quantizes the weights of row `r` of `rows` as `quantize_weights` does, to 8 bits and once for each of the `groups` of
+/// dimensions that have scales.
+#[inline(always)]
+fn quantize_weights_to_bytes<S: Simd>(
+    s: S,
+    weights: &[f32],
+    values: &[u8],
+    panel: usize,
+    groups: usize,
+    r: usize,
+    rows: usize,
+    out: &mut QuantizedBytes,
+) {
+    let blocks = weights.len().div_ceil(BLOCK);
+    for (block, (weights, panel)) in weights.chunks(BLOCK).zip(values.chunks_exact(panel)).enumerate() {
+        for (group, scales) in panel[panel.len() - 2 * BLOCK * groups..].chunks_exact(2 * BLOCK).enumerate() {
+            let mut products = [s.splat(0.0); BLOCK / LANES];
+            for (i, (product, weights)) in products.iter_mut().zip(weights.as_chunks().0).enumerate() {
+                // SAFETY: `scales` are 32 of 2 bytes.
+                *product = s.mul(s.load(weights), unsafe { s.load_bf16(scales.as_ptr().add(2 * LANES * i)) });
+            }
+            out.set(s, (group * blocks + block) * rows + r, products, s.max_lane(s.max(products[0], products[1])), 1.0);
         }
     }
 }

@@ -4,7 +4,7 @@
 
 use super::kv_storage::BLOCK;
 use super::prefetch;
-use super::quantize::QuantizedRows;
+use super::quantize::{QuantizedBytes, QuantizedRows};
 use super::simd::{LANES, Simd};
 
 /// Rows of f32, `stride` elements apart.
@@ -36,7 +36,7 @@ impl FloatRowsMut {
     }
 }
 
-/// A matrix made of vectors of 16 elements.
+/// A matrix made of vectors of 16 f32.
 #[derive(Clone, Copy)]
 pub struct MatrixView {
     pub data: *const u8,
@@ -44,76 +44,8 @@ pub struct MatrixView {
     pub row: usize,
     /// Bytes from a vector of a row to the next.
     pub vector: usize,
-    /// Offset of the scales of `Storage::I8`: from the start of a panel of keys, or of a row of values.
-    pub scales: usize,
     /// Distance in bytes at which memory is prefetched.
     pub ahead: usize,
-}
-
-/// A matrix whose vectors are expanded to f32.
-pub trait Operand: Copy {
-    /// Returns the place of the matrix in memory.
-    fn matrix(&self) -> &MatrixView;
-
-    /// Expands vector `v` of row `k`.
-    ///
-    /// # Safety
-    /// The matrix has a row `k` and a vector `v`, and lies in memory as the implementation says.
-    unsafe fn vector<S: Simd>(&self, s: S, k: usize, v: usize) -> S::F;
-}
-
-#[derive(Clone, Copy)]
-pub struct F32Vectors(pub MatrixView);
-impl Operand for F32Vectors {
-    #[inline(always)]
-    fn matrix(&self) -> &MatrixView {
-        &self.0
-    }
-    #[inline(always)]
-    unsafe fn vector<S: Simd>(&self, s: S, k: usize, v: usize) -> S::F {
-        // SAFETY: inside the matrix by contract; aligned because the base and both distances are multiples of 4.
-        s.load(unsafe { &*self.0.data.add(k * self.0.row + v * self.0.vector).cast() })
-    }
-}
-
-/// Panels of keys: a vector is 16 positions, each with a scale of its own.
-#[derive(Clone, Copy)]
-pub struct I8Keys(pub MatrixView);
-impl Operand for I8Keys {
-    #[inline(always)]
-    fn matrix(&self) -> &MatrixView {
-        &self.0
-    }
-    #[inline(always)]
-    unsafe fn vector<S: Simd>(&self, s: S, k: usize, v: usize) -> S::F {
-        let b = &self.0;
-        // SAFETY: as above; the scales follow the quants, 16 a block.
-        unsafe {
-            let panel = b.data.add(v * b.vector);
-            let scales = panel.add(b.scales + k / BLOCK * (4 * LANES));
-            s.mul(s.load_i8(panel.add(k * b.row)), s.load(&*scales.cast()))
-        }
-    }
-}
-
-/// Rows of values: two vectors share a scale.
-#[derive(Clone, Copy)]
-pub struct I8Values(pub MatrixView);
-impl Operand for I8Values {
-    #[inline(always)]
-    fn matrix(&self) -> &MatrixView {
-        &self.0
-    }
-    #[inline(always)]
-    unsafe fn vector<S: Simd>(&self, s: S, k: usize, v: usize) -> S::F {
-        let b = &self.0;
-        // SAFETY: as above; the scales follow the quants, one a block.
-        unsafe {
-            let row = b.data.add(k * b.row);
-            let scale = *row.add(b.scales + v / (BLOCK / LANES) * 4).cast::<f32>();
-            s.mul(s.load_i8(row.add(v * b.vector)), s.splat(scale))
-        }
-    }
 }
 
 /// A product of two matrices that are in memory; each element is summed in the order of `depth`.
@@ -189,18 +121,18 @@ unsafe fn row_block<S: Simd, const R: usize, const V: usize>(
 }
 
 /// The product `C[rows][vectors * 16] = A[rows][depth] B[depth][vectors * 16]`
-pub struct FloatBlocks<B> {
+pub struct FloatBlocks {
     pub depth: usize,
     pub a: FloatRows,
-    pub b: B,
+    pub b: MatrixView,
     pub c: FloatRowsMut,
 }
 
-impl<S: Simd, B: Operand> BlockProduct<S> for FloatBlocks<B> {
+impl<S: Simd> BlockProduct<S> for FloatBlocks {
     #[inline(always)]
     unsafe fn block<const R: usize, const V: usize>(&self, s: S, r: usize, v: usize) {
         let mut sums = [[s.splat(0.0); V]; R];
-        let b = self.b.matrix();
+        let b = &self.b;
         // The bytes that a step reads, as if they were contiguous, and the distance of steps.
         let step = V * b.row.min(b.vector);
         let (start, stride) =
@@ -214,7 +146,7 @@ impl<S: Simd, B: Operand> BlockProduct<S> for FloatBlocks<B> {
                 }
                 let mut vectors = [s.splat(0.0); V];
                 for (i, vector) in vectors.iter_mut().enumerate() {
-                    *vector = self.b.vector(s, k, v + i);
+                    *vector = s.load_f32(b.data.add(k * b.row + (v + i) * b.vector).cast());
                 }
                 for (r, sums) in sums.iter_mut().enumerate() {
                     let x = s.splat(*a.add(r * self.a.stride + k));
@@ -228,12 +160,12 @@ impl<S: Simd, B: Operand> BlockProduct<S> for FloatBlocks<B> {
     }
 }
 
-/// A matrix of pairs of i16: blocks of at most 16 pairs of rows, and in each lane of a vector a pair.
+/// A matrix of integers: blocks of at most 32 rows, and in each lane of a vector 32 bits of them, a unit.
 #[derive(Clone, Copy)]
-pub struct PairView {
+pub struct UnitView {
     pub data: *const u8,
-    /// Bytes from a pair of rows to the next.
-    pub pair: usize,
+    /// Bytes from a unit to the next.
+    pub unit: usize,
     /// Bytes from a block to the next.
     pub block: usize,
     /// Bytes from a vector to the next.
@@ -248,7 +180,7 @@ pub struct IntegerBlocks<'a, const SCALED: bool> {
     pub depth: usize,
     pub rows: usize,
     pub a: &'a QuantizedRows,
-    pub b: PairView,
+    pub b: UnitView,
     pub c: FloatRowsMut,
 }
 
@@ -277,10 +209,10 @@ impl<S: Simd, const SCALED: bool> BlockProduct<S> for IntegerBlocks<'_, SCALED> 
                             prefetch::near(soon.wrapping_add(line * 64));
                         }
                     }
-                    soon = soon.wrapping_add(if SCALED { V * 64 } else { b.pair });
+                    soon = soon.wrapping_add(if SCALED { V * 64 } else { b.unit });
                     let mut vectors = [s.splat_pair(0); V];
                     for (i, vector) in vectors.iter_mut().enumerate() {
-                        *vector = s.load_pairs(data.add(pair * b.pair + i * b.vector));
+                        *vector = s.load_pairs(data.add(pair * b.unit + i * b.vector));
                     }
                     for (r, dots) in dots.iter_mut().enumerate() {
                         let x = s.splat_pair(a.add(r).cast::<i32>().add(pair).read_unaligned());
@@ -294,7 +226,7 @@ impl<S: Simd, const SCALED: bool> BlockProduct<S> for IntegerBlocks<'_, SCALED> 
                         if prefetches {
                             prefetch::near(soon.wrapping_add(i * 64));
                         }
-                        s.load(&*data.add(pairs * b.pair + i * b.vector).cast())
+                        s.load(&*data.add(pairs * b.unit + i * b.vector).cast())
                     } else {
                         s.splat(1.0)
                     };
@@ -306,6 +238,100 @@ impl<S: Simd, const SCALED: bool> BlockProduct<S> for IntegerBlocks<'_, SCALED> 
                 }
                 if SCALED {
                     soon = soon.wrapping_add(V * 64);
+                }
+            }
+            self.c.store(s, r, v, &sums);
+        }
+    }
+}
+
+/// The product of `IntegerBlocks` over numbers of 8 bits, or, `NIBBLES`, of 4 bits that are 8 more than the number. Without
+/// scales of its own in `b`, each 32 columns have rows of their own in `a`.
+pub struct ByteBlocks<'a, const NIBBLES: bool, const SCALED: bool> {
+    pub depth: usize,
+    pub rows: usize,
+    pub a: &'a QuantizedBytes,
+    pub b: UnitView,
+    pub c: FloatRowsMut,
+}
+
+impl<S: Simd, const NIBBLES: bool, const SCALED: bool> BlockProduct<S> for ByteBlocks<'_, NIBBLES, SCALED> {
+    #[inline(always)]
+    unsafe fn block<const R: usize, const V: usize>(&self, s: S, r: usize, v: usize) {
+        let ByteBlocks { depth, rows, b, .. } = *self;
+        let zero = if NIBBLES { 8 } else { S::WIDE_ZERO };
+        let blocks = depth.div_ceil(BLOCK);
+        let mut sums = [[s.splat(0.0); V]; R];
+        // SAFETY: rows `r..r + R`, depth and vectors exist by contract, so that every unit does.
+        unsafe {
+            let prefetches = r == 0;
+            let mut soon = b.data.wrapping_add(v * b.vector + b.ahead);
+            for block in 0..blocks {
+                let units = (depth - block * BLOCK).min(BLOCK).div_ceil(if NIBBLES { 8 } else { 4 });
+                let data = b.data.add(block * b.block + v * b.vector);
+                let row = |i: usize, r2: usize| {
+                    let group = if SCALED { 0 } else { (v + i) * LANES / BLOCK };
+                    (group * blocks + block) * rows + r + r2
+                };
+                if !SCALED {
+                    soon = data.wrapping_add(b.ahead);
+                }
+                let mut dots = [[s.splat_i32(0); V]; R];
+                for (r, dots) in dots.iter_mut().enumerate() {
+                    for (i, dot) in dots.iter_mut().enumerate() {
+                        *dot = s.splat_i32(-zero * *self.a.sums.as_ptr().add(row(i, r)));
+                    }
+                }
+                let quants = self.a.quants.as_ptr();
+                for unit in 0..units {
+                    if prefetches {
+                        for line in 0..V {
+                            prefetch::near(soon.wrapping_add(line * 64));
+                        }
+                    }
+                    soon = soon.wrapping_add(if SCALED { V * 64 } else { b.unit });
+                    let mut vectors = [s.splat_i32(0); V];
+                    for (i, vector) in vectors.iter_mut().enumerate() {
+                        *vector = s.load_bytes(data.add(unit * b.unit + i * b.vector));
+                    }
+                    if NIBBLES {
+                        for half in 0..2 {
+                            let mut wide = vectors;
+                            wide.iter_mut().for_each(|v| *v = s.field(*v, 4 * half as i32, 15));
+                            for (r, dots) in dots.iter_mut().enumerate() {
+                                for (i, dot) in dots.iter_mut().enumerate() {
+                                    let x = (*quants.add(row(i, r))).as_ptr().add(2 * unit + half);
+                                    *dot = s.dot(*dot, wide[i], *x);
+                                }
+                            }
+                        }
+                    } else {
+                        vectors.iter_mut().for_each(|v| *v = s.wide(*v));
+                        for (r, dots) in dots.iter_mut().enumerate() {
+                            for (i, dot) in dots.iter_mut().enumerate() {
+                                let x = (*quants.add(row(i, r))).as_ptr().add(unit);
+                                *dot = s.dot_wide(*dot, vectors[i], *x);
+                            }
+                        }
+                    }
+                }
+                for i in 0..V {
+                    let of_lanes = if SCALED {
+                        if prefetches && i % 2 == 0 {
+                            prefetch::near(soon.wrapping_add(i * 32));
+                        }
+                        s.load_bf16(data.add(units * b.unit + i * b.vector))
+                    } else {
+                        s.splat(1.0)
+                    };
+                    for r in 0..R {
+                        let scale = s.splat(*self.a.scales.as_ptr().add(row(i, r)));
+                        let scale = if SCALED { s.mul(scale, of_lanes) } else { scale };
+                        sums[r][i] = s.fma(s.to_f32(dots[r][i]), scale, sums[r][i]);
+                    }
+                }
+                if SCALED {
+                    soon = soon.wrapping_add(V * 32);
                 }
             }
             self.c.store(s, r, v, &sums);

@@ -2,7 +2,7 @@
 //! values, once for all queries that read them. Owns the reading of panels of keys dimension by dimension.
 #![allow(unsafe_code)]
 
-use super::kv_storage::{BLOCK, KEY_LINE, Storage, padded};
+use super::kv_storage::{BLOCK, KEY_LINE, SCALES, Storage, padded};
 use super::simd::{LANES, Simd};
 use super::{Isa, dispatch};
 
@@ -70,9 +70,18 @@ unsafe fn dimension<S: Simd>(s: S, storage: Storage, panel: *const u8, head_dim:
     unsafe {
         match storage {
             Storage::F32 => s.load_f32(panel.add(4 * LANES * dim).cast()),
-            Storage::I8 => {
-                let scales = panel.add(LANES * head_dim + 4 * LANES * block).cast();
-                s.mul(s.load_i8(panel.add(LANES * dim)), s.load_f32(scales))
+            Storage::I8 | Storage::I4 => {
+                let each = if storage == Storage::I8 { 4 } else { 8 };
+                let start = panel.add(block * (BLOCK / each * KEY_LINE + SCALES));
+                let units = (head_dim - block * BLOCK).min(BLOCK).div_ceil(each);
+                let unit = s.load_bytes(start.add(dim % BLOCK / each * KEY_LINE));
+                let byte = 8 * (dim % 4) as i32;
+                let number = if each == 4 {
+                    s.shift(s.shift(unit, 24 - byte), -24)
+                } else {
+                    s.add_i32(s.bits(unit, byte + (dim % 8 / 4 * 4) as i32, 15), s.splat_i32(-8))
+                };
+                s.mul(s.to_f32(number), s.load_bf16(start.add(units * KEY_LINE)))
             }
             Storage::I16 => {
                 let start = panel.add(block * (BLOCK / 2 + 1) * KEY_LINE);

@@ -15,6 +15,7 @@ pub(super) mod elementwise;
 mod float;
 pub(super) mod float_gemm;
 mod gemm;
+pub(super) mod hadamard;
 pub(super) mod kv_storage;
 pub(super) mod latent;
 mod math;
