@@ -115,7 +115,7 @@ fn rings_and_every_type_are_saved() {
     for (name, tiny) in networks(quant::Q4_0).into_iter().filter(|(_, tiny)| tiny.net.window.iter().any(|w| *w > 0)) {
         let (_dir, path, _) = save(&tiny);
         let model = load(&path, 2, false);
-        for (dtype, rewind) in [(quant::F32, 0), (quant::F16, 40), (quant::Q8_0, 900)] {
+        for (dtype, rewind) in [(quant::F32, 0), (quant::F16, 40), (quant::Q8_0, 900), (quant::Q4_0, 300)] {
             let params = CacheParams { capacity: 2000, k_type: dtype, v_type: dtype };
             let mut original = Session::new(&model, &params).unwrap();
             if original.prefill(&ids, None).is_err() {

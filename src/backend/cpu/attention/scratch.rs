@@ -82,7 +82,7 @@ impl AttentionScratch {
                 integers: QuantizedRows::new(rows, heads.dim)?,
                 bytes: QuantizedBytes::new(rows, heads.dim)?,
                 visible: try_filled("attention scratch", rows, Seen::default())?,
-                products: ChunkScratch::new(rows, value_dim)?,
+                products: ChunkScratch::new(rows, if is_latent { 0 } else { value_dim })?,
                 chunk: PartialBuffer::new(rows, dims)?,
                 segment: PartialBuffer::new(rows, dims)?,
                 all: PartialBuffer::new(rows, dims)?,

@@ -49,7 +49,7 @@ pub struct ChunkScratch {
     scores: Vec<f32>,
     /// `[rows, CHUNK]`, times the scales of the values.
     weights: QuantizedRows,
-    /// The same for each 32 dimensions of values of bytes.
+    /// The same for each 32 dimensions of values of bytes; none where values are parts of keys.
     bytes: QuantizedBytes,
 }
 
@@ -111,9 +111,11 @@ pub fn attend_chunk(
         }
         _ => assert!(stride == each && cached.values.len() >= n.next_multiple_of(BLOCK) * each),
     }
+    if cached.value_storage.is_rotated() {
+        assert!(scratch.bytes.scales.len() >= rows * (CHUNK / BLOCK) * cached.value_dim.div_ceil(BLOCK));
+    }
     assert!(cached.keys.as_ptr().addr().is_multiple_of(4) && cached.values.as_ptr().addr().is_multiple_of(4));
     assert!(scratch.scores.len() >= rows * CHUNK && scratch.weights.scales.len() >= rows * (CHUNK / BLOCK));
-    assert!(scratch.bytes.scales.len() >= rows * (CHUNK / BLOCK) * cached.value_dim.div_ceil(BLOCK));
     assert!(out.peaks.len() == rows && out.sums.len() == rows && out.values.len() == rows * padded(cached.value_dim));
     dispatch!(
         isa,
@@ -331,7 +333,8 @@ fn quantize_weights_to_bytes<S: Simd>(
                 // SAFETY: `scales` are 32 of 2 bytes.
                 *product = s.mul(s.load(weights), unsafe { s.load_bf16(scales.as_ptr().add(2 * LANES * i)) });
             }
-            out.set(s, (group * blocks + block) * rows + r, products, s.max_lane(s.max(products[0], products[1])), 1.0);
+            // Scales of 4 bits have signs.
+            out.set(s, (group * blocks + block) * rows + r, products, s.max_abs(products[0], products[1]), 1.0);
         }
     }
 }
