@@ -853,7 +853,8 @@ rz_status rz_sampler_grammar_set(rz_sampler *sampler,
 #define RZ_CACHE_TYPE_Q8_0 8
 
 /* Element type of a cache: blocks of 32 values with 4 bits each (GGML type id 2), 4.5 bits a value with their scale,
- * otherwise as RZ_CACHE_TYPE_Q8_0 on the CPU. Not on a GPU: RZ_ERR_UNSUPPORTED. Since 0.1.0. */
+ * otherwise as RZ_CACHE_TYPE_Q8_0 on the CPU. Values stand it better than keys: keys of 4 bits change what small models
+ * choose. Not on a GPU: RZ_ERR_UNSUPPORTED. Since 0.1.0. */
 #define RZ_CACHE_TYPE_Q4_0 2
 
 /* Element type of a cache: single precision. Its GGML type id, 0, stands for the default. */
