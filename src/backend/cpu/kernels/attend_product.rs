@@ -269,17 +269,20 @@ impl<S: Simd, const NIBBLES: bool, const SCALED: bool> BlockProduct<S> for ByteB
             for block in 0..blocks {
                 let units = (depth - block * BLOCK).min(BLOCK).div_ceil(if NIBBLES { 8 } else { 4 });
                 let data = b.data.add(block * b.block + v * b.vector);
-                let row = |i: usize, r2: usize| {
-                    let group = if SCALED { 0 } else { (v + i) * LANES / BLOCK };
-                    (group * blocks + block) * rows + r + r2
-                };
+                // Rows of `a` for each vector.
+                let mut first = [block * rows + r; V];
+                if !SCALED {
+                    for (i, first) in first.iter_mut().enumerate() {
+                        *first += (v + i) * LANES / BLOCK * blocks * rows;
+                    }
+                }
                 if !SCALED {
                     soon = data.wrapping_add(b.ahead);
                 }
                 let mut dots = [[s.splat_i32(0); V]; R];
                 for (r, dots) in dots.iter_mut().enumerate() {
                     for (i, dot) in dots.iter_mut().enumerate() {
-                        *dot = s.splat_i32(-zero * *self.a.sums.as_ptr().add(row(i, r)));
+                        *dot = s.splat_i32(-zero * *self.a.sums.as_ptr().add(first[i] + r));
                     }
                 }
                 let quants = self.a.quants.as_ptr();
@@ -297,19 +300,23 @@ impl<S: Simd, const NIBBLES: bool, const SCALED: bool> BlockProduct<S> for ByteB
                     if NIBBLES {
                         for half in 0..2 {
                             let mut wide = vectors;
-                            wide.iter_mut().for_each(|v| *v = s.field(*v, 4 * half as i32, 15));
+                            for v in &mut wide {
+                                *v = s.field(*v, 4 * half as i32, 15);
+                            }
                             for (r, dots) in dots.iter_mut().enumerate() {
                                 for (i, dot) in dots.iter_mut().enumerate() {
-                                    let x = (*quants.add(row(i, r))).as_ptr().add(2 * unit + half);
+                                    let x = quants.add(first[i] + r).cast::<i32>().add(2 * unit + half);
                                     *dot = s.dot(*dot, wide[i], *x);
                                 }
                             }
                         }
                     } else {
-                        vectors.iter_mut().for_each(|v| *v = s.wide(*v));
+                        for v in &mut vectors {
+                            *v = s.wide(*v);
+                        }
                         for (r, dots) in dots.iter_mut().enumerate() {
                             for (i, dot) in dots.iter_mut().enumerate() {
-                                let x = (*quants.add(row(i, r))).as_ptr().add(unit);
+                                let x = quants.add(first[i] + r).cast::<i32>().add(unit);
                                 *dot = s.dot_wide(*dot, vectors[i], *x);
                             }
                         }
@@ -325,7 +332,7 @@ impl<S: Simd, const NIBBLES: bool, const SCALED: bool> BlockProduct<S> for ByteB
                         s.splat(1.0)
                     };
                     for r in 0..R {
-                        let scale = s.splat(*self.a.scales.as_ptr().add(row(i, r)));
+                        let scale = s.splat(*self.a.scales.as_ptr().add(first[i] + r));
                         let scale = if SCALED { s.mul(scale, of_lanes) } else { scale };
                         sums[r][i] = s.fma(s.to_f32(dots[r][i]), scale, sums[r][i]);
                     }

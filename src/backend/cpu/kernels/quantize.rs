@@ -231,7 +231,8 @@ impl QuantizedBytes {
     pub(super) fn set<S: Simd>(&mut self, s: S, i: usize, x: [S::F; BLOCK / LANES], peak: f32, factor: f32) {
         let scale = peak * (1.0 / I8_PEAK);
         let inverse = inverse_of(scale);
-        let [a, b] = x.map(|x| s.to_i32(quants_of(s, x, inverse, -I8_PEAK, I8_PEAK)));
+        let a = s.to_i32(quants_of(s, x[0], inverse, -I8_PEAK, I8_PEAK));
+        let b = s.to_i32(quants_of(s, x[1], inverse, -I8_PEAK, I8_PEAK));
         let (words, sums) = s.pack_bytes(a, b);
         self.quants[i] = words.map(|word| word as i32);
         self.scales[i] = factor * scale;
