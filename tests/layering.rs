@@ -415,10 +415,11 @@ fn rust_files(dir: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// A file without its comments and its unit tests, which stand at its end and may build their data with whatever helps.
+/// A file without its comments and its unit tests, which stand at its end, or in a file of theirs, and may build their data with
+/// whatever helps.
 fn code(text: &str) -> String {
     text.lines()
-        .take_while(|line| line.trim() != "#[cfg(test)]")
+        .take_while(|line| !["#[cfg(test)]", "#![cfg(test)]"].contains(&line.trim()))
         .map(|line| line.split("//").next().unwrap_or_default().to_owned() + "\n")
         .collect()
 }

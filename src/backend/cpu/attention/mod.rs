@@ -311,5 +311,4 @@ pub fn attention_gqa(
     Ok(())
 }
 
-#[cfg(test)]
 mod tests;

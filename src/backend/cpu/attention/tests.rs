@@ -1,4 +1,5 @@
 //! Attention beside one in f64 over the numbers that caches hold.
+#![cfg(test)]
 
 use std::sync::Arc;
 

@@ -66,11 +66,11 @@ pub(super) mod vbmi {
     );
 
     impl<Q: Codec> Packed<Q> {
-        pub(in crate::backend::cpu::kernels) const BLOCKS: BlockKernels =
+        pub const BLOCKS: BlockKernels =
             BlockKernels { gemv: Self::GEMV, unpack: unpack::<Q>, ..plain::Packed::<Q>::BLOCKS };
     }
 
-    pub(in crate::backend::cpu::kernels) const KERNELS: MatmulKernels = MatmulKernels {
+    pub const KERNELS: MatmulKernels = MatmulKernels {
         blocks: |dtype| match dtype {
             quant::IQ2_XXS => Some(&Packed::<codec_iq::Iq2Xxs>::BLOCKS),
             quant::IQ2_XS => Some(&Packed::<codec_iq::Iq2Xs>::BLOCKS),

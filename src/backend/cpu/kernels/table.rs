@@ -91,7 +91,7 @@ macro_rules! instantiate_blocks {
         }
 
         /// A place for the constants of a type of weights.
-        pub(in crate::backend::cpu::kernels) struct Packed<T>(PhantomData<T>);
+        pub struct Packed<T>(PhantomData<T>);
 
         impl<Q: Codec> Packed<Q> {
             const GEMV: &'static [QuantProduct] =
@@ -166,7 +166,7 @@ macro_rules! instantiate_gemm {
         }
 
         impl<Q: Codec> Packed<Q> {
-            pub(in crate::backend::cpu::kernels) const BLOCKS: BlockKernels = BlockKernels {
+            pub const BLOCKS: BlockKernels = BlockKernels {
                 sets: Q::SETS,
                 input: Q::Kind::INPUT,
                 halves: Q::Kind::SUBS == 2,
@@ -224,13 +224,13 @@ macro_rules! instantiate {
         }
 
         impl<T: Float> Packed<T> {
-            pub(in crate::backend::cpu::kernels) const FLOATS: FloatKernels = FloatKernels {
+            pub const FLOATS: FloatKernels = FloatKernels {
                 gemv: multiply_floats::<T, { float_gemm::FLOAT_PANELS }, 1>,
                 gemm: &[$(multiply_floats::<T, $panels, $n>),*],
             };
         }
 
-        pub(in crate::backend::cpu::kernels) const KERNELS: MatmulKernels = MatmulKernels {
+        pub const KERNELS: MatmulKernels = MatmulKernels {
             panels: $panels,
             tokens: [$($n),*].len(),
             gemv_tokens: { let tokens: &[usize] = &[$($few),*]; if let Some(most) = tokens.last() { *most } else { 0 } },
