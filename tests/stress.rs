@@ -37,7 +37,7 @@ use support::reference::relative_rms;
 use support::tiny::{self, PROMPT, Rng, Tiny};
 
 const THREADS: u64 = 16;
-/// Of the tiny networks: one with windows, one with recurrent layers, one with experts. Their vocabulary has 300 tokens.
+/// Some tiny networks: one with windows, one with recurrent layers, one with experts. Their vocabulary has 300 tokens.
 const NETWORKS: [&str; 3] = ["gemma3", "qwen35", "qwen3moe"];
 const MODELS: usize = NETWORKS.len() + 1;
 /// Slots of caches and jobs, dealt out to the models in turn.
@@ -253,7 +253,7 @@ impl World {
         while info.state != RZ_JOB_STATE_ENDED {
             let budget = rng.next() % 300;
             self.jobs[of + MODELS * (rng.next() as usize % 2)].with(|other| unsafe {
-                let is_alone = other.is_null() || rng.next() % 2 == 0;
+                let is_alone = other.is_null() || rng.next().is_multiple_of(2);
                 call(|e| rz_jobs_step([job, other].as_ptr().cast(), if is_alone { 1 } else { 2 }, budget, e));
                 expect(RZ_OK, |e| rz_job_info_get(job, &mut info, e));
             });
@@ -353,7 +353,7 @@ impl World {
                     })),
                     31 => self.generate(of, &mut rng),
                     32 => {
-                        let cache = cache.0.write().unwrap();
+                        let cache = &mut *cache.0.write().unwrap();
                         model.with(|m| verify(*cache, m));
                     }
                     _ => ignore(self.models[0].with(|m| {

@@ -119,7 +119,7 @@ struct Compute {
     has_same_bits: bool,
     /// `None` where layers are on a GPU.
     embedder: Option<Embedder>,
-    /// Where it was asked for.
+    /// `None` where it was not asked for.
     predictor: Option<Predictor>,
     adaptable: Adaptable,
     _memory: Reservation,

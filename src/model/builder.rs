@@ -32,7 +32,7 @@ pub struct Network<'a> {
     pub program: Program,
     /// The network up to the hidden states of all tokens, the one activation that it keeps; with the same handles of weights.
     pub states: Program,
-    /// Where it was asked for; with the same handles of weights.
+    /// The layer that predicts a further token, with the same handles of weights; `None` where it was not asked for.
     pub predictor: Option<Predictor>,
     pub embeddings: EmbeddingHead,
     /// The order of rotary pairs in GGUF files of the architecture, where it has the common rotation.

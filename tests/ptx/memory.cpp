@@ -12,7 +12,7 @@
 // - of an earlier kernel, if the thread has waited for it. Ahead of `griddepcontrol.wait` only memory may be read that no
 //   kernel ever wrote.
 // A copy in the background may read and write at any time until its thread waits for it: nothing is ordered against it before.
-// What `ld.global.nc` reads may not be written by the same kernel at all.
+// Memory that `ld.global.nc` reads may not be written by the same kernel at all.
 //
 // Not seen: kernels in two streams at once, what the host reads, and paths that no test takes. Reported although it is right:
 // order that `fence.sc` alone gives, because every fence is taken for `fence.acq_rel`; a write behind readers in several
@@ -68,7 +68,7 @@ static Id new_segment(const Segment& s) {
 }
 static const Segment& segment(Id id) { return segments[id - grid_base]; }
 
-// What is known to be behind one: of each block all before an epoch, and some of one thread and its warp in that epoch.
+// The accesses known to be behind one: of each block all before an epoch, and some of one thread and its warp in that epoch.
 using Clock = std::map<uint32_t, Segment>;
 using Known = std::shared_ptr<const Clock>;
 

@@ -320,7 +320,7 @@ impl Net {
         self.states(w, ids).iter().map(|x| self.logits(w, x)).collect()
     }
 
-    /// What `forward` makes logits of.
+    /// The hidden states of which `forward` makes logits.
     pub fn states(&self, w: &Weights, ids: &[u32]) -> Vec<Vec<f64>> {
         let d = self.hidden;
         let row = |table: &str, i: usize| w[table][i * d..(i + 1) * d].to_vec();

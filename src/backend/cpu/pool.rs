@@ -126,8 +126,7 @@ const WORKING: u8 = 1;
 const STOPPING: u8 = 2;
 
 impl Pool {
-    /// Starts a pool of the caller and `threads - 1` workers; 0 stands for as many threads as there are processors that this
-    /// process may use.
+    /// Starts a pool of the caller and `threads - 1` workers; 0: as many threads as there are processors to use.
     pub fn new(threads: usize) -> Result<Pool> {
         Pool::bound(threads, &[])
     }
@@ -179,8 +178,7 @@ impl Pool {
         self.threads.load(Ordering::Relaxed)
     }
 
-    /// Tells whether a step waits for another one to end: there are workers to share, and a child of the host's process, which
-    /// has none, does not wait for steps that it will never see end.
+    /// Tells whether a step waits for another one to end: a child of `fork`, which has no workers, would wait for ever.
     pub fn is_waited_for(&self) -> bool {
         lock(&self.crew).threads() > 1
     }

@@ -70,7 +70,7 @@ fn rotated_back(row: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let part = 1 << row.len().trailing_zeros();
     let number = |i: usize| {
         let row = &row[i / part * part..][..part];
-        let sign = |j: usize| if (i % part & j).count_ones().is_multiple_of(2) { 1.0 } else { -1.0 };
+        let sign = |j: usize| if ((i % part) & j).count_ones().is_multiple_of(2) { 1.0 } else { -1.0 };
         let sum = |f: &dyn Fn(usize) -> f64| (0..part).map(f).sum::<f64>() / (part as f64).sqrt();
         (sum(&|j| sign(j) * row[j].0), sum(&|j| row[j].1))
     };

@@ -281,7 +281,7 @@ pub mod twin {
             let (Some(&rows), Some(&row_bytes)) = (rows.first_chunk(), row_bytes.first_chunk()) else { unreachable!() };
             assert!(rows.iter().all(|&n| n <= 16) && row_bytes.iter().all(|&n| n <= 64));
             assert!(rows.iter().zip(&row_bytes).all(|(&rows, &bytes)| (rows == 0) == (bytes == 0)));
-            // What a tile holds before it is written is not to be relied on.
+            // The bytes of a tile before it is written are not to be relied on.
             Twin { tiles: [[[0xa5; 64]; 16]; 8], rows, row_bytes }
         }
         unsafe fn zero<const TILE: usize>(&mut self) {
@@ -301,7 +301,9 @@ pub mod twin {
         unsafe fn dot<const SUM: usize, const A: usize, const B: usize>(&mut self) {
             assert!(SUM != A && A != B && SUM != B);
             assert!(self.rows[SUM] == self.rows[A] && self.row_bytes[SUM] == self.row_bytes[B]);
-            assert!(self.row_bytes[A] == 4 * self.rows[B] && self.row_bytes[SUM] % 4 == 0 && self.rows[SUM] > 0);
+            assert!(
+                self.row_bytes[A] == 4 * self.rows[B] && self.row_bytes[SUM].is_multiple_of(4) && self.rows[SUM] > 0
+            );
             for m in 0..self.rows[SUM] {
                 for n in 0..self.row_bytes[SUM] / 4 {
                     let mut bytes = [0; 4];

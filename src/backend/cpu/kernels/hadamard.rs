@@ -49,7 +49,7 @@ mod tests {
                 rotate(isa, &mut y, dim);
                 for (i, &y) in y.iter().enumerate() {
                     let row = &x[i / part * part..][..part];
-                    let sign = |j: usize| if (i % part & j).count_ones().is_multiple_of(2) { 1.0 } else { -1.0 };
+                    let sign = |j: usize| if ((i % part) & j).count_ones().is_multiple_of(2) { 1.0 } else { -1.0 };
                     let sum: f64 = row.iter().enumerate().map(|(j, &x)| sign(j) * f64::from(x)).sum();
                     assert!((sum / (part as f64).sqrt() - f64::from(y)).abs() < 1e-5, "{dim} {}", isa.name());
                 }
