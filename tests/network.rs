@@ -215,7 +215,7 @@ fn narrower_caches_stay_close_to_the_reference() {
     let tiny = Tiny::new("llama", quant::F32);
     let (_dir, path, expected) = save(&tiny);
     let model = load(&path, 2);
-    for (dtype, limit) in [(quant::F32, 1e-5), (quant::F16, 2e-3), (quant::Q8_0, 3e-2), (quant::Q4_0, 4e-1)] {
+    for (dtype, limit) in [(quant::F32, 1e-5), (quant::F16, 2e-3), (quant::Q8_0, 3e-2), (quant::Q4_0, 2.5e-1)] {
         let params = CacheParams { k_type: dtype, v_type: dtype, ..Default::default() };
         let difference = relative_rms(&expected, &logits_one_by_one(&model, &params));
         assert!(difference < limit, "cache type {}: {difference}", dtype.0);
