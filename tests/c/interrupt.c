@@ -12,22 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-#define CHECK(condition)                                              \
-  do {                                                                \
-    if (!(condition)) {                                               \
-      fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
-      exit(1);                                                        \
-    }                                                                 \
-  } while (0)
-
-/* A call that succeeds. */
-#define CALL(call)                                                                                   \
-  do {                                                                                               \
-    if ((call) < 0) {                                                                                \
-      fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, rz_status_name(err.code), err.message); \
-      exit(1);                                                                                       \
-    }                                                                                                \
-  } while (0)
+#include "check.h"
 
 enum { MOST_PROMPT = 1000, MOST_MADE = 200, TOGETHER = 8 };
 

@@ -28,6 +28,7 @@ pub mod pool;
 mod recurrence;
 pub mod recurrent;
 pub mod thread;
+mod ticket_lock;
 
 use std::hash::Hasher;
 use std::ops::Range;

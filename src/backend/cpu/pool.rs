@@ -13,12 +13,13 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self as system, JoinHandle};
 
 use super::disjoint::DisjointSlice;
 use super::partition::{Claims, Partition};
 use super::thread::{MAX_THREADS, as_own, check_cpus, spawn};
+use super::ticket_lock::TicketLock;
 use crate::error::{Error, Result, try_vec};
 
 /// Number of reads of the epoch before a worker gives up its time slice: some 50 microseconds, longer than the serial work
@@ -58,37 +59,6 @@ struct Crew {
     workers: Vec<JoinHandle<()>>,
     /// Workers do not survive a `fork` of the host; the child works on its caller's thread alone.
     process: u32,
-}
-
-/// A lock that is granted in the order of arrival. Counters rather than a guard, so that a team may end on another thread.
-#[derive(Default)]
-struct TicketLock {
-    tickets: Mutex<Tickets>,
-    released: Condvar,
-}
-
-#[derive(Default)]
-struct Tickets {
-    /// The next ticket to be drawn.
-    next: u64,
-    /// The ticket that holds the lock.
-    serving: u64,
-}
-
-impl TicketLock {
-    fn acquire(&self) {
-        let mut tickets = lock(&self.tickets);
-        let mine = tickets.next;
-        tickets.next += 1;
-        while tickets.serving != mine {
-            tickets = self.released.wait(tickets).unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-
-    fn release(&self) {
-        lock(&self.tickets).serving += 1;
-        self.released.notify_all();
-    }
 }
 
 /// The state that the caller and the workers share.
