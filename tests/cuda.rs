@@ -188,7 +188,8 @@ fn limit(dtype: DType, piece: usize) -> f64 {
 }
 
 fn check(target: &Target, name: &str, tiny: &Tiny, pieces: &[usize]) {
-    let (_dir, path, expected) = save(tiny);
+    let (_dir, path, reference) = save(tiny);
+    let expected = reference();
     let model = load(&path, target.cuda().unwrap()).unwrap();
     for &piece in pieces {
         let fault = || target.shim.as_ref().map(last_fault);
@@ -297,7 +298,8 @@ fn caches_of_every_type_agree_with_the_reference() {
     for target in targets() {
         for (heads, kv_heads, head_dim) in [(4, 2, 32), (2, 1, 128), (1, 1, 256)] {
             let tiny = Tiny::new("llama", quant::F32).shape(64, heads, kv_heads, head_dim, 64);
-            let (_dir, path, expected) = save(&tiny);
+            let (_dir, path, reference) = save(&tiny);
+            let expected = reference();
             let model = load(&path, target.cuda().unwrap()).unwrap();
             for (dtype, limit) in [(quant::F32, 4e-3), (quant::F16, 4e-3), (quant::Q8_0, 3e-2)] {
                 for piece in [1, 21] {
@@ -369,7 +371,8 @@ fn rings_keep_what_windows_see() {
 #[test]
 fn sequences_of_a_batch_do_not_meet() {
     for target in targets() {
-        let (_dir, path, expected) = save(&Tiny::new("llama", quant::F32).shape(64, 4, 2, 16, 96));
+        let (_dir, path, reference) = save(&Tiny::new("llama", quant::F32).shape(64, 4, 2, 16, 96));
+        let expected = reference();
         let model = load(&path, target.cuda().unwrap()).unwrap();
         let mut executor = model.executor().unwrap();
         let mut states: Vec<_> = (0..3).map(|_| model.state(quant::F16).unwrap()).collect();

@@ -51,7 +51,7 @@ fn the_layer_agrees_with_the_reference() {
             let (_, net, weights) = tiny.build();
             let [first, second] =
                 [(&PROMPT[..], 0), (&[&PROMPT[..], &[9]].concat(), 1)].map(|(ids, n)| net.predict(&weights, ids, n));
-            for (expected, found) in [network, first, second].iter().zip(predict(&path, &PROMPT, 9)) {
+            for (expected, found) in [network(), first, second].iter().zip(predict(&path, &PROMPT, 9)) {
                 let difference = relative_rms(expected, &found);
                 println!("{name:12} {} {difference:.2e}", dtype.0);
                 assert!(expected.len() == found.len() && difference < limit, "{name}, {}: {difference}", dtype.0);

@@ -55,7 +55,8 @@ fn limit(dtype: DType) -> f64 {
 }
 
 fn check(name: &str, tiny: &Tiny) {
-    let (_dir, path, expected) = save(tiny);
+    let (_dir, path, reference) = save(tiny);
+    let expected = reference();
     let model = load(&path, 2);
     let got = logits_one_by_one(&model, &f32_cache());
     let difference = relative_rms(&expected, &got);
@@ -156,7 +157,8 @@ fn longrope_turns_by_the_length_of_the_cache() {
             t.ints = vec![("rope.scaling.original_context_length", 64), ("rope.dimension_count", 24)];
             t.tensors = vec![("rope_factors_short.weight", short.clone()), ("rope_factors_long.weight", long.clone())];
         });
-        let (_dir, path, expected) = save(&tiny);
+        let (_dir, path, reference) = save(&tiny);
+        let expected = reference();
         let got = logits_one_by_one(&load(&path, 2), &CacheParams { capacity, ..f32_cache() });
         let difference = relative_rms(&expected, &got);
         assert!(difference < 1e-5, "a cache of {capacity}: {difference}");
@@ -213,7 +215,8 @@ fn neither_threads_nor_pieces_nor_neighbours_change_a_bit() {
 #[test]
 fn narrower_caches_stay_close_to_the_reference() {
     let tiny = Tiny::new("llama", quant::F32);
-    let (_dir, path, expected) = save(&tiny);
+    let (_dir, path, reference) = save(&tiny);
+    let expected = reference();
     let model = load(&path, 2);
     for (dtype, limit) in [(quant::F32, 1e-5), (quant::F16, 2e-3), (quant::Q8_0, 3e-2), (quant::Q4_0, 2.5e-1)] {
         let params = CacheParams { k_type: dtype, v_type: dtype, ..Default::default() };
@@ -366,7 +369,8 @@ fn layers_with_a_window_keep_only_it_and_survive_any_rewind() {
 
 #[test]
 fn float_checkpoints_can_be_quantised_while_they_load() {
-    let (_dir, path, expected) = save(&Tiny::new("llama", quant::BF16));
+    let (_dir, path, reference) = save(&Tiny::new("llama", quant::BF16));
+    let expected = reference();
     for (dtype, limit) in [(quant::Q8_0, 5e-2), (quant::Q4_K, 0.5)] {
         let model = Model::load(&path, LoadParams { quantize: dtype.0, device: 1, ..Default::default() }).unwrap();
         let difference = relative_rms(&expected, &logits_one_by_one(&model, &f32_cache()));

@@ -108,7 +108,8 @@ fn every_split_agrees_with_the_reference() {
     let Some(_gpu) = gpu() else { return };
     let untied = Tiny::new("llama", quant::Q8_0).layers(3).shape(64, 4, 2, 16, 96).change(|t| t.tied = false);
     for (name, tiny) in models(quant::F32).into_iter().chain([("untied", untied)]) {
-        let (_dir, path, expected) = save(&tiny);
+        let (_dir, path, reference) = save(&tiny);
+        let expected = reference();
         for layers in 1..=tiny.net.layers as u32 {
             let model = load(&path, layers).unwrap();
             assert_eq!(model.info().gpu_layers, cuda_layers(&tiny.net, layers), "{name}");
@@ -132,7 +133,8 @@ fn recurrent_layers_stay_on_the_cpu() {
     let lfm2 = all.into_iter().find(|(name, _)| *name == "lfm2").unwrap().1;
     let conv = lfm2.net.mixers[0];
     let tiny = lfm2.layers(4).change(|t| t.net.mixers = vec![conv, conv, Mixer::Attention, Mixer::Attention]);
-    let (_dir, path, expected) = save(&tiny);
+    let (_dir, path, reference) = save(&tiny);
+    let expected = reference();
     for (asked, taken) in [(1, 1), (2, 2), (4, 2)] {
         let model = load(&path, asked).unwrap();
         assert_eq!(model.info().gpu_layers, taken);
@@ -198,7 +200,8 @@ fn deterministic_models_give_the_same_bits_in_any_company() {
     let Some(_gpu) = gpu() else { return };
     let wide = ("heads of 64", Tiny::new("llama", quant::Q4_K).layers(1).shape(256, 4, 1, 64, 256));
     for (name, tiny) in models(quant::F16).into_iter().chain([wide]) {
-        let (_dir, path, expected) = save(&tiny);
+        let (_dir, path, reference) = save(&tiny);
+        let expected = reference();
         for layers in [0, 1] {
             let model = load_fixed(&path, layers).unwrap();
             let single: Vec<Vec<f32>> = prompt(&model, 1).into_iter().map(|(_, logits)| logits).collect();
@@ -383,7 +386,8 @@ fn layers_go_where_they_fit() {
     let Some(gpu) = gpu() else { return };
     let Some(shim) = gpu.shim() else { return };
     let tiny = Tiny::new("llama", quant::F32).layers(4).shape(64, 4, 2, 16, 96);
-    let (_dir, path, expected) = save(&tiny);
+    let (_dir, path, reference) = save(&tiny);
+    let expected = reference();
     let limit = |bytes: usize| shim.function::<extern "C" fn(usize)>("shim_memory")(bytes);
     let mut seen = vec![0];
     // What other tests keep open, and what a placement leaves to the driver.

@@ -390,7 +390,8 @@ fn every_key_that_networks_read_is_known_to_these_tests() {
 
 /// Compares a network with the reference.
 fn check(name: &str, tiny: &Tiny) {
-    let (_dir, path, expected) = save::save(tiny);
+    let (_dir, path, reference) = save::save(tiny);
+    let expected = reference();
     let model = Model::load(&path, LoadParams { device: 1, ..Default::default() }).unwrap();
     let params = CacheParams { k_type: quant::F32, v_type: quant::F32, ..Default::default() };
     let mut session = Session::new(&model, &params).unwrap();

@@ -405,7 +405,7 @@ fn threads_that_call_and_free_at_random_get_statuses_and_right_bits() {
             unsafe { rz_cache_free(cache) };
             [got]
         });
-        let difference = relative_rms(&expected[PROMPT.len() - 1..], &got);
+        let difference = relative_rms(&expected()[PROMPT.len() - 1..], &got);
         assert!(difference < 0.06, "{}: {difference}", NETWORKS[i]);
     }
     std::thread::scope(|scope| {

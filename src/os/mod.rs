@@ -41,6 +41,11 @@ pub fn with_other_end(name: &OsStr, end: &str, other: &str) -> Option<OsString> 
     Some(name)
 }
 
+/// Number of this process; 0 where there are no processes, of which std would panic.
+pub fn process_id() -> u32 {
+    if cfg!(any(unix, windows)) { std::process::id() } else { 0 }
+}
+
 /// Asks the system to let this process use the tiles of AMX; false where it does not.
 #[cfg(target_arch = "x86_64")]
 pub fn enable_tiles() -> bool {

@@ -114,7 +114,7 @@ impl PackedFile {
     pub fn write(path: &Path, stamp: u64, weights: &[u8], digest: u64, progress: &mut Progress) -> Result<()> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let mut part = path.as_os_str().to_owned();
-        part.push(format!(".{}-{}.part", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed)));
+        part.push(format!(".{}-{}.part", os::process_id(), NUMBER.fetch_add(1, Ordering::Relaxed)));
         let part = Path::new(&part);
         let total = weights.len() as u64;
         let mut write = || -> Result<()> {

@@ -21,6 +21,7 @@ use super::partition::{Claims, Partition};
 use super::thread::{MAX_THREADS, as_own, check_cpus, spawn};
 use super::ticket_lock::TicketLock;
 use crate::error::{Error, Result, try_vec};
+use crate::os;
 
 /// Number of reads of the epoch before a worker gives up its time slice: some 50 microseconds, longer than the serial work
 /// between two ops, too short to cost noticeable energy.
@@ -214,7 +215,7 @@ impl Crew {
             panic: Mutex::new(None),
             spins: if threads > processors { SPINS_OVERSUBSCRIBED } else { SPINS },
         });
-        let mut crew = Crew { core, workers: try_vec("threads", threads - 1)?, process: std::process::id() };
+        let mut crew = Crew { core, workers: try_vec("threads", threads - 1)?, process: os::process_id() };
         for index in (1..threads).filter(|_| has_workers) {
             let core = crew.core.clone();
             // On an error `crew` is dropped, which joins those that were started.
@@ -225,7 +226,7 @@ impl Crew {
 
     /// Returns the number of shares of a job.
     fn threads(&self) -> usize {
-        if std::process::id() == self.process { self.core.slots.len() } else { 1 }
+        if os::process_id() == self.process { self.core.slots.len() } else { 1 }
     }
 
     /// Wakes the workers that are parked, after a `SeqCst` store of the reason.
@@ -240,7 +241,7 @@ impl Crew {
 
 impl Drop for Crew {
     fn drop(&mut self) {
-        if std::process::id() != self.process {
+        if os::process_id() != self.process {
             // There is nothing to join, and joining would never return.
             std::mem::forget(std::mem::take(&mut self.workers));
             return;
