@@ -31,6 +31,10 @@ const SPINS_OVERSUBSCRIBED: usize = 8;
 /// Number of time slices given up before a worker parks.
 const YIELDS: usize = 32;
 
+/// Number of shares whose items a thread looks for, its own included: each look may move a cache line, and there are as many
+/// lines as threads.
+const HELPED: usize = 16;
+
 /// The function that every share of a job executes.
 type ShareFn = dyn Fn(usize) + Sync;
 
@@ -425,7 +429,7 @@ impl Team {
     }
 
     /// Executes as `for_each_with` over ranges, one for each share: a share takes items of its own range from the front, so
-    /// that it streams through memory, and then items of others from the back. `range` is called for the shares in order.
+    /// that it streams through memory, and then items of the next ones from the back. `range` is called for the shares in order.
     pub fn for_each_within(&self, mut range: impl FnMut(usize) -> Range<usize>, item: impl Fn(usize, usize) + Sync) {
         if self.threads == 1 {
             return range(0).for_each(|i| item(0, i));
@@ -435,7 +439,7 @@ impl Team {
             claims.set(range(share));
         }
         self.run(|share| {
-            for helped in 0..claims.len() {
+            for helped in 0..claims.len().min(HELPED) {
                 while let Some(i) = claims[(share + helped) % claims.len()].take(helped == 0) {
                     item(share, i);
                 }
