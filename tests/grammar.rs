@@ -249,9 +249,14 @@ fn hostile_grammars_are_bounded() {
             |i| format!(r##""a{i}": {{"type": "object", "properties": {{"x": {{"$ref": "#/$defs/a{}"}}}}}},"##, i + 1);
         format!(r##"{{"$ref": "#/$defs/a0", "$defs": {{{} "a{n}": {{}}}}}}"##, joined(n, &one))
     };
-    let chain = |n, rule: &str| {
-        format!("start: {rule}0\n{}{rule}{n}: \"x\"\n", joined(n, &|i| format!("{rule}{i}: {rule}{}\n", i + 1)))
+    let name = |i: usize| {
+        [i / 676, i / 26 % 26, i % 26].map(|digit| char::from(b'a' + digit as u8)).iter().collect::<String>()
     };
+    let deep = |n: usize, open: &str, close: &str| {
+        let rule = |i| format!("{}:{open}{}{close}\n", name(i), name(i + 1));
+        format!("start:{}\n{}{}:\"x\"\n", name(0), joined(n, &rule), name(n))
+    };
+    let terminals = |lark: String| lark.to_uppercase().replace("START", "start");
     let doubling = joined(30, &|i| format!("A{i}: A{0} A{0}\n", i + 1));
     let all_of = |n| joined(n, &|i| format!(r#"{{"properties": {{"k{i}": {{"type": "integer"}}}}}},"#));
     let must_fail = [
@@ -262,6 +267,9 @@ fn hostile_grammars_are_bounded() {
         (Regex, "(".repeat(100_000)),
         (Regex, "a".repeat(300_000)),
         (Lark, format!("start: {}\"a\"{}", "(".repeat(50_000), ")".repeat(50_000))),
+        (Lark, deep(17_500, "", "")),
+        (Lark, terminals(deep(17_500, "", ""))),
+        (Lark, deep(4000, "((((((((", "))))))))")),
         (Lark, format!("start: A0\n{doubling}A30: \"x\"\n")),
     ];
     for (kind, text) in must_fail {
@@ -272,10 +280,14 @@ fn hostile_grammars_are_bounded() {
     }
     // Large, and within the bounds.
     for (kind, text) in [
-        (JsonSchema, refs(900)),
         (JsonSchema, format!(r#"{{"required": [{}"z"]}}"#, joined(1500, &|i| format!("\"v{i}\",")))),
-        (Lark, chain(10_000, "a")),
-        (Lark, chain(10_000, "A")),
+        // As deep as the bounds let them be.
+        (JsonSchema, refs(1330)),
+        (Lark, deep(7990, "", "")),
+        (Lark, terminals(deep(7990, "", ""))),
+        (Lark, deep(1300, "(((((", ")))))")),
+        (Lark, terminals(deep(1300, "(((((", ")))))"))),
+        (Lark, deep(1300, "[[[[[", "]]]]]")),
         (Regex, "a?b".repeat(20_000)),
         (Regex, "(.*a.{500})".to_owned()),
         (Lark, "start: start start | \"a\" |".to_owned()),

@@ -14,6 +14,9 @@ const MAX_REQUIRED: usize = 2000;
 /// Levels of objects and lists that references reach one behind another: each is a level of recursion.
 const MAX_LEVELS: usize = 4000;
 
+/// Most rules and brackets of a Lark grammar: each may be a level of recursion.
+const MAX_NESTED: usize = 8000;
+
 /// The formats that JSON Schema defines. Any other is a note, which validators pass over.
 #[rustfmt::skip]
 const FORMATS: [&str; 19] = [
@@ -56,8 +59,8 @@ pub fn read(kind: Kind, text: &str) -> Result<TopLevelGrammar> {
         }
         // A schema in the middle of a text would pass the bounds on schemas by.
         Kind::Lark if text.contains("%json") => Err(Error::unsupported("%json in a Lark grammar: use a JSON schema")),
-        Kind::Gbnf => Ok(TopLevelGrammar::from_lark(gbnf::to_lark(text)?)),
-        Kind::Lark => Ok(TopLevelGrammar::from_lark(text.to_owned())),
+        Kind::Gbnf => lark(gbnf::to_lark(text)?),
+        Kind::Lark => lark(text.to_owned()),
     }
 }
 
@@ -67,9 +70,19 @@ fn schema(schema: Json) -> Result<TopLevelGrammar> {
 
 /// Reads the grammar of a reply with calls of tools.
 pub fn read_tools(reply: &Reply, tokenizer: &Tokenizer) -> Result<TopLevelGrammar> {
-    let lark = tools::to_lark(reply, tokenizer, bounded)?;
-    check_length(lark.len())?;
-    Ok(TopLevelGrammar::from_lark(lark))
+    let text = tools::to_lark(reply, tokenizer, bounded)?;
+    check_length(text.len())?;
+    lark(text)
+}
+
+fn lark(text: String) -> Result<TopLevelGrammar> {
+    // Those in texts and expressions count too, but for groups that are written to be no more.
+    let n = text.matches([':', '(', '[']).count() - 2 * text.matches("(?:").count();
+    if n > MAX_NESTED {
+        let what = format!("the grammar has {n} rules and brackets, at most {MAX_NESTED} are supported");
+        return Err(Error::TooComplex(what));
+    }
+    Ok(TopLevelGrammar::from_lark(text))
 }
 
 fn check_length(len: usize) -> Result<()> {
