@@ -66,6 +66,7 @@ impl Chat {
         };
         let mut chat = Chat::new(&[], add_generation_prompt);
         let mut more = Map::new();
+        let has_messages = members.get("messages").is_some_and(|list| !list.is_null());
         for (name, value) in members {
             match (name.as_str(), value) {
                 (_, Json::Null) => {}
@@ -117,6 +118,9 @@ impl Chat {
         }
         if chat.tool_choice == ToolChoice::Required && chat.tools().is_empty() {
             return Err(Error::invalid("tool_choice is \"required\", and there are no tools"));
+        }
+        if !has_messages {
+            return Err(Error::invalid("the conversation has no \"messages\""));
         }
         Ok(chat)
     }
@@ -340,6 +344,8 @@ mod tests {
         for (text, word) in [
             ("", "EOF"),
             ("[]", "no JSON object"),
+            ("{}", "no \"messages\""),
+            (r#"{"messages": null}"#, "no \"messages\""),
             (r#"{"messages": 1}"#, "\"messages\""),
             (r#"{"messages": [], "messages": []}"#, "twice"),
             (r#"{"temperature": 1}"#, "\"temperature\""),

@@ -115,6 +115,7 @@ fn bad_arguments_are_refused() {
         refused("json is NULL", |e| rz_chat_parser_new(model, null(), 1, &mut parser, e));
         refused("out is NULL", |e| rz_chat_parser_new(model, json, n, null_mut(), e));
         refused("EOF", |e| rz_chat_parser_new(model, null(), 0, &mut parser, e));
+        refused("no \"messages\"", |e| rz_chat_parser_new(loses, "{}".as_ptr().cast(), 2, &mut parser, e));
         expect(RZ_ERR_UNSUPPORTED, |e| rz_chat_parser_new(model, json, n, &mut parser, e));
         expect(RZ_ERR_UNSUPPORTED, |e| rz_grammar_new(model, RZ_GRAMMAR_TOOLS, json, n, &mut grammar, e));
         let message = expect(RZ_ERR_UNSUPPORTED, |e| rz_chat_parser_new(loses, json, n, &mut parser, e));

@@ -62,7 +62,7 @@ int main(int argc, char **argv) {
 
     const char *hello = "{\"messages\": [{\"role\": \"user\", \"content\": \"x\"}]}";
     EXPECT(failure([&] { model.render_chat_json(hello); }) == RZ_ERR_UNSUPPORTED);
-    EXPECT(failure([&] { model.tokenize_chat("{}"); }) == RZ_ERR_UNSUPPORTED);
+    EXPECT(failure([&] { model.tokenize_chat("{}"); }) == RZ_ERR_INVALID_ARGUMENT);
     EXPECT(failure([&] { model.tokenize_chat("{"); }) == RZ_ERR_INVALID_ARGUMENT);
     EXPECT(model.try_tokenize_messages({{"user", "x"}, {"assistant", "y"}}).status() == RZ_ERR_UNSUPPORTED);
     std::string quoted;
