@@ -777,7 +777,8 @@ void rz_sampler_free(rz_sampler *sampler);
  * Grammars
  * ------------------------------------------------------------------------------------------------ */
 
-/* Kind of a grammar: a JSON schema. A keyword that is not implemented is refused by name. */
+/* Kind of a grammar: a JSON schema. A keyword that is not implemented is refused by name, and "oneOf", "not" and
+ * "if" where what they say cannot be written exactly without them. */
 #define RZ_GRAMMAR_JSON_SCHEMA 1
 
 /* Kind of a grammar: a regular expression, which the whole text matches. Without look-around and back references. */

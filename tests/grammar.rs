@@ -65,7 +65,7 @@ fn parsed(text: &str) -> Json {
 /// One of many schemas; `depth`: levels of objects and lists that may be added.
 fn schema(random: &mut Random, depth: usize) -> Json {
     let small = random.next(5);
-    match random.next(if depth == 0 { 9 } else { 14 }) {
+    match random.next(if depth == 0 { 10 } else { 18 }) {
         0 => json!({"type": "string", "minLength": small, "maxLength": small + random.next(20)}),
         1 => json!({"type": "integer", "minimum": -(small as i64), "maximum": random.next(1000)}),
         2 => json!({"type": "number", "exclusiveMinimum": small, "maximum": 10.5}),
@@ -78,12 +78,34 @@ fn schema(random: &mut Random, depth: usize) -> Json {
             json!({"type": "string", "format": format})
         }
         8 => json!({"type": ["null", "integer"]}),
-        9 => json!({"type": "array", "items": schema(random, depth - 1), "minItems": small % 3, "maxItems": small + 1}),
+        9 => json!({"type": ["string", "integer"], "maxLength": 9, "not": {"enum": ["", "a", small, "ab\"", 100]}}),
         10 => {
+            json!({"type": "array", "items": schema(random, depth - 1), "minItems": small % 3, "maxItems": small + 1})
+        }
+        11 => {
             json!({"type": "array", "prefixItems": [schema(random, depth - 1), schema(random, 0)], "items": false, "minItems": 2})
         }
-        11 => json!({"anyOf": [schema(random, depth - 1), schema(random, 0)]}),
-        12 => json!({"$defs": {"node": {"type": "object", "required": ["v"], "additionalProperties": false,
+        12 => json!({"anyOf": [schema(random, depth - 1), schema(random, 0)]}),
+        13 => {
+            let kind = |name: &str, more| {
+                json!({"type": "object", "required": ["kind"], "additionalProperties": false,
+                "properties": {"kind": {"const": name}, "of": more}})
+            };
+            json!({"oneOf": [{"type": "null"}, kind("a\"", schema(random, depth - 1)), kind("b", schema(random, 0))]})
+        }
+        14 => {
+            let (a, b) = (schema(random, depth - 1), schema(random, 0));
+            json!({"type": "object", "properties": {"a": a, "b": b, "c": {"type": "null"}}, "additionalProperties": false,
+                "oneOf": [{"required": ["a"]}, {"required": ["b", "c"]}], "not": {"required": ["a", "c"]}})
+        }
+        15 => {
+            let (a, b) = (schema(random, depth - 1), schema(random, 0));
+            json!({"type": "object", "properties": {"kind": {"enum": ["x", "y", "z"]}, "v": {}, "w": b}, "required": ["kind"],
+                "additionalProperties": false, "dependentRequired": {"w": ["v"]},
+                "if": {"properties": {"kind": {"const": "y"}}}, "then": {"properties": {"v": a}, "required": ["v"]},
+                "else": {"properties": {"v": {"type": "boolean"}}}})
+        }
+        16 => json!({"$defs": {"node": {"type": "object", "required": ["v"], "additionalProperties": false,
                 "properties": {"v": schema(random, 0), "next": {"anyOf": [{"$ref": "#/$defs/node"}, {"type": "null"}]}}}},
             "type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}),
         _ => {
@@ -109,6 +131,145 @@ fn a_thousand_texts_under_two_hundred_schemas_are_valid() {
             assert!(judge.is_valid(&value), "{schema}: {text}");
         }
     }
+}
+
+/// All orders of the members of an object; any other value itself.
+fn orders(value: &Json) -> Vec<Json> {
+    let Some(members) = value.as_object().filter(|members| members.len() > 1) else { return vec![value.clone()] };
+    let mut out = Vec::new();
+    for (name, first) in members {
+        let mut rest = members.clone();
+        rest.shift_remove(name);
+        for rest in orders(&Json::Object(rest)) {
+            let mut members = serde_json::Map::from_iter([(name.clone(), first.clone())]);
+            members.extend(rest.as_object().unwrap().clone());
+            out.push(Json::Object(members));
+        }
+    }
+    out
+}
+
+/// True where a grammar allows a value in some order of its members.
+fn accepts(grammar: &realizar::engine::Grammar, value: &Json) -> bool {
+    let end = MODEL.tokenizer().unwrap().eos().unwrap();
+    orders(value).iter().any(|value| {
+        let tokens: Vec<u32> = value.to_string().bytes().map(|b| 3 + u32::from(b)).collect();
+        let mut matcher = grammar.matcher().unwrap();
+        matcher.admits(&[], &tokens).unwrap() == tokens.len() && matcher.allowed(&tokens).unwrap().has(end)
+    })
+}
+
+/// What the parser lacks is rewritten exactly: it allows what validates and nothing else.
+#[test]
+fn options_conditions_and_negations_are_exact() {
+    let values: Vec<Json> = {
+        let mut simple: Vec<Json> =
+            ["null", "true", "false", "0", "1", "1.5", "2", "-7", "12", r#""""#, r#""a""#, r#""ab""#]
+                .map(|text| serde_json::from_str(text).unwrap())
+                .into();
+        simple.extend([json!("cat"), json!("é\n"), json!([]), json!(["a"]), json!([1, 2]), json!({})]);
+        let names = ["a", "b", "c"];
+        let some = [json!(1), json!("a"), json!("cat"), json!(true), json!({"a": 1})];
+        for (i, a) in names.iter().enumerate() {
+            for x in &some {
+                simple.push(json!({*a: x}));
+                for b in &names[i + 1..] {
+                    for y in &some[..3] {
+                        simple.push(json!({*a: x, *b: y}));
+                    }
+                }
+            }
+        }
+        simple.push(json!({"a": 1, "b": 1, "c": 1}));
+        simple.push(json!({"a": "cat", "b": "a", "c": 1}));
+        simple
+    };
+    let object = |more: Json| {
+        let mut schema =
+            json!({"type": "object", "properties": {"a": {}, "b": {}, "c": {}}, "additionalProperties": false});
+        schema.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        schema
+    };
+    let kind = |name: &str, more: &str| {
+        json!({"type": "object", "properties": {"a": {"const": name}, more: {"type": "integer"}}, "required": ["a", more],
+            "additionalProperties": false})
+    };
+    let required = |names: &[&str]| json!({"required": names});
+    let (old, new) = ("http://json-schema.org/draft-07/schema#", "https://json-schema.org/draft/2020-12/schema");
+    for schema in [
+        json!({"oneOf": [{"type": "string"}, {"type": ["null", "integer"]}, {"type": "array", "items": {"type": "string"}}]}),
+        json!({"oneOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/b"}, {"type": "null"}], "$defs": {"a": kind("a", "b"), "b": kind("cat", "c")}}),
+        json!({"oneOf": [kind("a", "b"), kind("a", "c")]}),
+        json!({"oneOf": [{"type": "number", "maximum": 1}, {"type": "number", "exclusiveMinimum": 1, "maximum": 5}]}),
+        json!({"oneOf": [{"type": "number", "maximum": 2}, {"type": "number", "minimum": 1}]}),
+        json!({"oneOf": [{"enum": ["a", "cat", 1]}, {"enum": ["ab", 2, true]}]}),
+        json!({"oneOf": [{"enum": ["a", "cat", 1]}, {"enum": ["a", "ab", 2, true]}]}),
+        json!({"oneOf": [{"type": "string", "minLength": 2}, {"type": "string", "maxLength": 2}]}),
+        object(json!({"oneOf": [required(&["a"]), required(&["b"])]})),
+        object(json!({"oneOf": [required(&["a", "b"]), required(&["b", "c"]), required(&["a"])]})),
+        object(json!({"anyOf": [required(&["a"]), required(&["b"])], "oneOf": [required(&["c"]), required(&["b"])]})),
+        object(json!({"not": required(&["a"])})),
+        object(json!({"not": required(&["a", "b"])})),
+        object(
+            json!({"not": {"anyOf": [required(&["a"]), {"properties": {"b": {"type": "string"}}, "required": ["b"]}]}}),
+        ),
+        object(json!({"dependentRequired": {"a": ["b"], "c": ["a", "b"]}})),
+        object(json!({"dependentSchemas": {"a": {"properties": {"b": {"type": "integer"}}, "required": ["b"]}}})),
+        object(json!({"$schema": old, "dependencies": {"a": ["b"], "b": {"properties": {"a": {"type": "string"}}}}})),
+        object(
+            json!({"$schema": new, "if": {"properties": {"a": {"const": "cat"}}, "required": ["a"]}, "then": required(&["b"]), "else": required(&["c"])}),
+        ),
+        object(json!({"if": {"properties": {"a": {"enum": [1, "a"]}}}, "then": required(&["b"])})),
+        // Keywords that this draft does not have.
+        object(
+            json!({"$schema": "http://json-schema.org/draft-04/schema#", "if": required(&["a"]), "then": required(&["b"])}),
+        ),
+        json!({"not": {"const": "cat"}}),
+        json!({"not": {"enum": ["", "a", 1, 2, null, true]}}),
+        json!({"type": ["string", "integer"], "not": {"enum": ["a", 1, "ab"]}}),
+        json!({"not": {"type": ["object", "array", "number"]}}),
+        json!({"type": "number", "not": {"minimum": 1, "maximum": 2}}),
+        json!({"type": "string", "not": {"not": {"minLength": 1}}}),
+        json!({"type": "array", "not": {"maxItems": 1}}),
+        json!({"type": "object", "properties": {"a": {"oneOf": [{"type": "string"}, {"const": 1}]}, "b": {"not": {"type": "string"}}}}),
+        // Names of members that are keywords, and values that look like schemas.
+        json!({"type": "object", "properties": {"not": {"type": "string"}, "oneOf": {"const": {"oneOf": [1]}}, "a": {"enum": [{"a": 1}]}}}),
+    ] {
+        let judge = jsonschema::validator_for(&schema).unwrap();
+        let grammar = grammar(GrammarKind::JsonSchema, &schema.to_string()).unwrap_or_else(|e| panic!("{schema}: {e}"));
+        for value in &values {
+            assert_eq!(accepts(&grammar, value), judge.is_valid(value), "{schema}: {value}");
+        }
+        for seed in 0..6 {
+            let text = write(GrammarKind::JsonSchema, &schema.to_string(), seed);
+            assert!(judge.is_valid(&parsed(&text)), "{schema}: {text}");
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_rewritten_exactly_is_named() {
+    let overlapping = json!({"oneOf": [{"type": "integer"}, {"type": "null"}, {"type": "number"}]});
+    let pattern = json!({"type": "string", "pattern": "^a"});
+    let branch =
+        json!({"type": "object", "properties": {"x": {"oneOf": [pattern, {"type": "string", "format": "date"}]}}});
+    let deep = json!({"$defs": {"a/b": {}, "n": {"not": {"items": {"type": "null"}}}}, "type": "array", "items": {"$ref": "#/$defs/n"}});
+    let into = json!({"oneOf": [{"type": "null"}, {"type": "array", "items": {"$ref": "#/oneOf/0"}}]});
+    for (schema, words) in [
+        (overlapping, ["\"oneOf\", whose options 0 and 2 may", "\"integer\""]),
+        (branch, ["\"#/properties/x\": \"oneOf\", whose options 0 and 1", "negation of"]),
+        (deep, ["\"#/$defs/n\": \"not\"", "negation of items"]),
+        (into, ["#/oneOf/0", "rewritten"]),
+        (json!({"if": {"contains": {}}, "then": {"type": "array"}}), ["\"#\": \"if\"", "contains"]),
+    ] {
+        let error = grammar(GrammarKind::JsonSchema, &schema.to_string()).err();
+        let what = error.as_ref().map(ToString::to_string).unwrap_or_default();
+        let has_all = words.iter().all(|word| what.contains(word));
+        assert!(matches!(error, Some(Error::Unsupported(_))) && has_all, "{schema}: {what}");
+    }
+    // One that nothing refers to is in nobody's way.
+    let unused = json!({"type": "null", "$defs": {"n": {"not": {"items": {"type": "null"}}}}});
+    assert_eq!(write(GrammarKind::JsonSchema, &unused.to_string(), 1), "null");
 }
 
 #[test]
@@ -222,7 +383,8 @@ fn what_cannot_be_a_grammar_says_why() {
         (JsonSchema, "{", "EOF"),
         (JsonSchema, "[]", "neither"),
         (JsonSchema, r#"{"type": "strin"}"#, "strin"),
-        (JsonSchema, r#"{"type": "string", "not": {}}"#, "not"),
+        (JsonSchema, r#"{"type": "string", "not": {}}"#, "Unsatisfiable"),
+        (JsonSchema, r#"{"type": "array", "uniqueItems": true}"#, "uniqueItems"),
         (JsonSchema, r##"{"$ref": "#/$defs/none"}"##, "none"),
         (JsonSchema, r##"{"$ref": "#"}"##, "no token"),
         (Regex, "(", "regex"),

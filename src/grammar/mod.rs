@@ -4,6 +4,8 @@
 //! Its panics become errors here. It is compiled on a thread that ends with the call, because it leaves a destructor on it.
 
 mod gbnf;
+mod logic;
+mod schema;
 mod source;
 mod tools;
 
@@ -66,7 +68,7 @@ impl Grammars {
     /// `InvalidArgument` for one that cannot be read or never matches, `TooComplex` beyond the bounds, `Unsupported` for what is
     /// not implemented.
     pub fn compile(&self, kind: Kind, text: &str) -> Result<Grammar> {
-        self.compiled(|| source::read(kind, text))
+        self.compiled(|left| source::read(kind, text, left))
     }
 
     /// Compiles the grammar of a reply with calls of tools.
@@ -74,12 +76,18 @@ impl Grammars {
     /// # Errors
     /// Those of `compile`.
     pub fn compile_tools(&self, reply: &Reply, tokenizer: &Tokenizer) -> Result<Grammar> {
-        self.compiled(|| source::read_tools(reply, tokenizer))
+        self.compiled(|left| source::read_tools(reply, tokenizer, left))
     }
 
-    fn compiled(&self, source: impl FnOnce() -> Result<TopLevelGrammar>) -> Result<Grammar> {
+    fn compiled(&self, source: impl FnOnce(&mut Option<Error>) -> Result<TopLevelGrammar>) -> Result<Grammar> {
         let parser = caught(COMPILED, || {
-            let mut parser = self.factory.create_parser(source()?).map_err(|e| failure(&e.to_string()))?;
+            let mut left = None;
+            let source = source(&mut left)?;
+            let mut parser = self.factory.create_parser(source).map_err(|e| {
+                let e = e.to_string();
+                let is_left = ["oneOf constraints", "Unimplemented keys"].iter().any(|words| e.contains(words));
+                left.filter(|_| is_left).unwrap_or_else(|| failure(&e))
+            })?;
             parser.start_without_prompt();
             // A text that can neither go on nor end.
             parser.compute_mask().map_err(|e| stopped(&parser, &e))?;

@@ -22,8 +22,8 @@ const SPACE: &str = r"(/[ \n]{1,4}/)?";
 ///
 /// # Errors
 /// `Unsupported` for schemas that arguments in another form than JSON cannot follow, those of `schema`.
-pub fn to_lark(reply: &Reply, tokenizer: &Tokenizer, schema: impl Fn(Json) -> Result<Json>) -> Result<String> {
-    let mut writer = Writer { reply, tokenizer, schema: &schema, lark: String::new(), rules: 0 };
+pub fn to_lark(reply: &Reply, tokenizer: &Tokenizer, schema: &mut dyn FnMut(Json) -> Result<Json>) -> Result<String> {
+    let mut writer = Writer { reply, tokenizer, schema, lark: String::new(), rules: 0 };
     let start = writer.reply()?;
     Ok(format!("start: {start}\n{}", writer.lark))
 }
@@ -31,7 +31,7 @@ pub fn to_lark(reply: &Reply, tokenizer: &Tokenizer, schema: impl Fn(Json) -> Re
 struct Writer<'r> {
     reply: &'r Reply,
     tokenizer: &'r Tokenizer,
-    schema: &'r dyn Fn(Json) -> Result<Json>,
+    schema: &'r mut dyn FnMut(Json) -> Result<Json>,
     lark: String,
     rules: usize,
 }
