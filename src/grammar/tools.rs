@@ -4,13 +4,18 @@
 use std::collections::HashSet;
 use std::fmt::Write;
 
-use serde_json::{Value as Json, json};
+use serde_json::Value as Json;
 
 use crate::error::{Error, Result};
-use crate::text::{ANY, Argument, Body, CallForm, Dialect, NAME, Reply, Tokenizer, Tool, ToolChoice, is_text};
+use crate::text::{
+    ANY, Argument, Body, CallForm, Dialect, NAME, Reply, Tokenizer, Tool, ToolChoice, is_bare, is_key, is_text,
+    options, resolved,
+};
 
 /// Levels of objects and lists in arguments that are not written in JSON.
 const MAX_DEPTH: usize = 16;
+/// Bytes of a grammar with such arguments.
+const MAX_LARK: usize = 64 << 10;
 
 /// Longest bound on the length of a text between tags.
 const MAX_LENGTH: u64 = 2000;
@@ -110,13 +115,13 @@ impl Writer<'_> {
     fn body(&mut self, calls: &CallForm, tool: &Tool) -> Result<String> {
         Ok(match &calls.body {
             Body::Object { head, tail, .. } => {
-                let json = self.json(parameters(tool), tool)?;
+                let json = self.json(tool.parameters.clone(), tool)?;
                 format!("{} {json} {}", self.tag(head, &tool.name)?, self.tag(tail, &tool.name)?)
             }
             Body::Named { middle, dialect } => {
                 let arguments = match dialect {
-                    Dialect::Json => self.json(parameters(tool), tool)?,
-                    _ => self.members(&parameters(tool), *dialect, 0)?,
+                    Dialect::Json => self.json(tool.parameters.clone(), tool)?,
+                    _ => self.members(&tool.parameters, *dialect, tool, 0)?,
                 };
                 let name = self.tag(&format!("{}{middle}", tool.name), &tool.name)?;
                 format!("{name} {arguments}")
@@ -124,10 +129,10 @@ impl Writer<'_> {
             Body::Tagged { middle, argument } => {
                 let name = self.tag(&format!("{}{middle}", tool.name), &tool.name)?;
                 let mut out = name;
-                let parameters = parameters(tool);
+                let parameters = &tool.parameters;
                 for (key, schema) in parameters["properties"].as_object().into_iter().flatten() {
                     let value = self.argument(argument, key, schema, tool)?;
-                    let optional = if is_required(&parameters, key) { "" } else { "?" };
+                    let optional = if is_required(parameters, key) { "" } else { "?" };
                     let _ = write!(out, " ({value}){optional}");
                 }
                 out
@@ -137,6 +142,17 @@ impl Writer<'_> {
 
     /// An argument with tags of its own.
     fn argument(&mut self, argument: &Argument, key: &str, schema: &Json, tool: &Tool) -> Result<String> {
+        if !is_key(argument, key) {
+            return Err(unwritable(key));
+        }
+        let values: Result<Vec<String>> = options(&resolved(schema, &tool.parameters))
+            .iter()
+            .map(|schema| self.tagged(argument, key, schema, tool))
+            .collect();
+        Ok(values?.join(" | "))
+    }
+
+    fn tagged(&mut self, argument: &Argument, key: &str, schema: &Json, tool: &Tool) -> Result<String> {
         let is_text = is_text(schema);
         let front = match &argument.other {
             Some(other) if !is_text => other,
@@ -144,10 +160,11 @@ impl Writer<'_> {
         };
         let front = self.tag(&format!("{}{key}{front}", argument.before), &tool.name)?;
         let texts = schema["enum"].as_array().map(|texts| texts.iter().filter_map(Json::as_str).collect::<Vec<_>>());
+        let after = self.tag(&argument.after, "")?;
         let value = match (is_text, texts) {
             (true, Some(texts)) => {
                 let texts: Vec<String> = texts.into_iter().map(quoted).collect();
-                format!("({}) {}", texts.join(" | "), self.tag(&argument.after, "")?)
+                format!("({}) {after}", texts.join(" | "))
             }
             (true, None) => {
                 let length = |name: &str| schema[name].as_u64().filter(|&n| n <= MAX_LENGTH);
@@ -157,9 +174,16 @@ impl Writer<'_> {
             }
             // Templates of this form show them as Python does.
             (false, _) if schema["type"] == "boolean" => {
-                format!("(\"true\" | \"false\" | \"True\" | \"False\") {}", self.tag(&argument.after, "")?)
+                format!("(\"true\" | \"false\" | \"True\" | \"False\") {after}")
             }
-            (false, _) => format!("{} {}", self.json(schema.clone(), tool)?, self.tag(&argument.after, "")?),
+            (false, _) => {
+                let json = self.json(schema.clone(), tool)?;
+                let literal = argument.in_python.then(|| self.dialect_value(schema, Dialect::Repr, tool, 0));
+                match literal {
+                    None | Some(Err(Error::Unsupported(_))) => format!("{json} {after}"),
+                    Some(literal) => format!("({json} | {}) {after}", literal?),
+                }
+            }
         };
         Ok(format!("{front} {value}"))
     }
@@ -178,19 +202,25 @@ impl Writer<'_> {
     }
 
     /// An object in another form than JSON.
-    fn members(&mut self, schema: &Json, dialect: Dialect, depth: usize) -> Result<String> {
-        if depth > MAX_DEPTH {
-            return Err(Error::TooComplex(format!("arguments nested more than {MAX_DEPTH} deep")));
-        }
+    fn members(&mut self, schema: &Json, dialect: Dialect, tool: &Tool, depth: usize) -> Result<String> {
         let ((open, close), (equals, comma)) = match dialect {
             Dialect::Python => (("(", ")"), ("=", ", ")),
+            Dialect::Repr => (("{", "}"), (": ", ", ")),
             _ => (("{", "}"), (":", ",")),
         };
         // The members from each on, behind none and behind one.
         let (mut rest, mut more) = (String::new(), String::new());
         for (key, value) in schema["properties"].as_object().into_iter().flatten().rev() {
-            let value = self.dialect_value(value, dialect, depth)?;
-            let member = self.rule(&format!("{} {value}", quoted(&format!("{key}{equals}"))));
+            let is_written = match dialect {
+                Dialect::Repr => key.chars().all(|c| !c.is_control() && c != '\'' && c != '\\'),
+                _ => !key.is_empty() && key.chars().all(is_bare),
+            };
+            if !is_written {
+                return Err(unwritable(key));
+            }
+            let value = self.dialect_value(value, dialect, tool, depth + 1)?;
+            let key_text = if dialect == Dialect::Repr { format!("'{key}'") } else { key.clone() };
+            let member = self.rule(&format!("{} ({value})", quoted(&format!("{key_text}{equals}"))));
             let (first, next) = (format!("{member} {more}"), format!("{} {member} {more}", quoted(comma)));
             (rest, more) = match is_required(schema, key) {
                 true => (self.rule(&first), self.rule(&next)),
@@ -203,37 +233,64 @@ impl Writer<'_> {
         Ok(format!("{} {rest} {}", quoted(open), quoted(close)))
     }
 
-    fn dialect_value(&mut self, schema: &Json, dialect: Dialect, depth: usize) -> Result<String> {
+    /// A value in another form than JSON. Options that cannot be written are left out where there are others.
+    fn dialect_value(&mut self, schema: &Json, dialect: Dialect, tool: &Tool, depth: usize) -> Result<String> {
+        if depth > MAX_DEPTH || self.lark.len() > MAX_LARK {
+            return Err(Error::TooComplex("arguments nested too deep, or of too many kinds".to_owned()));
+        }
+        let (mut out, mut refused) = (Vec::new(), None);
+        for schema in options(&resolved(schema, &tool.parameters)) {
+            match self.dialect_option(&schema, dialect, tool, depth) {
+                Ok(value) => out.push(value),
+                Err(e @ Error::Unsupported(_)) => refused = Some(e),
+                Err(e) => return Err(e),
+            }
+        }
+        match refused {
+            Some(e) if out.is_empty() => Err(e),
+            _ => Ok(out.join(" | ")),
+        }
+    }
+
+    fn dialect_option(&mut self, schema: &Json, dialect: Dialect, tool: &Tool, depth: usize) -> Result<String> {
+        let is_python = dialect != Dialect::Bare;
         if let Some(values) = schema["enum"].as_array() {
-            let texts = values.iter().map(Json::as_str).collect::<Option<Vec<_>>>();
-            let texts = texts.ok_or_else(|| {
-                Error::unsupported("\"enum\" of other values than texts in arguments that are not JSON")
-            })?;
-            let quote = if dialect == Dialect::Python { "'" } else { WIDE_QUOTE };
-            let texts: Result<Vec<String>> =
-                texts.into_iter().map(|text| self.tag(&format!("{quote}{text}{quote}"), "")).collect();
+            let scalar = |value: &Json| match value {
+                Json::String(text) if !is_python => Some(format!("{WIDE_QUOTE}{text}{WIDE_QUOTE}")),
+                Json::String(text) => {
+                    Some(format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'").replace('\n', "\\n")))
+                }
+                Json::Number(n) => Some(n.to_string()),
+                Json::Bool(true) => Some(if is_python { "True" } else { "true" }.to_owned()),
+                Json::Bool(false) => Some(if is_python { "False" } else { "false" }.to_owned()),
+                Json::Null => Some(if is_python { "None" } else { "null" }.to_owned()),
+                Json::Array(_) | Json::Object(_) => None,
+            };
+            let texts = values.iter().map(scalar).collect::<Option<Vec<_>>>();
+            let texts = texts
+                .ok_or_else(|| Error::unsupported("\"enum\" of lists or objects in arguments that are not JSON"))?;
+            let texts: Result<Vec<String>> = texts.iter().map(|text| self.tag(text, "")).collect();
             return Ok(format!("({})", texts?.join(" | ")));
         }
         Ok(match (schema["type"].as_str(), dialect) {
-            (Some("string"), Dialect::Python) => self.rule(r"/'([^'\\\n]|\\.)*'/"),
-            (Some("string"), _) => format!("{} {}", self.tag(WIDE_QUOTE, "")?, self.until(WIDE_QUOTE)?),
+            (Some("string"), Dialect::Bare) => format!("{} {}", self.tag(WIDE_QUOTE, "")?, self.until(WIDE_QUOTE)?),
+            (Some("string"), _) => self.rule(r#"/'([^'\\\n]|\\.)*'|"([^"\\\n]|\\.)*"/"#),
             (Some("integer"), _) => self.rule("/-?(0|[1-9][0-9]{0,17})/"),
             (Some("number"), _) => self.rule(r"/-?(0|[1-9][0-9]{0,17})(\.[0-9]{1,17})?([eE][-+]?[0-9]{1,3})?/"),
-            (Some("boolean"), Dialect::Python) => "(\"True\" | \"False\")".to_owned(),
+            (Some("boolean"), _) if is_python => "(\"True\" | \"False\")".to_owned(),
             (Some("boolean"), _) => "(\"true\" | \"false\")".to_owned(),
+            (Some("null"), _) => quoted(if is_python { "None" } else { "null" }),
             (Some("array"), _) if schema["items"].is_object() => {
-                let item = self.dialect_value(&schema["items"], dialect, depth + 1)?;
+                let inner = if is_python { Dialect::Repr } else { dialect };
+                let item = self.dialect_value(&schema["items"], inner, tool, depth + 1)?;
                 let item = self.rule(&item);
                 format!("\"[\" ({item} (/, ?/ {item})*)? \"]\"")
             }
-            (Some("object"), Dialect::Bare) if schema["properties"].is_object() => {
-                let members = self.members(schema, dialect, depth + 1)?;
+            (Some("object"), Dialect::Bare | Dialect::Repr) if schema["properties"].is_object() => {
+                let members = self.members(schema, dialect, tool, depth + 1)?;
                 self.rule(&members)
             }
-            (Some("object"), Dialect::Python) => {
-                let schema = (self.schema)(schema.clone())?;
-                self.rule(&format!("%json {schema}"))
-            }
+            (Some("object"), Dialect::Python) => self.json(schema.clone(), tool)?,
             (other, _) => {
                 return Err(Error::unsupported(format!(
                     "a schema of type {} in arguments that this model does not write as JSON",
@@ -330,15 +387,8 @@ impl Writer<'_> {
 /// The quote of texts in objects with bare keys.
 const WIDE_QUOTE: &str = "<|\"|>";
 
-fn parameters(tool: &Tool) -> Json {
-    match &tool.parameters {
-        Json::Object(members) => {
-            let mut members = members.clone();
-            members.entry("type").or_insert_with(|| json!("object"));
-            Json::Object(members)
-        }
-        _ => json!({"type": "object"}),
-    }
+fn unwritable(key: &str) -> Error {
+    Error::unsupported(format!("the form of this model's calls cannot hold an argument with the name {key:?}"))
 }
 
 fn is_required(schema: &Json, key: &str) -> bool {

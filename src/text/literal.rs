@@ -312,7 +312,8 @@ impl Literal {
     }
 }
 
-fn is_bare(c: char) -> bool {
+/// True for the characters of names of members that stand without quotes.
+pub fn is_bare(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '$')
 }
 

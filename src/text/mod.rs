@@ -34,10 +34,11 @@ mod vocab;
 mod wordpiece;
 
 pub use chat::{Chat, ToolChoice, parse_json};
+pub use literal::is_bare;
 pub use marks::MarkedText;
-pub use reply::{Event, EventKind, Reply, Tool, is_text};
+pub use reply::{Event, EventKind, Reply, Tool, is_text, options, resolved};
 pub use reply_form::{Argument, Body, CallForm, Dialect, ReplyForm, find as find_reply_form};
-pub use reply_parser::ReplyParser;
+pub use reply_parser::{ReplyParser, is_key};
 pub use stream::TextStream;
 pub use tags::{ANY, NAME};
 pub use template::ChatTemplate;

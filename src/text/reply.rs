@@ -1,9 +1,10 @@
 //! The possible replies to one conversation: the form in which its model writes, the tools that it may call, and the texts
 //! that begin and end the parts. Relies on `reply_form`; the reply itself is read elsewhere.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 
 use super::chat::{Chat, ToolChoice};
 use super::literal::Literal;
@@ -14,6 +15,14 @@ use crate::error::{Error, Result};
 
 /// Longest name of a tool.
 const MAX_NAME: usize = 256;
+/// Characters that end a name in one form of calls or another.
+const NO_NAME: &str = "\"'`\\<>{}()[]=,";
+/// References that are followed one behind the other.
+const MAX_REFERENCES: usize = 8;
+/// References and options of their targets that are put in their place.
+const MAX_RESOLVED: usize = 200;
+/// Keywords that allow all values.
+const NOTES: [&str; 6] = ["title", "description", "default", "examples", "deprecated", "$comment"];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
@@ -38,7 +47,7 @@ pub struct Event {
 
 pub struct Tool {
     pub name: String,
-    /// JSON schema of its arguments.
+    /// JSON schema of its arguments, an object.
     pub parameters: Json,
 }
 
@@ -162,10 +171,8 @@ impl Reply {
         let mut tools = Vec::new();
         for (i, tool) in chat.tools().iter().enumerate() {
             let name = tool["function"]["name"].as_str().unwrap_or_default();
-            if name.is_empty()
-                || name.len() > MAX_NAME
-                || name.chars().any(|c| c.is_whitespace() || c.is_control() || c == ANY || c == NAME)
-            {
+            let is_name = |c: char| !c.is_whitespace() && !c.is_control() && ![ANY, NAME].contains(&c);
+            if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(|c| is_name(c) && !NO_NAME.contains(c)) {
                 return Err(Error::invalid(format!(
                     "tools[{i}].function.name is {name:?}, which is no name of a tool"
                 )));
@@ -176,7 +183,7 @@ impl Reply {
                 _ => true,
             };
             if is_asked {
-                tools.push(Tool { name: name.to_owned(), parameters: tool["function"]["parameters"].clone() });
+                tools.push(Tool { name: name.to_owned(), parameters: parameters(&tool["function"]["parameters"]) });
             }
         }
         if form.calls.is_none() && !tools.is_empty() {
@@ -255,6 +262,88 @@ fn triggers(form: &ReplyForm, tools: &[Tool]) -> (Triggers, Triggers) {
     (in_content, behind_call)
 }
 
+/// The schema of a tool's arguments: none where it has none.
+fn parameters(given: &Json) -> Json {
+    let mut out = match given {
+        Json::Object(members) if !members.is_empty() => given.clone(),
+        _ => json!({"properties": {}, "additionalProperties": false}),
+    };
+    if out.get("type").is_none() {
+        out["type"] = json!("object");
+    }
+    out
+}
+
+/// A schema with what it refers to in place of its reference and those of its options, where only notes are beside them.
+pub fn resolved(schema: &Json, root: &Json) -> Json {
+    resolve(schema, root, MAX_REFERENCES, &mut { MAX_RESOLVED })
+}
+
+/// `left`: references that may be one behind the other, `all`: those and their options in all.
+fn resolve(schema: &Json, root: &Json, left: usize, all: &mut usize) -> Json {
+    let Json::Object(members) = schema else { return schema.clone() };
+    let mut out = members.clone();
+    let is_alone = |keyword: &str| members.keys().all(|name| name == keyword || NOTES.contains(&&name[..]));
+    let target = members.get("$ref").and_then(|target| root.pointer(target.as_str()?.strip_prefix('#')?));
+    let only = members.get("allOf").and_then(Json::as_array).filter(|list| list.len() == 1).map(|list| &list[0]);
+    for (name, part) in [("$ref", target), ("allOf", only)] {
+        let n = part.map_or(0, |part| {
+            1 + ["anyOf", "oneOf"].map(|name| part[name].as_array().map_or(0, Vec::len)).iter().sum::<usize>()
+        });
+        let Some(part) = part.filter(|_| is_alone(name) && left > 0 && *all >= n) else { continue };
+        *all -= n;
+        if let Json::Object(more) = resolve(part, root, left - 1, all) {
+            out.shift_remove(name);
+            more.into_iter().for_each(|(name, value)| _ = out.entry(name).or_insert(value));
+        }
+    }
+    for name in ["anyOf", "oneOf"] {
+        for part in out.get_mut(name).and_then(Json::as_array_mut).into_iter().flatten() {
+            *part = resolve(part, root, left, all);
+        }
+    }
+    Json::Object(out)
+}
+
+/// Schemas of one kind of value each, one of which a value of a resolved schema satisfies; some of what it allows may be
+/// missing.
+pub fn options(schema: &Json) -> Vec<Json> {
+    let Json::Object(members) = schema else { return vec![schema.clone()] };
+    let says = |name: &str| members.contains_key(name);
+    let with = |name: &str, value: Json| {
+        let mut members = members.clone();
+        members.insert(name.to_owned(), value);
+        Json::Object(members)
+    };
+    let values = members.get("enum").and_then(Json::as_array).cloned();
+    if let Some(values) = values.or_else(|| Some(vec![members.get("const")?.clone()])) {
+        let (texts, others): (Vec<Json>, Vec<Json>) = values.into_iter().partition(Json::is_string);
+        let has_texts = types(&json!({"type": members.get("type")})).is_none_or(|types| types.contains(&"string"));
+        let texts = (has_texts && !texts.is_empty()).then(|| json!({"type": "string", "enum": texts}));
+        let others = (!others.is_empty()).then(|| with("enum", others.into()));
+        return texts.into_iter().chain(others).collect();
+    }
+    if let Some((name, parts)) =
+        ["anyOf", "oneOf"].into_iter().find_map(|name| Some((name, members.get(name)?.as_array()?)))
+    {
+        let is_alone = members.keys().all(|other| other == name || NOTES.contains(&&other[..]));
+        let kinds = parts.iter().map(types).collect::<Option<Vec<_>>>().map(|types| types.concat());
+        let mut seen = HashSet::new();
+        let excludes =
+            kinds.is_some_and(|types| types.iter().all(|name| seen.insert(name.replace("integer", "number"))));
+        let is_any = is_alone && (name == "anyOf" || excludes);
+        return if is_any { parts.iter().flat_map(options).collect() } else { vec![schema.clone()] };
+    }
+    let types = match members.get("type") {
+        Some(Json::Array(types)) => types.clone(),
+        None if !["$ref", "allOf", "not", "if", "properties", "items"].into_iter().any(says) => {
+            ["string", "number", "boolean", "null", "array", "object"].map(Json::from).into()
+        }
+        _ => return vec![schema.clone()],
+    };
+    types.into_iter().map(|name| with("type", name)).collect()
+}
+
 /// The types that a schema allows; `None` where it does not say.
 fn types(schema: &Json) -> Option<Vec<&str>> {
     let of_value = |value: &Json| match value {
@@ -309,7 +398,32 @@ pub(super) fn value(text: &str, schema: &Json) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+
+    #[test]
+    fn schemas_are_divided_by_the_kinds_of_values() {
+        let text = json!({"type": "string", "enum": ["a"]});
+        let (one, two) = (json!({"type": "integer", "title": "n"}), json!({"type": "number"}));
+        for (schema, want) in [
+            (
+                json!({"type": ["string", "null"], "enum": ["a", null]}),
+                vec![text.clone(), json!({"type": ["string", "null"], "enum": [null]})],
+            ),
+            (json!({"type": "integer", "enum": ["a", 1]}), vec![json!({"type": "integer", "enum": [1]})]),
+            (json!({"const": "a"}), vec![text.clone()]),
+            (json!({"oneOf": [one.clone(), text.clone()], "title": "x"}), vec![one.clone(), text]),
+            (json!({"anyOf": [one.clone(), two.clone()]}), vec![one.clone(), two.clone()]),
+            // Where both may hold the schema stays what it is.
+            (json!({"oneOf": [one.clone(), two.clone()]}), vec![json!({"oneOf": [one.clone(), two]})]),
+            (json!({"anyOf": [one.clone()], "minimum": 2}), vec![json!({"anyOf": [one], "minimum": 2})]),
+        ] {
+            assert_eq!(options(&schema), want, "{schema}");
+        }
+        assert_eq!(options(&json!({"maxLength": 3})).len(), 6);
+        let root = json!({"$defs": {"a": {"$ref": "#/$defs/b", "title": "t"}, "b": {"type": "null"}, "c": {"$ref": "#/$defs/c"}}});
+        let of = |name: &str| resolved(&json!({"$ref": format!("#/$defs/{name}")}), &root);
+        assert_eq!(of("a"), json!({"title": "t", "type": "null"}));
+        assert_eq!((of("c"), of("d")), (json!({"$ref": "#/$defs/c"}), json!({"$ref": "#/$defs/d"})));
+    }
 
     #[test]
     fn values_have_the_types_of_their_schema() {

@@ -65,6 +65,8 @@ pub enum Dialect {
     Bare,
     /// The arguments of a call in Python.
     Python,
+    /// A value as Python's `repr` writes it.
+    Repr,
 }
 
 /// The place of a tool's name in the object of its call.
@@ -85,6 +87,8 @@ pub struct Argument {
     pub after: String,
     /// Some texts stand in a section of character data, as in XML.
     pub in_cdata: bool,
+    /// Objects and lists are those of Python.
+    pub in_python: bool,
 }
 
 /// Tags of reasoning that a rendering does not tell by itself: where it ends, and what it began with.
@@ -164,8 +168,8 @@ pub fn find(template: &ChatTemplate) -> Result<ReplyForm> {
     if let Some(CallForm { body: Body::Tagged { argument, .. }, .. }) = &mut form.calls {
         argument.in_cdata = template.source().contains("<![CDATA[");
     }
-    if form.calls.is_none() && template.source().contains(KIMI) {
-        form.calls = Some(kimi());
+    if form.calls.is_none() {
+        form.calls = published(template.source());
     }
     if let Some(calls) = &mut form.calls
         && template.source().contains("<|python_tag|>")
@@ -214,7 +218,32 @@ impl ReplyForm {
 
 const KIMI: &str = "<|tool_call_argument_begin|>";
 
-/// The form of Kimi K2, some of whose templates change lists, which the interpreter does not know.
+/// The forms of models whose templates do not write calls: LFM2 and Granite 3, whose conversations cannot have any, and Kimi K2,
+/// some of whose templates change lists, which the interpreter does not know. By a text of the template.
+fn published(source: &str) -> Option<CallForm> {
+    let list = |open: &str, close: &str, body: Body| CallForm {
+        open: open.to_owned(),
+        between: Some(", ".to_owned()),
+        close: close.to_owned(),
+        body,
+        ..Default::default()
+    };
+    if source.contains(KIMI) {
+        return Some(kimi());
+    }
+    if source.contains("List of tools: ") {
+        let body = Body::Named { middle: String::new(), dialect: Dialect::Python };
+        return Some(list("<|tool_call_start|>[", "]<|tool_call_end|>", body));
+    }
+    let body = Body::Object {
+        name: Member::Value("name".to_owned()),
+        arguments: "arguments".to_owned(),
+        head: format!("{{\"name\": \"{NAME}\", \"arguments\": "),
+        tail: "}".to_owned(),
+    };
+    source.contains("<|tool_call|> followed by a JSON list").then(|| list("<|tool_call|>[", "]", body))
+}
+
 fn kimi() -> CallForm {
     CallForm {
         open: "<|tool_calls_section_begin|>".to_owned(),
@@ -456,6 +485,7 @@ fn read_calls(text: &str, n: usize, behind: &str, form: &ReplyForm) -> Option<Ca
                 Some(second) => merged(middle, text[second.name_end..second.arguments.0].strip_suffix(before)?),
                 None => middle.to_owned(),
             };
+            let in_python = text[o..].contains("{'x5k': 'y5v'}");
             let number = text.get(n + 3..o)?.strip_suffix(before)?.strip_suffix(after)?.strip_suffix("17")?;
             let (in_front, object) = (text.get(a + 3..v)?, &text[o + 3..o + text[o..].find('{')?]);
             let other = (number != in_front).then(|| merged(number, object));
@@ -465,6 +495,7 @@ fn read_calls(text: &str, n: usize, behind: &str, form: &ReplyForm) -> Option<Ca
                 other,
                 after: after.to_owned(),
                 in_cdata: false,
+                in_python,
             };
             let strip = |text: &String| text.strip_prefix(after).map(str::to_owned);
             tail = strip(&tail)?;

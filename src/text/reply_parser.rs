@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde_json::Value as Json;
 
 use super::literal::{Literal, escape};
-use super::reply::{Event, EventKind, Found, Reply, Then, Tool, is_text, value};
+use super::reply::{Event, EventKind, Found, Reply, Then, Tool, is_text, resolved, value};
 use super::reply_form::{Argument, Body, CallForm};
 use super::reply_object::{ObjectCall, Step};
 use super::tags::{Match, matches};
@@ -356,7 +356,7 @@ impl ReplyParser {
                 self.emit(EventKind::ToolArguments, false, &format!("{comma}{}: ", Json::from(name.as_str())));
                 let is_text = match argument.other {
                     Some(_) => is_text_tag,
-                    None => is_text(schema(&reply.tools[tool], &name)),
+                    None => is_text(&schema(&reply.tools[tool], &name)),
                 };
                 let kind =
                     if is_text && !argument.in_cdata { ValueKind::Text } else { ValueKind::Other(String::new()) };
@@ -456,7 +456,7 @@ impl ReplyParser {
             let data = text.strip_prefix("<![CDATA[").and_then(|text| text.strip_suffix("]]>"));
             let json = match data.filter(|_| argument.in_cdata) {
                 Some(data) => Json::from(data).to_string(),
-                None => value(&text, schema(&reply.tools[tool], name)),
+                None => value(&text, &schema(&reply.tools[tool], name)),
             };
             self.emit(EventKind::ToolArguments, false, &json);
         }
@@ -587,8 +587,8 @@ fn tagged(reply: &Reply) -> Option<(&CallForm, &Argument)> {
     }
 }
 
-fn schema<'r>(tool: &'r Tool, argument: &str) -> &'r Json {
-    &tool.parameters["properties"][argument]
+fn schema(tool: &Tool, argument: &str) -> Json {
+    resolved(&tool.parameters["properties"][argument], &tool.parameters)
 }
 
 /// The first place of a tag behind which the text goes on as it should.
@@ -607,6 +607,13 @@ fn find(tag: &str, text: &str, is_whole: bool, goes_on: impl Fn(&str) -> Match) 
         }
     }
     Found::None
+}
+
+/// True for a name of an argument that is read back as it is.
+pub fn is_key(argument: &Argument, name: &str) -> bool {
+    let tags = argument.other.iter().chain([&argument.text]);
+    name.len() <= MAX_KEY
+        && tags.into_iter().all(|tag| key(argument, &format!("{name}{tag} ")).is_ok_and(|(found, _, _)| found == name))
 }
 
 /// The name of an argument at the beginning of a text, where its value begins, and whether that is a text by its tag.
