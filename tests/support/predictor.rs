@@ -33,10 +33,9 @@ impl Net {
     pub fn predict(&self, w: &Weights, ids: &[u32], n: usize) -> Vec<Vec<f64>> {
         let (d, p) = (self.hidden, format!("blk.{}.nextn.", self.layers));
         let mut states = self.states(w, &ids[..ids.len() - n - 1]);
-        let head_norm = match w.contains_key(&format!("{p}shared_head_norm.weight")) {
-            true => format!("{p}shared_head_norm"),
-            false => self.output_norm.to_owned(),
-        };
+        let norms = [format!("{p}shared_head_norm"), format!("blk.{}.layer_output_norm", self.layers)];
+        let head_norm = norms.into_iter().find(|name| w.contains_key(&format!("{name}.weight")));
+        let head_norm = head_norm.unwrap_or(self.output_norm.to_owned());
         let mut made = vec![];
         for known in ids.len() - n..=ids.len() {
             let join = |(state, token): (&Vec<f64>, &u32)| {

@@ -672,7 +672,12 @@ impl Writer<'_> {
             let name = |part: &str| format!("{p}{part}");
             if l == net.layers {
                 self.matrix(&name("nextn.eh_proj"), d, 2 * d);
-                for norm in ["nextn.enorm", "nextn.hnorm", "nextn.shared_head_norm"] {
+                let head = if self.tiny.architecture == "bailingmoe2" {
+                    "layer_output_norm"
+                } else {
+                    "nextn.shared_head_norm"
+                };
+                for norm in ["nextn.enorm", "nextn.hnorm", head] {
                     self.norm(&name(norm), d);
                 }
             }

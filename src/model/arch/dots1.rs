@@ -32,5 +32,5 @@ pub fn build(b: &mut Builder) -> Result<()> {
     b.layers(|b, _| layer(b, x))?;
     let h = b.rms_norm(x, "output_norm")?;
     b.head(h, 1.0, 0.0)?;
-    if is_hunyuan { b.predictor(layer) } else { Ok(()) }
+    b.predictor(layer)
 }

@@ -44,12 +44,13 @@ impl Builder<'_> {
             let own = self.matrix("nextn.shared_head_head.weight", vocab, hidden)?;
             head.map_weights(|_| own);
         }
-        let result = if self.has("nextn.shared_head_norm.weight") {
-            self.rms_norm(x, "nextn.shared_head_norm")?
-        } else {
+        // A norm of its own, by either of the names that files have for it, or the network's.
+        let own = ["nextn.shared_head_norm", "layer_output_norm"];
+        let own = own.into_iter().find(|name| self.has(&format!("{name}.weight")));
+        if own.is_none() {
             self.layer = None;
-            self.rms_norm(x, "output_norm")?
-        };
+        }
+        let result = self.rms_norm(x, own.unwrap_or("output_norm"))?;
         self.layer = None;
         head.map_acts(|_| result);
         self.program.push(head);
