@@ -12,14 +12,11 @@ const REFRESH: u32 = 100;
 /// Share of the time that drafts may lose, and of a pass beyond that.
 const LOSS: f64 = 0.015;
 const FIRST_LOSS: f64 = 0.5;
-/// Time of a drafted token in a pass, of that of the pass, where nothing was measured.
-const ROW: f64 = 0.1;
-/// The least that a drafted token is taken to cost, however uncertain times are.
-const LEAST_ROW: f64 = 0.03;
-/// Passes from one attempt to the next where drafts are not worth it: the first and the largest number.
+/// Time of a drafted token in a pass, of that of the pass, where nothing was measured, and at least.
+const ROW: f64 = 0.03;
+/// Passes from the first attempt to the second where drafts are not worth it, and tokens of an attempt.
 const PROBE: u32 = 8;
 const PROBE_TOKENS: usize = 2;
-const MOST_PROBE: u32 = 1 << 12;
 /// Weight of an older observation beside the next one, and of the first guess in observations.
 const DECAY: f64 = 0.97;
 const GUESS: f64 = 4.0;
@@ -43,8 +40,6 @@ pub struct Worth {
     /// Time that drafts have won, and that of all passes.
     balance: f64,
     spent: f64,
-    /// Mean gain of the last drafts that took time to make.
-    trend: f64,
     since_plain: u32,
     since_probe: u32,
     probe: u32,
@@ -77,7 +72,6 @@ impl Worth {
             making: Recent::default(),
             balance: 0.0,
             spent: 0.0,
-            trend: 0.0,
             since_plain: 0,
             since_probe: 0,
             probe: PROBE,
@@ -92,8 +86,8 @@ impl Worth {
     /// Time of `n` drafted tokens in a pass that takes `plain` without.
     fn cost(&self, n: usize, plain: f64) -> f64 {
         let near = |size: usize| (0..SIZES).filter_map(move |i| Some((i.abs_diff(size), self.row[i].median()?)));
-        let row = near(size(n)).min_by_key(|(distance, _)| *distance).map_or(ROW * plain, |(_, row)| row);
-        n as f64 * row.max(LEAST_ROW * plain)
+        let row = near(size(n)).min_by_key(|(distance, _)| *distance).map_or(0.0, |(_, row)| row);
+        n as f64 * row.max(ROW * plain)
     }
 
     /// True where what a pass takes without drafts is not known, or was measured long ago.
@@ -113,7 +107,7 @@ impl Worth {
 
     /// True where drafts that take time to make are worth it, or it is time for an attempt.
     pub fn allows_making(&mut self) -> bool {
-        self.allows() && (self.trend >= 0.0 && self.allows_one_more(0, 1.0) || self.is_time_to_probe())
+        self.allows() && (self.allows_one_more(0, 1.0) || self.is_time_to_probe())
     }
 
     /// True where one more token is worth making behind `n`, all of which are right so often.
@@ -197,9 +191,8 @@ impl Worth {
         let repeated = if self.repeats && right < kinds.len() { self.cost(right + 1, plain) } else { 0.0 };
         let won = right as f64 * plain / jobs as f64 - self.cost(kinds.len(), plain) - repeated;
         self.balance += won;
-        self.trend = 0.9 * self.trend + 0.1 * (won - making);
         if self.is_probe {
-            self.probe = if won > making { PROBE } else { (2 * self.probe).min(MOST_PROBE) };
+            self.probe = if won > making { PROBE } else { self.probe.saturating_mul(2) };
             self.is_probe = false;
         }
     }
