@@ -423,6 +423,7 @@ fn hostile_grammars_are_bounded() {
     let all_of = |n| joined(n, &|i| format!(r#"{{"properties": {{"k{i}": {{"type": "integer"}}}}}},"#));
     let must_fail = [
         (JsonSchema, "[".repeat(100_000)),
+        (JsonSchema, format!(r#"{{"not": {{"const": "{}"}}}}"#, "a".repeat(250_000))),
         (JsonSchema, refs(3000)),
         (JsonSchema, format!(r#"{{"required": [{}"z"]}}"#, joined(10_000, &|i| format!("\"v{i}\",")))),
         (JsonSchema, format!(r#"{{"allOf": [{}{{}}]}}"#, all_of(3000))),
@@ -445,6 +446,7 @@ fn hostile_grammars_are_bounded() {
         (JsonSchema, format!(r#"{{"required": [{}"z"]}}"#, joined(1500, &|i| format!("\"v{i}\",")))),
         // As deep as the bounds let them be.
         (JsonSchema, refs(1330)),
+        (JsonSchema, format!(r#"{{"type": "string", "not": {{"const": "{}"}}}}"#, "a".repeat(200))),
         (Lark, deep(7990, "", "")),
         (Lark, terminals(deep(7990, "", ""))),
         (Lark, deep(1300, "(((((", ")))))")),

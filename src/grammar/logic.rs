@@ -3,7 +3,7 @@
 
 use std::cell::Cell;
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value as Json, json};
 
@@ -13,6 +13,8 @@ use crate::error::{Error, Result};
 const MAX_STEPS: usize = 300_000;
 /// Levels of members and references that a proof or a negation goes down.
 const MAX_DEPTH: usize = 24;
+/// Most characters in all beginnings of the texts beside which others are allowed, each of which the expression of these has.
+const MAX_BEGINNINGS: usize = 20_000;
 /// Integers up to here are the same as text, as a 64-bit float and as what a validator makes of them.
 const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
 
@@ -418,6 +420,9 @@ fn other_values(values: &[Json]) -> std::result::Result<Vec<Json>, String> {
         out.push(json!({"type": "number", "exclusiveMinimum": last}));
     }
     let texts: Vec<Vec<char>> = values.iter().filter_map(|v| Some(v.as_str()?.chars().collect())).collect();
+    if texts.iter().map(|text| text.len() * text.len() / 2).sum::<usize>() > MAX_BEGINNINGS {
+        return Err("so much text".to_owned());
+    }
     if !texts.is_empty() {
         let texts: Vec<&[char]> = texts.iter().map(|text| &text[..]).collect();
         out.push(json!({"type": "string", "pattern": format!("^(?:{})$", other_texts(&texts))}));
@@ -425,22 +430,24 @@ fn other_values(values: &[Json]) -> std::result::Result<Vec<Json>, String> {
     Ok(out)
 }
 
-/// A regular expression of all texts beside some.
+/// A regular expression of all texts beside some: those that go on otherwise, or end, behind a beginning of one.
 fn other_texts(texts: &[&[char]]) -> String {
-    let mut by_first: BTreeMap<char, Vec<&[char]>> = BTreeMap::new();
-    let mut options = vec![""];
+    let mut beginnings: BTreeMap<&[char], BTreeSet<char>> = BTreeMap::new();
     for text in texts {
-        match text.split_first() {
-            Some((first, rest)) => by_first.entry(*first).or_default().push(rest),
-            None => options.clear(),
+        for at in 0..=text.len() {
+            beginnings.entry(&text[..at]).or_default().extend(text.get(at));
         }
     }
-    let escaped = |c: &char| format!("\\x{{{:x}}}", u32::from(*c));
-    let firsts: String = by_first.keys().map(escaped).collect();
-    let other = if firsts.is_empty() { "(?s:.)(?s:.)*".to_owned() } else { format!("[^{firsts}](?s:.)*") };
-    options.push(&other);
-    let longer = by_first.iter().map(|(first, rest)| format!("{}(?:{})", escaped(first), other_texts(rest)));
-    options.into_iter().map(str::to_owned).chain(longer).collect::<Vec<_>>().join("|")
+    let escaped = |chars: &mut dyn Iterator<Item = &char>| -> String {
+        chars.map(|c| format!("\\x{{{:x}}}", u32::from(*c))).collect()
+    };
+    let options = beginnings.iter().map(|(beginning, next)| {
+        let start = escaped(&mut beginning.iter());
+        let other = if next.is_empty() { "(?s:.)".to_owned() } else { format!("[^{}]", escaped(&mut next.iter())) };
+        let end = if texts.contains(beginning) { String::new() } else { format!("|{start}") };
+        format!("{start}{other}(?s:.)*{end}")
+    });
+    options.collect::<Vec<_>>().join("|")
 }
 
 #[cfg(test)]
