@@ -4,44 +4,52 @@
 #include "common.cuh"
 #include "quant.cuh"
 
-// A key-value cache of one sequence, [layer][kv head][position][stride], stride = head_dim rounded up. A layer keeps
-// `capacity` positions, or the newest `ring` ones with position p in row p % ring.
+// What one sequence remembers. Keys and values lie [layer][kv head][position][stride], stride = width rounded up to 32. A
+// layer keeps `capacity` positions, or the newest `ring` ones with position p in row p % ring.
 struct DeviceKv {
     u8* k;
     u8* v;
     u16* k_scales;  // Q8_0: one a 32 values, same order
     u16* v_scales;
+    const float* from;  // recurrent memories ahead of the step; null: all are 0
+    float* to;          // and behind it
     u32 capacity;
     u32 ring;
-    u32 stride;
     u32 k_type;
     u32 v_type;
-    u32 pad;
 };
-static_assert(sizeof(DeviceKv) == 56, "mirrored in module.rs");
+static_assert(sizeof(DeviceKv) == 64, "mirrored in module.rs");
 
-// A layer's place in a cache, independent of the capacity: the number of layers of either kind before it, and its own kind.
-struct KvPlace {
+// Values a position of the layers before one, of those that keep all positions and of those that keep a ring.
+struct ValuesBefore {
     u32 whole;
     u32 rings;
-    u32 is_ring;
-    u32 pad;
 };
-static_assert(sizeof(KvPlace) == 16, "mirrored in module.rs");
+
+// A layer's place in a cache, independent of the capacity.
+struct KvPlace {
+    ValuesBefore k;
+    ValuesBefore v;
+    u32 k_stride;
+    u32 v_stride;
+    u32 is_ring;
+    u32 is_latent;  // values are the first numbers of their keys
+};
+static_assert(sizeof(KvPlace) == 32, "mirrored in module.rs");
 
 // Number of rows of one head of a layer.
 DEVICE u32 kept(const DeviceKv& kv, const KvPlace& layer) { return layer.is_ring ? kv.ring : kv.capacity; }
-// The row of a head's first position.
-DEVICE u64 first_row(const DeviceKv& kv, const KvPlace& layer, u32 kv_heads, u32 kv_head) {
-    return ((u64)layer.whole * kv.capacity + (u64)layer.rings * kv.ring) * kv_heads + (u64)kv_head * kept(kv, layer);
+// Place of a head's first position, in values.
+DEVICE u64 first_value(const DeviceKv& kv, const KvPlace& layer, const ValuesBefore& before, u32 stride, u32 kv_head) {
+    return (u64)before.whole * kv.capacity + (u64)before.rings * kv.ring + (u64)kv_head * kept(kv, layer) * stride;
 }
 
-// Tokens of one sequence that share a tile of attention.
+// Tokens of one sequence that share a tile of attention, or all of its tokens.
 struct DeviceTile {
     u32 first;
     u32 count;
     u32 slot;
-    u32 pad;
+    u32 last;  // the sequence's last token in the step
 };
 
 // Inputs of a step, arrays in device memory that are replaced before each step.
@@ -63,7 +71,7 @@ constexpr u32 kFollowing = 0xffffffffu;
 
 struct EmbedArgs {
     DeviceMatrix table;
-    const u32* rows;       // [n], row of each token
+    const u32* rows;       // [n], row of each token, or null for the first
     const u32* following;  // the row that kFollowing stands for
     float* x;         // [n, width]
     u32 width;
@@ -88,9 +96,11 @@ struct NormArgs {
     const float* delta;  // or null
     float* out;          // or null: only add
     u32 group;
+    u32 own;      // consecutive groups with weights of their own
     float scale;  // of delta
+    u32 pad;
 };
-static_assert(sizeof(NormArgs) == 56, "mirrored in module.rs");
+static_assert(sizeof(NormArgs) == 64, "mirrored in module.rs");
 
 struct Segment {
     DeviceMatrix w;
@@ -151,38 +161,51 @@ struct HeadsArgs {
     StepArgs step;
     float* q;
     float* k;
-    const float* v;
+    const float* v;  // or null
     DeviceNorm q_norm;
     DeviceNorm k_norm;
     const double* inv_freq;  // or null: no rotation
     u32 n_pairs;
     u32 adjacent;  // pairs are 2i and 2i+1 rather than i and i + n_pairs
     float magnitude;
+    u32 first;  // value of a head that the first pair begins with
     u32 heads;
     u32 kv_heads;
     u32 head_dim;
-    u32 store;  // write k and v to the cache
+    u32 value_dim;
+    u32 store;      // write k and v to the cache
+    u32 own_norms;  // each head has norm weights of its own: 1 those of q, 2 those of k
     KvPlace layer;
 };
-static_assert(sizeof(HeadsArgs) == 192, "mirrored in module.rs");
+static_assert(sizeof(HeadsArgs) == 216, "mirrored in module.rs");
+
+enum Mask : u32 {
+    kBehind = 0,    // the newest `window` positions up to a token's own; 0: all
+    kOwnChunk = 1,  // those from the last multiple of `window` on
+    kAround = 2,    // those of the step that are at most `window` away
+};
 
 struct AttendArgs {
     StepArgs step;
     const float* q;
     float* out;
-    float* partials;  // [tile, kv head, split, rows, 2 + head_dim]
+    float* partials;  // [tile, kv head, split, rows, 2 + value_dim]
     u32* counters;    // [tile, kv head], zero between launches
+    const float* slopes;  // [heads] or null: taken from a score times the distance
+    const float* sinks;   // [heads] or null: one more score, without a value
     u32 heads;
     u32 kv_heads;
     u32 head_dim;
-    u32 window;  // 0: all
+    u32 value_dim;
+    u32 mask;
+    u32 window;
     u32 splits;  // 0: a warp a tile; else a block works on each of `splits` shares of a tile's positions
     float scale;
     float softcap;
     u32 first_tile;  // of this launch
     KvPlace layer;
 };
-static_assert(sizeof(AttendArgs) == 144, "mirrored in module.rs");
+static_assert(sizeof(AttendArgs) == 184, "mirrored in module.rs");
 
 struct GluArgs {
     float* gate;
@@ -193,24 +216,71 @@ struct GluArgs {
 };
 static_assert(sizeof(GluArgs) == 32, "mirrored in module.rs");
 
-struct ScaleArgs {
+enum Modification : u32 {
+    kScale = 0,       // x *= factor
+    kLimit = 1,       // x = min(max(x, -factor), factor)
+    kByColumn = 2,    // x *= by[column]
+    kByPosition = 3,  // x *= 1 + factor * ln(floor((position + offset) / length) + 1)
+    kBySigmoid = 4,   // x *= sigmoid(by[row, column / length])
+};
+
+// Changes rows of `width` values in place.
+struct ModifyArgs {
     float* x;
-    u64 n;
+    const float* by;
+    const u32* positions;
+    u32 width;
+    u32 kind;
     float factor;
+    u32 length;
+    u32 offset;
     u32 pad;
 };
-static_assert(sizeof(ScaleArgs) == 24, "mirrored in module.rs");
+static_assert(sizeof(ModifyArgs) == 48, "mirrored in module.rs");
+
+// out[head] = [x[head][..part] | tail[row]], with `heads` heads a row.
+struct JoinArgs {
+    const float* x;
+    const float* tail;
+    float* out;
+    u32 heads;
+    u32 part;
+    u32 x_stride;  // between heads
+    u32 tail_width;
+};
+static_assert(sizeof(JoinArgs) == 40, "mirrored in module.rs");
+
+// out[h] = [w[h] * x[h][..cols] | x[h][cols..]], head by head; w is [heads * rows, cols].
+struct ProjectHeadsArgs {
+    DeviceMatrix w;
+    const float* x;
+    float* out;
+    u32 n;
+    u32 heads;
+    u32 rows;
+    u32 cols;
+    u32 from;  // values of a head of x
+    u32 to;    // and of out
+};
+static_assert(sizeof(ProjectHeadsArgs) == 88, "mirrored in module.rs");
+
+enum RouterScore : u32 { kSoftmax = 0, kSoftmaxOfChosen = 1, kSigmoid = 2 };
 
 struct RouteArgs {
     const float* scores;  // [n, n_experts]
     u32* experts;         // [n, n_used]
     float* weights;       // [n, n_used]
+    const float* bias;    // [n_experts] or null: added for the choice
     u32 n_experts;
     u32 n_used;
-    u32 softmax_first;
+    u32 score;
     u32 renormalise;
+    u32 groups;  // experts are chosen from the `groups_used` groups whose two best are the best together
+    u32 groups_used;
+    float scale;
+    u32 pad;
 };
-static_assert(sizeof(RouteArgs) == 40, "mirrored in module.rs");
+static_assert(sizeof(RouteArgs) == 64, "mirrored in module.rs");
 
 // Sorts picks by expert and keeps the order within an expert.
 struct GroupArgs {
@@ -222,14 +292,85 @@ struct GroupArgs {
 };
 static_assert(sizeof(GroupArgs) == 32, "mirrored in module.rs");
 
+// What follows the products of chosen experts with gate and up, [picks, stride] each.
+struct ExpertGluArgs {
+    float* gate;       // the result
+    const float* up;   // or null: activation(gate)
+    const u32* experts;    // [picks]
+    const float* weights;  // [picks] or null: factors on the input of the products
+    const float* factors[2];  // [n_experts] or null: on the products with gate and up
+    const float* biases[2];   // [n_experts, ffn] or null
+    u64 n;  // picks * ffn
+    u32 ffn;
+    u32 stride;
+    u32 activation;
+    u32 pad;
+};
+static_assert(sizeof(ExpertGluArgs) == 88, "mirrored in module.rs");
+
 struct CombineArgs {
     const float* parts;    // [n, n_used, width]
-    const float* weights;  // [n, n_used]
+    const float* weights;  // [n, n_used], or null for ones
+    const u32* experts;    // [n, n_used]
+    const float* factors;  // [n_experts] or null: on the parts
+    const float* biases;   // [n_experts, width] or null
     float* out;            // [n, width]
     u32 width;
     u32 n_used;
 };
-static_assert(sizeof(CombineArgs) == 32, "mirrored in module.rs");
+static_assert(sizeof(CombineArgs) == 56, "mirrored in module.rs");
+
+// Recurrences. A tile of the step is all tokens of one sequence; `memory` is the place of the memory, in values.
+struct ConvArgs {
+    StepArgs step;
+    float* x;             // [n, width]
+    const float* kernel;  // [taps, width], the oldest input first
+    const float* bias;    // or null
+    u64 memory;           // [taps - 1, width]
+    u32 width;
+    u32 taps;
+    u32 silu;
+    u32 pad;
+};
+static_assert(sizeof(ConvArgs) == 112, "mirrored in module.rs");
+
+struct DeltaArgs {
+    StepArgs step;
+    const float* q;     // [n, key_heads, key_dim]
+    const float* k;
+    const float* v;     // [n, heads, value_dim]
+    const float* dt;    // [n, heads], or [n, heads, key_dim]
+    const float* beta;  // [n, heads]
+    const float* rate;  // [heads]
+    float* out;         // [n, heads, value_dim]
+    u64 memory;         // [heads, key_dim, value_dim]
+    u32 heads;
+    u32 key_heads;
+    u32 key_dim;
+    u32 value_dim;
+    u32 by_row;  // decays
+    u32 tiled;   // head h reads key head h % key_heads
+};
+static_assert(sizeof(DeltaArgs) == 152, "mirrored in module.rs");
+
+struct ScanArgs {
+    StepArgs step;
+    const float* x;     // [n, heads, head_dim]
+    const float* dt;    // [n, heads]
+    const float* b;     // [n, groups, state]
+    const float* c;
+    const float* rate;  // [heads], or [state, heads]
+    const float* skip;  // [heads]
+    float* out;         // [n, heads, head_dim]
+    u64 memory;         // [state, heads, head_dim]
+    u32 heads;
+    u32 head_dim;
+    u32 groups;
+    u32 state;
+    u32 by_state;  // decays
+    u32 pad;
+};
+static_assert(sizeof(ScanArgs) == 152, "mirrored in module.rs");
 
 struct ArgmaxArgs {
     const float* values;  // [rows, width]

@@ -46,6 +46,11 @@ struct Rows {
     u32 heads;       // query heads a token that are rows here
     u32 first_token;
     u32 first_head;
+    u32 last_token;  // of the sequence in the step
+    DEVICE_MEMBER u32 used() const { return tokens * heads; }
+    // Token and query head of row r; behind the used ones any that exist.
+    DEVICE_MEMBER u32 token(u32 r) const { return first_token + (r < used() ? r / heads : 0); }
+    DEVICE_MEMBER u32 head(u32 r) const { return r < used() ? first_head + r % heads : 0; }
 };
 
 // Queries of a warp as the left operand, 16 dimensions a turn, in registers, or in shared memory for heads so long that the
@@ -64,109 +69,201 @@ template <u32 kDim> struct Queries<kDim, true> {
 };
 template <u32 kDim> constexpr u32 kQueryBytes = kDim > 128 ? kWarps * kDim / 16 * 512 : 0;
 
-template <u32 kDim, bool kHalves>
-DEVICE void walk(const AttendArgs& a, const Rows& rows, const DeviceKv& kv, u64 kv_row, u32 unit, u32 units, u8* shared,
-                 Part<kDim>& part) {
-    const u32 lane = threadIdx.x % kWarp, g = lane / 4, t = lane % 4, d = a.head_dim;
-    UNROLL for (u32 i = 0; i < 2; i++) part.peak[i] = kNegativeInfinity, part.sum[i] = 0.f;
-    UNROLL for (u32 i = 0; i < kDim / 8; i++) UNROLL for (u32 j = 0; j < 4; j++) part.values[i][j] = 0.f;
+// The first and the last position that a token sees, at `position` of a sequence whose last one in the step is `newest`.
+DEVICE u32 first_seen(const AttendArgs& a, u32 position) {
+    if (a.mask == kAround) return position > a.window ? position - a.window : 0;
+    if (a.mask == kOwnChunk) return position - position % a.window;
+    return a.window && position >= a.window ? position - a.window + 1 : 0;
+}
+DEVICE u32 last_seen(const AttendArgs& a, u32 position, u32 newest) {
+    return a.mask == kAround ? position + min_u32(a.window, newest - position) : position;
+}
 
-    // Words 0 and 2 of an operand belong to row g, words 1 and 3 to row g + 8.
-    Queries<kDim> q(shared);
-    u32 last[2], first[2];
-    UNROLL for (u32 i = 0; i < 2; i++) {
-        const u32 r = g + 8 * i;
-        const bool used = r < rows.tokens * rows.heads;
-        const u32 token = rows.first_token + (used ? r / rows.heads : 0);
-        const float* from = a.q + ((u64)token * a.heads + rows.first_head + (used ? r % rows.heads : 0)) * d;
-        UNROLL_BY(kDim > 128 ? 2 : kDim / 32) for (u32 c = 0; c < kDim / 32; c++) UNROLL for (u32 w = 0; w < 4; w++) {
-            const u32 dim = 32 * c + 8 * t + 2 * w;
-            const float low = used && dim < d ? a.scale * from[dim] : 0.f;
-            const float high = used && dim + 1 < d ? a.scale * from[dim + 1] : 0.f;
-            q.set(2 * c + w / 2, i + 2 * (w % 2), pack_halves(low, high));
-        }
-        const u32 position = a.step.positions[token];
-        last[i] = used ? position : 0;
-        first[i] = !used ? 1 : a.window && position >= a.window ? position - a.window + 1 : 0;
-    }
-
-    // Positions ascend within a tile.
-    const u32 end = a.step.positions[rows.first_token + rows.tokens - 1] + 1;
-    const u32 oldest = a.step.positions[rows.first_token];
-    const u32 start = a.window && oldest >= a.window ? (oldest - a.window + 1) / kTile : 0;
-    // The unit of a position depends on its place in the sequence alone, not on the tile.
-    const u32 first_step = start + (unit + units - start % units) % units;
-    const u32 rows_kept = kept(kv, a.layer);
-    for (u32 p0 = kTile * first_step; p0 < end; p0 += kTile * units) {
-        // The positions of a step never wrap around the end of a ring.
-        const u64 row0 = kv_row + (a.layer.is_ring ? p0 % rows_kept : p0);
-        const u32 valid = end - 1 - p0;
-        float scores[2][4] = {};
-        UNROLL for (u32 h = 0; h < 2; h++) {
-            // Positions not yet written hold arbitrary bits: the last valid one is read in their place, with weight 0. Behind
-            // the head's dimensions the last ones are read; the query is 0 there and the output is dropped.
-            const u64 row = (row0 + min_u32(8 * h + g, valid)) * kv.stride;
-            // With queries in shared memory registers are short, so the loop is not unrolled and keeps few keys at a time.
-            UNROLL_BY(kDim > 128 ? 2 : kDim / 32) for (u32 c = 0; c < kDim / 32; c++) {
-                const uint4 k = load_cached8<kHalves>(kv.k, kv.k_scales, row + min_u32(32 * c + 8 * t, kv.stride - 8), kv.k_type);
-                mma16x8x16(scores[h], q.get(2 * c), k.x, k.y);
-                mma16x8x16(scores[h], q.get(2 * c + 1), k.z, k.w);
-            }
-        }
-        u32 w[4];
+// What the rows g and g + 8 of a tile see, and the steps of 16 positions that one of `units` takes.
+struct Walk {
+    u32 first[2];
+    u32 last[2];
+    u32 begin;  // first position
+    u32 end;
+    u32 stride;  // between the steps of a unit
+    u32 k_last;  // first of the last eight dimensions
+    u32 v_last;
+    DEVICE_MEMBER Walk(const AttendArgs& a, const Rows& rows, u32 unit, u32 units) {
+        const u32 g = threadIdx.x % kWarp / 4, newest = a.step.positions[rows.last_token];
         UNROLL for (u32 i = 0; i < 2; i++) {
-            float peak = part.peak[i];
-            UNROLL for (u32 h = 0; h < 2; h++) UNROLL for (u32 j = 0; j < 2; j++) {
-                float& s = scores[h][2 * i + j];
-                const u32 p = p0 + 8 * h + 2 * t + j;
-                if (a.softcap > 0.f) s = a.softcap * tanhf(s / a.softcap);
-                s = p <= last[i] && p >= first[i] ? s * kLog2e : kNegativeInfinity;
-                peak = fmaxf(peak, s);
-            }
-            peak = fmaxf(peak, shuffle_xor(peak, 1));
-            peak = fmaxf(peak, shuffle_xor(peak, 2));
-            // The peak of a row without positions is minus infinity, which must not be subtracted from itself.
-            const float base = peak == kNegativeInfinity ? 0.f : peak;
-            const float shrink = exp2_approx(part.peak[i] - base);
-            part.peak[i] = peak;
-            part.sum[i] *= shrink;
-            UNROLL for (u32 n = 0; n < kDim / 8; n++) part.values[n][2 * i] *= shrink, part.values[n][2 * i + 1] *= shrink;
-            UNROLL for (u32 h = 0; h < 2; h++) {
-                const float w0 = exp2_approx(scores[h][2 * i] - base), w1 = exp2_approx(scores[h][2 * i + 1] - base);
-                part.sum[i] += w0 + w1;
-                w[i + 2 * h] = pack_halves(w0, w1);
-            }
+            const bool used = g + 8 * i < rows.used();
+            const u32 position = a.step.positions[rows.token(g + 8 * i)];
+            last[i] = used ? last_seen(a, position, newest) : 0;
+            first[i] = used ? first_seen(a, position) : 1;
         }
-        const uint4 weights = {w[0], w[1], w[2], w[3]};
-        UNROLL for (u32 e = 0; e < kDim / 64; e++) {
-            uint4 v[4];
-            UNROLL for (u32 i = 0; i < 4; i++) {
-                const u64 row = (row0 + min_u32(2 * t + i % 2 + 8 * (i / 2), valid)) * kv.stride;
-                v[i] = load_cached8<kHalves>(kv.v, kv.v_scales, row + min_u32(64 * e + 8 * g, kv.stride - 8), kv.v_type);
-            }
-            UNROLL for (u32 j = 0; j < 8; j++) {
-                const u32 halves = j % 2 ? 0x7632 : 0x5410;
-                mma16x8x16(part.values[8 * e + j], weights, permute(word(v[0], j / 2), word(v[1], j / 2), halves),
-                           permute(word(v[2], j / 2), word(v[3], j / 2), halves));
-            }
+        // Positions ascend within a tile.
+        end = last_seen(a, a.step.positions[rows.first_token + rows.tokens - 1], newest) + 1;
+        const u32 start = first_seen(a, a.step.positions[rows.first_token]) / kTile;
+        // The unit of a position depends on its place in the sequence alone, not on the tile.
+        begin = kTile * (start + (unit + units - start % units) % units);
+        stride = kTile * units;
+        k_last = ceil_div(a.head_dim, 8) * 8 - 8;
+        v_last = ceil_div(a.value_dim, 8) * 8 - 8;
+    }
+};
+
+// Begins a part: with no position seen, and in one unit of all with the sinks.
+template <u32 kDim> DEVICE void clear(const AttendArgs& a, const Rows& rows, bool has_sinks, Part<kDim>& part) {
+    const u32 lane = threadIdx.x % kWarp;
+    UNROLL for (u32 i = 0; i < 2; i++) {
+        part.peak[i] = kNegativeInfinity, part.sum[i] = 0.f;
+        if (has_sinks && a.sinks) {
+            part.peak[i] = kLog2e * a.sinks[rows.head(lane / 4 + 8 * i)];
+            // The lanes of a quad are summed at the end.
+            if (lane % 4 == 0) part.sum[i] = 1.f;
         }
     }
+    UNROLL for (u32 i = 0; i < kDim / 8; i++) UNROLL for (u32 j = 0; j < 4; j++) part.values[i][j] = 0.f;
+}
+
+// Two words of a query as the left operand: dimensions 32c + 8t + 2w and the next of row g + 8i, times the scale.
+DEVICE u32 query_word(const AttendArgs& a, const Rows& rows, u32 i, u32 c, u32 w) {
+    const u32 lane = threadIdx.x % kWarp, r = lane / 4 + 8 * i, dim = 32 * c + 8 * (lane % 4) + 2 * w;
+    const bool used = r < rows.used();
+    const float* from = a.q + ((u64)rows.token(r) * a.heads + rows.head(r)) * a.head_dim;
+    const float low = used && dim < a.head_dim ? a.scale * from[dim] : 0.f;
+    const float high = used && dim + 1 < a.head_dim ? a.scale * from[dim + 1] : 0.f;
+    return pack_halves(low, high);
+}
+
+// Makes weights of the scores of 16 positions, relative to the peak so far, by which what the part holds shrinks.
+template <u32 kDim>
+DEVICE uint4 weigh(const AttendArgs& a, const Rows& rows, const Walk& walk, u32 p0, float (&scores)[2][4], Part<kDim>& part) {
+    const u32 lane = threadIdx.x % kWarp, g = lane / 4, t = lane % 4;
+    u32 w[4];
+    UNROLL for (u32 i = 0; i < 2; i++) {
+        float slope = 0.f, position = 0.f;
+        if (a.slopes) {
+            slope = a.slopes[rows.head(g + 8 * i)];
+            position = (float)a.step.positions[rows.token(g + 8 * i)];
+        }
+        float peak = part.peak[i];
+        UNROLL for (u32 h = 0; h < 2; h++) UNROLL for (u32 j = 0; j < 2; j++) {
+            float& s = scores[h][2 * i + j];
+            const u32 p = p0 + 8 * h + 2 * t + j;
+            if (a.softcap > 0.f) s = a.softcap * tanhf(s / a.softcap);
+            if (a.slopes) s -= slope * fabsf(position - (float)p);
+            s = p <= walk.last[i] && p >= walk.first[i] ? s * kLog2e : kNegativeInfinity;
+            peak = fmaxf(peak, s);
+        }
+        peak = fmaxf(peak, shuffle_xor(peak, 1));
+        peak = fmaxf(peak, shuffle_xor(peak, 2));
+        // The peak of a row without positions is minus infinity, which must not be subtracted from itself.
+        const float base = peak == kNegativeInfinity ? 0.f : peak;
+        const float shrink = exp2_approx(part.peak[i] - base);
+        part.peak[i] = peak;
+        part.sum[i] *= shrink;
+        UNROLL for (u32 n = 0; n < kDim / 8; n++) part.values[n][2 * i] *= shrink, part.values[n][2 * i + 1] *= shrink;
+        UNROLL for (u32 h = 0; h < 2; h++) {
+            const float w0 = exp2_approx(scores[h][2 * i] - base), w1 = exp2_approx(scores[h][2 * i + 1] - base);
+            part.sum[i] += w0 + w1;
+            w[i + 2 * h] = pack_halves(w0, w1);
+        }
+    }
+    return {w[0], w[1], w[2], w[3]};
+}
+
+// Adds the weighted values of 16 positions, dimensions `first_dim`.., whose first value is `at`.
+template <u32 kDim, bool kHalves>
+DEVICE void add_values(const DeviceKv& kv, u64 at, u32 stride, u32 first_dim, u32 last, u32 valid, const uint4& weights,
+                       Part<kDim>& part) {
+    const u32 g = threadIdx.x % kWarp / 4, t = threadIdx.x % 4;
+    UNROLL for (u32 e = 0; e < kDim / 64; e++) {
+        uint4 v[4];
+        UNROLL for (u32 i = 0; i < 4; i++) {
+            const u64 row = at + min_u32(2 * t + i % 2 + 8 * (i / 2), valid) * stride;
+            v[i] = load_cached8<kHalves>(kv.v, kv.v_scales, row + min_u32(first_dim + 64 * e + 8 * g, last), kv.v_type);
+        }
+        UNROLL for (u32 j = 0; j < 8; j++) {
+            const u32 halves = j % 2 ? 0x7632 : 0x5410;
+            mma16x8x16(part.values[8 * e + j], weights, permute(word(v[0], j / 2), word(v[1], j / 2), halves),
+                       permute(word(v[2], j / 2), word(v[3], j / 2), halves));
+        }
+    }
+}
+
+// Sums what the lanes of a quad have seen of the positions of a row.
+template <u32 kDim> DEVICE void sum_quads(Part<kDim>& part) {
     UNROLL for (u32 i = 0; i < 2; i++) {
         part.sum[i] += shuffle_xor(part.sum[i], 1);
         part.sum[i] += shuffle_xor(part.sum[i], 2);
     }
 }
 
-// Writes a lane's values of the first `used` rows, times `factor[i]`, to `place(row)`.
-template <u32 kDim, class F> DEVICE void write_rows(const Part<kDim>& part, u32 d, u32 used, const float (&factor)[2], F&& place) {
+// The head's first key and value in the cache.
+struct Cached {
+    u64 k;
+    u64 v;
+    u32 rows;  // kept
+    DEVICE_MEMBER Cached(const AttendArgs& a, DeviceKv& kv, u32 kv_head) {
+        kv.k = in_global(kv.k), kv.v = in_global(kv.v);
+        if (a.layer.is_latent) kv.v = kv.k, kv.v_scales = kv.k_scales, kv.v_type = kv.k_type;
+        k = first_value(kv, a.layer, a.layer.k, a.layer.k_stride, kv_head);
+        v = first_value(kv, a.layer, a.layer.v, a.layer.v_stride, kv_head);
+        rows = kept(kv, a.layer);
+    }
+    // The row of a position; those of a step never wrap around the end of a ring.
+    DEVICE_MEMBER u32 row(const AttendArgs& a, u32 p0) const { return a.layer.is_ring ? p0 % rows : p0; }
+};
+
+template <u32 kDim, bool kHalves>
+DEVICE void walk(const AttendArgs& a, const Rows& rows, const DeviceKv& kv, const Cached& cached, u32 unit, u32 units, u8* shared,
+                 Part<kDim>& part) {
+    const u32 lane = threadIdx.x % kWarp, g = lane / 4, t = lane % 4;
+    clear(a, rows, unit == 0, part);
+    // Words 0 and 2 of an operand belong to row g, words 1 and 3 to row g + 8.
+    Queries<kDim> q(shared);
+    UNROLL for (u32 i = 0; i < 2; i++)
+        UNROLL_BY(kDim > 128 ? 2 : kDim / 32) for (u32 c = 0; c < kDim / 32; c++) UNROLL for (u32 w = 0; w < 4; w++)
+            q.set(2 * c + w / 2, i + 2 * (w % 2), query_word(a, rows, i, c, w));
+
+    const Walk walk(a, rows, unit, units);
+    for (u32 p0 = walk.begin; p0 < walk.end; p0 += walk.stride) {
+        const u64 row0 = cached.row(a, p0);
+        const u32 valid = walk.end - 1 - p0;
+        float scores[2][4] = {};
+        UNROLL for (u32 h = 0; h < 2; h++) {
+            // Positions not yet written hold arbitrary bits: the last valid one is read in their place, with weight 0. Behind
+            // the head's dimensions the last ones are read; the query is 0 there and the output is dropped.
+            const u64 row = cached.k + (row0 + min_u32(8 * h + g, valid)) * a.layer.k_stride;
+            // With queries in shared memory registers are short, so the loop is not unrolled and keeps few keys at a time.
+            UNROLL_BY(kDim > 128 ? 2 : kDim / 32) for (u32 c = 0; c < kDim / 32; c++) {
+                const uint4 k = load_cached8<kHalves>(kv.k, kv.k_scales, row + min_u32(32 * c + 8 * t, walk.k_last), kv.k_type);
+                mma16x8x16(scores[h], q.get(2 * c), k.x, k.y);
+                mma16x8x16(scores[h], q.get(2 * c + 1), k.z, k.w);
+            }
+        }
+        const uint4 weights = weigh(a, rows, walk, p0, scores, part);
+        add_values<kDim, kHalves>(kv, cached.v + row0 * a.layer.v_stride, a.layer.v_stride, 0, walk.v_last, valid, weights, part);
+    }
+    sum_quads(part);
+}
+
+// Writes a lane's values of the first `used` rows, dimensions `first_dim`.. of `d`, times `factor[i]`, to `place(row)`.
+template <u32 kDim, class F>
+DEVICE void write_rows(const Part<kDim>& part, u32 first_dim, u32 d, u32 used, const float (&factor)[2], F&& place) {
     const u32 lane = threadIdx.x % kWarp, g = lane / 4, t = lane % 4;
     UNROLL for (u32 i = 0; i < 2; i++) {
         if (g + 8 * i >= used) continue;
         float* to = place(g + 8 * i);
         UNROLL for (u32 n = 0; n < kDim / 8; n++) UNROLL for (u32 j = 0; j < 2; j++) {
-            const u32 dim = n / 8 * 64 + 16 * t + 8 * j + n % 8;
+            const u32 dim = first_dim + n / 8 * 64 + 16 * t + 8 * j + n % 8;
             if (dim < d) to[dim] = part.values[n][2 * i + j] * factor[i];
         }
+    }
+}
+
+// Writes the peak and the sum of a lane's rows to `place(row)`.
+template <u32 kDim, class F> DEVICE void write_sums(const Part<kDim>& part, u32 used, F&& place) {
+    const u32 lane = threadIdx.x % kWarp;
+    if (lane % 4 == 0) UNROLL for (u32 i = 0; i < 2; i++) {
+        const u32 row = lane / 4 + 8 * i;
+        if (row < used) place(row)[0] = part.peak[i], place(row)[1] = part.sum[i];
     }
 }
 
@@ -185,50 +282,71 @@ DEVICE float merged(const float* parts, u32 n, u32 row_size, u32 rows, u32 row, 
     return value / sum;
 }
 
+// A tile and a head of the cache.
+struct TileWork {
+    u32 tile;
+    u32 split;
+    u32 slot;
+    u32 kv_head;
+    Rows rows;  // none without a tile
+    DEVICE_MEMBER TileWork(const AttendArgs& a, u32 place, u32 splits) : tile(place / splits), split(place % splits), slot(0), rows() {
+        // Query head i reads cached head i * kv_heads / heads. More query heads than rows take several blocks.
+        const u32 chunks = ceil_div(ceil_div(a.heads, a.kv_heads), kTile);
+        kv_head = blockIdx.y / chunks;
+        if (a.first_tile + tile >= a.step.n_tiles) return;
+        const u32 first_head = ceil_div(kv_head * a.heads, a.kv_heads) + blockIdx.y % chunks * kTile;
+        const u32 end_head = ceil_div((kv_head + 1) * a.heads, a.kv_heads);
+        const DeviceTile at = a.step.tiles[a.first_tile + tile];
+        slot = at.slot;
+        const u32 heads = first_head < end_head ? min_u32(end_head - first_head, kTile) : 0;
+        rows = {at.count, heads, at.first, first_head, at.last};
+    }
+    DEVICE_MEMBER float* out(const AttendArgs& a, u32 row) const {
+        return a.out + ((u64)rows.token(row) * a.heads + rows.head(row)) * a.value_dim;
+    }
+    // Number of the tile's first part, and a row of one of them.
+    DEVICE_MEMBER u64 place(const AttendArgs& a) const { return (u64)(tile * gridDim.y + blockIdx.y) * a.splits; }
+    DEVICE_MEMBER float* part(const AttendArgs& a, u32 row) const {
+        return a.partials + ((place(a) + split) * kTile + row) * (2 + a.value_dim);
+    }
+    // Joins the parts of all splits where this is the last of them to be written.
+    DEVICE_MEMBER void join(const AttendArgs& a, u8* flag) const {
+        if (!last_block(a.counters + tile * gridDim.y + blockIdx.y, a.splits, (u32*)flag)) return;
+        const u32 d = a.value_dim;
+        const float* all = a.partials + place(a) * kTile * (2 + d);
+        for (u32 i = threadIdx.x; i < rows.used() * d; i += blockDim.x)
+            out(a, i / d)[i % d] = merged(all, a.splits, 2 + d, kTile, i / d, i % d);
+    }
+};
+
 template <u32 kDim, bool kHalves> DEVICE void attend(const AttendArgs& a, u8* shared) {
     let_next_start();
     wait_for_previous();
-    const u32 lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, d = a.head_dim;
-    // Query head i reads cached head i * kv_heads / heads. More query heads than rows take several blocks.
-    const u32 chunks = ceil_div(ceil_div(a.heads, a.kv_heads), kTile);
-    const u32 kv_head = blockIdx.y / chunks;
-    const u32 first_head = ceil_div(kv_head * a.heads, a.kv_heads) + blockIdx.y % chunks * kTile;
-    const u32 end_head = ceil_div((kv_head + 1) * a.heads, a.kv_heads);
-    const u32 tile = a.splits ? blockIdx.x / a.splits : blockIdx.x * kWarps + warp;
-    if (a.first_tile + tile >= a.step.n_tiles) return;
-    const DeviceTile at = a.step.tiles[a.first_tile + tile];
-    DeviceKv kv = a.step.kvs[at.slot];
-    kv.k = in_global(kv.k), kv.v = in_global(kv.v);
-    const u64 kv_row = first_row(kv, a.layer, a.kv_heads, kv_head);
-    const Rows rows = {at.count, first_head < end_head ? min_u32(end_head - first_head, kTile) : 0, at.first, first_head};
-    const u32 used = rows.tokens * rows.heads;
-    auto out = [&](u32 row) -> float* {
-        return a.out + ((u64)(rows.first_token + row / rows.heads) * a.heads + rows.first_head + row % rows.heads) * d;
-    };
+    const u32 warp = threadIdx.x / kWarp, d = a.value_dim;
+    const TileWork work(a, a.splits ? blockIdx.x : blockIdx.x * kWarps + warp, max_u32(a.splits, 1));
+    const Rows& rows = work.rows;
+    if (rows.tokens == 0) return;
+    const u32 used = rows.used();
+    DeviceKv kv = a.step.kvs[work.slot];
+    const Cached cached(a, kv, work.kv_head);
 
     Part<kDim> part;
     if (!a.splits) {
-        walk<kDim, kHalves>(a, rows, kv, kv_row, 0, 1, shared, part);
-        write_rows<kDim>(part, d, used, {1.f / part.sum[0], 1.f / part.sum[1]}, out);
+        walk<kDim, kHalves>(a, rows, kv, cached, 0, 1, shared, part);
+        write_rows<kDim>(part, 0, d, used, {1.f / part.sum[0], 1.f / part.sum[1]}, [&](u32 row) { return work.out(a, row); });
         return;
     }
 
     // Groups of positions are dealt to blocks first and then to warps, so that a short context occupies all blocks.
-    const u32 split = blockIdx.x % a.splits;
-    walk<kDim, kHalves>(a, rows, kv, kv_row, split + warp * a.splits, kWarps * a.splits, shared, part);
+    walk<kDim, kHalves>(a, rows, kv, cached, work.split + warp * a.splits, kWarps * a.splits, shared, part);
     const u32 row_size = 2 + d;
     float* parts = (float*)(shared + kQueryBytes<kDim>);
     float* mine = parts + warp * used * row_size;
-    if (lane % 4 == 0) UNROLL for (u32 i = 0; i < 2; i++) {
-        const u32 row = lane / 4 + 8 * i;
-        if (row < used) mine[row * row_size] = part.peak[i], mine[row * row_size + 1] = part.sum[i];
-    }
-    write_rows<kDim>(part, d, used, {1.f, 1.f}, [&](u32 row) { return mine + row * row_size + 2; });
+    write_sums<kDim>(part, used, [&](u32 row) { return mine + row * row_size; });
+    write_rows<kDim>(part, 0, d, used, {1.f, 1.f}, [&](u32 row) { return mine + row * row_size + 2; });
     sync_block();
 
     // Joins the parts of the four warps to that of the block.
-    const u32 place = (tile * gridDim.y + blockIdx.y) * a.splits;
-    float* block_part = a.partials + ((u64)place + split) * kTile * row_size;
     for (u32 i = threadIdx.x; i < used * row_size; i += blockDim.x) {
         const u32 row = i / row_size, field = i % row_size;
         float peak = kNegativeInfinity;
@@ -241,13 +359,79 @@ template <u32 kDim, bool kHalves> DEVICE void attend(const AttendArgs& a, u8* sh
                 if (from[1] != 0.f) v += exp2_approx(from[0] - peak) * from[field];
             }
         }
-        block_part[row * row_size + field] = v;
+        work.part(a, row)[field] = v;
     }
-    u32* flag = (u32*)(parts + kWarps * used * row_size);
-    if (!last_block(a.counters + tile * gridDim.y + blockIdx.y, a.splits, flag)) return;
-    const float* all = a.partials + (u64)place * kTile * row_size;
-    for (u32 i = threadIdx.x; i < used * d; i += blockDim.x)
-        out(i / d)[i % d] = merged(all, a.splits, row_size, kTile, i / d, i % d);
+    work.join(a, (u8*)(parts + kWarps * used * row_size));
+}
+
+// Heads too wide for the registers of a warp. The warps of a block take the same positions: each multiplies every fourth 32
+// dimensions of the keys, the products are summed in the order of the warps, and each has a quarter of the values.
+template <bool kHalves> DEVICE void attend_wide(const AttendArgs& a, u8* shared) {
+    constexpr u32 kDim = 128;  // values of a warp
+    let_next_start();
+    wait_for_previous();
+    const u32 lane = threadIdx.x % kWarp, g = lane / 4, t = lane % 4, warp = threadIdx.x / kWarp;
+    const TileWork work(a, blockIdx.x, a.splits);
+    const Rows& rows = work.rows;
+    if (rows.tokens == 0) return;
+    DeviceKv kv = a.step.kvs[work.slot];
+    const Cached cached(a, kv, work.kv_head);
+    Part<kDim> part;
+    clear(a, rows, work.split == 0, part);
+
+    // Queries: what a lane multiplies, [chunk of 32 dimensions][half][lane], which no other lane reads. Scores:
+    // [turn % 2][warp][lane], so that a barrier a turn is enough.
+    const u32 chunks = ceil_div(a.head_dim, 32);
+    u8* queries = shared + 16 * lane;
+    u8* scores_of = shared + chunks * 1024;
+    u8* flag = scores_of + 2 * kWarps * 1024;
+    for (u32 c = warp; c < chunks; c += kWarps) UNROLL for (u32 h = 0; h < 2; h++) {
+        const uint4 words = {query_word(a, rows, 0, c, 2 * h), query_word(a, rows, 1, c, 2 * h),
+                             query_word(a, rows, 0, c, 2 * h + 1), query_word(a, rows, 1, c, 2 * h + 1)};
+        store(queries + 1024 * c + 512 * h, words);
+    }
+
+    const Walk walk(a, rows, work.split, a.splits);
+    u32 turn = 0;
+    for (u32 p0 = walk.begin; p0 < walk.end; p0 += walk.stride, turn++) {
+        const u64 row0 = cached.row(a, p0);
+        const u32 valid = walk.end - 1 - p0;
+        float scores[2][4] = {};
+        for (u32 c = warp; c < chunks; c += kWarps) {
+            const uint4 q0 = load<uint4>(queries + 1024 * c), q1 = load<uint4>(queries + 1024 * c + 512);
+            UNROLL for (u32 h = 0; h < 2; h++) {
+                const u64 row = cached.k + (row0 + min_u32(8 * h + g, valid)) * a.layer.k_stride;
+                const uint4 k = load_cached8<kHalves>(kv.k, kv.k_scales, row + min_u32(32 * c + 8 * t, walk.k_last), kv.k_type);
+                mma16x8x16(scores[h], q0, k.x, k.y);
+                mma16x8x16(scores[h], q1, k.z, k.w);
+            }
+        }
+        u8* products = scores_of + turn % 2 * kWarps * 1024;
+        UNROLL for (u32 h = 0; h < 2; h++)
+            store(products + 1024 * warp + 512 * h + 16 * lane, float4{scores[h][0], scores[h][1], scores[h][2], scores[h][3]});
+        sync_block();
+        UNROLL for (u32 h = 0; h < 2; h++) {
+            UNROLL for (u32 i = 0; i < 4; i++) scores[h][i] = 0.f;
+            UNROLL for (u32 w = 0; w < kWarps; w++) {
+                const float4 s = load<float4>(products + 1024 * w + 512 * h + 16 * lane);
+                scores[h][0] += s.x, scores[h][1] += s.y, scores[h][2] += s.z, scores[h][3] += s.w;
+            }
+        }
+        const uint4 weights = weigh(a, rows, walk, p0, scores, part);
+        add_values<kDim, kHalves>(kv, cached.v + row0 * a.layer.v_stride, a.layer.v_stride, kDim * warp, walk.v_last, valid,
+                                  weights, part);
+    }
+    sum_quads(part);
+
+    const u32 used = rows.used();
+    if (a.splits == 1) {
+        write_rows<kDim>(part, kDim * warp, a.value_dim, used, {1.f / part.sum[0], 1.f / part.sum[1]},
+                         [&](u32 row) { return work.out(a, row); });
+        return;
+    }
+    if (warp == 0) write_sums<kDim>(part, used, [&](u32 row) { return work.part(a, row); });
+    write_rows<kDim>(part, kDim * warp, a.value_dim, used, {1.f, 1.f}, [&](u32 row) { return work.part(a, row) + 2; });
+    work.join(a, flag);
 }
 
 KERNEL(attend_64, AttendArgs, 128, 4) {
@@ -273,4 +457,12 @@ KERNEL(attend_256, AttendArgs, 128, 1) {
 KERNEL(attend_256_any, AttendArgs, 128, 1) {
     DYNAMIC_SHARED(shared);
     attend<256, false>(a, shared);
+}
+KERNEL(attend_wide, AttendArgs, 128, 2) {
+    DYNAMIC_SHARED(shared);
+    attend_wide<true>(a, shared);
+}
+KERNEL(attend_wide_any, AttendArgs, 128, 2) {
+    DYNAMIC_SHARED(shared);
+    attend_wide<false>(a, shared);
 }

@@ -239,7 +239,10 @@ DEVICE float normalised(float x, u32 i, const Moments& m, const DeviceNorm& norm
     return norm.bias ? y + norm.bias[i] : y;
 }
 
-enum Activation : u32 { kSilu = 0, kGelu = 1, kGeluErf = 2, kRelu = 3, kRelu2 = 4 };
+enum Activation : u32 {
+    kSilu = 0, kGelu = 1, kGeluErf = 2, kRelu = 3, kRelu2 = 4, kClampedSwiglu = 5, kIdentity = 6, kSigmoidal = 7, kSoftplus = 8,
+};
+DEVICE float sigmoid(float x) { return 1.f / (1.f + exp2_approx(-kLog2e * x)); }
 DEVICE float activate(float x, u32 kind) {
     switch (kind) {
         case kSilu: return x / (1.f + exp2_approx(-kLog2e * x));
@@ -250,6 +253,20 @@ DEVICE float activate(float x, u32 kind) {
         }
         case kGeluErf: return 0.5f * x * (1.f + erff(x * 0.7071067811865476f));
         case kRelu2: return x > 0.f ? x * x : 0.f;
+        case kIdentity: return x;
+        case kSigmoidal: return sigmoid(x);
+        case kSoftplus: {
+            // ln(1 + e), the rounding of the sum taken back.
+            const float e = expf(-fabsf(x)), sum = 1.f + e;
+            return fmaxf(x, 0.f) + (sum == 1.f ? e : logf(sum) * (e / (sum - 1.f)));
+        }
         default: return fmaxf(x, 0.f);
     }
 }
+DEVICE float gated(float gate, float up, u32 kind) {
+    if (kind != kClampedSwiglu) return activate(gate, kind) * up;
+    gate = fminf(gate, 7.f);
+    return gate * sigmoid(1.702f * gate) * (fminf(fmaxf(up, -7.f), 7.f) + 1.f);
+}
+// The `up` of an activation without one.
+DEVICE float no_up(u32 kind) { return kind == kClampedSwiglu ? 0.f : 1.f; }

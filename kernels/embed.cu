@@ -5,7 +5,7 @@
 KERNEL(embed, EmbedArgs, 128, 1) {
     let_next_start();
     wait_for_previous();
-    u32 row = a.rows[blockIdx.x];
+    u32 row = a.rows ? a.rows[blockIdx.x] : 0;
     if (row == kFollowing) row = *a.following;
     row = min_u32(row, a.table.rows - 1);
     float* x = a.x + (u64)blockIdx.x * a.width;

@@ -1,4 +1,4 @@
-// The gate of a feed-forward block where it is not part of a product, and factors on activations.
+// The gate of a feed-forward block where it is not part of a product, and what changes or copies activations value by value.
 #include "args.cuh"
 
 // gate = activation(gate) * up
@@ -6,12 +6,36 @@ KERNEL(glu, GluArgs, 256, 1) {
     let_next_start();
     wait_for_previous();
     for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < a.n; i += (u64)gridDim.x * blockDim.x)
-        a.gate[i] = activate(a.gate[i], a.activation) * (a.up ? a.up[i] : 1.f);
+        a.gate[i] = gated(a.gate[i], a.up ? a.up[i] : no_up(a.activation), a.activation);
 }
 
-// x *= factor
-KERNEL(scale, ScaleArgs, 256, 1) {
+// Changes rows in place, one row a block of the first dimension.
+KERNEL(modify, ModifyArgs, 256, 1) {
     let_next_start();
     wait_for_previous();
-    for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < a.n; i += (u64)gridDim.x * blockDim.x) a.x[i] *= a.factor;
+    const u32 row = blockIdx.x;
+    float* x = a.x + (u64)row * a.width;
+    float factor = a.factor;
+    if (a.kind == kByPosition) factor = 1.f + a.factor * logf((float)(((u64)a.positions[row] + a.offset) / a.length + 1));
+    const float* gate = a.kind == kBySigmoid ? a.by + (u64)row * (a.width / a.length) : nullptr;
+    for (u32 i = blockIdx.y * blockDim.x + threadIdx.x; i < a.width; i += gridDim.y * blockDim.x) {
+        switch (a.kind) {
+            case kLimit: x[i] = fminf(fmaxf(x[i], -factor), factor); break;
+            case kByColumn: x[i] *= a.by[i]; break;
+            case kBySigmoid: x[i] *= sigmoid(gate[i / a.length]); break;
+            default: x[i] *= factor;
+        }
+    }
+}
+
+// Copies heads and what follows each, one head a block of the first dimension.
+KERNEL(join, JoinArgs, 256, 1) {
+    let_next_start();
+    wait_for_previous();
+    const u32 width = a.part + a.tail_width;
+    const float* x = a.x + (u64)blockIdx.x * a.x_stride;
+    const float* tail = a.tail + (u64)(blockIdx.x / a.heads) * a.tail_width;
+    float* out = a.out + (u64)blockIdx.x * width;
+    for (u32 i = blockIdx.y * blockDim.x + threadIdx.x; i < width; i += gridDim.y * blockDim.x)
+        out[i] = i < a.part ? x[i] : tail[i - a.part];
 }

@@ -1,24 +1,50 @@
 // Mixture of experts: the choice of experts, the picks sorted by expert, and the weighted sum of the results.
 #include "args.cuh"
 
-// Chooses experts, one warp a token, in the order of their scores; of equal ones the lower number comes first.
+// Chooses experts, one warp a token, in the order of what they are chosen by; of equal ones the lower number comes first.
 KERNEL(route, RouteArgs, 32, 1) {
     DYNAMIC_SHARED(shared);
     let_next_start();
     wait_for_previous();
-    const u32 lane = threadIdx.x, token = blockIdx.x;
+    const u32 lane = threadIdx.x, token = blockIdx.x, group_size = a.n_experts / a.groups;
     const float* scores = a.scores + (u64)token * a.n_experts;
     float* left = (float*)shared;
+    float* two_best = left + a.n_experts;  // [groups]
     float peak = kNegativeInfinity;
-    for (u32 e = lane; e < a.n_experts; e += kWarp) {
-        left[e] = scores[e];
-        peak = fmaxf(peak, scores[e]);
-    }
+    for (u32 e = lane; e < a.n_experts; e += kWarp) peak = fmaxf(peak, scores[e]);
     peak = warp_max(peak);
-    float all = 0.f;
-    for (u32 e = lane; e < a.n_experts; e += kWarp) all += expf(scores[e] - peak);
-    all = warp_sum(all);
+    float all = 1.f;
+    if (a.score == kSoftmax) {
+        all = 0.f;
+        for (u32 e = lane; e < a.n_experts; e += kWarp) all += expf(scores[e] - peak);
+        all = warp_sum(all);
+    }
+    // Those of `kSoftmaxOfChosen` are divided by their sum at the end.
+    auto weight_of = [&](u32 e) { return a.score == kSigmoid ? 1.f / (1.f + expf(-scores[e])) : expf(scores[e] - peak) / all; };
+    // Scores are in the order of the weights, and differ where these are rounded to the same.
+    const bool by_scores = !a.bias && a.groups == 1;
+    for (u32 e = lane; e < a.n_experts; e += kWarp) left[e] = by_scores ? scores[e] : weight_of(e) + (a.bias ? a.bias[e] : 0.f);
     sync_warp();
+    if (a.groups > 1) {
+        for (u32 g = lane; g < a.groups; g += kWarp) {
+            float best = kNegativeInfinity, second = kNegativeInfinity;
+            for (u32 i = 0; i < group_size; i++) {
+                const float v = left[g * group_size + i];
+                second = fmaxf(second, fminf(best, v));
+                best = fmaxf(best, v);
+            }
+            two_best[g] = group_size > 1 ? best + second : best;
+        }
+        sync_warp();
+        for (u32 g = lane; g < a.groups; g += kWarp) {
+            u32 better = 0;
+            for (u32 other = 0; other < a.groups; other++)
+                better += two_best[other] > two_best[g] || (two_best[other] == two_best[g] && other < g);
+            if (better < a.groups_used) continue;
+            for (u32 i = 0; i < group_size; i++) left[g * group_size + i] = kNegativeInfinity;
+        }
+        sync_warp();
+    }
 
     float chosen = 0.f;
     for (u32 i = 0; i < a.n_used; i++) {
@@ -34,7 +60,7 @@ KERNEL(route, RouteArgs, 32, 1) {
         }
         // NaN scores still choose an expert that exists.
         if (where >= a.n_experts) where = i;
-        const float weight = expf(scores[where] - peak);
+        const float weight = weight_of(where);
         chosen += weight;
         sync_warp();
         if (lane == 0) {
@@ -44,9 +70,12 @@ KERNEL(route, RouteArgs, 32, 1) {
         }
         sync_warp();
     }
-    // Softmax over all: e / all. Over the chosen: e / chosen, which is what making the former sum to 1 gives as well.
-    const float sum = a.softmax_first && !a.renormalise ? all : chosen;
-    for (u32 i = lane; i < a.n_used; i += kWarp) a.weights[token * a.n_used + i] /= sum;
+    // The divisor of renormalised weights is no less than the least normal number of 16 bits.
+    const float sum = a.score == kSoftmaxOfChosen ? chosen : a.renormalise ? fmaxf(chosen, 6.1035156e-5f) : 1.f;
+    for (u32 i = lane; i < a.n_used; i += kWarp) {
+        float& weight = a.weights[token * a.n_used + i];
+        weight = weight / sum * a.scale;
+    }
 }
 
 // Sorts picks, one block an expert. A thread takes consecutive picks, so that those of all threads stay in order.
@@ -81,7 +110,23 @@ KERNEL(group, GroupArgs, 256, 1) {
     }
 }
 
-// out = sum of weight * part, in the order of the choice.
+// gate = activation(gate) * up of chosen experts, each product times its factors and with its bias.
+KERNEL(expert_glu, ExpertGluArgs, 256, 1) {
+    let_next_start();
+    wait_for_previous();
+    for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < a.n; i += (u64)gridDim.x * blockDim.x) {
+        const u32 pick = (u32)(i / a.ffn), col = (u32)(i % a.ffn), expert = a.experts[pick];
+        const u64 at = (u64)pick * a.stride + col;
+        auto product = [&](float y, u32 which) {
+            if (a.weights) y *= a.weights[pick];
+            if (a.factors[which]) y *= a.factors[which][expert];
+            return a.biases[which] ? y + a.biases[which][(u64)expert * a.ffn + col] : y;
+        };
+        a.gate[at] = gated(product(a.gate[at], 0), a.up ? product(a.up[at], 1) : no_up(a.activation), a.activation);
+    }
+}
+
+// out = sum of weight * (factor * part + bias), in the order of the choice.
 KERNEL(combine, CombineArgs, 256, 1) {
     let_next_start();
     wait_for_previous();
@@ -89,7 +134,12 @@ KERNEL(combine, CombineArgs, 256, 1) {
     const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= a.width) return;
     float sum = 0.f;
-    for (u32 e = 0; e < a.n_used; e++)
-        sum += a.weights[token * a.n_used + e] * a.parts[(token * a.n_used + e) * a.width + i];
+    for (u32 e = 0; e < a.n_used; e++) {
+        const u64 pick = token * a.n_used + e;
+        float part = a.parts[pick * a.width + i];
+        if (a.factors) part *= a.factors[a.experts[pick]];
+        if (a.biases) part += a.biases[(u64)a.experts[pick] * a.width + i];
+        sum += (a.weights ? a.weights[pick] : 1.f) * part;
+    }
     a.out[token * a.width + i] = sum;
 }

@@ -14,5 +14,6 @@ KERNEL(add_norm, NormArgs, 256, 1) {
     }
     if (!a.out) return;
     const Moments m = moments(x, a.group, a.norm, (float*)shared);
-    for (u32 i = threadIdx.x; i < a.group; i += blockDim.x) a.out[first + i] = normalised(x[i], i, m, a.norm);
+    const u32 weights = blockIdx.x % a.own * a.group;
+    for (u32 i = threadIdx.x; i < a.group; i += blockDim.x) a.out[first + i] = normalised(x[i], weights + i, m, a.norm);
 }

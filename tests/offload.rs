@@ -96,8 +96,6 @@ fn prompt(model: &Arc<Model>, piece: usize) -> Vec<(usize, Vec<f32>)> {
 
 fn models(dtype: DType) -> Vec<(&'static str, Tiny)> {
     let mut all = tiny::architectures(|name| Tiny::new(name, dtype).shape(64, 4, 2, 16, 96));
-    // No kernel advances a recurrence; those have a test of their own.
-    all.retain(|(_, tiny)| tiny.net.mixers.is_empty());
     // No near-tie between experts in these shapes either.
     all.iter_mut().filter(|(_, tiny)| tiny.net.moe.is_some()).for_each(|(_, tiny)| tiny.seed = 4);
     all
@@ -125,9 +123,9 @@ fn every_split_agrees_with_the_reference() {
     }
 }
 
-/// Layers with a recurrence stay on the CPU with all before them, and their memories are rewound with the caches of the GPU.
+/// Memories of recurrent layers are rewound and forked with keys and values, on either device.
 #[test]
-fn recurrent_layers_stay_on_the_cpu() {
+fn recurrent_layers_rewind_on_both_devices() {
     let Some(_gpu) = gpu() else { return };
     let all = tiny::architectures(|name| Tiny::new(name, quant::F32).shape(64, 4, 2, 16, 96));
     let lfm2 = all.into_iter().find(|(name, _)| *name == "lfm2").unwrap().1;
@@ -135,9 +133,9 @@ fn recurrent_layers_stay_on_the_cpu() {
     let tiny = lfm2.layers(4).change(|t| t.net.mixers = vec![conv, conv, Mixer::Attention, Mixer::Attention]);
     let (_dir, path, reference) = save(&tiny);
     let expected = reference();
-    for (asked, taken) in [(1, 1), (2, 2), (4, 2)] {
+    for asked in [1, 2, 3, 4] {
         let model = load(&path, asked).unwrap();
-        assert_eq!(model.info().gpu_layers, taken);
+        assert_eq!(model.info().gpu_layers, asked);
         let (at, got): (Vec<usize>, Vec<_>) = prompt(&model, 7).into_iter().unzip();
         let expected: Vec<_> = at.iter().map(|&at| expected[at].clone()).collect();
         let difference = relative_rms(&expected, &got);
@@ -452,12 +450,12 @@ fn layers_without_kernels_stay_on_the_cpu() {
         backend.new_executor(&program, options.limits)?;
         Ok::<_, Error>(backend.gpu_layers(3))
     };
-    for (head_dims, layers) in [([64, 64, 64], 3), ([320, 64, 64], 2), ([64, 64, 32], 1), ([32, 64, 64], 2)] {
+    for (head_dims, layers) in [([64, 64, 64], 3), ([1088, 64, 64], 2), ([64, 1088, 32], 1), ([32, 64, 320], 3)] {
         assert_eq!(load(head_dims, None).unwrap(), layers);
         assert_eq!(load(head_dims, Some(3)).unwrap(), layers);
         assert_eq!(load(head_dims, Some(1)).unwrap(), 1);
     }
-    assert_eq!(load([64, 64, 320], None).unwrap(), 0);
+    assert_eq!(load([64, 64, 1088], None).unwrap(), 0);
 }
 
 /// Attention without a model, resident and from memory of the caller.

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::batch::{Batch, StepLimits};
+use super::checkpoints::Checkpoints;
 use super::device::{DeviceInfo, DeviceKind, Times};
 use super::op::Act;
 use super::pace::Pace;
@@ -67,8 +68,9 @@ absent! {
         fn new_kv(&Self, &StateSpec) -> Result<CudaKv>;
     }
     CudaKv {
+        fn spec(&Self) -> &StateSpec;
         fn bytes(&Self) -> u64;
-        fn fork(&Self, usize) -> Result<CudaKv>;
+        fn fork(&Self, usize, &Checkpoints) -> Result<CudaKv>;
     }
     CudaExecutor {
         fn begin(&mut Self, &Batch, Range<usize>) -> Result<()>;

@@ -31,10 +31,11 @@ pub struct Split {
     cpu: Arc<CpuBackend>,
     cuda: Arc<CudaModel>,
     programs: [Arc<Program>; 2],
-    /// Number of ops, layers and states of the first part.
+    /// Number of ops, layers, states and recurrent memories of the first part.
     cut: usize,
     cpu_layers: usize,
     cpu_states: usize,
+    cpu_memories: usize,
     /// Activations that cross.
     crossing: Vec<Act>,
 }
@@ -107,8 +108,8 @@ impl Split {
             Arc::new(CpuBackend::load(pool, isa, &[&*front], &front_weights, None, host_bytes, true, &mut report)?);
         let mut report = |done: u64, total: u64| progress(before.saturating_add(done), before.saturating_add(total));
         let cuda = Arc::new(device.load(&back, &back_weights, &mut report)?);
-        let (crossing, cpu_states) = (program.live(cut), front.states.len());
-        Ok(Split { cpu, cuda, programs: [front, back], cut, cpu_layers, cpu_states, crossing })
+        let (crossing, cpu_states, cpu_memories) = (program.live(cut), front.states.len(), front.memories.len());
+        Ok(Split { cpu, cuda, programs: [front, back], cut, cpu_layers, cpu_states, cpu_memories, crossing })
     }
 
     pub fn cpu(&self) -> &Arc<CpuBackend> {
@@ -125,11 +126,11 @@ impl Split {
     }
 
     pub fn new_memory(&self, spec: &StateSpec) -> Result<StateMemory> {
-        let part = |layers: Range<usize>| StateSpec { layers: spec.layers[layers].to_vec(), ..spec.clone() };
-        let cpu = CpuKv::new(&part(0..self.cpu_states))?;
-        // Recurrent layers are on the CPU.
-        let back = StateSpec { memories: Vec::new(), ..part(self.cpu_states..spec.layers.len()) };
-        Ok(StateMemory::Split(cpu, self.cuda.new_kv(&back)?))
+        let (layers, back_layers) = spec.layers.split_at(self.cpu_states);
+        let (memories, back_memories) = spec.memories.split_at(self.cpu_memories);
+        let front = StateSpec { layers: layers.to_vec(), memories: memories.to_vec(), ..spec.clone() };
+        let back = StateSpec { layers: back_layers.to_vec(), memories: back_memories.to_vec(), ..spec.clone() };
+        Ok(StateMemory::Split(CpuKv::new(&front)?, self.cuda.new_kv(&back)?))
     }
 }
 

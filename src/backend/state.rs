@@ -36,7 +36,7 @@ pub struct Extent {
 pub struct State {
     spec: StateSpec,
     memory: StateMemory,
-    /// Recurrent memories, all of them of layers on the CPU, and the positions at which they are kept.
+    /// Recurrent memories of layers on the CPU, the first ones.
     recurrent: CpuRecurrent,
     extent: Extent,
     /// Adapters of every step of the sequence.
@@ -45,7 +45,11 @@ pub struct State {
 
 impl State {
     pub fn new(spec: StateSpec, memory: StateMemory) -> Result<State> {
-        let recurrent = CpuRecurrent::new(&spec.memories)?;
+        let on_gpu = match &memory {
+            StateMemory::Cuda(kv) | StateMemory::Split(_, kv) => kv.spec().memories.len(),
+            StateMemory::Cpu(_) | StateMemory::Released => 0,
+        };
+        let recurrent = CpuRecurrent::new(&spec.memories[..spec.memories.len().saturating_sub(on_gpu)])?;
         Ok(State { spec, memory, recurrent, extent: Extent::default(), adapters: AdapterSet::default() })
     }
 
@@ -104,8 +108,10 @@ impl State {
         let len = self.extent.held;
         let memory = match &self.memory {
             StateMemory::Cpu(kv) => StateMemory::Cpu(kv.fork(len)?),
-            StateMemory::Cuda(kv) => StateMemory::Cuda(kv.fork(len)?),
-            StateMemory::Split(cpu, cuda) => StateMemory::Split(cpu.fork(len)?, cuda.fork(len)?),
+            StateMemory::Cuda(kv) => StateMemory::Cuda(kv.fork(len, &self.extent.checkpoints)?),
+            StateMemory::Split(cpu, cuda) => {
+                StateMemory::Split(cpu.fork(len)?, cuda.fork(len, &self.extent.checkpoints)?)
+            }
             StateMemory::Released => StateMemory::Released,
         };
         let mut recurrent = self.recurrent.like()?;
@@ -255,9 +261,15 @@ impl State {
 
     /// A recurrent memory as the open step finds it, and the place of what it becomes.
     pub fn memory(&mut self, memory: MemoryId) -> Result<(&[f32], &mut [f32])> {
+        let (from, to) = self.memory_buffers()?;
+        self.recurrent.step(memory, from, to)
+    }
+
+    /// The buffer of recurrent memories as the open step finds them, and that of what they become.
+    pub fn memory_buffers(&self) -> Result<(usize, usize)> {
         let incomplete = || Error::invalid("recurrent layers hold nothing of the tokens before the step");
-        let from = self.extent.checkpoints.at(self.extent.len).ok_or_else(incomplete)?;
-        self.recurrent.step(memory, from, self.extent.checkpoints.target(self.extent.len))
+        let Extent { len, checkpoints, .. } = &self.extent;
+        Ok((checkpoints.at(*len).ok_or_else(incomplete)?, checkpoints.target(*len)))
     }
 
     /// Commits the first `n` tokens of a step of `of`. Recurrent memories are those behind its last token, so that they

@@ -9,7 +9,7 @@ use libloading::Library;
 use realizar::backend::cuda::Driver;
 
 use crate::support::recurrent::Mixer;
-use crate::support::reference::{Moe, Net, Score};
+use crate::support::reference::Net;
 
 /// An image in place of compiled kernels: the shim has its own.
 pub const IMAGE: &[u8] = b"none";
@@ -95,24 +95,17 @@ impl Shim {
     }
 }
 
-/// The most of some last layers that there are CUDA kernels for.
+/// The most of some last layers that a GPU takes: both parts remember something, and no layer reads keys and values of the
+/// other part.
 pub fn cuda_layers(net: &Net, wanted: u32) -> u32 {
-    if !has_cuda_kernels(net) {
-        return 0;
-    }
-    // Those with attention are of one shape.
-    let mut heads = None;
-    let shapes = (0..net.layers).rev().map(|l| net.shape(l)).map(|s| (s.heads, s.kv_heads));
-    let alike = shapes.take_while(|&shape| shape.1 == 0 || *heads.get_or_insert(shape) == shape).count();
-    let attending = (0..net.layers).rev().take_while(|l| net.mixer(*l) == Mixer::Attention).count();
-    wanted.min(alike.min(attending) as u32)
-}
-
-/// True where there are CUDA kernels for the ops of all layers; where not, none of them has.
-fn has_cuda_kernels(net: &Net) -> bool {
-    let plain = |moe: Moe| {
-        moe.score != Score::Sigmoid && !(moe.choice_bias || moe.biases || moe.shared_gate) && moe.groups == 1
+    let n = net.layers;
+    let remembers = |l: usize| net.mixer(l) != Mixer::Attention || net.shape(l).kv_heads > 0;
+    let own = net.gemma4.map_or(n, |gemma| gemma.own);
+    // A layer without keys and values reads those of the last one before it with as little or as much of a window.
+    let source = |l: usize| (0..own).rev().find(|&s| (net.window[s] == 0) == (net.window[l] == 0)).unwrap();
+    let can_cut = |cut: usize| {
+        let shares = (own.max(cut)..n).any(|l| source(l) < cut);
+        cut == 0 || ((0..cut).any(remembers) && (cut..n).any(remembers) && !shares)
     };
-    let attends = net.alibi == 0.0 && !net.sinks && net.growth[0] == 0.0 && net.clamp == 0.0;
-    attends && !net.gated_attention && net.latent.is_none() && net.gemma4.is_none() && net.moe.is_none_or(plain)
+    (1..=n.min(wanted as usize)).rev().find(|layers| can_cut(n - layers)).unwrap_or(0) as u32
 }

@@ -11,18 +11,23 @@ use super::kv::{self, CudaKv};
 use super::launch::{Context, Stream};
 use super::module::KernelTable;
 use super::probe::{self, Driver};
-use super::scratch::{DeviceScratch, ExecutorDims, gemv_shared};
+use super::scratch::{DeviceScratch, ExecutorDims, GRID_Y, gemv_shared};
 use super::weights::{self, DeviceWeights};
 use crate::backend::batch::StepLimits;
-use crate::backend::op::{Activation, Index, Mask, Op, RouterScore, Routing};
+use crate::backend::op::{Op, RouterScore, Routing, Vector};
 use crate::backend::program::Program;
 use crate::backend::state_spec::{KvLayer, StateSpec};
 use crate::backend::weights::{Progress, Weights};
 use crate::backend::{DeviceInfo, DeviceKind};
 use crate::error::{Error, Result};
 
-/// Values of the longest head that attention has kernels for.
-const MAX_HEAD_DIM: usize = 256;
+/// Numbers of the longest key and the longest value that attention has kernels for.
+const MAX_KEY: usize = 1024;
+const MAX_VALUE: usize = 512;
+
+/// Experts of a router, and numbers of a row of a scan's state, at most.
+const MAX_EXPERTS: usize = 4096;
+const MAX_STATE: usize = 256;
 
 /// A GPU without weights.
 pub struct CudaDevice {
@@ -61,6 +66,9 @@ impl CudaDevice {
         {
             current.allow_shared(kernel, properties.shared_per_block)?;
         }
+        for kernel in [&k.attend_wide, &k.attend_wide_any] {
+            current.allow_shared(kernel, properties.shared_per_block)?;
+        }
         for kernel in [&k.gemv, &k.gemm_16, &k.gemm_64, &k.gemm_128] {
             current.allow_shared(kernel, properties.shared_per_block)?;
         }
@@ -87,16 +95,12 @@ impl CudaDevice {
     pub fn supports(&self, program: &Program, weights: &Weights, ops: Range<usize>) -> Result<()> {
         let shared = self.context.properties.shared_per_block as usize;
         let mut layers: Vec<KvLayer> = Vec::new();
-        let mut queries = Vec::new();
         for op in &program.ops[ops] {
-            if let Some(what) = lacking(program, weights, op)? {
+            if let Some(what) = lacking(weights, op)? {
                 return Err(Error::unsupported(format!("{what} on a GPU")));
             }
             let mut op = op.clone();
             layers.extend(op.state_mut().and_then(|state| program.states.get(state.0 as usize)));
-            if let Op::Attend(a) = &op {
-                queries.push(program.width(a.q));
-            }
             // Activations of one token are prepared in shared memory.
             let (mut plain, mut blocks, mut cols) = (false, false, 0);
             let mut matrices = Vec::new();
@@ -113,18 +117,10 @@ impl CudaDevice {
                 return Err(Error::unsupported(format!("{what}: the model is too wide")));
             }
         }
-        if layers.iter().any(|l| l.is_latent || l.value_dim != l.head_dim) {
-            return Err(Error::unsupported("keys and values of different widths on a GPU"));
-        }
-        if let Some(long) = layers.iter().map(|l| l.head_dim).find(|&dim| dim > MAX_HEAD_DIM) {
-            return Err(Error::unsupported(format!("heads of {long} values on a GPU, {MAX_HEAD_DIM} are the most")));
-        }
-        if layers.is_empty() && !program.memories.is_empty() {
-            return Err(Error::unsupported("layers without keys and values on a GPU"));
-        }
-        let shapes = layers.windows(2).all(|l| (l[0].n_kv_heads, l[0].head_dim) == (l[1].n_kv_heads, l[1].head_dim));
-        if !shapes || queries.windows(2).any(|q| q[0] != q[1]) {
-            return Err(Error::unsupported("layers with heads of different shapes on a GPU"));
+        if let Some(l) = layers.iter().find(|l| l.head_dim > MAX_KEY || l.value_dim > MAX_VALUE) {
+            let most = format!("{MAX_KEY} and {MAX_VALUE} are the most");
+            let what = format!("keys of {} and values of {} numbers on a GPU, {most}", l.head_dim, l.value_dim);
+            return Err(Error::unsupported(what));
         }
         Ok(())
     }
@@ -138,7 +134,7 @@ impl CudaDevice {
     pub fn working_bytes(&self, program: &Program, cache: &StateSpec, limits: StepLimits) -> Result<u64> {
         let dims = self.dims(program, limits)?;
         let (_, scratch) = DeviceScratch::at(0, &dims, program)?;
-        Ok(kv::kv_bytes(cache)? + (scratch + InputStaging::bytes(limits)) as u64)
+        Ok(kv::kv_bytes(cache)? + (scratch + InputStaging::bytes(limits, dims.tilings.len())) as u64)
     }
 
     /// Brings the weights of a program to the device.
@@ -171,45 +167,17 @@ impl CudaDevice {
 }
 
 /// The part of an op that there are no kernels for.
-fn lacking(program: &Program, weights: &Weights, op: &Op) -> Result<Option<&'static str>> {
-    let routing_is_known = |r: &Routing| {
-        r.score != RouterScore::Sigmoid && r.bias.is_none() && r.groups == 1 && r.scale == 1.0 && !r.on_input
-    };
+fn lacking(weights: &Weights, op: &Op) -> Result<Option<&'static str>> {
+    let len = |v: Option<Vector>| v.map_or(Ok(None), |v| weights.vector(v).map(|values| Some(values.len())));
+    let routing_is_known = |r: &Routing| r.score != RouterScore::SoftmaxOfChosen || (r.bias.is_none() && r.groups == 1);
     Ok(match op {
-        Op::ScaleByPosition { .. } => Some("queries that grow with their position"),
-        Op::ScaleColumns { .. } => Some("factors of columns"),
-        Op::Conv(_) => Some("convolutions"),
-        Op::DeltaRule(_) => Some("delta rules"),
-        Op::Scan(_) => Some("scans"),
-        Op::Glu { activation: Activation::Identity | Activation::Sigmoid | Activation::Softplus, .. } => {
-            Some("gates of recurrent networks")
+        Op::Norm { norm, .. } if norm.bias.is_some() && len(norm.bias)? != len(norm.weight)?.or(Some(norm.group)) => {
+            Some("norms whose bias is not as long as their weights")
         }
-        Op::Clamp { .. } => Some("clamped activations"),
-        Op::Gate { .. } => Some("gates by a sigmoid"),
-        Op::ProjectHeads { .. } => Some("products head by head"),
-        Op::JoinHeads { .. } => Some("heads of two parts"),
-        Op::Slice { .. } => Some("parts of activations"),
-        Op::Rope { first: 1.., .. } => Some("rotations of the end of a head"),
-        Op::StoreKv { v: None, .. } => Some("latent attention"),
-        Op::Norm { norm, x, .. } => match norm.weight {
-            None => Some("norms without weights"),
-            Some(v) if weights.vector(v)?.len() != norm.group && program.width(*x) != norm.group => {
-                Some("norms of heads with a weight for each head")
-            }
-            Some(_) => None,
-        },
-        Op::Attend(a) if a.slopes.is_some() => Some("attention with linear biases"),
-        Op::Attend(a) if a.sinks.is_some() => Some("attention with sinks"),
-        Op::Attend(a) if matches!(a.mask, Mask::Chunk(_)) => Some("attention within chunks"),
-        Op::Attend(a) if !a.mask.is_causal() => Some("attention to later tokens"),
-        Op::Embed { index: Index::Zero, .. } => Some("the embedding of a type of tokens"),
-        Op::Glu { activation: Activation::ClampedSwiglu, .. } => Some("the clamped SwiGLU"),
+        Op::Scan(s) if s.state > MAX_STATE => Some("scans with more than 256 numbers a channel"),
+        Op::ProjectHeads { heads, .. } if *heads > GRID_Y => Some("products of more than 65535 heads"),
         Op::Experts(e) if !routing_is_known(&e.routing) => Some("this routing to experts"),
-        Op::Experts(e) if e.gate.is_none() || e.gate == Some(e.up) => Some("this layout of experts"),
-        Op::Experts(e) if e.biases.iter().chain(&e.scales).any(Option::is_some) => {
-            Some("experts with biases or factors")
-        }
-        Op::Experts(e) if e.activation == Activation::ClampedSwiglu => Some("the clamped SwiGLU"),
+        Op::Experts(e) if e.n_experts > MAX_EXPERTS => Some("more than 4096 experts"),
         _ => None,
     })
 }

@@ -10,11 +10,11 @@ use std::time::Duration;
 use super::device::CudaModel;
 use super::fuse::Fusions;
 use super::graph::Graphs;
-use super::inputs::InputStaging;
+use super::inputs::{InputStaging, Tilings};
 use super::kv::{self, CudaKv};
 use super::launch::{DeviceBuffer, Event, PinnedBuffer, Stream};
 use super::lower::{Lowering, StepShape};
-use super::module::{KvPlace, StepArgs};
+use super::module::{DeviceKv, KvPlace, StepArgs};
 use super::probe::Address;
 use super::profile::Profile;
 use super::scratch::{DeviceScratch, ExecutorDims};
@@ -32,6 +32,12 @@ const SLOTS: usize = 3;
 /// Bytes of activations that the host may queue before it waits for the device.
 const TRANSFER_BYTES: usize = 256 << 10;
 
+/// The place of each memory behind those before it.
+fn memory_places(memories: &[usize]) -> Vec<u64> {
+    let place = |end: &mut u64, values: &usize| Some(std::mem::replace(end, *end + *values as u64));
+    memories.iter().scan(0, place).collect()
+}
+
 /// An executor of steps with a stream of its own.
 pub struct CudaExecutor {
     /// First, because it waits for its work when it is dropped.
@@ -46,6 +52,8 @@ pub struct CudaExecutor {
     /// Bounds above which rotations change.
     rope_bounds: Vec<usize>,
     kv_places: Vec<KvPlace>,
+    /// Places of recurrent memories in a buffer of them, in values.
+    memory_places: Vec<u64>,
     dims: ExecutorDims,
     /// Memory of everything in `scratch`.
     buffer: DeviceBuffer,
@@ -67,9 +75,8 @@ pub struct CudaExecutor {
     graphs: Graphs,
     profile: Option<Profile>,
     shape: StepShape,
-    step: StepArgs,
-    /// Arguments for the outputs alone, and their sequences.
-    kept_step: StepArgs,
+    /// Arguments and tiles for all tokens and for the outputs alone, and the sequences of these.
+    steps: [(StepArgs, Tilings); 2],
     kept_slots: Vec<u32>,
     /// The ops of the step that are left.
     ops: Range<usize>,
@@ -92,7 +99,7 @@ impl CudaExecutor {
         let stream = current.stream()?;
         let buffer = current.alloc("activations", bytes)?;
         let (scratch, _) = DeviceScratch::at(buffer.address(), &dims, program)?;
-        let inputs = InputStaging::new(&current, SLOTS, limits)?;
+        let inputs = InputStaging::new(&current, SLOTS, limits, dims.tilings.len())?;
         let answers = current.alloc_pinned(SLOTS * 4 * limits.max_outputs)?;
         let mut ended = try_vec("events", SLOTS)?;
         for _ in 0..SLOTS {
@@ -114,7 +121,8 @@ impl CudaExecutor {
             keep: program.ops.iter().position(|op| matches!(op, Op::KeepOutputs { .. })),
             has_head: matches!(program.ops.last(), Some(Op::Logits { .. })),
             rope_bounds: program.ops.iter().filter_map(bound).collect(),
-            kv_places: kv::places(&program.states),
+            kv_places: kv::places(&program.states)?,
+            memory_places: memory_places(&program.memories),
             program: program.clone(),
             buffer,
             scratch,
@@ -129,8 +137,7 @@ impl CudaExecutor {
             graphs: Graphs::default(),
             profile: device.profile.then(Profile::default),
             shape: StepShape::default(),
-            step: StepArgs::default(),
-            kept_step: StepArgs::default(),
+            steps: Default::default(),
             kept_slots: try_vec("outputs", limits.max_outputs)?,
             ops: 0..0,
             untouched: false,
@@ -144,14 +151,21 @@ impl CudaExecutor {
     }
 
     /// The caches of a batch, which must be of this model.
-    fn caches<'b>(&self, batch: &'b Batch) -> Result<Vec<&'b CudaKv>> {
+    fn caches(&self, batch: &Batch) -> Result<Vec<DeviceKv>> {
         let mut caches = try_vec("a step's caches", batch.states.len())?;
         for state in batch.states.iter() {
             let fits = |kv: &&CudaKv| {
-                Arc::ptr_eq(kv.context(), &self.model.device.context) && kv.spec().layers == self.program.states
+                let of_program = (&self.program.states, &self.program.memories);
+                Arc::ptr_eq(kv.context(), &self.model.device.context)
+                    && (&kv.spec().layers, &kv.spec().memories) == of_program
             };
             match state.cuda().filter(fits) {
-                Some(kv) => caches.push(kv),
+                Some(kv) if self.program.memories.is_empty() => caches.push(kv.view(None, 0)),
+                Some(kv) => {
+                    let (from, to) = state.memory_buffers()?;
+                    // Those of an empty sequence are zeros, which no buffer has to hold.
+                    caches.push(kv.view((!state.is_empty()).then_some(from), to));
+                }
                 None => return Err(Error::Mismatch(format!("a cache of {:?} with another model", state.spec()))),
             }
         }
@@ -175,20 +189,19 @@ impl CudaExecutor {
         self.kept_slots.extend(batch.outputs.iter().map(|&t| batch.slots[t as usize]));
         self.slot = (self.slot + 1) % SLOTS;
         let answers = self.answers.address() + (4 * self.dims.limits.max_outputs * self.slot) as Address;
-        let (to, most) = ((&current, &self.stream), self.dims.tile_tokens());
-        (self.step, self.kept_step) =
-            self.inputs.send(to, (self.slot, answers), batch, &self.kept_slots, &caches, most)?;
+        let to = (&current, &self.stream);
+        self.steps =
+            self.inputs.send(to, (self.slot, answers), batch, &self.kept_slots, &caches, &self.dims.tilings)?;
         let longest = batch.positions.iter().max().map_or(1, |p| p + 1);
-        let (n_tiles, kept_tiles) = (self.step.n_tiles as usize, self.kept_step.n_tiles as usize);
+        let [n_tiles, kept_tiles] = self.steps.map(|(_, tilings)| tilings.map(|tiling| tiling.n as usize));
         self.shape = StepShape {
             n: batch.ids.len(),
             n_outputs: batch.outputs.len(),
             n_tiles,
             n_slots: caches.len(),
-            splits: self.dims.splits(n_tiles, longest),
             kept_tiles,
-            kept_splits: self.dims.splits(kept_tiles, longest),
-            halves: caches.iter().all(|kv| (kv.spec().k_type, kv.spec().v_type) == (quant::F16, quant::F16)),
+            reach: self.dims.reach(longest),
+            halves: caches.iter().all(|kv| (kv.k_type, kv.v_type) == (quant::F16.0, quant::F16.0)),
             longer_than: self.rope_bounds.iter().copied().filter(|&bound| batch.is_longer_than(bound)).max(),
         };
         (self.whole, self.ops) = (ops == (0..self.program.ops.len()), ops);
@@ -218,9 +231,8 @@ impl CudaExecutor {
         let context = self.model.device.context.clone();
         let current = context.enter()?;
         let is_kept = self.is_kept();
-        let CudaExecutor { stream, model, program, dims, scratch, inputs, kv_places, graphs, profile, shape, .. } =
-            self;
-        let (step, kept_step) = (self.step, self.kept_step);
+        let CudaExecutor { stream, model, program, dims, scratch, inputs, graphs, profile, shape, .. } = self;
+        let (kv_places, memory_places, [all, kept]) = (&self.kv_places, &self.memory_places, self.steps);
         let records = self.untouched && self.whole && shape.n == 1 && profile.is_none();
         let mut launch = |stop: &dyn Fn() -> bool| {
             let mut lowering = Lowering {
@@ -233,10 +245,11 @@ impl CudaExecutor {
                 current: &current,
                 stream,
                 shape: if is_kept { shape.kept() } else { *shape },
-                step: if is_kept { kept_step } else { step },
-                kept_step,
+                step: if is_kept { kept } else { all },
+                kept_step: kept,
                 answers: inputs.answers(),
                 kv_places,
+                memory_places,
                 follows: false,
                 profile: profile.as_mut(),
             };
@@ -342,8 +355,9 @@ impl CudaExecutor {
         self.profile.as_mut().map_or_else(Times::default, Profile::take)
     }
 
+    /// None with recurrent memories, whose buffers are chosen by the tokens that are committed.
     pub fn ahead(&self) -> usize {
-        if self.model.device.profile { 0 } else { SLOTS }
+        if self.model.device.profile || !self.program.memories.is_empty() { 0 } else { SLOTS }
     }
 
     /// Tells whether a token can be the arg-max of the step before.

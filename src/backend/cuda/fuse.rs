@@ -4,7 +4,7 @@
 //! rotation and cache of queries and keys are one pass. A value that a shared kernel does not write is one that no later op
 //! names and the caller does not keep. Refuses to know how a kernel is launched.
 
-use crate::backend::op::{Act, Norm, Op, Projection, RopeChoice, StateId};
+use crate::backend::op::{Act, Activation, Norm, Op, Projection, RopeChoice, StateId};
 use crate::backend::program::Program;
 
 /// The ops that are executed together, by the first of them.
@@ -110,8 +110,13 @@ impl Chooser<'_> {
             {
                 Fusion::ProductSum
             }
-            [Op::Project { projections, .. }, Op::Glu { gate, up: Some(up), .. }, ..] => match **projections {
-                [a, b] if (a.out, b.out) == (*gate, *up) && self.ends(*up, at + 1) && is_gate(&a, &b) => {
+            [Op::Project { projections, .. }, Op::Glu { gate, up: Some(up), activation }, ..] => match **projections {
+                [a, b]
+                    if (a.out, b.out) == (*gate, *up)
+                        && self.ends(*up, at + 1)
+                        && *activation != Activation::ClampedSwiglu
+                        && is_gate(&a, &b) =>
+                {
                     Fusion::ProductGate
                 }
                 _ => Fusion::Alone,
@@ -191,8 +196,10 @@ pub struct HeadOps<'a> {
     pub q_norm: Option<&'a Norm>,
     pub k_norm: Option<&'a Norm>,
     pub rope: Option<RopeChoice>,
-    /// The layer, and the values that are stored beside the keys.
-    pub store: Option<(StateId, Act)>,
+    /// Value of a head that the rotation begins with.
+    pub first: usize,
+    /// The layer, and the values that are stored beside the keys unless they are parts of these.
+    pub store: Option<(StateId, Option<Act>)>,
     /// Number of ops.
     pub taken: usize,
 }
@@ -203,18 +210,20 @@ impl<'a> HeadOps<'a> {
         let in_place = |op: &&Op| matches!(op, Op::Norm { x, out, .. } if x == out);
         let (norms, rest) = ops.split_at(ops.iter().take(2).take_while(in_place).count());
         let dim = |state: StateId| program.states[state.0 as usize].head_dim;
+        let (q_norm, k_norm) = (None, None);
         let none =
-            HeadOps { head_dim: 0, q: None, k: None, q_norm: None, k_norm: None, rope: None, store: None, taken: 0 };
+            HeadOps { head_dim: 0, q: None, k: None, q_norm, k_norm, rope: None, first: 0, store: None, taken: 0 };
         let mut heads = match *rest {
-            [Op::Rope { rope, head_dim, q, k, .. }, Op::StoreKv { state, k: keys, v: Some(v) }, ..]
-                if k == Some(keys) && head_dim == dim(state) && v != q =>
+            [Op::Rope { rope, head_dim, first, q, k }, Op::StoreKv { state, k: keys, v }, ..]
+                if k == Some(keys) && head_dim == dim(state) && v != Some(q) =>
             {
-                HeadOps { head_dim, q: Some(q), k, rope: Some(rope), store: Some((state, v)), taken: 2, ..none }
+                let store = Some((state, v));
+                HeadOps { head_dim, q: Some(q), k, rope: Some(rope), first, store, taken: 2, ..none }
             }
-            [Op::Rope { rope, head_dim, q, k, .. }, ..] => {
-                HeadOps { head_dim, q: Some(q), k, rope: Some(rope), taken: 1, ..none }
+            [Op::Rope { rope, head_dim, first, q, k }, ..] => {
+                HeadOps { head_dim, q: Some(q), k, rope: Some(rope), first, taken: 1, ..none }
             }
-            [Op::StoreKv { state, k, v: Some(v) }, ..] => {
+            [Op::StoreKv { state, k, v }, ..] => {
                 HeadOps { head_dim: dim(state), k: Some(k), store: Some((state, v)), taken: 1, ..none }
             }
             _ => return None,
@@ -222,7 +231,7 @@ impl<'a> HeadOps<'a> {
         heads.taken += norms.len();
         for op in norms {
             let Op::Norm { norm, x, .. } = op else { return None };
-            let stored = heads.store.is_some_and(|(_, v)| v == *x);
+            let stored = heads.store.is_some_and(|(_, v)| v == Some(*x));
             let place = match Some(*x) {
                 x if x == heads.k => &mut heads.k_norm,
                 x if heads.q.is_none() || x == heads.q => {

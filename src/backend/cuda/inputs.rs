@@ -3,7 +3,6 @@
 //! They are written into page-locked memory and copied to one place on the device before the step, so that a recorded step
 //! serves every token, position and cache. Refuses to know how a batch was checked and what is computed from it.
 
-use super::kv::CudaKv;
 use super::launch::{Current, DeviceBuffer, PinnedBuffer, Stream};
 use super::module::{DeviceKv, DeviceTile, StepArgs};
 use super::probe::Address;
@@ -13,6 +12,17 @@ use crate::error::Result;
 /// Alignment of every array in bytes.
 const ALIGN: usize = 16;
 
+/// The tiles of a step, of at most so many tokens each.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Tiling {
+    pub address: Address,
+    pub n: u32,
+}
+
+/// A tiling for each number of tokens that attention's tiles have, and one of whole sequences.
+pub const TILINGS: usize = 8;
+pub type Tilings = [Tiling; TILINGS];
+
 /// Memory for the inputs of steps: a share of the host's side for each slot, and one side on the device.
 pub struct InputStaging {
     staging: PinnedBuffer,
@@ -20,15 +30,15 @@ pub struct InputStaging {
 }
 
 impl InputStaging {
-    /// Bytes of the inputs of one step: the address of the answers and nine arrays.
-    pub fn bytes(StepLimits { max_tokens, max_outputs }: StepLimits) -> usize {
-        let (token, output) =
-            (3 * 4 + size_of::<DeviceTile>() + size_of::<DeviceKv>(), 3 * 4 + size_of::<DeviceTile>());
-        ALIGN + max_tokens * token + max_outputs * output + 9 * ALIGN
+    /// Bytes of the inputs of one step: the address of the answers, seven arrays, and two for each tiling.
+    pub fn bytes(StepLimits { max_tokens, max_outputs }: StepLimits, tilings: usize) -> usize {
+        let tiles = tilings * size_of::<DeviceTile>();
+        let (token, output) = (3 * 4 + tiles + size_of::<DeviceKv>(), 3 * 4 + tiles);
+        ALIGN + max_tokens * token + max_outputs * output + (7 + 2 * tilings) * ALIGN
     }
 
-    pub fn new(current: &Current, slots: usize, limits: StepLimits) -> Result<InputStaging> {
-        let bytes = InputStaging::bytes(limits);
+    pub fn new(current: &Current, slots: usize, limits: StepLimits, tilings: usize) -> Result<InputStaging> {
+        let bytes = InputStaging::bytes(limits, tilings);
         let device = current.alloc("a step's inputs", bytes)?;
         Ok(InputStaging { staging: current.alloc_pinned(slots * bytes)?, device })
     }
@@ -39,46 +49,46 @@ impl InputStaging {
     }
 
     /// Writes a checked batch into the host's side of `slot`, whose last copy has ended, and queues the copy to the device.
-    /// Returns the arguments for all tokens and for the outputs alone, whose sequences are `kept_slots`; a tile has at most
-    /// `tile_tokens` tokens.
+    /// Returns the arguments and the tiles for all tokens and for the outputs alone, whose sequences are `kept_slots`; the
+    /// tiles of each tiling have at most so many tokens.
     pub fn send(
         &mut self,
         (current, stream): (&Current, &Stream),
         (slot, answers): (usize, Address),
         batch: &Batch,
         kept_slots: &[u32],
-        caches: &[&CudaKv],
-        tile_tokens: usize,
-    ) -> Result<(StepArgs, StepArgs)> {
+        caches: &[DeviceKv],
+        tile_tokens: &[usize],
+    ) -> Result<[(StepArgs, Tilings); 2]> {
         let first = slot * self.device.len();
         let bytes = &mut self.staging.bytes_mut()[first..][..self.device.len()];
         let mut writer = Writer { bytes, base: self.device.address(), at: 0 };
         // At the same address in every step.
         writer.put(answers.to_le_bytes());
-        let (tiles, n_tiles) = writer.tiles(batch.slots, tile_tokens);
+        let tilings = writer.tilings(batch.slots, tile_tokens);
         let step = StepArgs {
             ids: writer.words(batch.ids),
             positions: writer.words(batch.positions),
             slots: writer.words(batch.slots),
             outputs: writer.words(batch.outputs),
-            tiles,
+            tiles: 0,
             kvs: writer.kvs(caches),
             n: batch.ids.len() as u32,
             n_outputs: batch.outputs.len() as u32,
-            n_tiles,
+            n_tiles: 0,
             pad: 0,
         };
-        let mut kept = step;
+        let (mut kept, mut kept_tilings) = (step, tilings);
         if step.n_outputs < step.n {
             kept.positions = writer.array();
             batch.outputs.iter().for_each(|&t| writer.put(batch.positions[t as usize].to_le_bytes()));
             kept.slots = writer.words(kept_slots);
-            (kept.tiles, kept.n_tiles) = writer.tiles(kept_slots, tile_tokens);
+            kept_tilings = writer.tilings(kept_slots, tile_tokens);
             kept.n = step.n_outputs;
         }
         let written = writer.at;
         current.upload(stream, &self.device, 0, &self.staging, first, written)?;
-        Ok((step, kept))
+        Ok([(step, tilings), (kept, kept_tilings)])
     }
 }
 
@@ -107,26 +117,33 @@ impl Writer<'_> {
         address
     }
 
-    /// Writes tiles of up to `most` consecutive tokens of one sequence; returns their address and number.
-    fn tiles(&mut self, slots: &[u32], most: usize) -> (Address, u32) {
+    /// Writes tiles of up to `most` consecutive tokens of one sequence.
+    fn tiles(&mut self, slots: &[u32], most: usize) -> Tiling {
         let (address, mut first, mut n) = (self.array(), 0, 0);
         for run in slots.chunk_by(|a, b| a == b) {
+            let last = first + run.len() as u32 - 1;
             for tile in run.chunks(most) {
                 let count = tile.len() as u32;
-                let tile = DeviceTile { first, count, slot: tile[0], pad: 0 };
-                [tile.first, tile.count, tile.slot, tile.pad].iter().for_each(|w| self.put(w.to_le_bytes()));
+                let tile = DeviceTile { first, count, slot: tile[0], last };
+                [tile.first, tile.count, tile.slot, tile.last].iter().for_each(|w| self.put(w.to_le_bytes()));
                 (first, n) = (first + count, n + 1);
             }
         }
-        (address, n)
+        Tiling { address, n }
     }
 
-    fn kvs(&mut self, caches: &[&CudaKv]) -> Address {
+    fn tilings(&mut self, slots: &[u32], tile_tokens: &[usize]) -> Tilings {
+        let mut tilings = Tilings::default();
+        tilings.iter_mut().zip(tile_tokens).for_each(|(tiling, most)| *tiling = self.tiles(slots, *most));
+        tilings
+    }
+
+    fn kvs(&mut self, caches: &[DeviceKv]) -> Address {
         let address = self.array();
-        for view in caches.iter().map(|kv| kv.view()) {
-            [view.k, view.v, view.k_scales, view.v_scales].iter().for_each(|a| self.put(a.to_le_bytes()));
-            let words = [view.capacity, view.ring, view.stride, view.k_type, view.v_type, view.pad];
-            words.iter().for_each(|w| self.put(w.to_le_bytes()));
+        for view in caches {
+            let addresses = [view.k, view.v, view.k_scales, view.v_scales, view.from, view.to];
+            addresses.iter().for_each(|a| self.put(a.to_le_bytes()));
+            [view.capacity, view.ring, view.k_type, view.v_type].iter().for_each(|w| self.put(w.to_le_bytes()));
         }
         address
     }

@@ -7,22 +7,24 @@ use std::ops::Range;
 
 use super::device::CudaModel;
 use super::fuse::{Fusion, Fusions, HeadOps};
+use super::inputs::{TILINGS, Tiling, Tilings};
 use super::launch::{CudaKernel, Current, Grid, Stream};
 use super::module::{
-    ArgmaxArgs, AttendArgs, CombineArgs, DeviceMatrix, DeviceNorm, EmbedArgs, Epilogue, GluArgs, GroupArgs, HalvesArgs,
-    HeadsArgs, KeepRowsArgs, KvPlace, NormArgs, ProjectArgs, RouteArgs, ScaleArgs, Segment, StepArgs,
+    ArgmaxArgs, AttendArgs, CombineArgs, DeviceMatrix, DeviceNorm, EmbedArgs, Epilogue, ExpertGluArgs, GluArgs,
+    GroupArgs, HalvesArgs, HeadsArgs, KeepRowsArgs, KvPlace, Modification, NormArgs, ProjectArgs, RouteArgs, Segment,
+    StepArgs,
 };
 use super::probe::Address;
 use super::profile::Profile;
-use super::scratch::{ARGMAX_BLOCKS, DeviceScratch, ExecutorDims, FEW_TOKENS, TILE_ROWS, gemv_shared};
+use super::scratch::{ARGMAX_BLOCKS, AttentionShape, DeviceScratch, ExecutorDims, FEW_TOKENS, TILE_ROWS, gemv_shared};
 use crate::backend::Part;
 use crate::backend::op::{
-    Act, Activation, Attend, Experts, Index, Norm, NormKind, Op, Projection, RopeChoice, RouterScore, Routing, Vector,
-    Weight,
+    Act, Activation, Attend, Experts, Index, Mask, Norm, NormKind, Op, Projection, RopeChoice, RouterScore, Routing,
+    Vector, Weight,
 };
 use crate::backend::program::Program;
 use crate::backend::weights::RopePairs;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::quant;
 
 /// Matrices that one launch takes.
@@ -33,13 +35,12 @@ const MAX_SEGMENTS: usize = 4;
 pub struct StepShape {
     pub n: usize,
     pub n_outputs: usize,
-    pub n_tiles: usize,
+    /// Tiles of each tiling, and those for the outputs alone.
+    pub n_tiles: [usize; TILINGS],
+    pub kept_tiles: [usize; TILINGS],
     pub n_slots: usize,
-    /// Shares of a tile's positions; 0 where a warp takes a whole tile.
-    pub splits: usize,
-    /// `n_tiles` and `splits` for the outputs alone.
-    pub kept_tiles: usize,
-    pub kept_splits: usize,
+    /// Shares of positions that the longest context has work for.
+    pub reach: usize,
     /// All caches hold F16.
     pub halves: bool,
     /// The largest bound of a rotation that the room of the caches is above.
@@ -49,7 +50,7 @@ pub struct StepShape {
 impl StepShape {
     /// The shape of the outputs alone.
     pub fn kept(self) -> StepShape {
-        StepShape { n: self.n_outputs, n_tiles: self.kept_tiles, splits: self.kept_splits, ..self }
+        StepShape { n: self.n_outputs, n_tiles: self.kept_tiles, ..self }
     }
 }
 
@@ -63,15 +64,17 @@ pub struct Lowering<'a> {
     pub acts: &'a [Address],
     pub current: &'a Current<'a>,
     pub stream: &'a Stream,
-    /// Shape and arguments of the tokens that activations have rows for.
+    /// Shape, arguments and tiles of the tokens that activations have rows for.
     pub shape: StepShape,
-    pub step: StepArgs,
-    /// Arguments for the outputs alone.
-    pub kept_step: StepArgs,
+    pub step: (StepArgs, Tilings),
+    /// Arguments and tiles of the outputs alone.
+    pub kept_step: (StepArgs, Tilings),
     /// Address of the address that arg-maxes are written to.
     pub answers: Address,
     /// Places of layers in caches, by `StateId`.
     pub kv_places: &'a [KvPlace],
+    /// Places of recurrent memories in a buffer of them, by `MemoryId`.
+    pub memory_places: &'a [u64],
     /// The next launch has a kernel ahead of it, so that it may start early.
     pub follows: bool,
     pub profile: Option<&'a mut Profile>,
@@ -82,6 +85,8 @@ pub struct Lowering<'a> {
 struct ProductInput {
     address: Address,
     width: usize,
+    /// Between rows.
+    stride: usize,
     norm: DeviceNorm,
 }
 
@@ -93,8 +98,9 @@ fn activation_code(activation: Activation) -> u32 {
         Activation::Relu => 3,
         Activation::Relu2 => 4,
         Activation::ClampedSwiglu => 5,
-        // `CudaDevice::supports` refuses them.
-        Activation::Identity | Activation::Sigmoid | Activation::Softplus => u32::MAX,
+        Activation::Identity => 6,
+        Activation::Sigmoid => 7,
+        Activation::Softplus => 8,
     }
 }
 
@@ -163,7 +169,27 @@ impl Lowering<'_> {
             Op::Embed { table, index, scale, out, .. } => self.embed(*table, *index, *scale, *out, false),
             Op::Norm { norm, x, out } => self.add_norm(*x, None, Some((norm, *out))),
             Op::Add { x, delta, scale } => self.add_norm(*x, Some((*delta, *scale)), None),
-            Op::Scale { x, factor } => self.scale(*x, *factor),
+            Op::Scale { x, factor } => self.modify(*x, Modification::Scale, *factor, |_| {}),
+            Op::Clamp { x, limit } => self.modify(*x, Modification::Limit, *limit, |_| {}),
+            Op::ScaleColumns { x, by } => {
+                let by = self.model.weights.vector(Some(*by));
+                self.modify(*x, Modification::ByColumn, 0.0, |args| args.by = by)
+            }
+            Op::ScaleByPosition { x, slope, length, offset } => {
+                self.modify(*x, Modification::ByPosition, *slope, |args| {
+                    (args.length, args.offset) = (*length, *offset)
+                })
+            }
+            Op::Gate { x, gate } => {
+                let (by, each) = (self.act(*gate), self.program.width(*x) / self.program.width(*gate));
+                self.modify(*x, Modification::BySigmoid, 0.0, |args| (args.by, args.length) = (by, each as u32))
+            }
+            Op::JoinHeads { x, tail, heads, out } => self.join([*x, *out], 0, Some(*tail), *heads),
+            Op::Slice { x, first, out } => self.join([*x, *out], *first, None, 1),
+            Op::ProjectHeads { x, weight, heads, out } => self.project_heads([*x, *out], *weight, *heads),
+            Op::Conv(op) => self.conv(op),
+            Op::DeltaRule(op) => self.delta_rule(op),
+            Op::Scan(op) => self.scan(op),
             Op::Project { x, projections } => {
                 projections.chunks(MAX_SEGMENTS).try_for_each(|p| self.project(*x, p, ProjectArgs::default()))
             }
@@ -178,23 +204,14 @@ impl Lowering<'_> {
                 self.experts(experts)
             }
             Op::Logits { x, head, bias, scale, softcap } => self.logits(*x, *head, *bias, *scale, *softcap),
-            // `HeadOps` has the first two; `CudaDevice::supports` refuses the others.
-            Op::Rope { .. }
-            | Op::StoreKv { .. }
-            | Op::ScaleColumns { .. }
-            | Op::ScaleByPosition { .. }
-            | Op::Clamp { .. }
-            | Op::Gate { .. }
-            | Op::Conv(_)
-            | Op::DeltaRule(_)
-            | Op::Scan(_) => Ok(()),
-            Op::ProjectHeads { .. } | Op::JoinHeads { .. } | Op::Slice { .. } => Ok(()),
+            // `HeadOps` has them.
+            Op::Rope { .. } | Op::StoreKv { .. } => Ok(()),
         }
     }
 
     // ---- operands
 
-    fn act(&self, act: Act) -> Address {
+    pub(super) fn act(&self, act: Act) -> Address {
         self.acts[act.0 as usize]
     }
 
@@ -203,7 +220,8 @@ impl Lowering<'_> {
             Some((norm, x)) => (x, self.norm(Some(&norm))),
             None => (act, DeviceNorm::default()),
         };
-        ProductInput { address: self.act(act), width: self.program.width(act), norm }
+        let width = self.program.width(act);
+        ProductInput { address: self.act(act), width, stride: width, norm }
     }
 
     fn norm(&self, norm: Option<&Norm>) -> DeviceNorm {
@@ -217,9 +235,14 @@ impl Lowering<'_> {
         DeviceNorm { weight, bias, eps: norm.eps, kind }
     }
 
+    /// Number of groups of a norm that have weights of their own, one after another.
+    fn own_weights(&self, norm: &Norm) -> usize {
+        norm.weight.map_or(1, |weight| self.model.weights.vector_len(weight) / norm.group)
+    }
+
     // ---- launches
 
-    fn launch<A: Copy>(
+    pub(super) fn launch<A: Copy>(
         &mut self,
         kernel: &CudaKernel<A>,
         blocks: [usize; 3],
@@ -235,9 +258,9 @@ impl Lowering<'_> {
 
     fn embed(&mut self, table: Weight, index: Index, scale: f32, x: Act, accumulate: bool) -> Result<()> {
         let rows = match index {
-            Index::Id => self.step.ids,
-            Index::Position => self.step.positions,
-            Index::Zero => return Err(Error::unsupported("the embedding of a type of tokens on a GPU")),
+            Index::Id => self.step.0.ids,
+            Index::Position => self.step.0.positions,
+            Index::Zero => 0,
         };
         let args = EmbedArgs {
             table: self.model.weights.matrix(table),
@@ -256,22 +279,19 @@ impl Lowering<'_> {
     fn add_norm(&mut self, x: Act, delta: Option<(Act, f32)>, norm: Option<(&Norm, Act)>) -> Result<()> {
         let width = self.program.width(x);
         let group = norm.map_or(width, |(norm, _)| norm.group);
+        let own = norm.map_or(1, |(norm, _)| self.own_weights(norm));
         let args = NormArgs {
             norm: self.norm(norm.map(|(norm, _)| norm)),
             x: self.act(x),
             delta: delta.map_or(0, |(delta, _)| self.act(delta)),
             out: norm.map_or(0, |(_, out)| self.act(out)),
             group: group as u32,
+            own: own as u32,
             scale: delta.map_or(0.0, |(_, scale)| scale),
+            pad: 0,
         };
         let blocks = [self.shape.n * width / group, 1, 1];
         self.launch(&self.model.device.kernels.add_norm, blocks, 256, 128, &args)
-    }
-
-    fn scale(&mut self, x: Act, factor: f32) -> Result<()> {
-        let n = self.shape.n * self.program.width(x);
-        let args = ScaleArgs { x: self.act(x), n: n as u64, factor, pad: 0 };
-        self.launch(&self.model.device.kernels.scale, [n.div_ceil(256).min(4096), 1, 1], 256, 0, &args)
     }
 
     fn glu(&mut self, gate: Address, up: Address, n: usize, activation: Activation) -> Result<()> {
@@ -309,7 +329,7 @@ impl Lowering<'_> {
             norm: input.norm,
             cols: input.width as u32,
             padded,
-            x_stride: input.width as u32,
+            x_stride: input.stride as u32,
             pad: 0,
         };
         self.launch(&self.model.device.kernels.to_halves, [rows, 1, 1], 256, 128, &halves)
@@ -354,21 +374,26 @@ impl Lowering<'_> {
         let (program, weights) = (self.program, &self.model.weights);
         let count = |act: Option<Act>| act.map_or(0, |act| program.width(act) / ops.head_dim);
         let address = |act: Option<Act>| act.map_or(0, |act| self.act(act));
+        let own = |norm: Option<&Norm>| u32::from(norm.is_some_and(|norm| self.own_weights(norm) > 1));
+        let values = ops.store.and_then(|(_, v)| v);
         let mut args = HeadsArgs {
-            step: self.step,
+            step: self.step.0,
             q: address(ops.q),
             k: address(ops.k),
-            v: address(ops.store.map(|(_, v)| v)),
+            v: address(values),
             q_norm: self.norm(ops.q_norm),
             k_norm: self.norm(ops.k_norm),
             inv_freq: 0,
             n_pairs: 0,
             adjacent: 0,
             magnitude: 1.0,
+            first: ops.first as u32,
             heads: count(ops.q) as u32,
             kv_heads: count(ops.k) as u32,
             head_dim: ops.head_dim as u32,
+            value_dim: ops.store.map_or(0, |(state, _)| program.states[state.0 as usize].value_dim) as u32,
             store: u32::from(ops.store.is_some()),
+            own_norms: own(ops.q_norm) + 2 * own(ops.k_norm),
             layer: ops.store.map(|(state, _)| self.kv_places[state.0 as usize]).unwrap_or_default(),
         };
         if let Some(RopeChoice { table, long }) = ops.rope {
@@ -382,7 +407,8 @@ impl Lowering<'_> {
             args.magnitude = rope.magnitude;
         }
         const WARPS: usize = 4;
-        let blocks = (count(ops.q) + 2 * count(ops.k)).div_ceil(WARPS);
+        let heads = count(ops.q) + (1 + usize::from(values.is_some())) * count(ops.k);
+        let blocks = heads.div_ceil(WARPS);
         self.launch(&self.model.device.kernels.heads, [blocks, self.shape.n, 1], 32 * WARPS as u32, 0, &args)
     }
 
@@ -391,7 +417,7 @@ impl Lowering<'_> {
         let moves = moves.iter().filter(|[from, to]| self.act(*from) != self.act(*to));
         let moves: Vec<&[Act; 2]> = moves.collect();
         for moves in moves.chunks(2) {
-            let mut args = KeepRowsArgs { from: [0; 2], to: [0; 2], rows: self.step.outputs, widths: [0; 2] };
+            let mut args = KeepRowsArgs { from: [0; 2], to: [0; 2], rows: self.step.0.outputs, widths: [0; 2] };
             for (i, [from, to]) in moves.iter().enumerate() {
                 (args.from[i], args.to[i]) = (self.act(*from), self.act(*to));
                 args.widths[i] = self.program.width(*from) as u32;
@@ -404,30 +430,51 @@ impl Lowering<'_> {
     }
 
     fn attend(&mut self, op: &Attend) -> Result<()> {
-        let (d, s) = (self.dims, self.shape);
+        let (d, s, shape) = (self.dims, self.shape, AttentionShape::new(self.program, op));
+        let tiling = d.tiling(shape.tile_tokens());
+        let n_tiles = s.n_tiles[tiling];
         // A window is soon dealt out.
-        let splits = match op.mask.span() {
-            0 => s.splits,
-            window => s.splits.min(window.div_ceil(64).next_power_of_two()),
+        let splits = match (d.splits(&shape, n_tiles, s.reach), op.mask.span()) {
+            (splits, 0) => splits,
+            (splits, window) => splits.min(window.div_ceil(64).next_power_of_two()),
         };
-        let args = AttendArgs {
-            step: self.step,
+        let (mask, window) = match op.mask {
+            Mask::Causal => (0, 0),
+            Mask::Window(n) => (0, n),
+            Mask::Chunk(n) => (1, n),
+            Mask::All => (2, u32::MAX),
+            Mask::Around(n) => (2, n),
+        };
+        let Tiling { address: tiles, n } = self.step.1[tiling];
+        let weights = &self.model.weights;
+        let mut args = AttendArgs {
+            step: StepArgs { tiles, n_tiles: n, ..self.step.0 },
             q: self.act(op.q),
             out: self.act(op.out),
             partials: self.scratch.partials,
             counters: self.scratch.attention_counters,
-            heads: d.heads as u32,
-            kv_heads: d.kv_heads as u32,
-            head_dim: d.head_dim as u32,
+            slopes: weights.vector(op.slopes),
+            sinks: weights.vector(op.sinks),
+            heads: shape.heads as u32,
+            kv_heads: shape.kv_heads as u32,
+            head_dim: shape.head_dim as u32,
+            value_dim: shape.value_dim as u32,
             layer: self.kv_places[op.state.0 as usize],
             first_tile: 0,
-            window: op.mask.span() as u32,
+            mask,
+            window,
             splits: splits as u32,
             scale: op.scale,
             softcap: op.softcap,
         };
         let k = &self.model.device.kernels;
-        let (kernel, queries) = match (d.head_dim, s.halves) {
+        let (kernel, queries) = match (shape.head_dim.max(shape.value_dim), s.halves) {
+            // Queries, [32 dimensions][1024 bytes], and two turns of scores.
+            _ if shape.is_wide() => {
+                args.splits = args.splits.max(1);
+                let kernel = if s.halves { &k.attend_wide } else { &k.attend_wide_any };
+                (kernel, 1024 * (shape.head_dim.div_ceil(32) + 8) + 16)
+            }
             (..=64, true) => (&k.attend_64, 0),
             (..=64, false) => (&k.attend_64_any, 0),
             (..=128, true) => (&k.attend_128, 0),
@@ -436,15 +483,15 @@ impl Lowering<'_> {
             (_, true) => (&k.attend_256, 4 * 16 * 512),
             (_, false) => (&k.attend_256_any, 4 * 16 * 512),
         };
-        if splits == 0 {
-            return self.launch(kernel, [s.n_tiles.div_ceil(4), d.attention_rows(), 1], 128, queries, &args);
+        if args.splits == 0 {
+            return self.launch(kernel, [n_tiles.div_ceil(4), shape.rows(), 1], 128, queries, &args);
         }
-        let shared = queries + 4 * TILE_ROWS * (2 + d.head_dim) * 4 + 16;
-        // As many tiles at a time as there is room for their parts.
-        let tiles = (d.max_parts / (splits * d.attention_rows())).max(1);
-        for first in (0..s.n_tiles).step_by(tiles) {
-            let (n, args) = (tiles.min(s.n_tiles - first), AttendArgs { first_tile: first as u32, ..args });
-            self.launch(kernel, [n * splits, d.attention_rows(), 1], 128, shared, &args)?;
+        let parts = if shape.is_wide() { 0 } else { 4 * TILE_ROWS * (2 + shape.value_dim) * 4 + 16 };
+        // As many tiles at a time as there is room for their parts, where they are in parts.
+        let room = if splits == 0 { n_tiles } else { d.max_parts / (splits * shape.rows()) };
+        for first in (0..n_tiles).step_by(room.max(1)) {
+            let (n, args) = (room.max(1).min(n_tiles - first), AttendArgs { first_tile: first as u32, ..args });
+            self.launch(kernel, [n * args.splits as usize, shape.rows(), 1], 128, queries + parts, &args)?;
         }
         Ok(())
     }
@@ -455,30 +502,66 @@ impl Lowering<'_> {
             scores: self.act(scores),
             experts: self.scratch.experts,
             weights: self.scratch.expert_weights,
+            bias: self.model.weights.vector(routing.bias),
             n_experts: n_experts as u32,
             n_used: routing.n_used as u32,
-            softmax_first: u32::from(routing.score == RouterScore::Softmax),
+            score: match routing.score {
+                RouterScore::Softmax => 0,
+                RouterScore::SoftmaxOfChosen => 1,
+                RouterScore::Sigmoid => 2,
+            },
             renormalise: u32::from(routing.renormalise),
+            groups: routing.groups as u32,
+            groups_used: routing.groups_used as u32,
+            scale: routing.scale,
+            pad: 0,
         };
-        self.launch(&self.model.device.kernels.route, [self.shape.n, 1, 1], 32, 4 * n_experts, &args)
+        let shared = 4 * (n_experts + routing.groups);
+        self.launch(&self.model.device.kernels.route, [self.shape.n, 1, 1], 32, shared, &args)
     }
 
     /// Each chosen expert of each token is a matrix times a vector.
     fn experts(&mut self, op: &Experts) -> Result<()> {
         let (used, ffn, input) = (op.routing.n_used, op.ffn, self.input(op.x));
-        let y = self.shape.n * used;
+        let (y, picks) = (self.shape.n * used, self.shape.n * used);
+        let weights = &self.model.weights;
         let one = |weight: Weight, rows: usize, out: Address| {
-            let w = DeviceMatrix { rows: rows as u32, ..self.model.weights.matrix(weight) };
+            let w = DeviceMatrix { rows: rows as u32, ..weights.matrix(weight) };
             Segment { w, out, bias: 0 }
         };
-        let gate = one(op.gate.unwrap_or(op.up), ffn, self.scratch.expert_gate);
-        let up = one(op.up, ffn, self.scratch.expert_up);
+        let (gates, ups) = (self.scratch.expert_gate, self.scratch.expert_up);
+        // Gate and up as one product, or one of them alone.
+        let (is_joined, is_single) = (op.gate == Some(op.up), op.gate.is_none() || op.gate == Some(op.up));
+        let stride = if is_joined { 2 * ffn } else { ffn };
+        let gate = one(op.gate.unwrap_or(op.up), stride, gates);
+        let up = if is_single { Segment::default() } else { one(op.up, ffn, ups) };
         let down = one(op.down, input.width, self.scratch.expert_out);
+        let [of_gate, of_up, of_down] =
+            std::array::from_fn(|i| (weights.vector(op.scales[i]), weights.vector(op.biases[i])));
+        let of_first = if op.gate.is_some() { of_gate } else { of_up };
+        let on_input = if op.routing.on_input { self.scratch.expert_weights } else { 0 };
+        let glu = ExpertGluArgs {
+            gate: gates,
+            up: match op.gate {
+                None => 0,
+                Some(_) if is_joined => gates + 4 * ffn as Address,
+                Some(_) => ups,
+            },
+            experts: self.scratch.experts,
+            weights: on_input,
+            factors: [of_first.0, of_up.0],
+            biases: [of_first.1, of_up.1],
+            n: (picks * ffn) as u64,
+            ffn: ffn as u32,
+            stride: stride as u32,
+            activation: activation_code(op.activation),
+            pad: 0,
+        };
         let first = ProjectArgs {
             segments: [gate, up, Segment::default(), Segment::default()],
-            n_segments: 2,
+            n_segments: if is_single { 1 } else { 2 },
             cols: input.width as u32,
-            activation: activation_code(op.activation),
+            activation: glu.activation,
             x_divisor: used as u32,
             ..Default::default()
         };
@@ -490,9 +573,11 @@ impl Lowering<'_> {
             ..Default::default()
         };
         if self.shape.n > FEW_TOKENS && !self.model.device.fixed {
-            self.gathered(input, first, second, op)?;
+            self.gathered(input, first, second, &glu, op)?;
         } else {
-            let together = gate.w.dtype == up.w.dtype;
+            let is_plain = [on_input, of_gate.0, of_gate.1, of_up.0, of_up.1] == [0; 5];
+            let together =
+                !is_single && gate.w.dtype == up.w.dtype && is_plain && op.activation != Activation::ClampedSwiglu;
             let mut args = ProjectArgs {
                 epilogue: if together { Epilogue::Glu } else { Epilogue::Store } as u32,
                 x: input.address,
@@ -503,14 +588,17 @@ impl Lowering<'_> {
             };
             self.gemv(&mut args, y)?;
             if !together {
-                self.glu(gate.out, up.out, y * ffn, op.activation)?;
+                self.expert_glu(&glu)?;
             }
-            let (x, x_stride) = (gate.out, ffn as u32);
+            let (x, x_stride) = (gate.out, stride as u32);
             self.gemv(&mut ProjectArgs { x, x_stride, experts: self.scratch.experts, ..second }, y)?;
         }
         let args = CombineArgs {
             parts: down.out,
-            weights: self.scratch.expert_weights,
+            weights: if on_input == 0 { self.scratch.expert_weights } else { 0 },
+            experts: self.scratch.experts,
+            factors: of_down.0,
+            biases: of_down.1,
             out: self.act(op.out),
             width: input.width as u32,
             n_used: used as u32,
@@ -519,8 +607,20 @@ impl Lowering<'_> {
         self.launch(&self.model.device.kernels.combine, blocks, 256, 0, &args)
     }
 
+    fn expert_glu(&mut self, args: &ExpertGluArgs) -> Result<()> {
+        let blocks = (args.n as usize).div_ceil(256).min(4096);
+        self.launch(&self.model.device.kernels.expert_glu, [blocks, 1, 1], 256, 0, args)
+    }
+
     /// Each expert is a matrix times the rows of all tokens that chose it.
-    fn gathered(&mut self, input: ProductInput, first: ProjectArgs, second: ProjectArgs, op: &Experts) -> Result<()> {
+    fn gathered(
+        &mut self,
+        input: ProductInput,
+        first: ProjectArgs,
+        second: ProjectArgs,
+        glu: &ExpertGluArgs,
+        op: &Experts,
+    ) -> Result<()> {
         let (n, n_experts) = (self.shape.n, op.n_experts);
         let picks = n * op.routing.n_used;
         let (order, starts) = (self.scratch.expert_order, self.scratch.expert_starts);
@@ -530,10 +630,9 @@ impl Lowering<'_> {
         let (usual, grid) = (picks.div_ceil(n_experts), [n, n_experts]);
         self.halves(input, first.segments[0].w.cols, n)?;
         self.gemm(&mut ProjectArgs { order, starts, ..first }, usual, grid)?;
-        let (gate, up) = (first.segments[0].out, first.segments[1].out);
-        let width = second.cols as usize;
-        self.glu(gate, up, picks * width, op.activation)?;
-        let input = ProductInput { address: gate, width, norm: DeviceNorm::default() };
+        self.expert_glu(glu)?;
+        let (address, width, stride) = (glu.gate, glu.ffn as usize, glu.stride as usize);
+        let input = ProductInput { address, width, stride, norm: DeviceNorm::default() };
         self.halves(input, second.segments[0].w.cols, picks)?;
         self.gemm(&mut ProjectArgs { order, starts, ..second }, usual, grid)
     }

@@ -46,26 +46,37 @@ pub struct DeviceKv {
     pub v: Address,
     pub k_scales: Address,
     pub v_scales: Address,
+    /// Recurrent memories ahead of the step, 0 where all are zeros, and behind it.
+    pub from: Address,
+    pub to: Address,
     pub capacity: u32,
     /// Positions that a layer with a window keeps.
     pub ring: u32,
-    pub stride: u32,
     pub k_type: u32,
     pub v_type: u32,
-    pub pad: u32,
 }
 
-/// The place of a layer in a cache, counted in layers rather than bytes, so that a recorded launch serves caches of every
-/// capacity.
+/// Values a position of the layers before one.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ValuesBefore {
+    /// Of those that keep all positions.
+    pub whole: u32,
+    /// Of those that keep a ring of the newest positions.
+    pub rings: u32,
+}
+
+/// The place of a layer in a cache, counted in values a position, so that a recorded launch serves caches of every capacity.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct KvPlace {
-    /// Layers before it that keep all positions.
-    pub whole: u32,
-    /// Layers before it that keep a ring of the newest positions.
-    pub rings: u32,
+    pub k: ValuesBefore,
+    pub v: ValuesBefore,
+    pub k_stride: u32,
+    pub v_stride: u32,
     pub is_ring: u32,
-    pub pad: u32,
+    /// Values are the first numbers of their keys, whose place `v` repeats.
+    pub is_latent: u32,
 }
 
 #[repr(C)]
@@ -74,7 +85,7 @@ pub struct DeviceTile {
     pub first: u32,
     pub count: u32,
     pub slot: u32,
-    pub pad: u32,
+    pub last: u32,
 }
 
 #[repr(C)]
@@ -122,7 +133,9 @@ pub struct NormArgs {
     pub delta: Address,
     pub out: Address,
     pub group: u32,
+    pub own: u32,
     pub scale: f32,
+    pub pad: u32,
 }
 
 #[repr(C)]
@@ -191,10 +204,13 @@ pub struct HeadsArgs {
     pub n_pairs: u32,
     pub adjacent: u32,
     pub magnitude: f32,
+    pub first: u32,
     pub heads: u32,
     pub kv_heads: u32,
     pub head_dim: u32,
+    pub value_dim: u32,
     pub store: u32,
+    pub own_norms: u32,
     pub layer: KvPlace,
 }
 
@@ -206,9 +222,13 @@ pub struct AttendArgs {
     pub out: Address,
     pub partials: Address,
     pub counters: Address,
+    pub slopes: Address,
+    pub sinks: Address,
     pub heads: u32,
     pub kv_heads: u32,
     pub head_dim: u32,
+    pub value_dim: u32,
+    pub mask: u32,
     pub window: u32,
     pub splits: u32,
     pub scale: f32,
@@ -229,11 +249,52 @@ pub struct GluArgs {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct ScaleArgs {
+pub struct ModifyArgs {
     pub x: Address,
-    pub n: u64,
+    pub by: Address,
+    pub positions: Address,
+    pub width: u32,
+    pub kind: u32,
     pub factor: f32,
+    pub length: u32,
+    pub offset: u32,
     pub pad: u32,
+}
+
+/// A change of the values of an activation: `Modification` of `args.cuh`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Modification {
+    Scale = 0,
+    Limit = 1,
+    ByColumn = 2,
+    ByPosition = 3,
+    BySigmoid = 4,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct JoinArgs {
+    pub x: Address,
+    pub tail: Address,
+    pub out: Address,
+    pub heads: u32,
+    pub part: u32,
+    pub x_stride: u32,
+    pub tail_width: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ProjectHeadsArgs {
+    pub w: DeviceMatrix,
+    pub x: Address,
+    pub out: Address,
+    pub n: u32,
+    pub heads: u32,
+    pub rows: u32,
+    pub cols: u32,
+    pub from: u32,
+    pub to: u32,
 }
 
 #[repr(C)]
@@ -242,10 +303,15 @@ pub struct RouteArgs {
     pub scores: Address,
     pub experts: Address,
     pub weights: Address,
+    pub bias: Address,
     pub n_experts: u32,
     pub n_used: u32,
-    pub softmax_first: u32,
+    pub score: u32,
     pub renormalise: u32,
+    pub groups: u32,
+    pub groups_used: u32,
+    pub scale: f32,
+    pub pad: u32,
 }
 
 #[repr(C)]
@@ -260,12 +326,85 @@ pub struct GroupArgs {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
+pub struct ExpertGluArgs {
+    pub gate: Address,
+    pub up: Address,
+    pub experts: Address,
+    pub weights: Address,
+    pub factors: [Address; 2],
+    pub biases: [Address; 2],
+    pub n: u64,
+    pub ffn: u32,
+    pub stride: u32,
+    pub activation: u32,
+    pub pad: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
 pub struct CombineArgs {
     pub parts: Address,
     pub weights: Address,
+    pub experts: Address,
+    pub factors: Address,
+    pub biases: Address,
     pub out: Address,
     pub width: u32,
     pub n_used: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ConvArgs {
+    pub step: StepArgs,
+    pub x: Address,
+    pub kernel: Address,
+    pub bias: Address,
+    pub memory: u64,
+    pub width: u32,
+    pub taps: u32,
+    pub silu: u32,
+    pub pad: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct DeltaArgs {
+    pub step: StepArgs,
+    pub q: Address,
+    pub k: Address,
+    pub v: Address,
+    pub dt: Address,
+    pub beta: Address,
+    pub rate: Address,
+    pub out: Address,
+    pub memory: u64,
+    pub heads: u32,
+    pub key_heads: u32,
+    pub key_dim: u32,
+    pub value_dim: u32,
+    pub by_row: u32,
+    pub tiled: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ScanArgs {
+    pub step: StepArgs,
+    pub x: Address,
+    pub dt: Address,
+    pub b: Address,
+    pub c: Address,
+    pub rate: Address,
+    pub skip: Address,
+    pub out: Address,
+    pub memory: u64,
+    pub heads: u32,
+    pub head_dim: u32,
+    pub groups: u32,
+    pub state: u32,
+    pub by_state: u32,
+    pub pad: u32,
 }
 
 #[repr(C)]
@@ -285,9 +424,10 @@ macro_rules! pinned {
     ($($name:ident $bytes:literal),*) => { $(const _: () = assert!(size_of::<$name>() == $bytes || usize::BITS != 64);)* };
 }
 pinned!(
-    DeviceMatrix 48, DeviceNorm 24, DeviceKv 56, KvPlace 16, DeviceTile 16, StepArgs 64, EmbedArgs 88, KeepRowsArgs 48,
-    NormArgs 56, Segment 64, ProjectArgs 368, HalvesArgs 64, HeadsArgs 192, AttendArgs 144, GluArgs 32, ScaleArgs 24,
-    RouteArgs 40, GroupArgs 32, CombineArgs 32, ArgmaxArgs 56
+    DeviceMatrix 48, DeviceNorm 24, DeviceKv 64, KvPlace 32, DeviceTile 16, StepArgs 64, EmbedArgs 88, KeepRowsArgs 48,
+    NormArgs 64, Segment 64, ProjectArgs 368, HalvesArgs 64, HeadsArgs 216, AttendArgs 184, GluArgs 32, ModifyArgs 48,
+    JoinArgs 40, ProjectHeadsArgs 88, RouteArgs 64, GroupArgs 32, ExpertGluArgs 88, CombineArgs 56, ConvArgs 112,
+    DeltaArgs 152, ScanArgs 152, ArgmaxArgs 56
 );
 
 macro_rules! kernels {
@@ -332,11 +472,24 @@ kernels! {
     attend_128_any: AttendArgs,
     attend_256: AttendArgs,
     attend_256_any: AttendArgs,
+    attend_wide: AttendArgs,
+    attend_wide_any: AttendArgs,
     glu: GluArgs,
-    scale: ScaleArgs,
+    modify: ModifyArgs,
+    join: JoinArgs,
+    project_heads: ProjectHeadsArgs,
     route: RouteArgs,
     group: GroupArgs,
+    expert_glu: ExpertGluArgs,
     combine: CombineArgs,
+    conv_4: ConvArgs,
+    conv_16: ConvArgs,
+    delta_64: DeltaArgs,
+    delta_128: DeltaArgs,
+    delta_256: DeltaArgs,
+    scan_16: ScanArgs,
+    scan_128: ScanArgs,
+    scan_256: ScanArgs,
     argmax: ArgmaxArgs,
 }
 

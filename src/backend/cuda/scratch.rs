@@ -6,8 +6,9 @@
 use super::arena::Arena;
 use super::probe::Address;
 use crate::backend::batch::StepLimits;
-use crate::backend::op::Op;
+use crate::backend::op::{Attend, Op};
 use crate::backend::program::Program;
+use crate::backend::state_spec::KvLayer;
 use crate::error::{Error, Result};
 
 /// Rows of an attention tile; `kTile` of `attention.cu`.
@@ -23,7 +24,7 @@ pub const ARGMAX_BLOCKS: usize = 32;
 pub const FEW_TOKENS: usize = 8;
 
 /// The second dimension of a grid, at most.
-const GRID_Y: usize = 65_535;
+pub const GRID_Y: usize = 65_535;
 
 /// Shared memory of a product with one row of `cols` values, in bytes: the row in f32 for `plain` matrices, in 8 bits with
 /// scales for those of blocks.
@@ -32,13 +33,55 @@ pub fn gemv_shared(cols: usize, plain: bool, blocks: bool) -> usize {
     128 + if plain { 4 * padded } else { 0 } + if blocks { padded + padded / 32 * 8 } else { 0 }
 }
 
-/// Dimensions that are fixed for an executor.
-pub struct ExecutorDims {
-    pub limits: StepLimits,
-    /// Heads of every attention.
+/// Values of the longest key or value that the registers of a warp have room for.
+const REGISTER_DIM: usize = 256;
+
+/// Tokens of a tile that has all of a sequence.
+pub const WHOLE: usize = usize::MAX;
+
+/// Heads of an attention.
+#[derive(Clone, Copy, Debug)]
+pub struct AttentionShape {
     pub heads: usize,
     pub kv_heads: usize,
     pub head_dim: usize,
+    pub value_dim: usize,
+}
+
+impl AttentionShape {
+    pub fn new(program: &Program, op: &Attend) -> AttentionShape {
+        let KvLayer { n_kv_heads, head_dim, value_dim, .. } = program.states[op.state.0 as usize];
+        AttentionShape { heads: program.width(op.q) / head_dim, kv_heads: n_kv_heads, head_dim, value_dim }
+    }
+
+    /// Most query heads that share a key-value head.
+    fn group(&self) -> usize {
+        self.heads.div_ceil(self.kv_heads)
+    }
+
+    /// Tokens whose query heads fit into the rows of a tile.
+    pub fn tile_tokens(&self) -> usize {
+        (TILE_ROWS / self.group()).max(1)
+    }
+
+    /// Second dimension of the grid.
+    pub fn rows(&self) -> usize {
+        self.kv_heads * self.group().div_ceil(TILE_ROWS)
+    }
+
+    /// The warps of a block share the positions of a tile, and not the tiles.
+    pub fn is_wide(&self) -> bool {
+        self.head_dim.max(self.value_dim) > REGISTER_DIM
+    }
+}
+
+/// Dimensions that are fixed for an executor.
+pub struct ExecutorDims {
+    pub limits: StepLimits,
+    /// Tokens of a tile in each tiling that ops ask for.
+    pub tilings: Vec<usize>,
+    /// Width of the widest value of attention.
+    value_dim: usize,
     /// Parts of attention, one for each (tile, row of the grid, split), that there is memory for.
     pub max_parts: usize,
     /// Positions are divided in one way, whatever the batch.
@@ -52,22 +95,29 @@ struct ExpertDims {
     n: usize,
     used: usize,
     ffn: usize,
+    /// Results of the product with `gate`, and with `up` where both are one matrix.
+    gate: usize,
     hidden: usize,
 }
 
 impl ExecutorDims {
     /// Checks the dimensions against the limits of the kernels and of a device with so many multiprocessors.
     pub fn new(program: &Program, limits: StepLimits, multiprocessors: u32, fixed: bool) -> Result<ExecutorDims> {
-        let layer = program.states.first();
-        let (kv_heads, head_dim) = layer.map_or((1, 1), |layer| (layer.n_kv_heads, layer.head_dim));
-        let (mut heads, mut experts) = (kv_heads, ExpertDims::default());
+        let (mut tilings, mut value_dim, mut attention_rows) = (Vec::new(), 0, 0);
+        let mut experts = ExpertDims::default();
         for op in &program.ops {
             match op {
-                Op::Attend(a) => heads = program.width(a.q) / head_dim,
+                Op::Attend(a) => {
+                    let shape = AttentionShape::new(program, a);
+                    tilings.push(shape.tile_tokens());
+                    (value_dim, attention_rows) = (value_dim.max(shape.value_dim), attention_rows.max(shape.rows()));
+                }
+                Op::Conv(_) | Op::DeltaRule(_) | Op::Scan(_) => tilings.push(WHOLE),
                 Op::Experts(e) => {
                     experts.n = experts.n.max(e.n_experts);
                     experts.used = experts.used.max(e.routing.n_used);
                     experts.ffn = experts.ffn.max(e.ffn);
+                    experts.gate = experts.gate.max(if e.gate == Some(e.up) { 2 * e.ffn } else { e.ffn });
                     experts.hidden = experts.hidden.max(program.width(e.x));
                 }
                 _ => {}
@@ -83,42 +133,34 @@ impl ExecutorDims {
         if rows.saturating_mul(experts.used) > GRID_Y {
             return Err(Error::unsupported(format!("{} experts for each of {rows} tokens on a GPU", experts.used)));
         }
-        // Two blocks a processor, in every way to divide them that `splits` chooses.
-        let max_parts = 4 * multiprocessors as usize;
-        let mut dims = ExecutorDims { limits, heads, kv_heads, head_dim, max_parts, fixed, experts };
-        if fixed {
-            // At least one tile.
-            dims.max_parts = max_parts.max(FIXED_SPLITS * dims.attention_rows());
-        }
-        Ok(dims)
+        tilings.sort_unstable();
+        tilings.dedup();
+        // Two blocks a processor, in every way to divide them that `splits` chooses; at least one tile where that is fixed.
+        let parts = 4 * multiprocessors as usize;
+        let max_parts = if fixed { parts.max(FIXED_SPLITS * attention_rows) } else { parts };
+        Ok(ExecutorDims { limits, tilings, value_dim, max_parts, fixed, experts })
     }
 
-    /// Most query heads that share a key-value head.
-    fn group(&self) -> usize {
-        self.heads.div_ceil(self.kv_heads)
+    /// The tiling of tiles of so many tokens.
+    pub fn tiling(&self, tokens: usize) -> usize {
+        self.tilings.binary_search(&tokens).unwrap_or_default()
     }
 
-    /// Tokens whose query heads fit into the rows of an attention tile.
-    pub fn tile_tokens(&self) -> usize {
-        (TILE_ROWS / self.group()).max(1)
-    }
-
-    /// Second dimension of attention's grid.
-    pub fn attention_rows(&self) -> usize {
-        self.kv_heads * self.group().div_ceil(TILE_ROWS)
+    /// The shares that the longest context of a step has work for. A power of two, because each number needs a recorded step.
+    pub fn reach(&self, longest: u32) -> usize {
+        let reach = (longest as usize).div_ceil(64).next_power_of_two();
+        if self.fixed { FIXED_SPLITS } else { reach.min(self.max_parts / 2) }
     }
 
     /// Shares into which the positions of a tile are divided, so that every processor has work; 0 where there are tiles
-    /// enough. Changes only where the longest context passes a power of two, because each number needs a recorded step.
-    pub fn splits(&self, n_tiles: usize, longest: u32) -> usize {
-        if self.fixed {
-            return FIXED_SPLITS;
+    /// enough.
+    pub fn splits(&self, shape: &AttentionShape, n_tiles: usize, reach: usize) -> usize {
+        let blocks = n_tiles * shape.rows();
+        match self.max_parts / 2 {
+            _ if self.fixed => FIXED_SPLITS,
+            most if blocks == 0 || blocks > most => 0,
+            most => reach.min(most.div_ceil(blocks)),
         }
-        let blocks = n_tiles * self.attention_rows();
-        if blocks == 0 || blocks > self.max_parts / 2 {
-            return 0;
-        }
-        (longest as usize).div_ceil(64).next_power_of_two().min((self.max_parts / 2).div_ceil(blocks))
     }
 
     /// Number of counters of attention and of the arg-max.
@@ -143,12 +185,12 @@ pub struct DeviceScratch {
     /// `[tokens, used]`
     pub experts: Address,
     pub expert_weights: Address,
-    /// `[tokens, used, expert_ffn]`
+    /// `[tokens, used, expert_ffn]`, or twice as many columns with those of `up` behind them
     pub expert_gate: Address,
     pub expert_up: Address,
     /// `[tokens, used, hidden]`
     pub expert_out: Address,
-    /// `[parts, 16, 2 + head_dim]`
+    /// `[parts, 16, 2 + value_dim]`
     pub partials: Address,
     /// `[parts]` for attention, then `[outputs]` for the arg-max; zero between launches.
     pub attention_counters: Address,
@@ -185,10 +227,10 @@ impl DeviceScratch {
             expert_starts: add(e.n + 1, 4)?,
             experts: add(picks, 4)?,
             expert_weights: add(picks, 4)?,
-            expert_gate: add(picks.saturating_mul(e.ffn), 4)?,
+            expert_gate: add(picks.saturating_mul(e.gate), 4)?,
             expert_up: add(picks.saturating_mul(e.ffn), 4)?,
             expert_out: add(picks.saturating_mul(e.hidden), 4)?,
-            partials: add(dims.max_parts * TILE_ROWS * (2 + dims.head_dim), 4)?,
+            partials: add(dims.max_parts * TILE_ROWS * (2 + dims.value_dim), 4)?,
             attention_counters: counters,
             argmax_counters: counters + 4 * dims.max_parts as Address,
             logits: add(max_outputs.saturating_mul(program.vocab), 4)?,

@@ -145,7 +145,8 @@ pub struct DeviceRope {
 pub struct DeviceWeights {
     buffer: DeviceBuffer,
     matrices: Vec<DeviceMatrix>,
-    vectors: Vec<Address>,
+    /// Address and length of each.
+    vectors: Vec<(Address, usize)>,
     ropes: Vec<DeviceRope>,
 }
 
@@ -160,7 +161,11 @@ impl DeviceWeights {
 
     /// The address of a vector, or null for none.
     pub fn vector(&self, vector: Option<Vector>) -> Address {
-        vector.map_or(0, |vector| self.vectors[vector.0 as usize])
+        vector.map_or(0, |vector| self.vectors[vector.0 as usize].0)
+    }
+
+    pub fn vector_len(&self, vector: Vector) -> usize {
+        self.vectors[vector.0 as usize].1
     }
 
     pub fn rope(&self, table: RopeTable) -> &DeviceRope {
@@ -222,7 +227,7 @@ pub fn upload(context: &Arc<Context>, weights: &Weights, progress: &mut Progress
     };
     Ok(DeviceWeights {
         matrices: layout.matrices.iter().map(|l| l.matrix(base)).collect(),
-        vectors: layout.vectors.iter().map(|offset| base + *offset as Address).collect(),
+        vectors: layout.vectors.iter().zip(&weights.vectors).map(|(at, v)| (base + *at as Address, v.len())).collect(),
         ropes: weights.ropes.iter().zip(&layout.ropes).map(rope).collect(),
         buffer,
     })

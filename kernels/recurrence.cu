@@ -1,0 +1,141 @@
+// Recurrences: causal convolutions, the gated delta rule and the selective scan. Each thread takes a share of one channel or
+// column through all tokens of a sequence, token after token, with its share of the memory in registers: results do not
+// depend on where a prompt is cut. The memory ahead of the step is read from one buffer and that behind it written to another.
+#include "args.cuh"
+
+constexpr u32 kAhead = 8;  // tokens whose inputs are loaded together
+
+// One channel a thread, `kTaps` taps of which those ahead of the kernel's are 0.
+template <u32 kTaps> DEVICE void convolve(const ConvArgs& a) {
+    let_next_start();
+    wait_for_previous();
+    const u32 channel = blockIdx.x * blockDim.x + threadIdx.x, none = kTaps - a.taps;
+    if (channel >= a.width) return;
+    const DeviceTile run = a.step.tiles[blockIdx.y];
+    const DeviceKv memory = a.step.kvs[run.slot];
+    float kernel[kTaps], inputs[kTaps];
+    UNROLL for (u32 j = 0; j < kTaps; j++) {
+        const u64 at = (u64)(j - none) * a.width + channel;
+        kernel[j] = j >= none ? a.kernel[at] : 0.f;
+        inputs[j] = j >= none && j + 1 < kTaps && memory.from ? memory.from[a.memory + at] : 0.f;
+    }
+    const float bias = a.bias ? a.bias[channel] : 0.f;
+    float* x = a.x + (u64)run.first * a.width + channel;
+    for (u32 t0 = 0; t0 < run.count; t0 += kAhead) {
+        float ahead[kAhead];
+        UNROLL for (u32 i = 0; i < kAhead; i++) ahead[i] = t0 + i < run.count ? x[(u64)(t0 + i) * a.width] : 0.f;
+        UNROLL for (u32 i = 0; i < kAhead; i++) {
+            if (t0 + i >= run.count) continue;
+            inputs[kTaps - 1] = ahead[i];
+            float sum = bias;
+            UNROLL for (u32 j = 0; j < kTaps; j++) sum += inputs[j] * kernel[j];
+            UNROLL for (u32 j = 0; j + 1 < kTaps; j++) inputs[j] = inputs[j + 1];
+            x[(u64)(t0 + i) * a.width] = a.silu ? sum * sigmoid(sum) : sum;
+        }
+    }
+    UNROLL for (u32 j = 0; j + 1 < kTaps; j++)
+        if (j >= none) memory.to[a.memory + (u64)(j - none) * a.width + channel] = inputs[j];
+}
+
+// A warp has 8 columns of a matrix, a block 16. Lane 4c + g has the rows g, g + 4, .. of column c.
+constexpr u32 kColumns = 16;
+DEVICE u32 column() { return threadIdx.x / kWarp * 8 + threadIdx.x % kWarp / 4; }
+DEVICE float sum_rows(float v) {
+    v += shuffle_xor(v, 1);
+    return v + shuffle_xor(v, 2);
+}
+
+// Up to 4 * kRows rows.
+template <u32 kRows> DEVICE void advance_delta(const DeltaArgs& a) {
+    let_next_start();
+    wait_for_previous();
+    const u32 g = threadIdx.x % 4, blocks = a.value_dim / kColumns;
+    const u32 head = blockIdx.x / blocks, col = blockIdx.x % blocks * kColumns + column();
+    const u32 key_head = a.tiled ? head % a.key_heads : head * a.key_heads / a.heads;
+    const DeviceTile run = a.step.tiles[blockIdx.y];
+    const DeviceKv memory = a.step.kvs[run.slot];
+    const u64 place = a.memory + (u64)head * a.key_dim * a.value_dim + col;
+    const float rate = a.rate[head];
+    float s[kRows];
+    UNROLL for (u32 r = 0; r < kRows; r++) {
+        const u32 i = g + 4 * r;
+        s[r] = i < a.key_dim && memory.from ? memory.from[place + (u64)i * a.value_dim] : 0.f;
+    }
+    for (u32 t = 0; t < run.count; t++) {
+        const u64 token = run.first + t, of_head = token * a.heads + head;
+        const float* k = a.k + (token * a.key_heads + key_head) * a.key_dim;
+        const float* q = a.q + (token * a.key_heads + key_head) * a.key_dim;
+        const float* dt = a.by_row ? a.dt + of_head * a.key_dim : a.dt + of_head;
+        const float decay = a.by_row ? 0.f : expf(rate * dt[0]);
+        float seen = 0.f;
+        UNROLL for (u32 r = 0; r < kRows; r++) {
+            const u32 i = g + 4 * r;
+            if (i < a.key_dim) {
+                s[r] *= a.by_row ? expf(rate * dt[i]) : decay;
+                seen += s[r] * k[i];
+            }
+        }
+        const float delta = a.beta[of_head] * (a.v[of_head * a.value_dim + col] - sum_rows(seen));
+        float sum = 0.f;
+        UNROLL for (u32 r = 0; r < kRows; r++) {
+            const u32 i = g + 4 * r;
+            if (i < a.key_dim) {
+                s[r] += k[i] * delta;
+                sum += s[r] * q[i];
+            }
+        }
+        sum = sum_rows(sum);
+        if (g == 0) a.out[of_head * a.value_dim + col] = sum;
+    }
+    UNROLL for (u32 r = 0; r < kRows; r++) {
+        const u32 i = g + 4 * r;
+        if (i < a.key_dim) memory.to[place + (u64)i * a.value_dim] = s[r];
+    }
+}
+
+// Up to 4 * kRows states.
+template <u32 kRows> DEVICE void advance_scan(const ScanArgs& a) {
+    let_next_start();
+    wait_for_previous();
+    const u32 g = threadIdx.x % 4, channel = blockIdx.x * kColumns + column(), width = a.heads * a.head_dim;
+    const u32 head = channel / a.head_dim, group = head * a.groups / a.heads;
+    const DeviceTile run = a.step.tiles[blockIdx.y];
+    const DeviceKv memory = a.step.kvs[run.slot];
+    const u64 place = a.memory + channel;
+    const float skip = a.skip[head];
+    float h[kRows];
+    UNROLL for (u32 r = 0; r < kRows; r++) {
+        const u32 i = g + 4 * r;
+        h[r] = i < a.state && memory.from ? memory.from[place + (u64)i * width] : 0.f;
+    }
+    for (u32 t = 0; t < run.count; t++) {
+        const u64 token = run.first + t;
+        const float dt = a.dt[token * a.heads + head], x = a.x[token * width + channel];
+        const float* b = a.b + (token * a.groups + group) * a.state;
+        const float* c = a.c + (token * a.groups + group) * a.state;
+        const float decay = a.by_state ? 0.f : expf(a.rate[head] * dt);
+        float sum = 0.f;
+        UNROLL for (u32 r = 0; r < kRows; r++) {
+            const u32 i = g + 4 * r;
+            if (i < a.state) {
+                h[r] = (a.by_state ? expf(a.rate[i * a.heads + head] * dt) : decay) * h[r] + dt * x * b[i];
+                sum += h[r] * c[i];
+            }
+        }
+        sum = sum_rows(sum);
+        if (g == 0) a.out[token * width + channel] = sum + skip * x;
+    }
+    UNROLL for (u32 r = 0; r < kRows; r++) {
+        const u32 i = g + 4 * r;
+        if (i < a.state) memory.to[place + (u64)i * width] = h[r];
+    }
+}
+
+KERNEL(conv_4, ConvArgs, 128, 4) { convolve<4>(a); }
+KERNEL(conv_16, ConvArgs, 128, 4) { convolve<16>(a); }
+KERNEL(delta_64, DeltaArgs, 64, 8) { advance_delta<16>(a); }
+KERNEL(delta_128, DeltaArgs, 64, 8) { advance_delta<32>(a); }
+KERNEL(delta_256, DeltaArgs, 64, 4) { advance_delta<64>(a); }
+KERNEL(scan_16, ScanArgs, 64, 8) { advance_scan<4>(a); }
+KERNEL(scan_128, ScanArgs, 64, 8) { advance_scan<32>(a); }
+KERNEL(scan_256, ScanArgs, 64, 4) { advance_scan<64>(a); }

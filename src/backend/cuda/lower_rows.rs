@@ -1,0 +1,165 @@
+//! The launches of ops that change, copy or multiply rows part by part, and of recurrences.
+
+use super::inputs::Tiling;
+use super::lower::Lowering;
+use super::module::{ConvArgs, DeltaArgs, JoinArgs, Modification, ModifyArgs, ProjectHeadsArgs, ScanArgs, StepArgs};
+use super::probe::Address;
+use super::scratch::WHOLE;
+use crate::backend::op::{Act, Conv, DeltaRule, Scan, Weight};
+use crate::error::Result;
+
+/// Columns of a recurrent matrix that a block has; `kColumns` of `recurrence.cu`.
+const COLUMNS: usize = 16;
+
+/// Tokens of a block of products of heads; `kHeadTokens` of `heads.cu`.
+const HEAD_TOKENS: usize = 8;
+
+impl Lowering<'_> {
+    /// Changes the rows of an activation; `set` adds to the arguments.
+    pub(super) fn modify(
+        &mut self,
+        x: Act,
+        kind: Modification,
+        factor: f32,
+        set: impl FnOnce(&mut ModifyArgs),
+    ) -> Result<()> {
+        let width = self.program.width(x);
+        let mut args = ModifyArgs {
+            x: self.act(x),
+            by: 0,
+            positions: self.step.0.positions,
+            width: width as u32,
+            kind: kind as u32,
+            factor,
+            length: 1,
+            offset: 0,
+            pad: 0,
+        };
+        set(&mut args);
+        let blocks = [self.shape.n, width.div_ceil(1024), 1];
+        self.launch(&self.model.device.kernels.modify, blocks, 256, 0, &args)
+    }
+
+    /// Copies the heads of `x`, from value `first` of each row on, each followed by `tail`.
+    pub(super) fn join(&mut self, [x, out]: [Act; 2], first: usize, tail: Option<Act>, heads: usize) -> Result<()> {
+        let width = |act: Act| self.program.width(act);
+        let (to, tail_width) = (width(out) / heads, tail.map_or(0, width));
+        let args = JoinArgs {
+            x: self.act(x) + 4 * first as Address,
+            tail: tail.map_or(0, |tail| self.act(tail)),
+            out: self.act(out),
+            heads: heads as u32,
+            part: (to - tail_width) as u32,
+            x_stride: (width(x) / heads) as u32,
+            tail_width: tail_width as u32,
+        };
+        let blocks = [self.shape.n * heads, to.div_ceil(1024), 1];
+        self.launch(&self.model.device.kernels.join, blocks, 256, 0, &args)
+    }
+
+    pub(super) fn project_heads(&mut self, [x, out]: [Act; 2], weight: Weight, heads: usize) -> Result<()> {
+        const WARPS: usize = 4;
+        let w = self.model.weights.matrix(weight);
+        let [from, to] = [x, out].map(|act| self.program.width(act) / heads);
+        let rows = w.rows as usize / heads;
+        let args = ProjectHeadsArgs {
+            w,
+            x: self.act(x),
+            out: self.act(out),
+            n: self.shape.n as u32,
+            heads: heads as u32,
+            rows: rows as u32,
+            // What is not multiplied is copied behind the products.
+            cols: (from + rows - to) as u32,
+            from: from as u32,
+            to: to as u32,
+        };
+        // As many lanes to a row as it has eight columns, up to a warp.
+        let lanes = (w.cols as usize / 8).next_power_of_two().min(32);
+        let blocks = [rows.div_ceil(WARPS * 32 / lanes), heads, self.shape.n.div_ceil(HEAD_TOKENS)];
+        self.launch(&self.model.device.kernels.project_heads, blocks, 32 * WARPS as u32, 0, &args)
+    }
+
+    /// Arguments of a step whose tiles are whole sequences.
+    fn sequences(&self) -> StepArgs {
+        let (args, tilings) = self.step;
+        let Tiling { address: tiles, n: n_tiles } = tilings[self.dims.tiling(WHOLE)];
+        StepArgs { tiles, n_tiles, ..args }
+    }
+
+    pub(super) fn conv(&mut self, op: &Conv) -> Result<()> {
+        let (weights, width) = (&self.model.weights, self.program.width(op.x));
+        let args = ConvArgs {
+            step: self.sequences(),
+            x: self.act(op.x),
+            kernel: weights.vector(Some(op.kernel)),
+            bias: weights.vector(op.bias),
+            memory: self.memory_places[op.memory.0 as usize],
+            width: width as u32,
+            taps: op.taps as u32,
+            silu: u32::from(op.silu),
+            pad: 0,
+        };
+        let k = &self.model.device.kernels;
+        let kernel = if op.taps <= 4 { &k.conv_4 } else { &k.conv_16 };
+        self.launch(kernel, [width.div_ceil(128), args.step.n_tiles as usize, 1], 128, 0, &args)
+    }
+
+    pub(super) fn delta_rule(&mut self, op: &DeltaRule) -> Result<()> {
+        let width = |act: Act| self.program.width(act);
+        let (heads, values) = (width(op.beta), width(op.v));
+        let args = DeltaArgs {
+            step: self.sequences(),
+            q: self.act(op.q),
+            k: self.act(op.k),
+            v: self.act(op.v),
+            dt: self.act(op.dt),
+            beta: self.act(op.beta),
+            rate: self.model.weights.vector(Some(op.rate)),
+            out: self.act(op.out),
+            memory: self.memory_places[op.memory.0 as usize],
+            heads: heads as u32,
+            key_heads: (width(op.k) / op.key_dim) as u32,
+            key_dim: op.key_dim as u32,
+            value_dim: (values / heads) as u32,
+            by_row: u32::from(width(op.dt) > heads),
+            tiled: u32::from(op.tiled),
+        };
+        let k = &self.model.device.kernels;
+        let kernel = match op.key_dim {
+            ..=64 => &k.delta_64,
+            ..=128 => &k.delta_128,
+            _ => &k.delta_256,
+        };
+        self.launch(kernel, [values / COLUMNS, args.step.n_tiles as usize, 1], 64, 0, &args)
+    }
+
+    pub(super) fn scan(&mut self, op: &Scan) -> Result<()> {
+        let (weights, width) = (&self.model.weights, |act: Act| self.program.width(act));
+        let (channels, heads) = (width(op.x), width(op.dt));
+        let args = ScanArgs {
+            step: self.sequences(),
+            x: self.act(op.x),
+            dt: self.act(op.dt),
+            b: self.act(op.b),
+            c: self.act(op.c),
+            rate: weights.vector(Some(op.rate)),
+            skip: weights.vector(Some(op.skip)),
+            out: self.act(op.out),
+            memory: self.memory_places[op.memory.0 as usize],
+            heads: heads as u32,
+            head_dim: (channels / heads) as u32,
+            groups: (width(op.b) / op.state) as u32,
+            state: op.state as u32,
+            by_state: u32::from(weights.vector_len(op.rate) > heads),
+            pad: 0,
+        };
+        let k = &self.model.device.kernels;
+        let kernel = match op.state {
+            ..=16 => &k.scan_16,
+            ..=128 => &k.scan_128,
+            _ => &k.scan_256,
+        };
+        self.launch(kernel, [channels / COLUMNS, args.step.n_tiles as usize, 1], 64, 0, &args)
+    }
+}
