@@ -198,6 +198,8 @@ fn check(target: &Target, name: &str, tiny: &Tiny, pieces: &[usize]) {
         println!("{:4} {name:28} pieces of {piece:2} {difference:.2e}", target.name);
         let types = tiny.types.iter().map(|t| t.1).chain([tiny.dtype]);
         let limit = types.map(|dtype| limit(dtype, piece)).fold(0.0, f64::max);
+        // Attention without a scale, whose sharp softmax enlarges roundings of queries and keys.
+        let limit = if name == "gemma4" { 1.5 * limit } else { limit };
         assert!(difference < limit, "{name}, pieces of {piece}: {difference}");
     }
 }
@@ -275,9 +277,9 @@ fn every_architecture_agrees_with_the_reference() {
 fn the_order_of_threads_changes_no_bit() {
     let Some(shim) = shim() else { return };
     let small = |dtype| Tiny::new("llama", dtype).layers(1).shape(256, 8, 1, 32, 256);
+    let chosen = ["qwen3moe", "gemma2", "gpt-oss", "glm4moe", "deepseek2", "qwen35", "mamba2"];
     let mut models = vec![small(quant::Q4_K), small(quant::Q6_K).shape(256, 4, 1, 128, 256), small(quant::Q5_1)];
-    models
-        .extend(architectures(quant::F16).into_iter().filter(|(n, _)| ["qwen3moe", "gemma2"].contains(n)).map(|m| m.1));
+    models.extend(architectures(quant::F16).into_iter().filter(|(name, _)| chosen.contains(name)).map(|m| m.1));
     for tiny in models {
         let (_dir, path, _) = save(&tiny);
         let model = load(&path, open(&shim).unwrap()).unwrap();
@@ -667,6 +669,10 @@ impl Ops {
         self.0.borrow_mut().act(width)
     }
 
+    fn width(&self, act: Act) -> usize {
+        self.0.borrow().width(act)
+    }
+
     fn push(&self, op: Op, out: Act) -> Act {
         self.0.borrow_mut().push(op);
         out
@@ -679,8 +685,7 @@ impl Ops {
     }
 
     fn norm(&self, norm: Norm, x: Act) -> Act {
-        let width = self.0.borrow().width(x);
-        let out = self.act(width);
+        let out = self.act(self.width(x));
         self.push(Op::Norm { norm, x, out }, out)
     }
 
@@ -739,7 +744,7 @@ impl Ops {
     /// Stores keys and values of a layer, and attends in a way of its own.
     fn attend_by(&self, layer: usize, q: Act, k: Act, v: Option<Act>, by: impl Fn(Attend) -> Attend) -> Act {
         let KvLayer { head_dim, value_dim, .. } = STATES[layer];
-        let heads = self.0.borrow().width(q) / head_dim;
+        let heads = self.width(q) / head_dim;
         let (state, out) = (StateId(layer as u32), self.act(heads * value_dim));
         self.push(Op::StoreKv { state, k, v }, out);
         self.push(Op::Attend(by(Attend::new(state, q, out, 0.3))), out)
@@ -768,13 +773,13 @@ impl Ops {
 
     fn project_heads(&self, x: Act, weight: u32, heads: usize) -> Act {
         let (_, rows, cols) = MATRICES[weight as usize];
-        let from = self.0.borrow().width(x) / heads;
+        let from = self.width(x) / heads;
         let out = self.act(rows + heads * (from - cols));
         self.push(Op::ProjectHeads { x, weight: Weight(weight), heads, out }, out)
     }
 
     fn join(&self, x: Act, tail: Act, heads: usize) -> Act {
-        let out = self.act(self.0.borrow().width(x) + heads * self.0.borrow().width(tail));
+        let out = self.act(self.width(x) + heads * self.width(tail));
         self.push(Op::JoinHeads { x, tail, heads, out }, out)
     }
 
@@ -791,17 +796,17 @@ impl Ops {
 
     /// Four heads, the numbers of keys small and those of decays and steps as networks have them.
     fn delta_rule(&self, [q, k, v, dt, beta]: [Act; 5], tiled: bool) -> Act {
-        let (keys, values) = (self.0.borrow().width(k), self.0.borrow().width(v));
+        let (keys, values) = (self.width(k), self.width(v));
         let (key_dim, memory) = if keys == 48 { (24, MemoryId(2)) } else { (200, MemoryId(3)) };
         let factor = 0.3 / (key_dim as f32).sqrt();
-        [q, k].map(|x| self.push(Op::Scale { x, factor }, x));
+        let [q, k] = [q, k].map(|x| self.push(Op::Scale { x, factor }, x));
         let [dt, beta] = [(dt, Activation::Softplus), (beta, Activation::Sigmoid)].map(|(x, f)| self.glu(x, None, f));
         let (out, rate) = (self.act(values), Vector(16));
         self.push(Op::DeltaRule(DeltaRule { memory, q, k, v, dt, beta, out, rate, key_dim, tiled }), out)
     }
 
     fn scan(&self, [x, dt, b, c]: [Act; 4], state: usize) -> Act {
-        let out = self.act(self.0.borrow().width(x));
+        let out = self.act(self.width(x));
         let dt = self.glu(dt, None, Activation::Softplus);
         let (memory, rate, skip) = match state {
             20 => (MemoryId(4), Vector(16), Vector(18)),
@@ -938,8 +943,8 @@ fn ops_agree_with_the_cpu(target: &Target) {
         ("sigmoid", &[FFN], &|o, i| vec![o.glu(i[0], None, Activation::Sigmoid)]),
         ("softplus", &[FFN; 2], &|o, i| vec![o.glu(i[0], Some(i[1]), Activation::Softplus)]),
         ("clamped SwiGLU", &[FFN; 2], &|o, i| {
-            [i[0], i[1]].map(|x| o.push(Op::Scale { x, factor: 6.0 }, x));
-            vec![o.glu(i[0], Some(i[1]), Activation::ClampedSwiglu)]
+            let [gate, up] = [i[0], i[1]].map(|x| o.push(Op::Scale { x, factor: 6.0 }, x));
+            vec![o.glu(gate, Some(up), Activation::ClampedSwiglu)]
         }),
         ("clamped SwiGLU of products", &[HIDDEN], &|o, i| vec![o.gated(i[0], Activation::ClampedSwiglu)]),
         ("clamped SwiGLU without up", &[FFN], &|o, i| vec![o.glu(i[0], None, Activation::ClampedSwiglu)]),
@@ -1024,7 +1029,8 @@ fn ops_agree_with_the_cpu(target: &Target) {
     ];
     for case in cases {
         let models = CaseModels::new(target, case);
-        for n in [1, 5, 37] {
+        for (order, n) in (0..).zip([1, 5, 37]) {
+            target.shim.iter().for_each(|shim| shim.order(order));
             for outputs in [1, 2].map(|step| (0..n as u32).step_by(step).collect::<Vec<u32>>()) {
                 let expected = models.run(&models.cpu, n, &outputs, false);
                 for one_by_one in [false, true] {

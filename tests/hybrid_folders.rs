@@ -13,12 +13,18 @@ mod networks;
 #[path = "support/predictor.rs"]
 mod predictor;
 
+#[cfg(cuda)]
+#[path = "support/shim.rs"]
+mod shim;
+
 use std::path::Path;
 use std::sync::Arc;
 
 use checkpoints::{Case, Tensor, put, put_folder, renamed};
 use networks::*;
 use predictor::predict;
+#[cfg(cuda)]
+use realizar::backend::cuda;
 use realizar::engine::{CacheParams, LoadParams, Model, Session};
 use realizar::format::{Access, Source};
 use realizar::quant;
@@ -31,9 +37,12 @@ fn load(path: &Path) -> Result<Arc<Model>, String> {
 }
 
 fn logits(path: &Path) -> Vec<Vec<f32>> {
-    let model = load(path).unwrap();
+    logits_of(&load(path).unwrap())
+}
+
+fn logits_of(model: &Arc<Model>) -> Vec<Vec<f32>> {
     let params = CacheParams { k_type: quant::F32, v_type: quant::F32, capacity: 0 };
-    let mut session = Session::new(&model, &params).unwrap();
+    let mut session = Session::new(model, &params).unwrap();
     let mut one = |token: &u32| {
         session.prefill(&[*token], None).unwrap();
         session.logits().unwrap().to_vec()
@@ -50,6 +59,28 @@ fn every_network_is_the_same_from_a_folder() {
         let difference = relative_rms(&case.expected, &logits(&folder));
         println!("{:20} {difference:.1e}", case.name);
         assert!(difference < 1e-5, "{}: {difference}", case.name);
+    }
+}
+
+/// Whole on a GPU, which here is the shim: token by token, and the last logits of the prompt in one piece.
+#[cfg(cuda)]
+#[test]
+fn every_network_is_the_same_on_a_gpu() {
+    let Some(shim) = shim::Shim::new() else { return };
+    assert!(cuda::provide(shim.driver.clone(), shim::IMAGE));
+    let dir = tempfile::tempdir().unwrap();
+    for case in cases() {
+        let folder = dir.path().join(case.name);
+        put_folder(&folder, &case.config, &renamed(&case));
+        let model = Model::load(&folder, LoadParams { device: 2, ..Default::default() }).unwrap();
+        assert_eq!(model.info().gpu_layers, model.info().n_layers, "{}", case.name);
+        let single = relative_rms(&case.expected, &logits_of(&model));
+        let mut session = Session::new(&model, &CacheParams::default()).unwrap();
+        session.prefill(&PROMPT, None).unwrap();
+        let last = [session.logits().unwrap().to_vec()];
+        let whole = relative_rms(&case.expected[PROMPT.len() - 1..], &last);
+        println!("{:20} {single:.1e}, the prompt {whole:.1e}", case.name);
+        assert!(single < 4e-3 && whole < 6e-3, "{}: {single}, {whole}", case.name);
     }
 }
 

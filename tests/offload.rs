@@ -27,9 +27,9 @@ use realizar::error::{Error, Result};
 use realizar::quant;
 use realizar::tensor::DType;
 use save::save;
-use shim::{Shim, cuda_layers};
+use shim::Shim;
 use support::recurrent::Mixer;
-use support::reference::relative_rms;
+use support::reference::{Net, relative_rms};
 use support::tiny::{self, PROMPT, Rng, Tiny};
 
 const GPU: u32 = 2;
@@ -94,6 +94,21 @@ fn prompt(model: &Arc<Model>, piece: usize) -> Vec<(usize, Vec<f32>)> {
     pieces.collect()
 }
 
+/// The most of some last layers that a GPU takes: both parts remember something, and no layer reads keys and values of the
+/// other part.
+fn cuda_layers(net: &Net, wanted: u32) -> u32 {
+    let n = net.layers;
+    let remembers = |l: usize| net.mixer(l) != Mixer::Attention || net.shape(l).kv_heads > 0;
+    let own = net.gemma4.map_or(n, |gemma| gemma.own);
+    // A layer without keys and values reads those of the last one before it with as little or as much of a window.
+    let source = |l: usize| (0..own).rev().find(|&s| (net.window[s] == 0) == (net.window[l] == 0)).unwrap();
+    let can_cut = |cut: usize| {
+        let shares = (own.max(cut)..n).any(|l| source(l) < cut);
+        cut == 0 || ((0..cut).any(remembers) && (cut..n).any(remembers) && !shares)
+    };
+    (1..=n.min(wanted as usize)).rev().find(|layers| can_cut(n - layers)).unwrap_or(0) as u32
+}
+
 fn models(dtype: DType) -> Vec<(&'static str, Tiny)> {
     let mut all = tiny::architectures(|name| Tiny::new(name, dtype).shape(64, 4, 2, 16, 96));
     // No near-tie between experts in these shapes either.
@@ -117,6 +132,8 @@ fn every_split_agrees_with_the_reference() {
                 let difference = relative_rms(&expected, &got);
                 println!("{name:20} {layers} layers, pieces of {piece:2}: {difference:.2e}");
                 let limit = if tiny.dtype == quant::F32 { 4e-3 } else { 5e-2 };
+                // Attention without a scale, whose sharp softmax enlarges roundings of queries and keys.
+                let limit = if name == "gemma4" { 1.5 * limit } else { limit };
                 assert!(difference < limit, "{name}, {layers} layers, pieces of {piece}: {difference}");
             }
         }
@@ -131,31 +148,28 @@ fn recurrent_layers_rewind_on_both_devices() {
     let lfm2 = all.into_iter().find(|(name, _)| *name == "lfm2").unwrap().1;
     let conv = lfm2.net.mixers[0];
     let tiny = lfm2.layers(4).change(|t| t.net.mixers = vec![conv, conv, Mixer::Attention, Mixer::Attention]);
-    let (_dir, path, reference) = save(&tiny);
-    let expected = reference();
+    let (_dir, path, _) = save(&tiny);
     for asked in [1, 2, 3, 4] {
-        let model = load(&path, asked).unwrap();
-        assert_eq!(model.info().gpu_layers, asked);
-        let (at, got): (Vec<usize>, Vec<_>) = prompt(&model, 7).into_iter().unzip();
-        let expected: Vec<_> = at.iter().map(|&at| expected[at].clone()).collect();
-        let difference = relative_rms(&expected, &got);
-        assert!(difference < 4e-3, "{asked} layers: {difference}");
-        // Tokens one by one, so that every way of asking takes the same kernels.
-        let single: Vec<Vec<f32>> = prompt(&model, 1).into_iter().map(|(_, logits)| logits).collect();
-        let mut first = session(&model);
-        PROMPT.iter().for_each(|token| first.prefill(&[*token], None).unwrap());
-        for to in [20, 13, 2] {
-            first.truncate(to as u32).unwrap();
-            let mut fork = first.fork().unwrap();
-            for session in [&mut first, &mut fork] {
-                session.prefill(&PROMPT[to..to + 1], None).unwrap();
-                assert!(
-                    relative_rms(
-                        &[single[to].iter().map(|x| f64::from(*x)).collect()],
-                        &[session.logits().unwrap().to_vec()]
-                    ) < 1e-3
-                );
-            }
+        rewinds(&load_fixed(&path, asked).unwrap(), asked);
+    }
+    for (_, tiny) in models(quant::F32).into_iter().filter(|(name, _)| ["qwen35", "mamba2"].contains(name)) {
+        let (_dir, path, _) = save(&tiny);
+        [1, 2].iter().for_each(|&asked| rewinds(&load_fixed(&path, asked).unwrap(), asked));
+    }
+}
+
+/// Rewinds to places with and without a checkpoint: the same bits, whatever was computed again in one piece.
+fn rewinds(model: &Arc<Model>, gpu_layers: u32) {
+    assert_eq!(model.info().gpu_layers, gpu_layers);
+    let single: Vec<Vec<f32>> = prompt(model, 1).into_iter().map(|(_, logits)| logits).collect();
+    let mut first = session(model);
+    PROMPT.iter().for_each(|token| first.prefill(&[*token], None).unwrap());
+    for to in [20, 13, 2, 0] {
+        first.truncate(to as u32).unwrap();
+        let mut fork = first.fork().unwrap();
+        for session in [&mut first, &mut fork] {
+            session.prefill(&PROMPT[to..to + 1], None).unwrap();
+            assert!(session.logits().unwrap() == single[to], "{gpu_layers} layers, rewound to {to}");
         }
     }
 }

@@ -8,9 +8,6 @@ use std::sync::{Arc, OnceLock};
 use libloading::Library;
 use realizar::backend::cuda::Driver;
 
-use crate::support::recurrent::Mixer;
-use crate::support::reference::Net;
-
 /// An image in place of compiled kernels: the shim has its own.
 pub const IMAGE: &[u8] = b"none";
 
@@ -93,19 +90,4 @@ impl Shim {
     pub fn number(&self, name: &str) -> u64 {
         self.function::<extern "C" fn() -> u64>(name)()
     }
-}
-
-/// The most of some last layers that a GPU takes: both parts remember something, and no layer reads keys and values of the
-/// other part.
-pub fn cuda_layers(net: &Net, wanted: u32) -> u32 {
-    let n = net.layers;
-    let remembers = |l: usize| net.mixer(l) != Mixer::Attention || net.shape(l).kv_heads > 0;
-    let own = net.gemma4.map_or(n, |gemma| gemma.own);
-    // A layer without keys and values reads those of the last one before it with as little or as much of a window.
-    let source = |l: usize| (0..own).rev().find(|&s| (net.window[s] == 0) == (net.window[l] == 0)).unwrap();
-    let can_cut = |cut: usize| {
-        let shares = (own.max(cut)..n).any(|l| source(l) < cut);
-        cut == 0 || ((0..cut).any(remembers) && (cut..n).any(remembers) && !shares)
-    };
-    (1..=n.min(wanted as usize)).rev().find(|layers| can_cut(n - layers)).unwrap_or(0) as u32
 }
