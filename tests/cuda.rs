@@ -262,6 +262,12 @@ fn architectures(dtype: DType) -> Vec<(&'static str, Tiny)> {
     all
 }
 
+/// An architecture in a shape: hidden width, heads, key-value heads, their width, the feed-forward block's.
+fn architecture(name: &str, [hidden, heads, kv_heads, head_dim, ffn]: [usize; 5]) -> Tiny {
+    let all = tiny::architectures(|name| Tiny::new(name, quant::F32).shape(hidden, heads, kv_heads, head_dim, ffn));
+    all.into_iter().find(|(known, _)| *known == name).expect("an architecture").1
+}
+
 #[test]
 fn every_architecture_agrees_with_the_reference() {
     for target in targets() {
@@ -297,15 +303,24 @@ fn the_order_of_threads_changes_no_bit() {
 #[test]
 fn caches_of_every_type_agree_with_the_reference() {
     for target in targets() {
-        for (heads, kv_heads, head_dim) in [(4, 2, 32), (2, 1, 128), (1, 1, 256)] {
-            let tiny = Tiny::new("llama", quant::F32).shape(64, heads, kv_heads, head_dim, 64);
+        let llamas = [(4, 2, 32), (2, 1, 128), (1, 1, 256)].map(|(heads, kv_heads, head_dim)| {
+            (head_dim, Tiny::new("llama", quant::F32).shape(64, heads, kv_heads, head_dim, 64))
+        });
+        // Latent keys of 400 numbers, of which 320 are the values.
+        let wide = (400, architecture("deepseek2", [64, 2, 2, 160, 64]));
+        for (head_dim, tiny) in llamas.into_iter().chain([wide]) {
             let (_dir, path, reference) = save(&tiny);
             let expected = reference();
             let model = load(&path, target.cuda().unwrap()).unwrap();
             for (dtype, limit) in [(quant::F32, 4e-3), (quant::F16, 4e-3), (quant::Q8_0, 3e-2)] {
                 for piece in [1, 21] {
                     let difference = relative_rms(&expected, &model.prompt(dtype, piece).unwrap());
-                    assert!(difference < limit, "heads of {head_dim}, cache type {}: {difference}", dtype.0);
+                    let name = tiny.architecture;
+                    println!(
+                        "{name}, heads of {head_dim}, cache type {}, pieces of {piece}: {difference:.2e}",
+                        dtype.0
+                    );
+                    assert!(difference < limit, "{name}, heads of {head_dim}, cache type {}: {difference}", dtype.0);
                 }
             }
         }
@@ -317,24 +332,35 @@ fn caches_of_every_type_agree_with_the_reference() {
 fn a_record_serves_every_token_position_and_sequence() {
     for target in targets() {
         // The arg-max takes two blocks.
-        let (_dir, path, _) = save(&Tiny::new("llama", quant::Q8_0).layers(1).change(|t| t.net.vocab = 1100));
-        let model = load(&path, target.cuda().unwrap()).unwrap();
-        let expected = model.prompt(quant::F16, 1).unwrap();
-        let replays = || target.shim.as_ref().map(|shim| shim.number("shim_replays"));
-        let (before, mut executor) = (replays(), model.executor().unwrap());
-        let mut states = [model.state(quant::F16).unwrap(), model.state(quant::F16).unwrap()];
-        for (i, token) in PROMPT.iter().enumerate() {
-            for state in &mut states {
-                let got = model.step(&mut executor, state, &[*token]).unwrap();
-                assert!(got[0] == expected[i], "position {i}");
-            }
+        let llama = Tiny::new("llama", quant::Q8_0).layers(1).change(|t| t.net.vocab = 1100);
+        // Layers of two shapes, latent attention, memories.
+        let others = ["gemma4", "deepseek2", "qwen35", "mamba2"].map(|name| architecture(name, [64, 4, 2, 16, 96]));
+        for tiny in [llama].into_iter().chain(others) {
+            record_serves(&target, &tiny);
         }
-        assert_eq!(replays(), before.map(|n| n + 2 * PROMPT.len() as u64 - 1));
-        states[0].truncate(10);
-        let mut fork = states[0].fork().unwrap();
-        let got = model.step(&mut executor, &mut fork, &PROMPT[10..11]).unwrap();
-        assert!(got[0] == expected[10], "a fork");
     }
+}
+
+fn record_serves(target: &Target, tiny: &Tiny) {
+    let (_dir, path, _) = save(tiny);
+    let model = load(&path, target.cuda().unwrap()).unwrap();
+    let expected = model.prompt(quant::F16, 1).unwrap();
+    let replays = || target.shim.as_ref().map(|shim| shim.number("shim_replays"));
+    let (before, mut executor) = (replays(), model.executor().unwrap());
+    let mut states = [model.state(quant::F16).unwrap(), model.state(quant::F16).unwrap()];
+    for (i, token) in PROMPT.iter().enumerate() {
+        for state in &mut states {
+            let got = model.step(&mut executor, state, &[*token]).unwrap();
+            assert!(got[0] == expected[i], "position {i}");
+        }
+    }
+    assert_eq!(replays(), before.map(|n| n + 2 * PROMPT.len() as u64 - 1));
+    // Memories are kept at some positions.
+    let to = states[0].reach(18);
+    states[0].truncate(to);
+    let mut fork = states[0].fork().unwrap();
+    let got = model.step(&mut executor, &mut fork, &PROMPT[to..to + 1]).unwrap();
+    assert!(to > 10 && got[0] == expected[to], "a fork");
 }
 
 /// A layer with a window needs no more of the past than its ring: longer prompts, forks and rewinds find the same.
