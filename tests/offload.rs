@@ -274,6 +274,32 @@ fn decoded(model: &Arc<Model>, n: usize) -> (Session, Vec<u32>, Vec<Vec<f32>>) {
     (s, tokens, logits)
 }
 
+/// Memories follow steps that run ahead, also where a text ends and what was begun behind it is forgotten.
+#[test]
+fn recurrent_networks_run_ahead() {
+    let Some(_gpu) = gpu() else { return };
+    for (name, tiny) in models(quant::Q8_0).into_iter().filter(|(_, tiny)| !tiny.net.mixers.is_empty()) {
+        let (_dir, path, _) = save(&tiny);
+        let (_, expected, logits) = decoded(&load(&path, 0).unwrap(), 24);
+        // The first token that did not come before.
+        let end = (3..).find(|&i| !expected[..i].contains(&expected[i])).unwrap();
+        let (_dir, path, _) = save(&tiny.change(|t| t.eos = expected[end]));
+        let model = load(&path, 0).unwrap();
+        let (mut s, mut out, mut n) = (session(&model), vec![0; 24], 0);
+        s.prefill(&PROMPT[..5], None).unwrap();
+        s.generate(PROMPT[5], None, &mut out, &mut n, None).unwrap();
+        assert_eq!(out[..n], expected[..=end], "{name}");
+        while n < expected.len() {
+            let mut more = 0;
+            s.generate(expected[n - 1], None, &mut out[n..], &mut more, None).unwrap();
+            n += more;
+        }
+        assert_eq!(out, expected, "{name}");
+        s.fetch_logits().unwrap();
+        assert!(s.logits().unwrap() == logits[23], "{name}");
+    }
+}
+
 /// Steps begin before the ones ahead of them have ended, and a text that ends, a full cache, a cancel or a fault find the
 /// same sequence as step by step.
 #[test]

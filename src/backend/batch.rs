@@ -63,7 +63,9 @@ impl Batch<'_> {
             }
             let first_of = i.checked_sub(1).is_none_or(|before| self.slots[before] != slot);
             let next = if first_of { state.len() } else { self.positions[i - 1] as usize + 1 };
-            if !program.memories.is_empty() && position as usize != next {
+            // A step ahead goes on behind one that is not committed yet.
+            let is_ahead = follows && first_of && id == FOLLOWING;
+            if !program.memories.is_empty() && position as usize != next && !is_ahead {
                 return Err(Error::invalid(format!(
                     "position {position} of a recurrent sequence that goes on at {next}"
                 )));

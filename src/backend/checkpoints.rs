@@ -53,38 +53,40 @@ impl Checkpoints {
         self.positions.iter_mut().filter(|p| p.is_some_and(|p| p > len)).for_each(|p| *p = None);
     }
 
-    /// The buffer that the step behind `len` tokens writes: an unused one, else the one that rewinds miss least.
+    /// The buffer that the step behind `len` tokens writes, of which the first `committed` are committed and the others under
+    /// way: an unused one, else the one before these that rewinds miss least.
     ///
     /// Without the checkpoint at `p`, ahead of which one stands at `a` and behind which one at `b`, rewinds to `p..b`
     /// compute `p - a` tokens more. Rewinds to `r` are taken to be as frequent as `1 / (len - r + 1)`, so that many
     /// checkpoints stand near the end.
-    pub fn target(&self, len: usize) -> usize {
+    pub fn target(&self, len: usize, committed: usize) -> usize {
         if let Some(unused) = self.positions.iter().position(Option::is_none) {
             return unused;
         }
         let age = |p: usize| (len.saturating_sub(p) + 1) as f64;
         let loss = |i: usize| {
-            let p = self.positions[i]?;
+            let p = self.positions[i].filter(|p| *p < committed)?;
             let others = || self.positions.iter().flatten().copied();
             let ahead = others().filter(|q| *q < p).max().unwrap_or(0);
             let behind = others().filter(|q| *q > p).min()?;
             Some((p - ahead) as f64 * libm::log(age(p) / age(behind)))
         };
         let losses = (0..BUFFERS).filter_map(|i| Some((i, loss(i)?)));
-        // The newest one has no loss, because nothing stands behind it: it is what the step reads.
         losses.min_by(|a, b| a.1.total_cmp(&b.1)).map_or(0, |(i, _)| i)
     }
 
     /// Forgets the buffer that the step behind `len` tokens writes: what it holds is undefined until `commit`.
-    pub fn begin(&mut self, len: usize) {
-        let target = self.target(len);
+    pub fn begin(&mut self, len: usize, committed: usize) {
+        let target = self.target(len, committed);
         self.positions[target] = None;
     }
 
-    /// Commits the step of `n` tokens behind `len`.
+    /// Commits the step of `n` tokens behind `len`, once.
     pub fn commit(&mut self, len: usize, n: usize) {
-        let target = self.target(len);
-        self.positions[target] = Some(len + n);
+        if self.at(len + n).is_none() {
+            let target = self.target(len, len);
+            self.positions[target] = Some(len + n);
+        }
     }
 }
 
@@ -99,9 +101,9 @@ mod tests {
     }
 
     fn advance(c: &mut Checkpoints, len: &mut usize, n: usize) {
-        let (from, to) = (c.at(*len).unwrap(), c.target(*len));
-        c.begin(*len);
-        assert!(from != to && c.at(*len) == Some(from) && c.target(*len) == to);
+        let (from, to) = (c.at(*len).unwrap(), c.target(*len, *len));
+        c.begin(*len, *len);
+        assert!(from != to && c.at(*len) == Some(from) && c.target(*len, *len) == to);
         c.commit(*len, n);
         *len += n;
         assert_eq!(c.at(*len), Some(to));
@@ -145,9 +147,32 @@ mod tests {
             advance(&mut c, &mut len, 3);
         }
         let from = c.at(len);
-        c.begin(len);
-        c.begin(len);
+        c.begin(len, len);
+        c.begin(len, len);
         assert_eq!(c.at(len), from);
         assert_eq!(positions(&c).len(), BUFFERS - 1);
+    }
+
+    /// Steps of one token each, up to three under way at a time.
+    #[test]
+    fn what_is_committed_outlasts_the_steps_ahead() {
+        let (mut c, mut len) = (Checkpoints::default(), 0);
+        advance(&mut c, &mut len, 500);
+        for turn in 0..300 {
+            let committed = len;
+            for ahead in 0..1 + turn % 3 {
+                let at = committed + ahead;
+                assert!(c.at(at).is_some() && c.at(at) != Some(c.target(at, committed)), "{committed}, {ahead}");
+                c.begin(at, committed);
+                c.commit(at, 1);
+                assert!((committed..=at + 1).all(|p| c.at(p).is_some()));
+            }
+            len += 1;
+            c.commit(committed, 1);
+            c.truncate(len);
+            assert!(c.at(len).is_some());
+        }
+        let held = positions(&c);
+        assert!(held.len() > BUFFERS - 3 && held.is_sorted_by(|a, b| a < b), "{held:?}");
     }
 }

@@ -253,23 +253,34 @@ impl State {
         self.recurrent.clear(0);
     }
 
-    /// Counts `n` positions from `first` on as written; a step that fails may have written them too.
+    /// Counts `n` positions from `first` on as written, behind the committed tokens and those of steps under way; a step that
+    /// fails may have written them too.
     pub fn will_write(&mut self, first: usize, n: usize) {
-        self.extent.written = self.extent.written.max(first + n);
-        self.extent.checkpoints.begin(self.extent.len);
+        let Extent { len, written, checkpoints, .. } = &mut self.extent;
+        *written = (*written).max(first + n);
+        if first > *len {
+            // Behind a step of one token that is under way.
+            checkpoints.commit(first - 1, 1);
+        }
+        checkpoints.begin(first, *len);
+    }
+
+    /// Forgets the steps that were under way behind the committed tokens.
+    pub fn forget_ahead(&mut self) {
+        self.extent.checkpoints.truncate(self.extent.held);
     }
 
     /// A recurrent memory as the open step finds it, and the place of what it becomes.
     pub fn memory(&mut self, memory: MemoryId) -> Result<(&[f32], &mut [f32])> {
-        let (from, to) = self.memory_buffers()?;
+        let (from, to) = self.memory_buffers(self.extent.len)?;
         self.recurrent.step(memory, from, to)
     }
 
-    /// The buffer of recurrent memories as the open step finds them, and that of what they become.
-    pub fn memory_buffers(&self) -> Result<(usize, usize)> {
+    /// The buffer of recurrent memories as the step from position `first` on finds them, and that of what they become.
+    pub fn memory_buffers(&self, first: usize) -> Result<(usize, usize)> {
         let incomplete = || Error::invalid("recurrent layers hold nothing of the tokens before the step");
         let Extent { len, checkpoints, .. } = &self.extent;
-        Ok((checkpoints.at(*len).ok_or_else(incomplete)?, checkpoints.target(*len)))
+        Ok((checkpoints.at(first).ok_or_else(incomplete)?, checkpoints.target(first, *len)))
     }
 
     /// Commits the first `n` tokens of a step of `of`. Recurrent memories are those behind its last token, so that they

@@ -503,7 +503,7 @@ impl Session {
         self.restore(cancel)?;
         let most = out.len().min(self.capacity() - self.len()).min(STEPS_AHEAD);
         let Session { model, state, tokens, logits_at, inputs, cancel: sticky, .. } = self;
-        model.lend(|executor| {
+        let result = model.lend(|executor| {
             let ahead = executor.ahead();
             let (mut sent, mut made, mut last) = (0, 0, token);
             let mut since = Instant::now();
@@ -531,7 +531,9 @@ impl Session {
                 }
             }
             Ok(made > 0)
-        })
+        });
+        state.forget_ahead();
+        result
     }
 
     pub(super) fn cancel(&self) -> Option<&Arc<Cancel>> {

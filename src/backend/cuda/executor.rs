@@ -153,7 +153,7 @@ impl CudaExecutor {
     /// The caches of a batch, which must be of this model.
     fn caches(&self, batch: &Batch) -> Result<Vec<DeviceKv>> {
         let mut caches = try_vec("a step's caches", batch.states.len())?;
-        for state in batch.states.iter() {
+        for (slot, state) in batch.states.iter().enumerate() {
             let fits = |kv: &&CudaKv| {
                 let of_program = (&self.program.states, &self.program.memories);
                 Arc::ptr_eq(kv.context(), &self.model.device.context)
@@ -162,9 +162,11 @@ impl CudaExecutor {
             match state.cuda().filter(fits) {
                 Some(kv) if self.program.memories.is_empty() => caches.push(kv.view(None, 0)),
                 Some(kv) => {
-                    let (from, to) = state.memory_buffers()?;
+                    let first = batch.positions.get(batch.slots.partition_point(|&s| (s as usize) < slot));
+                    let first = first.map_or(0, |&first| first as usize);
+                    let (from, to) = state.memory_buffers(first)?;
                     // Those of an empty sequence are zeros, which no buffer has to hold.
-                    caches.push(kv.view((!state.is_empty()).then_some(from), to));
+                    caches.push(kv.view((first > 0).then_some(from), to));
                 }
                 None => return Err(Error::Mismatch(format!("a cache of {:?} with another model", state.spec()))),
             }
@@ -355,9 +357,8 @@ impl CudaExecutor {
         self.profile.as_mut().map_or_else(Times::default, Profile::take)
     }
 
-    /// None with recurrent memories, whose buffers are chosen by the tokens that are committed.
     pub fn ahead(&self) -> usize {
-        if self.model.device.profile || !self.program.memories.is_empty() { 0 } else { SLOTS }
+        if self.model.device.profile { 0 } else { SLOTS }
     }
 
     /// Tells whether a token can be the arg-max of the step before.

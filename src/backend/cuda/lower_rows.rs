@@ -128,7 +128,7 @@ impl Lowering<'_> {
         let k = &self.model.device.kernels;
         let kernel = match op.key_dim {
             ..=64 => &k.delta_64,
-            ..=128 => &k.delta_128,
+            65..=128 => &k.delta_128,
             _ => &k.delta_256,
         };
         self.launch(kernel, [values / COLUMNS, args.step.n_tiles as usize, 1], 64, 0, &args)
@@ -157,7 +157,7 @@ impl Lowering<'_> {
         let k = &self.model.device.kernels;
         let kernel = match op.state {
             ..=16 => &k.scan_16,
-            ..=128 => &k.scan_128,
+            17..=128 => &k.scan_128,
             _ => &k.scan_256,
         };
         self.launch(kernel, [channels / COLUMNS, args.step.n_tiles as usize, 1], 64, 0, &args)
