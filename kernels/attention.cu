@@ -121,13 +121,16 @@ template <u32 kDim> DEVICE void clear(const AttendArgs& a, const Rows& rows, boo
     UNROLL for (u32 i = 0; i < kDim / 8; i++) UNROLL for (u32 j = 0; j < 4; j++) part.values[i][j] = 0.f;
 }
 
-// Two words of a query as the left operand: dimensions 32c + 8t + 2w and the next of row g + 8i, times the scale.
-DEVICE u32 query_word(const AttendArgs& a, const Rows& rows, u32 i, u32 c, u32 w) {
-    const u32 lane = threadIdx.x % kWarp, r = lane / 4 + 8 * i, dim = 32 * c + 8 * (lane % 4) + 2 * w;
-    const bool used = r < rows.used();
-    const float* from = a.q + ((u64)rows.token(r) * a.heads + rows.head(r)) * a.head_dim;
-    const float low = used && dim < a.head_dim ? a.scale * from[dim] : 0.f;
-    const float high = used && dim + 1 < a.head_dim ? a.scale * from[dim + 1] : 0.f;
+// The query of row g + 8i, or null.
+DEVICE const float* query(const AttendArgs& a, const Rows& rows, u32 i) {
+    const u32 r = threadIdx.x % kWarp / 4 + 8 * i;
+    return r < rows.used() ? a.q + ((u64)rows.token(r) * a.heads + rows.head(r)) * a.head_dim : nullptr;
+}
+// Dimensions 32c + 8t + 2w and the next of a query, times the scale, as a word of the left operand.
+DEVICE u32 query_word(const AttendArgs& a, const float* query, u32 c, u32 w) {
+    const u32 dim = 32 * c + 8 * (threadIdx.x % 4) + 2 * w;
+    const float low = query && dim < a.head_dim ? a.scale * query[dim] : 0.f;
+    const float high = query && dim + 1 < a.head_dim ? a.scale * query[dim + 1] : 0.f;
     return pack_halves(low, high);
 }
 
@@ -218,9 +221,11 @@ DEVICE void walk(const AttendArgs& a, const Rows& rows, const DeviceKv& kv, cons
     clear(a, rows, unit == 0, part);
     // Words 0 and 2 of an operand belong to row g, words 1 and 3 to row g + 8.
     Queries<kDim> q(shared);
-    UNROLL for (u32 i = 0; i < 2; i++)
+    UNROLL for (u32 i = 0; i < 2; i++) {
+        const float* from = query(a, rows, i);
         UNROLL_BY(kDim > 128 ? 2 : kDim / 32) for (u32 c = 0; c < kDim / 32; c++) UNROLL for (u32 w = 0; w < 4; w++)
-            q.set(2 * c + w / 2, i + 2 * (w % 2), query_word(a, rows, i, c, w));
+            q.set(2 * c + w / 2, i + 2 * (w % 2), query_word(a, from, c, w));
+    }
 
     const Walk walk(a, rows, unit, units);
     for (u32 p0 = walk.begin; p0 < walk.end; p0 += walk.stride) {
@@ -385,9 +390,10 @@ template <bool kHalves> DEVICE void attend_wide(const AttendArgs& a, u8* shared)
     u8* queries = shared + 16 * lane;
     u8* scores_of = shared + chunks * 1024;
     u8* flag = scores_of + 2 * kWarps * 1024;
+    const float *low = query(a, rows, 0), *high = query(a, rows, 1);
     for (u32 c = warp; c < chunks; c += kWarps) UNROLL for (u32 h = 0; h < 2; h++) {
-        const uint4 words = {query_word(a, rows, 0, c, 2 * h), query_word(a, rows, 1, c, 2 * h),
-                             query_word(a, rows, 0, c, 2 * h + 1), query_word(a, rows, 1, c, 2 * h + 1)};
+        const uint4 words = {query_word(a, low, c, 2 * h), query_word(a, high, c, 2 * h),
+                             query_word(a, low, c, 2 * h + 1), query_word(a, high, c, 2 * h + 1)};
         store(queries + 1024 * c + 512 * h, words);
     }
 
