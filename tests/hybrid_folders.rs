@@ -14,6 +14,7 @@ mod networks;
 mod predictor;
 
 #[cfg(cuda)]
+#[allow(dead_code)]
 #[path = "support/shim.rs"]
 mod shim;
 
@@ -67,6 +68,7 @@ fn every_network_is_the_same_from_a_folder() {
 #[test]
 fn every_network_is_the_same_on_a_gpu() {
     let Some(shim) = shim::Shim::new() else { return };
+    let launches = || shim.number("shim_launches");
     assert!(cuda::provide(shim.driver.clone(), shim::IMAGE));
     let dir = tempfile::tempdir().unwrap();
     for case in cases() {
@@ -74,7 +76,9 @@ fn every_network_is_the_same_on_a_gpu() {
         put_folder(&folder, &case.config, &renamed(&case));
         let model = Model::load(&folder, LoadParams { device: 2, ..Default::default() }).unwrap();
         assert_eq!(model.info().gpu_layers, model.info().n_layers, "{}", case.name);
+        let before = launches();
         let single = relative_rms(&case.expected, &logits_of(&model));
+        assert!(launches() > before);
         let mut session = Session::new(&model, &CacheParams::default()).unwrap();
         session.prefill(&PROMPT, None).unwrap();
         let last = [session.logits().unwrap().to_vec()];
