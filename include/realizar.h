@@ -300,8 +300,8 @@ void rz_cancel_reset(rz_cancel *cancel);
  * ------------------------------------------------------------------------------------------------ */
 
 /* Load flag: results do not depend on the number of threads, nor on how a prompt was cut into pieces, nor on the other
- * caches of a batch. On the CPU they never do. On a GPU the flag costs speed, most of it where one token is decoded at a
- * time; results still differ between devices, and with the number of layers that are on them. */
+ * caches of a batch. On the CPU they never do. On a GPU the flag costs speed, most of it in prompts; results still differ
+ * between devices, and with the number of layers that are on them. */
 #define RZ_MODEL_DETERMINISTIC 1
 
 /* Load flag: map the weights and use them in place instead of reading them into memory, which loads at once, takes no

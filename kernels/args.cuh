@@ -126,13 +126,17 @@ struct ProjectArgs {
     float scale;
     float softcap;
     u32 n;  // input rows
-    // Matrix times vector, one row of the grid for each input row.
+    // Matrix times vector, one column of the grid for each input row, which is simple (see PrepareArgs).
     u32 forms;  // of the input: 1 f32, 2 signed bytes
     const float* x;
     u32 x_stride;
     u32 x_divisor;       // input row of y is y / x_divisor
     const u32* experts;  // where not null, the matrices are those of expert experts[y] in a stack
     DeviceNorm norm;     // of the input
+    // Matrix times up to 8 rows, one column of the grid for each 8: the rows as `prepare` left them.
+    Input prepared;
+    u32 turns;  // pairs of rows, of a matrix or of gate and up
+    u32 warps;  // that share them
     // Matrix times matrix.
     const u16* halves;        // [n, padded cols]
     const float* row_scales;  // [n]
@@ -141,7 +145,19 @@ struct ProjectArgs {
     const u32* order;
     const u32* starts;
 };
-static_assert(sizeof(ProjectArgs) == 368, "mirrored in module.rs");
+static_assert(sizeof(ProjectArgs) == 400, "mirrored in module.rs");
+
+// Prepares input rows for matrix times up to 8 of them.
+struct PrepareArgs {
+    const float* x;
+    Input rows;  // each padded to a multiple of 128 columns
+    DeviceNorm norm;
+    u32 cols;
+    u32 padded;
+    u32 forms;
+    u32 simple;  // columns come in groups of four, and the norm has neither a mean nor a bias
+};
+static_assert(sizeof(PrepareArgs) == 72, "mirrored in module.rs");
 
 // Converts the input of a matrix product to binary16, each row divided by its own power of two.
 struct HalvesArgs {

@@ -175,9 +175,7 @@ DEVICE float block_sum(float v, float* scratch) {
     sync_block();
     if (threadIdx.x % kWarp == 0) scratch[threadIdx.x / kWarp] = v;
     sync_block();
-    float sum = 0.f;
-    for (u32 w = 0; w < warps; w++) sum += scratch[w];
-    return sum;
+    return warp_sum(threadIdx.x % kWarp < warps ? scratch[threadIdx.x % kWarp] : 0.f);
 }
 DEVICE float block_max(float v, float* scratch) {
     const u32 warps = blockDim.x / kWarp;
@@ -185,9 +183,7 @@ DEVICE float block_max(float v, float* scratch) {
     sync_block();
     if (threadIdx.x % kWarp == 0) scratch[threadIdx.x / kWarp] = v;
     sync_block();
-    float max = kNegativeInfinity;
-    for (u32 w = 0; w < warps; w++) max = fmaxf(max, scratch[w]);
-    return max;
+    return warp_max(threadIdx.x % kWarp < warps ? scratch[threadIdx.x % kWarp] : kNegativeInfinity);
 }
 
 // True in every thread of the last of `blocks` blocks to call it, which sees everything that the others wrote before; sets
@@ -227,16 +223,15 @@ DEVICE Moments moments(const float* x, u32 n, const DeviceNorm& norm, float* scr
     }
     if (norm.kind != kNoNorm) {
         float squares = 0.f;
-        for (u32 i = threadIdx.x; i < n; i += blockDim.x) squares += (x[i] - m.mean) * (x[i] - m.mean);
+        for (u32 i = threadIdx.x; i < n; i += blockDim.x) squares = fmaf(x[i] - m.mean, x[i] - m.mean, squares);
         m.inverse = 1.f / sqrtf(block_sum(squares, scratch) / (float)n + norm.eps);
     }
     return m;
 }
 DEVICE float normalised(float x, u32 i, const Moments& m, const DeviceNorm& norm) {
     if (norm.kind == kNoNorm) return x;
-    float y = (x - m.mean) * m.inverse;
-    if (norm.weight) y *= norm.weight[i];
-    return norm.bias ? y + norm.bias[i] : y;
+    const float y = (x - m.mean) * m.inverse, weight = norm.weight ? norm.weight[i] : 1.f;
+    return norm.bias ? fmaf(y, weight, norm.bias[i]) : y * weight;
 }
 
 enum Activation : u32 {
@@ -248,7 +243,7 @@ DEVICE float activate(float x, u32 kind) {
         case kSilu: return x / (1.f + exp2_approx(-kLog2e * x));
         case kGelu: {
             // tanh approximation, arXiv 1606.08415: 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))
-            const float u = 0.7978845608028654f * (x + 0.044715f * x * x * x);
+            const float u = 0.7978845608028654f * fmaf(0.044715f * x * x, x, x);
             return 0.5f * x * (1.f + tanhf(u));
         }
         case kGeluErf: return 0.5f * x * (1.f + erff(x * 0.7071067811865476f));

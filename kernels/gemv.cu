@@ -1,80 +1,156 @@
-// Matrix times vector, for single tokens.
+// Matrix times vector, for single tokens, and for up to 8 rows at a time.
 //
-// Time is bound by reading the weights. So every block prepares the input for itself (norm, and quantisation to signed bytes
-// with a scale for each 32) while its first weights are being loaded, and the operation on the result (bias, residual, gated
-// activation, softcap) is part of the kernel. A warp takes two rows and strides over their columns with loads of 16 bytes, at
-// least four in flight a lane; one launch serves matrices of different types that share an input.
+// Time is bound by reading the weights. So for one row every block prepares the input for itself (norm, and quantisation to
+// signed bytes with a scale for each 32) while its first weights are on their way, and the operation on the result (bias,
+// residual, gated activation, softcap) is part of the kernel. A warp takes two rows of a matrix and strides over their columns
+// with loads of 16 bytes, at least four in flight a lane. Several rows of input are prepared once, by a kernel of their own, and
+// each weight that was read is used for all of them. What is computed of a row is the same, to the bit, whatever their number.
 #include "args.cuh"
 
 // Rows of a warp: enough to use each load of the input twice, few enough that small matrices fill the device.
 constexpr u32 kRows = 2;
-// Columns that a warp prepares at once; the input in shared memory is padded to them.
+// Rows of input that share the weights that were read.
+constexpr u32 kColumns = 8;
+// Columns that a warp prepares at once; a prepared row is padded to them.
 constexpr u32 kInputStep = 4 * kWarp;
+constexpr u32 kThreads = 256;
+// Groups of four columns that a thread loads before it waits for one, and the columns of a block.
+constexpr u32 kQuads = 4;
+constexpr u32 kSpan = 4 * kThreads * kQuads;
 
-// Four values of a lane; 8 neighbouring lanes make a group.
-DEVICE void quantise(float4 v, u32 col, i8* quants, Group* groups) {
-    float peak = fmaxf(fmaxf(fabsf(v.x), fabsf(v.y)), fmaxf(fabsf(v.z), fabsf(v.w)));
-    UNROLL for (u32 lanes = 1; lanes < 8; lanes *= 2) peak = fmaxf(peak, shuffle_xor(peak, lanes));
-    const float inverse = peak > 0.f ? 127.f / peak : 0.f;
-    const u32 word = ((u32)(i32)rintf(v.x * inverse) & 255u) | ((u32)(i32)rintf(v.y * inverse) & 255u) << 8 |
-                     ((u32)(i32)rintf(v.z * inverse) & 255u) << 16 | ((u32)(i32)rintf(v.w * inverse) & 255u) << 24;
+// Four values of a lane, written where they lie in the row; 8 neighbouring lanes make a group. A value that is no number makes the scale of its group none.
+DEVICE void quantise(float4 v, u32 col, u32 padded, const Input& to) {
+    // As integers, the order of magnitudes, and NaN above all numbers.
+    const u32 mask = 0x7fffffffu;
+    u32 peak = max_u32(max_u32(float_to_bits(v.x) & mask, float_to_bits(v.y) & mask),
+                       max_u32(float_to_bits(v.z) & mask, float_to_bits(v.w) & mask));
+    UNROLL for (u32 lanes = 1; lanes < 8; lanes *= 2) peak = max_u32(peak, shuffle_xor(peak, lanes));
+    const float largest = bits_to_float(peak), inverse = largest > 0.f ? 127.f / largest : 0.f;
+    // A sum with 1.5 * 2^23 has the nearest whole number in its lowest bits.
+    const float whole = 12582912.f;
+    const u32 x = float_to_bits(fmaf(v.x, inverse, whole)), y = float_to_bits(fmaf(v.y, inverse, whole));
+    const u32 z = float_to_bits(fmaf(v.z, inverse, whole)), w = float_to_bits(fmaf(v.w, inverse, whole));
+    const u32 word = permute(permute(x, y, 0x0040), permute(z, w, 0x0040), 0x5410);
     i32 sum = dot4(word, 0x01010101u, 0);
     sum += shuffle_xor(sum, 1);
     sum += shuffle_xor(sum, 2);
-    store(quants + col, word);
-    if (col % 16 == 0) store((u8*)&groups[col / 32].sums + col % 32 / 8, (i16)sum);
-    if (col % 32 == 0) groups[col / 32].scale = peak / 127.f;
+    if (col >= padded) return;
+    store(to.quants + col, word);
+    if (col % 16 == 0) store((u8*)&to.groups[col / 32].sums + col % 32 / 8, (i16)sum);
+    if (col % 32 == 0) to.groups[col / 32].scale = largest * (1.f / 127.f);
+}
+DEVICE void put(float4 v, u32 col, u32 padded, u32 forms, const Input& to) {
+    if (forms & 1 && col < padded) store(to.values + col, v);
+    if (forms & 2) quantise(v, col, padded, to);
 }
 
-// Prepares input row `x` in shared memory with the whole block.
-DEVICE Input prepare(const ProjectArgs& a, const float* x, u8* shared) {
-    const u32 padded = ceil_div(a.segments[0].w.cols, kInputStep) * kInputStep;
-    float* scratch = (float*)shared;
-    float* values = scratch + kWarp;
-    Group* groups = (Group*)(values + (a.forms & 1 ? padded : 0));
-    i8* quants = (i8*)(groups + (a.forms & 2 ? padded / 32 : 0));
-    const bool aligned = a.cols % 4 == 0 && a.x_stride % 4 == 0;
-    const Moments m = moments(x, a.cols, a.norm, scratch);
-    for (u32 col = 4 * threadIdx.x; col < padded; col += 4 * blockDim.x) {
-        float4 v = {0.f, 0.f, 0.f, 0.f};
-        if (aligned && col < a.cols) v = load<float4>(x + col);
-        else if (col < a.cols) {
-            v.x = x[col];
-            if (col + 1 < a.cols) v.y = x[col + 1];
-            if (col + 2 < a.cols) v.z = x[col + 2];
-            if (col + 3 < a.cols) v.w = x[col + 3];
-        }
-        if (a.norm.kind != kNoNorm) {
-            if (col < a.cols) v.x = normalised(v.x, col, m, a.norm);
-            if (col + 1 < a.cols) v.y = normalised(v.y, col + 1, m, a.norm);
-            if (col + 2 < a.cols) v.z = normalised(v.z, col + 2, m, a.norm);
-            if (col + 3 < a.cols) v.w = normalised(v.w, col + 3, m, a.norm);
-        }
-        if (a.forms & 1) store(values + col, v);
-        if (a.forms & 2) quantise(v, col, quants, groups);
+// Groups of four columns of a thread.
+struct Quads {
+    float4 v[kQuads];
+};
+DEVICE u32 column(u32 first, u32 i) { return first + 4 * (kThreads * i + threadIdx.x); }
+template <class Load> DEVICE void load_quads(Quads& q, u32 first, u32 cols, Load&& quad_at) {
+    UNROLL for (u32 i = 0; i < kQuads; i++) {
+        q.v[i] = {0.f, 0.f, 0.f, 0.f};
+        if (column(first, i) < cols) q.v[i] = quad_at(column(first, i));
     }
-    sync_block();
-    return {values, quants, groups};
+}
+// Weights of a norm, which may be read ahead of the wait for the kernel before.
+DEVICE void load_weights(Quads& q, u32 first, u32 cols, const DeviceNorm& norm) {
+    load_quads(q, first, norm.weight ? cols : 0, [&](u32 col) { return load_shared_weights<float4>(norm.weight + col); });
+}
+DEVICE void load_inputs(Quads& q, u32 first, u32 cols, const float* x) {
+    load_quads(q, first, cols, [&](u32 col) { return load<float4>(x + col); });
+}
+DEVICE float squares(const Quads& q, float sum) {
+    UNROLL for (u32 i = 0; i < kQuads; i++) {
+        const float4 v = q.v[i];
+        sum = fmaf(v.x, v.x, fmaf(v.y, v.y, fmaf(v.z, v.z, fmaf(v.w, v.w, sum))));
+    }
+    return sum;
+}
+
+// Prepares the row `x` of `cols` columns, which come in groups of four, padded to `padded`, with the whole block; its norm has
+// neither a mean nor a bias. `weights` are those of the norm for the first columns.
+DEVICE void prepare_row(const float* x, u32 cols, u32 padded, const DeviceNorm& norm, u32 forms, Quads& weights, const Input& to,
+                        float* scratch) {
+    Quads values;
+    load_inputs(values, 0, cols, x);
+    float inverse = 1.f;
+    if (norm.kind == kRms) {
+        float sum = squares(values, 0.f);
+        for (u32 first = kSpan; first < cols; first += kSpan) {
+            Quads more;
+            load_inputs(more, first, cols, x);
+            sum = squares(more, sum);
+        }
+        inverse = 1.f / sqrtf(block_sum(sum, scratch) / (float)cols + norm.eps);
+    }
+    for (u32 first = 0; first < padded; first += kSpan) {
+        if (first > 0) {
+            load_inputs(values, first, cols, x);
+            load_weights(weights, first, cols, norm);
+        }
+        UNROLL for (u32 i = 0; i < kQuads; i++) {
+            if (first + 4 * kThreads * i >= padded) break;
+            float4 v = values.v[i];
+            const float4 w = weights.v[i];
+            if (norm.kind == kRms) v = {v.x * inverse, v.y * inverse, v.z * inverse, v.w * inverse};
+            if (norm.weight) v = {v.x * w.x, v.y * w.y, v.z * w.z, v.w * w.w};
+            put(v, column(first, i), padded, forms, to);
+        }
+    }
+}
+
+// Prepares rows for the kernels that take several, one block a row; `simple` ones are prepared as for single rows.
+KERNEL(prepare, PrepareArgs, 256, 2) {
+    DYNAMIC_SHARED(shared);
+    let_next_start();
+    float* scratch = (float*)shared;
+    const u64 row = blockIdx.x;
+    const float* x = a.x + row * a.cols;
+    const Input to = {a.rows.values + row * a.padded, a.rows.quants + row * a.padded, a.rows.groups + row * (a.padded / 32)};
+    if (a.simple) {
+        Quads weights;
+        load_weights(weights, 0, a.cols, a.norm);
+        wait_for_previous();
+        return prepare_row(x, a.cols, a.padded, a.norm, a.forms, weights, to, scratch);
+    }
+    wait_for_previous();
+    const Moments m = moments(x, a.cols, a.norm, scratch);
+    for (u32 first = 0; first < a.padded; first += 4 * kThreads) {
+        const u32 col = column(first, 0);
+        float v[4];
+        UNROLL for (u32 i = 0; i < 4; i++) v[i] = col + i < a.cols ? normalised(x[col + i], col + i, m, a.norm) : 0.f;
+        put({v[0], v[1], v[2], v[3]}, col, a.padded, a.forms, to);
+    }
 }
 
 // A pair of rows: of one matrix, or of gate and up.
 struct Pair {
     u32 segments[kRows];
-    u64 rows[kRows];
+    u32 rows[kRows];  // in a stack of experts as well
 };
 
-template <class T> DEVICE void dot_rows(const ProjectArgs& a, const Pair& p, const Input& x, float (&sums)[kRows]) {
-    const u32 units = a.segments[0].w.cols / T::kValues;
-    for (u32 first = threadIdx.x % kWarp; first < units; first += kWarp * T::kUnroll) {
-        typename T::Raw raw[T::kUnroll][kRows];
-        UNROLL for (int u = 0; u < T::kUnroll; u++) {
-            // Behind the end the first unit is read again, so that no load depends on a branch.
-            const u32 unit = first + u * kWarp < units ? first + u * kWarp : first;
-            UNROLL for (u32 r = 0; r < kRows; r++) raw[u][r] = T::load(a.segments[p.segments[r]].w, p.rows[r], unit);
-        }
-        UNROLL for (int u = 0; u < T::kUnroll; u++) {
-            const u32 unit = first + u * kWarp;
-            if (unit < units) UNROLL for (u32 r = 0; r < kRows; r++) sums[r] += T::dot(raw[u][r], x, unit);
+// Adds products of units `first + lane` and so on, behind the end of which `kTail` lets the first of a lane be read again, so
+// that no load depends on a branch.
+template <class T, u32 kCols, bool kTail, class Row>
+DEVICE void dot_units(const DeviceMatrix (&w)[kRows], const Pair& p, u32 n, Row&& row, u32 first, u32 units, float (&sums)[kCols][kRows]) {
+    const u32 lane = threadIdx.x % kWarp;
+    typename T::Raw raw[T::kUnroll][kRows];
+    UNROLL for (u32 u = 0; u < (u32)T::kUnroll; u++) {
+        u32 unit = first + u * kWarp + lane;
+        if (kTail && unit >= units) unit = T::kUnroll > 1 && first + lane < units ? first + lane : 0;
+        UNROLL for (u32 r = 0; r < kRows; r++) raw[u][r] = T::load(w[r], p.rows[r], unit);
+    }
+    UNROLL for (u32 u = 0; u < (u32)T::kUnroll; u++) {
+        const u32 unit = first + u * kWarp + lane;
+        if (kTail && unit >= units) continue;
+        UNROLL for (u32 c = 0; c < kCols; c++) {
+            // By pairs, whose instructions can take turns; behind the last row of input it is used again.
+            if (c % 2 == 0 && c >= n) break;
+            const Input x = row(min_u32(c, n - 1));
+            UNROLL for (u32 r = 0; r < kRows; r++) sums[c][r] = T::dot(raw[u][r], x, unit, sums[c][r]);
         }
     }
 }
@@ -82,7 +158,7 @@ template <class T> DEVICE void dot_rows(const ProjectArgs& a, const Pair& p, con
 // The pair that a warp works on in turn `g`.
 DEVICE Pair pair_at(const ProjectArgs& a, u32 g, u32 expert) {
     if (a.epilogue == kGlu) {
-        const u64 row = (u64)expert * a.segments[0].w.rows + g;
+        const u32 row = expert * a.segments[0].w.rows + g;
         return {{0, 1}, {row, row}};
     }
     u32 segment = 0, row = kRows * g;
@@ -91,58 +167,122 @@ DEVICE Pair pair_at(const ProjectArgs& a, u32 g, u32 expert) {
         segment++;
     }
     const u32 rows = a.segments[segment].w.rows;
-    const u64 first = (u64)expert * rows;
+    const u32 first = expert * rows;
     // Behind the end the last row is read again; its sum is dropped.
     return {{segment, segment}, {first + row, first + min_u32(row + 1, rows - 1)}};
 }
 
-DEVICE void finish(const ProjectArgs& a, u32 segment, u32 row, u32 y, float sum) {
+DEVICE float with_bias(const Segment& s, u32 row, float sum) { return s.bias ? sum + s.bias[row] : sum; }
+DEVICE void finish(const ProjectArgs& a, u32 segment, u32 row, u64 y, float sum) {
     const Segment& s = a.segments[segment];
-    if (s.bias) sum += s.bias[row];
-    float* out = s.out + (u64)y * s.w.rows + row;
+    sum = with_bias(s, row, sum);
+    float* out = s.out + y * s.w.rows + row;
     switch (a.epilogue) {
-        case kAdd: *out += a.scale * sum; break;
+        case kAdd: *out = fmaf(a.scale, sum, *out); break;
         case kCap: *out = a.softcap > 0.f ? a.softcap * tanhf(a.scale * sum / a.softcap) : a.scale * sum; break;
         default: *out = sum;
     }
 }
 
-KERNEL(gemv, ProjectArgs, 256, 2) {
-    DYNAMIC_SHARED(shared);
-    let_next_start();
-    const u32 lane = threadIdx.x % kWarp, warps = blockDim.x / kWarp, y = blockIdx.y;
-    u32 turns = 0;
-    if (a.epilogue == kGlu) turns = a.segments[0].w.rows;
-    else for (u32 s = 0; s < a.n_segments; s++) turns += ceil_div(a.segments[s].w.rows, kRows);
-    const u32 first = blockIdx.x * warps + threadIdx.x / kWarp;
-
-    // The choice of experts can be read only after the wait.
-    if (!a.experts && first < turns) {
-        const Pair p = pair_at(a, first, 0);
-        UNROLL for (u32 r = 0; r < kRows; r++) prefetch_row(a.segments[p.segments[r]].w, p.rows[r], lane);
-    }
-    wait_for_previous();
-
-    const u32 expert = a.experts ? a.experts[y] : 0;
-    const Input x = prepare(a, a.x + (u64)(y / a.x_divisor) * a.x_stride, shared);
-
-    for (u32 g = first; g < turns; g += gridDim.x * warps) {
+// Products with `n` rows of input, the first of which is `y`; `row` gives them. `with` calls a function with an object of a type.
+template <u32 kCols, class With, class Row>
+DEVICE void products(const ProjectArgs& a, u32 expert, u32 y, u32 n, With&& with, Row&& row) {
+    const u32 lane = threadIdx.x % kWarp;
+    for (u32 g = blockIdx.y * (kThreads / kWarp) + threadIdx.x / kWarp; g < a.turns; g += a.warps) {
         const Pair p = pair_at(a, g, expert);
-        float sums[kRows] = {};
-        with_type(a.segments[p.segments[0]].w.type, [&](auto type) { dot_rows<decltype(type)>(a, p, x, sums); });
-        UNROLL for (u32 r = 0; r < kRows; r++) sums[r] = warp_sum(sums[r]);
-        if (lane != 0) continue;
-        if (a.epilogue == kGlu) {
-            const u32 row = g;
-            const float gate = sums[0] + (a.segments[0].bias ? a.segments[0].bias[row] : 0.f);
-            const float up = sums[1] + (a.segments[1].bias ? a.segments[1].bias[row] : 0.f);
-            a.segments[0].out[(u64)y * a.segments[0].w.rows + row] = activate(gate, a.activation) * up;
-        } else {
-            const u32 rows = a.segments[p.segments[0]].w.rows;
+        float sums[kCols][kRows] = {};
+        with(a.segments[p.segments[0]].w.type, [&](auto type) {
+            using T = decltype(type);
+            const DeviceMatrix w[kRows] = {a.segments[p.segments[0]].w, a.segments[p.segments[1]].w};
+            const u32 units = a.segments[0].w.cols / T::kValues;
+            constexpr u32 kTrip = kWarp * T::kUnroll;
+            u32 first = 0;
+            if (kCols == 1 && T::kUnroll > 1) UNROLL_BY(1) for (; first + kTrip <= units; first += kTrip) dot_units<T, kCols, false>(w, p, n, row, first, units, sums);
+            UNROLL_BY(1) for (; first < units; first += kTrip) dot_units<T, kCols, true>(w, p, n, row, first, units, sums);
+        });
+        // Every lane has all sums; each finishes one.
+        float mine[kRows] = {};
+        UNROLL for (u32 c = 0; c < kCols; c++) {
+            if (c % 2 == 0 && c >= n) break;
             UNROLL for (u32 r = 0; r < kRows; r++) {
-                const u32 row = (u32)(p.rows[0] - (u64)expert * rows) + r;
-                if (row < rows) finish(a, p.segments[0], row, y, sums[r]);
+                const float sum = warp_sum(sums[c][r]);
+                if (lane / kRows == c) mine[r] = sum;
             }
         }
+        const u32 c = lane / kRows, r = lane % kRows;
+        if (c >= n) continue;
+        if (a.epilogue == kGlu) {
+            const Segment& gate = a.segments[0];
+            const float activated = activate(with_bias(gate, g, mine[0]), a.activation);
+            if (r == 0) gate.out[(u64)(y + c) * gate.w.rows + g] = activated * with_bias(a.segments[1], g, mine[1]);
+        } else {
+            const u32 rows = a.segments[p.segments[0]].w.rows, at = p.rows[0] - expert * rows + r;
+            if (at < rows) finish(a, p.segments[0], at, y + c, r == 0 ? mine[0] : mine[1]);
+        }
     }
+}
+
+// The choice of experts can be read only after the wait.
+template <class With> DEVICE void prefetch_first(const ProjectArgs& a, With&& with) {
+    const u32 first = blockIdx.y * (kThreads / kWarp) + threadIdx.x / kWarp;
+    if (a.experts || first >= a.turns) return;
+    const Pair p = pair_at(a, first, 0);
+    with(a.segments[p.segments[0]].w.type, [&](auto type) {
+        UNROLL for (u32 r = 0; r < kRows; r++)
+            prefetch_row<decltype(type)>(a.segments[p.segments[r]].w, p.rows[r], threadIdx.x % kWarp);
+    });
+}
+
+// `forms` are those of the input that the types read.
+template <class With> DEVICE void one_row(const ProjectArgs& a, u32 forms, u8* shared, With&& with) {
+    let_next_start();
+    const u32 padded = ceil_div(a.segments[0].w.cols, kInputStep) * kInputStep, y = blockIdx.x;
+    prefetch_first(a, with);
+    Quads weights;
+    load_weights(weights, 0, a.cols, a.norm);
+    wait_for_previous();
+    float* scratch = (float*)shared;
+    float* values = scratch + kWarp;
+    Group* groups = (Group*)(values + (forms & 1 ? padded : 0));
+    const Input x = {values, (i8*)(groups + (forms & 2 ? padded / 32 : 0)), groups};
+    prepare_row(a.x + (u64)(y / a.x_divisor) * a.x_stride, a.cols, padded, a.norm, forms, weights, x, scratch);
+    sync_block();
+    products<1>(a, a.experts ? a.experts[y] : 0, y, 1, with, [&](u32) { return x; });
+}
+
+template <class With> DEVICE void several_rows(const ProjectArgs& a, With&& with) {
+    let_next_start();
+    const u32 padded = ceil_div(a.segments[0].w.cols, kInputStep) * kInputStep, y = kColumns * blockIdx.x;
+    prefetch_first(a, with);
+    wait_for_previous();
+    const Input x = {a.prepared.values + (u64)y * padded, a.prepared.quants + (u64)y * padded,
+                     a.prepared.groups + (u64)y * (padded / 32)};
+    products<kColumns>(a, 0, y, min_u32(a.n - y, kColumns), with, [&](u32 c) -> Input {
+        return {x.values + c * padded, x.quants + c * padded, x.groups + c * (padded / 32)};
+    });
+}
+
+// Kernels of one type, so that none pays for the registers of another.
+#define GEMV(T, name)                                                            \
+    KERNEL(gemv_##name, ProjectArgs, 256, 3) {                                   \
+        DYNAMIC_SHARED(shared);                                                  \
+        one_row(a, T::kFloat ? 1 : 2, shared, [&](u32, auto&& f) { f(T()); });   \
+    }                                                                            \
+    KERNEL(gemv_##name##_rows, ProjectArgs, 256, 2) { several_rows(a, [&](u32, auto&& f) { f(T()); }); }
+GEMV(Plain<kF32>, f32)
+GEMV(Plain<kF16>, f16)
+GEMV(Plain<kBF16>, bf16)
+GEMV(Q4_0, q4_0)
+GEMV(Q4_1, q4_1)
+GEMV(Q5_0, q5_0)
+GEMV(Q5_1, q5_1)
+GEMV(Q8_0, q8_0)
+GEMV(Q4_K, q4_k)
+GEMV(Q5_K, q5_k)
+GEMV(Q6_K, q6_k)
+
+// Matrices of different types that share an input.
+KERNEL(gemv_mixed, ProjectArgs, 256, 2) {
+    DYNAMIC_SHARED(shared);
+    one_row(a, a.forms, shared, [&](u32 type, auto&& f) { with_type(type, f); });
 }

@@ -5,7 +5,8 @@
 // in plane 0; the others are split so that every plane can be read in aligned words.
 //
 // A type has two readers. `load`/`dot`: the share of one lane in a row times an activation of signed bytes, 16 bytes of
-// quants a load. `load8`/`decode8`: eight values of a row, for tiles and look-ups, by the formula in src/quant.
+// quants a load; a dot product has no sum that the compiler may or may not fuse with a product, so that every kernel that
+// inlines it gets the same bits. `load8`/`decode8`: eight values of a row, for tiles and look-ups, by the formula in src/quant.
 #pragma once
 
 #include "common.cuh"
@@ -24,18 +25,18 @@ enum Type : u32 {
 };
 
 // Per 32 activations: x = scale * q, and the sums of q over the first and the last 16.
-struct Group {
+struct alignas(8) Group {
     float scale;
     u32 sums;  // one in each half: an array would be indexed at run time and leave the registers
 };
 static_assert(sizeof(Group) == 8, "sized by the launch");
 DEVICE i32 half_sum(const Group& g, u32 half) { return (i16)(g.sums >> (16 * half)); }
 
-// The input of a matrix-vector product in shared memory, in the forms that its matrices read.
+// A row of the input of a matrix-vector product, in the forms that its matrices read.
 struct Input {
-    const float* values;  // for types without blocks
-    const i8* quants;
-    const Group* groups;
+    float* values;  // for types without blocks
+    i8* quants;
+    Group* groups;
 };
 
 // Eight values of a row before they are expanded.
@@ -60,6 +61,7 @@ DEVICE uint4 with_bit_mask(const uint4& q, u32 bits) {
     return {q.x | spread4(bits), q.y | spread4(bits >> 4), q.z | spread4(bits >> 8), q.w | spread4(bits >> 12)};
 }
 DEVICE float byte_at(u32 w, u32 i) { return (float)((w >> (8 * i)) & 255u); }
+DEVICE Group group_at(const Input& x, u32 i) { return load<Group>(x.groups + i); }
 DEVICE uint4 quants16(const Input& x, u32 col) { return load<uint4>(x.quants + col); }
 
 // Blocks of 32 with a scale: Q4_0, Q4_1, Q5_0, Q5_1. Planes: quants, scale (and minimum), fifth bits.
@@ -67,7 +69,9 @@ template <bool kFive, bool kMinimum> struct Legacy {
     static constexpr u32 kValues = 32;
     static constexpr int kUnroll = 2;
     static constexpr bool kFloat = false;
-    static constexpr float kOffset = kMinimum ? 0.f : kFive ? 16.f : 8.f;
+    static constexpr u32 kBlock = 32;
+    static constexpr u32 kPlanes = 16 | (kMinimum ? 4 : 2) << 8 | (kFive ? 4 : 0) << 16;
+    static constexpr i32 kOffset = kMinimum ? 0 : kFive ? 16 : 8;
     struct Raw {
         uint4 q;
         u32 high;
@@ -84,14 +88,15 @@ template <bool kFive, bool kMinimum> struct Legacy {
         r.scales = load_scales(m, block);
         return r;
     }
-    static DEVICE_MEMBER float dot(const Raw& r, const Input& x, u32 unit) {
+    static DEVICE_MEMBER float dot(const Raw& r, const Input& x, u32 unit, float sum) {
         uint4 low = nibbles(r.q, 0), high = nibbles(r.q, 4);
         if (kFive) low = with_bit_mask(low, r.high), high = with_bit_mask(high, r.high >> 16);
-        const Group g = x.groups[unit];
-        const float sum = (float)(half_sum(g, 0) + half_sum(g, 1));
-        const float product = (float)(dot16(low, quants16(x, 32 * unit)) + dot16(high, quants16(x, 32 * unit + 16)));
+        const Group g = group_at(x, unit);
+        const i32 total = half_sum(g, 0) + half_sum(g, 1);
+        const i32 product = dot16(low, quants16(x, 32 * unit)) + dot16(high, quants16(x, 32 * unit + 16));
         const float d = low_half(r.scales);
-        return g.scale * (kMinimum ? d * product + high_half(r.scales) * sum : d * (product - kOffset * sum));
+        if (kMinimum) return fmaf(g.scale, fmaf(d, (float)product, high_half(r.scales) * (float)total), sum);
+        return fmaf(g.scale * d, (float)(product - kOffset * total), sum);
     }
     // Values 8t.. of a block lie in one half of its nibbles.
     static DEVICE_MEMBER Raw8 load8(const DeviceMatrix& m, u64 row, u32 chunk, u32 t) {
@@ -107,7 +112,7 @@ template <bool kFive, bool kMinimum> struct Legacy {
         UNROLL for (u32 i = 0; i < 8; i++) {
             u32 q = (r.q[i / 4] >> (8 * (i % 4) + 4 * (t / 2))) & 15u;
             if (kFive) q |= ((bits >> i) & 1u) << 4;
-            y[i] = d * ((float)q - kOffset) + m;
+            y[i] = d * (float)((i32)q - kOffset) + m;
         }
     }
 };
@@ -118,6 +123,7 @@ using Q5_1 = Legacy<true, true>;
 
 // Blocks of 32 signed bytes with a scale. Planes: quants, scale.
 struct Q8_0 {
+    static constexpr u32 kBlock = 32, kPlanes = 32 | 2 << 8;
     static constexpr u32 kValues = 16;
     static constexpr int kUnroll = 4;
     static constexpr bool kFloat = false;
@@ -129,8 +135,8 @@ struct Q8_0 {
         const u64 half_block = row * (m.cols / 16) + unit;
         return {load_weights16(m.planes[0] + 16 * half_block), load_shared_weights<u16>(m.planes[1] + half_block / 2 * 2)};
     }
-    static DEVICE_MEMBER float dot(const Raw& r, const Input& x, u32 unit) {
-        return x.groups[unit / 2].scale * low_half(r.scale) * (float)dot16(r.q, quants16(x, 16 * unit));
+    static DEVICE_MEMBER float dot(const Raw& r, const Input& x, u32 unit, float sum) {
+        return fmaf(x.groups[unit / 2].scale * low_half(r.scale), (float)dot16(r.q, quants16(x, 16 * unit)), sum);
     }
     static DEVICE_MEMBER Raw8 load8(const DeviceMatrix& m, u64 row, u32 chunk, u32 t) {
         const u64 block = row * (m.cols / 32) + chunk;
@@ -154,23 +160,23 @@ DEVICE void scale_pair(const uint4& head, u32 pair, u32& scales, u32& minima) {
 // Blocks of 256 as in the file: 16 bytes of scales, for Q5_K 32 bytes of fifth bits, 128 bytes of nibbles.
 template <bool kFive> struct K45 {
     static constexpr u32 kValues = 32;
-    static constexpr int kUnroll = 2;
+    static constexpr int kUnroll = kFive ? 1 : 2;
     static constexpr bool kFloat = false;
-    static constexpr u32 kBlock = kFive ? 176 : 144;
+    static constexpr u32 kBlock = 256, kPlanes = kFive ? 176 : 144;
     static constexpr u32 kQuants = kFive ? 48 : 16;
     struct Raw {
         uint4 q, head, high;
     };
     // Unit r of a block: 16 bytes, whose low nibbles belong to sub-block 2 * (r / 2) and whose high ones to the next.
     static DEVICE_MEMBER Raw load(const DeviceMatrix& m, u64 row, u32 unit) {
-        const u8* block = m.planes[0] + (row * (m.cols / 256) + unit / 8) * kBlock;
+        const u8* block = m.planes[0] + (row * (m.cols / 256) + unit / 8) * kPlanes;
         Raw r;
         r.head = load_shared_weights<uint4>(block);
         r.q = load_weights16(block + kQuants + 16 * (unit % 8));
         if (kFive) r.high = load_shared_weights<uint4>(block + 16 + 16 * (unit % 2));
         return r;
     }
-    static DEVICE_MEMBER float dot(const Raw& r, const Input& x, u32 unit) {
+    static DEVICE_MEMBER float dot(const Raw& r, const Input& x, u32 unit, float sum) {
         const u32 pair = unit % 8 / 2, half = unit % 2;
         uint4 low = nibbles(r.q, 0), high = nibbles(r.q, 4);
         if (kFive) {
@@ -178,18 +184,18 @@ template <bool kFive> struct K45 {
             high = with_high_bits(high, r.high, 2 * pair + 1, 0x01010101u);
         }
         const u32 group = unit / 8 * 8 + 2 * pair, col = 32 * group + 16 * half;
-        const Group g0 = x.groups[group], g1 = x.groups[group + 1];
+        const Group g0 = group_at(x, group), g1 = group_at(x, group + 1);
         const i32 dot0 = dot16(low, quants16(x, col)), dot1 = dot16(high, quants16(x, col + 32));
         u32 scales, minima;
         scale_pair(r.head, pair, scales, minima);
         // Whole numbers up to 63 * 16 * 31 * 127 and 63 * 16 * 127: exact.
-        const float product = g0.scale * (float)((i32)(scales & 63u) * dot0) + g1.scale * (float)((i32)(scales >> 8) * dot1);
-        const float minimum = g0.scale * (float)((i32)(minima & 63u) * half_sum(g0, half)) +
-                              g1.scale * (float)((i32)(minima >> 8) * half_sum(g1, half));
-        return low_half(r.head.x) * product - high_half(r.head.x) * minimum;
+        const float product = fmaf(g1.scale, (float)((i32)(scales >> 8) * dot1), g0.scale * (float)((i32)(scales & 63u) * dot0));
+        const float minimum = fmaf(g1.scale, (float)((i32)(minima >> 8) * half_sum(g1, half)),
+                                   g0.scale * (float)((i32)(minima & 63u) * half_sum(g0, half)));
+        return fmaf(-high_half(r.head.x), minimum, fmaf(low_half(r.head.x), product, sum));
     }
     static DEVICE_MEMBER Raw8 load8(const DeviceMatrix& m, u64 row, u32 chunk, u32 t) {
-        const u8* block = m.planes[0] + (row * (m.cols / 256) + chunk / 8) * kBlock;
+        const u8* block = m.planes[0] + (row * (m.cols / 256) + chunk / 8) * kPlanes;
         const uint4 head = load_shared_weights<uint4>(block);
         const uint2 q = load_shared_weights<uint2>(block + kQuants + 32 * (chunk % 8 / 2) + 8 * t);
         Raw8 r = {{q.x, q.y, 0, 0}, {head.x, head.y, head.z, head.w}};
@@ -217,8 +223,9 @@ using Q5_K = K45<true>;
 
 // Blocks of 256 in sub-blocks of 16. Planes: low nibbles (128 bytes), upper two bits (64), scales (16), scale of scales (2).
 struct Q6_K {
+    static constexpr u32 kBlock = 256, kPlanes = 128 | 64 << 8 | 16 << 16 | 2 << 24;
     static constexpr u32 kValues = 32;
-    static constexpr int kUnroll = 2;
+    static constexpr int kUnroll = 1;
     static constexpr bool kFloat = false;
     struct Raw {
         uint4 low, high;
@@ -237,16 +244,16 @@ struct Q6_K {
         r.d = load_shared_weights<u16>(m.planes[3] + 2 * block);
         return r;
     }
-    static DEVICE_MEMBER float dot(const Raw& r, const Input& x, u32 unit) {
+    static DEVICE_MEMBER float dot(const Raw& r, const Input& x, u32 unit, float sum) {
         const u32 quarter = unit % 4, bit = quarter / 2 * 2;
         const uint4 low = with_high_bits(nibbles(r.low, 0), r.high, bit, 0x03030303u);
         const uint4 high = with_high_bits(nibbles(r.low, 4), r.high, bit + 4, 0x03030303u);
         const u32 col = unit / 4 * 128 + 16 * quarter;
-        const Group g0 = x.groups[col / 32], g1 = x.groups[col / 32 + 2];
+        const Group g0 = group_at(x, col / 32), g1 = group_at(x, col / 32 + 2);
         const i32 dot0 = dot16(low, quants16(x, col)) - 32 * half_sum(g0, unit % 2);
         const i32 dot1 = dot16(high, quants16(x, col + 64)) - 32 * half_sum(g1, unit % 2);
         const i32 s0 = (i8)(r.scales.x >> (8 * quarter)), s1 = (i8)(r.scales.y >> (8 * quarter));
-        return low_half(r.d) * (g0.scale * (float)(s0 * dot0) + g1.scale * (float)(s1 * dot1));
+        return fmaf(low_half(r.d), fmaf(g1.scale, (float)(s1 * dot1), g0.scale * (float)(s0 * dot0)), sum);
     }
     static DEVICE_MEMBER Raw8 load8(const DeviceMatrix& m, u64 row, u32 chunk, u32 t) {
         const u64 block = row * (m.cols / 256) + chunk / 8;
@@ -270,6 +277,7 @@ struct Q6_K {
 // Types without blocks, multiplied with activations in f32. Plane 0: the values.
 template <u32 kType> struct Plain {
     static constexpr u32 kBytes = kType == kF32 ? 4 : 2;
+    static constexpr u32 kBlock = 1, kPlanes = kBytes;
     static constexpr u32 kValues = 16 / kBytes;
     static constexpr int kUnroll = 4;
     static constexpr bool kFloat = true;
@@ -285,12 +293,12 @@ template <u32 kType> struct Plain {
     static DEVICE_MEMBER Raw load(const DeviceMatrix& m, u64 row, u32 unit) {
         return load_weights16(m.planes[0] + row * m.cols * kBytes + 16 * unit);
     }
-    static DEVICE_MEMBER float dot(const Raw& r, const Input& x, u32 unit) {
-        float y[kValues], sum = 0.f;
+    static DEVICE_MEMBER float dot(const Raw& r, const Input& x, u32 unit, float sum) {
+        float y[kValues];
         expand(r, y);
         UNROLL for (u32 i = 0; i < kValues; i += 4) {
             const float4 v = ::load<float4>(x.values + kValues * unit + i);
-            sum += y[i] * v.x + y[i + 1] * v.y + y[i + 2] * v.z + y[i + 3] * v.w;
+            sum = fmaf(y[i + 3], v.w, fmaf(y[i + 2], v.z, fmaf(y[i + 1], v.y, fmaf(y[i], v.x, sum))));
         }
         return sum;
     }
@@ -311,19 +319,16 @@ template <u32 kType> struct Plain {
     }
 };
 
-// Prefetches the first lines of a row into the second-level cache, one line a lane.
-DEVICE void prefetch_row(const DeviceMatrix& m, u64 row, u32 lane) {
-    u64 bytes = 0;
-    switch (m.type) {
-        case kF32: bytes = 4ull * m.cols; break;
-        case kF16:
-        case kBF16: bytes = 2ull * m.cols; break;
-        case kQ8_0: bytes = m.cols; break;
-        case kQ4_K: bytes = m.cols / 256 * 144ull; break;
-        case kQ5_K: bytes = m.cols / 256 * 176ull; break;
-        default: bytes = m.cols / 2;
+// Prefetches the head of a row of each plane into the second-level cache, as much as it holds for all warps of a device.
+template <class T> DEVICE void prefetch_row(const DeviceMatrix& m, u64 row, u32 lane) {
+    constexpr u32 kLine = 128;
+    UNROLL for (u32 p = 0; p < 4; p++) {
+        const u32 bytes = m.cols / T::kBlock * (T::kPlanes >> (8 * p) & 255u);
+        UNROLL for (u32 i = 0; i < 2; i++) {
+            const u32 at = kLine * (i * kWarp + lane);
+            if (at < bytes) prefetch_l2(m.planes[p] + row * bytes + at);
+        }
     }
-    if (128 * lane < bytes) prefetch_l2(m.planes[0] + row * bytes + 128 * lane);
 }
 
 // Calls `f` with an object of the matrix's type.

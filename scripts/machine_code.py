@@ -97,10 +97,13 @@ def parse(sass: str, usage: str) -> Dict[str, Kernel]:
     return kernels
 
 
-def launch_bounds() -> Dict[str, Tuple[int, int]]:
-    """Threads of a block of each kernel and the blocks that a processor has room for at least, by its `KERNEL`."""
-    text = "".join(path.read_text() for path in KERNELS.glob("*.cu"))
-    return {name: (int(threads), int(blocks)) for name, threads, blocks in re.findall(r"KERNEL\((\w+), \w+, (\d+), (\d+)\)", text)}
+def launch_bounds(kernel: str) -> Tuple[int, int]:
+    """Threads of a block of a kernel and the blocks that a processor has room for at least, by its `KERNEL`, which may stand in
+    a macro for a family of names."""
+    text = "".join(path.read_text() for path in sorted(KERNELS.glob("*.cu")))
+    found = {name: (int(threads), int(blocks)) for name, threads, blocks in re.findall(r"KERNEL\(([\w#]+), \w+, (\d+), (\d+)\)", text)}
+    families = [name for name in found if re.fullmatch(re.sub(r"##\w+?(##|$)", r"\\w+", name), kernel)]
+    return found[kernel if kernel in found else max(families, key=len)]
 
 
 def loads_ahead(code: List[Instruction]) -> int:

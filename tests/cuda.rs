@@ -78,7 +78,12 @@ struct Target {
 
 impl Target {
     fn cuda(&self) -> Result<CudaDevice> {
-        self.shim.as_ref().map_or_else(|| cuda::open(0, false, false), open)
+        self.open(false)
+    }
+
+    fn open(&self, deterministic: bool) -> Result<CudaDevice> {
+        let shim = |shim: &Shim| CudaDevice::open(&shim.driver, 0, shim::IMAGE, deterministic, false);
+        self.shim.as_ref().map_or_else(|| cuda::open(0, deterministic, false), shim)
     }
 }
 
@@ -224,6 +229,47 @@ fn every_tensor_type_agrees_with_the_reference() {
                 let native = NATIVE.contains(&format.dtype);
                 let tiny = Tiny::new("llama", format.dtype).layers(1).shape(256, 8, 1, 32, 256);
                 check(&target, format.name, &tiny, if native { &[1, 21] } else { &[21] });
+            }
+        }
+    }
+}
+
+/// With the same bits asked for, a token has them however many are computed with it.
+#[test]
+fn rows_have_the_bits_of_one() {
+    for target in targets() {
+        for dtype in NATIVE {
+            let tiny = Tiny::new("llama", dtype).layers(1).shape(256, 8, 1, 32, 256);
+            let (_dir, path, _) = save(&tiny);
+            let model = load(&path, target.open(true).unwrap()).unwrap();
+            let expected = model.prompt(quant::F16, 1).unwrap();
+            for piece in [2, 7, 8, 21] {
+                assert!(model.prompt(quant::F16, piece).unwrap() == expected, "type {}, pieces of {piece}", dtype.0);
+            }
+        }
+    }
+}
+
+/// What is no number makes its row of a product none, and no other row.
+#[test]
+fn no_product_hides_what_is_no_number() {
+    for target in targets() {
+        let cases: [Case; 2] = [
+            ("of blocks", &[FFN], &|o, i| vec![o.down(i[0])]),
+            ("of floats", &[HIDDEN], &|o, i| vec![o.project(i[0], [(13, None)])[0]]),
+        ];
+        for case in &cases {
+            let models = CaseModels::new(&target, case);
+            for n in [1, 5, 12] {
+                let spoiled = |n: usize, seed| {
+                    let mut values = values(n, seed);
+                    values[n - 7] = f32::NAN;
+                    values
+                };
+                let got = models.run_with(&models.cuda, n, &[0], false, &spoiled).remove(0);
+                let rows = got.chunks(got.len() / n).map(|row| row.iter().filter(|v| v.is_nan()).count());
+                let expected = (0..n).map(|row| if row + 1 == n { got.len() / n } else { 0 });
+                assert!(rows.eq(expected), "{}, {n} rows", case.0);
             }
         }
     }
@@ -1055,7 +1101,7 @@ fn ops_agree_with_the_cpu(target: &Target) {
     ];
     for case in cases {
         let models = CaseModels::new(target, case);
-        for (order, n) in (0..).zip([1, 5, 37]) {
+        for (order, n) in (0..).zip([1, 5, 12, 37]) {
             target.shim.iter().for_each(|shim| shim.order(order));
             for outputs in [1, 2].map(|step| (0..n as u32).step_by(step).collect::<Vec<u32>>()) {
                 let expected = models.run(&models.cpu, n, &outputs, false);
@@ -1130,6 +1176,18 @@ impl CaseModels {
 
     /// One step of `n` tokens, as one range of ops or op by op: the activations to compare, or the logits.
     fn run(&self, backend: &Backend, n: usize, outputs: &[u32], one_by_one: bool) -> Vec<Vec<f32>> {
+        self.run_with(backend, n, outputs, one_by_one, &values)
+    }
+
+    /// The same with inputs of a number of values, by a seed.
+    fn run_with(
+        &self,
+        backend: &Backend,
+        n: usize,
+        outputs: &[u32],
+        one_by_one: bool,
+        values: &dyn Fn(usize, u64) -> Vec<f32>,
+    ) -> Vec<Vec<f32>> {
         let mut executor = backend.new_executor(&self.program, CASE_LIMITS).unwrap();
         // Two sequences where there are tokens for both.
         let mut states = [0; 2].map(|_| backend.new_state(&case_cache()).unwrap());
@@ -1193,7 +1251,8 @@ fn neighbouring_ops_share_kernels() {
 #[test]
 fn a_step_stops_between_launches() {
     let Some(shim) = shim() else { return };
-    for piece in [2, 7] {
+    // More rows than are recorded.
+    for piece in [9, 21] {
         let (_dir, path, _) = save(&Tiny::new("llama", quant::F32).layers(2).shape(64, 2, 1, 32, 64));
         let model = load(&path, open(&shim).unwrap()).unwrap();
         let (mut executor, mut state) = (model.executor().unwrap(), model.state(quant::F16).unwrap());

@@ -11,7 +11,7 @@ use super::kv::{self, CudaKv};
 use super::launch::{Context, Stream};
 use super::module::KernelTable;
 use super::probe::{self, Driver};
-use super::scratch::{DeviceScratch, ExecutorDims, GRID_Y, gemv_shared};
+use super::scratch::{DeviceScratch, ExecutorDims, GRID_Y};
 use super::weights::{self, DeviceWeights};
 use crate::backend::batch::StepLimits;
 use crate::backend::op::{Op, RouterScore, Routing, Vector};
@@ -37,8 +37,8 @@ pub struct CudaDevice {
     pub(super) stream: Arc<Stream>,
     /// Kernels may start before the one ahead has ended.
     pub(super) early_launch: bool,
-    /// Every product goes through the tiles of prompts, whose columns are independent, and positions of attention are
-    /// divided in one way: slower for single tokens, whose own kernels round activations to 8 bits.
+    /// Every product goes through the kernels of few rows, which give a row the same bits whatever the others, and positions
+    /// of attention are divided in one way: slower for prompts, whose own kernels read weights less often.
     pub(super) fixed: bool,
     pub(super) profile: bool,
     pub(super) context: Arc<Context>,
@@ -69,7 +69,7 @@ impl CudaDevice {
         for kernel in [&k.attend_wide, &k.attend_wide_any] {
             current.allow_shared(kernel, properties.shared_per_block)?;
         }
-        for kernel in [&k.gemv, &k.gemm_16, &k.gemm_64, &k.gemm_128] {
+        for kernel in k.products() {
             current.allow_shared(kernel, properties.shared_per_block)?;
         }
         let info = DeviceInfo {
@@ -82,7 +82,7 @@ impl CudaDevice {
         };
         let stream = Arc::new(current.stream()?);
         // Code for older architectures does not wait for the kernel ahead. Early starts can be recorded from CUDA 12.3 on.
-        let early_launch = current.compiled_for(&k.gemv)? >= 90 && context.driver_version() >= 12_030;
+        let early_launch = current.compiled_for(&k.prepare)? >= 90 && context.driver_version() >= 12_030;
         drop(current);
         Ok(CudaDevice { info, kernels, stream, early_launch, fixed: deterministic, profile, context })
     }
@@ -93,7 +93,6 @@ impl CudaDevice {
 
     /// Fails with the reason why the kernels cannot execute some ops of a program.
     pub fn supports(&self, program: &Program, weights: &Weights, ops: Range<usize>) -> Result<()> {
-        let shared = self.context.properties.shared_per_block as usize;
         let mut layers: Vec<KvLayer> = Vec::new();
         for op in &program.ops[ops] {
             if let Some(what) = lacking(weights, op)? {
@@ -101,21 +100,6 @@ impl CudaDevice {
             }
             let mut op = op.clone();
             layers.extend(op.state_mut().and_then(|state| program.states.get(state.0 as usize)));
-            // Activations of one token are prepared in shared memory.
-            let (mut plain, mut blocks, mut cols) = (false, false, 0);
-            let mut matrices = Vec::new();
-            op.for_each_product(|weight| matrices.push(weight));
-            for weight in matrices {
-                cols = cols.max(weights.shape(weight)?.1);
-                let format = weights::stored_format(weights.matrices[weight.0 as usize].dtype())?;
-                *(if format.block_len == 1 { &mut plain } else { &mut blocks }) = true;
-            }
-            let needed = gemv_shared(cols, plain, blocks);
-            if needed > shared && !self.fixed {
-                let device = &self.context.device;
-                let what = format!("{needed} bytes of shared memory for one block, {device} has {shared}");
-                return Err(Error::unsupported(format!("{what}: the model is too wide")));
-            }
         }
         if let Some(l) = layers.iter().find(|l| l.head_dim > MAX_KEY || l.value_dim > MAX_VALUE) {
             let most = format!("{MAX_KEY} and {MAX_VALUE} are the most");

@@ -17,7 +17,7 @@ use super::lower::{Lowering, StepShape};
 use super::module::{DeviceKv, KvPlace, StepArgs};
 use super::probe::Address;
 use super::profile::Profile;
-use super::scratch::{DeviceScratch, ExecutorDims};
+use super::scratch::{DeviceScratch, ExecutorDims, FEW_ROWS};
 use crate::backend::batch::{Batch, StepLimits};
 use crate::backend::op::{Act, Op, Projection};
 use crate::backend::program::Program;
@@ -111,7 +111,7 @@ impl CudaExecutor {
             let matrix = model.weights.matrix(p.weight);
             (matrix.dtype, matrix.rows)
         };
-        let is_gate = |gate: &Projection, up: &Projection| !device.fixed && shape(gate) == shape(up);
+        let is_gate = |gate: &Projection, up: &Projection| shape(gate) == shape(up);
         let bound = |op: &Op| match op {
             Op::Rope { rope, .. } => rope.long.map(|(above, _)| above),
             _ => None,
@@ -235,7 +235,7 @@ impl CudaExecutor {
         let is_kept = self.is_kept();
         let CudaExecutor { stream, model, program, dims, scratch, inputs, graphs, profile, shape, .. } = self;
         let (kv_places, memory_places, [all, kept]) = (&self.kv_places, &self.memory_places, self.steps);
-        let records = self.untouched && self.whole && shape.n == 1 && profile.is_none();
+        let records = self.untouched && self.whole && shape.n <= FEW_ROWS && profile.is_none();
         let mut launch = |stop: &dyn Fn() -> bool| {
             let mut lowering = Lowering {
                 model,

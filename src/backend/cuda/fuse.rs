@@ -20,7 +20,7 @@ pub enum Fusion {
     SumNorm,
     /// A product and its sum with an activation.
     ProductSum,
-    /// The products of gate and up of one row, and the gate.
+    /// The products of gate and up, and the gate.
     ProductGate,
     /// Norms of heads, rotation and storing of keys and values: so many ops.
     Heads(usize),
@@ -67,10 +67,10 @@ impl Fusions {
         chooser.fusions
     }
 
-    /// The fusion that begins with op `i` in a step of so many rows.
-    pub fn at(&self, i: usize, rows: usize) -> Fusion {
+    /// The fusion that begins with op `i`, where products go through `tiles` or not.
+    pub fn at(&self, i: usize, tiles: bool) -> Fusion {
         match self.first[i] {
-            Fusion::ProductGate if rows != 1 => Fusion::Alone,
+            Fusion::ProductGate if tiles => Fusion::Alone,
             fusion => fusion,
         }
     }

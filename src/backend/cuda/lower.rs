@@ -1,6 +1,6 @@
 //! Ops become launches: a short function an op, and one for each set of ops that share a kernel.
 //!
-//! One row takes matrix-times-vector kernels, several take matrix-times-matrix. Relies on `Program::check` for shapes and on
+//! Few rows take matrix-times-vector kernels, more take matrix-times-matrix. Relies on `Program::check` for shapes and on
 //! `fuse` for what may be left unwritten. Refuses to know when a step runs and whether it is recorded.
 
 use std::ops::Range;
@@ -11,12 +11,14 @@ use super::inputs::{TILINGS, Tiling, Tilings};
 use super::launch::{CudaKernel, Current, Grid, Stream};
 use super::module::{
     ArgmaxArgs, AttendArgs, CombineArgs, DeviceMatrix, DeviceNorm, EmbedArgs, Epilogue, ExpertGluArgs, GluArgs,
-    GroupArgs, HalvesArgs, HeadsArgs, KeepRowsArgs, KvPlace, Modification, NormArgs, ProjectArgs, RouteArgs, Segment,
-    StepArgs,
+    GroupArgs, HalvesArgs, HeadsArgs, KeepRowsArgs, KvPlace, Modification, NormArgs, PrepareArgs, ProjectArgs,
+    RouteArgs, Segment, StepArgs,
 };
 use super::probe::Address;
 use super::profile::Profile;
-use super::scratch::{ARGMAX_BLOCKS, AttentionShape, DeviceScratch, ExecutorDims, FEW_TOKENS, TILE_ROWS, gemv_shared};
+use super::scratch::{
+    ARGMAX_BLOCKS, AttentionShape, DeviceScratch, ExecutorDims, FEW_ROWS, FEW_TOKENS, TILE_ROWS, gemv_shared, padded,
+};
 use crate::backend::Part;
 use crate::backend::op::{
     Act, Activation, Attend, Experts, Index, Mask, Norm, NormKind, Op, Projection, RopeChoice, RouterScore, Routing,
@@ -29,6 +31,9 @@ use crate::quant;
 
 /// Matrices that one launch takes.
 const MAX_SEGMENTS: usize = 4;
+
+/// Warps of a block of a matrix-times-vector kernel.
+const WARPS: usize = 8;
 
 /// Numbers that launches depend on besides ops and memory: equal shapes launch equal grids.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -115,6 +120,13 @@ fn part(fusion: Fusion, op: &Op) -> Part {
     }
 }
 
+impl ProductInput {
+    /// Tells whether columns come in groups of four and the norm has neither a mean nor a bias: `simple` of `args.cuh`.
+    fn is_simple(&self) -> bool {
+        self.width.is_multiple_of(4) && self.norm.kind != 2 && self.norm.bias == 0
+    }
+}
+
 impl Lowering<'_> {
     /// Launches ops in order until none is left or `stop`, asked between launches, says so; returns the first one left.
     pub fn run(&mut self, ops: Range<usize>, stop: &dyn Fn() -> bool) -> Result<usize> {
@@ -135,7 +147,7 @@ impl Lowering<'_> {
 
     /// Launches the ops that are executed together from op `at` on, and returns their number.
     fn next(&mut self, at: usize) -> Result<usize> {
-        let (program, fusion) = (self.program, self.fusions.at(at, self.shape.n));
+        let (program, fusion) = (self.program, self.fusions.at(at, self.by_tiles()));
         let ops = &program.ops[at..at + fusion.ops()];
         if fusion != Fusion::Delayed {
             self.mark(Some(part(fusion, &ops[0])))?;
@@ -312,12 +324,59 @@ impl Lowering<'_> {
     fn products(&mut self, input: ProductInput, args: ProjectArgs) -> Result<()> {
         let n = self.shape.n;
         let mut args = ProjectArgs { cols: input.width as u32, n: n as u32, ..args };
-        if n == 1 && !self.model.device.fixed {
+        if self.by_tiles() {
+            self.halves(input, args.segments[0].w.cols, n)?;
+            return self.gemm(&mut args, n, [n, 1]);
+        }
+        if n == 1 && self.fits_blocks(input, &mut args) {
             (args.x, args.x_stride, args.x_divisor, args.norm) = (input.address, input.width as u32, 1, input.norm);
             return self.gemv(&mut args, 1);
         }
-        self.halves(input, args.segments[0].w.cols, n)?;
-        self.gemm(&mut args, n, [n, 1])
+        self.few_rows(input, args)
+    }
+
+    /// Tells whether products of all rows go through tiles, whose rows have other bits.
+    fn by_tiles(&self) -> bool {
+        self.shape.n > FEW_ROWS && !self.model.device.fixed
+    }
+
+    /// Tells whether a block can prepare a row for itself, and notes the forms of the row that the matrices read.
+    fn fits_blocks(&self, input: ProductInput, args: &mut ProjectArgs) -> bool {
+        let segments = &args.segments[..args.n_segments as usize];
+        let is_plain = |s: &Segment| [quant::F32, quant::F16, quant::BF16].contains(&s.w.dtype());
+        let (plain, blocks) = (segments.iter().any(is_plain), !segments.iter().all(is_plain));
+        args.forms = u32::from(plain) + 2 * u32::from(blocks);
+        let needed = gemv_shared(segments[0].w.cols as usize, plain, blocks);
+        input.is_simple() && needed <= self.model.device.context.properties.shared_per_block as usize
+    }
+
+    /// Matrices times few rows of input, or eight at a time.
+    fn few_rows(&mut self, input: ProductInput, mut args: ProjectArgs) -> Result<()> {
+        let (n, all) = (self.shape.n, args.segments);
+        self.fits_blocks(input, &mut args);
+        args.prepared = self.scratch.prepared;
+        let prepare = PrepareArgs {
+            x: input.address,
+            rows: args.prepared,
+            norm: input.norm,
+            cols: args.cols,
+            padded: padded(all[0].w.cols as usize) as u32,
+            forms: args.forms,
+            simple: u32::from(input.is_simple()),
+        };
+        self.launch(&self.model.device.kernels.prepare, [n, 1, 1], 256, 128, &prepare)?;
+        let mut left = &all[..args.n_segments as usize];
+        while let [first, ..] = left {
+            // Neighbours of one type, such as queries and keys.
+            let (of_type, others) = left.split_at(left.iter().take_while(|s| s.w.dtype == first.w.dtype).count());
+            left = others;
+            args.segments[..of_type.len()].copy_from_slice(of_type);
+            args.n_segments = of_type.len() as u32;
+            let [_, kernel] = self.model.device.kernels.gemv(first.w.dtype());
+            let blocks = self.deal(&mut args, n.div_ceil(FEW_ROWS));
+            self.launch(kernel, blocks, 32 * WARPS as u32, 0, &args)?;
+        }
+        Ok(())
     }
 
     /// `rows` rows of an input in binary16.
@@ -350,23 +409,32 @@ impl Lowering<'_> {
         self.launch(kernel, [tiles, most.div_ceil(tokens), z], 128, 4 * 64 * tokens, args)
     }
 
-    /// Matrix times vector for `y` rows of the grid.
+    /// Matrix times vector for `y` columns of the grid; `fits_blocks` was true for the inputs.
     fn gemv(&mut self, args: &mut ProjectArgs, y: usize) -> Result<()> {
-        const WARPS: usize = 8;
-        let device = &self.model.device;
+        let kernels = &self.model.device.kernels;
         let segments = &args.segments[..args.n_segments as usize];
-        let is_plain = |m: &DeviceMatrix| [quant::F32, quant::F16, quant::BF16].contains(&m.dtype());
-        let plain = segments.iter().any(|s| is_plain(&s.w));
-        let blocks = segments.iter().any(|s| !is_plain(&s.w));
-        args.forms = u32::from(plain) + 2 * u32::from(blocks);
-        let shared = gemv_shared(segments[0].w.cols as usize, plain, blocks);
+        let dtype = segments[0].w.dtype();
+        let kernel = match segments.iter().all(|s| s.w.dtype() == dtype) {
+            true => kernels.gemv(dtype)[0],
+            false => &kernels.gemv_mixed,
+        };
+        let shared = gemv_shared(segments[0].w.cols as usize, args.forms & 1 != 0, args.forms & 2 != 0);
+        let blocks = self.deal(args, y);
+        self.launch(kernel, blocks, 32 * WARPS as u32, shared, args)
+    }
+
+    /// Deals the pairs of rows of a product out to warps, for each of the `columns` of the grid.
+    fn deal(&self, args: &mut ProjectArgs, columns: usize) -> [usize; 3] {
+        let segments = &args.segments[..args.n_segments as usize];
         let turns: usize = match args.epilogue == Epilogue::Glu as u32 {
             true => segments[0].w.rows as usize,
             false => segments.iter().map(|s| (s.w.rows as usize).div_ceil(2)).sum(),
         };
         // Two blocks a processor fill it; more would only prepare the input more often.
-        let fill = (2 * device.context.properties.multiprocessors as usize / y).max(1);
-        self.launch(&device.kernels.gemv, [turns.div_ceil(WARPS).min(fill), y, 1], 32 * WARPS as u32, shared, args)
+        let fill = (2 * self.model.device.context.properties.multiprocessors as usize).div_ceil(columns);
+        let blocks = turns.div_ceil(WARPS).min(fill);
+        (args.turns, args.warps) = (turns as u32, (WARPS * blocks) as u32);
+        [columns, blocks, 1]
     }
 
     /// Norms of heads, rotation and the cache.
@@ -572,26 +640,29 @@ impl Lowering<'_> {
             x_divisor: 1,
             ..Default::default()
         };
-        if self.shape.n > FEW_TOKENS && !self.model.device.fixed {
+        let is_plain = [on_input, of_gate.0, of_gate.1, of_up.0, of_up.1] == [0; 5];
+        let together =
+            !is_single && gate.w.dtype == up.w.dtype && is_plain && op.activation != Activation::ClampedSwiglu;
+        let gated = ProductInput { address: gate.out, width: ffn, stride, norm: DeviceNorm::default() };
+        let mut args = ProjectArgs {
+            epilogue: if together { Epilogue::Glu } else { Epilogue::Store } as u32,
+            x: input.address,
+            x_stride: input.width as u32,
+            experts: self.scratch.experts,
+            norm: input.norm,
+            ..first
+        };
+        let (x, x_stride) = (gate.out, stride as u32);
+        let mut last = ProjectArgs { x, x_stride, experts: self.scratch.experts, ..second };
+        let fits = self.fits_blocks(input, &mut args) && self.fits_blocks(gated, &mut last);
+        if !fits || self.shape.n > FEW_TOKENS && !self.model.device.fixed {
             self.gathered(input, first, second, &glu, op)?;
         } else {
-            let is_plain = [on_input, of_gate.0, of_gate.1, of_up.0, of_up.1] == [0; 5];
-            let together =
-                !is_single && gate.w.dtype == up.w.dtype && is_plain && op.activation != Activation::ClampedSwiglu;
-            let mut args = ProjectArgs {
-                epilogue: if together { Epilogue::Glu } else { Epilogue::Store } as u32,
-                x: input.address,
-                x_stride: input.width as u32,
-                experts: self.scratch.experts,
-                norm: input.norm,
-                ..first
-            };
             self.gemv(&mut args, y)?;
             if !together {
                 self.expert_glu(&glu)?;
             }
-            let (x, x_stride) = (gate.out, stride as u32);
-            self.gemv(&mut ProjectArgs { x, x_stride, experts: self.scratch.experts, ..second }, y)?;
+            self.gemv(&mut last, y)?;
         }
         let args = CombineArgs {
             parts: down.out,

@@ -6,6 +6,7 @@
 use super::launch::{CudaKernel, Current, Module};
 use super::probe::Address;
 use crate::error::Result;
+use crate::quant;
 use crate::tensor::DType;
 
 // `IMAGE`, the image that the build script made, or why there is none; and `COMPILER`, the `CUDA_VERSION` that made it.
@@ -146,6 +147,15 @@ pub struct Segment {
     pub bias: Address,
 }
 
+/// Rows of an input in the forms that the readers of `kernels/quant.cuh` take: f32, signed bytes, and what belongs to 32 bytes.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Input {
+    pub values: Address,
+    pub quants: Address,
+    pub groups: Address,
+}
+
 /// Operation on the result of a product: `Epilogue` of `args.cuh`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Epilogue {
@@ -172,10 +182,25 @@ pub struct ProjectArgs {
     pub x_divisor: u32,
     pub experts: Address,
     pub norm: DeviceNorm,
+    pub prepared: Input,
+    pub turns: u32,
+    pub warps: u32,
     pub halves: Address,
     pub row_scales: Address,
     pub order: Address,
     pub starts: Address,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct PrepareArgs {
+    pub x: Address,
+    pub rows: Input,
+    pub norm: DeviceNorm,
+    pub cols: u32,
+    pub padded: u32,
+    pub forms: u32,
+    pub simple: u32,
 }
 
 #[repr(C)]
@@ -425,9 +450,9 @@ macro_rules! pinned {
 }
 pinned!(
     DeviceMatrix 48, DeviceNorm 24, DeviceKv 64, KvPlace 32, DeviceTile 16, StepArgs 64, EmbedArgs 88, KeepRowsArgs 48,
-    NormArgs 64, Segment 64, ProjectArgs 368, HalvesArgs 64, HeadsArgs 216, AttendArgs 184, GluArgs 32, ModifyArgs 48,
-    JoinArgs 40, ProjectHeadsArgs 88, RouteArgs 64, GroupArgs 32, ExpertGluArgs 88, CombineArgs 56, ConvArgs 112,
-    DeltaArgs 152, ScanArgs 152, ArgmaxArgs 56
+    NormArgs 64, Segment 64, Input 24, ProjectArgs 400, PrepareArgs 72, HalvesArgs 64, HeadsArgs 216, AttendArgs 184,
+    GluArgs 32, ModifyArgs 48, JoinArgs 40, ProjectHeadsArgs 88, RouteArgs 64, GroupArgs 32, ExpertGluArgs 88,
+    CombineArgs 56, ConvArgs 112, DeltaArgs 152, ScanArgs 152, ArgmaxArgs 56
 );
 
 macro_rules! kernels {
@@ -460,7 +485,30 @@ kernels! {
     embed: EmbedArgs,
     keep_rows: KeepRowsArgs,
     add_norm: NormArgs,
-    gemv: ProjectArgs,
+    prepare: PrepareArgs,
+    gemv_f32: ProjectArgs,
+    gemv_f32_rows: ProjectArgs,
+    gemv_f16: ProjectArgs,
+    gemv_f16_rows: ProjectArgs,
+    gemv_bf16: ProjectArgs,
+    gemv_bf16_rows: ProjectArgs,
+    gemv_q4_0: ProjectArgs,
+    gemv_q4_0_rows: ProjectArgs,
+    gemv_q4_1: ProjectArgs,
+    gemv_q4_1_rows: ProjectArgs,
+    gemv_q5_0: ProjectArgs,
+    gemv_q5_0_rows: ProjectArgs,
+    gemv_q5_1: ProjectArgs,
+    gemv_q5_1_rows: ProjectArgs,
+    gemv_q8_0: ProjectArgs,
+    gemv_q8_0_rows: ProjectArgs,
+    gemv_q4_k: ProjectArgs,
+    gemv_q4_k_rows: ProjectArgs,
+    gemv_q5_k: ProjectArgs,
+    gemv_q5_k_rows: ProjectArgs,
+    gemv_q6_k: ProjectArgs,
+    gemv_q6_k_rows: ProjectArgs,
+    gemv_mixed: ProjectArgs,
     to_halves: HalvesArgs,
     gemm_16: ProjectArgs,
     gemm_64: ProjectArgs,
@@ -491,6 +539,33 @@ kernels! {
     scan_128: ScanArgs,
     scan_256: ScanArgs,
     argmax: ArgmaxArgs,
+}
+
+impl KernelTable {
+    /// Products of matrices of one type: with one row of input, and with several.
+    pub fn gemv(&self, dtype: DType) -> [&CudaKernel<ProjectArgs>; 2] {
+        match dtype {
+            quant::F32 => [&self.gemv_f32, &self.gemv_f32_rows],
+            quant::BF16 => [&self.gemv_bf16, &self.gemv_bf16_rows],
+            quant::Q4_0 => [&self.gemv_q4_0, &self.gemv_q4_0_rows],
+            quant::Q4_1 => [&self.gemv_q4_1, &self.gemv_q4_1_rows],
+            quant::Q5_0 => [&self.gemv_q5_0, &self.gemv_q5_0_rows],
+            quant::Q5_1 => [&self.gemv_q5_1, &self.gemv_q5_1_rows],
+            quant::Q8_0 => [&self.gemv_q8_0, &self.gemv_q8_0_rows],
+            quant::Q4_K => [&self.gemv_q4_k, &self.gemv_q4_k_rows],
+            quant::Q5_K => [&self.gemv_q5_k, &self.gemv_q5_k_rows],
+            quant::Q6_K => [&self.gemv_q6_k, &self.gemv_q6_k_rows],
+            // What has no kernels was stored as F16.
+            _ => [&self.gemv_f16, &self.gemv_f16_rows],
+        }
+    }
+
+    /// Kernels whose shared memory grows with the width of a model.
+    pub fn products(&self) -> impl Iterator<Item = &CudaKernel<ProjectArgs>> {
+        let types = [quant::F32, quant::F16, quant::BF16, quant::Q4_0, quant::Q4_1, quant::Q5_0, quant::Q5_1];
+        let types = types.into_iter().chain([quant::Q8_0, quant::Q4_K, quant::Q5_K, quant::Q6_K]);
+        types.map(|dtype| self.gemv(dtype)[0]).chain([&self.gemv_mixed, &self.gemm_16, &self.gemm_64, &self.gemm_128])
+    }
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! Relies on `arena` for sizes that cannot overflow. Refuses to know which kernel writes or reads a result.
 
 use super::arena::Arena;
+use super::module::Input;
 use super::probe::Address;
 use crate::backend::batch::StepLimits;
 use crate::backend::op::{Attend, Op};
@@ -20,16 +21,25 @@ const FIXED_SPLITS: usize = 8;
 /// Blocks that look for the largest logit of an output.
 pub const ARGMAX_BLOCKS: usize = 32;
 
+/// Rows of input that share the weights which a product reads: `kColumns` of `gemv.cu`.
+pub const FEW_ROWS: usize = 8;
+
 /// Tokens of a step that rarely share an expert.
 pub const FEW_TOKENS: usize = 8;
 
-/// The second dimension of a grid, at most.
+/// The first and the second dimension of a grid, at most.
+const GRID_X: usize = i32::MAX as usize;
 pub const GRID_Y: usize = 65_535;
+
+/// Columns of a prepared row of `cols` values.
+pub fn padded(cols: usize) -> usize {
+    cols.next_multiple_of(128)
+}
 
 /// Shared memory of a product with one row of `cols` values, in bytes: the row in f32 for `plain` matrices, in 8 bits with
 /// scales for those of blocks.
 pub fn gemv_shared(cols: usize, plain: bool, blocks: bool) -> usize {
-    let padded = cols.next_multiple_of(128);
+    let padded = padded(cols);
     128 + if plain { 4 * padded } else { 0 } + if blocks { padded + padded / 32 * 8 } else { 0 }
 }
 
@@ -130,7 +140,7 @@ impl ExecutorDims {
         }
         // Where results must be the same bits, or tokens are few, each chosen expert of a token is a row of a grid.
         let rows = if fixed { max_tokens } else { max_tokens.min(FEW_TOKENS) };
-        if rows.saturating_mul(experts.used) > GRID_Y {
+        if rows.saturating_mul(experts.used) > GRID_X {
             return Err(Error::unsupported(format!("{} experts for each of {rows} tokens on a GPU", experts.used)));
         }
         tilings.sort_unstable();
@@ -174,6 +184,8 @@ pub struct DeviceScratch {
     /// Addresses of activations by `Act`: of steps of which some rows are dropped, and of steps whose tokens are all
     /// outputs. In the latter `KeepOutputs` copies nothing: the buffers of each of its pairs have changed places behind it.
     pub acts: [Vec<Address>; 2],
+    /// `[rows that products take without tiles, widest input]`
+    pub prepared: Input,
     /// `[max(tokens, outputs), widest input]` or `[tokens, used, expert_ffn]` in binary16.
     pub halves: Address,
     /// One scale a row of `halves`.
@@ -211,6 +223,8 @@ impl DeviceScratch {
         let e = &dims.experts;
         let (rows, picks) = (max_tokens.max(max_outputs), max_tokens.saturating_mul(e.used));
         let (widest, expert_halves) = (program.widest_input().next_multiple_of(32), e.ffn.next_multiple_of(32));
+        let few = if dims.fixed { rows } else { rows.min(FEW_ROWS) };
+        let prepared = few.saturating_mul(padded(program.widest_input()));
         let mut arena = Arena::default();
         let mut add = |count: usize, size: usize| Ok::<_, Error>(base + arena.add(count, size)? as Address);
         let (widths, places) = places(program);
@@ -221,6 +235,7 @@ impl DeviceScratch {
         let counters = add(dims.counters(), 4)?;
         let scratch = DeviceScratch {
             acts: places.map(|acts| acts.into_iter().map(|i| buffers.get(i).copied().unwrap_or(0)).collect()),
+            prepared: Input { values: add(prepared, 4)?, quants: add(prepared, 1)?, groups: add(prepared / 32, 8)? },
             halves: add(rows.saturating_mul(widest).max(picks.saturating_mul(expert_halves)), 2)?,
             row_scales: add(rows.max(picks), 4)?,
             expert_order: add(picks, 4)?,
