@@ -144,8 +144,13 @@ struct ProjectArgs {
     // whose input rows are these divided by x_divisor.
     const u32* order;
     const u32* starts;
+    // Where `splits` is more than 1, block z takes that share of the columns, and the last of them joins their sums in order.
+    float* parts;   // [y, x, split, 128 rows times tokens]
+    u32* counters;  // [y, x], zero between launches
+    u32 splits;
+    u32 pad;
 };
-static_assert(sizeof(ProjectArgs) == 400, "mirrored in module.rs");
+static_assert(sizeof(ProjectArgs) == 424, "mirrored in module.rs");
 
 // Prepares input rows for matrix times up to 8 of them.
 struct PrepareArgs {

@@ -3,7 +3,8 @@
 // Weights are expanded to binary16 in registers, in the order of the `mma` operand, each once a block: the warps of a block
 // divide the rows and share the tokens, which asynchronous copies bring into shared memory. As in attention a lane of a quad
 // takes 8 neighbouring columns of 32 for two `mma` of 16, on both sides, so that every load has 16 bytes. Each input row is
-// divided by a power of two, which keeps large activations in the range of binary16.
+// divided by a power of two, which keeps large activations in the range of binary16. Where there are few blocks, several share
+// the columns of a tile.
 #include "args.cuh"
 
 // Converts input rows to binary16, one block a row.
@@ -50,6 +51,8 @@ struct Share {
     u32 tokens;        // in all
     const u32* order;  // or null
     u32 divisor;
+    u32 split;  // of the columns
+    u32 splits;
     DEVICE_MEMBER u32 output(u32 token) const { return order ? order[token] : token; }
     DEVICE_MEMBER u32 input(u32 token) const { return order ? order[token] / divisor : token; }
 };
@@ -58,6 +61,7 @@ struct Share {
 template <class T, u32 kTokens>
 DEVICE void multiply(const ProjectArgs& a, const DeviceMatrix& w, const Share& work, u16* tokens, float (&sums)[2][kTokens / 8][4]) {
     const u32 lane = threadIdx.x % kWarp, g = lane / 4, t = lane % 4, chunks = w.cols / kChunk;
+    const u32 begin = chunks * work.split / work.splits, end = chunks * (work.split + 1) / work.splits;
     // Tokens of a turn: [stage][token][32 halves].
     constexpr u32 kCopies = kTokens * 4, kThreads = kGemmWarps * kWarp, kTurns = (kCopies + kThreads - 1) / kThreads;
     u32 from[kTurns];
@@ -71,7 +75,7 @@ DEVICE void multiply(const ProjectArgs& a, const DeviceMatrix& w, const Share& w
         }
     };
     UNROLL for (u32 c = 0; c + 1 < kStages; c++) {
-        if (c < chunks) fetch(c);
+        if (begin + c < end) fetch(begin + c);
         copy_async_commit();
     }
 
@@ -79,17 +83,17 @@ DEVICE void multiply(const ProjectArgs& a, const DeviceMatrix& w, const Share& w
     u32 rows[4];
     UNROLL for (u32 i = 0; i < 4; i++) rows[i] = work.first_row + min_u32(work.row0 + 8 * i + g, w.rows - 1);
     Raw8 raw[4];
-    UNROLL for (u32 i = 0; i < 4; i++) raw[i] = T::load8(w, rows[i], 0, t);
-    for (u32 chunk = 0; chunk < chunks; chunk++) {
+    UNROLL for (u32 i = 0; i < 4; i++) raw[i] = T::load8(w, rows[i], begin, t);
+    for (u32 chunk = begin; chunk < end; chunk++) {
         u32 left[4][4];
         UNROLL for (u32 i = 0; i < 4; i++) to_operand<T>(raw[i], chunk, t, left[i]);
-        if (chunk + 1 < chunks) {
+        if (chunk + 1 < end) {
             UNROLL for (u32 i = 0; i < 4; i++) raw[i] = T::load8(w, rows[i], chunk + 1, t);
         }
         copy_async_wait<kStages - 2>();
         sync_block();
         // After the barrier, because it overwrites the stage that the turn before has read.
-        if (chunk + kStages - 1 < chunks) fetch(chunk + kStages - 1);
+        if (chunk + kStages - 1 < end) fetch(chunk + kStages - 1);
         copy_async_commit();
         const u16* stage = tokens + chunk % kStages * kTokens * 32;
         UNROLL for (u32 n = 0; n < kTokens / 8; n++) {
@@ -104,6 +108,27 @@ DEVICE void multiply(const ProjectArgs& a, const DeviceMatrix& w, const Share& w
     }
 }
 
+// Leaves the sums of the block's share of columns in memory; true in the last block of a tile, with the sums of all, joined in
+// order.
+template <u32 kTokens> DEVICE bool join(const ProjectArgs& a, u32 split, u8* shared, float (&sums)[2][kTokens / 8][4]) {
+    constexpr u32 kThreads = kGemmWarps * kWarp, kPart = kTokens * kWarpRows * kGemmWarps;
+    const u32 tile = blockIdx.y * gridDim.x + blockIdx.x;
+    float* parts = a.parts + (u64)tile * a.splits * kPart + 4 * threadIdx.x;
+    UNROLL for (u32 m = 0; m < 2; m++) UNROLL for (u32 n = 0; n < kTokens / 8; n++) {
+        const float4 sum = {sums[m][n][0], sums[m][n][1], sums[m][n][2], sums[m][n][3]};
+        store(parts + split * kPart + (m * (kTokens / 8) + n) * 4 * kThreads, sum);
+    }
+    if (!last_block(a.counters + tile, a.splits, (u32*)shared)) return false;
+    for (u32 s = 0; s < a.splits; s++) {
+        UNROLL for (u32 m = 0; m < 2; m++) UNROLL for (u32 n = 0; n < kTokens / 8; n++) {
+            const float4 sum = load<float4>(parts + s * kPart + (m * (kTokens / 8) + n) * 4 * kThreads);
+            const float v[4] = {sum.x, sum.y, sum.z, sum.w};
+            UNROLL for (u32 i = 0; i < 4; i++) sums[m][n][i] = s == 0 ? v[i] : sums[m][n][i] + v[i];
+        }
+    }
+    return true;
+}
+
 template <u32 kTokens> DEVICE void gemm(const ProjectArgs& a, u8* shared) {
     const u32 lane = threadIdx.x % kWarp, g = lane / 4, t = lane % 4;
     let_next_start();
@@ -115,17 +140,22 @@ template <u32 kTokens> DEVICE void gemm(const ProjectArgs& a, u8* shared) {
     const Segment& s = a.segments[segment];
     const DeviceMatrix& w = s.w;
     wait_for_previous();
-    const u32 expert = blockIdx.z, first = a.order ? a.starts[expert] : 0;
+    const u32 expert = a.order ? blockIdx.z : 0, first = a.order ? a.starts[expert] : 0;
     const Share work = {expert * w.rows,
                        (tile * kGemmWarps + threadIdx.x / kWarp) * kWarpRows,
                        blockIdx.y * kTokens,
                        a.order ? a.starts[expert + 1] - first : a.n,
                        a.order ? a.order + first : nullptr,
-                       a.x_divisor};
+                       a.x_divisor,
+                       a.order ? 0 : blockIdx.z,
+                       a.splits};
     if (work.token0 >= work.tokens) return;
     float sums[2][kTokens / 8][4] = {};
     // One loop for each type, so that no load depends on a branch.
     with_type(w.type, [&](auto type) { multiply<decltype(type), kTokens>(a, w, work, (u16*)shared, sums); });
+
+    // The largest tiles are taken where there are enough.
+    if (kTokens <= 64 && a.splits > 1 && !join<kTokens>(a, work.split, shared, sums)) return;
 
     UNROLL for (u32 n = 0; n < kTokens / 8; n++) UNROLL for (u32 j = 0; j < 2; j++) {
         const u32 token = work.token0 + 8 * n + 2 * t + j;

@@ -327,8 +327,8 @@ fn generation_runs_ahead_and_nobody_notices() {
     }
     shim.inspect(|shim| shim.order(0));
 
-    // The same weights in a file that ends texts with the token that comes up last of all.
-    let at = (0..60).rfind(|&i| !expected[..i].contains(&expected[i])).unwrap();
+    // The same weights in a file that ends texts with a token that comes up late.
+    let at = (0..50).rfind(|&i| !expected[..i].contains(&expected[i])).unwrap();
     assert!((2..50).contains(&at), "{expected:?}");
     let (_dir, ending, _) = save(&tiny(expected[at]));
     let model = load(&ending, 0).unwrap();

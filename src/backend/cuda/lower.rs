@@ -398,15 +398,23 @@ impl Lowering<'_> {
     fn gemm(&mut self, args: &mut ProjectArgs, usual: usize, [most, z]: [usize; 2]) -> Result<()> {
         let k = &self.model.device.kernels;
         (args.halves, args.row_scales) = (self.scratch.halves, self.scratch.row_scales);
+        (args.parts, args.counters) = (self.scratch.product_parts, self.scratch.product_counters);
         let segments = &args.segments[..args.n_segments as usize];
-        let tiles = segments.iter().map(|s| (s.w.rows as usize).div_ceil(128)).sum();
-        let (kernel, tokens) = match usual {
-            0..=16 => (&k.gemm_16, 16),
-            17..=64 => (&k.gemm_64, 64),
-            _ => (&k.gemm_128, 128),
+        let tiles: usize = segments.iter().map(|s| (s.w.rows as usize).div_ceil(128)).sum();
+        let fills = |tokens: usize| tiles * most.div_ceil(tokens) >= self.dims.processors;
+        // Tokens of a block, and blocks that a processor has room for where the columns of a tile may be divided.
+        let (kernel, tokens, resident) = match usual {
+            0..=16 => (&k.gemm_16, 16, 3),
+            65.. if args.order != 0 || fills(128) => (&k.gemm_128, 128, 0),
+            _ => (&k.gemm_64, 64, 2),
+        };
+        let blocks = [tiles, most.div_ceil(tokens)];
+        args.splits = match args.order {
+            0 => self.dims.column_splits(blocks[0] * blocks[1], resident, segments[0].w.cols as usize) as u32,
+            _ => 1,
         };
         // Four stages of 32 columns in binary16.
-        self.launch(kernel, [tiles, most.div_ceil(tokens), z], 128, 4 * 64 * tokens, args)
+        self.launch(kernel, [blocks[0], blocks[1], z * args.splits as usize], 128, 4 * 64 * tokens, args)
     }
 
     /// Matrix times vector for `y` columns of the grid; `fits_blocks` was true for the inputs.

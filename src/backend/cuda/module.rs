@@ -189,6 +189,10 @@ pub struct ProjectArgs {
     pub row_scales: Address,
     pub order: Address,
     pub starts: Address,
+    pub parts: Address,
+    pub counters: Address,
+    pub splits: u32,
+    pub pad: u32,
 }
 
 #[repr(C)]
@@ -450,7 +454,7 @@ macro_rules! pinned {
 }
 pinned!(
     DeviceMatrix 48, DeviceNorm 24, DeviceKv 64, KvPlace 32, DeviceTile 16, StepArgs 64, EmbedArgs 88, KeepRowsArgs 48,
-    NormArgs 64, Segment 64, Input 24, ProjectArgs 400, PrepareArgs 72, HalvesArgs 64, HeadsArgs 216, AttendArgs 184,
+    NormArgs 64, Segment 64, Input 24, ProjectArgs 424, PrepareArgs 72, HalvesArgs 64, HeadsArgs 216, AttendArgs 184,
     GluArgs 32, ModifyArgs 48, JoinArgs 40, ProjectHeadsArgs 88, RouteArgs 64, GroupArgs 32, ExpertGluArgs 88,
     CombineArgs 56, ConvArgs 112, DeltaArgs 152, ScanArgs 152, ArgmaxArgs 56
 );

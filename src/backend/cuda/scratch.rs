@@ -92,6 +92,7 @@ pub struct ExecutorDims {
     pub tilings: Vec<usize>,
     /// Width of the widest value of attention.
     value_dim: usize,
+    pub processors: usize,
     /// Parts of attention, one for each (tile, row of the grid, split), that there is memory for.
     pub max_parts: usize,
     /// Positions are divided in one way, whatever the batch.
@@ -146,9 +147,10 @@ impl ExecutorDims {
         tilings.sort_unstable();
         tilings.dedup();
         // Two blocks a processor, in every way to divide them that `splits` chooses; at least one tile where that is fixed.
-        let parts = 4 * multiprocessors as usize;
+        let processors = multiprocessors as usize;
+        let parts = 4 * processors;
         let max_parts = if fixed { parts.max(FIXED_SPLITS * attention_rows) } else { parts };
-        Ok(ExecutorDims { limits, tilings, value_dim, max_parts, fixed, experts })
+        Ok(ExecutorDims { limits, tilings, value_dim, processors, max_parts, fixed, experts })
     }
 
     /// The tiling of tiles of so many tokens.
@@ -173,9 +175,20 @@ impl ExecutorDims {
         }
     }
 
-    /// Number of counters of attention and of the arg-max.
+    /// Number of counters of attention, of products and of the arg-max.
     pub fn counters(&self) -> usize {
-        self.max_parts + self.limits.max_outputs
+        self.max_parts + self.product_tiles() + self.limits.max_outputs
+    }
+
+    /// Tiles of a product whose columns may be divided, as many as there are at least two places for.
+    fn product_tiles(&self) -> usize {
+        2 * self.processors
+    }
+
+    /// Shares into which the columns of a product are divided, so that every processor has work: `blocks` tiles of so many
+    /// tokens, of which a processor has room for `resident`. A share is at least as long as the pipeline of a block.
+    pub fn column_splits(&self, blocks: usize, resident: usize, cols: usize) -> usize {
+        (resident * self.processors / blocks).min(cols / (4 * 32)).max(1)
     }
 }
 
@@ -204,8 +217,11 @@ pub struct DeviceScratch {
     pub expert_out: Address,
     /// `[parts, 16, 2 + value_dim]`
     pub partials: Address,
-    /// `[parts]` for attention, then `[outputs]` for the arg-max; zero between launches.
+    /// Sums of the shares of a product's columns: 128 rows by 128 tokens a processor, or as many by fewer.
+    pub product_parts: Address,
+    /// `[parts]` for attention, then `[tiles]` for products, then `[outputs]` for the arg-max; zero between launches.
     pub attention_counters: Address,
+    pub product_counters: Address,
     pub argmax_counters: Address,
     /// `[outputs, vocab]`
     pub logits: Address,
@@ -246,8 +262,10 @@ impl DeviceScratch {
             expert_up: add(picks.saturating_mul(e.ffn), 4)?,
             expert_out: add(picks.saturating_mul(e.hidden), 4)?,
             partials: add(dims.max_parts * TILE_ROWS * (2 + dims.value_dim), 4)?,
+            product_parts: add(dims.processors, 128 * 128 * 4)?,
             attention_counters: counters,
-            argmax_counters: counters + 4 * dims.max_parts as Address,
+            product_counters: counters + 4 * dims.max_parts as Address,
+            argmax_counters: counters + 4 * (dims.max_parts + dims.product_tiles()) as Address,
             logits: add(max_outputs.saturating_mul(program.vocab), 4)?,
             best: add(max_outputs * ARGMAX_BLOCKS, 4)?,
             best_at: add(max_outputs * ARGMAX_BLOCKS, 4)?,
