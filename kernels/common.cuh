@@ -57,6 +57,12 @@ DEVICE u32 atomic_add(u32* p, u32 v) {
 
 // c + the sum of four products of signed bytes.
 DEVICE i32 dot4(u32 a, u32 b, i32 c) { return __dp4a((i32)a, (i32)b, c); }
+// The same with bytes of `a` that have no sign.
+DEVICE i32 dot4_unsigned(u32 a, u32 b, i32 c) {
+    i32 d;
+    asm("dp4a.u32.s32 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
+    return d;
+}
 // Bytes of `b:a` chosen by the nibbles of `selector`.
 DEVICE u32 permute(u32 a, u32 b, u32 selector) { return __byte_perm(a, b, selector); }
 

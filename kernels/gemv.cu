@@ -18,7 +18,8 @@ constexpr u32 kThreads = 256;
 constexpr u32 kQuads = 4;
 constexpr u32 kSpan = 4 * kThreads * kQuads;
 
-// Four values of a lane, written where they lie in the row; 8 neighbouring lanes make a group. A value that is no number makes the scale of its group none.
+// Four values of a lane, written where they lie in the row; 8 neighbouring lanes make a group. A value that is no number makes
+// the scale of its group none.
 DEVICE void quantise(float4 v, u32 col, u32 padded, const Input& to) {
     // As integers, the order of magnitudes, and NaN above all numbers.
     const u32 mask = 0x7fffffffu;
@@ -26,18 +27,18 @@ DEVICE void quantise(float4 v, u32 col, u32 padded, const Input& to) {
                        max_u32(float_to_bits(v.z) & mask, float_to_bits(v.w) & mask));
     UNROLL for (u32 lanes = 1; lanes < 8; lanes *= 2) peak = max_u32(peak, shuffle_xor(peak, lanes));
     const float largest = bits_to_float(peak), inverse = largest > 0.f ? 127.f / largest : 0.f;
-    // A sum with 1.5 * 2^23 has the nearest whole number in its lowest bits.
-    const float whole = 12582912.f;
-    const u32 x = float_to_bits(fmaf(v.x, inverse, whole)), y = float_to_bits(fmaf(v.y, inverse, whole));
-    const u32 z = float_to_bits(fmaf(v.z, inverse, whole)), w = float_to_bits(fmaf(v.w, inverse, whole));
+    // The nearest whole numbers, in the lowest bits.
+    const u32 x = float_to_bits(fmaf(v.x, inverse, kWhole)), y = float_to_bits(fmaf(v.y, inverse, kWhole));
+    const u32 z = float_to_bits(fmaf(v.z, inverse, kWhole)), w = float_to_bits(fmaf(v.w, inverse, kWhole));
     const u32 word = permute(permute(x, y, 0x0040), permute(z, w, 0x0040), 0x5410);
     i32 sum = dot4(word, 0x01010101u, 0);
     sum += shuffle_xor(sum, 1);
     sum += shuffle_xor(sum, 2);
     if (col >= padded) return;
     store(to.quants + col, word);
-    if (col % 16 == 0) store((u8*)&to.groups[col / 32].sums + col % 32 / 8, (i16)sum);
-    if (col % 32 == 0) to.groups[col / 32].scale = largest * (1.f / 127.f);
+    const float scale = largest * (1.f / 127.f);
+    if (col % 16 == 0) to.groups[col / 32].sums[col % 32 / 16] = scale * (float)sum;
+    if (col % 32 == 0) to.groups[col / 32].scale = scale;
 }
 DEVICE void put(float4 v, u32 col, u32 padded, u32 forms, const Input& to) {
     if (forms & 1 && col < padded) store(to.values + col, v);
@@ -132,25 +133,31 @@ struct Pair {
     u32 rows[kRows];  // in a stack of experts as well
 };
 
-// Adds products of units `first + lane` and so on, behind the end of which `kTail` lets the first of a lane be read again, so
-// that no load depends on a branch.
+// Units of a lane in a trip: where a weight has many products, fewer are on their way.
+template <class T, u32 kCols> DEVICE constexpr u32 trip() { return kCols == 1 ? T::kUnroll : (T::kUnroll + 1) / 2; }
+
+// Adds products of units `first + lane` and so on, which may end before a whole trip where `kTail`.
 template <class T, u32 kCols, bool kTail, class Row>
-DEVICE void dot_units(const DeviceMatrix (&w)[kRows], const Pair& p, u32 n, Row&& row, u32 first, u32 units, float (&sums)[kCols][kRows]) {
+DEVICE void dot_units(const DeviceMatrix (&w)[kRows], const Pair& p, u32 n, Row&& row, u32 first, u32 units,
+                      float (&sums)[kCols][kRows]) {
     const u32 lane = threadIdx.x % kWarp;
-    typename T::Raw raw[T::kUnroll][kRows];
-    UNROLL for (u32 u = 0; u < (u32)T::kUnroll; u++) {
-        u32 unit = first + u * kWarp + lane;
-        if (kTail && unit >= units) unit = T::kUnroll > 1 && first + lane < units ? first + lane : 0;
-        UNROLL for (u32 r = 0; r < kRows; r++) raw[u][r] = T::load(w[r], p.rows[r], unit);
+    constexpr u32 kTrip = trip<T, kCols>();
+    typename T::Raw raw[kTrip][kRows];
+    UNROLL for (u32 u = 0; u < kTrip; u++) {
+        const u32 unit = first + lane, ahead = u * kWarp;
+        // What is behind the end is read from the beginning again, so that no load depends on a branch.
+        const bool inside = !kTail || unit + ahead < units;
+        UNROLL for (u32 r = 0; r < kRows; r++) {
+            raw[u][r] = kTail ? T::load(w[r], p.rows[r], inside ? unit + ahead : 0, 0) : T::load(w[r], p.rows[r], unit, ahead);
+        }
     }
-    UNROLL for (u32 u = 0; u < (u32)T::kUnroll; u++) {
-        const u32 unit = first + u * kWarp + lane;
-        if (kTail && unit >= units) continue;
+    UNROLL for (u32 u = 0; u < kTrip; u++) {
+        const u32 unit = first + lane, ahead = u * kWarp;
+        if (kTail && unit + ahead >= units) continue;
         UNROLL for (u32 c = 0; c < kCols; c++) {
-            // By pairs, whose instructions can take turns; behind the last row of input it is used again.
-            if (c % 2 == 0 && c >= n) break;
-            const Input x = row(min_u32(c, n - 1));
-            UNROLL for (u32 r = 0; r < kRows; r++) sums[c][r] = T::dot(raw[u][r], x, unit, sums[c][r]);
+            if (c >= n) break;
+            const Input x = row(c);
+            UNROLL for (u32 r = 0; r < kRows; r++) sums[c][r] = T::dot(raw[u][r], x, unit, ahead, sums[c][r]);
         }
     }
 }
@@ -195,15 +202,17 @@ DEVICE void products(const ProjectArgs& a, u32 expert, u32 y, u32 n, With&& with
             using T = decltype(type);
             const DeviceMatrix w[kRows] = {a.segments[p.segments[0]].w, a.segments[p.segments[1]].w};
             const u32 units = a.segments[0].w.cols / T::kValues;
-            constexpr u32 kTrip = kWarp * T::kUnroll;
+            constexpr u32 kTrip = kWarp * trip<T, kCols>();
             u32 first = 0;
-            if (kCols == 1 && T::kUnroll > 1) UNROLL_BY(1) for (; first + kTrip <= units; first += kTrip) dot_units<T, kCols, false>(w, p, n, row, first, units, sums);
+            if (kCols == 1 && T::kUnroll > 1) {
+                UNROLL_BY(1) for (; first + kTrip <= units; first += kTrip) dot_units<T, kCols, false>(w, p, n, row, first, units, sums);
+            }
             UNROLL_BY(1) for (; first < units; first += kTrip) dot_units<T, kCols, true>(w, p, n, row, first, units, sums);
         });
         // Every lane has all sums; each finishes one.
         float mine[kRows] = {};
         UNROLL for (u32 c = 0; c < kCols; c++) {
-            if (c % 2 == 0 && c >= n) break;
+            if (c >= n) break;
             UNROLL for (u32 r = 0; r < kRows; r++) {
                 const float sum = warp_sum(sums[c][r]);
                 if (lane / kRows == c) mine[r] = sum;

@@ -4,9 +4,10 @@
 // blocks, listed in `backend/cuda/weights.rs`. Blocks whose size is a multiple of 16 bytes (Q4_K, Q5_K) stay whole
 // in plane 0; the others are split so that every plane can be read in aligned words.
 //
-// A type has two readers. `load`/`dot`: the share of one lane in a row times an activation of signed bytes, 16 bytes of
-// quants a load; a dot product has no sum that the compiler may or may not fuse with a product, so that every kernel that
-// inlines it gets the same bits. `load8`/`decode8`: eight values of a row, for tiles and look-ups, by the formula in src/quant.
+// A type has two readers. `load`/`dot`: the share of one lane in a row times an activation of signed bytes, 16 bytes of quants
+// a load, for unit `unit + ahead`, of which the latter is a multiple of a warp that the compiler knows. A dot product has no sum
+// that the compiler may or may not fuse with a product, so that every kernel gets the same bits. `load8`/`decode8`: eight values
+// of a row, for tiles and look-ups, by the formula in src/quant.
 #pragma once
 
 #include "common.cuh"
@@ -24,13 +25,14 @@ enum Type : u32 {
     kF32 = 0, kF16 = 1, kQ4_0 = 2, kQ4_1 = 3, kQ5_0 = 6, kQ5_1 = 7, kQ8_0 = 8, kQ4_K = 12, kQ5_K = 13, kQ6_K = 14, kBF16 = 30,
 };
 
-// Per 32 activations: x = scale * q, and the sums of q over the first and the last 16.
-struct alignas(8) Group {
+// Per 32 activations: x = scale * q, and the sums of x over the first and the last 16.
+struct alignas(16) Group {
     float scale;
-    u32 sums;  // one in each half: an array would be indexed at run time and leave the registers
+    float sums[2];
+    float pad;
 };
-static_assert(sizeof(Group) == 8, "sized by the launch");
-DEVICE i32 half_sum(const Group& g, u32 half) { return (i16)(g.sums >> (16 * half)); }
+static_assert(sizeof(Group) == 16, "sized by the launch");
+DEVICE float half_sum(const Group& g, u32 half) { return half ? g.sums[1] : g.sums[0]; }
 
 // A row of the input of a matrix-vector product, in the forms that its matrices read.
 struct Input {
@@ -45,10 +47,19 @@ struct Raw8 {
     u32 h[4];
 };
 
-DEVICE i32 dot16(const uint4& a, const uint4& b) { return dot4(a.x, b.x, dot4(a.y, b.y, dot4(a.z, b.z, dot4(a.w, b.w, 0)))); }
+DEVICE i32 dot16(const uint4& a, const uint4& b, i32 c) { return dot4(a.x, b.x, dot4(a.y, b.y, dot4(a.z, b.z, dot4(a.w, b.w, c)))); }
+// A whole number below 2^22 as a float, from its sum with the bits of 1.5 * 2^23: a conversion would take longer.
+constexpr i32 kWholeBits = 0x4b400000;
+constexpr float kWhole = 12582912.f;
+DEVICE float whole(i32 sum) { return bits_to_float((u32)sum) - kWhole; }
+DEVICE uint4 masked(const uint4& q, u32 mask) { return {q.x & mask, q.y & mask, q.z & mask, q.w & mask}; }
 DEVICE uint4 nibbles(const uint4& q, u32 shift) {
-    const u32 mask = 0x0f0f0f0fu;
-    return {(q.x >> shift) & mask, (q.y >> shift) & mask, (q.z >> shift) & mask, (q.w >> shift) & mask};
+    return masked({q.x >> shift, q.y >> shift, q.z >> shift, q.w >> shift}, 0x0f0f0f0fu);
+}
+// The dot product with high nibbles that stay where they are, 16 times as large.
+DEVICE i32 dot16_high(const uint4& q, const uint4& b, i32 c) {
+    const uint4 a = masked(q, 0xf0f0f0f0u);
+    return dot4_unsigned(a.x, b.x, dot4_unsigned(a.y, b.y, dot4_unsigned(a.z, b.z, dot4_unsigned(a.w, b.w, c))));
 }
 // `q` with bit `bit` of each byte of `h` (and with `mask` 0x03.. the one above) moved to bit 4 and up.
 DEVICE uint4 with_high_bits(const uint4& q, const uint4& h, u32 bit, u32 mask) {
@@ -80,23 +91,23 @@ template <bool kFive, bool kMinimum> struct Legacy {
     static DEVICE_MEMBER u32 load_scales(const DeviceMatrix& m, u64 block) {
         return kMinimum ? load_shared_weights<u32>(m.planes[1] + 4 * block) : load_shared_weights<u16>(m.planes[1] + 2 * block);
     }
-    static DEVICE_MEMBER Raw load(const DeviceMatrix& m, u64 row, u32 unit) {
-        const u64 block = row * (m.cols / 32) + unit;
+    static DEVICE_MEMBER Raw load(const DeviceMatrix& m, u64 row, u32 unit, u32 ahead) {
+        const u64 block = row * (m.cols / 32) + unit + ahead;
         Raw r;
         r.q = load_weights16(m.planes[0] + 16 * block);
         r.high = kFive ? load_shared_weights<u32>(m.planes[2] + 4 * block) : 0;
         r.scales = load_scales(m, block);
         return r;
     }
-    static DEVICE_MEMBER float dot(const Raw& r, const Input& x, u32 unit, float sum) {
-        uint4 low = nibbles(r.q, 0), high = nibbles(r.q, 4);
-        if (kFive) low = with_bit_mask(low, r.high), high = with_bit_mask(high, r.high >> 16);
-        const Group g = group_at(x, unit);
-        const i32 total = half_sum(g, 0) + half_sum(g, 1);
-        const i32 product = dot16(low, quants16(x, 32 * unit)) + dot16(high, quants16(x, 32 * unit + 16));
-        const float d = low_half(r.scales);
-        if (kMinimum) return fmaf(g.scale, fmaf(d, (float)product, high_half(r.scales) * (float)total), sum);
-        return fmaf(g.scale * d, (float)(product - kOffset * total), sum);
+    static DEVICE_MEMBER float dot(const Raw& r, const Input& x, u32 unit, u32 ahead, float sum) {
+        const Group g = group_at(x, unit + ahead);
+        const uint4 x0 = quants16(x, 32 * (unit + ahead)), x1 = quants16(x, 32 * (unit + ahead) + 16);
+        const float d = low_half(r.scales), m = kMinimum ? high_half(r.scales) : d * (float)-kOffset;
+        sum = fmaf(m, g.sums[0] + g.sums[1], sum);
+        const uint4 low = nibbles(r.q, 0);
+        if (!kFive) return fmaf(d / 16.f * g.scale, whole(16 * dot16(low, x0, 0) + dot16_high(r.q, x1, kWholeBits)), sum);
+        const uint4 high = with_bit_mask(nibbles(r.q, 4), r.high >> 16);
+        return fmaf(d * g.scale, whole(dot16(with_bit_mask(low, r.high), x0, dot16(high, x1, kWholeBits))), sum);
     }
     // Values 8t.. of a block lie in one half of its nibbles.
     static DEVICE_MEMBER Raw8 load8(const DeviceMatrix& m, u64 row, u32 chunk, u32 t) {
@@ -131,12 +142,13 @@ struct Q8_0 {
         uint4 q;
         u32 scale;
     };
-    static DEVICE_MEMBER Raw load(const DeviceMatrix& m, u64 row, u32 unit) {
-        const u64 half_block = row * (m.cols / 16) + unit;
+    static DEVICE_MEMBER Raw load(const DeviceMatrix& m, u64 row, u32 unit, u32 ahead) {
+        const u64 half_block = row * (m.cols / 16) + unit + ahead;
         return {load_weights16(m.planes[0] + 16 * half_block), load_shared_weights<u16>(m.planes[1] + half_block / 2 * 2)};
     }
-    static DEVICE_MEMBER float dot(const Raw& r, const Input& x, u32 unit, float sum) {
-        return fmaf(x.groups[unit / 2].scale * low_half(r.scale), (float)dot16(r.q, quants16(x, 16 * unit)), sum);
+    static DEVICE_MEMBER float dot(const Raw& r, const Input& x, u32 unit, u32 ahead, float sum) {
+        const float dot = whole(dot16(r.q, quants16(x, 16 * (unit + ahead)), kWholeBits));
+        return fmaf(x.groups[unit / 2 + ahead / 2].scale * low_half(r.scale), dot, sum);
     }
     static DEVICE_MEMBER Raw8 load8(const DeviceMatrix& m, u64 row, u32 chunk, u32 t) {
         const u64 block = row * (m.cols / 32) + chunk;
@@ -168,31 +180,33 @@ template <bool kFive> struct K45 {
         uint4 q, head, high;
     };
     // Unit r of a block: 16 bytes, whose low nibbles belong to sub-block 2 * (r / 2) and whose high ones to the next.
-    static DEVICE_MEMBER Raw load(const DeviceMatrix& m, u64 row, u32 unit) {
-        const u8* block = m.planes[0] + (row * (m.cols / 256) + unit / 8) * kPlanes;
+    static DEVICE_MEMBER Raw load(const DeviceMatrix& m, u64 row, u32 unit, u32 ahead) {
+        const u8* block = m.planes[0] + (row * (m.cols / 256) + unit / 8) * kPlanes + ahead / 8 * kPlanes;
         Raw r;
         r.head = load_shared_weights<uint4>(block);
         r.q = load_weights16(block + kQuants + 16 * (unit % 8));
         if (kFive) r.high = load_shared_weights<uint4>(block + 16 + 16 * (unit % 2));
         return r;
     }
-    static DEVICE_MEMBER float dot(const Raw& r, const Input& x, u32 unit, float sum) {
+    static DEVICE_MEMBER float dot(const Raw& r, const Input& x, u32 unit, u32 ahead, float sum) {
         const u32 pair = unit % 8 / 2, half = unit % 2;
         uint4 low = nibbles(r.q, 0), high = nibbles(r.q, 4);
         if (kFive) {
             low = with_high_bits(low, r.high, 2 * pair, 0x01010101u);
             high = with_high_bits(high, r.high, 2 * pair + 1, 0x01010101u);
         }
-        const u32 group = unit / 8 * 8 + 2 * pair, col = 32 * group + 16 * half;
+        const u32 group = unit / 8 * 8 + 2 * pair + ahead, col = 32 * (unit / 8 * 8 + 2 * pair) + 16 * half + 32 * ahead;
         const Group g0 = group_at(x, group), g1 = group_at(x, group + 1);
-        const i32 dot0 = dot16(low, quants16(x, col)), dot1 = dot16(high, quants16(x, col + 32));
+        const float dot0 = whole(dot16(low, quants16(x, col), kWholeBits));
+        const uint4 x1 = quants16(x, col + 32);
+        const float dot1 = whole(kFive ? dot16(high, x1, kWholeBits) : dot16_high(r.q, x1, kWholeBits));
         u32 scales, minima;
         scale_pair(r.head, pair, scales, minima);
-        // Whole numbers up to 63 * 16 * 31 * 127 and 63 * 16 * 127: exact.
-        const float product = fmaf(g1.scale, (float)((i32)(scales >> 8) * dot1), g0.scale * (float)((i32)(scales & 63u) * dot0));
-        const float minimum = fmaf(g1.scale, (float)((i32)(minima >> 8) * half_sum(g1, half)),
-                                   g0.scale * (float)((i32)(minima & 63u) * half_sum(g0, half)));
-        return fmaf(-high_half(r.head.x), minimum, fmaf(low_half(r.head.x), product, sum));
+        const float d = low_half(r.head.x), m = -high_half(r.head.x);
+        const float d0 = d * (float)(scales & 63u), d1 = (kFive ? d : d / 16.f) * (float)(scales >> 8);
+        const float m0 = m * (float)(minima & 63u), m1 = m * (float)(minima >> 8);
+        sum = fmaf(m1, half_sum(g1, half), fmaf(m0, half_sum(g0, half), sum));
+        return fmaf(d1 * g1.scale, dot1, fmaf(d0 * g0.scale, dot0, sum));
     }
     static DEVICE_MEMBER Raw8 load8(const DeviceMatrix& m, u64 row, u32 chunk, u32 t) {
         const u8* block = m.planes[0] + (row * (m.cols / 256) + chunk / 8) * kPlanes;
@@ -234,8 +248,8 @@ struct Q6_K {
     };
     // Unit r of a block: 16 bytes of nibbles of half r / 4, whose low nibbles are values 16 * (r % 4).. of that half and
     // whose high ones those 64 further on.
-    static DEVICE_MEMBER Raw load(const DeviceMatrix& m, u64 row, u32 unit) {
-        const u64 block = row * (m.cols / 256) + unit / 8;
+    static DEVICE_MEMBER Raw load(const DeviceMatrix& m, u64 row, u32 unit, u32 ahead) {
+        const u64 block = row * (m.cols / 256) + unit / 8 + ahead / 8;
         const u32 half = unit % 8 / 4;
         Raw r;
         r.low = load_weights16(m.planes[0] + 128 * block + 16 * (unit % 8));
@@ -244,16 +258,18 @@ struct Q6_K {
         r.d = load_shared_weights<u16>(m.planes[3] + 2 * block);
         return r;
     }
-    static DEVICE_MEMBER float dot(const Raw& r, const Input& x, u32 unit, float sum) {
+    static DEVICE_MEMBER float dot(const Raw& r, const Input& x, u32 unit, u32 ahead, float sum) {
         const u32 quarter = unit % 4, bit = quarter / 2 * 2;
         const uint4 low = with_high_bits(nibbles(r.low, 0), r.high, bit, 0x03030303u);
         const uint4 high = with_high_bits(nibbles(r.low, 4), r.high, bit + 4, 0x03030303u);
-        const u32 col = unit / 4 * 128 + 16 * quarter;
+        const u32 col = unit / 4 * 128 + 16 * quarter + 32 * ahead;
         const Group g0 = group_at(x, col / 32), g1 = group_at(x, col / 32 + 2);
-        const i32 dot0 = dot16(low, quants16(x, col)) - 32 * half_sum(g0, unit % 2);
-        const i32 dot1 = dot16(high, quants16(x, col + 64)) - 32 * half_sum(g1, unit % 2);
-        const i32 s0 = (i8)(r.scales.x >> (8 * quarter)), s1 = (i8)(r.scales.y >> (8 * quarter));
-        return fmaf(low_half(r.d), fmaf(g1.scale, (float)(s1 * dot1), g0.scale * (float)(s0 * dot0)), sum);
+        const float dot0 = whole(dot16(low, quants16(x, col), kWholeBits));
+        const float dot1 = whole(dot16(high, quants16(x, col + 64), kWholeBits));
+        const float d = low_half(r.d);
+        const float d0 = d * (float)(i8)(r.scales.x >> (8 * quarter)), d1 = d * (float)(i8)(r.scales.y >> (8 * quarter));
+        sum = fmaf(d1 * -32.f, half_sum(g1, unit % 2), fmaf(d0 * -32.f, half_sum(g0, unit % 2), sum));
+        return fmaf(d1 * g1.scale, dot1, fmaf(d0 * g0.scale, dot0, sum));
     }
     static DEVICE_MEMBER Raw8 load8(const DeviceMatrix& m, u64 row, u32 chunk, u32 t) {
         const u64 block = row * (m.cols / 256) + chunk / 8;
@@ -290,14 +306,14 @@ template <u32 kType> struct Plain {
             else y[i] = bits_to_float(i % 2 ? w[i / 2 % 4] & 0xffff0000u : w[i / 2 % 4] << 16);
         }
     }
-    static DEVICE_MEMBER Raw load(const DeviceMatrix& m, u64 row, u32 unit) {
-        return load_weights16(m.planes[0] + row * m.cols * kBytes + 16 * unit);
+    static DEVICE_MEMBER Raw load(const DeviceMatrix& m, u64 row, u32 unit, u32 ahead) {
+        return load_weights16(m.planes[0] + row * m.cols * kBytes + 16 * unit + 16 * ahead);
     }
-    static DEVICE_MEMBER float dot(const Raw& r, const Input& x, u32 unit, float sum) {
+    static DEVICE_MEMBER float dot(const Raw& r, const Input& x, u32 unit, u32 ahead, float sum) {
         float y[kValues];
         expand(r, y);
         UNROLL for (u32 i = 0; i < kValues; i += 4) {
-            const float4 v = ::load<float4>(x.values + kValues * unit + i);
+            const float4 v = ::load<float4>(x.values + kValues * (unit + ahead) + i);
             sum = fmaf(y[i + 3], v.w, fmaf(y[i + 2], v.z, fmaf(y[i + 1], v.y, fmaf(y[i], v.x, sum))));
         }
         return sum;

@@ -292,6 +292,8 @@ fn every_shape_agrees_with_the_reference() {
         check(&target, "20:1 heads of 16", &llama(quant::Q5_0).shape(320, 20, 1, 16, 64), &[1, 21]);
         check(&target, "1 head of 20, F16", &llama(quant::F16).shape(20, 1, 1, 20, 30), &[1, 21]);
         check(&target, "4 heads of 16, ffn 60", &llama(quant::F16).shape(64, 4, 4, 16, 60), &[1, 21]);
+        // Wider than the shared memory of a block.
+        check(&target, "ffn 58,200, F32", &llama(quant::F32).shape(32, 2, 2, 16, 58_200), &[1]);
         let mixed =
             vec![("attn_v", quant::Q6_K), ("ffn_down", quant::Q5_1), ("ffn_up", quant::Q8_0), ("attn_k", quant::F16)];
         check(&target, "mixed types", &llama(quant::Q4_K).change(|t| t.types = mixed), &[1, 21]);

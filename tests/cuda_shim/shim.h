@@ -68,6 +68,10 @@ DEVICE i32 dot4(u32 a, u32 b, i32 c) {
     for (u32 i = 0; i < 4; i++) c += (i8)(a >> (8 * i)) * (i8)(b >> (8 * i));
     return c;
 }
+DEVICE i32 dot4_unsigned(u32 a, u32 b, i32 c) {
+    for (u32 i = 0; i < 4; i++) c += (u8)(a >> (8 * i)) * (i8)(b >> (8 * i));
+    return c;
+}
 DEVICE u32 permute(u32 a, u32 b, u32 selector) {
     const u64 bytes = (u64)b << 32 | a;
     u32 w = 0;

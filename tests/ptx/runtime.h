@@ -87,7 +87,8 @@ static inline uint32_t bfi(uint32_t a, uint32_t b, uint32_t position, uint32_t l
         b = (b & ~(1u << (position + i))) | (a >> i & 1) << (position + i);
     return b;
 }
-static inline uint32_t dp4a(uint32_t a, uint32_t b, uint32_t c) {
-    for (int i = 0; i < 4; i++) c += (uint32_t)((int8_t)(a >> 8 * i) * (int8_t)(b >> 8 * i));
+// The bytes of a are of a type, those of b are signed.
+template <class A> static inline uint32_t dp4a(uint32_t a, uint32_t b, uint32_t c) {
+    for (int i = 0; i < 4; i++) c += (uint32_t)((A)(a >> 8 * i) * (int8_t)(b >> 8 * i));
     return c;
 }

@@ -261,9 +261,10 @@ def _(k, a):
     return k.write(a[0], f'prmt({", ".join(k.read(x, "u32") for x in a[1:])})', 'u32')
 
 
-@operation(r'dp4a\.s32\.s32')
-def _(k, a):
-    return k.write(a[0], f'dp4a({", ".join(k.read(x, "u32") for x in a[1:])})', 'u32')
+@operation(r'dp4a\.([su])32\.s32')
+def _(k, a, sign):
+    byte = 'uint8_t' if sign == 'u' else 'int8_t'
+    return k.write(a[0], f'dp4a<{byte}>({", ".join(k.read(x, "u32") for x in a[1:])})', 'u32')
 
 
 @operation(r'selp\.([bus](?:16|32|64)|f32|f64)')

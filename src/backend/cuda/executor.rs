@@ -71,6 +71,8 @@ pub struct CudaExecutor {
     leads: bool,
     /// Activations queued from the host, and the bytes taken since the last wait for the device.
     transfer: PinnedBuffer,
+    /// Logits of an output on their way to the host.
+    logits: PinnedBuffer,
     transfer_used: usize,
     graphs: Graphs,
     profile: Option<Profile>,
@@ -133,6 +135,7 @@ impl CudaExecutor {
             in_flight: 0,
             leads: false,
             transfer: current.alloc_pinned(TRANSFER_BYTES)?,
+            logits: current.alloc_pinned(4 * program.vocab)?,
             transfer_used: 0,
             graphs: Graphs::default(),
             profile: device.profile.then(Profile::default),
@@ -304,7 +307,12 @@ impl CudaExecutor {
             return Err(Error::BufferTooSmall { needed: vocab, capacity: out.len() });
         }
         let offset = (self.scratch.logits - self.buffer.address()) as usize + 4 * vocab * i;
-        self.model.device.context.enter()?.download(&self.stream, &self.buffer, offset, out)
+        let context = self.model.device.context.clone();
+        let current = context.enter()?;
+        current.download_pinned(&self.stream, &self.buffer, offset, &mut self.logits, 4 * vocab)?;
+        let logits = self.logits.bytes().as_chunks().0;
+        out.iter_mut().zip(logits).for_each(|(to, v)| *to = f32::from_le_bytes(*v));
+        Ok(())
     }
 
     /// Number of values of an activation, and its offset in `buffer`.

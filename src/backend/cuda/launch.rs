@@ -409,6 +409,21 @@ impl Current<'_> {
         self.check(status, "cuMemcpyDtoH").and(self.synchronize(stream))
     }
 
+    /// Copies the first bytes of `to` from a part of `from` and waits; page-locked memory takes no copy of the driver's on the way.
+    pub fn download_pinned(
+        &self,
+        stream: &Stream,
+        from: &DeviceBuffer,
+        offset: usize,
+        to: &mut PinnedBuffer,
+        bytes: usize,
+    ) -> Result<()> {
+        let (from, to) = (from.part(offset, bytes), &mut to.bytes_mut()[..bytes]);
+        // SAFETY: both ends are that long, and nothing returns before the copy has ended.
+        let status = unsafe { (self.driver().copy_to_host)(to.as_mut_ptr().cast(), from, bytes, stream.raw) };
+        self.check(status, "cuMemcpyDtoH").and(self.synchronize(stream))
+    }
+
     /// Queues a copy between buffers.
     pub fn copy(
         &self,

@@ -40,7 +40,7 @@ pub fn padded(cols: usize) -> usize {
 /// scales for those of blocks.
 pub fn gemv_shared(cols: usize, plain: bool, blocks: bool) -> usize {
     let padded = padded(cols);
-    128 + if plain { 4 * padded } else { 0 } + if blocks { padded + padded / 32 * 8 } else { 0 }
+    128 + if plain { 4 * padded } else { 0 } + if blocks { padded + padded / 32 * 16 } else { 0 }
 }
 
 /// Values of the longest key or value that the registers of a warp have room for.
@@ -251,7 +251,7 @@ impl DeviceScratch {
         let counters = add(dims.counters(), 4)?;
         let scratch = DeviceScratch {
             acts: places.map(|acts| acts.into_iter().map(|i| buffers.get(i).copied().unwrap_or(0)).collect()),
-            prepared: Input { values: add(prepared, 4)?, quants: add(prepared, 1)?, groups: add(prepared / 32, 8)? },
+            prepared: Input { values: add(prepared, 4)?, quants: add(prepared, 1)?, groups: add(prepared / 32, 16)? },
             halves: add(rows.saturating_mul(widest).max(picks.saturating_mul(expert_halves)), 2)?,
             row_scales: add(rows.max(picks), 4)?,
             expert_order: add(picks, 4)?,
