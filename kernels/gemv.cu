@@ -34,11 +34,11 @@ DEVICE void quantise(float4 v, u32 col, u32 padded, const Input& to) {
     i32 sum = dot4(word, 0x01010101u, 0);
     sum += shuffle_xor(sum, 1);
     sum += shuffle_xor(sum, 2);
+    const i32 second = shuffle_xor(sum, 4);
     if (col >= padded) return;
     store(to.quants + col, word);
     const float scale = largest * (1.f / 127.f);
-    if (col % 16 == 0) to.groups[col / 32].sums[col % 32 / 16] = scale * (float)sum;
-    if (col % 32 == 0) to.groups[col / 32].scale = scale;
+    if (col % 32 == 0) store(to.groups + col / 32, Group{scale, {scale * (float)sum, scale * (float)second}, 0.f});
 }
 DEVICE void put(float4 v, u32 col, u32 padded, u32 forms, const Input& to) {
     if (forms & 1 && col < padded) store(to.values + col, v);

@@ -71,9 +71,9 @@ pub struct CudaExecutor {
     leads: bool,
     /// Activations queued from the host, and the bytes taken since the last wait for the device.
     transfer: PinnedBuffer,
+    transfer_used: usize,
     /// Logits of an output on their way to the host.
     logits: PinnedBuffer,
-    transfer_used: usize,
     graphs: Graphs,
     profile: Option<Profile>,
     shape: StepShape,
