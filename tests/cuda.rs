@@ -77,17 +77,17 @@ struct Target {
 }
 
 impl Target {
-    fn cuda(&self) -> Result<CudaDevice> {
+    fn cuda(&self) -> Result<Arc<CudaDevice>> {
         self.open(false)
     }
 
-    fn open(&self, deterministic: bool) -> Result<CudaDevice> {
+    fn open(&self, deterministic: bool) -> Result<Arc<CudaDevice>> {
         let shim = |shim: &Shim| CudaDevice::open(&shim.driver, 0, shim::IMAGE, deterministic, false);
         self.shim.as_ref().map_or_else(|| cuda::open(0, deterministic, false), shim)
     }
 }
 
-fn open(shim: &Shim) -> Result<CudaDevice> {
+fn open(shim: &Shim) -> Result<Arc<CudaDevice>> {
     CudaDevice::open(&shim.driver, 0, shim::IMAGE, false, false)
 }
 
@@ -103,7 +103,7 @@ struct Loaded {
     backend: Backend,
 }
 
-fn load(path: &Path, cuda: CudaDevice) -> Result<Loaded> {
+fn load(path: &Path, cuda: Arc<CudaDevice>) -> Result<Loaded> {
     let source = Source::open(path, Access::Read)?;
     let network = arch::network(&source, None, false)?;
     let program = Arc::new(network.program.clone());

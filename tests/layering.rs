@@ -136,6 +136,7 @@ const BACKEND: &[&[&str]] = &[
         "cuda/mod.rs",
         "cuda/scratch",
     ],
+    &["self_test.rs"],
     &["split.rs"],
     &["mod.rs"],
 ];

@@ -13,6 +13,7 @@ mod device;
 pub mod op;
 mod pace;
 pub mod program;
+pub mod self_test;
 pub mod split;
 pub mod state;
 pub mod state_spec;
@@ -123,7 +124,10 @@ impl Backend {
                 let n = program.layers.len();
                 let LoadOptions { gpu_layers, cache, limits, .. } = options;
                 match split::cpu_layers(&cuda, program, weights, *gpu_layers, cache, *limits)? {
-                    0 => Ok(Backend::Cuda(Arc::new(cuda.load(program, weights, progress)?))),
+                    0 => {
+                        self_test::check(&cuda, program, weights)?;
+                        Ok(Backend::Cuda(Arc::new(cuda.load(program, weights, progress)?)))
+                    }
                     all if all == n => on_cpu(progress),
                     some => {
                         let split = Split::load(cuda, isa, some, program, weights, pool, options.host_bytes, progress)?;

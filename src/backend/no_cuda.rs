@@ -12,6 +12,7 @@ use super::program::Program;
 use super::state_spec::StateSpec;
 use super::weights::{Progress, Weights};
 use crate::error::{Error, Result};
+use crate::tensor::DType;
 
 const WHY: &str = "there is no CUDA for this system";
 
@@ -33,7 +34,7 @@ pub fn devices() -> Vec<DeviceInfo> {
     }]
 }
 
-pub fn open(ordinal: i32, _deterministic: bool, _profile: bool) -> Result<CudaDevice> {
+pub fn open(ordinal: i32, _deterministic: bool, _profile: bool) -> Result<Arc<CudaDevice>> {
     Err(Error::DeviceUnavailable { device: format!("cuda:{ordinal}"), why: WHY.to_owned() })
 }
 
@@ -60,7 +61,13 @@ absent! {
         fn supports(&Self, &Program, &Weights, Range<usize>) -> Result<()>;
         fn weight_bytes(&Self, &Weights) -> Result<u64>;
         fn working_bytes(&Self, &Program, &StateSpec, StepLimits) -> Result<u64>;
-        fn load(Self, &Program, &Weights, &mut Progress) -> Result<CudaModel>;
+        fn load(&Arc<Self>, &Program, &Weights, &mut Progress) -> Result<CudaModel>;
+        fn groups(&Self, &Program, &Weights) -> Result<Vec<Vec<usize>>>;
+        fn stored_type(&Self, DType) -> Result<DType>;
+        fn is_deterministic(&Self) -> bool;
+        fn has_passed(&Self, u64) -> bool;
+        fn pass(&Self, u64) -> ();
+        fn fail(&Self, String) -> Error;
     }
     CudaModel {
         fn device(&Self) -> &DeviceInfo;
@@ -80,6 +87,7 @@ absent! {
         fn write(&mut Self, Act, &[f32]) -> Result<()>;
         fn read(&mut Self, Act, &mut [f32]) -> Result<()>;
         fn end(&mut Self) -> Result<()>;
+        fn kernels(&Self) -> std::iter::Empty<&'static str>;
         fn times(&mut Self) -> Times;
         fn ahead(&Self) -> usize;
         fn follows(&Self) -> bool;

@@ -388,6 +388,25 @@ impl Op {
         }
     }
 
+    /// Replaces every vector of the op.
+    pub fn map_vectors(&mut self, mut f: impl FnMut(Vector) -> Vector) {
+        let mut on = |vector: &mut Vector| *vector = f(*vector);
+        match self {
+            Op::ScaleColumns { by, .. } => on(by),
+            Op::Norm { norm, .. } => norm.weight.iter_mut().chain(&mut norm.bias).for_each(on),
+            Op::Project { projections, .. } => projections.iter_mut().flat_map(|p| &mut p.bias).for_each(on),
+            Op::Attend(a) => a.slopes.iter_mut().chain(&mut a.sinks).for_each(on),
+            Op::Conv(c) => [&mut c.kernel].into_iter().chain(&mut c.bias).for_each(on),
+            Op::DeltaRule(d) => on(&mut d.rate),
+            Op::Scan(s) => [&mut s.rate, &mut s.skip].into_iter().for_each(on),
+            Op::Experts(e) => {
+                e.routing.bias.iter_mut().chain(e.biases.iter_mut().chain(&mut e.scales).flatten()).for_each(on);
+            }
+            Op::Logits { bias, .. } => bias.iter_mut().for_each(on),
+            _ => {}
+        }
+    }
+
     /// Shows every matrix that the op multiplies by to `f`.
     pub fn for_each_product(&self, mut f: impl FnMut(Weight)) {
         match self {

@@ -18,6 +18,7 @@ use super::cuda::{CudaDevice, CudaExecutor, CudaModel};
 use super::op::{Act, Op, Weight};
 use super::pace::Pace;
 use super::program::Program;
+use super::self_test;
 use super::state::StateMemory;
 use super::state_spec::StateSpec;
 use super::weights::{Progress, Weights};
@@ -85,7 +86,7 @@ pub fn cpu_layers(
 impl Split {
     /// Loads the first `cpu_layers` on the CPU, of which there are some, and the others on a GPU.
     pub fn load(
-        device: CudaDevice,
+        device: Arc<CudaDevice>,
         isa: Isa,
         cpu_layers: usize,
         program: &Program,
@@ -98,6 +99,7 @@ impl Split {
         let (front, front_weights) = part(program, 0..cut, weights)?;
         let (back, back_weights) = part(program, cut..program.ops.len(), weights)?;
         // The GPU's bytes are counted behind the CPU's.
+        self_test::check(&device, &back, &back_weights)?;
         let behind = device.weight_bytes(&back_weights)?;
         let mut before = 0;
         let mut report = |done: u64, total: u64| {

@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::fuse::Fusions;
 use super::inputs::InputStaging;
 use super::kv::{self, CudaKv};
 use super::launch::{Context, Stream};
@@ -14,12 +15,13 @@ use super::probe::{self, Driver};
 use super::scratch::{DeviceScratch, ExecutorDims, GRID_Y};
 use super::weights::{self, DeviceWeights};
 use crate::backend::batch::StepLimits;
-use crate::backend::op::{Op, RouterScore, Routing, Vector};
+use crate::backend::op::{Op, Projection, RouterScore, Routing, Vector, Weight};
 use crate::backend::program::Program;
 use crate::backend::state_spec::{KvLayer, StateSpec};
 use crate::backend::weights::{Progress, Weights};
 use crate::backend::{DeviceInfo, DeviceKind};
 use crate::error::{Error, Result};
+use crate::tensor::DType;
 
 /// Numbers of the longest key and the longest value that attention has kernels for.
 const MAX_KEY: usize = 1024;
@@ -52,7 +54,7 @@ impl CudaDevice {
         image: &'static [u8],
         deterministic: bool,
         profile: bool,
-    ) -> Result<CudaDevice> {
+    ) -> Result<Arc<CudaDevice>> {
         let context = Context::new(driver, ordinal)?;
         let properties = &context.properties;
         if let Some(why) = probe::why_unusable(driver, properties, Ok(0)) {
@@ -84,7 +86,7 @@ impl CudaDevice {
         // Code for older architectures does not wait for the kernel ahead. Early starts can be recorded from CUDA 12.3 on.
         let early_launch = current.compiled_for(&k.prepare)? >= 90 && context.driver_version() >= 12_030;
         drop(current);
-        Ok(CudaDevice { info, kernels, stream, early_launch, fixed: deterministic, profile, context })
+        Ok(Arc::new(CudaDevice { info, kernels, stream, early_launch, fixed: deterministic, profile, context }))
     }
 
     pub fn info(&self) -> &DeviceInfo {
@@ -122,10 +124,50 @@ impl CudaDevice {
     }
 
     /// Brings the weights of a program to the device.
-    pub fn load(self, program: &Program, weights: &Weights, progress: &mut Progress) -> Result<CudaModel> {
+    pub fn load(self: &Arc<Self>, program: &Program, weights: &Weights, progress: &mut Progress) -> Result<CudaModel> {
         self.supports(program, weights, 0..program.ops.len())?;
         let weights = weights::upload(&self.context, weights, progress)?;
-        Ok(CudaModel { weights, device: self })
+        Ok(CudaModel { weights, device: self.clone() })
+    }
+
+    /// The ops of a program that are executed together, as `Fusions::groups` lists them.
+    pub fn groups(&self, program: &Program, weights: &Weights) -> Result<Vec<Vec<usize>>> {
+        let mut shapes = Vec::with_capacity(weights.matrices.len());
+        for matrix in &weights.matrices {
+            shapes.push((self.stored_type(matrix.dtype())?, matrix.rows()));
+        }
+        Ok(self.fusions(program, |weight| shapes.get(weight.0 as usize)).groups(program))
+    }
+
+    /// The ops that share kernels; `shape` tells type and rows of a matrix.
+    pub(super) fn fusions<S: PartialEq>(&self, program: &Program, shape: impl Fn(Weight) -> S) -> Fusions {
+        let is_gate = |gate: &Projection, up: &Projection| !self.fixed && shape(gate.weight) == shape(up.weight);
+        Fusions::all(program, is_gate)
+    }
+
+    /// The type in which matrices of a type are kept.
+    pub fn stored_type(&self, dtype: DType) -> Result<DType> {
+        Ok(weights::stored_format(dtype)?.dtype)
+    }
+
+    /// Every row is computed in one way, whatever else is in the batch.
+    pub fn is_deterministic(&self) -> bool {
+        self.fixed
+    }
+
+    /// Tells whether a self-test, by its number, has been passed by the device in this process.
+    pub fn has_passed(&self, test: u64) -> bool {
+        self.context.verdicts().has_passed(self.context.ordinal, test)
+    }
+
+    pub fn pass(&self, test: u64) {
+        self.context.verdicts().pass(self.context.ordinal, test);
+    }
+
+    /// Makes the device unavailable for as long as the process lasts; models that it has go on.
+    pub fn fail(&self, why: String) -> Error {
+        self.context.verdicts().fail(self.context.ordinal, why.clone());
+        Error::DeviceUnavailable { device: self.context.device.clone(), why }
     }
 
     /// Measures the bytes a second, read and written, at which the device copies `bytes` bytes.
@@ -169,7 +211,7 @@ fn lacking(weights: &Weights, op: &Op) -> Result<Option<&'static str>> {
 /// A GPU with the weights of one model.
 pub struct CudaModel {
     pub(super) weights: DeviceWeights,
-    pub(super) device: CudaDevice,
+    pub(super) device: Arc<CudaDevice>,
 }
 
 impl CudaModel {

@@ -3,6 +3,7 @@
 //! Owns the memory and the stream of an executor, its place in the program, and the steps in flight: while one runs, the
 //! next can be made and submitted. Relies on `Batch::check`. Refuses to know which kernels an op becomes.
 
+use std::ffi::CStr;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +20,7 @@ use super::probe::Address;
 use super::profile::Profile;
 use super::scratch::{DeviceScratch, ExecutorDims, FEW_ROWS};
 use crate::backend::batch::{Batch, StepLimits};
-use crate::backend::op::{Act, Op, Projection};
+use crate::backend::op::{Act, Op};
 use crate::backend::program::Program;
 use crate::backend::{Pace, Times};
 use crate::error::{Error, Result, try_vec};
@@ -76,6 +77,8 @@ pub struct CudaExecutor {
     logits: PinnedBuffer,
     graphs: Graphs,
     profile: Option<Profile>,
+    /// Names of the kernels that the step has launched, but for those of a record.
+    launched: Vec<&'static CStr>,
     shape: StepShape,
     /// Arguments and tiles for all tokens and for the outputs alone, and the sequences of these.
     steps: [(StepArgs, Tilings); 2],
@@ -109,17 +112,16 @@ impl CudaExecutor {
         }
         let counters = (scratch.attention_counters - buffer.address()) as usize;
         current.clear(&stream, &buffer, counters, 4 * dims.counters())?;
-        let shape = |p: &Projection| {
-            let matrix = model.weights.matrix(p.weight);
+        let shape = |weight| {
+            let matrix = model.weights.matrix(weight);
             (matrix.dtype, matrix.rows)
         };
-        let is_gate = |gate: &Projection, up: &Projection| shape(gate) == shape(up);
         let bound = |op: &Op| match op {
             Op::Rope { rope, .. } => rope.long.map(|(above, _)| above),
             _ => None,
         };
         Ok(CudaExecutor {
-            fusions: [Fusions::none(program), Fusions::all(program, is_gate)],
+            fusions: [Fusions::none(program), device.fusions(program, shape)],
             keep: program.ops.iter().position(|op| matches!(op, Op::KeepOutputs { .. })),
             has_head: matches!(program.ops.last(), Some(Op::Logits { .. })),
             rope_bounds: program.ops.iter().filter_map(bound).collect(),
@@ -139,6 +141,7 @@ impl CudaExecutor {
             transfer_used: 0,
             graphs: Graphs::default(),
             profile: device.profile.then(Profile::default),
+            launched: Vec::new(),
             shape: StepShape::default(),
             steps: Default::default(),
             kept_slots: try_vec("outputs", limits.max_outputs)?,
@@ -209,6 +212,7 @@ impl CudaExecutor {
             halves: caches.iter().all(|kv| (kv.k_type, kv.v_type) == (quant::F16.0, quant::F16.0)),
             longer_than: self.rope_bounds.iter().copied().filter(|&bound| batch.is_longer_than(bound)).max(),
         };
+        self.launched.clear();
         (self.whole, self.ops) = (ops == (0..self.program.ops.len()), ops);
         if batch.outputs.is_empty() {
             // Nothing is left where rows of outputs alone go on.
@@ -236,7 +240,8 @@ impl CudaExecutor {
         let context = self.model.device.context.clone();
         let current = context.enter()?;
         let is_kept = self.is_kept();
-        let CudaExecutor { stream, model, program, dims, scratch, inputs, graphs, profile, shape, .. } = self;
+        let CudaExecutor { stream, model, program, dims, scratch, inputs, graphs, profile, .. } = self;
+        let (shape, launched) = (&self.shape, &mut self.launched);
         let (kv_places, memory_places, [all, kept]) = (&self.kv_places, &self.memory_places, self.steps);
         let records = self.untouched && self.whole && shape.n <= FEW_ROWS && profile.is_none();
         let mut launch = |stop: &dyn Fn() -> bool| {
@@ -257,6 +262,7 @@ impl CudaExecutor {
                 memory_places,
                 follows: false,
                 profile: profile.as_mut(),
+                launched,
             };
             lowering.run(self.ops.clone(), stop)
         };
@@ -359,6 +365,11 @@ impl CudaExecutor {
         let idle = std::mem::take(&mut self.in_flight) == 0;
         self.leads = false;
         if open || !idle { self.finish() } else { Ok(()) }
+    }
+
+    /// Names of the kernels that the step has launched.
+    pub fn kernels(&self) -> impl Iterator<Item = &'static str> {
+        self.launched.iter().map(|name| name.to_str().unwrap_or_default())
     }
 
     pub fn times(&mut self) -> Times {

@@ -75,6 +75,29 @@ impl Fusions {
         }
     }
 
+    /// The ops that are executed together, in order; behind the norm that they apply to their input where there is one.
+    pub fn groups(&self, program: &Program) -> Vec<Vec<usize>> {
+        let mut groups = Vec::new();
+        let mut at = 0;
+        while at < program.ops.len() {
+            let ops = at..at + self.first[at].ops();
+            if self.first[at] != Fusion::Delayed {
+                let is_norm = |act: Act, op: &Op| matches!(op, Op::Norm { x, out, .. } if *out == act && x != out);
+                let mut group = Vec::new();
+                for op in &program.ops[ops.clone()] {
+                    op.for_each_act(|act| {
+                        let norm = self.delayed(act).and_then(|_| program.ops.iter().position(|op| is_norm(act, op)));
+                        group.extend(norm.filter(|norm| !group.contains(norm)));
+                    });
+                }
+                group.extend(ops.clone());
+                groups.push(group);
+            }
+            at = ops.end;
+        }
+        groups
+    }
+
     /// The norm that stands for an activation, and its input.
     pub fn delayed(&self, act: Act) -> Option<(Norm, Act)> {
         self.delayed[act.0 as usize]

@@ -9,7 +9,7 @@
 use std::ffi::{CStr, c_uint, c_void};
 use std::marker::PhantomData;
 use std::ptr;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, MutexGuard, OnceLock};
 use std::time::Duration;
 
 use cudarc::driver::sys::{
@@ -18,7 +18,7 @@ use cudarc::driver::sys::{
     CUstreamCaptureMode,
 };
 
-use super::probe::{Address, CaptureMode, Driver, Properties, Status};
+use super::probe::{Address, CaptureMode, Driver, Properties, Status, Verdicts};
 use crate::error::{Error, Result};
 use crate::os::without_signals;
 
@@ -32,6 +32,7 @@ pub struct Context {
     driver: Arc<Driver>,
     raw: CUcontext,
     pub properties: Properties,
+    pub ordinal: i32,
     /// `cuda:0`, for messages.
     pub device: String,
     /// The failure after which no call can succeed.
@@ -56,6 +57,9 @@ impl Context {
     pub fn new(driver: &Arc<Driver>, ordinal: i32) -> Result<Arc<Context>> {
         let device = format!("cuda:{ordinal}");
         let unavailable = |why| Error::DeviceUnavailable { device: device.clone(), why };
+        if let Some(why) = driver.verdicts().failed(ordinal) {
+            return Err(unavailable(why));
+        }
         let properties = driver.properties(ordinal).map_err(unavailable)?;
         let id = driver.device(ordinal).map_err(unavailable)?;
         let mut raw = ptr::null_mut();
@@ -64,7 +68,7 @@ impl Context {
         driver.check(status, "cuCtxCreate").map_err(unavailable)?;
         // SAFETY: writes one handle.
         unsafe { (driver.context_pop)(&mut ptr::null_mut()) };
-        Ok(Arc::new(Context { driver: driver.clone(), raw, properties, device, lost: OnceLock::new() }))
+        Ok(Arc::new(Context { driver: driver.clone(), raw, properties, ordinal, device, lost: OnceLock::new() }))
     }
 
     /// Makes the context current until the result is dropped; fails after a fault.
@@ -83,6 +87,11 @@ impl Context {
         // SAFETY: exchanges one integer with the thread's own; where it fails, ours goes back in `drop`.
         unsafe { (self.driver.exchange_capture_mode)(&mut capture_mode) };
         Ok(Current { context: self, capture_mode, _thread: PhantomData })
+    }
+
+    /// What is known of the driver's devices.
+    pub fn verdicts(&self) -> MutexGuard<'_, Verdicts> {
+        self.driver.verdicts()
     }
 
     pub fn driver_version(&self) -> i32 {
@@ -261,6 +270,12 @@ pub struct CudaKernel<A> {
 unsafe impl<A> Send for CudaKernel<A> {}
 // SAFETY: as above.
 unsafe impl<A> Sync for CudaKernel<A> {}
+
+impl<A> CudaKernel<A> {
+    pub fn name(&self) -> &'static CStr {
+        self.name
+    }
+}
 
 /// The shape of a launch.
 #[derive(Clone, Copy, Debug)]

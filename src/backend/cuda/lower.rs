@@ -3,6 +3,7 @@
 //! Few rows take matrix-times-vector kernels, more take matrix-times-matrix. Relies on `Program::check` for shapes and on
 //! `fuse` for what may be left unwritten. Refuses to know when a step runs and whether it is recorded.
 
+use std::ffi::CStr;
 use std::ops::Range;
 
 use super::device::CudaModel;
@@ -83,6 +84,8 @@ pub struct Lowering<'a> {
     /// The next launch has a kernel ahead of it, so that it may start early.
     pub follows: bool,
     pub profile: Option<&'a mut Profile>,
+    /// Names of the kernels.
+    pub launched: &'a mut Vec<&'static CStr>,
 }
 
 /// An activation as the input of a product.
@@ -265,6 +268,7 @@ impl Lowering<'_> {
         let early = self.follows && self.model.device.early_launch;
         let grid = Grid { blocks: blocks.map(|n| n as u32), threads, shared: shared as u32, early };
         self.follows = true;
+        self.launched.push(kernel.name());
         self.current.launch(self.stream, kernel, grid, args)
     }
 

@@ -51,7 +51,7 @@ pub fn devices() -> Vec<DeviceInfo> {
 
 /// Opens GPU `ordinal` for one model. `deterministic`: every row is computed in one way, whatever else is in the batch.
 /// `profile`: executors measure the parts of their steps.
-pub fn open(ordinal: i32, deterministic: bool, profile: bool) -> Result<CudaDevice> {
+pub fn open(ordinal: i32, deterministic: bool, profile: bool) -> Result<Arc<CudaDevice>> {
     if let Some((driver, image)) = PROVIDED.get() {
         return CudaDevice::open(driver, ordinal, image, deterministic, profile);
     }

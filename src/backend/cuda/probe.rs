@@ -5,8 +5,9 @@
 //! constants. Refuses to know contexts and what is computed in them, which is the part of `launch`.
 #![allow(unsafe_code)]
 
+use std::collections::{BTreeMap, HashSet};
 use std::ffi::{CStr, OsStr, c_char, c_int, c_uint, c_void};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use cudarc::driver::sys::{
     CUcontext, CUdevice, CUdevice_attribute, CUevent, CUfunction, CUfunction_attribute, CUgraph, CUgraphExec,
@@ -34,6 +35,7 @@ macro_rules! driver_table {
             $(pub(super) $name: unsafe extern "system" fn($($parameter),*) -> Status,)*
             /// `CUDA_VERSION` that the driver implements, such as 12040.
             pub version: i32,
+            verdicts: Mutex<Verdicts>,
             // Never unloaded: the driver keeps threads and exit handlers in the process.
             _library: std::mem::ManuallyDrop<Library>,
         }
@@ -54,6 +56,7 @@ macro_rules! driver_table {
                             .function(concat!(stringify!($symbol), "\0"))
                             .ok_or_else(|| format!("the driver library lacks the function {}", stringify!($symbol)))?,)*
                         version: 0,
+                        verdicts: Mutex::default(),
                         _library: std::mem::ManuallyDrop::new(library),
                     })
                 }
@@ -107,6 +110,33 @@ driver_table! {
     launch: cuLaunchKernelEx(*const CUlaunchConfig, CUfunction, *mut *mut c_void, *mut *mut c_void);
 }
 
+/// What self-tests have said of a driver's devices, by ordinal.
+#[derive(Default)]
+pub struct Verdicts {
+    passed: HashSet<(i32, u64)>,
+    failed: BTreeMap<i32, String>,
+}
+
+impl Verdicts {
+    pub fn has_passed(&self, ordinal: i32, test: u64) -> bool {
+        self.passed.contains(&(ordinal, test))
+    }
+
+    pub fn pass(&mut self, ordinal: i32, test: u64) {
+        self.passed.insert((ordinal, test));
+    }
+
+    /// The first reason counts.
+    pub fn fail(&mut self, ordinal: i32, why: String) {
+        self.failed.entry(ordinal).or_insert(why);
+    }
+
+    /// The reason why a device must not be used.
+    pub fn failed(&self, ordinal: i32) -> Option<String> {
+        self.failed.get(&ordinal).cloned()
+    }
+}
+
 /// Properties of a device that the driver tells before anything is created on it.
 #[derive(Clone, Debug)]
 pub struct Properties {
@@ -154,6 +184,10 @@ impl Driver {
             return Ok(Arc::new(driver));
         }
         Err(reason)
+    }
+
+    pub fn verdicts(&self) -> MutexGuard<'_, Verdicts> {
+        self.verdicts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Number of devices.
@@ -237,12 +271,15 @@ pub fn list(driver: &Result<Arc<Driver>, String>, built: Result<i32, &str>) -> V
         Ok(counted) => counted,
         Err(reason) => return vec![unavailable(0, reason)],
     };
+    let why = |ordinal, properties: &Properties| {
+        why_unusable(driver, properties, built).or_else(|| driver.verdicts().failed(ordinal))
+    };
     let describe = |ordinal| match driver.properties(ordinal) {
         Ok(properties) => DeviceInfo {
             name: format!("cuda:{ordinal} {}", properties.name),
             isa: properties.isa(),
             memory_total: properties.memory,
-            ..unavailable(ordinal, why_unusable(driver, &properties, built).unwrap_or_default())
+            ..unavailable(ordinal, why(ordinal, &properties).unwrap_or_default())
         },
         Err(reason) => unavailable(ordinal, reason),
     };
