@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use realizar::backend::batch::{Batch, FOLLOWING, StepLimits};
-use realizar::backend::cuda::{self, CudaDevice, Driver};
+use realizar::backend::cuda::{self, CudaDevice, Driver, Uses};
 use realizar::backend::op::{
     Act, Activation, Attend, Index, Norm, NormKind, Op, Projection, RopeChoice, RopeTable, StateId, Vector, Weight,
 };
@@ -88,15 +88,15 @@ fn main() {
     }
 }
 
-fn open(options: &Options) -> std::result::Result<CudaDevice, Box<dyn std::error::Error>> {
+fn open(options: &Options) -> std::result::Result<Arc<CudaDevice>, Box<dyn std::error::Error>> {
     let driver = match &options.driver {
         Some(file) => Driver::open(&[file])?,
         None => Driver::system()?,
     };
     Ok(match &options.image {
-        Some(file) => CudaDevice::open(&driver, 0, std::fs::read(file)?.leak(), false, false)?,
-        None if options.driver.is_some() => CudaDevice::open(&driver, 0, b"", false, false)?,
-        None => cuda::open(0, false, false)?,
+        Some(file) => CudaDevice::open(&driver, 0, std::fs::read(file)?.leak(), Uses::default())?,
+        None if options.driver.is_some() => CudaDevice::open(&driver, 0, b"", Uses::default())?,
+        None => cuda::open(0, Uses::default())?,
     })
 }
 

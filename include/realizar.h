@@ -105,10 +105,14 @@ typedef struct rz_error {
 #define RZ_ERR_CONTEXT_FULL (-12)         /* The cache has no room for the tokens. */
 #define RZ_ERR_BUFFER_TOO_SMALL (-13)     /* The buffer is too small; the needed count was written. */
 #define RZ_ERR_DEVICE_UNAVAILABLE (-14)   /* The device cannot be used; the message says why. */
-#define RZ_ERR_DEVICE_LOST (-15)          /* The device failed and its work is lost. */
-#define RZ_ERR_MISMATCH (-16)             /* Things of different models in one call. */
-#define RZ_ERR_PANIC (-17)                /* A bug of this library, caught. Please report the message. */
-#define RZ_ERR_POISONED (-18)             /* A call on this handle ended in RZ_ERR_PANIC: free it. */
+
+/* The device failed and its work is lost, or it gave no answer for 60 seconds. Models on it are of no use any more; the
+ * CPU and models on other devices go on. */
+#define RZ_ERR_DEVICE_LOST (-15)
+
+#define RZ_ERR_MISMATCH (-16)  /* Things of different models in one call. */
+#define RZ_ERR_PANIC (-17)     /* A bug of this library, caught. Please report the message. */
+#define RZ_ERR_POISONED (-18)  /* A call on this handle ended in RZ_ERR_PANIC: free it. */
 
 /* ------------------------------------------------------------------------------------------------
  * Version
@@ -192,14 +196,17 @@ typedef struct rz_device_info {
 } rz_device_info;
 
 /* Number of devices, the unavailable ones included. Their indices run from 1 to this number; 1 is always the CPU.
- * Wherever a device is asked for, 0 stands for "choose for me". Any thread. Since 0.1.0. */
+ * Wherever a device is asked for, 0 stands for "choose for me": rz_model_params.device says how. Any thread. Since 0.1.0. */
 uint32_t rz_device_count(void);
 
-/* Describes device `index`, or with 0 the one that would be chosen.
+/* Describes device `index`; 0 is the CPU here, because a choice depends on the model: rz_model_info.device tells it.
  *
- * `out->struct_size` is set by the caller. A device that cannot be used is described too, with the reason.
+ * `out->struct_size` is set by the caller. A device that cannot be used is described too, with the reason: there may be no
+ * driver for it, or it has computed something else than the CPU when a model was to be put on it.
  * Any thread. Errors: RZ_ERR_INVALID_ARGUMENT for an index beyond rz_device_count(). Since 0.1.0. */
-rz_status rz_device_info_get(uint32_t index, rz_device_info *out, rz_error *err);
+rz_status rz_device_info_get(uint32_t index,
+                             rz_device_info *out,
+                             rz_error *err);
 
 /* ------------------------------------------------------------------------------------------------
  * Runtime: worker threads, log, ceilings
@@ -343,7 +350,15 @@ typedef int32_t (*rz_progress_callback)(uint64_t done, uint64_t total, void *use
 /* Parameters of a load. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0. */
 typedef struct rz_model_params {
   uint32_t struct_size;  /* sizeof(rz_model_params). */
-  uint32_t device;       /* Index of a device; 0: choose for me. */
+  /* Index of a device; 0: choose for me, which rz_model_info.device tells. The choice is the CPU, unless a GPU takes the
+   * whole model, beside a cache of default capacity, and a token of it would take less time there: by the rates at which
+   * both read memory, which are measured once a process in some tens of milliseconds, that of the GPU counted at half.
+   * No GPU is asked for weights below 256 MiB, for a model without logits, with `packed_path`, `gpu_layers`, RZ_MODEL_MMAP
+   * or RZ_MODEL_MTP, and one that fails costs the load nothing but time. What a GPU lacks (adapters, rz_embed_into) is
+   * RZ_ERR_UNSUPPORTED then: who needs it names device 1. Named or chosen, a GPU is first tested: each kind of
+   * operation that the model needs runs on it and on the CPU, once a process, which takes milliseconds. One that differs
+   * is RZ_ERR_DEVICE_UNAVAILABLE from then on, with a message that names the operation. */
+  uint32_t device;
   /* Workers, log and ceilings to use; NULL: a runtime of its own. The caller may free its handle afterwards. */
   const rz_runtime *runtime;
   uint32_t flags;  /* RZ_MODEL_... flags, or-ed together. */
@@ -1057,12 +1072,14 @@ typedef struct rz_plan {
 } rz_plan;
 
 /* Tells what a load with these parameters and `n_caches` caches will take, before a weight is read: metadata and tokenizer
- * are read, and the scratch of a step and one cache are set aside for the time of the call.
+ * are read, and the scratch of a step and one cache are set aside on the host for the time of the call. On a GPU nothing is
+ * set aside: a context is made, which takes what its driver takes, and the layers are placed by the memory that is free now,
+ * so that a load that finds less places fewer, or is RZ_ERR_DEVICE_OUT_OF_MEMORY where their number was given.
  *
  * Either `path`, as for rz_model_load, or `n` sources, as for rz_model_load_from; the other is NULL. `params` and
  * `cache_params` may be NULL. `out->struct_size` is set by the caller. Pages that no token has reached yet are counted as
- * taken. Not counted: the stacks of threads, and what the C library takes. Any thread. Errors: those of rz_model_load and
- * rz_cache_new; RZ_ERR_UNSUPPORTED for a device other than the CPU. Since 0.1.0. */
+ * taken, and so is page-locked memory of the host. Not counted: the stacks of threads, what the C library takes, and what a
+ * driver takes for itself. Any thread. Errors: those of rz_model_load and rz_cache_new. Since 0.1.0. */
 rz_status rz_model_plan(const char *path,
                         const rz_source *sources,
                         size_t n,

@@ -12,12 +12,13 @@ mod support;
 use std::cell::{Cell, RefCell};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use realizar::backend::batch::{Batch, StepLimits};
 use realizar::backend::cpu::CpuBackend;
 use realizar::backend::cpu::kernels::Isa;
 use realizar::backend::cpu::pool::Pool;
-use realizar::backend::cuda::{self, CudaDevice, KernelTable};
+use realizar::backend::cuda::{self, CudaDevice, KernelTable, Uses};
 use realizar::backend::op::{
     Act, Activation, Attend, Conv, DeltaRule, Experts, Index, Mask, MemoryId, Norm, NormKind, Op, Projection,
     RopeChoice, RopeTable, RouterScore, Routing, Scan, StateId, Vector, Weight,
@@ -82,13 +83,15 @@ impl Target {
     }
 
     fn open(&self, deterministic: bool) -> Result<Arc<CudaDevice>> {
-        let shim = |shim: &Shim| CudaDevice::open(&shim.driver, 0, shim::IMAGE, deterministic, false);
-        self.shim.as_ref().map_or_else(|| cuda::open(0, deterministic, false), shim)
+        let uses = Uses { deterministic, ..Uses::default() };
+        self.shim
+            .as_ref()
+            .map_or_else(|| cuda::open(0, uses), |shim| CudaDevice::open(&shim.driver, 0, shim::IMAGE, uses))
     }
 }
 
 fn open(shim: &Shim) -> Result<Arc<CudaDevice>> {
-    CudaDevice::open(&shim.driver, 0, shim::IMAGE, false, false)
+    CudaDevice::open(&shim.driver, 0, shim::IMAGE, Uses::default())
 }
 
 fn last_fault(shim: &Shim) -> String {
@@ -499,7 +502,7 @@ fn a_failing_device_costs_one_model() {
         c"cuMemsetD8Async",
         c"cuStreamCreate",
         c"cuEventCreate",
-        c"cuStreamSynchronize",
+        c"cuStreamQuery",
         c"cuModuleLoadData",
         c"cuModuleGetFunction",
         c"cuFuncGetAttribute",
@@ -569,13 +572,77 @@ fn an_executor_that_is_dropped_waits_for_its_work() {
     assert!(model.prompt(quant::F16, 1).unwrap() == expected, "{}", last_fault(&shim));
 }
 
+/// Whichever call of a step finds the device gone, the step says so, and another model goes on.
+#[test]
+fn a_device_may_be_lost_at_any_call() {
+    let Some(shim) = shim() else { return };
+    let (_dir, path, _) = save(&Tiny::new("llama", quant::Q8_0).layers(1).shape(64, 2, 1, 32, 64));
+    let survivor = load(&path, open(&shim).unwrap()).unwrap();
+    let expected = survivor.prompt(quant::F16, 1).unwrap();
+    let (in_use, contexts) = (shim.number("shim_memory_used"), shim.number("shim_contexts"));
+    // Launched, recorded, and launched as a record; several tokens.
+    for pieces in [&[1, 1, 1][..], &[7, 7]] {
+        let mut calls = 0;
+        loop {
+            let model = load(&path, open(&shim).unwrap()).unwrap();
+            let (mut executor, mut state) = (model.executor().unwrap(), model.state(quant::F16).unwrap());
+            shim.fail(c"*", calls, 719);
+            let mut step = |n: &usize| model.step(&mut executor, &mut state, &PROMPT[..*n]);
+            let result = pieces.iter().try_for_each(|n| step(n).map(|_| ()));
+            let fired = shim.number("shim_failure_pending") == 0;
+            shim.fail(c"", 0, 0);
+            assert!(matches!(&result, Err(Error::DeviceLost { .. })) == fired, "call {calls}: {result:?}");
+            drop((executor, state, model));
+            assert_eq!((shim.number("shim_memory_used"), shim.number("shim_contexts")), (in_use, contexts));
+            if !fired {
+                break;
+            }
+            calls += 1;
+        }
+        println!("{calls} calls in {pieces:?}");
+        assert!(calls > 20);
+        assert!(survivor.prompt(quant::F16, 1).unwrap() == expected);
+    }
+}
+
+/// A device that never answers is lost after a while, and nothing waits for it again.
+#[test]
+fn a_device_that_hangs_is_given_up() {
+    let Some(shim) = shim() else { return };
+    let (_dir, path, _) = save(&Tiny::new("llama", quant::Q8_0).layers(1).shape(64, 2, 1, 32, 64));
+    let survivor = load(&path, open(&shim).unwrap()).unwrap();
+    let expected = survivor.prompt(quant::F16, 1).unwrap();
+    assert!(shim.driver.patience() >= Duration::from_secs(30));
+    let started = Instant::now();
+    for after in 0..3 {
+        let model = load(&path, open(&shim).unwrap()).unwrap();
+        let (mut executor, mut state) = (model.executor().unwrap(), model.state(quant::F16).unwrap());
+        for _ in 0..after {
+            model.step(&mut executor, &mut state, &[1]).unwrap();
+        }
+        shim.driver.set_patience(Duration::from_millis(50));
+        shim.hang(true);
+        let error = model.step(&mut executor, &mut state, &[1]).unwrap_err();
+        assert!(matches!(&error, Error::DeviceLost { why, .. } if why.contains("no answer")), "{error}");
+        assert_eq!(model.state(quant::F16).err().unwrap().to_string(), error.to_string());
+        drop((executor, state, model));
+        // A load that hangs.
+        let error = load(&path, open(&shim).unwrap()).err().unwrap();
+        assert!(matches!(&error, Error::DeviceLost { why, .. } if why.contains("no answer")), "{error}");
+        shim.hang(false);
+        shim.driver.set_patience(Duration::from_secs(30));
+        assert!(survivor.prompt(quant::F16, 1).unwrap() == expected);
+    }
+    assert!(started.elapsed() < Duration::from_secs(20));
+}
+
 /// A device that was lost stays lost, with the first reason.
 #[test]
 fn a_lost_device_stays_lost() {
     let Some(shim) = shim() else { return };
     let (_dir, path, _) = save(&Tiny::new("llama", quant::F32).layers(1).shape(64, 2, 1, 32, 64));
     let model = load(&path, open(&shim).unwrap()).unwrap();
-    shim.fail(c"cuStreamSynchronize", 1, 700);
+    shim.fail(c"cuStreamQuery", 1, 700);
     let first = model.prompt(quant::F16, 1).unwrap_err().to_string();
     assert!(first.contains("CUDA_ERROR_ILLEGAL_ADDRESS (700)"), "{first}");
     assert_eq!(model.state(quant::F16).err().unwrap().to_string(), first);

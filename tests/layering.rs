@@ -138,6 +138,7 @@ const BACKEND: &[&[&str]] = &[
     ],
     &["self_test.rs"],
     &["split.rs"],
+    &["choice.rs"],
     &["mod.rs"],
 ];
 

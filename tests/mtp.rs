@@ -274,7 +274,7 @@ fn drafts_change_nothing_wherever_they_are_paused() {
             let params = LoadParams { mtp, ..Default::default() };
             Plan::of_path(&path, params, &CacheParams::default(), 1).unwrap()
         };
-        let weights = [false, true].map(|mtp| plan(mtp).weights);
+        let weights = [false, true].map(|mtp| plan(mtp).weights.host);
         assert_eq!(weights, [&plain, &models[0]].map(|model| model.info().weight_bytes));
         assert!(weights[0] < weights[1] && plan(false).scratch < plan(true).scratch);
         let packed = dir.path().join("packed");

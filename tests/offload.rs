@@ -20,10 +20,12 @@ use realizar::backend::state_spec::{KvLayer, StateSpec};
 use realizar::backend::weights::Weights;
 use realizar::backend::{Backend, LoadOptions};
 use realizar::engine::kernels::{GqaParams, KvStore, attention_gqa};
+use realizar::engine::saved::{self, RestoreParams};
 use realizar::engine::{
-    self, CacheParams, Cancel, DeviceKind, LoadParams, Model, Outcome, Part, Runtime, RuntimeParams, Session,
+    self, CacheParams, Cancel, DeviceKind, LoadParams, Model, Outcome, Part, Plan, Runtime, RuntimeParams, Session,
 };
 use realizar::error::{Error, Result};
+use realizar::memory;
 use realizar::quant;
 use realizar::tensor::DType;
 use save::save;
@@ -355,7 +357,7 @@ fn generation_runs_ahead_and_nobody_notices() {
     assert!(matches!(s.generate(PROMPT[5], None, &mut out, &mut n, Some(&cancel)), Err(Error::Cancelled)));
     assert_eq!((n, s.len()), (0, 5));
     let Some(shim) = shim else { return };
-    shim.fail(c"cuEventSynchronize", 4, 719);
+    shim.fail(c"cuEventQuery", 4, 719);
     assert!(matches!(s.generate(PROMPT[5], None, &mut out, &mut n, None), Err(Error::DeviceLost { .. })));
     assert_eq!((n, &out[..n], s.len()), (4, &expected[..4], 9));
 }
@@ -417,6 +419,178 @@ fn devices_count_what_is_theirs() {
     assert!(matches!(limited(on_host[1] / 2, 1), Err(Error::Limit { .. })));
     let model = limited(on_host[1], 1).unwrap();
     assert!(matches!(Session::new(&model, &CacheParams::default()), Err(Error::Limit { .. })));
+}
+
+/// A plan is what the driver is then asked for, to the byte, and what the host gives, nearly.
+#[test]
+fn a_plan_tells_what_a_device_is_asked_for() {
+    let Some(gpu) = gpu() else { return };
+    let Some(shim) = gpu.shim() else { return };
+    let names = ["llama", "gemma2", "qwen3moe"];
+    for (name, tiny) in models(quant::Q4_0).into_iter().filter(|(name, _)| names.contains(name)) {
+        let (_dir, path, _) = save(&tiny);
+        for (gpu_layers, dtype) in [(0, quant::F16), (1, quant::Q8_0)] {
+            let params = || LoadParams { device: GPU, gpu_layers, ..Default::default() };
+            let cache = |capacity| CacheParams { capacity, k_type: dtype, v_type: dtype };
+            // What is made with the first load of all.
+            drop(load(&path, gpu_layers).unwrap());
+            let taken = || [shim.number("shim_memory_used"), shim.number("shim_pinned_used") + memory::held() as u64];
+            let before = taken();
+            let plan = Plan::of_path(&path, params(), &cache(800), 2).unwrap();
+            assert!(taken()[0] == before[0] && taken()[1] < before[1] + 4096, "{name}: a plan keeps something");
+            let since = |[device, host]: [u64; 2]| [taken()[0] - device, taken()[1] - host];
+            let runtime = Some(Runtime::new(RuntimeParams { threads: 1, ..Default::default() }).unwrap());
+            let before = taken();
+            let model = Model::load(&path, LoadParams { runtime, ..params() }).unwrap();
+            assert_eq!((since(before)[0], model.info().gpu_layers), (plan.weights.device, plan.gpu_layers), "{name}");
+            let loaded = taken();
+            let mut sessions = [0; 2].map(|_| Session::new(&model, &cache(800)).unwrap());
+            assert_eq!(since(loaded)[0], 2 * plan.cache.device, "{name}");
+            sessions[0].prefill(&PROMPT, None).unwrap();
+            assert_eq!(since(before)[0], plan.total.device, "{name}");
+            assert_eq!(since(loaded)[0] - 2 * plan.cache.device, plan.scratch.device, "{name}");
+            let ratio = since(before)[1] as f64 / plan.total.host as f64;
+            println!("{name}, {gpu_layers} layers: {plan:?}, of the host's {ratio:.4} were taken");
+            assert!((ratio - 1.0).abs() < 0.02, "{name}, {gpu_layers} layers: {ratio}");
+            let more = Plan::of_path(&path, params(), &cache(1824), 2).unwrap();
+            let longer = more.cache.device + more.cache.host - plan.cache.device - plan.cache.host;
+            // Beside keys and values, the numbers of tokens.
+            let ratio = longer as f64 / (1024 * (plan.cache_token + 4)) as f64;
+            assert!(name == "gemma2" || (ratio - 1.0).abs() < 0.02, "{name}, {gpu_layers} layers: {ratio}");
+        }
+        // Others take the memory between plan and load.
+        let limit = |bytes: usize| shim.function::<extern "C" fn(usize)>("shim_memory")(bytes);
+        let used = shim.number("shim_memory_used") as usize;
+        let planned = |gpu_layers| {
+            let params = LoadParams { device: GPU, gpu_layers, ..Default::default() };
+            Plan::of_path(&path, params, &CacheParams::default(), 1).unwrap()
+        };
+        let layers = tiny.net.layers as u32;
+        let (plan, free) = (planned(layers), planned(0));
+        assert_eq!((plan.gpu_layers, free.gpu_layers), (layers, layers), "{name}");
+        limit(used + plan.weights.device as usize - 1);
+        assert!(matches!(load(&path, layers), Err(Error::DeviceOutOfMemory { .. })), "{name}");
+        let [planned, loaded] = [planned(0).gpu_layers, load(&path, 0).unwrap().info().gpu_layers];
+        assert_eq!((planned, loaded), (0, 0), "{name}");
+        limit(1 << 30);
+    }
+}
+
+fn saved_bytes(session: &Session) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    saved::save(session, &mut |piece| {
+        bytes.extend_from_slice(piece);
+        Ok(())
+    })
+    .unwrap();
+    bytes
+}
+
+fn restored(model: &Arc<Model>, capacity: Option<u32>, mut bytes: &[u8]) -> Result<Session> {
+    saved::load(model, &RestoreParams { capacity, ..Default::default() }, &mut |out| {
+        let ended = std::io::Error::from(std::io::ErrorKind::UnexpectedEof);
+        let (now, rest) = bytes.split_at_checked(out.len()).ok_or(Error::io(Path::new("test"), "ended", &ended))?;
+        out.copy_from_slice(now);
+        bytes = rest;
+        Ok(())
+    })
+}
+
+/// What is saved from a GPU, or from both sides of a division, goes on to the same bits there, and nowhere else.
+#[test]
+fn caches_on_a_gpu_are_saved_and_loaded() {
+    let Some(_gpu) = gpu() else { return };
+    let ids: Vec<u32> = (0..40).map(|i| i * 37 % 300).collect();
+    let names = ["llama", "gemma2", "qwen3"];
+    for (name, tiny) in models(quant::Q8_0).into_iter().filter(|(name, _)| names.contains(name)) {
+        let (_dir, path, _) = save(&tiny);
+        let (_other_dir, other, _) = save(&tiny.clone().change(|t| t.seed += 1));
+        for layers in [0, 1] {
+            let model = load(&path, layers).unwrap();
+            for dtype in [quant::F16, quant::F32, quant::Q8_0] {
+                let params = CacheParams { capacity: 64, k_type: dtype, v_type: dtype };
+                let mut original = Session::new(&model, &params).unwrap();
+                original.prefill(&ids[..17], None).unwrap();
+                ids[17..20].iter().for_each(|id| original.prefill(&[*id], None).unwrap());
+                let bytes = saved_bytes(&original);
+                let again = load(&path, layers).unwrap();
+                for (model, capacity, rewind) in [(&model, None, 20), (&again, Some(100), 20), (&again, None, 9)] {
+                    let mut expected = original.fork().unwrap();
+                    let mut session = restored(model, capacity, &bytes).unwrap();
+                    assert!(session.tokens() == &ids[..20] && session.logits() == expected.logits(), "{name}");
+                    for session in [&mut session, &mut expected] {
+                        session.truncate(rewind).unwrap();
+                        session.prefill(&ids[rewind as usize..30], None).unwrap();
+                        session.prefill(&ids[30..31], None).unwrap();
+                    }
+                    assert!(session.logits() == expected.logits(), "{name}, {layers}, {capacity:?}, {rewind}");
+                }
+                // Another model, the same model elsewhere, a damaged and a short file.
+                let elsewhere = Model::load(&path, LoadParams { device: 1, ..Default::default() }).unwrap();
+                let divided = load(&path, 1 - layers).unwrap();
+                for model in [&load(&other, layers).unwrap(), &elsewhere, &divided] {
+                    assert!(matches!(restored(model, None, &bytes), Err(Error::Mismatch(_))), "{name}");
+                }
+                let mut damaged = bytes.clone();
+                damaged[bytes.len() / 2] ^= 1;
+                assert!(matches!(restored(&model, None, &damaged), Err(Error::Format { .. })), "{name}");
+                assert!(matches!(restored(&model, None, &bytes[..bytes.len() - 9]), Err(Error::Io { .. })), "{name}");
+            }
+        }
+    }
+}
+
+/// Rings that have gone round are saved as they are.
+#[test]
+fn rings_on_a_gpu_are_saved() {
+    let Some(_gpu) = gpu() else { return };
+    let ids: Vec<u32> = (0..1000).map(|i| (i * i + 7 * i) % 300).collect();
+    let all = tiny::architectures(|name| Tiny::new(name, quant::F16).shape(32, 2, 1, 16, 32));
+    let tiny = all.into_iter().find(|(name, _)| *name == "gemma2").unwrap().1.layers(2);
+    let (_dir, path, _) = save(&tiny.change(|t| t.net.window = vec![8, 0]));
+    let model = load(&path, 0).unwrap();
+    let mut original = Session::new(&model, &CacheParams { capacity: 1000, ..Default::default() }).unwrap();
+    original.prefill(&ids[..990], None).unwrap();
+    let mut session = restored(&model, None, &saved_bytes(&original)).unwrap();
+    for session in [&mut session, &mut original] {
+        session.prefill(&ids[990..], None).unwrap();
+    }
+    assert!(session.logits() == original.logits());
+}
+
+/// A cache that was shifted, or whose memory was given back, is the one that was computed without.
+#[test]
+fn caches_on_a_gpu_are_shifted_and_released() {
+    let Some(gpu) = gpu() else { return };
+    let tiny = Tiny::new("llama", quant::Q8_0).layers(3).shape(64, 4, 2, 16, 96);
+    let (_dir, path, _) = save(&tiny);
+    for layers in [0, 1] {
+        // Whose results do not depend on how tokens come.
+        let model = load_fixed(&path, layers).unwrap();
+        let mut s = session(&model);
+        let mut expected = session(&model);
+        s.prefill(&PROMPT[..15], None).unwrap();
+        s.shift(3, 5).unwrap();
+        expected.prefill(&[&PROMPT[..3], &PROMPT[8..15]].concat(), None).unwrap();
+        let used = || gpu.0.as_ref().map_or(0, |shim| shim.number("shim_memory_used"));
+        for token in [7, 8] {
+            for s in [&mut s, &mut expected] {
+                s.prefill(&[token], None).unwrap();
+            }
+            assert!(s.logits() == expected.logits(), "{layers} layers");
+            let before = used();
+            s.release().unwrap();
+            assert!(gpu.0.is_none() || used() < before);
+            let mut fork = s.fork().unwrap();
+            let mut saved = restored(&model, None, &saved_bytes(&s)).unwrap();
+            for s in [&mut fork, &mut saved] {
+                s.prefill(&[token + 1], None).unwrap();
+            }
+            let mut next = expected.fork().unwrap();
+            next.prefill(&[token + 1], None).unwrap();
+            assert!(fork.logits() == next.logits() && saved.logits() == next.logits(), "{layers} layers");
+        }
+    }
 }
 
 #[test]
@@ -565,7 +739,7 @@ fn kernels_of_the_caller_run_on_the_gpu() {
     let (q, kv, mut out) = (vec![0.5; 512], vec![0.5; 64], vec![0.0; 512]);
     let mut call = || attention_gqa(&params, &q, &[], &[], &kv, &kv, &mut out);
     call().unwrap();
-    shim.fail(c"cuStreamSynchronize", 0, 700);
+    shim.fail(c"cuStreamQuery", 0, 700);
     assert!(matches!(call(), Err(Error::DeviceLost { .. })));
     call().unwrap();
 }

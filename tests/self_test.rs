@@ -12,8 +12,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use realizar::backend::cuda::CudaDevice;
-use realizar::backend::self_test;
+use realizar::backend::cuda::{self, CudaDevice, Uses};
+use realizar::backend::{choice, self_test};
+use realizar::engine::{self, CacheParams, LoadParams, Model, Plan, Session};
 use realizar::error::{Error, Result};
 use realizar::format::{Access, Source};
 use realizar::model::arch;
@@ -21,7 +22,7 @@ use realizar::quant;
 use realizar::tensor::DType;
 use save::save;
 use shim::{Shim, cuda_layers};
-use support::tiny::{self, Tiny};
+use support::tiny::{self, PROMPT, Tiny};
 
 fn shim() -> Option<Shim> {
     let shim = Shim::new();
@@ -32,7 +33,7 @@ fn shim() -> Option<Shim> {
 }
 
 fn open(shim: &Shim, deterministic: bool) -> Result<Arc<CudaDevice>> {
-    CudaDevice::open(&shim.driver, 0, shim::IMAGE, deterministic, false)
+    CudaDevice::open(&shim.driver, 0, shim::IMAGE, Uses { deterministic, ..Uses::default() })
 }
 
 /// Tests a device for the model in a file.
@@ -84,4 +85,132 @@ fn every_type_and_shape_passes() {
         let (_dir, path, _) = save(&tiny);
         check(&shim, &path, false).unwrap();
     }
+}
+
+/// A byte of a kernel's parameter (`kernels/args.cuh`), and what is added to the word there.
+const FAULTS: [(&std::ffi::CStr, usize, i32); 21] = [
+    // The scale, a tenth larger.
+    (c"embed", 80, 1 << 20),
+    // The width of the first activation.
+    (c"keep_rows", 40, -1),
+    // The epsilon, 16,384 times as large.
+    (c"add_norm", 16, 14 << 23),
+    // The number of columns.
+    (c"gemv", 260, -4),
+    (c"to_halves", 48, -1),
+    // The rows of the first matrix.
+    (c"gemm_16", 36, -1),
+    (c"gemm_64", 36, -1),
+    (c"gemm_128", 36, -1),
+    // The magnitude of a rotation.
+    (c"heads", 152, 1 << 20),
+    // The factor on scores.
+    (c"attend_64", 116, 1 << 22),
+    (c"attend_64_any", 116, 1 << 22),
+    (c"attend_128", 116, 1 << 22),
+    (c"attend_128_any", 116, 1 << 22),
+    (c"attend_256", 116, 1 << 22),
+    (c"attend_256_any", 116, 1 << 22),
+    // The activation.
+    (c"glu", 24, 1),
+    (c"scale", 16, 1 << 20),
+    // The number of experts.
+    (c"route", 24, -1),
+    // The number of choices.
+    (c"group", 24, -1),
+    (c"combine", 28, -1),
+    // The number of logits.
+    (c"argmax", 48, -1),
+];
+
+/// Each kernel in turn is given one wrong number.
+#[test]
+fn a_kernel_that_computes_something_else_is_found_and_named() {
+    let llama = |head_dim| Tiny::new("llama", quant::Q4_K).layers(1).shape(256, 256 / head_dim, 1, head_dim, 256);
+    let named = ["gemma3", "granite", "qwen3moe"];
+    let others = architectures(quant::F16).into_iter().filter(|(name, _)| named.contains(name)).map(|(_, tiny)| tiny);
+    let models: Vec<_> = [64, 128, 256].map(llama).into_iter().chain(others).map(|tiny| save(&tiny)).collect();
+    for (kernel, at, by) in FAULTS {
+        let Some(shim) = shim() else { return };
+        shim.spoil(kernel, at, by);
+        let mut found = models.iter().filter_map(|(_, path, _)| check(&shim, path, false).err());
+        let error = found.next().unwrap_or_else(|| panic!("{kernel:?} is wrong, and nobody notices"));
+        println!("{error}");
+        let Error::DeviceUnavailable { device, why } = &error else { panic!("{kernel:?}: {error}") };
+        let kernel = kernel.to_str().unwrap();
+        assert!(device == "cuda:0" && why.contains("self-test failed") && why.contains(kernel), "{kernel}: {why}");
+        // For good, also where it computes what it shall.
+        shim.spoil(c"", 0, 0);
+        assert_eq!(open(&shim, false).err().unwrap().to_string(), error.to_string());
+    }
+}
+
+/// A fault on the way is told with what ran, and memory that is short is no verdict.
+#[test]
+fn a_fault_in_a_test_is_a_verdict_and_want_of_memory_is_none() {
+    let Some(shim) = shim() else { return };
+    let (_dir, path, _) = save(&Tiny::new("llama", quant::Q8_0).layers(1));
+    shim.fail(c"cuMemAlloc_v2", 2, 2);
+    assert!(matches!(check(&shim, &path, false), Err(Error::DeviceOutOfMemory { .. })));
+    check(&shim, &path, false).unwrap();
+    shim.fail(c"cuLaunchKernelEx", 20, 719);
+    let error = check(&shim, &path, true).unwrap_err().to_string();
+    assert!(error.contains("CUDA_ERROR_LAUNCH_FAILED"), "{error}");
+    assert!(error.contains("self-test failed") && matches!(open(&shim, false), Err(Error::DeviceUnavailable { .. })));
+}
+
+fn logits(session: &mut Session, token: u32) -> Vec<f32> {
+    session.prefill(&[token], None).unwrap();
+    session.logits().unwrap().to_vec()
+}
+
+/// Who names no device gets a GPU that passes and is faster, and nobody notices one that fails: neither he, nor models that
+/// are on it.
+#[test]
+fn a_device_is_chosen_while_it_is_right_and_faster() {
+    let Some(shim) = shim() else { return };
+    assert!(cuda::provide(shim.driver.clone(), shim::IMAGE));
+    let (_dir, path, _) = save(&Tiny::new("llama", quant::Q8_0));
+    let (_other, other, _) = save(&Tiny::new("llama", quant::Q5_0));
+    let load = |path: &Path, device| Model::load(path, LoadParams { device, ..Default::default() });
+    let chosen = |path: &Path| load(path, 0).unwrap().info().device;
+    let cache = CacheParams::default();
+    // Small models are not worth asking.
+    assert_eq!((chosen(&path), shim.number("shim_contexts")), (1, 0));
+    // A CPU that reads a byte a second, and one that is faster than any GPU.
+    let slow = || choice::assume(Some((0, 1.0)));
+    slow();
+    assert_eq!(chosen(&path), 2);
+    let plan = Plan::of_path(&path, LoadParams::default(), &cache, 1).unwrap();
+    assert!(plan.gpu_layers > 0 && plan.weights.device > 0);
+    choice::assume(Some((0, 1e18)));
+    assert_eq!(chosen(&path), 1);
+    assert_eq!(Plan::of_path(&path, LoadParams::default(), &cache, 1).unwrap().total.device, 0);
+    slow();
+    // One that has no room for the weights when it comes to it, or fails at all.
+    for status in [2, 719] {
+        shim.fail(c"cuMemAlloc_v2", 0, status);
+        assert_eq!((chosen(&path), shim.number("shim_failure_pending")), (1, 0));
+    }
+    assert_eq!(chosen(&path), 2);
+
+    let [here, there] = [1, 2].map(|device| load(&path, device).unwrap());
+    let [mut here, mut there] = [&here, &there].map(|model| Session::new(model, &cache).unwrap());
+    let mut fork = there.fork().unwrap();
+    let expected = PROMPT.map(|token| [&mut here, &mut fork].map(|session| logits(session, token)));
+    here.truncate(0).unwrap();
+    shim.spoil(c"gemv", 260, -4);
+    let why = match load(&other, 2).err().unwrap() {
+        Error::DeviceUnavailable { why, .. } => why,
+        e => panic!("{e}"),
+    };
+    assert!(why.contains("self-test failed: gemv: ") && why.contains("Q5_0"), "{why}");
+    shim.spoil(c"", 0, 0);
+    assert_eq!(engine::devices()[1].unavailable, why);
+    assert!(matches!(load(&path, 2), Err(Error::DeviceUnavailable { .. })));
+    assert_eq!(chosen(&path), 1);
+    for (token, expected) in PROMPT.iter().zip(expected) {
+        assert!([&mut here, &mut there].map(|session| logits(session, *token)) == expected);
+    }
+    choice::assume(None);
 }

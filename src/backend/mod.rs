@@ -6,6 +6,7 @@
 
 pub mod batch;
 mod checkpoints;
+pub mod choice;
 pub mod cpu;
 #[cfg_attr(not(cuda), path = "no_cuda.rs")]
 pub mod cuda;
@@ -28,7 +29,7 @@ use self::cpu::executor::CpuExecutor;
 use self::cpu::kernels::Isa;
 use self::cpu::pool::Pool;
 use self::cpu::{CpuBackend, PackedAt};
-use self::cuda::{CudaExecutor, CudaModel};
+use self::cuda::{CudaExecutor, CudaModel, Uses};
 pub use self::device::{DeviceInfo, DeviceKind, Part, Times};
 use self::op::Act;
 pub use self::pace::Pace;
@@ -47,12 +48,6 @@ pub fn devices() -> Vec<DeviceInfo> {
     let mut devices = vec![cpu::device(Isa::detect())];
     devices.extend(cuda::devices());
     devices
-}
-
-/// The device that 0 stands for, as a position in `devices()` from 1: the CPU. The CUDA backend has run on the host shim
-/// alone so far, and code that was never run on a device is not the default.
-pub fn default_device() -> u32 {
-    CPU_DEVICE
 }
 
 /// The choices of a load beside the weights.
@@ -100,7 +95,6 @@ impl Backend {
     ) -> Result<Backend> {
         program.check(weights)?;
         options.beside.iter().try_for_each(|beside| beside.check(weights))?;
-        let device = if options.device == 0 { default_device() } else { options.device };
         let isa = options.isa.unwrap_or_else(Isa::detect);
         let on_cpu = |progress: &mut Progress| {
             let (packed_at, follow) = (options.packed_at.as_ref(), !options.plan);
@@ -108,9 +102,30 @@ impl Backend {
             let cpu = CpuBackend::load(pool, isa, &programs, weights, packed_at, options.host_bytes, follow, progress)?;
             Ok(Backend::Cpu(Arc::new(cpu)))
         };
-        if device == CPU_DEVICE {
+        let uses = Uses { deterministic: options.deterministic, profile: options.profile, plan: options.plan };
+        if options.device == 0 {
+            let LoadOptions { packed_at, beside, isa, gpu_layers, cache, limits, .. } = options;
+            // Choices that only a CPU has, or that say where layers are.
+            let is_free = packed_at.is_none() && beside.is_none() && isa.is_none() && gpu_layers.is_none();
+            let measured = Uses { plan: false, ..uses };
+            let gpu = || choice::gpu(program, weights, pool, measured, cache, *limits);
+            let chosen = if is_free { gpu() } else { None };
+            let load = || {
+                let Some((ordinal, cuda)) = chosen else { return Ok(None) };
+                let cuda = if options.plan { cuda::open(ordinal, uses)? } else { cuda };
+                Ok(Some(Backend::Cuda(Arc::new(cuda.load(program, weights, progress)?))))
+            };
+            return match load() {
+                Ok(Some(backend)) => Ok(backend),
+                Err(e @ (Error::Cancelled | Error::Deadline)) => Err(e),
+                // A GPU that nobody asked for fails nobody.
+                _ => on_cpu(progress),
+            };
+        }
+        if options.device == CPU_DEVICE {
             return on_cpu(progress);
         }
+        let device = options.device;
         match devices().into_iter().nth(device as usize - 1) {
             Some(d) if options.packed_at.is_some() => {
                 Err(Error::unsupported(format!("packed weights in a file for {}", d.name)))
@@ -118,9 +133,8 @@ impl Backend {
             Some(d) if options.beside.is_some() => {
                 Err(Error::unsupported(format!("layers that predict further tokens on {}", d.name)))
             }
-            Some(d) if options.plan => Err(Error::unsupported(format!("a plan of memory on {}", d.name))),
             Some(d) if d.unavailable.is_empty() => {
-                let cuda = cuda::open(device as i32 - 2, options.deterministic, options.profile)?;
+                let cuda = cuda::open(device as i32 - 2, uses)?;
                 let n = program.layers.len();
                 let LoadOptions { gpu_layers, cache, limits, .. } = options;
                 match split::cpu_layers(&cuda, program, weights, *gpu_layers, cache, *limits)? {
@@ -138,6 +152,25 @@ impl Backend {
             Some(d) => Err(Error::DeviceUnavailable { device: d.name, why: d.unavailable }),
             None => Err(Error::invalid(format!("device {device} does not exist"))),
         }
+    }
+
+    /// The part of the model that is on a GPU.
+    fn cuda(&self) -> Option<&CudaModel> {
+        match self {
+            Backend::Cpu(_) => None,
+            Backend::Cuda(cuda) => Some(cuda),
+            Backend::Split(split) => Some(split.cuda()),
+        }
+    }
+
+    /// Position in `devices()` from 1 of the device whose kind the model counts as.
+    pub fn device_number(&self) -> u32 {
+        self.cuda().map_or(CPU_DEVICE, |cuda| cuda.ordinal() as u32 + 2)
+    }
+
+    /// Bytes of a GPU that the model, its caches and executors take or would take now, and page-locked ones of the host.
+    pub fn taken(&self) -> [u64; 2] {
+        self.cuda().map_or([0; 2], CudaModel::taken)
     }
 
     /// The device whose kind the model counts as: the GPU of a split.
@@ -161,10 +194,11 @@ impl Backend {
     }
 
     /// A number that tells the weights from others, for caches that are saved.
-    pub fn digest(&self) -> Result<u64> {
+    pub fn digest(&self) -> u64 {
         match self {
-            Backend::Cpu(cpu) => Ok(cpu.digest()),
-            Backend::Cuda(_) | Backend::Split(_) => Err(state::on_gpu()),
+            Backend::Cpu(cpu) => cpu.digest(),
+            Backend::Cuda(cuda) => cuda.digest(),
+            Backend::Split(split) => split.cpu().digest().rotate_left(1) ^ split.cuda().digest(),
         }
     }
 
@@ -191,8 +225,8 @@ impl Backend {
     pub fn staging_bytes(&self) -> u64 {
         match self {
             Backend::Cpu(cpu) => cpu.staging_bytes(),
-            Backend::Split(split) => split.cpu().staging_bytes(),
-            Backend::Cuda(_) => 0,
+            Backend::Split(split) => split.cpu().staging_bytes().max(split.cuda().staging_bytes()),
+            Backend::Cuda(cuda) => cuda.staging_bytes(),
         }
     }
 

@@ -18,6 +18,13 @@ const WHY: &str = "there is no CUDA for this system";
 
 enum Never {}
 
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Uses {
+    pub deterministic: bool,
+    pub profile: bool,
+    pub plan: bool,
+}
+
 pub struct CudaDevice(Never);
 pub struct CudaModel(Never);
 pub struct CudaKv(Never);
@@ -34,7 +41,7 @@ pub fn devices() -> Vec<DeviceInfo> {
     }]
 }
 
-pub fn open(ordinal: i32, _deterministic: bool, _profile: bool) -> Result<Arc<CudaDevice>> {
+pub fn open(ordinal: i32, _uses: Uses) -> Result<Arc<CudaDevice>> {
     Err(Error::DeviceUnavailable { device: format!("cuda:{ordinal}"), why: WHY.to_owned() })
 }
 
@@ -65,19 +72,30 @@ absent! {
         fn groups(&Self, &Program, &Weights) -> Result<Vec<Vec<usize>>>;
         fn stored_type(&Self, DType) -> Result<DType>;
         fn is_deterministic(&Self) -> bool;
+        fn plans(&Self) -> bool;
+        fn rates(&Self) -> Result<(f64, f64)>;
         fn has_passed(&Self, u64) -> bool;
         fn pass(&Self, u64) -> ();
         fn fail(&Self, String) -> Error;
     }
     CudaModel {
         fn device(&Self) -> &DeviceInfo;
+        fn ordinal(&Self) -> i32;
         fn weight_bytes(&Self) -> u64;
+        fn staging_bytes(&Self) -> u64;
+        fn digest(&Self) -> u64;
+        fn taken(&Self) -> [u64; 2];
         fn new_kv(&Self, &StateSpec) -> Result<CudaKv>;
     }
     CudaKv {
         fn spec(&Self) -> &StateSpec;
         fn bytes(&Self) -> u64;
         fn fork(&Self, usize, &Checkpoints) -> Result<CudaKv>;
+        fn token_bytes(&Self) -> Result<u64>;
+        fn save(&Self, usize, Range<usize>, &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()>;
+        fn load(&mut Self, usize, Range<usize>, &mut dyn FnMut(&mut [u8]) -> Result<()>) -> Result<()>;
+        fn save_memory(&Self, usize, &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()>;
+        fn load_memory(&mut Self, usize, &mut dyn FnMut(&mut [u8]) -> Result<()>) -> Result<()>;
     }
     CudaExecutor {
         fn begin(&mut Self, &Batch, Range<usize>) -> Result<()>;

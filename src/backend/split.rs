@@ -100,6 +100,7 @@ impl Split {
         let (back, back_weights) = part(program, cut..program.ops.len(), weights)?;
         // The GPU's bytes are counted behind the CPU's.
         self_test::check(&device, &back, &back_weights)?;
+        let follow = !device.plans();
         let behind = device.weight_bytes(&back_weights)?;
         let mut before = 0;
         let mut report = |done: u64, total: u64| {
@@ -107,7 +108,7 @@ impl Split {
             progress(done, total.saturating_add(behind))
         };
         let cpu =
-            Arc::new(CpuBackend::load(pool, isa, &[&*front], &front_weights, None, host_bytes, true, &mut report)?);
+            Arc::new(CpuBackend::load(pool, isa, &[&*front], &front_weights, None, host_bytes, follow, &mut report)?);
         let mut report = |done: u64, total: u64| progress(before.saturating_add(done), before.saturating_add(total));
         let cuda = Arc::new(device.load(&back, &back_weights, &mut report)?);
         let (crossing, cpu_states, cpu_memories) = (program.live(cut), front.states.len(), front.memories.len());

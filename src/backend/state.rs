@@ -76,6 +76,12 @@ impl State {
         kv + self.recurrent.bytes()
     }
 
+    /// Memory that one more position of capacity takes, in bytes.
+    pub fn token_bytes(&self) -> Result<u64> {
+        let there = self.cuda().map_or(Ok(0), CudaKv::token_bytes)?;
+        Ok(self.cpu().map_or(0, CpuKv::token_bytes) + there)
+    }
+
     /// The part of `bytes` that is memory of the host.
     pub fn host_bytes(&self) -> u64 {
         self.cpu().map_or(0, CpuKv::bytes) + self.recurrent.bytes()
@@ -144,17 +150,25 @@ impl State {
     /// Hands what the state remembers to `write`; `extent` and the spec say how to read it.
     pub fn save(&self, write: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let Extent { held, checkpoints, .. } = self.extent;
-        match &self.memory {
-            StateMemory::Cpu(kv) => {
-                for layer in 0..self.spec.layers.len() {
-                    let first = State::first_held(&self.spec, layer, &self.extent);
-                    kv.save(layer, first / RING_ALIGN * RING_ALIGN..held, write)?;
-                }
+        for layer in 0..self.spec.layers.len() {
+            // Whole chunks, so that a ring of another state is cut where that of this one was.
+            let positions = State::first_held(&self.spec, layer, &self.extent) / RING_ALIGN * RING_ALIGN..held;
+            match &self.memory {
+                StateMemory::Cpu(kv) => kv.save(layer, positions, write)?,
+                StateMemory::Cuda(kv) => kv.save(layer, positions, write)?,
+                StateMemory::Split(cpu, cuda) => match layer.checked_sub(cpu.spec().layers.len()) {
+                    None => cpu.save(layer, positions, write)?,
+                    Some(layer) => cuda.save(layer, positions, write)?,
+                },
+                StateMemory::Released => {}
             }
-            StateMemory::Released => {}
-            StateMemory::Cuda(_) | StateMemory::Split(..) => return Err(on_gpu()),
         }
-        checkpoints.held().try_for_each(|buffer| write(self.recurrent.bytes_of(buffer)))
+        checkpoints.held().try_for_each(|buffer| {
+            write(self.recurrent.bytes_of(buffer))?;
+            // A GPU has no zeros of an empty sequence.
+            let there = self.cuda().filter(|_| checkpoints.at(0) != Some(buffer));
+            there.map_or(Ok(()), |kv| kv.save_memory(buffer, write))
+        })
     }
 
     /// Fills an empty state with what one has saved whose spec differs in the capacity alone. After an error it holds
@@ -165,18 +179,30 @@ impl State {
         extent: Extent,
         read: &mut dyn FnMut(&mut [u8]) -> Result<()>,
     ) -> Result<()> {
-        let StateMemory::Cpu(kv) = &mut self.memory else { return Err(on_gpu()) };
         let mut written = extent.held;
         for layer in 0..self.spec.layers.len() {
             let first = State::first_held(from, layer, &extent);
             if first > 0 {
                 written = written.max(first.saturating_add(self.spec.kept(layer)));
             }
-            // Whole chunks, so that a ring of this state is cut where that of the other one was.
-            kv.load(layer, first / RING_ALIGN * RING_ALIGN..extent.held, read)?;
+            let positions = first / RING_ALIGN * RING_ALIGN..extent.held;
+            match &mut self.memory {
+                StateMemory::Cpu(kv) => kv.load(layer, positions, read)?,
+                StateMemory::Cuda(kv) => kv.load(layer, positions, read)?,
+                StateMemory::Split(cpu, cuda) => match layer.checked_sub(cpu.spec().layers.len()) {
+                    None => cpu.load(layer, positions, read)?,
+                    Some(layer) => cuda.load(layer, positions, read)?,
+                },
+                StateMemory::Released => return Err(Error::invalid("a cache that was released is filled")),
+            }
         }
         for buffer in extent.checkpoints.held() {
             read(self.recurrent.bytes_of_mut(buffer))?;
+            if let StateMemory::Cuda(kv) | StateMemory::Split(_, kv) = &mut self.memory
+                && extent.checkpoints.at(0) != Some(buffer)
+            {
+                kv.load_memory(buffer, read)?;
+            }
         }
         self.extent = Extent { written, ..extent };
         Ok(())
@@ -299,8 +325,4 @@ impl State {
         self.extent.len += n;
         self.extent.held = self.extent.len;
     }
-}
-
-pub(super) fn on_gpu() -> Error {
-    Error::unsupported("saving or loading a cache that has layers on a GPU")
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::op::{RopeTable, Vector, Weight};
 use crate::error::{Error, Result};
+use crate::quant;
 use crate::tensor::DType;
 
 /// A matrix that can be read. Rows lie in `dtype`'s block layout.
@@ -79,6 +80,14 @@ impl Weights<'_> {
     pub fn shape(&self, weight: Weight) -> Result<(usize, usize)> {
         let matrix = self.matrices.get(weight.0 as usize);
         matrix.map(|m| (m.rows(), m.cols())).ok_or_else(|| Error::invalid(format!("{weight:?} does not exist")))
+    }
+
+    /// Bytes of the matrices as their files have them.
+    pub fn bytes(&self) -> Result<u64> {
+        self.matrices.iter().try_fold(0u64, |sum, m| {
+            let row = quant::format(m.dtype())?.row_bytes(m.cols() as u64)?;
+            Ok(sum.saturating_add(row.saturating_mul(m.rows() as u64)))
+        })
     }
 
     /// The values of a vector.

@@ -149,7 +149,4 @@ pub fn devices() -> Vec<DeviceInfo> {
     crate::backend::devices()
 }
 
-/// The device that 0 stands for, as a position in `devices()` from 1.
-pub fn default_device() -> u32 {
-    crate::backend::default_device()
-}
+pub use crate::backend::CPU_DEVICE;

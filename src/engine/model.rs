@@ -174,8 +174,8 @@ impl Model {
         }
         let compute = match network {
             Some(network) => {
-                info.device = if params.device == 0 { backend::default_device() } else { params.device };
-                let compute = Compute::load(&runtime, network, source.stamp(), &mut params, info.device)?;
+                let compute = Compute::load(&runtime, network, source.stamp(), &mut params)?;
+                info.device = if params.device == 0 { compute.backend.device_number() } else { params.device };
                 let (on_gpu, device) = (compute.backend.gpu_layers(info.n_layers as usize), compute.backend.device());
                 if info.device != backend::CPU_DEVICE && on_gpu < info.n_layers as usize {
                     runtime
@@ -299,7 +299,7 @@ impl Model {
     /// A number that tells the model from others, and from itself with weights of other types.
     pub(super) fn fingerprint(&self) -> Result<u64> {
         let compute = self.compute()?;
-        let mut hash = XxHash64::with_seed(compute.backend.digest()?);
+        let mut hash = XxHash64::with_seed(compute.backend.digest());
         // Rings of caches depend on the room of a step.
         hash.write_u64(compute.limits.max_tokens as u64);
         let prefixes = [self.info.architecture.as_str(), "realizar"];
@@ -447,13 +447,7 @@ impl Model {
 
 impl Compute {
     /// `files`: a number that tells the files of the weights from others.
-    fn load(
-        runtime: &Arc<Runtime>,
-        network: Network,
-        files: u64,
-        params: &mut LoadParams,
-        device: u32,
-    ) -> Result<Compute> {
+    fn load(runtime: &Arc<Runtime>, network: Network, files: u64, params: &mut LoadParams) -> Result<Compute> {
         let (cancel, progress) = (params.cancel, &mut params.progress);
         let mut report = |done: u64, total: u64| {
             Cancel::check(&[cancel])?;
@@ -466,7 +460,7 @@ impl Compute {
         let context_length = network.hyper.context_length;
         let full = StepLimits { max_tokens: MAX_STEP_TOKENS, max_outputs: MAX_STEP_OUTPUTS };
         let options = LoadOptions {
-            device,
+            device: params.device,
             deterministic: params.deterministic,
             profile: params.profile,
             gpu_layers: (params.gpu_layers != 0).then_some(params.gpu_layers as usize),

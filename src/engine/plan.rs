@@ -14,14 +14,24 @@ use crate::memory::{held, with_peak};
 /// Bytes of a model and its caches.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Plan {
-    pub weights: u64,
+    /// Layers on a GPU.
+    pub gpu_layers: u32,
+    pub weights: Bytes,
     /// One cache with room for all its tokens.
-    pub cache: u64,
+    pub cache: Bytes,
     /// Keys and values of a token.
     pub cache_token: u64,
-    pub scratch: u64,
+    pub scratch: Bytes,
+    /// Of the host.
     pub load_peak: u64,
-    pub total: u64,
+    pub total: Bytes,
+}
+
+/// Bytes of the host and of a GPU.
+#[derive(Clone, Copy, Default, PartialEq, PartialOrd, Debug)]
+pub struct Bytes {
+    pub host: u64,
+    pub device: u64,
 }
 
 impl Plan {
@@ -43,33 +53,40 @@ impl Plan {
         let before = held();
         let (model, opening) = with_peak(|| open(LoadParams { plan: true, ..params }));
         let model = model?;
-        let mut made = before;
+        let backend = model.backend()?;
+        let mut made = (before, [0; 2]);
         let mut taken = || {
-            let last = std::mem::replace(&mut made, held());
-            u64::try_from(made - last).unwrap_or(0)
+            let (held_before, [device_before, pinned_before]) = std::mem::replace(&mut made, (held(), backend.taken()));
+            let (held, [device, pinned]) = made;
+            let host = u64::try_from(held - held_before).unwrap_or(0) + (pinned - pinned_before);
+            Bytes { host, device: device - device_before }
         };
         let rest = taken();
-        let backend = model.backend()?;
         let on_host = backend.weight_bytes().filter(|(kind, _)| *kind == DeviceKind::Cpu);
-        let weights: u64 = on_host.map(|(_, bytes)| bytes).sum();
+        let on_host: u64 = on_host.map(|(_, bytes)| bytes).sum();
         // Vectors are there already.
-        let packed = weights.saturating_sub(backend.vector_bytes());
+        let packed = on_host.saturating_sub(backend.vector_bytes());
         let session = Session::new(&model, cache)?;
         let cache = taken();
-        let cache_token = session.token_bytes();
+        let cache_token = session.token_bytes()?;
         let executor = model.new_executor(model.program()?, model.limits()?)?;
         let predictor = model.predictor().ok();
         let beside = predictor.map(|predictor| model.new_executor(&predictor.program, predictor.limits)).transpose()?;
         let scratch = taken();
         drop((executor, beside, session));
-        let model_bytes = rest + packed;
+        let model_bytes = rest.host + packed;
+        let total = |rest: u64, scratch: u64, cache: u64| rest + scratch + cache * u64::from(n_caches);
         Ok(Plan {
-            weights,
+            gpu_layers: model.info().gpu_layers,
+            weights: Bytes { host: on_host, device: rest.device },
             cache,
             cache_token,
             scratch,
             load_peak: (model_bytes + backend.staging_bytes()).max(u64::try_from(opening).unwrap_or(0)),
-            total: model_bytes + scratch + cache * u64::from(n_caches),
+            total: Bytes {
+                host: total(model_bytes, scratch.host, cache.host),
+                device: total(rest.device, scratch.device, cache.device),
+            },
         })
     }
 }

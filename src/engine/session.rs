@@ -12,7 +12,6 @@ use super::step::StepInputs;
 use super::{Cancel, LogLevel, Reservation};
 use crate::backend::Executor;
 use crate::backend::batch::{FOLLOWING, StepLimits};
-use crate::backend::cpu::kv::CpuKv;
 use crate::backend::state::State;
 use crate::backend::state_spec::StateSpec;
 use crate::error::{Error, Result, try_filled, try_vec};
@@ -171,8 +170,8 @@ impl Session {
         self.state.spec().memories.iter().map(|values| 4 * *values as u64).sum()
     }
 
-    pub(super) fn token_bytes(&self) -> u64 {
-        self.state.cpu().map_or(0, CpuKv::token_bytes)
+    pub(super) fn token_bytes(&self) -> Result<u64> {
+        self.state.token_bytes()
     }
 
     /// The tokens, the logits and the state of an empty session, to be filled in.

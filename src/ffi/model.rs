@@ -88,7 +88,14 @@ pub type rz_progress_callback = Option<unsafe extern "C" fn(done: u64, total: u6
 pub struct rz_model_params {
     /// sizeof(rz_model_params).
     pub struct_size: u32,
-    /// Index of a device; 0: choose for me.
+    /// Index of a device; 0: choose for me, which rz_model_info.device tells. The choice is the CPU, unless a GPU takes the
+    /// whole model, beside a cache of default capacity, and a token of it would take less time there: by the rates at which
+    /// both read memory, which are measured once a process in some tens of milliseconds, that of the GPU counted at half.
+    /// No GPU is asked for weights below 256 MiB, for a model without logits, with `packed_path`, `gpu_layers`, RZ_MODEL_MMAP
+    /// or RZ_MODEL_MTP, and one that fails costs the load nothing but time. What a GPU lacks (adapters, rz_embed_into) is
+    /// RZ_ERR_UNSUPPORTED then: who needs it names device 1. Named or chosen, a GPU is first tested: each kind of
+    /// operation that the model needs runs on it and on the CPU, once a process, which takes milliseconds. One that differs
+    /// is RZ_ERR_DEVICE_UNAVAILABLE from then on, with a message that names the operation.
     pub device: u32,
     /// Workers, log and ceilings to use; NULL: a runtime of its own. The caller may free its handle afterwards.
     pub runtime: *const rz_runtime,

@@ -58,12 +58,14 @@ versioned!(rz_plan {
 });
 
 /// Tells what a load with these parameters and `n_caches` caches will take, before a weight is read: metadata and tokenizer
-/// are read, and the scratch of a step and one cache are set aside for the time of the call.
+/// are read, and the scratch of a step and one cache are set aside on the host for the time of the call. On a GPU nothing is
+/// set aside: a context is made, which takes what its driver takes, and the layers are placed by the memory that is free now,
+/// so that a load that finds less places fewer, or is RZ_ERR_DEVICE_OUT_OF_MEMORY where their number was given.
 ///
 /// Either `path`, as for rz_model_load, or `n` sources, as for rz_model_load_from; the other is NULL. `params` and
 /// `cache_params` may be NULL. `out->struct_size` is set by the caller. Pages that no token has reached yet are counted as
-/// taken. Not counted: the stacks of threads, and what the C library takes. Any thread. Errors: those of rz_model_load and
-/// rz_cache_new; RZ_ERR_UNSUPPORTED for a device other than the CPU. Since 0.1.0.
+/// taken, and so is page-locked memory of the host. Not counted: the stacks of threads, what the C library takes, and what a
+/// driver takes for itself. Any thread. Errors: those of rz_model_load and rz_cache_new. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_model_plan(
     path: *const c_char,
@@ -91,17 +93,17 @@ pub unsafe extern "C" fn rz_model_plan(
         };
         out.set(rz_plan {
             struct_size: 0,
-            gpu_layers: 0,
-            weights_host: plan.weights,
-            weights_device: 0,
-            cache_host: plan.cache,
-            cache_device: 0,
+            gpu_layers: plan.gpu_layers,
+            weights_host: plan.weights.host,
+            weights_device: plan.weights.device,
+            cache_host: plan.cache.host,
+            cache_device: plan.cache.device,
             cache_token: plan.cache_token,
-            scratch_host: plan.scratch,
-            scratch_device: 0,
+            scratch_host: plan.scratch.host,
+            scratch_device: plan.scratch.device,
             load_peak_host: plan.load_peak,
-            total_host: plan.total,
-            total_device: 0,
+            total_host: plan.total.host,
+            total_device: plan.total.device,
         });
         Ok(RZ_OK)
     })

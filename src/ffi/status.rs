@@ -45,7 +45,8 @@ pub const RZ_ERR_CONTEXT_FULL: rz_status = -12;
 pub const RZ_ERR_BUFFER_TOO_SMALL: rz_status = -13;
 /// The device cannot be used; the message says why.
 pub const RZ_ERR_DEVICE_UNAVAILABLE: rz_status = -14;
-/// The device failed and its work is lost.
+/// The device failed and its work is lost, or it gave no answer for 60 seconds. Models on it are of no use any more; the
+/// CPU and models on other devices go on.
 pub const RZ_ERR_DEVICE_LOST: rz_status = -15;
 /// Things of different models in one call.
 pub const RZ_ERR_MISMATCH: rz_status = -16;

@@ -352,7 +352,8 @@ static std::recursive_mutex mutex;
 static bool started;
 static std::set<Context*> contexts;
 static std::map<uint64_t, Allocation> allocations;
-static std::map<void*, Context*> pinned;
+struct Pinned { Context* context; size_t bytes; };
+static std::map<void*, Pinned> pinned;
 static std::set<Stream*> streams;
 // State of a record that another thread makes, and the effect of calls of the library on it.
 static bool recording_elsewhere, spoiled_elsewhere;
@@ -361,13 +362,20 @@ static size_t memory_limit = size_t(1) << 30, memory_used;
 static thread_local std::vector<Context*> current;
 static std::string failing;
 static int failing_after, failing_with;
+// A device that works on for ever.
+static bool hanging;
+// A kernel that is given wrong arguments: `spoiled_by` is added to the word at `spoiled_at` of its parameter.
+static std::string spoiled;
+static size_t spoiled_at;
+static int spoiled_by;
+static size_t pinned_used;
 static long launches, replays, grids;
 
 static std::vector<Context*>& stack() { return current; }
 
 // Begins a call: returns the failure that a test asked for, else that of the context.
 static int begin(const char* name) {
-    if (failing == name && failing_after-- == 0) {
+    if ((failing == name || failing == "*") && failing_after-- == 0) {
         failing.clear();
         const int status = failing_with;
         // Errors of a kernel end the context; others do not.
@@ -430,9 +438,11 @@ static int copy(void* stream, void* to, const void* from, size_t bytes) {
         return 0;
     });
 }
-static void free_pinned(void* p) {
-    ptx::freed((uint64_t)p);
-    free(p);
+static void free_pinned(std::map<void*, Pinned>::iterator it) {
+    pinned_used -= it->second.bytes;
+    ptx::freed((uint64_t)it->first);
+    free(it->first);
+    pinned.erase(it);
 }
 
 }  // namespace shim
@@ -445,11 +455,14 @@ using namespace shim;
 
 EXPORT void shim_order(int which) { order = which; }
 EXPORT void shim_memory(size_t bytes) { memory_limit = bytes; }
-// The call `after` calls to `name` from now returns `status`.
+// The call `after` calls to `name` from now returns `status`; "*" stands for every name.
 EXPORT void shim_fail(const char* name, int after, int status) {
     std::lock_guard<std::recursive_mutex> lock(mutex);
     failing = name, failing_after = after, failing_with = status;
 }
+EXPORT void shim_hang(bool on) { hanging = on; }
+EXPORT void shim_spoil(const char* kernel, size_t at, int by) { spoiled = kernel, spoiled_at = at, spoiled_by = by; }
+EXPORT size_t shim_pinned_used() { return pinned_used; }
 EXPORT size_t shim_failure_pending() { return !failing.empty(); }
 EXPORT const char* shim_last_fault() { return last_fault.c_str(); }
 EXPORT long shim_launches() { return launches; }
@@ -518,8 +531,9 @@ EXPORT int cuCtxDestroy_v2(void* context) {
         it = next;
     }
     for (auto it = pinned.begin(); it != pinned.end();) {
-        if (it->second == c) free_pinned(it->first);
-        it = it->second == c ? pinned.erase(it) : std::next(it);
+        const auto next = std::next(it);
+        if (it->second.context == c) free_pinned(it);
+        it = next;
     }
     return 0;
 }
@@ -563,15 +577,17 @@ EXPORT int cuMemFree_v2(uint64_t address) {
 EXPORT int cuMemHostAlloc(void** p, size_t bytes, unsigned) {
     BEGIN_UNSAFE;
     if (bytes == 0) return kInvalidValue;
-    pinned[*p = aligned_alloc(256, (bytes + 255) / 256 * 256)] = stack().back();
+    pinned[*p = aligned_alloc(256, (bytes + 255) / 256 * 256)] = {stack().back(), bytes};
+    pinned_used += bytes;
     ptx::allocated((uint64_t)*p, bytes);
     return 0;
 }
 EXPORT int cuMemFreeHost(void* p) {
     BEGIN_UNSAFE;
-    if (!pinned.erase(p)) return kInvalidValue;
+    const auto it = pinned.find(p);
+    if (it == pinned.end()) return kInvalidValue;
     for (Stream* s : streams) drain(s);
-    return free_pinned(p), 0;
+    return free_pinned(it), 0;
 }
 EXPORT int cuMemcpyHtoDAsync_v2(uint64_t to, const void* from, size_t bytes, void* stream) {
     BEGIN;
@@ -604,11 +620,12 @@ EXPORT int cuStreamDestroy_v2(void* stream) {
     if (!s->queue.empty()) last_fault = "a stream ends ahead of its work", s->context->sticky = kIllegalAddress;
     return delete s, 0;
 }
-EXPORT int cuStreamSynchronize(void* stream) {
+// Work runs when it is asked for.
+EXPORT int cuStreamQuery(void* stream) {
     BEGIN;
     Stream* s = (Stream*)stream;
     if (s->capturing) return s->spoiled = true, kCaptureUnsupported;
-    return drain(s);
+    return hanging ? kNotReady : drain(s);
 }
 EXPORT int cuEventCreate(void** event, unsigned flags) {
     BEGIN;
@@ -625,10 +642,10 @@ EXPORT int cuEventRecord(void* event, void* stream) {
     *e = {e->timed, (Stream*)stream, false};
     return enqueue(stream, [=] { return e->done = true, e->time = grids, 0; });
 }
-EXPORT int cuEventSynchronize(void* event) {
+EXPORT int cuEventQuery(void* event) {
     BEGIN;
     const Event* e = (const Event*)event;
-    return e->stream ? drain(e->stream, e) : 0;
+    return hanging ? kNotReady : e->stream ? drain(e->stream, e) : 0;
 }
 // The time is that of the grids that ran, a millisecond each.
 EXPORT int cuEventElapsedTime(float* milliseconds, void* from, void* to) {
@@ -709,5 +726,6 @@ EXPORT int cuLaunchKernelEx(const LaunchConfig* config, void* function, void** p
     launches++;
     auto args = std::make_shared<std::vector<Aligned>>(f->bytes / 16 + 1);
     memcpy(args->data(), parameters[0], f->bytes);
+    if (f->name == spoiled) *(uint32_t*)((uint8_t*)args->data() + spoiled_at) += spoiled_by;
     return enqueue(c.stream, [=] { return grids++, run_grid(*f, c.blocks, c.threads[0], c.shared, args->data()) ? 0 : kLaunchFailed; });
 }

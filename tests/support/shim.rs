@@ -1,5 +1,7 @@
 //! The host shim for CUDA (`tests/cuda_shim`): the real kernels as C++, thread by thread.
 #![allow(unsafe_code)]
+// Each test uses some of it.
+#![allow(dead_code)]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -85,6 +87,16 @@ impl Shim {
 
     pub fn fail(&self, call: &std::ffi::CStr, after: i32, status: i32) {
         self.function::<extern "C" fn(*const std::ffi::c_char, i32, i32)>("shim_fail")(call.as_ptr(), after, status);
+    }
+
+    /// Has launches of a kernel find `by` added to the word at byte `at` of their parameter; "" stands for none.
+    pub fn spoil(&self, kernel: &std::ffi::CStr, at: usize, by: i32) {
+        self.function::<extern "C" fn(*const std::ffi::c_char, usize, i32)>("shim_spoil")(kernel.as_ptr(), at, by);
+    }
+
+    /// Has the device work on for ever.
+    pub fn hang(&self, on: bool) {
+        self.function::<extern "C" fn(bool)>("shim_hang")(on);
     }
 
     pub fn number(&self, name: &str) -> u64 {

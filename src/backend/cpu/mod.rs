@@ -32,7 +32,8 @@ mod ticket_lock;
 
 use std::hash::Hasher;
 use std::ops::Range;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Instant;
 
 use twox_hash::XxHash64;
 
@@ -103,6 +104,31 @@ pub fn device(isa: Isa) -> DeviceInfo {
         memory_free,
         unavailable: String::new(),
     }
+}
+
+/// The bytes a second at which the threads of a pool read memory, measured once for each number of them.
+pub fn read_rate(pool: &Arc<Pool>) -> Result<f64> {
+    const BYTES: usize = 64 << 20;
+    static MEASURED: Mutex<Vec<(usize, f64)>> = Mutex::new(Vec::new());
+    let mut measured = MEASURED.lock().unwrap_or_else(PoisonError::into_inner);
+    let team = pool.enter();
+    let threads = team.threads();
+    if let Some((_, rate)) = measured.iter().find(|(n, _)| *n == threads) {
+        return Ok(*rate);
+    }
+    let mut memory = memory::map_huge("a measurement", BYTES)?;
+    memory.fill(1);
+    let share = BYTES / threads;
+    let read = |i: usize| {
+        let words = memory[i * share..][..share].as_chunks().0.iter().map(|bytes| u64::from_ne_bytes(*bytes));
+        std::hint::black_box(words.fold(0u64, u64::wrapping_add));
+    };
+    team.run(read);
+    let started = Instant::now();
+    team.run(read);
+    let rate = BYTES as f64 / started.elapsed().as_secs_f64().max(1e-9);
+    measured.push((threads, rate));
+    Ok(rate)
 }
 
 impl CpuBackend {

@@ -31,6 +31,17 @@ const MAX_VALUE: usize = 512;
 const MAX_EXPERTS: usize = 4096;
 const MAX_STATE: usize = 256;
 
+/// The choices of those who open a device.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Uses {
+    /// Every row is computed in one way, whatever else is in the batch.
+    pub deterministic: bool,
+    /// Executors measure the parts of their steps.
+    pub profile: bool,
+    /// Memory is counted and not taken; nothing is computed.
+    pub plan: bool,
+}
+
 /// A GPU without weights.
 pub struct CudaDevice {
     info: DeviceInfo,
@@ -52,10 +63,9 @@ impl CudaDevice {
         driver: &Arc<Driver>,
         ordinal: i32,
         image: &'static [u8],
-        deterministic: bool,
-        profile: bool,
+        Uses { deterministic, profile, plan }: Uses,
     ) -> Result<Arc<CudaDevice>> {
-        let context = Context::new(driver, ordinal)?;
+        let context = Context::new(driver, ordinal, plan)?;
         let properties = &context.properties;
         if let Some(why) = probe::why_unusable(driver, properties, Ok(0)) {
             return Err(Error::DeviceUnavailable { device: context.device.clone(), why });
@@ -155,6 +165,11 @@ impl CudaDevice {
         self.fixed
     }
 
+    /// Tells whether memory is only counted.
+    pub fn plans(&self) -> bool {
+        self.context.plans()
+    }
+
     /// Tells whether a self-test, by its number, has been passed by the device in this process.
     pub fn has_passed(&self, test: u64) -> bool {
         self.context.verdicts().has_passed(self.context.ordinal, test)
@@ -168,6 +183,27 @@ impl CudaDevice {
     pub fn fail(&self, why: String) -> Error {
         self.context.verdicts().fail(self.context.ordinal, why.clone());
         Error::DeviceUnavailable { device: self.context.device.clone(), why }
+    }
+
+    /// Bytes a second that the device reads, and the seconds that a launch takes among others: measured once a process.
+    pub fn rates(&self) -> Result<(f64, f64)> {
+        const BYTES: usize = 64 << 20;
+        const LAUNCHES: u32 = 64;
+        let known = self.context.verdicts().rates(self.context.ordinal);
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let rate = self.copy_rate(BYTES)?;
+        let current = self.context.enter()?;
+        let few = current.alloc("a measurement", 256)?;
+        let started = Instant::now();
+        for _ in 0..LAUNCHES {
+            current.clear(&self.stream, &few, 0, 256)?;
+        }
+        current.synchronize(&self.stream)?;
+        let rates = (rate, started.elapsed().as_secs_f64() / f64::from(LAUNCHES));
+        self.context.verdicts().measure(self.context.ordinal, rates);
+        Ok(rates)
     }
 
     /// Measures the bytes a second, read and written, at which the device copies `bytes` bytes.
@@ -219,8 +255,28 @@ impl CudaModel {
         &self.device.info
     }
 
+    /// Number of the device among those of the driver.
+    pub fn ordinal(&self) -> i32 {
+        self.device.context.ordinal
+    }
+
     pub fn weight_bytes(&self) -> u64 {
         self.weights.bytes()
+    }
+
+    /// Page-locked bytes of the host that the load of the weights took.
+    pub fn staging_bytes(&self) -> u64 {
+        self.weights.staging()
+    }
+
+    /// A digest of the weights as their files have them.
+    pub fn digest(&self) -> u64 {
+        self.weights.digest()
+    }
+
+    /// Bytes of the device that the model, its caches and executors take now, and page-locked ones of the host.
+    pub fn taken(&self) -> [u64; 2] {
+        self.device.context.taken()
     }
 
     /// An empty cache.

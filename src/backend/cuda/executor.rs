@@ -73,8 +73,6 @@ pub struct CudaExecutor {
     /// Activations queued from the host, and the bytes taken since the last wait for the device.
     transfer: PinnedBuffer,
     transfer_used: usize,
-    /// Logits of an output on their way to the host.
-    logits: PinnedBuffer,
     graphs: Graphs,
     profile: Option<Profile>,
     /// Names of the kernels that the step has launched, but for those of a record.
@@ -137,7 +135,6 @@ impl CudaExecutor {
             in_flight: 0,
             leads: false,
             transfer: current.alloc_pinned(TRANSFER_BYTES)?,
-            logits: current.alloc_pinned(4 * program.vocab)?,
             transfer_used: 0,
             graphs: Graphs::default(),
             profile: device.profile.then(Profile::default),
@@ -313,12 +310,18 @@ impl CudaExecutor {
             return Err(Error::BufferTooSmall { needed: vocab, capacity: out.len() });
         }
         let offset = (self.scratch.logits - self.buffer.address()) as usize + 4 * vocab * i;
+        self.download(offset, out)
+    }
+
+    /// Copies values of `buffer` once all work has ended.
+    fn download(&mut self, offset: usize, out: &mut [f32]) -> Result<()> {
         let context = self.model.device.context.clone();
-        let current = context.enter()?;
-        current.download_pinned(&self.stream, &self.buffer, offset, &mut self.logits, 4 * vocab)?;
-        let logits = self.logits.bytes().as_chunks().0;
-        out.iter_mut().zip(logits).for_each(|(to, v)| *to = f32::from_le_bytes(*v));
-        Ok(())
+        let (current, bytes) = (context.enter()?, size_of_val(out));
+        let mut out = out.iter_mut();
+        current.download(&self.stream, &self.buffer, (offset, bytes), &mut self.transfer, &mut |piece| {
+            piece.as_chunks().0.iter().zip(&mut out).for_each(|(bytes, to)| *to = f32::from_le_bytes(*bytes));
+            Ok(())
+        })
     }
 
     /// Number of values of an activation, and its offset in `buffer`.
@@ -357,7 +360,7 @@ impl CudaExecutor {
         if out.len() != len {
             return Err(Error::BufferTooSmall { needed: len, capacity: out.len() });
         }
-        self.model.device.context.enter()?.download(&self.stream, &self.buffer, offset, out)
+        self.download(offset, out)
     }
 
     pub fn end(&mut self) -> Result<()> {

@@ -3,10 +3,11 @@
 //! Owns the layout of a cache, which the kernels read through `DeviceKv` and `KvPlace`. Refuses to know which positions and
 //! which buffers of memories are valid.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::arena::Arena;
-use super::launch::{Context, Current, DeviceBuffer, Stream};
+use super::launch::{Context, DeviceBuffer, Stream};
 use super::module::{DeviceKv, KvPlace, ValuesBefore};
 use super::probe::Address;
 use crate::backend::checkpoints::{BUFFERS, Checkpoints};
@@ -28,6 +29,9 @@ pub struct CudaKv {
     memories: Vec<Address>,
     stream: Arc<Stream>,
 }
+
+/// Page-locked bytes that saved rows go through.
+const SAVED_PIECE: usize = 256 << 10;
 
 /// Bytes of a stored value.
 fn value_bytes(dtype: DType) -> Result<usize> {
@@ -147,53 +151,117 @@ impl CudaKv {
         self.buffer.len() as u64
     }
 
+    /// Memory that one more position of capacity takes, in bytes; rings do not grow.
+    pub fn token_bytes(&self) -> Result<u64> {
+        let mut sum = 0;
+        for (i, layer) in self.spec.layers.iter().enumerate().filter(|(_, layer)| layer.window == 0) {
+            sum += self.arrays(i)?.iter().map(|(_, row)| (layer.n_kv_heads * row) as u64).sum::<u64>();
+        }
+        Ok(sum)
+    }
+
     /// A copy of the first `len` positions, or of those of them that a ring keeps, and of the recurrent memories that are held.
     pub fn fork(&self, len: usize, checkpoints: &Checkpoints) -> Result<CudaKv> {
         let fork = CudaKv::new(self.context(), &self.stream, &self.spec)?;
         let current = self.context().enter()?;
-        fork.copy_positions(&current, self, len.min(self.spec.capacity))?;
-        let bytes = 4 * self.spec.memories.iter().sum::<usize>();
-        for buffer in checkpoints.held().filter(|&buffer| buffer < self.memories.len()) {
-            fork.copy_from(&current, self, self.memories[buffer], 0, bytes)?;
+        let mut runs: Vec<(usize, usize)> = checkpoints.held().filter_map(|buffer| self.memory(buffer)).collect();
+        for layer in 0..self.spec.layers.len() {
+            runs.extend(self.runs(layer, 0..len.min(self.kept(layer)))?);
+        }
+        for (offset, bytes) in runs.into_iter().filter(|(_, bytes)| *bytes > 0) {
+            current.copy(&self.stream, (&fork.buffer, offset), (&self.buffer, offset), bytes)?;
         }
         current.synchronize(&self.stream)?;
         Ok(fork)
     }
 
-    /// Copies `bytes` bytes from `other`, which has the same shape, `offset` bytes behind an address of `other`.
-    fn copy_from(
+    /// Hands the rows of positions of a layer to `write`, in an order that does not depend on the capacity.
+    pub fn save(
         &self,
-        current: &Current,
-        other: &CudaKv,
-        address: Address,
-        offset: usize,
-        bytes: usize,
+        layer: usize,
+        positions: Range<usize>,
+        write: &mut dyn FnMut(&[u8]) -> Result<()>,
     ) -> Result<()> {
-        let at = (address - other.buffer.address()) as usize + offset;
-        if bytes == 0 { Ok(()) } else { current.copy(&self.stream, (&self.buffer, at), (&other.buffer, at), bytes) }
+        self.save_runs(self.runs(layer, positions)?, write)
     }
 
-    /// Copies `positions` rows of every head from `other`.
-    fn copy_positions(&self, current: &Current, other: &CudaKv, positions: usize) -> Result<()> {
-        let view = &other.view;
-        let (capacity, ring) = (view.capacity as usize, view.ring as usize);
-        for (layer, place) in self.spec.layers.iter().zip(places(&self.spec.layers)?) {
-            let kept = if place.is_ring == 0 { capacity } else { ring };
-            let keys = (view.k, view.k_scales, view.k_type, place.k, place.k_stride as usize);
-            let values = (view.v, view.v_scales, view.v_type, place.v, place.v_stride as usize);
-            let planes = [Some(keys), (!layer.is_latent).then_some(values)];
-            for (plane, scales, dtype, before, stride) in planes.into_iter().flatten() {
-                let each = value_bytes(DType(dtype))?;
-                let before = before.whole as usize * capacity + before.rings as usize * ring;
-                for head in 0..layer.n_kv_heads {
-                    let (first, n) = (before + head * kept * stride, positions.min(kept) * stride);
-                    self.copy_from(current, other, plane, first * each, n * each)?;
-                    if DType(dtype) == quant::Q8_0 {
-                        self.copy_from(current, other, scales, first / WIDTH * 2, n / WIDTH * 2)?;
-                    }
+    /// Fills positions of a layer in the order of `save`.
+    pub fn load(
+        &mut self,
+        layer: usize,
+        positions: Range<usize>,
+        read: &mut dyn FnMut(&mut [u8]) -> Result<()>,
+    ) -> Result<()> {
+        self.load_runs(self.runs(layer, positions)?, read)
+    }
+
+    /// Hands a buffer of recurrent memories to `write`.
+    pub fn save_memory(&self, buffer: usize, write: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        self.save_runs(self.memory(buffer).into_iter().collect(), write)
+    }
+
+    /// Fills a buffer of recurrent memories.
+    pub fn load_memory(&mut self, buffer: usize, read: &mut dyn FnMut(&mut [u8]) -> Result<()>) -> Result<()> {
+        self.load_runs(self.memory(buffer).into_iter().collect(), read)
+    }
+
+    fn save_runs(&self, runs: Vec<(usize, usize)>, write: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        let current = self.context().enter()?;
+        let mut via = current.alloc_pinned(SAVED_PIECE)?;
+        runs.into_iter().try_for_each(|run| current.download(&self.stream, &self.buffer, run, &mut via, write))
+    }
+
+    fn load_runs(&mut self, runs: Vec<(usize, usize)>, read: &mut dyn FnMut(&mut [u8]) -> Result<()>) -> Result<()> {
+        let current = self.context().enter()?;
+        let mut via = current.alloc_pinned(SAVED_PIECE)?;
+        runs.into_iter().try_for_each(|run| current.upload_now(&self.stream, &self.buffer, run, &mut via, read))
+    }
+
+    /// Offset and bytes of a buffer of recurrent memories, where there are such.
+    fn memory(&self, buffer: usize) -> Option<(usize, usize)> {
+        let address = *self.memories.get(buffer)?;
+        Some(((address - self.buffer.address()) as usize, 4 * self.spec.memories.iter().sum::<usize>()))
+    }
+
+    /// The arrays of a layer: the offset of its first row, and the bytes of a row.
+    fn arrays(&self, layer: usize) -> Result<Vec<(usize, usize)>> {
+        let (view, place) = (&self.view, places(&self.spec.layers)?[layer]);
+        let keys = (view.k, view.k_scales, view.k_type, place.k, place.k_stride as usize);
+        let values = (view.v, view.v_scales, view.v_type, place.v, place.v_stride as usize);
+        let planes = [Some(keys), (place.is_latent == 0).then_some(values)];
+        let mut arrays = Vec::new();
+        for (plane, scales, dtype, before, stride) in planes.into_iter().flatten() {
+            let (each, offset) =
+                (value_bytes(DType(dtype))?, |array: Address| (array - self.buffer.address()) as usize);
+            let before = before.whole as usize * self.spec.capacity + before.rings as usize * view.ring as usize;
+            arrays.push((offset(plane) + before * each, stride * each));
+            if DType(dtype) == quant::Q8_0 {
+                arrays.push((offset(scales) + before / WIDTH * 2, stride / WIDTH * 2));
+            }
+        }
+        Ok(arrays)
+    }
+
+    /// Number of positions that a layer keeps.
+    fn kept(&self, layer: usize) -> usize {
+        let is_ring = self.spec.layers[layer].window > 0;
+        if is_ring { self.view.ring as usize } else { self.spec.capacity }
+    }
+
+    /// Offset and bytes of the rows of positions of a layer: array by array, head by head, in pieces where a ring goes round.
+    fn runs(&self, layer: usize, positions: Range<usize>) -> Result<Vec<(usize, usize)>> {
+        let (heads, kept) = (self.spec.layers[layer].n_kv_heads, self.kept(layer));
+        let mut runs = Vec::new();
+        for (array, row) in self.arrays(layer)? {
+            for head in 0..heads {
+                let mut at = positions.start;
+                while at < positions.end {
+                    let n = (positions.end - at).min(kept - at % kept);
+                    runs.push((array + (head * kept + at % kept) * row, n * row));
+                    at += n;
                 }
             }
         }
-        Ok(())
+        Ok(runs)
     }
 }

@@ -9,8 +9,9 @@
 use std::ffi::{CStr, c_uint, c_void};
 use std::marker::PhantomData;
 use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cudarc::driver::sys::{
     CUcontext, CUevent, CUevent_flags, CUfunction, CUfunction_attribute, CUgraphExec, CUlaunchAttribute,
@@ -23,6 +24,14 @@ use crate::error::{Error, Result};
 use crate::os::without_signals;
 
 const OUT_OF_MEMORY: Status = CUresult::CUDA_ERROR_OUT_OF_MEMORY as Status;
+const NOT_READY: Status = CUresult::CUDA_ERROR_NOT_READY as Status;
+
+/// Time that a wait asks again and again in, as the driver's own waits do; behind it, it sleeps in between.
+const EAGER: Duration = Duration::from_millis(20);
+const SLEEP: Duration = Duration::from_micros(100);
+
+/// Address of memory that is only planned.
+const PLANNED: Address = 1 << 40;
 
 /// The mode in which work that is being recorded restricts no other call.
 const RELAXED: CaptureMode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED as CaptureMode;
@@ -37,6 +46,13 @@ pub struct Context {
     pub device: String,
     /// The failure after which no call can succeed.
     lost: OnceLock<String>,
+    /// A wait has ended without an answer: a call that frees something might never return, and the device may still write
+    /// to the memory. So nothing is freed.
+    is_silent: AtomicBool,
+    /// Memory of the device is counted and not taken; nothing runs.
+    plans: bool,
+    /// Bytes on the device, and page-locked ones.
+    taken: [AtomicU64; 2],
 }
 
 // SAFETY: the driver's functions may be called from any thread, and a context may be current to several at once.
@@ -54,7 +70,8 @@ pub struct Current<'a> {
 }
 
 impl Context {
-    pub fn new(driver: &Arc<Driver>, ordinal: i32) -> Result<Arc<Context>> {
+    /// Makes a context. `plans`: it tells what memory would be taken, and computes nothing.
+    pub fn new(driver: &Arc<Driver>, ordinal: i32, plans: bool) -> Result<Arc<Context>> {
         let device = format!("cuda:{ordinal}");
         let unavailable = |why| Error::DeviceUnavailable { device: device.clone(), why };
         if let Some(why) = driver.verdicts().failed(ordinal) {
@@ -68,7 +85,17 @@ impl Context {
         driver.check(status, "cuCtxCreate").map_err(unavailable)?;
         // SAFETY: writes one handle.
         unsafe { (driver.context_pop)(&mut ptr::null_mut()) };
-        Ok(Arc::new(Context { driver: driver.clone(), raw, properties, ordinal, device, lost: OnceLock::new() }))
+        Ok(Arc::new(Context {
+            driver: driver.clone(),
+            raw,
+            properties,
+            ordinal,
+            device,
+            lost: OnceLock::new(),
+            is_silent: AtomicBool::new(false),
+            plans,
+            taken: [const { AtomicU64::new(0) }; 2],
+        }))
     }
 
     /// Makes the context current until the result is dropped; fails after a fault.
@@ -98,6 +125,37 @@ impl Context {
         self.driver.version
     }
 
+    pub fn plans(&self) -> bool {
+        self.plans
+    }
+
+    /// Bytes of the device that are taken or planned now, and page-locked ones of the host.
+    pub fn taken(&self) -> [u64; 2] {
+        self.taken.each_ref().map(|bytes| bytes.load(Ordering::Relaxed))
+    }
+
+    /// Asks `query` until it says something else than that work is under way. Where that takes longer than the driver is
+    /// given, the context is lost.
+    fn wait(&self, call: &str, query: impl Fn(&Driver) -> Status) -> Result<()> {
+        let (started, limit) = (Instant::now(), self.driver.patience());
+        loop {
+            let status = query(&self.driver);
+            if status != NOT_READY {
+                return self.check(status, call);
+            }
+            match started.elapsed() {
+                waited if waited > limit => {
+                    self.is_silent.store(true, Ordering::Relaxed);
+                    let why = format!("no answer to {call} within {limit:?}");
+                    let why = self.lost.get_or_init(|| why).clone();
+                    return Err(Error::DeviceLost { device: self.device.clone(), why });
+                }
+                waited if waited > EAGER => std::thread::sleep(SLEEP),
+                _ => std::thread::yield_now(),
+            }
+        }
+    }
+
     /// Turns a failure into the loss of the context: after a fault every later call fails as well, and work that was queued
     /// before it may or may not have happened.
     fn check(&self, status: Status, call: &str) -> Result<()> {
@@ -110,8 +168,10 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        // SAFETY: whatever lived in the context holds an `Arc` of it, so this is the last use.
-        unsafe { (self.driver.context_destroy)(self.raw) };
+        if !*self.is_silent.get_mut() {
+            // SAFETY: whatever lived in the context holds an `Arc` of it, so this is the last use.
+            unsafe { (self.driver.context_destroy)(self.raw) };
+        }
     }
 }
 
@@ -127,6 +187,9 @@ impl Drop for Current<'_> {
 
 /// Frees a handle in its context and ignores failures, which no caller could handle.
 fn release(context: &Arc<Context>, free: impl FnOnce(&Driver) -> Status) {
+    if context.is_silent.load(Ordering::Relaxed) {
+        return;
+    }
     if let Ok(_current) = context.enter_anyway() {
         free(&context.driver);
     }
@@ -161,8 +224,11 @@ impl DeviceBuffer {
 
 impl Drop for DeviceBuffer {
     fn drop(&mut self) {
-        // SAFETY: `address` came from `cuMemAlloc`; streams that work on it are dropped first, and wait.
-        release(&self.context, |d| unsafe { (d.memory_free)(self.address) });
+        self.context.taken[0].fetch_sub(self.bytes.max(1) as u64, Ordering::Relaxed);
+        if !self.context.plans {
+            // SAFETY: `address` came from `cuMemAlloc`; streams that work on it are dropped first, and wait.
+            release(&self.context, |d| unsafe { (d.memory_free)(self.address) });
+        }
     }
 }
 
@@ -198,6 +264,7 @@ impl PinnedBuffer {
 
 impl Drop for PinnedBuffer {
     fn drop(&mut self) {
+        self.context.taken[1].fetch_sub(self.bytes.max(1) as u64, Ordering::Relaxed);
         // SAFETY: `data` came from `cuMemHostAlloc`; streams that work on it are dropped first, and wait.
         release(&self.context, |d| unsafe { (d.host_free)(self.data.cast()) });
     }
@@ -216,12 +283,12 @@ unsafe impl Sync for Stream {}
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        // SAFETY: `raw` is a live stream, dropped once. Destroying it would not wait for the work in it, whose memory may
-        // be freed next.
-        release(&self.context, |d| unsafe {
-            (d.stream_synchronize)(self.raw);
-            (d.stream_destroy)(self.raw)
-        });
+        // Destroying it would not wait for the work in it, whose memory may be freed next.
+        if let Ok(current) = self.context.enter_anyway() {
+            let _ = current.synchronize(self);
+        }
+        // SAFETY: `raw` is a live stream, dropped once.
+        release(&self.context, |d| unsafe { (d.stream_destroy)(self.raw) });
     }
 }
 
@@ -323,14 +390,17 @@ impl Current<'_> {
 
     /// Allocates memory with undefined content.
     pub fn alloc(&self, what: &str, bytes: usize) -> Result<DeviceBuffer> {
-        let mut address = 0;
-        // SAFETY: writes one address.
-        let status = unsafe { (self.driver().memory_alloc)(&mut address, bytes.max(1)) };
-        if status == OUT_OF_MEMORY {
-            let device = self.context.device.clone();
-            return Err(Error::DeviceOutOfMemory { device, what: what.to_owned(), bytes: bytes as u64 });
+        let mut address = PLANNED;
+        if !self.context.plans {
+            // SAFETY: writes one address.
+            let status = unsafe { (self.driver().memory_alloc)(&mut address, bytes.max(1)) };
+            if status == OUT_OF_MEMORY {
+                let device = self.context.device.clone();
+                return Err(Error::DeviceOutOfMemory { device, what: what.to_owned(), bytes: bytes as u64 });
+            }
+            self.check(status, "cuMemAlloc")?;
         }
-        self.check(status, "cuMemAlloc")?;
+        self.context.taken[0].fetch_add(bytes.max(1) as u64, Ordering::Relaxed);
         Ok(DeviceBuffer { context: self.context.clone(), address, bytes })
     }
 
@@ -343,6 +413,7 @@ impl Current<'_> {
             return Err(Error::OutOfMemory { what: "page-locked memory", bytes: bytes as u64 });
         }
         self.check(status, "cuMemHostAlloc")?;
+        self.context.taken[1].fetch_add(bytes.max(1) as u64, Ordering::Relaxed);
         // SAFETY: the driver gave `bytes` bytes.
         unsafe { ptr::write_bytes(data.cast::<u8>(), 0, bytes.max(1)) };
         Ok(PinnedBuffer { context: self.context.clone(), data: data.cast(), bytes })
@@ -359,7 +430,7 @@ impl Current<'_> {
     /// Waits for the end of all work in `stream` and reports its errors.
     pub fn synchronize(&self, stream: &Stream) -> Result<()> {
         // SAFETY: a live stream.
-        self.check(unsafe { (self.driver().stream_synchronize)(stream.raw) }, "cuStreamSynchronize")
+        self.context.wait("cuStreamQuery", |driver| unsafe { (driver.stream_query)(stream.raw) })
     }
 
     /// Creates an event; `timed` ones cost more.
@@ -389,7 +460,7 @@ impl Current<'_> {
     /// Waits for the work ahead of `event`, and reports its errors.
     pub fn wait(&self, event: &Event) -> Result<()> {
         // SAFETY: a live event.
-        self.check(unsafe { (self.driver().event_synchronize)(event.raw) }, "cuEventSynchronize")
+        self.context.wait("cuEventQuery", |driver| unsafe { (driver.event_query)(event.raw) })
     }
 
     /// Queues a copy of `bytes` bytes of `from`, which must stay as they are until the stream was synchronised.
@@ -408,35 +479,44 @@ impl Current<'_> {
         self.check(status, "cuMemcpyHtoD")
     }
 
-    /// Copies `from` and waits.
-    pub fn upload_now(&self, stream: &Stream, to: &DeviceBuffer, offset: usize, from: &[u8]) -> Result<()> {
-        let to = to.part(offset, from.len());
-        // SAFETY: both ends are that long, and nothing returns before the copy has ended.
-        let status = unsafe { (self.driver().copy_to_device)(to, from.as_ptr().cast(), from.len(), stream.raw) };
-        self.check(status, "cuMemcpyHtoD").and(self.synchronize(stream))
+    /// Copies bytes that `fill` writes to the device, piece by piece, and waits. They go by way of `via`, which no copy may be
+    /// using: a copy from other memory of the host could not be given up.
+    pub fn upload_now(
+        &self,
+        stream: &Stream,
+        to: &DeviceBuffer,
+        (offset, bytes): (usize, usize),
+        via: &mut PinnedBuffer,
+        fill: &mut dyn FnMut(&mut [u8]) -> Result<()>,
+    ) -> Result<()> {
+        for first in (0..bytes).step_by(via.bytes.max(1)) {
+            let n = via.bytes.min(bytes - first);
+            fill(&mut via.bytes_mut()[..n])?;
+            self.upload(stream, to, offset + first, via, 0, n)?;
+            self.synchronize(stream)?;
+        }
+        Ok(())
     }
 
-    /// Copies values to `to` and waits.
-    pub fn download(&self, stream: &Stream, from: &DeviceBuffer, offset: usize, to: &mut [f32]) -> Result<()> {
-        let from = from.part(offset, size_of_val(to));
-        // SAFETY: both ends are that long, any bits are an f32, and nothing returns before the copy has ended.
-        let status = unsafe { (self.driver().copy_to_host)(to.as_mut_ptr().cast(), from, size_of_val(to), stream.raw) };
-        self.check(status, "cuMemcpyDtoH").and(self.synchronize(stream))
-    }
-
-    /// Copies the first bytes of `to` from a part of `from` and waits; page-locked memory takes no copy of the driver's on the way.
-    pub fn download_pinned(
+    /// Copies bytes of the device by way of `via`, which no copy may be using, and hands them to `take`, piece by piece.
+    pub fn download(
         &self,
         stream: &Stream,
         from: &DeviceBuffer,
-        offset: usize,
-        to: &mut PinnedBuffer,
-        bytes: usize,
+        (offset, bytes): (usize, usize),
+        via: &mut PinnedBuffer,
+        take: &mut dyn FnMut(&[u8]) -> Result<()>,
     ) -> Result<()> {
-        let (from, to) = (from.part(offset, bytes), &mut to.bytes_mut()[..bytes]);
-        // SAFETY: both ends are that long, and nothing returns before the copy has ended.
-        let status = unsafe { (self.driver().copy_to_host)(to.as_mut_ptr().cast(), from, bytes, stream.raw) };
-        self.check(status, "cuMemcpyDtoH").and(self.synchronize(stream))
+        for first in (0..bytes).step_by(via.bytes.max(1)) {
+            let n = via.bytes.min(bytes - first);
+            let part = from.part(offset + first, n);
+            // SAFETY: both ends are that long, and `via` is freed by no one before the copy has ended.
+            let status = unsafe { (self.driver().copy_to_host)(via.data.cast(), part, n, stream.raw) };
+            self.check(status, "cuMemcpyDtoH")?;
+            self.synchronize(stream)?;
+            take(&via.bytes()[..n])?;
+        }
+        Ok(())
     }
 
     /// Queues a copy between buffers.
@@ -455,6 +535,9 @@ impl Current<'_> {
     /// Queues zeros for a part of `buffer`.
     pub fn clear(&self, stream: &Stream, buffer: &DeviceBuffer, offset: usize, bytes: usize) -> Result<()> {
         let part = buffer.part(offset, bytes);
+        if self.context.plans {
+            return Ok(());
+        }
         // SAFETY: the buffer is that long.
         self.check(unsafe { (self.driver().fill)(part, 0, bytes, stream.raw) }, "cuMemsetD8")
     }

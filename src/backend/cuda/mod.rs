@@ -24,7 +24,7 @@ mod weights;
 
 use std::sync::{Arc, OnceLock};
 
-pub use self::device::{CudaDevice, CudaModel};
+pub use self::device::{CudaDevice, CudaModel, Uses};
 pub use self::executor::CudaExecutor;
 pub use self::kv::CudaKv;
 pub use self::module::KernelTable;
@@ -49,13 +49,12 @@ pub fn devices() -> Vec<DeviceInfo> {
     }
 }
 
-/// Opens GPU `ordinal` for one model. `deterministic`: every row is computed in one way, whatever else is in the batch.
-/// `profile`: executors measure the parts of their steps.
-pub fn open(ordinal: i32, deterministic: bool, profile: bool) -> Result<Arc<CudaDevice>> {
+/// Opens GPU `ordinal` for one model.
+pub fn open(ordinal: i32, uses: Uses) -> Result<Arc<CudaDevice>> {
     if let Some((driver, image)) = PROVIDED.get() {
-        return CudaDevice::open(driver, ordinal, image, deterministic, profile);
+        return CudaDevice::open(driver, ordinal, image, uses);
     }
     let unavailable = |why: String| Error::DeviceUnavailable { device: format!("cuda:{ordinal}"), why };
     let image = module::IMAGE.map_err(|why| unavailable(why.to_owned()))?;
-    CudaDevice::open(&Driver::system().map_err(unavailable)?, ordinal, image, deterministic, profile)
+    CudaDevice::open(&Driver::system().map_err(unavailable)?, ordinal, image, uses)
 }

@@ -7,7 +7,9 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::{CStr, OsStr, c_char, c_int, c_uint, c_void};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use cudarc::driver::sys::{
     CUcontext, CUdevice, CUdevice_attribute, CUevent, CUfunction, CUfunction_attribute, CUgraph, CUgraphExec,
@@ -19,6 +21,9 @@ use crate::os::{self, DRIVER_NAMES, Library};
 
 /// Address in the memory of a device.
 pub use cudarc::driver::sys::CUdeviceptr as Address;
+
+/// The patience of a driver whose caller has set none.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// `CUresult` as the number that it is: a newer driver returns values that the Rust enumeration lacks.
 pub type Status = c_int;
@@ -36,6 +41,8 @@ macro_rules! driver_table {
             /// `CUDA_VERSION` that the driver implements, such as 12040.
             pub version: i32,
             verdicts: Mutex<Verdicts>,
+            /// Microseconds that a wait may take.
+            patience: AtomicU64,
             // Never unloaded: the driver keeps threads and exit handlers in the process.
             _library: std::mem::ManuallyDrop<Library>,
         }
@@ -57,6 +64,7 @@ macro_rules! driver_table {
                             .ok_or_else(|| format!("the driver library lacks the function {}", stringify!($symbol)))?,)*
                         version: 0,
                         verdicts: Mutex::default(),
+                        patience: AtomicU64::new(PATIENCE.as_micros() as u64),
                         _library: std::mem::ManuallyDrop::new(library),
                     })
                 }
@@ -89,11 +97,11 @@ driver_table! {
     fill: cuMemsetD8Async(Address, u8, usize, CUstream);
     stream_create: cuStreamCreate(*mut CUstream, c_uint);
     stream_destroy: cuStreamDestroy_v2(CUstream);
-    stream_synchronize: cuStreamSynchronize(CUstream);
+    stream_query: cuStreamQuery(CUstream);
     event_create: cuEventCreate(*mut CUevent, c_uint);
     event_destroy: cuEventDestroy_v2(CUevent);
     event_record: cuEventRecord(CUevent, CUstream);
-    event_synchronize: cuEventSynchronize(CUevent);
+    event_query: cuEventQuery(CUevent);
     event_elapsed: cuEventElapsedTime(*mut f32, CUevent, CUevent);
     exchange_capture_mode: cuThreadExchangeStreamCaptureMode(*mut CaptureMode);
     stream_begin_capture: cuStreamBeginCapture_v2(CUstream, CaptureMode);
@@ -110,11 +118,12 @@ driver_table! {
     launch: cuLaunchKernelEx(*const CUlaunchConfig, CUfunction, *mut *mut c_void, *mut *mut c_void);
 }
 
-/// What self-tests have said of a driver's devices, by ordinal.
+/// What self-tests and measurements have said of a driver's devices, by ordinal.
 #[derive(Default)]
 pub struct Verdicts {
     passed: HashSet<(i32, u64)>,
     failed: BTreeMap<i32, String>,
+    rates: BTreeMap<i32, (f64, f64)>,
 }
 
 impl Verdicts {
@@ -124,6 +133,15 @@ impl Verdicts {
 
     pub fn pass(&mut self, ordinal: i32, test: u64) {
         self.passed.insert((ordinal, test));
+    }
+
+    /// Rates of a device that were measured.
+    pub fn rates(&self, ordinal: i32) -> Option<(f64, f64)> {
+        self.rates.get(&ordinal).copied()
+    }
+
+    pub fn measure(&mut self, ordinal: i32, rates: (f64, f64)) {
+        self.rates.insert(ordinal, rates);
     }
 
     /// The first reason counts.
@@ -188,6 +206,16 @@ impl Driver {
 
     pub fn verdicts(&self) -> MutexGuard<'_, Verdicts> {
         self.verdicts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Time that a device is given for the work that a call waits for; then it is lost. A step of the largest models takes
+    /// seconds at most.
+    pub fn patience(&self) -> Duration {
+        Duration::from_micros(self.patience.load(Ordering::Relaxed))
+    }
+
+    pub fn set_patience(&self, patience: Duration) {
+        self.patience.store(patience.as_micros() as u64, Ordering::Relaxed);
     }
 
     /// Number of devices.

@@ -2,7 +2,10 @@
 //!
 //! Owns the order of bytes that the readers in `kernels/quant.cuh` expect. Refuses to know what kernels do with them.
 
+use std::hash::Hasher;
 use std::sync::Arc;
+
+use twox_hash::XxHash64;
 
 use super::arena::Arena;
 use super::launch::{Context, DeviceBuffer, PinnedBuffer, Stream};
@@ -148,9 +151,19 @@ pub struct DeviceWeights {
     /// Address and length of each.
     vectors: Vec<(Address, usize)>,
     ropes: Vec<DeviceRope>,
+    staging: u64,
+    digest: u64,
 }
 
 impl DeviceWeights {
+    pub fn staging(&self) -> u64 {
+        self.staging
+    }
+
+    pub fn digest(&self) -> u64 {
+        self.digest
+    }
+
     pub fn bytes(&self) -> u64 {
         self.buffer.len() as u64
     }
@@ -176,6 +189,9 @@ impl DeviceWeights {
 /// Bytes that are read and copied at a time: large enough for the bus, small enough to stay in the cache.
 const PIECE: usize = 4 << 20;
 
+/// Bytes of vectors that are copied at a time, at least.
+const VECTOR_PIECE: usize = 64 << 10;
+
 /// Copies weights to the device; while one piece of a matrix is copied the next is read.
 pub fn upload(context: &Arc<Context>, weights: &Weights, progress: &mut Progress) -> Result<DeviceWeights> {
     let layout = WeightLayout::new(weights)?;
@@ -183,18 +199,26 @@ pub fn upload(context: &Arc<Context>, weights: &Weights, progress: &mut Progress
     let buffer = current.alloc("weights", layout.arena.bytes())?;
     let piece_rows = |l: &PlaneLayout| (PIECE / l.packed_row_bytes().max(l.row_bytes)).clamp(1, l.rows);
     let staging = layout.matrices.iter().map(|l| piece_rows(l) * l.packed_row_bytes()).max().unwrap_or(0);
+    // Vectors go through one of them.
+    let staging = staging.max(VECTOR_PIECE);
+    let mut hash = XxHash64::with_seed(0);
     let mut lanes = Vec::with_capacity(2);
-    for _ in 0..2 {
+    // Of a plan nothing is read.
+    let reads = !context.plans();
+    for _ in 0..if reads { 2 } else { 0 } {
         lanes.push((current.stream()?, current.alloc_pinned(staging)?));
     }
     let total = layout.matrices.iter().map(|l| (l.rows * l.packed_row_bytes()) as u64).sum();
     let mut done = 0;
-    progress(done, total)?;
-    for (source, matrix) in weights.matrices.iter().zip(&layout.matrices) {
+    if reads {
+        progress(done, total)?;
+    }
+    for (source, matrix) in weights.matrices.iter().zip(&layout.matrices).filter(|_| reads) {
         let rows = piece_rows(matrix);
+        hash.write(format!("{:?} {} {}", matrix.source.dtype, matrix.rows, matrix.cols).as_bytes());
         for first in (0..matrix.rows).step_by(rows) {
             let n = rows.min(matrix.rows - first);
-            let raw = target_rows(*source, matrix, first, n)?;
+            let raw = target_rows(*source, matrix, first, n, &mut hash)?;
             let (stream, pinned): &mut (Stream, PinnedBuffer) = &mut lanes[0];
             // The copies that were queued from this memory.
             current.synchronize(stream)?;
@@ -209,14 +233,21 @@ pub fn upload(context: &Arc<Context>, weights: &Weights, progress: &mut Progress
             progress(done, total)?;
         }
     }
-    let stream = &lanes[0].0;
+    for (stream, _) in &lanes {
+        current.synchronize(stream)?;
+    }
     let vectors = weights.vectors.iter().map(|v| v.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>());
     let ropes = weights.ropes.iter().map(|r| r.inv_freq.iter().flat_map(|f| f.to_le_bytes()).collect());
     for (bytes, offset) in vectors.zip(&layout.vectors).chain(ropes.zip(&layout.ropes)) {
-        current.upload_now(stream, &buffer, *offset, &bytes)?;
-    }
-    for (stream, _) in &lanes {
-        current.synchronize(stream)?;
+        let Some((stream, pinned)) = lanes.first_mut() else { break };
+        hash.write(&bytes);
+        let mut rest = &bytes[..];
+        current.upload_now(stream, &buffer, (*offset, bytes.len()), pinned, &mut |piece| {
+            let (now, behind) = rest.split_at(piece.len());
+            piece.copy_from_slice(now);
+            rest = behind;
+            Ok(())
+        })?;
     }
     let base = buffer.address();
     let rope = |(rope, offset): (&Rope, &usize)| DeviceRope {
@@ -229,14 +260,23 @@ pub fn upload(context: &Arc<Context>, weights: &Weights, progress: &mut Progress
         matrices: layout.matrices.iter().map(|l| l.matrix(base)).collect(),
         vectors: layout.vectors.iter().zip(&weights.vectors).map(|(at, v)| (base + *at as Address, v.len())).collect(),
         ropes: weights.ropes.iter().zip(&layout.ropes).map(rope).collect(),
+        staging: 2 * staging as u64,
+        digest: hash.finish(),
         buffer,
     })
 }
 
-/// Reads rows of a source in the blocks of the target type.
-fn target_rows(source: &dyn MatrixSource, layout: &PlaneLayout, first: usize, n: usize) -> Result<Vec<u8>> {
+/// Reads rows of a source in the blocks of the target type, and counts them in a digest as they are.
+fn target_rows(
+    source: &dyn MatrixSource,
+    layout: &PlaneLayout,
+    first: usize,
+    n: usize,
+    digest: &mut XxHash64,
+) -> Result<Vec<u8>> {
     let mut raw = try_filled("rows to upload", n * layout.row_bytes, 0u8)?;
     source.read(first..first + n, &mut raw)?;
+    digest.write(&raw);
     if layout.source.dtype == layout.target.dtype {
         return Ok(raw);
     }
