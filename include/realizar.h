@@ -1483,7 +1483,7 @@ typedef struct rz_kv_params {
   uint32_t head_dim;     /* Values of a head: an even number up to 4096. */
   uint32_t capacity;     /* Positions to make room for. */
   uint32_t type;         /* RZ_CACHE_TYPE_...; 0: F16. */
-  uint32_t device;       /* Index of a device; 0: choose for me. */
+  uint32_t device;       /* Index of a device; 0: choose for me, which is the CPU. */
 } rz_kv_params;
 
 /* Attention of one new position over `cache_len` earlier ones and itself: out = softmax(scale * q k^T) v, head by

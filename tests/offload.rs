@@ -430,7 +430,9 @@ fn a_plan_tells_what_a_device_is_asked_for() {
     for (name, tiny) in models(quant::Q4_0).into_iter().filter(|(name, _)| names.contains(name)) {
         let (_dir, path, _) = save(&tiny);
         for (gpu_layers, dtype) in [(0, quant::F16), (1, quant::Q8_0)] {
-            let params = || LoadParams { device: GPU, gpu_layers, ..Default::default() };
+            // The scratch of one thread, this one, whose memory is counted.
+            let runtime = || Some(Runtime::new(RuntimeParams { threads: 1, ..Default::default() }).unwrap());
+            let params = || LoadParams { runtime: runtime(), device: GPU, gpu_layers, ..Default::default() };
             let cache = |capacity| CacheParams { capacity, k_type: dtype, v_type: dtype };
             // What is made with the first load of all.
             drop(load(&path, gpu_layers).unwrap());
@@ -439,9 +441,8 @@ fn a_plan_tells_what_a_device_is_asked_for() {
             let plan = Plan::of_path(&path, params(), &cache(800), 2).unwrap();
             assert!(taken()[0] == before[0] && taken()[1] < before[1] + 4096, "{name}: a plan keeps something");
             let since = |[device, host]: [u64; 2]| [taken()[0] - device, taken()[1] - host];
-            let runtime = Some(Runtime::new(RuntimeParams { threads: 1, ..Default::default() }).unwrap());
             let before = taken();
-            let model = Model::load(&path, LoadParams { runtime, ..params() }).unwrap();
+            let model = Model::load(&path, params()).unwrap();
             assert_eq!((since(before)[0], model.info().gpu_layers), (plan.weights.device, plan.gpu_layers), "{name}");
             let loaded = taken();
             let mut sessions = [0; 2].map(|_| Session::new(&model, &cache(800)).unwrap());

@@ -207,7 +207,7 @@ impl Backend {
         match self {
             Backend::Cpu(cpu) => Ok(cpu),
             Backend::Cuda(_) | Backend::Split(_) => {
-                Err(Error::unsupported("adapters for a model that has layers on a GPU"))
+                Err(Error::unsupported("adapters for a model that has layers on a GPU; device 1 is the CPU"))
             }
         }
     }

@@ -345,7 +345,8 @@ impl Model {
 
     pub(super) fn embedder(&self) -> Result<&Embedder> {
         let embedder = self.compute()?.embedder.as_ref();
-        embedder.ok_or_else(|| Error::unsupported("embeddings of a model that has layers on a GPU"))
+        embedder
+            .ok_or_else(|| Error::unsupported("embeddings of a model that has layers on a GPU; device 1 is the CPU"))
     }
 
     pub(super) fn predictor(&self) -> Result<&Predictor> {

@@ -161,7 +161,7 @@ pub struct rz_kv_params {
     pub capacity: u32,
     /// RZ_CACHE_TYPE_...; 0: F16.
     pub r#type: u32,
-    /// Index of a device; 0: choose for me.
+    /// Index of a device; 0: choose for me, which is the CPU.
     pub device: u32,
 }
 
