@@ -38,7 +38,7 @@ template <u32 kTaps> DEVICE void convolve(const ConvArgs& a) {
 }
 
 // A warp has 8 columns of a matrix, a block 16. Lane 4c + g has the rows g, g + 4, .. of column c.
-constexpr u32 kColumns = 16;
+constexpr u32 kScanColumns = 16;
 DEVICE u32 column() { return threadIdx.x / kWarp * 8 + threadIdx.x % kWarp / 4; }
 DEVICE float sum_rows(float v) {
     v += shuffle_xor(v, 1);
@@ -49,8 +49,8 @@ DEVICE float sum_rows(float v) {
 template <u32 kRows> DEVICE void advance_delta(const DeltaArgs& a) {
     let_next_start();
     wait_for_previous();
-    const u32 g = threadIdx.x % 4, blocks = a.value_dim / kColumns;
-    const u32 head = blockIdx.x / blocks, col = blockIdx.x % blocks * kColumns + column();
+    const u32 g = threadIdx.x % 4, blocks = a.value_dim / kScanColumns;
+    const u32 head = blockIdx.x / blocks, col = blockIdx.x % blocks * kScanColumns + column();
     const u32 key_head = a.tiled ? head % a.key_heads : head * a.key_heads / a.heads;
     const DeviceTile run = a.step.tiles[blockIdx.y];
     const DeviceKv memory = a.step.kvs[run.slot];
@@ -97,7 +97,7 @@ template <u32 kRows> DEVICE void advance_delta(const DeltaArgs& a) {
 template <u32 kRows> DEVICE void advance_scan(const ScanArgs& a) {
     let_next_start();
     wait_for_previous();
-    const u32 g = threadIdx.x % 4, channel = blockIdx.x * kColumns + column(), width = a.heads * a.head_dim;
+    const u32 g = threadIdx.x % 4, channel = blockIdx.x * kScanColumns + column(), width = a.heads * a.head_dim;
     const u32 head = channel / a.head_dim, group = head * a.groups / a.heads;
     const DeviceTile run = a.step.tiles[blockIdx.y];
     const DeviceKv memory = a.step.kvs[run.slot];
