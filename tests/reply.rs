@@ -63,6 +63,7 @@ fn forms() -> Vec<(&'static str, String)> {
         ("typed arguments", tagged("<invoke name=\"{{ c.name }}\">\n", "<parameter name=\"{{ k }}\" string=\"{{ 'true' if v is string else 'false' }}\">", "</parameter>\n", "</invoke>\n")),
         ("bare keys", each("<|tool_call>call:{{ c.name }}{{ '{' }}{% for k, v in c.arguments | items %}{{ k }}:{% if v is string %}<|\"|>{{ v }}<|\"|>{% elif v is mapping %}{{ '{' }}{% for a, b in v | items %}{{ a }}:<|\"|>{{ b }}<|\"|>{% endfor %}{{ '}' }}{% else %}{{ v | tojson }}{% endif %}{{ ',' if not loop.last }}{% endfor %}{{ '}' }}<tool_call|>")),
         ("Python", format!("<|calls|>[{}]<|end_calls|>", each("{{ c.name }}({% for k, v in c.arguments | items %}{{ k }}={% if v is string %}'{{ v }}'{% elif v is mapping %}{{ v | tojson }}{% else %}{{ v }}{% endif %}{{ ', ' if not loop.last }}{% endfor %}){{ ', ' if not loop.last }}"))),
+        ("tags at every level", format!("{{% macro value(v) %}}{{% if v is mapping %}}{{% for a, b in v | items %}}{{{{ ns }}}}<{{{{ a }}}}>{{{{ value(b) }}}}{{{{ ns }}}}</{{{{ a }}}}>{{% endfor %}}{{% elif v is iterable and v is not string %}}{{% for b in v %}}{{{{ ns }}}}<item>{{{{ value(b) }}}}{{{{ ns }}}}</item>{{% endfor %}}{{% elif v is boolean %}}{{{{ v | tojson }}}}{{% else %}}{{{{ v }}}}{{% endif %}}{{% endmacro %}}{{% set ns = ']<]minimax[>[' %}}{{{{ ns }}}}<tool_call>\n{}{{{{ ns }}}}</tool_call>", each("{{ ns }}<invoke name=\"{{ c.name }}\">{% for k, v in c.arguments | items %}{{ ns }}<{{ k }}>{{ value(v) }}{{ ns }}</{{ k }}>{% endfor %}{{ ns }}</invoke>\n"))),
         ("Python's values in tags", each("<function name=\"{{ c.name }}\">{% for k, v in c.arguments | items %}<param name=\"{{ k }}\">{{ v }}</param>{% endfor %}</function>{{ '\n' if not loop.last }}")),
     ]
 }
@@ -639,7 +640,7 @@ fn conversations_that_a_template_would_lose_are_refused() {
 proptest! {
     /// However a reply is cut, its parts are the same, and no text is lost but that of tags.
     #[test]
-    fn any_reply_is_taken_apart(parts in prop::collection::vec(prop::sample::select(PARTS), 0..24), form in 0usize..16) {
+    fn any_reply_is_taken_apart(parts in prop::collection::vec(prop::sample::select(PARTS), 0..24), form in 0usize..17) {
         let case = case(&source(THINK, &forms()[form].1), "auto");
         let text = parts.concat();
         let got = parsed(&case.reply, &text);

@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 
 use crate::error::{Error, Result};
 use crate::text::{
-    ANY, Argument, Body, CallForm, Dialect, NAME, Reply, Tokenizer, Tool, ToolChoice, is_bare, is_key, is_text,
+    ANY, Argument, Body, CallForm, Dialect, KEY, NAME, Reply, Tokenizer, Tool, ToolChoice, is_bare, is_key, is_text,
     options, resolved,
 };
 
@@ -145,11 +145,7 @@ impl Writer<'_> {
         if !is_key(argument, key) {
             return Err(unwritable(key));
         }
-        let values: Result<Vec<String>> = options(&resolved(schema, &tool.parameters))
-            .iter()
-            .map(|schema| self.tagged(argument, key, schema, tool))
-            .collect();
-        Ok(values?.join(" | "))
+        any_of(options(&resolved(schema, &tool.parameters)), |schema| self.tagged(argument, key, schema, tool))
     }
 
     fn tagged(&mut self, argument: &Argument, key: &str, schema: &Json, tool: &Tool) -> Result<String> {
@@ -160,7 +156,8 @@ impl Writer<'_> {
         };
         let front = self.tag(&format!("{}{key}{front}", argument.before), &tool.name)?;
         let texts = schema["enum"].as_array().map(|texts| texts.iter().filter_map(Json::as_str).collect::<Vec<_>>());
-        let after = self.tag(&argument.after, "")?;
+        let close = argument.close(key);
+        let after = self.tag(&close, "")?;
         let value = match (is_text, texts) {
             (true, Some(texts)) => {
                 let texts: Vec<String> = texts.into_iter().map(quoted).collect();
@@ -170,11 +167,14 @@ impl Writer<'_> {
                 let length = |name: &str| schema[name].as_u64().filter(|&n| n <= MAX_LENGTH);
                 let (least, most) = (length("minLength").unwrap_or(0), length("maxLength"));
                 let most = most.map_or(String::new(), |n| n.max(least).to_string());
-                self.text_until(&argument.after, least, &most)?
+                self.text_until(&close, least, &most)?
             }
             // Templates of this form show them as Python does.
             (false, _) if schema["type"] == "boolean" => {
                 format!("(\"true\" | \"false\" | \"True\" | \"False\") {after}")
+            }
+            (false, _) if let Some(mark) = &argument.nested => {
+                format!("{} {after}", self.nested(schema, mark, tool, 0)?)
             }
             (false, _) => {
                 let json = self.json(schema.clone(), tool)?;
@@ -186,6 +186,57 @@ impl Writer<'_> {
             }
         };
         Ok(format!("{front} {value}"))
+    }
+
+    /// A value that is no text, whose members stand between tags behind `mark`.
+    fn nested(&mut self, schema: &Json, mark: &str, tool: &Tool, depth: usize) -> Result<String> {
+        self.check_size(depth)?;
+        let member = |writer: &mut Self, name: &str, schema: &Json| -> Result<String> {
+            let argument = Argument {
+                before: format!("{mark}<"),
+                text: ">".to_owned(),
+                after: format!("{mark}</{KEY}>"),
+                ..Default::default()
+            };
+            let value = any_of(options(&resolved(schema, &tool.parameters)), |schema| match is_text(schema) {
+                true => writer.tagged(&argument, name, schema, tool),
+                false => {
+                    let value = writer.nested(schema, mark, tool, depth + 1)?;
+                    let [open, close] =
+                        [format!("{mark}<{name}>"), argument.close(name)].map(|tag| writer.tag(&tag, ""));
+                    Ok(format!("{} {value} {}", open?, close?))
+                }
+            });
+            Ok(writer.rule(&value?))
+        };
+        Ok(match schema["type"].as_str() {
+            Some("array") if schema["items"].is_object() => {
+                let item = member(self, "item", &schema["items"])?;
+                format!("({item})*")
+            }
+            Some("object") if schema["properties"].is_object() => {
+                let mut out = String::new();
+                for (name, value) in schema["properties"].as_object().into_iter().flatten() {
+                    if name.is_empty() || !name.chars().all(is_bare) {
+                        return Err(unwritable(name));
+                    }
+                    let optional = if is_required(schema, name) { "" } else { "?" };
+                    let _ = write!(out, " ({}){optional}", member(self, name, value)?);
+                }
+                out
+            }
+            Some("array" | "object") | None if schema.get("enum").is_none() => {
+                return Err(Error::unsupported("lists and objects of any kind in the arguments of this model's calls"));
+            }
+            _ => self.json(schema.clone(), tool)?,
+        })
+    }
+
+    fn check_size(&self, depth: usize) -> Result<()> {
+        match depth > MAX_DEPTH || self.lark.len() > MAX_LARK {
+            true => Err(Error::TooComplex("arguments nested too deep, or of too many kinds".to_owned())),
+            false => Ok(()),
+        }
     }
 
     /// A value by a schema that is a part of the tool's.
@@ -233,23 +284,10 @@ impl Writer<'_> {
         Ok(format!("{} {rest} {}", quoted(open), quoted(close)))
     }
 
-    /// A value in another form than JSON. Options that cannot be written are left out where there are others.
+    /// A value in another form than JSON.
     fn dialect_value(&mut self, schema: &Json, dialect: Dialect, tool: &Tool, depth: usize) -> Result<String> {
-        if depth > MAX_DEPTH || self.lark.len() > MAX_LARK {
-            return Err(Error::TooComplex("arguments nested too deep, or of too many kinds".to_owned()));
-        }
-        let (mut out, mut refused) = (Vec::new(), None);
-        for schema in options(&resolved(schema, &tool.parameters)) {
-            match self.dialect_option(&schema, dialect, tool, depth) {
-                Ok(value) => out.push(value),
-                Err(e @ Error::Unsupported(_)) => refused = Some(e),
-                Err(e) => return Err(e),
-            }
-        }
-        match refused {
-            Some(e) if out.is_empty() => Err(e),
-            _ => Ok(out.join(" | ")),
-        }
+        self.check_size(depth)?;
+        any_of(options(&resolved(schema, &tool.parameters)), |schema| self.dialect_option(schema, dialect, tool, depth))
     }
 
     fn dialect_option(&mut self, schema: &Json, dialect: Dialect, tool: &Tool, depth: usize) -> Result<String> {
@@ -386,6 +424,22 @@ impl Writer<'_> {
 
 /// The quote of texts in objects with bare keys.
 const WIDE_QUOTE: &str = "<|\"|>";
+
+/// Alternatives for some schemas, of which those that cannot be written are left out where there are others.
+fn any_of(schemas: Vec<Json>, mut write: impl FnMut(&Json) -> Result<String>) -> Result<String> {
+    let (mut out, mut refused) = (Vec::new(), None);
+    for schema in &schemas {
+        match write(schema) {
+            Ok(value) => out.push(value),
+            Err(e @ Error::Unsupported(_)) => refused = Some(e),
+            Err(e) => return Err(e),
+        }
+    }
+    match refused {
+        Some(e) if out.is_empty() => Err(e),
+        _ => Ok(out.join(" | ")),
+    }
+}
 
 fn unwritable(key: &str) -> Error {
     Error::unsupported(format!("the form of this model's calls cannot hold an argument with the name {key:?}"))

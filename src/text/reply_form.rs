@@ -6,7 +6,7 @@ use serde_json::{Value as Json, json};
 
 use super::chat::Chat;
 use super::literal::Literal;
-use super::tags::{ANY, NAME, common_prefix, common_suffix, first_tag, merged, tag_end, tag_start};
+use super::tags::{ANY, KEY, NAME, common_prefix, common_suffix, first_tag, merged, tag_end, tag_start};
 use super::template::ChatTemplate;
 use crate::error::Result;
 
@@ -78,17 +78,27 @@ pub enum Member {
 }
 
 /// The form of one argument: `before key between value after`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Argument {
     pub before: String,
     /// In front of a text, and where they differ in front of other values.
     pub text: String,
     pub other: Option<String>,
     pub after: String,
+    /// In front of each tag within a value: objects and lists have members between tags of their names, those of lists being
+    /// `item`.
+    pub nested: Option<String>,
     /// Some texts stand in a section of character data, as in XML.
     pub in_cdata: bool,
     /// Objects and lists are those of Python.
     pub in_python: bool,
+}
+
+impl Argument {
+    /// The tag behind the value of an argument.
+    pub fn close(&self, key: &str) -> String {
+        self.after.replace(KEY, key)
+    }
 }
 
 /// Tags of reasoning that a rendering does not tell by itself: where it ends, and what it began with.
@@ -219,7 +229,7 @@ impl ReplyForm {
 const KIMI: &str = "<|tool_call_argument_begin|>";
 
 /// The forms of models whose templates do not write calls: LFM2 and Granite 3, whose conversations cannot have any, and Kimi K2,
-/// some of whose templates change lists, which the interpreter does not know. By a text of the template.
+/// some of whose templates change lists, which the interpreter does not know; and that of MiniMax M3. By a text of the template.
 fn published(source: &str) -> Option<CallForm> {
     let list = |open: &str, close: &str, body: Body| CallForm {
         open: open.to_owned(),
@@ -230,6 +240,9 @@ fn published(source: &str) -> Option<CallForm> {
     };
     if source.contains(KIMI) {
         return Some(kimi());
+    }
+    if source.contains(MINIMAX) {
+        return Some(minimax());
     }
     if source.contains("List of tools: ") {
         let body = Body::Named { middle: String::new(), dialect: Dialect::Python };
@@ -242,6 +255,30 @@ fn published(source: &str) -> Option<CallForm> {
         tail: "}".to_owned(),
     };
     source.contains("<|tool_call|> followed by a JSON list").then(|| list("<|tool_call|>[", "]", body))
+}
+
+const MINIMAX: &str = "]<]minimax[>[";
+
+/// The form of MiniMax M3, whose arguments have tags at every level.
+fn minimax() -> CallForm {
+    let argument = Argument {
+        before: format!("{MINIMAX}<"),
+        text: ">".to_owned(),
+        other: None,
+        after: format!("{MINIMAX}</{KEY}>"),
+        nested: Some(MINIMAX.to_owned()),
+        in_cdata: false,
+        in_python: false,
+    };
+    CallForm {
+        open: format!("{MINIMAX}<tool_call>\n"),
+        between: Some("\n".to_owned()),
+        close: format!("\n{MINIMAX}</tool_call>"),
+        before: format!("{MINIMAX}<invoke name=\""),
+        after: format!("{MINIMAX}</invoke>"),
+        body: Body::Tagged { middle: "\">".to_owned(), argument },
+        others: Vec::new(),
+    }
 }
 
 fn kimi() -> CallForm {
@@ -494,6 +531,7 @@ fn read_calls(text: &str, n: usize, behind: &str, form: &ReplyForm) -> Option<Ca
                 text: in_front.to_owned(),
                 other,
                 after: after.to_owned(),
+                nested: None,
                 in_cdata: false,
                 in_python,
             };

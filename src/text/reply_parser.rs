@@ -11,6 +11,7 @@ use serde_json::Value as Json;
 use super::literal::{Literal, escape};
 use super::reply::{Event, EventKind, Found, Reply, Then, Tool, is_text, resolved, value};
 use super::reply_form::{Argument, Body, CallForm};
+use super::reply_nested;
 use super::reply_object::{ObjectCall, Step};
 use super::tags::{Match, matches};
 use super::{TextStream, TokenKind, Tokenizer};
@@ -67,8 +68,8 @@ enum State {
 
 enum ValueKind {
     Text,
-    /// By the schema, once it is complete.
-    Other(String),
+    /// By the schema, once it is complete; with the members that are open in it.
+    Other(String, isize),
 }
 
 impl ReplyParser {
@@ -146,7 +147,7 @@ impl ReplyParser {
     fn size(&self) -> usize {
         let state = match &self.state {
             State::Object(object) => object.size(),
-            State::Value { kind: ValueKind::Other(text), .. } => text.len(),
+            State::Value { kind: ValueKind::Other(text, _), .. } => text.len(),
             _ => 0,
         };
         self.held.len() + self.gap.len() + self.waiting + state
@@ -266,7 +267,7 @@ impl ReplyParser {
         self.state = State::Reasoning;
         let reply = self.reply.clone();
         let close = reply.form.reasoning.as_ref().map_or("", |tags| tags.close.trim());
-        match find(close, rest, is_whole, |_| Match::Full(0)) {
+        match find(close, rest, is_whole, |_| false, |_| Match::Full(0)) {
             Found::At(at, end, _) => {
                 self.emit_text(&rest[..at]);
                 self.begin(Then::Content, "");
@@ -359,7 +360,7 @@ impl ReplyParser {
                     None => is_text(&schema(&reply.tools[tool], &name)),
                 };
                 let kind =
-                    if is_text && !argument.in_cdata { ValueKind::Text } else { ValueKind::Other(String::new()) };
+                    if is_text && !argument.in_cdata { ValueKind::Text } else { ValueKind::Other(String::new(), 0) };
                 keys.push(name);
                 self.state = State::Value { tool, keys, kind, begun: false };
                 Some(blank + n + end)
@@ -407,7 +408,13 @@ impl ReplyParser {
             }
         }
         let text = &rest[at..];
-        let behind = &argument.after[..argument.after.len() - argument.after.trim_start().len()];
+        let name = keys.last().map_or("", String::as_str);
+        let close = argument.close(name);
+        let behind = &close[..close.len() - close.trim_start().len()];
+        let (nested, open) = match (&argument.nested, &kind) {
+            (Some(mark), ValueKind::Other(_, open)) => (Some(mark.as_str()), *open),
+            _ => (None, 0),
+        };
         // A value may hold the tag too: it ends where a call goes on behind it.
         let goes_on = |text: &str| {
             let text = text.trim_start();
@@ -422,7 +429,8 @@ impl ReplyParser {
                 })
                 .unwrap_or(Match::No)
         };
-        let found = find(argument.after.trim(), text, is_whole, goes_on);
+        let is_open = |at: usize| nested.is_some_and(|mark| open + reply_nested::balance(&text[..at], mark) != 0);
+        let found = find(close.trim(), text, is_whole, is_open, goes_on);
         let (end, next) = match found {
             Found::At(end, next, _) => (end, next),
             Found::Wait(end) => (end, end),
@@ -445,18 +453,26 @@ impl ReplyParser {
                 }
                 self.emit(EventKind::ToolArguments, false, &json);
             }
-            ValueKind::Other(value) => value.push_str(&part),
+            ValueKind::Other(value, open) => {
+                value.push_str(&part);
+                *open += nested.map_or(0, |mark| reply_nested::balance(&part, mark));
+            }
         }
         if !is_complete {
             self.state = State::Value { tool, keys, kind, begun };
             return (at + end > 0).then_some(at + end);
         }
-        if let ValueKind::Other(text) = kind {
-            let name = keys.last().map_or("", String::as_str);
+        if let ValueKind::Other(text, _) = kind {
             let data = text.strip_prefix("<![CDATA[").and_then(|text| text.strip_suffix("]]>"));
             let json = match data.filter(|_| argument.in_cdata) {
                 Some(data) => Json::from(data).to_string(),
-                None => value(&text, &schema(&reply.tools[tool], name)),
+                None => {
+                    let (root, schema) = (&reply.tools[tool].parameters, schema(&reply.tools[tool], name));
+                    match nested {
+                        Some(mark) => reply_nested::json(&text, mark, &schema, root),
+                        None => value(&text, &schema),
+                    }
+                }
             };
             self.emit(EventKind::ToolArguments, false, &json);
         }
@@ -514,7 +530,7 @@ impl ReplyParser {
         let gap = mem::take(&mut self.gap);
         match mem::replace(&mut self.state, State::Content) {
             State::Object(object) if !object.is_named() => self.give_up(object.raw()),
-            State::Value { kind: ValueKind::Other(text), .. } => {
+            State::Value { kind: ValueKind::Other(text, _), .. } => {
                 self.give_up_call();
                 self.emit_text(&(text + &gap + &held));
             }
@@ -591,11 +607,18 @@ fn schema(tool: &Tool, argument: &str) -> Json {
     resolved(&tool.parameters["properties"][argument], &tool.parameters)
 }
 
-/// The first place of a tag behind which the text goes on as it should.
-fn find(tag: &str, text: &str, is_whole: bool, goes_on: impl Fn(&str) -> Match) -> Found {
+/// The first place of a tag behind which the text goes on as it should. `is_open`: at a place it belongs to the text.
+fn find(
+    tag: &str,
+    text: &str,
+    is_whole: bool,
+    is_open: impl Fn(usize) -> bool,
+    goes_on: impl Fn(&str) -> Match,
+) -> Found {
     let Some(first) = tag.chars().next() else { return Found::None };
     for (at, _) in text.match_indices(first) {
         match matches(tag, &text[at..]) {
+            Match::Full(_) if is_open(at) => {}
             Match::Full(n) => match goes_on(&text[at + n..]) {
                 Match::Full(_) => return Found::At(at, at + n, Then::Content),
                 Match::Partial if is_whole => return Found::At(at, at + n, Then::Content),

@@ -5,6 +5,8 @@
 pub const ANY: char = '\u{F8FE}';
 /// Stands in a tag for the name of the tool.
 pub const NAME: char = '\u{F8FF}';
+/// Stands in a tag behind an argument for its name.
+pub const KEY: char = '\u{F8FD}';
 
 /// Longest text that `ANY` stands for, in characters.
 const MAX_ANY: usize = 64;
