@@ -48,15 +48,52 @@ fn nested(text: &str, mark: &str, schema: &Json, root: &Json, depth: usize) -> O
     let (mut members, mut is_list) = (Vec::new(), !kind("object") || kind("array"));
     while !rest.is_empty() {
         let (name, behind) = rest.strip_prefix(mark)?.strip_prefix('<')?.split_once('>')?;
-        let close = format!("{mark}</{name}>");
-        let ends = behind.match_indices(&close).map(|(at, _)| at);
-        let end = ends.into_iter().find(|end| balance(&behind[..*end], mark) == 0)?;
-        members.push((name, nested(&behind[..end], mark, &of(name), root, depth + 1)?));
+        let (inner, behind) = split(behind, mark)?;
+        members.push((name, nested(inner, mark, &of(name), root, depth + 1)?));
         is_list &= name == "item";
-        rest = behind[end + close.len()..].trim_start();
+        rest = behind.strip_prefix(name)?.strip_prefix('>')?.trim_start();
     }
     Some(match is_list {
         true => members.into_iter().map(|(_, value)| value).collect(),
         false => members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect::<Json>(),
     })
+}
+
+/// A text up to the tag that closes the member it is in, and from the name in that tag on.
+fn split<'t>(text: &'t str, mark: &str) -> Option<(&'t str, &'t str)> {
+    let mut open = 0;
+    for (at, _) in text.match_indices(mark) {
+        let tag = &text[at + mark.len()..];
+        match tag.strip_prefix("</") {
+            Some(name) if open == 0 => return Some((&text[..at], name)),
+            Some(_) => open -= 1,
+            None => open += usize::from(tag.starts_with('<')),
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn members_become_json() {
+        let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}, "t": {"type": "string"},
+            "l": {"type": "array", "items": {"type": "string"}}, "o": {"$ref": "#"}}});
+        let read = |text: &str| json(text, "|", &schema, &schema);
+        assert_eq!(read("|<n>7|</n> |<t>7|</t>"), r#"{"n":7,"t":"7"}"#);
+        assert_eq!(
+            read("|<l>|<item>1|</item>|<item>|</item>|</l>|<o>|<o>|<n>1|</n>|</o>|</o>"),
+            r#"{"l":["1",""],"o":{"o":{"n":1}}}"#
+        );
+        assert_eq!((read(""), read("|<l>|</l>").as_str()), ("{}".to_owned(), r#"{"l":[]}"#));
+        for text in ["|<n>7", "|<n>7|</t>", "|<n>7|</n>x", "|<", "|<n>|<t>|</n>|</t>"] {
+            assert_eq!(read(text), Json::from(text).to_string());
+        }
+        let deep = format!("{}{}", "|<o>".repeat(200_000), "|</o>".repeat(200_000));
+        assert_eq!(read(&deep), Json::from(&deep[..]).to_string());
+    }
 }
