@@ -198,24 +198,24 @@ template <u32 kDim> DEVICE void sum_quads(Part<kDim>& part) {
     }
 }
 
-// The head's first key and value in the cache.
-struct Cached {
-    u64 k;
-    u64 v;
-    u32 rows;  // kept
-    DEVICE_MEMBER Cached(const AttendArgs& a, DeviceKv& kv, u32 kv_head) {
-        kv.k = in_global(kv.k), kv.v = in_global(kv.v);
-        if (a.layer.is_latent) kv.v = kv.k, kv.v_scales = kv.k_scales, kv.v_type = kv.k_type;
-        k = first_value(kv, a.layer, a.layer.k, a.layer.k_stride, kv_head);
-        v = first_value(kv, a.layer, a.layer.v, a.layer.v_stride, kv_head);
-        rows = kept(kv, a.layer);
-    }
-    // The row of a position; those of a step never wrap around the end of a ring.
-    DEVICE_MEMBER u32 row(const AttendArgs& a, u32 p0) const { return a.layer.is_ring ? p0 % rows : p0; }
-};
+DEVICE u32 value_bytes(u32 type) { return type == kF32 ? 4 : type == kF16 ? 2 : 1; }
+
+// The cache of a sequence with planes that begin at the first key and value of a head.
+DEVICE DeviceKv cache_of(const AttendArgs& a, u32 slot, u32 kv_head) {
+    DeviceKv kv = a.step.kvs[slot];
+    const u64 k = first_value(kv, a.layer, a.layer.k, a.layer.k_stride, kv_head);
+    const u64 v = first_value(kv, a.layer, a.layer.v, a.layer.v_stride, kv_head);
+    if (a.layer.is_latent) kv.v = kv.k, kv.v_scales = kv.k_scales, kv.v_type = kv.k_type;
+    kv.k = in_global(kv.k + k * value_bytes(kv.k_type)), kv.k_scales += k / 32;
+    kv.v = in_global(kv.v + v * value_bytes(kv.v_type)), kv.v_scales += v / 32;
+    return kv;
+}
+
+// The row of a position; those of a step never wrap around the end of a ring.
+DEVICE u32 row_of(const AttendArgs& a, const DeviceKv& kv, u32 p0) { return a.layer.is_ring ? p0 % kv.ring : p0; }
 
 template <u32 kDim, bool kHalves>
-DEVICE void walk(const AttendArgs& a, const Rows& rows, const DeviceKv& kv, const Cached& cached, u32 unit, u32 units, u8* shared,
+DEVICE void walk(const AttendArgs& a, const Rows& rows, const DeviceKv& kv, u32 unit, u32 units, u8* shared,
                  Part<kDim>& part) {
     const u32 lane = threadIdx.x % kWarp, g = lane / 4, t = lane % 4;
     clear(a, rows, unit == 0, part);
@@ -229,13 +229,13 @@ DEVICE void walk(const AttendArgs& a, const Rows& rows, const DeviceKv& kv, cons
 
     const Walk walk(a, rows, unit, units);
     for (u32 p0 = walk.begin; p0 < walk.end; p0 += walk.stride) {
-        const u64 row0 = cached.row(a, p0);
+        const u64 row0 = row_of(a, kv, p0);
         const u32 valid = walk.end - 1 - p0;
         float scores[2][4] = {};
         UNROLL for (u32 h = 0; h < 2; h++) {
             // Positions not yet written hold arbitrary bits: the last valid one is read in their place, with weight 0. Behind
             // the head's dimensions the last ones are read; the query is 0 there and the output is dropped.
-            const u64 row = cached.k + (row0 + min_u32(8 * h + g, valid)) * a.layer.k_stride;
+            const u64 row = (row0 + min_u32(8 * h + g, valid)) * a.layer.k_stride;
             // With queries in shared memory registers are short, so the loop is not unrolled and keeps few keys at a time.
             UNROLL_BY(kDim > 128 ? 2 : kDim / 32) for (u32 c = 0; c < kDim / 32; c++) {
                 const uint4 k = load_cached8<kHalves>(kv.k, kv.k_scales, row + min_u32(32 * c + 8 * t, walk.k_last), kv.k_type);
@@ -244,7 +244,7 @@ DEVICE void walk(const AttendArgs& a, const Rows& rows, const DeviceKv& kv, cons
             }
         }
         const uint4 weights = weigh(a, rows, walk, p0, scores, part);
-        add_values<kDim, kHalves>(kv, cached.v + row0 * a.layer.v_stride, a.layer.v_stride, 0, walk.v_last, valid, weights, part);
+        add_values<kDim, kHalves>(kv, row0 * a.layer.v_stride, a.layer.v_stride, 0, walk.v_last, valid, weights, part);
     }
     sum_quads(part);
 }
@@ -332,18 +332,17 @@ template <u32 kDim, bool kHalves> DEVICE void attend(const AttendArgs& a, u8* sh
     const Rows& rows = work.rows;
     if (rows.tokens == 0) return;
     const u32 used = rows.used();
-    DeviceKv kv = a.step.kvs[work.slot];
-    const Cached cached(a, kv, work.kv_head);
+    const DeviceKv kv = cache_of(a, work.slot, work.kv_head);
 
     Part<kDim> part;
     if (!a.splits) {
-        walk<kDim, kHalves>(a, rows, kv, cached, 0, 1, shared, part);
+        walk<kDim, kHalves>(a, rows, kv, 0, 1, shared, part);
         write_rows<kDim>(part, 0, d, used, {1.f / part.sum[0], 1.f / part.sum[1]}, [&](u32 row) { return work.out(a, row); });
         return;
     }
 
     // Groups of positions are dealt to blocks first and then to warps, so that a short context occupies all blocks.
-    walk<kDim, kHalves>(a, rows, kv, cached, work.split + warp * a.splits, kWarps * a.splits, shared, part);
+    walk<kDim, kHalves>(a, rows, kv, work.split + warp * a.splits, kWarps * a.splits, shared, part);
     const u32 row_size = 2 + d;
     float* parts = (float*)(shared + kQueryBytes<kDim>);
     float* mine = parts + warp * used * row_size;
@@ -379,8 +378,7 @@ template <bool kHalves> DEVICE void attend_wide(const AttendArgs& a, u8* shared)
     const TileWork work(a, blockIdx.x, a.splits);
     const Rows& rows = work.rows;
     if (rows.tokens == 0) return;
-    DeviceKv kv = a.step.kvs[work.slot];
-    const Cached cached(a, kv, work.kv_head);
+    const DeviceKv kv = cache_of(a, work.slot, work.kv_head);
     Part<kDim> part;
     clear(a, rows, work.split == 0, part);
 
@@ -400,13 +398,13 @@ template <bool kHalves> DEVICE void attend_wide(const AttendArgs& a, u8* shared)
     const Walk walk(a, rows, work.split, a.splits);
     u32 turn = 0;
     for (u32 p0 = walk.begin; p0 < walk.end; p0 += walk.stride, turn++) {
-        const u64 row0 = cached.row(a, p0);
+        const u64 row0 = row_of(a, kv, p0);
         const u32 valid = walk.end - 1 - p0;
         float scores[2][4] = {};
         for (u32 c = warp; c < chunks; c += kWarps) {
             const uint4 q0 = load<uint4>(queries + 1024 * c), q1 = load<uint4>(queries + 1024 * c + 512);
             UNROLL for (u32 h = 0; h < 2; h++) {
-                const u64 row = cached.k + (row0 + min_u32(8 * h + g, valid)) * a.layer.k_stride;
+                const u64 row = (row0 + min_u32(8 * h + g, valid)) * a.layer.k_stride;
                 const uint4 k = load_cached8<kHalves>(kv.k, kv.k_scales, row + min_u32(32 * c + 8 * t, walk.k_last), kv.k_type);
                 mma16x8x16(scores[h], q0, k.x, k.y);
                 mma16x8x16(scores[h], q1, k.z, k.w);
@@ -424,8 +422,8 @@ template <bool kHalves> DEVICE void attend_wide(const AttendArgs& a, u8* shared)
             }
         }
         const uint4 weights = weigh(a, rows, walk, p0, scores, part);
-        add_values<kDim, kHalves>(kv, cached.v + row0 * a.layer.v_stride, a.layer.v_stride, kDim * warp, walk.v_last, valid,
-                                  weights, part);
+        add_values<kDim, kHalves>(kv, row0 * a.layer.v_stride, a.layer.v_stride, kDim * warp, walk.v_last, valid, weights,
+                                  part);
     }
     sum_quads(part);
 
@@ -444,7 +442,7 @@ KERNEL(attend_64, AttendArgs, 128, 4) {
     DYNAMIC_SHARED(shared);
     attend<64, true>(a, shared);
 }
-KERNEL(attend_64_any, AttendArgs, 128, 4) {
+KERNEL(attend_64_any, AttendArgs, 128, 3) {
     DYNAMIC_SHARED(shared);
     attend<64, false>(a, shared);
 }
