@@ -3,7 +3,7 @@
 // Time is bound by reading the weights. So for one row every block prepares the input for itself (norm, and quantisation to
 // signed bytes with a scale for each 32) while its first weights are on their way, and the operation on the result (bias,
 // residual, gated activation, softcap) is part of the kernel. A warp takes two rows of a matrix and strides over their columns
-// with loads of 16 bytes, at least four in flight a lane. Several rows of input are prepared once, by a kernel of their own, and
+// with loads of 16 bytes, several of them in flight. Several rows of input are prepared once, by a kernel of their own, and
 // each weight that was read is used for all of them. What is computed of a row is the same, to the bit, whatever their number.
 #include "args.cuh"
 
