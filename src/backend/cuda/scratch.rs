@@ -92,6 +92,7 @@ pub struct ExecutorDims {
     pub tilings: Vec<usize>,
     /// Width of the widest value of attention.
     value_dim: usize,
+    /// Multiprocessors of the device.
     pub processors: usize,
     /// Parts of attention, one for each (tile, row of the grid, split), that there is memory for.
     pub max_parts: usize,
