@@ -502,7 +502,7 @@ fn restored(model: &Arc<Model>, capacity: Option<u32>, mut bytes: &[u8]) -> Resu
 fn caches_on_a_gpu_are_saved_and_loaded() {
     let Some(_gpu) = gpu() else { return };
     let ids: Vec<u32> = (0..40).map(|i| i * 37 % 300).collect();
-    let names = ["llama", "gemma2", "qwen3"];
+    let names = ["llama", "gemma2", "qwen3", "deepseek2", "qwen35", "mamba2"];
     for (name, tiny) in models(quant::Q8_0).into_iter().filter(|(name, _)| names.contains(name)) {
         let (_dir, path, _) = save(&tiny);
         let (_other_dir, other, _) = save(&tiny.clone().change(|t| t.seed += 1));

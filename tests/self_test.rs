@@ -94,7 +94,7 @@ fn every_type_and_shape_passes() {
 }
 
 /// A byte of a kernel's parameter (`kernels/args.cuh`), and what is added to the word there.
-const FAULTS: [(&std::ffi::CStr, usize, i32); 21] = [
+const FAULTS: [(&std::ffi::CStr, usize, i32); 31] = [
     // The scale, a tenth larger.
     (c"embed", 80, 1 << 20),
     // The width of the first activation.
@@ -102,29 +102,42 @@ const FAULTS: [(&std::ffi::CStr, usize, i32); 21] = [
     // The epsilon, 16,384 times as large.
     (c"add_norm", 16, 14 << 23),
     // The number of columns.
-    (c"gemv", 260, -4),
+    (c"prepare", 56, -4),
+    (c"gemv_q4_k", 260, -4),
+    (c"gemv_f16", 260, -4),
     (c"to_halves", 48, -1),
     // The rows of the first matrix.
+    (c"gemv_q4_k_rows", 36, -1),
+    (c"gemv_f16_rows", 36, -1),
     (c"gemm_16", 36, -1),
     (c"gemm_64", 36, -1),
     (c"gemm_128", 36, -1),
     // The magnitude of a rotation.
     (c"heads", 152, 1 << 20),
     // The factor on scores.
-    (c"attend_64", 116, 1 << 22),
-    (c"attend_64_any", 116, 1 << 22),
-    (c"attend_128", 116, 1 << 22),
-    (c"attend_128_any", 116, 1 << 22),
-    (c"attend_256", 116, 1 << 22),
-    (c"attend_256_any", 116, 1 << 22),
+    (c"attend_64", 140, 1 << 22),
+    (c"attend_64_any", 140, 1 << 22),
+    (c"attend_128", 140, 1 << 22),
+    (c"attend_128_any", 140, 1 << 22),
+    (c"attend_256", 140, 1 << 22),
+    (c"attend_256_any", 140, 1 << 22),
     // The activation.
     (c"glu", 24, 1),
-    (c"scale", 16, 1 << 20),
+    (c"expert_glu", 80, 1),
+    (c"modify", 32, 1 << 20),
+    // The width of a part of a head.
+    (c"join", 28, -1),
+    // The number of columns.
+    (c"project_heads", 76, -1),
     // The number of experts.
-    (c"route", 24, -1),
+    (c"route", 32, -1),
     // The number of choices.
     (c"group", 24, -1),
-    (c"combine", 28, -1),
+    (c"combine", 52, -1),
+    // The number of taps, and the widths of a key and of a state.
+    (c"conv_4", 100, -1),
+    (c"delta_64", 136, -1),
+    (c"scan_128", 140, -1),
     // The number of logits.
     (c"argmax", 48, -1),
 ];
@@ -133,7 +146,7 @@ const FAULTS: [(&std::ffi::CStr, usize, i32); 21] = [
 #[test]
 fn a_kernel_that_computes_something_else_is_found_and_named() {
     let llama = |head_dim| Tiny::new("llama", quant::Q4_K).layers(1).shape(256, 256 / head_dim, 1, head_dim, 256);
-    let named = ["gemma3", "qwen3moe"];
+    let named = ["gemma3", "qwen3moe", "gpt-oss", "deepseek2", "qwen35", "mamba2"];
     let others = architectures(quant::F16).into_iter().filter(|(name, _)| named.contains(name)).map(|(_, tiny)| tiny);
     // None of them has a factor of its own.
     let mut b = ProgramBuilder::default();
@@ -212,12 +225,12 @@ fn a_device_is_chosen_while_it_is_right_and_faster() {
     let mut fork = there.fork().unwrap();
     let expected = PROMPT.map(|token| [&mut here, &mut fork].map(|session| logits(session, token)));
     here.truncate(0).unwrap();
-    shim.spoil(c"gemv", 260, -4);
+    shim.spoil(c"gemv_q5_0", 260, -4);
     let why = match load(&other, 2).err().unwrap() {
         Error::DeviceUnavailable { why, .. } => why,
         e => panic!("{e}"),
     };
-    assert!(why.contains("self-test failed: gemv: ") && why.contains("Q5_0"), "{why}");
+    assert!(why.contains("self-test failed: gemv_q5_0: ") && why.contains("Q5_0"), "{why}");
     shim.spoil(c"", 0, 0);
     assert_eq!(engine::devices()[1].unavailable, why);
     assert!(matches!(load(&path, 2), Err(Error::DeviceUnavailable { .. })));

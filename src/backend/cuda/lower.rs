@@ -11,19 +11,17 @@ use super::fuse::{Fusion, Fusions, HeadOps};
 use super::inputs::{TILINGS, Tiling, Tilings};
 use super::launch::{CudaKernel, Current, Grid, Stream};
 use super::module::{
-    ArgmaxArgs, AttendArgs, CombineArgs, DeviceMatrix, DeviceNorm, EmbedArgs, Epilogue, ExpertGluArgs, GluArgs,
-    GroupArgs, HalvesArgs, HeadsArgs, KeepRowsArgs, KvPlace, Modification, NormArgs, PrepareArgs, ProjectArgs,
-    RouteArgs, Segment, StepArgs,
+    ArgmaxArgs, AttendArgs, DeviceNorm, EmbedArgs, Epilogue, GluArgs, HalvesArgs, HeadsArgs, KeepRowsArgs, KvPlace,
+    Modification, NormArgs, PrepareArgs, ProjectArgs, Segment, StepArgs,
 };
 use super::probe::Address;
 use super::profile::Profile;
 use super::scratch::{
-    ARGMAX_BLOCKS, AttentionShape, DeviceScratch, ExecutorDims, FEW_ROWS, FEW_TOKENS, TILE_ROWS, gemv_shared, padded,
+    ARGMAX_BLOCKS, AttentionShape, DeviceScratch, ExecutorDims, FEW_ROWS, TILE_ROWS, gemv_shared, padded,
 };
 use crate::backend::Part;
 use crate::backend::op::{
-    Act, Activation, Attend, Experts, Index, Mask, Norm, NormKind, Op, Projection, RopeChoice, RouterScore, Routing,
-    Vector, Weight,
+    Act, Activation, Attend, Index, Mask, Norm, NormKind, Op, Projection, RopeChoice, Vector, Weight,
 };
 use crate::backend::program::Program;
 use crate::backend::weights::RopePairs;
@@ -90,15 +88,15 @@ pub struct Lowering<'a> {
 
 /// An activation as the input of a product.
 #[derive(Clone, Copy)]
-struct ProductInput {
-    address: Address,
-    width: usize,
+pub(super) struct ProductInput {
+    pub address: Address,
+    pub width: usize,
     /// Between rows.
-    stride: usize,
-    norm: DeviceNorm,
+    pub stride: usize,
+    pub norm: DeviceNorm,
 }
 
-fn activation_code(activation: Activation) -> u32 {
+pub(super) fn activation_code(activation: Activation) -> u32 {
     match activation {
         Activation::Silu => 0,
         Activation::Gelu => 1,
@@ -230,7 +228,7 @@ impl Lowering<'_> {
         self.acts[act.0 as usize]
     }
 
-    fn input(&self, act: Act) -> ProductInput {
+    pub(super) fn input(&self, act: Act) -> ProductInput {
         let (act, norm) = match self.fusions.delayed(act) {
             Some((norm, x)) => (x, self.norm(Some(&norm))),
             None => (act, DeviceNorm::default()),
@@ -345,7 +343,7 @@ impl Lowering<'_> {
     }
 
     /// Tells whether a block can prepare a row for itself, and notes the forms of the row that the matrices read.
-    fn fits_blocks(&self, input: ProductInput, args: &mut ProjectArgs) -> bool {
+    pub(super) fn fits_blocks(&self, input: ProductInput, args: &mut ProjectArgs) -> bool {
         let segments = &args.segments[..args.n_segments as usize];
         let is_plain = |s: &Segment| [quant::F32, quant::F16, quant::BF16].contains(&s.w.dtype());
         let (plain, blocks) = (segments.iter().any(is_plain), !segments.iter().all(is_plain));
@@ -384,7 +382,7 @@ impl Lowering<'_> {
     }
 
     /// `rows` rows of an input in binary16.
-    fn halves(&mut self, input: ProductInput, padded: u32, rows: usize) -> Result<()> {
+    pub(super) fn halves(&mut self, input: ProductInput, padded: u32, rows: usize) -> Result<()> {
         let halves = HalvesArgs {
             x: input.address,
             halves: self.scratch.halves,
@@ -399,7 +397,7 @@ impl Lowering<'_> {
     }
 
     /// Matrix times matrix in tiles that suit `usual` rows of input, for `most` rows in each of `z` groups.
-    fn gemm(&mut self, args: &mut ProjectArgs, usual: usize, [most, z]: [usize; 2]) -> Result<()> {
+    pub(super) fn gemm(&mut self, args: &mut ProjectArgs, usual: usize, [most, z]: [usize; 2]) -> Result<()> {
         let k = &self.model.device.kernels;
         (args.halves, args.row_scales) = (self.scratch.halves, self.scratch.row_scales);
         (args.parts, args.counters) = (self.scratch.product_parts, self.scratch.product_counters);
@@ -422,7 +420,7 @@ impl Lowering<'_> {
     }
 
     /// Matrix times vector for `y` columns of the grid; `fits_blocks` was true for the inputs.
-    fn gemv(&mut self, args: &mut ProjectArgs, y: usize) -> Result<()> {
+    pub(super) fn gemv(&mut self, args: &mut ProjectArgs, y: usize) -> Result<()> {
         let kernels = &self.model.device.kernels;
         let segments = &args.segments[..args.n_segments as usize];
         let dtype = segments[0].w.dtype();
@@ -574,150 +572,6 @@ impl Lowering<'_> {
             self.launch(kernel, [n * args.splits as usize, shape.rows(), 1], 128, queries + parts, &args)?;
         }
         Ok(())
-    }
-
-    fn route(&mut self, scores: Act, routing: &Routing) -> Result<()> {
-        let n_experts = self.program.width(scores);
-        let args = RouteArgs {
-            scores: self.act(scores),
-            experts: self.scratch.experts,
-            weights: self.scratch.expert_weights,
-            bias: self.model.weights.vector(routing.bias),
-            n_experts: n_experts as u32,
-            n_used: routing.n_used as u32,
-            score: match routing.score {
-                RouterScore::Softmax => 0,
-                RouterScore::SoftmaxOfChosen => 1,
-                RouterScore::Sigmoid => 2,
-            },
-            renormalise: u32::from(routing.renormalise),
-            groups: routing.groups as u32,
-            groups_used: routing.groups_used as u32,
-            scale: routing.scale,
-            pad: 0,
-        };
-        let shared = 4 * (n_experts + routing.groups);
-        self.launch(&self.model.device.kernels.route, [self.shape.n, 1, 1], 32, shared, &args)
-    }
-
-    /// Each chosen expert of each token is a matrix times a vector.
-    fn experts(&mut self, op: &Experts) -> Result<()> {
-        let (used, ffn, input) = (op.routing.n_used, op.ffn, self.input(op.x));
-        let (y, picks) = (self.shape.n * used, self.shape.n * used);
-        let weights = &self.model.weights;
-        let one = |weight: Weight, rows: usize, out: Address| {
-            let w = DeviceMatrix { rows: rows as u32, ..weights.matrix(weight) };
-            Segment { w, out, bias: 0 }
-        };
-        let (gates, ups) = (self.scratch.expert_gate, self.scratch.expert_up);
-        // Gate and up as one product, or one of them alone.
-        let (is_joined, is_single) = (op.gate == Some(op.up), op.gate.is_none() || op.gate == Some(op.up));
-        let stride = if is_joined { 2 * ffn } else { ffn };
-        let gate = one(op.gate.unwrap_or(op.up), stride, gates);
-        let up = if is_single { Segment::default() } else { one(op.up, ffn, ups) };
-        let down = one(op.down, input.width, self.scratch.expert_out);
-        let [of_gate, of_up, of_down] =
-            std::array::from_fn(|i| (weights.vector(op.scales[i]), weights.vector(op.biases[i])));
-        let of_first = if op.gate.is_some() { of_gate } else { of_up };
-        let on_input = if op.routing.on_input { self.scratch.expert_weights } else { 0 };
-        let glu = ExpertGluArgs {
-            gate: gates,
-            up: match op.gate {
-                None => 0,
-                Some(_) if is_joined => gates + 4 * ffn as Address,
-                Some(_) => ups,
-            },
-            experts: self.scratch.experts,
-            weights: on_input,
-            factors: [of_first.0, of_up.0],
-            biases: [of_first.1, of_up.1],
-            n: (picks * ffn) as u64,
-            ffn: ffn as u32,
-            stride: stride as u32,
-            activation: activation_code(op.activation),
-            pad: 0,
-        };
-        let first = ProjectArgs {
-            segments: [gate, up, Segment::default(), Segment::default()],
-            n_segments: if is_single { 1 } else { 2 },
-            cols: input.width as u32,
-            activation: glu.activation,
-            x_divisor: used as u32,
-            ..Default::default()
-        };
-        let second = ProjectArgs {
-            segments: [down, Segment::default(), Segment::default(), Segment::default()],
-            n_segments: 1,
-            cols: ffn as u32,
-            x_divisor: 1,
-            ..Default::default()
-        };
-        let is_plain = [on_input, of_gate.0, of_gate.1, of_up.0, of_up.1] == [0; 5];
-        let together =
-            !is_single && gate.w.dtype == up.w.dtype && is_plain && op.activation != Activation::ClampedSwiglu;
-        let gated = ProductInput { address: gate.out, width: ffn, stride, norm: DeviceNorm::default() };
-        let mut args = ProjectArgs {
-            epilogue: if together { Epilogue::Glu } else { Epilogue::Store } as u32,
-            x: input.address,
-            x_stride: input.width as u32,
-            experts: self.scratch.experts,
-            norm: input.norm,
-            ..first
-        };
-        let (x, x_stride) = (gate.out, stride as u32);
-        let mut last = ProjectArgs { x, x_stride, experts: self.scratch.experts, ..second };
-        let fits = self.fits_blocks(input, &mut args) && self.fits_blocks(gated, &mut last);
-        if !fits || self.shape.n > FEW_TOKENS && !self.model.device.fixed {
-            self.gathered(input, first, second, &glu, op)?;
-        } else {
-            self.gemv(&mut args, y)?;
-            if !together {
-                self.expert_glu(&glu)?;
-            }
-            self.gemv(&mut last, y)?;
-        }
-        let args = CombineArgs {
-            parts: down.out,
-            weights: if on_input == 0 { self.scratch.expert_weights } else { 0 },
-            experts: self.scratch.experts,
-            factors: of_down.0,
-            biases: of_down.1,
-            out: self.act(op.out),
-            width: input.width as u32,
-            n_used: used as u32,
-        };
-        let blocks = [input.width.div_ceil(256), self.shape.n, 1];
-        self.launch(&self.model.device.kernels.combine, blocks, 256, 0, &args)
-    }
-
-    fn expert_glu(&mut self, args: &ExpertGluArgs) -> Result<()> {
-        let blocks = (args.n as usize).div_ceil(256).min(4096);
-        self.launch(&self.model.device.kernels.expert_glu, [blocks, 1, 1], 256, 0, args)
-    }
-
-    /// Each expert is a matrix times the rows of all tokens that chose it.
-    fn gathered(
-        &mut self,
-        input: ProductInput,
-        first: ProjectArgs,
-        second: ProjectArgs,
-        glu: &ExpertGluArgs,
-        op: &Experts,
-    ) -> Result<()> {
-        let (n, n_experts) = (self.shape.n, op.n_experts);
-        let picks = n * op.routing.n_used;
-        let (order, starts) = (self.scratch.expert_order, self.scratch.expert_starts);
-        let args = GroupArgs { experts: self.scratch.experts, order, starts, picks: picks as u32, pad: 0 };
-        self.launch(&self.model.device.kernels.group, [n_experts, 1, 1], 256, 2 * 256 * 4, &args)?;
-        // No token chooses an expert twice.
-        let (usual, grid) = (picks.div_ceil(n_experts), [n, n_experts]);
-        self.halves(input, first.segments[0].w.cols, n)?;
-        self.gemm(&mut ProjectArgs { order, starts, ..first }, usual, grid)?;
-        self.expert_glu(glu)?;
-        let (address, width, stride) = (glu.gate, glu.ffn as usize, glu.stride as usize);
-        let input = ProductInput { address, width, stride, norm: DeviceNorm::default() };
-        self.halves(input, second.segments[0].w.cols, picks)?;
-        self.gemm(&mut ProjectArgs { order, starts, ..second }, usual, grid)
     }
 
     /// Logits of the rows that are left, and the arg-max of each.

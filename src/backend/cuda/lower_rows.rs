@@ -8,7 +8,7 @@ use super::scratch::WHOLE;
 use crate::backend::op::{Act, Conv, DeltaRule, Scan, Weight};
 use crate::error::Result;
 
-/// Columns of a recurrent matrix that a block has; `kColumns` of `recurrence.cu`.
+/// Columns of a recurrent matrix that a block has; `kScanColumns` of `recurrence.cu`.
 const COLUMNS: usize = 16;
 
 /// Tokens of a block of products of heads; `kHeadTokens` of `heads.cu`.
