@@ -253,7 +253,7 @@ fn rows_have_the_bits_of_one() {
     }
 }
 
-/// What is no number makes its row of a product none, and no other row.
+/// A value that is no number makes its row of a product none, and no other row.
 #[test]
 fn no_product_hides_what_is_no_number() {
     for target in targets() {

@@ -159,7 +159,7 @@ fn accepts(grammar: &realizar::engine::Grammar, value: &Json) -> bool {
     })
 }
 
-/// What the parser lacks is rewritten exactly: it allows what validates and nothing else.
+/// Keywords that the parser lacks are rewritten exactly: the grammar allows what validates and nothing else.
 #[test]
 fn options_conditions_and_negations_are_exact() {
     let values: Vec<Json> = {

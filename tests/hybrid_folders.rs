@@ -14,7 +14,6 @@ mod networks;
 mod predictor;
 
 #[cfg(cuda)]
-#[allow(dead_code)]
 #[path = "support/shim.rs"]
 mod shim;
 

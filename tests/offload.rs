@@ -497,7 +497,7 @@ fn restored(model: &Arc<Model>, capacity: Option<u32>, mut bytes: &[u8]) -> Resu
     })
 }
 
-/// What is saved from a GPU, or from both sides of a division, goes on to the same bits there, and nowhere else.
+/// A cache that is saved from a GPU, or from both sides of a division, goes on to the same bits there, and nowhere else.
 #[test]
 fn caches_on_a_gpu_are_saved_and_loaded() {
     let Some(_gpu) = gpu() else { return };

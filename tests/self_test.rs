@@ -6,7 +6,6 @@
 mod save;
 #[path = "support/shim.rs"]
 mod shim;
-#[allow(dead_code)]
 mod support;
 
 use std::path::Path;
@@ -26,6 +25,7 @@ use realizar::quant;
 use realizar::tensor::DType;
 use save::save;
 use shim::Shim;
+use support::reference::relative_rms;
 use support::tiny::{self, PROMPT, Tiny};
 
 fn shim() -> Option<Shim> {
@@ -196,7 +196,7 @@ fn logits(session: &mut Session, token: u32) -> Vec<f32> {
 fn a_device_is_chosen_while_it_is_right_and_faster() {
     let Some(shim) = shim() else { return };
     assert!(cuda::provide(shim.driver.clone(), shim::IMAGE));
-    let (_dir, path, _) = save(&Tiny::new("llama", quant::Q8_0));
+    let (_dir, path, reference) = save(&Tiny::new("llama", quant::Q8_0));
     let (_other, other, _) = save(&Tiny::new("llama", quant::Q5_0));
     let load = |path: &Path, device| Model::load(path, LoadParams { device, ..Default::default() });
     let chosen = |path: &Path| load(path, 0).unwrap().info().device;
@@ -224,6 +224,11 @@ fn a_device_is_chosen_while_it_is_right_and_faster() {
     let [mut here, mut there] = [&here, &there].map(|model| Session::new(model, &cache).unwrap());
     let mut fork = there.fork().unwrap();
     let expected = PROMPT.map(|token| [&mut here, &mut fork].map(|session| logits(session, token)));
+    for device in [0, 1] {
+        let got: Vec<Vec<f32>> = expected.iter().map(|devices| devices[device].clone()).collect();
+        let difference = relative_rms(&reference(), &got);
+        assert!(difference < 3e-2, "{device}: {difference}");
+    }
     here.truncate(0).unwrap();
     shim.spoil(c"gemv_q5_0", 260, -4);
     let why = match load(&other, 2).err().unwrap() {

@@ -20,7 +20,7 @@ use crate::error::Result;
 /// Bytes of weights that are worth the fraction of a second and the hundreds of megabytes that a driver takes for a context.
 const LEAST_BYTES: u64 = 256 << 20;
 
-/// What tests put in the place of the bound and of the measured rate of the CPU, in bytes a second.
+/// Replaces, in tests, the bound and the measured rate of the CPU, in bytes a second.
 static ASSUMED: Mutex<Option<(u64, f64)>> = Mutex::new(None);
 
 /// Has choices assume a bound and a rate of the CPU.

@@ -22,7 +22,7 @@ pub struct Plan {
     /// Keys and values of a token.
     pub cache_token: u64,
     pub scratch: Bytes,
-    /// Of the host.
+    /// Bytes of the host.
     pub load_peak: u64,
     pub total: Bytes,
 }

@@ -137,7 +137,7 @@ impl CudaKv {
         &self.spec
     }
 
-    /// What kernels see of it in a step that reads recurrent memories from one buffer, or zeros, and writes them to another.
+    /// Returns what kernels see of it in a step that reads recurrent memories from one buffer, or zeros, and writes them to another.
     pub fn view(&self, from: Option<usize>, to: usize) -> DeviceKv {
         let memory = |buffer: usize| self.memories.get(buffer).copied().unwrap_or(0);
         DeviceKv { from: from.map_or(0, memory), to: memory(to), ..self.view }

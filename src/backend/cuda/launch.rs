@@ -116,7 +116,7 @@ impl Context {
         Ok(Current { context: self, capture_mode, _thread: PhantomData })
     }
 
-    /// What is known of the driver's devices.
+    /// Verdicts on the driver's devices.
     pub fn verdicts(&self) -> MutexGuard<'_, Verdicts> {
         self.driver.verdicts()
     }

@@ -61,9 +61,9 @@ pub struct DeviceKv {
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ValuesBefore {
-    /// Of those that keep all positions.
+    /// Values of the layers that keep all positions.
     pub whole: u32,
-    /// Of those that keep a ring of the newest positions.
+    /// Values of the layers that keep a ring of the newest positions.
     pub rings: u32,
 }
 

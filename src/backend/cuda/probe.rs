@@ -118,7 +118,7 @@ driver_table! {
     launch: cuLaunchKernelEx(*const CUlaunchConfig, CUfunction, *mut *mut c_void, *mut *mut c_void);
 }
 
-/// What self-tests and measurements have said of a driver's devices, by ordinal.
+/// Results of self-tests and measurements of a driver's devices, by ordinal.
 #[derive(Default)]
 pub struct Verdicts {
     passed: HashSet<(i32, u64)>,
