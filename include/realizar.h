@@ -169,8 +169,10 @@ typedef struct rz_allocator {
  * (RZ_MODEL_MMAP), what the C library and a GPU's driver take for themselves.
  *
  * An allocator that returns NULL, or a pointer that is not aligned, makes calls end with RZ_ERR_OUT_OF_MEMORY. With the first
- * call some 256 KiB are set aside, from which a call that has run out of memory ends in order; the last handle that is freed gives them back. Any thread. Errors:
- * RZ_ERR_BUSY (after any other call), RZ_ERR_INVALID_ARGUMENT, RZ_ERR_OUT_OF_MEMORY (`alloc` does not give as much at once,
+ * call some 256 KiB are set aside, from which a call that has run out of memory ends in order; the last handle that is freed
+ * gives them back. Work that could not stop midway begins with a larger block, which is given back untouched where memory
+ * lasts: 8 MiB to cut a text into tokens or to render a chat template, 16 MiB for a choice with a grammar, 64 MiB to compile
+ * one, on each thread that does so. Any thread. Errors: RZ_ERR_BUSY (after any other call), RZ_ERR_INVALID_ARGUMENT, RZ_ERR_OUT_OF_MEMORY (`alloc` does not give as much at once,
  * or not aligned; nothing is set then). Since 0.1.0. */
 rz_status rz_allocator_set(const rz_allocator *allocator,
                            rz_error *err);
