@@ -1,6 +1,6 @@
 //! The devices that execute programs of ops, in the order of the data: `op` lists what a device can do, `program` is a
 //! network of ops, `weights` what a device holds of a model, `state_spec` and `state` what a sequence remembers, `batch` what
-//! changes from step to step. `cpu` and `cuda` are the devices, `split` divides a program between the two.
+//! changes from step to step. `cpu` and `cuda` are the devices, `place` divides a program among several, `split` runs it there.
 //!
 //! This file owns the closed lists of devices: a model, its caches and its executors each are one of three kinds.
 
@@ -13,6 +13,7 @@ pub mod cuda;
 mod device;
 pub mod op;
 mod pace;
+pub mod place;
 pub mod program;
 pub mod self_test;
 pub mod split;
@@ -29,10 +30,12 @@ use self::cpu::executor::CpuExecutor;
 use self::cpu::kernels::Isa;
 use self::cpu::pool::Pool;
 use self::cpu::{CpuBackend, PackedAt};
-use self::cuda::{CudaExecutor, CudaModel, Uses};
+use self::cuda::{CudaDevice, CudaExecutor, CudaModel, Uses};
 pub use self::device::{DeviceInfo, DeviceKind, Part, Times};
 use self::op::Act;
 pub use self::pace::Pace;
+pub use self::place::MAX_GPUS;
+use self::place::Wishes;
 use self::program::Program;
 use self::split::{Split, SplitExecutor};
 use self::state::{State, StateMemory};
@@ -53,13 +56,15 @@ pub fn devices() -> Vec<DeviceInfo> {
 /// The choices of a load beside the weights.
 #[derive(Clone, Debug)]
 pub struct LoadOptions {
-    /// Position in `devices()` from 1; 0: chosen here.
-    pub device: u32,
+    /// Positions in `devices()` from 1: one device, or GPUs over which layers are divided in this order. Empty: chosen here.
+    pub devices: Vec<u32>,
+    /// Sizes of the parts of several GPUs in relation to one another; empty: by their free memory.
+    pub shares: Vec<f32>,
     /// No result may depend on how a prompt is cut nor on the other sequences of a batch, which the CPU's never do.
     pub deterministic: bool,
     /// Executors on a GPU measure the parts of their steps: `Executor::times`.
     pub profile: bool,
-    /// Number of layers on a GPU, the last ones; `None`: as many as fit.
+    /// Number of layers on GPUs, the last ones; `None`: as many as fit.
     pub gpu_layers: Option<usize>,
     /// Ceiling on weights in memory of the host, in bytes.
     pub host_bytes: u64,
@@ -103,94 +108,126 @@ impl Backend {
             Ok(Backend::Cpu(Arc::new(cpu)))
         };
         let uses = Uses { deterministic: options.deterministic, profile: options.profile, plan: options.plan };
-        if options.device == 0 {
-            let LoadOptions { packed_at, beside, isa, gpu_layers, cache, limits, .. } = options;
-            // Choices that only a CPU has, or that say where layers are.
-            let is_free = packed_at.is_none() && beside.is_none() && isa.is_none() && gpu_layers.is_none();
-            let measured = Uses { plan: false, ..uses };
-            let gpu = || choice::gpu(program, weights, pool, measured, cache, *limits);
-            let chosen = if is_free { gpu() } else { None };
-            let load = || {
-                let Some((ordinal, cuda)) = chosen else { return Ok(None) };
-                let cuda = if options.plan { cuda::open(ordinal, uses)? } else { cuda };
-                Ok(Some(Backend::Cuda(Arc::new(cuda.load(program, weights, progress)?))))
-            };
-            return match load() {
-                Ok(Some(backend)) => Ok(backend),
-                Err(e @ (Error::Cancelled | Error::Deadline)) => Err(e),
-                // A GPU that nobody asked for fails nobody.
-                _ => on_cpu(progress),
-            };
-        }
-        if options.device == CPU_DEVICE {
-            return on_cpu(progress);
-        }
-        let device = options.device;
-        match devices().into_iter().nth(device as usize - 1) {
-            Some(d) if options.packed_at.is_some() => {
-                Err(Error::unsupported(format!("packed weights in a file for {}", d.name)))
-            }
-            Some(d) if options.beside.is_some() => {
-                Err(Error::unsupported(format!("layers that predict further tokens on {}", d.name)))
-            }
-            Some(d) if d.unavailable.is_empty() => {
-                let cuda = cuda::open(device as i32 - 2, uses)?;
-                let n = program.layers.len();
-                let LoadOptions { gpu_layers, cache, limits, .. } = options;
-                match split::cpu_layers(&cuda, program, weights, *gpu_layers, cache, *limits)? {
-                    0 => {
-                        self_test::check(&cuda, program, weights)?;
-                        Ok(Backend::Cuda(Arc::new(cuda.load(program, weights, progress)?)))
-                    }
-                    all if all == n => on_cpu(progress),
-                    some => {
-                        let split = Split::load(cuda, isa, some, program, weights, pool, options.host_bytes, progress)?;
-                        Ok(Backend::Split(Arc::new(split)))
-                    }
+        let LoadOptions { packed_at, beside, gpu_layers, cache, limits, host_bytes, .. } = options;
+        let wishes = Wishes { shares: &options.shares, gpu_layers: *gpu_layers, cache, limits: *limits };
+        let on_gpus = |gpus: &[Arc<CudaDevice>], progress: &mut Progress| {
+            let division = place::divide(gpus, program, weights, &wishes)?;
+            match &division.gpus[..] {
+                [] => on_cpu(progress),
+                [(gpu, _)] if division.cpu_layers == 0 => {
+                    self_test::check(gpu, program, weights)?;
+                    Ok(Backend::Cuda(Arc::new(gpu.load(program, weights, progress)?)))
+                }
+                _ => {
+                    let split = Split::load(&division, isa, program, weights, pool, *host_bytes, progress)?;
+                    Ok(Backend::Split(Arc::new(split)))
                 }
             }
-            Some(d) => Err(Error::DeviceUnavailable { device: d.name, why: d.unavailable }),
-            None => Err(Error::invalid(format!("device {device} does not exist"))),
-        }
-    }
-
-    /// The part of the model that is on a GPU.
-    fn cuda(&self) -> Option<&CudaModel> {
-        match self {
-            Backend::Cpu(_) => None,
-            Backend::Cuda(cuda) => Some(cuda),
-            Backend::Split(split) => Some(split.cuda()),
-        }
-    }
-
-    /// Position in `devices()` from 1 of the device whose kind the model counts as.
-    pub fn device_number(&self) -> u32 {
-        self.cuda().map_or(CPU_DEVICE, |cuda| cuda.ordinal() as u32 + 2)
-    }
-
-    /// Bytes of a GPU that the model, its caches and executors take or would take now, and page-locked ones of the host.
-    pub fn taken(&self) -> [u64; 2] {
-        self.cuda().map_or([0; 2], CudaModel::taken)
-    }
-
-    /// The device whose kind the model counts as: the GPU of a split.
-    pub fn device(&self) -> &DeviceInfo {
-        match self {
-            Backend::Cpu(cpu) => cpu.device(),
-            Backend::Cuda(cuda) => cuda.device(),
-            Backend::Split(split) => split.cuda().device(),
-        }
-    }
-
-    /// Kind of each device and the bytes of weights it holds, the device of the last layers first.
-    pub fn weight_bytes(&self) -> impl Iterator<Item = (DeviceKind, u64)> {
-        let (cpu, cuda) = match self {
-            Backend::Cpu(cpu) => (Some(cpu), None),
-            Backend::Cuda(cuda) => (None, Some(cuda)),
-            Backend::Split(split) => (Some(split.cpu()), Some(split.cuda())),
         };
-        let cuda = cuda.map(|cuda| (DeviceKind::Cuda, cuda.weight_bytes()));
-        cuda.into_iter().chain(cpu.map(|cpu| (DeviceKind::Cpu, cpu.weight_bytes())))
+        let open =
+            |ordinals: &[i32]| ordinals.iter().map(|&ordinal| cuda::open(ordinal, uses)).collect::<Result<Vec<_>>>();
+        if options.devices.is_empty() {
+            // Choices that only a CPU has, or that say where layers are.
+            let is_free = packed_at.is_none() && beside.is_none() && options.isa.is_none() && gpu_layers.is_none();
+            let measured = Uses { plan: false, ..uses };
+            let chosen = match is_free {
+                true => choice::gpus(program, weights, pool, measured, &wishes),
+                false => Vec::new(),
+            };
+            let gpus = if options.plan {
+                let ordinals: Vec<i32> = chosen.iter().map(|gpu| gpu.ordinal()).collect();
+                open(&ordinals).unwrap_or_default()
+            } else {
+                chosen
+            };
+            return match on_gpus(&gpus, progress) {
+                Err(e) if gpus.is_empty() || matches!(e, Error::Cancelled | Error::Deadline) => Err(e),
+                // A GPU that nobody asked for fails nobody.
+                Err(_) => on_cpu(progress),
+                loaded => loaded,
+            };
+        }
+        if options.devices == [CPU_DEVICE] {
+            return on_cpu(progress);
+        }
+        let all = devices();
+        let mut ordinals = Vec::new();
+        for &device in &options.devices {
+            match (device as usize).checked_sub(1).and_then(|i| all.get(i)) {
+                Some(d) if d.kind == DeviceKind::Cpu => {
+                    let what = "the CPU in a list of GPUs; it has the first layers where there are fewer on GPUs";
+                    return Err(Error::invalid(what));
+                }
+                Some(d) if packed_at.is_some() => {
+                    return Err(Error::unsupported(format!("packed weights in a file for {}", d.name)));
+                }
+                Some(d) if beside.is_some() => {
+                    return Err(Error::unsupported(format!("layers that predict further tokens on {}", d.name)));
+                }
+                Some(d) if d.unavailable.is_empty() => ordinals.push(device as i32 - 2),
+                Some(d) => {
+                    return Err(Error::DeviceUnavailable { device: d.name.clone(), why: d.unavailable.clone() });
+                }
+                None => return Err(Error::invalid(format!("device {device} does not exist"))),
+            }
+        }
+        on_gpus(&open(&ordinals)?, progress)
+    }
+
+    /// The model by its devices, in the order of the layers.
+    fn parts(&self) -> impl DoubleEndedIterator<Item = &Backend> {
+        let (one, several) = match self {
+            Backend::Split(split) => (None, split.devices()),
+            one => (Some(one), &[][..]),
+        };
+        one.into_iter().chain(several)
+    }
+
+    /// The parts that are on GPUs.
+    fn cuda(&self) -> impl DoubleEndedIterator<Item = &CudaModel> {
+        self.parts().filter_map(|part| match part {
+            Backend::Cuda(cuda) => Some(&**cuda),
+            _ => None,
+        })
+    }
+
+    /// The part that is on the CPU.
+    fn cpu(&self) -> Option<&CpuBackend> {
+        self.parts().find_map(|part| match part {
+            Backend::Cpu(cpu) => Some(&**cpu),
+            _ => None,
+        })
+    }
+
+    /// Tells whether the CPU has a part.
+    pub fn is_on_cpu(&self) -> bool {
+        self.cpu().is_some()
+    }
+
+    /// Position in `devices()` from 1 of the device whose kind the model counts as: of a division the first GPU.
+    pub fn device_number(&self) -> u32 {
+        self.cuda().next().map_or(CPU_DEVICE, number)
+    }
+
+    /// Bytes of each GPU that the model, its caches and executors take or would take now, and page-locked ones of the host.
+    pub fn taken(&self) -> Vec<[u64; 2]> {
+        self.cuda().map(CudaModel::taken).collect()
+    }
+
+    /// Names of the devices whose kind the model counts as: of a division the GPUs.
+    pub fn device_names(&self) -> String {
+        let names: Vec<&str> = match self {
+            Backend::Cpu(cpu) => vec![&cpu.device().name],
+            _ => self.cuda().map(|cuda| cuda.device().name.as_str()).collect(),
+        };
+        names.join(" and ")
+    }
+
+    /// Kind of each device and the bytes of weights it holds, the kind of the last layers first.
+    pub fn weight_bytes(&self) -> impl Iterator<Item = (DeviceKind, u64)> {
+        let on_gpus = self.cuda().map(CudaModel::weight_bytes).reduce(|a, b| a + b);
+        let on_gpus = on_gpus.map(|bytes| (DeviceKind::Cuda, bytes));
+        on_gpus.into_iter().chain(self.cpu().map(|cpu| (DeviceKind::Cpu, cpu.weight_bytes())))
     }
 
     /// A number that tells the weights from others, for caches that are saved.
@@ -198,7 +235,7 @@ impl Backend {
         match self {
             Backend::Cpu(cpu) => cpu.digest(),
             Backend::Cuda(cuda) => cuda.digest(),
-            Backend::Split(split) => split.cpu().digest().rotate_left(1) ^ split.cuda().digest(),
+            Backend::Split(split) => split.devices().iter().fold(0u64, |all, part| all.rotate_left(1) ^ part.digest()),
         }
     }
 
@@ -214,59 +251,67 @@ impl Backend {
 
     /// The part of the weights of the host that is vectors.
     pub fn vector_bytes(&self) -> u64 {
-        match self {
-            Backend::Cpu(cpu) => cpu.vector_bytes(),
-            Backend::Split(split) => split.cpu().vector_bytes(),
-            Backend::Cuda(_) => 0,
-        }
+        self.cpu().map_or(0, CpuBackend::vector_bytes)
     }
 
     /// Bytes of the host that are held beside weights while they are loaded.
     pub fn staging_bytes(&self) -> u64 {
-        match self {
-            Backend::Cpu(cpu) => cpu.staging_bytes(),
-            Backend::Split(split) => split.cpu().staging_bytes().max(split.cuda().staging_bytes()),
-            Backend::Cuda(cuda) => cuda.staging_bytes(),
-        }
+        self.cuda().map(CudaModel::staging_bytes).chain(self.cpu().map(CpuBackend::staging_bytes)).max().unwrap_or(0)
     }
 
-    /// Number of layers on a GPU, of `n`.
+    /// Number of layers on each GPU, of `n`, and the number of the device.
+    pub fn gpus(&self, n: usize) -> Vec<(u32, usize)> {
+        let layers = match self {
+            Backend::Split(split) => split.layers().skip(usize::from(self.is_on_cpu())).collect(),
+            _ => vec![n],
+        };
+        self.cuda().map(number).zip(layers).collect()
+    }
+
+    /// Number of layers on GPUs, of `n`.
     pub fn gpu_layers(&self, n: usize) -> usize {
-        match self {
-            Backend::Cpu(_) => 0,
-            Backend::Cuda(_) => n,
-            Backend::Split(split) => n - split.cpu_layers(),
-        }
+        self.gpus(n).into_iter().map(|(_, layers)| layers).sum()
     }
 
     /// An empty sequence.
     pub fn new_state(&self, spec: &StateSpec) -> Result<State> {
         spec.check()?;
-        let memory = match self {
-            Backend::Cpu(_) => StateMemory::Cpu(cpu::kv::CpuKv::new(spec)?),
-            Backend::Cuda(cuda) => StateMemory::Cuda(cuda.new_kv(spec)?),
+        State::new(spec.clone(), self.new_memory(spec)?)
+    }
+
+    fn new_memory(&self, spec: &StateSpec) -> Result<StateMemory> {
+        Ok(match self {
+            Backend::Cpu(_) => cpu::kv::CpuKv::new(spec)?.into(),
+            Backend::Cuda(cuda) => cuda.new_kv(spec)?.into(),
             Backend::Split(split) => split.new_memory(spec)?,
-        };
-        State::new(spec.clone(), memory)
+        })
     }
 
     /// Memory of the host that an executor takes, in bytes.
     pub fn executor_bytes(&self, program: &Program, limits: StepLimits) -> u64 {
-        match self {
-            Backend::Cuda(_) => 0,
-            _ => 4 * (limits.max_tokens * program.scratch_width() + limits.max_outputs * program.vocab) as u64,
+        match self.is_on_cpu() {
+            true => 4 * (limits.max_tokens * program.scratch_width() + limits.max_outputs * program.vocab) as u64,
+            false => 0,
         }
     }
 
     /// An executor with scratch for `limits`. `program` is the one that was loaded.
     pub fn new_executor(&self, program: &Arc<Program>, limits: StepLimits) -> Result<Executor> {
-        let device = match self {
+        Ok(Executor { program: program.clone(), limits, device: self.device_executor(program, limits)? })
+    }
+
+    fn device_executor(&self, program: &Arc<Program>, limits: StepLimits) -> Result<DeviceExecutor> {
+        Ok(match self {
             Backend::Cpu(cpu) => DeviceExecutor::Cpu(Box::new(CpuExecutor::new(cpu.clone(), program, limits)?)),
             Backend::Cuda(cuda) => DeviceExecutor::Cuda(Box::new(CudaExecutor::new(cuda.clone(), program, limits)?)),
             Backend::Split(split) => DeviceExecutor::Split(Box::new(SplitExecutor::new(split, limits)?)),
-        };
-        Ok(Executor { program: program.clone(), limits, device })
+        })
     }
+}
+
+/// Position in `devices()` from 1.
+fn number(cuda: &CudaModel) -> u32 {
+    cuda.ordinal() as u32 + 2
 }
 
 /// Executes the ops of one step at a time, between `begin` and `end` those of one batch. After an error the step is
@@ -283,49 +328,74 @@ enum DeviceExecutor {
     Split(Box<SplitExecutor>),
 }
 
-/// The results of a step, from the device that has the head.
-macro_rules! of_head {
-    ($executor:expr, $e:ident => $call:expr) => {
-        match &mut $executor.device {
-            DeviceExecutor::Cpu($e) => $call,
-            DeviceExecutor::Cuda($e) => $call,
-            DeviceExecutor::Split(split) => {
-                let $e = split.back();
-                $call
-            }
-        }
-    };
-}
-
 /// The same method of each device.
 macro_rules! of_device {
-    ($executor:expr, $e:ident => $call:expr) => {
-        match &mut $executor.device {
+    ($device:expr, $e:ident => $call:expr) => {
+        match $device {
             DeviceExecutor::Cpu($e) => $call,
             DeviceExecutor::Cuda($e) => $call,
             DeviceExecutor::Split($e) => $call,
         }
     };
 }
+use of_device;
 
-impl Executor {
-    /// False where more threads have come than there is scratch for; the executor works on with those it knows.
-    pub fn fits_threads(&self) -> bool {
-        match &self.device {
+impl DeviceExecutor {
+    fn fits_threads(&self) -> bool {
+        match self {
             DeviceExecutor::Cpu(cpu) => cpu.fits_threads(),
             DeviceExecutor::Cuda(_) => true,
             DeviceExecutor::Split(split) => split.fits_threads(),
         }
     }
 
+    fn argmax(&mut self, i: usize) -> Result<u32> {
+        match self {
+            DeviceExecutor::Cpu(cpu) => cpu.argmax(i),
+            DeviceExecutor::Cuda(cuda) => cuda.argmax(i),
+            DeviceExecutor::Split(split) => split.head()?.argmax(i),
+        }
+    }
+
+    fn read_logits(&mut self, i: usize, out: &mut [f32]) -> Result<()> {
+        match self {
+            DeviceExecutor::Cpu(cpu) => cpu.read_logits(i, out),
+            DeviceExecutor::Cuda(cuda) => cuda.read_logits(i, out),
+            DeviceExecutor::Split(split) => split.head()?.read_logits(i, out),
+        }
+    }
+
+    fn ahead(&self) -> usize {
+        match self {
+            DeviceExecutor::Cpu(_) => 0,
+            DeviceExecutor::Cuda(cuda) => cuda.ahead(),
+            DeviceExecutor::Split(split) => split.ahead(),
+        }
+    }
+
+    /// Tells whether a token can be the arg-max of the step before.
+    fn follows(&self) -> bool {
+        match self {
+            DeviceExecutor::Cpu(_) => false,
+            DeviceExecutor::Cuda(cuda) => cuda.follows(),
+            DeviceExecutor::Split(split) => split.follows(),
+        }
+    }
+}
+
+impl Executor {
+    /// False where more threads have come than there is scratch for; the executor works on with those it knows.
+    pub fn fits_threads(&self) -> bool {
+        self.device.fits_threads()
+    }
+
     /// Opens a step of a range of the program's ops.
     pub fn begin(&mut self, batch: &Batch, ops: Range<usize>) -> Result<()> {
-        let follows = matches!(&self.device, DeviceExecutor::Cuda(cuda) if cuda.follows());
-        batch.check(&self.program, self.limits, follows)?;
+        batch.check(&self.program, self.limits, self.device.follows())?;
         if ops.start > ops.end || ops.end > self.program.ops.len() {
             return Err(Error::invalid(format!("ops {ops:?} of {}", self.program.ops.len())));
         }
-        of_device!(self, e => e.begin(batch, ops))
+        of_device!(&mut self.device, e => e.begin(batch, ops))
     }
 
     /// Executes ops in order until none is left or `stop`, asked between shares of them, says so; true when all are done.
@@ -335,27 +405,27 @@ impl Executor {
 
     /// `advance` at a pace. After a pause the step goes on with the same batch; others may have the threads meanwhile.
     pub fn advance_at(&mut self, batch: &mut Batch, pace: &Pace) -> Result<bool> {
-        of_device!(self, e => e.advance(batch, pace))
+        of_device!(&mut self.device, e => e.advance(batch, pace))
     }
 
     /// Arg-max of output `i` of the step; the lowest index wins a tie.
     pub fn argmax(&mut self, i: usize) -> Result<u32> {
-        of_head!(self, e => e.argmax(i))
+        self.device.argmax(i)
     }
 
     /// Copies the logits of output `i` of the step.
     pub fn read_logits(&mut self, i: usize, out: &mut [f32]) -> Result<()> {
-        of_head!(self, e => e.read_logits(i, out))
+        self.device.read_logits(i, out)
     }
 
     /// Sets an activation of the open step, `[n, width]`, from memory of the host.
     pub fn write(&mut self, act: Act, values: &[f32]) -> Result<()> {
-        of_device!(self, e => e.write(act, values))
+        of_device!(&mut self.device, e => e.write(act, values))
     }
 
     /// Copies an activation of the step, `[n, width]`, to memory of the host.
     pub fn read(&mut self, act: Act, out: &mut [f32]) -> Result<()> {
-        of_device!(self, e => e.read(act, out))
+        of_device!(&mut self.device, e => e.read(act, out))
     }
 
     /// Copies rows of the step from number `first` on of an activation that the program keeps, those too that are no outputs.
@@ -368,10 +438,10 @@ impl Executor {
 
     /// Ends the step; device work has finished and its errors are reported, that of submitted steps too.
     pub fn end(&mut self) -> Result<()> {
-        of_device!(self, e => e.end())
+        of_device!(&mut self.device, e => e.end())
     }
 
-    /// Time that the first of two devices worked on the step that was begun last.
+    /// Time that the CPU worked on the step that was begun last, where it has the first of several parts.
     pub fn first_share(&self) -> Duration {
         match &self.device {
             DeviceExecutor::Split(split) => split.first_share(),
@@ -384,16 +454,13 @@ impl Executor {
         match &mut self.device {
             DeviceExecutor::Cpu(_) => Times::default(),
             DeviceExecutor::Cuda(cuda) => cuda.times(),
-            DeviceExecutor::Split(split) => split.back().times(),
+            DeviceExecutor::Split(split) => split.times(),
         }
     }
 
     /// Number of steps that may be submitted before the oldest is collected; 0 where none can be.
     pub fn ahead(&self) -> usize {
-        match &self.device {
-            DeviceExecutor::Cuda(cuda) => cuda.ahead(),
-            _ => 0,
-        }
+        self.device.ahead()
     }
 
     /// Ends the step without waiting for its work, so that the next one can begin. Its results are gone but for the
@@ -401,7 +468,8 @@ impl Executor {
     pub fn submit(&mut self) -> Result<()> {
         match &mut self.device {
             DeviceExecutor::Cuda(cuda) => cuda.submit(),
-            _ => Err(Error::unsupported("steps ahead")),
+            DeviceExecutor::Split(split) => split.submit(),
+            DeviceExecutor::Cpu(_) => Err(Error::unsupported("steps ahead")),
         }
     }
 
@@ -409,7 +477,8 @@ impl Executor {
     pub fn collect(&mut self) -> Result<u32> {
         match &mut self.device {
             DeviceExecutor::Cuda(cuda) => cuda.collect(),
-            _ => Err(Error::invalid("no step was submitted")),
+            DeviceExecutor::Split(split) => split.collect(),
+            DeviceExecutor::Cpu(_) => Err(Error::invalid("no step was submitted")),
         }
     }
 }

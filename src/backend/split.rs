@@ -1,8 +1,9 @@
-//! A program on two devices: the first layers on the CPU, the others on a GPU.
+//! A program on several devices: the first layers on the CPU or a GPU, the others on GPUs in a row.
 //!
-//! Owns which layers go where. The GPU takes the last layers and the head, because logits and their arg-max are then where
-//! they are wanted, while the CPU only looks a few rows of the embedding up. Each part is a program of its own; the
-//! activations that both name, for most networks the residual stream, cross once a step.
+//! Owns what passes from part to part. Each part is a program of its own with its own memory of a sequence; the activations
+//! that ops on both sides of a cut name, for most networks the residual stream, cross once a step. Between two GPUs they are
+//! queued behind the work that makes them, so that the host waits for no part but the last. `place` says which layers go
+//! where.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,218 +11,289 @@ use std::time::{Duration, Instant};
 
 use super::batch::{Batch, StepLimits};
 use super::cpu::CpuBackend;
-use super::cpu::executor::CpuExecutor;
 use super::cpu::kernels::Isa;
-use super::cpu::kv::CpuKv;
 use super::cpu::pool::Pool;
-use super::cuda::{CudaDevice, CudaExecutor, CudaModel};
-use super::op::{Act, Op, Weight};
+use super::cuda::{Crossing, CudaExecutor};
+use super::op::{Act, Index, Op};
 use super::pace::Pace;
+use super::place::{self, Division};
 use super::program::Program;
 use super::self_test;
 use super::state::StateMemory;
 use super::state_spec::StateSpec;
 use super::weights::{Progress, Weights};
-use crate::error::{Error, Result, try_filled};
+use super::{Backend, DeviceExecutor, Times, of_device};
+use crate::error::{Error, Result, try_filled, try_vec};
 
-/// Memory that a driver takes for itself beside what it is asked for: kernels, streams, recorded steps.
-const RESERVE: u64 = 256 << 20;
-
-/// A model whose first layers are on the CPU.
+/// A model in parts, in the order of the layers.
 pub struct Split {
-    cpu: Arc<CpuBackend>,
-    cuda: Arc<CudaModel>,
-    programs: [Arc<Program>; 2],
-    /// Number of ops, layers, states and recurrent memories of the first part.
-    cut: usize,
-    cpu_layers: usize,
-    cpu_states: usize,
-    cpu_memories: usize,
-    /// Activations that cross.
+    devices: Vec<Backend>,
+    parts: Vec<Part>,
+}
+
+struct Part {
+    program: Arc<Program>,
+    /// Ops of the whole program.
+    ops: Range<usize>,
+    layers: usize,
+    /// Activations that come from the part before.
     crossing: Vec<Act>,
 }
 
-/// Some ops of a program and the weights that they need.
-fn part<'a>(program: &Program, ops: Range<usize>, weights: &Weights<'a>) -> Result<(Arc<Program>, Weights<'a>)> {
-    let (part, needed) = program.part(ops)?;
-    let matrices = needed.iter().map(|&Weight(i)| weights.matrices[i as usize]).collect();
-    Ok((Arc::new(part), Weights { matrices, vectors: weights.vectors.clone(), ropes: weights.ropes.clone() }))
-}
-
-/// The fewest layers of the CPU with which the GPU can execute the others and has room for them, beside a cache and an
-/// executor. Where `gpu_layers` were asked for, these are the most, and room does not count.
-pub fn cpu_layers(
-    device: &CudaDevice,
-    program: &Program,
-    weights: &Weights,
-    gpu_layers: Option<usize>,
-    cache: &StateSpec,
-    limits: StepLimits,
-) -> Result<usize> {
-    let n = program.layers.len();
-    let fewest = n - gpu_layers.unwrap_or(n).min(n);
-    let free = device.info().memory_free.saturating_sub(RESERVE);
-    for cpu_layers in fewest..n {
-        let cut = if cpu_layers == 0 { 0 } else { program.layers[cpu_layers].start };
-        let ops = cut..program.ops.len();
-        // Each part has a cache of its own.
-        if cut > 0 && !(program.remembers(0..cut) && program.remembers(ops.clone())) {
-            continue;
-        }
-        let supported = device.supports(program, weights, ops.clone()).and_then(|()| part(program, ops, weights));
-        let Ok((part, weights)) = supported else { continue };
-        let fits = || {
-            let (layers, memories) = (part.states.clone(), part.memories.clone());
-            let cache = StateSpec { layers, memories, ..cache.clone() };
-            let working = device.working_bytes(&part, &cache, limits)?;
-            Ok::<_, Error>(device.weight_bytes(&weights)?.saturating_add(working) <= free)
-        };
-        if gpu_layers.is_some() || fits()? {
-            return Ok(cpu_layers);
-        }
-    }
-    Ok(n)
-}
-
 impl Split {
-    /// Loads the first `cpu_layers` on the CPU, of which there are some, and the others on a GPU.
+    /// Loads the parts of a division, of which there are at least two.
     pub fn load(
-        device: Arc<CudaDevice>,
+        division: &Division,
         isa: Isa,
-        cpu_layers: usize,
         program: &Program,
         weights: &Weights,
         pool: &Arc<Pool>,
         host_bytes: u64,
         progress: &mut Progress,
     ) -> Result<Split> {
-        let cut = program.layers[cpu_layers].start;
-        let (front, front_weights) = part(program, 0..cut, weights)?;
-        let (back, back_weights) = part(program, cut..program.ops.len(), weights)?;
-        // The GPU's bytes are counted behind the CPU's.
-        self_test::check(&device, &back, &back_weights)?;
-        let follow = !device.plans();
-        let behind = device.weight_bytes(&back_weights)?;
-        let mut before = 0;
-        let mut report = |done: u64, total: u64| {
-            before = total;
-            progress(done, total.saturating_add(behind))
-        };
-        let cpu =
-            Arc::new(CpuBackend::load(pool, isa, &[&*front], &front_weights, None, host_bytes, follow, &mut report)?);
-        let mut report = |done: u64, total: u64| progress(before.saturating_add(done), before.saturating_add(total));
-        let cuda = Arc::new(device.load(&back, &back_weights, &mut report)?);
-        let (crossing, cpu_states, cpu_memories) = (program.live(cut), front.states.len(), front.memories.len());
-        Ok(Split { cpu, cuda, programs: [front, back], cut, cpu_layers, cpu_states, cpu_memories, crossing })
+        let Division { cpu_layers, gpus } = division;
+        let of_cpu = (*cpu_layers > 0).then_some((None, 0..*cpu_layers));
+        let of_gpus = gpus.iter().map(|(device, layers)| (Some(device), layers.clone()));
+        let (mut cut, mut parts) = (Vec::new(), Vec::new());
+        for (device, layers) in of_cpu.into_iter().chain(of_gpus) {
+            let ops = place::ops(program, &layers);
+            let (part, part_weights) = place::part(program, ops.clone(), weights)?;
+            let bytes = device.map_or(Ok(0), |device| {
+                self_test::check(device, &part, &part_weights)?;
+                device.weight_bytes(&part_weights)
+            })?;
+            let crossing = if ops.start == 0 { Vec::new() } else { program.live(ops.start) };
+            cut.push((device, part_weights, bytes));
+            parts.push(Part { program: part, ops, layers: layers.len(), crossing });
+        }
+        let follow = !gpus.iter().any(|(device, _)| device.plans());
+        let mut behind: u64 = cut.iter().map(|(_, _, bytes)| bytes).sum();
+        let (mut before, mut devices) = (0u64, Vec::new());
+        for ((device, weights, bytes), part) in cut.iter().zip(&parts) {
+            behind -= bytes;
+            let mut own = 0;
+            let mut report = |done: u64, total: u64| {
+                own = total;
+                progress(before.saturating_add(done), before.saturating_add(total).saturating_add(behind))
+            };
+            devices.push(match device {
+                Some(device) => Backend::Cuda(Arc::new(device.load(&part.program, weights, &mut report)?)),
+                None => {
+                    let programs = [&*part.program];
+                    let cpu = CpuBackend::load(pool, isa, &programs, weights, None, host_bytes, follow, &mut report)?;
+                    Backend::Cpu(Arc::new(cpu))
+                }
+            });
+            before = before.saturating_add(own);
+        }
+        Ok(Split { devices, parts })
     }
 
-    pub fn cpu(&self) -> &Arc<CpuBackend> {
-        &self.cpu
+    /// The parts as models of their own.
+    pub fn devices(&self) -> &[Backend] {
+        &self.devices
     }
 
-    pub fn cuda(&self) -> &Arc<CudaModel> {
-        &self.cuda
-    }
-
-    /// Number of layers on the CPU, the first ones.
-    pub fn cpu_layers(&self) -> usize {
-        self.cpu_layers
+    /// Number of layers of each part.
+    pub fn layers(&self) -> impl Iterator<Item = usize> {
+        self.parts.iter().map(|part| part.layers)
     }
 
     pub fn new_memory(&self, spec: &StateSpec) -> Result<StateMemory> {
-        let (layers, back_layers) = spec.layers.split_at(self.cpu_states);
-        let (memories, back_memories) = spec.memories.split_at(self.cpu_memories);
-        let front = StateSpec { layers: layers.to_vec(), memories: memories.to_vec(), ..spec.clone() };
-        let back = StateSpec { layers: back_layers.to_vec(), memories: back_memories.to_vec(), ..spec.clone() };
-        Ok(StateMemory::Split(CpuKv::new(&front)?, self.cuda.new_kv(&back)?))
+        let (mut layers, mut memories) = (&spec.layers[..], &spec.memories[..]);
+        let mut memory = StateMemory::default();
+        for (device, part) in self.devices.iter().zip(&self.parts) {
+            let too_few = || Error::Mismatch(format!("a cache of another model: {spec:?}"));
+            let (own, behind) = layers.split_at_checked(part.program.states.len()).ok_or_else(too_few)?;
+            let (own_memories, rest) = memories.split_at_checked(part.program.memories.len()).ok_or_else(too_few)?;
+            (layers, memories) = (behind, rest);
+            let own = StateSpec { layers: own.to_vec(), memories: own_memories.to_vec(), ..spec.clone() };
+            let StateMemory { cpu, cuda } = device.new_memory(&own)?;
+            memory.cpu = memory.cpu.or(cpu);
+            memory.cuda.extend(cuda);
+        }
+        Ok(memory)
     }
 }
 
 pub struct SplitExecutor {
     split: Arc<Split>,
-    front: CpuExecutor,
-    back: CudaExecutor,
-    /// The activations of the open step have crossed.
-    crossed: bool,
+    parts: Vec<DeviceExecutor>,
+    /// The way to each part from the one before, where both are GPUs.
+    ways: Vec<Option<Crossing>>,
+    /// Ways of a token that was chosen to the parts that look it up, where the host need not know it.
+    token_ways: Vec<(usize, Crossing)>,
+    /// The part that executes, and the first of those behind it that have nothing to do.
+    at: usize,
+    end: usize,
     begun: Instant,
     first_share: Duration,
-    /// `[max_tokens, width]` of the widest activation that crosses.
+    /// `[max_tokens, width]` of the widest activation that crosses by way of the host.
     room: Vec<f32>,
+}
+
+/// The executor of a GPU.
+fn cuda(part: &mut DeviceExecutor) -> Option<&mut CudaExecutor> {
+    match part {
+        DeviceExecutor::Cuda(cuda) => Some(cuda),
+        _ => None,
+    }
+}
+
+fn no_gpu() -> Error {
+    Error::unsupported("steps ahead")
 }
 
 impl SplitExecutor {
     pub fn new(split: &Arc<Split>, limits: StepLimits) -> Result<SplitExecutor> {
-        let [front, back] = &split.programs;
-        let widest = split.crossing.iter().map(|act| front.width(*act)).max().unwrap_or(0);
-        Ok(SplitExecutor {
-            front: CpuExecutor::new(split.cpu.clone(), front, limits)?,
-            back: CudaExecutor::new(split.cuda.clone(), back, limits)?,
-            crossed: false,
-            begun: Instant::now(),
-            first_share: Duration::ZERO,
-            room: try_filled("activations", limits.max_tokens.saturating_mul(widest), 0f32)?,
-            split: split.clone(),
-        })
+        let n = split.parts.len();
+        let (mut parts, mut ways) = (try_vec("parts", n)?, try_vec("parts", n)?);
+        let (mut token_ways, mut widest) = (try_vec("parts", n)?, 0);
+        for (device, part) in split.devices.iter().zip(&split.parts) {
+            let mut executor = device.device_executor(&part.program, limits)?;
+            let widths = part.crossing.iter().map(|act| part.program.width(*act));
+            let way = match (parts.last_mut().and_then(cuda), cuda(&mut executor)) {
+                (Some(before), Some(executor)) => {
+                    let bytes = widths.sum::<usize>().saturating_mul(limits.max_tokens).saturating_mul(4);
+                    Some(Crossing::new(before, executor, bytes)?)
+                }
+                _ => {
+                    widest = widths.fold(widest, usize::max);
+                    None
+                }
+            };
+            parts.push(executor);
+            ways.push(way);
+        }
+        if parts.iter_mut().all(|part| cuda(part).is_some())
+            && let Some((last, others)) = parts.split_last_mut()
+            && let Some(last) = cuda(last)
+        {
+            let looks_up = |op: &Op| matches!(op, Op::Embed { index: Index::Id, .. });
+            for (i, other) in others.iter_mut().enumerate() {
+                if split.parts[i].program.ops.iter().any(looks_up)
+                    && let Some(other) = cuda(other)
+                {
+                    token_ways.push((i, Crossing::new(last, other, 4)?));
+                }
+            }
+        }
+        let room = try_filled("activations", limits.max_tokens.saturating_mul(widest), 0f32)?;
+        let (begun, first_share) = (Instant::now(), Duration::ZERO);
+        Ok(SplitExecutor { parts, ways, token_ways, at: 0, end: 0, begun, first_share, room, split: split.clone() })
     }
 
     pub fn begin(&mut self, batch: &Batch, ops: Range<usize>) -> Result<()> {
-        (self.crossed, self.begun) = (false, Instant::now());
-        let cut = self.split.cut;
-        self.front.begin(batch, ops.start.min(cut)..ops.end.min(cut))?;
-        self.back.begin(batch, ops.start.max(cut) - cut..ops.end.max(cut) - cut)
+        self.begun = Instant::now();
+        let parts = &self.split.parts;
+        self.at = parts.iter().position(|part| ops.start < part.ops.end).unwrap_or(parts.len() - 1);
+        self.end = parts.iter().rposition(|part| ops.end > part.ops.start).map_or(1, |last| last + 1);
+        for (executor, part) in self.parts.iter_mut().zip(parts) {
+            let within = |op: usize| op.clamp(part.ops.start, part.ops.end) - part.ops.start;
+            let ops = within(ops.start)..within(ops.end);
+            of_device!(executor, e => e.begin(batch, ops))?;
+        }
+        Ok(())
     }
 
     pub fn advance(&mut self, batch: &mut Batch, pace: &Pace) -> Result<bool> {
-        if !self.crossed {
-            if !self.front.advance(batch, pace)? {
+        loop {
+            if !of_device!(&mut self.parts[self.at], e => e.advance(batch, pace))? {
                 return Ok(false);
             }
-            let keeps = |op: &Op| matches!(op, Op::KeepOutputs { .. });
-            if batch.outputs.is_empty() && self.split.programs[0].ops.iter().any(keeps) {
+            if self.at + 1 >= self.end {
                 return Ok(true);
             }
             self.cross()?;
         }
-        self.back.advance(batch, pace)
     }
 
-    /// Hands what the first part computed to the second.
+    /// Hands what a part computes to the next one.
     fn cross(&mut self) -> Result<()> {
-        for &act in &self.split.crossing {
-            let values = &mut self.room[..self.front.rows() * self.split.programs[0].width(act)];
-            self.front.read(act, values)?;
-            self.back.write(act, values)?;
+        let (before, behind) = self.parts.split_at_mut(self.at + 1);
+        let (Some(from), Some(to)) = (before.last_mut(), behind.first_mut()) else { return Ok(()) };
+        let part = &self.split.parts[self.at + 1];
+        self.at += 1;
+        if let (Some(way), Some(from), Some(to)) = (&mut self.ways[self.at], cuda(from), cuda(to)) {
+            return way.hand_on(from, to, &part.crossing);
+        }
+        let DeviceExecutor::Cpu(front) = from else { return Err(no_gpu()) };
+        for &act in &part.crossing {
+            let values = &mut self.room[..front.rows() * part.program.width(act)];
+            front.read(act, values)?;
+            of_device!(to, e => e.write(act, values))?;
         }
         // Gives its threads back to others.
-        self.front.end()?;
-        self.crossed = true;
+        front.end()?;
         self.first_share = self.begun.elapsed();
         Ok(())
     }
 
     pub fn fits_threads(&self) -> bool {
-        self.front.fits_threads()
+        self.parts.iter().all(DeviceExecutor::fits_threads)
     }
 
-    pub fn back(&mut self) -> &mut CudaExecutor {
-        &mut self.back
+    /// The part with the results, once the work of those before it has ended well: results of a fault would look like others.
+    pub(super) fn head(&mut self) -> Result<&mut DeviceExecutor> {
+        let Some((head, before)) = self.parts.split_last_mut() else { return Err(no_gpu()) };
+        before.iter_mut().filter_map(cuda).try_for_each(CudaExecutor::finish)?;
+        Ok(head)
     }
 
+    /// Time of the CPU.
     pub fn first_share(&self) -> Duration {
         self.first_share
     }
 
+    pub fn times(&mut self) -> Times {
+        let mut sum = Times::default();
+        for executor in self.parts.iter_mut().filter_map(cuda) {
+            let add = |(sum, (count, time)): (&mut (u64, Duration), (u64, Duration))| {
+                (sum.0, sum.1) = (sum.0 + count, sum.1 + time);
+            };
+            sum.iter_mut().zip(executor.times()).for_each(add);
+        }
+        sum
+    }
+
     /// Sets an activation of the part that executes now.
     pub fn write(&mut self, act: Act, values: &[f32]) -> Result<()> {
-        if self.crossed { self.back.write(act, values) } else { self.front.write(act, values) }
+        of_device!(&mut self.parts[self.at], e => e.write(act, values))
     }
 
     /// Reads an activation of the part that executed last.
     pub fn read(&mut self, act: Act, out: &mut [f32]) -> Result<()> {
-        if self.crossed { self.back.read(act, out) } else { self.front.read(act, out) }
+        self.parts[..self.at].iter_mut().filter_map(cuda).try_for_each(CudaExecutor::finish)?;
+        of_device!(&mut self.parts[self.at], e => e.read(act, out))
     }
 
+    /// Ends all parts; the first error counts, because what follows a lost part is lost with it.
     pub fn end(&mut self) -> Result<()> {
-        self.front.end().and(self.back.end())
+        self.parts.iter_mut().fold(Ok(()), |result, part| result.and(of_device!(part, e => e.end())))
+    }
+
+    /// Number of steps that may be submitted ahead: none where the CPU has to know the token.
+    pub fn ahead(&self) -> usize {
+        self.parts.iter().map(DeviceExecutor::ahead).min().unwrap_or(0)
+    }
+
+    pub fn follows(&self) -> bool {
+        self.parts.first().is_some_and(DeviceExecutor::follows)
+    }
+
+    pub fn submit(&mut self) -> Result<()> {
+        let Some((last, others)) = self.parts.split_last_mut() else { return Err(no_gpu()) };
+        let last = cuda(last).ok_or_else(no_gpu)?;
+        for (i, way) in &mut self.token_ways {
+            way.hand_token(last, cuda(&mut others[*i]).ok_or_else(no_gpu)?)?;
+        }
+        others.iter_mut().filter_map(cuda).try_for_each(CudaExecutor::submit)?;
+        last.submit()
+    }
+
+    /// Waits for the parts in order, so that a fault of one is told ahead of what came of it.
+    pub fn collect(&mut self) -> Result<u32> {
+        let parts = self.parts.iter_mut().filter_map(cuda);
+        parts.map(CudaExecutor::collect).try_fold(0, |_, token| token)
     }
 }
