@@ -38,7 +38,7 @@ pub use self::place::MAX_GPUS;
 use self::place::Wishes;
 use self::program::Program;
 use self::split::{Split, SplitExecutor};
-use self::state::{State, StateMemory};
+use self::state::State;
 use self::state_spec::StateSpec;
 use self::weights::{Progress, Weights};
 use crate::error::{Error, Result};
@@ -174,29 +174,22 @@ impl Backend {
         on_gpus(&open(&ordinals)?, progress)
     }
 
-    /// The model by its devices, in the order of the layers.
-    fn parts(&self) -> impl DoubleEndedIterator<Item = &Backend> {
-        let (one, several) = match self {
-            Backend::Split(split) => (None, split.devices()),
-            one => (Some(one), &[][..]),
-        };
-        one.into_iter().chain(several)
-    }
-
-    /// The parts that are on GPUs.
-    fn cuda(&self) -> impl DoubleEndedIterator<Item = &CudaModel> {
-        self.parts().filter_map(|part| match part {
-            Backend::Cuda(cuda) => Some(&**cuda),
-            _ => None,
-        })
+    /// The parts that are on GPUs, in the order of the layers.
+    fn cuda(&self) -> &[Arc<CudaModel>] {
+        match self {
+            Backend::Cpu(_) => &[],
+            Backend::Cuda(cuda) => std::slice::from_ref(cuda),
+            Backend::Split(split) => split.cuda(),
+        }
     }
 
     /// The part that is on the CPU.
-    fn cpu(&self) -> Option<&CpuBackend> {
-        self.parts().find_map(|part| match part {
-            Backend::Cpu(cpu) => Some(&**cpu),
-            _ => None,
-        })
+    fn cpu(&self) -> Option<&Arc<CpuBackend>> {
+        match self {
+            Backend::Cpu(cpu) => Some(cpu),
+            Backend::Cuda(_) => None,
+            Backend::Split(split) => split.cpu(),
+        }
     }
 
     /// Tells whether the CPU has a part.
@@ -206,26 +199,26 @@ impl Backend {
 
     /// Position in `devices()` from 1 of the device whose kind the model counts as: of a division the first GPU.
     pub fn device_number(&self) -> u32 {
-        self.cuda().next().map_or(CPU_DEVICE, number)
+        self.cuda().first().map_or(CPU_DEVICE, |cuda| number(cuda))
     }
 
     /// Bytes of each GPU that the model, its caches and executors take or would take now, and page-locked ones of the host.
     pub fn taken(&self) -> Vec<[u64; 2]> {
-        self.cuda().map(CudaModel::taken).collect()
+        self.cuda().iter().map(|cuda| cuda.taken()).collect()
     }
 
     /// Names of the devices whose kind the model counts as: of a division the GPUs.
     pub fn device_names(&self) -> String {
         let names: Vec<&str> = match self {
             Backend::Cpu(cpu) => vec![&cpu.device().name],
-            _ => self.cuda().map(|cuda| cuda.device().name.as_str()).collect(),
+            _ => self.cuda().iter().map(|cuda| cuda.device().name.as_str()).collect(),
         };
         names.join(" and ")
     }
 
     /// Kind of each device and the bytes of weights it holds, the kind of the last layers first.
     pub fn weight_bytes(&self) -> impl Iterator<Item = (DeviceKind, u64)> {
-        let on_gpus = self.cuda().map(CudaModel::weight_bytes).reduce(|a, b| a + b);
+        let on_gpus = self.cuda().iter().map(|cuda| cuda.weight_bytes()).reduce(|a, b| a + b);
         let on_gpus = on_gpus.map(|bytes| (DeviceKind::Cuda, bytes));
         on_gpus.into_iter().chain(self.cpu().map(|cpu| (DeviceKind::Cpu, cpu.weight_bytes())))
     }
@@ -235,7 +228,10 @@ impl Backend {
         match self {
             Backend::Cpu(cpu) => cpu.digest(),
             Backend::Cuda(cuda) => cuda.digest(),
-            Backend::Split(split) => split.devices().iter().fold(0u64, |all, part| all.rotate_left(1) ^ part.digest()),
+            Backend::Split(split) => {
+                let on_cpu = split.cpu().map_or(0, |cpu| cpu.digest());
+                split.cuda().iter().fold(on_cpu, |all, part| all.rotate_left(1) ^ part.digest())
+            }
         }
     }
 
@@ -251,21 +247,22 @@ impl Backend {
 
     /// The part of the weights of the host that is vectors.
     pub fn vector_bytes(&self) -> u64 {
-        self.cpu().map_or(0, CpuBackend::vector_bytes)
+        self.cpu().map_or(0, |cpu| cpu.vector_bytes())
     }
 
     /// Bytes of the host that are held beside weights while they are loaded.
     pub fn staging_bytes(&self) -> u64 {
-        self.cuda().map(CudaModel::staging_bytes).chain(self.cpu().map(CpuBackend::staging_bytes)).max().unwrap_or(0)
+        let on_gpus = self.cuda().iter().map(|cuda| cuda.staging_bytes());
+        on_gpus.chain(self.cpu().map(|cpu| cpu.staging_bytes())).max().unwrap_or(0)
     }
 
     /// Number of layers on each GPU, of `n`, and the number of the device.
     pub fn gpus(&self, n: usize) -> Vec<(u32, usize)> {
         let layers = match self {
-            Backend::Split(split) => split.layers().skip(usize::from(self.is_on_cpu())).collect(),
+            Backend::Split(split) => split.gpu_layers().collect(),
             _ => vec![n],
         };
-        self.cuda().map(number).zip(layers).collect()
+        self.cuda().iter().map(|cuda| number(cuda)).zip(layers).collect()
     }
 
     /// Number of layers on GPUs, of `n`.
@@ -276,15 +273,12 @@ impl Backend {
     /// An empty sequence.
     pub fn new_state(&self, spec: &StateSpec) -> Result<State> {
         spec.check()?;
-        State::new(spec.clone(), self.new_memory(spec)?)
-    }
-
-    fn new_memory(&self, spec: &StateSpec) -> Result<StateMemory> {
-        Ok(match self {
+        let memory = match self {
             Backend::Cpu(_) => cpu::kv::CpuKv::new(spec)?.into(),
             Backend::Cuda(cuda) => cuda.new_kv(spec)?.into(),
             Backend::Split(split) => split.new_memory(spec)?,
-        })
+        };
+        State::new(spec.clone(), memory)
     }
 
     /// Memory of the host that an executor takes, in bytes.
@@ -297,15 +291,12 @@ impl Backend {
 
     /// An executor with scratch for `limits`. `program` is the one that was loaded.
     pub fn new_executor(&self, program: &Arc<Program>, limits: StepLimits) -> Result<Executor> {
-        Ok(Executor { program: program.clone(), limits, device: self.device_executor(program, limits)? })
-    }
-
-    fn device_executor(&self, program: &Arc<Program>, limits: StepLimits) -> Result<DeviceExecutor> {
-        Ok(match self {
+        let device = match self {
             Backend::Cpu(cpu) => DeviceExecutor::Cpu(Box::new(CpuExecutor::new(cpu.clone(), program, limits)?)),
             Backend::Cuda(cuda) => DeviceExecutor::Cuda(Box::new(CudaExecutor::new(cuda.clone(), program, limits)?)),
             Backend::Split(split) => DeviceExecutor::Split(Box::new(SplitExecutor::new(split, limits)?)),
-        })
+        };
+        Ok(Executor { program: program.clone(), limits, device })
     }
 }
 
@@ -328,74 +319,53 @@ enum DeviceExecutor {
     Split(Box<SplitExecutor>),
 }
 
+/// The results of a step, from the device that has the head.
+macro_rules! of_head {
+    ($executor:expr, $e:ident => $call:expr) => {
+        match &mut $executor.device {
+            DeviceExecutor::Cpu($e) => $call,
+            DeviceExecutor::Cuda($e) => $call,
+            DeviceExecutor::Split(split) => {
+                let $e = split.head()?;
+                $call
+            }
+        }
+    };
+}
+
 /// The same method of each device.
 macro_rules! of_device {
-    ($device:expr, $e:ident => $call:expr) => {
-        match $device {
+    ($executor:expr, $e:ident => $call:expr) => {
+        match &mut $executor.device {
             DeviceExecutor::Cpu($e) => $call,
             DeviceExecutor::Cuda($e) => $call,
             DeviceExecutor::Split($e) => $call,
         }
     };
 }
-use of_device;
 
-impl DeviceExecutor {
-    fn fits_threads(&self) -> bool {
-        match self {
+impl Executor {
+    /// False where more threads have come than there is scratch for; the executor works on with those it knows.
+    pub fn fits_threads(&self) -> bool {
+        match &self.device {
             DeviceExecutor::Cpu(cpu) => cpu.fits_threads(),
             DeviceExecutor::Cuda(_) => true,
             DeviceExecutor::Split(split) => split.fits_threads(),
         }
     }
 
-    fn argmax(&mut self, i: usize) -> Result<u32> {
-        match self {
-            DeviceExecutor::Cpu(cpu) => cpu.argmax(i),
-            DeviceExecutor::Cuda(cuda) => cuda.argmax(i),
-            DeviceExecutor::Split(split) => split.head()?.argmax(i),
-        }
-    }
-
-    fn read_logits(&mut self, i: usize, out: &mut [f32]) -> Result<()> {
-        match self {
-            DeviceExecutor::Cpu(cpu) => cpu.read_logits(i, out),
-            DeviceExecutor::Cuda(cuda) => cuda.read_logits(i, out),
-            DeviceExecutor::Split(split) => split.head()?.read_logits(i, out),
-        }
-    }
-
-    fn ahead(&self) -> usize {
-        match self {
-            DeviceExecutor::Cpu(_) => 0,
-            DeviceExecutor::Cuda(cuda) => cuda.ahead(),
-            DeviceExecutor::Split(split) => split.ahead(),
-        }
-    }
-
-    /// Tells whether a token can be the arg-max of the step before.
-    fn follows(&self) -> bool {
-        match self {
+    /// Opens a step of a range of the program's ops.
+    pub fn begin(&mut self, batch: &Batch, ops: Range<usize>) -> Result<()> {
+        let follows = match &self.device {
             DeviceExecutor::Cpu(_) => false,
             DeviceExecutor::Cuda(cuda) => cuda.follows(),
             DeviceExecutor::Split(split) => split.follows(),
-        }
-    }
-}
-
-impl Executor {
-    /// False where more threads have come than there is scratch for; the executor works on with those it knows.
-    pub fn fits_threads(&self) -> bool {
-        self.device.fits_threads()
-    }
-
-    /// Opens a step of a range of the program's ops.
-    pub fn begin(&mut self, batch: &Batch, ops: Range<usize>) -> Result<()> {
-        batch.check(&self.program, self.limits, self.device.follows())?;
+        };
+        batch.check(&self.program, self.limits, follows)?;
         if ops.start > ops.end || ops.end > self.program.ops.len() {
             return Err(Error::invalid(format!("ops {ops:?} of {}", self.program.ops.len())));
         }
-        of_device!(&mut self.device, e => e.begin(batch, ops))
+        of_device!(self, e => e.begin(batch, ops))
     }
 
     /// Executes ops in order until none is left or `stop`, asked between shares of them, says so; true when all are done.
@@ -405,27 +375,27 @@ impl Executor {
 
     /// `advance` at a pace. After a pause the step goes on with the same batch; others may have the threads meanwhile.
     pub fn advance_at(&mut self, batch: &mut Batch, pace: &Pace) -> Result<bool> {
-        of_device!(&mut self.device, e => e.advance(batch, pace))
+        of_device!(self, e => e.advance(batch, pace))
     }
 
     /// Arg-max of output `i` of the step; the lowest index wins a tie.
     pub fn argmax(&mut self, i: usize) -> Result<u32> {
-        self.device.argmax(i)
+        of_head!(self, e => e.argmax(i))
     }
 
     /// Copies the logits of output `i` of the step.
     pub fn read_logits(&mut self, i: usize, out: &mut [f32]) -> Result<()> {
-        self.device.read_logits(i, out)
+        of_head!(self, e => e.read_logits(i, out))
     }
 
     /// Sets an activation of the open step, `[n, width]`, from memory of the host.
     pub fn write(&mut self, act: Act, values: &[f32]) -> Result<()> {
-        of_device!(&mut self.device, e => e.write(act, values))
+        of_device!(self, e => e.write(act, values))
     }
 
     /// Copies an activation of the step, `[n, width]`, to memory of the host.
     pub fn read(&mut self, act: Act, out: &mut [f32]) -> Result<()> {
-        of_device!(&mut self.device, e => e.read(act, out))
+        of_device!(self, e => e.read(act, out))
     }
 
     /// Copies rows of the step from number `first` on of an activation that the program keeps, those too that are no outputs.
@@ -438,7 +408,7 @@ impl Executor {
 
     /// Ends the step; device work has finished and its errors are reported, that of submitted steps too.
     pub fn end(&mut self) -> Result<()> {
-        of_device!(&mut self.device, e => e.end())
+        of_device!(self, e => e.end())
     }
 
     /// Time that the CPU worked on the step that was begun last, where it has the first of several parts.
@@ -460,7 +430,11 @@ impl Executor {
 
     /// Number of steps that may be submitted before the oldest is collected; 0 where none can be.
     pub fn ahead(&self) -> usize {
-        self.device.ahead()
+        match &self.device {
+            DeviceExecutor::Cpu(_) => 0,
+            DeviceExecutor::Cuda(cuda) => cuda.ahead(),
+            DeviceExecutor::Split(split) => split.ahead(),
+        }
     }
 
     /// Ends the step without waiting for its work, so that the next one can begin. Its results are gone but for the

@@ -11,9 +11,12 @@ use std::time::{Duration, Instant};
 
 use super::batch::{Batch, StepLimits};
 use super::cpu::CpuBackend;
+use super::cpu::executor::CpuExecutor;
 use super::cpu::kernels::Isa;
+use super::cpu::kv::CpuKv;
 use super::cpu::pool::Pool;
-use super::cuda::{Crossing, CudaExecutor};
+use super::cuda::{Crossing, CudaExecutor, CudaModel};
+use super::device::Times;
 use super::op::{Act, Index, Op};
 use super::pace::Pace;
 use super::place::{self, Division};
@@ -22,12 +25,14 @@ use super::self_test;
 use super::state::StateMemory;
 use super::state_spec::StateSpec;
 use super::weights::{Progress, Weights};
-use super::{Backend, DeviceExecutor, Times, of_device};
 use crate::error::{Error, Result, try_filled, try_vec};
 
 /// A model in parts, in the order of the layers.
 pub struct Split {
-    devices: Vec<Backend>,
+    /// The first part, where it is on the CPU.
+    cpu: Option<Arc<CpuBackend>>,
+    /// The others, of which there are some.
+    cuda: Vec<Arc<CudaModel>>,
     parts: Vec<Part>,
 }
 
@@ -41,7 +46,7 @@ struct Part {
 }
 
 impl Split {
-    /// Loads the parts of a division, of which there are at least two.
+    /// Loads the parts of a division, the last of which is on a GPU.
     pub fn load(
         division: &Division,
         isa: Isa,
@@ -54,63 +59,74 @@ impl Split {
         let Division { cpu_layers, gpus } = division;
         let of_cpu = (*cpu_layers > 0).then_some((None, 0..*cpu_layers));
         let of_gpus = gpus.iter().map(|(device, layers)| (Some(device), layers.clone()));
-        let (mut cut, mut parts) = (Vec::new(), Vec::new());
+        let (mut cut, mut parts, mut behind) = (Vec::new(), Vec::new(), 0);
         for (device, layers) in of_cpu.into_iter().chain(of_gpus) {
             let ops = place::ops(program, &layers);
-            let (part, part_weights) = place::part(program, ops.clone(), weights)?;
-            let bytes = device.map_or(Ok(0), |device| {
-                self_test::check(device, &part, &part_weights)?;
-                device.weight_bytes(&part_weights)
-            })?;
+            let (part, weights) = place::part(program, ops.clone(), weights)?;
+            if let Some(device) = device {
+                self_test::check(device, &part, &weights)?;
+                behind += device.weight_bytes(&weights)?;
+            }
             let crossing = if ops.start == 0 { Vec::new() } else { program.live(ops.start) };
-            cut.push((device, part_weights, bytes));
+            cut.push((device, weights));
             parts.push(Part { program: part, ops, layers: layers.len(), crossing });
         }
         let follow = !gpus.iter().any(|(device, _)| device.plans());
-        let mut behind: u64 = cut.iter().map(|(_, _, bytes)| bytes).sum();
-        let (mut before, mut devices) = (0u64, Vec::new());
-        for ((device, weights, bytes), part) in cut.iter().zip(&parts) {
-            behind -= bytes;
+        let (mut before, mut cpu, mut cuda) = (0u64, None, Vec::new());
+        for ((device, weights), part) in cut.iter().zip(&parts) {
+            behind -= device.map_or(Ok(0), |device| device.weight_bytes(weights))?;
             let mut own = 0;
+            // The bytes of a part are counted behind those of the parts before it.
             let mut report = |done: u64, total: u64| {
                 own = total;
                 progress(before.saturating_add(done), before.saturating_add(total).saturating_add(behind))
             };
-            devices.push(match device {
-                Some(device) => Backend::Cuda(Arc::new(device.load(&part.program, weights, &mut report)?)),
+            match device {
+                Some(device) => cuda.push(Arc::new(device.load(&part.program, weights, &mut report)?)),
                 None => {
                     let programs = [&*part.program];
-                    let cpu = CpuBackend::load(pool, isa, &programs, weights, None, host_bytes, follow, &mut report)?;
-                    Backend::Cpu(Arc::new(cpu))
+                    let loaded =
+                        CpuBackend::load(pool, isa, &programs, weights, None, host_bytes, follow, &mut report)?;
+                    cpu = Some(Arc::new(loaded));
                 }
-            });
+            }
             before = before.saturating_add(own);
         }
-        Ok(Split { devices, parts })
+        Ok(Split { cpu, cuda, parts })
     }
 
-    /// The parts as models of their own.
-    pub fn devices(&self) -> &[Backend] {
-        &self.devices
+    pub fn cpu(&self) -> Option<&Arc<CpuBackend>> {
+        self.cpu.as_ref()
     }
 
-    /// Number of layers of each part.
-    pub fn layers(&self) -> impl Iterator<Item = usize> {
-        self.parts.iter().map(|part| part.layers)
+    /// The parts on GPUs.
+    pub fn cuda(&self) -> &[Arc<CudaModel>] {
+        &self.cuda
+    }
+
+    /// Number of layers on each GPU.
+    pub fn gpu_layers(&self) -> impl Iterator<Item = usize> {
+        self.parts.iter().skip(self.on_cpu()).map(|part| part.layers)
+    }
+
+    /// Number of parts on the CPU.
+    fn on_cpu(&self) -> usize {
+        usize::from(self.cpu.is_some())
     }
 
     pub fn new_memory(&self, spec: &StateSpec) -> Result<StateMemory> {
         let (mut layers, mut memories) = (&spec.layers[..], &spec.memories[..]);
         let mut memory = StateMemory::default();
-        for (device, part) in self.devices.iter().zip(&self.parts) {
-            let too_few = || Error::Mismatch(format!("a cache of another model: {spec:?}"));
-            let (own, behind) = layers.split_at_checked(part.program.states.len()).ok_or_else(too_few)?;
-            let (own_memories, rest) = memories.split_at_checked(part.program.memories.len()).ok_or_else(too_few)?;
-            (layers, memories) = (behind, rest);
+        for (i, part) in self.parts.iter().enumerate() {
+            let other = || Error::Mismatch(format!("a cache of another model: {spec:?}"));
+            let (own, own_memories);
+            (own, layers) = layers.split_at_checked(part.program.states.len()).ok_or_else(other)?;
+            (own_memories, memories) = memories.split_at_checked(part.program.memories.len()).ok_or_else(other)?;
             let own = StateSpec { layers: own.to_vec(), memories: own_memories.to_vec(), ..spec.clone() };
-            let StateMemory { cpu, cuda } = device.new_memory(&own)?;
-            memory.cpu = memory.cpu.or(cpu);
-            memory.cuda.extend(cuda);
+            match i.checked_sub(self.on_cpu()) {
+                None => memory.cpu = Some(CpuKv::new(&own)?),
+                Some(gpu) => memory.cuda.push(self.cuda[gpu].new_kv(&own)?),
+            }
         }
         Ok(memory)
     }
@@ -118,125 +134,124 @@ impl Split {
 
 pub struct SplitExecutor {
     split: Arc<Split>,
-    parts: Vec<DeviceExecutor>,
-    /// The way to each part from the one before, where both are GPUs.
-    ways: Vec<Option<Crossing>>,
-    /// Ways of a token that was chosen to the parts that look it up, where the host need not know it.
+    cpu: Option<CpuExecutor>,
+    cuda: Vec<CudaExecutor>,
+    /// The ways from each GPU to the next one.
+    ways: Vec<Crossing>,
+    /// Ways from the last GPU to those that look tokens up, by their number, where the host need not know a token.
     token_ways: Vec<(usize, Crossing)>,
-    /// The part that executes, and the first of those behind it that have nothing to do.
+    /// The part that executes, and the end of those that have ops to execute.
     at: usize,
     end: usize,
     begun: Instant,
     first_share: Duration,
-    /// `[max_tokens, width]` of the widest activation that crosses by way of the host.
+    /// `[max_tokens, width]` of the widest activation that comes from the CPU.
     room: Vec<f32>,
 }
 
-/// The executor of a GPU.
-fn cuda(part: &mut DeviceExecutor) -> Option<&mut CudaExecutor> {
-    match part {
-        DeviceExecutor::Cuda(cuda) => Some(cuda),
-        _ => None,
-    }
-}
-
-fn no_gpu() -> Error {
-    Error::unsupported("steps ahead")
+/// The same method of the executor of a part.
+macro_rules! of_part {
+    ($self:ident, $at:expr, $e:ident => $call:expr) => {
+        match ($self.cpu.as_mut(), $at) {
+            (Some($e), 0) => $call,
+            (cpu, at) => {
+                let $e = &mut $self.cuda[at - usize::from(cpu.is_some())];
+                $call
+            }
+        }
+    };
 }
 
 impl SplitExecutor {
     pub fn new(split: &Arc<Split>, limits: StepLimits) -> Result<SplitExecutor> {
-        let n = split.parts.len();
-        let (mut parts, mut ways) = (try_vec("parts", n)?, try_vec("parts", n)?);
-        let (mut token_ways, mut widest) = (try_vec("parts", n)?, 0);
-        for (device, part) in split.devices.iter().zip(&split.parts) {
-            let mut executor = device.device_executor(&part.program, limits)?;
-            let widths = part.crossing.iter().map(|act| part.program.width(*act));
-            let way = match (parts.last_mut().and_then(cuda), cuda(&mut executor)) {
-                (Some(before), Some(executor)) => {
-                    let bytes = widths.sum::<usize>().saturating_mul(limits.max_tokens).saturating_mul(4);
-                    Some(Crossing::new(before, executor, bytes)?)
-                }
-                _ => {
-                    widest = widths.fold(widest, usize::max);
-                    None
-                }
-            };
-            parts.push(executor);
-            ways.push(way);
+        let (on_cpu, on_gpus) = split.parts.split_at(split.on_cpu());
+        let cpu = split.cpu.iter().zip(on_cpu);
+        let cpu = cpu.map(|(cpu, part)| CpuExecutor::new(cpu.clone(), &part.program, limits)).next().transpose()?;
+        let mut cuda = try_vec("parts", on_gpus.len())?;
+        for (model, part) in split.cuda.iter().zip(on_gpus) {
+            cuda.push(CudaExecutor::new(model.clone(), &part.program, limits)?);
         }
-        if parts.iter_mut().all(|part| cuda(part).is_some())
-            && let Some((last, others)) = parts.split_last_mut()
-            && let Some(last) = cuda(last)
-        {
-            let looks_up = |op: &Op| matches!(op, Op::Embed { index: Index::Id, .. });
-            for (i, other) in others.iter_mut().enumerate() {
-                if split.parts[i].program.ops.iter().any(looks_up)
-                    && let Some(other) = cuda(other)
-                {
+        let (mut ways, mut token_ways) = (try_vec("parts", cuda.len())?, try_vec("parts", cuda.len())?);
+        for (pair, part) in cuda.windows(2).zip(&on_gpus[1..]) {
+            let width: usize = part.crossing.iter().map(|act| part.program.width(*act)).sum();
+            ways.push(Crossing::new(&pair[0], &pair[1], limits.max_tokens.saturating_mul(width).saturating_mul(4))?);
+        }
+        let looks_up = |op: &Op| matches!(op, Op::Embed { index: Index::Id, .. });
+        if let (None, [others @ .., last]) = (&cpu, &cuda[..]) {
+            for (i, other) in others.iter().enumerate() {
+                if on_gpus[i].program.ops.iter().any(looks_up) {
                     token_ways.push((i, Crossing::new(last, other, 4)?));
                 }
             }
         }
-        let room = try_filled("activations", limits.max_tokens.saturating_mul(widest), 0f32)?;
-        let (begun, first_share) = (Instant::now(), Duration::ZERO);
-        Ok(SplitExecutor { parts, ways, token_ways, at: 0, end: 0, begun, first_share, room, split: split.clone() })
+        let widths = on_gpus[0].crossing.iter().map(|act| on_gpus[0].program.width(*act));
+        let widest = limits.max_tokens.saturating_mul(widths.max().unwrap_or(0));
+        Ok(SplitExecutor {
+            cpu,
+            cuda,
+            ways,
+            token_ways,
+            at: 0,
+            end: 0,
+            begun: Instant::now(),
+            first_share: Duration::ZERO,
+            room: try_filled("activations", widest, 0f32)?,
+            split: split.clone(),
+        })
     }
 
     pub fn begin(&mut self, batch: &Batch, ops: Range<usize>) -> Result<()> {
         self.begun = Instant::now();
-        let parts = &self.split.parts;
+        let split = self.split.clone();
+        let parts = &split.parts;
         self.at = parts.iter().position(|part| ops.start < part.ops.end).unwrap_or(parts.len() - 1);
         self.end = parts.iter().rposition(|part| ops.end > part.ops.start).map_or(1, |last| last + 1);
-        for (executor, part) in self.parts.iter_mut().zip(parts) {
-            let within = |op: usize| op.clamp(part.ops.start, part.ops.end) - part.ops.start;
-            let ops = within(ops.start)..within(ops.end);
-            of_device!(executor, e => e.begin(batch, ops))?;
+        for (i, part) in parts.iter().enumerate() {
+            let [start, end] = [ops.start, ops.end].map(|op| op.clamp(part.ops.start, part.ops.end) - part.ops.start);
+            of_part!(self, i, e => e.begin(batch, start..end))?;
         }
         Ok(())
     }
 
     pub fn advance(&mut self, batch: &mut Batch, pace: &Pace) -> Result<bool> {
         loop {
-            if !of_device!(&mut self.parts[self.at], e => e.advance(batch, pace))? {
+            if !of_part!(self, self.at, e => e.advance(batch, pace))? {
                 return Ok(false);
             }
             if self.at + 1 >= self.end {
                 return Ok(true);
             }
             self.cross()?;
+            self.at += 1;
         }
     }
 
     /// Hands what a part computes to the next one.
     fn cross(&mut self) -> Result<()> {
-        let (before, behind) = self.parts.split_at_mut(self.at + 1);
-        let (Some(from), Some(to)) = (before.last_mut(), behind.first_mut()) else { return Ok(()) };
         let part = &self.split.parts[self.at + 1];
-        self.at += 1;
-        if let (Some(way), Some(from), Some(to)) = (&mut self.ways[self.at], cuda(from), cuda(to)) {
-            return way.hand_on(from, to, &part.crossing);
+        if let Some(from) = self.at.checked_sub(self.split.on_cpu()) {
+            return self.ways[from].hand_on(&self.cuda[from], &self.cuda[from + 1], &part.crossing);
         }
-        let DeviceExecutor::Cpu(front) = from else { return Err(no_gpu()) };
+        let Some(cpu) = &mut self.cpu else { return Ok(()) };
         for &act in &part.crossing {
-            let values = &mut self.room[..front.rows() * part.program.width(act)];
-            front.read(act, values)?;
-            of_device!(to, e => e.write(act, values))?;
+            let values = &mut self.room[..cpu.rows() * part.program.width(act)];
+            cpu.read(act, values)?;
+            self.cuda[0].write(act, values)?;
         }
         // Gives its threads back to others.
-        front.end()?;
+        cpu.end()?;
         self.first_share = self.begun.elapsed();
         Ok(())
     }
 
     pub fn fits_threads(&self) -> bool {
-        self.parts.iter().all(DeviceExecutor::fits_threads)
+        self.cpu.as_ref().is_none_or(CpuExecutor::fits_threads)
     }
 
-    /// The part with the results, once the work of those before it has ended well: results of a fault would look like others.
-    pub(super) fn head(&mut self) -> Result<&mut DeviceExecutor> {
-        let Some((head, before)) = self.parts.split_last_mut() else { return Err(no_gpu()) };
-        before.iter_mut().filter_map(cuda).try_for_each(CudaExecutor::finish)?;
+    /// The part with the results, once the work of those before it has ended well: what came of a fault looks like results.
+    pub fn head(&mut self) -> Result<&mut CudaExecutor> {
+        let Some((head, before)) = self.cuda.split_last_mut() else { return Err(Error::invalid("no GPU")) };
+        before.iter_mut().try_for_each(CudaExecutor::finish)?;
         Ok(head)
     }
 
@@ -247,53 +262,57 @@ impl SplitExecutor {
 
     pub fn times(&mut self) -> Times {
         let mut sum = Times::default();
-        for executor in self.parts.iter_mut().filter_map(cuda) {
-            let add = |(sum, (count, time)): (&mut (u64, Duration), (u64, Duration))| {
-                (sum.0, sum.1) = (sum.0 + count, sum.1 + time);
-            };
-            sum.iter_mut().zip(executor.times()).for_each(add);
+        for executor in &mut self.cuda {
+            for (sum, (count, time)) in sum.iter_mut().zip(executor.times()) {
+                *sum = (sum.0 + count, sum.1 + time);
+            }
         }
         sum
     }
 
     /// Sets an activation of the part that executes now.
     pub fn write(&mut self, act: Act, values: &[f32]) -> Result<()> {
-        of_device!(&mut self.parts[self.at], e => e.write(act, values))
+        of_part!(self, self.at, e => e.write(act, values))
     }
 
     /// Reads an activation of the part that executed last.
     pub fn read(&mut self, act: Act, out: &mut [f32]) -> Result<()> {
-        self.parts[..self.at].iter_mut().filter_map(cuda).try_for_each(CudaExecutor::finish)?;
-        of_device!(&mut self.parts[self.at], e => e.read(act, out))
+        let before = self.at.saturating_sub(self.split.on_cpu());
+        self.cuda[..before].iter_mut().try_for_each(CudaExecutor::finish)?;
+        of_part!(self, self.at, e => e.read(act, out))
     }
 
-    /// Ends all parts; the first error counts, because what follows a lost part is lost with it.
+    /// Ends all parts; the first error counts, because the work of later parts is made of that of earlier ones.
     pub fn end(&mut self) -> Result<()> {
-        self.parts.iter_mut().fold(Ok(()), |result, part| result.and(of_device!(part, e => e.end())))
+        let on_cpu = self.cpu.as_mut().map_or(Ok(()), CpuExecutor::end);
+        self.cuda.iter_mut().fold(on_cpu, |result, part| result.and(part.end()))
     }
 
     /// Number of steps that may be submitted ahead: none where the CPU has to know the token.
     pub fn ahead(&self) -> usize {
-        self.parts.iter().map(DeviceExecutor::ahead).min().unwrap_or(0)
+        let steps = self.cuda.iter().map(CudaExecutor::ahead).min();
+        steps.filter(|_| self.cpu.is_none()).unwrap_or(0)
     }
 
+    /// Tells whether a token can be the arg-max of the step before.
     pub fn follows(&self) -> bool {
-        self.parts.first().is_some_and(DeviceExecutor::follows)
+        self.cpu.is_none() && self.cuda.iter().all(CudaExecutor::follows)
     }
 
+    /// Ends the step without waiting for its work. The next one begins behind it on all devices, because it looks its token up.
     pub fn submit(&mut self) -> Result<()> {
-        let Some((last, others)) = self.parts.split_last_mut() else { return Err(no_gpu()) };
-        let last = cuda(last).ok_or_else(no_gpu)?;
+        let Some(last) = self.cuda.last().filter(|_| self.cpu.is_none()) else {
+            return Err(Error::unsupported("steps ahead of the CPU"));
+        };
         for (i, way) in &mut self.token_ways {
-            way.hand_token(last, cuda(&mut others[*i]).ok_or_else(no_gpu)?)?;
+            way.hand_token(last, &self.cuda[*i])?;
         }
-        others.iter_mut().filter_map(cuda).try_for_each(CudaExecutor::submit)?;
-        last.submit()
+        // The head first, which refuses a step without logits.
+        self.cuda.iter_mut().rev().try_for_each(CudaExecutor::submit)
     }
 
     /// Waits for the parts in order, so that a fault of one is told ahead of what came of it.
     pub fn collect(&mut self) -> Result<u32> {
-        let parts = self.parts.iter_mut().filter_map(cuda);
-        parts.map(CudaExecutor::collect).try_fold(0, |_, token| token)
+        self.cuda.iter_mut().try_fold(0, |_, part| part.collect())
     }
 }

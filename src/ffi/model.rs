@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_void};
 use std::sync::{Arc, OnceLock};
 
-use crate::engine::{Chat, LoadParams, Model, Runtime, RuntimeParams, apart};
+use crate::engine::{Chat, LoadParams, MAX_GPUS, Model, Runtime, RuntimeParams, apart};
 use crate::error::{Error, Result};
 
 use super::arguments::Call;
@@ -204,9 +204,9 @@ pub struct rz_model_info {
     /// RZ_TEMPLATE_... bits, or-ed together; 0: no template that works.
     pub chat_template: u32,
     /// Indices of the GPUs that have layers, in the order of these; 0 behind the last.
-    pub devices: [u32; RZ_DEVICES_MAX as usize],
+    pub devices: [u32; 16],
     /// Layers on each of `devices`.
-    pub device_layers: [u32; RZ_DEVICES_MAX as usize],
+    pub device_layers: [u32; 16],
 }
 
 versioned!(rz_model_info {
@@ -265,7 +265,8 @@ pub(super) fn load(
 }
 
 /// An element for each GPU of a model, zeros behind them.
-pub(super) fn by_device<G, T: Copy + Default>(gpus: &[G], value: impl Fn(&G) -> T) -> [T; RZ_DEVICES_MAX as usize] {
+pub(super) fn by_device<G, T: Copy + Default, const N: usize>(gpus: &[G], value: impl Fn(&G) -> T) -> [T; N] {
+    const { assert!(N == RZ_DEVICES_MAX as usize && N == MAX_GPUS) };
     std::array::from_fn(|i| gpus.get(i).map(&value).unwrap_or_default())
 }
 

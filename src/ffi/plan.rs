@@ -7,7 +7,7 @@ use crate::error::Error;
 
 use super::cache::{cache_params, rz_cache_params};
 use super::guard::guarded;
-use super::model::{RZ_DEVICES_MAX, by_device, rz_model_params, with_params};
+use super::model::{by_device, rz_model_params, with_params};
 use super::source::{byte_sources, rz_source};
 use super::status::{RZ_OK, rz_error, rz_status};
 use super::structs::versioned;
@@ -41,17 +41,17 @@ pub struct rz_plan {
     /// The part of it that is on GPUs.
     pub total_device: u64,
     /// Indices of the GPUs that have layers, in the order of these; 0 behind the last.
-    pub devices: [u32; RZ_DEVICES_MAX as usize],
+    pub devices: [u32; 16],
     /// Layers on each of `devices`.
-    pub device_layers: [u32; RZ_DEVICES_MAX as usize],
+    pub device_layers: [u32; 16],
     /// The part of weights_device on each of them.
-    pub device_weights: [u64; RZ_DEVICES_MAX as usize],
+    pub device_weights: [u64; 16],
     /// The part of cache_device on each of them.
-    pub device_cache: [u64; RZ_DEVICES_MAX as usize],
+    pub device_cache: [u64; 16],
     /// The part of scratch_device on each of them.
-    pub device_scratch: [u64; RZ_DEVICES_MAX as usize],
+    pub device_scratch: [u64; 16],
     /// The part of total_device on each of them.
-    pub device_total: [u64; RZ_DEVICES_MAX as usize],
+    pub device_total: [u64; 16],
 }
 
 versioned!(rz_plan {
