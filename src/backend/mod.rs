@@ -135,7 +135,8 @@ impl Backend {
                 false => Vec::new(),
             };
             let gpus = if options.plan {
-                let ordinals: Vec<i32> = chosen.iter().map(|gpu| gpu.ordinal()).collect();
+                // Their contexts end first, which take memory.
+                let ordinals: Vec<i32> = chosen.into_iter().map(|gpu| gpu.ordinal()).collect();
                 open(&ordinals).unwrap_or_default()
             } else {
                 chosen
@@ -155,7 +156,7 @@ impl Backend {
         for &device in &options.devices {
             match (device as usize).checked_sub(1).and_then(|i| all.get(i)) {
                 Some(d) if d.kind == DeviceKind::Cpu => {
-                    let what = "the CPU in a list of GPUs; it has the first layers where there are fewer on GPUs";
+                    let what = "the CPU in a list of GPUs: it takes the layers that they leave";
                     return Err(Error::invalid(what));
                 }
                 Some(d) if packed_at.is_some() => {

@@ -206,7 +206,7 @@ fn parameter_structs_follow_their_size() {
 #[test]
 fn output_structs_follow_their_size() {
     let model = load();
-    let mut info = [0xaaaa_aaaau32; 64];
+    let mut info = [0xaaaa_aaaau32; 128];
     let mut get = |size: u32, tail: u32, status| {
         info.fill(0xaaaa_aaaa);
         info[0] = size;
@@ -227,7 +227,7 @@ fn output_structs_follow_their_size() {
     let (cut, _) = get(106, 0xaaaa_aaaa, RZ_OK);
     assert_eq!(cut[25..27], [5, 0xaaaa_aaaa]);
     // A newer header: what the library does not know is zero, whatever the memory held.
-    let (newer, _) = get(256, 0xaaaa_aaaa, RZ_OK);
+    let (newer, _) = get(512, 0xaaaa_aaaa, RZ_OK);
     assert_eq!(newer[25..27], [5, 64]);
     assert!(newer[size_of::<rz_model_info>() / 4..].iter().all(|&w| w == 0));
     get(0, 0, RZ_ERR_INVALID_ARGUMENT);
