@@ -333,6 +333,7 @@ void rz_cancel_reset(rz_cancel *cancel);
  * DeepSeek V3 and others of its architecture, Qwen 3.5 and Qwen 3 Next, and GGUF files of Hunyuan 3. */
 #define RZ_MODEL_MTP 16
 
+#define RZ_DEVICES_MAX 16      /* GPUs of one model, at most. */
 #define RZ_TEMPLATE_PRESENT 1  /* Bit of rz_model_info.chat_template: rz_chat_render_into works. */
 
 /* Bit of rz_model_info.chat_template: the template writes the token that begins a text itself, so that what it has
@@ -355,6 +356,7 @@ typedef struct rz_model_params {
   /* Index of a device; 0: choose for me, which rz_model_info.device tells. The choice is the CPU, unless a GPU takes the
    * whole model, beside a cache of default capacity, and a token of it would take less time there: by the rates at which
    * both read memory, which are measured once a process in some tens of milliseconds, that of the GPU counted at half.
+   * Where no single GPU has room for it, all of them together count as one.
    * No GPU is asked for weights below 256 MiB, for a model without logits, with `packed_path`, `gpu_layers`, RZ_MODEL_MMAP
    * or RZ_MODEL_MTP, and one that fails costs the load nothing but time. What a GPU lacks (adapters, rz_embed_into) is
    * RZ_ERR_UNSUPPORTED then: who needs it names device 1. Named or chosen, a GPU is first tested: each kind of
@@ -364,9 +366,9 @@ typedef struct rz_model_params {
   /* Workers, log and ceilings to use; NULL: a runtime of its own. The caller may free its handle afterwards. */
   const rz_runtime *runtime;
   uint32_t flags;  /* RZ_MODEL_... flags, or-ed together. */
-  /* Layers to be placed on a GPU, where `device` is one: the last ones, and the output matrix with them. The others are
-   * computed on the CPU, their part of each cache lies there. 0: as many as fit into the free memory of the device,
-   * beside a cache of default capacity and the scratch of a step. More layers than there are stand for all. */
+  /* Layers to be placed on GPUs, where `device` is one or `devices` are: the last ones, and the output matrix with them.
+   * The others are computed on the CPU, their part of each cache lies there. 0: as many as fit into the free memory of the
+   * devices, beside a cache of default capacity and the scratch of a step. More layers than there are stand for all. */
   uint32_t gpu_layers;
   /* GGML type id to which matrices of floats are converted while they are loaded; 0: none, keep the file's types. */
   uint32_t quantize;
@@ -384,28 +386,44 @@ typedef struct rz_model_params {
    * file that somebody else changes or shortens while it is in use may end the process. On the CPU alone, and not with
    * RZ_MODEL_MMAP. Since 0.1.0. */
   const char *packed_path;
+  /* Indices of `n_devices` GPUs over which the layers are divided in this order, each once; NULL: `device` alone counts, and
+   * has to be 0 otherwise. Copied.
+   *
+   * The first layers are on the CPU, where `gpu_layers` or the free memory leave it some, those behind them on the first
+   * GPU, and so on; the last GPU has the output matrix. Each part of a cache lies where its layers are. A GPU waits for the
+   * one before it, so that several take a larger model and are no faster than one. What passes from one to the next goes
+   * directly where the devices reach each other, else by way of page-locked memory of the host. A fault of one of them
+   * costs the model all of them. Since 0.1.0. */
+  const uint32_t *devices;
+  size_t n_devices;  /* Number of `devices`, at most RZ_DEVICES_MAX. */
+  /* Sizes of the parts of `devices`, `n_devices` positive numbers that count in relation to one another; NULL: in
+   * proportion to free memory, and a device that is not needed has no layers. With shares each has some, and
+   * RZ_ERR_UNSUPPORTED says why that cannot be: fewer layers, or layers that share keys and values. Copied. */
+  const float *shares;
 } rz_model_params;
 
 /* Description of a model. Since 0.1.0. */
 typedef struct rz_model_info {
-  uint32_t struct_size;     /* sizeof(rz_model_info), set by the caller. */
-  char architecture[32];    /* Family of the network, such as "llama" or "qwen3". */
-  char name[64];            /* The model's own name; empty where the file gives none. */
-  uint32_t n_layers;        /* Transformer layers. */
-  uint32_t hidden_dim;      /* Width of the residual stream, in values. */
-  uint32_t ffn_dim;         /* Width of the feed-forward block, in values. */
-  uint32_t n_heads;         /* Query heads. */
-  uint32_t n_kv_heads;      /* Key and value heads. */
-  uint32_t head_dim;        /* Values of a head. */
-  uint32_t vocab_size;      /* Token ids run from 0 to vocab_size - 1; also the number of logits. */
-  uint32_t context_length;  /* Tokens the model was made for, as the file declares. */
-  uint32_t device;          /* Index of the device it was loaded to. */
-  uint32_t bos_token;       /* Token that begins a text, or RZ_TOKEN_NONE. */
-  uint32_t eos_token;       /* Token that ends a text, or RZ_TOKEN_NONE. There may be more: see rz_token_is_end. */
-  uint64_t n_params;        /* Parameters. */
-  uint64_t weight_bytes;    /* Bytes of weights in memory; 0 for a model loaded with RZ_MODEL_TEXT_ONLY. */
-  uint32_t gpu_layers;      /* Layers on a GPU; the others are computed on the CPU. */
-  uint32_t chat_template;   /* RZ_TEMPLATE_... bits, or-ed together; 0: no template that works. */
+  uint32_t struct_size;        /* sizeof(rz_model_info), set by the caller. */
+  char architecture[32];       /* Family of the network, such as "llama" or "qwen3". */
+  char name[64];               /* The model's own name; empty where the file gives none. */
+  uint32_t n_layers;           /* Transformer layers. */
+  uint32_t hidden_dim;         /* Width of the residual stream, in values. */
+  uint32_t ffn_dim;            /* Width of the feed-forward block, in values. */
+  uint32_t n_heads;            /* Query heads. */
+  uint32_t n_kv_heads;         /* Key and value heads. */
+  uint32_t head_dim;           /* Values of a head. */
+  uint32_t vocab_size;         /* Token ids run from 0 to vocab_size - 1; also the number of logits. */
+  uint32_t context_length;     /* Tokens the model was made for, as the file declares. */
+  uint32_t device;             /* Index of the device it was loaded to; of several GPUs the first. */
+  uint32_t bos_token;          /* Token that begins a text, or RZ_TOKEN_NONE. */
+  uint32_t eos_token;          /* Token that ends a text, or RZ_TOKEN_NONE. There may be more: see rz_token_is_end. */
+  uint64_t n_params;           /* Parameters. */
+  uint64_t weight_bytes;       /* Bytes of weights in memory; 0 for a model loaded with RZ_MODEL_TEXT_ONLY. */
+  uint32_t gpu_layers;         /* Layers on GPUs; the others, the first ones, are computed on the CPU. */
+  uint32_t chat_template;      /* RZ_TEMPLATE_... bits, or-ed together; 0: no template that works. */
+  uint32_t devices[16];        /* Indices of the GPUs that have layers, in the order of these; 0 behind the last. */
+  uint32_t device_layers[16];  /* Layers on each of `devices`. */
 } rz_model_info;
 
 /* Loads a model.
@@ -1059,18 +1077,24 @@ rz_status rz_cache_load(const rz_model *model,
 /* Memory that a model and its caches take, in bytes. Since 0.1.0. */
 typedef struct rz_plan {
   uint32_t struct_size;     /* sizeof(rz_plan), set by the caller. */
-  uint32_t gpu_layers;      /* Layers on a GPU. */
+  uint32_t gpu_layers;      /* Layers on GPUs. */
   uint64_t weights_host;    /* Weights in memory of the host, as they are packed. */
-  uint64_t weights_device;  /* Weights on a device. */
+  uint64_t weights_device;  /* Weights on GPUs. */
   uint64_t cache_host;      /* One cache with room for all its tokens: keys, values, tokens and logits. */
-  uint64_t cache_device;    /* The part of one cache that is on a device. */
+  uint64_t cache_device;    /* The part of one cache that is on GPUs. */
   uint64_t cache_token;     /* Bytes that one more token of capacity adds to a cache. */
   /* Scratch memory of a step. Models whose runtime has one thread take it for each step that runs at the same time. */
   uint64_t scratch_host;
-  uint64_t scratch_device;  /* The part of it that is on a device. */
-  uint64_t load_peak_host;  /* The most that is held while the model is loaded. */
-  uint64_t total_host;      /* The model, its tokenizer, scratch and all caches. */
-  uint64_t total_device;    /* The part of it that is on a device. */
+  uint64_t scratch_device;      /* The part of it that is on GPUs. */
+  uint64_t load_peak_host;      /* The most that is held while the model is loaded. */
+  uint64_t total_host;          /* The model, its tokenizer, scratch and all caches. */
+  uint64_t total_device;        /* The part of it that is on GPUs. */
+  uint32_t devices[16];         /* Indices of the GPUs that have layers, in the order of these; 0 behind the last. */
+  uint32_t device_layers[16];   /* Layers on each of `devices`. */
+  uint64_t device_weights[16];  /* The part of weights_device on each of them. */
+  uint64_t device_cache[16];    /* The part of cache_device on each of them. */
+  uint64_t device_scratch[16];  /* The part of scratch_device on each of them. */
+  uint64_t device_total[16];    /* The part of total_device on each of them. */
 } rz_plan;
 
 /* Tells what a load with these parameters and `n_caches` caches will take, before a weight is read: metadata and tokenizer

@@ -127,6 +127,7 @@ const BACKEND: &[&[&str]] = &[
     &[
         "cpu/executor",
         "cpu/recurrence",
+        "cuda/cross",
         "cuda/device",
         "cuda/executor",
         "cuda/fuse",
@@ -137,6 +138,7 @@ const BACKEND: &[&[&str]] = &[
         "cuda/scratch",
     ],
     &["self_test.rs"],
+    &["place.rs"],
     &["split.rs"],
     &["choice.rs"],
     &["mod.rs"],

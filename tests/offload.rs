@@ -648,7 +648,8 @@ fn layers_without_kernels_stay_on_the_cpu() {
         let program = Arc::new(b.finish(0, &kept));
         let (layers, k_type, v_type) = (program.states.clone(), quant::F16, quant::F16);
         let options = LoadOptions {
-            device: GPU,
+            devices: vec![GPU],
+            shares: vec![],
             deterministic: false,
             profile: false,
             gpu_layers,

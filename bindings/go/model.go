@@ -22,16 +22,18 @@ type Model struct{ model *owned[*C.rz_model] }
 
 // LoadOptions are optional; the zero value means the defaults.
 type LoadOptions struct {
-	Runtime       *Runtime // threads, log and limits to share; nil: its own
-	Threads       int      // without a Runtime; 0: as many as there are cores
-	Device        uint32   // index of a device; 0: the best one
-	GPULayers     int      // how many layers go to a GPU, where Device is one; 0: as many as fit
-	Quantize      uint32   // GGML type that matrices of floats are converted to; 0: none
-	Deterministic bool     // the same bits however a prompt was cut into pieces
-	Mmap          bool     // use the file in place, which is several times slower; the process dies when somebody shortens it
-	PackedPath    string   // file of packed weights, made by the first load and mapped by later ones; "": none
-	TextOnly      bool     // tokenizer and template only, no weights
-	MTP           bool     // the layer too that predicts a further token, for DraftMTP
+	Runtime       *Runtime  // threads, log and limits to share; nil: its own
+	Threads       int       // without a Runtime; 0: as many as there are cores
+	Device        uint32    // index of a device; 0: the best one
+	Devices       []uint32  // GPUs over which the layers are divided in this order, in place of Device
+	Shares        []float32 // sizes of the parts of Devices in relation to one another; nil: by their free memory
+	GPULayers     int       // how many layers go to GPUs, where Device is one; 0: as many as fit
+	Quantize      uint32    // GGML type that matrices of floats are converted to; 0: none
+	Deterministic bool      // the same bits however a prompt was cut into pieces
+	Mmap          bool      // use the file in place, which is several times slower; the process dies when somebody shortens it
+	PackedPath    string    // file of packed weights, made by the first load and mapped by later ones; "": none
+	TextOnly      bool      // tokenizer and template only, no weights
+	MTP           bool      // the layer too that predicts a further token, for DraftMTP
 }
 
 // Load reads a .gguf file, a .safetensors file, or a folder with config.json. It stops early when the context ends.
@@ -80,6 +82,20 @@ func loadWith(ctx context.Context, options *LoadOptions,
 	if options.PackedPath != "" {
 		params.packed_path = C.CString(options.PackedPath)
 		defer C.free(unsafe.Pointer(params.packed_path))
+	}
+	if len(options.Shares) > 0 && len(options.Shares) != len(options.Devices) {
+		shared.runtime.release()
+		return nil, &Error{Code: ErrInvalidArgument, Message: fmt.Sprintf("%d shares for %d devices", len(options.Shares), len(options.Devices))}
+	}
+	var pinner runtime.Pinner
+	defer pinner.Unpin()
+	if len(options.Devices) > 0 {
+		pinner.Pin(&options.Devices[0])
+		params.devices, params.n_devices = (*C.uint32_t)(&options.Devices[0]), C.size_t(len(options.Devices))
+	}
+	if len(options.Shares) > 0 {
+		pinner.Pin(&options.Shares[0])
+		params.shares = (*C.float)(&options.Shares[0])
 	}
 	for flag, set := range map[C.uint32_t]bool{
 		C.RZ_MODEL_DETERMINISTIC: options.Deterministic,
@@ -133,8 +149,10 @@ type Info struct {
 	NParams, WeightBytes                                  uint64
 	Device                                                uint32
 	GPULayers                                             int
-	BOS, EOS                                              uint32 // NoToken where there is none
-	HasTemplate                                           bool   // RenderChat works
+	Devices                                               []uint32 // GPUs that have layers, in the order of these
+	DeviceLayers                                          []int    // layers on each of them
+	BOS, EOS                                              uint32   // NoToken where there is none
+	HasTemplate                                           bool     // RenderChat works
 }
 
 // NoToken stands where a model has no such token.
@@ -145,7 +163,13 @@ func (m *Model) Info() (Info, error) {
 	var c C.rz_model_info
 	c.struct_size = C.uint32_t(unsafe.Sizeof(c))
 	err := m.use(func(handle *C.rz_model, e *C.rz_error) C.rz_status { return C.rz_model_info_get(handle, &c, e) })
+	var devices []uint32
+	var layers []int
+	for i := 0; i < len(c.devices) && c.devices[i] != 0; i++ {
+		devices, layers = append(devices, uint32(c.devices[i])), append(layers, int(c.device_layers[i]))
+	}
 	return Info{
+		Devices: devices, DeviceLayers: layers,
 		Architecture: C.GoString(&c.architecture[0]), Name: C.GoString(&c.name[0]),
 		NLayers: int(c.n_layers), HiddenDim: int(c.hidden_dim), FFNDim: int(c.ffn_dim),
 		NHeads: int(c.n_heads), NKVHeads: int(c.n_kv_heads), HeadDim: int(c.head_dim),

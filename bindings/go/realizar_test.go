@@ -108,6 +108,25 @@ func TestGreedyStory(t *testing.T) {
 	}
 }
 
+func TestDevices(t *testing.T) {
+	model, err := Load(t.Context(), storyModel, &LoadOptions{Devices: []uint32{1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer model.Close()
+	if info, err := model.Info(); err != nil || info.Device != 1 || len(info.Devices)+len(info.DeviceLayers) != 0 {
+		t.Fatal(info, err)
+	}
+	for _, options := range []LoadOptions{
+		{Devices: []uint32{1, 1}}, {Devices: []uint32{1}, Device: 1}, {Devices: []uint32{1}, Shares: []float32{-1}},
+		{Devices: []uint32{1}, Shares: []float32{1, 1}}, {Shares: []float32{1}},
+	} {
+		if _, err := Load(t.Context(), storyModel, &options); !errors.Is(err, ErrInvalidArgument) {
+			t.Error(options, err)
+		}
+	}
+}
+
 func TestPackedPath(t *testing.T) {
 	packed := filepath.Join(t.TempDir(), "weights")
 	for range 2 {

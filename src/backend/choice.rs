@@ -1,4 +1,4 @@
-//! The device of a model whose caller has named none.
+//! The devices of a model whose caller has named none.
 //!
 //! Owns the bound below which a GPU is not even asked, and the estimate of a token's time on both sides. A trial of the model
 //! on both would take its weights twice and seconds; instead the rates at which both read memory are measured, once a process
@@ -6,14 +6,12 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::batch::StepLimits;
 use super::cpu;
 use super::cpu::pool::Pool;
 use super::cuda::{self, CudaDevice, Uses};
+use super::place::{self, Wishes};
 use super::program::Program;
 use super::self_test;
-use super::split;
-use super::state_spec::StateSpec;
 use super::weights::Weights;
 use crate::error::Result;
 
@@ -28,44 +26,54 @@ pub fn assume(assumed: Option<(u64, f64)>) {
     *ASSUMED.lock().unwrap_or_else(PoisonError::into_inner) = assumed;
 }
 
-/// The GPU, and its number among those of the driver, on which a token takes less time than on the CPU; `None`: the CPU. A GPU
-/// that cannot take the whole program, lacks the room, fails its self-test or any call is passed over.
-pub fn gpu(
+/// The GPUs on which a token takes less time than on the CPU: one where the whole program fits one, else several that take it
+/// together; none: the CPU. A GPU that fails its self-test or any call is passed over.
+pub fn gpus(
     program: &Program,
     weights: &Weights,
     pool: &Arc<Pool>,
     uses: Uses,
-    cache: &StateSpec,
-    limits: StepLimits,
-) -> Option<(i32, Arc<CudaDevice>)> {
+    wishes: &Wishes,
+) -> Vec<Arc<CudaDevice>> {
     let assumed = *ASSUMED.lock().unwrap_or_else(PoisonError::into_inner);
     let least = assumed.map_or(LEAST_BYTES, |(least, _)| least);
     // A host that has the weights mapped wants no second copy of them.
     let is_mapped = weights.matrices.iter().any(|matrix| matrix.mapped().is_some());
-    if is_mapped || program.vocab == 0 || weights.bytes().ok()? < least {
-        return None;
+    if is_mapped || program.vocab == 0 || !weights.bytes().is_ok_and(|bytes| bytes >= least) {
+        return Vec::new();
     }
-    let mut best: Option<(f64, i32, Arc<CudaDevice>)> = None;
-    for (ordinal, _) in (0..).zip(cuda::devices()).filter(|(_, info)| info.unavailable.is_empty()) {
-        let estimate = || -> Result<Option<_>> {
-            let device = cuda::open(ordinal, uses)?;
-            if split::cpu_layers(&device, program, weights, None, cache, limits)? > 0 {
-                return Ok(None);
-            }
-            self_test::check(&device, program, weights)?;
-            let bytes = device.weight_bytes(weights)? as f64;
-            let (rate, launch) = device.rates()?;
-            let launches = device.groups(program, weights)?.len() as f64;
-            Ok(Some((2.0 * bytes / rate + launches * launch, bytes, device)))
-        };
-        let Ok(Some((seconds, bytes, device))) = estimate() else { continue };
-        let rate = match assumed {
-            Some((_, rate)) => rate,
-            None => cpu::read_rate(pool).ok()?,
-        };
-        if best.as_ref().is_none_or(|(least, ..)| seconds < *least) && seconds < bytes / rate {
-            best = Some((seconds, ordinal, device));
+    // The time of a token on GPUs that take the whole program and are faster than the CPU.
+    let seconds = |devices: &[Arc<CudaDevice>]| -> Result<Option<f64>> {
+        let division = place::divide(devices, program, weights, wishes)?;
+        if division.cpu_layers > 0 {
+            return Ok(None);
         }
+        let (mut seconds, mut bytes) = (0.0, 0.0);
+        for (device, layers) in &division.gpus {
+            let (part, weights) = place::part(program, place::ops(program, layers), weights)?;
+            let (own, (rate, launch)) = (device.weight_bytes(&weights)? as f64, device.rates()?);
+            (seconds, bytes) = (seconds + 2.0 * own / rate, bytes + own);
+            seconds += device.groups(&part, &weights)?.len() as f64 * launch;
+        }
+        let rate = assumed.map_or_else(|| cpu::read_rate(pool), |(_, rate)| Ok(rate))?;
+        Ok((seconds < bytes / rate).then_some(seconds))
+    };
+    let (mut best, mut all) = (None, Vec::new());
+    for (ordinal, _) in (0..).zip(cuda::devices()).filter(|(_, info)| info.unavailable.is_empty()) {
+        let Ok(device) = cuda::open(ordinal, uses) else { continue };
+        let one = vec![device];
+        if let Ok(Some(seconds)) = seconds(&one)
+            && best.as_ref().is_none_or(|(least, _)| seconds < *least)
+            && self_test::check(&one[0], program, weights).is_ok()
+        {
+            best = Some((seconds, one.clone()));
+        }
+        all.extend(one);
+        all.truncate(place::MAX_GPUS);
     }
-    best.map(|(_, ordinal, device)| (ordinal, device))
+    match best {
+        Some((_, one)) => one,
+        None if all.len() > 1 && matches!(seconds(&all), Ok(Some(_))) => all,
+        None => Vec::new(),
+    }
 }

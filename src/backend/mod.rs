@@ -1,6 +1,6 @@
 //! The devices that execute programs of ops, in the order of the data: `op` lists what a device can do, `program` is a
 //! network of ops, `weights` what a device holds of a model, `state_spec` and `state` what a sequence remembers, `batch` what
-//! changes from step to step. `cpu` and `cuda` are the devices, `split` divides a program between the two.
+//! changes from step to step. `cpu` and `cuda` are the devices, `place` divides a program among several, `split` runs it there.
 //!
 //! This file owns the closed lists of devices: a model, its caches and its executors each are one of three kinds.
 
@@ -13,6 +13,7 @@ pub mod cuda;
 mod device;
 pub mod op;
 mod pace;
+pub mod place;
 pub mod program;
 pub mod self_test;
 pub mod split;
@@ -29,13 +30,15 @@ use self::cpu::executor::CpuExecutor;
 use self::cpu::kernels::Isa;
 use self::cpu::pool::Pool;
 use self::cpu::{CpuBackend, PackedAt};
-use self::cuda::{CudaExecutor, CudaModel, Uses};
+use self::cuda::{CudaDevice, CudaExecutor, CudaModel, Uses};
 pub use self::device::{DeviceInfo, DeviceKind, Part, Times};
 use self::op::Act;
 pub use self::pace::Pace;
+pub use self::place::MAX_GPUS;
+use self::place::Wishes;
 use self::program::Program;
 use self::split::{Split, SplitExecutor};
-use self::state::{State, StateMemory};
+use self::state::State;
 use self::state_spec::StateSpec;
 use self::weights::{Progress, Weights};
 use crate::error::{Error, Result};
@@ -53,13 +56,15 @@ pub fn devices() -> Vec<DeviceInfo> {
 /// The choices of a load beside the weights.
 #[derive(Clone, Debug)]
 pub struct LoadOptions {
-    /// Position in `devices()` from 1; 0: chosen here.
-    pub device: u32,
+    /// Positions in `devices()` from 1: one device, or GPUs over which layers are divided in this order. Empty: chosen here.
+    pub devices: Vec<u32>,
+    /// Sizes of the parts of several GPUs in relation to one another; empty: by their free memory.
+    pub shares: Vec<f32>,
     /// No result may depend on how a prompt is cut nor on the other sequences of a batch, which the CPU's never do.
     pub deterministic: bool,
     /// Executors on a GPU measure the parts of their steps: `Executor::times`.
     pub profile: bool,
-    /// Number of layers on a GPU, the last ones; `None`: as many as fit.
+    /// Number of layers on GPUs, the last ones; `None`: as many as fit.
     pub gpu_layers: Option<usize>,
     /// Ceiling on weights in memory of the host, in bytes.
     pub host_bytes: u64,
@@ -103,94 +108,120 @@ impl Backend {
             Ok(Backend::Cpu(Arc::new(cpu)))
         };
         let uses = Uses { deterministic: options.deterministic, profile: options.profile, plan: options.plan };
-        if options.device == 0 {
-            let LoadOptions { packed_at, beside, isa, gpu_layers, cache, limits, .. } = options;
-            // Choices that only a CPU has, or that say where layers are.
-            let is_free = packed_at.is_none() && beside.is_none() && isa.is_none() && gpu_layers.is_none();
-            let measured = Uses { plan: false, ..uses };
-            let gpu = || choice::gpu(program, weights, pool, measured, cache, *limits);
-            let chosen = if is_free { gpu() } else { None };
-            let load = || {
-                let Some((ordinal, cuda)) = chosen else { return Ok(None) };
-                let cuda = if options.plan { cuda::open(ordinal, uses)? } else { cuda };
-                Ok(Some(Backend::Cuda(Arc::new(cuda.load(program, weights, progress)?))))
-            };
-            return match load() {
-                Ok(Some(backend)) => Ok(backend),
-                Err(e @ (Error::Cancelled | Error::Deadline)) => Err(e),
-                // A GPU that nobody asked for fails nobody.
-                _ => on_cpu(progress),
-            };
-        }
-        if options.device == CPU_DEVICE {
-            return on_cpu(progress);
-        }
-        let device = options.device;
-        match devices().into_iter().nth(device as usize - 1) {
-            Some(d) if options.packed_at.is_some() => {
-                Err(Error::unsupported(format!("packed weights in a file for {}", d.name)))
-            }
-            Some(d) if options.beside.is_some() => {
-                Err(Error::unsupported(format!("layers that predict further tokens on {}", d.name)))
-            }
-            Some(d) if d.unavailable.is_empty() => {
-                let cuda = cuda::open(device as i32 - 2, uses)?;
-                let n = program.layers.len();
-                let LoadOptions { gpu_layers, cache, limits, .. } = options;
-                match split::cpu_layers(&cuda, program, weights, *gpu_layers, cache, *limits)? {
-                    0 => {
-                        self_test::check(&cuda, program, weights)?;
-                        Ok(Backend::Cuda(Arc::new(cuda.load(program, weights, progress)?)))
-                    }
-                    all if all == n => on_cpu(progress),
-                    some => {
-                        let split = Split::load(cuda, isa, some, program, weights, pool, options.host_bytes, progress)?;
-                        Ok(Backend::Split(Arc::new(split)))
-                    }
+        let LoadOptions { packed_at, beside, gpu_layers, cache, limits, host_bytes, .. } = options;
+        let wishes = Wishes { shares: &options.shares, gpu_layers: *gpu_layers, cache, limits: *limits };
+        let on_gpus = |gpus: &[Arc<CudaDevice>], progress: &mut Progress| {
+            let division = place::divide(gpus, program, weights, &wishes)?;
+            match &division.gpus[..] {
+                [] => on_cpu(progress),
+                [(gpu, _)] if division.cpu_layers == 0 => {
+                    self_test::check(gpu, program, weights)?;
+                    Ok(Backend::Cuda(Arc::new(gpu.load(program, weights, progress)?)))
+                }
+                _ => {
+                    let split = Split::load(&division, isa, program, weights, pool, *host_bytes, progress)?;
+                    Ok(Backend::Split(Arc::new(split)))
                 }
             }
-            Some(d) => Err(Error::DeviceUnavailable { device: d.name, why: d.unavailable }),
-            None => Err(Error::invalid(format!("device {device} does not exist"))),
-        }
-    }
-
-    /// The part of the model that is on a GPU.
-    fn cuda(&self) -> Option<&CudaModel> {
-        match self {
-            Backend::Cpu(_) => None,
-            Backend::Cuda(cuda) => Some(cuda),
-            Backend::Split(split) => Some(split.cuda()),
-        }
-    }
-
-    /// Position in `devices()` from 1 of the device whose kind the model counts as.
-    pub fn device_number(&self) -> u32 {
-        self.cuda().map_or(CPU_DEVICE, |cuda| cuda.ordinal() as u32 + 2)
-    }
-
-    /// Bytes of a GPU that the model, its caches and executors take or would take now, and page-locked ones of the host.
-    pub fn taken(&self) -> [u64; 2] {
-        self.cuda().map_or([0; 2], CudaModel::taken)
-    }
-
-    /// The device whose kind the model counts as: the GPU of a split.
-    pub fn device(&self) -> &DeviceInfo {
-        match self {
-            Backend::Cpu(cpu) => cpu.device(),
-            Backend::Cuda(cuda) => cuda.device(),
-            Backend::Split(split) => split.cuda().device(),
-        }
-    }
-
-    /// Kind of each device and the bytes of weights it holds, the device of the last layers first.
-    pub fn weight_bytes(&self) -> impl Iterator<Item = (DeviceKind, u64)> {
-        let (cpu, cuda) = match self {
-            Backend::Cpu(cpu) => (Some(cpu), None),
-            Backend::Cuda(cuda) => (None, Some(cuda)),
-            Backend::Split(split) => (Some(split.cpu()), Some(split.cuda())),
         };
-        let cuda = cuda.map(|cuda| (DeviceKind::Cuda, cuda.weight_bytes()));
-        cuda.into_iter().chain(cpu.map(|cpu| (DeviceKind::Cpu, cpu.weight_bytes())))
+        let open =
+            |ordinals: &[i32]| ordinals.iter().map(|&ordinal| cuda::open(ordinal, uses)).collect::<Result<Vec<_>>>();
+        if options.devices.is_empty() {
+            // Choices that only a CPU has, or that say where layers are.
+            let is_free = packed_at.is_none() && beside.is_none() && options.isa.is_none() && gpu_layers.is_none();
+            let measured = Uses { plan: false, ..uses };
+            let chosen = match is_free {
+                true => choice::gpus(program, weights, pool, measured, &wishes),
+                false => Vec::new(),
+            };
+            let gpus = if options.plan {
+                // Their contexts end first, which take memory.
+                let ordinals: Vec<i32> = chosen.into_iter().map(|gpu| gpu.ordinal()).collect();
+                open(&ordinals).unwrap_or_default()
+            } else {
+                chosen
+            };
+            return match on_gpus(&gpus, progress) {
+                Err(e) if gpus.is_empty() || matches!(e, Error::Cancelled | Error::Deadline) => Err(e),
+                // A GPU that nobody asked for fails nobody.
+                Err(_) => on_cpu(progress),
+                loaded => loaded,
+            };
+        }
+        if options.devices == [CPU_DEVICE] {
+            return on_cpu(progress);
+        }
+        let all = devices();
+        let mut ordinals = Vec::new();
+        for &device in &options.devices {
+            match (device as usize).checked_sub(1).and_then(|i| all.get(i)) {
+                Some(d) if d.kind == DeviceKind::Cpu => {
+                    let what = "the CPU in a list of GPUs: it takes the layers that they leave";
+                    return Err(Error::invalid(what));
+                }
+                Some(d) if packed_at.is_some() => {
+                    return Err(Error::unsupported(format!("packed weights in a file for {}", d.name)));
+                }
+                Some(d) if beside.is_some() => {
+                    return Err(Error::unsupported(format!("layers that predict further tokens on {}", d.name)));
+                }
+                Some(d) if d.unavailable.is_empty() => ordinals.push(device as i32 - 2),
+                Some(d) => {
+                    return Err(Error::DeviceUnavailable { device: d.name.clone(), why: d.unavailable.clone() });
+                }
+                None => return Err(Error::invalid(format!("device {device} does not exist"))),
+            }
+        }
+        on_gpus(&open(&ordinals)?, progress)
+    }
+
+    /// The parts that are on GPUs, in the order of the layers.
+    fn cuda(&self) -> &[Arc<CudaModel>] {
+        match self {
+            Backend::Cpu(_) => &[],
+            Backend::Cuda(cuda) => std::slice::from_ref(cuda),
+            Backend::Split(split) => split.cuda(),
+        }
+    }
+
+    /// The part that is on the CPU.
+    fn cpu(&self) -> Option<&Arc<CpuBackend>> {
+        match self {
+            Backend::Cpu(cpu) => Some(cpu),
+            Backend::Cuda(_) => None,
+            Backend::Split(split) => split.cpu(),
+        }
+    }
+
+    /// Tells whether the CPU has a part.
+    pub fn is_on_cpu(&self) -> bool {
+        self.cpu().is_some()
+    }
+
+    /// Position in `devices()` from 1 of the device whose kind the model counts as: of a division the first GPU.
+    pub fn device_number(&self) -> u32 {
+        self.cuda().first().map_or(CPU_DEVICE, |cuda| number(cuda))
+    }
+
+    /// Bytes of each GPU that the model, its caches and executors take or would take now, and page-locked ones of the host.
+    pub fn taken(&self) -> Vec<[u64; 2]> {
+        self.cuda().iter().map(|cuda| cuda.taken()).collect()
+    }
+
+    /// Names of the devices whose kind the model counts as: of a division the GPUs.
+    pub fn device_names(&self) -> String {
+        let names: Vec<&str> = match self {
+            Backend::Cpu(cpu) => vec![&cpu.device().name],
+            _ => self.cuda().iter().map(|cuda| cuda.device().name.as_str()).collect(),
+        };
+        names.join(" and ")
+    }
+
+    /// Kind of each device and the bytes of weights it holds, the kind of the last layers first.
+    pub fn weight_bytes(&self) -> impl Iterator<Item = (DeviceKind, u64)> {
+        let on_gpus = self.cuda().iter().map(|cuda| cuda.weight_bytes()).reduce(|a, b| a + b);
+        let on_gpus = on_gpus.map(|bytes| (DeviceKind::Cuda, bytes));
+        on_gpus.into_iter().chain(self.cpu().map(|cpu| (DeviceKind::Cpu, cpu.weight_bytes())))
     }
 
     /// A number that tells the weights from others, for caches that are saved.
@@ -198,7 +229,10 @@ impl Backend {
         match self {
             Backend::Cpu(cpu) => cpu.digest(),
             Backend::Cuda(cuda) => cuda.digest(),
-            Backend::Split(split) => split.cpu().digest().rotate_left(1) ^ split.cuda().digest(),
+            Backend::Split(split) => {
+                let on_cpu = split.cpu().map_or(0, |cpu| cpu.digest());
+                split.cuda().iter().fold(on_cpu, |all, part| all.rotate_left(1) ^ part.digest())
+            }
         }
     }
 
@@ -214,37 +248,35 @@ impl Backend {
 
     /// The part of the weights of the host that is vectors.
     pub fn vector_bytes(&self) -> u64 {
-        match self {
-            Backend::Cpu(cpu) => cpu.vector_bytes(),
-            Backend::Split(split) => split.cpu().vector_bytes(),
-            Backend::Cuda(_) => 0,
-        }
+        self.cpu().map_or(0, |cpu| cpu.vector_bytes())
     }
 
     /// Bytes of the host that are held beside weights while they are loaded.
     pub fn staging_bytes(&self) -> u64 {
-        match self {
-            Backend::Cpu(cpu) => cpu.staging_bytes(),
-            Backend::Split(split) => split.cpu().staging_bytes().max(split.cuda().staging_bytes()),
-            Backend::Cuda(cuda) => cuda.staging_bytes(),
-        }
+        let on_gpus = self.cuda().iter().map(|cuda| cuda.staging_bytes());
+        on_gpus.chain(self.cpu().map(|cpu| cpu.staging_bytes())).max().unwrap_or(0)
     }
 
-    /// Number of layers on a GPU, of `n`.
+    /// Number of layers on each GPU, of `n`, and the number of the device.
+    pub fn gpus(&self, n: usize) -> Vec<(u32, usize)> {
+        let layers = match self {
+            Backend::Split(split) => split.gpu_layers().collect(),
+            _ => vec![n],
+        };
+        self.cuda().iter().map(|cuda| number(cuda)).zip(layers).collect()
+    }
+
+    /// Number of layers on GPUs, of `n`.
     pub fn gpu_layers(&self, n: usize) -> usize {
-        match self {
-            Backend::Cpu(_) => 0,
-            Backend::Cuda(_) => n,
-            Backend::Split(split) => n - split.cpu_layers(),
-        }
+        self.gpus(n).into_iter().map(|(_, layers)| layers).sum()
     }
 
     /// An empty sequence.
     pub fn new_state(&self, spec: &StateSpec) -> Result<State> {
         spec.check()?;
         let memory = match self {
-            Backend::Cpu(_) => StateMemory::Cpu(cpu::kv::CpuKv::new(spec)?),
-            Backend::Cuda(cuda) => StateMemory::Cuda(cuda.new_kv(spec)?),
+            Backend::Cpu(_) => cpu::kv::CpuKv::new(spec)?.into(),
+            Backend::Cuda(cuda) => cuda.new_kv(spec)?.into(),
             Backend::Split(split) => split.new_memory(spec)?,
         };
         State::new(spec.clone(), memory)
@@ -252,9 +284,9 @@ impl Backend {
 
     /// Memory of the host that an executor takes, in bytes.
     pub fn executor_bytes(&self, program: &Program, limits: StepLimits) -> u64 {
-        match self {
-            Backend::Cuda(_) => 0,
-            _ => 4 * (limits.max_tokens * program.scratch_width() + limits.max_outputs * program.vocab) as u64,
+        match self.is_on_cpu() {
+            true => 4 * (limits.max_tokens * program.scratch_width() + limits.max_outputs * program.vocab) as u64,
+            false => 0,
         }
     }
 
@@ -267,6 +299,11 @@ impl Backend {
         };
         Ok(Executor { program: program.clone(), limits, device })
     }
+}
+
+/// Position in `devices()` from 1.
+fn number(cuda: &CudaModel) -> u32 {
+    cuda.ordinal() as u32 + 2
 }
 
 /// Executes the ops of one step at a time, between `begin` and `end` those of one batch. After an error the step is
@@ -290,7 +327,7 @@ macro_rules! of_head {
             DeviceExecutor::Cpu($e) => $call,
             DeviceExecutor::Cuda($e) => $call,
             DeviceExecutor::Split(split) => {
-                let $e = split.back();
+                let $e = split.head()?;
                 $call
             }
         }
@@ -320,7 +357,11 @@ impl Executor {
 
     /// Opens a step of a range of the program's ops.
     pub fn begin(&mut self, batch: &Batch, ops: Range<usize>) -> Result<()> {
-        let follows = matches!(&self.device, DeviceExecutor::Cuda(cuda) if cuda.follows());
+        let follows = match &self.device {
+            DeviceExecutor::Cpu(_) => false,
+            DeviceExecutor::Cuda(cuda) => cuda.follows(),
+            DeviceExecutor::Split(split) => split.follows(),
+        };
         batch.check(&self.program, self.limits, follows)?;
         if ops.start > ops.end || ops.end > self.program.ops.len() {
             return Err(Error::invalid(format!("ops {ops:?} of {}", self.program.ops.len())));
@@ -371,7 +412,7 @@ impl Executor {
         of_device!(self, e => e.end())
     }
 
-    /// Time that the first of two devices worked on the step that was begun last.
+    /// Time that the CPU worked on the step that was begun last, where it has the first of several parts.
     pub fn first_share(&self) -> Duration {
         match &self.device {
             DeviceExecutor::Split(split) => split.first_share(),
@@ -384,15 +425,16 @@ impl Executor {
         match &mut self.device {
             DeviceExecutor::Cpu(_) => Times::default(),
             DeviceExecutor::Cuda(cuda) => cuda.times(),
-            DeviceExecutor::Split(split) => split.back().times(),
+            DeviceExecutor::Split(split) => split.times(),
         }
     }
 
     /// Number of steps that may be submitted before the oldest is collected; 0 where none can be.
     pub fn ahead(&self) -> usize {
         match &self.device {
+            DeviceExecutor::Cpu(_) => 0,
             DeviceExecutor::Cuda(cuda) => cuda.ahead(),
-            _ => 0,
+            DeviceExecutor::Split(split) => split.ahead(),
         }
     }
 
@@ -401,7 +443,8 @@ impl Executor {
     pub fn submit(&mut self) -> Result<()> {
         match &mut self.device {
             DeviceExecutor::Cuda(cuda) => cuda.submit(),
-            _ => Err(Error::unsupported("steps ahead")),
+            DeviceExecutor::Split(split) => split.submit(),
+            DeviceExecutor::Cpu(_) => Err(Error::unsupported("steps ahead")),
         }
     }
 
@@ -409,7 +452,8 @@ impl Executor {
     pub fn collect(&mut self) -> Result<u32> {
         match &mut self.device {
             DeviceExecutor::Cuda(cuda) => cuda.collect(),
-            _ => Err(Error::invalid("no step was submitted")),
+            DeviceExecutor::Split(split) => split.collect(),
+            DeviceExecutor::Cpu(_) => Err(Error::invalid("no step was submitted")),
         }
     }
 }

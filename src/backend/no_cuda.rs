@@ -29,6 +29,7 @@ pub struct CudaDevice(Never);
 pub struct CudaModel(Never);
 pub struct CudaKv(Never);
 pub struct CudaExecutor(Never);
+pub struct Crossing(Never);
 
 pub fn devices() -> Vec<DeviceInfo> {
     vec![DeviceInfo {
@@ -51,6 +52,12 @@ impl CudaExecutor {
     }
 }
 
+impl Crossing {
+    pub fn new(from: &CudaExecutor, _to: &CudaExecutor, _bytes: usize) -> Result<Crossing> {
+        match from.0 {}
+    }
+}
+
 /// Methods of types without values.
 macro_rules! absent {
     ($($type:ident { $(fn $name:ident($self:ty $(, $argument:ty)*) -> $result:ty;)* })*) => {
@@ -65,6 +72,8 @@ macro_rules! absent {
 absent! {
     CudaDevice {
         fn info(&Self) -> &DeviceInfo;
+        fn ordinal(&Self) -> i32;
+        fn cache_bytes(&Self, &StateSpec) -> Result<u64>;
         fn supports(&Self, &Program, &Weights, Range<usize>) -> Result<()>;
         fn weight_bytes(&Self, &Weights) -> Result<u64>;
         fn working_bytes(&Self, &Program, &StateSpec, StepLimits) -> Result<u64>;
@@ -111,5 +120,10 @@ absent! {
         fn follows(&Self) -> bool;
         fn submit(&mut Self) -> Result<()>;
         fn collect(&mut Self) -> Result<u32>;
+        fn finish(&mut Self) -> Result<()>;
+    }
+    Crossing {
+        fn hand_on(&mut Self, &CudaExecutor, &CudaExecutor, &[Act]) -> Result<()>;
+        fn hand_token(&mut Self, &CudaExecutor, &CudaExecutor) -> Result<()>;
     }
 }

@@ -289,6 +289,9 @@ impl Program {
         }
         part.memories = used.iter().map(|memory| self.memories[memory.0 as usize]).collect();
         part.layers = Vec::new();
+        if !part.ops.iter().any(|op| matches!(op, Op::Logits { .. })) {
+            part.vocab = 0;
+        }
         Ok((part, weights))
     }
 

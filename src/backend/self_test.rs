@@ -23,7 +23,7 @@ use super::cuda::{CudaDevice, CudaExecutor};
 use super::op::{Act, Index, NormKind, Op, Vector, Weight};
 use super::pace::Pace;
 use super::program::{Program, ProgramBuilder};
-use super::state::{State, StateMemory};
+use super::state::State;
 use super::state_spec::{KvLayer, StateSpec};
 use super::weights::{MatrixSource, Rope, Weights};
 use crate::error::{Error, Result, try_filled};
@@ -345,7 +345,7 @@ impl Case {
         let isa = Isa::detect();
         let cpu = Arc::new(CpuBackend::load(pool, isa, &[program], &weights, None, u64::MAX, true, unfollowed)?);
         let mut expected = CpuExecutor::new(cpu, program, limits)?;
-        let mut here = State::new(spec.clone(), StateMemory::Cpu(CpuKv::new(&spec)?))?;
+        let mut here = State::new(spec.clone(), CpuKv::new(&spec)?.into())?;
 
         let wrong = |kernels: &[&str], tokens: usize, what: String| {
             let kernels = if kernels.is_empty() { String::new() } else { format!("{}: ", kernels.join(", ")) };
@@ -365,7 +365,7 @@ impl Case {
             Err(Error::Unsupported(_)) => return Ok(0.0),
             there => there.map_err(|e| faulty(&[], 0, e))?,
         };
-        let mut there = State::new(spec.clone(), StateMemory::Cuda(there))?;
+        let mut there = State::new(spec.clone(), there.into())?;
         let mut tested = CudaExecutor::new(model, program, limits).map_err(|e| faulty(&[], 0, e))?;
 
         let all = program.ops.len();

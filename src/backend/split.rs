@@ -1,8 +1,9 @@
-//! A program on two devices: the first layers on the CPU, the others on a GPU.
+//! A program on several devices: the first layers on the CPU or a GPU, the others on GPUs in a row.
 //!
-//! Owns which layers go where. The GPU takes the last layers and the head, because logits and their arg-max are then where
-//! they are wanted, while the CPU only looks a few rows of the embedding up. Each part is a program of its own; the
-//! activations that both name, for most networks the residual stream, cross once a step.
+//! Owns what passes from part to part. Each part is a program of its own with its own memory of a sequence; the activations
+//! that ops on both sides of a cut name, for most networks the residual stream, cross once a step. Between two GPUs they are
+//! queued behind the work that makes them, so that the host waits for no part but the last. `place` says which layers go
+//! where.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,214 +15,304 @@ use super::cpu::executor::CpuExecutor;
 use super::cpu::kernels::Isa;
 use super::cpu::kv::CpuKv;
 use super::cpu::pool::Pool;
-use super::cuda::{CudaDevice, CudaExecutor, CudaModel};
-use super::op::{Act, Op, Weight};
+use super::cuda::{Crossing, CudaExecutor, CudaModel};
+use super::device::Times;
+use super::op::{Act, Index, Op};
 use super::pace::Pace;
+use super::place::{self, Division};
 use super::program::Program;
 use super::self_test;
 use super::state::StateMemory;
 use super::state_spec::StateSpec;
 use super::weights::{Progress, Weights};
-use crate::error::{Error, Result, try_filled};
+use crate::error::{Error, Result, try_filled, try_vec};
 
-/// Memory that a driver takes for itself beside what it is asked for: kernels, streams, recorded steps.
-const RESERVE: u64 = 256 << 20;
-
-/// A model whose first layers are on the CPU.
+/// A model in parts, in the order of the layers.
 pub struct Split {
-    cpu: Arc<CpuBackend>,
-    cuda: Arc<CudaModel>,
-    programs: [Arc<Program>; 2],
-    /// Number of ops, layers, states and recurrent memories of the first part.
-    cut: usize,
-    cpu_layers: usize,
-    cpu_states: usize,
-    cpu_memories: usize,
-    /// Activations that cross.
+    /// The first part, where it is on the CPU.
+    cpu: Option<Arc<CpuBackend>>,
+    /// The others, of which there are some.
+    cuda: Vec<Arc<CudaModel>>,
+    parts: Vec<Part>,
+}
+
+struct Part {
+    program: Arc<Program>,
+    /// Ops of the whole program.
+    ops: Range<usize>,
+    layers: usize,
+    /// Activations that come from the part before.
     crossing: Vec<Act>,
 }
 
-/// Some ops of a program and the weights that they need.
-fn part<'a>(program: &Program, ops: Range<usize>, weights: &Weights<'a>) -> Result<(Arc<Program>, Weights<'a>)> {
-    let (part, needed) = program.part(ops)?;
-    let matrices = needed.iter().map(|&Weight(i)| weights.matrices[i as usize]).collect();
-    Ok((Arc::new(part), Weights { matrices, vectors: weights.vectors.clone(), ropes: weights.ropes.clone() }))
-}
-
-/// The fewest layers of the CPU with which the GPU can execute the others and has room for them, beside a cache and an
-/// executor. Where `gpu_layers` were asked for, these are the most, and room does not count.
-pub fn cpu_layers(
-    device: &CudaDevice,
-    program: &Program,
-    weights: &Weights,
-    gpu_layers: Option<usize>,
-    cache: &StateSpec,
-    limits: StepLimits,
-) -> Result<usize> {
-    let n = program.layers.len();
-    let fewest = n - gpu_layers.unwrap_or(n).min(n);
-    let free = device.info().memory_free.saturating_sub(RESERVE);
-    for cpu_layers in fewest..n {
-        let cut = if cpu_layers == 0 { 0 } else { program.layers[cpu_layers].start };
-        let ops = cut..program.ops.len();
-        // Each part has a cache of its own.
-        if cut > 0 && !(program.remembers(0..cut) && program.remembers(ops.clone())) {
-            continue;
-        }
-        let supported = device.supports(program, weights, ops.clone()).and_then(|()| part(program, ops, weights));
-        let Ok((part, weights)) = supported else { continue };
-        let fits = || {
-            let (layers, memories) = (part.states.clone(), part.memories.clone());
-            let cache = StateSpec { layers, memories, ..cache.clone() };
-            let working = device.working_bytes(&part, &cache, limits)?;
-            Ok::<_, Error>(device.weight_bytes(&weights)?.saturating_add(working) <= free)
-        };
-        if gpu_layers.is_some() || fits()? {
-            return Ok(cpu_layers);
-        }
-    }
-    Ok(n)
-}
-
 impl Split {
-    /// Loads the first `cpu_layers` on the CPU, of which there are some, and the others on a GPU.
+    /// Loads the parts of a division, the last of which is on a GPU.
     pub fn load(
-        device: Arc<CudaDevice>,
+        division: &Division,
         isa: Isa,
-        cpu_layers: usize,
         program: &Program,
         weights: &Weights,
         pool: &Arc<Pool>,
         host_bytes: u64,
         progress: &mut Progress,
     ) -> Result<Split> {
-        let cut = program.layers[cpu_layers].start;
-        let (front, front_weights) = part(program, 0..cut, weights)?;
-        let (back, back_weights) = part(program, cut..program.ops.len(), weights)?;
-        // The GPU's bytes are counted behind the CPU's.
-        self_test::check(&device, &back, &back_weights)?;
-        let follow = !device.plans();
-        let behind = device.weight_bytes(&back_weights)?;
-        let mut before = 0;
-        let mut report = |done: u64, total: u64| {
-            before = total;
-            progress(done, total.saturating_add(behind))
-        };
-        let cpu =
-            Arc::new(CpuBackend::load(pool, isa, &[&*front], &front_weights, None, host_bytes, follow, &mut report)?);
-        let mut report = |done: u64, total: u64| progress(before.saturating_add(done), before.saturating_add(total));
-        let cuda = Arc::new(device.load(&back, &back_weights, &mut report)?);
-        let (crossing, cpu_states, cpu_memories) = (program.live(cut), front.states.len(), front.memories.len());
-        Ok(Split { cpu, cuda, programs: [front, back], cut, cpu_layers, cpu_states, cpu_memories, crossing })
+        let Division { cpu_layers, gpus } = division;
+        let of_cpu = (*cpu_layers > 0).then_some((None, 0..*cpu_layers));
+        let of_gpus = gpus.iter().map(|(device, layers)| (Some(device), layers.clone()));
+        let (mut cut, mut parts, mut behind) = (Vec::new(), Vec::new(), 0);
+        for (device, layers) in of_cpu.into_iter().chain(of_gpus) {
+            let ops = place::ops(program, &layers);
+            let (part, weights) = place::part(program, ops.clone(), weights)?;
+            if let Some(device) = device {
+                self_test::check(device, &part, &weights)?;
+                behind += device.weight_bytes(&weights)?;
+            }
+            let crossing = if ops.start == 0 { Vec::new() } else { program.live(ops.start) };
+            cut.push((device, weights));
+            parts.push(Part { program: part, ops, layers: layers.len(), crossing });
+        }
+        let follow = !gpus.iter().any(|(device, _)| device.plans());
+        let (mut before, mut cpu, mut cuda) = (0u64, None, Vec::new());
+        for ((device, weights), part) in cut.iter().zip(&parts) {
+            behind -= device.map_or(Ok(0), |device| device.weight_bytes(weights))?;
+            let mut own = 0;
+            // The bytes of a part are counted behind those of the parts before it.
+            let mut report = |done: u64, total: u64| {
+                own = total;
+                progress(before.saturating_add(done), before.saturating_add(total).saturating_add(behind))
+            };
+            match device {
+                Some(device) => cuda.push(Arc::new(device.load(&part.program, weights, &mut report)?)),
+                None => {
+                    let programs = [&*part.program];
+                    let loaded =
+                        CpuBackend::load(pool, isa, &programs, weights, None, host_bytes, follow, &mut report)?;
+                    cpu = Some(Arc::new(loaded));
+                }
+            }
+            before = before.saturating_add(own);
+        }
+        Ok(Split { cpu, cuda, parts })
     }
 
-    pub fn cpu(&self) -> &Arc<CpuBackend> {
-        &self.cpu
+    pub fn cpu(&self) -> Option<&Arc<CpuBackend>> {
+        self.cpu.as_ref()
     }
 
-    pub fn cuda(&self) -> &Arc<CudaModel> {
+    /// The parts on GPUs.
+    pub fn cuda(&self) -> &[Arc<CudaModel>] {
         &self.cuda
     }
 
-    /// Number of layers on the CPU, the first ones.
-    pub fn cpu_layers(&self) -> usize {
-        self.cpu_layers
+    /// Number of layers on each GPU.
+    pub fn gpu_layers(&self) -> impl Iterator<Item = usize> {
+        self.parts.iter().skip(self.on_cpu()).map(|part| part.layers)
+    }
+
+    /// Number of parts on the CPU.
+    fn on_cpu(&self) -> usize {
+        usize::from(self.cpu.is_some())
     }
 
     pub fn new_memory(&self, spec: &StateSpec) -> Result<StateMemory> {
-        let (layers, back_layers) = spec.layers.split_at(self.cpu_states);
-        let (memories, back_memories) = spec.memories.split_at(self.cpu_memories);
-        let front = StateSpec { layers: layers.to_vec(), memories: memories.to_vec(), ..spec.clone() };
-        let back = StateSpec { layers: back_layers.to_vec(), memories: back_memories.to_vec(), ..spec.clone() };
-        Ok(StateMemory::Split(CpuKv::new(&front)?, self.cuda.new_kv(&back)?))
+        let (mut layers, mut memories) = (&spec.layers[..], &spec.memories[..]);
+        let mut memory = StateMemory::default();
+        for (i, part) in self.parts.iter().enumerate() {
+            let other = || Error::Mismatch(format!("a cache of another model: {spec:?}"));
+            let (own, own_memories);
+            (own, layers) = layers.split_at_checked(part.program.states.len()).ok_or_else(other)?;
+            (own_memories, memories) = memories.split_at_checked(part.program.memories.len()).ok_or_else(other)?;
+            let own = StateSpec { layers: own.to_vec(), memories: own_memories.to_vec(), ..spec.clone() };
+            match i.checked_sub(self.on_cpu()) {
+                None => memory.cpu = Some(CpuKv::new(&own)?),
+                Some(gpu) => memory.cuda.push(self.cuda[gpu].new_kv(&own)?),
+            }
+        }
+        Ok(memory)
     }
 }
 
 pub struct SplitExecutor {
     split: Arc<Split>,
-    front: CpuExecutor,
-    back: CudaExecutor,
-    /// The activations of the open step have crossed.
-    crossed: bool,
+    cpu: Option<CpuExecutor>,
+    cuda: Vec<CudaExecutor>,
+    /// The ways from each GPU to the next one.
+    ways: Vec<Crossing>,
+    /// Ways from the last GPU to those that look tokens up, by their number, where the host need not know a token.
+    token_ways: Vec<(usize, Crossing)>,
+    /// The part that executes, and the end of those that have ops to execute.
+    at: usize,
+    end: usize,
     begun: Instant,
     first_share: Duration,
-    /// `[max_tokens, width]` of the widest activation that crosses.
+    /// `[max_tokens, width]` of the widest activation that comes from the CPU.
     room: Vec<f32>,
+}
+
+/// The same method of the executor of a part.
+macro_rules! of_part {
+    ($self:ident, $at:expr, $e:ident => $call:expr) => {
+        match ($self.cpu.as_mut(), $at) {
+            (Some($e), 0) => $call,
+            (cpu, at) => {
+                let $e = &mut $self.cuda[at - usize::from(cpu.is_some())];
+                $call
+            }
+        }
+    };
 }
 
 impl SplitExecutor {
     pub fn new(split: &Arc<Split>, limits: StepLimits) -> Result<SplitExecutor> {
-        let [front, back] = &split.programs;
-        let widest = split.crossing.iter().map(|act| front.width(*act)).max().unwrap_or(0);
+        let (on_cpu, on_gpus) = split.parts.split_at(split.on_cpu());
+        let cpu = split.cpu.iter().zip(on_cpu);
+        let cpu = cpu.map(|(cpu, part)| CpuExecutor::new(cpu.clone(), &part.program, limits)).next().transpose()?;
+        let mut cuda = try_vec("parts", on_gpus.len())?;
+        for (model, part) in split.cuda.iter().zip(on_gpus) {
+            cuda.push(CudaExecutor::new(model.clone(), &part.program, limits)?);
+        }
+        let (mut ways, mut token_ways) = (try_vec("parts", cuda.len())?, try_vec("parts", cuda.len())?);
+        for (pair, part) in cuda.windows(2).zip(&on_gpus[1..]) {
+            let width: usize = part.crossing.iter().map(|act| part.program.width(*act)).sum();
+            ways.push(Crossing::new(&pair[0], &pair[1], limits.max_tokens.saturating_mul(width).saturating_mul(4))?);
+        }
+        let looks_up = |op: &Op| matches!(op, Op::Embed { index: Index::Id, .. });
+        if let (None, [others @ .., last]) = (&cpu, &cuda[..]) {
+            for (i, other) in others.iter().enumerate() {
+                if on_gpus[i].program.ops.iter().any(looks_up) {
+                    token_ways.push((i, Crossing::new(last, other, 4)?));
+                }
+            }
+        }
+        let widths = on_gpus[0].crossing.iter().map(|act| on_gpus[0].program.width(*act));
+        let widest = limits.max_tokens.saturating_mul(widths.max().unwrap_or(0));
         Ok(SplitExecutor {
-            front: CpuExecutor::new(split.cpu.clone(), front, limits)?,
-            back: CudaExecutor::new(split.cuda.clone(), back, limits)?,
-            crossed: false,
+            cpu,
+            cuda,
+            ways,
+            token_ways,
+            at: 0,
+            end: 0,
             begun: Instant::now(),
             first_share: Duration::ZERO,
-            room: try_filled("activations", limits.max_tokens.saturating_mul(widest), 0f32)?,
+            room: try_filled("activations", widest, 0f32)?,
             split: split.clone(),
         })
     }
 
     pub fn begin(&mut self, batch: &Batch, ops: Range<usize>) -> Result<()> {
-        (self.crossed, self.begun) = (false, Instant::now());
-        let cut = self.split.cut;
-        self.front.begin(batch, ops.start.min(cut)..ops.end.min(cut))?;
-        self.back.begin(batch, ops.start.max(cut) - cut..ops.end.max(cut) - cut)
+        self.begun = Instant::now();
+        let split = self.split.clone();
+        let parts = &split.parts;
+        self.at = parts.iter().position(|part| ops.start < part.ops.end).unwrap_or(parts.len() - 1);
+        self.end = parts.iter().rposition(|part| ops.end > part.ops.start).map_or(1, |last| last + 1);
+        for (i, part) in parts.iter().enumerate() {
+            let [start, end] = [ops.start, ops.end].map(|op| op.clamp(part.ops.start, part.ops.end) - part.ops.start);
+            of_part!(self, i, e => e.begin(batch, start..end))?;
+        }
+        Ok(())
     }
 
     pub fn advance(&mut self, batch: &mut Batch, pace: &Pace) -> Result<bool> {
-        if !self.crossed {
-            if !self.front.advance(batch, pace)? {
+        loop {
+            if !of_part!(self, self.at, e => e.advance(batch, pace))? {
                 return Ok(false);
             }
-            let keeps = |op: &Op| matches!(op, Op::KeepOutputs { .. });
-            if batch.outputs.is_empty() && self.split.programs[0].ops.iter().any(keeps) {
+            if self.at + 1 >= self.end {
                 return Ok(true);
             }
             self.cross()?;
+            self.at += 1;
         }
-        self.back.advance(batch, pace)
     }
 
-    /// Hands what the first part computed to the second.
+    /// Hands what a part computes to the next one.
     fn cross(&mut self) -> Result<()> {
-        for &act in &self.split.crossing {
-            let values = &mut self.room[..self.front.rows() * self.split.programs[0].width(act)];
-            self.front.read(act, values)?;
-            self.back.write(act, values)?;
+        let part = &self.split.parts[self.at + 1];
+        if let Some(from) = self.at.checked_sub(self.split.on_cpu()) {
+            return self.ways[from].hand_on(&self.cuda[from], &self.cuda[from + 1], &part.crossing);
+        }
+        let Some(cpu) = &mut self.cpu else { return Ok(()) };
+        for &act in &part.crossing {
+            let values = &mut self.room[..cpu.rows() * part.program.width(act)];
+            cpu.read(act, values)?;
+            self.cuda[0].write(act, values)?;
         }
         // Gives its threads back to others.
-        self.front.end()?;
-        self.crossed = true;
+        cpu.end()?;
         self.first_share = self.begun.elapsed();
         Ok(())
     }
 
     pub fn fits_threads(&self) -> bool {
-        self.front.fits_threads()
+        self.cpu.as_ref().is_none_or(CpuExecutor::fits_threads)
     }
 
-    pub fn back(&mut self) -> &mut CudaExecutor {
-        &mut self.back
+    /// The part with the results, once the work of those before it has ended well: what came of a fault looks like results.
+    pub fn head(&mut self) -> Result<&mut CudaExecutor> {
+        let Some((head, before)) = self.cuda.split_last_mut() else { return Err(Error::invalid("no GPU")) };
+        before.iter_mut().try_for_each(CudaExecutor::finish)?;
+        Ok(head)
     }
 
+    /// Time of the CPU.
     pub fn first_share(&self) -> Duration {
         self.first_share
     }
 
+    pub fn times(&mut self) -> Times {
+        let mut sum = Times::default();
+        for executor in &mut self.cuda {
+            for (sum, (count, time)) in sum.iter_mut().zip(executor.times()) {
+                *sum = (sum.0 + count, sum.1 + time);
+            }
+        }
+        sum
+    }
+
     /// Sets an activation of the part that executes now.
     pub fn write(&mut self, act: Act, values: &[f32]) -> Result<()> {
-        if self.crossed { self.back.write(act, values) } else { self.front.write(act, values) }
+        of_part!(self, self.at, e => e.write(act, values))
     }
 
     /// Reads an activation of the part that executed last.
     pub fn read(&mut self, act: Act, out: &mut [f32]) -> Result<()> {
-        if self.crossed { self.back.read(act, out) } else { self.front.read(act, out) }
+        let before = self.at.saturating_sub(self.split.on_cpu());
+        self.cuda[..before].iter_mut().try_for_each(CudaExecutor::finish)?;
+        of_part!(self, self.at, e => e.read(act, out))
     }
 
+    /// Ends all parts; the first error counts, because the work of later parts is made of that of earlier ones.
     pub fn end(&mut self) -> Result<()> {
-        self.front.end().and(self.back.end())
+        let on_cpu = self.cpu.as_mut().map_or(Ok(()), CpuExecutor::end);
+        self.cuda.iter_mut().fold(on_cpu, |result, part| result.and(part.end()))
+    }
+
+    /// Number of steps that may be submitted ahead: none where the CPU has to know the token.
+    pub fn ahead(&self) -> usize {
+        let steps = self.cuda.iter().map(CudaExecutor::ahead).min();
+        steps.filter(|_| self.cpu.is_none()).unwrap_or(0)
+    }
+
+    /// Tells whether a token can be the arg-max of the step before.
+    pub fn follows(&self) -> bool {
+        self.cpu.is_none() && self.cuda.iter().all(CudaExecutor::follows)
+    }
+
+    /// Ends the step without waiting for its work. The next one begins behind it on all devices, because it looks its token up.
+    pub fn submit(&mut self) -> Result<()> {
+        let Some(last) = self.cuda.last().filter(|_| self.cpu.is_none()) else {
+            return Err(Error::unsupported("steps ahead of the CPU"));
+        };
+        for (i, way) in &mut self.token_ways {
+            way.hand_token(last, &self.cuda[*i])?;
+        }
+        // The head first, which refuses a step without logits.
+        self.cuda.iter_mut().rev().try_for_each(CudaExecutor::submit)
+    }
+
+    /// Waits for the parts in order, so that a fault of one is told ahead of what came of it.
+    pub fn collect(&mut self) -> Result<u32> {
+        self.cuda.iter_mut().try_fold(0, |_, part| part.collect())
     }
 }

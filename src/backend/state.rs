@@ -11,14 +11,39 @@ use super::op::MemoryId;
 use super::state_spec::{RING_ALIGN, StateSpec};
 use crate::error::{Error, Result};
 
-/// The memory of a sequence on the device or devices of its model.
-pub enum StateMemory {
-    Cpu(CpuKv),
-    Cuda(CudaKv),
-    /// The first layers on the CPU, the others on a GPU.
-    Split(CpuKv, CudaKv),
-    /// None: all tokens are to be computed again.
-    Released,
+/// The memory of a sequence by the devices of its model: that of the first layers on the CPU, that of the others on GPUs in
+/// the order of the layers. Empty where it was given back: all tokens are to be computed again.
+#[derive(Default)]
+pub struct StateMemory {
+    pub cpu: Option<CpuKv>,
+    pub cuda: Vec<CudaKv>,
+}
+
+impl From<CpuKv> for StateMemory {
+    fn from(kv: CpuKv) -> StateMemory {
+        StateMemory { cpu: Some(kv), cuda: Vec::new() }
+    }
+}
+
+impl From<CudaKv> for StateMemory {
+    fn from(kv: CudaKv) -> StateMemory {
+        StateMemory { cpu: None, cuda: vec![kv] }
+    }
+}
+
+impl StateMemory {
+    /// The number of the GPU that has a layer, `None` for the CPU, and the number of the layer there.
+    fn place(&self, layer: usize) -> (Option<usize>, usize) {
+        let on_cpu = self.cpu.as_ref().map_or(0, |kv| kv.spec().layers.len());
+        let Some(mut rest) = layer.checked_sub(on_cpu) else { return (None, layer) };
+        for (gpu, kv) in self.cuda.iter().enumerate() {
+            match rest.checked_sub(kv.spec().layers.len()) {
+                Some(behind) => rest = behind,
+                None => return (Some(gpu), rest),
+            }
+        }
+        (None, layer)
+    }
 }
 
 /// How far a state is, and what of it holds: all of a state beside its memory.
@@ -45,10 +70,7 @@ pub struct State {
 
 impl State {
     pub fn new(spec: StateSpec, memory: StateMemory) -> Result<State> {
-        let on_gpu = match &memory {
-            StateMemory::Cuda(kv) | StateMemory::Split(_, kv) => kv.spec().memories.len(),
-            StateMemory::Cpu(_) | StateMemory::Released => 0,
-        };
+        let on_gpu: usize = memory.cuda.iter().map(|kv| kv.spec().memories.len()).sum();
         let recurrent = CpuRecurrent::new(&spec.memories[..spec.memories.len().saturating_sub(on_gpu)])?;
         Ok(State { spec, memory, recurrent, extent: Extent::default(), adapters: AdapterSet::default() })
     }
@@ -67,19 +89,13 @@ impl State {
 
     /// Memory set aside, in bytes.
     pub fn bytes(&self) -> u64 {
-        let kv = match &self.memory {
-            StateMemory::Cpu(kv) => kv.bytes(),
-            StateMemory::Cuda(kv) => kv.bytes(),
-            StateMemory::Split(cpu, cuda) => cpu.bytes() + cuda.bytes(),
-            StateMemory::Released => 0,
-        };
-        kv + self.recurrent.bytes()
+        self.host_bytes() + self.cuda().iter().map(CudaKv::bytes).sum::<u64>()
     }
 
     /// Memory that one more position of capacity takes, in bytes.
     pub fn token_bytes(&self) -> Result<u64> {
-        let there = self.cuda().map_or(Ok(0), CudaKv::token_bytes)?;
-        Ok(self.cpu().map_or(0, CpuKv::token_bytes) + there)
+        let here = self.cpu().map_or(0, CpuKv::token_bytes);
+        self.cuda().iter().try_fold(here, |sum, kv| Ok(sum + kv.token_bytes()?))
     }
 
     /// The part of `bytes` that is memory of the host.
@@ -88,38 +104,25 @@ impl State {
     }
 
     pub fn cpu(&self) -> Option<&CpuKv> {
-        match &self.memory {
-            StateMemory::Cpu(kv) | StateMemory::Split(kv, _) => Some(kv),
-            StateMemory::Cuda(_) | StateMemory::Released => None,
-        }
+        self.memory.cpu.as_ref()
     }
 
     pub fn cpu_mut(&mut self) -> Option<&mut CpuKv> {
-        match &mut self.memory {
-            StateMemory::Cpu(kv) | StateMemory::Split(kv, _) => Some(kv),
-            StateMemory::Cuda(_) | StateMemory::Released => None,
-        }
+        self.memory.cpu.as_mut()
     }
 
-    pub fn cuda(&self) -> Option<&CudaKv> {
-        match &self.memory {
-            StateMemory::Cuda(kv) | StateMemory::Split(_, kv) => Some(kv),
-            StateMemory::Cpu(_) | StateMemory::Released => None,
-        }
+    /// The parts on GPUs, in the order of the layers.
+    pub fn cuda(&self) -> &[CudaKv] {
+        &self.memory.cuda
     }
 
     /// A copy of the committed tokens with the same capacity.
     pub fn fork(&self) -> Result<State> {
         // A ring holds later positions too where the state was rewound.
         let len = self.extent.held;
-        let memory = match &self.memory {
-            StateMemory::Cpu(kv) => StateMemory::Cpu(kv.fork(len)?),
-            StateMemory::Cuda(kv) => StateMemory::Cuda(kv.fork(len, &self.extent.checkpoints)?),
-            StateMemory::Split(cpu, cuda) => {
-                StateMemory::Split(cpu.fork(len)?, cuda.fork(len, &self.extent.checkpoints)?)
-            }
-            StateMemory::Released => StateMemory::Released,
-        };
+        let cpu = self.cpu().map(|kv| kv.fork(len)).transpose()?;
+        let cuda = self.cuda().iter().map(|kv| kv.fork(len, &self.extent.checkpoints)).collect::<Result<_>>()?;
+        let memory = StateMemory { cpu, cuda };
         let mut recurrent = self.recurrent.like()?;
         recurrent.copy(&self.recurrent, self.extent.checkpoints.held());
         let (spec, adapters) = (self.spec.clone(), self.adapters.clone());
@@ -153,21 +156,17 @@ impl State {
         for layer in 0..self.spec.layers.len() {
             // Whole chunks, so that a ring of another state is cut where that of this one was.
             let positions = State::first_held(&self.spec, layer, &self.extent) / RING_ALIGN * RING_ALIGN..held;
-            match &self.memory {
-                StateMemory::Cpu(kv) => kv.save(layer, positions, write)?,
-                StateMemory::Cuda(kv) => kv.save(layer, positions, write)?,
-                StateMemory::Split(cpu, cuda) => match layer.checked_sub(cpu.spec().layers.len()) {
-                    None => cpu.save(layer, positions, write)?,
-                    Some(layer) => cuda.save(layer, positions, write)?,
-                },
-                StateMemory::Released => {}
+            match (self.memory.place(layer), &self.memory.cpu) {
+                ((Some(gpu), layer), _) => self.memory.cuda[gpu].save(layer, positions, write)?,
+                ((None, layer), Some(kv)) => kv.save(layer, positions, write)?,
+                _ => {}
             }
         }
         checkpoints.held().try_for_each(|buffer| {
             write(self.recurrent.bytes_of(buffer))?;
             // A GPU has no zeros of an empty sequence.
-            let there = self.cuda().filter(|_| checkpoints.at(0) != Some(buffer));
-            there.map_or(Ok(()), |kv| kv.save_memory(buffer, write))
+            let there = if checkpoints.at(0) == Some(buffer) { &[] } else { self.cuda() };
+            there.iter().try_for_each(|kv| kv.save_memory(buffer, write))
         })
     }
 
@@ -186,22 +185,16 @@ impl State {
                 written = written.max(first.saturating_add(self.spec.kept(layer)));
             }
             let positions = first / RING_ALIGN * RING_ALIGN..extent.held;
-            match &mut self.memory {
-                StateMemory::Cpu(kv) => kv.load(layer, positions, read)?,
-                StateMemory::Cuda(kv) => kv.load(layer, positions, read)?,
-                StateMemory::Split(cpu, cuda) => match layer.checked_sub(cpu.spec().layers.len()) {
-                    None => cpu.load(layer, positions, read)?,
-                    Some(layer) => cuda.load(layer, positions, read)?,
-                },
-                StateMemory::Released => return Err(Error::invalid("a cache that was released is filled")),
+            match (self.memory.place(layer), &mut self.memory.cpu) {
+                ((Some(gpu), layer), _) => self.memory.cuda[gpu].load(layer, positions, read)?,
+                ((None, layer), Some(kv)) => kv.load(layer, positions, read)?,
+                _ => return Err(Error::invalid("a cache that was released is filled")),
             }
         }
         for buffer in extent.checkpoints.held() {
             read(self.recurrent.bytes_of_mut(buffer))?;
-            if let StateMemory::Cuda(kv) | StateMemory::Split(_, kv) = &mut self.memory
-                && extent.checkpoints.at(0) != Some(buffer)
-            {
-                kv.load_memory(buffer, read)?;
+            if extent.checkpoints.at(0) != Some(buffer) {
+                self.memory.cuda.iter_mut().try_for_each(|kv| kv.load_memory(buffer, read))?;
             }
         }
         self.extent = Extent { written, ..extent };
@@ -211,14 +204,14 @@ impl State {
     /// Gives the memory back; all tokens are to be computed again, in the memory of a new state.
     pub fn release(&mut self) -> Result<()> {
         self.recurrent = CpuRecurrent::new(&[])?;
-        self.memory = StateMemory::Released;
+        self.memory = StateMemory::default();
         let checkpoints = Checkpoints::restored([None; BUFFERS]);
         self.extent = Extent { len: self.extent.len, checkpoints, ..Extent::default() };
         Ok(())
     }
 
     pub fn is_released(&self) -> bool {
-        matches!(self.memory, StateMemory::Released)
+        self.memory.cpu.is_none() && self.memory.cuda.is_empty()
     }
 
     /// Rewinds to the first `len` tokens, of which there are as many.

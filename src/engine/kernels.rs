@@ -268,7 +268,8 @@ impl KvStore {
         let spec = StateSpec { layers, memories, capacity, k_type: dtype, v_type: dtype, max_step: max_tokens };
         let limits = StepLimits { max_tokens, max_outputs: 0 };
         let options = LoadOptions {
-            device: params.device,
+            devices: (params.device != 0).then_some(params.device).into_iter().collect(),
+            shares: Vec::new(),
             deterministic: false,
             profile: false,
             gpu_layers: Some(1),

@@ -36,7 +36,7 @@ pub use draft::{DraftParams, DraftSource};
 pub use embed::EmbedParams;
 pub use job::{End, Job, JobInfo, JobParams, Request};
 pub use model::{LoadParams, Model};
-pub use plan::Plan;
+pub use plan::{GpuPlan, Plan};
 pub use schedule::step_jobs;
 pub use session::{Outcome, Session, decode_batch};
 
@@ -149,4 +149,4 @@ pub fn devices() -> Vec<DeviceInfo> {
     crate::backend::devices()
 }
 
-pub use crate::backend::CPU_DEVICE;
+pub use crate::backend::{CPU_DEVICE, MAX_GPUS};

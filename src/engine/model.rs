@@ -20,7 +20,7 @@ use crate::backend::cpu::kernels::Isa;
 use crate::backend::program::Program;
 use crate::backend::state::State;
 use crate::backend::state_spec::StateSpec;
-use crate::backend::{self, Backend, DeviceKind, Executor, LoadOptions};
+use crate::backend::{self, Backend, DeviceKind, Executor, LoadOptions, MAX_GPUS};
 use crate::error::{Error, Result, check_memory};
 use crate::format::{Access, ByteSource, Metadata, Source};
 use crate::grammar::{Grammar, Grammars, Kind as GrammarKind};
@@ -45,6 +45,10 @@ pub struct LoadParams<'a> {
     pub runtime: Option<Arc<Runtime>>,
     /// 0: chosen here; n: entry n - 1 of `devices()`.
     pub device: u32,
+    /// GPUs that share the layers in this order, in place of `device`; empty: there is no such list.
+    pub devices: &'a [u32],
+    /// Sizes of the parts of these in relation to one another; empty: by their free memory.
+    pub shares: &'a [f32],
     pub deterministic: bool,
     pub mmap: bool,
     pub text_only: bool,
@@ -52,7 +56,7 @@ pub struct LoadParams<'a> {
     pub profile: bool,
     /// Load the layer that predicts a further token, for drafts.
     pub mtp: bool,
-    /// Layers on a GPU, where the device is one, the last ones; 0: as many as fit.
+    /// Layers on GPUs, where the device is one, the last ones; 0: as many as fit.
     pub gpu_layers: u32,
     /// Instruction set of the CPU; `None`: the fastest.
     pub isa: Option<Isa>,
@@ -83,10 +87,12 @@ pub struct ModelInfo {
     pub n_params: u64,
     /// Bytes of the weights in memory, as packed.
     pub weight_bytes: u64,
-    /// Index of its device, from 1.
+    /// Index of its device, from 1; of several the first.
     pub device: u32,
-    /// Layers on a GPU.
+    /// Layers on GPUs.
     pub gpu_layers: u32,
+    /// Index of each GPU that has layers, in their order, and the number of these.
+    pub gpus: Vec<(u32, u32)>,
     pub bos_token: Option<u32>,
     pub eos_token: Option<u32>,
 }
@@ -142,6 +148,7 @@ impl Model {
             None => Runtime::new(RuntimeParams::default())?,
         };
         Cancel::check(&[params.cancel])?;
+        check_devices(&params)?;
         if params.mmap && params.packed_path.is_some() {
             return Err(Error::invalid(
                 "weights that are mapped as the model's files have them, and packed in another",
@@ -175,20 +182,22 @@ impl Model {
         let compute = match network {
             Some(network) => {
                 let compute = Compute::load(&runtime, network, source.stamp(), &mut params)?;
-                info.device = if params.device == 0 { compute.backend.device_number() } else { params.device };
-                let (on_gpu, device) = (compute.backend.gpu_layers(info.n_layers as usize), compute.backend.device());
-                if info.device != backend::CPU_DEVICE && on_gpu < info.n_layers as usize {
-                    runtime
-                        .log(LogLevel::Info, &format!("{on_gpu} of {} layers are on {}", info.n_layers, device.name));
+                let named = params.devices.first().copied().or((params.device != 0).then_some(params.device));
+                info.device = named.unwrap_or_else(|| compute.backend.device_number());
+                let gpus = compute.backend.gpus(info.n_layers as usize);
+                info.gpus = gpus.iter().map(|&(device, layers)| (device, layers as u32)).collect();
+                info.gpu_layers = info.gpus.iter().map(|(_, layers)| layers).sum();
+                if info.device != backend::CPU_DEVICE && info.gpu_layers < info.n_layers {
+                    let (on_gpu, names) = (info.gpu_layers, compute.backend.device_names());
+                    runtime.log(LogLevel::Info, &format!("{on_gpu} of {} layers are on {names}", info.n_layers));
                 }
                 info.weight_bytes = compute.backend.weight_bytes().map(|(_, bytes)| bytes).sum();
-                info.gpu_layers = on_gpu as u32;
                 Some(compute)
             }
             None => None,
         };
         if let Some(compute) = compute.as_ref().filter(|_| !params.plan) {
-            let summary = summary(&info, &source, &compute.backend.device().name);
+            let summary = summary(&info, &source, &compute.backend.device_names());
             runtime.log(LogLevel::Info, &format!("{summary}: {}", path.display()));
         }
         if let Err(why) = &tokenizer {
@@ -436,7 +445,7 @@ impl Model {
         }
     }
 
-    /// Counts a step, of which the first of two devices that share the layers had its part.
+    /// Counts a step, of which the CPU had a part where it shares the layers with GPUs.
     pub(super) fn record(&self, latency: Duration, first_share: Duration) -> Result<()> {
         let shares = [latency.saturating_sub(first_share), first_share];
         for ((kind, bytes), share) in self.compute()?.backend.weight_bytes().zip(shares) {
@@ -461,7 +470,11 @@ impl Compute {
         let context_length = network.hyper.context_length;
         let full = StepLimits { max_tokens: MAX_STEP_TOKENS, max_outputs: MAX_STEP_OUTPUTS };
         let options = LoadOptions {
-            device: params.device,
+            devices: match params.devices {
+                [] => (params.device != 0).then_some(params.device).into_iter().collect(),
+                devices => devices.to_vec(),
+            },
+            shares: params.shares.to_vec(),
             deterministic: params.deterministic,
             profile: params.profile,
             gpu_layers: (params.gpu_layers != 0).then_some(params.gpu_layers as usize),
@@ -477,9 +490,9 @@ impl Compute {
         let backend = Backend::load(&program, &network.weights(), &runtime.pool, &options, &mut report)?;
         let on_host = backend.weight_bytes().filter(|(kind, _)| *kind == DeviceKind::Cpu);
         let on_host: u64 = on_host.map(|(_, bytes)| bytes).sum();
-        let max_tokens = match &backend {
-            Backend::Cuda(_) => MAX_STEP_TOKENS,
-            _ => (STEP_BYTES / (4 * program.scratch_width())).clamp(32, MAX_STEP_TOKENS) / 32 * 32,
+        let max_tokens = match backend.is_on_cpu() {
+            true => (STEP_BYTES / (4 * program.scratch_width())).clamp(32, MAX_STEP_TOKENS) / 32 * 32,
+            false => MAX_STEP_TOKENS,
         };
         let limits = StepLimits { max_tokens, ..full };
         let adaptable = network.adaptable()?;
@@ -510,6 +523,24 @@ impl Compute {
         let memory = runtime.reserve("scratch memory", self.backend.executor_bytes(program, limits))?;
         Ok(Counted { executor: self.backend.new_executor(program, limits)?, _memory: memory })
     }
+}
+
+/// Refuses lists of devices and shares that do not fit one another.
+fn check_devices(params: &LoadParams) -> Result<()> {
+    let LoadParams { device, devices, shares, .. } = params;
+    if *device != 0 && !devices.is_empty() {
+        return Err(Error::invalid(format!("device {device}, and a list of devices")));
+    }
+    if devices.len() > MAX_GPUS {
+        return Err(Error::invalid(format!("{} devices, {MAX_GPUS} are the most", devices.len())));
+    }
+    if !shares.is_empty() && shares.len() != devices.len() {
+        return Err(Error::invalid(format!("{} shares for {} devices", shares.len(), devices.len())));
+    }
+    if let Some(share) = shares.iter().find(|share| !(share.is_finite() && **share > 0.0)) {
+        return Err(Error::invalid(format!("a share of {share}")));
+    }
+    Ok(())
 }
 
 /// A tokenizer that is not supported leaves the model usable by ids; a damaged one is an error.

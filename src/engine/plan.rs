@@ -12,9 +12,9 @@ use crate::format::{ByteSource, Source};
 use crate::memory::{held, with_peak};
 
 /// Bytes of a model and its caches.
-#[derive(Clone, Copy, Default, Debug)]
+#[derive(Clone, Default, Debug)]
 pub struct Plan {
-    /// Layers on a GPU.
+    /// Layers on GPUs.
     pub gpu_layers: u32,
     pub weights: Bytes,
     /// One cache with room for all its tokens.
@@ -25,9 +25,23 @@ pub struct Plan {
     /// Bytes of the host.
     pub load_peak: u64,
     pub total: Bytes,
+    /// The parts of GPUs, in the order of the layers.
+    pub gpus: Vec<GpuPlan>,
 }
 
-/// Bytes of the host and of a GPU.
+/// Bytes of one GPU.
+#[derive(Clone, Copy, Default, PartialEq, Debug)]
+pub struct GpuPlan {
+    /// Index of the device, from 1.
+    pub device: u32,
+    pub layers: u32,
+    pub weights: u64,
+    pub cache: u64,
+    pub scratch: u64,
+    pub total: u64,
+}
+
+/// Bytes of the host and of all GPUs.
 #[derive(Clone, Copy, Default, PartialEq, PartialOrd, Debug)]
 pub struct Bytes {
     pub host: u64,
@@ -54,29 +68,39 @@ impl Plan {
         let (model, opening) = with_peak(|| open(LoadParams { plan: true, ..params }));
         let model = model?;
         let backend = model.backend()?;
-        let mut made = (before, [0; 2]);
+        let mut made = (before, vec![[0; 2]; model.info().gpus.len()]);
+        // The bytes of the host and of each GPU since this was asked last.
         let mut taken = || {
-            let (held_before, [device_before, pinned_before]) = std::mem::replace(&mut made, (held(), backend.taken()));
-            let (held, [device, pinned]) = made;
-            let host = u64::try_from(held - held_before).unwrap_or(0) + (pinned - pinned_before);
-            Bytes { host, device: device - device_before }
+            let (held_before, gpus_before) = std::mem::replace(&mut made, (held(), backend.taken()));
+            let mut host = u64::try_from(made.0 - held_before).unwrap_or(0);
+            let mut on_gpus = Vec::with_capacity(gpus_before.len());
+            for ([device, pinned], [device_before, pinned_before]) in made.1.iter().zip(gpus_before) {
+                host += pinned - pinned_before;
+                on_gpus.push(device - device_before);
+            }
+            (Bytes { host, device: on_gpus.iter().sum() }, on_gpus)
         };
-        let rest = taken();
+        let (rest, weights_on) = taken();
         let on_host = backend.weight_bytes().filter(|(kind, _)| *kind == DeviceKind::Cpu);
         let on_host: u64 = on_host.map(|(_, bytes)| bytes).sum();
         // Vectors are there already.
         let packed = on_host.saturating_sub(backend.vector_bytes());
         let session = Session::new(&model, cache)?;
-        let cache = taken();
+        let (cache, cache_on) = taken();
         let cache_token = session.token_bytes()?;
         let executor = model.new_executor(model.program()?, model.limits()?)?;
         let predictor = model.predictor().ok();
         let beside = predictor.map(|predictor| model.new_executor(&predictor.program, predictor.limits)).transpose()?;
-        let scratch = taken();
+        let (scratch, scratch_on) = taken();
         drop((executor, beside, session));
         let model_bytes = rest.host + packed;
         let total = |rest: u64, scratch: u64, cache: u64| rest + scratch + cache * u64::from(n_caches);
+        let part = |(i, &(device, layers)): (usize, &(u32, u32))| {
+            let (weights, cache, scratch) = (weights_on[i], cache_on[i], scratch_on[i]);
+            GpuPlan { device, layers, weights, cache, scratch, total: total(weights, scratch, cache) }
+        };
         Ok(Plan {
+            gpus: model.info().gpus.iter().enumerate().map(part).collect(),
             gpu_layers: model.info().gpu_layers,
             weights: Bytes { host: on_host, device: rest.device },
             cache,

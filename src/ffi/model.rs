@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_void};
 use std::sync::{Arc, OnceLock};
 
-use crate::engine::{Chat, LoadParams, Model, Runtime, RuntimeParams, apart};
+use crate::engine::{Chat, LoadParams, MAX_GPUS, Model, Runtime, RuntimeParams, apart};
 use crate::error::{Error, Result};
 
 use super::arguments::Call;
@@ -69,6 +69,9 @@ pub const RZ_MODEL_PROFILE: u32 = 8;
 /// DeepSeek V3 and others of its architecture, Qwen 3.5 and Qwen 3 Next, and GGUF files of Hunyuan 3.
 pub const RZ_MODEL_MTP: u32 = 16;
 
+/// GPUs of one model, at most.
+pub const RZ_DEVICES_MAX: u32 = 16;
+
 /// Bit of rz_model_info.chat_template: rz_chat_render_into works.
 pub const RZ_TEMPLATE_PRESENT: u32 = 1;
 /// Bit of rz_model_info.chat_template: the template writes the token that begins a text itself, so that what it has
@@ -91,6 +94,7 @@ pub struct rz_model_params {
     /// Index of a device; 0: choose for me, which rz_model_info.device tells. The choice is the CPU, unless a GPU takes the
     /// whole model, beside a cache of default capacity, and a token of it would take less time there: by the rates at which
     /// both read memory, which are measured once a process in some tens of milliseconds, that of the GPU counted at half.
+    /// Where no single GPU has room for it, all of them together count as one.
     /// No GPU is asked for weights below 256 MiB, for a model without logits, with `packed_path`, `gpu_layers`, RZ_MODEL_MMAP
     /// or RZ_MODEL_MTP, and one that fails costs the load nothing but time. What a GPU lacks (adapters, rz_embed_into) is
     /// RZ_ERR_UNSUPPORTED then: who needs it names device 1. Named or chosen, a GPU is first tested: each kind of
@@ -101,9 +105,9 @@ pub struct rz_model_params {
     pub runtime: *const rz_runtime,
     /// RZ_MODEL_... flags, or-ed together.
     pub flags: u32,
-    /// Layers to be placed on a GPU, where `device` is one: the last ones, and the output matrix with them. The others are
-    /// computed on the CPU, their part of each cache lies there. 0: as many as fit into the free memory of the device,
-    /// beside a cache of default capacity and the scratch of a step. More layers than there are stand for all.
+    /// Layers to be placed on GPUs, where `device` is one or `devices` are: the last ones, and the output matrix with them.
+    /// The others are computed on the CPU, their part of each cache lies there. 0: as many as fit into the free memory of the
+    /// devices, beside a cache of default capacity and the scratch of a step. More layers than there are stand for all.
     pub gpu_layers: u32,
     /// GGML type id to which matrices of floats are converted while they are loaded; 0: none, keep the file's types.
     pub quantize: u32,
@@ -125,6 +129,21 @@ pub struct rz_model_params {
     /// file that somebody else changes or shortens while it is in use may end the process. On the CPU alone, and not with
     /// RZ_MODEL_MMAP. Since 0.1.0.
     pub packed_path: *const c_char,
+    /// Indices of `n_devices` GPUs over which the layers are divided in this order, each once; NULL: `device` alone counts, and
+    /// has to be 0 otherwise. Copied.
+    ///
+    /// The first layers are on the CPU, where `gpu_layers` or the free memory leave it some, those behind them on the first
+    /// GPU, and so on; the last GPU has the output matrix. Each part of a cache lies where its layers are. A GPU waits for the
+    /// one before it, so that several take a larger model and are no faster than one. What passes from one to the next goes
+    /// directly where the devices reach each other, else by way of page-locked memory of the host. A fault of one of them
+    /// costs the model all of them. Since 0.1.0.
+    pub devices: *const u32,
+    /// Number of `devices`, at most RZ_DEVICES_MAX.
+    pub n_devices: usize,
+    /// Sizes of the parts of `devices`, `n_devices` positive numbers that count in relation to one another; NULL: in
+    /// proportion to free memory, and a device that is not needed has no layers. With shares each has some, and
+    /// RZ_ERR_UNSUPPORTED says why that cannot be: fewer layers, or layers that share keys and values. Copied.
+    pub shares: *const f32,
 }
 
 versioned!(rz_model_params {
@@ -139,6 +158,9 @@ versioned!(rz_model_params {
     progress_user,
     cancel,
     packed_path,
+    devices,
+    n_devices,
+    shares,
 } reserved reserved);
 
 /// Description of a model. Since 0.1.0.
@@ -167,7 +189,7 @@ pub struct rz_model_info {
     pub vocab_size: u32,
     /// Tokens the model was made for, as the file declares.
     pub context_length: u32,
-    /// Index of the device it was loaded to.
+    /// Index of the device it was loaded to; of several GPUs the first.
     pub device: u32,
     /// Token that begins a text, or RZ_TOKEN_NONE.
     pub bos_token: u32,
@@ -177,10 +199,14 @@ pub struct rz_model_info {
     pub n_params: u64,
     /// Bytes of weights in memory; 0 for a model loaded with RZ_MODEL_TEXT_ONLY.
     pub weight_bytes: u64,
-    /// Layers on a GPU; the others are computed on the CPU.
+    /// Layers on GPUs; the others, the first ones, are computed on the CPU.
     pub gpu_layers: u32,
     /// RZ_TEMPLATE_... bits, or-ed together; 0: no template that works.
     pub chat_template: u32,
+    /// Indices of the GPUs that have layers, in the order of these; 0 behind the last.
+    pub devices: [u32; 16],
+    /// Layers on each of `devices`.
+    pub device_layers: [u32; 16],
 }
 
 versioned!(rz_model_info {
@@ -202,6 +228,8 @@ versioned!(rz_model_info {
     weight_bytes,
     gpu_layers,
     chat_template,
+    devices,
+    device_layers,
 });
 
 /// Loads a model.
@@ -236,6 +264,12 @@ pub(super) fn load(
     Ok(rz_model(with_params(call, params, load)?, OnceLock::new()))
 }
 
+/// An element for each GPU of a model, zeros behind them.
+pub(super) fn by_device<G, T: Copy + Default, const N: usize>(gpus: &[G], value: impl Fn(&G) -> T) -> [T; N] {
+    const { assert!(N == RZ_DEVICES_MAX as usize && N == MAX_GPUS) };
+    std::array::from_fn(|i| gpus.get(i).map(&value).unwrap_or_default())
+}
+
 /// Reads the parameters of a load for a function.
 pub(super) fn with_params<T>(
     call: &Call,
@@ -254,6 +288,14 @@ pub(super) fn with_params<T>(
         true => None,
         false => Some(call.path(params.packed_path, "rz_model_params.packed_path")?),
     };
+    let devices = call.slice(params.devices, params.n_devices, "rz_model_params.devices")?;
+    let shares = match params.shares.is_null() {
+        true => &[],
+        false => call.slice(params.shares, params.n_devices, "rz_model_params.shares")?,
+    };
+    if let Some(twice) = (1..devices.len()).find(|&i| devices[..i].contains(&devices[i])) {
+        return Err(Error::invalid(format!("rz_model_params.devices names device {} twice", devices[twice])));
+    }
     let user = params.progress_user;
     let mut progress = params.progress.map(|progress| {
         // SAFETY: the header asks for a function that may be called so during the load.
@@ -262,6 +304,8 @@ pub(super) fn with_params<T>(
     load(LoadParams {
         runtime: Some(runtime),
         device: params.device,
+        devices,
+        shares,
         deterministic: params.flags & RZ_MODEL_DETERMINISTIC != 0,
         mmap: params.flags & RZ_MODEL_MMAP != 0,
         text_only: params.flags & RZ_MODEL_TEXT_ONLY != 0,
@@ -315,6 +359,8 @@ pub unsafe extern "C" fn rz_model_info_get(
             weight_bytes: from.weight_bytes,
             gpu_layers: from.gpu_layers,
             chat_template: model.chat_template()?,
+            devices: by_device(&from.gpus, |(device, _)| *device),
+            device_layers: by_device(&from.gpus, |(_, layers)| *layers),
         };
         write_text(&mut info.architecture, format_args!("{}", from.architecture));
         write_text(&mut info.name, format_args!("{}", from.name));

@@ -7,7 +7,7 @@ use crate::error::Error;
 
 use super::cache::{cache_params, rz_cache_params};
 use super::guard::guarded;
-use super::model::{rz_model_params, with_params};
+use super::model::{by_device, rz_model_params, with_params};
 use super::source::{byte_sources, rz_source};
 use super::status::{RZ_OK, rz_error, rz_status};
 use super::structs::versioned;
@@ -18,28 +18,40 @@ use super::structs::versioned;
 pub struct rz_plan {
     /// sizeof(rz_plan), set by the caller.
     pub struct_size: u32,
-    /// Layers on a GPU.
+    /// Layers on GPUs.
     pub gpu_layers: u32,
     /// Weights in memory of the host, as they are packed.
     pub weights_host: u64,
-    /// Weights on a device.
+    /// Weights on GPUs.
     pub weights_device: u64,
     /// One cache with room for all its tokens: keys, values, tokens and logits.
     pub cache_host: u64,
-    /// The part of one cache that is on a device.
+    /// The part of one cache that is on GPUs.
     pub cache_device: u64,
     /// Bytes that one more token of capacity adds to a cache.
     pub cache_token: u64,
     /// Scratch memory of a step. Models whose runtime has one thread take it for each step that runs at the same time.
     pub scratch_host: u64,
-    /// The part of it that is on a device.
+    /// The part of it that is on GPUs.
     pub scratch_device: u64,
     /// The most that is held while the model is loaded.
     pub load_peak_host: u64,
     /// The model, its tokenizer, scratch and all caches.
     pub total_host: u64,
-    /// The part of it that is on a device.
+    /// The part of it that is on GPUs.
     pub total_device: u64,
+    /// Indices of the GPUs that have layers, in the order of these; 0 behind the last.
+    pub devices: [u32; 16],
+    /// Layers on each of `devices`.
+    pub device_layers: [u32; 16],
+    /// The part of weights_device on each of them.
+    pub device_weights: [u64; 16],
+    /// The part of cache_device on each of them.
+    pub device_cache: [u64; 16],
+    /// The part of scratch_device on each of them.
+    pub device_scratch: [u64; 16],
+    /// The part of total_device on each of them.
+    pub device_total: [u64; 16],
 }
 
 versioned!(rz_plan {
@@ -55,6 +67,12 @@ versioned!(rz_plan {
     load_peak_host,
     total_host,
     total_device,
+    devices,
+    device_layers,
+    device_weights,
+    device_cache,
+    device_scratch,
+    device_total,
 });
 
 /// Tells what a load with these parameters and `n_caches` caches will take, before a weight is read: metadata and tokenizer
@@ -104,6 +122,12 @@ pub unsafe extern "C" fn rz_model_plan(
             load_peak_host: plan.load_peak,
             total_host: plan.total.host,
             total_device: plan.total.device,
+            devices: by_device(&plan.gpus, |gpu| gpu.device),
+            device_layers: by_device(&plan.gpus, |gpu| gpu.layers),
+            device_weights: by_device(&plan.gpus, |gpu| gpu.weights),
+            device_cache: by_device(&plan.gpus, |gpu| gpu.cache),
+            device_scratch: by_device(&plan.gpus, |gpu| gpu.scratch),
+            device_total: by_device(&plan.gpus, |gpu| gpu.total),
         });
         Ok(RZ_OK)
     })

@@ -206,7 +206,7 @@ fn parameter_structs_follow_their_size() {
 #[test]
 fn output_structs_follow_their_size() {
     let model = load();
-    let mut info = [0xaaaa_aaaau32; 64];
+    let mut info = [0xaaaa_aaaau32; 128];
     let mut get = |size: u32, tail: u32, status| {
         info.fill(0xaaaa_aaaa);
         info[0] = size;
@@ -227,7 +227,7 @@ fn output_structs_follow_their_size() {
     let (cut, _) = get(106, 0xaaaa_aaaa, RZ_OK);
     assert_eq!(cut[25..27], [5, 0xaaaa_aaaa]);
     // A newer header: what the library does not know is zero, whatever the memory held.
-    let (newer, _) = get(256, 0xaaaa_aaaa, RZ_OK);
+    let (newer, _) = get(512, 0xaaaa_aaaa, RZ_OK);
     assert_eq!(newer[25..27], [5, 64]);
     assert!(newer[size_of::<rz_model_info>() / 4..].iter().all(|&w| w == 0));
     get(0, 0, RZ_ERR_INVALID_ARGUMENT);
@@ -294,6 +294,26 @@ fn the_cpu_is_device_one() {
     params.struct_size = size_of::<rz_model_params>() as u32;
     params.device = count + 1;
     refused("device", |e| unsafe { rz_model_load(path.as_ptr(), &params, &mut null_mut(), e) });
+
+    params.device = 0;
+    params.n_devices = 1;
+    refused("devices", |e| unsafe { rz_model_load(path.as_ptr(), &params, &mut null_mut(), e) });
+    let (list, shares) = ([2, 2], [1.0, 0.0]);
+    (params.devices, params.n_devices) = (list.as_ptr(), 2);
+    refused("device 2 twice", |e| unsafe { rz_model_load(path.as_ptr(), &params, &mut null_mut(), e) });
+    (params.n_devices, params.device) = (1, 2);
+    refused("a list of devices", |e| unsafe { rz_model_load(path.as_ptr(), &params, &mut null_mut(), e) });
+    (params.device, params.shares) = (0, shares[1..].as_ptr());
+    refused("a share of 0", |e| unsafe { rz_model_load(path.as_ptr(), &params, &mut null_mut(), e) });
+    let cpu = [1];
+    (params.devices, params.shares) = (cpu.as_ptr(), null());
+    let mut model = null_mut();
+    expect(RZ_OK, |e| unsafe { rz_model_load(path.as_ptr(), &params, &mut model, e) });
+    let mut info: rz_model_info = zeroed();
+    info.struct_size = size_of::<rz_model_info>() as u32;
+    expect(RZ_OK, |e| unsafe { rz_model_info_get(model, &mut info, e) });
+    assert_eq!((info.device, info.devices, info.device_layers), (1, [0; 16], [0; 16]));
+    unsafe { rz_model_free(model) };
 }
 
 #[test]

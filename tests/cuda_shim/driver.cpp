@@ -1,16 +1,18 @@
-// A CUDA driver without a device: the functions of libcuda that realizar calls, over the library's own kernels compiled as
+// A CUDA driver without devices, of which it shows one, two or three: the functions of libcuda that realizar calls, over the library's own kernels compiled as
 // C++, or with PTX defined over what tests/ptx made of nvcc's. The real backend runs on it from end to end.
 //
 // Stricter than a device where that finds mistakes: device memory starts as NaN and has guarded ends, work in a stream runs
 // only when somebody waits for it (so memory that is reused too early is seen), every thread of a kernel must wait for the
 // kernel ahead, and any call can be made to fail. A launch that goes wrong poisons its context, as on a device: from then
-// on its calls fail, and only the end of the context frees its memory. Handles serve in their own context alone.
+// on its calls fail, and only the end of the context frees its memory. Handles and addresses serve in their own context alone;
+// what a stream waits for in another one runs when the wait is reached.
 
 #include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -336,17 +338,22 @@ static bool run_grid(const Function& function, const uint32_t (&blocks)[3], uint
 
 // ---- the driver
 
-enum { kInvalidValue = 1, kOutOfMemory = 2, kNotInitialised = 3, kInvalidContext = 201, kInvalidHandle = 400, kNotFound = 500,
-       kNotReady = 600, kIllegalAddress = 700, kLaunchFailed = 719, kNotSupported = 801, kCaptureUnsupported = 900, kCaptureInvalid = 901 };
+enum { kInvalidValue = 1, kOutOfMemory = 2, kNotInitialised = 3, kInvalidDevice = 101, kInvalidContext = 201,
+       kPeerAccessUnsupported = 217, kInvalidHandle = 400, kNotFound = 500, kNotReady = 600, kIllegalAddress = 700,
+       kPeerAccessAlreadyEnabled = 704, kLaunchFailed = 719, kNotSupported = 801, kCaptureUnsupported = 900, kCaptureInvalid = 901 };
 
 constexpr size_t kGuard = 64;
 
-struct Context { int sticky = 0; };
+constexpr int kDevices = 3;
+struct Device { size_t limit = size_t(1) << 30, used = 0; };
+// `reached`: contexts from whose memory it may copy.
+struct Context { int device, sticky = 0; std::set<Context*> reached = {}; };
 struct Allocation { size_t bytes; Context* context; };
 using Work = std::function<int()>;
-struct Stream { Context* context; std::vector<Work> queue; bool capturing = false, spoiled = false; std::vector<Work> captured; };
-struct Graph { std::vector<Work> work; };
-struct Event { bool timed; Stream* stream = nullptr; bool done = true; long time = 0; };
+struct Stream { Context* context; std::deque<Work> queue = {}; bool capturing = false, spoiled = false; std::deque<Work> captured = {}; };
+struct Graph { std::deque<Work> work; };
+// `recorded` and `ended`: how many times.
+struct Event { Context* context; bool timed; Stream* stream = nullptr; long recorded = 0, ended = 0, time = 0; };
 
 static std::recursive_mutex mutex;
 static bool started;
@@ -358,7 +365,9 @@ static std::set<Stream*> streams;
 // State of a record that another thread makes, and the effect of calls of the library on it.
 static bool recording_elsewhere, spoiled_elsewhere;
 static thread_local unsigned capture_mode;
-static size_t memory_limit = size_t(1) << 30, memory_used;
+static Device devices[kDevices];
+static int n_devices = 1;
+static bool peers = true;
 static thread_local std::vector<Context*> current;
 static std::string failing;
 static int failing_after, failing_with;
@@ -369,7 +378,7 @@ static std::string spoiled;
 static size_t spoiled_at;
 static int spoiled_by;
 static size_t pinned_used;
-static long launches, replays, grids;
+static long launches, replays, grids, peer_copies;
 
 static std::vector<Context*>& stack() { return current; }
 
@@ -403,12 +412,15 @@ static void check_guards(uint64_t address, const Allocation& a) {
         }
 }
 
-// Runs the work of a stream, up to an event or all.
-static int drain(Stream* s, const Event* until = nullptr) {
-    size_t i = 0;
-    for (; i < s->queue.size() && !s->context->sticky && !(until && until->done); i++)
-        if (const int status = s->queue[i]()) s->context->sticky = status;
-    s->queue.erase(s->queue.begin(), s->context->sticky ? s->queue.end() : s->queue.begin() + i);
+// Runs the work of a stream, up to some record of an event or all.
+static int drain(Stream* s, const Event* until = nullptr, long record = 0) {
+    while (!s->queue.empty() && !s->context->sticky && !(until && until->ended >= record)) {
+        // Taken out first, because work may wait for other streams, and these for this one.
+        const Work work = std::move(s->queue.front());
+        s->queue.pop_front();
+        if (const int status = work()) s->context->sticky = status;
+    }
+    if (s->context->sticky) s->queue.clear();
     for (auto& [address, a] : allocations) check_guards(address, a);
     return s->context->sticky;
 }
@@ -418,15 +430,33 @@ static int enqueue(void* stream, Work work) {
     (s->capturing ? s->captured : s->queue).push_back(std::move(work));
     return 0;
 }
-// True if `bytes` from `address` on lie in one allocation.
-static bool inside(uint64_t address, size_t bytes) {
+// The allocation that an address lies in.
+static const Allocation* allocation(uint64_t address, size_t bytes = 1) {
     auto it = allocations.upper_bound(address);
-    if (it == allocations.begin()) return false;
+    if (it == allocations.begin()) return nullptr;
     --it;
-    return it->second.context == stack().back() && address + bytes <= it->first + it->second.bytes;
+    return address + bytes <= it->first + it->second.bytes ? &it->second : nullptr;
+}
+// True if `bytes` from `address` on lie in one allocation of a context.
+static bool inside(uint64_t address, size_t bytes, const Context* context = nullptr) {
+    const Allocation* a = allocation(address, bytes);
+    return a && a->context == (context ? context : stack().back());
+}
+// Faults where a word is an address in another context.
+static int check_words(const char* what, const void* from, size_t bytes) {
+    for (size_t at = 0; at + 8 <= bytes; at += 8) {
+        uint64_t word;
+        memcpy(&word, (const uint8_t*)from + at, 8);
+        const Allocation* a = allocation(word);
+        if (!a || a->context == stack().back()) continue;
+        last_fault = std::string(what) + ": memory of another context";
+        fprintf(stderr, "fault: %s\n", last_fault.c_str());
+        return stack().back()->sticky = kIllegalAddress;
+    }
+    return 0;
 }
 static void give_back(std::map<uint64_t, Allocation>::iterator it) {
-    memory_used -= it->second.bytes;
+    devices[it->second.context->device].used -= it->second.bytes;
     ptx::freed(it->first);
     free((uint8_t*)it->first - 256);
     allocations.erase(it);
@@ -454,7 +484,11 @@ using namespace shim;
 // ---- functions for tests
 
 EXPORT void shim_order(int which) { order = which; }
-EXPORT void shim_memory(size_t bytes) { memory_limit = bytes; }
+EXPORT void shim_devices(int n) { n_devices = n; }
+EXPORT void shim_peers(bool on) { peers = on; }
+EXPORT void shim_memory(size_t bytes) { devices[0].limit = bytes; }
+EXPORT void shim_device_memory(int device, size_t bytes) { devices[device].limit = bytes; }
+EXPORT size_t shim_device_memory_used(int device) { return devices[device].used; }
 // The call `after` calls to `name` from now returns `status`; "*" stands for every name.
 EXPORT void shim_fail(const char* name, int after, int status) {
     std::lock_guard<std::recursive_mutex> lock(mutex);
@@ -467,7 +501,12 @@ EXPORT size_t shim_failure_pending() { return !failing.empty(); }
 EXPORT const char* shim_last_fault() { return last_fault.c_str(); }
 EXPORT long shim_launches() { return launches; }
 EXPORT long shim_replays() { return replays; }
-EXPORT size_t shim_memory_used() { return memory_used; }
+EXPORT size_t shim_memory_used() {
+    size_t sum = 0;
+    for (const Device& device : devices) sum += device.used;
+    return sum;
+}
+EXPORT long shim_peer_copies() { return peer_copies; }
 EXPORT size_t shim_contexts() { return contexts.size(); }
 // Another thread begins or ends to record; whether a call of ours has spoiled what it recorded.
 EXPORT bool shim_record_elsewhere(bool on) { return recording_elsewhere = on, std::exchange(spoiled_elsewhere, false); }
@@ -502,8 +541,8 @@ EXPORT int cuGetErrorName(int status, const char** name) {
         default: *name = nullptr; return kInvalidValue;
     }
 }
-EXPORT int cuDeviceGetCount(int* n) { return *n = 1, 0; }
-EXPORT int cuDeviceGet(int* device, int ordinal) { return *device = ordinal, ordinal ? 101 : 0; }
+EXPORT int cuDeviceGetCount(int* n) { return *n = n_devices, 0; }
+EXPORT int cuDeviceGet(int* device, int ordinal) { return *device = ordinal, ordinal >= 0 && ordinal < n_devices ? 0 : kInvalidDevice; }
 EXPORT int cuDeviceGetName(char* name, int n, int) { return snprintf(name, n, "shim"), 0; }
 EXPORT int cuDeviceGetAttribute(int* value, int attribute, int) {
     // Few processors, so that small grids are dealt out to several turns.
@@ -511,11 +550,12 @@ EXPORT int cuDeviceGetAttribute(int* value, int attribute, int) {
     *value = attribute == 75 ? 9 : attribute == 76 ? 0 : attribute == 16 ? atoi(processors ? processors : "3") : attribute == 97 ? 232448 : 0;
     return 0;
 }
-EXPORT int cuDeviceTotalMem_v2(size_t* bytes, int) { return *bytes = memory_limit, 0; }
-EXPORT int cuCtxCreate_v2(void** context, unsigned, int) {
+EXPORT int cuDeviceTotalMem_v2(size_t* bytes, int device) { return *bytes = devices[device].limit, 0; }
+EXPORT int cuDeviceCanAccessPeer(int* can, int device, int peer) { return *can = peers && device != peer, 0; }
+EXPORT int cuCtxCreate_v2(void** context, unsigned, int device) {
     BEGIN;
     if (shim_hears_signals()) return kNotSupported;
-    Context* c = new Context;
+    Context* c = new Context{device};
     contexts.insert(c);
     stack().push_back(c);
     return *context = c, 0;
@@ -524,6 +564,7 @@ EXPORT int cuCtxDestroy_v2(void* context) {
     std::lock_guard<std::recursive_mutex> lock(mutex);
     Context* c = (Context*)context;
     if (!contexts.erase(c)) return kInvalidContext;
+    for (Context* other : contexts) other->reached.erase(c);
     for (auto it = streams.begin(); it != streams.end();) it = (*it)->context == c ? streams.erase(it) : std::next(it);
     for (auto it = allocations.begin(); it != allocations.end();) {
         const auto next = std::next(it);
@@ -536,6 +577,13 @@ EXPORT int cuCtxDestroy_v2(void* context) {
         it = next;
     }
     return 0;
+}
+EXPORT int cuCtxEnablePeerAccess(void* context, unsigned) {
+    BEGIN;
+    Context *c = (Context*)context, *own = stack().back();
+    if (!contexts.count(c)) return kInvalidContext;
+    if (!peers || c->device == own->device) return kPeerAccessUnsupported;
+    return own->reached.insert(c).second ? 0 : kPeerAccessAlreadyEnabled;
 }
 EXPORT int cuCtxPushCurrent_v2(void* context) {
     std::lock_guard<std::recursive_mutex> lock(mutex);
@@ -552,17 +600,19 @@ EXPORT int cuCtxPopCurrent_v2(void** context) {
 }
 EXPORT int cuMemGetInfo_v2(size_t* free, size_t* total) {
     BEGIN;
-    return *free = memory_limit - memory_used, *total = memory_limit, 0;
+    const Device& d = devices[stack().back()->device];
+    return *free = d.limit - d.used, *total = d.limit, 0;
 }
 EXPORT int cuMemAlloc_v2(uint64_t* address, size_t bytes) {
     BEGIN_UNSAFE;
     if (bytes == 0) return kInvalidValue;
-    if (bytes > memory_limit - memory_used) return kOutOfMemory;
+    Device& d = devices[stack().back()->device];
+    if (bytes > d.limit - d.used) return kOutOfMemory;
     uint8_t* p = (uint8_t*)aligned_alloc(256, (bytes + 256 + kGuard + 255) / 256 * 256);
     memset(p, 0xa5, 256);
     memset(p + 256, 0xff, bytes);
     memset(p + 256 + bytes, 0xa5, kGuard);
-    memory_used += bytes;
+    d.used += bytes;
     ptx::allocated((uint64_t)(p + 256), bytes);
     allocations[*address = (uint64_t)(p + 256)] = {bytes, stack().back()};
     return 0;
@@ -591,6 +641,8 @@ EXPORT int cuMemFreeHost(void* p) {
 }
 EXPORT int cuMemcpyHtoDAsync_v2(uint64_t to, const void* from, size_t bytes, void* stream) {
     BEGIN;
+    // Inputs of a step have addresses among them, weights are not looked at.
+    if (const int fault = check_words("an upload", from, bytes <= 65536 ? bytes : 0)) return fault;
     return inside(to, bytes) ? copy(stream, (void*)to, from, bytes) : kInvalidValue;
 }
 EXPORT int cuMemcpyDtoHAsync_v2(void* to, uint64_t from, size_t bytes, void* stream) {
@@ -600,6 +652,16 @@ EXPORT int cuMemcpyDtoHAsync_v2(void* to, uint64_t from, size_t bytes, void* str
 EXPORT int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void* stream) {
     BEGIN;
     return inside(to, bytes) && inside(from, bytes) ? copy(stream, (void*)to, (const void*)from, bytes) : kInvalidValue;
+}
+// Stricter than a device, which would go by way of the host where `to` does not reach `from`.
+EXPORT int cuMemcpyPeerAsync(uint64_t to, void* to_context, uint64_t from, void* from_context, size_t bytes, void* stream) {
+    BEGIN;
+    Context *target = (Context*)to_context, *source = (Context*)from_context;
+    if (!contexts.count(target) || !contexts.count(source)) return kInvalidContext;
+    if (!target->reached.count(source)) return kPeerAccessUnsupported;
+    if (!inside(to, bytes, target) || !inside(from, bytes, source)) return kInvalidValue;
+    peer_copies++;
+    return copy(stream, (void*)to, (const void*)from, bytes);
 }
 EXPORT int cuMemsetD8Async(uint64_t to, unsigned char value, size_t bytes, void* stream) {
     BEGIN;
@@ -629,7 +691,7 @@ EXPORT int cuStreamQuery(void* stream) {
 }
 EXPORT int cuEventCreate(void** event, unsigned flags) {
     BEGIN;
-    return *event = new Event{!(flags & 2)}, 0;
+    return *event = new Event{stack().back(), !(flags & 2)}, 0;
 }
 EXPORT int cuEventDestroy_v2(void* event) {
     BEGIN;
@@ -639,20 +701,30 @@ EXPORT int cuEventDestroy_v2(void* event) {
 EXPORT int cuEventRecord(void* event, void* stream) {
     BEGIN;
     Event* e = (Event*)event;
-    *e = {e->timed, (Stream*)stream, false};
-    return enqueue(stream, [=] { return e->done = true, e->time = grids, 0; });
+    if (!streams.count((Stream*)stream) || e->context != ((Stream*)stream)->context) return kInvalidHandle;
+    e->stream = (Stream*)stream;
+    return enqueue(stream, [e, n = ++e->recorded] { return e->ended = n, e->time = grids, 0; });
+}
+// The event may be of another context. What a fault there keeps from running is not waited for.
+EXPORT int cuStreamWaitEvent(void* stream, void* event, unsigned) {
+    BEGIN;
+    const Event* e = (const Event*)event;
+    return enqueue(stream, [e, n = e->recorded] {
+        if (e->ended < n && streams.count(e->stream)) drain(e->stream, e, n);
+        return 0;
+    });
 }
 EXPORT int cuEventQuery(void* event) {
     BEGIN;
     const Event* e = (const Event*)event;
-    return hanging ? kNotReady : e->stream ? drain(e->stream, e) : 0;
+    return hanging ? kNotReady : e->stream ? drain(e->stream, e, e->recorded) : 0;
 }
 // The time is that of the grids that ran, a millisecond each.
 EXPORT int cuEventElapsedTime(float* milliseconds, void* from, void* to) {
     BEGIN;
     for (const Event* e : {(Event*)from, (Event*)to}) {
         if (!e->timed || !e->stream) return kInvalidHandle;
-        if (!e->done) return kNotReady;
+        if (e->ended < e->recorded) return kNotReady;
     }
     return *milliseconds = (float)(((Event*)to)->time - ((Event*)from)->time), 0;
 }
@@ -723,6 +795,7 @@ EXPORT int cuLaunchKernelEx(const LaunchConfig* config, void* function, void** p
         c.threads[0] % 32 || c.threads[0] > f->max_threads || c.threads[1] != 1 || c.threads[2] != 1 ||
         c.shared > f->max_shared || c.n_attributes > 1 || (c.n_attributes && *(const uint32_t*)c.attributes != 6))
         return kInvalidValue;
+    if (const int fault = check_words(f->name.c_str(), parameters[0], f->bytes)) return fault;
     launches++;
     auto args = std::make_shared<std::vector<Aligned>>(f->bytes / 16 + 1);
     memcpy(args->data(), parameters[0], f->bytes);

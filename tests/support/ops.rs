@@ -154,7 +154,8 @@ impl Model {
         let limits = StepLimits { max_tokens: 1, max_outputs: 1 };
         let (device, cache) = (CPU_DEVICE, self.spec(1));
         let options = LoadOptions {
-            device,
+            devices: (device != 0).then_some(device).into_iter().collect(),
+            shares: vec![],
             deterministic: false,
             profile: false,
             gpu_layers: None,

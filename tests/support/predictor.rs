@@ -91,7 +91,8 @@ pub fn predict(path: &Path, ids: &[u32], more: u32) -> [Vec<Vec<f32>>; 3] {
     let predictor = network.predictor.as_ref().unwrap();
     let [trunk, beside] = [&network.program, &predictor.program].map(|program| Arc::new(program.clone()));
     let options = LoadOptions {
-        device: CPU_DEVICE,
+        devices: vec![CPU_DEVICE],
+        shares: vec![],
         deterministic: false,
         profile: false,
         gpu_layers: None,

@@ -36,6 +36,9 @@ type rz_model_params struct {
 	flags, gpu_layers, quantize, reserved uint32
 	progress, progress_user, cancel       uintptr
 	packed_path                           *byte
+	devices                               *uint32
+	n_devices                             uintptr
+	shares                                *float32
 }
 
 type rz_model_info struct {
@@ -46,6 +49,7 @@ type rz_model_info struct {
 	vocab_size, context_length, device, bos_token, eos_token     uint32
 	n_params, weight_bytes                                       uint64
 	gpu_layers, chat_template                                    uint32
+	devices, device_layers                                       [16]uint32
 }
 
 type rz_logit_bias struct {

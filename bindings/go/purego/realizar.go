@@ -35,14 +35,16 @@ type Model struct{ model *handle }
 
 // LoadOptions are optional; the zero value means the defaults.
 type LoadOptions struct {
-	Threads       int    // 0: as many as there are cores
-	MemoryLimit   uint64 // bytes of weights and caches in host memory; 0: no limit
-	Device        uint32 // index of a device; 0: the best one
-	GPULayers     int    // how many layers go to a GPU, where Device is one; 0: as many as fit
-	Deterministic bool   // on a GPU the same bits however a prompt was cut into pieces
-	Mmap          bool   // use the file in place, which is several times slower
-	TextOnly      bool   // tokenizer and template only, no weights
-	PackedPath    string // file of packed weights, made by the first load and mapped by later ones; "": none
+	Threads       int       // 0: as many as there are cores
+	MemoryLimit   uint64    // bytes of weights and caches in host memory; 0: no limit
+	Device        uint32    // index of a device; 0: the best one
+	Devices       []uint32  // GPUs over which the layers are divided in this order, in place of Device
+	Shares        []float32 // sizes of the parts of Devices in relation to one another; nil: by their free memory
+	GPULayers     int       // how many layers go to a GPU, where Device is one; 0: as many as fit
+	Deterministic bool      // on a GPU the same bits however a prompt was cut into pieces
+	Mmap          bool      // use the file in place, which is several times slower
+	TextOnly      bool      // tokenizer and template only, no weights
+	PackedPath    string    // file of packed weights, made by the first load and mapped by later ones; "": none
 }
 
 // Load reads a .gguf file, a .safetensors file, or a folder with config.json. It stops early when the context ends.
@@ -78,6 +80,17 @@ func Load(ctx context.Context, path string, options *LoadOptions) (*Model, error
 	}
 	var pinner runtime.Pinner
 	defer pinner.Unpin()
+	if len(options.Shares) > 0 && len(options.Shares) != len(options.Devices) {
+		return nil, &Error{Code: ErrInvalidArgument, Message: fmt.Sprintf("%d shares for %d devices", len(options.Shares), len(options.Devices))}
+	}
+	if len(options.Devices) > 0 {
+		params.devices, params.n_devices = &options.Devices[0], uintptr(len(options.Devices))
+		pinner.Pin(params.devices)
+	}
+	if len(options.Shares) > 0 {
+		params.shares = &options.Shares[0]
+		pinner.Pin(params.shares)
+	}
 	if params.packed_path != nil {
 		pinner.Pin(params.packed_path)
 	}

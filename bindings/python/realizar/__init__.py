@@ -171,6 +171,8 @@ class ModelInfo(NamedTuple):
     n_params: int
     weight_bytes: int
     gpu_layers: int
+    devices: Tuple[int, ...]
+    device_layers: Tuple[int, ...]
     has_chat_template: bool
     template_writes_bos: bool
 
@@ -195,6 +197,8 @@ class Model(Handle):
         threads: int = 0,
         runtime: Optional[Runtime] = None,
         device: int = 0,
+        devices: Sequence[int] = (),
+        shares: Sequence[float] = (),
         gpu_layers: int = 0,
         quantize: int = 0,
         deterministic: bool = False,
@@ -206,6 +210,9 @@ class Model(Handle):
         cancel: Optional[Cancel] = None,
     ) -> None:
         """`progress` gets bytes done and in all; the load stops with Cancelled where it returns False or raises.
+
+        `devices` are GPUs over which the layers are divided in this order, `shares` the sizes of their parts in relation to one another; none:
+        in proportion to free memory.
 
         `packed_path` names a file of packed weights, which the first load makes and later ones map, as fast as its vocabulary is read; processes
         share its memory.
@@ -227,6 +234,14 @@ class Model(Handle):
             device=device, gpu_layers=gpu_layers, quantize=quantize, progress=callback,
             flags=sum(_FLAGS[name] for name, wanted in flags.items() if wanted),
         )  # fmt: skip
+        ids = _ids(devices)
+        if len(ids):
+            params.devices, params.n_devices = _at(ids), len(ids)
+        parts = (ctypes.c_float * len(shares))(*shares)
+        if len(parts):
+            if len(parts) != len(ids):
+                raise InvalidArgument(f"{len(parts)} shares for {len(ids)} devices")
+            params.shares = parts
         name = os.fsencode(path)
         packed = os.fsencode(packed_path) if packed_path is not None else None
         if b"\0" in name + (packed or b""):
@@ -246,12 +261,13 @@ class Model(Handle):
         info = _lib.rz_model_info()
         with self._use() as model:
             status("rz_model_info_get", model, byref(info))
+        used = tuple(device for device in info.devices if device)
         token = lambda id: None if id == _lib.TOKEN_NONE else id
         self.info = ModelInfo(
             info.architecture.decode(), info.name.decode(), info.n_layers, info.hidden_dim, info.ffn_dim, info.n_heads,
             info.n_kv_heads, info.head_dim, info.vocab_size, info.context_length, info.device, token(info.bos_token),
-            token(info.eos_token), info.n_params, info.weight_bytes, info.gpu_layers, bool(info.chat_template & 1),
-            bool(info.chat_template & 2),
+            token(info.eos_token), info.n_params, info.weight_bytes, info.gpu_layers, used, tuple(info.device_layers)[: len(used)],
+            bool(info.chat_template & 1), bool(info.chat_template & 2),
         )  # fmt: skip
 
     def meta(self, key: str) -> str:

@@ -49,7 +49,7 @@ class rz_model_params(Sized):
     _fields_ = [
         ("struct_size", c_uint32), ("device", c_uint32), ("runtime", c_void_p), ("flags", c_uint32), ("gpu_layers", c_uint32),
         ("quantize", c_uint32), ("reserved", c_uint32), ("progress", PROGRESS), ("progress_user", c_void_p), ("cancel", c_void_p),
-        ("packed_path", c_char_p),
+        ("packed_path", c_char_p), ("devices", POINTER(c_uint32)), ("n_devices", c_size_t), ("shares", POINTER(c_float)),
     ]  # fmt: skip
 
 
@@ -59,7 +59,7 @@ class rz_model_info(Sized):
         ("hidden_dim", c_uint32), ("ffn_dim", c_uint32), ("n_heads", c_uint32), ("n_kv_heads", c_uint32), ("head_dim", c_uint32),
         ("vocab_size", c_uint32), ("context_length", c_uint32), ("device", c_uint32), ("bos_token", c_uint32),
         ("eos_token", c_uint32), ("n_params", c_uint64), ("weight_bytes", c_uint64), ("gpu_layers", c_uint32),
-        ("chat_template", c_uint32),
+        ("chat_template", c_uint32), ("devices", c_uint32 * 16), ("device_layers", c_uint32 * 16),
     ]  # fmt: skip
 
 

@@ -81,6 +81,13 @@ class Tiny(unittest.TestCase):
             self.model.meta("none")
         self.assertEqual(realizar.devices()[0].kind, "cpu")
 
+    def test_devices_are_a_list_of_gpus(self):
+        with realizar.Model(STORY, devices=[1]) as model:
+            self.assertEqual((model.info.device, model.info.devices, model.info.device_layers), (1, (), ()))
+        for wrong in ({"devices": [1, 1]}, {"devices": [1], "device": 1}, {"devices": [1], "shares": [0]}, {"shares": [1]}):
+            with self.assertRaises(realizar.InvalidArgument):
+                realizar.Model(STORY, **wrong)
+
     def test_packed_weights_are_kept_in_a_file(self):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "weights")

@@ -103,6 +103,11 @@ impl CudaDevice {
         &self.info
     }
 
+    /// Number of the device among those of the driver.
+    pub fn ordinal(&self) -> i32 {
+        self.context.ordinal
+    }
+
     /// Fails with the reason why the kernels cannot execute some ops of a program.
     pub fn supports(&self, program: &Program, weights: &Weights, ops: Range<usize>) -> Result<()> {
         let mut layers: Vec<KvLayer> = Vec::new();
@@ -124,6 +129,11 @@ impl CudaDevice {
     /// Bytes that weights take.
     pub fn weight_bytes(&self, weights: &Weights) -> Result<u64> {
         weights::bytes(weights)
+    }
+
+    /// Bytes of a cache.
+    pub fn cache_bytes(&self, cache: &StateSpec) -> Result<u64> {
+        kv::kv_bytes(cache)
     }
 
     /// Bytes of a cache and of an executor.

@@ -13,7 +13,7 @@ use super::fuse::Fusions;
 use super::graph::Graphs;
 use super::inputs::{InputStaging, Tilings};
 use super::kv::{self, CudaKv};
-use super::launch::{DeviceBuffer, Event, PinnedBuffer, Stream};
+use super::launch::{Context, DeviceBuffer, Event, PinnedBuffer, Stream};
 use super::lower::{Lowering, StepShape};
 use super::module::{DeviceKv, KvPlace, StepArgs};
 use super::probe::Address;
@@ -162,7 +162,7 @@ impl CudaExecutor {
                 Arc::ptr_eq(kv.context(), &self.model.device.context)
                     && (&kv.spec().layers, &kv.spec().memories) == of_program
             };
-            match state.cuda().filter(fits) {
+            match state.cuda().iter().find(fits) {
                 Some(kv) if self.program.memories.is_empty() => caches.push(kv.view(None, 0)),
                 Some(kv) => {
                     let first = batch.positions.get(batch.slots.partition_point(|&s| (s as usize) < slot));
@@ -276,7 +276,7 @@ impl CudaExecutor {
     }
 
     /// Waits for the end of all queued work.
-    fn finish(&mut self) -> Result<()> {
+    pub fn finish(&mut self) -> Result<()> {
         let context = self.model.device.context.clone();
         let current = context.enter()?;
         current.synchronize(&self.stream)?;
@@ -324,8 +324,25 @@ impl CudaExecutor {
         })
     }
 
+    pub(super) fn context(&self) -> &Arc<Context> {
+        &self.model.device.context
+    }
+
+    pub(super) fn stream(&self) -> &Stream {
+        &self.stream
+    }
+
+    pub(super) fn buffer(&self) -> &DeviceBuffer {
+        &self.buffer
+    }
+
+    /// Offset in `buffer` of the token that steps hand on.
+    pub(super) fn token(&self) -> usize {
+        (self.scratch.tokens - self.buffer.address()) as usize
+    }
+
     /// Number of values of an activation, and its offset in `buffer`.
-    fn place(&self, act: Act) -> (usize, usize) {
+    pub(super) fn place(&self, act: Act) -> (usize, usize) {
         let rows = if self.is_kept() { self.shape.n_outputs } else { self.shape.n };
         let address = self.scratch.acts[usize::from(self.shape.n == self.shape.n_outputs)][act.0 as usize];
         (rows * self.program.width(act), (address - self.buffer.address()) as usize)
@@ -392,7 +409,9 @@ impl CudaExecutor {
         if !std::mem::take(&mut self.open) {
             return Err(Error::invalid("no step is open"));
         }
-        self.check_output(0)?;
+        if self.has_head {
+            self.check_output(0)?;
+        }
         let context = self.model.device.context.clone();
         context.enter()?.record(&self.stream, &self.ended[self.slot])?;
         self.in_flight += 1;

@@ -102,7 +102,10 @@ struct Writer<'a> {
 impl Writer<'_> {
     /// Begins an array and returns its address.
     fn array(&mut self) -> Address {
-        self.at = self.at.next_multiple_of(ALIGN);
+        let start = self.at.next_multiple_of(ALIGN);
+        // No addresses of an earlier step.
+        self.bytes[self.at..start].fill(0);
+        self.at = start;
         self.base + self.at as Address
     }
 

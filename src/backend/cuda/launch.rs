@@ -6,6 +6,8 @@
 //! which costs the model its context, never memory of the host. Refuses to know any kernel.
 #![allow(unsafe_code)]
 
+mod peer;
+
 use std::ffi::{CStr, c_uint, c_void};
 use std::marker::PhantomData;
 use std::ptr;
@@ -26,6 +28,9 @@ use crate::os::without_signals;
 const OUT_OF_MEMORY: Status = CUresult::CUDA_ERROR_OUT_OF_MEMORY as Status;
 const NOT_READY: Status = CUresult::CUDA_ERROR_NOT_READY as Status;
 
+/// `CU_MEMHOSTALLOC_PORTABLE`: the devices of all contexts copy from and to the memory.
+const PORTABLE: c_uint = 1;
+
 /// Time that a wait asks again and again in, as the driver's own waits do; behind it, it sleeps in between.
 const EAGER: Duration = Duration::from_millis(20);
 const SLEEP: Duration = Duration::from_micros(100);
@@ -36,7 +41,7 @@ const PLANNED: Address = 1 << 40;
 /// The mode in which work that is being recorded restricts no other call.
 const RELAXED: CaptureMode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED as CaptureMode;
 
-/// A context of one device; each model has its own, so that a fault ends no other model.
+/// A context of one device; each model has its own on each of its devices, so that a fault ends no other model.
 pub struct Context {
     driver: Arc<Driver>,
     raw: CUcontext,
@@ -260,6 +265,12 @@ impl PinnedBuffer {
     pub fn address(&self) -> Address {
         self.data as Address
     }
+
+    /// The address of `bytes` bytes at `offset`; panics where they do not lie within the memory.
+    fn part(&self, offset: usize, bytes: usize) -> *mut c_void {
+        assert!(offset.checked_add(bytes).is_some_and(|end| end <= self.bytes), "outside of page-locked memory");
+        self.data.wrapping_add(offset).cast()
+    }
 }
 
 impl Drop for PinnedBuffer {
@@ -408,7 +419,7 @@ impl Current<'_> {
     pub fn alloc_pinned(&self, bytes: usize) -> Result<PinnedBuffer> {
         let mut data = ptr::null_mut();
         // SAFETY: writes one address.
-        let status = unsafe { (self.driver().host_alloc)(&mut data, bytes.max(1), 0) };
+        let status = unsafe { (self.driver().host_alloc)(&mut data, bytes.max(1), PORTABLE) };
         if status == OUT_OF_MEMORY {
             return Err(Error::OutOfMemory { what: "page-locked memory", bytes: bytes as u64 });
         }
@@ -473,9 +484,9 @@ impl Current<'_> {
         from_offset: usize,
         bytes: usize,
     ) -> Result<()> {
-        let (to, from) = (to.part(offset, bytes), &from.bytes()[from_offset..from_offset + bytes]);
+        let (to, from) = (to.part(offset, bytes), from.part(from_offset, bytes));
         // SAFETY: both ends are that long, and live until the stream is dropped or longer.
-        let status = unsafe { (self.driver().copy_to_device)(to, from.as_ptr().cast(), bytes, stream.raw) };
+        let status = unsafe { (self.driver().copy_to_device)(to, from.cast_const(), bytes, stream.raw) };
         self.check(status, "cuMemcpyHtoD")
     }
 
@@ -509,14 +520,25 @@ impl Current<'_> {
     ) -> Result<()> {
         for first in (0..bytes).step_by(via.bytes.max(1)) {
             let n = via.bytes.min(bytes - first);
-            let part = from.part(offset + first, n);
-            // SAFETY: both ends are that long, and `via` is freed by no one before the copy has ended.
-            let status = unsafe { (self.driver().copy_to_host)(via.data.cast(), part, n, stream.raw) };
-            self.check(status, "cuMemcpyDtoH")?;
+            self.fetch(stream, (via, 0), (from, offset + first), n)?;
             self.synchronize(stream)?;
             take(&via.bytes()[..n])?;
         }
         Ok(())
+    }
+
+    /// Queues a copy to page-locked memory, which nobody may read before it has ended.
+    pub fn fetch(
+        &self,
+        stream: &Stream,
+        to: (&PinnedBuffer, usize),
+        from: (&DeviceBuffer, usize),
+        bytes: usize,
+    ) -> Result<()> {
+        let (to, from) = (to.0.part(to.1, bytes), from.0.part(from.1, bytes));
+        // SAFETY: both ends are that long, and live until the stream is dropped or longer.
+        let status = unsafe { (self.driver().copy_to_host)(to, from, bytes, stream.raw) };
+        self.check(status, "cuMemcpyDtoH")
     }
 
     /// Queues a copy between buffers.

@@ -3,10 +3,12 @@
 //! This file lists and opens devices. `device` loads a model and keeps it, `executor` runs its steps; `probe` finds the
 //! driver, `launch` makes every call that acts on a device, `module` names the kernels, `weights` and `kv` lay out
 //! matrices and caches, `inputs` and `scratch` the memory of a step, `fuse` chooses ops that share kernels, `lower`,
-//! `lower_experts` and `lower_rows` turn ops into launches, `graph` replays steps that come again. A model has a context
-//! of its own: a fault costs the model its device, while other models, the CPU and the process go on.
+//! `lower_experts` and `lower_rows` turn ops into launches, `graph` replays steps that come again, `cross` hands values from
+//! GPU to GPU. A model has a context of its own on each: a fault costs the model its device, while other models, the CPU and
+//! the process go on.
 
 mod arena;
+mod cross;
 mod device;
 mod executor;
 mod fuse;
@@ -25,6 +27,7 @@ mod weights;
 
 use std::sync::{Arc, OnceLock};
 
+pub use self::cross::Crossing;
 pub use self::device::{CudaDevice, CudaModel, Uses};
 pub use self::executor::CudaExecutor;
 pub use self::kv::CudaKv;

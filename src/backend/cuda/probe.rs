@@ -86,6 +86,8 @@ driver_table! {
     context_destroy: cuCtxDestroy_v2(CUcontext);
     context_push: cuCtxPushCurrent_v2(CUcontext);
     context_pop: cuCtxPopCurrent_v2(*mut CUcontext);
+    peer_query: cuDeviceCanAccessPeer(*mut c_int, CUdevice, CUdevice);
+    peer_enable: cuCtxEnablePeerAccess(CUcontext, c_uint);
     memory_info: cuMemGetInfo_v2(*mut usize, *mut usize);
     memory_alloc: cuMemAlloc_v2(*mut Address, usize);
     memory_free: cuMemFree_v2(Address);
@@ -94,10 +96,12 @@ driver_table! {
     copy_to_device: cuMemcpyHtoDAsync_v2(Address, *const c_void, usize, CUstream);
     copy_to_host: cuMemcpyDtoHAsync_v2(*mut c_void, Address, usize, CUstream);
     copy_on_device: cuMemcpyDtoDAsync_v2(Address, Address, usize, CUstream);
+    copy_from_peer: cuMemcpyPeerAsync(Address, CUcontext, Address, CUcontext, usize, CUstream);
     fill: cuMemsetD8Async(Address, u8, usize, CUstream);
     stream_create: cuStreamCreate(*mut CUstream, c_uint);
     stream_destroy: cuStreamDestroy_v2(CUstream);
     stream_query: cuStreamQuery(CUstream);
+    stream_wait: cuStreamWaitEvent(CUstream, CUevent, c_uint);
     event_create: cuEventCreate(*mut CUevent, c_uint);
     event_destroy: cuEventDestroy_v2(CUevent);
     event_record: cuEventRecord(CUevent, CUstream);

@@ -75,7 +75,7 @@ fn options() -> Option<Options> {
     (options.context > 0 && options.repeat > 0).then_some(options)
 }
 
-fn main() {
+pub fn main() {
     let Some(options) = options() else {
         eprintln!(
             "usage: cargo bench --bench cuda -- [--model NAME] [--context N] [--repeat N] [--image F] [--driver F]"

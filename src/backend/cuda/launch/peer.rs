@@ -1,0 +1,55 @@
+//! Calls that act on two contexts: what one device does with memory and work of another.
+#![allow(unsafe_code)]
+
+use std::sync::Arc;
+
+use cudarc::driver::sys::CUresult;
+
+use super::{Context, Current, DeviceBuffer, Event, Status, Stream};
+use crate::error::{Error, Result};
+
+const ALREADY_ENABLED: Status = CUresult::CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED as Status;
+
+impl Context {
+    /// Lets streams of a context copy directly from the memory of another one; false where the devices refuse that.
+    pub fn reach(to: &Arc<Context>, from: &Context) -> Result<bool> {
+        let id = |context: &Context| {
+            let unavailable = |why| Error::DeviceUnavailable { device: context.device.clone(), why };
+            context.driver.device(context.ordinal).map_err(unavailable)
+        };
+        let (here, there, current) = (id(to)?, id(from)?, to.enter()?);
+        let mut can = 0;
+        // SAFETY: writes one integer; two devices of the driver.
+        let status = unsafe { (to.driver.peer_query)(&mut can, here, there) };
+        if status != 0 || can == 0 {
+            return Ok(false);
+        }
+        // SAFETY: `from` is a live context; there are no flags.
+        let status = unsafe { (current.driver().peer_enable)(from.raw, 0) };
+        Ok([0, ALREADY_ENABLED].contains(&status))
+    }
+}
+
+impl Current<'_> {
+    /// Has work that is queued in `stream` from now on wait for an event, which may be of another context.
+    pub fn follow(&self, stream: &Stream, event: &Event) -> Result<()> {
+        // SAFETY: a live stream and event; there are no flags.
+        self.check(unsafe { (self.driver().stream_wait)(stream.raw, event.raw, 0) }, "cuStreamWaitEvent")
+    }
+
+    /// Queues a copy from a buffer of another context, which `Context::reach` has allowed.
+    pub fn copy_from(
+        &self,
+        stream: &Stream,
+        to: (&DeviceBuffer, usize),
+        from: (&DeviceBuffer, usize),
+        bytes: usize,
+    ) -> Result<()> {
+        let (contexts, ends) =
+            ([to.0, from.0].map(|end| end.context.raw), [to, from].map(|(end, at)| end.part(at, bytes)));
+        // SAFETY: both ends are that long and lie in these contexts.
+        let status =
+            unsafe { (self.driver().copy_from_peer)(ends[0], contexts[0], ends[1], contexts[1], bytes, stream.raw) };
+        self.check(status, "cuMemcpyPeer")
+    }
+}
