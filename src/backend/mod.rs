@@ -14,6 +14,7 @@ mod device;
 pub mod op;
 mod pace;
 pub mod program;
+pub mod rule;
 pub mod self_test;
 pub mod split;
 pub mod state;
@@ -34,6 +35,7 @@ pub use self::device::{DeviceInfo, DeviceKind, Part, Times};
 use self::op::Act;
 pub use self::pace::Pace;
 use self::program::Program;
+use self::rule::{MAX_ENTRIES, Rule};
 use self::split::{Split, SplitExecutor};
 use self::state::{State, StateMemory};
 use self::state_spec::StateSpec;
@@ -250,6 +252,11 @@ impl Backend {
         State::new(spec.clone(), memory)
     }
 
+    /// True where steps choose tokens by a rule.
+    pub fn chooses(&self, rule: &Rule) -> bool {
+        !matches!(self, Backend::Cpu(_)) && rule.entries() <= MAX_ENTRIES
+    }
+
     /// Memory of the host that an executor takes, in bytes.
     pub fn executor_bytes(&self, program: &Program, limits: StepLimits) -> u64 {
         match self {
@@ -338,9 +345,10 @@ impl Executor {
         of_device!(self, e => e.advance(batch, pace))
     }
 
-    /// Arg-max of output `i` of the step; the lowest index wins a tie.
-    pub fn argmax(&mut self, i: usize) -> Result<u32> {
-        of_head!(self, e => e.argmax(i))
+    /// The token behind output `i` of the step: the most likely one, of which the lowest wins a tie, or on a GPU the one that
+    /// its rule chooses.
+    pub fn token(&mut self, i: usize) -> Result<u32> {
+        of_head!(self, e => e.token(i))
     }
 
     /// Copies the logits of output `i` of the step.
@@ -397,7 +405,7 @@ impl Executor {
     }
 
     /// Ends the step without waiting for its work, so that the next one can begin. Its results are gone but for the
-    /// arg-max of output 0, which `collect` returns and the next step can have for a token (`FOLLOWING`).
+    /// tokens behind its outputs, which `collect` returns and the next step can have for its own (`FOLLOWING`).
     pub fn submit(&mut self) -> Result<()> {
         match &mut self.device {
             DeviceExecutor::Cuda(cuda) => cuda.submit(),
@@ -405,10 +413,10 @@ impl Executor {
         }
     }
 
-    /// Waits for the oldest step that was submitted: the arg-max of its output 0.
-    pub fn collect(&mut self) -> Result<u32> {
+    /// Waits for the oldest step that was submitted: the tokens behind its first outputs.
+    pub fn collect(&mut self, tokens: &mut [u32]) -> Result<()> {
         match &mut self.device {
-            DeviceExecutor::Cuda(cuda) => cuda.collect(),
+            DeviceExecutor::Cuda(cuda) => cuda.collect(tokens),
             _ => Err(Error::invalid("no step was submitted")),
         }
     }

@@ -369,7 +369,7 @@ static std::string spoiled;
 static size_t spoiled_at;
 static int spoiled_by;
 static size_t pinned_used;
-static long launches, replays, grids;
+static long launches, replays, grids, copies_in, copies_out;
 
 static std::vector<Context*>& stack() { return current; }
 
@@ -467,6 +467,8 @@ EXPORT size_t shim_failure_pending() { return !failing.empty(); }
 EXPORT const char* shim_last_fault() { return last_fault.c_str(); }
 EXPORT long shim_launches() { return launches; }
 EXPORT long shim_replays() { return replays; }
+EXPORT long shim_copies_in() { return copies_in; }
+EXPORT long shim_copies_out() { return copies_out; }
 EXPORT size_t shim_memory_used() { return memory_used; }
 EXPORT size_t shim_contexts() { return contexts.size(); }
 // Another thread begins or ends to record; whether a call of ours has spoiled what it recorded.
@@ -591,10 +593,12 @@ EXPORT int cuMemFreeHost(void* p) {
 }
 EXPORT int cuMemcpyHtoDAsync_v2(uint64_t to, const void* from, size_t bytes, void* stream) {
     BEGIN;
+    copies_in++;
     return inside(to, bytes) ? copy(stream, (void*)to, from, bytes) : kInvalidValue;
 }
 EXPORT int cuMemcpyDtoHAsync_v2(void* to, uint64_t from, size_t bytes, void* stream) {
     BEGIN;
+    copies_out++;
     return inside(from, bytes) ? copy(stream, to, (const void*)from, bytes) : kInvalidValue;
 }
 EXPORT int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void* stream) {
