@@ -72,7 +72,7 @@ constexpr u32 kFollowing = 0xffffffffu;
 struct EmbedArgs {
     DeviceMatrix table;
     const u32* rows;       // [n], row of each token, or null for the first
-    const u32* following;  // the row that kFollowing stands for
+    const u32* following;  // the rows that kFollowing stands for
     float* x;         // [n, width]
     u32 width;
     u32 accumulate;  // add to x rather than replace it
@@ -393,14 +393,74 @@ struct ScanArgs {
 };
 static_assert(sizeof(ScanArgs) == 152, "mirrored in module.rs");
 
-struct ArgmaxArgs {
-    const float* values;  // [rows, width]
-    float* best;          // [rows, blocks]
-    u32* where;           // [rows, blocks]
-    u32* counters;        // [rows], zero between launches
-    u32* const* answers;  // address of the host's copy of the step: [rows]
-    u32* tokens;          // [rows], for the step behind
-    u32 width;
+enum RuleKind : u32 { kLikeliest = 0, kInOrder = 1, kByRank = 2 };
+
+struct Bias {
+    u32 id;
+    float value;
+};
+
+// The way in which the token behind a row of logits is chosen: that of src/sample, to the bit.
+struct Rule {
+    double inverse;       // of the temperature
+    const Bias* biases;   // [n_biases], several of one id in their order
+    u32* recent;          // [window], the newest tokens in any order
+    const u32* allowed;   // a bit a token, or null: all
+    u32 kind;  // kInOrder draws among tokens by their ids, kByRank among those that top_k and top_p leave, the likeliest first
+    u32 n_biases;
+    u32 window;
+    u32 none;  // chosen where no token can be
+    float repeat;
+    float presence;
+    float frequency;
+    u32 top_k;  // 0: off
+    float top_p;  // 0: off
+    float min_p;  // 0: off
+};
+static_assert(sizeof(Rule) == 72, "mirrored in module.rs");
+
+// Moves on with each choice.
+struct RuleState {
+    u64 random;    // of SplitMix64
+    u32 n_recent;  // tokens in `recent`
+    u32 next;      // place of the next one
+    u32 slot;      // of the step among those in flight
     u32 pad;
 };
-static_assert(sizeof(ArgmaxArgs) == 56, "mirrored in module.rs");
+static_assert(sizeof(RuleState) == 24, "mirrored in module.rs");
+
+constexpr u32 kBins = 512;     // of logits, by their distance from the largest
+constexpr u32 kListed = 2048;  // tokens that a block sorts
+
+// What the kernels of a choice hand on.
+struct Draw {
+    u64 sums[kBins];    // of weights, by bin or by block
+    u32 counts[kBins];  // of tokens
+    u32 list[kListed];  // the tokens of the bins up to `limit`, in any order
+    u64 total;          // of all weights
+    float peak;         // the largest logit
+    u32 limit;          // the last bin that may have tokens which are kept
+    u32 filled;         // number of tokens up to there
+    u32 listed;
+};
+static_assert(sizeof(Draw) == 14360, "mirrored in module.rs");
+
+struct ChooseArgs {
+    float* logits;     // [rows, width]
+    const Rule* rules;  // [rows]
+    RuleState* states;  // [rows]
+    Draw* draws;       // [rows]
+    float* best;       // [rows, blocks]
+    u32* where;        // [rows, blocks]
+    u32* counters;     // [rows], zero between launches
+    u32* answers;      // [slots, stride], the host's copies
+    u32* tokens;       // [rows], for the step behind
+    u32* ids;          // [rows] of the step, where all of its tokens have logits: moved on for the step behind
+    u32* positions;    // likewise
+    double unit;       // of weights
+    u32 width;
+    u32 slots;
+    u32 stride;
+    u32 pad;
+};
+static_assert(sizeof(ChooseArgs) == 112, "mirrored in module.rs");

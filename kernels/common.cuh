@@ -54,6 +54,26 @@ DEVICE u32 atomic_add(u32* p, u32 v) {
     asm volatile("atom.acq_rel.gpu.add.u32 %0, [%1], %2;" : "=r"(old) : "l"(p), "r"(v) : "memory");
     return old;
 }
+// The same without an order of other accesses, for sums.
+DEVICE void add_to(u32* p, u32 v) { asm volatile("red.relaxed.gpu.global.add.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory"); }
+DEVICE void add_to(u64* p, u64 v) { asm volatile("red.relaxed.gpu.global.add.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory"); }
+DEVICE void add_to_shared(u32* p, u32 v) {
+    asm volatile("red.relaxed.cta.shared.add.u32 [%0], %1;" ::"r"((u32)__cvta_generic_to_shared(p)), "r"(v) : "memory");
+}
+DEVICE void add_to_shared(u64* p, u64 v) {
+    asm volatile("red.relaxed.cta.shared.add.u64 [%0], %1;" ::"r"((u32)__cvta_generic_to_shared(p)), "l"(v) : "memory");
+}
+
+// Operations that are rounded one by one, whatever stands beside them.
+DEVICE float rounded_add(float a, float b) { return __fadd_rn(a, b); }
+DEVICE float rounded_mul(float a, float b) { return __fmul_rn(a, b); }
+DEVICE float rounded_div(float a, float b) { return __fdiv_rn(a, b); }
+DEVICE double rounded_add(double a, double b) { return __dadd_rn(a, b); }
+DEVICE double rounded_mul(double a, double b) { return __dmul_rn(a, b); }
+DEVICE u64 double_to_bits(double x) { return (u64)__double_as_longlong(x); }
+DEVICE double bits_to_double(u64 w) { return __longlong_as_double((long long)w); }
+// The upper half of a product.
+DEVICE u64 mul_high(u64 a, u64 b) { return __umul64hi(a, b); }
 
 // c + the sum of four products of signed bytes.
 DEVICE i32 dot4(u32 a, u32 b, i32 c) { return __dp4a((i32)a, (i32)b, c); }

@@ -6,7 +6,7 @@ KERNEL(embed, EmbedArgs, 128, 1) {
     let_next_start();
     wait_for_previous();
     u32 row = a.rows ? a.rows[blockIdx.x] : 0;
-    if (row == kFollowing) row = *a.following;
+    if (row == kFollowing) row = a.following[blockIdx.x];
     row = min_u32(row, a.table.rows - 1);
     float* x = a.x + (u64)blockIdx.x * a.width;
     for (u32 unit = threadIdx.x; unit < a.table.cols / 8; unit += blockDim.x) {

@@ -59,7 +59,7 @@ fn run_for(model: &Model, n: usize, wanted: &[u32], inputs: &[(Act, &[f32])], ou
         let mut state = backend.new_state(&model.spec(n + 50)).unwrap();
         let (ids, positions, slots) = (ids(n), positions(n), vec![0; n]);
         let states = &mut [&mut state];
-        let mut batch = Batch { ids: &ids, positions: &positions, slots: &slots, states, outputs: wanted };
+        let mut batch = Batch { ids: &ids, positions: &positions, slots: &slots, states, outputs: wanted, rules: &[] };
         executor.begin(&batch, 0..if way == Way::Cut { 1 } else { ops }).unwrap();
         for (act, values) in inputs {
             let shifted = [&[0.0; 3][..threads], values].concat();
@@ -373,7 +373,8 @@ fn caches_above_a_bound_turn_by_the_long_table() {
     for (capacity, base) in [(63, 1.5), (64, 1.5), (65, 2.5), (1000, 2.5)] {
         let mut state = backend.new_state(&model.spec(capacity)).unwrap();
         // The room decides, not the position.
-        let batch = &mut Batch { ids: &[0], positions: &[7], slots: &[0], states: &mut [&mut state], outputs: &[] };
+        let batch =
+            &mut Batch { ids: &[0], positions: &[7], slots: &[0], states: &mut [&mut state], outputs: &[], rules: &[] };
         executor.begin(batch, 0..1).unwrap();
         executor.write(q, &x).unwrap();
         assert!(executor.advance(batch, &|| false).unwrap());
@@ -434,7 +435,8 @@ fn attention_over_two_sequences() {
             let [mut first, mut second] = [0; 2].map(|_| backend.new_state(&model.spec(150)).unwrap());
             let mut executor = model.executor(&backend, 200, 1);
             let states = &mut [&mut first, &mut second];
-            let batch = &mut Batch { ids: &[0; 150], positions: &positions, slots: &slots, states, outputs: &[] };
+            let batch =
+                &mut Batch { ids: &[0; 150], positions: &positions, slots: &slots, states, outputs: &[], rules: &[] };
             executor.begin(batch, 0..2).unwrap();
             for (act, values) in [(q, &vq), (k, &vk), (v, &vv)] {
                 executor.write(act, values).unwrap();
@@ -503,8 +505,14 @@ fn a_step_without_outputs_ends_where_they_would_be_kept() {
     let backend = model.load(2);
     let mut executor = model.executor(&backend, 3, 3);
     let mut state = backend.new_state(&model.spec(3)).unwrap();
-    let batch =
-        &mut Batch { ids: &[0; 3], positions: &[0, 1, 2], slots: &[0; 3], states: &mut [&mut state], outputs: &[] };
+    let batch = &mut Batch {
+        ids: &[0; 3],
+        positions: &[0, 1, 2],
+        slots: &[0; 3],
+        states: &mut [&mut state],
+        outputs: &[],
+        rules: &[],
+    };
     let ones = vec![1.0; 3 * HIDDEN];
     executor.begin(batch, 0..4).unwrap();
     executor.write(x, &ones).unwrap();
@@ -518,7 +526,7 @@ fn a_step_without_outputs_ends_where_they_would_be_kept() {
     assert!(executor.advance(batch, &|| true).unwrap(), "nothing is left to stop");
     assert_eq!(model.read(&mut executor, x, 3), vec![2.0; 3 * HIDDEN]);
     assert_eq!(model.read(&mut executor, y, 3), ones);
-    assert!(executor.argmax(0).is_err());
+    assert!(executor.token(0).is_err());
 }
 
 #[test]
@@ -705,10 +713,10 @@ fn logits_of_some_tokens() {
         let mut state = backend.new_state(&model.spec(40)).unwrap();
         let (ids, positions, states) = (ids(9), positions(9), &mut [&mut state]);
         let outputs = &[0, 4, 8];
-        let batch = &mut Batch { ids: &ids, positions: &positions, slots: &[0; 9], states, outputs };
+        let batch = &mut Batch { ids: &ids, positions: &positions, slots: &[0; 9], states, outputs, rules: &[] };
         executor.begin(batch, 0..model.program.ops.len()).unwrap();
         executor.write(x, &h).unwrap();
-        assert!(executor.argmax(0).is_err(), "there are no logits yet");
+        assert!(executor.token(0).is_err(), "there are no logits yet");
         assert!(executor.advance(batch, &|| false).unwrap());
         executor.end().unwrap();
         for (i, t) in [0, 4, 8].into_iter().enumerate() {
@@ -722,9 +730,9 @@ fn logits_of_some_tokens() {
             executor.read_logits(i, &mut got).unwrap();
             assert_near("logits", &got, &expected, 1e-5);
             let best = (0..got.len()).rev().max_by(|&a, &b| got[a].total_cmp(&got[b])).unwrap();
-            assert_eq!(executor.argmax(i).unwrap(), best as u32);
+            assert_eq!(executor.token(i).unwrap(), best as u32);
         }
-        assert!(executor.argmax(3).is_err());
+        assert!(executor.token(3).is_err());
         let short = executor.read_logits(0, &mut [0.0; 3]);
         assert!(matches!(short, Err(Error::BufferTooSmall { needed: 515, capacity: 3 })));
     }
@@ -748,7 +756,14 @@ fn weights_are_loaded() {
     let run = |(model, [x, h]): &(Model, [Act; 2]), backend: &Backend, row: &[f32]| {
         let mut executor = model.executor(backend, 1, 1);
         let mut state = backend.new_state(&model.spec(1)).unwrap();
-        let batch = &mut Batch { ids: &[699], positions: &[0], slots: &[0], states: &mut [&mut state], outputs: &[0] };
+        let batch = &mut Batch {
+            ids: &[699],
+            positions: &[0],
+            slots: &[0],
+            states: &mut [&mut state],
+            outputs: &[0],
+            rules: &[],
+        };
         executor.begin(batch, 0..model.program.ops.len()).unwrap();
         executor.write(*h, row).unwrap();
         assert!(executor.advance(batch, &|| false).unwrap());
@@ -756,7 +771,7 @@ fn weights_are_loaded() {
         let found = model.read(&mut executor, *x, 1);
         if executor.read_logits(0, &mut logits).is_ok() {
             // A row is most like itself.
-            assert_eq!(executor.argmax(0).unwrap(), 699);
+            assert_eq!(executor.token(0).unwrap(), 699);
         }
         (found, logits)
     };

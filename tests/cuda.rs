@@ -148,7 +148,7 @@ impl Loaded {
         let positions: Vec<u32> = (state.len() as u32..).take(ids.len()).collect();
         let slots = vec![0; ids.len()];
         let mut states = [&mut *state];
-        let batch = &mut Batch { ids, positions: &positions, slots: &slots, states: &mut states, outputs };
+        let batch = &mut Batch { ids, positions: &positions, slots: &slots, states: &mut states, outputs, rules: &[] };
         let result = self.run(executor, batch);
         let logits = executor.end().and(result)?;
         state.commit(ids.len());
@@ -178,7 +178,7 @@ fn logits(executor: &mut Executor, outputs: usize, vocab: usize) -> Result<Vec<V
         let mut logits = vec![f32::NAN; vocab];
         executor.read_logits(i, &mut logits)?;
         let best = logits.iter().enumerate().fold(0, |best, (i, &v)| if v > logits[best] { i } else { best });
-        assert_eq!(executor.argmax(i)?, best as u32);
+        assert_eq!(executor.token(i)?, best as u32);
         Ok(logits)
     };
     (0..outputs).map(one).collect()
@@ -465,7 +465,7 @@ fn sequences_of_a_batch_do_not_meet() {
         let (slots, positions): (Vec<u32>, Vec<u32>) = tokens.iter().copied().unzip();
         let outputs: Vec<u32> = (0..tokens.len() as u32).filter(|i| i % 2 == 0).collect();
         let (ids, states) = (&ids[..], &mut states.iter_mut().collect::<Vec<_>>()[..]);
-        let batch = &mut Batch { ids, positions: &positions, slots: &slots, states, outputs: &outputs };
+        let batch = &mut Batch { ids, positions: &positions, slots: &slots, states, outputs: &outputs, rules: &[] };
         let got = model.run(&mut executor, batch).unwrap();
         executor.end().unwrap();
         let expected: Vec<_> = outputs.iter().map(|&i| expected[positions[i as usize] as usize].clone()).collect();
@@ -564,7 +564,8 @@ fn an_executor_that_is_dropped_waits_for_its_work() {
     let model = load(&path, open(&shim).unwrap()).unwrap();
     let expected = model.prompt(quant::F16, 1).unwrap();
     let (mut executor, mut state) = (model.executor().unwrap(), model.state(quant::F16).unwrap());
-    let batch = &mut Batch { ids: &[1], positions: &[0], slots: &[0], states: &mut [&mut state], outputs: &[0] };
+    let batch =
+        &mut Batch { ids: &[1], positions: &[0], slots: &[0], states: &mut [&mut state], outputs: &[0], rules: &[] };
     executor.begin(batch, 0..model.program.ops.len()).unwrap();
     assert!(executor.advance(batch, &|| false).unwrap());
     executor.submit().unwrap();
@@ -1264,7 +1265,7 @@ impl CaseModels {
         let positions: Vec<u32> = (0..n).map(|i| if slots[i] == 0 { i } else { i - n.div_ceil(2) } as u32).collect();
         let ids: Vec<u32> = (0..n as u32).map(|i| i * 7919 % VOCAB as u32).collect();
         let states = &mut states.each_mut()[..];
-        let batch = &mut Batch { ids: &ids, positions: &positions, slots: &slots, states, outputs };
+        let batch = &mut Batch { ids: &ids, positions: &positions, slots: &slots, states, outputs, rules: &[] };
         let all = self.program.ops.len();
         let step = if one_by_one { 1 } else { all };
         for first in (0..all).step_by(step) {
@@ -1328,7 +1329,7 @@ fn a_step_stops_between_launches() {
         let expected = model.step(&mut executor, &mut state, &PROMPT[..piece]).unwrap();
         let (positions, outputs): (Vec<u32>, Vec<u32>) = (0..piece as u32).map(|i| (i, i)).unzip();
         let (ids, slots, states) = (&PROMPT[..piece], vec![0; piece], &mut [&mut state]);
-        let batch = &mut Batch { ids, positions: &positions, slots: &slots, states, outputs: &outputs };
+        let batch = &mut Batch { ids, positions: &positions, slots: &slots, states, outputs: &outputs, rules: &[] };
         executor.begin(batch, 0..model.program.ops.len()).unwrap();
         let (asked, mut turns) = (Cell::new(0), 0);
         let every_other = || {

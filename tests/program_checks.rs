@@ -42,7 +42,7 @@ fn bad_batches_are_refused_and_the_next_step_is_clean() {
         let [ids, positions, slots, outputs] = step;
         // The references live as long as the batch.
         let mut states: Vec<&mut State> = states.iter_mut().map(|s| &mut **s).collect();
-        let result = executor.begin(&Batch { ids, positions, slots, states: &mut states, outputs }, 0..2);
+        let result = executor.begin(&Batch { ids, positions, slots, states: &mut states, outputs, rules: &[] }, 0..2);
         executor.end().unwrap();
         result
     };
@@ -79,7 +79,8 @@ fn bad_batches_are_refused_and_the_next_step_is_clean() {
     begin(&mut executor, &mut [&mut first], wide).unwrap();
     begin(&mut executor, &mut [&mut first, &mut second], [&[514; 4], &[3, 7, 0, 1], &[0, 0, 1, 1], &[0, 3]]).unwrap();
 
-    let batch = &mut Batch { ids: &[44], positions: &[0], slots: &[0], states: &mut [&mut first], outputs: &[0] };
+    let batch =
+        &mut Batch { ids: &[44], positions: &[0], slots: &[0], states: &mut [&mut first], outputs: &[0], rules: &[] };
     assert!(refusal(executor.begin(batch, 1..3)).contains("ops 1..3 of 2"));
     executor.begin(batch, 0..2).unwrap();
     assert!(refusal(executor.write(x, &[0.0; 3])).contains("3 values for the 44"));
@@ -325,7 +326,7 @@ fn a_recurrent_sequence_goes_on_where_it_is() {
     let mut state = backend.new_state(&model.spec(8)).unwrap();
     for (positions, fits) in [(&[0, 1][..], true), (&[1, 2], false), (&[0, 2], false)] {
         let (ids, slots) = (vec![VOCAB as u32 - 1; 2], vec![0; 2]);
-        let batch = Batch { ids: &ids, positions, slots: &slots, states: &mut [&mut state], outputs: &[] };
+        let batch = Batch { ids: &ids, positions, slots: &slots, states: &mut [&mut state], outputs: &[], rules: &[] };
         let result = executor.begin(&batch, 0..1);
         assert_eq!(result.is_ok(), fits, "{positions:?}");
         assert!(fits || matches!(result, Err(Error::InvalidArgument(_))));

@@ -139,7 +139,7 @@ const FAULTS: [(&std::ffi::CStr, usize, i32); 31] = [
     (c"delta_64", 136, -1),
     (c"scan_128", 140, -1),
     // The number of logits.
-    (c"argmax", 48, -1),
+    (c"argmax", 96, -1),
 ];
 
 /// Each kernel in turn is given one wrong number.

@@ -339,7 +339,8 @@ struct Bench {
 fn queue(executor: &mut Executor, program: &Program, state: &mut State, ids: &[u32], from: usize) -> Result<()> {
     let positions: Vec<u32> = (from as u32..).take(ids.len()).collect();
     let (slots, last) = (vec![0; ids.len()], [ids.len() as u32 - 1]);
-    let batch = &mut Batch { ids, positions: &positions, slots: &slots, states: &mut [state], outputs: &last };
+    let batch =
+        &mut Batch { ids, positions: &positions, slots: &slots, states: &mut [state], outputs: &last, rules: &[] };
     executor.begin(batch, 0..program.ops.len())?;
     executor.advance(batch, &|| false).map(|_| ())
 }
@@ -349,7 +350,7 @@ impl Bench {
     fn forward(&mut self, ids: &[u32], from: usize) -> Result<(f64, u32)> {
         let start = Instant::now();
         queue(&mut self.executor, &self.program, &mut self.state, ids, from)?;
-        let next = self.executor.argmax(0)?;
+        let next = self.executor.token(0)?;
         self.executor.end()?;
         Ok((start.elapsed().as_secs_f64(), next))
     }
@@ -365,7 +366,7 @@ impl Bench {
                 self.executor.submit()?;
                 sent += 1;
             }
-            self.executor.collect()?;
+            self.executor.collect(&mut [0])?;
         }
         self.executor.end()?;
         Ok(start.elapsed().as_secs_f64())

@@ -1,11 +1,13 @@
 //! The inputs of one step. Everything else of a step is in its program.
 
 use super::program::Program;
+use super::rule::{MAX_ENTRIES, Rule};
 use super::state::State;
 pub use super::state_spec::StepLimits;
 use crate::error::{Error, Result};
 
-/// Id in `Batch::ids` that stands for the arg-max of output 0 of the step that was submitted before.
+/// Id in `Batch::ids` that stands for the token chosen behind an output of the step that was submitted before: for token `i`
+/// the output `i`.
 pub const FOLLOWING: u32 = u32::MAX;
 
 /// The tokens of one step, `n = ids.len()` of any mix of sequences.
@@ -20,6 +22,9 @@ pub struct Batch<'a> {
     pub states: &'a mut [&'a mut State],
     /// Tokens whose logits are wanted, as indices into `ids`, ascending.
     pub outputs: &'a [u32],
+    /// The rule by which a device chooses the token behind each output, the most likely one where there is none; empty:
+    /// nowhere. The CPU heeds none. In a step whose tokens are all `FOLLOWING` those of the step before go on.
+    pub rules: &'a [Option<Rule<'a>>],
 }
 
 impl Batch<'_> {
@@ -39,6 +44,12 @@ impl Batch<'_> {
         }
         if !self.outputs.is_sorted_by(|a, b| a < b) || self.outputs.last().is_some_and(|&last| last as usize >= n) {
             return Err(Error::invalid(format!("outputs {:?} of {n} tokens", self.outputs)));
+        }
+        if !self.rules.is_empty() && self.rules.len() != outputs {
+            return Err(Error::invalid(format!("{} rules for {outputs} outputs", self.rules.len())));
+        }
+        if let Some(rule) = self.rules.iter().flatten().find(|rule| rule.entries() > MAX_ENTRIES) {
+            return Err(Error::invalid(format!("a rule of {} entries, {MAX_ENTRIES} are possible", rule.entries())));
         }
         for state in self.states.iter() {
             if (&state.spec().layers, &state.spec().memories) != (&program.states, &program.memories) {

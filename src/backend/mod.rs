@@ -15,6 +15,7 @@ pub mod op;
 mod pace;
 pub mod place;
 pub mod program;
+pub mod rule;
 pub mod self_test;
 pub mod split;
 pub mod state;
@@ -37,6 +38,7 @@ pub use self::pace::Pace;
 pub use self::place::MAX_GPUS;
 use self::place::Wishes;
 use self::program::Program;
+use self::rule::{MAX_ENTRIES, Rule};
 use self::split::{Split, SplitExecutor};
 use self::state::State;
 use self::state_spec::StateSpec;
@@ -282,6 +284,11 @@ impl Backend {
         State::new(spec.clone(), memory)
     }
 
+    /// True where steps choose tokens by a rule.
+    pub fn chooses(&self, rule: &Rule) -> bool {
+        !matches!(self, Backend::Cpu(_)) && rule.entries() <= MAX_ENTRIES
+    }
+
     /// Memory of the host that an executor takes, in bytes.
     pub fn executor_bytes(&self, program: &Program, limits: StepLimits) -> u64 {
         match self.is_on_cpu() {
@@ -379,9 +386,10 @@ impl Executor {
         of_device!(self, e => e.advance(batch, pace))
     }
 
-    /// Arg-max of output `i` of the step; the lowest index wins a tie.
-    pub fn argmax(&mut self, i: usize) -> Result<u32> {
-        of_head!(self, e => e.argmax(i))
+    /// The token behind output `i` of the step: the most likely one, of which the lowest wins a tie, or on a GPU the one that
+    /// its rule chooses.
+    pub fn token(&mut self, i: usize) -> Result<u32> {
+        of_head!(self, e => e.token(i))
     }
 
     /// Copies the logits of output `i` of the step.
@@ -439,7 +447,7 @@ impl Executor {
     }
 
     /// Ends the step without waiting for its work, so that the next one can begin. Its results are gone but for the
-    /// arg-max of output 0, which `collect` returns and the next step can have for a token (`FOLLOWING`).
+    /// tokens behind its outputs, which `collect` returns and the next step can have for its own (`FOLLOWING`).
     pub fn submit(&mut self) -> Result<()> {
         match &mut self.device {
             DeviceExecutor::Cuda(cuda) => cuda.submit(),
@@ -448,11 +456,11 @@ impl Executor {
         }
     }
 
-    /// Waits for the oldest step that was submitted: the arg-max of its output 0.
-    pub fn collect(&mut self) -> Result<u32> {
+    /// Waits for the oldest step that was submitted: the tokens behind its first outputs.
+    pub fn collect(&mut self, tokens: &mut [u32]) -> Result<()> {
         match &mut self.device {
-            DeviceExecutor::Cuda(cuda) => cuda.collect(),
-            DeviceExecutor::Split(split) => split.collect(),
+            DeviceExecutor::Cuda(cuda) => cuda.collect(tokens),
+            DeviceExecutor::Split(split) => split.collect(tokens),
             DeviceExecutor::Cpu(_) => Err(Error::invalid("no step was submitted")),
         }
     }

@@ -109,7 +109,7 @@ absent! {
     CudaExecutor {
         fn begin(&mut Self, &Batch, Range<usize>) -> Result<()>;
         fn advance(&mut Self, &mut Batch, &Pace) -> Result<bool>;
-        fn argmax(&mut Self, usize) -> Result<u32>;
+        fn token(&mut Self, usize) -> Result<u32>;
         fn read_logits(&mut Self, usize, &mut [f32]) -> Result<()>;
         fn write(&mut Self, Act, &[f32]) -> Result<()>;
         fn read(&mut Self, Act, &mut [f32]) -> Result<()>;
@@ -119,11 +119,11 @@ absent! {
         fn ahead(&Self) -> usize;
         fn follows(&Self) -> bool;
         fn submit(&mut Self) -> Result<()>;
-        fn collect(&mut Self) -> Result<u32>;
+        fn collect(&mut Self, &mut [u32]) -> Result<()>;
         fn finish(&mut Self) -> Result<()>;
     }
     Crossing {
         fn hand_on(&mut Self, &CudaExecutor, &CudaExecutor, &[Act]) -> Result<()>;
-        fn hand_token(&mut Self, &CudaExecutor, &CudaExecutor) -> Result<()>;
+        fn hand_tokens(&mut Self, &CudaExecutor, &CudaExecutor) -> Result<()>;
     }
 }

@@ -430,7 +430,8 @@ macro_rules! step {
             let ids: Vec<u32> = positions.iter().map(|p| p * 61 % program.max_ids.min(TABLE) as u32).collect();
             let outputs: Vec<u32> = (0..n as u32).step_by(2).filter(|_| case.keeps()).collect();
             let (slots, states) = (vec![0; n], &mut [&mut *state]);
-            let batch = &mut Batch { ids: &ids, positions: &positions, slots: &slots, states, outputs: &outputs };
+            let batch =
+                &mut Batch { ids: &ids, positions: &positions, slots: &slots, states, outputs: &outputs, rules: &[] };
             let is_whole = ops.len() == program.ops.len();
             executor.begin(batch, ops)?;
             for &(act, input) in &case.inputs {
@@ -450,7 +451,7 @@ macro_rules! step {
                 executor.read_logits(i, &mut logits)?;
                 // The lowest of equal ones.
                 let best = logits.iter().enumerate().fold(0, |best, (i, v)| if *v > logits[best] { i } else { best });
-                results.push(vec![if executor.argmax(i)? == best as u32 { 1.0 } else { f32::NAN }]);
+                results.push(vec![if executor.token(i)? == best as u32 { 1.0 } else { f32::NAN }]);
                 results.push(logits);
             }
             executor.end()?;

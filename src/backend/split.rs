@@ -180,7 +180,7 @@ impl SplitExecutor {
         if let (None, [others @ .., last]) = (&cpu, &cuda[..]) {
             for (i, other) in others.iter().enumerate() {
                 if on_gpus[i].program.ops.iter().any(looks_up) {
-                    token_ways.push((i, Crossing::new(last, other, 4)?));
+                    token_ways.push((i, Crossing::new(last, other, 4 * limits.max_outputs)?));
                 }
             }
         }
@@ -294,7 +294,7 @@ impl SplitExecutor {
         steps.filter(|_| self.cpu.is_none()).unwrap_or(0)
     }
 
-    /// Tells whether a token can be the arg-max of the step before.
+    /// Tells whether a token can be the one that was chosen in the step before.
     pub fn follows(&self) -> bool {
         self.cpu.is_none() && self.cuda.iter().all(CudaExecutor::follows)
     }
@@ -305,14 +305,16 @@ impl SplitExecutor {
             return Err(Error::unsupported("steps ahead of the CPU"));
         };
         for (i, way) in &mut self.token_ways {
-            way.hand_token(last, &self.cuda[*i])?;
+            way.hand_tokens(last, &self.cuda[*i])?;
         }
         // The head first, which refuses a step without logits.
         self.cuda.iter_mut().rev().try_for_each(CudaExecutor::submit)
     }
 
     /// Waits for the parts in order, so that a fault of one is told ahead of what came of it.
-    pub fn collect(&mut self) -> Result<u32> {
-        self.cuda.iter_mut().try_fold(0, |_, part| part.collect())
+    pub fn collect(&mut self, tokens: &mut [u32]) -> Result<()> {
+        let n = self.cuda.len();
+        self.cuda[..n - 1].iter_mut().try_for_each(|part| part.collect(&mut []))?;
+        self.cuda[n - 1].collect(tokens)
     }
 }

@@ -64,12 +64,12 @@ impl DraftModel {
             if pass.tokens() == 0 {
                 pass.add(0, &self.step, usize::from(is_last));
             }
-            if !pass.advance(&mut [self.session.state_mut()], pace)? {
+            if !pass.advance(&mut [self.session.state_mut()], (&[], &[]), pace)? {
                 self.pass = Some(pass);
                 return Ok(None);
             }
             time += pass.end()?;
-            let (_, executor) = pass.results()?;
+            let (_, executor, _) = pass.results()?;
             self.session.take(&self.step, executor, is_last.then_some(0), false)?;
             self.session.commit_step(self.step.len());
             self.step.clear();

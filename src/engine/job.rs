@@ -6,11 +6,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::Cancel;
+use super::chooser::{self, Chooser};
 use super::draft::{Draft, DraftParams, MOST};
 use super::job_text::JobText;
+use super::model::Model;
 use super::pass::{Member, Parked};
 use super::session::{Logits, Memory, Session};
 use super::worth::Taken;
+use crate::backend::rule::Rule;
 use crate::backend::state::State;
 use crate::backend::{Executor, Pace};
 use crate::error::{Error, Result, try_vec};
@@ -93,6 +96,27 @@ pub struct Job {
     prompt_time: Duration,
     token_time: Duration,
     first_token: Duration,
+}
+
+/// What chooses the tokens of a step of a job.
+pub(super) struct Choices<'a> {
+    sampler: Option<&'a Sampler>,
+    /// The tokens of the timeline, and those of the step.
+    held: &'a [u32],
+    step: &'a [u32],
+}
+
+impl<'a> Choices<'a> {
+    /// The rule by which the device chooses the token behind output `i` of the job's part of a pass, or the most likely one;
+    /// `None` where the host chooses.
+    pub(super) fn behind(&self, model: &'a Model, member: Member, i: usize) -> Option<Option<Rule<'a>>> {
+        // The mask that was prepared is that of an only output.
+        if member.outputs > 1 && self.sampler.is_some_and(Sampler::has_grammar) {
+            return None;
+        }
+        let last = member.tokens - member.outputs + i;
+        Some(Chooser::new(model, self.sampler)?.rule([self.held, &self.step[..=last]], i as u64))
+    }
 }
 
 /// A job that can be made of a timeline: everything that can fail has been done.
@@ -241,9 +265,23 @@ impl Job {
         self.cancel.iter().chain(self.session.cancel()).cloned()
     }
 
-    /// The memory of the timeline, for a step.
-    pub(super) fn state(&mut self) -> &mut State {
-        self.session.state_mut()
+    /// The memory of the timeline, for a step, and what chooses tokens behind it.
+    pub(super) fn state_and_choices(&mut self) -> (&mut State, Choices<'_>) {
+        let reads_prompt = self.reads_prompt();
+        let step = if reads_prompt { &self.input[self.appended..] } else { &self.step };
+        let sampler = self.sampler.as_ref();
+        let (state, held) = self.session.state_and_tokens();
+        (state, Choices { sampler, held, step })
+    }
+
+    /// Prepares the choice of a token that a grammar restricts, behind the next `n` tokens.
+    pub(super) fn prepare_mask(&mut self, n: usize) -> Result<()> {
+        let reads_prompt = self.reads_prompt();
+        let step = if reads_prompt { &self.input[self.appended..] } else { &self.step };
+        match &mut self.sampler {
+            Some(sampler) => self.session.prepare_mask(sampler, &step[..n]),
+            None => Ok(()),
+        }
     }
 
     /// Tokens of the prompt to append next.
@@ -311,16 +349,17 @@ impl Job {
         member: Member,
         executor: &mut Executor,
         [row, output]: [usize; 2],
+        chosen: &[bool],
         pass: Taken,
         jobs: usize,
     ) -> Result<bool> {
         let (held, before) = (self.session.len(), self.made.len());
         let result = if self.reads_prompt() {
             self.prompt_time += pass.time;
-            self.take_prompt(member, executor, output)
+            self.take_prompt(member, executor, output, chosen)
         } else {
             self.token_time += pass.time;
-            self.take_tokens(member, executor, output, pass, jobs)
+            self.take_tokens(member, executor, output, chosen, pass, jobs)
         };
         self.session.commit_step(member.tokens);
         let taken = held..self.session.len();
@@ -328,17 +367,14 @@ impl Job {
         result.and(followed).map(|()| self.made.len() > before)
     }
 
-    fn is_greedy(&self) -> bool {
-        self.sampler.is_none() && self.session.model().suppressed().is_empty()
-    }
-
-    fn take_prompt(&mut self, member: Member, executor: &mut Executor, output: usize) -> Result<()> {
+    fn take_prompt(&mut self, member: Member, executor: &mut Executor, output: usize, chosen: &[bool]) -> Result<()> {
+        let chosen = chosen.get(output).is_some_and(|chosen| *chosen);
         let output = (member.outputs > 0).then_some(output);
         let piece = &self.input[self.appended..self.appended + member.tokens];
-        let argmax = self.session.take(piece, executor, output, self.is_greedy())?;
+        let token = self.session.take(piece, executor, output, chosen)?;
         self.appended += member.tokens;
         self.undecided = output.is_some();
-        if self.undecided { self.make_token(argmax) } else { Ok(()) }
+        if self.undecided { self.make_token(token) } else { Ok(()) }
     }
 
     /// Chooses a token behind each of the step's, as long as the next one of the step is the one that was chosen.
@@ -347,12 +383,12 @@ impl Job {
         member: Member,
         executor: &mut Executor,
         output: usize,
+        chosen: &[bool],
         pass: Taken,
         jobs: usize,
     ) -> Result<()> {
-        let greedy = self.is_greedy();
         if !self.again.is_empty() {
-            self.session.take(&self.again, executor, None, greedy)?;
+            self.session.take(&self.again, executor, None, false)?;
             self.again.clear();
         }
         let first = member.tokens - member.outputs;
@@ -360,9 +396,11 @@ impl Job {
         let mut right = 0;
         loop {
             let at = first + right;
-            let argmax = self.session.take(&self.step[at..at + 1], executor, Some(output + right), greedy)?;
+            let output = output + right;
+            let chosen = chosen.get(output).is_some_and(|chosen| *chosen);
+            let token = self.session.take(&self.step[at..at + 1], executor, Some(output), chosen)?;
             self.undecided = true;
-            self.make_token(argmax)?;
+            self.make_token(token)?;
             if self.has_ended() || self.step.get(at + 1) != self.made.last() {
                 break;
             }
@@ -376,15 +414,42 @@ impl Job {
         Ok(())
     }
 
+    /// Number of steps of one token that may be begun one behind the other before their tokens are seen; `None` where one has
+    /// to be seen first.
+    pub(super) fn steps_ahead(&self, model: &Model) -> Option<usize> {
+        let waits = self.reads_prompt() || self.draft.is_some() || self.undecided || !self.again.is_empty();
+        let has_grammar = self.sampler.as_ref().is_some_and(Sampler::has_grammar);
+        if waits || has_grammar || self.parked.is_some() || self.made.is_empty() {
+            return None;
+        }
+        Chooser::new(model, self.sampler.as_ref())?;
+        Some((self.max_tokens - self.made.len()).min(self.session.capacity() - self.session.len()))
+    }
+
+    /// Takes the result of a step that was begun ahead, which took so long.
+    pub(super) fn accept_ahead(&mut self, token: u32, time: Duration) -> Result<()> {
+        self.token_time += time;
+        if let Some(last) = self.made.last() {
+            self.session.commit_ahead(*last);
+        }
+        self.undecided = true;
+        self.make_token(Some(token))
+    }
+
+    /// Forgets steps that were begun ahead and are not wanted.
+    pub(super) fn forget_ahead(&mut self) {
+        self.session.state_mut().forget_ahead();
+    }
+
     /// True where there are logits of which no token was chosen, because choosing failed.
     pub(super) fn is_undecided(&self) -> bool {
         self.undecided
     }
 
     /// Chooses a token where the device has not.
-    pub(super) fn make_token(&mut self, argmax: Option<u32>) -> Result<()> {
-        let token = match argmax {
-            Some(token) => token,
+    pub(super) fn make_token(&mut self, token: Option<u32>) -> Result<()> {
+        let token = match token {
+            Some(token) => chooser::chosen(token, self.sampler.as_mut())?,
             None => self.session.sample(self.sampler.as_mut())?,
         };
         let model = self.session.model();

@@ -1,8 +1,10 @@
 //! The conductor: alone in knowing every part. Opens models, keeps timelines, runs generation.
 
 mod adapter;
+mod ahead;
 mod cache;
 mod cancel;
+mod chooser;
 mod crossover;
 mod draft;
 mod draft_model;
@@ -23,6 +25,7 @@ pub mod saved;
 mod schedule;
 mod session;
 mod step;
+mod together;
 mod vectors;
 mod worth;
 
@@ -38,7 +41,8 @@ pub use job::{End, Job, JobInfo, JobParams, Request};
 pub use model::{LoadParams, Model};
 pub use plan::{GpuPlan, Plan};
 pub use schedule::step_jobs;
-pub use session::{Outcome, Session, decode_batch};
+pub use session::{Outcome, Session};
+pub use together::decode_batch;
 
 // Parts that pass through as they are, so that a caller need not know where they live.
 pub use crate::backend::cpu::pool::{HostParallel, Share};

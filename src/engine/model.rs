@@ -18,6 +18,7 @@ use crate::backend::batch::{Batch, StepLimits};
 use crate::backend::cpu::PackedAt;
 use crate::backend::cpu::kernels::Isa;
 use crate::backend::program::Program;
+use crate::backend::rule::Rule;
 use crate::backend::state::State;
 use crate::backend::state_spec::StateSpec;
 use crate::backend::{self, Backend, DeviceKind, Executor, LoadOptions, MAX_GPUS};
@@ -416,6 +417,11 @@ impl Model {
     pub(super) fn take_executor(&self) -> Result<Counted> {
         let compute = self.compute()?;
         compute.executors.take_apart(|| compute.new_executor(&self.runtime, &compute.program, compute.limits))
+    }
+
+    /// True where steps choose tokens by a rule.
+    pub(super) fn chooses(&self, rule: &Rule) -> bool {
+        self.compute.as_ref().is_some_and(|compute| compute.backend.chooses(rule))
     }
 
     /// Takes an executor back, whose step has ended.

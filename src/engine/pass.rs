@@ -8,6 +8,7 @@ use super::executors::Counted;
 use super::metrics::Phase;
 use super::model::Model;
 use super::step::StepInputs;
+use crate::backend::rule::Rule;
 use crate::backend::state::State;
 use crate::backend::{Executor, Pace};
 use crate::error::{Error, Result, try_vec};
@@ -28,6 +29,8 @@ pub struct Pass {
     inputs: StepInputs,
     ids: Vec<u32>,
     members: Vec<Member>,
+    /// The outputs behind which the device chooses a token.
+    chosen: Vec<bool>,
     begun: bool,
     /// Time that was worked.
     busy: Duration,
@@ -41,6 +44,7 @@ impl Pass {
             inputs: StepInputs::new(room)?,
             ids: try_vec("the tokens of a step", room)?,
             members: try_vec("the tokens of a step", room)?,
+            chosen: try_vec("the tokens of a step", room)?,
             executor: Some(model.take_executor()?),
             model: model.clone(),
             begun: false,
@@ -63,17 +67,32 @@ impl Pass {
         self.ids.len()
     }
 
+    /// Nothing of it was worked on.
+    pub fn is_fresh(&self) -> bool {
+        !self.begun
+    }
+
     /// Works on until all is done or `pace` pauses; true when all is done. `states`: of the members, in their order, the
-    /// same each time.
-    pub fn advance<'a>(&'a mut self, states: &'a mut [&'a mut State], pace: &Pace) -> Result<bool> {
-        let Pass { model, executor: Some(Counted { executor, .. }), inputs, ids, members, begun, busy } = self else {
+    /// same each time. For a fresh pass the outputs behind which the device chooses a token, and the rules by which it does; none
+    /// where it chooses none.
+    pub fn advance<'a>(
+        &'a mut self,
+        states: &'a mut [&'a mut State],
+        (there, rules): (&[bool], &'a [Option<Rule<'a>>]),
+        pace: &Pace,
+    ) -> Result<bool> {
+        let Pass { model, executor: Some(Counted { executor, .. }), inputs, ids, members, chosen, begun, busy } = self
+        else {
             return Err(Error::invalid("a pass without an executor"));
         };
         let started = Instant::now();
         let mut batch = if *begun {
             inputs.same(states, ids)
         } else {
-            let batch = inputs.batch(states, ids, members.iter().map(|m| (m.tokens, m.outputs)), 0)?;
+            chosen.clear();
+            chosen.extend_from_slice(there);
+            let mut batch = inputs.batch(states, ids, members.iter().map(|m| (m.tokens, m.outputs)), 0)?;
+            batch.rules = rules;
             executor.begin(&batch, 0..model.program()?.ops.len())?;
             *begun = true;
             batch
@@ -83,17 +102,18 @@ impl Pass {
         done
     }
 
-    /// The members of a pass that has ended, and the executor that has their results.
-    pub fn results(&mut self) -> Result<(&[Member], &mut Executor)> {
+    /// The members of a pass that has ended, the executor that has their results, and the outputs behind which it has chosen
+    /// a token.
+    pub fn results(&mut self) -> Result<(&[Member], &mut Executor, &[bool])> {
         match &mut self.executor {
-            Some(Counted { executor, .. }) => Ok((&self.members, executor)),
+            Some(Counted { executor, .. }) => Ok((&self.members, executor, &self.chosen)),
             None => Err(Error::invalid("a pass without an executor")),
         }
     }
 
     /// Ends a pass all of whose work is done: the time that it took.
     pub fn end(&mut self) -> Result<Duration> {
-        let (_, executor) = self.results()?;
+        let (_, executor, _) = self.results()?;
         executor.end()?;
         let (share, times) = (executor.first_share(), executor.times());
         let busy = std::mem::take(&mut self.busy);

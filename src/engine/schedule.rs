@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::Cancel;
+use super::ahead;
 use super::job::Job;
 use super::model::Model;
 use super::pass::{Parked, Pass};
@@ -46,6 +47,10 @@ pub fn step_jobs(jobs: &mut [&mut Job], budget: Duration) -> Result<bool> {
             None => {
                 if !make_drafts(jobs, &pace)? {
                     return paused();
+                }
+                if until.is_some() && ahead::run(jobs, &model, &pace, &cancels)? {
+                    made = true;
+                    continue;
                 }
                 let mut pass = spare.take().map_or_else(|| Pass::new(&model), Ok)?;
                 fill(&mut pass, jobs, &model, budget)?;
@@ -138,26 +143,42 @@ fn fill(pass: &mut Pass, jobs: &mut [&mut Job], model: &Model, budget: Duration)
 
 fn advance(pass: &mut Pass, jobs: &mut [&mut Job], pace: &Pace) -> Result<bool> {
     let (mut all, mut states) = (try_vec("caches", jobs.len())?, try_vec("caches", jobs.len())?);
-    all.extend(jobs.iter_mut().map(|job| (job.id, Some(job.state()))));
-    for member in pass.members() {
-        let found = all.iter_mut().find(|(id, _)| *id == member.id).and_then(|(_, state)| state.take());
-        states.push(found.ok_or_else(|| Error::invalid("a job of the pass is missing"))?);
+    let Some(model) = jobs.first().map(|job| job.session().model().clone()) else { return Ok(true) };
+    let outputs = pass.members().iter().map(|member| member.outputs).sum();
+    let (mut there, mut rules) = (try_vec("rules", outputs)?, try_vec("rules", outputs)?);
+    if pass.is_fresh() {
+        for member in pass.members().iter().filter(|member| member.outputs == 1) {
+            if let Some(job) = jobs.iter_mut().find(|job| job.id == member.id) {
+                job.prepare_mask(member.tokens)?;
+            }
+        }
     }
-    pass.advance(&mut states, pace)
+    all.extend(jobs.iter_mut().map(|job| (job.id, Some(job.state_and_choices()))));
+    for member in pass.members() {
+        let found = all.iter_mut().find(|(id, _)| *id == member.id).and_then(|(_, parts)| parts.take());
+        let (state, choices) = found.ok_or_else(|| Error::invalid("a job of the pass is missing"))?;
+        for i in 0..member.outputs {
+            let rule = choices.behind(&model, *member, i);
+            there.push(rule.is_some());
+            rules.push(rule.flatten());
+        }
+        states.push(state);
+    }
+    pass.advance(&mut states, (&there, &rules), pace)
 }
 
 /// Hands the results of a pass to its members; true where one of them has made a token. An error of one, the first, leaves
 /// the others with theirs.
 fn accept(pass: &mut Pass, jobs: &mut [&mut Job]) -> Result<bool> {
     let (time, rows) = (pass.end()?, pass.tokens());
-    let (members, executor) = pass.results()?;
+    let (members, executor, chosen) = pass.results()?;
     let drafted = members.iter().map(|member| member.outputs.saturating_sub(1)).sum();
     let taken = Taken { time, rows, drafted, is_mixed: members.iter().any(|member| member.outputs < member.tokens) };
     let makers = members.iter().filter(|member| member.outputs > 0).count();
     let ([mut row, mut output], mut made) = ([0; 2], Ok(false));
     for member in members {
         if let Some(job) = jobs.iter_mut().find(|job| job.id == member.id) {
-            let of_job = job.accept(*member, executor, [row, output], taken, makers);
+            let of_job = job.accept(*member, executor, [row, output], chosen, taken, makers);
             made = made.and_then(|made| Ok(of_job? || made));
         }
         row += member.tokens;

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use super::adapter::{self, Adapter};
 use super::cache::{CacheParams, state_spec};
+use super::chooser::{self, Chooser};
 use super::metrics::Phase;
 use super::model::Model;
 use super::step::StepInputs;
@@ -41,11 +42,11 @@ pub(super) enum Logits {
 }
 
 /// The result that a step makes beside the cached keys and values.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Wanted {
+#[derive(Clone, Copy)]
+enum Wanted<'a> {
     Nothing,
-    /// The arg-max alone, where the device does not copy logits.
-    Argmax,
+    /// A token that the device chooses.
+    Token(Chooser<'a>),
     Logits,
     /// The logits after each token, for the function that runs behind the step.
     AllLogits,
@@ -255,13 +256,13 @@ impl Session {
     }
 
     /// Forgets the tokens from `len` on, of which there are some.
-    fn rewind(&mut self, len: usize) {
+    pub(super) fn rewind(&mut self, len: usize) {
         self.state.truncate(len);
         self.tokens.truncate(len);
         self.logits_at = Logits::None;
     }
 
-    fn commit(&mut self, tokens: &[u32], logits_at: Logits) {
+    pub(super) fn commit(&mut self, tokens: &[u32], logits_at: Logits) {
         self.state.commit(tokens.len());
         self.tokens.extend_from_slice(tokens);
         self.logits_at = logits_at;
@@ -367,7 +368,7 @@ impl Session {
 
     /// Computes tokens again where the state no longer holds what the next one needs, as after a rewind: from the newest
     /// position on at which it does.
-    fn restore(&mut self, cancel: Option<&Cancel>) -> Result<()> {
+    pub(super) fn restore(&mut self, cancel: Option<&Cancel>) -> Result<()> {
         if self.state.is_complete() {
             return Ok(());
         }
@@ -410,19 +411,24 @@ impl Session {
         cancel: Option<&Cancel>,
         after: impl FnOnce(&mut Executor) -> Result<T>,
     ) -> Result<T> {
-        let Session { model, state, inputs, logits, cancel: sticky, .. } = self;
+        let Session { model, state, tokens: held, inputs, logits, cancel: sticky, .. } = self;
         let (outputs, last) = match wanted {
             Wanted::Nothing => (0, 0),
-            Wanted::Argmax | Wanted::Logits => (1, 0),
+            Wanted::Token(_) | Wanted::Logits => (1, 0),
             Wanted::AllLogits => (tokens.len(), tokens.len() - 1),
+        };
+        let rules = match wanted {
+            Wanted::Token(chooser) => Some([chooser.rule([held, tokens], 0)]),
+            _ => None,
         };
         let mut states = [state];
         let mut batch = inputs.batch(&mut states, tokens, std::iter::once((tokens.len(), outputs)), 0)?;
+        batch.rules = rules.as_ref().map_or(&[], |rules| rules);
         let (result, logits_at) = model.forward(&mut batch, &[sticky.as_deref(), cancel], |executor| {
             let result = after(executor)?;
             let logits_at = match wanted {
                 Wanted::Nothing => Logits::None,
-                Wanted::Argmax if executor.ahead() > 0 => Logits::Away,
+                Wanted::Token(_) => Logits::Away,
                 _ => executor.read_logits(last, logits).map(|()| Logits::Here)?,
             };
             model.suppress(logits);
@@ -440,7 +446,7 @@ impl Session {
     fn decode_cancellable(
         &mut self,
         token: u32,
-        sampler: Option<&mut Sampler>,
+        mut sampler: Option<&mut Sampler>,
         cancel: Option<&Cancel>,
     ) -> Result<u32> {
         self.check(&[token])?;
@@ -448,11 +454,9 @@ impl Session {
             sampler.check_vocab(self.logits.len())?;
         }
         let started = Instant::now();
-        let next = match sampler {
-            None if self.model.suppressed().is_empty() => {
-                self.append(&[token], Wanted::Argmax, cancel, |executor| executor.argmax(0))?
-            }
-            sampler => {
+        let next = match self.decode_there(token, sampler.as_deref_mut(), cancel)? {
+            Some(next) => next,
+            None => {
                 self.append(&[token], Wanted::Logits, cancel, |_| Ok(()))?;
                 match self.sample(sampler) {
                     Ok(next) => next,
@@ -465,6 +469,28 @@ impl Session {
         };
         self.model.metrics().record_phase(Phase::Decode, started.elapsed());
         Ok(next)
+    }
+
+    /// Appends a token and has the device choose the next one; `None` where it does not, and nothing was done.
+    fn decode_there(
+        &mut self,
+        token: u32,
+        mut sampler: Option<&mut Sampler>,
+        cancel: Option<&Cancel>,
+    ) -> Result<Option<u32>> {
+        let model = self.model.clone();
+        if let Some(sampler) = sampler.as_deref_mut() {
+            chooser::prepare_mask(&model, sampler, &mut self.tokens, &[token])?;
+        }
+        let Some(chooser) = Chooser::new(&model, sampler.as_deref()) else { return Ok(None) };
+        let next = self.append(&[token], Wanted::Token(chooser), cancel, |executor| executor.token(0))?;
+        match chooser::chosen(next, sampler) {
+            Ok(next) => Ok(Some(next)),
+            Err(e) => {
+                self.rewind(self.len() - 1);
+                Err(e)
+            }
+        }
     }
 
     /// Appends `token`, then each token it makes but the last, until `out` is full or a token ends the turn.
@@ -481,8 +507,7 @@ impl Session {
         let mut token = token;
         while *n < out.len() {
             let rest = &mut out[*n..];
-            let chosen_here = sampler.is_some() || !self.model.suppressed().is_empty();
-            if chosen_here || !self.run_ahead(token, rest, n, cancel)? {
+            if !self.run_ahead(token, sampler.as_deref_mut(), rest, n, cancel)? {
                 rest[0] = self.decode_cancellable(token, sampler.as_deref_mut(), cancel)?;
                 *n += 1;
             }
@@ -494,11 +519,26 @@ impl Session {
         Ok(Outcome::More)
     }
 
-    /// Some steps of `generate` without a sampler, each begun before the one ahead of it has ended: the device hands its
-    /// choice on by itself. What was begun behind a token that ends the text is forgotten. False where the device does not
-    /// work ahead. `n` grows by the tokens made.
-    fn run_ahead(&mut self, token: u32, out: &mut [u32], n: &mut usize, cancel: Option<&Cancel>) -> Result<bool> {
+    /// Some steps of `generate`, each begun before the one ahead of it has ended: the device hands its choice on by itself.
+    /// What was begun behind a token that ends the text is forgotten. False where the device does not work ahead, or a
+    /// grammar has to see each token first. `n` grows by the tokens made.
+    fn run_ahead(
+        &mut self,
+        token: u32,
+        mut sampler: Option<&mut Sampler>,
+        out: &mut [u32],
+        n: &mut usize,
+        cancel: Option<&Cancel>,
+    ) -> Result<bool> {
         self.check(&[token])?;
+        if let Some(sampler) = &mut sampler {
+            sampler.check_vocab(self.logits.len())?;
+            sampler.forget_mask();
+        }
+        let of_model = self.model.clone();
+        if Chooser::new(&of_model, sampler.as_deref()).is_none() {
+            return Ok(false);
+        }
         self.restore(cancel)?;
         let most = out.len().min(self.capacity() - self.len()).min(STEPS_AHEAD);
         let Session { model, state, tokens, logits_at, inputs, cancel: sticky, .. } = self;
@@ -509,14 +549,19 @@ impl Session {
             while ahead > 0 && made < most {
                 while sent < most && sent - made < ahead {
                     let ids = [if sent == 0 { token } else { FOLLOWING }];
+                    let chooser = Chooser::new(&of_model, sampler.as_deref()).filter(|_| sent == 0);
+                    let rules = chooser.map(|chooser| [chooser.rule([tokens, &ids], 0)]);
                     let mut states = [&mut *state];
                     let one = std::iter::once((1, 1));
                     let mut batch = inputs.batch(&mut states, &ids, one, sent - made)?;
+                    batch.rules = rules.as_ref().map_or(&[], |rules| rules);
                     model.run(executor, &mut batch, &[sticky.as_deref(), cancel])?;
                     executor.submit()?;
                     sent += 1;
                 }
-                let next = executor.collect()?;
+                let mut next = [0];
+                executor.collect(&mut next)?;
+                let next = chooser::chosen(next[0], sampler.as_deref_mut())?;
                 state.commit(1);
                 tokens.push(last);
                 (out[made], last) = (next, next);
@@ -535,6 +580,11 @@ impl Session {
         result
     }
 
+    /// Takes the token of a step that ran ahead.
+    pub(super) fn commit_ahead(&mut self, token: u32) {
+        self.commit(&[token], Logits::Away);
+    }
+
     pub(super) fn cancel(&self) -> Option<&Arc<Cancel>> {
         self.cancel.as_ref()
     }
@@ -544,28 +594,42 @@ impl Session {
         &mut self.state
     }
 
+    /// The memory of the timeline, its tokens, the place of its logits and its cancel.
+    pub(super) fn parts_of_step(&mut self) -> (&mut State, &[u32], &mut [f32], Option<&Cancel>) {
+        (&mut self.state, &self.tokens, &mut self.logits, self.cancel.as_deref())
+    }
+
+    /// The memory of the timeline and its tokens.
+    pub(super) fn state_and_tokens(&mut self) -> (&mut State, &[u32]) {
+        (&mut self.state, &self.tokens)
+    }
+
+    /// Prepares the mask of a sampler for the token behind one more.
+    pub(super) fn prepare_mask(&mut self, sampler: &mut Sampler, more: &[u32]) -> Result<()> {
+        chooser::prepare_mask(&self.model, sampler, &mut self.tokens, more)
+    }
+
     /// Takes the next tokens of a step that an executor has computed. With the number of its output, the logits of the last
-    /// token are read; where it is `greedy`, the arg-max is returned, and logits stay on a device that has it ready.
+    /// token are read; where the device has `chosen` the token behind it, that is returned, and logits stay there.
     pub(super) fn take(
         &mut self,
         tokens: &[u32],
         executor: &mut Executor,
         output: Option<usize>,
-        greedy: bool,
+        chosen: bool,
     ) -> Result<Option<u32>> {
         let Some(i) = output else {
             self.tokens.extend_from_slice(tokens);
             self.logits_at = Logits::None;
             return Ok(None);
         };
-        let next = if greedy { Some(executor.argmax(i)?) } else { None };
-        let logits_at = if greedy && executor.ahead() > 0 { Logits::Away } else { Logits::Here };
-        if logits_at == Logits::Here {
+        let next = if chosen { Some(executor.token(i)?) } else { None };
+        if !chosen {
             executor.read_logits(i, &mut self.logits)?;
             self.model.suppress(&mut self.logits);
         }
         self.tokens.extend_from_slice(tokens);
-        self.logits_at = logits_at;
+        self.logits_at = if chosen { Logits::Away } else { Logits::Here };
         Ok(next)
     }
 
@@ -605,91 +669,4 @@ impl Session {
         self.model.metrics().record_phase(Phase::Sample, started.elapsed());
         Ok(token)
     }
-}
-
-/// One token for each of several timelines of one model, in one pass over the weights.
-pub fn decode_batch(
-    sessions: &mut [&mut Session],
-    tokens: &[u32],
-    samplers: &mut [Option<&mut Sampler>],
-    next: &mut [u32],
-) -> Result<()> {
-    let n = sessions.len();
-    if tokens.len() != n || samplers.len() != n || next.len() != n {
-        return Err(Error::invalid("a batch needs as many tokens, samplers and results as caches"));
-    }
-    let Some(first) = sessions.first() else { return Ok(()) };
-    let model = first.model.clone();
-    let long_above = model.program()?.long_rope_above();
-    let is_long = |s: &Session| long_above.is_some_and(|above| s.capacity() > above);
-    let first_is_long = is_long(first);
-    for (session, token) in sessions.iter().zip(tokens) {
-        if !Arc::ptr_eq(&session.model, &model) {
-            return Err(Error::Mismatch("the caches of a batch belong to different models".to_owned()));
-        }
-        if is_long(session) != first_is_long {
-            let what =
-                "the caches of a batch are on different sides of the context length that the model was trained for";
-            return Err(Error::Mismatch(what.to_owned()));
-        }
-        session.check(std::slice::from_ref(token))?;
-    }
-    for sampler in samplers.iter().flatten() {
-        sampler.check_vocab(first.logits.len())?;
-    }
-    let started = Instant::now();
-    let StepLimits { max_tokens, max_outputs } = model.limits()?;
-    let width = max_outputs.min(max_tokens);
-    let mut done = 0;
-    let mut result = Ok(());
-    for (group, tokens) in sessions.chunks_mut(width).zip(tokens.chunks(width)) {
-        result = step_batch(&model, group, tokens);
-        if result.is_err() {
-            break;
-        }
-        done += group.len();
-    }
-    if result.is_ok() {
-        for ((session, sampler), next) in sessions.iter_mut().zip(samplers).zip(next) {
-            match session.sample(sampler.as_deref_mut()) {
-                Ok(token) => *next = token,
-                Err(e) => result = Err(e),
-            }
-        }
-    }
-    if result.is_err() {
-        for session in &mut sessions[..done] {
-            session.rewind(session.len() - 1);
-        }
-    }
-    model.metrics().record_phase(Phase::Decode, started.elapsed());
-    result
-}
-
-fn step_batch(model: &Model, sessions: &mut [&mut Session], tokens: &[u32]) -> Result<()> {
-    let n = sessions.len();
-    let (mut states, mut logits) = (try_vec("caches", n)?, try_vec("logits", n)?);
-    let mut cancels = try_vec("cancels", n)?;
-    for session in sessions.iter_mut() {
-        session.restore(None)?;
-    }
-    for session in sessions.iter_mut() {
-        let Session { state, logits: own, cancel, .. } = &mut **session;
-        states.push(state);
-        logits.push(own);
-        cancels.push(cancel.as_deref());
-    }
-    let mut inputs = StepInputs::new(n)?;
-    let mut batch = inputs.batch(&mut states, tokens, std::iter::repeat_n((1, 1), n), 0)?;
-    model.forward(&mut batch, &cancels, |executor| {
-        logits.iter_mut().enumerate().try_for_each(|(i, l)| {
-            executor.read_logits(i, l)?;
-            model.suppress(l);
-            Ok(())
-        })
-    })?;
-    for (session, token) in sessions.iter_mut().zip(tokens) {
-        session.commit(std::slice::from_ref(token), Logits::Here);
-    }
-    Ok(())
 }

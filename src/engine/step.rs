@@ -46,6 +46,6 @@ impl StepInputs {
 
     /// The batch that was made last, to go on with a step.
     pub fn same<'a>(&'a self, states: &'a mut [&'a mut State], ids: &'a [u32]) -> Batch<'a> {
-        Batch { ids, positions: &self.positions, slots: &self.slots, states, outputs: &self.outputs }
+        Batch { ids, positions: &self.positions, slots: &self.slots, states, outputs: &self.outputs, rules: &[] }
     }
 }

@@ -282,6 +282,11 @@ impl Matcher {
 pub struct Allowed<'m>(&'m SimpleVob);
 
 impl Allowed<'_> {
+    /// A bit a token.
+    pub fn bits(&self) -> &[u32] {
+        self.0.as_slice()
+    }
+
     pub fn has(&self, token: u32) -> bool {
         (token as usize) < self.0.len() && self.0.is_allowed(token)
     }

@@ -26,23 +26,41 @@ pub(super) fn exp(x: f64) -> f64 {
     f64::from_bits(power.to_bits().wrapping_add(shifted.to_bits() << 52))
 }
 
+/// Unit of integers that stand for numbers up to 1, as its inverse: a power of two so that `n` of them have a sum below 2^63.
+pub(super) fn unit(n: usize) -> f64 {
+    let bits = (usize::BITS - n.leading_zeros()).clamp(12, 62);
+    (1u64 << (63 - bits)) as f64
+}
+
+/// A number from 0 to 1 in units, rounded to nearest, to even between two.
+pub(super) fn fixed(x: f64, unit: f64) -> u64 {
+    // Behind the addition the low bits of the mantissa hold the integer.
+    const SHIFT: f64 = (1u64 << 52) as f64;
+    (x * unit + SHIFT).to_bits() - SHIFT.to_bits()
+}
+
 /// Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014. The state is the seed plus a constant
 /// a draw.
 #[derive(Clone, Debug)]
 pub(super) struct SplitMix64(pub u64);
 
 impl SplitMix64 {
+    /// The state behind some draws.
+    pub fn behind(&self, draws: u64) -> u64 {
+        self.0.wrapping_add(draws.wrapping_mul(0x9E37_79B9_7F4A_7C15))
+    }
+
     pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        self.0 = self.behind(1);
         let z = self.0;
         let z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         let z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
         z ^ z >> 31
     }
 
-    /// Uniform in `[0, 1)`, a multiple of `2^-53`.
-    pub fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+    /// Uniform in `0..n`, but for a share of `n / 2^64`.
+    pub fn below(&mut self, n: u64) -> u64 {
+        ((u128::from(self.next()) * u128::from(n)) >> 64) as u64
     }
 }
 
@@ -66,6 +84,18 @@ mod tests {
         let mut rng = SplitMix64(1234567);
         let found = [rng.next(), rng.next(), rng.next()];
         assert_eq!(found, [6457827717110365317, 3203168211198807973, 9817491932198370423]);
-        assert!((0..1000).all(|_| (0.0..1.0).contains(&rng.unit())));
+        assert!((0..1000).all(|_| rng.below(7) < 7));
+    }
+
+    #[test]
+    fn fixed_numbers_are_rounded_to_nearest() {
+        assert_eq!([0, 4095, 4096, 151_936, 1 << 20].map(|n| unit(n).log2()), [51.0, 51.0, 50.0, 45.0, 42.0]);
+        let unit = unit(151_936);
+        for i in 0..100_000 {
+            let x = exp(-f64::from(i) / 2500.0);
+            assert!((fixed(x, unit) as f64 - x * unit).abs() <= 0.5);
+        }
+        assert_eq!((fixed(1.0, unit) as f64, fixed(0.0, unit), fixed(exp(f64::NEG_INFINITY), unit)), (unit, 0, 0));
+        assert_eq!([0.5, 1.5, 2.5].map(|x| fixed(x / unit, unit)), [0, 2, 2]);
     }
 }

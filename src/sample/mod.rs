@@ -1,6 +1,7 @@
 //! Logits to a token id: biases, penalties, filters, temperature, a draw. Relies on nothing but the arithmetic that
 //! IEEE 754 fixes and on `arithmetic`, so a seed gives the same tokens on every machine, and on `grammar` for the tokens
-//! that may be chosen. Refuses to know models and text; a vocabulary is a number of logits.
+//! that may be chosen. Probabilities are summed as integers, which has one result in any order, so that
+//! `kernels/sample.cu` chooses the same tokens. Refuses to know models and text; a vocabulary is a number of logits.
 
 mod arithmetic;
 mod logprobs;
@@ -8,7 +9,7 @@ mod params;
 
 use std::cmp::Ordering;
 
-use arithmetic::{SplitMix64, exp};
+use arithmetic::{SplitMix64, exp, fixed, unit};
 pub use logprobs::{likeliest, logprob};
 pub use params::SamplerParams;
 
@@ -21,11 +22,13 @@ pub struct Sampler {
     params: SamplerParams,
     /// The tokens that may be chosen.
     grammar: Option<Matcher>,
+    /// Some of them for a device, a bit a token; empty where none are prepared.
+    mask: Vec<u32>,
     rng: SplitMix64,
     /// Tokens that are left with their logits, the vocabulary's order or, once sorted, the most probable first.
     candidates: Vec<Candidate>,
-    /// Unnormalised probabilities of the candidates.
-    weights: Vec<f64>,
+    /// Unnormalised probabilities of the candidates, integers in units of `unit`.
+    weights: Vec<u64>,
     /// Occurrences of each token in the window; all 0 between calls. `[vocab]`
     counts: Vec<u32>,
 }
@@ -33,6 +36,9 @@ pub struct Sampler {
 /// Logits this far below a bound are dropped without a look at their exponential. It covers what rounding and the
 /// platform's `ln` may differ, so that these never decide.
 const MARGIN: f64 = 1.0;
+
+/// Weights that a draw passes over at once.
+const CHUNK: usize = 64;
 
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
@@ -45,7 +51,8 @@ impl Sampler {
     pub fn new(params: SamplerParams) -> Result<Sampler> {
         params.check()?;
         let rng = SplitMix64(params.seed);
-        Ok(Sampler { params, grammar: None, rng, candidates: Vec::new(), weights: Vec::new(), counts: Vec::new() })
+        let (candidates, weights, counts) = (Vec::new(), Vec::new(), Vec::new());
+        Ok(Sampler { params, grammar: None, mask: Vec::new(), rng, candidates, weights, counts })
     }
 
     /// A second sampler that goes on from here, without the memory of this one.
@@ -58,8 +65,46 @@ impl Sampler {
         Ok(Sampler { grammar, rng: self.rng.clone(), ..Sampler::new(params)? })
     }
 
+    pub fn params(&self) -> &SamplerParams {
+        &self.params
+    }
+
+    /// State of the generator of random numbers, SplitMix64, behind some draws.
+    pub fn random_behind(&self, draws: u64) -> u64 {
+        self.rng.behind(draws)
+    }
+
+    /// Keeps the tokens that the grammar lets follow `history` for `mask`.
+    pub fn prepare_mask(&mut self, history: &[u32]) -> Result<()> {
+        self.mask.clear();
+        if let Some(grammar) = &mut self.grammar {
+            let allowed = grammar.allowed(history)?;
+            reserve(&mut self.mask, allowed.bits().len())?;
+            self.mask.extend_from_slice(allowed.bits());
+        }
+        Ok(())
+    }
+
+    /// Forgets what was prepared.
+    pub fn forget_mask(&mut self) {
+        self.mask.clear();
+    }
+
+    /// A bit a token, where they were prepared: the tokens that may be chosen.
+    pub fn mask(&self) -> Option<&[u32]> {
+        (!self.mask.is_empty()).then_some(&self.mask[..])
+    }
+
+    /// Takes note of a token that a device has chosen in the place of this sampler.
+    pub fn was_replaced(&mut self) {
+        if self.params.temperature > 0.0 {
+            self.rng.next();
+        }
+    }
+
     /// The grammar that choices follow from now on.
     pub fn set_grammar(&mut self, grammar: Option<Matcher>) {
+        self.mask.clear();
         self.grammar = grammar;
     }
 
@@ -106,15 +151,18 @@ impl Sampler {
             self.candidates.iter().copied().reduce(|a, b| if b.logit > a.logit { b } else { a })
         };
         let Some(best) = best else {
-            return Err(Error::invalid("no token can be chosen: every logit is NaN or negative infinity"));
+            return Err(no_token());
         };
         if greedy {
             return Ok(best.id);
         }
-        self.keep_top_k();
-        self.keep_top_p(best.logit);
+        // Differences of logits stay numbers when none is infinite.
+        self.candidates.iter_mut().for_each(|c| c.logit = c.logit.min(f32::MAX));
+        let best = Candidate { logit: best.logit.min(f32::MAX), ..best };
+        self.keep_top_k(logits.len());
+        self.keep_top_p(best.logit, logits.len());
         self.keep_min_p(best.logit);
-        Ok(self.draw(best.logit))
+        Ok(self.draw(best.logit, logits.len()))
     }
 
     /// Fills `candidates` with what can be chosen, its logits biased and penalised.
@@ -129,11 +177,7 @@ impl Sampler {
         if params.penalises() {
             reserve(&mut self.counts, logits.len())?;
             self.counts.resize(logits.len(), 0);
-            let window = match params.penalty_window {
-                0 => SamplerParams::DEFAULT_WINDOW,
-                n => n as usize,
-            };
-            let window = &history[history.len().saturating_sub(window)..];
+            let window = &history[history.len().saturating_sub(params.window())..];
             for &id in window {
                 if let Some(count) = self.counts.get_mut(id as usize) {
                     *count += 1;
@@ -153,30 +197,31 @@ impl Sampler {
         }
         let allowed = self.grammar.as_mut().map(|grammar| grammar.allowed(history)).transpose()?;
         self.candidates.retain(|c| c.is_possible() && allowed.as_ref().is_none_or(|allowed| allowed.has(c.id)));
-        // Differences of logits stay numbers when none is infinite.
-        self.candidates.iter_mut().for_each(|c| c.logit = c.logit.min(f32::MAX));
         reserve(&mut self.weights, logits.len())
     }
 
-    fn keep_top_k(&mut self) {
+    fn keep_top_k(&mut self, vocab: usize) {
         let (k, n) = (self.params.top_k as usize, self.candidates.len());
-        if k == 0 || k >= n {
+        if k == 0 || k >= vocab {
             return;
         }
-        // The k-th largest of a part is not above the k-th largest of all, so one pass drops most of the others.
-        let part = &mut self.candidates[..k.saturating_mul(n).isqrt()];
-        let floor = part.select_nth_unstable_by(k - 1, Candidate::order).1.logit;
-        self.candidates.retain(|c| c.logit >= floor);
+        if k < n {
+            // The k-th largest of a part is not above the k-th largest of all, so one pass drops most of the others.
+            let part = &mut self.candidates[..k.saturating_mul(n).isqrt()];
+            let floor = part.select_nth_unstable_by(k - 1, Candidate::order).1.logit;
+            self.candidates.retain(|c| c.logit >= floor);
+        }
         self.sort_largest(k);
         self.candidates.truncate(k);
     }
 
-    fn keep_top_p(&mut self, max: f32) {
+    fn keep_top_p(&mut self, max: f32, vocab: usize) {
         let top_p = f64::from(self.params.top_p);
         if top_p == 0.0 || top_p == 1.0 {
             return;
         }
-        let target = top_p * self.weigh(max, 1.0);
+        let unit = unit(vocab);
+        let target = (top_p * self.weigh(max, 1.0, unit) as f64).ceil() as u64;
         // Tokens below a share of (1 - top_p) / n of the most probable one cannot add up to more than 1 - top_p in all,
         // so the kept ones are among the others.
         let floor = f64::from(max) + libm::log((1.0 - top_p) / self.candidates.len() as f64) - MARGIN;
@@ -186,9 +231,9 @@ impl Sampler {
         let mut sorted = 64;
         loop {
             self.sort_largest(sorted);
-            let mut sum = 0.0;
+            let mut sum = 0;
             let kept = self.candidates.iter().take(sorted).position(|c| {
-                sum += c.weight(max, 1.0);
+                sum += fixed(c.weight(max, 1.0), unit);
                 sum >= target
             });
             match kept {
@@ -216,28 +261,30 @@ impl Sampler {
         self.candidates[..n].sort_unstable_by(Candidate::order);
     }
 
-    fn draw(&mut self, max: f32) -> u32 {
-        let total = self.weigh(max, self.params.temperature);
-        let mut left = self.rng.unit() * total;
-        let drawn = self.weights.iter().position(|w| {
-            left -= w;
-            left < 0.0
+    fn draw(&mut self, max: f32, vocab: usize) -> u32 {
+        let total = self.weigh(max, 1.0 / f64::from(self.params.temperature), unit(vocab));
+        let mut left = self.rng.below(total);
+        // Whole chunks are passed over by their sums.
+        let chunk = self.weights.chunks(CHUNK).position(|chunk| {
+            let sum: u64 = chunk.iter().sum();
+            let is_here = left < sum;
+            left -= if is_here { 0 } else { sum };
+            is_here
         });
-        // Rounding may leave a last grain.
-        drawn.and_then(|i| self.candidates.get(i)).or(self.candidates.last()).map_or(0, |c| c.id)
+        let first = chunk.map_or(0, |chunk| chunk * CHUNK);
+        let drawn = self.weights[first..].iter().position(|weight| {
+            let is_it = left < *weight;
+            left = left.wrapping_sub(*weight);
+            is_it
+        });
+        drawn.and_then(|i| self.candidates.get(first + i)).map_or(0, |c| c.id)
     }
 
     /// Fills `weights` and returns their sum.
-    fn weigh(&mut self, max: f32, temperature: f32) -> f64 {
+    fn weigh(&mut self, max: f32, inverse: f64, unit: f64) -> u64 {
         self.weights.clear();
-        self.weights.extend(self.candidates.iter().map(|c| c.weight(max, temperature)));
-        // Lanes, so that an addition need not wait for the one before.
-        let (chunks, rest) = self.weights.as_chunks::<8>();
-        let mut lanes = [0.0; 8];
-        for chunk in chunks {
-            lanes.iter_mut().zip(chunk).for_each(|(l, w)| *l += w);
-        }
-        lanes.iter().chain(rest).sum()
+        self.weights.extend(self.candidates.iter().map(|c| fixed(c.weight(max, inverse), unit)));
+        self.weights.iter().sum()
     }
 }
 
@@ -251,9 +298,9 @@ impl Candidate {
         b.logit.total_cmp(&a.logit).then(a.id.cmp(&b.id))
     }
 
-    /// Probability over that of a token with the logit `max`.
-    fn weight(&self, max: f32, temperature: f32) -> f64 {
-        exp((f64::from(self.logit) - f64::from(max)) / f64::from(temperature))
+    /// Probability over that of a token with the logit `max`; `inverse`: of the temperature.
+    fn weight(&self, max: f32, inverse: f64) -> f64 {
+        exp((f64::from(self.logit) - f64::from(max)) * inverse)
     }
 }
 
@@ -278,6 +325,10 @@ pub fn argmax(logits: &[f32]) -> u32 {
     let max = lanes.into_iter().fold(f32::NEG_INFINITY, f32::max);
     let found = logits.iter().position(|&logit| logit == max && max > f32::NEG_INFINITY);
     found.map_or(0, |id| id as u32)
+}
+
+pub fn no_token() -> Error {
+    Error::invalid("no token can be chosen: every logit is NaN or negative infinity")
 }
 
 fn reserve<T>(v: &mut Vec<T>, len: usize) -> Result<()> {

@@ -31,7 +31,12 @@ pub struct SamplerParams {
 }
 
 impl SamplerParams {
-    pub(super) const DEFAULT_WINDOW: usize = 64;
+    const DEFAULT_WINDOW: usize = 64;
+
+    /// Number of last tokens that the penalties look at.
+    pub fn window(&self) -> usize {
+        if self.penalty_window == 0 { SamplerParams::DEFAULT_WINDOW } else { self.penalty_window as usize }
+    }
 
     /// `InvalidArgument` names the field that is out of its range.
     pub(super) fn check(&self) -> Result<()> {
@@ -62,7 +67,7 @@ impl SamplerParams {
     }
 
     /// A penalty is on.
-    pub(super) fn penalises(&self) -> bool {
+    pub fn penalises(&self) -> bool {
         !matches!(self.repeat_penalty, 0.0 | 1.0) || self.presence_penalty != 0.0 || self.frequency_penalty != 0.0
     }
 }

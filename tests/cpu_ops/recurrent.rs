@@ -23,7 +23,8 @@ fn run(model: &Model, inputs: &[(Act, &[f32])], out: Act) -> Vec<f32> {
             state.will_write(first, n);
             for attempt in [!abandons, true] {
                 let (ids, slots, states) = (vec![0; n], vec![0; n], &mut [&mut state]);
-                let mut batch = Batch { ids: &ids, positions: &positions, slots: &slots, states, outputs: &[] };
+                let mut batch =
+                    Batch { ids: &ids, positions: &positions, slots: &slots, states, outputs: &[], rules: &[] };
                 executor.begin(&batch, 0..model.program.ops.len()).unwrap();
                 for (act, values) in inputs {
                     let width = model.program.width(*act);

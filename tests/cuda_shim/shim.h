@@ -64,6 +64,23 @@ DEVICE u32 atomic_add(u32* p, u32 v) {
     *p += v;
     return old;
 }
+template <class T> static inline void add_to(T* p, T v) { *p += v; }
+template <class T> static inline void add_to_shared(T* p, T v) { *p += v; }
+// Compiled without contraction.
+template <class T> static inline T rounded_add(T a, T b) { return a + b; }
+template <class T> static inline T rounded_mul(T a, T b) { return a * b; }
+DEVICE float rounded_div(float a, float b) { return a / b; }
+DEVICE u64 double_to_bits(double x) {
+    u64 w;
+    memcpy(&w, &x, 8);
+    return w;
+}
+DEVICE double bits_to_double(u64 w) {
+    double x;
+    memcpy(&x, &w, 8);
+    return x;
+}
+DEVICE u64 mul_high(u64 a, u64 b) { return (u64)((unsigned __int128)a * b >> 64); }
 DEVICE i32 dot4(u32 a, u32 b, i32 c) {
     for (u32 i = 0; i < 4; i++) c += (i8)(a >> (8 * i)) * (i8)(b >> (8 * i));
     return c;

@@ -99,8 +99,9 @@ def build(target, sources, name):
 
 
 def tests():
-    """Programs of the tests of the CUDA backend and of the engine on it, made by cargo."""
-    command = [os.environ.get('CARGO', 'cargo'), 'test', '--no-run', '--message-format=json', '--test', 'cuda', '--test', 'offload']
+    """Programs of the tests of the CUDA backend, of the engine on it and of its choices, made by cargo."""
+    command = [os.environ.get('CARGO', 'cargo'), 'test', '--no-run', '--message-format=json', '--test', 'cuda', '--test', 'offload',
+               '--test', 'choose']
     made = map(json.loads, subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout.splitlines())
     return {m['target']['name']: m['executable'] for m in made if m.get('executable') and m['profile']['test']}
 

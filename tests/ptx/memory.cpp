@@ -368,22 +368,50 @@ void fence() {
     t.released = t.known;
     join(t.released, std::make_shared<Clock>(Clock{{block_number, describe(Segment::kThread)}}));
 }
-uint32_t atomic_add(uint64_t address, uint32_t v, Order order, At at) {
-    const Range& r = range_of(address, 4, kWrite, at);
+// Checks and notes an atomic operation; these are ordered among themselves.
+static void note_atomic(Id* writers, Id* readers, uint32_t size, Id base, At at) {
     Thread& t = me();
-    if (!t.waited) fault(at, "an atomic operation ahead of griddepcontrol.wait");
-    if (order & k_release) fence();
-    const uint64_t i = address - r.low;
     t.id = new_segment(describe(Segment::kAtomic));
-    for (uint64_t j = i; j < i + 4; j++) {
-        // Atomic operations are ordered among themselves.
-        const Id writer = r.writers[j], reader = r.readers[j];
-        if (writer >= grid_base && segment(writer).kind != Segment::kAtomic && !ordered(writer)) race(at, "adds to", "wrote", writer);
-        if (reader >= grid_base && !ordered(reader)) race(at, "adds to", "read", reader);
-        r.writers[j] = t.id;
-        r.readers[j] = 0;
+    for (uint32_t j = 0; j < size; j++) {
+        const Id writer = writers[j], reader = readers[j];
+        if (writer >= base && segment(writer).kind != Segment::kAtomic && !ordered(writer)) race(at, "adds to", "wrote", writer);
+        if (reader >= base && !ordered(reader)) race(at, "adds to", "read", reader);
+        writers[j] = t.id;
+        readers[j] = 0;
     }
     t.id = 0;
+}
+static void note_global_atomic(uint64_t address, uint32_t size, At at) {
+    const Range& r = range_of(address, size, kWrite, at);
+    if (!me().waited) fault(at, "an atomic operation ahead of griddepcontrol.wait");
+    note_atomic(r.writers + (address - r.low), r.readers + (address - r.low), size, grid_base, at);
+}
+template <class T> static void add_at(uint8_t* p, T v) {
+    T old;
+    memcpy(&old, p, sizeof(T));
+    old += v;
+    memcpy(p, &old, sizeof(T));
+}
+template <class T> void reduce_add(uint64_t address, T v, At at) {
+    note_global_atomic(address, sizeof(T), at);
+    add_at((uint8_t*)address, v);
+}
+template <class T> void shared_reduce_add(uint32_t address, T v, At at) {
+    const uint32_t i = shared_offset(address, sizeof(T), at);
+    for (uint32_t j = 0; j < sizeof(T); j++)
+        if (shared_writers[i + j] < block_base) fault(at, "adds to shared memory that nobody wrote");
+    note_atomic(&shared_writers[i], &shared_readers[i], sizeof(T), block_base, at);
+    add_at(shim::state.shared + i, v);
+}
+template void reduce_add(uint64_t, uint32_t, At);
+template void reduce_add(uint64_t, uint64_t, At);
+template void shared_reduce_add(uint32_t, uint32_t, At);
+template void shared_reduce_add(uint32_t, uint64_t, At);
+
+uint32_t atomic_add(uint64_t address, uint32_t v, Order order, At at) {
+    Thread& t = me();
+    if (order & k_release) fence();
+    note_global_atomic(address, 4, at);
     Known& there = released_at[address];
     join(t.observed, there);
     join(there, t.released);

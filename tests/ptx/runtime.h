@@ -48,8 +48,8 @@ static inline float neg(float x) { return -x; }
 // The magnitude of the second with the sign of the first.
 static inline float copysign(float sign, float x) { return std::copysign(x, sign); }
 // A NaN gives way to a number; -0 is less than +0.
-static inline float min(float a, float b) { return a == b ? (std::signbit(a) ? a : b) : std::fmin(a, b); }
-static inline float max(float a, float b) { return a == b ? (std::signbit(a) ? b : a) : std::fmax(a, b); }
+template <class T> static inline T min(T a, T b) { return a == b ? (std::signbit(a) ? a : b) : std::fmin(a, b); }
+template <class T> static inline T max(T a, T b) { return a == b ? (std::signbit(a) ? b : a) : std::fmax(a, b); }
 // Rounded towards minus infinity: the product is exact in double, and the error of the sum decides.
 static inline float fma_rm(float a, float b, float c) {
     const double p = (double)a * b, s = p + c, v = s - p, error = (p - (s - v)) + (c - v);
@@ -66,8 +66,15 @@ static inline float cvt_sat_f32_f32(float x) { return std::isnan(x) || x <= 0.f 
 static inline int32_t cvt_rzi_s32_f32(float x) {
     return std::isnan(x) ? 0 : x >= 2147483648.f ? INT32_MAX : x < -2147483648.f ? INT32_MIN : (int32_t)x;
 }
+static inline uint32_t cvt_rzi_u32_f32(float x) {
+    return std::isnan(x) || x <= 0.f ? 0 : x >= 4294967296.f ? UINT32_MAX : (uint32_t)x;
+}
+static inline uint64_t cvt_rzi_u64_f64(double x) {
+    return std::isnan(x) || x <= 0. ? 0 : x >= 18446744073709551616. ? UINT64_MAX : (uint64_t)x;
+}
 static inline uint16_t to_half(float x) { return std::isnan(x) ? 0x7fff : bits<uint16_t>((_Float16)x); }
 static inline float from_half(uint16_t h) { return half_values[h]; }
+static inline uint64_t mul_hi(uint64_t a, uint64_t b) { return (uint64_t)((unsigned __int128)a * b >> 64); }
 
 // Bytes 0 to 3 are of a, 4 to 7 of b; the top bit of a selector repeats the sign.
 static inline uint32_t prmt(uint32_t a, uint32_t b, uint32_t selectors) {
@@ -81,10 +88,10 @@ static inline uint32_t prmt(uint32_t a, uint32_t b, uint32_t selectors) {
     }
     return d;
 }
-static inline uint32_t bfi(uint32_t a, uint32_t b, uint32_t position, uint32_t length) {
+template <class T> static inline T bfi(T a, T b, uint32_t position, uint32_t length) {
     position &= 255, length &= 255;
-    for (uint32_t i = 0; i < length && position + i < 32; i++)
-        b = (b & ~(1u << (position + i))) | (a >> i & 1) << (position + i);
+    for (uint32_t i = 0; i < length && position + i < 8 * sizeof(T); i++)
+        b = (b & ~((T)1 << (position + i))) | (a >> i & 1) << (position + i);
     return b;
 }
 // The bytes of a are of a type, those of b are signed.

@@ -199,6 +199,11 @@ def _(k, a, type_):
     return k.write(a[0], f'{k.read(a[1], u)} * {k.read(a[2], u)}', u)
 
 
+@operation(r'mul\.hi\.u64')
+def _(k, a):
+    return k.write(a[0], f'mul_hi({k.read(a[1], "u64")}, {k.read(a[2], "u64")})', 'u64')
+
+
 @operation(r'mul\.wide\.([su])(16|32)')
 def _(k, a, sign, size):
     wide = f'{sign}{2 * int(size)}'
@@ -231,6 +236,16 @@ def _(k, a, verb, type_):
     return k.write(a[0], f'std::{verb}({k.read(a[1], type_)}, {k.read(a[2], type_)})', type_)
 
 
+@operation(r'(min|max)\.f64')
+def _(k, a, verb):
+    return k.write(a[0], f'{verb}({k.read(a[1], "f64")}, {k.read(a[2], "f64")})', 'f64')
+
+
+@operation(r'neg\.f64')
+def _(k, a):
+    return k.write(a[0], f'-{k.read(a[1], "f64")}', 'f64')
+
+
 @operation(r'neg\.s(32|64)')
 def _(k, a, size):
     return k.write(a[0], f'0 - {k.read(a[1], "u" + size)}', 'u' + size)
@@ -251,9 +266,10 @@ def _(k, a, verb, type_):
     return k.write(a[0], f'{verb}({k.read(a[1], type_)}, {k.read(a[2], "u32")})', type_)
 
 
-@operation(r'bfi\.b32')
-def _(k, a):
-    return k.write(a[0], f'bfi({", ".join(k.read(x, "u32") for x in a[1:])})', 'u32')
+@operation(r'bfi\.b(32|64)')
+def _(k, a, size):
+    words, places = (', '.join(k.read(x, t) for x in v) for v, t in ((a[1:3], 'u' + size), (a[3:], 'u32')))
+    return k.write(a[0], f'bfi<{CPP["u" + size]}>({words}, {places})', 'u' + size)
 
 
 @operation(r'prmt\.b32')
@@ -298,7 +314,7 @@ def _(k, a, to, from_):
     return k.write(a[0], k.read(a[1], from_, wider=True), to)
 
 
-@operation(r'cvt\.(rn\.f32\.f64|rni\.f32\.f32|rni\.f64\.f64|rzi\.f32\.f32|sat\.f32\.f32|rzi\.s32\.f32|f64\.f32)')
+@operation(r'cvt\.(rn\.f32\.f64|rni\.f32\.f32|rni\.f64\.f64|rzi\.f32\.f32|sat\.f32\.f32|rzi\.[su]32\.f32|rzi\.u64\.f64|f64\.f32)')
 def _(k, a, name):
     to, from_ = name.split('.')[-2:]
     return k.write(a[0], f'cvt_{name.replace(".", "_")}({k.read(a[1], from_)})', to)
@@ -349,6 +365,12 @@ def _(k, a):
 @operation(r'atom(?:\.(relaxed|acquire|release|acq_rel))?(?:\.gpu)?(?:\.global)?\.add\.u32')
 def _(k, a, order):
     return k.write(a[0], f'atomic_add({k.address(a[1])}, {k.read(a[2], "u32")}, k_{order or "relaxed"}, {k.at})', 'u32')
+
+
+@operation(r'red\.relaxed\.(gpu\.global|cta\.shared)\.add\.(u32|u64)')
+def _(k, a, space, type_):
+    verb = 'reduce_add' if space == 'gpu.global' else 'shared_reduce_add'
+    return f'{verb}<{CPP[type_]}>({k.address(a[0])}, {k.read(a[1], type_)}, {k.at});'
 
 
 @operation(r'mma\.sync\.aligned\.m16n8k16\.row\.col\.f32\.f16\.f16\.f32')

@@ -72,7 +72,7 @@ fn run(
     let mut executor = backend.new_executor(program, LIMITS).unwrap();
     let all: Vec<u32> = (0..ids.len() as u32).collect();
     let slots = vec![0; ids.len()];
-    let mut batch = Batch { ids, positions: &all, slots: &slots, states: &mut [&mut state], outputs: &all };
+    let mut batch = Batch { ids, positions: &all, slots: &slots, states: &mut [&mut state], outputs: &all, rules: &[] };
     executor.begin(&batch, 0..program.ops.len()).unwrap();
     if let Some((act, values)) = input {
         executor.write(act, values).unwrap();

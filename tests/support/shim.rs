@@ -49,7 +49,16 @@ fn compiled() -> Option<&'static Path> {
             return Some(library);
         }
         let fresh = library.with_extension(std::process::id().to_string());
-        let flags = ["-std=c++17", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-U_FORTIFY_SOURCE", "-o"];
+        let flags = [
+            "-std=c++17",
+            "-O2",
+            "-ffp-contract=off",
+            "-fPIC",
+            "-shared",
+            "-fvisibility=hidden",
+            "-U_FORTIFY_SOURCE",
+            "-o",
+        ];
         match Command::new("c++").args(flags).arg(&fresh).arg("-I").arg(&shim).arg(shim.join("driver.cpp")).status() {
             Ok(status) => assert!(status.success(), "the shim does not compile"),
             Err(e) => {

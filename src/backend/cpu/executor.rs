@@ -197,7 +197,7 @@ impl CpuExecutor {
     }
 
     /// Arg-max of the logits of output `i`.
-    pub fn argmax(&mut self, i: usize) -> Result<u32> {
+    pub fn token(&mut self, i: usize) -> Result<u32> {
         Ok(elementwise::argmax(self.backend.isa, self.output(i)?) as u32)
     }
 

@@ -41,9 +41,9 @@ impl Crossing {
         self.queue(from, to, &pieces)
     }
 
-    /// Queues a copy of the arg-max of output 0, for the next step to look up.
-    pub fn hand_token(&mut self, from: &CudaExecutor, to: &CudaExecutor) -> Result<()> {
-        self.queue(from, to, &[(from.token(), to.token(), 4)])
+    /// Queues a copy of the tokens behind the outputs, for the next step to look up.
+    pub fn hand_tokens(&mut self, from: &CudaExecutor, to: &CudaExecutor) -> Result<()> {
+        self.queue(from, to, &[(from.tokens(), to.tokens(), 4 * from.outputs())])
     }
 
     fn queue(&mut self, from: &CudaExecutor, to: &CudaExecutor, pieces: &[Piece]) -> Result<()> {

@@ -140,7 +140,7 @@ impl CudaDevice {
     pub fn working_bytes(&self, program: &Program, cache: &StateSpec, limits: StepLimits) -> Result<u64> {
         let dims = self.dims(program, limits)?;
         let (_, scratch) = DeviceScratch::at(0, &dims, program)?;
-        Ok(kv::kv_bytes(cache)? + (scratch + InputStaging::bytes(limits, dims.tilings.len())) as u64)
+        Ok(kv::kv_bytes(cache)? + (scratch + InputStaging::bytes(limits, dims.tilings.len(), program.vocab)) as u64)
     }
 
     /// Brings the weights of a program to the device.

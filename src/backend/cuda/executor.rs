@@ -14,12 +14,12 @@ use super::graph::Graphs;
 use super::inputs::{InputStaging, Tilings};
 use super::kv::{self, CudaKv};
 use super::launch::{Context, DeviceBuffer, Event, PinnedBuffer, Stream};
-use super::lower::{Lowering, StepShape};
+use super::lower::{Answers, Lowering, StepShape};
 use super::module::{DeviceKv, KvPlace, StepArgs};
-use super::probe::Address;
 use super::profile::Profile;
+use super::rules::{Needs, StepRules};
 use super::scratch::{DeviceScratch, ExecutorDims, FEW_ROWS};
-use crate::backend::batch::{Batch, StepLimits};
+use crate::backend::batch::{Batch, FOLLOWING, StepLimits};
 use crate::backend::op::{Act, Op};
 use crate::backend::program::Program;
 use crate::backend::{Pace, Times};
@@ -60,7 +60,7 @@ pub struct CudaExecutor {
     buffer: DeviceBuffer,
     scratch: DeviceScratch,
     inputs: InputStaging,
-    /// `[SLOTS, max_outputs]`, the arg-maxes that the device writes.
+    /// `[SLOTS, max_outputs]`, the tokens that the device has chosen.
     answers: PinnedBuffer,
     /// The end of the last step of each slot.
     ended: Vec<Event>,
@@ -68,8 +68,11 @@ pub struct CudaExecutor {
     slot: usize,
     /// Number of steps that were submitted and not collected, the newest ones.
     in_flight: usize,
-    /// The step before has left an arg-max on the device.
+    /// The step before has left its tokens on the device.
     leads: bool,
+    /// Positions and caches of the step that was begun last, where all of its tokens were outputs.
+    positions: Vec<u32>,
+    caches: Vec<DeviceKv>,
     /// Activations queued from the host, and the bytes taken since the last wait for the device.
     transfer: PinnedBuffer,
     transfer_used: usize,
@@ -80,6 +83,7 @@ pub struct CudaExecutor {
     shape: StepShape,
     /// Arguments and tiles for all tokens and for the outputs alone, and the sequences of these.
     steps: [(StepArgs, Tilings); 2],
+    rules: StepRules,
     kept_slots: Vec<u32>,
     /// The ops of the step that are left.
     ops: Range<usize>,
@@ -102,7 +106,7 @@ impl CudaExecutor {
         let stream = current.stream()?;
         let buffer = current.alloc("activations", bytes)?;
         let (scratch, _) = DeviceScratch::at(buffer.address(), &dims, program)?;
-        let inputs = InputStaging::new(&current, SLOTS, limits, dims.tilings.len())?;
+        let inputs = InputStaging::new(&current, SLOTS, limits, dims.tilings.len(), program.vocab)?;
         let answers = current.alloc_pinned(SLOTS * 4 * limits.max_outputs)?;
         let mut ended = try_vec("events", SLOTS)?;
         for _ in 0..SLOTS {
@@ -134,6 +138,8 @@ impl CudaExecutor {
             slot: 0,
             in_flight: 0,
             leads: false,
+            positions: try_vec("outputs", limits.max_outputs)?,
+            caches: Vec::new(),
             transfer: current.alloc_pinned(TRANSFER_BYTES)?,
             transfer_used: 0,
             graphs: Graphs::default(),
@@ -141,6 +147,7 @@ impl CudaExecutor {
             launched: Vec::new(),
             shape: StepShape::default(),
             steps: Default::default(),
+            rules: StepRules::default(),
             kept_slots: try_vec("outputs", limits.max_outputs)?,
             ops: 0..0,
             untouched: false,
@@ -188,18 +195,36 @@ impl CudaExecutor {
         // The inputs of a step that was abandoned may still be on their way.
         if std::mem::take(&mut self.open) {
             current.synchronize(&self.stream)?;
+            self.leads = false;
         }
         let caches = self.caches(batch)?;
-        self.kept_slots.clear();
-        self.kept_slots.extend(batch.outputs.iter().map(|&t| batch.slots[t as usize]));
+        let goes_on = self.goes_on(batch, &caches);
         self.slot = (self.slot + 1) % SLOTS;
-        let answers = self.answers.address() + (4 * self.dims.limits.max_outputs * self.slot) as Address;
         let to = (&current, &self.stream);
-        self.steps =
-            self.inputs.send(to, (self.slot, answers), batch, &self.kept_slots, &caches, &self.dims.tilings)?;
+        if goes_on {
+            // Everything else has moved on where it is.
+            if !self.program.memories.is_empty() {
+                self.inputs.send_caches(to, self.slot, &caches)?;
+            }
+        } else {
+            let follows = batch.ids.contains(&FOLLOWING);
+            if follows && (!batch.rules.is_empty() || self.shape.needs != Needs::default()) {
+                return Err(Error::invalid("rules of a step ahead that is not the one behind the last"));
+            }
+            self.kept_slots.clear();
+            self.kept_slots.extend(batch.outputs.iter().map(|&t| batch.slots[t as usize]));
+            (self.steps, self.rules) =
+                self.inputs.send(to, self.slot, batch, &self.kept_slots, &caches, &self.dims.tilings)?;
+        }
         let longest = batch.positions.iter().max().map_or(1, |p| p + 1);
         let [n_tiles, kept_tiles] = self.steps.map(|(_, tilings)| tilings.map(|tiling| tiling.n as usize));
+        let needs = match (goes_on, self.has_head) {
+            (true, _) => self.shape.needs,
+            (false, true) => Needs::of(batch.rules, self.program.vocab),
+            (false, false) => Needs::default(),
+        };
         self.shape = StepShape {
+            needs,
             n: batch.ids.len(),
             n_outputs: batch.outputs.len(),
             n_tiles,
@@ -209,6 +234,11 @@ impl CudaExecutor {
             halves: caches.iter().all(|kv| (kv.k_type, kv.v_type) == (quant::F16.0, quant::F16.0)),
             longer_than: self.rope_bounds.iter().copied().filter(|&bound| batch.is_longer_than(bound)).max(),
         };
+        self.positions.clear();
+        if batch.outputs.len() == batch.ids.len() {
+            self.positions.extend_from_slice(batch.positions);
+        }
+        self.caches = caches;
         self.launched.clear();
         (self.whole, self.ops) = (ops == (0..self.program.ops.len()), ops);
         if batch.outputs.is_empty() {
@@ -218,6 +248,19 @@ impl CudaExecutor {
         }
         (self.untouched, self.outputs, self.open) = (true, 0, true);
         Ok(())
+    }
+
+    /// Tells whether a batch is the step behind the last one, with the tokens that were chosen there: the device has moved
+    /// ids, positions and rules on by itself.
+    fn goes_on(&self, batch: &Batch, caches: &[DeviceKv]) -> bool {
+        let place = |kv: &DeviceKv| DeviceKv { from: 0, to: 0, ..*kv };
+        self.leads
+            && self.has_head
+            && batch.ids.iter().all(|id| *id == FOLLOWING)
+            && batch.outputs.len() == batch.ids.len()
+            && batch.positions.iter().copied().eq(self.positions.iter().map(|position| position + 1))
+            && batch.slots == self.kept_slots
+            && caches.iter().map(place).eq(self.caches.iter().map(place))
     }
 
     /// Tells whether activations have rows for the outputs alone, which they may from the beginning in a part of a program.
@@ -237,8 +280,10 @@ impl CudaExecutor {
         let context = self.model.device.context.clone();
         let current = context.enter()?;
         let is_kept = self.is_kept();
-        let CudaExecutor { stream, model, program, dims, scratch, inputs, graphs, profile, .. } = self;
+        let CudaExecutor { stream, model, program, dims, scratch, graphs, profile, .. } = self;
         let (shape, launched) = (&self.shape, &mut self.launched);
+        let stride = dims.limits.max_outputs as u32;
+        let answers = Answers { address: self.answers.address(), slots: SLOTS as u32, stride };
         let (kv_places, memory_places, [all, kept]) = (&self.kv_places, &self.memory_places, self.steps);
         let records = self.untouched && self.whole && shape.n <= FEW_ROWS && profile.is_none();
         let mut launch = |stop: &dyn Fn() -> bool| {
@@ -254,7 +299,8 @@ impl CudaExecutor {
                 shape: if is_kept { shape.kept() } else { *shape },
                 step: if is_kept { kept } else { all },
                 kept_step: kept,
-                answers: inputs.answers(),
+                answers,
+                rules: self.rules,
                 kv_places,
                 memory_places,
                 follows: false,
@@ -284,7 +330,7 @@ impl CudaExecutor {
         self.profile.as_mut().map_or(Ok(()), |profile| profile.settle(&current))
     }
 
-    /// The arg-max of output `i` of the step in a slot.
+    /// The token behind output `i` of the step in a slot.
     fn answer(&self, slot: usize, i: usize) -> Result<u32> {
         let answers = self.answers.bytes().as_chunks().0;
         let answer = answers.get(slot * self.dims.limits.max_outputs + i).map(|b| u32::from_le_bytes(*b));
@@ -296,7 +342,7 @@ impl CudaExecutor {
         (i < self.outputs).then_some(()).ok_or_else(missing)
     }
 
-    pub fn argmax(&mut self, i: usize) -> Result<u32> {
+    pub fn token(&mut self, i: usize) -> Result<u32> {
         self.finish()?;
         self.check_output(i)?;
         self.answer(self.slot, i)
@@ -336,8 +382,13 @@ impl CudaExecutor {
         &self.buffer
     }
 
-    /// Offset in `buffer` of the token that steps hand on.
-    pub(super) fn token(&self) -> usize {
+    /// Number of outputs of the step.
+    pub(super) fn outputs(&self) -> usize {
+        self.outputs
+    }
+
+    /// Offset in `buffer` of the tokens that steps hand on.
+    pub(super) fn tokens(&self) -> usize {
         (self.scratch.tokens - self.buffer.address()) as usize
     }
 
@@ -400,7 +451,7 @@ impl CudaExecutor {
         if self.model.device.profile { 0 } else { SLOTS }
     }
 
-    /// Tells whether a token can be the arg-max of the step before.
+    /// Tells whether a token can be the one that was chosen in the step before.
     pub fn follows(&self) -> bool {
         self.leads
     }
@@ -419,13 +470,13 @@ impl CudaExecutor {
         Ok(())
     }
 
-    pub fn collect(&mut self) -> Result<u32> {
+    pub fn collect(&mut self, tokens: &mut [u32]) -> Result<()> {
         let Some(newer) = self.in_flight.checked_sub(1) else {
             return Err(Error::invalid("no step was submitted"));
         };
         let slot = (self.slot + SLOTS - newer) % SLOTS;
         self.model.device.context.enter()?.wait(&self.ended[slot])?;
         self.in_flight = newer;
-        self.answer(slot, 0)
+        tokens.iter_mut().enumerate().try_for_each(|(i, token)| self.answer(slot, i).map(|answer| *token = answer))
     }
 }

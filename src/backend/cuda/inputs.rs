@@ -1,4 +1,4 @@
-//! Inputs of a step: token ids, positions, sequences, outputs, tiles of attention and caches.
+//! Inputs of a step: token ids, positions, sequences, outputs, tiles of attention, caches, and rules by which tokens are chosen.
 //!
 //! They are written into page-locked memory and copied to one place on the device before the step, so that a recorded step
 //! serves every token, position and cache. Refuses to know how a batch was checked and what is computed from it.
@@ -6,11 +6,10 @@
 use super::launch::{Current, DeviceBuffer, PinnedBuffer, Stream};
 use super::module::{DeviceKv, DeviceTile, StepArgs};
 use super::probe::Address;
+use super::rules::{self, StepRules};
+use super::writer::{ALIGN, Writer};
 use crate::backend::batch::{Batch, StepLimits};
 use crate::error::Result;
-
-/// Alignment of every array in bytes.
-const ALIGN: usize = 16;
 
 /// The tiles of a step, of at most so many tokens each.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -27,44 +26,49 @@ pub type Tilings = [Tiling; TILINGS];
 pub struct InputStaging {
     staging: PinnedBuffer,
     device: DeviceBuffer,
+    vocab: usize,
+    /// Place of the caches that were sent last.
+    caches_at: usize,
 }
 
+/// The inputs of a step on the device: arguments and tiles for all tokens and for the outputs alone, and rules.
+pub type Sent = ([(StepArgs, Tilings); 2], StepRules);
+
 impl InputStaging {
-    /// Bytes of the inputs of one step: the address of the answers, seven arrays, and two for each tiling.
-    pub fn bytes(StepLimits { max_tokens, max_outputs }: StepLimits, tilings: usize) -> usize {
+    /// Bytes of the inputs of one step: seven arrays, two for each tiling, and rules.
+    pub fn bytes(StepLimits { max_tokens, max_outputs }: StepLimits, tilings: usize, vocab: usize) -> usize {
         let tiles = tilings * size_of::<DeviceTile>();
         let (token, output) = (3 * 4 + tiles + size_of::<DeviceKv>(), 3 * 4 + tiles);
-        ALIGN + max_tokens * token + max_outputs * output + (7 + 2 * tilings) * ALIGN
+        let arrays = max_tokens * token + max_outputs * output + (7 + 2 * tilings) * ALIGN;
+        arrays + rules::bytes(max_outputs, vocab)
     }
 
-    pub fn new(current: &Current, slots: usize, limits: StepLimits, tilings: usize) -> Result<InputStaging> {
-        let bytes = InputStaging::bytes(limits, tilings);
+    pub fn new(
+        current: &Current,
+        slots: usize,
+        limits: StepLimits,
+        tilings: usize,
+        vocab: usize,
+    ) -> Result<InputStaging> {
+        let bytes = InputStaging::bytes(limits, tilings, vocab);
         let device = current.alloc("a step's inputs", bytes)?;
-        Ok(InputStaging { staging: current.alloc_pinned(slots * bytes)?, device })
-    }
-
-    /// Address on the device of the address that the arg-maxes are written to.
-    pub fn answers(&self) -> Address {
-        self.device.address()
+        Ok(InputStaging { staging: current.alloc_pinned(slots * bytes)?, device, vocab, caches_at: 0 })
     }
 
     /// Writes a checked batch into the host's side of `slot`, whose last copy has ended, and queues the copy to the device.
-    /// Returns the arguments and the tiles for all tokens and for the outputs alone, whose sequences are `kept_slots`; the
-    /// tiles of each tiling have at most so many tokens.
+    /// The sequences of the outputs are `kept_slots`; the tiles of each tiling have at most so many tokens.
     pub fn send(
         &mut self,
         (current, stream): (&Current, &Stream),
-        (slot, answers): (usize, Address),
+        slot: usize,
         batch: &Batch,
         kept_slots: &[u32],
         caches: &[DeviceKv],
         tile_tokens: &[usize],
-    ) -> Result<[(StepArgs, Tilings); 2]> {
+    ) -> Result<Sent> {
         let first = slot * self.device.len();
         let bytes = &mut self.staging.bytes_mut()[first..][..self.device.len()];
-        let mut writer = Writer { bytes, base: self.device.address(), at: 0 };
-        // At the same address in every step.
-        writer.put(answers.to_le_bytes());
+        let mut writer = Writer::new(bytes, self.device.address());
         let tilings = writer.tilings(batch.slots, tile_tokens);
         let step = StepArgs {
             ids: writer.words(batch.ids),
@@ -86,40 +90,29 @@ impl InputStaging {
             kept_tilings = writer.tilings(kept_slots, tile_tokens);
             kept.n = step.n_outputs;
         }
-        let written = writer.at;
+        // Of another length in every step, and therefore last.
+        let rules = rules::write(&mut writer, batch.rules, batch.outputs.len(), slot, self.vocab);
+        let written = writer.written();
+        self.caches_at = (step.kvs - self.device.address()) as usize;
         current.upload(stream, &self.device, 0, &self.staging, first, written)?;
-        Ok([(step, tilings), (kept, kept_tilings)])
+        Ok(([(step, tilings), (kept, kept_tilings)], rules))
     }
-}
 
-/// Writes arrays one after another and returns their addresses on the device.
-struct Writer<'a> {
-    bytes: &'a mut [u8],
-    base: Address,
-    at: usize,
+    /// Replaces the caches alone of the inputs that were sent last.
+    pub fn send_caches(
+        &mut self,
+        (current, stream): (&Current, &Stream),
+        slot: usize,
+        caches: &[DeviceKv],
+    ) -> Result<()> {
+        let at = slot * self.device.len() + self.caches_at;
+        let bytes = &mut self.staging.bytes_mut()[at..][..size_of_val(caches)];
+        Writer::new(bytes, 0).kvs(caches);
+        current.upload(stream, &self.device, self.caches_at, &self.staging, at, size_of_val(caches))
+    }
 }
 
 impl Writer<'_> {
-    /// Begins an array and returns its address.
-    fn array(&mut self) -> Address {
-        let start = self.at.next_multiple_of(ALIGN);
-        // No addresses of an earlier step.
-        self.bytes[self.at..start].fill(0);
-        self.at = start;
-        self.base + self.at as Address
-    }
-
-    fn put<const N: usize>(&mut self, bytes: [u8; N]) {
-        self.bytes[self.at..self.at + N].copy_from_slice(&bytes);
-        self.at += N;
-    }
-
-    fn words(&mut self, words: &[u32]) -> Address {
-        let address = self.array();
-        words.iter().for_each(|w| self.put(w.to_le_bytes()));
-        address
-    }
-
     /// Writes tiles of up to `most` consecutive tokens of one sequence.
     fn tiles(&mut self, slots: &[u32], most: usize) -> Tiling {
         let (address, mut first, mut n) = (self.array(), 0, 0);

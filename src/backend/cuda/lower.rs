@@ -11,14 +11,13 @@ use super::fuse::{Fusion, Fusions, HeadOps};
 use super::inputs::{TILINGS, Tiling, Tilings};
 use super::launch::{CudaKernel, Current, Grid, Stream};
 use super::module::{
-    ArgmaxArgs, AttendArgs, DeviceNorm, EmbedArgs, Epilogue, GluArgs, HalvesArgs, HeadsArgs, KeepRowsArgs, KvPlace,
-    Modification, NormArgs, PrepareArgs, ProjectArgs, Segment, StepArgs,
+    AttendArgs, DeviceNorm, EmbedArgs, Epilogue, GluArgs, HalvesArgs, HeadsArgs, KeepRowsArgs, KvPlace, Modification,
+    NormArgs, PrepareArgs, ProjectArgs, Segment, StepArgs,
 };
 use super::probe::Address;
 use super::profile::Profile;
-use super::scratch::{
-    ARGMAX_BLOCKS, AttentionShape, DeviceScratch, ExecutorDims, FEW_ROWS, TILE_ROWS, gemv_shared, padded,
-};
+use super::rules::{Needs, StepRules};
+use super::scratch::{AttentionShape, DeviceScratch, ExecutorDims, FEW_ROWS, TILE_ROWS, gemv_shared, padded};
 use crate::backend::Part;
 use crate::backend::op::{
     Act, Activation, Attend, Index, Mask, Norm, NormKind, Op, Projection, RopeChoice, Vector, Weight,
@@ -49,6 +48,16 @@ pub struct StepShape {
     pub halves: bool,
     /// The largest bound of a rotation that the room of the caches is above.
     pub longer_than: Option<usize>,
+    /// Rules by which tokens are chosen.
+    pub needs: Needs,
+}
+
+/// Memory of the host for the tokens that are chosen, `[slots, stride]`.
+#[derive(Clone, Copy)]
+pub struct Answers {
+    pub address: Address,
+    pub slots: u32,
+    pub stride: u32,
 }
 
 impl StepShape {
@@ -73,8 +82,8 @@ pub struct Lowering<'a> {
     pub step: (StepArgs, Tilings),
     /// Arguments and tiles of the outputs alone.
     pub kept_step: (StepArgs, Tilings),
-    /// Address of the address that arg-maxes are written to.
-    pub answers: Address,
+    pub answers: Answers,
+    pub rules: StepRules,
     /// Places of layers in caches, by `StateId`.
     pub kv_places: &'a [KvPlace],
     /// Places of recurrent memories in a buffer of them, by `MemoryId`.
@@ -574,25 +583,14 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// Logits of the rows that are left, and the arg-max of each.
+    /// Logits of the rows that are left, and the token chosen behind each.
     fn logits(&mut self, x: Act, head: Weight, bias: Option<Vector>, scale: f32, softcap: f32) -> Result<()> {
-        let (weights, vocab) = (&self.model.weights, self.program.vocab);
+        let weights = &self.model.weights;
         let (w, bias) = (weights.matrix(head), weights.vector(bias));
         let mut args =
             ProjectArgs { n_segments: 1, epilogue: Epilogue::Cap as u32, scale, softcap, ..Default::default() };
         args.segments[0] = Segment { w, out: self.scratch.logits, bias };
         self.products(self.input(x), args)?;
-        let args = ArgmaxArgs {
-            values: self.scratch.logits,
-            best: self.scratch.best,
-            at: self.scratch.best_at,
-            counters: self.scratch.argmax_counters,
-            answers: self.answers,
-            tokens: self.scratch.tokens,
-            width: vocab as u32,
-            pad: 0,
-        };
-        let blocks = [vocab.div_ceil(1024).min(ARGMAX_BLOCKS), self.shape.n, 1];
-        self.launch(&self.model.device.kernels.argmax, blocks, 256, 2 * 128 + 16, &args)
+        self.choose()
     }
 }

@@ -41,7 +41,7 @@ pub struct DeviceNorm {
 }
 
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DeviceKv {
     pub k: Address,
     pub v: Address,
@@ -436,16 +436,81 @@ pub struct ScanArgs {
     pub pad: u32,
 }
 
+/// A rule by which a token is chosen: `Rule` of `args.cuh`.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct ArgmaxArgs {
-    pub values: Address,
+pub struct DeviceRule {
+    pub inverse: f64,
+    pub biases: Address,
+    pub recent: Address,
+    pub allowed: Address,
+    pub kind: u32,
+    pub n_biases: u32,
+    pub window: u32,
+    pub none: u32,
+    pub repeat: f32,
+    pub presence: f32,
+    pub frequency: f32,
+    pub top_k: u32,
+    pub top_p: f32,
+    pub min_p: f32,
+}
+
+impl DeviceRule {
+    pub fn to_bytes(self) -> [u8; size_of::<DeviceRule>()] {
+        let longs = [self.inverse.to_bits(), self.biases, self.recent, self.allowed];
+        let [repeat, presence, frequency] = [self.repeat, self.presence, self.frequency].map(f32::to_bits);
+        let counts = [self.kind, self.n_biases, self.window, self.none, repeat, presence, frequency, self.top_k];
+        let words = counts.into_iter().chain([self.top_p.to_bits(), self.min_p.to_bits()]);
+        in_bytes(&longs, words)
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RuleState {
+    pub random: u64,
+    pub n_recent: u32,
+    pub next: u32,
+    pub slot: u32,
+    pub pad: u32,
+}
+
+impl RuleState {
+    pub fn to_bytes(self) -> [u8; size_of::<RuleState>()] {
+        in_bytes(&[self.random], [self.n_recent, self.next, self.slot, self.pad])
+    }
+}
+
+/// Long words, then words, in the order of the device's bytes.
+fn in_bytes<const N: usize>(longs: &[u64], words: impl IntoIterator<Item = u32>) -> [u8; N] {
+    let mut bytes = [0; N];
+    let all = longs.iter().flat_map(|w| w.to_le_bytes()).chain(words.into_iter().flat_map(u32::to_le_bytes));
+    bytes.iter_mut().zip(all).for_each(|(to, byte)| *to = byte);
+    bytes
+}
+
+/// Bytes of `Draw` of `args.cuh`.
+pub const DRAW_BYTES: usize = 14360;
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ChooseArgs {
+    pub logits: Address,
+    pub rules: Address,
+    pub states: Address,
+    pub draws: Address,
     pub best: Address,
     pub at: Address,
     pub counters: Address,
     pub answers: Address,
     pub tokens: Address,
+    pub ids: Address,
+    pub positions: Address,
+    pub unit: f64,
     pub width: u32,
+    pub slots: u32,
+    pub stride: u32,
     pub pad: u32,
 }
 
@@ -456,7 +521,8 @@ pinned!(
     DeviceMatrix 48, DeviceNorm 24, DeviceKv 64, KvPlace 32, DeviceTile 16, StepArgs 64, EmbedArgs 88, KeepRowsArgs 48,
     NormArgs 64, Segment 64, Input 24, ProjectArgs 424, PrepareArgs 72, HalvesArgs 64, HeadsArgs 216, AttendArgs 184,
     GluArgs 32, ModifyArgs 48, JoinArgs 40, ProjectHeadsArgs 88, RouteArgs 64, GroupArgs 32, ExpertGluArgs 88,
-    CombineArgs 56, ConvArgs 112, DeltaArgs 152, ScanArgs 152, ArgmaxArgs 56
+    CombineArgs 56, ConvArgs 112, DeltaArgs 152, ScanArgs 152, DeviceRule 72,
+    RuleState 24, ChooseArgs 112
 );
 
 macro_rules! kernels {
@@ -542,7 +608,10 @@ kernels! {
     scan_16: ScanArgs,
     scan_128: ScanArgs,
     scan_256: ScanArgs,
-    argmax: ArgmaxArgs,
+    adjust: ChooseArgs,
+    argmax: ChooseArgs,
+    weigh: ChooseArgs,
+    keep: ChooseArgs,
 }
 
 impl KernelTable {

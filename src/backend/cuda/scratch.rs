@@ -4,7 +4,7 @@
 //! Relies on `arena` for sizes that cannot overflow. Refuses to know which kernel writes or reads a result.
 
 use super::arena::Arena;
-use super::module::Input;
+use super::module::{DRAW_BYTES, Input};
 use super::probe::Address;
 use crate::backend::batch::StepLimits;
 use crate::backend::op::{Attend, Op};
@@ -229,7 +229,9 @@ pub struct DeviceScratch {
     /// `[outputs, ARGMAX_BLOCKS]`
     pub best: Address,
     pub best_at: Address,
-    /// `[outputs]`, the arg-max of each, which the next step reads.
+    /// `[outputs]`, what the kernels of a choice hand on.
+    pub draws: Address,
+    /// `[outputs]`, the token chosen behind each, which the next step reads.
     pub tokens: Address,
 }
 
@@ -270,6 +272,7 @@ impl DeviceScratch {
             logits: add(max_outputs.saturating_mul(program.vocab), 4)?,
             best: add(max_outputs * ARGMAX_BLOCKS, 4)?,
             best_at: add(max_outputs * ARGMAX_BLOCKS, 4)?,
+            draws: add(max_outputs, DRAW_BYTES)?,
             tokens: add(max_outputs, 4)?,
         };
         Ok((scratch, arena.bytes()))

@@ -1,0 +1,128 @@
+//! One token of each of several timelines in one step. Refuses to know how a timeline keeps what it has.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::chooser::{self, Chooser};
+use super::metrics::Phase;
+use super::model::Model;
+use super::session::{Logits, Session};
+use super::step::StepInputs;
+use crate::backend::batch::StepLimits;
+use crate::error::{Error, Result, try_filled, try_vec};
+use crate::sample::Sampler;
+
+/// One token for each of several timelines of one model, in one pass over the weights.
+pub fn decode_batch(
+    sessions: &mut [&mut Session],
+    tokens: &[u32],
+    samplers: &mut [Option<&mut Sampler>],
+    next: &mut [u32],
+) -> Result<()> {
+    let n = sessions.len();
+    if tokens.len() != n || samplers.len() != n || next.len() != n {
+        return Err(Error::invalid("a batch needs as many tokens, samplers and results as caches"));
+    }
+    let Some(first) = sessions.first() else { return Ok(()) };
+    let model = first.model().clone();
+    let long_above = model.program()?.long_rope_above();
+    let is_long = |s: &Session| long_above.is_some_and(|above| s.capacity() > above);
+    let first_is_long = is_long(first);
+    for (session, token) in sessions.iter().zip(tokens) {
+        if !Arc::ptr_eq(session.model(), &model) {
+            return Err(Error::Mismatch("the caches of a batch belong to different models".to_owned()));
+        }
+        if is_long(session) != first_is_long {
+            let what =
+                "the caches of a batch are on different sides of the context length that the model was trained for";
+            return Err(Error::Mismatch(what.to_owned()));
+        }
+        session.check(std::slice::from_ref(token))?;
+    }
+    let vocab = model.program()?.vocab;
+    for sampler in samplers.iter().flatten() {
+        sampler.check_vocab(vocab)?;
+    }
+    let started = Instant::now();
+    let StepLimits { max_tokens, max_outputs } = model.limits()?;
+    let width = max_outputs.min(max_tokens);
+    let mut there = try_filled("tokens", n, None)?;
+    let mut done = 0;
+    let mut result = Ok(());
+    for (i, (group, tokens)) in sessions.chunks_mut(width).zip(tokens.chunks(width)).enumerate() {
+        let group_of = i * width..i * width + group.len();
+        result = step_batch(&model, group, tokens, &mut samplers[group_of.clone()], &mut there[group_of]);
+        if result.is_err() {
+            break;
+        }
+        done += group.len();
+    }
+    if result.is_ok() {
+        for (((session, sampler), there), next) in sessions.iter_mut().zip(samplers).zip(there).zip(next) {
+            let sampler = sampler.as_deref_mut();
+            let token = match there {
+                Some(token) => chooser::chosen(token, sampler),
+                None => session.sample(sampler),
+            };
+            match token {
+                Ok(token) => *next = token,
+                Err(e) => result = Err(e),
+            }
+        }
+    }
+    if result.is_err() {
+        for session in &mut sessions[..done] {
+            session.rewind(session.len() - 1);
+        }
+    }
+    model.metrics().record_phase(Phase::Decode, started.elapsed());
+    result
+}
+
+/// `there`: the tokens that the device has chosen.
+fn step_batch(
+    model: &Model,
+    sessions: &mut [&mut Session],
+    tokens: &[u32],
+    samplers: &mut [Option<&mut Sampler>],
+    there: &mut [Option<u32>],
+) -> Result<()> {
+    let n = sessions.len();
+    let (mut states, mut logits) = (try_vec("caches", n)?, try_vec("logits", n)?);
+    let (mut cancels, mut rules) = (try_vec("cancels", n)?, try_vec("rules", n)?);
+    for ((session, sampler), token) in sessions.iter_mut().zip(&mut *samplers).zip(tokens) {
+        session.restore(None)?;
+        if let Some(sampler) = sampler {
+            session.prepare_mask(sampler, std::slice::from_ref(token))?;
+        }
+    }
+    for (((session, sampler), token), there) in sessions.iter_mut().zip(&*samplers).zip(tokens).zip(&mut *there) {
+        let (state, held, own, cancel) = session.parts_of_step();
+        let chooser = Chooser::new(model, sampler.as_deref());
+        *there = chooser.map(|_| 0);
+        rules.push(chooser.and_then(|chooser| chooser.rule([held, std::slice::from_ref(token)], 0)));
+        states.push(state);
+        logits.push(own);
+        cancels.push(cancel);
+    }
+    let mut inputs = StepInputs::new(n)?;
+    let mut batch = inputs.batch(&mut states, tokens, std::iter::repeat_n((1, 1), n), 0)?;
+    batch.rules = &rules;
+    model.forward(&mut batch, &cancels, |executor| {
+        logits.iter_mut().zip(&mut *there).enumerate().try_for_each(|(i, (own, there))| {
+            match there {
+                Some(token) => *token = executor.token(i)?,
+                None => {
+                    executor.read_logits(i, own)?;
+                    model.suppress(own);
+                }
+            }
+            Ok(())
+        })
+    })?;
+    for ((session, token), there) in sessions.iter_mut().zip(tokens).zip(there) {
+        let logits_at = if there.is_some() { Logits::Away } else { Logits::Here };
+        session.commit(std::slice::from_ref(token), logits_at);
+    }
+    Ok(())
+}
