@@ -112,7 +112,7 @@ static_assert(sizeof(Segment) == 64, "mirrored in module.rs");
 enum Epilogue : u32 {
     kStore = 0,  // out = y
     kAdd = 1,    // out += scale * y
-    kGlu = 2,    // out of segment 0 = activation(y of segment 0) * y of segment 1
+    kGlu = 2,    // out of segment 0 = gated(y of segment 0, y of segment 1)
     kCap = 3,    // out = softcap * tanh(scale * y / softcap), or scale * y
 };
 
@@ -210,8 +210,8 @@ struct AttendArgs {
     StepArgs step;
     const float* q;
     float* out;
-    float* partials;  // [tile, kv head, split, rows, 2 + value_dim]
-    u32* counters;    // [tile, kv head], zero between launches
+    float* partials;  // [rows of a block, split, row, 2 + value_dim]
+    u32* counters;    // [rows of a block], zero between launches
     const float* slopes;  // [heads] or null: taken from a score times the distance
     const float* sinks;   // [heads] or null: one more score, without a value
     u32 heads;
@@ -220,10 +220,10 @@ struct AttendArgs {
     u32 value_dim;
     u32 mask;
     u32 window;
-    u32 splits;  // 0: a warp a tile; else a block works on each of `splits` shares of a tile's positions
+    u32 splits;  // shares of the positions, each of which has a block
     float scale;
     float softcap;
-    u32 first_tile;  // of this launch
+    u32 first_tile;  // of this launch; all where they are tiles of prompts
     KvPlace layer;
 };
 static_assert(sizeof(AttendArgs) == 184, "mirrored in module.rs");

@@ -1,102 +1,27 @@
-// Attention over the cache, one kernel for single tokens and for prompts.
+// Attention over the cache for few tokens of a sequence, and for heads of any width.
 //
-// Query heads that share a key-value head, and the tokens of a tile, are the 16 rows of a matrix product, so each cached
-// row is read once for all of them. A warp takes 16 positions at a time with an online softmax (arXiv 2205.14135):
-// scores by `mma`, then values by `mma`. Operands are read from the cache by 16-byte loads, without shared memory: the order of
-// the terms of a dot product is free, so each lane of a quad takes 8 neighbouring dimensions of 32 in place of the
-// scattered ones of the instruction's layout, and the columns of the output are permuted in the same way.
+// A warp takes 16 positions at a time: scores by `mma`, then values by `mma`. Operands are read from the cache by 16-byte
+// loads, without shared memory: the order of the terms of a dot product is free, so each lane of a quad takes 8 neighbouring
+// dimensions of 32 in place of the scattered ones of the instruction's layout, and the columns of the output are permuted in
+// the same way.
 //
-// With few tiles (decoding), the positions of a tile are divided among `splits` blocks of four warps; the last block to end
-// joins the parts in the order of the splits, so that the result does not depend on which block is last.
-#include "args.cuh"
-
-constexpr u32 kTile = 16;  // rows of a tile, and positions of a step
-constexpr u32 kWarps = 4;
-
-// Eight values of a cached row, in binary16. With `kHalves`, all of a cache is in binary16 and no load depends on a branch.
-template <bool kHalves> DEVICE uint4 load_cached8(const u8* plane, const u16* scales, u64 at, u32 type) {
-    if (kHalves || type == kF16) return load<uint4>(plane + 2 * at);
-    if (type == kF32) {
-        const float4 a = load<float4>(plane + 4 * at), b = load<float4>(plane + 4 * at + 16);
-        return {pack_halves(a.x, a.y), pack_halves(a.z, a.w), pack_halves(b.x, b.y), pack_halves(b.z, b.w)};
-    }
-    const uint2 q = load<uint2>(plane + at);
-    const float d = half_to_float(scales[at / 32]);
-    u32 words[4];
-    UNROLL for (u32 i = 0; i < 4; i++) {
-        const u32 two = (i < 2 ? q.x : q.y) >> (16 * (i % 2));
-        words[i] = pack_halves(d * (float)(i8)two, d * (float)(i8)(two >> 8));
-    }
-    return {words[0], words[1], words[2], words[3]};
-}
+// The positions of a tile are divided among the four warps of `splits` blocks; the last block to end joins the parts in an order
+// of their own, so that the result does not depend on which block is last.
+#include "attention.cuh"
 
 DEVICE u32 word(const uint4& v, u32 i) { return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w; }
 
-// Result of a warp over its positions: for rows g and g + 8 of lane 4g + t the peak, the sum of weights and the weighted
-// values. Accumulator [8e + j] holds dimensions 64e + 16t + j and 64e + 16t + 8 + j.
-template <u32 kDim> struct Part {
-    float peak[2];
-    float sum[2];
-    float values[kDim / 8][4];
-};
-
-// The rows of a tile: (token, query head) pairs.
-struct Rows {
-    u32 tokens;      // of the tile
-    u32 heads;       // query heads a token that are rows here
-    u32 first_token;
-    u32 first_head;
-    u32 last_token;  // of the sequence in the step
-    DEVICE_MEMBER u32 used() const { return tokens * heads; }
-    // Token and query head of row r; behind the used ones any that exist.
-    DEVICE_MEMBER u32 token(u32 r) const { return first_token + (r < used() ? r / heads : 0); }
-    DEVICE_MEMBER u32 head(u32 r) const { return r < used() ? first_head + r % heads : 0; }
-};
-
-// Queries of a warp as the left operand, 16 dimensions a turn, in registers, or in shared memory for heads so long that the
-// values alone nearly fill the registers.
-template <u32 kDim, bool kShared = (kDim > 128)> struct Queries {
-    u32 words[kDim / 16][4];
-    DEVICE_MEMBER Queries(u8*) {}
-    DEVICE_MEMBER void set(u32 turn, u32 i, u32 w) { words[turn][i] = w; }
-    DEVICE_MEMBER uint4 get(u32 turn) const { return {words[turn][0], words[turn][1], words[turn][2], words[turn][3]}; }
-};
-template <u32 kDim> struct Queries<kDim, true> {
-    u8* mine;
-    DEVICE_MEMBER Queries(u8* shared) : mine(shared + threadIdx.x / kWarp * (kDim / 16 * 512) + threadIdx.x % kWarp * 16) {}
-    DEVICE_MEMBER void set(u32 turn, u32 i, u32 w) { store(mine + 512 * turn + 4 * i, w); }
-    DEVICE_MEMBER uint4 get(u32 turn) const { return load<uint4>(mine + 512 * turn); }
-};
-template <u32 kDim> constexpr u32 kQueryBytes = kDim > 128 ? kWarps * kDim / 16 * 512 : 0;
-
-// The first and the last position that a token sees, at `position` of a sequence whose last one in the step is `newest`.
-DEVICE u32 first_seen(const AttendArgs& a, u32 position) {
-    if (a.mask == kAround) return position > a.window ? position - a.window : 0;
-    if (a.mask == kOwnChunk) return position - position % a.window;
-    return a.window && position >= a.window ? position - a.window + 1 : 0;
-}
-DEVICE u32 last_seen(const AttendArgs& a, u32 position, u32 newest) {
-    return a.mask == kAround ? position + min_u32(a.window, newest - position) : position;
-}
-
-// What the rows g and g + 8 of a tile see, and the steps of 16 positions that one of `units` takes.
+// Steps of 16 positions that one of `units` takes.
 struct Walk {
-    u32 first[2];
-    u32 last[2];
     u32 begin;  // first position
     u32 end;
     u32 stride;  // between the steps of a unit
     u32 k_last;  // first of the last eight dimensions
     u32 v_last;
-    DEVICE_MEMBER Walk(const AttendArgs& a, const Rows& rows, u32 unit, u32 units) {
-        const u32 g = threadIdx.x % kWarp / 4, newest = a.step.positions[rows.last_token];
-        UNROLL for (u32 i = 0; i < 2; i++) {
-            const bool used = g + 8 * i < rows.used();
-            const u32 position = a.step.positions[rows.token(g + 8 * i)];
-            last[i] = used ? last_seen(a, position, newest) : 0;
-            first[i] = used ? first_seen(a, position) : 1;
-        }
+    Seen seen;
+    DEVICE_MEMBER Walk(const AttendArgs& a, const Rows& rows, u32 unit, u32 units) : seen(a, rows, a.step.positions[rows.last_token]) {
         // Positions ascend within a tile.
+        const u32 newest = a.step.positions[rows.last_token];
         end = last_seen(a, a.step.positions[rows.first_token + rows.tokens - 1], newest) + 1;
         const u32 start = first_seen(a, a.step.positions[rows.first_token]) / kTile;
         // The unit of a position depends on its place in the sequence alone, not on the tile.
@@ -106,70 +31,6 @@ struct Walk {
         v_last = ceil_div(a.value_dim, 8) * 8 - 8;
     }
 };
-
-// Begins a part: with no position seen, and in one unit of all with the sinks.
-template <u32 kDim> DEVICE void clear(const AttendArgs& a, const Rows& rows, bool has_sinks, Part<kDim>& part) {
-    const u32 lane = threadIdx.x % kWarp;
-    UNROLL for (u32 i = 0; i < 2; i++) {
-        part.peak[i] = kNegativeInfinity, part.sum[i] = 0.f;
-        if (has_sinks && a.sinks) {
-            part.peak[i] = kLog2e * a.sinks[rows.head(lane / 4 + 8 * i)];
-            // The lanes of a quad are summed at the end.
-            if (lane % 4 == 0) part.sum[i] = 1.f;
-        }
-    }
-    UNROLL for (u32 i = 0; i < kDim / 8; i++) UNROLL for (u32 j = 0; j < 4; j++) part.values[i][j] = 0.f;
-}
-
-// The query of row g + 8i, or null.
-DEVICE const float* query(const AttendArgs& a, const Rows& rows, u32 i) {
-    const u32 r = threadIdx.x % kWarp / 4 + 8 * i;
-    return r < rows.used() ? a.q + ((u64)rows.token(r) * a.heads + rows.head(r)) * a.head_dim : nullptr;
-}
-// Dimensions 32c + 8t + 2w and the next of a query, times the scale, as a word of the left operand.
-DEVICE u32 query_word(const AttendArgs& a, const float* query, u32 c, u32 w) {
-    const u32 dim = 32 * c + 8 * (threadIdx.x % 4) + 2 * w;
-    const float low = query && dim < a.head_dim ? a.scale * query[dim] : 0.f;
-    const float high = query && dim + 1 < a.head_dim ? a.scale * query[dim + 1] : 0.f;
-    return pack_halves(low, high);
-}
-
-// Makes weights of the scores of 16 positions, relative to the peak so far, by which what the part holds shrinks.
-template <u32 kDim>
-DEVICE uint4 weigh(const AttendArgs& a, const Rows& rows, const Walk& walk, u32 p0, float (&scores)[2][4], Part<kDim>& part) {
-    const u32 lane = threadIdx.x % kWarp, g = lane / 4, t = lane % 4;
-    u32 w[4];
-    UNROLL for (u32 i = 0; i < 2; i++) {
-        float slope = 0.f, position = 0.f;
-        if (a.slopes) {
-            slope = a.slopes[rows.head(g + 8 * i)];
-            position = (float)a.step.positions[rows.token(g + 8 * i)];
-        }
-        float peak = part.peak[i];
-        UNROLL for (u32 h = 0; h < 2; h++) UNROLL for (u32 j = 0; j < 2; j++) {
-            float& s = scores[h][2 * i + j];
-            const u32 p = p0 + 8 * h + 2 * t + j;
-            if (a.softcap > 0.f) s = a.softcap * tanhf(s / a.softcap);
-            if (a.slopes) s -= slope * fabsf(position - (float)p);
-            s = p <= walk.last[i] && p >= walk.first[i] ? s * kLog2e : kNegativeInfinity;
-            peak = fmaxf(peak, s);
-        }
-        peak = fmaxf(peak, shuffle_xor(peak, 1));
-        peak = fmaxf(peak, shuffle_xor(peak, 2));
-        // The peak of a row without positions is minus infinity, which must not be subtracted from itself.
-        const float base = peak == kNegativeInfinity ? 0.f : peak;
-        const float shrink = exp2_approx(part.peak[i] - base);
-        part.peak[i] = peak;
-        part.sum[i] *= shrink;
-        UNROLL for (u32 n = 0; n < kDim / 8; n++) part.values[n][2 * i] *= shrink, part.values[n][2 * i + 1] *= shrink;
-        UNROLL for (u32 h = 0; h < 2; h++) {
-            const float w0 = exp2_approx(scores[h][2 * i] - base), w1 = exp2_approx(scores[h][2 * i + 1] - base);
-            part.sum[i] += w0 + w1;
-            w[i + 2 * h] = pack_halves(w0, w1);
-        }
-    }
-    return {w[0], w[1], w[2], w[3]};
-}
 
 // Adds the weighted values of 16 positions, dimensions `first_dim`.., whose first value is `at`.
 template <u32 kDim, bool kHalves>
@@ -190,30 +51,6 @@ DEVICE void add_values(const DeviceKv& kv, u64 at, u32 stride, u32 first_dim, u3
     }
 }
 
-// Sums what the lanes of a quad have seen of the positions of a row.
-template <u32 kDim> DEVICE void sum_quads(Part<kDim>& part) {
-    UNROLL for (u32 i = 0; i < 2; i++) {
-        part.sum[i] += shuffle_xor(part.sum[i], 1);
-        part.sum[i] += shuffle_xor(part.sum[i], 2);
-    }
-}
-
-DEVICE u32 value_bytes(u32 type) { return type == kF32 ? 4 : type == kF16 ? 2 : 1; }
-
-// The cache of a sequence with planes that begin at the first key and value of a head.
-DEVICE DeviceKv cache_of(const AttendArgs& a, u32 slot, u32 kv_head) {
-    DeviceKv kv = a.step.kvs[slot];
-    const u64 k = first_value(kv, a.layer, a.layer.k, a.layer.k_stride, kv_head);
-    const u64 v = first_value(kv, a.layer, a.layer.v, a.layer.v_stride, kv_head);
-    if (a.layer.is_latent) kv.v = kv.k, kv.v_scales = kv.k_scales, kv.v_type = kv.k_type;
-    kv.k = in_global(kv.k + k * value_bytes(kv.k_type)), kv.k_scales += k / 32;
-    kv.v = in_global(kv.v + v * value_bytes(kv.v_type)), kv.v_scales += v / 32;
-    return kv;
-}
-
-// The row of a position; those of a step never wrap around the end of a ring.
-DEVICE u32 row_of(const AttendArgs& a, const DeviceKv& kv, u32 p0) { return a.layer.is_ring ? p0 % kv.ring : p0; }
-
 template <u32 kDim, bool kHalves>
 DEVICE void walk(const AttendArgs& a, const Rows& rows, const DeviceKv& kv, u32 unit, u32 units, u8* shared,
                  Part<kDim>& part) {
@@ -224,7 +61,7 @@ DEVICE void walk(const AttendArgs& a, const Rows& rows, const DeviceKv& kv, u32 
     UNROLL for (u32 i = 0; i < 2; i++) {
         const float* from = query(a, rows, i);
         UNROLL_BY(kDim > 128 ? 2 : kDim / 32) for (u32 c = 0; c < kDim / 32; c++) UNROLL for (u32 w = 0; w < 4; w++)
-            q.set(2 * c + w / 2, i + 2 * (w % 2), query_word(a, from, c, w));
+            q.set(2 * c + w / 2, i + 2 * (w % 2), query_word(a, from, 32 * c + 8 * t + 2 * w));
     }
 
     const Walk walk(a, rows, unit, units);
@@ -243,112 +80,56 @@ DEVICE void walk(const AttendArgs& a, const Rows& rows, const DeviceKv& kv, u32 
                 mma16x8x16(scores[h], q.get(2 * c + 1), k.z, k.w);
             }
         }
-        const uint4 weights = weigh(a, rows, walk, p0, scores, part);
-        add_values<kDim, kHalves>(kv, row0 * a.layer.v_stride, a.layer.v_stride, 0, walk.v_last, valid, weights, part);
+        uint4 weights[1];
+        weigh<kDim, 1>(a, rows, walk.seen, p0, false, scores, part, weights);
+        add_values<kDim, kHalves>(kv, row0 * a.layer.v_stride, a.layer.v_stride, 0, walk.v_last, valid, weights[0], part);
     }
     sum_quads(part);
 }
 
-// Writes a lane's values of the first `used` rows, dimensions `first_dim`.. of `d`, times `factor[i]`, to `place(row)`.
-template <u32 kDim, class F>
-DEVICE void write_rows(const Part<kDim>& part, u32 first_dim, u32 d, u32 used, const float (&factor)[2], F&& place) {
-    const u32 lane = threadIdx.x % kWarp, g = lane / 4, t = lane % 4;
-    UNROLL for (u32 i = 0; i < 2; i++) {
-        if (g + 8 * i >= used) continue;
-        float* to = place(g + 8 * i);
-        UNROLL for (u32 n = 0; n < kDim / 8; n++) UNROLL for (u32 j = 0; j < 2; j++) {
-            const u32 dim = first_dim + n / 8 * 64 + 16 * t + 8 * j + n % 8;
-            if (dim < d) to[dim] = part.values[n][2 * i + j] * factor[i];
-        }
-    }
+// The work of a block.
+DEVICE AttendWork<kTile> work_of(const AttendArgs& a) {
+    // More query heads than rows take several blocks.
+    const u32 chunks = ceil_div(ceil_div(a.heads, a.kv_heads), kTile), kv_head = blockIdx.y / chunks;
+    const u32 tile = blockIdx.x / a.splits;
+    AttendWork<kTile> work = {tile * gridDim.y + blockIdx.y, blockIdx.x % a.splits, 0, kv_head, 0, {}};
+    if (a.first_tile + tile >= a.step.n_tiles) return work;
+    const u32 first_head = first_head_of(a, kv_head) + blockIdx.y % chunks * kTile, end_head = first_head_of(a, kv_head + 1);
+    const DeviceTile at = a.step.tiles[a.first_tile + tile];
+    const u32 heads = first_head < end_head ? min_u32(end_head - first_head, kTile) : 0;
+    work.slot = at.slot;
+    work.rows = {at.count, heads, at.first, first_head, at.last, 0};
+    return work;
 }
 
-// Writes the peak and the sum of a lane's rows to `place(row)`.
-template <u32 kDim, class F> DEVICE void write_sums(const Part<kDim>& part, u32 used, F&& place) {
-    const u32 lane = threadIdx.x % kWarp;
-    if (lane % 4 == 0) UNROLL for (u32 i = 0; i < 2; i++) {
-        const u32 row = lane / 4 + 8 * i;
-        if (row < used) place(row)[0] = part.peak[i], place(row)[1] = part.sum[i];
-    }
-}
-
-// Joins the parts of a row, [part][row][peak, sum, values], to softmax-weighted values.
-DEVICE float merged(const float* parts, u32 n, u32 row_size, u32 rows, u32 row, u32 dim) {
-    float peak = kNegativeInfinity;
-    for (u32 p = 0; p < n; p++) peak = fmaxf(peak, parts[(p * rows + row) * row_size]);
-    float sum = 0.f, value = 0.f;
-    for (u32 p = 0; p < n; p++) {
-        const float* part = parts + (p * rows + row) * row_size;
-        if (part[1] == 0.f) continue;
-        const float w = exp2_approx(part[0] - peak);
-        sum += w * part[1];
-        value += w * part[2 + dim];
-    }
-    return value / sum;
-}
-
-// A tile and a head of the cache.
-struct TileWork {
-    u32 tile;
-    u32 split;
-    u32 slot;
-    u32 kv_head;
-    Rows rows;  // none without a tile
-    DEVICE_MEMBER TileWork(const AttendArgs& a, u32 place, u32 splits) : tile(place / splits), split(place % splits), slot(0), rows() {
-        // Query head i reads cached head i * kv_heads / heads. More query heads than rows take several blocks.
-        const u32 chunks = ceil_div(ceil_div(a.heads, a.kv_heads), kTile);
-        kv_head = blockIdx.y / chunks;
-        if (a.first_tile + tile >= a.step.n_tiles) return;
-        const u32 first_head = ceil_div(kv_head * a.heads, a.kv_heads) + blockIdx.y % chunks * kTile;
-        const u32 end_head = ceil_div((kv_head + 1) * a.heads, a.kv_heads);
-        const DeviceTile at = a.step.tiles[a.first_tile + tile];
-        slot = at.slot;
-        const u32 heads = first_head < end_head ? min_u32(end_head - first_head, kTile) : 0;
-        rows = {at.count, heads, at.first, first_head, at.last};
-    }
-    DEVICE_MEMBER float* out(const AttendArgs& a, u32 row) const {
-        return a.out + ((u64)rows.token(row) * a.heads + rows.head(row)) * a.value_dim;
-    }
-    // Number of the tile's first part, and a row of one of them.
-    DEVICE_MEMBER u64 place(const AttendArgs& a) const { return (u64)(tile * gridDim.y + blockIdx.y) * a.splits; }
-    DEVICE_MEMBER float* part(const AttendArgs& a, u32 row) const {
-        return a.partials + ((place(a) + split) * kTile + row) * (2 + a.value_dim);
-    }
-    // Joins the parts of all splits where this is the last of them to be written.
-    DEVICE_MEMBER void join(const AttendArgs& a, u8* flag) const {
-        if (!last_block(a.counters + tile * gridDim.y + blockIdx.y, a.splits, (u32*)flag)) return;
-        const u32 d = a.value_dim;
-        const float* all = a.partials + place(a) * kTile * (2 + d);
-        for (u32 i = threadIdx.x; i < rows.used() * d; i += blockDim.x)
-            out(a, i / d)[i % d] = merged(all, a.splits, 2 + d, kTile, i / d, i % d);
-    }
-};
+// Dimension of value `j` of a pair in accumulator `n`: [8e + i] holds dimensions 64e + 16t + i and 64e + 16t + 8 + i.
+DEVICE u32 permuted(u32 n, u32 j) { return n / 8 * 64 + 16 * (threadIdx.x % 4) + 8 * j + n % 8; }
 
 template <u32 kDim, bool kHalves> DEVICE void attend(const AttendArgs& a, u8* shared) {
     let_next_start();
     wait_for_previous();
     const u32 warp = threadIdx.x / kWarp, d = a.value_dim;
-    const TileWork work(a, a.splits ? blockIdx.x : blockIdx.x * kWarps + warp, max_u32(a.splits, 1));
+    const AttendWork<kTile> work = work_of(a);
     const Rows& rows = work.rows;
-    if (rows.tokens == 0) return;
+    if (rows.used() == 0) return;
     const u32 used = rows.used();
     const DeviceKv kv = cache_of(a, work.slot, work.kv_head);
 
-    Part<kDim> part;
-    if (!a.splits) {
-        walk<kDim, kHalves>(a, rows, kv, 0, 1, shared, part);
-        write_rows<kDim>(part, 0, d, used, {1.f / part.sum[0], 1.f / part.sum[1]}, [&](u32 row) { return work.out(a, row); });
-        return;
-    }
-
     // Groups of positions are dealt to blocks first and then to warps, so that a short context occupies all blocks.
+    Part<kDim> part;
     walk<kDim, kHalves>(a, rows, kv, work.split + warp * a.splits, kWarps * a.splits, shared, part);
     const u32 row_size = 2 + d;
-    float* parts = (float*)(shared + kQueryBytes<kDim>);
+    float* parts = (float*)(shared + kWarps * kQueryBytes<kDim>);
     float* mine = parts + warp * used * row_size;
-    write_sums<kDim>(part, used, [&](u32 row) { return mine + row * row_size; });
-    write_rows<kDim>(part, 0, d, used, {1.f, 1.f}, [&](u32 row) { return mine + row * row_size + 2; });
+    auto dim = [](u32 n, u32 j) { return permuted(n, j); };
+    write_sums<kDim>(part, rows, used, [&](u32 row) { return mine + row * row_size; });
+    write_rows<kDim>(part, rows, used, d, {1.f, 1.f}, dim, [&](u32 row) { return mine + row * row_size + 2; });
     sync_block();
+    if (a.splits == 1) {
+        for (u32 i = threadIdx.x; i < used * d; i += blockDim.x)
+            work.out(a, i / d)[i % d] = merged(parts, kWarps, row_size, used, i / d, i % d);
+        return;
+    }
 
     // Joins the parts of the four warps to that of the block.
     for (u32 i = threadIdx.x; i < used * row_size; i += blockDim.x) {
@@ -365,7 +146,7 @@ template <u32 kDim, bool kHalves> DEVICE void attend(const AttendArgs& a, u8* sh
         }
         work.part(a, row)[field] = v;
     }
-    work.join(a, (u8*)(parts + kWarps * used * row_size));
+    work.join<kDim>(a, (u8*)(parts + kWarps * used * row_size));
 }
 
 // Heads too wide for the registers of a warp. The warps of a block take the same positions: each multiplies every fourth 32
@@ -375,9 +156,9 @@ template <bool kHalves> DEVICE void attend_wide(const AttendArgs& a, u8* shared)
     let_next_start();
     wait_for_previous();
     const u32 lane = threadIdx.x % kWarp, g = lane / 4, t = lane % 4, warp = threadIdx.x / kWarp;
-    const TileWork work(a, blockIdx.x, a.splits);
+    const AttendWork<kTile> work = work_of(a);
     const Rows& rows = work.rows;
-    if (rows.tokens == 0) return;
+    if (rows.used() == 0) return;
     const DeviceKv kv = cache_of(a, work.slot, work.kv_head);
     Part<kDim> part;
     clear(a, rows, work.split == 0, part);
@@ -390,8 +171,8 @@ template <bool kHalves> DEVICE void attend_wide(const AttendArgs& a, u8* shared)
     u8* flag = scores_of + 2 * kWarps * 1024;
     const float *low = query(a, rows, 0), *high = query(a, rows, 1);
     for (u32 c = warp; c < chunks; c += kWarps) UNROLL for (u32 h = 0; h < 2; h++) {
-        const uint4 words = {query_word(a, low, c, 2 * h), query_word(a, high, c, 2 * h),
-                             query_word(a, low, c, 2 * h + 1), query_word(a, high, c, 2 * h + 1)};
+        const u32 dim = 32 * c + 8 * t + 4 * h;
+        const uint4 words = {query_word(a, low, dim), query_word(a, high, dim), query_word(a, low, dim + 2), query_word(a, high, dim + 2)};
         store(queries + 1024 * c + 512 * h, words);
     }
 
@@ -421,21 +202,22 @@ template <bool kHalves> DEVICE void attend_wide(const AttendArgs& a, u8* shared)
                 scores[h][0] += s.x, scores[h][1] += s.y, scores[h][2] += s.z, scores[h][3] += s.w;
             }
         }
-        const uint4 weights = weigh(a, rows, walk, p0, scores, part);
-        add_values<kDim, kHalves>(kv, row0 * a.layer.v_stride, a.layer.v_stride, kDim * warp, walk.v_last, valid, weights,
-                                  part);
+        uint4 weights[1];
+        weigh<kDim, 1>(a, rows, walk.seen, p0, false, scores, part, weights);
+        add_values<kDim, kHalves>(kv, row0 * a.layer.v_stride, a.layer.v_stride, kDim * warp, walk.v_last, valid, weights[0], part);
     }
     sum_quads(part);
 
     const u32 used = rows.used();
+    auto dim = [&](u32 n, u32 j) { return kDim * warp + permuted(n, j); };
     if (a.splits == 1) {
-        write_rows<kDim>(part, kDim * warp, a.value_dim, used, {1.f / part.sum[0], 1.f / part.sum[1]},
+        write_rows<kDim>(part, rows, used, a.value_dim, {1.f / part.sum[0], 1.f / part.sum[1]}, dim,
                          [&](u32 row) { return work.out(a, row); });
         return;
     }
-    if (warp == 0) write_sums<kDim>(part, used, [&](u32 row) { return work.part(a, row); });
-    write_rows<kDim>(part, kDim * warp, a.value_dim, used, {1.f, 1.f}, [&](u32 row) { return work.part(a, row) + 2; });
-    work.join(a, flag);
+    if (warp == 0) write_sums<kDim>(part, rows, used, [&](u32 row) { return work.part(a, row); });
+    write_rows<kDim>(part, rows, used, a.value_dim, {1.f, 1.f}, dim, [&](u32 row) { return work.part(a, row) + 2; });
+    work.join<kWarps * kDim>(a, flag);
 }
 
 KERNEL(attend_64, AttendArgs, 128, 4) {

@@ -139,6 +139,19 @@ DEVICE void mma16x8x16(float (&d)[4], const uint4& a, u32 b0, u32 b1) {
         : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
 }
 
+// Loads four matrices of 8x8 halves from shared memory. Lane 8i + r has the address of row r of matrix i, 16 bytes; lane 4g + t
+// gets of each the columns 2t and 2t + 1 of row g, where `kTransposed` the rows 2t and 2t + 1 of column g.
+template <bool kTransposed> DEVICE void load_matrices(u32 (&d)[4], const void* row) {
+    const u32 from = (u32)__cvta_generic_to_shared(row);
+    if (kTransposed) {
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+                     : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3]) : "r"(from) : "memory");
+    } else {
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                     : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3]) : "r"(from) : "memory");
+    }
+}
+
 // Copies 16 bytes into shared memory asynchronously; they are valid after the wait for their group and a barrier.
 DEVICE void copy_async16(void* shared, const void* global) {
     u32 to = (u32)__cvta_generic_to_shared(shared);

@@ -7,6 +7,7 @@
 #include "heads.cu"
 #include "moe.cu"
 #include "norm.cu"
+#include "prompt.cu"
 #include "recurrence.cu"
 #include "rope.cu"
 #include "sample.cu"

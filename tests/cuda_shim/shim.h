@@ -59,6 +59,7 @@ DEVICE void sync_warp() { shim::exchange('w', nullptr, 0); }
 DEVICE float shuffle_xor(float v, u32 lanes) { return shim::shuffle(v, shim::lane() ^ lanes); }
 DEVICE i32 shuffle_xor(i32 v, u32 lanes) { return shim::shuffle(v, shim::lane() ^ lanes); }
 DEVICE u32 shuffle_xor(u32 v, u32 lanes) { return shim::shuffle(v, shim::lane() ^ lanes); }
+DEVICE float shuffle_from(float v, u32 lane) { return shim::shuffle(v, lane); }
 DEVICE u32 atomic_add(u32* p, u32 v) {
     const u32 old = *p;
     *p += v;
@@ -111,6 +112,22 @@ DEVICE void mma16x8x16(float (&d)[4], const uint4& a, u32 b0, u32 b1) {
     const u32 words[6] = {a.x, a.y, a.z, a.w, b0, b1};
     const shim::Exchange e = shim::exchange('m', words, 6);
     for (u32 i = 0; i < 4; i++) d[i] += e.product[shim::lane()][i];
+}
+template <bool kTransposed> static inline void load_matrices(u32 (&d)[4], const void* row) {
+    u32 address[2];
+    memcpy(address, &row, sizeof(row));
+    const shim::Exchange e = shim::exchange(kTransposed ? 't' : 'l', address, 2);
+    const u32 g = shim::lane() / 4, t = shim::lane() % 4;
+    for (u32 i = 0; i < 4; i++) {
+        u16 halves[2];
+        for (u32 j = 0; j < 2; j++) {
+            const u16* from;
+            memcpy(&from, e.given[8 * i + (kTransposed ? 2 * t + j : g)], sizeof(from));
+            if ((uintptr_t)from % 16) shim::fault("a row of a matrix is not aligned to its size");
+            halves[j] = from[kTransposed ? g : 2 * t + j];
+        }
+        d[i] = (u32)halves[1] << 16 | halves[0];
+    }
 }
 DEVICE void copy_async16(void* shared, const void* global) { shim::copy_later(shared, global); }
 DEVICE void copy_async_commit() { shim::copy_commit(); }

@@ -73,12 +73,8 @@ impl CudaDevice {
         let current = context.enter()?;
         let kernels = KernelTable::load(&current, image)?;
         let k = &kernels;
-        for kernel in
-            [&k.attend_64, &k.attend_64_any, &k.attend_128, &k.attend_128_any, &k.attend_256, &k.attend_256_any]
-        {
-            current.allow_shared(kernel, properties.shared_per_block)?;
-        }
-        for kernel in [&k.attend_wide, &k.attend_wide_any] {
+        let attention = k.attention().into_iter().flat_map(|(_, kernels)| kernels).flatten();
+        for kernel in attention.chain([&k.attend_wide, &k.attend_wide_any]) {
             current.allow_shared(kernel, properties.shared_per_block)?;
         }
         for kernel in k.products() {

@@ -18,8 +18,8 @@ pub struct Tiling {
     pub n: u32,
 }
 
-/// A tiling for each number of tokens that attention's tiles have, and one of whole sequences.
-pub const TILINGS: usize = 8;
+/// A tiling for each number of tokens that attention's tiles have, one for prompts, and one of whole sequences.
+pub const TILINGS: usize = 9;
 pub type Tilings = [Tiling; TILINGS];
 
 /// Memory for the inputs of steps: a share of the host's side for each slot, and one side on the device.

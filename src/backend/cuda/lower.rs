@@ -17,7 +17,9 @@ use super::module::{
 use super::probe::Address;
 use super::profile::Profile;
 use super::rules::{Needs, StepRules};
-use super::scratch::{AttentionShape, DeviceScratch, ExecutorDims, FEW_ROWS, TILE_ROWS, gemv_shared, padded};
+use super::scratch::{
+    AttentionShape, DeviceScratch, ExecutorDims, FEW_ROWS, PROMPT_TOKENS, TILE_ROWS, gemv_shared, padded,
+};
 use crate::backend::Part;
 use crate::backend::op::{
     Act, Activation, Attend, Index, Mask, Norm, NormKind, Op, Projection, RopeChoice, Vector, Weight,
@@ -518,12 +520,18 @@ impl Lowering<'_> {
 
     fn attend(&mut self, op: &Attend) -> Result<()> {
         let (d, s, shape) = (self.dims, self.shape, AttentionShape::new(self.program, op));
-        let tiling = d.tiling(shape.tile_tokens());
+        let prompt_tiles = s.n_tiles[d.tiling(PROMPT_TOKENS)];
+        let is_prompt = d.is_prompt(&shape, s.n, prompt_tiles);
+        let tiling = d.tiling(if is_prompt { PROMPT_TOKENS } else { shape.tile_tokens() });
         let n_tiles = s.n_tiles[tiling];
+        let splits = match is_prompt {
+            true => d.prompt_splits(&shape, s.n, n_tiles, s.reach),
+            false => d.splits(&shape, n_tiles, s.reach),
+        };
         // A window is soon dealt out.
-        let splits = match (d.splits(&shape, n_tiles, s.reach), op.mask.span()) {
-            (splits, 0) => splits,
-            (splits, window) => splits.min(window.div_ceil(64).next_power_of_two()),
+        let splits = match op.mask.span() {
+            0 => splits,
+            window => splits.min(window.div_ceil(64).next_power_of_two()),
         };
         let (mask, window) = match op.mask {
             Mask::Causal => (0, 0),
@@ -534,7 +542,7 @@ impl Lowering<'_> {
         };
         let Tiling { address: tiles, n } = self.step.1[tiling];
         let weights = &self.model.weights;
-        let mut args = AttendArgs {
+        let args = AttendArgs {
             step: StepArgs { tiles, n_tiles: n, ..self.step.0 },
             q: self.act(op.q),
             out: self.act(op.out),
@@ -555,30 +563,44 @@ impl Lowering<'_> {
             softcap: op.softcap,
         };
         let k = &self.model.device.kernels;
-        let (kernel, queries) = match (shape.head_dim.max(shape.value_dim), s.halves) {
-            // Queries, [32 dimensions][1024 bytes], and two turns of scores.
-            _ if shape.is_wide() => {
-                args.splits = args.splits.max(1);
-                let kernel = if s.halves { &k.attend_wide } else { &k.attend_wide_any };
-                (kernel, 1024 * (shape.head_dim.div_ceil(32) + 8) + 16)
-            }
-            (..=64, true) => (&k.attend_64, 0),
-            (..=64, false) => (&k.attend_64_any, 0),
-            (..=128, true) => (&k.attend_128, 0),
-            (..=128, false) => (&k.attend_128_any, 0),
-            // Queries of heads this long wait in shared memory: 16 steps of 512 bytes for each of four warps.
-            (_, true) => (&k.attend_256, 4 * 16 * 512),
-            (_, false) => (&k.attend_256_any, 4 * 16 * 512),
+        let widest = shape.head_dim.max(shape.value_dim);
+        let Some((dim, kernels)) = k.attention().into_iter().find(|(dim, _)| widest <= *dim) else {
+            // Queries, [32 dimensions][1024 bytes], two turns of scores, and a flag.
+            let kernel = if s.halves { &k.attend_wide } else { &k.attend_wide_any };
+            return self.attend_tiles(kernel, &shape, n_tiles, 1024 * (shape.head_dim.div_ceil(32) + 8) + 16, args);
         };
-        if args.splits == 0 {
-            return self.launch(kernel, [n_tiles.div_ceil(4), shape.rows(), 1], 128, queries, &args);
+        let kernel = kernels[usize::from(is_prompt)][usize::from(!s.halves)];
+        // Queries of heads this long wait in shared memory: 16 steps of 512 bytes for each of four warps.
+        let queries = if dim > 128 { 4 * 16 * 512 } else { 0 };
+        if is_prompt {
+            let blocks = n_tiles * shape.prompt_blocks(s.n) * splits;
+            // Two stages of keys and values of 64 positions, of 32 where heads are long; a flag.
+            let planes = 2 * 2 * 64 * 2 * dim.min(128) + 16;
+            return self.launch(
+                kernel,
+                [blocks, shape.kv_heads, 1],
+                2 * shape.prompt_rows() as u32,
+                queries + planes,
+                &args,
+            );
         }
-        let parts = if shape.is_wide() { 0 } else { 4 * TILE_ROWS * (2 + shape.value_dim) * 4 + 16 };
-        // As many tiles at a time as there is room for their parts, where they are in parts.
-        let room = if splits == 0 { n_tiles } else { d.max_parts / (splits * shape.rows()) };
+        self.attend_tiles(kernel, &shape, n_tiles, queries + 4 * TILE_ROWS * (2 + shape.value_dim) * 4 + 16, args)
+    }
+
+    /// Attends to tiles of few tokens, as many at a time as there is room for their parts, where they are in parts.
+    fn attend_tiles(
+        &mut self,
+        kernel: &CudaKernel<AttendArgs>,
+        shape: &AttentionShape,
+        n_tiles: usize,
+        shared: usize,
+        args: AttendArgs,
+    ) -> Result<()> {
+        let splits = args.splits as usize;
+        let room = if splits == 1 { n_tiles } else { self.dims.max_parts / (splits * shape.rows()) };
         for first in (0..n_tiles).step_by(room.max(1)) {
             let (n, args) = (room.max(1).min(n_tiles - first), AttendArgs { first_tile: first as u32, ..args });
-            self.launch(kernel, [n * args.splits as usize, shape.rows(), 1], 128, queries + parts, &args)?;
+            self.launch(kernel, [n * splits, shape.rows(), 1], 128, shared, &args)?;
         }
         Ok(())
     }

@@ -590,6 +590,12 @@ kernels! {
     attend_128_any: AttendArgs,
     attend_256: AttendArgs,
     attend_256_any: AttendArgs,
+    attend_prompt_64: AttendArgs,
+    attend_prompt_64_any: AttendArgs,
+    attend_prompt_128: AttendArgs,
+    attend_prompt_128_any: AttendArgs,
+    attend_prompt_256: AttendArgs,
+    attend_prompt_256_any: AttendArgs,
     attend_wide: AttendArgs,
     attend_wide_any: AttendArgs,
     glu: GluArgs,
@@ -631,6 +637,16 @@ impl KernelTable {
             // What has no kernels was stored as F16.
             _ => [&self.gemv_f16, &self.gemv_f16_rows],
         }
+    }
+
+    /// Attention: with few tokens of a sequence and with many, whose caches hold F16 and others, by the largest width of heads.
+    pub fn attention(&self) -> [(usize, [[&CudaKernel<AttendArgs>; 2]; 2]); 3] {
+        let k = self;
+        [
+            (64, [[&k.attend_64, &k.attend_64_any], [&k.attend_prompt_64, &k.attend_prompt_64_any]]),
+            (128, [[&k.attend_128, &k.attend_128_any], [&k.attend_prompt_128, &k.attend_prompt_128_any]]),
+            (256, [[&k.attend_256, &k.attend_256_any], [&k.attend_prompt_256, &k.attend_prompt_256_any]]),
+        ]
     }
 
     /// Kernels whose shared memory grows with the width of a model.

@@ -15,6 +15,12 @@ use crate::error::{Error, Result};
 /// Rows of an attention tile; `kTile` of `attention.cu`.
 pub const TILE_ROWS: usize = 16;
 
+/// Tokens of a tile of a prompt, whose rows are those of several blocks.
+pub const PROMPT_TOKENS: usize = 128;
+
+/// Rows of a block of a prompt, at most.
+const PROMPT_ROWS: usize = 128;
+
 /// Shares of a tile's positions where they must be the same for every tile.
 const FIXED_SPLITS: usize = 8;
 
@@ -79,7 +85,17 @@ impl AttentionShape {
         self.kv_heads * self.group().div_ceil(TILE_ROWS)
     }
 
-    /// The warps of a block share the positions of a tile, and not the tiles.
+    /// Rows of a block that attends to many tokens: `kTile * kRowWarps` of `prompt.cu`.
+    pub fn prompt_rows(&self) -> usize {
+        if self.head_dim.max(self.value_dim) > 128 { PROMPT_ROWS / 2 } else { PROMPT_ROWS }
+    }
+
+    /// Blocks of the rows of a tile of a prompt, in a step of `n` tokens.
+    pub fn prompt_blocks(&self, n: usize) -> usize {
+        (n.min(PROMPT_TOKENS) * self.group()).div_ceil(self.prompt_rows())
+    }
+
+    /// The warps of a block share the dimensions of a head, and not the positions.
     pub fn is_wide(&self) -> bool {
         self.head_dim.max(self.value_dim) > REGISTER_DIM
     }
@@ -122,6 +138,7 @@ impl ExecutorDims {
                 Op::Attend(a) => {
                     let shape = AttentionShape::new(program, a);
                     tilings.push(shape.tile_tokens());
+                    tilings.extend((!fixed && !shape.is_wide()).then_some(PROMPT_TOKENS));
                     (value_dim, attention_rows) = (value_dim.max(shape.value_dim), attention_rows.max(shape.rows()));
                 }
                 Op::Conv(_) | Op::DeltaRule(_) | Op::Scan(_) => tilings.push(WHOLE),
@@ -165,15 +182,22 @@ impl ExecutorDims {
         if self.fixed { FIXED_SPLITS } else { reach.min(self.max_parts / 2) }
     }
 
-    /// Shares into which the positions of a tile are divided, so that every processor has work; 0 where there are tiles
-    /// enough.
+    /// Shares into which the positions of a tile are divided, so that every processor has work.
     pub fn splits(&self, shape: &AttentionShape, n_tiles: usize, reach: usize) -> usize {
         let blocks = n_tiles * shape.rows();
-        match self.max_parts / 2 {
-            _ if self.fixed => FIXED_SPLITS,
-            most if blocks == 0 || blocks > most => 0,
-            most => reach.min(most.div_ceil(blocks)),
-        }
+        if self.fixed { FIXED_SPLITS } else { reach.min((self.max_parts / 2).div_ceil(blocks.max(1))) }
+    }
+
+    /// Tells whether `n` tokens in so many tiles of prompts are attended to as such: where the same positions would else be read
+    /// more than twice. Rows of prompts have other bits than single tokens.
+    pub fn is_prompt(&self, shape: &AttentionShape, n: usize, n_tiles: usize) -> bool {
+        !self.fixed && !shape.is_wide() && n * shape.group() > 2 * TILE_ROWS * n_tiles
+    }
+
+    /// Shares into which the positions of tiles of prompts are divided: some steps each, and at most a block for each processor.
+    pub fn prompt_splits(&self, shape: &AttentionShape, n: usize, n_tiles: usize, reach: usize) -> usize {
+        let blocks = n_tiles * shape.prompt_blocks(n) * shape.kv_heads;
+        (self.processors / blocks.max(1)).min(reach / 4).max(1)
     }
 
     /// Number of counters of attention, of products and of the arg-max.
@@ -216,7 +240,7 @@ pub struct DeviceScratch {
     pub expert_up: Address,
     /// `[tokens, used, hidden]`
     pub expert_out: Address,
-    /// `[parts, 16, 2 + value_dim]`
+    /// `[parts, 16, 2 + value_dim]`, or of prompts `[processors, 128, 2 + value_dim]`
     pub partials: Address,
     /// Sums of the shares of a product's columns: 128 rows by 128 tokens a processor, or as many by fewer.
     pub product_parts: Address,
@@ -264,7 +288,7 @@ impl DeviceScratch {
             expert_gate: add(picks.saturating_mul(e.gate), 4)?,
             expert_up: add(picks.saturating_mul(e.ffn), 4)?,
             expert_out: add(picks.saturating_mul(e.hidden), 4)?,
-            partials: add(dims.max_parts * TILE_ROWS * (2 + dims.value_dim), 4)?,
+            partials: add((dims.max_parts * TILE_ROWS).max(dims.processors * PROMPT_ROWS) * (2 + dims.value_dim), 4)?,
             product_parts: add(dims.processors, 128 * 128 * 4)?,
             attention_counters: counters,
             product_counters: counters + 4 * dims.max_parts as Address,

@@ -1,0 +1,264 @@
+// Common parts of attention: rows of queries, what they see, the online softmax (arXiv 2205.14135), and the join of parts.
+//
+// Query heads that share a key-value head, and tokens of a tile, are the rows of a matrix product, 16 a warp, so that each cached
+// row is read once for all of them.
+#pragma once
+
+#include "args.cuh"
+
+constexpr u32 kTile = 16;  // rows of a warp
+constexpr u32 kWarps = 4;  // of a block that takes single tokens
+
+// Eight values of a cached row, in binary16. With `kHalves`, all of a cache is in binary16 and no load depends on a branch.
+template <bool kHalves> DEVICE uint4 load_cached8(const u8* plane, const u16* scales, u64 at, u32 type) {
+    if (kHalves || type == kF16) return load<uint4>(plane + 2 * at);
+    if (type == kF32) {
+        const float4 a = load<float4>(plane + 4 * at), b = load<float4>(plane + 4 * at + 16);
+        return {pack_halves(a.x, a.y), pack_halves(a.z, a.w), pack_halves(b.x, b.y), pack_halves(b.z, b.w)};
+    }
+    const uint2 q = load<uint2>(plane + at);
+    const float d = half_to_float(scales[at / 32]);
+    u32 words[4];
+    UNROLL for (u32 i = 0; i < 4; i++) {
+        const u32 two = (i < 2 ? q.x : q.y) >> (16 * (i % 2));
+        words[i] = pack_halves(d * (float)(i8)two, d * (float)(i8)(two >> 8));
+    }
+    return {words[0], words[1], words[2], words[3]};
+}
+
+// Result of a warp over its positions: for rows g and g + 8 of lane 4g + t the peak, in powers of two, the sum of weights and
+// the weighted values.
+template <u32 kDim> struct Part {
+    float peak[2];
+    float sum[2];
+    float values[kDim / 8][4];
+};
+
+// Rows of a tile: (token, query head) pairs.
+struct Rows {
+    u32 tokens;      // of the tile
+    u32 heads;       // query heads a token that are rows here
+    u32 first_token;
+    u32 first_head;
+    u32 last_token;  // of the sequence in the step
+    u32 first;       // row of the warp
+    DEVICE_MEMBER u32 used() const { return tokens * heads; }
+    // Row g + 8i of the warp, of lane 4g + t.
+    DEVICE_MEMBER u32 row(u32 i) const { return first + threadIdx.x % kWarp / 4 + 8 * i; }
+    // Token and query head of row r; behind the used ones any that exist.
+    DEVICE_MEMBER u32 token(u32 r) const { return first_token + (r < used() ? r / heads : 0); }
+    DEVICE_MEMBER u32 head(u32 r) const { return r < used() ? first_head + r % heads : 0; }
+};
+
+// Queries of a warp as the left operand, 16 dimensions a turn, in registers, or in shared memory for heads so long
+// that the values alone nearly fill the registers.
+template <u32 kDim, bool kShared = (kDim > 128)> struct Queries {
+    u32 words[kDim / 16][4];
+    DEVICE_MEMBER Queries(u8*) {}
+    DEVICE_MEMBER void set(u32 turn, u32 i, u32 w) { words[turn][i] = w; }
+    DEVICE_MEMBER uint4 get(u32 turn) const { return {words[turn][0], words[turn][1], words[turn][2], words[turn][3]}; }
+};
+template <u32 kDim> struct Queries<kDim, true> {
+    u8* mine;
+    DEVICE_MEMBER Queries(u8* shared) : mine(shared + threadIdx.x / kWarp * (kDim / 16 * 512) + threadIdx.x % kWarp * 16) {}
+    DEVICE_MEMBER void set(u32 turn, u32 i, u32 w) { store(mine + 512 * turn + 4 * i, w); }
+    DEVICE_MEMBER uint4 get(u32 turn) const { return load<uint4>(mine + 512 * turn); }
+};
+// Bytes of shared memory a warp.
+template <u32 kDim> constexpr u32 kQueryBytes = kDim > 128 ? kDim / 16 * 512 : 0;
+
+// The first and the last position that a token sees, at `position` of a sequence whose last one in the step is `newest`.
+DEVICE u32 first_seen(const AttendArgs& a, u32 position) {
+    if (a.mask == kAround) return position > a.window ? position - a.window : 0;
+    if (a.mask == kOwnChunk) return position - position % a.window;
+    return a.window && position >= a.window ? position - a.window + 1 : 0;
+}
+DEVICE u32 last_seen(const AttendArgs& a, u32 position, u32 newest) {
+    return a.mask == kAround ? position + min_u32(a.window, newest - position) : position;
+}
+
+// What the rows of a lane see; nothing behind the used ones.
+struct Seen {
+    u32 first[2];
+    u32 last[2];
+    DEVICE_MEMBER Seen(const AttendArgs& a, const Rows& rows, u32 newest) {
+        UNROLL for (u32 i = 0; i < 2; i++) {
+            const bool used = rows.row(i) < rows.used();
+            const u32 position = a.step.positions[rows.token(rows.row(i))];
+            last[i] = used ? last_seen(a, position, newest) : 0;
+            first[i] = used ? first_seen(a, position) : 1;
+        }
+    }
+};
+
+// Begins a part: with no position seen, and in one unit of all with the sinks.
+template <u32 kDim> DEVICE void clear(const AttendArgs& a, const Rows& rows, bool has_sinks, Part<kDim>& part) {
+    const u32 lane = threadIdx.x % kWarp;
+    UNROLL for (u32 i = 0; i < 2; i++) {
+        part.peak[i] = kNegativeInfinity, part.sum[i] = 0.f;
+        if (has_sinks && a.sinks) {
+            part.peak[i] = kLog2e * a.sinks[rows.head(rows.row(i))];
+            // The lanes of a quad are summed at the end.
+            if (lane % 4 == 0) part.sum[i] = 1.f;
+        }
+    }
+    UNROLL for (u32 i = 0; i < kDim / 8; i++) UNROLL for (u32 j = 0; j < 4; j++) part.values[i][j] = 0.f;
+}
+
+// The query of row g + 8i of the warp, or null.
+DEVICE const float* query(const AttendArgs& a, const Rows& rows, u32 i) {
+    const u32 r = rows.row(i);
+    return r < rows.used() ? a.q + ((u64)rows.token(r) * a.heads + rows.head(r)) * a.head_dim : nullptr;
+}
+// Dimension `dim` of a query and the next, times the scale, as a word of the left operand.
+DEVICE u32 query_word(const AttendArgs& a, const float* query, u32 dim) {
+    const float low = query && dim < a.head_dim ? a.scale * query[dim] : 0.f;
+    const float high = query && dim + 1 < a.head_dim ? a.scale * query[dim + 1] : 0.f;
+    return pack_halves(low, high);
+}
+
+// Makes weights of the scores of 16 * kGroups positions from `p0` on, relative to the peak so far, by which what the part holds
+// shrinks. `inside`: every row sees all of them.
+template <u32 kDim, u32 kGroups>
+DEVICE void weigh(const AttendArgs& a, const Rows& rows, const Seen& seen, u32 p0, bool inside, float (&scores)[2 * kGroups][4],
+                  Part<kDim>& part, uint4 (&weights)[kGroups]) {
+    const u32 p = p0 + 2 * (threadIdx.x % 4);
+    u32 w[kGroups][4];
+    UNROLL for (u32 i = 0; i < 2; i++) {
+        auto for_each_score = [&](auto&& f) {
+            UNROLL for (u32 n = 0; n < 2 * kGroups; n++) UNROLL for (u32 j = 0; j < 2; j++) f(scores[n][2 * i + j], p + 8 * n + j);
+        };
+        if (a.softcap > 0.f) for_each_score([&](float& s, u32) { s = a.softcap * tanhf(s / a.softcap); });
+        if (a.slopes) {
+            const float slope = a.slopes[rows.head(rows.row(i))], position = (float)a.step.positions[rows.token(rows.row(i))];
+            for_each_score([&](float& s, u32 p) { s -= slope * fabsf(position - (float)p); });
+        }
+        if (!inside) for_each_score([&](float& s, u32 p) { s = p <= seen.last[i] && p >= seen.first[i] ? s : kNegativeInfinity; });
+        float peak = kNegativeInfinity;
+        for_each_score([&](float& s, u32) { peak = fmaxf(peak, s); });
+        peak = fmaxf(peak, shuffle_xor(peak, 1));
+        peak = fmaxf(peak, shuffle_xor(peak, 2));
+        peak = fmaxf(part.peak[i], kLog2e * peak);
+        // The peak of a row without positions is minus infinity, which must not be subtracted from itself.
+        const float base = peak == kNegativeInfinity ? 0.f : peak;
+        const float shrink = exp2_approx(part.peak[i] - base);
+        part.peak[i] = peak;
+        part.sum[i] *= shrink;
+        UNROLL for (u32 n = 0; n < kDim / 8; n++) part.values[n][2 * i] *= shrink, part.values[n][2 * i + 1] *= shrink;
+        UNROLL for (u32 n = 0; n < 2 * kGroups; n++) {
+            const float w0 = exp2_approx(fmaf(scores[n][2 * i], kLog2e, -base));
+            const float w1 = exp2_approx(fmaf(scores[n][2 * i + 1], kLog2e, -base));
+            part.sum[i] += w0 + w1;
+            w[n / 2][i + 2 * (n % 2)] = pack_halves(w0, w1);
+        }
+    }
+    UNROLL for (u32 n = 0; n < kGroups; n++) weights[n] = {w[n][0], w[n][1], w[n][2], w[n][3]};
+}
+
+// Sums what the lanes of a quad have seen of the positions of a row.
+template <u32 kDim> DEVICE void sum_quads(Part<kDim>& part) {
+    UNROLL for (u32 i = 0; i < 2; i++) {
+        part.sum[i] += shuffle_xor(part.sum[i], 1);
+        part.sum[i] += shuffle_xor(part.sum[i], 2);
+    }
+}
+
+DEVICE u32 value_bytes(u32 type) { return type == kF32 ? 4 : type == kF16 ? 2 : 1; }
+
+// The cache of a sequence with planes that begin at the first key and value of a head.
+DEVICE DeviceKv cache_of(const AttendArgs& a, u32 slot, u32 kv_head) {
+    DeviceKv kv = a.step.kvs[slot];
+    const u64 k = first_value(kv, a.layer, a.layer.k, a.layer.k_stride, kv_head);
+    const u64 v = first_value(kv, a.layer, a.layer.v, a.layer.v_stride, kv_head);
+    if (a.layer.is_latent) kv.v = kv.k, kv.v_scales = kv.k_scales, kv.v_type = kv.k_type;
+    kv.k = in_global(kv.k + k * value_bytes(kv.k_type)), kv.k_scales += k / 32;
+    kv.v = in_global(kv.v + v * value_bytes(kv.v_type)), kv.v_scales += v / 32;
+    return kv;
+}
+
+// The row of a position; those of a step never wrap around the end of a ring.
+DEVICE u32 row_of(const AttendArgs& a, const DeviceKv& kv, u32 p0) { return a.layer.is_ring ? p0 % kv.ring : p0; }
+
+// Writes a lane's values, whose dimensions `dim(n, j)` tells, of rows ahead of `end`, times `factor[i]`, to `place(row)`.
+template <u32 kDim, class Dim, class F>
+DEVICE void write_rows(const Part<kDim>& part, const Rows& rows, u32 end, u32 d, const float (&factor)[2], Dim&& dim, F&& place) {
+    UNROLL for (u32 i = 0; i < 2; i++) {
+        if (rows.row(i) >= end) continue;
+        float* to = place(rows.row(i));
+        UNROLL for (u32 n = 0; n < kDim / 8; n++) UNROLL for (u32 j = 0; j < 2; j++)
+            if (dim(n, j) < d) to[dim(n, j)] = part.values[n][2 * i + j] * factor[i];
+    }
+}
+
+// Writes the peak and the sum of a lane's rows ahead of `end` to `place(row)`.
+template <u32 kDim, class F> DEVICE void write_sums(const Part<kDim>& part, const Rows& rows, u32 end, F&& place) {
+    if (threadIdx.x % 4 == 0) UNROLL for (u32 i = 0; i < 2; i++)
+        if (rows.row(i) < end) place(rows.row(i))[0] = part.peak[i], place(rows.row(i))[1] = part.sum[i];
+}
+
+// Joins the few parts of a row, [part][row][peak, sum, values], to a softmax-weighted value.
+DEVICE float merged(const float* parts, u32 n, u32 row_size, u32 rows, u32 row, u32 dim) {
+    float peak = kNegativeInfinity;
+    for (u32 p = 0; p < n; p++) peak = fmaxf(peak, parts[(p * rows + row) * row_size]);
+    float sum = 0.f, value = 0.f;
+    for (u32 p = 0; p < n; p++) {
+        const float* part = parts + (p * rows + row) * row_size;
+        if (part[1] == 0.f) continue;
+        const float w = exp2_approx(part[0] - peak);
+        sum += w * part[1];
+        value += w * part[2 + dim];
+    }
+    return value / sum;
+}
+
+// Work of a block: `kRows` rows of a tile with a head of the cache, over a share of the positions.
+template <u32 kRows> struct AttendWork {
+    u32 number;  // of the rows, the same in all shares
+    u32 split;
+    u32 slot;
+    u32 kv_head;
+    u32 first_row;
+    Rows rows;  // none without a tile
+    // Row behind the block's.
+    DEVICE_MEMBER u32 end() const { return min_u32(first_row + kRows, rows.used()); }
+    DEVICE_MEMBER float* out(const AttendArgs& a, u32 row) const {
+        return a.out + ((u64)rows.token(row) * a.heads + rows.head(row)) * a.value_dim;
+    }
+    // A row of the share's part.
+    DEVICE_MEMBER float* part(const AttendArgs& a, u32 row) const {
+        return a.partials + (((u64)number * a.splits + split) * kRows + row - first_row) * (2 + a.value_dim);
+    }
+    // Joins the parts of all shares where this is the last of them to be written, with a warp for each row.
+    template <u32 kDim> DEVICE_MEMBER void join(const AttendArgs& a, u8* flag) const {
+        if (!last_block(a.counters + number, a.splits, (u32*)flag)) return;
+        const u32 lane = threadIdx.x % kWarp, d = a.value_dim, n = a.splits;
+        const u64 stride = (u64)kRows * (2 + d);
+        for (u32 row = first_row + threadIdx.x / kWarp; row < end(); row += blockDim.x / kWarp) {
+            const float* parts = a.partials + ((u64)number * n * kRows + row - first_row) * (2 + d);
+            float peak = kNegativeInfinity, sum = 0.f, values[kDim / kWarp] = {};
+            for (u32 s = lane; s < n; s += kWarp) peak = fmaxf(peak, parts[s * stride]);
+            peak = warp_max(peak);
+            for (u32 first = 0; first < n; first += kWarp) {
+                float weight = 0.f;
+                if (first + lane < n) {
+                    const float* part = parts + (first + lane) * stride;
+                    // A share without positions has no weight, and neither a peak.
+                    if (part[1] != 0.f) weight = exp2_approx(part[0] - peak), sum += weight * part[1];
+                }
+                const u32 end = min_u32(kWarp, n - first);
+                UNROLL_BY(8) for (u32 s = 0; s < end; s++) {
+                    const float* part = parts + (first + s) * stride + 2;
+                    const float w = shuffle_from(weight, s);
+                    UNROLL for (u32 i = 0; i < kDim / kWarp; i++)
+                        if (lane + kWarp * i < d) values[i] = fmaf(w, part[lane + kWarp * i], values[i]);
+                }
+            }
+            const float inverse = 1.f / warp_sum(sum);
+            UNROLL for (u32 i = 0; i < kDim / kWarp; i++)
+                if (lane + kWarp * i < d) out(a, row)[lane + kWarp * i] = values[i] * inverse;
+        }
+    }
+};
+
+// The first query head that reads head `kv_head` of the cache: query head i reads head i * kv_heads / heads.
+DEVICE u32 first_head_of(const AttendArgs& a, u32 kv_head) { return ceil_div(kv_head * a.heads, a.kv_heads); }

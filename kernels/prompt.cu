@@ -1,0 +1,161 @@
+// Attention for prompts.
+//
+// A block has up to 128 rows, 16 a warp, and reads the positions that any of them sees: keys and values of 64 positions at a time
+// are copied into shared memory in the background, once for all warps, while those before are multiplied. `ldmatrix` brings both
+// into the order of the operands; within a row of shared memory groups of eight values are exchanged so that it meets no bank
+// twice. A warp leaves out what none of its rows sees. Where there are few blocks, several share the positions of one.
+#include "attention.cuh"
+
+constexpr u32 kTileTokens = 128;  // of a tile, whose rows are those of several blocks
+
+// Warps of a block, and positions of a step: values of long heads fill registers, and keys shared memory.
+template <u32 kDim> constexpr u32 kRowWarps = kDim > 128 ? 4 : 8;
+template <u32 kDim> constexpr u32 kStep = kDim > 128 ? 32 : 64;
+
+// Keys and values on their way into shared memory, [stage][keys, values][position of a step][kDim], in binary16.
+template <u32 kDim, bool kHalves> struct Feed {
+    static constexpr u32 kRow = 2 * kDim, kPlane = kStep<kDim> * kRow, kUnits = kDim / 8;
+    const DeviceKv& kv;
+    const KvPlace& layer;
+    u8* planes;
+    u32 first;  // positions that hold something
+    u32 last;
+    u32 k_units;  // of 8 dimensions
+    u32 v_units;
+
+    // Where dimensions from 8 * unit on of a position lie in a plane.
+    DEVICE_MEMBER static u32 place(u32 position, u32 unit) { return position * kRow + 16 * (unit ^ position % 8); }
+    DEVICE_MEMBER u8* keys(u32 stage) const { return planes + 2 * stage * kPlane; }
+    DEVICE_MEMBER u8* values(u32 stage) const { return keys(stage) + kPlane; }
+
+    DEVICE_MEMBER static void bring(u8* to, const u8* plane, const u16* scales, u64 at, u32 type) {
+        if (kHalves) copy_async16(to, plane + 2 * at);
+        else store(to, load_cached8<false>(plane, scales, at, type));
+    }
+    // Begins to copy the positions of a step. Those that hold nothing have no weight, but must be numbers.
+    DEVICE_MEMBER void fetch(u32 p0, u32 stage) const {
+        constexpr u32 kThreads = kRowWarps<kDim> * kWarp;
+        const u32 unit = threadIdx.x % kUnits;
+        UNROLL for (u32 i = 0; i < kStep<kDim> * kUnits / kThreads; i++) {
+            const u32 position = (i * kThreads + threadIdx.x) / kUnits, p = max_u32(first, min_u32(p0 + position, last));
+            const u64 row = layer.is_ring ? p % kv.ring : p;
+            if (unit < k_units) bring(keys(stage) + place(position, unit), kv.k, kv.k_scales, row * layer.k_stride + 8 * unit, kv.k_type);
+            if (unit < v_units) bring(values(stage) + place(position, unit), kv.v, kv.v_scales, row * layer.v_stride + 8 * unit, kv.v_type);
+        }
+    }
+};
+
+template <u32 kDim, bool kHalves> DEVICE void attend_prompt(const AttendArgs& a, u8* shared) {
+    constexpr u32 kRows = kTile * kRowWarps<kDim>, kGroups = kStep<kDim> / 16;
+    using Planes = Feed<kDim, kHalves>;
+    let_next_start();
+    wait_for_previous();
+    // The last rows of a prompt see most, and begin first.
+    const u32 block = gridDim.x - 1 - blockIdx.x, blocks = gridDim.x / (a.splits * a.step.n_tiles), kv_head = blockIdx.y;
+    const DeviceTile tile = a.step.tiles[block / a.splits / blocks];
+    const u32 first_head = first_head_of(a, kv_head), first_row = block / a.splits % blocks * kRows;
+    const Rows rows = {tile.count, first_head_of(a, kv_head + 1) - first_head, tile.first, first_head, tile.last,
+                       first_row + threadIdx.x / kWarp * kTile};
+    const AttendWork<kRows> work = {block / a.splits * gridDim.y + blockIdx.y, block % a.splits, tile.slot, kv_head, first_row, rows};
+    if (first_row >= rows.used()) return;
+    const DeviceKv kv = cache_of(a, tile.slot, kv_head);
+    Part<kDim> part;
+    clear(a, rows, work.split == 0, part);
+
+    const u32 lane = threadIdx.x % kWarp, t = lane % 4;
+    u8* planes = shared + kRowWarps<kDim> * kQueryBytes<kDim>;
+    Queries<kDim> q(shared);
+    UNROLL for (u32 i = 0; i < 2; i++) {
+        const float* from = query(a, rows, i);
+        UNROLL_BY(kDim > 128 ? 2 : kDim / 16) for (u32 c = 0; c < kDim / 16; c++) UNROLL for (u32 h = 0; h < 2; h++)
+            q.set(c, i + 2 * h, query_word(a, from, 16 * c + 8 * h + 2 * t));
+    }
+
+    // Positions ascend within a tile. What the block sees, what any row of the warp sees, and what all of them see.
+    auto position = [&](u32 row) { return a.step.positions[rows.token(row)]; };
+    const u32 newest = a.step.positions[rows.last_token], end_row = min_u32(rows.first + kTile, rows.used());
+    const u32 from = first_seen(a, position(first_row)), to = last_seen(a, position(work.end() - 1), newest);
+    const Seen seen(a, rows, newest);
+    const u32 low = position(min_u32(rows.first, rows.used() - 1)), high = position(end_row - 1);
+    const bool has_rows = rows.first < rows.used();
+    const u32 any_first = first_seen(a, low), any_last = last_seen(a, high, newest);
+    const u32 all_first = first_seen(a, high), all_last = last_seen(a, low, newest);
+
+    const Planes feed = {kv, a.layer, planes, from, to, 2 * ceil_div(a.head_dim, 16), 2 * ceil_div(a.value_dim, 16)};
+    const u32 step = from / kStep<kDim>, stride = kStep<kDim> * a.splits;
+    const u32 begin = kStep<kDim> * (step + (work.split + a.splits - step % a.splits) % a.splits);
+    // Lane 8m + r reads row r of matrix m: of keys the halves of 16 dimensions, then the next positions; of values the other way round.
+    const u32 m = lane / 8, r = lane % 8;
+    const u32 of_keys = Planes::place(m / 2 * 8 + r, m % 2), of_values = Planes::place(m % 2 * 8 + r, m / 2);
+    if (begin <= to) feed.fetch(begin, 0);
+    copy_async_commit();
+    u32 stage = 0;
+    for (u32 p0 = begin; p0 <= to; p0 += stride, stage ^= 1) {
+        copy_async_wait<0>();
+        sync_block();
+        // Behind the barrier, because it overwrites the stage that the step before has read.
+        if (p0 + stride <= to) feed.fetch(p0 + stride, stage ^ 1);
+        copy_async_commit();
+        if (!has_rows || p0 > any_last || p0 + kStep<kDim> <= any_first) continue;
+        const u8 *keys = feed.keys(stage), *values = feed.values(stage);
+        float scores[2 * kGroups][4] = {};
+        UNROLL for (u32 c = 0; c < kDim / 16; c++) {
+            if (16 * c >= a.head_dim) break;
+            const uint4 left = q.get(c);
+            UNROLL for (u32 n = 0; n < kGroups; n++) {
+                u32 k[4];
+                load_matrices<false>(k, keys + 16 * n * Planes::kRow + (of_keys ^ 32 * c));
+                mma16x8x16(scores[2 * n], left, k[0], k[1]);
+                mma16x8x16(scores[2 * n + 1], left, k[2], k[3]);
+            }
+        }
+        uint4 weights[kGroups];
+        const bool inside = p0 >= all_first && p0 + kStep<kDim> - 1 <= all_last;
+        weigh<kDim, kGroups>(a, rows, seen, p0, inside, scores, part, weights);
+        UNROLL for (u32 e = 0; e < kDim / 16; e++) {
+            if (16 * e >= a.value_dim) break;
+            UNROLL for (u32 n = 0; n < kGroups; n++) {
+                u32 v[4];
+                load_matrices<true>(v, values + 16 * n * Planes::kRow + (of_values ^ 32 * e));
+                mma16x8x16(part.values[2 * e], weights[n], v[0], v[1]);
+                mma16x8x16(part.values[2 * e + 1], weights[n], v[2], v[3]);
+            }
+        }
+    }
+    sum_quads(part);
+
+    auto dim = [&](u32 n, u32 j) { return 8 * n + 2 * t + j; };
+    if (a.splits == 1) {
+        write_rows<kDim>(part, rows, work.end(), a.value_dim, {1.f / part.sum[0], 1.f / part.sum[1]}, dim,
+                         [&](u32 row) { return work.out(a, row); });
+        return;
+    }
+    write_sums<kDim>(part, rows, work.end(), [&](u32 row) { return work.part(a, row); });
+    write_rows<kDim>(part, rows, work.end(), a.value_dim, {1.f, 1.f}, dim, [&](u32 row) { return work.part(a, row) + 2; });
+    work.template join<kDim>(a, planes + 4 * Planes::kPlane);
+}
+
+KERNEL(attend_prompt_64, AttendArgs, 256, 2) {
+    DYNAMIC_SHARED(shared);
+    attend_prompt<64, true>(a, shared);
+}
+KERNEL(attend_prompt_64_any, AttendArgs, 256, 1) {
+    DYNAMIC_SHARED(shared);
+    attend_prompt<64, false>(a, shared);
+}
+KERNEL(attend_prompt_128, AttendArgs, 256, 1) {
+    DYNAMIC_SHARED(shared);
+    attend_prompt<128, true>(a, shared);
+}
+KERNEL(attend_prompt_128_any, AttendArgs, 256, 1) {
+    DYNAMIC_SHARED(shared);
+    attend_prompt<128, false>(a, shared);
+}
+KERNEL(attend_prompt_256, AttendArgs, 128, 1) {
+    DYNAMIC_SHARED(shared);
+    attend_prompt<256, true>(a, shared);
+}
+KERNEL(attend_prompt_256_any, AttendArgs, 128, 1) {
+    DYNAMIC_SHARED(shared);
+    attend_prompt<256, false>(a, shared);
+}
