@@ -46,6 +46,7 @@ DEVICE void sync_warp() { __syncwarp(); }
 DEVICE float shuffle_xor(float v, u32 lanes) { return __shfl_xor_sync(0xffffffffu, v, lanes); }
 DEVICE i32 shuffle_xor(i32 v, u32 lanes) { return __shfl_xor_sync(0xffffffffu, v, lanes); }
 DEVICE u32 shuffle_xor(u32 v, u32 lanes) { return __shfl_xor_sync(0xffffffffu, v, lanes); }
+DEVICE u32 shuffle_from(u32 v, u32 lane) { return __shfl_sync(0xffffffffu, v, lane); }
 DEVICE float shuffle_from(float v, u32 lane) { return __shfl_sync(0xffffffffu, v, lane); }
 // Adds to a counter that blocks share. What was written before, by this thread or ahead of a barrier with it, can be read
 // behind every later call for the same counter, by that thread or behind a barrier with it.
@@ -119,6 +120,14 @@ DEVICE void mma16x8x16(float (&d)[4], const uint4& a, u32 b0, u32 b1) {
         : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
 }
 
+// d += a * b in signed bytes: a is 16x32, b is 32x8; lane 4g + t holds of a the rows g and g + 8 and the columns 4t.. and
+// 16 + 4t.., a word each, of b these rows and column g, of d what it holds of that of `mma16x8x16`.
+DEVICE void mma16x8x32(i32 (&d)[4], const uint4& a, u32 b0, u32 b1) {
+    asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
+        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
+}
+
 // Copies 16 bytes into shared memory asynchronously; they are valid after the wait for their group and a barrier.
 DEVICE void copy_async16(void* shared, const void* global) {
     u32 to = (u32)__cvta_generic_to_shared(shared);
@@ -161,6 +170,8 @@ DEVICE u32 float_to_bits(float f) {
     u.f = f;
     return u.w;
 }
+// Moves bits to the right by n mod 32, and those that fall out to the left end.
+DEVICE u32 rotate(u32 w, u32 n) { return w >> (n % 32) | w << ((32 - n % 32) % 32); }
 DEVICE float low_half(u32 w) { return half_to_float((u16)w); }
 DEVICE float high_half(u32 w) { return half_to_float((u16)(w >> 16)); }
 

@@ -251,6 +251,11 @@ def _(k, a, verb, type_):
     return k.write(a[0], f'{verb}({k.read(a[1], type_)}, {k.read(a[2], "u32")})', type_)
 
 
+@operation(r'shf\.(l|r)\.wrap\.b32')
+def _(k, a, side):
+    return k.write(a[0], f'shf_{side}({", ".join(k.read(x, "u32") for x in a[1:])})', 'u32')
+
+
 @operation(r'bfi\.b32')
 def _(k, a):
     return k.write(a[0], f'bfi({", ".join(k.read(x, "u32") for x in a[1:])})', 'u32')
@@ -359,6 +364,16 @@ def _(k, a):
     words, sums = (', '.join(k.read(x, t) for x in v) for v, t in ((left + right, 'u32'), (c, 'f32')))
     return f'float d[4] = {{{sums}}}; mma({{{words}}}, d, {k.at}); ' + ' '.join(
         k.write(r, f'd[{i}]', 'f32') for i, r in enumerate(d))
+
+
+@operation(r'mma\.sync\.aligned\.m16n8k32\.row\.col\.s32\.s8\.s8\.s32')
+def _(k, a):
+    d, left, right, c = map(members, a)
+    if [len(v) for v in (d, left, right, c)] != [4, 4, 2, 4]:
+        raise Unknown(f'operands {a}')
+    words, sums = (', '.join(k.read(x, t) for x in v) for v, t in ((left + right, 'u32'), (c, 's32')))
+    return f'int32_t d[4] = {{{sums}}}; mma_bytes({{{words}}}, d, {k.at}); ' + ' '.join(
+        k.write(r, f'd[{i}]', 's32') for i, r in enumerate(d))
 
 
 @operation(r'ldmatrix\.sync\.aligned\.m8n8\.x([124])(\.trans)?(?:\.shared)?\.b16')

@@ -21,8 +21,11 @@ const FIXED_SPLITS: usize = 8;
 /// Blocks that look for the largest logit of an output.
 pub const ARGMAX_BLOCKS: usize = 32;
 
-/// Rows of input that share the weights which a product reads: `kColumns` of `gemv.cu`.
+/// Rows of input that share the weights which a product reads, of matrices without blocks: `kColumns` of `gemv.cu`.
 pub const FEW_ROWS: usize = 8;
+
+/// Those of matrices of blocks, by the kernels of `few.cu`: the first takes up to as many as it has room for.
+pub const BLOCK_ROWS: [usize; 2] = [8, 32];
 
 /// Tokens of a step that rarely share an expert.
 pub const FEW_TOKENS: usize = 8;
@@ -198,7 +201,7 @@ pub struct DeviceScratch {
     /// Addresses of activations by `Act`: of steps of which some rows are dropped, and of steps whose tokens are all
     /// outputs. In the latter `KeepOutputs` copies nothing: the buffers of each of its pairs have changed places behind it.
     pub acts: [Vec<Address>; 2],
-    /// `[rows that products take without tiles, widest input]`
+    /// `[rows that products take without tiles, up to whole tiles, widest input]`
     pub prepared: Input,
     /// `[max(tokens, outputs), widest input]` or `[tokens, used, expert_ffn]` in binary16.
     pub halves: Address,
@@ -240,7 +243,7 @@ impl DeviceScratch {
         let e = &dims.experts;
         let (rows, picks) = (max_tokens.max(max_outputs), max_tokens.saturating_mul(e.used));
         let (widest, expert_halves) = (program.widest_input().next_multiple_of(32), e.ffn.next_multiple_of(32));
-        let few = if dims.fixed { rows } else { rows.min(FEW_ROWS) };
+        let few = if dims.fixed { rows } else { rows.min(BLOCK_ROWS[1]) }.next_multiple_of(BLOCK_ROWS[1]);
         let prepared = few.saturating_mul(padded(program.widest_input()));
         let mut arena = Arena::default();
         let mut add = |count: usize, size: usize| Ok::<_, Error>(base + arena.add(count, size)? as Address);
