@@ -110,6 +110,13 @@ template <class T> DEVICE T* in_global(T* p) {
     return p;
 }
 
+// The same number, which the compiler does not know to be the same.
+DEVICE u32 unknown(u32 v) {
+    u32 same;
+    asm volatile("mov.b32 %0, %1;" : "=r"(same) : "r"(v));
+    return same;
+}
+
 DEVICE void prefetch_l2(const void* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
 
 // d += a * b: a is 16x16, b is 16x8, both binary16; lane 4g + t holds of a the rows g and g + 8 and the columns
@@ -126,6 +133,17 @@ DEVICE void mma16x8x32(i32 (&d)[4], const uint4& a, u32 b0, u32 b1) {
     asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
         : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
         : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
+}
+
+// Four matrices of 8x8 binary16 in shared memory; lane 8i + r gives row r of matrix i, 16 bytes. Lane 4g + t gets of each the
+// columns 2t and 2t + 1 of row g, a word.
+DEVICE uint4 load_matrices(const void* row) {
+    uint4 v;
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "r"((u32)__cvta_generic_to_shared(row))
+                 : "memory");
+    return v;
 }
 
 // Copies 16 bytes into shared memory asynchronously; they are valid after the wait for their group and a barrier.

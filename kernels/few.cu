@@ -32,7 +32,8 @@ DEVICE void add_block(const uint4& left, const Scales (&scales)[2], const Right&
         const i8* quants = right.quants + 8 * c * right.padded + T::kValues * unit;
         const u8* groups = right.groups + 8 * c * (right.padded / 2) + T::kValues / 2 * unit;
         const u32 b0 = load<u32>(quants + T::kValues * ahead), b1 = load<u32>(quants + T::kValues * ahead + 16);
-        const Group g[2] = {load<Group>(groups + T::kValues / 2 * ahead), load<Group>(groups + right.padded / 2 + T::kValues / 2 * ahead)};
+        const Group g[2] = {load<Group>(groups + T::kValues / 2 * ahead),
+                            load<Group>(groups + right.padded / 2 + T::kValues / 2 * ahead)};
         i32 low[4], high[4];
         UNROLL for (u32 i = 0; i < 4; i++) low[i] = T::kStart + T::start(g[i % 2], 0), high[i] = T::kStart + T::start(g[i % 2], 1);
         if (T::kHalves) {
@@ -102,10 +103,12 @@ DEVICE void multiply_few(const DeviceMatrix (&w)[2], const u32 (&rows)[2], const
         UNROLL_BY(1) for (; unit + kWarp * (kTrip - 1) + 1 < units; unit += kWarp * kTrip)
             add_units<T, kTiles, kTrip>(left, right, n, unit, T::kPair, first, second);
         if (kTrip > 1) {
-            UNROLL_BY(1) for (; unit + 1 < units; unit += kWarp) add_units<T, kTiles, 1>(left, right, n, unit, T::kPair, first, second);
+            UNROLL_BY(1) for (; unit + 1 < units; unit += kWarp)
+                add_units<T, kTiles, 1>(left, right, n, unit, T::kPair, first, second);
         }
         // Of a pair, the first block alone.
-        if (T::kPair > 1 && T::kBlock == 32 && unit < units) add_units<T, kTiles, 1>(Left<T>(w, rows, unit, 1), right, n, unit, 1, first, second);
+        if (T::kPair > 1 && T::kBlock == 32 && unit < units)
+            add_units<T, kTiles, 1>(Left<T>(w, rows, unit, 1), right, n, unit, 1, first, second);
         UNROLL for (u32 c = 0; c < kTiles; c++) UNROLL for (u32 i = 0; i < 4; i++) {
             const float sum = first[c][i] + second[c][i];
             float* to = sums + (4 * c + i) * kWarp + threadIdx.x % kWarp;
@@ -128,10 +131,11 @@ template <class T, u32 kTiles> DEVICE void few(const ProjectArgs& a, float* shar
     }
     const DeviceMatrix w[2] = {a.segments[segment].w, a.segments[gate ? 1 : segment].w};
     // Behind the end the last row is read again; its sums are dropped.
-    const u32 row0 = tile * block_rows, rows[2] = {min_u32(row0 + g, w[0].rows - 1), min_u32(row0 + (gate ? g : g + 8), w[0].rows - 1)};
+    const u32 row0 = tile * block_rows, last = w[0].rows - 1;
+    const u32 rows[2] = {min_u32(row0 + g, last), min_u32(row0 + (gate ? g : g + 8), last)};
     UNROLL for (u32 r = 0; r < 2; r++) {
         const u32 row = kFewWarps * r + warp;
-        prefetch_row<T>(w[r], min_u32(row0 + (gate ? warp : row), w[0].rows - 1), lane);
+        prefetch_row<T>(w[r], min_u32(row0 + (gate ? warp : row), last), lane);
     }
     wait_for_previous();
     const u32 padded = ceil_div(w[0].cols, kInputStep) * kInputStep;

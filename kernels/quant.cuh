@@ -96,7 +96,9 @@ template <u32 kHigh> struct Packed {
     // Quants of the columns 4i.. and 16 + 4i.., of word i of the low bits.
     static DEVICE_MEMBER u32 first(u32 word, const uint2& high, u32 i) { return (word & 0x0f0f0f0fu) | upper(high, i); }
     static DEVICE_MEMBER u32 second(u32 word, const uint2& high, u32 i) { return ((word >> 4) & 0x0f0f0f0fu) | upper(high, 4 + i); }
-    static DEVICE_MEMBER uint4 first16(const uint4& q, const uint2& h) { return {first(q.x, h, 0), first(q.y, h, 1), first(q.z, h, 2), first(q.w, h, 3)}; }
+    static DEVICE_MEMBER uint4 first16(const uint4& q, const uint2& h) {
+        return {first(q.x, h, 0), first(q.y, h, 1), first(q.z, h, 2), first(q.w, h, 3)};
+    }
     static DEVICE_MEMBER uint4 second16(const uint4& q, const uint2& h) {
         return {second(q.x, h, 0), second(q.y, h, 1), second(q.z, h, 2), second(q.w, h, 3)};
     }
@@ -138,9 +140,9 @@ template <class T, class W, u32 kHigh> struct Blocks {
         return {load_weights16(m.planes[0] + 16 * block), Quants::load_high(m, block), T::load_scales(m, row, unit, ahead)};
     }
     static DEVICE_MEMBER float dot(const Raw& r, const Input& x, u32 unit, u32 ahead, float sum) {
+        const Scales s = T::scales(r.scales, unit);
         const Group g = group_at(x, unit + ahead);
-        const float dot = Quants::dot32(r.q, r.high, x, 32 * (unit + ahead), T::start(g, 0));
-        return T::add(T::scales(r.scales, unit), g, dot, sum);
+        return T::add(s, g, Quants::dot32(r.q, r.high, x, 32 * (unit + ahead), T::start(g, 0)), sum);
     }
     // Place of a lane in a row, and its part of a block: word t of the low bits.
     struct Row {
@@ -162,7 +164,9 @@ template <class T, class W, u32 kHigh> struct Blocks {
         if (kHigh == 2) p.high = load_shared_weights<uint2>(high + 8 * ahead);
         return p;
     }
-    static DEVICE_MEMBER uint2 operand(const Piece& p, u32 t) { return {Quants::first(p.q, p.high, t), Quants::second(p.q, p.high, t)}; }
+    static DEVICE_MEMBER uint2 operand(const Piece& p, u32 t) {
+        return {Quants::first(p.q, p.high, t), Quants::second(p.q, p.high, t)};
+    }
     // Adds a sum of 32 products.
     static DEVICE_MEMBER void add_sums(const Scales& s, const Group& g, i32 sum, i32, float& first, float&) {
         first = T::add(s, g, whole(sum), first);
@@ -272,7 +276,7 @@ struct Q8_0 {
 // Blocks of 256 in sub-blocks of 32. Planes: quants, 16 bytes with all scales, fifth bits.
 template <bool kFive> struct K45 : Blocks<K45<kFive>, uint4, kFive ? 1 : 0> {
     typedef Packed<kFive ? 1 : 0> Quants;
-    static constexpr int kUnroll = 2;
+    static constexpr int kUnroll = kFive ? 1 : 2;
     static constexpr u32 kBlock = 256, kPlanes = 128 | 16 << 8 | (kFive ? 32 : 0) << 16;
     static DEVICE_MEMBER uint4 load_scales(const DeviceMatrix& m, u64 row, u32 unit, u32 ahead) {
         return load_shared_weights<uint4>(m.planes[1] + 16 * (row * (m.cols / 256) + unit / 8 + ahead / 8));
@@ -289,7 +293,9 @@ template <bool kFive> struct K45 : Blocks<K45<kFive>, uint4, kFive ? 1 : 0> {
     static DEVICE_MEMBER ScaleRow scale_row(const DeviceMatrix& m, u64 row, u32 unit, u32) {
         return m.planes[1] + 16 * (row * (m.cols / 256)) - 2 * (unit % 8);
     }
-    static DEVICE_MEMBER uint4 words(ScaleRow r, u32 unit, u32 ahead) { return load_shared_weights<uint4>(r + 2 * unit + 2 * ahead); }
+    static DEVICE_MEMBER uint4 words(ScaleRow r, u32 unit, u32 ahead) {
+        return load_shared_weights<uint4>(r + 2 * unit + 2 * ahead);
+    }
     static constexpr u32 kReady = 2;
     static DEVICE_MEMBER uint2 ready(const uint4& w, u32 unit) {
         const Scales s = scales(w, unit);
@@ -412,6 +418,11 @@ template <class T> DEVICE void prefetch_row(const DeviceMatrix& m, u64 row, u32 
             if (at < bytes) prefetch_l2(m.planes[p] + row * bytes + at);
         }
     }
+}
+
+// Prefetches the quants of 32 columns of a row.
+template <class T> DEVICE void prefetch_ahead(const DeviceMatrix& m, u64 row, u32 chunk) {
+    prefetch_l2(m.planes[0] + (row * (m.cols / 32) + chunk) * (32 * (T::kPlanes & 255u) / T::kBlock));
 }
 
 // Calls `f` with an object of the matrix's type.

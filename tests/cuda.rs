@@ -252,7 +252,11 @@ fn every_tensor_type_agrees_with_the_reference() {
                 let got = load(&path, target.cuda().unwrap()).unwrap().two_prompts().unwrap();
                 for got in got.chunks(PROMPT.len()) {
                     let difference = relative_rms(&expected, got);
-                    assert!(difference < limit(format.dtype, 2 * PROMPT.len()), "{}, two prompts: {difference}", format.name);
+                    assert!(
+                        difference < limit(format.dtype, 2 * PROMPT.len()),
+                        "{}, two prompts: {difference}",
+                        format.name
+                    );
                 }
             }
         }

@@ -112,7 +112,7 @@ const FAULTS: [(&std::ffi::CStr, usize, i32); 32] = [
     (c"few_q4_k_32", 36, -1),
     (c"gemm_16", 36, -1),
     (c"gemm_64", 36, -1),
-    (c"gemm_128", 36, -1),
+    (c"gemm_256", 36, -1),
     // The magnitude of a rotation.
     (c"heads", 152, 1 << 20),
     // The factor on scores.

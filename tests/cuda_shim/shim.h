@@ -90,6 +90,7 @@ DEVICE float exp2_approx(float x) { return exp2f(x); }
 DEVICE uint4 load_weights16(const void* p) { return load<uint4>(p); }
 template <class T> static inline T load_shared_weights(const void* p) { return load<T>(p); }
 template <class T> static inline T* in_global(T* p) { return p; }
+DEVICE u32 unknown(u32 v) { return v; }
 DEVICE void prefetch_l2(const void*) {}
 DEVICE void mma16x8x16(float (&d)[4], const uint4& a, u32 b0, u32 b1) {
     const u32 words[6] = {a.x, a.y, a.z, a.w, b0, b1};
@@ -102,6 +103,19 @@ DEVICE void mma16x8x32(i32 (&d)[4], const uint4& a, u32 b0, u32 b1) {
     const u32 g = shim::lane() / 4, t = shim::lane() % 4;
     for (u32 i = 0; i < 4; i++)
         for (u32 k = 0; k < 8; k++) d[i] = dot4(e.given[4 * g + k % 4][i / 2 + k / 4 * 2], e.given[4 * (2 * t + i % 2) + k % 4][4 + k / 4], d[i]);
+}
+DEVICE uint4 load_matrices(const void* row) {
+    u32 words[2];
+    memcpy(words, &row, sizeof(row));
+    const shim::Exchange e = shim::exchange('l', words, 2);
+    u32 d[4];
+    for (u32 i = 0; i < 4; i++) {
+        const u8* p;
+        memcpy(&p, e.given[8 * i + shim::lane() / 4], sizeof(p));
+        aligned<uint4>(p);
+        d[i] = load<u32>(p + 4 * (shim::lane() % 4));
+    }
+    return {d[0], d[1], d[2], d[3]};
 }
 DEVICE void copy_async16(void* shared, const void* global) { shim::copy_later(shared, global); }
 DEVICE void copy_async_commit() { shim::copy_commit(); }

@@ -62,6 +62,15 @@ KERNEL(rotations, CheckArgs, 32, 1) {
     a.out[threadIdx.x] = left, a.out[32 + threadIdx.x] = right;
 }
 
+// A word of two halves.
+KERNEL(joined_halves, CheckArgs, 32, 1) {
+    wait_for_previous();
+    const u32 v = a.in[threadIdx.x];
+    u32 d;
+    asm volatile("mov.b32 %0, {%1, %2};" : "=r"(d) : "h"((u16)(v >> 16)), "h"((u16)v));
+    a.out[threadIdx.x] = d;
+}
+
 // Blocks write, the last of them adds up what all wrote. `kFences`: 1 ahead of the counter, 2 behind it.
 template <u32 kFences> DEVICE void add_up(const CheckArgs& a, u32* flag) {
     wait_for_previous();

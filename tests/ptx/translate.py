@@ -116,6 +116,9 @@ class Kernel:
 
 @operation(r'mov\.([bus](?:16|32|64)|f32|f64|pred)')
 def _(k, a, type_):
+    if type_ == 'b32' and a[1].startswith('{'):
+        low, high = (k.read(x, 'u16') for x in members(a[1]))
+        return k.write(a[0], f'(uint32_t){high} << 16 | {low}', 'u32')
     if a[1] in SPECIAL:
         return k.write(a[0], SPECIAL[a[1]], type_)
     if a[1] == f'{k.name}_param_0':

@@ -1,7 +1,7 @@
 //! Ops become launches: a short function an op, and one for each set of ops that share a kernel.
 //!
-//! A row takes matrix-times-vector kernels, few rows and many take kernels of their own. Relies on `Program::check` for shapes and on
-//! `fuse` for what may be left unwritten. Refuses to know when a step runs and whether it is recorded.
+//! A row takes matrix-times-vector kernels, few rows and many take kernels of their own. Relies on `Program::check` for
+//! shapes and on `fuse` for what may be left unwritten. Refuses to know when a step runs and whether it is recorded.
 
 use std::ffi::CStr;
 use std::ops::Range;
@@ -11,8 +11,8 @@ use super::fuse::{Fusion, Fusions, HeadOps};
 use super::inputs::{TILINGS, Tiling, Tilings};
 use super::launch::{CudaKernel, Current, Grid, Stream};
 use super::module::{
-    ArgmaxArgs, AttendArgs, DeviceNorm, EmbedArgs, Epilogue, Few, GluArgs, HalvesArgs, HeadsArgs, KeepRowsArgs, KvPlace,
-    Modification, NormArgs, PrepareArgs, ProjectArgs, Segment, StepArgs,
+    ArgmaxArgs, AttendArgs, DeviceNorm, EmbedArgs, Epilogue, Few, GluArgs, HalvesArgs, HeadsArgs, KeepRowsArgs,
+    KvPlace, Modification, NormArgs, PrepareArgs, ProjectArgs, Segment, StepArgs,
 };
 use super::probe::Address;
 use super::profile::Profile;
@@ -440,20 +440,20 @@ impl Lowering<'_> {
         (args.parts, args.counters) = (self.scratch.product_parts, self.scratch.product_counters);
         let segments = &args.segments[..args.n_segments as usize];
         let tiles: usize = segments.iter().map(|s| (s.w.rows as usize).div_ceil(128)).sum();
-        let fills = |tokens: usize| tiles * most.div_ceil(tokens) >= self.dims.processors;
         // Tokens of a block, and blocks that a processor has room for where the columns of a tile may be divided.
-        let (kernel, tokens, resident) = match usual {
-            0..=16 => (&k.gemm_16, 16, 3),
-            65.. if args.order != 0 || fills(128) => (&k.gemm_128, 128, 0),
-            _ => (&k.gemm_64, 64, 2),
+        let (kernel, tokens, resident, threads) = match usual {
+            0..=16 => (&k.gemm_16, 16, 3, 256),
+            17..=64 => (&k.gemm_64, 64, 2, 256),
+            65.. => (&k.gemm_256, 256, 1, 512),
         };
         let blocks = [tiles, most.div_ceil(tokens)];
         args.splits = match args.order {
             0 => self.dims.column_splits(blocks[0] * blocks[1], resident, segments[0].w.cols as usize) as u32,
             _ => 1,
         };
-        // Four stages of 32 columns in binary16.
-        self.launch(kernel, [blocks[0], blocks[1], z * args.splits as usize], 128, 4 * 64 * tokens, args)
+        // Turns of 32 columns in binary16: four of the tokens and two of the weights.
+        let shared = 64 * (4 * tokens + 2 * 128);
+        self.launch(kernel, [blocks[0], blocks[1], z * args.splits as usize], threads, shared, args)
     }
 
     /// Matrix times vector for `y` columns of the grid; `fits_blocks` was true for the inputs.

@@ -532,7 +532,7 @@ kernels! {
     to_halves: HalvesArgs,
     gemm_16: ProjectArgs,
     gemm_64: ProjectArgs,
-    gemm_128: ProjectArgs,
+    gemm_256: ProjectArgs,
     heads: HeadsArgs,
     attend_64: AttendArgs,
     attend_64_any: AttendArgs,
@@ -609,7 +609,7 @@ impl KernelTable {
     pub fn products(&self) -> impl Iterator<Item = &CudaKernel<ProjectArgs>> {
         let types = [quant::F32, quant::F16, quant::BF16, quant::Q4_0, quant::Q4_1, quant::Q5_0, quant::Q5_1];
         let types = types.into_iter().chain([quant::Q8_0, quant::Q4_K, quant::Q5_K, quant::Q6_K]);
-        types.map(|dtype| self.gemv(dtype)).chain([&self.gemv_mixed, &self.gemm_16, &self.gemm_64, &self.gemm_128])
+        types.map(|dtype| self.gemv(dtype)).chain([&self.gemv_mixed, &self.gemm_16, &self.gemm_64, &self.gemm_256])
     }
 }
 

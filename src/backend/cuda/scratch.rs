@@ -221,7 +221,7 @@ pub struct DeviceScratch {
     pub expert_out: Address,
     /// `[parts, 16, 2 + value_dim]`
     pub partials: Address,
-    /// Sums of the shares of a product's columns: 128 rows by 128 tokens a processor, or as many by fewer.
+    /// Sums of the shares of a product's columns: 128 rows by 256 tokens a processor, or as many by fewer.
     pub product_parts: Address,
     /// `[parts]` for attention, then `[tiles]` for products, then `[outputs]` for the arg-max; zero between launches.
     pub attention_counters: Address,
@@ -266,7 +266,7 @@ impl DeviceScratch {
             expert_up: add(picks.saturating_mul(e.ffn), 4)?,
             expert_out: add(picks.saturating_mul(e.hidden), 4)?,
             partials: add(dims.max_parts * TILE_ROWS * (2 + dims.value_dim), 4)?,
-            product_parts: add(dims.processors, 128 * 128 * 4)?,
+            product_parts: add(dims.processors, 128 * 256 * 4)?,
             attention_counters: counters,
             product_counters: counters + 4 * dims.max_parts as Address,
             argmax_counters: counters + 4 * (dims.max_parts + dims.product_tiles()) as Address,
