@@ -109,6 +109,9 @@ struct Segment {
 };
 static_assert(sizeof(Segment) == 64, "mirrored in module.rs");
 
+// Columns that a warp prepares at once; a prepared row of input is padded to them.
+constexpr u32 kInputStep = 4 * kWarp;
+
 enum Epilogue : u32 {
     kStore = 0,  // out = y
     kAdd = 1,    // out += scale * y
@@ -133,7 +136,7 @@ struct ProjectArgs {
     u32 x_divisor;       // input row of y is y / x_divisor
     const u32* experts;  // where not null, the matrices are those of expert experts[y] in a stack
     DeviceNorm norm;     // of the input
-    // Matrix times up to 8 rows, one column of the grid for each 8: the rows as `prepare` left them.
+    // Matrix times few rows: these as `prepare` left them. In gemv.cu a column of the grid has 8 of them.
     Input prepared;
     u32 turns;  // pairs of rows, of a matrix or of gate and up
     u32 warps;  // that share them
@@ -152,7 +155,7 @@ struct ProjectArgs {
 };
 static_assert(sizeof(ProjectArgs) == 424, "mirrored in module.rs");
 
-// Prepares input rows for matrix times up to 8 of them.
+// Prepares input rows for matrix times few of them.
 struct PrepareArgs {
     const float* x;
     Input rows;  // each padded to a multiple of 128 columns

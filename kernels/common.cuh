@@ -46,6 +46,7 @@ DEVICE void sync_warp() { __syncwarp(); }
 DEVICE float shuffle_xor(float v, u32 lanes) { return __shfl_xor_sync(0xffffffffu, v, lanes); }
 DEVICE i32 shuffle_xor(i32 v, u32 lanes) { return __shfl_xor_sync(0xffffffffu, v, lanes); }
 DEVICE u32 shuffle_xor(u32 v, u32 lanes) { return __shfl_xor_sync(0xffffffffu, v, lanes); }
+DEVICE u32 shuffle_from(u32 v, u32 lane) { return __shfl_sync(0xffffffffu, v, lane); }
 DEVICE float shuffle_from(float v, u32 lane) { return __shfl_sync(0xffffffffu, v, lane); }
 // Adds to a counter that blocks share. What was written before, by this thread or ahead of a barrier with it, can be read
 // behind every later call for the same counter, by that thread or behind a barrier with it.
@@ -129,6 +130,13 @@ template <class T> DEVICE T* in_global(T* p) {
     return p;
 }
 
+// The same number, which the compiler does not know to be the same.
+DEVICE u32 unknown(u32 v) {
+    u32 same;
+    asm volatile("mov.b32 %0, %1;" : "=r"(same) : "r"(v));
+    return same;
+}
+
 DEVICE void prefetch_l2(const void* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
 
 // d += a * b: a is 16x16, b is 16x8, both binary16; lane 4g + t holds of a the rows g and g + 8 and the columns
@@ -136,6 +144,14 @@ DEVICE void prefetch_l2(const void* p) { asm volatile("prefetch.global.L2 [%0];"
 DEVICE void mma16x8x16(float (&d)[4], const uint4& a, u32 b0, u32 b1) {
     asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
+}
+
+// d += a * b in signed bytes: a is 16x32, b is 32x8; lane 4g + t holds of a the rows g and g + 8 and the columns 4t.. and
+// 16 + 4t.., a word each, of b these rows and column g, of d what it holds of that of `mma16x8x16`.
+DEVICE void mma16x8x32(i32 (&d)[4], const uint4& a, u32 b0, u32 b1) {
+    asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
         : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
 }
 
@@ -194,6 +210,8 @@ DEVICE u32 float_to_bits(float f) {
     u.f = f;
     return u.w;
 }
+// Moves bits to the right by n mod 32, and those that fall out to the left end.
+DEVICE u32 rotate(u32 w, u32 n) { return w >> (n % 32) | w << ((32 - n % 32) % 32); }
 DEVICE float low_half(u32 w) { return half_to_float((u16)w); }
 DEVICE float high_half(u32 w) { return half_to_float((u16)(w >> 16)); }
 

@@ -1,18 +1,17 @@
-// Matrix times vector, for single tokens, and for up to 8 rows at a time.
+// Matrix times vector, for single tokens, and for up to 8 rows at a time of types without blocks.
 //
 // Time is bound by reading the weights. So for one row every block prepares the input for itself (norm, and quantisation to
 // signed bytes with a scale for each 32) while its first weights are on their way, and the operation on the result (bias,
 // residual, gated activation, softcap) is part of the kernel. A warp takes two rows of a matrix and strides over their columns
-// with loads of 16 bytes, several of them in flight. Several rows of input are prepared once, by a kernel of their own, and
-// each weight that was read is used for all of them. What is computed of a row is the same, to the bit, whatever their number.
-#include "args.cuh"
+// with loads of 16 bytes, several of them in flight. Several rows of input are prepared once, by a kernel of their own, for
+// the kernels here and those of few.cu, where each weight that was read is used for all of them. What is computed of a row is
+// the same, to the bit, whatever their number.
+#include "product.cuh"
 
 // Rows of a warp: enough to use each load of the input twice, few enough that small matrices fill the device.
 constexpr u32 kRows = 2;
 // Rows of input that share the weights that were read.
 constexpr u32 kColumns = 8;
-// Columns that a warp prepares at once; a prepared row is padded to them.
-constexpr u32 kInputStep = 4 * kWarp;
 constexpr u32 kThreads = 256;
 // Groups of four columns that a thread loads before it waits for one, and the columns of a block.
 constexpr u32 kQuads = 4;
@@ -38,7 +37,7 @@ DEVICE void quantise(float4 v, u32 col, u32 padded, const Input& to) {
     if (col >= padded) return;
     store(to.quants + col, word);
     const float scale = largest * (1.f / 127.f);
-    if (col % 32 == 0) store(to.groups + col / 32, Group{scale, {scale * (float)sum, scale * (float)second}, 0.f});
+    if (col % 32 == 0) store(to.groups + col / 32, Group{scale, scale * (float)(sum + second), {sum, second}});
 }
 DEVICE void put(float4 v, u32 col, u32 padded, u32 forms, const Input& to) {
     if (forms & 1 && col < padded) store(to.values + col, v);
@@ -136,6 +135,13 @@ struct Pair {
 // Units of a lane in a trip: where a weight has many products, fewer are on their way.
 template <class T, u32 kCols> DEVICE constexpr u32 trip() { return kCols == 1 ? T::kUnroll : (T::kUnroll + 1) / 2; }
 
+// Sum over a warp, in the order that the kernels of several rows have: of the lanes of a pair, of those 16 further on, and so on.
+DEVICE float lanes_sum(float v) {
+    v += shuffle_xor(v, 1);
+    UNROLL for (u32 lanes = 16; lanes > 1; lanes /= 2) v += shuffle_xor(v, lanes);
+    return v;
+}
+
 // Adds products of units `first + lane` and so on, which may end before a whole trip where `kTail`.
 template <class T, u32 kCols, bool kTail, class Row>
 DEVICE void dot_units(const DeviceMatrix (&w)[kRows], const Pair& p, u32 n, Row&& row, u32 first, u32 units,
@@ -179,18 +185,6 @@ DEVICE Pair pair_at(const ProjectArgs& a, u32 g, u32 expert) {
     return {{segment, segment}, {first + row, first + min_u32(row + 1, rows - 1)}};
 }
 
-DEVICE float with_bias(const Segment& s, u32 row, float sum) { return s.bias ? sum + s.bias[row] : sum; }
-DEVICE void finish(const ProjectArgs& a, u32 segment, u32 row, u64 y, float sum) {
-    const Segment& s = a.segments[segment];
-    sum = with_bias(s, row, sum);
-    float* out = s.out + y * s.w.rows + row;
-    switch (a.epilogue) {
-        case kAdd: *out = fmaf(a.scale, sum, *out); break;
-        case kCap: *out = a.softcap > 0.f ? a.softcap * tanhf(a.scale * sum / a.softcap) : a.scale * sum; break;
-        default: *out = sum;
-    }
-}
-
 // Products with `n` rows of input, the first of which is `y`; `row` gives them. `with` calls a function with an object of a type.
 template <u32 kCols, class With, class Row>
 DEVICE void products(const ProjectArgs& a, u32 expert, u32 y, u32 n, With&& with, Row&& row) {
@@ -214,16 +208,14 @@ DEVICE void products(const ProjectArgs& a, u32 expert, u32 y, u32 n, With&& with
         UNROLL for (u32 c = 0; c < kCols; c++) {
             if (c >= n) break;
             UNROLL for (u32 r = 0; r < kRows; r++) {
-                const float sum = warp_sum(sums[c][r]);
+                const float sum = lanes_sum(sums[c][r]);
                 if (lane / kRows == c) mine[r] = sum;
             }
         }
         const u32 c = lane / kRows, r = lane % kRows;
         if (c >= n) continue;
         if (a.epilogue == kGlu) {
-            const Segment& gate = a.segments[0];
-            const float activated = activate(with_bias(gate, g, mine[0]), a.activation);
-            if (r == 0) gate.out[(u64)(y + c) * gate.w.rows + g] = activated * with_bias(a.segments[1], g, mine[1]);
+            if (r == 0) finish_gate(a, g, y + c, mine[0], mine[1]);
         } else {
             const u32 rows = a.segments[p.segments[0]].w.rows, at = p.rows[0] - expert * rows + r;
             if (at < rows) finish(a, p.segments[0], at, y + c, r == 0 ? mine[0] : mine[1]);
@@ -272,15 +264,17 @@ template <class With> DEVICE void several_rows(const ProjectArgs& a, With&& with
 }
 
 // Kernels of one type, so that none pays for the registers of another.
-#define GEMV(T, name)                                                            \
-    KERNEL(gemv_##name, ProjectArgs, 256, 3) {                                   \
-        DYNAMIC_SHARED(shared);                                                  \
-        one_row(a, T::kFloat ? 1 : 2, shared, [&](u32, auto&& f) { f(T()); });   \
-    }                                                                            \
+#define GEMV(T, name)                                                          \
+    KERNEL(gemv_##name, ProjectArgs, 256, 3) {                                 \
+        DYNAMIC_SHARED(shared);                                                \
+        one_row(a, T::kFloat ? 1 : 2, shared, [&](u32, auto&& f) { f(T()); }); \
+    }
+#define GEMV_ROWS(T, name) \
+    GEMV(T, name)          \
     KERNEL(gemv_##name##_rows, ProjectArgs, 256, 2) { several_rows(a, [&](u32, auto&& f) { f(T()); }); }
-GEMV(Plain<kF32>, f32)
-GEMV(Plain<kF16>, f16)
-GEMV(Plain<kBF16>, bf16)
+GEMV_ROWS(Plain<kF32>, f32)
+GEMV_ROWS(Plain<kF16>, f16)
+GEMV_ROWS(Plain<kBF16>, bf16)
 GEMV(Q4_0, q4_0)
 GEMV(Q4_1, q4_1)
 GEMV(Q5_0, q5_0)

@@ -1,13 +1,15 @@
 // Layouts of weights in device memory, and the readers of a lane.
 //
-// A matrix is up to four planes of bytes. Plane p holds, row after row and block after block, one field of the file's
-// blocks, listed in `backend/cuda/weights.rs`. Blocks whose size is a multiple of 16 bytes (Q4_K, Q5_K) stay whole
-// in plane 0; the others are split so that every plane can be read in aligned words.
+// A matrix is up to four planes of bytes, all of which are read in aligned words: plane 0 has quants, plane 1 scales, planes 2
+// and 3 what else a type has, row after row and block after block, as `backend/cuda/planes.rs` lays them down. Types of 4 to
+// 6 bits share one layout of quants, blocks of 32 columns of 16 bytes (`Packed`), whatever the blocks of their files.
 //
-// A type has two readers. `load`/`dot`: the share of one lane in a row times an activation of signed bytes, 16 bytes of quants
-// a load, for unit `unit + ahead`, of which the latter is a multiple of a warp that the compiler knows. A dot product has no sum
-// that the compiler may or may not fuse with a product, so that every kernel gets the same bits. `load8`/`decode8`: eight values
-// of a row, for tiles and look-ups, by the formula in src/quant.
+// A type has three readers. `load`/`dot`: the share of one lane in a row times an activation of signed bytes, 16 bytes of quants
+// a load, for unit `unit + ahead`, of which the latter is a multiple of a warp that the compiler knows. `piece`/`operand`: the
+// share of a lane in a block of 32 columns as operands of the `mma` of bytes, of one of the `kPair` blocks of two neighbouring
+// units. Both sum products of integers, which is exact,
+// and go through the same `add` behind that, which has no sum that the compiler may or may not fuse with a product: so all
+// kernels get the same bits. `load8`/`decode8`: eight values of a row, for tiles and look-ups, by the formula in src/quant.
 #pragma once
 
 #include "common.cuh"
@@ -25,14 +27,13 @@ enum Type : u32 {
     kF32 = 0, kF16 = 1, kQ4_0 = 2, kQ4_1 = 3, kQ5_0 = 6, kQ5_1 = 7, kQ8_0 = 8, kQ4_K = 12, kQ5_K = 13, kQ6_K = 14, kBF16 = 30,
 };
 
-// Per 32 activations: x = scale * q, and the sums of x over the first and the last 16.
+// Per 32 activations: x = scale * q, the sum of all x, and the sums of the first and the last 16 q.
 struct alignas(16) Group {
     float scale;
-    float sums[2];
-    float pad;
+    float sum;
+    i32 halves[2];
 };
 static_assert(sizeof(Group) == 16, "sized by the launch");
-DEVICE float half_sum(const Group& g, u32 half) { return half ? g.sums[1] : g.sums[0]; }
 
 // A row of the input of a matrix-vector product, in the forms that its matrices read.
 struct Input {
@@ -52,6 +53,13 @@ DEVICE i32 dot16(const uint4& a, const uint4& b, i32 c) { return dot4(a.x, b.x, 
 constexpr i32 kWholeBits = 0x4b400000;
 constexpr float kWhole = 12582912.f;
 DEVICE float whole(i32 sum) { return bits_to_float((u32)sum) - kWhole; }
+// A sixteenth of one, from its sum with the bits of 1.5 * 2^19.
+constexpr i32 kSixteenthBits = kWholeBits - (4 << 23);
+DEVICE float sixteenth(i32 sum) { return bits_to_float((u32)sum) - kWhole / 16.f; }
+// Byte i of a word less `offset`, by way of the bits of 2^23.
+DEVICE float byte_less(u32 word, u32 i, u32 offset) {
+    return bits_to_float(permute(word, 0x4b000000u, 0x7440 + i)) - (8388608.f + (float)offset);
+}
 DEVICE uint4 masked(const uint4& q, u32 mask) { return {q.x & mask, q.y & mask, q.z & mask, q.w & mask}; }
 DEVICE uint4 nibbles(const uint4& q, u32 shift) {
     return masked({q.x >> shift, q.y >> shift, q.z >> shift, q.w >> shift}, 0x0f0f0f0fu);
@@ -61,70 +69,149 @@ DEVICE i32 dot16_high(const uint4& q, const uint4& b, i32 c) {
     const uint4 a = masked(q, 0xf0f0f0f0u);
     return dot4_unsigned(a.x, b.x, dot4_unsigned(a.y, b.y, dot4_unsigned(a.z, b.z, dot4_unsigned(a.w, b.w, c))));
 }
-// `q` with bit `bit` of each byte of `h` (and with `mask` 0x03.. the one above) moved to bit 4 and up.
-DEVICE uint4 with_high_bits(const uint4& q, const uint4& h, u32 bit, u32 mask) {
-    return {q.x | ((h.x >> bit) & mask) << 4, q.y | ((h.y >> bit) & mask) << 4, q.z | ((h.z >> bit) & mask) << 4,
-            q.w | ((h.w >> bit) & mask) << 4};
-}
-// Bits 0-3 to bit 4 of the four bytes: the product puts a copy of the bits seven higher for each byte.
-DEVICE u32 spread4(u32 bits) { return (((bits & 15u) * 0x00204081u) & 0x01010101u) << 4; }
-DEVICE uint4 with_bit_mask(const uint4& q, u32 bits) {
-    return {q.x | spread4(bits), q.y | spread4(bits >> 4), q.z | spread4(bits >> 8), q.w | spread4(bits >> 12)};
-}
-DEVICE float byte_at(u32 w, u32 i) { return (float)((w >> (8 * i)) & 255u); }
 DEVICE Group group_at(const Input& x, u32 i) { return load<Group>(x.groups + i); }
 DEVICE uint4 quants16(const Input& x, u32 col) { return load<uint4>(x.quants + col); }
 
-// Blocks of 32 with a scale: Q4_0, Q4_1, Q5_0, Q5_1. Planes: quants, scale (and minimum), fifth bits.
-template <bool kFive, bool kMinimum> struct Legacy {
+// Values of both scales of a block of 32 columns: d and the minimum, or integer factors of the two halves as well.
+struct Scales {
+    float d;
+    float m;
+    i32 halves[2];
+};
+
+// Quants of 4 bits and `kHigh` more, in blocks of 32 columns. Byte j of 16 has the low bits of the columns j and 16 + j. Byte k of
+// a word of upper bits has those of the columns 4i + k: one word for all i from 0 to 7, or, of two bits, one for each four i.
+template <u32 kHigh> struct Packed {
+    static DEVICE_MEMBER uint2 load_high(const DeviceMatrix& m, u64 block) {
+        if (kHigh == 1) return {load_shared_weights<u32>(m.planes[2] + 4 * block), 0};
+        if (kHigh == 2) return load_shared_weights<uint2>(m.planes[2] + 8 * block);
+        return {0, 0};
+    }
+    // Upper bits of the columns 4i.., where they belong in quants.
+    static DEVICE_MEMBER u32 upper(const uint2& high, u32 i) {
+        if (kHigh == 0) return 0;
+        if (kHigh == 1) return rotate(high.x, i + 28) & 0x10101010u;
+        return rotate(i < 4 ? high.x : high.y, 2 * (i % 4) + 28) & 0x30303030u;
+    }
+    // Quants of the columns 4i.. and 16 + 4i.., of word i of the low bits.
+    static DEVICE_MEMBER u32 first(u32 word, const uint2& high, u32 i) { return (word & 0x0f0f0f0fu) | upper(high, i); }
+    static DEVICE_MEMBER u32 second(u32 word, const uint2& high, u32 i) { return ((word >> 4) & 0x0f0f0f0fu) | upper(high, 4 + i); }
+    static DEVICE_MEMBER uint4 first16(const uint4& q, const uint2& h) {
+        return {first(q.x, h, 0), first(q.y, h, 1), first(q.z, h, 2), first(q.w, h, 3)};
+    }
+    static DEVICE_MEMBER uint4 second16(const uint4& q, const uint2& h) {
+        return {second(q.x, h, 0), second(q.y, h, 1), second(q.z, h, 2), second(q.w, h, 3)};
+    }
+    // Sum of the products of 32 columns with activations, and `start`.
+    static DEVICE_MEMBER float dot32(const uint4& q, const uint2& h, const Input& x, u32 col, i32 start) {
+        const uint4 x0 = quants16(x, col), x1 = quants16(x, col + 16);
+        if (kHigh == 0) return sixteenth(16 * dot16(nibbles(q, 0), x0, start) + dot16_high(q, x1, kSixteenthBits));
+        return whole(dot16(first16(q, h), x0, dot16(second16(q, h), x1, kWholeBits + start)));
+    }
+    // Columns 8t.. of a block.
+    static DEVICE_MEMBER void load8(const DeviceMatrix& m, u64 block, u32 t, Raw8& r) {
+        const uint2 q = load_shared_weights<uint2>(m.planes[0] + 16 * block + 8 * (t % 2)), high = load_high(m, block);
+        r.q[0] = q.x, r.q[1] = q.y, r.q[2] = high.x, r.q[3] = high.y;
+    }
+    // Value i of these less `offset`.
+    static DEVICE_MEMBER float value8(const Raw8& r, u32 t, u32 i, u32 offset) {
+        return byte_less(((r.q[i / 4] >> (4 * (t / 2))) & 0x0f0f0f0fu) | upper({r.q[2], r.q[3]}, 2 * t + i / 4), i % 4, offset);
+    }
+};
+
+// What types of 4 to 6 bits have in common: `T` has the scales of a block, from words that it loads.
+template <class T, class W, u32 kHigh> struct Blocks {
+    typedef W Words;
     static constexpr u32 kValues = 32;
-    static constexpr int kUnroll = 2;
     static constexpr bool kFloat = false;
+    static constexpr u32 kPair = 2;
+    static constexpr bool kHalves = false;  // halves of a block are summed apart
+    static constexpr i32 kStart = kWholeBits;   // that sums of `mma` begin with
+    static constexpr u32 kUpper = kHigh;
+    static constexpr u32 kReady = 1;  // words that scales take between lanes
+    typedef Packed<kHigh> Quants;
+    struct Raw {
+        uint4 q;
+        uint2 high;
+        Words scales;
+    };
+    static DEVICE_MEMBER Raw load(const DeviceMatrix& m, u64 row, u32 unit, u32 ahead) {
+        const u64 block = row * (m.cols / 32) + unit + ahead;
+        return {load_weights16(m.planes[0] + 16 * block), Quants::load_high(m, block), T::load_scales(m, row, unit, ahead)};
+    }
+    static DEVICE_MEMBER float dot(const Raw& r, const Input& x, u32 unit, u32 ahead, float sum) {
+        const Scales s = T::scales(r.scales, unit);
+        const Group g = group_at(x, unit + ahead);
+        return T::add(s, g, Quants::dot32(r.q, r.high, x, 32 * (unit + ahead), T::start(g, 0)), sum);
+    }
+    // Place of a lane in a row, and its part of a block: word t of the low bits.
+    struct Row {
+        const u8* q;
+        const u8* high;
+    };
+    struct Piece {
+        u32 q;
+        uint2 high;
+    };
+    static DEVICE_MEMBER Row row(const DeviceMatrix& m, u64 row, u32 t) {
+        const u64 block = row * (m.cols / 32);
+        return {m.planes[0] + 16 * block + 4 * t, m.planes[2] + 4 * kHigh * block};
+    }
+    static DEVICE_MEMBER Piece piece(const Row& r, u32 unit, u32 ahead) {
+        const u8* high = r.high + 4 * kHigh * unit;
+        Piece p = {load_shared_weights<u32>(r.q + 16 * unit + 16 * ahead), {0, 0}};
+        if (kHigh == 1) p.high.x = load_shared_weights<u32>(high + 4 * ahead);
+        if (kHigh == 2) p.high = load_shared_weights<uint2>(high + 8 * ahead);
+        return p;
+    }
+    static DEVICE_MEMBER uint2 operand(const Piece& p, u32 t) {
+        return {Quants::first(p.q, p.high, t), Quants::second(p.q, p.high, t)};
+    }
+    // Adds a sum of 32 products.
+    static DEVICE_MEMBER void add_sums(const Scales& s, const Group& g, i32 sum, i32, float& first, float&) {
+        first = T::add(s, g, whole(sum), first);
+    }
+    static DEVICE_MEMBER Raw8 load8(const DeviceMatrix& m, u64 row, u32 chunk, u32 t) {
+        Raw8 r = {};
+        Quants::load8(m, row * (m.cols / 32) + chunk, t, r);
+        T::put(T::load_scales(m, row, chunk, 0), r.h);
+        return r;
+    }
+};
+
+// Blocks of 32 with a scale: Q4_0, Q4_1, Q5_0, Q5_1. Planes: quants, scale (and minimum), fifth bits.
+template <bool kFive, bool kMinimum> struct Legacy : Blocks<Legacy<kFive, kMinimum>, u32, kFive ? 1 : 0> {
+    typedef Packed<kFive ? 1 : 0> Quants;
+    static constexpr int kUnroll = 2;
     static constexpr u32 kBlock = 32;
     static constexpr u32 kPlanes = 16 | (kMinimum ? 4 : 2) << 8 | (kFive ? 4 : 0) << 16;
     static constexpr i32 kOffset = kMinimum ? 0 : kFive ? 16 : 8;
-    struct Raw {
-        uint4 q;
-        u32 high;
-        u32 scales;
-    };
-    static DEVICE_MEMBER u32 load_scales(const DeviceMatrix& m, u64 block) {
+    static DEVICE_MEMBER u32 load_scales(const DeviceMatrix& m, u64 row, u32 unit, u32 ahead) {
+        const u64 block = row * (m.cols / 32) + unit + ahead;
         return kMinimum ? load_shared_weights<u32>(m.planes[1] + 4 * block) : load_shared_weights<u16>(m.planes[1] + 2 * block);
     }
-    static DEVICE_MEMBER Raw load(const DeviceMatrix& m, u64 row, u32 unit, u32 ahead) {
-        const u64 block = row * (m.cols / 32) + unit + ahead;
-        Raw r;
-        r.q = load_weights16(m.planes[0] + 16 * block);
-        r.high = kFive ? load_shared_weights<u32>(m.planes[2] + 4 * block) : 0;
-        r.scales = load_scales(m, block);
-        return r;
+    static DEVICE_MEMBER Scales scales(u32 w, u32) { return {low_half(w), kMinimum ? high_half(w) : 0.f, {0, 0}}; }
+    // Scales of block `second` of the pairs of a row, as a lane has them and gives them to others.
+    typedef const u8* ScaleRow;
+    static DEVICE_MEMBER ScaleRow scale_row(const DeviceMatrix& m, u64 row, u32, u32 second) {
+        return m.planes[1] + (kMinimum ? 4 : 2) * (row * (m.cols / 32) + second);
     }
-    static DEVICE_MEMBER float dot(const Raw& r, const Input& x, u32 unit, u32 ahead, float sum) {
-        const Group g = group_at(x, unit + ahead);
-        const uint4 x0 = quants16(x, 32 * (unit + ahead)), x1 = quants16(x, 32 * (unit + ahead) + 16);
-        const float d = low_half(r.scales), m = kMinimum ? high_half(r.scales) : d * (float)-kOffset;
-        sum = fmaf(m, g.sums[0] + g.sums[1], sum);
-        const uint4 low = nibbles(r.q, 0);
-        if (!kFive) return fmaf(d / 16.f * g.scale, whole(16 * dot16(low, x0, 0) + dot16_high(r.q, x1, kWholeBits)), sum);
-        const uint4 high = with_bit_mask(nibbles(r.q, 4), r.high >> 16);
-        return fmaf(d * g.scale, whole(dot16(with_bit_mask(low, r.high), x0, dot16(high, x1, kWholeBits))), sum);
+    static DEVICE_MEMBER u32 words(ScaleRow r, u32 unit, u32 ahead) {
+        if (kMinimum) return load_shared_weights<u32>(r + 4 * unit + 4 * ahead);
+        return load_shared_weights<u16>(r + 2 * unit + 2 * ahead);
     }
-    // Values 8t.. of a block lie in one half of its nibbles.
-    static DEVICE_MEMBER Raw8 load8(const DeviceMatrix& m, u64 row, u32 chunk, u32 t) {
-        const u64 block = row * (m.cols / 32) + chunk;
-        const uint2 q = load_shared_weights<uint2>(m.planes[0] + 16 * block + 8 * (t % 2));
-        Raw8 r = {{q.x, q.y, 0, 0}, {load_scales(m, block), 0, 0, 0}};
-        if (kFive) r.h[1] = load_shared_weights<u32>(m.planes[2] + 4 * block);
-        return r;
+    static DEVICE_MEMBER uint2 ready(u32 w, u32) { return {w, 0}; }
+    static DEVICE_MEMBER Scales given(const uint2& w) { return scales(w.x, 0); }
+    // Products with what is taken off every quant.
+    static DEVICE_MEMBER i32 start(const Group& g, u32) { return -kOffset * (g.halves[0] + g.halves[1]); }
+    static DEVICE_MEMBER float add(const Scales& s, const Group& g, float dot, float sum) {
+        if (kMinimum) sum = fmaf(s.m, g.sum, sum);
+        return fmaf(s.d * g.scale, dot, sum);
     }
+    static DEVICE_MEMBER void put(u32 w, u32 (&h)[4]) { h[0] = w; }
     static DEVICE_MEMBER void decode8(const Raw8& r, u32, u32 t, float (&y)[8]) {
         const float d = low_half(r.h[0]), m = kMinimum ? high_half(r.h[0]) : 0.f;
-        const u32 bits = r.h[1] >> (8 * t);
-        UNROLL for (u32 i = 0; i < 8; i++) {
-            u32 q = (r.q[i / 4] >> (8 * (i % 4) + 4 * (t / 2))) & 15u;
-            if (kFive) q |= ((bits >> i) & 1u) << 4;
-            y[i] = d * (float)((i32)q - kOffset) + m;
-        }
+        UNROLL for (u32 i = 0; i < 8; i++) y[i] = d * Quants::value8(r, t, i, kOffset) + m;
     }
 };
 using Q4_0 = Legacy<false, false>;
@@ -132,12 +219,16 @@ using Q4_1 = Legacy<false, true>;
 using Q5_0 = Legacy<true, false>;
 using Q5_1 = Legacy<true, true>;
 
-// Blocks of 32 signed bytes with a scale. Planes: quants, scale.
+// Blocks of 32 signed bytes with a scale; a unit is a half of one. Planes: quants, scale.
 struct Q8_0 {
     static constexpr u32 kBlock = 32, kPlanes = 32 | 2 << 8;
     static constexpr u32 kValues = 16;
     static constexpr int kUnroll = 4;
     static constexpr bool kFloat = false;
+    static constexpr bool kHalves = true;
+    static constexpr i32 kStart = kWholeBits;
+    static constexpr u32 kPair = 1, kUpper = 0, kReady = 1;
+    typedef u32 Words;
     struct Raw {
         uint4 q;
         u32 scale;
@@ -148,7 +239,28 @@ struct Q8_0 {
     }
     static DEVICE_MEMBER float dot(const Raw& r, const Input& x, u32 unit, u32 ahead, float sum) {
         const float dot = whole(dot16(r.q, quants16(x, 16 * (unit + ahead)), kWholeBits));
-        return fmaf(x.groups[unit / 2 + ahead / 2].scale * low_half(r.scale), dot, sum);
+        return add(scales(r.scale, 0), group_at(x, unit / 2 + ahead / 2), dot, sum);
+    }
+    // Words t and 4 + t of a block.
+    typedef const u8* Row;
+    typedef uint2 Piece;
+    static DEVICE_MEMBER Row row(const DeviceMatrix& m, u64 row, u32 t) { return m.planes[0] + row * m.cols + 4 * t; }
+    static DEVICE_MEMBER Piece piece(Row r, u32 unit, u32 ahead) {
+        const u8* q = r + 16 * unit + 16 * ahead;
+        return {load_shared_weights<u32>(q), load_shared_weights<u32>(q + 16)};
+    }
+    static DEVICE_MEMBER uint2 operand(const Piece& p, u32) { return p; }
+    typedef const u8* ScaleRow;
+    static DEVICE_MEMBER ScaleRow scale_row(const DeviceMatrix& m, u64 row, u32, u32) { return m.planes[1] + row * (m.cols / 16); }
+    static DEVICE_MEMBER u32 words(ScaleRow r, u32 unit, u32 ahead) { return load_shared_weights<u16>(r + unit + ahead); }
+    static DEVICE_MEMBER uint2 ready(u32 w, u32) { return {w, 0}; }
+    static DEVICE_MEMBER Scales given(const uint2& w) { return scales(w.x, 0); }
+    static DEVICE_MEMBER Scales scales(u32 w, u32) { return {low_half(w), 0.f, {0, 0}}; }
+    static DEVICE_MEMBER i32 start(const Group&, u32) { return 0; }
+    static DEVICE_MEMBER float add(const Scales& s, const Group& g, float dot, float sum) { return fmaf(s.d * g.scale, dot, sum); }
+    static DEVICE_MEMBER void add_sums(const Scales& s, const Group& g, i32 a, i32 b, float& first, float& second) {
+        first = add(s, g, whole(a), first);
+        second = add(s, g, whole(b), second);
     }
     static DEVICE_MEMBER Raw8 load8(const DeviceMatrix& m, u64 row, u32 chunk, u32 t) {
         const u64 block = row * (m.cols / 32) + chunk;
@@ -157,136 +269,97 @@ struct Q8_0 {
     }
     static DEVICE_MEMBER void decode8(const Raw8& r, u32, u32, float (&y)[8]) {
         const float d = low_half(r.h[0]);
-        UNROLL for (u32 i = 0; i < 8; i++) y[i] = d * (float)(i8)(r.q[i / 4] >> (8 * (i % 4)));
+        UNROLL for (u32 i = 0; i < 8; i++) y[i] = d * byte_less(r.q[i / 4] ^ 0x80808080u, i % 4, 128);
     }
 };
 
-// Scale and minimum of sub-blocks 2 * pair and 2 * pair + 1 of Q4_K and Q5_K, one in each lower byte of the two words.
-DEVICE void scale_pair(const uint4& head, u32 pair, u32& scales, u32& minima) {
-    const u32 shift = 16 * (pair % 2);
-    const u32 s = head.y >> shift, m = head.z >> shift, low = head.w >> shift;
-    scales = pair < 2 ? s & 0x3f3fu : (low & 0x0f0fu) | ((s >> 2) & 0x3030u);
-    minima = pair < 2 ? m & 0x3f3fu : ((low >> 4) & 0x0f0fu) | ((m >> 2) & 0x3030u);
-}
-
-// Blocks of 256 as in the file: 16 bytes of scales, for Q5_K 32 bytes of fifth bits, 128 bytes of nibbles.
-template <bool kFive> struct K45 {
-    static constexpr u32 kValues = 32;
+// Blocks of 256 in sub-blocks of 32. Planes: quants, 16 bytes with all scales, fifth bits.
+template <bool kFive> struct K45 : Blocks<K45<kFive>, uint4, kFive ? 1 : 0> {
+    typedef Packed<kFive ? 1 : 0> Quants;
     static constexpr int kUnroll = kFive ? 1 : 2;
-    static constexpr bool kFloat = false;
-    static constexpr u32 kBlock = 256, kPlanes = kFive ? 176 : 144;
-    static constexpr u32 kQuants = kFive ? 48 : 16;
-    struct Raw {
-        uint4 q, head, high;
-    };
-    // Unit r of a block: 16 bytes, whose low nibbles belong to sub-block 2 * (r / 2) and whose high ones to the next.
-    static DEVICE_MEMBER Raw load(const DeviceMatrix& m, u64 row, u32 unit, u32 ahead) {
-        const u8* block = m.planes[0] + (row * (m.cols / 256) + unit / 8) * kPlanes + ahead / 8 * kPlanes;
-        Raw r;
-        r.head = load_shared_weights<uint4>(block);
-        r.q = load_weights16(block + kQuants + 16 * (unit % 8));
-        if (kFive) r.high = load_shared_weights<uint4>(block + 16 + 16 * (unit % 2));
-        return r;
+    static constexpr u32 kBlock = 256, kPlanes = 128 | 16 << 8 | (kFive ? 32 : 0) << 16;
+    static DEVICE_MEMBER uint4 load_scales(const DeviceMatrix& m, u64 row, u32 unit, u32 ahead) {
+        return load_shared_weights<uint4>(m.planes[1] + 16 * (row * (m.cols / 256) + unit / 8 + ahead / 8));
     }
-    static DEVICE_MEMBER float dot(const Raw& r, const Input& x, u32 unit, u32 ahead, float sum) {
-        const u32 pair = unit % 8 / 2, half = unit % 2;
-        uint4 low = nibbles(r.q, 0), high = nibbles(r.q, 4);
-        if (kFive) {
-            low = with_high_bits(low, r.high, 2 * pair, 0x01010101u);
-            high = with_high_bits(high, r.high, 2 * pair + 1, 0x01010101u);
-        }
-        const u32 group = unit / 8 * 8 + 2 * pair + ahead, col = 32 * (unit / 8 * 8 + 2 * pair) + 16 * half + 32 * ahead;
-        const Group g0 = group_at(x, group), g1 = group_at(x, group + 1);
-        const float dot0 = whole(dot16(low, quants16(x, col), kWholeBits));
-        const uint4 x1 = quants16(x, col + 32);
-        const float dot1 = whole(kFive ? dot16(high, x1, kWholeBits) : dot16_high(r.q, x1, kWholeBits));
-        u32 scales, minima;
-        scale_pair(r.head, pair, scales, minima);
-        const float d = low_half(r.head.x), m = -high_half(r.head.x);
-        const float d0 = d * (float)(scales & 63u), d1 = (kFive ? d : d / 16.f) * (float)(scales >> 8);
-        const float m0 = m * (float)(minima & 63u), m1 = m * (float)(minima >> 8);
-        sum = fmaf(m1, half_sum(g1, half), fmaf(m0, half_sum(g0, half), sum));
-        return fmaf(d1 * g1.scale, dot1, fmaf(d0 * g0.scale, dot0, sum));
+    static DEVICE_MEMBER Scales scales(const uint4& head, u32 unit) {
+        const u32 n = unit % 8, shift = 8 * (n % 4);
+        const u32 s = head.y >> shift, m = head.z >> shift, low = head.w >> shift;
+        const u32 scale = n < 4 ? s & 63u : (low & 15u) | ((s >> 2) & 48u);
+        const u32 minimum = n < 4 ? m & 63u : ((low >> 4) & 15u) | ((m >> 2) & 48u);
+        return {low_half(head.x) * (float)scale, -high_half(head.x) * (float)minimum, {0, 0}};
     }
-    static DEVICE_MEMBER Raw8 load8(const DeviceMatrix& m, u64 row, u32 chunk, u32 t) {
-        const u8* block = m.planes[0] + (row * (m.cols / 256) + chunk / 8) * kPlanes;
-        const uint4 head = load_shared_weights<uint4>(block);
-        const uint2 q = load_shared_weights<uint2>(block + kQuants + 32 * (chunk % 8 / 2) + 8 * t);
-        Raw8 r = {{q.x, q.y, 0, 0}, {head.x, head.y, head.z, head.w}};
-        if (kFive) {
-            const uint2 high = load_shared_weights<uint2>(block + 16 + 8 * t);
-            r.q[2] = high.x, r.q[3] = high.y;
-        }
-        return r;
+    // Of units that have the same place in blocks as `unit`.
+    typedef const u8* ScaleRow;
+    static DEVICE_MEMBER ScaleRow scale_row(const DeviceMatrix& m, u64 row, u32 unit, u32) {
+        return m.planes[1] + 16 * (row * (m.cols / 256)) - 2 * (unit % 8);
     }
-    static DEVICE_MEMBER void decode8(const Raw8& r, u32 chunk, u32, float (&y)[8]) {
-        const u32 n = chunk % 8, shift = 8 * (n % 2);
-        u32 scales, minima;
-        scale_pair({r.h[0], r.h[1], r.h[2], r.h[3]}, n / 2, scales, minima);
-        const float d = low_half(r.h[0]) * (float)((scales >> shift) & 63u);
-        const float m = high_half(r.h[0]) * (float)((minima >> shift) & 63u);
-        UNROLL for (u32 i = 0; i < 8; i++) {
-            u32 q = (r.q[i / 4] >> (8 * (i % 4) + 4 * (n % 2))) & 15u;
-            if (kFive) q |= ((r.q[2 + i / 4] >> (8 * (i % 4) + n)) & 1u) << 4;
-            y[i] = d * (float)q - m;
-        }
+    static DEVICE_MEMBER uint4 words(ScaleRow r, u32 unit, u32 ahead) {
+        return load_shared_weights<uint4>(r + 2 * unit + 2 * ahead);
+    }
+    static constexpr u32 kReady = 2;
+    static DEVICE_MEMBER uint2 ready(const uint4& w, u32 unit) {
+        const Scales s = scales(w, unit);
+        return {float_to_bits(s.d), float_to_bits(s.m)};
+    }
+    static DEVICE_MEMBER Scales given(const uint2& w) { return {bits_to_float(w.x), bits_to_float(w.y), {0, 0}}; }
+    static DEVICE_MEMBER i32 start(const Group&, u32) { return 0; }
+    static DEVICE_MEMBER float add(const Scales& s, const Group& g, float dot, float sum) {
+        return fmaf(s.d * g.scale, dot, fmaf(s.m, g.sum, sum));
+    }
+    static DEVICE_MEMBER void put(const uint4& w, u32 (&h)[4]) { h[0] = w.x, h[1] = w.y, h[2] = w.z, h[3] = w.w; }
+    static DEVICE_MEMBER void decode8(const Raw8& r, u32 chunk, u32 t, float (&y)[8]) {
+        const Scales s = scales({r.h[0], r.h[1], r.h[2], r.h[3]}, chunk);
+        UNROLL for (u32 i = 0; i < 8; i++) y[i] = s.d * Quants::value8(r, t, i, 0) + s.m;
     }
 };
 using Q4_K = K45<false>;
 using Q5_K = K45<true>;
 
-// Blocks of 256 in sub-blocks of 16. Planes: low nibbles (128 bytes), upper two bits (64), scales (16), scale of scales (2).
-struct Q6_K {
-    static constexpr u32 kBlock = 256, kPlanes = 128 | 64 << 8 | 16 << 16 | 2 << 24;
-    static constexpr u32 kValues = 32;
+// Blocks of 256 in sub-blocks of 16. Planes: low nibbles, scales (16 bytes), upper two bits, scale of scales (2 bytes).
+struct Q6_K : Blocks<Q6_K, u32, 2> {
+    typedef Packed<2> Quants;
+    static constexpr u32 kBlock = 256, kPlanes = 128 | 16 << 8 | 64 << 16 | 2 << 24;
     static constexpr int kUnroll = 1;
-    static constexpr bool kFloat = false;
-    struct Raw {
-        uint4 low, high;
-        uint2 scales;
-        u32 d;
+    static constexpr bool kHalves = true;
+    static constexpr i32 kStart = 0;
+    // Both scales below, their scale above.
+    static DEVICE_MEMBER u32 load_scales(const DeviceMatrix& m, u64 row, u32 unit, u32 ahead) {
+        const u64 block = row * (m.cols / 32) + unit + ahead;
+        return load_shared_weights<u16>(m.planes[1] + 2 * block) | (u32)load_shared_weights<u16>(m.planes[3] + block / 8 * 2) << 16;
+    }
+    static DEVICE_MEMBER Scales scales(u32 w, u32) { return {high_half(w), 0.f, {(i8)w, (i8)(w >> 8)}}; }
+    struct ScaleRow {
+        const u8* scales;
+        const u8* d;
     };
-    // Unit r of a block: 16 bytes of nibbles of half r / 4, whose low nibbles are values 16 * (r % 4).. of that half and
-    // whose high ones those 64 further on.
-    static DEVICE_MEMBER Raw load(const DeviceMatrix& m, u64 row, u32 unit, u32 ahead) {
-        const u64 block = row * (m.cols / 256) + unit / 8 + ahead / 8;
-        const u32 half = unit % 8 / 4;
-        Raw r;
-        r.low = load_weights16(m.planes[0] + 128 * block + 16 * (unit % 8));
-        r.high = load_shared_weights<uint4>(m.planes[1] + 64 * block + 32 * half + 16 * (unit % 2));
-        r.scales = load_shared_weights<uint2>(m.planes[2] + 16 * block + 8 * half);
-        r.d = load_shared_weights<u16>(m.planes[3] + 2 * block);
-        return r;
+    static DEVICE_MEMBER ScaleRow scale_row(const DeviceMatrix& m, u64 row, u32, u32 second) {
+        return {m.planes[1] + 2 * (row * (m.cols / 32) + second), m.planes[3] + 2 * (row * (m.cols / 256))};
+    }
+    static DEVICE_MEMBER u32 words(const ScaleRow& r, u32 unit, u32 ahead) {
+        return load_shared_weights<u16>(r.scales + 2 * unit + 2 * ahead) |
+               (u32)load_shared_weights<u16>(r.d + unit / 8 * 2 + ahead / 8 * 2) << 16;
+    }
+    static DEVICE_MEMBER uint2 ready(u32 w, u32) { return {w, 0}; }
+    static DEVICE_MEMBER Scales given(const uint2& w) { return scales(w.x, 0); }
+    static DEVICE_MEMBER i32 start(const Group& g, u32 half) { return -32 * g.halves[half]; }
+    // The sum of 32 products by their scales is below 2^24.
+    static DEVICE_MEMBER void add_sums(const Scales& s, const Group& g, i32 a, i32 b, float& first, float&) {
+        first = fmaf(s.d * g.scale, (float)(s.halves[0] * a + s.halves[1] * b), first);
     }
     static DEVICE_MEMBER float dot(const Raw& r, const Input& x, u32 unit, u32 ahead, float sum) {
-        const u32 quarter = unit % 4, bit = quarter / 2 * 2;
-        const uint4 low = with_high_bits(nibbles(r.low, 0), r.high, bit, 0x03030303u);
-        const uint4 high = with_high_bits(nibbles(r.low, 4), r.high, bit + 4, 0x03030303u);
-        const u32 col = unit / 4 * 128 + 16 * quarter + 32 * ahead;
-        const Group g0 = group_at(x, col / 32), g1 = group_at(x, col / 32 + 2);
-        const float dot0 = whole(dot16(low, quants16(x, col), kWholeBits));
-        const float dot1 = whole(dot16(high, quants16(x, col + 64), kWholeBits));
-        const float d = low_half(r.d);
-        const float d0 = d * (float)(i8)(r.scales.x >> (8 * quarter)), d1 = d * (float)(i8)(r.scales.y >> (8 * quarter));
-        sum = fmaf(d1 * -32.f, half_sum(g1, unit % 2), fmaf(d0 * -32.f, half_sum(g0, unit % 2), sum));
-        return fmaf(d1 * g1.scale, dot1, fmaf(d0 * g0.scale, dot0, sum));
+        const Group g = group_at(x, unit + ahead);
+        const u32 col = 32 * (unit + ahead);
+        const i32 a = dot16(Quants::first16(r.q, r.high), quants16(x, col), start(g, 0));
+        const i32 b = dot16(Quants::second16(r.q, r.high), quants16(x, col + 16), start(g, 1));
+        float none = 0.f;
+        add_sums(scales(r.scales, 0), g, a, b, sum, none);
+        return sum;
     }
-    static DEVICE_MEMBER Raw8 load8(const DeviceMatrix& m, u64 row, u32 chunk, u32 t) {
-        const u64 block = row * (m.cols / 256) + chunk / 8;
-        const u32 half = chunk % 8 / 4, n = chunk % 4;
-        const uint2 low = load_shared_weights<uint2>(m.planes[0] + 128 * block + 64 * half + 32 * (n % 2) + 8 * t);
-        const uint2 high = load_shared_weights<uint2>(m.planes[1] + 64 * block + 32 * half + 8 * t);
-        const i32 scale = (i8)load_shared_weights<u8>(m.planes[2] + 16 * block + 8 * half + 2 * n + t / 2);
-        return {{low.x, low.y, high.x, high.y}, {load_shared_weights<u16>(m.planes[3] + 2 * block), (u32)scale, 0, 0}};
-    }
-    static DEVICE_MEMBER void decode8(const Raw8& r, u32 chunk, u32, float (&y)[8]) {
-        const u32 n = chunk % 4;
-        const float d = low_half(r.h[0]) * (float)(i32)r.h[1];
-        UNROLL for (u32 i = 0; i < 8; i++) {
-            const u32 low = (r.q[i / 4] >> (8 * (i % 4) + 4 * (n / 2))) & 15u;
-            const u32 high = (r.q[2 + i / 4] >> (8 * (i % 4) + 2 * n)) & 3u;
-            y[i] = d * ((float)(low | high << 4) - 32.f);
-        }
+    static DEVICE_MEMBER void put(u32 w, u32 (&h)[4]) { h[0] = w; }
+    static DEVICE_MEMBER void decode8(const Raw8& r, u32, u32 t, float (&y)[8]) {
+        const Scales s = scales(r.h[0], 0);
+        const float d = s.d * (float)(t < 2 ? s.halves[0] : s.halves[1]);
+        UNROLL for (u32 i = 0; i < 8; i++) y[i] = d * Quants::value8(r, t, i, 32);
     }
 };
 
@@ -345,6 +418,11 @@ template <class T> DEVICE void prefetch_row(const DeviceMatrix& m, u64 row, u32 
             if (at < bytes) prefetch_l2(m.planes[p] + row * bytes + at);
         }
     }
+}
+
+// Prefetches the quants of 32 columns of a row.
+template <class T> DEVICE void prefetch_ahead(const DeviceMatrix& m, u64 row, u32 chunk) {
+    prefetch_l2(m.planes[0] + (row * (m.cols / 32) + chunk) * (32 * (T::kPlanes & 255u) / T::kBlock));
 }
 
 // Calls `f` with an object of the matrix's type.

@@ -1,6 +1,7 @@
 // Every kernel of the library: one translation unit, so that one image holds them all.
 #include "attention.cu"
 #include "embed.cu"
+#include "few.cu"
 #include "gemm.cu"
 #include "gemv.cu"
 #include "glu.cu"

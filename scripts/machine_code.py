@@ -47,11 +47,15 @@ class Kernel:
         ends = [(i.target(), i.address) for i in self.code if 0 <= i.target() < i.address]
         return [[i for i in self.code if first <= i.address <= last] for first, last in ends]
 
-    def inner_loops(self) -> List[List[Instruction]]:
-        """Loops with loads of quants and without another of them inside."""
-        loops = [loop for loop in self.loops() if any(i.is_weight_load() for i in loop)]
+    @staticmethod
+    def innermost(loops: List[List[Instruction]]) -> List[List[Instruction]]:
+        """Those without another of them inside."""
         within = lambda a, b: b[0].address <= a[0].address and a[-1].address <= b[-1].address
         return [a for a in loops if not any(b is not a and within(b, a) for b in loops)]
+
+    def inner_loops(self) -> List[List[Instruction]]:
+        """The innermost loops with loads of quants."""
+        return self.innermost([loop for loop in self.loops() if any(i.is_weight_load() for i in loop)])
 
 
 def tools() -> Dict[str, str]:
@@ -106,12 +110,12 @@ def launch_bounds(kernel: str) -> Tuple[int, int]:
     return found[kernel if kernel in found else max(families, key=len)]
 
 
-def loads_ahead(code: List[Instruction]) -> int:
-    """Loads of 16 bytes that a thread issues before an instruction reads what one of them brings."""
+def loads_ahead(code: List[Instruction], counts=Instruction.is_wide_load) -> int:
+    """Loads of 16 bytes, those that `counts` tells, that a thread issues before an instruction reads what one of them brings."""
     pending, count = set(), 0
     for i in code:
         operands = [int(r) for r in re.findall(r"\bR(\d+)\b", i.text)]
-        if i.is_wide_load():
+        if counts(i):
             # Addresses are among the operands.
             if pending.intersection(operands[1:]):
                 break

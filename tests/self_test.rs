@@ -94,7 +94,7 @@ fn every_type_and_shape_passes() {
 }
 
 /// A byte of a kernel's parameter (`kernels/args.cuh`), and what is added to the word there.
-const FAULTS: [(&std::ffi::CStr, usize, i32); 31] = [
+const FAULTS: [(&std::ffi::CStr, usize, i32); 32] = [
     // The scale, a tenth larger.
     (c"embed", 80, 1 << 20),
     // The width of the first activation.
@@ -107,11 +107,12 @@ const FAULTS: [(&std::ffi::CStr, usize, i32); 31] = [
     (c"gemv_f16", 260, -4),
     (c"to_halves", 48, -1),
     // The rows of the first matrix.
-    (c"gemv_q4_k_rows", 36, -1),
     (c"gemv_f16_rows", 36, -1),
+    (c"few_q4_k_8", 36, -1),
+    (c"few_q4_k_32", 36, -1),
     (c"gemm_16", 36, -1),
     (c"gemm_64", 36, -1),
-    (c"gemm_128", 36, -1),
+    (c"gemm_256", 36, -1),
     // The magnitude of a rotation.
     (c"heads", 152, 1 << 20),
     // The factor on scores.

@@ -45,7 +45,7 @@ const CAPACITY: usize = 512;
 /// Tokens of the steps of a test. The second step is launched as a record of the first.
 const STEPS: &[usize] = &[1, 1, 5];
 /// Those of products, which have kernels for many tokens.
-const PRODUCT_STEPS: &[usize] = &[1, 1, 5, 19, 70];
+const PRODUCT_STEPS: &[usize] = &[1, 1, 5, 19, 40, 150];
 /// Those of a head, which sees outputs alone.
 const HEAD_STEPS: &[usize] = &[1, 1, 5, 40];
 
@@ -277,7 +277,7 @@ impl Case {
             b.push(Op::KeepOutputs { moves: moves.into() });
         }
         let stores = ops.iter().position(|op| matches!(op, Op::Attend(_))).unwrap_or(0);
-        let has_products = !made.matrices.is_empty() && ops.iter().any(|op| !matches!(op, Op::Embed { .. }));
+        let has_products = !made.matrices.is_empty() && !ops.iter().any(|op| matches!(op, Op::Embed { .. }));
         let is_block = |m: &MadeUp| quant::format(m.dtype).is_ok_and(|f| f.block_len > 1);
         let is_rounded = delayed.is_some() && !signs || ops.iter().any(|op| matches!(op, Op::Experts(_)));
         let limit = if made.matrices.iter().any(is_block) && is_rounded { ROUNDED } else { CLOSE };

@@ -60,6 +60,7 @@ DEVICE float shuffle_xor(float v, u32 lanes) { return shim::shuffle(v, shim::lan
 DEVICE i32 shuffle_xor(i32 v, u32 lanes) { return shim::shuffle(v, shim::lane() ^ lanes); }
 DEVICE u32 shuffle_xor(u32 v, u32 lanes) { return shim::shuffle(v, shim::lane() ^ lanes); }
 DEVICE float shuffle_from(float v, u32 lane) { return shim::shuffle(v, lane); }
+DEVICE u32 shuffle_from(u32 v, u32 lane) { return shim::shuffle(v, lane); }
 DEVICE u32 atomic_add(u32* p, u32 v) {
     const u32 old = *p;
     *p += v;
@@ -107,11 +108,19 @@ DEVICE float exp2_approx(float x) { return exp2f(x); }
 DEVICE uint4 load_weights16(const void* p) { return load<uint4>(p); }
 template <class T> static inline T load_shared_weights(const void* p) { return load<T>(p); }
 template <class T> static inline T* in_global(T* p) { return p; }
+DEVICE u32 unknown(u32 v) { return v; }
 DEVICE void prefetch_l2(const void*) {}
 DEVICE void mma16x8x16(float (&d)[4], const uint4& a, u32 b0, u32 b1) {
     const u32 words[6] = {a.x, a.y, a.z, a.w, b0, b1};
     const shim::Exchange e = shim::exchange('m', words, 6);
     for (u32 i = 0; i < 4; i++) d[i] += e.product[shim::lane()][i];
+}
+DEVICE void mma16x8x32(i32 (&d)[4], const uint4& a, u32 b0, u32 b1) {
+    const u32 words[6] = {a.x, a.y, a.z, a.w, b0, b1};
+    const shim::Exchange e = shim::exchange('b', words, 6);
+    const u32 g = shim::lane() / 4, t = shim::lane() % 4;
+    for (u32 i = 0; i < 4; i++)
+        for (u32 k = 0; k < 8; k++) d[i] = dot4(e.given[4 * g + k % 4][i / 2 + k / 4 * 2], e.given[4 * (2 * t + i % 2) + k % 4][4 + k / 4], d[i]);
 }
 template <bool kTransposed> static inline void load_matrices(u32 (&d)[4], const void* row) {
     u32 address[2];

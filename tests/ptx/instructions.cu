@@ -43,6 +43,34 @@ KERNEL(permutations, CheckArgs, 32, 1) {
     a.out[threadIdx.x] = d;
 }
 
+// Bytes: the words of a lane are four of the left and two of the right operand.
+KERNEL(products, CheckArgs, 32, 1) {
+    wait_for_previous();
+    const u32* in = a.in + threadIdx.x % 16 * 6;
+    i32 d[4];
+    for (u32 i = 0; i < 4; i++) d[i] = (i32)a.in[100 + i];
+    mma16x8x32(d, {in[0], in[1], in[2], in[3]}, in[4], in[5]);
+    for (u32 i = 0; i < 4; i++) a.out[32 * i + threadIdx.x] = (u32)d[i];
+}
+
+// To the left and to the right, by numbers that may be 32 and more.
+KERNEL(rotations, CheckArgs, 32, 1) {
+    wait_for_previous();
+    u32 left, right;
+    asm volatile("shf.l.wrap.b32 %0, %1, %2, %3;" : "=r"(left) : "r"(a.in[0]), "r"(a.in[1]), "r"(a.in[2 + threadIdx.x]));
+    asm volatile("shf.r.wrap.b32 %0, %1, %2, %3;" : "=r"(right) : "r"(a.in[0]), "r"(a.in[1]), "r"(a.in[2 + threadIdx.x]));
+    a.out[threadIdx.x] = left, a.out[32 + threadIdx.x] = right;
+}
+
+// A word of two halves.
+KERNEL(joined_halves, CheckArgs, 32, 1) {
+    wait_for_previous();
+    const u32 v = a.in[threadIdx.x];
+    u32 d;
+    asm volatile("mov.b32 %0, {%1, %2};" : "=r"(d) : "h"((u16)(v >> 16)), "h"((u16)v));
+    a.out[threadIdx.x] = d;
+}
+
 // Blocks write, the last of them adds up what all wrote. `kFences`: 1 ahead of the counter, 2 behind it.
 template <u32 kFences> DEVICE void add_up(const CheckArgs& a, u32* flag) {
     wait_for_previous();

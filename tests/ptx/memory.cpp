@@ -473,6 +473,25 @@ void mma(const uint32_t (&words)[6], float (&d)[4], At at) {
     for (uint32_t i = 0; i < 4; i++) d[i] += w.product[turn][lane / 4 + i / 2 * 8][2 * (lane % 4) + i % 2];
 }
 
+// "Matrix Fragments for mma.m16n8k32", bytes:
+//   a_i: row groupID (+ 8 for i in 4..7 and 12..15), column 4 * threadID_in_group + i % 4 (+ 16 for i >= 8)
+//   b_i: row 4 * threadID_in_group + i % 4 (+ 16 for i >= 4), column groupID
+//   c_i: as above
+void mma_bytes(const uint32_t (&words)[6], int32_t (&d)[4], At at) {
+    const shim::Exchange e = aligned(words, 6, at);
+    const uint32_t lane = shim::state.thread.x % 32;
+    auto byte = [](const uint32_t* words, uint32_t i) { return (int32_t)(int8_t)(words[i / 4] >> 8 * (i % 4)); };
+    for (uint32_t i = 0; i < 4; i++) {
+        const uint32_t row = lane / 4 + i / 2 * 8, col = 2 * (lane % 4) + i % 2;
+        uint32_t sum = d[i];
+        for (uint32_t k = 0; k < 32; k++) {
+            const uint32_t *a = e.given[row % 8 * 4 + k % 16 / 4], *b = e.given[col * 4 + k % 16 / 4] + 4;
+            sum += (uint32_t)(byte(a, k % 4 + row / 8 * 4 + k / 16 * 8) * byte(b, k % 4 + k / 16 * 4));
+        }
+        d[i] = (int32_t)sum;
+    }
+}
+
 // Lanes 8i to 8i + 7 give the rows of matrix i, 16 bytes each; lane l gets elements 2 * (l % 4) and the next of row l / 4, or
 // of the column where the matrix is transposed.
 void load_matrices(uint32_t row, uint32_t n, bool transposed, uint32_t (&d)[4], At at) {

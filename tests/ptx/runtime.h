@@ -88,6 +88,9 @@ static inline uint32_t prmt(uint32_t a, uint32_t b, uint32_t selectors) {
     }
     return d;
 }
+// b:a shifted by n mod 32: the upper word to the left, the lower one to the right.
+static inline uint32_t shf_l(uint32_t a, uint32_t b, uint32_t n) { return (uint32_t)((((uint64_t)b << 32 | a) << n % 32) >> 32); }
+static inline uint32_t shf_r(uint32_t a, uint32_t b, uint32_t n) { return (uint32_t)(((uint64_t)b << 32 | a) >> n % 32); }
 template <class T> static inline T bfi(T a, T b, uint32_t position, uint32_t length) {
     position &= 255, length &= 255;
     for (uint32_t i = 0; i < length && position + i < 8 * sizeof(T); i++)

@@ -116,6 +116,9 @@ class Kernel:
 
 @operation(r'mov\.([bus](?:16|32|64)|f32|f64|pred)')
 def _(k, a, type_):
+    if type_ == 'b32' and a[1].startswith('{'):
+        low, high = (k.read(x, 'u16') for x in members(a[1]))
+        return k.write(a[0], f'(uint32_t){high} << 16 | {low}', 'u32')
     if a[1] in SPECIAL:
         return k.write(a[0], SPECIAL[a[1]], type_)
     if a[1] == f'{k.name}_param_0':
@@ -272,6 +275,11 @@ def _(k, a, size):
     return k.write(a[0], f'bfi<{CPP["u" + size]}>({words}, {places})', 'u' + size)
 
 
+@operation(r'shf\.(l|r)\.wrap\.b32')
+def _(k, a, side):
+    return k.write(a[0], f'shf_{side}({", ".join(k.read(x, "u32") for x in a[1:])})', 'u32')
+
+
 @operation(r'prmt\.b32')
 def _(k, a):
     return k.write(a[0], f'prmt({", ".join(k.read(x, "u32") for x in a[1:])})', 'u32')
@@ -381,6 +389,16 @@ def _(k, a):
     words, sums = (', '.join(k.read(x, t) for x in v) for v, t in ((left + right, 'u32'), (c, 'f32')))
     return f'float d[4] = {{{sums}}}; mma({{{words}}}, d, {k.at}); ' + ' '.join(
         k.write(r, f'd[{i}]', 'f32') for i, r in enumerate(d))
+
+
+@operation(r'mma\.sync\.aligned\.m16n8k32\.row\.col\.s32\.s8\.s8\.s32')
+def _(k, a):
+    d, left, right, c = map(members, a)
+    if [len(v) for v in (d, left, right, c)] != [4, 4, 2, 4]:
+        raise Unknown(f'operands {a}')
+    words, sums = (', '.join(k.read(x, t) for x in v) for v, t in ((left + right, 'u32'), (c, 's32')))
+    return f'int32_t d[4] = {{{sums}}}; mma_bytes({{{words}}}, d, {k.at}); ' + ' '.join(
+        k.write(r, f'd[{i}]', 's32') for i, r in enumerate(d))
 
 
 @operation(r'ldmatrix\.sync\.aligned\.m8n8\.x([124])(\.trans)?(?:\.shared)?\.b16')

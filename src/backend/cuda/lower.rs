@@ -1,7 +1,7 @@
 //! Ops become launches: a short function an op, and one for each set of ops that share a kernel.
 //!
-//! Few rows take matrix-times-vector kernels, more take matrix-times-matrix. Relies on `Program::check` for shapes and on
-//! `fuse` for what may be left unwritten. Refuses to know when a step runs and whether it is recorded.
+//! A row takes matrix-times-vector kernels, few rows and many take kernels of their own. Relies on `Program::check` for
+//! shapes and on `fuse` for what may be left unwritten. Refuses to know when a step runs and whether it is recorded.
 
 use std::ffi::CStr;
 use std::ops::Range;
@@ -11,14 +11,14 @@ use super::fuse::{Fusion, Fusions, HeadOps};
 use super::inputs::{TILINGS, Tiling, Tilings};
 use super::launch::{CudaKernel, Current, Grid, Stream};
 use super::module::{
-    AttendArgs, DeviceNorm, EmbedArgs, Epilogue, GluArgs, HalvesArgs, HeadsArgs, KeepRowsArgs, KvPlace, Modification,
+    AttendArgs, DeviceNorm, EmbedArgs, Epilogue, Few, GluArgs, HalvesArgs, HeadsArgs, KeepRowsArgs, KvPlace, Modification,
     NormArgs, PrepareArgs, ProjectArgs, Segment, StepArgs,
 };
 use super::probe::Address;
 use super::profile::Profile;
 use super::rules::{Needs, StepRules};
 use super::scratch::{
-    AttentionShape, DeviceScratch, ExecutorDims, FEW_ROWS, PROMPT_TOKENS, TILE_ROWS, gemv_shared, padded,
+    AttentionShape, BLOCK_ROWS, DeviceScratch, ExecutorDims, FEW_ROWS, PROMPT_TOKENS, TILE_ROWS, gemv_shared, padded,
 };
 use crate::backend::Part;
 use crate::backend::op::{
@@ -28,6 +28,7 @@ use crate::backend::program::Program;
 use crate::backend::weights::RopePairs;
 use crate::error::Result;
 use crate::quant;
+use crate::tensor::DType;
 
 /// Matrices that one launch takes.
 const MAX_SEGMENTS: usize = 4;
@@ -159,7 +160,7 @@ impl Lowering<'_> {
 
     /// Launches the ops that are executed together from op `at` on, and returns their number.
     fn next(&mut self, at: usize) -> Result<usize> {
-        let (program, fusion) = (self.program, self.fusions.at(at, self.by_tiles()));
+        let (program, fusion) = (self.program, self.fusions.at(at, self.first_by_tiles(at)));
         let ops = &program.ops[at..at + fusion.ops()];
         if fusion != Fusion::Delayed {
             self.mark(Some(part(fusion, &ops[0])))?;
@@ -337,20 +338,42 @@ impl Lowering<'_> {
     fn products(&mut self, input: ProductInput, args: ProjectArgs) -> Result<()> {
         let n = self.shape.n;
         let mut args = ProjectArgs { cols: input.width as u32, n: n as u32, ..args };
-        if self.by_tiles() {
-            self.halves(input, args.segments[0].w.cols, n)?;
-            return self.gemm(&mut args, n, [n, 1]);
-        }
         if n == 1 && self.fits_blocks(input, &mut args) {
             (args.x, args.x_stride, args.x_divisor, args.norm) = (input.address, input.width as u32, 1, input.norm);
             return self.gemv(&mut args, 1);
         }
-        self.few_rows(input, args)
+        let all = args.segments;
+        let (many, few): (Vec<Segment>, Vec<Segment>) =
+            all[..args.n_segments as usize].iter().partition(|s| self.by_tiles(s.w.dtype()));
+        if !many.is_empty() {
+            args.take(&many);
+            self.halves(input, many[0].w.cols, n)?;
+            self.gemm(&mut args, n, [n, 1])?;
+        }
+        if !few.is_empty() {
+            args.take(&few);
+            self.few_rows(input, args)?;
+        }
+        Ok(())
     }
 
-    /// Tells whether products of all rows go through tiles, whose rows have other bits.
-    fn by_tiles(&self) -> bool {
-        self.shape.n > FEW_ROWS && !self.model.device.fixed
+    /// Tells whether products of all rows with matrices of a type go through tiles, whose rows have other bits.
+    fn by_tiles(&self, dtype: DType) -> bool {
+        let few = match self.model.device.kernels.few(dtype) {
+            Few::Plain(_) => FEW_ROWS,
+            Few::Blocks(_) => BLOCK_ROWS[1],
+        };
+        self.shape.n > few && !self.model.device.fixed
+    }
+
+    /// Tells whether the first product of op `at` goes through tiles.
+    fn first_by_tiles(&self, at: usize) -> bool {
+        match &self.program.ops[at] {
+            Op::Project { projections, .. } => {
+                projections.first().is_some_and(|p| self.by_tiles(self.model.weights.matrix(p.weight).dtype()))
+            }
+            _ => false,
+        }
     }
 
     /// Tells whether a block can prepare a row for itself, and notes the forms of the row that the matrices read.
@@ -363,7 +386,7 @@ impl Lowering<'_> {
         input.is_simple() && needed <= self.model.device.context.properties.shared_per_block as usize
     }
 
-    /// Matrices times few rows of input, or eight at a time.
+    /// Matrices times few rows of input, or some of them at a time.
     fn few_rows(&mut self, input: ProductInput, mut args: ProjectArgs) -> Result<()> {
         let (n, all) = (self.shape.n, args.segments);
         self.fits_blocks(input, &mut args);
@@ -383,11 +406,25 @@ impl Lowering<'_> {
             // Neighbours of one type, such as queries and keys.
             let (of_type, others) = left.split_at(left.iter().take_while(|s| s.w.dtype == first.w.dtype).count());
             left = others;
-            args.segments[..of_type.len()].copy_from_slice(of_type);
-            args.n_segments = of_type.len() as u32;
-            let [_, kernel] = self.model.device.kernels.gemv(first.w.dtype());
-            let blocks = self.deal(&mut args, n.div_ceil(FEW_ROWS));
-            self.launch(kernel, blocks, 32 * WARPS as u32, 0, &args)?;
+            args.take(of_type);
+            match self.model.device.kernels.few(first.w.dtype()) {
+                Few::Plain(kernel) => {
+                    let blocks = self.deal(&mut args, n.div_ceil(FEW_ROWS));
+                    self.launch(kernel, blocks, 32 * WARPS as u32, 0, &args)?;
+                }
+                Few::Blocks(kernels) => {
+                    let which = usize::from(n > BLOCK_ROWS[0]);
+                    let rows = BLOCK_ROWS[which];
+                    // Of a gate, and of a product with `up`, a block has 8 rows each.
+                    let tiles: usize = match args.epilogue == Epilogue::Glu as u32 {
+                        true => (first.w.rows as usize).div_ceil(8),
+                        false => of_type.iter().map(|s| (s.w.rows as usize).div_ceil(16)).sum(),
+                    };
+                    let blocks = [tiles * n.div_ceil(rows), 1, 1];
+                    // A sum of each of 16 rows of the matrix and of the input for each warp.
+                    self.launch(kernels[which], blocks, 32 * WARPS as u32, WARPS * 16 * rows * 4, &args)?;
+                }
+            }
         }
         Ok(())
     }
@@ -414,20 +451,20 @@ impl Lowering<'_> {
         (args.parts, args.counters) = (self.scratch.product_parts, self.scratch.product_counters);
         let segments = &args.segments[..args.n_segments as usize];
         let tiles: usize = segments.iter().map(|s| (s.w.rows as usize).div_ceil(128)).sum();
-        let fills = |tokens: usize| tiles * most.div_ceil(tokens) >= self.dims.processors;
         // Tokens of a block, and blocks that a processor has room for where the columns of a tile may be divided.
-        let (kernel, tokens, resident) = match usual {
-            0..=16 => (&k.gemm_16, 16, 3),
-            65.. if args.order != 0 || fills(128) => (&k.gemm_128, 128, 0),
-            _ => (&k.gemm_64, 64, 2),
+        let (kernel, tokens, resident, threads) = match usual {
+            0..=16 => (&k.gemm_16, 16, 3, 256),
+            17..=64 => (&k.gemm_64, 64, 2, 256),
+            65.. => (&k.gemm_256, 256, 1, 512),
         };
         let blocks = [tiles, most.div_ceil(tokens)];
         args.splits = match args.order {
             0 => self.dims.column_splits(blocks[0] * blocks[1], resident, segments[0].w.cols as usize) as u32,
             _ => 1,
         };
-        // Four stages of 32 columns in binary16.
-        self.launch(kernel, [blocks[0], blocks[1], z * args.splits as usize], 128, 4 * 64 * tokens, args)
+        // Turns of 32 columns in binary16: four of the tokens and two of the weights.
+        let shared = 64 * (4 * tokens + 2 * 128);
+        self.launch(kernel, [blocks[0], blocks[1], z * args.splits as usize], threads, shared, args)
     }
 
     /// Matrix times vector for `y` columns of the grid; `fits_blocks` was true for the inputs.
@@ -436,7 +473,7 @@ impl Lowering<'_> {
         let segments = &args.segments[..args.n_segments as usize];
         let dtype = segments[0].w.dtype();
         let kernel = match segments.iter().all(|s| s.w.dtype() == dtype) {
-            true => kernels.gemv(dtype)[0],
+            true => kernels.gemv(dtype),
             false => &kernels.gemv_mixed,
         };
         let shared = gemv_shared(segments[0].w.cols as usize, args.forms & 1 != 0, args.forms & 2 != 0);

@@ -195,6 +195,14 @@ pub struct ProjectArgs {
     pub pad: u32,
 }
 
+impl ProjectArgs {
+    /// Replaces the matrices.
+    pub fn take(&mut self, segments: &[Segment]) {
+        self.segments[..segments.len()].copy_from_slice(segments);
+        self.n_segments = segments.len() as u32;
+    }
+}
+
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct PrepareArgs {
@@ -563,26 +571,34 @@ kernels! {
     gemv_bf16: ProjectArgs,
     gemv_bf16_rows: ProjectArgs,
     gemv_q4_0: ProjectArgs,
-    gemv_q4_0_rows: ProjectArgs,
+    few_q4_0_8: ProjectArgs,
+    few_q4_0_32: ProjectArgs,
     gemv_q4_1: ProjectArgs,
-    gemv_q4_1_rows: ProjectArgs,
+    few_q4_1_8: ProjectArgs,
+    few_q4_1_32: ProjectArgs,
     gemv_q5_0: ProjectArgs,
-    gemv_q5_0_rows: ProjectArgs,
+    few_q5_0_8: ProjectArgs,
+    few_q5_0_32: ProjectArgs,
     gemv_q5_1: ProjectArgs,
-    gemv_q5_1_rows: ProjectArgs,
+    few_q5_1_8: ProjectArgs,
+    few_q5_1_32: ProjectArgs,
     gemv_q8_0: ProjectArgs,
-    gemv_q8_0_rows: ProjectArgs,
+    few_q8_0_8: ProjectArgs,
+    few_q8_0_32: ProjectArgs,
     gemv_q4_k: ProjectArgs,
-    gemv_q4_k_rows: ProjectArgs,
+    few_q4_k_8: ProjectArgs,
+    few_q4_k_32: ProjectArgs,
     gemv_q5_k: ProjectArgs,
-    gemv_q5_k_rows: ProjectArgs,
+    few_q5_k_8: ProjectArgs,
+    few_q5_k_32: ProjectArgs,
     gemv_q6_k: ProjectArgs,
-    gemv_q6_k_rows: ProjectArgs,
+    few_q6_k_8: ProjectArgs,
+    few_q6_k_32: ProjectArgs,
     gemv_mixed: ProjectArgs,
     to_halves: HalvesArgs,
     gemm_16: ProjectArgs,
     gemm_64: ProjectArgs,
-    gemm_128: ProjectArgs,
+    gemm_256: ProjectArgs,
     heads: HeadsArgs,
     attend_64: AttendArgs,
     attend_64_any: AttendArgs,
@@ -620,22 +636,47 @@ kernels! {
     keep: ChooseArgs,
 }
 
+/// Kernels of products with few rows of input.
+pub enum Few<'a> {
+    /// Of types without blocks: `gemv.cu`.
+    Plain(&'a CudaKernel<ProjectArgs>),
+    /// Of types of blocks, up to each of `BLOCK_ROWS`: `few.cu`.
+    Blocks([&'a CudaKernel<ProjectArgs>; 2]),
+}
+
 impl KernelTable {
-    /// Products of matrices of one type: with one row of input, and with several.
-    pub fn gemv(&self, dtype: DType) -> [&CudaKernel<ProjectArgs>; 2] {
+    /// The product of matrices of one type with one row of input.
+    pub fn gemv(&self, dtype: DType) -> &CudaKernel<ProjectArgs> {
         match dtype {
-            quant::F32 => [&self.gemv_f32, &self.gemv_f32_rows],
-            quant::BF16 => [&self.gemv_bf16, &self.gemv_bf16_rows],
-            quant::Q4_0 => [&self.gemv_q4_0, &self.gemv_q4_0_rows],
-            quant::Q4_1 => [&self.gemv_q4_1, &self.gemv_q4_1_rows],
-            quant::Q5_0 => [&self.gemv_q5_0, &self.gemv_q5_0_rows],
-            quant::Q5_1 => [&self.gemv_q5_1, &self.gemv_q5_1_rows],
-            quant::Q8_0 => [&self.gemv_q8_0, &self.gemv_q8_0_rows],
-            quant::Q4_K => [&self.gemv_q4_k, &self.gemv_q4_k_rows],
-            quant::Q5_K => [&self.gemv_q5_k, &self.gemv_q5_k_rows],
-            quant::Q6_K => [&self.gemv_q6_k, &self.gemv_q6_k_rows],
+            quant::F32 => &self.gemv_f32,
+            quant::BF16 => &self.gemv_bf16,
+            quant::Q4_0 => &self.gemv_q4_0,
+            quant::Q4_1 => &self.gemv_q4_1,
+            quant::Q5_0 => &self.gemv_q5_0,
+            quant::Q5_1 => &self.gemv_q5_1,
+            quant::Q8_0 => &self.gemv_q8_0,
+            quant::Q4_K => &self.gemv_q4_k,
+            quant::Q5_K => &self.gemv_q5_k,
+            quant::Q6_K => &self.gemv_q6_k,
             // What has no kernels was stored as F16.
-            _ => [&self.gemv_f16, &self.gemv_f16_rows],
+            _ => &self.gemv_f16,
+        }
+    }
+
+    /// The products of matrices of one type with few rows of input.
+    pub fn few(&self, dtype: DType) -> Few<'_> {
+        match dtype {
+            quant::F32 => Few::Plain(&self.gemv_f32_rows),
+            quant::BF16 => Few::Plain(&self.gemv_bf16_rows),
+            quant::Q4_0 => Few::Blocks([&self.few_q4_0_8, &self.few_q4_0_32]),
+            quant::Q4_1 => Few::Blocks([&self.few_q4_1_8, &self.few_q4_1_32]),
+            quant::Q5_0 => Few::Blocks([&self.few_q5_0_8, &self.few_q5_0_32]),
+            quant::Q5_1 => Few::Blocks([&self.few_q5_1_8, &self.few_q5_1_32]),
+            quant::Q8_0 => Few::Blocks([&self.few_q8_0_8, &self.few_q8_0_32]),
+            quant::Q4_K => Few::Blocks([&self.few_q4_k_8, &self.few_q4_k_32]),
+            quant::Q5_K => Few::Blocks([&self.few_q5_k_8, &self.few_q5_k_32]),
+            quant::Q6_K => Few::Blocks([&self.few_q6_k_8, &self.few_q6_k_32]),
+            _ => Few::Plain(&self.gemv_f16_rows),
         }
     }
 
@@ -653,7 +694,7 @@ impl KernelTable {
     pub fn products(&self) -> impl Iterator<Item = &CudaKernel<ProjectArgs>> {
         let types = [quant::F32, quant::F16, quant::BF16, quant::Q4_0, quant::Q4_1, quant::Q5_0, quant::Q5_1];
         let types = types.into_iter().chain([quant::Q8_0, quant::Q4_K, quant::Q5_K, quant::Q6_K]);
-        types.map(|dtype| self.gemv(dtype)[0]).chain([&self.gemv_mixed, &self.gemm_16, &self.gemm_64, &self.gemm_128])
+        types.map(|dtype| self.gemv(dtype)).chain([&self.gemv_mixed, &self.gemm_16, &self.gemm_64, &self.gemm_256])
     }
 }
 

@@ -27,8 +27,11 @@ const FIXED_SPLITS: usize = 8;
 /// Blocks that look for the largest logit of an output.
 pub const ARGMAX_BLOCKS: usize = 32;
 
-/// Rows of input that share the weights which a product reads: `kColumns` of `gemv.cu`.
+/// Rows of input that share the weights which a product reads, of matrices without blocks: `kColumns` of `gemv.cu`.
 pub const FEW_ROWS: usize = 8;
+
+/// Those of matrices of blocks, by the kernels of `few.cu`: the first takes up to as many as it has room for.
+pub const BLOCK_ROWS: [usize; 2] = [8, 32];
 
 /// Tokens of a step that rarely share an expert.
 pub const FEW_TOKENS: usize = 8;
@@ -222,7 +225,7 @@ pub struct DeviceScratch {
     /// Addresses of activations by `Act`: of steps of which some rows are dropped, and of steps whose tokens are all
     /// outputs. In the latter `KeepOutputs` copies nothing: the buffers of each of its pairs have changed places behind it.
     pub acts: [Vec<Address>; 2],
-    /// `[rows that products take without tiles, widest input]`
+    /// `[rows that products take without tiles, up to whole tiles, widest input]`
     pub prepared: Input,
     /// `[max(tokens, outputs), widest input]` or `[tokens, used, expert_ffn]` in binary16.
     pub halves: Address,
@@ -242,7 +245,7 @@ pub struct DeviceScratch {
     pub expert_out: Address,
     /// `[parts, 16, 2 + value_dim]`, or of prompts `[processors, 128, 2 + value_dim]`
     pub partials: Address,
-    /// Sums of the shares of a product's columns: 128 rows by 128 tokens a processor, or as many by fewer.
+    /// Sums of the shares of a product's columns: 128 rows by 256 tokens a processor, or as many by fewer.
     pub product_parts: Address,
     /// `[parts]` for attention, then `[tiles]` for products, then `[outputs]` for the arg-max; zero between launches.
     pub attention_counters: Address,
@@ -266,7 +269,7 @@ impl DeviceScratch {
         let e = &dims.experts;
         let (rows, picks) = (max_tokens.max(max_outputs), max_tokens.saturating_mul(e.used));
         let (widest, expert_halves) = (program.widest_input().next_multiple_of(32), e.ffn.next_multiple_of(32));
-        let few = if dims.fixed { rows } else { rows.min(FEW_ROWS) };
+        let few = if dims.fixed { rows } else { rows.min(BLOCK_ROWS[1]) }.next_multiple_of(BLOCK_ROWS[1]);
         let prepared = few.saturating_mul(padded(program.widest_input()));
         let mut arena = Arena::default();
         let mut add = |count: usize, size: usize| Ok::<_, Error>(base + arena.add(count, size)? as Address);
@@ -289,7 +292,7 @@ impl DeviceScratch {
             expert_up: add(picks.saturating_mul(e.ffn), 4)?,
             expert_out: add(picks.saturating_mul(e.hidden), 4)?,
             partials: add((dims.max_parts * TILE_ROWS).max(dims.processors * PROMPT_ROWS) * (2 + dims.value_dim), 4)?,
-            product_parts: add(dims.processors, 128 * 128 * 4)?,
+            product_parts: add(dims.processors, 128 * 256 * 4)?,
             attention_counters: counters,
             product_counters: counters + 4 * dims.max_parts as Address,
             argmax_counters: counters + 4 * (dims.max_parts + dims.product_tiles()) as Address,

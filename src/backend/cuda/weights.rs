@@ -1,6 +1,6 @@
 //! Weights on a device: the planes of a matrix, vectors and rotary tables, and their upload.
 //!
-//! Owns the order of bytes that the readers in `kernels/quant.cuh` expect. Refuses to know what kernels do with them.
+//! Relies on `planes` for the order of bytes. Refuses to know what kernels do with them.
 
 use std::hash::Hasher;
 use std::sync::Arc;
@@ -10,6 +10,7 @@ use twox_hash::XxHash64;
 use super::arena::Arena;
 use super::launch::{Context, DeviceBuffer, PinnedBuffer, Stream};
 use super::module::DeviceMatrix;
+use super::planes::{Plane, planes};
 use super::probe::Address;
 use crate::backend::op::{RopeTable, Vector, Weight};
 use crate::backend::weights::{MatrixSource, Progress, Rope, RopePairs, Weights};
@@ -20,27 +21,9 @@ use crate::tensor::DType;
 /// Columns are padded to a multiple of this, the length of a group of quantised activations.
 const COLS: usize = 32;
 
-/// Fields of a file's block that become planes, as (first byte, bytes) in the order of the readers in `kernels/quant.cuh`;
-/// `None` for types without kernels of their own.
-fn fields(dtype: DType) -> Option<&'static [(usize, usize)]> {
-    Some(match dtype {
-        quant::F32 => &[(0, 4)],
-        quant::F16 | quant::BF16 => &[(0, 2)],
-        quant::Q4_0 => &[(2, 16), (0, 2)],
-        quant::Q4_1 => &[(4, 16), (0, 4)],
-        quant::Q5_0 => &[(6, 16), (0, 2), (2, 4)],
-        quant::Q5_1 => &[(8, 16), (0, 4), (4, 4)],
-        quant::Q8_0 => &[(2, 32), (0, 2)],
-        quant::Q4_K => &[(0, 144)],
-        quant::Q5_K => &[(0, 176)],
-        quant::Q6_K => &[(0, 128), (128, 64), (192, 16), (208, 2)],
-        _ => return None,
-    })
-}
-
 /// The format of a matrix on the device: that of the file, or F16 where the type has no kernels.
 pub fn stored_format(source: DType) -> Result<&'static Format> {
-    quant::format(if fields(source).is_some() { source } else { quant::F16 })
+    quant::format(if planes(source).is_some() { source } else { quant::F16 })
 }
 
 /// WeightLayout of a matrix in device memory.
@@ -48,7 +31,7 @@ struct PlaneLayout {
     /// Format in the file.
     source: &'static Format,
     target: &'static Format,
-    fields: &'static [(usize, usize)],
+    parts: &'static [Plane],
     rows: usize,
     cols: usize,
     /// Bytes of a row in the file.
@@ -67,14 +50,14 @@ impl PlaneLayout {
         }
         let row_bytes = usize::try_from(format.row_bytes(cols as u64)?).map_err(|_| too_large())?;
         let target = stored_format(format.dtype)?;
-        let fields = fields(target.dtype).unwrap_or_default();
+        let parts = planes(target.dtype).unwrap_or_default();
         let blocks = cols.next_multiple_of(COLS) / target.block_len;
-        let mut planes = Vec::with_capacity(fields.len());
-        for (_, bytes) in fields {
-            let row = blocks.checked_mul(*bytes).ok_or_else(too_large)?;
+        let mut planes = Vec::with_capacity(parts.len());
+        for part in parts {
+            let row = blocks.checked_mul(part.bytes).ok_or_else(too_large)?;
             planes.push((arena.add(rows, row)?, row));
         }
-        Ok(PlaneLayout { source: format, target, fields, rows, cols, row_bytes, planes })
+        Ok(PlaneLayout { source: format, target, parts, rows, cols, row_bytes, planes })
     }
 
     fn matrix(&self, base: Address) -> DeviceMatrix {
@@ -95,7 +78,7 @@ impl PlaneLayout {
     fn split(&self, rows: &[u8], n: usize, out: &mut [u8]) {
         let row_bytes = rows.len() / n;
         let mut rest = out;
-        for ((offset, bytes), (_, plane_row)) in self.fields.iter().zip(&self.planes) {
+        for (Plane { bytes, part }, (_, plane_row)) in self.parts.iter().zip(&self.planes) {
             let (plane, behind) = rest.split_at_mut(n * plane_row);
             rest = behind;
             for (row, to) in rows.chunks_exact(row_bytes).zip(plane.chunks_exact_mut(*plane_row)) {
@@ -105,7 +88,7 @@ impl PlaneLayout {
                     continue;
                 }
                 for (block, to) in row.chunks_exact(self.target.block_bytes).zip(to.chunks_exact_mut(*bytes)) {
-                    to.copy_from_slice(&block[*offset..*offset + *bytes]);
+                    part(block, to);
                 }
             }
         }

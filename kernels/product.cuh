@@ -1,0 +1,21 @@
+// The operation on the result of a product, which is a part of its kernel.
+#pragma once
+
+#include "args.cuh"
+
+DEVICE float with_bias(const Segment& s, u32 row, float sum) { return s.bias ? sum + s.bias[row] : sum; }
+DEVICE void finish(const ProjectArgs& a, u32 segment, u32 row, u64 y, float sum) {
+    const Segment& s = a.segments[segment];
+    sum = with_bias(s, row, sum);
+    float* out = s.out + y * s.w.rows + row;
+    switch (a.epilogue) {
+        case kAdd: *out = fmaf(a.scale, sum, *out); break;
+        case kCap: *out = a.softcap > 0.f ? a.softcap * tanhf(a.scale * sum / a.softcap) : a.scale * sum; break;
+        default: *out = sum;
+    }
+}
+DEVICE void finish_gate(const ProjectArgs& a, u32 row, u64 y, float gate, float up) {
+    const Segment& s = a.segments[0];
+    const float activated = activate(with_bias(s, row, gate), a.activation);
+    s.out[y * s.w.rows + row] = activated * with_bias(a.segments[1], row, up);
+}

@@ -1,0 +1,91 @@
+//! The order of weights on a device: planes, each with a part of every block of a file.
+//!
+//! Owns the layout that `kernels/quant.cuh` describes and reads. Refuses to know memory and copies.
+
+use crate::quant;
+use crate::tensor::DType;
+
+/// A part of each block of a file: its bytes, and how they are made of the block.
+pub struct Plane {
+    pub bytes: usize,
+    pub part: fn(&[u8], &mut [u8]),
+}
+
+const fn plane(bytes: usize, part: fn(&[u8], &mut [u8])) -> Plane {
+    Plane { bytes, part }
+}
+
+/// The planes of a type; `None` for types without kernels of their own.
+pub fn planes(dtype: DType) -> Option<&'static [Plane]> {
+    Some(match dtype {
+        quant::F32 => const { &[plane(4, field::<0>)] },
+        quant::F16 | quant::BF16 => const { &[plane(2, field::<0>)] },
+        quant::Q4_0 => const { &[plane(16, field::<2>), plane(2, field::<0>)] },
+        quant::Q4_1 => const { &[plane(16, field::<4>), plane(4, field::<0>)] },
+        quant::Q5_0 => const { &[plane(16, field::<6>), plane(2, field::<0>), plane(4, fifth_bits::<2>)] },
+        quant::Q5_1 => const { &[plane(16, field::<8>), plane(4, field::<0>), plane(4, fifth_bits::<4>)] },
+        quant::Q8_0 => const { &[plane(32, field::<2>), plane(2, field::<0>)] },
+        quant::Q4_K => const { &[plane(128, nibbles::<16>), plane(16, field::<0>)] },
+        quant::Q5_K => const { &[plane(128, nibbles::<48>), plane(16, field::<0>), plane(32, fifth_bits_of_k)] },
+        quant::Q6_K => {
+            const { &[plane(128, nibbles_of_6), plane(16, field::<192>), plane(64, upper_bits_of_6), plane(2, field::<208>)] }
+        }
+        _ => return None,
+    })
+}
+
+/// The bytes from `FROM` on.
+fn field<const FROM: usize>(block: &[u8], to: &mut [u8]) {
+    to.copy_from_slice(&block[FROM..FROM + to.len()]);
+}
+
+/// Puts the bits of the columns `4i + k` into byte `k`, `width` bits each; `bits` gives those of a column.
+fn gather(to: &mut [u8], columns: usize, width: usize, bits: impl Fn(usize) -> u8) {
+    for (k, to) in to.iter_mut().enumerate() {
+        *to = (0..columns / 4).fold(0, |byte, i| byte | bits(4 * i + k) << (width * i));
+    }
+}
+
+/// Fifth bits of 32 columns, a bit each from byte `FROM` on.
+fn fifth_bits<const FROM: usize>(block: &[u8], to: &mut [u8]) {
+    gather(to, 32, 1, |column| (block[FROM + column / 8] >> (column % 8)) & 1);
+}
+
+/// Nibbles of Q4_K and Q5_K from byte `FROM` on: 32 bytes have a sub-block in their low halves, the next in their high ones.
+fn nibbles<const FROM: usize>(block: &[u8], to: &mut [u8]) {
+    for (from, to) in block[FROM..].chunks_exact(32).zip(to.chunks_exact_mut(32)) {
+        let (low, high) = to.split_at_mut(16);
+        for i in 0..16 {
+            low[i] = from[i] & 15 | from[16 + i] << 4;
+            high[i] = from[i] >> 4 | from[16 + i] & 0xf0;
+        }
+    }
+}
+
+/// Fifth bits of Q5_K: bit `n` of 32 bytes belongs to sub-block `n`.
+fn fifth_bits_of_k(block: &[u8], to: &mut [u8]) {
+    for (n, to) in to.chunks_exact_mut(4).enumerate() {
+        gather(to, 32, 1, |column| (block[16 + column] >> n) & 1);
+    }
+}
+
+/// Nibbles of Q6_K: 64 bytes have the columns 0 to 63 of a half of the block in their low halves, the next 64 in their high ones.
+fn nibbles_of_6(block: &[u8], to: &mut [u8]) {
+    for (from, to) in block[..128].chunks_exact(64).zip(to.chunks_exact_mut(64)) {
+        for (n, to) in to.chunks_exact_mut(16).enumerate() {
+            let (from, shift) = (&from[32 * (n % 2)..], 4 * (n / 2));
+            for i in 0..16 {
+                to[i] = (from[i] >> shift) & 15 | ((from[16 + i] >> shift) & 15) << 4;
+            }
+        }
+    }
+}
+
+/// Upper bits of Q6_K: 32 bytes have those of half a block, two bits for each 32 columns.
+fn upper_bits_of_6(block: &[u8], to: &mut [u8]) {
+    for (from, to) in block[128..192].chunks_exact(32).zip(to.chunks_exact_mut(32)) {
+        for (n, to) in to.chunks_exact_mut(4).enumerate() {
+            gather(to, 16, 2, |column| (from[n % 2 * 16 + column] >> (n / 2 * 2)) & 3);
+        }
+    }
+}
