@@ -106,8 +106,10 @@ typedef struct rz_error {
 #define RZ_ERR_BUFFER_TOO_SMALL (-13)     /* The buffer is too small; the needed count was written. */
 #define RZ_ERR_DEVICE_UNAVAILABLE (-14)   /* The device cannot be used; the message says why. */
 
-/* The device failed and its work is lost, or it gave no answer for 60 seconds. Models on it are of no use any more; the
- * CPU and models on other devices go on. */
+/* The device failed and its work is lost, or it gave no answer for 60 seconds. The model, with its layers on other devices,
+ * is of no use any more; the CPU and other models go on, on the same device too, because each model has a context of its
+ * own. NVIDIA's documentation says of some faults of kernels, such as error 700 (an address that is no memory), that they
+ * leave all of CUDA in the process unusable: then every model on a GPU says so, and only a new process has the devices again. */
 #define RZ_ERR_DEVICE_LOST (-15)
 
 #define RZ_ERR_MISMATCH (-16)  /* Things of different models in one call. */

@@ -130,6 +130,7 @@ fn llama(layers: usize) -> Tiny {
 #[test]
 fn every_network_has_the_results_of_one_device() {
     let Some(gpus) = gpus() else { return };
+    let mut different = Vec::new();
     for (name, tiny) in models(quant::Q8_0) {
         let (_dir, path, reference) = save(&tiny);
         let (n, one) = (tiny.net.layers as u32, load(&path, 1, &[], 0, false).unwrap());
@@ -145,22 +146,35 @@ fn every_network_has_the_results_of_one_device() {
         }
         let mut divided = divided.unwrap();
         assert_eq!(layers_of(&divided).iter().sum::<u32>(), n, "{name}");
+        let launches = |model: &Arc<Model>| {
+            let count = || gpus.0.as_ref().map(|shim| shim.number("shim_launches"));
+            let before = count();
+            prompt(model, 21);
+            count().zip(before).map(|(now, before)| now - before)
+        };
+        // A cut may part ops that share a kernel elsewhere, whose sums are rounded otherwise.
+        let same_kernels = launches(&one).is_some_and(|n| Some(n) == launches(&divided));
+        different.extend((!same_kernels).then_some(name));
         let expected = reference();
         for is_direct in [true, false] {
             for piece in [1, 7, 21] {
-                let (expected_here, got) = (prompt(&one, piece), prompt(&divided, piece));
-                let last = [expected[20].clone()];
-                let difference = relative_rms(&last, &[got.last().unwrap().clone()]);
-                println!("{name:20} {:?}, pieces of {piece:2}: {difference:.2e}", layers_of(&divided));
-                assert!(difference < 5e-2, "{name}, pieces of {piece}: {difference}");
-                assert!(got == expected_here, "{name}, pieces of {piece}, direct copies: {is_direct}");
+                let (here, got) = (prompt(&one, piece), prompt(&divided, piece));
+                let as_f64 = |logits: &Vec<f32>| logits.iter().copied().map(f64::from).collect::<Vec<f64>>();
+                let here_f64: Vec<_> = here.iter().map(as_f64).collect();
+                let [difference, between] =
+                    [relative_rms(&expected[20..], &got[got.len() - 1..]), relative_rms(&here_f64, &got)];
+                println!("{name:20} {:?}, pieces of {piece:2}: {difference:.2e}, {between:.1e}", layers_of(&divided));
+                assert!(difference < 5e-2 && between < 2e-2, "{name}, pieces of {piece}: {difference}, {between}");
+                assert!(got == here || !same_kernels, "{name}, pieces of {piece}, direct copies: {is_direct}");
             }
-            assert_eq!(generated(&divided, 12), generated(&one, 12), "{name}");
+            assert!(!same_kernels || generated(&divided, 12) == generated(&one, 12), "{name}");
             peers(&gpus, false);
             divided = load(&path, 2, &[1.0, 1.0], 0, false).unwrap();
         }
         peers(&gpus, true);
     }
+    println!("with other kernels: {different:?}");
+    assert!(gpus.0.is_none() || !different.contains(&"llama"));
 }
 
 /// Every place of a cut, on two devices and three, with layers on the CPU and without.
@@ -178,12 +192,16 @@ fn every_cut_gives_the_same_bits() {
                 if n == 2 && share[1] != 1.0 {
                     continue;
                 }
-                let model = load(&path, n, &share[..n as usize], on_gpus, false).unwrap();
-                let layers = layers_of(&model);
+                let (devices, shares) = (&devices(n), &share[..n as usize]);
+                let params = LoadParams { devices, shares, gpu_layers: on_gpus, ..Default::default() };
+                let plan = Plan::of_path(&path, params, &CacheParams::default(), 1).unwrap();
+                let layers: Vec<u32> = plan.gpus.iter().map(|gpu| gpu.layers).collect();
                 assert!(layers.iter().sum::<u32>() == on_gpus && layers.len() == n as usize, "{layers:?}");
                 if !seen.insert(layers.clone()) {
                     continue;
                 }
+                let model = load(&path, n, shares, on_gpus, false).unwrap();
+                assert_eq!(layers_of(&model), layers);
                 let copies = || gpus.0.as_ref().map(|shim| shim.number("shim_peer_copies"));
                 let before = copies();
                 for (piece, expected) in [1, 21].into_iter().zip(&expected) {
@@ -389,7 +407,7 @@ fn layers_follow_the_memory() {
     let chosen = || Model::load(&path, LoadParams::default()).unwrap().info().gpus.clone();
     (0..3).for_each(|device| room(device, 600 << 20));
     assert!(matches!(chosen()[..], [(_, 6)]));
-    (0..3).for_each(|device| room(device, most * 6 / 10));
+    (0..3).for_each(|device| room(device, most * 8 / 10));
     let several = chosen();
     let sum: u32 = several.iter().map(|(_, layers)| layers).sum();
     assert!(several.len() > 1 && sum == 6, "{several:?}");
