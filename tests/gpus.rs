@@ -144,10 +144,11 @@ fn every_network_has_the_results_of_one_device() {
             assert_eq!(layers_of(&load(&path, 2, &[], 0, false).unwrap()), [n], "{name}");
             continue;
         }
-        let mut divided = divided.unwrap();
-        assert_eq!(layers_of(&divided).iter().sum::<u32>(), n, "{name}");
+        assert_eq!(layers_of(&divided.unwrap()).iter().sum::<u32>(), n, "{name}");
         let expected = reference();
         for is_direct in [true, false] {
+            peers(&gpus, is_direct);
+            let divided = load(&path, 2, &[1.0, 1.0], 0, false).unwrap();
             for piece in [1, 7, 21] {
                 let (here, got) = (prompt(&one, piece), prompt(&divided, piece));
                 let as_f64 = |logits: &Vec<f32>| logits.iter().copied().map(f64::from).collect::<Vec<f64>>();
@@ -160,8 +161,6 @@ fn every_network_has_the_results_of_one_device() {
                 different.extend((got != here).then_some(name));
             }
             assert_eq!(generated(&divided, 12), generated(&one, 12), "{name}");
-            peers(&gpus, false);
-            divided = load(&path, 2, &[1.0, 1.0], 0, false).unwrap();
         }
         peers(&gpus, true);
     }
@@ -384,12 +383,13 @@ fn layers_follow_the_memory() {
     assert_eq!(layers(2), [6]);
     // Neither has room for all, nor both together.
     let one = Plan::of_path(&path, LoadParams { device: 2, ..Default::default() }, &CacheParams::default(), 1).unwrap();
-    let most = one.total.device as usize;
-    (0..2).for_each(|device| room(device, most * 6 / 10));
+    // A part needs a scratch of its own, beside its share of weights and cache.
+    let [scratch, rest] = [one.scratch.device as usize, (one.total.device - one.scratch.device) as usize];
+    (0..2).for_each(|device| room(device, scratch + rest * 6 / 10));
     let divided = layers(2);
     assert!(divided.len() == 2 && layers(1).iter().sum::<u32>() < 6, "{divided:?}");
     let smaller = (1..9).rev().find_map(|tenths| {
-        (0..2).for_each(|device| room(device, most * tenths / 20));
+        (0..2).for_each(|device| room(device, scratch + rest * tenths / 20));
         let on_gpus: u32 = layers(2).iter().sum();
         (on_gpus > 0 && on_gpus < 6).then_some(on_gpus)
     });
@@ -399,12 +399,12 @@ fn layers_follow_the_memory() {
     let chosen = || Model::load(&path, LoadParams::default()).unwrap().info().gpus.clone();
     (0..3).for_each(|device| room(device, 600 << 20));
     assert!(matches!(chosen()[..], [(_, 6)]));
-    (0..3).for_each(|device| room(device, most * 8 / 10));
+    (0..3).for_each(|device| room(device, scratch + rest * 6 / 10));
     assert_eq!(layers(3).iter().sum::<u32>(), 6);
     let several = chosen();
     let sum: u32 = several.iter().map(|(_, layers)| layers).sum();
     assert!(several.len() > 1 && sum == 6, "{several:?}");
-    (0..3).for_each(|device| room(device, most / 10));
+    (0..3).for_each(|device| room(device, scratch / 2));
     assert!(chosen().is_empty());
     choice::assume(None);
 }
