@@ -293,8 +293,9 @@ pub(super) fn with_params<T>(
         true => &[],
         false => call.slice(params.shares, params.n_devices, "rz_model_params.shares")?,
     };
-    if let Some(twice) = (1..devices.len()).find(|&i| devices[..i].contains(&devices[i])) {
-        return Err(Error::invalid(format!("rz_model_params.devices names device {} twice", devices[twice])));
+    let is_twice = |(i, device): &(usize, &u32)| devices.iter().take(*i).any(|before| before == *device);
+    if let Some((_, twice)) = devices.iter().enumerate().find(is_twice) {
+        return Err(Error::invalid(format!("rz_model_params.devices names device {twice} twice")));
     }
     let user = params.progress_user;
     let mut progress = params.progress.map(|progress| {
