@@ -1132,8 +1132,9 @@ rz_status rz_prefill(rz_cache *cache,
                      const rz_cancel *cancel,
                      rz_error *err);
 
-/* Appends `token` and writes the one that follows to `*next`: the most likely one where `sampler` is NULL, which
- * on a GPU brings back four bytes only.
+/* Appends `token` and writes the one that follows to `*next`: the most likely one where `sampler` is NULL. A GPU
+ * chooses by itself, as the sampler would, and four bytes come back, unless the sampler has more than 512 biases and
+ * recent tokens; logits are computed once more where they are asked for.
  *
  * A call that fails leaves the cache as it was. Any thread. Errors: those of rz_prefill. Since 0.1.0. */
 rz_status rz_decode_token(rz_cache *cache, uint32_t token, rz_sampler *sampler, uint32_t *next, rz_error *err);

@@ -151,7 +151,7 @@ fn columns(vocab: usize, rng: &mut Rng) -> Vec<Vec<f32>> {
         make(&mut |rng, _| 1e-3 * rng.normal() as f32),
         make(&mut |rng, i| if i % 97 == 3 { 20.0 + rng.uniform() as f32 } else { rng.normal() as f32 }),
         make(&mut |rng, _| 12.0 * rng.uniform() as f32 - 20.0),
-        make(&mut |rng, i| if rng.next() % 3 == 0 { 0.0 } else { [-0.0, 1.5, f32::MAX, f32::MIN][i % 4] }),
+        make(&mut |rng, i| if rng.next().is_multiple_of(3) { 0.0 } else { [-0.0, 1.5, f32::MAX, f32::MIN][i % 4] }),
     ]
 }
 
@@ -163,7 +163,7 @@ fn odd_column(vocab: usize, kind: usize, rng: &mut Rng) -> Vec<f32> {
         1 => f32::NEG_INFINITY,
         2 => pick(rng, &odd[..2]),
         3 => pick(rng, &odd),
-        4 if rng.next() % 2 == 0 => pick(rng, &odd[..2]),
+        4 if rng.next().is_multiple_of(2) => pick(rng, &odd[..2]),
         _ => 4.0 * rng.normal() as f32,
     };
     (0..vocab).map(one).collect()
@@ -178,7 +178,7 @@ struct Trial {
 }
 
 fn trial(vocab: usize, rng: &mut Rng) -> Trial {
-    let on = |rng: &mut Rng| rng.next() % 3 == 0;
+    let on = |rng: &mut Rng| rng.next().is_multiple_of(3);
     let mut params = SamplerParams { seed: rng.next(), ..Default::default() };
     params.temperature = pick(rng, &[0.0, 0.05, 0.7, 1.0, 1.0, 1.3, 5.0, 1e-30]);
     if on(rng) {
@@ -206,7 +206,7 @@ fn trial(vocab: usize, rng: &mut Rng) -> Trial {
     let dense = pick(rng, &[1, 2, 30]);
     let allowed = on(rng).then(|| {
         let mut bits = vec![0; vocab.div_ceil(32)];
-        (0..vocab).filter(|_| rng.next() % dense == 0).for_each(|id| bits[id / 32] |= 1 << (id % 32));
+        (0..vocab).filter(|_| rng.next().is_multiple_of(dense)).for_each(|id| bits[id / 32] |= 1 << (id % 32));
         bits
     });
     let banned = if on(rng) { (0..below(rng, 9)).map(|_| below(rng, vocab) as u32).collect() } else { Vec::new() };
@@ -267,7 +267,7 @@ fn agree(shim: Option<&Shim>, head: &Head, steps: usize, rng: &mut Rng) -> usize
         let rows = 1 + step % ROWS;
         let columns: Vec<usize> = (0..rows).map(|_| below(rng, head.columns.len())).collect();
         let trials: Vec<Trial> = (0..rows).map(|_| trial(head.vocab, rng)).collect();
-        let rules: Vec<_> = trials.iter().map(|trial| (rng.next() % 9 > 0).then(|| trial.rule())).collect();
+        let rules: Vec<_> = trials.iter().map(|trial| (!rng.next().is_multiple_of(9)).then(|| trial.rule())).collect();
         choosing.step(&mut executor, &columns, &rules);
         for (i, (trial, rule)) in trials.iter().zip(&rules).enumerate() {
             let logits = &all[columns[i]];

@@ -48,9 +48,18 @@ pub fn step_jobs(jobs: &mut [&mut Job], budget: Duration) -> Result<bool> {
                 if !make_drafts(jobs, &pace)? {
                     return paused();
                 }
-                if until.is_some() && ahead::run(jobs, &model, &pace, &cancels)? {
-                    made = true;
-                    continue;
+                let steps = if until.is_some() { ahead::steps(jobs, &model)? } else { 0 };
+                if steps > 1 {
+                    // Gives its executor back.
+                    drop(spare.take());
+                    match ahead::run(jobs, &model, steps, &pace, &cancels)? {
+                        Some(0) => return paused(),
+                        Some(_) => {
+                            made = true;
+                            continue;
+                        }
+                        None => {}
+                    }
                 }
                 let mut pass = spare.take().map_or_else(|| Pass::new(&model), Ok)?;
                 fill(&mut pass, jobs, &model, budget)?;
@@ -149,7 +158,8 @@ fn advance(pass: &mut Pass, jobs: &mut [&mut Job], pace: &Pace) -> Result<bool> 
     if pass.is_fresh() {
         for member in pass.members().iter().filter(|member| member.outputs == 1) {
             if let Some(job) = jobs.iter_mut().find(|job| job.id == member.id) {
-                job.prepare_mask(member.tokens)?;
+                // Where that fails the host chooses, fails as well and says so, and the other jobs have their tokens.
+                let _ = job.prepare_mask(member.tokens);
             }
         }
     }

@@ -37,8 +37,9 @@ pub unsafe extern "C" fn rz_prefill(
     })
 }
 
-/// Appends `token` and writes the one that follows to `*next`: the most likely one where `sampler` is NULL, which
-/// on a GPU brings back four bytes only.
+/// Appends `token` and writes the one that follows to `*next`: the most likely one where `sampler` is NULL. A GPU
+/// chooses by itself, as the sampler would, and four bytes come back, unless the sampler has more than 512 biases and
+/// recent tokens; logits are computed once more where they are asked for.
 ///
 /// A call that fails leaves the cache as it was. Any thread. Errors: those of rz_prefill. Since 0.1.0.
 #[unsafe(no_mangle)]
