@@ -98,7 +98,7 @@ struct NormArgs {
     u32 group;
     u32 own;      // consecutive groups with weights of their own
     float scale;  // of delta
-    u32 pad;
+    u32 of_delta;  // x += scale * norm(delta), and no more
 };
 static_assert(sizeof(NormArgs) == 64, "mirrored in module.rs");
 

@@ -221,9 +221,10 @@ DEVICE void products(const ProjectArgs& a, u32 expert, u32 y, u32 n, With&& with
         const u32 c = lane / kRows, r = lane % kRows;
         if (c >= n) continue;
         if (a.epilogue == kGlu) {
+            // Biases of experts are as stacked as their matrices.
             const Segment& gate = a.segments[0];
-            const float activated = activate(with_bias(gate, g, mine[0]), a.activation);
-            if (r == 0) gate.out[(u64)(y + c) * gate.w.rows + g] = activated * with_bias(a.segments[1], g, mine[1]);
+            const float v = gated(with_bias(gate, p.rows[0], mine[0]), with_bias(a.segments[1], p.rows[1], mine[1]), a.activation);
+            if (r == 0) gate.out[(u64)(y + c) * gate.w.rows + g] = v;
         } else {
             const u32 rows = a.segments[p.segments[0]].w.rows, at = p.rows[0] - expert * rows + r;
             if (at < rows) finish(a, p.segments[0], at, y + c, r == 0 ? mine[0] : mine[1]);

@@ -6,7 +6,7 @@ use super::module::{
 };
 use super::probe::Address;
 use super::scratch::FEW_TOKENS;
-use crate::backend::op::{Act, Activation, Experts, RouterScore, Routing, Weight};
+use crate::backend::op::{Act, Experts, RouterScore, Routing, Weight};
 use crate::error::Result;
 
 impl Lowering<'_> {
@@ -86,9 +86,8 @@ impl Lowering<'_> {
             x_divisor: 1,
             ..Default::default()
         };
-        let is_plain = [on_input, of_gate.0, of_gate.1, of_up.0, of_up.1] == [0; 5];
-        let together =
-            !is_single && gate.w.dtype == up.w.dtype && is_plain && op.activation != Activation::ClampedSwiglu;
+        // Biases are added where the products end, factors behind them.
+        let together = !is_single && gate.w.dtype == up.w.dtype && [on_input, of_gate.0, of_up.0] == [0; 3];
         let gated = ProductInput { address: gate.out, width: ffn, stride, norm: DeviceNorm::default() };
         let mut args = ProjectArgs {
             epilogue: if together { Epilogue::Glu } else { Epilogue::Store } as u32,
@@ -98,6 +97,9 @@ impl Lowering<'_> {
             norm: input.norm,
             ..first
         };
+        if together {
+            (args.segments[0].bias, args.segments[1].bias) = (of_gate.1, of_up.1);
+        }
         let (x, x_stride) = (gate.out, stride as u32);
         let mut last = ProjectArgs { x, x_stride, experts: self.scratch.experts, ..second };
         let fits = self.fits_blocks(input, &mut args) && self.fits_blocks(gated, &mut last);

@@ -136,7 +136,7 @@ pub struct NormArgs {
     pub group: u32,
     pub own: u32,
     pub scale: f32,
-    pub pad: u32,
+    pub of_delta: u32,
 }
 
 #[repr(C)]
