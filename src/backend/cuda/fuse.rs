@@ -22,6 +22,8 @@ pub enum Fusion {
     NormSum,
     /// A product and its sum with an activation.
     ProductSum,
+    /// Experts and their sum with an activation.
+    ExpertsSum,
     /// The products of gate and up, and the gate.
     ProductGate,
     /// Norms of heads, rotation and storing of keys and values: so many ops.
@@ -33,7 +35,12 @@ impl Fusion {
     pub fn ops(self) -> usize {
         match self {
             Fusion::Alone | Fusion::Delayed => 1,
-            Fusion::EmbedSum | Fusion::SumNorm | Fusion::NormSum | Fusion::ProductSum | Fusion::ProductGate => 2,
+            Fusion::EmbedSum
+            | Fusion::SumNorm
+            | Fusion::NormSum
+            | Fusion::ProductSum
+            | Fusion::ExpertsSum
+            | Fusion::ProductGate => 2,
             Fusion::Heads(n) => n,
         }
     }
@@ -130,6 +137,11 @@ impl Chooser<'_> {
                 if out == delta && x != out && self.ends(*out, at + 1) =>
             {
                 Fusion::NormSum
+            }
+            [Op::Experts(e), Op::Add { x, delta, .. }, ..]
+                if e.out == *delta && *x != e.out && self.ends(e.out, at + 1) =>
+            {
+                Fusion::ExpertsSum
             }
             // While some rows of a product are written, others still read its input.
             [Op::Project { x: input, projections }, Op::Add { x, delta, .. }, ..]

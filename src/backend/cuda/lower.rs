@@ -164,6 +164,10 @@ impl Lowering<'_> {
             (Fusion::NormSum, [Op::Norm { norm, x: delta, .. }, Op::Add { x, scale, .. }]) => {
                 self.add_normed(*x, norm, *delta, *scale)?;
             }
+            (Fusion::ExpertsSum, [Op::Experts(experts), Op::Add { x, scale, .. }]) => {
+                self.route(experts.scores, &experts.routing)?;
+                self.experts(experts, Some((*x, *scale)))?;
+            }
             (Fusion::ProductSum, [Op::Project { x: input, projections }, Op::Add { x, scale, .. }]) => {
                 let args = ProjectArgs { epilogue: Epilogue::Add as u32, scale: *scale, ..Default::default() };
                 self.project(*input, &[Projection { out: *x, ..projections[0] }], args)?;
@@ -217,7 +221,7 @@ impl Lowering<'_> {
             }
             Op::Experts(experts) => {
                 self.route(experts.scores, &experts.routing)?;
-                self.experts(experts)
+                self.experts(experts, None)
             }
             Op::Logits { x, head, bias, scale, softcap } => self.logits(*x, *head, *bias, *scale, *softcap),
             // `HeadOps` has them.

@@ -34,8 +34,9 @@ impl Lowering<'_> {
         self.launch(&self.model.device.kernels.route, [self.shape.n, 1, 1], 32, shared, &args)
     }
 
-    /// Each chosen expert of each token is a matrix times a vector.
-    pub(super) fn experts(&mut self, op: &Experts) -> Result<()> {
+    /// Each chosen expert of each token is a matrix times a vector. Where there is a `sum`, the result is added to that
+    /// activation, times its factor.
+    pub(super) fn experts(&mut self, op: &Experts, sum: Option<(Act, f32)>) -> Result<()> {
         let (used, ffn, input) = (op.routing.n_used, op.ffn, self.input(op.x));
         let (y, picks) = (self.shape.n * used, self.shape.n * used);
         let weights = &self.model.weights;
@@ -118,9 +119,11 @@ impl Lowering<'_> {
             experts: self.scratch.experts,
             factors: of_down.0,
             biases: of_down.1,
-            out: self.act(op.out),
+            out: self.act(sum.map_or(op.out, |(x, _)| x)),
             width: input.width as u32,
             n_used: used as u32,
+            accumulate: u32::from(sum.is_some()),
+            scale: sum.map_or(1.0, |(_, scale)| scale),
         };
         let blocks = [input.width.div_ceil(256), self.shape.n, 1];
         self.launch(&self.model.device.kernels.combine, blocks, 256, 0, &args)
