@@ -98,7 +98,7 @@ struct NormArgs {
     u32 group;
     u32 own;      // consecutive groups with weights of their own
     float scale;  // of delta
-    u32 pad;
+    u32 of_delta;  // x += scale * norm(delta), and no more
 };
 static_assert(sizeof(NormArgs) == 64, "mirrored in module.rs");
 
@@ -341,8 +341,10 @@ struct CombineArgs {
     float* out;            // [n, width]
     u32 width;
     u32 n_used;
+    u32 accumulate;  // add `scale` times the sum to out rather than replace it
+    float scale;
 };
-static_assert(sizeof(CombineArgs) == 56, "mirrored in module.rs");
+static_assert(sizeof(CombineArgs) == 64, "mirrored in module.rs");
 
 // Recurrences. A tile of the step is all tokens of one sequence; `memory` is the place of the memory, in values.
 struct ConvArgs {

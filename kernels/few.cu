@@ -154,7 +154,7 @@ template <class T, u32 kTiles> DEVICE void few(const ProjectArgs& a, float* shar
     }
     const u32 row = row0 + g;
     if (gate) {
-        if (row < w[0].rows) finish_gate(a, row, token0 + token, v[0], v[1]);
+        if (row < w[0].rows) finish_gate(a, row, row, token0 + token, v[0], v[1]);
         return;
     }
     if (row < w[0].rows) finish(a, segment, row, token0 + token, v[0]);

@@ -215,7 +215,7 @@ DEVICE void products(const ProjectArgs& a, u32 expert, u32 y, u32 n, With&& with
         const u32 c = lane / kRows, r = lane % kRows;
         if (c >= n) continue;
         if (a.epilogue == kGlu) {
-            if (r == 0) finish_gate(a, g, y + c, mine[0], mine[1]);
+            if (r == 0) finish_gate(a, g, p.rows[0], y + c, mine[0], mine[1]);
         } else {
             const u32 rows = a.segments[p.segments[0]].w.rows, at = p.rows[0] - expert * rows + r;
             if (at < rows) finish(a, p.segments[0], at, y + c, r == 0 ? mine[0] : mine[1]);

@@ -126,7 +126,7 @@ KERNEL(expert_glu, ExpertGluArgs, 256, 1) {
     }
 }
 
-// out = sum of weight * (factor * part + bias), in the order of the choice.
+// out = sum of weight * (factor * part + bias), in the order of the choice; or out += scale * that.
 KERNEL(combine, CombineArgs, 256, 1) {
     let_next_start();
     wait_for_previous();
@@ -141,5 +141,6 @@ KERNEL(combine, CombineArgs, 256, 1) {
         if (a.biases) part += a.biases[(u64)a.experts[pick] * a.width + i];
         sum += (a.weights ? a.weights[pick] : 1.f) * part;
     }
-    a.out[token * a.width + i] = sum;
+    float& out = a.out[token * a.width + i];
+    out = a.accumulate ? fmaf(a.scale, sum, out) : sum;
 }

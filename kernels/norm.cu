@@ -1,7 +1,7 @@
 // Sums with the residual stream and norms that are not part of a product, one block a group of values.
 #include "args.cuh"
 
-// x += scale * delta; out = norm(x)
+// x += scale * delta; out = norm(x). Or x += scale * norm(delta).
 KERNEL(add_norm, NormArgs, 256, 1) {
     DYNAMIC_SHARED(shared);
     let_next_start();
@@ -9,11 +9,17 @@ KERNEL(add_norm, NormArgs, 256, 1) {
     const u64 first = (u64)blockIdx.x * a.group;
     // Not in y: a batch may have more groups of values than the second dimension of a grid allows.
     float* x = a.x + first;
+    const u32 weights = blockIdx.x % a.own * a.group;
+    if (a.of_delta) {
+        const float* delta = a.delta + first;
+        const Moments m = moments(delta, a.group, a.norm, (float*)shared);
+        for (u32 i = threadIdx.x; i < a.group; i += blockDim.x) x[i] += a.scale * normalised(delta[i], weights + i, m, a.norm);
+        return;
+    }
     if (a.delta) {
         for (u32 i = threadIdx.x; i < a.group; i += blockDim.x) x[i] += a.scale * a.delta[first + i];
     }
     if (!a.out) return;
     const Moments m = moments(x, a.group, a.norm, (float*)shared);
-    const u32 weights = blockIdx.x % a.own * a.group;
     for (u32 i = threadIdx.x; i < a.group; i += blockDim.x) a.out[first + i] = normalised(x[i], weights + i, m, a.norm);
 }

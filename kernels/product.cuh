@@ -14,8 +14,8 @@ DEVICE void finish(const ProjectArgs& a, u32 segment, u32 row, u64 y, float sum)
         default: *out = sum;
     }
 }
-DEVICE void finish_gate(const ProjectArgs& a, u32 row, u64 y, float gate, float up) {
+// `stacked`: the row among those of all experts, as stacked as whose matrices their biases are.
+DEVICE void finish_gate(const ProjectArgs& a, u32 row, u32 stacked, u64 y, float gate, float up) {
     const Segment& s = a.segments[0];
-    const float activated = activate(with_bias(s, row, gate), a.activation);
-    s.out[y * s.w.rows + row] = activated * with_bias(a.segments[1], row, up);
+    s.out[y * s.w.rows + row] = gated(with_bias(s, stacked, gate), with_bias(a.segments[1], stacked, up), a.activation);
 }

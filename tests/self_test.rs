@@ -94,7 +94,7 @@ fn every_type_and_shape_passes() {
 }
 
 /// A byte of a kernel's parameter (`kernels/args.cuh`), and what is added to the word there.
-const FAULTS: [(&std::ffi::CStr, usize, i32); 32] = [
+const FAULTS: [(&std::ffi::CStr, usize, i32); 38] = [
     // The scale, a tenth larger.
     (c"embed", 80, 1 << 20),
     // The width of the first activation.
@@ -122,6 +122,12 @@ const FAULTS: [(&std::ffi::CStr, usize, i32); 32] = [
     (c"attend_128_any", 140, 1 << 22),
     (c"attend_256", 140, 1 << 22),
     (c"attend_256_any", 140, 1 << 22),
+    (c"attend_prompt_64", 140, 1 << 22),
+    (c"attend_prompt_64_any", 140, 1 << 22),
+    (c"attend_prompt_128", 140, 1 << 22),
+    (c"attend_prompt_128_any", 140, 1 << 22),
+    (c"attend_prompt_256", 140, 1 << 22),
+    (c"attend_prompt_256_any", 140, 1 << 22),
     // The activation.
     (c"glu", 24, 1),
     (c"expert_glu", 80, 1),

@@ -44,6 +44,8 @@ const CAPACITY: usize = 512;
 
 /// Tokens of the steps of a test. The second step is launched as a record of the first.
 const STEPS: &[usize] = &[1, 1, 5];
+/// Those of attention, which has kernels for prompts.
+const ATTENTION_STEPS: &[usize] = &[1, 1, 5, 37];
 /// Those of products, which have kernels for many tokens.
 const PRODUCT_STEPS: &[usize] = &[1, 1, 5, 19, 40, 150];
 /// Those of a head, which sees outputs alone.
@@ -295,6 +297,7 @@ impl Case {
             steps: match (vocab > 0, has_products) {
                 (true, _) => HEAD_STEPS,
                 (_, true) => PRODUCT_STEPS,
+                _ if stores > 0 => ATTENTION_STEPS,
                 _ => STEPS,
             },
             stores,

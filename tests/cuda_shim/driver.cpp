@@ -778,6 +778,8 @@ EXPORT int cuFuncGetAttribute(int* value, int attribute, void*) {
 }
 EXPORT int cuFuncSetAttribute(void* function, int attribute, int value) {
     BEGIN;
+    // The share of the memory of a processor that blocks may share, in percent.
+    if (attribute == 9) return value < 0 || value > 100 ? kInvalidValue : 0;
     if (attribute != 8 || value < 0 || value > 232448) return kInvalidValue;
     ((Function*)function)->max_shared = value;
     return 0;

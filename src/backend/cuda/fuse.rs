@@ -4,7 +4,7 @@
 //! rotation and cache of queries and keys are one pass. A value that a shared kernel does not write is one that no later op
 //! names and the caller does not keep. Refuses to know how a kernel is launched.
 
-use crate::backend::op::{Act, Activation, Norm, Op, Projection, RopeChoice, StateId};
+use crate::backend::op::{Act, Norm, Op, Projection, RopeChoice, StateId};
 use crate::backend::program::Program;
 
 /// The ops that are executed together, by the first of them.
@@ -18,8 +18,12 @@ pub enum Fusion {
     EmbedSum,
     /// A sum and its norm.
     SumNorm,
+    /// A norm and its sum with an activation.
+    NormSum,
     /// A product and its sum with an activation.
     ProductSum,
+    /// Experts and their sum with an activation.
+    ExpertsSum,
     /// The products of gate and up, and the gate.
     ProductGate,
     /// Norms of heads, rotation and storing of keys and values: so many ops.
@@ -31,7 +35,12 @@ impl Fusion {
     pub fn ops(self) -> usize {
         match self {
             Fusion::Alone | Fusion::Delayed => 1,
-            Fusion::EmbedSum | Fusion::SumNorm | Fusion::ProductSum | Fusion::ProductGate => 2,
+            Fusion::EmbedSum
+            | Fusion::SumNorm
+            | Fusion::NormSum
+            | Fusion::ProductSum
+            | Fusion::ExpertsSum
+            | Fusion::ProductGate => 2,
             Fusion::Heads(n) => n,
         }
     }
@@ -124,6 +133,16 @@ impl Chooser<'_> {
                 Fusion::EmbedSum
             }
             [Op::Add { x, .. }, Op::Norm { x: input, out, .. }, ..] if x == input && out != x => Fusion::SumNorm,
+            [Op::Norm { out, .. }, Op::Add { x, delta, .. }, ..]
+                if out == delta && x != out && self.ends(*out, at + 1) =>
+            {
+                Fusion::NormSum
+            }
+            [Op::Experts(e), Op::Add { x, delta, .. }, ..]
+                if e.out == *delta && *x != e.out && self.ends(e.out, at + 1) =>
+            {
+                Fusion::ExpertsSum
+            }
             // While some rows of a product are written, others still read its input.
             [Op::Project { x: input, projections }, Op::Add { x, delta, .. }, ..]
                 if projections.len() == 1
@@ -133,13 +152,8 @@ impl Chooser<'_> {
             {
                 Fusion::ProductSum
             }
-            [Op::Project { projections, .. }, Op::Glu { gate, up: Some(up), activation }, ..] => match **projections {
-                [a, b]
-                    if (a.out, b.out) == (*gate, *up)
-                        && self.ends(*up, at + 1)
-                        && *activation != Activation::ClampedSwiglu
-                        && is_gate(&a, &b) =>
-                {
+            [Op::Project { projections, .. }, Op::Glu { gate, up: Some(up), .. }, ..] => match **projections {
+                [a, b] if (a.out, b.out) == (*gate, *up) && self.ends(*up, at + 1) && is_gate(&a, &b) => {
                     Fusion::ProductGate
                 }
                 _ => Fusion::Alone,

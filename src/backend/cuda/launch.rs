@@ -581,6 +581,12 @@ impl Current<'_> {
         // SAFETY: a live module and a terminated name.
         let status = unsafe { (self.driver().module_function)(&mut raw, module.raw, name.as_ptr()) };
         self.check(status, "cuModuleGetFunction")?;
+        // A processor divides its memory anew only once all that runs on it has ended, so all kernels ask for the same: half of
+        // what can be shared, which is enough for as many blocks as registers are.
+        let which = CUfunction_attribute::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT;
+        // SAFETY: a live function.
+        let status = unsafe { (self.driver().function_set_attribute)(raw, which, 50) };
+        self.check(status, "cuFuncSetAttribute")?;
         Ok(CudaKernel { raw, name, _args: PhantomData })
     }
 

@@ -173,6 +173,13 @@ impl Lowering<'_> {
             (Fusion::SumNorm, [Op::Add { x, delta, scale }, Op::Norm { norm, out, .. }]) => {
                 self.add_norm(*x, Some((*delta, *scale)), Some((norm, *out)))?;
             }
+            (Fusion::NormSum, [Op::Norm { norm, x: delta, .. }, Op::Add { x, scale, .. }]) => {
+                self.add_normed(*x, norm, *delta, *scale)?;
+            }
+            (Fusion::ExpertsSum, [Op::Experts(experts), Op::Add { x, scale, .. }]) => {
+                self.route(experts.scores, &experts.routing)?;
+                self.experts(experts, Some((*x, *scale)))?;
+            }
             (Fusion::ProductSum, [Op::Project { x: input, projections }, Op::Add { x, scale, .. }]) => {
                 let args = ProjectArgs { epilogue: Epilogue::Add as u32, scale: *scale, ..Default::default() };
                 self.project(*input, &[Projection { out: *x, ..projections[0] }], args)?;
@@ -226,7 +233,7 @@ impl Lowering<'_> {
             }
             Op::Experts(experts) => {
                 self.route(experts.scores, &experts.routing)?;
-                self.experts(experts)
+                self.experts(experts, None)
             }
             Op::Logits { x, head, bias, scale, softcap } => self.logits(*x, *head, *bias, *scale, *softcap),
             // `HeadOps` has them.
@@ -314,9 +321,25 @@ impl Lowering<'_> {
             group: group as u32,
             own: own as u32,
             scale: delta.map_or(0.0, |(_, scale)| scale),
-            pad: 0,
+            of_delta: 0,
         };
         let blocks = [self.shape.n * width / group, 1, 1];
+        self.launch(&self.model.device.kernels.add_norm, blocks, 256, 128, &args)
+    }
+
+    /// `x += scale * norm(delta)`
+    fn add_normed(&mut self, x: Act, norm: &Norm, delta: Act, scale: f32) -> Result<()> {
+        let args = NormArgs {
+            norm: self.norm(Some(norm)),
+            x: self.act(x),
+            delta: self.act(delta),
+            out: 0,
+            group: norm.group as u32,
+            own: self.own_weights(norm) as u32,
+            scale,
+            of_delta: 1,
+        };
+        let blocks = [self.shape.n * self.program.width(x) / norm.group, 1, 1];
         self.launch(&self.model.device.kernels.add_norm, blocks, 256, 128, &args)
     }
 

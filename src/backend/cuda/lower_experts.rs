@@ -6,7 +6,7 @@ use super::module::{
 };
 use super::probe::Address;
 use super::scratch::FEW_TOKENS;
-use crate::backend::op::{Act, Activation, Experts, RouterScore, Routing, Weight};
+use crate::backend::op::{Act, Experts, RouterScore, Routing, Weight};
 use crate::error::Result;
 
 impl Lowering<'_> {
@@ -34,8 +34,9 @@ impl Lowering<'_> {
         self.launch(&self.model.device.kernels.route, [self.shape.n, 1, 1], 32, shared, &args)
     }
 
-    /// Each chosen expert of each token is a matrix times a vector.
-    pub(super) fn experts(&mut self, op: &Experts) -> Result<()> {
+    /// Each chosen expert of each token is a matrix times a vector. Where there is a `sum`, the result is added to that
+    /// activation, times its factor.
+    pub(super) fn experts(&mut self, op: &Experts, sum: Option<(Act, f32)>) -> Result<()> {
         let (used, ffn, input) = (op.routing.n_used, op.ffn, self.input(op.x));
         let (y, picks) = (self.shape.n * used, self.shape.n * used);
         let weights = &self.model.weights;
@@ -86,9 +87,8 @@ impl Lowering<'_> {
             x_divisor: 1,
             ..Default::default()
         };
-        let is_plain = [on_input, of_gate.0, of_gate.1, of_up.0, of_up.1] == [0; 5];
-        let together =
-            !is_single && gate.w.dtype == up.w.dtype && is_plain && op.activation != Activation::ClampedSwiglu;
+        // Biases are added where the products end, factors behind them.
+        let together = !is_single && gate.w.dtype == up.w.dtype && [on_input, of_gate.0, of_up.0] == [0; 3];
         let gated = ProductInput { address: gate.out, width: ffn, stride, norm: DeviceNorm::default() };
         let mut args = ProjectArgs {
             epilogue: if together { Epilogue::Glu } else { Epilogue::Store } as u32,
@@ -98,6 +98,9 @@ impl Lowering<'_> {
             norm: input.norm,
             ..first
         };
+        if together {
+            (args.segments[0].bias, args.segments[1].bias) = (of_gate.1, of_up.1);
+        }
         let (x, x_stride) = (gate.out, stride as u32);
         let mut last = ProjectArgs { x, x_stride, experts: self.scratch.experts, ..second };
         let fits = self.fits_blocks(input, &mut args) && self.fits_blocks(gated, &mut last);
@@ -116,9 +119,11 @@ impl Lowering<'_> {
             experts: self.scratch.experts,
             factors: of_down.0,
             biases: of_down.1,
-            out: self.act(op.out),
+            out: self.act(sum.map_or(op.out, |(x, _)| x)),
             width: input.width as u32,
             n_used: used as u32,
+            accumulate: u32::from(sum.is_some()),
+            scale: sum.map_or(1.0, |(_, scale)| scale),
         };
         let blocks = [input.width.div_ceil(256), self.shape.n, 1];
         self.launch(&self.model.device.kernels.combine, blocks, 256, 0, &args)

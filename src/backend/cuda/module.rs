@@ -136,7 +136,7 @@ pub struct NormArgs {
     pub group: u32,
     pub own: u32,
     pub scale: f32,
-    pub pad: u32,
+    pub of_delta: u32,
 }
 
 #[repr(C)]
@@ -388,6 +388,8 @@ pub struct CombineArgs {
     pub out: Address,
     pub width: u32,
     pub n_used: u32,
+    pub accumulate: u32,
+    pub scale: f32,
 }
 
 #[repr(C)]
@@ -529,7 +531,7 @@ pinned!(
     DeviceMatrix 48, DeviceNorm 24, DeviceKv 64, KvPlace 32, DeviceTile 16, StepArgs 64, EmbedArgs 88, KeepRowsArgs 48,
     NormArgs 64, Segment 64, Input 24, ProjectArgs 424, PrepareArgs 72, HalvesArgs 64, HeadsArgs 216, AttendArgs 184,
     GluArgs 32, ModifyArgs 48, JoinArgs 40, ProjectHeadsArgs 88, RouteArgs 64, GroupArgs 32, ExpertGluArgs 88,
-    CombineArgs 56, ConvArgs 112, DeltaArgs 152, ScanArgs 152, DeviceRule 72,
+    CombineArgs 64, ConvArgs 112, DeltaArgs 152, ScanArgs 152, DeviceRule 72,
     RuleState 24, ChooseArgs 112
 );
 
