@@ -144,19 +144,21 @@ DEVICE bool join(const ProjectArgs& a, u32 split, u8* shared, float (&sums)[Divi
     typedef Division<kTokens> D;
     constexpr u32 kPart = kTokens * kTileRows;
     const u32 tile = blockIdx.y * gridDim.x + blockIdx.x;
-    auto parts_of = [&](u32 tile) { return a.parts + (u64)tile * a.splits * kPart + 4 * threadIdx.x; };
-    float* parts = parts_of(tile);
+    float* parts = a.parts + (u64)tile * a.splits * kPart + 4 * threadIdx.x;
     UNROLL for (u32 m = 0; m < D::kM; m++) UNROLL for (u32 n = 0; n < D::kN; n++) {
         const float4 sum = {sums[m][n][0], sums[m][n][1], sums[m][n][2], sums[m][n][3]};
         store(parts + split * kPart + (m * D::kN + n) * 4 * D::kThreads, sum);
     }
     if (!last_block(a.counters + tile, a.splits, (u32*)shared)) return false;
-    parts = parts_of(unknown(tile));
+    // Those of this block come back with the others, so that no register holds them until then.
+    UNROLL for (u32 m = 0; m < D::kM; m++) UNROLL for (u32 n = 0; n < D::kN; n++) {
+        UNROLL for (u32 i = 0; i < 4; i++) sums[m][n][i] = 0.f;
+    }
     for (u32 s = 0; s < a.splits; s++) {
         UNROLL for (u32 m = 0; m < D::kM; m++) UNROLL for (u32 n = 0; n < D::kN; n++) {
             const float4 sum = load<float4>(parts + s * kPart + (m * D::kN + n) * 4 * D::kThreads);
             const float v[4] = {sum.x, sum.y, sum.z, sum.w};
-            UNROLL for (u32 i = 0; i < 4; i++) sums[m][n][i] = s == 0 ? v[i] : sums[m][n][i] + v[i];
+            UNROLL for (u32 i = 0; i < 4; i++) sums[m][n][i] += v[i];
         }
     }
     return true;
