@@ -181,7 +181,8 @@ impl Loaded {
         let ids: Vec<u32> = positions.iter().map(|p| PROMPT[*p as usize]).collect();
         let outputs: Vec<u32> = (0..n).collect();
         let states = &mut states.each_mut()[..];
-        let batch = &mut Batch { ids: &ids, positions: &positions, slots: &slots, states, outputs: &outputs };
+        let batch =
+            &mut Batch { ids: &ids, positions: &positions, slots: &slots, states, outputs: &outputs, rules: &[] };
         let logits = self.run(&mut executor, batch);
         executor.end().and(logits)
     }
@@ -1380,7 +1381,14 @@ fn attended(backend: &Backend, program: &Arc<Program>, [q, k, v, out]: [Act; 4],
         let (slots, positions): (Vec<u32>, Vec<u32>) = tokens(0).chain(tokens(1)).unzip();
         let (n, ids) = (slots.len(), vec![0; slots.len()]);
         let states_of = &mut states.each_mut()[..];
-        let batch = &mut Batch { ids: &ids, positions: &positions, slots: &slots, states: states_of, outputs: &[0] };
+        let batch = &mut Batch {
+            ids: &ids,
+            positions: &positions,
+            slots: &slots,
+            states: states_of,
+            outputs: &[0],
+            rules: &[],
+        };
         executor.begin(batch, 0..program.ops.len()).unwrap();
         for (act, seed) in [q, k, v].into_iter().zip(3 * step + 1..) {
             executor.write(act, &values(n * program.width(act), seed)).unwrap();

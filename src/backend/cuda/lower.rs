@@ -11,7 +11,7 @@ use super::fuse::{Fusion, Fusions, HeadOps};
 use super::inputs::{TILINGS, Tiling, Tilings};
 use super::launch::{CudaKernel, Current, Grid, Stream};
 use super::module::{
-    AttendArgs, DeviceNorm, EmbedArgs, Epilogue, Few, GluArgs, HalvesArgs, HeadsArgs, KeepRowsArgs, KvPlace, Modification,
+    AttendArgs, DeviceNorm, EmbedArgs, Epilogue, GluArgs, HalvesArgs, HeadsArgs, KeepRowsArgs, KvPlace, Modification,
     NormArgs, PrepareArgs, ProjectArgs, Segment, StepArgs,
 };
 use super::probe::Address;
@@ -20,6 +20,7 @@ use super::rules::{Needs, StepRules};
 use super::scratch::{
     AttentionShape, BLOCK_ROWS, DeviceScratch, ExecutorDims, FEW_ROWS, PROMPT_TOKENS, TILE_ROWS, gemv_shared, padded,
 };
+use super::variants::Few;
 use crate::backend::Part;
 use crate::backend::op::{
     Act, Activation, Attend, Index, Mask, Norm, NormKind, Op, Projection, RopeChoice, Vector, Weight,
