@@ -358,7 +358,7 @@ typedef struct rz_model_params {
   /* Index of a device; 0: choose for me, which rz_model_info.device tells. The choice is the CPU, unless a GPU takes the
    * whole model, beside a cache of default capacity, and a token of it would take less time there: by the rates at which
    * both read memory, which are measured once a process in some tens of milliseconds, that of the GPU counted at half.
-   * Where no single GPU has room for it, all of them together count as one.
+   * If no single GPU has room for it, all of them together count as one.
    * No GPU is asked for weights below 256 MiB, for a model without logits, with `packed_path`, `gpu_layers`, RZ_MODEL_MMAP
    * or RZ_MODEL_MTP, and one that fails costs the load nothing but time. What a GPU lacks (adapters, rz_embed_into) is
    * RZ_ERR_UNSUPPORTED then: who needs it names device 1. Named or chosen, a GPU is first tested: each kind of

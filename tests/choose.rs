@@ -7,8 +7,7 @@
 mod save;
 #[path = "support/shim.rs"]
 mod shim;
-// Few of them.
-#[allow(dead_code)]
+#[expect(dead_code, reason = "few of them are needed here")]
 mod support;
 
 use std::path::Path;
@@ -480,7 +479,7 @@ fn grammars_restrict_what_the_device_chooses() {
     }
 }
 
-/// Of a token that is generated ahead neither the host's inputs nor logits cross.
+/// Neither inputs of the host nor logits cross for a token that is generated ahead.
 #[test]
 fn nothing_is_copied_for_a_token_that_runs_ahead() {
     let Some(gpu) = gpu() else { return };

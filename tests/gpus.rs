@@ -131,7 +131,8 @@ fn llama(layers: usize) -> Tiny {
 fn every_network_has_the_results_of_one_device() {
     let Some(gpus) = gpus() else { return };
     let mut different = BTreeSet::new();
-    for (name, tiny) in models(quant::Q8_0) {
+    // Floats, so that no router chooses another expert than the reference.
+    for (name, tiny) in models(quant::F32) {
         let (_dir, path, reference) = save(&tiny);
         let (n, one) = (tiny.net.layers as u32, load(&path, 1, &[], 0, false).unwrap());
         // Where a part of the layers can be on the CPU, a part can be elsewhere.
@@ -156,7 +157,7 @@ fn every_network_has_the_results_of_one_device() {
                 let [difference, between] =
                     [relative_rms(&expected[20..], &got[got.len() - 1..]), relative_rms(&here_f64, &got)];
                 println!("{name:20} {:?}, pieces of {piece:2}: {difference:.2e}, {between:.1e}", layers_of(&divided));
-                assert!(difference < 5e-2 && between < 1e-5, "{name}, pieces of {piece}: {difference}, {between}");
+                assert!(difference < 4e-3 && between < 1e-5, "{name}, pieces of {piece}: {difference}, {between}");
                 // A cut may part ops that share a kernel elsewhere, whose sums are rounded otherwise.
                 different.extend((got != here).then_some(name));
             }
@@ -304,7 +305,7 @@ fn sequences_do_not_notice_a_division() {
                 .collect();
             let tokens: Vec<u32> = sessions.iter().map(|s| PROMPT[s.len()]).collect();
             let mut together: Vec<&mut Session> = sessions.iter_mut().collect();
-            engine::decode_batch(&mut together, &tokens, &mut [const { None }; 3], &mut [0; 3]).unwrap();
+            shim::step_together(&mut together, &tokens);
             sessions.iter().for_each(|s| assert!(s.logits().unwrap() == own[s.len() - 1], "{name}: a batch"));
 
             let job = |n: usize| {
@@ -409,7 +410,7 @@ fn layers_follow_the_memory() {
     choice::assume(None);
 }
 
-/// What cannot be is refused by name.
+/// Lists that cannot be are refused by name.
 #[test]
 fn wrong_lists_of_devices_are_refused() {
     let Some(_gpus) = gpus() else { return };

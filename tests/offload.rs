@@ -22,8 +22,7 @@ use realizar::backend::{Backend, LoadOptions};
 use realizar::engine::kernels::{GqaParams, KvStore, attention_gqa};
 use realizar::engine::saved::{self, RestoreParams};
 use realizar::engine::{
-    self, CacheParams, Cancel, DeviceKind, LoadParams, Model, Outcome, Part, Plan, Runtime, RuntimeParams, Sampler,
-    SamplerParams, Session,
+    CacheParams, Cancel, DeviceKind, LoadParams, Model, Outcome, Part, Plan, Runtime, RuntimeParams, Session,
 };
 use realizar::error::{Error, Result};
 use realizar::memory;
@@ -177,14 +176,6 @@ fn rewinds(model: &Arc<Model>, gpu_layers: u32) {
     }
 }
 
-/// A token for each of some sequences in one step, whose logits come to the host, because a device takes no such samplers.
-fn step_together(sessions: &mut [&mut Session], tokens: &[u32]) {
-    let params = SamplerParams { presence_penalty: 0.1, penalty_window: 5000, ..Default::default() };
-    let mut own: Vec<Sampler> = tokens.iter().map(|_| Sampler::new(params.clone()).unwrap()).collect();
-    let mut samplers: Vec<Option<&mut Sampler>> = own.iter_mut().map(Some).collect();
-    engine::decode_batch(sessions, tokens, &mut samplers, &mut vec![0; tokens.len()]).unwrap();
-}
-
 #[test]
 fn sequences_of_a_divided_model_rewind_fork_and_batch() {
     let Some(_gpu) = gpu() else { return };
@@ -208,7 +199,7 @@ fn sequences_of_a_divided_model_rewind_fork_and_batch() {
         }
         let tokens = [PROMPT[3], PROMPT[4], PROMPT[5]];
         let mut together: Vec<&mut Session> = others.iter_mut().collect();
-        step_together(&mut together, &tokens);
+        shim::step_together(&mut together, &tokens);
         for (s, at) in others.iter().zip(3..) {
             let expected: Vec<f64> = expected[at].iter().copied().map(f64::from).collect();
             let difference = relative_rms(&[expected], &[s.logits().unwrap().to_vec()]);
@@ -241,7 +232,7 @@ fn deterministic_models_give_the_same_bits_in_any_company() {
             }
             let tokens: Vec<u32> = sessions.iter().map(|s| PROMPT[s.len()]).collect();
             let mut together: Vec<&mut Session> = sessions.iter_mut().collect();
-            step_together(&mut together, &tokens);
+            shim::step_together(&mut together, &tokens);
             for session in &sessions {
                 assert!(session.logits().unwrap() == single[session.len() - 1], "{name}, {layers} layers, a batch");
             }

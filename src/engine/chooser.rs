@@ -5,7 +5,7 @@ use crate::backend::rule::{NO_TOKEN, Rule};
 use crate::error::Result;
 use crate::sample::{self, Sampler};
 
-/// What a device needs to choose in the place of a sampler; without one, the most likely token.
+/// A sampler, or the most likely token without one, as a device needs it to choose in its place.
 #[derive(Clone, Copy)]
 pub struct Chooser<'a> {
     sampler: Option<&'a Sampler>,

@@ -98,7 +98,7 @@ pub struct Job {
     first_token: Duration,
 }
 
-/// What chooses the tokens of a step of a job.
+/// The choosers of the tokens of a step of a job.
 pub(super) struct Choices<'a> {
     sampler: Option<&'a Sampler>,
     /// The tokens of the timeline, and those of the step.

@@ -520,7 +520,7 @@ impl Session {
     }
 
     /// Some steps of `generate`, each begun before the one ahead of it has ended: the device hands its choice on by itself.
-    /// What was begun behind a token that ends the text is forgotten. False where the device does not work ahead, or a
+    /// Steps that were begun behind a token that ends the text are forgotten. False where the device does not work ahead, or a
     /// grammar has to see each token first. `n` grows by the tokens made.
     fn run_ahead(
         &mut self,

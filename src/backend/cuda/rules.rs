@@ -5,7 +5,7 @@ use super::probe::Address;
 use super::writer::{ALIGN, Writer};
 use crate::backend::rule::{MAX_ENTRIES, Rule};
 
-/// What the rules of a step need.
+/// The kernels that the rules of a step need.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Needs {
     /// Biases or penalties.

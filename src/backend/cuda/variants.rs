@@ -7,9 +7,9 @@ use crate::tensor::DType;
 
 /// Kernels of products with few rows of input.
 pub enum Few<'a> {
-    /// Of types without blocks: `gemv.cu`.
+    /// Those of types without blocks: `gemv.cu`.
     Plain(&'a CudaKernel<ProjectArgs>),
-    /// Of types of blocks, up to each of `BLOCK_ROWS`: `few.cu`.
+    /// Those of types of blocks, up to each of `BLOCK_ROWS`: `few.cu`.
     Blocks([&'a CudaKernel<ProjectArgs>; 2]),
 }
 
