@@ -82,6 +82,8 @@ static void *use_in_thread(void *unused) {
 
 #if defined(__linux__) && defined(__GLIBC__) && __GLIBC_PREREQ(2, 33)
 #define COUNTS 4
+/* Bytes of the heap that may be held for a moment, by a thread that is about to end. */
+#define SLACK 16384L
 /* Entries of a folder of /proc. */
 static long entries(const char *folder) {
   DIR *found = opendir(folder);
@@ -137,7 +139,10 @@ int main(int argc, char **argv) {
       CHECK(left_behind(counts) == 0);
       if (i == times / 2) memcpy(before, counts, sizeof before);
       CHECK(i < times / 2 || (counts[0] == before[0] && counts[1] == before[1] && counts[2] <= before[2] + 16));
-      CHECK(i < times / 2 || counts[3] <= before[3] + 2048L * (i - times / 2));
+      if (i >= times / 2 && counts[3] > before[3] + SLACK + 2048L * (i - times / 2)) {
+        fprintf(stderr, "cycle %d of %d: %ld bytes of the heap, %ld in the middle\n", i, times, counts[3], before[3]);
+        return 1;
+      }
     }
 #endif
 #endif
