@@ -16,7 +16,7 @@ use realizar::backend::{choice, cuda};
 use realizar::engine::saved::{self, RestoreParams};
 use realizar::engine::{
     self, CacheParams, Job, JobParams, LoadParams, Model, Outcome, Part, Plan, Request, Runtime, RuntimeParams,
-    Session, step_jobs,
+    Sampler, SamplerParams, Session, step_jobs,
 };
 use realizar::error::{Error, Result};
 use realizar::quant;
@@ -106,9 +106,14 @@ fn prompt(model: &Arc<Model>, piece: usize) -> Vec<Vec<f32>> {
 
 /// Tokens that a model makes behind a part of the prompt.
 fn generated(model: &Arc<Model>, n: usize) -> Vec<u32> {
+    sampled(model, None, n)
+}
+
+fn sampled(model: &Arc<Model>, params: Option<&SamplerParams>, n: usize) -> Vec<u32> {
     let (mut session, mut out, mut made) = (session(model), vec![0; n], 0);
+    let mut sampler = params.map(|params| Sampler::new(params.clone()).unwrap());
     session.prefill(&PROMPT[..5], None).unwrap();
-    session.generate(PROMPT[5], None, &mut out, &mut made, None).unwrap();
+    session.generate(PROMPT[5], sampler.as_mut(), &mut out, &mut made, None).unwrap();
     out.truncate(made);
     out
 }
@@ -216,7 +221,11 @@ fn generation_runs_ahead_on_several_gpus() {
     let Some(gpus) = gpus() else { return };
     let tiny = llama(3).change(|t| t.seed = 7);
     let (_dir, path, _) = save(&tiny);
-    let expected = generated(&load(&path, 1, &[], 0, false).unwrap(), 40);
+    let one = load(&path, 1, &[], 0, false).unwrap();
+    let expected = generated(&one, 40);
+    let params = SamplerParams { temperature: 0.9, top_k: 20, repeat_penalty: 1.2, seed: 5, ..Default::default() };
+    let drawn = sampled(&one, Some(&params), 40);
+    assert!(drawn != expected);
     for (is_direct, order) in [(true, 0), (true, 2), (false, 1)] {
         peers(&gpus, is_direct);
         gpus.0.as_ref().inspect(|shim| shim.order(order));
@@ -226,6 +235,8 @@ fn generation_runs_ahead_on_several_gpus() {
         let before = replays();
         assert_eq!(generated(&model, 40), expected);
         assert!(replays() >= before.map(|n| n + 3 * 35));
+        assert_eq!(sampled(&model, Some(&params), 40), drawn);
+        assert!(replays() >= before.map(|n| n + 6 * 35));
     }
     let end = (2..39).rfind(|&i| !expected[..i].contains(&expected[i])).unwrap();
     let (_dir, ending, _) = save(&tiny.change(|t| t.eos = expected[end]));
