@@ -162,7 +162,8 @@ fn party(model: &Arc<Model>, guests: usize, longest: usize, rng: &mut Rng) {
         let mut i = 0;
         while i < here.len() {
             let ended = here[i].job.info().end.is_some();
-            if !ended && !rng.next().is_multiple_of(40) {
+            // The last ones stay to the end, however slow the machine is.
+            if !ended && (!rng.next().is_multiple_of(40) || come == guests) {
                 i += 1;
                 continue;
             }
