@@ -161,14 +161,16 @@ template <class T, u32 kTiles> DEVICE void few(const ProjectArgs& a, float* shar
     if (row + 8 < w[0].rows) finish(a, segment, row + 8, token0 + token, v[1]);
 }
 
-#define FEW(T, name)                              \
+#define FEW_8(T, name)                             \
     KERNEL(few_##name##_8, ProjectArgs, 256, 2) {  \
-        DYNAMIC_SHARED(shared);                   \
-        few<T, 1>(a, (float*)shared);             \
-    }                                             \
+        DYNAMIC_SHARED(shared);                    \
+        few<T, 1>(a, (float*)shared);              \
+    }
+#define FEW(T, name)                               \
+    FEW_8(T, name)                                 \
     KERNEL(few_##name##_32, ProjectArgs, 256, 2) { \
-        DYNAMIC_SHARED(shared);                   \
-        few<T, 4>(a, (float*)shared);             \
+        DYNAMIC_SHARED(shared);                    \
+        few<T, 4>(a, (float*)shared);              \
     }
 FEW(Q4_0, q4_0)
 FEW(Q4_1, q4_1)
@@ -177,4 +179,12 @@ FEW(Q5_1, q5_1)
 FEW(Q8_0, q8_0)
 FEW(Q4_K, q4_k)
 FEW(Q5_K, q5_k)
+#if __CUDA_ARCH__ >= 1200  // Spills where two blocks share the registers.
+FEW_8(Q6_K, q6_k)
+KERNEL(few_q6_k_32, ProjectArgs, 256, 1) {
+    DYNAMIC_SHARED(shared);
+    few<Q6_K, 4>(a, (float*)shared);
+}
+#else
 FEW(Q6_K, q6_k)
+#endif

@@ -135,7 +135,11 @@ template <u32 kDim, bool kHalves> DEVICE void attend_prompt(const AttendArgs& a,
     work.template join<kDim>(a, planes + 4 * Planes::kPlane);
 }
 
+#if __CUDA_ARCH__ >= 1000  // Spills where two blocks share the registers.
+KERNEL(attend_prompt_64, AttendArgs, 256, 1) {
+#else
 KERNEL(attend_prompt_64, AttendArgs, 256, 2) {
+#endif
     DYNAMIC_SHARED(shared);
     attend_prompt<64, true>(a, shared);
 }
