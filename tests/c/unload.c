@@ -82,7 +82,7 @@ static void *use_in_thread(void *unused) {
 
 #if defined(__linux__) && defined(__GLIBC__) && __GLIBC_PREREQ(2, 33)
 #define COUNTS 4
-/* Bytes of the heap that may be held for a moment, by a thread that is about to end. */
+/* Bytes of the heap by which one count may be above another beside a heavy load; a leak grows with every cycle. */
 #define SLACK 16384L
 /* Entries of a folder of /proc. */
 static long entries(const char *folder) {
