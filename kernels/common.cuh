@@ -104,12 +104,26 @@ DEVICE u32 pack_halves(float low, float high) {
     return w;
 }
 
+// The larger magnitude, or NaN where one of both is.
+DEVICE float max_magnitude(float a, float b) {
+    float larger;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(larger) : "f"(fabsf(a)), "f"(fabsf(b)));
+    return larger;
+}
+
 // Sine and cosine of a number of half turns.
 DEVICE void sincos_half_turns(float x, float& sine, float& cosine) { sincospif(x, &sine, &cosine); }
 // 2^x, within 2 ulp.
 DEVICE float exp2_approx(float x) {
     float y;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+// 1 / x, within 1 ulp; infinite for what is below the smallest normal number.
+DEVICE float reciprocal_approx(float x) {
+    float y;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
 }
 

@@ -13,92 +13,109 @@ constexpr u32 kRows = 2;
 // Rows of input that share the weights that were read.
 constexpr u32 kColumns = 8;
 constexpr u32 kThreads = 256;
-// Groups of four columns that a thread loads before it waits for one, and the columns of a block.
-constexpr u32 kQuads = 4;
-constexpr u32 kSpan = 4 * kThreads * kQuads;
+// Groups of eight columns that a thread loads before it waits for one, and the columns of a block.
+constexpr u32 kEights = 2;
+constexpr u32 kSpan = 8 * kThreads * kEights;
 
-// Four values of a lane, written where they lie in the row; 8 neighbouring lanes make a group. A value that is no number makes
+// Eight neighbouring values of a lane.
+struct Eight {
+    float v[8];
+};
+
+// Writes eight values where they lie in the row, as bytes; 4 neighbouring lanes make a group. A value that is no number makes
 // the scale of its group none.
-DEVICE void quantise(float4 v, u32 col, u32 padded, const Input& to) {
-    // As integers, the order of magnitudes, and NaN above all numbers.
-    const u32 mask = 0x7fffffffu;
-    u32 peak = max_u32(max_u32(float_to_bits(v.x) & mask, float_to_bits(v.y) & mask),
-                       max_u32(float_to_bits(v.z) & mask, float_to_bits(v.w) & mask));
-    UNROLL for (u32 lanes = 1; lanes < 8; lanes *= 2) peak = max_u32(peak, shuffle_xor(peak, lanes));
-    const float largest = bits_to_float(peak), inverse = largest > 0.f ? 127.f / largest : 0.f;
+DEVICE void quantise(const Eight& x, u32 col, u32 padded, const Input& to) {
+    float peak = 0.f;
+    UNROLL for (u32 i = 0; i < 8; i++) peak = max_magnitude(peak, x.v[i]);
+    peak = max_magnitude(peak, shuffle_xor(peak, 1));
+    peak = max_magnitude(peak, shuffle_xor(peak, 2));
+    const float scale = peak * (1.f / 127.f), inverse = peak > 0.f ? reciprocal_approx(scale) : 0.f;
     // The nearest whole numbers, in the lowest bits.
-    const u32 x = float_to_bits(fmaf(v.x, inverse, kWhole)), y = float_to_bits(fmaf(v.y, inverse, kWhole));
-    const u32 z = float_to_bits(fmaf(v.z, inverse, kWhole)), w = float_to_bits(fmaf(v.w, inverse, kWhole));
-    const u32 word = permute(permute(x, y, 0x0040), permute(z, w, 0x0040), 0x5410);
-    i32 sum = dot4(word, 0x01010101u, 0);
+    u32 whole[8], words[2];
+    UNROLL for (u32 i = 0; i < 8; i++) whole[i] = float_to_bits(fmaf(x.v[i], inverse, kWhole));
+    UNROLL for (u32 i = 0; i < 2; i++)
+        words[i] = permute(permute(whole[4 * i], whole[4 * i + 1], 0x0040), permute(whole[4 * i + 2], whole[4 * i + 3], 0x0040), 0x5410);
+    i32 sum = dot4(words[0], 0x01010101u, dot4(words[1], 0x01010101u, 0));
     sum += shuffle_xor(sum, 1);
-    sum += shuffle_xor(sum, 2);
-    const i32 second = shuffle_xor(sum, 4);
+    const i32 second = shuffle_xor(sum, 2);
     if (col >= padded) return;
-    store(to.quants + col, word);
-    const float scale = largest * (1.f / 127.f);
+    store(to.quants + col, uint2{words[0], words[1]});
     if (col % 32 == 0) store(to.groups + col / 32, Group{scale, scale * (float)(sum + second), {sum, second}});
 }
-DEVICE void put(float4 v, u32 col, u32 padded, u32 forms, const Input& to) {
-    if (forms & 1 && col < padded) store(to.values + col, v);
-    if (forms & 2) quantise(v, col, padded, to);
+DEVICE void put(const Eight& x, u32 col, u32 padded, u32 forms, const Input& to) {
+    if (forms & 1 && col < padded) UNROLL for (u32 i = 0; i < 8; i += 4)
+        store(to.values + col + i, float4{x.v[i], x.v[i + 1], x.v[i + 2], x.v[i + 3]});
+    if (forms & 2) quantise(x, col, padded, to);
 }
 
-// Groups of four columns of a thread.
-struct Quads {
-    float4 v[kQuads];
+// Groups of eight columns of a thread.
+struct Eights {
+    Eight of[kEights];
 };
-DEVICE u32 column(u32 first, u32 i) { return first + 4 * (kThreads * i + threadIdx.x); }
-template <class Load> DEVICE void load_quads(Quads& q, u32 first, u32 cols, Load&& quad_at) {
-    UNROLL for (u32 i = 0; i < kQuads; i++) {
-        q.v[i] = {0.f, 0.f, 0.f, 0.f};
-        if (column(first, i) < cols) q.v[i] = quad_at(column(first, i));
+DEVICE u32 column(u32 first, u32 i) { return first + 8 * (kThreads * i + threadIdx.x); }
+// Columns come in groups of four.
+template <class Load> DEVICE void load_eights(Eights& to, u32 first, u32 cols, Load&& four_at) {
+    UNROLL for (u32 i = 0; i < kEights; i++) UNROLL for (u32 half = 0; half < 2; half++) {
+        const u32 col = column(first, i) + 4 * half;
+        float4 four = {0.f, 0.f, 0.f, 0.f};
+        if (col < cols) four = four_at(col);
+        float* v = to.of[i].v + 4 * half;
+        v[0] = four.x, v[1] = four.y, v[2] = four.z, v[3] = four.w;
     }
 }
 // Weights of a norm, which may be read ahead of the wait for the kernel before.
-DEVICE void load_weights(Quads& q, u32 first, u32 cols, const DeviceNorm& norm) {
-    load_quads(q, first, norm.weight ? cols : 0, [&](u32 col) { return load_shared_weights<float4>(norm.weight + col); });
+DEVICE void load_weights(Eights& to, u32 first, u32 cols, const DeviceNorm& norm) {
+    load_eights(to, first, norm.weight ? cols : 0, [&](u32 col) { return load_shared_weights<float4>(norm.weight + col); });
 }
-DEVICE void load_inputs(Quads& q, u32 first, u32 cols, const float* x) {
-    load_quads(q, first, cols, [&](u32 col) { return load<float4>(x + col); });
+DEVICE void load_inputs(Eights& to, u32 first, u32 cols, const float* x) {
+    load_eights(to, first, cols, [&](u32 col) { return load<float4>(x + col); });
 }
-DEVICE float squares(const Quads& q, float sum) {
-    UNROLL for (u32 i = 0; i < kQuads; i++) {
-        const float4 v = q.v[i];
-        sum = fmaf(v.x, v.x, fmaf(v.y, v.y, fmaf(v.z, v.z, fmaf(v.w, v.w, sum))));
-    }
+DEVICE float squares(const Eights& x, float sum) {
+    UNROLL for (u32 i = 0; i < kEights; i++) UNROLL for (u32 j = 0; j < 8; j++) sum = fmaf(x.of[i].v[j], x.of[i].v[j], sum);
     return sum;
+}
+
+// Puts the columns of the block from `first` on.
+DEVICE void put_all(const Eights& x, u32 first, u32 padded, u32 forms, const Input& to) {
+    UNROLL for (u32 i = 0; i < kEights; i++) {
+        if (first + 8 * kThreads * i >= padded) break;
+        put(x.of[i], column(first, i), padded, forms, to);
+    }
 }
 
 // Prepares the row `x` of `cols` columns, which come in groups of four, padded to `padded`, with the whole block; its norm has
 // neither a mean nor a bias. `weights` are those of the norm for the first columns.
-DEVICE void prepare_row(const float* x, u32 cols, u32 padded, const DeviceNorm& norm, u32 forms, Quads& weights, const Input& to,
+DEVICE void prepare_row(const float* x, u32 cols, u32 padded, const DeviceNorm& norm, u32 forms, Eights& weights, const Input& to,
                         float* scratch) {
-    Quads values;
+    Eights values;
     load_inputs(values, 0, cols, x);
-    float inverse = 1.f;
-    if (norm.kind == kRms) {
-        float sum = squares(values, 0.f);
-        for (u32 first = kSpan; first < cols; first += kSpan) {
-            Quads more;
-            load_inputs(more, first, cols, x);
-            sum = squares(more, sum);
+    if (norm.kind == kNoNorm) {
+        // As many columns again are loaded in place of weights.
+        for (u32 first = 0; first < padded; first += 2 * kSpan) {
+            if (first > 0) load_inputs(values, first, cols, x);
+            load_inputs(weights, first + kSpan, cols, x);
+            put_all(values, first, padded, forms, to);
+            put_all(weights, first + kSpan, padded, forms, to);
         }
-        inverse = 1.f / sqrtf(block_sum(sum, scratch) / (float)cols + norm.eps);
+        return;
     }
+    float sum = squares(values, 0.f);
+    for (u32 first = kSpan; first < cols; first += kSpan) {
+        Eights more;
+        load_inputs(more, first, cols, x);
+        sum = squares(more, sum);
+    }
+    const float inverse = 1.f / sqrtf(block_sum(sum, scratch) / (float)cols + norm.eps);
     for (u32 first = 0; first < padded; first += kSpan) {
         if (first > 0) {
             load_inputs(values, first, cols, x);
             load_weights(weights, first, cols, norm);
         }
-        UNROLL for (u32 i = 0; i < kQuads; i++) {
-            if (first + 4 * kThreads * i >= padded) break;
-            float4 v = values.v[i];
-            const float4 w = weights.v[i];
-            if (norm.kind == kRms) v = {v.x * inverse, v.y * inverse, v.z * inverse, v.w * inverse};
-            if (norm.weight) v = {v.x * w.x, v.y * w.y, v.z * w.z, v.w * w.w};
-            put(v, column(first, i), padded, forms, to);
+        UNROLL for (u32 i = 0; i < kEights; i++) UNROLL for (u32 j = 0; j < 8; j++) {
+            values.of[i].v[j] *= inverse;
+            if (norm.weight) values.of[i].v[j] *= weights.of[i].v[j];
         }
+        put_all(values, first, padded, forms, to);
     }
 }
 
@@ -111,18 +128,18 @@ KERNEL(prepare, PrepareArgs, 256, 2) {
     const float* x = a.x + row * a.cols;
     const Input to = {a.rows.values + row * a.padded, a.rows.quants + row * a.padded, a.rows.groups + row * (a.padded / 32)};
     if (a.simple) {
-        Quads weights;
+        Eights weights;
         load_weights(weights, 0, a.cols, a.norm);
         wait_for_previous();
         return prepare_row(x, a.cols, a.padded, a.norm, a.forms, weights, to, scratch);
     }
     wait_for_previous();
     const Moments m = moments(x, a.cols, a.norm, scratch);
-    for (u32 first = 0; first < a.padded; first += 4 * kThreads) {
+    for (u32 first = 0; first < a.padded; first += 8 * kThreads) {
         const u32 col = column(first, 0);
-        float v[4];
-        UNROLL for (u32 i = 0; i < 4; i++) v[i] = col + i < a.cols ? normalised(x[col + i], col + i, m, a.norm) : 0.f;
-        put({v[0], v[1], v[2], v[3]}, col, a.padded, a.forms, to);
+        Eight e;
+        UNROLL for (u32 i = 0; i < 8; i++) e.v[i] = col + i < a.cols ? normalised(x[col + i], col + i, m, a.norm) : 0.f;
+        put(e, col, a.padded, a.forms, to);
     }
 }
 
@@ -239,7 +256,7 @@ template <class With> DEVICE void one_row(const ProjectArgs& a, u32 forms, u8* s
     let_next_start();
     const u32 padded = ceil_div(a.segments[0].w.cols, kInputStep) * kInputStep, y = blockIdx.x;
     prefetch_first(a, with);
-    Quads weights;
+    Eights weights;
     load_weights(weights, 0, a.cols, a.norm);
     wait_for_previous();
     float* scratch = (float*)shared;

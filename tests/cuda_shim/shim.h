@@ -6,6 +6,7 @@
 // in the background land only at the wait for them. `driver.cpp` runs the blocks.
 #pragma once
 
+#include <cfloat>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -100,11 +101,13 @@ DEVICE u32 permute(u32 a, u32 b, u32 selector) {
 DEVICE float half_to_float(u16 h) { return shim::half_value(h); }
 DEVICE u16 float_to_half(float f) { return shim::half_bits(f); }
 DEVICE u32 pack_halves(float low, float high) { return (u32)shim::half_bits(high) << 16 | shim::half_bits(low); }
+DEVICE float max_magnitude(float a, float b) { return std::isnan(a) ? a : std::isnan(b) ? b : fmaxf(fabsf(a), fabsf(b)); }
 DEVICE void sincos_half_turns(float x, float& sine, float& cosine) {
     sine = (float)sin(M_PI * x);
     cosine = (float)cos(M_PI * x);
 }
 DEVICE float exp2_approx(float x) { return exp2f(x); }
+DEVICE float reciprocal_approx(float x) { return 1.f / (fabsf(x) < FLT_MIN ? copysignf(0.f, x) : x); }
 DEVICE uint4 load_weights16(const void* p) { return load<uint4>(p); }
 template <class T> static inline T load_shared_weights(const void* p) { return load<T>(p); }
 template <class T> static inline T* in_global(T* p) { return p; }

@@ -50,6 +50,7 @@ static inline float copysign(float sign, float x) { return std::copysign(x, sign
 // A NaN gives way to a number; -0 is less than +0.
 template <class T> static inline T min(T a, T b) { return a == b ? (std::signbit(a) ? a : b) : std::fmin(a, b); }
 template <class T> static inline T max(T a, T b) { return a == b ? (std::signbit(a) ? b : a) : std::fmax(a, b); }
+static inline float max_NaN(float a, float b) { return unordered(a, b) ? NAN : max(a, b); }
 // Rounded towards minus infinity: the product is exact in double, and the error of the sum decides.
 static inline float fma_rm(float a, float b, float c) {
     const double p = (double)a * b, s = p + c, v = s - p, error = (p - (s - v)) + (c - v);
