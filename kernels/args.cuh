@@ -158,7 +158,9 @@ static_assert(sizeof(ProjectArgs) == 424, "mirrored in module.rs");
 // Prepares input rows for matrix times few of them.
 struct PrepareArgs {
     const float* x;
-    Input rows;  // each padded to a multiple of 128 columns
+    // Each padded to a multiple of 128 columns. Values lie row by row; bytes and groups of 32 columns of 32 rows are together,
+    // [row / 32][column / 32][row % 32]. Of 32 bytes, the columns 4t.. and 16 + 4t.. are neighbours, a lane's operands of `mma`.
+    Input rows;
     DeviceNorm norm;
     u32 cols;
     u32 padded;

@@ -15,11 +15,10 @@ template <class T, u32 kTiles> DEVICE constexpr u32 few_trip() {
     return kTiles > 1 || T::kUpper == 2 ? 1 : T::kUpper || (T::kReady == 1 && T::kPair > 1) ? 2 : 4;
 }
 
-// Rows of input that a lane reads of the first tile of 8, as an operand and for its sums, and how far apart tiles are.
+// What a lane reads of the first tile of 8 rows of input, as an operand and for its sums.
 struct Right {
     const i8* quants;
-    const u8* groups;
-    u32 padded;
+    const Group* groups;
 };
 
 // Adds products of a block of 32 columns that begins at unit `unit + ahead`. Rows from n on are read as well, and their sums are
@@ -29,18 +28,16 @@ DEVICE void add_block(const uint4& left, const Scales (&scales)[2], const Right&
                       float (&first)[kTiles][4], float (&second)[kTiles][4]) {
     UNROLL for (u32 c = 0; c < kTiles; c++) {
         if (c > 0 && 8 * c >= n) break;
-        const i8* quants = right.quants + 8 * c * right.padded + T::kValues * unit;
-        const u8* groups = right.groups + 8 * c * (right.padded / 2) + T::kValues / 2 * unit;
-        const u32 b0 = load<u32>(quants + T::kValues * ahead), b1 = load<u32>(quants + T::kValues * ahead + 16);
-        const Group g[2] = {load<Group>(groups + T::kValues / 2 * ahead),
-                            load<Group>(groups + right.padded / 2 + T::kValues / 2 * ahead)};
+        const uint2 b = load<uint2>(right.quants + 32 * T::kValues * unit + 32 * T::kValues * ahead + 32 * 8 * c);
+        const Group* groups = right.groups + T::kValues * unit + T::kValues * ahead + 8 * c;
+        const Group g[2] = {load<Group>(groups), load<Group>(groups + 1)};
         i32 low[4], high[4];
         UNROLL for (u32 i = 0; i < 4; i++) low[i] = T::kStart + T::start(g[i % 2], 0), high[i] = T::kStart + T::start(g[i % 2], 1);
         if (T::kHalves) {
-            mma16x8x32(low, {left.x, left.y, 0, 0}, b0, b1);
-            mma16x8x32(high, {0, 0, left.z, left.w}, b0, b1);
+            mma16x8x32(low, {left.x, left.y, 0, 0}, b.x, b.y);
+            mma16x8x32(high, {0, 0, left.z, left.w}, b.x, b.y);
         } else {
-            mma16x8x32(low, left, b0, b1);
+            mma16x8x32(low, left, b.x, b.y);
         }
         UNROLL for (u32 i = 0; i < 4; i++) T::add_sums(scales[i / 2], g[i % 2], low[i], high[i], first[c][i], second[c][i]);
     }
@@ -139,8 +136,8 @@ template <class T, u32 kTiles> DEVICE void few(const ProjectArgs& a, float* shar
     }
     wait_for_previous();
     const u32 padded = ceil_div(w[0].cols, kInputStep) * kInputStep;
-    const Right right = {a.prepared.quants + (u64)(token0 + g) * padded + 4 * t,
-                         (const u8*)(a.prepared.groups + (u64)(token0 + 2 * t) * (padded / 32)), padded};
+    // Blocks with several of 32 rows begin at a multiple of them.
+    const Right right = {a.prepared.quants + (u64)token0 * padded + 32 * g + 8 * t, a.prepared.groups + (u64)token0 * (padded / 32) + 2 * t};
     multiply_few<T, kTiles>(w, rows, right, n, shared + warp * kTiles * 4 * kWarp);
     sync_block();
     // A thread finishes a token of the rows g and g + 8.

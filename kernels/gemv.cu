@@ -22,9 +22,24 @@ struct Eight {
     float v[8];
 };
 
-// Writes eight values where they lie in the row, as bytes; 4 neighbouring lanes make a group. A value that is no number makes
-// the scale of its group none.
-DEVICE void quantise(const Eight& x, u32 col, u32 padded, const Input& to) {
+// A row of those that `PrepareArgs` tells of.
+struct RowOf32 {
+    float* values;
+    i8* quants;
+    Group* groups;
+};
+// Writes bytes of the columns `col`.. and `col` + 4.., and tells the place of the group of 32 columns.
+DEVICE void store_bytes(const Input& to, u32 col, u32 low, u32 high) { store(to.quants + col, uint2{low, high}); }
+DEVICE void store_bytes(const RowOf32& to, u32 col, u32 low, u32 high) {
+    i8* at = to.quants + col / 32 * 1024 + col % 16 * 2 + col % 32 / 16 * 4;
+    store(at, low), store(at + 8, high);
+}
+DEVICE Group* group_of(const Input& to, u32 col) { return to.groups + col / 32; }
+DEVICE Group* group_of(const RowOf32& to, u32 col) { return to.groups + col / 32 * 32; }
+
+// Writes eight values of a row as bytes; 4 neighbouring lanes make a group. A value that is no number makes the scale of its
+// group none.
+template <class To> DEVICE void quantise(const Eight& x, u32 col, u32 padded, const To& to) {
     float peak = 0.f;
     UNROLL for (u32 i = 0; i < 8; i++) peak = max_magnitude(peak, x.v[i]);
     peak = max_magnitude(peak, shuffle_xor(peak, 1));
@@ -39,10 +54,10 @@ DEVICE void quantise(const Eight& x, u32 col, u32 padded, const Input& to) {
     sum += shuffle_xor(sum, 1);
     const i32 second = shuffle_xor(sum, 2);
     if (col >= padded) return;
-    store(to.quants + col, uint2{words[0], words[1]});
-    if (col % 32 == 0) store(to.groups + col / 32, Group{scale, scale * (float)(sum + second), {sum, second}});
+    store_bytes(to, col, words[0], words[1]);
+    if (col % 32 == 0) store(group_of(to, col), Group{scale, scale * (float)(sum + second), {sum, second}});
 }
-DEVICE void put(const Eight& x, u32 col, u32 padded, u32 forms, const Input& to) {
+template <class To> DEVICE void put(const Eight& x, u32 col, u32 padded, u32 forms, const To& to) {
     if (forms & 1 && col < padded) UNROLL for (u32 i = 0; i < 8; i += 4)
         store(to.values + col + i, float4{x.v[i], x.v[i + 1], x.v[i + 2], x.v[i + 3]});
     if (forms & 2) quantise(x, col, padded, to);
@@ -76,7 +91,7 @@ DEVICE float squares(const Eights& x, float sum) {
 }
 
 // Puts the columns of the block from `first` on.
-DEVICE void put_all(const Eights& x, u32 first, u32 padded, u32 forms, const Input& to) {
+template <class To> DEVICE void put_all(const Eights& x, u32 first, u32 padded, u32 forms, const To& to) {
     UNROLL for (u32 i = 0; i < kEights; i++) {
         if (first + 8 * kThreads * i >= padded) break;
         put(x.of[i], column(first, i), padded, forms, to);
@@ -85,7 +100,8 @@ DEVICE void put_all(const Eights& x, u32 first, u32 padded, u32 forms, const Inp
 
 // Prepares the row `x` of `cols` columns, which come in groups of four, padded to `padded`, with the whole block; its norm has
 // neither a mean nor a bias. `weights` are those of the norm for the first columns.
-DEVICE void prepare_row(const float* x, u32 cols, u32 padded, const DeviceNorm& norm, u32 forms, Eights& weights, const Input& to,
+template <class To>
+DEVICE void prepare_row(const float* x, u32 cols, u32 padded, const DeviceNorm& norm, u32 forms, Eights& weights, const To& to,
                         float* scratch) {
     Eights values;
     load_inputs(values, 0, cols, x);
@@ -126,7 +142,9 @@ KERNEL(prepare, PrepareArgs, 256, 2) {
     float* scratch = (float*)shared;
     const u64 row = blockIdx.x;
     const float* x = a.x + row * a.cols;
-    const Input to = {a.rows.values + row * a.padded, a.rows.quants + row * a.padded, a.rows.groups + row * (a.padded / 32)};
+    const u64 first = row / 32 * 32, among = row % 32;
+    const RowOf32 to = {a.rows.values + row * a.padded, a.rows.quants + first * a.padded + 32 * among,
+                        a.rows.groups + first * (a.padded / 32) + among};
     if (a.simple) {
         Eights weights;
         load_weights(weights, 0, a.cols, a.norm);
@@ -273,10 +291,9 @@ template <class With> DEVICE void several_rows(const ProjectArgs& a, With&& with
     const u32 padded = ceil_div(a.segments[0].w.cols, kInputStep) * kInputStep, y = kColumns * blockIdx.x;
     prefetch_first(a, with);
     wait_for_previous();
-    const Input x = {a.prepared.values + (u64)y * padded, a.prepared.quants + (u64)y * padded,
-                     a.prepared.groups + (u64)y * (padded / 32)};
+    float* values = a.prepared.values + (u64)y * padded;
     products<kColumns>(a, 0, y, min_u32(a.n - y, kColumns), with, [&](u32 c) -> Input {
-        return {x.values + c * padded, x.quants + c * padded, x.groups + c * (padded / 32)};
+        return {values + c * padded, nullptr, nullptr};
     });
 }
 
