@@ -31,9 +31,9 @@ impl Pages {
         Ok(Pages::Allocated(Allocated { start, layout }))
     }
 
-    /// Asks for huge pages, which a system without them does not give.
+    /// Asks for huge pages, which a system without them does not give; Android is not asked, for which memmap2 has no such advice.
     pub fn prefer_huge(&self) {
-        #[cfg(any(target_os = "linux", target_os = "android"))]
+        #[cfg(target_os = "linux")]
         if let Pages::Mapped(pages) = self {
             let _ = pages.0.advise(memmap2::Advice::HugePage);
         }
