@@ -22,15 +22,14 @@ ifeq ($(shell uname -s),Darwin)
   BUILT  := librealizar.dylib
   SHARED := librealizar.$(VERSION).dylib
   SONAME := librealizar.$(ABI).dylib
-  LINKED := $(RELEASE)/$(BUILT)
   PRIVATE_LIBS := -lpthread -lm
 else
   BUILT  := librealizar.so
   SHARED := librealizar.so.$(VERSION)
   SONAME := librealizar.so.$(ABI)
-  LINKED := build/$(BUILT)
   PRIVATE_LIBS := -lpthread -ldl -lm
 endif
+LINKED := build/$(BUILT)
 
 # The programs of this tree are built against an installation inside it, and so meet what others will meet.
 STAGE := $(CURDIR)/build/stage
@@ -64,6 +63,12 @@ build/librealizar.so: $(STAMP) packaging/realizar.map include/realizar.h
 	@mkdir -p build
 	$(CC) -shared -o $@ -Wl,-soname,$(SONAME) -Wl,--version-script=packaging/realizar.map -Wl,--gc-sections,--strip-debug \
 	    -Wl,-z,defs,-z,relro,-z,now -Wl,--whole-archive $(RELEASE)/librealizar.a -Wl,--no-whole-archive $(LDFLAGS) $(PRIVATE_LIBS)
+
+# Behind rustc's list of symbols, which has the C functions of its crates, one of our own would only add to it.
+build/librealizar.dylib: $(STAMP)
+	@mkdir -p build
+	$(CC) -dynamiclib -o $@ -Wl,-install_name,@rpath/$(SONAME) -Wl,-exported_symbol,'_rz_*' -Wl,-dead_strip \
+	    -Wl,-force_load,$(RELEASE)/librealizar.a $(LDFLAGS) $(PRIVATE_LIBS)
 
 stage: $(LINKED)
 	@$(call install_into,$(STAGE),lib)
