@@ -78,7 +78,8 @@ uint16_t half_bits(float f) {
 
 // ---- threads of a block as fibers
 
-// Saves the registers that a call keeps and the stack pointer to `*from`, and goes on where `to` was saved.
+// Saves the registers that a call keeps and the stack pointer to `*from`, and goes on where `to` was saved: by a jump, because
+// processors expect a return to lead to the last call.
 extern "C" void shim_switch(void** from, void* to);
 #if defined(__x86_64__)
 asm(R"(
@@ -88,7 +89,8 @@ shim_switch:
     mov %rsp, (%rdi)
     mov %rsi, %rsp
     pop %r15; pop %r14; pop %r13; pop %r12; pop %rbx; pop %rbp
-    ret
+    pop %rcx
+    jmp *%rcx
 )");
 constexpr int kSaved = 6, kEntry = 6;
 #elif defined(__aarch64__)
@@ -106,7 +108,7 @@ shim_switch:
     ldp x27, x28, [sp, #64]; ldp x29, x30, [sp, #80]
     ldp d8, d9, [sp, #96]; ldp d10, d11, [sp, #112]; ldp d12, d13, [sp, #128]; ldp d14, d15, [sp, #144]
     add sp, sp, #160
-    ret
+    br x30
 )");
 constexpr int kSaved = 20, kEntry = 11;
 #else
@@ -181,7 +183,7 @@ Exchange exchange(char what, const uint32_t* give, int n) {
     const uint32_t turn = w.turn;
     if (w.arrived == 0) w.what = what;
     else if (w.what != what) fault("the lanes of a warp wait for different things");
-    if (n) memcpy(w.given[turn % 2][f.thread.x % 32], give, 4 * n);
+    for (int i = 0; i < n; i++) w.given[turn % 2][f.thread.x % 32][i] = give[i];
     if (++w.arrived == 32) {
         if (what == 'm') multiply(w, turn % 2);
         w.arrived = 0;
@@ -218,6 +220,8 @@ constexpr size_t kStack = 512 << 10;  // a local variable for each register
 #else
 constexpr size_t kStack = 64 << 10;
 #endif
+// Apart by no power of two, because caches have few lines for addresses that are.
+constexpr size_t kApart = kStack + 5 * 64;
 
 static void enter() {
     block->run(block->args);
@@ -250,7 +254,7 @@ static uint32_t chosen(uint32_t i, uint32_t n) {
 }
 
 static void run_block(uint32_t threads) {
-    static uint8_t* const stacks = (uint8_t*)malloc(1024 * kStack);
+    static uint8_t* const stacks = (uint8_t*)malloc(1024 * kApart);
     block->fibers.resize(threads);
     block->warps.resize(threads / 32);
     for (uint32_t i = 0; i < threads; i++) {
@@ -258,7 +262,7 @@ static void run_block(uint32_t threads) {
         f.thread = {i, 0, 0};
         f.wait = Fiber::kReady;
         f.copies.clear();
-        prepare(f, stacks + i * kStack);
+        prepare(f, stacks + i * kApart);
     }
     for (Warp& w : block->warps) w.arrived = 0;
     for (uint32_t done = 0; done < threads;) {
