@@ -382,7 +382,7 @@ static std::string spoiled;
 static size_t spoiled_at;
 static int spoiled_by;
 static size_t pinned_used;
-static long launches, replays, grids, peer_copies, copies_in, copies_out;
+static long launches, replays, grids, peer_copies, copies_in, copies_out, bytes_in, bytes_out;
 
 static std::vector<Context*>& stack() { return current; }
 
@@ -513,6 +513,8 @@ EXPORT size_t shim_memory_used() {
 EXPORT long shim_peer_copies() { return peer_copies; }
 EXPORT long shim_copies_in() { return copies_in; }
 EXPORT long shim_copies_out() { return copies_out; }
+EXPORT long shim_bytes_in() { return bytes_in; }
+EXPORT long shim_bytes_out() { return bytes_out; }
 EXPORT size_t shim_contexts() { return contexts.size(); }
 // Another thread begins or ends to record; whether a call of ours has spoiled what it recorded.
 EXPORT bool shim_record_elsewhere(bool on) { return recording_elsewhere = on, std::exchange(spoiled_elsewhere, false); }
@@ -649,12 +651,12 @@ EXPORT int cuMemcpyHtoDAsync_v2(uint64_t to, const void* from, size_t bytes, voi
     BEGIN;
     // Inputs of a step have addresses among them, weights are not looked at.
     if (const int fault = check_words("an upload", from, bytes <= 65536 ? bytes : 0)) return fault;
-    copies_in++;
+    copies_in++, bytes_in += bytes;
     return inside(to, bytes) ? copy(stream, (void*)to, from, bytes) : kInvalidValue;
 }
 EXPORT int cuMemcpyDtoHAsync_v2(void* to, uint64_t from, size_t bytes, void* stream) {
     BEGIN;
-    copies_out++;
+    copies_out++, bytes_out += bytes;
     return inside(from, bytes) ? copy(stream, to, (const void*)from, bytes) : kInvalidValue;
 }
 EXPORT int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void* stream) {
