@@ -213,19 +213,6 @@ fn trial(vocab: usize, rng: &mut Rng) -> Trial {
 }
 
 impl Trial {
-    /// The sampler's choice.
-    fn expected(&self, logits: &[f32]) -> (u32, u64) {
-        let mut logits = logits.to_vec();
-        self.banned.iter().for_each(|id| logits[*id as usize] = f32::NEG_INFINITY);
-        if let Some(allowed) = &self.allowed {
-            let banned = |id: &usize| allowed[id / 32] >> (id % 32) & 1 == 0;
-            (0..logits.len()).filter(banned).for_each(|id| logits[id] = f32::NEG_INFINITY);
-        }
-        let mut sampler = Sampler::new(self.params.clone()).unwrap();
-        let token = sampler.sample(&logits, &self.history).unwrap_or(NO_TOKEN);
-        (token, sampler.random_behind(0))
-    }
-
     fn rule(&self) -> Rule<'_> {
         let p = &self.params;
         Rule {
@@ -278,7 +265,7 @@ fn agree(shim: Option<&Shim>, head: &Head, steps: usize, rng: &mut Rng) -> usize
                 assert!(got == best as u32 || logits[best].is_nan() || logits[best] == f32::NEG_INFINITY);
                 continue;
             }
-            let (expected, _) = trial.expected(logits);
+            let (expected, _) = engine::host_choice(&trial.rule(), logits).unwrap();
             draws += usize::from(expected != NO_TOKEN && trial.params.temperature > 0.0);
             let Trial { params, history, allowed, .. } = trial;
             assert_eq!(

@@ -9,7 +9,8 @@ mod recurrent;
 use std::cell::Cell;
 use std::ops::Range;
 
-use ops::{HIDDEN, LAYER, Model, Source, VOCAB, project, values};
+use ops::matrix::Matrix;
+use ops::{HIDDEN, LAYER, Model, VOCAB, project, values};
 use realizar::backend::batch::Batch;
 use realizar::backend::op::{
     Act, Activation, Attend, Experts, Index, Mask, Norm, NormKind, Op, RopeChoice, RouterScore, Routing, StateId,
@@ -83,7 +84,7 @@ fn run_for(model: &Model, n: usize, wanted: &[u32], inputs: &[(Act, &[f32])], ou
 }
 
 /// The values of row `i` as the file holds them.
-fn row(source: &Source, i: usize) -> Vec<f32> {
+fn row(source: &Matrix, i: usize) -> Vec<f32> {
     let (mut row, row_bytes) = (vec![0.0; source.cols], source.bytes.len() / source.rows);
     quant::dequantize(source.dtype, &source.bytes[i * row_bytes..][..row_bytes], &mut row).unwrap();
     row
@@ -741,8 +742,8 @@ fn logits_of_some_tokens() {
 #[test]
 fn weights_are_loaded() {
     let raw = values(700 * 64, 1);
-    let source = |dtype| Source::new(dtype, 700, 64, &raw);
-    let model = |source: Source, looked_up: bool, multiplied: bool| {
+    let source = |dtype| Matrix::new(dtype, 700, 64, &raw);
+    let model = |source: Matrix, looked_up: bool, multiplied: bool| {
         let mut model = Model::new(LAYER);
         let table = model.source(source);
         let [x, h] = model.acts([64; 2]);
@@ -778,7 +779,7 @@ fn weights_are_loaded() {
     for dtype in [quant::F32, quant::Q8_0, quant::Q4_1, quant::F16] {
         let row = row(&source(dtype), 699);
         let (table, both) = (model(source(dtype), true, false), model(source(dtype), true, true));
-        let mapped = model(Source { mapped: true, ..source(dtype) }, true, true);
+        let mapped = model(Matrix { mapped: true, ..source(dtype) }, true, true);
         let bytes = source(dtype).bytes.len() as u64;
         let held = |backend: &Backend| backend.weight_bytes().map(|(_, bytes)| bytes).sum::<u64>();
         let (table_backend, mapped_backend) = (table.0.load(1), mapped.0.load(1));
@@ -809,7 +810,7 @@ fn weights_are_loaded() {
             );
             let cancelled = both.0.load_with(threads, u64::MAX, &mut |_, _| Err(Error::Cancelled));
             assert!(matches!(cancelled, Err(Error::Cancelled)));
-            let broken = model(Source { fails_at: 650, ..source(dtype) }, true, true);
+            let broken = model(Matrix { fails_at: 650, ..source(dtype) }, true, true);
             assert!(matches!(broken.0.load_with(threads, u64::MAX, &mut |_, _| Ok(())), Err(Error::Io { .. })));
         }
     }

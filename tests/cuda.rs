@@ -3,6 +3,8 @@
 #![cfg(cuda)]
 #![allow(unsafe_code)]
 
+#[path = "support/matrix.rs"]
+mod matrix;
 #[path = "support/save.rs"]
 mod save;
 #[path = "support/shim.rs"]
@@ -14,6 +16,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use matrix::Matrix;
 use realizar::backend::batch::{Batch, StepLimits};
 use realizar::backend::cpu::CpuBackend;
 use realizar::backend::cpu::kernels::Isa;
@@ -702,43 +705,6 @@ fn what_does_not_fit_is_refused_before_anything_runs() {
     assert!(matches!(&error, Error::DeviceOutOfMemory { device, .. } if device == "cuda:0"), "{error}");
 }
 
-/// A matrix in memory.
-struct Values {
-    dtype: DType,
-    rows: usize,
-    cols: usize,
-    bytes: Vec<u8>,
-}
-
-impl Values {
-    fn new(dtype: DType, rows: usize, cols: usize, seed: u64) -> Values {
-        let format = quant::format(dtype).unwrap();
-        let mut bytes = vec![0; rows * format.row_bytes(cols as u64).unwrap() as usize];
-        quant::quantize(dtype, &values(rows * cols, seed), &mut bytes).unwrap();
-        Values { dtype, rows, cols, bytes }
-    }
-}
-
-impl MatrixSource for Values {
-    fn name(&self) -> &str {
-        "a matrix"
-    }
-    fn dtype(&self) -> DType {
-        self.dtype
-    }
-    fn rows(&self) -> usize {
-        self.rows
-    }
-    fn cols(&self) -> usize {
-        self.cols
-    }
-    fn read(&self, rows: std::ops::Range<usize>, out: &mut [u8]) -> Result<()> {
-        let row = self.bytes.len() / self.rows;
-        out.copy_from_slice(&self.bytes[rows.start * row..rows.end * row]);
-        Ok(())
-    }
-}
-
 fn values(n: usize, seed: u64) -> Vec<f32> {
     let mut rng = Rng(seed);
     (0..n).map(|_| rng.normal() as f32).collect()
@@ -1260,8 +1226,8 @@ impl CaseModels {
         let inputs: Vec<Act> = inputs.iter().map(|&width| o.act(width)).collect();
         let outs = ops(&o, &inputs);
         let program = Arc::new(o.0.into_inner().finish(VOCAB, &[&inputs[..], &outs].concat()));
-        let values_of = |(seed, (dtype, rows, cols))| Values::new(dtype, rows, cols, seed);
-        let sources: Vec<Values> = (1..).zip(MATRICES).map(values_of).collect();
+        let values_of = |(seed, (dtype, rows, cols))| Matrix::new(dtype, rows, cols, &values(rows * cols, seed));
+        let sources: Vec<Matrix> = (1..).zip(MATRICES).map(values_of).collect();
         let vector_of = |(i, n)| {
             let sign = |x: f32| if RATES.contains(&i) { -x.abs() } else { x };
             values(n, i as u64 + 1).into_iter().map(sign).collect()

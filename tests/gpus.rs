@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use realizar::backend::{choice, cuda};
-use realizar::engine::saved::{self, RestoreParams};
+use realizar::engine::saved::RestoreParams;
 use realizar::engine::{
     self, CacheParams, Job, JobParams, LoadParams, Model, Outcome, Part, Plan, Request, Runtime, RuntimeParams,
     Sampler, SamplerParams, Session, step_jobs,
@@ -21,7 +21,7 @@ use realizar::engine::{
 use realizar::error::{Error, Result};
 use realizar::quant;
 use realizar::tensor::DType;
-use save::save;
+use save::{restored, save, saved_bytes};
 use shim::Shim;
 use support::reference::relative_rms;
 use support::tiny::{self, PROMPT, Tiny};
@@ -248,25 +248,6 @@ fn generation_runs_ahead_on_several_gpus() {
     assert_eq!(s.decode(expected[end], None).unwrap(), expected[end + 1]);
 }
 
-fn saved_bytes(session: &Session) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    saved::save(session, &mut |piece| {
-        bytes.extend_from_slice(piece);
-        Ok(())
-    })
-    .unwrap();
-    bytes
-}
-
-fn restored(model: &Arc<Model>, mut bytes: &[u8]) -> Result<Session> {
-    saved::load(model, &RestoreParams::default(), &mut |out| {
-        let (now, rest) = bytes.split_at(out.len());
-        out.copy_from_slice(now);
-        bytes = rest;
-        Ok(())
-    })
-}
-
 /// Rewinds, forks, batches, jobs, saved, shifted and released caches: with the bits of single tokens, on any division.
 #[test]
 fn sequences_do_not_notice_a_division() {
@@ -295,8 +276,11 @@ fn sequences_do_not_notice_a_division() {
                 [&mut s, &mut fork].into_iter().for_each(|s| next(s, s.len()));
             }
             let at = s.len();
-            let mut again = restored(&model, &saved_bytes(&s)).unwrap();
-            assert!(matches!(restored(&one, &saved_bytes(&s)), Err(Error::Mismatch(_))), "{name}");
+            let mut again = restored(&model, &RestoreParams::default(), &saved_bytes(&s)).unwrap();
+            assert!(
+                matches!(restored(&one, &RestoreParams::default(), &saved_bytes(&s)), Err(Error::Mismatch(_))),
+                "{name}"
+            );
             next(&mut again, at);
             s.release().unwrap();
             next(&mut s, at);

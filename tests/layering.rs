@@ -137,6 +137,7 @@ const BACKEND: &[&[&str]] = &[
         "cuda/mod.rs",
         "cuda/scratch",
     ],
+    &["rule_test.rs"],
     &["self_test.rs"],
     &["place.rs"],
     &["split.rs"],

@@ -20,15 +20,15 @@ use realizar::backend::state_spec::{KvLayer, StateSpec};
 use realizar::backend::weights::Weights;
 use realizar::backend::{Backend, LoadOptions};
 use realizar::engine::kernels::{GqaParams, KvStore, attention_gqa};
-use realizar::engine::saved::{self, RestoreParams};
+use realizar::engine::saved::RestoreParams;
 use realizar::engine::{
-    CacheParams, Cancel, DeviceKind, LoadParams, Model, Outcome, Part, Plan, Runtime, RuntimeParams, Session,
+    self, CacheParams, Cancel, DeviceKind, LoadParams, Model, Outcome, Part, Plan, Runtime, RuntimeParams, Session,
 };
 use realizar::error::{Error, Result};
 use realizar::memory;
 use realizar::quant;
 use realizar::tensor::DType;
-use save::save;
+use save::{restored, save, saved_bytes};
 use shim::Shim;
 use support::recurrent::Mixer;
 use support::reference::{Net, relative_rms};
@@ -477,26 +477,6 @@ fn a_plan_tells_what_a_device_is_asked_for() {
     }
 }
 
-fn saved_bytes(session: &Session) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    saved::save(session, &mut |piece| {
-        bytes.extend_from_slice(piece);
-        Ok(())
-    })
-    .unwrap();
-    bytes
-}
-
-fn restored(model: &Arc<Model>, capacity: Option<u32>, mut bytes: &[u8]) -> Result<Session> {
-    saved::load(model, &RestoreParams { capacity, ..Default::default() }, &mut |out| {
-        let ended = std::io::Error::from(std::io::ErrorKind::UnexpectedEof);
-        let (now, rest) = bytes.split_at_checked(out.len()).ok_or(Error::io(Path::new("test"), "ended", &ended))?;
-        out.copy_from_slice(now);
-        bytes = rest;
-        Ok(())
-    })
-}
-
 /// A cache that is saved from a GPU, or from both sides of a division, goes on to the same bits there, and nowhere else.
 #[test]
 fn caches_on_a_gpu_are_saved_and_loaded() {
@@ -517,7 +497,8 @@ fn caches_on_a_gpu_are_saved_and_loaded() {
                 let again = load(&path, layers).unwrap();
                 for (model, capacity, rewind) in [(&model, None, 20), (&again, Some(100), 20), (&again, None, 9)] {
                     let mut expected = original.fork().unwrap();
-                    let mut session = restored(model, capacity, &bytes).unwrap();
+                    let mut session =
+                        restored(model, &RestoreParams { capacity, ..Default::default() }, &bytes).unwrap();
                     assert!(session.tokens() == &ids[..20] && session.logits() == expected.logits(), "{name}");
                     for session in [&mut session, &mut expected] {
                         session.truncate(rewind).unwrap();
@@ -530,12 +511,24 @@ fn caches_on_a_gpu_are_saved_and_loaded() {
                 let elsewhere = Model::load(&path, LoadParams { device: 1, ..Default::default() }).unwrap();
                 let divided = load(&path, 1 - layers).unwrap();
                 for model in [&load(&other, layers).unwrap(), &elsewhere, &divided] {
-                    assert!(matches!(restored(model, None, &bytes), Err(Error::Mismatch(_))), "{name}");
+                    assert!(
+                        matches!(restored(model, &RestoreParams::default(), &bytes), Err(Error::Mismatch(_))),
+                        "{name}"
+                    );
                 }
                 let mut damaged = bytes.clone();
                 damaged[bytes.len() / 2] ^= 1;
-                assert!(matches!(restored(&model, None, &damaged), Err(Error::Format { .. })), "{name}");
-                assert!(matches!(restored(&model, None, &bytes[..bytes.len() - 9]), Err(Error::Io { .. })), "{name}");
+                assert!(
+                    matches!(restored(&model, &RestoreParams::default(), &damaged), Err(Error::Format { .. })),
+                    "{name}"
+                );
+                assert!(
+                    matches!(
+                        restored(&model, &RestoreParams::default(), &bytes[..bytes.len() - 9]),
+                        Err(Error::Io { .. })
+                    ),
+                    "{name}"
+                );
             }
         }
     }
@@ -552,7 +545,7 @@ fn rings_on_a_gpu_are_saved() {
     let model = load(&path, 0).unwrap();
     let mut original = Session::new(&model, &CacheParams { capacity: 1000, ..Default::default() }).unwrap();
     original.prefill(&ids[..990], None).unwrap();
-    let mut session = restored(&model, None, &saved_bytes(&original)).unwrap();
+    let mut session = restored(&model, &RestoreParams::default(), &saved_bytes(&original)).unwrap();
     for session in [&mut session, &mut original] {
         session.prefill(&ids[990..], None).unwrap();
     }
@@ -583,7 +576,7 @@ fn caches_on_a_gpu_are_shifted_and_released() {
             s.release().unwrap();
             assert!(gpu.0.is_none() || used() < before);
             let mut fork = s.fork().unwrap();
-            let mut saved = restored(&model, None, &saved_bytes(&s)).unwrap();
+            let mut saved = restored(&model, &RestoreParams::default(), &saved_bytes(&s)).unwrap();
             for s in [&mut fork, &mut saved] {
                 s.prefill(&[token + 1], None).unwrap();
             }
@@ -658,6 +651,7 @@ fn layers_without_kernels_stay_on_the_cpu() {
             plan: false,
             beside: None,
             isa: None,
+            host_choice: engine::host_choice,
             limits: StepLimits { max_tokens: 8, max_outputs: 0 },
             cache: StateSpec { layers, memories: vec![], capacity: 16, k_type, v_type, max_step: 8 },
         };

@@ -9,38 +9,18 @@ mod save;
 use std::path::Path;
 use std::sync::Arc;
 
-use realizar::engine::saved::{self, RestoreParams};
+use realizar::engine::saved::RestoreParams;
 use realizar::engine::{CacheParams, LoadParams, Model, Runtime, RuntimeParams, Session};
-use realizar::error::{Error, Result};
+use realizar::error::Error;
 use realizar::quant;
 use realizar::tensor::DType;
-use save::save;
+use save::{ENDED, restored, save, saved_bytes};
 use support::reference::relative_rms;
 use support::tiny::{self, PROMPT, Rng, Tiny};
 
 fn load(path: &Path, threads: u32, mmap: bool) -> Arc<Model> {
     let runtime = Runtime::new(RuntimeParams { threads, ..Default::default() }).unwrap();
     Model::load(path, LoadParams { runtime: Some(runtime), device: 1, mmap, ..Default::default() }).unwrap()
-}
-
-fn saved_bytes(session: &Session) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    saved::save(session, &mut |piece| {
-        bytes.extend_from_slice(piece);
-        Ok(())
-    })
-    .unwrap();
-    bytes
-}
-
-fn restored(model: &Arc<Model>, params: &RestoreParams, mut bytes: &[u8]) -> Result<Session> {
-    saved::load(model, params, &mut |out| {
-        let ended = std::io::Error::from_raw_os_error(libc::EIO);
-        let (now, rest) = bytes.split_at_checked(out.len()).ok_or(Error::io(Path::new("test"), "ended", &ended))?;
-        out.copy_from_slice(now);
-        bytes = rest;
-        Ok(())
-    })
 }
 
 fn bits(session: &Session) -> Vec<u32> {
@@ -237,7 +217,7 @@ fn damaged_states_are_refused() {
     assert!(restored(&model, &RestoreParams::default(), &whole).is_ok());
     for n in 0..whole.len() {
         let error = restored(&model, &RestoreParams::default(), &whole[..n]).err().expect("cut off");
-        assert!(matches!(error, Error::Io { system_code: libc::EIO, .. }), "{n} bytes: {error}");
+        assert!(matches!(error, Error::Io { system_code: ENDED, .. }), "{n} bytes: {error}");
     }
     let mut random = Rng(5);
     for change in 0..10_000 {

@@ -44,7 +44,7 @@ fn open(shim: &Shim, deterministic: bool) -> Result<Arc<CudaDevice>> {
 fn check(shim: &Shim, path: &Path, deterministic: bool) -> Result<f64> {
     let source = Source::open(path, Access::Read)?;
     let network = arch::network(&source, None, false)?;
-    self_test::check(&open(shim, deterministic)?, &network.program, &network.weights())
+    self_test::check(&open(shim, deterministic)?, &network.program, &network.weights(), engine::host_choice)
 }
 
 fn architectures(dtype: DType) -> Vec<(&'static str, Tiny)> {
@@ -57,10 +57,14 @@ fn every_architecture_passes_and_costs_nothing_the_second_time() {
     for (name, tiny) in architectures(quant::Q8_0).into_iter().chain(architectures(quant::BF16)) {
         let (_dir, path, _) = save(&tiny);
         for deterministic in [false, true] {
-            let (launches, started) = (shim.number("shim_launches"), Instant::now());
+            let counts = || ["shim_launches", "shim_bytes_in", "shim_bytes_out"].map(|name| shim.number(name));
+            let (before, started) = (counts(), Instant::now());
             let error = check(&shim, &path, deterministic).unwrap_or_else(|e| panic!("{name}, {deterministic}: {e}"));
-            let (launches, took) = (shim.number("shim_launches") - launches, started.elapsed());
-            println!("{name:20} {deterministic:5} {launches:4} launches, {took:9.1?}, error {error:.2} of the limit");
+            let (took, after) = (started.elapsed(), counts());
+            let [launches, sent, read] = std::array::from_fn(|i| after[i] - before[i]);
+            println!(
+                "{name:20} {deterministic:5} {launches:4} launches, {sent:8} bytes there, {read:7} back, {took:9.1?}, error {error:.2}"
+            );
             assert!(error < 0.7, "{name}");
             let (before, again) = (shim.number("shim_launches"), Instant::now());
             check(&shim, &path, deterministic).unwrap();
@@ -87,6 +91,9 @@ fn every_type_and_shape_passes() {
         llama(quant::Q6_K).shape(256, 2, 1, 256, 512),
         llama(quant::Q5_0).shape(320, 20, 1, 16, 64),
         llama(quant::F16).shape(20, 1, 1, 20, 30),
+        // More tokens than a draw lists.
+        llama(quant::Q8_0).change(|t| t.net.vocab = 2500),
+        llama(quant::Q8_0).change(|t| t.net.vocab = 1),
     ] {
         let (_dir, path, _) = save(&tiny);
         assert!(check(&shim, &path, false).unwrap() < 0.7);
@@ -94,7 +101,7 @@ fn every_type_and_shape_passes() {
 }
 
 /// A byte of a kernel's parameter (`kernels/args.cuh`), and what is added to the word there.
-const FAULTS: [(&std::ffi::CStr, usize, i32); 38] = [
+const FAULTS: [(&std::ffi::CStr, usize, i32); 47] = [
     // The scale, a tenth larger.
     (c"embed", 80, 1 << 20),
     // The width of the first activation.
@@ -147,6 +154,18 @@ const FAULTS: [(&std::ffi::CStr, usize, i32); 38] = [
     (c"scan_128", 140, -1),
     // The number of logits.
     (c"argmax", 96, -1),
+    (c"adjust", 96, -1),
+    // The unit of weights: 1.
+    (c"weigh", 92, -51 << 20),
+    (c"keep", 92, -51 << 20),
+    // The number of steps in flight: 1.
+    (c"argmax", 100, -2),
+    (c"weigh", 100, -2),
+    (c"keep", 100, -2),
+    // The states of random numbers and newest tokens: those of the next row.
+    (c"adjust", 16, 24),
+    (c"weigh", 16, 24),
+    (c"keep", 16, 24),
 ];
 
 /// Each kernel in turn is given one wrong number.
@@ -164,7 +183,8 @@ fn a_kernel_that_computes_something_else_is_found_and_named() {
     for (kernel, at, by) in FAULTS {
         let Some(shim) = shim() else { return };
         shim.spoil(kernel, at, by);
-        let one_op = self_test::check(&open(&shim, false).unwrap(), &factor, &Weights::default()).err();
+        let one_op =
+            self_test::check(&open(&shim, false).unwrap(), &factor, &Weights::default(), engine::host_choice).err();
         let others = models.iter().filter_map(|(_, path, _)| check(&shim, path, false).err());
         let mut found = one_op.into_iter().chain(others);
         let error = found.next().unwrap_or_else(|| panic!("{kernel:?} is wrong, and nobody notices"));

@@ -16,6 +16,7 @@ mod pace;
 pub mod place;
 pub mod program;
 pub mod rule;
+mod rule_test;
 pub mod self_test;
 pub mod split;
 pub mod state;
@@ -38,7 +39,7 @@ pub use self::pace::Pace;
 pub use self::place::MAX_GPUS;
 use self::place::Wishes;
 use self::program::Program;
-use self::rule::{MAX_ENTRIES, Rule};
+use self::rule::{HostChoice, MAX_ENTRIES, Rule};
 use self::split::{Split, SplitExecutor};
 use self::state::State;
 use self::state_spec::StateSpec;
@@ -78,6 +79,8 @@ pub struct LoadOptions {
     pub beside: Option<Arc<Program>>,
     /// Instruction set of the CPU; `None`: the fastest. It changes no result.
     pub isa: Option<Isa>,
+    /// Chooses tokens as GPUs have to.
+    pub host_choice: HostChoice,
     /// Room of a step and the cache that shall fit on a GPU beside the weights.
     pub limits: StepLimits,
     pub cache: StateSpec,
@@ -110,17 +113,21 @@ impl Backend {
             Ok(Backend::Cpu(Arc::new(cpu)))
         };
         let uses = Uses { deterministic: options.deterministic, profile: options.profile, plan: options.plan };
-        let LoadOptions { packed_at, beside, gpu_layers, cache, limits, host_bytes, .. } = options;
+        let LoadOptions { packed_at, beside, gpu_layers, cache, limits, host_bytes, host_choice, .. } = options;
         let wishes = Wishes { shares: &options.shares, gpu_layers: *gpu_layers, cache, limits: *limits };
         let on_gpus = |gpus: &[Arc<CudaDevice>], progress: &mut Progress| {
             let division = place::divide(gpus, program, weights, &wishes)?;
             match &division.gpus[..] {
                 [] => on_cpu(progress),
                 [(gpu, _)] if division.cpu_layers == 0 => {
-                    self_test::check(gpu, program, weights)?;
+                    self_test::check(gpu, program, weights, *host_choice)?;
                     Ok(Backend::Cuda(Arc::new(gpu.load(program, weights, progress)?)))
                 }
                 _ => {
+                    for (gpu, layers) in &division.gpus {
+                        let (part, weights) = place::part(program, place::ops(program, layers), weights)?;
+                        self_test::check(gpu, &part, &weights, *host_choice)?;
+                    }
                     let split = Split::load(&division, isa, program, weights, pool, *host_bytes, progress)?;
                     Ok(Backend::Split(Arc::new(split)))
                 }
@@ -133,7 +140,7 @@ impl Backend {
             let is_free = packed_at.is_none() && beside.is_none() && options.isa.is_none() && gpu_layers.is_none();
             let measured = Uses { plan: false, ..uses };
             let chosen = match is_free {
-                true => choice::gpus(program, weights, pool, measured, &wishes),
+                true => choice::gpus(program, weights, pool, measured, &wishes, *host_choice),
                 false => Vec::new(),
             };
             let gpus = if options.plan {

@@ -1,8 +1,13 @@
 //! The rule by which a device chooses the token behind an output: the parameters, the newest tokens and the place in the
 //! random numbers of a sampler. `sample` says what they mean. Knows no sampler.
 
+use crate::error::Result;
+
 /// The token that stands for none, where none can be chosen.
 pub const NO_TOKEN: u32 = u32::MAX;
+
+/// Chooses as the host does, by a rule, from logits: the token, and the state of the random numbers behind it.
+pub type HostChoice = fn(&Rule, &[f32]) -> Result<(u32, u64)>;
 
 /// Biases, banned and newest tokens that a device takes for one output.
 pub const MAX_ENTRIES: usize = 512;

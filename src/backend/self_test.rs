@@ -23,6 +23,8 @@ use super::cuda::{CudaDevice, CudaExecutor};
 use super::op::{Act, Index, NormKind, Op, Vector, Weight};
 use super::pace::Pace;
 use super::program::{Program, ProgramBuilder};
+use super::rule::HostChoice;
+use super::rule_test;
 use super::state::State;
 use super::state_spec::{KvLayer, StateSpec};
 use super::weights::{MatrixSource, Rope, Weights};
@@ -32,8 +34,8 @@ use crate::tensor::DType;
 
 /// Rows of a product: more than a tile has, and odd.
 const ROWS: usize = 131;
-/// Rows of the head: more than one block of the arg-max looks at.
-const VOCAB: usize = 1061;
+/// Rows of the head: more than one block of the arg-max looks at, and more than a list of tokens to draw from has room for.
+const VOCAB: usize = 2111;
 /// Rows of a table of embeddings.
 const TABLE: usize = 107;
 /// Width of experts whose types have no blocks.
@@ -58,7 +60,7 @@ const ROUNDED: f64 = 3e-2;
 
 /// Tests what a program needs of a device and was not tested yet; makes a device unavailable that fails. Returns the largest
 /// error as a part of what is allowed.
-pub fn check(device: &Arc<CudaDevice>, program: &Program, weights: &Weights) -> Result<f64> {
+pub fn check(device: &Arc<CudaDevice>, program: &Program, weights: &Weights, host_choice: HostChoice) -> Result<f64> {
     let mut largest = 0.0f64;
     if device.plans() {
         return Ok(largest);
@@ -77,7 +79,7 @@ pub fn check(device: &Arc<CudaDevice>, program: &Program, weights: &Weights) -> 
             let number = case.number(device, *types);
             if !device.has_passed(number) {
                 case.matrices.iter_mut().try_for_each(MadeUp::fill)?;
-                largest = largest.max(case.run(device, &pool, *types)?);
+                largest = largest.max(case.run(device, &pool, *types, host_choice)?);
                 device.pass(number);
             }
         }
@@ -335,7 +337,13 @@ impl Case {
     }
 
     /// Runs the test and refuses a device that fails it; the largest error as a part of what is allowed.
-    fn run(&self, device: &Arc<CudaDevice>, pool: &Arc<Pool>, types: [DType; 2]) -> Result<f64> {
+    fn run(
+        &self,
+        device: &Arc<CudaDevice>,
+        pool: &Arc<Pool>,
+        types: [DType; 2],
+        host_choice: HostChoice,
+    ) -> Result<f64> {
         let (weights, program) = (self.weights(), &self.program);
         let most = self.steps.iter().copied().max().unwrap_or(1);
         let fill = if self.fills() { FILL } else { 0 };
@@ -395,7 +403,29 @@ impl Case {
                 largest = largest.max(error / limit);
             }
         }
+        // Rules are the same for every head with so many rows.
+        let vocab = program.vocab;
+        let choices = XxHash64::oneshot(u64::from(device.is_deterministic()), format!("choices of {vocab}").as_bytes());
+        if vocab > 0 && !device.has_passed(choices) {
+            let inputs = self.inputs(0, rule_test::FACTORS);
+            let result = rule_test::check(&mut tested, program, &mut there, &inputs, host_choice);
+            let (kernels, difference) = result.map_err(|e| faulty(&kernels, rule_test::FACTORS.len(), e))?;
+            if let Some(what) = difference {
+                return Err(wrong(&kernels, rule_test::FACTORS.len(), what));
+            }
+            device.pass(choices);
+        }
         Ok(largest)
+    }
+
+    /// Values of the activations that the caller writes, one row a factor.
+    fn inputs(&self, first: usize, factors: impl IntoIterator<Item = f32> + Clone) -> Vec<(Act, Vec<f32>)> {
+        let values = |(act, input): &(Act, Input)| {
+            let width = self.program.width(*act);
+            let rows = factors.clone().into_iter().zip(first..);
+            (*act, rows.flat_map(|(factor, row)| (0..width).map(move |i| factor * input.of(row, i, width))).collect())
+        };
+        self.inputs.iter().map(values).collect()
     }
 
     /// Tells whether tokens stand before the tested ones.
@@ -437,10 +467,8 @@ macro_rules! step {
                 &mut Batch { ids: &ids, positions: &positions, slots: &slots, states, outputs: &outputs, rules: &[] };
             let is_whole = ops.len() == program.ops.len();
             executor.begin(batch, ops)?;
-            for &(act, input) in &case.inputs {
-                let width = program.width(act);
-                let values = (0..n * width).map(|i| input.of(first + i / width, i % width, width));
-                executor.write(act, &values.collect::<Vec<f32>>())?;
+            for (act, values) in case.inputs(first, vec![1.0; n]) {
+                executor.write(act, &values)?;
             }
             executor.advance(batch, &Pace::new(&|| false))?;
             let mut results = Vec::new();

@@ -21,7 +21,6 @@ use super::op::{Act, Index, Op};
 use super::pace::Pace;
 use super::place::{self, Division};
 use super::program::Program;
-use super::self_test;
 use super::state::StateMemory;
 use super::state_spec::StateSpec;
 use super::weights::{Progress, Weights};
@@ -64,7 +63,6 @@ impl Split {
             let ops = place::ops(program, &layers);
             let (part, weights) = place::part(program, ops.clone(), weights)?;
             if let Some(device) = device {
-                self_test::check(device, &part, &weights)?;
                 behind += device.weight_bytes(&weights)?;
             }
             let crossing = if ops.start == 0 { Vec::new() } else { program.live(ops.start) };

@@ -11,6 +11,7 @@ use twox_hash::XxHash64;
 use super::cache::{self, CacheParams};
 use super::embedder::Embedder;
 use super::executors::{Counted, Executors};
+use super::host_choice::host_choice;
 use super::metrics::{Metrics, Phase};
 use super::predictor::Predictor;
 use super::{Cancel, LogLevel, Reservation, Runtime, RuntimeParams};
@@ -489,6 +490,7 @@ impl Compute {
             plan: params.plan,
             beside: network.predictor.as_ref().map(|predictor| Arc::new(predictor.program.clone())),
             isa: params.isa,
+            host_choice: host_choice,
             limits: full,
             cache: cache::state_spec(&program, context_length, &CacheParams::default(), full),
         };

@@ -78,7 +78,8 @@ uint16_t half_bits(float f) {
 
 // ---- threads of a block as fibers
 
-// Saves the registers that a call keeps and the stack pointer to `*from`, and goes on where `to` was saved.
+// Saves the registers that a call keeps and the stack pointer to `*from`, and goes on where `to` was saved: by a jump, because
+// processors expect a return to lead to the last call.
 extern "C" void shim_switch(void** from, void* to);
 #if defined(__x86_64__)
 asm(R"(
@@ -88,7 +89,8 @@ shim_switch:
     mov %rsp, (%rdi)
     mov %rsi, %rsp
     pop %r15; pop %r14; pop %r13; pop %r12; pop %rbx; pop %rbp
-    ret
+    pop %rcx
+    jmp *%rcx
 )");
 constexpr int kSaved = 6, kEntry = 6;
 #elif defined(__aarch64__)
@@ -106,7 +108,7 @@ shim_switch:
     ldp x27, x28, [sp, #64]; ldp x29, x30, [sp, #80]
     ldp d8, d9, [sp, #96]; ldp d10, d11, [sp, #112]; ldp d12, d13, [sp, #128]; ldp d14, d15, [sp, #144]
     add sp, sp, #160
-    ret
+    br x30
 )");
 constexpr int kSaved = 20, kEntry = 11;
 #else
@@ -181,7 +183,7 @@ Exchange exchange(char what, const uint32_t* give, int n) {
     const uint32_t turn = w.turn;
     if (w.arrived == 0) w.what = what;
     else if (w.what != what) fault("the lanes of a warp wait for different things");
-    if (n) memcpy(w.given[turn % 2][f.thread.x % 32], give, 4 * n);
+    for (int i = 0; i < n; i++) w.given[turn % 2][f.thread.x % 32][i] = give[i];
     if (++w.arrived == 32) {
         if (what == 'm') multiply(w, turn % 2);
         w.arrived = 0;
@@ -218,6 +220,8 @@ constexpr size_t kStack = 512 << 10;  // a local variable for each register
 #else
 constexpr size_t kStack = 64 << 10;
 #endif
+// Apart by no power of two, because caches have few lines for addresses that are.
+constexpr size_t kApart = kStack + 5 * 64;
 
 static void enter() {
     block->run(block->args);
@@ -250,7 +254,7 @@ static uint32_t chosen(uint32_t i, uint32_t n) {
 }
 
 static void run_block(uint32_t threads) {
-    static uint8_t* const stacks = (uint8_t*)malloc(1024 * kStack);
+    static uint8_t* const stacks = (uint8_t*)malloc(1024 * kApart);
     block->fibers.resize(threads);
     block->warps.resize(threads / 32);
     for (uint32_t i = 0; i < threads; i++) {
@@ -258,7 +262,7 @@ static void run_block(uint32_t threads) {
         f.thread = {i, 0, 0};
         f.wait = Fiber::kReady;
         f.copies.clear();
-        prepare(f, stacks + i * kStack);
+        prepare(f, stacks + i * kApart);
     }
     for (Warp& w : block->warps) w.arrived = 0;
     for (uint32_t done = 0; done < threads;) {
@@ -378,7 +382,7 @@ static std::string spoiled;
 static size_t spoiled_at;
 static int spoiled_by;
 static size_t pinned_used;
-static long launches, replays, grids, peer_copies, copies_in, copies_out;
+static long launches, replays, grids, peer_copies, copies_in, copies_out, bytes_in, bytes_out;
 
 static std::vector<Context*>& stack() { return current; }
 
@@ -509,6 +513,8 @@ EXPORT size_t shim_memory_used() {
 EXPORT long shim_peer_copies() { return peer_copies; }
 EXPORT long shim_copies_in() { return copies_in; }
 EXPORT long shim_copies_out() { return copies_out; }
+EXPORT long shim_bytes_in() { return bytes_in; }
+EXPORT long shim_bytes_out() { return bytes_out; }
 EXPORT size_t shim_contexts() { return contexts.size(); }
 // Another thread begins or ends to record; whether a call of ours has spoiled what it recorded.
 EXPORT bool shim_record_elsewhere(bool on) { return recording_elsewhere = on, std::exchange(spoiled_elsewhere, false); }
@@ -645,12 +651,12 @@ EXPORT int cuMemcpyHtoDAsync_v2(uint64_t to, const void* from, size_t bytes, voi
     BEGIN;
     // Inputs of a step have addresses among them, weights are not looked at.
     if (const int fault = check_words("an upload", from, bytes <= 65536 ? bytes : 0)) return fault;
-    copies_in++;
+    copies_in++, bytes_in += bytes;
     return inside(to, bytes) ? copy(stream, (void*)to, from, bytes) : kInvalidValue;
 }
 EXPORT int cuMemcpyDtoHAsync_v2(void* to, uint64_t from, size_t bytes, void* stream) {
     BEGIN;
-    copies_out++;
+    copies_out++, bytes_out += bytes;
     return inside(from, bytes) ? copy(stream, to, (const void*)from, bytes) : kInvalidValue;
 }
 EXPORT int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void* stream) {

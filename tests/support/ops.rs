@@ -1,6 +1,8 @@
 //! Programs of a few ops with weights in memory, and the step that executes them on the CPU.
 
-use std::ops::Range;
+#[path = "matrix.rs"]
+pub mod matrix;
+
 use std::sync::Arc;
 
 use realizar::backend::batch::StepLimits;
@@ -8,11 +10,13 @@ use realizar::backend::cpu::pool::Pool;
 use realizar::backend::op::{Act, MemoryId, Op, Projection, RopeTable, StateId, Vector, Weight};
 use realizar::backend::program::{Program, ProgramBuilder};
 use realizar::backend::state_spec::{KvLayer, StateSpec};
-use realizar::backend::weights::{MatrixSource, Progress, Rope, SharedBytes, Weights};
+use realizar::backend::weights::{MatrixSource, Progress, Rope, Weights};
 use realizar::backend::{Backend, CPU_DEVICE, Executor, LoadOptions};
-use realizar::error::{Error, Result};
+use realizar::engine;
+use realizar::error::Result;
 use realizar::quant;
-use realizar::tensor::DType;
+
+use matrix::Matrix;
 
 pub const HIDDEN: usize = 44;
 pub const VOCAB: usize = 515;
@@ -28,63 +32,12 @@ pub fn values(n: usize, seed: u64) -> Vec<f32> {
         .collect()
 }
 
-/// A matrix in memory.
-pub struct Source {
-    pub dtype: DType,
-    pub rows: usize,
-    pub cols: usize,
-    pub bytes: Arc<Vec<u8>>,
-    pub mapped: bool,
-    pub fails_at: usize,
-}
-
-impl Source {
-    pub fn new(dtype: DType, rows: usize, cols: usize, values: &[f32]) -> Source {
-        let format = quant::format(dtype).unwrap();
-        let mut bytes = vec![0; rows * format.row_bytes(cols as u64).unwrap() as usize];
-        (format.quantize.unwrap())(values, &mut bytes);
-        Source { dtype, rows, cols, bytes: Arc::new(bytes), mapped: false, fails_at: usize::MAX }
-    }
-}
-
-impl MatrixSource for Source {
-    fn name(&self) -> &str {
-        "a matrix"
-    }
-    fn dtype(&self) -> DType {
-        self.dtype
-    }
-    fn rows(&self) -> usize {
-        self.rows
-    }
-    fn cols(&self) -> usize {
-        self.cols
-    }
-    fn read(&self, rows: Range<usize>, out: &mut [u8]) -> Result<()> {
-        if rows.contains(&self.fails_at) {
-            return Err(Error::Io { path: "here".into(), what: "broken".into(), system_code: 5 });
-        }
-        let row = self.bytes.len() / self.rows;
-        out.copy_from_slice(&self.bytes[rows.start * row..rows.end * row]);
-        Ok(())
-    }
-    fn mapped(&self) -> Option<SharedBytes> {
-        struct Bytes(Arc<Vec<u8>>);
-        impl AsRef<[u8]> for Bytes {
-            fn as_ref(&self) -> &[u8] {
-                &self.0
-            }
-        }
-        self.mapped.then(|| SharedBytes { owner: Arc::new(Bytes(self.bytes.clone())), range: 0..self.bytes.len() })
-    }
-}
-
 /// A program of a few ops and its weights.
 pub struct Model {
     builder: ProgramBuilder,
     pub program: Arc<Program>,
     acts: Vec<Act>,
-    sources: Vec<Source>,
+    sources: Vec<Matrix>,
     pub vectors: Vec<Vec<f32>>,
     ropes: Vec<Rope>,
 }
@@ -103,14 +56,14 @@ impl Model {
         acts
     }
 
-    pub fn source(&mut self, source: Source) -> Weight {
+    pub fn source(&mut self, source: Matrix) -> Weight {
         self.sources.push(source);
         Weight(self.sources.len() as u32 - 1)
     }
 
     pub fn matrix(&mut self, rows: usize, cols: usize, seed: u64) -> (Weight, Vec<f32>) {
         let values = values(rows * cols, seed);
-        (self.source(Source::new(quant::F32, rows, cols, &values)), values)
+        (self.source(Matrix::new(quant::F32, rows, cols, &values)), values)
     }
 
     pub fn vector(&mut self, n: usize, seed: u64) -> (Vector, Vec<f32>) {
@@ -164,6 +117,7 @@ impl Model {
             plan: false,
             beside: None,
             isa: None,
+            host_choice: engine::host_choice,
             limits,
             cache,
         };

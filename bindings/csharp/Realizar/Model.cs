@@ -11,6 +11,10 @@ namespace Realizar
     {
         public Runtime Runtime;
         public int Device, GpuLayers;
+        /// <summary>GPUs over which the layers are divided in this order; null: Device alone counts.</summary>
+        public int[] Devices;
+        /// <summary>Sizes of the parts of Devices in relation to one another; null: in proportion to free memory.</summary>
+        public float[] Shares;
         public bool Deterministic, Mmap, TextOnly;
         /// <summary>File of packed weights, made by the first load and mapped by later ones; null: none.</summary>
         public string PackedPath;
@@ -27,6 +31,11 @@ namespace Realizar
         public int HiddenDim { get; internal set; }
         public int VocabSize { get; internal set; }
         public int ContextLength { get; internal set; }
+        /// <summary>The device of the model; of several GPUs the first.</summary>
+        public int Device { get; internal set; }
+        /// <summary>GPUs that have layers, in the order of these, and the layers on each of them.</summary>
+        public IReadOnlyList<int> Devices { get; internal set; }
+        public IReadOnlyList<int> DeviceLayers { get; internal set; }
         public ulong Parameters { get; internal set; }
         public ulong WeightBytes { get; internal set; }
         public bool HasChatTemplate { get; internal set; }
@@ -104,6 +113,10 @@ namespace Realizar
             options = options ?? new LoadOptions();
             var name = Native.Terminated(path, nameof(path));
             var packed = options.PackedPath == null ? null : Native.Terminated(options.PackedPath, nameof(options.PackedPath));
+            var devices = Array.ConvertAll(options.Devices ?? new int[0], device => checked((uint)device));
+            var shares = options.Shares ?? new float[0];
+            if (shares.Length > 0 && shares.Length != devices.Length) // the library looks for a share of each
+                throw new ArgumentException($"{shares.Length} shares for {devices.Length} devices", nameof(options));
             var runtime = options.Runtime != null ? options.Runtime.Handle : RuntimeHandle.None;
             var p = new rz_model_params {
                 struct_size = (uint)sizeof(rz_model_params), device = checked((uint)options.Device), gpu_layers = checked((uint)options.GpuLayers),
@@ -129,8 +142,11 @@ namespace Realizar
                     IntPtr pointer;
                     int status;
                     fixed (byte* at = name, packedAt = packed)
+                    fixed (uint* devicesAt = devices)
+                    fixed (float* sharesAt = shares)
                     {
                         p.packed_path = (IntPtr)packedAt;
+                        (p.devices, p.n_devices, p.shares) = ((IntPtr)devicesAt, (UIntPtr)devices.Length, (IntPtr)sharesAt);
                         status = Native.rz_model_load(at, &p, &pointer, &err);
                     }
                     if (progressing.Raised != null) throw progressing.Raised;
@@ -161,7 +177,15 @@ namespace Realizar
             rz_model_info info;
             info.struct_size = (uint)sizeof(rz_model_info);
             RealizarException.Check(Native.rz_model_info_get(Handle, &info, &err), &err);
+            var devices = new List<int>();
+            var layers = new List<int>();
+            for (var i = 0; i < 16 && info.devices[i] != 0; i++)
+            {
+                devices.Add((int)info.devices[i]);
+                layers.Add((int)info.device_layers[i]);
+            }
             Info = new ModelInfo {
+                Device = (int)info.device, Devices = devices, DeviceLayers = layers,
                 Architecture = Native.Text(info.architecture), Name = Native.Text(info.name), Layers = (int)info.n_layers,
                 HiddenDim = (int)info.hidden_dim, VocabSize = (int)info.vocab_size, ContextLength = (int)info.context_length,
                 Parameters = info.n_params, WeightBytes = info.weight_bytes, HasChatTemplate = (info.chat_template & 1) != 0,

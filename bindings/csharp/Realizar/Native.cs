@@ -30,7 +30,7 @@ namespace Realizar
     internal struct rz_model_params
     {
         public uint struct_size, device; public IntPtr runtime; public uint flags, gpu_layers, quantize, reserved;
-        public IntPtr progress, progress_user, cancel, packed_path;
+        public IntPtr progress, progress_user, cancel, packed_path, devices; public UIntPtr n_devices; public IntPtr shares;
     }
 
     [StructLayout(LayoutKind.Sequential)]
@@ -39,6 +39,7 @@ namespace Realizar
         public uint struct_size; public fixed byte architecture[32]; public fixed byte name[64];
         public uint n_layers, hidden_dim, ffn_dim, n_heads, n_kv_heads, head_dim, vocab_size, context_length, device;
         public uint bos_token, eos_token; public ulong n_params, weight_bytes; public uint gpu_layers, chat_template;
+        public fixed uint devices[16]; public fixed uint device_layers[16];
     }
 
     [StructLayout(LayoutKind.Sequential)]

@@ -227,6 +227,13 @@ internal static class Tests
             Check(Throws<RealizarException>(() => Model.Load(path, new LoadOptions { Runtime = small }), "a limit").Status == Status.Limit, "limit");
         Check(Throws<RealizarException>(() => model.Render(new[] { new Message("user", "x") }), "no template").Status == Status.Unsupported, "template");
         Throws<ArgumentException>(() => model.Meta("a\0b"), "a NUL");
+        using (var there = Model.Load(path, new LoadOptions { Devices = new[] { 1 }, Shares = new[] { 2f } }))
+            Check(there.Info.Device == 1 && there.Info.Devices.Count == 0 && there.Info.DeviceLayers.Count == 0, "a list of devices");
+        foreach (var wrong in new[] {
+            new LoadOptions { Devices = new[] { 1, 1 } }, new LoadOptions { Devices = new[] { 1 }, Device = 1 },
+            new LoadOptions { Devices = new[] { 1 }, Shares = new[] { 0f } } })
+            Check(Throws<RealizarException>(() => Model.Load(path, wrong), "wrong devices").Status == Status.InvalidArgument, "wrong devices");
+        Throws<ArgumentException>(() => Model.Load(path, new LoadOptions { Shares = new[] { 1f } }), "shares without devices");
         var session = model.NewSession(8);
         Check(Throws<RealizarException>(() => session.Prefill(new uint[9]), "a full session").Status == Status.ContextFull, "full");
         session.Dispose();

@@ -9,16 +9,36 @@ import static java.lang.foreign.ValueLayout.JAVA_LONG;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.nio.file.Path;
+import java.util.Arrays;
 import java.util.List;
 
 /** A loaded model: a .gguf file, a .safetensors file, or a folder with a config.json. Any number of threads may use it at once. */
 public final class Model extends Handle {
     private static final int ADD_SPECIAL = 1, MMAP = 2, TEXT_ONLY = 4, ADD_GENERATION_PROMPT = 1, TOKEN_NONE = -1;
 
-    /** Choices for a load; zero and null stand for the defaults. */
-    public record Load(int threads, int device, int gpuLayers, boolean mmap, boolean textOnly, Path packedPath) {
+    /** Choices for a load; zero and null stand for the defaults. {@code devices}: GPUs over which the layers are divided in this order.
+     * {@code shares}: the sizes of their parts in relation to one another, in proportion to free memory without. */
+    public record Load(int threads, int device, int gpuLayers, boolean mmap, boolean textOnly, Path packedPath, List<Integer> devices,
+        List<Float> shares) {
+        public Load {
+            devices = devices == null ? List.of() : List.copyOf(devices);
+            shares = shares == null ? List.of() : List.copyOf(shares);
+            // The library looks for a share of each.
+            if (!shares.isEmpty() && shares.size() != devices.size()) {
+                throw new IllegalArgumentException(shares.size() + " shares for " + devices.size() + " devices");
+            }
+        }
+
+        public Load(int threads, int device, int gpuLayers, boolean mmap, boolean textOnly, Path packedPath) {
+            this(threads, device, gpuLayers, mmap, textOnly, packedPath, null, null);
+        }
+
         public Load() {
             this(0, 0, 0, false, false, null);
+        }
+
+        public static Load over(List<Integer> devices, List<Float> shares) {
+            return new Load(0, 0, 0, false, false, null, devices, shares);
         }
 
         public static Load threads(int threads) {
@@ -26,9 +46,10 @@ public final class Model extends Handle {
         }
     }
 
-    /** Description of a model. {@code bosToken} and {@code eosToken} are -1 where it names none. */
+    /** Description of a model. {@code bosToken} and {@code eosToken} are -1 where it names none. {@code device}: of several GPUs the first.
+     * {@code devices}: the GPUs that have layers, in the order of these, {@code deviceLayers} on each of them. */
     public record Info(String architecture, String name, int layers, int hidden, int vocabulary, int contextLength, int bosToken, int eosToken,
-        long parameters, long weightBytes) {}
+        long parameters, long weightBytes, int device, List<Integer> devices, List<Integer> deviceLayers) {}
 
     private final Info info;
 
@@ -52,6 +73,13 @@ public final class Model extends Handle {
                 Native.set(params, Native.MODEL_PARAMS, "device", load.device);
                 Native.set(params, Native.MODEL_PARAMS, "gpu_layers", load.gpuLayers);
                 Native.set(params, Native.MODEL_PARAMS, "flags", (load.mmap ? MMAP : 0) | (load.textOnly ? TEXT_ONLY : 0));
+                Native.set(params, Native.MODEL_PARAMS, "devices", Native.ints(arena, load.devices.stream().mapToInt(Integer::intValue).toArray()));
+                Native.set(params, Native.MODEL_PARAMS, "n_devices", (long) load.devices.size());
+                if (!load.shares.isEmpty()) {
+                    MemorySegment shares = arena.allocate(JAVA_FLOAT, load.shares.size());
+                    for (int i = 0; i < load.shares.size(); i++) shares.setAtIndex(JAVA_FLOAT, i, load.shares.get(i));
+                    Native.set(params, Native.MODEL_PARAMS, "shares", shares);
+                }
                 if (load.packedPath != null) {
                     Native.set(params, Native.MODEL_PARAMS, "packed_path", Native.terminated(arena, load.packedPath.toString()));
                 }
@@ -72,10 +100,12 @@ public final class Model extends Handle {
             var layout = Native.MODEL_INFO;
             var out = Native.sized(arena, layout);
             Native.check(arena, e -> (int) Native.MODEL_INFO_GET.invokeExact(model, out, e));
+            List<Integer> devices = Arrays.stream(Native.integers(out, layout, "devices")).takeWhile(device -> device != 0).boxed().toList();
+            List<Integer> layers = Arrays.stream(Native.integers(out, layout, "device_layers")).limit(devices.size()).boxed().toList();
             return new Info(Native.text(out, layout, "architecture"), Native.text(out, layout, "name"), Native.integer(out, layout, "n_layers"),
                 Native.integer(out, layout, "hidden_dim"), Native.integer(out, layout, "vocab_size"), Native.integer(out, layout, "context_length"),
                 Native.integer(out, layout, "bos_token"), Native.integer(out, layout, "eos_token"), Native.number(out, layout, "n_params"),
-                Native.number(out, layout, "weight_bytes"));
+                Native.number(out, layout, "weight_bytes"), Native.integer(out, layout, "device"), devices, layers);
         }
     }
 

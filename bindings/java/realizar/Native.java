@@ -72,12 +72,13 @@ final class Native {
         fields(ADDRESS, "log", "log_user")));
     static final StructLayout MODEL_PARAMS = struct("rz_model_params", join(
         fields(JAVA_INT, "struct_size", "device"), field(ADDRESS, "runtime"), fields(JAVA_INT, "flags", "gpu_layers", "quantize", "reserved"),
-        fields(ADDRESS, "progress", "progress_user", "cancel", "packed_path")));
+        fields(ADDRESS, "progress", "progress_user", "cancel", "packed_path", "devices"), field(JAVA_LONG, "n_devices"), field(ADDRESS, "shares")));
     static final StructLayout MODEL_INFO = struct("rz_model_info", join(
         field(JAVA_INT, "struct_size"), chars(32, "architecture"), chars(64, "name"),
         fields(JAVA_INT, "n_layers", "hidden_dim", "ffn_dim", "n_heads", "n_kv_heads", "head_dim", "vocab_size", "context_length", "device",
             "bos_token", "eos_token"),
-        fields(JAVA_LONG, "n_params", "weight_bytes"), fields(JAVA_INT, "gpu_layers", "chat_template")));
+        fields(JAVA_LONG, "n_params", "weight_bytes"), fields(JAVA_INT, "gpu_layers", "chat_template"),
+        fields(MemoryLayout.sequenceLayout(16, JAVA_INT), "devices", "device_layers")));
     static final StructLayout SAMPLER_PARAMS = struct("rz_sampler_params", join(
         field(JAVA_INT, "struct_size"), field(JAVA_FLOAT, "temperature"), field(JAVA_INT, "top_k"),
         fields(JAVA_FLOAT, "top_p", "min_p", "repeat_penalty", "presence_penalty", "frequency_penalty"),
@@ -252,6 +253,10 @@ final class Native {
 
     static int integer(MemorySegment struct, StructLayout layout, String field) {
         return struct.get(JAVA_INT, offset(layout, field));
+    }
+
+    static int[] integers(MemorySegment struct, StructLayout layout, String field) {
+        return struct.asSlice(offset(layout, field), layout.select(PathElement.groupElement(field)).byteSize()).toArray(JAVA_INT);
     }
 
     static long number(MemorySegment struct, StructLayout layout, String field) {

@@ -189,6 +189,14 @@ class Tests {
         try (var session = model.newSession(8)) {
             check(thrown(RealizarException.class, () -> session.generate(PROMPT.repeat(9), new Options()).text()).status() == Status.CONTEXT_FULL, "full");
         }
+        try (var there = Model.load(path, Model.Load.over(List.of(1), List.of(2f)))) {
+            check(there.info().device() == 1 && there.info().devices().isEmpty() && there.info().deviceLayers().isEmpty(), "a list of devices");
+        }
+        for (var wrong : List.of(Model.Load.over(List.of(1, 1), null), Model.Load.over(List.of(1), List.of(0f)),
+            new Model.Load(0, 1, 0, false, false, null, List.of(1), null))) {
+            check(thrown(RealizarException.class, () -> Model.load(path, wrong)).status() == Status.INVALID_ARGUMENT, "wrong devices");
+        }
+        thrown(IllegalArgumentException.class, () -> Model.Load.over(List.of(), List.of(1f)));
         var closed = Model.load(path, new Model.Load(1, 0, 0, false, true, null));
         closed.close();
         closed.close();

@@ -49,6 +49,10 @@ public struct LoadOptions: Sendable {
     public var runtime: Runtime?
     /// Index of a device; 0: the best one.
     public var device: UInt32 = 0
+    /// GPUs over which the layers are divided in this order; none: `device` alone counts.
+    public var devices: [UInt32] = []
+    /// Sizes of the parts of `devices` in relation to one another; none: in proportion to free memory.
+    public var shares: [Float] = []
     /// Layers on a GPU; 0: as many as fit.
     public var gpuLayers = 0
     /// On a GPU too, the same bits however a prompt was cut into pieces.
@@ -70,6 +74,12 @@ public struct ModelInfo: Sendable {
     public let parameters, weightBytes: UInt64
     public let bosToken, eosToken: UInt32?
     public let hasChatTemplate: Bool
+    /// The device of the model; of several GPUs the first.
+    public let device: UInt32
+    /// GPUs that have layers, in the order of these.
+    public let devices: [UInt32]
+    /// Layers on each of `devices`.
+    public let deviceLayers: [Int]
 }
 
 /// The way from the vectors of a text's tokens to one vector.
@@ -90,15 +100,26 @@ public final class Model: Sendable {
         ] where set {
             params.flags |= UInt32(flag)
         }
+        // The library looks for a share of each.
+        if !options.shares.isEmpty && options.shares.count != options.devices.count {
+            throw RealizarError(.invalidArgument, "\(options.shares.count) shares for \(options.devices.count) devices")
+        }
         let name = try terminated(path, "the path")
         let packed = try options.packedPath.map { try terminated($0, "packedPath") }
         let handle = try use(options.runtime?.handle) { runtime in
             try use(cancel?.handle) { cancel in
                 try (packed ?? []).withUnsafeBufferPointer { packed in
-                    params.runtime = runtime
-                    params.cancel = cancel
-                    params.packed_path = packed.isEmpty ? nil : packed.baseAddress
-                    return try Handle(free: { rz_model_free($0) }) { rz_model_load(name, &params, $0, $1) }
+                    try options.devices.withUnsafeBufferPointer { devices in
+                        try options.shares.withUnsafeBufferPointer { shares in
+                            params.runtime = runtime
+                            params.cancel = cancel
+                            params.packed_path = packed.isEmpty ? nil : packed.baseAddress
+                            params.devices = devices.isEmpty ? nil : devices.baseAddress
+                            params.n_devices = devices.count
+                            params.shares = shares.isEmpty ? nil : shares.baseAddress
+                            return try Handle(free: { rz_model_free($0) }) { rz_model_load(name, &params, $0, $1) }
+                        }
+                    }
                 }
             }
         }
@@ -106,11 +127,13 @@ public final class Model: Sendable {
         var c = sizedStruct(rz_model_info(), \.struct_size)
         try handle.use { model in try call { rz_model_info_get(model, &c, $0) } }
         let token = { (id: UInt32) in id == UInt32.max ? nil : id }
+        let devices = numbers(c.devices).prefix { $0 != 0 }
         info = ModelInfo(
             architecture: text(c.architecture), name: text(c.name), layers: Int(c.n_layers), hiddenDim: Int(c.hidden_dim),
             vocabSize: Int(c.vocab_size), contextLength: Int(c.context_length), parameters: c.n_params, weightBytes: c.weight_bytes,
             bosToken: token(c.bos_token), eosToken: token(c.eos_token),
-            hasChatTemplate: c.chat_template & UInt32(RZ_TEMPLATE_PRESENT) != 0)
+            hasChatTemplate: c.chat_template & UInt32(RZ_TEMPLATE_PRESENT) != 0, device: c.device, devices: Array(devices),
+            deviceLayers: numbers(c.device_layers).prefix(devices.count).map { Int($0) })
     }
 
     /// Loads a model on another thread. It stops when the task is cancelled.

@@ -163,6 +163,11 @@ func text<Characters>(_ characters: Characters) -> String {
     withUnsafeBytes(of: characters) { bytes in String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self) }
 }
 
+/// The numbers in an array of a struct.
+func numbers<Numbers>(_ array: Numbers) -> [UInt32] {
+    withUnsafeBytes(of: array) { Array($0.bindMemory(to: UInt32.self)) }
+}
+
 /// The struct with its size filled in.
 func sizedStruct<S>(_ value: S, _ size: WritableKeyPath<S, UInt32>) -> S {
     var value = value

@@ -29,6 +29,11 @@ final class RealizarTests: XCTestCase {
         XCTAssertEqual(model.info.architecture, "llama")
         XCTAssertEqual(model.info.layers, 5)
         XCTAssertEqual(try model.metadata("general.architecture"), "llama")
+        var options = LoadOptions()
+        (options.devices, options.shares) = ([1], [2])
+        let there = try await Model.load(Self.tiny, options: options).info
+        XCTAssertEqual([there.device] + there.devices, [1])
+        XCTAssertEqual(there.deviceLayers, [])
         let tokens = try model.tokenize("Once upon a time")
         XCTAssertEqual(tokens.count, 5)
         XCTAssertEqual(try model.detokenize(tokens), "Once upon a time")
@@ -67,6 +72,12 @@ final class RealizarTests: XCTestCase {
             XCTAssertTrue(error.description.hasPrefix("RZ_ERR_IO: ") && error.message.contains("no such file.gguf"), error.description)
         }
         expect(.invalidArgument) { _ = try Model("a\0b") }
+        let wrong: [([UInt32], [Float], UInt32)] = [([1, 1], [], 0), ([1], [0], 0), ([1], [], 1), ([], [1], 0)]
+        for (devices, shares, device) in wrong {
+            var options = LoadOptions()
+            (options.devices, options.shares, options.device) = (devices, shares, device)
+            expect(.invalidArgument) { _ = try Model(Self.tiny, options: options) }
+        }
         let model = try load()
         expect(.unsupported) { _ = try model.tokenize([Message("user", "x")]) }
         expect(.invalidArgument) { _ = try model.grammar(.regex, "(") }

@@ -1,0 +1,126 @@
+//! The part of a GPU's self-test in which it chooses tokens: by a few rules of every kind, and ahead behind those, from the same
+//! logits and random numbers as the host.
+//!
+//! Owns the rules. Refuses to know what computes the logits.
+
+use super::batch::{Batch, FOLLOWING};
+use super::cuda::CudaExecutor;
+use super::op::Act;
+use super::pace::Pace;
+use super::program::Program;
+use super::rule::{HostChoice, NO_TOKEN, Rule};
+use super::state::State;
+use crate::error::{Result, try_filled, try_vec};
+
+/// Factors on the inputs of the rows, one for each rule: logits that are far apart, close together, and all alike.
+pub const FACTORS: [f32; 14] = [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 8.0, 1.0, 0.25, 1.0, 0.0, 0.0, 1.0, 1.0];
+const ROWS: usize = FACTORS.len();
+
+/// Steps, one behind the other, from the same logits: the second is launched as a record of the first, and in the third newest
+/// tokens have moved on twice.
+const STEPS: usize = 3;
+
+/// Likeliest tokens of a row that rules know.
+const LIKELIEST: usize = 9;
+
+/// The rules, by names for messages, behind the likeliest tokens of their rows. `third`: a mask of every third token.
+fn rules<'a>(
+    vocab: usize,
+    likeliest: &'a [Vec<u32>],
+    biases: &'a [(u32, f32)],
+    [third, empty]: [&'a [u32]; 2],
+) -> [(&'static str, Rule<'a>); ROWS] {
+    let draw = Rule { temperature: 1.0, none: NO_TOKEN, ..Rule::default() };
+    let likely = Rule { temperature: 0.0, ..draw };
+    let penalties = Rule { repeat_penalty: 1.3, presence_penalty: 0.4, frequency_penalty: 0.2, window: 5, ..draw };
+    let vocab = vocab as u32;
+    let mut rules = [
+        ("equal biases", Rule { biases, ..likely }),
+        ("penalties", Rule { temperature: 0.0, ..penalties }),
+        ("a mask", Rule { allowed: Some(third), ..likely }),
+        ("banned tokens", Rule { banned: &likeliest[3], ..likely }),
+        ("a temperature", Rule { temperature: 0.8, ..draw }),
+        ("min_p", Rule { min_p: 0.05, temperature: 1.5, ..draw }),
+        ("a low temperature", Rule { temperature: 0.05, allowed: Some(third), ..draw }),
+        ("top_k", Rule { top_k: 40, ..draw }),
+        ("top_p", Rule { top_p: 0.9, temperature: 0.7, ..draw }),
+        ("top_k, top_p and min_p", Rule { top_k: 200, top_p: 0.95, min_p: 0.01, allowed: Some(third), ..penalties }),
+        ("top_k of equal logits", Rule { top_k: vocab.saturating_sub(3), top_p: 0.999, ..draw }),
+        ("top_p of equal logits", Rule { top_p: 0.99, ..draw }),
+        ("penalties and a temperature", Rule { biases, ..penalties }),
+        ("a mask without tokens", Rule { allowed: Some(empty), ..draw }),
+    ];
+    for (i, ((_, rule), likeliest)) in rules.iter_mut().zip(likeliest).enumerate() {
+        rule.random = (i as u64 + 1).wrapping_mul(0xd134_2543_de82_ef95);
+        rule.recent = [likeliest, &[]];
+    }
+    rules
+}
+
+/// Has a head choose tokens, for which it gets inputs of `FACTORS.len()` rows. Returns the kernels that choose, and what they
+/// choose otherwise than `host`.
+pub fn check(
+    executor: &mut CudaExecutor,
+    program: &Program,
+    state: &mut State,
+    inputs: &[(Act, Vec<f32>)],
+    host: HostChoice,
+) -> Result<(Vec<&'static str>, Option<String>)> {
+    let vocab = program.vocab;
+    let (slots, outputs) = ([0; ROWS], std::array::from_fn::<u32, ROWS, _>(|i| i as u32));
+    let mut step = |executor: &mut CudaExecutor, id: u32, ahead: u32, rules: &[Option<Rule>]| {
+        let (ids, positions) = ([id; ROWS], outputs.map(|i| i + ahead));
+        let states = &mut [&mut *state];
+        let batch = &mut Batch { ids: &ids, positions: &positions, slots: &slots, states, outputs: &outputs, rules };
+        executor.begin(batch, 0..program.ops.len())?;
+        inputs.iter().try_for_each(|(act, values)| executor.write(*act, values))?;
+        executor.advance(batch, &Pace::new(&|| false)).map(|_| ())
+    };
+    step(executor, 0, 0, &[])?;
+    let plain: Vec<&str> = executor.kernels().collect();
+    let mut logits = try_filled("logits", ROWS * vocab, f32::NAN)?;
+    for (i, row) in logits.chunks_exact_mut(vocab).enumerate() {
+        executor.read_logits(i, row)?;
+    }
+    executor.end()?;
+
+    let mut likeliest = try_vec("tokens", ROWS)?;
+    for row in logits.chunks_exact(vocab) {
+        let mut ids: Vec<u32> = try_vec("tokens", vocab)?;
+        ids.extend(0..vocab as u32);
+        ids.sort_unstable_by(|a, b| row[*b as usize].total_cmp(&row[*a as usize]));
+        ids.truncate(LIKELIEST);
+        likeliest.push(ids);
+    }
+    // Beside such a bias a logit is lost.
+    let at = [7, 3, 5, 3].map(|nth| (vocab - 1) as u32 * nth / 8);
+    let biases: Vec<(u32, f32)> = at.iter().zip([1e30, 5e29, 1e30, 5e29]).map(|(id, bias)| (*id, bias)).collect();
+    let masks = [0x4924_9249, 0].map(|word| vec![word; vocab.div_ceil(32)]);
+    let rules = rules(vocab, &likeliest, &biases, [&masks[0], &masks[1]]);
+
+    step(executor, 0, 0, &rules.map(|(_, rule)| Some(rule)))?;
+    let all: Vec<&str> = executor.kernels().collect();
+    executor.submit()?;
+    for ahead in 1..STEPS {
+        step(executor, FOLLOWING, ahead as u32, &[])?;
+        executor.submit()?;
+    }
+    let mut got = [[0; ROWS]; STEPS];
+    got.iter_mut().try_for_each(|tokens| executor.collect(tokens))?;
+    executor.end()?;
+
+    let same = plain.iter().zip(&all).take_while(|(a, b)| a == b).count();
+    for (i, (row, (name, rule))) in logits.chunks_exact(vocab).zip(&rules).enumerate() {
+        let (mut random, mut expected) = (rule.random, [0; STEPS]);
+        for n in 0..STEPS {
+            let recent = [rule.recent[0], &expected[..n]];
+            (expected[n], random) = host(&Rule { random, recent, ..*rule }, row)?;
+        }
+        let chosen = got.map(|tokens| tokens[i]);
+        if chosen != expected {
+            let what = format!("by {name}, tokens {chosen:?} are chosen, {expected:?} by the CPU");
+            return Ok((all[same..].to_vec(), Some(what)));
+        }
+    }
+    Ok((all[same..].to_vec(), None))
+}

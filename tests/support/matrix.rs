@@ -1,0 +1,59 @@
+//! A matrix in memory.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use realizar::backend::weights::{MatrixSource, SharedBytes};
+use realizar::error::{Error, Result};
+use realizar::quant;
+use realizar::tensor::DType;
+
+pub struct Matrix {
+    pub dtype: DType,
+    pub rows: usize,
+    pub cols: usize,
+    pub bytes: Arc<Vec<u8>>,
+    pub mapped: bool,
+    pub fails_at: usize,
+}
+
+impl Matrix {
+    pub fn new(dtype: DType, rows: usize, cols: usize, values: &[f32]) -> Matrix {
+        let format = quant::format(dtype).unwrap();
+        let mut bytes = vec![0; rows * format.row_bytes(cols as u64).unwrap() as usize];
+        (format.quantize.unwrap())(values, &mut bytes);
+        Matrix { dtype, rows, cols, bytes: Arc::new(bytes), mapped: false, fails_at: usize::MAX }
+    }
+}
+
+impl MatrixSource for Matrix {
+    fn name(&self) -> &str {
+        "a matrix"
+    }
+    fn dtype(&self) -> DType {
+        self.dtype
+    }
+    fn rows(&self) -> usize {
+        self.rows
+    }
+    fn cols(&self) -> usize {
+        self.cols
+    }
+    fn read(&self, rows: Range<usize>, out: &mut [u8]) -> Result<()> {
+        if rows.contains(&self.fails_at) {
+            return Err(Error::Io { path: "here".into(), what: "broken".into(), system_code: 5 });
+        }
+        let row = self.bytes.len() / self.rows;
+        out.copy_from_slice(&self.bytes[rows.start * row..rows.end * row]);
+        Ok(())
+    }
+    fn mapped(&self) -> Option<SharedBytes> {
+        struct Bytes(Arc<Vec<u8>>);
+        impl AsRef<[u8]> for Bytes {
+            fn as_ref(&self) -> &[u8] {
+                &self.0
+            }
+        }
+        self.mapped.then(|| SharedBytes { owner: Arc::new(Bytes(self.bytes.clone())), range: 0..self.bytes.len() })
+    }
+}
