@@ -20,15 +20,17 @@ const ROWS: usize = FACTORS.len();
 /// tokens have moved on twice.
 const STEPS: usize = 3;
 
-/// Likeliest tokens of a row that rules know.
-const LIKELIEST: usize = 9;
+/// Tokens of a row that rules know: the likeliest ones, but in one row the unlikeliest, whose logits are negative.
+const KNOWN: usize = 9;
+const UNLIKELY: usize = 1;
 
-/// The rules, by names for messages, behind the likeliest tokens of their rows. `third`: a mask of every third token.
+/// The rules, by names for messages, behind some of the known tokens of their rows. Masks: of every third token, of the unlikely
+/// ones, of none.
 fn rules<'a>(
     vocab: usize,
-    likeliest: &'a [Vec<u32>],
+    known: &'a [[Vec<u32>; 2]],
     biases: &'a [(u32, f32)],
-    [third, empty]: [&'a [u32]; 2],
+    [third, unlikely, empty]: [&'a [u32]; 3],
 ) -> [(&'static str, Rule<'a>); ROWS] {
     let draw = Rule { temperature: 1.0, none: NO_TOKEN, ..Rule::default() };
     let likely = Rule { temperature: 0.0, ..draw };
@@ -36,9 +38,9 @@ fn rules<'a>(
     let vocab = vocab as u32;
     let mut rules = [
         ("equal biases", Rule { biases, ..likely }),
-        ("penalties", Rule { temperature: 0.0, ..penalties }),
+        ("penalties", Rule { temperature: 0.0, allowed: Some(unlikely), ..penalties }),
         ("a mask", Rule { allowed: Some(third), ..likely }),
-        ("banned tokens", Rule { banned: &likeliest[3], ..likely }),
+        ("banned tokens", Rule { banned: &known[3][0], ..likely }),
         ("a temperature", Rule { temperature: 0.8, ..draw }),
         ("min_p", Rule { min_p: 0.05, temperature: 1.5, ..draw }),
         ("a low temperature", Rule { temperature: 0.05, allowed: Some(third), ..draw }),
@@ -50,9 +52,9 @@ fn rules<'a>(
         ("penalties and a temperature", Rule { biases, ..penalties }),
         ("a mask without tokens", Rule { allowed: Some(empty), ..draw }),
     ];
-    for (i, ((_, rule), likeliest)) in rules.iter_mut().zip(likeliest).enumerate() {
+    for (i, ((_, rule), [_, recent])) in rules.iter_mut().zip(known).enumerate() {
         rule.random = (i as u64 + 1).wrapping_mul(0xd134_2543_de82_ef95);
-        rule.recent = [likeliest, &[]];
+        rule.recent = [recent, &[]];
     }
     rules
 }
@@ -84,19 +86,24 @@ pub fn check(
     }
     executor.end()?;
 
-    let mut likeliest = try_vec("tokens", ROWS)?;
-    for row in logits.chunks_exact(vocab) {
+    let mut known = try_vec("tokens", ROWS)?;
+    for (i, row) in logits.chunks_exact(vocab).enumerate() {
         let mut ids: Vec<u32> = try_vec("tokens", vocab)?;
         ids.extend(0..vocab as u32);
         ids.sort_unstable_by(|a, b| row[*b as usize].total_cmp(&row[*a as usize]));
-        ids.truncate(LIKELIEST);
-        likeliest.push(ids);
+        if i == UNLIKELY {
+            ids.reverse();
+        }
+        ids.truncate(KNOWN);
+        let recent = [3, 4, 1, 0, 2, 0, 1].map(|nth| ids[nth % ids.len()]);
+        known.push([ids, recent.to_vec()]);
     }
     // Beside such a bias a logit is lost.
     let at = [7, 3, 5, 3].map(|nth| (vocab - 1) as u32 * nth / 8);
     let biases: Vec<(u32, f32)> = at.iter().zip([1e30, 5e29, 1e30, 5e29]).map(|(id, bias)| (*id, bias)).collect();
-    let masks = [0x4924_9249, 0].map(|word| vec![word; vocab.div_ceil(32)]);
-    let rules = rules(vocab, &likeliest, &biases, [&masks[0], &masks[1]]);
+    let mut masks = [0x4924_9249, 0, 0].map(|word| vec![word; vocab.div_ceil(32)]);
+    known[UNLIKELY][0].iter().for_each(|id| masks[1][*id as usize / 32] |= 1 << (id % 32));
+    let rules = rules(vocab, &known, &biases, [&masks[0], &masks[1], &masks[2]]);
 
     step(executor, 0, 0, &rules.map(|(_, rule)| Some(rule)))?;
     let all: Vec<&str> = executor.kernels().collect();

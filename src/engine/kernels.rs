@@ -279,7 +279,7 @@ impl KvStore {
             plan: false,
             beside: None,
             isa: None,
-            host_choice: host_choice,
+            host_choice,
             limits,
             cache: spec.clone(),
         };

@@ -490,7 +490,7 @@ impl Compute {
             plan: params.plan,
             beside: network.predictor.as_ref().map(|predictor| Arc::new(predictor.program.clone())),
             isa: params.isa,
-            host_choice: host_choice,
+            host_choice,
             limits: full,
             cache: cache::state_spec(&program, context_length, &CacheParams::default(), full),
         };
