@@ -233,6 +233,13 @@ struct AttendArgs {
 };
 static_assert(sizeof(AttendArgs) == 184, "mirrored in module.rs");
 
+// What `heads` and attention do with the only token of a step.
+struct AttendOneArgs {
+    AttendArgs attend;
+    HeadsArgs heads;
+};
+static_assert(sizeof(AttendOneArgs) == 400, "mirrored in module.rs");
+
 struct GluArgs {
     float* gate;
     const float* up;  // or null

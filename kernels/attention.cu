@@ -7,7 +7,11 @@
 //
 // The positions of a tile are divided among the four warps of `splits` blocks; the last block to end joins the parts in an order
 // of their own, so that the result does not depend on which block is last.
+//
+// A step of a single token has its queries and its key turned here as well (`attend_one`). Each block turns the queries of its
+// rows. One block has the token's own position among those that it reads, and it alone stores key and value.
 #include "attention.cuh"
+#include "rope.cuh"
 
 DEVICE u32 word(const uint4& v, u32 i) { return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w; }
 
@@ -52,18 +56,12 @@ DEVICE void add_values(const DeviceKv& kv, u64 at, u32 stride, u32 first_dim, u3
 }
 
 template <u32 kDim, bool kHalves>
-DEVICE void walk(const AttendArgs& a, const Rows& rows, const DeviceKv& kv, u32 unit, u32 units, u8* shared,
-                 Part<kDim>& part) {
-    const u32 lane = threadIdx.x % kWarp, g = lane / 4, t = lane % 4;
+DEVICE void walk(const AttendArgs& a, const AttendWork<kTile>& work, const DeviceKv& kv, Queries<kDim>& q, Part<kDim>& part) {
+    const u32 lane = threadIdx.x % kWarp, g = lane / 4, t = lane % 4, warp = threadIdx.x / kWarp;
+    const Rows& rows = work.rows;
+    // Groups of positions are dealt to blocks first and then to warps, so that a short context occupies all blocks.
+    const u32 unit = work.split + warp * a.splits, units = kWarps * a.splits;
     clear(a, rows, unit == 0, part);
-    // Words 0 and 2 of an operand belong to row g, words 1 and 3 to row g + 8.
-    Queries<kDim> q(shared);
-    UNROLL for (u32 i = 0; i < 2; i++) {
-        const float* from = query(a, rows, i);
-        UNROLL_BY(kDim > 128 ? 2 : kDim / 32) for (u32 c = 0; c < kDim / 32; c++) UNROLL for (u32 w = 0; w < 4; w++)
-            q.set(2 * c + w / 2, i + 2 * (w % 2), query_word(a, from, 32 * c + 8 * t + 2 * w));
-    }
-
     const Walk walk(a, rows, unit, units);
     for (u32 p0 = walk.begin; p0 < walk.end; p0 += walk.stride) {
         const u64 row0 = row_of(a, kv, p0);
@@ -105,22 +103,11 @@ DEVICE AttendWork<kTile> work_of(const AttendArgs& a) {
 // Dimension of value `j` of a pair in accumulator `n`: [8e + i] holds dimensions 64e + 16t + i and 64e + 16t + 8 + i.
 DEVICE u32 permuted(u32 n, u32 j) { return n / 8 * 64 + 16 * (threadIdx.x % 4) + 8 * j + n % 8; }
 
-template <u32 kDim, bool kHalves> DEVICE void attend(const AttendArgs& a, u8* shared) {
-    let_next_start();
-    wait_for_previous();
-    const u32 warp = threadIdx.x / kWarp, d = a.value_dim;
-    const AttendWork<kTile> work = work_of(a);
+// Joins what the warps of a block have seen, and the last block to end what all shares have. `parts`: of shared memory.
+template <u32 kDim> DEVICE void join_warps(const AttendArgs& a, const AttendWork<kTile>& work, const Part<kDim>& part, float* parts) {
     const Rows& rows = work.rows;
-    if (rows.used() == 0) return;
-    const u32 used = rows.used();
-    const DeviceKv kv = cache_of(a, work.slot, work.kv_head);
-
-    // Groups of positions are dealt to blocks first and then to warps, so that a short context occupies all blocks.
-    Part<kDim> part;
-    walk<kDim, kHalves>(a, rows, kv, work.split + warp * a.splits, kWarps * a.splits, shared, part);
-    const u32 row_size = 2 + d;
-    float* parts = (float*)(shared + kWarps * kQueryBytes<kDim>);
-    float* mine = parts + warp * used * row_size;
+    const u32 used = rows.used(), d = a.value_dim, row_size = 2 + d;
+    float* mine = parts + threadIdx.x / kWarp * used * row_size;
     auto dim = [](u32 n, u32 j) { return permuted(n, j); };
     write_sums<kDim>(part, rows, used, [&](u32 row) { return mine + row * row_size; });
     write_rows<kDim>(part, rows, used, d, {1.f, 1.f}, dim, [&](u32 row) { return mine + row * row_size + 2; });
@@ -147,6 +134,72 @@ template <u32 kDim, bool kHalves> DEVICE void attend(const AttendArgs& a, u8* sh
         work.part(a, row)[field] = v;
     }
     work.join<kDim>(a, (u8*)(parts + kWarps * used * row_size));
+}
+
+template <u32 kDim, bool kHalves> DEVICE void attend(const AttendArgs& a, u8* shared) {
+    let_next_start();
+    wait_for_previous();
+    const AttendWork<kTile> work = work_of(a);
+    if (work.rows.used() == 0) return;
+    const DeviceKv kv = cache_of(a, work.slot, work.kv_head);
+    // Words 0 and 2 of an operand belong to row g, words 1 and 3 to row g + 8.
+    Queries<kDim> q(shared);
+    UNROLL for (u32 i = 0; i < 2; i++) {
+        const float* from = query(a, work.rows, i);
+        UNROLL_BY(kDim > 128 ? 2 : kDim / 32) for (u32 c = 0; c < kDim / 32; c++) UNROLL for (u32 w = 0; w < 4; w++)
+            q.set(2 * c + w / 2, i + 2 * (w % 2), query_word(a, from, 32 * c + 8 * (threadIdx.x % 4) + 2 * w));
+    }
+    Part<kDim> part;
+    walk<kDim, kHalves>(a, work, kv, q, part);
+    join_warps(a, work, part, (float*)(shared + kWarps * kQueryBytes<kDim>));
+}
+
+// Attention of the only token of a step, whose queries and key are as the projection left them.
+template <u32 kDim, bool kHalves> DEVICE void attend_one(const AttendOneArgs& args, u8* shared) {
+    let_next_start();
+    wait_for_previous();
+    const AttendArgs& a = args.attend;
+    const HeadsArgs& h = args.heads;
+    const AttendWork<kTile> work = work_of(a);
+    const u32 warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp, d = a.head_dim, pairs = rotated_pairs(h);
+    const u32 used = work.rows.used(), first_head = work.rows.first_head, kv_head = work.kv_head;
+    const u32 position = a.step.positions[0];
+    // The step of positions with the token's own is this block's: see `walk`.
+    const bool stores = h.store && position / kTile % a.splits == work.split;
+
+    // Queries as the left operand, [turn][lane][word]; behind them the heads as they are and the angles, then the parts.
+    float* heads = (float*)(shared + 32 * kDim);
+    float *key = heads + used * d, *angles = key + d;
+    for (u32 i = threadIdx.x; i < used * d; i += blockDim.x) heads[i] = a.q[first_head * d + i];
+    if (stores) for (u32 i = threadIdx.x; i < d; i += blockDim.x) key[i] = h.k[kv_head * d + i];
+    for (u32 i = threadIdx.x; i < pairs; i += blockDim.x) angle(h, position, i, angles[2 * i], angles[2 * i + 1]);
+    sync_block();
+    auto angle_of = [&](u32 i, float& sine, float& cosine) { sine = angles[2 * i], cosine = angles[2 * i + 1]; };
+    for (u32 row = warp; row < kTile; row += kWarps) {
+        float* x = heads + row * d;
+        if (row < used) turn(h, x, h.q_norm, h.own_norms & 1 ? (first_head + row) * d : 0, lane, angle_of);
+        for (u32 i = lane; i < kDim / 2; i += kWarp) {
+            // The order in which `attend` sets them.
+            const u32 c = i / 16, t = i / 4 % 4, w = i % 4, operand = row / 8 + 2 * (w % 2);
+            store(shared + 512 * (2 * c + w / 2) + 16 * (4 * (row % 8) + t) + 4 * operand, query_word(a, row < used, x, 2 * i));
+        }
+    }
+    if (stores) {
+        const DeviceKv kv = a.step.kvs[work.slot];
+        if (warp == used % kWarps) {
+            turn(h, key, h.k_norm, h.own_norms & 2 ? kv_head * d : 0, lane, angle_of);
+            store_key(h, kv, position, kv_head, key, lane);
+        }
+        if (h.v && warp == (used + 1) % kWarps) store_value(h, kv, position, kv_head, h.v + kv_head * h.value_dim, lane);
+    }
+    sync_block();
+    if (used == 0) return;
+    Queries<kDim> q(shared);
+    q.take(shared);
+    const DeviceKv kv = cache_of(a, work.slot, kv_head);
+    Part<kDim> part;
+    walk<kDim, kHalves>(a, work, kv, q, part);
+    join_warps(a, work, part, (float*)(shared + 32 * kDim));
 }
 
 // Heads too wide for the registers of a warp. The warps of a block take the same positions: each multiplies every fourth 32
@@ -243,6 +296,30 @@ KERNEL(attend_256, AttendArgs, 128, 1) {
 KERNEL(attend_256_any, AttendArgs, 128, 1) {
     DYNAMIC_SHARED(shared);
     attend<256, false>(a, shared);
+}
+KERNEL(attend_64_one, AttendOneArgs, 128, 4) {
+    DYNAMIC_SHARED(shared);
+    attend_one<64, true>(a, shared);
+}
+KERNEL(attend_64_one_any, AttendOneArgs, 128, 3) {
+    DYNAMIC_SHARED(shared);
+    attend_one<64, false>(a, shared);
+}
+KERNEL(attend_128_one, AttendOneArgs, 128, 2) {
+    DYNAMIC_SHARED(shared);
+    attend_one<128, true>(a, shared);
+}
+KERNEL(attend_128_one_any, AttendOneArgs, 128, 2) {
+    DYNAMIC_SHARED(shared);
+    attend_one<128, false>(a, shared);
+}
+KERNEL(attend_256_one, AttendOneArgs, 128, 1) {
+    DYNAMIC_SHARED(shared);
+    attend_one<256, true>(a, shared);
+}
+KERNEL(attend_256_one_any, AttendOneArgs, 128, 1) {
+    DYNAMIC_SHARED(shared);
+    attend_one<256, false>(a, shared);
 }
 KERNEL(attend_wide, AttendArgs, 128, 2) {
     DYNAMIC_SHARED(shared);

@@ -51,17 +51,24 @@ struct Rows {
 };
 
 // Queries of a warp as the left operand, 16 dimensions a turn, in registers, or in shared memory for heads so long
-// that the values alone nearly fill the registers.
+// that the values alone nearly fill the registers. `take`: those that all warps of a block have, 16 bytes a lane and turn.
 template <u32 kDim, bool kShared = (kDim > 128)> struct Queries {
     u32 words[kDim / 16][4];
     DEVICE_MEMBER Queries(u8*) {}
     DEVICE_MEMBER void set(u32 turn, u32 i, u32 w) { words[turn][i] = w; }
+    DEVICE_MEMBER void take(const u8* block) {
+        UNROLL for (u32 turn = 0; turn < kDim / 16; turn++) {
+            const uint4 w = load<uint4>(block + 512 * turn + threadIdx.x % kWarp * 16);
+            words[turn][0] = w.x, words[turn][1] = w.y, words[turn][2] = w.z, words[turn][3] = w.w;
+        }
+    }
     DEVICE_MEMBER uint4 get(u32 turn) const { return {words[turn][0], words[turn][1], words[turn][2], words[turn][3]}; }
 };
 template <u32 kDim> struct Queries<kDim, true> {
     u8* mine;
     DEVICE_MEMBER Queries(u8* shared) : mine(shared + threadIdx.x / kWarp * (kDim / 16 * 512) + threadIdx.x % kWarp * 16) {}
     DEVICE_MEMBER void set(u32 turn, u32 i, u32 w) { store(mine + 512 * turn + 4 * i, w); }
+    DEVICE_MEMBER void take(u8* block) { mine = block + threadIdx.x % kWarp * 16; }
     DEVICE_MEMBER uint4 get(u32 turn) const { return load<uint4>(mine + 512 * turn); }
 };
 // Bytes of shared memory a warp.
@@ -110,12 +117,13 @@ DEVICE const float* query(const AttendArgs& a, const Rows& rows, u32 i) {
     const u32 r = rows.row(i);
     return r < rows.used() ? a.q + ((u64)rows.token(r) * a.heads + rows.head(r)) * a.head_dim : nullptr;
 }
-// Dimension `dim` of a query and the next, times the scale, as a word of the left operand.
-DEVICE u32 query_word(const AttendArgs& a, const float* query, u32 dim) {
-    const float low = query && dim < a.head_dim ? a.scale * query[dim] : 0.f;
-    const float high = query && dim + 1 < a.head_dim ? a.scale * query[dim + 1] : 0.f;
+// Dimension `dim` of a query and the next, times the scale, as a word of the left operand; 0 where there is no query.
+DEVICE u32 query_word(const AttendArgs& a, bool is_query, const float* query, u32 dim) {
+    const float low = is_query && dim < a.head_dim ? a.scale * query[dim] : 0.f;
+    const float high = is_query && dim + 1 < a.head_dim ? a.scale * query[dim + 1] : 0.f;
     return pack_halves(low, high);
 }
+DEVICE u32 query_word(const AttendArgs& a, const float* query, u32 dim) { return query_word(a, query != nullptr, query, dim); }
 
 // Makes weights of the scores of 16 * kGroups positions from `p0` on, relative to the peak so far, by which what the part holds
 // shrinks. `inside`: every row sees all of them.

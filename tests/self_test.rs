@@ -101,7 +101,7 @@ fn every_type_and_shape_passes() {
 }
 
 /// A byte of a kernel's parameter (`kernels/args.cuh`), and what is added to the word there.
-const FAULTS: [(&std::ffi::CStr, usize, i32); 47] = [
+const FAULTS: [(&std::ffi::CStr, usize, i32); 54] = [
     // The scale, a tenth larger.
     (c"embed", 80, 1 << 20),
     // The width of the first activation.
@@ -129,6 +129,15 @@ const FAULTS: [(&std::ffi::CStr, usize, i32); 47] = [
     (c"attend_128_any", 140, 1 << 22),
     (c"attend_256", 140, 1 << 22),
     (c"attend_256_any", 140, 1 << 22),
+    (c"attend_64_one", 140, 1 << 22),
+    (c"attend_64_one_any", 140, 1 << 22),
+    (c"attend_128_one", 140, 1 << 22),
+    (c"attend_128_one_any", 140, 1 << 22),
+    (c"attend_256_one", 140, 1 << 22),
+    (c"attend_256_one_any", 140, 1 << 22),
+    // The magnitude of a rotation.
+    (c"attend_128_one", 336, 1 << 20),
+    // The factor on scores.
     (c"attend_prompt_64", 140, 1 << 22),
     (c"attend_prompt_64_any", 140, 1 << 22),
     (c"attend_prompt_128", 140, 1 << 22),

@@ -43,7 +43,7 @@ pub struct Program {
     /// Token ids and positions below these have a row in every table that they are looked up in.
     pub max_ids: usize,
     pub max_positions: usize,
-    /// Activations that the caller writes or reads.
+    /// Activations that the caller reads, or reads and writes.
     pub kept: Vec<Act>,
 }
 
@@ -55,6 +55,7 @@ pub struct ProgramBuilder {
     widths: Vec<usize>,
     states: Vec<KvLayer>,
     memories: Vec<usize>,
+    inputs: Vec<Act>,
     results: Vec<Act>,
 }
 
@@ -63,6 +64,11 @@ impl ProgramBuilder {
     pub fn act(&mut self, width: usize) -> Act {
         self.widths.push(width);
         Act(self.widths.len() as u32 - 1)
+    }
+
+    /// Has the caller write an activation, and no more.
+    pub fn input(&mut self, act: Act) {
+        self.inputs.push(act);
     }
 
     /// Has the caller read an activation of the rows that are left at the end.
@@ -126,9 +132,9 @@ impl ProgramBuilder {
 
     /// The program. `kept`: activations that the caller writes, or reads of all rows, which share no buffer.
     pub fn finish(mut self, vocab: usize, kept: &[Act]) -> Program {
-        self.drop_rows(kept);
+        self.drop_rows(&[kept, &self.inputs].concat());
         let kept = [kept, &self.results].concat();
-        let lives = self.lives(&kept);
+        let lives = self.lives(&[&kept[..], &self.inputs].concat());
         let (acts, buffers) = self.assign(&lives);
         let (mut max_ids, mut max_positions) = (usize::MAX, usize::MAX);
         for op in &self.ops {
@@ -142,7 +148,8 @@ impl ProgramBuilder {
         Program { ops, layers, acts, buffers, states, memories, vocab, max_ids, max_positions, kept }
     }
 
-    /// The range from the first to the last op that names each activation; empty for those that none does.
+    /// The range from the first to the last op that names each activation; empty for those that none does. Keys and values last
+    /// until the attention behind them, which a device may execute together with their storing.
     fn lives(&self, kept: &[Act]) -> Vec<Range<usize>> {
         let mut lives = vec![0..0; self.widths.len()];
         for (i, op) in self.ops.iter().enumerate() {
@@ -150,6 +157,15 @@ impl ProgramBuilder {
                 let life = &mut lives[act.0 as usize];
                 *life = if life.end == 0 { i..i + 1 } else { life.start..i + 1 };
             });
+        }
+        for (i, op) in self.ops.iter().enumerate() {
+            let Op::StoreKv { k, v, .. } = op else { continue };
+            let attends = |op: &Op| matches!(op, Op::Attend(_));
+            let Some(ahead) = self.ops[i + 1..].iter().take(2).position(attends) else { continue };
+            for act in [Some(*k), *v].into_iter().flatten() {
+                let life = &mut lives[act.0 as usize];
+                life.end = life.end.max(i + ahead + 2);
+            }
         }
         kept.iter().for_each(|act| lives[act.0 as usize] = 0..self.ops.len());
         lives

@@ -102,13 +102,15 @@ fn with_keys(program: &Program, before: &[Vec<usize>], group: &[usize]) -> Resul
         Op::StoreKv { state, .. } => Some(*state),
         _ => None,
     };
-    if group.iter().any(|i| stored(i).is_some()) {
-        return Ok(None);
-    }
     let read = group.iter().find_map(|i| match &program.ops[*i] {
         Op::Attend(a) => Some(a.state),
         _ => None,
     });
+    match group.iter().find_map(stored) {
+        Some(_) if read.is_some() => return Ok(Some(group.to_vec())),
+        Some(_) => return Ok(None),
+        None => {}
+    }
     let Some(state) = read else { return Ok(Some(group.to_vec())) };
     let stores = before.iter().rev().find(|ops| ops.iter().any(|i| stored(i) == Some(state)));
     let stores = stores.ok_or_else(|| Error::Mismatch(format!("attention to {state:?}, which no op writes")))?;
@@ -224,6 +226,13 @@ impl Case {
         named: &[Vec<usize>],
     ) -> Result<Case> {
         let mut ops: Vec<Op> = at.iter().map(|i| program.ops[*i].clone()).collect();
+        // Attention is tested with all rows.
+        if let Some(i) = ops.iter().position(|op| matches!(op, Op::KeepOutputs { .. })).filter(|_| ops.len() > 1)
+            && let Op::KeepOutputs { moves } = ops.remove(i)
+        {
+            let moved = |act| moves.iter().find(|[_, to]| *to == act).map_or(act, |[from, _]| *from);
+            ops[i..].iter_mut().for_each(|op| op.map_acts(moved));
+        }
         let is_norm = |op: &Op| matches!(op, Op::Norm { x, out, .. } if x != out);
         // The result of a norm that products apply to their input is nobody else's.
         let delayed = match &ops[..] {
@@ -236,7 +245,7 @@ impl Case {
         for (&old, &width) in &widths {
             let new = b.act(width);
             acts.insert(old, new);
-            let first = ops.iter().position(|op| names(op, old)).map_or(0, |i| at[i]);
+            let first = at.iter().copied().find(|i| names(&program.ops[*i], old)).unwrap_or(0);
             let others = || named[old.0 as usize].iter().filter(|i| !at.contains(i));
             let is_kept = program.kept.contains(&old);
             if delayed != Some(old) && (is_kept || others().next().is_some()) {
@@ -286,8 +295,8 @@ impl Case {
         let is_rounded = delayed.is_some() && !signs || ops.iter().any(|op| matches!(op, Op::Experts(_)));
         let limit = if made.matrices.iter().any(is_block) && is_rounded { ROUNDED } else { CLOSE };
         ops.into_iter().for_each(|op| b.push(op));
-        let kept: Vec<Act> = inputs.iter().map(|(act, _)| *act).chain(results.iter().copied()).collect();
-        let program = Arc::new(b.finish(vocab, &kept));
+        inputs.iter().for_each(|(act, _)| b.input(*act));
+        let program = Arc::new(b.finish(vocab, &results));
         let Made { matrices, vectors, .. } = made;
         let case = Case {
             program,
@@ -518,6 +527,8 @@ fn input_of(ops: &[Op], act: Act) -> Input {
             Op::DeltaRule(d) if [d.dt, d.beta].contains(&act) => return Input::Positive,
             Op::DeltaRule(d) if [d.q, d.k].contains(&act) => return Input::Values(0.5 / (d.key_dim as f32).sqrt()),
             Op::Scan(s) if s.dt == act => return Input::Positive,
+            // A query that equals the key of its position would see that position alone.
+            Op::StoreKv { k, .. } if *k == act => return Input::Values(-1.0),
             _ => {}
         }
     }

@@ -77,6 +77,9 @@ impl CudaDevice {
         for kernel in attention.chain([&k.attend_wide, &k.attend_wide_any]) {
             current.allow_shared(kernel, properties.shared_per_block)?;
         }
+        for kernel in k.attention_of_one().into_iter().flat_map(|(_, kernels)| kernels) {
+            current.allow_shared(kernel, properties.shared_per_block)?;
+        }
         for kernel in k.products() {
             current.allow_shared(kernel, properties.shared_per_block)?;
         }

@@ -1,9 +1,12 @@
 //! Ops that share a kernel, chosen once for a program.
 //!
 //! A norm is applied where its result is read, a sum with the residual stream and a gate where a product ends, and norm,
-//! rotation and cache of queries and keys are one pass. A value that a shared kernel does not write is one that no later op
-//! names and the caller does not keep. Refuses to know how a kernel is launched.
+//! rotation and cache of queries and keys are one pass, of a token alone with its attention. A value that a shared kernel does
+//! not write is one that no later op names and the caller does not keep. Refuses to know how a kernel is launched.
 
+use std::ops::Range;
+
+use super::scratch::{AttentionShape, TILE_ROWS};
 use crate::backend::op::{Act, Norm, Op, Projection, RopeChoice, StateId};
 use crate::backend::program::Program;
 
@@ -28,6 +31,9 @@ pub enum Fusion {
     ProductGate,
     /// Norms of heads, rotation and storing of keys and values: so many ops.
     Heads(usize),
+    /// So many of these and the attention behind them, which a step of one token has in one kernel; with the choice of outputs
+    /// between them so many ops.
+    Attention { heads: usize, ops: usize },
 }
 
 impl Fusion {
@@ -41,7 +47,7 @@ impl Fusion {
             | Fusion::ProductSum
             | Fusion::ExpertsSum
             | Fusion::ProductGate => 2,
-            Fusion::Heads(n) => n,
+            Fusion::Heads(n) | Fusion::Attention { ops: n, .. } => n,
         }
     }
 }
@@ -76,10 +82,12 @@ impl Fusions {
         chooser.fusions
     }
 
-    /// The fusion that begins with op `i`, where products go through `tiles` or not.
-    pub fn at(&self, i: usize, tiles: bool) -> Fusion {
-        match self.first[i] {
+    /// The fusion that begins with the first of some ops, where products go through `tiles` or not, and a step has one token or
+    /// more.
+    pub fn at(&self, ops: Range<usize>, tiles: bool, is_one: bool) -> Fusion {
+        match self.first[ops.start] {
             Fusion::ProductGate if tiles => Fusion::Alone,
+            Fusion::Attention { heads, ops: n } if !is_one || n > ops.len() => Fusion::Heads(heads),
             fusion => fusion,
         }
     }
@@ -158,8 +166,40 @@ impl Chooser<'_> {
                 }
                 _ => Fusion::Alone,
             },
-            ops => HeadOps::new(self.program, ops).map_or(Fusion::Alone, |heads| Fusion::Heads(heads.taken)),
+            ops => HeadOps::new(self.program, ops).map_or(Fusion::Alone, |heads| {
+                let attention = self.attention(at, &heads);
+                attention.unwrap_or(Fusion::Heads(heads.taken))
+            }),
         }
+    }
+
+    /// The fusion of the ops on heads from `at` on with the attention behind them: no more query heads share a key than a block
+    /// has rows for, and nothing else reads queries and keys, which stay as they were.
+    fn attention(&self, at: usize, heads: &HeadOps) -> Option<Fusion> {
+        let behind = &self.program.ops[at + heads.taken..];
+        let (attend, moves, between) = match behind {
+            [Op::Attend(attend), ..] => (attend, &[][..], 0),
+            [Op::KeepOutputs { moves }, Op::Attend(attend), ..] => (attend, &moves[..], 1),
+            _ => return None,
+        };
+        let ops = heads.taken + between + 1;
+        let end = at + ops;
+        let is_query = |act: Act| act == attend.q || moves.contains(&[act, attend.q]);
+        let is_last = |act: Act| self.named[act.0 as usize].last().is_none_or(|last| *last < end);
+        let is_unread = |act: Act| is_last(act) && !self.program.kept.contains(&act);
+        // While some heads are written, keys and values of others are still read.
+        let is_apart = |act: Act| self.buffer(act) != self.buffer(attend.out);
+        let (stored, shape) = (heads.store.map(|(state, _)| state), AttentionShape::new(self.program, attend));
+        let values = heads.store.and_then(|(_, v)| v);
+        let fits = heads.q.is_none_or(|q| is_query(q) && is_unread(q))
+            && is_unread(attend.q)
+            && stored.is_none_or(|state| state == attend.state)
+            && heads.k.is_none_or(|k| stored.is_some() && is_unread(k) && is_apart(k))
+            && values.is_none_or(is_apart)
+            && heads.head_dim == shape.head_dim
+            && shape.group() <= TILE_ROWS
+            && !shape.is_wide();
+        fits.then_some(Fusion::Attention { heads: heads.taken, ops })
     }
 
     fn buffer(&self, act: Act) -> usize {

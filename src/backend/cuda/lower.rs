@@ -8,25 +8,20 @@ use std::ops::Range;
 
 use super::device::CudaModel;
 use super::fuse::{Fusion, Fusions, HeadOps};
-use super::inputs::{TILINGS, Tiling, Tilings};
+use super::inputs::{TILINGS, Tilings};
 use super::launch::{CudaKernel, Current, Grid, Stream};
 use super::module::{
-    AttendArgs, DeviceNorm, EmbedArgs, Epilogue, GluArgs, HalvesArgs, HeadsArgs, KeepRowsArgs, KvPlace, Modification,
-    NormArgs, PrepareArgs, ProjectArgs, Segment, StepArgs,
+    DeviceNorm, EmbedArgs, Epilogue, GluArgs, HalvesArgs, KeepRowsArgs, KvPlace, Modification, NormArgs, PrepareArgs,
+    ProjectArgs, Segment, StepArgs,
 };
 use super::probe::Address;
 use super::profile::Profile;
 use super::rules::{Needs, StepRules};
-use super::scratch::{
-    AttentionShape, BLOCK_ROWS, DeviceScratch, ExecutorDims, FEW_ROWS, PROMPT_TOKENS, TILE_ROWS, gemv_shared, padded,
-};
+use super::scratch::{BLOCK_ROWS, DeviceScratch, ExecutorDims, FEW_ROWS, gemv_shared, padded};
 use super::variants::Few;
 use crate::backend::Part;
-use crate::backend::op::{
-    Act, Activation, Attend, Index, Mask, Norm, NormKind, Op, Projection, RopeChoice, Vector, Weight,
-};
+use crate::backend::op::{Act, Activation, Index, Norm, NormKind, Op, Projection, Vector, Weight};
 use crate::backend::program::Program;
-use crate::backend::weights::RopePairs;
 use crate::error::Result;
 use crate::quant;
 use crate::tensor::DType;
@@ -126,7 +121,8 @@ pub(super) fn activation_code(activation: Activation) -> u32 {
 /// Part of a step that the time of ops is counted in.
 fn part(fusion: Fusion, op: &Op) -> Part {
     match (fusion, op) {
-        (Fusion::Heads(_), _) | (_, Op::Rope { .. } | Op::StoreKv { .. } | Op::Attend(_)) => Part::Attention,
+        (Fusion::Heads(_) | Fusion::Attention { .. }, _)
+        | (_, Op::Rope { .. } | Op::StoreKv { .. } | Op::Attend(_)) => Part::Attention,
         (_, Op::Project { .. }) => Part::Products,
         (_, Op::Experts(_)) => Part::Experts,
         (_, Op::Logits { .. }) => Part::Head,
@@ -146,7 +142,7 @@ impl Lowering<'_> {
     pub fn run(&mut self, ops: Range<usize>, stop: &dyn Fn() -> bool) -> Result<usize> {
         let mut at = ops.start;
         while at < ops.end && !stop() {
-            at += self.next(at)?;
+            at += self.next(at, ops.end)?;
         }
         self.mark(None)?;
         Ok(at)
@@ -159,9 +155,10 @@ impl Lowering<'_> {
         profile.mark(self.current, self.stream, part)
     }
 
-    /// Launches the ops that are executed together from op `at` on, and returns their number.
-    fn next(&mut self, at: usize) -> Result<usize> {
-        let (program, fusion) = (self.program, self.fusions.at(at, self.first_by_tiles(at)));
+    /// Launches the ops that are executed together from op `at` on, of those ahead of `end`, and returns their number.
+    fn next(&mut self, at: usize, end: usize) -> Result<usize> {
+        let (tiles, is_one) = (self.first_by_tiles(at), self.shape.n == 1);
+        let (program, fusion) = (self.program, self.fusions.at(at..end, tiles, is_one));
         let ops = &program.ops[at..at + fusion.ops()];
         if fusion != Fusion::Delayed {
             self.mark(Some(part(fusion, &ops[0])))?;
@@ -188,6 +185,12 @@ impl Lowering<'_> {
             (Fusion::ProductGate, [Op::Project { x, projections }, Op::Glu { activation, .. }]) => {
                 let (epilogue, activation) = (Epilogue::Glu as u32, activation_code(*activation));
                 self.project(*x, projections, ProjectArgs { epilogue, activation, ..Default::default() })?;
+            }
+            (Fusion::Attention { .. }, [ops @ .., Op::Attend(attend)]) => {
+                if let Some(Op::KeepOutputs { moves }) = ops.last() {
+                    self.keep_outputs(moves)?;
+                }
+                self.attend(attend, HeadOps::new(program, ops))?;
             }
             (_, ops) => match HeadOps::new(program, ops) {
                 Some(heads) => self.heads(&heads)?,
@@ -227,7 +230,7 @@ impl Lowering<'_> {
                 projections.chunks(MAX_SEGMENTS).try_for_each(|p| self.project(*x, p, ProjectArgs::default()))
             }
             Op::KeepOutputs { moves } => self.keep_outputs(moves),
-            Op::Attend(attend) => self.attend(attend),
+            Op::Attend(attend) => self.attend(attend, None),
             Op::Glu { gate, up, activation } => {
                 let n = self.shape.n * self.program.width(*gate);
                 self.glu(self.act(*gate), up.map_or(0, |up| self.act(up)), n, *activation)
@@ -257,7 +260,7 @@ impl Lowering<'_> {
         ProductInput { address: self.act(act), width, stride: width, norm }
     }
 
-    fn norm(&self, norm: Option<&Norm>) -> DeviceNorm {
+    pub(super) fn norm(&self, norm: Option<&Norm>) -> DeviceNorm {
         let Some(norm) = norm else { return DeviceNorm::default() };
         let weights = &self.model.weights;
         let kind = match norm.kind {
@@ -269,7 +272,7 @@ impl Lowering<'_> {
     }
 
     /// Number of groups of a norm that have weights of their own, one after another.
-    fn own_weights(&self, norm: &Norm) -> usize {
+    pub(super) fn own_weights(&self, norm: &Norm) -> usize {
         norm.weight.map_or(1, |weight| self.model.weights.vector_len(weight) / norm.group)
     }
 
@@ -519,49 +522,6 @@ impl Lowering<'_> {
         [columns, blocks, 1]
     }
 
-    /// Norms of heads, rotation and the cache.
-    fn heads(&mut self, ops: &HeadOps) -> Result<()> {
-        let (program, weights) = (self.program, &self.model.weights);
-        let count = |act: Option<Act>| act.map_or(0, |act| program.width(act) / ops.head_dim);
-        let address = |act: Option<Act>| act.map_or(0, |act| self.act(act));
-        let own = |norm: Option<&Norm>| u32::from(norm.is_some_and(|norm| self.own_weights(norm) > 1));
-        let values = ops.store.and_then(|(_, v)| v);
-        let mut args = HeadsArgs {
-            step: self.step.0,
-            q: address(ops.q),
-            k: address(ops.k),
-            v: address(values),
-            q_norm: self.norm(ops.q_norm),
-            k_norm: self.norm(ops.k_norm),
-            inv_freq: 0,
-            n_pairs: 0,
-            adjacent: 0,
-            magnitude: 1.0,
-            first: ops.first as u32,
-            heads: count(ops.q) as u32,
-            kv_heads: count(ops.k) as u32,
-            head_dim: ops.head_dim as u32,
-            value_dim: ops.store.map_or(0, |(state, _)| program.states[state.0 as usize].value_dim) as u32,
-            store: u32::from(ops.store.is_some()),
-            own_norms: own(ops.q_norm) + 2 * own(ops.k_norm),
-            layer: ops.store.map(|(state, _)| self.kv_places[state.0 as usize]).unwrap_or_default(),
-        };
-        if let Some(RopeChoice { table, long }) = ops.rope {
-            let table = match long {
-                Some((above, long)) if self.shape.longer_than.is_some_and(|bound| bound >= above) => long,
-                _ => table,
-            };
-            let rope = weights.rope(table);
-            (args.inv_freq, args.n_pairs) = (rope.inv_freq, rope.pairs as u32);
-            args.adjacent = u32::from(rope.order == RopePairs::Adjacent);
-            args.magnitude = rope.magnitude;
-        }
-        const WARPS: usize = 4;
-        let heads = count(ops.q) + (1 + usize::from(values.is_some())) * count(ops.k);
-        let blocks = heads.div_ceil(WARPS);
-        self.launch(&self.model.device.kernels.heads, [blocks, self.shape.n, 1], 32 * WARPS as u32, 0, &args)
-    }
-
     /// Copies the rows of the outputs, which are the only ones from here on, unless all are and lie where they shall.
     fn keep_outputs(&mut self, moves: &[[Act; 2]]) -> Result<()> {
         let moves = moves.iter().filter(|[from, to]| self.act(*from) != self.act(*to));
@@ -576,93 +536,6 @@ impl Lowering<'_> {
             self.launch(&self.model.device.kernels.keep_rows, blocks, 256, 0, &args)?;
         }
         (self.shape, self.step) = (self.shape.kept(), self.kept_step);
-        Ok(())
-    }
-
-    fn attend(&mut self, op: &Attend) -> Result<()> {
-        let (d, s, shape) = (self.dims, self.shape, AttentionShape::new(self.program, op));
-        let prompt_tiles = s.n_tiles[d.tiling(PROMPT_TOKENS)];
-        let is_prompt = d.is_prompt(&shape, s.n, prompt_tiles);
-        let tiling = d.tiling(if is_prompt { PROMPT_TOKENS } else { shape.tile_tokens() });
-        let n_tiles = s.n_tiles[tiling];
-        let splits = match is_prompt {
-            true => d.prompt_splits(&shape, s.n, n_tiles, s.reach),
-            false => d.splits(&shape, n_tiles, s.reach),
-        };
-        // A window is soon dealt out.
-        let splits = match op.mask.span() {
-            0 => splits,
-            window => splits.min(window.div_ceil(64).next_power_of_two()),
-        };
-        let (mask, window) = match op.mask {
-            Mask::Causal => (0, 0),
-            Mask::Window(n) => (0, n),
-            Mask::Chunk(n) => (1, n),
-            Mask::All => (2, u32::MAX),
-            Mask::Around(n) => (2, n),
-        };
-        let Tiling { address: tiles, n } = self.step.1[tiling];
-        let weights = &self.model.weights;
-        let args = AttendArgs {
-            step: StepArgs { tiles, n_tiles: n, ..self.step.0 },
-            q: self.act(op.q),
-            out: self.act(op.out),
-            partials: self.scratch.partials,
-            counters: self.scratch.attention_counters,
-            slopes: weights.vector(op.slopes),
-            sinks: weights.vector(op.sinks),
-            heads: shape.heads as u32,
-            kv_heads: shape.kv_heads as u32,
-            head_dim: shape.head_dim as u32,
-            value_dim: shape.value_dim as u32,
-            layer: self.kv_places[op.state.0 as usize],
-            first_tile: 0,
-            mask,
-            window,
-            splits: splits as u32,
-            scale: op.scale,
-            softcap: op.softcap,
-        };
-        let k = &self.model.device.kernels;
-        let widest = shape.head_dim.max(shape.value_dim);
-        let Some((dim, kernels)) = k.attention().into_iter().find(|(dim, _)| widest <= *dim) else {
-            // Queries, [32 dimensions][1024 bytes], two turns of scores, and a flag.
-            let kernel = if s.halves { &k.attend_wide } else { &k.attend_wide_any };
-            return self.attend_tiles(kernel, &shape, n_tiles, 1024 * (shape.head_dim.div_ceil(32) + 8) + 16, args);
-        };
-        let kernel = kernels[usize::from(is_prompt)][usize::from(!s.halves)];
-        // Queries of heads this long wait in shared memory: 16 steps of 512 bytes for each of four warps.
-        let queries = if dim > 128 { 4 * 16 * 512 } else { 0 };
-        if is_prompt {
-            let blocks = n_tiles * shape.prompt_blocks(s.n) * splits;
-            // Two stages of keys and values of 64 positions, of 32 where heads are long; a flag.
-            let planes = 2 * 2 * 64 * 2 * dim.min(128) + 16;
-            return self.launch(
-                kernel,
-                [blocks, shape.kv_heads, 1],
-                2 * shape.prompt_rows() as u32,
-                queries + planes,
-                &args,
-            );
-        }
-        self.attend_tiles(kernel, &shape, n_tiles, queries + 4 * TILE_ROWS * (2 + shape.value_dim) * 4 + 16, args)
-    }
-
-    /// Attends to tiles of few tokens, as many at a time as there is room for their parts, where they are in parts.
-    fn attend_tiles(
-        &mut self,
-        kernel: &CudaKernel<AttendArgs>,
-        shape: &AttentionShape,
-        n_tiles: usize,
-        shared: usize,
-        args: AttendArgs,
-    ) -> Result<()> {
-        let splits = args.splits as usize;
-        let room = if splits == 1 { n_tiles } else { self.dims.max_parts / (splits * shape.rows()) };
-        for first in (0..n_tiles).step_by(room.max(1)) {
-            let (n, args) = (room.max(1).min(n_tiles - first), AttendArgs { first_tile: first as u32, ..args });
-            self.launch(kernel, [n * splits, shape.rows(), 1], 128, shared, &args)?;
-        }
         Ok(())
     }
 

@@ -17,6 +17,7 @@ mod inputs;
 mod kv;
 mod launch;
 mod lower;
+mod lower_attention;
 mod lower_choose;
 mod lower_experts;
 mod lower_rows;

@@ -275,6 +275,13 @@ pub struct AttendArgs {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
+pub struct AttendOneArgs {
+    pub attend: AttendArgs,
+    pub heads: HeadsArgs,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
 pub struct GluArgs {
     pub gate: Address,
     pub up: Address,
@@ -529,6 +536,7 @@ macro_rules! pinned {
 pinned!(
     DeviceMatrix 48, DeviceNorm 24, DeviceKv 64, KvPlace 32, DeviceTile 16, StepArgs 64, EmbedArgs 88, KeepRowsArgs 48,
     NormArgs 64, Segment 64, Input 24, ProjectArgs 424, PrepareArgs 72, HalvesArgs 64, HeadsArgs 216, AttendArgs 184,
+    AttendOneArgs 400,
     GluArgs 32, ModifyArgs 48, JoinArgs 40, ProjectHeadsArgs 88, RouteArgs 64, GroupArgs 32, ExpertGluArgs 88,
     CombineArgs 64, ConvArgs 112, DeltaArgs 152, ScanArgs 152, DeviceRule 72,
     RuleState 24, ChooseArgs 112
@@ -613,6 +621,12 @@ kernels! {
     attend_prompt_128_any: AttendArgs,
     attend_prompt_256: AttendArgs,
     attend_prompt_256_any: AttendArgs,
+    attend_64_one: AttendOneArgs,
+    attend_64_one_any: AttendOneArgs,
+    attend_128_one: AttendOneArgs,
+    attend_128_one_any: AttendOneArgs,
+    attend_256_one: AttendOneArgs,
+    attend_256_one_any: AttendOneArgs,
     attend_wide: AttendArgs,
     attend_wide_any: AttendArgs,
     glu: GluArgs,

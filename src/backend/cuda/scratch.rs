@@ -74,7 +74,7 @@ impl AttentionShape {
     }
 
     /// Most query heads that share a key-value head.
-    fn group(&self) -> usize {
+    pub fn group(&self) -> usize {
         self.heads.div_ceil(self.kv_heads)
     }
 

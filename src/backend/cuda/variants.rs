@@ -1,7 +1,7 @@
 //! Kernels by the types, rows and widths that they are for.
 
 use super::launch::CudaKernel;
-use super::module::{AttendArgs, KernelTable, ProjectArgs};
+use super::module::{AttendArgs, AttendOneArgs, KernelTable, ProjectArgs};
 use crate::quant;
 use crate::tensor::DType;
 
@@ -56,6 +56,17 @@ impl KernelTable {
             (64, [[&k.attend_64, &k.attend_64_any], [&k.attend_prompt_64, &k.attend_prompt_64_any]]),
             (128, [[&k.attend_128, &k.attend_128_any], [&k.attend_prompt_128, &k.attend_prompt_128_any]]),
             (256, [[&k.attend_256, &k.attend_256_any], [&k.attend_prompt_256, &k.attend_prompt_256_any]]),
+        ]
+    }
+
+    /// Attention of a step's only token with what is done to its heads before, whose caches hold F16 and others, by the largest
+    /// width of heads.
+    pub fn attention_of_one(&self) -> [(usize, [&CudaKernel<AttendOneArgs>; 2]); 3] {
+        let k = self;
+        [
+            (64, [&k.attend_64_one, &k.attend_64_one_any]),
+            (128, [&k.attend_128_one, &k.attend_128_one_any]),
+            (256, [&k.attend_256_one, &k.attend_256_one_any]),
         ]
     }
 

@@ -1,0 +1,79 @@
+// Parts of a pass over heads between projection and attention: norm, rotation, and writing to the cache, one warp a head.
+//
+// Angles are position * inv_freq in f64, because an f32 product is off by a hundredth of a turn at position 100,000. Products and
+// sums are fused or rounded as written here, so that every kernel gives a head the same bits.
+#pragma once
+
+#include "args.cuh"
+
+// Dimensions of pair `i`.
+DEVICE u32 pair_low(const HeadsArgs& a, u32 i) { return a.first + (a.adjacent ? 2 * i : i); }
+DEVICE u32 pair_high(const HeadsArgs& a, u32 i) { return a.first + (a.adjacent ? 2 * i + 1 : i + a.n_pairs); }
+
+// Sine and cosine of pair `i` at a position, times the magnitude.
+DEVICE void angle(const HeadsArgs& a, u32 position, u32 i, float& sine, float& cosine) {
+    const double turns = (double)position * a.inv_freq[i] * 0.15915494309189535;
+    sincos_half_turns((float)(2. * (turns - rint(turns))), sine, cosine);
+    sine *= a.magnitude, cosine *= a.magnitude;
+}
+DEVICE u32 rotated_pairs(const HeadsArgs& a) { return a.inv_freq ? a.n_pairs : 0; }
+
+// Normalises, by weights from `own` on, and turns one head in place; `angle_of(i, sine, cosine)` tells the angle of pair `i`.
+template <class F> DEVICE void turn(const HeadsArgs& a, float* x, const DeviceNorm& norm, u32 own, u32 lane, F&& angle_of) {
+    const u32 d = a.head_dim;
+    Moments m = {0.f, 1.f};
+    if (norm.kind == kLayer) {
+        float sum = 0.f;
+        for (u32 i = lane; i < d; i += kWarp) sum += x[i];
+        m.mean = warp_sum(sum) / (float)d;
+    }
+    if (norm.kind != kNoNorm) {
+        float squares = 0.f;
+        for (u32 i = lane; i < d; i += kWarp) squares = fmaf(x[i] - m.mean, x[i] - m.mean, squares);
+        m.inverse = 1.f / sqrtf(warp_sum(squares) / (float)d + norm.eps);
+    }
+    // Values that other lanes have read are overwritten, and shuffles order no memory.
+    sync_warp();
+    const u32 pairs = rotated_pairs(a);
+    for (u32 i = lane; i < pairs; i += kWarp) {
+        float sine, cosine;
+        angle_of(i, sine, cosine);
+        const u32 l = pair_low(a, i), h = pair_high(a, i);
+        const float x0 = normalised(x[l], own + l, m, norm), x1 = normalised(x[h], own + h, m, norm);
+        x[l] = fmaf(x0, cosine, -rounded_mul(x1, sine));
+        x[h] = fmaf(x0, sine, rounded_mul(x1, cosine));
+    }
+    for (u32 i = lane; i < d - 2 * pairs; i += kWarp) {
+        const u32 still = i < a.first ? i : i + 2 * pairs;
+        x[still] = normalised(x[still], own + still, m, norm);
+    }
+    sync_warp();
+}
+
+// Writes one head to a cache plane from value `first` on; the dimensions behind the head's are 0.
+DEVICE void store_head(const float* x, u32 d, u8* plane, u16* scales, u64 first, u32 stride, u32 type, u32 lane) {
+    for (u32 i = lane; i < stride; i += kWarp) {
+        const float v = i < d ? x[i] : 0.f;
+        const u64 at = first + i;
+        if (type == kQ8_0) {
+            // A group is what a warp holds in one turn; the stride is a multiple of it.
+            const float scale = warp_max(fabsf(v)) / 127.f;
+            plane[at] = (u8)(i32)rintf(scale > 0.f ? v / scale : 0.f);
+            if (lane == 0) scales[at / 32] = float_to_half(scale);
+        } else if (type == kF16) {
+            store(plane + 2 * at, float_to_half(v));
+        } else {
+            store(plane + 4 * at, v);
+        }
+    }
+}
+
+// Writes the key, or the value, of a token with a head of the cache.
+DEVICE void store_key(const HeadsArgs& a, const DeviceKv& kv, u32 position, u32 kv_head, const float* x, u32 lane) {
+    const u64 row = position % kept(kv, a.layer), first = first_value(kv, a.layer, a.layer.k, a.layer.k_stride, kv_head);
+    store_head(x, a.head_dim, kv.k, kv.k_scales, first + row * a.layer.k_stride, a.layer.k_stride, kv.k_type, lane);
+}
+DEVICE void store_value(const HeadsArgs& a, const DeviceKv& kv, u32 position, u32 kv_head, const float* x, u32 lane) {
+    const u64 row = position % kept(kv, a.layer), first = first_value(kv, a.layer, a.layer.v, a.layer.v_stride, kv_head);
+    store_head(x, a.value_dim, kv.v, kv.v_scales, first + row * a.layer.v_stride, a.layer.v_stride, kv.v_type, lane);
+}
