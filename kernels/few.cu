@@ -136,7 +136,7 @@ template <class T, u32 kTiles> DEVICE void few(const ProjectArgs& a, float* shar
     }
     wait_for_previous();
     const u32 padded = ceil_div(w[0].cols, kInputStep) * kInputStep;
-    // Blocks with several of 32 rows begin at a multiple of them.
+    // `token0` is a multiple of 32: blocks with 8 rows of input are launched for no more than these.
     const Right right = {a.prepared.quants + (u64)token0 * padded + 32 * g + 8 * t, a.prepared.groups + (u64)token0 * (padded / 32) + 2 * t};
     multiply_few<T, kTiles>(w, rows, right, n, shared + warp * kTiles * 4 * kWarp);
     sync_block();
