@@ -178,7 +178,7 @@ struct HalvesArgs {
     u32 cols;
     u32 padded;
     u32 x_stride;
-    u32 pad;
+    u32 ordered;        // columns are in the order of `wgmma.cu`
 };
 static_assert(sizeof(HalvesArgs) == 64, "mirrored in module.rs");
 

@@ -41,6 +41,8 @@ typedef int32_t i32;
 
 template <class T> DEVICE T load(const void* p) { return *(const T*)p; }
 template <class T> DEVICE void store(void* p, T v) { *(T*)p = v; }
+// Address of shared memory as instructions take it.
+DEVICE u32 shared_address(const void* p) { return (u32)__cvta_generic_to_shared(p); }
 DEVICE void sync_block() { __syncthreads(); }
 DEVICE void sync_warp() { __syncwarp(); }
 DEVICE float shuffle_xor(float v, u32 lanes) { return __shfl_xor_sync(0xffffffffu, v, lanes); }
@@ -59,10 +61,10 @@ DEVICE u32 atomic_add(u32* p, u32 v) {
 DEVICE void add_to(u32* p, u32 v) { asm volatile("red.relaxed.gpu.global.add.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory"); }
 DEVICE void add_to(u64* p, u64 v) { asm volatile("red.relaxed.gpu.global.add.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory"); }
 DEVICE void add_to_shared(u32* p, u32 v) {
-    asm volatile("red.relaxed.cta.shared.add.u32 [%0], %1;" ::"r"((u32)__cvta_generic_to_shared(p)), "r"(v) : "memory");
+    asm volatile("red.relaxed.cta.shared.add.u32 [%0], %1;" ::"r"(shared_address(p)), "r"(v) : "memory");
 }
 DEVICE void add_to_shared(u64* p, u64 v) {
-    asm volatile("red.relaxed.cta.shared.add.u64 [%0], %1;" ::"r"((u32)__cvta_generic_to_shared(p)), "l"(v) : "memory");
+    asm volatile("red.relaxed.cta.shared.add.u64 [%0], %1;" ::"r"(shared_address(p)), "l"(v) : "memory");
 }
 
 // Operations that are rounded one by one, whatever stands beside them.
@@ -172,7 +174,7 @@ DEVICE void mma16x8x32(i32 (&d)[4], const uint4& a, u32 b0, u32 b1) {
 // Loads four matrices of 8x8 halves from shared memory. Lane 8i + r has the address of row r of matrix i, 16 bytes; lane 4g + t
 // gets of each the columns 2t and 2t + 1 of row g, where `kTransposed` the rows 2t and 2t + 1 of column g.
 template <bool kTransposed> DEVICE void load_matrices(u32 (&d)[4], const void* row) {
-    const u32 from = (u32)__cvta_generic_to_shared(row);
+    const u32 from = shared_address(row);
     if (kTransposed) {
         asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
                      : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3]) : "r"(from) : "memory");
@@ -182,9 +184,40 @@ template <bool kTransposed> DEVICE void load_matrices(u32 (&d)[4], const void* r
     }
 }
 
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+#define HAS_WGMMA
+// Sums as operands.
+#define SUMS(i) "+f"(d[i][0]), "+f"(d[i][1]), "+f"(d[i][2]), "+f"(d[i][3])
+#define SUMS_8(i) SUMS(i), SUMS(i + 1), SUMS(i + 2), SUMS(i + 3), SUMS(i + 4), SUMS(i + 5), SUMS(i + 6), SUMS(i + 7)
+#define ALL_SUMS SUMS_8(0), SUMS_8(8), SUMS_8(16), SUMS_8(24)
+// Makes what this thread has written to shared memory, and its copies that it has waited for, visible to `multiply_async` behind a
+// barrier.
+DEVICE void fence_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+// Orders what was written to registers ahead of `multiply_async`.
+DEVICE void begin_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+// d += a * b in the background, with the four warps of a group: a is 16x16 of each warp, as `mma16x8x16` has it, b is 16x256, found
+// by a descriptor of its columns in shared memory, d is as that of a `mma16x8x16` for each 8 columns. Neither these registers nor the
+// shared memory may be changed until the wait for the group of products.
+DEVICE void multiply_async(float (&d)[32][4], const uint4& a, u64 b) {
+    asm volatile(
+        "wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16 "
+        "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,"
+        "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63,"
+        "%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95,"
+        "%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111,%112,%113,%114,%115,%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127}, {%128,%129,%130,%131}, %132, 1, 1, 1, 0;"
+        : ALL_SUMS
+        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(b));
+}
+DEVICE void commit_products() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+// Waits until at most `N` groups of products have not ended.
+template <int N> DEVICE void wait_products() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
+// Waits for all of them, so that these sums can be read.
+DEVICE void end_products(float (&d)[32][4]) { asm volatile("wgmma.wait_group.sync.aligned 0;" : ALL_SUMS::"memory"); }
+#endif
+
 // Copies 16 bytes into shared memory asynchronously; they are valid after the wait for their group and a barrier.
 DEVICE void copy_async16(void* shared, const void* global) {
-    u32 to = (u32)__cvta_generic_to_shared(shared);
+    u32 to = shared_address(shared);
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(global) : "memory");
 }
 DEVICE void copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }

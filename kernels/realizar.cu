@@ -12,3 +12,4 @@
 #include "recurrence.cu"
 #include "rope.cu"
 #include "sample.cu"
+#include "wgmma.cu"

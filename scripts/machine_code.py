@@ -77,11 +77,13 @@ def read(targets: List[str]) -> Dict[str, Dict[str, Kernel]]:
     found = tools()
     with tempfile.TemporaryDirectory() as folder:
         image = Path(folder) / "kernels.fatbin"
-        each = [f"-gencode=arch=compute_{t},code=sm_{t}" for t in targets]
+        # As build_cuda.rs has it, with what this architecture alone has.
+        name = lambda target: target + ("a" if target == "90" else "")
+        each = [f"-gencode=arch=compute_{name(t)},code=sm_{name(t)}" for t in targets]
         subprocess.run([found["nvcc"], "-std=c++17", "-O3", "-fatbin", "--threads", "0", *each, "-o", image,
                         KERNELS / "realizar.cu"], check=True)
         dump = lambda what, target: subprocess.run(
-            [found["cuobjdump"], what, "-arch", f"sm_{target}", image], check=True, stdout=subprocess.PIPE, text=True).stdout
+            [found["cuobjdump"], what, "-arch", f"sm_{name(target)}", image], check=True, stdout=subprocess.PIPE, text=True).stdout
         return {t: parse(dump("-sass", t), dump("-res-usage", t)) for t in targets}
 
 

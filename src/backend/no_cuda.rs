@@ -25,6 +25,9 @@ pub struct Uses {
     pub plan: bool,
 }
 
+/// The name of the kernel that a device may go without.
+pub const WGMMA: &str = "wgmma_256";
+
 pub struct CudaDevice(Never);
 pub struct CudaModel(Never);
 pub struct CudaKv(Never);
@@ -86,6 +89,8 @@ absent! {
         fn has_passed(&Self, u64) -> bool;
         fn pass(&Self, u64) -> ();
         fn fail(&Self, String) -> Error;
+        fn has_wgmma(&Self) -> bool;
+        fn leave_out_wgmma(&Self) -> ();
     }
     CudaModel {
         fn device(&Self) -> &DeviceInfo;

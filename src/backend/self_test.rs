@@ -19,7 +19,7 @@ use super::cpu::executor::CpuExecutor;
 use super::cpu::kernels::Isa;
 use super::cpu::kv::CpuKv;
 use super::cpu::pool::Pool;
-use super::cuda::{CudaDevice, CudaExecutor};
+use super::cuda::{CudaDevice, CudaExecutor, WGMMA};
 use super::op::{Act, Index, NormKind, Op, Vector, Weight};
 use super::pace::Pace;
 use super::program::{Program, ProgramBuilder};
@@ -61,6 +61,15 @@ const ROUNDED: f64 = 3e-2;
 /// Tests what a program needs of a device and was not tested yet; makes a device unavailable that fails. Returns the largest
 /// error as a part of what is allowed.
 pub fn check(device: &Arc<CudaDevice>, program: &Program, weights: &Weights, host_choice: HostChoice) -> Result<f64> {
+    let had = device.has_wgmma();
+    match check_all(device, program, weights, host_choice) {
+        // Everything again, with the kernels that stand in.
+        Err(_) if had && !device.has_wgmma() => check_all(device, program, weights, host_choice),
+        result => result,
+    }
+}
+
+fn check_all(device: &Arc<CudaDevice>, program: &Program, weights: &Weights, host_choice: HostChoice) -> Result<f64> {
     let mut largest = 0.0f64;
     if device.plans() {
         return Ok(largest);
@@ -325,7 +334,7 @@ impl Case {
 
     /// A number that tells the test from others.
     fn number(&self, device: &CudaDevice, types: [DType; 2]) -> u64 {
-        let mut hash = XxHash64::with_seed(u64::from(device.is_deterministic()));
+        let mut hash = XxHash64::with_seed(u64::from(device.is_deterministic()) + 2 * u64::from(device.has_wgmma()));
         let shapes: Vec<_> = self.matrices.iter().map(|m| (m.dtype, m.rows, m.cols)).collect();
         let pairs: Vec<_> = self.ropes.iter().map(|r| (r.pairs, r.inv_freq.len())).collect();
         let Program { ops, acts, states, memories, .. } = &*self.program;
@@ -405,6 +414,10 @@ impl Case {
             for (expected, got) in expected.iter().zip(&got) {
                 let error = relative_error(expected, got);
                 if error.is_nan() || error > limit {
+                    if kernels.contains(&WGMMA) {
+                        device.leave_out_wgmma();
+                        return Err(Error::unsupported(format!("{WGMMA} on this device")));
+                    }
                     let what =
                         format!("results differ from the CPU's by {error:.1e} of their size, {limit:.0e} is allowed");
                     return Err(wrong(&kernels, n, what));

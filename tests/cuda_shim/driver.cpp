@@ -129,6 +129,7 @@ struct Warp {
     // Two of each, so that a lane may begin the next exchange while others still read this one.
     uint32_t given[2][32][8];
     float product[2][32][4];
+    float wide[2][16][256];
 };
 struct Block {
     std::vector<Fiber> fibers;
@@ -140,6 +141,7 @@ struct Block {
     const void* args;
 };
 static Block* block;
+static size_t shared_bytes;  // of the block
 
 // Leaves the running fiber until the scheduler comes back to it.
 static void pause(Fiber& f) { shim_switch(&f.at, block->scheduler); }
@@ -177,6 +179,35 @@ static void multiply(Warp& w, uint32_t turn) {
     }
 }
 
+#ifndef PTX
+// The products of the left operand of a warp, 16x16, with 256 columns that a descriptor tells, each of which has rows of 64 bytes: it
+// has the address, the distance of 8 rows, and 2 for the swizzling of 64 bytes, by which bits 7 and 8 of an address change bits 4 and 5.
+static void multiply_wide(Warp& w, uint32_t turn) {
+    float a[16][16], b[16][256];
+    for (uint32_t lane = 0; lane < 32; lane++) {
+        const uint32_t g = lane / 4, t = lane % 4;
+        const uint32_t* v = w.given[turn][lane];
+        if (v[4] != w.given[turn][0][4] || v[5] != w.given[turn][0][5]) fault("the lanes of a warp give different descriptors");
+        for (uint32_t i = 0; i < 8; i++) a[g + i / 2 % 2 * 8][2 * t + i % 2 + i / 4 * 8] = halves[v[i / 2] >> (16 * (i % 2)) & 0xffff];
+    }
+    const uint64_t descriptor = (uint64_t)w.given[turn][0][5] << 32 | w.given[turn][0][4];
+    const uint32_t start = (uint32_t)(descriptor & 0x3fff) << 4, stride = (uint32_t)(descriptor >> 32 & 0x3fff) << 4;
+    if (descriptor >> 62 != 2 || start - start % 64 - kSharedBase + 31 * stride + 512 > shared_bytes) fault("a descriptor of no tile");
+    for (uint32_t col = 0; col < 256; col++) {
+        for (uint32_t k = 0; k < 16; k++) {
+            const uint32_t at = start + col / 8 * stride + col % 8 * 64 + 2 * k;
+            uint16_t h;
+            memcpy(&h, state.shared + ((at ^ (at >> 7 & 3) << 4) - kSharedBase), 2);
+            b[k][col] = halves[h];
+        }
+    }
+    memset(w.wide[turn], 0, sizeof w.wide[turn]);
+    for (uint32_t row = 0; row < 16; row++)
+        for (uint32_t k = 0; k < 16; k++)
+            for (uint32_t col = 0; col < 256; col++) w.wide[turn][row][col] += a[row][k] * b[k][col];
+}
+#endif
+
 Exchange exchange(char what, const uint32_t* give, int n) {
     Fiber& f = *block->running;
     Warp& w = block->warps[f.thread.x / 32];
@@ -186,6 +217,9 @@ Exchange exchange(char what, const uint32_t* give, int n) {
     for (int i = 0; i < n; i++) w.given[turn % 2][f.thread.x % 32][i] = give[i];
     if (++w.arrived == 32) {
         if (what == 'm') multiply(w, turn % 2);
+#ifndef PTX
+        if (what == 'g') multiply_wide(w, turn % 2);
+#endif
         w.arrived = 0;
         w.turn++;
     } else {
@@ -193,7 +227,7 @@ Exchange exchange(char what, const uint32_t* give, int n) {
         f.wait_turn = turn;
         pause(f);
     }
-    return {w.given[turn % 2], w.product[turn % 2]};
+    return {w.given[turn % 2], w.product[turn % 2], w.wide[turn % 2]};
 }
 
 void copy_later(void* to, const void* from) {
@@ -315,6 +349,7 @@ static bool run_grid(const Function& function, const uint32_t (&blocks)[3], uint
     // NaN before and behind, in whatever width it is read.
     std::vector<Aligned> memory(shared / 16 + 3);
     ptx::begin_grid();
+    shared_bytes = shared;
     state.blocks = {blocks[0], blocks[1], blocks[2]};
     state.threads = {threads, 1, 1};
     const uint32_t n = blocks[0] * blocks[1] * blocks[2];
@@ -367,6 +402,7 @@ struct Pinned { Context* context; size_t bytes; };
 static std::map<void*, Pinned> pinned;
 static std::set<Stream*> streams;
 // State of a record that another thread makes, and the effect of calls of the library on it.
+static std::string absent;
 static bool recording_elsewhere, spoiled_elsewhere;
 static thread_local unsigned capture_mode;
 static Device devices[kDevices];
@@ -498,6 +534,8 @@ EXPORT void shim_fail(const char* name, int after, int status) {
     std::lock_guard<std::recursive_mutex> lock(mutex);
     failing = name, failing_after = after, failing_with = status;
 }
+// A kernel that images lack from now on.
+EXPORT void shim_absent(const char* name) { absent = name; }
 EXPORT void shim_hang(bool on) { hanging = on; }
 EXPORT void shim_spoil(const char* kernel, size_t at, int by) { spoiled = kernel, spoiled_at = at, spoiled_by = by; }
 EXPORT size_t shim_pinned_used() { return pinned_used; }
@@ -775,7 +813,7 @@ EXPORT int cuModuleUnload(void*) { return 0; }
 EXPORT int cuModuleGetFunction(void** function, void*, const char* name) {
     BEGIN;
     const auto it = functions().find(name);
-    if (it == functions().end()) return kNotFound;
+    if (it == functions().end() || absent == name) return kNotFound;
     return *function = &it->second, 0;
 }
 EXPORT int cuFuncGetAttribute(int* value, int attribute, void*) {

@@ -141,6 +141,20 @@ template <bool kTransposed> static inline void load_matrices(u32 (&d)[4], const 
         d[i] = (u32)halves[1] << 16 | halves[0];
     }
 }
+#define HAS_WGMMA
+DEVICE u32 shared_address(const void* p) { return shim::kSharedBase + (u32)((const u8*)p - shim::state.shared); }
+DEVICE void fence_async() {}
+DEVICE void begin_products() {}
+DEVICE void multiply_async(float (&d)[32][4], const uint4& a, u64 b) {
+    const u32 words[6] = {a.x, a.y, a.z, a.w, (u32)b, (u32)(b >> 32)};
+    const float(*product)[256] = shim::exchange('g', words, 6).wide;
+    const u32 g = shim::lane() / 4, t = shim::lane() % 4;
+    for (u32 n = 0; n < 32; n++)
+        for (u32 i = 0; i < 4; i++) d[n][i] += product[g + i / 2 * 8][8 * n + 2 * t + i % 2];
+}
+DEVICE void commit_products() {}
+template <int N> static inline void wait_products() {}
+DEVICE void end_products(float (&)[32][4]) {}
 DEVICE void copy_async16(void* shared, const void* global) { shim::copy_later(shared, global); }
 DEVICE void copy_async_commit() { shim::copy_commit(); }
 template <int N> static inline void copy_async_wait() { shim::copy_wait(N); }

@@ -54,6 +54,8 @@ def make(made, sources, command):
 
 def to_ptx(source, target, out):
     headers = sorted((ROOT / 'kernels').glob('*.cuh'))
+    # As build_cuda.rs has it, with what this architecture alone has.
+    target += 'a' if target == '90' else ''
     return make(out, [source, *headers],
                 [nvcc(), '-std=c++17', '-O3', '-lineinfo', '--ptx', f'-arch=compute_{target}', '-o', out, source])
 
@@ -99,9 +101,9 @@ def build(target, sources, name):
 
 
 def tests():
-    """Programs of the tests of the CUDA backend, of the engine on it and of its choices, made by cargo."""
-    command = [os.environ.get('CARGO', 'cargo'), 'test', '--no-run', '--message-format=json', '--test', 'cuda', '--test', 'offload',
-               '--test', 'choose']
+    """Programs of the tests of the CUDA backend, of its tiles, of the engine on it and of its choices, made by cargo."""
+    command = [os.environ.get('CARGO', 'cargo'), 'test', '--no-run', '--message-format=json', '--test', 'cuda', '--test', 'tiles',
+               '--test', 'offload', '--test', 'choose']
     made = map(json.loads, subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout.splitlines())
     return {m['target']['name']: m['executable'] for m in made if m.get('executable') and m['profile']['test']}
 

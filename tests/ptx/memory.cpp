@@ -12,6 +12,9 @@
 // - of an earlier kernel, if the thread has waited for it. Ahead of `griddepcontrol.wait` only memory may be read that no
 //   kernel ever wrote.
 // A copy in the background may read and write at any time until its thread waits for it: nothing is ordered against it before.
+// Products in the background (wgmma) may read shared memory and registers at any time until their thread waits for them: neither may
+// change before. What they read has to be written by threads that made a `fence.proxy.async` behind it and then a barrier with them;
+// and a `wgmma.fence` has to be the first of a group of them.
 // Memory that `ld.global.nc` reads may not be written by the same kernel at all.
 //
 // Not seen: kernels in two streams at once, what the host reads, and paths that no test takes. Reported although it is right:
@@ -86,6 +89,20 @@ static void join(Known& to, const Known& from) {
     to = both;
 }
 
+// A register and what it has to hold.
+struct Held {
+    uint32_t* place;
+    uint32_t value;
+    Held(void* p) : place((uint32_t*)p) { memcpy(&value, p, 4); }
+    void check(At at) const {
+        uint32_t now;
+        memcpy(&now, place, 4);
+        if (now != value) fault(at, "a register was changed that products in the background have");
+    }
+};
+// Rows of shared memory that products of a warp read.
+struct Rows { uint32_t first, bytes; };
+struct Products { std::vector<Held> left; std::vector<Rows> rows; };
 struct Copy { uint8_t* to; const uint8_t* from; uint32_t shared; uint64_t global; Id source_writer; };
 struct Group { Id segment = 0; std::vector<Copy> copies; };
 struct Thread {
@@ -94,6 +111,11 @@ struct Thread {
     bool waited;
     Known known, observed, released;  // ordered before now; once there is a fence; before the last fence
     std::vector<Group> groups;        // the last is open
+    std::vector<Products> background; // groups, the last of which is open
+    std::vector<Held> sums;           // of these
+    bool fenced;                      // the open group
+    // Segments below these are behind a `fence.proxy.async`: for the thread, and for others behind its last barrier.
+    Id proxied, proxied_at_barrier;
 };
 struct Warp {
     Id readers;
@@ -102,6 +124,8 @@ struct Warp {
     At barrier_at;
     Known joined[2];
     float product[2][16][8];
+    float wide[2][16][256];
+    std::vector<Rows> read;  // by products in the background
 };
 static std::vector<Thread> threads;
 static std::vector<Warp> warps;
@@ -286,8 +310,15 @@ static uint32_t shared_offset(uint32_t address, uint32_t size, At at) {
     if (address < kSharedBase || i + (size_t)size > shared_bytes) fault(at, "outside of shared memory");
     return i;
 }
+// Memory that products read may not be written.
+static void check_unread(uint32_t i, uint32_t size, At at) {
+    for (const Warp& w : warps)
+        for (const Rows& r : w.read)
+            if (i + size > r.first && i < r.first + r.bytes) fault(at, "writes what products in the background read");
+}
 uint8_t* shared_at(uint32_t address, uint32_t size, Kind kind, At at) {
     const uint32_t i = shared_offset(address, size, at);
+    if (kind == kWrite) check_unread(i, size, at);
     for (uint32_t j = 0; j < size && kind != kWrite; j++)
         if (shared_writers[i + j] < block_base) fault(at, "reads shared memory that nobody wrote");
     note(&shared_writers[i], &shared_readers[i], size, kind, block_base, at);
@@ -342,6 +373,7 @@ void block_barrier(At at) {
     if (w.barrier_epoch != t.epoch || !w.barrier_at) w.barrier_epoch = t.epoch, w.barrier_at = at;
     else if (w.barrier_at != at) fault(at, "the lanes of a warp wait at different barriers");
     // Two in turn, because a thread may come to the next barrier before another has left this one.
+    t.proxied_at_barrier = t.proxied;
     const uint32_t here = t.epoch % 2;
     join(joined[here], t.known);
     shim::block_barrier();
@@ -398,6 +430,7 @@ template <class T> void reduce_add(uint64_t address, T v, At at) {
 }
 template <class T> void shared_reduce_add(uint32_t address, T v, At at) {
     const uint32_t i = shared_offset(address, sizeof(T), at);
+    check_unread(i, sizeof(T), at);
     for (uint32_t j = 0; j < sizeof(T); j++)
         if (shared_writers[i + j] < block_base) fault(at, "adds to shared memory that nobody wrote");
     note_atomic(&shared_writers[i], &shared_readers[i], sizeof(T), block_base, at);
@@ -506,6 +539,104 @@ void load_matrices(uint32_t row, uint32_t n, bool transposed, uint32_t (&d)[4], 
             memcpy(&h, shared_at(e.given[8 * i + r][0] + 2 * col, 2, kRead, at), 2);
             d[i] |= (uint32_t)h << 16 * j;
         }
+    }
+}
+
+// ---- products in the background
+
+void fence_async() {
+    Thread& t = me();
+    t.id = 0;
+    t.proxied = next_id;
+}
+void products_fence(At at) {
+    const uint32_t none = 0;
+    aligned(&none, 0, at);
+    me().fenced = true;
+}
+void products_commit_group(At) {
+    Thread& t = me();
+    if (t.background.empty()) t.background.emplace_back();
+    t.background.emplace_back();
+    t.fenced = false;
+}
+void products_wait(size_t left, At at) {
+    Thread& t = me();
+    while (t.background.size() > left + 1) {
+        const Products& ended = t.background.front();
+        for (const Held& h : ended.left) h.check(at);
+        if (shim::state.thread.x % 32 == 0) {
+            // They have read now.
+            auto& read = my_warp().read;
+            read.erase(read.begin(), read.begin() + ended.rows.size());
+            for (const Rows& r : ended.rows)
+                for (uint32_t i = 0; i < r.bytes; i += 16) shared_at(kSharedBase + r.first + i, 16, kRead, at);
+        }
+        t.background.erase(t.background.begin());
+    }
+    for (const Held& h : t.sums) h.check(at);
+    if (left == 0) t.sums.clear();
+}
+void products_none(At at) {
+    for (const Products& p : me().background)
+        if (!p.left.empty()) fault(at, "a thread ends ahead of its products");
+}
+
+// PTX ISA, "Matrix Descriptor Format", of an operand whose columns lie one behind another: bits 0 to 13 the address, 32 to 45 the
+// distance of 8 columns, both by 16; 49 to 51 a base offset; 62 and 63 the swizzling, 2 for 64 bytes. That exchanges parts of 16 bytes
+// in rows of 64, by bits 7 and 8 of the address. "Register Fragments" of wgmma: a warp has 16 rows of a and d, in which lanes
+// have what they have in `mma.m16n8k16`, of each 8 columns of d.
+void products_start(float* const (&d)[128], uint32_t* const (&a)[4], uint64_t descriptor, At at) {
+    Thread& t = me();
+    if (!t.fenced) fault(at, "products without a wgmma.fence ahead of them");
+    for (const Held& h : t.sums) h.check(at);
+    const uint32_t words[6] = {*a[0], *a[1], *a[2], *a[3], (uint32_t)descriptor, (uint32_t)(descriptor >> 32)};
+    const shim::Exchange e = aligned(words, 6, at);
+    Warp& w = my_warp();
+    const uint32_t turn = me().products++ % 2, lane = shim::state.thread.x % 32;
+    const uint32_t start = (uint32_t)(descriptor & 0x3fff) << 4, stride = (uint32_t)(descriptor >> 32 & 0x3fff) << 4;
+    const Rows rows = {shared_offset(start / 64 * 64, 64, at), 31 * stride + 8 * 64};
+    if (w.products < me().products) {
+        w.products = me().products;
+        for (uint32_t l = 1; l < 32; l++)
+            if (e.given[l][4] != words[4] || e.given[l][5] != words[5]) fault(at, "the lanes of a warp give different descriptors");
+        if (descriptor >> 62 != 2 || (descriptor >> 46 & 0xffff) != 0) fault(at, "a descriptor of an unknown layout");
+        if (start % 512 >= 64 || stride % 512) fault(at, "a descriptor of rows that do not begin with their pattern");
+        if (rows.first + (size_t)rows.bytes > shared_bytes) fault(at, "products outside of shared memory");
+        for (uint32_t i = rows.first; i < rows.first + rows.bytes; i++) {
+            const Id writer = shared_writers[i];
+            if (writer < block_base) fault(at, "products with shared memory that nobody wrote");
+            if (!ordered(writer)) race(at, "multiplies", "wrote", writer);
+            const Thread& by = threads[segment(writer).thread];
+            if (writer >= (&by == &me() ? by.proxied : by.proxied_at_barrier)) fault(at, "products with what was written without a fence.proxy.async");
+        }
+        float left[16][16], right[16][256];
+        for (uint32_t l = 0; l < 32; l++)
+            for (uint32_t i = 0; i < 8; i++)
+                left[l / 4 + i / 2 % 2 * 8][2 * (l % 4) + i % 2 + i / 4 * 8] = half_values[e.given[l][i / 2] >> 16 * (i % 2) & 0xffff];
+        for (uint32_t col = 0; col < 256; col++)
+            for (uint32_t k = 0; k < 16; k++) {
+                const uint32_t plain = start + col / 8 * stride + col % 8 * 64 + 2 * k, place = plain ^ (plain >> 7 & 3) << 4;
+                uint16_t h;
+                memcpy(&h, shim::state.shared + (place - kSharedBase), 2);
+                right[k][col] = half_values[h];
+            }
+        for (uint32_t row = 0; row < 16; row++) {
+            double sums[256] = {};
+            for (uint32_t k = 0; k < 16; k++)
+                for (uint32_t col = 0; col < 256; col++) sums[col] += (double)left[row][k] * right[k][col];
+            for (uint32_t col = 0; col < 256; col++) w.wide[turn][row][col] = (float)sums[col];
+        }
+        w.read.push_back(rows);
+    }
+    if (t.background.empty()) t.background.emplace_back();
+    Products& open = t.background.back();
+    open.rows.push_back(rows);
+    for (uint32_t* p : a) open.left.emplace_back(p);
+    t.sums.clear();
+    for (uint32_t i = 0; i < 128; i++) {
+        *d[i] += w.wide[turn][lane / 4 + i / 2 % 2 * 8][i / 4 * 8 + 2 * (lane % 4) + i % 2];
+        t.sums.emplace_back(d[i]);
     }
 }
 

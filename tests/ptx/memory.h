@@ -27,8 +27,7 @@ void begin_block(size_t shared_bytes);
 
 // ---- memory
 
-// An offset of 0 is a fault.
-constexpr uint32_t kSharedBase = 1024;
+using shim::kSharedBase;
 enum Kind { kRead, kReadConstant, kWrite };
 // Memory behind an address, once the running thread may use it so.
 uint8_t* global_at(uint64_t address, uint32_t size, Kind kind, At at);
@@ -57,5 +56,14 @@ Shuffled shuffle(Shuffle mode, uint32_t word, uint32_t b, uint32_t c, uint32_t l
 void mma(const uint32_t (&words)[6], float (&d)[4], At at);
 void mma_bytes(const uint32_t (&words)[6], int32_t (&d)[4], At at);
 void load_matrices(uint32_t row, uint32_t n, bool transposed, uint32_t (&d)[4], At at);
+// The instructions wgmma of m64n256k16 and halves: d += a * b, with 16 rows for each warp. Registers are given by their places,
+// because they may not change until the wait.
+void products_fence(At at);
+void products_start(float* const (&d)[128], uint32_t* const (&a)[4], uint64_t descriptor, At at);
+void products_commit_group(At at);
+void products_wait(size_t left, At at);
+// A thread may end.
+void products_none(At at);
+void fence_async();
 
 }  // namespace ptx

@@ -1,4 +1,6 @@
 //! Programs of a few ops with weights in memory, and the step that executes them on the CPU.
+// Each test uses some of it.
+#![allow(dead_code)]
 
 #[path = "matrix.rs"]
 pub mod matrix;

@@ -104,6 +104,12 @@ impl Shim {
         self.function::<extern "C" fn(*const std::ffi::c_char, usize, i32)>("shim_spoil")(kernel.as_ptr(), at, by);
     }
 
+    /// Has images lack a kernel.
+    pub fn leave_out(&self, kernel: &str) {
+        let kernel = std::ffi::CString::new(kernel).unwrap();
+        self.function::<extern "C" fn(*const std::ffi::c_char)>("shim_absent")(kernel.as_ptr());
+    }
+
     /// Has the device work on for ever.
     pub fn hang(&self, on: bool) {
         self.function::<extern "C" fn(bool)>("shim_hang")(on);

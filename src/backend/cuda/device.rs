@@ -9,8 +9,8 @@ use std::time::Instant;
 use super::fuse::Fusions;
 use super::inputs::InputStaging;
 use super::kv::{self, CudaKv};
-use super::launch::{Context, Stream};
-use super::module::KernelTable;
+use super::launch::{Context, CudaKernel, Stream};
+use super::module::{KernelTable, ProjectArgs};
 use super::probe::{self, Driver};
 use super::scratch::{DeviceScratch, ExecutorDims, GRID_Y};
 use super::weights::{self, DeviceWeights};
@@ -26,6 +26,9 @@ use crate::tensor::DType;
 /// Numbers of the longest key and the longest value that attention has kernels for.
 const MAX_KEY: usize = 1024;
 const MAX_VALUE: usize = 512;
+
+/// The name of the kernel that a device may go without.
+pub const WGMMA: &str = "wgmma_256";
 
 /// Experts of a router, and numbers of a row of a scan's state, at most.
 const MAX_EXPERTS: usize = 4096;
@@ -192,6 +195,21 @@ impl CudaDevice {
     pub fn fail(&self, why: String) -> Error {
         self.context.verdicts().fail(self.context.ordinal, why.clone());
         Error::DeviceUnavailable { device: self.context.device.clone(), why }
+    }
+
+    /// The kernel for prompts that GPUs of some architectures have beside those of all, unless it has failed a self-test.
+    pub(super) fn wgmma(&self) -> Option<&CudaKernel<ProjectArgs>> {
+        self.kernels.wgmma_256.as_ref().filter(|_| !self.context.verdicts().leaves_out(self.context.ordinal, WGMMA))
+    }
+
+    /// Tells whether there is such a kernel.
+    pub fn has_wgmma(&self) -> bool {
+        self.wgmma().is_some()
+    }
+
+    /// Leaves that kernel to others for as long as the process lasts.
+    pub fn leave_out_wgmma(&self) {
+        self.context.verdicts().leave_out(self.context.ordinal, WGMMA);
     }
 
     /// Bytes a second that the device reads, and the seconds that a launch takes among others: measured once a process.

@@ -590,6 +590,14 @@ impl Current<'_> {
         Ok(CudaKernel { raw, name, _args: PhantomData })
     }
 
+    /// A kernel by its name, or none where the image has none of that name.
+    pub fn kernel_if_any<A: Copy>(&self, module: &Module, name: &'static CStr) -> Result<Option<CudaKernel<A>>> {
+        let mut raw = ptr::null_mut();
+        // SAFETY: a live module and a terminated name.
+        let status = unsafe { (self.driver().module_function)(&mut raw, module.raw, name.as_ptr()) };
+        if status == CUresult::CUDA_ERROR_NOT_FOUND as Status { Ok(None) } else { self.kernel(module, name).map(Some) }
+    }
+
     /// The architecture that `kernel` was compiled for, such as 90; older than the device where the driver translated PTX.
     pub fn compiled_for<A>(&self, kernel: &CudaKernel<A>) -> Result<i32> {
         let which = CUfunction_attribute::CU_FUNC_ATTRIBUTE_PTX_VERSION;

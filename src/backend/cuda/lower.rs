@@ -6,7 +6,7 @@
 use std::ffi::CStr;
 use std::ops::Range;
 
-use super::device::CudaModel;
+use super::device::{CudaDevice, CudaModel};
 use super::fuse::{Fusion, Fusions, HeadOps};
 use super::inputs::{TILINGS, Tilings};
 use super::launch::{CudaKernel, Current, Grid, Stream};
@@ -127,6 +127,45 @@ fn part(fusion: Fusion, op: &Op) -> Part {
         (_, Op::Experts(_)) => Part::Experts,
         (_, Op::Logits { .. }) => Part::Head,
         _ => Part::Other,
+    }
+}
+
+/// A kernel for products in tiles of 128 rows of a matrix.
+pub(super) struct Tile<'a> {
+    kernel: &'a CudaKernel<ProjectArgs>,
+    /// Rows of input of a block.
+    tokens: usize,
+    /// Blocks that a processor has room for where the columns of a tile may be divided.
+    resident: usize,
+    threads: u32,
+    /// Bytes.
+    shared: usize,
+    /// The input has its columns in the order of `wgmma.cu`.
+    ordered: bool,
+}
+
+impl<'a> Tile<'a> {
+    /// The kernel that suits `usual` rows of input.
+    pub fn new(device: &'a CudaDevice, usual: usize) -> Tile<'a> {
+        let k = &device.kernels;
+        let (kernel, tokens, resident, threads) = match (usual, device.wgmma()) {
+            (0..=16, _) => (&k.gemm_16, 16, 3, 256),
+            (17..=64, _) => (&k.gemm_64, 64, 2, 256),
+            // Eight turns of 32 columns of the input in binary16, from a multiple of 512 bytes on.
+            (65.., Some(kernel)) => {
+                return Tile {
+                    kernel,
+                    tokens: 256,
+                    resident: 1,
+                    threads: 256,
+                    shared: 64 * 8 * 256 + 512,
+                    ordered: true,
+                };
+            }
+            (65.., None) => (&k.gemm_256, 256, 1, 512),
+        };
+        // Four turns of the input and two of the weights.
+        Tile { kernel, tokens, resident, threads, shared: 64 * (4 * tokens + 2 * 128), ordered: false }
     }
 }
 
@@ -374,8 +413,10 @@ impl Lowering<'_> {
             all[..args.n_segments as usize].iter().partition(|s| self.by_tiles(s.w.dtype()));
         if !many.is_empty() {
             args.take(&many);
-            self.halves(input, many[0].w.cols, n)?;
-            self.gemm(&mut args, n, [n, 1])?;
+            let model = self.model;
+            let tile = Tile::new(&model.device, n);
+            self.halves(input, many[0].w.cols, n, &tile)?;
+            self.gemm(&mut args, &tile, [n, 1])?;
         }
         if !few.is_empty() {
             args.take(&few);
@@ -456,8 +497,8 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// `rows` rows of an input in binary16.
-    pub(super) fn halves(&mut self, input: ProductInput, padded: u32, rows: usize) -> Result<()> {
+    /// `rows` rows of an input in binary16, for products in tiles.
+    pub(super) fn halves(&mut self, input: ProductInput, padded: u32, rows: usize, tile: &Tile) -> Result<()> {
         let halves = HalvesArgs {
             x: input.address,
             halves: self.scratch.halves,
@@ -466,32 +507,23 @@ impl Lowering<'_> {
             cols: input.width as u32,
             padded,
             x_stride: input.stride as u32,
-            pad: 0,
+            ordered: u32::from(tile.ordered),
         };
         self.launch(&self.model.device.kernels.to_halves, [rows, 1, 1], 256, 128, &halves)
     }
 
-    /// Matrix times matrix in tiles that suit `usual` rows of input, for `most` rows in each of `z` groups.
-    pub(super) fn gemm(&mut self, args: &mut ProjectArgs, usual: usize, [most, z]: [usize; 2]) -> Result<()> {
-        let k = &self.model.device.kernels;
+    /// Matrix times matrix in tiles, for `most` rows of input in each of `z` groups.
+    pub(super) fn gemm(&mut self, args: &mut ProjectArgs, tile: &Tile, [most, z]: [usize; 2]) -> Result<()> {
         (args.halves, args.row_scales) = (self.scratch.halves, self.scratch.row_scales);
         (args.parts, args.counters) = (self.scratch.product_parts, self.scratch.product_counters);
         let segments = &args.segments[..args.n_segments as usize];
         let tiles: usize = segments.iter().map(|s| (s.w.rows as usize).div_ceil(128)).sum();
-        // Tokens of a block, and blocks that a processor has room for where the columns of a tile may be divided.
-        let (kernel, tokens, resident, threads) = match usual {
-            0..=16 => (&k.gemm_16, 16, 3, 256),
-            17..=64 => (&k.gemm_64, 64, 2, 256),
-            65.. => (&k.gemm_256, 256, 1, 512),
-        };
-        let blocks = [tiles, most.div_ceil(tokens)];
+        let blocks = [tiles, most.div_ceil(tile.tokens)];
         args.splits = match args.order {
-            0 => self.dims.column_splits(blocks[0] * blocks[1], resident, segments[0].w.cols as usize) as u32,
+            0 => self.dims.column_splits(blocks[0] * blocks[1], tile.resident, segments[0].w.cols as usize) as u32,
             _ => 1,
         };
-        // Turns of 32 columns in binary16: four of the tokens and two of the weights.
-        let shared = 64 * (4 * tokens + 2 * 128);
-        self.launch(kernel, [blocks[0], blocks[1], z * args.splits as usize], threads, shared, args)
+        self.launch(tile.kernel, [blocks[0], blocks[1], z * args.splits as usize], tile.threads, tile.shared, args)
     }
 
     /// Matrix times vector for `y` columns of the grid; `fits_blocks` was true for the inputs.

@@ -1,6 +1,6 @@
 //! The launches of a router and of experts.
 
-use super::lower::{Lowering, ProductInput, activation_code};
+use super::lower::{Lowering, ProductInput, Tile, activation_code};
 use super::module::{
     CombineArgs, DeviceMatrix, DeviceNorm, Epilogue, ExpertGluArgs, GroupArgs, ProjectArgs, RouteArgs, Segment,
 };
@@ -150,12 +150,14 @@ impl Lowering<'_> {
         self.launch(&self.model.device.kernels.group, [n_experts, 1, 1], 256, 2 * 256 * 4, &args)?;
         // No token chooses an expert twice.
         let (usual, grid) = (picks.div_ceil(n_experts), [n, n_experts]);
-        self.halves(input, first.segments[0].w.cols, n)?;
-        self.gemm(&mut ProjectArgs { order, starts, ..first }, usual, grid)?;
+        let model = self.model;
+        let tile = Tile::new(&model.device, usual);
+        self.halves(input, first.segments[0].w.cols, n, &tile)?;
+        self.gemm(&mut ProjectArgs { order, starts, ..first }, &tile, grid)?;
         self.expert_glu(glu)?;
         let (address, width, stride) = (glu.gate, glu.ffn as usize, glu.stride as usize);
         let input = ProductInput { address, width, stride, norm: DeviceNorm::default() };
-        self.halves(input, second.segments[0].w.cols, picks)?;
-        self.gemm(&mut ProjectArgs { order, starts, ..second }, usual, grid)
+        self.halves(input, second.segments[0].w.cols, picks, &tile)?;
+        self.gemm(&mut ProjectArgs { order, starts, ..second }, &tile, grid)
     }
 }

@@ -34,7 +34,7 @@ mod writer;
 use std::sync::{Arc, OnceLock};
 
 pub use self::cross::Crossing;
-pub use self::device::{CudaDevice, CudaModel, Uses};
+pub use self::device::{CudaDevice, CudaModel, Uses, WGMMA};
 pub use self::executor::CudaExecutor;
 pub use self::kv::CudaKv;
 pub use self::module::KernelTable;

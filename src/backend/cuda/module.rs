@@ -224,7 +224,7 @@ pub struct HalvesArgs {
     pub cols: u32,
     pub padded: u32,
     pub x_stride: u32,
-    pub pad: u32,
+    pub ordered: u32,
 }
 
 #[repr(C)]
@@ -543,10 +543,11 @@ pinned!(
 );
 
 macro_rules! kernels {
-    ($($name:ident: $args:ident),* $(,)?) => {
-        /// Every kernel by its name in the image.
+    ($($name:ident: $args:ident),*; $($some:ident: $some_args:ident),* $(,)?) => {
+        /// Every kernel by its name in the image; some are in the machine code of some GPUs alone.
         pub struct KernelTable {
             $(pub $name: CudaKernel<$args>,)*
+            $(pub $some: Option<CudaKernel<$some_args>>,)*
             _module: Module,
         }
 
@@ -558,12 +559,14 @@ macro_rules! kernels {
                 };
                 Ok(KernelTable {
                     $($name: current.kernel(&module, named(concat!(stringify!($name), "\0")))?,)*
+                    $($some: current.kernel_if_any(&module, named(concat!(stringify!($some), "\0")))?,)*
                     _module: module,
                 })
             }
 
             /// Name and parameter size of each kernel.
-            pub const PARAMETERS: &[(&str, usize)] = &[$((stringify!($name), size_of::<$args>())),*];
+            pub const PARAMETERS: &[(&str, usize)] =
+                &[$((stringify!($name), size_of::<$args>()),)* $((stringify!($some), size_of::<$some_args>())),*];
         }
     };
 }
@@ -648,7 +651,8 @@ kernels! {
     adjust: ChooseArgs,
     argmax: ChooseArgs,
     weigh: ChooseArgs,
-    keep: ChooseArgs,
+    keep: ChooseArgs;
+    wgmma_256: ProjectArgs,
 }
 
 #[cfg(test)]

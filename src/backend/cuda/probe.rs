@@ -5,7 +5,7 @@
 //! constants. Refuses to know contexts and what is computed in them, which is the part of `launch`.
 #![allow(unsafe_code)]
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ffi::{CStr, OsStr, c_char, c_int, c_uint, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -127,6 +127,7 @@ driver_table! {
 pub struct Verdicts {
     passed: HashSet<(i32, u64)>,
     failed: BTreeMap<i32, String>,
+    left_out: BTreeSet<(i32, &'static str)>,
     rates: BTreeMap<i32, (f64, f64)>,
 }
 
@@ -151,6 +152,15 @@ impl Verdicts {
     /// The first reason counts.
     pub fn fail(&mut self, ordinal: i32, why: String) {
         self.failed.entry(ordinal).or_insert(why);
+    }
+
+    /// Has a device not use a kernel that others can stand in for.
+    pub fn leave_out(&mut self, ordinal: i32, kernel: &'static str) {
+        self.left_out.insert((ordinal, kernel));
+    }
+
+    pub fn leaves_out(&self, ordinal: i32, kernel: &'static str) -> bool {
+        self.left_out.contains(&(ordinal, kernel))
     }
 
     /// The reason why a device must not be used.

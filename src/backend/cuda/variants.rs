@@ -74,6 +74,7 @@ impl KernelTable {
     pub fn products(&self) -> impl Iterator<Item = &CudaKernel<ProjectArgs>> {
         let types = [quant::F32, quant::F16, quant::BF16, quant::Q4_0, quant::Q4_1, quant::Q5_0, quant::Q5_1];
         let types = types.into_iter().chain([quant::Q8_0, quant::Q4_K, quant::Q5_K, quant::Q6_K]);
-        types.map(|dtype| self.gemv(dtype)).chain([&self.gemv_mixed, &self.gemm_16, &self.gemm_64, &self.gemm_256])
+        let tiles = [&self.gemm_16, &self.gemm_64, &self.gemm_256];
+        types.map(|dtype| self.gemv(dtype)).chain([&self.gemv_mixed]).chain(tiles).chain(&self.wgmma_256)
     }
 }

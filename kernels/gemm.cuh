@@ -1,0 +1,141 @@
+// Tiles of matrix times matrix: which part of a product a block has, its tokens in shared memory, and where its sums go.
+//
+// A type `D` says how the warps of a block divide a tile:
+//   kRows, kTokens             rows of the matrix and tokens of the tile
+//   kThreads                   of the block
+//   kWarpRows, kWarpTokens     of the part of a warp
+//   kAcross                    warps with the same rows
+//   kM, kN                     parts of 16 rows and of 8 tokens of a warp
+// Sums of a warp are [kM][kN][4], each as `mma16x8x16` has them.
+#pragma once
+
+#include "args.cuh"
+
+constexpr u32 kChunk = 32;  // columns of a turn
+
+// Place of 8 columns of a row in a turn: rows that `load_matrices` reads together lie in different banks.
+DEVICE u32 place(u32 row, u32 part) { return row * kChunk + (part ^ (row / 2 % 4)) * 8; }
+
+// Work of a block: some rows of a matrix times some tokens, consecutive ones or the picks of an expert.
+struct Share {
+    u32 first_row;  // of the expert
+    u32 row0;
+    u32 token0;
+    u32 tokens;        // in all
+    const u32* order;  // or null
+    u32 divisor;
+    u32 split;  // of the columns
+    u32 splits;
+    DEVICE_MEMBER u32 output(u32 token) const { return order ? order[token] : token; }
+    DEVICE_MEMBER u32 input(u32 token) const { return order ? order[token] / divisor : token; }
+};
+
+// Copies of the tokens of a turn that a thread makes, into [tokens][32 halves].
+template <class D> struct Copies {
+    static constexpr u32 kParts = D::kTokens * 4, kTurns = (kParts + D::kThreads - 1) / D::kThreads;
+    u32 from[kTurns];  // chunks ahead of the row of a token
+    DEVICE_MEMBER Copies(const Share& work, u32 chunks) {
+        UNROLL for (u32 i = 0; i < kTurns; i++)
+            from[i] = work.input(min_u32(work.token0 + (i * D::kThreads + threadIdx.x) / 4, work.tokens - 1)) * chunks;
+    }
+    DEVICE_MEMBER void start(const u16* halves, u32 chunk, u16* stage) const {
+        UNROLL for (u32 i = 0; i < kTurns; i++) {
+            const u32 copy = i * D::kThreads + threadIdx.x;
+            const u16* part = halves + (u64)(from[i] + chunk) * kChunk + copy % 4 * 8;
+            if (copy < kParts) copy_async16(stage + place(copy / 4, copy % 4), part);
+        }
+    }
+};
+
+// Leaves the sums of the block's share of columns in memory; true in the last block of a tile, with the sums of all, joined in
+// order.
+template <class D> DEVICE bool join(const ProjectArgs& a, u32 split, u8* shared, float (&sums)[D::kM][D::kN][4]) {
+    constexpr u32 kPart = D::kTokens * D::kRows;
+    const u32 tile = blockIdx.y * gridDim.x + blockIdx.x;
+    float* parts = a.parts + (u64)tile * a.splits * kPart + 4 * threadIdx.x;
+    UNROLL for (u32 m = 0; m < D::kM; m++) UNROLL for (u32 n = 0; n < D::kN; n++) {
+        const float4 sum = {sums[m][n][0], sums[m][n][1], sums[m][n][2], sums[m][n][3]};
+        store(parts + split * kPart + (m * D::kN + n) * 4 * D::kThreads, sum);
+    }
+    if (!last_block(a.counters + tile, a.splits, (u32*)shared)) return false;
+    // Those of this block come back with the others, so that no register holds them until then.
+    UNROLL for (u32 m = 0; m < D::kM; m++) UNROLL for (u32 n = 0; n < D::kN; n++) {
+        UNROLL for (u32 i = 0; i < 4; i++) sums[m][n][i] = 0.f;
+    }
+    for (u32 s = 0; s < a.splits; s++) {
+        UNROLL for (u32 m = 0; m < D::kM; m++) UNROLL for (u32 n = 0; n < D::kN; n++) {
+            const float4 sum = load<float4>(parts + s * kPart + (m * D::kN + n) * 4 * D::kThreads);
+            const float v[4] = {sum.x, sum.y, sum.z, sum.w};
+            UNROLL for (u32 i = 0; i < 4; i++) sums[m][n][i] += v[i];
+        }
+    }
+    return true;
+}
+
+// The share of block `x`, and its matrix.
+template <class D> DEVICE Share share_of(const ProjectArgs& a, u32 x, u32& segment) {
+    u32 tile = x;
+    segment = 0;
+    while (segment + 1 < a.n_segments && tile >= ceil_div(a.segments[segment].w.rows, D::kRows)) {
+        tile -= ceil_div(a.segments[segment].w.rows, D::kRows);
+        segment++;
+    }
+    const u32 expert = a.order ? blockIdx.z : 0, first = a.order ? a.starts[expert] : 0;
+    return {expert * a.segments[segment].w.rows,
+            tile * D::kRows,
+            blockIdx.y * D::kTokens,
+            a.order ? a.starts[expert + 1] - first : a.n,
+            a.order ? a.order + first : nullptr,
+            a.x_divisor,
+            a.order ? 0 : blockIdx.z,
+            a.splits};
+}
+
+// `multiply` adds up the products of a matrix of a type with the columns of the share.
+template <class D, class Multiply> DEVICE void gemm(const ProjectArgs& a, u8* shared, Multiply&& multiply) {
+    let_next_start();
+    wait_for_previous();
+    float sums[D::kM][D::kN][4] = {};
+    {
+        u32 segment;
+        const Share work = share_of<D>(a, blockIdx.x, segment);
+        if (work.token0 >= work.tokens) return;
+        const DeviceMatrix& w = a.segments[segment].w;
+        // One loop for each type, so that no load depends on a branch.
+        with_type(w.type, [&](auto type) { multiply(type, w, work, sums); });
+    }
+    if (a.splits > 1 && !join<D>(a, blockIdx.z, shared, sums)) return;
+    // Found anew, so that no register has it meanwhile.
+    u32 segment;
+    const Share work = share_of<D>(a, unknown(blockIdx.x), segment);
+    const Segment& s = a.segments[segment];
+    const DeviceMatrix& w = s.w;
+    const u32 lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, g = lane / 4, t = lane % 4;
+    const u32 row0 = work.row0 + warp / D::kAcross * D::kWarpRows + g;
+    const u32 token0 = work.token0 + warp % D::kAcross * D::kWarpTokens + 2 * t;
+    UNROLL for (u32 n = 0; n < D::kN; n++) UNROLL for (u32 j = 0; j < 2; j++) {
+        const u32 token = token0 + 8 * n + j;
+        if (token >= work.tokens) continue;
+        const float scale = a.row_scales[work.input(token)];
+        float* out = s.out + (u64)work.output(token) * w.rows;
+        UNROLL for (u32 m = 0; m < D::kM; m++) UNROLL for (u32 i = 0; i < 2; i++) {
+            const u32 row = row0 + 16 * m + 8 * i;
+            if (row >= w.rows) continue;
+            const float sum = sums[m][n][2 * i + j] * scale + (s.bias ? s.bias[row] : 0.f);
+            switch (a.epilogue) {
+                case kAdd: out[row] += a.scale * sum; break;
+                case kCap: out[row] = a.scale * sum; break;
+                default: out[row] = sum;
+            }
+        }
+    }
+    if (a.epilogue != kCap || a.softcap <= 0.f) return;
+    // What the thread has written, in loops that hold no sums.
+    UNROLL_BY(1) for (u32 i = 0; i < 2 * D::kN; i++) {
+        const u32 token = token0 + i / 2 * 8 + i % 2;
+        UNROLL_BY(1) for (u32 row = row0; token < work.tokens && row < min_u32(row0 + D::kWarpRows, w.rows); row += 8) {
+            float& out = s.out[(u64)work.output(token) * w.rows + row];
+            out = a.softcap * tanhf(out / a.softcap);
+        }
+    }
+}

@@ -1,0 +1,98 @@
+// Matrix times matrix by the matrix instructions of sm_90a, which belong to groups of four warps and run in the background.
+//
+// A block has 128 rows of a matrix, 16 for each warp, and 256 tokens. A lane expands weights into registers, as the left operand: of
+// the 32 columns of a turn, eight neighbouring ones of two rows, because `to_halves` lays down the columns of tokens in the order
+// that the operands of lanes have (`ordered_place`). Tokens are the right operand, which the instruction reads from shared memory. While the
+// products of a turn run, the weights of the next are expanded into other registers.
+#include "gemm.cuh"
+
+#ifdef HAS_WGMMA
+
+// Division of a tile among a block of two groups.
+struct Groups {
+    static constexpr u32 kRows = 128, kTokens = 256, kThreads = 256;
+    static constexpr u32 kWarpRows = 16, kWarpTokens = kTokens, kAcross = 1;
+    static constexpr u32 kM = 1, kN = kTokens / 8;
+};
+
+// Turns of tokens in shared memory, and those of them that are copied ahead: products may still read two others.
+constexpr u32 kRing = 8, kRingAhead = kRing - 2;
+constexpr u32 kTurnHalves = Groups::kTokens * kChunk;
+
+// Describes rows of 64 bytes at a multiple of 512 bytes of shared memory, whose parts of 16 bytes lie as `place` has them, for
+// `multiply_async` (PTX ISA, "Matrix Descriptor Format": address, offset of 8 columns, which this layout leaves out, offset of 8
+// rows, all in units of 16 bytes; swizzling of 64 bytes).
+DEVICE u64 rows_of_64_bytes(const u16* rows) {
+    return (shared_address(rows) & 0x3ffffu) >> 4 | 1ull << 16 | (u64)(8 * 64 >> 4) << 32 | 2ull << 62;
+}
+
+// Sums of the warp's part of a tile. Shared memory: [turn][token][32 halves].
+template <class T>
+DEVICE void multiply_by_groups(const ProjectArgs& a, const DeviceMatrix& w, const Share& work, u16* tokens, float (&sums)[Groups::kN][4]) {
+    const u32 lane = threadIdx.x % kWarp, t = lane % 4, chunks = w.cols / kChunk;
+    const u32 begin = chunks * work.split / work.splits, end = chunks * (work.split + 1) / work.splits;
+    const Copies<Groups> copies(work, chunks);
+    auto fetch = [&](u32 chunk) {
+        if (chunk < end) copies.start(a.halves, chunk, tokens + chunk % kRing * kTurnHalves);
+        copy_async_commit();
+    };
+    UNROLL for (u32 c = 0; c < kRingAhead; c++) fetch(begin + c);
+
+    // Rows g and g + 8 of the warp's; behind the end the last row is read again.
+    const u32 row0 = work.row0 + threadIdx.x / kWarp * Groups::kWarpRows + lane / 4;
+    const u32 rows[2] = {work.first_row + min_u32(row0, w.rows - 1), work.first_row + min_u32(row0 + 8, w.rows - 1)};
+    Raw8 raw[2];
+    auto load_turn = [&](u32 chunk) {
+        UNROLL for (u32 i = 0; i < 2; i++) raw[i] = T::load8(w, rows[i], chunk, t);
+    };
+    // Operands of a turn, the first and the last 16 columns.
+    struct Left {
+        uint4 halves[2];
+    };
+    auto expand = [&](u32 chunk) {
+        float y[2][8];
+        UNROLL for (u32 i = 0; i < 2; i++) T::decode8(raw[i], chunk, t, y[i]);
+        Left left;
+        UNROLL for (u32 k = 0; k < 2; k++)
+            left.halves[k] = {pack_halves(y[0][4 * k], y[0][4 * k + 1]), pack_halves(y[1][4 * k], y[1][4 * k + 1]),
+                              pack_halves(y[0][4 * k + 2], y[0][4 * k + 3]), pack_halves(y[1][4 * k + 2], y[1][4 * k + 3])};
+        return left;
+    };
+    // Multiplies the operands of a turn, and expands those of the next.
+    auto turn = [&](u32 chunk, const Left& now, Left& next) {
+        copy_async_wait<kRingAhead - 1>();
+        fence_async();
+        sync_block();
+        // After the barrier, by which all warps have ended the products whose tokens are overwritten, those of two turns ago.
+        fetch(chunk + kRingAhead);
+        const u64 right = rows_of_64_bytes(tokens + chunk % kRing * kTurnHalves);
+        begin_products();
+        // The last 16 columns are 32 bytes further on.
+        UNROLL for (u32 k = 0; k < 2; k++) multiply_async(sums, now.halves[k], right + 2 * k);
+        commit_products();
+        // Until the products of the turn before have ended, whose operands are replaced.
+        wait_products<1>();
+        if (chunk + 1 < end) next = expand(chunk + 1);
+        if (chunk + 2 < end) load_turn(chunk + 2);
+        if (chunk % 4 == 0 && chunk + 8 < end) UNROLL for (u32 i = 0; i < 2; i++) prefetch_ahead<T>(w, rows[i], chunk + 8);
+    };
+    load_turn(begin);
+    // Two, because products have the registers of one until the wait of the next turn.
+    Left even = expand(begin), odd = even;
+    if (begin + 1 < end) load_turn(begin + 1);
+    UNROLL_BY(1) for (u32 chunk = begin; chunk < end; chunk += 2) {
+        turn(chunk, even, odd);
+        if (chunk + 1 < end) turn(chunk + 1, odd, even);
+    }
+    end_products(sums);
+}
+
+KERNEL(wgmma_256, ProjectArgs, 256, 1) {
+    DYNAMIC_SHARED(shared);
+    u16* tokens = (u16*)(shared + (0u - shared_address(shared)) % 512);
+    gemm<Groups>(a, shared, [&](auto type, const DeviceMatrix& w, const Share& work, float (&sums)[1][Groups::kN][4]) {
+        multiply_by_groups<decltype(type)>(a, w, work, tokens, sums[0]);
+    });
+}
+
+#endif

@@ -1,0 +1,195 @@
+//! Products of many tokens on the GPU, in tiles: each type of weights, numbers of rows, columns and tokens that no tile divides, and
+//! every operation on the result, by each of the kernels for them. On the host shim for CUDA, and on a GPU where there is one.
+#![cfg(cuda)]
+
+#[path = "support/ops.rs"]
+mod ops;
+#[path = "support/shim.rs"]
+mod shim;
+
+use std::sync::Arc;
+
+use ops::matrix::Matrix;
+use ops::{LAYER, Model, project, values};
+use realizar::backend::batch::{Batch, StepLimits};
+use realizar::backend::cuda::{self, CudaExecutor, Uses, WGMMA};
+use realizar::backend::op::{Act, Activation, Experts, Op, RouterScore, Routing, Weight};
+use realizar::backend::{Backend, Pace};
+use realizar::quant;
+use realizar::tensor::DType;
+use shim::Shim;
+
+/// Types that have kernels, with columns that make odd and even numbers of turns, and one.
+const TYPES: [(DType, usize); 12] = [
+    (quant::F32, 50),
+    (quant::F16, 30),
+    (quant::F16, 200),
+    (quant::BF16, 72),
+    (quant::Q4_0, 544),
+    (quant::Q4_1, 96),
+    (quant::Q5_0, 544),
+    (quant::Q5_1, 416),
+    (quant::Q8_0, 480),
+    (quant::Q4_K, 768),
+    (quant::Q5_K, 512),
+    (quant::Q6_K, 256),
+];
+
+/// Where to test: the shim with the kernel that GPUs of one architecture alone have, and without it, and a GPU.
+fn targets() -> Vec<(&'static str, Option<Shim>)> {
+    let shim = Shim::new().map(|shim| ("shim", Some(shim)));
+    let without = Shim::new().inspect(|shim| shim.leave_out(WGMMA)).map(|shim| ("shim without wgmma", Some(shim)));
+    let gpu = cuda::devices()[0].unavailable.is_empty().then_some(("GPU", None));
+    shim.into_iter().chain(without).chain(gpu).collect()
+}
+
+/// Executes all ops of a model for `n` tokens, whose number has to choose `kernel` among those for tiles; the results of `outs`.
+fn run(
+    (name, shim): &(&str, Option<Shim>),
+    model: &Model,
+    n: usize,
+    inputs: &[(Act, &[f32])],
+    outs: &[Act],
+) -> Vec<Vec<f32>> {
+    let device = match shim {
+        Some(shim) => cuda::CudaDevice::open(&shim.driver, 0, shim::IMAGE, Uses::default()),
+        None => cuda::open(0, Uses::default()),
+    };
+    let device = device.unwrap();
+    let tiles = match n {
+        ..=64 => "gemm_64",
+        _ if device.has_wgmma() => WGMMA,
+        _ => "gemm_256",
+    };
+    let loaded = Arc::new(device.load(&model.program, &model.weights(), &mut |_, _| Ok(())).unwrap());
+    let mut state = Backend::Cuda(loaded.clone()).new_state(&model.spec(n)).unwrap();
+    let limits = StepLimits { max_tokens: n, max_outputs: 1 };
+    let mut executor = CudaExecutor::new(loaded, &model.program, limits).unwrap();
+    let (positions, zeros) = ((0..n as u32).collect::<Vec<u32>>(), vec![0; n]);
+    let states = &mut [&mut state];
+    let batch = &mut Batch { ids: &zeros, positions: &positions, slots: &zeros, states, outputs: &[], rules: &[] };
+    executor.begin(batch, 0..model.program.ops.len()).unwrap();
+    for (act, values) in inputs {
+        executor.write(*act, values).unwrap();
+    }
+    assert!(executor.advance(batch, &Pace::new(&|| false)).unwrap());
+    assert!(
+        executor.kernels().any(|kernel| kernel == tiles),
+        "{name}, {n} tokens: {:?}",
+        executor.kernels().collect::<Vec<_>>()
+    );
+    let read = |act: &Act| {
+        let mut out = vec![f32::NAN; n * model.program.width(*act)];
+        executor.read(*act, &mut out).map(|()| out).unwrap()
+    };
+    outs.iter().map(read).collect()
+}
+
+/// A matrix of a type and the values that it holds.
+fn matrix(model: &mut Model, dtype: DType, [rows, cols]: [usize; 2], seed: u64) -> (Weight, Vec<f32>) {
+    let matrix = Matrix::new(dtype, rows, cols, &values(rows * cols, seed));
+    let mut held = vec![0.0; rows * cols];
+    quant::dequantize(dtype, &matrix.bytes, &mut held).unwrap();
+    (model.source(matrix), held)
+}
+
+/// The product of a row with the rows of a matrix.
+fn product(x: &[f64], weights: &[f32]) -> Vec<f64> {
+    let dot = |w: &[f32]| x.iter().zip(w).map(|(x, w)| x * f64::from(*w)).sum();
+    weights.chunks(x.len()).map(dot).collect()
+}
+
+fn wide(x: &[f32]) -> Vec<f64> {
+    x.iter().copied().map(f64::from).collect()
+}
+
+fn check(what: &str, expected: &[f64], got: &[f32]) {
+    let error: f64 = expected.iter().zip(got).map(|(e, g)| (e - f64::from(*g)).powi(2)).sum();
+    let error = (error / expected.iter().map(|e| e * e).sum::<f64>()).sqrt();
+    println!("{what}: {error:.1e}");
+    // Inputs and weights are rounded to 11 bits.
+    assert!(error < 5e-4, "{what}: {error}");
+}
+
+#[test]
+fn products_of_many_tokens_are_those_of_the_values_in_the_matrices() {
+    for target in &targets() {
+        for (order, (dtype, cols)) in (0..).zip(TYPES) {
+            target.1.iter().for_each(|shim| shim.order(order % 3));
+            for n in [40, 65, 150, 300] {
+                let mut model = Model::new(LAYER);
+                let [x, a, b, c] = model.acts([cols, 131, 70, 9]);
+                let (of_a, weights_a) = matrix(&mut model, dtype, [131, cols], 1);
+                let (of_b, weights_b) = matrix(&mut model, dtype, [70, cols], 2);
+                let (of_c, weights_c) = matrix(&mut model, dtype, [9, cols], 3);
+                let (bias, added) = model.vector(131, 4);
+                let delta = project(x, &[(of_c, None, c)]);
+                // Two matrices at once, and one that has few rows, so that blocks share its columns.
+                let model = model.finish(vec![project(x, &[(of_a, Some(bias), a), (of_b, None, b)]), delta]);
+                let rows = values(n * cols, 5);
+                let got = run(target, &model, n, &[(x, &rows)], &[a, b, c]);
+                let expected = |weights: &[f32]| -> Vec<f64> {
+                    rows.chunks(cols).flat_map(|x| product(&wide(x), weights)).collect()
+                };
+                let mut expected = [&weights_a, &weights_b, &weights_c].map(|w| expected(w));
+                expected[0].iter_mut().enumerate().for_each(|(i, v)| *v += f64::from(added[i % 131]));
+                for (expected, (got, which)) in
+                    expected.iter().zip(got.iter().zip(["with a bias", "beside it", "of few rows"]))
+                {
+                    check(&format!("{}, type {}, {n} tokens, {which}", target.0, dtype.0), expected, got);
+                }
+            }
+        }
+    }
+}
+
+/// Each expert has the rows of the tokens that chose it, more than a tile of few.
+#[test]
+fn products_of_experts_are_those_of_the_tokens_that_chose_them() {
+    const FFN: usize = 96;
+    const HIDDEN: usize = 64;
+    const N: usize = 211;
+    let silu = |x: f64| x / (1.0 + (-x).exp());
+    for target in &targets() {
+        let mut model = Model::new(LAYER);
+        let [x, scores, out] = model.acts([HIDDEN, 3, HIDDEN]);
+        let (gate, gates) = matrix(&mut model, quant::Q8_0, [3 * FFN, HIDDEN], 1);
+        let (up, ups) = matrix(&mut model, quant::Q8_0, [3 * FFN, HIDDEN], 2);
+        let (down, downs) = matrix(&mut model, quant::F16, [3 * HIDDEN, FFN], 3);
+        let routing = Routing::new(RouterScore::SoftmaxOfChosen, 2, false);
+        let (biases, scales, activation) = ([None; 3], [None; 3], Activation::Silu);
+        let experts = Experts {
+            x,
+            scores,
+            out,
+            gate: Some(gate),
+            up,
+            down,
+            biases,
+            scales,
+            n_experts: 3,
+            ffn: FFN,
+            routing,
+            activation,
+        };
+        let model = model.finish(vec![Op::Experts(experts)]);
+        let (rows, of_experts) = (values(N * HIDDEN, 5), values(N * 3, 6));
+        let got = run(target, &model, N, &[(x, &rows), (scores, &of_experts)], &[out]);
+        let mut expected = Vec::new();
+        for (x, scores) in rows.chunks(HIDDEN).zip(of_experts.chunks(3)) {
+            let least = (0..3).min_by(|&a, &b| scores[a].total_cmp(&scores[b])).unwrap();
+            let chosen: Vec<usize> = (0..3).filter(|e| *e != least).collect();
+            let sum: f64 = chosen.iter().map(|&e| f64::from(scores[e]).exp()).sum();
+            let mut row = vec![0.0; HIDDEN];
+            for e in chosen {
+                let part = |of: &[f32]| product(&wide(x), &of[e * FFN * HIDDEN..][..FFN * HIDDEN]);
+                let gated: Vec<f64> = part(&gates).into_iter().zip(part(&ups)).map(|(g, u)| silu(g) * u).collect();
+                let result = product(&gated, &downs[e * HIDDEN * FFN..][..HIDDEN * FFN]);
+                let weight = f64::from(scores[e]).exp() / sum;
+                row.iter_mut().zip(result).for_each(|(row, v)| *row += weight * v);
+            }
+            expected.extend(row);
+        }
+        check(&format!("{}, experts", target.0), &expected, &got[0]);
+    }
+}
