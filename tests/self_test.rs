@@ -192,6 +192,9 @@ fn a_kernel_that_computes_something_else_is_found_and_named() {
     for (kernel, at, by) in FAULTS {
         let Some(shim) = shim() else { return };
         shim.spoil(kernel, at, by);
+        if kernel == c"gemm_256" {
+            shim.leave_out(cuda::WGMMA);
+        }
         let one_op =
             self_test::check(&open(&shim, false).unwrap(), &factor, &Weights::default(), engine::host_choice).err();
         let others = models.iter().filter_map(|(_, path, _)| check(&shim, path, false).err());
@@ -205,6 +208,33 @@ fn a_kernel_that_computes_something_else_is_found_and_named() {
         shim.spoil(c"", 0, 0);
         assert_eq!(open(&shim, false).err().unwrap().to_string(), error.to_string());
     }
+}
+
+/// A kernel that another can stand in for is left out where it is wrong, for every model.
+#[test]
+fn a_device_goes_on_without_the_kernel_that_it_can_do_without() {
+    let Some(shim) = shim() else { return };
+    let of = |dtype| save(&Tiny::new("llama", dtype).layers(1));
+    let [(_a, one, _), (_b, other, _)] = [quant::Q8_0, quant::F16].map(of);
+    let has_wgmma = || open(&shim, false).unwrap().has_wgmma();
+    check(&shim, &one, false).unwrap();
+    assert!(has_wgmma());
+    // The rows of the first matrix.
+    shim.spoil(c"wgmma_256", 36, -1);
+    for path in [&other, &one] {
+        assert!(check(&shim, path, false).unwrap() < 0.7);
+        assert!(!has_wgmma());
+    }
+    let launches = shim.number("shim_launches");
+    for path in [&other, &one] {
+        check(&shim, path, false).unwrap();
+    }
+    assert_eq!(shim.number("shim_launches"), launches);
+    // Those that stand in are tested as others are.
+    let Some(shim) = self::shim() else { return };
+    shim.leave_out(cuda::WGMMA);
+    shim.spoil(c"gemm_256", 36, -1);
+    assert!(check(&shim, &one, false).unwrap_err().to_string().contains("gemm_256"));
 }
 
 /// A fault on the way is told with what ran, and memory that is short is no verdict.
