@@ -10,6 +10,8 @@ LIBDIR  ?= lib
 DESTDIR ?=
 CARGO   ?= cargo
 GO      ?= go
+# What `cargo test` is called by.
+TEST_ENV ?=
 CFLAGS   ?= -O2
 CXXFLAGS ?= -O2
 
@@ -88,7 +90,7 @@ build/example build/handles build/no_exceptions: bindings/cpp/realizar.hpp inclu
 test: test-rust test-programs test-go test-python test-csharp test-java test-swift test-godot test-unreal test-install ## Run every test
 
 test-rust: ## Run the tests of the engine
-	$(CARGO) test
+	$(TEST_ENV) $(CARGO) test
 
 test-programs: programs ## Run the example programs on a tiny model
 	tests/programs.sh build
@@ -172,8 +174,8 @@ bench-gpu: ## Measure the speed of the CUDA backend on models with random weight
 gpu-kit: ## Gather both in build/gpu, for a machine with a GPU and no compiler  [MODEL=file.gguf]
 	CARGO="$(CARGO)" scripts/gpu-kit build/gpu $(if $(MODEL),"$(MODEL)")
 
-check-kernels: ## Read the kernels' machine code: no spills, wide loads, matrix instructions
-	scripts/check-kernels 80 86 89 90 100 120
+check-kernels: ## Read the kernels' machine code: no spills, wide loads, matrix instructions  [TARGETS="80 90"]
+	scripts/check-kernels $(or $(TARGETS),80 86 89 90 100 120)
 
 gpu-report: ## Estimate the speed of tokens from the kernels' machine code  [TARGETS="80 90"]
 	scripts/gpu-report $(TARGETS)

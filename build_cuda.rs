@@ -1,5 +1,6 @@
 //! Compiles `kernels/` into one image for every supported GPU, where an nvcc can be found.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
@@ -85,7 +86,16 @@ fn compile(nvcc: &Path, root: &Path, out: &Path) -> Result<(), String> {
         command.arg(format!("-gencode=arch=compute_{target}{own},code=sm_{target}{own}"));
     }
     command.arg(format!("-gencode=arch=compute_{oldest},code=compute_{oldest}"));
-    command.arg("-o").arg(out.join("kernels.fatbin")).arg(root.join("kernels/realizar.cu"));
+    let image = out.join("kernels.fatbin");
+    command.arg(root.join("kernels/realizar.cu"));
+    // Minutes of work, which every profile and clippy would do again: in the folder of all of them (`OUT_DIR` is
+    // `TARGET/PROFILE/build/PACKAGE/out`).
+    let shared = out.ancestors().nth(4).unwrap_or(out);
+    let built = shared.join(format!("kernels-{:016x}.fatbin", key(nvcc, root, &command).map_err(|e| e.to_string())?));
+    if fs::copy(&built, &image).is_ok() {
+        return Ok(());
+    }
+    command.arg("-o").arg(&image);
     let output = command.output().map_err(|e| e.to_string())?;
     if !output.status.success() {
         let text = String::from_utf8_lossy(&output.stderr);
@@ -95,5 +105,22 @@ fn compile(nvcc: &Path, root: &Path, out: &Path) -> Result<(), String> {
             .unwrap_or("no message")
             .to_owned());
     }
+    // Without it the next build only takes longer. Under its name there is never a part of a file.
+    let part = built.with_extension(format!("{}.part", std::process::id()));
+    let _ = fs::copy(&image, &part).and_then(|_| fs::rename(&part, &built));
     Ok(())
+}
+
+/// Hashes all that the image follows from: the compiler, what it is called with, and the sources.
+fn key(nvcc: &Path, root: &Path, command: &Command) -> std::io::Result<u64> {
+    let mut hasher = DefaultHasher::new();
+    Command::new(nvcc).arg("--version").output()?.stdout.hash(&mut hasher);
+    command.get_args().collect::<Vec<_>>().hash(&mut hasher);
+    let mut sources =
+        fs::read_dir(root.join("kernels"))?.map(|e| e.map(|e| e.path())).collect::<Result<Vec<_>, _>>()?;
+    sources.sort();
+    for source in sources {
+        (source.file_name(), fs::read(&source)?).hash(&mut hasher);
+    }
+    Ok(hasher.finish())
 }

@@ -110,7 +110,7 @@ struct Segment {
 static_assert(sizeof(Segment) == 64, "mirrored in module.rs");
 
 // Columns that a warp prepares at once; a prepared row of input is padded to them.
-constexpr u32 kInputStep = 4 * kWarp;
+constexpr u32 kInputStep = 8 * kWarp;
 
 enum Epilogue : u32 {
     kStore = 0,  // out = y
@@ -129,16 +129,16 @@ struct ProjectArgs {
     float scale;
     float softcap;
     u32 n;  // input rows
-    // Matrix times vector, one column of the grid for each input row, which is simple (see PrepareArgs).
+    // Matrix times one row or two, one column of the grid for each input row or both, which are simple (see PrepareArgs).
     u32 forms;  // of the input: 1 f32, 2 signed bytes
     const float* x;
     u32 x_stride;
     u32 x_divisor;       // input row of y is y / x_divisor
     const u32* experts;  // where not null, the matrices are those of expert experts[y] in a stack
     DeviceNorm norm;     // of the input
-    // Matrix times few rows: these as `prepare` left them. In gemv.cu a column of the grid has 8 of them.
-    Input prepared;
-    u32 turns;  // pairs of rows, of a matrix or of gate and up
+    // Matrix without blocks times few rows: these as `prepare` left them. A column of the grid has 8 of them.
+    const float* prepared;
+    u32 turns;  // rows or pairs of rows of a matrix, or pairs of gate and up
     u32 warps;  // that share them
     // Matrix times matrix.
     const u16* halves;        // [n, padded cols]
@@ -151,23 +151,24 @@ struct ProjectArgs {
     float* parts;   // [y, x, split, 128 rows times tokens]
     u32* counters;  // [y, x], zero between launches
     u32 splits;
-    u32 pad;
+    u32 types;  // of the matrices, bit n for type n
 };
-static_assert(sizeof(ProjectArgs) == 424, "mirrored in module.rs");
+static_assert(sizeof(ProjectArgs) == 408, "mirrored in module.rs");
 
-// Prepares input rows for matrix times few of them.
+// Prepares input rows for matrices without blocks times few of them.
 struct PrepareArgs {
     const float* x;
-    // Each padded to a multiple of 128 columns. Values lie row by row; bytes and groups of 32 columns of 32 rows are together,
-    // [row / 32][column / 32][row % 32]. Of 32 bytes, the columns 4t.. and 16 + 4t.. are neighbours, a lane's operands of `mma`.
-    Input rows;
+    float* rows;  // each padded to a multiple of 256 columns
     DeviceNorm norm;
     u32 cols;
     u32 padded;
-    u32 forms;
     u32 simple;  // columns come in groups of four, and the norm has neither a mean nor a bias
+    u32 pad;
 };
-static_assert(sizeof(PrepareArgs) == 72, "mirrored in module.rs");
+static_assert(sizeof(PrepareArgs) == 56, "mirrored in module.rs");
+
+// Orders of columns of an input in binary16: as they are, for `few.cu`, for `wgmma.cu`.
+enum Order : u32 { kAsTheyAre = 0, kForFew = 1, kForGroups = 2 };
 
 // Converts the input of a matrix product to binary16, each row divided by its own power of two.
 struct HalvesArgs {
@@ -178,7 +179,7 @@ struct HalvesArgs {
     u32 cols;
     u32 padded;
     u32 x_stride;
-    u32 ordered;        // columns are in the order of `wgmma.cu`
+    u32 order;          // of columns
 };
 static_assert(sizeof(HalvesArgs) == 64, "mirrored in module.rs");
 
@@ -233,12 +234,12 @@ struct AttendArgs {
 };
 static_assert(sizeof(AttendArgs) == 184, "mirrored in module.rs");
 
-// What `heads` and attention do with the only token of a step.
-struct AttendOneArgs {
+// What `heads` and attention do with tokens that are alone of their sequences in a step.
+struct AttendAloneArgs {
     AttendArgs attend;
     HeadsArgs heads;
 };
-static_assert(sizeof(AttendOneArgs) == 400, "mirrored in module.rs");
+static_assert(sizeof(AttendAloneArgs) == 400, "mirrored in module.rs");
 
 struct GluArgs {
     float* gate;

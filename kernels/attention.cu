@@ -8,7 +8,7 @@
 // The positions of a tile are divided among the four warps of `splits` blocks; the last block to end joins the parts in an order
 // of their own, so that the result does not depend on which block is last.
 //
-// A step of a single token has its queries and its key turned here as well (`attend_one`). Each block turns the queries of its
+// A step of one token of each sequence has queries and keys turned here as well (`attend_alone`). Each block turns the queries of its
 // rows. One block has the token's own position among those that it reads, and it alone stores key and value.
 #include "attention.cuh"
 #include "rope.cuh"
@@ -36,22 +36,21 @@ struct Walk {
     }
 };
 
-// Adds the weighted values of 16 positions, dimensions `first_dim`.., whose first value is `at`.
-template <u32 kDim, bool kHalves>
-DEVICE void add_values(const DeviceKv& kv, u64 at, u32 stride, u32 first_dim, u32 last, u32 valid, const uint4& weights,
-                       Part<kDim>& part) {
+// Loads a lane's values of 16 positions, the first of which begins at `at`, of 64 dimensions from `dim` on.
+template <bool kHalves>
+DEVICE void load_values(const DeviceKv& kv, u64 at, u32 stride, u32 dim, u32 last, u32 valid, uint4 (&v)[4]) {
     const u32 g = threadIdx.x % kWarp / 4, t = threadIdx.x % 4;
-    UNROLL for (u32 e = 0; e < kDim / 64; e++) {
-        uint4 v[4];
-        UNROLL for (u32 i = 0; i < 4; i++) {
-            const u64 row = at + min_u32(2 * t + i % 2 + 8 * (i / 2), valid) * stride;
-            v[i] = load_cached8<kHalves>(kv.v, kv.v_scales, row + min_u32(first_dim + 64 * e + 8 * g, last), kv.v_type);
-        }
-        UNROLL for (u32 j = 0; j < 8; j++) {
-            const u32 halves = j % 2 ? 0x7632 : 0x5410;
-            mma16x8x16(part.values[8 * e + j], weights, permute(word(v[0], j / 2), word(v[1], j / 2), halves),
-                       permute(word(v[2], j / 2), word(v[3], j / 2), halves));
-        }
+    UNROLL for (u32 i = 0; i < 4; i++) {
+        const u64 row = at + min_u32(2 * t + i % 2 + 8 * (i / 2), valid) * stride;
+        v[i] = load_cached8<kHalves>(kv.v, kv.v_scales, row + min_u32(dim + 8 * g, last), kv.v_type);
+    }
+}
+// Adds these, weighted, to the accumulators of their dimensions.
+DEVICE void add_values(const uint4 (&v)[4], const uint4& weights, float (*sums)[4]) {
+    UNROLL for (u32 j = 0; j < 8; j++) {
+        const u32 halves = j % 2 ? 0x7632 : 0x5410;
+        mma16x8x16(sums[j], weights, permute(word(v[0], j / 2), word(v[1], j / 2), halves),
+                   permute(word(v[2], j / 2), word(v[3], j / 2), halves));
     }
 }
 
@@ -67,6 +66,13 @@ DEVICE void walk(const AttendArgs& a, const AttendWork<kTile>& work, const Devic
         const u64 row0 = row_of(a, kv, p0);
         const u32 valid = walk.end - 1 - p0;
         float scores[2][4] = {};
+        // Where registers are left, values are on their way with the keys.
+        constexpr bool kEarly = kDim <= 128;
+        uint4 v[kDim / 64][4];
+        auto load_values_of = [&](u32 e) {
+            load_values<kHalves>(kv, row0 * a.layer.v_stride, a.layer.v_stride, 64 * e, walk.v_last, valid, v[e]);
+        };
+        if (kEarly) UNROLL for (u32 e = 0; e < kDim / 64; e++) load_values_of(e);
         UNROLL for (u32 h = 0; h < 2; h++) {
             // Positions not yet written hold arbitrary bits: the last valid one is read in their place, with weight 0. Behind
             // the head's dimensions the last ones are read; the query is 0 there and the output is dropped.
@@ -80,20 +86,23 @@ DEVICE void walk(const AttendArgs& a, const AttendWork<kTile>& work, const Devic
         }
         uint4 weights[1];
         weigh<kDim, 1>(a, rows, walk.seen, p0, false, scores, part, weights);
-        add_values<kDim, kHalves>(kv, row0 * a.layer.v_stride, a.layer.v_stride, 0, walk.v_last, valid, weights[0], part);
+        UNROLL for (u32 e = 0; e < kDim / 64; e++) {
+            if (!kEarly) load_values_of(e);
+            add_values(v[e], weights[0], part.values + 8 * e);
+        }
     }
     sum_quads(part);
 }
 
-// The work of a block.
-DEVICE AttendWork<kTile> work_of(const AttendArgs& a) {
+// The work of a block. Tiles of tokens that are `kAlone` of their sequences have one each, and no tile has to be read.
+template <bool kAlone = false> DEVICE AttendWork<kTile> work_of(const AttendArgs& a) {
     // More query heads than rows take several blocks.
     const u32 chunks = ceil_div(ceil_div(a.heads, a.kv_heads), kTile), kv_head = blockIdx.y / chunks;
-    const u32 tile = blockIdx.x / a.splits;
+    const u32 tile = blockIdx.x / a.splits, token = a.first_tile + tile;
     AttendWork<kTile> work = {tile * gridDim.y + blockIdx.y, blockIdx.x % a.splits, 0, kv_head, 0, {}};
-    if (a.first_tile + tile >= a.step.n_tiles) return work;
+    if (token >= a.step.n_tiles) return work;
     const u32 first_head = first_head_of(a, kv_head) + blockIdx.y % chunks * kTile, end_head = first_head_of(a, kv_head + 1);
-    const DeviceTile at = a.step.tiles[a.first_tile + tile];
+    const DeviceTile at = kAlone ? DeviceTile{token, 1, token, token} : a.step.tiles[token];
     const u32 heads = first_head < end_head ? min_u32(end_head - first_head, kTile) : 0;
     work.slot = at.slot;
     work.rows = {at.count, heads, at.first, first_head, at.last, 0};
@@ -141,7 +150,7 @@ template <u32 kDim, bool kHalves> DEVICE void attend(const AttendArgs& a, u8* sh
     wait_for_previous();
     const AttendWork<kTile> work = work_of(a);
     if (work.rows.used() == 0) return;
-    const DeviceKv kv = cache_of(a, work.slot, work.kv_head);
+    const DeviceKv kv = cache_of(a, a.step.kvs[work.slot], work.kv_head);
     // Words 0 and 2 of an operand belong to row g, words 1 and 3 to row g + 8.
     Queries<kDim> q(shared);
     UNROLL for (u32 i = 0; i < 2; i++) {
@@ -154,25 +163,33 @@ template <u32 kDim, bool kHalves> DEVICE void attend(const AttendArgs& a, u8* sh
     join_warps(a, work, part, (float*)(shared + kWarps * kQueryBytes<kDim>));
 }
 
-// Attention of the only token of a step, whose queries and key are as the projection left them.
-template <u32 kDim, bool kHalves> DEVICE void attend_one(const AttendOneArgs& args, u8* shared) {
+// Attention of tokens that are alone of their sequences in a step, whose queries and keys are as the projection left them.
+template <u32 kDim, bool kHalves> DEVICE void attend_alone(const AttendAloneArgs& args, u8* shared) {
     let_next_start();
-    wait_for_previous();
     const AttendArgs& a = args.attend;
     const HeadsArgs& h = args.heads;
-    const AttendWork<kTile> work = work_of(a);
-    const u32 warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp, d = a.head_dim, pairs = rotated_pairs(h);
-    const u32 used = work.rows.used(), first_head = work.rows.first_head, kv_head = work.kv_head;
-    const u32 position = a.step.positions[0];
+    // No more pairs than threads.
+    const u32 pairs = rotated_pairs(h);
+    const double inv_freq = threadIdx.x < pairs ? h.inv_freq[threadIdx.x] : 0.;
+    wait_for_previous();
+    const AttendWork<kTile> work = work_of<true>(a);
+    const u32 warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp, d = a.head_dim;
+    const u32 used = work.rows.used(), first_head = work.rows.first_head, kv_head = work.kv_head, token = work.rows.first_token;
+    const DeviceKv kv = a.step.kvs[work.slot];
+    const u32 position = a.step.positions[token];
     // The step of positions with the token's own is this block's: see `walk`.
     const bool stores = h.store && position / kTile % a.splits == work.split;
 
     // Queries as the left operand, [turn][lane][word]; behind them the heads as they are and the angles, then the parts.
     float* heads = (float*)(shared + 32 * kDim);
     float *key = heads + used * d, *angles = key + d;
-    for (u32 i = threadIdx.x; i < used * d; i += blockDim.x) heads[i] = a.q[first_head * d + i];
-    if (stores) for (u32 i = threadIdx.x; i < d; i += blockDim.x) key[i] = h.k[kv_head * d + i];
-    for (u32 i = threadIdx.x; i < pairs; i += blockDim.x) angle(h, position, i, angles[2 * i], angles[2 * i + 1]);
+    const u64 own = (u64)token * a.kv_heads + kv_head;
+    // The key too, whichever block stores it, so that no copy waits for the position.
+    for (u32 i = threadIdx.x; i < used * d; i += blockDim.x) copy_async4(heads + i, a.q + ((u64)token * a.heads + first_head) * d + i);
+    if (h.store) for (u32 i = threadIdx.x; i < d; i += blockDim.x) copy_async4(key + i, h.k + own * d + i);
+    copy_async_commit();
+    if (threadIdx.x < pairs) angle(h, position, inv_freq, angles[2 * threadIdx.x], angles[2 * threadIdx.x + 1]);
+    copy_async_wait<0>();
     sync_block();
     auto angle_of = [&](u32 i, float& sine, float& cosine) { sine = angles[2 * i], cosine = angles[2 * i + 1]; };
     for (u32 row = warp; row < kTile; row += kWarps) {
@@ -185,20 +202,18 @@ template <u32 kDim, bool kHalves> DEVICE void attend_one(const AttendOneArgs& ar
         }
     }
     if (stores) {
-        const DeviceKv kv = a.step.kvs[work.slot];
         if (warp == used % kWarps) {
             turn(h, key, h.k_norm, h.own_norms & 2 ? kv_head * d : 0, lane, angle_of);
             store_key(h, kv, position, kv_head, key, lane);
         }
-        if (h.v && warp == (used + 1) % kWarps) store_value(h, kv, position, kv_head, h.v + kv_head * h.value_dim, lane);
+        if (h.v && warp == (used + 1) % kWarps) store_value(h, kv, position, kv_head, h.v + own * h.value_dim, lane);
     }
     sync_block();
     if (used == 0) return;
     Queries<kDim> q(shared);
     q.take(shared);
-    const DeviceKv kv = cache_of(a, work.slot, kv_head);
     Part<kDim> part;
-    walk<kDim, kHalves>(a, work, kv, q, part);
+    walk<kDim, kHalves>(a, work, cache_of(a, kv, kv_head), q, part);
     join_warps(a, work, part, (float*)(shared + 32 * kDim));
 }
 
@@ -212,7 +227,7 @@ template <bool kHalves> DEVICE void attend_wide(const AttendArgs& a, u8* shared)
     const AttendWork<kTile> work = work_of(a);
     const Rows& rows = work.rows;
     if (rows.used() == 0) return;
-    const DeviceKv kv = cache_of(a, work.slot, work.kv_head);
+    const DeviceKv kv = cache_of(a, a.step.kvs[work.slot], work.kv_head);
     Part<kDim> part;
     clear(a, rows, work.split == 0, part);
 
@@ -257,7 +272,11 @@ template <bool kHalves> DEVICE void attend_wide(const AttendArgs& a, u8* shared)
         }
         uint4 weights[1];
         weigh<kDim, 1>(a, rows, walk.seen, p0, false, scores, part, weights);
-        add_values<kDim, kHalves>(kv, row0 * a.layer.v_stride, a.layer.v_stride, kDim * warp, walk.v_last, valid, weights[0], part);
+        UNROLL for (u32 e = 0; e < kDim / 64; e++) {
+            uint4 v[4];
+            load_values<kHalves>(kv, row0 * a.layer.v_stride, a.layer.v_stride, kDim * warp + 64 * e, walk.v_last, valid, v);
+            add_values(v, weights[0], part.values + 8 * e);
+        }
     }
     sum_quads(part);
 
@@ -297,29 +316,29 @@ KERNEL(attend_256_any, AttendArgs, 128, 1) {
     DYNAMIC_SHARED(shared);
     attend<256, false>(a, shared);
 }
-KERNEL(attend_64_one, AttendOneArgs, 128, 4) {
+KERNEL(attend_64_alone, AttendAloneArgs, 128, 4) {
     DYNAMIC_SHARED(shared);
-    attend_one<64, true>(a, shared);
+    attend_alone<64, true>(a, shared);
 }
-KERNEL(attend_64_one_any, AttendOneArgs, 128, 3) {
+KERNEL(attend_64_alone_any, AttendAloneArgs, 128, 3) {
     DYNAMIC_SHARED(shared);
-    attend_one<64, false>(a, shared);
+    attend_alone<64, false>(a, shared);
 }
-KERNEL(attend_128_one, AttendOneArgs, 128, 2) {
+KERNEL(attend_128_alone, AttendAloneArgs, 128, 2) {
     DYNAMIC_SHARED(shared);
-    attend_one<128, true>(a, shared);
+    attend_alone<128, true>(a, shared);
 }
-KERNEL(attend_128_one_any, AttendOneArgs, 128, 2) {
+KERNEL(attend_128_alone_any, AttendAloneArgs, 128, 2) {
     DYNAMIC_SHARED(shared);
-    attend_one<128, false>(a, shared);
+    attend_alone<128, false>(a, shared);
 }
-KERNEL(attend_256_one, AttendOneArgs, 128, 1) {
+KERNEL(attend_256_alone, AttendAloneArgs, 128, 1) {
     DYNAMIC_SHARED(shared);
-    attend_one<256, true>(a, shared);
+    attend_alone<256, true>(a, shared);
 }
-KERNEL(attend_256_one_any, AttendOneArgs, 128, 1) {
+KERNEL(attend_256_alone_any, AttendAloneArgs, 128, 1) {
     DYNAMIC_SHARED(shared);
-    attend_one<256, false>(a, shared);
+    attend_alone<256, false>(a, shared);
 }
 KERNEL(attend_wide, AttendArgs, 128, 2) {
     DYNAMIC_SHARED(shared);

@@ -174,8 +174,7 @@ template <u32 kDim> DEVICE void sum_quads(Part<kDim>& part) {
 DEVICE u32 value_bytes(u32 type) { return type == kF32 ? 4 : type == kF16 ? 2 : 1; }
 
 // The cache of a sequence with planes that begin at the first key and value of a head.
-DEVICE DeviceKv cache_of(const AttendArgs& a, u32 slot, u32 kv_head) {
-    DeviceKv kv = a.step.kvs[slot];
+DEVICE DeviceKv cache_of(const AttendArgs& a, DeviceKv kv, u32 kv_head) {
     const u64 k = first_value(kv, a.layer, a.layer.k, a.layer.k_stride, kv_head);
     const u64 v = first_value(kv, a.layer, a.layer.v, a.layer.v_stride, kv_head);
     if (a.layer.is_latent) kv.v = kv.k, kv.v_scales = kv.k_scales, kv.v_type = kv.k_type;
@@ -239,10 +238,15 @@ template <u32 kRows> struct AttendWork {
     // Joins the parts of all shares where this is the last of them to be written, with a warp for each row.
     template <u32 kDim> DEVICE_MEMBER void join(const AttendArgs& a, u8* flag) const {
         if (!last_block(a.counters + number, a.splits, (u32*)flag)) return;
+        // Values of the first parts are on their way with the peaks, as many as there are registers for.
+        constexpr u32 kHeld = kRows > kTile ? 0 : min_u32(8, 2048 / kDim);
         const u32 lane = threadIdx.x % kWarp, d = a.value_dim, n = a.splits;
         const u64 stride = (u64)kRows * (2 + d);
         for (u32 row = first_row + threadIdx.x / kWarp; row < end(); row += blockDim.x / kWarp) {
             const float* parts = a.partials + ((u64)number * n * kRows + row - first_row) * (2 + d);
+            float held[kHeld + 1][kDim / kWarp] = {};
+            if constexpr (kHeld > 0) UNROLL for (u32 s = 0; s < kHeld; s++) UNROLL for (u32 i = 0; i < kDim / kWarp; i++)
+                if (s < n && lane + kWarp * i < d) held[s][i] = parts[s * stride + 2 + lane + kWarp * i];
             float peak = kNegativeInfinity, sum = 0.f, values[kDim / kWarp] = {};
             for (u32 s = lane; s < n; s += kWarp) peak = fmaxf(peak, parts[s * stride]);
             peak = warp_max(peak);
@@ -253,8 +257,13 @@ template <u32 kRows> struct AttendWork {
                     // A share without positions has no weight, and neither a peak.
                     if (part[1] != 0.f) weight = exp2_approx(part[0] - peak), sum += weight * part[1];
                 }
+                u32 s = 0;
+                if constexpr (kHeld > 0) if (first == 0) UNROLL for (; s < kHeld; s++) {
+                    const float w = shuffle_from(weight, s);
+                    UNROLL for (u32 i = 0; i < kDim / kWarp; i++) values[i] = fmaf(w, held[s][i], values[i]);
+                }
                 const u32 end = min_u32(kWarp, n - first);
-                UNROLL_BY(8) for (u32 s = 0; s < end; s++) {
+                UNROLL_BY(8) for (; s < end; s++) {
                     const float* part = parts + (first + s) * stride + 2;
                     const float w = shuffle_from(weight, s);
                     UNROLL for (u32 i = 0; i < kDim / kWarp; i++)

@@ -106,6 +106,13 @@ DEVICE u32 pack_halves(float low, float high) {
     return w;
 }
 
+// a * b + c of both halves of words, rounded once.
+DEVICE u32 fma_halves(u32 a, u32 b, u32 c) {
+    u32 d;
+    asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
+    return d;
+}
+
 // The larger magnitude, or NaN where one of both is.
 DEVICE float max_magnitude(float a, float b) {
     float larger;
@@ -163,14 +170,6 @@ DEVICE void mma16x8x16(float (&d)[4], const uint4& a, u32 b0, u32 b1) {
         : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
 }
 
-// d += a * b in signed bytes: a is 16x32, b is 32x8; lane 4g + t holds of a the rows g and g + 8 and the columns 4t.. and
-// 16 + 4t.., a word each, of b these rows and column g, of d what it holds of that of `mma16x8x16`.
-DEVICE void mma16x8x32(i32 (&d)[4], const uint4& a, u32 b0, u32 b1) {
-    asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-        : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
-        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
-}
-
 // Loads four matrices of 8x8 halves from shared memory. Lane 8i + r has the address of row r of matrix i, 16 bytes; lane 4g + t
 // gets of each the columns 2t and 2t + 1 of row g, where `kTransposed` the rows 2t and 2t + 1 of column g.
 template <bool kTransposed> DEVICE void load_matrices(u32 (&d)[4], const void* row) {
@@ -220,6 +219,11 @@ DEVICE void copy_async16(void* shared, const void* global) {
     u32 to = shared_address(shared);
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(global) : "memory");
 }
+// Copies 4 bytes likewise.
+DEVICE void copy_async4(void* shared, const void* global) {
+    u32 to = shared_address(shared);
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(global) : "memory");
+}
 DEVICE void copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 // Waits until at most `N` of this thread's groups are incomplete.
 template <int N> DEVICE void copy_async_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory"); }
@@ -243,8 +247,8 @@ constexpr u32 kWarp = 32;
 constexpr float kLog2e = 1.4426950408889634f;
 constexpr float kNegativeInfinity = -__builtin_inff();
 
-DEVICE u32 min_u32(u32 a, u32 b) { return a < b ? a : b; }
-DEVICE u32 max_u32(u32 a, u32 b) { return a > b ? a : b; }
+DEVICE constexpr u32 min_u32(u32 a, u32 b) { return a < b ? a : b; }
+DEVICE constexpr u32 max_u32(u32 a, u32 b) { return a > b ? a : b; }
 DEVICE u32 ceil_div(u32 a, u32 b) { return (a + b - 1) / b; }
 
 DEVICE float bits_to_float(u32 w) {
@@ -271,15 +275,20 @@ DEVICE float warp_max(float v) {
     return v;
 }
 
-// Sum over the block in a fixed order, the same in every thread. `scratch` holds one float a warp and can be used again
+// Sums over the block in a fixed order, the same in every thread. `scratch` holds one float a warp and sum, and can be used again
 // after the next barrier.
+template <u32 kSums> DEVICE void block_sums(float (&v)[kSums], float* scratch) {
+    const u32 warps = blockDim.x / kWarp, warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
+    UNROLL for (u32 i = 0; i < kSums; i++) v[i] = warp_sum(v[i]);
+    sync_block();
+    if (lane == 0) UNROLL for (u32 i = 0; i < kSums; i++) scratch[i * warps + warp] = v[i];
+    sync_block();
+    UNROLL for (u32 i = 0; i < kSums; i++) v[i] = warp_sum(lane < warps ? scratch[i * warps + lane] : 0.f);
+}
 DEVICE float block_sum(float v, float* scratch) {
-    const u32 warps = blockDim.x / kWarp;
-    v = warp_sum(v);
-    sync_block();
-    if (threadIdx.x % kWarp == 0) scratch[threadIdx.x / kWarp] = v;
-    sync_block();
-    return warp_sum(threadIdx.x % kWarp < warps ? scratch[threadIdx.x % kWarp] : 0.f);
+    float sum[1] = {v};
+    block_sums(sum, scratch);
+    return sum[0];
 }
 DEVICE float block_max(float v, float* scratch) {
     const u32 warps = blockDim.x / kWarp;

@@ -1,187 +1,302 @@
-// Matrix times few rows of input, up to 32, of types of blocks.
+// Matrix times few rows of input, up to 32, in tiles of 128 rows of a matrix.
 //
-// Time is bound by reading the weights, so each is read once, unpacked to bytes in registers as the left operand of `mma`, and
-// used for all rows of input, which `prepare` rounded to bytes with a scale for each 32. A block has 16 rows of the matrix, its
-// warps share the columns: warp w takes, of every 32 units, those with which lanes 2w, 2w + 1, 16 + 2w and 17 + 2w of gemv.cu
-// begin, has a sum for each of these lanes, and the sums are joined in the order of that kernel. Products of bytes sum up
-// exactly. So a row has the bits that it has alone, whatever the rows beside it.
+// Time is bound by reading the weights, so each is read once, expanded in registers as the left operand of `mma`, and used for all
+// rows of input. A warp has 16 rows of a matrix, of gate and up 8 each. Of the 128 columns of a turn a lane expands one block of 32
+// of two rows, because `to_halves` lays down the columns of tokens in the order that the operands of lanes have (`few_place`). Tokens
+// come to shared memory by asynchronous copies. Weights are asked for in the second level some turns ahead, and loaded one ahead. The
+// columns of all tiles are dealt out evenly, so that a block has parts of several tiles, and a tile those of several blocks, joined in order.
+#include "gemm.cuh"
 #include "product.cuh"
 
-constexpr u32 kFewWarps = 8;
-constexpr u32 kFewRows = 16;
-
-// Turns of the warp that are loaded before one is waited for.
-template <class T, u32 kTiles> DEVICE constexpr u32 few_trip() {
-    return kTiles > 1 || T::kUpper == 2 ? 1 : T::kUpper || (T::kReady == 1 && T::kPair > 1) ? 2 : 4;
-}
-
-// What a lane reads of the first tile of 8 rows of input, as an operand and for its sums.
-struct Right {
-    const i8* quants;
-    const Group* groups;
+template <u32 kBlockTokens> struct FewTile {
+    static constexpr u32 kRows = 128, kTokens = kBlockTokens, kThreads = 256;
+    static constexpr u32 kWarpRows = 16, kWarpTokens = kTokens, kAcross = 1;
+    static constexpr u32 kM = 1, kN = kTokens / 8;
 };
 
-// Adds products of a block of 32 columns that begins at unit `unit + ahead`. Rows from n on are read as well, and their sums are
-// dropped.
-template <class T, u32 kTiles>
-DEVICE void add_block(const uint4& left, const Scales (&scales)[2], const Right& right, u32 n, u32 unit, u32 ahead,
-                      float (&first)[kTiles][4], float (&second)[kTiles][4]) {
-    UNROLL for (u32 c = 0; c < kTiles; c++) {
-        if (c > 0 && 8 * c >= n) break;
-        const uint2 b = load<uint2>(right.quants + 32 * T::kValues * unit + 32 * T::kValues * ahead + 32 * 8 * c);
-        const Group* groups = right.groups + T::kValues * unit + T::kValues * ahead + 8 * c;
-        const Group g[2] = {load<Group>(groups), load<Group>(groups + 1)};
-        i32 low[4], high[4];
-        UNROLL for (u32 i = 0; i < 4; i++) low[i] = T::kStart + T::start(g[i % 2], 0), high[i] = T::kStart + T::start(g[i % 2], 1);
-        if (T::kHalves) {
-            mma16x8x32(low, {left.x, left.y, 0, 0}, b.x, b.y);
-            mma16x8x32(high, {0, 0, left.z, left.w}, b.x, b.y);
-        } else {
-            mma16x8x32(low, left, b.x, b.y);
-        }
-        UNROLL for (u32 i = 0; i < 4; i++) T::add_sums(scales[i / 2], g[i % 2], low[i], high[i], first[c][i], second[c][i]);
-    }
+constexpr u32 kTurn = 128;   // columns
+constexpr u32 kFewStages = 4;  // turns of tokens in shared memory
+
+// Place of 8 columns of a token in a turn: rows that `load_matrices` reads together lie in different banks.
+DEVICE u32 place_in_turn(u32 token, u32 part) { return token * kTurn + (part ^ (token % 8)) * 8; }
+
+// Row r of the two that a lane expands, of the rows of a tile.
+DEVICE u32 row_in_tile(u32 thread, u32 r, bool gate) {
+    const u32 warp = thread / kWarp, g = thread % kWarp / 4;
+    return gate ? 8 * warp + g : 16 * warp + 8 * r + g;
 }
 
-// What a lane reads of a matrix: rows g and g + 8 of the block, which may be of two matrices, and the scales of one of them, for
-// one of the blocks of a pair. `unit` is one of those of the warp.
-template <class T> struct Left {
-    typename T::Row rows[2];
-    typename T::ScaleRow scales;
-    u32 unit;  // whose scales
-    DEVICE_MEMBER Left(const DeviceMatrix (&w)[2], const u32 (&of)[2], u32 unit, u32 blocks) : unit(unit) {
-        const u32 t = threadIdx.x % 4, r = t / 2, second = min_u32(t % 2, blocks - 1);
-        UNROLL for (u32 i = 0; i < 2; i++) rows[i] = T::row(w[i], of[i], t);
-        scales = r ? T::scale_row(w[1], of[1], unit, second) : T::scale_row(w[0], of[0], unit, second);
-        this->unit += second;
+// A row as a matrix of one.
+template <class T> DEVICE DeviceMatrix row_of(const DeviceMatrix& m, u32 row) {
+    DeviceMatrix own = m;
+    UNROLL for (u32 p = 0; p < 4; p++) own.planes[p] += (u64)row * (m.cols / T::kBlock * (T::kPlanes >> (8 * p) & 255u));
+    return own;
+}
+
+// Asks the second level for the rows of a warp, of which a quad has two: each of its lanes for 128 bytes of 256 of one of them.
+template <class T> struct Ahead {
+    // Bytes of a turn of plane p, and what is asked for ahead of its use.
+    static DEVICE_MEMBER constexpr u32 bytes(u32 p) { return (T::kPlanes >> (8 * p) & 255u) * kTurn / T::kBlock; }
+    static DEVICE_MEMBER constexpr u32 distance(u32 p) { return p == 0 ? 1024 : max_u32(256, 1024 * bytes(p) / bytes(0)); }
+    static DEVICE_MEMBER void ask(u32 t, const DeviceMatrix (&rows)[2], u32 p, u32 at, u32 end) {
+        const u32 own = at + t / 2 * 128;
+        if (own < min_u32(end * 4, rows[0].cols / 32) * bytes(p) / 4) prefetch_l2((t % 2 ? rows[1].planes[p] : rows[0].planes[p]) + own);
+    }
+    static DEVICE_MEMBER void first(u32 t, const DeviceMatrix (&rows)[2], u32 begin, u32 end) {
+        UNROLL for (u32 p = 0; p < 4; p++) {
+            if (bytes(p) > 0) UNROLL_BY(1) for (u32 at = 0; at <= distance(p); at += 256) ask(t, rows, p, begin * bytes(p) / 256 * 256 + at, end);
+        }
+    }
+    // Turn `turn` is the next.
+    static DEVICE_MEMBER void next(u32 t, const DeviceMatrix (&rows)[2], u32 turn, u32 end) {
+        UNROLL for (u32 p = 0; p < 4; p++) {
+            if (bytes(p) == 0 || turn * bytes(p) % 256 != 0) continue;
+            UNROLL for (u32 at = 0; at < max_u32(256, bytes(p)); at += 256) ask(t, rows, p, turn * bytes(p) + distance(p) + at, end);
+        }
     }
 };
 
-// Adds products of the pairs of units that begin at `unit`, `unit + 32` and so on, `kTrip` of them, with `blocks` blocks each.
-template <class T, u32 kTiles, u32 kTrip>
-DEVICE void add_units(const Left<T>& left, const Right& right, u32 n, u32 unit, u32 blocks, float (&first)[kTiles][4],
-                      float (&second)[kTiles][4]) {
-    const u32 t = threadIdx.x % 4, quad = threadIdx.x % kWarp - t;
-    typename T::Piece pieces[kTrip][T::kPair][2];
-    typename T::Words words[kTrip];
-    UNROLL for (u32 i = 0; i < kTrip; i++) {
-        words[i] = T::words(left.scales, unit, kWarp * i);
-        UNROLL for (u32 j = 0; j < T::kPair; j++) {
-            UNROLL for (u32 r = 0; r < 2; r++) if (j < blocks) pieces[i][j][r] = T::piece(left.rows[r], unit, kWarp * i + j);
-        }
+// Sums of the warp's part of a tile, of two rows for each lane. Shared memory: [turn][token][128 halves].
+template <class T, class D>
+DEVICE void multiply_few(u32 thread, const ProjectArgs& a, const DeviceMatrix (&rows)[2], const Share& work, u32 begin, u32 end, u16* tokens,
+                         float (&sums)[D::kN][4]) {
+    const u32 lane = thread % kWarp, t = lane % 4, blocks = rows[0].cols / 32;
+    constexpr u32 kCopies = D::kTokens * 16 / D::kThreads;
+    u32 from[kCopies];  // turns ahead of the token
+    UNROLL for (u32 i = 0; i < kCopies; i++) {
+        const u32 token = min_u32(work.token0 + (i * D::kThreads + thread) / 16, work.tokens - 1);
+        from[i] = work.input(token) * ceil_div(blocks, 4);
     }
-    UNROLL for (u32 i = 0; i < kTrip; i++) {
-        const uint2 mine = T::ready(words[i], left.unit);
-        UNROLL for (u32 j = 0; j < T::kPair; j++) {
-            if (j >= blocks) break;
-            Scales scales[2];
-            uint2 words[2];
-            UNROLL for (u32 r = 0; r < 2; r++) {
-                const u32 lane = quad + 2 * r + j;
-                scales[r] = T::given({shuffle_from(mine.x, lane), T::kReady > 1 ? shuffle_from(mine.y, lane) : 0});
-                words[r] = T::operand(pieces[i][j][r], t);
+    auto fetch = [&](u32 turn) {
+        if (turn < end) UNROLL for (u32 i = 0; i < kCopies; i++) {
+            const u32 token = (i * D::kThreads + thread) / 16;
+            copy_async16(tokens + turn % kFewStages * D::kTokens * kTurn + place_in_turn(token, thread % 16),
+                         a.halves + (u64)(from[i] + turn) * kTurn + thread % 16 * 8);
+        }
+        copy_async_commit();
+    };
+    UNROLL for (u32 i = 0; i + 1 < kFewStages; i++) fetch(begin + i);
+
+    struct Raw {
+        typename T::Raw32 of[2];
+    };
+    // Pieces of a turn that are loaded one by one. Behind the end of a row its last columns are read again, for inputs of zeros.
+    constexpr u32 kPieces = T::kPieces;
+    auto load_piece = [&](Raw& raw, u32 piece) {
+        const u32 block = min_u32(piece / kPieces * 4 + t, blocks - 1);
+        UNROLL for (u32 r = 0; r < 2; r++) raw.of[r] = T::load32(rows[r], 0, block, piece % kPieces);
+    };
+    // Of the first part of a token that the lane gives the address of; those of others differ in bits of their numbers.
+    const u32 place0 = place_in_turn(lane / 16 * 8 + lane % 8, lane / 8 % 2);
+    // `place`: that of the turn among two, which a block of 256 columns has, or of the piece among two.
+    auto step = [&](u32 piece, u32 place, const Raw& raw, Raw& next) {
+        const u32 turn = piece / kPieces;
+        if (piece + 1 < end * kPieces) load_piece(next, piece + 1);
+        if (piece % kPieces == 0) {
+            Ahead<T>::next(t, rows, turn, end);
+            copy_async_wait<kFewStages - 2>();
+            sync_block();
+            // After the barrier, because it overwrites the stage that the turn before has read.
+            fetch(turn + kFewStages - 1);
+        }
+        const u16* stage = tokens + turn % kFewStages * D::kTokens * kTurn;
+        HalfScales scales[2];
+        UNROLL for (u32 r = 0; r < 2; r++) scales[r] = T::scales32(raw.of[r], 4 * place + t, rows[r].factor);
+        UNROLL for (u32 i = 0; i < 4; i++) UNROLL for (u32 k = 0; k < 2 / kPieces; k++) {
+            const u32 half = kPieces == 1 ? k : place;
+            auto pair = [&](u32 r, u32 odd) { return T::pair(raw.of[r], scales[r], i, half, odd); };
+            const uint4 left = {pair(0, 0), pair(1, 0), pair(0, 1), pair(1, 1)};
+            UNROLL for (u32 n = 0; n < D::kN / 2; n++) {
+                u32 right[4];
+                load_matrices<false>(right, stage + (place0 ^ (2 * i % 4 + half) * 16) + i / 2 * 64 + 16 * n * kTurn);
+                mma16x8x16(sums[2 * n], left, right[0], right[1]);
+                mma16x8x16(sums[2 * n + 1], left, right[2], right[3]);
             }
-            const uint4 operand = {words[0].x, words[1].x, words[0].y, words[1].y};
-            if (j == 0) add_block<T, kTiles>(operand, scales, right, n, unit, kWarp * i, first, second);
-            else add_block<T, kTiles>(operand, scales, right, n, unit, kWarp * i + j, second, first);
         }
+    };
+    // Two, so that one is loaded while the other is expanded.
+    Raw even, odd;
+    if (begin < end) load_piece(even, begin * kPieces);
+    UNROLL_BY(1) for (u32 piece = begin * kPieces; piece < end * kPieces; piece += 2) {
+        step(piece, 0, even, odd);
+        if (piece + 1 < end * kPieces) step(piece + 1, 1, odd, even);
     }
 }
 
-// Sums of the warp's units for the rows g and g + 8 of the block, into [tile][4 sums][lane].
-template <class T, u32 kTiles>
-DEVICE void multiply_few(const DeviceMatrix (&w)[2], const u32 (&rows)[2], const Right& right, u32 n, float* sums) {
-    const u32 units = w[0].cols / T::kValues;
-    constexpr u32 kTrip = few_trip<T, kTiles>();
-    UNROLL_BY(1) for (u32 pass = 0; pass < 2; pass++) {
-        float first[kTiles][4] = {}, second[kTiles][4] = {};
-        u32 unit = 16 * pass + 2 * (threadIdx.x / kWarp);
-        const Left<T> left(w, rows, unit, T::kPair);
-        UNROLL_BY(1) for (; unit + kWarp * (kTrip - 1) + 1 < units; unit += kWarp * kTrip)
-            add_units<T, kTiles, kTrip>(left, right, n, unit, T::kPair, first, second);
-        if (kTrip > 1) {
-            UNROLL_BY(1) for (; unit + 1 < units; unit += kWarp)
-                add_units<T, kTiles, 1>(left, right, n, unit, T::kPair, first, second);
-        }
-        // Of a pair, the first block alone.
-        if (T::kPair > 1 && T::kBlock == 32 && unit < units)
-            add_units<T, kTiles, 1>(Left<T>(w, rows, unit, 1), right, n, unit, 1, first, second);
-        UNROLL for (u32 c = 0; c < kTiles; c++) UNROLL for (u32 i = 0; i < 4; i++) {
-            const float sum = first[c][i] + second[c][i];
-            float* to = sums + (4 * c + i) * kWarp + threadIdx.x % kWarp;
-            *to = pass == 0 ? sum : *to + sum;
-        }
+// Pairs of turns of all tiles one behind another, dealt out evenly to the blocks of a row of the grid. Found anew for each use, so that no
+// register has it meanwhile.
+struct Deal {
+    u32 pairs;  // of a tile
+    u32 total;  // times the blocks below 2^32
+    template <class D> DEVICE_MEMBER static Deal of(const ProjectArgs& a) {
+        u32 tiles = 0;
+        const u32 segments = unknown(a.epilogue == kGlu ? 1 : a.n_segments);
+        UNROLL_BY(1) for (u32 s = 0; s < segments; s++) tiles += ceil_div(a.segments[s].w.rows, rows_of<D>(a));
+        const u32 pairs = ceil_div(unknown(a.segments[0].w.cols), 2 * kTurn);
+        return {pairs, tiles * pairs};
     }
+    // The first pair of a block, and the block that has a pair.
+    DEVICE_MEMBER u32 first(u32 block) const { return total * block / gridDim.x; }
+    DEVICE_MEMBER u32 block_of(u32 pair) const { return ((pair + 1) * gridDim.x - 1) / total; }
+};
+
+// The rows of a tile that a lane expands.
+template <class T, class D> struct LaneRows {
+    DeviceMatrix of[2];
+    DEVICE_MEMBER LaneRows(const ProjectArgs& a, const Share& work, u32 segment, u32 thread) {
+        const bool gate = unknown(a.epilogue) == kGlu;
+        const DeviceMatrix &w0 = a.segments[segment].w, &w1 = a.segments[gate ? 1 : segment].w;
+        // Behind the end the last row is read again; its sums are dropped.
+        auto row = [&](u32 r) { return work.first_row + min_u32(work.row0 + row_in_tile(thread, r, gate), w0.rows - 1); };
+        of[0] = row_of<T>(w0, row(0)), of[1] = row_of<T>(w1, row(1));
+    }
+};
+
+// Asks for the first weights of a tile that the block begins with behind another.
+template <class T, class D> DEVICE void ask_for_tile(const ProjectArgs& a, u32 tile, u32 last) {
+    const u32 thread = unknown(threadIdx.x);
+    u32 segment;
+    const Share work = share_of<D>(a, tile, segment);
+    const LaneRows<T, D> rows(a, work, segment, thread);
+    if (rows.of[0].type == T::kType) Ahead<T>::first(thread % 4, rows.of, 0, min_u32(2 * last, ceil_div(rows.of[0].cols, kTurn)));
 }
 
-template <class T, u32 kTiles> DEVICE void few(const ProjectArgs& a, float* shared) {
-    const u32 lane = threadIdx.x % kWarp, g = lane / 4, t = lane % 4, warp = threadIdx.x / kWarp;
-    let_next_start();
-    // Blocks with the same rows of a matrix are neighbours.
-    const u32 shares = ceil_div(a.n, 8 * kTiles), token0 = blockIdx.x % shares * 8 * kTiles, n = min_u32(a.n - token0, 8 * kTiles);
-    const bool gate = a.epilogue == kGlu;
-    const u32 block_rows = gate ? kFewRows / 2 : kFewRows;
-    u32 segment = 0, tile = blockIdx.x / shares;
-    while (!gate && segment + 1 < a.n_segments && tile >= ceil_div(a.segments[segment].w.rows, block_rows)) {
-        tile -= ceil_div(a.segments[segment].w.rows, block_rows);
-        segment++;
-    }
-    const DeviceMatrix w[2] = {a.segments[segment].w, a.segments[gate ? 1 : segment].w};
-    // Behind the end the last row is read again; its sums are dropped.
-    const u32 row0 = tile * block_rows, last = w[0].rows - 1;
-    const u32 rows[2] = {min_u32(row0 + g, last), min_u32(row0 + (gate ? g : g + 8), last)};
-    UNROLL for (u32 r = 0; r < 2; r++) {
-        const u32 row = kFewWarps * r + warp;
-        prefetch_row<T>(w[r], min_u32(row0 + (gate ? warp : row), last), lane);
-    }
-    wait_for_previous();
-    const u32 padded = ceil_div(w[0].cols, kInputStep) * kInputStep;
-    // `token0` is a multiple of 32: blocks with 8 rows of input are launched for no more than these.
-    const Right right = {a.prepared.quants + (u64)token0 * padded + 32 * g + 8 * t, a.prepared.groups + (u64)token0 * (padded / 32) + 2 * t};
-    multiply_few<T, kTiles>(w, rows, right, n, shared + warp * kTiles * 4 * kWarp);
+// Adds up the part of tile `tile` from pair `first` to pair `last`. `starts`: the kernel ahead has not been waited for.
+template <class T, class D>
+DEVICE void multiply_tile(const ProjectArgs& a, u32 tile, u32 first, u32 last, bool starts, u16* tokens, float (&sums)[D::kN][4]) {
+    // Nothing that follows from it is kept from one tile to the next.
+    const u32 thread = unknown(threadIdx.x);
+    u32 segment;
+    const Share work = share_of<D>(a, tile, segment);
+    const LaneRows<T, D> rows(a, work, segment, thread);
+    const u32 begin = 2 * first, end = min_u32(2 * last, ceil_div(rows.of[0].cols, kTurn));
+    if (starts) Ahead<T>::first(thread % 4, rows.of, begin, end);
+    if (starts) wait_for_previous();
+    multiply_few<T, D>(thread, a, rows.of, work, begin, end, tokens, sums);
+}
+
+// Finishes a tile. Its sums go through shared memory, [token][row], so that neighbouring threads have neighbouring rows, and loops are not
+// unrolled where results take many instructions.
+template <class D> DEVICE void finish_tile(const ProjectArgs& a, u32 tile, u8* shared, const float (&sums)[D::kN][4]) {
+    constexpr u32 kStride = D::kRows + 4;
+    const u32 thread = unknown(threadIdx.x), lane = thread % kWarp, warp = thread / kWarp;
+    float* values = (float*)shared;
     sync_block();
-    // A thread finishes a token of the rows g and g + 8.
-    if (warp >= 2 * kTiles) return;
-    const u32 c = warp / 2, j = warp % 2, token = 8 * c + 2 * t + j;
-    if (token >= n) return;
-    float v[2];
-    UNROLL for (u32 h = 0; h < 2; h++) {
-        auto part = [&](u32 w) { return shared[((w * kTiles + c) * 4 + 2 * h + j) * kWarp + lane]; };
-        v[h] = ((part(0) + part(4)) + (part(2) + part(6))) + ((part(1) + part(5)) + (part(3) + part(7)));
-    }
-    const u32 row = row0 + g;
+    UNROLL for (u32 n = 0; n < D::kN; n++) UNROLL for (u32 i = 0; i < 4; i++)
+        values[(8 * n + 2 * (lane % 4) + i % 2) * kStride + 16 * warp + i / 2 * 8 + lane / 4] = sums[n][i];
+    sync_block();
+    u32 segment;
+    const Share work = share_of<D>(a, tile, segment);
+    const bool gate = unknown(a.epilogue) == kGlu;
+    const DeviceMatrix &w0 = a.segments[segment].w, &w1 = a.segments[gate ? 1 : segment].w;
+    const u32 tokens = min_u32(D::kTokens, work.tokens - work.token0);
+    // Values of the matrices are 2^-24 times their factor as large.
+    const float scale0 = 16777216.f / w0.factor, scale1 = 16777216.f / w1.factor;
+    auto scale = [&](u32 token) { return a.row_scales[work.input(work.token0 + token)]; };
     if (gate) {
-        if (row < w[0].rows) finish_gate(a, row, row, token0 + token, v[0], v[1]);
+        // A warp had 8 rows of each matrix.
+        const u32 row = work.row0 + thread % 64;
+        const float* from = values + thread % 64 / 8 * 16 + thread % 8;
+        if (row < w0.rows) UNROLL_BY(1) for (u32 token = thread / 64; token < tokens; token += D::kThreads / 64) {
+            const float *of = from + token * kStride, by = scale(token);
+            finish_gate(a, row, row, work.output(work.token0 + token), of[0] * (by * scale0), of[8] * (by * scale1));
+        }
         return;
     }
-    if (row < w[0].rows) finish(a, segment, row, token0 + token, v[0]);
-    if (row + 8 < w[0].rows) finish(a, segment, row + 8, token0 + token, v[1]);
+    const u32 row = work.row0 + thread % D::kRows, first = thread / D::kRows;
+    if (row >= w0.rows) return;
+    const float* from = values + thread % D::kRows;
+    if (a.epilogue == kCap) {
+        UNROLL_BY(1) for (u32 token = first; token < tokens; token += D::kThreads / D::kRows)
+            finish(a, segment, row, work.output(work.token0 + token), from[token * kStride] * (scale(token) * scale0));
+        return;
+    }
+    const Segment& s = a.segments[segment];
+    const float bias = with_bias(s, row, 0.f);
+    constexpr u32 kAtOnce = 4, kNext = D::kThreads / D::kRows;
+    UNROLL_BY(1) for (u32 token = first; token < tokens; token += kAtOnce * kNext) {
+        float* out[kAtOnce];
+        float scales[kAtOnce], before[kAtOnce] = {};
+        UNROLL for (u32 i = 0; i < kAtOnce; i++) {
+            const u32 at = min_u32(token + kNext * i, tokens - 1);
+            scales[i] = scale(at) * scale0;
+            out[i] = s.out + (u64)work.output(work.token0 + at) * w0.rows + row;
+            if (a.epilogue == kAdd && token + kNext * i < tokens) before[i] = *out[i];
+        }
+        UNROLL for (u32 i = 0; i < kAtOnce; i++) {
+            if (token + kNext * i >= tokens) break;
+            const float sum = fmaf(from[(token + kNext * i) * kStride], scales[i], bias);
+            *out[i] = a.epilogue == kAdd ? fmaf(a.scale, sum, before[i]) : sum;
+        }
+    }
 }
 
-#define FEW_8(T, name)                             \
-    KERNEL(few_##name##_8, ProjectArgs, 256, 2) {  \
-        DYNAMIC_SHARED(shared);                    \
-        few<T, 1>(a, (float*)shared);              \
+// Multiplies those of the block's tiles that are of a type. `starts`: the kernel ahead has not been waited for.
+template <class T, class D> DEVICE void tiles_of_type(const ProjectArgs& a, bool& starts, u8* shared) {
+    constexpr u32 kPart = D::kTokens * D::kRows;
+    u32 at = Deal::of<D>(a).first(blockIdx.x);
+    UNROLL_BY(1) while (true) {
+        u32 last;
+        float sums[1][D::kN][4] = {};
+        {
+            const Deal deal = Deal::of<D>(a);
+            const u32 tile = at / deal.pairs, start = tile * deal.pairs;
+            last = min_u32(start + deal.pairs, deal.first(blockIdx.x + 1));
+            u32 segment;
+            share_of<D>(a, tile, segment);
+            if (a.segments[segment].w.type != T::kType) {
+                if (last == deal.first(blockIdx.x + 1)) return;
+                at = last;
+                continue;
+            }
+            multiply_tile<T, D>(a, tile, at - start, last - start, starts, (u16*)shared, sums[0]);
+        }
+        const Deal deal = Deal::of<D>(a);
+        const u32 tile = unknown(at) / deal.pairs, start = tile * deal.pairs;
+        last = min_u32(start + deal.pairs, deal.first(blockIdx.x + 1));
+        starts = false;
+        if (last != deal.first(blockIdx.x + 1))
+            ask_for_tile<T, D>(a, tile + 1, min_u32(deal.pairs, deal.first(blockIdx.x + 1) - last));
+        bool all = true;
+        if (last - at < deal.pairs) {
+            // A block has parts of the tiles that it begins and ends with: the second place is for one that goes on in the next block.
+            const u32 first = deal.block_of(start), shares = deal.block_of(start + deal.pairs - 1) + 1 - first;
+            float* parts = a.parts + (u64)unknown(blockIdx.y) * gridDim.x * 2 * kPart;
+            auto part = [&](u32 s) { return parts + (u64)(2 * (first + s) + (deal.first(first + s) < start ? 1 : 0)) * kPart; };
+            all = join<D>(part(blockIdx.x - first), a.counters + blockIdx.y * gridDim.x + first, shares, shared, sums, part);
+        }
+        if (all) finish_tile<D>(a, tile, shared, sums[0]);
+        if (last == deal.first(blockIdx.x + 1)) return;
+        at = last;
+        // Before tokens of the next tile overwrite what others read.
+        sync_block();
     }
-#define FEW(T, name)                               \
-    FEW_8(T, name)                                 \
-    KERNEL(few_##name##_32, ProjectArgs, 256, 2) { \
-        DYNAMIC_SHARED(shared);                    \
-        few<T, 4>(a, (float*)shared);              \
-    }
-FEW(Q4_0, q4_0)
-FEW(Q4_1, q4_1)
-FEW(Q5_0, q5_0)
-FEW(Q5_1, q5_1)
-FEW(Q8_0, q8_0)
-FEW(Q4_K, q4_k)
-FEW(Q5_K, q5_k)
-#if __CUDA_ARCH__ >= 1200  // Spills where two blocks share the registers.
-FEW_8(Q6_K, q6_k)
-KERNEL(few_q6_k_32, ProjectArgs, 256, 1) {
-    DYNAMIC_SHARED(shared);
-    few<Q6_K, 4>(a, (float*)shared);
 }
-#else
-FEW(Q6_K, q6_k)
-#endif
+
+template <u32 kTokens> DEVICE void few(const ProjectArgs& a, u8* shared) {
+    typedef FewTile<kTokens> D;
+    let_next_start();
+    bool starts = true;
+    if (a.order) {
+        // The picks of experts can be read only after the wait.
+        wait_for_previous();
+        starts = false;
+        u32 segment;
+        const Share work = share_of<D>(a, 0, segment);
+        if (work.token0 >= work.tokens) return;
+    }
+    // One loop for each type, so that no load depends on a branch, and none around them, which would take registers for all of them.
+    for_types([&](auto type) {
+        typedef decltype(type) T;
+        if (a.types >> T::kType & 1) tiles_of_type<T, D>(a, starts, shared);
+    });
+}
+
+KERNEL(few_16, ProjectArgs, 256, 2) {
+    DYNAMIC_SHARED(shared);
+    few<16>(a, shared);
+}
+KERNEL(few_32, ProjectArgs, 256, 2) {
+    DYNAMIC_SHARED(shared);
+    few<32>(a, shared);
+}

@@ -9,28 +9,76 @@
 // Place of a column among 32 where the lanes of a quad have 8 neighbouring columns of the left operand each: 2t and 2t + 1, then 8
 // further on, of the first 16 places and of the last.
 DEVICE u32 ordered_place(u32 col) { return col / 4 % 2 * 16 + col / 2 % 2 * 8 + col / 8 % 4 * 2 + col % 2; }
+// Place of a column among 128 where the lanes of a quad have 32 neighbouring columns each: a column and that two further on are
+// neighbours, as `tiny` of quant.cuh has them, those of an odd column 8 places on, and each 16 places have four columns of each lane.
+DEVICE u32 few_place(u32 col) { return col / 4 % 4 * 32 + col / 16 % 2 * 16 + col % 2 * 8 + col / 32 % 4 * 2 + col / 2 % 2; }
+DEVICE u32 place_of(u32 col, u32 order) {
+    if (order == kForFew) return col / 128 * 128 + few_place(col);
+    return order == kForGroups ? col / 32 * 32 + ordered_place(col) : col;
+}
+
+constexpr u32 kHalvesThreads = 512;
+// Columns that a thread of `to_halves` keeps.
+constexpr u32 kKept = 32;
+
+// Calls `f` with each column of the thread and its value, which may be changed where it is kept.
+template <class F> DEVICE void each_column(float (&kept)[kKept], const float* x, u32 cols, F&& f) {
+    UNROLL for (u32 i = 0; i < kKept; i++) {
+        if (kHalvesThreads * i >= cols) break;
+        const u32 col = kHalvesThreads * i + threadIdx.x;
+        if (col < cols) f(col, i, kept[i]);
+    }
+    for (u32 col = kHalvesThreads * kKept + threadIdx.x; col < cols; col += kHalvesThreads) {
+        float value = x[col];
+        f(col, kKept, value);
+    }
+}
 
 // Converts input rows to binary16, one block a row.
-KERNEL(to_halves, HalvesArgs, 256, 1) {
+KERNEL(to_halves, HalvesArgs, 512, 1) {
     DYNAMIC_SHARED(shared);
     let_next_start();
-    wait_for_previous();
     float* scratch = (float*)shared;
     const u32 row = blockIdx.x;
     const float* x = a.x + (u64)row * a.x_stride;
-    const Moments m = moments(x, a.cols, a.norm, scratch);
+    // All loads are on their way at once, those of weights ahead of the wait.
+    float kept[kKept], weights[kKept];
+    each_column(weights, a.norm.weight, a.norm.kind != kNoNorm && a.norm.weight ? min_u32(a.cols, kHalvesThreads * kKept) : 0,
+                [&](u32 col, u32, float& weight) { weight = load_shared_weights<float>(a.norm.weight + col); });
+    wait_for_previous();
+    each_column(kept, x, min_u32(a.cols, kHalvesThreads * kKept), [&](u32 col, u32, float& value) { value = x[col]; });
+    Moments m = {0.f, 1.f};
+    if (a.norm.kind == kLayer) {
+        float sum = 0.f;
+        each_column(kept, x, a.cols, [&](u32, u32, float value) { sum += value; });
+        m.mean = block_sum(sum, scratch) / (float)a.cols;
+    }
+    if (a.norm.kind != kNoNorm) {
+        float squares = 0.f;
+        each_column(kept, x, a.cols, [&](u32, u32, float value) { squares = fmaf(value - m.mean, value - m.mean, squares); });
+        m.inverse = 1.f / sqrtf(block_sum(squares, scratch) / (float)a.cols + a.norm.eps);
+    }
+    auto result = [&](u32 col, u32 i, float value) {
+        if (a.norm.kind == kNoNorm) return value;
+        const float y = (value - m.mean) * m.inverse, weight = !a.norm.weight ? 1.f : i < kKept ? weights[i] : a.norm.weight[col];
+        return a.norm.bias ? fmaf(y, weight, a.norm.bias[col]) : y * weight;
+    };
     float peak = 0.f;
-    for (u32 i = threadIdx.x; i < a.cols; i += blockDim.x) peak = fmaxf(peak, fabsf(normalised(x[i], i, m, a.norm)));
+    each_column(kept, x, a.cols, [&](u32 col, u32 i, float& value) {
+        value = result(col, i, value);
+        peak = fmaxf(peak, fabsf(value));
+    });
     peak = block_max(peak, scratch);
     // The power of two below the peak, by its exponent bits; values then lie below 2. Denormal and infinite peaks keep 1.
     const u32 exponent = float_to_bits(peak) & 0x7f800000u;
     const bool usual = exponent > 0x01000000u && exponent < 0x7e000000u;
     const float scale = usual ? bits_to_float(exponent) : 1.f;
     const float inverse = usual ? bits_to_float(0x7f000000u - exponent) : 1.f;
-    for (u32 i = threadIdx.x; i < a.padded; i += blockDim.x) {
-        const float v = i < a.cols ? normalised(x[i], i, m, a.norm) : 0.f;
-        a.halves[(u64)row * a.padded + (a.ordered ? i / 32 * 32 + ordered_place(i) : i)] = float_to_half(v * inverse);
-    }
+    u16* halves = a.halves + (u64)row * a.padded;
+    each_column(kept, x, a.cols, [&](u32 col, u32 i, float value) {
+        halves[place_of(col, a.order)] = float_to_half((i < kKept ? value : result(col, i, value)) * inverse);
+    });
+    for (u32 col = a.cols + threadIdx.x; col < a.padded; col += kHalvesThreads) halves[place_of(col, a.order)] = 0;
     if (threadIdx.x == 0) a.row_scales[row] = scale;
 }
 
@@ -40,7 +88,7 @@ constexpr u32 kStages = 4;  // turns of tokens in shared memory; there are two o
 template <u32 kBlockTokens> struct Division {
     static constexpr u32 kRows = 128, kTokens = kBlockTokens;
     static constexpr u32 kWarps = kTokens > 64 ? 16 : 8, kThreads = kWarps * kWarp;
-    static constexpr u32 kWarpTokens = kTokens < 32 ? kTokens : 32;
+    static constexpr u32 kWarpTokens = 32;
     static constexpr u32 kAcross = kTokens / kWarpTokens;  // warps with the same rows
     static constexpr u32 kWarpRows = kRows * kAcross / kWarps;
     static constexpr u32 kM = kWarpRows / 16, kN = kWarpTokens / 8;
@@ -120,10 +168,6 @@ template <u32 kTokens> DEVICE void by_tiles(const ProjectArgs& a, u8* shared) {
     });
 }
 
-KERNEL(gemm_16, ProjectArgs, 256, 3) {
-    DYNAMIC_SHARED(shared);
-    by_tiles<16>(a, shared);
-}
 KERNEL(gemm_64, ProjectArgs, 256, 2) {
     DYNAMIC_SHARED(shared);
     by_tiles<64>(a, shared);

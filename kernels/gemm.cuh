@@ -47,24 +47,23 @@ template <class D> struct Copies {
     }
 };
 
-// Leaves the sums of the block's share of columns in memory; true in the last block of a tile, with the sums of all, joined in
-// order.
-template <class D> DEVICE bool join(const ProjectArgs& a, u32 split, u8* shared, float (&sums)[D::kM][D::kN][4]) {
-    constexpr u32 kPart = D::kTokens * D::kRows;
-    const u32 tile = blockIdx.y * gridDim.x + blockIdx.x;
-    float* parts = a.parts + (u64)tile * a.splits * kPart + 4 * threadIdx.x;
+// Leaves the sums of the block's share of the columns of a tile in memory, at `own`; true in the last block of `shares`, with the sums
+// of all, joined in order. `part(s)` is where share s is.
+template <class D, class Part>
+DEVICE bool join(float* own, u32* counter, u32 shares, u8* shared, float (&sums)[D::kM][D::kN][4], Part&& part) {
     UNROLL for (u32 m = 0; m < D::kM; m++) UNROLL for (u32 n = 0; n < D::kN; n++) {
         const float4 sum = {sums[m][n][0], sums[m][n][1], sums[m][n][2], sums[m][n][3]};
-        store(parts + split * kPart + (m * D::kN + n) * 4 * D::kThreads, sum);
+        store(own + ((m * D::kN + n) * D::kThreads + threadIdx.x) * 4, sum);
     }
-    if (!last_block(a.counters + tile, a.splits, (u32*)shared)) return false;
+    if (!last_block(counter, shares, (u32*)shared)) return false;
     // Those of this block come back with the others, so that no register holds them until then.
     UNROLL for (u32 m = 0; m < D::kM; m++) UNROLL for (u32 n = 0; n < D::kN; n++) {
         UNROLL for (u32 i = 0; i < 4; i++) sums[m][n][i] = 0.f;
     }
-    for (u32 s = 0; s < a.splits; s++) {
+    UNROLL_BY(D::kM * D::kN <= 2 ? 4 : D::kM * D::kN <= 4 ? 2 : 1) for (u32 s = 0; s < shares; s++) {
+        const float* from = part(s);
         UNROLL for (u32 m = 0; m < D::kM; m++) UNROLL for (u32 n = 0; n < D::kN; n++) {
-            const float4 sum = load<float4>(parts + s * kPart + (m * D::kN + n) * 4 * D::kThreads);
+            const float4 sum = load<float4>(from + ((m * D::kN + n) * D::kThreads + threadIdx.x) * 4);
             const float v[4] = {sum.x, sum.y, sum.z, sum.w};
             UNROLL for (u32 i = 0; i < 4; i++) sums[m][n][i] += v[i];
         }
@@ -72,18 +71,23 @@ template <class D> DEVICE bool join(const ProjectArgs& a, u32 split, u8* shared,
     return true;
 }
 
-// The share of block `x`, and its matrix.
+// Rows of a matrix in a tile, which has as many of a gate as of the product beside it.
+template <class D> DEVICE u32 rows_of(const ProjectArgs& a) { return unknown(a.epilogue) == kGlu ? D::kRows / 2 : D::kRows; }
+
+// The share of tile `x`, and its matrix.
 template <class D> DEVICE Share share_of(const ProjectArgs& a, u32 x, u32& segment) {
     u32 tile = x;
     segment = 0;
-    while (segment + 1 < a.n_segments && tile >= ceil_div(a.segments[segment].w.rows, D::kRows)) {
-        tile -= ceil_div(a.segments[segment].w.rows, D::kRows);
+    const bool gate = a.epilogue == kGlu;
+    const u32 rows = rows_of<D>(a);
+    UNROLL_BY(1) while (!gate && segment + 1 < a.n_segments && tile >= ceil_div(a.segments[segment].w.rows, rows)) {
+        tile -= ceil_div(a.segments[segment].w.rows, rows);
         segment++;
     }
-    const u32 expert = a.order ? blockIdx.z : 0, first = a.order ? a.starts[expert] : 0;
+    const u32 expert = a.order ? unknown(blockIdx.z) : 0, first = a.order ? a.starts[expert] : 0;
     return {expert * a.segments[segment].w.rows,
-            tile * D::kRows,
-            blockIdx.y * D::kTokens,
+            tile * rows,
+            unknown(blockIdx.y) * D::kTokens,
             a.order ? a.starts[expert + 1] - first : a.n,
             a.order ? a.order + first : nullptr,
             a.x_divisor,
@@ -104,7 +108,12 @@ template <class D, class Multiply> DEVICE void gemm(const ProjectArgs& a, u8* sh
         // One loop for each type, so that no load depends on a branch.
         with_type(w.type, [&](auto type) { multiply(type, w, work, sums); });
     }
-    if (a.splits > 1 && !join<D>(a, blockIdx.z, shared, sums)) return;
+    if (a.splits > 1) {
+        constexpr u32 kPart = D::kTokens * D::kRows;
+        const u32 tile = blockIdx.y * gridDim.x + blockIdx.x;
+        float* parts = a.parts + (u64)tile * a.splits * kPart;
+        if (!join<D>(parts + blockIdx.z * kPart, a.counters + tile, a.splits, shared, sums, [&](u32 s) { return parts + s * kPart; })) return;
+    }
     // Found anew, so that no register has it meanwhile.
     u32 segment;
     const Share work = share_of<D>(a, unknown(blockIdx.x), segment);

@@ -58,7 +58,7 @@ template <u32 kDim, bool kHalves> DEVICE void attend_prompt(const AttendArgs& a,
                        first_row + threadIdx.x / kWarp * kTile};
     const AttendWork<kRows> work = {block / a.splits * gridDim.y + blockIdx.y, block % a.splits, tile.slot, kv_head, first_row, rows};
     if (first_row >= rows.used()) return;
-    const DeviceKv kv = cache_of(a, tile.slot, kv_head);
+    const DeviceKv kv = cache_of(a, a.step.kvs[tile.slot], kv_head);
     Part<kDim> part;
     clear(a, rows, work.split == 0, part);
 

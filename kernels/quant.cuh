@@ -5,11 +5,9 @@
 // 6 bits share one layout of quants, blocks of 32 columns of 16 bytes (`Packed`), whatever the blocks of their files.
 //
 // A type has three readers. `load`/`dot`: the share of one lane in a row times an activation of signed bytes, 16 bytes of quants
-// a load, for unit `unit + ahead`, of which the latter is a multiple of a warp that the compiler knows. `piece`/`operand`: the
-// share of a lane in a block of 32 columns as operands of the `mma` of bytes, of one of the `kPair` blocks of two neighbouring
-// units. Both sum products of integers, which is exact,
-// and go through the same `add` behind that, which has no sum that the compiler may or may not fuse with a product: so all
-// kernels get the same bits. `load8`/`decode8`: eight values of a row, for tiles and look-ups, by the formula in src/quant.
+// a load, for unit `unit + ahead`, of which the latter is a multiple of a warp that the compiler knows. `load32`/`pair`: 32
+// columns of a row in binary16, for few rows of input. `load8`/`decode8`: eight values of a row, for tiles and look-ups, by the
+// formula in src/quant.
 #pragma once
 
 #include "common.cuh"
@@ -19,7 +17,7 @@ struct DeviceMatrix {
     u32 type;  // GGML's number
     u32 rows;
     u32 cols;  // a multiple of 32; values behind the model's own are 0
-    u32 pad;
+    float factor;  // a power of two that scales of blocks are multiplied by to become normal numbers of binary16
 };
 static_assert(sizeof(DeviceMatrix) == 48, "mirrored in module.rs");
 
@@ -79,6 +77,19 @@ struct Scales {
     i32 halves[2];
 };
 
+// Scales of 32 columns in binary16, each twice in a word, for the first and the last 16: with quants as `tiny` has them, a value is
+// their product with `scale` and `offset` beside it, 2^-24 times the factor of the matrix as large.
+struct HalfScales {
+    u32 scale[2];
+    u32 offset[2];
+};
+// Of values d * (q - less) + m, in a half whose quants are 2^-24 * `kTimes` as large.
+template <u32 kTimes> DEVICE void half_scales(HalfScales& to, u32 half, float d, i32 less, float m) {
+    to.scale[half] = pack_halves(d * (1.f / kTimes), d * (1.f / kTimes));
+    const float offset = fmaf((float)-less, d, m) * (1.f / 16777216.f);
+    to.offset[half] = pack_halves(offset, offset);
+}
+
 // Quants of 4 bits and `kHigh` more, in blocks of 32 columns. Byte j of 16 has the low bits of the columns j and 16 + j. Byte k of
 // a word of upper bits has those of the columns 4i + k: one word for all i from 0 to 7, or, of two bits, one for each four i.
 template <u32 kHigh> struct Packed {
@@ -102,6 +113,14 @@ template <u32 kHigh> struct Packed {
     static DEVICE_MEMBER uint4 second16(const uint4& q, const uint2& h) {
         return {second(q.x, h, 0), second(q.y, h, 1), second(q.z, h, 2), second(q.w, h, 3)};
     }
+    // Those of the columns 16 * half + 4i + odd and two further on, as denormal binary16: their lowest bit is 2^-24, or 2^-20 in the
+    // last half.
+    static DEVICE_MEMBER u32 tiny(u32 word, const uint2& high, u32 i, u32 half, u32 odd) {
+        const u32 low = (odd ? word >> 8 : word) & (half ? 0x00f000f0u : 0x000f000fu);
+        if (kHigh == 0) return low;
+        const u32 bits = kHigh == 1 ? rotate(high.x, i + 28 + 8 * odd) : rotate(half ? high.y : high.x, 2 * i + 28 + 8 * odd - 4 * half);
+        return low | (bits & ((kHigh == 1 ? 0x00100010u : 0x00300030u) << 4 * half));
+    }
     // Sum of the products of 32 columns with activations, and `start`.
     static DEVICE_MEMBER float dot32(const uint4& q, const uint2& h, const Input& x, u32 col, i32 start) {
         const uint4 x0 = quants16(x, col), x1 = quants16(x, col + 16);
@@ -124,11 +143,7 @@ template <class T, class W, u32 kHigh> struct Blocks {
     typedef W Words;
     static constexpr u32 kValues = 32;
     static constexpr bool kFloat = false;
-    static constexpr u32 kPair = 2;
-    static constexpr bool kHalves = false;  // halves of a block are summed apart
-    static constexpr i32 kStart = kWholeBits;   // that sums of `mma` begin with
-    static constexpr u32 kUpper = kHigh;
-    static constexpr u32 kReady = 1;  // words that scales take between lanes
+    static constexpr bool kHalves = false;  // the halves of a block have scales of their own
     typedef Packed<kHigh> Quants;
     struct Raw {
         uint4 q;
@@ -144,32 +159,24 @@ template <class T, class W, u32 kHigh> struct Blocks {
         const Group g = group_at(x, unit + ahead);
         return T::add(s, g, Quants::dot32(r.q, r.high, x, 32 * (unit + ahead), T::start(g, 0)), sum);
     }
-    // Place of a lane in a row, and its part of a block: word t of the low bits.
-    struct Row {
-        const u8* q;
-        const u8* high;
-    };
-    struct Piece {
-        u32 q;
-        uint2 high;
-    };
-    static DEVICE_MEMBER Row row(const DeviceMatrix& m, u64 row, u32 t) {
-        const u64 block = row * (m.cols / 32);
-        return {m.planes[0] + 16 * block + 4 * t, m.planes[2] + 4 * kHigh * block};
+    typedef Raw Raw32;
+    static constexpr u32 kPieces = 1;
+    static DEVICE_MEMBER Raw32 load32(const DeviceMatrix& m, u64 row, u32 chunk, u32) { return load(m, row, chunk, 0); }
+    static DEVICE_MEMBER HalfScales scales32(const Raw32& r, u32 chunk, float factor) {
+        const Scales s = T::scales(r.scales, chunk);
+        const float d = s.d * factor;
+        HalfScales h;
+        half_scales<1>(h, 0, T::kHalves ? d * (float)s.halves[0] : d, T::kOffset, s.m * factor);
+        half_scales<16>(h, 1, T::kHalves ? d * (float)s.halves[1] : d, T::kOffset, s.m * factor);
+        return h;
     }
-    static DEVICE_MEMBER Piece piece(const Row& r, u32 unit, u32 ahead) {
-        const u8* high = r.high + 4 * kHigh * unit;
-        Piece p = {load_shared_weights<u32>(r.q + 16 * unit + 16 * ahead), {0, 0}};
-        if (kHigh == 1) p.high.x = load_shared_weights<u32>(high + 4 * ahead);
-        if (kHigh == 2) p.high = load_shared_weights<uint2>(high + 8 * ahead);
-        return p;
+    static DEVICE_MEMBER u32 tiny(const Raw32& r, u32 i, u32 half, u32 odd) {
+        const u32 words[4] = {r.q.x, r.q.y, r.q.z, r.q.w};
+        return Quants::tiny(words[i], r.high, i, half, odd);
     }
-    static DEVICE_MEMBER uint2 operand(const Piece& p, u32 t) {
-        return {Quants::first(p.q, p.high, t), Quants::second(p.q, p.high, t)};
-    }
-    // Adds a sum of 32 products.
-    static DEVICE_MEMBER void add_sums(const Scales& s, const Group& g, i32 sum, i32, float& first, float&) {
-        first = T::add(s, g, whole(sum), first);
+    // The columns 16 * half + 4i + odd and two further on.
+    static DEVICE_MEMBER u32 pair(const Raw32& r, const HalfScales& h, u32 i, u32 half, u32 odd) {
+        return fma_halves(tiny(r, i, half, odd), h.scale[half], h.offset[half]);
     }
     static DEVICE_MEMBER Raw8 load8(const DeviceMatrix& m, u64 row, u32 chunk, u32 t) {
         Raw8 r = {};
@@ -183,6 +190,7 @@ template <class T, class W, u32 kHigh> struct Blocks {
 template <bool kFive, bool kMinimum> struct Legacy : Blocks<Legacy<kFive, kMinimum>, u32, kFive ? 1 : 0> {
     typedef Packed<kFive ? 1 : 0> Quants;
     static constexpr int kUnroll = 2;
+    static constexpr u32 kType = kFive ? kMinimum ? kQ5_1 : kQ5_0 : kMinimum ? kQ4_1 : kQ4_0;
     static constexpr u32 kBlock = 32;
     static constexpr u32 kPlanes = 16 | (kMinimum ? 4 : 2) << 8 | (kFive ? 4 : 0) << 16;
     static constexpr i32 kOffset = kMinimum ? 0 : kFive ? 16 : 8;
@@ -191,17 +199,6 @@ template <bool kFive, bool kMinimum> struct Legacy : Blocks<Legacy<kFive, kMinim
         return kMinimum ? load_shared_weights<u32>(m.planes[1] + 4 * block) : load_shared_weights<u16>(m.planes[1] + 2 * block);
     }
     static DEVICE_MEMBER Scales scales(u32 w, u32) { return {low_half(w), kMinimum ? high_half(w) : 0.f, {0, 0}}; }
-    // Scales of block `second` of the pairs of a row, as a lane has them and gives them to others.
-    typedef const u8* ScaleRow;
-    static DEVICE_MEMBER ScaleRow scale_row(const DeviceMatrix& m, u64 row, u32, u32 second) {
-        return m.planes[1] + (kMinimum ? 4 : 2) * (row * (m.cols / 32) + second);
-    }
-    static DEVICE_MEMBER u32 words(ScaleRow r, u32 unit, u32 ahead) {
-        if (kMinimum) return load_shared_weights<u32>(r + 4 * unit + 4 * ahead);
-        return load_shared_weights<u16>(r + 2 * unit + 2 * ahead);
-    }
-    static DEVICE_MEMBER uint2 ready(u32 w, u32) { return {w, 0}; }
-    static DEVICE_MEMBER Scales given(const uint2& w) { return scales(w.x, 0); }
     // Products with what is taken off every quant.
     static DEVICE_MEMBER i32 start(const Group& g, u32) { return -kOffset * (g.halves[0] + g.halves[1]); }
     static DEVICE_MEMBER float add(const Scales& s, const Group& g, float dot, float sum) {
@@ -221,14 +218,11 @@ using Q5_1 = Legacy<true, true>;
 
 // Blocks of 32 signed bytes with a scale; a unit is a half of one. Planes: quants, scale.
 struct Q8_0 {
+    static constexpr u32 kType = kQ8_0;
     static constexpr u32 kBlock = 32, kPlanes = 32 | 2 << 8;
     static constexpr u32 kValues = 16;
-    static constexpr int kUnroll = 4;
+    static constexpr int kUnroll = 2;
     static constexpr bool kFloat = false;
-    static constexpr bool kHalves = true;
-    static constexpr i32 kStart = kWholeBits;
-    static constexpr u32 kPair = 1, kUpper = 0, kReady = 1;
-    typedef u32 Words;
     struct Raw {
         uint4 q;
         u32 scale;
@@ -241,26 +235,28 @@ struct Q8_0 {
         const float dot = whole(dot16(r.q, quants16(x, 16 * (unit + ahead)), kWholeBits));
         return add(scales(r.scale, 0), group_at(x, unit / 2 + ahead / 2), dot, sum);
     }
-    // Words t and 4 + t of a block.
-    typedef const u8* Row;
-    typedef uint2 Piece;
-    static DEVICE_MEMBER Row row(const DeviceMatrix& m, u64 row, u32 t) { return m.planes[0] + row * m.cols + 4 * t; }
-    static DEVICE_MEMBER Piece piece(Row r, u32 unit, u32 ahead) {
-        const u8* q = r + 16 * unit + 16 * ahead;
-        return {load_shared_weights<u32>(q), load_shared_weights<u32>(q + 16)};
-    }
-    static DEVICE_MEMBER uint2 operand(const Piece& p, u32) { return p; }
-    typedef const u8* ScaleRow;
-    static DEVICE_MEMBER ScaleRow scale_row(const DeviceMatrix& m, u64 row, u32, u32) { return m.planes[1] + row * (m.cols / 16); }
-    static DEVICE_MEMBER u32 words(ScaleRow r, u32 unit, u32 ahead) { return load_shared_weights<u16>(r + unit + ahead); }
-    static DEVICE_MEMBER uint2 ready(u32 w, u32) { return {w, 0}; }
-    static DEVICE_MEMBER Scales given(const uint2& w) { return scales(w.x, 0); }
     static DEVICE_MEMBER Scales scales(u32 w, u32) { return {low_half(w), 0.f, {0, 0}}; }
     static DEVICE_MEMBER i32 start(const Group&, u32) { return 0; }
     static DEVICE_MEMBER float add(const Scales& s, const Group& g, float dot, float sum) { return fmaf(s.d * g.scale, dot, sum); }
-    static DEVICE_MEMBER void add_sums(const Scales& s, const Group& g, i32 a, i32 b, float& first, float& second) {
-        first = add(s, g, whole(a), first);
-        second = add(s, g, whole(b), second);
+    // Through the first level, where the other half of what a load brings waits.
+    struct Raw32 {
+        uint4 q[2];
+        u32 scale;
+    };
+    static constexpr u32 kPieces = 1;
+    static DEVICE_MEMBER Raw32 load32(const DeviceMatrix& m, u64 row, u32 chunk, u32) {
+        const u64 block = row * (m.cols / 32) + chunk;
+        const u8* q = m.planes[0] + 32 * block;
+        return {{load_shared_weights<uint4>(q), load_shared_weights<uint4>(q + 16)}, load_shared_weights<u16>(m.planes[1] + 2 * block)};
+    }
+    static DEVICE_MEMBER HalfScales scales32(const Raw32& r, u32, float factor) {
+        HalfScales h;
+        UNROLL for (u32 half = 0; half < 2; half++) half_scales<1>(h, half, low_half(r.scale) * factor, 128, 0.f);
+        return h;
+    }
+    static DEVICE_MEMBER u32 pair(const Raw32& r, const HalfScales& h, u32 i, u32 half, u32 odd) {
+        const u32 words[4] = {r.q[half].x, r.q[half].y, r.q[half].z, r.q[half].w}, word = odd ? words[i] >> 8 : words[i];
+        return fma_halves((word & 0x00ff00ffu) ^ 0x00800080u, h.scale[half], h.offset[half]);
     }
     static DEVICE_MEMBER Raw8 load8(const DeviceMatrix& m, u64 row, u32 chunk, u32 t) {
         const u64 block = row * (m.cols / 32) + chunk;
@@ -277,7 +273,9 @@ struct Q8_0 {
 template <bool kFive> struct K45 : Blocks<K45<kFive>, uint4, kFive ? 1 : 0> {
     typedef Packed<kFive ? 1 : 0> Quants;
     static constexpr int kUnroll = kFive ? 1 : 2;
+    static constexpr u32 kType = kFive ? kQ5_K : kQ4_K;
     static constexpr u32 kBlock = 256, kPlanes = 128 | 16 << 8 | (kFive ? 32 : 0) << 16;
+    static constexpr i32 kOffset = 0;
     static DEVICE_MEMBER uint4 load_scales(const DeviceMatrix& m, u64 row, u32 unit, u32 ahead) {
         return load_shared_weights<uint4>(m.planes[1] + 16 * (row * (m.cols / 256) + unit / 8 + ahead / 8));
     }
@@ -288,20 +286,6 @@ template <bool kFive> struct K45 : Blocks<K45<kFive>, uint4, kFive ? 1 : 0> {
         const u32 minimum = n < 4 ? m & 63u : ((low >> 4) & 15u) | ((m >> 2) & 48u);
         return {low_half(head.x) * (float)scale, -high_half(head.x) * (float)minimum, {0, 0}};
     }
-    // Of units that have the same place in blocks as `unit`.
-    typedef const u8* ScaleRow;
-    static DEVICE_MEMBER ScaleRow scale_row(const DeviceMatrix& m, u64 row, u32 unit, u32) {
-        return m.planes[1] + 16 * (row * (m.cols / 256)) - 2 * (unit % 8);
-    }
-    static DEVICE_MEMBER uint4 words(ScaleRow r, u32 unit, u32 ahead) {
-        return load_shared_weights<uint4>(r + 2 * unit + 2 * ahead);
-    }
-    static constexpr u32 kReady = 2;
-    static DEVICE_MEMBER uint2 ready(const uint4& w, u32 unit) {
-        const Scales s = scales(w, unit);
-        return {float_to_bits(s.d), float_to_bits(s.m)};
-    }
-    static DEVICE_MEMBER Scales given(const uint2& w) { return {bits_to_float(w.x), bits_to_float(w.y), {0, 0}}; }
     static DEVICE_MEMBER i32 start(const Group&, u32) { return 0; }
     static DEVICE_MEMBER float add(const Scales& s, const Group& g, float dot, float sum) {
         return fmaf(s.d * g.scale, dot, fmaf(s.m, g.sum, sum));
@@ -318,42 +302,26 @@ using Q5_K = K45<true>;
 // Blocks of 256 in sub-blocks of 16. Planes: low nibbles, scales (16 bytes), upper two bits, scale of scales (2 bytes).
 struct Q6_K : Blocks<Q6_K, u32, 2> {
     typedef Packed<2> Quants;
+    static constexpr u32 kType = kQ6_K;
     static constexpr u32 kBlock = 256, kPlanes = 128 | 16 << 8 | 64 << 16 | 2 << 24;
     static constexpr int kUnroll = 1;
     static constexpr bool kHalves = true;
-    static constexpr i32 kStart = 0;
+    static constexpr i32 kOffset = 32;
     // Both scales below, their scale above.
     static DEVICE_MEMBER u32 load_scales(const DeviceMatrix& m, u64 row, u32 unit, u32 ahead) {
         const u64 block = row * (m.cols / 32) + unit + ahead;
         return load_shared_weights<u16>(m.planes[1] + 2 * block) | (u32)load_shared_weights<u16>(m.planes[3] + block / 8 * 2) << 16;
     }
     static DEVICE_MEMBER Scales scales(u32 w, u32) { return {high_half(w), 0.f, {(i8)w, (i8)(w >> 8)}}; }
-    struct ScaleRow {
-        const u8* scales;
-        const u8* d;
-    };
-    static DEVICE_MEMBER ScaleRow scale_row(const DeviceMatrix& m, u64 row, u32, u32 second) {
-        return {m.planes[1] + 2 * (row * (m.cols / 32) + second), m.planes[3] + 2 * (row * (m.cols / 256))};
-    }
-    static DEVICE_MEMBER u32 words(const ScaleRow& r, u32 unit, u32 ahead) {
-        return load_shared_weights<u16>(r.scales + 2 * unit + 2 * ahead) |
-               (u32)load_shared_weights<u16>(r.d + unit / 8 * 2 + ahead / 8 * 2) << 16;
-    }
-    static DEVICE_MEMBER uint2 ready(u32 w, u32) { return {w, 0}; }
-    static DEVICE_MEMBER Scales given(const uint2& w) { return scales(w.x, 0); }
     static DEVICE_MEMBER i32 start(const Group& g, u32 half) { return -32 * g.halves[half]; }
-    // The sum of 32 products by their scales is below 2^24.
-    static DEVICE_MEMBER void add_sums(const Scales& s, const Group& g, i32 a, i32 b, float& first, float&) {
-        first = fmaf(s.d * g.scale, (float)(s.halves[0] * a + s.halves[1] * b), first);
-    }
     static DEVICE_MEMBER float dot(const Raw& r, const Input& x, u32 unit, u32 ahead, float sum) {
         const Group g = group_at(x, unit + ahead);
         const u32 col = 32 * (unit + ahead);
         const i32 a = dot16(Quants::first16(r.q, r.high), quants16(x, col), start(g, 0));
         const i32 b = dot16(Quants::second16(r.q, r.high), quants16(x, col + 16), start(g, 1));
-        float none = 0.f;
-        add_sums(scales(r.scales, 0), g, a, b, sum, none);
-        return sum;
+        const Scales s = scales(r.scales, 0);
+        // The sum of 32 products by their scales is below 2^24.
+        return fmaf(s.d * g.scale, (float)(s.halves[0] * a + s.halves[1] * b), sum);
     }
     static DEVICE_MEMBER void put(u32 w, u32 (&h)[4]) { h[0] = w; }
     static DEVICE_MEMBER void decode8(const Raw8& r, u32, u32 t, float (&y)[8]) {
@@ -364,7 +332,8 @@ struct Q6_K : Blocks<Q6_K, u32, 2> {
 };
 
 // Types without blocks, multiplied with activations in f32. Plane 0: the values.
-template <u32 kType> struct Plain {
+template <u32 kNumber> struct Plain {
+    static constexpr u32 kType = kNumber;
     static constexpr u32 kBytes = kType == kF32 ? 4 : 2;
     static constexpr u32 kBlock = 1, kPlanes = kBytes;
     static constexpr u32 kValues = 16 / kBytes;
@@ -391,6 +360,30 @@ template <u32 kType> struct Plain {
         }
         return sum;
     }
+    // Half by half, and through the first level as those of Q8_0.
+    static constexpr u32 kPieces = 2;
+    struct Raw32 {
+        uint4 q[kBytes];
+    };
+    static DEVICE_MEMBER Raw32 load32(const DeviceMatrix& m, u64 row, u32 chunk, u32 piece) {
+        const u8* p = m.planes[0] + (row * m.cols + 32 * chunk + 16 * piece) * kBytes;
+        Raw32 r;
+        UNROLL for (u32 i = 0; i < kBytes; i++) r.q[i] = load_shared_weights<uint4>(p + 16 * i);
+        return r;
+    }
+    static DEVICE_MEMBER HalfScales scales32(const Raw32&, u32, float) { return {}; }
+    static DEVICE_MEMBER u32 pair(const Raw32& r, const HalfScales&, u32 i, u32, u32 odd) {
+        if (kType == kF32) {
+            float y[kValues];
+            expand(r.q[i], y);
+            return pack_halves(y[odd], y[(2 + odd) % kValues]);
+        }
+        const uint4& q = r.q[i / 2];
+        const u32 first = i % 2 ? q.z : q.x, second = i % 2 ? q.w : q.y;
+        if (kType == kF16) return permute(first, second, odd ? 0x7632 : 0x5410);
+        return odd ? pack_halves(bits_to_float(first & 0xffff0000u), bits_to_float(second & 0xffff0000u))
+                   : pack_halves(bits_to_float(first << 16), bits_to_float(second << 16));
+    }
     static DEVICE_MEMBER Raw8 load8(const DeviceMatrix& m, u64 row, u32 chunk, u32 t) {
         const u8* p = m.planes[0] + (row * m.cols + 32 * chunk + 8 * t) * kBytes;
         const uint4 a = load_shared_weights<uint4>(p);
@@ -408,10 +401,11 @@ template <u32 kType> struct Plain {
     }
 };
 
-// Prefetches the head of a row of each plane into the second-level cache, as much as it holds for all warps of a device.
-template <class T> DEVICE void prefetch_row(const DeviceMatrix& m, u64 row, u32 lane) {
+// Prefetches the head of a row of each of the first planes into the second-level cache, as much as it holds for all warps of a
+// device.
+template <class T, u32 kPlanes = 4> DEVICE void prefetch_row(const DeviceMatrix& m, u64 row, u32 lane) {
     constexpr u32 kLine = 128;
-    UNROLL for (u32 p = 0; p < 4; p++) {
+    UNROLL for (u32 p = 0; p < kPlanes; p++) {
         const u32 bytes = m.cols / T::kBlock * (T::kPlanes >> (8 * p) & 255u);
         UNROLL for (u32 i = 0; i < 2; i++) {
             const u32 at = kLine * (i * kWarp + lane);
@@ -423,6 +417,21 @@ template <class T> DEVICE void prefetch_row(const DeviceMatrix& m, u64 row, u32 
 // Prefetches the quants of 32 columns of a row.
 template <class T> DEVICE void prefetch_ahead(const DeviceMatrix& m, u64 row, u32 chunk) {
     prefetch_l2(m.planes[0] + (row * (m.cols / 32) + chunk) * (32 * (T::kPlanes & 255u) / T::kBlock));
+}
+
+// Calls `f` with an object of each type.
+template <class F> DEVICE void for_types(F&& f) {
+    f(Plain<kF32>());
+    f(Plain<kF16>());
+    f(Plain<kBF16>());
+    f(Q4_0());
+    f(Q4_1());
+    f(Q5_0());
+    f(Q5_1());
+    f(Q8_0());
+    f(Q4_K());
+    f(Q5_K());
+    f(Q6_K());
 }
 
 // Calls `f` with an object of the matrix's type.

@@ -10,9 +10,9 @@
 DEVICE u32 pair_low(const HeadsArgs& a, u32 i) { return a.first + (a.adjacent ? 2 * i : i); }
 DEVICE u32 pair_high(const HeadsArgs& a, u32 i) { return a.first + (a.adjacent ? 2 * i + 1 : i + a.n_pairs); }
 
-// Sine and cosine of pair `i` at a position, times the magnitude.
-DEVICE void angle(const HeadsArgs& a, u32 position, u32 i, float& sine, float& cosine) {
-    const double turns = (double)position * a.inv_freq[i] * 0.15915494309189535;
+// Sine and cosine of a pair at a position, times the magnitude.
+DEVICE void angle(const HeadsArgs& a, u32 position, double inv_freq, float& sine, float& cosine) {
+    const double turns = (double)position * inv_freq * 0.15915494309189535;
     sincos_half_turns((float)(2. * (turns - rint(turns))), sine, cosine);
     sine *= a.magnitude, cosine *= a.magnitude;
 }

@@ -203,14 +203,14 @@ fn logits(executor: &mut Executor, outputs: usize, vocab: usize) -> Result<Vec<V
     (0..outputs).map(one).collect()
 }
 
-/// How far from the reference a good backend is: up to 32 tokens meet quantised weights with activations in 8 bits, few tokens
+/// How far from the reference a good backend is: one token or two meet quantised weights with activations in 8 bits, few tokens
 /// others with activations in f32; more tokens go through binary16, and so do queries and the cache in every case.
 fn limit(dtype: DType, piece: usize) -> f64 {
     match dtype {
         quant::F32 | quant::F16 => 4e-3,
         quant::BF16 => 1e-2,
         // Types without kernels of their own are F16 on the device.
-        _ if piece > 32 || !NATIVE.contains(&dtype) => 4e-3,
+        _ if piece > 2 && !(1..=2).contains(&(PROMPT.len() % piece)) || !NATIVE.contains(&dtype) => 4e-3,
         _ => 5e-2,
     }
 }
@@ -251,7 +251,7 @@ fn every_tensor_type_agrees_with_the_reference() {
         for format in quant::FORMATS.iter().filter(|format| format.dtype.0 < 1 << 16) {
             let native = NATIVE.contains(&format.dtype);
             let tiny = Tiny::new("llama", format.dtype).layers(1).shape(256, 8, 1, 32, 256);
-            check(&target, format.name, &tiny, if native { &[1, 5, 21] } else { &[21] });
+            check(&target, format.name, &tiny, if native { &[1, 2, 5, 21] } else { &[21] });
             if native {
                 let (_dir, path, reference) = save(&tiny);
                 let expected = reference();
@@ -295,7 +295,7 @@ fn no_product_hides_what_is_no_number() {
         ];
         for case in &cases {
             let models = CaseModels::new(&target, case);
-            for n in [1, 5, 12] {
+            for n in [1, 2, 5, 12] {
                 let spoiled = |n: usize, seed| {
                     let mut values = values(n, seed);
                     values[n - 7] = f32::NAN;
@@ -329,9 +329,12 @@ fn every_shape_agrees_with_the_reference() {
         check(&target, "4 heads of 16, ffn 60", &llama(quant::F16).shape(64, 4, 4, 16, 60), &[1, 21]);
         // Wider than the shared memory of a block.
         check(&target, "ffn 58,200, F32", &llama(quant::F32).shape(32, 2, 2, 16, 58_200), &[1]);
+        // Wider than what a block prepares at once, without a norm and behind one.
+        check(&target, "ffn 9,504, Q8_0", &llama(quant::Q8_0).shape(32, 2, 2, 16, 9_504), &[1, 2]);
+        check(&target, "hidden 9,472, Q4_0", &llama(quant::Q4_0).shape(9_472, 1, 1, 32, 32), &[1, 2]);
         let mixed =
             vec![("attn_v", quant::Q6_K), ("ffn_down", quant::Q5_1), ("ffn_up", quant::Q8_0), ("attn_k", quant::F16)];
-        check(&target, "mixed types", &llama(quant::Q4_K).change(|t| t.types = mixed), &[1, 21]);
+        check(&target, "mixed types", &llama(quant::Q4_K).change(|t| t.types = mixed), &[1, 2, 21]);
     }
 }
 
@@ -1174,7 +1177,7 @@ fn ops_agree_with_the_cpu(target: &Target) {
     ];
     for case in cases {
         let models = CaseModels::new(target, case);
-        for (order, n) in (0..).zip([1, 5, 12, 37]) {
+        for (order, n) in (0..).zip([1, 2, 5, 12, 37]) {
             target.shim.iter().for_each(|shim| shim.order(order));
             for outputs in [1, 2].map(|step| (0..n as u32).step_by(step).collect::<Vec<u32>>()) {
                 let expected = models.run(&models.cpu, n, &outputs, false);
@@ -1426,7 +1429,9 @@ fn attention_to_one_token_has_the_bits_of_one_among_others() {
             for types in [[quant::F16; 2], [quant::F32, quant::Q8_0], [quant::Q8_0, quant::F32]] {
                 let inputs = if is_latent { vec![q, k] } else { vec![q, k, v] };
                 match bits_of_tokens(&backend, &program, &inputs, out, types) {
-                    Some((alone, among)) => assert!(alone == among, "{heads} heads, {layer:?}, {types:?}"),
+                    Some([alone, among, beside]) => {
+                        assert!(alone == among && alone == beside, "{heads} heads, {layer:?}, {types:?}")
+                    }
                     None => assert!(is_latent && types[0] != types[1]),
                 }
             }
@@ -1434,16 +1439,16 @@ fn attention_to_one_token_has_the_bits_of_one_among_others() {
     }
 }
 
-/// Attention of tokens alone and beside one of another sequence, ahead of and behind the end of a ring; `None` where no cache has
-/// the types.
+/// Attention of tokens alone, beside one of another sequence in launches of their own, because not all are outputs, and in one
+/// launch; ahead of and behind the end of a ring. `None` where no cache has the types.
 fn bits_of_tokens(
     backend: &Backend,
     program: &Arc<Program>,
     inputs: &[Act],
     out: Act,
     [k_type, v_type]: [DType; 2],
-) -> Option<(Vec<f32>, Vec<f32>)> {
-    let limits = StepLimits { max_tokens: 48, max_outputs: 1 };
+) -> Option<[Vec<f32>; 3]> {
+    let limits = StepLimits { max_tokens: 48, max_outputs: 2 };
     let spec = StateSpec {
         layers: program.states.clone(),
         memories: [].into(),
@@ -1453,7 +1458,7 @@ fn bits_of_tokens(
         max_step: limits.max_tokens,
     };
     let mut executor = backend.new_executor(program, limits).unwrap();
-    let mut step = |mut states: Vec<&mut State>, n: usize, seed: u64| {
+    let mut step = |mut states: Vec<&mut State>, n: usize, outputs: &[u32], seed: u64| {
         let ends: Vec<usize> = states.iter().map(|state| state.len()).collect();
         let tokens = ends.iter().zip(0..).flat_map(|(&len, slot)| (len..).take(n).map(move |p| (p as u32, slot)));
         let (positions, slots): (Vec<u32>, Vec<u32>) = tokens.unzip();
@@ -1461,7 +1466,7 @@ fn bits_of_tokens(
         let mut of_step: Vec<&mut State> = states.iter_mut().map(|state| &mut **state).collect();
         let states_of = &mut of_step[..];
         let batch =
-            &mut Batch { ids: &ids, positions: &positions, slots: &slots, states: states_of, outputs: &[], rules: &[] };
+            &mut Batch { ids: &ids, positions: &positions, slots: &slots, states: states_of, outputs, rules: &[] };
         // Many tokens only store keys and values.
         let all = program.ops.len();
         executor.begin(batch, if n > 1 { all - 2..all - 1 } else { 0..all }).unwrap();
@@ -1479,14 +1484,15 @@ fn bits_of_tokens(
         results.truncate(program.width(out));
         results
     };
-    let mut states = [0; 2].map(|_| backend.new_state(&spec).ok());
-    let [Some(alone), Some(other)] = &mut states else { return None };
-    (0..5).for_each(|seed| drop(step(vec![&mut *alone], 48, seed)));
-    let mut among = alone.fork().unwrap();
-    let mut results = (Vec::new(), Vec::new());
+    let mut states = [0; 3].map(|_| backend.new_state(&spec).ok());
+    let [Some(alone), Some(other), Some(third)] = &mut states else { return None };
+    (0..5).for_each(|seed| drop(step(vec![&mut *alone], 48, &[], seed)));
+    let (mut among, mut beside) = (alone.fork().unwrap(), alone.fork().unwrap());
+    let mut results = [(); 3].map(|_| Vec::new());
     for seed in 100..120 {
-        results.0.extend(step(vec![&mut *alone], 1, seed));
-        results.1.extend(step(vec![&mut among, &mut *other], 1, seed));
+        results[0].extend(step(vec![&mut *alone], 1, &[], seed));
+        results[1].extend(step(vec![&mut among, &mut *other], 1, &[], seed));
+        results[2].extend(step(vec![&mut beside, &mut *third], 1, &[0, 1], seed));
     }
     Some(results)
 }
@@ -1495,17 +1501,22 @@ fn bits_of_tokens(
 #[test]
 fn neighbouring_ops_share_kernels() {
     let Some(shim) = shim() else { return };
-    let launches = |tiny: &Tiny| {
+    let launches = |tiny: &Tiny, sequences: u32| {
         let (_dir, path, _) = save(tiny);
         let model = load(&path, open(&shim).unwrap()).unwrap();
-        let (mut executor, mut state) = (model.executor().unwrap(), model.state(quant::F16).unwrap());
+        let mut executor = model.executor().unwrap();
+        let mut states: Vec<_> = (0..sequences).map(|_| model.state(quant::F16).unwrap()).collect();
         let before = shim.number("shim_launches");
-        model.step(&mut executor, &mut state, &[1]).unwrap();
+        let ([ids, positions], slots) = ([1, 0].map(|word| vec![word; states.len()]), Vec::from_iter(0..sequences));
+        let states = &mut states.iter_mut().collect::<Vec<_>>()[..];
+        let batch = &mut Batch { ids: &ids, positions: &positions, slots: &slots, states, outputs: &slots, rules: &[] };
+        model.run(&mut executor, batch).unwrap();
+        executor.end().unwrap();
         (shim.number("shim_launches") - before, model.program.ops.len())
     };
-    // Embedding, qkv, attention, output, gate and up, down, head, arg-max.
+    // Embedding, qkv, attention, output, gate and up, down, head, arg-max; of more than two rows with their preparation.
     let llama = Tiny::new("llama", quant::Q8_0).layers(1).shape(64, 2, 1, 32, 64);
-    assert_eq!(launches(&llama).0, 8);
+    assert_eq!([1, 2, 3].map(|sequences| launches(&llama, sequences).0), [8, 8, 13]);
     for (name, most) in [
         ("qwen3", 13),
         ("gemma3", 52),
@@ -1519,7 +1530,7 @@ fn neighbouring_ops_share_kernels() {
         ("mamba2", 23),
     ] {
         let tiny = architecture(name, [64, 4, 2, 16, 96]);
-        let (launches, ops) = launches(&tiny);
+        let (launches, ops) = launches(&tiny, 1);
         println!("{name}: {} layers, {ops} ops, {launches} launches", tiny.net.layers);
         assert!(launches <= most, "{name}: {launches} launches");
     }

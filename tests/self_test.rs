@@ -96,12 +96,14 @@ fn every_type_and_shape_passes() {
         llama(quant::Q8_0).change(|t| t.net.vocab = 1),
     ] {
         let (_dir, path, _) = save(&tiny);
-        assert!(check(&shim, &path, false).unwrap() < 0.7);
+        let error = check(&shim, &path, false).unwrap();
+        println!("{:?} error {error:.2} of the limit", tiny.net.vocab);
+        assert!(error < 0.7);
     }
 }
 
 /// A byte of a kernel's parameter (`kernels/args.cuh`), and what is added to the word there.
-const FAULTS: [(&std::ffi::CStr, usize, i32); 54] = [
+const FAULTS: [(&std::ffi::CStr, usize, i32); 55] = [
     // The scale, a tenth larger.
     (c"embed", 80, 1 << 20),
     // The width of the first activation.
@@ -109,15 +111,16 @@ const FAULTS: [(&std::ffi::CStr, usize, i32); 54] = [
     // The epsilon, 16,384 times as large.
     (c"add_norm", 16, 14 << 23),
     // The number of columns.
-    (c"prepare", 56, -4),
+    (c"prepare", 40, -4),
     (c"gemv_q4_k", 260, -4),
     (c"gemv_f16", 260, -4),
+    (c"gemv_q4_k_2", 260, -4),
+    (c"gemv_f16_2", 260, -4),
     (c"to_halves", 48, -1),
     // The rows of the first matrix.
     (c"gemv_f16_rows", 36, -1),
-    (c"few_q4_k_8", 36, -1),
-    (c"few_q4_k_32", 36, -1),
-    (c"gemm_16", 36, -1),
+    (c"few_16", 36, -1),
+    (c"few_32", 36, -1),
     (c"gemm_64", 36, -1),
     (c"gemm_256", 36, -1),
     // The magnitude of a rotation.
@@ -129,14 +132,14 @@ const FAULTS: [(&std::ffi::CStr, usize, i32); 54] = [
     (c"attend_128_any", 140, 1 << 22),
     (c"attend_256", 140, 1 << 22),
     (c"attend_256_any", 140, 1 << 22),
-    (c"attend_64_one", 140, 1 << 22),
-    (c"attend_64_one_any", 140, 1 << 22),
-    (c"attend_128_one", 140, 1 << 22),
-    (c"attend_128_one_any", 140, 1 << 22),
-    (c"attend_256_one", 140, 1 << 22),
-    (c"attend_256_one_any", 140, 1 << 22),
+    (c"attend_64_alone", 140, 1 << 22),
+    (c"attend_64_alone_any", 140, 1 << 22),
+    (c"attend_128_alone", 140, 1 << 22),
+    (c"attend_128_alone_any", 140, 1 << 22),
+    (c"attend_256_alone", 140, 1 << 22),
+    (c"attend_256_alone_any", 140, 1 << 22),
     // The magnitude of a rotation.
-    (c"attend_128_one", 336, 1 << 20),
+    (c"attend_128_alone", 336, 1 << 20),
     // The factor on scores.
     (c"attend_prompt_64", 140, 1 << 22),
     (c"attend_prompt_64_any", 140, 1 << 22),
@@ -177,9 +180,18 @@ const FAULTS: [(&std::ffi::CStr, usize, i32); 54] = [
     (c"keep", 16, 24),
 ];
 
-/// Each kernel in turn is given one wrong number.
+/// Each kernel in turn is given one wrong number; in two tests, which run side by side.
 #[test]
 fn a_kernel_that_computes_something_else_is_found_and_named() {
+    wrong_kernels_are_found(&FAULTS[..FAULTS.len() / 2]);
+}
+
+#[test]
+fn any_other_kernel_that_computes_something_else_is_found_and_named() {
+    wrong_kernels_are_found(&FAULTS[FAULTS.len() / 2..]);
+}
+
+fn wrong_kernels_are_found(faults: &[(&std::ffi::CStr, usize, i32)]) {
     let llama = |head_dim| Tiny::new("llama", quant::Q4_K).layers(1).shape(256, 256 / head_dim, 1, head_dim, 256);
     let named = ["gemma3", "qwen3moe", "gpt-oss", "deepseek2", "qwen35", "mamba2"];
     let others = architectures(quant::F16).into_iter().filter(|(name, _)| named.contains(name)).map(|(_, tiny)| tiny);
@@ -189,7 +201,7 @@ fn a_kernel_that_computes_something_else_is_found_and_named() {
     b.push(Op::Scale { x, factor: 0.3 });
     let factor = b.finish(0, &[x]);
     let models: Vec<_> = [64, 128, 256].map(llama).into_iter().chain(others).map(|tiny| save(&tiny)).collect();
-    for (kernel, at, by) in FAULTS {
+    for &(kernel, at, by) in faults {
         let Some(shim) = shim() else { return };
         shim.spoil(kernel, at, by);
         if kernel == c"gemm_256" {

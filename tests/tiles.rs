@@ -57,7 +57,9 @@ fn run(
     };
     let device = device.unwrap();
     let tiles = match n {
-        ..=64 => "gemm_64",
+        0..=16 => "few_16",
+        17..=32 => "few_32",
+        33..=64 => "gemm_64",
         _ if device.has_wgmma() => WGMMA,
         _ => "gemm_256",
     };
@@ -103,12 +105,13 @@ fn wide(x: &[f32]) -> Vec<f64> {
     x.iter().copied().map(f64::from).collect()
 }
 
-fn check(what: &str, expected: &[f64], got: &[f32]) {
+fn check(what: &str, n: usize, expected: &[f64], got: &[f32]) {
     let error: f64 = expected.iter().zip(got).map(|(e, g)| (e - f64::from(*g)).powi(2)).sum();
     let error = (error / expected.iter().map(|e| e * e).sum::<f64>()).sqrt();
     println!("{what}: {error:.1e}");
-    // Inputs and weights are rounded to 11 bits.
-    assert!(error < 5e-4, "{what}: {error}");
+    // Inputs and weights are rounded to 11 bits; for few tokens so are the scales of blocks and what is added to them, of which a weight
+    // may be the small difference.
+    assert!(error < if n > 32 { 5e-4 } else { 8e-4 }, "{what}: {error}");
 }
 
 #[test]
@@ -116,11 +119,13 @@ fn products_of_many_tokens_are_those_of_the_values_in_the_matrices() {
     for target in &targets() {
         for (order, (dtype, cols)) in (0..).zip(TYPES) {
             target.1.iter().for_each(|shim| shim.order(order % 3));
-            for n in [40, 65, 150, 300] {
+            for n in [9, 16, 17, 32, 40, 65, 150, 300] {
                 let mut model = Model::new(LAYER);
-                let [x, a, b, c] = model.acts([cols, 131, 70, 9]);
+                // So many that a block has columns of two tiles.
+                let rows_b = if [quant::Q8_0, quant::Q4_K].contains(&dtype) { 300 } else { 70 };
+                let [x, a, b, c] = model.acts([cols, 131, rows_b, 9]);
                 let (of_a, weights_a) = matrix(&mut model, dtype, [131, cols], 1);
-                let (of_b, weights_b) = matrix(&mut model, dtype, [70, cols], 2);
+                let (of_b, weights_b) = matrix(&mut model, dtype, [rows_b, cols], 2);
                 let (of_c, weights_c) = matrix(&mut model, dtype, [9, cols], 3);
                 let (bias, added) = model.vector(131, 4);
                 let delta = project(x, &[(of_c, None, c)]);
@@ -136,7 +141,7 @@ fn products_of_many_tokens_are_those_of_the_values_in_the_matrices() {
                 for (expected, (got, which)) in
                     expected.iter().zip(got.iter().zip(["with a bias", "beside it", "of few rows"]))
                 {
-                    check(&format!("{}, type {}, {n} tokens, {which}", target.0, dtype.0), expected, got);
+                    check(&format!("{}, type {}, {n} tokens, {which}", target.0, dtype.0), n, expected, got);
                 }
             }
         }
@@ -190,6 +195,6 @@ fn products_of_experts_are_those_of_the_tokens_that_chose_them() {
             }
             expected.extend(row);
         }
-        check(&format!("{}, experts", target.0), &expected, &got[0]);
+        check(&format!("{}, experts", target.0), N, &expected, &got[0]);
     }
 }

@@ -76,6 +76,19 @@ uint16_t half_bits(float f) {
     return sign | (uint16_t)((w + 0xfff + (w >> 13 & 1) - 0x38000000) >> 13);
 }
 
+// Rounds once: what is no float is taken for the one beside it whose last bit is set, which no rounding to binary16 mistakes for a
+// number between two.
+uint16_t fma_half(uint16_t a, uint16_t b, uint16_t c) {
+    const double exact = (double)halves[a] * halves[b] + halves[c];
+    const float f = (float)exact;
+    uint32_t w;
+    memcpy(&w, &f, 4);
+    if (std::isfinite(f) && f != exact && w % 2 == 0) w += fabs(exact) > fabs(f) ? 1 : -1;
+    float odd;
+    memcpy(&odd, &w, 4);
+    return half_bits(odd);
+}
+
 // ---- threads of a block as fibers
 
 // Saves the registers that a call keeps and the stack pointer to `*from`, and goes on where `to` was saved: by a jump, because
@@ -115,7 +128,7 @@ constexpr int kSaved = 20, kEntry = 11;
 #error "the shim switches stacks on x86-64 and AArch64"
 #endif
 
-struct Copy { void* to; const void* from; };
+struct Copy { void* to; const void* from; size_t bytes; };
 struct Fiber {
     void* at;
     Index thread;
@@ -230,11 +243,11 @@ Exchange exchange(char what, const uint32_t* give, int n) {
     return {w.given[turn % 2], w.product[turn % 2], w.wide[turn % 2]};
 }
 
-void copy_later(void* to, const void* from) {
-    if ((uintptr_t)to % 16 || (uintptr_t)from % 16) fault("a copy is not aligned to its size");
+void copy_later(void* to, const void* from, size_t bytes) {
+    if ((uintptr_t)to % bytes || (uintptr_t)from % bytes) fault("a copy is not aligned to its size");
     auto& copies = block->running->copies;
     if (copies.empty()) copies.emplace_back();
-    copies.back().push_back({to, from});
+    copies.back().push_back({to, from, bytes});
 }
 void copy_commit() {
     auto& copies = block->running->copies;
@@ -244,7 +257,7 @@ void copy_commit() {
 void copy_wait(int left) {
     auto& copies = block->running->copies;
     while ((int)copies.size() - 1 > left) {
-        for (const Copy& c : copies.front()) memcpy(c.to, c.from, 16);
+        for (const Copy& c : copies.front()) memcpy(c.to, c.from, c.bytes);
         copies.erase(copies.begin());
     }
 }

@@ -19,11 +19,12 @@ struct alignas(16) float4 { float x, y, z, w; };
 
 namespace shim {
 
-void copy_later(void* to, const void* from);
+void copy_later(void* to, const void* from, size_t bytes);
 void copy_commit();
 void copy_wait(int left);
 float half_value(uint16_t h);
 uint16_t half_bits(float f);
+uint16_t fma_half(uint16_t a, uint16_t b, uint16_t c);
 
 inline uint32_t lane() { return state.thread.x % 32; }
 template <class T> T shuffle(T v, uint32_t from) {
@@ -101,6 +102,9 @@ DEVICE u32 permute(u32 a, u32 b, u32 selector) {
 DEVICE float half_to_float(u16 h) { return shim::half_value(h); }
 DEVICE u16 float_to_half(float f) { return shim::half_bits(f); }
 DEVICE u32 pack_halves(float low, float high) { return (u32)shim::half_bits(high) << 16 | shim::half_bits(low); }
+DEVICE u32 fma_halves(u32 a, u32 b, u32 c) {
+    return (u32)shim::fma_half((u16)(a >> 16), (u16)(b >> 16), (u16)(c >> 16)) << 16 | shim::fma_half((u16)a, (u16)b, (u16)c);
+}
 DEVICE float max_magnitude(float a, float b) { return std::isnan(a) ? a : std::isnan(b) ? b : fmaxf(fabsf(a), fabsf(b)); }
 DEVICE void sincos_half_turns(float x, float& sine, float& cosine) {
     sine = (float)sin(M_PI * x);
@@ -117,13 +121,6 @@ DEVICE void mma16x8x16(float (&d)[4], const uint4& a, u32 b0, u32 b1) {
     const u32 words[6] = {a.x, a.y, a.z, a.w, b0, b1};
     const shim::Exchange e = shim::exchange('m', words, 6);
     for (u32 i = 0; i < 4; i++) d[i] += e.product[shim::lane()][i];
-}
-DEVICE void mma16x8x32(i32 (&d)[4], const uint4& a, u32 b0, u32 b1) {
-    const u32 words[6] = {a.x, a.y, a.z, a.w, b0, b1};
-    const shim::Exchange e = shim::exchange('b', words, 6);
-    const u32 g = shim::lane() / 4, t = shim::lane() % 4;
-    for (u32 i = 0; i < 4; i++)
-        for (u32 k = 0; k < 8; k++) d[i] = dot4(e.given[4 * g + k % 4][i / 2 + k / 4 * 2], e.given[4 * (2 * t + i % 2) + k % 4][4 + k / 4], d[i]);
 }
 template <bool kTransposed> static inline void load_matrices(u32 (&d)[4], const void* row) {
     u32 address[2];
@@ -155,7 +152,8 @@ DEVICE void multiply_async(float (&d)[32][4], const uint4& a, u64 b) {
 DEVICE void commit_products() {}
 template <int N> static inline void wait_products() {}
 DEVICE void end_products(float (&)[32][4]) {}
-DEVICE void copy_async16(void* shared, const void* global) { shim::copy_later(shared, global); }
+DEVICE void copy_async16(void* shared, const void* global) { shim::copy_later(shared, global, 16); }
+DEVICE void copy_async4(void* shared, const void* global) { shim::copy_later(shared, global, 4); }
 DEVICE void copy_async_commit() { shim::copy_commit(); }
 template <int N> static inline void copy_async_wait() { shim::copy_wait(N); }
 DEVICE void wait_for_previous() { shim::state.waited++; }

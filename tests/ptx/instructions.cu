@@ -43,14 +43,15 @@ KERNEL(permutations, CheckArgs, 32, 1) {
     a.out[threadIdx.x] = d;
 }
 
-// Bytes: the words of a lane are four of the left and two of the right operand.
-KERNEL(products, CheckArgs, 32, 1) {
+// Halves of words, denormal ones too: of the bits of a word the sign and the fraction, and an exponent below 24.
+KERNEL(half_sums, CheckArgs, 32, 1) {
     wait_for_previous();
-    const u32* in = a.in + threadIdx.x % 16 * 6;
-    i32 d[4];
-    for (u32 i = 0; i < 4; i++) d[i] = (i32)a.in[100 + i];
-    mma16x8x32(d, {in[0], in[1], in[2], in[3]}, in[4], in[5]);
-    for (u32 i = 0; i < 4; i++) a.out[32 * i + threadIdx.x] = (u32)d[i];
+    u32 words[3];
+    for (u32 i = 0; i < 3; i++) {
+        const u32 w = a.in[threadIdx.x + i], low = w & 0xffffu, high = w >> 16;
+        words[i] = ((high & 0x83ffu) | (high >> 3) % 22 << 10) << 16 | ((low & 0x83ffu) | (low >> 3) % 22 << 10);
+    }
+    a.out[threadIdx.x] = fma_halves(words[0], words[1], words[2]);
 }
 
 // To the left and to the right, by numbers that may be 32 and more.

@@ -103,7 +103,7 @@ struct Held {
 // Rows of shared memory that products of a warp read.
 struct Rows { uint32_t first, bytes; };
 struct Products { std::vector<Held> left; std::vector<Rows> rows; };
-struct Copy { uint8_t* to; const uint8_t* from; uint32_t shared; uint64_t global; Id source_writer; };
+struct Copy { uint8_t* to; const uint8_t* from; uint32_t bytes, shared; uint64_t global; Id source_writer; };
 struct Group { Id segment = 0; std::vector<Copy> copies; };
 struct Thread {
     Id id;  // of its segment, 0: to be made
@@ -327,17 +327,17 @@ uint8_t* shared_at(uint32_t address, uint32_t size, Kind kind, At at) {
 
 // ---- copies in the background
 
-void copy_async16(uint32_t shared, uint64_t global, At at) {
-    const uint8_t* from = global_at(global, 16, kRead, at);
-    uint8_t* to = shared_at(shared, 16, kWrite, at);
+void copy_async(uint32_t shared, uint64_t global, uint32_t bytes, At at) {
+    const uint8_t* from = global_at(global, bytes, kRead, at);
+    uint8_t* to = shared_at(shared, bytes, kWrite, at);
     Thread& t = me();
     if (t.groups.empty()) t.groups.emplace_back();
     Group& g = t.groups.back();
     if (!g.segment) g.segment = new_segment(describe(Segment::kCopy));
     const uint32_t i = shared - kSharedBase;
-    for (uint32_t j = 0; j < 16; j++) shared_writers[i + j] = g.segment;
+    for (uint32_t j = 0; j < bytes; j++) shared_writers[i + j] = g.segment;
     const Range& r = *find(global);
-    g.copies.push_back({to, from, i, global, r.writers[global - r.low]});
+    g.copies.push_back({to, from, bytes, i, global, r.writers[global - r.low]});
 }
 void copy_commit() {
     Thread& t = me();
@@ -349,12 +349,12 @@ void copy_wait(size_t left, At at) {
     while (t.groups.size() > left + 1) {
         for (const Copy& c : t.groups.front().copies) {
             const Range& r = *find(c.global);
-            for (uint32_t j = 0; j < 16; j++) {
+            for (uint32_t j = 0; j < c.bytes; j++) {
                 if (r.writers[c.global + j - r.low] >= grid_base && r.writers[c.global + j - r.low] != c.source_writer)
                     fault(at, "a copy whose source was written meanwhile");
                 shared_writers[c.shared + j] = my_segment();
             }
-            memcpy(c.to, c.from, 16);
+            memcpy(c.to, c.from, c.bytes);
         }
         t.groups.erase(t.groups.begin());
     }
@@ -504,25 +504,6 @@ void mma(const uint32_t (&words)[6], float (&d)[4], At at) {
         }
     }
     for (uint32_t i = 0; i < 4; i++) d[i] += w.product[turn][lane / 4 + i / 2 * 8][2 * (lane % 4) + i % 2];
-}
-
-// "Matrix Fragments for mma.m16n8k32", bytes:
-//   a_i: row groupID (+ 8 for i in 4..7 and 12..15), column 4 * threadID_in_group + i % 4 (+ 16 for i >= 8)
-//   b_i: row 4 * threadID_in_group + i % 4 (+ 16 for i >= 4), column groupID
-//   c_i: as above
-void mma_bytes(const uint32_t (&words)[6], int32_t (&d)[4], At at) {
-    const shim::Exchange e = aligned(words, 6, at);
-    const uint32_t lane = shim::state.thread.x % 32;
-    auto byte = [](const uint32_t* words, uint32_t i) { return (int32_t)(int8_t)(words[i / 4] >> 8 * (i % 4)); };
-    for (uint32_t i = 0; i < 4; i++) {
-        const uint32_t row = lane / 4 + i / 2 * 8, col = 2 * (lane % 4) + i % 2;
-        uint32_t sum = d[i];
-        for (uint32_t k = 0; k < 32; k++) {
-            const uint32_t *a = e.given[row % 8 * 4 + k % 16 / 4], *b = e.given[col * 4 + k % 16 / 4] + 4;
-            sum += (uint32_t)(byte(a, k % 4 + row / 8 * 4 + k / 16 * 8) * byte(b, k % 4 + k / 16 * 4));
-        }
-        d[i] = (int32_t)sum;
-    }
 }
 
 // Lanes 8i to 8i + 7 give the rows of matrix i, 16 bytes each; lane l gets elements 2 * (l % 4) and the next of row l / 4, or

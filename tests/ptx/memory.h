@@ -33,7 +33,7 @@ enum Kind { kRead, kReadConstant, kWrite };
 uint8_t* global_at(uint64_t address, uint32_t size, Kind kind, At at);
 uint8_t* shared_at(uint32_t address, uint32_t size, Kind kind, At at);
 void prefetch(uint64_t address, At at);
-void copy_async16(uint32_t shared, uint64_t global, At at);
+void copy_async(uint32_t shared, uint64_t global, uint32_t bytes, At at);
 void copy_commit();
 void copy_wait(size_t left, At at);
 
@@ -54,7 +54,6 @@ enum Shuffle { kShuffle_bfly, kShuffle_idx, kShuffle_up, kShuffle_down };
 Shuffled shuffle(Shuffle mode, uint32_t word, uint32_t b, uint32_t c, uint32_t lanes, At at);
 // d += a * b; `words` are the four of a and the two of b.
 void mma(const uint32_t (&words)[6], float (&d)[4], At at);
-void mma_bytes(const uint32_t (&words)[6], int32_t (&d)[4], At at);
 void load_matrices(uint32_t row, uint32_t n, bool transposed, uint32_t (&d)[4], At at);
 // The instructions wgmma of m64n256k16 and halves: d += a * b, with 16 rows for each warp. Registers are given by their places,
 // because they may not change until the wait.

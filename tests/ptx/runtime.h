@@ -75,6 +75,14 @@ static inline uint64_t cvt_rzi_u64_f64(double x) {
 }
 static inline uint16_t to_half(float x) { return std::isnan(x) ? 0x7fff : bits<uint16_t>((_Float16)x); }
 static inline float from_half(uint16_t h) { return half_values[h]; }
+// Sums of products of binary16 that a double cannot hold are no nearer to the middle between two than it shows.
+static inline uint16_t fma_half(uint16_t a, uint16_t b, uint16_t c) {
+    const double sum = std::fma((double)from_half(a), (double)from_half(b), (double)from_half(c));
+    return std::isnan(sum) ? 0x7fff : bits<uint16_t>((_Float16)sum);
+}
+static inline uint32_t fma_halves(uint32_t a, uint32_t b, uint32_t c) {
+    return (uint32_t)fma_half(a >> 16, b >> 16, c >> 16) << 16 | fma_half(a, b, c);
+}
 static inline uint64_t mul_hi(uint64_t a, uint64_t b) { return (uint64_t)((unsigned __int128)a * b >> 64); }
 
 // Bytes 0 to 3 are of a, 4 to 7 of b; the top bit of a selector repeats the sign.

@@ -163,11 +163,11 @@ def _(k, a):
     return f'prefetch({k.address(a[0])}, {k.at});'
 
 
-@operation(r'cp\.async\.cg\.shared\.global')
-def _(k, a):
-    if a[2:] != ['16']:
+@operation(r'cp\.async\.(ca|cg)\.shared\.global')
+def _(k, a, level):
+    if a[2:] not in (['16'], ['4'] if level == 'ca' else ['16']):
         raise Unknown(f'a copy of {a[2:]} bytes')
-    return f'copy_async16({k.address(a[0])}, {k.address(a[1])}, {k.at});'
+    return f'copy_async({k.address(a[0])}, {k.address(a[1])}, {a[2]}, {k.at});'
 
 
 @operation(r'cp\.async\.commit_group')
@@ -338,6 +338,11 @@ def _(k, a):
     return k.write(a[0], f'(uint32_t)to_half({k.read(a[1], "f32")}) << 16 | to_half({k.read(a[2], "f32")})', 'u32')
 
 
+@operation(r'fma\.rn\.f16x2')
+def _(k, a):
+    return k.write(a[0], f'fma_halves({", ".join(k.read(x, "u32") for x in a[1:])})', 'u32')
+
+
 @operation(r'cvt\.f32\.f16')
 def _(k, a):
     return k.write(a[0], f'from_half({k.read(a[1], "b16")})', 'f32')
@@ -389,16 +394,6 @@ def _(k, a):
     words, sums = (', '.join(k.read(x, t) for x in v) for v, t in ((left + right, 'u32'), (c, 'f32')))
     return f'float d[4] = {{{sums}}}; mma({{{words}}}, d, {k.at}); ' + ' '.join(
         k.write(r, f'd[{i}]', 'f32') for i, r in enumerate(d))
-
-
-@operation(r'mma\.sync\.aligned\.m16n8k32\.row\.col\.s32\.s8\.s8\.s32')
-def _(k, a):
-    d, left, right, c = map(members, a)
-    if [len(v) for v in (d, left, right, c)] != [4, 4, 2, 4]:
-        raise Unknown(f'operands {a}')
-    words, sums = (', '.join(k.read(x, t) for x in v) for v, t in ((left + right, 'u32'), (c, 's32')))
-    return f'int32_t d[4] = {{{sums}}}; mma_bytes({{{words}}}, d, {k.at}); ' + ' '.join(
-        k.write(r, f'd[{i}]', 's32') for i, r in enumerate(d))
 
 
 @operation(r'ldmatrix\.sync\.aligned\.m8n8\.x([124])(\.trans)?(?:\.shared)?\.b16')

@@ -80,7 +80,7 @@ impl CudaDevice {
         for kernel in attention.chain([&k.attend_wide, &k.attend_wide_any]) {
             current.allow_shared(kernel, properties.shared_per_block)?;
         }
-        for kernel in k.attention_of_one().into_iter().flat_map(|(_, kernels)| kernels) {
+        for kernel in k.attention_alone().into_iter().flat_map(|(_, kernels)| kernels) {
             current.allow_shared(kernel, properties.shared_per_block)?;
         }
         for kernel in k.products() {

@@ -229,6 +229,8 @@ impl CudaExecutor {
             n_outputs: batch.outputs.len(),
             n_tiles,
             n_slots: caches.len(),
+            alone: batch.slots.iter().copied().eq(0..batch.ids.len() as u32)
+                && (batch.ids.len() == 1 || batch.outputs.len() == batch.ids.len()),
             kept_tiles,
             reach: self.dims.reach(longest),
             halves: caches.iter().all(|kv| (kv.k_type, kv.v_type) == (quant::F16.0, quant::F16.0)),

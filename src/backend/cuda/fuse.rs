@@ -1,7 +1,7 @@
 //! Ops that share a kernel, chosen once for a program.
 //!
 //! A norm is applied where its result is read, a sum with the residual stream and a gate where a product ends, and norm,
-//! rotation and cache of queries and keys are one pass, of a token alone with its attention. A value that a shared kernel does
+//! rotation and cache of queries and keys are one pass, of tokens alone of their sequences with their attention. A value that a shared kernel does
 //! not write is one that no later op names and the caller does not keep. Refuses to know how a kernel is launched.
 
 use std::ops::Range;
@@ -31,8 +31,8 @@ pub enum Fusion {
     ProductGate,
     /// Norms of heads, rotation and storing of keys and values: so many ops.
     Heads(usize),
-    /// So many of these and the attention behind them, which a step of one token has in one kernel; with the choice of outputs
-    /// between them so many ops.
+    /// So many of these and the attention behind them, which tokens that are alone of their sequences have in one kernel; with
+    /// the choice of outputs between them so many ops.
     Attention { heads: usize, ops: usize },
 }
 
@@ -82,12 +82,12 @@ impl Fusions {
         chooser.fusions
     }
 
-    /// The fusion that begins with the first of some ops, where products go through `tiles` or not, and a step has one token or
-    /// more.
-    pub fn at(&self, ops: Range<usize>, tiles: bool, is_one: bool) -> Fusion {
+    /// The fusion that begins with the first of some ops, where products go through `tiles` or not, and the tokens of a step are
+    /// `alone` of their sequences or not.
+    pub fn at(&self, ops: Range<usize>, tiles: bool, alone: bool) -> Fusion {
         match self.first[ops.start] {
             Fusion::ProductGate if tiles => Fusion::Alone,
-            Fusion::Attention { heads, ops: n } if !is_one || n > ops.len() => Fusion::Heads(heads),
+            Fusion::Attention { heads, ops: n } if !alone || n > ops.len() => Fusion::Heads(heads),
             fusion => fusion,
         }
     }

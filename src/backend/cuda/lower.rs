@@ -1,6 +1,6 @@
 //! Ops become launches: a short function an op, and one for each set of ops that share a kernel.
 //!
-//! A row takes matrix-times-vector kernels, few rows and many take kernels of their own. Relies on `Program::check` for
+//! A row or two take matrix-times-vector kernels, few rows and many take kernels of their own. Relies on `Program::check` for
 //! shapes and on `fuse` for what may be left unwritten. Refuses to know when a step runs and whether it is recorded.
 
 use std::ffi::CStr;
@@ -11,26 +11,26 @@ use super::fuse::{Fusion, Fusions, HeadOps};
 use super::inputs::{TILINGS, Tilings};
 use super::launch::{CudaKernel, Current, Grid, Stream};
 use super::module::{
-    DeviceNorm, EmbedArgs, Epilogue, GluArgs, HalvesArgs, KeepRowsArgs, KvPlace, Modification, NormArgs, PrepareArgs,
-    ProjectArgs, Segment, StepArgs,
+    ColumnOrder, DeviceNorm, EmbedArgs, Epilogue, GluArgs, HalvesArgs, KeepRowsArgs, KvPlace, Modification, NormArgs,
+    PrepareArgs, ProjectArgs, Segment, StepArgs,
 };
 use super::probe::Address;
 use super::profile::Profile;
 use super::rules::{Needs, StepRules};
-use super::scratch::{BLOCK_ROWS, DeviceScratch, ExecutorDims, FEW_ROWS, gemv_shared, padded};
-use super::variants::Few;
+use super::scratch::{
+    DeviceScratch, ExecutorDims, FEW_ROWS, FIXED_TILES, OWN_ROWS, TILE_ROWS_OF_FEW, TURN, gemv_shared, padded,
+};
 use crate::backend::Part;
 use crate::backend::op::{Act, Activation, Index, Norm, NormKind, Op, Projection, Vector, Weight};
 use crate::backend::program::Program;
 use crate::error::Result;
 use crate::quant;
-use crate::tensor::DType;
 
 /// Matrices that one launch takes.
 const MAX_SEGMENTS: usize = 4;
 
-/// Warps of a block of a matrix-times-vector kernel.
-const WARPS: usize = 8;
+/// Warps of a block of `gemv.cu`.
+const WARPS: usize = 12;
 
 /// Numbers that launches depend on besides ops and memory: equal shapes launch equal grids.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -41,6 +41,8 @@ pub struct StepShape {
     pub n_tiles: [usize; TILINGS],
     pub kept_tiles: [usize; TILINGS],
     pub n_slots: usize,
+    /// Each token is the only one of its sequence, and where there are several all are outputs.
+    pub alone: bool,
     /// Shares of positions that the longest context has work for.
     pub reach: usize,
     /// All caches hold F16.
@@ -140,32 +142,46 @@ pub(super) struct Tile<'a> {
     threads: u32,
     /// Bytes.
     shared: usize,
-    /// The input has its columns in the order of `wgmma.cu`.
-    ordered: bool,
+    /// Of the columns of the input, and what their number is padded to a multiple of.
+    order: ColumnOrder,
+    step: usize,
 }
 
 impl<'a> Tile<'a> {
-    /// The kernel that suits `usual` rows of input.
-    pub fn new(device: &'a CudaDevice, usual: usize) -> Tile<'a> {
+    /// The kernel that suits `usual` rows of input; `fixed`: those that give a row the same bits whatever the others.
+    pub fn new(device: &'a CudaDevice, usual: usize, fixed: bool) -> Tile<'a> {
         let k = &device.kernels;
-        let (kernel, tokens, resident, threads) = match (usual, device.wgmma()) {
-            (0..=16, _) => (&k.gemm_16, 16, 3, 256),
-            (17..=64, _) => (&k.gemm_64, 64, 2, 256),
-            // Eight turns of 32 columns of the input in binary16, from a multiple of 512 bytes on.
-            (65.., Some(kernel)) => {
-                return Tile {
-                    kernel,
-                    tokens: 256,
-                    resident: 1,
-                    threads: 256,
-                    shared: 64 * 8 * 256 + 512,
-                    ordered: true,
-                };
-            }
-            (65.., None) => (&k.gemm_256, 256, 1, 512),
+        let few = |kernel, tokens| Tile {
+            kernel,
+            tokens,
+            resident: 2,
+            threads: 256,
+            // Four turns of the input.
+            shared: 4 * TURN * 2 * tokens,
+            order: ColumnOrder::ForFew,
+            step: TURN,
         };
         // Four turns of the input and two of the weights.
-        Tile { kernel, tokens, resident, threads, shared: 64 * (4 * tokens + 2 * 128), ordered: false }
+        let many = |kernel, tokens, resident, threads| Tile {
+            kernel,
+            tokens,
+            resident,
+            threads,
+            shared: 64 * (4 * tokens + 2 * 128),
+            order: ColumnOrder::AsTheyAre,
+            step: 32,
+        };
+        match (usual, device.wgmma()) {
+            (0..=16, _) => few(&k.few_16, 16),
+            (17..=TILE_ROWS_OF_FEW, _) => few(&k.few_32, TILE_ROWS_OF_FEW),
+            _ if fixed => few(&k.few_32, TILE_ROWS_OF_FEW),
+            (..=64, _) => many(&k.gemm_64, 64, 2, 256),
+            // Eight turns of 32 columns of the input in binary16, from a multiple of 512 bytes on.
+            (65.., Some(kernel)) => {
+                Tile { shared: 64 * 8 * 256 + 512, order: ColumnOrder::ForGroups, ..many(kernel, 256, 1, 256) }
+            }
+            (65.., None) => many(&k.gemm_256, 256, 1, 512),
+        }
     }
 }
 
@@ -196,8 +212,8 @@ impl Lowering<'_> {
 
     /// Launches the ops that are executed together from op `at` on, of those ahead of `end`, and returns their number.
     fn next(&mut self, at: usize, end: usize) -> Result<usize> {
-        let (tiles, is_one) = (self.first_by_tiles(at), self.shape.n == 1);
-        let (program, fusion) = (self.program, self.fusions.at(at..end, tiles, is_one));
+        let many = self.shape.n > TILE_ROWS_OF_FEW && !self.model.device.fixed;
+        let (program, fusion) = (self.program, self.fusions.at(at..end, many, self.shape.alone));
         let ops = &program.ops[at..at + fusion.ops()];
         if fusion != Fusion::Delayed {
             self.mark(Some(part(fusion, &ops[0])))?;
@@ -402,62 +418,43 @@ impl Lowering<'_> {
     }
 
     fn products(&mut self, input: ProductInput, args: ProjectArgs) -> Result<()> {
-        let n = self.shape.n;
+        let (n, model) = (self.shape.n, self.model);
+        let fixed = model.device.fixed;
         let mut args = ProjectArgs { cols: input.width as u32, n: n as u32, ..args };
-        if n == 1 && self.fits_blocks(input, &mut args) {
-            (args.x, args.x_stride, args.x_divisor, args.norm) = (input.address, input.width as u32, 1, input.norm);
-            return self.gemv(&mut args, 1);
-        }
         let all = args.segments;
-        let (many, few): (Vec<Segment>, Vec<Segment>) =
-            all[..args.n_segments as usize].iter().partition(|s| self.by_tiles(s.w.dtype()));
-        if !many.is_empty() {
-            args.take(&many);
-            let model = self.model;
-            let tile = Tile::new(&model.device, n);
-            self.halves(input, many[0].w.cols, n, &tile)?;
+        let is_plain = |s: &Segment| model.device.kernels.gemv_rows(s.w.dtype()).is_some();
+        let (plain, tiled): (Vec<Segment>, Vec<Segment>) =
+            all[..args.n_segments as usize].iter().partition(|s| is_plain(s) && (fixed || n <= FEW_ROWS));
+        if n <= OWN_ROWS && (!fixed || tiled.is_empty()) && self.fits_blocks(input, n, &mut args) {
+            (args.x, args.x_stride, args.x_divisor, args.norm) = (input.address, input.width as u32, 1, input.norm);
+            return self.gemv(&mut args, [1, n]);
+        }
+        if !tiled.is_empty() {
+            args.take(&tiled);
+            let tile = Tile::new(&model.device, n, fixed);
+            self.halves(input, tiled[0].w.cols, n, &tile)?;
             self.gemm(&mut args, &tile, [n, 1])?;
         }
-        if !few.is_empty() {
-            args.take(&few);
+        if !plain.is_empty() {
+            args.take(&plain);
             self.few_rows(input, args)?;
         }
         Ok(())
     }
 
-    /// Tells whether products of all rows with matrices of a type go through tiles, whose rows have other bits.
-    fn by_tiles(&self, dtype: DType) -> bool {
-        let few = match self.model.device.kernels.few(dtype) {
-            Few::Plain(_) => FEW_ROWS,
-            Few::Blocks(_) => BLOCK_ROWS[1],
-        };
-        self.shape.n > few && !self.model.device.fixed
-    }
-
-    /// Tells whether the first product of op `at` goes through tiles.
-    fn first_by_tiles(&self, at: usize) -> bool {
-        match &self.program.ops[at] {
-            Op::Project { projections, .. } => {
-                projections.first().is_some_and(|p| self.by_tiles(self.model.weights.matrix(p.weight).dtype()))
-            }
-            _ => false,
-        }
-    }
-
-    /// Tells whether a block can prepare a row for itself, and notes the forms of the row that the matrices read.
-    pub(super) fn fits_blocks(&self, input: ProductInput, args: &mut ProjectArgs) -> bool {
+    /// Tells whether a block can prepare some rows for itself, and notes the forms of a row that the matrices read.
+    pub(super) fn fits_blocks(&self, input: ProductInput, rows: usize, args: &mut ProjectArgs) -> bool {
         let segments = &args.segments[..args.n_segments as usize];
         let is_plain = |s: &Segment| [quant::F32, quant::F16, quant::BF16].contains(&s.w.dtype());
         let (plain, blocks) = (segments.iter().any(is_plain), !segments.iter().all(is_plain));
         args.forms = u32::from(plain) + 2 * u32::from(blocks);
-        let needed = gemv_shared(segments[0].w.cols as usize, plain, blocks);
+        let needed = gemv_shared(rows, segments[0].w.cols as usize, plain, blocks);
         input.is_simple() && needed <= self.model.device.context.properties.shared_per_block as usize
     }
 
-    /// Matrices times few rows of input, or some of them at a time.
+    /// Matrices without blocks times few rows of input, or some of them at a time.
     fn few_rows(&mut self, input: ProductInput, mut args: ProjectArgs) -> Result<()> {
         let (n, all) = (self.shape.n, args.segments);
-        self.fits_blocks(input, &mut args);
         args.prepared = self.scratch.prepared;
         let prepare = PrepareArgs {
             x: input.address,
@@ -465,90 +462,111 @@ impl Lowering<'_> {
             norm: input.norm,
             cols: args.cols,
             padded: padded(all[0].w.cols as usize) as u32,
-            forms: args.forms,
             simple: u32::from(input.is_simple()),
+            pad: 0,
         };
-        self.launch(&self.model.device.kernels.prepare, [n, 1, 1], 256, 128, &prepare)?;
+        self.launch(&self.model.device.kernels.prepare, [n, 1, 1], 32 * WARPS as u32, 128, &prepare)?;
         let mut left = &all[..args.n_segments as usize];
         while let [first, ..] = left {
             // Neighbours of one type, such as queries and keys.
             let (of_type, others) = left.split_at(left.iter().take_while(|s| s.w.dtype == first.w.dtype).count());
             left = others;
             args.take(of_type);
-            match self.model.device.kernels.few(first.w.dtype()) {
-                Few::Plain(kernel) => {
-                    let blocks = self.deal(&mut args, n.div_ceil(FEW_ROWS));
-                    self.launch(kernel, blocks, 32 * WARPS as u32, 0, &args)?;
-                }
-                Few::Blocks(kernels) => {
-                    let which = usize::from(n > BLOCK_ROWS[0]);
-                    let rows = BLOCK_ROWS[which];
-                    // Of a gate, and of a product with `up`, a block has 8 rows each.
-                    let tiles: usize = match args.epilogue == Epilogue::Glu as u32 {
-                        true => (first.w.rows as usize).div_ceil(8),
-                        false => of_type.iter().map(|s| (s.w.rows as usize).div_ceil(16)).sum(),
-                    };
-                    let blocks = [tiles * n.div_ceil(rows), 1, 1];
-                    // A sum of each of 16 rows of the matrix and of the input for each warp.
-                    self.launch(kernels[which], blocks, 32 * WARPS as u32, WARPS * 16 * rows * 4, &args)?;
-                }
+            let blocks = self.deal(&mut args, 2, n.div_ceil(FEW_ROWS));
+            if let Some(kernel) = self.model.device.kernels.gemv_rows(first.w.dtype()) {
+                self.launch(kernel, blocks, 32 * WARPS as u32, 0, &args)?;
             }
         }
         Ok(())
     }
 
     /// `rows` rows of an input in binary16, for products in tiles.
-    pub(super) fn halves(&mut self, input: ProductInput, padded: u32, rows: usize, tile: &Tile) -> Result<()> {
+    pub(super) fn halves(&mut self, input: ProductInput, cols: u32, rows: usize, tile: &Tile) -> Result<()> {
         let halves = HalvesArgs {
             x: input.address,
             halves: self.scratch.halves,
             row_scales: self.scratch.row_scales,
             norm: input.norm,
             cols: input.width as u32,
-            padded,
+            padded: cols.next_multiple_of(tile.step as u32),
             x_stride: input.stride as u32,
-            ordered: u32::from(tile.ordered),
+            order: tile.order as u32,
         };
-        self.launch(&self.model.device.kernels.to_halves, [rows, 1, 1], 256, 128, &halves)
+        self.launch(&self.model.device.kernels.to_halves, [rows, 1, 1], 512, 128, &halves)
     }
 
     /// Matrix times matrix in tiles, for `most` rows of input in each of `z` groups.
     pub(super) fn gemm(&mut self, args: &mut ProjectArgs, tile: &Tile, [most, z]: [usize; 2]) -> Result<()> {
         (args.halves, args.row_scales) = (self.scratch.halves, self.scratch.row_scales);
         (args.parts, args.counters) = (self.scratch.product_parts, self.scratch.product_counters);
-        let segments = &args.segments[..args.n_segments as usize];
-        let tiles: usize = segments.iter().map(|s| (s.w.rows as usize).div_ceil(128)).sum();
-        let blocks = [tiles, most.div_ceil(tile.tokens)];
-        args.splits = match args.order {
-            0 => self.dims.column_splits(blocks[0] * blocks[1], tile.resident, segments[0].w.cols as usize) as u32,
-            _ => 1,
+        let segments = args.segments;
+        let segments = &segments[..args.n_segments as usize];
+        let cols = segments[0].w.cols as usize;
+        // A tile has as many rows of a gate as of the product beside it.
+        let tiles: usize = match args.epilogue == Epilogue::Glu as u32 {
+            true => (segments[0].w.rows as usize).div_ceil(64),
+            false => segments.iter().map(|s| (s.w.rows as usize).div_ceil(128)).sum(),
         };
-        self.launch(tile.kernel, [blocks[0], blocks[1], z * args.splits as usize], tile.threads, tile.shared, args)
+        let few = tile.order == ColumnOrder::ForFew;
+        // Where every row has the same bits, columns are divided in one way, and there is memory for the parts of some tiles.
+        let at_once = match few && args.order == 0 {
+            true => FIXED_TILES * tile.tokens,
+            false => most,
+        };
+        args.splits = 1;
+        args.types = segments.iter().fold(0, |types, s| types | 1 << s.w.dtype);
+        for first in (0..most).step_by(at_once) {
+            let n = at_once.min(most - first);
+            let y = n.div_ceil(tile.tokens);
+            let blocks = match args.order {
+                // Blocks of `few.cu` have some pairs of turns each, of all tiles together; they count in 32 bits.
+                0 if few => {
+                    let pairs = tiles * cols.div_ceil(2 * TURN);
+                    (tile.resident * self.dims.processors).min(pairs).min((u32::MAX as usize / pairs).max(1))
+                }
+                0 => {
+                    args.splits = self.dims.column_splits(tiles * y, tile.resident, cols) as u32;
+                    tiles
+                }
+                _ => tiles,
+            };
+            self.launch(tile.kernel, [blocks, y, z * args.splits as usize], tile.threads, tile.shared, args)?;
+            if first + n == most {
+                break;
+            }
+            args.n -= n as u32;
+            args.halves += (n * cols.next_multiple_of(tile.step) * 2) as Address;
+            args.row_scales += 4 * n as Address;
+            for segment in &mut args.segments[..segments.len()] {
+                segment.out += (4 * n * segment.w.rows as usize) as Address;
+            }
+        }
+        Ok(())
     }
 
-    /// Matrix times vector for `y` columns of the grid; `fits_blocks` was true for the inputs.
-    pub(super) fn gemv(&mut self, args: &mut ProjectArgs, y: usize) -> Result<()> {
+    /// Matrix times so many rows of input for each of `columns` of the grid; `fits_blocks` was true for the inputs.
+    pub(super) fn gemv(&mut self, args: &mut ProjectArgs, [columns, rows]: [usize; 2]) -> Result<()> {
         let kernels = &self.model.device.kernels;
         let segments = &args.segments[..args.n_segments as usize];
         let dtype = segments[0].w.dtype();
-        let kernel = match segments.iter().all(|s| s.w.dtype() == dtype) {
+        let kernels = match segments.iter().all(|s| s.w.dtype() == dtype) {
             true => kernels.gemv(dtype),
-            false => &kernels.gemv_mixed,
+            false => [&kernels.gemv_mixed, &kernels.gemv_mixed_2],
         };
-        let shared = gemv_shared(segments[0].w.cols as usize, args.forms & 1 != 0, args.forms & 2 != 0);
-        let blocks = self.deal(args, y);
-        self.launch(kernel, blocks, 32 * WARPS as u32, shared, args)
+        let shared = gemv_shared(rows, segments[0].w.cols as usize, args.forms & 1 != 0, args.forms & 2 != 0);
+        let blocks = self.deal(args, 1, columns);
+        self.launch(kernels[rows - 1], blocks, 32 * WARPS as u32, shared, args)
     }
 
-    /// Deals the pairs of rows of a product out to warps, for each of the `columns` of the grid.
-    fn deal(&self, args: &mut ProjectArgs, columns: usize) -> [usize; 3] {
+    /// Deals rows of a product, `each` together or those of a gate in pairs, out to warps, for each of the `columns` of the grid.
+    fn deal(&self, args: &mut ProjectArgs, each: usize, columns: usize) -> [usize; 3] {
         let segments = &args.segments[..args.n_segments as usize];
         let turns: usize = match args.epilogue == Epilogue::Glu as u32 {
             true => segments[0].w.rows as usize,
-            false => segments.iter().map(|s| (s.w.rows as usize).div_ceil(2)).sum(),
+            false => segments.iter().map(|s| (s.w.rows as usize).div_ceil(each)).sum(),
         };
-        // Two blocks a processor fill it; more would only prepare the input more often.
-        let fill = (2 * self.model.device.context.properties.multiprocessors as usize).div_ceil(columns);
+        // More than one block a processor would only prepare the input more often, in the way of the next launch.
+        let fill = (self.model.device.context.properties.multiprocessors as usize).div_ceil(columns);
         let blocks = turns.div_ceil(WARPS).min(fill);
         (args.turns, args.warps) = (turns as u32, (WARPS * blocks) as u32);
         [columns, blocks, 1]

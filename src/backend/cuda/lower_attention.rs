@@ -6,7 +6,7 @@ use super::fuse::HeadOps;
 use super::inputs::Tiling;
 use super::launch::CudaKernel;
 use super::lower::Lowering;
-use super::module::{AttendArgs, AttendOneArgs, HeadsArgs, StepArgs};
+use super::module::{AttendAloneArgs, AttendArgs, HeadsArgs, StepArgs};
 use super::scratch::{AttentionShape, PROMPT_TOKENS, TILE_ROWS};
 use crate::backend::op::{Act, Attend, Mask, Norm, RopeChoice};
 use crate::backend::weights::RopePairs;
@@ -61,7 +61,7 @@ impl Lowering<'_> {
         args
     }
 
-    /// Attention, with norms of heads, rotation and the cache where a step of one token has them together.
+    /// Attention, with norms of heads, rotation and the cache where tokens that are alone of their sequences have them together.
     pub(super) fn attend(&mut self, op: &Attend, heads: Option<HeadOps>) -> Result<()> {
         let (d, s, shape) = (self.dims, self.shape, AttentionShape::new(self.program, op));
         let prompt_tiles = s.n_tiles[d.tiling(PROMPT_TOKENS)];
@@ -108,19 +108,21 @@ impl Lowering<'_> {
         };
         let k = &self.model.device.kernels;
         let widest = shape.head_dim.max(shape.value_dim);
-        let of_one = k.attention_of_one().into_iter().find(|(dim, _)| widest <= *dim);
-        if let (Some(heads), Some((dim, kernels))) = (heads, of_one) {
-            let args = AttendOneArgs { attend: args, heads: self.heads_args(&heads) };
+        let alone = k.attention_alone().into_iter().find(|(dim, _)| widest <= *dim);
+        if let (Some(heads), Some((dim, kernels))) = (heads, alone) {
+            let args = AttendAloneArgs { attend: args, heads: self.heads_args(&heads) };
             // Queries as operands; heads as they are with sines and cosines, and then the parts of four warps; a flag.
             let pairs = args.heads.n_pairs as usize;
             let as_they_are = (shape.group() + 1) * shape.head_dim + 2 * pairs;
             let shared = 32 * dim + 4 * as_they_are.max(4 * shape.group() * (2 + shape.value_dim)) + 16;
-            return self.launch(kernels[usize::from(!s.halves)], [splits, shape.kv_heads, 1], 128, shared, &args);
+            let of = |attend| AttendAloneArgs { attend, ..args };
+            return self.attend_tiles(kernels[usize::from(!s.halves)], &shape, n_tiles, shared, args.attend, of);
         }
         let Some((dim, kernels)) = k.attention().into_iter().find(|(dim, _)| widest <= *dim) else {
             // Queries, [32 dimensions][1024 bytes], two turns of scores, and a flag.
+            let shared = 1024 * (shape.head_dim.div_ceil(32) + 8) + 16;
             let kernel = if s.halves { &k.attend_wide } else { &k.attend_wide_any };
-            return self.attend_tiles(kernel, &shape, n_tiles, 1024 * (shape.head_dim.div_ceil(32) + 8) + 16, args);
+            return self.attend_tiles(kernel, &shape, n_tiles, shared, args, |args| args);
         };
         let kernel = kernels[usize::from(is_prompt)][usize::from(!s.halves)];
         // Queries of heads this long wait in shared memory: 16 steps of 512 bytes for each of four warps.
@@ -137,23 +139,26 @@ impl Lowering<'_> {
                 &args,
             );
         }
-        self.attend_tiles(kernel, &shape, n_tiles, queries + 4 * TILE_ROWS * (2 + shape.value_dim) * 4 + 16, args)
+        let shared = queries + 4 * TILE_ROWS * (2 + shape.value_dim) * 4 + 16;
+        self.attend_tiles(kernel, &shape, n_tiles, shared, args, |args| args)
     }
 
-    /// Attends to tiles of few tokens, as many at a time as there is room for their parts, where they are in parts.
-    fn attend_tiles(
+    /// Attends to tiles of few tokens, as many at a time as there is room for their parts, where they are in parts; `whole` makes
+    /// the kernel's arguments of those of attention.
+    fn attend_tiles<A: Copy>(
         &mut self,
-        kernel: &CudaKernel<AttendArgs>,
+        kernel: &CudaKernel<A>,
         shape: &AttentionShape,
         n_tiles: usize,
         shared: usize,
         args: AttendArgs,
+        whole: impl Fn(AttendArgs) -> A,
     ) -> Result<()> {
         let splits = args.splits as usize;
         let room = if splits == 1 { n_tiles } else { self.dims.max_parts / (splits * shape.rows()) };
         for first in (0..n_tiles).step_by(room.max(1)) {
             let (n, args) = (room.max(1).min(n_tiles - first), AttendArgs { first_tile: first as u32, ..args });
-            self.launch(kernel, [n * splits, shape.rows(), 1], 128, shared, &args)?;
+            self.launch(kernel, [n * splits, shape.rows(), 1], 128, shared, &whole(args))?;
         }
         Ok(())
     }

@@ -103,15 +103,15 @@ impl Lowering<'_> {
         }
         let (x, x_stride) = (gate.out, stride as u32);
         let mut last = ProjectArgs { x, x_stride, experts: self.scratch.experts, ..second };
-        let fits = self.fits_blocks(input, &mut args) && self.fits_blocks(gated, &mut last);
+        let fits = self.fits_blocks(input, 1, &mut args) && self.fits_blocks(gated, 1, &mut last);
         if !fits || self.shape.n > FEW_TOKENS && !self.model.device.fixed {
             self.gathered(input, first, second, &glu, op)?;
         } else {
-            self.gemv(&mut args, y)?;
+            self.gemv(&mut args, [y, 1])?;
             if !together {
                 self.expert_glu(&glu)?;
             }
-            self.gemv(&mut last, y)?;
+            self.gemv(&mut last, [y, 1])?;
         }
         let args = CombineArgs {
             parts: down.out,
@@ -151,7 +151,7 @@ impl Lowering<'_> {
         // No token chooses an expert twice.
         let (usual, grid) = (picks.div_ceil(n_experts), [n, n_experts]);
         let model = self.model;
-        let tile = Tile::new(&model.device, usual);
+        let tile = Tile::new(&model.device, usual, false);
         self.halves(input, first.segments[0].w.cols, n, &tile)?;
         self.gemm(&mut ProjectArgs { order, starts, ..first }, &tile, grid)?;
         self.expert_glu(glu)?;

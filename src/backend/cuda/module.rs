@@ -20,7 +20,8 @@ pub struct DeviceMatrix {
     pub rows: u32,
     /// A multiple of 32; columns behind the model's own are zero.
     pub cols: u32,
-    pub pad: u32,
+    /// A power of two that scales of blocks are multiplied by to become normal numbers of binary16: `planes::factor`.
+    pub factor: f32,
 }
 
 impl DeviceMatrix {
@@ -146,15 +147,6 @@ pub struct Segment {
     pub bias: Address,
 }
 
-/// Rows of an input in the forms that the readers of `kernels/quant.cuh` take: f32, signed bytes, and what belongs to 32 bytes.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Input {
-    pub values: Address,
-    pub quants: Address,
-    pub groups: Address,
-}
-
 /// Operation on the result of a product: `Epilogue` of `args.cuh`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Epilogue {
@@ -181,7 +173,7 @@ pub struct ProjectArgs {
     pub x_divisor: u32,
     pub experts: Address,
     pub norm: DeviceNorm,
-    pub prepared: Input,
+    pub prepared: Address,
     pub turns: u32,
     pub warps: u32,
     pub halves: Address,
@@ -191,7 +183,7 @@ pub struct ProjectArgs {
     pub parts: Address,
     pub counters: Address,
     pub splits: u32,
-    pub pad: u32,
+    pub types: u32,
 }
 
 impl ProjectArgs {
@@ -206,12 +198,20 @@ impl ProjectArgs {
 #[derive(Clone, Copy)]
 pub struct PrepareArgs {
     pub x: Address,
-    pub rows: Input,
+    pub rows: Address,
     pub norm: DeviceNorm,
     pub cols: u32,
     pub padded: u32,
-    pub forms: u32,
     pub simple: u32,
+    pub pad: u32,
+}
+
+/// Order of the columns of an input in binary16: `Order` of `args.cuh`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ColumnOrder {
+    AsTheyAre = 0,
+    ForFew = 1,
+    ForGroups = 2,
 }
 
 #[repr(C)]
@@ -224,7 +224,7 @@ pub struct HalvesArgs {
     pub cols: u32,
     pub padded: u32,
     pub x_stride: u32,
-    pub ordered: u32,
+    pub order: u32,
 }
 
 #[repr(C)]
@@ -275,7 +275,7 @@ pub struct AttendArgs {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct AttendOneArgs {
+pub struct AttendAloneArgs {
     pub attend: AttendArgs,
     pub heads: HeadsArgs,
 }
@@ -535,8 +535,8 @@ macro_rules! pinned {
 }
 pinned!(
     DeviceMatrix 48, DeviceNorm 24, DeviceKv 64, KvPlace 32, DeviceTile 16, StepArgs 64, EmbedArgs 88, KeepRowsArgs 48,
-    NormArgs 64, Segment 64, Input 24, ProjectArgs 424, PrepareArgs 72, HalvesArgs 64, HeadsArgs 216, AttendArgs 184,
-    AttendOneArgs 400,
+    NormArgs 64, Segment 64, ProjectArgs 408, PrepareArgs 56, HalvesArgs 64, HeadsArgs 216, AttendArgs 184,
+    AttendAloneArgs 400,
     GluArgs 32, ModifyArgs 48, JoinArgs 40, ProjectHeadsArgs 88, RouteArgs 64, GroupArgs 32, ExpertGluArgs 88,
     CombineArgs 64, ConvArgs 112, DeltaArgs 152, ScanArgs 152, DeviceRule 72,
     RuleState 24, ChooseArgs 112
@@ -577,38 +577,35 @@ kernels! {
     add_norm: NormArgs,
     prepare: PrepareArgs,
     gemv_f32: ProjectArgs,
+    gemv_f32_2: ProjectArgs,
     gemv_f32_rows: ProjectArgs,
     gemv_f16: ProjectArgs,
+    gemv_f16_2: ProjectArgs,
     gemv_f16_rows: ProjectArgs,
     gemv_bf16: ProjectArgs,
+    gemv_bf16_2: ProjectArgs,
     gemv_bf16_rows: ProjectArgs,
     gemv_q4_0: ProjectArgs,
-    few_q4_0_8: ProjectArgs,
-    few_q4_0_32: ProjectArgs,
+    gemv_q4_0_2: ProjectArgs,
     gemv_q4_1: ProjectArgs,
-    few_q4_1_8: ProjectArgs,
-    few_q4_1_32: ProjectArgs,
+    gemv_q4_1_2: ProjectArgs,
     gemv_q5_0: ProjectArgs,
-    few_q5_0_8: ProjectArgs,
-    few_q5_0_32: ProjectArgs,
+    gemv_q5_0_2: ProjectArgs,
     gemv_q5_1: ProjectArgs,
-    few_q5_1_8: ProjectArgs,
-    few_q5_1_32: ProjectArgs,
+    gemv_q5_1_2: ProjectArgs,
     gemv_q8_0: ProjectArgs,
-    few_q8_0_8: ProjectArgs,
-    few_q8_0_32: ProjectArgs,
+    gemv_q8_0_2: ProjectArgs,
     gemv_q4_k: ProjectArgs,
-    few_q4_k_8: ProjectArgs,
-    few_q4_k_32: ProjectArgs,
+    gemv_q4_k_2: ProjectArgs,
     gemv_q5_k: ProjectArgs,
-    few_q5_k_8: ProjectArgs,
-    few_q5_k_32: ProjectArgs,
+    gemv_q5_k_2: ProjectArgs,
     gemv_q6_k: ProjectArgs,
-    few_q6_k_8: ProjectArgs,
-    few_q6_k_32: ProjectArgs,
+    gemv_q6_k_2: ProjectArgs,
     gemv_mixed: ProjectArgs,
+    gemv_mixed_2: ProjectArgs,
     to_halves: HalvesArgs,
-    gemm_16: ProjectArgs,
+    few_16: ProjectArgs,
+    few_32: ProjectArgs,
     gemm_64: ProjectArgs,
     gemm_256: ProjectArgs,
     heads: HeadsArgs,
@@ -624,12 +621,12 @@ kernels! {
     attend_prompt_128_any: AttendArgs,
     attend_prompt_256: AttendArgs,
     attend_prompt_256_any: AttendArgs,
-    attend_64_one: AttendOneArgs,
-    attend_64_one_any: AttendOneArgs,
-    attend_128_one: AttendOneArgs,
-    attend_128_one_any: AttendOneArgs,
-    attend_256_one: AttendOneArgs,
-    attend_256_one_any: AttendOneArgs,
+    attend_64_alone: AttendAloneArgs,
+    attend_64_alone_any: AttendAloneArgs,
+    attend_128_alone: AttendAloneArgs,
+    attend_128_alone_any: AttendAloneArgs,
+    attend_256_alone: AttendAloneArgs,
+    attend_256_alone_any: AttendAloneArgs,
     attend_wide: AttendArgs,
     attend_wide_any: AttendArgs,
     glu: GluArgs,

@@ -2,6 +2,8 @@
 //!
 //! Owns the layout that `kernels/quant.cuh` describes and reads. Refuses to know memory and copies.
 
+use half::f16;
+
 use crate::quant;
 use crate::tensor::DType;
 
@@ -32,6 +34,26 @@ pub fn planes(dtype: DType) -> Option<&'static [Plane]> {
         }
         _ => return None,
     })
+}
+
+/// The larger of what quants of a block are multiplied by, at most, and of an eighth of what is added to them.
+pub fn scale_bound(dtype: DType, block: &[u8]) -> f32 {
+    let half = |at: usize| f16::from_le_bytes([block[at], block[at + 1]]).to_f32().abs();
+    match dtype {
+        quant::Q4_0 | quant::Q5_0 | quant::Q8_0 => half(0),
+        quant::Q4_1 | quant::Q5_1 => half(0).max(half(2) / 8.0),
+        quant::Q4_K | quant::Q5_K => 63.0 * half(0).max(half(2) / 8.0),
+        quant::Q6_K => 128.0 * half(208),
+        _ => 0.0,
+    }
+}
+
+/// The power of two that brings scales of blocks up to 2^15, as `tiny` of `kernels/quant.cuh` needs them, from their bound; 2^24 where
+/// there are none.
+pub fn factor(bound: f32) -> f32 {
+    // A bound is 0, or a normal number below 2^23 with this exponent.
+    let exponent = bound.to_bits() >> 23;
+    f32::from_bits(if bound == 0.0 { 127 + 24 } else { 127 + 14 + 127 - exponent } << 23)
 }
 
 /// The bytes from `FROM` on.

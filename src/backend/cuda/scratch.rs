@@ -4,7 +4,7 @@
 //! Relies on `arena` for sizes that cannot overflow. Refuses to know which kernel writes or reads a result.
 
 use super::arena::Arena;
-use super::module::{DRAW_BYTES, Input};
+use super::module::DRAW_BYTES;
 use super::probe::Address;
 use crate::backend::batch::StepLimits;
 use crate::backend::op::{Attend, Op};
@@ -27,11 +27,18 @@ const FIXED_SPLITS: usize = 8;
 /// Blocks that look for the largest logit of an output.
 pub const ARGMAX_BLOCKS: usize = 32;
 
+/// Rows of input that each block of a product prepares for itself, at most.
+pub const OWN_ROWS: usize = 2;
+
 /// Rows of input that share the weights which a product reads, of matrices without blocks: `kColumns` of `gemv.cu`.
 pub const FEW_ROWS: usize = 8;
 
-/// Those of matrices of blocks, by the kernels of `few.cu`: the first takes up to as many as it has room for.
-pub const BLOCK_ROWS: [usize; 2] = [8, 32];
+/// Rows of input of a block of `few.cu`, at most, and the blocks with other rows that a launch has, at most.
+pub const TILE_ROWS_OF_FEW: usize = 32;
+pub const FIXED_TILES: usize = 2;
+
+/// Columns of a turn of `few.cu`: `kTurn`.
+pub const TURN: usize = 128;
 
 /// Tokens of a step that rarely share an expert.
 pub const FEW_TOKENS: usize = 8;
@@ -42,14 +49,14 @@ pub const GRID_Y: usize = 65_535;
 
 /// Columns of a prepared row of `cols` values.
 pub fn padded(cols: usize) -> usize {
-    cols.next_multiple_of(128)
+    cols.next_multiple_of(256)
 }
 
-/// Shared memory of a product with one row of `cols` values, in bytes: the row in f32 for `plain` matrices, in 8 bits with
+/// Shared memory of a product with some rows of `cols` values, in bytes: the rows in f32 for `plain` matrices, in 8 bits with
 /// scales for those of blocks.
-pub fn gemv_shared(cols: usize, plain: bool, blocks: bool) -> usize {
+pub fn gemv_shared(rows: usize, cols: usize, plain: bool, blocks: bool) -> usize {
     let padded = padded(cols);
-    128 + if plain { 4 * padded } else { 0 } + if blocks { padded + padded / 32 * 16 } else { 0 }
+    128 + rows * (if plain { 4 * padded } else { 0 } + if blocks { padded + padded / 32 * 16 } else { 0 })
 }
 
 /// Values of the longest key or value that the registers of a warp have room for.
@@ -208,9 +215,9 @@ impl ExecutorDims {
         self.max_parts + self.product_tiles() + self.limits.max_outputs
     }
 
-    /// Tiles of a product whose columns may be divided, as many as there are at least two places for.
+    /// Tiles of a product whose columns may be divided: there are at most as many as blocks, two a processor, in each row of a grid.
     fn product_tiles(&self) -> usize {
-        2 * self.processors
+        FIXED_TILES * 2 * self.processors
     }
 
     /// Shares into which the columns of a product are divided, so that every processor has work: `blocks` tiles of so many
@@ -225,8 +232,8 @@ pub struct DeviceScratch {
     /// Addresses of activations by `Act`: of steps of which some rows are dropped, and of steps whose tokens are all
     /// outputs. In the latter `KeepOutputs` copies nothing: the buffers of each of its pairs have changed places behind it.
     pub acts: [Vec<Address>; 2],
-    /// `[rows that products take without tiles, up to whole tiles, widest input]`
-    pub prepared: Input,
+    /// `[rows that products take without tiles, widest input]`
+    pub prepared: Address,
     /// `[max(tokens, outputs), widest input]` or `[tokens, used, expert_ffn]` in binary16.
     pub halves: Address,
     /// One scale a row of `halves`.
@@ -268,9 +275,8 @@ impl DeviceScratch {
         let StepLimits { max_tokens, max_outputs } = dims.limits;
         let e = &dims.experts;
         let (rows, picks) = (max_tokens.max(max_outputs), max_tokens.saturating_mul(e.used));
-        let (widest, expert_halves) = (program.widest_input().next_multiple_of(32), e.ffn.next_multiple_of(32));
-        let few = if dims.fixed { rows } else { rows.min(BLOCK_ROWS[1]) }.next_multiple_of(BLOCK_ROWS[1]);
-        let prepared = few.saturating_mul(padded(program.widest_input()));
+        let (widest, expert_halves) = (program.widest_input().next_multiple_of(TURN), e.ffn.next_multiple_of(TURN));
+        let few = if dims.fixed { rows } else { rows.min(FEW_ROWS) };
         let mut arena = Arena::default();
         let mut add = |count: usize, size: usize| Ok::<_, Error>(base + arena.add(count, size)? as Address);
         let (widths, places) = places(program);
@@ -281,7 +287,7 @@ impl DeviceScratch {
         let counters = add(dims.counters(), 4)?;
         let scratch = DeviceScratch {
             acts: places.map(|acts| acts.into_iter().map(|i| buffers.get(i).copied().unwrap_or(0)).collect()),
-            prepared: Input { values: add(prepared, 4)?, quants: add(prepared, 1)?, groups: add(prepared / 32, 16)? },
+            prepared: add(few.saturating_mul(padded(program.widest_input())), 4)?,
             halves: add(rows.saturating_mul(widest).max(picks.saturating_mul(expert_halves)), 2)?,
             row_scales: add(rows.max(picks), 4)?,
             expert_order: add(picks, 4)?,

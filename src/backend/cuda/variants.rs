@@ -1,51 +1,36 @@
 //! Kernels by the types, rows and widths that they are for.
 
 use super::launch::CudaKernel;
-use super::module::{AttendArgs, AttendOneArgs, KernelTable, ProjectArgs};
+use super::module::{AttendAloneArgs, AttendArgs, KernelTable, ProjectArgs};
 use crate::quant;
 use crate::tensor::DType;
 
-/// Kernels of products with few rows of input.
-pub enum Few<'a> {
-    /// Those of types without blocks: `gemv.cu`.
-    Plain(&'a CudaKernel<ProjectArgs>),
-    /// Those of types of blocks, up to each of `BLOCK_ROWS`: `few.cu`.
-    Blocks([&'a CudaKernel<ProjectArgs>; 2]),
-}
-
 impl KernelTable {
-    /// The product of matrices of one type with one row of input.
-    pub fn gemv(&self, dtype: DType) -> &CudaKernel<ProjectArgs> {
+    /// The products of matrices of one type with one row of input and with two, which each block prepares for itself.
+    pub fn gemv(&self, dtype: DType) -> [&CudaKernel<ProjectArgs>; 2] {
         match dtype {
-            quant::F32 => &self.gemv_f32,
-            quant::BF16 => &self.gemv_bf16,
-            quant::Q4_0 => &self.gemv_q4_0,
-            quant::Q4_1 => &self.gemv_q4_1,
-            quant::Q5_0 => &self.gemv_q5_0,
-            quant::Q5_1 => &self.gemv_q5_1,
-            quant::Q8_0 => &self.gemv_q8_0,
-            quant::Q4_K => &self.gemv_q4_k,
-            quant::Q5_K => &self.gemv_q5_k,
-            quant::Q6_K => &self.gemv_q6_k,
+            quant::F32 => [&self.gemv_f32, &self.gemv_f32_2],
+            quant::BF16 => [&self.gemv_bf16, &self.gemv_bf16_2],
+            quant::Q4_0 => [&self.gemv_q4_0, &self.gemv_q4_0_2],
+            quant::Q4_1 => [&self.gemv_q4_1, &self.gemv_q4_1_2],
+            quant::Q5_0 => [&self.gemv_q5_0, &self.gemv_q5_0_2],
+            quant::Q5_1 => [&self.gemv_q5_1, &self.gemv_q5_1_2],
+            quant::Q8_0 => [&self.gemv_q8_0, &self.gemv_q8_0_2],
+            quant::Q4_K => [&self.gemv_q4_k, &self.gemv_q4_k_2],
+            quant::Q5_K => [&self.gemv_q5_k, &self.gemv_q5_k_2],
+            quant::Q6_K => [&self.gemv_q6_k, &self.gemv_q6_k_2],
             // What has no kernels was stored as F16.
-            _ => &self.gemv_f16,
+            _ => [&self.gemv_f16, &self.gemv_f16_2],
         }
     }
 
-    /// The products of matrices of one type with few rows of input.
-    pub fn few(&self, dtype: DType) -> Few<'_> {
+    /// The products of matrices without blocks of one type with few rows of input; `None` for types of blocks.
+    pub fn gemv_rows(&self, dtype: DType) -> Option<&CudaKernel<ProjectArgs>> {
         match dtype {
-            quant::F32 => Few::Plain(&self.gemv_f32_rows),
-            quant::BF16 => Few::Plain(&self.gemv_bf16_rows),
-            quant::Q4_0 => Few::Blocks([&self.few_q4_0_8, &self.few_q4_0_32]),
-            quant::Q4_1 => Few::Blocks([&self.few_q4_1_8, &self.few_q4_1_32]),
-            quant::Q5_0 => Few::Blocks([&self.few_q5_0_8, &self.few_q5_0_32]),
-            quant::Q5_1 => Few::Blocks([&self.few_q5_1_8, &self.few_q5_1_32]),
-            quant::Q8_0 => Few::Blocks([&self.few_q8_0_8, &self.few_q8_0_32]),
-            quant::Q4_K => Few::Blocks([&self.few_q4_k_8, &self.few_q4_k_32]),
-            quant::Q5_K => Few::Blocks([&self.few_q5_k_8, &self.few_q5_k_32]),
-            quant::Q6_K => Few::Blocks([&self.few_q6_k_8, &self.few_q6_k_32]),
-            _ => Few::Plain(&self.gemv_f16_rows),
+            quant::F32 => Some(&self.gemv_f32_rows),
+            quant::F16 => Some(&self.gemv_f16_rows),
+            quant::BF16 => Some(&self.gemv_bf16_rows),
+            _ => None,
         }
     }
 
@@ -59,14 +44,14 @@ impl KernelTable {
         ]
     }
 
-    /// Attention of a step's only token with what is done to its heads before, whose caches hold F16 and others, by the largest
-    /// width of heads.
-    pub fn attention_of_one(&self) -> [(usize, [&CudaKernel<AttendOneArgs>; 2]); 3] {
+    /// Attention of tokens that are alone of their sequences in a step, with what is done to their heads before, whose caches
+    /// hold F16 and others, by the largest width of heads.
+    pub fn attention_alone(&self) -> [(usize, [&CudaKernel<AttendAloneArgs>; 2]); 3] {
         let k = self;
         [
-            (64, [&k.attend_64_one, &k.attend_64_one_any]),
-            (128, [&k.attend_128_one, &k.attend_128_one_any]),
-            (256, [&k.attend_256_one, &k.attend_256_one_any]),
+            (64, [&k.attend_64_alone, &k.attend_64_alone_any]),
+            (128, [&k.attend_128_alone, &k.attend_128_alone_any]),
+            (256, [&k.attend_256_alone, &k.attend_256_alone_any]),
         ]
     }
 
@@ -74,7 +59,8 @@ impl KernelTable {
     pub fn products(&self) -> impl Iterator<Item = &CudaKernel<ProjectArgs>> {
         let types = [quant::F32, quant::F16, quant::BF16, quant::Q4_0, quant::Q4_1, quant::Q5_0, quant::Q5_1];
         let types = types.into_iter().chain([quant::Q8_0, quant::Q4_K, quant::Q5_K, quant::Q6_K]);
-        let tiles = [&self.gemm_16, &self.gemm_64, &self.gemm_256];
-        types.map(|dtype| self.gemv(dtype)).chain([&self.gemv_mixed]).chain(tiles).chain(&self.wgmma_256)
+        let tiles = [&self.few_16, &self.few_32, &self.gemm_64, &self.gemm_256];
+        let mixed = [&self.gemv_mixed, &self.gemv_mixed_2];
+        types.flat_map(|dtype| self.gemv(dtype)).chain(mixed).chain(tiles).chain(&self.wgmma_256)
     }
 }

@@ -10,7 +10,7 @@ use twox_hash::XxHash64;
 use super::arena::Arena;
 use super::launch::{Context, DeviceBuffer, PinnedBuffer, Stream};
 use super::module::DeviceMatrix;
-use super::planes::{Plane, planes};
+use super::planes::{Plane, factor, planes, scale_bound};
 use super::probe::Address;
 use crate::backend::op::{RopeTable, Vector, Weight};
 use crate::backend::weights::{MatrixSource, Progress, Rope, RopePairs, Weights};
@@ -60,13 +60,13 @@ impl PlaneLayout {
         Ok(PlaneLayout { source: format, target, parts, rows, cols, row_bytes, planes })
     }
 
-    fn matrix(&self, base: Address) -> DeviceMatrix {
+    fn matrix(&self, base: Address, scale_bound: f32) -> DeviceMatrix {
         let mut planes = [0; 4];
         for (plane, (offset, _)) in planes.iter_mut().zip(&self.planes) {
             *plane = base + *offset as Address;
         }
         let (rows, cols) = (self.rows as u32, self.cols.next_multiple_of(COLS) as u32);
-        DeviceMatrix { planes, dtype: self.target.dtype.0, rows, cols, pad: 0 }
+        DeviceMatrix { planes, dtype: self.target.dtype.0, rows, cols, factor: factor(scale_bound) }
     }
 
     /// Bytes of a row over all planes.
@@ -193,15 +193,20 @@ pub fn upload(context: &Arc<Context>, weights: &Weights, progress: &mut Progress
     }
     let total = layout.matrices.iter().map(|l| (l.rows * l.packed_row_bytes()) as u64).sum();
     let mut done = 0;
+    let mut bounds = vec![0f32; layout.matrices.len()];
     if reads {
         progress(done, total)?;
     }
-    for (source, matrix) in weights.matrices.iter().zip(&layout.matrices).filter(|_| reads) {
+    let matrices = weights.matrices.iter().zip(&layout.matrices).zip(&mut bounds);
+    for ((source, matrix), bound) in matrices.filter(|_| reads) {
         let rows = piece_rows(matrix);
         hash.write(format!("{:?} {} {}", matrix.source.dtype, matrix.rows, matrix.cols).as_bytes());
         for first in (0..matrix.rows).step_by(rows) {
             let n = rows.min(matrix.rows - first);
             let raw = target_rows(*source, matrix, first, n, &mut hash)?;
+            let blocks = raw.chunks_exact(matrix.target.block_bytes);
+            let bounds = blocks.map(|block| scale_bound(matrix.target.dtype, block)).filter(|bound| bound.is_finite());
+            *bound = bounds.fold(*bound, f32::max);
             let (stream, pinned): &mut (Stream, PinnedBuffer) = &mut lanes[0];
             // The copies that were queued from this memory.
             current.synchronize(stream)?;
@@ -240,7 +245,7 @@ pub fn upload(context: &Arc<Context>, weights: &Weights, progress: &mut Progress
         magnitude: rope.magnitude,
     };
     Ok(DeviceWeights {
-        matrices: layout.matrices.iter().map(|l| l.matrix(base)).collect(),
+        matrices: layout.matrices.iter().zip(bounds).map(|(l, bound)| l.matrix(base, bound)).collect(),
         vectors: layout.vectors.iter().zip(&weights.vectors).map(|(at, v)| (base + *at as Address, v.len())).collect(),
         ropes: weights.ropes.iter().zip(&layout.ropes).map(rope).collect(),
         staging: 2 * staging as u64,
