@@ -478,7 +478,10 @@ fn what_is_no_call_stays_text() {
             "{\"query\": 1}",
         ),
         (&json, "<tool_call>{\"name\": \"get\", \"arguments\": {}} and more", "and more", "{}"),
-        (&json, "<tool_call>{\"name\": \"get\", \"arguments\": {}, \"name\": \"get\"}", "\"}", "{}"),
+        (&json, "<tool_call>{\"name\": \"get\", \"arguments\": {}, \"name\": \"get\"}", "\"get\"}", "{}"),
+        (&json, "<tool_call>{\"name\": \"get\", \"arguments\": \"{ word", "\"{ word", ""),
+        (&bare, "{\"name\": \"get\", \"id\": \"7\", \"arguments\": {\"query\": \"a\"}}", "", "{\"query\": \"a\"}"),
+        (&bare, "{\"name\": \"get\", \"input\": {\"query\": \"a\"}}", "{\"query\": \"a\"}}", ""),
         (
             &tagged,
             "<tool_call>\n<function=get>\n<parameter=query>\na </parameter> b\n</parameter>\n</function>\n</tool_call>",

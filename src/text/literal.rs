@@ -93,12 +93,17 @@ impl Literal {
             Phase::Text { .. } | Phase::Escape { .. } | Phase::Code { .. } => !self.in_key,
             _ => false,
         };
-        self.open.len() > 1 || self.open.len() == 1 && in_value
+        self.is_nested() || self.open.len() == 1 && in_value
     }
 
     /// True within a number that is a member of the outermost object, which ends with what follows it.
     pub fn in_number(&self) -> bool {
         self.open.len() == 1 && matches!(self.phase, Phase::Number(_))
+    }
+
+    /// True within an object or a list that is in the outermost one.
+    pub fn is_nested(&self) -> bool {
+        self.open.len() > 1
     }
 
     pub fn is_done(&self) -> bool {

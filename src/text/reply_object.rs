@@ -10,7 +10,7 @@ use super::reply_form::Member;
 /// A call up to where it has come.
 #[derive(Default)]
 pub struct ObjectCall {
-    /// All of its text, until the name is known.
+    /// All of its text until the name is known, then the part of a member's value of which nothing was handed on.
     raw: String,
     literal: Option<Literal>,
     /// JSON of the name.
@@ -20,6 +20,9 @@ pub struct ObjectCall {
     /// Arguments that came ahead of the name.
     early: String,
 }
+
+/// Names that models give the arguments whatever the template's is.
+const ARGUMENTS: [&str; 2] = ["arguments", "parameters"];
 
 #[derive(Default, PartialEq, Eq)]
 enum Arguments {
@@ -55,7 +58,7 @@ impl ObjectCall {
         self.name.is_some()
     }
 
-    /// All of its text, while there is no name.
+    /// Text of which nothing was handed on: all while there is no name, then that of a value.
     pub fn raw(&self) -> &str {
         &self.raw
     }
@@ -98,13 +101,14 @@ impl ObjectCall {
         let (was_in_member, was_in_number) = (literal.in_member(), literal.in_number());
         let mut piece = String::new();
         literal.push(c, &mut piece).ok()?;
-        let has_ended = !literal.in_member();
+        let (has_ended, is_nested, handed_on) = (!literal.in_member(), literal.is_nested(), out.len());
         if was_in_member {
             if has_ended && was_in_number {
                 piece.clear();
             }
             let is_name = *name == Member::Value(literal.key().to_owned());
-            let is_arguments = *name == Member::Key || arguments == literal.key();
+            let is_arguments =
+                *name == Member::Key || arguments == literal.key() || ARGUMENTS.contains(&literal.key());
             if *name == Member::Key && self.name.is_none() {
                 self.quoted = format!("\"{}\"", literal.key());
                 self.find_name(tools, out)?;
@@ -116,11 +120,20 @@ impl ObjectCall {
                 }
             } else if is_arguments {
                 self.add_arguments(&piece, has_ended, out)?;
+            } else if is_nested {
+                // Others are identifiers and the like; these could be arguments.
+                return None;
             }
         }
         // The last character belongs to what is not understood where there is no name by then.
         let is_done = self.literal.as_ref().is_some_and(Literal::is_done);
-        if !self.is_named() && !is_done {
+        if !self.is_named() {
+            if !is_done {
+                self.raw.push(c);
+            }
+        } else if has_ended || out.len() > handed_on {
+            self.raw.clear();
+        } else if was_in_member && !(self.raw.is_empty() && c.is_whitespace()) {
             self.raw.push(c);
         }
         Some(())

@@ -258,9 +258,10 @@ impl ReplyParser {
         self.emit_text(text);
     }
 
-    fn give_up_call(&mut self) {
+    /// Ends a call that is not understood from `text` on.
+    fn give_up_call(&mut self, text: &str) {
         self.calls += 1;
-        self.give_up("");
+        self.give_up(text);
     }
 
     fn reasoning(&mut self, rest: &str, is_whole: bool) -> Option<usize> {
@@ -301,7 +302,7 @@ impl ReplyParser {
             }
             self.emit(EventKind::ToolArguments, false, &json);
             match step {
-                Step::Failed if object.is_named() => self.give_up_call(),
+                Step::Failed if object.is_named() => self.give_up_call(object.raw()),
                 Step::Failed => self.give_up(object.raw()),
                 _ => {
                     self.calls += 1;
@@ -321,7 +322,7 @@ impl ReplyParser {
         for (i, c) in rest.char_indices() {
             if literal.push(c, &mut json).is_err() {
                 self.emit(EventKind::ToolArguments, false, &json);
-                self.give_up_call();
+                self.give_up_call("");
                 return Some(i);
             }
             if literal.is_done() {
@@ -378,7 +379,7 @@ impl ReplyParser {
                 None
             }
             _ => {
-                self.give_up_call();
+                self.give_up_call("");
                 Some(0)
             }
         }
@@ -531,8 +532,7 @@ impl ReplyParser {
         match mem::replace(&mut self.state, State::Content) {
             State::Object(object) if !object.is_named() => self.give_up(object.raw()),
             State::Value { kind: ValueKind::Other(text, _), .. } => {
-                self.give_up_call();
-                self.emit_text(&(text + &gap + &held));
+                self.give_up_call(&(text + &gap + &held));
             }
             State::Value { kind: ValueKind::Text, .. } => {
                 let mut json = String::new();
@@ -540,7 +540,8 @@ impl ReplyParser {
                 self.emit(EventKind::ToolArguments, false, &json);
                 self.any_unparsed = true;
             }
-            State::Object(_) | State::Named(_) | State::Arguments { .. } => self.give_up_call(),
+            State::Object(object) => self.give_up_call(object.raw()),
+            State::Named(_) | State::Arguments { .. } => self.give_up_call(""),
             state @ (State::Content | State::Reasoning) if !self.drops_space => {
                 self.state = state;
                 self.gap = gap;
