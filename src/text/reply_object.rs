@@ -107,8 +107,7 @@ impl ObjectCall {
                 piece.clear();
             }
             let is_name = *name == Member::Value(literal.key().to_owned());
-            let is_arguments =
-                *name == Member::Key || arguments == literal.key() || ARGUMENTS.contains(&literal.key());
+            let is_arguments = *name == Member::Key || arguments == literal.key() || ARGUMENTS.contains(&literal.key());
             if *name == Member::Key && self.name.is_none() {
                 self.quoted = format!("\"{}\"", literal.key());
                 self.find_name(tools, out)?;
