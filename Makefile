@@ -10,7 +10,7 @@ LIBDIR  ?= lib
 DESTDIR ?=
 CARGO   ?= cargo
 GO      ?= go
-# What `cargo test` is called by.
+# What the tests of the engine are run by.
 TEST_ENV ?=
 CFLAGS   ?= -O2
 CXXFLAGS ?= -O2
@@ -90,7 +90,7 @@ build/example build/handles build/no_exceptions: bindings/cpp/realizar.hpp inclu
 test: test-rust test-programs test-go test-python test-csharp test-java test-swift test-godot test-unreal test-install ## Run every test
 
 test-rust: ## Run the tests of the engine
-	$(TEST_ENV) $(CARGO) test
+	$(TEST_ENV) CARGO="$(CARGO)" scripts/test-rust
 
 test-programs: programs ## Run the example programs on a tiny model
 	tests/programs.sh build

@@ -8,8 +8,6 @@ struct CheckArgs {
     u64 pad;
 };
 
-static __device__ __forceinline__ u32 shared_address(const void* p) { return (u32)__cvta_generic_to_shared(p); }
-
 // Four matrices of 8x8 halves, as they are and transposed; then two, and one.
 KERNEL(matrices, CheckArgs, 32, 1) {
     DYNAMIC_SHARED(shared);
@@ -43,13 +41,13 @@ KERNEL(permutations, CheckArgs, 32, 1) {
     a.out[threadIdx.x] = d;
 }
 
-// Halves of words, denormal ones too: of the bits of a word the sign and the fraction, and an exponent below 24.
+// Halves of words, denormal ones too: of the bits of a word the sign and the fraction, and an exponent of up to 21.
 KERNEL(half_sums, CheckArgs, 32, 1) {
     wait_for_previous();
     u32 words[3];
     for (u32 i = 0; i < 3; i++) {
         const u32 w = a.in[threadIdx.x + i], low = w & 0xffffu, high = w >> 16;
-        words[i] = ((high & 0x83ffu) | (high >> 3) % 22 << 10) << 16 | ((low & 0x83ffu) | (low >> 3) % 22 << 10);
+        words[i] = ((high & 0x83ffu) | min_u32(high >> 3 & 31, 21) << 10) << 16 | ((low & 0x83ffu) | min_u32(low >> 3 & 31, 21) << 10);
     }
     a.out[threadIdx.x] = fma_halves(words[0], words[1], words[2]);
 }
