@@ -1,4 +1,4 @@
-// Matrix times few rows of input, up to 32, in tiles of 128 rows of a matrix.
+// Matrix times few rows of input, up to 64, in tiles of 128 rows of a matrix.
 //
 // Time is bound by reading the weights, so each is read once, expanded in registers as the left operand of `mma`, and used for all
 // rows of input. A warp has 16 rows of a matrix, of gate and up 8 each. Of the 128 columns of a turn a lane expands one block of 32
@@ -61,17 +61,18 @@ template <class T, class D>
 DEVICE void multiply_few(u32 thread, const ProjectArgs& a, const DeviceMatrix (&rows)[2], const Share& work, u32 begin, u32 end, u16* tokens,
                          float (&sums)[D::kN][4]) {
     const u32 lane = thread % kWarp, t = lane % 4, blocks = rows[0].cols / 32;
-    constexpr u32 kCopies = D::kTokens * 16 / D::kThreads;
-    u32 from[kCopies];  // turns ahead of the token
-    UNROLL for (u32 i = 0; i < kCopies; i++) {
-        const u32 token = min_u32(work.token0 + (i * D::kThreads + thread) / 16, work.tokens - 1);
+    // Lanes that copy a token together, at least the 128 bytes of a line.
+    constexpr u32 kLanes = max_u32(8, D::kThreads / D::kTokens), kCopies = 16 / kLanes, kAtOnce = D::kThreads / kLanes;
+    u32 from[D::kTokens / kAtOnce];  // turns ahead of the token
+    UNROLL for (u32 i = 0; i < D::kTokens / kAtOnce; i++) {
+        const u32 token = min_u32(work.token0 + i * kAtOnce + thread / kLanes, work.tokens - 1);
         from[i] = work.input(token) * ceil_div(blocks, 4);
     }
     auto fetch = [&](u32 turn) {
-        if (turn < end) UNROLL for (u32 i = 0; i < kCopies; i++) {
-            const u32 token = (i * D::kThreads + thread) / 16;
-            copy_async16(tokens + turn % kFewStages * D::kTokens * kTurn + place_in_turn(token, thread % 16),
-                         a.halves + (u64)(from[i] + turn) * kTurn + thread % 16 * 8);
+        if (turn < end) UNROLL for (u32 i = 0; i < D::kTokens / kAtOnce; i++) UNROLL for (u32 c = 0; c < kCopies; c++) {
+            const u32 token = i * kAtOnce + thread / kLanes, part = c * kLanes + thread % kLanes;
+            copy_async16(tokens + turn % kFewStages * D::kTokens * kTurn + place_in_turn(token, part),
+                         a.halves + (u64)(from[i] + turn) * kTurn + part * 8);
         }
         copy_async_commit();
     };
@@ -261,9 +262,8 @@ template <class T, class D> DEVICE void tiles_of_type(const ProjectArgs& a, bool
         if (last - at < deal.pairs) {
             // A block has parts of the tiles that it begins and ends with: the second place is for one that goes on in the next block.
             const u32 first = deal.block_of(start), shares = deal.block_of(start + deal.pairs - 1) + 1 - first;
-            float* parts = a.parts + (u64)unknown(blockIdx.y) * gridDim.x * 2 * kPart;
-            auto part = [&](u32 s) { return parts + (u64)(2 * (first + s) + (deal.first(first + s) < start ? 1 : 0)) * kPart; };
-            all = join<D>(part(blockIdx.x - first), a.counters + blockIdx.y * gridDim.x + first, shares, shared, sums, part);
+            auto part = [&](u32 s) { return a.parts + (u64)(2 * (first + s) + (deal.first(first + s) < start ? 1 : 0)) * kPart; };
+            all = join<D>(part(blockIdx.x - first), a.counters + first, shares, shared, sums, part);
         }
         if (all) finish_tile<D>(a, tile, shared, sums[0]);
         if (last == deal.first(blockIdx.x + 1)) return;
@@ -299,4 +299,9 @@ KERNEL(few_16, ProjectArgs, 256, 2) {
 KERNEL(few_32, ProjectArgs, 256, 2) {
     DYNAMIC_SHARED(shared);
     few<32>(a, shared);
+}
+// With more registers, because its sums alone take as many as all else.
+KERNEL(few_64, ProjectArgs, 256, 1) {
+    DYNAMIC_SHARED(shared);
+    few<64>(a, shared);
 }

@@ -84,13 +84,9 @@ KERNEL(to_halves, HalvesArgs, 512, 1) {
 
 constexpr u32 kStages = 4;  // turns of tokens in shared memory; there are two of weights
 
-// How the warps of a block divide a tile, and the parts of 16 rows and 8 tokens of each.
-template <u32 kBlockTokens> struct Division {
-    static constexpr u32 kRows = 128, kTokens = kBlockTokens;
-    static constexpr u32 kWarps = kTokens > 64 ? 16 : 8, kThreads = kWarps * kWarp;
-    static constexpr u32 kWarpTokens = 32;
-    static constexpr u32 kAcross = kTokens / kWarpTokens;  // warps with the same rows
-    static constexpr u32 kWarpRows = kRows * kAcross / kWarps;
+struct Division {
+    static constexpr u32 kRows = 128, kTokens = 256, kThreads = 512;
+    static constexpr u32 kWarpRows = 64, kWarpTokens = 32, kAcross = kTokens / kWarpTokens;
     static constexpr u32 kM = kWarpRows / 16, kN = kWarpTokens / 8;
 };
 
@@ -161,18 +157,10 @@ DEVICE void multiply(const ProjectArgs& a, const DeviceMatrix& w, const Share& w
     }
 }
 
-template <u32 kTokens> DEVICE void by_tiles(const ProjectArgs& a, u8* shared) {
-    typedef Division<kTokens> D;
+KERNEL(gemm_256, ProjectArgs, 512, 1) {
+    DYNAMIC_SHARED(shared);
+    typedef Division D;
     gemm<D>(a, shared, [&](auto type, const DeviceMatrix& w, const Share& work, float (&sums)[D::kM][D::kN][4]) {
         multiply<decltype(type), D>(a, w, work, (u16*)shared, sums);
     });
-}
-
-KERNEL(gemm_64, ProjectArgs, 256, 2) {
-    DYNAMIC_SHARED(shared);
-    by_tiles<64>(a, shared);
-}
-KERNEL(gemm_256, ProjectArgs, 512, 1) {
-    DYNAMIC_SHARED(shared);
-    by_tiles<256>(a, shared);
 }

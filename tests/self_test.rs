@@ -121,7 +121,7 @@ const FAULTS: [(&std::ffi::CStr, usize, i32); 55] = [
     (c"gemv_f16_rows", 36, -1),
     (c"few_16", 36, -1),
     (c"few_32", 36, -1),
-    (c"gemm_64", 36, -1),
+    (c"few_64", 36, -1),
     (c"gemm_256", 36, -1),
     // The magnitude of a rotation.
     (c"heads", 152, 1 << 20),

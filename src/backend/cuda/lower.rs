@@ -17,9 +17,7 @@ use super::module::{
 use super::probe::Address;
 use super::profile::Profile;
 use super::rules::{Needs, StepRules};
-use super::scratch::{
-    DeviceScratch, ExecutorDims, FEW_ROWS, FIXED_TILES, OWN_ROWS, TILE_ROWS_OF_FEW, TURN, gemv_shared, padded,
-};
+use super::scratch::{DeviceScratch, ExecutorDims, FEW_ROWS, OWN_ROWS, TILE_ROWS_OF_FEW, TURN, gemv_shared, padded};
 use crate::backend::Part;
 use crate::backend::op::{Act, Activation, Index, Norm, NormKind, Op, Projection, Vector, Weight};
 use crate::backend::program::Program;
@@ -151,10 +149,10 @@ impl<'a> Tile<'a> {
     /// The kernel that suits `usual` rows of input; `fixed`: those that give a row the same bits whatever the others.
     pub fn new(device: &'a CudaDevice, usual: usize, fixed: bool) -> Tile<'a> {
         let k = &device.kernels;
-        let few = |kernel, tokens| Tile {
+        let few = |kernel, tokens, resident| Tile {
             kernel,
             tokens,
-            resident: 2,
+            resident,
             threads: 256,
             // Four turns of the input.
             shared: 4 * TURN * 2 * tokens,
@@ -162,25 +160,26 @@ impl<'a> Tile<'a> {
             step: TURN,
         };
         // Four turns of the input and two of the weights.
-        let many = |kernel, tokens, resident, threads| Tile {
+        let many = |kernel, threads| Tile {
             kernel,
-            tokens,
-            resident,
+            tokens: 256,
+            resident: 1,
             threads,
-            shared: 64 * (4 * tokens + 2 * 128),
+            shared: 64 * (4 * 256 + 2 * 128),
             order: ColumnOrder::AsTheyAre,
             step: 32,
         };
         match (usual, device.wgmma()) {
-            (0..=16, _) => few(&k.few_16, 16),
-            (17..=TILE_ROWS_OF_FEW, _) => few(&k.few_32, TILE_ROWS_OF_FEW),
-            _ if fixed => few(&k.few_32, TILE_ROWS_OF_FEW),
-            (..=64, _) => many(&k.gemm_64, 64, 2, 256),
+            (0..=16, _) => few(&k.few_16, 16, 2),
+            (17..=32, _) => few(&k.few_32, 32, 2),
+            // Columns are divided as for fewer rows.
+            _ if fixed => few(&k.few_64, TILE_ROWS_OF_FEW, 2),
+            (..=TILE_ROWS_OF_FEW, _) => few(&k.few_64, TILE_ROWS_OF_FEW, 1),
             // Eight turns of 32 columns of the input in binary16, from a multiple of 512 bytes on.
-            (65.., Some(kernel)) => {
-                Tile { shared: 64 * 8 * 256 + 512, order: ColumnOrder::ForGroups, ..many(kernel, 256, 1, 256) }
+            (_, Some(kernel)) => {
+                Tile { shared: 64 * 8 * 256 + 512, order: ColumnOrder::ForGroups, ..many(kernel, 256) }
             }
-            (65.., None) => many(&k.gemm_256, 256, 1, 512),
+            (_, None) => many(&k.gemm_256, 512),
         }
     }
 }
@@ -508,9 +507,9 @@ impl Lowering<'_> {
             false => segments.iter().map(|s| (s.w.rows as usize).div_ceil(128)).sum(),
         };
         let few = tile.order == ColumnOrder::ForFew;
-        // Where every row has the same bits, columns are divided in one way, and there is memory for the parts of some tiles.
+        // Where every row has the same bits, there may be more of them than of a block.
         let at_once = match few && args.order == 0 {
-            true => FIXED_TILES * tile.tokens,
+            true => tile.tokens,
             false => most,
         };
         args.splits = 1;

@@ -606,7 +606,7 @@ kernels! {
     to_halves: HalvesArgs,
     few_16: ProjectArgs,
     few_32: ProjectArgs,
-    gemm_64: ProjectArgs,
+    few_64: ProjectArgs,
     gemm_256: ProjectArgs,
     heads: HeadsArgs,
     attend_64: AttendArgs,

@@ -33,9 +33,8 @@ pub const OWN_ROWS: usize = 2;
 /// Rows of input that share the weights which a product reads, of matrices without blocks: `kColumns` of `gemv.cu`.
 pub const FEW_ROWS: usize = 8;
 
-/// Rows of input of a block of `few.cu`, at most, and the blocks with other rows that a launch has, at most.
-pub const TILE_ROWS_OF_FEW: usize = 32;
-pub const FIXED_TILES: usize = 2;
+/// Rows of input of a block of `few.cu`, at most.
+pub const TILE_ROWS_OF_FEW: usize = 64;
 
 /// Columns of a turn of `few.cu`: `kTurn`.
 pub const TURN: usize = 128;
@@ -215,9 +214,9 @@ impl ExecutorDims {
         self.max_parts + self.product_tiles() + self.limits.max_outputs
     }
 
-    /// Tiles of a product whose columns may be divided: there are at most as many as blocks, two a processor, in each row of a grid.
+    /// Tiles of a product whose columns may be divided: there are at most as many as blocks, two a processor.
     fn product_tiles(&self) -> usize {
-        FIXED_TILES * 2 * self.processors
+        2 * self.processors
     }
 
     /// Shares into which the columns of a product are divided, so that every processor has work: `blocks` tiles of so many
