@@ -43,12 +43,12 @@ fn targets() -> Vec<(&'static str, Option<Shim>)> {
     shim.into_iter().chain(without).chain(gpu).collect()
 }
 
-/// Executes all ops of a model for `n` tokens, whose number has to choose `kernel` among those for tiles; the results of `outs`.
+/// Executes all ops of a model for `n` tokens; the results of `outs`. The rows that a product usually has choose its kernel.
 fn run(
     (name, shim): &(&str, Option<Shim>),
     uses: Uses,
     model: &Model,
-    n: usize,
+    [n, usual]: [usize; 2],
     inputs: &[(Act, &[f32])],
     outs: &[Act],
 ) -> Vec<Vec<f32>> {
@@ -57,7 +57,7 @@ fn run(
         None => cuda::open(0, uses),
     };
     let device = device.unwrap();
-    let tiles = match n {
+    let tiles = match usual {
         0..=16 => "few_16",
         17..=32 => "few_32",
         33..=64 => "few_64",
@@ -134,7 +134,7 @@ fn products_of_many_tokens_are_those_of_the_values_in_the_matrices() {
                 // Two matrices at once, and one that has few rows, so that blocks share its columns.
                 let model = model.finish(vec![project(x, &[(of_a, Some(bias), a), (of_b, None, b)]), delta]);
                 let rows = values(n * cols, 5);
-                let got = run(target, Uses::default(), &model, n, &[(x, &rows)], &[a, b, c]);
+                let got = run(target, Uses::default(), &model, [n, n], &[(x, &rows)], &[a, b, c]);
                 let expected = |weights: &[f32]| -> Vec<f64> {
                     rows.chunks(cols).flat_map(|x| product(&wide(x), weights)).collect()
                 };
@@ -162,22 +162,23 @@ fn rows_have_the_same_bits_in_tiles_of_any_size() {
         let (weight, _) = matrix(&mut model, quant::Q4_K, [131, COLS], 1);
         let model = model.finish(vec![project(x, &[(weight, None, out)])]);
         let rows = values(N * COLS, 5);
-        let all = run(target, fixed(), &model, N, &[(x, &rows)], &[out]).remove(0);
+        let all = run(target, fixed(), &model, [N, N], &[(x, &rows)], &[out]).remove(0);
         for (first, n) in [(149, 1), (3, 16), (100, 25), (60, 40), (80, 64)] {
-            let some = run(target, fixed(), &model, n, &[(x, &rows[first * COLS..][..n * COLS])], &[out]).remove(0);
+            let rows = &rows[first * COLS..][..n * COLS];
+            let some = run(target, fixed(), &model, [n, n], &[(x, rows)], &[out]).remove(0);
             assert!(some == all[first * 131..][..n * 131], "{}, {n} rows from {first}", target.0);
         }
     }
 }
 
-/// Each expert has the rows of the tokens that chose it, more than a tile of few.
+/// Each expert has the rows of the tokens that chose it.
 #[test]
 fn products_of_experts_are_those_of_the_tokens_that_chose_them() {
     const FFN: usize = 96;
     const HIDDEN: usize = 64;
-    const N: usize = 211;
     let silu = |x: f64| x / (1.0 + (-x).exp());
-    for target in &targets() {
+    // For tiles of each size.
+    for (target, n) in targets().iter().flat_map(|target| [20, 44, 80, 211].map(|n| (target, n))) {
         let mut model = Model::new(LAYER);
         let [x, scores, out] = model.acts([HIDDEN, 3, HIDDEN]);
         let (gate, gates) = matrix(&mut model, quant::Q8_0, [3 * FFN, HIDDEN], 1);
@@ -200,8 +201,9 @@ fn products_of_experts_are_those_of_the_tokens_that_chose_them() {
             activation,
         };
         let model = model.finish(vec![Op::Experts(experts)]);
-        let (rows, of_experts) = (values(N * HIDDEN, 5), values(N * 3, 6));
-        let got = run(target, Uses::default(), &model, N, &[(x, &rows), (scores, &of_experts)], &[out]);
+        let (rows, of_experts) = (values(n * HIDDEN, 5), values(n * 3, 6));
+        let (shape, inputs) = ([n, (2 * n).div_ceil(3)], [(x, &rows[..]), (scores, &of_experts)]);
+        let got = run(target, Uses::default(), &model, shape, &inputs, &[out]);
         let mut expected = Vec::new();
         for (x, scores) in rows.chunks(HIDDEN).zip(of_experts.chunks(3)) {
             let least = (0..3).min_by(|&a, &b| scores[a].total_cmp(&scores[b])).unwrap();
@@ -217,6 +219,6 @@ fn products_of_experts_are_those_of_the_tokens_that_chose_them() {
             }
             expected.extend(row);
         }
-        check(&format!("{}, experts", target.0), N, &expected, &got[0]);
+        check(&format!("{}, experts", target.0), n, &expected, &got[0]);
     }
 }

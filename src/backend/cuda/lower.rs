@@ -135,7 +135,7 @@ pub(super) struct Tile<'a> {
     kernel: &'a CudaKernel<ProjectArgs>,
     /// Rows of input of a block.
     tokens: usize,
-    /// Blocks that a processor has room for where the columns of a tile may be divided.
+    /// Blocks a processor among which the columns of tiles may be divided.
     resident: usize,
     threads: u32,
     /// Bytes.
