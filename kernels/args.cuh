@@ -386,8 +386,10 @@ struct DeltaArgs {
     u32 value_dim;
     u32 by_row;  // decays
     u32 tiled;   // head h reads key head h % key_heads
+    u32 stages;  // chunks that `chunks.cu` has room for
+    u32 pad;
 };
-static_assert(sizeof(DeltaArgs) == 152, "mirrored in module.rs");
+static_assert(sizeof(DeltaArgs) == 160, "mirrored in module.rs");
 
 struct ScanArgs {
     StepArgs step;
@@ -404,7 +406,7 @@ struct ScanArgs {
     u32 groups;
     u32 state;
     u32 by_state;  // decays
-    u32 pad;
+    u32 stages;    // as for the delta rule
 };
 static_assert(sizeof(ScanArgs) == 152, "mirrored in module.rs");
 

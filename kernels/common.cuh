@@ -170,6 +170,20 @@ DEVICE void mma16x8x16(float (&d)[4], const uint4& a, u32 b0, u32 b1) {
         : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
 }
 
+// Rounds a number to the 11 bits of tf32.
+DEVICE u32 to_tf32(float f) {
+    u32 w;
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(w) : "f"(f));
+    return w;
+}
+// d += a * b: a is 16x8, b is 8x8, both tf32; lane 4g + t holds of a the rows g and g + 8 of column t, then of column t + 4, of b
+// the rows t and t + 4 of column g, of d what `mma16x8x16` has.
+DEVICE void mma16x8x8(float (&d)[4], const uint4& a, u32 b0, u32 b1) {
+    asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
+}
+
 // Loads four matrices of 8x8 halves from shared memory. Lane 8i + r has the address of row r of matrix i, 16 bytes; lane 4g + t
 // gets of each the columns 2t and 2t + 1 of row g, where `kTransposed` the rows 2t and 2t + 1 of column g.
 template <bool kTransposed> DEVICE void load_matrices(u32 (&d)[4], const void* row) {

@@ -1,5 +1,6 @@
 // Every kernel of the library: one translation unit, so that one image holds them all.
 #include "attention.cu"
+#include "chunks.cu"
 #include "embed.cu"
 #include "few.cu"
 #include "gemm.cu"

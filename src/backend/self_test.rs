@@ -46,6 +46,8 @@ const CAPACITY: usize = 512;
 
 /// Tokens of the steps of a test. The second step is launched as a record of the first.
 const STEPS: &[usize] = &[1, 1, 2, 5];
+/// Those of recurrences, which have kernels for chunks of tokens.
+const RECURRENT_STEPS: &[usize] = &[1, 1, 2, 5, 70];
 /// Those of attention, which has kernels for prompts.
 const ATTENTION_STEPS: &[usize] = &[1, 1, 5, 37];
 /// Those of products, which have kernels for many tokens.
@@ -320,6 +322,7 @@ impl Case {
                 (true, _) => HEAD_STEPS,
                 (_, true) => PRODUCT_STEPS,
                 _ if stores > 0 => ATTENTION_STEPS,
+                _ if !memories.is_empty() => RECURRENT_STEPS,
                 _ => STEPS,
             },
             stores,

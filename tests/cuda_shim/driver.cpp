@@ -172,7 +172,17 @@ void block_barrier() {
     pause(f);
 }
 
-static void multiply(Warp& w, uint32_t turn) {
+// Multiplies matrices with `kDepth` columns on the left and rows on the right.
+template <int kDepth> static void multiply(Warp& w, uint32_t turn, const float (&a)[16][kDepth], const float (&b)[kDepth][8]) {
+    for (uint32_t row = 0; row < 16; row++) {
+        float sums[8] = {};
+        for (uint32_t k = 0; k < kDepth; k++)
+            for (uint32_t col = 0; col < 8; col++) sums[col] += a[row][k] * b[k][col];
+        for (uint32_t col = 0; col < 8; col++) w.product[turn][row % 8 * 4 + col / 2][row / 8 * 2 + col % 2] = sums[col];
+    }
+}
+
+static void multiply_halves(Warp& w, uint32_t turn) {
     float a[16][16], b[16][8];
     for (uint32_t lane = 0; lane < 32; lane++) {
         const uint32_t g = lane / 4, t = lane % 4;
@@ -184,12 +194,19 @@ static void multiply(Warp& w, uint32_t turn) {
             b[2 * t + j][g] = half(4), b[2 * t + 8 + j][g] = half(5);
         }
     }
-    for (uint32_t row = 0; row < 16; row++) {
-        float sums[8] = {};
-        for (uint32_t k = 0; k < 16; k++)
-            for (uint32_t col = 0; col < 8; col++) sums[col] += a[row][k] * b[k][col];
-        for (uint32_t col = 0; col < 8; col++) w.product[turn][row % 8 * 4 + col / 2][row / 8 * 2 + col % 2] = sums[col];
+    multiply(w, turn, a, b);
+}
+
+static void multiply_floats(Warp& w, uint32_t turn) {
+    float a[16][8], b[8][8];
+    for (uint32_t lane = 0; lane < 32; lane++) {
+        for (uint32_t i = 0; i < 6; i++) {
+            const uint32_t word = w.given[turn][lane][i];
+            if (word << 19) fault("an operand has more bits than tf32");
+            memcpy(i < 4 ? &a[lane / 4 + i % 2 * 8][lane % 4 + i / 2 * 4] : &b[lane % 4 + i % 4 * 4][lane / 4], &word, 4);
+        }
     }
+    multiply(w, turn, a, b);
 }
 
 #ifndef PTX
@@ -229,7 +246,8 @@ Exchange exchange(char what, const uint32_t* give, int n) {
     else if (w.what != what) fault("the lanes of a warp wait for different things");
     for (int i = 0; i < n; i++) w.given[turn % 2][f.thread.x % 32][i] = give[i];
     if (++w.arrived == 32) {
-        if (what == 'm') multiply(w, turn % 2);
+        if (what == 'm') multiply_halves(w, turn % 2);
+        if (what == 'f') multiply_floats(w, turn % 2);
 #ifndef PTX
         if (what == 'g') multiply_wide(w, turn % 2);
 #endif
@@ -426,6 +444,7 @@ static std::string failing;
 static int failing_after, failing_with;
 // A device that works on for ever.
 static bool hanging;
+static int most_shared = 232448;  // bytes a block
 // A kernel that is given wrong arguments: `spoiled_by` is added to the word at `spoiled_at` of its parameter.
 static std::string spoiled;
 static size_t spoiled_at;
@@ -549,6 +568,7 @@ EXPORT void shim_fail(const char* name, int after, int status) {
 }
 // A kernel that images lack from now on.
 EXPORT void shim_absent(const char* name) { absent = name; }
+EXPORT void shim_shared(int bytes) { most_shared = bytes; }
 EXPORT void shim_hang(bool on) { hanging = on; }
 EXPORT void shim_spoil(const char* kernel, size_t at, int by) { spoiled = kernel, spoiled_at = at, spoiled_by = by; }
 EXPORT size_t shim_pinned_used() { return pinned_used; }
@@ -606,7 +626,7 @@ EXPORT int cuDeviceGetName(char* name, int n, int) { return snprintf(name, n, "s
 EXPORT int cuDeviceGetAttribute(int* value, int attribute, int) {
     // Few processors, so that small grids are dealt out to several turns.
     const char* processors = getenv("SHIM_PROCESSORS");
-    *value = attribute == 75 ? 9 : attribute == 76 ? 0 : attribute == 16 ? atoi(processors ? processors : "3") : attribute == 97 ? 232448 : 0;
+    *value = attribute == 75 ? 9 : attribute == 76 ? 0 : attribute == 16 ? atoi(processors ? processors : "3") : attribute == 97 ? most_shared : 0;
     return 0;
 }
 EXPORT int cuDeviceTotalMem_v2(size_t* bytes, int device) { return *bytes = devices[device].limit, 0; }
@@ -837,7 +857,7 @@ EXPORT int cuFuncSetAttribute(void* function, int attribute, int value) {
     BEGIN;
     // The share of the memory of a processor that blocks may share, in percent.
     if (attribute == 9) return value < 0 || value > 100 ? kInvalidValue : 0;
-    if (attribute != 8 || value < 0 || value > 232448) return kInvalidValue;
+    if (attribute != 8 || value < 0 || value > most_shared) return kInvalidValue;
     ((Function*)function)->max_shared = value;
     return 0;
 }

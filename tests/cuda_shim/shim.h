@@ -122,6 +122,16 @@ DEVICE void mma16x8x16(float (&d)[4], const uint4& a, u32 b0, u32 b1) {
     const shim::Exchange e = shim::exchange('m', words, 6);
     for (u32 i = 0; i < 4; i++) d[i] += e.product[shim::lane()][i];
 }
+DEVICE u32 to_tf32(float f) {
+    u32 w;
+    memcpy(&w, &f, 4);
+    return f != f ? w : (w + 0x1000) & ~0x1fffu;
+}
+DEVICE void mma16x8x8(float (&d)[4], const uint4& a, u32 b0, u32 b1) {
+    const u32 words[6] = {a.x, a.y, a.z, a.w, b0, b1};
+    const shim::Exchange e = shim::exchange('f', words, 6);
+    for (u32 i = 0; i < 4; i++) d[i] += e.product[shim::lane()][i];
+}
 template <bool kTransposed> static inline void load_matrices(u32 (&d)[4], const void* row) {
     u32 address[2];
     memcpy(address, &row, sizeof(row));

@@ -484,26 +484,48 @@ static shim::Exchange aligned(const uint32_t* words, uint32_t n, At at) {
 //   a_i: row groupID (+ 8 for i = 2, 3, 6, 7), column 2 * threadID_in_group + i % 2 (+ 8 for i >= 4)
 //   b_i: row 2 * threadID_in_group + i % 2 (+ 8 for i >= 2), column groupID
 //   c_i: row groupID (+ 8 for i >= 2), column 2 * threadID_in_group + i % 2
-void mma(const uint32_t (&words)[6], float (&d)[4], At at) {
+// `place` puts the operands of a lane into the matrices.
+template <int kDepth, class Place> static void mma(const uint32_t (&words)[6], float (&d)[4], At at, Place&& place) {
     const shim::Exchange e = aligned(words, 6, at);
     Warp& w = my_warp();
     const uint32_t turn = me().products++ % 2, lane = shim::state.thread.x % 32;
     if (w.products < me().products) {
         w.products = me().products;
-        float a[16][16], b[16][8];
-        for (uint32_t l = 0; l < 32; l++) {
-            auto half = [&](uint32_t i) { return half_values[e.given[l][i / 2] >> 16 * (i % 2) & 0xffff]; };
-            for (uint32_t i = 0; i < 8; i++) a[l / 4 + (i / 2 % 2) * 8][2 * (l % 4) + i % 2 + i / 4 * 8] = half(i);
-            for (uint32_t i = 0; i < 4; i++) b[2 * (l % 4) + i % 2 + i / 2 * 8][l / 4] = half(8 + i);
-        }
+        float a[16][kDepth], b[kDepth][8];
+        for (uint32_t l = 0; l < 32; l++) place(e.given[l], l, a, b);
         for (uint32_t row = 0; row < 16; row++) {
             double sums[8] = {};
-            for (uint32_t k = 0; k < 16; k++)
+            for (uint32_t k = 0; k < kDepth; k++)
                 for (uint32_t col = 0; col < 8; col++) sums[col] += (double)a[row][k] * b[k][col];
             for (uint32_t col = 0; col < 8; col++) w.product[turn][row][col] = (float)sums[col];
         }
     }
     for (uint32_t i = 0; i < 4; i++) d[i] += w.product[turn][lane / 4 + i / 2 * 8][2 * (lane % 4) + i % 2];
+}
+void mma(const uint32_t (&words)[6], float (&d)[4], At at) {
+    mma<16>(words, d, at, [](const uint32_t* given, uint32_t l, auto& a, auto& b) {
+        auto half = [&](uint32_t i) { return half_values[given[i / 2] >> 16 * (i % 2) & 0xffff]; };
+        for (uint32_t i = 0; i < 8; i++) a[l / 4 + (i / 2 % 2) * 8][2 * (l % 4) + i % 2 + i / 4 * 8] = half(i);
+        for (uint32_t i = 0; i < 4; i++) b[2 * (l % 4) + i % 2 + i / 2 * 8][l / 4] = half(8 + i);
+    });
+}
+// PTX ISA, "Matrix Fragments for mma.m16n8k8", type tf32:
+//   a_i: row groupID (+ 8 for i = 1, 3), column threadID_in_group (+ 4 for i >= 2)
+//   b_i: row threadID_in_group (+ 4 for i = 1), column groupID
+//   c_i: as above
+// What becomes of the lower 13 bits of a register is left open.
+void mma_tf32(const uint32_t (&words)[6], float (&d)[4], At at) {
+    for (const uint32_t word : words)
+        if (word & 0x1fff) fault(at, "an operand that was not rounded to tf32");
+    mma<8>(words, d, at, [](const uint32_t* given, uint32_t l, auto& a, auto& b) {
+        auto value = [&](uint32_t i) {
+            float v;
+            memcpy(&v, given + i, 4);
+            return v;
+        };
+        for (uint32_t i = 0; i < 4; i++) a[l / 4 + i % 2 * 8][l % 4 + i / 2 * 4] = value(i);
+        for (uint32_t i = 0; i < 2; i++) b[l % 4 + i * 4][l / 4] = value(4 + i);
+    });
 }
 
 // Lanes 8i to 8i + 7 give the rows of matrix i, 16 bytes each; lane l gets elements 2 * (l % 4) and the next of row l / 4, or

@@ -73,6 +73,8 @@ static inline uint32_t cvt_rzi_u32_f32(float x) {
 static inline uint64_t cvt_rzi_u64_f64(double x) {
     return std::isnan(x) || x <= 0. ? 0 : x >= 18446744073709551616. ? UINT64_MAX : (uint64_t)x;
 }
+// To the nearest number of 11 bits, away from zero from the middle between two.
+static inline uint32_t to_tf32(float x) { return std::isnan(x) ? 0x7fffe000 : (bits<uint32_t>(x) + 0x1000) & 0xffffe000; }
 static inline uint16_t to_half(float x) { return std::isnan(x) ? 0x7fff : bits<uint16_t>((_Float16)x); }
 static inline float from_half(uint16_t h) { return half_values[h]; }
 // Sums of products of binary16 that a double cannot hold are no nearer to the middle between two than it shows.

@@ -328,6 +328,11 @@ def _(k, a, name):
     return k.write(a[0], f'cvt_{name.replace(".", "_")}({k.read(a[1], from_)})', to)
 
 
+@operation(r'cvt\.rna\.tf32\.f32')
+def _(k, a):
+    return k.write(a[0], f'to_tf32({k.read(a[1], "f32")})', 'u32')
+
+
 @operation(r'cvt\.rn\.f16\.f32')
 def _(k, a):
     return k.write(a[0], f'to_half({k.read(a[1], "f32")})', 'u16')
@@ -386,13 +391,13 @@ def _(k, a, space, type_):
     return f'{verb}<{CPP[type_]}>({k.address(a[0])}, {k.read(a[1], type_)}, {k.at});'
 
 
-@operation(r'mma\.sync\.aligned\.m16n8k16\.row\.col\.f32\.f16\.f16\.f32')
-def _(k, a):
+@operation(r'mma\.sync\.aligned\.m16n8(k16\.row\.col\.f32\.f16\.f16|k8\.row\.col\.f32\.tf32\.tf32)\.f32')
+def _(k, a, shape):
     d, left, right, c = map(members, a)
     if [len(v) for v in (d, left, right, c)] != [4, 4, 2, 4]:
         raise Unknown(f'operands {a}')
     words, sums = (', '.join(k.read(x, t) for x in v) for v, t in ((left + right, 'u32'), (c, 'f32')))
-    return f'float d[4] = {{{sums}}}; mma({{{words}}}, d, {k.at}); ' + ' '.join(
+    return f'float d[4] = {{{sums}}}; mma{"_tf32" if "tf32" in shape else ""}({{{words}}}, d, {k.at}); ' + ' '.join(
         k.write(r, f'd[{i}]', 'f32') for i, r in enumerate(d))
 
 

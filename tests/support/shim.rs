@@ -110,6 +110,11 @@ impl Shim {
         self.function::<extern "C" fn(*const std::ffi::c_char)>("shim_absent")(kernel.as_ptr());
     }
 
+    /// Sets the bytes of shared memory that a block may have.
+    pub fn shared(&self, bytes: u32) {
+        self.function::<extern "C" fn(i32)>("shim_shared")(bytes as i32);
+    }
+
     /// Has the device work on for ever.
     pub fn hang(&self, on: bool) {
         self.function::<extern "C" fn(bool)>("shim_hang")(on);

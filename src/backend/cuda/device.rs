@@ -86,6 +86,12 @@ impl CudaDevice {
         for kernel in k.products() {
             current.allow_shared(kernel, properties.shared_per_block)?;
         }
+        for kernel in [&k.delta_chunks_128, &k.delta_chunks_256] {
+            current.allow_shared(kernel, properties.shared_per_block)?;
+        }
+        for kernel in [&k.scan_chunks_128, &k.scan_chunks_256] {
+            current.allow_shared(kernel, properties.shared_per_block)?;
+        }
         let info = DeviceInfo {
             name: format!("{} {}", context.device, properties.name),
             kind: DeviceKind::Cuda,

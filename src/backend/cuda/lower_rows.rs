@@ -11,6 +11,12 @@ use crate::error::Result;
 /// Columns of a recurrent matrix that a block has; `kScanColumns` of `recurrence.cu`.
 const COLUMNS: usize = 16;
 
+/// Columns and tokens of a chunk, and threads of its block: those of `chunks.cu`.
+const CHUNK: usize = 32;
+const CHUNK_THREADS: u32 = 256;
+/// Tokens of a sequence from which on a chunk of them is faster than a step for each.
+const CHUNK_PAYS: usize = 16;
+
 /// Tokens of a block of products of heads; `kHeadTokens` of `heads.cu`.
 const HEAD_TOKENS: usize = 8;
 
@@ -105,11 +111,30 @@ impl Lowering<'_> {
         self.launch(kernel, [width.div_ceil(128), args.step.n_tiles as usize, 1], 128, 0, &args)
     }
 
+    /// Chunks that a block has room for and their bytes of shared memory, where a recurrence with one decay a head goes through its
+    /// `n_sequences` sequences in chunks: `dim` numbers a key, `columns` a value.
+    fn chunks(&self, n_sequences: usize, dim: usize, columns: usize) -> Option<(u32, usize)> {
+        let device = &self.model.device;
+        if device.fixed || self.shape.n < CHUNK_PAYS * n_sequences || !dim.is_multiple_of(4) || !columns.is_multiple_of(4) {
+            return None;
+        }
+        // As `ChunkMemory` and `ChunkStage` have them; the decays of eight warps.
+        let (dim, column_stride, token_stride) = (dim.next_multiple_of(16), CHUNK + 8, CHUNK + 4);
+        let kept = dim * column_stride + 2 * CHUNK * token_stride + CHUNK * column_stride + 8 * CHUNK;
+        let stage = 2 * CHUNK * (dim + 4) + CHUNK * (column_stride + 2);
+        let bytes = |stages: u32| 4 * (kept + stages as usize * stage);
+        let room = device.context.properties.shared_per_block as usize;
+        [2, 1].into_iter().find(|stages| bytes(*stages) <= room).map(|stages| (stages, bytes(stages)))
+    }
+
     pub(super) fn delta_rule(&mut self, op: &DeltaRule) -> Result<()> {
         let width = |act: Act| self.program.width(act);
         let (heads, values) = (width(op.beta), width(op.v));
+        let step = self.sequences();
+        let by_row = width(op.dt) > heads;
+        let chunks = self.chunks(step.n_tiles as usize, op.key_dim, values / heads).filter(|_| !by_row);
         let args = DeltaArgs {
-            step: self.sequences(),
+            step,
             q: self.act(op.q),
             k: self.act(op.k),
             v: self.act(op.v),
@@ -122,10 +147,17 @@ impl Lowering<'_> {
             key_heads: (width(op.k) / op.key_dim) as u32,
             key_dim: op.key_dim as u32,
             value_dim: (values / heads) as u32,
-            by_row: u32::from(width(op.dt) > heads),
+            by_row: u32::from(by_row),
             tiled: u32::from(op.tiled),
+            stages: chunks.map_or(0, |(stages, _)| stages),
+            pad: 0,
         };
         let k = &self.model.device.kernels;
+        if let Some((_, shared)) = chunks {
+            let kernel = if op.key_dim <= 128 { &k.delta_chunks_128 } else { &k.delta_chunks_256 };
+            let blocks = [heads * (values / heads).div_ceil(CHUNK), args.step.n_tiles as usize, 1];
+            return self.launch(kernel, blocks, CHUNK_THREADS, shared, &args);
+        }
         let kernel = match op.key_dim {
             ..=64 => &k.delta_64,
             65..=128 => &k.delta_128,
@@ -137,8 +169,11 @@ impl Lowering<'_> {
     pub(super) fn scan(&mut self, op: &Scan) -> Result<()> {
         let (weights, width) = (&self.model.weights, |act: Act| self.program.width(act));
         let (channels, heads) = (width(op.x), width(op.dt));
+        let step = self.sequences();
+        let by_state = weights.vector_len(op.rate) > heads;
+        let chunks = self.chunks(step.n_tiles as usize, op.state, channels / heads).filter(|_| !by_state);
         let args = ScanArgs {
-            step: self.sequences(),
+            step,
             x: self.act(op.x),
             dt: self.act(op.dt),
             b: self.act(op.b),
@@ -151,10 +186,15 @@ impl Lowering<'_> {
             head_dim: (channels / heads) as u32,
             groups: (width(op.b) / op.state) as u32,
             state: op.state as u32,
-            by_state: u32::from(weights.vector_len(op.rate) > heads),
-            pad: 0,
+            by_state: u32::from(by_state),
+            stages: chunks.map_or(0, |(stages, _)| stages),
         };
         let k = &self.model.device.kernels;
+        if let Some((_, shared)) = chunks {
+            let kernel = if op.state <= 128 { &k.scan_chunks_128 } else { &k.scan_chunks_256 };
+            let blocks = [heads * (channels / heads).div_ceil(CHUNK), args.step.n_tiles as usize, 1];
+            return self.launch(kernel, blocks, CHUNK_THREADS, shared, &args);
+        }
         let kernel = match op.state {
             ..=16 => &k.scan_16,
             17..=128 => &k.scan_128,

@@ -430,6 +430,8 @@ pub struct DeltaArgs {
     pub value_dim: u32,
     pub by_row: u32,
     pub tiled: u32,
+    pub stages: u32,
+    pub pad: u32,
 }
 
 #[repr(C)]
@@ -449,7 +451,7 @@ pub struct ScanArgs {
     pub groups: u32,
     pub state: u32,
     pub by_state: u32,
-    pub pad: u32,
+    pub stages: u32,
 }
 
 /// A rule by which a token is chosen: `Rule` of `args.cuh`.
@@ -538,7 +540,7 @@ pinned!(
     NormArgs 64, Segment 64, ProjectArgs 408, PrepareArgs 56, HalvesArgs 64, HeadsArgs 216, AttendArgs 184,
     AttendAloneArgs 400,
     GluArgs 32, ModifyArgs 48, JoinArgs 40, ProjectHeadsArgs 88, RouteArgs 64, GroupArgs 32, ExpertGluArgs 88,
-    CombineArgs 64, ConvArgs 112, DeltaArgs 152, ScanArgs 152, DeviceRule 72,
+    CombineArgs 64, ConvArgs 112, DeltaArgs 160, ScanArgs 152, DeviceRule 72,
     RuleState 24, ChooseArgs 112
 );
 
@@ -645,6 +647,10 @@ kernels! {
     scan_16: ScanArgs,
     scan_128: ScanArgs,
     scan_256: ScanArgs,
+    delta_chunks_128: DeltaArgs,
+    delta_chunks_256: DeltaArgs,
+    scan_chunks_128: ScanArgs,
+    scan_chunks_256: ScanArgs,
     adjust: ChooseArgs,
     argmax: ChooseArgs,
     weigh: ChooseArgs,
