@@ -105,6 +105,9 @@ fn compile(nvcc: &Path, root: &Path, out: &Path) -> Result<(), String> {
             .unwrap_or("no message")
             .to_owned());
     }
+    // What the assembler says of matrix instructions that it had to put one behind another.
+    let text = String::from_utf8_lossy(&output.stderr);
+    text.lines().filter(|l| l.contains("C75")).for_each(|l| println!("cargo:warning=the CUDA kernels: {l}"));
     // Without it the next build only takes longer. Under its name there is never a part of a file.
     let part = built.with_extension(format!("{}.part", std::process::id()));
     let _ = fs::copy(&image, &part).and_then(|_| fs::rename(&part, &built));

@@ -174,7 +174,7 @@ template <bool kErases, u32 kTiles> DEVICE void advance_chunks(const HeadColumns
             const float* left = (is_query ? in.queries : in.keys) + (row0 + g) * stride + t;
             const float* right = in.keys + (col0 + g) * stride + t;
             const float* state = memory.s + t * kColumnStride + col0 + g;
-            UNROLL_BY(4) for (u32 k = 0; k < dim; k += 8) {
+            UNROLL_BY(2) for (u32 k = 0; k < dim; k += 8) {
                 const uint4 a = left_operand(left + k, stride);
                 UNROLL for (u32 n = 0; n < 2; n++) {
                     const float* key = right + 8 * n * stride + k;

@@ -6,7 +6,6 @@
 // come to shared memory by asynchronous copies. Weights are asked for in the second level some turns ahead, and loaded one ahead. The
 // columns of all tiles are dealt out evenly, so that a block has parts of several tiles, and a tile those of several blocks, joined in order.
 #include "gemm.cuh"
-#include "product.cuh"
 
 template <u32 kBlockTokens> struct FewTile {
     static constexpr u32 kRows = 128, kTokens = kBlockTokens, kThreads = 256;
@@ -19,12 +18,6 @@ constexpr u32 kFewStages = 4;  // turns of tokens in shared memory
 
 // Place of 8 columns of a token in a turn: rows that `load_matrices` reads together lie in different banks.
 DEVICE u32 place_in_turn(u32 token, u32 part) { return token * kTurn + (part ^ (token % 8)) * 8; }
-
-// Row r of the two that a lane expands, of the rows of a tile.
-DEVICE u32 row_in_tile(u32 thread, u32 r, bool gate) {
-    const u32 warp = thread / kWarp, g = thread % kWarp / 4;
-    return gate ? 8 * warp + g : 16 * warp + 8 * r + g;
-}
 
 // A row as a matrix of one.
 template <class T> DEVICE DeviceMatrix row_of(const DeviceMatrix& m, u32 row) {
@@ -145,11 +138,10 @@ struct Deal {
 template <class T, class D> struct LaneRows {
     DeviceMatrix of[2];
     DEVICE_MEMBER LaneRows(const ProjectArgs& a, const Share& work, u32 segment, u32 thread) {
-        const bool gate = unknown(a.epilogue) == kGlu;
-        const DeviceMatrix &w0 = a.segments[segment].w, &w1 = a.segments[gate ? 1 : segment].w;
-        // Behind the end the last row is read again; its sums are dropped.
-        auto row = [&](u32 r) { return work.first_row + min_u32(work.row0 + row_in_tile(thread, r, gate), w0.rows - 1); };
-        of[0] = row_of<T>(w0, row(0)), of[1] = row_of<T>(w1, row(1));
+        UNROLL for (u32 r = 0; r < 2; r++) {
+            const TileRow own = tile_row(a, segment, work, thread / kWarp * 16 + 8 * r + thread % kWarp / 4);
+            of[r] = row_of<T>(own.w, own.row);
+        }
     }
 };
 

@@ -92,9 +92,8 @@ struct Division {
 
 // Sums of the warp's part of a tile. Shared memory: [turn][row][32 halves] of tokens, then of weights.
 template <class T, class D>
-DEVICE void multiply(const ProjectArgs& a, const DeviceMatrix& w, const Share& work, u16* tokens,
-                     float (&sums)[D::kM][D::kN][4]) {
-    const u32 lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, chunks = w.cols / kChunk;
+DEVICE void multiply(const ProjectArgs& a, u32 segment, const Share& work, u16* tokens, float (&sums)[D::kM][D::kN][4]) {
+    const u32 lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, chunks = a.segments[0].w.cols / kChunk;
     const u32 begin = chunks * work.split / work.splits, end = chunks * (work.split + 1) / work.splits;
     u16* weights = tokens + kStages * D::kTokens * kChunk;
     const Copies<D> copies(work, chunks);
@@ -104,10 +103,12 @@ DEVICE void multiply(const ProjectArgs& a, const DeviceMatrix& w, const Share& w
         copy_async_commit();
     }
 
-    // A thread expands a part of a row of a turn; behind the end the last row is read again.
+    // A thread expands a part of a row of a turn.
     constexpr u32 kParts = D::kRows * 4 / D::kThreads;
     const u32 own = threadIdx.x / (4 / kParts), part = threadIdx.x % (4 / kParts) * kParts;
-    const u32 row = work.first_row + min_u32(work.row0 + own, w.rows - 1);
+    const TileRow tile = tile_row(a, segment, work, own);
+    const DeviceMatrix& w = tile.w;
+    const u32 row = tile.row;
     Raw8 raw[kParts];
     UNROLL for (u32 i = 0; i < kParts; i++) raw[i] = T::load8(w, row, begin, part + i);
     // Rows and parts of 8 columns that the lane gives the addresses of, of weights and of tokens.
@@ -160,7 +161,7 @@ DEVICE void multiply(const ProjectArgs& a, const DeviceMatrix& w, const Share& w
 KERNEL(gemm_256, ProjectArgs, 512, 1) {
     DYNAMIC_SHARED(shared);
     typedef Division D;
-    gemm<D>(a, shared, [&](auto type, const DeviceMatrix& w, const Share& work, float (&sums)[D::kM][D::kN][4]) {
-        multiply<decltype(type), D>(a, w, work, (u16*)shared, sums);
+    gemm<D>(a, shared, [&](auto type, u32 segment, const Share& work, float (&sums)[D::kM][D::kN][4]) {
+        multiply<decltype(type), D>(a, segment, work, (u16*)shared, sums);
     });
 }

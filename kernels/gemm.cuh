@@ -9,7 +9,7 @@
 // Sums of a warp are [kM][kN][4], each as `mma16x8x16` has them.
 #pragma once
 
-#include "args.cuh"
+#include "product.cuh"
 
 constexpr u32 kChunk = 32;  // columns of a turn
 
@@ -95,6 +95,41 @@ template <class D> DEVICE Share share_of(const ProjectArgs& a, u32 x, u32& segme
             a.splits};
 }
 
+// A row of a tile, and the matrix that has it: in a gate's tile eight rows of the gate stand ahead of those of the product beside it.
+struct TileRow {
+    const DeviceMatrix& w;
+    u32 row;  // behind the end of the matrix its last one
+};
+DEVICE TileRow tile_row(const ProjectArgs& a, u32 segment, const Share& work, u32 r) {
+    const bool gate = unknown(a.epilogue) == kGlu;
+    const DeviceMatrix& w = a.segments[gate ? r / 8 % 2 : segment].w;
+    return {w, work.first_row + min_u32(work.row0 + (gate ? r / 16 * 8 + r % 8 : r), w.rows - 1)};
+}
+
+// Finishes the rows of a gate's tile. A warp's sums go through shared memory, so that the loop over results holds none.
+template <class D> DEVICE void finish_gates(const ProjectArgs& a, const Share& work, u8* shared, const float (&sums)[D::kM][D::kN][4]) {
+    constexpr u32 kAtOnce = min_u32(8, D::kN), kStride = 16 + 1;
+    const u32 lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, g = lane / 4, t = lane % 4;
+    float* values = (float*)shared + warp * 8 * kAtOnce * kStride;
+    // Other warps still read what was multiplied.
+    sync_block();
+    UNROLL for (u32 m = 0; m < D::kM; m++) UNROLL for (u32 first = 0; first < D::kN; first += kAtOnce) {
+        sync_warp();
+        UNROLL for (u32 n = 0; n < kAtOnce; n++) UNROLL for (u32 i = 0; i < 4; i++)
+            values[(8 * n + 2 * t + i % 2) * kStride + i / 2 * 8 + g] = sums[m][first + n][i];
+        sync_warp();
+        const u32 row = work.row0 + warp / D::kAcross * (D::kWarpRows / 2) + 8 * m + lane % 8;
+        const u32 token0 = work.token0 + warp % D::kAcross * D::kWarpTokens + 8 * first;
+        if (row < a.segments[0].w.rows) UNROLL_BY(1) for (u32 i = lane / 8; i < 8 * kAtOnce; i += 4) {
+            const u32 token = token0 + i;
+            if (token >= work.tokens) break;
+            const float* of = values + i * kStride + lane % 8;
+            const float scale = a.row_scales[work.input(token)];
+            finish_gate(a, row, row, work.output(token), of[0] * scale, of[8] * scale);
+        }
+    }
+}
+
 // `multiply` adds up the products of a matrix of a type with the columns of the share.
 template <class D, class Multiply> DEVICE void gemm(const ProjectArgs& a, u8* shared, Multiply&& multiply) {
     let_next_start();
@@ -104,9 +139,8 @@ template <class D, class Multiply> DEVICE void gemm(const ProjectArgs& a, u8* sh
         u32 segment;
         const Share work = share_of<D>(a, blockIdx.x, segment);
         if (work.token0 >= work.tokens) return;
-        const DeviceMatrix& w = a.segments[segment].w;
         // One loop for each type, so that no load depends on a branch.
-        with_type(w.type, [&](auto type) { multiply(type, w, work, sums); });
+        with_type(a.segments[segment].w.type, [&](auto type) { multiply(type, segment, work, sums); });
     }
     if (a.splits > 1) {
         constexpr u32 kPart = D::kTokens * D::kRows;
@@ -117,6 +151,7 @@ template <class D, class Multiply> DEVICE void gemm(const ProjectArgs& a, u8* sh
     // Found anew, so that no register has it meanwhile.
     u32 segment;
     const Share work = share_of<D>(a, unknown(blockIdx.x), segment);
+    if (unknown(a.epilogue) == kGlu) return finish_gates<D>(a, work, shared, sums);
     const Segment& s = a.segments[segment];
     const DeviceMatrix& w = s.w;
     const u32 lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, g = lane / 4, t = lane % 4;

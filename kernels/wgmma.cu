@@ -28,8 +28,8 @@ DEVICE u64 rows_of_64_bytes(const u16* rows) {
 
 // Sums of the warp's part of a tile. Shared memory: [turn][token][32 halves].
 template <class T>
-DEVICE void multiply_by_groups(const ProjectArgs& a, const DeviceMatrix& w, const Share& work, u16* tokens, float (&sums)[Groups::kN][4]) {
-    const u32 lane = threadIdx.x % kWarp, t = lane % 4, chunks = w.cols / kChunk;
+DEVICE void multiply_by_groups(const ProjectArgs& a, u32 segment, const Share& work, u16* tokens, float (&sums)[Groups::kN][4]) {
+    const u32 lane = threadIdx.x % kWarp, t = lane % 4, chunks = a.segments[0].w.cols / kChunk;
     const u32 begin = chunks * work.split / work.splits, end = chunks * (work.split + 1) / work.splits;
     const Copies<Groups> copies(work, chunks);
     auto fetch = [&](u32 chunk) {
@@ -38,12 +38,12 @@ DEVICE void multiply_by_groups(const ProjectArgs& a, const DeviceMatrix& w, cons
     };
     UNROLL for (u32 c = 0; c < kRingAhead; c++) fetch(begin + c);
 
-    // Rows g and g + 8 of the warp's; behind the end the last row is read again.
-    const u32 row0 = work.row0 + threadIdx.x / kWarp * Groups::kWarpRows + lane / 4;
-    const u32 rows[2] = {work.first_row + min_u32(row0, w.rows - 1), work.first_row + min_u32(row0 + 8, w.rows - 1)};
+    // Rows g and g + 8 of the warp's.
+    const u32 row0 = threadIdx.x / kWarp * Groups::kWarpRows + lane / 4;
+    const TileRow rows[2] = {tile_row(a, segment, work, row0), tile_row(a, segment, work, row0 + 8)};
     Raw8 raw[2];
     auto load_turn = [&](u32 chunk) {
-        UNROLL for (u32 i = 0; i < 2; i++) raw[i] = T::load8(w, rows[i], chunk, t);
+        UNROLL for (u32 i = 0; i < 2; i++) raw[i] = T::load8(rows[i].w, rows[i].row, chunk, t);
     };
     // Operands of a turn, the first and the last 16 columns.
     struct Left {
@@ -74,7 +74,7 @@ DEVICE void multiply_by_groups(const ProjectArgs& a, const DeviceMatrix& w, cons
         wait_products<1>();
         if (chunk + 1 < end) next = expand(chunk + 1);
         if (chunk + 2 < end) load_turn(chunk + 2);
-        if (chunk % 4 == 0 && chunk + 8 < end) UNROLL for (u32 i = 0; i < 2; i++) prefetch_ahead<T>(w, rows[i], chunk + 8);
+        if (chunk % 4 == 0 && chunk + 8 < end) UNROLL for (u32 i = 0; i < 2; i++) prefetch_ahead<T>(rows[i].w, rows[i].row, chunk + 8);
     };
     load_turn(begin);
     // Two, because products have the registers of one until the wait of the next turn.
@@ -90,8 +90,8 @@ DEVICE void multiply_by_groups(const ProjectArgs& a, const DeviceMatrix& w, cons
 KERNEL(wgmma_256, ProjectArgs, 256, 1) {
     DYNAMIC_SHARED(shared);
     u16* tokens = (u16*)(shared + (0u - shared_address(shared)) % 512);
-    gemm<Groups>(a, shared, [&](auto type, const DeviceMatrix& w, const Share& work, float (&sums)[1][Groups::kN][4]) {
-        multiply_by_groups<decltype(type)>(a, w, work, tokens, sums[0]);
+    gemm<Groups>(a, shared, [&](auto type, u32 segment, const Share& work, float (&sums)[1][Groups::kN][4]) {
+        multiply_by_groups<decltype(type)>(a, segment, work, tokens, sums[0]);
     });
 }
 

@@ -95,7 +95,8 @@ fn check(
         let loaded = Arc::new(device.unwrap().load(&model.program, &model.weights(), &mut |_, _| Ok(())).unwrap());
         let backend = Backend::Cuda(loaded.clone());
         let mut states = [0; 2].map(|_| backend.new_state(&model.spec(256)).unwrap());
-        let mut executor = CudaExecutor::new(loaded, &model.program, StepLimits { max_tokens: 120, max_outputs: 1 }).unwrap();
+        let mut executor =
+            CudaExecutor::new(loaded, &model.program, StepLimits { max_tokens: 120, max_outputs: 1 }).unwrap();
         let mut expected = [0; 2].map(|_| vec![vec![vec![0.0; case.value_dim]; case.key_dim]; case.heads]);
         let mut used = Vec::new();
         for (step, counts) in (0..).zip(STEPS) {
@@ -113,8 +114,14 @@ fn check(
                 })
                 .collect();
             let states_of = &mut states.each_mut()[..];
-            let batch =
-                &mut Batch { ids: &ids, positions: &positions, slots: &slots, states: states_of, outputs: &[], rules: &[] };
+            let batch = &mut Batch {
+                ids: &ids,
+                positions: &positions,
+                slots: &slots,
+                states: states_of,
+                outputs: &[],
+                rules: &[],
+            };
             executor.begin(batch, 0..1).unwrap();
             inputs.iter().zip(&rows).for_each(|((act, _), rows)| executor.write(*act, rows).unwrap());
             assert!(executor.advance(batch, &Pace::new(&|| false)).unwrap());
@@ -167,7 +174,8 @@ fn the_delta_rule_is_its_definition() {
         let memory = model.memory(v_width * c.key_dim);
         let (rate, rates) = model.vector(c.heads, 3);
         let (key_dim, tiled) = (c.key_dim, *tiled);
-        let model = model.finish(vec![Op::DeltaRule(DeltaRule { memory, q, k, v, dt, beta, out, rate, key_dim, tiled })]);
+        let model =
+            model.finish(vec![Op::DeltaRule(DeltaRule { memory, q, k, v, dt, beta, out, rate, key_dim, tiled })]);
         // Keys of a length below 1, as networks have them.
         let unit = 1.5 / (key_dim as f32).sqrt();
         let token = |rows: &[&[f32]], h: usize| {

@@ -44,16 +44,18 @@ const EXPERT: [usize; 2] = [52, 44];
 const FILL: usize = 250;
 const CAPACITY: usize = 512;
 
-/// Tokens of the steps of a test. The second step is launched as a record of the first.
-const STEPS: &[usize] = &[1, 1, 2, 5];
+/// Tokens of two sequences in a step.
+type Counts = [usize; 2];
+/// The steps of a test. The second is launched as a record of the first.
+const STEPS: &[Counts] = &[[1, 0], [1, 0], [2, 0], [5, 0]];
 /// Those of recurrences, which have kernels for chunks of tokens.
-const RECURRENT_STEPS: &[usize] = &[1, 1, 2, 5, 70];
+const RECURRENT_STEPS: &[Counts] = &[[1, 0], [1, 0], [2, 0], [5, 0], [70, 0], [1, 1], [33, 40]];
 /// Those of attention, which has kernels for prompts.
-const ATTENTION_STEPS: &[usize] = &[1, 1, 5, 37];
+const ATTENTION_STEPS: &[Counts] = &[[1, 0], [1, 0], [5, 0], [37, 0], [1, 1], [1, 4], [20, 33]];
 /// Those of products, which have kernels for many tokens.
-const PRODUCT_STEPS: &[usize] = &[1, 1, 2, 5, 19, 40, 150];
+const PRODUCT_STEPS: &[Counts] = &[[1, 0], [1, 0], [2, 0], [5, 0], [19, 0], [40, 0], [150, 0]];
 /// Those of a head, which sees outputs alone.
-const HEAD_STEPS: &[usize] = &[1, 1, 2, 5, 40];
+const HEAD_STEPS: &[Counts] = &[[1, 0], [1, 0], [2, 0], [5, 0], [40, 0]];
 
 /// The relative error, root mean square, that the rounding of products to binary16 and of accumulation explains.
 const CLOSE: f64 = 4e-3;
@@ -221,7 +223,7 @@ struct Case {
     /// Activations that the caller writes, and those that are compared.
     inputs: Vec<(Act, Input)>,
     results: Vec<Act>,
-    steps: &'static [usize],
+    steps: &'static [Counts],
     /// Number of the first ops, the last of which stores keys and values; 0 where none does.
     stores: usize,
     limit: f64,
@@ -368,7 +370,7 @@ impl Case {
         host_choice: HostChoice,
     ) -> Result<f64> {
         let (weights, program) = (self.weights(), &self.program);
-        let most = self.steps.iter().copied().max().unwrap_or(1);
+        let most = self.steps.iter().map(|counts| counts.iter().sum()).max().unwrap_or(1);
         let fill = if self.fills() { FILL } else { 0 };
         let max_outputs = if self.keeps() { most } else { 0 };
         let limits = StepLimits { max_tokens: most.max(fill), max_outputs };
@@ -379,7 +381,8 @@ impl Case {
         let isa = Isa::detect();
         let cpu = Arc::new(CpuBackend::load(pool, isa, &[program], &weights, None, u64::MAX, true, unfollowed)?);
         let mut expected = CpuExecutor::new(cpu, program, limits)?;
-        let mut here = State::new(spec.clone(), CpuKv::new(&spec)?.into())?;
+        let new = || State::new(spec.clone(), CpuKv::new(&spec)?.into());
+        let mut here = [new()?, new()?];
 
         let wrong = |kernels: &[&str], tokens: usize, what: String| {
             let kernels = if kernels.is_empty() { String::new() } else { format!("{}: ", kernels.join(", ")) };
@@ -394,22 +397,24 @@ impl Case {
         };
         let model = device.load(program, &weights, unfollowed).map_err(|e| faulty(&[], 0, e))?;
         let model = Arc::new(model);
-        let there = match model.new_kv(&spec) {
+        let new = || State::new(spec.clone(), model.new_kv(&spec)?.into());
+        let there = match new() {
             // No cache can have these types.
             Err(Error::Unsupported(_)) => return Ok(0.0),
-            there => there.map_err(|e| faulty(&[], 0, e))?,
+            first => first.and_then(|first| Ok([first, new()?])),
         };
-        let mut there = State::new(spec.clone(), there.into())?;
-        let mut tested = CudaExecutor::new(model, program, limits).map_err(|e| faulty(&[], 0, e))?;
+        let mut there = there.map_err(|e| faulty(&[], 0, e))?;
+        let mut tested = CudaExecutor::new(model.clone(), program, limits).map_err(|e| faulty(&[], 0, e))?;
 
         let all = program.ops.len();
         // Rotated or not, keys are values.
-        let fill = (fill > 0).then(|| (self.stores - 1..self.stores, fill));
-        let steps = self.steps.iter().map(|n| (0..all, *n));
+        let fill = (fill > 0).then(|| (self.stores - 1..self.stores, [fill, 0]));
+        let steps = self.steps.iter().map(|counts| (0..all, *counts));
         let (mut kernels, mut largest): (Vec<&str>, f64) = (Vec::new(), 0.0);
-        for (ops, n) in fill.into_iter().chain(steps) {
-            let expected = on_cpu(self, &mut expected, &mut here, ops.clone(), n)?;
-            let result = on_gpu(self, &mut tested, &mut there, ops, n);
+        for (ops, counts) in fill.into_iter().chain(steps) {
+            let n = counts.iter().sum();
+            let expected = on_cpu(self, &mut expected, &mut here, ops.clone(), counts)?;
+            let result = on_gpu(self, &mut tested, &mut there, ops, counts);
             // A record tells no names: its kernels are those of the step before.
             if tested.kernels().next().is_some() {
                 kernels = tested.kernels().collect();
@@ -435,7 +440,7 @@ impl Case {
         let choices = XxHash64::oneshot(u64::from(device.is_deterministic()), format!("choices of {vocab}").as_bytes());
         if vocab > 0 && !device.has_passed(choices) {
             let inputs = self.inputs(0, rule_test::FACTORS);
-            let result = rule_test::check(&mut tested, program, &mut there, &inputs, host_choice);
+            let result = rule_test::check(&mut tested, program, &mut there[0], &inputs, host_choice);
             let (kernels, difference) = result.map_err(|e| faulty(&kernels, rule_test::FACTORS.len(), e))?;
             if let Some(what) = difference {
                 return Err(wrong(&kernels, rule_test::FACTORS.len(), what));
@@ -473,28 +478,36 @@ impl Case {
     }
 }
 
-/// Defines the function that executes some ops for `n` tokens behind those of a state, and returns their results where they
-/// are all ops.
+/// Defines the function that executes some ops for tokens behind those of two states, and returns their results where they are
+/// all ops.
 macro_rules! step {
     ($name:ident, $executor:ty) => {
         fn $name(
             case: &Case,
             executor: &mut $executor,
-            state: &mut State,
+            states: &mut [State; 2],
             ops: Range<usize>,
-            n: usize,
+            counts: Counts,
         ) -> Result<Vec<Vec<f32>>> {
             let program = &case.program;
-            let first = case.position(state.len());
-            let positions: Vec<u32> = (first as u32..).take(n).collect();
+            let first = states.each_ref().map(|state| case.position(state.len()));
+            let tokens = |slot: usize| (first[slot]..).take(counts[slot]).map(move |p| (slot as u32, p as u32));
+            let (slots, positions): (Vec<u32>, Vec<u32>) = tokens(0).chain(tokens(1)).unzip();
+            let n = slots.len();
             let ids: Vec<u32> = positions.iter().map(|p| p * 61 % program.max_ids.min(TABLE) as u32).collect();
             let outputs: Vec<u32> = (0..n as u32).step_by(2).filter(|_| case.keeps()).collect();
-            let (slots, states) = (vec![0; n], &mut [&mut *state]);
-            let batch =
-                &mut Batch { ids: &ids, positions: &positions, slots: &slots, states, outputs: &outputs, rules: &[] };
+            let both = &mut states.each_mut()[..];
+            let batch = &mut Batch {
+                ids: &ids,
+                positions: &positions,
+                slots: &slots,
+                states: both,
+                outputs: &outputs,
+                rules: &[],
+            };
             let is_whole = ops.len() == program.ops.len();
             executor.begin(batch, ops)?;
-            for (act, values) in case.inputs(first, vec![1.0; n]) {
+            for (act, values) in case.inputs(first[0], vec![1.0; n]) {
                 executor.write(act, &values)?;
             }
             executor.advance(batch, &Pace::new(&|| false))?;
@@ -514,7 +527,7 @@ macro_rules! step {
             }
             executor.end()?;
             if program.is_causal() {
-                state.commit(n);
+                states.iter_mut().zip(counts).for_each(|(state, n)| state.commit(n));
             }
             Ok(results)
         }

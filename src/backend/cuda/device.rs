@@ -169,7 +169,7 @@ impl CudaDevice {
 
     /// The ops that share kernels; `shape` tells type and rows of a matrix.
     pub(super) fn fusions<S: PartialEq>(&self, program: &Program, shape: impl Fn(Weight) -> S) -> Fusions {
-        let is_gate = |gate: &Projection, up: &Projection| !self.fixed && shape(gate.weight) == shape(up.weight);
+        let is_gate = |gate: &Projection, up: &Projection| shape(gate.weight) == shape(up.weight);
         Fusions::all(program, is_gate)
     }
 

@@ -82,11 +82,9 @@ impl Fusions {
         chooser.fusions
     }
 
-    /// The fusion that begins with the first of some ops, where products go through `tiles` or not, and the tokens of a step are
-    /// `alone` of their sequences or not.
-    pub fn at(&self, ops: Range<usize>, tiles: bool, alone: bool) -> Fusion {
+    /// The fusion that begins with the first of some ops, where the tokens of a step are `alone` of their sequences or not.
+    pub fn at(&self, ops: Range<usize>, alone: bool) -> Fusion {
         match self.first[ops.start] {
-            Fusion::ProductGate if tiles => Fusion::Alone,
             Fusion::Attention { heads, ops: n } if !alone || n > ops.len() => Fusion::Heads(heads),
             fusion => fusion,
         }

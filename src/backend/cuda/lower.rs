@@ -211,8 +211,7 @@ impl Lowering<'_> {
 
     /// Launches the ops that are executed together from op `at` on, of those ahead of `end`, and returns their number.
     fn next(&mut self, at: usize, end: usize) -> Result<usize> {
-        let many = self.shape.n > TILE_ROWS_OF_FEW && !self.model.device.fixed;
-        let (program, fusion) = (self.program, self.fusions.at(at..end, many, self.shape.alone));
+        let (program, fusion) = (self.program, self.fusions.at(at..end, self.shape.alone));
         let ops = &program.ops[at..at + fusion.ops()];
         if fusion != Fusion::Delayed {
             self.mark(Some(part(fusion, &ops[0])))?;
@@ -421,9 +420,11 @@ impl Lowering<'_> {
         let fixed = model.device.fixed;
         let mut args = ProjectArgs { cols: input.width as u32, n: n as u32, ..args };
         let all = args.segments;
-        let is_plain = |s: &Segment| model.device.kernels.gemv_rows(s.w.dtype()).is_some();
-        let (plain, tiled): (Vec<Segment>, Vec<Segment>) =
-            all[..args.n_segments as usize].iter().partition(|s| is_plain(s) && (fixed || n <= FEW_ROWS));
+        let is_plain = |s: &&Segment| match fixed {
+            true => s.w.dtype() == quant::F32,
+            false => n <= FEW_ROWS && model.device.kernels.gemv_rows(s.w.dtype()).is_some(),
+        };
+        let (plain, tiled): (Vec<Segment>, Vec<Segment>) = all[..args.n_segments as usize].iter().partition(is_plain);
         if n <= OWN_ROWS && (!fixed || tiled.is_empty()) && self.fits_blocks(input, n, &mut args) {
             (args.x, args.x_stride, args.x_divisor, args.norm) = (input.address, input.width as u32, 1, input.norm);
             return self.gemv(&mut args, [1, n]);

@@ -115,7 +115,11 @@ impl Lowering<'_> {
     /// `n_sequences` sequences in chunks: `dim` numbers a key, `columns` a value.
     fn chunks(&self, n_sequences: usize, dim: usize, columns: usize) -> Option<(u32, usize)> {
         let device = &self.model.device;
-        if device.fixed || self.shape.n < CHUNK_PAYS * n_sequences || !dim.is_multiple_of(4) || !columns.is_multiple_of(4) {
+        if device.fixed
+            || self.shape.n < CHUNK_PAYS * n_sequences
+            || !dim.is_multiple_of(4)
+            || !columns.is_multiple_of(4)
+        {
             return None;
         }
         // As `ChunkMemory` and `ChunkStage` have them; the decays of eight warps.
