@@ -103,7 +103,7 @@ fn every_type_and_shape_passes() {
 }
 
 /// A byte of a kernel's parameter (`kernels/args.cuh`), and what is added to the word there.
-const FAULTS: [(&std::ffi::CStr, usize, i32); 55] = [
+const FAULTS: [(&std::ffi::CStr, usize, i32); 57] = [
     // The scale, a tenth larger.
     (c"embed", 80, 1 << 20),
     // The width of the first activation.
@@ -164,6 +164,9 @@ const FAULTS: [(&std::ffi::CStr, usize, i32); 55] = [
     (c"conv_4", 100, -1),
     (c"delta_64", 136, -1),
     (c"scan_128", 140, -1),
+    // The number of heads of keys.
+    (c"delta_chunks_128", 132, -1),
+    (c"scan_chunks_128", 136, -1),
     // The number of logits.
     (c"argmax", 96, -1),
     (c"adjust", 96, -1),

@@ -101,9 +101,9 @@ def build(target, sources, name):
 
 
 def tests():
-    """Programs of the tests of the CUDA backend, of its tiles, of the engine on it and of its choices, made by cargo."""
+    """Programs of the tests of the CUDA backend, of its tiles and recurrences, of the engine on it and of its choices, made by cargo."""
     command = [os.environ.get('CARGO', 'cargo'), 'test', '--no-run', '--message-format=json', '--test', 'cuda', '--test', 'tiles',
-               '--test', 'offload', '--test', 'choose']
+               '--test', 'recurrences', '--test', 'offload', '--test', 'choose']
     made = map(json.loads, subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout.splitlines())
     return {m['target']['name']: m['executable'] for m in made if m.get('executable') and m['profile']['test']}
 
