@@ -160,7 +160,7 @@ bench: ## Measure the speed of a model, beside the peer with a picture  [MODEL=f
 	@$(if $(PEER),benches/chart.py build/bench.txt >build/bench.svg && echo "drawn in build/bench.svg")
 
 test-gpu: ## Run the tests of the CUDA backend, on the GPU too where there is one
-	$(CARGO) test --test cuda -- --test-threads 1 --nocapture
+	$(CARGO) test --test cuda --test tiles --test recurrences --test choose -- --test-threads 1 --nocapture
 
 test-ptx: ## Run them on the PTX that nvcc makes of the kernels, on this machine, with every access checked  [TARGETS="80 90"]
 	@tests/ptx/instructions && CARGO="$(CARGO)" tests/ptx/run $(TARGETS)

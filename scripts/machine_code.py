@@ -9,7 +9,7 @@ import sysconfig
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Dict, List, Tuple
+from typing import Callable, Dict, List, Tuple
 
 KERNELS = Path(__file__).resolve().parent.parent / "kernels"
 
@@ -24,6 +24,14 @@ class Instruction:
         """The address that a branch goes to, or -1."""
         found = re.search(r"\bBRA\b.*?(0x[0-9a-f]+)", self.text)
         return int(found[1], 16) if found else -1
+
+    def is_jump(self) -> bool:
+        """Tells branches that are always taken."""
+        return bool(re.match(r"BRA[\w.]* 0x", self.text))
+
+    def is_left_out(self) -> bool:
+        """Tells instructions with a predicate that is not negated: the compiler has these for what a kernel needs in few cases."""
+        return bool(re.match(r"@U?P", self.text)) and self.target() < 0
 
     def is_wide_load(self) -> bool:
         return self.name.startswith("LDG") and ".128" in self.name
@@ -132,3 +140,80 @@ def loads_ahead(code: List[Instruction], counts=Instruction.is_wide_load) -> int
         elif count and pending.intersection(operands):
             break
     return count
+
+
+def rounds_of_sums(code: List[Instruction]) -> int:
+    """Loads that wait for one another of values that something is added to where they are."""
+    loaded, rounds = set(), 0
+    for i in code:
+        address = re.search(r"\[R[^\]]*\]", i.text)
+        if address and i.name.startswith("LDG.") and not i.is_left_out():
+            loaded.add(address[0])
+        elif address and i.name.startswith("STG") and address[0] in loaded:
+            rounds += 1
+            loaded.clear()
+    return rounds
+
+
+def between_barriers(code: List[Instruction]) -> List[List[Instruction]]:
+    """The parts of code that barriers of a block separate; each ends with its barrier."""
+    ends = [k + 1 for k, i in enumerate(code) if i.name.startswith("BAR")]
+    return [code[first:end] for first, end in zip([0, *ends], [*ends, len(code)])]
+
+
+def way(code: List[Instruction], trips: Callable[[List[Instruction]], int] = lambda body: 1) -> List[Instruction]:
+    """Instructions of a warp in the order in which it executes them: the longer of two arms, what a branch could leave out, and the body of
+    a loop as often as `trips` says."""
+    at = {i.address: k for k, i in enumerate(code)}
+    targets = [i.target() for i in code]
+    ends = {target: k for k, target in enumerate(targets)}
+    found, k = [], 0
+    while k < len(code):
+        end = ends.get(code[k].address, -1)
+        if end > k:
+            found += (way(code[k:end], trips) + [code[end]]) * trips(code[k:end + 1])
+            k = end + 1
+            continue
+        found.append(code[k])
+        is_forward, always, end = targets[k] > code[k].address, code[k].is_jump(), at.get(targets[k], len(code))
+        k += 1
+        if is_forward and always:
+            k = end
+        elif is_forward and end > k and code[end - 1].is_jump() and targets[end - 1] > code[end - 1].address:
+            other = at.get(targets[end - 1], len(code))
+            found += max(way(code[k:end - 1], trips), way(code[end:other], trips), key=len)
+            k = other
+    return found
+
+
+# Cycles from an instruction to its result, by what its name begins with, assumed from what is published; 5 of all others.
+LATENCIES = {"LDS": 30, "LDG": 35, "SHFL": 25, "MUFU": 25, "HMMA": 33}
+
+
+def alone(code: List[Instruction], new_line: float) -> float:
+    """Cycles of a warp that has a scheduler for itself: an instruction in each, in order, when what it reads is there. Loads from lines of 128
+    bytes that were not read yet take `new_line`."""
+    ready: Dict[str, float] = {}
+    lines: Dict[str, Dict[int, float]] = {}  # by the register with the address
+    now = 0.0
+    for i in code:
+        now += 1
+        if i.is_left_out():
+            continue
+        registers = re.findall(r"\bU?[RP]\d+\b", i.text)
+        # Behind the predicate is the result, if there is one.
+        at = int(i.text.startswith("@"))
+        has_result = len(registers) > at and not re.match("ST|LDGSTS|BRA|BAR", i.name)
+        result = registers.pop(at) if has_result else ""
+        now = max([now, *(ready.get(r, 0) for r in registers)])
+        there = now + next((cycles for name, cycles in LATENCIES.items() if i.name.startswith(name)), 5)
+        address = re.search(r"\[(R\d+)\.64(?:\+0x(\w+))?\]", i.text)
+        if address and i.name.startswith("LDG."):
+            there = max(there, lines.setdefault(address[1], {}).setdefault(int(address[2] or "0", 16) // 128, now + new_line))
+        if has_result:
+            kind, number = re.fullmatch(r"(\D+)(\d+)", result).groups()
+            width = 4 if ".128" in i.name or "MMA" in i.name else 2 if ".64" in i.name else 1
+            for r in (f"{kind}{int(number) + n}" for n in range(width)):
+                ready[r] = there
+                lines.pop(r, None)
+    return max([now, *ready.values()])
