@@ -167,8 +167,8 @@ template <bool kErases, u32 kTiles> DEVICE void advance_chunks(const HeadColumns
         sync_warp();
 
         // A warp has 16 rows of keys, or of queries, and 16 tokens and 16 columns of their products with keys and with S.
-        const bool is_query = warp % 4 >= 2;
-        const u32 row0 = warp % 2 * 16, col0 = warp / 4 * 16;
+        const bool is_query = warp >= kChunkWarps / 2;
+        const u32 row0 = warp % 2 * 16, col0 = warp / 2 % 2 * 16;
         float seen[2][4] = {}, of_state[2][4] = {};
         if (kErases || is_query) {
             const float* left = (is_query ? in.queries : in.keys) + (row0 + g) * stride + t;

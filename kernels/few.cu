@@ -2,7 +2,7 @@
 //
 // Time is bound by reading the weights, so each is read once, expanded in registers as the left operand of `mma`, and used for all
 // rows of input. A warp has 16 rows of a matrix, of gate and up 8 each. Of the 128 columns of a turn a lane expands one block of 32
-// of two rows, because `to_halves` lays down the columns of tokens in the order that the operands of lanes have (`few_place`). Tokens
+// of two rows, because `to_halves` lays down the columns of tokens in the order that the operands of lanes have (`store_eight`). Tokens
 // come to shared memory by asynchronous copies. Weights are asked for in the second level some turns ahead, and loaded one ahead. The
 // columns of all tiles are dealt out evenly, so that a block has parts of several tiles, and a tile those of several blocks, joined in order.
 #include "gemm.cuh"

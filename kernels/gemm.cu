@@ -4,81 +4,109 @@
 // them and the tokens, which asynchronous copies bring, as operands of `mma`. The weights of the next turn are on their way
 // meanwhile. Each input row is divided by a power of two, which keeps large activations in the range of binary16. Where there are
 // few blocks, several share the columns of a tile.
+#include "eights.cuh"
 #include "gemm.cuh"
 
-// Place of a column among 32 where the lanes of a quad have 8 neighbouring columns of the left operand each: 2t and 2t + 1, then 8
-// further on, of the first 16 places and of the last.
-DEVICE u32 ordered_place(u32 col) { return col / 4 % 2 * 16 + col / 2 % 2 * 8 + col / 8 % 4 * 2 + col % 2; }
-// Place of a column among 128 where the lanes of a quad have 32 neighbouring columns each: a column and that two further on are
-// neighbours, as `tiny` of quant.cuh has them, those of an odd column 8 places on, and each 16 places have four columns of each lane.
-DEVICE u32 few_place(u32 col) { return col / 4 % 4 * 32 + col / 16 % 2 * 16 + col % 2 * 8 + col / 32 % 4 * 2 + col / 2 % 2; }
-DEVICE u32 place_of(u32 col, u32 order) {
-    if (order == kForFew) return col / 128 * 128 + few_place(col);
-    return order == kForGroups ? col / 32 * 32 + ordered_place(col) : col;
-}
-
-constexpr u32 kHalvesThreads = 512;
-// Columns that a thread of `to_halves` keeps.
-constexpr u32 kKept = 32;
-
-// Calls `f` with each column of the thread and its value, which may be changed where it is kept.
-template <class F> DEVICE void each_column(float (&kept)[kKept], const float* x, u32 cols, F&& f) {
-    UNROLL for (u32 i = 0; i < kKept; i++) {
-        if (kHalvesThreads * i >= cols) break;
-        const u32 col = kHalvesThreads * i + threadIdx.x;
-        if (col < cols) f(col, i, kept[i]);
-    }
-    for (u32 col = kHalvesThreads * kKept + threadIdx.x; col < cols; col += kHalvesThreads) {
-        float value = x[col];
-        f(col, kKept, value);
+// Stores eight columns of a row, the first of which is `col`, in an order of columns.
+DEVICE void store_eight(u16* row, u32 col, u32 order, const Eight& x) {
+    auto pair = [&](u32 i, u32 j) { return pack_halves(x.v[i], x.v[j]); };
+    if (order == kForFew) {
+        // The lanes of a quad have 32 neighbouring columns each of 128. A column and that two further on are neighbours, as `tiny` of
+        // quant.cuh has them, those of an odd column 8 places on, and each 16 places have four columns of each lane.
+        u16* to = row + col / 128 * 128 + col / 4 % 4 * 32 + col / 16 % 2 * 16 + col / 32 % 4 * 2;
+        UNROLL for (u32 i = 0; i < 4; i++) store(to + i / 2 * 32 + i % 2 * 8, pair(i / 2 * 4 + i % 2, i / 2 * 4 + i % 2 + 2));
+    } else if (order == kForGroups) {
+        // The lanes of a quad have 8 neighbouring columns each of 32: 2t and 2t + 1 of the left operand, then 8 further on, of the first 16
+        // places and of the last.
+        u16* to = row + col / 32 * 32 + col / 8 % 4 * 2;
+        UNROLL for (u32 i = 0; i < 4; i++) store(to + i / 2 * 16 + i % 2 * 8, pair(2 * i, 2 * i + 1));
+    } else {
+        store(row + col, uint4{pair(0, 1), pair(2, 3), pair(4, 5), pair(6, 7)});
     }
 }
+
+// Columns that a block of `to_halves` keeps in registers.
+typedef Eights<512, 4> Kept;
 
 // Converts input rows to binary16, one block a row.
 KERNEL(to_halves, HalvesArgs, 512, 1) {
     DYNAMIC_SHARED(shared);
     let_next_start();
     float* scratch = (float*)shared;
-    const u32 row = blockIdx.x;
+    const u32 row = blockIdx.x, cols = a.cols;
     const float* x = a.x + (u64)row * a.x_stride;
+    const bool has_norm = a.norm.kind != kNoNorm, in_fours = (cols | a.x_stride) % 4 == 0 && (uintptr_t)a.x % 16 == 0;
+    auto load_row = [&](Kept& to, const float* from, u32 first, auto&& load_four, auto&& load_one) {
+        if (in_fours) to.load_fours(from, first, from ? cols : 0, load_four);
+        else to.each(first, [&](float& v, u32 col) { v = from && col < cols ? load_one(from + col) : 0.f; });
+    };
+    auto load_weights_of = [&](Kept& to, const float* from, u32 first) {
+        load_row(to, from, first, [](const float* at) { return load_shared_weights<float4>(at); },
+                 [](const float* at) { return load_shared_weights<float>(at); });
+    };
+    float mean = 0.f, inverse = 1.f;
+    auto load_inputs_of = [&](Kept& to, u32 first) {
+        load_row(to, x, first, [](const float* at) { return load<float4>(at); }, [](const float* at) { return *at; });
+    };
+    auto centre = [&](Kept& v, u32 first) {
+        if (a.norm.kind == kLayer) v.each(first, [&](float& v, u32 col) { v = col < cols ? v - mean : 0.f; });
+    };
     // All loads are on their way at once, those of weights ahead of the wait.
-    float kept[kKept], weights[kKept];
-    each_column(weights, a.norm.weight, a.norm.kind != kNoNorm && a.norm.weight ? min_u32(a.cols, kHalvesThreads * kKept) : 0,
-                [&](u32 col, u32, float& weight) { weight = load_shared_weights<float>(a.norm.weight + col); });
+    Kept kept, weights;
+    load_weights_of(weights, has_norm ? a.norm.weight : nullptr, 0);
     wait_for_previous();
-    each_column(kept, x, min_u32(a.cols, kHalvesThreads * kKept), [&](u32 col, u32, float& value) { value = x[col]; });
-    Moments m = {0.f, 1.f};
+    load_inputs_of(kept, 0);
+    // Calls `f` with all columns, those that are not kept loaded again.
+    auto each_part = [&](auto&& f) {
+        f(kept, 0);
+        UNROLL_BY(1) for (u32 first = Kept::kSpan; first < a.padded; first += Kept::kSpan) {
+            Kept more;
+            load_inputs_of(more, first);
+            centre(more, first);
+            f(more, first);
+        }
+    };
     if (a.norm.kind == kLayer) {
         float sum = 0.f;
-        each_column(kept, x, a.cols, [&](u32, u32, float value) { sum += value; });
-        m.mean = block_sum(sum, scratch) / (float)a.cols;
+        each_part([&](Kept& part, u32 first) { part.each(first, [&](float v, u32) { sum += v; }); });
+        mean = block_sum(sum, scratch) / (float)cols;
+        centre(kept, 0);
     }
-    if (a.norm.kind != kNoNorm) {
-        float squares = 0.f;
-        each_column(kept, x, a.cols, [&](u32, u32, float value) { squares = fmaf(value - m.mean, value - m.mean, squares); });
-        m.inverse = 1.f / sqrtf(block_sum(squares, scratch) / (float)a.cols + a.norm.eps);
+    if (has_norm) {
+        float sum = 0.f;
+        each_part([&](Kept& part, u32) { sum = part.squares(sum); });
+        inverse = 1.f / sqrtf(block_sum(sum, scratch) / (float)cols + a.norm.eps);
     }
-    auto result = [&](u32 col, u32 i, float value) {
-        if (a.norm.kind == kNoNorm) return value;
-        const float y = (value - m.mean) * m.inverse, weight = !a.norm.weight ? 1.f : i < kKept ? weights[i] : a.norm.weight[col];
-        return a.norm.bias ? fmaf(y, weight, a.norm.bias[col]) : y * weight;
+    auto normalise = [&](Kept& part, u32 first) {
+        if (!has_norm) return;
+        if (first > 0) load_weights_of(weights, a.norm.weight, first);
+        UNROLL for (u32 i = 0; i < 4; i++) UNROLL for (u32 j = 0; j < 8; j++) {
+            part.of[i].v[j] *= inverse;
+            if (a.norm.weight) part.of[i].v[j] *= weights.of[i].v[j];
+        }
+        if (a.norm.bias) part.each(first, [&](float& v, u32 col) { v += col < cols ? a.norm.bias[col] : 0.f; });
     };
     float peak = 0.f;
-    each_column(kept, x, a.cols, [&](u32 col, u32 i, float& value) {
-        value = result(col, i, value);
-        peak = fmaxf(peak, fabsf(value));
+    each_part([&](Kept& part, u32 first) {
+        normalise(part, first);
+        part.each(first, [&](float v, u32) { peak = fmaxf(peak, fabsf(v)); });
     });
     peak = block_max(peak, scratch);
     // The power of two below the peak, by its exponent bits; values then lie below 2. Denormal and infinite peaks keep 1.
     const u32 exponent = float_to_bits(peak) & 0x7f800000u;
     const bool usual = exponent > 0x01000000u && exponent < 0x7e000000u;
     const float scale = usual ? bits_to_float(exponent) : 1.f;
-    const float inverse = usual ? bits_to_float(0x7f000000u - exponent) : 1.f;
+    const float by = usual ? bits_to_float(0x7f000000u - exponent) : 1.f;
     u16* halves = a.halves + (u64)row * a.padded;
-    each_column(kept, x, a.cols, [&](u32 col, u32 i, float value) {
-        halves[place_of(col, a.order)] = float_to_half((i < kKept ? value : result(col, i, value)) * inverse);
+    each_part([&](Kept& part, u32 first) {
+        if (first > 0) normalise(part, first);
+        part.each(first, [&](float& v, u32) { v *= by; });
+        UNROLL for (u32 i = 0; i < 4; i++) {
+            const u32 col = part.column(first, i);
+            if (col >= a.padded) break;
+            store_eight(halves, col, a.order, part.of[i]);
+        }
     });
-    for (u32 col = a.cols + threadIdx.x; col < a.padded; col += kHalvesThreads) halves[place_of(col, a.order)] = 0;
     if (threadIdx.x == 0) a.row_scales[row] = scale;
 }
 

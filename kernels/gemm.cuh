@@ -157,19 +157,34 @@ template <class D, class Multiply> DEVICE void gemm(const ProjectArgs& a, u8* sh
     const u32 lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, g = lane / 4, t = lane % 4;
     const u32 row0 = work.row0 + warp / D::kAcross * D::kWarpRows + g;
     const u32 token0 = work.token0 + warp % D::kAcross * D::kWarpTokens + 2 * t;
-    UNROLL for (u32 n = 0; n < D::kN; n++) UNROLL for (u32 j = 0; j < 2; j++) {
-        const u32 token = token0 + 8 * n + j;
-        if (token >= work.tokens) continue;
-        const float scale = a.row_scales[work.input(token)];
-        float* out = s.out + (u64)work.output(token) * w.rows;
-        UNROLL for (u32 m = 0; m < D::kM; m++) UNROLL for (u32 i = 0; i < 2; i++) {
-            const u32 row = row0 + 16 * m + 8 * i;
-            if (row >= w.rows) continue;
-            const float sum = sums[m][n][2 * i + j] * scale + (s.bias ? s.bias[row] : 0.f);
-            switch (a.epilogue) {
-                case kAdd: out[row] += a.scale * sum; break;
-                case kCap: out[row] = a.scale * sum; break;
-                default: out[row] = sum;
+    float bias[D::kM][2];
+    UNROLL for (u32 m = 0; m < D::kM; m++) UNROLL for (u32 i = 0; i < 2; i++) {
+        const u32 row = row0 + 16 * m + 8 * i;
+        bias[m][i] = s.bias && row < w.rows ? s.bias[row] : 0.f;
+    }
+    const float factor = a.epilogue == kAdd || a.epilogue == kCap ? a.scale : 1.f;
+    // Some at a time, so that what is read does not wait for what is written.
+    constexpr u32 kAtOnce = max_u32(1, 4 / D::kM);
+    UNROLL for (u32 first = 0; first < D::kN; first += kAtOnce) {
+        float scales[2 * kAtOnce], before[2 * kAtOnce][D::kM][2];
+        UNROLL for (u32 n = 0; n < 2 * kAtOnce; n++) {
+            const u32 token = token0 + 8 * (first + n / 2) + n % 2;
+            const bool has = token < work.tokens;
+            scales[n] = has ? a.row_scales[work.input(token)] : 0.f;
+            const float* out = s.out + (u64)work.output(has ? token : work.token0) * w.rows;
+            UNROLL for (u32 m = 0; m < D::kM; m++) UNROLL for (u32 i = 0; i < 2; i++) {
+                const u32 row = row0 + 16 * m + 8 * i;
+                before[n][m][i] = a.epilogue == kAdd && has && row < w.rows ? out[row] : 0.f;
+            }
+        }
+        UNROLL for (u32 n = 0; n < 2 * kAtOnce; n++) {
+            const u32 token = token0 + 8 * (first + n / 2) + n % 2;
+            if (token >= work.tokens) continue;
+            float* out = s.out + (u64)work.output(token) * w.rows;
+            UNROLL for (u32 m = 0; m < D::kM; m++) UNROLL for (u32 i = 0; i < 2; i++) {
+                const u32 row = row0 + 16 * m + 8 * i;
+                const float sum = fmaf(sums[m][first + n / 2][2 * i + n % 2], scales[n], bias[m][i]);
+                if (row < w.rows) out[row] = fmaf(factor, sum, before[n][m][i]);
             }
         }
     }

@@ -6,19 +6,15 @@
 // and registers for one of the next launch. A warp takes a row of a matrix, or the same one of gate and up, and strides over the
 // columns with loads of 16 bytes, several of them in flight. More rows of input are prepared once, by a kernel of their own, and
 // each weight that was read is used for all of them. What is computed of a row is the same, to the bit, whatever their number.
+#include "eights.cuh"
 #include "product.cuh"
 
 // Rows of input that share the weights that were read.
 constexpr u32 kColumns = 8;
 constexpr u32 kThreads = 384;
-// Groups of eight columns that a thread loads before it waits for one, and the columns of a block.
-constexpr u32 kEights = 3;
-constexpr u32 kSpan = 8 * kThreads * kEights;
-
-// Eight neighbouring values of a lane.
-struct Eight {
-    float v[8];
-};
+// What a thread loads before it waits for one, and the columns of a block.
+typedef Eights<kThreads, 3> Inputs;
+constexpr u32 kSpan = Inputs::kSpan;
 
 // Writes eight values of a row as bytes; 4 neighbouring lanes make a group. A value that is no number makes the scale of its
 // group none.
@@ -45,59 +41,38 @@ DEVICE void put(const Eight& x, u32 col, u32 forms, const Input& to) {
     if (forms & 2) quantise(x, col, to);
 }
 
-// Groups of eight columns of a thread.
-struct Eights {
-    Eight of[kEights];
-};
-DEVICE u32 column(u32 first, u32 i) { return first + 8 * (kThreads * i + threadIdx.x); }
-// Columns come in groups of four. `load_four` reads those at an address.
-template <class Load> DEVICE void load_eights(Eights& to, const float* row, u32 first, u32 cols, Load&& load_four) {
-    const u32 own = first + 8 * threadIdx.x;
-    row += own;
-    UNROLL for (u32 i = 0; i < kEights; i++) UNROLL for (u32 half = 0; half < 2; half++) {
-        const u32 ahead = 8 * kThreads * i + 4 * half;
-        float4 four = {0.f, 0.f, 0.f, 0.f};
-        if (own + ahead < cols) four = load_four(row + ahead);
-        float* v = to.of[i].v + 4 * half;
-        v[0] = four.x, v[1] = four.y, v[2] = four.z, v[3] = four.w;
-    }
-}
 // Weights of a norm, which may be read ahead of the wait for the kernel before.
-DEVICE void load_weights(Eights& to, u32 first, u32 cols, const DeviceNorm& norm) {
-    load_eights(to, norm.weight, first, norm.weight ? cols : 0, [](const float* at) { return load_shared_weights<float4>(at); });
+DEVICE void load_weights(Inputs& to, u32 first, u32 cols, const DeviceNorm& norm) {
+    to.load_fours(norm.weight, first, norm.weight ? cols : 0, [](const float* at) { return load_shared_weights<float4>(at); });
 }
-DEVICE void load_inputs(Eights& to, u32 first, u32 cols, const float* x) {
-    load_eights(to, x, first, cols, [](const float* at) { return load<float4>(at); });
-}
-DEVICE float squares(const Eights& x, float sum) {
-    UNROLL for (u32 i = 0; i < kEights; i++) UNROLL for (u32 j = 0; j < 8; j++) sum = fmaf(x.of[i].v[j], x.of[i].v[j], sum);
-    return sum;
+DEVICE void load_inputs(Inputs& to, u32 first, u32 cols, const float* x) {
+    to.load_fours(x, first, cols, [](const float* at) { return load<float4>(at); });
 }
 
 // Puts the columns of the block from `first` on.
-DEVICE void put_all(const Eights& x, u32 first, u32 padded, u32 forms, const Input& to) {
-    UNROLL for (u32 i = 0; i < kEights; i++) {
+DEVICE void put_all(const Inputs& x, u32 first, u32 padded, u32 forms, const Input& to) {
+    UNROLL for (u32 i = 0; i < sizeof(x.of) / sizeof(Eight); i++) {
         // A warp has all of its columns or none.
-        if (column(first, i) >= padded) break;
-        put(x.of[i], column(first, i), forms, to);
+        if (x.column(first, i) >= padded) break;
+        put(x.of[i], x.column(first, i), forms, to);
     }
 }
 
 // Prepares rows of `cols` columns, which come in groups of four, padded to `padded`, with the whole block; their norm has neither
 // a mean nor a bias. Row c goes to `to(c)`. `weights` are those of the norm for the first columns.
 template <u32 kCols, class To>
-DEVICE void prepare_rows(const float* const (&x)[kCols], u32 cols, u32 padded, const DeviceNorm& norm, u32 forms, Eights& weights,
+DEVICE void prepare_rows(const float* const (&x)[kCols], u32 cols, u32 padded, const DeviceNorm& norm, u32 forms, Inputs& weights,
                          To&& to, float* scratch) {
     const bool none = norm.kind == kNoNorm;
-    Eights values[kCols];
+    Inputs values[kCols];
     UNROLL for (u32 c = 0; c < kCols; c++) load_inputs(values[c], 0, cols, x[c]);
     float sums[kCols] = {};
     if (!none) {
-        UNROLL for (u32 c = 0; c < kCols; c++) sums[c] = squares(values[c], 0.f);
+        UNROLL for (u32 c = 0; c < kCols; c++) sums[c] = values[c].squares(0.f);
         for (u32 first = kSpan; first < cols; first += kSpan) UNROLL for (u32 c = 0; c < kCols; c++) {
-            Eights more;
+            Inputs more;
             load_inputs(more, first, cols, x[c]);
-            sums[c] = squares(more, sums[c]);
+            sums[c] = more.squares(sums[c]);
         }
         block_sums(sums, scratch);
     }
@@ -111,7 +86,7 @@ DEVICE void prepare_rows(const float* const (&x)[kCols], u32 cols, u32 padded, c
         if (kCols == 1 && none) load_inputs(weights, first + kSpan, cols, x[0]);
         UNROLL for (u32 c = 0; c < kCols; c++) {
             const float inverse = 1.f / sqrtf(sums[c] / (float)cols + norm.eps);
-            if (!none) UNROLL for (u32 i = 0; i < kEights; i++) UNROLL for (u32 j = 0; j < 8; j++) {
+            if (!none) UNROLL for (u32 i = 0; i < sizeof(weights.of) / sizeof(Eight); i++) UNROLL for (u32 j = 0; j < 8; j++) {
                 values[c].of[i].v[j] *= inverse;
                 if (norm.weight) values[c].of[i].v[j] *= weights.of[i].v[j];
             }
@@ -129,14 +104,14 @@ KERNEL(prepare, PrepareArgs, 384, 1) {
     const float* const x[1] = {a.x + row * a.cols};
     const Input to = {a.rows + row * a.padded, nullptr, nullptr};
     if (a.simple) {
-        Eights weights;
+        Inputs weights;
         load_weights(weights, 0, a.cols, a.norm);
         wait_for_previous();
         return prepare_rows<1>(x, a.cols, a.padded, a.norm, 1, weights, [&](u32) { return to; }, scratch);
     }
     wait_for_previous();
     const Moments m = moments(x[0], a.cols, a.norm, scratch);
-    for (u32 col = column(0, 0); col < a.padded; col += 8 * kThreads) {
+    for (u32 col = Inputs::column(0, 0); col < a.padded; col += 8 * kThreads) {
         Eight e;
         UNROLL for (u32 i = 0; i < 8; i++) e.v[i] = col + i < a.cols ? normalised(x[0][col + i], col + i, m, a.norm) : 0.f;
         put(e, col, 1, to);
@@ -261,7 +236,7 @@ template <u32 kCols, bool kGate, class With> DEVICE void own_rows(const ProjectA
     const bool gate = kGate && a.epilogue == kGlu;
     if (gate) prefetch_first<2>(a, with);
     else prefetch_first<1>(a, with);
-    Eights weights;
+    Inputs weights;
     load_weights(weights, 0, a.cols, a.norm);
     wait_for_previous();
     float* scratch = (float*)shared;

@@ -2,7 +2,7 @@
 //
 // A block has 128 rows of a matrix, 16 for each warp, and 256 tokens. A lane expands weights into registers, as the left operand: of
 // the 32 columns of a turn, eight neighbouring ones of two rows, because `to_halves` lays down the columns of tokens in the order
-// that the operands of lanes have (`ordered_place`). Tokens are the right operand, which the instruction reads from shared memory. While the
+// that the operands of lanes have (`store_eight`). Tokens are the right operand, which the instruction reads from shared memory. While the
 // products of a turn run, the weights of the next are expanded into other registers.
 #include "gemm.cuh"
 

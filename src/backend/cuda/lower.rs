@@ -27,6 +27,9 @@ use crate::quant;
 /// Matrices that one launch takes.
 const MAX_SEGMENTS: usize = 4;
 
+/// Rows of input up to which they are multiplied by as few at a time as a block of `few.cu` takes.
+const SEVERAL_FEW: usize = 3 * TILE_ROWS_OF_FEW;
+
 /// Warps of a block of `gemv.cu`.
 const WARPS: usize = 12;
 
@@ -174,7 +177,8 @@ impl<'a> Tile<'a> {
             (17..=32, _) => few(&k.few_32, 32, 2),
             // Columns are divided as for fewer rows.
             _ if fixed => few(&k.few_64, TILE_ROWS_OF_FEW, 2),
-            (..=TILE_ROWS_OF_FEW, _) => few(&k.few_64, TILE_ROWS_OF_FEW, 1),
+            // Reading the weights three times takes less than tiles of 256 tokens that are not full.
+            (..=SEVERAL_FEW, _) => few(&k.few_64, TILE_ROWS_OF_FEW, 1),
             // Eight turns of 32 columns of the input in binary16, from a multiple of 512 bytes on.
             (_, Some(kernel)) => {
                 Tile { shared: 64 * 8 * 256 + 512, order: ColumnOrder::ForGroups, ..many(kernel, 256) }

@@ -1,0 +1,37 @@
+// Columns of a row of input in groups of eight, dealt out to the threads of a block.
+#pragma once
+
+#include "common.cuh"
+
+// Eight neighbouring values of a lane.
+struct Eight {
+    float v[8];
+};
+
+// Groups of a thread: a block has the columns from some first one on.
+template <u32 kThreads, u32 kEights> struct Eights {
+    static constexpr u32 kSpan = 8 * kThreads * kEights;
+    Eight of[kEights];
+
+    static DEVICE_MEMBER u32 column(u32 first, u32 i) { return first + 8 * (kThreads * i + threadIdx.x); }
+    // Columns behind the last are 0. They come in groups of four; `load_four` reads those at an address.
+    template <class Load> DEVICE_MEMBER void load_fours(const float* row, u32 first, u32 cols, Load&& load_four) {
+        const u32 own = first + 8 * threadIdx.x;
+        row += own;
+        UNROLL for (u32 i = 0; i < kEights; i++) UNROLL for (u32 half = 0; half < 2; half++) {
+            const u32 ahead = 8 * kThreads * i + 4 * half;
+            float4 four = {0.f, 0.f, 0.f, 0.f};
+            if (own + ahead < cols) four = load_four(row + ahead);
+            float* v = of[i].v + 4 * half;
+            v[0] = four.x, v[1] = four.y, v[2] = four.z, v[3] = four.w;
+        }
+    }
+    // Calls `f` with each value and its column.
+    template <class F> DEVICE_MEMBER void each(u32 first, F&& f) {
+        UNROLL for (u32 i = 0; i < kEights; i++) UNROLL for (u32 j = 0; j < 8; j++) f(of[i].v[j], column(first, i) + j);
+    }
+    DEVICE_MEMBER float squares(float sum) const {
+        UNROLL for (u32 i = 0; i < kEights; i++) UNROLL for (u32 j = 0; j < 8; j++) sum = fmaf(of[i].v[j], of[i].v[j], sum);
+        return sum;
+    }
+};
