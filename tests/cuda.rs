@@ -21,7 +21,7 @@ use realizar::backend::batch::{Batch, StepLimits};
 use realizar::backend::cpu::CpuBackend;
 use realizar::backend::cpu::kernels::Isa;
 use realizar::backend::cpu::pool::Pool;
-use realizar::backend::cuda::{self, CudaDevice, KernelTable, Uses};
+use realizar::backend::cuda::{self, CudaDevice, Driver, KernelTable, Uses};
 use realizar::backend::op::{
     Act, Activation, Attend, Conv, DeltaRule, Experts, Index, Mask, MemoryId, Norm, NormKind, Op, Projection,
     RopeChoice, RopeTable, RouterScore, Routing, Scan, StateId, Vector, Weight,
@@ -31,13 +31,14 @@ use realizar::backend::state::State;
 use realizar::backend::state_spec::{KvLayer, StateSpec};
 use realizar::backend::weights::{MatrixSource, Rope, RopePairs, Weights};
 use realizar::backend::{Backend, Executor};
+use realizar::engine::{CacheParams, LoadParams, Model, Session};
 use realizar::error::{Error, Result};
 use realizar::format::{Access, Source};
 use realizar::model::arch;
 use realizar::quant;
 use realizar::tensor::DType;
 use save::save;
-use shim::Shim;
+use shim::{Lie, Shim};
 use support::reference::relative_rms;
 use support::tiny::{self, PROMPT, Rng, Tiny, inv_freq};
 
@@ -94,7 +95,19 @@ impl Target {
 }
 
 fn open(shim: &Shim) -> Result<Arc<CudaDevice>> {
-    CudaDevice::open(&shim.driver, 0, shim::IMAGE, Uses::default())
+    open_of(&shim.driver)
+}
+
+fn open_of(driver: &Arc<Driver>) -> Result<Arc<CudaDevice>> {
+    CudaDevice::open(driver, 0, shim::IMAGE, Uses::default())
+}
+
+/// Logits behind the prompt on the CPU.
+fn on_cpu(path: &Path) -> Vec<f32> {
+    let model = Model::load(path, LoadParams { device: 1, ..Default::default() }).unwrap();
+    let mut session = Session::new(&model, &CacheParams::default()).unwrap();
+    session.prefill(&PROMPT, None).unwrap();
+    session.logits().unwrap().to_vec()
 }
 
 fn last_fault(shim: &Shim) -> String {
@@ -577,6 +590,126 @@ fn a_failing_device_costs_one_model() {
     assert!(survivor.prompt(quant::F16, 1).unwrap() == expected);
 }
 
+/// An image that is another's, lacks a kernel or has one with another parameter: the device is unavailable, and it is told why.
+#[test]
+fn an_image_that_does_not_fit_is_told() {
+    let Some(shim) = shim() else { return };
+    let why = || match open(&shim).err() {
+        Some(Error::DeviceUnavailable { why, .. }) => why,
+        other => panic!("{other:?}"),
+    };
+    // No valid image, none for the GPU, no valid PTX, one of a newer version.
+    for status in [200, 209, 218, 222] {
+        shim.fail(c"cuModuleLoadData", 0, status);
+        let why = why();
+        assert!(why.starts_with("cuModuleLoadData failed") && why.ends_with(&format!("({status})")), "{why}");
+    }
+    shim.leave_out("embed");
+    assert!(why().starts_with("looking up the kernel embed failed"), "{}", why());
+    shim.leave_out("");
+    let (why, _) = shim.lying((c"cuFuncGetParamInfo", 0, Lie::LargestInt), why);
+    assert_eq!(why, "looking up the kernel embed: its parameter has 2147483647 bytes, not 88");
+    open(&shim).unwrap();
+}
+
+/// Whatever a driver answers in place of the truth, with success, becomes a status, or it changes nothing.
+#[test]
+fn a_driver_that_lies_is_not_believed() {
+    let Some(shim) = shim() else { return };
+    let (_dir, path, _) = save(&Tiny::new("llama", quant::Q8_0).layers(1).shape(64, 2, 1, 32, 64));
+    // Launched, recorded, and launched as a record; several tokens.
+    let run = |driver: &Arc<Driver>| -> Result<Vec<Vec<f32>>> {
+        let model = load(&path, open_of(driver)?)?;
+        let (mut executor, mut state) = (model.executor()?, model.state(quant::F16)?);
+        let mut all = Vec::new();
+        for n in [1, 1, 1, 4] {
+            all.extend(model.step(&mut executor, &mut state, &PROMPT[..n])?);
+        }
+        state.fork().map(|_| all)
+    };
+    let calls = [
+        c"cuDriverGetVersion",
+        c"cuDeviceGet",
+        c"cuDeviceGetName",
+        c"cuDeviceGetAttribute",
+        c"cuDeviceTotalMem_v2",
+        c"cuCtxCreate_v2",
+        c"cuCtxPopCurrent_v2",
+        c"cuMemGetInfo_v2",
+        c"cuMemAlloc_v2",
+        c"cuMemHostAlloc",
+        c"cuStreamCreate",
+        c"cuEventCreate",
+        c"cuThreadExchangeStreamCaptureMode",
+        c"cuStreamEndCapture",
+        c"cuGraphInstantiateWithFlags",
+        c"cuModuleLoadData",
+        c"cuModuleGetFunction",
+        c"cuFuncGetAttribute",
+        c"cuFuncGetParamInfo",
+    ];
+    let (expected, host, started) = (run(&shim.driver).unwrap(), on_cpu(&path), Instant::now());
+    for call in calls {
+        let mut refused = 0;
+        let lies = [Lie::Nothing, Lie::Zeros, Lie::Ones, Lie::LargestInt];
+        for (lie, after) in lies.into_iter().flat_map(|lie| [0, 1, 2, 3, 5, 40].map(|after| (lie, after))) {
+            match shim.lying((call, after, lie), || shim.open_again().map(|driver| run(&driver)).unwrap()) {
+                (Ok(got), _) => assert!(got == expected, "{call:?}, the {after}th, {lie:?}: other results"),
+                (Err(Error::DeviceLost { device, .. } | Error::DeviceUnavailable { device, .. }), was_told) => {
+                    assert!(was_told && device == "cuda:0", "{call:?}");
+                    refused += 1;
+                }
+                (Err(e), _) => panic!("{call:?}, the {after}th, {lie:?}: {e}"),
+            }
+        }
+        println!("{call:?}: {refused} refused");
+    }
+    assert!(started.elapsed() < Duration::from_secs(60));
+    assert!(run(&shim.open_again().unwrap()).unwrap() == expected && on_cpu(&path) == host);
+    assert!(run(&self::shim().unwrap().driver).unwrap() == expected);
+}
+
+/// A token that the network does not have was not chosen: here the device compares the logits of an earlier step too.
+#[test]
+fn a_token_beyond_the_vocabulary_is_a_fault() {
+    let Some(shim) = shim() else { return };
+    let (_dir, path, _) = save(&Tiny::new("llama", quant::Q8_0).layers(1).shape(64, 2, 1, 32, 64));
+    let model = load(&path, open(&shim).unwrap()).unwrap();
+    let (mut executor, mut state) = (model.executor().unwrap(), model.state(quant::F16).unwrap());
+    model.step(&mut executor, &mut state, &PROMPT).unwrap();
+    // Rows of logits behind the first.
+    shim.spoil(c"argmax", 96, ((PROMPT.len() - 1) * model.program.vocab) as i32);
+    let batch =
+        &mut Batch { ids: &[1], positions: &[21], slots: &[0], states: &mut [&mut state], outputs: &[0], rules: &[] };
+    executor.begin(batch, 0..model.program.ops.len()).unwrap();
+    assert!(executor.advance(batch, &|| false).unwrap());
+    let chosen = executor.token(0);
+    assert!(matches!(&chosen, Err(Error::DeviceLost { why, .. }) if why.contains("was chosen")), "{chosen:?}");
+    assert!(matches!(model.state(quant::F16), Err(Error::DeviceLost { .. })));
+}
+
+/// A fault that leaves the whole process without devices leaves it the CPU.
+#[test]
+fn a_fault_of_the_process_costs_its_devices() {
+    let Some(shim) = shim() else { return };
+    let (_dir, path, _) = save(&Tiny::new("llama", quant::Q8_0).layers(1).shape(64, 2, 1, 32, 64));
+    let models = [0; 2].map(|_| load(&path, open(&shim).unwrap()).unwrap());
+    let mut executors = models.each_ref().map(|model| (model.executor().unwrap(), model.state(quant::F16).unwrap()));
+    let host = on_cpu(&path);
+    shim.poison(true);
+    shim.spoil(c"gemv_q8_0", 0, 1);
+    for (model, (executor, state)) in models.iter().zip(&mut executors) {
+        let error = model.step(executor, state, &[1]).unwrap_err();
+        assert!(matches!(&error, Error::DeviceLost { device, .. } if device == "cuda:0"), "{error}");
+    }
+    assert!(matches!(open(&shim), Err(Error::DeviceUnavailable { .. })));
+    drop((executors, models));
+    assert!(on_cpu(&path) == host);
+    shim.poison(false);
+    shim.spoil(c"", 0, 0);
+    load(&path, open(&shim).unwrap()).unwrap().prompt(quant::F16, 21).unwrap();
+}
+
 /// Work that the host's other threads record meanwhile is not spoiled, and does not disturb; its thread keeps its signals.
 #[test]
 fn the_state_of_the_host_is_left_alone() {
@@ -615,15 +748,23 @@ fn an_executor_that_is_dropped_waits_for_its_work() {
 #[test]
 fn a_device_may_be_lost_at_any_call() {
     let Some(shim) = shim() else { return };
-    let (_dir, path, _) = save(&Tiny::new("llama", quant::Q8_0).layers(1).shape(64, 2, 1, 32, 64));
-    let survivor = load(&path, open(&shim).unwrap()).unwrap();
+    // Launched, recorded, and launched as a record; several tokens. Of networks with experts and memories every few calls.
+    let llama = Tiny::new("llama", quant::Q8_0).layers(1).shape(64, 2, 1, 32, 64);
+    lost_at_any_call(&shim, &llama, &[&[1, 1, 1], &[7, 7]], 1);
+    for name in ["qwen3moe", "qwen35", "mamba2"] {
+        lost_at_any_call(&shim, &architecture(name, [64, 4, 2, 16, 96]), &[&[1, 1, 1, 5]], 7);
+    }
+}
+
+fn lost_at_any_call(shim: &Shim, tiny: &Tiny, steps: &[&[usize]], every: i32) {
+    let (_dir, path, _) = save(tiny);
+    let survivor = load(&path, open(shim).unwrap()).unwrap();
     let expected = survivor.prompt(quant::F16, 1).unwrap();
     let (in_use, contexts) = (shim.number("shim_memory_used"), shim.number("shim_contexts"));
-    // Launched, recorded, and launched as a record; several tokens.
-    for pieces in [&[1, 1, 1][..], &[7, 7]] {
+    for pieces in steps {
         let mut calls = 0;
         loop {
-            let model = load(&path, open(&shim).unwrap()).unwrap();
+            let model = load(&path, open(shim).unwrap()).unwrap();
             let (mut executor, mut state) = (model.executor().unwrap(), model.state(quant::F16).unwrap());
             shim.fail(c"*", calls, 719);
             let mut step = |n: &usize| model.step(&mut executor, &mut state, &PROMPT[..*n]);
@@ -636,9 +777,9 @@ fn a_device_may_be_lost_at_any_call() {
             if !fired {
                 break;
             }
-            calls += 1;
+            calls += every;
         }
-        println!("{calls} calls in {pieces:?}");
+        println!("{}: {calls} calls in {pieces:?}", tiny.architecture);
         assert!(calls > 20);
         assert!(survivor.prompt(quant::F16, 1).unwrap() == expected);
     }

@@ -22,7 +22,7 @@ use realizar::error::{Error, Result};
 use realizar::quant;
 use realizar::tensor::DType;
 use save::{restored, save, saved_bytes};
-use shim::Shim;
+use shim::{Lie, Shim};
 use support::reference::relative_rms;
 use support::tiny::{self, PROMPT, Tiny};
 
@@ -353,6 +353,17 @@ fn a_plan_tells_the_bytes_of_each_device() {
         assert_eq!((info.len(), &info), (n as usize, &model.info().gpus));
         assert_eq!(plan.total.device, plan.gpus.iter().map(|gpu| gpu.total).sum::<u64>());
         assert_eq!(plan.weights.device, plan.gpus.iter().map(|gpu| gpu.weights).sum::<u64>());
+        drop((sessions, model));
+        // Another takes memory of the second device between plan and load.
+        memory(shim, 1, memory_used(shim, 1) as usize + plan.gpus[1].weights as usize - 1);
+        match Model::load(path, LoadParams { gpu_layers: plan.gpu_layers, ..params() }) {
+            Err(Error::DeviceOutOfMemory { device, .. }) => assert_eq!(device, "cuda:1"),
+            // By free memory, the second device has no part any more.
+            divided => assert!(shares.is_empty() && layers_of(&divided.unwrap()).len() < n as usize),
+        }
+        assert_eq!(used(), before);
+        memory(shim, 1, 1 << 30);
+        prompt(&Model::load(path, LoadParams { device: 1, ..Default::default() }).unwrap(), 21);
     }
 }
 
@@ -402,6 +413,32 @@ fn layers_follow_the_memory() {
     (0..3).for_each(|device| room(device, scratch / 2));
     assert!(chosen().is_empty());
     choice::assume(None);
+}
+
+/// What a driver cannot mean is told in the list of devices, which is short.
+#[test]
+fn nonsense_in_a_list_of_devices_is_told() {
+    let Some(gpus) = gpus() else { return };
+    let Some(shim) = gpus.shim() else { return };
+    let list = |call, after, lie| shim.lying((call, after, lie), cuda::devices).0;
+    let many = list(c"cuDeviceGetCount", 0, Lie::LargestInt);
+    assert_eq!(many.len(), 65);
+    assert_eq!(many[64].unavailable, "the CUDA driver lists 2147483647 devices, of which 64 can be used");
+    for (call, after, lie, why) in [
+        (c"cuDeviceGetCount", 0, Lie::Ones, "the CUDA driver lists no device"),
+        (c"cuDeviceGet", 0, Lie::Ones, "cuDeviceGetName failed with unknown (101)"),
+        (c"cuDeviceGetName", 0, Lie::Ones, ""),
+        (c"cuDeviceTotalMem_v2", 0, Lie::Nothing, "cuDeviceTotalMem told 0 bytes"),
+        (c"cuDeviceTotalMem_v2", 0, Lie::Ones, "cuDeviceTotalMem told 18446744073709551615 bytes"),
+        (c"cuDeviceGetAttribute", 0, Lie::Zeros, "sm_00 is older than sm_80"),
+        (c"cuDeviceGetAttribute", 2, Lie::Zeros, "told 0 for CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT"),
+        (c"cuDeviceGetAttribute", 2, Lie::LargestInt, "told 2147483647 for CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT"),
+        (c"cuDeviceGetAttribute", 3, Lie::Ones, "told -1 for CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
+    ] {
+        let found = list(call, after, lie).swap_remove(0).unavailable;
+        assert!(found.ends_with(why) && found.is_empty() == why.is_empty(), "{found}");
+    }
+    assert!(cuda::devices().iter().all(|device| device.unavailable.is_empty()));
 }
 
 /// Lists that cannot be are refused by name.

@@ -10,6 +10,7 @@ mod support;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use realizar::backend::batch::StepLimits;
 use realizar::backend::cpu::pool::Pool;
@@ -22,7 +23,8 @@ use realizar::backend::{Backend, LoadOptions};
 use realizar::engine::kernels::{GqaParams, KvStore, attention_gqa};
 use realizar::engine::saved::RestoreParams;
 use realizar::engine::{
-    self, CacheParams, Cancel, DeviceKind, LoadParams, Model, Outcome, Part, Plan, Runtime, RuntimeParams, Session,
+    self, CacheParams, Cancel, DeviceKind, Job, JobParams, LoadParams, Model, Outcome, Part, Plan, Request, Runtime,
+    RuntimeParams, Sampler, SamplerParams, Session, step_jobs,
 };
 use realizar::error::{Error, Result};
 use realizar::memory;
@@ -362,6 +364,104 @@ fn generation_runs_ahead_and_nobody_notices() {
     assert_eq!((n, &out[..n], s.len()), (4, &expected[..4], 9));
 }
 
+/// Two jobs behind different parts of the prompt, one of which draws its tokens.
+fn jobs(model: &Arc<Model>, max_tokens: usize) -> Result<[Job; 2]> {
+    let params = SamplerParams { temperature: 0.9, top_k: 20, repeat_penalty: 1.2, seed: 5, ..Default::default() };
+    let job = |n: usize, sampler| {
+        let s = Session::new(model, &CacheParams::default())?;
+        let request = Request::new(&s, &PROMPT[..n], JobParams { max_tokens, sampler, ..Default::default() })?;
+        Ok::<_, Error>(Job::new(s, request))
+    };
+    Ok([job(6, None)?, job(9, Some(Sampler::new(params)?))?])
+}
+
+/// Works on jobs until they have ended, and tells their tokens.
+fn ended(jobs: &mut [Job; 2], budget: Duration) -> Result<[Vec<u32>; 2]> {
+    while !step_jobs(&mut jobs.each_mut(), budget)? {}
+    Ok(jobs.each_mut().map(|job| job.read_tokens(|tokens| Ok(tokens.to_vec())).unwrap()))
+}
+
+/// Whichever call of jobs finds the device gone, they say so and keep their tokens, and the CPU goes on.
+#[test]
+fn jobs_may_lose_their_device_at_any_call() {
+    let Some(gpu) = gpu() else { return };
+    let Some(shim) = gpu.shim() else { return };
+    let (_dir, path, _) = save(&Tiny::new("llama", quant::Q8_0).layers(1).shape(64, 4, 2, 16, 96));
+    let on_cpu = || prompt(&Model::load(&path, LoadParams { device: 1, ..Default::default() }).unwrap(), 21);
+    let host = on_cpu();
+    let expected = ended(&mut jobs(&load(&path, 0).unwrap(), 6).unwrap(), Duration::ZERO).unwrap();
+    let (used, contexts) = (shim.number("shim_memory_used"), shim.number("shim_contexts"));
+    // One token a call, and steps that run ahead.
+    for budget in [Duration::ZERO, Duration::from_secs(10)] {
+        for call in (0..).step_by(5) {
+            let model = load(&path, 0).unwrap();
+            let mut jobs = jobs(&model, 6).unwrap();
+            shim.fail(c"*", call, 719);
+            let result = ended(&mut jobs, budget);
+            let has_fired = shim.number("shim_failure_pending") == 0;
+            shim.fail(c"", 0, 0);
+            match result {
+                Ok(tokens) => assert!(!has_fired && tokens == expected, "call {call}"),
+                Err(Error::DeviceLost { .. }) => {
+                    assert!(has_fired, "call {call}");
+                    for (job, expected) in jobs.iter_mut().zip(&expected) {
+                        let made = job.read_tokens(|tokens| Ok(tokens.to_vec())).unwrap();
+                        assert!(expected.starts_with(&made), "call {call}: {made:?}");
+                    }
+                }
+                Err(e) => panic!("call {call}: {e}"),
+            }
+            drop((jobs, model));
+            assert_eq!(
+                (shim.number("shim_memory_used"), shim.number("shim_contexts")),
+                (used, contexts),
+                "call {call}"
+            );
+            if !has_fired {
+                println!("{call} calls, {budget:?} a slice");
+                assert!(call > 50);
+                break;
+            }
+        }
+    }
+    assert!(on_cpu() == host);
+}
+
+/// A device that never answers is given up by a divided model and by jobs whose steps run ahead; what is on the CPU goes on.
+#[test]
+fn a_device_that_hangs_is_given_up() {
+    let Some(gpu) = gpu() else { return };
+    let Some(shim) = gpu.shim() else { return };
+    let (_dir, path, _) = save(&Tiny::new("llama", quant::Q8_0).layers(2).shape(64, 4, 2, 16, 96));
+    let on_cpu = Model::load(&path, LoadParams { device: 1, ..Default::default() }).unwrap();
+    let host = prompt(&on_cpu, 21);
+    let hangs = |work: &mut dyn FnMut() -> Result<()>| {
+        let (patience, started) = (shim.driver.patience(), Instant::now());
+        shim.driver.set_patience(Duration::from_millis(50));
+        shim.hang(true);
+        let results = [work(), work()];
+        shim.hang(false);
+        shim.driver.set_patience(patience);
+        for result in results {
+            assert!(matches!(&result, Err(Error::DeviceLost { why, .. }) if why.contains("no answer")), "{result:?}");
+        }
+        assert!(started.elapsed() < Duration::from_secs(20));
+        assert!(prompt(&on_cpu, 21) == host);
+    };
+    for layers in [1, 2] {
+        let model = load(&path, layers).unwrap();
+        let mut s = session(&model);
+        s.prefill(&PROMPT[..5], None).unwrap();
+        hangs(&mut || s.prefill(&[1], None));
+    }
+    let model = load(&path, 0).unwrap();
+    let mut jobs = jobs(&model, 0).unwrap();
+    assert!(!step_jobs(&mut jobs.each_mut(), Duration::from_millis(5)).unwrap());
+    hangs(&mut || step_jobs(&mut jobs.each_mut(), Duration::from_secs(1)).map(|_| ()));
+    drop((jobs, model));
+    prompt(&load(&path, 1).unwrap(), 21);
+}
+
 /// A profile adds up to the time of all kernels: the shim counts a millisecond for each.
 #[test]
 fn a_profile_tells_the_parts_of_a_step_apart() {
@@ -475,6 +575,13 @@ fn a_plan_tells_what_a_device_is_asked_for() {
         let [planned, loaded] = [planned(0).gpu_layers, load(&path, 0).unwrap().info().gpu_layers];
         assert_eq!((planned, loaded), (0, 0), "{name}");
         limit(1 << 30);
+        // Between load and session.
+        let model = load(&path, layers).unwrap();
+        limit(shim.number("shim_memory_used") as usize);
+        let refused = Session::new(&model, &CacheParams::default());
+        assert!(matches!(refused, Err(Error::DeviceOutOfMemory { .. })), "{name}");
+        limit(1 << 30);
+        prompt(&model, 21);
     }
 }
 

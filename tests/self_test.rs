@@ -10,7 +10,7 @@ mod support;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use realizar::backend::cuda::{self, CudaDevice, Uses};
 use realizar::backend::op::Op;
@@ -264,6 +264,13 @@ fn a_fault_in_a_test_is_a_verdict_and_want_of_memory_is_none() {
     let error = check(&shim, &path, true).unwrap_err().to_string();
     assert!(error.contains("CUDA_ERROR_LAUNCH_FAILED"), "{error}");
     assert!(error.contains("self-test failed") && matches!(open(&shim, false), Err(Error::DeviceUnavailable { .. })));
+    // So is a hang.
+    let Some(shim) = self::shim() else { return };
+    shim.driver.set_patience(Duration::from_millis(50));
+    shim.hang(true);
+    let error = check(&shim, &path, false).unwrap_err().to_string();
+    assert!(error.contains("self-test failed") && error.contains("no answer"), "{error}");
+    assert!(matches!(open(&shim, false), Err(Error::DeviceUnavailable { .. })));
 }
 
 fn logits(session: &mut Session, token: u32) -> Vec<f32> {
@@ -324,5 +331,16 @@ fn a_device_is_chosen_while_it_is_right_and_faster() {
     for (token, expected) in PROMPT.iter().zip(expected) {
         assert!([&mut here, &mut there].map(|session| logits(session, *token)) == expected);
     }
+
+    // One that hangs while its rates are measured is waited for once.
+    shim.function::<extern "C" fn(i32)>("shim_devices")(2);
+    shim.driver.set_patience(Duration::from_millis(50));
+    shim.hang(true);
+    assert_eq!(chosen(&path), 1);
+    shim.hang(false);
+    let why = &engine::devices()[2].unavailable;
+    assert!(why.starts_with("measuring its rates failed: no answer to cuStreamQuery"), "{why}");
+    let contexts = shim.number("shim_contexts");
+    assert_eq!((chosen(&path), shim.number("shim_contexts")), (1, contexts));
     choice::assume(None);
 }

@@ -5,7 +5,8 @@
 // only when somebody waits for it (so memory that is reused too early is seen), every thread of a kernel must wait for the
 // kernel ahead, and any call can be made to fail. A launch that goes wrong poisons its context, as on a device: from then
 // on its calls fail, and only the end of the context frees its memory. Handles and addresses serve in their own context alone;
-// what a stream waits for in another one runs when the wait is reached.
+// what a stream waits for in another one runs when the wait is reached. A call can be made to answer nonsense; handles that no call
+// gave are refused.
 
 #include <cmath>
 #include <csignal>
@@ -432,6 +433,8 @@ static std::map<uint64_t, Allocation> allocations;
 struct Pinned { Context* context; size_t bytes; };
 static std::map<void*, Pinned> pinned;
 static std::set<Stream*> streams;
+static std::set<Event*> events;
+static std::set<Graph*> graphs;
 // State of a record that another thread makes, and the effect of calls of the library on it.
 static std::string absent;
 static bool recording_elsewhere, spoiled_elsewhere;
@@ -442,6 +445,13 @@ static bool peers = true;
 static thread_local std::vector<Context*> current;
 static std::string failing;
 static int failing_after, failing_with;
+// An answer that is a lie: one that is not written, or has no bit, all bits, or all but the highest of an int.
+enum { kNothing, kZeros, kOnes, kLargestInt };
+static std::string lying;
+static int lying_after, lying_how;
+// A fault is one of the whole process.
+static bool poisonous;
+static int poison;
 // A device that works on for ever.
 static bool hanging;
 static int most_shared = 232448;  // bytes a block
@@ -464,6 +474,7 @@ static int begin(const char* name) {
         return status;
     }
     if (!started) return kNotInitialised;
+    if (poison) return poison;
     if (stack().empty()) return strcmp(name, "cuInit") && strcmp(name, "cuCtxCreate_v2") ? kInvalidContext : 0;
     return stack().back()->sticky;
 }
@@ -474,6 +485,18 @@ static int begin(const char* name) {
 #define BEGIN_UNSAFE                               \
     BEGIN;                                         \
     if (recording_elsewhere && capture_mode != 2) return spoiled_elsewhere = true, kCaptureUnsupported
+
+// Answers a call that succeeds, with the truth or what a test has asked for.
+template <class T> static int answer(const char* name, T* to, T truth) {
+    if (lying != name || lying_after-- > 0) return *to = truth, 0;
+    lying.clear();
+    if (lying_how == kNothing) return 0;
+    const int most = INT32_MAX;
+    memset((void*)to, lying_how == kOnes ? 0xff : 0, sizeof(T));
+    if (lying_how == kLargestInt) memcpy((void*)to, &most, sizeof most);
+    return 0;
+}
+#define ANSWER(to, truth) answer(__func__, to, truth)
 
 static void check_guards(uint64_t address, const Allocation& a) {
     const uint8_t* p = (const uint8_t*)address;
@@ -490,7 +513,10 @@ static int drain(Stream* s, const Event* until = nullptr, long record = 0) {
         // Taken out first, because work may wait for other streams, and these for this one.
         const Work work = std::move(s->queue.front());
         s->queue.pop_front();
-        if (const int status = work()) s->context->sticky = status;
+        if (const int status = work()) {
+            s->context->sticky = status;
+            if (poisonous) poison = kIllegalAddress;
+        }
     }
     if (s->context->sticky) s->queue.clear();
     for (auto& [address, a] : allocations) check_guards(address, a);
@@ -566,6 +592,14 @@ EXPORT void shim_fail(const char* name, int after, int status) {
     std::lock_guard<std::recursive_mutex> lock(mutex);
     failing = name, failing_after = after, failing_with = status;
 }
+// The answer `after` answers to `name` from now is a lie.
+EXPORT void shim_lie(const char* name, int after, int how) {
+    std::lock_guard<std::recursive_mutex> lock(mutex);
+    lying = name, lying_after = after, lying_how = how;
+}
+EXPORT size_t shim_lie_pending() { return !lying.empty(); }
+// From now on a fault has every call in every context fail, until this is set anew.
+EXPORT void shim_poison(bool on) { poisonous = on, poison = 0; }
 // A kernel that images lack from now on.
 EXPORT void shim_absent(const char* name) { absent = name; }
 EXPORT void shim_shared(int bytes) { most_shared = bytes; }
@@ -611,7 +645,7 @@ EXPORT int cuInit(unsigned) {
     BEGIN;
     return 0;
 }
-EXPORT int cuDriverGetVersion(int* version) { return *version = 13000, 0; }
+EXPORT int cuDriverGetVersion(int* version) { return ANSWER(version, 13000); }
 EXPORT int cuGetErrorName(int status, const char** name) {
     switch (status) {
         case kOutOfMemory: *name = "CUDA_ERROR_OUT_OF_MEMORY"; return 0;
@@ -620,27 +654,37 @@ EXPORT int cuGetErrorName(int status, const char** name) {
         default: *name = nullptr; return kInvalidValue;
     }
 }
-EXPORT int cuDeviceGetCount(int* n) { return *n = n_devices, 0; }
-EXPORT int cuDeviceGet(int* device, int ordinal) { return *device = ordinal, ordinal >= 0 && ordinal < n_devices ? 0 : kInvalidDevice; }
-EXPORT int cuDeviceGetName(char* name, int n, int) { return snprintf(name, n, "shim"), 0; }
-EXPORT int cuDeviceGetAttribute(int* value, int attribute, int) {
+static bool is_device(int device) { return device >= 0 && device < n_devices; }
+EXPORT int cuDeviceGetCount(int* n) { return ANSWER(n, n_devices); }
+EXPORT int cuDeviceGet(int* device, int ordinal) { return is_device(ordinal) ? ANSWER(device, ordinal) : kInvalidDevice; }
+EXPORT int cuDeviceGetName(char* name, int n, int device) {
+    struct Name { char text[256] = "shim"; };
+    if (!is_device(device)) return kInvalidDevice;
+    return n < (int)sizeof(Name) ? kInvalidValue : ANSWER((Name*)name, Name());
+}
+EXPORT int cuDeviceGetAttribute(int* value, int attribute, int device) {
+    if (!is_device(device)) return kInvalidDevice;
     // Few processors, so that small grids are dealt out to several turns.
     const char* processors = getenv("SHIM_PROCESSORS");
-    *value = attribute == 75 ? 9 : attribute == 76 ? 0 : attribute == 16 ? atoi(processors ? processors : "3") : attribute == 97 ? most_shared : 0;
-    return 0;
+    return ANSWER(value, attribute == 75 ? 9 : attribute == 76 ? 0 : attribute == 16 ? atoi(processors ? processors : "3") : attribute == 97 ? most_shared : 0);
 }
-EXPORT int cuDeviceTotalMem_v2(size_t* bytes, int device) { return *bytes = devices[device].limit, 0; }
-EXPORT int cuDeviceCanAccessPeer(int* can, int device, int peer) { return *can = peers && device != peer, 0; }
+EXPORT int cuDeviceTotalMem_v2(size_t* bytes, int device) { return is_device(device) ? ANSWER(bytes, devices[device].limit) : kInvalidDevice; }
+EXPORT int cuDeviceCanAccessPeer(int* can, int device, int peer) {
+    return is_device(device) && is_device(peer) ? ANSWER(can, int(peers && device != peer)) : kInvalidDevice;
+}
 EXPORT int cuCtxCreate_v2(void** context, unsigned, int device) {
-    BEGIN;
+    BEGIN_UNSAFE;
     if (shim_hears_signals()) return kNotSupported;
+    if (!is_device(device)) return kInvalidDevice;
     Context* c = new Context{device};
     contexts.insert(c);
     stack().push_back(c);
-    return *context = c, 0;
+    return ANSWER(context, (void*)c);
 }
 EXPORT int cuCtxDestroy_v2(void* context) {
     std::lock_guard<std::recursive_mutex> lock(mutex);
+    if (recording_elsewhere && capture_mode != 2) return spoiled_elsewhere = true, kCaptureUnsupported;
+    if (poison) return poison;
     Context* c = (Context*)context;
     if (!contexts.erase(c)) return kInvalidContext;
     for (Context* other : contexts) other->reached.erase(c);
@@ -666,6 +710,7 @@ EXPORT int cuCtxEnablePeerAccess(void* context, unsigned) {
 }
 EXPORT int cuCtxPushCurrent_v2(void* context) {
     std::lock_guard<std::recursive_mutex> lock(mutex);
+    if (poison) return poison;
     if (!contexts.count((Context*)context)) return kInvalidContext;
     stack().push_back((Context*)context);
     return 0;
@@ -673,14 +718,14 @@ EXPORT int cuCtxPushCurrent_v2(void* context) {
 EXPORT int cuCtxPopCurrent_v2(void** context) {
     std::lock_guard<std::recursive_mutex> lock(mutex);
     if (stack().empty()) return kInvalidValue;
-    *context = stack().back();
+    ANSWER(context, (void*)stack().back());
     stack().pop_back();
     return 0;
 }
 EXPORT int cuMemGetInfo_v2(size_t* free, size_t* total) {
     BEGIN;
     const Device& d = devices[stack().back()->device];
-    return *free = d.limit - d.used, *total = d.limit, 0;
+    return ANSWER(free, d.limit - d.used), ANSWER(total, d.limit);
 }
 EXPORT int cuMemAlloc_v2(uint64_t* address, size_t bytes) {
     BEGIN_UNSAFE;
@@ -693,8 +738,8 @@ EXPORT int cuMemAlloc_v2(uint64_t* address, size_t bytes) {
     memset(p + 256 + bytes, 0xa5, kGuard);
     d.used += bytes;
     ptx::allocated((uint64_t)(p + 256), bytes);
-    allocations[*address = (uint64_t)(p + 256)] = {bytes, stack().back()};
-    return 0;
+    allocations[(uint64_t)(p + 256)] = {bytes, stack().back()};
+    return ANSWER(address, (uint64_t)(p + 256));
 }
 EXPORT int cuMemFree_v2(uint64_t address) {
     BEGIN_UNSAFE;
@@ -706,10 +751,11 @@ EXPORT int cuMemFree_v2(uint64_t address) {
 EXPORT int cuMemHostAlloc(void** p, size_t bytes, unsigned) {
     BEGIN_UNSAFE;
     if (bytes == 0) return kInvalidValue;
-    pinned[*p = aligned_alloc(256, (bytes + 255) / 256 * 256)] = {stack().back(), bytes};
+    void* memory = aligned_alloc(256, (bytes + 255) / 256 * 256);
+    pinned[memory] = {stack().back(), bytes};
     pinned_used += bytes;
-    ptx::allocated((uint64_t)*p, bytes);
-    return 0;
+    ptx::allocated((uint64_t)memory, bytes);
+    return ANSWER(p, memory);
 }
 EXPORT int cuMemFreeHost(void* p) {
     BEGIN_UNSAFE;
@@ -753,7 +799,7 @@ EXPORT int cuStreamCreate(void** stream, unsigned) {
     BEGIN;
     Stream* s = new Stream{stack().back()};
     streams.insert(s);
-    return *stream = s, 0;
+    return ANSWER(stream, (void*)s);
 }
 EXPORT int cuStreamDestroy_v2(void* stream) {
     BEGIN;
@@ -767,22 +813,26 @@ EXPORT int cuStreamDestroy_v2(void* stream) {
 EXPORT int cuStreamQuery(void* stream) {
     BEGIN;
     Stream* s = (Stream*)stream;
+    if (!streams.count(s)) return kInvalidHandle;
     if (s->capturing) return s->spoiled = true, kCaptureUnsupported;
     return hanging ? kNotReady : drain(s);
 }
 EXPORT int cuEventCreate(void** event, unsigned flags) {
     BEGIN;
-    return *event = new Event{stack().back(), !(flags & 2)}, 0;
+    Event* e = new Event{stack().back(), !(flags & 2)};
+    events.insert(e);
+    return ANSWER(event, (void*)e);
 }
 EXPORT int cuEventDestroy_v2(void* event) {
     BEGIN;
+    if (!events.erase((Event*)event)) return kInvalidHandle;
     for (Stream* s : streams) drain(s);
     return delete (Event*)event, 0;
 }
 EXPORT int cuEventRecord(void* event, void* stream) {
     BEGIN;
     Event* e = (Event*)event;
-    if (!streams.count((Stream*)stream) || e->context != ((Stream*)stream)->context) return kInvalidHandle;
+    if (!events.count(e) || !streams.count((Stream*)stream) || e->context != ((Stream*)stream)->context) return kInvalidHandle;
     e->stream = (Stream*)stream;
     return enqueue(stream, [e, n = ++e->recorded] { return e->ended = n, e->time = grids, 0; });
 }
@@ -790,6 +840,7 @@ EXPORT int cuEventRecord(void* event, void* stream) {
 EXPORT int cuStreamWaitEvent(void* stream, void* event, unsigned) {
     BEGIN;
     const Event* e = (const Event*)event;
+    if (!events.count((Event*)event)) return kInvalidHandle;
     return enqueue(stream, [e, n = e->recorded] {
         if (e->ended < n && streams.count(e->stream)) drain(e->stream, e, n);
         return 0;
@@ -798,21 +849,27 @@ EXPORT int cuStreamWaitEvent(void* stream, void* event, unsigned) {
 EXPORT int cuEventQuery(void* event) {
     BEGIN;
     const Event* e = (const Event*)event;
+    if (!events.count((Event*)event)) return kInvalidHandle;
     return hanging ? kNotReady : e->stream ? drain(e->stream, e, e->recorded) : 0;
 }
 // The time is that of the grids that ran, a millisecond each.
 EXPORT int cuEventElapsedTime(float* milliseconds, void* from, void* to) {
     BEGIN;
-    for (const Event* e : {(Event*)from, (Event*)to}) {
-        if (!e->timed || !e->stream) return kInvalidHandle;
+    for (Event* e : {(Event*)from, (Event*)to}) {
+        if (!events.count(e) || !e->timed || !e->stream) return kInvalidHandle;
         if (e->ended < e->recorded) return kNotReady;
     }
-    return *milliseconds = (float)(((Event*)to)->time - ((Event*)from)->time), 0;
+    return ANSWER(milliseconds, (float)(((Event*)to)->time - ((Event*)from)->time));
 }
-EXPORT int cuThreadExchangeStreamCaptureMode(unsigned* mode) { return std::swap(*mode, capture_mode), 0; }
+EXPORT int cuThreadExchangeStreamCaptureMode(unsigned* mode) {
+    const unsigned wanted = *mode;
+    if (wanted > 2) return kInvalidValue;
+    return ANSWER(mode, std::exchange(capture_mode, wanted));
+}
 EXPORT int cuStreamBeginCapture_v2(void* stream, unsigned) {
     BEGIN;
     Stream* s = (Stream*)stream;
+    if (!streams.count(s)) return kInvalidHandle;
     if (s->capturing) return kCaptureInvalid;
     s->capturing = true, s->spoiled = false;
     s->captured.clear();
@@ -824,37 +881,60 @@ EXPORT int cuStreamEndCapture(void* stream, void** graph) {
     s->capturing = false;
     BEGIN;
     if (!capturing || s->spoiled) return kCaptureInvalid;
-    return *graph = new Graph{std::move(s->captured)}, 0;
+    return ANSWER(graph, (void*)*graphs.insert(new Graph{std::move(s->captured)}).first);
 }
 EXPORT int cuGraphInstantiateWithFlags(void** exec, void* graph, uint64_t) {
     BEGIN;
-    return *exec = new Graph(*(Graph*)graph), 0;
+    if (!graphs.count((Graph*)graph)) return kInvalidHandle;
+    return ANSWER(exec, (void*)*graphs.insert(new Graph(*(Graph*)graph)).first);
 }
 EXPORT int cuGraphLaunch(void* exec, void* stream) {
     BEGIN;
+    if (!graphs.count((Graph*)exec)) return kInvalidHandle;
     replays++;
     for (const Work& work : ((Graph*)exec)->work) enqueue(stream, work);
     return 0;
 }
-EXPORT int cuGraphExecDestroy(void* exec) { return delete (Graph*)exec, 0; }
-EXPORT int cuGraphDestroy(void* graph) { return delete (Graph*)graph, 0; }
+static int destroy(void* graph) {
+    std::lock_guard<std::recursive_mutex> lock(mutex);
+    if (!graphs.erase((Graph*)graph)) return kInvalidHandle;
+    return delete (Graph*)graph, 0;
+}
+EXPORT int cuGraphExecDestroy(void* exec) { return destroy(exec); }
+EXPORT int cuGraphDestroy(void* graph) { return destroy(graph); }
 EXPORT int cuModuleLoadData(void** module, const void*) {
     BEGIN;
-    return *module = &functions(), 0;
+    return ANSWER(module, (void*)&functions());
 }
 EXPORT int cuModuleUnload(void*) { return 0; }
-EXPORT int cuModuleGetFunction(void** function, void*, const char* name) {
+// The function of a handle, or none.
+static Function* function_of(void* handle) {
+    static const std::set<Function*> all = [] {
+        std::set<Function*> all;
+        for (auto& [name, function] : functions()) all.insert(&function);
+        return all;
+    }();
+    return all.count((Function*)handle) ? (Function*)handle : nullptr;
+}
+EXPORT int cuModuleGetFunction(void** function, void* module, const char* name) {
     BEGIN;
+    if (module != &functions()) return kInvalidHandle;
     const auto it = functions().find(name);
     if (it == functions().end() || absent == name) return kNotFound;
-    return *function = &it->second, 0;
+    return ANSWER(function, (void*)&it->second);
 }
-EXPORT int cuFuncGetAttribute(int* value, int attribute, void*) {
+EXPORT int cuFuncGetAttribute(int* value, int attribute, void* function) {
     BEGIN;
-    return *value = attribute == 5 || attribute == 6 ? 90 : 0, 0;
+    return function_of(function) ? ANSWER(value, attribute == 5 || attribute == 6 ? 90 : 0) : kInvalidHandle;
+}
+EXPORT int cuFuncGetParamInfo(void* function, size_t i, size_t* offset, size_t* bytes) {
+    BEGIN;
+    if (!function_of(function)) return kInvalidHandle;
+    return i > 0 ? kInvalidValue : (*offset = 0, ANSWER(bytes, (size_t)function_of(function)->bytes));
 }
 EXPORT int cuFuncSetAttribute(void* function, int attribute, int value) {
     BEGIN;
+    if (!function_of(function)) return kInvalidHandle;
     // The share of the memory of a processor that blocks may share, in percent.
     if (attribute == 9) return value < 0 || value > 100 ? kInvalidValue : 0;
     if (attribute != 8 || value < 0 || value > most_shared) return kInvalidValue;
@@ -871,7 +951,8 @@ struct LaunchConfig {
 EXPORT int cuLaunchKernelEx(const LaunchConfig* config, void* function, void** parameters, void**) {
     BEGIN;
     const LaunchConfig c = *config;
-    const Function* f = (const Function*)function;
+    const Function* f = function_of(function);
+    if (!f) return kInvalidHandle;
     const uint64_t blocks = (uint64_t)c.blocks[0] * c.blocks[1] * c.blocks[2];
     // An early start (6) is the only attribute in use.
     if (blocks == 0 || c.blocks[0] > INT32_MAX || c.blocks[1] > 65535 || c.blocks[2] > 65535 || c.threads[0] == 0 ||

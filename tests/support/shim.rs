@@ -18,6 +18,16 @@ pub const IMAGE: &[u8] = b"none";
 pub struct Shim {
     pub driver: Arc<Driver>,
     library: Library,
+    path: PathBuf,
+}
+
+/// What a call that succeeds writes in place of its answer: nothing, zeros, ones, the largest int.
+#[derive(Clone, Copy, Debug)]
+pub enum Lie {
+    Nothing,
+    Zeros,
+    Ones,
+    LargestInt,
 }
 
 /// The compiled shim, made anew when a source is newer.
@@ -82,7 +92,12 @@ impl Shim {
         let driver = Driver::open(&[&path]).unwrap();
         // SAFETY: our own library, which is already open.
         let library = unsafe { Library::new(&path) }.unwrap();
-        Some(Shim { driver, library })
+        Some(Shim { driver, library, path })
+    }
+
+    /// The driver as one that nobody has a verdict on.
+    pub fn open_again(&self) -> Result<Arc<Driver>, String> {
+        Driver::open(&[&self.path])
     }
 
     pub fn function<F: Copy>(&self, name: &str) -> F {
@@ -97,6 +112,21 @@ impl Shim {
 
     pub fn fail(&self, call: &std::ffi::CStr, after: i32, status: i32) {
         self.function::<extern "C" fn(*const std::ffi::c_char, i32, i32)>("shim_fail")(call.as_ptr(), after, status);
+    }
+
+    /// Has the answer `after` answers to a call from now be a lie, while `work` runs; tells whether it was told, too.
+    pub fn lying<T>(&self, (call, after, lie): (&std::ffi::CStr, i32, Lie), work: impl FnOnce() -> T) -> (T, bool) {
+        let tell = self.function::<extern "C" fn(*const std::ffi::c_char, i32, i32)>("shim_lie");
+        tell(call.as_ptr(), after, lie as i32);
+        let result = work();
+        let was_told = self.number("shim_lie_pending") == 0;
+        tell(c"".as_ptr(), 0, 0);
+        (result, was_told)
+    }
+
+    /// Has a fault be one of the whole process; set anew, the process is well.
+    pub fn poison(&self, on: bool) {
+        self.function::<extern "C" fn(bool)>("shim_poison")(on);
     }
 
     /// Has launches of a kernel find `by` added to the word at byte `at` of their parameter; "" stands for none.

@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 
 /// Alignment of every array in bytes, that of a fresh allocation.
-const ALIGN: usize = 256;
+pub const ALIGN: usize = 256;
 
 /// Lays arrays out one after another.
 #[derive(Default)]

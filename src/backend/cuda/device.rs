@@ -218,14 +218,24 @@ impl CudaDevice {
         self.context.verdicts().leave_out(self.context.ordinal, WGMMA);
     }
 
-    /// Bytes a second that the device reads, and the seconds that a launch takes among others: measured once a process.
+    /// Bytes a second that the device reads, and the seconds that a launch takes among others: measured once a process. A device
+    /// that is lost meanwhile is unavailable from then on, because each further measurement might wait as long.
     pub fn rates(&self) -> Result<(f64, f64)> {
-        const BYTES: usize = 64 << 20;
-        const LAUNCHES: u32 = 64;
         let known = self.context.verdicts().rates(self.context.ordinal);
         if let Some(known) = known {
             return Ok(known);
         }
+        let rates = self.measure_rates().map_err(|e| match e {
+            Error::DeviceLost { why, .. } => self.fail(format!("measuring its rates failed: {why}")),
+            e => e,
+        })?;
+        self.context.verdicts().measure(self.context.ordinal, rates);
+        Ok(rates)
+    }
+
+    fn measure_rates(&self) -> Result<(f64, f64)> {
+        const BYTES: usize = 64 << 20;
+        const LAUNCHES: u32 = 64;
         let rate = self.copy_rate(BYTES)?;
         let current = self.context.enter()?;
         let few = current.alloc("a measurement", 256)?;
@@ -234,9 +244,7 @@ impl CudaDevice {
             current.clear(&self.stream, &few, 0, 256)?;
         }
         current.synchronize(&self.stream)?;
-        let rates = (rate, started.elapsed().as_secs_f64() / f64::from(LAUNCHES));
-        self.context.verdicts().measure(self.context.ordinal, rates);
-        Ok(rates)
+        Ok((rate, started.elapsed().as_secs_f64() / f64::from(LAUNCHES)))
     }
 
     /// Measures the bytes a second, read and written, at which the device copies `bytes` bytes.

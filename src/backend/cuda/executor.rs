@@ -22,6 +22,7 @@ use super::scratch::{DeviceScratch, ExecutorDims, FEW_ROWS};
 use crate::backend::batch::{Batch, FOLLOWING, StepLimits};
 use crate::backend::op::{Act, Op};
 use crate::backend::program::Program;
+use crate::backend::rule::NO_TOKEN;
 use crate::backend::{Pace, Times};
 use crate::error::{Error, Result, try_vec};
 use crate::quant;
@@ -336,7 +337,12 @@ impl CudaExecutor {
     fn answer(&self, slot: usize, i: usize) -> Result<u32> {
         let answers = self.answers.bytes().as_chunks().0;
         let answer = answers.get(slot * self.dims.limits.max_outputs + i).map(|b| u32::from_le_bytes(*b));
-        answer.ok_or_else(|| Error::invalid(format!("output {i}")))
+        let answer = answer.ok_or_else(|| Error::invalid(format!("output {i}")))?;
+        let vocab = self.program.vocab;
+        if answer as usize >= vocab && answer != NO_TOKEN {
+            return Err(self.context().lose(format!("token {answer} of {vocab} was chosen")));
+        }
+        Ok(answer)
     }
 
     fn check_output(&self, i: usize) -> Result<()> {

@@ -21,7 +21,8 @@ use cudarc::driver::sys::{
     CUstreamCaptureMode,
 };
 
-use super::probe::{Address, CaptureMode, Driver, Properties, Status, Verdicts};
+use super::arena::ALIGN;
+use super::probe::{Address, CaptureMode, Driver, MEMORY, Properties, Status, Verdicts};
 use crate::error::{Error, Result};
 use crate::os::without_signals;
 
@@ -30,6 +31,12 @@ const NOT_READY: Status = CUresult::CUDA_ERROR_NOT_READY as Status;
 
 /// `CU_MEMHOSTALLOC_PORTABLE`: the devices of all contexts copy from and to the memory.
 const PORTABLE: c_uint = 1;
+
+/// What is told of a call that succeeded and gave nothing.
+const NOTHING: &str = "succeeded and gave nothing";
+
+/// Alignment of page-locked memory that is counted on.
+const HOST_ALIGN: Address = 16;
 
 /// Time that a wait asks again and again in, as the driver's own waits do; behind it, it sleeps in between.
 const EAGER: Duration = Duration::from_millis(20);
@@ -68,10 +75,32 @@ unsafe impl Sync for Context {}
 /// Proof that a context is current to this thread.
 pub struct Current<'a> {
     context: &'a Arc<Context>,
-    /// The thread's own mode, restored at the end.
-    capture_mode: CaptureMode,
-    // Being current is a property of the thread.
+    _relaxed: Relaxed<'a>,
+}
+
+/// The thread's own capture mode, put aside until this is dropped: the host may be recording streams of its own, and calls here
+/// must neither fail for that nor spoil the record.
+struct Relaxed<'a> {
+    driver: &'a Driver,
+    own: CaptureMode,
+    // The mode is a property of the thread, as being current is.
     _thread: PhantomData<*const ()>,
+}
+
+impl<'a> Relaxed<'a> {
+    fn new(driver: &'a Driver) -> Relaxed<'a> {
+        let mut own = RELAXED;
+        // SAFETY: exchanges one integer with the thread's own; where it fails, ours goes back in `drop`.
+        unsafe { (driver.exchange_capture_mode)(&mut own) };
+        Relaxed { driver, own, _thread: PhantomData }
+    }
+}
+
+impl Drop for Relaxed<'_> {
+    fn drop(&mut self) {
+        // SAFETY: undoes what `new` did on this thread; the type cannot change threads.
+        unsafe { (self.driver.exchange_capture_mode)(&mut self.own) };
+    }
 }
 
 impl Context {
@@ -85,11 +114,16 @@ impl Context {
         let properties = driver.properties(ordinal).map_err(unavailable)?;
         let id = driver.device(ordinal).map_err(unavailable)?;
         let mut raw = ptr::null_mut();
+        let relaxed = Relaxed::new(driver);
         // SAFETY: writes one handle and makes the new context current, which the pop below undoes.
         let status = without_signals(|| unsafe { (driver.context_create)(&mut raw, 0, id) });
         driver.check(status, "cuCtxCreate").map_err(unavailable)?;
         // SAFETY: writes one handle.
         unsafe { (driver.context_pop)(&mut ptr::null_mut()) };
+        drop(relaxed);
+        if raw.is_null() {
+            return Err(unavailable(format!("cuCtxCreate {NOTHING}")));
+        }
         Ok(Arc::new(Context {
             driver: driver.clone(),
             raw,
@@ -114,11 +148,7 @@ impl Context {
     fn enter_anyway(self: &Arc<Self>) -> Result<Current<'_>> {
         // SAFETY: `raw` is a live context.
         self.check(unsafe { (self.driver.context_push)(self.raw) }, "cuCtxPushCurrent")?;
-        // The host may be recording streams of its own: calls here must neither fail for that nor spoil the record.
-        let mut capture_mode = RELAXED;
-        // SAFETY: exchanges one integer with the thread's own; where it fails, ours goes back in `drop`.
-        unsafe { (self.driver.exchange_capture_mode)(&mut capture_mode) };
-        Ok(Current { context: self, capture_mode, _thread: PhantomData })
+        Ok(Current { context: self, _relaxed: Relaxed::new(&self.driver) })
     }
 
     /// Verdicts on the driver's devices.
@@ -151,9 +181,7 @@ impl Context {
             match started.elapsed() {
                 waited if waited > limit => {
                     self.is_silent.store(true, Ordering::Relaxed);
-                    let why = format!("no answer to {call} within {limit:?}");
-                    let why = self.lost.get_or_init(|| why).clone();
-                    return Err(Error::DeviceLost { device: self.device.clone(), why });
+                    return Err(self.lose(format!("no answer to {call} within {limit:?}")));
                 }
                 waited if waited > EAGER => std::thread::sleep(SLEEP),
                 _ => std::thread::yield_now(),
@@ -164,16 +192,24 @@ impl Context {
     /// Turns a failure into the loss of the context: after a fault every later call fails as well, and work that was queued
     /// before it may or may not have happened.
     fn check(&self, status: Status, call: &str) -> Result<()> {
-        self.driver.check(status, call).map_err(|why| {
-            let why = self.lost.get_or_init(|| why).clone();
-            Error::DeviceLost { device: self.device.clone(), why }
-        })
+        self.driver.check(status, call).map_err(|why| self.lose(why))
+    }
+
+    /// The loss of the context, whose first reason counts.
+    pub(super) fn lose(&self, why: String) -> Error {
+        let why = self.lost.get_or_init(|| why).clone();
+        Error::DeviceLost { device: self.device.clone(), why }
+    }
+
+    fn unavailable(&self, why: String) -> Error {
+        Error::DeviceUnavailable { device: self.device.clone(), why }
     }
 }
 
 impl Drop for Context {
     fn drop(&mut self) {
         if !*self.is_silent.get_mut() {
+            let _relaxed = Relaxed::new(&self.driver);
             // SAFETY: whatever lived in the context holds an `Arc` of it, so this is the last use.
             unsafe { (self.driver.context_destroy)(self.raw) };
         }
@@ -183,10 +219,7 @@ impl Drop for Context {
 impl Drop for Current<'_> {
     fn drop(&mut self) {
         // SAFETY: undoes what `enter` did on this thread; the type cannot change threads.
-        unsafe {
-            (self.context.driver.exchange_capture_mode)(&mut self.capture_mode);
-            (self.context.driver.context_pop)(&mut ptr::null_mut());
-        }
+        unsafe { (self.context.driver.context_pop)(&mut ptr::null_mut()) };
     }
 }
 
@@ -391,11 +424,29 @@ impl Current<'_> {
         self.context.check(status, call)
     }
 
+    /// A handle that a call gave.
+    fn handle<T>(&self, status: Status, call: &str, handle: *mut T) -> Result<*mut T> {
+        self.check(status, call)?;
+        if handle.is_null() { Err(self.context.lose(format!("{call} {NOTHING}"))) } else { Ok(handle) }
+    }
+
+    /// Fails where memory that a call gave cannot be memory.
+    fn check_address(&self, call: &str, address: Address, align: Address) -> Result<()> {
+        match address {
+            0 => Err(self.context.lose(format!("{call} {NOTHING}"))),
+            _ if address.is_multiple_of(align) => Ok(()),
+            _ => Err(self.context.lose(format!("{call} gave {address:#x}, which is not aligned to {align}"))),
+        }
+    }
+
     /// Number of free bytes of the device.
     pub fn memory_free(&self) -> Result<u64> {
         let (mut free, mut total) = (0, 0);
         // SAFETY: writes two sizes.
         self.check(unsafe { (self.driver().memory_info)(&mut free, &mut total) }, "cuMemGetInfo")?;
+        if free > total || !MEMORY.contains(&(total as u64)) {
+            return Err(self.context.lose(format!("cuMemGetInfo told {free} free bytes of {total}")));
+        }
         Ok(free as u64)
     }
 
@@ -403,6 +454,7 @@ impl Current<'_> {
     pub fn alloc(&self, what: &str, bytes: usize) -> Result<DeviceBuffer> {
         let mut address = PLANNED;
         if !self.context.plans {
+            address = 0;
             // SAFETY: writes one address.
             let status = unsafe { (self.driver().memory_alloc)(&mut address, bytes.max(1)) };
             if status == OUT_OF_MEMORY {
@@ -410,6 +462,7 @@ impl Current<'_> {
                 return Err(Error::DeviceOutOfMemory { device, what: what.to_owned(), bytes: bytes as u64 });
             }
             self.check(status, "cuMemAlloc")?;
+            self.check_address("cuMemAlloc", address, ALIGN as Address)?;
         }
         self.context.taken[0].fetch_add(bytes.max(1) as u64, Ordering::Relaxed);
         Ok(DeviceBuffer { context: self.context.clone(), address, bytes })
@@ -424,6 +477,7 @@ impl Current<'_> {
             return Err(Error::OutOfMemory { what: "page-locked memory", bytes: bytes as u64 });
         }
         self.check(status, "cuMemHostAlloc")?;
+        self.check_address("cuMemHostAlloc", data as Address, HOST_ALIGN)?;
         self.context.taken[1].fetch_add(bytes.max(1) as u64, Ordering::Relaxed);
         // SAFETY: the driver gave `bytes` bytes.
         unsafe { ptr::write_bytes(data.cast::<u8>(), 0, bytes.max(1)) };
@@ -434,8 +488,8 @@ impl Current<'_> {
         let flags = CUstream_flags::CU_STREAM_NON_BLOCKING as c_uint;
         let mut raw = ptr::null_mut();
         // SAFETY: writes one handle.
-        self.check(unsafe { (self.driver().stream_create)(&mut raw, flags) }, "cuStreamCreate")?;
-        Ok(Stream { context: self.context.clone(), raw })
+        let status = unsafe { (self.driver().stream_create)(&mut raw, flags) };
+        Ok(Stream { context: self.context.clone(), raw: self.handle(status, "cuStreamCreate", raw)? })
     }
 
     /// Waits for the end of all work in `stream` and reports its errors.
@@ -449,8 +503,8 @@ impl Current<'_> {
         let flags = if timed { CUevent_flags::CU_EVENT_DEFAULT } else { CUevent_flags::CU_EVENT_DISABLE_TIMING };
         let mut raw = ptr::null_mut();
         // SAFETY: writes one handle.
-        self.check(unsafe { (self.driver().event_create)(&mut raw, flags as c_uint) }, "cuEventCreate")?;
-        Ok(Event { context: self.context.clone(), raw })
+        let status = unsafe { (self.driver().event_create)(&mut raw, flags as c_uint) };
+        Ok(Event { context: self.context.clone(), raw: self.handle(status, "cuEventCreate", raw)? })
     }
 
     /// Moves `event` behind all work that is in `stream` now.
@@ -569,18 +623,27 @@ impl Current<'_> {
         let mut raw = ptr::null_mut();
         // SAFETY: `image` was written by the build script and says its own length; the driver copies it.
         let status = unsafe { (self.driver().module_load)(&mut raw, image.as_ptr().cast()) };
-        self.driver()
-            .check(status, "cuModuleLoadData")
-            .map_err(|why| Error::DeviceUnavailable { device: self.context.device.clone(), why })?;
-        Ok(Module { context: self.context.clone(), raw })
+        self.driver().check(status, "cuModuleLoadData").map_err(|why| self.context.unavailable(why))?;
+        Ok(Module { context: self.context.clone(), raw: self.handle(status, "cuModuleLoadData", raw)? })
     }
 
-    /// Looks up a kernel; the table in `module` guarantees that its parameter is an `A`.
+    /// Looks up a kernel, whose parameter has to be as long as an `A`.
     pub fn kernel<A: Copy>(&self, module: &Module, name: &'static CStr) -> Result<CudaKernel<A>> {
         let mut raw = ptr::null_mut();
+        let call = format!("looking up the kernel {}", name.to_string_lossy());
         // SAFETY: a live module and a terminated name.
         let status = unsafe { (self.driver().module_function)(&mut raw, module.raw, name.as_ptr()) };
-        self.check(status, "cuModuleGetFunction")?;
+        self.driver().check(status, &call).map_err(|why| self.context.unavailable(why))?;
+        let raw = self.handle(status, &call, raw)?;
+        if let Some(parameter_info) = self.driver().parameter_info {
+            let (mut offset, mut bytes) = (0, 0);
+            // SAFETY: writes two sizes; a live function.
+            let status = unsafe { parameter_info(raw, 0, &mut offset, &mut bytes) };
+            if status == 0 && bytes != size_of::<A>() {
+                let why = format!("{call}: its parameter has {bytes} bytes, not {}", size_of::<A>());
+                return Err(self.context.unavailable(why));
+            }
+        }
         // A processor divides its memory anew only once all that runs on it has ended, so all kernels ask for the same: half of
         // what can be shared, which is enough for as many blocks as registers are.
         let which = CUfunction_attribute::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT;
@@ -604,7 +667,12 @@ impl Current<'_> {
         let mut version = 0;
         // SAFETY: writes one integer; a live function.
         let status = unsafe { (self.driver().function_attribute)(&mut version, which, kernel.raw) };
-        self.check(status, "cuFuncGetAttribute").map(|()| version)
+        self.check(status, "cuFuncGetAttribute")?;
+        if !(10..1000).contains(&version) {
+            let why = format!("cuFuncGetAttribute told {version} as the architecture of {:?}", kernel.name);
+            return Err(self.context.unavailable(why));
+        }
+        Ok(version)
     }
 
     /// Lets `kernel` be launched with up to `bytes` of dynamic shared memory.

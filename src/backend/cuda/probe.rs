@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ffi::{CStr, OsStr, c_char, c_int, c_uint, c_void};
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -25,6 +26,12 @@ pub use cudarc::driver::sys::CUdeviceptr as Address;
 /// The patience of a driver whose caller has set none.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Devices that are listed at most.
+const MAX_DEVICES: i32 = 64;
+
+/// Bytes of memory that a device can be believed to have.
+pub const MEMORY: RangeInclusive<u64> = 1..=1 << 50;
+
 /// `CUresult` as the number that it is: a newer driver returns values that the Rust enumeration lacks.
 pub type Status = c_int;
 /// `CUstreamCaptureMode` as the number that it is, because the driver writes it.
@@ -38,6 +45,9 @@ macro_rules! driver_table {
         /// panics where the library or a symbol is missing.
         pub struct Driver {
             $(pub(super) $name: unsafe extern "system" fn($($parameter),*) -> Status,)*
+            /// `cuFuncGetParamInfo`, which drivers have from 12.4 on.
+            pub(super) parameter_info:
+                Option<unsafe extern "system" fn(CUfunction, usize, *mut usize, *mut usize) -> Status>,
             /// `CUDA_VERSION` that the driver implements, such as 12040.
             pub version: i32,
             verdicts: Mutex<Verdicts>,
@@ -51,6 +61,8 @@ macro_rules! driver_table {
         const _: () = {
             use cudarc::driver::sys::{CUresult as Status, CUstreamCaptureMode as CaptureMode};
             $(let _: unsafe fn($($parameter),*) -> Status = cudarc::driver::sys::$symbol;)*
+            let _: unsafe fn(CUfunction, usize, *mut usize, *mut usize) -> Status =
+                cudarc::driver::sys::cuFuncGetParamInfo;
         };
 
         impl Driver {
@@ -62,6 +74,7 @@ macro_rules! driver_table {
                         $($name: library
                             .function(concat!(stringify!($symbol), "\0"))
                             .ok_or_else(|| format!("the driver library lacks the function {}", stringify!($symbol)))?,)*
+                        parameter_info: library.function("cuFuncGetParamInfo\0"),
                         version: 0,
                         verdicts: Mutex::default(),
                         patience: AtomicU64::new(PATIENCE.as_micros() as u64),
@@ -258,21 +271,29 @@ impl Driver {
         let mut memory = 0;
         // SAFETY: writes one size.
         self.check(unsafe { (self.device_memory)(&mut memory, device) }, "cuDeviceTotalMem")?;
-        let attribute = |which| {
+        let memory = memory as u64;
+        if !MEMORY.contains(&memory) {
+            return Err(format!("cuDeviceTotalMem told {memory} bytes"));
+        }
+        let attribute = |which, allowed: RangeInclusive<c_int>| {
             let mut value = 0;
             // SAFETY: writes one integer.
             let status = unsafe { (self.device_attribute)(&mut value, which, device) };
-            self.check(status, "cuDeviceGetAttribute").map(|()| value)
+            self.check(status, "cuDeviceGetAttribute")?;
+            let nonsense = || format!("cuDeviceGetAttribute told {value} for {which:?}");
+            allowed.contains(&value).then_some(value).ok_or_else(nonsense)
         };
         use CUdevice_attribute::*;
-        let capability = [CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR];
+        let [major, minor] =
+            [CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR];
         let shared = CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
         Ok(Properties {
             name,
-            capability: (attribute(capability[0])?, attribute(capability[1])?),
-            multiprocessors: attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?.max(1) as u32,
-            shared_per_block: attribute(shared)?.max(0) as u32,
-            memory: memory as u64,
+            capability: (attribute(major, 0..=99)?, attribute(minor, 0..=99)?),
+            multiprocessors: attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 1..=4096)? as u32,
+            // Every block has 48 KiB without being asked for more.
+            shared_per_block: attribute(shared, 48 << 10..=1 << 20)? as u32,
+            memory,
         })
     }
 
@@ -325,7 +346,10 @@ pub fn list(driver: &Result<Arc<Driver>, String>, built: Result<i32, &str>) -> V
         },
         Err(reason) => unavailable(ordinal, reason),
     };
-    (0..n).map(describe).collect()
+    let rest = (n > MAX_DEVICES).then(|| {
+        unavailable(MAX_DEVICES, format!("the CUDA driver lists {n} devices, of which {MAX_DEVICES} can be used"))
+    });
+    (0..n.min(MAX_DEVICES)).map(describe).chain(rest).collect()
 }
 
 /// The reason why a device that the driver lists cannot be used, if there is one.
@@ -433,7 +457,7 @@ mod tests {
             ),
             (
                 "cuDeviceGetAttribute",
-                "int cuDeviceGetAttribute(int *v, int a, int d) { *v = a == 75 ? 9 - 2 * d : a == 76 ? 0 : 64; return 0; }",
+                "int cuDeviceGetAttribute(int *v, int a, int d) { *v = a == 75 ? 9 - 2 * d : a == 76 ? 0 : a == 97 ? 101376 : 64; return 0; }",
             ),
             ("cuDeviceTotalMem_v2", "int cuDeviceTotalMem_v2(size_t *n, int d) { *n = 1000; return 0; }"),
         ];
