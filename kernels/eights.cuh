@@ -10,7 +10,7 @@ struct Eight {
 
 // Groups of a thread: a block has the columns from some first one on.
 template <u32 kThreads, u32 kEights> struct Eights {
-    static constexpr u32 kSpan = 8 * kThreads * kEights;
+    static constexpr u32 kGroups = kEights, kSpan = 8 * kThreads * kEights;
     Eight of[kEights];
 
     static DEVICE_MEMBER u32 column(u32 first, u32 i) { return first + 8 * (kThreads * i + threadIdx.x); }
@@ -26,9 +26,19 @@ template <u32 kThreads, u32 kEights> struct Eights {
             v[0] = four.x, v[1] = four.y, v[2] = four.z, v[3] = four.w;
         }
     }
-    // Calls `f` with each value and its column.
-    template <class F> DEVICE_MEMBER void each(u32 first, F&& f) {
-        UNROLL for (u32 i = 0; i < kEights; i++) UNROLL for (u32 j = 0; j < 8; j++) f(of[i].v[j], column(first, i) + j);
+    // Calls `f` with each value and its column, up to the end of the block's group that has the last of `cols`.
+    template <class F> DEVICE_MEMBER void each(u32 first, u32 cols, F&& f) {
+        UNROLL for (u32 i = 0; i < kEights; i++) {
+            if (first + 8 * kThreads * i >= cols) break;
+            UNROLL for (u32 j = 0; j < 8; j++) f(of[i].v[j], column(first, i) + j);
+        }
+    }
+    // The same with each value of both.
+    template <class F> DEVICE_MEMBER void with(const Eights& other, u32 first, u32 cols, F&& f) {
+        UNROLL for (u32 i = 0; i < kEights; i++) {
+            if (first + 8 * kThreads * i >= cols) break;
+            UNROLL for (u32 j = 0; j < 8; j++) f(of[i].v[j], other.of[i].v[j]);
+        }
     }
     DEVICE_MEMBER float squares(float sum) const {
         UNROLL for (u32 i = 0; i < kEights; i++) UNROLL for (u32 j = 0; j < 8; j++) sum = fmaf(of[i].v[j], of[i].v[j], sum);

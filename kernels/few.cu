@@ -168,62 +168,6 @@ DEVICE void multiply_tile(const ProjectArgs& a, u32 tile, u32 first, u32 last, b
     multiply_few<T, D>(thread, a, rows.of, work, begin, end, tokens, sums);
 }
 
-// Finishes a tile. Its sums go through shared memory, [token][row], so that neighbouring threads have neighbouring rows, and loops are not
-// unrolled where results take many instructions.
-template <class D> DEVICE void finish_tile(const ProjectArgs& a, u32 tile, u8* shared, const float (&sums)[D::kN][4]) {
-    constexpr u32 kStride = D::kRows + 4;
-    const u32 thread = unknown(threadIdx.x), lane = thread % kWarp, warp = thread / kWarp;
-    float* values = (float*)shared;
-    sync_block();
-    UNROLL for (u32 n = 0; n < D::kN; n++) UNROLL for (u32 i = 0; i < 4; i++)
-        values[(8 * n + 2 * (lane % 4) + i % 2) * kStride + 16 * warp + i / 2 * 8 + lane / 4] = sums[n][i];
-    sync_block();
-    u32 segment;
-    const Share work = share_of<D>(a, tile, segment);
-    const bool gate = unknown(a.epilogue) == kGlu;
-    const DeviceMatrix &w0 = a.segments[segment].w, &w1 = a.segments[gate ? 1 : segment].w;
-    const u32 tokens = min_u32(D::kTokens, work.tokens - work.token0);
-    // Values of the matrices are 2^-24 times their factor as large.
-    const float scale0 = 16777216.f / w0.factor, scale1 = 16777216.f / w1.factor;
-    auto scale = [&](u32 token) { return a.row_scales[work.input(work.token0 + token)]; };
-    if (gate) {
-        // A warp had 8 rows of each matrix.
-        const u32 row = work.row0 + thread % 64;
-        const float* from = values + thread % 64 / 8 * 16 + thread % 8;
-        if (row < w0.rows) UNROLL_BY(1) for (u32 token = thread / 64; token < tokens; token += D::kThreads / 64) {
-            const float *of = from + token * kStride, by = scale(token);
-            finish_gate(a, row, row, work.output(work.token0 + token), of[0] * (by * scale0), of[8] * (by * scale1));
-        }
-        return;
-    }
-    const u32 row = work.row0 + thread % D::kRows, first = thread / D::kRows;
-    if (row >= w0.rows) return;
-    const float* from = values + thread % D::kRows;
-    if (a.epilogue == kCap) {
-        UNROLL_BY(1) for (u32 token = first; token < tokens; token += D::kThreads / D::kRows)
-            finish(a, segment, row, work.output(work.token0 + token), from[token * kStride] * (scale(token) * scale0));
-        return;
-    }
-    const Segment& s = a.segments[segment];
-    const float bias = with_bias(s, row, 0.f);
-    constexpr u32 kAtOnce = 4, kNext = D::kThreads / D::kRows;
-    UNROLL_BY(1) for (u32 token = first; token < tokens; token += kAtOnce * kNext) {
-        float* out[kAtOnce];
-        float scales[kAtOnce], before[kAtOnce] = {};
-        UNROLL for (u32 i = 0; i < kAtOnce; i++) {
-            const u32 at = min_u32(token + kNext * i, tokens - 1);
-            scales[i] = scale(at) * scale0;
-            out[i] = s.out + (u64)work.output(work.token0 + at) * w0.rows + row;
-            if (a.epilogue == kAdd && token + kNext * i < tokens) before[i] = *out[i];
-        }
-        UNROLL for (u32 i = 0; i < kAtOnce; i++) {
-            if (token + kNext * i >= tokens) break;
-            const float sum = fmaf(from[(token + kNext * i) * kStride], scales[i], bias);
-            *out[i] = a.epilogue == kAdd ? fmaf(a.scale, sum, before[i]) : sum;
-        }
-    }
-}
-
 // Multiplies those of the block's tiles that are of a type. `starts`: the kernel ahead has not been waited for.
 template <class T, class D> DEVICE void tiles_of_type(const ProjectArgs& a, bool& starts, u8* shared) {
     constexpr u32 kPart = D::kTokens * D::kRows;
@@ -257,7 +201,14 @@ template <class T, class D> DEVICE void tiles_of_type(const ProjectArgs& a, bool
             auto part = [&](u32 s) { return a.parts + (u64)(2 * (first + s) + (deal.first(first + s) < start ? 1 : 0)) * kPart; };
             all = join<D>(part(blockIdx.x - first), a.counters + first, shares, shared, sums, part);
         }
-        if (all) finish_tile<D>(a, tile, shared, sums[0]);
+        if (all) {
+            u32 segment;
+            const Share work = share_of<D>(a, tile, segment);
+            // Values of the matrices are 2^-24 times their factor as large.
+            auto scale = [&](u32 s) { return 16777216.f / a.segments[s].w.factor; };
+            const bool gate = unknown(a.epilogue) == kGlu;
+            finish_tile<D>(a, segment, work, shared, sums, scale(segment), scale(gate ? 1 : segment));
+        }
         if (last == deal.first(blockIdx.x + 1)) return;
         at = last;
         // Before tokens of the next tile overwrite what others read.

@@ -26,34 +26,30 @@ DEVICE void store_eight(u16* row, u32 col, u32 order, const Eight& x) {
 }
 
 // Columns that a block of `to_halves` keeps in registers.
-typedef Eights<512, 4> Kept;
+typedef Eights<128, 8> Kept;
 
-// Converts input rows to binary16, one block a row.
-KERNEL(to_halves, HalvesArgs, 512, 1) {
-    DYNAMIC_SHARED(shared);
+// Converts input rows to binary16, one block a row. `kSimple`: columns come in groups of four, and the norm has neither a mean nor a bias.
+template <bool kSimple> DEVICE void convert(const HalvesArgs& a, float* scratch) {
     let_next_start();
-    float* scratch = (float*)shared;
     const u32 row = blockIdx.x, cols = a.cols;
     const float* x = a.x + (u64)row * a.x_stride;
-    const bool has_norm = a.norm.kind != kNoNorm, in_fours = (cols | a.x_stride) % 4 == 0 && (uintptr_t)a.x % 16 == 0;
-    auto load_row = [&](Kept& to, const float* from, u32 first, auto&& load_four, auto&& load_one) {
-        if (in_fours) to.load_fours(from, first, from ? cols : 0, load_four);
-        else to.each(first, [&](float& v, u32 col) { v = from && col < cols ? load_one(from + col) : 0.f; });
+    const bool has_norm = a.norm.kind != kNoNorm, has_mean = !kSimple && a.norm.kind == kLayer;
+    auto load_weights_of = [&](Kept& to, u32 first) {
+        const u32 n = has_norm && a.norm.weight ? cols : 0;
+        if (kSimple) to.load_fours(a.norm.weight, first, n, [](const float* at) { return load_shared_weights<float4>(at); });
+        else to.each(first, n, [&](float& v, u32 col) { v = col < n ? load_shared_weights<float>(a.norm.weight + col) : 0.f; });
     };
-    auto load_weights_of = [&](Kept& to, const float* from, u32 first) {
-        load_row(to, from, first, [](const float* at) { return load_shared_weights<float4>(at); },
-                 [](const float* at) { return load_shared_weights<float>(at); });
+    auto load_inputs_of = [&](Kept& to, u32 first) {
+        if (kSimple) to.load_fours(x, first, cols, [](const float* at) { return load<float4>(at); });
+        else to.each(first, a.padded, [&](float& v, u32 col) { v = col < cols ? x[col] : 0.f; });
     };
     float mean = 0.f, inverse = 1.f;
-    auto load_inputs_of = [&](Kept& to, u32 first) {
-        load_row(to, x, first, [](const float* at) { return load<float4>(at); }, [](const float* at) { return *at; });
-    };
-    auto centre = [&](Kept& v, u32 first) {
-        if (a.norm.kind == kLayer) v.each(first, [&](float& v, u32 col) { v = col < cols ? v - mean : 0.f; });
+    auto centre = [&](Kept& part, u32 first) {
+        if (has_mean) part.each(first, cols, [&](float& v, u32 col) { v = col < cols ? v - mean : 0.f; });
     };
     // All loads are on their way at once, those of weights ahead of the wait.
     Kept kept, weights;
-    load_weights_of(weights, has_norm ? a.norm.weight : nullptr, 0);
+    load_weights_of(weights, 0);
     wait_for_previous();
     load_inputs_of(kept, 0);
     // Calls `f` with all columns, those that are not kept loaded again.
@@ -66,49 +62,51 @@ KERNEL(to_halves, HalvesArgs, 512, 1) {
             f(more, first);
         }
     };
-    if (a.norm.kind == kLayer) {
+    if (has_mean) {
         float sum = 0.f;
-        each_part([&](Kept& part, u32 first) { part.each(first, [&](float v, u32) { sum += v; }); });
+        each_part([&](Kept& part, u32 first) { part.each(first, cols, [&](float v, u32) { sum += v; }); });
         mean = block_sum(sum, scratch) / (float)cols;
         centre(kept, 0);
     }
     if (has_norm) {
         float sum = 0.f;
-        each_part([&](Kept& part, u32) { sum = part.squares(sum); });
+        each_part([&](Kept& part, u32 first) { part.each(first, cols, [&](float v, u32) { sum = fmaf(v, v, sum); }); });
         inverse = 1.f / sqrtf(block_sum(sum, scratch) / (float)cols + a.norm.eps);
     }
     auto normalise = [&](Kept& part, u32 first) {
         if (!has_norm) return;
-        if (first > 0) load_weights_of(weights, a.norm.weight, first);
-        UNROLL for (u32 i = 0; i < 4; i++) UNROLL for (u32 j = 0; j < 8; j++) {
-            part.of[i].v[j] *= inverse;
-            if (a.norm.weight) part.of[i].v[j] *= weights.of[i].v[j];
-        }
-        if (a.norm.bias) part.each(first, [&](float& v, u32 col) { v += col < cols ? a.norm.bias[col] : 0.f; });
+        if (first > 0) load_weights_of(weights, first);
+        if (!kSimple) part.each(first, cols, [&](float& v, u32) { v *= inverse; });
+        if (a.norm.weight) part.with(weights, first, cols, [](float& v, float weight) { v *= weight; });
+        if (!kSimple && a.norm.bias) part.each(first, cols, [&](float& v, u32 col) { v += col < cols ? a.norm.bias[col] : 0.f; });
     };
     float peak = 0.f;
     each_part([&](Kept& part, u32 first) {
         normalise(part, first);
-        part.each(first, [&](float v, u32) { peak = fmaxf(peak, fabsf(v)); });
+        part.each(first, cols, [&](float v, u32) { peak = fmaxf(peak, fabsf(v)); });
     });
-    peak = block_max(peak, scratch);
+    // What no bias is added to is divided by the length of the row with its scale.
+    if (!kSimple) inverse = 1.f;
+    peak = block_max(peak, scratch) * inverse;
     // The power of two below the peak, by its exponent bits; values then lie below 2. Denormal and infinite peaks keep 1.
     const u32 exponent = float_to_bits(peak) & 0x7f800000u;
     const bool usual = exponent > 0x01000000u && exponent < 0x7e000000u;
     const float scale = usual ? bits_to_float(exponent) : 1.f;
-    const float by = usual ? bits_to_float(0x7f000000u - exponent) : 1.f;
+    const float by = (usual ? bits_to_float(0x7f000000u - exponent) : 1.f) * inverse;
     u16* halves = a.halves + (u64)row * a.padded;
     each_part([&](Kept& part, u32 first) {
         if (first > 0) normalise(part, first);
-        part.each(first, [&](float& v, u32) { v *= by; });
-        UNROLL for (u32 i = 0; i < 4; i++) {
+        part.each(first, cols, [&](float& v, u32) { v *= by; });
+        UNROLL for (u32 i = 0; i < Kept::kGroups; i++) {
             const u32 col = part.column(first, i);
-            if (col >= a.padded) break;
-            store_eight(halves, col, a.order, part.of[i]);
+            if (col < a.padded) store_eight(halves, col, a.order, part.of[i]);
         }
     });
     if (threadIdx.x == 0) a.row_scales[row] = scale;
 }
+
+KERNEL(to_halves, HalvesArgs, 128, 2) { DYNAMIC_SHARED(shared); convert<true>(a, (float*)shared); }
+KERNEL(to_halves_any, HalvesArgs, 128, 2) { DYNAMIC_SHARED(shared); convert<false>(a, (float*)shared); }
 
 constexpr u32 kStages = 4;  // turns of tokens in shared memory; there are two of weights
 

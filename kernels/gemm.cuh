@@ -106,27 +106,81 @@ DEVICE TileRow tile_row(const ProjectArgs& a, u32 segment, const Share& work, u3
     return {w, work.first_row + min_u32(work.row0 + (gate ? r / 16 * 8 + r % 8 : r), w.rows - 1)};
 }
 
-// Finishes the rows of a gate's tile. A warp's sums go through shared memory, so that the loop over results holds none.
-template <class D> DEVICE void finish_gates(const ProjectArgs& a, const Share& work, u8* shared, const float (&sums)[D::kM][D::kN][4]) {
-    constexpr u32 kAtOnce = min_u32(8, D::kN), kStride = 16 + 1;
-    const u32 lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, g = lane / 4, t = lane % 4;
-    float* values = (float*)shared + warp * 8 * kAtOnce * kStride;
-    // Other warps still read what was multiplied.
-    sync_block();
-    UNROLL for (u32 m = 0; m < D::kM; m++) UNROLL for (u32 first = 0; first < D::kN; first += kAtOnce) {
-        sync_warp();
-        UNROLL for (u32 n = 0; n < kAtOnce; n++) UNROLL for (u32 i = 0; i < 4; i++)
-            values[(8 * n + 2 * t + i % 2) * kStride + i / 2 * 8 + g] = sums[m][first + n][i];
-        sync_warp();
-        const u32 row = work.row0 + warp / D::kAcross * (D::kWarpRows / 2) + 8 * m + lane % 8;
-        const u32 token0 = work.token0 + warp % D::kAcross * D::kWarpTokens + 8 * first;
-        if (row < a.segments[0].w.rows) UNROLL_BY(1) for (u32 i = lane / 8; i < 8 * kAtOnce; i += 4) {
-            const u32 token = token0 + i;
-            if (token >= work.tokens) break;
-            const float* of = values + i * kStride + lane % 8;
-            const float scale = a.row_scales[work.input(token)];
-            finish_gate(a, row, row, work.output(token), of[0] * scale, of[8] * scale);
+// The scale of a token's input, and the row of its results.
+struct alignas(8) TokenResults {
+    float scale;
+    u32 row;
+};
+
+// Finishes the results of some tokens of a tile, whose sums are in shared memory, [token][row].
+template <class D, u32 kStride>
+DEVICE void finish_values(const ProjectArgs& a, u32 segment, const Share& work, u32 tokens, const TokenResults* results, const float* values,
+                          float by0, float by1) {
+    const u32 thread = unknown(threadIdx.x), rows = a.segments[segment].w.rows;
+    if (unknown(a.epilogue) == kGlu) {
+        // A warp had 8 rows of each matrix.
+        const u32 row = work.row0 + thread % 64;
+        const float* from = values + thread % 64 / 8 * 16 + thread % 8;
+        if (row < rows) UNROLL_BY(1) for (u32 token = thread / 64; token < tokens; token += D::kThreads / 64) {
+            const float* of = from + token * kStride;
+            const TokenResults to = load<TokenResults>(results + token);
+            finish_gate(a, row, row, to.row, of[0] * (to.scale * by0), of[8] * (to.scale * by1));
         }
+        return;
+    }
+    const u32 row = work.row0 + thread % D::kRows, start = thread / D::kRows;
+    if (row >= rows) return;
+    const float* from = values + thread % D::kRows;
+    constexpr u32 kAtOnce = 8, kNext = D::kThreads / D::kRows;
+    if (a.epilogue == kCap) {
+        UNROLL_BY(1) for (u32 token = start; token < tokens; token += kNext) {
+            const TokenResults to = load<TokenResults>(results + token);
+            finish(a, segment, row, to.row, from[token * kStride] * (to.scale * by0));
+        }
+        return;
+    }
+    const Segment& s = a.segments[segment];
+    const float bias = with_bias(s, row, 0.f);
+    UNROLL_BY(1) for (u32 token = start; token < tokens; token += kAtOnce * kNext) {
+        float* out[kAtOnce];
+        float scales[kAtOnce], before[kAtOnce] = {};
+        UNROLL for (u32 i = 0; i < kAtOnce; i++) {
+            const TokenResults to = load<TokenResults>(results + min_u32(token + kNext * i, tokens - 1));
+            scales[i] = to.scale * by0;
+            out[i] = s.out + (u64)to.row * rows + row;
+            if (a.epilogue == kAdd && token + kNext * i < tokens) before[i] = *out[i];
+        }
+        UNROLL for (u32 i = 0; i < kAtOnce; i++) {
+            if (token + kNext * i >= tokens) break;
+            const float sum = fmaf(from[(token + kNext * i) * kStride], scales[i], bias);
+            *out[i] = a.epilogue == kAdd ? fmaf(a.scale, sum, before[i]) : sum;
+        }
+    }
+}
+
+// Finishes a tile. Its sums go through shared memory, some tokens at a time, so that neighbouring threads have neighbouring rows, and loops
+// over results hold no sums. `by0` and `by1` are factors on the sums of the matrix, of a gate and of the product beside it.
+template <class D>
+DEVICE void finish_tile(const ProjectArgs& a, u32 segment, const Share& work, u8* shared, const float (&sums)[D::kM][D::kN][4], float by0,
+                        float by1) {
+    constexpr u32 kStride = D::kRows + 4, kMost = min_u32(64, D::kTokens);
+    const u32 thread = unknown(threadIdx.x), lane = thread % kWarp, warp = thread / kWarp;
+    TokenResults* results = (TokenResults*)shared;
+    float* values = (float*)(results + kMost);
+    UNROLL for (u32 first = 0; first < D::kTokens; first += kMost) {
+        const u32 token0 = work.token0 + first;
+        if (token0 >= work.tokens) break;
+        const u32 tokens = min_u32(kMost, work.tokens - token0);
+        sync_block();
+        if (thread < tokens) results[thread] = {a.row_scales[work.input(token0 + thread)], work.output(token0 + thread)};
+        UNROLL for (u32 n = 0; n < D::kN; n++) {
+            const u32 token = warp % D::kAcross * D::kWarpTokens + 8 * n;
+            if (token / kMost * kMost != first) continue;
+            float* to = values + (token - first + 2 * (lane % 4)) * kStride + warp / D::kAcross * D::kWarpRows + lane / 4;
+            UNROLL for (u32 m = 0; m < D::kM; m++) UNROLL for (u32 i = 0; i < 4; i++) to[i % 2 * kStride + 16 * m + i / 2 * 8] = sums[m][n][i];
+        }
+        sync_block();
+        finish_values<D, kStride>(a, segment, work, tokens, results, values, by0, by1);
     }
 }
 
@@ -151,50 +205,5 @@ template <class D, class Multiply> DEVICE void gemm(const ProjectArgs& a, u8* sh
     // Found anew, so that no register has it meanwhile.
     u32 segment;
     const Share work = share_of<D>(a, unknown(blockIdx.x), segment);
-    if (unknown(a.epilogue) == kGlu) return finish_gates<D>(a, work, shared, sums);
-    const Segment& s = a.segments[segment];
-    const DeviceMatrix& w = s.w;
-    const u32 lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, g = lane / 4, t = lane % 4;
-    const u32 row0 = work.row0 + warp / D::kAcross * D::kWarpRows + g;
-    const u32 token0 = work.token0 + warp % D::kAcross * D::kWarpTokens + 2 * t;
-    float bias[D::kM][2];
-    UNROLL for (u32 m = 0; m < D::kM; m++) UNROLL for (u32 i = 0; i < 2; i++) {
-        const u32 row = row0 + 16 * m + 8 * i;
-        bias[m][i] = s.bias && row < w.rows ? s.bias[row] : 0.f;
-    }
-    const float factor = a.epilogue == kAdd || a.epilogue == kCap ? a.scale : 1.f;
-    // Some at a time, so that what is read does not wait for what is written.
-    constexpr u32 kAtOnce = max_u32(1, 4 / D::kM);
-    UNROLL for (u32 first = 0; first < D::kN; first += kAtOnce) {
-        float scales[2 * kAtOnce], before[2 * kAtOnce][D::kM][2];
-        UNROLL for (u32 n = 0; n < 2 * kAtOnce; n++) {
-            const u32 token = token0 + 8 * (first + n / 2) + n % 2;
-            const bool has = token < work.tokens;
-            scales[n] = has ? a.row_scales[work.input(token)] : 0.f;
-            const float* out = s.out + (u64)work.output(has ? token : work.token0) * w.rows;
-            UNROLL for (u32 m = 0; m < D::kM; m++) UNROLL for (u32 i = 0; i < 2; i++) {
-                const u32 row = row0 + 16 * m + 8 * i;
-                before[n][m][i] = a.epilogue == kAdd && has && row < w.rows ? out[row] : 0.f;
-            }
-        }
-        UNROLL for (u32 n = 0; n < 2 * kAtOnce; n++) {
-            const u32 token = token0 + 8 * (first + n / 2) + n % 2;
-            if (token >= work.tokens) continue;
-            float* out = s.out + (u64)work.output(token) * w.rows;
-            UNROLL for (u32 m = 0; m < D::kM; m++) UNROLL for (u32 i = 0; i < 2; i++) {
-                const u32 row = row0 + 16 * m + 8 * i;
-                const float sum = fmaf(sums[m][first + n / 2][2 * i + n % 2], scales[n], bias[m][i]);
-                if (row < w.rows) out[row] = fmaf(factor, sum, before[n][m][i]);
-            }
-        }
-    }
-    if (a.epilogue != kCap || a.softcap <= 0.f) return;
-    // What the thread has written, in loops that hold no sums.
-    UNROLL_BY(1) for (u32 i = 0; i < 2 * D::kN; i++) {
-        const u32 token = token0 + i / 2 * 8 + i % 2;
-        UNROLL_BY(1) for (u32 row = row0; token < work.tokens && row < min_u32(row0 + D::kWarpRows, w.rows); row += 8) {
-            float& out = s.out[(u64)work.output(token) * w.rows + row];
-            out = a.softcap * tanhf(out / a.softcap);
-        }
-    }
+    finish_tile<D>(a, segment, work, shared, sums, 1.f, 1.f);
 }

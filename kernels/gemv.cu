@@ -51,7 +51,7 @@ DEVICE void load_inputs(Inputs& to, u32 first, u32 cols, const float* x) {
 
 // Puts the columns of the block from `first` on.
 DEVICE void put_all(const Inputs& x, u32 first, u32 padded, u32 forms, const Input& to) {
-    UNROLL for (u32 i = 0; i < sizeof(x.of) / sizeof(Eight); i++) {
+    UNROLL for (u32 i = 0; i < Inputs::kGroups; i++) {
         // A warp has all of its columns or none.
         if (x.column(first, i) >= padded) break;
         put(x.of[i], x.column(first, i), forms, to);
@@ -86,7 +86,7 @@ DEVICE void prepare_rows(const float* const (&x)[kCols], u32 cols, u32 padded, c
         if (kCols == 1 && none) load_inputs(weights, first + kSpan, cols, x[0]);
         UNROLL for (u32 c = 0; c < kCols; c++) {
             const float inverse = 1.f / sqrtf(sums[c] / (float)cols + norm.eps);
-            if (!none) UNROLL for (u32 i = 0; i < sizeof(weights.of) / sizeof(Eight); i++) UNROLL for (u32 j = 0; j < 8; j++) {
+            if (!none) UNROLL for (u32 i = 0; i < Inputs::kGroups; i++) UNROLL for (u32 j = 0; j < 8; j++) {
                 values[c].of[i].v[j] *= inverse;
                 if (norm.weight) values[c].of[i].v[j] *= weights.of[i].v[j];
             }

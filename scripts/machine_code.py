@@ -142,19 +142,6 @@ def loads_ahead(code: List[Instruction], counts=Instruction.is_wide_load) -> int
     return count
 
 
-def rounds_of_sums(code: List[Instruction]) -> int:
-    """Loads that wait for one another of values that something is added to where they are."""
-    loaded, rounds = set(), 0
-    for i in code:
-        address = re.search(r"\[R[^\]]*\]", i.text)
-        if address and i.name.startswith("LDG.") and not i.is_left_out():
-            loaded.add(address[0])
-        elif address and i.name.startswith("STG") and address[0] in loaded:
-            rounds += 1
-            loaded.clear()
-    return rounds
-
-
 def between_barriers(code: List[Instruction]) -> List[List[Instruction]]:
     """The parts of code that barriers of a block separate; each ends with its barrier."""
     ends = [k + 1 for k, i in enumerate(code) if i.name.startswith("BAR")]

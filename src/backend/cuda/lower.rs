@@ -496,7 +496,10 @@ impl Lowering<'_> {
             x_stride: input.stride as u32,
             order: tile.order as u32,
         };
-        self.launch(&self.model.device.kernels.to_halves, [rows, 1, 1], 512, 128, &halves)
+        let k = &self.model.device.kernels;
+        let in_fours = input.stride.is_multiple_of(4) && input.address.is_multiple_of(16);
+        let kernel = if in_fours && input.is_simple() { &k.to_halves } else { &k.to_halves_any };
+        self.launch(kernel, [rows, 1, 1], 128, 128, &halves)
     }
 
     /// Matrix times matrix in tiles, for `most` rows of input in each of `z` groups.

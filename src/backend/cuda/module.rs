@@ -606,6 +606,7 @@ kernels! {
     gemv_mixed: ProjectArgs,
     gemv_mixed_2: ProjectArgs,
     to_halves: HalvesArgs,
+    to_halves_any: HalvesArgs,
     few_16: ProjectArgs,
     few_32: ProjectArgs,
     few_64: ProjectArgs,
