@@ -147,13 +147,16 @@ struct ProjectArgs {
     // whose input rows are these divided by x_divisor.
     const u32* order;
     const u32* starts;
-    // Where `splits` is more than 1, block z takes that share of the columns, and the last of them joins their sums in order.
-    float* parts;   // [y, x, split, 128 rows times tokens]
-    u32* counters;  // [y, x], zero between launches
+    // Without an order, of the tiles, those of all rows for some tokens one behind another, `whole` have a block each, and each of the rest
+    // `splits`, which have a share of the columns each; the last of them joins their sums in order.
+    float* parts;   // [rest, split, 128 rows times tokens]
+    u32* counters;  // [rest], zero between launches
     u32 splits;
     u32 types;  // of the matrices, bit n for type n
+    u32 whole;
+    u32 tiles;  // of rows
 };
-static_assert(sizeof(ProjectArgs) == 408, "mirrored in module.rs");
+static_assert(sizeof(ProjectArgs) == 416, "mirrored in module.rs");
 
 // Prepares input rows for matrices without blocks times few of them.
 struct PrepareArgs {

@@ -149,7 +149,7 @@ template <class T, class D> struct LaneRows {
 template <class T, class D> DEVICE void ask_for_tile(const ProjectArgs& a, u32 tile, u32 last) {
     const u32 thread = unknown(threadIdx.x);
     u32 segment;
-    const Share work = share_of<D>(a, tile, segment);
+    const Share work = share_of<D>(a, tile, unknown(blockIdx.y), segment);
     const LaneRows<T, D> rows(a, work, segment, thread);
     if (rows.of[0].type == T::kType) Ahead<T>::first(thread % 4, rows.of, 0, min_u32(2 * last, ceil_div(rows.of[0].cols, kTurn)));
 }
@@ -160,7 +160,7 @@ DEVICE void multiply_tile(const ProjectArgs& a, u32 tile, u32 first, u32 last, b
     // Nothing that follows from it is kept from one tile to the next.
     const u32 thread = unknown(threadIdx.x);
     u32 segment;
-    const Share work = share_of<D>(a, tile, segment);
+    const Share work = share_of<D>(a, tile, unknown(blockIdx.y), segment);
     const LaneRows<T, D> rows(a, work, segment, thread);
     const u32 begin = 2 * first, end = min_u32(2 * last, ceil_div(rows.of[0].cols, kTurn));
     if (starts) Ahead<T>::first(thread % 4, rows.of, begin, end);
@@ -180,7 +180,7 @@ template <class T, class D> DEVICE void tiles_of_type(const ProjectArgs& a, bool
             const u32 tile = at / deal.pairs, start = tile * deal.pairs;
             last = min_u32(start + deal.pairs, deal.first(blockIdx.x + 1));
             u32 segment;
-            share_of<D>(a, tile, segment);
+            share_of<D>(a, tile, unknown(blockIdx.y), segment);
             if (a.segments[segment].w.type != T::kType) {
                 if (last == deal.first(blockIdx.x + 1)) return;
                 at = last;
@@ -203,7 +203,7 @@ template <class T, class D> DEVICE void tiles_of_type(const ProjectArgs& a, bool
         }
         if (all) {
             u32 segment;
-            const Share work = share_of<D>(a, tile, segment);
+            const Share work = share_of<D>(a, tile, unknown(blockIdx.y), segment);
             // Values of the matrices are 2^-24 times their factor as large.
             auto scale = [&](u32 s) { return 16777216.f / a.segments[s].w.factor; };
             const bool gate = unknown(a.epilogue) == kGlu;
@@ -225,7 +225,7 @@ template <u32 kTokens> DEVICE void few(const ProjectArgs& a, u8* shared) {
         wait_for_previous();
         starts = false;
         u32 segment;
-        const Share work = share_of<D>(a, 0, segment);
+        const Share work = share_of<D>(a, 0, blockIdx.y, segment);
         if (work.token0 >= work.tokens) return;
     }
     // One loop for each type, so that no load depends on a branch, and none around them, which would take registers for all of them.

@@ -74,8 +74,8 @@ DEVICE bool join(float* own, u32* counter, u32 shares, u8* shared, float (&sums)
 // Rows of a matrix in a tile, which has as many of a gate as of the product beside it.
 template <class D> DEVICE u32 rows_of(const ProjectArgs& a) { return unknown(a.epilogue) == kGlu ? D::kRows / 2 : D::kRows; }
 
-// The share of tile `x`, and its matrix.
-template <class D> DEVICE Share share_of(const ProjectArgs& a, u32 x, u32& segment) {
+// All columns of tile `x` of rows and `y` of tokens, and its matrix.
+template <class D> DEVICE Share share_of(const ProjectArgs& a, u32 x, u32 y, u32& segment) {
     u32 tile = x;
     segment = 0;
     const bool gate = a.epilogue == kGlu;
@@ -87,13 +87,30 @@ template <class D> DEVICE Share share_of(const ProjectArgs& a, u32 x, u32& segme
     const u32 expert = a.order ? unknown(blockIdx.z) : 0, first = a.order ? a.starts[expert] : 0;
     return {expert * a.segments[segment].w.rows,
             tile * rows,
-            unknown(blockIdx.y) * D::kTokens,
+            y * D::kTokens,
             a.order ? a.starts[expert + 1] - first : a.n,
             a.order ? a.order + first : nullptr,
             a.x_divisor,
-            a.order ? 0 : blockIdx.z,
-            a.splits};
+            0,
+            1};
 }
+
+// The tile of a block of `gemm`, by its number, and its share of the columns: blocks behind `whole` share the tiles that are left.
+struct Place {
+    u32 tile;
+    u32 split;
+    u32 splits;
+    DEVICE_MEMBER static Place of(const ProjectArgs& a) {
+        const u32 block = unknown(blockIdx.x), behind = block - a.whole;
+        if (a.order || block < a.whole) return {block, 0, 1};
+        return {a.whole + behind / a.splits, behind % a.splits, a.splits};
+    }
+    template <class D> DEVICE_MEMBER Share share(const ProjectArgs& a, u32& segment) const {
+        Share work = a.order ? share_of<D>(a, tile, unknown(blockIdx.y), segment) : share_of<D>(a, tile % a.tiles, tile / a.tiles, segment);
+        work.split = split, work.splits = splits;
+        return work;
+    }
+};
 
 // A row of a tile, and the matrix that has it: in a gate's tile eight rows of the gate stand ahead of those of the product beside it.
 struct TileRow {
@@ -191,19 +208,20 @@ template <class D, class Multiply> DEVICE void gemm(const ProjectArgs& a, u8* sh
     float sums[D::kM][D::kN][4] = {};
     {
         u32 segment;
-        const Share work = share_of<D>(a, blockIdx.x, segment);
+        const Share work = Place::of(a).share<D>(a, segment);
         if (work.token0 >= work.tokens) return;
         // One loop for each type, so that no load depends on a branch.
         with_type(a.segments[segment].w.type, [&](auto type) { multiply(type, segment, work, sums); });
     }
-    if (a.splits > 1) {
+    if (const Place place = Place::of(a); place.splits > 1) {
         constexpr u32 kPart = D::kTokens * D::kRows;
-        const u32 tile = blockIdx.y * gridDim.x + blockIdx.x;
-        float* parts = a.parts + (u64)tile * a.splits * kPart;
-        if (!join<D>(parts + blockIdx.z * kPart, a.counters + tile, a.splits, shared, sums, [&](u32 s) { return parts + s * kPart; })) return;
+        const u32 tile = place.tile - a.whole;
+        float* parts = a.parts + (u64)tile * place.splits * kPart;
+        if (!join<D>(parts + place.split * kPart, a.counters + tile, place.splits, shared, sums, [&](u32 s) { return parts + s * kPart; }))
+            return;
     }
     // Found anew, so that no register has it meanwhile.
     u32 segment;
-    const Share work = share_of<D>(a, unknown(blockIdx.x), segment);
+    const Share work = Place::of(a).share<D>(a, segment);
     finish_tile<D>(a, segment, work, shared, sums, 1.f, 1.f);
 }

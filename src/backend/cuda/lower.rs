@@ -514,6 +514,7 @@ impl Lowering<'_> {
             true => (segments[0].w.rows as usize).div_ceil(64),
             false => segments.iter().map(|s| (s.w.rows as usize).div_ceil(128)).sum(),
         };
+        (args.whole, args.tiles) = (0, tiles as u32);
         let few = tile.order == ColumnOrder::ForFew;
         // Where every row has the same bits, there may be more of them than of a block.
         let at_once = match few && args.order == 0 {
@@ -529,15 +530,19 @@ impl Lowering<'_> {
                 // Blocks of `few.cu` have some pairs of turns each, of all tiles together; they count in 32 bits.
                 0 if few => {
                     let pairs = tiles * cols.div_ceil(2 * TURN);
-                    (tile.resident * self.dims.processors).min(pairs).min((u32::MAX as usize / pairs).max(1))
+                    [(tile.resident * self.dims.processors).min(pairs).min((u32::MAX as usize / pairs).max(1)), y, z]
                 }
+                // Tiles that do not fill every processor at the end are shared.
                 0 => {
-                    args.splits = self.dims.column_splits(tiles * y, tile.resident, cols) as u32;
-                    tiles
+                    let (all, processors) = (tiles * y, tile.resident * self.dims.processors);
+                    let whole = all - all % processors;
+                    let splits = self.dims.column_splits((all - whole).max(1), tile.resident, cols);
+                    (args.whole, args.splits) = (whole as u32, splits as u32);
+                    [whole + (all - whole) * splits, 1, 1]
                 }
-                _ => tiles,
+                _ => [tiles, y, z],
             };
-            self.launch(tile.kernel, [blocks, y, z * args.splits as usize], tile.threads, tile.shared, args)?;
+            self.launch(tile.kernel, blocks, tile.threads, tile.shared, args)?;
             if first + n == most {
                 break;
             }

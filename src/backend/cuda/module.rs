@@ -184,6 +184,8 @@ pub struct ProjectArgs {
     pub counters: Address,
     pub splits: u32,
     pub types: u32,
+    pub whole: u32,
+    pub tiles: u32,
 }
 
 impl ProjectArgs {
@@ -537,7 +539,7 @@ macro_rules! pinned {
 }
 pinned!(
     DeviceMatrix 48, DeviceNorm 24, DeviceKv 64, KvPlace 32, DeviceTile 16, StepArgs 64, EmbedArgs 88, KeepRowsArgs 48,
-    NormArgs 64, Segment 64, ProjectArgs 408, PrepareArgs 56, HalvesArgs 64, HeadsArgs 216, AttendArgs 184,
+    NormArgs 64, Segment 64, ProjectArgs 416, PrepareArgs 56, HalvesArgs 64, HeadsArgs 216, AttendArgs 184,
     AttendAloneArgs 400,
     GluArgs 32, ModifyArgs 48, JoinArgs 40, ProjectHeadsArgs 88, RouteArgs 64, GroupArgs 32, ExpertGluArgs 88,
     CombineArgs 64, ConvArgs 112, DeltaArgs 160, ScanArgs 152, DeviceRule 72,
