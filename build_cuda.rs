@@ -105,7 +105,7 @@ fn compile(nvcc: &Path, root: &Path, out: &Path) -> Result<(), String> {
             .unwrap_or("no message")
             .to_owned());
     }
-    // What the assembler says of matrix instructions that it had to put one behind another.
+    // Warnings of the assembler that it had to put matrix instructions one behind another.
     let text = String::from_utf8_lossy(&output.stderr);
     text.lines().filter(|l| l.contains("C75")).for_each(|l| println!("cargo:warning=the CUDA kernels: {l}"));
     // Without it the next build only takes longer. Under its name there is never a part of a file.

@@ -227,7 +227,7 @@ template <bool kErases, u32 kTiles> DEVICE void advance_chunks(const HeadColumns
                     h.out[(first + row) * h.value_stride + col] = fmaf(h.skip, in.values[row * kColumnStride + col], of_state[n][i]);
             }
         }
-        // Of the tokens from 8 k on, to the end of the chunk.
+        // Products of eight tokens at a time, decayed to the end of the chunk.
         const float last = gates[kChunkTokens - 1], decay = exp2_approx(last);
         each([&](float& value, u32, u32) { value *= decay; });
         UNROLL for (u32 k = 0; k < kChunkTokens; k += 8) {

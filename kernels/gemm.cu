@@ -85,7 +85,7 @@ template <bool kSimple> DEVICE void convert(const HalvesArgs& a, float* scratch)
         normalise(part, first);
         part.each(first, cols, [&](float v, u32) { peak = fmaxf(peak, fabsf(v)); });
     });
-    // What no bias is added to is divided by the length of the row with its scale.
+    // Without a bias the length of the row joins the scale.
     if (!kSimple) inverse = 1.f;
     peak = block_max(peak, scratch) * inverse;
     // The power of two below the peak, by its exponent bits; values then lie below 2. Denormal and infinite peaks keep 1.

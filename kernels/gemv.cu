@@ -12,7 +12,7 @@
 // Rows of input that share the weights that were read.
 constexpr u32 kColumns = 8;
 constexpr u32 kThreads = 384;
-// What a thread loads before it waits for one, and the columns of a block.
+// Loads of a thread ahead of a wait, and the columns of a block.
 typedef Eights<kThreads, 3> Inputs;
 constexpr u32 kSpan = Inputs::kSpan;
 

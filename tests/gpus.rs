@@ -415,7 +415,7 @@ fn layers_follow_the_memory() {
     choice::assume(None);
 }
 
-/// What a driver cannot mean is told in the list of devices, which is short.
+/// The list of devices is short, and tells what a driver cannot mean.
 #[test]
 fn nonsense_in_a_list_of_devices_is_told() {
     let Some(gpus) = gpus() else { return };

@@ -41,9 +41,9 @@ struct Token {
     k: Vec<f64>,
     v: Vec<f64>,
     decays: Vec<f64>,
-    /// Of the delta rule; the time step of a scan.
+    /// The factor of the delta rule; the time step of a scan.
     factor: f64,
-    /// Of `v`, in the result.
+    /// The factor of `v` in the result.
     skip: f64,
 }
 
@@ -51,7 +51,7 @@ fn read(s: &[Vec<f64>], by: &[f64], col: usize) -> f64 {
     s.iter().zip(by).map(|(row, x)| row[col] * x).sum()
 }
 
-/// What a head does to its matrix S, `[key_dim][value_dim]`, for one token; returns its result.
+/// Advances the matrix S of a head, `[key_dim][value_dim]`, by one token; returns its result.
 fn advance(s: &mut [Vec<f64>], t: &Token, erases: bool) -> Vec<f64> {
     s.iter_mut().zip(&t.decays).for_each(|(row, decay)| row.iter_mut().for_each(|x| *x *= decay.exp()));
     let one = |col: usize| {

@@ -513,7 +513,7 @@ void mma(const uint32_t (&words)[6], float (&d)[4], At at) {
 //   a_i: row groupID (+ 8 for i = 1, 3), column threadID_in_group (+ 4 for i >= 2)
 //   b_i: row threadID_in_group (+ 4 for i = 1), column groupID
 //   c_i: as above
-// What becomes of the lower 13 bits of a register is left open.
+// The lower 13 bits of a register have no defined effect.
 void mma_tf32(const uint32_t (&words)[6], float (&d)[4], At at) {
     for (const uint32_t word : words)
         if (word & 0x1fff) fault(at, "an operand that was not rounded to tf32");

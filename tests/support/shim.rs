@@ -21,7 +21,7 @@ pub struct Shim {
     path: PathBuf,
 }
 
-/// What a call that succeeds writes in place of its answer: nothing, zeros, ones, the largest int.
+/// The answer that a call writes though it succeeds: nothing, zeros, ones, the largest int.
 #[derive(Clone, Copy, Debug)]
 pub enum Lie {
     Nothing,

@@ -32,7 +32,7 @@ const NOT_READY: Status = CUresult::CUDA_ERROR_NOT_READY as Status;
 /// `CU_MEMHOSTALLOC_PORTABLE`: the devices of all contexts copy from and to the memory.
 const PORTABLE: c_uint = 1;
 
-/// What is told of a call that succeeded and gave nothing.
+/// The text for a call that succeeded and gave nothing.
 const NOTHING: &str = "succeeded and gave nothing";
 
 /// Alignment of page-locked memory that is counted on.
