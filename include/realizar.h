@@ -49,6 +49,9 @@
  *   RZ_ERR_VERSION.
  * - A struct that is written to begins with struct_size too, from 4 to 4096; the rest of it may be uninitialised. Fields
  *   that the library does not know become zero.
+ * - A time that the caller gives is in microseconds (us_from_now, budget_us), where 0 says that no time is left and
+ *   RZ_NO_LIMIT that there is no limit. A time that was measured is in nanoseconds, as its name says (sum_ns), and 0
+ *   where nothing was measured.
  * - Structs without struct_size, such as rz_error and rz_chat_message, never change.
  * - A handle that was freed, or is of another kind than the function wants, is RZ_ERR_INVALID_ARGUMENT in most cases;
  *   no program may rely on it.
@@ -283,6 +286,9 @@ rz_status rz_runtime_threads_set(rz_runtime *runtime,
  * Cancelling
  * ------------------------------------------------------------------------------------------------ */
 
+/* A time in microseconds that is no limit: of rz_cancel_deadline, rz_job_step and rz_jobs_step. 0 says that no time is left. */
+#define RZ_NO_LIMIT UINT64_MAX
+
 /* A flag that stops the calls it was given to, and every call on the caches it was set for (rz_cache_cancel_set). May
  * be fired and reset from any thread while calls use it. */
 typedef struct rz_cancel rz_cancel;
@@ -298,10 +304,12 @@ void rz_cancel_free(rz_cancel *cancel);
  * once, until rz_cancel_reset. NULL is fine. Any thread, a signal handler included. Since 0.1.0. */
 void rz_cancel_fire(rz_cancel *cancel);
 
-/* Has `cancel` fire by itself `ns_from_now` nanoseconds from now; 0 takes that back, and so does rz_cancel_reset. Calls
- * that heed it then end as if it were fired, with RZ_ERR_DEADLINE. No thread waits for the time: each call looks at the
- * clock where it looks at the flag. Any thread. Since 0.1.0. */
-rz_status rz_cancel_deadline(rz_cancel *cancel, uint64_t ns_from_now, rz_error *err);
+/* Has `cancel` fire by itself `us_from_now` microseconds from now, with 0 at once: a deadline that has passed. RZ_NO_LIMIT
+ * takes that back, and so does rz_cancel_reset. Calls that heed it then end as if it were fired, with RZ_ERR_DEADLINE. No
+ * thread waits for the time: each call looks at the clock where it looks at the flag. Any thread. Since 0.1.0. */
+rz_status rz_cancel_deadline(rz_cancel *cancel,
+                             uint64_t us_from_now,
+                             rz_error *err);
 
 /* Makes a fired flag fit for use again, and takes its deadline back. NULL is fine. Any thread. Since 0.1.0. */
 void rz_cancel_reset(rz_cancel *cancel);
@@ -1158,9 +1166,9 @@ rz_status rz_generate_into(rz_cache *cache,
 /* `rz_decode_token` for `n` caches of one model at once, in one pass over the weights: token i is appended to
  * cache i, and the one that follows is written to next[i].
  *
- * `samplers` may be NULL, and so may each of its `n` entries; `next` may be `tokens`. No cache and no sampler may
- * occur twice. A call that fails leaves all caches as they were. Any thread. Errors: those of rz_prefill, and
- * RZ_ERR_MISMATCH for caches of different models. Since 0.1.0. */
+ * `samplers` may be NULL, and so may each of its `n` entries; `next` may be `tokens`. With `n` 0 nothing is done, and all
+ * may be NULL. No cache and no sampler may occur twice. A call that fails leaves all caches as they were. Any thread.
+ * Errors: those of rz_prefill, and RZ_ERR_MISMATCH for caches of different models. Since 0.1.0. */
 rz_status rz_decode_batch(rz_cache *const *caches,
                           const uint32_t *tokens,
                           size_t n,
@@ -1283,8 +1291,8 @@ rz_status rz_job_new(rz_cache *cache,
                      rz_job **out,
                      rz_error *err);
 
-/* Works on a job for about `budget_us` microseconds; with 0, until it has made a token or ended. RZ_AGAIN: there is more
- * to do; RZ_DONE: it has ended.
+/* Works on a job for about `budget_us` microseconds, with 0 for one share of its work; with RZ_NO_LIMIT, until it has made a
+ * token or ended. RZ_AGAIN: there is more to do; RZ_DONE: it has ended.
  *
  * A step is paused between two shares of its work, on a CPU within a layer or a large product, before one that would take
  * longer than is left; one share is done in any case. Work on a GPU is paused between kernels of prompts, and one token is
@@ -1299,8 +1307,8 @@ rz_status rz_job_step(rz_job *job,
                       rz_error *err);
 
 /* `rz_job_step` for `n` jobs of one model at once: each pass over the weights computes single tokens of those that make
- * tokens, up to 64, and a piece of the prompts of others. With a budget of 0, until one of them has made a token. RZ_DONE:
- * all have ended; those that have before are passed over.
+ * tokens, up to 64, and a piece of the prompts of others. With RZ_NO_LIMIT, until one of them has made a token.
+ * RZ_DONE: all have ended, or `n` is 0, for which `jobs` may be NULL; those that have before are passed over.
  *
  * Jobs may join and leave between any two calls. A pass that was paused goes on when all that take part in it are given
  * again; where one of them is missing or was freed, it is begun anew without it. A cancel or deadline of any job that has

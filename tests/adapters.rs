@@ -306,9 +306,9 @@ fn jobs_with_adapters_make_the_tokens_of_calls() {
             let request = Request::new(&session, prompt(i), params).unwrap();
             Job::new(session, request)
         };
-        for budget in [0, 50, 2000] {
+        for budget in [None, Some(0), Some(50), Some(2000)] {
             let mut jobs: Vec<Job> = (0..5).map(job).collect();
-            let budget = std::time::Duration::from_micros(budget);
+            let budget = budget.map(std::time::Duration::from_micros);
             while !step_jobs(&mut jobs.iter_mut().collect::<Vec<_>>(), budget).unwrap() {}
             for (i, job) in jobs.iter_mut().enumerate() {
                 let made = job.read_tokens(|tokens| Ok(tokens.to_vec())).unwrap();

@@ -10,7 +10,6 @@ mod support;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
 
 use realizar::backend::{choice, cuda};
 use realizar::engine::saved::RestoreParams;
@@ -309,7 +308,7 @@ fn sequences_do_not_notice_a_division() {
                 Job::new(s, request)
             };
             let mut jobs = [6, 17].map(job);
-            while !step_jobs(&mut jobs.iter_mut().collect::<Vec<_>>(), Duration::ZERO).unwrap() {}
+            while !step_jobs(&mut jobs.iter_mut().collect::<Vec<_>>(), None).unwrap() {}
             for (job, n) in jobs.iter_mut().zip([6, 17]) {
                 let (mut s, mut out, mut made) = (session(&model), [0; 6], 0);
                 s.prefill(&PROMPT[..n - 1], None).unwrap();

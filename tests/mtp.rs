@@ -93,7 +93,7 @@ fn read(job: &mut Job) -> Vec<u32> {
 /// The tokens of a job, and the numbers of drafted and right ones in each of its passes with single tokens.
 fn passes(mut job: Job) -> (Vec<u32>, Vec<[usize; 2]>) {
     let mut counts = vec![];
-    while !step_jobs(&mut [&mut job], Duration::ZERO).unwrap() {
+    while !step_jobs(&mut [&mut job], None).unwrap() {
         counts.push([job.info().drafted, job.info().accepted]);
     }
     counts.push([job.info().drafted, job.info().accepted]);
@@ -227,7 +227,7 @@ fn rows_in_the_middle_of_a_pass_are_those_of_their_tokens() {
             if some.is_empty() {
                 break;
             }
-            step_jobs(&mut some, Duration::ZERO).unwrap();
+            step_jobs(&mut some, None).unwrap();
             for ((found, before), job) in found.iter_mut().zip(before).zip(&jobs) {
                 let after = count(job);
                 if before[0] > 0 && after[0] > before[0] {
@@ -291,7 +291,7 @@ fn drafts_change_nothing_wherever_they_are_paused() {
                 let sampler = Some(Sampler::new(choice.clone()).unwrap());
                 let params = JobParams { max_tokens: 60, sampler, draft: draft.clone(), ..Default::default() };
                 let mut job = job(model, &prompt[..310 - 40 * round as usize], params);
-                while !step_jobs(&mut [&mut job], Duration::from_micros(budget())).unwrap() {}
+                while !step_jobs(&mut [&mut job], Some(Duration::from_micros(budget()))).unwrap() {}
                 let (mut made, mut accepted) = (read(&mut job), job.info().accepted);
                 // Another one goes on behind a part of what the first has made.
                 let mut session = job.into_session();
@@ -300,7 +300,7 @@ fn drafts_change_nothing_wherever_they_are_paused() {
                 let params = JobParams { max_tokens: 20, sampler, draft, ..Default::default() };
                 let request = Request::new(&session, &[5, 7], params).unwrap();
                 let mut job = Job::new(session, request);
-                while !step_jobs(&mut [&mut job], Duration::from_micros(budget())).unwrap() {}
+                while !step_jobs(&mut [&mut job], Some(Duration::from_micros(budget()))).unwrap() {}
                 made.extend(read(&mut job));
                 accepted += job.info().accepted;
                 let session = job.into_session();

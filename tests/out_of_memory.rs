@@ -21,6 +21,7 @@ use calls::zeroed;
 use realizar::ffi::adapter::*;
 use realizar::ffi::allocator::*;
 use realizar::ffi::cache::*;
+use realizar::ffi::cancel::*;
 use realizar::ffi::chat::*;
 use realizar::ffi::embed::*;
 use realizar::ffi::generate::*;
@@ -169,7 +170,7 @@ unsafe fn run(path: &CString, saved: &mut Saved) -> Run {
                         ..zeroed()
                     };
                     if run.call("job", |e| rz_job_new(of_job, &params, &mut job, e)) {
-                        while run.call("step", |e| rz_job_step(job, 0, e)) && n_steps < 100 {
+                        while run.call("step", |e| rz_job_step(job, RZ_NO_LIMIT, e)) && n_steps < 100 {
                             n_steps += 1;
                         }
                         run.call("job text", |e| rz_job_text_into(job, text.as_mut_ptr(), 256, &mut n, e));

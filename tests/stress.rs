@@ -329,7 +329,7 @@ impl World {
                     22 => cancel.replace(new_cancel(), rz_cancel_free),
                     23 => sampler.replace(new_sampler(amount as u64), rz_sampler_free),
                     24 => cancel.with(|s| rz_cancel_fire(s)),
-                    25 => ignore(cancel.with(|s| call(|e| rz_cancel_deadline(s, 10_000 * amount as u64, e)))),
+                    25 => ignore(cancel.with(|s| call(|e| rz_cancel_deadline(s, 10 * amount as u64, e)))),
                     26 => cancel.with(|s| rz_cancel_reset(s)),
                     27 => {
                         let mut made = null_mut();

@@ -347,7 +347,7 @@ static rz_status write_answer(struct chat *chat, rz_error *err) {
     chat->answer = allocate(chat->answer, 1);
     chat->answer[chat->answer_len = 0] = '\0';
     do {
-        status = rz_job_step(chat->job, 0, err);
+        status = rz_job_step(chat->job, RZ_NO_LIMIT, err);
         write_news(chat, &ignored);
     } while (status == RZ_AGAIN);
 

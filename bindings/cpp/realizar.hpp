@@ -213,6 +213,28 @@ struct Message {
     std::string role, content;
 };
 
+/// A time from now: any duration, of which one that has passed leaves no time, or `no_limit`.
+class Limit {
+public:
+    constexpr Limit() noexcept = default;
+    template <class Rep, class Period>
+    constexpr Limit(std::chrono::duration<Rep, Period> time) noexcept : us_(microseconds(time)) {}
+    constexpr uint64_t us() const noexcept { return us_; }
+
+private:
+    template <class Rep, class Period>
+    static constexpr uint64_t microseconds(std::chrono::duration<Rep, Period> time) noexcept {
+        const double us = std::chrono::duration<double, std::micro>(time).count();
+        if (!(us > 0)) return 0;
+        if (us >= 18446744073709551615.0) return RZ_NO_LIMIT - 1;
+        const auto whole = static_cast<uint64_t>(us);
+        return whole + (static_cast<double>(whole) < us);
+    }
+
+    uint64_t us_ = RZ_NO_LIMIT;
+};
+inline constexpr Limit no_limit;
+
 /// Stops calls that were given it. `fire` may be called from any thread and from a signal handler.
 class Cancel {
 public:
@@ -221,12 +243,10 @@ public:
     static Result<Cancel> make() { return detail::called<Cancel, rz_cancel *>(rz_cancel_new); }
     void fire() noexcept { rz_cancel_fire(get()); }
     void reset() noexcept { rz_cancel_reset(get()); }
-    /// Fires by itself after so long, with RZ_ERR_DEADLINE; zero or less takes that back.
-    void deadline(std::chrono::nanoseconds from_now) { try_deadline(from_now).value(); }
-    Result<rz_status> try_deadline(std::chrono::nanoseconds from_now) {
-        return detail::done([&](rz_error *error) {
-            return rz_cancel_deadline(get(), from_now.count() > 0 ? static_cast<uint64_t>(from_now.count()) : 0, error);
-        });
+    /// Fires by itself after so long, with RZ_ERR_DEADLINE, at once where that has passed; `no_limit` takes it back.
+    void deadline(Limit from_now) { try_deadline(from_now).value(); }
+    Result<rz_status> try_deadline(Limit from_now) {
+        return detail::done([&](rz_error *error) { return rz_cancel_deadline(get(), from_now.us(), error); });
     }
     rz_cancel *get() const noexcept { return handle_.get(); }
 
@@ -715,21 +735,21 @@ public:
         return detail::called<Job, rz_job *>(
             [&](rz_job **out, rz_error *error) { return rz_job_new(cache.get(), &params, out, error); });
     }
-    /// Works for about a budget of time; with zero, until it has made a token. True once it has ended.
-    bool step(std::chrono::microseconds budget) { return try_step(budget).value() == RZ_DONE; }
-    Result<rz_status> try_step(std::chrono::microseconds budget) {
-        return detail::done([&](rz_error *error) { return rz_job_step(get(), microseconds(budget), error); });
+    /// Works for about a budget of time, without a limit until it has made a token. True: there is more to do.
+    bool step(Limit budget = no_limit) { return try_step(budget).value() == RZ_AGAIN; }
+    /// RZ_AGAIN: there is more to do; RZ_DONE: it has ended.
+    Result<rz_status> try_step(Limit budget = no_limit) {
+        return detail::done([&](rz_error *error) { return rz_job_step(get(), budget.us(), error); });
     }
-    /// `step` for several jobs of one model in common passes over the weights. True once all have ended.
-    static bool step(const std::vector<Job *> &jobs, std::chrono::microseconds budget) {
-        return try_step(jobs, budget).value() == RZ_DONE;
+    /// `step` for several jobs of one model in common passes over the weights. False once all have ended, and for none.
+    static bool step(const std::vector<Job *> &jobs, Limit budget = no_limit) {
+        return try_step(jobs, budget).value() == RZ_AGAIN;
     }
-    static Result<rz_status> try_step(const std::vector<Job *> &jobs, std::chrono::microseconds budget) {
+    static Result<rz_status> try_step(const std::vector<Job *> &jobs, Limit budget = no_limit) {
         std::vector<rz_job *> raw;
         raw.reserve(jobs.size());
         for (Job *job : jobs) raw.push_back(detail::raw(job));
-        return detail::done(
-            [&](rz_error *error) { return rz_jobs_step(raw.data(), raw.size(), microseconds(budget), error); });
+        return detail::done([&](rz_error *error) { return rz_jobs_step(raw.data(), raw.size(), budget.us(), error); });
     }
     /// The text that is new since the last call: whole characters, stop strings cut out. Valid until the next call.
     std::string_view text() { return try_text().value(); }
@@ -742,7 +762,7 @@ public:
     std::optional<std::string_view> next() { return try_next().value(); }
     Result<std::optional<std::string_view>> try_next() {
         for (;;) {
-            auto stepped = try_step(std::chrono::microseconds(0));
+            auto stepped = try_step();
             if (!stepped) return stepped.error();
             auto piece = try_text();
             if (!piece) return piece.error();
@@ -792,10 +812,6 @@ public:
     rz_job *get() const noexcept { return handle_.get(); }
 
 private:
-    static uint64_t microseconds(std::chrono::microseconds budget) noexcept {
-        return budget.count() > 0 ? static_cast<uint64_t>(budget.count()) : 0;
-    }
-
     detail::Handle<rz_job, rz_job_free> handle_;
     std::string text_ = std::string(256, '\0');
 };

@@ -172,14 +172,30 @@ func (j *Job) enter() (handle *C.rz_job, leave func(), err error) {
 	}, nil
 }
 
-// Step works on the job for about a budget of time; with 0, until it has made a token. It tells whether the job has
-// ended. When the context ends, so does the step, and the job goes on with the next one.
-func (j *Job) Step(ctx context.Context, budget time.Duration) (done bool, err error) {
+// NoLimit is no budget of time: a step with it works until a job has made a token.
+const NoLimit time.Duration = math.MaxInt64
+
+// microseconds are those of a budget, of which less than nothing is nothing and a begun one counts as a whole.
+func microseconds(budget time.Duration) uint64 {
+	if budget == NoLimit {
+		return math.MaxUint64
+	}
+	whole := max(budget, 0) / time.Microsecond
+	if whole*time.Microsecond < budget {
+		whole++
+	}
+	return uint64(whole)
+}
+
+// Step works on the job for about a budget of time. It tells whether there is more to do. When the context ends, so does
+// the step, and the job goes on with the next one.
+func (j *Job) Step(ctx context.Context, budget time.Duration) (more bool, err error) {
 	return StepJobs(ctx, []*Job{j}, budget)
 }
 
-// StepJobs is [Job.Step] for several jobs of one model in common passes over the weights. It tells whether all have ended.
-func StepJobs(ctx context.Context, jobs []*Job, budget time.Duration) (done bool, err error) {
+// StepJobs is [Job.Step] for several jobs of one model in common passes over the weights. It tells whether there is more to
+// do; of no jobs there is not.
+func StepJobs(ctx context.Context, jobs []*Job, budget time.Duration) (more bool, err error) {
 	handles := make([]*C.rz_job, len(jobs))
 	for i, j := range jobs {
 		handle, leave, err := j.enter()
@@ -204,10 +220,8 @@ func StepJobs(ctx context.Context, jobs []*Job, budget time.Duration) (done bool
 		}()
 	}
 	var e C.rz_error
-	// A budget of less than a microsecond is none.
-	us := (max(budget, 0) + time.Microsecond - 1) / time.Microsecond
-	status := C.rz_jobs_step(unsafe.SliceData(handles), C.size_t(len(handles)), C.uint64_t(us), &e)
-	return status == C.RZ_DONE, ended(ctx, check(status, &e))
+	status := C.rz_jobs_step(unsafe.SliceData(handles), C.size_t(len(handles)), C.uint64_t(microseconds(budget)), &e)
+	return status == C.RZ_AGAIN, ended(ctx, check(status, &e))
 }
 
 // Text is what is new since the last call, whole UTF-8, stop strings cut out.

@@ -3,6 +3,7 @@ package realizar
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -39,10 +40,13 @@ func TestJobs(t *testing.T) {
 			texts[i] += text
 		}
 	}
-	for done := false; !done; read() {
-		if done, err = StepJobs(t.Context(), jobs, 100*time.Microsecond); err != nil {
+	for more := true; more; read() {
+		if more, err = StepJobs(t.Context(), jobs, 100*time.Microsecond); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if more, err := StepJobs(t.Context(), nil, NoLimit); more || err != nil {
+		t.Error("a step of no jobs", more, err)
 	}
 	for i, job := range jobs {
 		info, err := job.Info()
@@ -76,16 +80,28 @@ func TestContextsPauseJobs(t *testing.T) {
 	defer job.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Microsecond)
 	defer cancel()
-	if done, err := job.Step(ctx, 0); done || !errors.Is(err, ErrDeadline) || !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("%v %v", done, err)
+	if more, err := job.Step(ctx, NoLimit); more || !errors.Is(err, ErrDeadline) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v %v", more, err)
+	}
+	// No time is left, or less than none: one share of work, which is no token yet.
+	for _, budget := range []time.Duration{0, -1, -time.Hour, math.MinInt64} {
+		more, err := job.Step(t.Context(), budget)
+		if info, _ := job.Info(); !more || err != nil || info.Tokens != 0 {
+			t.Errorf("%v: %v %v %+v", budget, more, err, info)
+		}
+	}
+	for budget, us := range map[time.Duration]uint64{0: 0, -5: 0, 1: 1, 1000: 1, 1001: 2, NoLimit: math.MaxUint64, NoLimit - 1: 9223372036854776} {
+		if found := microseconds(budget); found != us {
+			t.Error(budget, found)
+		}
 	}
 	ended, end := context.WithCancel(t.Context())
 	end()
 	if _, err := job.Step(ended, 0); !errors.Is(err, ErrCancelled) || !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	for done := false; !done; {
-		if done, err = job.Step(t.Context(), 0); err != nil {
+	for more := true; more; {
+		if more, err = job.Step(t.Context(), NoLimit); err != nil {
 			t.Fatal(err)
 		}
 	}

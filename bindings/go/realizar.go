@@ -60,8 +60,7 @@ func watchWith(ctx context.Context, cancel *C.rz_cancel) (stop func(), err error
 	}
 	if deadline, ok := ctx.Deadline(); ok {
 		var e C.rz_error
-		left := max(time.Until(deadline), 1)
-		if err := check(C.rz_cancel_deadline(cancel, C.uint64_t(left), &e), &e); err != nil {
+		if err := check(C.rz_cancel_deadline(cancel, C.uint64_t(microseconds(time.Until(deadline))), &e), &e); err != nil {
 			return nil, err
 		}
 	}

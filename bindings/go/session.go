@@ -197,8 +197,8 @@ func (s *Session) Logits() ([]float32, error) {
 // sessions[i], and the token that follows is entry i of the result. samplers may be nil, and so may each of them.
 func DecodeBatch(sessions []*Session, tokens []uint32, samplers []*Sampler) ([]uint32, error) {
 	n := len(sessions)
-	if n == 0 || len(tokens) != n || samplers != nil && len(samplers) != n {
-		return nil, &Error{Code: ErrInvalidArgument, Message: "a batch has as many tokens and samplers as sessions, and at least one"}
+	if len(tokens) != n || samplers != nil && len(samplers) != n {
+		return nil, &Error{Code: ErrInvalidArgument, Message: "a batch has as many tokens and samplers as sessions"}
 	}
 	caches, choosers, next := make([]*C.rz_cache, n), make([]*C.rz_sampler, n), make([]uint32, n)
 	for i, s := range sessions {
@@ -218,8 +218,8 @@ func DecodeBatch(sessions []*Session, tokens []uint32, samplers []*Sampler) ([]u
 		choosers[i] = sampler
 	}
 	var e C.rz_error
-	if err := check(C.rz_decode_batch(&caches[0], (*C.uint32_t)(&tokens[0]), C.size_t(n), &choosers[0],
-		(*C.uint32_t)(&next[0]), &e), &e); err != nil {
+	if err := check(C.rz_decode_batch(unsafe.SliceData(caches), (*C.uint32_t)(unsafe.SliceData(tokens)), C.size_t(n),
+		unsafe.SliceData(choosers), (*C.uint32_t)(unsafe.SliceData(next)), &e), &e); err != nil {
 		return nil, err
 	}
 	for i, s := range sessions {

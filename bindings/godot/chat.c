@@ -220,8 +220,7 @@ void node_process(struct node *node) {
   rz_error error;
   rz_job *const job = node->job;
   if (!job) return;
-  /* A budget of 0 would work until there is a token. */
-  const rz_status status = rz_job_step(job, node->budget ? node->budget : 1, &node->error);
+  const rz_status status = rz_job_step(job, node->budget, &node->error);
   rz_status read = rz_job_text_into(job, piece, sizeof piece - 1, &n, &error);
   if (read == RZ_ERR_BUFFER_TOO_SMALL && (out = malloc(n + 1))) read = rz_job_text_into(job, out, n, &n, &error);
   if (read >= 0 && n > 0) {

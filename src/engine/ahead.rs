@@ -58,7 +58,7 @@ pub fn run(
                 for job in jobs.iter_mut().filter(|job| !job.has_ended()) {
                     let member = Member { id: job.id, tokens: 1, outputs: 1 };
                     match is_first {
-                        true => ids.extend_from_slice(job.next_step(0, n, Duration::ZERO).0),
+                        true => ids.extend_from_slice(job.next_step(0, n, None).0),
                         false => ids.push(FOLLOWING),
                     }
                     let (state, choices) = job.state_and_choices();

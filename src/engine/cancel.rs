@@ -3,7 +3,7 @@
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 
@@ -26,9 +26,9 @@ impl Cancel {
         self.deadline.store(0, Ordering::Relaxed);
     }
 
-    /// Has it fire by itself after so many nanoseconds; 0 takes that back.
-    pub fn set_deadline(&self, ns: u64) {
-        let deadline = if ns == 0 { 0 } else { now().saturating_add(ns) };
+    /// Has it fire by itself after so long, at once where that is zero; `None` takes that back.
+    pub fn set_deadline(&self, from_now: Option<Duration>) {
+        let deadline = from_now.map_or(0, |time| now().saturating_add(nanoseconds(time)));
         self.deadline.store(deadline, Ordering::Relaxed);
     }
 
@@ -57,7 +57,11 @@ impl Cancel {
 /// Nanoseconds since the first call, from 1.
 fn now() -> u64 {
     static START: OnceLock<Instant> = OnceLock::new();
-    u64::try_from(START.get_or_init(Instant::now).elapsed().as_nanos()).unwrap_or(u64::MAX).saturating_add(1)
+    nanoseconds(START.get_or_init(Instant::now).elapsed()).saturating_add(1)
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -68,14 +72,15 @@ mod tests {
     fn a_deadline_fires_by_itself_and_can_be_taken_back() {
         let cancel = Cancel::default();
         let state = || Cancel::check(&[None, Some(&cancel)]);
-        cancel.set_deadline(u64::MAX);
-        assert!(state().is_ok());
-        cancel.set_deadline(1);
-        std::thread::sleep(std::time::Duration::from_micros(1));
+        for far in [Duration::from_secs(60), Duration::from_micros(u64::MAX - 1), Duration::MAX] {
+            cancel.set_deadline(Some(far));
+            assert!(state().is_ok());
+        }
+        cancel.set_deadline(Some(Duration::ZERO));
         assert!(matches!(state(), Err(Error::Deadline)));
-        cancel.set_deadline(0);
+        cancel.set_deadline(None);
         assert!(state().is_ok());
-        cancel.set_deadline(1);
+        cancel.set_deadline(Some(Duration::ZERO));
         cancel.fire();
         assert!(matches!(state(), Err(Error::Cancelled)));
         cancel.reset();

@@ -274,11 +274,10 @@ impl Draft {
 
     /// The tokens that the next pass computes, as many as there is room for and as are worth it, where `jobs` take part. With
     /// a budget of time no more than can be chosen in a part of it: choices are made at once when the pass ends.
-    pub fn choose(&mut self, room: usize, jobs: usize, budget: Duration) -> &[u32] {
+    pub fn choose(&mut self, room: usize, jobs: usize, budget: Option<Duration>) -> &[u32] {
         let in_time = match budget {
-            Duration::ZERO => MOST,
-            _ if self.always => MOST,
-            _ => (CHOICES * budget.as_secs_f64() / self.choice) as usize,
+            Some(budget) if !self.always => (CHOICES * budget.as_secs_f64() / self.choice) as usize,
+            _ => MOST,
         };
         let n = self.kinds.len().min(room).min(in_time);
         self.chosen = if self.always { n } else { self.worth.length(&self.kinds[..n], jobs) };

@@ -322,8 +322,8 @@ impl Job {
     }
 
     /// The next tokens of a job that makes tokens, with at most `room` of its draft, and the number of those whose logits
-    /// are wanted. `jobs`: those that make tokens in the pass. `budget`: the time of the call, or zero.
-    pub(super) fn next_step(&mut self, room: usize, jobs: usize, budget: Duration) -> (&[u32], usize) {
+    /// are wanted. `jobs`: those that make tokens in the pass. `budget`: the time of the call, if it has one.
+    pub(super) fn next_step(&mut self, room: usize, jobs: usize, budget: Option<Duration>) -> (&[u32], usize) {
         self.step.clear();
         self.step.extend_from_slice(&self.again);
         self.step.extend(self.made.last());

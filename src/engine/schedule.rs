@@ -16,11 +16,14 @@ use crate::error::{Error, Result, try_vec};
 
 /// Tokens of prompts in a pass that has single tokens too, which wait for it.
 const BESIDE: usize = 64;
+/// Budgets of time beyond it count as this one: about a century, which clocks can be added to.
+const LONGEST: Duration = Duration::from_secs(u32::MAX as u64);
 
-/// Works on jobs of one model for about `budget`, or, where that is zero, until one of them has made a token. True when
-/// all have ended. An error, by a cancel of any of them too, leaves them as they are, to go on with the next call.
-pub fn step_jobs(jobs: &mut [&mut Job], budget: Duration) -> Result<bool> {
-    let until = (!budget.is_zero()).then(|| Instant::now() + budget);
+/// Works on jobs of one model for about `budget`, of which zero is enough for one share of work, or, without one, until one
+/// of them has made a token. True when all have ended. An error, by a cancel of any of them too, leaves them as they are, to
+/// go on with the next call.
+pub fn step_jobs(jobs: &mut [&mut Job], budget: Option<Duration>) -> Result<bool> {
+    let until = budget.map(|budget| Instant::now() + budget.min(LONGEST));
     let Some(first) = jobs.first() else { return Ok(true) };
     let model = first.session().model().clone();
     if jobs.iter().any(|job| !Arc::ptr_eq(job.session().model(), &model)) {
@@ -105,7 +108,7 @@ fn make_drafts(jobs: &mut [&mut Job], pace: &Pace) -> Result<bool> {
 
 /// Fills a pass: tokens of jobs that make them, those that have waited longest first, with their drafts where there is
 /// room, then pieces of prompts.
-fn fill(pass: &mut Pass, jobs: &mut [&mut Job], model: &Model, budget: Duration) -> Result<()> {
+fn fill(pass: &mut Pass, jobs: &mut [&mut Job], model: &Model, budget: Option<Duration>) -> Result<()> {
     let limits = model.limits()?;
     let mut order = try_vec("jobs", jobs.len())?;
     order.extend((0..jobs.len()).filter(|&i| !jobs[i].has_ended()));

@@ -1,12 +1,21 @@
 //! Stopping a call from outside.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::engine::Cancel;
 
 use super::guard::{guarded, guarded_or};
 use super::handle::{self, Handle};
 use super::status::{RZ_OK, rz_error, rz_status};
+
+/// A time in microseconds that is no limit: of rz_cancel_deadline, rz_job_step and rz_jobs_step. 0 says that no time is left.
+pub const RZ_NO_LIMIT: u64 = u64::MAX;
+
+/// The time that a caller gives, if it is one.
+pub(super) fn time_limit(us: u64) -> Option<Duration> {
+    (us != RZ_NO_LIMIT).then(|| Duration::from_micros(us))
+}
 
 /// A flag that stops the calls it was given to, and every call on the caches it was set for (rz_cache_cancel_set). May
 /// be fired and reset from any thread while calls use it.
@@ -44,13 +53,13 @@ pub unsafe extern "C" fn rz_cancel_fire(cancel: *mut rz_cancel) {
     }
 }
 
-/// Has `cancel` fire by itself `ns_from_now` nanoseconds from now; 0 takes that back, and so does rz_cancel_reset. Calls
-/// that heed it then end as if it were fired, with RZ_ERR_DEADLINE. No thread waits for the time: each call looks at the
-/// clock where it looks at the flag. Any thread. Since 0.1.0.
+/// Has `cancel` fire by itself `us_from_now` microseconds from now, with 0 at once: a deadline that has passed. RZ_NO_LIMIT
+/// takes that back, and so does rz_cancel_reset. Calls that heed it then end as if it were fired, with RZ_ERR_DEADLINE. No
+/// thread waits for the time: each call looks at the clock where it looks at the flag. Any thread. Since 0.1.0.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rz_cancel_deadline(cancel: *mut rz_cancel, ns_from_now: u64, err: *mut rz_error) -> rz_status {
+pub unsafe extern "C" fn rz_cancel_deadline(cancel: *mut rz_cancel, us_from_now: u64, err: *mut rz_error) -> rz_status {
     guarded!(err, |call| {
-        call.handle(cancel)?.0.set_deadline(ns_from_now);
+        call.handle(cancel)?.0.set_deadline(time_limit(us_from_now));
         Ok(RZ_OK)
     })
 }

@@ -107,9 +107,9 @@ pub unsafe extern "C" fn rz_generate_into(
 /// `rz_decode_token` for `n` caches of one model at once, in one pass over the weights: token i is appended to
 /// cache i, and the one that follows is written to next[i].
 ///
-/// `samplers` may be NULL, and so may each of its `n` entries; `next` may be `tokens`. No cache and no sampler may
-/// occur twice. A call that fails leaves all caches as they were. Any thread. Errors: those of rz_prefill, and
-/// RZ_ERR_MISMATCH for caches of different models. Since 0.1.0.
+/// `samplers` may be NULL, and so may each of its `n` entries; `next` may be `tokens`. With `n` 0 nothing is done, and all
+/// may be NULL. No cache and no sampler may occur twice. A call that fails leaves all caches as they were. Any thread.
+/// Errors: those of rz_prefill, and RZ_ERR_MISMATCH for caches of different models. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_decode_batch(
     caches: *const *mut rz_cache,
@@ -121,7 +121,7 @@ pub unsafe extern "C" fn rz_decode_batch(
 ) -> rz_status {
     guarded!(err, |call| {
         if n == 0 {
-            return Err(Error::invalid("there are no caches to decode"));
+            return Ok(RZ_OK);
         }
         let caches = call.slice(caches, n, "caches")?;
         let tokens = call.slice(tokens, n, "tokens")?;

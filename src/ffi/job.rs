@@ -11,7 +11,7 @@ use crate::error::{Error, Result, try_vec};
 
 use super::arguments::Call;
 use super::cache::rz_cache;
-use super::cancel::rz_cancel;
+use super::cancel::{rz_cancel, time_limit};
 use super::generate::{at, distinct};
 use super::grammar::rz_grammar;
 use super::guard::{guarded, guarded_or};
@@ -259,8 +259,8 @@ fn stop_strings<'a>(call: &'a Call, params: &rz_job_params) -> Result<Vec<&'a st
     Ok(stops)
 }
 
-/// Works on a job for about `budget_us` microseconds; with 0, until it has made a token or ended. RZ_AGAIN: there is more
-/// to do; RZ_DONE: it has ended.
+/// Works on a job for about `budget_us` microseconds, with 0 for one share of its work; with RZ_NO_LIMIT, until it has made a
+/// token or ended. RZ_AGAIN: there is more to do; RZ_DONE: it has ended.
 ///
 /// A step is paused between two shares of its work, on a CPU within a layer or a large product, before one that would take
 /// longer than is left; one share is done in any case. Work on a GPU is paused between kernels of prompts, and one token is
@@ -274,13 +274,13 @@ fn stop_strings<'a>(call: &'a Call, params: &rz_job_params) -> Result<Vec<&'a st
 pub unsafe extern "C" fn rz_job_step(job: *mut rz_job, budget_us: u64, err: *mut rz_error) -> rz_status {
     guarded!(err, |call| {
         let job = call.handle(job)?;
-        job.change(|job| progress(step_jobs(&mut [job], Duration::from_micros(budget_us))))
+        job.change(|job| progress(step_jobs(&mut [job], time_limit(budget_us))))
     })
 }
 
 /// `rz_job_step` for `n` jobs of one model at once: each pass over the weights computes single tokens of those that make
-/// tokens, up to 64, and a piece of the prompts of others. With a budget of 0, until one of them has made a token. RZ_DONE:
-/// all have ended; those that have before are passed over.
+/// tokens, up to 64, and a piece of the prompts of others. With RZ_NO_LIMIT, until one of them has made a token.
+/// RZ_DONE: all have ended, or `n` is 0, for which `jobs` may be NULL; those that have before are passed over.
 ///
 /// Jobs may join and leave between any two calls. A pass that was paused goes on when all that take part in it are given
 /// again; where one of them is missing or was freed, it is begun anew without it. A cancel or deadline of any job that has
@@ -294,9 +294,6 @@ pub unsafe extern "C" fn rz_jobs_step(
     err: *mut rz_error,
 ) -> rz_status {
     guarded!(err, |call| {
-        if n == 0 {
-            return Err(Error::invalid("there are no jobs to step"));
-        }
         let jobs = call.slice(jobs, n, "jobs")?;
         distinct(jobs, rz_job::NAME)?;
         let mut owners = try_vec("jobs", n)?;
@@ -311,7 +308,7 @@ pub unsafe extern "C" fn rz_jobs_step(
         for lock in &mut locks {
             all.push(present(lock)?);
         }
-        progress(step_jobs(&mut all, Duration::from_micros(budget_us)))
+        progress(step_jobs(&mut all, time_limit(budget_us)))
     })
 }
 

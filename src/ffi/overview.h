@@ -49,6 +49,9 @@
  *   RZ_ERR_VERSION.
  * - A struct that is written to begins with struct_size too, from 4 to 4096; the rest of it may be uninitialised. Fields
  *   that the library does not know become zero.
+ * - A time that the caller gives is in microseconds (us_from_now, budget_us), where 0 says that no time is left and
+ *   RZ_NO_LIMIT that there is no limit. A time that was measured is in nanoseconds, as its name says (sum_ns), and 0
+ *   where nothing was measured.
  * - Structs without struct_size, such as rz_error and rz_chat_message, never change.
  * - A handle that was freed, or is of another kind than the function wants, is RZ_ERR_INVALID_ARGUMENT in most cases;
  *   no program may rely on it.

@@ -4,6 +4,7 @@ use super::host::*;
 use std::ptr::{null, null_mut};
 
 use realizar::ffi::cache::*;
+use realizar::ffi::cancel::*;
 use realizar::ffi::chat::*;
 use realizar::ffi::generate::*;
 use realizar::ffi::grammar::*;
@@ -41,7 +42,7 @@ fn generate(host: &Host, sampler: *mut rz_sampler) -> (rz_status, String) {
 
 fn expect_step(job: *mut rz_job) -> rz_status {
     let mut err = no_error();
-    unsafe { rz_job_step(job, 0, &mut err) }
+    unsafe { rz_job_step(job, RZ_NO_LIMIT, &mut err) }
 }
 
 #[test]

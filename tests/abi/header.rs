@@ -163,6 +163,7 @@ fn the_constants_are_pinned() {
         ("RZ_CACHE_TYPE_Q4_0", "2"),
         ("RZ_CACHE_TYPE_F32", "256"),
         ("RZ_TOKEN_NONE", "UINT32_MAX"),
+        ("RZ_NO_LIMIT", "UINT64_MAX"),
         ("RZ_POOLING_MODEL", "0"),
         ("RZ_POOLING_NONE", "1"),
         ("RZ_POOLING_MEAN", "2"),

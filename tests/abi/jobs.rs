@@ -75,14 +75,14 @@ fn a_job_owns_its_cache_until_it_is_freed() {
         expect(RZ_ERR_BUSY, |e| rz_decode_batch(&host.cache, &BOS, 1, null(), &mut next, e));
         expect(RZ_ERR_BUSY, |e| rz_job_new(host.cache, &params(&PROMPT, 1), &mut other, e));
     }
-    assert_eq!(step(job, 0), RZ_AGAIN);
+    assert_eq!(step(job, RZ_NO_LIMIT), RZ_AGAIN);
     assert_eq!(tokens(job), wanted[..1]);
     let mut all = wanted[..1].to_vec();
-    while step(job, 1) == RZ_AGAIN {
+    while step(job, 0) == RZ_AGAIN {
         all.extend(tokens(job));
     }
     all.extend(tokens(job));
-    assert_eq!((all, step(job, 0)), (wanted.clone(), RZ_DONE));
+    assert_eq!((all, step(job, RZ_NO_LIMIT)), (wanted.clone(), RZ_DONE));
     let ended = info(job);
     assert_eq!((ended.state, ended.end, ended.n_tokens), (RZ_JOB_STATE_ENDED, RZ_JOB_LENGTH, 12));
     assert!(ended.cache_len == 14 && ended.prompt_ns > 0 && ended.tokens_ns > 0 && ended.first_token_ns > 0);
@@ -108,7 +108,7 @@ fn handles_are_freed_in_any_order() {
             }
             rz_model_free(model);
             if order == 2 {
-                assert_eq!(step(job, 0), RZ_AGAIN);
+                assert_eq!(step(job, RZ_NO_LIMIT), RZ_AGAIN);
                 rz_job_free(job);
             }
             rz_job_free(null_mut());
@@ -132,7 +132,7 @@ fn drafts_change_no_token() {
         let draft_model = load();
         let job = new_job(host.cache, &rz_job_params { draft, draft_max, draft_model, ..params(&PROMPT, 40) });
         unsafe { rz_model_free(draft_model) };
-        while step(job, 0) == RZ_AGAIN {}
+        while step(job, RZ_NO_LIMIT) == RZ_AGAIN {}
         assert_eq!(tokens(job), wanted);
         let ended = info(job);
         assert!(ended.accepted <= ended.drafted && (draft != RZ_DRAFT_NONE || ended.drafted == 0));
@@ -157,7 +157,7 @@ fn text_comes_without_its_stop_string() {
     let stops = [c"there was a little boy".as_ptr(), c"named".as_ptr()];
     let prompt = [BOS, 403, 407, 261, 378];
     let job = new_job(host.cache, &rz_job_params { stops: stops.as_ptr(), n_stops: 2, ..params(&prompt, 40) });
-    while step(job, 0) == RZ_AGAIN {}
+    while step(job, RZ_NO_LIMIT) == RZ_AGAIN {}
     assert_eq!(info(job).end, RZ_JOB_STOP);
     let (mut text, mut len) = ([0 as c_char; 256], 7);
     unsafe {
@@ -211,7 +211,8 @@ fn wrong_calls_are_refused_and_change_nothing() {
         refused("out", |e| rz_job_new(host.cache, &good, null_mut(), e));
         refused("job", |e| rz_job_step(null_mut(), 0, e));
         refused("jobs", |e| rz_jobs_step(null(), 1, 0, e));
-        refused("no jobs", |e| rz_jobs_step(null(), 0, 0, e));
+        expect(RZ_DONE, |e| rz_jobs_step(null(), 0, 0, e));
+        expect(RZ_DONE, |e| rz_jobs_step(null(), 0, RZ_NO_LIMIT, e));
         refused("cancel", |e| rz_cancel_deadline(null_mut(), 1, e));
     }
     unsafe { rz_model_free(text_only) };
@@ -249,7 +250,7 @@ fn jobs_are_stepped_together_and_a_cancel_tells_whose() {
     let step = |status, jobs: &[*mut rz_job], budget| {
         expect(status, |e| unsafe { rz_jobs_step(jobs.as_ptr(), jobs.len(), budget, e) });
     };
-    step(RZ_AGAIN, &jobs[..2], 0);
+    step(RZ_AGAIN, &jobs[..2], RZ_NO_LIMIT);
     step(RZ_AGAIN, &jobs, 1);
     unsafe {
         rz_cancel_fire(cancel);
@@ -257,10 +258,11 @@ fn jobs_are_stepped_together_and_a_cancel_tells_whose() {
         assert_eq!(info(jobs[3]).stopped, RZ_ERR_CANCELLED);
         assert_eq!(info(jobs[2]).stopped, RZ_OK);
         rz_cancel_reset(cancel);
-        expect(RZ_OK, |e| rz_cancel_deadline(cancel, 1, e));
+        expect(RZ_OK, |e| rz_cancel_deadline(cancel, 0, e));
         step(RZ_ERR_DEADLINE, &jobs, 1);
         assert_eq!(info(jobs[3]).stopped, RZ_ERR_DEADLINE);
-        expect(RZ_OK, |e| rz_cancel_deadline(cancel, 0, e));
+        expect(RZ_OK, |e| rz_cancel_deadline(cancel, RZ_NO_LIMIT, e));
+        assert_eq!(info(jobs[3]).stopped, RZ_OK);
     }
     while unsafe { rz_jobs_step(jobs.as_ptr(), jobs.len(), 50, null_mut()) } == RZ_AGAIN {}
     for (&job, &cache) in jobs.iter().zip(&caches) {
@@ -282,13 +284,52 @@ fn a_deadline_ends_any_call() {
     let (mut cancel, mut next) = (null_mut(), 0);
     unsafe {
         expect(RZ_OK, |e| rz_cancel_new(&mut cancel, e));
-        expect(RZ_OK, |e| rz_cancel_deadline(cancel, 1, e));
+        expect(RZ_OK, |e| rz_cancel_deadline(cancel, 0, e));
         expect(RZ_ERR_DEADLINE, |e| rz_prefill(host.cache, PROMPT.as_ptr(), 3, cancel, e));
         expect(RZ_OK, |e| rz_cache_cancel_set(host.cache, cancel, e));
         expect(RZ_ERR_DEADLINE, |e| rz_decode_token(host.cache, BOS, null_mut(), &mut next, e));
         assert_eq!(host.len(), 0);
         rz_cancel_reset(cancel);
         host.prefill(&PROMPT);
+        rz_cancel_free(cancel);
+    }
+}
+
+/// 0 is no time at all, and no number of microseconds is too large.
+#[test]
+fn times_mean_what_the_header_says() {
+    let wanted = expected(&Host::new(64), 12);
+    let host = Host::new(64);
+    let job = new_job(host.cache, &params(&PROMPT, 12));
+    // One share of work is not a token yet.
+    assert_eq!((step(job, 0), info(job).n_tokens), (RZ_AGAIN, 0));
+    assert_eq!((step(job, RZ_NO_LIMIT), info(job).n_tokens), (RZ_AGAIN, 1));
+    assert_eq!((step(job, RZ_NO_LIMIT - 1), tokens(job)), (RZ_DONE, wanted));
+    let mut cancel = null_mut();
+    unsafe {
+        rz_job_free(job);
+        expect(RZ_OK, |e| rz_cancel_new(&mut cancel, e));
+        for (us, status) in [(u64::MAX - 1, RZ_OK), (0, RZ_ERR_DEADLINE), (1 << 63, RZ_OK), (0, RZ_ERR_DEADLINE)] {
+            expect(RZ_OK, |e| rz_cancel_deadline(cancel, us, e));
+            expect(RZ_OK, |e| rz_cache_truncate(host.cache, 0, e));
+            expect(status, |e| rz_prefill(host.cache, PROMPT.as_ptr(), 3, cancel, e));
+        }
+        expect(RZ_OK, |e| rz_cancel_deadline(cancel, RZ_NO_LIMIT, e));
+        expect(RZ_OK, |e| rz_prefill(host.cache, PROMPT.as_ptr(), 3, cancel, e));
+        let before = std::time::Instant::now();
+        expect(RZ_OK, |e| rz_cancel_deadline(cancel, 20_000, e));
+        let mut n = 0;
+        let status = loop {
+            let mut err = no_error();
+            let status = rz_prefill(host.cache, PROMPT.as_ptr(), 1, cancel, &mut err);
+            n += 1;
+            if status != RZ_OK {
+                break status;
+            }
+            expect(RZ_OK, |e| rz_cache_truncate(host.cache, 3, e));
+        };
+        assert_eq!(status, RZ_ERR_DEADLINE);
+        assert!(before.elapsed().as_micros() >= 20_000, "{n} calls");
         rz_cancel_free(cancel);
     }
 }
@@ -302,7 +343,7 @@ fn a_sampler_is_copied() {
     let run = || {
         let cache = new_cache(host.model, 64);
         let job = new_job(cache, &rz_job_params { sampler, ..params(&PROMPT, 20) });
-        while step(job, 0) == RZ_AGAIN {}
+        while step(job, RZ_NO_LIMIT) == RZ_AGAIN {}
         let made = tokens(job);
         unsafe {
             rz_job_free(job);

@@ -134,7 +134,7 @@ static void *fire(void *unused) {
 static void arm(int by_deadline, double us) {
   if (by_deadline) {
     fired_at = now_us() + us;
-    CALL(rz_cancel_deadline(cancel, (uint64_t)(1e3 * us), &err));
+    CALL(rz_cancel_deadline(cancel, (uint64_t)us, &err));
     return;
   }
   pthread_mutex_lock(&mutex);
@@ -148,7 +148,7 @@ static double late(rz_status status, int by_deadline) {
   const double returned = now_us();
   if (status < 0) CHECK(status == (by_deadline ? RZ_ERR_DEADLINE : RZ_ERR_CANCELLED));
   if (by_deadline) {
-    CALL(rz_cancel_deadline(cancel, 0, &err));
+    CALL(rz_cancel_deadline(cancel, RZ_NO_LIMIT, &err));
   } else {
     pthread_mutex_lock(&mutex);
     while (fire_at != 0) pthread_cond_wait(&changed, &mutex);
@@ -220,7 +220,7 @@ static void cancels(size_t n, double most) {
       }
     }
   }
-  while (rz_job_step(job, 0, &err) != RZ_DONE) CHECK(err.code >= 0);
+  while (rz_job_step(job, RZ_NO_LIMIT, &err) != RZ_DONE) CHECK(err.code >= 0);
   finish(job);
   /* Jobs that are freed midway; now and then one goes on with what the cache kept. */
   for (freed = 0; freed < n / 10; freed++) {
@@ -316,11 +316,11 @@ static void together(void) {
     for (i = 0; i < TOGETHER; i++) {
       CALL(rz_cache_truncate(caches[i], 0, &err));
       jobs[i] = new_job(caches[i], NULL);
-      CALL(rz_job_step(jobs[i], 0, &err));
+      CALL(rz_job_step(jobs[i], RZ_NO_LIMIT, &err));
     }
     start = now_us();
     for (;;) {
-      const rz_status status = rz_jobs_step((rz_job *const *)jobs, TOGETHER, round ? 0 : 10000000, &err);
+      const rz_status status = rz_jobs_step((rz_job *const *)jobs, TOGETHER, round ? RZ_NO_LIMIT : 10000000, &err);
       CALL(status);
       if (status == RZ_DONE) break;
     }

@@ -231,10 +231,10 @@ int main(int argc, char **argv) {
         realizar::Job job(sliced, tokens, job_params);
         EXPECT(failure([&] { sliced.prefill(tokens); }) == RZ_ERR_BUSY);
         std::string sliced_text;
-        while (!job.step(std::chrono::microseconds(50))) sliced_text += job.text();
+        while (job.step(std::chrono::microseconds(50))) sliced_text += job.text();
         sliced_text += job.text();
         EXPECT(sliced_text == story && job.tokens() == all && job.info().end == RZ_JOB_LENGTH && job.text().empty());
-        EXPECT(realizar::Job::step({&job}, std::chrono::microseconds(0)));
+        EXPECT(!realizar::Job::step({&job}, std::chrono::microseconds(0)) && !realizar::Job::step(std::vector<realizar::Job *>()));
     }
     // Its text is a range of pieces, which ends with a stop string or by an error; text made ahead of that has been given.
     {
@@ -269,9 +269,18 @@ int main(int argc, char **argv) {
         EXPECT(pieces == story);
     }
     EXPECT(!realizar::Job::make(fork, {}));
-    cancel.deadline(std::chrono::nanoseconds(1));
-    EXPECT(fork.try_prefill(tokens, &cancel).status() == RZ_ERR_DEADLINE);
-    cancel.deadline(std::chrono::nanoseconds(0));
+    // A deadline that has passed fires at once, whatever it is counted in.
+    const auto passed = [&](realizar::Limit from_now) {
+        cancel.deadline(from_now);
+        return fork.try_prefill(tokens, &cancel).status() == RZ_ERR_DEADLINE;
+    };
+    const auto now = std::chrono::steady_clock::now();
+    EXPECT(passed(now - std::chrono::steady_clock::now()) && passed(std::chrono::hours(-1)) && passed(std::chrono::seconds(0)));
+    cancel.deadline(std::chrono::hours(1));
+    EXPECT(realizar::Limit(std::chrono::nanoseconds(1)).us() == 1 && realizar::Limit(std::chrono::nanoseconds(2001)).us() == 3);
+    EXPECT(realizar::Limit(std::chrono::duration<double>(0.25)).us() == 250000 && realizar::Limit().us() == RZ_NO_LIMIT);
+    EXPECT(realizar::Limit(std::chrono::duration<double>(1e300)).us() == RZ_NO_LIMIT - 1);
+    cancel.deadline(realizar::no_limit);
     auto forwards = [](uint32_t n, auto share) {
         for (uint32_t i = 0; i < n; i++) share(i);
     };

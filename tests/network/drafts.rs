@@ -23,7 +23,7 @@ fn by(model: &Arc<Model>, most: usize) -> DraftParams {
 }
 
 /// The tokens of a job, its state, and the bits of the last logits once the cache is free again.
-fn run(mut job: Job, budget: &mut dyn FnMut() -> Duration) -> (Vec<u32>, JobInfo, Vec<u32>, Vec<u32>) {
+fn run(mut job: Job, budget: &mut dyn FnMut() -> Option<Duration>) -> (Vec<u32>, JobInfo, Vec<u32>, Vec<u32>) {
     while !step_jobs(&mut [&mut job], budget()).unwrap() {}
     let (made, info) = (tokens(&mut job), job.info());
     let mut cache = job.into_session();
@@ -59,11 +59,11 @@ fn drafts_change_no_token_and_no_logit_of_any_architecture() {
     let (mut right, mut wrong) = (0, 0);
     networks(|i, name, model| {
         let (prompt, seed, max_tokens) = (prompt(30 + i % 7, i), i as u64 % 3, 40);
-        let run = |draft: DraftParams, budget: &mut dyn FnMut() -> Duration| {
+        let run = |draft: DraftParams, budget: &mut dyn FnMut() -> Option<Duration>| {
             let params = JobParams { max_tokens, sampler: sampler(seed), draft, ..Default::default() };
             run(job(session(model, 100), &prompt, params), budget)
         };
-        let wanted = run(DraftParams::default(), &mut || Duration::from_secs(60));
+        let wanted = run(DraftParams::default(), &mut || Some(Duration::from_secs(60)));
         assert_eq!((wanted.1.drafted, wanted.1.accepted), (0, 0));
         let mut sources = vec![lookup(), DraftParams { always: false, ..lookup() }, by(model, 1 + i % 9)];
         sources.extend(other.as_ref().map(|other| by(other, 3)));
@@ -121,7 +121,7 @@ fn ends_within_a_draft_are_those_of_single_tokens() {
         let capacity = if round % 4 == 3 { 30 + round as u32 } else { 400 };
         let mut ids = Vec::new();
         model.tokenizer().unwrap().encode(STORY, true, false, &mut ids).unwrap();
-        let run = |draft: DraftParams, budget: &mut dyn FnMut() -> Duration| {
+        let run = |draft: DraftParams, budget: &mut dyn FnMut() -> Option<Duration>| {
             let sampler = Some(Sampler::new(choice.clone()).unwrap());
             let params = JobParams { max_tokens: 70, sampler, stops, draft, ..Default::default() };
             let mut job = job(session(&model, capacity), &ids, params);
@@ -132,7 +132,7 @@ fn ends_within_a_draft_are_those_of_single_tokens() {
             let logits = bits(cache.logits().expect("logits"));
             (info, (made, text, cache.tokens().to_vec(), logits))
         };
-        let wanted = run(DraftParams::default(), &mut || Duration::ZERO);
+        let wanted = run(DraftParams::default(), &mut || None);
         for draft in [lookup(), by(&model, 1 + round as usize % 12), by(&model, 1 << 30)] {
             let found = run(draft, &mut || budget(&mut rng));
             assert!(found.1 == wanted.1 && found.0.end == wanted.0.end, "round {round}: {:?}, {:?}", found.0, wanted.0);
@@ -195,8 +195,7 @@ fn jobs_with_and_without_drafts_share_passes_and_are_freed_midway() {
 #[test]
 fn cancels_lose_nothing_of_a_draft() {
     let model = load(&story(), 2);
-    let wanted =
-        run(story_job(&model, STORY, JobParams { max_tokens: 60, ..Default::default() }), &mut || Duration::ZERO);
+    let wanted = run(story_job(&model, STORY, JobParams { max_tokens: 60, ..Default::default() }), &mut || None);
     let cancel = Arc::new(Cancel::default());
     let mut rng = Rng(4);
     let mut stopped = 0;
@@ -206,7 +205,7 @@ fn cancels_lose_nothing_of_a_draft() {
         let mut job = story_job(&model, STORY, params);
         let mut seen = Vec::new();
         loop {
-            cancel.set_deadline(1 + rng.next() % 300_000);
+            cancel.set_deadline(Some(Duration::from_nanos(rng.next() % 300_000)));
             match step_jobs(&mut [&mut job], budget(&mut rng)) {
                 Ok(true) => break,
                 Ok(false) => {}
@@ -238,7 +237,7 @@ fn a_draft_model_follows_a_text_that_is_longer_than_its_cache() {
     let ids = prompt(700, 0);
     let run = |draft| {
         let params = JobParams { max_tokens: 500, sampler: sampler(1), draft, ..Default::default() };
-        run(job(session(&model, 1400), &ids, params), &mut || Duration::from_millis(1))
+        run(job(session(&model, 1400), &ids, params), &mut || Some(Duration::from_millis(1)))
     };
     let (wanted, found) = (run(DraftParams::default()), run(by(&model, 3)));
     assert!(found.0 == wanted.0 && found.2 == wanted.2 && found.3 == wanted.3);

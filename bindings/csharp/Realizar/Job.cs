@@ -95,8 +95,13 @@ namespace Realizar
                 }
         }
 
-        /// <summary>Works for about so many microseconds, 0 for until there is something new; false when the generation has ended.</summary>
-        public unsafe bool Step(ulong microseconds = 0)
+        /// <summary>Works until it has made a token or has ended; true: there is more to do.</summary>
+        public bool Step() => Step(Native.NoLimit);
+
+        /// <summary>Works for about so many microseconds, of which a negative number is none; true: there is more to do.</summary>
+        public bool Step(long microseconds) => Step((ulong)Math.Max(microseconds, 0));
+
+        private unsafe bool Step(ulong microseconds)
         {
             rz_error err;
             var status = Native.rz_job_step(handle, microseconds, &err);
@@ -104,8 +109,14 @@ namespace Realizar
             return status != Native.Done;
         }
 
-        /// <summary>Steps several jobs of one model, prompts and single tokens together, in common passes over the weights.</summary>
-        public static unsafe bool StepAll(IReadOnlyList<Job> jobs, ulong microseconds = 0)
+        /// <summary>Steps several jobs of one model, prompts and single tokens together, in common passes over the weights, until one of them
+        /// has made a token; true: there is more to do.</summary>
+        public static bool StepAll(IReadOnlyList<Job> jobs) => StepAll(jobs, Native.NoLimit);
+
+        /// <summary>The same for about so many microseconds.</summary>
+        public static bool StepAll(IReadOnlyList<Job> jobs, long microseconds) => StepAll(jobs, (ulong)Math.Max(microseconds, 0));
+
+        private static unsafe bool StepAll(IReadOnlyList<Job> jobs, ulong microseconds)
         {
             var held = 0;
             var pointers = new IntPtr[jobs.Count + 1]; // so that it is never empty

@@ -163,6 +163,7 @@ namespace Realizar
         internal const int AbiVersion = 1;
         internal const uint NoToken = uint.MaxValue;
         internal const int Done = 2;
+        internal const ulong NoLimit = ulong.MaxValue;
 
         [DllImport(Library, CallingConvention = C)] internal static extern uint rz_abi_version();
         [DllImport(Library, CallingConvention = C)] internal static extern byte* rz_version();

@@ -103,6 +103,8 @@ internal static class Tests
             using (var job = one.NewJob(model.Tokenize(Prompt), new JobOptions { MaxTokens = 25 }))
             {
                 Check(job.End == JobEnd.None, "a job that has not begun");
+                Check(job.Step(-1) && job.Step(0) && job.Step(long.MinValue) && job.Tokens == 0, "no time is left");
+                Check(!Job.StepAll(new Job[0]) && !Job.StepAll(new Job[0], 9), "no jobs");
                 var text = "";
                 while (job.Step(50)) text += job.Text();
                 Check(text + job.Text() == expected && job.End == JobEnd.Length && job.Tokens == 25, "slices of time");

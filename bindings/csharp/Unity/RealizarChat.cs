@@ -56,7 +56,7 @@ public sealed class RealizarChat : MonoBehaviour
     private void Update()
     {
         if (job == null) return;
-        var going = job.Step((ulong)Budget);
+        var going = job.Step(Budget);
         var piece = job.Text();
         answer += piece;
         if (piece.Length > 0) OnText?.Invoke(piece);

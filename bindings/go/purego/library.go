@@ -12,7 +12,7 @@ import (
 
 const (
 	abiVersion = 1
-	statusDone = 2
+	statusAgain = 1
 )
 
 // The structs and functions have the names of the header, by which they are looked up in the library.

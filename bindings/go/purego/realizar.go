@@ -16,6 +16,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"math"
 	"runtime"
 	"time"
 	"unicode/utf8"
@@ -343,8 +344,8 @@ func (s *Session) stream(ctx context.Context, options *Options, prompt func() ([
 			return
 		}
 		defer job.Close()
-		for done := false; !done; {
-			if done, err = job.Step(0); err != nil {
+		for more := true; more; {
+			if more, err = job.Step(NoLimit); err != nil {
 				yield("", err)
 				return
 			}
@@ -461,14 +462,27 @@ func newSampler(s *Sampling) (sampler uintptr, err error) {
 	return sampler, check(c.rz_sampler_new(&params, &sampler, &e), &e)
 }
 
-// Step works on the job for about a budget of time; with 0, until it has made a token. It tells whether the job has ended.
-func (j *Job) Step(budget time.Duration) (done bool, err error) { return StepJobs([]*Job{j}, budget) }
+// NoLimit is no budget of time: a step with it works until a job has made a token.
+const NoLimit time.Duration = math.MaxInt64
 
-// StepJobs is [Job.Step] for several jobs of one model in common passes over the weights. It tells whether all have ended.
-func StepJobs(jobs []*Job, budget time.Duration) (done bool, err error) {
-	if len(jobs) == 0 {
-		return true, nil
+// microseconds are those of a budget, of which less than nothing is nothing and a begun one counts as a whole.
+func microseconds(budget time.Duration) uint64 {
+	if budget == NoLimit {
+		return math.MaxUint64
 	}
+	whole := max(budget, 0) / time.Microsecond
+	if whole*time.Microsecond < budget {
+		whole++
+	}
+	return uint64(whole)
+}
+
+// Step works on the job for about a budget of time. It tells whether there is more to do.
+func (j *Job) Step(budget time.Duration) (more bool, err error) { return StepJobs([]*Job{j}, budget) }
+
+// StepJobs is [Job.Step] for several jobs of one model in common passes over the weights. It tells whether there is more to
+// do; of no jobs there is not.
+func StepJobs(jobs []*Job, budget time.Duration) (more bool, err error) {
 	objects := make([]uintptr, len(jobs))
 	for i, j := range jobs {
 		if objects[i], err = j.job.acquire(); err != nil {
@@ -480,7 +494,7 @@ func StepJobs(jobs []*Job, budget time.Duration) (done bool, err error) {
 		}
 	}
 	var e rz_error
-	status := c.rz_jobs_step(&objects[0], uintptr(len(jobs)), uint64(max(budget.Microseconds(), 0)), &e)
+	status := c.rz_jobs_step(unsafe.SliceData(objects), uintptr(len(jobs)), microseconds(budget), &e)
 	if err = check(status, &e); err != nil {
 		for _, j := range jobs {
 			if j.ctx.Err() != nil {
@@ -488,7 +502,7 @@ func StepJobs(jobs []*Job, budget time.Duration) (done bool, err error) {
 			}
 		}
 	}
-	return status == statusDone, err
+	return status == statusAgain, err
 }
 
 // Text is what is new since the last call: whole characters, stop strings cut out.

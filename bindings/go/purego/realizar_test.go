@@ -226,9 +226,14 @@ func TestJobsGrammarsAndEmbeddings(t *testing.T) {
 		defer job.Close()
 		jobs = append(jobs, job)
 	}
-	for done := false; !done; {
-		if done, err = StepJobs(jobs, 200*time.Microsecond); err != nil {
+	for more, budget := true, -time.Second; more; budget = 200 * time.Microsecond {
+		if more, err = StepJobs(jobs, budget); err != nil {
 			t.Fatal(err)
+		}
+	}
+	for _, budget := range []time.Duration{-1, 0, NoLimit} {
+		if more, err := StepJobs(nil, budget); more || err != nil {
+			t.Error(more, err)
 		}
 	}
 	if text, err := jobs[0].Text(); err != nil || !strings.HasPrefix(story, text) || text == "" {

@@ -42,7 +42,6 @@ public final class Generation extends Handle implements Iterable<String>, Iterat
     private final Session session;
     private final Cancel cancel;
     private String next;
-    private boolean done;
 
     Generation(MemorySegment cache, Session session, int[] tokens, Options options) {
         this(cache, session, tokens, options, new Cancel());
@@ -105,8 +104,9 @@ public final class Generation extends Handle implements Iterable<String>, Iterat
     /** Computes until there is text. @throws CancellationException after {@link #cancel} */
     @Override
     public boolean hasNext() {
-        while (next == null && !done) {
-            String piece = advance(0);
+        for (boolean more = true; next == null && more; ) {
+            more = step();
+            String piece = text();
             if (!piece.isEmpty()) next = piece;
         }
         return next != null;
@@ -120,26 +120,36 @@ public final class Generation extends Handle implements Iterable<String>, Iterat
         return piece;
     }
 
-    /** Works for about so many microseconds and returns the text that has come, which may be empty; null behind the last. */
-    public String step(long microseconds) {
-        if (done && next == null) return null;
-        String piece = (next == null ? "" : next) + (done ? "" : advance(microseconds));
-        next = null;
-        return piece;
+    /** Works until it has made a token or has ended; true: there is more to do. */
+    public boolean step() {
+        return advance(Native.NO_LIMIT);
     }
 
-    private String advance(long microseconds) {
+    /** Works for about so many microseconds, of which a negative number is none; true: there is more to do. */
+    public boolean step(long microseconds) {
+        return advance(Math.max(microseconds, 0));
+    }
+
+    private boolean advance(long microseconds) {
         return use(job -> {
             try (Arena arena = Arena.ofConfined()) {
-                done = Native.check(arena, e -> (int) Native.JOB_STEP.invokeExact(job, microseconds, e)) == Native.DONE;
+                return Native.check(arena, e -> (int) Native.JOB_STEP.invokeExact(job, microseconds, e)) != Native.DONE;
+            }
+        });
+    }
+
+    /** Text that is new since the last call, which may be empty: whole characters, stop strings cut out. */
+    public String text() {
+        return use(job -> {
+            try (Arena arena = Arena.ofConfined()) {
                 return Native.string(Native.filled(arena, 1, 64,
                     (out, capacity, written, e) -> (int) Native.JOB_TEXT.invokeExact(job, out, capacity, written, e)));
             }
         });
     }
 
-    /** All the text that is left. */
-    public String text() {
+    /** All the text that is left, up to the end. */
+    public String readAll() {
         var all = new StringBuilder();
         forEachRemaining(all::append);
         return all.toString();

@@ -27,6 +27,7 @@ import java.util.stream.Collectors;
 final class Native {
     static final int ABI_VERSION = 1;
     static final int DONE = 2;
+    static final long NO_LIMIT = -1;
     static final int DRAFT_LOOKUP = 1;
     static final int DRAFT_MODEL = 2;
     private static final int CANCELLED = -10;

@@ -76,16 +76,19 @@ class Tests {
             String[] twice = new String[2];
             for (int i = 0; i < 2; i++) {
                 try (var generation = session.generate(PROMPT, sampled)) {
-                    twice[i] = generation.text();
+                    twice[i] = generation.readAll();
                 }
             }
             check(twice[0].equals(twice[1]), "a seed");
             try (var generation = session.generate(PROMPT, new Options().stops("Lily", "never"))) {
-                check(generation.text().equals(", there was a little girl named ") && generation.end() == Generation.End.STOP, "a stop string");
+                check(generation.readAll().equals(", there was a little girl named ") && generation.end() == Generation.End.STOP, "a stop string");
             }
             try (var generation = session.generate(PROMPT, new Options().maxTokens(25))) {
                 var sliced = new StringBuilder();
-                for (String piece; (piece = generation.step(50)) != null; ) sliced.append(piece);
+                check(generation.step(-1) && generation.step(0) && generation.step(Long.MIN_VALUE) && generation.tokens() == 0, "no time is left");
+                while (generation.step(50)) sliced.append(generation.text());
+                sliced.append(generation.text());
+                check(!generation.step() && !generation.step(50), "the end of slices");
                 check(sliced.toString().equals(text.toString()), "slices of time");
                 check(thrown(RealizarException.class, () -> session.truncate(0)).status() == Status.BUSY, "a session at work");
             }
@@ -102,7 +105,7 @@ class Tests {
         try (var session = model.newSession(400); var generation = session.generate(PROMPT, new Options())) {
             check(generation.hasNext(), "a first piece");
             Thread.ofVirtual().start(generation::cancel);
-            thrown(CancellationException.class, generation::text);
+            thrown(CancellationException.class, generation::readAll);
             generation.close();
             check(session.length() >= 5, "the session keeps what is complete");
             thrown(IllegalStateException.class, generation::tokens);
@@ -112,7 +115,7 @@ class Tests {
     private static void grammars(Model model) {
         try (var session = model.newSession(200); var choices = model.grammar(Grammar.Kind.CHOICES, "[\"yes\", \"no\"]")) {
             try (var generation = session.generate(PROMPT, new Options().grammar(choices))) {
-                check(List.of("yes", "no").contains(generation.text()), "a choice");
+                check(List.of("yes", "no").contains(generation.readAll()), "a choice");
             }
         }
         var e = thrown(RealizarException.class, () -> model.grammar(Grammar.Kind.REGEX, "("));
@@ -123,18 +126,18 @@ class Tests {
         try (var session = model.newSession(300)) {
             String expected;
             try (var generation = session.generate(PROMPT, new Options().maxTokens(150))) {
-                expected = generation.text();
+                expected = generation.readAll();
             }
             for (var options : List.of(new Options().draftLookup(0), new Options().draftModel(model, 4))) {
                 session.truncate(0);
                 try (var generation = session.generate(PROMPT, options.maxTokens(150))) {
-                    check(generation.text().equals(expected), "a text with drafts");
+                    check(generation.readAll().equals(expected), "a text with drafts");
                     check(generation.accepted() <= generation.drafted(), "drafts that were right");
                 }
             }
             session.truncate(0);
             try (var generation = session.generate(PROMPT, new Options().draftModel(model, 4).maxTokens(150))) {
-                generation.text();
+                generation.readAll();
                 check(generation.accepted() > 0, "a model that drafts for itself");
             }
         }
@@ -145,12 +148,12 @@ class Tests {
         try (var session = model.newSession(200); var adapter = model.adapter(path)) {
             session.setAdapters(Map.of(adapter, 1f));
             try (var generation = session.generate(PROMPT, new Options().maxTokens(40))) {
-                check(generation.text().startsWith(adapted), "an adapter");
+                check(generation.readAll().startsWith(adapted), "an adapter");
             }
             session.setAdapters(Map.of());
             check(session.length() == 0, "a change of adapters empties");
             try (var generation = session.generate(PROMPT, new Options().maxTokens(25))) {
-                check(generation.text().startsWith(EXPECTED), "no adapter");
+                check(generation.readAll().startsWith(EXPECTED), "no adapter");
             }
             check(thrown(RealizarException.class, () -> session.setAdapters(Map.of(adapter, Float.NaN))).status() == Status.INVALID_ARGUMENT, "a scale");
             adapter.close();
@@ -217,7 +220,7 @@ class Tests {
         for (int i = 0; i < 2; i++) {
             try (var model = Model.load(path, new Model.Load(1, 0, 0, false, false, packed)); var session = model.newSession(64);
                 var generation = session.generate(PROMPT, new Options().maxTokens(20))) {
-                check(EXPECTED.startsWith(generation.text().substring(0, 30)), "packed weights");
+                check(EXPECTED.startsWith(generation.readAll().substring(0, 30)), "packed weights");
             }
         }
         Files.delete(packed);
@@ -231,7 +234,7 @@ class Tests {
             try (var generation = session.chat(json, new Options().maxTokens(120))) {
                 String first = generation.next();
                 System.out.printf("the first piece after %d ms%n", (System.nanoTime() - start) / 1_000_000);
-                String text = first + generation.text();
+                String text = first + generation.readAll();
                 check(text.contains("Paris"), text);
             }
         }

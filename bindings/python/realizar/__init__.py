@@ -13,6 +13,7 @@ forgotten, too.
 import ctypes
 import errno
 import json
+import math
 import os
 from ctypes import byref, c_uint32, c_void_p
 from dataclasses import dataclass, field
@@ -54,6 +55,15 @@ def _ids_of(call: Callable[[Any, int, Any], int], capacity: int) -> List[int]:
             return ids[: n.value].tolist()
         except BufferTooSmall:
             capacity = n.value
+
+
+def _microseconds(seconds: Optional[float]) -> int:
+    """A time as the library takes one, of which a begun microsecond counts as a whole."""
+    if seconds is None:
+        return _lib.NO_LIMIT
+    if math.isnan(seconds):
+        raise InvalidArgument("a time is a number of seconds")
+    return math.ceil(min(max(seconds, 0.0), 1e12) * 1e6)
 
 
 def _string(text: str, name: str) -> bytes:
@@ -624,10 +634,11 @@ class Job(Handle):
             super().__init__(new("rz_job_new", cache, byref(params)), "rz_job_free")
         self.session = session
 
-    def step(self, seconds: float = 0.0) -> bool:
-        """Works for about so long, 0 for until there is something new; False when the generation has ended."""
+    def step(self, seconds: Optional[float] = None) -> bool:
+        """Works for about so long, of which less than nothing is nothing, without a limit until it has made a token; True: there is more to
+        do."""
         with self._use() as job:
-            return status("rz_job_step", job, int(seconds * 1e6)) != _DONE
+            return status("rz_job_step", job, _microseconds(seconds)) != _DONE
 
     def text(self) -> str:
         """Text that has come since this was asked last, in whole characters, stop strings cut out."""
@@ -668,13 +679,13 @@ class Job(Handle):
 _DONE = 2
 
 
-def step_jobs(jobs: Sequence[Job], seconds: float = 0.0) -> bool:
+def step_jobs(jobs: Sequence[Job], seconds: Optional[float] = None) -> bool:
     """`Job.step` for several jobs of one model, prompts and single tokens together, in common passes over the weights."""
     from contextlib import ExitStack
 
     with ExitStack() as stack:
         pointers = (c_void_p * len(jobs))(*(stack.enter_context(job._use()) for job in jobs))
-        return status("rz_jobs_step", pointers, len(jobs), int(seconds * 1e6)) != _DONE
+        return status("rz_jobs_step", pointers, len(jobs), _microseconds(seconds)) != _DONE
 
 
 def decode_batch(

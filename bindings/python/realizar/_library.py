@@ -13,6 +13,7 @@ from ._errors import Closed, error_of
 
 ABI_VERSION = 1
 TOKEN_NONE = 0xFFFFFFFF
+NO_LIMIT = 0xFFFFFFFFFFFFFFFF
 
 LOG = CFUNCTYPE(None, c_int32, POINTER(c_char), c_size_t, c_void_p)
 PROGRESS = CFUNCTYPE(c_int32, c_uint64, c_uint64, c_void_p)

@@ -148,6 +148,11 @@ class Tiny(unittest.TestCase):
             expected = "".join(one.generate(PROMPT, max_tokens=25))
             with one.job(PROMPT, max_tokens=25) as job:
                 self.assertIsNone(job.end)
+                # No time is left, or less than none: one share of work, which is no token yet.
+                self.assertTrue(all(job.step(seconds) for seconds in (0, -0.001, -1e300, float("-inf"))))
+                self.assertEqual(job.tokens(), [])
+                with self.assertRaises(realizar.InvalidArgument):
+                    job.step(float("nan"))
                 text = ""
                 while job.step(50e-6):
                     text += job.text()
@@ -159,6 +164,9 @@ class Tiny(unittest.TestCase):
                     pass
                 self.assertEqual((first.text(), first.end), (", there was a little girl named ", "stop"))
                 alone = second.text()
+            self.assertFalse(realizar.step_jobs([]) or realizar.step_jobs([], 0.001))
+            with one.job(PROMPT, max_tokens=3) as job:
+                self.assertFalse(job.step(float("inf")))
             with self.model.session() as session:
                 self.assertEqual("".join(session.generate("Lily", max_tokens=9)), alone)
             with self.assertRaises(realizar.InvalidArgument):

@@ -58,18 +58,23 @@ public final class Job: Sendable {
         self.session = session
     }
 
-    /// Works for about so many microseconds, with 0 until it has made a token. False when the generation has ended.
-    public func step(microseconds: UInt64 = 0) throws -> Bool {
-        try handle.use { job in try call { rz_job_step(job, microseconds, $0) } } != RZ_DONE
+    /// Works for about so many microseconds, of which a negative number is none, with nil until it has made a token. True: there is
+    /// more to do.
+    public func step(microseconds: Int64? = nil) throws -> Bool {
+        try handle.use { job in try call { rz_job_step(job, limit(microseconds), $0) } } != RZ_DONE
     }
 
-    /// Steps several jobs of one model in common passes over the weights. False when all have ended.
-    public static func step(_ jobs: [Job], microseconds: UInt64 = 0) throws -> Bool {
+    /// Steps several jobs of one model in common passes over the weights. True: there is more to do.
+    public static func step(_ jobs: [Job], microseconds: Int64? = nil) throws -> Bool {
         try withExtendedLifetime(jobs) {
             let handles: [OpaquePointer?] = jobs.map { $0.handle.use { $0 } }
-            return try call { rz_jobs_step(handles, handles.count, microseconds, $0) } != RZ_DONE
+            return try call { rz_jobs_step(handles, handles.count, limit(microseconds), $0) } != RZ_DONE
         }
     }
+
+    /// A time as the library takes one, RZ_NO_LIMIT without one.
+    private static func limit(_ microseconds: Int64?) -> UInt64 { microseconds.map { UInt64(max($0, 0)) } ?? .max }
+    private func limit(_ microseconds: Int64?) -> UInt64 { Job.limit(microseconds) }
 
     /// Text that is new since the last call: whole characters, stop strings cut out.
     public func text() throws -> String {

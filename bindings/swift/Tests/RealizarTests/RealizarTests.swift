@@ -125,6 +125,9 @@ final class RealizarTests: XCTestCase {
         let jobs = try [
             Options(maxTokens: 20), Options(grammar: colors), Options(maxTokens: 60, draft: .lookup), Options(maxTokens: 20, draft: .model(model)),
         ].map { try model.session(capacity: 128).job(tokens, $0) }
+        XCTAssertTrue(try jobs[0].step(microseconds: 0) && jobs[0].step(microseconds: -1))
+        XCTAssertEqual(try jobs[0].tokens(), [])
+        XCTAssertFalse(try Job.step([]))
         while try Job.step(jobs, microseconds: 200) {}
         let texts = try jobs.map { try $0.text() }
         XCTAssertTrue(story.hasPrefix(texts[0]) && texts[0].count > 20, texts[0])

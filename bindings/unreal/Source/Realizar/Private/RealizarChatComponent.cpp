@@ -103,7 +103,7 @@ void URealizarChatComponent::TickComponent(float DeltaTime, ELevelTick TickType,
 {
     Super::TickComponent(DeltaTime, TickType, Function);
     if (!Job) return;
-    auto Stepped = Job->try_step(std::chrono::microseconds(FMath::Max(Budget, 1)));
+    auto Stepped = Job->try_step(std::chrono::microseconds(Budget));
     auto Piece = Job->try_text();
     if (Piece && !Piece->empty())
     {
