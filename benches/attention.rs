@@ -122,7 +122,7 @@ fn measure(
     let sequences = vec![0; n];
     let scoring = Scoring::new(0.1);
     let mut scratch = AttentionScratch::new(heads, n, pool.threads(), false).expect("memory");
-    let team = pool.enter();
+    let team = pool.enter().expect("workers");
     let layers = if n == 1 { layers } else { 1 };
     let seconds = median(|| {
         for layer in 0..layers {

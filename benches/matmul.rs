@@ -112,7 +112,7 @@ fn fill(format: &Format, matrix: &WeightMatrix, pages: &mut [u8], hot: bool) -> 
 fn main() {
     let options = options();
     let pool = Arc::new(Pool::new(options.threads).expect("threads"));
-    let team = pool.enter();
+    let team = pool.enter().expect("workers");
     let mut pages = Pages::new(BYTES);
     pages.bytes().fill(1);
     let isa = options.isa;

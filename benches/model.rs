@@ -284,7 +284,7 @@ impl Roofs {
         };
         let last_products = table + of_last.map(|t| chosen(&t.name) * t.shape.n_elements() as f64).sum::<f64>();
         let pool = Arc::new(Pool::new(options.threads as usize)?);
-        let team = pool.enter();
+        let team = pool.enter()?;
         let mut pages = Pages::new(info.weight_bytes as usize);
         pages.bytes().fill(1);
         Ok(Roofs {

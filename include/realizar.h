@@ -59,8 +59,19 @@
  *   apply: RZ_MODEL_MMAP, and pointers that do not point where this header says.
  * - Nothing is printed, no environment variable is read, no signal handler is set. On threads of the program no destructor
  *   of the library is left, so that it can be unloaded (dlclose) once all handles are freed; a GPU's driver may stay.
+ * - A call needs 64 KiB of its thread's stack.
  * - A child made with fork() may go on with models, and what was made of them, that no other thread was calling with at that
- *   moment; the library's threads stay behind, so that calls compute on their caller's alone. A GPU stays with the parent. */
+ *   moment; the library's threads stay behind, so that calls compute on their caller's alone. A GPU stays with the parent.
+ *
+ * What waits for what: the workers of a runtime compute one step at a time. Calls of several threads, on one model or on
+ * several of a runtime, take turns in the order in which they came: a step that goes on for some milliseconds while another call
+ * waits lets that one go first, between two shares of its work, so that a token never waits for the whole of somebody's prompt.
+ * Steps of jobs with a budget go ahead of other calls, every second turn at most. Prompts of several threads are read a piece
+ * at a time in turn. While a call waits it heeds its cancels, deadlines and budget as it does at work, within some milliseconds.
+ * A runtime with one thread has no workers: nothing waits, and each call computes on its own thread. A call on a handle in use
+ * never waits, it gets RZ_ERR_BUSY. Many requests are answered fastest by one thread with rz_jobs_step or rz_decode_batch, which
+ * read the weights once for all of them; threads share the time, and nothing else. Calls beside one another each take scratch memory
+ * of their own, on the CPU up to nine times that of one step, within rz_runtime_params.memory_limit. */
 
 #ifndef REALIZAR_H
 #define REALIZAR_H
@@ -238,7 +249,11 @@ typedef void (*rz_share_callback)(void *context, uint32_t i);
  * the caller's own among them, and returns when all have returned: 0, or another number where it could not, which makes
  * the call that it works for fail with RZ_ERR_INVALID_ARGUMENT, and so does a return that comes too soon. Comes from the
  * threads that call the library, hundreds of times a token, one at a time of a runtime. A host whose threads may all
- * be waiting in calls of the library has the calling one help. It must return normally: no longjmp, no C++ exception. */
+ * be waiting in calls of the library has the calling one help. It must return normally: no longjmp, no C++ exception.
+ *
+ * Whatever else it runs on the calling thread meanwhile, as schedulers do that hand tasks to a thread that waits, may not compute
+ * with the same runtime: such a call would wait for itself, and gets RZ_ERR_BUSY at once (rz_prefill, rz_decode_token, rz_job_step
+ * and all others that wait for the workers). Another runtime may be used, and handles may be made and freed. */
 typedef int32_t (*rz_parallel_callback)(void *user, uint32_t n, rz_share_callback share, void *context);
 
 /* Parameters of an rz_runtime. Zero in a field, or NULL for all of them, stands for the default. Since 0.1.0. */
@@ -299,9 +314,10 @@ rz_status rz_cancel_new(rz_cancel **out, rz_error *err);
 /* Frees the handle; NULL is fine. Any thread, except while another one fires it. Since 0.1.0. */
 void rz_cancel_free(rz_cancel *cancel);
 
-/* Asks the calls that heed `cancel` to stop, which they do with RZ_ERR_CANCELLED after the layer at hand: within
- * milliseconds for one token, some tens of them for the long prompt of a large model. Calls that begin later stop at
- * once, until rz_cancel_reset. NULL is fine. Any thread, a signal handler included. Since 0.1.0. */
+/* Asks the calls that heed `cancel` to stop, which they do with RZ_ERR_CANCELLED after the share of work at hand: within
+ * milliseconds on a CPU, whether they compute or wait for their turn; on a GPU after the piece of a prompt that is there.
+ * Calls that begin later stop at once, until rz_cancel_reset. NULL is fine. Any thread, a signal handler included.
+ * Since 0.1.0. */
 void rz_cancel_fire(rz_cancel *cancel);
 
 /* Has `cancel` fire by itself `us_from_now` microseconds from now, with 0 at once: a deadline that has passed. RZ_NO_LIMIT
@@ -1216,6 +1232,9 @@ rz_status rz_sample(rz_cache *cache, rz_sampler *sampler, uint32_t *token, rz_er
 #define RZ_JOB_CONTEXT 4       /* A job ended because its cache is full. */
 #define RZ_JOB_GRAMMAR 5       /* A job ended because its grammar was complete. */
 
+/* A job ended with an error of its own, of which rz_job_error tells: no token could be chosen, or its grammar passed a bound. */
+#define RZ_JOB_FAILED 6
+
 /* A generation that runs when the host has time: a prompt and the tokens that follow it, worked on in slices. Mutable,
  * so one call at a time: a second one gets RZ_ERR_BUSY. Its cache belongs to it until the job is freed: other calls on
  * the cache get RZ_ERR_BUSY, but for rz_cache_len, rz_cache_capacity and rz_cache_free.
@@ -1253,7 +1272,7 @@ typedef struct rz_job_params {
 typedef struct rz_job_info {
   uint32_t struct_size;  /* sizeof(rz_job_info), set by the caller. */
   uint32_t state;        /* RZ_JOB_STATE_... */
-  /* The reason why it has ended, RZ_JOB_END, _LENGTH, _STOP, _CONTEXT or _GRAMMAR; 0 where it has not. */
+  /* The reason why it has ended, RZ_JOB_END, _LENGTH, _STOP, _CONTEXT, _GRAMMAR or _FAILED; 0 where it has not. */
   uint32_t end;
   /* The status with which its steps end now because it is asked to stop, RZ_ERR_CANCELLED or RZ_ERR_DEADLINE; else 0. */
   int32_t stopped;
@@ -1294,14 +1313,16 @@ rz_status rz_job_new(rz_cache *cache,
 /* Works on a job for about `budget_us` microseconds, with 0 for one share of its work; with RZ_NO_LIMIT, until it has made a
  * token or ended. RZ_AGAIN: there is more to do; RZ_DONE: it has ended.
  *
- * A step is paused between two shares of its work, on a CPU within a layer or a large product, before one that would take
- * longer than is left; one share is done in any case. Work on a GPU is paused between kernels of prompts, and one token is
- * one piece there. A mixture of experts and a recurrent layer are one share each, whatever the length of the piece.
+ * A step is paused between two shares of its work, on a CPU within a layer, a large product or a mixture of experts, before one
+ * that would take longer than is left. Where the call has its turn in time (see "What waits for what" above), one share is
+ * done in any case; where other calls have the workers for the whole of its budget, nothing is. Work on a GPU is paused between
+ * kernels of prompts, and one token is one piece there. A recurrent layer is one share, whatever the length of the piece.
  *
  * While a step is paused the job holds scratch memory of its own, which counts against the runtime's ceiling; other
  * calls on the model go on beside it. A fired cancel and a deadline pause a step as well: the call ends with RZ_ERR_CANCELLED or
  * RZ_ERR_DEADLINE, nothing is lost, and the job goes on when it is stepped after rz_cancel_reset. Any thread. Errors:
- * those, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_LOST. Since 0.1.0. */
+ * those, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_LOST, and that of a job which has failed
+ * (RZ_JOB_FAILED), each time. Since 0.1.0. */
 rz_status rz_job_step(rz_job *job,
                       uint64_t budget_us,
                       rz_error *err);
@@ -1311,12 +1332,21 @@ rz_status rz_job_step(rz_job *job,
  * RZ_DONE: all have ended, or `n` is 0, for which `jobs` may be NULL; those that have before are passed over.
  *
  * Jobs may join and leave between any two calls. A pass that was paused goes on when all that take part in it are given
- * again; where one of them is missing or was freed, it is begun anew without it. A cancel or deadline of any job that has
- * not ended stops the call: rz_job_info.stopped tells whose. No job may occur twice. Any thread. Errors: those of rz_job_step,
- * RZ_ERR_INVALID_ARGUMENT, and RZ_ERR_MISMATCH for jobs of different models. Since 0.1.0. */
+ * again; where one of them is missing or was freed, it is begun anew without it. No job may occur twice.
+ *
+ * No job stops the others. One that cannot go on ends alone: its state is RZ_JOB_STATE_ENDED by RZ_JOB_FAILED, and rz_job_error
+ * tells why. One whose cancel is fired or whose deadline has passed is left out from the next pass on (rz_job_info.stopped tells
+ * so); only where all jobs that have not ended are asked to stop, the call ends with the RZ_ERR_CANCELLED or RZ_ERR_DEADLINE of the
+ * first. Any thread. Errors: those of rz_job_step but for failed jobs, RZ_ERR_INVALID_ARGUMENT, and RZ_ERR_MISMATCH for jobs of
+ * different models. Since 0.1.0. */
 rz_status rz_jobs_step(rz_job *const *jobs,
                        size_t n,
                        uint64_t budget_us,
+                       rz_error *err);
+
+/* Returns the status of the error with which a job has ended (RZ_JOB_FAILED), and its message in `err`; RZ_OK for any other
+ * job. Any thread. Errors beside those of the job: RZ_ERR_BUSY while a call works on the job, RZ_ERR_POISONED. Since 0.1.0. */
+rz_status rz_job_error(const rz_job *job,
                        rz_error *err);
 
 /* Copies the text made since the last call that succeeded: whole characters, without a NUL, stop strings cut out. What

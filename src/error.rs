@@ -7,7 +7,7 @@ use crate::memory;
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
     /// The caller passed something that can never work.
     #[error("{0}")]
@@ -62,6 +62,18 @@ impl Error {
 
     pub fn unsupported(what: impl Into<String>) -> Self {
         Error::Unsupported(what.into())
+    }
+
+    /// Says which entry of a list the error is about.
+    pub fn of_entry(self, i: usize) -> Self {
+        let at = |what: String| format!("entry {i}: {what}");
+        match self {
+            Error::InvalidArgument(what) => Error::InvalidArgument(at(what)),
+            Error::TooComplex(what) => Error::TooComplex(at(what)),
+            Error::Unsupported(what) => Error::Unsupported(at(what)),
+            Error::Mismatch(what) => Error::Mismatch(at(what)),
+            other => other,
+        }
     }
 
     pub fn io(path: &Path, doing: &str, source: &std::io::Error) -> Self {

@@ -119,7 +119,7 @@ if [ "$(uname -s)" = Linux ]; then
             printf 'FAILED: %s\n' "$1"; cat "$temporary/said"; exit 1
         fi
     }
-    for program in unload process interrupt; do
+    for program in unload process interrupt waiting; do
         ${CC:-cc} -std=c99 -D_POSIX_C_SOURCE=200809L -O2 -Wall -Wextra -Werror -pthread -o "$temporary/$program" c/$program.c \
             -I"$programs/stage/include" $([ $program = unload ] || echo "-L$programs/stage/lib -lrealizar -Wl,-rpath,$programs/stage/lib") -ldl
     done
@@ -128,6 +128,7 @@ if [ "$(uname -s)" = Linux ]; then
     passes "cancels, deadlines and jobs freed midway" interrupt "$chat" cancels 500
     passes "slices of time" interrupt "$chat" overshoot 300
     passes "conversations together" interrupt "$chat" together 20
+    passes "calls that wait for one another" waiting "$chat" 0.1 40 400
 fi
 
 if [ "$(uname -s)" = Linux ] && script --version >/dev/null 2>&1; then

@@ -1,7 +1,10 @@
-//! The pace of a step: asked ahead of each share of its work, says whether to go on. Knows no device.
+//! The pace of a step: says ahead of each share of its work whether to go on, and how long it may wait for its turn.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
+
+/// Time between two looks of a waiting call at its cancels.
+const LOOK: Duration = Duration::from_millis(4);
 
 /// The bounds of the work of a call, which may be parts of several steps.
 pub struct Pace<'a> {
@@ -35,6 +38,13 @@ impl<'a> Pace<'a> {
         self.moved.get() && self.until.is_some_and(|until| Instant::now() >= until)
     }
 
+    /// How long to wait for a turn before this is asked again; `None`: no longer. A cancel may be fired by a signal handler, which
+    /// can notify nobody, so it is looked for at intervals.
+    pub fn patience(&self) -> Option<Duration> {
+        let left = self.until.map_or(Some(LOOK), |until| until.checked_duration_since(Instant::now()));
+        left.map(|left| left.min(LOOK)).filter(|left| !left.is_zero() && !(self.stop)())
+    }
+
     /// True where work shall end by some time, so that what shares take is worth measuring.
     pub fn is_timed(&self) -> bool {
         self.until.is_some()
@@ -55,5 +65,18 @@ mod tests {
         assert!(!pace.pauses(Duration::ZERO) && !pace.pauses(Duration::ZERO) && pace.pauses(Duration::from_secs(200)));
         stop.set(true);
         assert!(pace.pauses(Duration::ZERO) && Pace::new(&asks).pauses(Duration::ZERO));
+    }
+
+    #[test]
+    fn waits_end_with_the_time_and_with_a_stop() {
+        let stop = Cell::new(false);
+        let asks = || stop.get();
+        let now = Instant::now();
+        assert_eq!(Pace::new(&asks).patience(), Some(LOOK));
+        assert_eq!(Pace::until(&asks, Some(now)).patience(), None);
+        assert!(Pace::until(&asks, Some(now + LOOK / 2)).patience().is_none_or(|wait| wait <= LOOK / 2));
+        assert_eq!(Pace::until(&asks, Some(now + Duration::from_secs(100))).patience(), Some(LOOK));
+        stop.set(true);
+        assert_eq!(Pace::new(&asks).patience(), None);
     }
 }

@@ -3,7 +3,6 @@
 
 use std::time::{Duration, Instant};
 
-use super::Cancel;
 use super::job::Job;
 use super::metrics::Phase;
 use super::model::Model;
@@ -19,7 +18,7 @@ const MOST: usize = 32;
 /// Steps of all jobs that have not ended that may be begun one behind the other; 0 where there are more of them than a step has
 /// outputs, or one reads its prompt, drafts, or chooses on the host.
 pub fn steps(jobs: &[&mut Job], model: &Model) -> Result<usize> {
-    let running = || jobs.iter().filter(|job| !job.has_ended());
+    let running = || jobs.iter().filter(|job| job.runs());
     let least = |most: usize, job: &&mut Job| Some(most.min(job.steps_ahead(model)?));
     let (limits, long_above) = (model.limits()?, model.program()?.long_rope_above());
     let n = running().count();
@@ -33,17 +32,11 @@ pub fn steps(jobs: &[&mut Job], model: &Model) -> Result<usize> {
 /// Makes tokens of all jobs that have not ended, a step of single tokens after the other, `most` at most, until one ends or
 /// `pace` pauses. What was begun behind the last is forgotten. The number of steps; `None` where the device does not work
 /// ahead.
-pub fn run(
-    jobs: &mut [&mut Job],
-    model: &Model,
-    most: usize,
-    pace: &Pace,
-    cancels: &[Option<&Cancel>],
-) -> Result<Option<usize>> {
-    let n = jobs.iter().filter(|job| !job.has_ended()).count();
+pub fn run(jobs: &mut [&mut Job], model: &Model, most: usize, pace: &Pace) -> Result<Option<usize>> {
+    let n = jobs.iter().filter(|job| job.runs()).count();
     let mut inputs = StepInputs::new(n)?;
     let (mut ids, mut tokens) = (try_vec("tokens", n)?, try_filled("tokens", n, 0)?);
-    let result = model.lend(|executor| {
+    let result = model.lend(n, pace, |executor| {
         let ahead = executor.ahead();
         let (mut sent, mut done, mut ended) = (0, 0, false);
         let (mut since, mut usual) = (Instant::now(), Duration::ZERO);
@@ -55,7 +48,7 @@ pub fn run(
                 let is_first = sent == 0;
                 ids.clear();
                 let (mut states, mut rules) = (try_vec("caches", n)?, try_vec("rules", n)?);
-                for job in jobs.iter_mut().filter(|job| !job.has_ended()) {
+                for job in jobs.iter_mut().filter(|job| job.runs()) {
                     let member = Member { id: job.id, tokens: 1, outputs: 1 };
                     match is_first {
                         true => ids.extend_from_slice(job.next_step(0, n, None).0),
@@ -69,7 +62,8 @@ pub fn run(
                 }
                 let mut batch = inputs.batch(&mut states, &ids, std::iter::repeat_n((1, 1), n), sent - done)?;
                 batch.rules = &rules;
-                model.run(executor, &mut batch, cancels)?;
+                // A step of single tokens is short: only ahead of it the pace is asked.
+                model.run(executor, &mut batch, &[])?;
                 executor.submit()?;
                 sent += 1;
             }
@@ -80,9 +74,10 @@ pub fn run(
             let now = Instant::now();
             usual = now - since;
             let mut result = Ok(());
-            let running = jobs.iter_mut().filter(|job| !job.has_ended());
+            let running = jobs.iter_mut().filter(|job| job.runs());
             for (job, token) in running.zip(&tokens) {
-                result = result.and(job.accept_ahead(*token, usual));
+                let accepted = job.accept_ahead(*token, usual);
+                result = result.and(job.alone(accepted).map(|_| ()));
                 ended |= job.has_ended();
             }
             result?;
@@ -93,6 +88,8 @@ pub fn run(
         }
         Ok(Some(done))
     });
+    // Without an executor in time no step was made.
+    let result = result.map(|lent| lent.unwrap_or(Some(0)));
     jobs.iter_mut().for_each(|job| job.forget_ahead());
     result
 }

@@ -156,7 +156,7 @@ impl DraftMtp {
         let has_output = is_guess || n == n_waiting;
         let predictor = model.predictor()?;
         if self.executor.is_none() {
-            let make = || model.new_executor(&predictor.program, predictor.limits);
+            let make = |limits| model.new_executor(&predictor.program, limits);
             (self.executor, self.begun) = (Some(predictor.executors.take_apart(make)?), false);
         }
         let DraftMtp { state, inputs, step, executor, waiting, made, begun, .. } = self;

@@ -9,9 +9,9 @@ use super::embedder::Embedder;
 use super::model::Model;
 use super::step::StepInputs;
 use super::vectors::Vectors;
-use crate::backend::Executor;
 use crate::backend::batch::StepLimits;
 use crate::backend::state::State;
+use crate::backend::{Executor, Pace};
 use crate::error::{Error, Result, try_filled, try_vec};
 use crate::model::pooling::Pooling;
 use crate::quant;
@@ -149,12 +149,14 @@ impl Call<'_> {
             executor.read(*result, hidden)?;
             self.model.record(started.elapsed(), Duration::ZERO)
         };
-        let make = || self.model.new_executor(program, self.limits);
+        let make = |limits| self.model.new_executor(program, limits);
         // An executor for one long text is too large to be kept.
         if self.limits.max_tokens > self.embedder.limits.max_tokens {
-            return run(&mut make()?.executor);
+            return run(&mut make(self.limits)?.executor);
         }
-        let mut lent = executors.take(make)?;
+        let stop = || Cancel::check(&[self.cancel]).is_err();
+        let lent = executors.take(ids.len(), &Pace::new(&stop), make)?;
+        let mut lent = lent.ok_or_else(|| Cancel::reason(&[self.cancel]))?;
         let ran = run(lent.get());
         ran.and(lent.get().end())
     }

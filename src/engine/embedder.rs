@@ -27,7 +27,14 @@ impl Embedder {
         let &[result] = &program.kept[..] else { return Err(Error::invalid("a network without a result")) };
         let limits = StepLimits { max_tokens, max_outputs: 1 };
         let whole = !program.is_causal();
-        Ok(Embedder { program: Arc::new(program), result, head, whole, limits, executors: Executors::new(pool) })
+        Ok(Embedder {
+            program: Arc::new(program),
+            result,
+            head,
+            whole,
+            limits,
+            executors: Executors::new(pool, limits, true),
+        })
     }
 
     /// Bytes of the layers behind the pooling.

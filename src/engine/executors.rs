@@ -1,11 +1,21 @@
-//! The executors of a model: made as they are needed, lent to one step at a time, counted against the memory ceiling.
+//! The executors of a program: made as they are needed, lent to one step at a time, counted against the memory ceiling.
+//!
+//! The workers compute one step at a time, so that more executors would only be more memory: calls wait for one here, in the
+//! order of arrival, no longer than their pace allows. On the CPU a step that goes on for long lets others have the workers
+//! between its shares, so that a step of few tokens has an executor for such beside it.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Reservation;
-use crate::backend::Executor;
+use crate::backend::batch::StepLimits;
+use crate::backend::cpu::fair_semaphore::FairSemaphore;
 use crate::backend::cpu::pool::Pool;
-use crate::error::Result;
+use crate::backend::{Executor, Pace};
+use crate::error::{Error, Result};
+
+/// The room of an executor for few tokens, and the number of those that are lent at a time.
+const FEW: StepLimits = StepLimits { max_tokens: 16, max_outputs: 16 };
+const MOST_FEW: usize = 8;
 
 /// An executor and the memory it is counted with.
 pub struct Counted {
@@ -14,69 +24,104 @@ pub struct Counted {
 }
 
 pub struct Executors {
-    state: Mutex<Lending>,
-    returned: Condvar,
+    full: Shelf,
+    /// `None` where steps do not pause for others.
+    few: Option<Shelf>,
     pool: Arc<Pool>,
 }
 
-struct Lending {
-    idle: Vec<Counted>,
-    /// Number of those that are lent to calls.
-    lent: usize,
+/// Executors of one size.
+struct Shelf {
+    limits: StepLimits,
+    turns: FairSemaphore,
+    idle: Mutex<Vec<Counted>>,
 }
 
-impl Lending {
+impl Shelf {
+    fn new(limits: StepLimits, most: usize) -> Shelf {
+        Shelf { limits, turns: FairSemaphore::new(most), idle: Mutex::new(Vec::new()) }
+    }
+
     /// An idle executor; those that are too small for the threads there are now are dropped.
-    fn pop(&mut self) -> Option<Counted> {
-        self.idle.retain(|counted| counted.executor.fits_threads());
-        self.idle.pop()
-    }
-}
-
-impl Executors {
-    /// Executors whose steps the pool computes.
-    pub fn new(pool: &Arc<Pool>) -> Executors {
-        let state = Mutex::new(Lending { idle: Vec::new(), lent: 0 });
-        Executors { state, returned: Condvar::new(), pool: pool.clone() }
+    fn pop(&self) -> Option<Counted> {
+        let mut idle = self.lock();
+        idle.retain(|counted| counted.executor.fits_threads());
+        idle.pop()
     }
 
-    /// Lends an executor for a call. Workers are shared by all steps, so that a second step would only wait with scratch of
-    /// its own: it waits here.
-    pub fn take(&self, make: impl FnOnce() -> Result<Counted>) -> Result<Lent<'_>> {
-        let mut state = self.lock();
-        while state.lent > 0 && self.pool.is_waited_for() {
-            state = self.returned.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-        state.lent += 1;
-        let idle = state.pop();
-        drop(state);
-        // Gives the place back should `make` fail.
-        let mut lent = Lent { executors: self, executor: idle };
+    /// Lends an executor to who has a turn, where turns are `counted`.
+    fn lend(&self, counted: bool, make: impl FnOnce(StepLimits) -> Result<Counted>) -> Result<Lent<'_>> {
+        // Gives the turn back should `make` fail.
+        let mut lent = Lent { shelf: self, counted, executor: self.pop() };
         if lent.executor.is_none() {
-            lent.executor = Some(make()?);
+            lent.executor = Some(make(self.limits)?);
         }
         Ok(lent)
     }
 
+    fn lock(&self) -> MutexGuard<'_, Vec<Counted>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Executors {
+    /// Executors with room for `limits`, whose steps the pool computes. `pauses`: they let others have the workers in between.
+    pub fn new(pool: &Arc<Pool>, limits: StepLimits, pauses: bool) -> Executors {
+        let few = StepLimits { max_outputs: FEW.max_outputs.min(limits.max_outputs), ..FEW };
+        Executors { full: Shelf::new(limits, 1), few: pauses.then(|| Shelf::new(few, MOST_FEW)), pool: pool.clone() }
+    }
+
+    /// Lends an executor for a step of so many tokens; `None` where `pace` ends the wait for one.
+    pub fn take(
+        &self,
+        tokens: usize,
+        pace: &Pace,
+        make: impl Fn(StepLimits) -> Result<Counted>,
+    ) -> Result<Option<Lent<'_>>> {
+        self.pool.check_not_within_share()?;
+        if !self.pool.is_waited_for() {
+            return self.full.lend(false, make).map(Some);
+        }
+        let is_urgent = pace.is_timed();
+        if !self.full.turns.try_acquire(is_urgent) {
+            if let Some(few) = self.few.as_ref().filter(|few| tokens <= few.limits.max_tokens) {
+                if !few.turns.acquire(is_urgent, || pace.patience())? {
+                    return Ok(None);
+                }
+                match few.lend(true, &make) {
+                    // Without memory for a second executor the first one is waited for.
+                    Err(Error::Limit { .. } | Error::OutOfMemory { .. }) => {}
+                    lent => return lent.map(Some),
+                }
+            }
+            if !self.full.turns.acquire(is_urgent, || pace.patience())? {
+                return Ok(None);
+            }
+        }
+        self.full.lend(true, make).map(Some)
+    }
+
+    /// True where a call waits for an executor of full size.
+    pub fn is_waited_for(&self) -> bool {
+        self.full.turns.waiting() > 0
+    }
+
     /// Hands an executor out that no call waits for, because its step may be paused for as long as the caller likes.
-    pub fn take_apart(&self, make: impl FnOnce() -> Result<Counted>) -> Result<Counted> {
-        let idle = self.lock().pop();
-        idle.map_or_else(make, Ok)
+    pub fn take_apart(&self, make: impl FnOnce(StepLimits) -> Result<Counted>) -> Result<Counted> {
+        self.pool.check_not_within_share()?;
+        self.full.pop().map_or_else(|| make(self.full.limits), Ok)
     }
 
     /// Takes such an executor back.
     pub fn give_back(&self, executor: Counted) {
-        self.lock().idle.push(executor);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Lending> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.full.lock().push(executor);
     }
 }
 
 /// An executor until it is given back.
 pub struct Lent<'a> {
-    executors: &'a Executors,
+    shelf: &'a Shelf,
+    counted: bool,
     executor: Option<Counted>,
 }
 
@@ -90,10 +135,9 @@ impl Drop for Lent<'_> {
     fn drop(&mut self) {
         // After a panic an executor is in an unknown state.
         let executor = self.executor.take().filter(|_| !std::thread::panicking());
-        let mut state = self.executors.lock();
-        state.idle.extend(executor);
-        state.lent -= 1;
-        drop(state);
-        self.executors.returned.notify_one();
+        self.shelf.lock().extend(executor);
+        if self.counted {
+            self.shelf.turns.release();
+        }
     }
 }

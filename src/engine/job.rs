@@ -32,6 +32,17 @@ pub enum End {
     Context,
     /// A token that ends a text, where a grammar allows it.
     Grammar,
+    /// An error of its own.
+    Failed,
+}
+
+/// What may stop a job.
+pub(super) struct Cancels([Option<Arc<Cancel>>; 2]);
+
+impl Cancels {
+    pub(super) fn check(&self) -> Result<()> {
+        Cancel::check(&[self.0[0].as_deref(), self.0[1].as_deref()])
+    }
 }
 
 #[derive(Default)]
@@ -92,6 +103,10 @@ pub struct Job {
     pub(super) parked: Option<Parked>,
     /// Passes since its last one.
     pub(super) waited: u32,
+    /// It was asked to stop when that was looked at last.
+    is_stopped: bool,
+    /// The error that has ended it.
+    failure: Option<Error>,
     begun: Instant,
     prompt_time: Duration,
     token_time: Duration,
@@ -200,6 +215,8 @@ impl Job {
             undecided: false,
             parked: None,
             waited: 0,
+            is_stopped: false,
+            failure: None,
             begun: Instant::now(),
             prompt_time: Duration::ZERO,
             token_time: Duration::ZERO,
@@ -226,7 +243,7 @@ impl Job {
     pub fn info(&self) -> JobInfo {
         JobInfo {
             end: self.end,
-            stopped: if self.has_ended() { Ok(()) } else { self.check_cancels() },
+            stopped: self.check_cancels(),
             prompt_total: self.input.len() - self.forgotten,
             prompt_done: self.appended.saturating_sub(self.forgotten),
             tokens: self.made.len(),
@@ -252,8 +269,47 @@ impl Job {
         Ok(result)
     }
 
-    fn check_cancels(&self) -> Result<()> {
-        Cancel::check(&[self.cancel.as_deref(), self.session.cancel().map(|cancel| &**cancel)])
+    /// The error with which a step ends because the job is asked to stop and has not ended.
+    pub(super) fn check_cancels(&self) -> Result<()> {
+        if self.has_ended() { Ok(()) } else { self.cancels().check() }
+    }
+
+    /// Leaves the job out while it is asked to stop, until this is called again.
+    pub(super) fn heed_cancels(&mut self) {
+        self.is_stopped = self.check_cancels().is_err();
+    }
+
+    /// True where steps work on the job.
+    pub(super) fn runs(&self) -> bool {
+        !self.has_ended() && !self.is_stopped
+    }
+
+    /// The result of work for this job; `None` where that failed, which ends it alone. What concerns all jobs, or may not happen
+    /// again, is an error.
+    pub(super) fn alone<T>(&mut self, result: Result<T>) -> Result<Option<T>> {
+        match result {
+            Ok(value) => Ok(Some(value)),
+            Err(
+                e @ (Error::OutOfMemory { .. }
+                | Error::DeviceOutOfMemory { .. }
+                | Error::DeviceLost { .. }
+                | Error::DeviceUnavailable { .. }
+                | Error::Cancelled
+                | Error::Deadline
+                | Error::Busy(_)
+                | Error::Poisoned(_)),
+            ) => Err(e),
+            Err(e) => {
+                self.text.end();
+                (self.end, self.failure, self.parked) = (Some(End::Failed), Some(e), None);
+                Ok(None)
+            }
+        }
+    }
+
+    /// The error that has ended the job.
+    pub fn failure(&self) -> Option<&Error> {
+        self.failure.as_ref()
     }
 
     pub(super) fn has_ended(&self) -> bool {
@@ -261,8 +317,8 @@ impl Job {
     }
 
     /// The cancels that may stop the job.
-    pub(super) fn cancels(&self) -> impl Iterator<Item = Arc<Cancel>> {
-        self.cancel.iter().chain(self.session.cancel()).cloned()
+    pub(super) fn cancels(&self) -> Cancels {
+        Cancels([self.cancel.clone(), self.session.cancel().cloned()])
     }
 
     /// The memory of the timeline, for a step, and what chooses tokens behind it.

@@ -101,7 +101,7 @@ pub fn attention_gqa(
 fn attention_here(params: &GqaParams, inputs: Inputs, out: &mut [f32]) -> Result<()> {
     let heads = Heads::new(params.n_heads, params.n_kv_heads, params.head_dim);
     // The caller's thread alone: starting others takes longer than the work.
-    let team = Arc::new(Pool::new(1)?).enter();
+    let team = Arc::new(Pool::new(1)?).enter()?;
     attention::attention_gqa(
         &team,
         Isa::detect(),

@@ -22,7 +22,7 @@ use crate::backend::program::Program;
 use crate::backend::rule::Rule;
 use crate::backend::state::State;
 use crate::backend::state_spec::StateSpec;
-use crate::backend::{self, Backend, DeviceKind, Executor, LoadOptions, MAX_GPUS};
+use crate::backend::{self, Backend, DeviceKind, Executor, LoadOptions, MAX_GPUS, Pace};
 use crate::error::{Error, Result, check_memory};
 use crate::format::{Access, ByteSource, Metadata, Source};
 use crate::grammar::{Grammar, Grammars, Kind as GrammarKind};
@@ -36,6 +36,8 @@ use crate::text::{Chat, ChatTemplate, MarkedText, Reply, ReplyForm, Tokenizer, f
 const MAX_STEP_TOKENS: usize = 512;
 /// Tokens of a prompt that a job computes together on the CPU, at most: unpacked weights are shared by as many.
 const JOB_STEP_TOKENS: usize = 256;
+/// The same of calls on the CPU while others wait for their turn.
+const SHARED_STEP_TOKENS: usize = 128;
 /// Scratch for them on the CPU, at most: wide models take fewer tokens at a time.
 const STEP_BYTES: usize = 24 << 20;
 /// Sequences whose logits one step can give.
@@ -388,6 +390,21 @@ impl Model {
         Ok(self.compute()?.limits)
     }
 
+    /// Number of tokens of a prompt that a call computes together: on a CPU fewer while other calls wait for their turn, which
+    /// changes no result.
+    pub(super) fn call_piece(&self) -> Result<usize> {
+        let Compute { backend, executors, limits, .. } = self.compute()?;
+        Ok(match backend {
+            Backend::Cpu(_) if executors.is_waited_for() => limits.max_tokens.min(SHARED_STEP_TOKENS),
+            _ => limits.max_tokens,
+        })
+    }
+
+    /// True where another call waits for an executor.
+    pub(super) fn is_waited_for(&self) -> bool {
+        self.compute.as_ref().is_some_and(|compute| compute.executors.is_waited_for())
+    }
+
     /// Number of tokens of a prompt that a job computes together: on a CPU few, so that no share of an op is long; on a GPU
     /// as many as `Session::prefill`, because the results depend on it.
     pub(super) fn piece(&self) -> Result<usize> {
@@ -405,19 +422,22 @@ impl Model {
         cancels: &[Option<&Cancel>],
         after: impl FnOnce(&mut Executor) -> Result<T>,
     ) -> Result<T> {
-        let started = Instant::now();
-        let (result, first_share) = self.lend(|executor| {
+        let stop = || Cancel::check(cancels).is_err();
+        let (tokens, pace) = (batch.ids.len(), Pace::new(&stop));
+        let lent = self.lend(tokens, &pace, |executor| {
+            let started = Instant::now();
             self.run(executor, batch, cancels)?;
-            Ok((after(executor)?, executor.first_share()))
+            Ok((after(executor)?, started.elapsed(), executor.first_share()))
         })?;
-        self.record(started.elapsed(), first_share)?;
+        let (result, time, first_share) = lent.ok_or_else(|| Cancel::reason(cancels))?;
+        self.record(time, first_share)?;
         Ok(result)
     }
 
     /// An executor that the caller keeps for as long as it likes; `give_back` is where it goes.
     pub(super) fn take_executor(&self) -> Result<Counted> {
         let compute = self.compute()?;
-        compute.executors.take_apart(|| compute.new_executor(&self.runtime, &compute.program, compute.limits))
+        compute.executors.take_apart(|limits| compute.new_executor(&self.runtime, &compute.program, limits))
     }
 
     /// True where steps choose tokens by a rule.
@@ -432,15 +452,20 @@ impl Model {
         }
     }
 
-    /// Lends an executor to `work`.
-    pub(super) fn lend<T>(&self, work: impl FnOnce(&mut Executor) -> Result<T>) -> Result<T> {
+    /// Lends an executor for steps of so many tokens to `work`; `None` where `pace` ends the wait for one.
+    pub(super) fn lend<T>(
+        &self,
+        tokens: usize,
+        pace: &Pace,
+        work: impl FnOnce(&mut Executor) -> Result<T>,
+    ) -> Result<Option<T>> {
         let compute = self.compute()?;
-        let mut executor =
-            compute.executors.take(|| compute.new_executor(&self.runtime, &compute.program, compute.limits))?;
+        let make = |limits| compute.new_executor(&self.runtime, &compute.program, limits);
+        let Some(mut executor) = compute.executors.take(tokens, pace, make)? else { return Ok(None) };
         let result = work(executor.get());
         let ended = executor.get().end();
         self.metrics.record_parts(&executor.get().times());
-        result.and_then(|value| ended.map(|()| value))
+        result.and_then(|value| ended.map(|()| Some(value)))
     }
 
     /// Executes a step.
@@ -511,7 +536,7 @@ impl Compute {
         let predictor = network.predictor.map(|predictor| Predictor::new(predictor, &runtime.pool, limits.max_tokens));
         let bytes = on_host + embedder.as_ref().map_or(0, Embedder::bytes);
         let memory = runtime.reserve("the model's weights", if params.plan { 0 } else { bytes })?;
-        let executors = Executors::new(&runtime.pool);
+        let executors = Executors::new(&runtime.pool, limits, backend.is_on_cpu());
         let has_same_bits = params.deterministic || matches!(backend, Backend::Cpu(_));
         Ok(Compute {
             program,

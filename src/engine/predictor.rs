@@ -24,14 +24,15 @@ pub struct Predictor {
 impl Predictor {
     pub fn new(network: model::Predictor, pool: &Arc<Pool>, max_tokens: usize) -> Predictor {
         let model::Predictor { program, states, input, result } = network;
+        let limits = StepLimits { max_tokens, max_outputs: 1 };
         Predictor {
             width: program.width(input),
             program: Arc::new(program),
             states,
             input,
             result,
-            limits: StepLimits { max_tokens, max_outputs: 1 },
-            executors: Executors::new(pool),
+            limits,
+            executors: Executors::new(pool, limits, false),
         }
     }
 }

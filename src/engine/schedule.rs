@@ -1,13 +1,13 @@
 //! The order in which jobs work: passes over the weights, each with single tokens of many jobs and pieces of newcomers'
 //! prompts, within a budget of time. What a job makes does not depend on the others, nor on where it was paused.
 
+use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::Cancel;
 use super::ahead;
-use super::job::Job;
+use super::job::{Cancels, Job};
 use super::model::Model;
 use super::pass::{Parked, Pass};
 use super::worth::Taken;
@@ -20,8 +20,10 @@ const BESIDE: usize = 64;
 const LONGEST: Duration = Duration::from_secs(u32::MAX as u64);
 
 /// Works on jobs of one model for about `budget`, of which zero is enough for one share of work, or, without one, until one
-/// of them has made a token. True when all have ended. An error, by a cancel of any of them too, leaves them as they are, to
-/// go on with the next call.
+/// of them has made a token. True when all have ended.
+///
+/// A job that fails by itself ends alone, and one that is asked to stop is left out alone; an error says that all jobs which have
+/// not ended are asked to stop, or what concerns all. It leaves them as they are, to go on with the next call.
 pub fn step_jobs(jobs: &mut [&mut Job], budget: Option<Duration>) -> Result<bool> {
     let until = budget.map(|budget| Instant::now() + budget.min(LONGEST));
     let Some(first) = jobs.first() else { return Ok(true) };
@@ -29,38 +31,40 @@ pub fn step_jobs(jobs: &mut [&mut Job], budget: Option<Duration>) -> Result<bool
     if jobs.iter().any(|job| !Arc::ptr_eq(job.session().model(), &model)) {
         return Err(Error::Mismatch("the jobs of a step belong to different models".to_owned()));
     }
-    let mut owned: Vec<Arc<Cancel>> = try_vec("cancels", 2 * jobs.len())?;
-    jobs.iter().filter(|job| !job.has_ended()).for_each(|job| owned.extend(job.cancels()));
-    let mut cancels = try_vec("cancels", owned.len())?;
-    cancels.extend(owned.iter().map(|cancel| Some(&**cancel)));
-    Cancel::check(&cancels)?;
-    let mut made = false;
-    for job in jobs.iter_mut().filter(|job| job.is_undecided()) {
-        job.make_token(None)?;
-        made = true;
-    }
-    let stop = || Cancel::check(&cancels).is_err();
-    let paused = || if stop() { Err(Cancel::reason(&cancels)) } else { Ok(false) };
+    let watched = RefCell::new(try_vec::<Cancels>("cancels", jobs.len())?);
+    let stop = || watched.borrow().iter().all(|cancels| cancels.check().is_err());
     let pace = Pace::until(&stop, until);
-    let mut spare = None;
-    while jobs.iter().any(|job| !job.has_ended()) && !(made && until.is_none()) {
+    let (mut made, mut spare) = (false, None);
+    loop {
+        jobs.iter_mut().for_each(|job| job.heed_cancels());
+        if !jobs.iter().any(|job| job.runs()) {
+            return jobs.iter().try_for_each(|job| job.check_cancels()).map(|()| true);
+        }
+        *watched.borrow_mut() = watch(jobs, watched.take());
+        for job in jobs.iter_mut().filter(|job| job.runs() && job.is_undecided()) {
+            let chosen = job.make_token(None);
+            made |= job.alone(chosen)?.is_some();
+        }
+        if made && until.is_none() {
+            return Ok(jobs.iter().all(|job| job.has_ended()));
+        }
         let mut pass = match resume(jobs) {
             Some(pass) => pass,
             None if pace.is_over() => return Ok(false),
             None => {
                 if !make_drafts(jobs, &pace)? {
-                    return paused();
+                    match stop() {
+                        true => continue,
+                        false => return Ok(false),
+                    }
                 }
                 let steps = if until.is_some() { ahead::steps(jobs, &model)? } else { 0 };
                 if steps > 1 {
                     // Gives its executor back.
                     drop(spare.take());
-                    match ahead::run(jobs, &model, steps, &pace, &cancels)? {
-                        Some(0) => return paused(),
-                        Some(_) => {
-                            made = true;
-                            continue;
-                        }
+                    match ahead::run(jobs, &model, steps, &pace)? {
+                        Some(0) if !stop() => return Ok(false),
+                        Some(_) => continue,
                         None => {}
                     }
                 }
@@ -69,21 +73,32 @@ pub fn step_jobs(jobs: &mut [&mut Job], budget: Option<Duration>) -> Result<bool
                 pass
             }
         };
-        if !advance(&mut pass, jobs, &pace)? {
+        if pass.members().is_empty() {
+            spare = Some(pass);
+        } else if advance(&mut pass, jobs, &pace)? {
+            made |= accept(&mut pass, jobs)?;
+            spare = Some(pass);
+        } else {
             park(pass, jobs);
-            return paused();
+            if !stop() {
+                return Ok(false);
+            }
         }
-        made |= accept(&mut pass, jobs)?;
-        spare = Some(pass);
     }
-    Ok(jobs.iter().all(|job| job.has_ended()))
 }
 
-/// A paused pass all members of which are here; those that have others are taken apart.
+/// The cancels of the jobs that run, in the place of those of an earlier pass.
+fn watch(jobs: &[&mut Job], mut cancels: Vec<Cancels>) -> Vec<Cancels> {
+    cancels.clear();
+    cancels.extend(jobs.iter().filter(|job| job.runs()).map(|job| job.cancels()));
+    cancels
+}
+
+/// A paused pass all members of which are here and run; those that have others are taken apart.
 fn resume(jobs: &mut [&mut Job]) -> Option<Pass> {
     (0..jobs.len()).find_map(|i| {
-        let parked = jobs.get_mut(i)?.parked.take()?;
-        parked.take(|id| jobs.iter().any(|job| job.id == id))
+        let parked = jobs.get_mut(i).filter(|job| job.runs())?.parked.take()?;
+        parked.take(|id| jobs.iter().any(|job| job.id == id && job.runs()))
     })
 }
 
@@ -98,8 +113,9 @@ fn park(pass: Pass, jobs: &mut [&mut Job]) {
 
 /// Makes the drafts of jobs; false where `pace` pauses.
 fn make_drafts(jobs: &mut [&mut Job], pace: &Pace) -> Result<bool> {
-    for job in jobs.iter_mut().filter(|job| !job.has_ended()) {
-        if !job.make_draft(pace)? {
+    for job in jobs.iter_mut().filter(|job| job.runs()) {
+        let drafted = job.make_draft(pace);
+        if job.alone(drafted)? == Some(false) {
             return Ok(false);
         }
     }
@@ -111,7 +127,7 @@ fn make_drafts(jobs: &mut [&mut Job], pace: &Pace) -> Result<bool> {
 fn fill(pass: &mut Pass, jobs: &mut [&mut Job], model: &Model, budget: Option<Duration>) -> Result<()> {
     let limits = model.limits()?;
     let mut order = try_vec("jobs", jobs.len())?;
-    order.extend((0..jobs.len()).filter(|&i| !jobs[i].has_ended()));
+    order.extend((0..jobs.len()).filter(|&i| jobs[i].runs()));
     order.sort_unstable_by_key(|&i| (Reverse(jobs[i].waited), i));
     // Whether a rotation is that of long contexts follows from the room of all caches of a step.
     let long_above = model.program()?.long_rope_above();
@@ -180,7 +196,7 @@ fn advance(pass: &mut Pass, jobs: &mut [&mut Job], pace: &Pace) -> Result<bool> 
     pass.advance(&mut states, (&there, &rules), pace)
 }
 
-/// Hands the results of a pass to its members; true where one of them has made a token. An error of one, the first, leaves
+/// Hands the results of a pass to its members; true where one of them has made a token or failed. An error, the first, leaves
 /// the others with theirs.
 fn accept(pass: &mut Pass, jobs: &mut [&mut Job]) -> Result<bool> {
     let (time, rows) = (pass.end()?, pass.tokens());
@@ -192,7 +208,8 @@ fn accept(pass: &mut Pass, jobs: &mut [&mut Job]) -> Result<bool> {
     for member in members {
         if let Some(job) = jobs.iter_mut().find(|job| job.id == member.id) {
             let of_job = job.accept(*member, executor, [row, output], chosen, taken, makers);
-            made = made.and_then(|made| Ok(of_job? || made));
+            let of_job = job.alone(of_job);
+            made = made.and_then(|made| Ok(of_job?.unwrap_or(true) || made));
         }
         row += member.tokens;
         output += member.outputs;

@@ -11,10 +11,10 @@ use super::metrics::Phase;
 use super::model::Model;
 use super::step::StepInputs;
 use super::{Cancel, LogLevel, Reservation};
-use crate::backend::Executor;
 use crate::backend::batch::{FOLLOWING, StepLimits};
 use crate::backend::state::State;
 use crate::backend::state_spec::StateSpec;
+use crate::backend::{Executor, Pace};
 use crate::error::{Error, Result, try_filled, try_vec};
 use crate::quant;
 use crate::sample::{self, Sampler};
@@ -306,10 +306,11 @@ impl Session {
         self.check(tokens)?;
         let started = Instant::now();
         let (before, logits_at) = (self.len(), self.logits_at);
-        let step = self.model.limits()?.max_tokens;
-        for (i, piece) in tokens.chunks(step).enumerate() {
-            let is_last = (i + 1) * step >= tokens.len();
-            let wanted = if is_last { Wanted::Logits } else { Wanted::Nothing };
+        let mut rest = tokens;
+        while !rest.is_empty() {
+            let (piece, behind) = rest.split_at(rest.len().min(self.model.call_piece()?));
+            rest = behind;
+            let wanted = if rest.is_empty() { Wanted::Logits } else { Wanted::Nothing };
             if let Err(e) = self.append(piece, wanted, cancel, |_| Ok(())) {
                 self.rewind(before);
                 // Those of before are still there, because logits are read with the last piece only.
@@ -542,12 +543,15 @@ impl Session {
         self.restore(cancel)?;
         let most = out.len().min(self.capacity() - self.len()).min(STEPS_AHEAD);
         let Session { model, state, tokens, logits_at, inputs, cancel: sticky, .. } = self;
-        let result = model.lend(|executor| {
+        let cancels = [sticky.as_deref(), cancel];
+        let stop = || Cancel::check(&cancels).is_err();
+        let result = model.lend(1, &Pace::new(&stop), |executor| {
             let ahead = executor.ahead();
             let (mut sent, mut made, mut last) = (0, 0, token);
             let mut since = Instant::now();
-            while ahead > 0 && made < most {
-                while sent < most && sent - made < ahead {
+            // Between two steps the executor goes to a call that waits for it.
+            while ahead > 0 && made < most && !(made > 0 && sent == made && model.is_waited_for()) {
+                while sent < most && sent - made < ahead && !(made > 0 && model.is_waited_for()) {
                     let ids = [if sent == 0 { token } else { FOLLOWING }];
                     let chooser = Chooser::new(&of_model, sampler.as_deref()).filter(|_| sent == 0);
                     let rules = chooser.map(|chooser| [chooser.rule([tokens, &ids], 0)]);
@@ -555,7 +559,7 @@ impl Session {
                     let one = std::iter::once((1, 1));
                     let mut batch = inputs.batch(&mut states, &ids, one, sent - made)?;
                     batch.rules = rules.as_ref().map_or(&[], |rules| rules);
-                    model.run(executor, &mut batch, &[sticky.as_deref(), cancel])?;
+                    model.run(executor, &mut batch, &cancels)?;
                     executor.submit()?;
                     sent += 1;
                 }
@@ -577,7 +581,7 @@ impl Session {
             Ok(made > 0)
         });
         state.forget_ahead();
-        result
+        result?.ok_or_else(|| Cancel::reason(&cancels))
     }
 
     /// Takes the token of a step that ran ahead.

@@ -28,7 +28,7 @@ pub fn decode_batch(
     let long_above = model.program()?.long_rope_above();
     let is_long = |s: &Session| long_above.is_some_and(|above| s.capacity() > above);
     let first_is_long = is_long(first);
-    for (session, token) in sessions.iter().zip(tokens) {
+    for (i, (session, token)) in sessions.iter().zip(tokens).enumerate() {
         if !Arc::ptr_eq(session.model(), &model) {
             return Err(Error::Mismatch("the caches of a batch belong to different models".to_owned()));
         }
@@ -37,11 +37,11 @@ pub fn decode_batch(
                 "the caches of a batch are on different sides of the context length that the model was trained for";
             return Err(Error::Mismatch(what.to_owned()));
         }
-        session.check(std::slice::from_ref(token))?;
+        session.check(std::slice::from_ref(token)).map_err(|e| e.of_entry(i))?;
     }
     let vocab = model.program()?.vocab;
-    for sampler in samplers.iter().flatten() {
-        sampler.check_vocab(vocab)?;
+    for (i, sampler) in samplers.iter().enumerate() {
+        sampler.as_ref().map_or(Ok(()), |sampler| sampler.check_vocab(vocab)).map_err(|e| e.of_entry(i))?;
     }
     let started = Instant::now();
     let StepLimits { max_tokens, max_outputs } = model.limits()?;
@@ -58,7 +58,9 @@ pub fn decode_batch(
         done += group.len();
     }
     if result.is_ok() {
-        for (((session, sampler), there), next) in sessions.iter_mut().zip(samplers).zip(there).zip(next) {
+        for (i, (((session, sampler), there), next)) in
+            sessions.iter_mut().zip(samplers).zip(there).zip(next).enumerate()
+        {
             let sampler = sampler.as_deref_mut();
             let token = match there {
                 Some(token) => chooser::chosen(token, sampler),
@@ -66,7 +68,7 @@ pub fn decode_batch(
             };
             match token {
                 Ok(token) => *next = token,
-                Err(e) => result = Err(e),
+                Err(e) => result = result.and(Err(e.of_entry(i))),
             }
         }
     }

@@ -132,11 +132,11 @@ pub unsafe extern "C" fn rz_decode_batch(
 
         let mut owners = try_vec("caches", n)?;
         for (i, &cache) in caches.iter().enumerate() {
-            owners.push(call.handle(cache).map_err(|e| at(i, e))?);
+            owners.push(call.handle(cache).map_err(|e| e.of_entry(i))?);
         }
         let mut locks = try_vec("caches", n)?;
         for (i, owner) in owners.iter().enumerate() {
-            locks.push(owner.lock().map_err(|e| at(i, e))?);
+            locks.push(owner.lock().map_err(|e| e.of_entry(i))?);
         }
         let mut sampler_owners: Vec<Option<Held<rz_sampler>>> = try_vec("samplers", n)?;
         for &sampler in samplers {
@@ -145,12 +145,12 @@ pub unsafe extern "C" fn rz_decode_batch(
         sampler_owners.resize_with(n, || None);
         let mut sampler_locks = try_vec("samplers", n)?;
         for (i, owner) in sampler_owners.iter().enumerate() {
-            sampler_locks.push(locked(owner.as_ref()).map_err(|e| at(i, e))?);
+            sampler_locks.push(locked(owner.as_ref()).map_err(|e| e.of_entry(i))?);
         }
 
         let mut sessions: Vec<&mut Session> = try_vec("caches", n)?;
         for (i, lock) in locks.iter_mut().enumerate() {
-            sessions.push(lock.session_mut().map_err(|e| at(i, e))?);
+            sessions.push(lock.session_mut().map_err(|e| e.of_entry(i))?);
         }
         let mut choosers: Vec<Option<&mut Sampler>> = try_vec("samplers", n)?;
         choosers.extend(sampler_locks.iter_mut().map(|lock| lock.as_deref_mut()));
@@ -225,13 +225,5 @@ pub(super) fn distinct<H>(handles: &[*mut H], name: &str) -> Result<()> {
     match sorted.windows(2).any(|pair| matches!(pair, [a, b] if a == b)) {
         true => Err(Error::invalid(format!("a {name} occurs twice"))),
         false => Ok(()),
-    }
-}
-
-/// Says which entry of a batch an error is about.
-pub(super) fn at(i: usize, error: Error) -> Error {
-    match error {
-        Error::InvalidArgument(what) => Error::InvalidArgument(format!("entry {i}: {what}")),
-        other => other,
     }
 }

@@ -12,7 +12,7 @@ use crate::error::{Error, Result, try_vec};
 use super::arguments::Call;
 use super::cache::rz_cache;
 use super::cancel::{rz_cancel, time_limit};
-use super::generate::{at, distinct};
+use super::generate::distinct;
 use super::grammar::rz_grammar;
 use super::guard::{guarded, guarded_or};
 use super::handle::{Handle, Held, taken};
@@ -143,6 +143,8 @@ pub const RZ_JOB_STOP: u32 = 3;
 pub const RZ_JOB_CONTEXT: u32 = 4;
 /// A job ended because its grammar was complete.
 pub const RZ_JOB_GRAMMAR: u32 = 5;
+/// A job ended with an error of its own, of which rz_job_error tells: no token could be chosen, or its grammar passed a bound.
+pub const RZ_JOB_FAILED: u32 = 6;
 
 /// The state of a job. Since 0.1.0.
 #[repr(C)]
@@ -152,7 +154,7 @@ pub struct rz_job_info {
     pub struct_size: u32,
     /// RZ_JOB_STATE_...
     pub state: u32,
-    /// The reason why it has ended, RZ_JOB_END, _LENGTH, _STOP, _CONTEXT or _GRAMMAR; 0 where it has not.
+    /// The reason why it has ended, RZ_JOB_END, _LENGTH, _STOP, _CONTEXT, _GRAMMAR or _FAILED; 0 where it has not.
     pub end: u32,
     /// The status with which its steps end now because it is asked to stop, RZ_ERR_CANCELLED or RZ_ERR_DEADLINE; else 0.
     pub stopped: i32,
@@ -254,7 +256,7 @@ fn stop_strings<'a>(call: &'a Call, params: &rz_job_params) -> Result<Vec<&'a st
     let pointers = call.slice(params.stops, params.n_stops, "rz_job_params.stops")?;
     let mut stops = try_vec("stop strings", pointers.len())?;
     for (i, &pointer) in pointers.iter().enumerate() {
-        stops.push(call.c_str(pointer, "rz_job_params.stops").map_err(|e| at(i, e))?);
+        stops.push(call.c_str(pointer, "rz_job_params.stops").map_err(|e| e.of_entry(i))?);
     }
     Ok(stops)
 }
@@ -262,19 +264,25 @@ fn stop_strings<'a>(call: &'a Call, params: &rz_job_params) -> Result<Vec<&'a st
 /// Works on a job for about `budget_us` microseconds, with 0 for one share of its work; with RZ_NO_LIMIT, until it has made a
 /// token or ended. RZ_AGAIN: there is more to do; RZ_DONE: it has ended.
 ///
-/// A step is paused between two shares of its work, on a CPU within a layer or a large product, before one that would take
-/// longer than is left; one share is done in any case. Work on a GPU is paused between kernels of prompts, and one token is
-/// one piece there. A mixture of experts and a recurrent layer are one share each, whatever the length of the piece.
+/// A step is paused between two shares of its work, on a CPU within a layer, a large product or a mixture of experts, before one
+/// that would take longer than is left. Where the call has its turn in time (see "What waits for what" above), one share is
+/// done in any case; where other calls have the workers for the whole of its budget, nothing is. Work on a GPU is paused between
+/// kernels of prompts, and one token is one piece there. A recurrent layer is one share, whatever the length of the piece.
 ///
 /// While a step is paused the job holds scratch memory of its own, which counts against the runtime's ceiling; other
 /// calls on the model go on beside it. A fired cancel and a deadline pause a step as well: the call ends with RZ_ERR_CANCELLED or
 /// RZ_ERR_DEADLINE, nothing is lost, and the job goes on when it is stepped after rz_cancel_reset. Any thread. Errors:
-/// those, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_LOST. Since 0.1.0.
+/// those, RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_DEVICE_LOST, and that of a job which has failed
+/// (RZ_JOB_FAILED), each time. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_job_step(job: *mut rz_job, budget_us: u64, err: *mut rz_error) -> rz_status {
     guarded!(err, |call| {
         let job = call.handle(job)?;
-        job.change(|job| progress(step_jobs(&mut [job], time_limit(budget_us))))
+        job.change(|job| {
+            let all_ended = step_jobs(&mut [job], time_limit(budget_us))?;
+            failure(job)?;
+            Ok(progress(all_ended))
+        })
     })
 }
 
@@ -283,9 +291,13 @@ pub unsafe extern "C" fn rz_job_step(job: *mut rz_job, budget_us: u64, err: *mut
 /// RZ_DONE: all have ended, or `n` is 0, for which `jobs` may be NULL; those that have before are passed over.
 ///
 /// Jobs may join and leave between any two calls. A pass that was paused goes on when all that take part in it are given
-/// again; where one of them is missing or was freed, it is begun anew without it. A cancel or deadline of any job that has
-/// not ended stops the call: rz_job_info.stopped tells whose. No job may occur twice. Any thread. Errors: those of rz_job_step,
-/// RZ_ERR_INVALID_ARGUMENT, and RZ_ERR_MISMATCH for jobs of different models. Since 0.1.0.
+/// again; where one of them is missing or was freed, it is begun anew without it. No job may occur twice.
+///
+/// No job stops the others. One that cannot go on ends alone: its state is RZ_JOB_STATE_ENDED by RZ_JOB_FAILED, and rz_job_error
+/// tells why. One whose cancel is fired or whose deadline has passed is left out from the next pass on (rz_job_info.stopped tells
+/// so); only where all jobs that have not ended are asked to stop, the call ends with the RZ_ERR_CANCELLED or RZ_ERR_DEADLINE of the
+/// first. Any thread. Errors: those of rz_job_step but for failed jobs, RZ_ERR_INVALID_ARGUMENT, and RZ_ERR_MISMATCH for jobs of
+/// different models. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_jobs_step(
     jobs: *const *mut rz_job,
@@ -298,22 +310,37 @@ pub unsafe extern "C" fn rz_jobs_step(
         distinct(jobs, rz_job::NAME)?;
         let mut owners = try_vec("jobs", n)?;
         for (i, &job) in jobs.iter().enumerate() {
-            owners.push(call.handle(job).map_err(|e| at(i, e))?);
+            owners.push(call.handle(job).map_err(|e| e.of_entry(i))?);
         }
         let mut locks = try_vec("jobs", n)?;
         for (i, owner) in owners.iter().enumerate() {
-            locks.push(taken(owner.job.try_lock(), rz_job::NAME).map_err(|e| at(i, e))?);
+            locks.push(taken(owner.job.try_lock(), rz_job::NAME).map_err(|e| e.of_entry(i))?);
         }
         let mut all = try_vec("jobs", n)?;
         for lock in &mut locks {
             all.push(present(lock)?);
         }
-        progress(step_jobs(&mut all, time_limit(budget_us)))
+        Ok(progress(step_jobs(&mut all, time_limit(budget_us))?))
     })
 }
 
-fn progress(all_ended: Result<bool>) -> Result<rz_status> {
-    Ok(if all_ended? { RZ_DONE } else { RZ_AGAIN })
+fn progress(all_ended: bool) -> rz_status {
+    if all_ended { RZ_DONE } else { RZ_AGAIN }
+}
+
+/// The error of a job that has failed.
+fn failure(job: &Job) -> Result<()> {
+    job.failure().map_or(Ok(()), |error| Err(error.clone()))
+}
+
+/// Returns the status of the error with which a job has ended (RZ_JOB_FAILED), and its message in `err`; RZ_OK for any other
+/// job. Any thread. Errors beside those of the job: RZ_ERR_BUSY while a call works on the job, RZ_ERR_POISONED. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_job_error(job: *const rz_job, err: *mut rz_error) -> rz_status {
+    guarded!(err, |call| {
+        call.handle(job)?.change(|job| failure(job))?;
+        Ok(RZ_OK)
+    })
 }
 
 /// Copies the text made since the last call that succeeded: whole characters, without a NUL, stop strings cut out. What
@@ -383,6 +410,7 @@ pub unsafe extern "C" fn rz_job_info_get(job: *const rz_job, out: *mut rz_job_in
                 Some(End::Stop) => RZ_JOB_STOP,
                 Some(End::Context) => RZ_JOB_CONTEXT,
                 Some(End::Grammar) => RZ_JOB_GRAMMAR,
+                Some(End::Failed) => RZ_JOB_FAILED,
             },
             stopped: info.stopped.map_or_else(|e| rz_error::failure(&e).code, |()| RZ_OK),
             prompt_total: count(info.prompt_total),

@@ -44,6 +44,10 @@ pub type rz_share_callback = Option<unsafe extern "C" fn(context: *mut c_void, i
 /// the call that it works for fail with RZ_ERR_INVALID_ARGUMENT, and so does a return that comes too soon. Comes from the
 /// threads that call the library, hundreds of times a token, one at a time of a runtime. A host whose threads may all
 /// be waiting in calls of the library has the calling one help. It must return normally: no longjmp, no C++ exception.
+///
+/// Whatever else it runs on the calling thread meanwhile, as schedulers do that hand tasks to a thread that waits, may not compute
+/// with the same runtime: such a call would wait for itself, and gets RZ_ERR_BUSY at once (rz_prefill, rz_decode_token, rz_job_step
+/// and all others that wait for the workers). Another runtime may be used, and handles may be made and freed.
 pub type rz_parallel_callback =
     Option<unsafe extern "C" fn(user: *mut c_void, n: u32, share: rz_share_callback, context: *mut c_void) -> i32>;
 

@@ -254,13 +254,23 @@ fn jobs_are_stepped_together_and_a_cancel_tells_whose() {
     step(RZ_AGAIN, &jobs, 1);
     unsafe {
         rz_cancel_fire(cancel);
-        step(RZ_ERR_CANCELLED, &jobs, 1);
+        // The job is left out alone.
+        let before = info(jobs[3]);
+        step(RZ_AGAIN, &jobs, 1);
         assert_eq!(info(jobs[3]).stopped, RZ_ERR_CANCELLED);
         assert_eq!(info(jobs[2]).stopped, RZ_OK);
+        step(RZ_ERR_CANCELLED, &jobs[3..4], 1);
         rz_cancel_reset(cancel);
         expect(RZ_OK, |e| rz_cancel_deadline(cancel, 0, e));
-        step(RZ_ERR_DEADLINE, &jobs, 1);
+        let mut err = no_error();
+        while rz_jobs_step(jobs.as_ptr(), jobs.len(), 50, &mut err) == RZ_AGAIN {}
+        assert_eq!(err.code, RZ_ERR_DEADLINE, "the others have ended");
         assert_eq!(info(jobs[3]).stopped, RZ_ERR_DEADLINE);
+        let after = info(jobs[3]);
+        assert_eq!((after.prompt_done, after.n_tokens), (before.prompt_done, before.n_tokens));
+        for i in [0, 1, 2, 4] {
+            assert_eq!(info(jobs[i]).end, RZ_JOB_LENGTH);
+        }
         expect(RZ_OK, |e| rz_cancel_deadline(cancel, RZ_NO_LIMIT, e));
         assert_eq!(info(jobs[3]).stopped, RZ_OK);
     }
@@ -274,6 +284,73 @@ fn jobs_are_stepped_together_and_a_cancel_tells_whose() {
     }
     unsafe {
         rz_cancel_free(cancel);
+        rz_model_free(model);
+    }
+}
+
+/// A sampler that can choose no token.
+fn choosing_nothing() -> *mut rz_sampler {
+    let biases: Vec<_> = (0..512).map(|token| rz_logit_bias { token, bias: f32::NEG_INFINITY }).collect();
+    let params = rz_sampler_params {
+        struct_size: size_of::<rz_sampler_params>() as u32,
+        temperature: 1.0,
+        biases: biases.as_ptr(),
+        n_biases: biases.len(),
+        ..zeroed()
+    };
+    let mut sampler = null_mut();
+    expect(RZ_OK, |e| unsafe { rz_sampler_new(&params, &mut sampler, e) });
+    sampler
+}
+
+#[test]
+fn a_job_that_can_choose_no_token_fails_alone() {
+    let wanted = expected(&Host::new(64), 10);
+    let model = load();
+    let sampler = choosing_nothing();
+    for budget in [0, 50, 1_000_000, RZ_NO_LIMIT] {
+        let caches: Vec<_> = (0..4).map(|_| new_cache(model, 64)).collect();
+        let jobs: Vec<_> = (0..4)
+            .map(|i| {
+                let sampler = if i == 1 { sampler.cast_const() } else { null() };
+                new_job(caches[i], &rz_job_params { sampler, ..params(&PROMPT, 10) })
+            })
+            .collect();
+        let mut err = no_error();
+        while unsafe { rz_jobs_step(jobs.as_ptr(), jobs.len(), budget, &mut err) } == RZ_AGAIN {}
+        assert_eq!(err.code, RZ_DONE);
+        for (i, &job) in jobs.iter().enumerate().filter(|(i, _)| *i != 1) {
+            assert_eq!(tokens(job), wanted, "job {i}");
+            expect(RZ_OK, |e| unsafe { rz_job_error(job, e) });
+        }
+        let failed = info(jobs[1]);
+        assert_eq!((failed.state, failed.end, failed.n_tokens), (RZ_JOB_STATE_ENDED, RZ_JOB_FAILED, 0));
+        let message = expect(RZ_ERR_INVALID_ARGUMENT, |e| unsafe { rz_job_error(jobs[1], e) });
+        assert!(message.contains("no token can be chosen"), "{message}");
+        // A job that is stepped alone says so by itself, each time.
+        expect(RZ_ERR_INVALID_ARGUMENT, |e| unsafe { rz_job_step(jobs[1], budget, e) });
+        expect(RZ_ERR_INVALID_ARGUMENT, |e| unsafe { rz_job_step(jobs[1], budget, e) });
+        unsafe {
+            jobs.iter().for_each(|job| rz_job_free(*job));
+            // The cache keeps the prompt and goes on.
+            assert_eq!(rz_cache_len(caches[1]), 3);
+            let mut first = 0;
+            expect(RZ_OK, |e| rz_sample(caches[1], null_mut(), &mut first, e));
+            assert_eq!(first, wanted[0]);
+            caches.iter().for_each(|cache| rz_cache_free(*cache));
+        }
+    }
+    // A batch says whose fault it is, and leaves all caches as they were.
+    let caches = [new_cache(model, 64), new_cache(model, 64)];
+    let mut next = [0; 2];
+    let message = expect(RZ_ERR_INVALID_ARGUMENT, |e| unsafe {
+        rz_decode_batch(caches.as_ptr(), [BOS, BOS].as_ptr(), 2, [null_mut(), sampler].as_ptr(), next.as_mut_ptr(), e)
+    });
+    assert!(message.starts_with("entry 1: no token can be chosen"), "{message}");
+    unsafe {
+        assert_eq!(caches.map(|cache| rz_cache_len(cache)), [0; 2]);
+        caches.into_iter().for_each(|cache| rz_cache_free(cache));
+        rz_sampler_free(sampler);
         rz_model_free(model);
     }
 }

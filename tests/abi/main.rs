@@ -24,3 +24,4 @@ mod runtime;
 mod saved;
 mod sources;
 mod text;
+mod waiting;

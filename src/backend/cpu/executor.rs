@@ -17,7 +17,7 @@ use super::heads::HeadScratch;
 use super::kernels::{Isa, elementwise};
 use super::kv::{CpuKv, KvPart};
 use super::matmul;
-use super::matmul_plan::{MatmulJob, MatmulWorkspace, ProductCursor};
+use super::matmul_plan::{MatmulJob, MatmulWorkspace, ProductCursor, Share};
 use super::memory::Floats;
 use super::pool::Team;
 use super::recurrence;
@@ -40,6 +40,8 @@ pub struct CpuExecutor {
     team: Option<Team>,
     /// A step was begun and not ended.
     open: bool,
+    /// Another step has waited for the threads during this one.
+    was_waited_for: bool,
     /// The ops of the step that are left, and the place in the first of them.
     ops: Range<usize>,
     cursor: OpCursor,
@@ -67,8 +69,8 @@ pub struct CpuExecutor {
 /// The place in an op that is divided into shares.
 #[derive(Default)]
 struct OpCursor {
-    /// Groups of products that are done.
-    groups: usize,
+    /// Groups of products, or experts, that are done.
+    parts: usize,
     products: ProductCursor,
 }
 
@@ -111,6 +113,7 @@ impl CpuExecutor {
             residual_norms,
             team: None,
             open: false,
+            was_waited_for: false,
             ops: 0..0,
             cursor: OpCursor::default(),
             expected: [seconds()?, seconds()?, seconds()?],
@@ -151,7 +154,7 @@ impl CpuExecutor {
         self.slots.extend_from_slice(batch.slots);
         self.adapted.begin(&self.program, self.max_tokens, &self.slots, |slot| adapters(batch, slot))?;
         self.angles.iter_mut().for_each(|angles| angles.made = false);
-        (self.ops, self.cursor, self.open) = (ops, OpCursor::default(), true);
+        (self.ops, self.cursor, self.open, self.was_waited_for) = (ops, OpCursor::default(), true, false);
         self.attention.iter_mut().for_each(|(_, scratch)| scratch.cursor.done = 0);
         Ok(())
     }
@@ -160,7 +163,6 @@ impl CpuExecutor {
         if !self.open {
             return Err(Error::invalid("no step is open"));
         }
-        self.team = Some(self.backend.pool.enter_with(self.threads));
         let done = self.execute_all(batch, pace);
         self.team = None;
         self.backend.pool.take_fault().and(done)
@@ -170,12 +172,13 @@ impl CpuExecutor {
         let program = self.program.clone();
         while let Some(op) = program.ops[..self.ops.end].get(self.ops.start) {
             let (at, class) = (self.ops.start, [1, 16].iter().filter(|&&few| self.acts.n > few).count());
-            if pace.pauses(Duration::from_secs_f32(self.expected[class][at])) {
+            if !self.has_turn(pace)? || pace.pauses(Duration::from_secs_f32(self.expected[class][at])) {
                 return Ok(false);
             }
             let started = pace.is_timed().then(Instant::now);
-            self.cursor.products.divides = pace.is_timed();
-            self.attention.iter_mut().for_each(|(_, scratch)| scratch.cursor.divides = pace.is_timed());
+            let share = if pace.is_timed() || self.was_waited_for { Share::Short } else { Share::Long };
+            self.cursor.products.share = share;
+            self.attention.iter_mut().for_each(|(_, scratch)| scratch.cursor.share = share);
             let taken = match (op, program.ops[..self.ops.end].get(self.ops.start + 1)) {
                 (Op::Add { x, scale, .. }, Some(Op::Norm { norm, out, .. })) if self.residual_norms[self.ops.start] => {
                     self.residual_norm(*x, *scale, norm, *out)?;
@@ -194,6 +197,18 @@ impl CpuExecutor {
             }
         }
         Ok(true)
+    }
+
+    /// Has the threads for the next share, behind other steps where this one has had its turn; false where `pace` ends the wait.
+    fn has_turn(&mut self, pace: &Pace) -> Result<bool> {
+        if self.team.as_ref().is_some_and(Team::is_over) {
+            self.was_waited_for = true;
+            self.team = None;
+        }
+        if self.team.is_none() {
+            self.team = self.backend.pool.enter_at(self.threads, pace)?;
+        }
+        Ok(self.team.is_some())
     }
 
     /// Arg-max of the logits of output `i`.
@@ -312,7 +327,7 @@ impl CpuExecutor {
                 each(&*team(&mut self.team)?, self.acts.get(*x), |_, x| elementwise::clamp(isa, x, *limit));
             }
             Op::Project { x, projections } => {
-                let mut groups = projections.chunks(6).skip(self.cursor.groups);
+                let mut groups = projections.chunks(6).skip(self.cursor.parts);
                 // By number, because the jobs of a product live on the stack.
                 let done = match groups.next().unwrap_or_default() {
                     [a] => self.project(*x, &[*a])?,
@@ -324,7 +339,7 @@ impl CpuExecutor {
                     _ => true,
                 };
                 if done {
-                    self.cursor = OpCursor { groups: self.cursor.groups + 1, ..OpCursor::default() };
+                    self.cursor = OpCursor { parts: self.cursor.parts + 1, ..OpCursor::default() };
                 }
                 let all_done = done && groups.next().is_none();
                 if all_done && self.adapted.is_active() {
@@ -390,9 +405,12 @@ impl CpuExecutor {
                 each_row(&*team(&mut self.team)?, x, gate, |_, x, gate| elementwise::gate(isa, x, gate));
             }
             Op::Experts(experts) => {
-                let CpuExecutor { backend, team: open, acts, products, experts: scratch, .. } = self;
-                scratch.route(backend, acts, experts);
-                scratch.multiply(backend, &*team(open)?, products, acts, experts);
+                let CpuExecutor { backend, team: open, acts, products, experts: scratch, cursor, .. } = self;
+                if cursor.parts == 0 {
+                    scratch.route(backend, acts, experts);
+                }
+                let place = (&mut cursor.parts, cursor.products.share);
+                return Ok(scratch.multiply(backend, &*team(open)?, products, acts, experts, place));
             }
             Op::Logits { x, head, bias, scale, softcap } => {
                 let CpuExecutor { backend, team: open, acts, products, logits, cursor, adapted, .. } = self;
@@ -680,12 +698,12 @@ mod tests {
     #[test]
     fn a_panic_in_an_op_gives_the_pool_back() {
         let pool = Arc::new(Pool::new(2).unwrap());
-        let mut open = Some(pool.enter());
+        let mut open = Some(pool.enter().unwrap());
         let panic = catch_unwind(AssertUnwindSafe(|| {
             let team = team(&mut open).unwrap();
             team.run(|share| assert_eq!(share, 0));
         }));
         assert!(panic.is_err() && team(&mut open).is_err());
-        pool.enter().run(|_| ());
+        pool.enter().unwrap().run(|_| ());
     }
 }

@@ -7,13 +7,16 @@ use super::CpuBackend;
 use super::acts::{Acts, each, each_row};
 use super::kernels::{Isa, PANEL_ROWS, elementwise};
 use super::matmul;
-use super::matmul_plan::{MatmulJob, MatmulWorkspace};
+use super::matmul_plan::{MatmulJob, MatmulWorkspace, SHARE_PRODUCTS, Share};
 use super::matrix::WeightMatrix;
 use super::memory::Floats;
 use super::pool::Team;
 use crate::backend::op::{Experts, Op, RouterScore, Vector};
 use crate::backend::program::Program;
 use crate::error::{Result, try_filled, try_vec};
+
+/// Rows whose products take as long as reading the weights.
+const FEW: usize = 8;
 
 /// Memory for experts.
 pub struct ExpertScratch {
@@ -107,7 +110,8 @@ impl ExpertScratch {
         }
     }
 
-    /// Multiplies, expert by expert, the rows that chose it.
+    /// Multiplies, expert by expert, the rows that chose it: the experts of a share, from number `next` on, which moves behind
+    /// them. True when all are done.
     pub fn multiply(
         &mut self,
         backend: &CpuBackend,
@@ -115,7 +119,8 @@ impl ExpertScratch {
         products: &mut MatmulWorkspace,
         acts: &mut Acts,
         op: &Experts,
-    ) {
+        (next, share): (&mut usize, Share),
+    ) -> bool {
         let (isa, n_used) = (backend.isa, op.routing.n_used);
         let [up, down] = [op.up, op.down].map(|weight| backend.matrix(weight));
         let gate = op.gate.map(|gate| backend.matrix(gate));
@@ -130,8 +135,16 @@ impl ExpertScratch {
         let ExpertScratch { chosen, members, input, gate: gates, up: ups, down: downs, .. } = self;
         let chosen = &chosen[..acts.n * n_used];
         let [(x, hidden), (out, _)] = acts.disjoint([op.x, op.out]);
-        out.fill(0.0);
-        for expert in 0..op.n_experts {
+        if *next == 0 {
+            out.fill(0.0);
+        }
+        let most = share.of(SHARE_PRODUCTS).saturating_mul(team.threads());
+        let mut spent = 0usize;
+        for expert in *next..op.n_experts {
+            if spent > most {
+                return false;
+            }
+            *next = expert + 1;
             members.clear();
             let tokens = chosen.chunks_exact(n_used).enumerate().filter_map(|(t, chosen)| {
                 chosen.iter().find(|(e, _)| *e as usize == expert).map(|(_, weight)| (t as u32, *weight))
@@ -141,6 +154,8 @@ impl ExpertScratch {
             if m == 0 {
                 continue;
             }
+            // A few rows take as long as reading the weights does.
+            spent = spent.saturating_add(m.max(FEW) * hidden * ffn * if gate.is_some() { 3 } else { 2 });
             for ((t, weight), row) in members.iter_mut().zip(input.chunks_exact_mut(hidden)) {
                 row.copy_from_slice(&x[*t as usize * hidden..][..hidden]);
                 if op.routing.on_input {
@@ -179,6 +194,7 @@ impl ExpertScratch {
                 elementwise::add_scaled(isa, &mut out[*t as usize * hidden..][..hidden], row, *weight);
             }
         }
+        true
     }
 }
 

@@ -13,6 +13,7 @@ use super::kernels::{Isa, PANEL_ROWS};
 use super::matrix::WeightMatrix;
 use super::pool::Pool;
 use super::thread::apart;
+use crate::backend::Pace;
 use crate::backend::op::Weight;
 use crate::backend::program::Program;
 use crate::backend::weights::{MatrixSource, Progress};
@@ -124,8 +125,7 @@ pub fn pack(
     // Threads of the host, or a single one, execute the pieces as they do shares of a step; else the load has workers of its own,
     // because its pieces take milliseconds, for which steps of other models do not wait.
     let pool = if pool.is_of_host() || !os::HAS_THREADS { pool.clone() } else { apart(|| pool.another())? };
-    let team = pool.enter();
-    let threads = team.threads();
+    let threads = pool.threads();
     let mut staged = try_vec("staging", threads)?;
     for _ in 0..threads {
         staged.push(try_filled("staging", staging, 0u8)?);
@@ -157,6 +157,8 @@ pub fn pack(
             matrix.pack(isa, raw, out);
             Ok(())
         };
+        // For each wave, so that steps on the host's threads have turns between them.
+        let team = pool.enter_at(threads, &Pace::new(&|| false))?.ok_or(Error::Cancelled)?;
         let result = Mutex::new(Ok(()));
         let result_so_far = || result.lock().unwrap_or_else(PoisonError::into_inner);
         team.for_each_with(wave.len(), |share, i| {

@@ -428,6 +428,7 @@ pub fn matvec_raw(isa: Isa, dtype: DType, raw: &[u8], rows: usize, x: &[f32], y:
 mod tests {
     use std::sync::Arc;
 
+    use super::super::matmul_plan::Share;
     use super::*;
     use crate::backend::cpu::kernels::activations::InputType;
     use crate::backend::cpu::pool::Pool;
@@ -546,7 +547,8 @@ mod tests {
             let mut workspace = MatmulWorkspace::new(threads, self.tokens, cols).unwrap();
             let pool = Arc::new(Pool::new(threads).unwrap());
             let mut jobs = [MatmulJob::new(matrix, &bytes, Some(&self.bias), &mut out)];
-            let (team, mut cursor) = (pool.enter(), ProductCursor { divides: threads > 1, ..Default::default() });
+            let share = if threads > 1 { Share::Short } else { Share::Whole };
+            let (team, mut cursor) = (pool.enter().unwrap(), ProductCursor { share, ..Default::default() });
             while !multiply_share(&team, isa, &mut workspace, &self.x, self.tokens, &mut jobs, &mut cursor) {}
             out
         }
@@ -638,7 +640,7 @@ mod tests {
                 .collect();
             let mut workspace = MatmulWorkspace::new(3, 9, 512).unwrap();
             let pool = Arc::new(Pool::new(3).unwrap());
-            multiply(&pool.enter(), Isa::detect(), &mut workspace, &x[..tokens * 512], tokens, &mut jobs);
+            multiply(&pool.enter().unwrap(), Isa::detect(), &mut workspace, &x[..tokens * 512], tokens, &mut jobs);
             for (case, out) in cases.iter().zip(&outs) {
                 let alone =
                     Product { x: x[..tokens * 512].to_vec(), tokens, ..Product::new(case.format, case.rows, 512, 9) };

@@ -126,17 +126,43 @@ impl MatmulWorkspace {
     }
 }
 
-/// Work of a share of products that are divided, for each thread: some hundred microseconds of products of many tokens.
-const SHARE_PRODUCTS: usize = 32 << 20;
+/// Length of the shares of an op that is divided. Ahead of each share a step may stop, or let others have the threads.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub enum Share {
+    /// The op is not divided.
+    #[default]
+    Whole,
+    /// Milliseconds: what dividing costs cannot be measured.
+    Long,
+    /// Some hundred microseconds.
+    Short,
+}
 
-/// Bytes of weights that all threads together read in a share where there are few tokens.
+impl Share {
+    /// How much of an op a share has, `short` being that of the short ones.
+    pub fn of(self, short: usize) -> usize {
+        match self {
+            Share::Whole => usize::MAX,
+            Share::Long => short.saturating_mul(LONG),
+            Share::Short => short,
+        }
+    }
+}
+
+/// Number of short shares in a long one.
+const LONG: usize = 16;
+
+/// Products of many tokens in a short share, for each thread.
+pub const SHARE_PRODUCTS: usize = 32 << 20;
+
+/// Bytes of weights that all threads together read in a short share where there are few tokens.
 const SHARE_BYTES: usize = 4 << 20;
 
 /// The place in some products.
 #[derive(Default)]
 pub struct ProductCursor {
-    /// A call computes a share and not all.
-    pub divides: bool,
+    /// The share that a call computes.
+    pub share: Share,
     /// Number of units that are done.
     pub(super) unit: usize,
     /// Row panels in a unit, fixed by the first share; 0 before it.
@@ -153,8 +179,8 @@ impl ProductCursor {
     pub fn unit_panels(&mut self, most: usize, cols: usize, tiling: TokenTiling, kernels: &MatmulKernels) -> usize {
         if self.is_new() {
             let tile = kernels.panels * PANEL_ROWS * cols * tiling.tokens;
-            let tiles = if self.divides && !tiling.gemv { (SHARE_PRODUCTS / tile.max(1)).max(1) } else { most };
-            self.unit_panels = most.min(kernels.panels * tiles);
+            let tiles = if tiling.gemv { most } else { (self.share.of(SHARE_PRODUCTS) / tile.max(1)).max(1) };
+            self.unit_panels = most.min(kernels.panels.saturating_mul(tiles));
         }
         self.unit_panels
     }
@@ -168,9 +194,10 @@ impl ProductCursor {
         tiling: TokenTiling,
     ) -> (usize, Range<usize>) {
         let most = match tiling.gemv {
-            _ if !self.divides => usize::MAX,
-            true => SHARE_BYTES / self.unit_panels / (1 + tiling.tokens / 4),
-            false => SHARE_PRODUCTS * threads / (self.unit_panels * PANEL_ROWS * tiling.tokens),
+            true => self.share.of(SHARE_BYTES) / self.unit_panels / (1 + tiling.tokens / 4),
+            false => {
+                self.share.of(SHARE_PRODUCTS).saturating_mul(threads) / (self.unit_panels * PANEL_ROWS * tiling.tokens)
+            }
         };
         let (start, mut sum) = (self.unit, 0);
         for cost in costs.skip(start) {

@@ -12,6 +12,7 @@ pub mod attention;
 mod disjoint;
 pub mod executor;
 mod experts;
+pub mod fair_semaphore;
 mod heads;
 pub mod kernels;
 pub mod kv;
@@ -27,8 +28,8 @@ mod partition;
 pub mod pool;
 mod recurrence;
 pub mod recurrent;
+pub mod sync;
 pub mod thread;
-mod ticket_lock;
 
 use std::hash::Hasher;
 use std::ops::Range;
@@ -110,8 +111,8 @@ pub fn device(isa: Isa) -> DeviceInfo {
 pub fn read_rate(pool: &Arc<Pool>) -> Result<f64> {
     const BYTES: usize = 64 << 20;
     static MEASURED: Mutex<Vec<(usize, f64)>> = Mutex::new(Vec::new());
+    let team = pool.enter()?;
     let mut measured = MEASURED.lock().unwrap_or_else(PoisonError::into_inner);
-    let team = pool.enter();
     let threads = team.threads();
     if let Some((_, rate)) = measured.iter().find(|(n, _)| *n == threads) {
         return Ok(*rate);

@@ -15,11 +15,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self as system, JoinHandle};
+use std::time::{Duration, Instant};
 
 use super::disjoint::DisjointSlice;
+use super::fair_semaphore::FairSemaphore;
 use super::partition::{Claims, Partition};
 use super::thread::{MAX_THREADS, as_own, check_cpus, spawn};
-use super::ticket_lock::TicketLock;
+use crate::backend::Pace;
 use crate::error::{Error, Result, try_vec};
 use crate::os;
 
@@ -34,6 +36,17 @@ const YIELDS: usize = 32;
 /// Number of shares whose items a thread looks for, its own included: each look may move a cache line, and there are as many
 /// lines as threads.
 const HELPED: usize = 16;
+
+/// Time that a step has the workers while others wait: longer than one token of a small model takes, so that most tokens come of
+/// one turn.
+const TURN: Duration = Duration::from_millis(5);
+/// The same while one waits whose time is bounded.
+const SHORT_TURN: Duration = Duration::from_millis(1);
+
+thread_local! {
+    /// The host's function runs on this thread.
+    static WITHIN_HOST: Cell<bool> = const { Cell::new(false) };
+}
 
 /// The function that every share of a job executes.
 type ShareFn = dyn Fn(usize) + Sync;
@@ -52,7 +65,8 @@ pub struct Pool {
     threads: AtomicUsize,
     /// The processors to which threads are bound, none where they are not.
     cpus: Vec<u32>,
-    lock: TicketLock,
+    /// One permit: the workers.
+    turns: FairSemaphore,
     host: Option<HostParallel>,
     /// The reason why the host has not executed all shares of a job.
     fault: Mutex<Option<Error>>,
@@ -125,7 +139,7 @@ impl Pool {
             threads: AtomicUsize::new(crew.core.slots.len()),
             crew: Mutex::new(Arc::new(crew)),
             cpus,
-            lock: TicketLock::default(),
+            turns: FairSemaphore::new(1),
             host,
             fault: Mutex::new(None),
         })
@@ -168,24 +182,36 @@ impl Pool {
         lock(&self.fault).take().map_or(Ok(()), Err)
     }
 
-    /// Takes the workers for one step and waits while another step has them; a pool of one thread is never waited for.
-    /// A thread that takes them a second time waits for ever.
-    pub fn enter(self: &Arc<Self>) -> Team {
-        self.enter_with(usize::MAX)
+    /// Refuses a call on a thread that waits for shares of a job: with threads of the host it may be handed other work
+    /// meanwhile, which would wait for the step that waits for this thread.
+    pub fn check_not_within_share(&self) -> Result<()> {
+        match self.is_of_host() && WITHIN_HOST.get() {
+            true => Err(Error::Busy("a runtime whose rz_parallel_callback runs on this thread")),
+            false => Ok(()),
+        }
     }
 
-    /// `enter` for jobs of at most `most` shares.
-    pub fn enter_with(self: &Arc<Self>, most: usize) -> Team {
+    /// `enter_at` for jobs of any number of shares, however long other steps have the workers.
+    pub fn enter(self: &Arc<Self>) -> Result<Team> {
+        self.enter_at(usize::MAX, &Pace::new(&|| false))?.ok_or(Error::Cancelled)
+    }
+
+    /// Takes the workers for one step with jobs of at most `most` shares. While another step has them this waits for its turn, or
+    /// gives up where `pace` says so: `None`. A pool of one thread is never waited for.
+    pub fn enter_at(self: &Arc<Self>, most: usize, pace: &Pace) -> Result<Option<Team>> {
+        self.check_not_within_share()?;
         let mut crew = lock(&self.crew).clone();
         let locked = crew.threads() > 1;
         if locked {
-            self.lock.acquire();
+            if !self.turns.acquire(pace.is_timed(), || pace.patience())? {
+                return Ok(None);
+            }
             crew = lock(&self.crew).clone();
             crew.core.phase.store(WORKING, Ordering::SeqCst);
             crew.wake();
         }
         let threads = crew.threads().min(most.max(1));
-        Team { pool: self.clone(), crew, threads, locked, not_sync: PhantomData }
+        Ok(Some(Team { pool: self.clone(), crew, threads, locked, since: Instant::now(), not_sync: PhantomData }))
     }
 }
 
@@ -349,8 +375,9 @@ pub struct Team {
     crew: Arc<Crew>,
     /// Shares of a job, at most as many as the crew has.
     threads: usize,
-    /// The pool's lock is held.
+    /// The pool's permit is held, since then.
     locked: bool,
+    since: Instant,
     not_sync: PhantomData<Cell<()>>,
 }
 
@@ -358,6 +385,13 @@ impl Team {
     /// Returns the number of shares of a job.
     pub fn threads(&self) -> usize {
         self.threads
+    }
+
+    /// True where another step waits for the workers and this one has had its turn: it shall end here, to go on behind the
+    /// others.
+    pub fn is_over(&self) -> bool {
+        let turns = &self.pool.turns;
+        self.locked && turns.waiting() > 0 && self.since.elapsed() >= if turns.is_urgent() { SHORT_TURN } else { TURN }
     }
 
     /// Executes `job(0)`, ..., `job(threads - 1)`, each once, and returns when all are done. A panic of one of
@@ -387,7 +421,9 @@ impl Team {
         self.crew.wake();
         if let Some(host) = &self.pool.host {
             let context = std::ptr::from_ref(core).cast_mut().cast();
+            let within = WITHIN_HOST.replace(true);
             let status = host(core.slots.len() as u32, execute_share, context);
+            WITHIN_HOST.set(within);
             let is_done = |slot: &Slot| slot.done.load(Ordering::Acquire) == epoch;
             if status != 0 || !core.slots.iter().all(is_done) {
                 let what = match status {
@@ -467,7 +503,7 @@ impl Drop for Team {
     fn drop(&mut self) {
         if self.locked {
             self.crew.core.phase.store(RESTING, Ordering::SeqCst);
-            self.pool.lock.release();
+            self.pool.turns.release();
         }
     }
 }
@@ -493,7 +529,7 @@ mod tests {
         let first = (0..1024).find(|cpu| Pool::bound(1, &[*cpu]).is_ok()).unwrap();
         let pool = Arc::new(Pool::bound(3, &[first]).unwrap());
         let sum = AtomicUsize::new(0);
-        pool.enter().run(|i| _ = sum.fetch_add(i, Ordering::Relaxed));
+        pool.enter().unwrap().run(|i| _ = sum.fetch_add(i, Ordering::Relaxed));
         assert_eq!(sum.into_inner(), 3);
     }
 
@@ -504,7 +540,7 @@ mod tests {
             assert_eq!(pool.threads(), threads);
             let counts: Vec<_> = (0..threads).map(|_| AtomicUsize::new(0)).collect();
             for _ in 0..20 {
-                let team = pool.enter();
+                let team = pool.enter().unwrap();
                 for _ in 0..50 {
                     team.run(|share| {
                         counts[share].fetch_add(1, Ordering::Relaxed);
@@ -518,7 +554,7 @@ mod tests {
     #[test]
     fn a_job_sees_what_earlier_jobs_wrote() {
         let pool = pool(4);
-        let team = pool.enter();
+        let team = pool.enter().unwrap();
         let mut a = vec![0usize; 1000];
         let mut b = vec![0usize; 1000];
         for _ in 0..300 {
@@ -537,7 +573,7 @@ mod tests {
         for threads in 1..=4 {
             let pool = pool(threads);
             for bad in 0..threads {
-                let team = pool.enter();
+                let team = pool.enter().unwrap();
                 let ended = AtomicUsize::new(0);
                 let panic = catch_unwind(AssertUnwindSafe(|| {
                     team.run(|share| {
@@ -567,7 +603,7 @@ mod tests {
             for _ in 0..4 {
                 scope.spawn(|| {
                     for _ in 0..50 {
-                        let team = pool.enter();
+                        let team = pool.enter().unwrap();
                         assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
                         team.run(|_| ());
                         inside.fetch_sub(1, Ordering::SeqCst);
@@ -580,7 +616,7 @@ mod tests {
     #[test]
     fn one_thread_is_never_waited_for() {
         let pool = pool(1);
-        let (_a, _b) = (pool.enter(), pool.enter());
+        let (_a, _b) = (pool.enter().unwrap(), pool.enter().unwrap());
     }
 
     #[test]
@@ -588,9 +624,9 @@ mod tests {
         for threads in 1..=6 {
             drop(Pool::new(threads).unwrap());
             let pool = pool(threads);
-            pool.enter().run(|_| ());
+            pool.enter().unwrap().run(|_| ());
             system::sleep(Duration::from_millis(2));
-            let team = pool.enter();
+            let team = pool.enter().unwrap();
             team.run(|_| ());
             drop(pool);
             drop(team);
@@ -600,7 +636,7 @@ mod tests {
     #[test]
     fn workers_that_parked_within_a_step_are_woken() {
         let pool = pool(3);
-        let team = pool.enter();
+        let team = pool.enter().unwrap();
         for _ in 0..20 {
             system::sleep(Duration::from_millis(2));
             let n = AtomicUsize::new(0);
@@ -614,18 +650,18 @@ mod tests {
     #[test]
     fn the_number_of_threads_changes_from_the_next_step_on() {
         let pool = pool(3);
-        let team = pool.enter();
+        let team = pool.enter().unwrap();
         pool.set_threads(1).unwrap();
         let count = |team: &Team| {
             let n = AtomicUsize::new(0);
             team.run(|_| _ = n.fetch_add(1, Ordering::Relaxed));
             n.into_inner()
         };
-        assert_eq!((count(&team), pool.threads(), count(&pool.enter())), (3, 1, 1));
+        assert_eq!((count(&team), pool.threads(), count(&pool.enter().unwrap())), (3, 1, 1));
         drop(team);
         pool.set_threads(4).unwrap();
-        assert_eq!(count(&pool.enter()), 4);
-        assert_eq!(count(&pool.enter_with(2)), 2);
+        assert_eq!(count(&pool.enter().unwrap()), 4);
+        assert_eq!(count(&pool.enter_at(2, &Pace::new(&|| false)).unwrap().unwrap()), 2);
         assert!(pool.set_threads(1_000_000).is_err() && pool.threads() == 4);
     }
 
@@ -658,7 +694,7 @@ mod tests {
         ];
         for (host, is_good) in hosts {
             let pool = Arc::new(Pool::of_host(3, host).unwrap());
-            let team = pool.enter();
+            let team = pool.enter().unwrap();
             for _ in 0..20 {
                 let counts: [AtomicUsize; 3] = Default::default();
                 team.run(|share| _ = counts[share].fetch_add(1, Ordering::Relaxed));

@@ -72,7 +72,7 @@ pub fn attend(
     }
 
     tasks.clear();
-    let mut n_done = cursor.done;
+    let (mut n_done, mut waves) = (cursor.done, 0);
     for (t, tile) in tiles.iter().enumerate() {
         for kv in 0..heads.kv {
             for segment in segments(&tile.sees) {
@@ -85,7 +85,8 @@ pub fn attend(
                     pass.attend_segments(team, tiles, tasks, &per_thread, partials, joined);
                     cursor.done += tasks.len();
                     tasks.clear();
-                    if cursor.divides {
+                    waves += 1;
+                    if waves >= cursor.share.of(1) {
                         return false;
                     }
                 }

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use crate::backend::cpu::kernels::attend::CHUNK;
+use crate::backend::cpu::matmul_plan::Share;
 use crate::backend::op::Mask;
 
 /// Most query rows of a tile: whole blocks of registers, and scratch that fits in the second-level cache beside a chunk of
@@ -82,24 +83,24 @@ pub(super) struct SegmentTask {
     pub segment: usize,
 }
 
-/// Products of a share of attention that is divided, for each thread.
+/// Products in a short share of attention, for each thread.
 const SHARE_PRODUCTS: usize = 4 << 20;
 
 /// The place in an attention: the number of its parts that are done.
 #[derive(Default)]
 pub struct AttendCursor {
     pub done: usize,
-    /// A call computes a share and not all.
-    pub divides: bool,
+    /// The share that a call computes.
+    pub share: Share,
 }
 
 impl AttendCursor {
     /// Takes the next of `parts` parts of about the same length.
     pub(super) fn take(&mut self, parts: usize, products: usize, threads: usize) -> Range<usize> {
         let each = products / parts.max(1) + 1;
-        let share = if self.divides { threads * (SHARE_PRODUCTS / each).max(1) } else { parts };
+        let share = threads.saturating_mul((self.share.of(SHARE_PRODUCTS) / each).max(1));
         let start = self.done;
-        self.done = parts.min(start + share);
+        self.done = parts.min(start.saturating_add(share));
         start..self.done
     }
 

@@ -8,6 +8,7 @@ use half::{bf16, f16};
 use super::*;
 use crate::backend::cpu::kernels::quantize::{quantize_to_bytes, quantize_to_nibbles};
 use crate::backend::cpu::kv::CpuKv;
+use crate::backend::cpu::matmul_plan::Share;
 use crate::backend::cpu::pool::Pool;
 use crate::backend::op::Mask;
 use crate::backend::state_spec::{KvLayer, StateSpec};
@@ -194,7 +195,7 @@ impl Case {
             cache.write(isa, 1, position, &keys[position * kv * dim..][..kv * dim], value).unwrap();
         };
         (0..self.past).for_each(|p| write(&mut cache, p));
-        let team = Arc::new(Pool::new(threads).unwrap()).enter();
+        let team = Arc::new(Pool::new(threads).unwrap()).enter().unwrap();
         let mut scratch = AttentionScratch::new(self.heads, piece, threads, false).unwrap();
         let mut out = vec![f32::NAN; self.n * queries * value_dim];
         let all: Vec<u32> = (0..self.n as u32).collect();
@@ -205,7 +206,7 @@ impl Case {
             let sequences = vec![0; tokens.len()];
             let (q, out) = (&q[range(queries * dim)], &mut out[range(queries * value_dim)]);
             let source = LayerSource::new(isa, 1, |_| &cache);
-            scratch.cursor.divides = threads == 3;
+            scratch.cursor.share = if threads == 3 { Share::Short } else { Share::Whole };
             while !attend(&team, isa, &self.scoring, &positions, &sequences, &source, q, out, &mut scratch) {}
         }
         out
@@ -365,7 +366,7 @@ fn errors(heads: Heads, n: usize, q: &[f32], k: &[f32], v: &[f32]) -> [f64; 2] {
     for (position, (k, v)) in k.chunks(heads.dim).zip(v.chunks(heads.dim)).enumerate() {
         cache.write(isa, 0, position, k, v).unwrap();
     }
-    let team = Arc::new(Pool::new(1).unwrap()).enter();
+    let team = Arc::new(Pool::new(1).unwrap()).enter().unwrap();
     let mut scratch = AttentionScratch::new(heads, 1, 1, false).unwrap();
     let mut out = vec![0.0; heads.dim];
     let scoring = Scoring { scale: 1.0 / (heads.dim as f32).sqrt(), ..FULL };
@@ -412,7 +413,7 @@ fn a_cache_of_the_caller() {
         let (v_cache, v) = values.split_at(len * heads.kv * heads.dim);
         for isa in Isa::available() {
             let mut out = vec![0.0; q.len()];
-            let team = Arc::new(Pool::new(2).unwrap()).enter();
+            let team = Arc::new(Pool::new(2).unwrap()).enter().unwrap();
             attention_gqa(&team, isa, heads, FULL.scale, &q, k_cache, v_cache, k, v, &mut out).unwrap();
             assert_eq!(out, case.run(isa, 1, 1));
             assert!(attention_gqa(&team, isa, heads, 1.0, &q[1..], k_cache, v_cache, k, v, &mut out).is_err());
@@ -443,7 +444,7 @@ fn many_sequences_in_one_batch() {
     }
     let source = LayerSource::new(isa, 0, |sequence| &caches[sequence as usize]);
     for threads in 1..=3 {
-        let team = Arc::new(Pool::new(threads).unwrap()).enter();
+        let team = Arc::new(Pool::new(threads).unwrap()).enter().unwrap();
         let mut out = vec![0.0; q.len()];
         let mut scratch = AttentionScratch::new(shape, 4, threads, false).unwrap();
         attend(&team, isa, &FULL, &[40, 0, 333, 128], &[0, 1, 2, 3], &source, &q, &mut out, &mut scratch);
