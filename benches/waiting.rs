@@ -106,9 +106,8 @@ fn tokens(model: &Arc<Model>, time: Duration) -> Result<Vec<f64>> {
 
 fn print(what: &str, ms: &mut [f64]) {
     ms.sort_by(f64::total_cmp);
-    if let [.., most] = ms {
-        let (n, most) = (ms.len(), *most);
-        let mean = ms.iter().sum::<f64>() / n as f64;
-        println!("{what}: {n} tokens, mean {mean:.1} ms, p95 {:.1} ms, most {most:.1} ms", ms[n * 95 / 100]);
-    }
+    let (n, at) = (ms.len(), |i: usize| ms.get(i).copied().unwrap_or(f64::NAN));
+    let mean = ms.iter().sum::<f64>() / n as f64;
+    let (p95, most) = (at(n * 95 / 100), at(n.saturating_sub(1)));
+    println!("{what}: {n} tokens, mean {mean:.1} ms, p95 {p95:.1} ms, most {most:.1} ms");
 }
