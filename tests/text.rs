@@ -382,6 +382,27 @@ fn a_stream_drops_the_space_that_sentencepiece_adds() {
     assert_eq!(out, "Once upon a time");
 }
 
+#[test]
+fn a_stream_that_goes_on_with_a_text_keeps_the_space() {
+    let t = spm(&[]);
+    let prompt = encode(&t, "Once upon a", true, false);
+    let all = encode(&t, "Once upon a time", true, false);
+    let reply = &all[prompt.len()..];
+    assert!(all.starts_with(&prompt) && t.decode(reply, false).unwrap() == b"time");
+    let text = |before: &[&[u32]]| {
+        let (mut stream, mut out) = (TextStream::new(), String::new());
+        before.iter().for_each(|tokens| stream.follow(&t, tokens));
+        reply.iter().for_each(|&id| stream.push(&t, id, &mut out).unwrap());
+        out
+    };
+    assert_eq!(text(&[&prompt]), " time");
+    assert_eq!(text(&[&prompt[..2], &prompt[2..]]), " time");
+    // What begins a text has none itself, and neither has a token that the vocabulary lacks.
+    for nothing in [&[][..], &[1], &[1, 99_999]] {
+        assert_eq!(text(&[nothing]), "time", "{nothing:?}");
+    }
+}
+
 proptest! {
     #[test]
     fn decoding_undoes_encoding(text in "\\PC*|[ \\t\\r\\n'a-z0-9<|>_]*", special: bool) {
@@ -451,6 +472,27 @@ proptest! {
         stream.flush(&mut out);
         let whole = t.decode(&ids, false).unwrap();
         prop_assert_eq!(out, String::from_utf8_lossy(&whole));
+    }
+
+    /// Behind any beginning it writes what one that was given everything writes from there on.
+    #[test]
+    fn a_stream_that_follows_agrees_with_the_whole(ids in prop::collection::vec(0u32..512, 0..12), at: [prop::sample::Index; 2]) {
+        let mut at = at.map(|at| at.index(ids.len() + 1));
+        at.sort_unstable();
+        for t in [bpe(&[]), spm(&[])] {
+            let (mut whole, mut before) = (TextStream::new(), String::new());
+            ids[..at[1]].iter().for_each(|&id| whole.push(&t, id, &mut before).unwrap());
+            let mut stream = TextStream::new();
+            stream.follow(&t, &ids[..at[0]]);
+            stream.follow(&t, &ids[at[0]..at[1]]);
+            let rest = |mut stream: TextStream| {
+                let mut text = String::new();
+                ids[at[1]..].iter().for_each(|&id| stream.push(&t, id, &mut text).unwrap());
+                stream.flush(&mut text);
+                text
+            };
+            prop_assert_eq!(rest(stream), rest(whole));
+        }
     }
 }
 

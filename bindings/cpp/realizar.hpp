@@ -825,6 +825,12 @@ public:
         return detail::called<TextStream, rz_textstream *>(
             [&](rz_textstream **out, rz_error *error) { return rz_textstream_new(model.get(), out, error); });
     }
+    /// Puts tokens ahead of those to come, such as a prompt, without their text.
+    void follow(Tokens tokens) { try_follow(tokens).value(); }
+    Result<rz_status> try_follow(Tokens tokens) {
+        return detail::done(
+            [&](rz_error *error) { return rz_textstream_follow(get(), tokens.data(), tokens.size(), error); });
+    }
     /// The text that the token completes, often empty for a part of a character. Valid until the next call.
     std::string_view push(uint32_t token) { return try_push(token).value(); }
     Result<std::string_view> try_push(uint32_t token) {

@@ -316,6 +316,9 @@ func (s *Session) run(ctx context.Context, prompt []uint32, options *Options, em
 		return stats, err
 	}
 	defer C.rz_textstream_free(stream)
+	if err := check(C.rz_textstream_follow(stream, (*C.uint32_t)(unsafe.SliceData(prompt)), C.size_t(len(prompt)), &e), &e); err != nil {
+		return stats, err
+	}
 
 	// The last token of a prompt is always computed, because the answer starts from its logits.
 	for stats.CachedTokens < min(len(s.tokens), len(prompt)-1) && s.tokens[stats.CachedTokens] == prompt[stats.CachedTokens] {

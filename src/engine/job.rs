@@ -18,6 +18,7 @@ use crate::backend::state::State;
 use crate::backend::{Executor, Pace};
 use crate::error::{Error, Result, try_vec};
 use crate::sample::Sampler;
+use crate::text::TextStream;
 
 /// The reason why a job has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -163,6 +164,11 @@ impl Request {
         if !params.stops.is_empty() {
             session.model().tokenizer()?;
         }
+        let mut stream = TextStream::new();
+        if let Ok(tokenizer) = session.model().tokenizer() {
+            stream.follow(tokenizer, session.tokens());
+            stream.follow(tokenizer, prompt);
+        }
         // The last token made is not appended.
         let room = session.capacity() - session.len() - prompt.len() + 1;
         let max_tokens = if params.max_tokens == 0 { usize::MAX } else { params.max_tokens };
@@ -176,7 +182,7 @@ impl Request {
             draft: Draft::new(session, params.sampler.as_ref(), params.draft)?,
             made: try_vec("a job's tokens", max_tokens.min(room))?,
             max_tokens,
-            text: JobText::new(params.stops)?,
+            text: JobText::new(stream, params.stops)?,
             sampler: params.sampler,
             cancel: params.cancel,
             memory: session.fresh_memory()?,

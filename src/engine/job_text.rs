@@ -13,8 +13,9 @@ pub struct JobText {
 }
 
 impl JobText {
-    /// Texts that end ahead of the first of `stops` that they would hold, none of which is empty.
-    pub fn new(stops: &[&str]) -> Result<JobText> {
+    /// Texts of what comes out of `stream` that end ahead of the first of `stops` that they would hold, none of which is
+    /// empty.
+    pub fn new(stream: TextStream, stops: &[&str]) -> Result<JobText> {
         let mut list = try_vec("stop strings", stops.len())?;
         for (i, stop) in stops.iter().enumerate() {
             if stop.is_empty() {
@@ -22,7 +23,7 @@ impl JobText {
             }
             list.push(Stop::new(stop)?);
         }
-        Ok(JobText { stream: TextStream::new(), stops: list, text: String::new(), held: 0 })
+        Ok(JobText { stream, stops: list, text: String::new(), held: 0 })
     }
 
     /// Appends the text of a token; true where a stop string is complete, behind which nothing counts. Of two that are
@@ -130,6 +131,6 @@ mod tests {
         let mut stop = Stop::new("abab").unwrap();
         let held: Vec<usize> = "xababab".bytes().map(|b| (stop.advance(b), stop.matched).1).take(4).collect();
         assert_eq!(held, [0, 1, 2, 3]);
-        assert!(JobText::new(&["a", ""]).is_err());
+        assert!(JobText::new(TextStream::new(), &["a", ""]).is_err());
     }
 }

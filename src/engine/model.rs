@@ -204,8 +204,13 @@ impl Model {
             let summary = summary(&info, &source, &compute.backend.device_names());
             runtime.log(LogLevel::Info, &format!("{summary}: {}", path.display()));
         }
-        if let Err(why) = &tokenizer {
-            runtime.log(LogLevel::Warning, &format!("no tokenizer: {why}: {}", path.display()));
+        match &tokenizer {
+            Err(why) => runtime.log(LogLevel::Warning, &format!("no tokenizer: {why}: {}", path.display())),
+            Ok(tokenizer) => {
+                for note in tokenizer.notes() {
+                    runtime.log(LogLevel::Warning, &format!("{note}: {}", path.display()));
+                }
+            }
         }
         let metrics = Metrics::new();
         metrics.record_phase(Phase::Load, started.elapsed());

@@ -18,6 +18,7 @@
  *     if (rz_cache_new(model, NULL, &cache, &err) < 0) goto fail;
  *     if (rz_textstream_new(model, &stream, &err) < 0) goto fail;
  *     if (rz_tokenize_into(model, "Once upon", 9, RZ_TOKENIZE_ADD_SPECIAL, tokens, 64, &n, &err) < 0) goto fail;
+ *     if (rz_textstream_follow(stream, tokens, n, &err) < 0) goto fail;
  *     if (rz_prefill(cache, tokens, n, NULL, &err) < 0) goto fail;
  *     if (rz_sample(cache, NULL, &token, &err) < 0) goto fail;
  *     for (int i = 0; i < 100 && !rz_token_is_end(model, token); i++) {

@@ -65,7 +65,7 @@ pub unsafe extern "C" fn rz_tokenize_into(
     })
 }
 
-/// Turns `n` token ids into text.
+/// Turns `n` token ids into text, the first of which begins it.
 ///
 /// `*len` receives its bytes; it is not NUL-terminated. With too small a `capacity` (0 and a NULL `out` to ask for
 /// it) the result is RZ_ERR_BUFFER_TOO_SMALL. Bytes that are no UTF-8, such as half a character at the end, become
@@ -156,7 +156,8 @@ impl Handle for rz_textstream {
     }
 }
 
-/// Makes a text stream for the tokens of a model. `*out` is freed with rz_textstream_free, before or after the model.
+/// Makes a text stream for the tokens of a model, the first of which begins a text: a space that the tokenizer put there is
+/// left out. For tokens that go on with another text call rz_textstream_follow ahead of the first. `*out` is freed with rz_textstream_free, before or after the model.
 /// Any thread. Errors: RZ_ERR_UNSUPPORTED (a tokenizer that is not implemented). Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_textstream_new(
@@ -169,6 +170,31 @@ pub unsafe extern "C" fn rz_textstream_new(
         let out = call.out(out, "out")?;
         model.0.tokenizer()?;
         out.set_handle(rz_textstream { model: model.0.clone(), stream: Mutex::new(TextStream::new()) });
+        Ok(RZ_OK)
+    })
+}
+
+/// Puts `n` tokens ahead of those to come, such as a prompt and what its cache held before, without writing their text. So
+/// the stream writes what the text of all together has behind theirs: a space at the start of a word stays, and a
+/// character that they leave incomplete is completed.
+///
+/// Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (a token outside the vocabulary, which changes nothing), RZ_ERR_BUSY,
+/// RZ_ERR_POISONED. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_textstream_follow(
+    stream: *mut rz_textstream,
+    tokens: *const u32,
+    n: usize,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let stream = call.handle(stream)?;
+        let tokens = call.slice(tokens, n, "tokens")?;
+        let tokenizer = stream.model.tokenizer()?;
+        for &token in tokens {
+            tokenizer.decode_token(token, false)?;
+        }
+        taken(stream.stream.try_lock(), rz_textstream::NAME)?.follow(tokenizer, tokens);
         Ok(RZ_OK)
     })
 }

@@ -180,18 +180,14 @@ fn tokenizer(files: Files, folder: &Path, keys: &mut Vec<(String, Value)>) -> Re
     }
     let path = folder.join("tokenizer_config.json");
     let mut template = None;
-    if let Some(text) = read_text(files, &path, MAX_CONFIG)? {
-        let config = Json::parse(&path, text.as_bytes())?;
+    let text = read_text(files, &path, MAX_CONFIG)?;
+    let config = Json::parse(&path, text.as_deref().unwrap_or("{}").as_bytes())?;
+    special_tokens(files, folder, &config, keys)?;
+    if text.is_some() {
         for name in ["add_bos_token", "add_eos_token"] {
             if let Some(flag) = config.get(name) {
                 let flag = flag.as_bool().ok_or_else(|| Error::format(&path, format!("{name} is no boolean")))?;
                 keys.push((format!("tokenizer.ggml.{name}"), flag.into()));
-            }
-        }
-        for name in ["bos_token", "eos_token", "unk_token", "pad_token"] {
-            // A string, or an object that describes an added token.
-            if let Some(token) = config.get(name).and_then(|t| t.as_str().or_else(|| t.get("content")?.as_str())) {
-                keys.push((format!("tokenizer.huggingface.{name}"), Value::Str(owned(token)?)));
             }
         }
         template = match config.get("chat_template") {
@@ -199,6 +195,9 @@ fn tokenizer(files: Files, folder: &Path, keys: &mut Vec<(String, Value)>) -> Re
             Some(Json::Array(named)) => default_template(named)?,
             _ => None,
         };
+    }
+    drop(config);
+    if let Some(text) = text {
         keys.push(("tokenizer.huggingface.config".into(), Value::Str(text)));
     }
     // A template of its own file replaces the one of the configuration. Bytes that are no text spoil the template,
@@ -208,6 +207,38 @@ fn tokenizer(files: Files, folder: &Path, keys: &mut Vec<(String, Value)>) -> Re
     }
     if let Some(template) = template {
         keys.push(("tokenizer.chat_template".into(), template.into()));
+    }
+    Ok(())
+}
+
+/// The special tokens by their texts, and the files of older folders that list some. In these `special_tokens_map.json`
+/// counts more than the configuration, in others it tells what that does not mention.
+fn special_tokens(files: Files, folder: &Path, config: &Json, keys: &mut Vec<(String, Value)>) -> Result<()> {
+    let path = folder.join("special_tokens_map.json");
+    let text = read_text(files, &path, MAX_CONFIG)?;
+    let map = Json::parse(&path, text.as_deref().unwrap_or("{}").as_bytes())?;
+    let is_older = config.get("added_tokens_decoder").is_none();
+    for name in ["bos_token", "eos_token", "unk_token", "pad_token"] {
+        // A string, or an object that describes an added token.
+        let token = |json: &Json| -> Result<Option<String>> {
+            let token = json.get(name).and_then(|t| t.as_str().or_else(|| t.get("content")?.as_str()));
+            token.map(owned).transpose()
+        };
+        let token = match (is_older, config.get_or_null(name)) {
+            (true, _) => token(&map)?.map_or_else(|| token(config), |token| Ok(Some(token)))?,
+            (false, Some(_)) => token(config)?,
+            (false, None) => token(&map)?,
+        };
+        keys.extend(token.map(|token| (format!("tokenizer.huggingface.{name}"), Value::Str(token))));
+    }
+    drop(map);
+    if let Some(text) = text {
+        keys.push(("tokenizer.huggingface.special_tokens_map".into(), Value::Str(text)));
+    }
+    let path = folder.join("added_tokens.json");
+    if let Some(text) = read_text(files, &path, MAX_CONFIG)? {
+        Json::parse(&path, text.as_bytes())?;
+        keys.push(("tokenizer.huggingface.added_tokens".into(), Value::Str(text)));
     }
     Ok(())
 }

@@ -46,8 +46,13 @@ impl Kind {
 
 pub fn load(m: &mut Metadata) -> Result<Tokenizer> {
     let name = m.require_str("tokenizer.ggml.model")?;
+    let mut notes = Vec::new();
     let pre = match name {
-        "gpt2" | "whitespace" => Some(m.str("tokenizer.ggml.pre")?.unwrap_or("default")),
+        "gpt2" | "whitespace" => Some(m.str("tokenizer.ggml.pre")?.unwrap_or_else(|| {
+            let what = "tokenizer.ggml.pre is missing: texts are cut as by \"default\", which is none of a model's own";
+            notes.push(what.to_owned());
+            "default"
+        })),
         "gemma4" => Some("gemma4"),
         "llama" | "bert" | "t5" => None,
         other => return Err(Error::unsupported(format!("the tokenizer model {other:?} (tokenizer.ggml.model)"))),
@@ -189,6 +194,7 @@ pub fn load(m: &mut Metadata) -> Result<Tokenizer> {
         ends,
         spaces,
         strips_first_space: space_prefix || kind == Kind::WordPiece,
+        notes,
         vocab,
     })
 }

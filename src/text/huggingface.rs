@@ -5,6 +5,7 @@
 //! The vocabulary and the merges are read straight into their tables; only the small rest becomes a tree of JSON.
 
 mod components;
+mod listed;
 mod streaming;
 mod vocabulary;
 
@@ -24,6 +25,7 @@ use super::wordpiece::{MAX_WORD, WordPiece};
 use crate::error::{Error, Result};
 use crate::format::Metadata;
 use components::{Decoder, normalizers, post_processors, pre_tokenizers};
+use listed::add_listed;
 use streaming::{Count, Merges, members};
 use vocabulary::{AddedToken, Entries, Spelling, added_tokens, vocabulary};
 
@@ -68,7 +70,7 @@ pub fn load(m: &Metadata) -> Result<Tokenizer> {
             "a tokenizer of more than {MAX_STEPS} steps, or one that makes a text {MAX_GROWTH} times longer"
         )));
     }
-    let added = added_tokens(&component(added)?, m)?;
+    let mut added = added_tokens(&component(added)?, m)?;
 
     let [kind, vocab, merges, unk_token, unk_id, byte_fallback, fuse_unk, whole, prefix, suffix, dropout, max_word] =
         members(
@@ -116,6 +118,9 @@ pub fn load(m: &Metadata) -> Result<Tokenizer> {
     let mut entries = Entries::default();
     let raw_vocab = vocab.ok_or_else(|| m.error("tokenizer.json: no vocabulary"))?.get();
     serde_json::Deserializer::from_str(raw_vocab).deserialize_any(&mut entries).map_err(damaged)?;
+    let mut notes = Vec::new();
+    add_listed(m, &entries, &mut added, &mut notes)?;
+    leave_out_beyond_rows(m, &mut added, &mut notes)?;
     let vocab = vocabulary(&entries, &added, spelling)?;
 
     let unknown = match algorithm {
@@ -183,8 +188,25 @@ pub fn load(m: &Metadata) -> Result<Tokenizer> {
         suppressed: Vec::new(),
         spaces: decoder.spaces,
         strips_first_space: decoder.strips_first_space,
+        notes,
         vocab,
     })
+}
+
+/// Leaves out added tokens for which the model has no embeddings, where its configuration tells how many it has.
+fn leave_out_beyond_rows(m: &Metadata, added: &mut Vec<AddedToken>, notes: &mut Vec<String>) -> Result<()> {
+    let arch = m.str("general.architecture")?.unwrap_or_default();
+    let Some(rows) = m.u64(&format!("{arch}.vocab_size"))? else { return Ok(()) };
+    added.retain(|a| {
+        let has_row = u64::from(a.token.id) < rows;
+        if !has_row {
+            let (content, id) = (&a.content, a.token.id);
+            notes
+                .push(format!("the added token {content:?} with the id {id} is left out: the model has {rows} tokens"));
+        }
+        has_row
+    });
+    Ok(())
 }
 
 /// Byte-pair encoding by the merges of a file, `["a b", ...]` or `[["a", "b"], ...]`.

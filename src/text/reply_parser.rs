@@ -78,7 +78,7 @@ impl ReplyParser {
         ReplyParser {
             drops_space: reply.begins_in_reasoning,
             reply,
-            stream: TextStream::new(),
+            stream: TextStream::continued(),
             held: String::new(),
             state,
             gap: String::new(),

@@ -14,8 +14,37 @@ pub struct TextStream {
 }
 
 impl TextStream {
+    /// A stream of tokens that begin a text.
     pub fn new() -> TextStream {
         TextStream::default()
+    }
+
+    /// A stream of tokens that go on with a text.
+    pub fn continued() -> TextStream {
+        TextStream { begun: true, ..TextStream::default() }
+    }
+
+    /// Puts `tokens` ahead of those to come without their text, but for a character that they leave incomplete. Those
+    /// that the tokenizer does not know have no text.
+    pub fn follow(&mut self, tokenizer: &Tokenizer, tokens: &[u32]) {
+        let bytes = |&id: &u32| tokenizer.decode_token(id, false).unwrap_or_default();
+        self.begun |= tokens.iter().any(|id| !bytes(id).is_empty());
+        // What is incomplete at the end are the last three bytes at most, whatever comes before them.
+        let (mut last, mut from) = ([0; 3], 3);
+        'text: for id in tokens.iter().rev() {
+            for &byte in bytes(id).iter().rev() {
+                if from == 0 {
+                    break 'text;
+                }
+                from -= 1;
+                last[from] = byte;
+            }
+        }
+        if from == 0 {
+            self.tail_len = 0;
+        }
+        let mut text = String::new();
+        last[from..].iter().for_each(|&byte| self.push_byte(byte, &mut text));
     }
 
     /// Appends to `out` the text that `id` completes; control tokens add none. Bytes that can never become a

@@ -58,6 +58,8 @@ pub struct Tokenizer {
     pub(super) spaces: Spaces,
     /// The tokenizer put a space before the text, which decoding takes away again.
     pub(super) strips_first_space: bool,
+    /// What the log of a load says about it.
+    pub(super) notes: Vec<String>,
 }
 
 /// Bytes that the caches of regular expressions take at first, several patterns together.
@@ -66,6 +68,11 @@ const MATCHING: usize = 8 << 20;
 impl Tokenizer {
     pub fn n_vocab(&self) -> usize {
         self.vocab.len()
+    }
+
+    /// What somebody who loads it should know: assumptions, and tokens that were left out.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
     }
 
     /// The token that begins a text.

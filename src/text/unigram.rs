@@ -2,7 +2,7 @@
 //! probabilities) have the greatest sum, by Viterbi's algorithm (Kudo, arXiv:1804.10959).
 
 use super::trie::Trie;
-use super::vocab::{TokenKind, Vocab, push, reserve};
+use super::vocab::{Vocab, push, reserve};
 use crate::error::{Error, Result};
 
 /// Difference between the score of the worst token and that of an unknown character, as in SentencePiece.
@@ -37,8 +37,8 @@ impl Unigram {
         }
         let mut trie = Trie::new(vocab)?;
         let mut worst = f64::INFINITY;
-        for ((id, bytes, kind), &score) in vocab.iter().zip(&scores) {
-            if matches!(kind, TokenKind::Normal | TokenKind::UserDefined) && !bytes.is_empty() {
+        for ((id, bytes, _), &score) in vocab.iter().zip(&scores) {
+            if vocab.find(bytes) == Some(id) {
                 trie.insert(bytes, id);
                 worst = worst.min(score);
             }

@@ -86,6 +86,16 @@ impl Vocab {
 
     /// The next id. At most as many as `new` was told; in all less than 4 GiB.
     pub fn push(&mut self, bytes: &[u8], kind: TokenKind) -> Result<()> {
+        let id = self.push_apart(bytes, kind)?;
+        let is_text = matches!(kind, TokenKind::Normal | TokenKind::UserDefined) && !bytes.is_empty();
+        if is_text && self.index.find(bytes, |other| self.bytes_of(other) == bytes).is_none() {
+            self.index.insert(bytes, id);
+        }
+        Ok(())
+    }
+
+    /// `push` of a token that `find` does not know.
+    pub fn push_apart(&mut self, bytes: &[u8], kind: TokenKind) -> Result<u32> {
         reserve(&mut self.bytes, bytes.len())?;
         let id = self.ends.len() as u32;
         let end = u32::try_from(self.bytes.len() + bytes.len())
@@ -94,11 +104,7 @@ impl Vocab {
         self.ends.push(end);
         self.kinds.push(kind);
         self.longest = self.longest.max(bytes.len());
-        let is_text = matches!(kind, TokenKind::Normal | TokenKind::UserDefined) && !bytes.is_empty();
-        if is_text && self.index.find(bytes, |other| self.bytes_of(other) == bytes).is_none() {
-            self.index.insert(bytes, id);
-        }
-        Ok(())
+        Ok(id)
     }
 
     pub fn len(&self) -> usize {

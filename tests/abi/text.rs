@@ -115,6 +115,39 @@ fn a_text_stream_waits_for_room() {
     }
 }
 
+/// Behind a prompt the space at the start of a word stays, which is left out where a text begins.
+#[test]
+fn a_text_stream_follows_a_prompt() {
+    let model = load_text();
+    let tokens = |text: &str| {
+        let (mut tokens, mut n) = ([0; 32], 0);
+        expect(RZ_OK, |e| unsafe {
+            rz_tokenize_into(model, text.as_ptr().cast(), text.len(), 1, tokens.as_mut_ptr(), 32, &mut n, e)
+        });
+        tokens[..n].to_vec()
+    };
+    let (prompt, all) = (tokens("Once upon a"), tokens("Once upon a time"));
+    assert!(all.starts_with(&prompt));
+    let (mut stream, mut len, mut out) = (null_mut(), 0, [0 as c_char; 64]);
+    let mut push = |stream, token| unsafe {
+        expect(RZ_OK, |e| rz_textstream_push_into(stream, token, out.as_mut_ptr(), 64, &mut len, e));
+        text_of(&out[..len])
+    };
+    unsafe {
+        expect(RZ_OK, |e| rz_textstream_new(model, &mut stream, e));
+        refused("token 512", |e| rz_textstream_follow(stream, [BOS, prompt[1], 512].as_ptr(), 3, e));
+        let first = all[prompt.len()];
+        assert!(!push(stream, first).starts_with(' '), "the refused call changed nothing");
+        expect(RZ_OK, |e| rz_textstream_flush_into(stream, null_mut(), 0, &mut 0, e));
+        expect(RZ_OK, |e| rz_textstream_follow(stream, null(), 0, e));
+        expect(RZ_OK, |e| rz_textstream_follow(stream, prompt.as_ptr(), prompt.len(), e));
+        let text: String = all[prompt.len()..].iter().map(|&token| push(stream, token)).collect();
+        assert_eq!(text, " time");
+        rz_textstream_free(stream);
+        rz_model_free(model);
+    }
+}
+
 #[test]
 fn a_model_without_weights_has_text_only() {
     let model = load_text();

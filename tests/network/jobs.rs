@@ -227,8 +227,10 @@ fn jobs_of_different_models_are_refused() {
     assert_eq!(a.info().cache_len, 0);
 }
 
-fn text(model: &Model, tokens: &[u32]) -> String {
+/// The text of tokens behind others.
+fn text(model: &Model, before: &[u32], tokens: &[u32]) -> String {
     let (tokenizer, mut stream, mut text) = (model.tokenizer().unwrap(), TextStream::new(), String::new());
+    stream.follow(tokenizer, before);
     tokens.iter().for_each(|token| stream.push(tokenizer, *token, &mut text).unwrap());
     stream.flush(&mut text);
     text
@@ -240,7 +242,7 @@ fn stop_strings_are_cut_out_wherever_tokens_end() {
     let mut once = Vec::new();
     model.tokenizer().unwrap().encode("Once upon a time", true, false, &mut once).unwrap();
     let (all, _) = expected(&mut session(&model, 512), &once, None, 60);
-    let whole = text(&model, &all);
+    let whole = text(&model, &once, &all);
     let mut rng = Rng(5);
     let mut found = 0;
     for round in 0..60 {
@@ -285,6 +287,31 @@ fn stop_strings_are_cut_out_wherever_tokens_end() {
     assert!(matches!(refused(&["a", ""]), Some(Error::InvalidArgument(what)) if what.contains("stop string 1")));
 }
 
+/// What a job writes goes on with the text of its cache and its prompt: the space at the start of a word stays, and a stop
+/// string may begin with it.
+#[test]
+fn a_job_goes_on_with_the_text_before_it() {
+    let model = load(&story(), 1);
+    let mut once = Vec::new();
+    model.tokenizer().unwrap().encode("Once upon a", true, false, &mut once).unwrap();
+    let run = |held: usize, prompt: &[u32], stops: &[&str]| {
+        let mut session = session(&model, 64);
+        if held > 0 {
+            session.prefill(&once[..held], None).unwrap();
+        }
+        let mut job = job(session, prompt, JobParams { max_tokens: 6, stops, ..Default::default() });
+        assert!(step_jobs(&mut [&mut job], Duration::from_secs(60)).unwrap());
+        (job.read_text(|text| Ok(text.to_owned())).unwrap(), job.info().end)
+    };
+    for held in [0, 1, once.len() - 1] {
+        let (text, _) = run(held, &once[held..], &[]);
+        assert!(text.starts_with(" time"), "{held}: {text:?}");
+        assert_eq!(run(held, &once[held..], &[" time"]), (String::new(), Some(End::Stop)), "{held}");
+    }
+    // A text that begins with the reply has no space before its first word.
+    assert!(run(0, &[1], &[]).0.starts_with("Once"));
+}
+
 #[test]
 fn text_that_cannot_be_copied_stays() {
     let model = load(&story(), 1);
@@ -293,7 +320,7 @@ fn text_that_cannot_be_copied_stays() {
     let full = |_: &str| -> Result<()> { Err(Error::BufferTooSmall { needed: 1, capacity: 0 }) };
     assert!(job.read_text(full).is_err());
     let read = job.read_text(|text| Ok(text.to_owned())).unwrap();
-    assert_eq!(read, text(&model, &tokens(&mut job)));
+    assert_eq!(read, text(&model, &[1, 403], &tokens(&mut job)));
     assert_eq!(job.read_text(|text| Ok(text.len())).unwrap(), 0);
 }
 

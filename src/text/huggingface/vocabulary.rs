@@ -1,6 +1,7 @@
 //! The tokens of a `tokenizer.json`: those of its model, read straight into tables, and those that were added to it.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::fmt;
 
 use serde::de::{MapAccess, SeqAccess, Visitor};
@@ -65,6 +66,21 @@ impl Entries {
             self.scores.push(score);
         }
         Ok(())
+    }
+
+    pub fn len(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// The ids by their texts; of equal texts the first counts.
+    pub fn by_text(&self) -> Result<HashMap<&[u8], u32>> {
+        let mut ids = HashMap::new();
+        let bytes = self.len() as u64 * size_of::<(&[u8], u32)>() as u64;
+        ids.try_reserve(self.len()).map_err(|_| Error::OutOfMemory { what: "tokens", bytes })?;
+        for (text, &id) in self.texts.iter().zip(&self.ids) {
+            ids.entry(text).or_insert(id);
+        }
+        Ok(ids)
     }
 
     pub fn id_of(&self, text: &str, added: &[AddedToken]) -> Option<u32> {
@@ -143,7 +159,11 @@ pub(super) fn vocabulary(entries: &Entries, added: &[AddedToken], spelling: Spel
         match (added.get(added_place as usize), text) {
             (Some(a), _) => {
                 let kind = if a.token.control { TokenKind::Control } else { TokenKind::UserDefined };
-                vocab.push(a.content.as_bytes(), kind)?;
+                // The model makes no token that is not its own.
+                match text {
+                    Some(_) => vocab.push(a.content.as_bytes(), kind)?,
+                    None => _ = vocab.push_apart(a.content.as_bytes(), kind)?,
+                }
             }
             (None, None) => vocab.push(&[], TokenKind::Control)?,
             (None, Some(text)) => match spelling {
