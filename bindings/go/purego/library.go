@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	abiVersion = 1
+	abiVersion  = 1
 	statusAgain = 1
 )
 
