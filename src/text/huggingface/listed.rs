@@ -12,6 +12,9 @@ use crate::format::json::Json;
 use crate::text::added::WholeToken;
 use crate::text::vocab::{MAX_TOKENS, reserve};
 
+/// Whether tokens that other files add are searched in the text as it came, whatever these say.
+pub const PLAIN_ADDED: &str = "tokenizer.huggingface.plain_added";
+
 /// Keys of `tokenizer_config.json` and `special_tokens_map.json`, each of which names one special token.
 const NAMED: &[&str] = &["bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"];
 
@@ -75,7 +78,9 @@ pub(super) fn add_listed(
     listed.sort_by_key(|(id, _)| *id);
 
     let mut adding = Adding::new(entries, added)?;
+    let plain = m.bool(PLAIN_ADDED)?.unwrap_or(false);
     for (id, mut token) in listed {
+        token.normalized &= !plain;
         token.token.control |= special.iter().any(|other| other.content == token.content);
         let content = token.content.clone();
         let given = adding.add(token, true)?;
