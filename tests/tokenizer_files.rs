@@ -292,3 +292,40 @@ fn lists_of_tokens_are_read_or_refused_by_name() {
     assert_eq!((t.n_vocab(), t.eos(), encode(&t, "<|end|>", false)), (5, Some(4), vec![4]));
     assert_eq!(t.decode_token(3, true).unwrap(), &b"<|reserved_token_3|>"[..]);
 }
+
+/// The shapes in which families publish what stands beside a tokenizer, each on the same small one.
+#[test]
+fn configurations_of_published_families_are_read() {
+    let families: Json = serde_json::from_str(include_str!("data/text/configs.json")).unwrap();
+    let mut wrong = vec![];
+    for entry in families.as_array().unwrap() {
+        let folder = Folder::new(LLAMA);
+        folder.put("tokenizer.json", base("llama3").to_string());
+        for (name, content) in entry["files"].as_object().unwrap() {
+            folder.put(name, content.to_string());
+        }
+        let t = match folder.tokenizer() {
+            Ok(t) => t,
+            Err(e) => {
+                wrong.push(format!("{}: {e}", entry["family"]));
+                continue;
+            }
+        };
+        let of = |name: &str| entry[name].as_u64().map(|id| id as u32);
+        let found = (t.bos(), t.eos(), Some(t.n_vocab() as u32));
+        if found != (of("bos"), of("eos"), of("size")) {
+            wrong.push(format!("{}: {found:?}", entry["family"]));
+        }
+        let found = encode(&t, entry["text"].as_str().unwrap(), false);
+        if found != ids(&entry["ids"]) {
+            wrong.push(format!("{}: {:?} is {found:?}, not {}", entry["family"], entry["text"], entry["ids"]));
+        }
+    }
+    assert!(wrong.is_empty() && families.as_array().unwrap().len() >= 60, "{}", wrong.join("\n"));
+    // A text of nothing names no token.
+    let folder = Folder::new(LLAMA);
+    folder.put("tokenizer.json", base("llama3").to_string());
+    folder.put("tokenizer_config.json", r#"{"bos_token":"","eos_token":"","unk_token":"","model_max_length":1e30}"#);
+    let t = folder.tokenizer().unwrap();
+    assert_eq!((t.bos(), t.eos()), (None, None));
+}
