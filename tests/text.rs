@@ -62,10 +62,45 @@ fn compare(t: &Tokenizer, texts: &Json, want: &Json, parse_special: bool) {
 #[test]
 fn byte_level_bpe_makes_the_tokens_of_the_reference() {
     let json: Json = serde_json::from_str(BPE).unwrap();
+    // The reference composes no characters; this name has the pattern of Qwen 2 and does not either.
+    let name = |pre: &str| if pre == "qwen2" { "grok-2".to_owned() } else { pre.to_owned() };
     for (pre, want) in json["ids"].as_object().unwrap() {
-        compare(&bpe(&[("pre", pre.as_str().into())]), &json["texts"], want, false);
+        compare(&bpe(&[("pre", name(pre).into())]), &json["texts"], want, false);
     }
-    compare(&bpe(&[("pre", "qwen2".into())]), &json["texts"], &json["special_ids"], true);
+    compare(&bpe(&[("pre", name("qwen2").into())]), &json["texts"], &json["special_ids"], true);
+}
+
+/// Files do not say that a tokenizer composes characters; the name of its pre-tokenizer does.
+#[test]
+fn texts_are_normalized_as_the_name_of_the_pre_tokenizer_tells() {
+    let composed = "Åström naïve ệ 가";
+    let decomposed = "A\u{30a}stro\u{308}m nai\u{308}ve e\u{323}\u{302} \u{1100}\u{1161}";
+    for name in ["qwen2", "qwen35", "command-r", "deepseek-r1-qwen", "stablelm2", "hunyuan", "mpt", "olmo", "tiny_aya"]
+    {
+        let t = bpe(&[("pre", name.into())]);
+        assert_eq!(encode(&t, decomposed, false, false), encode(&t, composed, false, false), "{name}");
+    }
+    for name in ["gpt-2", "llama-bpe", "smollm", "deepseek-v3", "tekken", "gpt-4o", "glm4"] {
+        let t = bpe(&[("pre", name.into())]);
+        let tokens = encode(&t, decomposed, false, false);
+        assert_eq!(t.decode(&tokens, false).unwrap(), decomposed.as_bytes(), "{name}");
+    }
+}
+
+#[test]
+fn what_a_load_assumes_is_noted() {
+    // Some texts are twice in this vocabulary.
+    let mut json: Json = serde_json::from_str(BPE).unwrap();
+    let notes = |json: &Json, more: &[(&str, Value)]| {
+        Tokenizer::from_metadata(&mut metadata(json, more)).unwrap().notes().to_vec()
+    };
+    let found = notes(&json, &[]);
+    let [missing, repeated] = &found[..] else { panic!("{found:?}") };
+    assert!(missing.contains("tokenizer.ggml.pre is missing"), "{missing}");
+    assert!(repeated.contains("\"    \" is 2 tokens, 296 and 960"), "{repeated}");
+    json["tokens"][960] = "¤¤¤".into();
+    let rest = notes(&json, &[("pre", "qwen2".into())]);
+    assert!(matches!(&rest[..], [note] if note.contains("is 2 tokens") && !note.contains("960")), "{rest:?}");
 }
 
 #[test]
@@ -147,6 +182,32 @@ fn what_cannot_work_is_refused_with_a_reason() {
         ("merges", 1u32.into()),
     ] {
         assert!(matches!(refusal(std::slice::from_ref(&wrong)), Error::Format { .. }), "{wrong:?}");
+    }
+    for (types, what) in [(7i64, "token 5 has the type 7"), (-1, "token 5 has the type -1")] {
+        let mut m = metadata(&serde_json::from_str(BPE).unwrap(), &[]);
+        let mut all = m.i64s("tokenizer.ggml.token_type").unwrap().unwrap().to_vec();
+        all[5] = types;
+        m.set("tokenizer.ggml.token_type", all);
+        let refused = Tokenizer::from_metadata(&mut m).err().unwrap();
+        assert!(matches!(&refused, Error::Format { .. }) && refused.to_string().contains(what), "{refused}");
+    }
+    for (score, what) in [(f32::INFINITY, "inf"), (f32::NEG_INFINITY, "-inf"), (f32::NAN, "NaN")] {
+        for model in ["llama", "t5"] {
+            let mut m = metadata(&serde_json::from_str(SPM).unwrap(), &[("model", model.into())]);
+            let mut all = m.f32s("tokenizer.ggml.scores").unwrap().unwrap().into_owned();
+            all[300] = score;
+            m.set("tokenizer.ggml.scores", all);
+            let refused = Tokenizer::from_metadata(&mut m).err().unwrap().to_string();
+            assert!(refused.contains(&format!("token 300 has the score {what}")), "{model}: {refused}");
+        }
+    }
+    // A byte is spelt by two digits, and a token that is none is no byte.
+    for spelling in ["<0x+F>", "<0x-1>", "<0x0F"] {
+        let mut json: Json = serde_json::from_str(SPM).unwrap();
+        assert_eq!(json["types"][18], 6);
+        json["tokens"][18] = spelling.into();
+        let refused = Tokenizer::from_metadata(&mut metadata(&json, &[])).err().unwrap().to_string();
+        assert!(refused.contains("token 18 should be a byte"), "{refused}");
     }
     let t = bpe(&[]);
     let message = t.decode_token(99_999, true).unwrap_err().to_string();

@@ -72,3 +72,260 @@ fn files_beside_a_tokenizer_add_what_transformers_adds() {
         }
     }
 }
+
+#[test]
+fn special_tokens_are_found_wherever_a_folder_tells_them() {
+    let load = |files: &[(&str, Json)]| {
+        let folder = Folder::new(LLAMA);
+        folder.put("tokenizer.json", base("llama3").to_string());
+        for (name, content) in files {
+            folder.put(name, content.to_string());
+        }
+        folder.tokenizer().map(|t| (t.bos(), t.eos()))
+    };
+    let (config, map) = ("tokenizer_config.json", "special_tokens_map.json");
+    let named = json!({"bos_token": "<s>", "eos_token": {"content": "</s>", "lstrip": false}});
+    let decoder = json!({"0": {"content": "<s>", "special": true}});
+    for (files, want) in [
+        (vec![(map, named.clone())], (Some(0), Some(1))),
+        (vec![(config, json!({"bos_token": "</s>"})), (map, named.clone())], (Some(0), Some(1))),
+        // A folder that lists its tokens says what it means; what it leaves out the older file may tell.
+        (
+            vec![(config, json!({"added_tokens_decoder": decoder, "bos_token": null})), (map, named.clone())],
+            (None, Some(1)),
+        ),
+        (vec![(config, json!({"eos_token": null})), (map, named)], (Some(0), Some(1))),
+    ] {
+        assert_eq!(load(&files).unwrap(), want, "{files:?}");
+    }
+    for (file, content, what) in [
+        (config, json!({"added_tokens_decoder": {"x": {"content": "a"}}}), "token \"x\" has no id"),
+        (config, json!({"added_tokens_decoder": {"5": {"special": true}}}), "a token without a text"),
+        (config, json!({"added_tokens_decoder": {"5": {"content": "a", "lstrip": 1}}}), "\"lstrip\" is no boolean"),
+        (config, json!({"extra_special_tokens": [1]}), "\"extra_special_tokens\" holds a token without a text"),
+        ("added_tokens.json", json!({"<a>": -1}), "token \"<a>\" has no id"),
+        ("added_tokens.json", json!({"<a>": 1u64 << 40}), "token \"<a>\" has no id"),
+    ] {
+        let error = load(&[(file, content)]).unwrap_err().to_string();
+        assert!(error.contains(what) && error.contains(file), "{error}");
+    }
+}
+
+#[test]
+fn added_tokens_without_a_row_are_left_out_and_noted() {
+    let load = |rows: u32| {
+        let folder = Folder::new(&format!(r#"{{"model_type":"llama","vocab_size":{rows}}}"#));
+        folder.put("tokenizer.json", base("llama3").to_string());
+        folder.put("added_tokens.json", r#"{"[PAD]": 285, "[END]": 286}"#);
+        folder.tokenizer().unwrap()
+    };
+    let (all, some) = (load(287), load(286));
+    assert_eq!((all.n_vocab(), all.notes().len()), (287, 0));
+    assert_eq!(encode(&all, "[END]", false), [286]);
+    assert_eq!(some.n_vocab(), 286);
+    assert!(matches!(some.notes(), [note] if note.contains("\"[END]\" with the id 286")), "{:?}", some.notes());
+    assert_eq!(some.decode(&encode(&some, "[END][PAD]", false), false).unwrap(), b"[END][PAD]");
+}
+
+fn from_base64(text: &str) -> Vec<u8> {
+    let digits = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let (mut bytes, mut bits, mut n) = (vec![], 0u32, 0);
+    for c in text.bytes().filter(|&c| c != b'=') {
+        bits = bits << 6 | digits.iter().position(|&digit| digit == c).unwrap() as u32;
+        n += 6;
+        if n >= 8 {
+            n -= 8;
+            bytes.push((bits >> n) as u8);
+        }
+    }
+    bytes
+}
+
+/// The folders of `files.json` by their names: those of the files that stand in place of `tokenizer.json`.
+fn published(name: &str) -> (Folder, Json) {
+    let json: Json = serde_json::from_str(include_str!("data/text/files.json")).unwrap();
+    let entry = json["tokenizers"].as_array().unwrap().iter().find(|t| t["name"] == name).unwrap().clone();
+    let model_type = if name.starts_with("Bert") { "bert" } else { "llama" };
+    let folder = Folder::new(&format!(r#"{{"model_type":"{model_type}"}}"#));
+    for (file, content) in entry["files"].as_object().unwrap() {
+        let content = content.as_str().unwrap();
+        let is_binary = entry["binary"].as_array().unwrap().contains(&Json::from(file.as_str()));
+        folder.put(file, if is_binary { from_base64(content) } else { content.into() });
+    }
+    (folder, entry)
+}
+
+#[test]
+fn files_in_place_of_tokenizer_json_make_the_tokens_of_their_owners() {
+    let json: Json = serde_json::from_str(include_str!("data/text/files.json")).unwrap();
+    let mut wrong = vec![];
+    for entry in json["tokenizers"].as_array().unwrap() {
+        let name = entry["name"].as_str().unwrap();
+        let (folder, entry) = published(name);
+        let t = folder.tokenizer().unwrap_or_else(|e| panic!("{name}: {e}"));
+        // SentencePiece was asked for a text alone.
+        let add_special = entry["decoded"].is_null();
+        for (i, text) in json["texts"].as_array().unwrap().iter().enumerate() {
+            let text = text.as_str().unwrap();
+            let got = encode(&t, text, add_special);
+            if got != ids(&entry["cases"][i]) {
+                wrong.push(format!("{name}: {text:?}: {got:?}, not {}", entry["cases"][i]));
+            }
+            // SentencePiece has a picture for what it does not know.
+            if let Some(decoded) = entry["decoded"][i].as_str().filter(|text| !text.contains('⁇'))
+                && t.decode(&got, true).unwrap() != decoded.as_bytes()
+            {
+                let got = String::from_utf8_lossy(&t.decode(&got, true).unwrap()).into_owned();
+                wrong.push(format!("{name}: {text:?} comes back as {got:?}, not {decoded:?}"));
+            }
+        }
+        let of = |name: &str| entry[name].as_u64().map(|id| id as u32);
+        if !name.starts_with("Bert") && (t.bos(), t.eos()) != (of("bos"), of("eos")) {
+            wrong.push(format!("{name}: {:?} {:?}, not {} {}", t.bos(), t.eos(), entry["bos"], entry["eos"]));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// A model of SentencePiece with other settings, as fields that come later and count more.
+fn settings(name: &str, more: &[u8]) -> Folder {
+    let (folder, entry) = published(name);
+    let model = from_base64(entry["files"]["tokenizer.model"].as_str().unwrap());
+    folder.put("tokenizer.model", [&model[..], more].concat());
+    folder
+}
+
+#[test]
+fn what_a_model_of_sentencepiece_declares_and_is_not_known_is_named() {
+    // A piece with a type that is none, and one without a text.
+    let (bad_type, no_text) = ([0x0a, 5, 0x0a, 1, b'q', 0x18, 9], [0x0a, 5, 0x15, 0, 0, 0, 0]);
+    let infinite = [0x0a, 8, 0x0a, 1, b'q', 0x15, 0, 0, 0x80, 0x7f];
+    for (more, what) in [
+        (&[0x12, 2, 0x18, 3][..], "the model_type 3"),
+        (&[0x12, 3, 0xc0, 0x01, 1], "treat_whitespace_as_suffix"),
+        (&[0x1a, 2, 0x28, 0], "escape_whitespaces with the value false"),
+        (&[0x1a, 2, 0x38, 1], "the field 7 of normalizer_spec"),
+        (&[0x2a, 3, 0x12, 1, b'x'], "a denormalizer_spec"),
+        (&[0x3a, 0], "the field 7 (tokenizer.model)"),
+        (&bad_type, "has a type that is none"),
+        (&no_text, "has the text \"\""),
+        (&infinite, "the score inf"),
+        (&[0x0a, 200, 1], "is damaged"),
+        (&[0x0b], "is damaged"),
+        (&[0x80; 11], "is damaged"),
+    ] {
+        let error = settings("bpe with bytes", more).refusal().to_string();
+        assert!(error.contains(what), "{error}, not {what}");
+    }
+    let (folder, _) = published("unigram");
+    folder.put("tokenizer_config.json", r#"{"tokenizer_class":"XLMRobertaTokenizer"}"#);
+    assert!(folder.refusal().to_string().contains("XLMRobertaTokenizer"));
+    folder.put("tokenizer_config.json", "{}");
+    assert!(folder.put("tokenizer.model", "").refusal().to_string().contains("has no pieces"));
+    // Cut off anywhere it is refused or read, and nothing else.
+    let (folder, entry) = published("bpe with symbols");
+    let model = from_base64(entry["files"]["tokenizer.model"].as_str().unwrap());
+    for end in (0..model.len()).step_by(37) {
+        let _ = folder.put("tokenizer.model", &model[..end]).tokenizer();
+    }
+}
+
+#[test]
+fn settings_beside_a_model_of_sentencepiece_are_heeded() {
+    let load = |config: Json| {
+        let (folder, _) = published("bpe with bytes");
+        folder.put("tokenizer_config.json", config.to_string());
+        folder.tokenizer().unwrap()
+    };
+    let x = json!({"content": "<x>", "lstrip": false, "rstrip": false, "normalized": true, "special": false});
+    let decoder = json!({"20": {"content": "<first>", "special": true}, "500": x});
+    let (old, new) = (
+        load(json!({"added_tokens_decoder": decoder, "legacy": true})),
+        load(json!({"added_tokens_decoder": decoder, "legacy": false, "add_bos_token": false, "add_eos_token": true})),
+    );
+    let x = old.n_vocab() as u32 - 1;
+    // Behind an added token a text gets a space of its own only in the older way.
+    assert_eq!(encode(&old, "a<x>a", true)[2..], [x, encode(&old, "a", false)[0]]);
+    let plain = encode(&new, "a<x>a", true);
+    assert!(plain[1] == x && plain[2] != plain[0] && plain.ends_with(&[2]), "{plain:?}");
+    assert_eq!(encode(&old, "a", true)[0], 1);
+    // A piece that the configuration names otherwise.
+    assert_eq!(encode(&old, "<first>", false), [20]);
+    assert_eq!(old.decode_token(20, true).unwrap(), &b"<first>"[..]);
+}
+
+#[test]
+fn lists_of_tokens_are_read_or_refused_by_name() {
+    for (file, name, content, what) in [
+        ("merges.txt", "GPT2Tokenizer {}", "#version: 0.2\na b\na\n", "line 3 is no pair"),
+        ("vocab.json", "GPT2Tokenizer {}", "{", "vocab.json"),
+        ("tokenizer_config.json", "GPT2Tokenizer {}", r#"{"tokenizer_class":"WhisperTokenizer"}"#, "WhisperTokenizer"),
+        ("vocab.txt", "BertTokenizer {}", "a\nb\n", "no [UNK]"),
+        ("tokenizer_config.json", "BertTokenizer {}", r#"{"tokenizer_class":"LukeTokenizer"}"#, "LukeTokenizer"),
+        ("tekken.json", "tekken v7", "{}", "no \"config\""),
+        ("tekken.json", "tekken v7", r#"{"config":{"pattern":"a","default_vocab_size":9},"vocab":[]}"#, "contradict"),
+        (
+            "tekken.json",
+            "tekken v7",
+            r#"{"config":{"pattern":"a","default_num_special_tokens":20},"vocab":[{"rank":1,"token_bytes":"AA=="}]}"#,
+            "entry 0",
+        ),
+        (
+            "tekken.json",
+            "tekken v7",
+            r#"{"config":{"pattern":"a(?=b)"},"vocab":[{"rank":0,"token_bytes":"AA=="}]}"#,
+            "look-around",
+        ),
+        ("tokenizer.model", "tiktoken", "AAAA 0\nAAAB 2\n", "line 2 is no token"),
+    ] {
+        let (folder, _) = published(name);
+        let error = folder.put(file, content).refusal().to_string();
+        assert!(error.contains(what), "{name}: {error}, not {what}");
+    }
+    let long = format!("AAAA 0\n{} 1\n", "AAAA".repeat(100));
+    let (folder, _) = published("tiktoken");
+    let error = folder.put("tokenizer.model", long).refusal().to_string();
+    assert!(error.contains("a token of 300 bytes"), "{error}");
+    // Between the tokens of the file and those that are named, some are reserved.
+    let config = r#"{"added_tokens_decoder":{"4":{"content":"<|end|>","special":true}},"eos_token":"<|end|>"}"#;
+    let t = folder.put("tokenizer.model", "AAAA 0\nAAAB 1\n").put("tokenizer_config.json", config).tokenizer().unwrap();
+    assert_eq!((t.n_vocab(), t.eos(), encode(&t, "<|end|>", false)), (5, Some(4), vec![4]));
+    assert_eq!(t.decode_token(3, true).unwrap(), &b"<|reserved_token_3|>"[..]);
+}
+
+/// The shapes in which families publish what stands beside a tokenizer, each on the same small one.
+#[test]
+fn configurations_of_published_families_are_read() {
+    let families: Json = serde_json::from_str(include_str!("data/text/configs.json")).unwrap();
+    let mut wrong = vec![];
+    for entry in families.as_array().unwrap() {
+        let folder = Folder::new(LLAMA);
+        folder.put("tokenizer.json", base("llama3").to_string());
+        for (name, content) in entry["files"].as_object().unwrap() {
+            folder.put(name, content.to_string());
+        }
+        let t = match folder.tokenizer() {
+            Ok(t) => t,
+            Err(e) => {
+                wrong.push(format!("{}: {e}", entry["family"]));
+                continue;
+            }
+        };
+        let of = |name: &str| entry[name].as_u64().map(|id| id as u32);
+        let found = (t.bos(), t.eos(), Some(t.n_vocab() as u32));
+        if found != (of("bos"), of("eos"), of("size")) {
+            wrong.push(format!("{}: {found:?}", entry["family"]));
+        }
+        let found = encode(&t, entry["text"].as_str().unwrap(), false);
+        if found != ids(&entry["ids"]) {
+            wrong.push(format!("{}: {:?} is {found:?}, not {}", entry["family"], entry["text"], entry["ids"]));
+        }
+    }
+    assert!(wrong.is_empty() && families.as_array().unwrap().len() >= 60, "{}", wrong.join("\n"));
+    // A text of nothing names no token.
+    let folder = Folder::new(LLAMA);
+    folder.put("tokenizer.json", base("llama3").to_string());
+    folder.put("tokenizer_config.json", r#"{"bos_token":"","eos_token":"","unk_token":"","model_max_length":1e30}"#);
+    let t = folder.tokenizer().unwrap();
+    assert_eq!((t.bos(), t.eos()), (None, None));
+}

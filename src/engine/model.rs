@@ -161,6 +161,7 @@ impl Model {
         let mut source = open(if params.mmap { Access::Map } else { Access::Read })?;
         let path = &source.path().to_owned();
         let tokenizer = tokenizer(&mut source.metadata, path)?;
+        Cancel::check(&[params.cancel])?;
         let chat_template = match &tokenizer {
             Ok(t) => ChatTemplate::from_metadata(&source.metadata, t)?,
             Err(_) => None,
@@ -583,7 +584,7 @@ fn check_devices(params: &LoadParams) -> Result<()> {
 
 /// A tokenizer that is not supported leaves the model usable by ids; a damaged one is an error.
 fn tokenizer(metadata: &mut Metadata, path: &Path) -> Result<Result<Tokenizer, String>> {
-    if !["tokenizer.ggml.model", "tokenizer.huggingface.json"].iter().any(|key| metadata.get(key).is_some()) {
+    if !Tokenizer::is_in(metadata) {
         return Ok(Err("the file holds none".to_owned()));
     }
     match Tokenizer::from_metadata(metadata) {

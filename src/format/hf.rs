@@ -31,7 +31,7 @@ use super::file::{Files, InputFile};
 use super::json::{Json, Object};
 use super::metadata::Metadata;
 use super::safetensors::{self, Entry};
-use super::value::Value;
+use super::value::{Strings, Value};
 use crate::error::{Error, Result, try_vec};
 use folder::{MAX_CONFIG, bound_infinities, is_plain, read, read_text};
 
@@ -177,6 +177,8 @@ fn token_ids(
 fn tokenizer(files: Files, folder: &Path, keys: &mut Vec<(String, Value)>) -> Result<()> {
     if let Some(text) = read_text(files, &folder.join("tokenizer.json"), MAX_TOKENIZER)? {
         keys.push(("tokenizer.huggingface.json".into(), text.into()));
+    } else {
+        other_tokenizer(files, folder, keys)?;
     }
     let path = folder.join("tokenizer_config.json");
     let mut template = None;
@@ -207,6 +209,30 @@ fn tokenizer(files: Files, folder: &Path, keys: &mut Vec<(String, Value)>) -> Re
     }
     if let Some(template) = template {
         keys.push(("tokenizer.chat_template".into(), template.into()));
+    }
+    Ok(())
+}
+
+/// The files that some folders have in place of `tokenizer.json`: those of one kind.
+fn other_tokenizer(files: Files, folder: &Path, keys: &mut Vec<(String, Value)>) -> Result<()> {
+    let key = |name: &str| format!("tokenizer.huggingface.{name}");
+    let text = |name: &str| read_text(files, &folder.join(name), MAX_TOKENIZER);
+    if let Some(text) = text("tekken.json")? {
+        keys.push((key("tekken"), text.into()));
+        return Ok(());
+    }
+    for name in ["tokenizer.model", "spiece.model"] {
+        if let Some(bytes) = read(files, &folder.join(name), MAX_TOKENIZER)? {
+            let mut list = Strings::default();
+            list.push(&bytes)?;
+            keys.push((key("sentencepiece"), Value::Strs(list)));
+            return Ok(());
+        }
+    }
+    if let (Some(vocab), Some(merges)) = (text("vocab.json")?, text("merges.txt")?) {
+        keys.extend([(key("vocab"), vocab.into()), (key("merges"), merges.into())]);
+    } else if let Some(text) = text("vocab.txt")? {
+        keys.push((key("words"), text.into()));
     }
     Ok(())
 }

@@ -1,13 +1,16 @@
 //! Tokens that are found in text as a whole, before anything else looks at it: `<|im_end|>` in a rendered chat, or
-//! a run of tabs that a vocabulary treats as one. The longest match at the leftmost place wins, in linear time.
+//! a run of tabs that a vocabulary treats as one. The longest match at the leftmost place wins.
 
-use aho_corasick::{AhoCorasick, MatchKind};
+use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 
 use super::vocab::reserve;
 use crate::error::{Error, Result};
 
 /// Bytes of all texts together; the automaton takes some fifty times as much.
 const MAX_BYTES: usize = 4 << 20;
+
+/// Bytes of the longest text. A search looks so far beyond each match; published texts have up to a hundred.
+const MAX_TOKEN: usize = 512;
 
 /// A token that is found as a whole, and where.
 #[derive(Clone, Debug, Default)]
@@ -49,6 +52,11 @@ impl Added {
         for (text, token) in tokens.clone() {
             total += text.len();
             any_control |= token.control;
+            if text.len() > MAX_TOKEN {
+                let (id, len) = (token.id, text.len());
+                let what = format!("the special token {id} of {len} bytes, at most {MAX_TOKEN} are supported");
+                return Err(Error::unsupported(what));
+            }
         }
         if total > MAX_BYTES {
             return Err(Error::unsupported(format!(
@@ -99,7 +107,8 @@ impl Added {
             if !wanted(token) || m.start() < at || inside {
                 continue;
             }
-            let start = if token.lstrip { before.trim_end_matches(is_space).len().max(at) } else { m.start() };
+            let start =
+                if token.lstrip { at + text[at..m.start()].trim_end_matches(is_space).len() } else { m.start() };
             let end = if token.rstrip { text.len() - after.trim_start_matches(is_space).len() } else { m.end() };
             if start > at {
                 each(TextOrToken::Text(&text[at..start], at))?;
@@ -124,7 +133,9 @@ impl Automaton {
         if texts.is_empty() {
             return Ok(None);
         }
+        // The crate's own choice, a DFA for few patterns, takes time quadratic in the length of a repeated character.
         let find = AhoCorasick::builder()
+            .kind(Some(AhoCorasickKind::ContiguousNFA))
             .match_kind(MatchKind::LeftmostLongest)
             .build(texts)
             .map_err(|e| Error::unsupported(format!("the special tokens of this vocabulary: {e}")))?;
@@ -168,6 +179,36 @@ mod tests {
         assert_eq!(parts(&added, "a<s>     b", false), ["0:a<s>", "#3", "8: b"]);
         assert!(parts(&added, "", true).is_empty());
         assert_eq!(parts(&Added::default(), "a", true), ["0:a"]);
+    }
+
+    /// Neither a long text nor many with one beginning take long to make a search of, and the search itself is quick.
+    #[test]
+    fn texts_that_repeat_themselves_cost_little() {
+        let search = |texts: Vec<String>| {
+            let token = |id| WholeToken { id, control: true, lstrip: true, ..WholeToken::default() };
+            let texts: Vec<_> = texts.iter().zip(0..).map(|(text, id)| (text.as_bytes(), token(id))).collect();
+            let started = std::time::Instant::now();
+            let added = Added::new(texts.iter().cloned());
+            (added, started.elapsed().as_secs_f64())
+        };
+        let long = |n: usize| "a".repeat(n);
+        let refusal = search(vec![long(2), long(16_000)]).0.err().unwrap().to_string();
+        assert!(refusal.contains("the special token 1 of 16000 bytes"), "{refusal}");
+        for texts in [
+            vec![long(MAX_TOKEN); 90],
+            (0..MAX_BYTES / MAX_TOKEN).map(|i| format!("{}{i:08}", long(MAX_TOKEN - 8))).collect(),
+            (1..=MAX_TOKEN).map(long).collect(),
+        ] {
+            let (n, (added, seconds)) = (texts.len(), search(texts));
+            assert!(added.is_ok() && seconds < 10.0, "{n} texts: {seconds} s");
+        }
+        let started = std::time::Instant::now();
+        let (added, _) = search(vec!["a".to_owned(), long(MAX_TOKEN - 1) + "b", "\n".to_owned()]);
+        let added = added.unwrap();
+        assert_eq!(parts(&added, &long(100_000), true).len(), 100_000);
+        // Each takes the white space before it along, which is the one before it.
+        assert_eq!(parts(&added, &"\n".repeat(200_000), true).len(), 200_000);
+        assert!(started.elapsed().as_secs_f64() < 20.0, "{:?}", started.elapsed());
     }
 
     #[test]

@@ -14,6 +14,20 @@ fn byte(c: char) -> Option<u8> {
     } as u8)
 }
 
+/// Bytes in the alphabet.
+pub fn encode(bytes: &[u8]) -> String {
+    let spell = |&byte: &u8| {
+        let code = match byte {
+            33..=126 | 161..=172 | 174..=255 => u32::from(byte),
+            0..=32 => 0x100 + u32::from(byte),
+            127..=160 => 0x121 - 127 + u32::from(byte),
+            173 => 0x143,
+        };
+        char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER)
+    };
+    bytes.iter().map(spell).collect()
+}
+
 /// Appends what `text` spells. What is not of the alphabet stands for itself; false when there was any.
 pub fn decode(text: &[u8], out: &mut Vec<u8>) -> Result<bool> {
     reserve(out, text.len())?;
@@ -43,6 +57,8 @@ mod tests {
         let mut bytes: Vec<u8> = ('\0'..='\u{200}').filter_map(byte).collect();
         bytes.sort_unstable();
         assert_eq!(bytes, (0..=255).collect::<Vec<u8>>());
+        let mut back = Vec::new();
+        assert!(decode(encode(&bytes).as_bytes(), &mut back).unwrap() && back == bytes);
     }
 
     #[test]

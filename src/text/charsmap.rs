@@ -2,10 +2,16 @@
 //! replaced by another text. It is a double array (the format of Darts-clone) over the bytes of the keys, whose values are
 //! places in a list of texts that end with a zero. Relies on nothing that a file says: a step out of the table is no match.
 
+use super::base64;
 use crate::error::{Error, Result};
 
 /// The factor by which a replaced text may grow; Unicode's compatibility forms grow by eleven.
 pub const GROWTH: usize = 16;
+
+/// Bytes of the longest key and of the longest text that replaces one, which bound the work at each place; those of
+/// SentencePiece have up to a dozen characters.
+const MAX_KEY: usize = 256;
+const MAX_REPLACEMENT: usize = 1024;
 
 /// Bytes of the longest table; published ones have a quarter of a megabyte.
 const MAX_BYTES: usize = 16 << 20;
@@ -37,23 +43,7 @@ impl Charsmap {
         if text.len() > 2 * MAX_BYTES {
             return Err(damaged());
         }
-        let mut bytes = Vec::with_capacity(text.len() / 4 * 3 + 3);
-        let (mut bits, mut n) = (0u32, 0);
-        for c in text.trim_end_matches('=').bytes() {
-            let six = match c {
-                b'A'..=b'Z' => c - b'A',
-                b'a'..=b'z' => c - b'a' + 26,
-                b'0'..=b'9' => c - b'0' + 52,
-                b'+' => 62,
-                b'/' => 63,
-                _ => return Err(damaged()),
-            };
-            (bits, n) = (bits << 6 | u32::from(six), n + 6);
-            if n >= 8 {
-                n -= 8;
-                bytes.push((bits >> n) as u8);
-            }
-        }
+        let bytes = base64::decode(text).ok_or_else(damaged)?;
         Charsmap::new(&bytes)
     }
 
@@ -62,7 +52,7 @@ impl Charsmap {
         let offset = |unit: u32| (unit >> 10) << ((unit & 1 << 9) >> 6);
         let mut at = offset(*self.units.first()?);
         let mut found = None;
-        for (&byte, len) in text.iter().zip(1..).take_while(|(byte, _)| **byte != 0) {
+        for (&byte, len) in text.iter().zip(1..=MAX_KEY).take_while(|(byte, _)| **byte != 0) {
             at ^= u32::from(byte);
             let Some(&unit) = self.units.get(at as usize) else { break };
             if unit & (1 << 31 | 0xFF) != u32::from(byte) {
@@ -71,11 +61,16 @@ impl Charsmap {
             at ^= offset(unit);
             if unit >> 8 & 1 == 1 {
                 let place = self.units.get(at as usize).map(|value| (value & !(1 << 31)) as usize);
-                let replaced = place.and_then(|place| self.texts.get(place..)?.split_once('\0'));
-                found = replaced.map(|(text, _)| (len, text)).or(found);
+                found = place.and_then(|place| self.replacement(place)).map(|text| (len, text)).or(found);
             }
         }
         found
+    }
+
+    fn replacement(&self, place: usize) -> Option<&str> {
+        let text = self.texts.get(place..)?;
+        let len = text.bytes().take(MAX_REPLACEMENT).position(|byte| byte == 0)?;
+        text.get(..len)
     }
 
     /// Replaces, from the start on, the longest key at each place.

@@ -90,6 +90,10 @@ pub fn load(m: &mut Metadata) -> Result<Tokenizer> {
 
     let specials = [bos, eos, unknown, separator];
     let (vocab, ends) = vocabulary(m, &tokens, kind, &specials, &named_ends)?;
+    if let Some((first, second)) = vocab.repeated() {
+        let text = String::from_utf8_lossy(vocab.get(first).map_or(&[][..], |(bytes, _)| bytes));
+        notes.push(format!("the text {text:?} is 2 tokens, {first} and {second}: the first of such is used"));
+    }
     drop(tokens);
     // Phi 3's own tokenizer lets its turn markers take along the newline that its template puts after them.
     // GGUF has no key for that.
@@ -117,8 +121,11 @@ pub fn load(m: &mut Metadata) -> Result<Tokenizer> {
     let mut spaces = Spaces::Visible;
     let scores = |m: &Metadata| {
         let scores = m.f32s("tokenizer.ggml.scores")?.ok_or_else(|| m.missing("tokenizer.ggml.scores"))?;
-        if scores.len() != n || scores.iter().any(|s| s.is_nan()) {
-            return Err(m.error(format!("{} scores, some perhaps NaN, for {n} tokens", scores.len())));
+        if scores.len() != n {
+            return Err(m.error(format!("{} scores for {n} tokens", scores.len())));
+        }
+        if let Some((id, score)) = scores.iter().enumerate().find(|(_, score)| !score.is_finite()) {
+            return Err(m.error(format!("token {id} has the score {score} (tokenizer.ggml.scores)")));
         }
         Ok(scores.into_owned())
     };
@@ -136,6 +143,7 @@ pub fn load(m: &mut Metadata) -> Result<Tokenizer> {
         }
         (_, Some(pre)) => {
             cut = pre.steps;
+            normalize.extend(pre.normalize);
             let is_lower = m.bool("tokenizer.ggml.normalizer.lowercase")?.unwrap_or(false);
             match pre.spelling {
                 Spelling::ByteLevel => spaces = Spaces::Plain,
@@ -238,7 +246,12 @@ fn vocabulary(
             Some(4) => TokenKind::UserDefined,
             Some(6) => TokenKind::Byte,
             Some(5) if spelling == Kind::Unigram => TokenKind::Unreachable,
-            Some(_) => TokenKind::Normal,
+            Some(0 | 1 | 5) => TokenKind::Normal,
+            Some(other) => {
+                return Err(
+                    m.error(format!("token {id} has the type {other} (tokenizer.ggml.token_type), from 0 to 6"))
+                );
+            }
             None if special.contains(&Some(id)) => TokenKind::Control,
             None if spelling.is_text() && byte_of(text).is_some() => TokenKind::Byte,
             None => TokenKind::Normal,

@@ -25,6 +25,7 @@ use super::wordpiece::{MAX_WORD, WordPiece};
 use crate::error::{Error, Result};
 use crate::format::Metadata;
 use components::{Decoder, normalizers, post_processors, pre_tokenizers};
+pub use listed::PLAIN_ADDED;
 use listed::add_listed;
 use streaming::{Count, Merges, members};
 use vocabulary::{AddedToken, Entries, Spelling, added_tokens, vocabulary};
@@ -127,7 +128,9 @@ pub fn load(m: &Metadata) -> Result<Tokenizer> {
         Algorithm::Unigram => component(unk_id)?.as_u64().and_then(|id| u32::try_from(id).ok()),
         _ => component(unk_token)?.as_str().and_then(|text| entries.id_of(text, &added)),
     };
-    let unknown = unknown.filter(|&id| (id as usize) < vocab.len());
+    if let Some(id) = unknown.filter(|&id| id as usize >= vocab.len()) {
+        return Err(m.error(format!("tokenizer.json: the unknown token is {id}, the vocabulary has {}", vocab.len())));
+    }
     let model = match algorithm {
         Algorithm::Unigram => TokenModel::Unigram(Unigram::new(&vocab, entries.scores_by_id(vocab.len())?, unknown)?),
         Algorithm::WordPiece => {

@@ -6,10 +6,12 @@
 //! Relies on `format` for metadata; knows nothing of networks and sampling.
 
 mod added;
+mod base64;
 mod bert;
 mod byte_level;
 mod charsmap;
 mod chat;
+mod conversion;
 mod end_tokens;
 mod gguf;
 mod huggingface;
@@ -50,13 +52,22 @@ use crate::error::Result;
 use crate::format::{Metadata, Value};
 
 impl Tokenizer {
-    /// The tokenizer of a model's metadata: a GGUF's `tokenizer.ggml.*` keys or a folder's `tokenizer.json`.
+    /// True for metadata that hold a tokenizer, of whatever kind.
+    pub fn is_in(m: &Metadata) -> bool {
+        ["tokenizer.ggml.model", huggingface::KEY].iter().any(|key| m.get(key).is_some()) || conversion::is_in(m)
+    }
+
+    /// The tokenizer of a model's metadata: a GGUF's `tokenizer.ggml.*` keys, a folder's `tokenizer.json`, or what it has in
+    /// its place.
     /// Takes the big values out, so that a vocabulary is not held twice; their text forms stay.
     ///
     /// # Errors
     /// `Format` where keys are missing or contradict one another, `Unsupported` naming the tokenizer, pre-tokenizer
     /// or other part that is not implemented.
     pub fn from_metadata(m: &mut Metadata) -> Result<Tokenizer> {
+        if m.get("tokenizer.ggml.model").is_none() && m.get(huggingface::KEY).is_none() && conversion::is_in(m) {
+            conversion::convert(m)?;
+        }
         if m.get("tokenizer.ggml.model").is_none() && m.get(huggingface::KEY).is_some() {
             let tokenizer = huggingface::load(m)?;
             let taken = m.str(huggingface::KEY)?.map_or(0, str::len);

@@ -2,10 +2,11 @@
 //! own tokenizers publish; the names are those that converters to GGUF write.
 
 use super::merge::WholePieces;
-use super::pieces::{Behavior, Splitter, TextStep};
+use super::pieces::{Behavior, Form, Splitter, TextStep};
 use crate::error::{Error, Result};
 
 pub struct PreTokenizer {
+    pub normalize: Option<TextStep>,
     pub steps: Vec<TextStep>,
     /// Pieces that are taken without merging where they are tokens as a whole.
     pub whole_pieces: WholePieces,
@@ -48,9 +49,10 @@ const fn row(names: &'static [&'static str], patterns: &'static [&'static str]) 
 }
 
 pub const GPT2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
-const LLAMA3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
-const QWEN2: &str =
+pub const LLAMA3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+pub const QWEN2: &str =
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+pub const QWEN35: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 const GPT4O: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 const DEEPSEEK3: &str = r##"[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"##;
 /// Lines, and the runs of newlines between them.
@@ -131,12 +133,7 @@ const TABLE: &[Row] = &[
     row(&["laguna"], &[LINES, QWEN2]),
     // Turkish has suffixes behind apostrophes.
     row(&["ufakzeka"], &[r"[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"]),
-    row(
-        &["qwen35"],
-        &[
-            r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
-        ],
-    ),
+    row(&["qwen35"], &[QWEN35]),
     row(&["gpt-4o", "llama4", "kanana2", "minimax-m2", "talkie"], &[GPT4O]),
     Row { whole_pieces: WholePieces::Any, ..row(&["granite-embed-multi-97m"], &[GPT4O]) },
     row(&["tiny_aya", "cohere2moe"], &[r"\d{1,3}(?=(?:\d{3})*\b)", GPT4O]),
@@ -243,6 +240,25 @@ const TABLE: &[Row] = &[
     row(&["viking"], &[BLOOM, r"\p{N}"]),
 ];
 
+/// Names of tokenizers that bring a text into Unicode's normalization form C before they cut it. Files have no key for that;
+/// these are the ones whose published tokenizers do: those of Qwen and what was made of them, of Cohere, of GPT-NeoX, and
+/// those of StableLM 2 and Hunyuan, which do it outside of `tokenizers`.
+const COMPOSED: &[&str] = &[
+    "qwen2",
+    "qwen35",
+    "deepseek-r1-qwen",
+    "f2llmv2",
+    "a.x-4.0",
+    "stablelm2",
+    "hunyuan",
+    "command-r",
+    "tiny_aya",
+    "cohere2moe",
+    "mpt",
+    "olmo",
+    "modern-bert",
+];
+
 /// An unknown name is `Unsupported`: any guess would make wrong tokens without a sign of it.
 pub fn by_name(name: &str) -> Result<PreTokenizer> {
     let row = TABLE
@@ -257,7 +273,8 @@ pub fn by_name(name: &str) -> Result<PreTokenizer> {
         }))
     };
     let steps = row.patterns.iter().map(step).collect::<Result<_>>()?;
-    Ok(PreTokenizer { steps, whole_pieces: row.whole_pieces, bos: row.bos, spelling: row.spelling })
+    let normalize = COMPOSED.contains(&name).then_some(TextStep::Normalize(Form::Nfc));
+    Ok(PreTokenizer { normalize, steps, whole_pieces: row.whole_pieces, bos: row.bos, spelling: row.spelling })
 }
 
 #[cfg(test)]
@@ -323,6 +340,14 @@ mod tests {
         assert_eq!(cut("qwen2", "Ankara'dan I'M"), ["Ankara", "'d", "an", " I", "'M"]);
         assert_eq!(cut("ufakzeka", "Ankara'dan I'M"), ["Ankara", "'dan", " I", "'M"]);
         assert_eq!(cut("gpt-4o", "HelloWorld's I'M"), ["Hello", "World's", " I'M"]);
+    }
+
+    #[test]
+    fn names_of_tokenizers_that_normalize_are_in_the_table() {
+        for name in COMPOSED {
+            assert!(matches!(by_name(name).unwrap().normalize, Some(TextStep::Normalize(Form::Nfc))), "{name}");
+        }
+        assert!(by_name("llama-bpe").unwrap().normalize.is_none());
     }
 
     #[test]

@@ -52,6 +52,7 @@ pub struct Tokenizer {
     pub(super) suffix: Vec<u32>,
     pub(super) bos: Option<u32>,
     pub(super) eos: Option<u32>,
+    /// In rising order.
     pub(super) ends: Vec<u32>,
     /// Tokens that are never chosen.
     pub(super) suppressed: Vec<u32>,
@@ -87,7 +88,7 @@ impl Tokenizer {
 
     /// True for a token that ends a text or a turn: those that the file names, and well-known ones like `<|im_end|>`.
     pub fn is_end(&self, id: u32) -> bool {
-        self.ends.contains(&id)
+        self.ends.binary_search(&id).is_ok()
     }
 
     /// Tokens that the model's makers forbid to choose.

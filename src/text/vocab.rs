@@ -67,6 +67,7 @@ pub struct Vocab {
     index: HashIndex,
     /// Bytes of the longest token.
     longest: usize,
+    repeated: Option<(u32, u32)>,
 }
 
 impl Vocab {
@@ -78,6 +79,7 @@ impl Vocab {
             kinds: Vec::new(),
             index: HashIndex::new("tokens", n)?,
             longest: 0,
+            repeated: None,
         };
         reserve(&mut v.ends, n)?;
         reserve(&mut v.kinds, n)?;
@@ -87,11 +89,23 @@ impl Vocab {
     /// The next id. At most as many as `new` was told; in all less than 4 GiB.
     pub fn push(&mut self, bytes: &[u8], kind: TokenKind) -> Result<()> {
         let id = self.push_apart(bytes, kind)?;
-        let is_text = matches!(kind, TokenKind::Normal | TokenKind::UserDefined) && !bytes.is_empty();
-        if is_text && self.index.find(bytes, |other| self.bytes_of(other) == bytes).is_none() {
-            self.index.insert(bytes, id);
+        if matches!(kind, TokenKind::Normal | TokenKind::UserDefined) && !bytes.is_empty() {
+            match self.index.find(bytes, |other| self.bytes_of(other) == bytes) {
+                Some(first) => self.repeated = self.repeated.or(Some((first, id))),
+                None => self.index.insert(bytes, id),
+            }
         }
         Ok(())
+    }
+
+    /// Bytes of the longest token.
+    pub fn longest(&self) -> usize {
+        self.longest
+    }
+
+    /// The first two tokens with the same bytes, of which `find` knows the one before.
+    pub fn repeated(&self) -> Option<(u32, u32)> {
+        self.repeated
     }
 
     /// `push` of a token that `find` does not know.
@@ -161,8 +175,9 @@ pub fn push(out: &mut Vec<u32>, id: u32) -> Result<()> {
 
 /// The byte that a text like `<0x0A>` spells in vocabularies of SentencePiece.
 pub fn byte_of(text: &[u8]) -> Option<u8> {
-    let hex = std::str::from_utf8(text).ok()?.strip_prefix("<0x")?.strip_suffix('>')?;
-    if hex.len() == 2 { u8::from_str_radix(hex, 16).ok() } else { None }
+    let [high, low] = text.strip_prefix(b"<0x")?.strip_suffix(b">")? else { return None };
+    let digit = |c: u8| char::from(c).to_digit(16);
+    u8::try_from(16 * digit(*high)? + digit(*low)?).ok()
 }
 
 #[cfg(test)]
@@ -185,6 +200,19 @@ mod tests {
     }
 
     #[test]
+    fn bytes_are_spelt_by_two_digits() {
+        for byte in 0..=255u8 {
+            assert_eq!(byte_of(format!("<0x{byte:02X}>").as_bytes()), Some(byte));
+            assert_eq!(byte_of(format!("<0x{byte:02x}>").as_bytes()), Some(byte));
+        }
+        for text in ["<0x+F>", "<0x-1>", "<0x F>", "<0xF>", "<0x0FF>", "<0xFG>", "<0X0F>", "<0x0F", "0x0F>", "<0x>", ""]
+        {
+            assert_eq!(byte_of(text.as_bytes()), None, "{text}");
+        }
+        assert_eq!(byte_of(b"<0x\xc3\xa9>"), None);
+    }
+
+    #[test]
     fn the_first_of_equal_tokens_wins_and_control_tokens_are_not_text() {
         let mut v = Vocab::new(4).unwrap();
         for (bytes, kind) in [
@@ -196,7 +224,7 @@ mod tests {
             v.push(bytes.as_bytes(), kind).unwrap();
         }
         assert_eq!(v.find(b"<s>"), None);
-        assert_eq!(v.find(b"a"), Some(2));
+        assert_eq!((v.find(b"a"), v.repeated()), (Some(2), Some((2, 3))));
         assert_eq!(v.byte_tokens()[usize::from(b'a')], Some(1));
     }
 }

@@ -4,10 +4,13 @@
 
 use super::trie::Trie;
 use super::vocab::{TokenKind, Vocab, push};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// Characters of the longest word that is looked at, where a file names no other number.
 pub const MAX_WORD: usize = 100;
+
+/// Bytes of the longest token, which bounds the work at each place of a word.
+const MAX_TOKEN: usize = 1024;
 
 pub struct WordPiece {
     trie: Trie,
@@ -20,6 +23,10 @@ pub struct WordPiece {
 
 impl WordPiece {
     pub fn new(vocab: &Vocab, unknown: Option<u32>, max_word: usize) -> Result<WordPiece> {
+        if vocab.longest() > MAX_TOKEN {
+            let longest = vocab.longest();
+            return Err(Error::unsupported(format!("a token of {longest} bytes, at most {MAX_TOKEN} are supported")));
+        }
         let mut trie = Trie::new(vocab)?;
         for (id, bytes, _) in vocab.iter().filter(|t| t.2 == TokenKind::Normal && !t.1.is_empty()) {
             trie.insert(bytes, id);

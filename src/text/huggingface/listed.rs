@@ -12,11 +12,17 @@ use crate::format::json::Json;
 use crate::text::added::WholeToken;
 use crate::text::vocab::{MAX_TOKENS, reserve};
 
+/// Whether tokens that other files add are searched in the text as it came, whatever these say.
+pub const PLAIN_ADDED: &str = "tokenizer.huggingface.plain_added";
+
 /// Keys of `tokenizer_config.json` and `special_tokens_map.json`, each of which names one special token.
 const NAMED: &[&str] = &["bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"];
 
 /// Keys that list more of them, the newer one first.
 const MORE: &[&str] = &["extra_special_tokens", "additional_special_tokens"];
+
+/// The key of tokens with names of a model's own.
+const OF_MODEL: &str = "model_specific_special_tokens";
 
 /// Adds what the files list, and notes a token that gets another id than they say.
 pub(super) fn add_listed(
@@ -47,8 +53,15 @@ pub(super) fn add_listed(
             special.extend(AddedToken::special(value, CONFIG, name)?);
         }
     }
-    for (json, file) in places {
-        let Some((name, value)) = MORE.iter().find_map(|name| Some((*name, json.get(name)?))) else { continue };
+    for (_, token) in config.get(OF_MODEL).map_or(&[][..], Json::members) {
+        special.extend(AddedToken::special(token, CONFIG, OF_MODEL)?);
+    }
+    // Of the lists the first that holds some counts, the configuration's before the map's.
+    let has_some = |value: &&Json| value.as_array().is_some_and(|list| !list.is_empty()) || !value.members().is_empty();
+    let lists =
+        places.iter().rev().flat_map(|(json, file)| MORE.iter().map(move |name| (json.get(name), *file, *name)));
+    let mut lists = lists.filter_map(|(value, file, name)| Some((value.filter(has_some)?, file, name)));
+    if let Some((value, file, name)) = lists.next() {
         let members = value.members().iter().map(|(_, token)| token);
         for token in value.as_array().unwrap_or_default().iter().chain(members) {
             special.extend(AddedToken::special(token, file, name)?);
@@ -75,7 +88,9 @@ pub(super) fn add_listed(
     listed.sort_by_key(|(id, _)| *id);
 
     let mut adding = Adding::new(entries, added)?;
+    let plain = m.bool(PLAIN_ADDED)?.unwrap_or(false);
     for (id, mut token) in listed {
+        token.normalized &= !plain;
         token.token.control |= special.iter().any(|other| other.content == token.content);
         let content = token.content.clone();
         let given = adding.add(token, true)?;
