@@ -20,9 +20,9 @@ pub enum Error {
     OutOfMemory { what: &'static str, bytes: u64 },
     #[error("{device} is out of memory: {bytes} bytes for {what}")]
     DeviceOutOfMemory { device: String, what: String, bytes: u64 },
-    /// A ceiling that the caller set would be passed.
-    #[error("{what} needs {needed} bytes, the limit is {allowed}")]
-    Limit { what: &'static str, needed: u64, allowed: u64 },
+    /// A ceiling that the caller set would be passed, of which so many bytes are left.
+    #[error("{what} needs {needed} bytes, of the limit of {limit} there are {left} left")]
+    Limit { what: &'static str, needed: u64, left: u64, limit: u64 },
     /// A bound of this library would be passed.
     #[error("{0}")]
     TooComplex(String),

@@ -28,8 +28,9 @@ impl Adapter {
         let runtime = model.runtime();
         // Beside the factors the scratch of a step.
         let scratch = scratch_bytes(model.program()?);
-        let factors =
-            backend.load_adapter(&sources, &placed.products, runtime.memory_left().saturating_sub(scratch))?;
+        let factors = backend
+            .load_adapter(&sources, &placed.products, runtime.memory_left().saturating_sub(scratch))
+            .map_err(|e| runtime.with_limit(e))?;
         let memory = runtime.reserve("the adapter", factors.bytes() + scratch)?;
         runtime.log(LogLevel::Info, &format!("an adapter of {} matrices: {}", file.pairs.len(), path.display()));
         Ok(Arc::new(Adapter { model: model.clone(), factors: Arc::new(factors), _memory: memory }))

@@ -123,6 +123,14 @@ impl Runtime {
         }
     }
 
+    /// Names the whole ceiling in an error of work that was given what is left of it.
+    fn with_limit(&self, error: Error) -> Error {
+        match error {
+            Error::Limit { what, needed, left, .. } => Error::Limit { what, needed, left, limit: self.memory_limit },
+            other => other,
+        }
+    }
+
     /// Bytes that may still be set aside.
     fn memory_left(&self) -> u64 {
         self.memory_limit.saturating_sub(self.memory_used.load(Ordering::Relaxed))
@@ -133,7 +141,10 @@ impl Runtime {
         let used = |u: u64| u.checked_add(bytes).filter(|&sum| sum <= self.memory_limit);
         match self.memory_used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, used) {
             Ok(_) => Ok(Reservation { runtime: self.clone(), bytes }),
-            Err(u) => Err(Error::Limit { what, needed: bytes, allowed: self.memory_limit.saturating_sub(u) }),
+            Err(u) => {
+                let (left, limit) = (self.memory_limit.saturating_sub(u), self.memory_limit);
+                Err(Error::Limit { what, needed: bytes, left, limit })
+            }
         }
     }
 }

@@ -526,7 +526,8 @@ impl Compute {
             cache: cache::state_spec(&program, context_length, &CacheParams::default(), full),
         };
         network.states.check(&network.weights())?;
-        let backend = Backend::load(&program, &network.weights(), &runtime.pool, &options, &mut report)?;
+        let backend = Backend::load(&program, &network.weights(), &runtime.pool, &options, &mut report)
+            .map_err(|e| runtime.with_limit(e))?;
         let on_host = backend.weight_bytes().filter(|(kind, _)| *kind == DeviceKind::Cpu);
         let on_host: u64 = on_host.map(|(_, bytes)| bytes).sum();
         let max_tokens = match backend.is_on_cpu() {

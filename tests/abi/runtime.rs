@@ -67,13 +67,15 @@ fn a_ceiling_of_memory_holds() {
     unsafe {
         runtime_with(100_000, &mut runtime);
         params.runtime = runtime;
-        expect(RZ_ERR_LIMIT, |e| rz_model_load(path.as_ptr(), &params, &mut model, e));
+        let message = expect(RZ_ERR_LIMIT, |e| rz_model_load(path.as_ptr(), &params, &mut model, e));
+        assert!(message.contains("of the limit of 100000 there are 100000 left"), "{message}");
         rz_runtime_free(runtime);
         runtime_with(4 << 20, &mut runtime);
         params.runtime = runtime;
         expect(RZ_OK, |e| rz_model_load(path.as_ptr(), &params, &mut model, e));
         let params = rz_cache_params { struct_size: 16, capacity: 1 << 20, k_type: 0, v_type: 0 };
-        expect(RZ_ERR_LIMIT, |e| rz_cache_new(model, &params, &mut cache, e));
+        let message = expect(RZ_ERR_LIMIT, |e| rz_cache_new(model, &params, &mut cache, e));
+        assert!(message.contains("of the limit of 4194304 there are"), "{message}");
         assert!(cache.is_null());
         rz_runtime_free(runtime);
         rz_model_free(model);

@@ -2,7 +2,7 @@
 
     import realizar
     with realizar.Model("model.gguf") as model:
-        for piece in model.chat("What is the capital of France?"):
+        for piece in model.chat("What is the capital of Japan?"):
             print(piece, end="", flush=True)
 
 Calls give the interpreter's lock up while they compute. A Model may be used by any number of threads at once, a Session by

@@ -361,11 +361,11 @@ class Real(unittest.TestCase):
     def test_it_answers_in_two_turns(self):
         with realizar.Model(os.environ["MODEL"], threads=2) as model, model.session() as session:
             self.assertIn("Paris", "".join(session.generate("The capital of France is", max_tokens=8)))
-            messages = [{"role": "user", "content": "What is the capital of France?"}]
+            messages = [{"role": "user", "content": "What is the capital of Japan?"}]
             answer = "".join(session.chat(messages, max_tokens=30))
             self.assertTrue(answer)
             kept = len(session)
-            messages += [{"role": "assistant", "content": answer}, {"role": "user", "content": "And of Italy?"}]
+            messages += [{"role": "assistant", "content": answer}, {"role": "user", "content": "And of Germany?"}]
             tokens = session.tokens
             self.assertTrue("".join(session.chat(messages, max_tokens=10)))
             self.assertEqual(session.tokens[: kept - 1], tokens[: kept - 1])

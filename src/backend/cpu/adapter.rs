@@ -31,7 +31,8 @@ impl CpuBackend {
     ) -> Result<CpuAdapter> {
         let (planned, bytes) = load::plan_each(sources, |_| false)?;
         if bytes as u64 > host_bytes {
-            return Err(Error::Limit { what: "the adapter", needed: bytes as u64, allowed: host_bytes });
+            let (what, needed) = ("the adapter", bytes as u64);
+            return Err(Error::Limit { what, needed, left: host_bytes, limit: host_bytes });
         }
         let mut packed = memory::map_huge("the adapter", bytes)?;
         load::pack(&self.pool, self.isa, sources, &planned, &mut packed, &mut |_, _| Ok(()))?;

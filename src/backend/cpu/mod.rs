@@ -161,7 +161,7 @@ impl CpuBackend {
         if found.is_none() {
             if bytes as u64 > host_bytes {
                 let (what, needed) = ("the model's weights", bytes as u64);
-                return Err(Error::Limit { what, needed, allowed: host_bytes });
+                return Err(Error::Limit { what, needed, left: host_bytes, limit: host_bytes });
             }
             staging_bytes = load::staging(&planned).saturating_mul(pool.threads());
             staging_bytes += if file.is_some() { bytes } else { 0 };
