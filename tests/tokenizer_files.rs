@@ -2,7 +2,10 @@
 //! add to it. `tests/data/text` holds the folders, what the libraries make of texts, and the scripts.
 
 use std::fs;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
+use realizar::engine::{Cancel, LoadParams, LogLevel, Model, Runtime, RuntimeParams};
 use realizar::error::{Error, Result};
 use realizar::format::{Access, Source};
 use realizar::text::{TokenKind, Tokenizer};
@@ -328,4 +331,44 @@ fn configurations_of_published_families_are_read() {
     folder.put("tokenizer_config.json", r#"{"bos_token":"","eos_token":"","unk_token":"","model_max_length":1e30}"#);
     let t = folder.tokenizer().unwrap();
     assert_eq!((t.bos(), t.eos()), (None, None));
+}
+
+/// Loads a folder's texts, and returns what the log says.
+fn load(folder: &Folder, cancel: Option<&Cancel>) -> (Result<Arc<Model>>, Vec<String>) {
+    let said = Arc::new(Mutex::new(vec![]));
+    let log = said.clone();
+    let log = Box::new(move |level: LogLevel, message: &str| log.lock().unwrap().push(format!("{level:?}: {message}")));
+    let runtime = Runtime::new(RuntimeParams { threads: 1, log: Some(log), ..Default::default() }).unwrap();
+    let params = LoadParams { runtime: Some(runtime), text_only: true, cancel, ..Default::default() };
+    let model = Model::load(folder.0.path(), params);
+    let said = said.lock().unwrap().clone();
+    (model, said)
+}
+
+#[test]
+fn the_log_tells_what_a_load_assumes() {
+    let folder = Folder::new(r#"{"model_type":"llama","vocab_size":285}"#);
+    folder.put("tokenizer.json", base("llama3").to_string()).put("added_tokens.json", r#"{"[PAD]":285,"[END]":286}"#);
+    let (model, said) = load(&folder, None);
+    assert!(model.unwrap().tokenizer().is_ok());
+    let what = "left out, because the model has 285: 2, \"[PAD]\" with the id 285";
+    assert!(said.iter().any(|line| line.starts_with("Warning") && line.contains(what)), "{said:?}");
+}
+
+/// A token that repeats one letter is refused by name, whatever kind of file names it, and a load that was cancelled ends.
+#[test]
+fn long_added_tokens_are_refused_at_once() {
+    let folder = Folder::new(LLAMA);
+    folder.put("tokenizer.json", base("llama3").to_string());
+    let long = json!({"added_tokens_decoder": {"285": {"content": "a".repeat(64 << 10), "special": true}}});
+    folder.put("tokenizer_config.json", long.to_string());
+    let started = Instant::now();
+    let (model, said) = load(&folder, None);
+    let why = model.unwrap().tokenizer().err().unwrap().to_string();
+    assert!(why.contains("the special token 285 of 65536 bytes, at most 512"), "{why}");
+    assert!(said.iter().any(|line| line.contains("no tokenizer: the special token 285")), "{said:?}");
+    assert!(started.elapsed().as_secs_f64() < 5.0, "{:?}", started.elapsed());
+    let cancel = Cancel::default();
+    cancel.fire();
+    assert!(matches!(load(&folder, Some(&cancel)).0, Err(Error::Cancelled)));
 }
