@@ -372,3 +372,45 @@ fn long_added_tokens_are_refused_at_once() {
     cancel.fire();
     assert!(matches!(load(&folder, Some(&cancel)).0, Err(Error::Cancelled)));
 }
+
+/// Whatever a damaged file says, it is refused or it works.
+#[test]
+fn damaged_files_do_no_harm() {
+    let json: Json = serde_json::from_str(include_str!("data/text/files.json")).unwrap();
+    let mut state = 1u64;
+    let mut random = |n: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % n
+    };
+    let mut read = 0;
+    for entry in json["tokenizers"].as_array().unwrap() {
+        let (folder, entry) = published(entry["name"].as_str().unwrap());
+        let files: Vec<&String> = entry["files"].as_object().unwrap().keys().collect();
+        let whole: Vec<Vec<u8>> = files.iter().map(|name| fs::read(folder.0.path().join(name)).unwrap()).collect();
+        for _ in 0..120 {
+            let i = random(files.len());
+            let mut bytes = whole[i].clone();
+            for _ in 0..1 + random(3) {
+                let at = random(bytes.len());
+                match random(4) {
+                    0 => bytes[at] = random(256) as u8,
+                    1 => bytes[at] ^= 1 << random(8),
+                    2 => drop(bytes.drain(at..(at + random(20)).min(bytes.len()))),
+                    _ => bytes.insert(at, b"09\"{}[],:-"[random(10)]),
+                }
+                if bytes.is_empty() {
+                    break;
+                }
+            }
+            folder.put(files[i], bytes);
+            if let Ok(t) = folder.tokenizer() {
+                read += 1;
+                let tokens = encode(&t, "Once upon <sym> a time\n\u{e9} \u{65e5} <|end|>  [INST]x", true);
+                assert!(tokens.iter().all(|&id| (id as usize) < t.n_vocab()));
+                t.decode(&tokens, true).unwrap();
+            }
+            folder.put(files[i], &whole[i]);
+        }
+    }
+    assert!(read > 100, "{read}");
+}

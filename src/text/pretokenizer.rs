@@ -248,7 +248,6 @@ const COMPOSED: &[&str] = &[
     "qwen35",
     "deepseek-r1-qwen",
     "f2llmv2",
-    "a.x-4.0",
     "stablelm2",
     "hunyuan",
     "command-r",
