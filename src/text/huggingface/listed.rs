@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use super::vocabulary::{AddedToken, Entries};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, secured};
 use crate::format::Metadata;
 use crate::format::json::Json;
 use crate::text::added::WholeToken;
@@ -24,6 +24,9 @@ const MORE: &[&str] = &["extra_special_tokens", "additional_special_tokens"];
 /// The key of tokens with names of a model's own.
 const OF_MODEL: &str = "model_specific_special_tokens";
 
+/// Bytes of memory for each byte of the files.
+const WORKING: usize = 16;
+
 /// Adds what the files list, and notes a token that gets another id than they say.
 pub(super) fn add_listed(
     m: &Metadata,
@@ -31,6 +34,14 @@ pub(super) fn add_listed(
     added: &mut Vec<AddedToken>,
     notes: &mut Vec<String>,
 ) -> Result<()> {
+    let keys = ["config", "special_tokens_map", "added_tokens"].map(|name| format!("tokenizer.huggingface.{name}"));
+    let sizes = keys.iter().map(|key| m.str(key).map(|text| text.map_or(0, str::len)));
+    let bytes = sizes.sum::<Result<usize>>()?.saturating_mul(WORKING);
+    // Tables of texts grow without asking.
+    secured("the added tokens", bytes, || read_and_add(m, entries, added, notes))
+}
+
+fn read_and_add(m: &Metadata, entries: &Entries, added: &mut Vec<AddedToken>, notes: &mut Vec<String>) -> Result<()> {
     let file = |key: &str, name| {
         let text = m.str(key)?.unwrap_or("{}");
         Json::parse(Path::new(name), text.as_bytes())
