@@ -1,5 +1,5 @@
-//! Tokenizers of folders as they are published, against the libraries of their owners: what files beside `tokenizer.json`
-//! add to it. `tests/data/text` holds the folders, what the libraries make of texts, and the scripts.
+//! Tokenizers of folders as they are published, against the libraries of their owners: what files beside
+//! `tokenizer.json` add to it. `tests/data/text` holds the folders, what the libraries make of texts, and the scripts.
 
 use std::fs;
 use std::sync::{Arc, Mutex};
@@ -355,7 +355,8 @@ fn the_log_tells_what_a_load_assumes() {
     assert!(said.iter().any(|line| line.starts_with("Warning") && line.contains(what)), "{said:?}");
 }
 
-/// A token that repeats one letter is refused by name, whatever kind of file names it, and a load that was cancelled ends.
+/// A token that repeats one letter is refused by name, whatever kind of file names it, and a load that was cancelled
+/// ends.
 #[test]
 fn long_added_tokens_are_refused_at_once() {
     let folder = Folder::new(LLAMA);

@@ -1,6 +1,7 @@
-//! Tokens that the files beside a tokenizer list: `added_tokens_decoder` and the special tokens of `tokenizer_config.json`,
-//! or in older folders `added_tokens.json` and `special_tokens_map.json`. They are added as transformers adds them: in
-//! the order of their ids, each with the id that its text has in the vocabulary, or else the next free one.
+//! Tokens that the files beside a tokenizer list: `added_tokens_decoder` and the special tokens of
+//! `tokenizer_config.json`, or in older folders `added_tokens.json` and `special_tokens_map.json`. They are added as
+//! transformers adds them: in the order of their ids, each with the id that its text has in the vocabulary, or else the
+//! next free one.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
