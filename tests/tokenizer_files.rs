@@ -415,3 +415,27 @@ fn damaged_files_do_no_harm() {
     }
     assert!(read > 100, "{read}");
 }
+
+/// Without a class the network tells how a text is cut, where it has but one kind of tokenizer.
+#[test]
+fn lists_of_byte_pairs_without_a_class() {
+    let load = |model_type: &str| {
+        let (folder, entry) = published("Qwen2Tokenizer {}");
+        fs::remove_file(folder.0.path().join("tokenizer_config.json")).unwrap();
+        folder.put("config.json", format!(r#"{{"model_type":"{model_type}"}}"#));
+        (folder.tokenizer(), entry)
+    };
+    let json: Json = serde_json::from_str(include_str!("data/text/files.json")).unwrap();
+    for (model_type, name) in
+        [("qwen2", "Qwen2Tokenizer {}"), ("qwen3", "Qwen2Tokenizer {}"), ("gpt2", "GPT2Tokenizer {}")]
+    {
+        let (t, entry) = (load(model_type).0.unwrap(), published(name).1);
+        for (i, text) in json["texts"].as_array().unwrap().iter().enumerate() {
+            assert_eq!(encode(&t, text.as_str().unwrap(), true), ids(&entry["cases"][i]), "{model_type}: {text}");
+        }
+        let bos = (model_type == "gpt2").then_some(0);
+        assert_eq!((t.bos(), t.eos(), t.kind(0)), (bos, Some(0), Some(TokenKind::Control)), "{model_type}");
+    }
+    let refused = load("mistral").0.err().unwrap().to_string();
+    assert!(refused.contains("the tokenizer class \"\"") && refused.contains("\"llama\""), "{refused}");
+}
