@@ -388,7 +388,7 @@ fn damaged_files_do_no_harm() {
         let (folder, entry) = published(entry["name"].as_str().unwrap());
         let files: Vec<&String> = entry["files"].as_object().unwrap().keys().collect();
         let whole: Vec<Vec<u8>> = files.iter().map(|name| fs::read(folder.0.path().join(name)).unwrap()).collect();
-        for _ in 0..120 {
+        for _ in 0..60 {
             let i = random(files.len());
             let mut bytes = whole[i].clone();
             for _ in 0..1 + random(3) {
