@@ -631,23 +631,19 @@ rz_status rz_token_bytes_into(const rz_model *model,
                               uint32_t *attributes,
                               rz_error *err);
 
-/* Makes a text stream for the tokens of a model, the first of which begins a text: a space that the tokenizer put there is
- * left out. For tokens that go on with another text call rz_textstream_follow ahead of the first. `*out` is freed with rz_textstream_free, before or after the model.
- * Any thread. Errors: RZ_ERR_UNSUPPORTED (a tokenizer that is not implemented). Since 0.1.0. */
-rz_status rz_textstream_new(const rz_model *model,
-                            rz_textstream **out,
-                            rz_error *err);
+/* Makes a text stream for the tokens of a model, the first of which begins a text: a space that the tokenizer put
+ * there is left out. For tokens that go on with another text call rz_textstream_follow ahead of the first. `*out` is
+ * freed with rz_textstream_free, before or after the model. Any thread. Errors: RZ_ERR_UNSUPPORTED (a tokenizer that
+ * is not implemented). Since 0.1.0. */
+rz_status rz_textstream_new(const rz_model *model, rz_textstream **out, rz_error *err);
 
-/* Puts `n` tokens ahead of those to come, such as a prompt and what its cache held before, without writing their text. So
- * the stream writes what the text of all together has behind theirs: a space at the start of a word stays, and a
+/* Puts `n` tokens ahead of those to come, such as a prompt and what its cache held before, without writing their text.
+ * So the stream writes what the text of all together has behind theirs: a space at the start of a word stays, and a
  * character that they leave incomplete is completed.
  *
  * Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (a token outside the vocabulary, which changes nothing), RZ_ERR_BUSY,
  * RZ_ERR_POISONED. Since 0.1.0. */
-rz_status rz_textstream_follow(rz_textstream *stream,
-                               const uint32_t *tokens,
-                               size_t n,
-                               rz_error *err);
+rz_status rz_textstream_follow(rz_textstream *stream, const uint32_t *tokens, size_t n, rz_error *err);
 
 /* Adds a token and writes the text that is complete with it: whole UTF-8 characters, often none.
  *
@@ -1364,19 +1360,15 @@ rz_status rz_jobs_step(rz_job *const *jobs,
 rz_status rz_job_error(const rz_job *job,
                        rz_error *err);
 
-/* Copies the text made since the last call that succeeded: whole characters, without a NUL, stop strings cut out. It goes on
- * with the text of the cache and the prompt, so that a space at the start of a word stays where these have text. What
- * may yet become a stop string is held back until that is decided, or the job has ended. The text of a token that ends
- * it is left out, and so are control tokens and such that the tokenizer does not know.
+/* Copies the text made since the last call that succeeded: whole characters, without a NUL, stop strings cut out. It
+ * goes on with the text of the cache and the prompt, so that a space at the start of a word stays where these have
+ * text. What may yet become a stop string is held back until that is decided, or the job has ended. The text of a
+ * token that ends it is left out, and so are control tokens and such that the tokenizer does not know.
  *
  * `*len` receives the bytes, 0 where nothing is new. With too small a `capacity` (0 and a NULL `out` to ask for it) the
  * result is RZ_ERR_BUFFER_TOO_SMALL and the text stays. Any thread. Errors: RZ_ERR_UNSUPPORTED for a model without a
  * tokenizer, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
-rz_status rz_job_text_into(rz_job *job,
-                           char *out,
-                           size_t capacity,
-                           size_t *len,
-                           rz_error *err);
+rz_status rz_job_text_into(rz_job *job, char *out, size_t capacity, size_t *len, rz_error *err);
 
 /* Copies the tokens made since the last call that succeeded, one that ends the text and those of a stop string included.
  *

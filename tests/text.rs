@@ -537,7 +537,10 @@ proptest! {
 
     /// Behind any beginning it writes what one that was given everything writes from there on.
     #[test]
-    fn a_stream_that_follows_agrees_with_the_whole(ids in prop::collection::vec(0u32..512, 0..12), at: [prop::sample::Index; 2]) {
+    fn a_stream_that_follows_agrees_with_the_whole(
+        ids in prop::collection::vec(0u32..512, 0..12),
+        at: [prop::sample::Index; 2],
+    ) {
         let mut at = at.map(|at| at.index(ids.len() + 1));
         at.sort_unstable();
         for t in [bpe(&[]), spm(&[])] {

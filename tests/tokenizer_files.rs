@@ -1,8 +1,11 @@
-//! Tokenizers of folders as they are published, against the libraries of their owners: what files beside `tokenizer.json`
-//! add to it. `tests/data/text` holds the folders, what the libraries make of texts, and the scripts.
+//! Tokenizers of folders as they are published, against the libraries of their owners: what files beside
+//! `tokenizer.json` add to it. `tests/data/text` holds the folders, what the libraries make of texts, and the scripts.
 
 use std::fs;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
+use realizar::engine::{Cancel, LoadParams, LogLevel, Model, Runtime, RuntimeParams};
 use realizar::error::{Error, Result};
 use realizar::format::{Access, Source};
 use realizar::text::{TokenKind, Tokenizer};
@@ -328,4 +331,111 @@ fn configurations_of_published_families_are_read() {
     folder.put("tokenizer_config.json", r#"{"bos_token":"","eos_token":"","unk_token":"","model_max_length":1e30}"#);
     let t = folder.tokenizer().unwrap();
     assert_eq!((t.bos(), t.eos()), (None, None));
+}
+
+/// Loads a folder's texts, and returns what the log says.
+fn load(folder: &Folder, cancel: Option<&Cancel>) -> (Result<Arc<Model>>, Vec<String>) {
+    let said = Arc::new(Mutex::new(vec![]));
+    let log = said.clone();
+    let log = Box::new(move |level: LogLevel, message: &str| log.lock().unwrap().push(format!("{level:?}: {message}")));
+    let runtime = Runtime::new(RuntimeParams { threads: 1, log: Some(log), ..Default::default() }).unwrap();
+    let params = LoadParams { runtime: Some(runtime), text_only: true, cancel, ..Default::default() };
+    let model = Model::load(folder.0.path(), params);
+    let said = said.lock().unwrap().clone();
+    (model, said)
+}
+
+#[test]
+fn the_log_tells_what_a_load_assumes() {
+    let folder = Folder::new(r#"{"model_type":"llama","vocab_size":285}"#);
+    folder.put("tokenizer.json", base("llama3").to_string()).put("added_tokens.json", r#"{"[PAD]":285,"[END]":286}"#);
+    let (model, said) = load(&folder, None);
+    assert!(model.unwrap().tokenizer().is_ok());
+    let what = "left out, because the model has 285: 2, \"[PAD]\" with the id 285";
+    assert!(said.iter().any(|line| line.starts_with("Warning") && line.contains(what)), "{said:?}");
+}
+
+/// A token that repeats one letter is refused by name, whatever kind of file names it, and a load that was cancelled
+/// ends.
+#[test]
+fn long_added_tokens_are_refused_at_once() {
+    let folder = Folder::new(LLAMA);
+    folder.put("tokenizer.json", base("llama3").to_string());
+    let long = json!({"added_tokens_decoder": {"285": {"content": "a".repeat(64 << 10), "special": true}}});
+    folder.put("tokenizer_config.json", long.to_string());
+    let started = Instant::now();
+    let (model, said) = load(&folder, None);
+    let why = model.unwrap().tokenizer().err().unwrap().to_string();
+    assert!(why.contains("the special token 285 of 65536 bytes, at most 512"), "{why}");
+    assert!(said.iter().any(|line| line.contains("no tokenizer: the special token 285")), "{said:?}");
+    assert!(started.elapsed().as_secs_f64() < 5.0, "{:?}", started.elapsed());
+    let cancel = Cancel::default();
+    cancel.fire();
+    assert!(matches!(load(&folder, Some(&cancel)).0, Err(Error::Cancelled)));
+}
+
+/// Whatever a damaged file says, it is refused or it works.
+#[test]
+fn damaged_files_do_no_harm() {
+    let json: Json = serde_json::from_str(include_str!("data/text/files.json")).unwrap();
+    let mut state = 1u64;
+    let mut random = |n: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % n
+    };
+    let mut read = 0;
+    for entry in json["tokenizers"].as_array().unwrap() {
+        let (folder, entry) = published(entry["name"].as_str().unwrap());
+        let files: Vec<&String> = entry["files"].as_object().unwrap().keys().collect();
+        let whole: Vec<Vec<u8>> = files.iter().map(|name| fs::read(folder.0.path().join(name)).unwrap()).collect();
+        for _ in 0..60 {
+            let i = random(files.len());
+            let mut bytes = whole[i].clone();
+            for _ in 0..1 + random(3) {
+                let at = random(bytes.len());
+                match random(4) {
+                    0 => bytes[at] = random(256) as u8,
+                    1 => bytes[at] ^= 1 << random(8),
+                    2 => drop(bytes.drain(at..(at + random(20)).min(bytes.len()))),
+                    _ => bytes.insert(at, b"09\"{}[],:-"[random(10)]),
+                }
+                if bytes.is_empty() {
+                    break;
+                }
+            }
+            folder.put(files[i], bytes);
+            if let Ok(t) = folder.tokenizer() {
+                read += 1;
+                let tokens = encode(&t, "Once upon <sym> a time\n\u{e9} \u{65e5} <|end|>  [INST]x", true);
+                assert!(tokens.iter().all(|&id| (id as usize) < t.n_vocab()));
+                t.decode(&tokens, true).unwrap();
+            }
+            folder.put(files[i], &whole[i]);
+        }
+    }
+    assert!(read > 100, "{read}");
+}
+
+/// Without a class the network tells how a text is cut, where it has but one kind of tokenizer.
+#[test]
+fn lists_of_byte_pairs_without_a_class() {
+    let load = |model_type: &str| {
+        let (folder, entry) = published("Qwen2Tokenizer {}");
+        fs::remove_file(folder.0.path().join("tokenizer_config.json")).unwrap();
+        folder.put("config.json", format!(r#"{{"model_type":"{model_type}"}}"#));
+        (folder.tokenizer(), entry)
+    };
+    let json: Json = serde_json::from_str(include_str!("data/text/files.json")).unwrap();
+    for (model_type, name) in
+        [("qwen2", "Qwen2Tokenizer {}"), ("qwen3", "Qwen2Tokenizer {}"), ("gpt2", "GPT2Tokenizer {}")]
+    {
+        let (t, entry) = (load(model_type).0.unwrap(), published(name).1);
+        for (i, text) in json["texts"].as_array().unwrap().iter().enumerate() {
+            assert_eq!(encode(&t, text.as_str().unwrap(), true), ids(&entry["cases"][i]), "{model_type}: {text}");
+        }
+        let bos = (model_type == "gpt2").then_some(0);
+        assert_eq!((t.bos(), t.eos(), t.kind(0)), (bos, Some(0), Some(TokenKind::Control)), "{model_type}");
+    }
+    let refused = load("mistral").0.err().unwrap().to_string();
+    assert!(refused.contains("the tokenizer class \"\"") && refused.contains("\"llama\""), "{refused}");
 }

@@ -13,8 +13,8 @@ pub struct JobText {
 }
 
 impl JobText {
-    /// Texts of what comes out of `stream` that end ahead of the first of `stops` that they would hold, none of which is
-    /// empty.
+    /// Texts of what comes out of `stream` that end ahead of the first of `stops` that they would hold, none of which
+    /// is empty.
     pub fn new(stream: TextStream, stops: &[&str]) -> Result<JobText> {
         let mut list = try_vec("stop strings", stops.len())?;
         for (i, stop) in stops.iter().enumerate() {

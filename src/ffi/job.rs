@@ -343,10 +343,10 @@ pub unsafe extern "C" fn rz_job_error(job: *const rz_job, err: *mut rz_error) ->
     })
 }
 
-/// Copies the text made since the last call that succeeded: whole characters, without a NUL, stop strings cut out. It goes on
-/// with the text of the cache and the prompt, so that a space at the start of a word stays where these have text. What
-/// may yet become a stop string is held back until that is decided, or the job has ended. The text of a token that ends
-/// it is left out, and so are control tokens and such that the tokenizer does not know.
+/// Copies the text made since the last call that succeeded: whole characters, without a NUL, stop strings cut out. It
+/// goes on with the text of the cache and the prompt, so that a space at the start of a word stays where these have
+/// text. What may yet become a stop string is held back until that is decided, or the job has ended. The text of a
+/// token that ends it is left out, and so are control tokens and such that the tokenizer does not know.
 ///
 /// `*len` receives the bytes, 0 where nothing is new. With too small a `capacity` (0 and a NULL `out` to ask for it) the
 /// result is RZ_ERR_BUFFER_TOO_SMALL and the text stays. Any thread. Errors: RZ_ERR_UNSUPPORTED for a model without a

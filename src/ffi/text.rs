@@ -156,9 +156,10 @@ impl Handle for rz_textstream {
     }
 }
 
-/// Makes a text stream for the tokens of a model, the first of which begins a text: a space that the tokenizer put there is
-/// left out. For tokens that go on with another text call rz_textstream_follow ahead of the first. `*out` is freed with rz_textstream_free, before or after the model.
-/// Any thread. Errors: RZ_ERR_UNSUPPORTED (a tokenizer that is not implemented). Since 0.1.0.
+/// Makes a text stream for the tokens of a model, the first of which begins a text: a space that the tokenizer put
+/// there is left out. For tokens that go on with another text call rz_textstream_follow ahead of the first. `*out` is
+/// freed with rz_textstream_free, before or after the model. Any thread. Errors: RZ_ERR_UNSUPPORTED (a tokenizer that
+/// is not implemented). Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_textstream_new(
     model: *const rz_model,
@@ -174,8 +175,8 @@ pub unsafe extern "C" fn rz_textstream_new(
     })
 }
 
-/// Puts `n` tokens ahead of those to come, such as a prompt and what its cache held before, without writing their text. So
-/// the stream writes what the text of all together has behind theirs: a space at the start of a word stays, and a
+/// Puts `n` tokens ahead of those to come, such as a prompt and what its cache held before, without writing their text.
+/// So the stream writes what the text of all together has behind theirs: a space at the start of a word stays, and a
 /// character that they leave incomplete is completed.
 ///
 /// Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (a token outside the vocabulary, which changes nothing), RZ_ERR_BUSY,

@@ -1,6 +1,7 @@
-//! A `tokenizer.json` of the files that folders have in its place: a model of SentencePiece, Mistral's `tekken.json`, ranks of
-//! tiktoken, `vocab.json` with `merges.txt`, and the `vocab.txt` of BERT. What the owner's library makes of such a file is
-//! written down as that file, which `huggingface` reads. What is declared and has no place there is refused by its name.
+//! A `tokenizer.json` of the files that folders have in its place: a model of SentencePiece, Mistral's `tekken.json`,
+//! ranks of tiktoken, `vocab.json` with `merges.txt`, and the `vocab.txt` of BERT. What the owner's library makes of
+//! such a file is written down as that file, which `huggingface` reads. What is declared and has no place there is
+//! refused by its name.
 
 mod pairs;
 mod parts;

@@ -200,15 +200,21 @@ pub fn load(m: &Metadata) -> Result<Tokenizer> {
 fn leave_out_beyond_rows(m: &Metadata, added: &mut Vec<AddedToken>, notes: &mut Vec<String>) -> Result<()> {
     let arch = m.str("general.architecture")?.unwrap_or_default();
     let Some(rows) = m.u64(&format!("{arch}.vocab_size"))? else { return Ok(()) };
+    let mut first = None;
+    let before = added.len();
     added.retain(|a| {
         let has_row = u64::from(a.token.id) < rows;
         if !has_row {
-            let (content, id) = (&a.content, a.token.id);
-            notes
-                .push(format!("the added token {content:?} with the id {id} is left out: the model has {rows} tokens"));
+            first.get_or_insert_with(|| (a.content.clone(), a.token.id));
         }
         has_row
     });
+    if let Some((content, id)) = first {
+        let n = before - added.len();
+        notes.push(format!(
+            "added tokens that are left out, because the model has {rows}: {n}, {content:?} with the id {id}"
+        ));
+    }
     Ok(())
 }
 

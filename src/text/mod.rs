@@ -57,9 +57,8 @@ impl Tokenizer {
         ["tokenizer.ggml.model", huggingface::KEY].iter().any(|key| m.get(key).is_some()) || conversion::is_in(m)
     }
 
-    /// The tokenizer of a model's metadata: a GGUF's `tokenizer.ggml.*` keys, a folder's `tokenizer.json`, or what it has in
-    /// its place.
-    /// Takes the big values out, so that a vocabulary is not held twice; their text forms stay.
+    /// The tokenizer of a model's metadata: a GGUF's `tokenizer.ggml.*` keys, a folder's `tokenizer.json`, or what it
+    /// has in its place. Takes the big values out, so that a vocabulary is not held twice; their text forms stay.
     ///
     /// # Errors
     /// `Format` where keys are missing or contradict one another, `Unsupported` naming the tokenizer, pre-tokenizer

@@ -240,15 +240,14 @@ const TABLE: &[Row] = &[
     row(&["viking"], &[BLOOM, r"\p{N}"]),
 ];
 
-/// Names of tokenizers that bring a text into Unicode's normalization form C before they cut it. Files have no key for that;
-/// these are the ones whose published tokenizers do: those of Qwen and what was made of them, of Cohere, of GPT-NeoX, and
-/// those of StableLM 2 and Hunyuan, which do it outside of `tokenizers`.
+/// Names of tokenizers that bring a text into Unicode's normalization form C before they cut it. Files have no key for
+/// that; these are the ones whose published tokenizers do: those of Qwen and what was made of them, of Cohere, of
+/// GPT-NeoX, and those of StableLM 2 and Hunyuan, which do it outside of `tokenizers`.
 const COMPOSED: &[&str] = &[
     "qwen2",
     "qwen35",
     "deepseek-r1-qwen",
     "f2llmv2",
-    "a.x-4.0",
     "stablelm2",
     "hunyuan",
     "command-r",

@@ -287,8 +287,8 @@ fn stop_strings_are_cut_out_wherever_tokens_end() {
     assert!(matches!(refused(&["a", ""]), Some(Error::InvalidArgument(what)) if what.contains("stop string 1")));
 }
 
-/// What a job writes goes on with the text of its cache and its prompt: the space at the start of a word stays, and a stop
-/// string may begin with it.
+/// What a job writes goes on with the text of its cache and its prompt: the space at the start of a word stays, and a
+/// stop string may begin with it.
 #[test]
 fn a_job_goes_on_with_the_text_before_it() {
     let model = load(&story(), 1);

@@ -1,4 +1,5 @@
-//! What the kinds of files have in common: what the configuration beside them says, and parts of the text that is written.
+//! What the kinds of files have in common: what the configuration beside them says, and parts of the text that is
+//! written.
 
 use std::path::Path;
 

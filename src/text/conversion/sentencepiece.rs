@@ -1,5 +1,5 @@
-//! Models of SentencePiece (`sentencepiece_model.proto` of github.com/google/sentencepiece): unigram models and byte pairs, by
-//! the model's own settings.
+//! Models of SentencePiece (`sentencepiece_model.proto` of github.com/google/sentencepiece): unigram models and byte
+//! pairs, by the model's own settings.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -216,7 +216,8 @@ fn rename(model: &mut Model, config: &Json) {
 fn write_json(model: &Model, legacy: bool, post_processor: &str) -> Result<String> {
     let of_kind = |kind| model.pieces.iter().enumerate().filter(move |(_, piece)| piece.kind == kind);
     let user_defined: Vec<&str> = of_kind(Kind::UserDefined).map(|(_, piece)| piece.text.as_str()).collect();
-    // Where a text has a space put before it, a piece within it must not begin another one: it is cut out behind that step.
+    // Where a text has a space put before it, a piece within it must not begin another one: it is cut out behind that
+    // step.
     let cuts_out = model.adds_prefix && !user_defined.is_empty();
     let special = of_kind(Kind::Unknown).chain(of_kind(Kind::Control));
     let mut tokens: Vec<String> = special.map(|(id, piece)| added(id, &piece.text, true)).collect();

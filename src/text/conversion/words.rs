@@ -1,5 +1,5 @@
-//! Vocabularies as lists: `vocab.json` with `merges.txt`, and the `vocab.txt` of BERT. What cuts a text follows from the class of
-//! the tokenizer, which its configuration tells, or else from the network.
+//! Vocabularies as lists: `vocab.json` with `merges.txt`, and the `vocab.txt` of BERT. What cuts a text follows from
+//! the class of the tokenizer, which its configuration tells, or else from the network.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -13,8 +13,8 @@ use crate::text::pretokenizer::{QWEN2, QWEN35};
 /// The token that ends a text where the configuration names none.
 const END: &str = "<|endoftext|>";
 
-/// Whether a byte-pair tokenizer composes characters, and the pattern that cuts a text unless it is GPT-2's; by its class, or
-/// else by the network.
+/// Whether a byte-pair tokenizer composes characters, and the pattern that cuts a text unless it is GPT-2's; by its
+/// class, or else by the network.
 fn rules(class: &str, arch: &str) -> Option<(bool, Option<&'static str>)> {
     Some(match (class, arch) {
         ("GPT2Tokenizer" | "CodeGenTokenizer", _) | ("", "gpt2" | "phi2" | "starcoder" | "starcoder2") => (false, None),

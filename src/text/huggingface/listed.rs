@@ -1,12 +1,13 @@
-//! Tokens that the files beside a tokenizer list: `added_tokens_decoder` and the special tokens of `tokenizer_config.json`,
-//! or in older folders `added_tokens.json` and `special_tokens_map.json`. They are added as transformers adds them: in
-//! the order of their ids, each with the id that its text has in the vocabulary, or else the next free one.
+//! Tokens that the files beside a tokenizer list: `added_tokens_decoder` and the special tokens of
+//! `tokenizer_config.json`, or in older folders `added_tokens.json` and `special_tokens_map.json`. They are added as
+//! transformers adds them: in the order of their ids, each with the id that its text has in the vocabulary, or else the
+//! next free one.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use super::vocabulary::{AddedToken, Entries};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, secured};
 use crate::format::Metadata;
 use crate::format::json::Json;
 use crate::text::added::WholeToken;
@@ -24,6 +25,9 @@ const MORE: &[&str] = &["extra_special_tokens", "additional_special_tokens"];
 /// The key of tokens with names of a model's own.
 const OF_MODEL: &str = "model_specific_special_tokens";
 
+/// Bytes of memory for each byte of the files.
+const WORKING: usize = 16;
+
 /// Adds what the files list, and notes a token that gets another id than they say.
 pub(super) fn add_listed(
     m: &Metadata,
@@ -31,6 +35,14 @@ pub(super) fn add_listed(
     added: &mut Vec<AddedToken>,
     notes: &mut Vec<String>,
 ) -> Result<()> {
+    let keys = ["config", "special_tokens_map", "added_tokens"].map(|name| format!("tokenizer.huggingface.{name}"));
+    let sizes = keys.iter().map(|key| m.str(key).map(|text| text.map_or(0, str::len)));
+    let bytes = sizes.sum::<Result<usize>>()?.saturating_mul(WORKING);
+    // Tables of texts grow without asking.
+    secured("the added tokens", bytes, || read_and_add(m, entries, added, notes))
+}
+
+fn read_and_add(m: &Metadata, entries: &Entries, added: &mut Vec<AddedToken>, notes: &mut Vec<String>) -> Result<()> {
     let file = |key: &str, name| {
         let text = m.str(key)?.unwrap_or("{}");
         Json::parse(Path::new(name), text.as_bytes())
@@ -61,12 +73,18 @@ pub(super) fn add_listed(
     let lists =
         places.iter().rev().flat_map(|(json, file)| MORE.iter().map(move |name| (json.get(name), *file, *name)));
     let mut lists = lists.filter_map(|(value, file, name)| Some((value.filter(has_some)?, file, name)));
+    let mut n_named = special.len();
     if let Some((value, file, name)) = lists.next() {
         let members = value.members().iter().map(|(_, token)| token);
         for token in value.as_array().unwrap_or_default().iter().chain(members) {
             special.extend(AddedToken::special(token, file, name)?);
         }
+        // Those of an object have names too.
+        n_named = if value.as_array().is_some() { n_named } else { special.len() };
     }
+    // Of the tokens of `added_tokens_decoder` those with names are special whatever their flag says.
+    let n = if is_older { special.len() } else { n_named };
+    let is_special: HashSet<String> = special[..n].iter().map(|token| token.content.clone()).collect();
 
     let mut listed: Vec<(u64, AddedToken)> = Vec::new();
     let wrong = |file, id: &str| Error::format(m.path(), format!("{file}: token {id:?} has no id below {MAX_TOKENS}"));
@@ -80,23 +98,27 @@ pub(super) fn add_listed(
     } else {
         for (text, id) in list.members() {
             let n = id.as_u64().filter(|&n| n < MAX_TOKENS as u64).ok_or_else(|| wrong(LIST, text))?;
-            let control = special.iter().any(|token| token.content == *text);
             reserve(&mut listed, 1)?;
-            listed.push((n, AddedToken::new(text, control)));
+            listed.push((n, AddedToken::new(text, is_special.contains(text.as_ref()))));
         }
     }
     listed.sort_by_key(|(id, _)| *id);
 
     let mut adding = Adding::new(entries, added)?;
     let plain = m.bool(PLAIN_ADDED)?.unwrap_or(false);
+    let mut others = None;
     for (id, mut token) in listed {
         token.normalized &= !plain;
-        token.token.control |= special.iter().any(|other| other.content == token.content);
+        token.token.control |= is_special.contains(&token.content);
         let content = token.content.clone();
         let given = adding.add(token, true)?;
         if u64::from(given) != id {
-            notes.push(format!("the added token {content:?} is said to have the id {id} and has {given}"));
+            others.get_or_insert((content, id, given));
         }
+    }
+    if let Some((content, id, given)) = others {
+        let what = "added tokens have the ids that follow in the vocabulary, not those that their list tells";
+        notes.push(format!("{what}: {content:?} is {given} and not {id}"));
     }
     for token in special {
         adding.add(token, false)?;

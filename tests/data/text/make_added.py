@@ -72,6 +72,21 @@ for base in ["llama3", "llama2", "prefix+nfc", "unigram"]:
                 }
             },
         ),
+        # What has a name is special, what stands in a list is what its own flag says.
+        (
+            base,
+            {
+                "tokenizer_config.json": config
+                | {
+                    "added_tokens_decoder": decoder(
+                        base, *(token(t, special=False) for t in ["<img>", "[MORE]", "<tool>"])
+                    ),
+                    "image_token": "<img>",
+                    "extra_special_tokens": ["[MORE]"],
+                    "pad_token": "<tool>",
+                }
+            },
+        ),
         (
             base,
             {
