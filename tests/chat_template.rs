@@ -20,6 +20,70 @@ fn the_language_is_that_of_jinja2() {
     }
 }
 
+/// Templates of `jinja_table.json` that have another result here, and why.
+const DIFFERENT: &[(&str, &str)] = &[
+    ("{{ {1: 'a', true: 'b'} }}", "keys of maps that are equal and of different types stay apart"),
+    ("{{ {1: 'a', none: 'b', true: 'c', 1.5: 'd'}|tojson }}", "the same"),
+    ("{{ 'a'.encode() }}", "refused: there are no bytes"),
+    ("{{ (255).to_bytes(2) }}", "refused: there are no bytes"),
+    ("{{ 'a'.translate({97: 'b'}) }}", "refused: not in any template"),
+    ("{{ n.bit_length() }}", "refused: methods of numbers"),
+    ("{{ f.is_integer() }}", "refused: methods of numbers"),
+    ("{{ n.real }}", "an attribute of a number is undefined"),
+    ("{{ '<p>a  b</p> <!-- c -->d'|striptags }}", "refused: a filter for HTML"),
+    ("{{ 'a b/c?d=é'|urlencode }}", "refused: a filter for HTML"),
+    ("{{ {'a': 1, 'b': 'x y'}|urlencode }}", "refused: a filter for HTML"),
+    ("{{ {'a': 1, 'b': none, 'c': true}|xmlattr }}", "refused: a filter for HTML"),
+    ("{{ 'aaaa-bbbb cc'|wordwrap(6) }}", "refused: words that would be cut at hyphens"),
+    ("{{ 1000|filesizeformat }}", "refused: not in any template"),
+    ("{{ 1048576|filesizeformat(true) }}", "refused: not in any template"),
+    ("{{ 1|filesizeformat }}", "refused: not in any template"),
+    ("{{ 1500000|filesizeformat }}", "refused: not in any template"),
+    ("{{ [1, [2]]|pprint }}", "refused: not in any template"),
+    ("{{ lipsum }}", "no text is generated: the name is undefined"),
+    ("{{ joiner }}", "refused: the text of a function holds an address"),
+    ("{{ self }}", "there are no blocks: the name is undefined"),
+    ("{{ 2 ** 127 }}", "refused: integers of more than 127 bits"),
+    ("{% macro m(a, b=a) %}{{ a }}{{ b }}{% endmacro %}{{ m(1) }}", "refused: defaults that read another parameter"),
+    ("{% block a %}x{% endblock %}", "refused: inheritance"),
+    ("{% set dd = dict(d, **{'q': 2}) %}{{ dd.q }}", "refused: arguments from a list or a map"),
+    ("{{ dict(**d).a }}", "refused: arguments from a list or a map"),
+    ("{{ '{} {}'.format(*[1, 2]) }}", "refused: arguments from a list or a map"),
+    (
+        "{% macro m(a, b) %}{{ a }}{{ b }}{% endmacro %}{{ m(*[1, 2]) }}{{ m(**{'a': 1, 'b': 2}) }}",
+        "refused: arguments from a list or a map",
+    ),
+    ("{% for x in l %}{{ loop }}{% endfor %}", "refused: the text of a loop"),
+];
+
+/// Each of a thousand expressions and small templates gives what jinja2 gives, or fails where jinja2 fails.
+#[test]
+fn the_table_is_that_of_jinja2() {
+    let json: Json = serde_json::from_str(include_str!("data/text/jinja_table.json")).unwrap();
+    let mut wrong = Vec::new();
+    let (mut equal, mut fail) = (0, 0);
+    for case in json["cases"].as_array().unwrap() {
+        let source = case[0].as_str().unwrap();
+        let result = render(source, &json["variables"]);
+        let is_right = match (&result, case[1].as_str()) {
+            (Ok(text), Some(want)) => text == want,
+            (Err(_), None) => true,
+            _ => false,
+        };
+        *(if result.is_ok() { &mut equal } else { &mut fail }) += usize::from(is_right);
+        let is_meant = DIFFERENT.iter().any(|(meant, _)| *meant == source);
+        if is_right == is_meant {
+            let result = result.unwrap_or_else(|e| format!("error: {e}"));
+            wrong.push(format!(
+                "{source}\n   is {result:?}\n want {}",
+                if case[1].is_null() { &case[2] } else { &case[1] }
+            ));
+        }
+    }
+    println!("{equal} equal, {fail} refused by both, {} different for a reason", DIFFERENT.len());
+    assert!(wrong.is_empty(), "{} differences:\n{}", wrong.len(), wrong.join("\n"));
+}
+
 #[test]
 fn a_conversation_is_rendered() {
     let template = ChatTemplate::new(

@@ -17,6 +17,10 @@ const VARIABLES: &[&str] = &["messages", "tools", "add_generation_prompt", "resp
 pub struct Form {
     /// It refuses or loses system messages: their text goes in front of the next message of the user.
     pub folds_system: bool,
+    /// It does so with those that are not the first message.
+    pub folds_later_system: bool,
+    /// It refuses or loses messages of developers, which are system messages to it.
+    pub developer_is_system: bool,
     /// It loses texts, and takes lists of parts.
     pub wants_parts: bool,
     /// It takes the arguments of a call as text, not as an object.
@@ -135,8 +139,9 @@ impl Chat {
         self.variables.get("messages").and_then(Json::as_array).map_or(&[], Vec::as_slice)
     }
 
-    pub fn has_system(&self) -> bool {
-        self.messages().iter().any(|m| m["role"] == "system")
+    /// True for a conversation with a system message, or one of a developer, from number `first` on.
+    pub fn has_system(&self, first: usize) -> bool {
+        self.messages().iter().skip(first).any(|m| m["role"] == "system" || m["role"] == "developer")
     }
 
     /// Bytes of its texts.
@@ -201,8 +206,11 @@ impl Chat {
     /// The variables of a template that wants this form.
     pub fn in_form(&self, form: Form) -> Map<String, Json> {
         let mut messages = self.messages().to_vec();
-        if form.folds_system {
-            messages = folded(messages);
+        for message in messages.iter_mut().filter(|m| form.developer_is_system && m["role"] == "developer") {
+            message["role"] = Json::from("system");
+        }
+        if form.folds_system || form.folds_later_system {
+            messages = folded(messages, usize::from(!form.folds_system));
         }
         for message in &mut messages {
             for call in message.get_mut("tool_calls").and_then(Json::as_array_mut).into_iter().flatten() {
@@ -313,13 +321,13 @@ fn message(place: &str, mut message: Json) -> Result<Json> {
     Ok(message)
 }
 
-/// Puts the text of system messages in front of the user's next one.
-fn folded(messages: Vec<Json>) -> Vec<Json> {
+/// Puts the text of system messages, from number `first` on, in front of the user's next one.
+fn folded(messages: Vec<Json>, first: usize) -> Vec<Json> {
     let mut out = Vec::new();
     let mut waiting = String::new();
     let text_of = |message: &Json| message["content"].as_str().unwrap_or_default().to_owned();
-    for mut message in messages {
-        if message["role"] == "system" {
+    for (i, mut message) in messages.into_iter().enumerate() {
+        if i >= first && message["role"] == "system" {
             waiting.push_str(&text_of(&message));
             waiting.push_str("\n\n");
             continue;
@@ -366,6 +374,16 @@ mod tests {
     }
 
     #[test]
+    fn later_system_messages_go_to_the_user() {
+        let roles = [("developer", "d"), ("system", "s"), ("user", "u"), ("assistant", "a"), ("system", "t")];
+        let chat = Chat::new(&roles, true);
+        let form = Form { folds_later_system: true, developer_is_system: true, ..Form::default() };
+        let messages = &chat.in_form(form)["messages"];
+        let texts: Vec<_> = messages.as_array().unwrap().iter().map(|m| [&m["role"], &m["content"]]).collect();
+        assert_eq!(texts, [["system", "d"], ["user", "s\n\nu"], ["assistant", "a"], ["user", "t"]]);
+    }
+
+    #[test]
     fn conversations_take_the_form_that_a_template_wants() {
         let text = r#"{"messages": [{"role": "system", "content": "s"}, {"role": "user", "content": [{"type": "text", "text": "u"}]},
             {"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "{\"a\": 1}"}}]}]}"#;
@@ -374,7 +392,13 @@ mod tests {
         assert_eq!(plain["messages"][1]["content"], "u");
         assert_eq!(plain["messages"][2]["tool_calls"][0]["function"]["arguments"], json!({"a": 1}));
         assert_eq!(plain["messages"][2]["content"], Json::Null);
-        let form = Form { folds_system: true, wants_parts: true, arguments_as_text: true, empty_content: true };
+        let form = Form {
+            folds_system: true,
+            wants_parts: true,
+            arguments_as_text: true,
+            empty_content: true,
+            ..Form::default()
+        };
         let other = chat.in_form(form);
         assert_eq!(other["messages"][0]["content"], json!([{"type": "text", "text": "s\n\nu"}]));
         assert_eq!(other["messages"][1]["tool_calls"][0]["function"]["arguments"], "{\"a\": 1}");

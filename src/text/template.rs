@@ -6,7 +6,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -15,17 +14,17 @@ use chrono::DateTime;
 use chrono::format::StrftimeItems;
 use minijinja::machinery::{eval, get_compiled_template, make_string_output};
 use minijinja::syntax::SyntaxConfig;
-use minijinja::value::{ArgType, Kwargs};
 use minijinja::{AutoEscape, Environment, ErrorKind, Value};
-use serde::Serialize;
-use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
 use serde_json::{Map, Value as Json, json};
 
 use super::Tokenizer;
 use super::chat::{Chat, Form, each_text};
 use super::marks::{MarkedText, Marks};
-use super::template_budget::{self, MAX_OUTPUT, charged, guarded, refuse};
+use super::template_arguments::text;
+use super::template_budget::{self, charged, guarded};
+use super::template_error::{MAX_OUTPUT, refuse};
 use super::template_marks::marked_value;
+use super::template_source::prepared;
 use crate::error::{Error, Result, secured};
 use crate::format::Metadata;
 use crate::memory;
@@ -115,7 +114,11 @@ impl ChatTemplate {
         // A template that cannot run at all says why where it is run.
         let text = *found(&self.text_form, || self.find_text_form())?;
         let call = if chat.has_calls() { *found(&self.call_form, || self.find_call_form(text))? } else { text };
-        self.run(&chat.in_form(Form { folds_system: text.folds_system && chat.has_system(), ..call }))
+        // What is no matter to this conversation is left as it is.
+        let (any, later) = (chat.has_system(0), chat.has_system(1));
+        let folds_system = text.folds_system && any;
+        let folds_later_system = text.folds_later_system && later;
+        self.run(&chat.in_form(Form { folds_system, folds_later_system, ..call }))
     }
 
     /// The form in which messages of the system and the user arrive in the text.
@@ -127,7 +130,12 @@ impl ChatTemplate {
         };
         let parts = Form { wants_parts: true, ..Form::default() };
         let form = if !arrive(&[user], Form::default()) && arrive(&[user], parts) { parts } else { Form::default() };
-        Form { folds_system: !arrive(&[system, user], form), ..form }
+        let developer_is_system = !arrive(&[("developer", "probe d4d"), user], form);
+        let form = Form { folds_system: !arrive(&[system, user], form), developer_is_system, ..form };
+        let (again, reply, next) = (("system", "probe 7y7"), ("assistant", "probe r3r"), ("user", "probe v8v"));
+        let folds_later_system =
+            !arrive(&[system, again, user], form) || !arrive(&[system, user, reply, again, next], form);
+        Form { folds_later_system, ..form }
     }
 
     /// The form in which the calls of an assistant arrive in the text, on top of `form`.
@@ -168,8 +176,11 @@ impl ChatTemplate {
         variables.values().for_each(|value| each_text(value, &mut |text| texts.push(text)));
         let marks = Arc::new(Marks::new(&self.source, texts.into_iter())?);
         let own = [("bos_token", Value::from(self.bos.as_str())), ("eos_token", Value::from(self.eos.as_str()))];
+        // The owner's library hands these over in any case.
+        let absent = ["tools", "documents"].into_iter().filter(|name| !variables.contains_key(*name));
+        let absent = absent.map(|name| (name, Value::from(())));
         let given = variables.iter().map(|(name, value)| (name.as_str(), marked_value(value, &marks)));
-        let variables = Value::from_pairs(own.into_iter().chain(given));
+        let variables = Value::from_pairs(own.into_iter().chain(absent).chain(given));
         let text = caught(|| {
             let template = environment.get_template(NAME).map_err(innermost)?;
             let instructions = &get_compiled_template(&template).instructions;
@@ -178,10 +189,16 @@ impl ChatTemplate {
             let mut out = make_string_output(&mut text);
             eval(environment, &program, variables, &blocks, &mut out, AutoEscape::None).map_err(innermost)?;
             // A marked character has four bytes.
-            if text.len() > 4 * MAX_OUTPUT { Err(format!("more than {MAX_OUTPUT} bytes of text")) } else { Ok(text) }
+            match text.len() > 4 * MAX_OUTPUT {
+                true => Err(Failure::Failed(format!("more than {MAX_OUTPUT} bytes of text"))),
+                false => Ok(text),
+            }
         });
-        let text = text.and_then(|result| result);
-        let text = text.map_err(|why| Error::invalid(format!("the chat template: {}", marks.unmark(&why))))?;
+        let said = |why: &str| format!("the chat template: {}", marks.unmark(why));
+        let text = text.map_err(Failure::Failed).and_then(|result| result).map_err(|why| match why {
+            Failure::Unsupported(why) => Error::unsupported(said(&why)),
+            Failure::Failed(why) => Error::invalid(said(&why)),
+        })?;
         Ok(MarkedText { text, marks })
     }
 }
@@ -201,15 +218,41 @@ fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|_| "the interpreter failed on it".to_owned())
 }
 
-/// The innermost reason of an error, because `raise_exception` arrives wrapped.
-fn innermost(e: minijinja::Error) -> String {
-    let mut why = e.to_string();
-    let mut next = std::error::Error::source(&e);
-    while let Some(e) = next {
-        why = e.to_string();
-        next = e.source();
+/// The innermost reason of an error, because `raise_exception` arrives wrapped: `Err` of what is not implemented.
+fn innermost(e: minijinja::Error) -> Failure {
+    let mut inner = &e;
+    while let Some(next) = std::error::Error::source(inner).and_then(|e| e.downcast_ref::<minijinja::Error>()) {
+        inner = next;
     }
-    why
+    let line = inner.line().map_or_else(String::new, |line| format!(" (in {NAME}:{line})"));
+    match (inner.kind(), inner.detail()) {
+        (ErrorKind::NonPrimitive, Some(what)) => Failure::Unsupported(format!("{what} is not supported{line}")),
+        (
+            ErrorKind::UnknownFilter
+            | ErrorKind::UnknownTest
+            | ErrorKind::UnknownFunction
+            | ErrorKind::UnknownMethod
+            | ErrorKind::SyntaxError,
+            _,
+        ) => Failure::Unsupported(inner.to_string()),
+        _ => Failure::Failed(inner.to_string()),
+    }
+}
+
+/// Why a template has no text.
+enum Failure {
+    /// It uses what is not implemented.
+    Unsupported(String),
+    /// It refuses the conversation, or fails on it.
+    Failed(String),
+}
+
+impl Failure {
+    fn what(self) -> String {
+        match self {
+            Failure::Unsupported(what) | Failure::Failed(what) => what,
+        }
+    }
 }
 
 fn out_of_memory() -> Error {
@@ -221,23 +264,22 @@ fn compile(source: &str) -> Result<Environment<'static>, String> {
         return Err(format!("{} bytes, at most {MAX_SOURCE} are supported", source.len()));
     }
     let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build().map_err(|e| e.to_string())?;
-    let source = template_budget::bounded(&adapted(source), &syntax)?;
+    let source = prepared(source, &syntax)?;
     let mut environment = template_budget::environment();
     environment.set_syntax(syntax);
     environment.set_recursion_limit(MAX_DEPTH);
     environment.set_fuel(Some(MAX_STEPS));
-    environment.add_function("raise_exception", |why: String| -> Result<Value, minijinja::Error> { Err(refuse(why)) });
-    environment.add_function("strftime_now", |format: String| match format.len() {
-        0..1024 => Ok(strftime(&format, SystemTime::now())),
-        _ => Err(refuse("a long format of a date")),
-    });
-    environment.add_filter("tojson", charged("tojson", to_json));
-    environment.add_filter("indent", charged("indent", indent));
-    environment.add_filter("default", charged("default", default));
-    environment.add_filter("d", charged("d", default));
-    environment.add_filter("length", charged("length", length));
-    environment.add_filter("count", charged("count", length));
-    environment.add_template_owned(NAME, source).map_err(innermost)?;
+    environment.add_function(
+        "strftime_now",
+        charged("strftime_now".to_owned(), |_, args| {
+            let format = text(args.subject()?, "the format of a date")?;
+            match format.len() {
+                0..1024 => Ok(Value::from(strftime(format, SystemTime::now()))),
+                _ => Err(refuse("a long format of a date")),
+            }
+        }),
+    );
+    environment.add_template_owned(NAME, source).map_err(|e| innermost(e).what())?;
     Ok(environment)
 }
 
@@ -252,165 +294,6 @@ fn strftime(format: &str, time: SystemTime) -> String {
         format_args!("{}", date.format_with_items(StrftimeItems::new_lenient(format))),
     );
     text
-}
-
-/// Rewrites what the interpreter does not know: other line ends, and `{% generation %}`, which only marks its contents.
-fn adapted(source: &str) -> String {
-    let source = source.replace("\r\n", "\n").replace('\r', "\n");
-    let mut out = String::with_capacity(source.len());
-    let mut rest = source.as_str();
-    while let Some(open) = rest.find("{%") {
-        let (before, tag) = rest.split_at(open + 2);
-        out.push_str(before);
-        let word = tag.trim_start_matches(['-', '+']).trim_start();
-        let mark = &tag[..tag.len() - word.len()];
-        rest = match (word.strip_prefix("generation"), word.strip_prefix("endgeneration")) {
-            (Some(after), _) => {
-                out.extend([mark, "if true"]);
-                after
-            }
-            (_, Some(after)) => {
-                out.extend([mark, "endif"]);
-                after
-            }
-            _ => tag,
-        };
-    }
-    out.push_str(rest);
-    out
-}
-
-/// Takes an argument by its name or else by its place.
-fn option<'a, T: ArgType<'a, Output = T>>(
-    placed: Option<T>,
-    options: &'a Kwargs,
-    name: &'static str,
-) -> Result<Option<T>, minijinja::Error>
-where
-    Option<T>: ArgType<'a, Output = Option<T>>,
-{
-    Ok(options.get::<Option<T>>(name)?.or(placed))
-}
-
-/// Puts spaces before every line that is not empty, before the first on request.
-fn indent(
-    s: String,
-    width: Option<usize>,
-    first: Option<bool>,
-    blank: Option<bool>,
-    options: Kwargs,
-) -> Result<String, minijinja::Error> {
-    let width = option(width, &options, "width")?.unwrap_or(4);
-    let first = option(first, &options, "first")?.unwrap_or(false);
-    let blank = option(blank, &options, "blank")?.unwrap_or(false);
-    options.assert_all_used()?;
-    let lines = s.matches('\n').count() + 1;
-    if width.saturating_mul(lines) > MAX_OUTPUT {
-        return Err(refuse(format!("more than {MAX_OUTPUT} bytes from \"indent\"")));
-    }
-    let pad = " ".repeat(width);
-    let line = |(i, line): (usize, &str)| {
-        if if i == 0 { first } else { blank || !line.is_empty() } { format!("{pad}{line}") } else { line.to_owned() }
-    };
-    Ok(s.split('\n').enumerate().map(line).collect::<Vec<_>>().join("\n"))
-}
-
-/// Gives `other` for an undefined value, and on request for one that is false.
-fn default(value: Value, other: Option<Value>, lax: Option<bool>, options: Kwargs) -> Result<Value, minijinja::Error> {
-    let other = option(other, &options, "default_value")?.unwrap_or_else(|| Value::from(""));
-    let lax = option(lax, &options, "boolean")?.unwrap_or(false);
-    options.assert_all_used()?;
-    Ok(if value.is_undefined() || lax && !value.is_true() { other } else { value })
-}
-
-/// The number of elements; 0 for an undefined value.
-fn length(value: Value) -> Result<usize, minijinja::Error> {
-    match value.len() {
-        Some(n) => Ok(n),
-        None if value.is_undefined() => Ok(0),
-        None => Err(refuse(format!("the length of a value of type {}", value.kind()))),
-    }
-}
-
-/// Computes `json.dumps(value, ensure_ascii=False, indent=…, separators=…, sort_keys=…)`.
-fn to_json(value: Value, options: Kwargs) -> Result<Value, minijinja::Error> {
-    let failed = |e: serde_json::Error| minijinja::Error::new(ErrorKind::BadSerialization, e.to_string());
-    let indent = options.get::<Option<usize>>("indent")?;
-    let separators = options.get::<Option<Vec<String>>>("separators")?;
-    let sort_keys = options.get::<Option<bool>>("sort_keys")?.unwrap_or(false);
-    let ascii = options.get::<Option<bool>>("ensure_ascii")?.unwrap_or(false);
-    options.assert_all_used()?;
-    if value.is_undefined() {
-        return Err(refuse("an undefined value cannot become JSON"));
-    }
-    let mut json = serde_json::to_value(&value).map_err(failed)?;
-    if sort_keys {
-        json.sort_all_objects();
-    }
-    let mut out = Bounded(Vec::new());
-    match (indent, separators.as_deref()) {
-        (Some(n), _) => {
-            let spaces = [b' '; 16];
-            let pretty = PrettyFormatter::with_indent(&spaces[..n.min(16)]);
-            json.serialize(&mut Serializer::with_formatter(&mut out, pretty))
-        }
-        (None, Some([comma, colon])) => {
-            json.serialize(&mut Serializer::with_formatter(&mut out, OneLine { comma, colon }))
-        }
-        (None, _) => json.serialize(&mut Serializer::with_formatter(&mut out, OneLine { comma: ", ", colon: ": " })),
-    }
-    .map_err(failed)?;
-    let text = String::from_utf8_lossy(&out.0);
-    Ok(Value::from_safe_string(if ascii { escaped(&text) } else { text.into_owned() }))
-}
-
-/// Writes `\\uNNNN` for each character of a JSON text that is not ASCII.
-fn escaped(json: &str) -> String {
-    let mut out = String::with_capacity(json.len());
-    for c in json.chars() {
-        if c.is_ascii() {
-            out.push(c);
-        } else {
-            out.extend(c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")));
-        }
-    }
-    out
-}
-
-struct OneLine<'s> {
-    comma: &'s str,
-    colon: &'s str,
-}
-
-impl Formatter for OneLine<'_> {
-    fn begin_array_value<W: ?Sized + Write>(&mut self, w: &mut W, first: bool) -> io::Result<()> {
-        if first { Ok(()) } else { w.write_all(self.comma.as_bytes()) }
-    }
-
-    fn begin_object_key<W: ?Sized + Write>(&mut self, w: &mut W, first: bool) -> io::Result<()> {
-        if first { Ok(()) } else { w.write_all(self.comma.as_bytes()) }
-    }
-
-    fn begin_object_value<W: ?Sized + Write>(&mut self, w: &mut W) -> io::Result<()> {
-        w.write_all(self.colon.as_bytes())
-    }
-}
-
-/// Output that stays within `MAX_OUTPUT`.
-struct Bounded(Vec<u8>);
-
-impl Write for Bounded {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.0.len() + bytes.len() > MAX_OUTPUT || self.0.try_reserve(bytes.len()).is_err() {
-            return Err(io::Error::other(format!("more than {MAX_OUTPUT} bytes of text")));
-        }
-        self.0.extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 impl fmt::Debug for ChatTemplate {

@@ -2,26 +2,28 @@
 //!
 //! `minijinja` counts steps, but a step may double a string. So every render has a `Budget`, and everything that makes
 //! a value passes it: functions and filters, which are all registered here, charge what they make, and the compiled
-//! program is copied (`guarded`) with a charge beside each instruction that grows something, in a match that names
-//! every instruction there is. Operations that make much of little, a product or a join, are refused before they run. So
-//! no value is larger than `largest`, counted as a tree, which bounds what one instruction can do; all values ever made
-//! are together within `made`, and with them what is alive; all that was ever looked at is within `read`, and with it
-//! the time. No value nests deeper than `MAX_NESTING` or holds what can change after it was counted (a loop, a
-//! namespace), so that nothing recurses far to show or drop it.
+//! program is copied (`guarded`) with a filter in place of each instruction that computes something, which has Python's
+//! semantics (`template_values.rs`) and charges, in a match that names every instruction there is. Operations that make
+//! much of little, a product or a join, are refused before they run. So no value is larger than `largest`, counted as a
+//! tree, which bounds what one instruction can do; all values ever made are together within `made`, and with them what is
+//! alive; all that was ever looked at is within `read`, and with it the time. No value nests deeper than `MAX_NESTING` or
+//! holds what can change after it was counted (a loop, a namespace), so that nothing recurses far to show or drop it.
 
 use std::sync::Arc;
 
-use minijinja::functions::{self, Function};
-use minijinja::machinery::{Instruction, Instructions, Token, tokenize};
-use minijinja::syntax::SyntaxConfig;
-use minijinja::value::{FunctionArgs, FunctionResult, Object, ObjectRepr, Rest, ValueKind, ValueOrKwargs};
-use minijinja::{AutoEscape, Environment, Error, ErrorKind, Output, State, Value, escape_formatter, filters, tests};
+use minijinja::machinery::{Instruction, Instructions};
+use minijinja::value::{Kwargs, Object, ObjectRepr, Rest, ValueOrKwargs};
+use minijinja::{AutoEscape, Environment, Error, ErrorKind, Output, State, Value};
 
 use super::marks::Marks;
+use super::template_arguments::Arguments;
+use super::template_error::{MAX_OUTPUT, refuse, unsupported};
+use super::template_filters::{Builtin, Cycler, FILTERS, FUNCTIONS, TESTS};
+use super::template_marks::{RenderMarks, marks_of};
+use super::template_values::{self as values, BoundMethod, Kind, Sequence, kind, type_name};
+use super::{template_format, template_methods};
 use crate::memory::is_short;
 
-/// Longest text that a template may write.
-pub const MAX_OUTPUT: usize = 16 << 20;
 /// Bytes of the values that a template may make: a constant, and a multiple of its conversation.
 const MADE: usize = 64 << 20;
 const MADE_TIMES: usize = 512;
@@ -35,66 +37,38 @@ const CLOSURE: usize = 1024;
 /// Bytes that a character becomes at most in HTML, in JSON and in quotes inside of lists.
 const ESCAPED: usize = 6;
 const MAX_NESTING: usize = 200;
-/// Largest number of operators in one tag and of `elif`s in a template. The parser nests each in the one before; published templates
-/// have up to 35 and 20.
-const MAX_CHAIN: usize = 200;
 
 // Names that no template can write.
 const BEGIN: &str = "!begin";
 const MAKE: &str = "!make";
 const KEEP: &str = "!keep";
 const SPEND: &str = "!spend";
-const OPERANDS: &str = "!operands";
+const ATTRIBUTE: &str = "!attribute";
 const ITEM: &str = "!item";
-const TIMES: &str = "!times";
-const COMPARED: &str = "!compared";
-const SHOWN: &str = "!shown";
-
-pub fn refuse(why: impl Into<String>) -> Error {
-    Error::new(ErrorKind::InvalidOperation, why.into())
-}
+const SLICE: &str = "!slice";
+const ITERATE: &str = "!iterate";
+const UNPACK: &str = "!unpack";
+const CONCAT: &str = "!concat";
+const NEGATE: &str = "!negate";
+const FUNCTION: &str = "!function";
+const METHOD: &str = "!method";
+const OBJECT: &str = "!object";
+/// Operators, the filters that compute them, and those that keep the right operand for the next comparison of a chain.
+const ARITHMETIC: [(&str, &str); 7] =
+    [("+", "!+"), ("-", "!-"), ("*", "!*"), ("/", "!/"), ("//", "!//"), ("%", "!%"), ("**", "!**")];
+const COMPARISONS: [(&str, &str, &str); 8] = [
+    ("==", "!==", "!chain=="),
+    ("!=", "!!=", "!chain!="),
+    ("<", "!<", "!chain<"),
+    ("<=", "!<=", "!chain<="),
+    (">", "!>", "!chain>"),
+    (">=", "!>=", "!chain>="),
+    ("in", "!in", "!chainin"),
+    ("not in", "!not in", "!chainnot in"),
+];
 
 fn too_much(what: &str, bound: usize) -> Error {
     refuse(format!("{what} more than {bound} bytes"))
-}
-
-/// Refuses a source with chains that are too long for the parser, which recurses into them, and keeps it from
-/// multiplying constants while it compiles.
-pub fn bounded(source: &str, syntax: &SyntaxConfig) -> Result<String, String> {
-    let too_long = |what: &str| Err(format!("more than {MAX_CHAIN} {what}"));
-    let mut out = String::with_capacity(source.len());
-    let (mut copied, mut operators, mut elifs, mut before) = (0, 0, 0, None);
-    for token in tokenize(source, false, syntax.clone()) {
-        // The parser will say what is wrong.
-        let Ok((token, span)) = token else { break };
-        let opens = matches!(before, Some(Token::ParenOpen | Token::Comma));
-        match &token {
-            Token::VariableStart | Token::BlockStart => operators = 0,
-            Token::Mul | Token::Pow if opens => return Err("arguments from a list or a map".to_owned()),
-            Token::Mul => {
-                let here = span.start_offset as usize;
-                out.extend([&source[copied..here], "|factor "]);
-                copied = here;
-                operators += 1;
-            }
-            Token::Ident("elif") => elifs += 1,
-            Token::Ident("and" | "or" | "not" | "if" | "is" | "in") => operators += 1,
-            Token::Ident(_) | Token::Str(_) | Token::String(_) => {}
-            Token::Int(_) | Token::Int128(_) | Token::Float(_) => {}
-            Token::TemplateData(_) | Token::VariableEnd | Token::BlockEnd | Token::Comma | Token::Colon => {}
-            Token::ParenClose | Token::BracketClose | Token::BraceClose => {}
-            _ => operators += 1,
-        }
-        if elifs > MAX_CHAIN {
-            return too_long("\"elif\"s");
-        }
-        if operators > MAX_CHAIN {
-            return too_long("operators in one tag");
-        }
-        before = Some(token);
-    }
-    out.push_str(&source[copied..]);
-    Ok(out)
 }
 
 /// The rest of a render's budget, and the marks of its conversation.
@@ -132,6 +106,12 @@ impl Size {
         if depth >= MAX_NESTING {
             return Err(refuse(format!("values nested more than {MAX_NESTING} deep")));
         }
+        let held = match (value.downcast_object_ref::<BoundMethod>(), value.downcast_object_ref::<Cycler>()) {
+            (Some(method), _) => std::slice::from_ref(&method.value),
+            (_, Some(cycler)) => &cycler.items,
+            _ => &[],
+        };
+        held.iter().try_for_each(|value| self.add(value, depth + 1, largest))?;
         match object.repr() {
             ObjectRepr::Map if !is_loop => {
                 for (key, value) in object.try_iter_pairs().into_iter().flatten() {
@@ -180,128 +160,214 @@ impl Budget {
         let size = self.read(&value)?;
         self.spend(size.nodes * NODE + value.as_bytes().map_or(0, <[u8]>::len))?;
         match value.as_object() {
-            Some(object) if object.repr() == ObjectRepr::Iterable => {
+            Some(object)
+                if object.repr() == ObjectRepr::Iterable && value.downcast_object_ref::<Sequence>().is_none() =>
+            {
                 Ok(object.try_iter().map_or(value.clone(), |items| Value::from(items.collect::<Vec<_>>())))
             }
             _ => Ok(value),
         }
     }
 
-    /// Charges the arguments of a filter or method, and refuses a call that would make much of little.
-    fn call(&mut self, name: &str, args: &[Value]) -> Result<(), Error> {
+    /// Charges the arguments of a call, and refuses one that would make much of little.
+    fn call(&mut self, call: &Arguments) -> Result<(), Error> {
         let (mut text, mut first) = (0, None);
-        for value in args {
+        for value in call.all() {
             text += self.read(value)?.text;
             first = first.or(Some(text));
         }
+        let args = call.placed.as_slice();
         // A text is a list of its characters.
-        let len = args.first().map_or(0, |value| match value.as_object() {
+        let count = |value: &Value| match value.as_object() {
             Some(object) => object.enumerator_len().unwrap_or(0),
             None => text,
-        });
-        let bytes = match (name, args) {
+        };
+        let len = args.first().map_or(0, count);
+        let bytes = match (call.name.as_str(), args) {
             ("replace", [s, from, to, ..]) => {
                 let (s, from) = (s.as_str().map_or(text, str::len), from.as_str().map_or(1, str::len).max(1));
                 s.saturating_add((s / from + 1).saturating_mul(to.as_str().map_or(text + NODE, str::len)))
             }
-            ("join", _) => len.saturating_mul(text - first.unwrap_or(0)).saturating_add(text),
-            ("format", [s, ..]) => {
-                let s = s.as_str().unwrap_or_default();
-                let long = |field: &str| field.as_bytes().windows(4).any(|w| w.iter().all(u8::is_ascii_digit));
-                if s.split('{').skip(1).any(|rest| long(rest.split('}').next().unwrap_or_default())) {
-                    return Err(too_much("\"format\" makes", self.largest));
-                }
-                (s.matches('{').count() + 1).saturating_mul(text + 1000)
+            ("replace", _) => text.saturating_mul(text),
+            // The filter joins its first argument, the method its second.
+            ("join", [_, list, ..]) => {
+                let first = first.unwrap_or(0);
+                let (by, items) = (first.max(text - first), len.max(count(list)));
+                items.saturating_mul(by).saturating_add(text)
             }
-            ("split", [s, by, ..]) if by.as_str().is_some() => {
+            ("join", _) => len.saturating_mul(text - first.unwrap_or(0)).saturating_add(text),
+            ("split" | "rsplit", [s, by, ..]) if by.as_str().is_some_and(|by| !by.is_empty()) => {
                 let (s, by) = (s.as_str().unwrap_or_default(), by.as_str().unwrap_or_default());
                 s.matches(by).count() * NODE
             }
-            ("split", [s, ..]) => s.as_str().map_or(0, |s| s.split_whitespace().count() * NODE),
-            ("splitlines", [s, ..]) => s.as_str().map_or(0, |s| s.lines().count() * NODE),
-            ("list" | "map" | "select" | "reject" | "sort" | "unique", [s, ..]) if s.as_str().is_some() => text * NODE,
-            ("batch" | "slice", [_, n, ..]) => (n.as_usize().unwrap_or(0) + text).saturating_mul(NODE),
+            ("split" | "rsplit" | "splitlines", [s, ..]) => s.as_str().map_or(0, |s| s.len() / 2 * NODE),
+            (
+                "list" | "map" | "select" | "reject" | "sort" | "unique" | "reverse" | "first" | "last" | "batch"
+                | "slice" | "min" | "max" | "items",
+                [s, rest @ ..],
+            ) if s.as_str().is_some() || !rest.is_empty() && matches!(call.name.as_str(), "batch" | "slice") => {
+                let n = rest.first().and_then(Value::as_usize).unwrap_or(0);
+                (n + text).saturating_mul(NODE)
+            }
             ("trim" | "strip" | "lstrip" | "rstrip", [s, chars, ..]) => {
                 let len = |v: &Value| v.as_str().map_or(0, str::len);
                 self.look(len(s).saturating_mul(len(chars)))?;
                 0
             }
             ("sum", _) => {
-                self.look(len.saturating_mul(text))?;
+                self.look(len.saturating_mul(text + NODE))?;
                 0
             }
+            // Each item may be made again for every other.
+            ("indent" | "wordwrap" | "tojson", _) => 0,
             _ => 0,
         };
-        if bytes > self.largest { Err(too_much(&format!("{name:?} makes"), self.largest)) } else { Ok(()) }
+        if bytes > self.largest { Err(too_much(&format!("{:?} makes", call.name), self.largest)) } else { Ok(()) }
     }
 }
 
-/// Wraps a function so that it charges for the values that it reads and makes.
-pub fn charged<F, R, A>(name: &'static str, f: F) -> impl Fn(&mut State, Rest<ValueOrKwargs>) -> Result<Value, Error>
-where
-    F: Function<R, A>,
-    R: FunctionResult,
-    A: for<'a> FunctionArgs<'a>,
-{
-    let f = Value::from_function(f);
-    move |state, args| {
-        let args = args.into_values();
+/// Calls what is built in, charging for the values that it reads and makes.
+fn call_builtin(state: &mut State, args: &Arguments, f: Builtin) -> Result<Value, Error> {
+    let budget = Budget::of(state)?;
+    budget.call(args)?;
+    let value = budget.marks.clone().call(args, |args| f(state, args))?;
+    Budget::of(state)?.make(value)
+}
+
+/// Wraps what is built in so that the interpreter can call it. `name` is the one that `template_marks.rs` knows.
+pub fn charged(name: String, f: Builtin) -> impl Fn(&mut State, Rest<ValueOrKwargs>) -> Result<Value, Error> {
+    move |state, args| call_builtin(state, &Arguments::new(&name, &args.into_values())?, f)
+}
+
+/// Wraps an operation on values without names, which are charged before it.
+fn operation(
+    f: impl Fn(&mut State, &[Value]) -> Result<Value, Error>,
+) -> impl Fn(&mut State, Rest<ValueOrKwargs>) -> Result<Value, Error> {
+    move |state, operands| {
+        let operands = operands.into_values();
         let budget = Budget::of(state)?;
-        budget.call(name, &args)?;
-        let value = budget.marks.clone().call(name, &args, |args| f.call(state, args))?;
+        operands.iter().try_for_each(|value| budget.read(value).map(drop))?;
+        let value = f(state, &operands)?;
         Budget::of(state)?.make(value)
     }
 }
 
-macro_rules! add {
-    ($environment:ident.$add:ident, $from:ident: $($name:literal = $f:ident,)*) => {
-        $($environment.$add($name, charged($name, $from::$f));)*
-    };
+fn arithmetic(state: &mut State, op: &str, a: &Value, b: &Value) -> Result<Value, Error> {
+    match (op, kind(a)) {
+        ("+", _) => values::add(a, b),
+        ("*", _) => {
+            let budget = Budget::of(state)?;
+            let mut bytes = 1usize;
+            for value in [a, b] {
+                let size = budget.read(value)?.bytes();
+                bytes = value.as_usize().or(value.as_str().map(str::len)).unwrap_or(size).saturating_mul(bytes);
+            }
+            if bytes > budget.largest && !(a.is_number() && b.is_number()) {
+                return Err(too_much("\"*\" makes", budget.largest));
+            }
+            values::mul(a, b)
+        }
+        ("%", Kind::Str(_)) => {
+            let args = Arguments::new("format", &[a.clone(), b.clone()])?;
+            marks_of(state)?.call(&args, |args| {
+                template_format::percent(args.placed[0].as_str().unwrap_or_default(), &args.placed[1])
+            })
+        }
+        _ => values::arithmetic(op, a, b),
+    }
 }
 
-/// The environment of a template: filters and tests of Jinja2, functions, and those that `guarded` calls.
+/// Calls a method of a value, the first of `all`.
+fn call_method(state: &mut State, name: &str, all: &[Value]) -> Result<Value, Error> {
+    let Some((value, rest)) = all.split_first() else { return Err(refuse("a method of nothing")) };
+    if values::has_method(value, name) {
+        return call_builtin(state, &Arguments::new(name, all)?, |_, args| template_methods::call(args));
+    }
+    if value.is_undefined() {
+        return Err(values::undefined(&format!("the value of which {name:?} is called")));
+    }
+    if values::is_unsafe_method(value, name) {
+        let kind = type_name(value);
+        return Err(refuse(format!("access to attribute '{name}' of '{kind}' object is unsafe")));
+    }
+    let own = value.downcast_object_ref::<Cycler>().is_some()
+        || value.as_object().is_some_and(|o| template_methods::is_loop(&o));
+    if own {
+        // Loops compare what they are told with what they were told before, and keep it.
+        let kept = Budget::of(state)?.make(Value::from(rest.to_vec()))?;
+        let kept: Vec<Value> = marks_of(state)?.unmarked(&kept).try_iter()?.collect();
+        let args = if name == "changed" { &kept } else { rest };
+        return match value.call_method(state, name, args) {
+            Ok(value) => Budget::of(state)?.make(value),
+            Err(e) => Err(e),
+        };
+    }
+    let found = values::attr(value, name)?;
+    if found.is_undefined() {
+        let what = format!("'{} object' has no attribute '{name}'", type_name(value));
+        return Err(Error::new(ErrorKind::UnknownMethod, what));
+    }
+    call_value(state, &found, rest)
+}
+
+/// Calls a macro, a function or a method that was looked up before.
+fn call_value(state: &mut State, function: &Value, args: &[Value]) -> Result<Value, Error> {
+    if let Some(method) = function.downcast_object::<BoundMethod>() {
+        let all: Vec<Value> = std::iter::once(&method.value).chain(args).cloned().collect();
+        return call_method(state, &method.name, &all);
+    }
+    if function.is_undefined() {
+        return Err(values::undefined("what is called"));
+    }
+    let is_macro = function.as_object().is_some_and(|object| values::is_named(&object, "::Macro"));
+    let collected = if is_macro { collected(function, args)? } else { None };
+    let value = function.call(state, collected.as_deref().unwrap_or(args))?;
+    Budget::of(state)?.make(value)
+}
+
+/// The arguments of a macro that has parameters for all others: `varargs` and `kwargs`, which `template_source.rs` adds.
+fn collected(function: &Value, args: &[Value]) -> Result<Option<Vec<Value>>, Error> {
+    let names: Vec<Value> = function.get_attr("arguments")?.try_iter()?.collect();
+    let names: Vec<&str> = names.iter().filter_map(Value::as_str).collect();
+    let (takes_placed, takes_named) = (names.contains(&"varargs"), names.contains(&"kwargs"));
+    if !takes_placed && !takes_named {
+        return Ok(None);
+    }
+    let own = names.len() - usize::from(takes_placed) - usize::from(takes_named);
+    let Arguments { mut placed, named, .. } = Arguments::new("macro", args)?;
+    let is_own = |name: &str| names[..own].contains(&name) || name == "caller";
+    let (mut options, others): (Vec<_>, Vec<_>) = named.into_iter().partition(|(name, _)| is_own(name) || !takes_named);
+    if takes_placed {
+        let more = placed.split_off(own.min(placed.len()));
+        options.push(("varargs".to_owned(), values::tuple(more)));
+    } else if placed.len() > own {
+        return Err(refuse(format!("macro takes not more than {own} argument(s)")));
+    }
+    if takes_named {
+        let others = others.into_iter().map(|(name, value)| (Value::from(name), value));
+        options.push(("kwargs".to_owned(), Value::from_pairs(others)));
+    }
+    placed.push(Value::from(options.into_iter().collect::<Kwargs>()));
+    Ok(Some(placed))
+}
+
+/// The environment of a template: filters, tests and functions of Jinja2, and those that `guarded` calls.
 pub fn environment() -> Environment<'static> {
     let mut e = Environment::empty();
-    add!(e.add_filter, filters:
-        "safe" = safe, "escape" = escape, "e" = escape, "lower" = lower, "upper" = upper, "title" = title,
-        "capitalize" = capitalize, "replace" = replace, "dictsort" = dictsort, "items" = items, "reverse" = reverse,
-        "trim" = trim, "join" = join, "round" = round, "abs" = abs, "int" = int, "float" = float, "attr" = attr,
-        "first" = first, "last" = last, "min" = min, "max" = max, "sort" = sort, "list" = list, "string" = string,
-        "batch" = batch, "slice" = slice, "sum" = sum, "select" = select, "reject" = reject,
-        "selectattr" = selectattr, "rejectattr" = rejectattr, "map" = map, "groupby" = groupby, "unique" = unique,
-    );
-    add!(e.add_test, tests:
-        "undefined" = is_undefined, "defined" = is_defined, "none" = is_none, "safe" = is_safe, "escaped" = is_safe,
-        "boolean" = is_boolean, "odd" = is_odd, "even" = is_even, "divisibleby" = is_divisibleby,
-        "number" = is_number, "integer" = is_integer, "int" = is_integer, "float" = is_float, "string" = is_string,
-        "sequence" = is_sequence, "iterable" = is_iterable, "mapping" = is_mapping, "lower" = is_lower,
-        "upper" = is_upper, "sameas" = is_sameas, "eq" = is_eq, "equalto" = is_eq, "==" = is_eq, "ne" = is_ne,
-        "!=" = is_ne, "lt" = is_lt, "lessthan" = is_lt, "<" = is_lt, "le" = is_le, "<=" = is_le, "gt" = is_gt,
-        "greaterthan" = is_gt, ">" = is_gt, "ge" = is_ge, ">=" = is_ge, "in" = is_in, "true" = is_true,
-        "false" = is_false, "filter" = is_filter, "test" = is_test,
-    );
-    e.add_function("range", functions::range);
-    e.add_function("dict", functions::dict);
-    e.add_function("namespace", functions::namespace);
-    e.set_unknown_method_callback(|state, value, method, args| {
-        let mut all: Vec<Value> = std::iter::once(value).chain(args).cloned().collect();
-        // A method of what the filter takes second.
-        if method == "join" {
-            all.reverse();
-        }
-        let budget = Budget::of(state)?;
-        budget.call(method, &all)?;
-        if method == "join" {
-            all.reverse();
-        }
-        budget.marks.clone().call(method, &all, |all| match all {
-            [value, args @ ..] => minijinja_contrib::pycompat::unknown_method_callback(state, value, method, args),
-            [] => Err(ErrorKind::UnknownMethod.into()),
-        })
-    });
+    for (name, f) in FILTERS {
+        e.add_filter(*name, charged((*name).to_owned(), *f));
+    }
+    for (name, f) in TESTS {
+        e.add_test(*name, charged(format!("is {name}"), *f));
+    }
+    for (name, f) in FUNCTIONS {
+        e.add_function(*name, charged((*name).to_owned(), *f));
+    }
+    // A constant that the compiler does not compute with.
     e.add_filter("factor", |value: Value| value);
     e.add_filter(BEGIN, |state: &mut State, marks: Value, input: usize| {
         let marks = marks.downcast_object::<Begin>().ok_or_else(|| refuse("no marks"))?;
+        state.get_or_insert_extension_with(|| RenderMarks(marks.0.clone()));
         state.get_or_insert_extension_with(|| Budget {
             marks: marks.0.clone(),
             made: input.saturating_mul(MADE_TIMES).saturating_add(MADE),
@@ -315,52 +381,70 @@ pub fn environment() -> Environment<'static> {
     e.add_filter(KEEP, |state: &mut State, value: Value| {
         Budget::of(state)?.read(&Value::from(vec![value.clone()])).map(|_| value)
     });
-    e.add_filter(OPERANDS, |state: &mut State, mut operands: Vec<Value>| {
+    for (op, name) in ARITHMETIC {
+        e.add_filter(name, operation(move |state, operands| arithmetic(state, op, &operands[0], &operands[1])));
+    }
+    for (op, name, chain) in COMPARISONS {
+        let compare = move |state: &mut State, operands: &[Value]| {
+            let marks = marks_of(state)?;
+            values::compare(op, &marks.unmarked(&operands[0]), &marks.unmarked(&operands[1]))
+        };
+        e.add_filter(name, operation(move |state, operands| compare(state, operands).map(Value::from)));
+        // The result ends on top of the stack.
+        e.add_filter(chain, move |state: &mut State, operands: Rest<ValueOrKwargs>| {
+            let operands = operands.into_values();
+            let budget = Budget::of(state)?;
+            operands.iter().try_for_each(|value| budget.read(value).map(drop))?;
+            let result = compare(state, &operands)?;
+            Ok::<_, Error>(vec![Value::from(result), operands[1].clone()])
+        });
+    }
+    e.add_filter(
+        CONCAT,
+        operation(|state, operands| {
+            let marks = marks_of(state)?;
+            let part = |value: &Value| values::show(&marks.shown(value)?);
+            Ok(Value::from(part(&operands[0])? + &part(&operands[1])?))
+        }),
+    );
+    e.add_filter(NEGATE, operation(|_, operands| values::neg(&operands[0])));
+    e.add_filter(
+        SLICE,
+        operation(|_, operands| values::slice(&operands[0], [&operands[1], &operands[2], &operands[3]])),
+    );
+    e.add_filter(ATTRIBUTE, |_: &mut State, value: Value, name: &str| values::attr(&value, name));
+    e.add_filter(ITEM, |state: &mut State, value: Value, key: Value| {
         let budget = Budget::of(state)?;
-        operands.iter().try_for_each(|value| budget.read(value).map(|_| ()))?;
-        operands.reverse();
-        Ok::<_, Error>(operands)
+        budget.look(value.as_str().map_or(0, str::len))?;
+        budget.read(&key)?;
+        let key = budget.marks.item(&value, &key);
+        values::item(&value, &key)
     });
-    e.add_filter(COMPARED, |state: &mut State, mut operands: Vec<Value>| {
-        let budget = Budget::of(state)?;
-        for value in &mut operands {
-            budget.read(value)?;
-            *value = budget.marks.unmarked(value);
+    e.add_filter(ITERATE, |state: &mut State, value: Value| match kind(&value) {
+        Kind::Sequence(_) => {
+            let items = values::items(&value)?;
+            Budget::of(state)?.make(Value::from(items))
         }
-        operands.reverse();
-        Ok::<_, Error>(operands)
+        Kind::Undefined | Kind::Str(_) | Kind::List | Kind::Tuple | Kind::Dict => Ok(value),
+        _ => Err(refuse(format!("'{}' object is not iterable", type_name(&value)))),
     });
-    e.add_filter(SHOWN, |state: &mut State, mut operands: Vec<Value>| {
+    e.add_filter(UNPACK, |state: &mut State, value: Value| {
         let budget = Budget::of(state)?;
-        for value in &mut operands {
-            budget.read(value)?;
-            *value = budget.marks.shown(value);
-        }
-        operands.reverse();
-        Ok::<_, Error>(operands)
+        budget.spend(value.as_str().map_or(0, str::len).saturating_mul(NODE))?;
+        budget.make(Value::from(values::items(&value)?))
     });
-    e.add_filter(ITEM, |state: &mut State, mut operands: Vec<Value>| {
-        let budget = Budget::of(state)?;
-        if let [value, key] = operands.as_mut_slice() {
-            budget.look(value.as_str().map_or(0, str::len))?;
-            budget.read(key)?;
-            *key = budget.marks.item(value, key);
-        }
-        operands.reverse();
-        Ok::<_, Error>(operands)
+    e.add_filter(FUNCTION, |state: &mut State, args: Value, name: &str| {
+        let function = state.lookup(name);
+        let function = function.ok_or_else(|| Error::new(ErrorKind::UnknownFunction, format!("{name} is unknown")))?;
+        call_value(state, &function, &args.try_iter()?.collect::<Vec<_>>())
     });
-    e.add_filter(TIMES, |state: &mut State, mut operands: Vec<Value>| {
-        let budget = Budget::of(state)?;
-        let mut bytes = 1;
-        for value in &operands {
-            let size = budget.read(value)?.bytes();
-            bytes = value.as_usize().or(value.as_str().map(str::len)).unwrap_or(size).saturating_mul(bytes);
-        }
-        if bytes > budget.largest && !operands.iter().all(Value::is_number) {
-            return Err(too_much("\"*\" makes", budget.largest));
-        }
-        operands.reverse();
-        Ok(operands)
+    e.add_filter(METHOD, |state: &mut State, args: Value, name: &str| {
+        call_method(state, name, &args.try_iter()?.collect::<Vec<_>>())
+    });
+    e.add_filter(OBJECT, |state: &mut State, args: Value| {
+        let all: Vec<Value> = args.try_iter()?.collect();
+        let (function, args) = all.split_first().ok_or_else(|| refuse("a call of nothing"))?;
+        call_value(state, function, args)
     });
     e.set_formatter(format);
     e
@@ -368,18 +452,18 @@ pub fn environment() -> Environment<'static> {
 
 /// Writes a value as Python does, after charging it.
 fn format(out: &mut Output, state: &mut State, value: &Value) -> Result<(), Error> {
-    let plain = matches!(state.auto_escape(), AutoEscape::None) && value.as_str().is_some();
+    let escapes = !matches!(state.auto_escape(), AutoEscape::None) && !value.is_safe();
     let budget = Budget::of(state)?;
     let size = budget.read(value)?;
-    budget.spend(size.nodes * NODE + size.text.saturating_mul(if plain { 1 } else { ESCAPED }))?;
-    match value.kind() {
-        ValueKind::None => out.write_str("None").map_err(Into::into),
-        ValueKind::Bool => out.write_str(if value.is_true() { "True" } else { "False" }).map_err(Into::into),
-        _ => {
-            let shown = budget.marks.shown(value);
-            escape_formatter(out, state, &shown)
-        }
-    }
+    let factor = if !escapes && value.as_str().is_some() { 1 } else { ESCAPED };
+    budget.spend(size.nodes * NODE + size.text.saturating_mul(factor))?;
+    let shown = budget.marks.shown(value)?;
+    let text = match shown.as_str() {
+        Some(text) if !escapes => return out.write_str(text).map_err(Into::into),
+        _ => values::show(&shown)?,
+    };
+    let text = if escapes { values::escaped(&text) } else { text };
+    out.write_str(&text).map_err(Into::into)
 }
 
 /// The marks on their way into the program.
@@ -402,7 +486,10 @@ pub fn guarded<'s>(program: &Instructions<'s>, input: &Value, marks: &Arc<Marks>
     size.add(input, 0, usize::MAX)?;
     let filter = |name| I::ApplyFilter(name, Some(1), !0);
     let constant = |n: usize| I::LoadConst(Value::from(n));
-    let operands = |name, n| vec![I::BuildList(Some(n)), filter(name), I::UnpackList(n)];
+    let operator = |op: &str| ARITHMETIC.iter().find(|(of, _)| *of == op).map_or(MAKE, |(_, name)| name);
+    let comparison = |op: &str| COMPARISONS.iter().find(|(of, ..)| *of == op).map_or((MAKE, MAKE), |(_, a, b)| (a, b));
+    let with = |name, n| I::ApplyFilter(name, Some(n), !0);
+    let text = |text: &str| I::LoadConst(Value::from(text));
     let mut out = Instructions::new(program.name(), program.source());
     let marks = I::LoadConst(Value::from_object(Begin(marks.clone())));
     for instruction in [marks, constant(size.bytes()), I::ApplyFilter(BEGIN, Some(2), !0), I::DiscardTop] {
@@ -410,46 +497,84 @@ pub fn guarded<'s>(program: &Instructions<'s>, input: &Value, marks: &Arc<Marks>
     }
     let mut places = Vec::new();
     while let Some(instruction) = program.get(places.len() as u32) {
-        let (before, after) = match instruction {
-            I::BuildMap(_) | I::BuildList(_) | I::BuildTuple(_) => (vec![], Some(filter(MAKE))),
-            I::StringConcat => (operands(SHOWN, 2), Some(filter(MAKE))),
-            I::Add | I::CallFunction(..) | I::CallObject(_) => (vec![], Some(filter(MAKE))),
-            I::CallMethod("changed", Some(n @ 2..)) => {
-                let n = usize::from(*n) - 1;
-                let kept = vec![I::BuildList(Some(n)), filter(MAKE), filter(OPERANDS), I::UnpackList(n)];
-                (kept, Some(filter(MAKE)))
+        // What runs in place of the instruction.
+        let one = |instruction| vec![instruction];
+        let itself = || instruction.clone();
+        let list = |n: &Option<u16>| match n {
+            Some(n) => Ok(I::BuildList(Some(usize::from(*n)))),
+            None => Err(unsupported("a call with arguments from a list or a map")),
+        };
+        let run = match instruction {
+            I::BuildMap(_) | I::BuildList(_) | I::BuildTuple(_) => vec![itself(), filter(MAKE)],
+            I::Add => one(with(operator("+"), 2)),
+            I::Sub => one(with(operator("-"), 2)),
+            I::Mul => one(with(operator("*"), 2)),
+            I::Div => one(with(operator("/"), 2)),
+            I::IntDiv => one(with(operator("//"), 2)),
+            I::Rem => one(with(operator("%"), 2)),
+            I::Pow => one(with(operator("**"), 2)),
+            I::Eq => one(with(comparison("==").0, 2)),
+            I::Ne => one(with(comparison("!=").0, 2)),
+            I::Lt => one(with(comparison("<").0, 2)),
+            I::Lte => one(with(comparison("<=").0, 2)),
+            I::Gt => one(with(comparison(">").0, 2)),
+            I::Gte => one(with(comparison(">=").0, 2)),
+            I::In => one(with(comparison("in").0, 2)),
+            I::CompareAndPreserve(op) => {
+                // The type of the operator has no other name outside of the interpreter.
+                let op = match format!("{op:?}").as_str() {
+                    "Eq" => "==",
+                    "Ne" => "!=",
+                    "Lt" => "<",
+                    "Lte" => "<=",
+                    "Gt" => ">",
+                    "Gte" => ">=",
+                    "In" => "in",
+                    _ => "not in",
+                };
+                vec![with(comparison(op).1, 2), I::UnpackList(2)]
             }
-            I::CallMethod(..) => (vec![], Some(filter(MAKE))),
-            I::Slice => (operands(OPERANDS, 4), Some(filter(MAKE))),
-            I::Mul => (operands(TIMES, 2), Some(filter(MAKE))),
-            I::GetItem => (operands(ITEM, 2), None),
-            I::Eq | I::Ne | I::Gt | I::Gte | I::Lt | I::Lte | I::In => (operands(COMPARED, 2), None),
-            I::CompareAndPreserve(_) => (operands(COMPARED, 2), None),
-            I::BuildKwargs(n) => (vec![constant(n * 2 * NODE), filter(SPEND), I::DiscardTop], None),
-            I::Enclose(_) => (vec![constant(CLOSURE), filter(SPEND), I::DiscardTop], None),
-            I::BuildMacro(..) => (vec![filter(MAKE)], None),
-            I::SetAttr(_) => (vec![I::Swap, filter(KEEP), I::Swap], None),
+            I::Neg => one(filter(NEGATE)),
+            I::StringConcat => one(with(CONCAT, 2)),
+            I::Slice => one(with(SLICE, 4)),
+            I::GetAttr(name) => vec![text(name), with(ATTRIBUTE, 2)],
+            I::GetItem => one(with(ITEM, 2)),
+            // Recursion, which starts the loop again.
+            I::CallFunction("loop", Some(1)) => vec![filter(ITERATE), itself(), filter(MAKE)],
+            I::FastRecurse => vec![filter(ITERATE), itself()],
+            I::CallFunction(name, n) => vec![list(n)?, text(name), with(FUNCTION, 2)],
+            I::CallMethod(name, n) => vec![list(n)?, text(name), with(METHOD, 2)],
+            I::CallObject(n) => vec![list(n)?, filter(OBJECT)],
+            I::PushLoop(_) => vec![filter(ITERATE), itself()],
+            I::UnpackList(_) => vec![filter(UNPACK), itself()],
+            I::BuildKwargs(n) => vec![constant(n * 2 * NODE), filter(SPEND), I::DiscardTop, itself()],
+            I::Enclose(_) => vec![constant(CLOSURE), filter(SPEND), I::DiscardTop, itself()],
+            I::BuildMacro(..) => vec![filter(MAKE), itself()],
+            I::SetAttr(name) if name.starts_with('_') => {
+                return Err(refuse(format!("{name} begins with an underscore, which a namespace cannot store")));
+            }
+            I::SetAttr(_) => vec![I::Swap, filter(KEEP), I::Swap, itself()],
             // Its text, through the formatter.
-            I::EmitRaw(text) => (vec![I::LoadConst(Value::from_safe_string((*text).to_owned()))], None),
-            I::UnpackLists(_) | I::MergeKwargs(_) => return Err(refuse("arguments from a list or a map")),
+            I::EmitRaw(text) => vec![I::LoadConst(Value::from_safe_string((*text).to_owned())), I::Emit],
+            I::UnpackLists(_) | I::MergeKwargs(_) => {
+                return Err(unsupported("a call with arguments from a list or a map"));
+            }
             I::FastSuper | I::CallBlock(_) | I::LoadBlocks | I::Include(_) | I::ExportLocals => {
-                return Err(refuse("blocks and other templates"));
+                return Err(unsupported("a block or another template"));
             }
             // Charged by the function that they call.
-            I::ApplyFilter(..) | I::PerformTest(..) | I::Emit => (vec![], None),
-            // Numbers, or values that exist already.
-            I::Sub | I::Div | I::IntDiv | I::Rem | I::Pow | I::Neg | I::Not | I::IsUndefined => (vec![], None),
-            I::StoreLocal(_) | I::Lookup(_) | I::GetAttr(_) | I::LoadConst(_) | I::UnpackList(_) => (vec![], None),
-            I::DupTop | I::DiscardTop | I::Swap | I::GetClosure | I::PushDidNotIterate => (vec![], None),
+            I::ApplyFilter(..) | I::PerformTest(..) | I::Emit => one(itself()),
+            // Values that exist already.
+            I::Not | I::IsUndefined | I::StoreLocal(_) | I::Lookup(_) | I::LoadConst(_) => one(itself()),
+            I::DupTop | I::DiscardTop | I::Swap | I::GetClosure | I::PushDidNotIterate => one(itself()),
             // Frames, whose number is bounded, and jumps.
-            I::PushLoop(_) | I::PushWith | I::Iterate(_) | I::PopFrame | I::PopLoopFrame => (vec![], None),
-            I::PushAutoEscape | I::PopAutoEscape | I::BeginCapture(_) | I::EndCapture => (vec![], None),
-            I::Jump(_) | I::JumpIfFalse(_) | I::JumpIfFalseOrPop(_) | I::JumpIfTrueOrPop(_) => (vec![], None),
-            I::FastRecurse | I::Return => (vec![], None),
+            I::PushWith | I::Iterate(_) | I::PopFrame | I::PopLoopFrame => one(itself()),
+            I::PushAutoEscape | I::PopAutoEscape | I::BeginCapture(_) | I::EndCapture => one(itself()),
+            I::Jump(_) | I::JumpIfFalse(_) | I::JumpIfFalseOrPop(_) | I::JumpIfTrueOrPop(_) => one(itself()),
+            I::Return => one(itself()),
         };
         let at = places.len() as u32;
-        let itself = if matches!(instruction, I::EmitRaw(_)) { I::Emit } else { instruction.clone() };
-        let first = before.into_iter().chain([itself]).chain(after).map(|instruction| match program.get_line(at) {
+        let first = run.into_iter().map(|instruction| match program.get_line(at) {
             Some(line) => out.add_with_line(instruction, line as u16),
             None => out.add(instruction),
         });

@@ -1,66 +1,73 @@
 //! Operations of a template on marked text (`marks.rs`): values of a conversation with their marks, and calls that
-//! look at what a text says. Knows the names of filters, tests and methods that do; all others only move characters.
+//! look at what a text says. Knows the names of filters, tests and methods that do not: they only move characters.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use minijinja::value::{Enumerator, Object, ObjectRepr, Serde, ValueKind};
-use minijinja::{Error, Value};
+use minijinja::{Error, State, Value};
 use serde_json::Value as Json;
 
 use super::marks::Marks;
+use super::template_arguments::{Arguments, count};
+use super::template_error::refuse;
+use super::template_methods::is_space;
+use super::template_values::{Sequence, show, tuple};
 
-/// Filters, tests and methods of strings that look at what a text says.
-const READERS: &[&str] = &[
-    "escape",
-    "e",
-    "lower",
-    "upper",
-    "title",
-    "capitalize",
-    "string",
-    "round",
-    "abs",
-    "int",
-    "float",
-    "tojson",
-    "indent",
-    "format",
-    "join",
-    "eq",
-    "equalto",
-    "==",
-    "ne",
-    "!=",
-    "lt",
-    "lessthan",
-    "<",
-    "le",
-    "<=",
-    "gt",
-    "greaterthan",
-    ">",
-    "ge",
-    ">=",
-    "in",
-    "sameas",
-    "islower",
-    "isupper",
-    "isspace",
-    "isdigit",
-    "isnumeric",
-    "isalnum",
-    "isalpha",
-    "isascii",
-    "split",
-    "splitlines",
-    "count",
-    "find",
-    "rfind",
-    "startswith",
-    "endswith",
-    "index",
-    "strftime_now",
+/// Filters, tests, functions and methods that only move characters, or look at none, or take marks off themselves. All
+/// others look at what a text says.
+const MOVERS: &[&str] = &[
+    "attr",
+    "batch",
+    "copy",
+    "cycler",
+    "d",
+    "default",
+    "dict",
+    "dictsort",
+    "first",
+    "groupby",
+    "items",
+    "joiner",
+    "keys",
+    "last",
+    "length",
+    "list",
+    "map",
+    "max",
+    "min",
+    "namespace",
+    "range",
+    "reject",
+    "rejectattr",
+    "reverse",
+    "safe",
+    "select",
+    "selectattr",
+    "slice",
+    "sort",
+    "sum",
+    "unique",
+    "values",
+    "is boolean",
+    "is callable",
+    "is defined",
+    "is divisibleby",
+    "is escaped",
+    "is even",
+    "is false",
+    "is float",
+    "is integer",
+    "is iterable",
+    "is mapping",
+    "is none",
+    "is number",
+    "is odd",
+    "is sameas",
+    "is sequence",
+    "is string",
+    "is true",
+    "is undefined",
 ];
 
 /// Roles that templates write as a part of special tokens. Others are marked like any other text.
@@ -136,7 +143,14 @@ impl Marks {
                     Value::from_pairs(pairs.map(|(k, v)| (self.each_text(&k, change), self.each_text(&v, change))))
                 }
                 (ObjectRepr::Seq | ObjectRepr::Iterable, _) => match object.try_iter() {
-                    Some(items) => Value::from(items.map(|item| self.each_text(&item, change)).collect::<Vec<_>>()),
+                    Some(items) => {
+                        let items = items.map(|item| self.each_text(&item, change)).collect::<Vec<_>>();
+                        match value.downcast_object_ref::<Sequence>() {
+                            Some(sequence) => Sequence::value(sequence.form, items),
+                            None if value.is_tuple() => tuple(items),
+                            None => Value::from(items),
+                        }
+                    }
                     None => value.clone(),
                 },
                 _ => value.clone(),
@@ -154,12 +168,12 @@ impl Marks {
     }
 
     /// Returns the text of a value: with its marks where it is a text, marked as a whole where one of its parts is.
-    pub fn shown(&self, value: &Value) -> Value {
+    pub fn shown(&self, value: &Value) -> Result<Value, Error> {
         match value.kind() {
             ValueKind::Seq | ValueKind::Map | ValueKind::Iterable if self.is_marked(value) => {
-                Value::from(self.mark(&self.unmarked(value).to_string()))
+                Ok(Value::from(self.mark(&show(&self.unmarked(value))?)))
             }
-            _ => value.clone(),
+            _ => Ok(value.clone()),
         }
     }
 
@@ -170,86 +184,91 @@ impl Marks {
         if is_found(&plain) || !is_found(key) { plain } else { key.clone() }
     }
 
-    /// Calls a filter, a test or a method; `args` begin with its subject.
+    /// Calls a filter, a test, a function or a method.
     pub fn call(
         &self,
-        name: &str,
-        args: &[Value],
-        call: impl FnOnce(&[Value]) -> Result<Value, Error>,
+        args: &Arguments,
+        call: impl FnOnce(&Arguments) -> Result<Value, Error>,
     ) -> Result<Value, Error> {
-        let Some(subject) = args.first() else { return call(args) };
-        match (name, subject.as_str()) {
+        let Some(subject) = args.placed.first() else { return call(args) };
+        match (args.name.as_str(), subject.as_str()) {
             ("trim" | "strip" | "lstrip" | "rstrip", Some(text)) if self.has_marks(text) => {
-                return self.trimmed(name, text, args, call);
+                return self.trimmed(text, args, call);
             }
-            ("replace", Some(text)) if args.iter().any(|arg| self.is_marked(arg)) => {
-                return match args {
-                    [_, from, to] if from.as_str().is_some() && to.as_str().is_some() => {
-                        Ok(Value::from(self.replaced(text, from.as_str().unwrap_or(""), to.as_str().unwrap_or(""))))
+            ("replace", Some(text)) if args.all().any(|arg| self.is_marked(arg)) => {
+                let [_, from, to, most] = args.bind(["s", "old", "new", "count"], 3)?;
+                return match (from.as_ref().and_then(Value::as_str), to.as_ref().and_then(Value::as_str)) {
+                    (Some(from), Some(to)) => {
+                        let most = count(most.as_ref(), "count")?.and_then(|n| usize::try_from(n).ok());
+                        Ok(Value::from(self.replaced(text, from, to, most.unwrap_or(usize::MAX))))
                     }
                     _ => self.read(args, call),
                 };
             }
             // The key; a map's values keep their marks.
             ("get", None) => {
-                let plain: Vec<Value> = match args {
-                    [map, key, rest @ ..] => {
-                        [map.clone(), self.item(map, key)].into_iter().chain(rest.iter().cloned()).collect()
-                    }
-                    _ => args.to_vec(),
-                };
+                let mut plain = args.clone();
+                if let [map, key, ..] = plain.placed.as_mut_slice() {
+                    *key = self.item(map, key);
+                }
                 return call(&plain);
             }
             ("string", Some(_)) => return call(args),
             // These only move characters where there are no other values to show.
-            ("join" | "format", _) if args.iter().all(is_text_or_number) => return call(args),
+            ("join", _) if args.all().all(is_text_or_number) => return call(args),
+            ("format", Some(text))
+                if !self.has_marks(text)
+                    && !["!r", "%r"].iter().any(|form| text.contains(form))
+                    && args.all().all(is_text_or_number) =>
+            {
+                return call(args);
+            }
             _ => {}
         }
-        if READERS.contains(&name) { self.read(args, call) } else { call(args) }
+        if MOVERS.contains(&args.name.as_str()) { call(args) } else { self.read(args, call) }
     }
 
     /// Calls what looks at its arguments. What comes of marked ones is marked as a whole.
-    fn read(&self, args: &[Value], call: impl FnOnce(&[Value]) -> Result<Value, Error>) -> Result<Value, Error> {
-        if !args.iter().any(|arg| self.is_marked(arg)) {
+    fn read(&self, args: &Arguments, call: impl FnOnce(&Arguments) -> Result<Value, Error>) -> Result<Value, Error> {
+        if !args.all().any(|arg| self.is_marked(arg)) {
             return call(args);
         }
-        let plain: Vec<Value> = args.iter().map(|arg| self.unmarked(arg)).collect();
-        Ok(self.each_text(&call(&plain)?, &|text| self.mark(text)))
+        Ok(self.each_text(&call(&args.map(|arg| self.unmarked(arg)))?, &|text| self.mark(text)))
     }
 
     /// A text less some characters at its ends, as many as the call takes off the same text without marks.
     fn trimmed(
         &self,
-        name: &str,
         text: &str,
-        args: &[Value],
-        call: impl FnOnce(&[Value]) -> Result<Value, Error>,
+        args: &Arguments,
+        call: impl FnOnce(&Arguments) -> Result<Value, Error>,
     ) -> Result<Value, Error> {
-        let plain: Vec<Value> = args.iter().map(|arg| self.unmarked(arg)).collect();
+        let plain = args.map(|arg| self.unmarked(arg));
         let before = self.unmark(text).chars().count();
         let result = call(&plain)?;
         let left = result.as_str().unwrap_or_default().chars().count();
         // The characters that go from the left are those before the first that stays.
         let chars: Vec<char> = text.chars().collect();
-        let gone = match name {
+        let gone = match args.name.as_str() {
             "lstrip" => before - left,
             "rstrip" => 0,
             _ => {
-                let drop: Option<Vec<char>> = plain.get(1).and_then(Value::as_str).map(|s| s.chars().collect());
-                let goes = |c: char| drop.as_ref().map_or(c.is_whitespace(), |drop| drop.contains(&c));
+                let [_, drop] = plain.bind(["self", "chars"], 1)?;
+                let drop: Option<Vec<char>> = drop.as_ref().and_then(Value::as_str).map(|s| s.chars().collect());
+                let goes = |c: char| drop.as_ref().map_or_else(|| is_space(c), |drop| drop.contains(&c));
                 chars.iter().take_while(|c| goes(self.unmark_char(**c))).count().min(before - left)
             }
         };
         Ok(Value::from(chars[gone..gone + left].iter().collect::<String>()))
     }
 
-    /// `text` with `to` in place of each `from`, all with the marks they have.
-    fn replaced(&self, text: &str, from: &str, to: &str) -> String {
+    /// `text` with `to` in place of the first `most` of `from`, all with the marks they have.
+    fn replaced(&self, text: &str, from: &str, to: &str, most: usize) -> String {
         let (plain, from) = (self.unmark(text), self.unmark(from));
         let mut out = String::with_capacity(text.len());
         let mut rest = text.chars();
         let mut at = 0;
-        for (found, matched) in plain.match_indices(&*from) {
+        for (found, matched) in plain.match_indices(&*from).take(most) {
             out.extend(rest.by_ref().take(plain[at..found].chars().count()));
             rest.by_ref().take(matched.chars().count()).for_each(drop);
             out.push_str(to);
@@ -269,4 +288,12 @@ fn is_text_or_number(value: &Value) -> bool {
         }
         _ => is_plain(value),
     }
+}
+/// The marks of the conversation that is rendered, beside the state of the interpreter.
+pub struct RenderMarks(pub Arc<Marks>);
+
+/// The marks of the conversation that is rendered.
+pub fn marks_of(state: &State) -> Result<Arc<Marks>, Error> {
+    let marks = state.get_extension::<RenderMarks>().ok_or_else(|| refuse("no conversation"))?;
+    Ok(marks.0.clone())
 }

@@ -1,0 +1,271 @@
+//! Sources of templates on their way to the interpreter: what Jinja2 and the owner's library know and `minijinja` does
+//! not is rewritten, what its parser would recurse into too far is refused.
+
+use minijinja::machinery::{Token, tokenize};
+use minijinja::syntax::SyntaxConfig;
+
+/// Largest number of operators in one tag and of `elif`s in a template. The parser nests each in the one before; published templates
+/// have up to 35 and 20.
+const MAX_CHAIN: usize = 200;
+
+/// Arguments of a macro beyond its parameters.
+const CATCH_ALL: [(&str, &str); 2] = [("varargs", "varargs=()"), ("kwargs", "kwargs={}")];
+
+/// A macro that is being read.
+struct Macro {
+    /// Where its parameters end.
+    end: Option<usize>,
+    parameters: Vec<String>,
+    uses: [bool; 2],
+}
+
+/// The pieces of a source that are replaced.
+#[derive(Default)]
+struct Edits(Vec<(usize, usize, String)>);
+
+impl Edits {
+    fn insert(&mut self, at: usize, text: &str) {
+        self.0.push((at, at, text.to_owned()));
+    }
+
+    fn applied(mut self, source: &str) -> String {
+        self.0.sort_by_key(|(from, ..)| *from);
+        let mut out = String::with_capacity(source.len());
+        let mut copied = 0;
+        for (from, to, text) in self.0 {
+            out.extend([&source[copied..from], &text]);
+            copied = to;
+        }
+        out + &source[copied..]
+    }
+}
+
+/// The tag that is being read.
+#[derive(Default)]
+struct Tag {
+    /// Its first word.
+    word: String,
+    /// Open brackets.
+    depth: usize,
+    operators: usize,
+    /// Where an expression begins that is a tuple if it holds a comma outside of brackets.
+    tuple_at: Option<usize>,
+    has_comma: bool,
+}
+
+impl Tag {
+    /// Puts brackets around a tuple without ones, which ends at `end`.
+    fn close_tuple(&mut self, end: usize, edits: &mut Edits) {
+        if let (Some(at), true) = (self.tuple_at.take(), self.has_comma) {
+            edits.insert(at, "(");
+            edits.insert(end, ")");
+        }
+        self.has_comma = false;
+    }
+}
+
+/// Rewrites a source for the interpreter.
+///
+/// # Errors
+/// Chains that are too long, and tags that Jinja2 does not have.
+pub fn prepared(source: &str, syntax: &SyntaxConfig) -> Result<String, String> {
+    let source = &source.replace("\r\n", "\n").replace('\r', "\n");
+    let too_long = |what: &str| Err(format!("more than {MAX_CHAIN} {what}"));
+    let mut edits = Edits::default();
+    let mut macros: Vec<Macro> = Vec::new();
+    let mut tag = Tag::default();
+    let (mut elifs, mut before): (usize, Option<Token>) = (0, None);
+    for token in tokenize(source, false, syntax.clone()) {
+        // The parser will say what is wrong.
+        let Ok((token, span)) = token else { break };
+        let (from, to) = (span.start_offset as usize, span.end_offset as usize);
+        let begins = matches!(before, Some(Token::BlockStart));
+        let is_operand = before.as_ref().is_some_and(ends_operand);
+        let is_constant = before.as_ref().is_some_and(is_constant_end);
+        match &token {
+            Token::VariableStart => tag = Tag { tuple_at: Some(to), ..Tag::default() },
+            Token::BlockStart => tag = Tag::default(),
+            Token::VariableEnd => tag.close_tuple(before_end(source, from), &mut edits),
+            Token::BlockEnd => tag.close_tuple(before_end(source, from), &mut edits),
+            Token::ParenOpen | Token::BracketOpen | Token::BraceOpen => tag.depth += 1,
+            Token::ParenClose | Token::BracketClose | Token::BraceClose => {
+                tag.depth = tag.depth.saturating_sub(1);
+                if let Some(open) = macros.last_mut().filter(|open| open.end.is_none() && tag.depth == 0) {
+                    open.end = Some(from);
+                }
+            }
+            Token::Comma if tag.depth == 0 => tag.has_comma = true,
+            Token::Ident(word) if begins => {
+                tag.word = (*word).to_owned();
+                match *word {
+                    "generation" => edits.0.push((from, to, "with".to_owned())),
+                    "endgeneration" => edits.0.push((from, to, "endwith".to_owned())),
+                    "do" => return Err(format!("unknown tag \"do\" (in line {})", span.start_line)),
+                    "elif" => elifs += 1,
+                    "macro" => macros.push(Macro { end: None, parameters: Vec::new(), uses: [false; 2] }),
+                    "endmacro" => finish(macros.pop(), &mut edits),
+                    _ => {}
+                }
+            }
+            Token::Ident("in") if tag.word == "for" && tag.depth == 0 && tag.tuple_at.is_none() => {
+                (tag.tuple_at, tag.has_comma) = (Some(to), false);
+            }
+            Token::Ident("if" | "recursive") if tag.word == "for" && tag.depth == 0 && is_operand => {
+                tag.close_tuple(before_end(source, from), &mut edits);
+                tag.operators += 1;
+            }
+            Token::Ident(word) => {
+                if let Some(open) = macros.last_mut().filter(|open| open.end.is_none()) {
+                    if tag.depth == 1 && matches!(before, Some(Token::ParenOpen | Token::Comma)) {
+                        open.parameters.push((*word).to_owned());
+                    } else if open.parameters.iter().any(|known| known == word) {
+                        let line = span.start_line;
+                        return Err(format!(
+                            "a default that reads the parameter {word:?} is not supported (in line {line})"
+                        ));
+                    }
+                }
+                let at = CATCH_ALL.iter().position(|(name, _)| name == word);
+                if let (Some(at), Some(open)) = (at, macros.last_mut().filter(|_| !matches!(before, Some(Token::Dot))))
+                {
+                    // A parameter of that name is an ordinary one.
+                    open.uses[at] |= open.end.is_some();
+                }
+                if matches!(*word, "and" | "or" | "not" | "if" | "is" | "in") {
+                    tag.operators += 1;
+                }
+                // The compiler would look into constants by its own rules.
+                if matches!(*word, "in" | "not") && is_constant {
+                    edits.insert(from, "|factor ");
+                }
+            }
+            Token::String(_) => {
+                if let Some(literal) = literal(&source[from..to]) {
+                    edits.0.push((from, to, literal));
+                }
+            }
+            _ => {}
+        }
+        let is_splat = matches!(before, Some(Token::ParenOpen | Token::Comma));
+        match &token {
+            Token::Mul | Token::Pow if is_splat => {
+                return Err("a call with arguments from a list or a map is not supported".to_owned());
+            }
+            // Python's plus of a number is the number.
+            Token::Plus if !is_operand => edits.0.push((from, to, "- -".to_owned())),
+            // The compiler would compute with constants by its own rules.
+            _ if is_operator(&token) && is_constant => edits.insert(from, "|factor "),
+            _ => {}
+        }
+        if is_counted(&token) {
+            tag.operators += 1;
+        }
+        if elifs > MAX_CHAIN {
+            return too_long("\"elif\"s");
+        }
+        if tag.operators > MAX_CHAIN {
+            return too_long("operators in one tag");
+        }
+        before = Some(token);
+    }
+    Ok(edits.applied(source))
+}
+
+/// Gives a macro parameters for the arguments that it reads besides its own.
+fn finish(read: Option<Macro>, edits: &mut Edits) {
+    let Some(Macro { end: Some(end), parameters, uses }) = read else { return };
+    let mut separator = if parameters.is_empty() { "" } else { ", " };
+    for (_, (_, parameter)) in uses.iter().zip(CATCH_ALL).filter(|(uses, _)| **uses) {
+        edits.insert(end, separator);
+        edits.insert(end, parameter);
+        separator = ", ";
+    }
+}
+
+/// The place behind the last character of an expression that ends ahead of `at`, where a tag ends.
+fn before_end(source: &str, at: usize) -> usize {
+    source[..at].trim_end().len()
+}
+
+fn ends_operand(token: &Token) -> bool {
+    match token {
+        Token::Ident(word) => !matches!(*word, "and" | "or" | "not" | "if" | "else" | "elif" | "is" | "in"),
+        token => is_constant_end(token),
+    }
+}
+
+fn is_constant_end(token: &Token) -> bool {
+    match token {
+        Token::Ident(word) => matches!(*word, "true" | "True" | "false" | "False" | "none" | "None"),
+        Token::Str(_) | Token::String(_) | Token::Int(_) | Token::Int128(_) | Token::Float(_) => true,
+        Token::ParenClose | Token::BracketClose | Token::BraceClose => true,
+        _ => false,
+    }
+}
+
+fn is_operator(token: &Token) -> bool {
+    match token {
+        Token::Plus | Token::Minus | Token::Mul | Token::Div | Token::FloorDiv | Token::Mod | Token::Pow => true,
+        Token::Eq | Token::Ne | Token::Lt | Token::Lte | Token::Gt | Token::Gte | Token::Tilde => true,
+        _ => false,
+    }
+}
+
+/// True for what the parser nests in the expression before.
+fn is_counted(token: &Token) -> bool {
+    !matches!(
+        token,
+        Token::Ident(_)
+            | Token::Str(_)
+            | Token::String(_)
+            | Token::Int(_)
+            | Token::Int128(_)
+            | Token::Float(_)
+            | Token::TemplateData(_)
+            | Token::VariableStart
+            | Token::VariableEnd
+            | Token::BlockStart
+            | Token::BlockEnd
+            | Token::Comma
+            | Token::Colon
+            | Token::ParenClose
+            | Token::BracketClose
+            | Token::BraceClose
+    )
+}
+
+/// A literal of text whose escapes mean to the interpreter what they mean to Python; `None` where they do already.
+fn literal(text: &str) -> Option<String> {
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        out.push(c);
+        if c != '\\' {
+            continue;
+        }
+        match chars.next() {
+            Some('a') => out.push_str("x07"),
+            Some('v') => out.push_str("x0b"),
+            // A line that goes on.
+            Some('\n') => {
+                let _ = out.pop();
+            }
+            // These are no escapes in Python.
+            Some(c @ '/') => out.extend(['\\', c]),
+            Some('U') => {
+                let digits: String = chars.clone().take(8).collect();
+                match u32::from_str_radix(&digits, 16).ok().and_then(char::from_u32) {
+                    Some(c) if digits.len() == 8 => {
+                        let _ = out.pop();
+                        out.push(c);
+                        chars.nth(7);
+                    }
+                    _ => out.push('U'),
+                }
+            }
+            Some(c) => out.push(c),
+            None => {}
+        }
+    }
+    (out != text).then_some(out)
+}
