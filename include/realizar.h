@@ -360,6 +360,12 @@ void rz_cancel_reset(rz_cancel *cancel);
  * DeepSeek V3 and others of its architecture, Qwen 3.5 and Qwen 3 Next, and GGUF files of Hunyuan 3. */
 #define RZ_MODEL_MTP 16
 
+/* Load flag: a key of the model's configuration or metadata, or a tensor, that nothing here knows is passed over, with a
+ * warning in the log for the first of them and their number in rz_model_info.n_unknown, instead of RZ_ERR_UNSUPPORTED. The
+ * results are those of the model only if what was passed over changes none. A known key with a value that is not supported
+ * is refused all the same. */
+#define RZ_MODEL_ALLOW_UNKNOWN 32
+
 #define RZ_DEVICES_MAX 16      /* GPUs of one model, at most. */
 #define RZ_TEMPLATE_PRESENT 1  /* Bit of rz_model_info.chat_template: rz_chat_render_into works. */
 
@@ -367,7 +373,18 @@ void rz_cancel_reset(rz_cancel *cancel);
  * rendered is tokenized without RZ_TOKENIZE_ADD_SPECIAL. */
 #define RZ_TEMPLATE_WRITES_BOS 2
 
-#define RZ_TOKEN_NONE UINT32_MAX  /* Instead of a token id: the model names none. */
+#define RZ_TOKEN_NONE UINT32_MAX   /* Instead of a token id: the model names none. */
+#define RZ_SAMPLING_TEMPERATURE 1  /* Bits of rz_model_sampling.told: the makers advise the field. */
+
+#define RZ_SAMPLING_TOP_K 2
+
+#define RZ_SAMPLING_TOP_P 4
+
+#define RZ_SAMPLING_MIN_P 8
+
+#define RZ_SAMPLING_REPEAT_PENALTY 16
+
+#define RZ_SAMPLING_PENALTY_WINDOW 32
 
 /* Weights, tokenizer and metadata of one model. Immutable once it is loaded: any number of threads, caches and text
  * streams may use it at once. Counts its users, so it may be freed before them. */
@@ -409,7 +426,8 @@ typedef struct rz_model_params {
    * disk. Those after it map it, so that a load takes as long as its vocabulary; processes share one copy in memory, which
    * the system may take back and read again, and tokens come as fast as without it. A file that was made of another model,
    * another version of this one or by another release of the library is replaced; one that is something else is
-   * RZ_ERR_FORMAT, and stays. Models are told apart by the sizes and times of their files, and three rows of each matrix. A
+   * RZ_ERR_FORMAT, and stays. Models are told apart by the sizes and times of their files, and three rows of each matrix. One
+   * whose bytes were damaged is replaced too: each load reads the file as a whole and compares a checksum. A
    * file that somebody else changes or shortens while it is in use may end the process. On the CPU alone, and not with
    * RZ_MODEL_MMAP. Since 0.1.0. */
   const char *packed_path;
@@ -451,7 +469,21 @@ typedef struct rz_model_info {
   uint32_t chat_template;      /* RZ_TEMPLATE_... bits, or-ed together; 0: no template that works. */
   uint32_t devices[16];        /* Indices of the GPUs that have layers, in the order of these; 0 behind the last. */
   uint32_t device_layers[16];  /* Layers on each of `devices`. */
+  uint32_t n_unknown;          /* Keys and tensors that RZ_MODEL_ALLOW_UNKNOWN passed over. */
+  uint32_t reserved;           /* 0. */
 } rz_model_info;
+
+/* What the makers of a model advise for sampling, in the terms of rz_sampler_params. Since 0.1.0. */
+typedef struct rz_model_sampling {
+  uint32_t struct_size;  /* sizeof(rz_model_sampling), set by the caller. */
+  uint32_t told;         /* RZ_SAMPLING_... bits of the fields that are advised, or-ed together; 0: there is no advice. */
+  float temperature;     /* 0: always the most likely token. 1 where it is not advised. */
+  uint32_t top_k;        /* This and the fields below are 0 where they are not advised. */
+  float top_p;
+  float min_p;
+  float repeat_penalty;
+  uint32_t penalty_window;
+} rz_model_sampling;
 
 /* Loads a model.
  *
@@ -472,6 +504,15 @@ void rz_model_free(rz_model *model);
 rz_status rz_model_info_get(const rz_model *model,
                             rz_model_info *out,
                             rz_error *err);
+
+/* Tells what the makers of a model advise for sampling: the `general.sampling` keys of a GGUF file, or
+ * generation_config.json of a folder, where `do_sample: false` is a temperature of 0. Nothing of it takes effect by itself.
+ *
+ * `out->struct_size` is set by the caller. Advice out of its range is not told; the log has a line for it. Any thread.
+ * Errors: RZ_ERR_INVALID_ARGUMENT. Since 0.1.0. */
+rz_status rz_model_sampling_get(const rz_model *model,
+                                rz_model_sampling *out,
+                                rz_error *err);
 
 /* Writes a value of the model's metadata as text, such as that of the NUL-terminated `key` "general.name"; of an array
  * its length and kind, such as "[24 integers]".
@@ -684,8 +725,9 @@ typedef struct rz_chat_message {
  * it) the result is RZ_ERR_BUFFER_TOO_SMALL. Tokenize it with RZ_TOKENIZE_PARSE_SPECIAL, and with
  * RZ_TOKENIZE_ADD_SPECIAL too unless rz_model_info.chat_template says RZ_TEMPLATE_WRITES_BOS. Special tokens that
  * somebody spells in a message become real ones then; rz_chat_tokenize_into has no such hole. A template that refuses or
- * loses system messages gets their text in front of the user's next message. The template runs on a thread that ends with
- * the call. Any thread.
+ * loses system messages, or those behind the first message, gets their text in front of the user's next message; messages of a
+ * "developer" are system messages to one that does not know them. The template runs on a thread that ends with the call. Any
+ * thread.
  * Errors: RZ_ERR_UNSUPPORTED (no template, or one that uses what is not implemented), RZ_ERR_INVALID_ARGUMENT (the
  * template refuses the messages), RZ_ERR_VERSION (unknown flags), RZ_ERR_IO (the system gives no thread), RZ_ERR_LIMIT.
  * Since 0.1.0. */

@@ -247,3 +247,29 @@ const PARTS: &[&str] = &[
     "raw %}",
     "é",
 ];
+
+/// Messages of developers and later system messages arrive, whatever a template knows.
+#[test]
+fn no_message_is_lost() {
+    let knows_both = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}";
+    let loses_developers = "{% for m in messages %}{% if m.role in ['system', 'user', 'assistant'] %}<{{ m.role }}>{{ m.content }}{% endif %}{% endfor %}";
+    let takes_a_first_system_message = "{% if messages[0].role == 'system' %}<system>{{ messages[0].content }}{% endif %}\
+        {% for m in messages if m.role in ['user', 'assistant'] %}<{{ m.role }}>{{ m.content }}{% endfor %}";
+    let refuses_later_ones = "{% for m in messages %}{% if m.role == 'system' and not loop.first %}\
+        {{ raise_exception('a late system message') }}{% endif %}<{{ m.role }}>{{ m.content }}{% endfor %}";
+    let conversation =
+        [("developer", "D"), ("system", "S"), ("user", "U"), ("assistant", "A"), ("system", "T"), ("user", "V")];
+    for (source, expected) in [
+        (knows_both, "<developer>D<system>S<user>U<assistant>A<system>T<user>V"),
+        (loses_developers, "<system>D<system>S<user>U<assistant>A<system>T<user>V"),
+        (takes_a_first_system_message, "<system>D<user>S\n\nU<assistant>A<user>T\n\nV"),
+        (refuses_later_ones, "<developer>D<user>S\n\nU<assistant>A<user>T\n\nV"),
+    ] {
+        let template = ChatTemplate::new(source, String::new(), String::new());
+        let text = template.render(&Chat::new(&conversation, true)).unwrap().plain().unwrap();
+        assert_eq!(text, expected, "{source}");
+    }
+    // What the owner's library hands over in any case.
+    let template = ChatTemplate::new("{{ tools is none }} {{ documents is defined }}", String::new(), String::new());
+    assert_eq!(template.render(&Chat::new(&[("user", "U")], true)).unwrap().plain().unwrap(), "True True");
+}

@@ -14,7 +14,9 @@ use realizar::quant;
 use safetensors::{file, with_header};
 
 fn open(path: &Path) -> Result<Source, Error> {
-    Source::open(path, Access::Read)
+    let source = Source::open(path, Access::Read)?;
+    source.passed().check("RZ_MODEL_ALLOW_UNKNOWN")?;
+    Ok(source)
 }
 
 struct Folder(tempfile::TempDir);

@@ -284,7 +284,8 @@ fn rope_scaling() {
         (r#"{"full_attention":{},"sliding_attention":{"rope_type":"linear","factor":2.0}}"#, "window"),
     ];
     for (rope, why) in refused {
-        let error = Source::open(Folder::new(&with(rope)).0.path(), Access::Map).unwrap_err().to_string();
+        let source = Source::open(Folder::new(&with(rope)).0.path(), Access::Map);
+        let error = source.and_then(|source| source.passed().check("")).unwrap_err().to_string();
         assert!(error.contains(why), "{rope}: {error}");
     }
     // The newer way to say it.
@@ -582,7 +583,9 @@ fn what_is_not_used_may_be_of_any_type() {
             ("lm_head.weight", "F16", &[1], vec![0; 2]),
         ]),
     );
-    assert_eq!(folder.open().tensors().map(|t| t.name.as_str()).collect::<Vec<_>>(), ["output_norm.weight"]);
+    // A head alone of two that are tied is both.
+    let names = ["output_norm.weight", "token_embd.weight"];
+    assert_eq!(folder.open().tensors().map(|t| t.name.as_str()).collect::<Vec<_>>(), names);
 }
 
 #[test]
@@ -804,4 +807,27 @@ fn the_tokenizer_is_handed_on() {
 
     folder.put("chat_template.jinja", b"from the file\xff");
     assert_eq!(folder.open().metadata.str("tokenizer.chat_template").unwrap(), Some("from the file\u{fffd}"));
+}
+
+/// The template of a folder is found wherever programs write it.
+#[test]
+fn templates_are_found_where_programs_write_them() {
+    let templates = |files: &[(&str, &str)]| {
+        let folder = Folder::new(r#"{"model_type":"llama"}"#);
+        fs::create_dir(folder.0.path().join("additional_chat_templates")).unwrap();
+        files.iter().for_each(|(name, text)| folder.put(name, text));
+        let metadata = folder.open().metadata;
+        let text = |key: &str| metadata.str(key).unwrap().map(str::to_owned);
+        [text("tokenizer.chat_template"), text("tokenizer.chat_template.tool_use")]
+    };
+    let some = |text: &str| Some(text.to_owned());
+    let config = "tokenizer_config.json";
+    assert_eq!(templates(&[]), [None, None]);
+    assert_eq!(templates(&[("chat_template.json", r#"{"chat_template": "p"}"#)]), [some("p"), None]);
+    let named = r#"{"chat_template": {"default": "d", "tool_use": "t"}, "model_max_length": NaN}"#;
+    assert_eq!(templates(&[(config, named)]), [some("d"), some("t")]);
+    let list = r#"{"chat_template": [{"name": "tool_use", "template": "t"}, {"name": "default", "template": "d"}]}"#;
+    assert_eq!(templates(&[(config, list), ("chat_template.jinja", "j")]), [some("j"), some("t")]);
+    let both = [("chat_template.jinja", "j"), ("additional_chat_templates/tool_use.jinja", "a")];
+    assert_eq!(templates(&both), [some("j"), some("a")]);
 }

@@ -176,7 +176,7 @@ fn other_networks_are_refused_by_key_and_value() {
                     "\"use_bidirectional_attention\" with the value \"all\"",
                 ),
                 (json!({"layer_types": vec!["sliding_attention"; 6]}), "whose last layer has a window"),
-                (json!({"per_layer_config": {"2": {"head_dim": 64, "num_attention_heads": 2}}}), "num_attention_heads"),
+                (json!({"per_layer_config": {"2": {"head_dim": 64, "num_attention_heads": 2}}}), "per_layer_config"),
                 (json!({"per_layer_config": {"0": {"head_dim": 64}}}), "per_layer_config"),
                 (json!({"per_layer_config": {"9": {"head_dim": 64}}}), "per_layer_config"),
                 (json!({"rope_parameters": {"full_attention": {"rope_type": "yarn"}}}), "\"yarn\""),

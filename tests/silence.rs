@@ -224,8 +224,6 @@ const OPTIONAL: &[&str] = &[
     "rope.scaling.alpha",
     "attention.head_count_kv",
     "attention.key_length",
-    "attention.layer_norm_epsilon",
-    "attention.layer_norm_rms_epsilon",
     "attention.scale",
     "attention.sliding_window",
     "attention.sliding_window_pattern",
@@ -258,6 +256,8 @@ const OPTIONAL: &[&str] = &[
 
 /// Keys whose unset values are refused or are values.
 const NOT_OPTIONAL: &[&str] = &[
+    "attention.layer_norm_epsilon",
+    "attention.layer_norm_rms_epsilon",
     "block_count",
     "embedding_length",
     "attention.head_count",
@@ -303,7 +303,6 @@ fn unset_values_read_as_absent_ones() {
         with(u32::MAX),
         with(0f32),
         with(-1f32),
-        with(f32::INFINITY),
         with(""),
         with(Vec::<u32>::new()),
         with(vec![0i32; 3]),
@@ -353,6 +352,33 @@ fn unset_values_read_as_absent_ones() {
             assert!(logits(&format!("{name}, value {i}"), &file) == expected, "{name}, value {i}");
         }
     }
+}
+
+/// Numbers that are none, or so large or small that results would be none, are refused by their key, and so is an epsilon that a
+/// network needs and the file lacks.
+#[test]
+fn numbers_that_no_network_has_are_refused_by_key() {
+    let tiny = tiny("llama");
+    let with = |key: &str, value: Option<f32>| {
+        let (mut file, key) = (tiny.file().0, format!("llama.{key}"));
+        file.keys.retain(|(known, _)| *known != key);
+        let file = if let Some(value) = value { file.key(&key, value) } else { file };
+        load(&file).err().map(|(e, read)| (e.to_string(), read))
+    };
+    for key in ["attention.layer_norm_rms_epsilon", "rope.freq_base", "attention.scale"] {
+        for value in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -7.0, 1e31, 1e-41] {
+            let (error, read) = with(key, Some(value)).unwrap_or_else(|| panic!("{key} {value} is taken"));
+            assert!(error.contains(key) && !read, "{key} {value}: {error}");
+        }
+    }
+    let (error, _) = with("attention.layer_norm_rms_epsilon", None).unwrap();
+    assert!(error.contains("\"llama.attention.layer_norm_rms_epsilon\" is missing"), "{error}");
+    let (error, _) = with("feed_forward_length", None).unwrap();
+    assert!(error.contains("\"llama.feed_forward_length\" is missing"), "{error}");
+    let mut file = tiny.file().0;
+    file = file.key("llama.nextn_predict_layers", 1u32);
+    let (error, _) = load(&file).err().unwrap();
+    assert!(error.to_string().contains("llama.nextn_predict_layers"), "{error}");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The conductor: alone in knowing every part. Opens models, keeps timelines, runs generation.
 
 mod adapter;
+mod advice;
 mod ahead;
 mod cache;
 mod cancel;
@@ -34,6 +35,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use adapter::Adapter;
+pub use advice::Advice;
 pub use cache::CacheParams;
 pub use cancel::Cancel;
 pub use draft::{DraftParams, DraftSource};

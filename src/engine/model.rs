@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use twox_hash::XxHash64;
 
+use super::advice::Advice;
 use super::cache::{self, CacheParams};
 use super::embedder::Embedder;
 use super::executors::{Counted, Executors};
@@ -24,7 +25,7 @@ use crate::backend::state::State;
 use crate::backend::state_spec::StateSpec;
 use crate::backend::{self, Backend, DeviceKind, Executor, LoadOptions, MAX_GPUS, Pace};
 use crate::error::{Error, Result, check_memory};
-use crate::format::{Access, ByteSource, Metadata, Source};
+use crate::format::{Access, ByteSource, Metadata, Passed, Source};
 use crate::grammar::{Grammar, Grammars, Kind as GrammarKind};
 use crate::model::adapter::Adaptable;
 use crate::model::{Hyper, Network, arch};
@@ -43,6 +44,9 @@ const STEP_BYTES: usize = 24 << 20;
 /// Sequences whose logits one step can give.
 const MAX_STEP_OUTPUTS: usize = 64;
 
+/// The way to load a model with keys or tensors that are not known.
+const WAY_OUT: &str = "RZ_MODEL_ALLOW_UNKNOWN loads the model without what is not known";
+
 #[derive(Default)]
 pub struct LoadParams<'a> {
     /// `None`: a runtime of its own with default parameters.
@@ -60,6 +64,8 @@ pub struct LoadParams<'a> {
     pub profile: bool,
     /// Load the layer that predicts a further token, for drafts.
     pub mtp: bool,
+    /// Keys and tensors that are not known are passed over.
+    pub allow_unknown: bool,
     /// Layers on GPUs, where the device is one, the last ones; 0: as many as fit.
     pub gpu_layers: u32,
     /// Instruction set of the CPU; `None`: the fastest.
@@ -99,11 +105,14 @@ pub struct ModelInfo {
     pub gpus: Vec<(u32, u32)>,
     pub bos_token: Option<u32>,
     pub eos_token: Option<u32>,
+    /// Keys and tensors that were passed over because nobody knows them.
+    pub n_unknown: u32,
 }
 
 pub struct Model {
     runtime: Arc<Runtime>,
     info: ModelInfo,
+    advice: Advice,
     metadata: Metadata,
     tokenizer: Result<Tokenizer, String>,
     chat_template: Option<ChatTemplate>,
@@ -160,6 +169,8 @@ impl Model {
         }
         let mut source = open(if params.mmap { Access::Map } else { Access::Read })?;
         let path = &source.path().to_owned();
+        let check = |passed: &Passed| if params.allow_unknown { Ok(()) } else { passed.check(WAY_OUT) };
+        check(source.passed())?;
         let tokenizer = tokenizer(&mut source.metadata, path)?;
         Cancel::check(&[params.cancel])?;
         let chat_template = match &tokenizer {
@@ -171,11 +182,18 @@ impl Model {
             true => None,
             false => Some(arch::network(&source, quantize, params.mtp).map_err(|e| in_file(path, e))?),
         };
+        let passed: Vec<&Passed> = [source.passed()].into_iter().chain(network.as_ref().map(|n| &n.passed)).collect();
+        passed.iter().try_for_each(|passed| check(passed)).map_err(|e| in_file(path, e))?;
+        let n_unknown = passed.iter().map(|passed| passed.n_unknown).sum::<usize>() as u32;
+        for what in passed.iter().filter(|_| !params.plan).flat_map(|p| p.notes.iter().chain(&p.unknown)) {
+            runtime.log(LogLevel::Warning, &format!("{what}: {}", path.display()));
+        }
         let hyper = match &network {
             Some(network) => Some(network.hyper.clone()),
             None => arch::hyper(&source).ok(),
         };
         let mut info = hyper.map_or_else(ModelInfo::default, |hyper| describe(hyper, &source));
+        info.n_unknown = n_unknown;
         if let Ok(t) = &tokenizer {
             if network.is_some() && t.n_vocab() > info.vocab_size as usize {
                 let what = format!("{} tokens in the vocabulary, {} rows of embeddings", t.n_vocab(), info.vocab_size);
@@ -213,12 +231,16 @@ impl Model {
                 }
             }
         }
+        let advice = Advice::read(&source.metadata, &mut |what| {
+            runtime.log(LogLevel::Warning, &format!("{what}: {}", path.display()));
+        })?;
         let metrics = Metrics::new();
         metrics.record_phase(Phase::Load, started.elapsed());
         let metadata = source.metadata;
         Ok(Arc::new(Model {
             runtime,
             info,
+            advice,
             metadata,
             tokenizer,
             chat_template,
@@ -232,6 +254,11 @@ impl Model {
 
     pub fn info(&self) -> &ModelInfo {
         &self.info
+    }
+
+    /// What the model's makers advise for sampling.
+    pub fn advice(&self) -> &Advice {
+        &self.advice
     }
 
     pub fn metadata(&self) -> &Metadata {

@@ -288,7 +288,7 @@ impl Session {
         if self.logits.is_empty() {
             let architecture = &self.model.info().architecture;
             return Err(Error::unsupported(format!(
-                "{architecture} has no causal mask and makes no logits, embeddings alone: rz_embed_into"
+                "{architecture} makes no logits here, embeddings alone: rz_embed_into"
             )));
         }
         let vocab = self.logits.len();

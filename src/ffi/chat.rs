@@ -37,8 +37,9 @@ unsafe impl Plain for rz_chat_message {}
 /// it) the result is RZ_ERR_BUFFER_TOO_SMALL. Tokenize it with RZ_TOKENIZE_PARSE_SPECIAL, and with
 /// RZ_TOKENIZE_ADD_SPECIAL too unless rz_model_info.chat_template says RZ_TEMPLATE_WRITES_BOS. Special tokens that
 /// somebody spells in a message become real ones then; rz_chat_tokenize_into has no such hole. A template that refuses or
-/// loses system messages gets their text in front of the user's next message. The template runs on a thread that ends with
-/// the call. Any thread.
+/// loses system messages, or those behind the first message, gets their text in front of the user's next message; messages of a
+/// "developer" are system messages to one that does not know them. The template runs on a thread that ends with the call. Any
+/// thread.
 /// Errors: RZ_ERR_UNSUPPORTED (no template, or one that uses what is not implemented), RZ_ERR_INVALID_ARGUMENT (the
 /// template refuses the messages), RZ_ERR_VERSION (unknown flags), RZ_ERR_IO (the system gives no thread), RZ_ERR_LIMIT.
 /// Since 0.1.0.

@@ -14,7 +14,7 @@ use super::guard::guarded;
 use super::job::{rz_job_info, rz_job_params};
 use super::kernels::{rz_attention_params, rz_kv_params};
 use super::metrics::{rz_backend_metrics, rz_metrics, rz_phase_metrics};
-use super::model::{rz_model_info, rz_model_params};
+use super::model::{rz_model_info, rz_model_params, rz_model_sampling};
 use super::plan::rz_plan;
 use super::runtime::rz_runtime_params;
 use super::sampler::{rz_logit_bias, rz_sampler_params};
@@ -58,6 +58,7 @@ const STRUCTS: &[Struct] = &[
     of::<rz_runtime_params>(),
     of::<rz_model_params>(),
     of::<rz_model_info>(),
+    of::<rz_model_sampling>(),
     of::<rz_source>(),
     of::<rz_plan>(),
     of::<rz_chat_message>(),

@@ -68,6 +68,11 @@ pub const RZ_MODEL_PROFILE: u32 = 8;
 /// for a file without such layers, an architecture whose layers are not supported, and a GPU. Supported are GLM 4.5 to 4.7,
 /// DeepSeek V3 and others of its architecture, Qwen 3.5 and Qwen 3 Next, and GGUF files of Hunyuan 3.
 pub const RZ_MODEL_MTP: u32 = 16;
+/// Load flag: a key of the model's configuration or metadata, or a tensor, that nothing here knows is passed over, with a
+/// warning in the log for the first of them and their number in rz_model_info.n_unknown, instead of RZ_ERR_UNSUPPORTED. The
+/// results are those of the model only if what was passed over changes none. A known key with a value that is not supported
+/// is refused all the same.
+pub const RZ_MODEL_ALLOW_UNKNOWN: u32 = 32;
 
 /// GPUs of one model, at most.
 pub const RZ_DEVICES_MAX: u32 = 16;
@@ -125,7 +130,8 @@ pub struct rz_model_params {
     /// disk. Those after it map it, so that a load takes as long as its vocabulary; processes share one copy in memory, which
     /// the system may take back and read again, and tokens come as fast as without it. A file that was made of another model,
     /// another version of this one or by another release of the library is replaced; one that is something else is
-    /// RZ_ERR_FORMAT, and stays. Models are told apart by the sizes and times of their files, and three rows of each matrix. A
+    /// RZ_ERR_FORMAT, and stays. Models are told apart by the sizes and times of their files, and three rows of each matrix. One
+    /// whose bytes were damaged is replaced too: each load reads the file as a whole and compares a checksum. A
     /// file that somebody else changes or shortens while it is in use may end the process. On the CPU alone, and not with
     /// RZ_MODEL_MMAP. Since 0.1.0.
     pub packed_path: *const c_char,
@@ -207,6 +213,10 @@ pub struct rz_model_info {
     pub devices: [u32; 16],
     /// Layers on each of `devices`.
     pub device_layers: [u32; 16],
+    /// Keys and tensors that RZ_MODEL_ALLOW_UNKNOWN passed over.
+    pub n_unknown: u32,
+    /// 0.
+    pub reserved: u32,
 }
 
 versioned!(rz_model_info {
@@ -230,7 +240,9 @@ versioned!(rz_model_info {
     chat_template,
     devices,
     device_layers,
-});
+    n_unknown,
+    reserved,
+} reserved reserved);
 
 /// Loads a model.
 ///
@@ -278,6 +290,7 @@ pub(super) fn with_params<T>(
 ) -> Result<T> {
     let params: rz_model_params = call.params(params)?;
     let known = RZ_MODEL_DETERMINISTIC | RZ_MODEL_MMAP | RZ_MODEL_TEXT_ONLY | RZ_MODEL_PROFILE | RZ_MODEL_MTP;
+    let known = known | RZ_MODEL_ALLOW_UNKNOWN;
     call.flags(params.flags, known, "rz_model_params.flags")?;
     let runtime = match call.optional(params.runtime)? {
         Some(runtime) => runtime.0.clone(),
@@ -312,6 +325,7 @@ pub(super) fn with_params<T>(
         text_only: params.flags & RZ_MODEL_TEXT_ONLY != 0,
         profile: params.flags & RZ_MODEL_PROFILE != 0,
         mtp: params.flags & RZ_MODEL_MTP != 0,
+        allow_unknown: params.flags & RZ_MODEL_ALLOW_UNKNOWN != 0,
         gpu_layers: params.gpu_layers,
         isa: None,
         quantize: params.quantize,
@@ -362,10 +376,77 @@ pub unsafe extern "C" fn rz_model_info_get(
             chat_template: model.chat_template()?,
             devices: by_device(&from.gpus, |(device, _)| *device),
             device_layers: by_device(&from.gpus, |(_, layers)| *layers),
+            n_unknown: from.n_unknown,
+            reserved: 0,
         };
         write_text(&mut info.architecture, format_args!("{}", from.architecture));
         write_text(&mut info.name, format_args!("{}", from.name));
         out.set(info);
+        Ok(RZ_OK)
+    })
+}
+
+/// Bits of rz_model_sampling.told: the makers advise the field.
+pub const RZ_SAMPLING_TEMPERATURE: u32 = 1;
+pub const RZ_SAMPLING_TOP_K: u32 = 2;
+pub const RZ_SAMPLING_TOP_P: u32 = 4;
+pub const RZ_SAMPLING_MIN_P: u32 = 8;
+pub const RZ_SAMPLING_REPEAT_PENALTY: u32 = 16;
+pub const RZ_SAMPLING_PENALTY_WINDOW: u32 = 32;
+
+/// What the makers of a model advise for sampling, in the terms of rz_sampler_params. Since 0.1.0.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct rz_model_sampling {
+    /// sizeof(rz_model_sampling), set by the caller.
+    pub struct_size: u32,
+    /// RZ_SAMPLING_... bits of the fields that are advised, or-ed together; 0: there is no advice.
+    pub told: u32,
+    /// 0: always the most likely token. 1 where it is not advised.
+    pub temperature: f32,
+    /// This and the fields below are 0 where they are not advised.
+    pub top_k: u32,
+    pub top_p: f32,
+    pub min_p: f32,
+    pub repeat_penalty: f32,
+    pub penalty_window: u32,
+}
+
+versioned!(rz_model_sampling { struct_size, told, temperature, top_k, top_p, min_p, repeat_penalty, penalty_window });
+
+/// Tells what the makers of a model advise for sampling: the `general.sampling` keys of a GGUF file, or
+/// generation_config.json of a folder, where `do_sample: false` is a temperature of 0. Nothing of it takes effect by itself.
+///
+/// `out->struct_size` is set by the caller. Advice out of its range is not told; the log has a line for it. Any thread.
+/// Errors: RZ_ERR_INVALID_ARGUMENT. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_model_sampling_get(
+    model: *const rz_model,
+    out: *mut rz_model_sampling,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let model = call.handle(model)?;
+        let out = call.out_struct(out)?;
+        let advice = model.0.advice();
+        let bits = [
+            (advice.temperature.is_some(), RZ_SAMPLING_TEMPERATURE),
+            (advice.top_k.is_some(), RZ_SAMPLING_TOP_K),
+            (advice.top_p.is_some(), RZ_SAMPLING_TOP_P),
+            (advice.min_p.is_some(), RZ_SAMPLING_MIN_P),
+            (advice.repeat_penalty.is_some(), RZ_SAMPLING_REPEAT_PENALTY),
+            (advice.penalty_window.is_some(), RZ_SAMPLING_PENALTY_WINDOW),
+        ];
+        out.set(rz_model_sampling {
+            struct_size: 0,
+            told: bits.iter().filter(|(is_told, _)| *is_told).map(|(_, bit)| bit).sum(),
+            temperature: advice.temperature.unwrap_or(1.0),
+            top_k: advice.top_k.unwrap_or(0),
+            top_p: advice.top_p.unwrap_or(0.0),
+            min_p: advice.min_p.unwrap_or(0.0),
+            repeat_penalty: advice.repeat_penalty.unwrap_or(0.0),
+            penalty_window: advice.penalty_window.unwrap_or(0),
+        });
         Ok(RZ_OK)
     })
 }

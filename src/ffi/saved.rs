@@ -79,6 +79,8 @@ pub unsafe extern "C" fn rz_cache_load(
             v_type: chosen(params.v_type, "rz_cache_params.v_type")?,
         };
         let mut read = |bytes: &mut [u8]| {
+            // A function that gives less than it says leaves zeros, and not what was in memory before.
+            bytes.fill(0);
             // SAFETY: as in `rz_cache_save`.
             let code = unsafe { read(user, bytes.as_mut_ptr().cast(), bytes.len()) };
             answer(code, "read", bytes.len())

@@ -66,7 +66,7 @@ impl AdapterFile {
         }
         let architecture = metadata.require_str("general.architecture")?.to_owned();
         let alpha = metadata.f32("adapter.lora.alpha")?.ok_or_else(|| metadata.missing("adapter.lora.alpha"))?;
-        if !(alpha.is_finite() && alpha != 0.0) {
+        if !(1e-6..=1e6).contains(&alpha.abs()) {
             return Err(metadata.error(format!("adapter.lora.alpha is {alpha}")));
         }
         let mut halves = try_vec("factors", source.tensors().len())?;

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::file::InputFile;
 use super::metadata::Metadata;
+use super::passed::Passed;
 use super::storage::TensorInfo;
 use crate::error::{Error, Result};
 
@@ -24,6 +25,7 @@ pub(super) struct Contents {
     pub metadata: Metadata,
     pub files: Vec<InputFile>,
     pub tensors: Vec<TensorInfo>,
+    pub passed: Passed,
 }
 
 /// Adds the entries of one more file of a set.

@@ -12,6 +12,9 @@ use std::time::UNIX_EPOCH;
 use crate::error::{Error, Result, try_filled};
 use crate::os;
 
+/// Most files of a folder that are looked at.
+const MAX_NAMES: usize = 65_536;
+
 /// Fills memory with the bytes from a position on.
 pub type ReadAt = dyn Fn(u64, &mut [u8]) -> io::Result<()> + Send + Sync;
 
@@ -55,6 +58,34 @@ impl Files<'_> {
             Files::Disk => path.exists(),
             Files::Given(_) => self.given(path).is_some(),
         }
+    }
+
+    /// The names of the files in a folder, in their order.
+    pub fn names(&self, folder: &Path) -> Result<Vec<String>> {
+        let mut names = Vec::new();
+        let mut add = |name: &std::ffi::OsStr| -> Result<()> {
+            if let Some(name) = name.to_str().filter(|_| names.len() < MAX_NAMES) {
+                let bytes = name.len() as u64;
+                names.try_reserve(1).map_err(|_| Error::OutOfMemory { what: "names of files", bytes })?;
+                names.push(name.to_owned());
+            }
+            Ok(())
+        };
+        match self {
+            Files::Disk => {
+                let cannot_list = |e| Error::io(folder, "cannot list", &e);
+                for entry in std::fs::read_dir(folder).map_err(cannot_list)? {
+                    add(&entry.map_err(cannot_list)?.file_name())?;
+                }
+            }
+            Files::Given(sources) => {
+                for source in *sources {
+                    add(source.name.as_os_str())?;
+                }
+            }
+        }
+        names.sort_unstable();
+        Ok(names)
     }
 
     fn given(&self, path: &Path) -> Option<&ByteSource> {
@@ -112,7 +143,11 @@ impl InputFile {
         let read = match &self.bytes {
             Bytes::File(file) => os::read_exact_at(file, out, offset),
             Bytes::Given(source) => match offset.checked_add(out.len() as u64) {
-                Some(end) if end <= source.len => (source.read)(offset, out),
+                Some(end) if end <= source.len => {
+                    // A function that gives less than it says leaves zeros, and not what was in memory before.
+                    out.fill(0);
+                    (source.read)(offset, out)
+                }
                 _ => Err(io::ErrorKind::UnexpectedEof.into()),
             },
         };

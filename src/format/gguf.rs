@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use super::contents::{Contents, FileFormat, MAX_ENTRIES, MAX_FILES, append};
 use super::file::{Files, InputFile};
 use super::metadata::Metadata;
+use super::passed::Passed;
 use super::storage::{FileOffset, TensorInfo, TensorStorage};
 use super::value::{Strings, Value, narrow};
 use crate::error::{Error, Result, try_vec};
@@ -22,12 +23,14 @@ const MAX_NAME: u64 = u16::MAX as u64;
 /// Most elements of an array; none is longer than a vocabulary.
 const MAX_ARRAY: u64 = 4 << 20;
 const MAX_ALIGNMENT: u64 = 1 << 20;
+/// The type of doubles.
+const F64: u32 = 28;
 /// Bytes that are read at once, so that the calls to the operating system are few.
 const BUFFER: u64 = 256 << 10;
 
 /// Reads a file, and if it is the first of a set, the others.
 pub(super) fn open(from: Files, first: InputFile) -> Result<Contents> {
-    let SetFile { metadata, mut tensors } = read_file(&first, 0)?;
+    let SetFile { metadata, mut tensors, passed } = read_file(&first, 0)?;
     let count = metadata.u64("split.count")?.unwrap_or(1);
     if count > MAX_FILES {
         return Err(metadata.error(format!("a set of {count} files, the limit is {MAX_FILES}")));
@@ -37,7 +40,7 @@ pub(super) fn open(from: Files, first: InputFile) -> Result<Contents> {
     if count > 1 {
         open_siblings(from, &metadata, count, &mut files, &mut tensors)?;
     }
-    Ok(Contents { format: FileFormat::Gguf, metadata, files, tensors })
+    Ok(Contents { format: FileFormat::Gguf, metadata, files, tensors, passed })
 }
 
 /// `split.no` counts from 0, the names of the files from 1.
@@ -86,10 +89,11 @@ fn sibling(first: &Metadata, no: u64, count: u64) -> Result<PathBuf> {
 struct SetFile {
     metadata: Metadata,
     tensors: Vec<TensorInfo>,
+    passed: Passed,
 }
 
 fn read_file(file: &InputFile, file_index: usize) -> Result<SetFile> {
-    let mut r = Reader { file, buffer: Vec::new(), used: 0, end: 0, memory: 0 };
+    let mut r = Reader { file, buffer: Vec::new(), used: 0, end: 0, memory: 0, passed: Passed::default() };
     r.take(4)?; // the magic
     match r.u32()? {
         2 | 3 => {}
@@ -104,13 +108,22 @@ fn read_file(file: &InputFile, file_index: usize) -> Result<SetFile> {
     let n_keys = r.count("keys", 13)?;
     let mut entries = try_vec("metadata", n_keys)?;
     for _ in 0..n_keys {
-        let key = r.string("a key", MAX_NAME)?;
-        let value = r.value(&key)?;
-        entries.push((key, value));
+        let key = r.text("a key", MAX_NAME)?;
+        let name = key.as_ref().unwrap_or_else(|lossy| lossy);
+        let value = r.value(name)?;
+        match (key, &value) {
+            (Ok(key), Value::NotText(_)) => {
+                r.passed.note(format!("the key {key:?} holds a string that is not UTF-8"));
+                entries.push((key, value));
+            }
+            (Ok(key), _) => entries.push((key, value)),
+            // Nothing can ask for it.
+            (Err(lossy), _) => r.passed.note(format!("the key {lossy:?} is not UTF-8 and is passed over")),
+        }
     }
     let metadata = Metadata::new(&file.path, entries)?;
     let tensors = read_tensors(&mut r, &metadata, n_tensors, file_index)?;
-    Ok(SetFile { metadata, tensors })
+    Ok(SetFile { metadata, tensors, passed: r.passed })
 }
 
 fn read_tensors(r: &mut Reader, metadata: &Metadata, n: usize, file: usize) -> Result<Vec<TensorInfo>> {
@@ -131,7 +144,10 @@ fn read_tensors(r: &mut Reader, metadata: &Metadata, n: usize, file: usize) -> R
         if offset != expected {
             return Err(Error::format(path, format!("the tensor {name:?} has offset {offset}, expected {expected}")));
         }
-        let bytes = tensor_bytes(path, &name, dtype, &shape)?;
+        let bytes = match dtype.0 {
+            F64 => shape.n_elements().saturating_mul(8),
+            _ => tensor_bytes(path, &name, dtype, &shape)?,
+        };
         let end = data.checked_add(offset).and_then(|start| start.checked_add(bytes));
         if end.is_none_or(|end| end > r.file.len) {
             let what = format!("{bytes} bytes at {data} + {offset}");
@@ -142,8 +158,11 @@ fn read_tensors(r: &mut Reader, metadata: &Metadata, n: usize, file: usize) -> R
         }
         // No overflow: both are at most the length of the file.
         expected = (offset + bytes).next_multiple_of(alignment);
-        let storage = TensorStorage::Whole(FileOffset { file, offset: data + offset });
-        tensors.push(TensorInfo { name, dtype, shape, bytes, storage });
+        let place = FileOffset { file, offset: data + offset };
+        tensors.push(match dtype.0 {
+            F64 => TensorInfo::of_doubles(name, shape, place),
+            _ => TensorInfo { name, dtype, shape, bytes, storage: TensorStorage::Whole(place) },
+        });
     }
     Ok(tensors)
 }
@@ -178,6 +197,7 @@ struct Reader<'a> {
     end: u64,
     /// Bytes that the values read so far take.
     memory: u64,
+    passed: Passed,
 }
 
 impl Reader<'_> {
@@ -273,10 +293,15 @@ impl Reader<'_> {
     }
 
     fn string(&mut self, what: &str, cap: u64) -> Result<String> {
+        self.text(what, cap)?.map_err(|_| self.error(format!("{what}: a string that is not UTF-8")))
+    }
+
+    /// A string, or what one that is not UTF-8 looks like.
+    fn text(&mut self, what: &str, cap: u64) -> Result<Result<String, String>> {
         let bytes = self.string_bytes(what, cap)?;
         let mut copy = try_vec("metadata", bytes.len())?;
         copy.extend_from_slice(bytes);
-        String::from_utf8(copy).map_err(|_| self.error(format!("{what}: a string that is not UTF-8")))
+        Ok(String::from_utf8(copy).map_err(|e| String::from_utf8_lossy(e.as_bytes()).into_owned()))
     }
 
     fn value(&mut self, key: &str) -> Result<Value> {
@@ -289,7 +314,10 @@ impl Reader<'_> {
             5 => Value::Int(i32::from_le_bytes(self.array()?).into()),
             6 => Value::Float(f32::from_le_bytes(self.array()?).into()),
             7 => Value::Bool(bool_of(self.array()?).ok_or_else(|| self.bad_element(key))?),
-            8 => Value::Str(self.string(&format!("the key {key:?}"), MAX_STRING)?),
+            8 => match self.text(&format!("the key {key:?}"), MAX_STRING)? {
+                Ok(text) => Value::Str(text),
+                Err(lossy) => Value::NotText(lossy),
+            },
             9 => self.array_value(key)?,
             10 => Value::Int(u64::from_le_bytes(self.array()?).into()),
             11 => Value::Int(i64::from_le_bytes(self.array()?).into()),

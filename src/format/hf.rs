@@ -22,22 +22,24 @@ pub(super) mod peft;
 mod rope;
 mod sentence;
 mod translator;
+mod weights;
 mod window;
 
 use std::path::Path;
 
-use super::contents::{Contents, FileFormat, MAX_FILES, append, owned};
+use super::contents::{Contents, FileFormat, owned};
 use super::file::{Files, InputFile};
-use super::json::{Json, Object};
+use super::json::Json;
 use super::metadata::Metadata;
-use super::safetensors::{self, Entry};
+use super::passed::Passed;
 use super::value::{Strings, Value};
 use crate::error::{Error, Result, try_vec};
-use folder::{MAX_CONFIG, bound_infinities, is_plain, read, read_text};
+use folder::{MAX_CONFIG, read, read_text};
+use weights::Weights;
 
-const MAX_INDEX: u64 = 16 << 20;
 const MAX_TOKENIZER: u64 = 64 << 20;
 const MAX_TEMPLATE: u64 = 16 << 20;
+const MAX_TEMPLATES: usize = 16;
 
 /// Opens a folder; or one safetensors file in it, which may stand alone.
 pub(super) fn open(files: Files, folder: &Path, alone: Option<InputFile>) -> Result<Contents> {
@@ -47,20 +49,23 @@ pub(super) fn open(files: Files, folder: &Path, alone: Option<InputFile>) -> Res
         None if alone.is_none() => files.open(&config_path)?.read_all(MAX_CONFIG).map(Some)?,
         config => config,
     };
-    let Some(mut config) = config else {
-        let (set, entries) = weights(files, folder, alone)?;
+    let Some(config) = config else {
+        let Weights { files: set, entries, instead } = weights::find(files, folder, alone)?;
         let mut tensors = try_vec("tensors", entries.len())?;
         for entry in &entries {
             tensors.push(entry.tensor(&opened, owned(&entry.name)?)?);
         }
         let metadata = Metadata::new(&opened, Vec::new())?;
-        return Ok(Contents { format: FileFormat::Safetensors, metadata, files: set, tensors });
+        let passed = Passed { weights: instead, ..Passed::default() };
+        return Ok(Contents { format: FileFormat::Safetensors, metadata, files: set, tensors, passed });
     };
-    bound_infinities(&mut config);
-    let config = Json::parse(&config_path, &config)?;
-    let translated = config::translate(&config_path, &config)?;
-    let (set, entries) = weights(files, folder, alone)?;
-    let tensors = names::translate(&opened, &translated, entries)?;
+    let config = Json::parse_python(&config_path, &config)?;
+    let mut translated = config::translate(&config_path, &config)?;
+    let Weights { files: set, entries, instead } = weights::find(files, folder, alone)?;
+    translated.passed.weights = instead;
+    // The file of a decoder whose hidden states are its results.
+    translated.embeds |= files.exists(&folder.join("modules.json"));
+    let tensors = names::translate(&opened, &mut translated, &set, entries)?;
     let mut keys = translated.keys;
     if let Some(name) = folder.file_name() {
         keys.push(("general.name".into(), Value::Str(name.to_string_lossy().into_owned())));
@@ -68,98 +73,37 @@ pub(super) fn open(files: Files, folder: &Path, alone: Option<InputFile>) -> Res
     if !translated.classifies {
         sentence::pooling(files, folder, translated.family.arch, &mut keys)?;
     }
-    token_ids(files, folder, &config_path, &config, &mut keys)?;
+    let generation_path = folder.join("generation_config.json");
+    let generation = read(files, &generation_path, MAX_CONFIG)?.unwrap_or_else(|| b"{}".to_vec());
+    let generation = Json::parse_python(&generation_path, &generation)?;
+    token_ids([&generation_path, &config_path], &generation, &config, &mut keys)?;
+    sampling(&generation, &mut keys)?;
     tokenizer(files, folder, &mut keys)?;
     let metadata = Metadata::new(&opened, keys)?;
-    Ok(Contents { format: FileFormat::Safetensors, metadata, files: set, tensors })
-}
-
-/// The tensors of a folder: of one file, of a set with an index, or none.
-fn weights(files: Files, folder: &Path, alone: Option<InputFile>) -> Result<(Vec<InputFile>, Vec<Entry>)> {
-    let index_path = folder.join("model.safetensors.index.json");
-    let whole = folder.join("model.safetensors");
-    if alone.is_none() && files.exists(&whole) {
-        return one_file(files.open(&whole)?);
-    }
-    let index = read(files, &index_path, MAX_INDEX)?;
-    let Some(index) = index else { return alone.map_or(Ok((Vec::new(), Vec::new())), one_file) };
-    let index = Json::parse(&index_path, &index)?;
-    let Some(Json::Object(map)) = index.get("weight_map") else {
-        return Err(Error::format(&index_path, "no weight_map"));
-    };
-    let mut shards: Vec<&str> = try_vec("files", map.len())?;
-    for (tensor, shard) in map {
-        let shard = shard.as_str().filter(|name| is_plain(name));
-        shards.push(shard.ok_or_else(|| Error::format(&index_path, format!("{tensor:?} is in no plain file name")))?);
-    }
-    shards.sort_unstable();
-    shards.dedup();
-    if shards.len() as u64 > MAX_FILES {
-        return Err(Error::format(&index_path, format!("{} files, the limit is {MAX_FILES}", shards.len())));
-    }
-    if let Some(file) = alone
-        && !shards.iter().any(|name| file.path.file_name().is_some_and(|n| n == *name))
-    {
-        return one_file(file);
-    }
-    read_shards(files, folder, &index_path, map, &shards)
-}
-
-fn one_file(file: InputFile) -> Result<(Vec<InputFile>, Vec<Entry>)> {
-    let entries = safetensors::read_header(&file, 0)?;
-    Ok((vec![file], entries))
-}
-
-fn read_shards(
-    from: Files,
-    folder: &Path,
-    index_path: &Path,
-    map: &Object,
-    shards: &[&str],
-) -> Result<(Vec<InputFile>, Vec<Entry>)> {
-    let mut files = try_vec("files", shards.len())?;
-    let mut entries = Vec::new();
-    for shard in shards {
-        let file = from.open(&folder.join(shard))?;
-        let more = safetensors::read_header(&file, files.len())?;
-        append(&mut entries, more, index_path)?;
-        files.push(file);
-    }
-    let mut found: Vec<(&str, &str)> = try_vec("tensors", entries.len())?;
-    found.extend(entries.iter().map(|e| (e.name.as_str(), shards.get(e.place.file).copied().unwrap_or_default())));
-    found.sort_unstable();
-    for (tensor, shard) in map {
-        let expected = (tensor.as_ref(), shard.as_str().unwrap_or_default());
-        if found.binary_search(&expected).is_err() {
-            let what = format!("the tensor {tensor:?} should be in {:?}, where it is not", expected.1);
-            return Err(Error::format(index_path, what));
-        }
-    }
-    Ok((files, entries))
+    let passed = translated.passed;
+    Ok(Contents { format: FileFormat::Safetensors, metadata, files: set, tensors, passed })
 }
 
 /// Special tokens by number. `generation_config.json` overrides `config.json`.
 fn token_ids(
-    files: Files,
-    folder: &Path,
-    config_path: &Path,
+    [generation_path, config_path]: [&Path; 2],
+    generation: &Json,
     config: &Json,
     keys: &mut Vec<(String, Value)>,
 ) -> Result<()> {
-    let generation_path = folder.join("generation_config.json");
-    let generation = read(files, &generation_path, MAX_CONFIG)?.unwrap_or_else(|| b"{}".to_vec());
-    let generation = Json::parse(&generation_path, &generation)?;
     let text_config = config.get("text_config").unwrap_or(&Json::Null);
     for (name, key) in config::TOKEN_IDS {
-        let places = [(&generation, &generation_path as &Path), (text_config, config_path), (config, config_path)];
+        let places = [(generation, generation_path), (text_config, config_path), (config, config_path)];
         let Some((ids, path)) = places.iter().find_map(|(json, path)| Some((json.get(name)?, path))) else { continue };
         let ids = ids.as_array().unwrap_or(std::slice::from_ref(ids));
         let mut numbers = try_vec("token ids", ids.len())?;
         for id in ids {
             match id {
-                Json::Int(id) if u32::try_from(*id).is_ok() => numbers.push(*id),
                 // Some configurations say "none" so.
                 Json::Int(-1) => {}
+                id if id.as_u64().is_some_and(|id| id <= u32::MAX.into()) => {
+                    numbers.extend(id.as_u64().and_then(|id| i64::try_from(id).ok()));
+                }
                 _ => return Err(Error::format(path, format!("{name} holds no token"))),
             }
         }
@@ -173,6 +117,30 @@ fn token_ids(
     Ok(())
 }
 
+/// What the model's makers advise for sampling, under the names of a GGUF file, whatever the values are.
+fn sampling(generation: &Json, keys: &mut Vec<(String, Value)>) -> Result<()> {
+    let names = [
+        ("temperature", "temp"),
+        ("top_k", "top_k"),
+        ("top_p", "top_p"),
+        ("min_p", "min_p"),
+        ("repetition_penalty", "penalty_repeat"),
+    ];
+    let is_greedy = generation.get("do_sample") == Some(&Json::Bool(false));
+    for (theirs, ours) in names {
+        let value = match generation.get(theirs) {
+            _ if is_greedy && ours == "temp" => Value::Float(0.0),
+            Some(Json::Int(i)) => Value::Int(i128::from(*i)),
+            Some(Json::Float(x)) => Value::Float(*x),
+            Some(Json::Bool(b)) => Value::Bool(*b),
+            Some(other) => Value::Str(owned(&other.to_string())?),
+            None => continue,
+        };
+        keys.push((format!("general.sampling.{ours}"), value));
+    }
+    Ok(())
+}
+
 /// The tokenizer's files go to the text layer as they are, but for the few facts that a GGUF file has keys for.
 fn tokenizer(files: Files, folder: &Path, keys: &mut Vec<(String, Value)>) -> Result<()> {
     if let Some(text) = read_text(files, &folder.join("tokenizer.json"), MAX_TOKENIZER)? {
@@ -181,35 +149,69 @@ fn tokenizer(files: Files, folder: &Path, keys: &mut Vec<(String, Value)>) -> Re
         other_tokenizer(files, folder, keys)?;
     }
     let path = folder.join("tokenizer_config.json");
-    let mut template = None;
     let text = read_text(files, &path, MAX_CONFIG)?;
-    let config = Json::parse(&path, text.as_deref().unwrap_or("{}").as_bytes())?;
+    let config = Json::parse_python(&path, text.as_deref().unwrap_or("{}").as_bytes())?;
     special_tokens(files, folder, &config, keys)?;
-    if text.is_some() {
-        for name in ["add_bos_token", "add_eos_token"] {
-            if let Some(flag) = config.get(name) {
-                let flag = flag.as_bool().ok_or_else(|| Error::format(&path, format!("{name} is no boolean")))?;
-                keys.push((format!("tokenizer.ggml.{name}"), flag.into()));
-            }
+    for name in ["add_bos_token", "add_eos_token"] {
+        if let Some(flag) = config.get(name) {
+            let flag = flag.as_bool().ok_or_else(|| Error::format(&path, format!("{name} is no boolean")))?;
+            keys.push((format!("tokenizer.ggml.{name}"), flag.into()));
         }
-        template = match config.get("chat_template") {
-            Some(Json::Str(template)) => Some(owned(template)?),
-            Some(Json::Array(named)) => default_template(named)?,
-            _ => None,
-        };
     }
+    templates(files, folder, &config, keys)?;
     drop(config);
     if let Some(text) = text {
         keys.push(("tokenizer.huggingface.config".into(), Value::Str(text)));
     }
-    // A template of its own file replaces the one of the configuration. Bytes that are no text spoil the template,
-    // which a model can be used without, and not the model.
-    if let Some(bytes) = read(files, &folder.join("chat_template.jinja"), MAX_TEMPLATE)? {
-        template = Some(String::from_utf8_lossy(&bytes).into_owned());
+    Ok(())
+}
+
+/// The chat templates under the keys of a GGUF file: that of the configuration, or of the file that processors write, or several
+/// by their names. A template of its own file replaces these. Bytes that are no text spoil the template, which a model can be
+/// used without, and not the model.
+fn templates(files: Files, folder: &Path, config: &Json, keys: &mut Vec<(String, Value)>) -> Result<()> {
+    let path = folder.join("chat_template.json");
+    let text = read_text(files, &path, MAX_TEMPLATE)?;
+    let of_processor = Json::parse_python(&path, text.as_deref().unwrap_or("{}").as_bytes())?;
+    let mut found: Vec<(String, String)> = Vec::new();
+    let mut add = |name: &str, template: String| {
+        let is_new = found.len() < MAX_TEMPLATES && !found.iter().any(|(known, _)| known == name);
+        found.extend(is_new.then(|| (name.to_owned(), template)));
+    };
+    for (name, file) in [
+        ("default", "chat_template.jinja"),
+        ("tool_use", "additional_chat_templates/tool_use.jinja"),
+        ("rag", "additional_chat_templates/rag.jinja"),
+    ] {
+        if let Some(bytes) = read(files, &folder.join(file), MAX_TEMPLATE)? {
+            add(name, String::from_utf8_lossy(&bytes).into_owned());
+        }
     }
-    if let Some(template) = template {
-        keys.push(("tokenizer.chat_template".into(), template.into()));
+    for source in [config, &of_processor] {
+        match source.get("chat_template") {
+            Some(Json::Str(template)) => add("default", owned(template)?),
+            Some(Json::Array(named)) => {
+                for entry in named {
+                    let text = |key: &str| entry.get(key).and_then(Json::as_str);
+                    if let (Some(name), Some(template)) = (text("name"), text("template")) {
+                        add(name, owned(template)?);
+                    }
+                }
+            }
+            Some(named @ Json::Object(_)) => {
+                for (name, template) in named.members() {
+                    if let Some(template) = template.as_str() {
+                        add(name, owned(template)?);
+                    }
+                }
+            }
+            _ => {}
+        }
     }
+    keys.extend(found.into_iter().map(|(name, template)| match name.as_str() {
+        "default" => ("tokenizer.chat_template".to_owned(), template.into()),
+        name => (format!("tokenizer.chat_template.{name}"), template.into()),
+    }));
     Ok(())
 }
 
@@ -242,7 +244,7 @@ fn other_tokenizer(files: Files, folder: &Path, keys: &mut Vec<(String, Value)>)
 fn special_tokens(files: Files, folder: &Path, config: &Json, keys: &mut Vec<(String, Value)>) -> Result<()> {
     let path = folder.join("special_tokens_map.json");
     let text = read_text(files, &path, MAX_CONFIG)?;
-    let map = Json::parse(&path, text.as_deref().unwrap_or("{}").as_bytes())?;
+    let map = Json::parse_python(&path, text.as_deref().unwrap_or("{}").as_bytes())?;
     let is_older = config.get("added_tokens_decoder").is_none();
     for name in ["bos_token", "eos_token", "unk_token", "pad_token"] {
         // A string, or an object that describes an added token.
@@ -263,14 +265,8 @@ fn special_tokens(files: Files, folder: &Path, config: &Json, keys: &mut Vec<(St
     }
     let path = folder.join("added_tokens.json");
     if let Some(text) = read_text(files, &path, MAX_CONFIG)? {
-        Json::parse(&path, text.as_bytes())?;
+        Json::parse_python(&path, text.as_bytes())?;
         keys.push(("tokenizer.huggingface.added_tokens".into(), Value::Str(text)));
     }
     Ok(())
-}
-
-/// The template named `default` of `[{"name": ..., "template": ...}]`.
-fn default_template(named: &[Json]) -> Result<Option<String>> {
-    let default = named.iter().find(|t| t.get("name").and_then(Json::as_str) == Some("default"));
-    default.and_then(|t| t.get("template")?.as_str()).map(owned).transpose()
 }

@@ -1,14 +1,13 @@
-//! JSON (RFC 8259) of hostile origin, as a tree that borrows its text. `serde_json` reads the grammar; this file bounds
-//! nesting, number of values and memory, and refuses an object that has a name twice.
+//! JSON (RFC 8259) of hostile origin, as a tree that borrows its text. Bounds nesting, number of values and memory, and
+//! refuses an object that has a name twice.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::path::Path;
 
-use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
-
-use crate::error::{Error, Result, secured};
-use crate::memory::is_short;
+use super::contents::owned;
+use super::value::whole;
+use crate::error::{Error, Result, check_memory};
 
 /// Levels of arrays and objects, each of which is a level of recursion.
 const MAX_DEPTH: usize = 64;
@@ -32,19 +31,23 @@ pub type Object<'a> = Vec<(Cow<'a, str>, Json<'a>)>;
 impl<'a> Json<'a> {
     /// Reads a document. `path` is for messages.
     pub fn parse(path: &Path, bytes: &'a [u8]) -> Result<Json<'a>> {
+        Json::read(path, bytes, false)
+    }
+
+    /// Reads a document as Python writes it: NaN, Infinity and -Infinity are numbers.
+    pub fn parse_python(path: &Path, bytes: &'a [u8]) -> Result<Json<'a>> {
+        Json::read(path, bytes, true)
+    }
+
+    fn read(path: &Path, bytes: &'a [u8], constants: bool) -> Result<Json<'a>> {
         let text = str::from_utf8(bytes).map_err(|_| Error::format(path, "JSON that is not UTF-8"))?;
-        let mut bounds = Bounds { values: 0, out_of_memory: None };
-        let mut reader = serde_json::Deserializer::from_str(text);
-        // The reader copies strings with escapes without asking.
-        secured("JSON", text.len() + (64 << 10), || {
-            let read = ValueSeed { bounds: &mut bounds, depth: 0 }.deserialize(&mut reader);
-            let read = read.and_then(|value| reader.end().map(|()| value));
-            match (read, bounds.out_of_memory) {
-                (Ok(value), _) => Ok(value),
-                (Err(_), Some(bytes)) => Err(Error::OutOfMemory { what: "JSON", bytes }),
-                (Err(e), None) => Err(Error::format(path, format!("JSON: {e}"))),
-            }
-        })
+        let mut reader = Reader { path, text, at: 0, values: 0, constants };
+        let value = reader.value(0)?;
+        reader.skip_space();
+        match reader.peek() {
+            None => Ok(value),
+            Some(_) => Err(reader.error("trailing characters")),
+        }
     }
 
     /// A member of an object; one that is `null` counts as absent.
@@ -62,9 +65,11 @@ impl<'a> Json<'a> {
         if let Json::Object(members) = self { members } else { &[] }
     }
 
+    /// An integer of 0 or more, which may be written as a float.
     pub fn as_u64(&self) -> Option<u64> {
         match self {
             Json::Int(i) => u64::try_from(*i).ok(),
+            Json::Float(x) => whole(*x),
             _ => None,
         }
     }
@@ -114,142 +119,255 @@ impl fmt::Display for Json<'_> {
     }
 }
 
-/// The resources that a document has taken so far.
-struct Bounds {
+/// Reads a document from front to back.
+struct Reader<'p, 'a> {
+    path: &'p Path,
+    text: &'a str,
+    /// Bytes that were read.
+    at: usize,
+    /// Values that were read.
     values: usize,
-    /// Bytes that could not be allocated.
-    out_of_memory: Option<u64>,
+    /// Python's names of floats that are no numbers are values.
+    constants: bool,
 }
 
-impl Bounds {
-    fn push<T, E: serde::de::Error>(&mut self, list: &mut Vec<T>, item: T) -> Result<(), E> {
-        if list.try_reserve(1).is_err() {
-            self.out_of_memory = Some(size_of::<T>() as u64);
-            return Err(E::custom("out of memory"));
-        }
-        list.push(item);
-        Ok(())
+impl<'a> Reader<'_, 'a> {
+    fn error(&self, what: impl fmt::Display) -> Error {
+        let read = self.text.as_bytes().get(..self.at).unwrap_or_default();
+        let (line, column) = (read.iter().filter(|b| **b == b'\n').count() + 1, read.rsplit(|b| *b == b'\n').next());
+        let column = column.map_or(0, <[u8]>::len) + 1;
+        Error::format(self.path, format!("JSON: {what} at line {line} column {column}"))
     }
 
-    fn owned<'a, E: serde::de::Error>(&mut self, text: &str) -> Result<Cow<'a, str>, E> {
-        super::contents::owned(text).map(Cow::Owned).map_err(|_| {
-            self.out_of_memory = Some(text.len() as u64);
-            E::custom("out of memory")
+    fn rest(&self) -> &'a str {
+        self.text.get(self.at..).unwrap_or_default()
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    /// Steps over a text, if it is what follows.
+    fn take(&mut self, text: &str) -> bool {
+        let follows = self.rest().starts_with(text);
+        if follows {
+            self.at += text.len();
+        }
+        follows
+    }
+
+    fn skip_space(&mut self) {
+        while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
+            self.at += 1;
+        }
+    }
+
+    fn expected(&self, what: &str) -> Error {
+        match self.peek() {
+            None => self.error(format_args!("EOF where {what} is expected")),
+            Some(_) => self.error(format_args!("expected {what}")),
+        }
+    }
+
+    fn value(&mut self, depth: usize) -> Result<Json<'a>> {
+        if depth > MAX_DEPTH {
+            return Err(self.error(format_args!("nested more than {MAX_DEPTH} deep")));
+        }
+        self.values += 1;
+        if self.values > MAX_VALUES {
+            return Err(self.error(format_args!("more than {MAX_VALUES} values")));
+        }
+        check_memory("JSON")?;
+        self.skip_space();
+        match self.peek() {
+            Some(b'{') => self.object(depth),
+            Some(b'[') => self.array(depth),
+            Some(b'"') => self.string().map(Json::Str),
+            Some(b'-' | b'0'..=b'9') if !self.rest().starts_with("-I") => self.number(),
+            _ => self.word(),
+        }
+    }
+
+    fn word(&mut self) -> Result<Json<'a>> {
+        const WORDS: [(&str, Json<'static>); 3] =
+            [("null", Json::Null), ("true", Json::Bool(true)), ("false", Json::Bool(false))];
+        const CONSTANTS: [(&str, f64); 3] =
+            [("NaN", f64::NAN), ("Infinity", f64::INFINITY), ("-Infinity", f64::NEG_INFINITY)];
+        if let Some((_, value)) = WORDS.into_iter().find(|(word, _)| self.take(word)) {
+            return Ok(value);
+        }
+        match CONSTANTS.iter().find(|(word, _)| self.constants && self.take(word)) {
+            Some((_, x)) => Ok(Json::Float(*x)),
+            None => Err(self.expected("a value")),
+        }
+    }
+
+    fn number(&mut self) -> Result<Json<'a>> {
+        let start = self.at;
+        let is_whole = {
+            self.take("-");
+            if !self.take("0") {
+                self.digits()?;
+            }
+            let mut is_whole = true;
+            if self.take(".") {
+                self.digits()?;
+                is_whole = false;
+            }
+            if self.take("e") || self.take("E") {
+                let _ = self.take("+") || self.take("-");
+                self.digits()?;
+                is_whole = false;
+            }
+            is_whole
+        };
+        let text = self.text.get(start..self.at).unwrap_or_default();
+        if let (true, Ok(i)) = (is_whole, text.parse()) {
+            return Ok(Json::Int(i));
+        }
+        match text.parse::<f64>() {
+            Ok(x) if x.is_finite() => Ok(Json::Float(x)),
+            _ => Err(self.error("a number out of range")),
+        }
+    }
+
+    /// One digit or more.
+    fn digits(&mut self) -> Result<()> {
+        let start = self.at;
+        while matches!(self.peek(), Some(b'0'..=b'9')) {
+            self.at += 1;
+        }
+        if self.at == start { Err(self.expected("a digit")) } else { Ok(()) }
+    }
+
+    /// A string, which is borrowed where it has no escapes.
+    fn string(&mut self) -> Result<Cow<'a, str>> {
+        if !self.take("\"") {
+            return Err(self.expected("a string"));
+        }
+        let mut copy = None;
+        loop {
+            let rest = self.rest();
+            let end = rest.bytes().position(|b| matches!(b, b'"' | b'\\' | 0..=0x1f)).unwrap_or(rest.len());
+            let plain = rest.get(..end).unwrap_or_default();
+            self.at += end;
+            match self.peek() {
+                Some(b'"') => {
+                    self.at += 1;
+                    return match copy {
+                        None => Ok(Cow::Borrowed(plain)),
+                        Some(mut copy) => {
+                            append(&mut copy, plain)?;
+                            Ok(Cow::Owned(copy))
+                        }
+                    };
+                }
+                Some(b'\\') => {
+                    let copy = match &mut copy {
+                        None => copy.insert(owned(plain)?),
+                        Some(copy) => {
+                            append(copy, plain)?;
+                            copy
+                        }
+                    };
+                    let mut bytes = [0; 4];
+                    append(copy, self.escape()?.encode_utf8(&mut bytes))?;
+                }
+                Some(_) => return Err(self.error("a control character in a string")),
+                None => return Err(self.error("EOF within a string")),
+            }
+        }
+    }
+
+    fn escape(&mut self) -> Result<char> {
+        self.at += 1;
+        let byte = self.peek().ok_or_else(|| self.error("EOF within an escape"))?;
+        self.at += 1;
+        Ok(match byte {
+            b'"' | b'\\' | b'/' => char::from(byte),
+            b'b' => '\u{8}',
+            b'f' => '\u{c}',
+            b'n' => '\n',
+            b'r' => '\r',
+            b't' => '\t',
+            b'u' => {
+                let first = self.hex()?;
+                let code = match first {
+                    0xd800..=0xdbff if self.take("\\u") => match self.hex()? {
+                        second @ 0xdc00..=0xdfff => 0x1_0000 + ((first - 0xd800) << 10) + (second - 0xdc00),
+                        _ => first,
+                    },
+                    _ => first,
+                };
+                char::from_u32(code).ok_or_else(|| self.error("a lone surrogate in an escape"))?
+            }
+            _ => return Err(self.error("an unknown escape")),
         })
     }
-}
 
-/// Reads one value at `depth`.
-struct ValueSeed<'b> {
-    bounds: &'b mut Bounds,
-    depth: usize,
-}
-
-impl<'a> DeserializeSeed<'a> for ValueSeed<'_> {
-    type Value = Json<'a>;
-
-    fn deserialize<D: Deserializer<'a>>(self, reader: D) -> Result<Json<'a>, D::Error> {
-        if self.depth > MAX_DEPTH {
-            return Err(D::Error::custom(format!("nested more than {MAX_DEPTH} deep")));
-        }
-        self.bounds.values += 1;
-        if is_short() {
-            self.bounds.out_of_memory = Some(0);
-            return Err(D::Error::custom("out of memory"));
-        }
-        if self.bounds.values > MAX_VALUES {
-            return Err(D::Error::custom(format!("more than {MAX_VALUES} values")));
-        }
-        reader.deserialize_any(self)
-    }
-}
-
-impl<'a> Visitor<'a> for ValueSeed<'_> {
-    type Value = Json<'a>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a value")
+    fn hex(&mut self) -> Result<u32> {
+        let digits = self.rest().get(..4).filter(|digits| digits.bytes().all(|b| b.is_ascii_hexdigit()));
+        let code = digits.and_then(|digits| u32::from_str_radix(digits, 16).ok());
+        let code = code.ok_or_else(|| self.error("an escape without four digits"))?;
+        self.at += 4;
+        Ok(code)
     }
 
-    fn visit_unit<E>(self) -> Result<Json<'a>, E> {
-        Ok(Json::Null)
-    }
-
-    fn visit_bool<E>(self, b: bool) -> Result<Json<'a>, E> {
-        Ok(Json::Bool(b))
-    }
-
-    fn visit_i64<E>(self, i: i64) -> Result<Json<'a>, E> {
-        Ok(Json::Int(i))
-    }
-
-    fn visit_u64<E>(self, i: u64) -> Result<Json<'a>, E> {
-        Ok(i64::try_from(i).map_or(Json::Float(i as f64), Json::Int))
-    }
-
-    fn visit_f64<E>(self, x: f64) -> Result<Json<'a>, E> {
-        Ok(Json::Float(x))
-    }
-
-    fn visit_borrowed_str<E>(self, text: &'a str) -> Result<Json<'a>, E> {
-        Ok(Json::Str(Cow::Borrowed(text)))
-    }
-
-    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Json<'a>, E> {
-        self.bounds.owned(text).map(Json::Str)
-    }
-
-    fn visit_seq<A: SeqAccess<'a>>(self, mut list: A) -> Result<Json<'a>, A::Error> {
+    fn array(&mut self, depth: usize) -> Result<Json<'a>> {
+        self.at += 1;
         let mut items = Vec::new();
-        while let Some(item) = list.next_element_seed(ValueSeed { bounds: self.bounds, depth: self.depth + 1 })? {
-            self.bounds.push(&mut items, item)?;
+        self.skip_space();
+        while !self.take("]") {
+            if !items.is_empty() && !self.take(",") {
+                return Err(self.expected("a comma or the end of a list"));
+            }
+            let item = self.value(depth + 1)?;
+            push(&mut items, item)?;
+            self.skip_space();
         }
         Ok(Json::Array(items))
     }
 
-    fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<Json<'a>, A::Error> {
+    fn object(&mut self, depth: usize) -> Result<Json<'a>> {
+        self.at += 1;
         let mut members: Object = Vec::new();
-        while let Some(name) = map.next_key_seed(NameSeed(self.bounds))? {
-            let value = map.next_value_seed(ValueSeed { bounds: self.bounds, depth: self.depth + 1 })?;
-            self.bounds.push(&mut members, (name, value))?;
+        self.skip_space();
+        while !self.take("}") {
+            if !members.is_empty() && !self.take(",") {
+                return Err(self.expected("a comma or the end of an object"));
+            }
+            self.skip_space();
+            let name = self.string()?;
+            self.skip_space();
+            if !self.take(":") {
+                return Err(self.expected("a colon"));
+            }
+            let value = self.value(depth + 1)?;
+            push(&mut members, (name, value))?;
+            self.skip_space();
         }
         let mut names: Vec<&str> = Vec::new();
         for (name, _) in &members {
-            self.bounds.push(&mut names, name)?;
+            push(&mut names, name)?;
         }
         names.sort_unstable();
         match names.iter().zip(names.iter().skip(1)).find(|(a, b)| a == b) {
-            Some((name, _)) => Err(A::Error::custom(format!("the name {name:?} occurs twice in an object"))),
+            Some((name, _)) => Err(self.error(format_args!("the name {name:?} occurs twice in an object"))),
             None => Ok(Json::Object(members)),
         }
     }
 }
 
-/// Reads the name of a member.
-struct NameSeed<'b>(&'b mut Bounds);
-
-impl<'a> DeserializeSeed<'a> for NameSeed<'_> {
-    type Value = Cow<'a, str>;
-
-    fn deserialize<D: Deserializer<'a>>(self, reader: D) -> Result<Cow<'a, str>, D::Error> {
-        reader.deserialize_str(self)
-    }
+fn push<T>(list: &mut Vec<T>, item: T) -> Result<()> {
+    list.try_reserve(1).map_err(|_| Error::OutOfMemory { what: "JSON", bytes: size_of::<T>() as u64 })?;
+    list.push(item);
+    Ok(())
 }
 
-impl<'a> Visitor<'a> for NameSeed<'_> {
-    type Value = Cow<'a, str>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a name")
-    }
-
-    fn visit_borrowed_str<E>(self, name: &'a str) -> Result<Cow<'a, str>, E> {
-        Ok(Cow::Borrowed(name))
-    }
-
-    fn visit_str<E: serde::de::Error>(self, name: &str) -> Result<Cow<'a, str>, E> {
-        self.0.owned(name)
-    }
+fn append(text: &mut String, more: &str) -> Result<()> {
+    text.try_reserve(more.len()).map_err(|_| Error::OutOfMemory { what: "JSON", bytes: more.len() as u64 })?;
+    text.push_str(more);
+    Ok(())
 }
 
 #[cfg(test)]
@@ -302,7 +420,19 @@ mod tests {
             (r#""\u00g0""#.into(), "escape"),
             ("\"\u{1}\"".into(), "control character"),
             ("1e400".into(), "out of range"),
-            ("NaN".into(), "expected value"),
+            ("NaN".into(), "expected a value"),
+            ("[1,]".into(), "expected a value"),
+            ("{,}".into(), "expected a string"),
+            ("01".into(), "trailing"),
+            ("+1".into(), "expected a value"),
+            ("-".into(), "EOF where a digit"),
+            ("1.".into(), "digit"),
+            ("[1 2]".into(), "comma"),
+            ("{\"a\" 2}".into(), "colon"),
+            ("\"a".into(), "EOF within a string"),
+            ("\"\\x\"".into(), "escape"),
+            ("tru".into(), "expected a value at line 1 column 1"),
+            ("[\n  -Infinity]".into(), "expected a value at line 2 column 3"),
             ("".into(), "EOF"),
             ("1 2".into(), "trailing"),
         ] {
@@ -312,5 +442,36 @@ mod tests {
         let nested = |n: usize| format!("{}{}", "[".repeat(n), "]".repeat(n));
         assert!(parse(&nested(MAX_DEPTH)).is_ok() && parse(&nested(MAX_DEPTH + 2)).is_err());
         assert!(Json::parse(Path::new("f"), b"\"\xff\"").is_err());
+    }
+
+    #[test]
+    fn constants_of_python_are_numbers_where_its_files_are_read() {
+        let text = r#"{"a": [NaN, Infinity, -Infinity, -1], "b": "NaN"}"#;
+        assert!(parse(text).is_err());
+        let found = Json::parse_python(Path::new("f"), text.as_bytes()).unwrap();
+        let list = found.get("a").unwrap().as_array().unwrap();
+        assert!(list[0].as_f64().unwrap().is_nan());
+        assert_eq!(list[1..], [Json::Float(f64::INFINITY), Json::Float(f64::NEG_INFINITY), Json::Int(-1)]);
+        assert_eq!(found.get("b").unwrap().as_str(), Some("NaN"));
+        assert!(
+            ["nan", "inf", "-NaN", "Infinit", "--1"]
+                .iter()
+                .all(|text| { Json::parse_python(Path::new("f"), text.as_bytes()).is_err() })
+        );
+    }
+
+    #[test]
+    fn floats_that_are_whole_numbers_are_integers() {
+        for (text, expected) in [
+            ("131072.0", Some(131_072)),
+            ("1e3", Some(1000)),
+            ("0.0", Some(0)),
+            ("2.5", None),
+            ("-1.0", None),
+            ("1e17", None),
+            ("7", Some(7)),
+        ] {
+            assert_eq!(parse(text).unwrap().as_u64(), expected, "{text}");
+        }
     }
 }

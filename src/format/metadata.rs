@@ -142,6 +142,7 @@ impl Metadata {
     fn wrong_type(&self, key: &str, value: &Value, wanted: &str) -> Error {
         let found = match value {
             Value::Str(_) => "a string".to_owned(),
+            Value::NotText(_) => "a string that is not UTF-8".to_owned(),
             other => other.render(),
         };
         self.error(format!("the key {key:?} should hold {wanted}, found {found}"))

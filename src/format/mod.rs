@@ -23,6 +23,7 @@ mod hf;
 pub(crate) mod json;
 mod metadata;
 mod mmap;
+mod passed;
 mod safetensors;
 mod storage;
 mod value;
@@ -43,6 +44,7 @@ pub use file::{ByteSource, ReadAt};
 use file::{Files, InputFile};
 pub use metadata::Metadata;
 pub use mmap::Mapping;
+pub use passed::Passed;
 pub use storage::TensorInfo;
 use storage::{FileOffset, TensorStorage};
 pub use value::{Strings, Value};
@@ -68,6 +70,7 @@ pub struct Source {
     tensors: Vec<TensorInfo>,
     /// Indices into `tensors`, sorted by name.
     by_name: Vec<usize>,
+    passed: Passed,
 }
 
 impl Source {
@@ -114,7 +117,7 @@ impl Source {
     }
 
     fn new(contents: Contents, access: Access) -> Result<Source> {
-        let Contents { format, metadata, files, tensors } = contents;
+        let Contents { format, metadata, files, tensors, passed } = contents;
         let mut by_name: Vec<usize> = try_vec("tensor names", tensors.len())?;
         by_name.extend(0..tensors.len());
         let name = |i: usize| tensors.get(i).map_or("", |t| &t.name);
@@ -130,12 +133,27 @@ impl Source {
                 mappings.push(Arc::new(Mapping::new(file)?));
             }
         }
-        Ok(Source { metadata, format, files, mappings, tensors, by_name })
+        Ok(Source { metadata, format, files, mappings, tensors, by_name, passed })
     }
 
     /// The file or folder that was opened.
     pub fn path(&self) -> &Path {
         self.metadata.path()
+    }
+
+    /// What the reader of the format passed over.
+    pub fn passed(&self) -> &Passed {
+        &self.passed
+    }
+
+    /// The refusal of a file that lacks a tensor, which tells what there is.
+    pub fn missing(&self, name: &str) -> Error {
+        let is_own = |t: &&TensorInfo| !t.name.starts_with("blk.");
+        let there = match self.tensors.iter().find(is_own).or(self.tensors.first()) {
+            Some(other) => format!("there are {} tensors, such as {:?}", self.tensors.len(), other.name),
+            None => self.passed.weights.clone().unwrap_or_else(|| "there are no tensors".into()),
+        };
+        self.metadata.error(format!("the tensor {name} is missing; {there}"))
     }
 
     pub fn format(&self) -> FileFormat {

@@ -47,6 +47,11 @@ fn value_type(name: &str) -> Option<(u64, Option<DType>)> {
 impl Entry {
     /// Makes a tensor of an entry under another name, or refuses its type or shape.
     pub fn tensor(&self, path: &Path, name: String) -> Result<TensorInfo> {
+        if self.dtype == "F64" {
+            let shape =
+                Shape::new(&self.dims).map_err(|e| Error::format(path, format!("the tensor {:?}: {e}", self.name)))?;
+            return Ok(TensorInfo::of_doubles(name, shape, self.place));
+        }
         let Some((_, Some(dtype))) = value_type(&self.dtype) else {
             return Err(Error::unsupported(format!(
                 "{}: the tensor {:?} has type {:?}, which is not supported",
@@ -110,7 +115,8 @@ fn read_entry(name: &str, member: &Json) -> Result<Entry, String> {
     if shape.len() > MAX_DIMS {
         return Err(format!("{} dimensions", shape.len()));
     }
-    let dims: Option<Vec<u64>> = shape.iter().map(Json::as_u64).collect();
+    let dims: Option<Vec<u64>> =
+        shape.iter().map(|dim| if let Json::Int(i) = dim { u64::try_from(*i).ok() } else { None }).collect();
     let dims = dims.ok_or("a dimension that is no number")?;
     let offsets = member.get("data_offsets").and_then(Json::as_array).ok_or("no data_offsets")?;
     let &[Json::Int(start), Json::Int(end)] = offsets else { return Err("data_offsets are two numbers".into()) };

@@ -18,6 +18,14 @@ pub struct TensorInfo {
     pub(super) storage: TensorStorage,
 }
 
+impl TensorInfo {
+    /// A tensor of F32 whose file holds doubles.
+    pub(super) fn of_doubles(name: String, shape: Shape, place: FileOffset) -> TensorInfo {
+        let bytes = shape.n_elements().saturating_mul(4);
+        TensorInfo { name, dtype: quant::F32, shape, bytes, storage: TensorStorage::Doubles(place) }
+    }
+}
+
 /// A place in a set of files.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct FileOffset {
@@ -52,10 +60,12 @@ pub(super) enum TensorStorage {
     },
     /// F32: a function of each value of a run of floats.
     Computed {
-        place: FileOffset,
+        source: Box<TensorStorage>,
         source_type: DType,
         function: Function,
     },
+    /// F32: doubles, which are rounded.
+    Doubles(FileOffset),
     /// Bytes that are in no file.
     Made(Vec<u8>),
 }
@@ -114,9 +124,10 @@ impl TensorStorage {
             }
             TensorStorage::Picked(picked) => read_picked(files, picked, tensor, from, out),
             TensorStorage::Packed { quants, scales } => read_packed(files, *quants, *scales, tensor, from, out),
-            TensorStorage::Computed { place, source_type, function } => {
-                read_computed(files, *place, *source_type, *function, tensor, from, out)
+            TensorStorage::Computed { source, source_type, function } => {
+                read_computed(files, source, *source_type, *function, tensor, from, out)
             }
+            TensorStorage::Doubles(place) => read_doubles(files, *place, tensor, from, out),
             TensorStorage::Made(bytes) => {
                 let start = usize::try_from(from).unwrap_or(usize::MAX);
                 let part = bytes.get(start..).and_then(|b| b.get(..out.len())).ok_or_else(|| unaligned(tensor))?;
@@ -236,7 +247,7 @@ const COMPUTED_RUN: usize = 1 << 16;
 
 fn read_computed(
     files: &[InputFile],
-    place: FileOffset,
+    values_of: &TensorStorage,
     source_type: DType,
     function: Function,
     tensor: &TensorInfo,
@@ -254,10 +265,34 @@ fn read_computed(
     for out in out.chunks_mut(COMPUTED_RUN * 4) {
         raw.truncate(out.len() / 4 * source.block_bytes);
         values.truncate(out.len() / 4);
-        read(files, place, at, &mut raw)?;
+        values_of.read(files, tensor, at, &mut raw)?;
         (source.dequantize)(&raw, &mut values);
         for (out, x) in out.chunks_exact_mut(4).zip(&values) {
             out.copy_from_slice(&function.of(*x).to_le_bytes());
+        }
+        at += raw.len() as u64;
+    }
+    Ok(())
+}
+
+/// Rounds doubles; one beyond the range of F32 is refused.
+fn read_doubles(files: &[InputFile], place: FileOffset, tensor: &TensorInfo, from: u64, out: &mut [u8]) -> Result<()> {
+    if !from.is_multiple_of(4) || !out.len().is_multiple_of(4) {
+        return Err(unaligned(tensor));
+    }
+    let mut raw = try_filled("doubles", COMPUTED_RUN.min(out.len() / 4) * 8, 0u8)?;
+    let mut at = from.saturating_mul(2);
+    for out in out.chunks_mut(COMPUTED_RUN * 4) {
+        raw.truncate(out.len() * 2);
+        read(files, place, at, &mut raw)?;
+        for (out, double) in out.as_chunks_mut::<4>().0.iter_mut().zip(raw.as_chunks::<8>().0) {
+            let double = f64::from_le_bytes(*double);
+            let value = narrow(double);
+            if double.is_finite() && !value.is_finite() {
+                let what = format!("the tensor {:?} holds {double:e}, which is beyond the range of F32", tensor.name);
+                return Err(Error::unsupported(what));
+            }
+            *out = value.to_le_bytes();
         }
         at += raw.len() as u64;
     }

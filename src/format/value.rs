@@ -18,6 +18,8 @@ pub enum Value {
     Strs(Strings),
     /// The text form of a value that was moved out.
     Taken(String),
+    /// A string that is not UTF-8, with a mark in the place of what is not.
+    NotText(String),
 }
 
 /// Many strings in one allocation. Kept as bytes, because the tokens of a vocabulary need not be UTF-8 each.
@@ -151,7 +153,7 @@ impl Value {
             Value::Float(x) if f64::from(narrow(*x)) == *x => narrow(*x).to_string(),
             Value::Float(x) => x.to_string(),
             Value::Bool(b) => b.to_string(),
-            Value::Str(s) | Value::Taken(s) => s.clone(),
+            Value::Str(s) | Value::Taken(s) | Value::NotText(s) => s.clone(),
             Value::Ints(v) => format!("[{} integers]", v.len()),
             Value::Floats(v) => format!("[{} floats]", v.len()),
             Value::Bools(v) => format!("[{} booleans]", v.len()),
@@ -187,6 +189,16 @@ fn collected<T>(items: impl ExactSizeIterator<Item = Option<T>>) -> Result<Optio
 #[expect(clippy::cast_possible_truncation)]
 pub(super) fn narrow(x: f64) -> f32 {
     x as f32
+}
+
+/// A float that is a whole number.
+pub(super) fn whole(x: f64) -> Option<u64> {
+    if !(0.0..=2f64.powi(53)).contains(&x) || x.fract() != 0.0 {
+        return None;
+    }
+    // Exact: whole, not negative, and within the precision of a float.
+    #[expect(clippy::cast_possible_truncation)]
+    Some(x as u64)
 }
 
 macro_rules! values_from {

@@ -23,7 +23,7 @@ use crate::backend::program::{Program, ProgramBuilder};
 use crate::backend::state_spec::KvLayer;
 use crate::backend::weights::{MatrixSource, Rope, RopePairs, Weights};
 use crate::error::{Error, Result, check_memory};
-use crate::format::{FileFormat, Source};
+use crate::format::{FileFormat, Passed, Source};
 use crate::tensor::DType;
 
 /// A network and its weights in a file, of which only vectors were read.
@@ -35,6 +35,8 @@ pub struct Network<'a> {
     /// The layer that predicts a further token, with the same handles of weights; `None` where it was not asked for.
     pub predictor: Option<Predictor>,
     pub embeddings: EmbeddingHead,
+    /// Keys and tensors that the network does not know.
+    pub passed: Passed,
     /// The order of rotary pairs in GGUF files of the architecture, where it has the common rotation.
     pub(super) gguf_pairs: Option<RopePairs>,
     /// Matrices whose products have a factor of the file.
@@ -127,10 +129,12 @@ impl<'a> Builder<'a> {
         let hyper = Hyper::read(&keys, source)?;
         let rms = keys.float("attention.layer_norm_rms_epsilon")?;
         let layer = keys.float("attention.layer_norm_epsilon")?;
-        let (rms_eps, layer_eps) = (rms.or(layer).unwrap_or(1e-5), layer.or(rms).unwrap_or(1e-5));
-        if !(rms_eps > 0.0 && layer_eps > 0.0) {
-            return Err(Error::unsupported("the norm epsilon is not a positive number"));
-        }
+        let (Some(rms_eps), Some(layer_eps)) = (rms.or(layer), layer.or(rms)) else {
+            // One that is 0 stands for an absent one only beside the other.
+            let other = "attention.layer_norm_epsilon";
+            let key = if keys.is_present(other) { other } else { "attention.layer_norm_rms_epsilon" };
+            return Err(keys.unsupported(key));
+        };
         Ok(Builder {
             hyper,
             residual_scale: 1.0,
@@ -230,6 +234,10 @@ impl<'a> Builder<'a> {
 
     /// Logits of `x`, `cap * tanh(scale * y / cap)`, by `output` or, where a file has none, by the embedding.
     pub fn head(&mut self, x: Act, scale: f32, softcap: f32) -> Result<()> {
+        if self.keys.metadata.bool("realizar.headless")? == Some(true) {
+            self.states = Some(x);
+            return Ok(());
+        }
         let (vocab, hidden) = (self.hyper.vocab, self.hyper.hidden);
         let head = match self.embedding {
             Some(embedding) if !self.has("output.weight") => embedding,

@@ -11,6 +11,22 @@ const MAX_HEADS: usize = 4096;
 /// Architectures without attention.
 const ATTENTIONLESS: &[&str] = &["mamba", "mamba2"];
 
+/// Architectures that may have layers behind the trunk, which predict further tokens.
+const PREDICTING: &[&str] = &[
+    "bailingmoe2",
+    "cohere2moe",
+    "deepseek2",
+    "exaone-moe",
+    "glm4moe",
+    "hy_v3",
+    "mimo2",
+    "mistral4",
+    "nemotron_h_moe",
+    "qwen35",
+    "qwen35moe",
+    "qwen3next",
+];
+
 /// Query heads, key-value heads, and the widths of a key and of a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HeadShape {
@@ -59,6 +75,16 @@ impl Hyper {
         let Some(n_layers) = n_blocks.checked_sub(n_predicting).filter(|&n| n > 0) else {
             return Err(keys.unsupported("nextn_predict_layers"));
         };
+        // A file may have none of the tensors of such a layer, but not those of an ordinary one.
+        let is_predicting = |i: usize| {
+            let layer = format!("blk.{i}.");
+            let is_absent = !source.tensors().any(|tensor| tensor.name.starts_with(&layer));
+            is_absent || source.tensor(&format!("{layer}nextn.eh_proj.weight")).is_some()
+        };
+        let knows = PREDICTING.contains(&keys.architecture);
+        if n_predicting > 0 && !(knows && (n_layers..n_blocks).all(is_predicting)) {
+            return Err(keys.unsupported("nextn_predict_layers"));
+        }
         let hidden = required("embedding_length", MAX_WIDTH)?;
         let is_attentive = !ATTENTIONLESS.contains(&keys.architecture);
         if is_attentive {
@@ -80,7 +106,10 @@ impl Hyper {
         let ffn = most(&keys.per_layer_sizes("feed_forward_length", n_layers)?.unwrap_or_default());
         let vocab = match source.tensor("token_embd.weight") {
             Some(info) => usize::try_from(info.shape.rows()).unwrap_or(usize::MAX),
-            None => keys.metadata.strs("tokenizer.ggml.tokens")?.map_or(0, |t| t.len()),
+            None => match keys.metadata.strs("tokenizer.ggml.tokens")? {
+                Some(tokens) => tokens.len(),
+                None => return Err(source.missing("token_embd.weight")),
+            },
         };
         let divides = heads.iter().zip(&kv_heads).all(|(n, kv)| *kv == 0 || n.is_multiple_of(*kv));
         let rules = [

@@ -1,8 +1,9 @@
 //! Typed look-up of the keys of an architecture, which remembers what was asked for.
 //!
-//! Writers that leave no key out store "unset" as 0, -1, an infinity, an empty string, or a list of these: all of them read
-//! as absent here.
+//! Writers that leave no key out store "unset" as 0, -1, an empty string, or a list of these: all of them read as absent here.
+//! A number that is none, or so large or small that no network has it, is refused: it would make results that are no numbers.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
@@ -19,16 +20,22 @@ pub struct Keys<'a> {
 fn is_unset(value: &Value) -> bool {
     match value {
         Value::Int(i) => matches!(i, 0 | -1 | 0xffff_ffff),
-        Value::Float(x) => *x == 0.0 || *x == -1.0 || !x.is_finite(),
+        Value::Float(x) => *x == 0.0 || *x == -1.0,
         Value::Bool(b) => !b,
         Value::Str(s) => s.is_empty(),
         Value::Ints(v) => v.iter().all(|i| matches!(i, 0 | -1 | 0xffff_ffff)),
-        Value::Floats(v) => v.iter().all(|x| *x == 0.0 || *x == -1.0 || !x.is_finite()),
+        Value::Floats(v) => v.iter().all(|x| *x == 0.0 || *x == -1.0),
         Value::Bools(v) => v.iter().all(|b| !b),
         Value::Strs(v) => v.is_empty(),
-        Value::Taken(_) => false,
+        Value::Taken(_) | Value::NotText(_) => false,
     }
 }
+
+/// The smallest and the largest number under keys with such an ending, far beyond those of any network.
+const BOUNDS: &[(&str, [f32; 2])] =
+    &[("epsilon", [1e-20, 1.0]), ("freq_base", [1.0, 1e15]), ("freq_base_swa", [1.0, 1e15])];
+/// Those of factors and caps.
+const FACTOR: [f32; 2] = [1e-6, 1e6];
 
 impl<'a> Keys<'a> {
     pub fn new(metadata: &'a Metadata, architecture: &'a str) -> Keys<'a> {
@@ -81,13 +88,29 @@ impl<'a> Keys<'a> {
         })
     }
 
+    /// A number within the bounds of its key.
     pub fn float(&self, key: &str) -> Result<Option<f32>> {
-        match self.get(key) {
-            Some(_) => match self.metadata.f32(&self.name(key))? {
-                Some(x) if x.is_finite() => Ok(Some(x)),
-                _ => Err(self.unsupported(key)),
-            },
-            None => Ok(None),
+        let Some(_) = self.get(key) else { return Ok(None) };
+        let told = self.metadata.f32(&self.name(key))?;
+        self.check_bounds(key, told.as_slice())?;
+        Ok(told)
+    }
+
+    /// `float` for a list.
+    pub fn floats(&self, key: &str) -> Result<Option<Cow<'a, [f32]>>> {
+        let Some(_) = self.get(key) else { return Ok(None) };
+        let told = self.metadata.f32s(&self.name(key))?;
+        self.check_bounds(key, told.as_deref().unwrap_or_default())?;
+        Ok(told)
+    }
+
+    fn check_bounds(&self, key: &str, numbers: &[f32]) -> Result<()> {
+        let [least, most] = BOUNDS.iter().find(|(end, _)| key.ends_with(end)).map_or(FACTOR, |(_, bounds)| *bounds);
+        match numbers.iter().find(|x| !(least..=most).contains(*x)) {
+            Some(x) => {
+                Err(Error::unsupported(format!("{} is {x:e}, supported is {least:e} to {most:e}", self.name(key))))
+            }
+            None => Ok(()),
         }
     }
 
@@ -116,9 +139,12 @@ impl<'a> Keys<'a> {
         self.read.borrow_mut().extend(names);
     }
 
-    /// The refusal of a key's value.
+    /// The refusal of a key's value, or of its absence.
     pub fn unsupported(&self, key: &str) -> Error {
-        Error::unsupported(self.refusal(key))
+        match self.is_present(key) {
+            true => Error::unsupported(self.refusal(key)),
+            false => self.metadata.missing(&self.name(key)),
+        }
     }
 
     /// The refusal of a value that is none of those that are known.
@@ -126,7 +152,7 @@ impl<'a> Keys<'a> {
         Error::unsupported(format!("{}; known are {}", self.refusal(key), known.join(", ")))
     }
 
-    fn refusal(&self, key: &str) -> String {
+    pub fn refusal(&self, key: &str) -> String {
         let name = self.name(key);
         let value = self.metadata.render(&name).unwrap_or_default();
         format!("{name} is {value}, which {} does not support", self.architecture)

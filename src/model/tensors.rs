@@ -179,7 +179,7 @@ impl<'a> Tensors<'a> {
 
     /// A tensor of `rows` runs of `cols` elements, counted as used.
     fn find(&mut self, name: &str, rows: usize, cols: usize) -> Result<&'a TensorInfo> {
-        let info = self.source.tensor(name).ok_or_else(|| self.damaged(format!("the tensor {name} is missing")))?;
+        let info = self.source.tensor(name).ok_or_else(|| self.source.missing(name))?;
         self.used.insert(&info.name);
         if (info.shape.rows(), info.shape.cols()) != (rows as u64, cols as u64) {
             let what = format!("the tensor {name} has shape {:?}, [{rows}, {cols}] expected", info.shape);
@@ -195,7 +195,7 @@ impl<'a> Tensors<'a> {
 
     /// Number of rows of a table, counted from the file.
     pub fn rows(&self, name: &str) -> Result<usize> {
-        let info = self.source.tensor(name).ok_or_else(|| self.damaged(format!("the tensor {name} is missing")))?;
+        let info = self.source.tensor(name).ok_or_else(|| self.source.missing(name))?;
         usize::try_from(info.shape.rows()).map_err(|_| self.damaged(format!("the tensor {name} is too large")))
     }
 

@@ -34,7 +34,7 @@ pub fn is_in(m: &Metadata) -> bool {
 /// Puts a `tokenizer.json` in place of the other file.
 pub fn convert(m: &mut Metadata) -> Result<()> {
     let config = m.str("tokenizer.huggingface.config")?.unwrap_or("{}").to_owned();
-    let config = Json::parse(Path::new("tokenizer_config.json"), config.as_bytes())?;
+    let config = Json::parse_python(Path::new("tokenizer_config.json"), config.as_bytes())?;
     let text = if let Some(files) = m.take_strs(SENTENCEPIECE)? {
         let bytes = files.get(0).unwrap_or_default();
         secured("the tokenizer", WORKING * bytes.len(), || match ranks::is_tiktoken(bytes) {

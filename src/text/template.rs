@@ -45,13 +45,15 @@ pub struct ChatTemplate {
     /// Found by probes when first needed.
     text_form: OnceLock<Form>,
     call_form: OnceLock<Form>,
+    /// The template of conversations with tools, where the model has one for these.
+    with_tools: Option<Box<ChatTemplate>>,
 }
 
 /// Bytes that the interpreter takes for a short conversation and all probes, at most.
 const WORKING: usize = 8 << 20;
 
 impl ChatTemplate {
-    /// The template of a model's metadata, if it has one.
+    /// The template of a model's metadata, if it has one, with that named `tool_use`, which takes its place where there are tools.
     ///
     /// # Errors
     /// `Format` where the key holds something else than text. A text that is no template is an error of `run` alone.
@@ -60,8 +62,10 @@ impl ChatTemplate {
             let bytes = id.and_then(|id| tokenizer.decode_token(id, true).ok());
             bytes.map_or_else(String::new, |b| String::from_utf8_lossy(&b).into_owned())
         };
-        let source = m.str("tokenizer.chat_template")?;
-        Ok(source.map(|source| ChatTemplate::new(source, text(tokenizer.bos()), text(tokenizer.eos()))))
+        let template = |source| ChatTemplate::new(source, text(tokenizer.bos()), text(tokenizer.eos()));
+        let Some(source) = m.str("tokenizer.chat_template")? else { return Ok(None) };
+        let with_tools = m.str("tokenizer.chat_template.tool_use")?.map(|source| Box::new(template(source)));
+        Ok(Some(ChatTemplate { with_tools, ..template(source) }))
     }
 
     /// Compiles a template, to which `bos` and `eos` are `bos_token` and `eos_token`.
@@ -73,6 +77,7 @@ impl ChatTemplate {
             eos,
             text_form: OnceLock::new(),
             call_form: OnceLock::new(),
+            with_tools: None,
         }
     }
 
@@ -103,6 +108,9 @@ impl ChatTemplate {
 
     /// `render` for a conversation that the template may lose parts of.
     pub fn render_unchecked(&self, chat: &Chat) -> Result<MarkedText> {
+        if let Some(with_tools) = self.with_tools.as_ref().filter(|_| !chat.tools().is_empty()) {
+            return with_tools.render_unchecked(chat);
+        }
         secured("the chat template", WORKING + 64 * self.source.len() + 16 * chat.text_bytes(), || {
             let served = memory::served();
             let text = self.render_in_its_form(chat);

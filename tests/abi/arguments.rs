@@ -251,7 +251,7 @@ fn unknown_values_of_closed_sets_are_refused() {
     (params.struct_size, params.flags) = (size_of::<rz_model_params>() as u32, RZ_MODEL_MTP);
     let message = expect(RZ_ERR_UNSUPPORTED, |e| unsafe { rz_model_load(path.as_ptr(), &params, &mut null_mut(), e) });
     assert!(message.contains("multi-token prediction: the file has no layers for it"), "{message}");
-    params.flags = 32;
+    params.flags = 64;
     unsafe {
         let messages = [
             expect(RZ_ERR_VERSION, |e| rz_model_load(path.as_ptr(), &params, &mut null_mut(), e)),

@@ -151,7 +151,7 @@ impl CpuBackend {
             None => None,
         };
         let find = || match file {
-            Some((path, stamp)) => PackedFile::open(path, stamp, bytes),
+            Some((path, stamp)) => PackedFile::open(path, stamp, bytes, weights_follow.then_some(pool)),
             None => Ok(None),
         };
         let mut found = find()?;
@@ -169,7 +169,7 @@ impl CpuBackend {
                 packed = memory::map_huge("weights", bytes)?;
                 packed_digest = load::pack(pool, isa, &weights.matrices, &planned, &mut packed, progress)?;
                 if let Some((path, stamp)) = file {
-                    PackedFile::write(path, stamp, &packed[..bytes], packed_digest, progress)?;
+                    PackedFile::write(path, stamp, &packed[..bytes], packed_digest, pool, progress)?;
                     found = find()?;
                 }
             }

@@ -4,6 +4,7 @@
 //! Key names: <https://github.com/ggml-org/ggml/blob/master/docs/gguf.md>; what a configuration means is defined by
 //! the `configuration_*.py` files of the `transformers` package.
 
+use std::cell::RefCell;
 use std::path::Path;
 
 use super::family::{Family, family};
@@ -12,6 +13,7 @@ use super::translator::{FFN, HEADS, LAYERS, MAX_WIDTH, Translator, WIDTH};
 use super::{eight_bit, extras, gemma4, known, latent, rope, window};
 use crate::error::{Error, Result};
 use crate::format::json::Json;
+use crate::format::passed::Passed;
 use crate::format::{TensorInfo, Value};
 
 enum KeyType {
@@ -130,6 +132,7 @@ pub(super) struct Translated {
     pub keys: Vec<(String, Value)>,
     /// LongRoPE's factors, which a configuration has as numbers and a GGUF file as tensors.
     pub made: Vec<TensorInfo>,
+    pub passed: Passed,
     /// The output matrix is the embedding; `None` where the configuration does not say.
     pub tied: Option<bool>,
     /// Matrices may be 8-bit floats with scales beside them.
@@ -153,6 +156,8 @@ pub(super) struct Translated {
     pub is_dense: bool,
     /// The model is a classifier, whose scores are its results.
     pub classifies: bool,
+    /// The model is a decoder without a head, whose hidden states are its results.
+    pub embeds: bool,
 }
 
 pub(super) fn translate(path: &Path, json: &Json) -> Result<Translated> {
@@ -171,7 +176,7 @@ pub(super) fn translate(path: &Path, json: &Json) -> Result<Translated> {
     })?;
     config.skip(&["text_config", "model_type"]);
     config.skip(&TOKEN_IDS.map(|(name, _)| name));
-    let mut t = Translator { path, config, family, keys: Vec::new(), made: Vec::new() };
+    let mut t = Translator { path, config, family, keys: Vec::new(), made: Vec::new(), passed: RefCell::default() };
     t.keys.push(("general.architecture".into(), family.arch.into()));
     t.keys.push(("realizar.rope_halves".into(), (!family.adjacent).into()));
     check_activation(&mut t)?;
@@ -183,6 +188,7 @@ pub(super) fn translate(path: &Path, json: &Json) -> Result<Translated> {
             Bool => t.set(key, t.bool(names)?),
         }
     }
+    epsilon(&mut t, model_type);
     if t.int(FFN)?.is_none() {
         t.set("feed_forward_length", t.int(WIDTH)?.and_then(|n| n.checked_mul(4)));
     }
@@ -223,13 +229,17 @@ pub(super) fn translate(path: &Path, json: &Json) -> Result<Translated> {
         t.set("nextn_predict_layers", Some(n_predicting));
     }
     let classifies = family.arch == "bert" && encoder(&mut t)?;
-    known::check(&t.config, family.effectless)?;
+    let classes = t.config.list(&["architectures"])?.unwrap_or_default();
+    let is_headless = |class: &Json| class.as_str().is_some_and(|class| class.ends_with("Model"));
+    let embeds = !classes.is_empty() && classes.iter().all(is_headless);
+    known::check(&t.config, family.effectless, &t.passed)?;
     let scaled = quantization.is_some() && !packed;
-    let Translator { keys, made, .. } = t;
+    let Translator { keys, made, passed, .. } = t;
     Ok(Translated {
         family,
         keys,
         made,
+        passed: passed.into_inner(),
         tied,
         scaled,
         packed,
@@ -242,7 +252,38 @@ pub(super) fn translate(path: &Path, json: &Json) -> Result<Translated> {
         groups,
         is_dense,
         classifies,
+        embeds,
     })
+}
+
+/// Epsilons of norms that configurations of other types than most leave out, and of which types.
+const EPSILONS: &[(f64, &str)] = &[
+    (
+        1e-5,
+        " arcee bloom cohere cohere2 ernie4_5 ernie4_5_moe exaone4 falcon falcon_h1 falcon_mamba glm4_moe glm4_moe_lite \
+         gpt2 gpt_bigcode gpt_neox gpt_oss hunyuan_v1_dense hunyuan_v1_moe lfm2 lfm2_moe llama4 llama4_text mamba mamba2 \
+         minicpm3 ministral3 mixtral mpt nemotron nemotron_h olmo olmo2 olmo3 olmoe orion phi phi3 qwen2_5_vl \
+         qwen2_5_vl_text qwen2_vl qwen2_vl_text stablelm starcoder2 ",
+    ),
+    (1.5625e-7, " glm4 "),
+    (1e-12, " bert "),
+];
+
+/// Sets the epsilon that `transformers` has for models of a type whose configuration tells none.
+fn epsilon(t: &mut Translator, model_type: &str) {
+    let names = ["rms_norm_eps", "layer_norm_epsilon", "norm_epsilon", "layer_norm_eps", "norm_eps"];
+    if t.config.find(&names).is_some() {
+        return;
+    }
+    let is_among = |types: &str| types.split_ascii_whitespace().any(|other| other == model_type);
+    let epsilon = EPSILONS.iter().find(|(_, types)| is_among(types)).map_or(1e-6, |(epsilon, _)| *epsilon);
+    t.replace("attention.layer_norm_rms_epsilon", Some(epsilon));
+    t.replace("attention.layer_norm_epsilon", None::<f64>);
+    // That of the first OLMo is no matter of configurations.
+    if model_type != "olmo" {
+        let what = format!("no epsilon of norms: {epsilon:e}, as transformers has it for the type {model_type:?}");
+        t.passed.borrow_mut().note(what);
+    }
 }
 
 /// Sets the keys of an encoder; true for a classifier.

@@ -45,5 +45,6 @@ fn text<'a>(json: &'a Json, name: &str) -> &'a str {
 
 /// Scales are for squares of 128 rows and columns, where they are for squares.
 fn is_square(size: Option<&Json>) -> bool {
-    size.is_none_or(|s| *s == Json::Array(vec![Json::Int(128), Json::Int(128)]))
+    let is_128 = |size: &Json| size.as_u64() == Some(128);
+    size.is_none_or(|size| size.as_array().is_some_and(|sides| sides.len() == 2 && sides.iter().all(is_128)))
 }

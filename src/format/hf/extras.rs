@@ -2,10 +2,11 @@
 //! layer, sets of their own. Refuses the values that the networks of GGUF files do not have.
 
 use super::members::Members;
-use super::translator::{HEADS, LAYERS, MAX_LAYERS, MAX_WIDTH, Translator, WIDTH, whole};
+use super::translator::{HEADS, LAYERS, MAX_LAYERS, MAX_WIDTH, Translator, WIDTH};
 use super::{gemma4, hybrid, known, latent, rope};
 use crate::error::{Result, try_vec};
 use crate::format::json::Json;
+use crate::format::value::whole;
 
 /// Sets the keys of the family; returns the number of key-value heads.
 pub(super) fn translate(t: &mut Translator) -> Result<Option<u64>> {
@@ -116,7 +117,11 @@ fn same_in_all(t: &Translator, name: &str) -> Result<Option<u64>> {
 /// The rules of routers that choose by a bias beside the score, and the one that does not.
 fn routed(t: &mut Translator) -> Result<()> {
     let softmax = t.family.arch == "deepseek";
-    t.expect_text("scoring_func", &[if softmax { "softmax" } else { "sigmoid" }])?;
+    match t.family.arch {
+        // The owner's code computes sigmoids, whatever the published configurations call them.
+        "dots1" => t.expect_text("scoring_func", &["sigmoid", "noaux_tc"])?,
+        _ => t.expect_text("scoring_func", &[if softmax { "softmax" } else { "sigmoid" }])?,
+    }
     if softmax {
         t.expect_text("topk_method", &["greedy"])?;
     } else {
@@ -201,7 +206,7 @@ fn mpt(t: &mut Translator) -> Result<Option<u64>> {
     t.set("attention.head_count_kv", kv_heads);
     t.expect_text("norm_type", &["low_precision_layernorm", "layernorm"])?;
     t.config.skip(&["learned_pos_emb"]);
-    known::check(&attention, ATTENTION_OF_MPT)?;
+    known::check(&attention, ATTENTION_OF_MPT, &t.passed)?;
     let heads = t.int(HEADS)?;
     Ok(kv_heads.or(heads))
 }

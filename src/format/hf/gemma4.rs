@@ -83,7 +83,7 @@ fn full_heads(t: &Translator, windowed: &[bool]) -> Result<[u64; 2]> {
         let layer = Members::new(t.path, set, &nothing);
         let heads =
             [layer.int(&["head_dim"])?.unwrap_or(width), layer.int(&["num_key_value_heads"])?.unwrap_or(common)];
-        known::check(&layer, "")?;
+        known::check(&layer, "", &t.passed)?;
         let expected = if *windowed { [width, common] } else { *found.get_or_insert(heads) };
         if heads != expected || heads.iter().any(|n| !(1..=MAX_WIDTH).contains(n)) {
             return Err(unlike());
@@ -131,6 +131,6 @@ pub(super) fn rotations(t: &mut Translator) -> Result<()> {
             .config
             .unsupported(&format!("the rope parameter \"partial_rotary_factor\" with the value {part}")));
     }
-    known::check_rope(&full)?;
-    known::check_rope(&windowed)
+    known::check_rope(&full, &t.passed)?;
+    known::check_rope(&windowed, &t.passed)
 }

@@ -1,12 +1,11 @@
 //! Keys of networks whose layers have a recurrence, in all of them or in some: what the layers are, and the numbers of their
 //! mixers.
 
-use super::folder::UNBOUNDED;
 use super::rope;
-use super::translator::{HEADS, LAYERS, MAX_LAYERS, MAX_WIDTH, Translator, WIDTH, signed, whole};
+use super::translator::{HEADS, LAYERS, MAX_LAYERS, MAX_WIDTH, Translator, WIDTH, signed};
 use crate::error::{Result, try_vec};
 use crate::format::json::Json;
-use crate::format::value::narrow;
+use crate::format::value::{narrow, whole};
 
 /// Sets the layers with a recurrence, by 1, and without one, by 0.
 fn recurrent_layers(t: &mut Translator, layers: impl ExactSizeIterator<Item = bool>) -> Result<()> {
@@ -130,7 +129,8 @@ pub(super) fn nemotron(t: &mut Translator) -> Result<()> {
     {
         return Err(t.config.unsupported("a \"rms_norm_eps\" other than \"layer_norm_epsilon\""));
     }
-    t.config.skip(&["expand"]);
+    // Read by neither the owner's code nor its kernels.
+    t.config.skip(&["expand", "time_step_rank"]);
     if t.config.int(&["attention_head_dim"])?.is_some_and(|width| t.int(&["head_dim"]).ok().flatten() != Some(width)) {
         return Err(t.config.unsupported("an \"attention_head_dim\" other than \"head_dim\""));
     }
@@ -262,9 +262,8 @@ fn heads(t: &mut Translator, inner: u64, [n, width, groups]: [&str; 3], taps_and
 /// Refuses a bound of steps.
 fn step_limit(t: &Translator) -> Result<()> {
     let Some(limits) = t.config.list(&["time_step_limit"])? else { return Ok(()) };
-    let is_infinite = |x: &Json| {
-        x.as_f64().is_some_and(|x| x >= UNBOUNDED) || x.get("__float__").and_then(Json::as_str) == Some("Infinity")
-    };
+    let is_infinite =
+        |x: &Json| x.as_f64() == Some(f64::INFINITY) || x.get("__float__").and_then(Json::as_str) == Some("Infinity");
     match limits {
         [low, high] if low.as_f64() == Some(0.0) && is_infinite(high) => Ok(()),
         _ => Err(t.config.unsupported("\"time_step_limit\" other than from 0 to infinity")),

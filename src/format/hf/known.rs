@@ -1,38 +1,72 @@
 //! The keys of a configuration that need no translation: those that change no result, and those whose one harmless
 //! value changes none. Any other key that the translation has not read is refused with its value.
 
+use std::cell::RefCell;
 use std::path::Path;
 
 use super::members::Members;
 use crate::error::Result;
 use crate::format::json::Json;
+use crate::format::passed::Passed;
 
 /// Reasons, and the keys that change no result whatever they say.
 const EFFECTLESS: &[(&str, &str)] = &[
     (
         "names of classes, files and versions",
         "architectures auto_map _name_or_path name_or_path transformers_version transformers.js_config \
-         tokenizer_class is_llama_config unsloth_version unsloth_fixed",
+         tokenizer_class is_llama_config _commit_hash _auto_class _configuration_file _from_auto _from_pipeline \
+         base_config_key attribute_map sub_configs_defaults extra_config_files extra_files is_composition revision \
+         code_revision trust_remote_code gguf_file model_name model_version license language prefix",
+    ),
+    (
+        "written by training programs about themselves",
+        "unsloth_version unsloth_fixed unsloth_training_args axolotl_config_path axolotl_version trl_version \
+         sentence_transformers neftune_noise_alpha loss_type loss_function shift_attn group_size_ratio \
+         visual_inputs gradient_checkpointing_kwargs use_reentrant deepspeed fsdp wandb_project wandb_run_id \
+         training_stage training_args block_diag_attn mixture_of_depths tokenizer_vocab_size tokenizer_name \
+         mergekit_version neuron onnx peft_config_path zero_stage finetuned_from max_train_length",
     ),
     (
         "read by training only",
         "initializer_range attention_dropout attn_pdrop embd_pdrop resid_pdrop embedding_dropout residual_dropout \
          hidden_dropout router_jitter_noise router_aux_loss_coef output_router_logits gradient_checkpointing \
-         attention_probs_dropout_prob classifier_dropout hidden_dropout_prob",
+         attention_probs_dropout_prob classifier_dropout hidden_dropout_prob attn_dropout ffn_dropout dropout \
+         emb_dropout emb_dropout_prob embed_dropout activation_dropout layerdrop output_dropout mlp_dropout ffn_pdrop \
+         attn_dropout_prob dropout_rate \
+         init_std init_scale initializer_factor initializer_gain router_z_loss_coef router_z_loss_coefficient z_loss \
+         z_loss_coefficient aux_loss_coef mtp_loss_scaling_factor mtp_loss_weight ignore_index label_smoothing \
+         use_fused_cross_entropy fuse_cross_entropy fuse_linear_cross_entropy fused_linear_cross_entropy",
     ),
-    ("every tensor tells its own type and shape", "torch_dtype dtype use_bfloat16 type_vocab_size"),
+    (
+        "every tensor tells its own type and shape",
+        "torch_dtype dtype use_bfloat16 type_vocab_size fp16 bf16 fp32 params_dtype",
+    ),
     (
         "how a program computes or returns the same numbers",
-        "use_cache cache_implementation _attn_implementation _attn_implementation_autoset attn_implementation \
+        "use_cache for_llm_compressor pad_key_length inference_runner validate_runner_input attention_softmax_in_fp32 \
+         scale_attention_softmax_in_fp32 cache_implementation _attn_implementation _attn_implementation_autoset attn_implementation \
          reorder_and_upcast_attn pretraining_tp chunk_size_feed_forward torchscript return_dict use_return_dict \
-         output_attentions output_hidden_states",
+         output_attentions output_hidden_states _output_attentions _attn_implementation_internal \
+         _experts_implementation_internal _experts_implementation experts_implementation _post_init_done \
+         base_model_tp_plan base_model_pp_plan base_model_ep_plan base_model_fsdp_plan keys_to_ignore_at_inference \
+         logits_to_keep num_logits_to_keep use_flash_attn use_flash_attention use_flash_attention_2 flash_attn \
+         _flash_attn_2_enabled _use_flash_attention_2 flash_attention flash_rotary use_sdpa use_kernels \
+         use_cache_quantization use_cache_kernel fused_rotary fused_mlp use_fused_rms_norm use_fused_rope \
+         use_liger_kernel use_xformers use_memory_efficient_attention xla_device tp_size pipeline_parallel_size \
+         tensor_parallel_size context_parallel_size sequence_parallel max_batch_size quantization_aware_training \
+         tf_legacy_loss low_cpu_mem_usage device_map cache_dir compile_config disable_compile",
     ),
     (
         "a bias is used where the file has its tensor",
-        "attention_bias attention_out_bias mlp_bias use_bias qkv_bias lm_head_bias bias",
+        "attention_bias attention_out_bias mlp_bias use_bias qkv_bias lm_head_bias bias attn_bias attention_qkv_bias \
+         add_qkv_bias add_bias_linear",
     ),
     ("each architecture is a decoder or is none", "is_decoder"),
-    ("repeats a key that is read", "n_ctx sliding_window_size max_sequence_length model_max_length"),
+    (
+        "repeats a key that is read, or a token of the tokenizer",
+        "n_ctx sliding_window_size max_sequence_length model_max_length max_seq_length seq_length pad_token bos_token \
+         eos_token unk_token cls_token sep_token mask_token",
+    ),
     (
         "heads for classification",
         "id2label label2id num_labels problem_type finetuning_task summary_activation summary_first_dropout \
@@ -43,7 +77,16 @@ const EFFECTLESS: &[(&str, &str)] = &[
         "task_specific_params do_sample temperature top_k top_p typical_p repetition_penalty length_penalty \
          diversity_penalty no_repeat_ngram_size encoder_no_repeat_ngram_size num_beams num_beam_groups \
          num_return_sequences early_stopping max_length min_length max_new_tokens remove_invalid_values \
-         return_dict_in_generate output_scores",
+         return_dict_in_generate output_scores output_logits bad_words_ids begin_suppress_tokens suppress_tokens \
+         decoder_start_token_id exponential_decay_length_penalty force_words_ids forced_bos_token_id \
+         forced_decoder_ids forced_eos_token_id min_p top_h min_new_tokens max_time stop_strings penalty_alpha \
+         epsilon_cutoff eta_cutoff encoder_repetition_penalty guidance_scale renormalize_logits sequence_bias \
+         token_healing watermarking_config constraints dola_layers low_memory num_assistant_tokens \
+         num_assistant_tokens_schedule assistant_confidence_threshold assistant_early_exit \
+         assistant_ensemble_weight assistant_lookbehind target_lookbehind speculation_type use_mtp is_assistant \
+         prompt_lookup_num_tokens max_matching_ngram_size prefill_chunk_size cache_config max_cache_len \
+         continuous_batching_config generation_kwargs generation_config _from_model_config presence_penalty \
+         frequency_penalty max_tokens",
     ),
     ("tokens of other tasks", "unk_token_id sep_token_id cls_token_id mask_token_id"),
     (
@@ -59,6 +102,8 @@ const NEUTRAL: &[(&str, &str, &str)] = &[
     ("add_cross_attention", "false", "attention to another model"),
     ("is_encoder_decoder", "false", "an encoder"),
     ("tie_encoder_decoder", "false", "an encoder"),
+    ("cross_attention_hidden_size", "null", "attention to another model"),
+    ("quantization", "null", "integers with scales and offsets"),
     ("position_embedding_type", "\"rope\"", "positions that are not told by rotation"),
     ("use_bidirectional_attention", "false", "attention to later tokens"),
     ("scale_attn_weights", "true", "scores without a scale"),
@@ -93,6 +138,7 @@ const NEUTRAL: &[(&str, &str, &str)] = &[
     ("moe_gate_act", "\"softmax\"", "another router"),
     ("topk_method", "\"noaux_tc\"", "another router"),
     ("swiglu_limit", "7", "another clamp of experts"),
+    ("swiglu_alpha", "1.702", "another slope of experts' gates"),
     ("compression_ratio", "1", "interpolated positions"),
     ("is_causal", "true", "attention to later tokens"),
     ("full_attn_mod", "1", "layers without attention to all tokens"),
@@ -144,20 +190,21 @@ const ADAPTER_NEUTRAL: &[(&str, &str, &str)] = &[
 /// Refuses the first key of an adapter's configuration that was not read and could change a result.
 pub(super) fn check_adapter(members: &Members) -> Result<()> {
     let effectless = |name: &str| ADAPTER_EFFECTLESS.iter().any(|(_, names)| names.split(' ').any(|n| n == name));
-    refuse_unread(members, "", effectless, ADAPTER_NEUTRAL)
+    refuse_unread(members, "", effectless, ADAPTER_NEUTRAL, None)
 }
 
-/// Refuses the first key of a configuration that was not read and could change a result.
+/// Refuses the first key of a configuration that was not read and changes a result; those that nobody knows are noted.
 /// `more` are keys, between spaces, that change no result of the family.
-pub(super) fn check(members: &Members, more: &str) -> Result<()> {
+pub(super) fn check(members: &Members, more: &str, passed: &RefCell<Passed>) -> Result<()> {
     let is_among = |name: &str, names: &str| names.split(' ').any(|n| n == name);
     let effectless = |name: &str| is_among(name, more) || EFFECTLESS.iter().any(|(_, names)| is_among(name, names));
-    refuse_unread(members, "", effectless, NEUTRAL)
+    refuse_unread(members, "", effectless, NEUTRAL, Some(passed))
 }
 
 /// The same for a set of rope parameters.
-pub(super) fn check_rope(members: &Members) -> Result<()> {
-    refuse_unread(members, "the rope parameter ", |name| ROPE_EFFECTLESS.contains(&name), ROPE_NEUTRAL)
+pub(super) fn check_rope(members: &Members, passed: &RefCell<Passed>) -> Result<()> {
+    let effectless = |name: &str| ROPE_EFFECTLESS.contains(&name);
+    refuse_unread(members, "the rope parameter ", effectless, ROPE_NEUTRAL, Some(passed))
 }
 
 fn refuse_unread(
@@ -165,14 +212,16 @@ fn refuse_unread(
     what: &str,
     effectless: impl Fn(&str) -> bool,
     neutral: &[(&str, &str, &str)],
+    passed: Option<&RefCell<Passed>>,
 ) -> Result<()> {
     for (name, value) in members.unread().filter(|(name, _)| !effectless(name)) {
-        let effect = match neutral.iter().find(|row| row.0 == name) {
-            Some((_, harmless, _)) if is(value, harmless)? => continue,
-            Some((_, _, effect)) => effect,
-            None => "not a known key",
-        };
-        return Err(members.unsupported(&format!("{what}{name:?} with the value {value} ({effect})")));
+        let said = |effect: &str| members.unsupported(&format!("{what}{name:?} with the value {value} ({effect})"));
+        match (neutral.iter().find(|row| row.0 == name), passed) {
+            (Some((_, harmless, _)), _) if is(value, harmless)? => {}
+            (Some((_, _, effect)), _) => return Err(said(effect)),
+            (None, Some(passed)) => passed.borrow_mut().unknown(said("not a known key").to_string()),
+            (None, None) => return Err(said("not a known key")),
+        }
     }
     Ok(())
 }
@@ -192,7 +241,8 @@ mod tests {
     /// The keys that a configuration is translated to, or why it is refused.
     fn keys(config: &str) -> Result<Vec<(String, Value)>> {
         let path = Path::new("config.json");
-        translate(path, &Json::parse(path, config.as_bytes())?).map(|t| t.keys)
+        let t = translate(path, &Json::parse(path, config.as_bytes())?)?;
+        t.passed.check("FLAG").map(|()| t.keys)
     }
 
     fn with(member: &str) -> String {
@@ -202,7 +252,9 @@ mod tests {
     #[test]
     fn effectless_keys_change_nothing() {
         let plain = keys(&with("")).unwrap();
-        for name in EFFECTLESS.iter().flat_map(|(_, names)| names.split(' ')) {
+        // The list of classes is read: it tells embedding models.
+        let names = EFFECTLESS.iter().flat_map(|(_, names)| names.split(' '));
+        for name in names.filter(|name| *name != "architectures") {
             for value in ["null", "true", "false", "7", "0.5", "\"x\"", "[1]", r#"{"a":1}"#] {
                 assert_eq!(keys(&with(&format!(r#","{name}":{value}"#))).unwrap(), plain, "{name}: {value}");
             }

@@ -25,9 +25,11 @@ impl<'a> Members<'a> {
     pub fn find(&self, names: &[&str]) -> Option<(&'a str, &'a Json<'a>)> {
         let all = || self.all().filter(|(_, name, _)| names.contains(name));
         let first = self.objects.iter().find_map(|object| names.iter().find_map(|name| object.get(name)))?;
+        // One that is not a number is unlike itself.
+        let is_same = |value: &Json| std::ptr::eq(value, first) || value == first;
         let mut read = self.read.borrow_mut();
-        read.extend(all().filter(|(_, _, value)| *value == first).map(|(object, name, _)| (object, name)));
-        all().find(|(_, _, value)| *value == first).map(|(_, name, value)| (name, value))
+        read.extend(all().filter(|(_, _, value)| is_same(value)).map(|(object, name, _)| (object, name)));
+        all().find(|(_, _, value)| is_same(value)).map(|(_, name, value)| (name, value))
     }
 
     pub fn int(&self, names: &[&str]) -> Result<Option<u64>> {
@@ -35,7 +37,7 @@ impl<'a> Members<'a> {
     }
 
     pub fn number(&self, names: &[&str]) -> Result<Option<f64>> {
-        self.typed(names, Json::as_f64, "a number")
+        self.typed(names, |value| value.as_f64().filter(|x| x.is_finite()), "a finite number")
     }
 
     pub fn bool(&self, names: &[&str]) -> Result<Option<bool>> {

@@ -1,12 +1,15 @@
 //! Names of tensors in Hugging Face files, translated to those of GGUF, and what has to be done to their bytes.
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use super::config::Translated;
 use super::parts;
-use crate::error::{Error, Result, try_vec};
+use crate::error::{Error, Result, try_filled, try_vec};
 use crate::format::TensorInfo;
 use crate::format::contents::owned;
+use crate::format::file::InputFile;
+use crate::format::passed::Passed;
 use crate::format::safetensors::Entry;
 use crate::format::storage::{Scaled, TensorStorage};
 use crate::quant;
@@ -248,7 +251,20 @@ const MTP: &[(&str, &str)] = &[
 ];
 
 /// The networks around the text model.
-const WRAPPERS: &[&str] = &["model.", "language_model.", "transformer.", "gpt_neox.", "bert.", "backbone."];
+const WRAPPERS: &[&str] = &[
+    "model.",
+    "language_model.",
+    "transformer.",
+    "gpt_neox.",
+    "bert.",
+    "backbone.",
+    // Training: the base of an adapter, and models of several devices.
+    "base_model.",
+    "module.",
+];
+
+/// Modules of training programs around others, anywhere in a name.
+const WITHIN: &[&str] = &["_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module."];
 
 /// Other names of mixers.
 const MIXERS: &[&str] = &["linear_attn.", "mamba."];
@@ -303,22 +319,40 @@ type Named = (String, Option<u32>, Entry);
 
 /// The tensors of a folder as a GGUF file would have them. One whose name has no translation keeps its own, by which
 /// the builder of the network refuses it.
-pub(super) fn translate(path: &Path, t: &Translated, entries: Vec<Entry>) -> Result<Vec<TensorInfo>> {
+pub(super) fn translate(
+    path: &Path,
+    t: &mut Translated,
+    files: &[InputFile],
+    entries: Vec<Entry>,
+) -> Result<Vec<TensorInfo>> {
     let mut named = try_vec("tensors", entries.len())?;
     let mut unknown = try_vec("tensors", entries.len())?;
     let mut scales: Vec<Named> = Vec::new();
     for entry in entries {
         match meaning(&entry.name, t) {
-            Meaning::Tensor { name, .. }
-                if ["output.weight", "output.weight_scale"].contains(&name.as_str()) && t.tied == Some(true) => {}
             Meaning::Tensor { name, expert } if name.ends_with(".weight_scale") => scales.push((name, expert, entry)),
             Meaning::Tensor { name, expert } => named.push((name, expert, entry)),
             Meaning::Effectless => {}
-            Meaning::Unknown => unknown.push(entry.tensor(path, owned(&entry.name)?)?),
+            Meaning::Unknown => match entry.tensor(path, owned(&entry.name)?) {
+                Ok(tensor) => unknown.push(tensor),
+                Err(why) => t.passed.unknown(why.to_string()),
+            },
         }
     }
     named.sort_unstable_by(|a, b| (&a.0, a.1).cmp(&(&b.0, b.1)));
     scales.sort_unstable_by(|a, b| (&a.0, a.1).cmp(&(&b.0, b.1)));
+    match t.tied {
+        Some(true) => tie(path, files, &mut named, &mut scales, &mut t.passed)?,
+        Some(false) if !named.is_empty() && find(&named, HEAD).is_none() => {
+            if !t.embeds {
+                return Err(Error::format(path, "lm_head.weight is missing, and tie_word_embeddings is false"));
+            }
+            t.passed.note("there is no lm_head.weight: the model gives embeddings alone");
+            t.keys.push(("realizar.headless".into(), true.into()));
+        }
+        _ => {}
+    }
+    let t = &*t;
     let mut scales_left = scales.len();
     let checked = |tensor: TensorInfo, entry: &Entry| match t.scaled && tensor.dtype == quant::F8_E4M3 {
         true => Err(Error::format(path, format!("the tensor {:?} has no scale", entry.name))),
@@ -338,12 +372,6 @@ pub(super) fn translate(path: &Path, t: &Translated, entries: Vec<Entry>) -> Res
             None => checked(entry.tensor(path, name.clone())?, entry),
         }
     };
-    if t.tied == Some(false)
-        && !named.is_empty()
-        && named.binary_search_by(|n| n.0.as_str().cmp("output.weight")).is_err()
-    {
-        return Err(Error::format(path, "lm_head.weight is missing, and tie_word_embeddings is false"));
-    }
     let mut tensors = try_vec("tensors", named.len() + unknown.len() + t.made.len())?;
     for group in named.chunk_by(|a, b| a.0 == b.0 && a.1.is_some() && b.1.is_some()) {
         let Some(one @ (_, expert, first)) = group.first() else { continue };
@@ -362,6 +390,75 @@ pub(super) fn translate(path: &Path, t: &Translated, entries: Vec<Entry>) -> Res
     tensors.extend(t.made.iter().cloned());
     Ok(tensors)
 }
+
+const EMBEDDING: &str = "token_embd.weight";
+const HEAD: &str = "output.weight";
+
+/// The place of a tensor among those that are sorted by name.
+fn find(named: &[Named], name: &str) -> Option<usize> {
+    named.binary_search_by(|n| n.0.as_str().cmp(name)).ok()
+}
+
+/// One matrix for both ends, as `transformers` ties them: whichever the file has, and one of two that are equal. Two that
+/// differ stay two, whatever the configuration says.
+fn tie(
+    path: &Path,
+    files: &[InputFile],
+    named: &mut Vec<Named>,
+    scales: &mut Vec<Named>,
+    passed: &mut Passed,
+) -> Result<()> {
+    match (find(named, EMBEDDING), find(named, HEAD)) {
+        (Some(embedding), Some(head)) => {
+            let ends = [embedding, head].map(|at| named.get(at).map(|(_, _, entry)| entry));
+            let [Some(embedding), Some(lm_head)] = ends else { return Ok(()) };
+            if same_values(path, files, embedding, lm_head)? {
+                named.remove(head);
+                scales.retain(|(name, ..)| name != "output.weight_scale");
+            } else {
+                let what = "differ although the configuration ties them (tie_word_embeddings): both are used";
+                passed.note(format!("{} and {} {what}", lm_head.name, embedding.name));
+            }
+        }
+        (None, Some(head)) => {
+            // The embedding's name sorts behind the head's.
+            let mut one = named.remove(head);
+            one.0 = EMBEDDING.to_owned();
+            named.push(one);
+            named.sort_unstable_by(|a, b| (&a.0, a.1).cmp(&(&b.0, b.1)));
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Compares the bytes of two tensors up to the first difference.
+fn same_values(path: &Path, files: &[InputFile], a: &Entry, b: &Entry) -> Result<bool> {
+    if (&a.dtype, &a.dims, a.bytes) != (&b.dtype, &b.dims, b.bytes) {
+        return Ok(false);
+    }
+    let file =
+        |entry: &Entry| files.get(entry.place.file).ok_or_else(|| Error::format(path, "a tensor without a file"));
+    let (in_a, in_b) = (file(a)?, file(b)?);
+    let piece = usize::try_from(a.bytes.min(COMPARED)).unwrap_or(0);
+    let (mut of_a, mut of_b) = (try_filled("an embedding", piece, 0u8)?, try_filled("an embedding", piece, 0u8)?);
+    let mut at = 0;
+    while at < a.bytes {
+        let n = usize::try_from((a.bytes - at).min(COMPARED)).unwrap_or(0);
+        of_a.truncate(n);
+        of_b.truncate(n);
+        in_a.read_at(a.place.offset + at, &mut of_a)?;
+        in_b.read_at(b.place.offset + at, &mut of_b)?;
+        if of_a != of_b {
+            return Ok(false);
+        }
+        at += n as u64;
+    }
+    Ok(true)
+}
+
+/// Bytes that are compared at once.
+const COMPARED: u64 = 1 << 20;
 
 /// Matrices of 4-bit floats in blocks of 32 with a scale each.
 fn packed(path: &Path, name: &str, entry: &Entry, scale: &Entry) -> Result<TensorInfo> {
@@ -393,14 +490,17 @@ fn scaled(path: &Path, tensor: TensorInfo, entry: &Entry, scale: &Entry) -> Resu
             return Err(Error::format(path, what));
         }
     };
-    let TensorStorage::Whole(values) = tensor.storage else { return Ok(tensor) };
-    let TensorStorage::Whole(at) = scales.storage else { return Ok(tensor) };
+    let refused = || Error::unsupported(format!("{}: a scale for the tensor {:?}", path.display(), entry.name));
+    let (TensorStorage::Whole(values), TensorStorage::Whole(at)) = (tensor.storage, scales.storage) else {
+        return Err(refused());
+    };
     if tensor.dtype != quant::F8_E4M3 || quant::format(scales.dtype)?.block_len != 1 || tensor.shape.dims().len() != 2 {
-        return Err(Error::unsupported(format!("{}: a scale for the tensor {:?}", path.display(), entry.name)));
+        return Err(refused());
     }
     let storage = TensorStorage::Scaled(Scaled { values, cols, scales: at, scale_type: scales.dtype, block });
     let bytes = tensor.bytes.checked_mul(2).ok_or_else(|| Error::format(path, "a tensor is too large"))?;
-    Ok(TensorInfo { dtype: quant::BF16, bytes, storage, ..tensor })
+    let TensorInfo { name, shape, .. } = tensor;
+    Ok(TensorInfo { name, shape, dtype: quant::BF16, bytes, storage })
 }
 
 /// Makes one tensor `[experts, ...]` of those in `group`, which are sorted by the number of the expert.
@@ -439,13 +539,25 @@ fn unwrapped(mut name: &str) -> &str {
     name
 }
 
+/// A name without the modules of training programs within it.
+fn without_training(name: &str) -> Cow<'_, str> {
+    let mut name = Cow::Borrowed(name);
+    for module in WITHIN {
+        if name.contains(module) {
+            name = Cow::Owned(name.replace(module, ""));
+        }
+    }
+    name
+}
+
 /// The tensor of a module's weights, and the number of the expert whose they are.
 pub(super) fn weight_of(module: &str) -> Option<(String, Option<u32>)> {
     translated(&format!("{}.weight", unwrapped(module)), false)
 }
 
 fn meaning(full: &str, t: &Translated) -> Meaning {
-    let mut name = unwrapped(full);
+    let full = without_training(full);
+    let mut name = unwrapped(&full);
     let behind = name.strip_prefix("mtp.").and_then(|name| behind_trunk(name, t));
     name = behind.as_deref().unwrap_or(name);
     let is_effectless = |(mark, _): &(Mark, _)| match mark {

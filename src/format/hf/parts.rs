@@ -19,7 +19,7 @@ const MAX_EXPERTS: u64 = 4096;
 /// apart.
 pub(super) fn is_transposed(path: &Path, t: &Translated, tensor: &TensorInfo) -> Result<bool> {
     let named = t.family.transposed.iter().any(|end| tensor.name.ends_with(end));
-    if !named || !matches!(tensor.storage, TensorStorage::Whole(_)) {
+    if !named || !matches!(tensor.storage, TensorStorage::Whole(_) | TensorStorage::Doubles(_)) {
         return Ok(false);
     }
     match *tensor.shape.dims() {
@@ -65,12 +65,14 @@ fn function(t: &Translated, name: &str) -> Option<Function> {
 
 fn computed(path: &Path, tensor: TensorInfo, function: Function) -> Result<TensorInfo> {
     let source_type = tensor.dtype;
-    let (TensorStorage::Whole(place), 1) = (&tensor.storage, quant::format(source_type)?.block_len) else {
+    let is_plain = matches!(tensor.storage, TensorStorage::Whole(_) | TensorStorage::Doubles(_));
+    if !is_plain || quant::format(source_type)?.block_len != 1 {
         let what = format!("{}: the tensor {} as anything but floats in one piece", path.display(), tensor.name);
         return Err(Error::unsupported(what));
-    };
-    let storage = TensorStorage::Computed { place: *place, source_type, function };
-    Ok(TensorInfo { dtype: quant::F32, bytes: tensor.shape.n_elements().saturating_mul(4), storage, ..tensor })
+    }
+    let (source, bytes) = (Box::new(tensor.storage), tensor.shape.n_elements().saturating_mul(4));
+    let storage = TensorStorage::Computed { source, source_type, function };
+    Ok(TensorInfo { dtype: quant::F32, bytes, storage, ..tensor })
 }
 
 /// One of the parts that alternate in a tensor: `run` rows at each step, the first of them `first` rows into it.

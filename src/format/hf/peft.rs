@@ -14,6 +14,7 @@ use crate::format::factors::{AdapterBase, Half, unknown};
 use crate::format::file::Files;
 use crate::format::json::Json;
 use crate::format::metadata::Metadata;
+use crate::format::passed::Passed;
 use crate::format::safetensors;
 
 /// More patterns than a network has matrices; each module is compared with all.
@@ -43,7 +44,7 @@ pub(in crate::format) fn open(folder: &Path, base: &AdapterBase) -> Result<(Cont
         Some(bytes) => bytes,
         None => Files::Disk.open(&path)?.read_all(MAX_CONFIG)?,
     };
-    let json = Json::parse(&path, &bytes)?;
+    let json = Json::parse_python(&path, &bytes)?;
     let config = Config::read(&path, &json)?;
     let weights = folder.join("adapter_model.safetensors");
     if !Files::Disk.exists(&weights) && Files::Disk.exists(&folder.join("adapter_model.bin")) {
@@ -60,7 +61,11 @@ pub(in crate::format) fn open(folder: &Path, base: &AdapterBase) -> Result<(Cont
     }
     let metadata = Metadata::new(folder, Vec::new())?;
     let files = Vec::from([file]);
-    Ok((Contents { format: FileFormat::Safetensors, metadata, files, tensors }, halves, !family.adjacent))
+    Ok((
+        Contents { format: FileFormat::Safetensors, metadata, files, tensors, passed: Passed::default() },
+        halves,
+        !family.adjacent,
+    ))
 }
 
 /// Adds a factor, or the parts that GGUF files keep apart.

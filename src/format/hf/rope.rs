@@ -3,12 +3,12 @@
 
 use super::known;
 use super::members::Members;
-use super::translator::{HEADS, Translator, WIDTH, whole};
+use super::translator::{HEADS, Translator, WIDTH};
 use crate::error::{Error, Result, try_vec};
 use crate::format::TensorInfo;
 use crate::format::json::Json;
 use crate::format::storage::TensorStorage;
-use crate::format::value::narrow;
+use crate::format::value::{narrow, whole};
 use crate::quant;
 use crate::tensor::Shape;
 
@@ -27,7 +27,7 @@ pub(super) fn translate(t: &mut Translator) -> Result<()> {
         if kind(&both)? != "default" {
             return Err(t.config.unsupported("a type of rope beside those of the layers"));
         }
-        known::check_rope(&both)?;
+        known::check_rope(&both, &t.passed)?;
         kinds.map(|kind| sets.get(kind).unwrap_or(&nothing))
     } else {
         [sets, &nothing]
@@ -55,13 +55,15 @@ pub(super) fn translate(t: &mut Translator) -> Result<()> {
     if t.family.arch == "gemma3" {
         let beside = t.number(&["rope_local_base_freq"])?;
         t.set("rope.freq_base_swa", windowed.number(&["rope_theta"])?.or(beside));
+    } else if windowed.number(&["rope_theta"])?.is_some_and(|theta| Some(theta) != base) {
+        return Err(t.config.unsupported("another rope_theta in layers with a window"));
     }
     if kind(&windowed)? != "default" {
         return Err(t.config.unsupported("scaled rope in layers with a window"));
     }
     scaling(t, &full, trained)?;
-    known::check_rope(&full)?;
-    known::check_rope(&windowed)
+    known::check_rope(&full, &t.passed)?;
+    known::check_rope(&windowed, &t.passed)
 }
 
 /// Sections of positions in pictures. In text all positions are the same, so that only their sum counts.

@@ -20,7 +20,7 @@ const POOLINGS: &[(&str, &str, i64)] = &[
 pub(super) fn pooling(files: Files, folder: &Path, architecture: &str, keys: &mut Vec<(String, Value)>) -> Result<()> {
     let path = folder.join("modules.json");
     let Some(text) = read(files, &path, MAX_CONFIG)? else { return Ok(()) };
-    let modules = Json::parse(&path, &text)?;
+    let modules = Json::parse_python(&path, &text)?;
     for module in modules.as_array().unwrap_or_default() {
         let text = |name| module.get(name).and_then(Json::as_str).unwrap_or_default();
         let class = text("type").rsplit('.').next().unwrap_or_default();
@@ -38,7 +38,7 @@ pub(super) fn pooling(files: Files, folder: &Path, architecture: &str, keys: &mu
 
 fn read_pooling(files: Files, path: &Path) -> Result<i64> {
     let text = read(files, path, MAX_CONFIG)?.ok_or_else(|| Error::format(path, "no such file"))?;
-    let config = Json::parse(path, &text)?;
+    let config = Json::parse_python(path, &text)?;
     let says = |name: &str| config.get(name).and_then(Json::as_bool) == Some(true);
     let mut chosen =
         config.members().iter().map(|(name, _)| &**name).filter(|name| name.starts_with("pooling_mode_") && says(name));

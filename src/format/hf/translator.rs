@@ -1,11 +1,14 @@
 //! The state of a translation: a configuration with the defaults of its family on one side, keys of GGUF on the other.
 //! Knows only the keys that more than one part asks for.
 
+use std::cell::RefCell;
 use std::path::Path;
 
 use super::family::Family;
 use super::members::Members;
 use crate::error::{Result, try_vec};
+use crate::format::passed::Passed;
+use crate::format::value::whole;
 use crate::format::{TensorInfo, Value};
 
 /// Names of the number of heads, of the width and of the number of layers.
@@ -30,6 +33,7 @@ pub(super) struct Translator<'a> {
     pub family: &'static Family,
     pub keys: Vec<(String, Value)>,
     pub made: Vec<TensorInfo>,
+    pub passed: RefCell<Passed>,
 }
 
 impl Translator<'_> {
@@ -115,14 +119,4 @@ impl Translator<'_> {
 /// A number from 0 on as lists have it.
 pub(super) fn signed(n: u64) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
-}
-
-/// A float that is a whole number.
-pub(super) fn whole(x: f64) -> Option<u64> {
-    if !(0.0..=2f64.powi(53)).contains(&x) || x.fract() != 0.0 {
-        return None;
-    }
-    // Exact: whole, not negative, and within the precision of a float.
-    #[expect(clippy::cast_possible_truncation)]
-    Some(x as u64)
 }

@@ -17,7 +17,7 @@ pub fn build(b: &mut Builder) -> Result<()> {
     let (attended, scanned) = (factor("attention.output_scale")?, factor("ssm.output_scale")?);
     let (gated, fed) = (factor("feed_forward.gate_scale")?, factor("feed_forward.output_scale")?);
     if b.keys.get("ssm.input_scales").is_some()
-        && let Some(factors) = b.keys.metadata.f32s(&b.keys.name("ssm.input_scales"))?.as_deref()
+        && let Some(factors) = b.keys.floats("ssm.input_scales")?.as_deref()
     {
         shape.factors = factors.try_into().map_err(|_| b.keys.unsupported("ssm.input_scales"))?;
     }

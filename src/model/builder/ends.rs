@@ -5,6 +5,7 @@ use super::{Builder, Network};
 use crate::backend::op::{Act, Index, Mask, NormKind, Op, StateId};
 use crate::backend::state_spec::KvLayer;
 use crate::error::{Error, Result};
+use crate::format::Passed;
 use crate::model::no_effect;
 
 impl<'a> Builder<'a> {
@@ -27,25 +28,37 @@ impl<'a> Builder<'a> {
         let unused = trunk + usize::from(self.predictor.is_some());
         let behind: Vec<String> = (unused..trunk + self.hyper.n_predicting).map(|i| format!("blk.{i}.")).collect();
         let is_behind = |name: &str| behind.iter().any(|layer| name.starts_with(layer.as_str()));
-        if let Some(name) = self.tensors.unused().find(|name| {
+        let mut passed = Passed::default();
+        for name in self.tensors.unused().filter(|name| {
             let is_head = embeddings.ranker.is_some() && name.starts_with("cls.");
             (!no_effect::tensor(name) || is_head) && !is_behind(name)
         }) {
-            return Err(Error::unsupported(format!(
-                "the tensor {name} has no place in the architecture {architecture}"
-            )));
+            passed.unknown(format!("the tensor {name} has no place in the architecture {architecture}"));
         }
-        if let Some((key, _)) = self.keys.unread().into_iter().find(|(key, _)| !no_effect::key(key)) {
-            return Err(self.keys.unsupported(key));
+        for (key, _) in self.keys.unread().into_iter().filter(|(key, _)| !no_effect::key(key)) {
+            passed.unknown(self.keys.refusal(key));
         }
         let Builder { hyper, mut program, predictor, matrices, vectors, ropes, gguf_pairs, scaled, .. } = self;
         let kept = predictor.as_ref().map(|predictor| predictor.states);
         if kept.is_some() {
             program.keep_rows();
         }
-        let program = if causal { program.finish(hyper.vocab, kept.as_slice()) } else { beheaded.clone() };
+        let has_logits = causal && program.head().is_some();
+        let program = if has_logits { program.finish(hyper.vocab, kept.as_slice()) } else { beheaded.clone() };
         let states = beheaded;
-        Ok(Network { hyper, program, states, predictor, embeddings, gguf_pairs, scaled, matrices, vectors, ropes })
+        Ok(Network {
+            hyper,
+            program,
+            states,
+            predictor,
+            embeddings,
+            passed,
+            gguf_pairs,
+            scaled,
+            matrices,
+            vectors,
+            ropes,
+        })
     }
 
     /// Adds a learned embedding of each position.

@@ -45,7 +45,7 @@ pub(super) fn add_listed(
 fn read_and_add(m: &Metadata, entries: &Entries, added: &mut Vec<AddedToken>, notes: &mut Vec<String>) -> Result<()> {
     let file = |key: &str, name| {
         let text = m.str(key)?.unwrap_or("{}");
-        Json::parse(Path::new(name), text.as_bytes())
+        Json::parse_python(Path::new(name), text.as_bytes())
     };
     let config = file("tokenizer.huggingface.config", CONFIG)?;
     let map = file("tokenizer.huggingface.special_tokens_map", MAP)?;

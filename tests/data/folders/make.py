@@ -1,0 +1,598 @@
+"""Writes the folders of this directory: configurations in the shape in which models were published, with widths that are
+scaled down, as texts; the same as transformers saves them again; the tensors that the transformers package saves for them, and the logits that it computes.
+
+Weights are no part of the files: they follow from the name of a tensor (`weights`), which the test repeats.
+Made with transformers 5.24 and torch 2.15: python make.py
+"""
+
+import json
+import math
+import os
+import sys
+import tempfile
+import warnings
+
+os.environ["TRANSFORMERS_VERBOSITY"] = "error"
+warnings.filterwarnings("ignore")
+import numpy as np
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+from transformers import AutoModel, AutoModelForCausalLM, AutoModelForImageTextToText
+
+PROMPT = [1, 5, 9, 3, 7, 2, 11, 4, 8, 6]
+
+
+def weights(name, shape):
+    """Uniform numbers from a counter and the name; scaled so that activations keep their size."""
+    seed = np.uint64(14695981039346656037)
+    with np.errstate(over="ignore"):
+        for byte in name.encode():
+            seed = (seed ^ np.uint64(byte)) * np.uint64(1099511628211)
+        n = int(np.prod(shape)) if shape else 1
+        x = np.arange(n, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) + seed
+        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        x = x ^ (x >> np.uint64(31))
+    u = (x >> np.uint64(40)).astype(np.float64) / 2**23 - 1
+    if len(shape) < 2:
+        lower = name.lower()
+        is_norm = name.endswith("weight") and any(part in lower for part in ["norm", "ln_", "ln."])
+        values = 1 + 0.25 * u if is_norm else 0.25 * u
+    else:
+        values = u * math.sqrt(3 / shape[-1])
+    return values.astype(np.float32).reshape(shape)
+
+
+COMMON = {"torch_dtype": "bfloat16", "transformers_version": "4.45.0", "use_cache": True, "initializer_range": 0.02}
+LLAMA = COMMON | {
+    "architectures": ["LlamaForCausalLM"], "model_type": "llama", "attention_bias": False, "attention_dropout": 0.0,
+    "bos_token_id": 1, "eos_token_id": 2, "hidden_act": "silu", "hidden_size": 64, "intermediate_size": 160,
+    "max_position_embeddings": 131072, "mlp_bias": False, "num_attention_heads": 4, "num_hidden_layers": 2,
+    "num_key_value_heads": 2, "pretraining_tp": 1, "rms_norm_eps": 1e-05, "rope_scaling": None, "rope_theta": 500000.0,
+    "tie_word_embeddings": False, "vocab_size": 96,
+}
+LLAMA3_ROPE = {"factor": 8.0, "high_freq_factor": 4.0, "low_freq_factor": 1.0,
+               "original_max_position_embeddings": 8192, "rope_type": "llama3"}
+MISTRAL = {k: v for k, v in LLAMA.items() if k not in ("attention_bias", "mlp_bias", "pretraining_tp", "rope_scaling")} | {
+    "architectures": ["MistralForCausalLM"], "model_type": "mistral", "sliding_window": None, "rope_theta": 1000000.0}
+QWEN2 = COMMON | {
+    "architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "attention_dropout": 0.0, "bos_token_id": 1,
+    "eos_token_id": 2, "hidden_act": "silu", "hidden_size": 64, "intermediate_size": 160, "max_position_embeddings": 32768,
+    "max_window_layers": 21, "num_attention_heads": 4, "num_hidden_layers": 2, "num_key_value_heads": 2,
+    "rms_norm_eps": 1e-06, "rope_theta": 1000000.0, "sliding_window": 131072, "tie_word_embeddings": False,
+    "use_sliding_window": False, "vocab_size": 96}
+QWEN3 = QWEN2 | {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "attention_bias": False, "head_dim": 32,
+                 "rope_scaling": None, "sliding_window": None, "max_window_layers": 2, "tie_word_embeddings": True}
+QWEN3_MOE = QWEN3 | {"architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe", "decoder_sparse_step": 1,
+                     "mlp_only_layers": [], "moe_intermediate_size": 32, "norm_topk_prob": True, "num_experts": 4,
+                     "num_experts_per_tok": 2, "output_router_logits": False, "router_aux_loss_coef": 0.001,
+                     "tie_word_embeddings": False}
+DELTA = COMMON | {
+    "attention_bias": False, "attention_dropout": 0.0, "bos_token_id": 1, "eos_token_id": 2,
+    "full_attention_interval": 4, "head_dim": 32, "hidden_act": "silu", "hidden_size": 64, "intermediate_size": 160,
+    "linear_conv_kernel_dim": 4, "linear_key_head_dim": 16, "linear_num_key_heads": 2, "linear_num_value_heads": 4,
+    "linear_value_head_dim": 16, "max_position_embeddings": 262144, "num_attention_heads": 4, "num_hidden_layers": 4,
+    "num_key_value_heads": 2, "partial_rotary_factor": 0.25, "rms_norm_eps": 1e-06, "rope_scaling": None,
+    "rope_theta": 10000000, "tie_word_embeddings": False, "use_sliding_window": False, "vocab_size": 96}
+GEMMA = COMMON | {
+    "attention_bias": False, "attention_dropout": 0.0, "bos_token_id": 2, "eos_token_id": 1, "head_dim": 32,
+    "hidden_activation": "gelu_pytorch_tanh", "hidden_size": 64, "intermediate_size": 160, "max_position_embeddings": 8192,
+    "num_attention_heads": 4, "num_hidden_layers": 2, "num_key_value_heads": 2, "pad_token_id": 0, "rms_norm_eps": 1e-06,
+    "rope_theta": 10000.0, "vocab_size": 96}
+GEMMA2 = GEMMA | {"architectures": ["Gemma2ForCausalLM"], "model_type": "gemma2", "attn_logit_softcapping": 50.0,
+                  "final_logit_softcapping": 30.0, "hidden_act": "gelu_pytorch_tanh", "cache_implementation": "hybrid",
+                  "query_pre_attn_scalar": 256, "sliding_window": 4096}
+GEMMA3 = GEMMA | {"architectures": ["Gemma3ForCausalLM"], "model_type": "gemma3_text", "attn_logit_softcapping": None,
+                  "cache_implementation": "hybrid", "final_logit_softcapping": None, "query_pre_attn_scalar": 256,
+                  "rope_local_base_freq": 10000, "rope_scaling": None, "rope_theta": 1000000, "sliding_window": 512,
+                  "sliding_window_pattern": 6, "max_position_embeddings": 32768, "num_hidden_layers": 7}
+PHI3 = LLAMA | {
+    "architectures": ["Phi3ForCausalLM"], "model_type": "phi3", "embd_pdrop": 0.0, "resid_pdrop": 0.0,
+    "original_max_position_embeddings": 4096, "sliding_window": 2047, "max_position_embeddings": 4096,
+    "rope_theta": 10000.0, "num_key_value_heads": 4, "pad_token_id": 0,
+    "auto_map": {"AutoConfig": "configuration_phi3.Phi3Config", "AutoModelForCausalLM": "modeling_phi3.Phi3ForCausalLM"}}
+for key in ("mlp_bias", "pretraining_tp"):
+    PHI3.pop(key)
+GRANITE = LLAMA | {"architectures": ["GraniteForCausalLM"], "model_type": "granite", "attention_dropout": 0.1,
+                   "attention_multiplier": 0.0625, "embedding_multiplier": 12.0, "logits_scaling": 8.0,
+                   "residual_multiplier": 0.22, "tie_word_embeddings": True, "rope_theta": 5000000.0, "pad_token_id": 0}
+GRANITE_MOE = GRANITE | {"architectures": ["GraniteMoeForCausalLM"], "model_type": "granitemoe", "num_local_experts": 4,
+                         "num_experts_per_tok": 2, "output_router_logits": False, "router_aux_loss_coef": 0.001,
+                         "intermediate_size": 32}
+LATENT = COMMON | {
+    "attention_bias": False, "attention_dropout": 0.0, "bos_token_id": 0, "eos_token_id": 1, "first_k_dense_replace": 1,
+    "hidden_act": "silu", "hidden_size": 64, "intermediate_size": 160, "kv_lora_rank": 32, "max_position_embeddings": 163840,
+    "moe_intermediate_size": 32, "moe_layer_freq": 1, "n_routed_experts": 4, "n_shared_experts": 2,
+    "num_attention_heads": 4, "num_experts_per_tok": 2, "num_hidden_layers": 3, "num_key_value_heads": 4,
+    "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "rms_norm_eps": 1e-06, "rope_theta": 10000, "seq_aux": True,
+    "aux_loss_alpha": 0.001, "ep_size": 1, "pretraining_tp": 1, "tie_word_embeddings": False, "v_head_dim": 16,
+    "vocab_size": 96}
+YARN = {"beta_fast": 32, "beta_slow": 1, "factor": 40, "mscale": 1.0, "mscale_all_dim": 1.0,
+        "original_max_position_embeddings": 4096, "type": "yarn"}
+OLMO2 = {k: v for k, v in LLAMA.items() if k not in ("mlp_bias", "pretraining_tp", "bos_token_id")} | {
+    "architectures": ["Olmo2ForCausalLM"], "model_type": "olmo2", "num_key_value_heads": 4, "pad_token_id": 1,
+    "rms_norm_eps": 1e-06, "max_position_embeddings": 4096}
+BERT = {"architectures": ["BertModel"], "attention_probs_dropout_prob": 0.1, "classifier_dropout": None,
+        "hidden_act": "gelu", "hidden_dropout_prob": 0.1, "hidden_size": 64, "initializer_range": 0.02,
+        "intermediate_size": 160, "layer_norm_eps": 1e-12, "max_position_embeddings": 512, "model_type": "bert",
+        "num_attention_heads": 4, "num_hidden_layers": 2, "pad_token_id": 0, "position_embedding_type": "absolute",
+        "torch_dtype": "float32", "transformers_version": "4.30.0", "type_vocab_size": 2, "use_cache": True,
+        "vocab_size": 96}
+
+# Name: configuration, generation_config.json.
+MODELS = {
+    "llama-2-7b-hf": (LLAMA | {"max_position_embeddings": 4096, "num_key_value_heads": 4, "rope_theta": 10000.0,
+                               "_name_or_path": "meta-llama/Llama-2-7b-hf"},
+                      {"bos_token_id": 1, "do_sample": True, "eos_token_id": 2, "pad_token_id": 0, "temperature": 0.6,
+                       "max_length": 4096, "top_p": 0.9, "transformers_version": "4.31.0.dev0"}),
+    "llama-3.1-8b-instruct": (LLAMA | {"rope_scaling": LLAMA3_ROPE, "eos_token_id": [2, 3, 4]},
+                              {"bos_token_id": 1, "do_sample": True, "eos_token_id": [2, 3, 4], "temperature": 0.6,
+                               "top_p": 0.9, "transformers_version": "4.42.3"}),
+    "llama-3.2-1b": (LLAMA | {"rope_scaling": LLAMA3_ROPE | {"factor": 32.0}, "tie_word_embeddings": True, "head_dim": 16},
+                     {"_from_model_config": True, "bos_token_id": 1, "do_sample": True, "eos_token_id": 2}),
+    "tinyllama-1.1b-chat": (LLAMA | {"max_position_embeddings": 2048, "rope_theta": 10000.0,
+                                     "_attn_implementation_autoset": True}, {"max_length": 2048, "pad_token_id": 0}),
+    "smollm2-1.7b-instruct": (LLAMA | {"tie_word_embeddings": True, "rope_interleaved": False, "is_llama_config": True,
+                                       "rope_theta": 130000, "max_position_embeddings": 8192, "pad_token_id": 2,
+                                       "transformers.js_config": {"kv_cache_dtype": {"q4f16": "float16"}}}, {}),
+    "hermes-3-llama-3.1-8b (axolotl)": (LLAMA | {"rope_scaling": LLAMA3_ROPE, "use_cache": False,
+                                                 "axolotl_config_path": "/root/recipes/hermes.yml"}, {}),
+    "llama-3.2-3b-instruct (unsloth)": (LLAMA | {"rope_scaling": LLAMA3_ROPE, "tie_word_embeddings": True, "head_dim": 16,
+                                                 "unsloth_fixed": True, "unsloth_version": "2024.9",
+                                                 "pad_token_id": 0}, {}),
+    "llama-3-8b (llama-factory, shifted sparse attention)": (LLAMA | {"shift_attn": True, "group_size_ratio": 0.25,
+                                                                      "neftune_noise_alpha": 5}, {}),
+    "deepseek-r1-distill-llama-8b": (LLAMA | {"rope_scaling": LLAMA3_ROPE, "eos_token_id": 2},
+                                     {"_from_model_config": True, "do_sample": True, "temperature": 0.6, "top_p": 0.95}),
+    "yi-1.5-9b-chat": (LLAMA | {"max_position_embeddings": 4096, "rope_theta": 5000000.0, "pad_token_id": 0}, {}),
+    "vicuna-7b-v1.5": ({k: v for k, v in LLAMA.items() if k not in ("rope_theta", "attention_bias", "attention_dropout",
+                                                                    "mlp_bias")} |
+                       {"max_position_embeddings": 4096, "num_key_value_heads": 4, "pad_token_id": 0},
+                       {"_from_model_config": True, "temperature": 0.9, "max_length": 4096, "top_p": 0.6}),
+    "mistral-7b-instruct-v0.3": (MISTRAL | {"max_position_embeddings": 32768}, {"_from_model_config": True}),
+    "mistral-nemo-instruct-2407": (MISTRAL | {"head_dim": 32, "hidden_size": 96, "max_position_embeddings": 1024000}, {}),
+    "zephyr-7b-beta": (MISTRAL | {"sliding_window": 4096, "rope_theta": 10000.0, "pad_token_id": 2,
+                                  "max_position_embeddings": 32768, "use_cache": True}, {}),
+    "openhermes-2.5-mistral-7b (axolotl)": (MISTRAL | {"sliding_window": 4096, "rope_theta": 10000.0,
+                                                       "tokenizer_vocab_size": 96, "use_cache": False}, {}),
+    "mixtral-8x7b-instruct-v0.1": (MISTRAL | {"architectures": ["MixtralForCausalLM"], "model_type": "mixtral",
+                                              "num_experts_per_tok": 2, "num_local_experts": 4,
+                                              "output_router_logits": False, "router_aux_loss_coef": 0.02,
+                                              "router_jitter_noise": 0.0, "intermediate_size": 32}, {}),
+    "qwen2.5-7b-instruct": (QWEN2, {"bos_token_id": 1, "pad_token_id": 1, "do_sample": True, "eos_token_id": [2, 1],
+                                    "repetition_penalty": 1.05, "temperature": 0.7, "top_p": 0.8, "top_k": 20,
+                                    "transformers_version": "4.37.0"}),
+    "qwen2.5-coder-0.5b": (QWEN2 | {"tie_word_embeddings": True}, {"do_sample": False, "max_new_tokens": 2048}),
+    "qwq-32b": (QWEN2 | {"max_position_embeddings": 40960, "sliding_window": 32768}, {"do_sample": True, "top_k": 40,
+                                                                                      "top_p": 0.95, "temperature": 0.6}),
+    "qwen3-4b": (QWEN3 | {"max_position_embeddings": 40960}, {"do_sample": True, "temperature": 0.6, "top_k": 20,
+                                                              "top_p": 0.95, "eos_token_id": [2, 1]}),
+    "qwen3-8b (transformers 5)": ({k: v for k, v in QWEN3.items() if k not in ("torch_dtype", "rope_theta", "rope_scaling")} |
+                                  {"dtype": "bfloat16", "tie_word_embeddings": False,
+                                   "layer_types": ["full_attention", "full_attention"],
+                                   "rope_parameters": {"rope_theta": 1000000, "rope_type": "default"},
+                                   "transformers_version": "5.0.0"}, {}),
+    "qwen3-30b-a3b-instruct-2507": (QWEN3_MOE, {"do_sample": True, "temperature": 0.7, "top_k": 20, "top_p": 0.8}),
+    "qwen1.5-moe-a2.7b": (QWEN2 | {"architectures": ["Qwen2MoeForCausalLM"], "model_type": "qwen2_moe",
+                                   "decoder_sparse_step": 1, "moe_intermediate_size": 32, "norm_topk_prob": False,
+                                   "num_experts": 4, "num_experts_per_tok": 2, "shared_expert_intermediate_size": 48,
+                                   "output_router_logits": False, "router_aux_loss_coef": 0.001}, {}),
+    "qwen3-next-80b-a3b-instruct": (DELTA | {"architectures": ["Qwen3NextForCausalLM"], "model_type": "qwen3_next",
+                                             "decoder_sparse_step": 1, "mlp_only_layers": [], "moe_intermediate_size": 32,
+                                             "norm_topk_prob": True, "num_experts": 4, "num_experts_per_tok": 2,
+                                             "output_router_logits": False, "router_aux_loss_coef": 0.001,
+                                             "shared_expert_intermediate_size": 32}, {}),
+    "gemma-2b-it": (GEMMA | {"architectures": ["GemmaForCausalLM"], "model_type": "gemma", "hidden_act": "gelu",
+                             "hidden_activation": None}, {}),
+    "gemma-2-9b-it": (GEMMA2, {"_from_model_config": True, "cache_implementation": "hybrid"}),
+    "gemma-3-1b-it": (GEMMA3, {"do_sample": True, "eos_token_id": [1, 3], "top_k": 64, "top_p": 0.95,
+                               "cache_implementation": "hybrid"}),
+    "gemma-3-270m (transformers 4.55)": ({k: v for k, v in GEMMA3.items() if k != "sliding_window_pattern"} |
+                                         {"_sliding_window_pattern": 6, "use_bidirectional_attention": False,
+                                          "layer_types": ["sliding_attention"] * 5 + ["full_attention", "sliding_attention"]},
+                                         {}),
+    "phi-3-mini-4k-instruct": (PHI3, {"_from_model_config": True, "eos_token_id": [2, 3, 4]}),
+    "phi-4": ({k: v for k, v in PHI3.items() if k != "auto_map"} | {"sliding_window": None, "num_key_value_heads": 2,
+                                                                     "max_position_embeddings": 16384,
+                                                                     "original_max_position_embeddings": 16384,
+                                                                     "rope_theta": 250000}, {}),
+    "phi-4-mini-instruct": (PHI3 | {"partial_rotary_factor": 0.75, "tie_word_embeddings": True, "head_dim": 16,
+                                    "max_position_embeddings": 131072, "sliding_window": 262144, "lm_head_bias": False,
+                                    "interpolate_factor": 1, "full_attn_mod": 1, "mlp_bias": False,
+                                    "rope_scaling": {"type": "longrope", "short_factor": [1.0] * 6,
+                                                     "long_factor": [1.0, 1.5, 2.0, 3.0, 4.0, 6.0]}}, {}),
+    "phi-2": (COMMON | {"architectures": ["PhiForCausalLM"], "model_type": "phi", "attention_dropout": 0.0,
+                        "bos_token_id": 1, "embd_pdrop": 0.0, "eos_token_id": 2, "hidden_act": "gelu_new",
+                        "hidden_size": 64, "intermediate_size": 160, "layer_norm_eps": 1e-05,
+                        "max_position_embeddings": 2048, "num_attention_heads": 4, "num_hidden_layers": 2,
+                        "num_key_value_heads": 4, "partial_rotary_factor": 0.5, "qk_layernorm": False, "resid_pdrop": 0.1,
+                        "rope_scaling": None, "rope_theta": 10000.0, "tie_word_embeddings": False, "vocab_size": 96}, {}),
+    "gpt2": ({"activation_function": "gelu_new", "architectures": ["GPT2LMHeadModel"], "attn_pdrop": 0.1,
+              "bos_token_id": 1, "embd_pdrop": 0.1, "eos_token_id": 1, "initializer_range": 0.02,
+              "layer_norm_epsilon": 1e-05, "model_type": "gpt2", "n_ctx": 64, "n_embd": 64, "n_head": 4, "n_layer": 2,
+              "n_positions": 64, "resid_pdrop": 0.1, "summary_activation": None, "summary_first_dropout": 0.1,
+              "summary_proj_to_labels": True, "summary_type": "cls_index", "summary_use_proj": True,
+              "task_specific_params": {"text-generation": {"do_sample": True, "max_length": 50}}, "vocab_size": 96}, {}),
+    "starcoder2-3b": (COMMON | {"architectures": ["Starcoder2ForCausalLM"], "model_type": "starcoder2",
+                                "attention_dropout": 0.1, "bos_token_id": 0, "embedding_dropout": 0.1, "eos_token_id": 0,
+                                "hidden_act": "gelu_pytorch_tanh", "hidden_size": 64, "intermediate_size": 160,
+                                "max_position_embeddings": 16384, "mlp_type": "default", "norm_epsilon": 1e-05,
+                                "norm_type": "layer_norm", "num_attention_heads": 4, "num_hidden_layers": 2,
+                                "num_key_value_heads": 2, "residual_dropout": 0.1, "rope_theta": 999999.4420358813,
+                                "sliding_window": 4096, "use_bias": True, "vocab_size": 96}, {}),
+    "olmo-2-1124-7b": (OLMO2, {}),
+    "olmo-3-7b-instruct": (OLMO2 | {"architectures": ["Olmo3ForCausalLM"], "model_type": "olmo3", "sliding_window": 4096,
+                                    "num_hidden_layers": 4, "max_position_embeddings": 65536,
+                                    "layer_types": ["sliding_attention"] * 3 + ["full_attention"],
+                                    "rope_scaling": {"attention_factor": 1.2079441541679836, "beta_fast": 32.0,
+                                                     "beta_slow": 1.0, "factor": 8.0,
+                                                     "original_max_position_embeddings": 8192, "rope_type": "yarn"}}, {}),
+    "olmo-1b-hf": ({k: v for k, v in OLMO2.items() if k != "rms_norm_eps"} |
+                   {"architectures": ["OlmoForCausalLM"], "model_type": "olmo", "clip_qkv": None,
+                    "tie_word_embeddings": True}, {}),
+    "olmoe-1b-7b-0924": (OLMO2 | {"architectures": ["OlmoeForCausalLM"], "model_type": "olmoe", "clip_qkv": None,
+                                  "norm_topk_prob": False, "num_experts": 4, "num_experts_per_tok": 2,
+                                  "output_router_logits": False, "router_aux_loss_coef": 0.01,
+                                  "intermediate_size": 32}, {}),
+    "granite-3.1-2b-instruct": (GRANITE, {}),
+    "granite-3.1-1b-a400m": (GRANITE_MOE, {}),
+    "granite-4.0-h-tiny": (GRANITE_MOE | {
+        "architectures": ["GraniteMoeHybridForCausalLM"], "model_type": "granitemoehybrid", "init_method": "mup",
+        "layer_types": ["mamba", "attention"], "mamba_chunk_size": 256, "mamba_conv_bias": True, "mamba_d_conv": 4,
+        "mamba_d_head": 16, "mamba_d_state": 16, "mamba_expand": 2, "mamba_n_groups": 1, "mamba_n_heads": 8,
+        "mamba_proj_bias": False, "normalization_function": "rmsnorm", "position_embedding_type": "nope",
+        "shared_intermediate_size": 48}, {}),
+    "smollm3-3b": ({k: v for k, v in LLAMA.items()} | {
+        "architectures": ["SmolLM3ForCausalLM"], "model_type": "smollm3", "num_hidden_layers": 4,
+        "layer_types": ["full_attention"] * 4, "max_window_layers": 28, "no_rope_layer_interval": 4,
+        "no_rope_layers": [1, 1, 1, 0], "sliding_window": None, "use_sliding_window": False, "rope_theta": 5000000.0,
+        "tie_word_embeddings": True, "pad_token_id": 3}, {"do_sample": True, "temperature": 0.6, "top_p": 0.95}),
+    "gpt-oss-20b (bf16)": (COMMON | {
+        "architectures": ["GptOssForCausalLM"], "model_type": "gpt_oss", "attention_bias": True, "attention_dropout": 0.0,
+        "eos_token_id": 2, "experts_per_token": 2, "head_dim": 32, "hidden_act": "silu", "hidden_size": 64,
+        "initial_context_length": 4096, "intermediate_size": 64, "layer_types": ["sliding_attention", "full_attention"],
+        "max_position_embeddings": 131072, "num_attention_heads": 4, "num_experts_per_tok": 2, "num_hidden_layers": 2,
+        "num_key_value_heads": 2, "num_local_experts": 4, "output_router_logits": False, "pad_token_id": 3,
+        "rms_norm_eps": 1e-05, "rope_scaling": {"beta_fast": 32.0, "beta_slow": 1.0, "factor": 32.0,
+                                                "original_max_position_embeddings": 4096, "rope_type": "yarn",
+                                                "truncate": False},
+        "rope_theta": 150000, "router_aux_loss_coef": 0.9, "sliding_window": 128, "swiglu_limit": 7.0,
+        "tie_word_embeddings": False, "vocab_size": 96}, {}),
+    "ernie-4.5-0.3b": (LLAMA | {"architectures": ["Ernie4_5ForCausalLM"], "model_type": "ernie4_5", "head_dim": 16,
+                                "tie_word_embeddings": True, "use_bias": False, "pad_token_id": 0}, {}),
+    "ernie-4.5-21b-a3b": (LLAMA | {"architectures": ["Ernie4_5_MoeForCausalLM"], "model_type": "ernie4_5_moe",
+                                   "moe_intermediate_size": 32, "moe_k": 2, "moe_layer_end_index": 2,
+                                   "moe_layer_interval": 1, "moe_layer_start_index": 1, "moe_norm_min": 1e-12,
+                                   "moe_num_experts": 4, "moe_num_shared_experts": 2, "use_bias": False,
+                                   "moe_capacity": [4, 4, 4], "num_hidden_layers": 3}, {}),
+    "hunyuan-1.8b-instruct": (LLAMA | {"architectures": ["HunYuanDenseV1ForCausalLM"], "model_type": "hunyuan_v1_dense",
+                                       "attention_head_dim": 16, "head_dim": 16, "use_qk_norm": True, "use_cla": False,
+                                       "tie_word_embeddings": True, "norm_type": "rms",
+                                       "rope_scaling": {"alpha": 1000.0, "beta_fast": 32, "beta_slow": 1, "factor": 1.0,
+                                                        "mscale": 1.0, "mscale_all_dim": 1.0, "type": "dynamic"}}, {}),
+    "seed-oss-36b-instruct": ({k: v for k, v in LLAMA.items() if k != "pretraining_tp"} | {
+        "architectures": ["SeedOssForCausalLM"], "model_type": "seed_oss", "attention_bias": True,
+        "attention_out_bias": False, "attention_dropout": 0.1, "head_dim": 32, "residual_dropout": 0.1,
+        "rope_scaling": {"rope_type": "default"}}, {"temperature": 1.1, "top_p": 0.95}),
+    "exaone-4.0-1.2b": (LLAMA | {"architectures": ["Exaone4ForCausalLM"], "model_type": "exaone4", "head_dim": 16,
+                                 "layer_types": ["full_attention"] * 2, "sliding_window": None,
+                                 "sliding_window_pattern": None, "rope_scaling": LLAMA3_ROPE | {"factor": 16.0},
+                                 "tie_word_embeddings": True, "reorder_and_upcast_attn": False}, {}),
+    "glm-4-9b-0414": (LLAMA | {"architectures": ["Glm4ForCausalLM"], "model_type": "glm4", "head_dim": 16,
+                               "partial_rotary_factor": 0.5, "pad_token_id": 0, "rope_theta": 10000.0}, {}),
+    "glm-4.5-air": (LLAMA | {"architectures": ["Glm4MoeForCausalLM"], "model_type": "glm4_moe", "attention_bias": True,
+                             "first_k_dense_replace": 1, "head_dim": 32, "moe_intermediate_size": 32, "n_group": 1,
+                             "n_routed_experts": 4, "n_shared_experts": 1, "norm_topk_prob": True,
+                             "num_experts_per_tok": 2, "num_nextn_predict_layers": 0, "partial_rotary_factor": 0.5,
+                             "routed_scaling_factor": 1.0, "topk_group": 1, "use_qk_norm": False,
+                             "num_hidden_layers": 3}, {}),
+    "deepseek-v2-lite-chat": (LATENT | {
+        "architectures": ["DeepseekV2ForCausalLM"], "model_type": "deepseek_v2", "n_group": 1, "norm_topk_prob": False,
+        "q_lora_rank": None, "rope_scaling": YARN | {"mscale": 0.707, "mscale_all_dim": 0.707},
+        "routed_scaling_factor": 1.0, "scoring_func": "softmax", "topk_group": 1, "topk_method": "greedy"}, {}),
+    "deepseek-v3": (LATENT | {
+        "architectures": ["DeepseekV3ForCausalLM"], "model_type": "deepseek_v3", "n_group": 2, "norm_topk_prob": True,
+        "q_lora_rank": 24, "rope_scaling": YARN, "routed_scaling_factor": 2.5, "scoring_func": "sigmoid",
+        "topk_group": 1, "topk_method": "noaux_tc", "num_nextn_predict_layers": 0, "n_shared_experts": 1}, {}),
+    "command-r-v01": (COMMON | {
+        "architectures": ["CohereForCausalLM"], "model_type": "cohere", "attention_bias": False, "attention_dropout": 0.0,
+        "bos_token_id": 5, "eos_token_id": 3, "hidden_act": "silu", "hidden_size": 64, "intermediate_size": 160,
+        "layer_norm_eps": 1e-05, "logit_scale": 0.0625, "max_position_embeddings": 8192, "model_max_length": 131072,
+        "num_attention_heads": 4, "num_hidden_layers": 2, "num_key_value_heads": 4, "pad_token_id": 0,
+        "pretraining_tp": 1, "rope_theta": 8000000.0, "use_qk_norm": False, "vocab_size": 96}, {}),
+    "command-r7b-12-2024": (COMMON | {
+        "architectures": ["Cohere2ForCausalLM"], "model_type": "cohere2", "_sliding_window_pattern": 4,
+        "attention_bias": False, "attention_dropout": 0.0, "bos_token_id": 5, "cache_implementation": "hybrid",
+        "eos_token_id": 3, "head_dim": 16, "hidden_act": "silu", "hidden_size": 64, "intermediate_size": 160,
+        "layer_norm_eps": 1e-05, "layer_switch": 4, "logit_scale": 0.25, "max_position_embeddings": 132096,
+        "num_attention_heads": 4, "num_hidden_layers": 4, "num_key_value_heads": 2,
+        "order_of_interleaved_layers": "local_attn_first", "pad_token_id": 0, "position_embedding_type": "rope_gptj",
+        "rope_scaling": None, "rope_theta": 50000, "rotary_pct": 1.0, "sliding_window": 4096,
+        "sliding_window_pattern": 4, "use_embedding_sharing": True, "use_gated_activation": True,
+        "use_parallel_block": True, "use_parallel_embedding": False, "vocab_size": 96}, {}),
+    "pythia-1.4b": ({"architectures": ["GPTNeoXForCausalLM"], "bos_token_id": 0, "eos_token_id": 0, "hidden_act": "gelu",
+                     "hidden_size": 64, "initializer_range": 0.02, "intermediate_size": 256, "layer_norm_eps": 1e-05,
+                     "max_position_embeddings": 2048, "model_type": "gpt_neox", "num_attention_heads": 4,
+                     "num_hidden_layers": 2, "rotary_emb_base": 10000, "rotary_pct": 0.25, "tie_word_embeddings": False,
+                     "torch_dtype": "float16", "transformers_version": "4.24.0", "use_cache": True,
+                     "use_parallel_residual": True, "vocab_size": 96}, {}),
+    "stablelm-2-1_6b": (COMMON | {
+        "architectures": ["StableLmForCausalLM"], "model_type": "stablelm", "attention_dropout": 0.0, "bos_token_id": 1,
+        "eos_token_id": 1, "hidden_act": "silu", "hidden_dropout": 0.0, "hidden_size": 64, "intermediate_size": 160,
+        "layer_norm_eps": 1e-05, "max_position_embeddings": 4096, "num_attention_heads": 4, "num_hidden_layers": 2,
+        "num_key_value_heads": 4, "partial_rotary_factor": 0.25, "qk_layernorm": False, "rope_scaling": None,
+        "rope_theta": 10000, "tie_word_embeddings": False, "use_parallel_residual": False, "use_qkv_bias": True,
+        "vocab_size": 96}, {}),
+    "falcon-7b-instruct": ({"alibi": False, "apply_residual_connection_post_layernorm": False,
+                            "architectures": ["FalconForCausalLM"], "attention_dropout": 0.0, "bias": False,
+                            "bos_token_id": 1, "eos_token_id": 1, "hidden_dropout": 0.0, "hidden_size": 64,
+                            "initializer_range": 0.02, "layer_norm_epsilon": 1e-05, "model_type": "falcon",
+                            "multi_query": True, "new_decoder_architecture": False, "num_attention_heads": 4,
+                            "num_hidden_layers": 2, "parallel_attn": True, "torch_dtype": "bfloat16",
+                            "transformers_version": "4.27.4", "use_cache": True, "vocab_size": 96}, {}),
+    "starcoderbase-1b": ({"activation_function": "gelu_pytorch_tanh", "architectures": ["GPTBigCodeForCausalLM"],
+                          "attention_softmax_in_fp32": True, "attn_pdrop": 0.1, "bos_token_id": 0, "embd_pdrop": 0.1,
+                          "eos_token_id": 0, "inference_runner": 0, "initializer_range": 0.02,
+                          "layer_norm_epsilon": 1e-05, "max_batch_size": None, "max_sequence_length": None,
+                          "model_type": "gpt_bigcode", "multi_query": True, "n_embd": 64, "n_head": 4, "n_inner": 160,
+                          "n_layer": 2, "n_positions": 64, "pad_key_length": True, "pre_allocate_kv_cache": False,
+                          "resid_pdrop": 0.1, "scale_attention_softmax_in_fp32": True, "scale_attn_weights": True,
+                          "summary_activation": None, "summary_first_dropout": 0.1, "summary_proj_to_labels": True,
+                          "summary_type": "cls_index", "summary_use_proj": True, "transformers_version": "4.28.1",
+                          "use_cache": True, "validate_runner_input": True, "vocab_size": 96}, {}),
+    "bloom-560m": ({"apply_residual_connection_post_layernorm": False, "attention_dropout": 0.0,
+                    "attention_softmax_in_fp32": True, "architectures": ["BloomForCausalLM"],
+                    "bias_dropout_fusion": True, "bos_token_id": 1, "eos_token_id": 2, "hidden_dropout": 0.0,
+                    "initializer_range": 0.02, "layer_norm_epsilon": 1e-05, "masked_softmax_fusion": True,
+                    "model_type": "bloom", "n_embed": 64, "n_inner": None, "n_layer": 2, "num_attention_heads": 4,
+                    "offset_alibi": 100, "pad_token_id": 3, "pretraining_tp": 1, "seq_length": 2048,
+                    "skip_bias_add": True, "skip_bias_add_qkv": False, "slow_but_exact": False,
+                    "unk_token_id": 0, "use_cache": True, "vocab_size": 96}, {}),
+    "nemotron-mini-4b-instruct": (COMMON | {
+        "architectures": ["NemotronForCausalLM"], "model_type": "nemotron", "attention_bias": False,
+        "attention_dropout": 0.0, "bos_token_id": 2, "eos_token_id": 3, "head_dim": 16, "hidden_act": "relu2",
+        "hidden_size": 64, "intermediate_size": 160, "max_position_embeddings": 4096, "mlp_bias": False,
+        "norm_eps": 1e-05, "num_attention_heads": 4, "num_hidden_layers": 2, "num_key_value_heads": 2,
+        "partial_rotary_factor": 0.5, "rope_theta": 10000.0, "tie_word_embeddings": False, "vocab_size": 96}, {}),
+    "afm-4.5b": (LLAMA | {"architectures": ["ArceeForCausalLM"], "model_type": "arcee", "hidden_act": "relu2",
+                          "head_dim": 16, "rope_scaling": {"beta_fast": 32.0, "beta_slow": 1.0, "factor": 20.0,
+                                                           "mscale": 1.0, "original_max_position_embeddings": 4096,
+                                                           "rope_type": "yarn"}}, {}),
+    "mamba-130m-hf": ({"architectures": ["MambaForCausalLM"], "bos_token_id": 0, "conv_kernel": 4, "d_inner": 128,
+                       "d_model": 64, "eos_token_id": 0, "expand": 2, "fused_add_norm": True, "hidden_act": "silu",
+                       "hidden_size": 64, "initializer_range": 0.1, "intermediate_size": 128,
+                       "layer_norm_epsilon": 1e-05, "model_type": "mamba", "n_layer": 2, "num_hidden_layers": 2,
+                       "pad_token_id": 0, "pad_vocab_size_multiple": 8, "rescale_prenorm_residual": False,
+                       "residual_in_fp32": True, "rms_norm": True, "ssm_cfg": {}, "state_size": 16,
+                       "time_step_floor": 0.0001, "time_step_init_scheme": "random", "time_step_max": 0.1,
+                       "time_step_min": 0.001, "time_step_rank": 4, "time_step_scale": 1.0, "torch_dtype": "float32",
+                       "transformers_version": "4.39.0.dev0", "use_bias": False, "use_cache": True,
+                       "use_conv_bias": True, "vocab_size": 96}, {}),
+    "mamba-codestral-7b-v0.1": (COMMON | {
+        "architectures": ["Mamba2ForCausalLM"], "model_type": "mamba2", "bos_token_id": 0, "chunk_size": 256,
+        "conv_kernel": 4, "eos_token_id": 0, "expand": 2, "head_dim": 16, "hidden_act": "silu", "hidden_size": 64,
+        "layer_norm_epsilon": 1e-05, "n_groups": 2, "norm_before_gate": True, "num_heads": 8, "num_hidden_layers": 2,
+        "pad_token_id": 0, "rescale_prenorm_residual": False, "residual_in_fp32": True, "rms_norm": True,
+        "state_size": 16, "tie_word_embeddings": False, "time_step_floor": 0.0001, "time_step_init_scheme": "random",
+        "time_step_limit": [0.0, float("inf")], "time_step_max": 0.1, "time_step_min": 0.001, "time_step_rank": 4,
+        "time_step_scale": 1.0, "use_bias": False, "use_conv_bias": True, "vocab_size": 96}, {}),
+    "falcon-h1-1.5b-instruct": (LLAMA | {
+        "architectures": ["FalconH1ForCausalLM"], "model_type": "falcon_h1", "attention_in_multiplier": 1.0,
+        "attention_out_multiplier": 0.9375, "attn_layer_indices": None, "embedding_multiplier": 5.656854249492381,
+        "head_dim": 16, "key_multiplier": 0.5, "lm_head_multiplier": 0.0390625, "mamba_chunk_size": 128,
+        "mamba_conv_bias": True, "mamba_d_conv": 4, "mamba_d_head": 16, "mamba_d_ssm": 128, "mamba_d_state": 16,
+        "mamba_expand": 2, "mamba_n_groups": 1, "mamba_n_heads": 8, "mamba_norm_before_gate": False,
+        "mamba_proj_bias": False, "mamba_rms_norm": False, "mamba_use_mlp": True, "mlp_expansion_factor": 8,
+        "mlp_multipliers": [0.8838834764831844, 0.5859375], "num_logits_to_keep": 1, "projectors_bias": False,
+        "ssm_in_multiplier": 1.25, "ssm_multipliers": [0.5, 0.25, 0.25, 0.5, 0.3535533905932738],
+        "ssm_out_multiplier": 0.23570226039551587}, {}),
+    "jamba-v0.1": (LLAMA | {
+        "architectures": ["JambaForCausalLM"], "model_type": "jamba", "attn_layer_offset": 1, "attn_layer_period": 2,
+        "calc_logits_for_entire_prompt": False, "expert_layer_offset": 1, "expert_layer_period": 2,
+        "mamba_conv_bias": True, "mamba_d_conv": 4, "mamba_d_state": 16, "mamba_dt_rank": 4, "mamba_expand": 2,
+        "mamba_inner_layernorms": True, "mamba_proj_bias": False, "num_experts": 4, "num_experts_per_tok": 2,
+        "num_logits_to_keep": 1, "output_router_logits": False, "rms_norm_eps": 1e-06, "router_aux_loss_coef": 0.001,
+        "sliding_window": None, "use_mamba_kernels": True, "pad_token_id": 0}, {}),
+    "lfm2-1.2b": (COMMON | {
+        "architectures": ["Lfm2ForCausalLM"], "model_type": "lfm2", "block_auto_adjust_ff_dim": True, "block_dim": 64,
+        "block_ff_dim": 96, "block_ffn_dim_multiplier": 1.0, "block_mlp_init_scale": 1.0, "block_multiple_of": 32,
+        "block_norm_eps": 1e-05, "block_out_init_scale": 1.0, "block_use_swiglu": True, "block_use_xavier_init": True,
+        "bos_token_id": 1, "conv_L_cache": 3, "conv_bias": False, "conv_dim": 64, "conv_dim_out": 64,
+        "conv_use_xavier_init": True, "eos_token_id": 2, "full_attn_idxs": [1], "hidden_size": 64,
+        "max_position_embeddings": 128000, "norm_eps": 1e-05, "num_attention_heads": 4, "num_heads": 4,
+        "num_hidden_layers": 2, "num_key_value_heads": 2, "pad_token_id": 0, "rope_theta": 1000000.0,
+        "use_pos_enc": True, "vocab_size": 96}, {}),
+    "all-minilm-l6-v2": (BERT, {}),
+    "bge-small-en-v1.5": (BERT | {"_name_or_path": "/root/.cache/torch/sentence_transformers/BAAI_bge-small-en/",
+                                  "id2label": {"0": "LABEL_0"}, "label2id": {"LABEL_0": 0}}, {}),
+    "e5-mistral-7b-instruct": (MISTRAL | {"architectures": ["MistralModel"], "sliding_window": 4096,
+                                          "max_position_embeddings": 32768, "rope_theta": 10000.0}, {}),
+    "qwen3-embedding-0.6b": (QWEN3, {}),
+    "gemma-3-4b-it": ({
+        "architectures": ["Gemma3ForConditionalGeneration"], "boi_token_index": 90, "eoi_token_index": 91,
+        "eos_token_id": [1, 3], "image_token_index": 92, "initializer_range": 0.02, "mm_tokens_per_image": 16,
+        "model_type": "gemma3", "text_config": {"head_dim": 32, "hidden_size": 64, "intermediate_size": 160,
+                                                "model_type": "gemma3_text", "num_attention_heads": 4,
+                                                "num_hidden_layers": 7, "num_key_value_heads": 2, "vocab_size": 96,
+                                                "rope_scaling": {"factor": 8.0, "rope_type": "linear"},
+                                                "sliding_window": 1024},
+        "torch_dtype": "bfloat16", "transformers_version": "4.50.0.dev0",
+        "vision_config": {"hidden_size": 32, "image_size": 56, "intermediate_size": 64, "model_type": "siglip_vision_model",
+                          "num_attention_heads": 2, "num_hidden_layers": 1, "patch_size": 14,
+                          "vision_use_head": False}}, {"do_sample": True, "top_k": 64, "top_p": 0.95}),
+    "qwen2.5-vl-7b-instruct": (QWEN2 | {
+        "architectures": ["Qwen2_5_VLForConditionalGeneration"], "model_type": "qwen2_5_vl", "image_token_id": 90,
+        "video_token_id": 91, "vision_start_token_id": 92, "vision_end_token_id": 93, "vision_token_id": 94,
+        "rope_scaling": {"mrope_section": [2, 3, 3], "type": "mrope"}, "max_position_embeddings": 128000,
+        "vision_config": {"depth": 1, "hidden_act": "silu", "hidden_size": 32, "intermediate_size": 64, "num_heads": 2,
+                          "in_chans": 3, "out_hidden_size": 64, "patch_size": 14, "spatial_merge_size": 2,
+                          "spatial_patch_size": 14, "window_size": 112, "fullatt_block_indexes": [0],
+                          "tokens_per_second": 2, "temporal_patch_size": 2}},
+        {"do_sample": True, "repetition_penalty": 1.05, "temperature": 0.000001}),
+    "mistral-small-3.1-24b-instruct-2503": ({
+        "architectures": ["Mistral3ForConditionalGeneration"], "image_token_index": 10, "model_type": "mistral3",
+        "multimodal_projector_bias": False, "projector_hidden_act": "gelu", "spatial_merge_size": 2,
+        "text_config": MISTRAL | {"head_dim": 32}, "torch_dtype": "bfloat16", "transformers_version": "4.50.0.dev0",
+        "vision_config": {"head_dim": 16, "hidden_act": "silu", "hidden_size": 32, "image_size": 56,
+                          "intermediate_size": 64, "model_type": "pixtral", "num_attention_heads": 2,
+                          "num_channels": 3, "num_hidden_layers": 1, "patch_size": 14, "rope_theta": 10000.0},
+        "vision_feature_layer": -1}, {}),
+    "qwen3.5-9b": ({
+        "architectures": ["Qwen3_5ForConditionalGeneration"], "image_token_id": 90, "model_type": "qwen3_5",
+        "text_config": {k: v for k, v in DELTA.items() if k not in ("rope_theta", "rope_scaling", "use_sliding_window",
+                                                                    "partial_rotary_factor", "torch_dtype",
+                                                                    "transformers_version")} |
+        {"attn_output_gate": True, "dtype": "bfloat16", "mamba_ssm_dtype": "float32", "model_type": "qwen3_5_text",
+         "layer_types": ["linear_attention"] * 3 + ["full_attention"], "mtp_num_hidden_layers": 1,
+         "mtp_use_dedicated_embeddings": False,
+         "rope_parameters": {"mrope_interleaved": True, "mrope_section": [2, 1, 1], "partial_rotary_factor": 0.25,
+                             "rope_theta": 10000000, "rope_type": "default"}},
+        "tie_word_embeddings": False, "transformers_version": "4.57.0.dev0", "video_token_id": 91,
+        "vision_config": {"depth": 1, "hidden_size": 32, "intermediate_size": 64, "model_type": "qwen3_5",
+                          "num_heads": 2, "out_hidden_size": 64, "patch_size": 16},
+        "vision_end_token_id": 92, "vision_start_token_id": 93}, {"do_sample": True, "top_k": 20, "top_p": 0.95}),
+    "glm-4.7-flash": (LATENT | {
+        "architectures": ["Glm4MoeLiteForCausalLM"], "model_type": "glm4_moe_lite", "n_group": 1, "norm_topk_prob": True,
+        "num_nextn_predict_layers": 0, "q_lora_rank": 24, "rope_scaling": None, "routed_scaling_factor": 1.8,
+        "topk_group": 1, "topk_method": "noaux_tc", "n_shared_experts": 1, "partial_rotary_factor": 1.0,
+        "rms_norm_eps": 1e-05}, {"temperature": 1.0, "top_p": 0.95}),
+    "dots.llm1.inst": (LLAMA | {
+        "architectures": ["Dots1ForCausalLM"], "model_type": "dots1", "first_k_dense_replace": 1, "head_dim": 16,
+        "moe_intermediate_size": 32, "moe_layer_freq": 1, "n_group": 1, "n_routed_experts": 4, "n_shared_experts": 2,
+        "norm_topk_prob": True, "num_experts_per_tok": 2, "num_hidden_layers": 3, "num_key_value_heads": 4,
+        "routed_scaling_factor": 2.5, "scoring_func": "noaux_tc", "sliding_window": None, "topk_group": 1,
+        "topk_method": "noaux_tc", "use_sliding_window": False, "max_window_layers": 62}, {}),
+    "minimax-m2": (LLAMA | {
+        "architectures": ["MiniMaxM2ForCausalLM"], "model_type": "minimax_m2", "attn_type_list": [1, 1],
+        "head_dim": 32, "intermediate_size": 32, "mtp_transformer_layers": 1, "num_experts_per_tok": 2,
+        "num_local_experts": 4, "num_mtp_modules": 3, "qk_norm_type": "per_layer", "rms_norm_eps": 1e-06,
+        "rope_theta": 5000000, "rotary_dim": 16, "scoring_func": "sigmoid", "shared_intermediate_size": 0,
+        "use_mtp": True, "use_qk_norm": True, "use_routing_bias": True},
+        {"do_sample": True, "temperature": 1.0, "top_p": 0.95, "top_k": 40}),
+    "lfm2-8b-a1b": (COMMON | {
+        "architectures": ["Lfm2MoeForCausalLM"], "model_type": "lfm2_moe", "bos_token_id": 1, "conv_L_cache": 3,
+        "conv_bias": False, "eos_token_id": 2, "hidden_size": 64, "intermediate_size": 96,
+        "layer_types": ["conv", "full_attention", "conv"], "max_position_embeddings": 128000, "moe_intermediate_size": 32,
+        "norm_eps": 1e-05, "norm_topk_prob": True, "num_attention_heads": 4, "num_dense_layers": 1, "num_experts": 4,
+        "num_experts_per_tok": 2, "num_hidden_layers": 3, "num_key_value_heads": 2, "pad_token_id": 0,
+        "rope_theta": 1000000.0, "routed_scaling_factor": 1.0, "use_expert_bias": True, "vocab_size": 96}, {}),
+    "granite-moe-shared": (GRANITE_MOE | {
+        "architectures": ["GraniteMoeSharedForCausalLM"], "model_type": "granitemoeshared",
+        "shared_intermediate_size": 48}, {}),
+    "nvidia-nemotron-nano-9b-v2": (COMMON | {
+        "architectures": ["NemotronHForCausalLM"], "model_type": "nemotron_h", "attention_bias": False,
+        "attention_dropout": 0.0, "bos_token_id": 1, "chunk_size": 128, "conv_kernel": 4, "eos_token_id": 2,
+        "expand": 2, "head_dim": 16, "hidden_dropout": 0.0, "hidden_size": 64, "hybrid_override_pattern": "M-M*-",
+        "intermediate_size": 160, "layer_norm_epsilon": 1e-05, "mamba_head_dim": 16, "mamba_hidden_act": "silu",
+        "mamba_num_heads": 8, "mamba_proj_bias": False, "max_position_embeddings": 131072, "mlp_bias": False,
+        "mlp_hidden_act": "relu2", "n_groups": 2, "num_attention_heads": 4, "num_hidden_layers": 5,
+        "num_key_value_heads": 2, "num_logits_to_keep": 1, "pad_token_id": 0, "rescale_prenorm_residual": True,
+        "residual_in_fp32": False, "rms_norm_eps": 1e-05, "sliding_window": None, "ssm_state_size": 16,
+        "tie_word_embeddings": False, "time_step_floor": 0.0001, "time_step_limit": [0.0, float("inf")],
+        "time_step_max": 0.1, "time_step_min": 0.001, "time_step_rank": 256, "use_bias": False, "use_conv_bias": True,
+        "use_mamba_kernels": True, "vocab_size": 96}, {}),
+    "gemma-3-12b-it (transformers 5)": ({
+        "architectures": ["Gemma3ForCausalLM"], "model_type": "gemma3_text", "attention_bias": False,
+        "attention_dropout": 0.0, "attn_logit_softcapping": None, "bos_token_id": 2, "dtype": "bfloat16",
+        "eos_token_id": 1, "final_logit_softcapping": None, "head_dim": 32, "hidden_activation": "gelu_pytorch_tanh",
+        "hidden_size": 64, "initializer_range": 0.02, "intermediate_size": 160,
+        "layer_types": ["sliding_attention"] * 5 + ["full_attention", "sliding_attention"],
+        "max_position_embeddings": 131072, "num_attention_heads": 4, "num_hidden_layers": 7, "num_key_value_heads": 2,
+        "pad_token_id": 0, "query_pre_attn_scalar": 256, "rms_norm_eps": 1e-06,
+        "rope_parameters": {"full_attention": {"factor": 8.0, "rope_theta": 1000000.0, "rope_type": "linear"},
+                            "sliding_attention": {"rope_theta": 10000.0, "rope_type": "default"}},
+        "sliding_window": 1024, "tie_word_embeddings": True, "transformers_version": "5.0.0", "use_bidirectional_attention":
+        False, "use_cache": True, "vocab_size": 96}, {}),
+    "ministral-3-8b-instruct-2512": (LLAMA | {
+        "architectures": ["Ministral3ForCausalLM"], "model_type": "ministral3", "head_dim": 32, "sliding_window": None,
+        "rope_parameters": {"beta_fast": 32.0, "beta_slow": 1.0, "factor": 16.0, "llama_4_scaling_beta": 0.1,
+                            "mscale": 1.0, "mscale_all_dim": 1.0, "original_max_position_embeddings": 16384,
+                            "rope_theta": 1000000.0, "rope_type": "yarn", "type": "yarn"},
+        "max_position_embeddings": 262144}, {}),
+    "llama-4-scout-17b-16e (text)": (LLAMA | {
+        "architectures": ["Llama4ForCausalLM"], "model_type": "llama4_text", "attention_chunk_size": 8192,
+        "attn_scale": 0.1, "attn_temperature_tuning": True, "floor_scale": 8192, "for_llm_compressor": False,
+        "head_dim": 16, "interleave_moe_layer_step": 1, "intermediate_size": 32, "intermediate_size_mlp": 160,
+        "no_rope_layers": [1, 1, 1, 0], "num_experts_per_tok": 1, "num_hidden_layers": 4, "num_local_experts": 4,
+        "output_router_logits": False, "router_aux_loss_coef": 0.001, "router_jitter_noise": 0.0, "use_qk_norm": True,
+        "rope_scaling": LLAMA3_ROPE | {"factor": 16.0}}, {}),
+    "falcon-mamba-7b": ({
+        "architectures": ["FalconMambaForCausalLM"], "bos_token_id": 0, "conv_kernel": 4, "eos_token_id": 1, "expand": 2,
+        "hidden_act": "silu", "hidden_size": 64, "initializer_range": 0.1, "intermediate_size": 128,
+        "layer_norm_epsilon": 1e-05, "mixer_rms_eps": 1e-06, "model_type": "falcon_mamba", "num_hidden_layers": 2,
+        "pad_token_id": 1, "rescale_prenorm_residual": False, "residual_in_fp32": True, "state_size": 16,
+        "tie_word_embeddings": False, "time_step_floor": 0.0001, "time_step_init_scheme": "random",
+        "time_step_max": 0.1, "time_step_min": 0.001, "time_step_rank": 4, "time_step_scale": 1.0,
+        "torch_dtype": "bfloat16", "use_bias": False, "use_cache": True, "use_conv_bias": True,
+        "use_falcon_mambapy": False, "use_mambapy": False, "vocab_size": 96}, {}),
+}
+
+
+def saved(config, folder):
+    """The tensors of a model as the package saves them, the class that reads them, and the configuration it saves."""
+    from transformers import AutoConfig
+
+    parsed = AutoConfig.for_model(**config)
+    classes = [AutoModelForCausalLM, AutoModelForImageTextToText, AutoModel]
+    if any(name.endswith("Model") and not name.endswith("LMHeadModel") for name in config["architectures"]):
+        classes = [AutoModel]
+    elif "vision_config" in config:
+        classes = [AutoModelForImageTextToText]
+    for kind in classes:
+        try:
+            model = kind.from_config(parsed)
+            break
+        except ValueError:
+            continue
+    model.save_pretrained(folder)
+    with open(os.path.join(folder, "config.json")) as f:
+        again = f.read()
+    tensors = {}
+    for file in sorted(os.listdir(folder)):
+        if file.endswith(".safetensors"):
+            with safe_open(os.path.join(folder, file), "np") as f:
+                tensors |= {name: f.get_slice(name).get_shape() for name in f.keys()}
+            os.remove(os.path.join(folder, file))
+    return tensors, kind, again
+
+
+def make(name, config, generation):
+    with tempfile.TemporaryDirectory() as folder:
+        tensors, kind, again = saved(json.loads(json.dumps(config)), folder)
+        values = {n: torch.from_numpy(weights(n, shape)) for n, shape in tensors.items()}
+        for old in os.listdir(folder):
+            os.remove(os.path.join(folder, old))
+        save_file(values, os.path.join(folder, "model.safetensors"), metadata={"format": "pt"})
+        with open(os.path.join(folder, "config.json"), "w") as f:
+            json.dump(config | {"torch_dtype": "float32"}, f)
+        model = kind.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
+        with torch.no_grad():
+            out = model(input_ids=torch.tensor([PROMPT]))
+        logits = out.logits[0, -1] if hasattr(out, "logits") else None
+        states = out.last_hidden_state[0, -1] if logits is None else None
+    result = {"name": name, "config": json.dumps(config), "saved_again": json.dumps(json.loads(again)),
+              "generation_config": json.dumps(generation),
+              "tensors": {n: list(shape) for n, shape in tensors.items()}}
+    expected = logits if logits is not None else states
+    result["logits" if logits is not None else "states"] = [float(f"{x:.7g}") for x in expected.tolist()]
+    return result
+
+
+if __name__ == "__main__":
+    here = os.path.dirname(os.path.abspath(__file__))
+    wanted = sys.argv[1:]
+    for name, (config, generation) in MODELS.items():
+        if wanted and not any(w in name for w in wanted):
+            continue
+        try:
+            result = make(name, config, generation)
+        except Exception as error:
+            print(name, type(error).__name__, str(error)[:300])
+            continue
+        file = name.split(" (")[0].replace(" ", "-")
+        suffix = "" if " (" not in name else "-" + name.split(" (")[1].rstrip(")").replace(" ", "-").replace(",", "")
+        lines = ",\n".join(f" {json.dumps(k)}: {json.dumps(v, separators=(',', ':'))}" for k, v in result.items())
+        with open(os.path.join(here, f"{file}{suffix}.json"), "w") as f:
+            f.write("{\n" + lines + "\n}\n")
+        print(name, len(result["tensors"]), "ok")
