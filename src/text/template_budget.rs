@@ -291,7 +291,7 @@ fn call_method(state: &mut State, name: &str, all: &[Value]) -> Result<Value, Er
         return Err(refuse(format!("access to attribute '{name}' of '{kind}' object is unsafe")));
     }
     let own = value.downcast_object_ref::<Cycler>().is_some()
-        || value.as_object().is_some_and(|o| template_methods::is_loop(&o));
+        || value.as_object().is_some_and(|o| template_methods::is_loop(o));
     if own {
         // Loops compare what they are told with what they were told before, and keep it.
         let kept = Budget::of(state)?.make(Value::from(rest.to_vec()))?;
@@ -319,7 +319,7 @@ fn call_value(state: &mut State, function: &Value, args: &[Value]) -> Result<Val
     if function.is_undefined() {
         return Err(values::undefined("what is called"));
     }
-    let is_macro = function.as_object().is_some_and(|object| values::is_named(&object, "::Macro"));
+    let is_macro = function.as_object().is_some_and(|object| values::is_named(object, "::Macro"));
     let collected = if is_macro { collected(function, args)? } else { None };
     let value = function.call(state, collected.as_deref().unwrap_or(args))?;
     Budget::of(state)?.make(value)

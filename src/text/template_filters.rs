@@ -710,7 +710,7 @@ fn slice(_: &mut State, args: &Arguments) -> Result<Value, Error> {
     let [value, slices, fill] = args.bind(["value", "slices", "fill_with"], 2)?;
     let all = items(&value.unwrap_or_default())?;
     let slices = usize::try_from(count(slices.as_ref(), "slices")?.unwrap_or(0)).unwrap_or(0);
-    let (each, longer) = if slices == 0 { (0, 0) } else { (all.len() / slices, all.len() % slices) };
+    let (each, longer) = (all.len().checked_div(slices).unwrap_or(0), all.len().checked_rem(slices).unwrap_or(0));
     let fill = fill.filter(|fill| !fill.is_none());
     let mut rest = all.into_iter();
     let mut out = Vec::new();

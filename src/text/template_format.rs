@@ -328,10 +328,8 @@ pub fn percent(text: &str, args: &Value) -> Result<Value, Error> {
             out.push("%")?;
             continue;
         }
-        let key = match chars.next_if_eq(&'(') {
-            Some(_) => Some(chars.by_ref().take_while(|&c| c != ')').collect::<String>()),
-            None => None,
-        };
+        let has_key = chars.next_if_eq(&'(').is_some();
+        let key = has_key.then(|| chars.by_ref().take_while(|&c| c != ')').collect::<String>());
         let mut spec = NO_SPEC;
         while let Some(flag) = chars.next_if(|c| "#0- +".contains(*c)) {
             match flag {

@@ -204,11 +204,8 @@ fn is_constant_end(token: &Token) -> bool {
 }
 
 fn is_operator(token: &Token) -> bool {
-    match token {
-        Token::Plus | Token::Minus | Token::Mul | Token::Div | Token::FloorDiv | Token::Mod | Token::Pow => true,
-        Token::Eq | Token::Ne | Token::Lt | Token::Lte | Token::Gt | Token::Gte | Token::Tilde => true,
-        _ => false,
-    }
+    use Token::*;
+    matches!(token, Plus | Minus | Mul | Div | FloorDiv | Mod | Pow | Eq | Ne | Lt | Lte | Gt | Gte | Tilde)
 }
 
 /// True for what the parser nests in the expression before.

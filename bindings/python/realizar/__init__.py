@@ -7,7 +7,8 @@
 
 Calls give the interpreter's lock up while they compute. A Model may be used by any number of threads at once, a Session by
 one at a time: a second one gets `Busy` at once. Everything with `close` is a context manager, and is freed when it is
-forgotten, too.
+forgotten, too. Ctrl-C, and whatever else a signal's handler raises, ends what the main thread computes within a tenth of a second;
+sessions and jobs go on afterwards.
 """
 
 import ctypes
@@ -15,6 +16,8 @@ import errno
 import json
 import math
 import os
+import time
+from contextlib import ExitStack
 from ctypes import byref, c_uint32, c_void_p
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
@@ -26,7 +29,15 @@ from ._errors import (
     BufferTooSmall, Busy, Cancelled, Closed, ContextFull, DeadlineExceeded, DeviceLost, DeviceOutOfMemory, DeviceUnavailable,
     Error, FileError, FormatError, InvalidArgument, Limit, Mismatch, OutOfMemory, Panic, Poisoned, Unsupported, VersionError,
 )  # fmt: skip
-from ._library import Handle, library, new, sized, status
+from ._library import Handle, interruptible, library, new, sized, status
+
+__all__ = [
+    "Adapter", "Cancel", "ChatParser", "Device", "Grammar", "Job", "Model", "ModelInfo", "Part", "Phase", "Plan", "Runtime", "Sampler",
+    "Sampling", "Session", "TextStream", "Work", "decode_batch", "devices", "plan", "step_jobs",
+    "BufferTooSmall", "Busy", "Cancelled", "Closed", "ContextFull", "DeadlineExceeded", "DeviceLost", "DeviceOutOfMemory",
+    "DeviceUnavailable", "Error", "FileError", "FormatError", "InvalidArgument", "Limit", "Mismatch", "OutOfMemory", "Panic", "Poisoned",
+    "Unsupported", "VersionError",
+]  # fmt: skip
 
 __version__ = library.rz_version().decode()
 
@@ -99,20 +110,43 @@ def devices() -> List[Device]:
 
 
 class Cancel(Handle):
-    """Stops the calls that it was given to, from any thread."""
+    """Stops the calls that it was given to, from any thread or at a set time."""
 
     def __init__(self) -> None:
         super().__init__(new("rz_cancel_new"), "rz_cancel_free")
+        self._fired, self._until = False, math.inf
 
     def fire(self) -> None:
         """Asks the calls to stop; they raise Cancelled within milliseconds, later ones at once."""
+        self._fired = True
+        self._interrupt()
+
+    def deadline(self, seconds: Optional[float]) -> None:
+        """Has it fire by itself after so long, at once where that is zero or less; calls raise DeadlineExceeded then. None takes that
+        back."""
+        us = _microseconds(seconds)
+        self._until = math.inf if seconds is None else time.monotonic() + seconds
+        with self._use() as cancel:
+            status("rz_cancel_deadline", cancel, us)
+
+    def reset(self) -> None:
+        """Makes it fit for use again, and takes its deadline back."""
+        self._fired, self._until = False, math.inf
+        with self._use() as cancel:
+            library.rz_cancel_reset(cancel)
+
+    def _interrupt(self) -> None:
         with self._use() as cancel:
             library.rz_cancel_fire(cancel)
 
-    def reset(self) -> None:
-        """Makes it fit for use again."""
+    def _resume(self) -> None:
+        """Takes an interruption back, but for what its owner asked for."""
         with self._use() as cancel:
             library.rz_cancel_reset(cancel)
+            if self._until < math.inf:
+                status("rz_cancel_deadline", cancel, _microseconds(self._until - time.monotonic()))
+            if self._fired:
+                library.rz_cancel_fire(cancel)
 
 
 class Runtime(Handle):
@@ -132,6 +166,11 @@ class Runtime(Handle):
         if len(ids):
             params.cpus = _at(ids)
         super().__init__(new("rz_runtime_new", byref(params)), "rz_runtime_free")
+
+    def set_threads(self, threads: int) -> None:
+        """Changes the number of threads that compute, from the next step on; 0: one a processor core."""
+        with self._use() as runtime:
+            status("rz_runtime_threads_set", runtime, threads)
 
 
 @dataclass(frozen=True)
@@ -192,17 +231,34 @@ class Phase(NamedTuple):
     sum_ns: int
 
 
-_FLAGS = {"deterministic": 1, "mmap": 2, "text_only": 4, "profile": 8}
+class Work(NamedTuple):
+    """What one kind of device has done; times are in nanoseconds."""
+
+    dispatches: int
+    bytes: int
+    latency_sum_ns: int
+    latency_min_ns: int
+    latency_max_ns: int
+    latency_mean_ns: float
+    latency_variance_ns2: float
+    latency_histogram: Tuple[int, ...]
+    """Latencies under 1 microsecond, from 1 to below 2, from 2 to below 4, and so on."""
+
+
+_FLAGS = {"deterministic": 1, "mmap": 2, "text_only": 4, "profile": 8, "mtp": 16}
 _POOLING = {"model": 0, "none": 1, "mean": 2, "cls": 3, "last": 4, "rank": 5}
 _CACHE_TYPES = {"f16": 1, "q4_0": 2, "q8_0": 8, "f32": 256}
 
 
-class Model(Handle):
-    """A loaded model: a .gguf file, a .safetensors file, or a folder with a config.json."""
+# A file of a model in memory, or open on the disk.
+Source = Union[bytes, bytearray, memoryview, "np.ndarray", BinaryIO]
+
+
+class _Loading:
+    """Parameters of a load, and what they point to."""
 
     def __init__(
         self,
-        path: Union[str, "os.PathLike[str]"],
         *,
         threads: int = 0,
         runtime: Optional[Runtime] = None,
@@ -215,59 +271,159 @@ class Model(Handle):
         mmap: bool = False,
         text_only: bool = False,
         profile: bool = False,
+        mtp: bool = False,
         packed_path: Union[str, "os.PathLike[str]", None] = None,
         progress: Optional[Callable[[int, int], Optional[bool]]] = None,
         cancel: Optional[Cancel] = None,
     ) -> None:
-        """`progress` gets bytes done and in all; the load stops with Cancelled where it returns False or raises.
-
-        `devices` are GPUs over which the layers are divided in this order, `shares` the sizes of their parts in relation to one another; none:
-        in proportion to free memory.
-
-        `packed_path` names a file of packed weights, which the first load makes and later ones map, as fast as its vocabulary is read; processes
-        share its memory.
-        """
-        raised: List[BaseException] = []
+        self.raised: List[BaseException] = []
 
         def forward(done, total, _user):  # type: ignore[no-untyped-def]
             assert progress is not None
             try:
                 return int(progress(done, total) is False)
             except BaseException as e:  # noqa: BLE001 - goes on where the call ends
-                raised.append(e)
+                self.raised.append(e)
                 return 1
 
-        callback = _lib.PROGRESS(forward) if progress else _lib.PROGRESS()
-        flags = {"deterministic": deterministic, "mmap": mmap, "text_only": text_only, "profile": profile}
-        own = runtime if runtime is not None else Runtime(threads=threads)
-        params = _lib.rz_model_params(
-            device=device, gpu_layers=gpu_layers, quantize=quantize, progress=callback,
+        flags = {"deterministic": deterministic, "mmap": mmap, "text_only": text_only, "profile": profile, "mtp": mtp}
+        self.is_own = runtime is None
+        self.runtime = runtime if runtime is not None else Runtime(threads=threads)
+        self.cancel = cancel if cancel is not None else Cancel()
+        self.params = _lib.rz_model_params(
+            device=device, gpu_layers=gpu_layers, quantize=quantize, progress=_lib.PROGRESS(forward) if progress else _lib.PROGRESS(),
             flags=sum(_FLAGS[name] for name, wanted in flags.items() if wanted),
         )  # fmt: skip
-        ids = _ids(devices)
-        if len(ids):
-            params.devices, params.n_devices = _at(ids), len(ids)
-        parts = (ctypes.c_float * len(shares))(*shares)
-        if len(parts):
-            if len(parts) != len(ids):
-                raise InvalidArgument(f"{len(parts)} shares for {len(ids)} devices")
-            params.shares = parts
-        name = os.fsencode(path)
-        packed = os.fsencode(packed_path) if packed_path is not None else None
-        if b"\0" in name + (packed or b""):
-            raise InvalidArgument("a path contains a NUL")
-        params.packed_path = packed
+        self.devices = _ids(devices)
+        if len(self.devices):
+            self.params.devices, self.params.n_devices = _at(self.devices), len(self.devices)
+        self.shares = (ctypes.c_float * len(shares))(*shares)
+        if len(self.shares):
+            if len(self.shares) != len(self.devices):
+                raise InvalidArgument(f"{len(self.shares)} shares for {len(self.devices)} devices")
+            self.params.shares = self.shares
+        self.params.packed_path = _path(packed_path) if packed_path is not None else None
+
+    def run(self, call: Callable[[Any], Any]) -> Any:
+        """Makes a call with the parameters."""
+
+        def made() -> Any:
+            with self.runtime._use() as self.params.runtime, self.cancel._use() as self.params.cancel:
+                return call(byref(self.params))
+
         try:
-            with own._use() as params.runtime, _use(cancel) as params.cancel:
-                super().__init__(new("rz_model_load", name, byref(params)), "rz_model_free")
+            return interruptible(made, self.cancel)
         except Cancelled:
-            if raised:
-                raise raised[0]
+            if self.raised:
+                raise self.raised[0]
             raise
         finally:
-            if runtime is None:
-                own.close()  # the model keeps it alive
-        self._runtime = own  # and its log's callback
+            if self.is_own:
+                self.runtime.close()  # a model keeps it alive
+
+
+def _path(path: Union[str, "os.PathLike[str]"]) -> bytes:
+    name = os.fsencode(path)
+    if b"\0" in name:
+        raise InvalidArgument("a path contains a NUL")
+    return name
+
+
+def _sources(files: Union[Source, Mapping[str, Source]]) -> Tuple[Any, List[Any]]:
+    """Files of a model as the library takes them, and what has to stay meanwhile."""
+    named: Mapping[Optional[str], Source] = files if isinstance(files, Mapping) else {None: files}  # type: ignore[assignment]
+    sources, kept = (_lib.rz_source * len(named))(), []  # type: Any, List[Any]
+    for source, (name, file) in zip(sources, named.items()):
+        source.struct_size = ctypes.sizeof(_lib.rz_source)
+        source.name = _string(name, "the name of a file") if name is not None else None
+        if hasattr(file, "fileno"):
+            source.kind, source.fd = 2, file.fileno()
+            kept.append(file)
+            continue
+        data = np.frombuffer(file, dtype=np.uint8)
+        source.kind, source.data, source.size = 1, data.ctypes.data, data.size
+        kept.append(data)
+    return sources, kept
+
+
+class Plan(NamedTuple):
+    """Memory that a model and its sessions take, in bytes."""
+
+    gpu_layers: int
+    weights_host: int
+    weights_device: int
+    cache_host: int
+    cache_device: int
+    cache_token: int
+    """What one more token of capacity adds to a session."""
+    scratch_host: int
+    scratch_device: int
+    load_peak_host: int
+    total_host: int
+    total_device: int
+    devices: Tuple[int, ...]
+    """The GPUs that have layers; the lists below say what lies on each."""
+    device_layers: Tuple[int, ...]
+    device_weights: Tuple[int, ...]
+    device_cache: Tuple[int, ...]
+    device_scratch: Tuple[int, ...]
+    device_total: Tuple[int, ...]
+
+
+def plan(
+    model: Union[str, "os.PathLike[str]", Source, Mapping[str, Source]], *, sessions: int = 1, capacity: int = 0, k_type: str = "f16",
+    v_type: str = "f16", **options: Any,
+) -> Plan:  # fmt: skip
+    """What a model, a path or files as of Model.from_files, will take with so many sessions, before a weight is read. `options` as of
+    Model."""
+    is_path = isinstance(model, (str, os.PathLike))
+    path = _path(model) if is_path else None  # type: ignore[arg-type]
+    sources, kept = (None, None) if is_path else _sources(model)  # type: ignore[arg-type]
+    cache = _lib.rz_cache_params(capacity=capacity, k_type=_CACHE_TYPES[k_type], v_type=_CACHE_TYPES[v_type])
+    found = _lib.rz_plan()
+    n = 0 if sources is None else len(sources)
+    loading = _Loading(**options)
+    loading.run(lambda params: status("rz_model_plan", path, sources, n, params, byref(cache), sessions, byref(found)))
+    del kept
+    used = sum(1 for device in found.devices if device)
+    of = lambda name: getattr(found, name) if isinstance(getattr(found, name), int) else tuple(getattr(found, name))[:used]
+    return Plan(*map(of, Plan._fields))
+
+
+class Model(Handle):
+    """A loaded model: a .gguf file, a .safetensors file, or a folder with a config.json."""
+
+    def __init__(self, path: Union[str, "os.PathLike[str]"], **options: Any) -> None:
+        """Options, all of which may be left out:
+
+        `threads` that compute, or a `runtime` that is shared with other models; `device`, its index, or `devices`, GPUs over which the
+        layers are divided in this order, with `shares`, the sizes of their parts in relation to one another (else in proportion to
+        free memory); `gpu_layers`; `quantize`, a GGML type id for matrices of floats.
+
+        `deterministic`, `mmap`, `text_only`, `profile`, `mtp`: the flags RZ_MODEL_... of the library.
+
+        `packed_path` names a file of packed weights, which the first load makes and later ones map, as fast as its vocabulary is read;
+        processes share its memory.
+
+        `progress` gets bytes done and in all, on the thread that loads, which another one than the main thread is; the load stops with
+        Cancelled where it returns False or raises. `cancel` stops the load.
+        """
+        name = _path(path)
+        self._load(_Loading(**options), lambda params: new("rz_model_load", name, params))
+
+    @classmethod
+    def from_files(cls, files: Union[Source, Mapping[str, Source]], **options: Any) -> "Model":
+        """A model whose files are bytes in memory, or open binary files: one file, or those of a folder or a split set by their names.
+        Nothing of them is needed afterwards."""
+        self = cls.__new__(cls)
+        sources, kept = _sources(files)
+        self._load(_Loading(**options), lambda params: new("rz_model_load_from", sources, len(sources), params))
+        del kept
+        return self
+
+    def _load(self, loading: _Loading, load: Callable[[Any], c_void_p]) -> None:
+        super().__init__(loading.run(load), "rz_model_free")
+        self._runtime = loading.runtime  # and its log's callback
         info = _lib.rz_model_info()
         with self._use() as model:
             status("rz_model_info_get", model, byref(info))
@@ -296,6 +452,20 @@ class Model(Handle):
                 except InvalidArgument:
                     return keys
 
+    def meta_list(self, key: str) -> List[str]:
+        """The elements of an array of the metadata as texts."""
+        name, elements = _string(key, "key"), []  # type: bytes, List[str]
+        kind = self.meta(key)  # so that a missing key is not an empty list
+        with self._use() as model:
+            while True:
+                try:
+                    at = len(elements)
+                    elements.append(sized(lambda *out: status("rz_model_meta_element_into", model, name, at, *out)).decode())
+                except InvalidArgument:
+                    if not kind.startswith("["):
+                        raise
+                    return elements
+
     def tokenize(self, text: str, *, special: bool = True, parse: bool = False) -> List[int]:
         """Token ids of a text. `special`: with those that begin and end a text, as the model asks. `parse`: names of control
         tokens in the text become these tokens; not for text that users typed."""
@@ -314,6 +484,11 @@ class Model(Handle):
         """The bytes of one token, which may be a part of a character."""
         with self._use() as model:
             return sized(lambda *out: status("rz_token_bytes_into", model, token, *out, None))
+
+    def text_stream(self) -> "TextStream":
+        """Turns tokens into text as they come."""
+        with self._use() as model:
+            return TextStream(new("rz_textstream_new", model), "rz_textstream_free")
 
     def is_end(self, token: int) -> bool:
         """True for a token that ends a turn or a text."""
@@ -348,9 +523,7 @@ class Model(Handle):
 
     def adapter(self, path: Union[str, "os.PathLike[str]"]) -> "Adapter":
         """A low-rank adapter: a GGUF file or a folder of PEFT."""
-        name = os.fsencode(path)
-        if b"\0" in name:
-            raise InvalidArgument("a path contains a NUL")
+        name = _path(path)
         with self._use() as model:
             return Adapter(new("rz_adapter_load", model, name), "rz_adapter_free")
 
@@ -390,13 +563,18 @@ class Model(Handle):
         rows = sum(map(len, ids)) if pooling == "none" else len(ids)
         out = np.empty(rows * self.info.hidden_dim, dtype=np.float32)
         n = ctypes.c_size_t()
-        with self._use() as model, _use(cancel) as flag:
-            while True:
-                try:
-                    status("rz_embed_into", model, byref(params), lists, lengths, len(ids), out.ctypes.data, out.size, byref(n), flag)
-                    return out[: n.value].reshape(rows, -1)
-                except BufferTooSmall:
-                    out = np.empty(n.value, dtype=np.float32)
+        stop = cancel if cancel is not None else Cancel()
+
+        def call(out: "np.ndarray") -> "np.ndarray":
+            with self._use() as model, stop._use() as flag:
+                status("rz_embed_into", model, byref(params), lists, lengths, len(ids), out.ctypes.data, out.size, byref(n), flag)
+            return out[: n.value].reshape(rows, -1)
+
+        while True:
+            try:
+                return interruptible(lambda: call(out), stop)
+            except BufferTooSmall:
+                out = np.empty(n.value, dtype=np.float32)
 
     def metrics(self) -> Dict[str, Phase]:
         """Number and time of the calls of each kind since the model was loaded."""
@@ -404,6 +582,19 @@ class Model(Handle):
         with self._use() as model:
             status("rz_metrics_get", model, byref(metrics))
         return {name: Phase(getattr(metrics, name).count, getattr(metrics, name).sum_ns) for name in _lib.PHASES}
+
+    def work(self, kind: str = "cpu") -> Work:
+        """The work of one kind of device, "cpu" or "cuda", since the model was loaded."""
+        metrics = _lib.rz_backend_metrics()
+        with self._use() as model:
+            status("rz_backend_metrics_get", model, {"cpu": 1, "cuda": 2}[kind], byref(metrics))
+        found = [getattr(metrics, name) for name in Work._fields[:-1]]
+        return Work(*found, tuple(metrics.latency_histogram))
+
+    def reset_metrics(self) -> None:
+        """Sets the counters to zero."""
+        with self._use() as model:
+            library.rz_metrics_reset(model)
 
 
 class _use:
@@ -461,6 +652,20 @@ class Adapter(Handle):
     """A low-rank adapter of a model. Immutable: any number of sessions may use it at once."""
 
 
+class TextStream(Handle):
+    """Turns tokens into text as they come, holding back the bytes of an unfinished character."""
+
+    def push(self, token: int) -> str:
+        """Adds a token, and gives the text that is complete with it, often none."""
+        with self._use() as stream:
+            return sized(lambda *out: status("rz_textstream_push_into", stream, token, *out)).decode()
+
+    def flush(self) -> str:
+        """Ends the text, and gives the rest of it."""
+        with self._use() as stream:
+            return sized(lambda *out: status("rz_textstream_flush_into", stream, *out)).decode()
+
+
 class Part(NamedTuple):
     kind: str
     """ "reasoning", "content", "tool_name", "tool_arguments" (a piece of a JSON object), or "end"."""
@@ -502,9 +707,16 @@ class Session(Handle):
     """One line of conversation. It keeps what it has computed: a prompt that begins like the one before, as that of the next turn
     does, costs only its new end."""
 
-    def __init__(self, model: Model, cache: c_void_p) -> None:
-        super().__init__(cache, "rz_cache_free")
+    def __init__(self, model: Model, owned: c_void_p) -> None:
+        super().__init__(owned, "rz_cache_free")
         self.model = model
+        # Ends calls on the session when a signal interrupts them.
+        self._stop = Cancel()
+        with self._use() as cache, self._stop._use() as stop:
+            status("rz_cache_cancel_set", cache, stop)
+
+    def __bool__(self) -> bool:
+        return True
 
     def __len__(self) -> int:
         with self._use() as cache:
@@ -527,6 +739,17 @@ class Session(Handle):
         with self._use() as cache:
             status("rz_cache_truncate", cache, n)
 
+    def shift(self, keep: int, drop: int) -> None:
+        """Forgets `drop` tokens behind the first `keep`, to make room; those behind them move up, and are computed again by the next call
+        that needs them."""
+        with self._use() as cache:
+            status("rz_cache_shift", cache, keep, drop)
+
+    def release(self) -> None:
+        """Gives the memory of keys and values back; the next call that needs them computes them again."""
+        with self._use() as cache:
+            status("rz_cache_release", cache)
+
     def fork(self) -> "Session":
         """A second session with the same past."""
         with self._use() as cache:
@@ -534,8 +757,6 @@ class Session(Handle):
 
     def set_adapters(self, adapters: Union[Sequence[Adapter], Mapping[Adapter, float]]) -> None:
         """Has the session use some adapters, or adapters with their scales, or none; empties it."""
-        from contextlib import ExitStack
-
         scales = list(adapters.values()) if isinstance(adapters, Mapping) else [1.0] * len(adapters)
         with self._use() as cache, ExitStack() as stack:
             pointers = (c_void_p * len(scales))(*(stack.enter_context(adapter._use()) for adapter in adapters))
@@ -549,8 +770,25 @@ class Session(Handle):
     def prefill(self, tokens: Tokens, *, cancel: Optional[Cancel] = None) -> None:
         """Appends tokens; afterwards there are logits of the last one."""
         ids = _ids(tokens)
-        with self._use() as cache, _use(cancel) as flag:
-            status("rz_prefill", cache, _at(ids), len(ids), flag)
+
+        def call() -> None:
+            with self._use() as cache, _use(cancel) as flag:
+                status("rz_prefill", cache, _at(ids), len(ids), flag)
+
+        interruptible(call, self._stop)
+
+    def score(self, tokens: Tokens, *, cancel: Optional[Cancel] = None) -> "np.ndarray":
+        """Appends tokens, as `prefill` does, and gives the logarithm of the probability of each after all before it."""
+        ids = _ids(tokens)
+        out = np.empty(len(ids), dtype=np.float32)
+
+        def call() -> None:
+            with self._use() as cache, _use(cancel) as flag:
+                at = out.ctypes.data_as(ctypes.POINTER(ctypes.c_float))
+                status("rz_score_into", cache, _at(ids), len(ids), at, flag)
+
+        interruptible(call, self._stop)
+        return out
 
     def sample(self, sampler: Optional[Sampler] = None) -> int:
         """Chooses a token from the logits, the most likely one without a sampler."""
@@ -562,9 +800,21 @@ class Session(Handle):
     def decode(self, token: int, sampler: Optional[Sampler] = None) -> int:
         """Appends a token and chooses the next one."""
         following = c_uint32()
-        with self._use() as cache, _use(sampler) as chooser:
-            status("rz_decode_token", cache, token, chooser, byref(following))
-        return following.value
+
+        def call() -> int:
+            with self._use() as cache, _use(sampler) as chooser:
+                status("rz_decode_token", cache, token, chooser, byref(following))
+            return following.value
+
+        return int(interruptible(call, self._stop))
+
+    def logprobs(self, k: int) -> List[Tuple[int, float]]:
+        """The `k` likeliest tokens after the last one with the logarithms of their probabilities, the likeliest first."""
+        k = min(k, self.model.info.vocab_size)
+        tokens, logprobs, n = (c_uint32 * k)(), (ctypes.c_float * k)(), ctypes.c_size_t()
+        with self._use() as cache:
+            status("rz_logprobs_into", cache, k, tokens, logprobs, byref(n))
+        return list(zip(tokens, logprobs))[: n.value]
 
     def logits(self, out: Optional["np.ndarray"] = None) -> "np.ndarray":
         """Logits after the last token, one for each entry of the vocabulary, written to `out` or to a new array of float32."""
@@ -584,7 +834,8 @@ class Session(Handle):
     ) -> "Job":  # fmt: skip
         """Continues a text, or tokens, in a job that works when it is told to. What the session holds of them from its start is not
         computed again. The session is busy until the job is closed. `draft`: how next tokens are guessed, which changes nothing but
-        the time: "lookup" out of the text, or by a small model of the same vocabulary, up to `draft_max` at a time."""
+        the time: "lookup" out of the text, "mtp" by a layer of the model itself (loaded with `mtp`), or by a small model of the same vocabulary, up
+        to `draft_max` at a time."""
         ids = _ids(self.model.tokenize(prompt) if isinstance(prompt, str) else prompt)
         common = c_uint32()
         with self._use() as cache:
@@ -622,9 +873,9 @@ class Job(Handle):
         ends = (ctypes.c_char_p * len(stops))(*(_string(stop, "a stop string") for stop in stops))
         params = _lib.rz_job_params(max_tokens=max_tokens or 0, n_tokens=len(tokens), n_stops=len(stops), draft_max=draft_max)
         draft_model = draft if isinstance(draft, Model) else None
-        if draft not in (None, "lookup") and draft_model is None:
-            raise InvalidArgument(f'draft is None, "lookup" or a model, not {draft!r}')
-        params.draft = 2 if draft_model else int(draft == "lookup")
+        if draft not in (None, "lookup", "mtp") and draft_model is None:
+            raise InvalidArgument(f'draft is None, "lookup", "mtp" or a model, not {draft!r}')
+        params.draft = 2 if draft_model is not None else {None: 0, "lookup": 1, "mtp": 3}[draft]  # type: ignore[index]
         params.tokens = _at(tokens)
         if stops:
             params.stops = ends
@@ -637,8 +888,13 @@ class Job(Handle):
     def step(self, seconds: Optional[float] = None) -> bool:
         """Works for about so long, of which less than nothing is nothing, without a limit until it has made a token; True: there is more to
         do."""
-        with self._use() as job:
-            return status("rz_job_step", job, _microseconds(seconds)) != _DONE
+        us = _microseconds(seconds)
+
+        def call() -> bool:
+            with self._use() as job:
+                return status("rz_job_step", job, us) != _DONE
+
+        return bool(interruptible(call, self.session._stop))
 
     def text(self) -> str:
         """Text that has come since this was asked last, in whole characters, stop strings cut out."""
@@ -681,26 +937,31 @@ _DONE = 2
 
 def step_jobs(jobs: Sequence[Job], seconds: Optional[float] = None) -> bool:
     """`Job.step` for several jobs of one model, prompts and single tokens together, in common passes over the weights."""
-    from contextlib import ExitStack
+    us = _microseconds(seconds)
 
-    with ExitStack() as stack:
-        pointers = (c_void_p * len(jobs))(*(stack.enter_context(job._use()) for job in jobs))
-        return status("rz_jobs_step", pointers, len(jobs), _microseconds(seconds)) != _DONE
+    def call() -> bool:
+        with ExitStack() as stack:
+            pointers = (c_void_p * len(jobs))(*(stack.enter_context(job._use()) for job in jobs))
+            return status("rz_jobs_step", pointers, len(jobs), us) != _DONE
+
+    return bool(interruptible(call, *(job.session._stop for job in jobs)))
 
 
 def decode_batch(
     sessions: Sequence[Session], tokens: Tokens, samplers: Optional[Sequence[Optional[Sampler]]] = None
 ) -> List[int]:
     """`Session.decode` for several sessions of one model, in one pass over the weights."""
-    from contextlib import ExitStack
-
     ids = _ids(tokens)
     choosers = list(samplers) if samplers is not None else [None] * len(sessions)
     if not len(sessions) == len(ids) == len(choosers):
         raise InvalidArgument("a batch has as many tokens and samplers as sessions")
     following = np.empty(len(ids), dtype=np.uint32)
-    with ExitStack() as stack:
-        caches = (c_void_p * len(ids))(*(stack.enter_context(s._use()) for s in sessions))
-        chosen = (c_void_p * len(ids))(*(stack.enter_context(_use(s)) for s in choosers))
-        status("rz_decode_batch", caches, _at(ids), len(ids), chosen, _at(following))
-    return following.tolist()
+
+    def call() -> None:
+        with ExitStack() as stack:
+            caches = (c_void_p * len(ids))(*(stack.enter_context(s._use()) for s in sessions))
+            chosen = (c_void_p * len(ids))(*(stack.enter_context(_use(s)) for s in choosers))
+            status("rz_decode_batch", caches, _at(ids), len(ids), chosen, _at(following))
+
+    interruptible(call, *(session._stop for session in sessions))
+    return list(following.tolist())

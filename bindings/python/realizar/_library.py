@@ -2,12 +2,13 @@
 
 import ctypes
 import os
+import queue
 import sys
 import threading
 import weakref
 from contextlib import contextmanager
 from ctypes import CFUNCTYPE, POINTER, byref, c_char, c_char_p, c_double, c_float, c_int32, c_size_t, c_uint32, c_uint64, c_void_p
-from typing import Any, Callable, Iterator, Optional
+from typing import Any, Callable, Iterator, List, Optional
 
 from ._errors import Closed, error_of
 
@@ -61,6 +62,23 @@ class rz_model_info(Sized):
         ("vocab_size", c_uint32), ("context_length", c_uint32), ("device", c_uint32), ("bos_token", c_uint32),
         ("eos_token", c_uint32), ("n_params", c_uint64), ("weight_bytes", c_uint64), ("gpu_layers", c_uint32),
         ("chat_template", c_uint32), ("devices", c_uint32 * 16), ("device_layers", c_uint32 * 16),
+    ]  # fmt: skip
+
+
+class rz_source(Sized):
+    _fields_ = [
+        ("struct_size", c_uint32), ("kind", c_uint32), ("name", c_char_p), ("data", c_void_p), ("size", c_uint64), ("fd", c_int32),
+        ("reserved", c_uint32), ("offset", c_uint64), ("read", c_void_p), ("user", c_void_p),
+    ]  # fmt: skip
+
+
+class rz_plan(Sized):
+    _fields_ = [
+        ("struct_size", c_uint32), ("gpu_layers", c_uint32), ("weights_host", c_uint64), ("weights_device", c_uint64),
+        ("cache_host", c_uint64), ("cache_device", c_uint64), ("cache_token", c_uint64), ("scratch_host", c_uint64),
+        ("scratch_device", c_uint64), ("load_peak_host", c_uint64), ("total_host", c_uint64), ("total_device", c_uint64),
+        ("devices", c_uint32 * 16), ("device_layers", c_uint32 * 16), ("device_weights", c_uint64 * 16),
+        ("device_cache", c_uint64 * 16), ("device_scratch", c_uint64 * 16), ("device_total", c_uint64 * 16),
     ]  # fmt: skip
 
 
@@ -130,7 +148,7 @@ class rz_layout(Sized):
 
 
 STRUCTS = (
-    rz_error, rz_device_info, rz_runtime_params, rz_model_params, rz_model_info, rz_logit_bias,
+    rz_error, rz_device_info, rz_runtime_params, rz_model_params, rz_model_info, rz_source, rz_plan, rz_logit_bias,
     rz_sampler_params, rz_cache_params, rz_job_params, rz_job_info, rz_embed_params, rz_phase_metrics, rz_metrics, rz_backend_metrics, rz_layout,
 )  # fmt: skip
 
@@ -144,8 +162,14 @@ FALLIBLE = {
     "rz_device_info_get": [c_uint32, POINTER(rz_device_info)],
     "rz_layout_get": [c_uint32, POINTER(rz_layout)],
     "rz_runtime_new": [POINTER(rz_runtime_params)] + _out,
+    "rz_runtime_threads_set": [c_void_p, c_uint32],
     "rz_cancel_new": _out,
+    "rz_cancel_deadline": [c_void_p, c_uint64],
     "rz_model_load": [c_char_p, POINTER(rz_model_params)] + _out,
+    "rz_model_load_from": [POINTER(rz_source), c_size_t, POINTER(rz_model_params)] + _out,
+    "rz_model_plan": [
+        c_char_p, POINTER(rz_source), c_size_t, POINTER(rz_model_params), POINTER(rz_cache_params), c_uint32, POINTER(rz_plan),
+    ],
     "rz_model_info_get": [c_void_p, POINTER(rz_model_info)],
     "rz_model_meta_into": [c_void_p, c_char_p] + _into,
     "rz_model_meta_key_into": [c_void_p, c_size_t] + _into,
@@ -153,6 +177,9 @@ FALLIBLE = {
     "rz_tokenize_into": [c_void_p] + _text + [c_uint32] + _into,
     "rz_detokenize_into": [c_void_p] + _tokens + [c_uint32] + _into,
     "rz_token_bytes_into": [c_void_p, c_uint32] + _into + [POINTER(c_uint32)],
+    "rz_textstream_new": [c_void_p] + _out,
+    "rz_textstream_push_into": [c_void_p, c_uint32] + _into,
+    "rz_textstream_flush_into": [c_void_p] + _into,
     "rz_chat_render_json_into": [c_void_p] + _text + [c_uint32] + _into,
     "rz_chat_tokenize_into": [c_void_p] + _text + [c_uint32] + _into,
     "rz_grammar_new": [c_void_p, c_uint32] + _text + _out,
@@ -166,6 +193,9 @@ FALLIBLE = {
     "rz_cache_fork": [c_void_p] + _out,
     "rz_cache_adapters_set": [c_void_p, POINTER(c_void_p), POINTER(c_float), c_size_t],
     "rz_cache_truncate": [c_void_p, c_uint32],
+    "rz_cache_cancel_set": [c_void_p, c_void_p],
+    "rz_cache_shift": [c_void_p, c_uint32, c_uint32],
+    "rz_cache_release": [c_void_p],
     "rz_cache_tokens_into": [c_void_p] + _into,
     "rz_cache_match": [c_void_p] + _tokens + [POINTER(c_uint32)],
     "rz_cache_save": [c_void_p, TRANSFER, c_void_p],
@@ -174,6 +204,8 @@ FALLIBLE = {
     "rz_decode_token": [c_void_p, c_uint32, c_void_p, POINTER(c_uint32)],
     "rz_decode_batch": [POINTER(c_void_p), POINTER(c_uint32), c_size_t, POINTER(c_void_p), POINTER(c_uint32)],
     "rz_logits_into": [c_void_p] + _into,
+    "rz_logprobs_into": [c_void_p, c_uint32, POINTER(c_uint32), POINTER(c_float), POINTER(c_size_t)],
+    "rz_score_into": [c_void_p] + _tokens + [POINTER(c_float), c_void_p],
     "rz_job_new": [c_void_p, POINTER(rz_job_params)] + _out,
     "rz_job_step": [c_void_p, c_uint64],
     "rz_jobs_step": [POINTER(c_void_p), c_size_t, c_uint64],
@@ -205,6 +237,7 @@ OTHERS = {
     "rz_adapter_free": (None, [c_void_p]),
     "rz_job_free": (None, [c_void_p]),
     "rz_sampler_free": (None, [c_void_p]),
+    "rz_textstream_free": (None, [c_void_p]),
     "rz_cache_free": (None, [c_void_p]),
 }
 
@@ -342,3 +375,86 @@ def sized(call: Callable[[Any, int, Any], int], capacity: int = 256) -> bytes:
             return buffer.raw[: n.value]
         except BufferTooSmall:
             capacity = max(n.value, capacity + 1)
+
+
+class _Task:
+    """A call on another thread, and what came of it."""
+
+    def __init__(self, call: Callable[[], Any]) -> None:
+        self.call, self.result, self.error = call, None, None
+        self.claimed, self.changed, self.ended = threading.Lock(), threading.Lock(), False
+        self.changed.acquire()
+
+    def claim(self) -> bool:
+        """True for the first that asks: the thread that makes the call, or the one that no longer wants it made."""
+        return self.claimed.acquire(blocking=False)
+
+    def run(self) -> None:
+        if self.claim():
+            try:
+                self.result = self.call()
+            except BaseException as e:  # noqa: BLE001 - goes on where it is waited for
+                self.error = e
+            self.ended = True
+            self.changed.release()
+
+    def wait(self) -> None:
+        # A signal may have come to another thread of the process, which wakes nobody.
+        while not self.ended:
+            self.changed.acquire(timeout=0.02)
+
+
+_idle: "List[queue.SimpleQueue[_Task]]" = []
+if hasattr(os, "register_at_fork"):
+    # Threads stay with the parent.
+    os.register_at_fork(after_in_child=_idle.clear)
+
+
+def _work(tasks: "queue.SimpleQueue[_Task]") -> None:
+    while True:
+        tasks.get().run()
+        _idle.append(tasks)
+
+
+def _start(task: _Task) -> None:
+    try:
+        tasks = _idle.pop()
+    except IndexError:
+        tasks = queue.SimpleQueue()
+        threading.Thread(target=_work, args=(tasks,), name="realizar", daemon=True).start()
+    tasks.put(task)
+
+
+def interruptible(call: Callable[[], Any], *stops: Any) -> Any:
+    """The result of a long call of the library that `stops` end. The main thread, the only one that hears signals and that only
+    between steps of the interpreter, has another thread make it: what a signal's handler raises, such as KeyboardInterrupt, ends the
+    call and then goes on. The call takes its handles by itself, because it may outlast this function."""
+    if threading.current_thread() is not threading.main_thread():
+        return call()
+    task = _Task(call)
+    try:
+        _start(task)
+        task.wait()
+    except BaseException:
+        if not task.claim():
+            for stop in stops:
+                stop._interrupt()
+            _wait_for_end(task)
+            for stop in stops:
+                stop._resume()
+        raise
+    if task.error is None:
+        return task.result
+    try:
+        raise task.error
+    finally:
+        del task  # which its own error's traceback holds
+
+
+def _wait_for_end(task: _Task) -> None:
+    """Waits, whatever further signals raise."""
+    while True:
+        try:
+            return task.wait()
+        except BaseException:  # noqa: BLE001 - one is going on already
+            pass
