@@ -299,7 +299,7 @@ fn other_kinds_of_grammars() {
 /// Names that JSON Schema does not define are notes, in schemas; in values they are a part of these.
 #[test]
 fn formats_without_a_meaning_are_passed_over() {
-    for name in ["path", "color", "DATE"] {
+    for name in ["path", "color", "int64"] {
         parsed(&write(
             GrammarKind::JsonSchema,
             &json!({"type": "string", "format": name, "maxLength": 9}).to_string(),
@@ -464,5 +464,102 @@ fn hostile_grammars_are_bounded() {
             let Some(&token) = some.get(i * 31 % some.len().max(1)) else { break };
             timeline.push(token);
         }
+    }
+}
+
+fn refusal(kind: GrammarKind, text: &str) -> Error {
+    grammar(kind, text).err().unwrap_or_else(|| panic!("{text} is taken"))
+}
+
+/// The automaton of a number has a state for each remainder: these are counted before they are made.
+#[test]
+fn multiples_are_bounded_before_they_are_made() {
+    let of = |n: u64| format!(r#"{{"type":"integer","multipleOf":{n}}}"#);
+    for n in [2, 7, 60, 1000, 1024, 4096] {
+        let text = write(GrammarKind::JsonSchema, &of(n), n);
+        let digits = text.trim().trim_start_matches('-').bytes().map(|digit| u64::from(digit - b'0'));
+        assert_eq!(digits.fold(0, |rest, digit| (rest * 10 + digit) % n), 0, "{text}");
+    }
+    assert!(grammar(GrammarKind::JsonSchema, r#"{"type":"number","multipleOf":0.01}"#).is_ok());
+    let members: Vec<String> = (0..20).map(|i| format!(r#""a{i}":{}"#, of(4001 + i))).collect();
+    let hostile = [
+        of(1_000_003),
+        of(99_999_989),
+        r#"{"type":"number","multipleOf":1.000003}"#.into(),
+        format!(r#"{{"allOf":[{},{},{}]}}"#, of(997), of(991), of(983)),
+        format!(r#"{{"type":"integer","multipleOf":997,"anyOf":[{},{}]}}"#, of(991), of(7)),
+        format!(r##"{{"$defs":{{"a":{}}},"type":"integer","multipleOf":991,"$ref":"#/$defs/a"}}"##, of(997)),
+        format!(r#"{{"type":"object","properties":{{{}}}}}"#, members.join(",")),
+    ];
+    for text in hostile {
+        let started = Instant::now();
+        let error = refusal(GrammarKind::JsonSchema, &text);
+        assert!(matches!(error, Error::TooComplex(_)) && error.to_string().contains("multipleOf"), "{text}: {error}");
+        assert!(started.elapsed().as_secs() < 5, "{text}");
+    }
+}
+
+/// Every character that a text, a set or a choice may have means itself.
+#[test]
+fn every_character_means_itself() {
+    let odd = "\u{a0}\u{301}é漢\u{1f600}\u{200d}".chars();
+    for c in (' '..='~').chain(odd) {
+        let choice = json!([format!("a{c}b")]).to_string();
+        assert_eq!(write(GrammarKind::Choices, &choice, 1), format!("a{c}b"));
+        let text = if matches!(c, '"' | '\\') { format!("\\{c}") } else { c.to_string() };
+        assert_eq!(write(GrammarKind::Gbnf, &format!("root ::= \"a{text}b\""), 1), format!("a{c}b"));
+        let text = if matches!(c, '[' | ']' | '\\' | '^' | '-') { format!("\\{c}") } else { c.to_string() };
+        assert_eq!(write(GrammarKind::Gbnf, &format!("root ::= \"a\" [{text}] \"b\""), 1), format!("a{c}b"));
+    }
+}
+
+/// Numbers that the parser would round, and formats that nobody checks, are refused by their place.
+#[test]
+fn what_would_be_written_wrong_is_refused_by_its_place() {
+    for (text, place) in [
+        (r#"{"const": 18446744073709551615}"#, "#/const"),
+        (r#"{"properties": {"a": {"enum": [1, 9007199254740993]}}}"#, "#/properties/a/enum"),
+        (r#"{"type": "integer", "maximum": 18446744073709551615}"#, "#/maximum"),
+        (r#"{"type": "integer", "minimum": -99999999999999999999}"#, "#/minimum"),
+        (r#"{"type": "string", "format": "foo"}"#, "#/format"),
+    ] {
+        let error = refusal(GrammarKind::JsonSchema, text);
+        assert!(matches!(error, Error::Unsupported(_)) && error.to_string().contains(place), "{text}: {error}");
+    }
+    for text in [
+        r#"{"const": 9007199254740992}"#,
+        r#"{"type": "integer", "format": "int64", "minimum": -9007199254740992}"#,
+        r#"{"type": "object", "properties": {"const": {"maxLength": 3}, "minimum": {"type": "null"}}}"#,
+    ] {
+        assert!(grammar(GrammarKind::JsonSchema, text).is_ok(), "{text}");
+    }
+}
+
+/// References are JSON pointers in fragments: RFC 6901, section 6.
+#[test]
+fn references_may_be_escaped() {
+    let definitions = json!({"a/b": {"const": 1}, "c~d": {"const": 2}, "e f": {"const": 3}, "g%h": {"const": 4}});
+    for (target, value) in [("a~1b", 1), ("c~0d", 2), ("e%20f", 3), ("g%25h", 4), ("a%7E1b", 1)] {
+        let schema = json!({"$defs": definitions, "$ref": format!("#/$defs/{target}")}).to_string();
+        assert_eq!(write(GrammarKind::JsonSchema, &schema, 1).trim(), value.to_string(), "{target}");
+    }
+    let error = refusal(GrammarKind::JsonSchema, r##"{"$ref": "#/$defs/a~1b"}"##);
+    assert!(matches!(error, Error::InvalidArgument(_)) && error.to_string().contains("#/$defs/a~1b"), "{error}");
+}
+
+/// A regular expression that is wrong is an invalid argument, one that is too large a limit, and the message says why.
+#[test]
+fn expressions_that_fail_say_why() {
+    for (text, is_limit, why) in [
+        ("a{5,3}", false, "repetition"),
+        ("a\\", false, "escape"),
+        ("(a", false, "unclosed group"),
+        ("[b-a]", false, "range"),
+        (&format!("{}a{}", "(".repeat(500), ")".repeat(500)), true, "nest"),
+    ] {
+        let error = refusal(GrammarKind::Regex, text);
+        let kind =
+            if is_limit { matches!(error, Error::TooComplex(_)) } else { matches!(error, Error::InvalidArgument(_)) };
+        assert!(kind && error.to_string().contains(why), "{}: {error:?}", &text[..text.len().min(10)]);
     }
 }

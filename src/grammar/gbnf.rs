@@ -371,7 +371,8 @@ impl<'t> Reader<'t> {
 
 /// A regular expression for one character, in a set too.
 pub fn escaped(c: char) -> String {
-    if c.is_ascii_punctuation() {
+    // An escaped angle bracket is the border of a word.
+    if c.is_ascii_punctuation() && !matches!(c, '<' | '>') {
         format!("\\{c}")
     } else if c.is_control() {
         format!("\\x{{{:x}}}", u32::from(c))

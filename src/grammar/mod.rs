@@ -340,9 +340,14 @@ fn stopped(parser: &TokenParser, error: &dyn fmt::Display) -> Error {
 }
 
 fn failure(error: &str) -> Error {
-    let what =
-        format!("the grammar: {}", error.lines().next().unwrap_or_default().chars().take(200).collect::<String>());
-    let is_bound = ["too large", "too big", "too many", "too deep", "limit"].iter().any(|word| error.contains(word));
+    // Errors of regular expressions show the place in lines of their own, and say why in the last one.
+    let mut lines = error.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('^'));
+    let first = lines.next().unwrap_or_default();
+    let why = lines.filter_map(|line| line.strip_prefix("error:")).map(str::trim).next_back();
+    let whole = why.map_or_else(|| first.to_owned(), |why| format!("{why}: {first}"));
+    let what = format!("the grammar: {}", whole.chars().take(200).collect::<String>());
+    let bounds = ["too large", "too big", "too many", "too deep", "limit", "fuel", "the maximum number", "exceeds"];
+    let is_bound = bounds.iter().any(|word| whole.contains(word));
     let absent = ["nimplemented", "supported", "Unknown format"];
     let is_absent = absent.iter().any(|word| error.contains(word));
     match () {

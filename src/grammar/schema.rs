@@ -1,7 +1,7 @@
 //! JSON schemas as the parser takes them: within bounds, with the keywords that it lacks written in those that it has, where
 //! that is exact. Relies on `logic` for what follows from a schema.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value as Json, json};
 
@@ -13,11 +13,26 @@ const MAX_REQUIRED: usize = 2000;
 /// Levels of objects and lists that references reach one behind another: each is a level of recursion.
 const MAX_LEVELS: usize = 4000;
 
-/// The formats that JSON Schema defines. Any other is a note, which validators pass over.
+/// The largest least common multiple that a number is bound to, and the sum of all of a schema: the automaton of a number has a
+/// state for each remainder.
+const MAX_MULTIPLE: u64 = 4096;
+const MAX_MULTIPLES: u64 = 20_000;
+/// The largest integer up to which the parser computes exactly.
+const MAX_EXACT: u64 = 1 << 53;
+
+/// The formats that JSON Schema defines.
 #[rustfmt::skip]
 const FORMATS: [&str; 19] = [
     "date-time", "date", "time", "duration", "email", "idn-email", "hostname", "idn-hostname", "ipv4", "ipv6", "uri",
     "uri-reference", "iri", "iri-reference", "uuid", "uri-template", "json-pointer", "relative-json-pointer", "regex",
+];
+
+/// Formats of OpenAPI's registry and of Pydantic, which say how a program keeps or shows a value: notes, which validators pass over.
+#[rustfmt::skip]
+const NOTES: [&str; 28] = [
+    "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float", "double", "decimal", "decimal128",
+    "double-int", "char", "byte", "binary", "base64", "base64url", "password", "html", "commonmark", "media-range", "http-date",
+    "color", "path", "file-path", "directory-path", "json-string",
 ];
 
 /// A schema for the parser. `left` gets an error for the first keyword that cannot be rewritten exactly and stays where it is,
@@ -30,8 +45,12 @@ pub fn prepared(schema: Json, left: &mut Option<Error>) -> Result<Json> {
     if !schema.is_object() && !schema.is_boolean() {
         return Err(Error::invalid("the schema is neither an object nor a boolean"));
     }
+    let mut schema = schema;
+    resolve_escapes(&mut schema)?;
+    check_numbers(&schema, "#")?;
     let mut schema = rewritten(schema, left)?;
     check_bounds(&schema)?;
+    check_multiples(&schema)?;
     // Without a bound small models write white space for ever.
     if let Some(members) = schema.as_object_mut() {
         members.entry("x-guidance").or_insert_with(|| json!({"whitespace_pattern": r"[\x20\x0A\x0D\x09]{1,40}"}));
@@ -59,6 +78,152 @@ fn check_bounds(schema: &Json) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Has references whose places are escaped (RFC 6901, and percent signs of a fragment) name copies of them that need no escapes,
+/// because the parser reads none.
+fn resolve_escapes(schema: &mut Json) -> Result<()> {
+    let mut escaped = Vec::new();
+    visit(schema, &mut |members| {
+        let target = members.get("$ref").and_then(Json::as_str).and_then(|target| target.strip_prefix('#'));
+        escaped.extend(target.filter(|target| target.contains(['~', '%'])).map(str::to_owned));
+    });
+    escaped.sort_unstable();
+    escaped.dedup();
+    let mut names = HashMap::new();
+    for (i, target) in escaped.into_iter().enumerate() {
+        let place = unescaped(&target).and_then(|place| schema.pointer(&place)).cloned();
+        let place = place.ok_or_else(|| Error::invalid(format!("the schema: \"#{target}\" is not found")))?;
+        let name = format!("escaped-{i}");
+        let definitions = schema.as_object_mut().map(|members| members.entry("$defs").or_insert_with(|| json!({})));
+        if let Some(definitions) = definitions.and_then(Json::as_object_mut) {
+            definitions.insert(name.clone(), place);
+        }
+        names.insert(format!("#{target}"), format!("#/$defs/{name}"));
+    }
+    if !names.is_empty() {
+        rename(schema, &names);
+    }
+    Ok(())
+}
+
+/// Decodes the percent signs of a fragment.
+fn unescaped(fragment: &str) -> Option<String> {
+    let mut bytes = Vec::new();
+    let mut rest = fragment.as_bytes();
+    while let [byte, after @ ..] = rest {
+        rest = after;
+        if *byte != b'%' {
+            bytes.push(*byte);
+            continue;
+        }
+        let digits =
+            std::str::from_utf8(after.get(..2)?).ok().filter(|hex| hex.bytes().all(|b| b.is_ascii_hexdigit()))?;
+        bytes.push(u8::from_str_radix(digits, 16).ok()?);
+        rest = &after[2..];
+    }
+    String::from_utf8(bytes).ok()
+}
+
+fn rename(json: &mut Json, names: &HashMap<String, String>) {
+    match json {
+        Json::Object(members) => {
+            if let Some(Json::String(target)) = members.get_mut("$ref")
+                && let Some(name) = names.get(target)
+            {
+                target.clone_from(name);
+            }
+            members.values_mut().for_each(|value| rename(value, names));
+        }
+        Json::Array(items) => items.iter_mut().for_each(|item| rename(item, names)),
+        _ => {}
+    }
+}
+
+/// Refuses numbers beyond those that the parser has exactly: it would round them.
+fn check_numbers(json: &Json, place: &str) -> Result<()> {
+    const BOUNDS: [&str; 5] = ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"];
+    match json {
+        Json::Object(members) => members.iter().try_for_each(|(name, value)| {
+            let place = format!("{place}/{name}");
+            let is_value = name == "const" || name == "enum" && value.is_array();
+            match is_value || value.is_number() && BOUNDS.contains(&name.as_str()) {
+                true => check_exact(value, &place),
+                false => check_numbers(value, &place),
+            }
+        }),
+        Json::Array(items) => items.iter().try_for_each(|item| check_numbers(item, place)),
+        _ => Ok(()),
+    }
+}
+
+fn is_exact(n: &serde_json::Number) -> bool {
+    let integer = n.as_i64().map(i64::unsigned_abs).or(n.as_u64());
+    integer.map_or_else(|| n.as_f64().is_some_and(|x| x.abs() <= MAX_EXACT as f64), |n| n <= MAX_EXACT)
+}
+
+fn check_exact(value: &Json, place: &str) -> Result<()> {
+    match value {
+        Json::Number(n) if !is_exact(n) => {
+            Err(Error::unsupported(format!("the grammar, {place:?}: the number {n}, beyond 2^53, would be rounded")))
+        }
+        Json::Array(items) => items.iter().try_for_each(|item| check_exact(item, place)),
+        Json::Object(members) => members.values().try_for_each(|item| check_exact(item, place)),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses numbers that have to be multiples of too much, before the parser makes a state for each remainder.
+fn check_multiples(schema: &Json) -> Result<()> {
+    let (mut most, mut sum) = (0u64, 0u64);
+    visit(schema, &mut |members| {
+        let multiple = multiple_of(schema, members, 0);
+        most = most.max(multiple);
+        sum = sum.saturating_add(if multiple > 1 { multiple } else { 0 });
+    });
+    for (n, limit, what) in [(most, MAX_MULTIPLE, "a number"), (sum, MAX_MULTIPLES, "all numbers together")] {
+        if n > limit {
+            let what = format!("the schema has \"multipleOf\" of {n} for {what}, at most {limit} are supported");
+            return Err(Error::TooComplex(what));
+        }
+    }
+    Ok(())
+}
+
+/// The least common multiple that a schema and those that hold together with it ask for, at most.
+fn multiple_of(root: &Json, members: &Map<String, Json>, depth: usize) -> u64 {
+    let own = members.get("multipleOf").map_or(1, coefficient);
+    if depth > 20 {
+        return own;
+    }
+    let of = |schema: &Json| schema.as_object().map_or(1, |members| multiple_of(root, members, depth + 1));
+    let list = |name: &str| members.get(name).and_then(Json::as_array).map_or(&[][..], Vec::as_slice);
+    let all = list("allOf").iter().map(of).fold(own, lcm);
+    let any = |name: &str| list(name).iter().map(of).max().unwrap_or(1);
+    let target = members.get("$ref").and_then(|target| root.pointer(target.as_str()?.strip_prefix('#')?));
+    let other = ["if", "then", "else", "not"].into_iter().filter_map(|name| members.get(name)).map(of).fold(1, lcm);
+    [any("anyOf"), any("oneOf"), target.map_or(1, of), other].into_iter().fold(all, lcm)
+}
+
+/// The digits of a number without its point.
+fn coefficient(number: &Json) -> u64 {
+    let text = number.to_string();
+    let (digits, exponent) = text.split_once(['e', 'E']).unwrap_or((&text, "0"));
+    let zeros = exponent.parse::<i32>().unwrap_or(0).max(0) as usize;
+    let digits: String = digits.chars().filter(char::is_ascii_digit).collect();
+    let digits = match digits.parse::<u64>() {
+        Ok(n) if text.contains('.') => n.to_string().trim_end_matches('0').to_owned(),
+        _ => digits + &"0".repeat(zeros.min(30)),
+    };
+    digits.parse().unwrap_or(u64::MAX).max(1)
+}
+
+fn lcm(a: u64, b: u64) -> u64 {
+    let (mut x, mut y) = (a, b);
+    while y > 0 {
+        (x, y) = (y, x % y);
+    }
+    (a / x.max(1)).saturating_mul(b)
 }
 
 /// Hands on every object; the depth of JSON is bounded.
@@ -114,8 +279,12 @@ struct Rewriter<'s> {
 impl Rewriter<'_> {
     fn rewrite(&mut self, schema: &mut Json, place: &str) -> Result<()> {
         let Json::Object(members) = schema else { return Ok(()) };
-        if members.get("format").and_then(Json::as_str).is_some_and(|name| !FORMATS.contains(&name)) {
-            members.remove("format");
+        match members.get("format").and_then(Json::as_str) {
+            Some(name) if NOTES.contains(&name) => drop(members.shift_remove("format")),
+            Some(name) if !FORMATS.contains(&name) => {
+                return Err(Error::unsupported(format!("the grammar, \"#{place}/format\": the format {name:?}")));
+            }
+            _ => {}
         }
         if let Some(target) = members.get("$ref").and_then(|target| target.as_str()?.strip_prefix('#')) {
             self.targets.push(target.trim_end_matches('/').to_owned());

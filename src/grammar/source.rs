@@ -32,6 +32,10 @@ pub fn read(kind: Kind, text: &str, left: &mut Option<Error>) -> Result<TopLevel
         Kind::JsonSchema => json_schema(parse_json("the schema", text)?, left),
         Kind::Json if text.is_empty() => json_schema(json!({}), left),
         Kind::Json => Err(Error::invalid("a grammar of kind JSON takes no text")),
+        // The parser would take it for an escape of its own mark.
+        Kind::Regex if text.chars().rev().take_while(|c| *c == '\\').count() % 2 == 1 => {
+            Err(Error::invalid("the expression ends with an escape of nothing"))
+        }
         Kind::Regex => Ok(TopLevelGrammar::from_regex(text)),
         Kind::Choices => {
             let choices = parse_json("the choices", text)?;
