@@ -805,9 +805,7 @@ fn weights_are_loaded() {
 
             // A ceiling, an error of a reader and one of the report end the load.
             let limit = both.0.load_with(threads, all / 2, &mut |_, _| Ok(()));
-            assert!(
-                matches!(limit, Err(Error::Limit { needed, allowed, .. }) if needed > allowed && allowed == all / 2)
-            );
+            assert!(matches!(limit, Err(Error::Limit { needed, left, .. }) if needed > left && left == all / 2));
             let cancelled = both.0.load_with(threads, u64::MAX, &mut |_, _| Err(Error::Cancelled));
             assert!(matches!(cancelled, Err(Error::Cancelled)));
             let broken = model(Matrix { fails_at: 650, ..source(dtype) }, true, true);

@@ -290,8 +290,8 @@ fn call_method(state: &mut State, name: &str, all: &[Value]) -> Result<Value, Er
         let kind = type_name(value);
         return Err(refuse(format!("access to attribute '{name}' of '{kind}' object is unsafe")));
     }
-    let own = value.downcast_object_ref::<Cycler>().is_some()
-        || value.as_object().is_some_and(|o| template_methods::is_loop(o));
+    let own =
+        value.downcast_object_ref::<Cycler>().is_some() || value.as_object().is_some_and(template_methods::is_loop);
     if own {
         // Loops compare what they are told with what they were told before, and keep it.
         let kept = Budget::of(state)?.make(Value::from(rest.to_vec()))?;

@@ -300,7 +300,7 @@ fn a_job_goes_on_with_the_text_before_it() {
             session.prefill(&once[..held], None).unwrap();
         }
         let mut job = job(session, prompt, JobParams { max_tokens: 6, stops, ..Default::default() });
-        assert!(step_jobs(&mut [&mut job], Duration::from_secs(60)).unwrap());
+        assert!(step_jobs(&mut [&mut job], Some(Duration::from_secs(60))).unwrap());
         (job.read_text(|text| Ok(text.to_owned())).unwrap(), job.info().end)
     };
     for held in [0, 1, once.len() - 1] {
