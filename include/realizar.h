@@ -1319,6 +1319,9 @@ typedef struct rz_job_params {
   uint32_t draft_max;  /* Tokens of a draft at most, of which more than 32 count as 32; 0: 16. */
   /* With RZ_DRAFT_MODEL a model of the same vocabulary, else ignored. The job keeps it alive. */
   const rz_model *draft_model;
+  /* Number of the likeliest tokens to keep with each token that is made, for rz_job_logprobs_into, at most 32; 0: none. */
+  uint32_t logprobs;
+  uint32_t reserved_1;  /* 0. */
 } rz_job_params;
 
 /* The state of a job. Since 0.1.0. */
@@ -1421,6 +1424,21 @@ rz_status rz_job_tokens_into(rz_job *job,
                              size_t capacity,
                              size_t *n,
                              rz_error *err);
+
+/* Copies the log-probabilities of the tokens made since the last call that succeeded, of a job with rz_job_params.logprobs: for
+ * each a row of that number and one entries, in `tokens` the token itself and then the likeliest in its place, descending, and in
+ * `logprobs` the natural logarithms of their probabilities. These are those of rz_logprobs_into ahead of the token: the softmax of the
+ * logits, before any sampler. A vocabulary of fewer tokens makes rows shorter.
+ *
+ * `*n` receives the number of entries in each array, 0 where nothing is new. With too small a `capacity` (0 and NULL to ask for it)
+ * the result is RZ_ERR_BUFFER_TOO_SMALL and they stay. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT for a job that keeps none,
+ * RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
+rz_status rz_job_logprobs_into(rz_job *job,
+                               uint32_t *tokens,
+                               float *logprobs,
+                               size_t capacity,
+                               size_t *n,
+                               rz_error *err);
 
 /* Fills in `*out`, whose `struct_size` the caller has set. Any thread. Errors: RZ_ERR_BUSY while a call works on the job,
  * RZ_ERR_POISONED. Since 0.1.0. */

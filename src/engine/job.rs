@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use super::Cancel;
 use super::chooser::{self, Chooser};
 use super::draft::{Draft, DraftParams, MOST};
+use super::job_logprobs::JobLogprobs;
 use super::job_text::JobText;
 use super::model::Model;
 use super::pass::{Member, Parked};
@@ -53,6 +54,8 @@ pub struct JobParams<'a> {
     /// `None`: always the most likely token.
     pub sampler: Option<Sampler>,
     pub stops: &'a [&'a str],
+    /// Number of the likeliest tokens to keep with each token; 0: none.
+    pub logprobs: usize,
     pub draft: DraftParams,
     pub cancel: Option<Arc<Cancel>>,
 }
@@ -97,6 +100,8 @@ pub struct Job {
     read: usize,
     max_tokens: usize,
     text: JobText,
+    /// `None` where nobody asked for them.
+    logprobs: Option<JobLogprobs>,
     end: Option<End>,
     /// There are logits of which no token was chosen yet.
     undecided: bool,
@@ -120,6 +125,8 @@ pub(super) struct Choices<'a> {
     /// The tokens of the timeline, and those of the step.
     held: &'a [u32],
     step: &'a [u32],
+    /// The host needs the logits.
+    on_host: bool,
 }
 
 impl<'a> Choices<'a> {
@@ -127,7 +134,7 @@ impl<'a> Choices<'a> {
     /// `None` where the host chooses.
     pub(super) fn behind(&self, model: &'a Model, member: Member, i: usize) -> Option<Option<Rule<'a>>> {
         // The mask that was prepared is that of an only output.
-        if member.outputs > 1 && self.sampler.is_some_and(Sampler::has_grammar) {
+        if self.on_host || member.outputs > 1 && self.sampler.is_some_and(Sampler::has_grammar) {
             return None;
         }
         let last = member.tokens - member.outputs + i;
@@ -145,6 +152,7 @@ pub struct Request {
     made: Vec<u32>,
     max_tokens: usize,
     text: JobText,
+    logprobs: Option<JobLogprobs>,
     sampler: Option<Sampler>,
     cancel: Option<Arc<Cancel>>,
     /// That of a timeline whose memory was given back.
@@ -174,7 +182,9 @@ impl Request {
         let max_tokens = if params.max_tokens == 0 { usize::MAX } else { params.max_tokens };
         let mut copy = try_vec("a job's prompt", prompt.len())?;
         copy.extend_from_slice(prompt);
+        let vocab = session.model().program()?.vocab;
         Ok(Request {
+            logprobs: JobLogprobs::new(params.logprobs, vocab, max_tokens.min(room))?,
             prompt: copy,
             input: try_vec("a job's prompt", session.len() + prompt.len())?,
             again: try_vec("the tokens of drafts", MOST + 1)?,
@@ -194,8 +204,20 @@ impl Job {
     /// A job on the timeline that the request was made for.
     pub fn new(mut session: Session, request: Request) -> Job {
         static IDS: AtomicU64 = AtomicU64::new(0);
-        let Request { prompt, mut input, again, step, draft, made, max_tokens, text, sampler, cancel, memory } =
-            request;
+        let Request {
+            prompt,
+            mut input,
+            again,
+            step,
+            draft,
+            made,
+            max_tokens,
+            text,
+            logprobs,
+            sampler,
+            cancel,
+            memory,
+        } = request;
         if let Some(memory) = memory {
             session.set_memory(memory);
         }
@@ -217,6 +239,7 @@ impl Job {
             read: 0,
             max_tokens,
             text,
+            logprobs,
             end: None,
             undecided: false,
             parked: None,
@@ -275,6 +298,12 @@ impl Job {
         Ok(result)
     }
 
+    /// Shows `read` the log-probabilities of tokens that are new, row by row, which are gone where that succeeds.
+    pub fn read_logprobs<T>(&mut self, read: impl FnOnce(&[u32], &[f32]) -> Result<T>) -> Result<T> {
+        let none = || Error::invalid("a job that keeps no log-probabilities");
+        self.logprobs.as_mut().ok_or_else(none)?.read(read)
+    }
+
     /// The error with which a step ends because the job is asked to stop and has not ended.
     pub(super) fn check_cancels(&self) -> Result<()> {
         if self.has_ended() { Ok(()) } else { self.cancels().check() }
@@ -331,9 +360,9 @@ impl Job {
     pub(super) fn state_and_choices(&mut self) -> (&mut State, Choices<'_>) {
         let reads_prompt = self.reads_prompt();
         let step = if reads_prompt { &self.input[self.appended..] } else { &self.step };
-        let sampler = self.sampler.as_ref();
+        let (sampler, on_host) = (self.sampler.as_ref(), self.logprobs.is_some());
         let (state, held) = self.session.state_and_tokens();
-        (state, Choices { sampler, held, step })
+        (state, Choices { sampler, held, step, on_host })
     }
 
     /// Prepares the choice of a token that a grammar restricts, behind the next `n` tokens.
@@ -481,7 +510,7 @@ impl Job {
     pub(super) fn steps_ahead(&self, model: &Model) -> Option<usize> {
         let waits = self.reads_prompt() || self.draft.is_some() || self.undecided || !self.again.is_empty();
         let has_grammar = self.sampler.as_ref().is_some_and(Sampler::has_grammar);
-        if waits || has_grammar || self.parked.is_some() || self.made.is_empty() {
+        if waits || has_grammar || self.logprobs.is_some() || self.parked.is_some() || self.made.is_empty() {
             return None;
         }
         Chooser::new(model, self.sampler.as_ref())?;
@@ -534,6 +563,10 @@ impl Job {
         }
         if self.made.is_empty() {
             self.first_token = self.begun.elapsed();
+        }
+        if let Some(logprobs) = &mut self.logprobs {
+            let none = || Error::invalid("a token without logits");
+            logprobs.push(token, self.session.logits().ok_or_else(none)?);
         }
         self.made.push(token);
         self.undecided = false;

@@ -15,6 +15,7 @@ mod embedder;
 mod executors;
 mod host_choice;
 mod job;
+mod job_logprobs;
 mod job_text;
 pub mod kernels;
 mod lookup;

@@ -95,6 +95,10 @@ pub struct rz_job_params {
     pub draft_max: u32,
     /// With RZ_DRAFT_MODEL a model of the same vocabulary, else ignored. The job keeps it alive.
     pub draft_model: *const rz_model,
+    /// Number of the likeliest tokens to keep with each token that is made, for rz_job_logprobs_into, at most 32; 0: none.
+    pub logprobs: u32,
+    /// 0.
+    pub reserved_1: u32,
 }
 
 versioned!(rz_job_params {
@@ -112,7 +116,9 @@ versioned!(rz_job_params {
     draft,
     draft_max,
     draft_model,
-} reserved reserved);
+    logprobs,
+    reserved_1,
+} reserved reserved, reserved_1);
 
 /// No drafts of a job's next tokens, but for those that a grammar forces.
 pub const RZ_DRAFT_NONE: u32 = 0;
@@ -231,7 +237,8 @@ pub unsafe extern "C" fn rz_job_new(
         }
         let cancel = call.optional(params.cancel)?.map(|cancel| cancel.0.clone());
         let max_tokens = params.max_tokens as usize;
-        let params = JobParams { max_tokens, sampler, stops: &stops, draft: draft_params(call, &params)?, cancel };
+        let (draft, logprobs) = (draft_params(call, &params)?, params.logprobs as usize);
+        let params = JobParams { max_tokens, sampler, stops: &stops, logprobs, draft, cancel };
         let job = cache.lend(|session| Request::new(session, tokens, params), Job::new)?;
         out.set_handle(rz_job { job: Mutex::new(Some(job)), cache });
         Ok(RZ_OK)
@@ -383,6 +390,37 @@ pub unsafe extern "C" fn rz_job_tokens_into(
         let job = call.handle(job)?;
         let out = call.buffer(out, capacity, n, ["out", "n"])?;
         job.change(|job| job.read_tokens(|tokens| out.fill(tokens)))?;
+        Ok(RZ_OK)
+    })
+}
+
+/// Copies the log-probabilities of the tokens made since the last call that succeeded, of a job with rz_job_params.logprobs: for
+/// each a row of that number and one entries, in `tokens` the token itself and then the likeliest in its place, descending, and in
+/// `logprobs` the natural logarithms of their probabilities. These are those of rz_logprobs_into ahead of the token: the softmax of the
+/// logits, before any sampler. A vocabulary of fewer tokens makes rows shorter.
+///
+/// `*n` receives the number of entries in each array, 0 where nothing is new. With too small a `capacity` (0 and NULL to ask for it)
+/// the result is RZ_ERR_BUFFER_TOO_SMALL and they stay. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT for a job that keeps none,
+/// RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_job_logprobs_into(
+    job: *mut rz_job,
+    tokens: *mut u32,
+    logprobs: *mut f32,
+    capacity: usize,
+    n: *mut usize,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let job = call.handle(job)?;
+        let tokens = call.buffer(tokens, capacity, n, ["tokens", "n"])?;
+        let logprobs = call.outs(logprobs, capacity, "logprobs")?;
+        job.change(|job| {
+            job.read_logprobs(|made, theirs| {
+                tokens.fill(made)?;
+                logprobs.set(theirs)
+            })
+        })?;
         Ok(RZ_OK)
     })
 }

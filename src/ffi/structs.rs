@@ -51,12 +51,12 @@ pub(super) unsafe trait Versioned: Layout {
 }
 
 macro_rules! versioned {
-    ($name:ident { $($field:ident),+ $(,)? } $(reserved $reserved:ident)?) => {
+    ($name:ident { $($field:ident),+ $(,)? } $(reserved $($reserved:ident),+)?) => {
         $crate::ffi::structs::layout!($name { $($field),+ });
         // SAFETY: fields are integers, floats, raw and optional function pointers; the assertion checks the layout.
         unsafe impl $crate::ffi::structs::Versioned for $name {
             $(fn reserved(&self) -> u32 {
-                self.$reserved
+                0 $(| self.$reserved)+
             })?
         }
         const _: () = assert!(std::mem::offset_of!($name, struct_size) == 0);

@@ -36,22 +36,29 @@ pub fn logprob(logits: &[f32], token: u32) -> f32 {
 /// token first.
 pub fn likeliest(logits: &[f32], k: usize) -> Result<(Vec<u32>, Vec<f32>)> {
     let k = k.min(logits.len());
-    let mut tokens = try_vec("tokens", logits.len())?;
-    tokens.extend(0..logits.len() as u32);
+    let mut order = try_vec("tokens", logits.len())?;
+    let (mut tokens, mut logprobs) = (try_vec("tokens", k)?, try_vec("probabilities", k)?);
+    likeliest_into(logits, k, &mut order, &mut tokens, &mut logprobs);
+    Ok((tokens, logprobs))
+}
+
+/// Appends what `likeliest` finds to lists that have room for it. `order` has room for the vocabulary.
+pub fn likeliest_into(logits: &[f32], k: usize, order: &mut Vec<u32>, tokens: &mut Vec<u32>, logprobs: &mut Vec<f32>) {
+    order.clear();
+    order.extend(0..logits.len() as u32);
     let logit = |token: &u32| value(logits[*token as usize]);
-    let order = |a: &u32, b: &u32| logit(b).total_cmp(&logit(a)).then(a.cmp(b));
-    if k < tokens.len() {
-        tokens.select_nth_unstable_by(k, order);
-        tokens.truncate(k);
+    let descending = |a: &u32, b: &u32| logit(b).total_cmp(&logit(a)).then(a.cmp(b));
+    if k < order.len() {
+        order.select_nth_unstable_by(k, descending);
+        order.truncate(k);
     }
-    tokens.sort_unstable_by(order);
+    order.sort_unstable_by(descending);
     let log_sum = log_sum(logits);
-    let mut logprobs = try_vec("probabilities", k)?;
-    logprobs.extend(tokens.iter().map(|token| match logit(token) {
+    tokens.extend_from_slice(order);
+    logprobs.extend(order.iter().map(|token| match logit(token) {
         f64::NEG_INFINITY => f32::NEG_INFINITY,
         _ => share(logits[*token as usize], log_sum),
     }));
-    Ok((tokens, logprobs))
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ mod params;
 use std::cmp::Ordering;
 
 use arithmetic::{SplitMix64, exp, fixed, unit};
-pub use logprobs::{likeliest, logprob};
+pub use logprobs::{likeliest, likeliest_into, logprob};
 pub use params::SamplerParams;
 
 use crate::error::{Error, Result};

@@ -168,39 +168,3 @@ fn conversations_in_json_become_text_and_tokens() {
         rz_model_free(model);
     }
 }
-
-/// A grammar that passes a bound while its text grows ends its own job, and says so; the other goes on.
-#[test]
-fn a_grammar_beyond_its_bounds_fails_its_job_alone() {
-    let host = Host::new(512);
-    let other = new_cache(host.model, 64);
-    let text = "start: a a a a a a a a\na: (\"x\"|\"y\"|\" \"|\"a\"|\"e\")*";
-    let grammar = new_grammar(host.model, RZ_GRAMMAR_LARK, text);
-    let params = |grammar, max_tokens| rz_job_params {
-        struct_size: size_of::<rz_job_params>() as u32,
-        tokens: &BOS,
-        n_tokens: 1,
-        max_tokens,
-        grammar,
-        ..zeroed()
-    };
-    let mut jobs = [null_mut(); 2];
-    unsafe {
-        expect(RZ_OK, |e| rz_job_new(host.cache, &params(grammar.cast_const(), 500), &mut jobs[0], e));
-        expect(RZ_OK, |e| rz_job_new(other, &params(null(), 50), &mut jobs[1], e));
-        let mut err = no_error();
-        while rz_jobs_step(jobs.as_ptr(), 2, 10_000, &mut err) == RZ_AGAIN {}
-        assert_eq!(err.code, RZ_DONE);
-        let ends = jobs.map(|job| {
-            let mut info = rz_job_info { struct_size: size_of::<rz_job_info>() as u32, ..zeroed() };
-            expect(RZ_OK, |e| rz_job_info_get(job, &mut info, e));
-            info.end
-        });
-        assert_eq!(ends, [RZ_JOB_FAILED, RZ_JOB_LENGTH]);
-        let message = expect(RZ_ERR_LIMIT, |e| rz_job_error(jobs[0], e));
-        assert!(message.starts_with("the grammar"), "{message}");
-        jobs.into_iter().for_each(|job| rz_job_free(job));
-        rz_grammar_free(grammar);
-        rz_cache_free(other);
-    }
-}

@@ -12,6 +12,7 @@ use realizar::ffi::job::*;
 use realizar::ffi::model::*;
 use realizar::ffi::runtime::*;
 use realizar::ffi::sampler::*;
+use realizar::ffi::score::*;
 use realizar::ffi::status::*;
 
 const PROMPT: [u32; 3] = [BOS, 403, 407];
@@ -351,6 +352,83 @@ fn a_job_that_can_choose_no_token_fails_alone() {
         assert_eq!(caches.map(|cache| rz_cache_len(cache)), [0; 2]);
         caches.into_iter().for_each(|cache| rz_cache_free(cache));
         rz_sampler_free(sampler);
+        rz_model_free(model);
+    }
+}
+
+/// The log-probabilities that a job keeps, row by row: `k` likeliest tokens, the token itself ahead of them.
+fn logprobs(job: *mut rz_job, k: usize) -> Vec<(u32, f32, Vec<u32>, Vec<u32>)> {
+    let (mut tokens, mut values, mut n) = (vec![0u32; 400], vec![0f32; 400], 0);
+    let (to, values_to) = (tokens.as_mut_ptr(), values.as_mut_ptr());
+    expect(RZ_OK, |e| unsafe { rz_job_logprobs_into(job, to, values_to, 400, &mut n, e) });
+    let rows = tokens[..n].chunks(k + 1).zip(values[..n].chunks(k + 1));
+    rows.map(|(t, v)| (t[0], v[0], t[1..].to_vec(), v[1..].iter().map(|x| x.to_bits()).collect())).collect()
+}
+
+/// Those of each token are what rz_logprobs_into tells ahead of it in an uninterrupted run, to the bit: alone, in a batch, in
+/// slices, with drafts, and with a sampler.
+#[test]
+fn jobs_keep_the_logprobs_of_their_tokens() {
+    const K: usize = 5;
+    let host = Host::new(64);
+    let made = expected(&host, 12);
+    let mut wanted = vec![];
+    unsafe {
+        expect(RZ_OK, |e| rz_cache_truncate(host.cache, 0, e));
+        host.prefill(&PROMPT);
+        for &token in &made {
+            let (mut tokens, mut values, mut n) = ([0u32; 512], [0f32; 512], 0);
+            let (to, values_to) = (tokens.as_mut_ptr(), values.as_mut_ptr());
+            expect(RZ_OK, |e| rz_logprobs_into(host.cache, 512, to, values_to, &mut n, e));
+            let own = values[tokens.iter().position(|t| *t == token).expect("a token")];
+            wanted.push((
+                token,
+                own,
+                tokens[..K].to_vec(),
+                values[..K].iter().map(|x| x.to_bits()).collect::<Vec<_>>(),
+            ));
+            host.prefill(&[token]);
+        }
+    }
+    let model = load();
+    for (budget, draft) in [(RZ_NO_LIMIT, RZ_DRAFT_NONE), (50, RZ_DRAFT_NONE), (10_000_000, RZ_DRAFT_LOOKUP)] {
+        let caches: Vec<_> = (0..3).map(|_| new_cache(model, 64)).collect();
+        let keep =
+            |i: usize| rz_job_params { logprobs: if i == 1 { 0 } else { K as u32 }, draft, ..params(&PROMPT, 12) };
+        let jobs: Vec<_> = (0..3).map(|i| new_job(caches[i], &keep(i))).collect();
+        let mut got = vec![];
+        while unsafe { rz_jobs_step(jobs.as_ptr(), 3, budget, null_mut()) } == RZ_AGAIN {
+            got.extend(logprobs(jobs[0], K));
+        }
+        got.extend(logprobs(jobs[0], K));
+        assert!(got == wanted && logprobs(jobs[2], K) == wanted, "{budget}, {draft}");
+        // Nothing is lost where the buffer is too small, and nothing new is no error.
+        let mut n = 1;
+        expect(RZ_OK, |e| unsafe { rz_job_logprobs_into(jobs[0], null_mut(), null_mut(), 0, &mut n, e) });
+        assert_eq!(n, 0);
+        refused("keeps no log-probabilities", |e| unsafe {
+            rz_job_logprobs_into(jobs[1], null_mut(), null_mut(), 0, &mut n, e)
+        });
+        for (job, cache) in jobs.into_iter().zip(caches) {
+            unsafe {
+                rz_job_free(job);
+                rz_cache_free(cache);
+            }
+        }
+    }
+    let cache = new_cache(model, 64);
+    let job = new_job(cache, &rz_job_params { logprobs: 2, ..params(&PROMPT, 3) });
+    assert_eq!(step(job, 1_000_000), RZ_DONE);
+    let mut n = 0;
+    expect(RZ_ERR_BUFFER_TOO_SMALL, |e| unsafe { rz_job_logprobs_into(job, null_mut(), null_mut(), 0, &mut n, e) });
+    assert_eq!((n, logprobs(job, 2).len()), (9, 3));
+    unsafe {
+        rz_job_free(job);
+        let mut job = null_mut();
+        refused("at most 32", |e| {
+            rz_job_new(cache, &rz_job_params { logprobs: 33, ..params(&PROMPT, 3) }, &mut job, e)
+        });
+        rz_cache_free(cache);
         rz_model_free(model);
     }
 }

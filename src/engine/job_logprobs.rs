@@ -1,0 +1,53 @@
+//! The log-probabilities of a job's tokens, until they are read: of each token its own and those of the likeliest ones. All memory
+//! is set aside with the job.
+
+use crate::error::{Error, Result, try_vec};
+use crate::sample;
+
+/// Most likeliest tokens that are kept with a token.
+const MOST: usize = 32;
+
+pub struct JobLogprobs {
+    /// Number of the likeliest tokens.
+    k: usize,
+    /// Row by row: a token that was made and the `k` likeliest in its place, and the logarithms of their probabilities.
+    tokens: Vec<u32>,
+    logprobs: Vec<f32>,
+    /// Room for the order of the vocabulary.
+    order: Vec<u32>,
+}
+
+impl JobLogprobs {
+    /// Room for `rows` tokens of a vocabulary, with the `k` likeliest for each; `None` for 0.
+    pub fn new(k: usize, vocab: usize, rows: usize) -> Result<Option<JobLogprobs>> {
+        if k > MOST {
+            return Err(Error::invalid(format!("the {k} likeliest tokens of each, at most {MOST} are kept")));
+        }
+        if k == 0 {
+            return Ok(None);
+        }
+        let k = k.min(vocab);
+        let room = rows.saturating_mul(1 + k);
+        Ok(Some(JobLogprobs {
+            k,
+            tokens: try_vec("log-probabilities", room)?,
+            logprobs: try_vec("log-probabilities", room)?,
+            order: try_vec("log-probabilities", vocab)?,
+        }))
+    }
+
+    /// Keeps those of a token that was chosen from some logits.
+    pub fn push(&mut self, token: u32, logits: &[f32]) {
+        self.tokens.push(token);
+        self.logprobs.push(sample::logprob(logits, token));
+        sample::likeliest_into(logits, self.k, &mut self.order, &mut self.tokens, &mut self.logprobs);
+    }
+
+    /// Shows `read` those that are new, which are gone where that succeeds.
+    pub fn read<T>(&mut self, read: impl FnOnce(&[u32], &[f32]) -> Result<T>) -> Result<T> {
+        let result = read(&self.tokens, &self.logprobs)?;
+        self.tokens.clear();
+        self.logprobs.clear();
+        Ok(result)
+    }
+}
