@@ -381,6 +381,90 @@ fn numbers_that_no_network_has_are_refused_by_key() {
     assert!(error.to_string().contains("llama.nextn_predict_layers"), "{error}");
 }
 
+/// Keys of numbers that enter results.
+const NUMBERS: &[&str] = &[
+    "attention.clamp_kqv",
+    "attention.layer_norm_epsilon",
+    "attention.layer_norm_rms_epsilon",
+    "attention.max_alibi_bias",
+    "attention.output_scale",
+    "attention.scale",
+    "attention.temperature_scale",
+    "attention.value_scale",
+    "attn_logit_softcapping",
+    "embedding_scale",
+    "expert_weights_scale",
+    "feed_forward.gate_scale",
+    "feed_forward.output_scale",
+    "final_logit_softcapping",
+    "logit_scale",
+    "residual_scale",
+    "rope.freq_base",
+    "rope.freq_base_swa",
+    "rope.scale_linear",
+    "rope.scaling.alpha",
+    "rope.scaling.attn_factor",
+    "rope.scaling.factor",
+    "rope.scaling.yarn_attn_factor",
+    "rope.scaling.yarn_log_multiplier",
+    "router_logit_softcapping",
+    "ssm.norm_epsilon",
+    "ssm.output_scale",
+];
+
+/// No number under any key makes a network compute what is no number: it is refused by its key, or changes nothing.
+#[test]
+fn no_number_makes_results_that_are_none() {
+    for (name, tiny) in tiny::architectures(|name| Tiny::new(name, quant::F32).shape(32, 2, 2, 16, 32)) {
+        for key in NUMBERS {
+            for value in [f32::NAN, f32::INFINITY, 1e31, 1e-41] {
+                let (mut file, full) = (tiny.file().0, format!("{}.{key}", tiny.architecture));
+                file.keys.retain(|(known, _)| *known != full);
+                match load(&file.key(&full, value)) {
+                    Err((error, read)) => {
+                        assert!(error.to_string().contains(key) && !read, "{name}, {key} {value}: {error}");
+                    }
+                    Ok(model) => {
+                        let finite = logits_of(&model).iter().all(|x| x.is_finite());
+                        assert!(finite, "{name}, {key} {value}: logits that are no numbers");
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A layer that would predict is never one of the network's own.
+#[test]
+fn an_ordinary_layer_is_not_taken_for_one_that_predicts() {
+    for (name, tiny) in tiny::architectures(|name| Tiny::new(name, quant::F32).shape(32, 2, 2, 16, 32)) {
+        let (mut file, full) = (tiny.file().0, format!("{}.nextn_predict_layers", tiny.architecture));
+        if file.keys.iter().any(|(known, _)| *known == full) {
+            continue;
+        }
+        file = file.key(&full, 1u32);
+        let (error, _) = load(&file).err().unwrap_or_else(|| panic!("{name}: a layer is dropped"));
+        assert!(error.to_string().contains("nextn_predict_layers"), "{name}: {error}");
+    }
+}
+
+/// A file that lacks a key loads with a default, or is refused by the name of the key.
+#[test]
+fn missing_keys_are_named() {
+    for (name, tiny) in tiny::architectures(|name| Tiny::new(name, quant::F32).shape(32, 2, 2, 16, 32)) {
+        let keys: Vec<String> = tiny.file().0.keys.iter().map(|(key, _)| key.clone()).collect();
+        let prefix = format!("{}.", tiny.architecture);
+        for key in keys.iter().filter(|key| key.starts_with(&prefix)) {
+            let mut file = tiny.file().0;
+            file.keys.retain(|(known, _)| known != key);
+            if let Err((error, _)) = load(&file) {
+                let error = error.to_string();
+                assert!(!error.contains(" is ,"), "{name} without {key}: {error}");
+            }
+        }
+    }
+}
+
 #[test]
 fn every_key_that_networks_read_is_known_to_these_tests() {
     let mut files = vec![];
