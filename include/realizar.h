@@ -1184,7 +1184,8 @@ typedef struct rz_plan {
  * Either `path`, as for rz_model_load, or `n` sources, as for rz_model_load_from; the other is NULL. `params` and
  * `cache_params` may be NULL. `out->struct_size` is set by the caller. Pages that no token has reached yet are counted as
  * taken, and so is page-locked memory of the host. Not counted: the stacks of threads, what the C library takes, and what a
- * driver takes for itself. Any thread. Errors: those of rz_model_load and rz_cache_new. Since 0.1.0. */
+ * driver takes for itself. A cache that this machine has no memory for is told in bytes all the same. Any thread. Errors: those
+ * of rz_model_load and rz_cache_new. Since 0.1.0. */
 rz_status rz_model_plan(const char *path,
                         const rz_source *sources,
                         size_t n,

@@ -188,6 +188,52 @@ fn a_damaged_file_is_made_anew_and_another_one_stays() {
     assert_eq!(names(dir.path()).len(), 2, "nothing was left over");
 }
 
+/// A weight that was changed at rest never changes a result: the file is made anew.
+#[test]
+fn weights_that_were_damaged_are_packed_anew() {
+    let (_dir, path, packed) = model(quant::Q8_0);
+    let expected = logits(&load(&path, None).unwrap());
+    load(&path, Some(&packed)).unwrap();
+    let good = fs::read(&packed).unwrap();
+    let step = (good.len() - 4096) / 40;
+    for at in (4096..good.len()).step_by(step).chain([good.len() - 1]) {
+        let mut bytes = good.clone();
+        bytes[at] ^= 0x40;
+        fs::write(&packed, bytes).unwrap();
+        assert_eq!(logits(&load(&path, Some(&packed)).unwrap()), expected, "byte {at}");
+        assert!(fs::read(&packed).unwrap() == good, "byte {at}");
+    }
+    // A plan reads no weights.
+    fs::write(&packed, &good).unwrap();
+    let params = LoadParams { device: 1, packed_path: Some(&packed), ..Default::default() };
+    Plan::of_path(&path, params, &CacheParams::default(), 1).unwrap();
+}
+
+/// A cache beyond the memory of any machine is a number all the same, which smaller ones tell.
+#[test]
+fn a_plan_beyond_the_memory_of_this_machine_is_a_number() {
+    for tiny in [Tiny::new("llama", quant::F32), tiny_of("gemma3"), tiny_of("gpt-oss")] {
+        let (_dir, path, _) = save(&tiny);
+        let plan = |capacity, n_caches| {
+            let params = LoadParams { device: 1, ..Default::default() };
+            Plan::of_path(&path, params, &CacheParams { capacity, ..Default::default() }, n_caches).unwrap()
+        };
+        // Beyond all windows each token takes the same, whether it fits or not, and its number takes 4 bytes.
+        let (small, huge) = (plan(65_536, 1), plan(u32::MAX - 64, 1));
+        let expected = small.cache.host + u64::from(u32::MAX - 64 - 65_536) * (small.cache_token + 4);
+        let error = huge.cache.host.abs_diff(expected) as f64 / expected as f64;
+        assert!(error < 1e-3, "{}: {} bytes, {expected} expected", tiny.architecture, huge.cache.host);
+        assert!(huge.total.host > huge.cache.host && huge.load_peak < 1 << 30);
+        assert_eq!(huge.cache_token, small.cache_token);
+        assert!(plan(u32::MAX - 64, u32::MAX).total.host >= huge.total.host);
+    }
+}
+
+fn tiny_of(name: &str) -> Tiny {
+    let all = tiny::architectures(|name| Tiny::new(name, quant::F32));
+    all.into_iter().find(|(known, _)| *known == name).unwrap().1
+}
+
 #[test]
 fn a_load_that_is_stopped_leaves_nothing() {
     let (dir, path, packed) = model(quant::F16);

@@ -3,13 +3,17 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::cache::CacheParams;
+use super::cache::{CacheParams, state_spec};
 use super::model::{LoadParams, Model};
 use super::session::Session;
 use crate::backend::DeviceKind;
-use crate::error::Result;
+use crate::backend::cpu::kv::CpuKv;
+use crate::error::{Error, Result};
 use crate::format::{ByteSource, Source};
 use crate::memory::{held, with_peak};
+
+/// Tokens of a small cache.
+const SMALL: usize = 4096;
 
 /// Bytes of a model and its caches.
 #[derive(Clone, Default, Debug)]
@@ -75,8 +79,8 @@ impl Plan {
             let mut host = u64::try_from(made.0 - held_before).unwrap_or(0);
             let mut on_gpus = Vec::with_capacity(gpus_before.len());
             for ([device, pinned], [device_before, pinned_before]) in made.1.iter().zip(gpus_before) {
-                host += pinned - pinned_before;
-                on_gpus.push(device - device_before);
+                host += pinned.saturating_sub(pinned_before);
+                on_gpus.push(device.saturating_sub(device_before));
             }
             (Bytes { host, device: on_gpus.iter().sum() }, on_gpus)
         };
@@ -85,8 +89,29 @@ impl Plan {
         let on_host: u64 = on_host.map(|(_, bytes)| bytes).sum();
         // Vectors are there already.
         let packed = on_host.saturating_sub(backend.vector_bytes());
-        let session = Session::new(&model, cache)?;
-        let (cache, cache_on) = taken();
+        let (session, (cache, cache_on)) = match Session::new(&model, cache) {
+            // More than this machine has: a smaller one, beyond all windows, and the bytes of each token more.
+            Err(Error::OutOfMemory { .. }) => {
+                let spec = state_spec(model.program()?, model.context_length()?, cache, model.limits()?);
+                let windows = (0..spec.layers.len()).filter(|&i| spec.layers[i].window > 0);
+                let beyond = windows.map(|i| spec.kept(i)).max().unwrap_or(0).saturating_add(1);
+                let capacity = spec.capacity.min(beyond.next_multiple_of(SMALL)) as u32;
+                taken();
+                let session = Session::new(&model, &CacheParams { capacity, ..*cache })?;
+                let (mut bytes, mut on_gpus) = taken();
+                let more = spec.capacity as u64 - u64::from(capacity);
+                let grow = |bytes: &mut u64, by: u64| *bytes = more.saturating_mul(by).saturating_add(*bytes);
+                let state = session.state();
+                let host = state.cpu().map_or(0, CpuKv::token_bytes) + size_of::<u32>() as u64;
+                grow(&mut bytes.host, host);
+                for (on_gpu, kv) in on_gpus.iter_mut().zip(state.cuda()) {
+                    grow(on_gpu, kv.token_bytes()?);
+                }
+                bytes.device = on_gpus.iter().sum();
+                (session, (bytes, on_gpus))
+            }
+            session => (session?, taken()),
+        };
         let cache_token = session.token_bytes()?;
         let executor = model.new_executor(model.program()?, model.limits()?)?;
         let predictor = model.predictor().ok();
@@ -94,7 +119,8 @@ impl Plan {
         let (scratch, scratch_on) = taken();
         drop((executor, beside, session));
         let model_bytes = rest.host + packed;
-        let total = |rest: u64, scratch: u64, cache: u64| rest + scratch + cache * u64::from(n_caches);
+        let total =
+            |rest: u64, scratch: u64, cache: u64| cache.saturating_mul(n_caches.into()).saturating_add(rest + scratch);
         let part = |(i, &(device, layers)): (usize, &(u32, u32))| {
             let (weights, cache, scratch) = (weights_on[i], cache_on[i], scratch_on[i]);
             GpuPlan { device, layers, weights, cache, scratch, total: total(weights, scratch, cache) }
