@@ -863,10 +863,12 @@ typedef struct rz_logit_bias {
 
 /* Parameters of a choice. Zero in a field switches it off, so all zeros, or NULL, choose the most likely token.
  *
- * In this order: biases, penalties, then top_k, top_p and min_p on what the temperature leaves. Since 0.1.0. */
+ * In this order, that of llama.cpp's default chain: biases, penalties, then top_k, top_p and min_p on the distribution that these
+ * leave, and last the temperature. So a higher temperature flattens what the filters keep, and lets no further token in.
+ * (transformers divides by the temperature ahead of the filters.) Since 0.1.0. */
 typedef struct rz_sampler_params {
   uint32_t struct_size;         /* sizeof(rz_sampler_params). */
-  float temperature;            /* Divides the logits; 0: always the most likely token. */
+  float temperature;            /* Divides the logits of the tokens that the filters keep; 0: always the most likely token. */
   uint32_t top_k;               /* Keep the k most likely tokens. */
   float top_p;                  /* Keep the most likely tokens that together reach this probability. */
   float min_p;                  /* Drop tokens less likely than this share of the likeliest one. */
@@ -1126,7 +1128,7 @@ typedef int32_t (*rz_read_callback)(void *user, void *out, size_t n);
  * read as a whole for its first fingerprint.
  *
  * Only reads the cache, so that several calls may do so at once. Any thread. Errors: RZ_ERR_IO (`write` returned an errno:
- * rz_error.system_code), RZ_ERR_UNSUPPORTED for a model that has layers on a GPU and for a cache with adapters, RZ_ERR_BUSY,
+ * rz_error.system_code), RZ_ERR_UNSUPPORTED for a cache with adapters, RZ_ERR_BUSY,
  * RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 rz_status rz_cache_save(const rz_cache *cache,
                         rz_write_callback write,
@@ -1140,8 +1142,8 @@ rz_status rz_cache_save(const rz_cache *cache,
  * other types than those saved are refused. `*out` is freed with rz_cache_free, before or after the model. Any thread.
  * Errors: RZ_ERR_IO (`read` returned an errno), RZ_ERR_FORMAT (no saved cache, or a damaged one), RZ_ERR_VERSION (saved by
  * another version), RZ_ERR_MISMATCH (another model, types, or side of the context length from which the model turns its
- * rotary embedding in another way), RZ_ERR_CONTEXT_FULL, RZ_ERR_UNSUPPORTED for a model that has layers on a GPU,
- * RZ_ERR_INVALID_ARGUMENT, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+ * rotary embedding in another way), RZ_ERR_CONTEXT_FULL, RZ_ERR_INVALID_ARGUMENT, RZ_ERR_LIMIT,
+ * RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
 rz_status rz_cache_load(const rz_model *model,
                         const rz_cache_params *params,
                         rz_read_callback read,

@@ -45,11 +45,11 @@ int main(int argc, char **argv) {
         return 2;
     }
     const long frames = argc > 3 ? atol(argv[3]) : FRAMES;
-    if (rz_model_load(argv[1], NULL, &model, &err) || rz_cache_new(model, NULL, &cache, &err) ||
-        rz_tokenize_into(model, argv[2], strlen(argv[2]), RZ_TOKENIZE_ADD_SPECIAL, tokens, 2048, &n, &err))
+    if (rz_model_load(argv[1], NULL, &model, &err) < 0 || rz_cache_new(model, NULL, &cache, &err) < 0 ||
+        rz_tokenize_into(model, argv[2], strlen(argv[2]), RZ_TOKENIZE_ADD_SPECIAL, tokens, 2048, &n, &err) < 0)
         goto failed;
     const rz_job_params params = {.struct_size = sizeof params, .tokens = tokens, .n_tokens = n};
-    if (rz_job_new(cache, &params, &job, &err))
+    if (rz_job_new(cache, &params, &job, &err) < 0)
         goto failed;
 
     rz_status status = RZ_AGAIN;
@@ -60,7 +60,7 @@ int main(int argc, char **argv) {
         const double begun = now_us();
         status = rz_job_step(job, BUDGET_US, &err);
         const double late = now_us() - begun - BUDGET_US;
-        if (status < 0 || rz_job_text_into(job, text, sizeof text, &len, &err))
+        if (status < 0 || rz_job_text_into(job, text, sizeof text, &len, &err) < 0)
             goto failed;
         fwrite(text, 1, len, stdout);
         fflush(stdout);
@@ -73,7 +73,7 @@ int main(int argc, char **argv) {
     putchar('\n');
 
     rz_job_info info = {.struct_size = sizeof info};
-    if (rz_job_info_get(job, &info, &err))
+    if (rz_job_info_get(job, &info, &err) < 0)
         goto failed;
     fprintf(stderr, "%ld frames, %u tokens of the prompt, %u made; overshoot of %d us:\n", frame, info.prompt_done,
             info.n_tokens, BUDGET_US);

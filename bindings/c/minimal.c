@@ -22,26 +22,26 @@ int main(int argc, char **argv) {
     uint32_t flags = RZ_TOKENIZE_PARSE_SPECIAL;
 
     /* RZ_OK is 0; NULL parameters mean the defaults. */
-    if (rz_model_load(argv[1], NULL, &model, &err) ||
-        rz_model_info_get(model, &info, &err))
+    if (rz_model_load(argv[1], NULL, &model, &err) < 0 ||
+        rz_model_info_get(model, &info, &err) < 0)
         goto failed;
     /* The token that begins a text comes once: from the template or from the tokenizer. */
     if (!(info.chat_template & RZ_TEMPLATE_WRITES_BOS))
         flags |= RZ_TOKENIZE_ADD_SPECIAL;
-    if (rz_cache_new(model, NULL, &cache, &err) ||
-        rz_textstream_new(model, &stream, &err) ||
-        rz_chat_render_into(model, &question, 1, RZ_CHAT_ADD_GENERATION_PROMPT, text, sizeof text, &len, &err) ||
-        rz_tokenize_into(model, text, len, flags, tokens, 2048, &n, &err) ||
-        rz_prefill(cache, tokens, n, NULL, &err) ||
-        rz_sample(cache, NULL, &token, &err)) /* no sampler: the most likely token */
+    if (rz_cache_new(model, NULL, &cache, &err) < 0 ||
+        rz_textstream_new(model, &stream, &err) < 0 ||
+        rz_chat_render_into(model, &question, 1, RZ_CHAT_ADD_GENERATION_PROMPT, text, sizeof text, &len, &err) < 0 ||
+        rz_tokenize_into(model, text, len, flags, tokens, 2048, &n, &err) < 0 ||
+        rz_prefill(cache, tokens, n, NULL, &err) < 0 ||
+        rz_sample(cache, NULL, &token, &err) < 0) /* no sampler: the most likely token */
         goto failed;
 
     while (!rz_token_is_end(model, token)) {
-        if (rz_textstream_push_into(stream, token, piece, sizeof piece, &len, &err))
+        if (rz_textstream_push_into(stream, token, piece, sizeof piece, &len, &err) < 0)
             goto failed;
         fwrite(piece, 1, len, stdout);
         fflush(stdout);
-        if (rz_decode_token(cache, token, NULL, &token, &err))
+        if (rz_decode_token(cache, token, NULL, &token, &err) < 0)
             goto failed;
     }
     putchar('\n');

@@ -35,13 +35,15 @@ unsafe impl Plain for rz_logit_bias {}
 
 /// Parameters of a choice. Zero in a field switches it off, so all zeros, or NULL, choose the most likely token.
 ///
-/// In this order: biases, penalties, then top_k, top_p and min_p on what the temperature leaves. Since 0.1.0.
+/// In this order, that of llama.cpp's default chain: biases, penalties, then top_k, top_p and min_p on the distribution that these
+/// leave, and last the temperature. So a higher temperature flattens what the filters keep, and lets no further token in.
+/// (transformers divides by the temperature ahead of the filters.) Since 0.1.0.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct rz_sampler_params {
     /// sizeof(rz_sampler_params).
     pub struct_size: u32,
-    /// Divides the logits; 0: always the most likely token.
+    /// Divides the logits of the tokens that the filters keep; 0: always the most likely token.
     pub temperature: f32,
     /// Keep the k most likely tokens.
     pub top_k: u32,

@@ -27,7 +27,7 @@ pub type rz_read_callback = Option<unsafe extern "C" fn(user: *mut c_void, out: 
 /// read as a whole for its first fingerprint.
 ///
 /// Only reads the cache, so that several calls may do so at once. Any thread. Errors: RZ_ERR_IO (`write` returned an errno:
-/// rz_error.system_code), RZ_ERR_UNSUPPORTED for a model that has layers on a GPU and for a cache with adapters, RZ_ERR_BUSY,
+/// rz_error.system_code), RZ_ERR_UNSUPPORTED for a cache with adapters, RZ_ERR_BUSY,
 /// RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_cache_save(
@@ -56,8 +56,8 @@ pub unsafe extern "C" fn rz_cache_save(
 /// other types than those saved are refused. `*out` is freed with rz_cache_free, before or after the model. Any thread.
 /// Errors: RZ_ERR_IO (`read` returned an errno), RZ_ERR_FORMAT (no saved cache, or a damaged one), RZ_ERR_VERSION (saved by
 /// another version), RZ_ERR_MISMATCH (another model, types, or side of the context length from which the model turns its
-/// rotary embedding in another way), RZ_ERR_CONTEXT_FULL, RZ_ERR_UNSUPPORTED for a model that has layers on a GPU,
-/// RZ_ERR_INVALID_ARGUMENT, RZ_ERR_LIMIT, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+/// rotary embedding in another way), RZ_ERR_CONTEXT_FULL, RZ_ERR_INVALID_ARGUMENT, RZ_ERR_LIMIT,
+/// RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_cache_load(
     model: *const rz_model,
