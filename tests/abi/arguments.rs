@@ -66,6 +66,8 @@ fn a_missing_pointer_is_named() {
         refused("out", |e| rz_model_load(c"x".as_ptr(), null(), null_mut(), e));
         refused("model", |e| rz_model_info_get(null(), &mut zeroed(), e));
         refused("rz_model_info", |e| rz_model_info_get(m, null_mut(), e));
+        refused("model", |e| rz_model_sampling_get(null(), &mut zeroed(), e));
+        refused("rz_model_sampling", |e| rz_model_sampling_get(m, null_mut(), e));
         refused("model", |e| rz_model_meta_into(null(), key, text.as_mut_ptr(), 8, &mut n, e));
         refused("key", |e| rz_model_meta_into(m, null(), text.as_mut_ptr(), 8, &mut n, e));
         refused("out", |e| rz_model_meta_into(m, key, null_mut(), 8, &mut n, e));
@@ -314,6 +316,41 @@ fn the_cpu_is_device_one() {
     expect(RZ_OK, |e| unsafe { rz_model_info_get(model, &mut info, e) });
     assert_eq!((info.device, info.devices, info.device_layers), (1, [0; 16], [0; 16]));
     unsafe { rz_model_free(model) };
+}
+
+#[test]
+fn advice_for_sampling_and_unknown_keys_are_told() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let put = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).expect("a file");
+    let path = CString::new(folder.path().to_str().expect("UTF-8")).expect("no NUL");
+    let mut params: rz_model_params = zeroed();
+    (params.struct_size, params.flags) = (size_of::<rz_model_params>() as u32, RZ_MODEL_TEXT_ONLY);
+    put("config.json", r#"{"model_type":"llama","magic_norm":true}"#);
+    let mut model = null_mut();
+    let load = |params: &rz_model_params, model: &mut *mut rz_model, status| {
+        expect(status, |e| unsafe { rz_model_load(path.as_ptr(), params, model, e) })
+    };
+    let message = load(&params, &mut model, RZ_ERR_UNSUPPORTED);
+    assert!(message.contains("magic_norm") && message.contains("RZ_MODEL_ALLOW_UNKNOWN"), "{message}");
+    params.flags |= RZ_MODEL_ALLOW_UNKNOWN;
+    let advised = RZ_SAMPLING_TEMPERATURE | RZ_SAMPLING_TOP_K | RZ_SAMPLING_TOP_P;
+    for (text, told, temperature, top_k) in [
+        (r#"{"temperature":0.5,"top_k":20,"top_p":0.75,"min_p":NaN}"#, advised, 0.5, 20),
+        (r#"{"do_sample":false}"#, RZ_SAMPLING_TEMPERATURE, 0.0, 0),
+        (r#"{"top_k":40}"#, RZ_SAMPLING_TOP_K, 1.0, 40),
+        ("{}", 0, 1.0, 0),
+    ] {
+        put("generation_config.json", text);
+        load(&params, &mut model, RZ_OK);
+        let mut sampling = rz_model_sampling { struct_size: size_of::<rz_model_sampling>() as u32, ..zeroed() };
+        expect(RZ_OK, |e| unsafe { rz_model_sampling_get(model, &mut sampling, e) });
+        assert_eq!((sampling.told, sampling.temperature, sampling.top_k), (told, temperature, top_k), "{text}");
+        assert_eq!(sampling.top_p, if told & RZ_SAMPLING_TOP_P != 0 { 0.75 } else { 0.0 });
+        let mut info = rz_model_info { struct_size: size_of::<rz_model_info>() as u32, ..zeroed() };
+        expect(RZ_OK, |e| unsafe { rz_model_info_get(model, &mut info, e) });
+        assert_eq!(info.n_unknown, 1);
+        unsafe { rz_model_free(model) };
+    }
 }
 
 #[test]
