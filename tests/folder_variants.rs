@@ -1,5 +1,5 @@
-//! Folders of one model as people write them: other names of files, of tensors, other types, keys that nobody knows. Each gives
-//! what the plain folder gives, whose logits `transformers` computed, or is refused by name.
+//! Folders of one model as people write them: other names of files and tensors, other types, keys that nobody knows.
+//! Each gives what the plain folder gives, whose logits `transformers` computed, or is refused by name.
 
 #[path = "support/published.rs"]
 mod published;

@@ -1,4 +1,4 @@
-//! A published model as `data/folders` has it, whose weights follow from the names of its tensors, and folders to put it into.
+//! A published model as `data/folders` has it, whose weights follow from the names of its tensors.
 // Each test uses some of it.
 #![allow(dead_code)]
 
