@@ -491,6 +491,27 @@ fn multiples_are_bounded_before_they_are_made() {
         format!(r##"{{"$defs":{{"a":{}}},"type":"integer","multipleOf":991,"$ref":"#/$defs/a"}}"##, of(997)),
         format!(r#"{{"type":"object","properties":{{{}}}}}"#, members.join(",")),
     ];
+    // One that refers to itself in many ways, and has no multiples.
+    let options = |name: &str| {
+        format!(r##"{{"anyOf":[{}{{"type":"null"}}]}}"##, format!(r##"{{"$ref":"#/$defs/{name}"}},"##).repeat(8))
+    };
+    let circle = format!(
+        r##"{{"$ref":"#/$defs/a","$defs":{{"a":{{"type":"object","properties":{{"b":{}}}}}}}}}"##,
+        options("a")
+    );
+    let started = Instant::now();
+    let _ = grammar(GrammarKind::JsonSchema, &circle);
+    let knot = format!(r##"{{"$ref":"#/$defs/a","$defs":{{"a":{},"b":{}}}}}"##, options("b"), options("a"));
+    let _ = grammar(GrammarKind::JsonSchema, &knot);
+    let multiples = format!(
+        r##"{{"$ref":"#/$defs/a","$defs":{{"a":{},"b":{},"c":{},"d":{}}}}}"##,
+        options("b"),
+        options("a"),
+        of(997),
+        of(991)
+    );
+    let _ = grammar(GrammarKind::JsonSchema, &multiples);
+    assert!(started.elapsed().as_secs() < 20);
     for text in hostile {
         let started = Instant::now();
         let error = refusal(GrammarKind::JsonSchema, &text);

@@ -1,6 +1,7 @@
 //! JSON schemas as the parser takes them: within bounds, with the keywords that it lacks written in those that it has, where
 //! that is exact. Relies on `logic` for what follows from a schema.
 
+use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value as Json, json};
@@ -17,6 +18,8 @@ const MAX_LEVELS: usize = 4000;
 /// state for each remainder.
 const MAX_MULTIPLE: u64 = 4096;
 const MAX_MULTIPLES: u64 = 20_000;
+/// Schemas that are looked at to find them: each is a level of recursion where one refers to itself.
+const MAX_STEPS: usize = 4000;
 /// The largest integer up to which the parser computes exactly.
 const MAX_EXACT: u64 = 1 << 53;
 
@@ -175,9 +178,15 @@ fn check_exact(value: &Json, place: &str) -> Result<()> {
 
 /// Refuses numbers that have to be multiples of too much, before the parser makes a state for each remainder.
 fn check_multiples(schema: &Json) -> Result<()> {
-    let (mut most, mut sum) = (0u64, 0u64);
+    // Most schemas have none, or such that it does not matter which of them hold together.
+    let mut all = 1u64;
+    visit(schema, &mut |members| all = all.saturating_mul(members.get("multipleOf").map_or(1, coefficient)));
+    if all <= MAX_MULTIPLE {
+        return Ok(());
+    }
+    let (mut most, mut sum, steps) = (0u64, 0u64, Cell::new(MAX_STEPS));
     visit(schema, &mut |members| {
-        let multiple = multiple_of(schema, members, 0);
+        let multiple = multiple_of(schema, members, &steps);
         most = most.max(multiple);
         sum = sum.saturating_add(if multiple > 1 { multiple } else { 0 });
     });
@@ -190,13 +199,12 @@ fn check_multiples(schema: &Json) -> Result<()> {
     Ok(())
 }
 
-/// The least common multiple that a schema and those that hold together with it ask for, at most.
-fn multiple_of(root: &Json, members: &Map<String, Json>, depth: usize) -> u64 {
+/// The least common multiple that a schema and those that hold together with it ask for, at most; without any steps left, too much.
+fn multiple_of(root: &Json, members: &Map<String, Json>, steps: &Cell<usize>) -> u64 {
+    let Some(left) = steps.get().checked_sub(1) else { return u64::MAX };
+    steps.set(left);
     let own = members.get("multipleOf").map_or(1, coefficient);
-    if depth > 20 {
-        return own;
-    }
-    let of = |schema: &Json| schema.as_object().map_or(1, |members| multiple_of(root, members, depth + 1));
+    let of = |schema: &Json| schema.as_object().map_or(1, |members| multiple_of(root, members, steps));
     let list = |name: &str| members.get(name).and_then(Json::as_array).map_or(&[][..], Vec::as_slice);
     let all = list("allOf").iter().map(of).fold(own, lcm);
     let any = |name: &str| list(name).iter().map(of).max().unwrap_or(1);
