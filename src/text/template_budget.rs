@@ -254,6 +254,14 @@ fn operation(
 
 fn arithmetic(state: &mut State, op: &str, a: &Value, b: &Value) -> Result<Value, Error> {
     match (op, kind(a)) {
+        // What is safe in HTML keeps so, and the other operand is made so.
+        ("+", Kind::Str(text)) if b.is_safe() && !a.is_safe() => {
+            values::add(&Value::from_safe_string(marks_of(state)?.escaped(text)), b)
+        }
+        ("+", Kind::Str(_)) if a.is_safe() && !b.is_safe() => match b.as_str() {
+            Some(text) => values::add(a, &Value::from_safe_string(marks_of(state)?.escaped(text))),
+            None => values::add(a, b),
+        },
         ("+", _) => values::add(a, b),
         ("*", _) => {
             let budget = Budget::of(state)?;
@@ -542,6 +550,7 @@ pub fn guarded<'s>(program: &Instructions<'s>, input: &Value, marks: &Arc<Marks>
             // Recursion, which starts the loop again.
             I::CallFunction("loop", Some(1)) => vec![filter(ITERATE), itself(), filter(MAKE)],
             I::FastRecurse => vec![filter(ITERATE), itself()],
+            I::Lookup("self") => return Err(unsupported("\"self\"")),
             I::CallFunction(name, n) => vec![list(n)?, text(name), with(FUNCTION, 2)],
             I::CallMethod(name, n) => vec![list(n)?, text(name), with(METHOD, 2)],
             I::CallObject(n) => vec![list(n)?, filter(OBJECT)],

@@ -196,6 +196,7 @@ pub const FUNCTIONS: &[(&str, Builtin)] = &[
         let by = by.map_or_else(|| Ok(", ".to_owned()), |by| show(&by))?;
         Ok(Value::from_object(Joiner { by, used: AtomicBool::new(false) }))
     }),
+    ("lipsum", |_, args| Err(Error::new(ErrorKind::UnknownFunction, args.name.clone()))),
     ("namespace", |state, args| {
         let members = dict(args)?;
         for (name, _) in &members {
@@ -727,8 +728,14 @@ fn options(named: &[(String, Value)]) -> Option<Value> {
     (!named.is_empty()).then(|| Value::from(named.iter().cloned().collect::<Kwargs>()))
 }
 
+/// The items that `map` and `select` go over: none of a value that is false, whatever it is.
+fn items_if_true(args: &Arguments) -> Result<Vec<Value>, Error> {
+    let value = args.subject()?;
+    if value.is_true() { items(value) } else { Ok(Vec::new()) }
+}
+
 fn map(state: &mut State, args: &Arguments) -> Result<Value, Error> {
-    let all = items(args.subject()?)?;
+    let all = items_if_true(args)?;
     let mut out = Vec::new();
     if let [_] = args.placed.as_slice() {
         let [_, attribute, default] = args.bind(["value", "attribute", "default"], 1)?;
@@ -757,7 +764,7 @@ fn name_of(state: &State, name: &Value) -> Result<String, Error> {
 
 /// `select`, `reject`, and both by attributes.
 fn select(state: &mut State, args: &Arguments, by_attribute: bool, wanted: bool) -> Result<Value, Error> {
-    let all = items(args.subject()?)?;
+    let all = items_if_true(args)?;
     let mut rest = &args.placed[1..];
     let mut keys = Keys::new(None, false, None, None);
     if by_attribute {

@@ -12,7 +12,7 @@ use super::marks::Marks;
 use super::template_arguments::{Arguments, count};
 use super::template_error::refuse;
 use super::template_methods::is_space;
-use super::template_values::{Sequence, show, tuple};
+use super::template_values::{Sequence, escaped, show, tuple};
 
 /// Filters, tests, functions and methods that only move characters, or look at none, or take marks off themselves. All
 /// others look at what a text says.
@@ -137,6 +137,7 @@ impl Marks {
     /// A value with all its texts changed; the same where there are no marks in it.
     fn each_text(&self, value: &Value, change: &impl Fn(&str) -> String) -> Value {
         match (value.as_str(), value.as_object()) {
+            (Some(text), _) if value.is_safe() => Value::from_safe_string(change(text)),
             (Some(text), _) => Value::from(change(text)),
             (_, Some(object)) => match (object.repr(), object.try_iter_pairs()) {
                 (ObjectRepr::Map, Some(pairs)) => {
@@ -157,6 +158,17 @@ impl Marks {
             },
             _ => value.clone(),
         }
+    }
+
+    /// Text in HTML, whose characters have the marks of those they stand for.
+    pub fn escaped(&self, text: &str) -> String {
+        let mut out = String::with_capacity(text.len());
+        for c in text.chars() {
+            let plain = self.unmark_char(c);
+            let escape = escaped(plain.encode_utf8(&mut [0; 4]));
+            out.push_str(&if plain == c { escape } else { self.mark(&escape) });
+        }
+        out
     }
 
     /// A value without marks.

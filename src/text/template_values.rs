@@ -255,7 +255,7 @@ fn write_repr(value: &Value, out: &mut String) -> Result<(), Error> {
                 write_repr(&Value::from_pairs(pairs), out)?;
                 out.push('>');
             }
-            false => return Err(refuse(format!("the text of {value}"))),
+            false => return Err(super::template_error::unsupported(&format!("the text of {value}"))),
         },
     }
     Ok(())
@@ -674,6 +674,8 @@ fn method(value: &Value, name: &str) -> Option<Value> {
     has_method(value, name).then(|| Value::from_object(BoundMethod { value: value.clone(), name: name.to_owned() }))
 }
 
+const OF_NUMBERS: [&str; 4] = ["denominator", "imag", "numerator", "real"];
+
 /// Computes `value.name`: methods come before items.
 pub fn attr(value: &Value, name: &str) -> Result<Value, Error> {
     match kind(value) {
@@ -687,6 +689,9 @@ pub fn attr(value: &Value, name: &str) -> Result<Value, Error> {
             None if is_unsafe_method(value, name) => Ok(Value::UNDEFINED),
             None => value.get_attr(name),
         },
+        Kind::Int(_) | Kind::Float(_) | Kind::Bool(_) if OF_NUMBERS.contains(&name) => {
+            Err(super::template_error::unsupported(&format!("the attribute {name:?} of a number")))
+        }
         _ => Ok(method(value, name).unwrap_or(Value::UNDEFINED)),
     }
 }
