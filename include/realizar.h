@@ -746,12 +746,12 @@ rz_status rz_chat_render_into(const rz_model *model,
  * "add_generation_prompt": true, "response_format": {...}}
  *
  * All but "messages" may be absent. A message has a "role", "content" (a text, null, or a list of parts of type "text") and
- * what else the template reads: "name", "reasoning_content", "tool_call_id", "tool_calls", whose "function.arguments"
- * may be an object or its JSON as a text. "variables" are handed to the template, such as "enable_thinking". Where
+ * what else the template reads: "name", "reasoning_content" (or "reasoning" or "thinking", which stand for it),
+ * "tool_call_id", "tool_calls", whose "function.arguments" may be an object or its JSON as a text. "variables" are handed to the template, such as "enable_thinking". Where
  * "add_generation_prompt" is given it counts, not the flag. "tool_choice" ("auto", "none", "required", or
  * {"function": {"name": "..."}}) and "parallel_tool_calls" (true by default) are for rz_chat_parser_new and grammars of the kind
  * RZ_GRAMMAR_TOOLS. Rules, sizes, threads and errors are those of rz_chat_render_into, and RZ_ERR_INVALID_ARGUMENT names what is
- * unknown or of the wrong type, RZ_ERR_UNSUPPORTED a part that is no text, and calls, results of tools, or tools that the
+ * unknown or of the wrong type, RZ_ERR_UNSUPPORTED a part that is no text, an integer of more than 64 bits, and calls, results of tools, or tools that the
  * template leaves out. Since 0.1.0. */
 rz_status rz_chat_render_json_into(const rz_model *model,
                                    const char *json,

@@ -158,3 +158,29 @@ fn templates_get_the_form_that_they_can_read() {
         assert_eq!(text, want, "{source}");
     }
 }
+
+/// The reasoning of a message is found under each name that templates have for it.
+#[test]
+fn reasoning_arrives_under_every_name() {
+    for given in ["reasoning_content", "thinking", "reasoning"] {
+        let chat = json!({"messages": [{"role": "assistant", "content": "a", given: "r"}]}).to_string();
+        for read in ["reasoning_content", "thinking"] {
+            let source = format!("{{% for m in messages %}}{{{{ m.{read} }}}}{{{{ m.content }}}}{{% endfor %}}");
+            let template = ChatTemplate::new(&source, String::new(), String::new());
+            let text = template.render(&Chat::parse(&chat, false).unwrap()).unwrap().plain().unwrap();
+            assert_eq!(text, "ra", "{given} as {read}");
+        }
+    }
+}
+
+/// Templates that fail without tools keep the messages that they know with tools.
+#[test]
+fn a_template_that_needs_tools_is_probed_with_some() {
+    let source = "{% for t in tools %}{{ t|tojson }}{% endfor %}{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}";
+    let tool = json!({"type": "function", "function": {"name": "f"}});
+    let messages = json!([{"role": "system", "content": "s"}, {"role": "user", "content": "u"}]);
+    let chat = json!({"messages": messages, "tools": [tool]}).to_string();
+    let template = ChatTemplate::new(source, String::new(), String::new());
+    let text = template.render(&Chat::parse(&chat, false).unwrap()).unwrap().plain().unwrap();
+    assert!(text.ends_with("[system]s[user]u"), "{text}");
+}

@@ -12,6 +12,9 @@ use crate::format::json;
 /// Members of a conversation that are variables of a template under the same name.
 const VARIABLES: &[&str] = &["messages", "tools", "add_generation_prompt", "response_format"];
 
+/// Names of a message's reasoning, the common one first.
+const REASONING: [&str; 3] = ["reasoning_content", "thinking", "reasoning"];
+
 /// The form in which a template wants its conversation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Form {
@@ -68,6 +71,9 @@ impl Chat {
         let Json::Object(members) = parse_json("the conversation", text)? else {
             return Err(Error::invalid("the conversation is no JSON object"));
         };
+        if let Some(number) = wide_integer(text) {
+            return Err(Error::unsupported(format!("the conversation has an integer of more than 64 bits: {number}")));
+        }
         let mut chat = Chat::new(&[], add_generation_prompt);
         let mut more = Map::new();
         let has_messages = members.get("messages").is_some_and(|list| !list.is_null());
@@ -273,6 +279,32 @@ pub fn parse_json(what: &str, text: &str) -> Result<Json> {
     serde_json::from_str(text).map_err(|e| Error::invalid(format!("{what}: {e}")))
 }
 
+/// An integer of JSON that would lose digits as a float, cut off where it is long.
+fn wide_integer(text: &str) -> Option<&str> {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
+    let mut rest = text;
+    while let Some(at) = rest.find(|c: char| c == '"' || c == '-' || c.is_ascii_digit()) {
+        rest = &rest[at..];
+        if let Some(string) = rest.strip_prefix('"') {
+            let mut escaped = false;
+            let end = string.find(|c| {
+                let ends = c == '"' && !escaped;
+                escaped = c == '\\' && !escaped;
+                ends
+            })?;
+            rest = &string[end + 1..];
+            continue;
+        }
+        let (number, after) = rest.split_at(rest.find(|c| !is_part(c)).unwrap_or(rest.len()));
+        let is_whole = !number.contains(['.', 'e', 'E']);
+        if is_whole && number.parse::<i64>().is_err() && number.parse::<u64>().is_err() {
+            return Some(&number[..number.len().min(40)]);
+        }
+        rest = after;
+    }
+    None
+}
+
 /// Checks a message, and joins the parts of its content.
 fn message(place: &str, mut message: Json) -> Result<Json> {
     let wrong = |what: &str| Err(Error::invalid(format!("{place}{what}")));
@@ -298,6 +330,15 @@ fn message(place: &str, mut message: Json) -> Result<Json> {
             *content = Json::from(text);
         }
         _ => return wrong(".content is neither a text nor a list of parts"),
+    }
+    // A template may read it under a name of its own.
+    let thought = REASONING.iter().find_map(|name| members.get(*name).filter(|thought| !thought.is_null())).cloned();
+    if let Some(thought) = thought {
+        members.insert("reasoning_content".to_owned(), thought.clone());
+        let thinking = members.entry("thinking").or_insert(Json::Null);
+        if thinking.is_null() {
+            *thinking = thought;
+        }
     }
     match members.get("tool_calls") {
         None => {}
@@ -366,6 +407,11 @@ mod tests {
             (r#"{"messages": [{"role": "assistant", "tool_calls": 1}]}"#, "tool_calls is no list"),
             (r#"{"tools": [{}]}"#, "tools[0].function.name"),
             (r#"{"variables": {"messages": []}}"#, "variables.messages"),
+            (
+                r#"{"messages": [], "variables": {"a\\\"": [1, -18446744073709551616]}}"#,
+                "64 bits: -18446744073709551616",
+            ),
+            (r#"{"variables": {"18446744073709551616": 18446744073709551615, "b": 1e30}}"#, "no \"messages\""),
         ] {
             let error = Chat::parse(text, true).err().map(|e| e.to_string()).unwrap_or_default();
             assert!(error.contains(word), "{text}: {error}");

@@ -132,8 +132,14 @@ impl ChatTemplate {
     /// The form in which messages of the system and the user arrive in the text.
     fn find_text_form(&self) -> Form {
         let (system, user) = (("system", "probe 5y5"), ("user", "probe u5r"));
+        // One that is meant for conversations with tools may fail without.
+        let needs_tools = self.run(&Chat::new(&[user], true).in_form(Form::default())).is_err();
         let arrive = |messages: &[(&str, &str)], form: Form| {
-            let text = self.run(&Chat::new(messages, true).in_form(form)).and_then(|text| text.plain());
+            let mut variables = Chat::new(messages, true).in_form(form);
+            if needs_tools {
+                variables.insert("tools".to_owned(), probe_tools());
+            }
+            let text = self.run(&variables).and_then(|text| text.plain());
             text.is_ok_and(|text| messages.iter().all(|(_, content)| text.contains(content)))
         };
         let parts = Form { wants_parts: true, ..Form::default() };
@@ -156,8 +162,7 @@ impl ChatTemplate {
                 {"role": "assistant", "content": null, "tool_calls": [call]},
                 {"role": "tool", "name": "f5n", "tool_call_id": "call00001", "content": "r"},
             ],
-            "tools": [{"type": "function", "function": {"name": "f5n", "description": "", "parameters": {
-                "type": "object", "properties": {"a5k": {"type": "string"}}, "required": ["a5k"]}}}],
+            "tools": probe_tools(),
         });
         let Ok(chat) = Chat::parse(&chat.to_string(), false) else { return form };
         let arrives = |form: &Form| {
@@ -209,6 +214,12 @@ impl ChatTemplate {
         })?;
         Ok(MarkedText { text, marks })
     }
+}
+
+/// The tools of a conversation that probes a template.
+fn probe_tools() -> Json {
+    let parameters = json!({"type": "object", "properties": {"a5k": {"type": "string"}}, "required": ["a5k"]});
+    json!([{"type": "function", "function": {"name": "f5n", "description": "", "parameters": parameters}}])
 }
 
 /// The value of a cell, found now where there is none; one that want of memory may have spoilt is found again by the next.
