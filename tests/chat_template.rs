@@ -89,7 +89,8 @@ fn hash(text: &str) -> String {
     format!("{:016x}", text.bytes().fold(0xcbf2_9ce4_8422_2325, step))
 }
 
-/// Published templates make the same text of each conversation as in jinja2, to the byte, or fail where they fail in jinja2.
+/// Published templates make the same text of each conversation as in jinja2, to the byte, or fail where they fail
+/// there.
 #[test]
 fn published_templates_make_the_same_texts() {
     let json: Json = serde_json::from_str(include_str!("data/text/published.json")).unwrap();

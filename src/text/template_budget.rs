@@ -2,12 +2,13 @@
 //!
 //! `minijinja` counts steps, but a step may double a string. So every render has a `Budget`, and everything that makes
 //! a value passes it: functions and filters, which are all registered here, charge what they make, and the compiled
-//! program is copied (`guarded`) with a filter in place of each instruction that computes something, which has Python's
-//! semantics (`template_values.rs`) and charges, in a match that names every instruction there is. Operations that make
-//! much of little, a product or a join, are refused before they run. So no value is larger than `largest`, counted as a
-//! tree, which bounds what one instruction can do; all values ever made are together within `made`, and with them what is
-//! alive; all that was ever looked at is within `read`, and with it the time. No value nests deeper than `MAX_NESTING` or
-//! holds what can change after it was counted (a loop, a namespace), so that nothing recurses far to show or drop it.
+//! program is copied (`guarded`) with a filter in place of each instruction that computes something, which has
+//! Python's semantics (`template_values.rs`) and charges, in a match that names every instruction there is. Operations
+//! that make much of little, a product or a join, are refused before they run. So no value is larger than `largest`,
+//! counted as a tree, which bounds what one instruction can do; all values ever made are together within `made`, and
+//! with them what is alive; all that was ever looked at is within `read`, and with it the time. No value nests deeper
+//! than `MAX_NESTING` or holds what can change after it was counted (a loop, a namespace), so that nothing recurses
+//! far to show or drop it.
 
 use std::sync::Arc;
 
@@ -333,7 +334,8 @@ fn call_value(state: &mut State, function: &Value, args: &[Value]) -> Result<Val
     Budget::of(state)?.make(value)
 }
 
-/// The arguments of a macro that has parameters for all others: `varargs` and `kwargs`, which `template_source.rs` adds.
+/// The arguments of a macro that has parameters for all others: `varargs` and `kwargs`, which `template_source.rs`
+/// adds.
 fn collected(function: &Value, args: &[Value]) -> Result<Option<Vec<Value>>, Error> {
     let names: Vec<Value> = function.get_attr("arguments")?.try_iter()?.collect();
     let names: Vec<&str> = names.iter().filter_map(Value::as_str).collect();

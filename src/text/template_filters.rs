@@ -510,8 +510,8 @@ fn json(_: &mut State, args: &Arguments) -> Result<Value, Error> {
     to_json(&value.unwrap_or_default(), &style)
 }
 
-/// The keys by which items are compared: attributes, of which several are separated by commas, in lower case unless told
-/// otherwise, without marks.
+/// The keys by which items are compared: attributes, of which several are separated by commas, in lower case unless
+/// told otherwise, without marks.
 struct Keys {
     paths: Vec<Vec<Value>>,
     default: Option<Value>,

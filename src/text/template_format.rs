@@ -195,8 +195,8 @@ fn exponential(x: f64, precision: usize) -> String {
     format!("{mantissa}e{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.abs())
 }
 
-/// The format `g`: `precision` digits, exponential where the exponent is far from 0. `of_repr`: one digit at least behind
-/// the point, and exponential one power earlier.
+/// The format `g`: `precision` digits, exponential where the exponent is far from 0. `of_repr`: one digit at least
+/// behind the point, and exponential one power earlier.
 fn general(x: f64, precision: usize, keeps_zeros: bool, of_repr: bool) -> String {
     let precision = precision.max(1);
     let text = exponential(x, precision - 1);

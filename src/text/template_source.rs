@@ -4,8 +4,8 @@
 use minijinja::machinery::{Token, tokenize};
 use minijinja::syntax::SyntaxConfig;
 
-/// Largest number of operators in one tag and of `elif`s in a template. The parser nests each in the one before; published templates
-/// have up to 35 and 20.
+/// Largest number of operators in one tag and of `elif`s in a template. The parser nests each in the one before;
+/// published templates have up to 35 and 20.
 const MAX_CHAIN: usize = 200;
 
 /// Arguments of a macro beyond its parameters.

@@ -1,7 +1,9 @@
-"""Writes published.json: chat templates of published models, conversations, and what jinja2 makes of them in the settings of transformers.
+"""Writes published.json: chat templates of published models, conversations, and what jinja2 makes of them in the
+settings of transformers.
 
 Run with jinja2 3.1.6 and transformers 5: python make_published.py TEMPLATES > published.json
-TEMPLATES is a folder of .jinja files. A result is [bytes, hash] of a text, null where rendering fails, the hash FNV-1a of 64 bits.
+TEMPLATES is a folder of .jinja files. A result is [bytes, hash] of a text, null where rendering fails; the hash is
+FNV-1a of 64 bits.
 Calls of strftime_now are replaced by a date, so that results are those of any day.
 """
 
@@ -70,7 +72,8 @@ CONVERSATIONS = {
     "call": chat(ASKS, tools=[WEATHER]),
     "call and answer": chat([system("S"), *ASKS, assistant("21.5 degrees."), user("Thanks")], tools=[WEATHER, SEARCH]),
     "call with content": chat(
-        [user("Q"), assistant("I look.", tool_calls=[PARIS]), result("sunny"), assistant("Sunny."), user("And?")], tools=[WEATHER]
+        [user("Q"), assistant("I look.", tool_calls=[PARIS]), result("sunny"), assistant("Sunny."), user("And?")],
+        tools=[WEATHER],
     ),
     "parallel calls": chat(
         [
@@ -84,7 +87,12 @@ CONVERSATIONS = {
     "numbers": chat(
         [
             user("Q"),
-            assistant("", tool_calls=[call("search", {"a": 1e20, "b": 1e-5, "c": -0.0, "d": 100.0, "e": 2**60, "f": True, "g": None})]),
+            assistant(
+                "",
+                tool_calls=[
+                    call("search", {"a": 1e20, "b": 1e-5, "c": -0.0, "d": 100.0, "e": 2**60, "f": True, "g": None})
+                ],
+            ),
             result("ok", "search"),
         ],
         tools=[SEARCH],
@@ -92,17 +100,31 @@ CONVERSATIONS = {
     "nested": chat(
         [
             user("Q"),
-            assistant("", tool_calls=[call("search", {"query": ["a", 'b"c'], "options": {"deep": True, "x": [[], {}, {"y": "é\n"}]}})]),
+            assistant(
+                "",
+                tool_calls=[
+                    call("search", {"query": ["a", 'b"c'], "options": {"deep": True, "x": [[], {}, {"y": "é\n"}]}})
+                ],
+            ),
             result('[{"a": [1, 2]}]', "search"),
         ],
         tools=[SEARCH],
     ),
     "arguments as text": chat(
-        [user("Q"), assistant("", tool_calls=[call("get_weather", '{"city": "Paris", "n": 1.0}')]), result("x")], tools=[WEATHER]
+        [user("Q"), assistant("", tool_calls=[call("get_weather", '{"city": "Paris", "n": 1.0}')]), result("x")],
+        tools=[WEATHER],
     ),
-    "no arguments": chat([user("Q"), assistant("", tool_calls=[call("now", {})]), result("", "now")], tools=[tool("now")]),
+    "no arguments": chat(
+        [user("Q"), assistant("", tool_calls=[call("now", {})]), result("", "now")], tools=[tool("now")]
+    ),
     "reasoning": chat(
-        [user("Q"), assistant("A", reasoning_content="I think\n"), user("R"), assistant("B", reasoning_content=""), user("S")]
+        [
+            user("Q"),
+            assistant("A", reasoning_content="I think\n"),
+            user("R"),
+            assistant("B", reasoning_content=""),
+            user("S"),
+        ]
     ),
     "reasoning in content": chat([user("Q"), assistant("<think>\nhm\n</think>\n\nA"), user("R")]),
     "reasoning and call": chat(
