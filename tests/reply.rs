@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use realizar::engine::{LoadParams, Model, Tokenizer};
 use realizar::error::Error;
 use realizar::grammar::Grammars;
-use realizar::text::{Chat, ChatTemplate, Event, EventKind, Reply, ReplyParser, find_reply_form};
+use realizar::text::{Chat, ChatTemplate, Event, EventKind, Reply, ReplyParser, Stops, find_reply_form};
 use serde_json::{Value as Json, json};
 
 static MODEL: LazyLock<Arc<Model>> = LazyLock::new(|| {
@@ -146,14 +146,14 @@ fn take(parser: &mut ReplyParser, got: &mut Got) {
 }
 
 fn parse(reply: &Arc<Reply>, tokens: &[u32], at_once: bool) -> Got {
-    let (mut parser, mut got) = (ReplyParser::new(reply.clone()), Got::default());
+    let (mut parser, mut got) = (ReplyParser::new(reply.clone(), Stops::default()), Got::default());
     for &token in tokens {
         parser.push(tokenizer(), token).unwrap();
         if !at_once {
             take(&mut parser, &mut got);
         }
     }
-    parser.end().unwrap();
+    parser.end(true).unwrap();
     take(&mut parser, &mut got);
     got
 }
@@ -553,7 +553,7 @@ fn hostile_replies_cost_little() {
     assert!(started.elapsed().as_secs() < 200, "{:?}", started.elapsed());
 
     let case = case(&source("", &forms[0].1), "auto");
-    let mut parser = ReplyParser::new(case.reply.clone());
+    let mut parser = ReplyParser::new(case.reply.clone(), Stops::default());
     let mut got = Got::default();
     for byte in [0xffu8, 0xf0, 0x9f, b'a', 0xc3] {
         parser.push(tokenizer(), 3 + u32::from(byte)).unwrap();
@@ -565,11 +565,11 @@ fn hostile_replies_cost_little() {
     take(&mut parser, &mut got);
     assert_eq!((got.content.as_str(), got.end), ("\u{fffd}\u{fffd}a\u{fffd}", Some(false)));
     assert!(matches!(parser.push(tokenizer(), 300), Err(Error::InvalidArgument(_))));
-    parser.end().unwrap();
+    parser.end(true).unwrap();
     assert!(parser.next(|_| Ok(())).unwrap().is_none());
 
     // A control token that is no tag is told of, and what nobody takes is bounded.
-    let mut parser = ReplyParser::new(case.reply.clone());
+    let mut parser = ReplyParser::new(case.reply.clone(), Stops::default());
     for token in [3 + u32::from(b'a'), 1, 3 + u32::from(b'b')] {
         parser.push(tokenizer(), token).unwrap();
     }
