@@ -80,8 +80,8 @@ pub(super) enum Then {
 #[derive(Debug)]
 struct Trigger {
     tag: String,
-    /// Bytes at its end that belong to what follows.
-    keep: usize,
+    /// The part at its end that belongs to what follows.
+    keep: String,
     /// It counts only where nothing but white space is before it.
     at_start: bool,
     then: Then,
@@ -104,9 +104,9 @@ pub(super) struct Triggers {
 }
 
 impl Triggers {
-    fn add(&mut self, tag: &str, keep: usize, at_start: bool, then: Then) {
+    fn add(&mut self, tag: &str, keep: &str, at_start: bool, then: Then) {
         if let Some(first) = tag.trim().chars().next() {
-            self.list.push(Trigger { tag: tag.trim().to_owned(), keep, at_start, then });
+            self.list.push(Trigger { tag: tag.trim().to_owned(), keep: keep.to_owned(), at_start, then });
             if !self.firsts.contains(&first) {
                 self.firsts.push(first);
             }
@@ -135,7 +135,7 @@ impl Triggers {
                 Match::No => {}
                 Match::Partial if is_whole => {}
                 Match::Partial => return Found::Wait(0),
-                Match::Full(n) => return Found::At(0, n - trigger.keep, trigger.then),
+                Match::Full(n) => return Found::At(0, place_at_end(&trigger.keep, &text[..n]), trigger.then),
             }
         }
         Found::None
@@ -145,21 +145,28 @@ impl Triggers {
     fn add_calls(&mut self, lead: &str, middle: &str, calls: &CallForm, tools: &[Tool]) {
         let at_start = lead.trim().is_empty();
         let follows: Vec<&str> = match &calls.body {
-            Body::Object { .. } if at_start => return self.add("{", 1, true, Then::Call(None)),
-            Body::Object { .. } => return self.add(lead, 0, false, Then::Call(None)),
+            Body::Object { .. } if at_start => return self.add("{", "{", true, Then::Call(None)),
+            Body::Object { .. } => return self.add(lead, "", false, Then::Call(None)),
             Body::Named { dialect, .. } => vec![if *dialect == Dialect::Python { "(" } else { "{" }],
             Body::Tagged { argument, .. } => vec![argument.before.trim(), calls.after.trim()],
         };
         for (i, tool) in tools.iter().enumerate() {
             for follow in &follows {
                 let tag = format!("{}{}{middle}{follow}", lead.replace(NAME, &tool.name), tool.name);
-                self.add(&tag, follow.len(), at_start, Then::Call(Some(i)));
+                self.add(&tag, follow, at_start, Then::Call(Some(i)));
             }
         }
         if lead.trim().len() > 2 && !lead.contains(NAME) {
-            self.add(lead, 0, false, Then::Unknown);
+            self.add(lead, "", false, Then::Unknown);
         }
     }
+}
+
+/// The place of a tag with which a text ends. White space in it may be other than the tag's.
+fn place_at_end(tag: &str, text: &str) -> usize {
+    let is_there =
+        |at: &usize| text.is_char_boundary(*at) && matches(tag, &text[*at..]) == Match::Full(text.len() - at);
+    (0..=text.len()).rev().find(is_there).unwrap_or(text.len())
 }
 
 impl Reply {
@@ -249,15 +256,15 @@ fn triggers(form: &ReplyForm, tools: &[Tool]) -> (Triggers, Triggers) {
         if next.is_none_or(|next| next.trim() != first.trim()) {
             behind_call.add_calls(&first, middle, calls, tools);
         }
-        behind_call.add(&calls.close, 0, false, Then::Content);
+        behind_call.add(&calls.close, "", false, Then::Content);
     }
     if let Some(tags) = &form.reasoning {
-        in_content.add(&tags.open, 0, true, Then::Reasoning);
-        in_content.add(&tags.close, 0, true, Then::Content);
+        in_content.add(&tags.open, "", true, Then::Reasoning);
+        in_content.add(&tags.close, "", true, Then::Content);
     }
     let at_start = |tag: &str| !tag.contains(|c: char| c.is_ascii_punctuation());
     for tag in [&form.content.open, &form.content.close].into_iter().chain(&form.fillers) {
-        in_content.add(tag, 0, at_start(tag), Then::Content);
+        in_content.add(tag, "", at_start(tag), Then::Content);
     }
     (in_content, behind_call)
 }

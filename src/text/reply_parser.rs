@@ -398,9 +398,12 @@ impl ReplyParser {
         let (calls, argument) = tagged(&reply)?;
         let mut at = 0;
         if !begun && !rest.is_empty() {
+            let in_front = &argument.text[argument.text.trim_end().len()..];
+            if rest.len() < in_front.len() && in_front.starts_with(rest) && !is_whole {
+                self.state = State::Value { tool, keys, kind, begun };
+                return None;
+            }
             begun = true;
-            let in_front = argument.text.len() - argument.text.trim_end().len();
-            let in_front = &argument.text[argument.text.len() - in_front..];
             if rest.starts_with(in_front) {
                 at = in_front.len();
             }
@@ -442,8 +445,10 @@ impl ReplyParser {
         if is_complete {
             part.truncate(part.strip_suffix(behind).unwrap_or(&part).len());
         } else {
-            let space = (part.len() - part.trim_end().len()).min(behind.len());
-            self.gap = part.split_off(part.len() - space);
+            // White space that the tag may begin with, whole characters of it.
+            let at = part.trim_end().len().max(part.len().saturating_sub(behind.len()));
+            let at = (at..=part.len()).find(|at| part.is_char_boundary(*at)).unwrap_or(part.len());
+            self.gap = part.split_off(at);
         }
         match &mut kind {
             ValueKind::Text => {
