@@ -398,6 +398,8 @@ fn what_cannot_be_a_grammar_says_why() {
         (Lark, "start: nothing", "nothing"),
         (Lark, "", "start"),
         (Lark, "start: %json {}", "%json"),
+        (Lark, "start: text \".\"\ntext[max_tokens=3]: /[a-z]*/", "max_tokens"),
+        (Lark, "start: text \".\"\ntext[stop=\",\"]: /[a-z]*/", "stop"),
     ] {
         let error = grammar(kind, text).err().unwrap_or_else(|| panic!("{text} is taken"));
         assert!(matches!(error, Error::InvalidArgument(_) | Error::Unsupported(_)), "{text}: {error:?}");

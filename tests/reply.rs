@@ -526,6 +526,38 @@ fn what_is_no_call_stays_text() {
     assert_eq!(parsed(&bare, object).unparsed, object);
 }
 
+/// White space of several bytes, and of another length than a tag's, is cut between characters.
+#[test]
+fn white_space_may_be_other_than_that_of_tags() {
+    let forms = forms();
+    let of = |name: &str| case(&source("", &forms.iter().find(|form| form.0 == name).unwrap().1), "auto").reply;
+    let (tagged, typed) = (of("tagged arguments"), of("typed arguments"));
+    let wide = source("", &forms[10].1.replace("<parameter={{ k }}>\n", "<parameter={{ k }}>\n\n"));
+    let wide = case(&wide, "auto").reply;
+    for (reply, query, text) in [
+        (
+            &tagged,
+            "a\u{3000}",
+            "<tool_call>\n<function=get>\n<parameter=query>\na\u{3000}\n</parameter>\n</function>\n</tool_call>",
+        ),
+        (
+            &tagged,
+            "\u{200a}",
+            "<tool_call>\n<function=get>\n<parameter=query>\n\u{200a}</parameter>\n</function>\n</tool_call>",
+        ),
+        (&typed, "a", "<invoke name=\"get\">\u{3000}<parametername=\"query\" string=\"true\">a</parameter>\n</invoke>"),
+        (&typed, "a", "<invoke name=\"get\"><parameter\u{3000}name=\"query\" string=\"true\">a</parameter></invoke>"),
+        (&wide, "a", "<tool_call><function=get>\n<parameter=query>\n\na\n</parameter>\n</function>\n</tool_call>"),
+        (&wide, "\na", "<tool_call><function=get>\n<parameter=query>\n\n\na\n</parameter>\n</function>\n</tool_call>"),
+        (&wide, "", "<tool_call><function=get>\n<parameter=query>\n\n</parameter>\n</function>\n</tool_call>"),
+    ] {
+        let got = parsed(reply, text);
+        let [(_, arguments)] = &got.calls[..] else { panic!("{text}: {got:?}") };
+        assert_eq!(serde_json::from_str::<Json>(arguments).unwrap(), json!({"query": query}), "{text}");
+        assert_eq!((got.content.as_str(), got.end), ("", Some(false)), "{text}");
+    }
+}
+
 #[test]
 fn hostile_replies_cost_little() {
     let forms = forms();

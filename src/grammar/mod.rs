@@ -91,6 +91,8 @@ impl Grammars {
             parser.start_without_prompt();
             // A text that can neither go on nor end.
             parser.compute_mask().map_err(|e| stopped(&parser, &e))?;
+            // Rules with "max_tokens" or "stop", which go one way only: a timeline may be rewound.
+            parser.parser.rollback(0).map_err(|e| failure(&e.to_string()))?;
             Ok(parser)
         })?;
         Ok(Grammar { parser: Mutex::new(parser), n_vocab: self.n_vocab })

@@ -506,9 +506,12 @@ impl ReplyParser {
         let (calls, argument) = tagged(&reply)?;
         let mut at = 0;
         if !begun && !rest.is_empty() {
+            let in_front = &argument.text[argument.text.trim_end().len()..];
+            if rest.len() < in_front.len() && in_front.starts_with(rest) && end == Behind::More {
+                self.state = State::Value { tool, keys, kind, begun };
+                return None;
+            }
             begun = true;
-            let in_front = argument.text.len() - argument.text.trim_end().len();
-            let in_front = &argument.text[argument.text.len() - in_front..];
             if rest.starts_with(in_front) {
                 at = in_front.len();
             }
