@@ -790,10 +790,11 @@ rz_status rz_chat_tokenize_into(const rz_model *model,
 /* Kind of a part of a reply: a piece of the arguments of a call. All pieces together are a JSON object. */
 #define RZ_CHAT_EVENT_TOOL_ARGUMENTS 4
 
-#define RZ_CHAT_EVENT_END 5  /* Kind of a part of a reply: the end, without a text. */
+/* Kind of a part of a reply: the end. Its text is half a tag, where the reply broke off within one, else empty. */
+#define RZ_CHAT_EVENT_END 5
 
 /* Or-ed to a kind. With content: it begins like a call or holds a control token, and was not understood. With the end: there
- * was such content, or a call that broke off, whose arguments are not complete. */
+ * was such content, half a tag, or a call that broke off, whose arguments are not complete. */
 #define RZ_CHAT_EVENT_UNPARSED 256
 
 /* Takes the reply to a conversation apart: reasoning, content, and calls of tools, in whatever form the model writes them.
@@ -821,9 +822,11 @@ rz_status rz_chat_parser_push(rz_chat_parser *parser,
                               uint32_t token,
                               rz_error *err);
 
-/* Ends the reply: what was held back because a tag might have followed is handed on. Again does nothing. Any thread.
- * Errors: RZ_ERR_OUT_OF_MEMORY, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
-rz_status rz_chat_parser_end(rz_chat_parser *parser, rz_error *err);
+/* Ends a reply that no token has ended, such as one of as many tokens as were asked for. What was held back because a tag might
+ * have come of it is the text of RZ_CHAT_EVENT_END. Again does nothing. Any thread. Errors: RZ_ERR_OUT_OF_MEMORY,
+ * RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
+rz_status rz_chat_parser_end(rz_chat_parser *parser,
+                             rz_error *err);
 
 /* Takes the next part of the reply: its `*kind`, RZ_CHAT_EVENT_..., the number of the call it belongs to in `*index`, from
  * 0 on (0 for other kinds), and its text of `*len` bytes, whole characters, not NUL-terminated. RZ_DONE: there is none right
@@ -900,7 +903,8 @@ void rz_sampler_free(rz_sampler *sampler);
 /* Kind of a grammar: a regular expression, which the whole text matches. Without look-around and back references. */
 #define RZ_GRAMMAR_REGEX 2
 
-/* Kind of a grammar: the dialect of Lark that llguidance reads; the rule "start" is the whole text. */
+/* Kind of a grammar: the dialect of Lark that llguidance reads; the rule "start" is the whole text. A name between angle
+ * brackets, such as <|im_end|>, is the token of the vocabulary that is written so. */
 #define RZ_GRAMMAR_LARK 3
 
 /* Kind of a grammar: GBNF, as llama.cpp reads it, without tokens in it. Where parts of a text may end at several places the
@@ -918,16 +922,20 @@ void rz_sampler_free(rz_sampler *sampler);
  * do not. */
 #define RZ_GRAMMAR_TOOLS 7
 
+/* Or-ed to RZ_GRAMMAR_JSON_SCHEMA, _JSON or _TOOLS: up to 40 characters of white space between the parts of JSON, line ends too.
+ * Without it JSON has none, which costs fewer tokens, and that of RZ_GRAMMAR_TOOLS one space or none behind commas and
+ * colons, as templates write it. */
+#define RZ_GRAMMAR_WHITESPACE 256
+
 /* A compiled grammar. Immutable: any number of samplers may use it at once, with caches of any model that has the
  * vocabulary of the one it was made for. */
 typedef struct rz_grammar rz_grammar;
 
-/* Compiles a grammar of `kind`, RZ_GRAMMAR_..., from `len` bytes of UTF-8. `*out` is freed with rz_grammar_free, before
+/* Compiles a grammar of `kind`, RZ_GRAMMAR_... and RZ_GRAMMAR_WHITESPACE, from `len` bytes of UTF-8. `*out` is freed with rz_grammar_free, before
  * or after the model.
  *
  * Whatever the text is, the call takes less than a second and 64 MiB, or ends with RZ_ERR_LIMIT. The first grammar of a model
- * prepares its vocabulary, which takes some tens of milliseconds. White space between the parts of JSON is up to 40
- * characters long. Works on a thread that ends with the call. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (an unknown
+ * prepares its vocabulary, which takes some tens of milliseconds. Works on a thread that ends with the call. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (an unknown
  * kind, a grammar that cannot be read or that no text matches; the message says where), RZ_ERR_UNSUPPORTED (what is not
  * implemented, or a model without a tokenizer or without a token that ends a text), RZ_ERR_LIMIT (too complex), RZ_ERR_IO
  * (the system gives no thread), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
@@ -1325,6 +1333,11 @@ typedef struct rz_job_params {
   /* Number of the likeliest tokens to keep with each token that is made, for rz_job_logprobs_into, at most 32; 0: none. */
   uint32_t logprobs;
   uint32_t reserved_1;  /* 0. */
+  /* The conversation whose reply the job makes: the JSON of rz_chat_tokenize_into, `chat_len` bytes, whose tokens end the prompt.
+   * The job gives its reply in parts, by rz_job_next_into in place of rz_job_text_into, and `stops` act on the content of the
+   * reply alone, not on reasoning, calls and tags. NULL: the job gives a text. */
+  const char *chat;
+  size_t chat_len;
 } rz_job_params;
 
 /* The state of a job. Since 0.1.0. */
@@ -1354,7 +1367,7 @@ typedef struct rz_job_info {
  * `params` is required. `*out` is freed with rz_job_free, before or after the cache. Any thread. Errors:
  * RZ_ERR_INVALID_ARGUMENT (no prompt, a token outside the vocabulary, an empty stop string), RZ_ERR_CONTEXT_FULL where the
  * prompt does not fit, RZ_ERR_UNSUPPORTED (stop strings with a model that has no tokenizer), RZ_ERR_MISMATCH (a grammar of another vocabulary), RZ_ERR_BUSY,
- * RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+ * RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY, and with `chat` those of rz_chat_parser_new. Since 0.1.0.
  *
  * Drafts: where a job's next tokens can be guessed, one pass over the weights computes several of them, which on a CPU takes
  * little longer than one. The job chooses each token as it would without, with the same random numbers, and what was
@@ -1415,8 +1428,21 @@ rz_status rz_job_error(const rz_job *job,
  *
  * `*len` receives the bytes, 0 where nothing is new. With too small a `capacity` (0 and a NULL `out` to ask for it) the
  * result is RZ_ERR_BUFFER_TOO_SMALL and the text stays. Any thread. Errors: RZ_ERR_UNSUPPORTED for a model without a
- * tokenizer, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
+ * tokenizer, RZ_ERR_INVALID_ARGUMENT for a job with rz_job_params.chat, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0. */
 rz_status rz_job_text_into(rz_job *job, char *out, size_t capacity, size_t *len, rz_error *err);
+
+/* Takes the next part of the reply of a job with rz_job_params.chat, as rz_chat_parser_next_into does. What may yet become a
+ * stop string is held back until that is decided; a reply that a stop string ends has all before it, and its end.
+ *
+ * Any thread. Errors: RZ_ERR_INVALID_ARGUMENT for a job without rz_job_params.chat, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_BUSY,
+ * RZ_ERR_POISONED. Since 0.1.0. */
+rz_status rz_job_next_into(rz_job *job,
+                           uint32_t *kind,
+                           uint32_t *index,
+                           char *out,
+                           size_t capacity,
+                           size_t *len,
+                           rz_error *err);
 
 /* Copies the tokens made since the last call that succeeded, one that ends the text and those of a stop string included.
  *

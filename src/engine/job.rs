@@ -19,7 +19,7 @@ use crate::backend::state::State;
 use crate::backend::{Executor, Pace};
 use crate::error::{Error, Result, try_vec};
 use crate::sample::Sampler;
-use crate::text::TextStream;
+use crate::text::{Event, Reply, ReplyParser, Stops, TextStream};
 
 /// The reason why a job has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,6 +54,8 @@ pub struct JobParams<'a> {
     /// `None`: always the most likely token.
     pub sampler: Option<Sampler>,
     pub stops: &'a [&'a str],
+    /// The possible replies to the conversation whose reply it makes: it gives parts in place of a text.
+    pub reply: Option<Reply>,
     /// Number of the likeliest tokens to keep with each token; 0: none.
     pub logprobs: usize,
     pub draft: DraftParams,
@@ -172,11 +174,18 @@ impl Request {
         if !params.stops.is_empty() {
             session.model().tokenizer()?;
         }
-        let mut stream = TextStream::new();
-        if let Ok(tokenizer) = session.model().tokenizer() {
-            stream.follow(tokenizer, session.tokens());
-            stream.follow(tokenizer, prompt);
-        }
+        let stops = Stops::new(params.stops)?;
+        let text = match params.reply {
+            Some(reply) => JobText::Reply { parser: Box::new(ReplyParser::new(Arc::new(reply), stops)), ended: None },
+            None => {
+                let mut stream = TextStream::new();
+                if let Ok(tokenizer) = session.model().tokenizer() {
+                    stream.follow(tokenizer, session.tokens());
+                    stream.follow(tokenizer, prompt);
+                }
+                JobText::new(stream, stops)
+            }
+        };
         // The last token made is not appended.
         let room = session.capacity() - session.len() - prompt.len() + 1;
         let max_tokens = if params.max_tokens == 0 { usize::MAX } else { params.max_tokens };
@@ -192,7 +201,7 @@ impl Request {
             draft: Draft::new(session, params.sampler.as_ref(), params.draft)?,
             made: try_vec("a job's tokens", max_tokens.min(room))?,
             max_tokens,
-            text: JobText::new(stream, params.stops)?,
+            text,
             sampler: params.sampler,
             cancel: params.cancel,
             memory: session.fresh_memory()?,
@@ -291,6 +300,11 @@ impl Job {
         self.text.read(read)
     }
 
+    /// Shows `take` the next part of the reply, which is gone where that succeeds; `None` where there is none right now.
+    pub fn next_part<T>(&mut self, take: impl FnOnce(&Event) -> Result<T>) -> Result<Option<T>> {
+        self.text.next(take)
+    }
+
     /// Shows `read` the tokens that are new, which are gone where that succeeds.
     pub fn read_tokens<T>(&mut self, read: impl FnOnce(&[u32]) -> Result<T>) -> Result<T> {
         let result = read(&self.made[self.read..])?;
@@ -335,7 +349,7 @@ impl Job {
                 | Error::Poisoned(_)),
             ) => Err(e),
             Err(e) => {
-                self.text.end();
+                self.text.end(false);
                 (self.end, self.failure, self.parked) = (Some(End::Failed), Some(e), None);
                 Ok(None)
             }
@@ -558,8 +572,8 @@ impl Job {
         } else {
             None
         };
-        if self.end.is_some_and(|end| end != End::Stop) {
-            self.text.end();
+        if let Some(end) = self.end.filter(|end| *end != End::Stop) {
+            self.text.end(matches!(end, End::Token | End::Grammar));
         }
         if self.made.is_empty() {
             self.first_token = self.begun.elapsed();

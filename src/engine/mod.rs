@@ -58,7 +58,7 @@ pub use crate::grammar::{Grammar, Kind as GrammarKind};
 pub use crate::model::pooling::Pooling;
 pub use crate::sample::{Sampler, SamplerParams};
 pub use crate::tensor::DType;
-pub use crate::text::{Chat, Event, EventKind, ReplyParser, TextStream, TokenKind, Tokenizer};
+pub use crate::text::{Chat, Event, EventKind, Reply, ReplyParser, Stops, TextStream, TokenKind, Tokenizer};
 
 use crate::backend::cpu::pool::Pool;
 use crate::error::{Error, Result};

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::engine::{
-    DraftParams, DraftSource, End, Job, JobParams, Request, Runtime, Sampler, SamplerParams, step_jobs,
+    DraftParams, DraftSource, End, Job, JobParams, Model, Request, Runtime, Sampler, SamplerParams, step_jobs,
 };
 use crate::error::{Error, Result, try_vec};
 
@@ -17,6 +17,7 @@ use super::grammar::rz_grammar;
 use super::guard::{guarded, guarded_or};
 use super::handle::{Handle, Held, taken};
 use super::model::rz_model;
+use super::reply::{PartOut, reply};
 use super::sampler::rz_sampler;
 use super::status::{RZ_AGAIN, RZ_DONE, RZ_OK, rz_error, rz_status};
 use super::structs::versioned;
@@ -99,6 +100,11 @@ pub struct rz_job_params {
     pub logprobs: u32,
     /// 0.
     pub reserved_1: u32,
+    /// The conversation whose reply the job makes: the JSON of rz_chat_tokenize_into, `chat_len` bytes, whose tokens end the prompt.
+    /// The job gives its reply in parts, by rz_job_next_into in place of rz_job_text_into, and `stops` act on the content of the
+    /// reply alone, not on reasoning, calls and tags. NULL: the job gives a text.
+    pub chat: *const c_char,
+    pub chat_len: usize,
 }
 
 versioned!(rz_job_params {
@@ -118,6 +124,8 @@ versioned!(rz_job_params {
     draft_model,
     logprobs,
     reserved_1,
+    chat,
+    chat_len,
 } reserved reserved, reserved_1);
 
 /// No drafts of a job's next tokens, but for those that a grammar forces.
@@ -203,7 +211,7 @@ versioned!(rz_job_info {
 /// `params` is required. `*out` is freed with rz_job_free, before or after the cache. Any thread. Errors:
 /// RZ_ERR_INVALID_ARGUMENT (no prompt, a token outside the vocabulary, an empty stop string), RZ_ERR_CONTEXT_FULL where the
 /// prompt does not fit, RZ_ERR_UNSUPPORTED (stop strings with a model that has no tokenizer), RZ_ERR_MISMATCH (a grammar of another vocabulary), RZ_ERR_BUSY,
-/// RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+/// RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY, and with `chat` those of rz_chat_parser_new. Since 0.1.0.
 ///
 /// Drafts: where a job's next tokens can be guessed, one pass over the weights computes several of them, which on a CPU takes
 /// little longer than one. The job chooses each token as it would without, with the same random numbers, and what was
@@ -238,7 +246,10 @@ pub unsafe extern "C" fn rz_job_new(
         let cancel = call.optional(params.cancel)?.map(|cancel| cancel.0.clone());
         let max_tokens = params.max_tokens as usize;
         let (draft, logprobs) = (draft_params(call, &params)?, params.logprobs as usize);
-        let params = JobParams { max_tokens, sampler, stops: &stops, logprobs, draft, cancel };
+        let model: Arc<Model> = cache.read(|session| Ok(Arc::clone(session.model())))?;
+        let chat = call.text(params.chat, params.chat_len, "rz_job_params.chat")?;
+        let reply = if params.chat.is_null() { None } else { Some(reply(&model, chat)?) };
+        let params = JobParams { max_tokens, sampler, stops: &stops, reply, logprobs, draft, cancel };
         let job = cache.lend(|session| Request::new(session, tokens, params), Job::new)?;
         out.set_handle(rz_job { job: Mutex::new(Some(job)), cache });
         Ok(RZ_OK)
@@ -357,7 +368,7 @@ pub unsafe extern "C" fn rz_job_error(job: *const rz_job, err: *mut rz_error) ->
 ///
 /// `*len` receives the bytes, 0 where nothing is new. With too small a `capacity` (0 and a NULL `out` to ask for it) the
 /// result is RZ_ERR_BUFFER_TOO_SMALL and the text stays. Any thread. Errors: RZ_ERR_UNSUPPORTED for a model without a
-/// tokenizer, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
+/// tokenizer, RZ_ERR_INVALID_ARGUMENT for a job with rz_job_params.chat, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_job_text_into(
     job: *mut rz_job,
@@ -371,6 +382,33 @@ pub unsafe extern "C" fn rz_job_text_into(
         let out = call.buffer(out.cast::<u8>(), capacity, len, ["out", "len"])?;
         job.change(|job| job.read_text(|text| out.fill(text.as_bytes())))?;
         Ok(RZ_OK)
+    })
+}
+
+/// Takes the next part of the reply of a job with rz_job_params.chat, as rz_chat_parser_next_into does. What may yet become a
+/// stop string is held back until that is decided; a reply that a stop string ends has all before it, and its end.
+///
+/// Any thread. Errors: RZ_ERR_INVALID_ARGUMENT for a job without rz_job_params.chat, RZ_ERR_OUT_OF_MEMORY, RZ_ERR_BUSY,
+/// RZ_ERR_POISONED. Since 0.1.0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rz_job_next_into(
+    job: *mut rz_job,
+    kind: *mut u32,
+    index: *mut u32,
+    out: *mut c_char,
+    capacity: usize,
+    len: *mut usize,
+    err: *mut rz_error,
+) -> rz_status {
+    guarded!(err, |call| {
+        let job = call.handle(job)?;
+        let part = PartOut {
+            kind: call.out(kind, "kind")?,
+            index: call.out(index, "index")?,
+            text: call.buffer(out.cast::<u8>(), capacity, len, ["out", "len"])?,
+        };
+        let next = job.change(|job| job.next_part(|event| part.fill(event)))?;
+        Ok(next.map_or(RZ_DONE, |()| RZ_OK))
     })
 }
 

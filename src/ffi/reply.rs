@@ -3,8 +3,10 @@
 use std::ffi::c_char;
 use std::sync::{Arc, Mutex};
 
-use crate::engine::{EventKind, Model, ReplyParser, Runtime, apart};
+use crate::engine::{Event, EventKind, Model, Reply, ReplyParser, Runtime, Stops, apart};
+use crate::error::Result;
 
+use super::arguments::{Buffer, Out};
 use super::chat::{RZ_CHAT_ADD_GENERATION_PROMPT, parse};
 use super::guard::{guarded, guarded_or};
 use super::handle::{Handle, taken};
@@ -19,10 +21,10 @@ pub const RZ_CHAT_EVENT_CONTENT: u32 = 2;
 pub const RZ_CHAT_EVENT_TOOL_NAME: u32 = 3;
 /// Kind of a part of a reply: a piece of the arguments of a call. All pieces together are a JSON object.
 pub const RZ_CHAT_EVENT_TOOL_ARGUMENTS: u32 = 4;
-/// Kind of a part of a reply: the end, without a text.
+/// Kind of a part of a reply: the end. Its text is half a tag, where the reply broke off within one, else empty.
 pub const RZ_CHAT_EVENT_END: u32 = 5;
 /// Or-ed to a kind. With content: it begins like a call or holds a control token, and was not understood. With the end: there
-/// was such content, or a call that broke off, whose arguments are not complete.
+/// was such content, half a tag, or a call that broke off, whose arguments are not complete.
 pub const RZ_CHAT_EVENT_UNPARSED: u32 = 256;
 
 /// Takes the reply to a conversation apart: reasoning, content, and calls of tools, in whatever form the model writes them.
@@ -59,13 +61,18 @@ pub unsafe extern "C" fn rz_chat_parser_new(
         let model = call.handle(model)?;
         let json = call.text(json, json_len, "json")?;
         let out = call.out(out, "out")?;
-        model.0.tokenizer()?;
-        let chat = parse(json, RZ_CHAT_ADD_GENERATION_PROMPT)?;
-        let reply = apart(|| model.0.reply(&chat))?;
-        let parser = Mutex::new(ReplyParser::new(Arc::new(reply)));
+        let reply = reply(&model.0, json)?;
+        let parser = Mutex::new(ReplyParser::new(Arc::new(reply), Stops::default()));
         out.set_handle(rz_chat_parser { model: model.0.clone(), parser });
         Ok(RZ_OK)
     })
+}
+
+/// The possible replies to the conversation in `json`.
+pub(super) fn reply(model: &Model, json: &str) -> Result<Reply> {
+    model.tokenizer()?;
+    let chat = parse(json, RZ_CHAT_ADD_GENERATION_PROMPT)?;
+    apart(|| model.reply(&chat))
 }
 
 /// Adds a token of the reply, as the model made it. One that ends a turn or a text ends the reply as rz_chat_parser_end does.
@@ -82,13 +89,14 @@ pub unsafe extern "C" fn rz_chat_parser_push(parser: *mut rz_chat_parser, token:
     })
 }
 
-/// Ends the reply: what was held back because a tag might have followed is handed on. Again does nothing. Any thread.
-/// Errors: RZ_ERR_OUT_OF_MEMORY, RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
+/// Ends a reply that no token has ended, such as one of as many tokens as were asked for. What was held back because a tag might
+/// have come of it is the text of RZ_CHAT_EVENT_END. Again does nothing. Any thread. Errors: RZ_ERR_OUT_OF_MEMORY,
+/// RZ_ERR_BUSY, RZ_ERR_POISONED. Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_chat_parser_end(parser: *mut rz_chat_parser, err: *mut rz_error) -> rz_status {
     guarded!(err, |call| {
         let parser = call.handle(parser)?;
-        taken(parser.parser.try_lock(), rz_chat_parser::NAME)?.end()?;
+        taken(parser.parser.try_lock(), rz_chat_parser::NAME)?.end(false)?;
         Ok(RZ_OK)
     })
 }
@@ -115,22 +123,13 @@ pub unsafe extern "C" fn rz_chat_parser_next_into(
 ) -> rz_status {
     guarded!(err, |call| {
         let parser = call.handle(parser)?;
-        let (kind, index) = (call.out(kind, "kind")?, call.out(index, "index")?);
-        let out = call.buffer(out.cast::<u8>(), capacity, len, ["out", "len"])?;
+        let part = PartOut {
+            kind: call.out(kind, "kind")?,
+            index: call.out(index, "index")?,
+            text: call.buffer(out.cast::<u8>(), capacity, len, ["out", "len"])?,
+        };
         let mut parser = taken(parser.parser.try_lock(), rz_chat_parser::NAME)?;
-        let next = parser.next(|event| {
-            out.fill(event.text.as_bytes())?;
-            let unparsed = if event.unparsed { RZ_CHAT_EVENT_UNPARSED } else { 0 };
-            Ok((event_kind(event.kind) | unparsed, event.call))
-        })?;
-        Ok(match next {
-            Some((of, call)) => {
-                kind.set(of);
-                index.set(call);
-                RZ_OK
-            }
-            None => RZ_DONE,
-        })
+        Ok(parser.next(|event| part.fill(event))?.map_or(RZ_DONE, |()| RZ_OK))
     })
 }
 
@@ -138,6 +137,24 @@ pub unsafe extern "C" fn rz_chat_parser_next_into(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_chat_parser_free(parser: *mut rz_chat_parser) {
     guarded_or!((), |call| call.release(parser))
+}
+
+/// Where a part of a reply goes.
+pub(super) struct PartOut<'a> {
+    pub(super) kind: Out<'a, u32>,
+    pub(super) index: Out<'a, u32>,
+    pub(super) text: Buffer<'a, u8>,
+}
+
+impl PartOut<'_> {
+    /// Changes nothing but the length where the text has no room.
+    pub(super) fn fill(self, event: &Event) -> Result<()> {
+        self.text.fill(event.text.as_bytes())?;
+        let unparsed = if event.unparsed { RZ_CHAT_EVENT_UNPARSED } else { 0 };
+        self.kind.set(event_kind(event.kind) | unparsed);
+        self.index.set(event.call);
+        Ok(())
+    }
 }
 
 fn event_kind(kind: EventKind) -> u32 {

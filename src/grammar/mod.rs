@@ -62,21 +62,21 @@ impl Grammars {
         Ok(Grammars { factory: caught(COMPILED, || prepared(tokenizer))?, n_vocab: n_logits })
     }
 
-    /// Compiles a grammar.
+    /// Compiles a grammar. `white_space`: the parts of JSON may have some between them.
     ///
     /// # Errors
     /// `InvalidArgument` for one that cannot be read or never matches, `TooComplex` beyond the bounds, `Unsupported` for what is
     /// not implemented.
-    pub fn compile(&self, kind: Kind, text: &str) -> Result<Grammar> {
-        self.compiled(|left| source::read(kind, text, left))
+    pub fn compile(&self, kind: Kind, white_space: bool, text: &str, tokenizer: &Tokenizer) -> Result<Grammar> {
+        self.compiled(|left| source::read(kind, white_space, text, tokenizer, left))
     }
 
     /// Compiles the grammar of a reply with calls of tools.
     ///
     /// # Errors
     /// Those of `compile`.
-    pub fn compile_tools(&self, reply: &Reply, tokenizer: &Tokenizer) -> Result<Grammar> {
-        self.compiled(|left| source::read_tools(reply, tokenizer, left))
+    pub fn compile_tools(&self, reply: &Reply, white_space: bool, tokenizer: &Tokenizer) -> Result<Grammar> {
+        self.compiled(|left| source::read_tools(reply, white_space, tokenizer, left))
     }
 
     fn compiled(&self, source: impl FnOnce(&mut Option<Error>) -> Result<TopLevelGrammar>) -> Result<Grammar> {

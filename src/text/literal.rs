@@ -7,7 +7,7 @@ const MAX_DEPTH: usize = 128;
 const MAX_KEY: usize = 1024;
 
 /// The quote of texts in which nothing is escaped.
-const WIDE_QUOTE: &str = "<|\"|>";
+pub const WIDE_QUOTE: &str = "<|\"|>";
 
 const WORDS: [(&str, &str); 6] =
     [("true", "true"), ("false", "false"), ("null", "null"), ("True", "true"), ("False", "false"), ("None", "null")];
@@ -61,11 +61,13 @@ pub struct Literal {
     /// The text that comes is the name of a member.
     in_key: bool,
     key: String,
+    /// The first half of a character beyond 16 bits, whose second one has to follow; 0: none.
+    high: u32,
 }
 
 impl Literal {
     pub fn new() -> Literal {
-        Literal { open: Vec::new(), phase: Phase::Value { may_end: false }, in_key: false, key: String::new() }
+        Literal { open: Vec::new(), phase: Phase::Value { may_end: false }, in_key: false, key: String::new(), high: 0 }
     }
 
     /// JSON of a whole literal with white space around it.
@@ -131,6 +133,11 @@ impl Literal {
 
     fn step(&mut self, c: char, out: &mut String) -> Result<(), NoLiteral> {
         let is_space = matches!(c, ' ' | '\t' | '\n' | '\r');
+        match self.phase {
+            Phase::Text { .. } if c != '\\' => self.drop_high(out),
+            Phase::Escape { .. } if c != 'u' => self.drop_high(out),
+            _ => {}
+        }
         match self.phase {
             Phase::Value { .. } | Phase::Key { .. } | Phase::Colon | Phase::After if is_space => out.push(c),
             Phase::Value { may_end } => return self.value(c, may_end, out),
@@ -224,7 +231,7 @@ impl Literal {
                 let code = 16 * code + c.to_digit(16).ok_or(NoLiteral)?;
                 self.phase = Phase::Code { quote, digits: digits - 1, code };
                 if digits == 1 {
-                    out.push_str(&format!("\\u{code:04x}"));
+                    self.code(code, out);
                     self.phase = Phase::Text { quote, wide: 0 };
                 }
             }
@@ -262,6 +269,31 @@ impl Literal {
             }
         }
         Ok(())
+    }
+
+    /// A character of a text by its number, half a character where that has more than 16 bits. A half alone is none.
+    fn code(&mut self, code: u32, out: &mut String) {
+        match code {
+            0xDC00..0xE000 if self.high > 0 => {
+                out.push_str(&format!("\\u{:04x}\\u{code:04x}", self.high));
+                self.high = 0;
+            }
+            0xD800..0xDC00 => {
+                self.drop_high(out);
+                self.high = code;
+            }
+            _ => {
+                self.drop_high(out);
+                let code = if code & 0xF800 == 0xD800 { 0xFFFD } else { code };
+                out.push_str(&format!("\\u{code:04x}"));
+            }
+        }
+    }
+
+    fn drop_high(&mut self, out: &mut String) {
+        if std::mem::take(&mut self.high) > 0 {
+            out.push_str("\\ufffd");
+        }
     }
 
     fn text(&mut self, quote: char, wide: usize, out: &mut String) {

@@ -13,6 +13,8 @@ use super::reply_form::{Body, CallForm, Dialect, ReplyForm};
 use super::tags::{ANY, Match, NAME, matches};
 use crate::error::{Error, Result};
 
+/// Ends the header of a message.
+pub(super) const MESSAGE: &str = "<|message|>";
 /// Longest name of a tool.
 const MAX_NAME: usize = 256;
 /// Characters that end a name in one form of calls or another.
@@ -42,6 +44,7 @@ pub struct Event {
     pub call: u32,
     /// It begins like a call or a tag, and is none; of the end: something before it did.
     pub unparsed: bool,
+    /// Of the end: half a tag, where the reply broke off within one.
     pub text: String,
 }
 
@@ -74,17 +77,30 @@ pub(super) enum Then {
     Call(Option<usize>),
     /// A call of a tool that there is not.
     Unknown,
+    /// The header of a message.
+    Header,
 }
 
 /// A text that begins a part of a reply.
 #[derive(Debug)]
 struct Trigger {
     tag: String,
-    /// The part at its end that belongs to what follows.
-    keep: String,
+    /// Its beginning that does not belong to what follows.
+    head: String,
     /// It counts only where nothing but white space is before it.
     at_start: bool,
     then: Then,
+}
+
+/// What is behind a text that has come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Behind {
+    /// More may come.
+    More,
+    /// Nothing, because it broke off.
+    Cut,
+    /// Nothing, because it is complete: the beginning of a tag at its end is none.
+    End,
 }
 
 /// The first of several texts in a reply.
@@ -104,9 +120,11 @@ pub(super) struct Triggers {
 }
 
 impl Triggers {
-    fn add(&mut self, tag: &str, keep: &str, at_start: bool, then: Then) {
-        if let Some(first) = tag.trim().chars().next() {
-            self.list.push(Trigger { tag: tag.trim().to_owned(), keep: keep.to_owned(), at_start, then });
+    /// `head`: what is done with, where `follow` comes behind it.
+    fn add(&mut self, head: &str, follow: &str, at_start: bool, then: Then) {
+        let tag = format!("{head}{follow}").trim().to_owned();
+        if let Some(first) = tag.chars().next() {
+            self.list.push(Trigger { tag, head: head.trim_start().to_owned(), at_start, then });
             if !self.firsts.contains(&first) {
                 self.firsts.push(first);
             }
@@ -114,11 +132,11 @@ impl Triggers {
     }
 
     /// The first trigger in a text, `at_start`: with nothing but white space before it.
-    pub fn find(&self, text: &str, at_start: bool, is_whole: bool) -> Found {
+    pub fn find(&self, text: &str, at_start: bool, behind: Behind) -> Found {
         let blank = text.len() - text.trim_start().len();
         for (at, c) in text.char_indices() {
             if self.firsts.contains(&c) {
-                match self.at(&text[at..], at_start && at <= blank, is_whole) {
+                match self.at(&text[at..], at_start && at <= blank, behind) {
                     Found::None => {}
                     Found::Wait(_) => return Found::Wait(at),
                     Found::At(_, end, then) => return Found::At(at, at + end, then),
@@ -129,13 +147,16 @@ impl Triggers {
     }
 
     /// The first trigger with which a text begins.
-    pub fn at(&self, text: &str, at_start: bool, is_whole: bool) -> Found {
+    pub fn at(&self, text: &str, at_start: bool, behind: Behind) -> Found {
         for trigger in self.list.iter().filter(|trigger| at_start || !trigger.at_start) {
             match matches(&trigger.tag, text) {
                 Match::No => {}
-                Match::Partial if is_whole => {}
+                Match::Partial if behind == Behind::End => {}
                 Match::Partial => return Found::Wait(0),
-                Match::Full(n) => return Found::At(0, place_at_end(&trigger.keep, &text[..n]), trigger.then),
+                Match::Full(n) => {
+                    let end = if let Match::Full(head) = matches(&trigger.head, text) { head } else { n };
+                    return Found::At(0, end, trigger.then);
+                }
             }
         }
         Found::None
@@ -145,28 +166,34 @@ impl Triggers {
     fn add_calls(&mut self, lead: &str, middle: &str, calls: &CallForm, tools: &[Tool]) {
         let at_start = lead.trim().is_empty();
         let follows: Vec<&str> = match &calls.body {
-            Body::Object { .. } if at_start => return self.add("{", "{", true, Then::Call(None)),
+            Body::Object { .. } if at_start => return self.add("", "{", true, Then::Call(None)),
             Body::Object { .. } => return self.add(lead, "", false, Then::Call(None)),
             Body::Named { dialect, .. } => vec![if *dialect == Dialect::Python { "(" } else { "{" }],
             Body::Tagged { argument, .. } => vec![argument.before.trim(), calls.after.trim()],
         };
         for (i, tool) in tools.iter().enumerate() {
             for follow in &follows {
-                let tag = format!("{}{}{middle}{follow}", lead.replace(NAME, &tool.name), tool.name);
-                self.add(&tag, follow, at_start, Then::Call(Some(i)));
+                // Models write white space around the name that their templates do not.
+                let head = format!("{} {} {middle} ", lead.replace(NAME, &tool.name), tool.name);
+                self.add(&head, follow, at_start, Then::Call(Some(i)));
             }
         }
         if lead.trim().len() > 2 && !lead.contains(NAME) {
             self.add(lead, "", false, Then::Unknown);
         }
     }
-}
 
-/// The place of a tag with which a text ends. White space in it may be other than the tag's.
-fn place_at_end(tag: &str, text: &str) -> usize {
-    let is_there =
-        |at: &usize| text.is_char_boundary(*at) && matches(tag, &text[*at..]) == Match::Full(text.len() - at);
-    (0..=text.len()).rev().find(is_there).unwrap_or(text.len())
+    /// The triggers of messages with headers.
+    fn add_headers(&mut self) {
+        for head in ["<|start|>", "<|channel|>"] {
+            self.add(head, "", false, Then::Header);
+        }
+        self.add("", "to=", true, Then::Header);
+        self.add(MESSAGE, "", true, Then::Content);
+        for end in ["<|end|>", "<|call|>", "<|return|>"] {
+            self.add(end, "", false, Then::Content);
+        }
+    }
 }
 
 impl Reply {
@@ -211,6 +238,9 @@ impl Reply {
     pub(super) fn is_tag(&self, text: &str) -> bool {
         let reasoning = self.form.reasoning.iter().map(|tags| tags.close.as_str());
         let mut tags: Vec<&str> = reasoning.collect();
+        if self.form.has_headers {
+            tags.extend([MESSAGE, "<|constrain|>"]);
+        }
         for triggers in [&self.in_content, &self.behind_call] {
             tags.extend(triggers.list.iter().map(|trigger| trigger.tag.as_str()));
         }
@@ -232,6 +262,11 @@ impl Reply {
 
 fn triggers(form: &ReplyForm, tools: &[Tool]) -> (Triggers, Triggers) {
     let (mut in_content, mut behind_call) = (Triggers::default(), Triggers::default());
+    if form.has_headers {
+        in_content.add_headers();
+        behind_call.add_headers();
+        return (in_content, behind_call);
+    }
     if let Some(calls) = form.calls.as_ref().filter(|_| !tools.is_empty()) {
         let middle = match &calls.body {
             Body::Object { .. } => "",
@@ -255,6 +290,21 @@ fn triggers(form: &ReplyForm, tools: &[Tool]) -> (Triggers, Triggers) {
         }
         if next.is_none_or(|next| next.trim() != first.trim()) {
             behind_call.add_calls(&first, middle, calls, tools);
+        }
+        for triggers in [&mut in_content, &mut behind_call] {
+            match &calls.body {
+                // A call without the tags around it.
+                Body::Tagged { .. } if before.trim().chars().count() > 2 => {
+                    triggers.add_calls(before, middle, calls, tools);
+                }
+                Body::Object { head, .. } if !first.trim().is_empty() && head.contains(NAME) => {
+                    for tool in tools {
+                        let head = format!("{}{{", head.replace(NAME, &tool.name));
+                        triggers.add("", &head, true, Then::Call(None));
+                    }
+                }
+                _ => {}
+            }
         }
         behind_call.add(&calls.close, "", false, Then::Content);
     }

@@ -25,6 +25,8 @@ pub struct ReplyForm {
     /// Texts between parts that say nothing.
     pub fillers: Vec<String>,
     pub calls: Option<CallForm>,
+    /// A reply is messages with a header each, as in OpenAI's Harmony; it begins within the first header.
+    pub has_headers: bool,
 }
 
 /// The form of calls: `open call between call ... close`, a call being `before`, a body, `after`.
@@ -190,6 +192,27 @@ pub fn find(template: &ChatTemplate) -> Result<ReplyForm> {
 }
 
 impl CallForm {
+    /// Makes tags around the tag of each tagged call those of the list of calls, which models leave out or write around several.
+    fn part_tags(&mut self) {
+        let Body::Tagged { .. } = &self.body else { return };
+        let outer = self.before.rfind('<').unwrap_or(0);
+        let after = self.after.trim_start();
+        let inner = self.after.len() - after.len() + first_tag(after).map_or(0, str::len);
+        if self.before[..outer].trim().is_empty() || self.after[inner..].trim().is_empty() {
+            return;
+        }
+        let (open, close) = (self.before[..outer].to_owned(), self.after.split_off(inner));
+        self.before.drain(..outer);
+        self.between = self.between.take().map(|between| format!("{close}{between}{open}"));
+        self.open.push_str(&open);
+        self.close.insert_str(0, &close);
+    }
+
+    /// The form of arguments that stand between tags.
+    pub fn argument(&self) -> Option<&Argument> {
+        if let Body::Tagged { argument, .. } = &self.body { Some(argument) } else { None }
+    }
+
     /// True where its tags are short, and few of them have parts that may be anything.
     fn is_sound(&self) -> bool {
         let mut tags = vec![&self.open, &self.close, &self.before, &self.after];
@@ -293,26 +316,21 @@ fn kimi() -> CallForm {
     }
 }
 
-/// The form of OpenAI's Harmony, in which a reply is several messages with a channel each.
+/// The form of OpenAI's Harmony, in which a reply is several messages with a header each, which names their channel and whom they
+/// are for (github.com/openai/harmony, docs/format.md).
 fn harmony() -> ReplyForm {
     let around = |open: &str, close: &str| Around { open: open.to_owned(), close: close.to_owned() };
-    let behind_name = format!("{ANY}<|message|>");
     ReplyForm {
         reasoning: Some(around("<|channel|>analysis<|message|>", "<|end|>")),
         content: around("<|channel|>final<|message|>", "<|end|>"),
-        fillers: vec!["<|start|>assistant".to_owned(), "<|channel|>commentary<|message|>".to_owned()],
+        fillers: vec!["<|start|>assistant".to_owned()],
         calls: Some(CallForm {
             before: " to=functions.".to_owned(),
             after: "<|call|>".to_owned(),
             body: Body::Named { middle: "<|channel|>commentary json<|message|>".to_owned(), dialect: Dialect::Json },
-            others: vec![
-                around("<|channel|>commentary to=functions.", &behind_name),
-                around("<|channel|>analysis to=functions.", &behind_name),
-                around("<|start|>assistant to=functions.", &behind_name),
-                around(" to=functions.", &behind_name),
-            ],
             ..Default::default()
         }),
+        has_headers: true,
     }
 }
 
@@ -562,5 +580,6 @@ fn read_calls(text: &str, n: usize, behind: &str, form: &ReplyForm) -> Option<Ca
             calls.after = tail;
         }
     }
+    calls.part_tags();
     Some(calls)
 }

@@ -1,8 +1,6 @@
 //! A call that is one object with the tool's name and the arguments in it, read as its characters come. Relies on `literal`;
 //! knows no other part of a reply.
 
-use serde_json::Value as Json;
-
 use super::literal::Literal;
 use super::reply::Tool;
 use super::reply_form::Member;
@@ -165,8 +163,7 @@ impl ObjectCall {
                     return Some(());
                 }
                 let text: String = serde_json::from_str(text).ok()?;
-                let json: Json = serde_json::from_str(&text).ok()?;
-                json.is_object().then_some(text)?
+                Literal::convert(&text).filter(|json| json.starts_with('{'))?
             }
             Arguments::Missing | Arguments::Complete => return None,
         };

@@ -4,23 +4,26 @@
 
 use std::collections::VecDeque;
 use std::mem;
+use std::ops::Range;
 use std::sync::Arc;
 
 use serde_json::Value as Json;
 
-use super::literal::{Literal, escape};
-use super::reply::{Event, EventKind, Found, Reply, Then, Tool, is_text, resolved, value};
+use super::literal::{Literal, WIDE_QUOTE, escape};
+use super::reply::{Behind, Event, EventKind, Found, MESSAGE, Reply, Then, Tool, is_text, resolved, value};
 use super::reply_form::{Argument, Body, CallForm};
 use super::reply_nested;
 use super::reply_object::{ObjectCall, Step};
 use super::tags::{Match, matches};
-use super::{TextStream, TokenKind, Tokenizer};
+use super::{Stops, TextStream, TokenKind, Tokenizer};
 use crate::error::{Error, Result, secured};
 
 /// Most bytes that a parser holds, taken and not yet taken.
 const MAX_HELD: usize = 16 << 20;
 /// Longest name of an argument.
 const MAX_KEY: usize = 256;
+/// Longest header of a message.
+const MAX_HEADER: usize = 512;
 /// Bytes that a step takes beside its text.
 const WORKING: usize = 16 << 10;
 
@@ -29,12 +32,21 @@ pub struct ReplyParser {
     stream: TextStream,
     /// Text of which it is not yet known what it is.
     held: String,
+    /// Bytes of text ahead of it, and places in all of the text of control tokens that may be a part of tags.
+    consumed: usize,
+    controls: VecDeque<Range<usize>>,
+    /// Strings that end the content, the bytes of the last event that may become one, and whether one is complete.
+    stops: Stops,
+    unsure: usize,
+    is_stopped: bool,
     state: State,
     /// White space at the end of what was handed on, which is dropped where a tag follows.
     gap: String,
     /// Nothing but white space has come of this part, which is dropped where a tag was before it.
     is_fresh: bool,
     drops_space: bool,
+    /// Reasoning and content have come.
+    has_text: [bool; 2],
     /// The part is none that is understood.
     is_unparsed: bool,
     any_unparsed: bool,
@@ -48,6 +60,8 @@ pub struct ReplyParser {
 enum State {
     Content,
     Reasoning,
+    /// The header of a message, which began with this.
+    Header(String),
     Object(Box<ObjectCall>),
     Named(Literal),
     /// Between the arguments of a call that have names of their own.
@@ -73,16 +87,23 @@ enum ValueKind {
 }
 
 impl ReplyParser {
-    pub fn new(reply: Arc<Reply>) -> ReplyParser {
+    /// `stops`: strings that end the content, and with it the reply.
+    pub fn new(reply: Arc<Reply>, stops: Stops) -> ReplyParser {
         let state = if reply.begins_in_reasoning { State::Reasoning } else { State::Content };
         ReplyParser {
             drops_space: reply.begins_in_reasoning,
             reply,
             stream: TextStream::continued(),
             held: String::new(),
+            consumed: 0,
+            controls: VecDeque::new(),
+            stops,
+            unsure: 0,
+            is_stopped: false,
             state,
             gap: String::new(),
             is_fresh: true,
+            has_text: [false; 2],
             is_unparsed: false,
             any_unparsed: false,
             calls: 0,
@@ -102,7 +123,7 @@ impl ReplyParser {
             return Err(Error::invalid(format!("token {token} behind the end of the reply")));
         }
         if tokenizer.is_end(token) {
-            return self.end();
+            return self.end(true);
         }
         let mut text = String::new();
         let mut stream = self.stream;
@@ -114,11 +135,11 @@ impl ReplyParser {
         })
     }
 
-    /// Ends the reply.
+    /// Ends the reply; `is_whole`: by a token that ends texts, else it broke off.
     ///
     /// # Errors
     /// `OutOfMemory`, which changes nothing.
-    pub fn end(&mut self) -> Result<()> {
+    pub fn end(&mut self, is_whole: bool) -> Result<()> {
         if self.ended {
             return Ok(());
         }
@@ -126,10 +147,16 @@ impl ReplyParser {
         self.secured(0, |parser| {
             mem::take(&mut parser.stream).flush(&mut text);
             parser.held.push_str(&text);
-            parser.advance(true);
-            parser.finish();
-            parser.ended = true;
+            parser.advance(if is_whole { Behind::End } else { Behind::Cut });
+            if !parser.ended {
+                parser.finish();
+            }
         })
+    }
+
+    /// True where a stop string has ended the reply.
+    pub fn is_stopped(&self) -> bool {
+        self.is_stopped
     }
 
     fn secured(&mut self, more: usize, work: impl FnOnce(&mut ReplyParser)) -> Result<()> {
@@ -155,49 +182,90 @@ impl ReplyParser {
 
     /// The next part, which stays where `take` fails.
     pub fn next<R>(&mut self, take: impl FnOnce(&Event) -> Result<R>) -> Result<Option<R>> {
-        let Some(event) = self.events.front() else { return Ok(None) };
-        let taken = take(event)?;
-        self.waiting -= event.text.len();
-        self.events.pop_front();
-        Ok(Some(taken))
+        let unsure = if self.events.len() == 1 { self.unsure } else { 0 };
+        let Some(event) = self.events.front_mut() else { return Ok(None) };
+        let ready = event.text.len() - unsure;
+        if unsure == 0 {
+            let taken = take(event)?;
+            self.events.pop_front();
+            self.waiting -= ready;
+            return Ok(Some(taken));
+        }
+        if ready == 0 {
+            return Ok(None);
+        }
+        let rest = event.text.split_off(ready);
+        let taken = take(event);
+        if taken.is_ok() {
+            event.text.clear();
+            self.waiting -= ready;
+        }
+        event.text.push_str(&rest);
+        taken.map(Some)
     }
 
     fn add(&mut self, text: &str, is_control: bool) {
-        let in_text = matches!(self.state, State::Content | State::Reasoning | State::CallEnd | State::BehindCall);
-        if is_control && in_text && !self.reply.is_tag(text) {
-            // No tag reaches over it, and it is no text of the model's.
-            self.advance(true);
+        let start = self.consumed + self.held.len();
+        if is_control && !self.is_in_place(text) {
+            // No tag and no value reaches over it, and it is no text of the model's.
+            self.advance(Behind::End);
+            if self.ended {
+                return;
+            }
+            self.close_call();
             let gap = mem::take(&mut self.gap);
             self.emit_text(&gap);
             self.any_unparsed = true;
             self.emit(EventKind::Content, true, text);
+            self.consumed += text.len();
             return;
         }
+        if is_control {
+            self.controls.push_back(start..start + text.len());
+        }
         self.held.push_str(text);
-        self.advance(false);
+        self.advance(Behind::More);
     }
 
-    /// Goes through what is held; `is_whole`: nothing more comes.
-    fn advance(&mut self, is_whole: bool) {
+    /// True where a control token may be a part of a tag, or the quote of a text of arguments.
+    fn is_in_place(&self, text: &str) -> bool {
+        match self.state {
+            State::Object(_) | State::Named(_) => text == WIDE_QUOTE,
+            _ => self.reply.is_tag(text),
+        }
+    }
+
+    /// Goes through what is held.
+    fn advance(&mut self, behind: Behind) {
         let held = mem::take(&mut self.held);
         let mut at = 0;
-        while let Some(n) = self.step(&held[at..], is_whole) {
+        while !self.is_stopped
+            && let Some(n) = self.step(&held[at..], behind)
+        {
             at += n;
+            self.consumed += n;
         }
-        self.held = held[at..].to_owned();
+        while self.controls.front().is_some_and(|place| place.end <= self.consumed) {
+            self.controls.pop_front();
+        }
+        match self.is_stopped {
+            true => self.push_end(String::new()),
+            false => self.held = held[at..].to_owned(),
+        }
     }
 
     /// One step: the number of bytes that are done with, or `None` where more has to come.
-    fn step(&mut self, rest: &str, is_whole: bool) -> Option<usize> {
+    fn step(&mut self, rest: &str, behind: Behind) -> Option<usize> {
         match mem::replace(&mut self.state, State::Content) {
-            State::Content => self.content(rest, is_whole),
-            State::Reasoning => self.reasoning(rest, is_whole),
+            State::Content => self.content(rest, behind),
+            State::Reasoning => self.reasoning(rest, behind),
+            State::Header(tag) => self.header(tag, rest, behind),
             State::Object(object) => self.object(object, rest),
             State::Named(literal) => self.named(literal, rest),
-            State::Arguments { tool, keys } => self.arguments(tool, keys, rest, is_whole),
-            State::Value { tool, keys, kind, begun } => self.value(tool, keys, kind, begun, rest, is_whole),
-            State::CallEnd => self.call_end(rest, is_whole),
-            State::BehindCall => self.behind_call(rest, is_whole),
+            State::Arguments { tool, keys } => self.arguments(tool, keys, rest, behind),
+            State::Value { tool, keys, kind, begun } => self.value(tool, keys, kind, begun, rest, behind),
+            State::CallEnd => self.call_end(rest, behind),
+            State::BehindCall => self.behind_call(rest, behind),
         }
     }
 
@@ -205,23 +273,39 @@ impl ReplyParser {
         reply.form.calls.as_ref()
     }
 
-    fn content(&mut self, rest: &str, is_whole: bool) -> Option<usize> {
+    fn content(&mut self, rest: &str, behind: Behind) -> Option<usize> {
         let reply = self.reply.clone();
-        match reply.in_content.find(rest, self.is_fresh, is_whole) {
-            Found::None => {
-                self.emit_text(rest);
-                (!rest.is_empty()).then_some(rest.len())
-            }
-            Found::Wait(at) => {
-                self.emit_text(&rest[..at]);
-                (at > 0).then_some(at)
-            }
+        match reply.in_content.find(rest, self.is_fresh, behind) {
+            Found::None => self.emit_marked(rest),
+            Found::Wait(at) => self.emit_marked(&rest[..at]),
             Found::At(at, end, then) => {
-                self.emit_text(&rest[..at]);
-                self.begin(then, &rest[at..end]);
+                self.emit_marked(&rest[..at]);
+                if !self.is_stopped {
+                    self.begin(then, &rest[at..end]);
+                }
                 Some(end)
             }
         }
+    }
+
+    /// Hands on a text that comes next, in which control tokens are told of. The number of its bytes, `None` where there are none.
+    fn emit_marked(&mut self, text: &str) -> Option<usize> {
+        let (mut from, end) = (0, self.consumed + text.len());
+        while let Some(place) = self.controls.front().filter(|place| place.start < end).cloned() {
+            self.controls.pop_front();
+            let at = |place: usize| place.saturating_sub(self.consumed).clamp(from, text.len());
+            let (start, behind) = (at(place.start), at(place.end));
+            if start < behind {
+                self.emit_text(&text[from..start]);
+                let gap = mem::take(&mut self.gap);
+                self.emit_text(&gap);
+                self.any_unparsed = true;
+                self.emit(EventKind::Content, true, &text[start..behind]);
+                from = behind;
+            }
+        }
+        self.emit_text(&text[from..]);
+        (!text.is_empty()).then_some(text.len())
     }
 
     /// Begins the part that a tag stands for.
@@ -230,6 +314,7 @@ impl ReplyParser {
         (self.is_fresh, self.drops_space) = (true, true);
         self.is_unparsed = false;
         match then {
+            Then::Header => self.state = State::Header(tag.to_owned()),
             Then::Content => self.state = State::Content,
             Then::Reasoning => self.state = State::Reasoning,
             Then::Call(None) => {
@@ -264,25 +349,48 @@ impl ReplyParser {
         self.give_up(text);
     }
 
-    fn reasoning(&mut self, rest: &str, is_whole: bool) -> Option<usize> {
+    fn reasoning(&mut self, rest: &str, behind: Behind) -> Option<usize> {
         self.state = State::Reasoning;
         let reply = self.reply.clone();
         let close = reply.form.reasoning.as_ref().map_or("", |tags| tags.close.trim());
-        match find(close, rest, is_whole, |_| false, |_| Match::Full(0)) {
-            Found::At(at, end, _) => {
-                self.emit_text(&rest[..at]);
-                self.begin(Then::Content, "");
+        let found = match reply.form.has_headers {
+            true => reply.in_content.find(rest, false, behind),
+            false => find(close, rest, behind, |_| false, |_| Match::Full(0)),
+        };
+        match found {
+            Found::At(at, end, then) => {
+                self.emit_marked(&rest[..at]);
+                self.begin(then, &rest[at..end]);
                 Some(end)
             }
-            Found::Wait(at) => {
-                self.emit_text(&rest[..at]);
-                (at > 0).then_some(at)
-            }
-            Found::None => {
-                self.emit_text(rest);
-                (!rest.is_empty()).then_some(rest.len())
-            }
+            Found::Wait(at) => self.emit_marked(&rest[..at]),
+            Found::None => self.emit_marked(rest),
         }
+    }
+
+    /// The header of a message, behind its first tag.
+    fn header(&mut self, tag: String, rest: &str, behind: Behind) -> Option<usize> {
+        let Some(at) = rest.find(MESSAGE).filter(|at| *at <= MAX_HEADER) else {
+            if rest.len() > MAX_HEADER + MESSAGE.len() || behind == Behind::End {
+                self.give_up(&tag);
+                return Some(0);
+            }
+            self.state = State::Header(tag);
+            return None;
+        };
+        let header = format!("{tag}{}", &rest[..at]);
+        let tool = |name: &str| self.reply.tools.iter().position(|tool| tool.name == name);
+        let then = match address(&header) {
+            Some((_, Some(to))) => to.strip_prefix("functions.").and_then(tool).map(|tool| Then::Call(Some(tool))),
+            Some(("analysis", None)) => Some(Then::Reasoning),
+            Some(("final" | "commentary" | "", None)) => Some(Then::Content),
+            _ => None,
+        };
+        match then {
+            Some(then) => self.begin(then, ""),
+            None => self.give_up(&(header + MESSAGE)),
+        }
+        Some(at + MESSAGE.len())
     }
 
     fn object(&mut self, mut object: Box<ObjectCall>, rest: &str) -> Option<usize> {
@@ -337,7 +445,7 @@ impl ReplyParser {
         (!rest.is_empty()).then_some(rest.len())
     }
 
-    fn arguments(&mut self, tool: usize, mut keys: Vec<String>, rest: &str, is_whole: bool) -> Option<usize> {
+    fn arguments(&mut self, tool: usize, mut keys: Vec<String>, rest: &str, behind: Behind) -> Option<usize> {
         let reply = self.reply.clone();
         let (calls, argument) = tagged(&reply)?;
         let text = rest.trim_start();
@@ -366,11 +474,11 @@ impl ReplyParser {
                 self.state = State::Value { tool, keys, kind, begun: false };
                 Some(blank + n + end)
             }
-            Err(Match::Partial) if !is_whole => {
+            Err(Match::Partial) if behind != Behind::End => {
                 self.state = State::Arguments { tool, keys };
                 None
             }
-            _ if matches(calls.after.trim(), text) == Match::Partial && !is_whole => {
+            _ if matches(calls.after.trim(), text) == Match::Partial && behind != Behind::End => {
                 self.state = State::Arguments { tool, keys };
                 None
             }
@@ -392,14 +500,14 @@ impl ReplyParser {
         mut kind: ValueKind,
         mut begun: bool,
         rest: &str,
-        is_whole: bool,
+        end: Behind,
     ) -> Option<usize> {
         let reply = self.reply.clone();
         let (calls, argument) = tagged(&reply)?;
         let mut at = 0;
         if !begun && !rest.is_empty() {
             let in_front = &argument.text[argument.text.trim_end().len()..];
-            if rest.len() < in_front.len() && in_front.starts_with(rest) && !is_whole {
+            if rest.len() < in_front.len() && in_front.starts_with(rest) && end == Behind::More {
                 self.state = State::Value { tool, keys, kind, begun };
                 return None;
             }
@@ -434,21 +542,23 @@ impl ReplyParser {
                 .unwrap_or(Match::No)
         };
         let is_open = |at: usize| nested.is_some_and(|mark| open + reply_nested::balance(&text[..at], mark) != 0);
-        let found = find(close.trim(), text, is_whole, is_open, goes_on);
+        let found = find(close.trim(), text, end, is_open, goes_on);
+        // Models leave the tag out that ends a value, before the next argument or the end of the call.
+        let found = match argument.nested.is_some() || argument.in_cdata {
+            true => found,
+            false => earlier(found, unclosed(text, end, calls, &reply.tools[tool], &keys)),
+        };
         let (end, next) = match found {
             Found::At(end, next, _) => (end, next),
             Found::Wait(end) => (end, end),
             Found::None => (text.len(), text.len()),
         };
-        let is_complete = matches!(found, Found::At(..));
+        let (is_complete, is_closed) = (matches!(found, Found::At(..)), next > end);
         let mut part = mem::take(&mut self.gap) + &text[..end];
-        if is_complete {
-            part.truncate(part.strip_suffix(behind).unwrap_or(&part).len());
-        } else {
-            // White space that the tag may begin with, whole characters of it.
-            let at = part.trim_end().len().max(part.len().saturating_sub(behind.len()));
-            let at = (at..=part.len()).find(|at| part.is_char_boundary(*at)).unwrap_or(part.len());
-            self.gap = part.split_off(at);
+        match (is_complete, is_closed) {
+            (true, true) => part.truncate(part.strip_suffix(behind).unwrap_or(&part).len()),
+            (true, false) => part.truncate(part.trim_end().len()),
+            (false, _) => self.gap = part.split_off(part.trim_end().len()),
         }
         match &mut kind {
             ValueKind::Text => {
@@ -486,7 +596,7 @@ impl ReplyParser {
         Some(at + next)
     }
 
-    fn call_end(&mut self, rest: &str, is_whole: bool) -> Option<usize> {
+    fn call_end(&mut self, rest: &str, behind: Behind) -> Option<usize> {
         let reply = self.reply.clone();
         let after = Self::calls_form(&reply).map_or("", |calls| calls.after.trim());
         let text = rest.trim_start();
@@ -495,7 +605,7 @@ impl ReplyParser {
                 self.state = State::BehindCall;
                 Some(rest.len() - text.len() + n)
             }
-            Match::Partial if !is_whole || text.is_empty() => {
+            Match::Partial if behind != Behind::End || text.is_empty() => {
                 self.state = State::CallEnd;
                 None
             }
@@ -507,14 +617,14 @@ impl ReplyParser {
         }
     }
 
-    fn behind_call(&mut self, rest: &str, is_whole: bool) -> Option<usize> {
+    fn behind_call(&mut self, rest: &str, behind: Behind) -> Option<usize> {
         let reply = self.reply.clone();
         let text = rest.trim_start();
         self.state = State::BehindCall;
         if text.is_empty() {
             return None;
         }
-        match reply.behind_call.at(text, true, is_whole) {
+        match reply.behind_call.at(text, true, behind) {
             Found::At(_, end, then) => {
                 self.begin(then, &text[..end]);
                 Some(rest.len() - text.len() + end)
@@ -532,18 +642,33 @@ impl ReplyParser {
 
     /// Hands on what is left of a reply that has ended.
     fn finish(&mut self) {
-        let held = mem::take(&mut self.held);
+        let mut tag = match &self.state {
+            State::Header(tag) => tag.clone(),
+            _ => String::new(),
+        };
+        tag.push_str(mem::take(&mut self.held).trim());
+        if !tag.is_empty() {
+            self.gap.clear();
+        }
+        self.close_call();
+        // A text of white space alone.
+        let gap = mem::take(&mut self.gap);
+        let kind = self.text_kind();
+        self.emit(kind, self.is_unparsed, &gap);
+        self.push_end(tag);
+    }
+
+    /// Ends a call that is not complete, and drops white space next to tags.
+    fn close_call(&mut self) {
         let gap = mem::take(&mut self.gap);
         match mem::replace(&mut self.state, State::Content) {
             State::Object(object) if !object.is_named() => self.give_up(object.raw()),
-            State::Value { kind: ValueKind::Other(text, _), .. } => {
-                self.give_up_call(&(text + &gap + &held));
-            }
+            State::Value { kind: ValueKind::Other(text, _), .. } => self.give_up_call(&(text + &gap)),
             State::Value { kind: ValueKind::Text, .. } => {
                 let mut json = String::new();
-                (gap + &held).chars().for_each(|c| escape(c, &mut json));
+                gap.chars().for_each(|c| escape(c, &mut json));
                 self.emit(EventKind::ToolArguments, false, &json);
-                self.any_unparsed = true;
+                self.give_up_call("");
             }
             State::Object(object) => self.give_up_call(object.raw()),
             State::Named(_) | State::Arguments { .. } => self.give_up_call(""),
@@ -551,18 +676,17 @@ impl ReplyParser {
                 self.state = state;
                 self.gap = gap;
             }
+            State::Reasoning => self.state = State::Reasoning,
             _ => {}
         }
-        // A text of white space alone.
-        let gap = mem::take(&mut self.gap);
-        let kind = self.text_kind();
-        self.emit(kind, self.is_unparsed, &gap);
-        self.events.push_back(Event {
-            kind: EventKind::End,
-            call: 0,
-            unparsed: self.any_unparsed,
-            text: String::new(),
-        });
+    }
+
+    fn push_end(&mut self, tag: String) {
+        self.ended = true;
+        self.unsure = 0;
+        self.waiting += tag.len();
+        let unparsed = self.any_unparsed || !tag.is_empty();
+        self.events.push_back(Event { kind: EventKind::End, call: 0, unparsed, text: tag });
     }
 
     fn text_kind(&self) -> EventKind {
@@ -575,8 +699,14 @@ impl ReplyParser {
         if end > 0 {
             let start = if self.drops_space { text.len() - text.trim_start().len() } else { 0 };
             let gap = mem::take(&mut self.gap);
-            let gap = if self.drops_space { "" } else { &gap };
             let kind = self.text_kind();
+            let has_text = mem::replace(&mut self.has_text[usize::from(kind == EventKind::Content)], true);
+            let gap = match self.drops_space {
+                // Messages of one kind are lines.
+                true if has_text && self.reply.form.has_headers => "\n",
+                true => "",
+                false => &gap,
+            };
             self.emit(kind, self.is_unparsed, gap);
             self.emit(kind, self.is_unparsed, &text[start..end]);
             (self.is_fresh, self.drops_space) = (false, false);
@@ -584,22 +714,56 @@ impl ReplyParser {
         self.gap.push_str(&text[end..]);
     }
 
+    /// Hands on a part of the reply, of which nothing counts behind a stop string in content.
     fn emit(&mut self, kind: EventKind, unparsed: bool, text: &str) {
-        if text.is_empty() {
+        if text.is_empty() || self.is_stopped {
             return;
         }
         let is_call = matches!(kind, EventKind::ToolName | EventKind::ToolArguments);
         let call = if is_call { self.calls } else { 0 };
+        let goes_on = |last: &Event| (last.kind, last.call, last.unparsed) == (kind, call, unparsed);
+        if kind == EventKind::ToolName || !self.events.back().is_some_and(goes_on) {
+            self.stops.reset();
+            self.events.push_back(Event { kind, call, unparsed, text: String::new() });
+        }
+        let Some(last) = self.events.back_mut() else { return };
+        last.text.push_str(text);
         self.waiting += text.len();
-        match self.events.back_mut() {
-            Some(last)
-                if kind != EventKind::ToolName && (last.kind, last.call, last.unparsed) == (kind, call, unparsed) =>
-            {
-                last.text.push_str(text);
-            }
-            _ => self.events.push_back(Event { kind, call, unparsed, text: text.to_owned() }),
+        self.unsure = 0;
+        if kind != EventKind::Content {
+            return;
+        }
+        let Some((end, len)) = self.stops.push(text) else {
+            self.unsure = self.stops.held();
+            return;
+        };
+        let more = text.len() - end + len;
+        last.text.truncate(last.text.len() - more);
+        self.waiting -= more;
+        self.is_stopped = true;
+        if last.text.is_empty() {
+            self.events.pop_back();
         }
     }
+}
+
+/// The channel and the recipient in the header of a message of the model's; `None` for a header of another kind.
+fn address(header: &str) -> Option<(&str, Option<&str>)> {
+    let (mut channel, mut to) = ("", None);
+    for (i, part) in header.split("<|").enumerate() {
+        let (tag, text) = if i == 0 { ("", part) } else { part.split_once("|>")? };
+        let mut words = text.split_whitespace();
+        match tag {
+            "" => {}
+            "start" => _ = words.next().filter(|role| *role == "assistant")?,
+            "channel" => channel = words.next()?,
+            // The type of the content.
+            "constrain" => _ = words.next(),
+            _ => return None,
+        }
+        to = words.find_map(|word| word.strip_prefix("to=")).or(to);
+    }
+    Some((channel, to))
 }
 
 fn tagged(reply: &Reply) -> Option<(&CallForm, &Argument)> {
@@ -617,7 +781,7 @@ fn schema(tool: &Tool, argument: &str) -> Json {
 fn find(
     tag: &str,
     text: &str,
-    is_whole: bool,
+    behind: Behind,
     is_open: impl Fn(usize) -> bool,
     goes_on: impl Fn(&str) -> Match,
 ) -> Found {
@@ -627,15 +791,46 @@ fn find(
             Match::Full(_) if is_open(at) => {}
             Match::Full(n) => match goes_on(&text[at + n..]) {
                 Match::Full(_) => return Found::At(at, at + n, Then::Content),
-                Match::Partial if is_whole => return Found::At(at, at + n, Then::Content),
+                Match::Partial if behind != Behind::More => return Found::At(at, at + n, Then::Content),
                 Match::Partial => return Found::Wait(at),
                 Match::No => {}
             },
-            Match::Partial if !is_whole => return Found::Wait(at),
+            Match::Partial if behind != Behind::End => return Found::Wait(at),
             _ => {}
         }
     }
     Found::None
+}
+
+/// The first place at which the call goes on behind a value without the tag that ends it: with an argument that it has not had
+/// and the tool has, or with the end of the call.
+fn unclosed(text: &str, behind: Behind, calls: &CallForm, tool: &Tool, keys: &[String]) -> Found {
+    let Some(argument) = calls.argument() else { return Found::None };
+    let is_next = |name: &String| !keys.contains(name) && !tool.parameters["properties"][name].is_null();
+    let end = format!("{} {}", calls.after, calls.close);
+    let (before, end) = (argument.before.trim(), end.trim());
+    let firsts: Vec<char> = [before, end].iter().filter_map(|tag| tag.chars().next()).collect();
+    for (at, _) in text.match_indices(&firsts[..]) {
+        let next = match matches(before, &text[at..]) {
+            Match::Full(n) => key(argument, &text[at + n..]).map(|(name, ..)| is_next(&name)),
+            other => Err(other),
+        };
+        match (next, matches(end, &text[at..])) {
+            (Ok(true), _) | (_, Match::Full(_)) => return Found::At(at, at, Then::Content),
+            (Err(Match::Partial), _) | (_, Match::Partial) if behind != Behind::End => return Found::Wait(at),
+            _ => {}
+        }
+    }
+    Found::None
+}
+
+/// That of two places that comes first.
+fn earlier(a: Found, b: Found) -> Found {
+    let place = |found: &Found| match found {
+        Found::At(at, ..) | Found::Wait(at) => *at,
+        Found::None => usize::MAX,
+    };
+    if place(&b) < place(&a) { b } else { a }
 }
 
 /// True for a name of an argument that is read back as it is.

@@ -1,10 +1,14 @@
 //! Replies taken apart, and grammars of calls, through the C interface.
 
 use super::host::*;
+use std::ffi::c_char;
 use std::ptr::{null, null_mut};
 
+use realizar::ffi::cache::*;
+use realizar::ffi::cancel::*;
 use realizar::ffi::generate::*;
 use realizar::ffi::grammar::*;
+use realizar::ffi::job::*;
 use realizar::ffi::model::*;
 use realizar::ffi::reply::*;
 use realizar::ffi::sampler::*;
@@ -25,14 +29,19 @@ fn push(parser: *mut rz_chat_parser, text: &str) {
     }
 }
 
+type NextInto<T> =
+    unsafe extern "C" fn(*mut T, *mut u32, *mut u32, *mut c_char, usize, *mut usize, *mut rz_error) -> rz_status;
+
 /// The parts that can be taken now.
 fn parts(parser: *mut rz_chat_parser) -> Vec<(u32, u32, String)> {
+    parts_of(parser, rz_chat_parser_next_into)
+}
+
+fn parts_of<T>(handle: *mut T, next: NextInto<T>) -> Vec<(u32, u32, String)> {
     let mut parts = Vec::new();
     loop {
         let (mut kind, mut index, mut text, mut len, mut err) = (77, 77, [0u8; 256], 0, no_error());
-        let status = unsafe {
-            rz_chat_parser_next_into(parser, &mut kind, &mut index, text.as_mut_ptr().cast(), 256, &mut len, &mut err)
-        };
+        let status = unsafe { next(handle, &mut kind, &mut index, text.as_mut_ptr().cast(), 256, &mut len, &mut err) };
         if status == RZ_DONE {
             assert_eq!((kind, index), (77, 77));
             return parts;
@@ -103,6 +112,75 @@ fn parts_wait_until_there_is_room() {
     }
 }
 
+/// A job with a conversation, stepped to its end, and the reason why that came.
+fn reply_of_job(model: *mut rz_model, chat: &str, params: rz_job_params) -> (Vec<(u32, u32, String)>, u32) {
+    let cache = new_cache(model, 256);
+    let (struct_size, stop) = (size_of::<rz_job_params>() as u32, RZ_NO_LIMIT);
+    let prompt = [BOS];
+    let params = rz_job_params {
+        struct_size,
+        tokens: prompt.as_ptr(),
+        n_tokens: 1,
+        chat: chat.as_ptr().cast(),
+        chat_len: chat.len(),
+        ..params
+    };
+    let (mut job, mut parts, mut len) = (null_mut(), Vec::new(), 0);
+    let mut info = rz_job_info { struct_size: size_of::<rz_job_info>() as u32, ..zeroed() };
+    unsafe {
+        expect(RZ_OK, |e| rz_job_new(cache, &params, &mut job, e));
+        refused("makes parts of a reply", |e| rz_job_text_into(job, null_mut(), 0, &mut len, e));
+        while rz_job_step(job, stop, null_mut()) == RZ_AGAIN {
+            parts.extend(parts_of(job, rz_job_next_into));
+        }
+        parts.extend(parts_of(job, rz_job_next_into));
+        expect(RZ_OK, |e| rz_job_info_get(job, &mut info, e));
+        rz_job_free(job);
+        rz_cache_free(cache);
+    }
+    (parts, info.end)
+}
+
+fn joined(parts: &[(u32, u32, String)], kind: u32) -> String {
+    parts.iter().filter(|part| part.0 == kind).map(|part| &part.2[..]).collect()
+}
+
+#[test]
+fn stops_of_a_job_act_on_the_content_of_its_reply() {
+    let file = with_template(TEMPLATE);
+    let model = load_with(file.path().to_str().expect("UTF-8"), null());
+    let plain = r#"{"messages": [{"role": "user", "content": "Hi"}]}"#;
+    let limited = rz_job_params { max_tokens: 40, ..zeroed() };
+    let (all, end) = reply_of_job(model, plain, limited);
+    let text = joined(&all, RZ_CHAT_EVENT_CONTENT);
+    assert!(end == RZ_JOB_LENGTH && text.len() > 20 && all.last().map(|part| part.0) == Some(RZ_CHAT_EVENT_END));
+
+    // A stop string that begins and ends within tokens.
+    let stop = std::ffi::CString::new(&text[11..17]).expect("no NUL");
+    let stops = [stop.as_ptr()];
+    let stopped = rz_job_params { stops: stops.as_ptr(), n_stops: 1, ..limited };
+    let (parts, end) = reply_of_job(model, plain, stopped);
+    let at = text.find(&text[11..17]).expect("it is there");
+    assert_eq!((joined(&parts, RZ_CHAT_EVENT_CONTENT), end), (text[..at].to_owned(), RZ_JOB_STOP));
+    assert_eq!(parts.last(), Some(&(RZ_CHAT_EVENT_END, 0, String::new())));
+
+    // It stands in a call, and the job goes on.
+    let mut grammar = null_mut();
+    expect(RZ_OK, |e| unsafe {
+        rz_grammar_new(model, RZ_GRAMMAR_TOOLS, CHAT.as_ptr().cast(), CHAT.len(), &mut grammar, e)
+    });
+    let stops = [c"\"n\"".as_ptr(), c"go".as_ptr(), c"call".as_ptr()];
+    let within = rz_job_params { stops: stops.as_ptr(), n_stops: 3, grammar, ..zeroed() };
+    let (parts, end) = reply_of_job(model, CHAT, within);
+    assert_eq!((parts[0].clone(), end), ((RZ_CHAT_EVENT_TOOL_NAME, 0, "go".to_owned()), RZ_JOB_GRAMMAR));
+    let arguments = joined(&parts, RZ_CHAT_EVENT_TOOL_ARGUMENTS);
+    assert!(serde_json::from_str::<serde_json::Value>(&arguments).expect("JSON")["n"].is_u64(), "{arguments}");
+    unsafe {
+        rz_grammar_free(grammar);
+        rz_model_free(model);
+    }
+}
+
 #[test]
 fn bad_arguments_are_refused() {
     let (model, file) = (load_text(), with_template("{{ messages[0].content }}"));
@@ -132,6 +210,19 @@ fn bad_arguments_are_refused() {
         });
         refused("token 512", |e| rz_chat_parser_push(parser, 512, e));
         rz_chat_parser_free(parser);
+        let (cache, mut job) = (new_cache(loses, 16), null_mut());
+        let struct_size = size_of::<rz_job_params>() as u32;
+        let params = rz_job_params { struct_size, tokens: &BOS, n_tokens: 1, max_tokens: 1, ..zeroed() };
+        let with = |chat, chat_len| rz_job_params { chat, chat_len, ..params };
+        let message = expect(RZ_ERR_UNSUPPORTED, |e| rz_job_new(cache, &with(json, n), &mut job, e));
+        assert!(message.contains("tools[0]"), "{message}");
+        refused("EOF", |e| rz_job_new(cache, &with(json, 0), &mut job, e));
+        refused("rz_job_params.chat", |e| rz_job_new(cache, &with(null(), 1), &mut job, e));
+        expect(RZ_OK, |e| rz_job_new(cache, &params, &mut job, e));
+        refused("makes a text", |e| rz_job_next_into(job, &mut kind, &mut index, null_mut(), 0, &mut len, e));
+        refused("job", |e| rz_job_next_into(null_mut(), &mut kind, &mut index, null_mut(), 0, &mut len, e));
+        rz_job_free(job);
+        rz_cache_free(cache);
         rz_chat_parser_free(null_mut());
         rz_model_free(loses);
         rz_model_free(model);
