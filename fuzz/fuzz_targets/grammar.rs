@@ -12,7 +12,7 @@ use libfuzzer_sys::fuzz_target;
 use realizar::engine::{Chat, GrammarKind, ReplyParser, apart};
 use realizar::error::{Error, Result};
 use realizar::grammar::{Grammar, Grammars, Matcher};
-use realizar::text::Reply;
+use realizar::text::{Reply, Stops};
 use styles::{style, tokenizer};
 use twox_hash::XxHash64;
 
@@ -30,14 +30,14 @@ const KINDS: [GrammarKind; 5] =
 static GRAMMARS: LazyLock<Grammars> =
     LazyLock::new(|| Grammars::new(tokenizer(), tokenizer().n_vocab()).expect("a vocabulary"));
 
-/// Compiles a grammar; of tools with the reply whose grammar it is.
+/// Compiles a grammar, with white space where its text is of odd length; of tools with the reply whose grammar it is.
 fn compile(choice: u8, text: &str) -> Result<(Grammar, Option<Arc<Reply>>)> {
-    let choice = usize::from(choice);
+    let (choice, white_space) = (usize::from(choice), text.len() % 2 == 1);
     if let Some(&kind) = KINDS.get(choice % (KINDS.len() + 1)) {
-        return Ok((GRAMMARS.compile(kind, text)?, None));
+        return Ok((GRAMMARS.compile(kind, white_space, text, tokenizer())?, None));
     }
     let reply = style(choice / (KINDS.len() + 1)).reply(&Chat::parse(text, true)?)?;
-    Ok((GRAMMARS.compile_tools(&reply, tokenizer())?, Some(Arc::new(reply))))
+    Ok((GRAMMARS.compile_tools(&reply, white_space, tokenizer())?, Some(Arc::new(reply))))
 }
 
 /// The tokens that may follow a timeline, of which there are some; `None` beyond the bounds.
@@ -108,10 +108,10 @@ fn end(matcher: &mut Matcher, text: &str, line: &mut Vec<u32>) -> Option<()> {
 
 /// What the grammar of a reply allows is understood as one.
 fn read_back(reply: Arc<Reply>, tokens: &[u32]) {
-    let mut parser = ReplyParser::new(reply);
+    let mut parser = ReplyParser::new(reply, Stops::default());
     let mut events = Vec::new();
     tokens.iter().for_each(|&token| parser.push(tokenizer(), token).expect("pushed"));
-    parser.end().expect("ended");
+    parser.end(true).expect("ended");
     while let Some(event) = parser.next(|event| Ok(event.clone())).expect("taken") {
         events.push(event);
     }
