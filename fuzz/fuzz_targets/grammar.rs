@@ -9,10 +9,10 @@ use std::hash::Hasher;
 use std::sync::{Arc, LazyLock};
 
 use libfuzzer_sys::fuzz_target;
-use realizar::engine::{Chat, GrammarKind, ReplyParser, Stops, apart};
+use realizar::engine::{Chat, GrammarKind, ReplyParser, apart};
 use realizar::error::{Error, Result};
 use realizar::grammar::{Grammar, Grammars, Matcher};
-use realizar::text::Reply;
+use realizar::text::{Reply, Stops};
 use styles::{style, tokenizer};
 use twox_hash::XxHash64;
 
@@ -30,11 +30,11 @@ const KINDS: [GrammarKind; 5] =
 static GRAMMARS: LazyLock<Grammars> =
     LazyLock::new(|| Grammars::new(tokenizer(), tokenizer().n_vocab()).expect("a vocabulary"));
 
-/// Compiles a grammar; of tools with the reply whose grammar it is.
+/// Compiles a grammar, with white space where its text is of odd length; of tools with the reply whose grammar it is.
 fn compile(choice: u8, text: &str) -> Result<(Grammar, Option<Arc<Reply>>)> {
-    let (white_space, choice) = (choice & 128 != 0, usize::from(choice & 127));
+    let (choice, white_space) = (usize::from(choice), text.len() % 2 == 1);
     if let Some(&kind) = KINDS.get(choice % (KINDS.len() + 1)) {
-        return Ok((GRAMMARS.compile(kind, white_space && kind == GrammarKind::JsonSchema, text, tokenizer())?, None));
+        return Ok((GRAMMARS.compile(kind, white_space, text, tokenizer())?, None));
     }
     let reply = style(choice / (KINDS.len() + 1)).reply(&Chat::parse(text, true)?)?;
     Ok((GRAMMARS.compile_tools(&reply, white_space, tokenizer())?, Some(Arc::new(reply))))

@@ -1,5 +1,6 @@
-//! A reply: the first byte chooses the style of the chat template, the rest is the text. However it is cut into tokens its
-//! parts are the same, and the arguments of calls are JSON where nothing is flagged.
+//! A reply: the first byte chooses the style of the chat template, whether the reply broke off, and whether there are stop
+//! strings; the rest is the text. However it is cut into tokens its parts are the same, and the arguments of calls are JSON
+//! where nothing is flagged.
 #![no_main]
 
 mod memory;
@@ -10,9 +11,9 @@ use std::hash::Hasher;
 use std::sync::{Arc, LazyLock, OnceLock};
 
 use libfuzzer_sys::fuzz_target;
-use realizar::engine::{Chat, Event, EventKind, ReplyParser, Stops, TokenKind};
+use realizar::engine::{Chat, Event, EventKind, ReplyParser, TokenKind};
 use realizar::error::Error;
-use realizar::text::Reply;
+use realizar::text::{Reply, Stops};
 use serde::de::IgnoredAny;
 use styles::{style, tokenizer};
 use twox_hash::XxHash64;
@@ -28,20 +29,26 @@ const TOOLS: &str = r##""tools": [
     {"type": "function", "function": {"name": "get", "description": "d", "parameters": {"type": "object",
         "properties": {"query": {"type": "string"}}, "required": ["query"]}}}],"##;
 
-/// The replies to a conversation in the styles that were chosen so far, by their bytes.
-static REPLIES: [OnceLock<Arc<Reply>>; 256] = [const { OnceLock::new() }; 256];
+/// Bits of the first byte beside those of the style.
+const BROKE_OFF: u8 = 64;
+const HAS_STOPS: u8 = 128;
+const STOPS: [&str; 3] = ["END", "\n\n\n", "éa"];
+
+/// The replies to a conversation in the styles that were chosen so far.
+static REPLIES: [OnceLock<Arc<Reply>>; BROKE_OFF as usize] = [const { OnceLock::new() }; BROKE_OFF as usize];
 
 /// The reply in the style that a byte chooses; without tools where its template has no place for them.
 fn reply(choice: u8) -> &'static Arc<Reply> {
+    let choice = usize::from(choice % BROKE_OFF);
     let chat = |tools: &str| {
         let json = format!(r#"{{{tools} "messages": [{{"role": "user", "content": "Is it warm?"}}]}}"#);
         Chat::parse(&json, true).expect("a conversation")
     };
-    let reply = || match style(usize::from(choice)).reply(&chat(TOOLS)) {
-        Err(Error::Unsupported(_)) => style(usize::from(choice)).reply(&chat("")).expect("a reply without tools"),
+    let reply = || match style(choice).reply(&chat(TOOLS)) {
+        Err(Error::Unsupported(_)) => style(choice).reply(&chat("")).expect("a reply without tools"),
         reply => reply.expect("a reply"),
     };
-    REPLIES[usize::from(choice)].get_or_init(|| Arc::new(reply()))
+    REPLIES[choice].get_or_init(|| Arc::new(reply()))
 }
 
 /// Tokens of text by their bytes, and the control token that `CONTROL` stands for.
@@ -72,8 +79,9 @@ fn cut(text: &[u8], seed: u64) -> Vec<u32> {
 }
 
 /// Takes a reply apart; parts of one kind that follow one another are put together.
-fn parts(reply: &Arc<Reply>, tokens: &[u32], at_once: bool) -> Vec<Event> {
-    let (mut parser, mut parts) = (ReplyParser::new(reply.clone(), Stops::default()), Vec::<Event>::new());
+fn parts(choice: u8, tokens: &[u32], at_once: bool) -> Vec<Event> {
+    let stops = Stops::new(if choice & HAS_STOPS == 0 { &[] } else { &STOPS }).expect("stop strings");
+    let (mut parser, mut parts) = (ReplyParser::new(reply(choice).clone(), stops), Vec::<Event>::new());
     let mut take = |parser: &mut ReplyParser| {
         while let Some(event) = parser.next(|event| Ok(event.clone())).expect("taken") {
             match parts.last_mut() {
@@ -88,12 +96,15 @@ fn parts(reply: &Arc<Reply>, tokens: &[u32], at_once: bool) -> Vec<Event> {
         }
     };
     for &token in tokens {
+        if parser.is_stopped() {
+            break;
+        }
         parser.push(tokenizer(), token).expect("pushed");
         if !at_once {
             take(&mut parser);
         }
     }
-    parser.end(true).expect("ended");
+    parser.end(choice & BROKE_OFF == 0).expect("ended");
     take(&mut parser);
     parts
 }
@@ -125,11 +136,10 @@ fn check(reply: &Reply, parts: &[Event]) {
 
 fuzz_target!(|data: &[u8]| {
     let Some((&choice, text)) = data.split_first() else { return };
-    let reply = reply(choice);
-    let expected = parts(reply, &cut(text, 0), false);
-    check(reply, &expected);
+    let expected = parts(choice, &cut(text, 0), false);
+    check(reply(choice), &expected);
     let bytes: Vec<u32> = text.iter().map(|byte| TOKENS[&vec![*byte]]).collect();
-    assert_eq!(parts(reply, &bytes, false), expected, "in bytes");
+    assert_eq!(parts(choice, &bytes, false), expected, "in bytes");
     let seed = XxHash64::oneshot(1, text) | 1;
-    assert_eq!(parts(reply, &cut(text, seed), true), expected, "at once, cut by {seed}");
+    assert_eq!(parts(choice, &cut(text, seed), true), expected, "at once, cut by {seed}");
 });
