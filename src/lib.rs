@@ -11,6 +11,6 @@ pub mod backend;
 pub mod model;
 pub mod text;
 pub mod grammar;
-pub mod sample;
+pub mod sampling;
 pub mod engine;
 pub mod ffi;

@@ -1,10 +1,10 @@
 //! The inputs of one step. Everything else of a step is in its program.
 
 use super::program::Program;
-use super::rule::{MAX_ENTRIES, Rule};
 use super::state::State;
 pub use super::state_spec::StepLimits;
 use crate::error::{Error, Result};
+use crate::sampling::{MAX_ENTRIES, SamplingRule};
 
 /// Id in `Batch::ids` that stands for the token chosen behind an output of the step that was submitted before: for token `i`
 /// the output `i`.
@@ -24,7 +24,7 @@ pub struct Batch<'a> {
     pub outputs: &'a [u32],
     /// The rule by which a device chooses the token behind each output, the most likely one where there is none; empty:
     /// nowhere. The CPU heeds none. In a step whose tokens are all `FOLLOWING` those of the step before go on.
-    pub rules: &'a [Option<Rule<'a>>],
+    pub rules: &'a [Option<SamplingRule<'a>>],
 }
 
 impl Batch<'_> {

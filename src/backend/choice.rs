@@ -11,7 +11,6 @@ use super::cpu::pool::Pool;
 use super::cuda::{self, CudaDevice, Uses};
 use super::place::{self, Wishes};
 use super::program::Program;
-use super::rule::HostChoice;
 use super::self_test;
 use super::weights::Weights;
 use crate::error::Result;
@@ -35,7 +34,6 @@ pub fn gpus(
     pool: &Arc<Pool>,
     uses: Uses,
     wishes: &Wishes,
-    host_choice: HostChoice,
 ) -> Vec<Arc<CudaDevice>> {
     let assumed = *ASSUMED.lock().unwrap_or_else(PoisonError::into_inner);
     let least = assumed.map_or(LEAST_BYTES, |(least, _)| least);
@@ -66,7 +64,7 @@ pub fn gpus(
         let one = vec![device];
         if let Ok(Some(seconds)) = seconds(&one)
             && best.as_ref().is_none_or(|(least, _)| seconds < *least)
-            && self_test::check(&one[0], program, weights, host_choice).is_ok()
+            && self_test::check(&one[0], program, weights).is_ok()
         {
             best = Some((seconds, one.clone()));
         }

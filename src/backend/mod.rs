@@ -15,7 +15,6 @@ pub mod op;
 mod pace;
 pub mod place;
 pub mod program;
-pub mod rule;
 mod rule_test;
 pub mod self_test;
 pub mod split;
@@ -39,12 +38,12 @@ pub use self::pace::Pace;
 pub use self::place::MAX_GPUS;
 use self::place::Wishes;
 use self::program::Program;
-use self::rule::{HostChoice, MAX_ENTRIES, Rule};
 use self::split::{Split, SplitExecutor};
 use self::state::State;
 use self::state_spec::StateSpec;
 use self::weights::{Progress, Weights};
 use crate::error::{Error, Result};
+use crate::sampling::{MAX_ENTRIES, SamplingRule};
 
 /// Number of the processors of the host in `devices()`, from 1.
 pub const CPU_DEVICE: u32 = 1;
@@ -79,8 +78,6 @@ pub struct LoadOptions {
     pub beside: Option<Arc<Program>>,
     /// Instruction set of the CPU; `None`: the fastest. It changes no result.
     pub isa: Option<Isa>,
-    /// Chooses tokens as GPUs have to.
-    pub host_choice: HostChoice,
     /// Room of a step and the cache that shall fit on a GPU beside the weights.
     pub limits: StepLimits,
     pub cache: StateSpec,
@@ -113,20 +110,20 @@ impl Backend {
             Ok(Backend::Cpu(Arc::new(cpu)))
         };
         let uses = Uses { deterministic: options.deterministic, profile: options.profile, plan: options.plan };
-        let LoadOptions { packed_at, beside, gpu_layers, cache, limits, host_bytes, host_choice, .. } = options;
+        let LoadOptions { packed_at, beside, gpu_layers, cache, limits, host_bytes, .. } = options;
         let wishes = Wishes { shares: &options.shares, gpu_layers: *gpu_layers, cache, limits: *limits };
         let on_gpus = |gpus: &[Arc<CudaDevice>], progress: &mut Progress| {
             let division = place::divide(gpus, program, weights, &wishes)?;
             match &division.gpus[..] {
                 [] => on_cpu(progress),
                 [(gpu, _)] if division.cpu_layers == 0 => {
-                    self_test::check(gpu, program, weights, *host_choice)?;
+                    self_test::check(gpu, program, weights)?;
                     Ok(Backend::Cuda(Arc::new(gpu.load(program, weights, progress)?)))
                 }
                 _ => {
                     for (gpu, layers) in &division.gpus {
                         let (part, weights) = place::part(program, place::ops(program, layers), weights)?;
-                        self_test::check(gpu, &part, &weights, *host_choice)?;
+                        self_test::check(gpu, &part, &weights)?;
                     }
                     let split = Split::load(&division, isa, program, weights, pool, *host_bytes, progress)?;
                     Ok(Backend::Split(Arc::new(split)))
@@ -140,7 +137,7 @@ impl Backend {
             let is_free = packed_at.is_none() && beside.is_none() && options.isa.is_none() && gpu_layers.is_none();
             let measured = Uses { plan: false, ..uses };
             let chosen = match is_free {
-                true => choice::gpus(program, weights, pool, measured, &wishes, *host_choice),
+                true => choice::gpus(program, weights, pool, measured, &wishes),
                 false => Vec::new(),
             };
             let gpus = if options.plan {
@@ -292,8 +289,8 @@ impl Backend {
     }
 
     /// True where steps choose tokens by a rule.
-    pub fn chooses(&self, rule: &Rule) -> bool {
-        !matches!(self, Backend::Cpu(_)) && rule.entries() <= MAX_ENTRIES
+    pub fn chooses(&self, rule: &SamplingRule) -> bool {
+        !matches!(self, Backend::Cpu(_)) && rule.entries() <= MAX_ENTRIES && !rule.params.filters_tempered()
     }
 
     /// Memory of the host that an executor takes, in bytes.

@@ -8,9 +8,9 @@ use super::cuda::CudaExecutor;
 use super::op::Act;
 use super::pace::Pace;
 use super::program::Program;
-use super::rule::{HostChoice, NO_TOKEN, Rule};
 use super::state::State;
 use crate::error::{Result, try_filled, try_vec};
+use crate::sampling::{NO_TOKEN, SamplerParams, SamplingRule, Scratch, choose};
 
 /// Factors on the inputs of the rows, one for each rule: logits that are far apart, close together, and all alike.
 pub const FACTORS: [f32; 14] = [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 8.0, 1.0, 0.25, 1.0, 0.0, 0.0, 1.0, 1.0];
@@ -24,53 +24,73 @@ const STEPS: usize = 3;
 const KNOWN: usize = 9;
 const UNLIKELY: usize = 1;
 
-/// The rules, by names for messages, behind some of the known tokens of their rows. Masks: of every third token, of the unlikely
-/// ones, of none.
-fn rules<'a>(
-    vocab: usize,
-    known: &'a [[Vec<u32>; 2]],
-    biases: &'a [(u32, f32)],
-    [third, unlikely, empty]: [&'a [u32]; 3],
-) -> [(&'static str, Rule<'a>); ROWS] {
-    let draw = Rule { temperature: 1.0, none: NO_TOKEN, ..Rule::default() };
-    let likely = Rule { temperature: 0.0, ..draw };
-    let penalties = Rule { repeat_penalty: 1.3, presence_penalty: 0.4, frequency_penalty: 0.2, window: 5, ..draw };
+/// The parameters of the rules, by names for messages.
+fn parameters(vocab: usize, biases: &[(u32, f32)]) -> [(&'static str, SamplerParams); ROWS] {
+    let draw = || SamplerParams { temperature: 1.0, ..Default::default() };
+    let likely = SamplerParams::default;
+    let penalties = || SamplerParams {
+        repeat_penalty: 1.3,
+        presence_penalty: 0.4,
+        frequency_penalty: 0.2,
+        penalty_window: 5,
+        ..draw()
+    };
     let vocab = vocab as u32;
-    let mut rules = [
-        ("equal biases", Rule { biases, ..likely }),
-        ("penalties", Rule { temperature: 0.0, allowed: Some(unlikely), ..penalties }),
-        ("a mask", Rule { allowed: Some(third), ..likely }),
-        ("banned tokens", Rule { banned: &known[3][0], ..likely }),
-        ("a temperature", Rule { temperature: 0.8, ..draw }),
-        ("min_p", Rule { min_p: 0.05, temperature: 1.5, ..draw }),
-        ("a low temperature", Rule { temperature: 0.05, allowed: Some(third), ..draw }),
-        ("top_k", Rule { top_k: 40, ..draw }),
-        ("top_p", Rule { top_p: 0.9, temperature: 0.7, ..draw }),
-        ("top_k, top_p and min_p", Rule { top_k: 200, top_p: 0.95, min_p: 0.01, allowed: Some(third), ..penalties }),
-        ("top_k of equal logits", Rule { top_k: vocab.saturating_sub(3), top_p: 0.999, ..draw }),
-        ("top_p of equal logits", Rule { top_p: 0.99, ..draw }),
-        ("penalties and a temperature", Rule { biases, ..penalties }),
-        ("a mask without tokens", Rule { allowed: Some(empty), ..draw }),
-    ];
-    for (i, ((_, rule), [_, recent])) in rules.iter_mut().zip(known).enumerate() {
-        rule.random = (i as u64 + 1).wrapping_mul(0xd134_2543_de82_ef95);
-        rule.recent = [recent, &[]];
-    }
-    rules
+    [
+        ("equal biases", SamplerParams { logit_biases: biases.to_vec(), ..likely() }),
+        ("penalties", SamplerParams { temperature: 0.0, ..penalties() }),
+        ("a mask", likely()),
+        ("banned tokens", likely()),
+        ("a temperature", SamplerParams { temperature: 0.8, ..draw() }),
+        ("min_p", SamplerParams { min_p: 0.05, temperature: 1.5, ..draw() }),
+        ("a low temperature", SamplerParams { temperature: 0.05, ..draw() }),
+        ("top_k", SamplerParams { top_k: 40, ..draw() }),
+        ("top_p", SamplerParams { top_p: 0.9, temperature: 0.7, ..draw() }),
+        ("top_k, top_p and min_p", SamplerParams { top_k: 200, top_p: 0.95, min_p: 0.01, ..penalties() }),
+        ("top_k of equal logits", SamplerParams { top_k: vocab.saturating_sub(3), top_p: 0.999, ..draw() }),
+        ("top_p of equal logits", SamplerParams { top_p: 0.99, ..draw() }),
+        ("penalties and a temperature", SamplerParams { logit_biases: biases.to_vec(), ..penalties() }),
+        ("a mask without tokens", draw()),
+    ]
+}
+
+/// The rules, behind some of the known tokens of their rows. Masks: of every third token, of the unlikely ones, of none.
+fn rules<'a>(
+    params: &'a [(&'static str, SamplerParams); ROWS],
+    known: &'a [[Vec<u32>; 2]],
+    [third, unlikely, empty]: [&'a [u32]; 3],
+) -> [SamplingRule<'a>; ROWS] {
+    let mut i = 0;
+    params.each_ref().map(|(name, params)| {
+        let row = i;
+        i += 1;
+        SamplingRule {
+            params,
+            random: (row as u64 + 1).wrapping_mul(0xd134_2543_de82_ef95),
+            recent: [&known[row][1], &[]],
+            banned: if *name == "banned tokens" { &known[row][0] } else { &[] },
+            allowed: match *name {
+                "penalties" => Some(unlikely),
+                "a mask" | "a low temperature" | "top_k, top_p and min_p" => Some(third),
+                "a mask without tokens" => Some(empty),
+                _ => None,
+            },
+            none: NO_TOKEN,
+        }
+    })
 }
 
 /// Has a head choose tokens, for which it gets inputs of `FACTORS.len()` rows. Returns the kernels that choose, and what they
-/// choose otherwise than `host`.
+/// choose otherwise than the host.
 pub fn check(
     executor: &mut CudaExecutor,
     program: &Program,
     state: &mut State,
     inputs: &[(Act, Vec<f32>)],
-    host: HostChoice,
 ) -> Result<(Vec<&'static str>, Option<String>)> {
     let vocab = program.vocab;
     let (slots, outputs) = ([0; ROWS], std::array::from_fn::<u32, ROWS, _>(|i| i as u32));
-    let mut step = |executor: &mut CudaExecutor, id: u32, ahead: u32, rules: &[Option<Rule>]| {
+    let mut step = |executor: &mut CudaExecutor, id: u32, ahead: u32, rules: &[Option<SamplingRule>]| {
         let (ids, positions) = ([id; ROWS], outputs.map(|i| i + ahead));
         let states = &mut [&mut *state];
         let batch = &mut Batch { ids: &ids, positions: &positions, slots: &slots, states, outputs: &outputs, rules };
@@ -103,9 +123,10 @@ pub fn check(
     let biases: Vec<(u32, f32)> = at.iter().zip([1e30, 5e29, 1e30, 5e29]).map(|(id, bias)| (*id, bias)).collect();
     let mut masks = [0x4924_9249, 0, 0].map(|word| vec![word; vocab.div_ceil(32)]);
     known[UNLIKELY][0].iter().for_each(|id| masks[1][*id as usize / 32] |= 1 << (id % 32));
-    let rules = rules(vocab, &known, &biases, [&masks[0], &masks[1], &masks[2]]);
+    let params = parameters(vocab, &biases);
+    let rules = rules(&params, &known, [&masks[0], &masks[1], &masks[2]]);
 
-    step(executor, 0, 0, &rules.map(|(_, rule)| Some(rule)))?;
+    step(executor, 0, 0, &rules.map(Some))?;
     let all: Vec<&str> = executor.kernels().collect();
     executor.submit()?;
     for ahead in 1..STEPS {
@@ -117,14 +138,17 @@ pub fn check(
     executor.end()?;
 
     let same = plain.iter().zip(&all).take_while(|(a, b)| a == b).count();
-    for (i, (row, (name, rule))) in logits.chunks_exact(vocab).zip(&rules).enumerate() {
+    let mut scratch = Scratch::default();
+    for (i, (row, rule)) in logits.chunks_exact(vocab).zip(&rules).enumerate() {
         let (mut random, mut expected) = (rule.random, [0; STEPS]);
         for n in 0..STEPS {
             let recent = [rule.recent[0], &expected[..n]];
-            (expected[n], random) = host(&Rule { random, recent, ..*rule }, row)?;
+            let (token, behind) = choose(&SamplingRule { random, recent, ..*rule }, row, &mut scratch)?;
+            (expected[n], random) = (token.unwrap_or(rule.none), behind);
         }
         let chosen = got.map(|tokens| tokens[i]);
         if chosen != expected {
+            let name = params[i].0;
             let what = format!("by {name}, tokens {chosen:?} are chosen, {expected:?} by the CPU");
             return Ok((all[same..].to_vec(), Some(what)));
         }

@@ -23,7 +23,6 @@ use super::cuda::{CudaDevice, CudaExecutor, WGMMA};
 use super::op::{Act, Index, NormKind, Op, Vector, Weight};
 use super::pace::Pace;
 use super::program::{Program, ProgramBuilder};
-use super::rule::HostChoice;
 use super::rule_test;
 use super::state::State;
 use super::state_spec::{KvLayer, StateSpec};
@@ -64,16 +63,16 @@ const ROUNDED: f64 = 3e-2;
 
 /// Tests what a program needs of a device and was not tested yet; makes a device unavailable that fails. Returns the largest
 /// error as a part of what is allowed.
-pub fn check(device: &Arc<CudaDevice>, program: &Program, weights: &Weights, host_choice: HostChoice) -> Result<f64> {
+pub fn check(device: &Arc<CudaDevice>, program: &Program, weights: &Weights) -> Result<f64> {
     let had = device.has_wgmma();
-    match check_all(device, program, weights, host_choice) {
+    match check_all(device, program, weights) {
         // Everything again, with the kernels that stand in.
-        Err(_) if had && !device.has_wgmma() => check_all(device, program, weights, host_choice),
+        Err(_) if had && !device.has_wgmma() => check_all(device, program, weights),
         result => result,
     }
 }
 
-fn check_all(device: &Arc<CudaDevice>, program: &Program, weights: &Weights, host_choice: HostChoice) -> Result<f64> {
+fn check_all(device: &Arc<CudaDevice>, program: &Program, weights: &Weights) -> Result<f64> {
     let mut largest = 0.0f64;
     if device.plans() {
         return Ok(largest);
@@ -92,7 +91,7 @@ fn check_all(device: &Arc<CudaDevice>, program: &Program, weights: &Weights, hos
             let number = case.number(device, *types);
             if !device.has_passed(number) {
                 case.matrices.iter_mut().try_for_each(MadeUp::fill)?;
-                largest = largest.max(case.run(device, &pool, *types, host_choice)?);
+                largest = largest.max(case.run(device, &pool, *types)?);
                 device.pass(number);
             }
         }
@@ -362,13 +361,7 @@ impl Case {
     }
 
     /// Runs the test and refuses a device that fails it; the largest error as a part of what is allowed.
-    fn run(
-        &self,
-        device: &Arc<CudaDevice>,
-        pool: &Arc<Pool>,
-        types: [DType; 2],
-        host_choice: HostChoice,
-    ) -> Result<f64> {
+    fn run(&self, device: &Arc<CudaDevice>, pool: &Arc<Pool>, types: [DType; 2]) -> Result<f64> {
         let (weights, program) = (self.weights(), &self.program);
         let most = self.steps.iter().map(|counts| counts.iter().sum()).max().unwrap_or(1);
         let fill = if self.fills() { FILL } else { 0 };
@@ -440,7 +433,7 @@ impl Case {
         let choices = XxHash64::oneshot(u64::from(device.is_deterministic()), format!("choices of {vocab}").as_bytes());
         if vocab > 0 && !device.has_passed(choices) {
             let inputs = self.inputs(0, rule_test::FACTORS);
-            let result = rule_test::check(&mut tested, program, &mut there[0], &inputs, host_choice);
+            let result = rule_test::check(&mut tested, program, &mut there[0], &inputs);
             let (kernels, difference) = result.map_err(|e| faulty(&kernels, rule_test::FACTORS.len(), e))?;
             if let Some(what) = difference {
                 return Err(wrong(&kernels, rule_test::FACTORS.len(), what));

@@ -1,77 +1,139 @@
-//! Samplers as rules by which a device chooses tokens. Refuses to know how either does it.
+//! What chooses the tokens of a generation: a sampler, and the grammar that its text follows. Knows when a device may choose in its
+//! place, and by which rule.
 
 use super::model::Model;
-use crate::backend::rule::{NO_TOKEN, Rule};
-use crate::error::Result;
-use crate::sample::{self, Sampler};
+use crate::error::{Error, Result, try_vec};
+use crate::grammar::Matcher;
+use crate::sampling::{self, NO_TOKEN, Sampler, SamplerParams, SamplingRule};
 
-/// A sampler, or the most likely token without one, as a device needs it to choose in its place.
+/// A sampler with the grammar that its choices follow.
+#[derive(Debug)]
+pub struct Chooser {
+    sampler: Sampler,
+    grammar: Option<Matcher>,
+    /// The tokens that the grammar allows next, a bit a token, for a device; empty where none are prepared.
+    mask: Vec<u32>,
+}
+
+impl Chooser {
+    /// `InvalidArgument` names the field that is out of its range.
+    pub fn new(params: SamplerParams) -> Result<Chooser> {
+        Ok(Chooser { sampler: Sampler::new(params)?, grammar: None, mask: Vec::new() })
+    }
+
+    /// A second one that goes on from here.
+    pub fn copy(&self) -> Result<Chooser> {
+        let grammar = self.grammar.as_ref().map(Matcher::copy).transpose()?;
+        Ok(Chooser { sampler: self.sampler.copy()?, grammar, mask: Vec::new() })
+    }
+
+    /// The grammar that choices follow from now on.
+    pub fn set_grammar(&mut self, grammar: Option<Matcher>) {
+        self.mask.clear();
+        self.grammar = grammar;
+    }
+
+    /// True where choices follow a grammar.
+    pub fn has_grammar(&self) -> bool {
+        self.grammar.is_some()
+    }
+
+    /// `InvalidArgument` naming the first biased id that a vocabulary of `n` tokens does not have, `Mismatch` for a grammar
+    /// of another vocabulary.
+    pub fn check_vocab(&self, n: usize) -> Result<()> {
+        if let Some(grammar) = self.grammar.as_ref().filter(|grammar| grammar.n_vocab() != n) {
+            let what = format!("the grammar is of a vocabulary of {} tokens, the model has {n}", grammar.n_vocab());
+            return Err(Error::Mismatch(what));
+        }
+        self.sampler.check_vocab(n)
+    }
+
+    /// Chooses a token behind `history`, as `Sampler::sample` does.
+    pub fn sample(&mut self, logits: &[f32], history: &[u32]) -> Result<u32> {
+        self.check_vocab(logits.len())?;
+        let allowed = self.grammar.as_mut().map(|grammar| grammar.allowed(history)).transpose()?;
+        self.sampler.sample(logits, history, allowed.as_ref().map(|allowed| allowed.bits()))
+    }
+
+    /// Appends tokens to `out`, `most` in all, that a grammar expects to follow `history`; none without a grammar.
+    pub fn forced(&mut self, history: &[u32], most: usize, out: &mut Vec<u32>) -> Result<()> {
+        self.grammar.as_mut().map_or(Ok(()), |grammar| grammar.forced(history, most, out))
+    }
+
+    /// Number of the first of `tokens` that a grammar lets follow `history`; all without a grammar.
+    pub fn admits(&mut self, history: &[u32], tokens: &[u32]) -> Result<usize> {
+        self.grammar.as_mut().map_or(Ok(tokens.len()), |grammar| grammar.admits(history, tokens))
+    }
+
+    /// Prepares the mask for the token behind a timeline and one token more, where a device may have a use for it.
+    pub(super) fn prepare_mask(&mut self, model: &Model, timeline: &mut Vec<u32>, more: &[u32]) -> Result<()> {
+        self.mask.clear();
+        let Some(grammar) = self.grammar.as_mut().filter(|_| model.chooses(&SamplingRule::default())) else {
+            return Ok(());
+        };
+        let len = timeline.len();
+        timeline.extend_from_slice(more);
+        let result = grammar.allowed(timeline).and_then(|allowed| {
+            let room = allowed.bits().len().saturating_sub(self.mask.capacity());
+            if room > 0 {
+                self.mask = try_vec("sampler", allowed.bits().len())?;
+            }
+            self.mask.extend_from_slice(allowed.bits());
+            Ok(())
+        });
+        timeline.truncate(len);
+        result
+    }
+
+    /// Forgets what was prepared.
+    pub(super) fn forget_mask(&mut self) {
+        self.mask.clear();
+    }
+}
+
+/// The rules of a chooser, or of the most likely token without one, by which a device chooses in its place.
 #[derive(Clone, Copy)]
-pub struct Chooser<'a> {
-    sampler: Option<&'a Sampler>,
+pub struct DeviceRules<'a> {
+    chooser: Option<&'a Chooser>,
     suppressed: &'a [u32],
 }
 
-impl<'a> Chooser<'a> {
-    /// `None` where the host has to choose: on a CPU, with too long lists, with filters behind a temperature, or where the mask of a
-    /// grammar is not prepared.
-    pub fn new(model: &'a Model, sampler: Option<&'a Sampler>) -> Option<Chooser<'a>> {
-        let is_ready = sampler.is_none_or(|sampler| {
-            (!sampler.has_grammar() || sampler.mask().is_some()) && !sampler.params().filters_tempered()
-        });
-        let chooser = Chooser { sampler, suppressed: model.suppressed() };
-        (is_ready && model.chooses(&chooser.full_rule([&[]; 2], 0))).then_some(chooser)
+impl<'a> DeviceRules<'a> {
+    /// `None` where the host has to choose: on a CPU, by what a device does not follow, or where the mask of a grammar is not
+    /// prepared.
+    pub fn new(model: &'a Model, chooser: Option<&'a Chooser>) -> Option<DeviceRules<'a>> {
+        let is_ready = chooser.is_none_or(|chooser| !chooser.has_grammar() || !chooser.mask.is_empty());
+        let rules = DeviceRules { chooser, suppressed: model.suppressed() };
+        (is_ready && model.chooses(&rules.full([&[]; 2], 0))).then_some(rules)
     }
 
-    fn full_rule(&self, recent: [&'a [u32]; 2], draws: u64) -> Rule<'a> {
-        let Some(sampler) = self.sampler else { return Rule { banned: self.suppressed, ..Rule::default() } };
-        let params = sampler.params();
-        Rule {
+    fn full(&self, recent: [&'a [u32]; 2], draws: u64) -> SamplingRule<'a> {
+        let likeliest = SamplingRule { banned: self.suppressed, ..SamplingRule::default() };
+        let Some(Chooser { sampler, mask, .. }) = self.chooser else { return likeliest };
+        SamplingRule {
+            params: sampler.params(),
             random: sampler.random_behind(draws),
-            temperature: params.temperature,
-            top_k: params.top_k,
-            top_p: params.top_p,
-            min_p: params.min_p,
-            repeat_penalty: params.repeat_penalty,
-            presence_penalty: params.presence_penalty,
-            frequency_penalty: params.frequency_penalty,
-            window: if params.penalises() { params.window() } else { 0 },
             recent,
-            biases: &params.logit_biases,
-            banned: self.suppressed,
-            allowed: sampler.mask(),
+            allowed: (!mask.is_empty()).then_some(&mask[..]),
             none: NO_TOKEN,
+            ..likeliest
         }
     }
 
     /// The rule behind some tokens, in two parts, and some draws; `None` for the most likely token.
-    pub fn rule(&self, recent: [&'a [u32]; 2], draws: u64) -> Option<Rule<'a>> {
-        let rule = self.full_rule(recent, draws);
-        (self.sampler.is_some() || !rule.banned.is_empty()).then_some(rule)
+    pub fn rule(&self, recent: [&'a [u32]; 2], draws: u64) -> Option<SamplingRule<'a>> {
+        let rule = self.full(recent, draws);
+        (self.chooser.is_some() || !rule.banned.is_empty()).then_some(rule)
     }
 }
 
-/// Takes the token that a device has chosen in the place of a sampler.
-pub fn chosen(token: u32, sampler: Option<&mut Sampler>) -> Result<u32> {
+/// Takes the token that a device has chosen in the place of a chooser.
+pub fn chosen(token: u32, chooser: Option<&mut Chooser>) -> Result<u32> {
     if token == NO_TOKEN {
-        return Err(sample::no_token());
+        return Err(sampling::no_token());
     }
-    if let Some(sampler) = sampler {
-        sampler.was_replaced();
+    if let Some(chooser) = chooser {
+        chooser.sampler.was_replaced();
     }
     Ok(token)
-}
-
-/// Prepares the mask of a sampler with a grammar for the token behind a timeline and one token more, where a device may
-/// have a use for it.
-pub fn prepare_mask(model: &Model, sampler: &mut Sampler, timeline: &mut Vec<u32>, more: &[u32]) -> Result<()> {
-    sampler.forget_mask();
-    if !sampler.has_grammar() || !model.chooses(&Rule::default()) {
-        return Ok(());
-    }
-    let len = timeline.len();
-    timeline.extend_from_slice(more);
-    let result = sampler.prepare_mask(timeline);
-    timeline.truncate(len);
-    result
 }

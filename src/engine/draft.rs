@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::chooser::Chooser;
 use super::draft_model::{Choice, DraftModel};
 use super::draft_mtp::DraftMtp;
 use super::lookup;
@@ -14,7 +15,6 @@ use super::session::Session;
 use super::worth::{KINDS, Taken, Worth};
 use crate::backend::{Executor, Pace};
 use crate::error::{Error, Result, try_vec};
-use crate::sample::Sampler;
 
 /// Tokens of a draft, at most, and where the caller leaves it open.
 pub const MOST: usize = 32;
@@ -110,7 +110,7 @@ pub struct Draft {
 
 impl Draft {
     /// `None` where nothing is to be drafted.
-    pub fn new(session: &Session, sampler: Option<&Sampler>, params: DraftParams) -> Result<Option<Draft>> {
+    pub fn new(session: &Session, sampler: Option<&Chooser>, params: DraftParams) -> Result<Option<Draft>> {
         let model = session.model();
         if !model.has_same_bits()? {
             return match params.source {
@@ -119,7 +119,7 @@ impl Draft {
             };
         }
         let (source, guesses) = match params.source {
-            None if !sampler.is_some_and(Sampler::has_grammar) => return Ok(None),
+            None if !sampler.is_some_and(Chooser::has_grammar) => return Ok(None),
             None => (Source::Nothing, LOOKED_UP),
             Some(DraftSource::Lookup) => (Source::Lookup, LOOKED_UP),
             Some(DraftSource::Model(draft)) => {
@@ -159,7 +159,7 @@ impl Draft {
         session: &Session,
         made: &[u32],
         most: usize,
-        mut sampler: Option<&mut Sampler>,
+        mut sampler: Option<&mut Chooser>,
         pace: &Pace,
     ) -> Result<bool> {
         if self.at != made.len() {
@@ -184,7 +184,7 @@ impl Draft {
     }
 
     /// Begins a draft with what the grammar forces.
-    fn begin(&mut self, session: &Session, made: &[u32], most: usize, sampler: Option<&mut Sampler>) -> Result<()> {
+    fn begin(&mut self, session: &Session, made: &[u32], most: usize, sampler: Option<&mut Chooser>) -> Result<()> {
         self.whole = self.whole.min(session.len());
         self.history.truncate(self.whole);
         self.history.extend_from_slice(&session.tokens()[self.whole..]);

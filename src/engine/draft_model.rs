@@ -10,7 +10,7 @@ use super::pass::Pass;
 use super::session::Session;
 use crate::backend::Pace;
 use crate::error::{Error, Result, check_memory, try_vec};
-use crate::sample;
+use crate::sampling;
 
 /// Tokens that it holds at most. Where they are full it reads the last quarter again.
 const CAPACITY: usize = 1024;
@@ -76,7 +76,7 @@ impl DraftModel {
             pass.clear();
             self.pass = Some(pass);
             if let Some(logits) = self.session.logits().filter(|_| is_last) {
-                let (token, lead) = sample::lead(logits);
+                let (token, lead) = sampling::lead(logits);
                 return Ok(Some(Choice { token, lead, time: if is_beginning { Duration::ZERO } else { time } }));
             }
         }

@@ -15,7 +15,7 @@ use super::step::StepInputs;
 use crate::backend::state::State;
 use crate::backend::{Executor, Pace};
 use crate::error::{Error, Result, try_filled, try_vec};
-use crate::sample;
+use crate::sampling;
 
 /// Hidden states that wait until a draft needs them, at most: rows that come together are computed faster.
 const WAITING: usize = 32;
@@ -119,7 +119,7 @@ impl DraftMtp {
             let Some(taken) = self.advance(history, pace)? else { return Ok(None) };
             time += taken;
             if self.from + self.state.len() + 1 == history.len() {
-                let (token, lead) = sample::lead(&self.logits);
+                let (token, lead) = sampling::lead(&self.logits);
                 return Ok(Some(Choice { token, lead, time }));
             }
         }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::Cancel;
-use super::chooser::{self, Chooser};
+use super::chooser::{self, Chooser, DeviceRules};
 use super::draft::{Draft, DraftParams, MOST};
 use super::job_logprobs::JobLogprobs;
 use super::job_text::JobText;
@@ -14,11 +14,10 @@ use super::model::Model;
 use super::pass::{Member, Parked};
 use super::session::{Logits, Memory, Session};
 use super::worth::Taken;
-use crate::backend::rule::Rule;
 use crate::backend::state::State;
 use crate::backend::{Executor, Pace};
 use crate::error::{Error, Result, try_vec};
-use crate::sample::Sampler;
+use crate::sampling::SamplingRule;
 use crate::text::{Event, Reply, ReplyParser, Stops, TextStream};
 
 /// The reason why a job has ended.
@@ -52,7 +51,7 @@ pub struct JobParams<'a> {
     /// Tokens to make at most; 0: as many as the cache has room for.
     pub max_tokens: usize,
     /// `None`: always the most likely token.
-    pub sampler: Option<Sampler>,
+    pub sampler: Option<Chooser>,
     pub stops: &'a [&'a str],
     /// The possible replies to the conversation whose reply it makes: it gives parts in place of a text.
     pub reply: Option<Reply>,
@@ -86,7 +85,7 @@ pub struct Job {
     pub(super) id: u64,
     session: Session,
     cancel: Option<Arc<Cancel>>,
-    sampler: Option<Sampler>,
+    sampler: Option<Chooser>,
     /// Tokens to append first: those that the cache's layers have forgotten, then the prompt.
     input: Vec<u32>,
     /// Number of `input` that were forgotten, and of those that were appended.
@@ -123,7 +122,7 @@ pub struct Job {
 
 /// The choosers of the tokens of a step of a job.
 pub(super) struct Choices<'a> {
-    sampler: Option<&'a Sampler>,
+    sampler: Option<&'a Chooser>,
     /// The tokens of the timeline, and those of the step.
     held: &'a [u32],
     step: &'a [u32],
@@ -134,13 +133,13 @@ pub(super) struct Choices<'a> {
 impl<'a> Choices<'a> {
     /// The rule by which the device chooses the token behind output `i` of the job's part of a pass, or the most likely one;
     /// `None` where the host chooses.
-    pub(super) fn behind(&self, model: &'a Model, member: Member, i: usize) -> Option<Option<Rule<'a>>> {
+    pub(super) fn behind(&self, model: &'a Model, member: Member, i: usize) -> Option<Option<SamplingRule<'a>>> {
         // The mask that was prepared is that of an only output.
-        if self.on_host || member.outputs > 1 && self.sampler.is_some_and(Sampler::has_grammar) {
+        if self.on_host || member.outputs > 1 && self.sampler.is_some_and(Chooser::has_grammar) {
             return None;
         }
         let last = member.tokens - member.outputs + i;
-        Some(Chooser::new(model, self.sampler)?.rule([self.held, &self.step[..=last]], i as u64))
+        Some(DeviceRules::new(model, self.sampler)?.rule([self.held, &self.step[..=last]], i as u64))
     }
 }
 
@@ -155,7 +154,7 @@ pub struct Request {
     max_tokens: usize,
     text: JobText,
     logprobs: Option<JobLogprobs>,
-    sampler: Option<Sampler>,
+    sampler: Option<Chooser>,
     cancel: Option<Arc<Cancel>>,
     /// That of a timeline whose memory was given back.
     memory: Option<Memory>,
@@ -523,11 +522,11 @@ impl Job {
     /// to be seen first.
     pub(super) fn steps_ahead(&self, model: &Model) -> Option<usize> {
         let waits = self.reads_prompt() || self.draft.is_some() || self.undecided || !self.again.is_empty();
-        let has_grammar = self.sampler.as_ref().is_some_and(Sampler::has_grammar);
+        let has_grammar = self.sampler.as_ref().is_some_and(Chooser::has_grammar);
         if waits || has_grammar || self.logprobs.is_some() || self.parked.is_some() || self.made.is_empty() {
             return None;
         }
-        Chooser::new(model, self.sampler.as_ref())?;
+        DeviceRules::new(model, self.sampler.as_ref())?;
         Some((self.max_tokens - self.made.len()).min(self.session.capacity() - self.session.len()))
     }
 
@@ -559,7 +558,7 @@ impl Job {
         };
         let model = self.session.model();
         self.end = if model.ends(token) {
-            let by_grammar = self.sampler.as_ref().is_some_and(Sampler::has_grammar);
+            let by_grammar = self.sampler.as_ref().is_some_and(Chooser::has_grammar);
             Some(if by_grammar { End::Grammar } else { End::Token })
         } else if let Ok(tokenizer) = model.tokenizer()
             && self.text.push(tokenizer, token)?

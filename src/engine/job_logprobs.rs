@@ -2,7 +2,7 @@
 //! is set aside with the job.
 
 use crate::error::{Error, Result, try_vec};
-use crate::sample;
+use crate::sampling;
 
 /// Most likeliest tokens that are kept with a token.
 const MOST: usize = 32;
@@ -39,8 +39,8 @@ impl JobLogprobs {
     /// Keeps those of a token that was chosen from some logits.
     pub fn push(&mut self, token: u32, logits: &[f32]) {
         self.tokens.push(token);
-        self.logprobs.push(sample::logprob(logits, token));
-        sample::likeliest_into(logits, self.k, &mut self.order, &mut self.tokens, &mut self.logprobs);
+        self.logprobs.push(sampling::logprob(logits, token));
+        sampling::likeliest_into(logits, self.k, &mut self.order, &mut self.tokens, &mut self.logprobs);
     }
 
     /// Shows `read` those that are new, which are gone where that succeeds.

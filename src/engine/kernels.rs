@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
 use super::crossover::{Crossover, Way};
-use super::host_choice::host_choice;
 use super::step::StepInputs;
 use crate::backend::batch::StepLimits;
 use crate::backend::cpu::attention::{self, Heads};
@@ -279,7 +278,6 @@ impl KvStore {
             plan: false,
             beside: None,
             isa: None,
-            host_choice,
             limits,
             cache: spec.clone(),
         };

@@ -12,7 +12,6 @@ use super::advice::Advice;
 use super::cache::{self, CacheParams};
 use super::embedder::Embedder;
 use super::executors::{Counted, Executors};
-use super::host_choice::host_choice;
 use super::metrics::{Metrics, Phase};
 use super::predictor::Predictor;
 use super::{Cancel, LogLevel, Reservation, Runtime, RuntimeParams};
@@ -20,7 +19,6 @@ use crate::backend::batch::{Batch, StepLimits};
 use crate::backend::cpu::PackedAt;
 use crate::backend::cpu::kernels::Isa;
 use crate::backend::program::Program;
-use crate::backend::rule::Rule;
 use crate::backend::state::State;
 use crate::backend::state_spec::StateSpec;
 use crate::backend::{self, Backend, DeviceKind, Executor, LoadOptions, MAX_GPUS, Pace};
@@ -30,6 +28,7 @@ use crate::grammar::{Grammar, Grammars, Kind as GrammarKind};
 use crate::model::adapter::Adaptable;
 use crate::model::{Hyper, Network, arch};
 use crate::quant;
+use crate::sampling::SamplingRule;
 use crate::tensor::DType;
 use crate::text::{Chat, ChatTemplate, MarkedText, Reply, ReplyForm, Tokenizer, find_reply_form};
 
@@ -474,7 +473,7 @@ impl Model {
     }
 
     /// True where steps choose tokens by a rule.
-    pub(super) fn chooses(&self, rule: &Rule) -> bool {
+    pub(super) fn chooses(&self, rule: &SamplingRule) -> bool {
         self.compute.as_ref().is_some_and(|compute| compute.backend.chooses(rule))
     }
 
@@ -548,7 +547,6 @@ impl Compute {
             plan: params.plan,
             beside: network.predictor.as_ref().map(|predictor| Arc::new(predictor.program.clone())),
             isa: params.isa,
-            host_choice,
             limits: full,
             cache: cache::state_spec(&program, context_length, &CacheParams::default(), full),
         };

@@ -8,10 +8,10 @@ use super::executors::Counted;
 use super::metrics::Phase;
 use super::model::Model;
 use super::step::StepInputs;
-use crate::backend::rule::Rule;
 use crate::backend::state::State;
 use crate::backend::{Executor, Pace};
 use crate::error::{Error, Result, try_vec};
+use crate::sampling::SamplingRule;
 
 /// The next tokens of a timeline in a pass.
 #[derive(Clone, Copy)]
@@ -78,7 +78,7 @@ impl Pass {
     pub fn advance<'a>(
         &'a mut self,
         states: &'a mut [&'a mut State],
-        (there, rules): (&[bool], &'a [Option<Rule<'a>>]),
+        (there, rules): (&[bool], &'a [Option<SamplingRule<'a>>]),
         pace: &Pace,
     ) -> Result<bool> {
         let Pass { model, executor: Some(Counted { executor, .. }), inputs, ids, members, chosen, begun, busy } = self

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::adapter::{self, Adapter};
 use super::cache::{CacheParams, state_spec};
-use super::chooser::{self, Chooser};
+use super::chooser::{self, Chooser, DeviceRules};
 use super::metrics::Phase;
 use super::model::Model;
 use super::step::StepInputs;
@@ -17,7 +17,7 @@ use crate::backend::state_spec::StateSpec;
 use crate::backend::{Executor, Pace};
 use crate::error::{Error, Result, try_filled, try_vec};
 use crate::quant;
-use crate::sample::{self, Sampler};
+use crate::sampling;
 
 /// Number of steps of one timeline that an executor works on before others may have it.
 const STEPS_AHEAD: usize = 32;
@@ -46,7 +46,7 @@ pub(super) enum Logits {
 enum Wanted<'a> {
     Nothing,
     /// A token that the device chooses.
-    Token(Chooser<'a>),
+    Token(DeviceRules<'a>),
     Logits,
     /// The logits after each token, for the function that runs behind the step.
     AllLogits,
@@ -333,7 +333,7 @@ impl Session {
         }
         self.fetch_logits()?;
         if let ([score, ..], [token, ..]) = (&mut *out, tokens) {
-            *score = if before == 0 { 0.0 } else { sample::logprob(&self.logits, *token) };
+            *score = if before == 0 { 0.0 } else { sampling::logprob(&self.logits, *token) };
         }
         let mut row = try_filled("logits", self.logits.len(), 0f32)?;
         let StepLimits { max_tokens, max_outputs } = self.model.limits()?;
@@ -347,7 +347,7 @@ impl Session {
                 for (i, (token, score)) in following {
                     executor.read_logits(i, &mut row)?;
                     model.suppress(&mut row);
-                    *score = sample::logprob(&row, *token);
+                    *score = sampling::logprob(&row, *token);
                 }
                 Ok(())
             });
@@ -364,7 +364,7 @@ impl Session {
     /// The `k` likeliest tokens after the last one, or all there are, with the logarithms of their probabilities, descending.
     pub fn logprobs(&self, k: usize) -> Result<(Vec<u32>, Vec<f32>)> {
         let none = || Error::invalid("the cache has no logits: append a token first");
-        sample::likeliest(self.logits().ok_or_else(none)?, k)
+        sampling::likeliest(self.logits().ok_or_else(none)?, k)
     }
 
     /// Computes tokens again where the state no longer holds what the next one needs, as after a rewind: from the newest
@@ -440,14 +440,14 @@ impl Session {
     }
 
     /// Appends a token and chooses the next one; the arg-max where `sampler` is `None`.
-    pub fn decode(&mut self, token: u32, sampler: Option<&mut Sampler>) -> Result<u32> {
+    pub fn decode(&mut self, token: u32, sampler: Option<&mut Chooser>) -> Result<u32> {
         self.decode_cancellable(token, sampler, None)
     }
 
     fn decode_cancellable(
         &mut self,
         token: u32,
-        mut sampler: Option<&mut Sampler>,
+        mut sampler: Option<&mut Chooser>,
         cancel: Option<&Cancel>,
     ) -> Result<u32> {
         self.check(&[token])?;
@@ -476,14 +476,14 @@ impl Session {
     fn decode_there(
         &mut self,
         token: u32,
-        mut sampler: Option<&mut Sampler>,
+        mut sampler: Option<&mut Chooser>,
         cancel: Option<&Cancel>,
     ) -> Result<Option<u32>> {
         let model = self.model.clone();
         if let Some(sampler) = sampler.as_deref_mut() {
-            chooser::prepare_mask(&model, sampler, &mut self.tokens, &[token])?;
+            sampler.prepare_mask(&model, &mut self.tokens, &[token])?;
         }
-        let Some(chooser) = Chooser::new(&model, sampler.as_deref()) else { return Ok(None) };
+        let Some(chooser) = DeviceRules::new(&model, sampler.as_deref()) else { return Ok(None) };
         let next = self.append(&[token], Wanted::Token(chooser), cancel, |executor| executor.token(0))?;
         match chooser::chosen(next, sampler) {
             Ok(next) => Ok(Some(next)),
@@ -499,7 +499,7 @@ impl Session {
     pub fn generate(
         &mut self,
         token: u32,
-        mut sampler: Option<&mut Sampler>,
+        mut sampler: Option<&mut Chooser>,
         out: &mut [u32],
         n: &mut usize,
         cancel: Option<&Cancel>,
@@ -526,7 +526,7 @@ impl Session {
     fn run_ahead(
         &mut self,
         token: u32,
-        mut sampler: Option<&mut Sampler>,
+        mut sampler: Option<&mut Chooser>,
         out: &mut [u32],
         n: &mut usize,
         cancel: Option<&Cancel>,
@@ -537,7 +537,7 @@ impl Session {
             sampler.forget_mask();
         }
         let of_model = self.model.clone();
-        if Chooser::new(&of_model, sampler.as_deref()).is_none() {
+        if DeviceRules::new(&of_model, sampler.as_deref()).is_none() {
             return Ok(false);
         }
         self.restore(cancel)?;
@@ -553,7 +553,7 @@ impl Session {
             while ahead > 0 && made < most && !(made > 0 && sent == made && model.is_waited_for()) {
                 while sent < most && sent - made < ahead && !(made > 0 && model.is_waited_for()) {
                     let ids = [if sent == 0 { token } else { FOLLOWING }];
-                    let chooser = Chooser::new(&of_model, sampler.as_deref()).filter(|_| sent == 0);
+                    let chooser = DeviceRules::new(&of_model, sampler.as_deref()).filter(|_| sent == 0);
                     let rules = chooser.map(|chooser| [chooser.rule([tokens, &ids], 0)]);
                     let mut states = [&mut *state];
                     let one = std::iter::once((1, 1));
@@ -609,8 +609,8 @@ impl Session {
     }
 
     /// Prepares the mask of a sampler for the token behind one more.
-    pub(super) fn prepare_mask(&mut self, sampler: &mut Sampler, more: &[u32]) -> Result<()> {
-        chooser::prepare_mask(&self.model, sampler, &mut self.tokens, more)
+    pub(super) fn prepare_mask(&mut self, sampler: &mut Chooser, more: &[u32]) -> Result<()> {
+        sampler.prepare_mask(&self.model, &mut self.tokens, more)
     }
 
     /// Takes the next tokens of a step that an executor has computed. With the number of its output, the logits of the last
@@ -660,14 +660,14 @@ impl Session {
     }
 
     /// Chooses from the current logits.
-    pub fn sample(&mut self, sampler: Option<&mut Sampler>) -> Result<u32> {
+    pub fn sample(&mut self, sampler: Option<&mut Chooser>) -> Result<u32> {
         self.fetch_logits()?;
         if self.logits_at == Logits::None {
             return Err(Error::invalid("there are no logits yet: append a token first"));
         }
         let started = Instant::now();
         let token = match sampler {
-            None => sample::argmax(&self.logits),
+            None => sampling::argmax(&self.logits),
             Some(sampler) => sampler.sample(&self.logits, &self.tokens)?,
         };
         self.model.metrics().record_phase(Phase::Sample, started.elapsed());

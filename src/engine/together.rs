@@ -3,20 +3,19 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::chooser::{self, Chooser};
+use super::chooser::{self, Chooser, DeviceRules};
 use super::metrics::Phase;
 use super::model::Model;
 use super::session::{Logits, Session};
 use super::step::StepInputs;
 use crate::backend::batch::StepLimits;
 use crate::error::{Error, Result, try_filled, try_vec};
-use crate::sample::Sampler;
 
 /// One token for each of several timelines of one model, in one pass over the weights.
 pub fn decode_batch(
     sessions: &mut [&mut Session],
     tokens: &[u32],
-    samplers: &mut [Option<&mut Sampler>],
+    samplers: &mut [Option<&mut Chooser>],
     next: &mut [u32],
 ) -> Result<()> {
     let n = sessions.len();
@@ -86,7 +85,7 @@ fn step_batch(
     model: &Model,
     sessions: &mut [&mut Session],
     tokens: &[u32],
-    samplers: &mut [Option<&mut Sampler>],
+    samplers: &mut [Option<&mut Chooser>],
     there: &mut [Option<u32>],
 ) -> Result<()> {
     let n = sessions.len();
@@ -100,7 +99,7 @@ fn step_batch(
     }
     for (((session, sampler), token), there) in sessions.iter_mut().zip(&*samplers).zip(tokens).zip(&mut *there) {
         let (state, held, own, cancel) = session.parts_of_step();
-        let chooser = Chooser::new(model, sampler.as_deref());
+        let chooser = DeviceRules::new(model, sampler.as_deref());
         *there = chooser.map(|_| 0);
         rules.push(chooser.and_then(|chooser| chooser.rule([held, std::slice::from_ref(token)], 0)));
         states.push(state);

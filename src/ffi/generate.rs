@@ -2,7 +2,7 @@
 
 use std::sync::MutexGuard;
 
-use crate::engine::{self, Outcome, Sampler, Session};
+use crate::engine::{self, Chooser, Outcome, Session};
 use crate::error::{Error, Result, try_filled, try_vec};
 
 use super::cache::rz_cache;
@@ -152,7 +152,7 @@ pub unsafe extern "C" fn rz_decode_batch(
         for (i, lock) in locks.iter_mut().enumerate() {
             sessions.push(lock.session_mut().map_err(|e| e.of_entry(i))?);
         }
-        let mut choosers: Vec<Option<&mut Sampler>> = try_vec("samplers", n)?;
+        let mut choosers: Vec<Option<&mut Chooser>> = try_vec("samplers", n)?;
         choosers.extend(sampler_locks.iter_mut().map(|lock| lock.as_deref_mut()));
         let mut chosen = try_filled("tokens", n, 0)?;
         engine::decode_batch(&mut sessions, tokens, &mut choosers, &mut chosen)?;
@@ -213,7 +213,7 @@ pub unsafe extern "C" fn rz_sample(
 }
 
 /// The sampler of a call that may do without one.
-fn locked(sampler: Option<&Held<rz_sampler>>) -> Result<Option<MutexGuard<'_, Sampler>>> {
+fn locked(sampler: Option<&Held<rz_sampler>>) -> Result<Option<MutexGuard<'_, Chooser>>> {
     sampler.map(|sampler| taken(sampler.0.try_lock(), rz_sampler::NAME)).transpose()
 }
 

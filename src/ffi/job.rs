@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::engine::{
-    DraftParams, DraftSource, End, Job, JobParams, Model, Request, Runtime, Sampler, SamplerParams, step_jobs,
+    Chooser, DraftParams, DraftSource, End, Job, JobParams, Model, Request, Runtime, SamplerParams, step_jobs,
 };
 use crate::error::{Error, Result, try_vec};
 
@@ -240,7 +240,7 @@ pub unsafe extern "C" fn rz_job_new(
         let sampler = call.optional(params.sampler)?;
         let mut sampler = sampler.map(|s| taken(s.0.try_lock(), rz_sampler::NAME)?.copy()).transpose()?;
         if let Some(grammar) = grammar {
-            let greedy = || Sampler::new(SamplerParams::default());
+            let greedy = || Chooser::new(SamplerParams::default());
             sampler.get_or_insert(greedy()?).set_grammar(Some(grammar.1.matcher()?));
         }
         let cancel = call.optional(params.cancel)?.map(|cancel| cancel.0.clone());

@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use crate::engine::{Sampler, SamplerParams};
+use crate::engine::{Chooser, SamplerParams};
 use crate::error::{Result, try_vec};
 
 use super::arguments::{Call, Plain};
@@ -13,7 +13,7 @@ use super::structs::{layout, versioned};
 
 /// Chooses tokens from logits, with a random number generator of its own: mutable, so one call at a time. Usable with
 /// caches of any model.
-pub struct rz_sampler(pub(super) Mutex<Sampler>);
+pub struct rz_sampler(pub(super) Mutex<Chooser>);
 
 impl Handle for rz_sampler {
     const NAME: &'static str = "sampler";
@@ -100,7 +100,7 @@ pub unsafe extern "C" fn rz_sampler_new(
     guarded!(err, |call| {
         let out = call.out(out, "out")?;
         let params = sampler_params(call, params)?;
-        out.set_handle(rz_sampler(Mutex::new(Sampler::new(params)?)));
+        out.set_handle(rz_sampler(Mutex::new(Chooser::new(params)?)));
         Ok(RZ_OK)
     })
 }

@@ -22,10 +22,10 @@ use super::scratch::{DeviceScratch, ExecutorDims, FEW_ROWS};
 use crate::backend::batch::{Batch, FOLLOWING, StepLimits};
 use crate::backend::op::{Act, Op};
 use crate::backend::program::Program;
-use crate::backend::rule::NO_TOKEN;
 use crate::backend::{Pace, Times};
 use crate::error::{Error, Result, try_vec};
 use crate::quant;
+use crate::sampling::NO_TOKEN;
 
 /// Steps in flight: one that runs, one that waits for it, one that is being made. Few, because a text that ends early
 /// discards the others.

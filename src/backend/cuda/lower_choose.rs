@@ -4,8 +4,8 @@ use super::lower::Lowering;
 use super::module::ChooseArgs;
 use super::rules::StepRules;
 use super::scratch::ARGMAX_BLOCKS;
-use crate::backend::rule::MAX_ENTRIES;
 use crate::error::Result;
+use crate::sampling::MAX_ENTRIES;
 
 /// Blocks that draw a token.
 const DRAW_BLOCKS: usize = 64;

@@ -3,7 +3,7 @@
 use super::module::{DeviceRule, RuleState};
 use super::probe::Address;
 use super::writer::{ALIGN, Writer};
-use crate::backend::rule::{MAX_ENTRIES, Rule};
+use crate::sampling::{MAX_ENTRIES, SamplingRule};
 
 /// The kernels that the rules of a step need.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -31,22 +31,22 @@ enum Kind {
 }
 
 /// A filter by rank that keeps all of `vocab` tokens is none.
-fn filters(rule: &Rule, vocab: usize) -> (u32, f32) {
-    let top_k = if (rule.top_k as usize) < vocab { rule.top_k } else { 0 };
-    let top_p = if rule.top_p < 1.0 { rule.top_p } else { 0.0 };
+fn filters(rule: &SamplingRule, vocab: usize) -> (u32, f32) {
+    let top_k = if (rule.params.top_k as usize) < vocab { rule.params.top_k } else { 0 };
+    let top_p = if rule.params.top_p < 1.0 { rule.params.top_p } else { 0.0 };
     (top_k, top_p)
 }
 
-fn kind(rule: &Rule, vocab: usize) -> Kind {
+fn kind(rule: &SamplingRule, vocab: usize) -> Kind {
     match filters(rule, vocab) {
-        _ if rule.temperature == 0.0 => Kind::Likeliest,
+        _ if rule.params.temperature == 0.0 => Kind::Likeliest,
         (0, 0.0) => Kind::InOrder,
         _ => Kind::ByRank,
     }
 }
 
 impl Needs {
-    pub fn of(rules: &[Option<Rule>], vocab: usize) -> Needs {
+    pub fn of(rules: &[Option<SamplingRule>], vocab: usize) -> Needs {
         let mut needs = Needs::default();
         for rule in rules.iter().flatten() {
             needs.changes |= rule.entries() > 0;
@@ -69,7 +69,7 @@ pub fn bytes(outputs: usize, vocab: usize) -> usize {
 }
 
 /// Writes the rules of `n` outputs, the most likely token for those that have none. `slot`: of the step.
-pub fn write(writer: &mut Writer, rules: &[Option<Rule>], n: usize, slot: usize, vocab: usize) -> StepRules {
+pub fn write(writer: &mut Writer, rules: &[Option<SamplingRule>], n: usize, slot: usize, vocab: usize) -> StepRules {
     // Those at the same address in every step of a shape come first.
     let places = StepRules {
         rules: writer.reserve(n * size_of::<DeviceRule>()),
@@ -79,11 +79,11 @@ pub fn write(writer: &mut Writer, rules: &[Option<Rule>], n: usize, slot: usize,
         let rule = rules.get(i).copied().flatten().unwrap_or_default();
         let biases = writer.array();
         let banned = rule.banned.iter().map(|&id| (id, f32::NEG_INFINITY));
-        for (id, value) in rule.biases.iter().copied().chain(banned) {
+        for (id, value) in rule.params.logit_biases.iter().copied().chain(banned) {
             writer.put(id.to_le_bytes());
             writer.put(value.to_le_bytes());
         }
-        let (recent, mut n_recent) = (writer.reserve(4 * rule.window), 0);
+        let (recent, mut n_recent) = (writer.reserve(4 * rule.window()), 0);
         for id in rule.newest() {
             writer.put_at(recent + 4 * n_recent, id.to_le_bytes());
             n_recent += 1;
@@ -95,23 +95,23 @@ pub fn write(writer: &mut Writer, rules: &[Option<Rule>], n: usize, slot: usize,
         });
         let (top_k, top_p) = filters(&rule, vocab);
         let device = DeviceRule {
-            inverse: 1.0 / f64::from(rule.temperature),
+            inverse: 1.0 / f64::from(rule.params.temperature),
             biases,
             recent,
             allowed,
             kind: kind(&rule, vocab) as u32,
-            n_biases: (rule.biases.len() + rule.banned.len()) as u32,
-            window: rule.window as u32,
+            n_biases: (rule.params.logit_biases.len() + rule.banned.len()) as u32,
+            window: rule.window() as u32,
             none: rule.none,
-            repeat: rule.repeat_penalty,
-            presence: rule.presence_penalty,
-            frequency: rule.frequency_penalty,
+            repeat: rule.params.repeat_penalty,
+            presence: rule.params.presence_penalty,
+            frequency: rule.params.frequency_penalty,
             top_k,
             top_p,
-            min_p: rule.min_p,
+            min_p: rule.params.min_p,
         };
         writer.put_at(places.rules + (i * size_of::<DeviceRule>()) as Address, device.to_bytes());
-        let next = if n_recent < rule.window as Address { n_recent as u32 } else { 0 };
+        let next = if n_recent < rule.window() as Address { n_recent as u32 } else { 0 };
         let state = RuleState { random: rule.random, n_recent: n_recent as u32, next, slot: slot as u32, pad: 0 };
         writer.put_at(places.states + (i * size_of::<RuleState>()) as Address, state.to_bytes());
     }

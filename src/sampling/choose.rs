@@ -1,30 +1,16 @@
-//! Logits to a token id: biases, penalties, filters, temperature, a draw. Relies on nothing but the arithmetic that
-//! IEEE 754 fixes and on `arithmetic`, so a seed gives the same tokens on every machine, and on `grammar` for the tokens
-//! that may be chosen. Probabilities are summed as integers, which has one result in any order, so that
-//! `kernels/sample.cu` chooses the same tokens. Refuses to know models and text; a vocabulary is a number of logits.
-
-mod arithmetic;
-mod logprobs;
-mod params;
+//! The choice of one token by a rule: biases, penalties, filters, temperature, a draw. Relies on nothing but the arithmetic that
+//! IEEE 754 fixes and on `arithmetic`, so that a seed gives the same tokens on every machine. Probabilities are summed as
+//! integers, which has one result in any order, so that `kernels/sample.cu` chooses the same tokens.
 
 use std::cmp::Ordering;
 
-use arithmetic::{SplitMix64, exp, fixed, unit};
-pub use logprobs::{likeliest, likeliest_into, logprob};
-pub use params::SamplerParams;
-
+use super::arithmetic::{SplitMix64, exp, fixed, unit};
+use super::{SamplerParams, SamplingRule, argmax};
 use crate::error::{Error, Result};
-use crate::grammar::Matcher;
 
-/// Chooses one token after another. Its memory is allocated by the first `sample` of a vocabulary and then kept.
-#[derive(Debug)]
-pub struct Sampler {
-    params: SamplerParams,
-    /// The tokens that may be chosen.
-    grammar: Option<Matcher>,
-    /// Some of them for a device, a bit a token; empty where none are prepared.
-    mask: Vec<u32>,
-    rng: SplitMix64,
+/// Memory of choices, allocated by the first of a vocabulary and then kept.
+#[derive(Debug, Default)]
+pub struct Scratch {
     /// Tokens that are left with their logits, the vocabulary's order or, once sorted, the most probable first.
     candidates: Vec<Candidate>,
     /// Unnormalised probabilities of the candidates, integers in units of `unit`.
@@ -46,144 +32,56 @@ struct Candidate {
     logit: f32,
 }
 
-impl Sampler {
-    /// `InvalidArgument` names the field that is out of its range.
-    pub fn new(params: SamplerParams) -> Result<Sampler> {
-        params.check()?;
-        let rng = SplitMix64(params.seed);
-        let (candidates, weights, counts) = (Vec::new(), Vec::new(), Vec::new());
-        Ok(Sampler { params, grammar: None, mask: Vec::new(), rng, candidates, weights, counts })
+/// Chooses a token by a rule. `logits: [vocab]`, of which NaN counts as negative infinity, a token that is never chosen. Returns
+/// the token, `None` where none can be chosen, and the state of the random numbers behind the draw.
+pub fn choose(rule: &SamplingRule, logits: &[f32], scratch: &mut Scratch) -> Result<(Option<u32>, u64)> {
+    let params = rule.params;
+    let best = if params.temperature == 0.0 && rule.is_plain() {
+        let id = argmax(logits);
+        logits.get(id as usize).map(|&logit| Candidate { id, logit }).filter(Candidate::is_possible)
+    } else {
+        scratch.adjust(rule, logits)?;
+        scratch.candidates.iter().copied().reduce(|a, b| if b.logit > a.logit { b } else { a })
+    };
+    let Some(best) = best else { return Ok((None, rule.random)) };
+    if params.temperature == 0.0 {
+        return Ok((Some(best.id), rule.random));
     }
+    // Differences of logits stay numbers when none is infinite.
+    scratch.candidates.iter_mut().for_each(|c| c.logit = c.logit.min(f32::MAX));
+    let max = best.logit.min(f32::MAX);
+    scratch.keep_top_k(params, logits.len());
+    scratch.keep_top_p(params, max, logits.len());
+    scratch.keep_min_p(params, max);
+    let mut random = SplitMix64(rule.random);
+    let token = scratch.draw(params, max, logits.len(), &mut random);
+    Ok((Some(token), random.0))
+}
 
-    /// A second sampler that goes on from here, without the memory of this one.
-    pub fn copy(&self) -> Result<Sampler> {
-        let mut logit_biases = Vec::new();
-        reserve(&mut logit_biases, self.params.logit_biases.len())?;
-        logit_biases.extend_from_slice(&self.params.logit_biases);
-        let params = SamplerParams { logit_biases, ..self.params };
-        let grammar = self.grammar.as_ref().map(Matcher::copy).transpose()?;
-        Ok(Sampler { grammar, rng: self.rng.clone(), ..Sampler::new(params)? })
-    }
-
-    pub fn params(&self) -> &SamplerParams {
-        &self.params
-    }
-
-    /// State of the generator of random numbers, SplitMix64, behind some draws.
-    pub fn random_behind(&self, draws: u64) -> u64 {
-        self.rng.behind(draws)
-    }
-
-    /// Keeps the tokens that the grammar lets follow `history` for `mask`.
-    pub fn prepare_mask(&mut self, history: &[u32]) -> Result<()> {
-        self.mask.clear();
-        if let Some(grammar) = &mut self.grammar {
-            let allowed = grammar.allowed(history)?;
-            reserve(&mut self.mask, allowed.bits().len())?;
-            self.mask.extend_from_slice(allowed.bits());
-        }
-        Ok(())
-    }
-
-    /// Forgets what was prepared.
-    pub fn forget_mask(&mut self) {
-        self.mask.clear();
-    }
-
-    /// A bit a token, where they were prepared: the tokens that may be chosen.
-    pub fn mask(&self) -> Option<&[u32]> {
-        (!self.mask.is_empty()).then_some(&self.mask[..])
-    }
-
-    /// Takes note of a token that a device has chosen in the place of this sampler.
-    pub fn was_replaced(&mut self) {
-        if self.params.temperature > 0.0 {
-            self.rng.next();
-        }
-    }
-
-    /// The grammar that choices follow from now on.
-    pub fn set_grammar(&mut self, grammar: Option<Matcher>) {
-        self.mask.clear();
-        self.grammar = grammar;
-    }
-
-    /// True where choices follow a grammar.
-    pub fn has_grammar(&self) -> bool {
-        self.grammar.is_some()
-    }
-
-    /// Appends tokens to `out`, `most` in all, that a grammar expects to follow `history`; none without a grammar.
-    pub fn forced(&mut self, history: &[u32], most: usize, out: &mut Vec<u32>) -> Result<()> {
-        self.grammar.as_mut().map_or(Ok(()), |grammar| grammar.forced(history, most, out))
-    }
-
-    /// Number of the first of `tokens` that a grammar lets follow `history`; all without a grammar.
-    pub fn admits(&mut self, history: &[u32], tokens: &[u32]) -> Result<usize> {
-        self.grammar.as_mut().map_or(Ok(tokens.len()), |grammar| grammar.admits(history, tokens))
-    }
-
-    /// `InvalidArgument` naming the first biased id that a vocabulary of `n` tokens does not have, `Mismatch` for a grammar
-    /// of another vocabulary.
-    pub fn check_vocab(&self, n: usize) -> Result<()> {
-        if let Some(grammar) = self.grammar.as_ref().filter(|grammar| grammar.n_vocab() != n) {
-            let what = format!("the grammar is of a vocabulary of {} tokens, the model has {n}", grammar.n_vocab());
-            return Err(Error::Mismatch(what));
-        }
-        match self.params.logit_biases.iter().find(|(id, _)| *id as usize >= n) {
-            Some((id, _)) => Err(Error::invalid(format!("token {id} has a logit bias, the vocabulary has {n} tokens"))),
-            None => Ok(()),
-        }
-    }
-
-    /// Chooses a token. `logits: [vocab]`; `history`: the tokens so far, oldest first, of which ids beyond the vocabulary
-    /// are passed over. A logit that is NaN counts as negative infinity, a token that is never chosen; where no other is
-    /// left the result is `InvalidArgument` and no random number is used up.
-    pub fn sample(&mut self, logits: &[f32], history: &[u32]) -> Result<u32> {
-        self.check_vocab(logits.len())?;
-        let greedy = self.params.temperature == 0.0;
-        let plain = self.params.logit_biases.is_empty() && !self.params.penalises() && self.grammar.is_none();
-        let best = if greedy && plain {
-            let id = argmax(logits);
-            logits.get(id as usize).map(|&logit| Candidate { id, logit }).filter(Candidate::is_possible)
-        } else {
-            self.adjust(logits, history)?;
-            self.candidates.iter().copied().reduce(|a, b| if b.logit > a.logit { b } else { a })
-        };
-        let Some(best) = best else {
-            return Err(no_token());
-        };
-        if greedy {
-            return Ok(best.id);
-        }
-        // Differences of logits stay numbers when none is infinite.
-        self.candidates.iter_mut().for_each(|c| c.logit = c.logit.min(f32::MAX));
-        let best = Candidate { logit: best.logit.min(f32::MAX), ..best };
-        self.keep_top_k(logits.len());
-        self.keep_top_p(best.logit, logits.len());
-        self.keep_min_p(best.logit);
-        Ok(self.draw(best.logit, logits.len()))
-    }
-
+impl Scratch {
     /// Fills `candidates` with what can be chosen, its logits biased and penalised.
-    fn adjust(&mut self, logits: &[f32], history: &[u32]) -> Result<()> {
-        let params = &self.params;
+    fn adjust(&mut self, rule: &SamplingRule, logits: &[f32]) -> Result<()> {
+        let params = rule.params;
         reserve(&mut self.candidates, logits.len())?;
         self.candidates.clear();
         self.candidates.extend((0..).zip(logits).map(|(id, &logit)| Candidate { id, logit }));
         for &(id, bias) in &params.logit_biases {
             self.candidates[id as usize].logit += bias;
         }
+        for &id in rule.banned {
+            if let Some(candidate) = self.candidates.get_mut(id as usize) {
+                candidate.logit = f32::NEG_INFINITY;
+            }
+        }
         if params.penalises() {
             reserve(&mut self.counts, logits.len())?;
             self.counts.resize(logits.len(), 0);
-            let window = &history[history.len().saturating_sub(params.window())..];
-            for &id in window {
+            for id in rule.newest() {
                 if let Some(count) = self.counts.get_mut(id as usize) {
                     *count += 1;
                 }
             }
-            for &id in window {
+            for id in rule.newest() {
                 let Some(count) = self.counts.get_mut(id as usize).map(std::mem::take) else { continue };
                 if count > 0 {
                     let logit = &mut self.candidates[id as usize].logit;
@@ -195,13 +93,12 @@ impl Sampler {
                 }
             }
         }
-        let allowed = self.grammar.as_mut().map(|grammar| grammar.allowed(history)).transpose()?;
-        self.candidates.retain(|c| c.is_possible() && allowed.as_ref().is_none_or(|allowed| allowed.has(c.id)));
+        self.candidates.retain(|c| c.is_possible() && rule.allows(c.id));
         reserve(&mut self.weights, logits.len())
     }
 
-    fn keep_top_k(&mut self, vocab: usize) {
-        let (k, n) = (self.params.top_k as usize, self.candidates.len());
+    fn keep_top_k(&mut self, params: &SamplerParams, vocab: usize) {
+        let (k, n) = (params.top_k as usize, self.candidates.len());
         if k == 0 || k >= vocab {
             return;
         }
@@ -215,13 +112,13 @@ impl Sampler {
         self.candidates.truncate(k);
     }
 
-    fn keep_top_p(&mut self, max: f32, vocab: usize) {
-        let top_p = f64::from(self.params.top_p);
+    fn keep_top_p(&mut self, params: &SamplerParams, max: f32, vocab: usize) {
+        let top_p = f64::from(params.top_p);
         if top_p == 0.0 || top_p == 1.0 {
             return;
         }
         let unit = unit(vocab);
-        let inverse = self.params.filter_inverse();
+        let inverse = params.filter_inverse();
         let target = (top_p * self.weigh(max, inverse, unit) as f64).ceil() as u64;
         // Tokens below a share of (1 - top_p) / n of the most probable one cannot add up to more than 1 - top_p in all,
         // so the kept ones are among the others.
@@ -245,10 +142,10 @@ impl Sampler {
         }
     }
 
-    fn keep_min_p(&mut self, max: f32) {
-        let min_p = f64::from(self.params.min_p);
+    fn keep_min_p(&mut self, params: &SamplerParams, max: f32) {
+        let min_p = f64::from(params.min_p);
         if min_p > 0.0 {
-            let inverse = self.params.filter_inverse();
+            let inverse = params.filter_inverse();
             let floor = f64::from(max) + (libm::log(min_p) - MARGIN) / inverse;
             self.candidates.retain(|c| f64::from(c.logit) >= floor && c.weight(max, inverse) >= min_p);
         }
@@ -263,9 +160,9 @@ impl Sampler {
         self.candidates[..n].sort_unstable_by(Candidate::order);
     }
 
-    fn draw(&mut self, max: f32, vocab: usize) -> u32 {
-        let total = self.weigh(max, 1.0 / f64::from(self.params.temperature), unit(vocab));
-        let mut left = self.rng.below(total);
+    fn draw(&mut self, params: &SamplerParams, max: f32, vocab: usize, random: &mut SplitMix64) -> u32 {
+        let total = self.weigh(max, 1.0 / f64::from(params.temperature), unit(vocab));
+        let mut left = random.below(total);
         // Whole chunks are passed over by their sums.
         let chunk = self.weights.chunks(CHUNK).position(|chunk| {
             let sum: u64 = chunk.iter().sum();
@@ -306,33 +203,6 @@ impl Candidate {
     }
 }
 
-/// The arg-max, and by how much its logit leads all others; infinity where there is no other.
-pub fn lead(logits: &[f32]) -> (u32, f32) {
-    let best = argmax(logits);
-    let (before, rest) = logits.split_at((best as usize).min(logits.len()));
-    let others = before.iter().chain(rest.iter().skip(1)).fold(f32::NEG_INFINITY, |max, logit| max.max(*logit));
-    (best, rest.first().map_or(0.0, |logit| logit - others))
-}
-
-/// Index of the largest logit; the lowest wins a tie and NaN never wins. 0 where there is nothing to win.
-pub fn argmax(logits: &[f32]) -> u32 {
-    // The largest of each of some lanes, which compilers make vectors of.
-    let (chunks, rest) = logits.as_chunks::<32>();
-    let mut lanes = [f32::NEG_INFINITY; 32];
-    let larger = |max: &mut f32, logit: f32| *max = if logit > *max { logit } else { *max };
-    for chunk in chunks {
-        lanes.iter_mut().zip(chunk).for_each(|(max, &logit)| larger(max, logit));
-    }
-    lanes.iter_mut().zip(rest).for_each(|(max, &logit)| larger(max, logit));
-    let max = lanes.into_iter().fold(f32::NEG_INFINITY, f32::max);
-    let found = logits.iter().position(|&logit| logit == max && max > f32::NEG_INFINITY);
-    found.map_or(0, |id| id as u32)
-}
-
-pub fn no_token() -> Error {
-    Error::invalid("no token can be chosen: every logit is NaN or negative infinity")
-}
-
 fn reserve<T>(v: &mut Vec<T>, len: usize) -> Result<()> {
     v.try_reserve(len.saturating_sub(v.len()))
         .map_err(|_| Error::OutOfMemory { what: "sampler", bytes: (len as u64).saturating_mul(size_of::<T>() as u64) })
@@ -341,6 +211,7 @@ fn reserve<T>(v: &mut Vec<T>, len: usize) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sampling::Sampler;
     use proptest::prelude::*;
 
     fn sampler(params: SamplerParams) -> Sampler {
@@ -368,7 +239,7 @@ mod tests {
             let mut s = sampler(params);
             let mut history = Vec::new();
             for _ in 0..12 {
-                let id = s.sample(&logits, &history).unwrap();
+                let id = s.sample(&logits, &history, None).unwrap();
                 history.push(id);
             }
             history
@@ -399,7 +270,7 @@ mod tests {
         let mut s = sampler(params);
         let mut counts = vec![0.0; logits.len()];
         for _ in 0..N {
-            counts[s.sample(logits, &[]).unwrap() as usize] += 1.0;
+            counts[s.sample(logits, &[], None).unwrap() as usize] += 1.0;
         }
         let terms = counts.iter().zip(expected).map(|(found, p): (&f64, _)| {
             let expected = p * N as f64;
@@ -470,11 +341,12 @@ mod tests {
     #[test]
     fn penalties_and_biases_are_as_defined() {
         let logits = [2.0, -1.0, 0.5, 1.0, 4.0];
-        let adjusted = |params, history: &[u32]| {
-            let mut s = sampler(params);
-            s.adjust(&logits, history).unwrap();
-            s.adjust(&logits, history).unwrap(); // leaves nothing behind
-            s.candidates.iter().map(|c| c.logit).collect::<Vec<_>>()
+        let adjusted = |params: SamplerParams, history: &[u32]| {
+            let mut scratch = Scratch::default();
+            let rule = SamplingRule { params: &params, recent: [history, &[]], ..Default::default() };
+            scratch.adjust(&rule, &logits).unwrap();
+            scratch.adjust(&rule, &logits).unwrap(); // leaves nothing behind
+            scratch.candidates.iter().map(|c| c.logit).collect::<Vec<_>>()
         };
         let history = [4, 0, 1, 0, 99];
         let repeat = SamplerParams { repeat_penalty: 2.0, ..warm() };
@@ -494,10 +366,10 @@ mod tests {
     #[test]
     fn greedy_needs_no_random_number() {
         let mut s = sampler(SamplerParams { seed: 3, ..Default::default() });
-        assert_eq!(s.sample(&[1.0, 5.0, 5.0, f32::NAN], &[]).unwrap(), 1);
-        assert_eq!(s.rng.0, 3);
+        assert_eq!(s.sample(&[1.0, 5.0, 5.0, f32::NAN], &[], None).unwrap(), 1);
+        assert_eq!(s.random, 3);
         let mut s = sampler(SamplerParams { logit_biases: vec![(1, -10.0)], ..Default::default() });
-        assert_eq!(s.sample(&[1.0, 5.0, 5.0, f32::NAN], &[]).unwrap(), 2);
+        assert_eq!(s.sample(&[1.0, 5.0, 5.0, f32::NAN], &[], None).unwrap(), 2);
     }
 
     #[test]
@@ -505,11 +377,11 @@ mod tests {
         for params in [SamplerParams::default(), warm(), SamplerParams { top_p: 0.5, min_p: 0.1, top_k: 3, ..warm() }] {
             for logits in [&[][..], &[f32::NAN; 4], &[f32::NEG_INFINITY; 4], &[f32::NAN, f32::NEG_INFINITY]] {
                 let mut s = sampler(params.clone());
-                assert!(matches!(s.sample(logits, &[0, 1]), Err(Error::InvalidArgument(_))));
-                assert_eq!(s.rng.0, 0);
+                assert!(matches!(s.sample(logits, &[0, 1], None), Err(Error::InvalidArgument(_))));
+                assert_eq!(s.random, 0);
             }
             let mut s = sampler(params);
-            assert_eq!(s.sample(&[0.0, f32::INFINITY, f32::NAN, 1e38], &[]).unwrap(), 1);
+            assert_eq!(s.sample(&[0.0, f32::INFINITY, f32::NAN, 1e38], &[], None).unwrap(), 1);
         }
     }
 
@@ -534,19 +406,20 @@ mod tests {
         let mut s = sampler(SamplerParams { logit_biases: vec![(2, 1.0), (7, 1.0)], ..Default::default() });
         assert!(s.check_vocab(8).is_ok());
         assert!(s.check_vocab(7).unwrap_err().to_string().contains("token 7"));
-        assert!(s.sample(&[0.0; 7], &[]).is_err());
+        assert!(s.sample(&[0.0; 7], &[], None).is_err());
     }
 
     #[test]
     fn memory_is_kept_between_calls() {
         let logits: Vec<f32> = (0..5000).map(|i| (i % 97) as f32 / 10.0).collect();
         let mut s = sampler(SamplerParams { top_p: 0.99, min_p: 0.001, repeat_penalty: 1.1, ..warm() });
-        let memory = |s: &Sampler| (s.candidates.as_ptr(), s.weights.as_ptr(), s.counts.as_ptr());
-        s.sample(&logits, &[]).unwrap();
+        let memory =
+            |s: &Sampler| (s.scratch.candidates.as_ptr(), s.scratch.weights.as_ptr(), s.scratch.counts.as_ptr());
+        s.sample(&logits, &[], None).unwrap();
         let first = memory(&s);
         let history: Vec<u32> = (0..500).collect();
         for n in 0..500 {
-            s.sample(&logits, &history[..n]).unwrap();
+            s.sample(&logits, &history[..n], None).unwrap();
         }
         assert_eq!(memory(&s), first);
     }
@@ -593,8 +466,8 @@ mod tests {
             let logits: Vec<f32> = steps.iter().map(|&s| s as f32 * spread).collect();
             let Some(expected) = kept_by_definition(&logits, top_k, top_p.into(), min_p.into()) else { return Ok(()) };
             let mut s = sampler(SamplerParams { top_k: top_k as u32, top_p, min_p, ..warm() });
-            let drawn = s.sample(&logits, &[]).unwrap();
-            let mut kept: Vec<u32> = s.candidates.iter().map(|c| c.id).collect();
+            let drawn = s.sample(&logits, &[], None).unwrap();
+            let mut kept: Vec<u32> = s.scratch.candidates.iter().map(|c| c.id).collect();
             kept.sort_unstable();
             prop_assert_eq!(&kept, &expected);
             prop_assert!(kept.contains(&drawn));
@@ -619,7 +492,7 @@ mod tests {
                 top_k: fields[5] as u32 % 50,
                 ..Default::default()
             };
-            if let Ok(id) = Sampler::new(params).and_then(|mut s| s.sample(&logits, &history)) {
+            if let Ok(id) = Sampler::new(params).and_then(|mut s| s.sample(&logits, &history, None)) {
                 prop_assert!((id as usize) < logits.len());
             }
         }

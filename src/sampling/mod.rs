@@ -1,0 +1,106 @@
+//! Logits to a token id: the parameters of a sampler, the rule that they become for one choice, and the choice itself. The host
+//! chooses by `choose`, a device by the same rule, and both have the same result. Refuses to know models, text and grammars; a
+//! vocabulary is a number of logits.
+
+mod arithmetic;
+mod choose;
+mod logprobs;
+mod params;
+mod rule;
+
+pub use choose::{Scratch, choose};
+pub use logprobs::{likeliest, likeliest_into, logprob};
+pub use params::SamplerParams;
+pub use rule::{MAX_ENTRIES, NO_TOKEN, SamplingRule};
+
+use arithmetic::SplitMix64;
+
+use crate::error::{Error, Result};
+
+/// Chooses one token after another. Its memory is allocated by the first `sample` of a vocabulary and then kept.
+#[derive(Debug)]
+pub struct Sampler {
+    params: SamplerParams,
+    /// State of the generator of random numbers, SplitMix64.
+    random: u64,
+    scratch: Scratch,
+}
+
+impl Sampler {
+    /// `InvalidArgument` names the field that is out of its range.
+    pub fn new(params: SamplerParams) -> Result<Sampler> {
+        params.check()?;
+        Ok(Sampler { random: params.seed, params, scratch: Scratch::default() })
+    }
+
+    /// A second sampler that goes on from here, without the memory of this one.
+    pub fn copy(&self) -> Result<Sampler> {
+        let mut logit_biases = crate::error::try_vec("sampler", self.params.logit_biases.len())?;
+        logit_biases.extend_from_slice(&self.params.logit_biases);
+        let params = SamplerParams { logit_biases, ..self.params };
+        Ok(Sampler { random: self.random, ..Sampler::new(params)? })
+    }
+
+    pub fn params(&self) -> &SamplerParams {
+        &self.params
+    }
+
+    /// State of the random numbers behind some draws.
+    pub fn random_behind(&self, draws: u64) -> u64 {
+        SplitMix64(self.random).behind(draws)
+    }
+
+    /// Takes note of a token that a device has chosen in the place of this sampler.
+    pub fn was_replaced(&mut self) {
+        if self.params.temperature > 0.0 {
+            self.random = self.random_behind(1);
+        }
+    }
+
+    /// `InvalidArgument` naming the first biased id that a vocabulary of `n` tokens does not have.
+    pub fn check_vocab(&self, n: usize) -> Result<()> {
+        match self.params.logit_biases.iter().find(|(id, _)| *id as usize >= n) {
+            Some((id, _)) => Err(Error::invalid(format!("token {id} has a logit bias, the vocabulary has {n} tokens"))),
+            None => Ok(()),
+        }
+    }
+
+    /// Chooses a token. `logits: [vocab]`; `history`: the tokens so far, oldest first, of which ids beyond the vocabulary
+    /// are passed over; `allowed`: a bit a token, those that may be chosen. A logit that is NaN counts as negative infinity, a
+    /// token that is never chosen; where no other is left the result is `InvalidArgument` and no random number is used up.
+    pub fn sample(&mut self, logits: &[f32], history: &[u32], allowed: Option<&[u32]>) -> Result<u32> {
+        self.check_vocab(logits.len())?;
+        let (params, random) = (&self.params, self.random);
+        let rule = SamplingRule { params, random, recent: [history, &[]], allowed, ..Default::default() };
+        let (token, random) = choose(&rule, logits, &mut self.scratch)?;
+        self.random = random;
+        token.ok_or_else(no_token)
+    }
+}
+
+/// The arg-max, and by how much its logit leads all others; infinity where there is no other.
+pub fn lead(logits: &[f32]) -> (u32, f32) {
+    let best = argmax(logits);
+    let (before, rest) = logits.split_at((best as usize).min(logits.len()));
+    let others = before.iter().chain(rest.iter().skip(1)).fold(f32::NEG_INFINITY, |max, logit| max.max(*logit));
+    (best, rest.first().map_or(0.0, |logit| logit - others))
+}
+
+/// Index of the largest logit; the lowest wins a tie and NaN never wins. 0 where there is nothing to win.
+pub fn argmax(logits: &[f32]) -> u32 {
+    // The largest of each of some lanes, which compilers make vectors of.
+    let (chunks, rest) = logits.as_chunks::<32>();
+    let mut lanes = [f32::NEG_INFINITY; 32];
+    let larger = |max: &mut f32, logit: f32| *max = if logit > *max { logit } else { *max };
+    for chunk in chunks {
+        lanes.iter_mut().zip(chunk).for_each(|(max, &logit)| larger(max, logit));
+    }
+    lanes.iter_mut().zip(rest).for_each(|(max, &logit)| larger(max, logit));
+    let max = lanes.into_iter().fold(f32::NEG_INFINITY, f32::max);
+    let found = logits.iter().position(|&logit| logit == max && max > f32::NEG_INFINITY);
+    found.map_or(0, |id| id as u32)
+}
+
+pub fn no_token() -> Error {
+    Error::invalid("no token can be chosen: every logit is NaN or negative infinity")
+}

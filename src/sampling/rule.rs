@@ -1,0 +1,76 @@
+//! The rule by which one token is chosen: the parameters of a sampler, the newest tokens, and those that may be chosen. Devices
+//! follow it as the host does.
+
+use super::SamplerParams;
+
+/// The token that stands for none, where none can be chosen.
+pub const NO_TOKEN: u32 = u32::MAX;
+
+/// Biases, banned and newest tokens that a device takes for one output.
+pub const MAX_ENTRIES: usize = 512;
+
+#[derive(Clone, Copy, Debug)]
+pub struct SamplingRule<'a> {
+    /// Its seed does not count.
+    pub params: &'a SamplerParams,
+    /// State of the generator of random numbers (SplitMix64) ahead of the draw.
+    pub random: u64,
+    /// The tokens ahead of the choice, oldest first, in two parts, of which the newest count.
+    pub recent: [&'a [u32]; 2],
+    /// Tokens that are never chosen.
+    pub banned: &'a [u32],
+    /// A bit a token: those that may be chosen.
+    pub allowed: Option<&'a [u32]>,
+    /// Token that a device chooses where none can be.
+    pub none: u32,
+}
+
+static LIKELIEST: SamplerParams = SamplerParams {
+    seed: 0,
+    logit_biases: Vec::new(),
+    repeat_penalty: 0.0,
+    presence_penalty: 0.0,
+    frequency_penalty: 0.0,
+    penalty_window: 0,
+    top_k: 0,
+    top_p: 0.0,
+    min_p: 0.0,
+    temperature: 0.0,
+    temperature_first: false,
+};
+
+impl Default for SamplingRule<'_> {
+    /// The likeliest token.
+    fn default() -> Self {
+        SamplingRule { params: &LIKELIEST, random: 0, recent: [&[]; 2], banned: &[], allowed: None, none: 0 }
+    }
+}
+
+impl<'a> SamplingRule<'a> {
+    /// Number of newest tokens that are penalised.
+    pub fn window(&self) -> usize {
+        if self.params.penalises() { self.params.window() } else { 0 }
+    }
+
+    /// Number of biases, banned and newest tokens.
+    pub fn entries(&self) -> usize {
+        self.params.logit_biases.len().saturating_add(self.banned.len()).saturating_add(self.window())
+    }
+
+    /// The newest tokens that count, oldest first.
+    pub fn newest(&self) -> impl Iterator<Item = u32> + 'a {
+        let [before, last] = self.recent;
+        let from = (before.len() + last.len()).saturating_sub(self.window());
+        before.iter().chain(last).skip(from).copied()
+    }
+
+    /// Logits decide as they are.
+    pub(super) fn is_plain(&self) -> bool {
+        self.entries() == 0 && self.allowed.is_none()
+    }
+
+    pub(super) fn allows(&self, id: u32) -> bool {
+        let has = |bits: &[u32]| bits.get(id as usize / 32).is_some_and(|word| word >> (id % 32) & 1 == 1);
+        self.allowed.is_none_or(has)
+    }
+}
