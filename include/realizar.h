@@ -853,6 +853,10 @@ void rz_chat_parser_free(rz_chat_parser *parser);
  * Choosing tokens
  * ------------------------------------------------------------------------------------------------ */
 
+/* Flag of a sampler: top_p and min_p see the distribution that the temperature leaves. What makers advise for their models, and
+ * sampling in transformers, is in this order. On a GPU the host chooses then, from logits that are copied for each token. */
+#define RZ_SAMPLER_TEMPERATURE_FIRST 1
+
 /* Chooses tokens from logits, with a random number generator of its own: mutable, so one call at a time. Usable with
  * caches of any model. */
 typedef struct rz_sampler rz_sampler;
@@ -867,8 +871,8 @@ typedef struct rz_logit_bias {
 /* Parameters of a choice. Zero in a field switches it off, so all zeros, or NULL, choose the most likely token.
  *
  * In this order, that of llama.cpp's default chain: biases, penalties, then top_k, top_p and min_p on the distribution that these
- * leave, and last the temperature. So a higher temperature flattens what the filters keep, and lets no further token in.
- * (transformers divides by the temperature ahead of the filters.) Since 0.1.0. */
+ * leave, and last the temperature. So a higher temperature flattens what the filters keep, and lets no further token in. With
+ * RZ_SAMPLER_TEMPERATURE_FIRST the temperature comes ahead of the three filters, as in transformers. Since 0.1.0. */
 typedef struct rz_sampler_params {
   uint32_t struct_size;         /* sizeof(rz_sampler_params). */
   float temperature;            /* Divides the logits of the tokens that the filters keep; 0: always the most likely token. */
@@ -879,7 +883,7 @@ typedef struct rz_sampler_params {
   float presence_penalty;       /* Taken from the logit of every recent token. */
   float frequency_penalty;      /* Taken from the logit of a recent token as often as it occurred. */
   uint32_t penalty_window;      /* Number of the last tokens that count as recent; 0: 64. */
-  uint32_t reserved;            /* 0. */
+  uint32_t flags;               /* RZ_SAMPLER_..., or-ed. */
   uint64_t seed;                /* Seed of the random numbers; 0 is one like any other. */
   const rz_logit_bias *biases;  /* Copied; NULL: none. */
   size_t n_biases;              /* Number of `biases`. */
@@ -903,7 +907,8 @@ void rz_sampler_free(rz_sampler *sampler);
 /* Kind of a grammar: a regular expression, which the whole text matches. Without look-around and back references. */
 #define RZ_GRAMMAR_REGEX 2
 
-/* Kind of a grammar: the dialect of Lark that llguidance reads; the rule "start" is the whole text. */
+/* Kind of a grammar: the dialect of Lark that llguidance reads; the rule "start" is the whole text. A name between angle
+ * brackets, such as <|im_end|>, is the token of the vocabulary that is written so. */
 #define RZ_GRAMMAR_LARK 3
 
 /* Kind of a grammar: GBNF, as llama.cpp reads it, without tokens in it. Where parts of a text may end at several places the
@@ -921,16 +926,20 @@ void rz_sampler_free(rz_sampler *sampler);
  * do not. */
 #define RZ_GRAMMAR_TOOLS 7
 
+/* Or-ed to RZ_GRAMMAR_JSON_SCHEMA, _JSON or _TOOLS: up to 40 characters of white space between the parts of JSON, line ends too.
+ * Without it JSON has none, which costs fewer tokens, and that of RZ_GRAMMAR_TOOLS one space or none behind commas and
+ * colons, as templates write it. */
+#define RZ_GRAMMAR_WHITESPACE 256
+
 /* A compiled grammar. Immutable: any number of samplers may use it at once, with caches of any model that has the
  * vocabulary of the one it was made for. */
 typedef struct rz_grammar rz_grammar;
 
-/* Compiles a grammar of `kind`, RZ_GRAMMAR_..., from `len` bytes of UTF-8. `*out` is freed with rz_grammar_free, before
+/* Compiles a grammar of `kind`, RZ_GRAMMAR_... and RZ_GRAMMAR_WHITESPACE, from `len` bytes of UTF-8. `*out` is freed with rz_grammar_free, before
  * or after the model.
  *
  * Whatever the text is, the call takes less than a second and 64 MiB, or ends with RZ_ERR_LIMIT. The first grammar of a model
- * prepares its vocabulary, which takes some tens of milliseconds. White space between the parts of JSON is up to 40
- * characters long. Works on a thread that ends with the call. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (an unknown
+ * prepares its vocabulary, which takes some tens of milliseconds. Works on a thread that ends with the call. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (an unknown
  * kind, a grammar that cannot be read or that no text matches; the message says where), RZ_ERR_UNSUPPORTED (what is not
  * implemented, or a model without a tokenizer or without a token that ends a text), RZ_ERR_LIMIT (too complex), RZ_ERR_IO
  * (the system gives no thread), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */

@@ -15,7 +15,15 @@ static MODEL: LazyLock<Arc<Model>> = LazyLock::new(|| {
 });
 
 fn grammar(kind: GrammarKind, text: &str) -> Result<realizar::engine::Grammar, Error> {
-    apart(|| MODEL.grammar(kind, text))
+    apart(|| MODEL.grammar(kind, false, text))
+}
+
+/// True where a text, a token a byte, matches a grammar as a whole.
+fn takes(grammar: &realizar::engine::Grammar, text: &str) -> bool {
+    let tokens: Vec<u32> = text.bytes().map(|b| 3 + u32::from(b)).collect();
+    let mut matcher = grammar.matcher().unwrap();
+    matcher.admits(&[], &tokens).unwrap() == tokens.len()
+        && matcher.allowed(&tokens).unwrap().has(MODEL.tokenizer().unwrap().eos().unwrap())
 }
 
 struct Random(u64);
@@ -151,12 +159,7 @@ fn orders(value: &Json) -> Vec<Json> {
 
 /// True where a grammar allows a value in some order of its members.
 fn accepts(grammar: &realizar::engine::Grammar, value: &Json) -> bool {
-    let end = MODEL.tokenizer().unwrap().eos().unwrap();
-    orders(value).iter().any(|value| {
-        let tokens: Vec<u32> = value.to_string().bytes().map(|b| 3 + u32::from(b)).collect();
-        let mut matcher = grammar.matcher().unwrap();
-        matcher.admits(&[], &tokens).unwrap() == tokens.len() && matcher.allowed(&tokens).unwrap().has(end)
-    })
+    orders(value).iter().any(|value| takes(grammar, &value.to_string()))
 }
 
 /// Keywords that the parser lacks are rewritten exactly: the grammar allows what validates and nothing else.
@@ -395,6 +398,8 @@ fn what_cannot_be_a_grammar_says_why() {
         (Lark, "start: nothing", "nothing"),
         (Lark, "", "start"),
         (Lark, "start: %json {}", "%json"),
+        (Lark, "start: text \".\"\ntext[max_tokens=3]: /[a-z]*/", "max_tokens"),
+        (Lark, "start: text \".\"\ntext[stop=\",\"]: /[a-z]*/", "stop"),
     ] {
         let error = grammar(kind, text).err().unwrap_or_else(|| panic!("{text} is taken"));
         assert!(matches!(error, Error::InvalidArgument(_) | Error::Unsupported(_)), "{text}: {error:?}");
@@ -443,6 +448,10 @@ fn hostile_grammars_are_bounded() {
     }
     // Large, and within the bounds.
     for (kind, text) in [
+        (Regex, "((a{1000}){1000}){1000}".to_owned()),
+        (JsonSchema, r#"{"type": "string", "pattern": "^((a{1000}){1000}){1000}$"}"#.to_owned()),
+        (JsonSchema, r#"{"type": "string", "minLength": 100000000}"#.to_owned()),
+        (Lark, "start: \"a\"~1000000000".to_owned()),
         (JsonSchema, format!(r#"{{"required": [{}"z"]}}"#, joined(1500, &|i| format!("\"v{i}\",")))),
         // As deep as the bounds let them be.
         (JsonSchema, refs(1330)),
@@ -583,4 +592,306 @@ fn expressions_that_fail_say_why() {
             if is_limit { matches!(error, Error::TooComplex(_)) } else { matches!(error, Error::InvalidArgument(_)) };
         assert!(kind && error.to_string().contains(why), "{}: {error:?}", &text[..text.len().min(10)]);
     }
+}
+
+/// A pattern speaks of the text that the JSON stands for, not of its escapes.
+#[test]
+fn patterns_speak_of_the_text_itself() {
+    let letters = ["\"", "\\", "a", "x", "\n", "é", " ", "]", "-"];
+    let mut texts: Vec<String> = letters.iter().map(|c| (*c).to_owned()).collect();
+    texts.extend(letters.iter().flat_map(|a| letters.map(|b| format!("{a}{b}"))));
+    texts.push(String::new());
+    for pattern in [
+        r#"^[^"]*$"#,
+        r"^[^\\]+$",
+        r#"^[^"\\]{2}$"#,
+        r#"^a?[^a"]$"#,
+        r"^[^\x22]*$",
+        r#"^[^\n"]+$"#,
+        r#"^[^\]"-]$"#,
+        r#"^([^"]|\\a)$"#,
+        r"^[\x00-\x21a-\x7f]$",
+        r"^.+$",
+        r"^\W$",
+        r"^\S+$",
+        r"^\D$",
+        r"^[^x]$",
+        r#"[^"]"#,
+    ] {
+        let schema = json!({"type": "string", "pattern": pattern});
+        let judge = jsonschema::validator_for(&schema).unwrap();
+        let named =
+            json!({"type": "object", "patternProperties": {pattern: {"type": "null"}}, "additionalProperties": false});
+        let judge_of_names = jsonschema::validator_for(&named).unwrap();
+        let grammars = [&schema, &named].map(|schema| grammar(GrammarKind::JsonSchema, &schema.to_string()).unwrap());
+        for text in &texts {
+            let value = json!(text);
+            assert_eq!(takes(&grammars[0], &value.to_string()), judge.is_valid(&value), "{pattern}: {value}");
+            let value = json!({text: null});
+            assert_eq!(takes(&grammars[1], &value.to_string()), judge_of_names.is_valid(&value), "{pattern}: {value}");
+        }
+        for seed in 0..10 {
+            let text = write(GrammarKind::JsonSchema, &schema.to_string(), seed);
+            assert!(judge.is_valid(&parsed(&text)), "{pattern}: {text}");
+        }
+    }
+}
+
+/// A name has one spelling, so that no member passes by the schema that its name has, and members are counted by their names.
+#[test]
+fn names_of_members_are_spelled_plainly() {
+    let schema =
+        json!({"type": "object", "properties": {"a": {"type": "integer"}}, "additionalProperties": {"type": "string"}});
+    let grammar_of = |schema: &Json| grammar(GrammarKind::JsonSchema, &schema.to_string());
+    let grammar = grammar_of(&schema).unwrap();
+    for (text, is_taken) in [
+        (r#"{"a":1}"#, true),
+        (r#"{"b":"x"}"#, true),
+        (r#"{"é\n":"x"}"#, true),
+        (r#"{"\u0061":"x"}"#, false),
+        (r#"{"\u0062":"x"}"#, false),
+        (r#"{"a":1,"\u0061":"x"}"#, false),
+        (r#"{"a":1,"a":"x"}"#, false),
+    ] {
+        assert_eq!(takes(&grammar, text), is_taken, "{text}");
+    }
+    let control = grammar_of(&json!({"const": "a\u{1}"})).unwrap();
+    assert!(takes(&control, r#""a\u0001""#) && !takes(&control, r#""a""#));
+
+    let least = |n: usize, more: Json| {
+        let mut schema = json!({"type": "object", "minProperties": n});
+        schema.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        grammar_of(&schema)
+    };
+    for refused in [json!({}), json!({"required": ["a"], "minProperties": 3}), json!({"patternProperties": {"^a": {}}})]
+    {
+        let error = least(2, refused.clone()).err().unwrap_or_else(|| panic!("{refused} is taken"));
+        assert!(matches!(&error, Error::Unsupported(what) if what.contains("#/minProperties")), "{error}");
+    }
+    for (n, more) in [
+        (1, json!({})),
+        (0, json!({})),
+        (2, json!({"required": ["a"]})),
+        (3, json!({"required": ["a", "b"], "properties": {"a": {}, "b": {}}})),
+        (2, json!({"required": ["a", "b"], "properties": {"a": {}, "b": {}}, "additionalProperties": false})),
+    ] {
+        let grammar = least(n, more.clone()).unwrap();
+        let mut all = serde_json::Map::new();
+        for name in ["a", "b", "c", "d"] {
+            let schema = json!({"type": "object", "minProperties": n});
+            let mut schema = schema;
+            schema.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            let value = Json::Object(all.clone());
+            let is_valid = jsonschema::validator_for(&schema).unwrap().is_valid(&value);
+            assert_eq!(takes(&grammar, &value.to_string()), is_valid, "{schema}: {value}");
+            all.insert(name.to_owned(), json!(1));
+        }
+    }
+}
+
+/// Days are those of the calendar, by the crate `chrono`.
+#[test]
+fn dates_have_the_days_of_their_month() {
+    let of = |format: &str| {
+        let schema = json!({"type": "string", "format": format}).to_string();
+        grammar(GrammarKind::JsonSchema, &schema).unwrap()
+    };
+    let (date, time, both) = (of("date"), of("time"), of("date-time"));
+    for year in [1, 4, 99, 100, 399, 400, 1900, 1904, 1996, 2000, 2023, 2024, 2096, 2100, 2400, 9996, 9999] {
+        for (month, day) in [(2, 28), (2, 29), (2, 30), (4, 30), (4, 31), (12, 31), (12, 32), (13, 1), (1, 0), (1, 1)] {
+            let text = format!("{year:04}-{month:02}-{day:02}");
+            let is_day = chrono::NaiveDate::from_ymd_opt(year, month, day).is_some();
+            assert_eq!(takes(&date, &json!(text).to_string()), is_day, "{text}");
+            let text = format!("{text}T23:59:59.25+01:30");
+            assert_eq!(takes(&both, &json!(text).to_string()), is_day, "{text}");
+            assert_eq!(chrono::DateTime::parse_from_rfc3339(&text).is_ok(), is_day, "{text}");
+        }
+    }
+    for (text, is_time) in [
+        ("00:00:00Z", true),
+        ("23:59:59.123-23:59", true),
+        ("24:00:00Z", false),
+        ("12:60:00Z", false),
+        ("12:00:60Z", false),
+        ("12:00:00", false),
+        ("12:00:00.Z", false),
+        ("12:00:00+24:00", false),
+    ] {
+        assert_eq!(takes(&time, &json!(text).to_string()), is_time, "{text}");
+    }
+    // Beside other keywords of a text.
+    let schema = json!({"type": "string", "format": "date", "pattern": "^2024", "minLength": 10});
+    let grammar = grammar(GrammarKind::JsonSchema, &schema.to_string()).unwrap();
+    assert!(takes(&grammar, "\"2024-02-29\"") && !takes(&grammar, "\"2020-02-29\""));
+}
+
+#[test]
+fn json_has_white_space_where_it_is_asked_for() {
+    let texts = [
+        ("{\"a\":[1,2]}", true),
+        ("{\"a\": [1, 2]}", false),
+        ("{\n  \"a\" :[1,2] }", false),
+        ("[]", true),
+        ("[ ]", false),
+    ];
+    for (kind, source) in [(GrammarKind::Json, ""), (GrammarKind::JsonSchema, "{}")] {
+        let [compact, free] = [false, true].map(|free| apart(|| MODEL.grammar(kind, free, source)).unwrap());
+        for (text, is_compact) in texts {
+            assert_eq!((takes(&compact, text), takes(&free, text)), (is_compact, true), "{text}");
+        }
+        assert!(!takes(&free, &format!("[{}]", " ".repeat(41))));
+    }
+    let own = r#"{"x-guidance": {"whitespace_pattern": " ?"}}"#;
+    assert!(takes(&grammar(GrammarKind::JsonSchema, own).unwrap(), "[ 1 , 2 ]"));
+    let refused = apart(|| MODEL.grammar(GrammarKind::Regex, true, "a")).err();
+    assert!(matches!(refused, Some(Error::InvalidArgument(_))), "{refused:?}");
+}
+
+/// Names between angle brackets are tokens, wherever a grammar may have one.
+#[test]
+fn tokens_of_a_lark_grammar_go_by_their_names() {
+    let bytes = |text: &str| text.bytes().map(|b| 3 + u32::from(b)).collect::<Vec<u32>>();
+    let admits = |text: &str, tokens: &[u32]| {
+        let grammar = grammar(GrammarKind::Lark, text).unwrap_or_else(|e| panic!("{text}: {e}"));
+        grammar.matcher().unwrap().admits(&[], tokens).unwrap()
+    };
+    let begin = [&bytes("a")[..], &[1], &bytes("b")].concat();
+    assert_eq!(admits("start: \"a\" <s> \"b\"", &begin), 3);
+    assert_eq!(admits("start: \"a\" <[1]> \"b\"", &begin), 3);
+    assert_eq!(admits("start: \"a\" <s> \"b\"", &bytes("ab")), 1);
+    // In texts, expressions and comments they are what they are.
+    let text = "start: \"<s>\\\"\" /<s>[\"<]\\/?/ // <none>\n# <none>\n";
+    assert_eq!(admits(text, &bytes("<s>\"<s><")), 9 - 1);
+    for (text, line) in
+        [("start: <none>", "line 1"), ("start: a\na: \"x\"\n  | <|im_end|>", "line 3"), ("start: <sé>", "line 1")]
+    {
+        let error = refusal(GrammarKind::Lark, text);
+        assert!(matches!(&error, Error::InvalidArgument(what) if what.contains(line)), "{text}: {error}");
+    }
+    for text in [
+        "start: <",
+        "start: <>",
+        "start: <a",
+        "start: \"<",
+        "start: /<",
+        "start: <[",
+        "start: <[]>",
+        "start: <[99999999]>",
+        "start: <[5-1]>",
+        "start: <[*]>x",
+    ] {
+        let _ = refusal(GrammarKind::Lark, text);
+    }
+}
+
+/// What is wrong, what is not implemented and what is too large are told apart, with the reason.
+#[test]
+fn hostile_grammars_have_the_status_of_their_fault() {
+    use GrammarKind::*;
+    let many = |n: usize, text: &str| text.repeat(n);
+    let schema = |text: &str| (JsonSchema, text.to_owned());
+    let lark = |text: &str| (Lark, text.to_owned());
+    let gbnf = |text: &str| (Gbnf, text.to_owned());
+    let regex = |text: &str| (Regex, text.to_owned());
+    let wrong = [
+        schema(""),
+        schema("nul"),
+        schema("{\"type\": 1}"),
+        schema("{\"type\": []}"),
+        schema("{\"pattern\": \"(\"}"),
+        schema("{\"pattern\": \"a{5,3}\"}"),
+        schema("{\"minLength\": -1}"),
+        schema("{\"minLength\": \"a\"}"),
+        schema("{\"type\": \"string\", \"minLength\": 5, \"maxLength\": 3}"),
+        schema("{\"enum\": []}"),
+        schema("{\"enum\": 1}"),
+        schema("{\"$ref\": \"#/a/b\"}"),
+        schema("{\"$ref\": 5}"),
+        schema("{\"required\": [1]}"),
+        schema("{\"properties\": []}"),
+        schema("{\"items\": 5}"),
+        schema("{\"anyOf\": []}"),
+        schema("{\"anyOf\": {}}"),
+        schema("false"),
+        schema("{\"a\": \"\\ud800\"}"),
+        schema("{\"type\": \"integer\", \"minimum\": 5, \"maximum\": 4}"),
+        schema("{\"type\": \"integer\", \"multipleOf\": 0}"),
+        schema("{\"type\": \"integer\", \"multipleOf\": -2}"),
+        regex("a{5,3}"),
+        regex("\\"),
+        regex("(?P<a"),
+        regex("[z-a]"),
+        regex("*"),
+        regex("a**b("),
+        regex("\\p{None}"),
+        lark("start: b"),
+        lark("start: \"a"),
+        lark("start: /a"),
+        lark("start"),
+        lark("b: \"a\""),
+        lark("start: \"a\"\nstart: \"b\""),
+        lark("start: \"a\"~-1"),
+        lark("start: %none"),
+        lark("\0"),
+        lark("start: /a{5,3}/"),
+        lark("start: @other"),
+        gbnf(""),
+        gbnf("root"),
+        gbnf("root ::= a"),
+        gbnf("root ::= \"a"),
+        gbnf("root ::= [a"),
+        gbnf("root ::= [z-a]"),
+        gbnf("root ::= \"a\"{5,3}"),
+        gbnf("root ::= ("),
+        gbnf("a ::= \"b\""),
+        gbnf("root ::= \"\\q\""),
+        (Choices, "[".into()),
+        (Choices, "{}".into()),
+        (Choices, "[[]]".into()),
+        (Choices, "null".into()),
+        (Json, " ".into()),
+    ];
+    let absent = [
+        regex("(?=a)b"),
+        regex("(a)\\1"),
+        regex("(?<=a)b"),
+        regex("a\\b"),
+        schema("{\"type\": \"array\", \"uniqueItems\": true}"),
+        schema("{\"type\": \"array\", \"contains\": {\"type\": \"null\"}}"),
+        schema("{\"type\": \"object\", \"propertyNames\": {\"maxLength\": 3}}"),
+        schema("{\"pattern\": \"(?=a)b\"}"),
+        schema("{\"pattern\": \"(a)\\\\1\"}"),
+        schema("{\"$ref\": \"https://example.org/a.json\"}"),
+        schema("{\"type\": \"object\", \"unevaluatedProperties\": false}"),
+        lark("start: /(?=a)b/"),
+        lark("start: %json {}"),
+    ];
+    let large = [
+        regex(&format!("{}a{}", many(500, "("), many(500, ")"))),
+        regex(&many(300_000, "a")),
+        schema(&format!("{{\"pattern\": \"{}a{}\"}}", many(500, "("), many(500, ")"))),
+        schema(&many(200, "[")),
+        lark(&format!("start: {}\"a\"{}", many(9000, "("), many(9000, ")"))),
+        gbnf("root ::= \"a\"{1000000000}"),
+        gbnf(&format!("root ::= {}\"a\"{}", many(9000, "("), many(9000, ")"))),
+        (Choices, format!("[\"{}\"]", many(300_000, "a"))),
+    ];
+    let mut failed = Vec::new();
+    for (list, name) in [(&wrong[..], "wrong"), (&absent, "absent"), (&large, "large")] {
+        for (kind, text) in list {
+            let (started, short) = (Instant::now(), text.chars().take(60).collect::<String>());
+            let error = grammar(*kind, text).err();
+            let found = match &error {
+                Some(Error::InvalidArgument(_)) => "wrong",
+                Some(Error::Unsupported(_)) => "absent",
+                Some(Error::TooComplex(_)) => "large",
+                _ => "taken",
+            };
+            let what = error.map(|e| e.to_string()).unwrap_or_default();
+            if found != name || what.len() > 300 || what.len() < 15 || started.elapsed().as_secs() >= 10 {
+                failed.push(format!("{kind:?} {short}: {found} for {name}: {what}"));
+            }
+        }
+    }
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
 }

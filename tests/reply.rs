@@ -7,6 +7,7 @@ use std::sync::{Arc, LazyLock};
 use proptest::prelude::*;
 use realizar::engine::{LoadParams, Model, Tokenizer};
 use realizar::error::Error;
+use realizar::format::{Metadata, Strings, Value};
 use realizar::grammar::Grammars;
 use realizar::text::{Chat, ChatTemplate, Event, EventKind, Reply, ReplyParser, Stops, find_reply_form};
 use serde_json::{Value as Json, json};
@@ -123,8 +124,9 @@ struct Got {
     content: String,
     unparsed: String,
     calls: Vec<(String, String)>,
-    /// Set by the end: true where something was not understood.
+    /// Set by the end: true where something was not understood, and half a tag.
     end: Option<bool>,
+    tag: String,
 }
 
 fn take(parser: &mut ReplyParser, got: &mut Got) {
@@ -140,7 +142,7 @@ fn take(parser: &mut ReplyParser, got: &mut Got) {
                 got.calls.push((text, String::new()));
             }
             EventKind::ToolArguments => got.calls[call as usize].1 += &text,
-            EventKind::End => got.end = Some(unparsed),
+            EventKind::End => (got.end, got.tag) = (Some(unparsed), text),
         }
     }
 }
@@ -181,7 +183,7 @@ fn calls(n: usize) -> Json {
 
 fn accepts(case: &Case, text: &str) -> bool {
     let grammars = Grammars::new(tokenizer(), tokenizer().n_vocab()).unwrap();
-    let mut matcher = grammars.compile_tools(&case.reply, tokenizer()).unwrap().matcher().unwrap();
+    let mut matcher = grammars.compile_tools(&case.reply, false, tokenizer()).unwrap().matcher().unwrap();
     let mut line = Vec::new();
     for token in bytes(text.as_bytes()) {
         if !matcher.allowed(&line).unwrap().has(token) {
@@ -309,7 +311,7 @@ fn all_kinds_of_parameters_are_written_and_read() {
             let parameters = json!({"type": "object", "properties": {key: {"type": "integer"}}, "required": [key]});
             let (case, text) = with_tools(&source, &tool("go", parameters), &json!({key: 7})).unwrap();
             let grammars = Grammars::new(tokenizer(), tokenizer().n_vocab()).unwrap();
-            match grammars.compile_tools(&case.reply, tokenizer()) {
+            match grammars.compile_tools(&case.reply, false, tokenizer()) {
                 Ok(_) => {
                     let got = parsed(&case.reply, &text);
                     let found = got.calls.first().map(|(_, json)| serde_json::from_str::<Json>(json).unwrap());
@@ -347,7 +349,7 @@ fn parameters_that_recurse_or_explode_are_bounded() {
             let started = std::time::Instant::now();
             let (case, _) =
                 with_tools(&source(THINK, &form), &tool("go", parameters.clone()), &json!({"x": {"a": "b"}})).unwrap();
-            match grammars.compile_tools(&case.reply, tokenizer()) {
+            match grammars.compile_tools(&case.reply, false, tokenizer()) {
                 Ok(_) | Err(Error::Unsupported(_) | Error::TooComplex(_) | Error::InvalidArgument(_)) => {}
                 Err(e) => panic!("{name}: {e}"),
             }
@@ -524,6 +526,38 @@ fn what_is_no_call_stays_text() {
     assert_eq!(parsed(&bare, object).unparsed, object);
 }
 
+/// White space of several bytes, and of another length than a tag's, is cut between characters.
+#[test]
+fn white_space_may_be_other_than_that_of_tags() {
+    let forms = forms();
+    let of = |name: &str| case(&source("", &forms.iter().find(|form| form.0 == name).unwrap().1), "auto").reply;
+    let (tagged, typed) = (of("tagged arguments"), of("typed arguments"));
+    let wide = source("", &forms[10].1.replace("<parameter={{ k }}>\n", "<parameter={{ k }}>\n\n"));
+    let wide = case(&wide, "auto").reply;
+    for (reply, query, text) in [
+        (
+            &tagged,
+            "a\u{3000}",
+            "<tool_call>\n<function=get>\n<parameter=query>\na\u{3000}\n</parameter>\n</function>\n</tool_call>",
+        ),
+        (
+            &tagged,
+            "\u{200a}",
+            "<tool_call>\n<function=get>\n<parameter=query>\n\u{200a}</parameter>\n</function>\n</tool_call>",
+        ),
+        (&typed, "a", "<invoke name=\"get\">\u{3000}<parametername=\"query\" string=\"true\">a</parameter>\n</invoke>"),
+        (&typed, "a", "<invoke name=\"get\"><parameter\u{3000}name=\"query\" string=\"true\">a</parameter></invoke>"),
+        (&wide, "a", "<tool_call><function=get>\n<parameter=query>\n\na\n</parameter>\n</function>\n</tool_call>"),
+        (&wide, "\na", "<tool_call><function=get>\n<parameter=query>\n\n\na\n</parameter>\n</function>\n</tool_call>"),
+        (&wide, "", "<tool_call><function=get>\n<parameter=query>\n\n</parameter>\n</function>\n</tool_call>"),
+    ] {
+        let got = parsed(reply, text);
+        let [(_, arguments)] = &got.calls[..] else { panic!("{text}: {got:?}") };
+        assert_eq!(serde_json::from_str::<Json>(arguments).unwrap(), json!({"query": query}), "{text}");
+        assert_eq!((got.content.as_str(), got.end), ("", Some(false)), "{text}");
+    }
+}
+
 #[test]
 fn hostile_replies_cost_little() {
     let forms = forms();
@@ -638,6 +672,275 @@ fn conversations_that_a_template_would_lose_are_refused() {
     without(&format!("{tools}{messages}"), "the name in messages[1].tool_calls[0]");
     let results = all.replace("{{ m.content or '' }}", "{{ m.content if m.role != 'tool' else '' }}");
     without(&format!("{tools}{results}"), "the content of messages[2]");
+}
+
+/// A vocabulary of bytes and control tokens.
+fn with_controls(names: &[&str]) -> Tokenizer {
+    let bytes: Vec<String> = (0..256).map(|b| format!("<0x{b:02X}>")).collect();
+    let plain = ["<unk>", "<s>", "</s>"].into_iter().chain(bytes.iter().map(String::as_str));
+    let tokens: Vec<&str> = plain.chain(names.iter().copied()).collect();
+    let kind = |i: usize| {
+        if i == 0 {
+            2
+        } else if (3..259).contains(&i) {
+            6
+        } else {
+            3
+        }
+    };
+    let mut m = Metadata::from_iter([("tokenizer.ggml.model", Value::from("llama"))]);
+    m.set("tokenizer.ggml.tokens", Value::from(tokens.iter().collect::<Strings>()));
+    m.set("tokenizer.ggml.token_type", (0..tokens.len()).map(kind).collect::<Vec<i64>>());
+    m.set("tokenizer.ggml.scores", vec![0f32; tokens.len()]);
+    m.set("tokenizer.ggml.eos_token_id", 2u32);
+    Tokenizer::from_metadata(&mut m).unwrap()
+}
+
+/// A reply in which the names stand for control tokens, and in which they are text.
+fn parsed_with(tokenizer: &Tokenizer, controls: &[&str], reply: &Arc<Reply>, text: &str, is_whole: bool) -> Got {
+    let mut tokens = Vec::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        match controls.iter().position(|name| rest.starts_with(name)) {
+            Some(i) => {
+                tokens.push(259 + i as u32);
+                rest = &rest[controls[i].len()..];
+            }
+            None => {
+                tokens.push(3 + u32::from(rest.as_bytes()[0]));
+                let n = rest.chars().next().unwrap().len_utf8();
+                tokens.extend(rest.as_bytes()[1..n].iter().map(|b| 3 + u32::from(*b)));
+                rest = &rest[n..];
+            }
+        }
+    }
+    let (mut parser, mut got) = (ReplyParser::new(reply.clone(), Stops::default()), Got::default());
+    for token in tokens {
+        if got.end.is_none() {
+            parser.push(tokenizer, token).unwrap();
+            take(&mut parser, &mut got);
+        }
+    }
+    parser.end(is_whole).unwrap();
+    take(&mut parser, &mut got);
+    got
+}
+
+/// The control tokens of the vocabulary o200k_harmony.
+const HARMONY: [&str; 8] = [
+    "<|startoftext|>",
+    "<|endoftext|>",
+    "<|return|>",
+    "<|constrain|>",
+    "<|channel|>",
+    "<|start|>",
+    "<|end|>",
+    "<|message|>",
+];
+
+/// Replies of gpt-oss as openai-harmony reads them.
+#[test]
+fn harmony_is_read_as_its_owner_does() {
+    let source = "{{ tools | tojson }}{# <|channel|> #}{% for m in messages %}<|start|>{{ m.role }}<|message|>{{ m.content or '' }}\
+        {% for t in m.tool_calls or [] %}{{ t.function.name ~ t.function.arguments | tojson }}{% endfor %}<|end|>{% endfor %}\
+        {% if add_generation_prompt %}<|start|>assistant{% endif %}";
+    let case = case(source, "auto");
+    let controls = [&HARMONY[..], &["<|call|>"]].concat();
+    let tokenizer = with_controls(&controls);
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/text/harmony.json");
+    type Message = (Option<String>, Option<String>, String);
+    let table: Vec<(String, Vec<Message>)> = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    for (text, messages) in table {
+        let mut want = Got::default();
+        let mut other = String::new();
+        let add =
+            |to: &mut String, text: &str| *to = if to.is_empty() { text.to_owned() } else { format!("{to}\n{text}") };
+        for (channel, to, text) in messages {
+            // Its parser takes the type of a content without a recipient for one.
+            let to = to.filter(|to| to != "json" && !to.starts_with("<|constrain|>"));
+            let name = to.as_deref().and_then(|to| to.strip_prefix("functions."));
+            match (channel.as_deref(), to.as_deref(), name) {
+                (_, _, Some(name @ ("get" | "get_weather"))) => {
+                    want.calls.push((name.to_owned(), text.trim().to_owned()))
+                }
+                (Some("analysis"), None, _) => add(&mut want.reasoning, &text),
+                (Some("final" | "commentary") | None, None, _) => add(&mut want.content, &text),
+                _ => other = text,
+            }
+        }
+        want.end = Some(!other.is_empty());
+        let mut with_names = parsed(&case.reply, &text);
+        for got in [&mut parsed_with(&tokenizer, &controls, &case.reply, &text, false), &mut with_names] {
+            got.calls.iter_mut().for_each(|(_, json)| *json = json.trim().to_owned());
+            assert!(got.unparsed.contains(&other), "{text}: {got:?}");
+            got.unparsed.clear();
+            assert_eq!(got, &want, "{text}");
+        }
+    }
+    let required = self::case(source, "required");
+    let thought = "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant";
+    let said = "<|channel|>commentary<|message|>I look.<|end|><|start|>assistant";
+    for (head, is_call) in [
+        ("<|channel|>commentary to=functions.get <|constrain|>json<|message|>", true),
+        (" to=functions.get<|channel|>commentary json<|message|>", true),
+        ("<|channel|>commentary to=functions.get<|message|>", true),
+        ("<|channel|>commentary to=functions.other json<|message|>", false),
+        ("<|channel|>final<|message|>", false),
+    ] {
+        for before in ["", thought, said, &format!("{thought}{said}")] {
+            let text = format!("{before}{head}{{\"query\":\"a\"}}");
+            let is_content = head.contains("final");
+            assert_eq!((accepts(&case, &text), accepts(&required, &text)), (is_call || is_content, is_call), "{text}");
+            assert!(!is_call || !accepts(&case, &text.replace("query", "other")), "{text}");
+        }
+    }
+    // What is no header, and control tokens within texts and calls, are told of.
+    let call = "<|channel|>commentary to=functions.get<|message|>";
+    for (text, content, unparsed, arguments, tag) in [
+        ("to=5", "", "", "", "to=5"),
+        ("Plain.", "Plain.", "", "", ""),
+        ("<|channel|>final<|message|>a <|constrain|> b<|message|>c", "a  bc", "<|constrain|><|message|>", "", ""),
+        (&format!("{call}{{\"query\": \"a<|constrain|>b\"}}<|call|>"), "", "<|constrain|>b\"}", "{\"query\": \"a", ""),
+        (
+            &format!("{call}{{\"query\": <|end|><|start|>assistant<|channel|>final<|message|>x"),
+            "x",
+            "<|end|>",
+            "{\"query\": ",
+            "",
+        ),
+        ("<|channel|>final<|message|>a<|startoftext|>b", "ab", "<|startoftext|>", "", ""),
+        ("<|channel|>analysis to=func", "", "", "", "<|channel|>analysis to=func"),
+        ("<|start|>user<|message|>I ask", "", "<|start|>user<|message|>I ask", "", ""),
+    ] {
+        let got = parsed_with(&tokenizer, &controls, &case.reply, text, false);
+        let have = got.calls.first().map_or("", |call| &call.1);
+        assert_eq!(
+            (&got.content[..], &got.unparsed[..], have, &got.tag[..]),
+            (content, unparsed, arguments, tag),
+            "{text}"
+        );
+        assert_eq!(got.end, Some(text != "Plain."), "{text}");
+    }
+}
+
+/// Calls that servers of the models' owners read, though the template writes them otherwise.
+#[test]
+fn calls_are_read_as_models_write_them() {
+    let forms = forms();
+    let of = |name: &str| case(&source(THINK, &forms.iter().find(|form| form.0 == name).unwrap().1), "auto").reply;
+    let (json, tagged, pairs, named, numbered, fenced, typed) = (
+        of("tag with JSON"),
+        of("tagged arguments"),
+        of("keys and values"),
+        of("name in a tag"),
+        of("numbered"),
+        of("fenced JSON"),
+        of("typed arguments"),
+    );
+    let get = |query: &str| ("get", json!({"query": query}));
+    let weather = |city: &str, days: i32| ("get_weather", json!({"city": city, "days": days}));
+    let function = |query: &str| format!("<function=get>\n<parameter=query>\n{query}\n</parameter>\n</function>");
+    for (reply, text, content, want) in [
+        (&tagged, function("a"), "", vec![get("a")]),
+        (&tagged, format!("Sure.\n\n{}", function("a")), "Sure.", vec![get("a")]),
+        (&tagged, format!("<tool_call>\n{}\n{}\n</tool_call>", function("a"), function("b")), "", vec![get("a"), get("b")]),
+        (&tagged, format!("{}\n{}", function("a"), function("b")), "", vec![get("a"), get("b")]),
+        (&tagged, format!("<tool_call>{}</tool_call>{}", function("a"), function("b")), "", vec![get("a"), get("b")]),
+        (&tagged, "<tool_call>\n<function=get_weather>\n<parameter=city>\nBonn\n<parameter=days>\n2\n</parameter>\n</function>\n</tool_call>".into(), "", vec![weather("Bonn", 2)]),
+        (&tagged, "<tool_call>\n<function=get_weather>\n<parameter=days>\n2\n<parameter=city>\nBonn\n</function>\n</tool_call>".into(), "", vec![weather("Bonn", 2)]),
+        (&tagged, "<tool_call>\n<function= get >\n<parameter=query>\na\n</parameter>\n</function>\n</tool_call>".into(), "", vec![get("a")]),
+        // A value that holds the tag of an argument that there is not, or of one that has come.
+        (&tagged, function("see <parameter=other> and <parameter=query>"), "", vec![get("see <parameter=other> and <parameter=query>")]),
+        (&pairs, "<tool_call>get\n<arg_key>query</arg_key>\n<arg_value>a\n</tool_call>".into(), "", vec![get("a")]),
+        (&pairs, "<tool_call>get_weather\n<arg_key>city</arg_key>\n<arg_value>Bonn\n<arg_key>days</arg_key>\n<arg_value>2</arg_value>\n</tool_call>".into(), "", vec![weather("Bonn", 2)]),
+        (&typed, "<invoke name=\"get_weather\">\n<parameter name=\"city\" string=\"true\">Bonn\n<parameter name=\"days\" string=\"false\">2</parameter>\n</invoke>\n".into(), "", vec![weather("Bonn", 2)]),
+        (&json, "{\"name\": \"get\", \"arguments\": {\"query\": \"a\"}}".into(), "", vec![get("a")]),
+        (&json, "\n{\"name\":\"get\",\"arguments\":{\"query\":\"a\"}}\n{\"name\":\"get\",\"arguments\":{\"query\":\"b\"}}".into(), "", vec![get("a"), get("b")]),
+        (&json, "{\"name\": \"Lily\", \"age\": 5}".into(), "{\"name\": \"Lily\", \"age\": 5}", vec![]),
+        (&json, "{\"name\": \"get\", \"value\": 5}".into(), "{\"name\": \"get\", \"value\": 5}", vec![]),
+        (&json, "<tool_call>{\"name\": \"get\", \"arguments\": {\"query\": \"\\ud83d x \\ude00\\ud83d\\ude00\\ud83d\"}}</tool_call>".into(), "", vec![get("\u{fffd} x \u{fffd}😀\u{fffd}")]),
+        (&json, "<tool_call>{\"name\": \"get\", \"arguments\": \"{\\\"query\\\": \\\"\\\\ud83d\\\"}\"}</tool_call>".into(), "", vec![get("\u{fffd}")]),
+        (&named, "[TOOL_CALLS] get [CALL_ID] abc [ARGS] {\"query\": \"a\"}".into(), "", vec![get("a")]),
+        (&named, "[TOOL_CALLS]get[CALL_ID]abc[ARGS]\n{\"query\": \"a\"}".into(), "", vec![get("a")]),
+        (&numbered, "<|calls|><|call|>functions.get:0<|args|> \n{\"query\": \"a\"}<|end_call|><|end_calls|>".into(), "", vec![get("a")]),
+        (&fenced, "<|calls|><|call|>function<|sep|> get\n```json\n\n {\"query\": \"a\"}\n```<|end_call|><|end_calls|>".into(), "", vec![get("a")]),
+    ] {
+        let got = parsed(reply, &text);
+        let calls: Vec<(&str, Json)> =
+            got.calls.iter().map(|(name, text)| (&name[..], serde_json::from_str(text).unwrap())).collect();
+        assert_eq!((calls, &got.content[..], &got.unparsed[..], got.end), (want, content, "", Some(false)), "{text}");
+    }
+}
+
+/// A reply that breaks off within a tag tells of it with its end, and where the model ended it that is text.
+#[test]
+fn half_a_tag_comes_with_the_end() {
+    let forms = forms();
+    let of = |name: &str| case(&source(THINK, &forms.iter().find(|form| form.0 == name).unwrap().1), "auto").reply;
+    let (json, tagged) = (of("tag with JSON"), of("tagged arguments"));
+    let call = "<tool_call>\n<function=get>\n<parameter=query>\n";
+    for (reply, text, handed_on, tag) in [
+        (&json, "Hello <tool_c", "Hello ", "<tool_c"),
+        (&json, "Hello </thin", "Hello </thin", ""),
+        (&json, "<think>Hm.\n</thin", "Hm.", "</thin"),
+        (&json, "a <", "a ", "<"),
+        (&json, "a < b", "a < b", ""),
+        (&json, "{\"name\": \"ge", "", "{\"name\": \"ge"),
+        (&json, "<tool_call>{\"name\": \"get\", \"arguments\": {}}\n</tool", "{}", "</tool"),
+        (&tagged, &format!("{call}a\n</param"), "{\"query\": \"a", "</param"),
+        (&tagged, &format!("{call}a\n</parameter>\n</funct"), "{\"query\": \"a\"", "</funct"),
+        (&tagged, "<tool_call>\n<function=get>\n<para", "", "<tool_call>\n<function=get>\n<para"),
+        (&tagged, "<tool_call>\n<functio", "", "<tool_call>\n<functio"),
+    ] {
+        let (mut parser, mut got) = (ReplyParser::new(reply.clone(), Stops::default()), Got::default());
+        for token in bytes(text.as_bytes()) {
+            parser.push(tokenizer(), token).unwrap();
+        }
+        parser.end(false).unwrap();
+        take(&mut parser, &mut got);
+        let all = got.reasoning + &got.content + got.calls.first().map_or("", |call| &call.1);
+        assert_eq!((all.trim_end(), &got.unparsed[..], &got.tag[..]), (handed_on.trim_end(), "", tag), "{text}");
+        let is_complete = tag.is_empty();
+        assert_eq!(got.end, Some(!is_complete), "{text}");
+        assert!(parse(reply, &bytes(text.as_bytes()), true).tag.is_empty(), "{text}");
+    }
+}
+
+#[test]
+fn stops_end_the_content_alone() {
+    let reply = case(&source(THINK, &forms()[0].1), "auto").reply;
+    let call = "<tool_call>\n{\"name\": \"get\", \"arguments\": {\"query\": \"END\"}}\n</tool_call>";
+    for (text, content, is_stopped) in [
+        ("one END two", "one ", true),
+        ("oEND", "o", true),
+        ("END", "", true),
+        ("one EN", "one EN", false),
+        ("one EN\nD", "one EN\nD", false),
+        ("<think>END</think>\nyes ENDED", "yes ", true),
+        (&format!("see\n{call}"), "see", false),
+        (&format!("EN{call}"), "EN", false),
+        ("a\n\nb", "a", true),
+        (&format!("a\n\n{call}"), "a", false),
+        ("a END <tool_call>{", "a ", true),
+        ("aENaEND", "aENa", true),
+    ] {
+        for at_once in [false, true] {
+            let stops = Stops::new(&["END", "\n\n"]).unwrap();
+            let (mut parser, mut got) = (ReplyParser::new(reply.clone(), stops), Got::default());
+            for token in bytes(text.as_bytes()) {
+                if !parser.is_stopped() {
+                    parser.push(tokenizer(), token).unwrap();
+                }
+                if !at_once {
+                    take(&mut parser, &mut got);
+                    assert!(content.starts_with(&got.content), "{text}: {got:?}");
+                }
+            }
+            parser.end(true).unwrap();
+            take(&mut parser, &mut got);
+            assert_eq!((&got.content[..], parser.is_stopped(), got.end), (content, is_stopped, Some(false)), "{text}");
+        }
+    }
 }
 
 proptest! {

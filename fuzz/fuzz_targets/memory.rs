@@ -1,5 +1,9 @@
 //! Models whose files are in memory.
+// Each target uses some of it.
+#![allow(dead_code)]
 
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
 use realizar::engine::{LoadParams, Model, Runtime, RuntimeParams};
@@ -15,6 +19,15 @@ static RUNTIME: LazyLock<Arc<Runtime>> = LazyLock::new(|| {
 
 /// Loads a model of files by their names.
 pub fn load(files: &[(&str, &[u8])], text_only: bool) -> Result<Arc<Model>> {
+    load_with(files, LoadParams { text_only, ..Default::default() })
+}
+
+/// Loads a model with its weights packed into a file, as those of a type.
+pub fn load_packed(files: &[(&str, &[u8])], quantize: u32, packed: &Path) -> Result<Arc<Model>> {
+    load_with(files, LoadParams { quantize, packed_path: Some(packed), ..Default::default() })
+}
+
+fn load_with(files: &[(&str, &[u8])], params: LoadParams) -> Result<Arc<Model>> {
     let sources: Vec<ByteSource> = files
         .iter()
         .map(|(name, bytes)| {
@@ -28,8 +41,12 @@ pub fn load(files: &[(&str, &[u8])], text_only: bool) -> Result<Arc<Model>> {
             ByteSource { name: name.into(), len, read: Arc::new(read) }
         })
         .collect();
-    Model::load_from(
-        &sources,
-        LoadParams { runtime: Some(RUNTIME.clone()), device: 1, text_only, ..Default::default() },
-    )
+    Model::load_from(&sources, LoadParams { runtime: Some(RUNTIME.clone()), device: 1, ..params })
+}
+
+/// A new folder for the files of this process.
+pub fn folder(target: &str) -> PathBuf {
+    let path = std::env::temp_dir().join(format!("realizar-fuzz-{target}-{}", std::process::id()));
+    fs::create_dir_all(&path).expect("a folder");
+    path
 }

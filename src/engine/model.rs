@@ -310,14 +310,14 @@ impl Model {
         Reply::new(form.clone(), chat, &prompt)
     }
 
-    /// Compiles a grammar for this model's vocabulary.
-    pub fn grammar(&self, kind: GrammarKind, text: &str) -> Result<Grammar> {
-        self.grammars()?.compile(kind, text)
+    /// Compiles a grammar for this model's vocabulary. `white_space`: the parts of JSON may have some between them.
+    pub fn grammar(&self, kind: GrammarKind, white_space: bool, text: &str) -> Result<Grammar> {
+        self.grammars()?.compile(kind, white_space, text, self.tokenizer()?)
     }
 
-    /// Compiles the grammar of the reply to a chat with tools.
-    pub fn tool_grammar(&self, chat: &Chat) -> Result<Grammar> {
-        self.grammars()?.compile_tools(&self.reply(chat)?, self.tokenizer()?)
+    /// Compiles the grammar of the reply to a chat with tools. `white_space`: as in `grammar`.
+    pub fn tool_grammar(&self, chat: &Chat, white_space: bool) -> Result<Grammar> {
+        self.grammars()?.compile_tools(&self.reply(chat)?, white_space, self.tokenizer()?)
     }
 
     fn grammars(&self) -> Result<&Grammars> {

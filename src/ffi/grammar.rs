@@ -18,7 +18,8 @@ use super::status::{RZ_OK, rz_error, rz_status};
 pub const RZ_GRAMMAR_JSON_SCHEMA: u32 = 1;
 /// Kind of a grammar: a regular expression, which the whole text matches. Without look-around and back references.
 pub const RZ_GRAMMAR_REGEX: u32 = 2;
-/// Kind of a grammar: the dialect of Lark that llguidance reads; the rule "start" is the whole text.
+/// Kind of a grammar: the dialect of Lark that llguidance reads; the rule "start" is the whole text. A name between angle
+/// brackets, such as <|im_end|>, is the token of the vocabulary that is written so.
 pub const RZ_GRAMMAR_LARK: u32 = 3;
 /// Kind of a grammar: GBNF, as llama.cpp reads it, without tokens in it. Where parts of a text may end at several places the
 /// longest counts.
@@ -35,6 +36,11 @@ pub const RZ_GRAMMAR_CHOICES: u32 = 6;
 /// do not.
 pub const RZ_GRAMMAR_TOOLS: u32 = 7;
 
+/// Or-ed to RZ_GRAMMAR_JSON_SCHEMA, _JSON or _TOOLS: up to 40 characters of white space between the parts of JSON, line ends too.
+/// Without it JSON has none, which costs fewer tokens, and that of RZ_GRAMMAR_TOOLS one space or none behind commas and
+/// colons, as templates write it.
+pub const RZ_GRAMMAR_WHITESPACE: u32 = 256;
+
 /// A compiled grammar. Immutable: any number of samplers may use it at once, with caches of any model that has the
 /// vocabulary of the one it was made for.
 pub struct rz_grammar(Arc<Model>, pub(super) Grammar);
@@ -47,12 +53,11 @@ impl Handle for rz_grammar {
     }
 }
 
-/// Compiles a grammar of `kind`, RZ_GRAMMAR_..., from `len` bytes of UTF-8. `*out` is freed with rz_grammar_free, before
+/// Compiles a grammar of `kind`, RZ_GRAMMAR_... and RZ_GRAMMAR_WHITESPACE, from `len` bytes of UTF-8. `*out` is freed with rz_grammar_free, before
 /// or after the model.
 ///
 /// Whatever the text is, the call takes less than a second and 64 MiB, or ends with RZ_ERR_LIMIT. The first grammar of a model
-/// prepares its vocabulary, which takes some tens of milliseconds. White space between the parts of JSON is up to 40
-/// characters long. Works on a thread that ends with the call. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (an unknown
+/// prepares its vocabulary, which takes some tens of milliseconds. Works on a thread that ends with the call. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (an unknown
 /// kind, a grammar that cannot be read or that no text matches; the message says where), RZ_ERR_UNSUPPORTED (what is not
 /// implemented, or a model without a tokenizer or without a token that ends a text), RZ_ERR_LIMIT (too complex), RZ_ERR_IO
 /// (the system gives no thread), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
@@ -69,14 +74,15 @@ pub unsafe extern "C" fn rz_grammar_new(
         let model = call.handle(model)?;
         let text = call.text(text, len, "text")?;
         let out = call.out(out, "out")?;
-        let grammar = match kind {
+        let white_space = kind & RZ_GRAMMAR_WHITESPACE != 0;
+        let grammar = match kind & !RZ_GRAMMAR_WHITESPACE {
             RZ_GRAMMAR_TOOLS => {
                 let chat = parse(text, RZ_CHAT_ADD_GENERATION_PROMPT)?;
-                apart(|| model.0.tool_grammar(&chat))?
+                apart(|| model.0.tool_grammar(&chat, white_space))?
             }
-            _ => {
-                let kind = grammar_kind(kind)?;
-                apart(|| model.0.grammar(kind, text))?
+            other => {
+                let kind = grammar_kind(other)?;
+                apart(|| model.0.grammar(kind, white_space, text))?
             }
         };
         out.set_handle(rz_grammar(model.0.clone(), grammar));

@@ -139,6 +139,10 @@ impl<'a> Reader<'_, 'a> {
         Error::format(self.path, format!("JSON: {what} at line {line} column {column}"))
     }
 
+    fn limit(&self, what: impl fmt::Display) -> Error {
+        Error::TooComplex(self.error(what).to_string())
+    }
+
     fn rest(&self) -> &'a str {
         self.text.get(self.at..).unwrap_or_default()
     }
@@ -171,11 +175,11 @@ impl<'a> Reader<'_, 'a> {
 
     fn value(&mut self, depth: usize) -> Result<Json<'a>> {
         if depth > MAX_DEPTH {
-            return Err(self.error(format_args!("nested more than {MAX_DEPTH} deep")));
+            return Err(self.limit(format_args!("nested more than {MAX_DEPTH} deep")));
         }
         self.values += 1;
         if self.values > MAX_VALUES {
-            return Err(self.error(format_args!("more than {MAX_VALUES} values")));
+            return Err(self.limit(format_args!("more than {MAX_VALUES} values")));
         }
         check_memory("JSON")?;
         self.skip_space();

@@ -20,6 +20,9 @@ enum Part {
     Repeat(Box<Part>, String),
 }
 
+/// Digits of a number of repetitions.
+const MAX_DIGITS: usize = 7;
+
 /// A grammar in Lark.
 ///
 /// # Errors
@@ -299,12 +302,18 @@ impl<'t> Reader<'t> {
                 }
             };
             let times: String = rest[..len].chars().filter(|c| !c.is_whitespace()).collect();
-            let counts =
-                times.trim_matches(['{', '}']).split(',').all(|n| n.len() < 8 && n.bytes().all(|b| b.is_ascii_digit()));
-            if times.starts_with('{')
-                && (!counts || times.starts_with("{,") || times == "{}" || times.matches(',').count() > 1)
-            {
-                return Err(self.wrong(&format!("{times:?} is no number of repetitions")));
+            if let Some(counts) = times.strip_prefix('{').and_then(|counts| counts.strip_suffix('}')) {
+                let (least, most) = counts.split_once(',').unwrap_or((counts, counts));
+                let is_count = |n: &str| n.bytes().all(|b| b.is_ascii_digit());
+                if least.is_empty() || !is_count(least) || !is_count(most) {
+                    return Err(self.wrong(&format!("{times:?} is no number of repetitions")));
+                }
+                if least.len().max(most.len()) > MAX_DIGITS {
+                    return Err(Error::TooComplex(format!("the GBNF grammar repeats {times} times")));
+                }
+                if !most.is_empty() && least.parse::<u32>().ok() > most.parse().ok() {
+                    return Err(self.wrong(&format!("{times:?} is no range of repetitions")));
+                }
             }
             self.at += len;
             part = Part::Repeat(Box::new(part), times);

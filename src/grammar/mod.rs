@@ -62,21 +62,21 @@ impl Grammars {
         Ok(Grammars { factory: caught(COMPILED, || prepared(tokenizer))?, n_vocab: n_logits })
     }
 
-    /// Compiles a grammar.
+    /// Compiles a grammar. `white_space`: the parts of JSON may have some between them.
     ///
     /// # Errors
     /// `InvalidArgument` for one that cannot be read or never matches, `TooComplex` beyond the bounds, `Unsupported` for what is
     /// not implemented.
-    pub fn compile(&self, kind: Kind, text: &str) -> Result<Grammar> {
-        self.compiled(|left| source::read(kind, text, left))
+    pub fn compile(&self, kind: Kind, white_space: bool, text: &str, tokenizer: &Tokenizer) -> Result<Grammar> {
+        self.compiled(|left| source::read(kind, white_space, text, tokenizer, left))
     }
 
     /// Compiles the grammar of a reply with calls of tools.
     ///
     /// # Errors
     /// Those of `compile`.
-    pub fn compile_tools(&self, reply: &Reply, tokenizer: &Tokenizer) -> Result<Grammar> {
-        self.compiled(|left| source::read_tools(reply, tokenizer, left))
+    pub fn compile_tools(&self, reply: &Reply, white_space: bool, tokenizer: &Tokenizer) -> Result<Grammar> {
+        self.compiled(|left| source::read_tools(reply, white_space, tokenizer, left))
     }
 
     fn compiled(&self, source: impl FnOnce(&mut Option<Error>) -> Result<TopLevelGrammar>) -> Result<Grammar> {
@@ -91,6 +91,8 @@ impl Grammars {
             parser.start_without_prompt();
             // A text that can neither go on nor end.
             parser.compute_mask().map_err(|e| stopped(&parser, &e))?;
+            // Rules with "max_tokens" or "stop", which go one way only: a timeline may be rewound.
+            parser.parser.rollback(0).map_err(|e| failure(&e.to_string()))?;
             Ok(parser)
         })?;
         Ok(Grammar { parser: Mutex::new(parser), n_vocab: self.n_vocab })

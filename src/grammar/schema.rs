@@ -44,7 +44,7 @@ const NOTES: [&str; 28] = [
 /// # Errors
 /// `InvalidArgument` for what is no schema, `Unsupported` for a reference to a part that is rewritten, `TooComplex` beyond the
 /// bounds.
-pub fn prepared(schema: Json, left: &mut Option<Error>) -> Result<Json> {
+pub fn prepared(schema: Json, space: Space, left: &mut Option<Error>) -> Result<Json> {
     if !schema.is_object() && !schema.is_boolean() {
         return Err(Error::invalid("the schema is neither an object nor a boolean"));
     }
@@ -52,13 +52,48 @@ pub fn prepared(schema: Json, left: &mut Option<Error>) -> Result<Json> {
     resolve_escapes(&mut schema)?;
     check_numbers(&schema, "#")?;
     let mut schema = rewritten(schema, left)?;
+    quote_patterns(&mut schema);
     check_bounds(&schema)?;
     check_multiples(&schema)?;
-    // Without a bound small models write white space for ever.
-    if let Some(members) = schema.as_object_mut() {
-        members.entry("x-guidance").or_insert_with(|| json!({"whitespace_pattern": r"[\x20\x0A\x0D\x09]{1,40}"}));
+    let mut has_controls = false;
+    each_text(&schema, &mut |text| {
+        has_controls |= text.contains(|c| c < ' ' && !"\u{8}\t\n\u{c}\r".contains(c) || c == '\x7f')
+    });
+    if let Some(members) = schema.as_object_mut()
+        && let Json::Object(options) = members.entry("x-guidance").or_insert_with(|| match space {
+            Space::None => json!({"whitespace_flexible": false}),
+            Space::One => json!({"whitespace_flexible": false, "item_separator": ", ?", "key_separator": ": ?"}),
+            // Without a bound small models write white space for ever.
+            Space::Free => json!({"whitespace_pattern": r"[\x20\x0A\x0D\x09]{1,40}"}),
+        })
+        // Names could be written in a second way, and pass by the schemas that the first one has.
+        && !has_controls
+    {
+        options.entry("json_allowed_escapes").or_insert_with(|| json!(r#"nrbtf\""#));
     }
     Ok(schema)
+}
+
+/// The white space between the parts of JSON.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Space {
+    None,
+    /// One space or none behind commas and colons.
+    One,
+    Free,
+}
+
+/// Hands on all texts, names of members included.
+fn each_text(json: &Json, each: &mut impl FnMut(&str)) {
+    match json {
+        Json::String(text) => each(text),
+        Json::Array(items) => items.iter().for_each(|item| each_text(item, each)),
+        Json::Object(members) => members.iter().for_each(|(name, value)| {
+            each(name);
+            each_text(value, each);
+        }),
+        _ => {}
+    }
 }
 
 fn check_bounds(schema: &Json) -> Result<()> {
@@ -143,12 +178,99 @@ fn rename(json: &mut Json, names: &HashMap<String, String>) {
     }
 }
 
-/// Refuses numbers beyond those that the parser has exactly: it would round them.
+/// A pattern of what RFC 3339 calls a date or a time, without leap seconds, of which the day decides, and the year 0.
+fn time_pattern(format: &str) -> Option<String> {
+    let long = "(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])";
+    let short = "(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)";
+    let year = "(?:[0-9]{3}[1-9]|[0-9]{2}[1-9]0|[0-9][1-9]00|[1-9]000)";
+    let leap_year = "(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:0[48]|[2468][048]|[13579][26])00)";
+    let date = format!("(?:{year}-(?:{long}|{short}|02-(?:0[1-9]|1[0-9]|2[0-8]))|{leap_year}-02-29)");
+    let time = "(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\\.[0-9]+)?(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])";
+    match format {
+        "date" => Some(format!("^{date}$")),
+        "time" => Some(format!("^{time}$")),
+        "date-time" => Some(format!("^{date}T{time}$")),
+        _ => None,
+    }
+}
+
+/// Refuses a number of members that the parser would reach by one name twice.
+fn check_least_members(members: &Map<String, Json>, place: &str) -> Result<()> {
+    let least = members.get("minProperties").and_then(Json::as_f64).unwrap_or(0.0);
+    let required = members.get("required").and_then(Json::as_array).map_or(0, Vec::len) as f64;
+    let is_open =
+        members.get("additionalProperties") != Some(&json!(false)) || members.contains_key("patternProperties");
+    match is_open && least > required + 1.0 {
+        true => Err(Error::unsupported(format!(
+            "the grammar, \"#{place}/minProperties\": more than one member beyond those in \"required\", which could repeat a name"
+        ))),
+        false => Ok(()),
+    }
+}
+
+/// A pattern whose sets of characters the parser quotes right: it takes a set with all control characters for one that has `"` and
+/// `\` too, so one is left out.
+fn quotable(pattern: &str) -> String {
+    let Ok(tree) = regex_syntax::ast::parse::Parser::new().parse(pattern) else { return pattern.to_owned() };
+    let Ok(spans) = regex_syntax::ast::visit(&tree, Sets(Vec::new())) else { return pattern.to_owned() };
+    let mut out = pattern.to_owned();
+    for span in spans.into_iter().rev() {
+        let set = &pattern[span.clone()];
+        let Ok(tree) = regex_syntax::parse(set) else { continue };
+        let regex_syntax::hir::HirKind::Class(regex_syntax::hir::Class::Unicode(class)) = tree.kind() else { continue };
+        let has = |c: char| class.iter().any(|range| (range.start()..=range.end()).contains(&c));
+        if ('\0'..' ').all(|c| c == '\n' || has(c)) && !(has('"') && has('\\')) {
+            out.replace_range(span, &format!("[{set}--\\x01]"));
+        }
+    }
+    out
+}
+
+fn quote_patterns(json: &mut Json) {
+    match json {
+        Json::Object(members) => {
+            if let Some(Json::String(pattern)) = members.get_mut("pattern") {
+                *pattern = quotable(pattern);
+            }
+            if let Some(Json::Object(by_pattern)) = members.get_mut("patternProperties") {
+                *by_pattern =
+                    std::mem::take(by_pattern).into_iter().map(|(name, value)| (quotable(&name), value)).collect();
+            }
+            members.values_mut().for_each(quote_patterns);
+        }
+        Json::Array(items) => items.iter_mut().for_each(quote_patterns),
+        _ => {}
+    }
+}
+
+/// The places of sets of characters in a pattern.
+struct Sets(Vec<std::ops::Range<usize>>);
+
+impl regex_syntax::ast::Visitor for Sets {
+    type Output = Vec<std::ops::Range<usize>>;
+    type Err = ();
+
+    fn finish(self) -> std::result::Result<Self::Output, ()> {
+        Ok(self.0)
+    }
+
+    fn visit_pre(&mut self, ast: &regex_syntax::ast::Ast) -> std::result::Result<(), ()> {
+        if let regex_syntax::ast::Ast::ClassBracketed(class) = ast {
+            self.0.push(class.span.start.offset..class.span.end.offset);
+        }
+        Ok(())
+    }
+}
+
+/// Refuses numbers beyond those that the parser has exactly, which it would round, and multiples of none.
 fn check_numbers(json: &Json, place: &str) -> Result<()> {
     const BOUNDS: [&str; 5] = ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"];
     match json {
         Json::Object(members) => members.iter().try_for_each(|(name, value)| {
             let place = format!("{place}/{name}");
+            if name == "multipleOf" && value.as_f64().is_some_and(|n| n <= 0.0) {
+                return Err(Error::invalid(format!("the grammar, {place:?}: multiples of {value}")));
+            }
             let is_value = name == "const" || name == "enum" && value.is_array();
             match is_value || value.is_number() && BOUNDS.contains(&name.as_str()) {
                 true => check_exact(value, &place),
@@ -287,18 +409,23 @@ struct Rewriter<'s> {
 impl Rewriter<'_> {
     fn rewrite(&mut self, schema: &mut Json, place: &str) -> Result<()> {
         let Json::Object(members) = schema else { return Ok(()) };
+        let mut all = Vec::new();
         match members.get("format").and_then(Json::as_str) {
             Some(name) if NOTES.contains(&name) => drop(members.shift_remove("format")),
+            Some(name) if let Some(pattern) = time_pattern(name) => {
+                all.push(json!({"pattern": pattern}));
+                members.shift_remove("format");
+            }
             Some(name) if !FORMATS.contains(&name) => {
                 return Err(Error::unsupported(format!("the grammar, \"#{place}/format\": the format {name:?}")));
             }
             _ => {}
         }
+        check_least_members(members, place)?;
         if let Some(target) = members.get("$ref").and_then(|target| target.as_str()?.strip_prefix('#')) {
             self.targets.push(target.trim_end_matches('/').to_owned());
         }
         let context = Json::Object(members.clone());
-        let mut all = Vec::new();
         for keyword in ["dependencies", "dependentRequired", "dependentSchemas", "if", "not", "oneOf"] {
             let Some(value) = context.get(keyword).filter(|_| self.logic.knows(keyword)) else { continue };
             let rewritten = match keyword {

@@ -3,6 +3,7 @@
 use llguidance::api::TopLevelGrammar;
 use serde_json::{Value as Json, json};
 
+use super::schema::Space;
 use super::{gbnf, schema, tools};
 use crate::error::{Error, Result};
 use crate::text::{Reply, Tokenizer, parse_json};
@@ -25,12 +26,22 @@ pub enum Kind {
     Choices,
 }
 
-/// Reads a grammar. `left` gets the reason for which a keyword of a schema stays that the parser may refuse.
-pub fn read(kind: Kind, text: &str, left: &mut Option<Error>) -> Result<TopLevelGrammar> {
+/// Reads a grammar. `white_space`: the parts of JSON may have some between them. `left` gets the reason for which a keyword of a
+/// schema stays that the parser may refuse.
+pub fn read(
+    kind: Kind,
+    white_space: bool,
+    text: &str,
+    tokenizer: &Tokenizer,
+    left: &mut Option<Error>,
+) -> Result<TopLevelGrammar> {
     check_length(text.len())?;
+    let space = if white_space { Space::Free } else { Space::None };
+    let mut json_schema = |schema| Ok(TopLevelGrammar::from_json_schema(schema::prepared(schema, space, left)?));
     match kind {
-        Kind::JsonSchema => json_schema(parse_json("the schema", text)?, left),
-        Kind::Json if text.is_empty() => json_schema(json!({}), left),
+        Kind::JsonSchema => json_schema(parse_json("the schema", text)?),
+        Kind::Json if text.is_empty() => json_schema(json!({})),
+        _ if white_space => Err(Error::invalid("white space between the parts of JSON, in a grammar of another kind")),
         Kind::Json => Err(Error::invalid("a grammar of kind JSON takes no text")),
         // The parser would take it for an escape of its own mark.
         Kind::Regex if text.chars().rev().take_while(|c| *c == '\\').count() % 2 == 1 => {
@@ -52,12 +63,54 @@ pub fn read(kind: Kind, text: &str, left: &mut Option<Error>) -> Result<TopLevel
         // A schema in the middle of a text would pass the bounds on schemas by.
         Kind::Lark if text.contains("%json") => Err(Error::unsupported("%json in a Lark grammar: use a JSON schema")),
         Kind::Gbnf => lark(gbnf::to_lark(text)?),
-        Kind::Lark => lark(text.to_owned()),
+        Kind::Lark => lark(with_tokens(text, tokenizer)?),
     }
 }
 
-fn json_schema(schema: Json, left: &mut Option<Error>) -> Result<TopLevelGrammar> {
-    Ok(TopLevelGrammar::from_json_schema(schema::prepared(schema, left)?))
+/// A Lark grammar with the numbers of tokens in place of their names, `<|name|>`, which the parser does not know.
+fn with_tokens(text: &str, tokenizer: &Tokenizer) -> Result<String> {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(['"', '/', '#', '<']) {
+        let (before, from) = rest.split_at(at);
+        out.push_str(before);
+        let part = match from.as_bytes()[0] {
+            b'"' => &from[..quoted(from, "\"\n")],
+            b'#' => &from[..from.find('\n').unwrap_or(from.len())],
+            _ if from.starts_with("//") => &from[..from.find('\n').unwrap_or(from.len())],
+            b'/' => &from[..quoted(from, "/")],
+            _ => {
+                let end = from[1..].find(|c: char| "<>".contains(c) || c.is_whitespace()).map_or(from.len(), |i| i + 1);
+                &from[..end + usize::from(from[end..].starts_with('>'))]
+            }
+        };
+        rest = &from[part.len()..];
+        let is_name = part.len() > 2 && part.starts_with('<') && part.ends_with('>') && !part.starts_with("<[");
+        if !is_name {
+            out.push_str(part);
+            continue;
+        }
+        let mut ids = Vec::new();
+        tokenizer.encode(part, false, true, &mut ids)?;
+        let [id] = ids[..] else {
+            let line = 1 + text[..text.len() - from.len()].matches('\n').count();
+            return Err(Error::invalid(format!("the grammar, line {line}: the vocabulary has no token {part}")));
+        };
+        out.push_str(&format!("<[{id}]>"));
+    }
+    Ok(out + rest)
+}
+
+/// Bytes up to the first of some characters behind the first, which is included, escaped ones left out.
+fn quoted(text: &str, ends: &str) -> usize {
+    let mut is_escaped = false;
+    for (i, c) in text.char_indices().skip(1) {
+        if !is_escaped && ends.contains(c) {
+            return i + 1;
+        }
+        is_escaped = !is_escaped && c == '\\';
+    }
+    text.len()
 }
 
 fn lark(text: String) -> Result<TopLevelGrammar> {
@@ -70,9 +123,16 @@ fn lark(text: String) -> Result<TopLevelGrammar> {
     Ok(TopLevelGrammar::from_lark(text))
 }
 
-/// Reads the grammar of a reply with calls of tools. `left`: as in `read`.
-pub fn read_tools(reply: &Reply, tokenizer: &Tokenizer, left: &mut Option<Error>) -> Result<TopLevelGrammar> {
-    let lark = tools::to_lark(reply, tokenizer, &mut |schema| schema::prepared(schema, left))?;
+/// Reads the grammar of a reply with calls of tools. `white_space` and `left`: as in `read`. Calls have the spaces behind commas
+/// and colons that templates write in them.
+pub fn read_tools(
+    reply: &Reply,
+    white_space: bool,
+    tokenizer: &Tokenizer,
+    left: &mut Option<Error>,
+) -> Result<TopLevelGrammar> {
+    let space = if white_space { Space::Free } else { Space::One };
+    let lark = tools::to_lark(reply, tokenizer, &mut |schema| schema::prepared(schema, space, left))?;
     check_length(lark.len())?;
     Ok(TopLevelGrammar::from_lark(lark))
 }

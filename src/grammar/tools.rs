@@ -44,6 +44,9 @@ struct Writer<'r> {
 impl Writer<'_> {
     fn reply(&mut self) -> Result<String> {
         let form = &self.reply.form;
+        if form.has_headers {
+            return self.messages();
+        }
         let mut thought = String::new();
         if let Some(tags) = &form.reasoning {
             let until = self.until(&tags.close)?;
@@ -87,6 +90,40 @@ impl Writer<'_> {
                 let until = self.until_first(first.trim_start())?;
                 format!("{thought}({content} | {until} {rest})")
             }
+        })
+    }
+
+    /// A reply of messages with headers: reasoning, what is said ahead of a call, and a call or the answer.
+    fn messages(&mut self) -> Result<String> {
+        let message = |writer: &mut Self, channel: &str| -> Result<String> {
+            let head = writer.tag(&format!("<|channel|>{channel}<|message|>"), "")?;
+            let rest = format!("{} {}", writer.until("<|end|>")?, writer.tag("<|start|>assistant", "")?);
+            Ok(if channel == "analysis" && writer.reply.begins_in_reasoning {
+                rest
+            } else {
+                format!("({head} {rest})?")
+            })
+        };
+        let (thought, said) = (message(self, "analysis")?, message(self, "commentary")?);
+        let text = self.rule("/(?s:.+)/");
+        let answer = format!("{} {text}?", self.tag("<|channel|>final<|message|>", "")?);
+        let mut calls = Vec::new();
+        let kind = format!(r#"(" json" | " " {} "json")?"#, self.tag("<|constrain|>", "")?);
+        for tool in &self.reply.tools {
+            let name = &tool.name;
+            let heads = [
+                format!("<|channel|>commentary to=functions.{name}"),
+                format!(" to=functions.{name}<|channel|>commentary"),
+            ];
+            let [first, second] = heads.map(|head| self.tag(&head, ""));
+            let (message, json) = (self.tag("<|message|>", "")?, self.json(tool.parameters.clone(), tool)?);
+            calls.push(self.rule(&format!("({} | {}) {kind} {message} {json}", first?, second?)));
+        }
+        let calls = calls.join(" | ");
+        Ok(match &self.reply.choice {
+            _ if self.reply.tools.is_empty() => format!("{thought} {said} {answer}"),
+            ToolChoice::Required | ToolChoice::Named(_) => format!("{thought} {said} ({calls})"),
+            _ => format!("{thought} {said} ({answer} | {calls})"),
         })
     }
 

@@ -13,6 +13,8 @@ use super::reply_form::{Body, CallForm, Dialect, ReplyForm};
 use super::tags::{ANY, Match, NAME, matches};
 use crate::error::{Error, Result};
 
+/// Ends the header of a message.
+pub(super) const MESSAGE: &str = "<|message|>";
 /// Longest name of a tool.
 const MAX_NAME: usize = 256;
 /// Characters that end a name in one form of calls or another.
@@ -187,6 +189,7 @@ impl Triggers {
             self.add(head, "", false, Then::Header);
         }
         self.add("", "to=", true, Then::Header);
+        self.add(MESSAGE, "", true, Then::Content);
         for end in ["<|end|>", "<|call|>", "<|return|>"] {
             self.add(end, "", false, Then::Content);
         }
@@ -236,7 +239,7 @@ impl Reply {
         let reasoning = self.form.reasoning.iter().map(|tags| tags.close.as_str());
         let mut tags: Vec<&str> = reasoning.collect();
         if self.form.has_headers {
-            tags.extend(["<|message|>", "<|constrain|>"]);
+            tags.extend([MESSAGE, "<|constrain|>"]);
         }
         for triggers in [&self.in_content, &self.behind_call] {
             tags.extend(triggers.list.iter().map(|trigger| trigger.tag.as_str()));

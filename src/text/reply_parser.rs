@@ -10,7 +10,7 @@ use std::sync::Arc;
 use serde_json::Value as Json;
 
 use super::literal::{Literal, WIDE_QUOTE, escape};
-use super::reply::{Behind, Event, EventKind, Found, Reply, Then, Tool, is_text, resolved, value};
+use super::reply::{Behind, Event, EventKind, Found, MESSAGE, Reply, Then, Tool, is_text, resolved, value};
 use super::reply_form::{Argument, Body, CallForm};
 use super::reply_nested;
 use super::reply_object::{ObjectCall, Step};
@@ -22,9 +22,8 @@ use crate::error::{Error, Result, secured};
 const MAX_HELD: usize = 16 << 20;
 /// Longest name of an argument.
 const MAX_KEY: usize = 256;
-/// Longest header of a message, and the tag that ends it.
+/// Longest header of a message.
 const MAX_HEADER: usize = 512;
-const MESSAGE: &str = "<|message|>";
 /// Bytes that a step takes beside its text.
 const WORKING: usize = 16 << 10;
 
@@ -46,6 +45,8 @@ pub struct ReplyParser {
     /// Nothing but white space has come of this part, which is dropped where a tag was before it.
     is_fresh: bool,
     drops_space: bool,
+    /// Reasoning and content have come.
+    has_text: [bool; 2],
     /// The part is none that is understood.
     is_unparsed: bool,
     any_unparsed: bool,
@@ -102,6 +103,7 @@ impl ReplyParser {
             state,
             gap: String::new(),
             is_fresh: true,
+            has_text: [false; 2],
             is_unparsed: false,
             any_unparsed: false,
             calls: 0,
@@ -504,9 +506,12 @@ impl ReplyParser {
         let (calls, argument) = tagged(&reply)?;
         let mut at = 0;
         if !begun && !rest.is_empty() {
+            let in_front = &argument.text[argument.text.trim_end().len()..];
+            if rest.len() < in_front.len() && in_front.starts_with(rest) && end == Behind::More {
+                self.state = State::Value { tool, keys, kind, begun };
+                return None;
+            }
             begun = true;
-            let in_front = argument.text.len() - argument.text.trim_end().len();
-            let in_front = &argument.text[argument.text.len() - in_front..];
             if rest.starts_with(in_front) {
                 at = in_front.len();
             }
@@ -548,13 +553,12 @@ impl ReplyParser {
             Found::Wait(end) => (end, end),
             Found::None => (text.len(), text.len()),
         };
-        let is_complete = matches!(found, Found::At(..));
+        let (is_complete, is_closed) = (matches!(found, Found::At(..)), next > end);
         let mut part = mem::take(&mut self.gap) + &text[..end];
-        if is_complete {
-            part.truncate(part.strip_suffix(behind).unwrap_or(&part).len());
-        } else {
-            let space = (part.len() - part.trim_end().len()).min(behind.len());
-            self.gap = part.split_off(part.len() - space);
+        match (is_complete, is_closed) {
+            (true, true) => part.truncate(part.strip_suffix(behind).unwrap_or(&part).len()),
+            (true, false) => part.truncate(part.trim_end().len()),
+            (false, _) => self.gap = part.split_off(part.trim_end().len()),
         }
         match &mut kind {
             ValueKind::Text => {
@@ -643,6 +647,9 @@ impl ReplyParser {
             _ => String::new(),
         };
         tag.push_str(mem::take(&mut self.held).trim());
+        if !tag.is_empty() {
+            self.gap.clear();
+        }
         self.close_call();
         // A text of white space alone.
         let gap = mem::take(&mut self.gap);
@@ -692,8 +699,14 @@ impl ReplyParser {
         if end > 0 {
             let start = if self.drops_space { text.len() - text.trim_start().len() } else { 0 };
             let gap = mem::take(&mut self.gap);
-            let gap = if self.drops_space { "" } else { &gap };
             let kind = self.text_kind();
+            let has_text = mem::replace(&mut self.has_text[usize::from(kind == EventKind::Content)], true);
+            let gap = match self.drops_space {
+                // Messages of one kind are lines.
+                true if has_text && self.reply.form.has_headers => "\n",
+                true => "",
+                false => &gap,
+            };
             self.emit(kind, self.is_unparsed, gap);
             self.emit(kind, self.is_unparsed, &text[start..end]);
             (self.is_fresh, self.drops_space) = (false, false);

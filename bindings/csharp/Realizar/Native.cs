@@ -72,7 +72,7 @@ namespace Realizar
     internal struct rz_sampler_params
     {
         public uint struct_size; public float temperature; public uint top_k; public float top_p, min_p, repeat_penalty;
-        public float presence_penalty, frequency_penalty; public uint penalty_window, reserved; public ulong seed;
+        public float presence_penalty, frequency_penalty; public uint penalty_window, flags; public ulong seed;
         public IntPtr biases; public UIntPtr n_biases;
     }
 

@@ -109,7 +109,7 @@ final class Native {
     static final StructLayout SAMPLER_PARAMS = struct("rz_sampler_params", join(
         field(JAVA_INT, "struct_size"), field(JAVA_FLOAT, "temperature"), field(JAVA_INT, "top_k"),
         fields(JAVA_FLOAT, "top_p", "min_p", "repeat_penalty", "presence_penalty", "frequency_penalty"),
-        fields(JAVA_INT, "penalty_window", "reserved"), field(JAVA_LONG, "seed"), field(ADDRESS, "biases"), field(JAVA_LONG, "n_biases")));
+        fields(JAVA_INT, "penalty_window", "flags"), field(JAVA_LONG, "seed"), field(ADDRESS, "biases"), field(JAVA_LONG, "n_biases")));
     static final StructLayout CACHE_PARAMS = struct("rz_cache_params", fields(JAVA_INT, "struct_size", "capacity", "k_type", "v_type"));
     static final StructLayout JOB_PARAMS = struct("rz_job_params", join(
         fields(JAVA_INT, "struct_size", "max_tokens"), field(ADDRESS, "tokens"), field(JAVA_LONG, "n_tokens"), fields(ADDRESS, "sampler", "grammar", "stops"),

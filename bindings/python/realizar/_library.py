@@ -98,7 +98,7 @@ class rz_sampler_params(Sized):
     _fields_ = [
         ("struct_size", c_uint32), ("temperature", c_float), ("top_k", c_uint32), ("top_p", c_float), ("min_p", c_float),
         ("repeat_penalty", c_float), ("presence_penalty", c_float), ("frequency_penalty", c_float), ("penalty_window", c_uint32),
-        ("reserved", c_uint32), ("seed", c_uint64), ("biases", POINTER(rz_logit_bias)), ("n_biases", c_size_t),
+        ("flags", c_uint32), ("seed", c_uint64), ("biases", POINTER(rz_logit_bias)), ("n_biases", c_size_t),
     ]  # fmt: skip
 
 

@@ -1,0 +1,134 @@
+//! A grammar: the first byte chooses its kind, and for tools the style of the chat template; the rest is its text. Compiled for a
+//! small vocabulary; then some of the tokens that it allows are taken, and taken back. What that of tools allows is read as a reply.
+#![no_main]
+
+mod memory;
+mod styles;
+
+use std::hash::Hasher;
+use std::sync::{Arc, LazyLock};
+
+use libfuzzer_sys::fuzz_target;
+use realizar::engine::{Chat, GrammarKind, ReplyParser, apart};
+use realizar::error::{Error, Result};
+use realizar::grammar::{Grammar, Grammars, Matcher};
+use realizar::text::{Reply, Stops};
+use styles::{style, tokenizer};
+use twox_hash::XxHash64;
+
+/// Tokens that are taken at most.
+const STEPS: usize = 12;
+/// Tokens more at most in which a reply is ended, and what ends parts of it.
+const MORE_STEPS: usize = 80;
+const CLOSING: [&[u8]; 8] = [b"\"", b"}", b"]", b")", b"</", b"<", b"\n", b">"];
+/// Bits of a word of a mask.
+const WORD: usize = 32;
+
+const KINDS: [GrammarKind; 5] =
+    [GrammarKind::JsonSchema, GrammarKind::Regex, GrammarKind::Lark, GrammarKind::Gbnf, GrammarKind::Choices];
+
+static GRAMMARS: LazyLock<Grammars> =
+    LazyLock::new(|| Grammars::new(tokenizer(), tokenizer().n_vocab()).expect("a vocabulary"));
+
+/// Compiles a grammar, with white space where its text is of odd length; of tools with the reply whose grammar it is.
+fn compile(choice: u8, text: &str) -> Result<(Grammar, Option<Arc<Reply>>)> {
+    let (choice, white_space) = (usize::from(choice), text.len() % 2 == 1);
+    if let Some(&kind) = KINDS.get(choice % (KINDS.len() + 1)) {
+        return Ok((GRAMMARS.compile(kind, white_space, text, tokenizer())?, None));
+    }
+    let reply = style(choice / (KINDS.len() + 1)).reply(&Chat::parse(text, true)?)?;
+    Ok((GRAMMARS.compile_tools(&reply, white_space, tokenizer())?, Some(Arc::new(reply))))
+}
+
+/// The tokens that may follow a timeline, of which there are some; `None` beyond the bounds.
+fn allowed(matcher: &mut Matcher, line: &[u32]) -> Option<Vec<u32>> {
+    match matcher.allowed(line) {
+        Ok(allowed) => {
+            let bits = allowed.bits().iter().enumerate();
+            let tokens = bits
+                .flat_map(|(i, word)| (0..WORD).filter(move |bit| word >> bit & 1 == 1).map(move |bit| i * WORD + bit));
+            let tokens: Vec<u32> = tokens.map(|token| token as u32).collect();
+            assert!(!tokens.is_empty(), "no token may follow {line:?}");
+            Some(tokens)
+        }
+        Err(Error::TooComplex(_)) => None,
+        Err(e) => panic!("what was allowed is refused: {e}"),
+    }
+}
+
+/// One of some tokens, which follows from a text and a number.
+fn chosen(tokens: &[u32], text: &str, step: usize) -> u32 {
+    let mut hash = XxHash64::with_seed(step as u64);
+    hash.write(text.as_bytes());
+    tokens[hash.finish() as usize % tokens.len()]
+}
+
+/// Takes tokens that are allowed, one by one, each chosen by the text; at the end goes back to the middle, where the same may
+/// follow. Returns the tokens.
+fn walk(matcher: &mut Matcher, text: &str) -> Option<Vec<u32>> {
+    let mut line = vec![1];
+    let mut masks = Vec::new();
+    for step in 0..STEPS {
+        let Some(tokens) = allowed(matcher, &line) else {
+            // A second look and a rewind find the same, or are beyond the bounds too.
+            allowed(matcher, &line);
+            allowed(matcher, &line[..1 + step / 2]);
+            return None;
+        };
+        let token = chosen(&tokens, text, step);
+        masks.push(tokens);
+        if tokenizer().is_end(token) {
+            break;
+        }
+        line.push(token);
+    }
+    let mut forced = Vec::new();
+    if matcher.forced(&line, 4, &mut forced).is_ok() {
+        let n = matcher.admits(&line, &forced);
+        assert!(matches!(n, Err(Error::TooComplex(_))) || n.is_ok_and(|n| n == forced.len()), "{forced:?} is forced");
+    }
+    let middle = masks.len() / 2;
+    assert_eq!(allowed(matcher, &line[..1 + middle])?, masks[middle], "behind a rewind to {middle} of {line:?}");
+    Some(line)
+}
+
+/// Goes on to an end of the text, with those that close something first. `None` where none is near.
+fn end(matcher: &mut Matcher, text: &str, line: &mut Vec<u32>) -> Option<()> {
+    for step in STEPS..2 * STEPS + text.len().min(MORE_STEPS) {
+        let tokens = allowed(matcher, line)?;
+        if tokens.iter().any(|&token| tokenizer().is_end(token)) {
+            return Some(());
+        }
+        let is = |token: u32, text: &[u8]| tokenizer().decode_token(token, false).is_ok_and(|bytes| *bytes == *text);
+        let closing = CLOSING.iter().find_map(|text| tokens.iter().find(|&&token| is(token, text)));
+        line.push(*closing.unwrap_or(&chosen(&tokens, text, step)));
+    }
+    None
+}
+
+/// What the grammar of a reply allows is understood as one.
+fn read_back(reply: Arc<Reply>, tokens: &[u32]) {
+    let mut parser = ReplyParser::new(reply, Stops::default());
+    let mut events = Vec::new();
+    tokens.iter().for_each(|&token| parser.push(tokenizer(), token).expect("pushed"));
+    parser.end(true).expect("ended");
+    while let Some(event) = parser.next(|event| Ok(event.clone())).expect("taken") {
+        events.push(event);
+    }
+    assert!(events.iter().all(|event| !event.unparsed), "not understood: {events:?}");
+}
+
+fuzz_target!(|data: &[u8]| {
+    let Some((&choice, text)) = data.split_first() else { return };
+    let Ok(text) = std::str::from_utf8(text) else { return };
+    let _ = apart(|| {
+        let (grammar, reply) = compile(choice, text)?;
+        let mut matcher = grammar.matcher()?;
+        if let (Some(mut line), Some(reply)) = (walk(&mut matcher, text), reply)
+            && end(&mut matcher, text, &mut line).is_some()
+        {
+            read_back(reply, &line[1..]);
+        }
+        Ok(())
+    });
+});

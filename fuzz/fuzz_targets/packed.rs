@@ -1,0 +1,80 @@
+//! A file of packed weights: a byte that chooses the model, a length and a place, then what is laid over a real file: its head
+//! from byte 8 on and its weights from that place on. Its checksums are right, so that what stands behind them is reached.
+#![no_main]
+
+mod memory;
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::{Arc, LazyLock};
+
+use libfuzzer_sys::fuzz_target;
+use realizar::engine::{CacheParams, Model, Session};
+use realizar::quant;
+use twox_hash::XxHash64;
+
+/// Bytes ahead of the weights; of them those of numbers, and the places of the checksums of the weights and of these numbers.
+const HEAD: usize = 4096;
+const NUMBERS: usize = 40;
+const OF_WEIGHTS: usize = 32;
+
+/// Model files and what their floats are converted to: types without an encoder are in the second file.
+const MODELS: [(&[u8], u32); 9] = {
+    let floats = include_bytes!("../seeds/gguf/plain");
+    [
+        (floats, 0),
+        (floats, quant::F16.0),
+        (floats, quant::BF16.0),
+        (floats, quant::Q4_0.0),
+        (floats, quant::Q4_1.0),
+        (floats, quant::Q5_0.0),
+        (floats, quant::Q5_1.0),
+        (floats, quant::Q8_0.0),
+        (include_bytes!("../seeds/gguf/types"), 0),
+    ]
+};
+
+static PATH: LazyLock<PathBuf> = LazyLock::new(|| memory::folder("packed").join("weights.rzpacked"));
+
+fn load(choice: usize) -> Arc<Model> {
+    let (file, quantize) = MODELS[choice];
+    memory::load_packed(&[("model.gguf", file)], quantize, &PATH).expect("loaded")
+}
+
+fn compute(model: &Arc<Model>) -> Vec<u32> {
+    let params = CacheParams { capacity: 16, ..Default::default() };
+    let mut session = Session::new(model, &params).expect("a session");
+    session.prefill(&[1, 2], None).expect("computed");
+    session.prefill(&[3], None).expect("computed");
+    session.logits().expect("logits").iter().map(|x| x.to_bits()).collect()
+}
+
+/// The real file of each model, and what is computed with it.
+static REAL: LazyLock<[(Vec<u8>, Vec<u32>); MODELS.len()]> = LazyLock::new(|| {
+    std::array::from_fn(|choice| {
+        let _ = fs::remove_file(&*PATH);
+        let logits = compute(&load(choice));
+        (fs::read(&*PATH).expect("a file"), logits)
+    })
+});
+
+fuzz_target!(|data: &[u8]| {
+    let Some(([choice, cut, at @ ..], over)) = data.split_first_chunk::<4>() else { return };
+    let choice = usize::from(*choice) % MODELS.len();
+    let (real, logits) = &REAL[choice];
+    let at = HEAD + usize::from(u16::from_le_bytes(*at)) % (real.len() - HEAD);
+    let mut bytes = real.clone();
+    for (place, byte) in (8..NUMBERS).chain(at..real.len()).zip(over) {
+        bytes[place] ^= byte;
+    }
+    bytes.truncate(real.len() - usize::from(*cut));
+    let of_weights = XxHash64::oneshot(0, &bytes[HEAD..]);
+    bytes[OF_WEIGHTS..NUMBERS].copy_from_slice(&of_weights.to_le_bytes());
+    let of_numbers = XxHash64::oneshot(0, &bytes[..NUMBERS]);
+    bytes[NUMBERS..][..8].copy_from_slice(&of_numbers.to_le_bytes());
+    fs::write(&*PATH, &bytes).expect("written");
+    let found = compute(&load(choice));
+    // One that was not taken was made anew.
+    let is_anew = fs::read(&*PATH).expect("a file") != bytes;
+    assert!(!is_anew || found == *logits, "a file was made anew with other weights");
+});
