@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 const BINDINGS: [&str; 7] = ["cpp", "go", "purego", "csharp", "java", "swift", "python"];
 
 /// Constants that callers pass, by what their names begin with.
-const PASSED: [&str; 11] = [
+const PASSED: [&str; 12] = [
     "RZ_MODEL_",
+    "RZ_SAMPLER_",
     "RZ_TOKENIZE_",
     "RZ_DETOKENIZE_",
     "RZ_CHAT_ADD_",

@@ -595,6 +595,15 @@ private:
     detail::Handle<rz_adapter, rz_adapter_free> handle_;
 };
 
+/// The parameters of a sampler as the makers of a model advise them, for transformers and so in its order.
+inline rz_sampler_params sampler_params(const rz_model_sampling &advice) noexcept {
+    auto sampling = params<rz_sampler_params>();
+    sampling.temperature = advice.temperature, sampling.top_k = advice.top_k, sampling.top_p = advice.top_p;
+    sampling.min_p = advice.min_p, sampling.repeat_penalty = advice.repeat_penalty;
+    sampling.penalty_window = advice.penalty_window, sampling.flags = RZ_SAMPLER_TEMPERATURE_FIRST;
+    return sampling;
+}
+
 /// The choice of the next token. A null `Sampler *` stands for the most likely one.
 class Sampler {
 public:

@@ -339,7 +339,7 @@ namespace Realizar
             if (s.told == 0) return null;
             return new Sampling {
                 Temperature = s.temperature, TopK = (int)s.top_k, TopP = s.top_p, MinP = s.min_p, RepeatPenalty = s.repeat_penalty,
-                PenaltyWindow = (int)s.penalty_window,
+                PenaltyWindow = (int)s.penalty_window, TemperatureFirst = true, // they advise it for transformers
             };
         }
 
@@ -438,13 +438,14 @@ namespace Realizar
         }
 
         /// <summary>A grammar for what is written.</summary>
-        public unsafe Grammar NewGrammar(GrammarKind kind, string text)
+        /// <param name="whitespace">JSON may have some between its parts.</param>
+        public unsafe Grammar NewGrammar(GrammarKind kind, string text, bool whitespace = false)
         {
             var bytes = Native.Terminated(text, nameof(text));
             rz_error err;
             IntPtr pointer;
             fixed (byte* at = bytes)
-                RealizarException.Check(Native.rz_grammar_new(Handle, (uint)kind, at, (UIntPtr)(bytes.Length - 1), &pointer, &err), &err);
+                RealizarException.Check(Native.rz_grammar_new(Handle, (uint)kind | (whitespace ? 256u : 0), at, (UIntPtr)(bytes.Length - 1), &pointer, &err), &err);
             return new Grammar(pointer);
         }
 

@@ -13,6 +13,8 @@ namespace Realizar
         public float Temperature, TopP, MinP, RepeatPenalty, PresencePenalty, FrequencyPenalty;
         public int TopK, PenaltyWindow;
         public ulong Seed;
+        /// <summary>TopP and MinP see the distribution that the temperature leaves, which is the order of transformers.</summary>
+        public bool TemperatureFirst;
         public IReadOnlyDictionary<uint, float> LogitBias = new Dictionary<uint, float>();
 
         internal bool IsGreedy => Temperature == 0 && RepeatPenalty == 0 && PresencePenalty == 0 && FrequencyPenalty == 0 && LogitBias.Count == 0;
@@ -33,6 +35,7 @@ namespace Realizar
                     struct_size = (uint)sizeof(rz_sampler_params), temperature = s.Temperature, top_k = checked((uint)s.TopK), top_p = s.TopP,
                     min_p = s.MinP, repeat_penalty = s.RepeatPenalty, presence_penalty = s.PresencePenalty,
                     frequency_penalty = s.FrequencyPenalty, penalty_window = checked((uint)s.PenaltyWindow), seed = s.Seed,
+                    flags = s.TemperatureFirst ? 1u : 0,
                     biases = (IntPtr)b, n_biases = (UIntPtr)biases.Length,
                 };
                 rz_error err;

@@ -19,7 +19,7 @@ func (m *Model) AdvisedSampling() (*Sampling, error) {
 	}
 	return &Sampling{
 		Temperature: s.temperature, TopK: int(s.top_k), TopP: s.top_p, MinP: s.min_p, RepeatPenalty: s.repeat_penalty,
-		PenaltyWindow: int(s.penalty_window),
+		PenaltyWindow: int(s.penalty_window), TemperatureFirst: true, // they advise it for transformers
 	}, nil
 }
 

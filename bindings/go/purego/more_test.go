@@ -116,6 +116,9 @@ func TestTokenByToken(t *testing.T) {
 	if other, err := two.Sample(sampler); err != nil || other == best {
 		t.Error(other, err)
 	}
+	if _, err := model.NewGrammar(GrammarRegex|GrammarWhitespace, "a"); !errors.Is(err, ErrInvalidArgument) {
+		t.Error(err)
+	}
 	grammar, err := model.NewGrammar(GrammarChoices, `["yes"]`)
 	if err != nil {
 		t.Fatal(err)
@@ -260,7 +263,7 @@ func TestLoadsAndPlans(t *testing.T) {
 	defer unknown.Close()
 	info, err := unknown.Info()
 	sampling, adviceErr := unknown.AdvisedSampling()
-	if err != nil || adviceErr != nil || info.Unknown != 1 || sampling.Temperature != 0.5 || sampling.TopK != 20 {
+	if err != nil || adviceErr != nil || info.Unknown != 1 || !sampling.TemperatureFirst || sampling.Temperature != 0.5 || sampling.TopK != 20 {
 		t.Error(info, sampling, err, adviceErr)
 	}
 	if sampling, err := model.AdvisedSampling(); sampling != nil || err != nil {

@@ -352,6 +352,9 @@ const (
 	GrammarJSON    // any JSON value, of an empty text
 	GrammarChoices // one of some texts, of a JSON array of strings
 	GrammarTools   // the reply to a conversation in JSON: text, or calls of its tools
+
+	// GrammarWhitespace is or-ed to kinds of JSON: white space between its parts.
+	GrammarWhitespace GrammarKind = 256
 )
 
 // Grammar says what may be written. It is usable with any number of jobs at once.
@@ -447,6 +450,7 @@ type Sampling struct {
 	PenaltyWindow                                    int // how many of the last tokens count; 0: 64
 	Seed                                             uint64
 	LogitBias                                        map[uint32]float32
+	TemperatureFirst                                 bool // TopP and MinP see what the temperature leaves, the order of transformers
 }
 
 // Options say how an answer is made; the zero value means the most likely token, until the model ends its turn.
@@ -653,6 +657,9 @@ func newSampler(s *Sampling) (sampler uintptr, err error) {
 		seed: s.Seed, n_biases: uintptr(len(s.LogitBias)),
 	}
 	params.struct_size = uint32(unsafe.Sizeof(params))
+	if s.TemperatureFirst {
+		params.flags = 1 // RZ_SAMPLER_TEMPERATURE_FIRST
+	}
 	biases := make([]rz_logit_bias, 0, len(s.LogitBias))
 	for token, bias := range s.LogitBias {
 		biases = append(biases, rz_logit_bias{token, bias})

@@ -299,7 +299,8 @@ public final class Model extends Handle {
             if (Native.integer(out, layout, "told") == 0) return null;
             return new Options().temperature(Native.real(out, layout, "temperature")).topK(Native.integer(out, layout, "top_k"))
                 .topP(Native.real(out, layout, "top_p")).minP(Native.real(out, layout, "min_p"))
-                .repeatPenalty(Native.real(out, layout, "repeat_penalty")).penaltyWindow(Native.integer(out, layout, "penalty_window"));
+                .repeatPenalty(Native.real(out, layout, "repeat_penalty")).penaltyWindow(Native.integer(out, layout, "penalty_window"))
+                .temperatureFirst(true); // they advise it for transformers
         });
     }
 
@@ -428,11 +429,17 @@ public final class Model extends Handle {
     }
 
     public Grammar grammar(Grammar.Kind kind, String text) {
+        return grammar(kind, text, false);
+    }
+
+    /** {@code whitespace}: JSON may have some between its parts. */
+    public Grammar grammar(Grammar.Kind kind, String text, boolean whitespace) {
+        int number = kind.ordinal() + 1 | (whitespace ? Grammar.WHITESPACE : 0);
         return call((arena, model) -> {
             byte[] utf8 = Native.utf8(text);
             MemorySegment bytes = Native.bytes(arena, utf8);
             return new Grammar(Native.made(arena, out -> e ->
-                (int) Native.GRAMMAR_NEW.invokeExact(model, kind.ordinal() + 1, bytes, (long) utf8.length, out, e)));
+                (int) Native.GRAMMAR_NEW.invokeExact(model, number, bytes, (long) utf8.length, out, e)));
         });
     }
 

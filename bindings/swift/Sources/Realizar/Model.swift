@@ -323,6 +323,7 @@ public final class Model: Sendable {
         sampling.minP = c.min_p
         sampling.repeatPenalty = c.repeat_penalty
         sampling.penaltyWindow = c.penalty_window
+        sampling.temperatureFirst = true // they advise it for transformers
         return sampling
     }
 
@@ -404,10 +405,11 @@ public final class Model: Sendable {
         return (0..<rows).map { Array(values[$0 * width..<($0 + 1) * width]) }
     }
 
-    /// A grammar for what is written.
-    public func grammar(_ kind: Grammar.Kind, _ text: String = "") throws -> Grammar {
-        try Grammar(Handle(free: { rz_grammar_free($0) }) { out, error in
-            handle.use { model in withText(text) { rz_grammar_new(model, kind.rawValue, $0, $1, out, error) } }
+    /// A grammar for what is written. `whitespace`: JSON may have some between its parts.
+    public func grammar(_ kind: Grammar.Kind, _ text: String = "", whitespace: Bool = false) throws -> Grammar {
+        let number = kind.rawValue | (whitespace ? UInt32(RZ_GRAMMAR_WHITESPACE) : 0)
+        return try Grammar(Handle(free: { rz_grammar_free($0) }) { out, error in
+            handle.use { model in withText(text) { rz_grammar_new(model, number, $0, $1, out, error) } }
         })
     }
 

@@ -13,6 +13,8 @@ public struct Sampling: Sendable {
     public var seed: UInt64 = 0
     /// Added to the logits of tokens; -infinity forbids one.
     public var logitBias: [UInt32: Float] = [:]
+    /// `topP` and `minP` see the distribution that the temperature leaves, which is the order of transformers.
+    public var temperatureFirst = false
 
     public init(temperature: Float = 0, topP: Float = 0, seed: UInt64 = 0) {
         self.temperature = temperature
@@ -35,6 +37,7 @@ public struct Sampling: Sendable {
         params.frequency_penalty = frequencyPenalty
         params.penalty_window = penaltyWindow
         params.seed = seed
+        params.flags = temperatureFirst ? UInt32(RZ_SAMPLER_TEMPERATURE_FIRST) : 0
         return try logitBias.map { rz_logit_bias(token: $0, bias: $1) }.withUnsafeBufferPointer { biases in
             params.biases = biases.baseAddress
             params.n_biases = biases.count

@@ -90,6 +90,8 @@ final class RealizarTests: XCTestCase {
         let model = try load()
         expect(.unsupported) { _ = try model.tokenize([Message("user", "x")]) }
         expect(.invalidArgument) { _ = try model.grammar(.regex, "(") }
+        expect(.invalidArgument) { _ = try model.grammar(.regex, "a", whitespace: true) }
+        _ = try model.grammar(.json, whitespace: true)
         expect(.invalidArgument) { _ = try model.session().logits() }
         expect(.unsupported) { _ = try ChatParser(model, conversation: conversation([Message("user", "x")])) }
         let session = try model.session(capacity: 8)
@@ -274,6 +276,7 @@ final class RealizarTests: XCTestCase {
         let advice = try XCTUnwrap(model.advisedSampling())
         XCTAssertEqual([advice.temperature, advice.topP], [0.5, 0])
         XCTAssertEqual(advice.topK, 20)
+        XCTAssertTrue(advice.temperatureFirst)
         XCTAssertNil(try load().advisedSampling())
 
         let one = try Model.plan(Self.tiny, capacity: 256)
