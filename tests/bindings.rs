@@ -186,8 +186,8 @@ fn lists_and_sources_are_read_as_they_are_meant() {
     assert_eq!(fields(header), BTreeSet::from([("rz_x_params".to_string(), "stops".to_string())]));
 }
 
-/// The list: lines of names, bindings ("all" for each of them) and a reason, with commas between names and between bindings. A
-/// name that ends with `*` stands for all that begin like it.
+/// The list: lines of names, bindings ("all" for each of them) and a reason, with commas between names and between
+/// bindings. A name that ends with `*` stands for all that begin like it.
 fn holes(list: &str, names: &BTreeSet<String>, wrong: &mut Vec<String>) -> BTreeSet<(String, &'static str)> {
     let mut holes = BTreeSet::new();
     for line in list.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
@@ -284,7 +284,8 @@ fn has_word(code: &str, text: &str) -> bool {
         .any(|(at, _)| !is_word(code[..at].chars().next_back()) && !is_word(code[at + text.len()..].chars().next()))
 }
 
-/// Code without comments; texts that hold what begins one would be cut, which none does that names something of the header.
+/// Code without comments; texts that hold what begins one would be cut, which none does that names something of the
+/// header.
 fn without_comments(code: &str, is_python: bool) -> String {
     let mut kept = String::new();
     let mut inside = false;

@@ -85,7 +85,8 @@ func (m *Model) IsEnd(token uint32) (isEnd bool) {
 	return isEnd
 }
 
-// RenderConversation writes a conversation in JSON with the model's own template, up to where the assistant speaks next.
+// RenderConversation writes a conversation in JSON with the model's own template, up to where the assistant speaks
+// next.
 func (m *Model) RenderConversation(conversation []byte) (string, error) {
 	text, err := sized(m.model, 4096, func(model uintptr, out *byte, capacity uintptr, n *uintptr, e *rz_error) int32 {
 		return c.rz_chat_render_json_into(model, unsafe.SliceData(conversation), uintptr(len(conversation)), addGenerationPrompt, out, capacity, n, e)
@@ -93,8 +94,8 @@ func (m *Model) RenderConversation(conversation []byte) (string, error) {
 	return string(text), err
 }
 
-// TextStream turns tokens into text as they come, holding back the bytes of an unfinished character. It belongs to one call at
-// a time.
+// TextStream turns tokens into text as they come, holding back the bytes of an unfinished character. It belongs to one
+// call at a time.
 type TextStream struct{ stream *handle }
 
 // NewTextStream makes a stream whose first token begins a text.

@@ -6,9 +6,9 @@
 //	session, err := model.NewSession(0)
 //	for piece, err := range session.Chat(ctx, []realizar.Message{{Role: "user", Content: "Hello"}}, nil) { ... }
 //
-// It has what the package above it has, but for readers of models and parsers of replies that no job makes. A [Model] may be used by
-// any number of goroutines at once, a [Session] and a [Job] by one call at a time; a second one fails with [ErrBusy]. Close
-// never waits and may be called anywhere; memory goes when nothing uses it any more.
+// It has what the package above it has, but for readers of models and parsers of replies that no job makes. A [Model]
+// may be used by any number of goroutines at once, a [Session] and a [Job] by one call at a time; a second one fails
+// with [ErrBusy]. Close never waits and may be called anywhere; memory goes when nothing uses it any more.
 package realizar
 
 import (
@@ -229,7 +229,8 @@ const (
 // Tokenize cuts text into tokens, literally, behind the token that the model wants at its beginning.
 func (m *Model) Tokenize(text string) ([]uint32, error) { return m.tokenize(text, addSpecial) }
 
-// TokenizeSpecial cuts text into tokens where "<|im_end|>" and the like become theirs, and adds none; not for text that users typed.
+// TokenizeSpecial cuts text into tokens where "<|im_end|>" and the like become theirs, and adds none; not for text that
+// users typed.
 func (m *Model) TokenizeSpecial(text string) ([]uint32, error) { return m.tokenize(text, parseSpecial) }
 
 func (m *Model) tokenize(text string, flags uint32) ([]uint32, error) {
@@ -297,7 +298,8 @@ const (
 	PoolingRank // the scores of a reranker
 )
 
-// Embed turns texts, which are tokens, into vectors, of length 1 where they are to be normalized. It stops early when the context ends.
+// Embed turns texts, which are tokens, into vectors, of length 1 where they are to be normalized. It stops early when
+// the context ends.
 func (m *Model) Embed(ctx context.Context, texts [][]uint32, pooling Pooling, normalize bool) ([][]float32, error) {
 	if len(texts) == 0 {
 		return nil, nil
@@ -498,8 +500,8 @@ func (s *Session) Chat(ctx context.Context, messages []Message, options *Options
 	}, pieces)
 }
 
-// Reply is Chat for a conversation in JSON as servers take it, with all parts of the reply: what the model thinks, content, calls of
-// tools, and the end.
+// Reply is Chat for a conversation in JSON as servers take it, with all parts of the reply: what the model thinks,
+// content, calls of tools, and the end.
 func (s *Session) Reply(ctx context.Context, conversation []byte, options *Options) iter.Seq2[Part, error] {
 	return stream(func() (*Job, error) { return s.NewReply(ctx, conversation, options) }, (*Job).Parts)
 }
@@ -695,8 +697,8 @@ func (j *Job) Step(budget time.Duration) (more bool, err error) {
 }
 
 // StepJobs is [Job.Step] for several jobs of one model in common passes over the weights. It tells whether there is more to
-// do; of no jobs there is not. A job that fails ends alone, with [EndFailed], and [Job.Err] tells why; one whose context has ended is
-// left out while others go on.
+// do; of no jobs there is not. A job that fails ends alone, with [EndFailed], and [Job.Err] tells why; one whose
+// context has ended is left out while others go on.
 func StepJobs(jobs []*Job, budget time.Duration) (more bool, err error) {
 	return step(jobs, func(jobs []uintptr, e *rz_error) int32 {
 		return c.rz_jobs_step(unsafe.SliceData(jobs), uintptr(len(jobs)), microseconds(budget), e)
@@ -733,7 +735,8 @@ func (j *Job) Err() error {
 	return j.job.use(func(job uintptr, e *rz_error) int32 { return c.rz_job_error(job, e) })
 }
 
-// Text is what is new since the last call: whole characters, stop strings cut out; of a reply its content, in place of Parts.
+// Text is what is new since the last call: whole characters, stop strings cut out; of a reply its content, in place of
+// Parts.
 func (j *Job) Text() (string, error) {
 	if j.isReply {
 		parts, err := j.Parts()

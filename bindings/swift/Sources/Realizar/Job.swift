@@ -81,13 +81,14 @@ public final class Job: Sendable {
         try handle.use { job in try call { rz_job_step(job, limit(microseconds), $0) } } != RZ_DONE
     }
 
-    /// Steps several jobs of one model in common passes over the weights. True: there is more to do. One that fails ends alone: `error`
-    /// tells why.
+    /// Steps several jobs of one model in common passes over the weights. True: there is more to do. One that fails
+    /// ends alone: `error` tells why.
     public static func step(_ jobs: [Job], microseconds: Int64? = nil) throws -> Bool {
         try useAll(jobs.map(\.handle)) { handles in try call { rz_jobs_step(handles, handles.count, limit(microseconds), $0) } } != RZ_DONE
     }
 
-    /// Text that is new since the last call: whole characters, stop strings cut out; of a reply its content, in place of `parts`.
+    /// Text that is new since the last call: whole characters, stop strings cut out; of a reply its content, in place
+    /// of `parts`.
     public func text() throws -> String {
         if isReply { return try parts().filter { $0.kind == .content || $0.kind == .end }.map(\.text).joined() }
         return try handle.use { job in try sizedText { rz_job_text_into(job, $0, $1, $2, $3) } }

@@ -55,7 +55,8 @@ public final class Cancel: Sendable {
 
     /// Asks the calls to stop, which they do within milliseconds; later ones do at once.
     public func fire() { handle.use { rz_cancel_fire($0) } }
-    /// Has it fire by itself after so long, at once where that has passed; calls end with the code `.deadline` then. Nil takes that back.
+    /// Has it fire by itself after so long, at once where that has passed; calls end with the code `.deadline` then.
+    /// Nil takes that back.
     public func deadline(microseconds: Int64?) throws {
         try handle.use { cancel in try call { rz_cancel_deadline(cancel, limit(microseconds), $0) } }
     }
@@ -421,8 +422,8 @@ public final class Model: Sendable {
         })
     }
 
-    /// An empty session with room for so many tokens; 0: as many as the model was made for, at most 8192. `keys` and `values`: the types of
-    /// what it remembers.
+    /// An empty session with room for so many tokens; 0: as many as the model was made for, at most 8192. `keys` and
+    /// `values`: the types of what it remembers.
     public func session(capacity: Int = 0, keys: CacheType = .f16, values: CacheType = .f16) throws -> Session {
         var params = Model.cacheParams(capacity, keys, values)
         return try Session(self, Handle(free: { rz_cache_free($0) }) { out, error in

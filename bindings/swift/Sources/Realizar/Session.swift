@@ -165,7 +165,8 @@ public final class Session: Sendable {
         try handle.use { cache in try sized(count) { rz_cache_tokens_into(cache, $0, $1, $2, $3) } }
     }
 
-    /// Forgets `drop` tokens behind the first `keep`, to make room; the next call that needs those behind them computes them again.
+    /// Forgets `drop` tokens behind the first `keep`, to make room; the next call that needs those behind them computes
+    /// them again.
     public func shift(keep: Int, drop: Int) throws {
         try handle.use { cache in try call { rz_cache_shift(cache, UInt32(clamping: keep), UInt32(clamping: drop), $0) } }
     }

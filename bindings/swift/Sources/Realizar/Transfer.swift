@@ -33,8 +33,8 @@ final class Transfer {
 }
 
 extension Session {
-    /// Hands the session to `write`, piece by piece, so that it outlives the process; `Model.restore` reads it. What `write` throws ends
-    /// the call.
+    /// Hands the session to `write`, piece by piece, so that it outlives the process; `Model.restore` reads it. What
+    /// `write` throws ends the call.
     public func save(_ write: @escaping (UnsafeRawBufferPointer) throws -> Void) throws {
         try Transfer { try write(UnsafeRawBufferPointer($0)) }.call { user in
             try handle.use { cache in
