@@ -198,8 +198,8 @@ clean: ## Delete everything that was built
 # $(1): the folder that holds include/, share/ and the library folder; $(2): the library folder, below it.
 # The prefix is found from where a file lies, so that an installed tree can be moved.
 define install_into
-set -e; lib='$(1)/$(2)'; include='$(1)/include'; licenses='$(1)/share/licenses/realizar'; \
-install -d "$$lib/pkgconfig" "$$lib/cmake/realizar" "$$include" "$$licenses"; \
+set -e; lib='$(1)/$(2)'; include='$(1)/include'; licenses='$(1)/share/licenses/realizar'; share='$(1)/share/realizar'; \
+install -d "$$share" "$$lib/pkgconfig" "$$lib/cmake/realizar" "$$include" "$$licenses"; \
 mkdir -p build; strip -S -o build/stripped $(LINKED); strip -S -o build/librealizar.a $(RELEASE)/librealizar.a; \
 install -C -m 755 build/stripped "$$lib/$(SHARED)"; \
 ln -sf $(SHARED) "$$lib/$(SONAME)"; \
@@ -207,6 +207,7 @@ ln -sf $(SONAME) "$$lib/$(BUILT)"; \
 install -C -m 644 build/librealizar.a "$$lib"; \
 install -C -m 644 include/realizar.h bindings/cpp/realizar.hpp "$$include"; \
 install -C -m 644 LICENSE LICENSE-MIT LICENSE-APACHE "$$licenses"; \
+install -C -m 644 packaging/valgrind.supp "$$share"; \
 for file in pkgconfig/realizar.pc cmake/realizar/realizarConfig.cmake cmake/realizar/realizarConfigVersion.cmake; do \
     sed -e 's|@VERSION@|$(VERSION)|; s|@LIBDIR@|$(2)|; s|@SHARED@|$(SHARED)|; s|@SONAME@|$(SONAME)|' \
         -e 's|@PRIVATE_LIBS@|$(PRIVATE_LIBS)|; s|@UP@|$(shell echo $(2) | sed 's|[^/][^/]*|..|g')|' \

@@ -853,6 +853,10 @@ void rz_chat_parser_free(rz_chat_parser *parser);
  * Choosing tokens
  * ------------------------------------------------------------------------------------------------ */
 
+/* Flag of a sampler: top_p and min_p see the distribution that the temperature leaves. What makers advise for their models, and
+ * sampling in transformers, is in this order. On a GPU the host chooses then, from logits that are copied for each token. */
+#define RZ_SAMPLER_TEMPERATURE_FIRST 1
+
 /* Chooses tokens from logits, with a random number generator of its own: mutable, so one call at a time. Usable with
  * caches of any model. */
 typedef struct rz_sampler rz_sampler;
@@ -867,8 +871,8 @@ typedef struct rz_logit_bias {
 /* Parameters of a choice. Zero in a field switches it off, so all zeros, or NULL, choose the most likely token.
  *
  * In this order, that of llama.cpp's default chain: biases, penalties, then top_k, top_p and min_p on the distribution that these
- * leave, and last the temperature. So a higher temperature flattens what the filters keep, and lets no further token in.
- * (transformers divides by the temperature ahead of the filters.) Since 0.1.0. */
+ * leave, and last the temperature. So a higher temperature flattens what the filters keep, and lets no further token in. With
+ * RZ_SAMPLER_TEMPERATURE_FIRST the temperature comes ahead of the three filters, as in transformers. Since 0.1.0. */
 typedef struct rz_sampler_params {
   uint32_t struct_size;         /* sizeof(rz_sampler_params). */
   float temperature;            /* Divides the logits of the tokens that the filters keep; 0: always the most likely token. */
@@ -879,7 +883,7 @@ typedef struct rz_sampler_params {
   float presence_penalty;       /* Taken from the logit of every recent token. */
   float frequency_penalty;      /* Taken from the logit of a recent token as often as it occurred. */
   uint32_t penalty_window;      /* Number of the last tokens that count as recent; 0: 64. */
-  uint32_t reserved;            /* 0. */
+  uint32_t flags;               /* RZ_SAMPLER_..., or-ed. */
   uint64_t seed;                /* Seed of the random numbers; 0 is one like any other. */
   const rz_logit_bias *biases;  /* Copied; NULL: none. */
   size_t n_biases;              /* Number of `biases`. */

@@ -13,7 +13,7 @@ mkdir -p $out
 framework=$(echo "$dotnet"/shared/Microsoft.NETCore.App/*)
 references=()
 for name in System.Private.CoreLib System.Runtime System.Collections System.Linq System.Runtime.InteropServices \
-    System.Runtime.Extensions System.Threading System.Threading.Tasks System.Console System.Text.Encoding.Extensions; do
+    System.Runtime.Extensions System.IO.FileSystem System.Threading System.Threading.Tasks System.Console System.Text.Encoding.Extensions; do
     references+=("-r:$framework/$name.dll")
 done
 compile() { mcs -langversion:7.2 -warnaserror -nostdlib -noconfig "${references[@]}" "$@"; }

@@ -47,10 +47,11 @@ expect "chat, a seed repeats itself" "$(run chat -m $story -p "$prompt" --seed 7
 expect "minimal" "${expected#"$prompt"}" "$(run minimal "$chat" "$prompt" 2>/dev/null || true)"
 expect "minimal, a template that leaves the first token to the tokenizer" "${expected#"$prompt"}" \
     "$(run minimal "$temporary/without.gguf" "$prompt" 2>/dev/null || true)"
+expect "minimal, an answer that goes on with the prompt" " time, there was a little girl" "$(run minimal "$chat" "Once upon a" 2>/dev/null || true)"
 expect "minimal, a missing file" "RZ_ERR_IO: " "$(run minimal "$temporary/none.gguf" x 2>&1 || true)"
 expect "example" "," "$(run example "$chat" "$prompt" 2>/dev/null || true)"
 
-expect "the C++ handles" ok "$(run handles $story $adapter)"
+expect "the C++ handles" ok "$(run handles $story $adapter "$temporary/tools.gguf")"
 expect "C++ without exceptions" ok "$(run no_exceptions $story)"
 
 [ -z "${RUNNER:-}" ] || exit 0

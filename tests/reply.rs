@@ -748,8 +748,8 @@ fn harmony_is_read_as_its_owner_does() {
     let controls = [&HARMONY[..], &["<|call|>"]].concat();
     let tokenizer = with_controls(&controls);
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/text/harmony.json");
-    let table: Vec<(String, Vec<(Option<String>, Option<String>, String)>)> =
-        serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    type Message = (Option<String>, Option<String>, String);
+    let table: Vec<(String, Vec<Message>)> = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
     for (text, messages) in table {
         let mut want = Got::default();
         let mut other = String::new();
@@ -898,7 +898,7 @@ fn half_a_tag_comes_with_the_end() {
         }
         parser.end(false).unwrap();
         take(&mut parser, &mut got);
-        let all = got.reasoning + &got.content + &got.calls.first().map_or("", |call| &call.1);
+        let all = got.reasoning + &got.content + got.calls.first().map_or("", |call| &call.1);
         assert_eq!((all.trim_end(), &got.unparsed[..], &got.tag[..]), (handed_on.trim_end(), "", tag), "{text}");
         let is_complete = tag.is_empty();
         assert_eq!(got.end, Some(!is_complete), "{text}");

@@ -85,6 +85,7 @@ int main(int argc, char **argv) {
     uint32_t *tokens = allocate(NULL, capacity * sizeof *tokens), token;
     check(rz_chat_tokenize_into(model, json, (size_t)(end - json), RZ_CHAT_ADD_GENERATION_PROMPT, tokens, capacity, &n, &err),
           &err);
+    check(rz_textstream_follow(stream, tokens, n, &err), &err);
     check(rz_prefill(cache, tokens, n, NULL, &err), &err);
 
     rz_status status = rz_sample(cache, sampler, &token, &err);

@@ -32,6 +32,7 @@ int main(int argc, char **argv) {
         rz_textstream_new(model, &stream, &err) < 0 ||
         rz_chat_render_into(model, &question, 1, RZ_CHAT_ADD_GENERATION_PROMPT, text, sizeof text, &len, &err) < 0 ||
         rz_tokenize_into(model, text, len, flags, tokens, 2048, &n, &err) < 0 ||
+        rz_textstream_follow(stream, tokens, n, &err) < 0 || /* so that the answer begins as it goes on with the prompt */
         rz_prefill(cache, tokens, n, NULL, &err) < 0 ||
         rz_sample(cache, NULL, &token, &err) < 0) /* no sampler: the most likely token */
         goto failed;

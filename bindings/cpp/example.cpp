@@ -17,7 +17,9 @@ int main(int argc, char **argv) try {
     sampling.seed = 1;
     realizar::Sampler sampler(sampling);
 
-    cache.prefill(model.tokenize_messages({{"user", argv[2]}}));
+    const auto prompt = model.tokenize_messages({{"user", argv[2]}});
+    cache.prefill(prompt);
+    text.follow(prompt); // so that what the answer begins with is written as it goes on with that
     for (uint32_t token = cache.sample(&sampler); !model.is_end(token); token = cache.decode(token, &sampler))
         std::cout << text.push(token) << std::flush;
     std::cout << text.flush() << '\n';

@@ -37,6 +37,8 @@ public:
     explicit Error(const rz_error &error)
         : std::runtime_error(error.message), code_(error.code), system_code_(error.system_code) {}
     rz_status code() const noexcept { return code_; }
+    /// Name of the code, such as "RZ_ERR_FORMAT".
+    const char *name() const noexcept { return rz_status_name(code_); }
     /// `errno` of the call that failed, or 0.
     int32_t system_code() const noexcept { return system_code_; }
 
@@ -91,6 +93,8 @@ public:
     /// Only where there is one.
     T &operator*() noexcept { return *value_; }
     T *operator->() noexcept { return &*value_; }
+    const T &operator*() const noexcept { return *value_; }
+    const T *operator->() const noexcept { return &*value_; }
 
 private:
     std::optional<T> &check() {
@@ -177,6 +181,19 @@ inline void quote(std::string &json, std::string_view text) {
     json += '"';
 }
 
+/// Hands the parts of a reply that `next(&kind, &index, out, capacity, &needed, &error)` gives to `each(kind, index, text)`.
+template <class Next, class Each> Result<rz_status> parts(std::string &buffer, Next next, Each &each) {
+    for (;;) {
+        uint32_t kind = 0, index = 0;
+        auto text = read(buffer, [&](char *out, size_t capacity, size_t *n, rz_error *error) {
+            return next(&kind, &index, out, capacity, n, error);
+        });
+        if (!text) return text.error();
+        if (kind == 0) return RZ_OK;
+        each(kind, index, *text);
+    }
+}
+
 template <class T> auto raw(T *wrapper) noexcept { return wrapper ? wrapper->get() : nullptr; }
 
 } // namespace detail
@@ -212,6 +229,19 @@ inline std::vector<rz_device_info> devices() { return try_devices().value(); }
 struct Message {
     std::string role, content;
 };
+
+/// Messages as the JSON of a conversation.
+inline std::string conversation(const std::vector<Message> &messages) {
+    std::string json = "{\"messages\": [";
+    for (const Message &message : messages) {
+        json += json.back() == '[' ? "{\"role\": " : ", {\"role\": ";
+        detail::quote(json, message.role);
+        json += ", \"content\": ";
+        detail::quote(json, message.content);
+        json += '}';
+    }
+    return json += "]}";
+}
 
 /// A time from now: any duration, of which one that has passed leaves no time, or `no_limit`.
 class Limit {
@@ -339,11 +369,36 @@ public:
             });
     }
 
+    /// What the model will take with so many caches, before a weight is read.
+    static rz_plan plan(const std::string &path, const rz_model_params &params = realizar::params<rz_model_params>(),
+                        const rz_cache_params &cache_params = realizar::params<rz_cache_params>(), uint32_t n_caches = 1) {
+        return try_plan(path.c_str(), nullptr, 0, params, cache_params, n_caches).value();
+    }
+    /// The same for a path, or for `n` sources with a null path.
+    static Result<rz_plan> try_plan(const char *path, const rz_source *sources, size_t n,
+                                    const rz_model_params &params = realizar::params<rz_model_params>(),
+                                    const rz_cache_params &cache_params = realizar::params<rz_cache_params>(),
+                                    uint32_t n_caches = 1) {
+        return detail::called<rz_plan>(
+            [&](rz_plan *out, rz_error *error) {
+                const rz_status status = detail::check_interface(error);
+                return status < 0 ? status : rz_model_plan(path, sources, n, &params, &cache_params, n_caches, out, error);
+            },
+            realizar::params<rz_plan>());
+    }
+
     rz_model_info info() const { return try_info().value(); }
     Result<rz_model_info> try_info() const {
         return detail::called<rz_model_info>(
             [&](rz_model_info *out, rz_error *error) { return rz_model_info_get(get(), out, error); },
             params<rz_model_info>());
+    }
+    /// What its makers advise for sampling; nothing of it takes effect by itself.
+    rz_model_sampling sampling() const { return try_sampling().value(); }
+    Result<rz_model_sampling> try_sampling() const {
+        return detail::called<rz_model_sampling>(
+            [&](rz_model_sampling *out, rz_error *error) { return rz_model_sampling_get(get(), out, error); },
+            params<rz_model_sampling>());
     }
     rz_metrics metrics() const { return try_metrics().value(); }
     Result<rz_metrics> try_metrics() const {
@@ -359,6 +414,8 @@ public:
             },
             params<rz_backend_metrics>());
     }
+
+    void reset_metrics() const noexcept { rz_metrics_reset(get()); }
 
     /// A metadata value of the file as text.
     std::string meta(const std::string &key) const { return try_meta(key).value(); }
@@ -378,6 +435,23 @@ public:
             if (key.status() == RZ_ERR_INVALID_ARGUMENT) return keys; // beyond the last
             if (!key) return key.error();
             keys.push_back(std::move(*key));
+        }
+    }
+
+    /// The elements of an array of the metadata as texts.
+    std::vector<std::string> meta_list(const std::string &key) const { return try_meta_list(key).value(); }
+    Result<std::vector<std::string>> try_meta_list(const std::string &key) const {
+        std::vector<std::string> elements;
+        const auto whole = try_meta(key); // so that a missing key is not an empty list
+        if (!whole) return whole.error();
+        for (;;) {
+            auto element = detail::sized(std::string(), [&](char *out, size_t capacity, size_t *n, rz_error *error) {
+                return rz_model_meta_element_into(get(), key.c_str(), elements.size(), out, capacity, n, error);
+            });
+            const bool is_list = whole->compare(0, 1, "[") == 0;
+            if (element.status() == RZ_ERR_INVALID_ARGUMENT && is_list) return elements; // beyond the last
+            if (!element) return element.error();
+            elements.push_back(std::move(*element));
         }
     }
 
@@ -449,15 +523,7 @@ public:
     }
     Result<std::vector<uint32_t>> try_tokenize_messages(const std::vector<Message> &messages,
                                                         uint32_t flags = RZ_CHAT_ADD_GENERATION_PROMPT) const {
-        std::string json = "{\"messages\": [";
-        for (const Message &message : messages) {
-            json += json.back() == '[' ? "{\"role\": " : ", {\"role\": ";
-            detail::quote(json, message.role);
-            json += ", \"content\": ";
-            detail::quote(json, message.content);
-            json += '}';
-        }
-        return try_tokenize_chat(json += "]}", flags);
+        return try_tokenize_chat(conversation(messages), flags);
     }
     /// The RZ_TOKENIZE_* flags for a rendered chat: the token that begins a text comes once, from template or tokenizer.
     uint32_t chat_flags() const {
@@ -668,6 +734,26 @@ public:
         });
     }
 
+    /// `decode` for several caches of one model, in one pass over the weights. `samplers`: as many, each may be null; none: all null.
+    static std::vector<uint32_t> decode(const std::vector<Cache *> &caches, Tokens tokens,
+                                        const std::vector<Sampler *> &samplers = {}) {
+        return try_decode(caches, tokens, samplers).value();
+    }
+    static Result<std::vector<uint32_t>> try_decode(const std::vector<Cache *> &caches, Tokens tokens,
+                                                    const std::vector<Sampler *> &samplers = {}) {
+        if (tokens.size() != caches.size() || (!samplers.empty() && samplers.size() != caches.size()))
+            return rz_error{RZ_ERR_INVALID_ARGUMENT, 0, "a batch has as many tokens and samplers as caches"};
+        std::vector<rz_cache *> raw;
+        std::vector<rz_sampler *> choosers(caches.size());
+        for (Cache *cache : caches) raw.push_back(detail::raw(cache));
+        for (size_t i = 0; i < samplers.size(); i++) choosers[i] = detail::raw(samplers[i]);
+        return detail::called<std::vector<uint32_t>>(
+            [&](std::vector<uint32_t> *next, rz_error *error) {
+                return rz_decode_batch(raw.data(), tokens.data(), raw.size(), choosers.data(), next->data(), error);
+            },
+            std::vector<uint32_t>(caches.size()));
+    }
+
     /// Appends a token and goes on for up to `max_tokens`; fewer came where the last one is an end token. A failure on the
     /// way throws a GenerateError, which has the tokens made before it.
     std::vector<uint32_t> generate(uint32_t token, size_t max_tokens, Sampler *sampler = nullptr,
@@ -722,6 +808,13 @@ private:
     detail::Handle<rz_cache, rz_cache_free> handle_;
 };
 
+/// A token that a job made, the logarithm of its probability, and the likeliest tokens in its place with theirs, descending.
+struct TokenLogprobs {
+    uint32_t token;
+    float logprob;
+    std::vector<std::pair<uint32_t, float>> likeliest;
+};
+
 /// A generation that works when it is stepped. Its cache is in use until the job is gone.
 class Job {
 public:
@@ -734,6 +827,25 @@ public:
         params.n_tokens = prompt.size();
         return detail::called<Job, rz_job *>(
             [&](rz_job **out, rz_error *error) { return rz_job_new(cache.get(), &params, out, error); });
+    }
+    /// A job that replies to a conversation in JSON, in parts; `stops` act on the content alone. What the cache holds of it from its start
+    /// is not computed again. `params`: tokens, n_tokens, chat and chat_len may be left out.
+    static Job reply(const Model &model, Cache &cache, std::string_view json,
+                     const rz_job_params &params = realizar::params<rz_job_params>()) {
+        return try_reply(model, cache, json, params).value();
+    }
+    static Result<Job> try_reply(const Model &model, Cache &cache, std::string_view json,
+                                 rz_job_params params = realizar::params<rz_job_params>()) {
+        const auto prompt = model.try_tokenize_chat(json);
+        if (!prompt) return prompt.error();
+        const auto held = cache.try_match(*prompt);
+        if (!held) return held.error();
+        // The last token of a prompt is always computed, because the reply starts from its logits.
+        const size_t kept = prompt->size() > *held ? *held : prompt->size() - !prompt->empty();
+        const auto rewound = cache.try_truncate(static_cast<uint32_t>(kept));
+        if (!rewound) return rewound.error();
+        params.chat = json.data(), params.chat_len = json.size();
+        return make(cache, Tokens(prompt->data() + kept, prompt->size() - kept), params);
     }
     /// Works for about a budget of time, without a limit until it has made a token. True: there is more to do.
     bool step(Limit budget = no_limit) { return try_step(budget).value() == RZ_AGAIN; }
@@ -803,6 +915,53 @@ public:
             return rz_job_tokens_into(get(), out, capacity, n, error);
         });
     }
+    /// Hands the parts of the reply that are new since the last call to `each(kind, index, text)`, as a ChatParser does: of a job with
+    /// rz_job_params.chat.
+    template <class Each> void parts(Each &&each) { try_parts(each).value(); }
+    template <class Each> Result<rz_status> try_parts(Each &&each) {
+        return detail::parts(
+            text_,
+            [&](uint32_t *kind, uint32_t *index, char *out, size_t capacity, size_t *n, rz_error *error) {
+                return rz_job_next_into(get(), kind, index, out, capacity, n, error);
+            },
+            each);
+    }
+    /// Works to the end, and hands on each part of the reply as it is made.
+    template <class Each> void run(Each &&each) { try_run(each).value(); }
+    template <class Each> Result<rz_status> try_run(Each &&each) {
+        for (;;) {
+            auto stepped = try_step();
+            if (!stepped) return stepped;
+            auto handed = try_parts(each);
+            if (!handed || *stepped == RZ_DONE) return handed;
+        }
+    }
+    /// Tokens that are new since the last call with their probabilities and the likeliest in their places: of a job with
+    /// rz_job_params.logprobs.
+    std::vector<TokenLogprobs> logprobs() { return try_logprobs().value(); }
+    Result<std::vector<TokenLogprobs>> try_logprobs() {
+        std::vector<float> values;
+        const auto tokens = detail::sized(std::vector<uint32_t>(), [&](uint32_t *out, size_t capacity, size_t *n, rz_error *error) {
+            values.resize(capacity);
+            return rz_job_logprobs_into(get(), out, values.data(), capacity, n, error);
+        });
+        if (!tokens) return tokens.error();
+        const auto made = try_info();
+        if (!made) return made.error();
+        std::vector<TokenLogprobs> rows;
+        const size_t n = made->n_tokens - rows_read_; // of which each has as many entries
+        for (size_t i = 0; i < tokens->size(); i++) {
+            if (i % (tokens->size() / n) == 0) rows.push_back({(*tokens)[i], values[i], {}});
+            else rows.back().likeliest.emplace_back((*tokens)[i], values[i]);
+        }
+        rows_read_ = made->n_tokens;
+        return rows;
+    }
+    /// Throws the error with which the job has ended, where `step` of several jobs let it fail alone (RZ_JOB_FAILED).
+    void check() const { try_check().value(); }
+    Result<rz_status> try_check() const {
+        return detail::done([&](rz_error *error) { return rz_job_error(get(), error); });
+    }
     rz_job_info info() const { return try_info().value(); }
     Result<rz_job_info> try_info() const {
         return detail::called<rz_job_info>(
@@ -813,6 +972,7 @@ public:
 
 private:
     detail::Handle<rz_job, rz_job_free> handle_;
+    uint32_t rows_read_ = 0; // of logprobs
     std::string text_ = std::string(256, '\0');
 };
 
@@ -880,15 +1040,12 @@ public:
 
 private:
     template <class Each> Result<rz_status> rest(Each &each) {
-        for (;;) {
-            uint32_t kind = 0, index = 0;
-            auto text = detail::read(piece_, [&](char *out, size_t capacity, size_t *n, rz_error *error) {
-                return rz_chat_parser_next_into(get(), &kind, &index, out, capacity, n, error);
-            });
-            if (!text) return text.error();
-            if (kind == 0) return RZ_OK;
-            each(kind, index, *text);
-        }
+        return detail::parts(
+            piece_,
+            [&](uint32_t *kind, uint32_t *index, char *out, size_t capacity, size_t *n, rz_error *error) {
+                return rz_chat_parser_next_into(get(), kind, index, out, capacity, n, error);
+            },
+            each);
     }
 
     detail::Handle<rz_chat_parser, rz_chat_parser_free> handle_;

@@ -49,6 +49,21 @@ func (t *transfer) instead(err error) error {
 	return err
 }
 
+// progress is who is told how far a load is, and the error that ended it.
+type progress struct {
+	call func(done, total uint64) error
+	err  error
+}
+
+//export realizarGoProgress
+func realizarGoProgress(done, total C.uint64_t, user unsafe.Pointer) C.int32_t {
+	p := (*cgo.Handle)(user).Value().(*progress)
+	if p.err = p.call(uint64(done), uint64(total)); p.err != nil {
+		return 1
+	}
+	return 0
+}
+
 func transferOf(user unsafe.Pointer) *transfer { return (*cgo.Handle)(user).Value().(*transfer) }
 
 //export realizarGoWrite

@@ -81,8 +81,8 @@ func ended(ctx context.Context, err error) error {
 	if e.cause = context.Cause(ctx); e.cause == nil && e.Code == ErrDeadline {
 		e.cause = context.DeadlineExceeded
 	}
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		e.Code = ErrDeadline
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) && e.Code == ErrCancelled {
+		e.Code, e.Message = ErrDeadline, "the deadline of the context has passed"
 	}
 	return err
 }

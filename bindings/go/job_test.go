@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -55,8 +56,9 @@ func TestJobs(t *testing.T) {
 			t.Errorf("%q %q %+v %v", texts[i], whole, info, err)
 		}
 		job.Close()
-		if n := sessions[i].Len(); n != len(tokens)+29 || !slices.Equal(sessions[i].tokens, slices.Concat(tokens, made[:29])) {
-			t.Error(n, sessions[i].tokens)
+		held, err := sessions[i].Tokens()
+		if n := sessions[i].Len(); err != nil || n != len(tokens)+29 || !slices.Equal(held, slices.Concat(tokens, made[:29])) {
+			t.Error(n, held, err)
 		}
 	}
 	if _, err := sessions[0].NewJob(tokens, &JobOptions{Draft: DraftModel}); !errors.Is(err, ErrInvalidArgument) {
@@ -135,5 +137,174 @@ func TestThreadsChange(t *testing.T) {
 	}
 	if err := runtime.SetThreads(1 << 20); !errors.Is(err, ErrInvalidArgument) {
 		t.Error(err)
+	}
+}
+
+func TestJobsTellProbabilities(t *testing.T) {
+	model := load(t, storyModel)
+	tokens, err := model.Tokenize(prompt, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	job, err := newSession(t, model, 64).NewJob(tokens, &JobOptions{MaxTokens: 6, Logprobs: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer job.Close()
+	var rows []TokenLogprobs
+	for more := true; more; {
+		if more, err = job.Step(t.Context(), NoLimit); err != nil {
+			t.Fatal(err)
+		}
+		now, err := job.Logprobs()
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows = append(rows, now...)
+	}
+	made, err := job.Tokens()
+	if err != nil || len(rows) != 6 || len(made) != 6 {
+		t.Fatal(rows, made, err)
+	}
+	other := newSession(t, model, 64)
+	if err := other.Prefill(t.Context(), tokens); err != nil {
+		t.Fatal(err)
+	}
+	for i, row := range rows {
+		likeliest, err := other.Logprobs(3)
+		// Greedily the likeliest is the one that is made.
+		if err != nil || row.Token != made[i] || row.Logprob != row.Likeliest[0] || !slices.Equal(row.Likeliest, likeliest) {
+			t.Error(i, row, likeliest, err)
+		}
+		if err := other.Prefill(t.Context(), []uint32{row.Token}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for logprobs, wanted := range map[int]Code{0: ErrInvalidArgument, 33: ErrInvalidArgument} {
+		job, err := newSession(t, model, 8).NewJob(tokens, &JobOptions{Logprobs: logprobs})
+		if err == nil {
+			_, err = job.Logprobs()
+			job.Close()
+		}
+		if !errors.Is(err, wanted) {
+			t.Error(logprobs, err)
+		}
+	}
+}
+
+// nothing allows no token.
+func nothing() Sampling {
+	biases := map[uint32]float32{}
+	for token := range uint32(512) {
+		biases[token] = float32(math.Inf(-1))
+	}
+	return Sampling{LogitBias: biases}
+}
+
+func TestAJobThatFailsEndsAlone(t *testing.T) {
+	model := load(t, storyModel)
+	sampler, err := NewSampler(nothing())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sampler.Close()
+	var jobs []*Job
+	for _, options := range []JobOptions{{Sampler: sampler}, {MaxTokens: 3}} {
+		job, err := newSession(t, model, 64).NewJob([]uint32{1, 403}, &options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer job.Close()
+		if err := job.Err(); err != nil {
+			t.Error(err)
+		}
+		jobs = append(jobs, job)
+	}
+	for more := true; more; {
+		if more, err = StepJobs(t.Context(), jobs, NoLimit); err != nil {
+			t.Fatal(err)
+		}
+	}
+	failed, _ := jobs[0].Info()
+	went, _ := jobs[1].Info()
+	if failed.End != EndFailed || went.End != EndLength || went.Tokens != 3 || jobs[1].Err() != nil {
+		t.Errorf("%+v %+v", failed, went)
+	}
+	why := jobs[0].Err()
+	if _, err := jobs[0].Step(t.Context(), NoLimit); why == nil || err == nil || err.Error() != why.Error() {
+		t.Error(why, err)
+	}
+	_, err = newSession(t, model, 64).Generate(t.Context(), prompt, &Options{Sampling: nothing()}, func(string) error { return nil })
+	if err == nil || err.Error() != why.Error() {
+		t.Error(why, err)
+	}
+}
+
+func TestEachJobOfABatchHasAContext(t *testing.T) {
+	model := load(t, storyModel)
+	first, cancel := context.WithCancel(t.Context())
+	late, stop := context.WithTimeout(t.Context(), time.Millisecond)
+	defer stop()
+	var jobs []*Job
+	for _, ctx := range []context.Context{first, late, nil} {
+		job, err := newSession(t, model, 256).NewJob([]uint32{1, 403}, &JobOptions{MaxTokens: 200, Context: ctx})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer job.Close()
+		jobs = append(jobs, job)
+	}
+	if more, err := StepJobs(t.Context(), jobs, NoLimit); !more || err != nil {
+		t.Fatal(more, err)
+	}
+	cancel()
+	<-late.Done()
+	for more := true; more; {
+		var err error
+		if more, err = StepJobs(t.Context(), jobs[2:], NoLimit); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if more, err := StepJobs(t.Context(), jobs[:1], NoLimit); more || !errors.Is(err, ErrCancelled) || !errors.Is(err, context.Canceled) {
+		t.Error(more, err)
+	}
+	_, err := StepJobs(t.Context(), jobs[1:2], NoLimit)
+	if !errors.Is(err, ErrDeadline) || !errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "cancel") {
+		t.Error(err)
+	}
+	// The one that goes on is not stopped by those beside it.
+	going, err := newSession(t, model, 64).NewJob([]uint32{1, 403}, &JobOptions{MaxTokens: 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer going.Close()
+	for ended := false; !ended; {
+		_, err := StepJobs(t.Context(), []*Job{jobs[0], going}, NoLimit)
+		info, told := going.Info()
+		if ended = info.End == EndLength; told != nil || err != nil && !ended {
+			t.Fatal(err, told)
+		}
+	}
+	info, _ := jobs[0].Info()
+	if !errors.Is(info.Stopped, ErrCancelled) || !errors.Is(info.Stopped, context.Canceled) || info.Tokens > 2 {
+		t.Errorf("%+v", info)
+	}
+	if info, _ := going.Info(); info.Stopped != nil || info.Tokens != 20 {
+		t.Errorf("%+v", info)
+	}
+	if _, err := newSession(t, model, 64).NewJob([]uint32{1}, &JobOptions{Context: first}); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+func TestADeadlineIsNotCalledACancel(t *testing.T) {
+	session := newSession(t, load(t, storyModel), 8192)
+	for range 3 {
+		ctx, stop := context.WithTimeout(t.Context(), 5*time.Millisecond)
+		_, err := session.Generate(ctx, strings.Repeat(prompt, 500), nil, func(string) error { return nil })
+		if !errors.Is(err, ErrDeadline) || !errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "cancel") {
+			t.Error(err)
+		}
+		stop()
 	}
 }

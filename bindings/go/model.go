@@ -3,6 +3,9 @@ package realizar
 /*
 #include <stdlib.h>
 #include <realizar.h>
+
+int32_t realizarGoProgress(uint64_t done, uint64_t total, void *user);
+static rz_progress_callback progress_callback(void) { return realizarGoProgress; }
 */
 import "C"
 
@@ -12,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"runtime/cgo"
 	"strings"
 	"unicode/utf8"
 	"unsafe"
@@ -34,6 +38,10 @@ type LoadOptions struct {
 	PackedPath    string    // file of packed weights, made by the first load and mapped by later ones; "": none
 	TextOnly      bool      // tokenizer and template only, no weights
 	MTP           bool      // the layer too that predicts a further token, for DraftMTP
+	Profile       bool      // measure the parts of each step on a GPU, which takes longer
+	AllowUnknown  bool      // pass over keys and tensors that nothing knows, in place of ErrUnsupported; Info.Unknown counts them
+
+	Progress func(done, total uint64) error // told bytes; an error of it ends the load; nil: nobody
 }
 
 // Load reads a .gguf file, a .safetensors file, or a folder with config.json. It stops early when the context ends.
@@ -51,11 +59,33 @@ func Load(ctx context.Context, path string, options *LoadOptions) (*Model, error
 // loadWith loads by a function that is given the parameters.
 func loadWith(ctx context.Context, options *LoadOptions,
 	f func(params *C.rz_model_params, handle **C.rz_model, e *C.rz_error) C.rz_status) (*Model, error) {
+	var handle *C.rz_model
+	shared, err := withParams(ctx, options, func(params *C.rz_model_params, e *C.rz_error) C.rz_status {
+		return f(params, &handle, e)
+	})
+	if err != nil {
+		return nil, err
+	}
+	// The log of the runtime is called until the model is gone.
+	m := &Model{own(handle, func(handle *C.rz_model) {
+		C.rz_model_free(handle)
+		shared.release()
+	})}
+	runtime.AddCleanup(m, (*owned[*C.rz_model]).close, m.model)
+	return m, nil
+}
+
+// withParams calls f with the parameters of a load. Without an error the runtime is the caller's to release.
+func withParams(ctx context.Context, options *LoadOptions,
+	f func(params *C.rz_model_params, e *C.rz_error) C.rz_status) (*owned[*C.rz_runtime], error) {
 	if options == nil {
 		options = &LoadOptions{}
 	}
 	if err := noNUL("PackedPath", options.PackedPath); err != nil {
 		return nil, err
+	}
+	if len(options.Shares) > 0 && len(options.Shares) != len(options.Devices) {
+		return nil, &Error{Code: ErrInvalidArgument, Message: fmt.Sprintf("%d shares for %d devices", len(options.Shares), len(options.Devices))}
 	}
 	cancel, stop, err := watch(ctx)
 	if err != nil {
@@ -83,10 +113,6 @@ func loadWith(ctx context.Context, options *LoadOptions,
 		params.packed_path = C.CString(options.PackedPath)
 		defer C.free(unsafe.Pointer(params.packed_path))
 	}
-	if len(options.Shares) > 0 && len(options.Shares) != len(options.Devices) {
-		shared.runtime.release()
-		return nil, &Error{Code: ErrInvalidArgument, Message: fmt.Sprintf("%d shares for %d devices", len(options.Shares), len(options.Devices))}
-	}
 	var pinner runtime.Pinner
 	defer pinner.Unpin()
 	if len(options.Devices) > 0 {
@@ -102,25 +128,30 @@ func loadWith(ctx context.Context, options *LoadOptions,
 		C.RZ_MODEL_MMAP:          options.Mmap,
 		C.RZ_MODEL_TEXT_ONLY:     options.TextOnly,
 		C.RZ_MODEL_MTP:           options.MTP,
+		C.RZ_MODEL_PROFILE:       options.Profile,
+		C.RZ_MODEL_ALLOW_UNKNOWN: options.AllowUnknown,
 	} {
 		if set {
 			params.flags |= flag
 		}
 	}
+	told := progress{call: options.Progress}
+	if options.Progress != nil {
+		handle := cgo.NewHandle(&told)
+		defer handle.Delete()
+		pinner.Pin(&handle)
+		params.progress, params.progress_user = C.progress_callback(), unsafe.Pointer(&handle)
+	}
 
 	var e C.rz_error
-	var handle *C.rz_model
-	if err := check(f(&params, &handle, &e), &e); err != nil {
+	if err := check(f(&params, &e), &e); err != nil {
 		shared.runtime.release()
+		if told.err != nil {
+			return nil, told.err
+		}
 		return nil, ended(ctx, err)
 	}
-	// The log of the runtime is called until the model is gone.
-	m := &Model{own(handle, func(handle *C.rz_model) {
-		C.rz_model_free(handle)
-		shared.runtime.release()
-	})}
-	runtime.AddCleanup(m, (*owned[*C.rz_model]).close, m.model)
-	return m, nil
+	return shared.runtime, nil
 }
 
 // Close ends the use of the model: later calls of its methods fail with [ErrClosed]. Running calls and sessions go on,
@@ -153,6 +184,8 @@ type Info struct {
 	DeviceLayers                                          []int    // layers on each of them
 	BOS, EOS                                              uint32   // NoToken where there is none
 	HasTemplate                                           bool     // RenderChat works
+	TemplateWritesBOS                                     bool     // so that what it has rendered is tokenized without BOS
+	Unknown                                               int      // keys and tensors that LoadOptions.AllowUnknown passed over
 }
 
 // NoToken stands where a model has no such token.
@@ -177,7 +210,22 @@ func (m *Model) Info() (Info, error) {
 		NParams: uint64(c.n_params), WeightBytes: uint64(c.weight_bytes),
 		Device: uint32(c.device), GPULayers: int(c.gpu_layers),
 		HasTemplate: c.chat_template&C.RZ_TEMPLATE_PRESENT != 0, BOS: uint32(c.bos_token), EOS: uint32(c.eos_token),
+		TemplateWritesBOS: c.chat_template&C.RZ_TEMPLATE_WRITES_BOS != 0, Unknown: int(c.n_unknown),
 	}, err
+}
+
+// AdvisedSampling is what the makers of the model advise, nil where they do not. Nothing of it takes effect by itself.
+func (m *Model) AdvisedSampling() (*Sampling, error) {
+	var c C.rz_model_sampling
+	c.struct_size = C.uint32_t(unsafe.Sizeof(c))
+	err := m.use(func(handle *C.rz_model, e *C.rz_error) C.rz_status { return C.rz_model_sampling_get(handle, &c, e) })
+	if err != nil || c.told == 0 {
+		return nil, err
+	}
+	return &Sampling{
+		Temperature: float32(c.temperature), TopK: int(c.top_k), TopP: float32(c.top_p), MinP: float32(c.min_p),
+		RepeatPenalty: float32(c.repeat_penalty), PenaltyWindow: int(c.penalty_window),
+	}, nil
 }
 
 // Meta is a metadata value of the file as text.
@@ -208,11 +256,42 @@ func (m *Model) MetaKeys() (keys []string, err error) {
 	}
 }
 
+// MetaList is the elements of an array of the metadata as texts.
+func (m *Model) MetaList(key string) (elements []string, err error) {
+	whole, err := m.Meta(key) // so that a missing key is not an empty list
+	if err != nil {
+		return nil, err
+	}
+	name := C.CString(key)
+	defer C.free(unsafe.Pointer(name))
+	for {
+		element, err := sized(m.model, 256, func(handle *C.rz_model, out *byte, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status {
+			return C.rz_model_meta_element_into(handle, name, C.size_t(len(elements)), (*C.char)(unsafe.Pointer(out)), capacity, n, e)
+		})
+		if errors.Is(err, ErrInvalidArgument) && strings.HasPrefix(whole, "[") {
+			return elements, nil
+		} else if err != nil {
+			return nil, err
+		}
+		elements = append(elements, string(element))
+	}
+}
+
 // TokenBytes are the bytes of one token, which may be a part of a character.
 func (m *Model) TokenBytes(token uint32) ([]byte, error) {
 	return sized(m.model, 64, func(handle *C.rz_model, out *byte, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status {
 		return C.rz_token_bytes_into(handle, C.uint32_t(token), unsafe.Pointer(out), capacity, n, nil, e)
 	})
+}
+
+// IsEnd tells whether a token ends a turn or a text; false once the model is closed.
+func (m *Model) IsEnd(token uint32) bool {
+	handle, err := m.model.acquire()
+	if err != nil {
+		return false
+	}
+	defer m.model.release()
+	return C.rz_token_is_end(handle, C.uint32_t(token)) != 0
 }
 
 // Tokenize cuts text into tokens. With special, "<|im_end|>" and the like in the text become their tokens, and no
@@ -272,20 +351,21 @@ func (m *Model) RenderChat(messages []Message) (string, error) {
 // TokenizeChat is a conversation as tokens, up to where the assistant speaks next. No text in it becomes a special token,
 // whatever it spells; the token that begins a text comes once, from the template or from the tokenizer.
 func (m *Model) TokenizeChat(messages []Message) ([]uint32, error) {
-	return tokenizeChat(m.model, messages)
+	text, err := conversationOf(messages)
+	if err != nil {
+		return nil, err
+	}
+	return tokenizeConversation(m.model, text)
 }
 
-func tokenizeChat(model *owned[*C.rz_model], messages []Message) ([]uint32, error) {
+// conversationOf is messages in JSON.
+func conversationOf(messages []Message) ([]byte, error) {
 	for i, message := range messages {
 		if !utf8.ValidString(message.Role) || !utf8.ValidString(message.Content) {
 			return nil, &Error{Code: ErrInvalidArgument, Message: fmt.Sprintf("message %d is not UTF-8", i)}
 		}
 	}
-	text, err := json.Marshal(map[string][]Message{"messages": messages})
-	if err != nil {
-		return nil, err
-	}
-	return tokenizeConversation(model, text)
+	return json.Marshal(map[string][]Message{"messages": messages})
 }
 
 // sized calls f with a buffer that grows once to the size that f asks for.

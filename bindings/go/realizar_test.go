@@ -444,6 +444,9 @@ func TestTokenByToken(t *testing.T) {
 	if _, err := DecodeBatch([]*Session{one, one}, next, nil); !errors.Is(err, ErrBusy) {
 		t.Error(err)
 	}
+	if info, _ := model.Info(); !model.IsEnd(info.EOS) || model.IsEnd(best) {
+		t.Error(info.EOS, best)
+	}
 	if bytes, err := model.TokenBytes(1); err != nil || string(bytes) != "<s>" {
 		t.Errorf("%q %v", bytes, err)
 	}
@@ -702,5 +705,147 @@ func TestModelFromReader(t *testing.T) {
 	half := io.NewSectionReader(file, 0, stat.Size()/2)
 	if _, err := LoadFrom(t.Context(), []Source{{Size: stat.Size(), Reader: half}}, nil); !errors.Is(err, io.EOF) {
 		t.Error("a source that is shorter than it says:", err)
+	}
+}
+
+func TestUnknownKeysAndWhatTheMakersAdvise(t *testing.T) {
+	if sampling, err := load(t, storyModel).AdvisedSampling(); sampling != nil || err != nil {
+		t.Error(sampling, err)
+	}
+	folder := t.TempDir()
+	for name, text := range map[string]string{
+		"config.json": `{"model_type":"llama","magic_norm":true}`, "generation_config.json": `{"temperature":0.5,"top_k":20}`,
+	} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := Load(t.Context(), folder, &LoadOptions{TextOnly: true}); !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), "magic_norm") {
+		t.Error(err)
+	}
+	model, err := Load(t.Context(), folder, &LoadOptions{TextOnly: true, AllowUnknown: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer model.Close()
+	if info, err := model.Info(); err != nil || info.Unknown != 1 {
+		t.Error(info, err)
+	}
+	if sampling, err := model.AdvisedSampling(); err != nil || sampling.Temperature != 0.5 || sampling.TopK != 20 || sampling.TopP != 0 {
+		t.Error(sampling, err)
+	}
+	if _, err := model.MetaList("none"); !errors.Is(err, ErrInvalidArgument) {
+		t.Error(err)
+	}
+}
+
+func TestPlans(t *testing.T) {
+	one, err := PlanLoad(t.Context(), storyModel, nil, &SessionOptions{Capacity: 256}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	three, err := PlanLoad(t.Context(), storyModel, nil, &SessionOptions{Capacity: 256}, 3)
+	if err != nil || three.TotalHost-one.TotalHost != 2*one.CacheHost || one.CacheHost == 0 {
+		t.Error(one, three, err)
+	}
+	narrow, err := PlanLoad(t.Context(), storyModel, nil, &SessionOptions{Capacity: 256, KType: CacheQ8, VType: CacheQ4}, 1)
+	if err != nil || narrow.CacheToken >= one.CacheToken {
+		t.Error(narrow.CacheToken, one.CacheToken, err)
+	}
+	if info, err := load(t, storyModel).Info(); err != nil || info.WeightBytes != one.WeightsHost {
+		t.Error(info, one, err)
+	}
+	file, err := os.ReadFile(storyModel)
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := []Source{{Size: int64(len(file)), Reader: bytes.NewReader(file)}}
+	if read, err := PlanLoadFrom(t.Context(), of, nil, nil, 1); err != nil || read.WeightsHost != one.WeightsHost {
+		t.Error(read, err)
+	}
+	if _, err := PlanLoad(t.Context(), "none.gguf", nil, nil, 1); !errors.Is(err, ErrIO) {
+		t.Error(err)
+	}
+}
+
+func TestCacheTypes(t *testing.T) {
+	model := load(t, storyModel)
+	for _, kind := range []CacheType{0, CacheF16, CacheQ8, CacheF32} {
+		session, err := model.NewSession(&SessionOptions{Capacity: 64, KType: kind, VType: kind})
+		if err != nil {
+			t.Fatal(kind, err)
+		}
+		if text, _ := generate(t, session, prompt, &Options{MaxTokens: 8}); !strings.HasPrefix(story, text) || session.Capacity() != 64 {
+			t.Errorf("%d %q", kind, text)
+		}
+		session.Close()
+	}
+	if _, err := model.NewSession(&SessionOptions{KType: 99}); !errors.Is(err, ErrInvalidArgument) {
+		t.Error(err)
+	}
+}
+
+func TestProgress(t *testing.T) {
+	var last, all uint64
+	model, err := Load(t.Context(), storyModel, &LoadOptions{Progress: func(done, total uint64) error {
+		last, all = done, total
+		return nil
+	}})
+	if err != nil || last != all || all == 0 {
+		t.Fatal(last, all, err)
+	}
+	model.Close()
+	sentinel := errors.New("enough")
+	if _, err := Load(t.Context(), storyModel, &LoadOptions{Progress: func(uint64, uint64) error { return sentinel }}); err != sentinel {
+		t.Error(err)
+	}
+}
+
+func TestTextStream(t *testing.T) {
+	model := load(t, storyModel)
+	stream, err := model.NewTextStream()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const text = "größe €"
+	tokens, err := model.Tokenize(text, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	written := func(tokens ...uint32) (all string) {
+		for _, token := range tokens {
+			piece, err := stream.Push(token)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all += piece
+		}
+		rest, err := stream.Flush()
+		if err != nil {
+			t.Error(err)
+		}
+		return all + rest
+	}
+	if all := written(tokens...); all != text {
+		t.Errorf("%q", all)
+	}
+	whole, _ := model.Tokenize("Once upon a time", false)
+	begin, _ := model.Tokenize("Once upon a", false)
+	if alone := written(whole[len(whole)-1]); alone != "time" {
+		t.Errorf("%q", alone)
+	}
+	// Behind a prompt the space of a word stays.
+	if err := stream.Follow(begin); err != nil {
+		t.Error(err)
+	}
+	if behind := written(whole[len(whole)-1]); behind != " time" {
+		t.Errorf("%q", behind)
+	}
+	if err := stream.Follow([]uint32{512}); !errors.Is(err, ErrInvalidArgument) {
+		t.Error(err)
+	}
+	stream.Close()
+	if _, err := stream.Push(1); err != ErrClosed {
+		t.Error(err)
 	}
 }

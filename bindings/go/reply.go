@@ -82,10 +82,18 @@ func (p *ChatParser) parts(step func(parser *C.rz_chat_parser, e *C.rz_error) C.
 	if err := check(step(handle, &e), &e); err != nil {
 		return nil, err
 	}
+	return partsOf(p.parser, func(handle *C.rz_chat_parser, kind, index *C.uint32_t, out *C.char, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status {
+		return C.rz_chat_parser_next_into(handle, kind, index, out, capacity, n, e)
+	})
+}
+
+// partsOf is the parts that an object has ready.
+func partsOf[H any](object *owned[H],
+	next func(handle H, kind, index *C.uint32_t, out *C.char, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status) (parts []Part, err error) {
 	for {
 		var kind, index C.uint32_t
-		text, err := sized(p.parser, 256, func(handle *C.rz_chat_parser, out *byte, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status {
-			return C.rz_chat_parser_next_into(handle, &kind, &index, (*C.char)(unsafe.Pointer(out)), capacity, n, e)
+		text, err := sized(object, 256, func(handle H, out *byte, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status {
+			return next(handle, &kind, &index, (*C.char)(unsafe.Pointer(out)), capacity, n, e)
 		})
 		if err != nil || kind == 0 {
 			return parts, err

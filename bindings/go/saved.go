@@ -31,28 +31,17 @@ func (s *Session) Save(w io.Writer) error {
 	return t.instead(check(C.rz_cache_save(cache, C.write_callback(), unsafe.Pointer(&handle), &e), &e))
 }
 
-// LoadSession reads a session that was saved by a session of the same model. It goes on as that one would have. A Capacity of
-// 0 is that of the session that was saved.
+// LoadSession reads a session that was saved by a session of the same model. It goes on as that one would have. Zero in the
+// options is what was saved.
 func (m *Model) LoadSession(r io.Reader, options *SessionOptions) (*Session, error) {
-	var params C.rz_cache_params
-	params.struct_size = C.uint32_t(unsafe.Sizeof(params))
-	if options != nil {
-		params.capacity = C.uint32_t(max(options.Capacity, 0))
-	}
+	params := options.params()
 	t := transfer{reader: r}
 	handle := cgo.NewHandle(&t)
 	defer handle.Delete()
-	s, err := makeSession(m.model, nil, func(model *C.rz_model, cache **C.rz_cache, e *C.rz_error) C.rz_status {
+	s, err := makeSession(m.model, func(model *C.rz_model, cache **C.rz_cache, e *C.rz_error) C.rz_status {
 		return C.rz_cache_load(model, &params, C.read_callback(), unsafe.Pointer(&handle), cache, e)
 	})
-	if err != nil {
-		return nil, t.instead(err)
-	}
-	if s.tokens, err = s.Tokens(); err != nil {
-		s.Close()
-		return nil, err
-	}
-	return s, nil
+	return s, t.instead(err)
 }
 
 // Tokens are those in the session.
@@ -88,13 +77,7 @@ func (s *Session) Shift(keep, drop int) error {
 	}
 	defer leave()
 	var e C.rz_error
-	if err := check(C.rz_cache_shift(cache, C.uint32_t(max(keep, 0)), C.uint32_t(max(drop, 0)), &e), &e); err != nil {
-		return err
-	}
-	if drop > 0 {
-		s.tokens = append(s.tokens[:max(keep, 0)], s.tokens[max(keep, 0)+drop:]...)
-	}
-	return nil
+	return check(C.rz_cache_shift(cache, C.uint32_t(max(keep, 0)), C.uint32_t(max(drop, 0)), &e), &e)
 }
 
 // Release gives the memory of the session back and keeps its tokens. The next call computes them again.
@@ -155,6 +138,5 @@ func (s *Session) Score(ctx context.Context, tokens []uint32) ([]float32, error)
 		(*C.float)(unsafe.SliceData(scores)), cancel, &e), &e); err != nil {
 		return nil, ended(ctx, err)
 	}
-	s.tokens = append(s.tokens, tokens...)
 	return scores, nil
 }

@@ -26,9 +26,20 @@ type Source struct {
 
 // LoadFrom is [Load] for a model whose files are not files of their own: a .gguf file, all files of a split set, a
 // .safetensors file, or the files of a folder that its model needs. They are read during the call only.
-func LoadFrom(ctx context.Context, sources []Source, options *LoadOptions) (*Model, error) {
+func LoadFrom(ctx context.Context, sources []Source, options *LoadOptions) (model *Model, err error) {
+	err = withSources(sources, func(raw *C.rz_source, n C.size_t) error {
+		model, err = loadWith(ctx, options, func(params *C.rz_model_params, handle **C.rz_model, e *C.rz_error) C.rz_status {
+			return C.rz_model_load_from(raw, n, params, handle, e)
+		})
+		return err
+	})
+	return model, err
+}
+
+// withSources calls f with the sources as the library takes them. The error of a reader counts in place of the library's.
+func withSources(sources []Source, f func(raw *C.rz_source, n C.size_t) error) error {
 	if len(sources) == 0 {
-		return nil, &Error{Code: ErrInvalidArgument, Message: "there are no sources of a model"}
+		return &Error{Code: ErrInvalidArgument, Message: "there are no sources of a model"}
 	}
 	var pinner runtime.Pinner
 	defer pinner.Unpin()
@@ -38,7 +49,7 @@ func LoadFrom(ctx context.Context, sources []Source, options *LoadOptions) (*Mod
 	pinner.Pin(&handles[0])
 	for i, source := range sources {
 		if err := noNUL("name", source.Name); err != nil {
-			return nil, err
+			return err
 		}
 		transfers[i].readerAt = source.Reader
 		handles[i] = cgo.NewHandle(&transfers[i])
@@ -52,11 +63,9 @@ func LoadFrom(ctx context.Context, sources []Source, options *LoadOptions) (*Mod
 			defer C.free(unsafe.Pointer(raw[i].name))
 		}
 	}
-	model, err := loadWith(ctx, options, func(params *C.rz_model_params, handle **C.rz_model, e *C.rz_error) C.rz_status {
-		return C.rz_model_load_from(&raw[0], C.size_t(len(raw)), params, handle, e)
-	})
+	err := f(&raw[0], C.size_t(len(raw)))
 	for i := range transfers {
 		err = transfers[i].instead(err)
 	}
-	return model, err
+	return err
 }

@@ -519,7 +519,7 @@ typedef struct rz_sampler_params {
   float presence_penalty;       /* Taken from the logit of every recent token. */
   float frequency_penalty;      /* Taken from the logit of a recent token as often as it occurred. */
   uint32_t penalty_window;      /* Number of the last tokens that count as recent; 0: 64. */
-  uint32_t reserved;            /* 0. */
+  uint32_t flags;               /* RZ_SAMPLER_..., or-ed. */
   uint64_t seed;                /* Seed of the random numbers; 0 is one like any other. */
   const rz_logit_bias *biases;  /* Copied; NULL: none. */
   size_t n_biases;              /* Number of `biases`. */

@@ -13,9 +13,12 @@ pub struct Chooser<'a> {
 }
 
 impl<'a> Chooser<'a> {
-    /// `None` where the host has to choose: on a CPU, with too long lists, or where the mask of a grammar is not prepared.
+    /// `None` where the host has to choose: on a CPU, with too long lists, with filters behind a temperature, or where the mask of a
+    /// grammar is not prepared.
     pub fn new(model: &'a Model, sampler: Option<&'a Sampler>) -> Option<Chooser<'a>> {
-        let is_ready = sampler.is_none_or(|sampler| !sampler.has_grammar() || sampler.mask().is_some());
+        let is_ready = sampler.is_none_or(|sampler| {
+            (!sampler.has_grammar() || sampler.mask().is_some()) && !sampler.params().filters_tempered()
+        });
         let chooser = Chooser { sampler, suppressed: model.suppressed() };
         (is_ready && model.chooses(&chooser.full_rule([&[]; 2], 0))).then_some(chooser)
     }

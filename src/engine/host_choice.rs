@@ -21,6 +21,7 @@ pub fn host_choice(rule: &Rule, logits: &[f32]) -> Result<(u32, u64)> {
         top_p: rule.top_p,
         min_p: rule.min_p,
         temperature: rule.temperature,
+        temperature_first: false,
     })?;
     let recent: Vec<u32> = rule.newest().collect();
     let token = match sampler.sample(&left, &recent) {

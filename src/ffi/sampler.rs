@@ -36,8 +36,8 @@ unsafe impl Plain for rz_logit_bias {}
 /// Parameters of a choice. Zero in a field switches it off, so all zeros, or NULL, choose the most likely token.
 ///
 /// In this order, that of llama.cpp's default chain: biases, penalties, then top_k, top_p and min_p on the distribution that these
-/// leave, and last the temperature. So a higher temperature flattens what the filters keep, and lets no further token in.
-/// (transformers divides by the temperature ahead of the filters.) Since 0.1.0.
+/// leave, and last the temperature. So a higher temperature flattens what the filters keep, and lets no further token in. With
+/// RZ_SAMPLER_TEMPERATURE_FIRST the temperature comes ahead of the three filters, as in transformers. Since 0.1.0.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct rz_sampler_params {
@@ -59,8 +59,8 @@ pub struct rz_sampler_params {
     pub frequency_penalty: f32,
     /// Number of the last tokens that count as recent; 0: 64.
     pub penalty_window: u32,
-    /// 0.
-    pub reserved: u32,
+    /// RZ_SAMPLER_..., or-ed.
+    pub flags: u32,
     /// Seed of the random numbers; 0 is one like any other.
     pub seed: u64,
     /// Copied; NULL: none.
@@ -79,11 +79,15 @@ versioned!(rz_sampler_params {
     presence_penalty,
     frequency_penalty,
     penalty_window,
-    reserved,
+    flags,
     seed,
     biases,
     n_biases,
-} reserved reserved);
+});
+
+/// Flag of a sampler: top_p and min_p see the distribution that the temperature leaves. What makers advise for their models, and
+/// sampling in transformers, is in this order. On a GPU the host chooses then, from logits that are copied for each token.
+pub const RZ_SAMPLER_TEMPERATURE_FIRST: u32 = 1;
 
 /// Makes a sampler. `params` may be NULL; `*out` is freed with rz_sampler_free. Any thread.
 /// Errors: RZ_ERR_INVALID_ARGUMENT for a value that is not a number or out of its range. Since 0.1.0.
@@ -109,6 +113,7 @@ pub unsafe extern "C" fn rz_sampler_free(sampler: *mut rz_sampler) {
 
 fn sampler_params(call: &Call, params: *const rz_sampler_params) -> Result<SamplerParams> {
     let params: rz_sampler_params = call.params(params)?;
+    call.flags(params.flags, RZ_SAMPLER_TEMPERATURE_FIRST, "rz_sampler_params.flags")?;
     let biases = call.slice(params.biases, params.n_biases, "rz_sampler_params.biases")?;
     let mut logit_biases = try_vec("logit biases", biases.len())?;
     logit_biases.extend(biases.iter().map(|b| (b.token, b.bias)));
@@ -123,5 +128,6 @@ fn sampler_params(call: &Call, params: *const rz_sampler_params) -> Result<Sampl
         penalty_window: params.penalty_window,
         seed: params.seed,
         logit_biases,
+        temperature_first: params.flags & RZ_SAMPLER_TEMPERATURE_FIRST != 0,
     })
 }

@@ -221,10 +221,11 @@ impl Sampler {
             return;
         }
         let unit = unit(vocab);
-        let target = (top_p * self.weigh(max, 1.0, unit) as f64).ceil() as u64;
+        let inverse = self.params.filter_inverse();
+        let target = (top_p * self.weigh(max, inverse, unit) as f64).ceil() as u64;
         // Tokens below a share of (1 - top_p) / n of the most probable one cannot add up to more than 1 - top_p in all,
         // so the kept ones are among the others.
-        let floor = f64::from(max) + libm::log((1.0 - top_p) / self.candidates.len() as f64) - MARGIN;
+        let floor = f64::from(max) + (libm::log((1.0 - top_p) / self.candidates.len() as f64) - MARGIN) / inverse;
         self.candidates.retain(|c| f64::from(c.logit) >= floor);
 
         // Few tokens are kept as a rule, so ever more of the largest are sorted until they suffice.
@@ -233,7 +234,7 @@ impl Sampler {
             self.sort_largest(sorted);
             let mut sum = 0;
             let kept = self.candidates.iter().take(sorted).position(|c| {
-                sum += fixed(c.weight(max, 1.0), unit);
+                sum += fixed(c.weight(max, inverse), unit);
                 sum >= target
             });
             match kept {
@@ -247,8 +248,9 @@ impl Sampler {
     fn keep_min_p(&mut self, max: f32) {
         let min_p = f64::from(self.params.min_p);
         if min_p > 0.0 {
-            let floor = f64::from(max) + libm::log(min_p) - MARGIN;
-            self.candidates.retain(|c| f64::from(c.logit) >= floor && c.weight(max, 1.0) >= min_p);
+            let inverse = self.params.filter_inverse();
+            let floor = f64::from(max) + (libm::log(min_p) - MARGIN) / inverse;
+            self.candidates.retain(|c| f64::from(c.logit) >= floor && c.weight(max, inverse) >= min_p);
         }
     }
 
@@ -437,6 +439,32 @@ mod tests {
         let params = SamplerParams { temperature: 2.0, top_p: 0.83, seed: 5, ..Default::default() };
         let x = chi_square(params, &logits, &softmax(&survivors, 2.0));
         assert!(x < 21.1, "top_p: {x}");
+    }
+
+    /// With the temperature first the filters see what it leaves, by their definition in floats of 64 bits.
+    #[test]
+    fn filters_see_the_distribution_that_they_are_told() {
+        let logits: [f32; 10] = [0.5, -1.0, 2.0, 1.0, -3.0, 0.0, 3.0, 1.9, -0.5, 0.25];
+        for (temperature, top_p, min_p) in
+            [(0.5, 0.9, 0.0), (2.0, 0.8, 0.0), (2.0, 0.0, 0.3), (0.7, 0.0, 0.1), (1.7, 0.95, 0.2), (1.0, 0.7, 0.1)]
+        {
+            for temperature_first in [false, true] {
+                let seen = softmax(&logits, if temperature_first { f64::from(temperature) } else { 1.0 });
+                let mut order: Vec<usize> = (0..10).collect();
+                order.sort_by(|a, b| seen[*b].total_cmp(&seen[*a]));
+                let mut sum = 0.0;
+                let n = order.iter().position(|&i| (sum += seen[i], sum >= f64::from(top_p)).1).map_or(10, |i| i + 1);
+                let n = if top_p == 0.0 { 10 } else { n };
+                let is_kept = |i: &usize| seen[*i] >= f64::from(min_p) * seen[order[0]];
+                let kept: Vec<usize> = order[..n].iter().copied().filter(is_kept).collect();
+                let left: [f32; 10] =
+                    std::array::from_fn(|i| if kept.contains(&i) { logits[i] } else { f32::NEG_INFINITY });
+                let params =
+                    SamplerParams { temperature, top_p, min_p, temperature_first, seed: 3, ..Default::default() };
+                let x = chi_square(params, &logits, &softmax(&left, f64::from(temperature)));
+                assert!(x < 29.9, "{temperature}, {top_p}, {min_p}, {temperature_first}: {x} of {kept:?}");
+            }
+        }
     }
 
     #[test]

@@ -28,6 +28,8 @@ pub struct SamplerParams {
     pub min_p: f32,
     /// Divides the logits before the softmax; 0: the most probable token, without a draw.
     pub temperature: f32,
+    /// The temperature divides ahead of the filters, as in transformers, so that these see the tempered distribution.
+    pub temperature_first: bool,
 }
 
 impl SamplerParams {
@@ -64,6 +66,17 @@ impl SamplerParams {
             }
         }
         Ok(())
+    }
+
+    /// 1 over the temperature of the distribution that the filters see.
+    pub(super) fn filter_inverse(&self) -> f64 {
+        if self.temperature_first { 1.0 / f64::from(self.temperature) } else { 1.0 }
+    }
+
+    /// Filters see another distribution than the one without a temperature.
+    pub fn filters_tempered(&self) -> bool {
+        let has_filters = !matches!(self.top_p, 0.0 | 1.0) || self.min_p > 0.0;
+        self.temperature_first && has_filters && !matches!(self.temperature, 0.0 | 1.0)
     }
 
     /// A penalty is on.

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use realizar::ffi::cache::*;
 use realizar::ffi::cancel::*;
 use realizar::ffi::generate::*;
+use realizar::ffi::grammar::*;
 use realizar::ffi::job::*;
 use realizar::ffi::model::*;
 use realizar::ffi::runtime::*;
@@ -302,6 +303,47 @@ fn choosing_nothing() -> *mut rz_sampler {
     let mut sampler = null_mut();
     expect(RZ_OK, |e| unsafe { rz_sampler_new(&params, &mut sampler, e) });
     sampler
+}
+
+/// A grammar that is compiled within the bounds, and passes them in the middle of a text.
+#[test]
+fn a_job_whose_grammar_passes_its_bounds_fails_alone() {
+    let text = format!("start: s\ns: \"a\" {} |\n", "s ".repeat(30));
+    let model = load();
+    let (mut grammar, mut sampler) = (null_mut(), null_mut());
+    let letter = rz_logit_bias { token: 3 + u32::from(b'a'), bias: 1e4 };
+    let struct_size = size_of::<rz_sampler_params>() as u32;
+    let liking = rz_sampler_params { struct_size, biases: &letter, n_biases: 1, ..zeroed() };
+    unsafe {
+        expect(RZ_OK, |e| rz_grammar_new(model, RZ_GRAMMAR_LARK, text.as_ptr().cast(), text.len(), &mut grammar, e));
+        expect(RZ_OK, |e| rz_sampler_new(&liking, &mut sampler, e));
+    }
+    let caches: Vec<_> = (0..3).map(|_| new_cache(model, 128)).collect();
+    let plain = params(&PROMPT, 100);
+    let jobs = [plain, rz_job_params { sampler, grammar, ..plain }, plain]
+        .iter()
+        .zip(&caches)
+        .map(|(params, cache)| new_job(*cache, params))
+        .collect::<Vec<_>>();
+    let mut err = no_error();
+    while unsafe { rz_jobs_step(jobs.as_ptr(), jobs.len(), 2000, &mut err) } == RZ_AGAIN {}
+    assert_eq!(err.code, RZ_DONE);
+    let failed = info(jobs[1]);
+    assert!(failed.end == RZ_JOB_FAILED && (20..100).contains(&failed.n_tokens), "{}", failed.n_tokens);
+    let message = expect(RZ_ERR_LIMIT, |e| unsafe { rz_job_error(jobs[1], e) });
+    assert!(message.contains("the grammar"), "{message}");
+    for job in [jobs[0], jobs[2]] {
+        assert_eq!((info(job).end, info(job).n_tokens), (RZ_JOB_LENGTH, 100));
+    }
+    unsafe {
+        jobs.iter().for_each(|job| rz_job_free(*job));
+        // The text that was made stays in the cache.
+        assert!(rz_cache_len(caches[1]) > 20);
+        caches.iter().for_each(|cache| rz_cache_free(*cache));
+        rz_grammar_free(grammar);
+        rz_sampler_free(sampler);
+        rz_model_free(model);
+    }
 }
 
 #[test]

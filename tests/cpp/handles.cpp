@@ -1,4 +1,4 @@
-// Every member of realizar.hpp once, on the tiny model: handles model.gguf
+// Every member of realizar.hpp once, on the tiny model: handles model.gguf adapter.gguf model-with-a-template.gguf
 #include <realizar.hpp>
 
 #include <algorithm>
@@ -45,7 +45,7 @@ static realizar::Model load(const char *path) {
 }
 
 int main(int argc, char **argv) {
-    if (argc != 3) return 2;
+    if (argc != 4) return 2;
     const std::string prompt = "Once upon a time";
     const std::string story = ", there was a little girl named Lily. She loved to play outside in the park.";
 
@@ -269,6 +269,115 @@ int main(int argc, char **argv) {
         EXPECT(pieces == story);
     }
     EXPECT(!realizar::Job::make(fork, {}));
+    // The likeliest tokens in the place of each one: greedily the first is the one that was made.
+    {
+        realizar::Cache measured(model, cache_params);
+        auto job_params = realizar::params<rz_job_params>();
+        job_params.max_tokens = 6, job_params.logprobs = 2;
+        realizar::Job job(measured, tokens, job_params);
+        job.step();
+        std::vector<realizar::TokenLogprobs> rows = job.logprobs();
+        EXPECT(rows.size() == 1 && job.logprobs().empty());
+        while (job.step()) {}
+        for (realizar::TokenLogprobs &row : job.logprobs()) rows.push_back(std::move(row));
+        EXPECT(rows.size() == 6 && job.tokens() == std::vector<uint32_t>(all.begin(), all.begin() + 6));
+        for (size_t i = 0; i < rows.size(); i++) {
+            const auto &likeliest = rows[i].likeliest;
+            EXPECT(rows[i].token == all[i] && likeliest.size() == 2 && likeliest[0] == std::make_pair(all[i], rows[i].logprob));
+            EXPECT(likeliest[1].second <= likeliest[0].second);
+        }
+        realizar::Cache again(model, cache_params);
+        again.prefill(tokens);
+        EXPECT(again.logprobs(2) == rows[0].likeliest);
+        EXPECT(failure([&] { realizar::Job(again, {1}).logprobs(); }) == RZ_ERR_INVALID_ARGUMENT);
+    }
+    // A job that fails ends alone, and says why.
+    {
+        std::vector<rz_logit_bias> all_forbidden;
+        for (uint32_t i = 0; i < 512; i++) all_forbidden.push_back({i, -std::numeric_limits<float>::infinity()});
+        auto forbidding = realizar::params<rz_sampler_params>();
+        forbidding.biases = all_forbidden.data(), forbidding.n_biases = all_forbidden.size();
+        const realizar::Sampler none(forbidding);
+        auto job_params = realizar::params<rz_job_params>();
+        job_params.sampler = none.get(), job_params.max_tokens = 3;
+        realizar::Cache one_cache(model, cache_params), other_cache(model, cache_params);
+        realizar::Job failing(one_cache, tokens, job_params);
+        job_params.sampler = nullptr;
+        realizar::Job going(other_cache, tokens, job_params);
+        while (realizar::Job::step({&failing, &going})) {}
+        EXPECT(failing.info().end == RZ_JOB_FAILED && going.info().end == RZ_JOB_LENGTH && going.tokens().size() == 3);
+        EXPECT(failure([&] { failing.check(); }) == failure([&] { failing.step(); }) && failing.try_check().status() < 0);
+        going.check();
+    }
+    EXPECT(failure([&] { realizar::Job::reply(model, fork, hello); }) == RZ_ERR_UNSUPPORTED);
+    EXPECT(realizar::conversation({{"user", "x"}}) == hello);
+    // Several caches in one pass; what a model will take, and what its makers advise.
+    {
+        realizar::Cache left(model, cache_params), right(model, cache_params);
+        left.prefill(tokens), right.prefill(tokens);
+        const std::vector<uint32_t> next = realizar::Cache::decode({&left, &right}, {first, first}, {nullptr, &constrained});
+        EXPECT(next.size() == 2 && next[0] == all[1] && next[1] == all[1] && left.size() == 6);
+        EXPECT(realizar::Cache::try_decode({&left}, {1, 2}).status() == RZ_ERR_INVALID_ARGUMENT);
+    }
+    const rz_plan plan = realizar::Model::plan(argv[1]);
+    EXPECT(plan.weights_host >= model.info().weight_bytes / 2 && plan.total_host > plan.weights_host && plan.total_device == 0);
+    EXPECT(realizar::Model::plan(argv[1], realizar::params<rz_model_params>(), cache_params, 3).cache_host < plan.cache_host);
+    EXPECT(realizar::Model::try_plan(nullptr, &in_memory, 1)->weights_host == plan.weights_host);
+    EXPECT(realizar::Model::try_plan("no such file.gguf", nullptr, 0).status() == RZ_ERR_IO);
+    EXPECT(model.sampling().told == 0 && model.sampling().temperature == 1);
+    EXPECT(failure([&] { model.meta_list("tokenizer.ggml.tokens"); }) == RZ_ERR_UNSUPPORTED);
+    EXPECT(failure([&] { model.meta_list("none"); }) == RZ_ERR_INVALID_ARGUMENT);
+    model.reset_metrics();
+    EXPECT(model.metrics().prefill.count == 0);
+    try {
+        realizar::Model("no such file.gguf");
+    } catch (const realizar::Error &error) {
+        EXPECT(error.name() == std::string_view("RZ_ERR_IO"));
+    }
+    // A reply comes in parts: the name of a tool and its arguments; or content, in which alone a stop string counts.
+    {
+        const realizar::Model chatting(argv[3]);
+        const std::string tools = "{\"messages\": [{\"role\": \"user\", \"content\": \"Once upon a time\"}], \"tool_choice\": \"required\", "
+                                  "\"parallel_tool_calls\": false, \"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"go\", "
+                                  "\"parameters\": {\"type\": \"object\", \"properties\": {\"by\": {\"enum\": [\"car\", \"bus\"]}}, "
+                                  "\"required\": [\"by\"], \"additionalProperties\": false}}}]}";
+        const realizar::Grammar calls(chatting, RZ_GRAMMAR_TOOLS, tools);
+        realizar::Cache replying(chatting);
+        auto job_params = realizar::params<rz_job_params>();
+        job_params.grammar = calls.get(), job_params.max_tokens = 200;
+        std::string name, arguments;
+        uint32_t last = 0;
+        {
+            realizar::Job job = realizar::Job::reply(chatting, replying, tools, job_params);
+            EXPECT(failure([&] { job.text(); }) == RZ_ERR_INVALID_ARGUMENT);
+            job.run([&](uint32_t kind, uint32_t index, std::string_view part) {
+                if (kind == RZ_CHAT_EVENT_TOOL_NAME) name += part;
+                if (kind == RZ_CHAT_EVENT_TOOL_ARGUMENTS) arguments += part;
+                EXPECT(index == 0);
+                last = kind;
+            });
+        }
+        arguments.erase(std::remove_if(arguments.begin(), arguments.end(), [](char c) { return c == ' ' || c == '\n'; }), arguments.end());
+        EXPECT(name == "go" && last == RZ_CHAT_EVENT_END);
+        EXPECT(arguments == "{\"by\":\"car\"}" || arguments == "{\"by\":\"bus\"}");
+        const char *stop = " She";
+        job_params = realizar::params<rz_job_params>();
+        job_params.stops = &stop, job_params.n_stops = 1;
+        std::string content;
+        const std::string asked = realizar::conversation({{"user", prompt}});
+        const auto add = [&](uint32_t kind, uint32_t, std::string_view part) {
+            if (kind == RZ_CHAT_EVENT_CONTENT) content += part;
+        };
+        {
+            realizar::Job job = realizar::Job::reply(chatting, replying, asked, job_params);
+            job.run(add);
+            EXPECT(content == story.substr(0, story.find(stop)) && job.info().end == RZ_JOB_STOP);
+        }
+        // Of the same conversation nothing but the last token is computed again.
+        realizar::Job second = realizar::Job::reply(chatting, replying, asked, job_params);
+        EXPECT(second.info().prompt_total == 1);
+        EXPECT(failure([&] { realizar::Job(cache, {1}).parts(add); }) == RZ_ERR_INVALID_ARGUMENT);
+    }
     // A deadline that has passed fires at once, whatever it is counted in.
     const auto passed = [&](realizar::Limit from_now) {
         cancel.deadline(from_now);

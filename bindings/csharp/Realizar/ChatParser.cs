@@ -16,13 +16,32 @@ namespace Realizar
         public string Text { get; internal set; }
         /// <summary>Content that begins like a call and is none; at the end: there was such, or a call broke off.</summary>
         public bool Unparsed { get; internal set; }
+
+        private const uint UnparsedBit = 256;
+
+        internal unsafe delegate int Next(uint* kind, uint* index, byte* text, UIntPtr capacity, UIntPtr* len, rz_error* err);
+
+        /// <summary>The parts that a function has ready.</summary>
+        internal static unsafe IReadOnlyList<Part> All(Next next)
+        {
+            var parts = new List<Part>();
+            for (;;)
+            {
+                var kind = new uint[1];
+                var index = new uint[1];
+                var text = Native.SizedText(64, (bytes, capacity, n, err) => {
+                    fixed (uint* k = kind, i = index) return next(k, i, (byte*)bytes, capacity, n, err);
+                });
+                if (kind[0] == 0) return parts;
+                parts.Add(new Part { Kind = (PartKind)(kind[0] & ~UnparsedBit), Call = (int)index[0], Text = text, Unparsed = (kind[0] & UnparsedBit) != 0 });
+            }
+        }
     }
 
     /// <summary>Takes the reply to a conversation apart while its tokens come: reasoning, content, and calls of tools. One call at a
     /// time.</summary>
     public sealed class ChatParser : IDisposable
     {
-        private const uint UnparsedBit = 256;
         private readonly ChatParserHandle handle = new ChatParserHandle();
 
         internal ChatParser(IntPtr pointer) { handle.Take(pointer); }
@@ -43,20 +62,8 @@ namespace Realizar
             return Parts();
         }
 
-        private unsafe IReadOnlyList<Part> Parts()
-        {
-            var parts = new List<Part>();
-            for (;;)
-            {
-                var kind = new uint[1];
-                var index = new uint[1];
-                var text = Native.SizedText(64, (bytes, capacity, n, err) => {
-                    fixed (uint* k = kind, i = index) return Native.rz_chat_parser_next_into(handle, k, i, (byte*)bytes, capacity, n, err);
-                });
-                if (kind[0] == 0) return parts;
-                parts.Add(new Part { Kind = (PartKind)(kind[0] & ~UnparsedBit), Call = (int)index[0], Text = text, Unparsed = (kind[0] & UnparsedBit) != 0 });
-            }
-        }
+        private unsafe IReadOnlyList<Part> Parts() => Part.All((kind, index, text, capacity, len, err) =>
+            Native.rz_chat_parser_next_into(handle, kind, index, text, capacity, len, err));
 
         public void Dispose() { handle.Dispose(); }
     }

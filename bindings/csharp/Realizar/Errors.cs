@@ -16,6 +16,8 @@ namespace Realizar
         public Status Status { get; }
         /// <summary>Number of the system's error, else 0.</summary>
         public int SystemCode { get; }
+        /// <summary>Name of the status in the library, such as "RZ_ERR_FORMAT".</summary>
+        public unsafe string Name => Native.Text(Native.rz_status_name((int)Status));
 
         internal RealizarException(Status status, string message, int systemCode = 0) : base(message)
         {

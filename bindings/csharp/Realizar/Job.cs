@@ -20,7 +20,7 @@ namespace Realizar
     }
 
     /// <summary>The way in which next tokens are guessed, which changes nothing but the time.</summary>
-    public enum Draft { None, Lookup, Model }
+    public enum Draft { None, Lookup, Model, Mtp }
 
     /// <summary>How a text is generated, beside how its tokens are chosen.</summary>
     public sealed class JobOptions
@@ -28,10 +28,13 @@ namespace Realizar
         public Sampling Sampling = new Sampling();
         /// <summary>Tokens at most; 0: no limit but the capacity.</summary>
         public int MaxTokens;
-        /// <summary>The text ends ahead of the first of these.</summary>
+        /// <summary>The text ends ahead of the first of these, that of a reply in its content.</summary>
         public IReadOnlyList<string> Stops = new string[0];
         public Grammar Grammar;
-        /// <summary>Lookup: out of the text; Model: by DraftModel, a small one of the same vocabulary.</summary>
+        /// <summary>How many of the likeliest tokens Job.Logprobs tells with each, at most 32.</summary>
+        public int Logprobs;
+        /// <summary>Lookup: out of the text; Model: by DraftModel, a small one of the same vocabulary; Mtp: by a layer of the model itself, of
+        /// LoadOptions.Mtp.</summary>
         public Draft Draft;
         public Model DraftModel;
         /// <summary>Tokens of a draft at most; 0: as many as the library chooses.</summary>
@@ -39,7 +42,14 @@ namespace Realizar
     }
 
     /// <summary>Why a text has ended.</summary>
-    public enum JobEnd { None, Token, Length, Stop, Context, Grammar }
+    public enum JobEnd { None, Token, Length, Stop, Context, Grammar, Failed }
+
+    /// <summary>A token that a job made, and the likeliest ones in its place, the likeliest first.</summary>
+    public sealed class TokenLogprobs
+    {
+        public Logprob Made { get; internal set; }
+        public IReadOnlyList<Logprob> Likeliest { get; internal set; }
+    }
 
     /// <summary>A generation that works when it is told to. Its session is busy until it is disposed of, which ends it at any moment;
     /// the session keeps the tokens that are complete.</summary>
@@ -48,15 +58,20 @@ namespace Realizar
         private readonly JobHandle handle = new JobHandle();
         private readonly Cancelling cancelling;
         private readonly CancellationToken cancellation;
+        private readonly bool isReply;
+        private readonly int row;
 
-        internal unsafe Job(CacheHandle cache, uint[] tokens, JobOptions options, CancellationToken cancellation)
+        internal unsafe Job(CacheHandle cache, Model model, uint[] tokens, string chat, JobOptions options, CancellationToken cancellation)
         {
             this.cancellation = cancellation;
+            isReply = chat != null;
+            row = Math.Min(options.Logprobs, model.Info.VocabSize) + 1;
+            var json = isReply ? Native.Terminated(chat, nameof(chat)) : new byte[1];
             var stops = options.Stops.Select(stop => GCHandle.Alloc(Native.Terminated(stop, nameof(options.Stops)), GCHandleType.Pinned)).ToArray();
             var grammar = options.Grammar == null ? GrammarHandle.None : options.Grammar.Handle;
             var draftModel = options.DraftModel == null ? ModelHandle.None : options.DraftModel.Handle;
             bool heldSampler = false, heldGrammar = false, heldCancel = false, heldModel = false;
-            cancelling = new Cancelling(cancellation);
+            cancelling = new Cancelling(cancellation, true);
             using (var sampler = new Sampler(options.Sampling))
                 try
                 {
@@ -67,6 +82,7 @@ namespace Realizar
                     rz_error err;
                     IntPtr pointer;
                     fixed (uint* at = tokens)
+                    fixed (byte* chatAt = json)
                     fixed (IntPtr* ends = stops.Select(stop => stop.AddrOfPinnedObject()).ToArray())
                     {
                         var p = new rz_job_params {
@@ -74,6 +90,8 @@ namespace Realizar
                             n_tokens = (UIntPtr)tokens.Length, grammar = grammar.DangerousGetHandle(), stops = (IntPtr)ends,
                             n_stops = (UIntPtr)stops.Length, cancel = cancelling.Handle.DangerousGetHandle(),
                             draft = (uint)options.Draft, draft_max = checked((uint)options.DraftMax), draft_model = draftModel.DangerousGetHandle(),
+                            logprobs = checked((uint)options.Logprobs), chat = isReply ? (IntPtr)chatAt : IntPtr.Zero,
+                            chat_len = (UIntPtr)(json.Length - 1),
                             sampler = options.Sampling.IsGreedy ? IntPtr.Zero : sampler.Handle.DangerousGetHandle(),
                         };
                         RealizarException.Check(Native.rz_job_new(cache, &p, &pointer, &err), &err, cancellation);
@@ -110,41 +128,82 @@ namespace Realizar
         }
 
         /// <summary>Steps several jobs of one model, prompts and single tokens together, in common passes over the weights, until one of them
-        /// has made a token; true: there is more to do.</summary>
+        /// has made a token; true: there is more to do. One that fails ends alone: Error tells why.</summary>
         public static bool StepAll(IReadOnlyList<Job> jobs) => StepAll(jobs, Native.NoLimit);
 
         /// <summary>The same for about so many microseconds.</summary>
         public static bool StepAll(IReadOnlyList<Job> jobs, long microseconds) => StepAll(jobs, (ulong)Math.Max(microseconds, 0));
 
-        private static unsafe bool StepAll(IReadOnlyList<Job> jobs, ulong microseconds)
-        {
-            var held = 0;
-            var pointers = new IntPtr[jobs.Count + 1]; // so that it is never empty
-            try
-            {
-                for (; held < jobs.Count; held++)
-                {
-                    var added = false;
-                    jobs[held].handle.DangerousAddRef(ref added);
-                    pointers[held] = jobs[held].handle.DangerousGetHandle();
-                }
+        private static unsafe bool StepAll(IReadOnlyList<Job> jobs, ulong microseconds) =>
+            Native.Held(jobs.Select(job => job.handle).ToArray(), pointers => {
                 rz_error err;
                 int status;
                 fixed (IntPtr* at = pointers) status = Native.rz_jobs_step(at, (UIntPtr)jobs.Count, microseconds, &err);
                 RealizarException.Check(status, &err);
                 return status != Native.Done;
-            }
-            finally { while (held-- > 0) jobs[held].handle.DangerousRelease(); }
+            });
+
+        /// <summary>Has steps end with Status.Deadline after so long, at once where that has passed; null takes that back.</summary>
+        public unsafe void SetDeadline(TimeSpan? time)
+        {
+            rz_error err;
+            // A tick is 100 ns; a begun microsecond counts as a whole.
+            var microseconds = time == null ? Native.NoLimit : time.Value.Ticks <= 0 ? 0 : ((ulong)time.Value.Ticks + 9) / 10;
+            RealizarException.Check(Native.rz_cancel_deadline(cancelling.Handle, microseconds, &err), &err);
         }
 
-        /// <summary>Text that has come since this was asked last, in whole characters, stop strings cut out.</summary>
-        public unsafe string Text() =>
-            Native.SizedText(128, (text, capacity, n, err) => Native.rz_job_text_into(handle, (byte*)text, capacity, n, err));
+        /// <summary>Takes a deadline back, and a cancel: the job goes on with the next step.</summary>
+        public void Resume() { Native.rz_cancel_reset(cancelling.Handle); }
+
+        /// <summary>Text that has come since this was asked last, in whole characters, stop strings cut out; of a reply its content, in place of
+        /// Parts.</summary>
+        public unsafe string Text()
+        {
+            if (isReply) return string.Concat(Parts().Where(part => part.Kind == PartKind.Content || part.Kind == PartKind.End).Select(part => part.Text));
+            return Native.SizedText(128, (text, capacity, n, err) => Native.rz_job_text_into(handle, (byte*)text, capacity, n, err));
+        }
+
+        /// <summary>Parts of a reply, of Session.NewReply, that have come since this was asked last.</summary>
+        public unsafe IReadOnlyList<Part> Parts() => Part.All((kind, index, text, capacity, len, err) =>
+            Native.rz_job_next_into(handle, kind, index, text, capacity, len, err));
+
+        /// <summary>Tokens that have come since this was asked last, one that ends the text included.</summary>
+        public unsafe uint[] Tokens() =>
+            Native.Sized<uint>(64, (tokens, capacity, n, err) => Native.rz_job_tokens_into(handle, (uint*)tokens, capacity, n, err));
+
+        /// <summary>Tokens that have come since this was asked last with their probabilities, of JobOptions.Logprobs.</summary>
+        public unsafe IReadOnlyList<TokenLogprobs> Logprobs()
+        {
+            var values = new float[0];
+            var tokens = Native.Sized<uint>(64, (ids, capacity, n, err) => {
+                values = new float[(int)capacity];
+                fixed (float* at = values) return Native.rz_job_logprobs_into(handle, (uint*)ids, at, capacity, n, err);
+            });
+            Func<int, Logprob> entry = i => new Logprob { Token = tokens[i], Value = values[i] };
+            return Enumerable.Range(0, tokens.Length / row).Select(i => new TokenLogprobs {
+                Made = entry(i * row), Likeliest = Enumerable.Range(i * row + 1, row - 1).Select(entry).ToArray(),
+            }).ToArray();
+        }
 
         /// <summary>Why the generation has ended.</summary>
         public JobEnd End => (JobEnd)Info().end;
-        /// <summary>Tokens made.</summary>
-        public int Tokens => (int)Info().n_tokens;
+        /// <summary>Number of tokens made.</summary>
+        public int Count => (int)Info().n_tokens;
+        /// <summary>Number of tokens of the prompt that the session did not hold.</summary>
+        public int PromptCount => (int)Info().prompt_total;
+
+        /// <summary>The error by which it has ended (JobEnd.Failed), which Step throws and StepAll does not; null for any other job.</summary>
+        public unsafe RealizarException Error
+        {
+            get
+            {
+                if (End != JobEnd.Failed) return null;
+                rz_error err;
+                try { RealizarException.Check(Native.rz_job_error(handle, &err), &err); }
+                catch (RealizarException e) { return e; }
+                return null;
+            }
+        }
 
         /// <summary>Tokens of drafts that were computed, and those of them that were right.</summary>
         public int Drafted => (int)Info().drafted;

@@ -16,6 +16,11 @@ namespace Realizar
         /// <summary>Sizes of the parts of Devices in relation to one another; null: in proportion to free memory.</summary>
         public float[] Shares;
         public bool Deterministic, Mmap, TextOnly;
+        /// <summary>Mtp: load the layer too that predicts a further token, for Draft.Mtp. Profile: measure the parts of each step on a GPU,
+        /// which takes longer. AllowUnknown: pass over keys and tensors that nothing knows; ModelInfo.Unknown counts them.</summary>
+        public bool Mtp, Profile, AllowUnknown;
+        /// <summary>GGML type that matrices of floats are converted to; 0: none.</summary>
+        public int Quantize;
         /// <summary>File of packed weights, made by the first load and mapped by later ones; null: none.</summary>
         public string PackedPath;
         /// <summary>Bytes done and in all, on the thread that loads; an exception of it stops the load and goes on there.</summary>
@@ -40,6 +45,8 @@ namespace Realizar
         public ulong WeightBytes { get; internal set; }
         public bool HasChatTemplate { get; internal set; }
         public bool TemplateWritesBos { get; internal set; }
+        /// <summary>Keys and tensors that LoadOptions.AllowUnknown passed over.</summary>
+        public int Unknown { get; internal set; }
         /// <summary>Tokens that begin and end a text; null where the model names none.</summary>
         public uint? BosToken { get; internal set; }
         public uint? EosToken { get; internal set; }
@@ -88,7 +95,21 @@ namespace Realizar
     public sealed class Metrics
     {
         public Phase Load, Tokenize, Prefill, Decode, Sample, Detokenize;
+        /// <summary>Parts of the work on a GPU, counted with LoadOptions.Profile.</summary>
+        public Phase GpuProducts, GpuAttention, GpuExperts, GpuHead, GpuOther;
     }
+
+    /// <summary>What one kind of device has done; times are in nanoseconds.</summary>
+    public sealed class Work
+    {
+        public ulong Dispatches, Bytes, LatencySum, LatencyMin, LatencyMax;
+        public double LatencyMean, LatencyVariance;
+        /// <summary>Latencies under 1 microsecond, from 1 to below 2, from 2 to below 4, and so on.</summary>
+        public ulong[] LatencyHistogram;
+    }
+
+    /// <summary>The element type of what a session remembers.</summary>
+    public enum CacheType { F16 = 1, Q4_0 = 2, Q8_0 = 8, F32 = 256 }
 
     /// <summary>A loaded model. Any number of threads may use it at once.</summary>
     public sealed class Model : IDisposable
@@ -109,9 +130,88 @@ namespace Realizar
         /// <summary>Loads a .gguf file, a .safetensors file, or a folder with a config.json.</summary>
         public static unsafe Model Load(string path, LoadOptions options = null, CancellationToken cancellation = default(CancellationToken))
         {
+            var name = Native.Terminated(path, nameof(path));
+            return Made(options, cancellation, (p, pointer, err) => {
+                fixed (byte* at = name) return Native.rz_model_load(at, p, pointer, err);
+            });
+        }
+
+        /// <summary>A model whose files are bytes in memory, each under its name. Nothing of them is needed afterwards.</summary>
+        public static unsafe Model Load(IReadOnlyDictionary<string, byte[]> files, LoadOptions options = null, CancellationToken cancellation = default(CancellationToken)) =>
+            Made(options, cancellation, (p, pointer, err) => WithSources(files, (sources, n) => Native.rz_model_load_from((rz_source*)sources, n, p, pointer, err)));
+
+        /// <summary>What a load and so many sessions will take, before a weight is read.</summary>
+        public static unsafe Plan Plan(string path, LoadOptions options = null, int sessions = 1, int capacity = 0, CacheType keys = CacheType.F16, CacheType values = CacheType.F16)
+        {
+            var name = Native.Terminated(path, nameof(path));
+            return Planned(options, capacity, keys, values, (p, cache, plan, err) => {
+                fixed (byte* at = name) return Native.rz_model_plan(at, null, UIntPtr.Zero, p, cache, checked((uint)sessions), plan, err);
+            });
+        }
+
+        /// <summary>The same for a model whose files are bytes in memory.</summary>
+        public static unsafe Plan Plan(IReadOnlyDictionary<string, byte[]> files, LoadOptions options = null, int sessions = 1, int capacity = 0, CacheType keys = CacheType.F16, CacheType values = CacheType.F16) =>
+            Planned(options, capacity, keys, values, (p, cache, plan, err) => WithSources(files, (sources, n) =>
+                Native.rz_model_plan(null, (rz_source*)sources, n, p, cache, checked((uint)sessions), plan, err)));
+
+        private unsafe delegate int Loading(rz_model_params* p, rz_error* err);
+        private unsafe delegate int Making(rz_model_params* p, IntPtr* pointer, rz_error* err);
+        private unsafe delegate int Planning(rz_model_params* p, rz_cache_params* cache, rz_plan* plan, rz_error* err);
+
+        private static unsafe Model Made(LoadOptions options, CancellationToken cancellation, Making call)
+        {
+            var model = new Model();
+            var pointer = new IntPtr[1];
+            With(options, cancellation, (p, err) => {
+                fixed (IntPtr* at = pointer) return call(p, at, err);
+            });
+            model.Handle.Take(pointer[0]);
+            model.Describe();
+            return model;
+        }
+
+        private static unsafe Plan Planned(LoadOptions options, int capacity, CacheType keys, CacheType values, Planning call)
+        {
+            var plan = new rz_plan[1];
+            With(options, default(CancellationToken), (p, err) => {
+                var cache = Session.Parameters(capacity, keys, values);
+                fixed (rz_plan* at = plan)
+                {
+                    at->struct_size = (uint)sizeof(rz_plan);
+                    return call(p, &cache, at, err);
+                }
+            });
+            fixed (rz_plan* at = plan) return Realizar.Plan.Of(at);
+        }
+
+        /// <summary>Calls with the files as the library takes them.</summary>
+        private static unsafe int WithSources(IReadOnlyDictionary<string, byte[]> files, Func<IntPtr, UIntPtr, int> call)
+        {
+            var pinned = new List<GCHandle>();
+            try
+            {
+                var sources = new rz_source[files.Count + 1]; // so that it is never empty
+                var n = 0;
+                foreach (var file in files)
+                {
+                    pinned.Add(GCHandle.Alloc(Native.Terminated(file.Key, nameof(files)), GCHandleType.Pinned));
+                    pinned.Add(GCHandle.Alloc(file.Value, GCHandleType.Pinned));
+                    sources[n].struct_size = (uint)sizeof(rz_source);
+                    sources[n].kind = 1; // memory
+                    sources[n].name = pinned[2 * n].AddrOfPinnedObject();
+                    sources[n].data = pinned[2 * n + 1].AddrOfPinnedObject();
+                    sources[n++].size = (ulong)file.Value.LongLength;
+                }
+                fixed (rz_source* at = sources) return call((IntPtr)at, (UIntPtr)n);
+            }
+            finally { foreach (var handle in pinned) handle.Free(); }
+        }
+
+        /// <summary>Makes a call with the parameters of a load.</summary>
+        private static unsafe void With(LoadOptions options, CancellationToken cancellation, Loading call)
+        {
             Native.Initialize();
             options = options ?? new LoadOptions();
-            var name = Native.Terminated(path, nameof(path));
             var packed = options.PackedPath == null ? null : Native.Terminated(options.PackedPath, nameof(options.PackedPath));
             var devices = Array.ConvertAll(options.Devices ?? new int[0], device => checked((uint)device));
             var shares = options.Shares ?? new float[0];
@@ -120,11 +220,12 @@ namespace Realizar
             var runtime = options.Runtime != null ? options.Runtime.Handle : RuntimeHandle.None;
             var p = new rz_model_params {
                 struct_size = (uint)sizeof(rz_model_params), device = checked((uint)options.Device), gpu_layers = checked((uint)options.GpuLayers),
-                flags = (options.Deterministic ? 1u : 0) | (options.Mmap ? 2u : 0) | (options.TextOnly ? 4u : 0),
+                quantize = checked((uint)options.Quantize),
+                flags = (options.Deterministic ? 1u : 0) | (options.Mmap ? 2u : 0) | (options.TextOnly ? 4u : 0) | (options.Profile ? 8u : 0)
+                    | (options.Mtp ? 16u : 0) | (options.AllowUnknown ? 32u : 0),
             };
             var progressing = new Progressing { Call = options.Progress };
             var user = GCHandle.Alloc(progressing);
-            var model = new Model();
             bool heldRuntime = false, heldCancel = false;
             using (var cancelling = new Cancelling(cancellation))
                 try
@@ -139,19 +240,17 @@ namespace Realizar
                         p.progress_user = GCHandle.ToIntPtr(user);
                     }
                     rz_error err;
-                    IntPtr pointer;
                     int status;
-                    fixed (byte* at = name, packedAt = packed)
+                    fixed (byte* packedAt = packed)
                     fixed (uint* devicesAt = devices)
                     fixed (float* sharesAt = shares)
                     {
                         p.packed_path = (IntPtr)packedAt;
                         (p.devices, p.n_devices, p.shares) = ((IntPtr)devicesAt, (UIntPtr)devices.Length, (IntPtr)sharesAt);
-                        status = Native.rz_model_load(at, &p, &pointer, &err);
+                        status = call(&p, &err);
                     }
                     if (progressing.Raised != null) throw progressing.Raised;
                     RealizarException.Check(status, &err, cancellation);
-                    model.Handle.Take(pointer);
                 }
                 finally
                 {
@@ -159,8 +258,6 @@ namespace Realizar
                     if (heldCancel) cancelling.Handle.DangerousRelease();
                     user.Free();
                 }
-            model.Describe();
-            return model;
         }
 
         [MonoPInvokeCallback(typeof(ProgressCallback))]
@@ -189,7 +286,7 @@ namespace Realizar
                 Architecture = Native.Text(info.architecture), Name = Native.Text(info.name), Layers = (int)info.n_layers,
                 HiddenDim = (int)info.hidden_dim, VocabSize = (int)info.vocab_size, ContextLength = (int)info.context_length,
                 Parameters = info.n_params, WeightBytes = info.weight_bytes, HasChatTemplate = (info.chat_template & 1) != 0,
-                TemplateWritesBos = (info.chat_template & 2) != 0,
+                TemplateWritesBos = (info.chat_template & 2) != 0, Unknown = (int)info.n_unknown,
                 BosToken = info.bos_token == Native.NoToken ? (uint?)null : info.bos_token,
                 EosToken = info.eos_token == Native.NoToken ? (uint?)null : info.eos_token,
             };
@@ -203,6 +300,47 @@ namespace Realizar
                 var at = k;
                 return Native.SizedText(256, (text, capacity, n, err) => Native.rz_model_meta_into(Handle, at, (byte*)text, capacity, n, err));
             }
+        }
+
+        /// <summary>The keys of the metadata, in alphabetical order.</summary>
+        public unsafe IReadOnlyList<string> MetaKeys() => Listed(true, i => Native.SizedText(256, (text, capacity, n, err) =>
+            Native.rz_model_meta_key_into(Handle, (UIntPtr)i, (byte*)text, capacity, n, err)));
+
+        /// <summary>The elements of an array of the metadata as texts.</summary>
+        public unsafe IReadOnlyList<string> MetaList(string key)
+        {
+            var isList = Meta(key).StartsWith("["); // so that a missing key is not an empty list
+            fixed (byte* k = Native.Terminated(key, nameof(key)))
+            {
+                var at = k;
+                return Listed(isList, i => Native.SizedText(256, (text, capacity, n, err) =>
+                    Native.rz_model_meta_element_into(Handle, at, (UIntPtr)i, (byte*)text, capacity, n, err)));
+            }
+        }
+
+        /// <summary>Entries up to the one that there is not.</summary>
+        private static IReadOnlyList<string> Listed(bool isList, Func<int, string> entry)
+        {
+            var all = new List<string>();
+            try
+            {
+                for (;;) all.Add(entry(all.Count));
+            }
+            catch (RealizarException e) when (isList && e.Status == Status.InvalidArgument) { return all; }
+        }
+
+        /// <summary>What the makers of the model advise for sampling, null where they do not. Nothing of it takes effect by itself.</summary>
+        public unsafe Sampling AdvisedSampling()
+        {
+            rz_error err;
+            rz_model_sampling s;
+            s.struct_size = (uint)sizeof(rz_model_sampling);
+            RealizarException.Check(Native.rz_model_sampling_get(Handle, &s, &err), &err);
+            if (s.told == 0) return null;
+            return new Sampling {
+                Temperature = s.temperature, TopK = (int)s.top_k, TopP = s.top_p, MinP = s.min_p, RepeatPenalty = s.repeat_penalty,
+                PenaltyWindow = (int)s.penalty_window,
+            };
         }
 
         /// <summary>Token ids of a text.</summary>
@@ -268,7 +406,17 @@ namespace Realizar
             }
         }
 
-        /// <summary>A parser for the reply to a conversation, whose tokens (TokenizeChatJson of the same JSON) were the prompt.</summary>
+        /// <summary>Turns tokens into text as they come.</summary>
+        public unsafe TextStream NewTextStream()
+        {
+            rz_error err;
+            IntPtr pointer;
+            RealizarException.Check(Native.rz_textstream_new(Handle, &pointer, &err), &err);
+            return new TextStream(pointer);
+        }
+
+        /// <summary>A parser for the reply to a conversation, whose tokens (TokenizeChatJson of the same JSON) were the prompt of something
+        /// else than Session.NewReply, which has parts itself.</summary>
         public unsafe ChatParser NewChatParser(string json)
         {
             var bytes = Native.Terminated(json, nameof(json));
@@ -301,7 +449,20 @@ namespace Realizar
         }
 
         /// <summary>An empty session. <paramref name="capacity"/> in tokens; 0: as many as the model was made for, at most 8192.</summary>
-        public Session NewSession(int capacity = 0) => new Session(this, capacity);
+        /// <param name="keys">Type of what the session remembers, and of its values.</param>
+        public Session NewSession(int capacity = 0, CacheType keys = CacheType.F16, CacheType values = CacheType.F16) => new Session(this, capacity, keys, values);
+
+        /// <summary>The session that Session.Save has written.</summary>
+        public unsafe Session Restore(System.IO.Stream stream)
+        {
+            using (var transfer = new Transfer(stream))
+            {
+                rz_error err;
+                IntPtr pointer;
+                transfer.Check(Native.rz_cache_load(Handle, null, Transfer.ReadCallback, transfer.User, &pointer, &err), &err);
+                return new Session(this, pointer);
+            }
+        }
 
         /// <summary>A vector for each text; with Pooling.None one for each token, with Pooling.Rank its scores.</summary>
         public float[][] Embed(IReadOnlyList<string> texts, Pooling pooling = Pooling.Model, bool normalize = true, CancellationToken cancellation = default(CancellationToken))
@@ -353,9 +514,30 @@ namespace Realizar
             RealizarException.Check(Native.rz_metrics_get(Handle, &m, &err), &err);
             return new Metrics {
                 Load = new Phase(m.load), Tokenize = new Phase(m.tokenize), Prefill = new Phase(m.prefill), Decode = new Phase(m.decode),
-                Sample = new Phase(m.sample), Detokenize = new Phase(m.detokenize),
+                Sample = new Phase(m.sample), Detokenize = new Phase(m.detokenize), GpuProducts = new Phase(m.gpu_products),
+                GpuAttention = new Phase(m.gpu_attention), GpuExperts = new Phase(m.gpu_experts), GpuHead = new Phase(m.gpu_head),
+                GpuOther = new Phase(m.gpu_other),
             };
         }
+
+        /// <summary>What the processors, or with <paramref name="isGpu"/> the GPUs, did since it was loaded.</summary>
+        public unsafe Work GetWork(bool isGpu = false)
+        {
+            rz_error err;
+            rz_backend_metrics m;
+            m.struct_size = (uint)sizeof(rz_backend_metrics);
+            RealizarException.Check(Native.rz_backend_metrics_get(Handle, isGpu ? 2u : 1u, &m, &err), &err);
+            var histogram = new ulong[32];
+            for (var i = 0; i < histogram.Length; i++) histogram[i] = m.latency_histogram[i];
+            return new Work {
+                Dispatches = m.dispatches, Bytes = m.bytes, LatencySum = m.latency_sum_ns, LatencyMin = m.latency_min_ns,
+                LatencyMax = m.latency_max_ns, LatencyMean = m.latency_mean_ns, LatencyVariance = m.latency_variance_ns2,
+                LatencyHistogram = histogram,
+            };
+        }
+
+        /// <summary>Sets the counters to zero.</summary>
+        public void ResetMetrics() { Native.rz_metrics_reset(Handle); }
 
         /// <summary>Ends the use of the model; sessions go on, and the memory is freed with the last of them.</summary>
         public void Dispose() { Handle.Dispose(); }

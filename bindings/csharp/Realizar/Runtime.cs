@@ -54,7 +54,8 @@ namespace Realizar
         /// <param name="threads">0: one a processor core.</param>
         /// <param name="memoryLimit">Bytes of weights and caches; 0: no limit.</param>
         /// <param name="log">Called on any thread; an exception of it is lost.</param>
-        public unsafe Runtime(int threads = 0, ulong memoryLimit = 0, Action<LogLevel, string> log = null)
+        /// <param name="processors">Those that the threads are bound to; null: none.</param>
+        public unsafe Runtime(int threads = 0, ulong memoryLimit = 0, Action<LogLevel, string> log = null, int[] processors = null)
         {
             Native.Initialize();
             var p = new rz_runtime_params { struct_size = (uint)sizeof(rz_runtime_params), threads = checked((uint)threads), memory_limit = memoryLimit };
@@ -66,8 +67,20 @@ namespace Realizar
             }
             rz_error err;
             IntPtr pointer;
-            RealizarException.Check(Native.rz_runtime_new(&p, &pointer, &err), &err);
+            fixed (uint* at = Array.ConvertAll(processors ?? new int[0], processor => checked((uint)processor)))
+            {
+                p.cpus = (IntPtr)at;
+                p.n_cpus = (UIntPtr)(processors == null ? 0 : processors.Length);
+                RealizarException.Check(Native.rz_runtime_new(&p, &pointer, &err), &err);
+            }
             Handle.Take(pointer);
+        }
+
+        /// <summary>Changes the number of threads that compute, from the next step on; 0: one a processor core.</summary>
+        public unsafe void SetThreads(int threads)
+        {
+            rz_error err;
+            RealizarException.Check(Native.rz_runtime_threads_set(Handle, checked((uint)threads), &err), &err);
         }
 
         [MonoPInvokeCallback(typeof(LogCallback))]
@@ -86,10 +99,11 @@ namespace Realizar
         internal readonly CancelHandle Handle = CancelHandle.None;
         private readonly CancellationTokenRegistration registration;
 
-        internal unsafe Cancelling(CancellationToken token)
+        /// <param name="hasDeadlines">It may be given a deadline, too.</param>
+        internal unsafe Cancelling(CancellationToken token, bool hasDeadlines = false)
         {
             token.ThrowIfCancellationRequested();
-            if (!token.CanBeCanceled) return;
+            if (!token.CanBeCanceled && !hasDeadlines) return;
             rz_error err;
             IntPtr pointer;
             RealizarException.Check(Native.rz_cancel_new(&pointer, &err), &err);

@@ -42,7 +42,21 @@ namespace Realizar
             }
         }
 
+        /// <summary>Lets it choose only what continues a text of the grammar, from its start; null: anything.</summary>
+        public unsafe void SetGrammar(Grammar grammar)
+        {
+            rz_error err;
+            RealizarException.Check(Native.rz_sampler_grammar_set(Handle, grammar?.Handle ?? GrammarHandle.None, &err), &err);
+        }
+
         public void Dispose() { Handle.Dispose(); }
+    }
+
+    /// <summary>A token and the logarithm of its probability.</summary>
+    public struct Logprob
+    {
+        public uint Token;
+        public float Value;
     }
 
     /// <summary>A low-rank adapter of a model. Immutable: any number of sessions may use it at once.</summary>
@@ -62,20 +76,24 @@ namespace Realizar
         private readonly CacheHandle handle = new CacheHandle();
         public Model Model { get; }
 
-        internal unsafe Session(Model model, int capacity)
+        internal static unsafe rz_cache_params Parameters(int capacity, CacheType keys, CacheType values) => new rz_cache_params {
+            struct_size = (uint)sizeof(rz_cache_params), capacity = checked((uint)capacity), k_type = (uint)keys, v_type = (uint)values,
+        };
+
+        internal unsafe Session(Model model, int capacity, CacheType keys, CacheType values)
         {
             Model = model;
-            var p = new rz_cache_params { struct_size = (uint)sizeof(rz_cache_params), capacity = checked((uint)capacity) };
+            var p = Parameters(capacity, keys, values);
             rz_error err;
             IntPtr pointer;
             RealizarException.Check(Native.rz_cache_new(model.Handle, &p, &pointer, &err), &err);
             handle.Take(pointer);
         }
 
-        private Session(Session of, IntPtr fork)
+        internal Session(Model model, IntPtr pointer)
         {
-            Model = of.Model;
-            handle.Take(fork);
+            Model = model;
+            handle.Take(pointer);
         }
 
         public int Length => (int)Native.rz_cache_len(handle);
@@ -87,7 +105,7 @@ namespace Realizar
             rz_error err;
             IntPtr pointer;
             RealizarException.Check(Native.rz_cache_fork(handle, &pointer, &err), &err);
-            return new Session(this, pointer);
+            return new Session(Model, pointer);
         }
 
         /// <summary>Rewinds to the first <paramref name="length"/> tokens.</summary>
@@ -97,26 +115,45 @@ namespace Realizar
             RealizarException.Check(Native.rz_cache_truncate(handle, checked((uint)length), &err), &err);
         }
 
+        /// <summary>The tokens of the session.</summary>
+        public unsafe uint[] Tokens() =>
+            Native.Sized<uint>(Length, (tokens, capacity, n, err) => Native.rz_cache_tokens_into(handle, (uint*)tokens, capacity, n, err));
+
+        /// <summary>Forgets <paramref name="drop"/> tokens behind the first <paramref name="keep"/>, to make room; the next call that needs those
+        /// behind them computes them again.</summary>
+        public unsafe void Shift(int keep, int drop)
+        {
+            rz_error err;
+            RealizarException.Check(Native.rz_cache_shift(handle, checked((uint)keep), checked((uint)drop), &err), &err);
+        }
+
+        /// <summary>Gives the memory of keys and values back; the next call that needs them computes them again.</summary>
+        public unsafe void Release()
+        {
+            rz_error err;
+            RealizarException.Check(Native.rz_cache_release(handle, &err), &err);
+        }
+
+        /// <summary>Writes the session, so that it outlives the process; Model.Restore reads it.</summary>
+        public unsafe void Save(System.IO.Stream stream)
+        {
+            using (var transfer = new Transfer(stream))
+            {
+                rz_error err;
+                transfer.Check(Native.rz_cache_save(handle, Transfer.WriteCallback, transfer.User, &err), &err);
+            }
+        }
+
         /// <summary>Has the session use some adapters, each with a scale, or none; empties it.</summary>
         public unsafe void SetAdapters(IReadOnlyDictionary<Adapter, float> adapters)
         {
-            var handles = adapters.Keys.Select(adapter => adapter.Handle).ToArray();
-            var pointers = new IntPtr[handles.Length];
-            var held = 0;
-            try
-            {
-                for (; held < handles.Length; held++)
-                {
-                    var added = false;
-                    handles[held].DangerousAddRef(ref added);
-                    pointers[held] = handles[held].DangerousGetHandle();
-                }
+            Native.Held(adapters.Keys.Select(adapter => adapter.Handle).ToArray(), pointers => {
                 rz_error err;
                 fixed (IntPtr* at = pointers)
                 fixed (float* scales = adapters.Values.ToArray())
-                    RealizarException.Check(Native.rz_cache_adapters_set(handle, at, scales, (UIntPtr)held, &err), &err);
-            }
-            finally { while (held-- > 0) handles[held].DangerousRelease(); }
+                    RealizarException.Check(Native.rz_cache_adapters_set(handle, at, scales, (UIntPtr)adapters.Count, &err), &err);
+                return 0;
+            });
         }
 
         /// <summary>Appends tokens; afterwards there are logits of the last one.</summary>
@@ -146,6 +183,49 @@ namespace Realizar
             return next;
         }
 
+        /// <summary>Decode for several sessions of one model, in one pass over the weights.</summary>
+        /// <param name="samplers">One for each, of which any may be null; null: none.</param>
+        public static unsafe uint[] DecodeAll(IReadOnlyList<Session> sessions, uint[] tokens, IReadOnlyList<Sampler> samplers = null)
+        {
+            if (tokens.Length != sessions.Count || samplers != null && samplers.Count != sessions.Count)
+                throw new ArgumentException("a batch has as many tokens and samplers as sessions");
+            var next = new uint[tokens.Length];
+            return Native.Held(sessions.Select(session => session.handle).ToArray(), caches =>
+                Native.Held((samplers ?? new Sampler[tokens.Length]).Select(sampler => sampler?.Handle ?? SamplerHandle.None).ToArray(), choosers => {
+                    rz_error err;
+                    fixed (IntPtr* c = caches, s = choosers)
+                    fixed (uint* at = tokens, to = next)
+                        RealizarException.Check(Native.rz_decode_batch(c, at, (UIntPtr)tokens.Length, s, to, &err), &err);
+                    return next;
+                }));
+        }
+
+        /// <summary>The <paramref name="k"/> likeliest tokens after the last one, the likeliest first.</summary>
+        public unsafe IReadOnlyList<Logprob> Logprobs(int k)
+        {
+            k = Math.Min(k, Model.Info.VocabSize);
+            var tokens = new uint[k + 1];
+            var values = new float[k + 1];
+            rz_error err;
+            UIntPtr n;
+            fixed (uint* t = tokens)
+            fixed (float* v = values)
+                RealizarException.Check(Native.rz_logprobs_into(handle, checked((uint)k), t, v, &n, &err), &err);
+            return Enumerable.Range(0, (int)n).Select(i => new Logprob { Token = tokens[i], Value = values[i] }).ToArray();
+        }
+
+        /// <summary>Appends tokens, as Prefill does, and gives the logarithm of the probability of each after all before it.</summary>
+        public unsafe float[] Score(uint[] more, CancellationToken cancellation = default(CancellationToken))
+        {
+            var scores = new float[more.Length];
+            rz_error err;
+            using (var cancelling = new Cancelling(cancellation))
+                fixed (uint* at = more)
+                fixed (float* to = scores)
+                    RealizarException.Check(Native.rz_score_into(handle, at, (UIntPtr)more.Length, to, cancelling.Handle, &err), &err, cancellation);
+            return scores;
+        }
+
         /// <summary>Logits after the last token, one for each entry of the vocabulary, which the library writes to the array itself.</summary>
         public unsafe void Logits(float[] logits)
         {
@@ -156,7 +236,18 @@ namespace Realizar
         }
 
         /// <summary>Continues tokens in a job; those that the session holds already, from its start, are not computed again.</summary>
-        public unsafe Job NewJob(uint[] prompt, JobOptions options = null, CancellationToken cancellation = default(CancellationToken))
+        public Job NewJob(uint[] prompt, JobOptions options = null, CancellationToken cancellation = default(CancellationToken)) =>
+            NewJob(prompt, null, options, cancellation);
+
+        /// <summary>A job that replies to a conversation, given as a whole, in parts: Job.Parts. Stops act on the content of the reply alone.</summary>
+        public Job NewReply(IReadOnlyList<Message> messages, JobOptions options = null, CancellationToken cancellation = default(CancellationToken)) =>
+            NewReplyJson(Message.Json(messages), options, cancellation);
+
+        /// <summary>The same for a conversation in JSON: {"messages": [...], "tools": [...], "variables": {...}}.</summary>
+        public Job NewReplyJson(string json, JobOptions options = null, CancellationToken cancellation = default(CancellationToken)) =>
+            NewJob(Model.TokenizeChatJson(json), json, options, cancellation);
+
+        private unsafe Job NewJob(uint[] prompt, string chat, JobOptions options, CancellationToken cancellation)
         {
             rz_error err;
             uint common;
@@ -164,44 +255,61 @@ namespace Realizar
             // The last token of a prompt is always computed, because the answer starts from its logits.
             var kept = Math.Min((int)common, Math.Max(prompt.Length - 1, 0));
             Truncate(kept);
-            return new Job(handle, prompt.Skip(kept).ToArray(), options ?? new JobOptions(), cancellation);
+            return new Job(handle, Model, prompt.Skip(kept).ToArray(), chat, options ?? new JobOptions(), cancellation);
         }
 
         /// <summary>Continues a text piece by piece; each piece is whole characters.</summary>
         /// <param name="maxTokens">Tokens of the answer at most; 0: no limit but the capacity.</param>
         public IEnumerable<string> Generate(string prompt, Sampling sampling = null, int maxTokens = 0, CancellationToken cancellation = default(CancellationToken)) =>
-            Run(Model.Tokenize(prompt), new JobOptions { Sampling = sampling ?? new Sampling(), MaxTokens = maxTokens }, cancellation);
+            Generate(prompt, new JobOptions { Sampling = sampling ?? new Sampling(), MaxTokens = maxTokens }, cancellation);
 
-        /// <summary>Answers a conversation, given as a whole, piece by piece.</summary>
+        /// <summary>The same with all options of a job.</summary>
+        public IEnumerable<string> Generate(string prompt, JobOptions options, CancellationToken cancellation = default(CancellationToken)) =>
+            Run(() => NewJob(Model.Tokenize(prompt), options, cancellation), Pieces);
+
+        /// <summary>Answers a conversation, given as a whole: the content of the reply, piece by piece.</summary>
         public IEnumerable<string> Chat(IReadOnlyList<Message> messages, Sampling sampling = null, int maxTokens = 0, CancellationToken cancellation = default(CancellationToken)) =>
-            Run(Model.TokenizeChat(messages), new JobOptions { Sampling = sampling ?? new Sampling(), MaxTokens = maxTokens }, cancellation);
+            Chat(messages, new JobOptions { Sampling = sampling ?? new Sampling(), MaxTokens = maxTokens }, cancellation);
+
+        /// <summary>The same with all options of a job.</summary>
+        public IEnumerable<string> Chat(IReadOnlyList<Message> messages, JobOptions options, CancellationToken cancellation = default(CancellationToken)) =>
+            Run(() => NewReply(messages, options, cancellation), Pieces);
+
+        /// <summary>Replies to a conversation in JSON, with all parts: what the model thinks, content, calls of tools, and the end.</summary>
+        public IEnumerable<Part> Reply(string json, JobOptions options = null, CancellationToken cancellation = default(CancellationToken)) =>
+            Run(() => NewReplyJson(json, options, cancellation), job => job.Parts());
 
         /// <summary>Generate, computed on threads of the pool.</summary>
         public IAsyncEnumerable<string> GenerateAsync(string prompt, Sampling sampling = null, int maxTokens = 0) =>
-            new Pieces(cancellation => Generate(prompt, sampling, maxTokens, cancellation));
+            new AsyncPieces(cancellation => Generate(prompt, sampling, maxTokens, cancellation));
 
         /// <summary>Chat, computed on threads of the pool.</summary>
         public IAsyncEnumerable<string> ChatAsync(IReadOnlyList<Message> messages, Sampling sampling = null, int maxTokens = 0) =>
-            new Pieces(cancellation => Chat(messages, sampling, maxTokens, cancellation));
+            new AsyncPieces(cancellation => Chat(messages, sampling, maxTokens, cancellation));
 
-        private IEnumerable<string> Run(uint[] prompt, JobOptions options, CancellationToken cancellation)
+        private static IEnumerable<T> Run<T>(Func<Job> begin, Func<Job, IEnumerable<T>> made)
         {
-            using (var job = NewJob(prompt, options, cancellation))
+            using (var job = begin())
                 for (var going = true; going;)
                 {
                     going = job.Step();
-                    var piece = job.Text();
-                    if (piece.Length > 0) yield return piece;
+                    foreach (var piece in made(job)) yield return piece;
                 }
+        }
+
+        private static IEnumerable<string> Pieces(Job job)
+        {
+            var piece = job.Text();
+            return piece.Length > 0 ? new[] { piece } : new string[0];
         }
 
         public void Dispose() { handle.Dispose(); }
 
         /// <summary>Pieces that are computed on threads of the pool, one at a time.</summary>
-        private sealed class Pieces : IAsyncEnumerable<string>
+        private sealed class AsyncPieces : IAsyncEnumerable<string>
         {
             private readonly Func<CancellationToken, IEnumerable<string>> begin;
-            internal Pieces(Func<CancellationToken, IEnumerable<string>> begin) { this.begin = begin; }
+            internal AsyncPieces(Func<CancellationToken, IEnumerable<string>> begin) { this.begin = begin; }
             public IAsyncEnumerator<string> GetAsyncEnumerator(CancellationToken cancellation = default(CancellationToken)) =>
                 new Enumerator(begin(cancellation).GetEnumerator());
 

@@ -2,6 +2,7 @@
 // (argument 3, optional). Prints "ok", or what failed.
 using System;
 using System.Collections.Generic;
+using System.IO;
 using System.Linq;
 using System.Threading;
 using System.Threading.Tasks;
@@ -47,9 +48,12 @@ internal static class Tests
             Async(model).GetAwaiter().GetResult();
             Failures(model, arguments[0]);
             Embeddings(model);
+            TokenByToken(model);
+            Together(model);
             Check(model.GetMetrics().Prefill.Count > 0, "metrics");
             Check(Device.All()[0].Unavailable == "", "the CPU is available");
         }
+        Loading(arguments[0]);
         Replies(arguments[1]);
         if (arguments.Length > 2) Real(arguments[2]);
         Console.WriteLine("ok");
@@ -103,11 +107,11 @@ internal static class Tests
             using (var job = one.NewJob(model.Tokenize(Prompt), new JobOptions { MaxTokens = 25 }))
             {
                 Check(job.End == JobEnd.None, "a job that has not begun");
-                Check(job.Step(-1) && job.Step(0) && job.Step(long.MinValue) && job.Tokens == 0, "no time is left");
+                Check(job.Step(-1) && job.Step(0) && job.Step(long.MinValue) && job.Count == 0, "no time is left");
                 Check(!Job.StepAll(new Job[0]) && !Job.StepAll(new Job[0], 9), "no jobs");
                 var text = "";
                 while (job.Step(50)) text += job.Text();
-                Check(text + job.Text() == expected && job.End == JobEnd.Length && job.Tokens == 25, "slices of time");
+                Check(text + job.Text() == expected && job.End == JobEnd.Length && job.Count == 25, "slices of time");
                 Check(Throws<RealizarException>(() => one.Truncate(0), "a busy session").Status == Status.Busy, "busy");
             }
             using (var first = one.NewJob(model.Tokenize(Prompt), new JobOptions { Stops = new[] { "Lily", "never" } }))
@@ -186,7 +190,168 @@ internal static class Tests
             Check(of(PartKind.ToolArguments).Replace(" ", "") == "{\"by\":\"bus\"}", "arguments");
             Check(parts.Last().Kind == PartKind.End && !parts.Last().Unparsed && parts.All(part => part.Call == 0), "the end");
             Throws<RealizarException>(() => model.NewChatParser("{"), "no conversation");
+            const string calling = "{\"messages\": [{\"role\": \"user\", \"content\": \"Once upon a time\"}], \"tool_choice\": \"required\", " +
+                "\"parallel_tool_calls\": false, \"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"go\", \"parameters\": {\"type\": \"object\", " +
+                "\"properties\": {\"by\": {\"enum\": [\"car\", \"bus\"]}}, \"required\": [\"by\"], \"additionalProperties\": false}}}]}";
+            using (var session = model.NewSession())
+            using (var calls = model.NewGrammar(GrammarKind.Tools, calling))
+            {
+                parts = session.Reply(calling, new JobOptions { Grammar = calls, MaxTokens = 200 }).ToList();
+                var by = string.Concat(of(PartKind.ToolArguments).Where(c => !char.IsWhiteSpace(c)));
+                Check(of(PartKind.ToolName) == "go" && (by == "{\"by\":\"car\"}" || by == "{\"by\":\"bus\"}"), "a call: " + by);
+                Check(parts.Last().Kind == PartKind.End && !parts.Last().Unparsed && parts.Last().Text == "", "the end of a reply");
+                // Stop strings count in content alone, which is the text of a reply.
+                var question = new[] { new Message("user", Prompt) };
+                Check(string.Concat(session.Chat(question, new JobOptions { Stops = new[] { " She" } })) == ", there was a little girl named Lily.", "a stop string");
+                using (var job = session.NewReply(question, new JobOptions { MaxTokens = 3 }))
+                {
+                    while (job.Step()) { }
+                    Check(job.PromptCount == 1 && job.Tokens().Length == 3 && Expected.StartsWith(job.Text()), "the tokens of a reply");
+                }
+                using (var job = session.NewJob(model.Tokenize(Prompt)))
+                    Check(Throws<RealizarException>(() => job.Parts(), "parts of a text").Name == "RZ_ERR_INVALID_ARGUMENT", "parts of a text");
+            }
         }
+    }
+
+    private static void TokenByToken(Model model)
+    {
+        var prompt = model.Tokenize(Prompt);
+        using (var one = model.NewSession(64))
+        using (var two = model.NewSession(64, CacheType.F32, CacheType.F32))
+        using (var half = model.NewSession(64, CacheType.Q8_0, CacheType.Q4_0))
+        using (var sampler = new Sampler(new Sampling()))
+        {
+            foreach (var session in new[] { one, two, half }) session.Prefill(prompt);
+            var token = one.Sample();
+            var likeliest = one.Logprobs(3);
+            Check(likeliest.Count == 3 && likeliest[0].Token == token && one.Logprobs(1000).Count == 512, "the likeliest tokens");
+            var next = Session.DecodeAll(new[] { one, two }, new[] { token, token }, new[] { null, sampler });
+            Check(next[0] == next[1] && one.Length == prompt.Length + 1 && one.Tokens().SequenceEqual(two.Tokens()), "a batch");
+            Throws<ArgumentException>(() => Session.DecodeAll(new[] { one }, new uint[2]), "a batch of two lengths");
+            one.Truncate(prompt.Length);
+            Check(one.Score(new[] { token })[0] == likeliest[0].Value, "a score");
+
+            // A session that was saved goes on as the one it was.
+            var file = new MemoryStream();
+            one.Save(file);
+            var bytes = file.ToArray();
+            using (var loaded = model.Restore(new MemoryStream(bytes)))
+            {
+                float[] logits = new float[512], others = new float[512];
+                loaded.Logits(logits);
+                one.Logits(others);
+                Check(logits.SequenceEqual(others), "a saved session");
+                foreach (var session in new[] { one, loaded })
+                {
+                    session.Release();
+                    session.Shift(1, 2);
+                }
+                Check(loaded.Length == prompt.Length - 1 && loaded.Decode(token) == one.Decode(token), "a shift");
+            }
+            foreach (var cut in new[] { 0, 300, bytes.Length - 1 })
+                Throws<EndOfStreamException>(() => model.Restore(new MemoryStream(bytes, 0, cut)), "half a session");
+            bytes[300]++;
+            Check(Throws<RealizarException>(() => model.Restore(new MemoryStream(bytes)), "damage").Status == Status.Format, "damage");
+            Throws<NotSupportedException>(() => one.Save(new MemoryStream(new byte[9], false)), "a stream that is not written to");
+
+            using (var yes = model.NewGrammar(GrammarKind.Choices, "[\"yes\"]"))
+            {
+                var free = two.Sample(sampler);
+                sampler.SetGrammar(yes);
+                Check("yes".StartsWith(model.Detokenize(new[] { two.Sample(sampler) }).Trim()), "a sampler with a grammar");
+                sampler.SetGrammar(null);
+                Check(two.Sample(sampler) == free, "a sampler without one");
+            }
+        }
+        using (var stream = model.NewTextStream())
+        {
+            var text = string.Concat(model.Tokenize("größe €").Select(stream.Push));
+            Check(text + stream.Flush() == "größe €", "a stream");
+            stream.Follow(model.Tokenize("Once upon a"));
+            Check(stream.Push(prompt.Last()) + stream.Flush() == " time", "a stream behind a prompt");
+        }
+        Check(model.MetaKeys().Contains("general.architecture"), "keys");
+        Throws<RealizarException>(() => model.MetaList("none"), "no list");
+        Check(model.GetWork().Dispatches > 0 && model.GetWork().LatencyHistogram.Length == 32, "work");
+        model.ResetMetrics();
+        Check(model.GetWork().Dispatches == 0 && model.GetMetrics().Prefill.Count == 0, "no work");
+    }
+
+    private static void Together(Model model)
+    {
+        var nothing = Enumerable.Range(0, 512).ToDictionary(token => (uint)token, token => float.NegativeInfinity);
+        using (var one = model.NewSession(64))
+        using (var two = model.NewSession(64))
+        using (var other = model.NewSession(64))
+        using (var failing = one.NewJob(model.Tokenize(Prompt), new JobOptions { Sampling = new Sampling { LogitBias = nothing } }))
+        using (var going = two.NewJob(model.Tokenize(Prompt), new JobOptions { MaxTokens = 6, Logprobs = 2 }))
+        {
+            Check(failing.Error == null, "a job that has not begun");
+            while (Job.StepAll(new[] { failing, going })) { }
+            Check(failing.End == JobEnd.Failed && going.End == JobEnd.Length && going.Error == null, "a job that fails alone");
+            Check(failing.Error.Message == Throws<RealizarException>(() => failing.Step(), "a failed job").Message, "why it failed");
+            var made = going.Tokens();
+            var rows = going.Logprobs();
+            Check(made.Length == 6 && rows.Select(row => row.Made.Token).SequenceEqual(made) && going.Logprobs().Count == 0, "probabilities");
+            other.Prefill(model.Tokenize(Prompt));
+            foreach (var row in rows)
+            {
+                Check(row.Likeliest.SequenceEqual(other.Logprobs(2)) && row.Likeliest[0].Equals(row.Made), "the likeliest of a job");
+                other.Prefill(new[] { row.Made.Token });
+            }
+            Check(Throws<RealizarException>(() => failing.Logprobs(), "none").Status == Status.InvalidArgument, "no probabilities");
+        }
+        using (var session = model.NewSession(400))
+        using (var job = session.NewJob(model.Tokenize(Prompt)))
+        {
+            Check(job.Step(), "a first token");
+            foreach (var passed in new[] { TimeSpan.Zero, TimeSpan.FromTicks(-1), TimeSpan.MinValue })
+            {
+                job.SetDeadline(passed);
+                Check(Throws<RealizarException>(() => job.Step(), "a deadline").Status == Status.Deadline, "a deadline that has passed");
+            }
+            foreach (var later in new TimeSpan?[] { TimeSpan.MaxValue, TimeSpan.FromMinutes(1), null })
+            {
+                job.SetDeadline(later);
+                Check(job.Step(), "a deadline to come");
+            }
+            job.SetDeadline(TimeSpan.Zero);
+            job.Resume();
+            Check(job.Step() && job.Count == 5, "it goes on");
+        }
+    }
+
+    private static void Loading(string path)
+    {
+        var folder = Path.Combine(Path.GetTempPath(), Path.GetRandomFileName());
+        Directory.CreateDirectory(folder);
+        File.WriteAllText(Path.Combine(folder, "config.json"), "{\"model_type\": \"llama\", \"magic_norm\": true}");
+        File.WriteAllText(Path.Combine(folder, "generation_config.json"), "{\"temperature\": 0.5, \"top_k\": 20}");
+        var e = Throws<RealizarException>(() => Model.Load(folder, new LoadOptions { TextOnly = true }), "a key that nothing knows");
+        Check(e.Status == Status.Unsupported && e.Message.Contains("magic_norm"), e.Message);
+        using (var model = Model.Load(folder, new LoadOptions { TextOnly = true, AllowUnknown = true }))
+        {
+            var advice = model.AdvisedSampling();
+            Check(model.Info.Unknown == 1 && advice.Temperature == 0.5f && advice.TopK == 20 && advice.TopP == 0, "advice");
+        }
+        Directory.Delete(folder, true);
+
+        var one = Model.Plan(path, null, 1, 256);
+        var three = Model.Plan(path, null, 3, 256);
+        Check(three.TotalHost - one.TotalHost == 2 * one.CacheHost && one.CacheHost > 0 && one.Devices.Count == 0, "a plan");
+        var files = new Dictionary<string, byte[]> { { "model.gguf", File.ReadAllBytes(path) } };
+        Check(Model.Plan(files, null, 1, 256, CacheType.Q8_0, CacheType.Q8_0).CacheToken < one.CacheToken, "a plan of bytes");
+        using (var model = Model.Load(files))
+        using (var session = model.NewSession(64))
+            Check(Expected.StartsWith(string.Concat(session.Generate(Prompt, maxTokens: 9))) && model.Info.WeightBytes == one.WeightsHost, "a model of bytes");
+        using (var runtime = new Runtime(1))
+        {
+            runtime.SetThreads(2);
+            Throws<RealizarException>(() => runtime.SetThreads(1 << 20), "threads");
+        }
+        Throws<RealizarException>(() => new Runtime(1, 0, null, new[] { 1 << 20 }), "a processor that does not exist");
+        using (var model = Model.Load(path)) Check(model.AdvisedSampling() == null, "no advice");
     }
 
     private static void Cancelling(Model model, string path)

@@ -40,7 +40,7 @@ public sealed class RealizarChat : MonoBehaviour
         messages.Add(new Message("user", question));
         answer = "";
         var options = new JobOptions { MaxTokens = MaxTokens, Sampling = new Sampling { Temperature = Temperature, TopP = 0.95f, Seed = (ulong)messages.Count } };
-        job = session.NewJob(model.TokenizeChat(messages), options);
+        job = session.NewReply(messages, options);
     }
 
     /// <summary>Ends the answer; what there is of it stays in the conversation.</summary>

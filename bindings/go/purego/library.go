@@ -62,7 +62,7 @@ type rz_sampler_params struct {
 	temperature                                                       float32
 	top_k                                                             uint32
 	top_p, min_p, repeat_penalty, presence_penalty, frequency_penalty float32
-	penalty_window, reserved                                          uint32
+	penalty_window, flags                                             uint32
 	seed                                                              uint64
 	biases                                                            *rz_logit_bias
 	n_biases                                                          uintptr

@@ -35,20 +35,28 @@ public final class ChatParser extends Handle {
     }
 
     private List<Part> parts(java.util.function.Function<MemorySegment, Native.Call> step) {
-        return use(parser -> {
-            try (Arena arena = Arena.ofConfined()) {
-                Native.check(arena, step.apply(parser));
-                var parts = new ArrayList<Part>();
-                MemorySegment kind = arena.allocate(JAVA_INT), index = arena.allocate(JAVA_INT);
-                for (;;) {
-                    kind.set(JAVA_INT, 0, 0);
-                    String text = Native.string(Native.filled(arena, 1, 64, (out, capacity, written, e) ->
-                        (int) Native.CHAT_PARSER_NEXT.invokeExact(parser, kind, index, out, capacity, written, e)));
-                    int found = kind.get(JAVA_INT, 0);
-                    if (found == 0) return parts;
-                    parts.add(new Part(Kind.values()[(found & ~UNPARSED) - 1], index.get(JAVA_INT, 0), text, (found & UNPARSED) != 0));
-                }
-            }
+        return call((arena, parser) -> {
+            Native.check(arena, step.apply(parser));
+            return parts(arena, (kind, index, out, capacity, written, e) ->
+                (int) Native.CHAT_PARSER_NEXT.invokeExact(parser, kind, index, out, capacity, written, e));
         });
+    }
+
+    /** A function that writes the next part. */
+    interface Next {
+        int apply(MemorySegment kind, MemorySegment index, MemorySegment out, long capacity, MemorySegment written, MemorySegment error) throws Throwable;
+    }
+
+    /** The parts that there are. */
+    static List<Part> parts(Arena arena, Next next) {
+        var parts = new ArrayList<Part>();
+        MemorySegment kind = arena.allocate(JAVA_INT), index = arena.allocate(JAVA_INT);
+        for (;;) {
+            kind.set(JAVA_INT, 0, 0);
+            String text = Native.string(Native.filled(arena, 1, 64, (out, capacity, written, e) -> next.apply(kind, index, out, capacity, written, e)));
+            int found = kind.get(JAVA_INT, 0);
+            if (found == 0) return parts;
+            parts.add(new Part(Kind.values()[(found & ~UNPARSED) - 1], index.get(JAVA_INT, 0), text, (found & UNPARSED) != 0));
+        }
     }
 }

@@ -1,98 +1,74 @@
 package realizar;
 
 import static java.lang.foreign.ValueLayout.ADDRESS;
+import static java.lang.foreign.ValueLayout.JAVA_FLOAT;
+import static java.lang.foreign.ValueLayout.JAVA_INT;
 
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
+import java.time.Duration;
+import java.util.ArrayList;
 import java.util.Iterator;
+import java.util.List;
 import java.util.NoSuchElementException;
 import java.util.concurrent.CancellationException;
+import java.util.stream.IntStream;
 
 /**
- * A text that is being generated, piece by piece. Its session is busy until it is closed, which ends it at any moment: the session
- * keeps the tokens that are complete. One thread at a time, but for {@link #cancel}.
+ * A text that is being generated, piece by piece, or the reply to a conversation. Its session is busy until it is closed, which ends it at
+ * any moment: the session keeps the tokens that are complete. One thread at a time, but for {@link #cancel}.
  */
 public final class Generation extends Handle implements Iterable<String>, Iterator<String> {
     /** Why a text has ended, in the order of the library's numbers from 1. */
-    public enum End { TOKEN, LENGTH, STOP, CONTEXT, GRAMMAR }
-
-    private static final class Cancel extends Handle {
-        Cancel() {
-            super(make(), Native.CANCEL_FREE);
-        }
-
-        private static MemorySegment make() {
-            try (Arena arena = Arena.ofConfined()) {
-                return Native.made(arena, out -> e -> (int) Native.CANCEL_NEW.invokeExact(out, e));
-            }
-        }
-
-        void fire() {
-            use(cancel -> {
-                try {
-                    Native.CANCEL_FIRE.invokeExact(cancel);
-                    return null;
-                } catch (Throwable e) {
-                    throw Native.rethrown(e);
-                }
-            });
-        }
-    }
+    public enum End { TOKEN, LENGTH, STOP, CONTEXT, GRAMMAR, FAILED }
 
     private final Session session;
     private final Cancel cancel;
+    private final boolean isReply;
+    private final int row;
     private String next;
 
-    Generation(MemorySegment cache, Session session, int[] tokens, Options options) {
-        this(cache, session, tokens, options, new Cancel());
+    Generation(MemorySegment cache, Session session, int[] tokens, String chat, Options options) {
+        this(cache, session, tokens, chat, options, new Cancel());
     }
 
-    private Generation(MemorySegment cache, Session session, int[] tokens, Options options, Cancel cancel) {
-        super(start(cache, tokens, options, cancel), Native.JOB_FREE);
+    private Generation(MemorySegment cache, Session session, int[] tokens, String chat, Options options, Cancel cancel) {
+        super(start(cache, tokens, chat, options, cancel), Native.JOB_FREE);
         // The session stays reachable, and its handle valid, for as long as this is.
         this.session = session;
         this.cancel = cancel;
+        isReply = chat != null;
+        row = Math.min(options.logprobs, session.model().info().vocabulary()) + 1;
     }
 
-    private static MemorySegment start(MemorySegment cache, int[] tokens, Options options, Cancel cancel) {
-        try (Arena arena = Arena.ofConfined()) {
-            var layout = Native.SAMPLER_PARAMS;
-            var sampling = Native.sized(arena, layout);
-            Native.set(sampling, layout, "temperature", options.temperature);
-            Native.set(sampling, layout, "top_k", options.topK);
-            Native.set(sampling, layout, "top_p", options.topP);
-            Native.set(sampling, layout, "min_p", options.minP);
-            Native.set(sampling, layout, "repeat_penalty", options.repeatPenalty);
-            Native.set(sampling, layout, "seed", options.seed);
-            var sampler = Native.made(arena, out -> e -> (int) Native.SAMPLER_NEW.invokeExact(sampling, out, e));
-            try {
-                var params = Native.sized(arena, Native.JOB_PARAMS);
-                Native.set(params, Native.JOB_PARAMS, "max_tokens", options.maxTokens);
-                Native.set(params, Native.JOB_PARAMS, "tokens", Native.ints(arena, tokens));
-                Native.set(params, Native.JOB_PARAMS, "n_tokens", (long) tokens.length);
-                boolean greedy = options.temperature == 0 && options.repeatPenalty == 0; // a GPU need not bring logits back then
-                Native.set(params, Native.JOB_PARAMS, "sampler", greedy ? MemorySegment.NULL : sampler);
-                if (!options.stops.isEmpty()) {
-                    var stops = arena.allocate(ADDRESS, options.stops.size());
-                    for (int i = 0; i < options.stops.size(); i++) stops.setAtIndex(ADDRESS, i, Native.terminated(arena, options.stops.get(i)));
-                    Native.set(params, Native.JOB_PARAMS, "stops", stops);
-                    Native.set(params, Native.JOB_PARAMS, "n_stops", (long) options.stops.size());
-                }
-                Native.set(params, Native.JOB_PARAMS, "draft", options.draft);
-                Native.set(params, Native.JOB_PARAMS, "draft_max", options.draftMax);
-                return cancel.use(fired -> use(options.grammar, grammar -> use(options.draftModel, model -> {
-                    Native.set(params, Native.JOB_PARAMS, "cancel", fired);
-                    Native.set(params, Native.JOB_PARAMS, "grammar", grammar);
-                    Native.set(params, Native.JOB_PARAMS, "draft_model", model);
-                    return Native.made(arena, out -> e -> (int) Native.JOB_NEW.invokeExact(cache, params, out, e));
-                })));
-            } finally {
-                // The job has copied it.
-                Native.check(arena, e -> {
-                    Native.SAMPLER_FREE.invokeExact(sampler);
-                    return 0;
-                });
+    private static MemorySegment start(MemorySegment cache, int[] tokens, String chat, Options options, Cancel cancel) {
+        // A GPU need not bring logits back without a sampler. The job copies it.
+        try (Arena arena = Arena.ofConfined(); Sampler chooser = options.isGreedy() ? null : new Sampler(options)) {
+            var params = Native.sized(arena, Native.JOB_PARAMS);
+            Native.set(params, Native.JOB_PARAMS, "max_tokens", options.maxTokens);
+            Native.set(params, Native.JOB_PARAMS, "tokens", Native.ints(arena, tokens));
+            Native.set(params, Native.JOB_PARAMS, "n_tokens", (long) tokens.length);
+            if (!options.stops.isEmpty()) {
+                var stops = arena.allocate(ADDRESS, options.stops.size());
+                for (int i = 0; i < options.stops.size(); i++) stops.setAtIndex(ADDRESS, i, Native.terminated(arena, options.stops.get(i)));
+                Native.set(params, Native.JOB_PARAMS, "stops", stops);
+                Native.set(params, Native.JOB_PARAMS, "n_stops", (long) options.stops.size());
             }
+            if (chat != null) {
+                byte[] utf8 = Native.utf8(chat);
+                Native.set(params, Native.JOB_PARAMS, "chat", Native.bytes(arena, utf8));
+                Native.set(params, Native.JOB_PARAMS, "chat_len", (long) utf8.length);
+            }
+            Native.set(params, Native.JOB_PARAMS, "logprobs", options.logprobs);
+            Native.set(params, Native.JOB_PARAMS, "draft", options.draft.ordinal());
+            Native.set(params, Native.JOB_PARAMS, "draft_max", options.draftMax);
+            return cancel.use(fired -> use(chooser, sampler -> use(options.grammar, grammar -> use(options.draftModel, model -> {
+                Native.set(params, Native.JOB_PARAMS, "cancel", fired);
+                Native.set(params, Native.JOB_PARAMS, "sampler", sampler);
+                Native.set(params, Native.JOB_PARAMS, "grammar", grammar);
+                Native.set(params, Native.JOB_PARAMS, "draft_model", model);
+                return Native.made(arena, out -> e -> (int) Native.JOB_NEW.invokeExact(cache, params, out, e));
+            }))));
         }
     }
 
@@ -131,20 +107,75 @@ public final class Generation extends Handle implements Iterable<String>, Iterat
     }
 
     private boolean advance(long microseconds) {
-        return use(job -> {
-            try (Arena arena = Arena.ofConfined()) {
-                return Native.check(arena, e -> (int) Native.JOB_STEP.invokeExact(job, microseconds, e)) != Native.DONE;
-            }
-        });
+        return call((arena, job) -> Native.check(arena, e -> (int) Native.JOB_STEP.invokeExact(job, microseconds, e)) != Native.DONE);
     }
 
-    /** Text that is new since the last call, which may be empty: whole characters, stop strings cut out. */
+    /** Steps several generations of one model in common passes over the weights, until one has made a token; true: there is more to do. One that
+     * fails ends alone: {@link #error} tells why. */
+    public static boolean stepAll(List<Generation> generations) {
+        return advance(generations, Native.NO_LIMIT);
+    }
+
+    /** The same for about so many microseconds. */
+    public static boolean stepAll(List<Generation> generations, long microseconds) {
+        return advance(generations, Math.max(microseconds, 0));
+    }
+
+    private static boolean advance(List<Generation> generations, long microseconds) {
+        try (Arena arena = Arena.ofConfined()) {
+            long n = generations.size();
+            return useAll(arena, generations, jobs ->
+                Native.check(arena, e -> (int) Native.JOBS_STEP.invokeExact(jobs, n, microseconds, e)) != Native.DONE);
+        }
+    }
+
+    /** Text that is new since the last call, which may be empty: whole characters, stop strings cut out. Of a reply its content, in place of
+     * {@link #parts}. */
     public String text() {
-        return use(job -> {
-            try (Arena arena = Arena.ofConfined()) {
-                return Native.string(Native.filled(arena, 1, 64,
-                    (out, capacity, written, e) -> (int) Native.JOB_TEXT.invokeExact(job, out, capacity, written, e)));
+        if (isReply) {
+            var text = new StringBuilder();
+            for (var part : parts()) {
+                if (part.kind() == ChatParser.Kind.CONTENT || part.kind() == ChatParser.Kind.END) text.append(part.text());
             }
+            return text.toString();
+        }
+        return call((arena, job) -> Native.string(Native.filled(arena, 1, 64,
+            (out, capacity, written, e) -> (int) Native.JOB_TEXT.invokeExact(job, out, capacity, written, e))));
+    }
+
+    /** Parts of a reply, of {@link Session#chat}, that are new since the last call. */
+    public List<ChatParser.Part> parts() {
+        return call((arena, job) -> ChatParser.parts(arena, (kind, index, out, capacity, written, e) ->
+            (int) Native.JOB_NEXT.invokeExact(job, kind, index, out, capacity, written, e)));
+    }
+
+    /** Works to the end, and gives all the parts of a reply that are left. */
+    public List<ChatParser.Part> readParts() {
+        var parts = new ArrayList<ChatParser.Part>();
+        for (boolean more = true; more; ) {
+            more = step();
+            parts.addAll(parts());
+        }
+        return parts;
+    }
+
+    /** Tokens that are new since the last call, one that ends the text included. */
+    public int[] tokens() {
+        return call((arena, job) -> Native.filled(arena, 4, 64,
+            (out, capacity, written, e) -> (int) Native.JOB_TOKENS.invokeExact(job, out, capacity, written, e)).toArray(JAVA_INT));
+    }
+
+    /** Tokens that are new since the last call with their probabilities, of {@link Options#logprobs}. */
+    public List<Logprob.Made> logprobs() {
+        return call((arena, job) -> {
+            var values = new MemorySegment[1];
+            int[] tokens = Native.filled(arena, 4, 64, (out, capacity, written, e) -> {
+                values[0] = arena.allocate(JAVA_FLOAT, Math.max(capacity, 1));
+                return (int) Native.JOB_LOGPROBS.invokeExact(job, out, values[0], capacity, written, e);
+            }).toArray(JAVA_INT);
+            var all = IntStream.range(0, tokens.length).mapToObj(i -> new Logprob(tokens[i], values[0].getAtIndex(JAVA_FLOAT, i))).toList();
+            return IntStream.range(0, tokens.length / row)
+                .mapToObj(i -> new Logprob.Made(all.get(i * row), all.subList(i * row + 1, (i + 1) * row))).toList();
         });
     }
 
@@ -155,14 +186,29 @@ public final class Generation extends Handle implements Iterable<String>, Iterat
         return all.toString();
     }
 
-    /** Stops a call that another thread is in; it and those after it throw. */
+    /** Stops a call that another thread is in; it and those after it throw, until {@link #resume}. */
     public void cancel() {
         cancel.fire();
     }
 
+    /** Has steps end after so long, at once where that has passed, with the status DEADLINE; null takes that back. */
+    public void deadline(Duration time) {
+        cancel.deadline(time);
+    }
+
+    /** Takes a cancel or a deadline back: the generation goes on with the next step. */
+    public void resume() {
+        cancel.reset();
+    }
+
     /** Number of tokens made. */
-    public int tokens() {
+    public int count() {
         return info("n_tokens");
+    }
+
+    /** Number of tokens of the prompt that the session did not hold. */
+    public int promptCount() {
+        return info("prompt_total");
     }
 
     /** Number of tokens of drafts that were computed. */
@@ -181,13 +227,27 @@ public final class Generation extends Handle implements Iterable<String>, Iterat
         return end == 0 ? null : End.values()[end - 1];
     }
 
+    /** The error by which it has ended (FAILED), which {@link #step} throws and {@link #stepAll} does not; null for any other. */
+    public RealizarException error() {
+        if (end() != End.FAILED) return null;
+        try {
+            call((arena, job) -> Native.check(arena, e -> (int) Native.JOB_ERROR.invokeExact(job, e)));
+            return null;
+        } catch (RealizarException e) {
+            return e;
+        }
+    }
+
     private int info(String field) {
-        return use(job -> {
-            try (Arena arena = Arena.ofConfined()) {
-                var out = Native.sized(arena, Native.JOB_INFO);
-                Native.check(arena, e -> (int) Native.JOB_INFO_GET.invokeExact(job, out, e));
-                return Native.integer(out, Native.JOB_INFO, field);
-            }
+        return call((arena, job) -> {
+            var out = Native.sized(arena, Native.JOB_INFO);
+            Native.check(arena, e -> (int) Native.JOB_INFO_GET.invokeExact(job, out, e));
+            return Native.integer(out, Native.JOB_INFO, field);
         });
+    }
+
+    @Override
+    public String toString() {
+        return "a generation of " + session;
     }
 }

@@ -1,10 +1,15 @@
 package realizar;
 
+import static java.lang.foreign.ValueLayout.ADDRESS;
+
+import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.invoke.MethodHandle;
 import java.lang.ref.Cleaner;
+import java.util.List;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.locks.ReentrantReadWriteLock;
+import java.util.function.BiFunction;
 import java.util.function.Function;
 
 /** Something of the library that is freed once: by {@link #close}, which waits for calls that use it, or when it is forgotten. */
@@ -39,6 +44,28 @@ abstract class Handle implements AutoCloseable {
             lock.readLock().unlock();
             java.lang.ref.Reference.reachabilityFence(this);
         }
+    }
+
+    /** The same with memory for the time of the call. */
+    final <T> T call(BiFunction<Arena, MemorySegment, T> f) {
+        return use(pointer -> {
+            try (Arena arena = Arena.ofConfined()) {
+                return f.apply(arena, pointer);
+            }
+        });
+    }
+
+    /** Calls `f` with several handles, which may be NULL, in an array. */
+    static <T> T useAll(Arena arena, List<? extends Handle> handles, Function<MemorySegment, T> f) {
+        return useAll(handles, 0, arena.allocate(ADDRESS, Math.max(handles.size(), 1)), f);
+    }
+
+    private static <T> T useAll(List<? extends Handle> handles, int i, MemorySegment array, Function<MemorySegment, T> f) {
+        if (i == handles.size()) return f.apply(array);
+        return use(handles.get(i), pointer -> {
+            array.setAtIndex(ADDRESS, i, pointer);
+            return useAll(handles, i + 1, array, f);
+        });
     }
 
     /** The same for a handle that may be absent, which is NULL then. */

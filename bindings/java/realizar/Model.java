@@ -6,56 +6,181 @@ import static java.lang.foreign.ValueLayout.JAVA_FLOAT;
 import static java.lang.foreign.ValueLayout.JAVA_INT;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
+import java.io.IOException;
+import java.io.InputStream;
 import java.lang.foreign.Arena;
+import java.lang.foreign.FunctionDescriptor;
 import java.lang.foreign.MemorySegment;
+import java.lang.invoke.MethodHandles;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 
 /** A loaded model: a .gguf file, a .safetensors file, or a folder with a config.json. Any number of threads may use it at once. */
 public final class Model extends Handle {
-    private static final int ADD_SPECIAL = 1, MMAP = 2, TEXT_ONLY = 4, ADD_GENERATION_PROMPT = 1, TOKEN_NONE = -1;
+    private static final int ADD_SPECIAL = 1, PARSE_SPECIAL = 2, DETOKENIZE_SPECIAL = 1, ADD_GENERATION_PROMPT = 1, EMBED_RAW = 1;
+    private static final int SOURCE_MEMORY = 1, TEMPLATE_PRESENT = 1;
 
-    /** Choices for a load; zero and null stand for the defaults. {@code devices}: GPUs over which the layers are divided in this order.
-     * {@code shares}: the sizes of their parts in relation to one another, in proportion to free memory without. */
-    public record Load(int threads, int device, int gpuLayers, boolean mmap, boolean textOnly, Path packedPath, List<Integer> devices,
-        List<Float> shares) {
-        public Load {
-            devices = devices == null ? List.of() : List.copyOf(devices);
-            shares = shares == null ? List.of() : List.copyOf(shares);
+    /** Choices for a load, all of which may be left out. Methods change one and return the object. */
+    public static final class Load {
+        private static final int DETERMINISTIC = 1, MMAP = 2, TEXT_ONLY = 4, PROFILE = 8, MTP = 16, ALLOW_UNKNOWN = 32;
+
+        /** Told bytes done and in all, on the thread that loads; false stops the load. */
+        @FunctionalInterface
+        public interface Progress {
+            boolean told(long done, long total);
+        }
+
+        private int threads, device, gpuLayers, quantize, flags;
+        private List<Integer> devices = List.of();
+        private List<Float> shares = List.of();
+        private Path packedPath;
+        private Runtime runtime;
+        private Cancel cancel;
+        private Progress progress;
+
+        /** Threads that compute, without a runtime; 0: one a processor core. */
+        public Load threads(int threads) {
+            this.threads = threads;
+            return this;
+        }
+
+        /** Threads, a log and a ceiling on memory to share with other models. */
+        public Load runtime(Runtime runtime) {
+            this.runtime = runtime;
+            return this;
+        }
+
+        /** Index of a device; 0: the best one. */
+        public Load device(int device) {
+            this.device = device;
+            return this;
+        }
+
+        /** GPUs over which the layers are divided in this order. {@code shares}: the sizes of their parts in relation to one another; none: in
+         * proportion to free memory. */
+        public Load devices(List<Integer> devices, List<Float> shares) {
             // The library looks for a share of each.
             if (!shares.isEmpty() && shares.size() != devices.size()) {
                 throw new IllegalArgumentException(shares.size() + " shares for " + devices.size() + " devices");
             }
+            this.devices = List.copyOf(devices);
+            this.shares = List.copyOf(shares);
+            return this;
         }
 
-        public Load(int threads, int device, int gpuLayers, boolean mmap, boolean textOnly, Path packedPath) {
-            this(threads, device, gpuLayers, mmap, textOnly, packedPath, null, null);
+        /** Layers on a GPU; 0: as many as fit. */
+        public Load gpuLayers(int layers) {
+            gpuLayers = layers;
+            return this;
         }
 
-        public Load() {
-            this(0, 0, 0, false, false, null);
+        /** GGML type that matrices of floats are converted to; 0: none. */
+        public Load quantize(int type) {
+            quantize = type;
+            return this;
         }
 
-        public static Load over(List<Integer> devices, List<Float> shares) {
-            return new Load(0, 0, 0, false, false, null, devices, shares);
+        /** A file of packed weights, made by the first load and mapped by later ones. */
+        public Load packedPath(Path path) {
+            packedPath = path;
+            return this;
         }
 
-        public static Load threads(int threads) {
-            return new Load(threads, 0, 0, false, false, null);
+        /** On a GPU too, the same bits however a prompt was cut into pieces. */
+        public Load deterministic() {
+            return flag(DETERMINISTIC);
+        }
+
+        /** Use the file in place, which is several times slower. */
+        public Load mmap() {
+            return flag(MMAP);
+        }
+
+        /** Tokenizer and template only. */
+        public Load textOnly() {
+            return flag(TEXT_ONLY);
+        }
+
+        /** Measure the parts of each step on a GPU, which takes longer. */
+        public Load profile() {
+            return flag(PROFILE);
+        }
+
+        /** Load the layer too that predicts a further token, for {@link Options#draftMtp}. */
+        public Load mtp() {
+            return flag(MTP);
+        }
+
+        /** Pass over keys and tensors that nothing knows; {@link Info#unknown} counts them. */
+        public Load allowUnknown() {
+            return flag(ALLOW_UNKNOWN);
+        }
+
+        private Load flag(int flag) {
+            flags |= flag;
+            return this;
+        }
+
+        public Load cancel(Cancel cancel) {
+            this.cancel = cancel;
+            return this;
+        }
+
+        /** What it throws goes on where the load ends. */
+        public Load progress(Progress progress) {
+            this.progress = progress;
+            return this;
+        }
+    }
+
+    private static final class Forward {
+        private final Load.Progress progress;
+        private Throwable met;
+
+        Forward(Load.Progress progress) {
+            this.progress = progress;
+        }
+
+        int told(long done, long total, MemorySegment user) {
+            try {
+                return progress.told(done, total) ? 0 : 1;
+            } catch (Throwable e) {
+                met = e;
+                return 1;
+            }
         }
     }
 
     /** Description of a model. {@code bosToken} and {@code eosToken} are -1 where it names none. {@code device}: of several GPUs the first.
-     * {@code devices}: the GPUs that have layers, in the order of these, {@code deviceLayers} on each of them. */
+     * {@code devices}: the GPUs that have layers, in the order of these, {@code deviceLayers} on each of them. {@code unknown}: keys and tensors
+     * that {@link Load#allowUnknown} passed over. */
     public record Info(String architecture, String name, int layers, int hidden, int vocabulary, int contextLength, int bosToken, int eosToken,
-        long parameters, long weightBytes, int device, List<Integer> devices, List<Integer> deviceLayers) {}
+        long parameters, long weightBytes, int device, List<Integer> devices, List<Integer> deviceLayers, boolean hasChatTemplate, int unknown) {}
+
+    /** The way from the vectors of a text's tokens to one vector, in the order of the library's numbers from 0; RANK: the scores of a reranker. */
+    public enum Pooling { MODEL, NONE, MEAN, CLS, LAST, RANK }
+
+    /** Number and time of the calls of one kind. */
+    public record Phase(long count, long nanoseconds) {}
+
+    /** What one kind of device has done. {@code latencyHistogram}: latencies under 1 microsecond, from 1 to below 2, from 2 to below 4, and so on. */
+    public record Work(long dispatches, long bytes, long latencySum, long latencyMin, long latencyMax, double latencyMean, double latencyVariance,
+        List<Long> latencyHistogram) {}
 
     private final Info info;
 
     private Model(MemorySegment pointer) {
         super(pointer, Native.MODEL_FREE);
-        info = use(Model::describe);
+        info = call(Model::describe);
+    }
+
+    /** A call with the parameters of a load. */
+    private interface Loading {
+        int apply(MemorySegment params, MemorySegment error) throws Throwable;
     }
 
     public static Model load(Path path) {
@@ -64,64 +189,160 @@ public final class Model extends Handle {
 
     public static Model load(Path path, Load load) {
         try (Arena arena = Arena.ofConfined()) {
-            var runtimeParams = Native.sized(arena, Native.RUNTIME_PARAMS);
-            Native.set(runtimeParams, Native.RUNTIME_PARAMS, "threads", load.threads);
-            var runtime = Native.made(arena, out -> e -> (int) Native.RUNTIME_NEW.invokeExact(runtimeParams, out, e));
+            MemorySegment name = Native.terminated(arena, path.toString()), out = arena.allocate(ADDRESS);
+            with(arena, load, (params, e) -> (int) Native.MODEL_LOAD.invokeExact(name, params, out, e));
+            return new Model(out.get(ADDRESS, 0));
+        }
+    }
+
+    /** A model whose files are bytes in memory, such as a mapped file, each under its name. Nothing of them is needed afterwards. */
+    public static Model load(Map<String, MemorySegment> files, Load load) {
+        try (Arena arena = Arena.ofConfined()) {
+            MemorySegment sources = sources(arena, files), out = arena.allocate(ADDRESS);
+            with(arena, load, (params, e) -> (int) Native.MODEL_LOAD_FROM.invokeExact(sources, (long) files.size(), params, out, e));
+            return new Model(out.get(ADDRESS, 0));
+        }
+    }
+
+    /** What a load and so many sessions of some capacity will take, before a weight is read. */
+    public static Plan plan(Path path, Load load, int sessions, int capacity, CacheType keys, CacheType values) {
+        try (Arena arena = Arena.ofConfined()) {
+            return plan(arena, Native.terminated(arena, path.toString()), MemorySegment.NULL, 0, load, sessions, Session.params(arena, capacity, keys, values));
+        }
+    }
+
+    public static Plan plan(Map<String, MemorySegment> files, Load load, int sessions, int capacity, CacheType keys, CacheType values) {
+        try (Arena arena = Arena.ofConfined()) {
+            return plan(arena, MemorySegment.NULL, sources(arena, files), files.size(), load, sessions, Session.params(arena, capacity, keys, values));
+        }
+    }
+
+    private static Plan plan(Arena arena, MemorySegment path, MemorySegment sources, long n, Load load, int sessions, MemorySegment cache) {
+        var out = Native.sized(arena, Native.PLAN);
+        with(arena, load, (params, e) -> (int) Native.MODEL_PLAN.invokeExact(path, sources, n, params, cache, sessions, out, e));
+        return Plan.of(out);
+    }
+
+    private static MemorySegment sources(Arena arena, Map<String, MemorySegment> files) {
+        var layout = Native.SOURCE;
+        MemorySegment sources = arena.allocate(layout, files.size());
+        int i = 0;
+        for (var file : files.entrySet()) {
+            MemorySegment source = sources.asSlice(layout.byteSize() * i++, layout), bytes = file.getValue();
+            Native.set(source, layout, "struct_size", (int) layout.byteSize());
+            Native.set(source, layout, "kind", SOURCE_MEMORY);
+            Native.set(source, layout, "name", Native.terminated(arena, file.getKey()));
+            Native.set(source, layout, "data", bytes.isNative() ? bytes : arena.allocate(bytes.byteSize()).copyFrom(bytes));
+            Native.set(source, layout, "size", bytes.byteSize());
+        }
+        return sources;
+    }
+
+    /** Makes a call with the parameters of a load. */
+    private static void with(Arena arena, Load load, Loading call) {
+        // A model keeps its runtime alive.
+        try (Runtime own = load.runtime == null ? new Runtime(load.threads) : null) {
+            var params = Native.sized(arena, Native.MODEL_PARAMS);
+            Native.set(params, Native.MODEL_PARAMS, "device", load.device);
+            Native.set(params, Native.MODEL_PARAMS, "gpu_layers", load.gpuLayers);
+            Native.set(params, Native.MODEL_PARAMS, "quantize", load.quantize);
+            Native.set(params, Native.MODEL_PARAMS, "flags", load.flags);
+            Native.set(params, Native.MODEL_PARAMS, "devices", Native.ints(arena, load.devices.stream().mapToInt(Integer::intValue).toArray()));
+            Native.set(params, Native.MODEL_PARAMS, "n_devices", (long) load.devices.size());
+            if (!load.shares.isEmpty()) {
+                MemorySegment shares = arena.allocate(JAVA_FLOAT, load.shares.size());
+                for (int i = 0; i < load.shares.size(); i++) shares.setAtIndex(JAVA_FLOAT, i, load.shares.get(i));
+                Native.set(params, Native.MODEL_PARAMS, "shares", shares);
+            }
+            if (load.packedPath != null) Native.set(params, Native.MODEL_PARAMS, "packed_path", Native.terminated(arena, load.packedPath.toString()));
+            var forward = new Forward(load.progress);
+            if (load.progress != null) {
+                Native.set(params, Native.MODEL_PARAMS, "progress", Native.callback(arena, MethodHandles.lookup(), forward, "told",
+                    FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, ADDRESS)));
+            }
             try {
-                var params = Native.sized(arena, Native.MODEL_PARAMS);
-                Native.set(params, Native.MODEL_PARAMS, "runtime", runtime);
-                Native.set(params, Native.MODEL_PARAMS, "device", load.device);
-                Native.set(params, Native.MODEL_PARAMS, "gpu_layers", load.gpuLayers);
-                Native.set(params, Native.MODEL_PARAMS, "flags", (load.mmap ? MMAP : 0) | (load.textOnly ? TEXT_ONLY : 0));
-                Native.set(params, Native.MODEL_PARAMS, "devices", Native.ints(arena, load.devices.stream().mapToInt(Integer::intValue).toArray()));
-                Native.set(params, Native.MODEL_PARAMS, "n_devices", (long) load.devices.size());
-                if (!load.shares.isEmpty()) {
-                    MemorySegment shares = arena.allocate(JAVA_FLOAT, load.shares.size());
-                    for (int i = 0; i < load.shares.size(); i++) shares.setAtIndex(JAVA_FLOAT, i, load.shares.get(i));
-                    Native.set(params, Native.MODEL_PARAMS, "shares", shares);
-                }
-                if (load.packedPath != null) {
-                    Native.set(params, Native.MODEL_PARAMS, "packed_path", Native.terminated(arena, load.packedPath.toString()));
-                }
-                var name = Native.terminated(arena, path.toString());
-                return new Model(Native.made(arena, out -> e -> (int) Native.MODEL_LOAD.invokeExact(name, params, out, e)));
-            } finally {
-                // The model keeps it alive.
-                Native.check(arena, e -> {
-                    Native.RUNTIME_FREE.invokeExact(runtime);
-                    return 0;
-                });
+                use(own == null ? load.runtime : own, runtime -> use(load.cancel, cancel -> {
+                    Native.set(params, Native.MODEL_PARAMS, "runtime", runtime);
+                    Native.set(params, Native.MODEL_PARAMS, "cancel", cancel);
+                    return Native.check(arena, e -> call.apply(params, e));
+                }));
+            } catch (RuntimeException e) {
+                if (forward.met != null) throw Native.rethrown(forward.met);
+                throw e;
             }
         }
     }
 
-    private static Info describe(MemorySegment model) {
-        try (Arena arena = Arena.ofConfined()) {
-            var layout = Native.MODEL_INFO;
-            var out = Native.sized(arena, layout);
-            Native.check(arena, e -> (int) Native.MODEL_INFO_GET.invokeExact(model, out, e));
-            List<Integer> devices = Arrays.stream(Native.integers(out, layout, "devices")).takeWhile(device -> device != 0).boxed().toList();
-            List<Integer> layers = Arrays.stream(Native.integers(out, layout, "device_layers")).limit(devices.size()).boxed().toList();
-            return new Info(Native.text(out, layout, "architecture"), Native.text(out, layout, "name"), Native.integer(out, layout, "n_layers"),
-                Native.integer(out, layout, "hidden_dim"), Native.integer(out, layout, "vocab_size"), Native.integer(out, layout, "context_length"),
-                Native.integer(out, layout, "bos_token"), Native.integer(out, layout, "eos_token"), Native.number(out, layout, "n_params"),
-                Native.number(out, layout, "weight_bytes"), Native.integer(out, layout, "device"), devices, layers);
-        }
+    private static Info describe(Arena arena, MemorySegment model) {
+        var layout = Native.MODEL_INFO;
+        var out = Native.sized(arena, layout);
+        Native.check(arena, e -> (int) Native.MODEL_INFO_GET.invokeExact(model, out, e));
+        List<Integer> devices = Arrays.stream(Native.integers(out, layout, "devices")).takeWhile(device -> device != 0).boxed().toList();
+        List<Integer> layers = Arrays.stream(Native.integers(out, layout, "device_layers")).limit(devices.size()).boxed().toList();
+        return new Info(Native.text(out, layout, "architecture"), Native.text(out, layout, "name"), Native.integer(out, layout, "n_layers"),
+            Native.integer(out, layout, "hidden_dim"), Native.integer(out, layout, "vocab_size"), Native.integer(out, layout, "context_length"),
+            Native.integer(out, layout, "bos_token"), Native.integer(out, layout, "eos_token"), Native.number(out, layout, "n_params"),
+            Native.number(out, layout, "weight_bytes"), Native.integer(out, layout, "device"), devices, layers,
+            (Native.integer(out, layout, "chat_template") & TEMPLATE_PRESENT) != 0, Native.integer(out, layout, "n_unknown"));
     }
 
     public Info info() {
         return info;
     }
 
+    /** What the makers of the model advise for sampling, null where they do not. Nothing of it takes effect by itself. */
+    public Options advisedSampling() {
+        return call((arena, model) -> {
+            var layout = Native.MODEL_SAMPLING;
+            var out = Native.sized(arena, layout);
+            Native.check(arena, e -> (int) Native.MODEL_SAMPLING_GET.invokeExact(model, out, e));
+            if (Native.integer(out, layout, "told") == 0) return null;
+            return new Options().temperature(Native.real(out, layout, "temperature")).topK(Native.integer(out, layout, "top_k"))
+                .topP(Native.real(out, layout, "top_p")).minP(Native.real(out, layout, "min_p"))
+                .repeatPenalty(Native.real(out, layout, "repeat_penalty")).penaltyWindow(Native.integer(out, layout, "penalty_window"));
+        });
+    }
+
     /** A value of the model's metadata as text, such as that of "general.name". */
     public String meta(String key) {
-        return use(model -> {
-            try (Arena arena = Arena.ofConfined()) {
-                var name = Native.terminated(arena, key);
-                return Native.string(Native.filled(arena, 1, 256,
-                    (out, capacity, written, e) -> (int) Native.MODEL_META.invokeExact(model, name, out, capacity, written, e)));
-            }
+        return call((arena, model) -> {
+            var name = Native.terminated(arena, key);
+            return Native.string(Native.filled(arena, 1, 256,
+                (out, capacity, written, e) -> (int) Native.MODEL_META.invokeExact(model, name, out, capacity, written, e)));
         });
+    }
+
+    /** The keys of the metadata, in alphabetical order. */
+    public List<String> metaKeys() {
+        return listed(true, (arena, model, i) -> Native.filled(arena, 1, 256,
+            (out, capacity, written, e) -> (int) Native.MODEL_META_KEY.invokeExact(model, i, out, capacity, written, e)));
+    }
+
+    /** The elements of an array of the metadata as texts. */
+    public List<String> metaList(String key) {
+        boolean isList = meta(key).startsWith("["); // so that a missing key is not an empty list
+        return listed(isList, (arena, model, i) -> {
+            var name = Native.terminated(arena, key);
+            return Native.filled(arena, 1, 256,
+                (out, capacity, written, e) -> (int) Native.MODEL_META_ELEMENT.invokeExact(model, name, i, out, capacity, written, e));
+        });
+    }
+
+    private interface Entry {
+        MemorySegment at(Arena arena, MemorySegment model, long i);
+    }
+
+    /** Entries up to the one that there is not. */
+    private List<String> listed(boolean isList, Entry entry) {
+        var all = new ArrayList<String>();
+        for (;;) {
+            try {
+                all.add(call((arena, model) -> Native.string(entry.at(arena, model, all.size()))));
+            } catch (RealizarException e) {
+                if (isList && e.status() == RealizarException.Status.INVALID_ARGUMENT) return all;
+                throw e;
+            }
+        }
     }
 
     /** The tokens of a text, with those that the model begins a text with. */
@@ -130,104 +351,206 @@ public final class Model extends Handle {
     }
 
     public int[] tokenize(String text, boolean special) {
-        return use(model -> {
-            try (Arena arena = Arena.ofConfined()) {
-                byte[] utf8 = Native.utf8(text);
-                MemorySegment bytes = Native.bytes(arena, utf8);
-                return Native.filled(arena, 4, utf8.length + 8, (out, capacity, written, e) ->
-                    (int) Native.TOKENIZE.invokeExact(model, bytes, (long) utf8.length, special ? ADD_SPECIAL : 0, out, capacity, written, e)).toArray(JAVA_INT);
-            }
+        return tokenize(text, special, false);
+    }
+
+    /** {@code parse}: names of control tokens in the text become these tokens; not for text that users typed. */
+    public int[] tokenize(String text, boolean special, boolean parse) {
+        int flags = (special ? ADD_SPECIAL : 0) | (parse ? PARSE_SPECIAL : 0);
+        return call((arena, model) -> {
+            byte[] utf8 = Native.utf8(text);
+            MemorySegment bytes = Native.bytes(arena, utf8);
+            return Native.filled(arena, 4, utf8.length + 8, (out, capacity, written, e) ->
+                (int) Native.TOKENIZE.invokeExact(model, bytes, (long) utf8.length, flags, out, capacity, written, e)).toArray(JAVA_INT);
         });
     }
 
     public String detokenize(int... tokens) {
+        return detokenize(tokens, false);
+    }
+
+    /** The text of tokens, with control tokens where {@code special}. */
+    public String detokenize(int[] tokens, boolean special) {
+        return call((arena, model) -> {
+            MemorySegment ids = Native.ints(arena, tokens);
+            int flags = special ? DETOKENIZE_SPECIAL : 0;
+            return Native.string(Native.filled(arena, 1, 8L * tokens.length, (out, capacity, written, e) ->
+                (int) Native.DETOKENIZE.invokeExact(model, ids, (long) tokens.length, flags, out, capacity, written, e)));
+        });
+    }
+
+    /** The bytes of one token, which may be a part of a character. */
+    public byte[] tokenBytes(int token) {
+        return call((arena, model) -> Native.filled(arena, 1, 64, (out, capacity, written, e) ->
+            (int) Native.TOKEN_BYTES.invokeExact(model, token, out, capacity, written, MemorySegment.NULL, e)).toArray(JAVA_BYTE));
+    }
+
+    /** True for a token that ends a turn or a text. */
+    public boolean isEnd(int token) {
         return use(model -> {
-            try (Arena arena = Arena.ofConfined()) {
-                MemorySegment ids = Native.ints(arena, tokens);
-                return Native.string(Native.filled(arena, 1, 8L * tokens.length, (out, capacity, written, e) ->
-                    (int) Native.DETOKENIZE.invokeExact(model, ids, (long) tokens.length, 0, out, capacity, written, e)));
+            try {
+                return (int) Native.TOKEN_IS_END.invokeExact(model, token) != 0;
+            } catch (Throwable e) {
+                throw Native.rethrown(e);
             }
         });
     }
 
-    /** The tokens of a conversation in JSON, {"messages": [...], "tools": [...]}, up to where an answer begins. */
+    /** Turns tokens into text as they come. */
+    public TextStream textStream() {
+        return call((arena, model) -> new TextStream(Native.made(arena, out -> e -> (int) Native.TEXTSTREAM_NEW.invokeExact(model, out, e))));
+    }
+
+    /** A conversation as the text that the model was trained on, by the template in its file. */
+    public String render(Conversation conversation, boolean addGenerationPrompt) {
+        return call((arena, model) -> {
+            byte[] utf8 = Native.utf8(conversation.json());
+            MemorySegment bytes = Native.bytes(arena, utf8);
+            int flags = addGenerationPrompt ? ADD_GENERATION_PROMPT : 0;
+            return Native.string(Native.filled(arena, 1, 4096, (out, capacity, written, e) ->
+                (int) Native.CHAT_RENDER.invokeExact(model, bytes, (long) utf8.length, flags, out, capacity, written, e)));
+        });
+    }
+
+    /** The tokens of a conversation, up to where an answer begins; no text in it becomes a control token. */
+    public int[] tokenizeChat(Conversation conversation) {
+        return tokenizeChat(conversation.json());
+    }
+
+    /** The same for a conversation in JSON, {"messages": [...], "tools": [...]}. */
     public int[] tokenizeChat(String json) {
-        return use(model -> {
-            try (Arena arena = Arena.ofConfined()) {
-                byte[] utf8 = Native.utf8(json);
-                MemorySegment bytes = Native.bytes(arena, utf8);
-                return Native.filled(arena, 4, utf8.length + 64, (out, capacity, written, e) ->
-                    (int) Native.CHAT_TOKENIZE.invokeExact(model, bytes, (long) utf8.length, ADD_GENERATION_PROMPT, out, capacity, written, e)).toArray(JAVA_INT);
-            }
+        return call((arena, model) -> {
+            byte[] utf8 = Native.utf8(json);
+            MemorySegment bytes = Native.bytes(arena, utf8);
+            return Native.filled(arena, 4, utf8.length + 64, (out, capacity, written, e) ->
+                (int) Native.CHAT_TOKENIZE.invokeExact(model, bytes, (long) utf8.length, ADD_GENERATION_PROMPT, out, capacity, written, e)).toArray(JAVA_INT);
         });
     }
 
     public Grammar grammar(Grammar.Kind kind, String text) {
-        return use(model -> {
-            try (Arena arena = Arena.ofConfined()) {
-                byte[] utf8 = Native.utf8(text);
-                MemorySegment bytes = Native.bytes(arena, utf8);
-                return new Grammar(Native.made(arena, out -> e ->
-                    (int) Native.GRAMMAR_NEW.invokeExact(model, kind.ordinal() + 1, bytes, (long) utf8.length, out, e)));
-            }
+        return call((arena, model) -> {
+            byte[] utf8 = Native.utf8(text);
+            MemorySegment bytes = Native.bytes(arena, utf8);
+            return new Grammar(Native.made(arena, out -> e ->
+                (int) Native.GRAMMAR_NEW.invokeExact(model, kind.ordinal() + 1, bytes, (long) utf8.length, out, e)));
         });
     }
 
-    /** A parser for the reply to a conversation, whose tokens ({@link #tokenizeChat} of the same JSON) were the prompt. */
+    /** A parser for the reply to a conversation in JSON, whose tokens ({@link #tokenizeChat}) were the prompt of something else than {@link
+     * Session#chat}, which has parts itself. */
     public ChatParser chatParser(String json) {
-        return use(model -> {
-            try (Arena arena = Arena.ofConfined()) {
-                byte[] utf8 = Native.utf8(json);
-                MemorySegment bytes = Native.bytes(arena, utf8);
-                return new ChatParser(Native.made(arena, out -> e ->
-                    (int) Native.CHAT_PARSER_NEW.invokeExact(model, bytes, (long) utf8.length, out, e)));
-            }
+        return call((arena, model) -> {
+            byte[] utf8 = Native.utf8(json);
+            MemorySegment bytes = Native.bytes(arena, utf8);
+            return new ChatParser(Native.made(arena, out -> e ->
+                (int) Native.CHAT_PARSER_NEW.invokeExact(model, bytes, (long) utf8.length, out, e)));
         });
     }
 
     /** A low-rank adapter: a GGUF file or a folder of PEFT. */
     public Adapter adapter(Path path) {
-        return use(model -> {
-            try (Arena arena = Arena.ofConfined()) {
-                var name = Native.terminated(arena, path.toString());
-                return new Adapter(Native.made(arena, out -> e -> (int) Native.ADAPTER_LOAD.invokeExact(model, name, out, e)));
-            }
+        return call((arena, model) -> {
+            var name = Native.terminated(arena, path.toString());
+            return new Adapter(Native.made(arena, out -> e -> (int) Native.ADAPTER_LOAD.invokeExact(model, name, out, e)));
         });
     }
 
     /** Embeddings of texts, pooled as the model says, of length 1. */
     public float[][] embed(List<String> texts) {
-        return use(model -> {
-            try (Arena arena = Arena.ofConfined()) {
-                int n = texts.size();
-                if (n == 0) return new float[0][];
-                MemorySegment tokens = arena.allocate(ADDRESS, n), lengths = arena.allocate(JAVA_LONG, n);
-                for (int i = 0; i < n; i++) {
-                    int[] ids = tokenize(texts.get(i));
-                    tokens.setAtIndex(ADDRESS, i, Native.ints(arena, ids));
-                    lengths.setAtIndex(JAVA_LONG, i, ids.length);
-                }
-                float[] all = Native.filled(arena, 4, (long) n * info.hidden, (out, capacity, written, e) -> (int) Native.EMBED.invokeExact(
-                    model, MemorySegment.NULL, tokens, lengths, (long) n, out, capacity, written, MemorySegment.NULL, e)).toArray(JAVA_FLOAT);
-                float[][] rows = new float[n][];
-                for (int i = 0; i < n; i++) rows[i] = java.util.Arrays.copyOfRange(all, i * (all.length / n), (i + 1) * (all.length / n));
-                return rows;
+        return embed(texts, Pooling.MODEL, true, null);
+    }
+
+    public float[][] embed(List<String> texts, Pooling pooling, boolean normalize, Cancel cancel) {
+        return embedTokens(texts.stream().map(this::tokenize).toList(), pooling, normalize, cancel);
+    }
+
+    /** Embeddings of texts as tokens: a vector for each, with NONE one for each token, with RANK its scores. */
+    public float[][] embedTokens(List<int[]> texts, Pooling pooling, boolean normalize, Cancel cancel) {
+        int n = texts.size(), rows = pooling == Pooling.NONE ? texts.stream().mapToInt(text -> text.length).sum() : n;
+        if (n == 0) return new float[0][];
+        return call((arena, model) -> use(cancel, fired -> {
+            var params = Native.sized(arena, Native.EMBED_PARAMS);
+            Native.set(params, Native.EMBED_PARAMS, "pooling", pooling.ordinal());
+            Native.set(params, Native.EMBED_PARAMS, "flags", normalize ? 0 : EMBED_RAW);
+            MemorySegment tokens = arena.allocate(ADDRESS, n), lengths = arena.allocate(JAVA_LONG, n);
+            for (int i = 0; i < n; i++) {
+                tokens.setAtIndex(ADDRESS, i, Native.ints(arena, texts.get(i)));
+                lengths.setAtIndex(JAVA_LONG, i, texts.get(i).length);
+            }
+            float[] all = Native.filled(arena, 4, (long) rows * info.hidden, (out, capacity, written, e) -> (int) Native.EMBED.invokeExact(
+                model, params, tokens, lengths, (long) n, out, capacity, written, fired, e)).toArray(JAVA_FLOAT);
+            float[][] vectors = new float[rows][];
+            for (int i = 0; i < rows; i++) vectors[i] = Arrays.copyOfRange(all, i * (all.length / rows), (i + 1) * (all.length / rows));
+            return vectors;
+        }));
+    }
+
+    /** Number and time of the calls of each kind since the model was loaded. */
+    public Map<String, Phase> metrics() {
+        return call((arena, model) -> {
+            var out = Native.sized(arena, Native.METRICS);
+            Native.check(arena, e -> (int) Native.METRICS_GET.invokeExact(model, out, e));
+            var phases = new LinkedHashMap<String, Phase>();
+            for (String name : Native.PHASES) {
+                var phase = Native.part(out, Native.METRICS, name);
+                phases.put(name, new Phase(Native.number(phase, Native.PHASE, "count"), Native.number(phase, Native.PHASE, "sum_ns")));
+            }
+            return phases;
+        });
+    }
+
+    /** The work of one kind of device since the model was loaded; times are in nanoseconds. */
+    public Work work(Device.Kind kind) {
+        return call((arena, model) -> {
+            var layout = Native.BACKEND_METRICS;
+            var out = Native.sized(arena, layout);
+            Native.check(arena, e -> (int) Native.BACKEND_METRICS_GET.invokeExact(model, kind.ordinal() + 1, out, e));
+            return new Work(Native.number(out, layout, "dispatches"), Native.number(out, layout, "bytes"), Native.number(out, layout, "latency_sum_ns"),
+                Native.number(out, layout, "latency_min_ns"), Native.number(out, layout, "latency_max_ns"), Native.precise(out, layout, "latency_mean_ns"),
+                Native.precise(out, layout, "latency_variance_ns2"),
+                Arrays.stream(Native.part(out, layout, "latency_histogram").toArray(JAVA_LONG)).boxed().toList());
+        });
+    }
+
+    /** Sets the counters to zero. */
+    public void resetMetrics() {
+        use(model -> {
+            try {
+                Native.METRICS_RESET.invokeExact(model);
+                return null;
+            } catch (Throwable e) {
+                throw Native.rethrown(e);
             }
         });
     }
 
     /** A line of conversation with room for so many tokens; 0: the model's context, at most 8192. */
     public Session newSession(int capacity) {
-        return use(model -> {
-            try (Arena arena = Arena.ofConfined()) {
-                var params = Native.sized(arena, Native.CACHE_PARAMS);
-                Native.set(params, Native.CACHE_PARAMS, "capacity", capacity);
-                return new Session(this, Native.made(arena, out -> e -> (int) Native.CACHE_NEW.invokeExact(model, params, out, e)));
-            }
+        return newSession(capacity, CacheType.F16, CacheType.F16);
+    }
+
+    /** The same with other types of keys and values. */
+    public Session newSession(int capacity, CacheType keys, CacheType values) {
+        return call((arena, model) -> {
+            var params = Session.params(arena, capacity, keys, values);
+            return new Session(this, Native.made(arena, out -> e -> (int) Native.CACHE_NEW.invokeExact(model, params, out, e)));
         });
     }
 
     public Session newSession() {
         return newSession(0);
+    }
+
+    /** The session that {@link Session#save} has written. */
+    public Session restore(InputStream in) throws IOException {
+        var transfer = new Session.Transfer(in, null);
+        Session session = call((arena, model) -> {
+            MemorySegment read = transfer.callback(arena, "read"), out = arena.allocate(ADDRESS);
+            transfer.check(arena, e -> (int) Native.CACHE_LOAD.invokeExact(model, MemorySegment.NULL, read, MemorySegment.NULL, out, e));
+            MemorySegment cache = out.get(ADDRESS, 0);
+            return cache.address() == 0 ? null : new Session(this, cache);
+        });
+        transfer.rethrow();
+        return session;
     }
 }

@@ -1,13 +1,19 @@
 package realizar;
 
 import java.util.List;
+import java.util.Map;
 
 /** Choices for a generation. Numbers of zero stand for the defaults: the likeliest token, as many as there is room for. */
 public final class Options {
-    float temperature, topP, minP, repeatPenalty;
-    int topK, maxTokens, draft, draftMax;
+    /** The sources of drafts, in the order of the library's numbers from 0. */
+    enum Draft { NONE, LOOKUP, MODEL, MTP }
+
+    float temperature, topP, minP, repeatPenalty, presencePenalty, frequencyPenalty;
+    int topK, penaltyWindow, maxTokens, draftMax, logprobs;
     long seed;
+    Map<Integer, Float> logitBias = Map.of();
     List<String> stops = List.of();
+    Draft draft = Draft.NONE;
     Grammar grammar;
     Model draftModel;
 
@@ -36,6 +42,28 @@ public final class Options {
         return this;
     }
 
+    public Options presencePenalty(double presencePenalty) {
+        this.presencePenalty = (float) presencePenalty;
+        return this;
+    }
+
+    public Options frequencyPenalty(double frequencyPenalty) {
+        this.frequencyPenalty = (float) frequencyPenalty;
+        return this;
+    }
+
+    /** How many of the last tokens count for penalties; 0: 64. */
+    public Options penaltyWindow(int tokens) {
+        penaltyWindow = tokens;
+        return this;
+    }
+
+    /** Added to the logits of tokens; negative infinity forbids one. */
+    public Options logitBias(Map<Integer, Float> biases) {
+        logitBias = Map.copyOf(biases);
+        return this;
+    }
+
     public Options seed(long seed) {
         this.seed = seed;
         return this;
@@ -46,29 +74,53 @@ public final class Options {
         return this;
     }
 
-    /** The text ends ahead of the first of these. */
+    /** The text ends ahead of the first of these, that of a reply in its content. */
     public Options stops(String... stops) {
         this.stops = List.of(stops);
         return this;
     }
 
+    /** How many of the likeliest tokens {@link Generation#logprobs} tells with each, at most 32. */
+    public Options logprobs(int likeliest) {
+        logprobs = likeliest;
+        return this;
+    }
+
     /** Next tokens are guessed out of the text, up to so many at a time, 0: as many as the library chooses. It changes nothing but the time. */
     public Options draftLookup(int most) {
-        draft = Native.DRAFT_LOOKUP;
-        draftMax = most;
-        return this;
+        return draft(Draft.LOOKUP, null, most);
     }
 
     /** Next tokens are guessed by a small model of the same vocabulary, up to so many at a time. It changes nothing but the time. */
     public Options draftModel(Model model, int most) {
-        draft = Native.DRAFT_MODEL;
-        draftMax = most;
+        return draft(Draft.MODEL, model, most);
+    }
+
+    /** Next tokens are guessed by a layer of the model itself, which {@link Model.Load#mtp} has loaded. */
+    public Options draftMtp(int most) {
+        return draft(Draft.MTP, null, most);
+    }
+
+    private Options draft(Draft draft, Model model, int most) {
+        this.draft = draft;
         draftModel = model;
+        draftMax = most;
         return this;
     }
 
     public Options grammar(Grammar grammar) {
         this.grammar = grammar;
         return this;
+    }
+
+    boolean isGreedy() {
+        return temperature == 0 && repeatPenalty == 0 && presencePenalty == 0 && frequencyPenalty == 0 && logitBias.isEmpty();
+    }
+
+    /** How tokens are chosen. */
+    @Override
+    public String toString() {
+        return "temperature " + temperature + ", topK " + topK + ", topP " + topP + ", minP " + minP + ", repeatPenalty " + repeatPenalty
+            + ", presencePenalty " + presencePenalty + ", frequencyPenalty " + frequencyPenalty + ", penaltyWindow " + penaltyWindow + ", seed " + seed;
     }
 }

@@ -13,10 +13,32 @@ public final class RealizarException extends RuntimeException {
     }
 
     private final Status status;
+    private final String name;
+    private final int systemCode;
 
-    RealizarException(int code, String message) {
+    RealizarException(int code, String message, int systemCode) {
         super(message);
         status = Status.of(code);
+        name = Native.text(statusName(code));
+        this.systemCode = systemCode;
+    }
+
+    private static java.lang.foreign.MemorySegment statusName(int code) {
+        try {
+            return (java.lang.foreign.MemorySegment) Native.STATUS_NAME.invokeExact(code);
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+
+    /** The name of the status in the library, such as "RZ_ERR_FORMAT". */
+    public String name() {
+        return name;
+    }
+
+    /** The number of the system's error, else 0. */
+    public int systemCode() {
+        return systemCode;
     }
 
     public Status status() {

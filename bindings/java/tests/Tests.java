@@ -1,15 +1,24 @@
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CancellationException;
+import realizar.CacheType;
+import realizar.Cancel;
 import realizar.ChatParser;
+import realizar.Conversation;
+import realizar.Device;
 import realizar.Generation;
 import realizar.Grammar;
+import realizar.Message;
 import realizar.Model;
 import realizar.Options;
 import realizar.RealizarException;
 import realizar.RealizarException.Status;
+import realizar.Runtime;
+import realizar.Sampler;
+import realizar.Session;
 
 /** Tests of the package on a tiny model (argument 1), on the same with a chat template (argument 2), and on a
  * real one (argument 3, optional). Prints "ok", or throws. */
@@ -33,7 +42,7 @@ class Tests {
 
     public static void main(String[] arguments) throws Exception {
         Path path = Path.of(arguments[0]);
-        try (var model = Model.load(path, Model.Load.threads(2))) {
+        try (var model = Model.load(path, new Model.Load().threads(2))) {
             check(model.info().architecture().equals("llama") && model.info().vocabulary() == 512, "info");
             check(model.meta("general.architecture").equals("llama"), "metadata");
             texts(model);
@@ -43,9 +52,12 @@ class Tests {
             drafts(model);
             adapters(model, path.resolveSibling("story-adapter.gguf"));
             failures(model, path);
+            tokenByToken(model);
+            together(model);
             forgotten(path);
         }
         packed(path);
+        loading(path);
         replies(Path.of(arguments[1]));
         if (arguments.length > 2) real(Path.of(arguments[2]));
         System.out.println("ok");
@@ -69,7 +81,7 @@ class Tests {
                     text.append(piece);
                     pieces++;
                 }
-                check(generation.tokens() == 25 && generation.end() == Generation.End.LENGTH, "how it ended");
+                check(generation.count() == 25 && generation.end() == Generation.End.LENGTH, "how it ended");
             }
             check(text.toString().startsWith(EXPECTED) && pieces > 10, "a text to continue: " + text);
             var sampled = new Options().temperature(1).topP(0.9).seed(7).maxTokens(40);
@@ -85,7 +97,7 @@ class Tests {
             }
             try (var generation = session.generate(PROMPT, new Options().maxTokens(25))) {
                 var sliced = new StringBuilder();
-                check(generation.step(-1) && generation.step(0) && generation.step(Long.MIN_VALUE) && generation.tokens() == 0, "no time is left");
+                check(generation.step(-1) && generation.step(0) && generation.step(Long.MIN_VALUE) && generation.count() == 0, "no time is left");
                 while (generation.step(50)) sliced.append(generation.text());
                 sliced.append(generation.text());
                 check(!generation.step() && !generation.step(50), "the end of slices");
@@ -106,10 +118,181 @@ class Tests {
             check(generation.hasNext(), "a first piece");
             Thread.ofVirtual().start(generation::cancel);
             thrown(CancellationException.class, generation::readAll);
+            int made = generation.count();
+            generation.deadline(Duration.ofMillis(-1));
+            thrown(CancellationException.class, generation::step);
+            generation.resume();
+            for (var passed : List.of(Duration.ZERO, Duration.ofDays(-1), Duration.ofSeconds(Long.MIN_VALUE))) {
+                generation.deadline(passed);
+                check(thrown(RealizarException.class, generation::step).status() == Status.DEADLINE, "a deadline that has passed");
+            }
+            for (var later : new Duration[] {Duration.ofSeconds(Long.MAX_VALUE), Duration.ofMinutes(1), null}) {
+                generation.deadline(later);
+                check(generation.step(), "a deadline to come");
+            }
+            check(generation.count() == made + 3, "it goes on");
             generation.close();
             check(session.length() >= 5, "the session keeps what is complete");
             thrown(IllegalStateException.class, generation::tokens);
         }
+        try (var session = model.newSession(4000); var cancel = new Cancel()) {
+            cancel.fire();
+            thrown(CancellationException.class, () -> session.prefill(model.tokenize(PROMPT), cancel));
+            cancel.reset();
+            session.prefill(model.tokenize(PROMPT), cancel);
+            cancel.deadline(Duration.ZERO);
+            check(thrown(RealizarException.class, () -> session.score(new int[] {1}, cancel)).status() == Status.DEADLINE, "a deadline of a score");
+            check(thrown(RealizarException.class, () -> model.embed(List.of("a"), Model.Pooling.MEAN, true, cancel)).status() == Status.DEADLINE, "of embeddings");
+        }
+    }
+
+    private static void tokenByToken(Model model) throws Exception {
+        int[] prompt = model.tokenize(PROMPT);
+        try (var one = model.newSession(64); var two = model.newSession(64, CacheType.F32, CacheType.F32); var half = model.newSession(64, CacheType.Q8_0, CacheType.Q4_0);
+            var sampler = new Sampler(new Options().logitBias(Map.of(model.tokenize(",", false)[1], Float.NEGATIVE_INFINITY)))) {
+            for (var session : List.of(one, two, half)) session.prefill(prompt);
+            int token = one.sample(null);
+            check(two.sample(null) == token && one.sample(sampler) != token && half.capacity() == 64, "a choice");
+            var likeliest = one.logprobs(3);
+            check(likeliest.get(0).token() == token && likeliest.size() == 3 && one.logprobs(1000).size() == 512, "the likeliest tokens");
+            int[] next = Session.decodeAll(List.of(one, two), new int[] {token, token}, java.util.Arrays.asList(null, sampler));
+            check(next[0] == next[1] && one.length() == prompt.length + 1, "a batch");
+            thrown(IllegalArgumentException.class, () -> Session.decodeAll(List.of(one), new int[2], List.of()));
+            one.truncate(prompt.length);
+            float[] scores = one.score(token);
+            check(scores[0] == likeliest.get(0).logprob() && java.util.Arrays.equals(one.tokens(), two.tokens()), "a score");
+            check(one.match(prompt) == prompt.length, "what is held");
+
+            // A session that was saved goes on as the one it was.
+            var file = new java.io.ByteArrayOutputStream();
+            one.save(file);
+            byte[] bytes = file.toByteArray();
+            try (var loaded = model.restore(new java.io.ByteArrayInputStream(bytes))) {
+                check(java.util.Arrays.equals(loaded.logits(), one.logits()), "a saved session");
+                for (var session : List.of(one, loaded)) {
+                    session.release();
+                    session.shift(1, 2);
+                }
+                check(loaded.length() == prompt.length - 1 && loaded.decode(token, null) == one.decode(token, null), "a shift");
+            }
+            for (int cut : new int[] {0, 300, bytes.length - 1}) {
+                try {
+                    model.restore(new java.io.ByteArrayInputStream(bytes, 0, cut));
+                    check(false, "half a session");
+                } catch (java.io.EOFException e) {
+                    check(e.getMessage().contains("no more bytes"), e.getMessage());
+                }
+            }
+            bytes[300]++;
+            check(thrown(RealizarException.class, () -> {
+                try {
+                    model.restore(new java.io.ByteArrayInputStream(bytes));
+                } catch (java.io.IOException e) {
+                    throw new AssertionError(e);
+                }
+            }).status() == Status.FORMAT, "a damaged session");
+
+            sampler.setGrammar(model.grammar(Grammar.Kind.CHOICES, "[\"yes\"]"));
+            check("yes".startsWith(model.detokenize(two.sample(sampler)).strip()), "a sampler with a grammar");
+            sampler.setGrammar(null);
+        }
+        try (var stream = model.textStream()) {
+            int[] whole = model.tokenize("größe €");
+            var text = new StringBuilder();
+            for (int token : whole) text.append(stream.push(token));
+            check((text + stream.flush()).equals("größe €"), "a stream");
+            stream.follow(model.tokenize("Once upon a"));
+            check((stream.push(prompt[prompt.length - 1]) + stream.flush()).equals(" time"), "a stream behind a prompt");
+        }
+        check(model.isEnd(model.info().eosToken()) && !model.isEnd(prompt[1]) && new String(model.tokenBytes(1)).equals("<s>"), "tokens");
+        check(model.detokenize(model.tokenize("<s>", false, true), true).equals("<s>"), "control tokens");
+        check(model.metaKeys().contains("general.architecture"), "keys");
+        check(thrown(RealizarException.class, () -> model.metaList("none")).name().equals("RZ_ERR_INVALID_ARGUMENT"), "no list");
+        check(model.metrics().get("prefill").count() > 0 && model.work(Device.Kind.CPU).dispatches() > 0, "metrics");
+        model.resetMetrics();
+        check(model.metrics().get("prefill").count() == 0 && model.work(Device.Kind.CPU).latencyHistogram().size() == 32, "no metrics");
+        check(Device.all().get(0).unavailable().isEmpty() && Device.all().get(0).kind() == Device.Kind.CPU, "devices");
+        float[][] vectors = model.embed(List.of(PROMPT, "The end."), Model.Pooling.MEAN, true, null);
+        check(vectors.length == 2 && vectors[0].length == model.info().hidden(), "embeddings");
+        check(model.embed(List.of(PROMPT), Model.Pooling.NONE, false, null).length == prompt.length, "a vector for each token");
+    }
+
+    private static void together(Model model) {
+        var nothing = new java.util.HashMap<Integer, Float>();
+        for (int token = 0; token < 512; token++) nothing.put(token, Float.NEGATIVE_INFINITY);
+        try (var one = model.newSession(64); var two = model.newSession(64); var other = model.newSession(64);
+            var failing = one.generate(PROMPT, new Options().logitBias(nothing)); var going = two.generate(PROMPT, new Options().maxTokens(6).logprobs(2))) {
+            check(failing.error() == null && !Generation.stepAll(List.of()) && Generation.stepAll(List.of(failing, going), -5), "jobs that have not begun");
+            while (Generation.stepAll(List.of(failing, going))) {}
+            check(failing.end() == Generation.End.FAILED && going.end() == Generation.End.LENGTH && going.error() == null, "a job that fails alone");
+            check(failing.error().getMessage().equals(thrown(RealizarException.class, failing::step).getMessage()), "why it failed");
+            int[] made = going.tokens();
+            var rows = going.logprobs();
+            check(rows.size() == 6 && made.length == 6 && going.logprobs().isEmpty(), "probabilities");
+            other.prefill(model.tokenize(PROMPT));
+            for (int i = 0; i < 6; i++) {
+                check(rows.get(i).made().token() == made[i] && rows.get(i).likeliest().equals(other.logprobs(2)), "the likeliest of a job");
+                other.prefill(made[i]);
+            }
+            check(thrown(RealizarException.class, failing::logprobs).status() == Status.INVALID_ARGUMENT, "no probabilities");
+        }
+        // Penalties change a text, and what is forbidden is not in it.
+        try (var session = model.newSession(300)) {
+            String plain;
+            try (var generation = session.generate(PROMPT, new Options().maxTokens(80))) {
+                plain = generation.readAll();
+            }
+            for (var options : List.of(new Options().presencePenalty(2), new Options().frequencyPenalty(2).penaltyWindow(20), new Options().repeatPenalty(1.5))) {
+                session.truncate(0);
+                try (var generation = session.generate(PROMPT, options.maxTokens(80))) {
+                    check(!generation.readAll().equals(plain), "a penalty: " + options);
+                }
+            }
+        }
+    }
+
+    private static void loading(Path path) throws Exception {
+        var folder = Files.createTempDirectory("realizar");
+        Files.writeString(folder.resolve("config.json"), "{\"model_type\": \"llama\", \"magic_norm\": true}");
+        Files.writeString(folder.resolve("generation_config.json"), "{\"temperature\": 0.5, \"top_k\": 20}");
+        var refused = thrown(RealizarException.class, () -> Model.load(folder, new Model.Load().textOnly()));
+        check(refused.status() == Status.UNSUPPORTED && refused.getMessage().contains("magic_norm"), "a key that nothing knows");
+        try (var model = Model.load(folder, new Model.Load().textOnly().allowUnknown())) {
+            check(model.info().unknown() == 1, "keys passed over");
+            check(model.advisedSampling().toString().equals(new Options().temperature(0.5).topK(20).toString()), "advice");
+        }
+        for (String name : List.of("config.json", "generation_config.json")) Files.delete(folder.resolve(name));
+        Files.delete(folder);
+
+        var lines = new java.util.concurrent.ConcurrentLinkedQueue<String>();
+        var told = new long[2];
+        try (var runtime = new Runtime(1, 64 << 20, (level, text) -> { lines.add(level + text); throw new IllegalStateException("lost"); })) {
+            var load = new Model.Load().runtime(runtime).progress((done, total) -> {
+                told[0] = done;
+                told[1] = total;
+                return true;
+            });
+            runtime.setThreads(2);
+            try (var model = Model.load(path, load)) {
+                check(!lines.isEmpty() && told[0] == told[1] && told[0] > 0 && model.advisedSampling() == null, "a log and progress");
+            }
+        }
+        thrown(CancellationException.class, () -> Model.load(path, new Model.Load().progress((done, total) -> false)));
+        thrown(ArithmeticException.class, () -> Model.load(path, new Model.Load().progress((done, total) -> 1 / (total - total) > 0)));
+        try (var cancel = new Cancel()) {
+            cancel.fire();
+            thrown(CancellationException.class, () -> Model.load(path, new Model.Load().cancel(cancel)));
+        }
+        var one = Model.plan(path, new Model.Load(), 1, 256, CacheType.F16, CacheType.F16);
+        var three = Model.plan(path, new Model.Load(), 3, 256, CacheType.F16, CacheType.F16);
+        check(three.totalHost() - one.totalHost() == 2 * one.cacheHost() && one.cacheHost() > 0 && one.devices().isEmpty(), "a plan");
+        var files = Map.of("model.gguf", java.lang.foreign.MemorySegment.ofArray(Files.readAllBytes(path)));
+        check(Model.plan(files, new Model.Load(), 1, 256, CacheType.Q8_0, CacheType.Q8_0).cacheToken() < one.cacheToken(), "a plan of bytes");
+        try (var model = Model.load(files, new Model.Load().threads(1)); var session = model.newSession(64);
+            var generation = session.generate(PROMPT, new Options().maxTokens(9))) {
+            check(EXPECTED.startsWith(generation.readAll()) && model.info().weightBytes() == one.weightsHost(), "a model of bytes");
+        }
+        check(Runtime.version().startsWith("0."), "a version");
     }
 
     private static void grammars(Model model) {
@@ -163,9 +346,10 @@ class Tests {
     }
 
     private static void replies(Path path) {
-        String json = "{\"messages\": [{\"role\": \"user\", \"content\": \"x\"}], \"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"go\", "
-            + "\"parameters\": {\"type\": \"object\", \"properties\": {\"by\": {\"enum\": [\"car\", \"bus\"]}}, \"required\": [\"by\"]}}}]}";
-        try (var model = Model.load(path, Model.Load.threads(1)); var parser = model.chatParser(json)) {
+        var conversation = new Conversation().user(PROMPT).tool("go", "Goes", "{\"type\": \"object\", \"properties\": {\"by\": {\"enum\": [\"car\", "
+            + "\"bus\"]}}, \"required\": [\"by\"], \"additionalProperties\": false}").toolChoice("required").parallelToolCalls(false);
+        String json = conversation.json();
+        try (var model = Model.load(path, new Model.Load().threads(1)); var parser = model.chatParser(json)) {
             var parts = new java.util.ArrayList<ChatParser.Part>();
             for (int token : model.tokenize("Well, <call>{\"name\": \"go\", \"arguments\": {\"by\": \"bus\"}}</call>", false)) parts.addAll(parser.push(token));
             parts.addAll(parser.end());
@@ -175,6 +359,33 @@ class Tests {
             var last = parts.get(parts.size() - 1);
             check(last.kind() == ChatParser.Kind.END && !last.unparsed() && last.text().isEmpty(), "the end");
             thrown(RealizarException.class, () -> model.chatParser("{"));
+            try (var session = model.newSession(); var calls = model.grammar(Grammar.Kind.TOOLS, json)) {
+                try (var generation = session.chat(conversation, new Options().grammar(calls).maxTokens(200))) {
+                    var reply = generation.readParts();
+                    String by = of(reply, ChatParser.Kind.TOOL_ARGUMENTS).replaceAll("\\s", "");
+                    check(of(reply, ChatParser.Kind.TOOL_NAME).equals("go") && List.of("{\"by\":\"car\"}", "{\"by\":\"bus\"}").contains(by), "a call: " + reply);
+                    check(reply.get(reply.size() - 1).equals(new ChatParser.Part(ChatParser.Kind.END, 0, "", false)), "the end of a reply");
+                    check(generation.tokens().length == generation.count() && generation.tokens().length == 0, "the tokens of a reply");
+                }
+                // Stop strings count in content alone, which is the text of a reply.
+                var question = List.of(new Message("user", PROMPT));
+                try (var generation = session.chat(question, new Options().stops(" She"))) {
+                    check(generation.readAll().equals(", there was a little girl named Lily.") && generation.end() == Generation.End.STOP, "a stop string of a reply");
+                }
+                try (var generation = session.chat(question, new Options().maxTokens(3))) {
+                    check(generation.promptCount() == 1, "the same conversation");
+                }
+                try (var generation = session.generate(PROMPT, new Options())) {
+                    check(thrown(RealizarException.class, generation::parts).status() == Status.INVALID_ARGUMENT, "parts of a text");
+                }
+                check(model.render(Conversation.of(question), true).equals("<s>" + PROMPT), "a template");
+            }
+            check(new Conversation().user("a\"\\\n\u001fö").variable("enable_thinking", false).variable("list", List.of(1, "x")).json().equals(
+                "{\"messages\": [{\"role\": \"user\", \"content\": \"a\\u0022\\u005c\\u000a\\u001fö\"}], \"variables\": "
+                + "{\"enable_thinking\": false, \"list\": [1, \"x\"]}}"), "JSON");
+            // A call and its result are a conversation that a template reads.
+            var called = new Conversation().user("a").call("go", "{\"by\": \"bus\"}", "there").tool("go", "Goes", "{}");
+            check(model.render(called, true).contains("<call>{\"name\": \"go\", \"arguments\": {\"by\": \"bus\"}}</call>"), model.render(called, true));
         }
     }
 
@@ -192,15 +403,15 @@ class Tests {
         try (var session = model.newSession(8)) {
             check(thrown(RealizarException.class, () -> session.generate(PROMPT.repeat(9), new Options()).text()).status() == Status.CONTEXT_FULL, "full");
         }
-        try (var there = Model.load(path, Model.Load.over(List.of(1), List.of(2f)))) {
+        try (var there = Model.load(path, new Model.Load().devices(List.of(1), List.of(2f)))) {
             check(there.info().device() == 1 && there.info().devices().isEmpty() && there.info().deviceLayers().isEmpty(), "a list of devices");
         }
-        for (var wrong : List.of(Model.Load.over(List.of(1, 1), null), Model.Load.over(List.of(1), List.of(0f)),
-            new Model.Load(0, 1, 0, false, false, null, List.of(1), null))) {
+        for (var wrong : List.of(new Model.Load().devices(List.of(1, 1), List.of()), new Model.Load().devices(List.of(1), List.of(0f)),
+            new Model.Load().devices(List.of(1), List.of()).device(1))) {
             check(thrown(RealizarException.class, () -> Model.load(path, wrong)).status() == Status.INVALID_ARGUMENT, "wrong devices");
         }
-        thrown(IllegalArgumentException.class, () -> Model.Load.over(List.of(), List.of(1f)));
-        var closed = Model.load(path, new Model.Load(1, 0, 0, false, true, null));
+        thrown(IllegalArgumentException.class, () -> new Model.Load().devices(List.of(), List.of(1f)));
+        var closed = Model.load(path, new Model.Load().threads(1).textOnly());
         closed.close();
         closed.close();
         thrown(IllegalStateException.class, () -> closed.tokenize("a"));
@@ -209,7 +420,7 @@ class Tests {
     /** Handles that nobody closes are freed when they are collected, in any order. */
     private static void forgotten(Path path) {
         for (int i = 0; i < 20; i++) {
-            var session = Model.load(path, Model.Load.threads(1)).newSession(64);
+            var session = Model.load(path, new Model.Load().threads(1)).newSession(64);
             check(session.generate(PROMPT, new Options().maxTokens(2)).hasNext(), "a piece");
             System.gc();
         }
@@ -218,7 +429,7 @@ class Tests {
     private static void packed(Path path) throws Exception {
         Path folder = Files.createTempDirectory("realizar"), packed = folder.resolve("weights");
         for (int i = 0; i < 2; i++) {
-            try (var model = Model.load(path, new Model.Load(1, 0, 0, false, false, packed)); var session = model.newSession(64);
+            try (var model = Model.load(path, new Model.Load().threads(1).packedPath(packed)); var session = model.newSession(64);
                 var generation = session.generate(PROMPT, new Options().maxTokens(20))) {
                 check(EXPECTED.startsWith(generation.readAll().substring(0, 30)), "packed weights");
             }
@@ -230,8 +441,8 @@ class Tests {
     private static void real(Path path) {
         long start = System.nanoTime();
         try (var model = Model.load(path); var session = model.newSession(512)) {
-            String json = "{\"messages\": [{\"role\": \"user\", \"content\": \"What is the capital of France, and what is it famous for?\"}]}";
-            try (var generation = session.chat(json, new Options().maxTokens(120))) {
+            var question = List.of(new Message("user", "What is the capital of France, and what is it famous for?"));
+            try (var generation = session.chat(question, new Options().maxTokens(120))) {
                 String first = generation.next();
                 System.out.printf("the first piece after %d ms%n", (System.nanoTime() - start) / 1_000_000);
                 String text = first + generation.readAll();

@@ -33,7 +33,7 @@ from ._library import Handle, interruptible, library, new, sized, status
 
 __all__ = [
     "Adapter", "Cancel", "ChatParser", "Device", "Grammar", "Job", "Model", "ModelInfo", "Part", "Phase", "Plan", "Runtime", "Sampler",
-    "Sampling", "Session", "TextStream", "Work", "decode_batch", "devices", "plan", "step_jobs",
+    "Sampling", "Session", "TextStream", "TokenLogprobs", "Work", "decode_batch", "devices", "plan", "step_jobs",
     "BufferTooSmall", "Busy", "Cancelled", "Closed", "ContextFull", "DeadlineExceeded", "DeviceLost", "DeviceOutOfMemory",
     "DeviceUnavailable", "Error", "FileError", "FormatError", "InvalidArgument", "Limit", "Mismatch", "OutOfMemory", "Panic", "Poisoned",
     "Unsupported", "VersionError",
@@ -202,6 +202,11 @@ class Sampler(Handle):
             params.biases = biases
         super().__init__(new("rz_sampler_new", byref(params)), "rz_sampler_free")
 
+    def set_grammar(self, grammar: "Optional[Grammar]") -> None:
+        """Lets it choose only what continues a text of the grammar, from its start; None: anything."""
+        with self._use() as sampler, _use(grammar) as form:
+            status("rz_sampler_grammar_set", sampler, form)
+
 
 class ModelInfo(NamedTuple):
     architecture: str
@@ -224,6 +229,8 @@ class ModelInfo(NamedTuple):
     device_layers: Tuple[int, ...]
     has_chat_template: bool
     template_writes_bos: bool
+    n_unknown: int
+    """Keys and tensors that `allow_unknown` passed over."""
 
 
 class Phase(NamedTuple):
@@ -245,7 +252,7 @@ class Work(NamedTuple):
     """Latencies under 1 microsecond, from 1 to below 2, from 2 to below 4, and so on."""
 
 
-_FLAGS = {"deterministic": 1, "mmap": 2, "text_only": 4, "profile": 8, "mtp": 16}
+_FLAGS = {"deterministic": 1, "mmap": 2, "text_only": 4, "profile": 8, "mtp": 16, "allow_unknown": 32}
 _POOLING = {"model": 0, "none": 1, "mean": 2, "cls": 3, "last": 4, "rank": 5}
 _CACHE_TYPES = {"f16": 1, "q4_0": 2, "q8_0": 8, "f32": 256}
 
@@ -272,6 +279,7 @@ class _Loading:
         text_only: bool = False,
         profile: bool = False,
         mtp: bool = False,
+        allow_unknown: bool = False,
         packed_path: Union[str, "os.PathLike[str]", None] = None,
         progress: Optional[Callable[[int, int], Optional[bool]]] = None,
         cancel: Optional[Cancel] = None,
@@ -286,7 +294,8 @@ class _Loading:
                 self.raised.append(e)
                 return 1
 
-        flags = {"deterministic": deterministic, "mmap": mmap, "text_only": text_only, "profile": profile, "mtp": mtp}
+        flags = {"deterministic": deterministic, "mmap": mmap, "text_only": text_only, "profile": profile, "mtp": mtp,
+                 "allow_unknown": allow_unknown}  # fmt: skip
         self.is_own = runtime is None
         self.runtime = runtime if runtime is not None else Runtime(threads=threads)
         self.cancel = cancel if cancel is not None else Cancel()
@@ -400,7 +409,7 @@ class Model(Handle):
         layers are divided in this order, with `shares`, the sizes of their parts in relation to one another (else in proportion to
         free memory); `gpu_layers`; `quantize`, a GGML type id for matrices of floats.
 
-        `deterministic`, `mmap`, `text_only`, `profile`, `mtp`: the flags RZ_MODEL_... of the library.
+        `deterministic`, `mmap`, `text_only`, `profile`, `mtp`, `allow_unknown`: the flags RZ_MODEL_... of the library.
 
         `packed_path` names a file of packed weights, which the first load makes and later ones map, as fast as its vocabulary is read;
         processes share its memory.
@@ -433,8 +442,18 @@ class Model(Handle):
             info.architecture.decode(), info.name.decode(), info.n_layers, info.hidden_dim, info.ffn_dim, info.n_heads,
             info.n_kv_heads, info.head_dim, info.vocab_size, info.context_length, info.device, token(info.bos_token),
             token(info.eos_token), info.n_params, info.weight_bytes, info.gpu_layers, used, tuple(info.device_layers)[: len(used)],
-            bool(info.chat_template & 1), bool(info.chat_template & 2),
+            bool(info.chat_template & 1), bool(info.chat_template & 2), info.n_unknown,
         )  # fmt: skip
+
+    def advised_sampling(self) -> Optional[Sampling]:
+        """What the makers of the model advise for sampling, None where they do not. Nothing of it takes effect by itself."""
+        advice = _lib.rz_model_sampling()
+        with self._use() as model:
+            status("rz_model_sampling_get", model, byref(advice))
+        if not advice.told:
+            return None
+        names = ("temperature", "top_k", "top_p", "min_p", "repeat_penalty", "penalty_window")
+        return Sampling(**{name: getattr(advice, name) for name in names})
 
     def meta(self, key: str) -> str:
         """A value of the file's metadata as text."""
@@ -505,7 +524,9 @@ class Model(Handle):
 
     def tokenize_chat(self, messages: Messages, **members: Any) -> List[int]:
         """Messages as tokens, up to where the answer begins; no text in them becomes a control token."""
-        request = _request(messages, members)
+        return self._tokenize_request(_request(messages, members))
+
+    def _tokenize_request(self, request: bytes) -> List[int]:
         with self._use() as model:
             return _ids_of(lambda *out: status("rz_chat_tokenize_into", model, request, len(request), 1, *out), len(request) + 64)
 
@@ -655,6 +676,12 @@ class Adapter(Handle):
 class TextStream(Handle):
     """Turns tokens into text as they come, holding back the bytes of an unfinished character."""
 
+    def follow(self, tokens: Tokens) -> None:
+        """Puts tokens ahead of those to come, such as a prompt, without their text."""
+        ids = _ids(tokens)
+        with self._use() as stream:
+            status("rz_textstream_follow", stream, _at(ids), len(ids))
+
     def push(self, token: int) -> str:
         """Adds a token, and gives the text that is complete with it, often none."""
         with self._use() as stream:
@@ -683,24 +710,26 @@ class ChatParser(Handle):
         """Adds a token, and gives the parts that it completes, often none."""
         with self._use() as parser:
             status("rz_chat_parser_push", parser, token)
-            return self._parts(parser)
+            return _parts("rz_chat_parser_next_into", parser)
 
     def end(self) -> List[Part]:
         """Ends the reply, and gives the rest of it."""
         with self._use() as parser:
             status("rz_chat_parser_end", parser)
-            return self._parts(parser)
+            return _parts("rz_chat_parser_next_into", parser)
 
-    def _parts(self, parser: int) -> List[Part]:
-        parts: List[Part] = []
-        kind, index = c_uint32(), c_uint32()
-        while True:
-            kind.value = 0
-            text = sized(lambda *out: status("rz_chat_parser_next_into", parser, byref(kind), byref(index), *out))
-            if kind.value == 0:
-                return parts
-            name = ("reasoning", "content", "tool_name", "tool_arguments", "end")[(kind.value & 255) - 1]
-            parts.append(Part(name, index.value, text.decode(), bool(kind.value & 256)))
+
+def _parts(next_into: str, handle: int) -> List[Part]:
+    """The parts that a parser or a job has ready."""
+    parts: List[Part] = []
+    kind, index = c_uint32(), c_uint32()
+    while True:
+        kind.value = 0
+        text = sized(lambda *out: status(next_into, handle, byref(kind), byref(index), *out))
+        if kind.value == 0:
+            return parts
+        name = ("reasoning", "content", "tool_name", "tool_arguments", "end")[(kind.value & 255) - 1]
+        parts.append(Part(name, index.value, text.decode(), bool(kind.value & 256)))
 
 
 class Session(Handle):
@@ -830,20 +859,36 @@ class Session(Handle):
     def job(
         self, prompt: Union[str, Tokens], sampling: Sampling = Sampling(), *, max_tokens: Optional[int] = None,
         stops: Sequence[str] = (), grammar: Optional[Grammar] = None, cancel: Optional[Cancel] = None,
-        draft: Union[None, str, Model] = None, draft_max: int = 0,
+        draft: Union[None, str, Model] = None, draft_max: int = 0, logprobs: int = 0,
     ) -> "Job":  # fmt: skip
         """Continues a text, or tokens, in a job that works when it is told to. What the session holds of them from its start is not
         computed again. The session is busy until the job is closed. `draft`: how next tokens are guessed, which changes nothing but
         the time: "lookup" out of the text, "mtp" by a layer of the model itself (loaded with `mtp`), or by a small model of the same vocabulary, up
-        to `draft_max` at a time."""
+        to `draft_max` at a time. `logprobs`: how many of the likeliest tokens `Job.logprobs` tells with each."""
         ids = _ids(self.model.tokenize(prompt) if isinstance(prompt, str) else prompt)
+        return self._job(ids, None, sampling, max_tokens, stops, grammar, cancel, draft, draft_max, logprobs)
+
+    def chat_job(
+        self, messages: Messages, sampling: Sampling = Sampling(), *, tools: Optional[Sequence[Mapping[str, Any]]] = None,
+        variables: Optional[Mapping[str, Any]] = None, tool_choice: Union[None, str, Mapping[str, Any]] = None,
+        max_tokens: Optional[int] = None, stops: Sequence[str] = (), grammar: Optional[Grammar] = None,
+        cancel: Optional[Cancel] = None, draft: Union[None, str, Model] = None, draft_max: int = 0, logprobs: int = 0,
+    ) -> "Job":  # fmt: skip
+        """`job` for the reply to a conversation, given as a whole, or a question: it comes in `Job.parts`, and `stops` act on its content
+        alone."""
+        members = {"tools": tools, "variables": variables, "tool_choice": tool_choice}
+        request = _request(messages, {name: value for name, value in members.items() if value is not None})
+        ids = _ids(self.model._tokenize_request(request))
+        return self._job(ids, request, sampling, max_tokens, stops, grammar, cancel, draft, draft_max, logprobs)
+
+    def _job(self, ids: "np.ndarray", *options: Any) -> "Job":
         common = c_uint32()
         with self._use() as cache:
             status("rz_cache_match", cache, _at(ids), len(ids), byref(common))
         # The last token of a prompt is always computed, because the answer starts from its logits.
         kept = min(common.value, max(len(ids) - 1, 0))
         self.truncate(kept)
-        return Job(self, ids[kept:], sampling, max_tokens, stops, grammar, cancel, draft, draft_max)
+        return Job(self, ids[kept:], *options)
 
     def generate(self, prompt: Union[str, Tokens], sampling: Sampling = Sampling(), **options: Any) -> Iterator[str]:
         """Continues a text, or tokens, piece by piece; each piece is whole characters. `options` as of `job`."""
@@ -852,14 +897,29 @@ class Session(Handle):
         with self.job(prompt, sampling, **options) as job:
             yield from job
 
-    def chat(
-        self, messages: Messages, sampling: Sampling = Sampling(), *, tools: Optional[Sequence[Mapping[str, Any]]] = None,
-        variables: Optional[Mapping[str, Any]] = None, **options: Any,
-    ) -> Iterator[str]:  # fmt: skip
-        """Answers a conversation, given as a whole, or a question, piece by piece. `options` as of `job`."""
-        members = {"tools": tools, "variables": variables}
-        tokens = self.model.tokenize_chat(messages, **{name: value for name, value in members.items() if value is not None})
-        return self.generate(tokens, sampling, **options)
+    def chat(self, messages: Messages, sampling: Sampling = Sampling(), **options: Any) -> Iterator[str]:
+        """Answers a conversation, given as a whole, or a question: the content of the reply, piece by piece. `options` as of
+        `chat_job`."""
+        if options.get("max_tokens") == 0:
+            return
+        with self.chat_job(messages, sampling, **options) as job:
+            yield from job
+
+    def reply(self, messages: Messages, sampling: Sampling = Sampling(), **options: Any) -> Iterator[Part]:
+        """`chat` with all parts of the reply: what the model thinks, content, calls of tools, and the end."""
+        with self.chat_job(messages, sampling, **options) as job:
+            going = True
+            while going:
+                going = job.step()
+                yield from job.parts()
+
+
+class TokenLogprobs(NamedTuple):
+    token: int
+    """The token that was made, and the logarithm of its probability."""
+    logprob: float
+    likeliest: List[Tuple[int, float]]
+    """The likeliest tokens in its place, the likeliest first."""
 
 
 class Job(Handle):
@@ -867,11 +927,15 @@ class Job(Handle):
     session keeps the tokens that are complete."""
 
     def __init__(
-        self, session: Session, tokens: "np.ndarray", sampling: Sampling, max_tokens: Optional[int], stops: Sequence[str],
-        grammar: Optional[Grammar], cancel: Optional[Cancel], draft: Union[None, str, Model], draft_max: int,
+        self, session: Session, tokens: "np.ndarray", chat: Optional[bytes], sampling: Sampling, max_tokens: Optional[int],
+        stops: Sequence[str], grammar: Optional[Grammar], cancel: Optional[Cancel], draft: Union[None, str, Model], draft_max: int,
+        logprobs: int,
     ) -> None:  # fmt: skip
         ends = (ctypes.c_char_p * len(stops))(*(_string(stop, "a stop string") for stop in stops))
-        params = _lib.rz_job_params(max_tokens=max_tokens or 0, n_tokens=len(tokens), n_stops=len(stops), draft_max=draft_max)
+        params = _lib.rz_job_params(
+            max_tokens=max_tokens or 0, n_tokens=len(tokens), n_stops=len(stops), draft_max=draft_max, logprobs=logprobs,
+            chat=chat, chat_len=len(chat or b""),
+        )  # fmt: skip
         draft_model = draft if isinstance(draft, Model) else None
         if draft not in (None, "lookup", "mtp") and draft_model is None:
             raise InvalidArgument(f'draft is None, "lookup", "mtp" or a model, not {draft!r}')
@@ -884,6 +948,8 @@ class Job(Handle):
                 _use(cancel) as params.cancel, _use(draft_model) as params.draft_model:  # fmt: skip
             super().__init__(new("rz_job_new", cache, byref(params)), "rz_job_free")
         self.session = session
+        self._is_reply = chat is not None
+        self._row = min(logprobs, session.model.info.vocab_size) + 1
 
     def step(self, seconds: Optional[float] = None) -> bool:
         """Works for about so long, of which less than nothing is nothing, without a limit until it has made a token; True: there is more to
@@ -897,9 +963,32 @@ class Job(Handle):
         return bool(interruptible(call, self.session._stop))
 
     def text(self) -> str:
-        """Text that has come since this was asked last, in whole characters, stop strings cut out."""
+        """Text that has come since this was asked last, in whole characters, stop strings cut out; of a reply its content, in place of
+        `parts`."""
+        if self._is_reply:
+            return "".join(part.text for part in self.parts() if part.kind in ("content", "end"))
         with self._use() as job:
             return sized(lambda *out: status("rz_job_text_into", job, *out)).decode()
+
+    def parts(self) -> List[Part]:
+        """Parts of a reply, of a job by `Session.chat_job`, that have come since this was asked last."""
+        with self._use() as job:
+            return _parts("rz_job_next_into", job)
+
+    def logprobs(self) -> List[TokenLogprobs]:
+        """Tokens that have come since this was asked last with the logarithms of their probabilities, of a job with `logprobs`."""
+        tokens, values = np.empty(0, dtype=np.uint32), np.empty(0, dtype=np.float32)
+
+        def call(_out: int, capacity: int, n: Any) -> int:
+            nonlocal tokens, values
+            tokens, values = np.empty(capacity, dtype=np.uint32), np.empty(capacity, dtype=np.float32)
+            at = values.ctypes.data_as(ctypes.POINTER(ctypes.c_float))
+            with self._use() as job:
+                return status("rz_job_logprobs_into", job, _at(tokens), at, capacity, n)
+
+        n = len(_ids_of(call, 64))
+        pairs = list(zip(tokens.tolist(), values.tolist()))
+        return [TokenLogprobs(*pairs[at], pairs[at + 1 : at + self._row]) for at in range(0, n, self._row)]
 
     def tokens(self) -> List[int]:
         """Tokens that have come since this was asked last."""
@@ -916,8 +1005,20 @@ class Job(Handle):
 
     @property
     def end(self) -> Optional[str]:
-        """Why it has ended: "end" (a token that ends a text), "length", "stop", "context", "grammar"; None where it has not."""
-        return (None, "end", "length", "stop", "context", "grammar")[self._info().end]
+        """Why it has ended: "end" (a token that ends a text), "length", "stop", "context", "grammar", "failed"; None where it has not."""
+        return (None, "end", "length", "stop", "context", "grammar", "failed")[self._info().end]
+
+    @property
+    def error(self) -> Optional[Error]:
+        """The error by which it has ended "failed", which `step` raises and `step_jobs` does not; None for any other job."""
+        if self.end != "failed":
+            return None
+        try:
+            with self._use() as job:
+                status("rz_job_error", job)
+        except Error as error:
+            return error
+        return None
 
     @property
     def drafts(self) -> Tuple[int, int]:
@@ -936,7 +1037,8 @@ _DONE = 2
 
 
 def step_jobs(jobs: Sequence[Job], seconds: Optional[float] = None) -> bool:
-    """`Job.step` for several jobs of one model, prompts and single tokens together, in common passes over the weights."""
+    """`Job.step` for several jobs of one model, prompts and single tokens together, in common passes over the weights. One that fails
+    ends alone: `Job.error` tells why."""
     us = _microseconds(seconds)
 
     def call() -> bool:

@@ -61,7 +61,15 @@ class rz_model_info(Sized):
         ("hidden_dim", c_uint32), ("ffn_dim", c_uint32), ("n_heads", c_uint32), ("n_kv_heads", c_uint32), ("head_dim", c_uint32),
         ("vocab_size", c_uint32), ("context_length", c_uint32), ("device", c_uint32), ("bos_token", c_uint32),
         ("eos_token", c_uint32), ("n_params", c_uint64), ("weight_bytes", c_uint64), ("gpu_layers", c_uint32),
-        ("chat_template", c_uint32), ("devices", c_uint32 * 16), ("device_layers", c_uint32 * 16),
+        ("chat_template", c_uint32), ("devices", c_uint32 * 16), ("device_layers", c_uint32 * 16), ("n_unknown", c_uint32),
+        ("reserved", c_uint32),
+    ]  # fmt: skip
+
+
+class rz_model_sampling(Sized):
+    _fields_ = [
+        ("struct_size", c_uint32), ("told", c_uint32), ("temperature", c_float), ("top_k", c_uint32), ("top_p", c_float),
+        ("min_p", c_float), ("repeat_penalty", c_float), ("penalty_window", c_uint32),
     ]  # fmt: skip
 
 
@@ -90,7 +98,7 @@ class rz_sampler_params(Sized):
     _fields_ = [
         ("struct_size", c_uint32), ("temperature", c_float), ("top_k", c_uint32), ("top_p", c_float), ("min_p", c_float),
         ("repeat_penalty", c_float), ("presence_penalty", c_float), ("frequency_penalty", c_float), ("penalty_window", c_uint32),
-        ("reserved", c_uint32), ("seed", c_uint64), ("biases", POINTER(rz_logit_bias)), ("n_biases", c_size_t),
+        ("flags", c_uint32), ("seed", c_uint64), ("biases", POINTER(rz_logit_bias)), ("n_biases", c_size_t),
     ]  # fmt: skip
 
 
@@ -103,6 +111,7 @@ class rz_job_params(Sized):
         ("struct_size", c_uint32), ("max_tokens", c_uint32), ("tokens", POINTER(c_uint32)), ("n_tokens", c_size_t),
         ("sampler", c_void_p), ("grammar", c_void_p), ("stops", POINTER(c_char_p)), ("n_stops", c_size_t), ("cancel", c_void_p),
         ("flags", c_uint32), ("reserved", c_uint32), ("draft", c_uint32), ("draft_max", c_uint32), ("draft_model", c_void_p),
+        ("logprobs", c_uint32), ("reserved_1", c_uint32), ("chat", c_char_p), ("chat_len", c_size_t),
     ]  # fmt: skip
 
 
@@ -148,7 +157,7 @@ class rz_layout(Sized):
 
 
 STRUCTS = (
-    rz_error, rz_device_info, rz_runtime_params, rz_model_params, rz_model_info, rz_source, rz_plan, rz_logit_bias,
+    rz_error, rz_device_info, rz_runtime_params, rz_model_params, rz_model_info, rz_model_sampling, rz_source, rz_plan, rz_logit_bias,
     rz_sampler_params, rz_cache_params, rz_job_params, rz_job_info, rz_embed_params, rz_phase_metrics, rz_metrics, rz_backend_metrics, rz_layout,
 )  # fmt: skip
 
@@ -171,6 +180,7 @@ FALLIBLE = {
         c_char_p, POINTER(rz_source), c_size_t, POINTER(rz_model_params), POINTER(rz_cache_params), c_uint32, POINTER(rz_plan),
     ],
     "rz_model_info_get": [c_void_p, POINTER(rz_model_info)],
+    "rz_model_sampling_get": [c_void_p, POINTER(rz_model_sampling)],
     "rz_model_meta_into": [c_void_p, c_char_p] + _into,
     "rz_model_meta_key_into": [c_void_p, c_size_t] + _into,
     "rz_model_meta_element_into": [c_void_p, c_char_p, c_size_t] + _into,
@@ -178,6 +188,7 @@ FALLIBLE = {
     "rz_detokenize_into": [c_void_p] + _tokens + [c_uint32] + _into,
     "rz_token_bytes_into": [c_void_p, c_uint32] + _into + [POINTER(c_uint32)],
     "rz_textstream_new": [c_void_p] + _out,
+    "rz_textstream_follow": [c_void_p] + _tokens,
     "rz_textstream_push_into": [c_void_p, c_uint32] + _into,
     "rz_textstream_flush_into": [c_void_p] + _into,
     "rz_chat_render_json_into": [c_void_p] + _text + [c_uint32] + _into,
@@ -189,6 +200,7 @@ FALLIBLE = {
     "rz_chat_parser_next_into": [c_void_p, POINTER(c_uint32), POINTER(c_uint32)] + _into,
     "rz_adapter_load": [c_void_p, c_char_p] + _out,
     "rz_sampler_new": [POINTER(rz_sampler_params)] + _out,
+    "rz_sampler_grammar_set": [c_void_p, c_void_p],
     "rz_cache_new": [c_void_p, POINTER(rz_cache_params)] + _out,
     "rz_cache_fork": [c_void_p] + _out,
     "rz_cache_adapters_set": [c_void_p, POINTER(c_void_p), POINTER(c_float), c_size_t],
@@ -211,6 +223,9 @@ FALLIBLE = {
     "rz_jobs_step": [POINTER(c_void_p), c_size_t, c_uint64],
     "rz_job_text_into": [c_void_p] + _into,
     "rz_job_tokens_into": [c_void_p] + _into,
+    "rz_job_next_into": [c_void_p, POINTER(c_uint32), POINTER(c_uint32)] + _into,
+    "rz_job_logprobs_into": [c_void_p, POINTER(c_uint32), POINTER(c_float), c_size_t, POINTER(c_size_t)],
+    "rz_job_error": [c_void_p],
     "rz_job_info_get": [c_void_p, POINTER(rz_job_info)],
     "rz_sample": [c_void_p, c_void_p, POINTER(c_uint32)],
     "rz_embed_into": [c_void_p, POINTER(rz_embed_params), POINTER(c_void_p), POINTER(c_size_t), c_size_t] + _into + [c_void_p],

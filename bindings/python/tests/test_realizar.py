@@ -206,6 +206,13 @@ class Tiny(unittest.TestCase):
         with self.model.session() as session, self.model.grammar("json_schema", json.dumps(schema)) as grammar:
             value = json.loads("".join(session.generate(PROMPT, grammar=grammar, max_tokens=200)))
             self.assertLessEqual(value["n"], 9)
+        with self.model.session() as session, realizar.Sampler() as sampler, self.model.grammar("choices", '["yes"]') as choices:
+            session.prefill(self.model.tokenize(PROMPT))
+            free = session.sample(sampler)
+            sampler.set_grammar(choices)
+            self.assertIn(self.model.token_bytes(session.sample(sampler)).decode().strip(), ("y", "ye", "yes"))
+            sampler.set_grammar(None)
+            self.assertEqual(session.sample(sampler), free)
         with self.assertRaises(realizar.InvalidArgument):
             self.model.grammar("regex", "(")
 
@@ -241,7 +248,7 @@ class Tiny(unittest.TestCase):
             self.model.adapter("/none.gguf")
 
     def test_replies_are_taken_apart(self):
-        parameters = {"type": "object", "properties": {"by": {"enum": ["car", "bus"]}}, "required": ["by"]}
+        parameters = {"type": "object", "properties": {"by": {"enum": ["car", "bus"]}}, "required": ["by"], "additionalProperties": False}
         tools = [{"type": "function", "function": {"name": "go", "parameters": parameters}}]
         with tempfile.TemporaryDirectory() as folder, realizar.Model(chat_model(folder), threads=1) as model:
             with model.chat_parser(PROMPT, tools=tools) as parser:
@@ -255,6 +262,20 @@ class Tiny(unittest.TestCase):
             self.assertEqual((parts[-1].kind, parts[-1].unparsed), ("end", False))
             with self.assertRaises(realizar.InvalidArgument):
                 model.chat_parser([1])
+            request = json.dumps({"messages": [{"role": "user", "content": PROMPT}], "tools": tools, "tool_choice": "required",
+                                  "parallel_tool_calls": False})  # fmt: skip
+            with model.session() as session, model.grammar("tools", request) as calls:
+                parts = list(session.reply(PROMPT, tools=tools, tool_choice="required", grammar=calls, max_tokens=200))
+                self.assertEqual([part.text for part in parts if part.kind == "tool_name"], ["go"])
+                by = json.loads("".join(part.text for part in parts if part.kind == "tool_arguments"))
+                self.assertTrue(by in ({"by": "car"}, {"by": "bus"}) and parts[-1] == ("end", 0, "", False), parts)
+                # Content alone is the text of a reply, and stop strings count in it alone.
+                self.assertEqual("".join(session.chat(PROMPT, stops=[" She"])), EXPECTED[: EXPECTED.index(" She")])
+                with session.chat_job(PROMPT, max_tokens=5) as job:
+                    self.assertTrue(EXPECTED.startswith("".join(job)))
+                    self.assertEqual((job.parts(), job.end), ([], "length"))
+                with session.job(PROMPT) as job, self.assertRaises(realizar.InvalidArgument):
+                    job.parts()
         with self.assertRaises(realizar.Unsupported):
             self.model.chat_parser("x")
 
@@ -361,6 +382,60 @@ class Tiny(unittest.TestCase):
                 session.prefill([token])
             self.assertEqual(len(session.logprobs(10**6)), 512)
 
+    def test_jobs_tell_probabilities(self):
+        with self.model.session() as session, self.model.session() as other:
+            ids = self.model.tokenize(PROMPT)
+            with session.job(ids, max_tokens=6, logprobs=3) as job:
+                job.step()
+                rows = job.logprobs()
+                self.assertEqual((len(rows), job.logprobs()), (1, []))
+                while job.step():
+                    pass
+                rows += job.logprobs()
+                made = job.tokens()
+            self.assertEqual([row.token for row in rows], made)
+            other.prefill(ids)
+            for row in rows:
+                self.assertEqual(row.likeliest, other.logprobs(3))
+                self.assertEqual(row.likeliest[0], (row.token, row.logprob))  # greedily
+                other.prefill([row.token])
+            with session.job(ids, max_tokens=100, logprobs=32) as job:
+                "".join(job)
+                self.assertEqual({len(row.likeliest) for row in job.logprobs()}, {32})
+            with session.job(ids) as job, self.assertRaises(realizar.InvalidArgument):
+                job.logprobs()
+            with self.assertRaises(realizar.InvalidArgument):
+                session.job(ids, logprobs=33)
+
+    def test_a_job_that_fails_ends_alone(self):
+        nothing = realizar.Sampling(logit_bias={token: float("-inf") for token in range(512)})
+        with self.model.session() as one, self.model.session() as other:
+            with one.job(PROMPT, nothing) as failing, other.job(PROMPT, max_tokens=3) as going:
+                self.assertIsNone(failing.error)
+                while realizar.step_jobs([failing, going]):
+                    pass
+                self.assertEqual((failing.end, going.end, going.error, len(going.tokens())), ("failed", "length", None, 3))
+                self.assertTrue(str(failing.error))
+                with self.assertRaises(type(failing.error)) as caught:
+                    failing.step()
+                self.assertEqual(str(caught.exception), str(failing.error))
+            with self.assertRaises(realizar.Error):
+                list(one.generate(PROMPT, nothing))
+
+    def test_unknown_keys_and_what_the_makers_advise(self):
+        self.assertIsNone(self.model.advised_sampling())
+        self.assertEqual(self.model.info.n_unknown, 0)
+        with tempfile.TemporaryDirectory() as folder:
+            for name, text in ("config", '{"model_type": "llama", "magic_norm": true}'), ("generation_config", '{"temperature": 0.5, "top_k": 20}'):
+                with open(os.path.join(folder, name + ".json"), "w", encoding="utf-8") as file:
+                    file.write(text)
+            with self.assertRaises(realizar.Unsupported) as caught:
+                realizar.Model(folder, text_only=True)
+            self.assertIn("magic_norm", str(caught.exception))
+            with realizar.Model(folder, text_only=True, allow_unknown=True) as model:
+                self.assertEqual(model.info.n_unknown, 1)
+                self.assertEqual(model.advised_sampling(), realizar.Sampling(temperature=0.5, top_k=20))
+
     def test_shifts_and_releases(self):
         ids = self.model.tokenize(PROMPT)
         with self.model.session() as session, self.model.session() as fresh:
@@ -408,6 +483,13 @@ class Tiny(unittest.TestCase):
             pieces = [stream.push(token) for token in self.model.tokenize(text)]
             self.assertIn("", pieces)
             self.assertEqual("".join(pieces) + stream.flush(), text)
+            # Behind a prompt the space of a word stays.
+            prompt, more = self.model.tokenize("Once upon a"), self.model.tokenize("Once upon a time")[-1]
+            self.assertEqual(stream.push(more) + stream.flush(), "time")
+            stream.follow(prompt)
+            self.assertEqual(stream.push(more) + stream.flush(), " time")
+            with self.assertRaises(realizar.InvalidArgument):
+                stream.follow([512])
         with realizar.Model(STORY, threads=1) as model, model.session() as session:
             session.prefill([1, 2])
             self.assertEqual(model.metrics()["prefill"].count, 1)

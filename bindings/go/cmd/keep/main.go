@@ -47,24 +47,29 @@ func run(ctx context.Context, path, state string, beginning []string) (string, e
 	if err != nil {
 		return "", err
 	}
-	var made []uint32
+	stream, err := model.NewTextStream()
+	if err != nil {
+		return "", err
+	}
+	defer stream.Close()
+	// A text does not begin as it goes on.
+	if err := stream.Follow(before); err != nil {
+		return "", err
+	}
+	var text strings.Builder
 	token, err := session.Sample(nil)
-	for ; err == nil && len(made) < tokens; token, err = session.Decode(token, nil) {
-		made = append(made, token)
+	for n := 0; err == nil && n < tokens; n++ {
+		var piece string
+		if piece, err = stream.Push(token); err == nil {
+			text.WriteString(piece)
+			token, err = session.Decode(token, nil)
+		}
 	}
 	if err != nil {
 		return "", err
 	}
-	if err := save(session, state); err != nil {
-		return "", err
-	}
-	// A text does not begin as it goes on, so what is new is cut from the whole.
-	old, err := model.Detokenize(before, false)
-	if err != nil {
-		return "", err
-	}
-	all, err := model.Detokenize(append(before, made...), false)
-	return strings.TrimPrefix(all, old), err
+	rest, err := stream.Flush()
+	return text.String() + rest, errors.Join(err, save(session, state))
 }
 
 // resume loads the session of the run before; where there was none, it reads the beginning.

@@ -1,0 +1,30 @@
+using System;
+
+namespace Realizar
+{
+    /// <summary>Turns tokens into text as they come, holding back the bytes of an unfinished character. One call at a time.</summary>
+    public sealed class TextStream : IDisposable
+    {
+        private readonly TextStreamHandle handle = new TextStreamHandle();
+
+        internal TextStream(IntPtr pointer) { handle.Take(pointer); }
+
+        /// <summary>Puts tokens ahead of those to come, such as a prompt, without their text.</summary>
+        public unsafe void Follow(uint[] tokens)
+        {
+            rz_error err;
+            fixed (uint* at = tokens)
+                RealizarException.Check(Native.rz_textstream_follow(handle, at, (UIntPtr)tokens.Length, &err), &err);
+        }
+
+        /// <summary>Adds a token, and gives the text that is complete with it, often none.</summary>
+        public unsafe string Push(uint token) =>
+            Native.SizedText(64, (text, capacity, n, err) => Native.rz_textstream_push_into(handle, token, (byte*)text, capacity, n, err));
+
+        /// <summary>Ends the text, and gives the rest of it.</summary>
+        public unsafe string Flush() =>
+            Native.SizedText(64, (text, capacity, n, err) => Native.rz_textstream_flush_into(handle, (byte*)text, capacity, n, err));
+
+        public void Dispose() { handle.Dispose(); }
+    }
+}

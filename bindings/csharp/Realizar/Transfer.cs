@@ -1,0 +1,57 @@
+using System;
+using System.IO;
+using System.Runtime.InteropServices;
+
+namespace Realizar
+{
+    /// <summary>What a saved session is read from or written to, for the time of a call.</summary>
+    internal sealed class Transfer : IDisposable
+    {
+        private const int InputOutputError = 5; // EIO
+        // Never moved, so that the pointers stay what they are; static, as IL2CPP wants callbacks.
+        private static readonly TransferCallback Writes = Write, Reads = Read;
+        internal static readonly IntPtr WriteCallback = Marshal.GetFunctionPointerForDelegate(Writes);
+        internal static readonly IntPtr ReadCallback = Marshal.GetFunctionPointerForDelegate(Reads);
+
+        private readonly Stream stream;
+        private readonly GCHandle self;
+        private Exception raised;
+
+        internal Transfer(Stream stream)
+        {
+            this.stream = stream;
+            self = GCHandle.Alloc(this);
+        }
+
+        internal IntPtr User => GCHandle.ToIntPtr(self);
+
+        /// <summary>Throws what the stream has thrown, or what the call failed with.</summary>
+        internal unsafe void Check(int status, rz_error* err)
+        {
+            if (raised != null) throw raised;
+            RealizarException.Check(status, err);
+        }
+
+        [MonoPInvokeCallback(typeof(TransferCallback))]
+        private static int Write(IntPtr user, IntPtr data, UIntPtr n) => Move(user, (int)n, (stream, bytes) => {
+            Marshal.Copy(data, bytes, 0, bytes.Length);
+            stream.Write(bytes, 0, bytes.Length);
+        });
+
+        [MonoPInvokeCallback(typeof(TransferCallback))]
+        private static int Read(IntPtr user, IntPtr to, UIntPtr n) => Move(user, (int)n, (stream, bytes) => {
+            for (int done = 0, more; done < bytes.Length; done += more)
+                if ((more = stream.Read(bytes, done, bytes.Length - done)) == 0) throw new EndOfStreamException("the saved session has no more bytes");
+            Marshal.Copy(bytes, 0, to, bytes.Length);
+        });
+
+        private static int Move(IntPtr user, int n, Action<Stream, byte[]> move)
+        {
+            var transfer = (Transfer)GCHandle.FromIntPtr(user).Target;
+            try { move(transfer.stream, new byte[n]); return 0; }
+            catch (Exception e) { transfer.raised = e; return InputOutputError; } // an exception must not reach native code
+        }
+
+        public void Dispose() { self.Free(); }
+    }
+}

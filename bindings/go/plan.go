@@ -1,0 +1,77 @@
+package realizar
+
+/*
+#include <stdlib.h>
+#include <realizar.h>
+*/
+import "C"
+
+import (
+	"context"
+	"unsafe"
+)
+
+// Plan is the memory that a model and its sessions take, in bytes.
+type Plan struct {
+	GPULayers                  int
+	WeightsHost, WeightsDevice uint64
+	CacheHost, CacheDevice     uint64 // of one session with room for all its tokens
+	CacheToken                 uint64 // what one more token of capacity adds to a session
+	ScratchHost, ScratchDevice uint64
+	LoadPeakHost               uint64
+	TotalHost, TotalDevice     uint64
+	Devices                    []uint32 // GPUs that have layers; the lists below say what lies on each
+	DeviceLayers               []int
+	DeviceWeights, DeviceCache []uint64
+	DeviceScratch, DeviceTotal []uint64
+}
+
+// PlanLoad tells what [Load] and so many sessions will take, before a weight is read.
+func PlanLoad(ctx context.Context, path string, options *LoadOptions, session *SessionOptions, sessions int) (Plan, error) {
+	if err := noNUL("path", path); err != nil {
+		return Plan{}, err
+	}
+	name := C.CString(path)
+	defer C.free(unsafe.Pointer(name))
+	return plan(ctx, options, session, func(params *C.rz_model_params, cache *C.rz_cache_params, out *C.rz_plan, e *C.rz_error) C.rz_status {
+		return C.rz_model_plan(name, nil, 0, params, cache, C.uint32_t(max(sessions, 0)), out, e)
+	})
+}
+
+// PlanLoadFrom is [PlanLoad] for what [LoadFrom] takes.
+func PlanLoadFrom(ctx context.Context, sources []Source, options *LoadOptions, session *SessionOptions, sessions int) (found Plan, err error) {
+	err = withSources(sources, func(raw *C.rz_source, n C.size_t) error {
+		found, err = plan(ctx, options, session, func(params *C.rz_model_params, cache *C.rz_cache_params, out *C.rz_plan, e *C.rz_error) C.rz_status {
+			return C.rz_model_plan(nil, raw, n, params, cache, C.uint32_t(max(sessions, 0)), out, e)
+		})
+		return err
+	})
+	return found, err
+}
+
+func plan(ctx context.Context, options *LoadOptions, session *SessionOptions,
+	f func(params *C.rz_model_params, cache *C.rz_cache_params, out *C.rz_plan, e *C.rz_error) C.rz_status) (Plan, error) {
+	cache := session.params()
+	var c C.rz_plan
+	c.struct_size = C.uint32_t(unsafe.Sizeof(c))
+	shared, err := withParams(ctx, options, func(params *C.rz_model_params, e *C.rz_error) C.rz_status { return f(params, &cache, &c, e) })
+	if err != nil {
+		return Plan{}, err
+	}
+	shared.release()
+	found := Plan{
+		GPULayers: int(c.gpu_layers), WeightsHost: uint64(c.weights_host), WeightsDevice: uint64(c.weights_device),
+		CacheHost: uint64(c.cache_host), CacheDevice: uint64(c.cache_device), CacheToken: uint64(c.cache_token),
+		ScratchHost: uint64(c.scratch_host), ScratchDevice: uint64(c.scratch_device), LoadPeakHost: uint64(c.load_peak_host),
+		TotalHost: uint64(c.total_host), TotalDevice: uint64(c.total_device),
+	}
+	for i := 0; i < len(c.devices) && c.devices[i] != 0; i++ {
+		found.Devices = append(found.Devices, uint32(c.devices[i]))
+		found.DeviceLayers = append(found.DeviceLayers, int(c.device_layers[i]))
+		found.DeviceWeights = append(found.DeviceWeights, uint64(c.device_weights[i]))
+		found.DeviceCache = append(found.DeviceCache, uint64(c.device_cache[i]))
+		found.DeviceScratch = append(found.DeviceScratch, uint64(c.device_scratch[i]))
+		found.DeviceTotal = append(found.DeviceTotal, uint64(c.device_total[i]))
+	}
+	return found, nil
+}

@@ -1,0 +1,60 @@
+package realizar
+
+/*
+#include <realizar.h>
+*/
+import "C"
+
+import (
+	"runtime"
+	"unsafe"
+)
+
+// TextStream turns tokens into text as they come, holding back the bytes of an unfinished character. It belongs to one call at
+// a time.
+type TextStream struct{ stream *owned[*C.rz_textstream] }
+
+// NewTextStream makes a stream whose first token begins a text.
+func (m *Model) NewTextStream() (*TextStream, error) {
+	var handle *C.rz_textstream
+	err := m.use(func(model *C.rz_model, e *C.rz_error) C.rz_status { return C.rz_textstream_new(model, &handle, e) })
+	if err != nil {
+		return nil, err
+	}
+	t := &TextStream{own(handle, func(handle *C.rz_textstream) { C.rz_textstream_free(handle) })}
+	runtime.AddCleanup(t, (*owned[*C.rz_textstream]).close, t.stream)
+	return t, nil
+}
+
+// Follow puts tokens ahead of those to come, such as a prompt, without their text.
+func (t *TextStream) Follow(tokens []uint32) error {
+	handle, err := t.stream.acquire()
+	if err != nil {
+		return err
+	}
+	defer t.stream.release()
+	var e C.rz_error
+	return check(C.rz_textstream_follow(handle, (*C.uint32_t)(unsafe.SliceData(tokens)), C.size_t(len(tokens)), &e), &e)
+}
+
+// Push adds a token and returns the text that is complete with it, often none.
+func (t *TextStream) Push(token uint32) (string, error) {
+	text, err := sized(t.stream, 256, func(handle *C.rz_textstream, out *byte, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status {
+		return C.rz_textstream_push_into(handle, C.uint32_t(token), (*C.char)(unsafe.Pointer(out)), capacity, n, e)
+	})
+	return string(text), err
+}
+
+// Flush ends the text and returns the rest of it.
+func (t *TextStream) Flush() (string, error) {
+	text, err := sized(t.stream, 256, func(handle *C.rz_textstream, out *byte, capacity C.size_t, n *C.size_t, e *C.rz_error) C.rz_status {
+		return C.rz_textstream_flush_into(handle, (*C.char)(unsafe.Pointer(out)), capacity, n, e)
+	})
+	return string(text), err
+}
+
+// Close frees the stream. Closing twice is fine.
+func (t *TextStream) Close() error {
+	t.stream.close()
+	return nil
+}

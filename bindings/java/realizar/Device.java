@@ -1,0 +1,31 @@
+package realizar;
+
+import java.lang.foreign.Arena;
+import java.util.ArrayList;
+import java.util.List;
+
+/** A device. {@code unavailable}: the reason why it cannot be used, empty for one that can. */
+public record Device(int index, String name, Kind kind, String isa, long memoryTotal, long memoryFree, String unavailable) {
+    /** The kind of a device, in the order of the library's numbers from 1. */
+    public enum Kind { CPU, CUDA }
+
+    /** All devices, those that cannot be used too; the first is the CPU. */
+    public static List<Device> all() {
+        var found = new ArrayList<Device>();
+        try (Arena arena = Arena.ofConfined()) {
+            int n = (int) Native.DEVICE_COUNT.invokeExact();
+            for (int i = 1; i <= n; i++) {
+                int index = i;
+                var layout = Native.DEVICE_INFO;
+                var out = Native.sized(arena, layout);
+                Native.check(arena, e -> (int) Native.DEVICE_INFO_GET.invokeExact(index, out, e));
+                found.add(new Device(index, Native.text(out, layout, "name"), Kind.values()[Native.integer(out, layout, "kind") - 1],
+                    Native.text(out, layout, "isa"), Native.number(out, layout, "memory_total"), Native.number(out, layout, "memory_free"),
+                    Native.text(out, layout, "unavailable")));
+            }
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+        return found;
+    }
+}

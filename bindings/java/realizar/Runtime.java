@@ -1,0 +1,69 @@
+package realizar;
+
+import static java.lang.foreign.ValueLayout.ADDRESS;
+import static java.lang.foreign.ValueLayout.JAVA_INT;
+import static java.lang.foreign.ValueLayout.JAVA_LONG;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.FunctionDescriptor;
+import java.lang.foreign.MemorySegment;
+import java.lang.invoke.MethodHandles;
+
+/** Threads, a log and a ceiling on memory, shared by models. */
+public final class Runtime extends Handle {
+    /** Told what the library has to say, on any thread. */
+    @FunctionalInterface
+    public interface Log {
+        /** {@code level}: 1 an error, 2 a warning, 3 information. */
+        void said(int level, String text);
+    }
+
+    private record Forward(Log log) {
+        void said(int level, MemorySegment message, long length, MemorySegment user) {
+            try {
+                log.said(level, Native.string(message.reinterpret(length)));
+            } catch (Throwable e) {
+                // It must not reach the library.
+            }
+        }
+    }
+
+    /** {@code threads} 0: one a processor core. {@code memoryLimit}: bytes of weights and caches, 0: none. */
+    public Runtime(int threads, long memoryLimit, Log log, int... processors) {
+        super(make(threads, memoryLimit, log, processors), Native.RUNTIME_FREE);
+    }
+
+    public Runtime(int threads) {
+        this(threads, 0, null);
+    }
+
+    private static MemorySegment make(int threads, long memoryLimit, Log log, int[] processors) {
+        try (Arena arena = Arena.ofConfined()) {
+            var params = Native.sized(arena, Native.RUNTIME_PARAMS);
+            Native.set(params, Native.RUNTIME_PARAMS, "threads", threads);
+            Native.set(params, Native.RUNTIME_PARAMS, "memory_limit", memoryLimit);
+            Native.set(params, Native.RUNTIME_PARAMS, "cpus", Native.ints(arena, processors));
+            Native.set(params, Native.RUNTIME_PARAMS, "n_cpus", (long) processors.length);
+            if (log != null) {
+                // For as long as the process, because models may speak for as long.
+                Native.set(params, Native.RUNTIME_PARAMS, "log", Native.callback(Arena.global(), MethodHandles.lookup(), new Forward(log), "said",
+                    FunctionDescriptor.ofVoid(JAVA_INT, ADDRESS, JAVA_LONG, ADDRESS)));
+            }
+            return Native.made(arena, out -> e -> (int) Native.RUNTIME_NEW.invokeExact(params, out, e));
+        }
+    }
+
+    /** Changes the number of threads that compute, from the next step on. */
+    public void setThreads(int threads) {
+        call((arena, runtime) -> Native.check(arena, e -> (int) Native.RUNTIME_THREADS_SET.invokeExact(runtime, threads, e)));
+    }
+
+    /** The version of the library, such as "0.1.0". */
+    public static String version() {
+        try {
+            return Native.text((MemorySegment) Native.LIBRARY_VERSION.invokeExact());
+        } catch (Throwable e) {
+            throw Native.rethrown(e);
+        }
+    }
+}
