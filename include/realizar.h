@@ -901,7 +901,8 @@ void rz_sampler_free(rz_sampler *sampler);
  * ------------------------------------------------------------------------------------------------ */
 
 /* Kind of a grammar: a JSON schema. A keyword that is not implemented is refused by name, and "oneOf", "not" and
- * "if" where what they say cannot be written exactly without them. */
+ * "if" where what they say cannot be written exactly without them. Patterns are those of ECMA-262, dates and times those of RFC
+ * 3339 with "T" and "Z", without leap seconds and the year 0. */
 #define RZ_GRAMMAR_JSON_SCHEMA 1
 
 /* Kind of a grammar: a regular expression, which the whole text matches. Without look-around and back references. */

@@ -14,7 +14,8 @@ use super::sampler::rz_sampler;
 use super::status::{RZ_OK, rz_error, rz_status};
 
 /// Kind of a grammar: a JSON schema. A keyword that is not implemented is refused by name, and "oneOf", "not" and
-/// "if" where what they say cannot be written exactly without them.
+/// "if" where what they say cannot be written exactly without them. Patterns are those of ECMA-262, dates and times those of RFC
+/// 3339 with "T" and "Z", without leap seconds and the year 0.
 pub const RZ_GRAMMAR_JSON_SCHEMA: u32 = 1;
 /// Kind of a grammar: a regular expression, which the whole text matches. Without look-around and back references.
 pub const RZ_GRAMMAR_REGEX: u32 = 2;
