@@ -84,6 +84,8 @@ class Worker:
                 answers[row] += job.text()
                 if job.end is not None:
                     self.tokens += len(job.tokens())
+                    if job.error is not None:
+                        answers[row], errors[row] = None, str(job.error)
                     job.close()
                     job.session.close()
                     del jobs[row]

@@ -901,7 +901,8 @@ void rz_sampler_free(rz_sampler *sampler);
  * ------------------------------------------------------------------------------------------------ */
 
 /* Kind of a grammar: a JSON schema. A keyword that is not implemented is refused by name, and "oneOf", "not" and
- * "if" where what they say cannot be written exactly without them. */
+ * "if" where what they say cannot be written exactly without them. Patterns are those of ECMA-262, dates and times
+ * those of RFC 3339 with "T" and "Z", without leap seconds and the year 0. */
 #define RZ_GRAMMAR_JSON_SCHEMA 1
 
 /* Kind of a grammar: a regular expression, which the whole text matches. Without look-around and back references. */
@@ -935,14 +936,15 @@ void rz_sampler_free(rz_sampler *sampler);
  * vocabulary of the one it was made for. */
 typedef struct rz_grammar rz_grammar;
 
-/* Compiles a grammar of `kind`, RZ_GRAMMAR_... and RZ_GRAMMAR_WHITESPACE, from `len` bytes of UTF-8. `*out` is freed with rz_grammar_free, before
- * or after the model.
+/* Compiles a grammar of `kind`, RZ_GRAMMAR_... and RZ_GRAMMAR_WHITESPACE, from `len` bytes of UTF-8. `*out` is freed
+ * with rz_grammar_free, before or after the model.
  *
- * Whatever the text is, the call takes less than a second and 64 MiB, or ends with RZ_ERR_LIMIT. The first grammar of a model
- * prepares its vocabulary, which takes some tens of milliseconds. Works on a thread that ends with the call. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (an unknown
- * kind, a grammar that cannot be read or that no text matches; the message says where), RZ_ERR_UNSUPPORTED (what is not
- * implemented, or a model without a tokenizer or without a token that ends a text), RZ_ERR_LIMIT (too complex), RZ_ERR_IO
- * (the system gives no thread), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0. */
+ * Whatever the text is, the call takes less than a second and 64 MiB, or ends with RZ_ERR_LIMIT. The first grammar of
+ * a model prepares its vocabulary, which takes some tens of milliseconds. Works on a thread that ends with the call.
+ * Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (an unknown kind, a grammar that cannot be read or that no text matches;
+ * the message says where), RZ_ERR_UNSUPPORTED (what is not implemented, or a model without a tokenizer or without a
+ * token that ends a text), RZ_ERR_LIMIT (too complex), RZ_ERR_IO (the system gives no thread), RZ_ERR_OUT_OF_MEMORY.
+ * Since 0.1.0. */
 rz_status rz_grammar_new(const rz_model *model,
                          uint32_t kind,
                          const char *text,
@@ -1369,9 +1371,10 @@ typedef struct rz_job_info {
 /* Makes a job that appends a prompt to `cache` and generates. Nothing is computed yet.
  *
  * `params` is required. `*out` is freed with rz_job_free, before or after the cache. Any thread. Errors:
- * RZ_ERR_INVALID_ARGUMENT (no prompt, a token outside the vocabulary, an empty stop string), RZ_ERR_CONTEXT_FULL where the
- * prompt does not fit, RZ_ERR_UNSUPPORTED (stop strings with a model that has no tokenizer), RZ_ERR_MISMATCH (a grammar of another vocabulary), RZ_ERR_BUSY,
- * RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY, and with `chat` those of rz_chat_parser_new. Since 0.1.0.
+ * RZ_ERR_INVALID_ARGUMENT (no prompt, a token outside the vocabulary, an empty stop string), RZ_ERR_CONTEXT_FULL where
+ * the prompt does not fit, RZ_ERR_UNSUPPORTED (stop strings with a model that has no tokenizer), RZ_ERR_MISMATCH (a
+ * grammar of another vocabulary), RZ_ERR_BUSY, RZ_ERR_POISONED, RZ_ERR_OUT_OF_MEMORY, and with `chat` those of
+ * rz_chat_parser_new. Since 0.1.0.
  *
  * Drafts: where a job's next tokens can be guessed, one pass over the weights computes several of them, which on a CPU takes
  * little longer than one. The job chooses each token as it would without, with the same random numbers, and what was

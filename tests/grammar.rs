@@ -617,6 +617,17 @@ fn patterns_speak_of_the_text_itself() {
         r"^\D$",
         r"^[^x]$",
         r#"[^"]"#,
+        r"^\P{Po}$",
+        r"^\p{Cc}$",
+        r"^(\P{Po}|\p{L})$",
+        r#"^(?:[^"]|\x01)*$"#,
+        r#"^(?:[^"\x01]|\x01)$"#,
+        r#"^([^"\x01]|(\x01))a?$"#,
+        r#"^[^[\]"]+$"#,
+        r"^[[x]$",
+        r"^[a&&-]$",
+        r"^[a\-~~]+$",
+        r"^[^\d\\]$",
     ] {
         let schema = json!({"type": "string", "pattern": pattern});
         let judge = jsonschema::validator_for(&schema).unwrap();
@@ -634,6 +645,15 @@ fn patterns_speak_of_the_text_itself() {
             let text = write(GrammarKind::JsonSchema, &schema.to_string(), seed);
             assert!(judge.is_valid(&parsed(&text)), "{pattern}: {text}");
         }
+    }
+}
+
+/// Sets that are empty or full in ECMA-262.
+#[test]
+fn sets_of_patterns_may_be_empty_or_full() {
+    for (pattern, is_taken) in [("^[^]$", true), ("^[]$", false), ("^(a|[])$", true), ("^[^]]$", false)] {
+        let taken = grammar(GrammarKind::JsonSchema, &json!({"type": "string", "pattern": pattern}).to_string());
+        assert_eq!(taken.is_ok_and(|grammar| takes(&grammar, "\"a\"")), is_taken, "{pattern}");
     }
 }
 
@@ -655,6 +675,16 @@ fn names_of_members_are_spelled_plainly() {
     ] {
         assert_eq!(takes(&grammar, text), is_taken, "{text}");
     }
+    // Names and values that look like keywords.
+    for value in [json!({"pattern": "[^\"]"}), json!({"patternProperties": {"[^\"]": 1}})] {
+        for schema in [json!({"const": value}), json!({"enum": [value]})] {
+            assert!(takes(&grammar_of(&schema).unwrap(), &value.to_string()), "{schema}");
+        }
+    }
+    let noted = json!({"description": "\u{1}", "type": "object", "properties": {"a": {"type": "integer"}}});
+    assert!(!takes(&grammar_of(&noted).unwrap(), r#"{"\u0061":"x"}"#));
+    let open = json!({"type": "object", "properties": {"a": {"const": "\u{1}"}}});
+    assert!(matches!(grammar_of(&open).err(), Some(Error::Unsupported(what)) if what.contains("control characters")));
     let control = grammar_of(&json!({"const": "a\u{1}"})).unwrap();
     assert!(takes(&control, r#""a\u0001""#) && !takes(&control, r#""a""#));
 
@@ -663,8 +693,12 @@ fn names_of_members_are_spelled_plainly() {
         schema.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         grammar_of(&schema)
     };
-    for refused in [json!({}), json!({"required": ["a"], "minProperties": 3}), json!({"patternProperties": {"^a": {}}})]
-    {
+    for refused in [
+        json!({}),
+        json!({"required": ["a"], "minProperties": 3}),
+        json!({"required": ["a", "a"], "minProperties": 3}),
+        json!({"patternProperties": {"^a": {}}}),
+    ] {
         let error = least(2, refused.clone()).err().unwrap_or_else(|| panic!("{refused} is taken"));
         assert!(matches!(&error, Error::Unsupported(what) if what.contains("#/minProperties")), "{error}");
     }

@@ -19,6 +19,12 @@ if ! swift --version 2>/dev/null | grep -q "Swift version"; then
     exit 0
 fi
 export PKG_CONFIG_PATH=$stage/lib/pkgconfig LD_LIBRARY_PATH=$stage/lib DYLD_LIBRARY_PATH=$stage/lib
+. ../../tests/add-template.sh
+# The form of calls is read off the template.
+export CHAT=$stage/../chat.gguf
+add_template ../../tests/data/stories260K-f32.gguf '{{ bos_token }}{% for t in tools or [] %}{{ t.function.name }}{% endfor %}' \
+    '{% for c in m.tool_calls or [] %}<call>{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}</call>{% endfor %}' \
+    >"$CHAT"
 # The folder of a package is not written to. Warnings, of data races too, are errors.
 swift test --scratch-path "$stage/../swift" -Xswiftc -warnings-as-errors
 # A library of another interface is named.

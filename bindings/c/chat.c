@@ -38,10 +38,9 @@ struct options {
 struct chat {
     rz_model *model, *draft_model; /* the latter may be NULL */
     rz_cache *cache;
-    rz_grammar *grammar;    /* of answers, or NULL; of each answer where there are tools */
-    rz_job *job;            /* the turn that is being taken */
-    rz_chat_parser *parser; /* of its answer where there are tools, else NULL */
-    char *tools;            /* JSON, or NULL */
+    rz_grammar *grammar; /* of answers, or NULL; of each answer where there are tools */
+    rz_job *job;         /* the turn that is being taken */
+    char *tools;         /* JSON, or NULL */
     const struct options *options;
 
     /* The conversation as texts, the system message first where there is one. */
@@ -209,14 +208,10 @@ static rz_status tokenize(const struct chat *chat, size_t *n, rz_error *err) {
     return status;
 }
 
-/* Takes the answer apart, and lets calls be such as the tools take. */
-static void expect_calls(struct chat *chat, rz_error *err) {
-    struct text json = conversation(chat);
+/* Lets calls be such as the tools take. */
+static void expect_calls(struct chat *chat, struct text json, rz_error *err) {
     rz_grammar_free(chat->grammar);
-    rz_chat_parser_free(chat->parser);
     check(rz_grammar_new(chat->model, RZ_GRAMMAR_TOOLS, json.bytes, json.len, &chat->grammar, err), err);
-    check(rz_chat_parser_new(chat->model, json.bytes, json.len, &chat->parser, err), err);
-    free(json.bytes);
 }
 
 static uint32_t draft_kind(const char *draft) {
@@ -252,8 +247,11 @@ static rz_status read_question(struct chat *chat, rz_error *err) {
     chat->n_kept = keep;
     chat->n_prompt = n - keep;
     chat->n_answer = 0;
+    struct text json = {0};
+    if (chat->has_template || chat->tools)
+        json = conversation(chat);
     if (chat->tools)
-        expect_calls(chat, err);
+        expect_calls(chat, json, err);
     rz_sampler *sampler = NULL;
     if (chat->options->temperature > 0) {
         rz_sampler_params choice = {.struct_size = sizeof choice,
@@ -269,11 +267,14 @@ static rz_status read_question(struct chat *chat, rz_error *err) {
                             .sampler = sampler,
                             .grammar = chat->grammar,
                             .cancel = cancel,
-                            .draft_model = chat->draft_model};
+                            .draft_model = chat->draft_model,
+                            .chat = json.bytes, /* the answer comes in parts */
+                            .chat_len = json.len};
     if (chat->options->draft)
         params.draft = draft_kind(chat->options->draft);
     status = rz_job_new(chat->cache, &params, &chat->job, err);
     rz_sampler_free(sampler);
+    free(json.bytes);
     return status;
 }
 
@@ -293,7 +294,7 @@ static void write_parts(struct chat *chat, rz_error *err) {
     uint32_t kind, call;
     size_t len;
     rz_status status;
-    while ((status = rz_chat_parser_next_into(chat->parser, &kind, &call, text, capacity, &len, err)) != RZ_DONE) {
+    while ((status = rz_job_next_into(chat->job, &kind, &call, text, capacity, &len, err)) != RZ_DONE) {
         if (status == RZ_ERR_BUFFER_TOO_SMALL) {
             text = allocate(text, capacity = 2 * len);
             continue;
@@ -321,22 +322,19 @@ static void write_parts(struct chat *chat, rz_error *err) {
 static void write_news(struct chat *chat, rz_error *err) {
     char piece[512];
     size_t len = 0, n, first = chat->n_kept + chat->n_prompt + chat->n_answer;
-    while (rz_job_text_into(chat->job, piece, sizeof piece, &len, err) == RZ_ERR_BUFFER_TOO_SMALL) {
-        char *longer = allocate(NULL, len);
-        check(rz_job_text_into(chat->job, longer, len, &len, err), err);
-        if (!chat->parser)
-            write_piece(chat, longer, len);
-        free(longer);
-        len = 0;
-    }
-    if (!chat->parser)
-        write_piece(chat, piece, len);
-    check(rz_job_tokens_into(chat->job, chat->held + first, chat->capacity + 1 - first, &n, err), err);
-    for (size_t i = first; chat->parser && i < first + n; i++)
-        if (!rz_token_is_end(chat->model, chat->held[i]))
-            check(rz_chat_parser_push(chat->parser, chat->held[i], err), err);
-    if (chat->parser)
+    if (chat->has_template) {
         write_parts(chat, err);
+    } else {
+        while (rz_job_text_into(chat->job, piece, sizeof piece, &len, err) == RZ_ERR_BUFFER_TOO_SMALL) {
+            char *longer = allocate(NULL, len);
+            check(rz_job_text_into(chat->job, longer, len, &len, err), err);
+            write_piece(chat, longer, len);
+            free(longer);
+            len = 0;
+        }
+        write_piece(chat, piece, len);
+    }
+    check(rz_job_tokens_into(chat->job, chat->held + first, chat->capacity + 1 - first, &n, err), err);
     chat->n_answer += n;
 }
 
@@ -358,10 +356,9 @@ static rz_status write_answer(struct chat *chat, rz_error *err) {
     chat->answer_seconds = 1e-9 * (double)info.tokens_ns;
     chat->n_drafted = info.drafted;
     chat->n_accepted = info.accepted;
-    if (chat->parser && rz_chat_parser_end(chat->parser, &ignored) == RZ_OK)
-        write_parts(chat, &ignored);
-    rz_chat_parser_free(chat->parser);
-    chat->parser = NULL;
+    if (chat->in_call) /* that was cut short */
+        write_piece(chat, ")", 1);
+    chat->in_call = 0;
     putchar('\n');
     fflush(stdout);
     if (status == RZ_ERR_CANCELLED && info.state == RZ_JOB_STATE_PROMPT)
@@ -630,7 +627,6 @@ int main(int argc, char **argv) {
     free(chat.answer);
     free(chat.tools);
     rz_model_free(chat.draft_model);
-    rz_chat_parser_free(chat.parser);
     rz_grammar_free(chat.grammar);
     rz_cache_free(chat.cache);
     rz_model_free(chat.model);

@@ -181,7 +181,8 @@ inline void quote(std::string &json, std::string_view text) {
     json += '"';
 }
 
-/// Hands the parts of a reply that `next(&kind, &index, out, capacity, &needed, &error)` gives to `each(kind, index, text)`.
+/// Hands the parts of a reply that `next(&kind, &index, out, capacity, &needed, &error)` gives to `each(kind, index,
+/// text)`.
 template <class Next, class Each> Result<rz_status> parts(std::string &buffer, Next next, Each &each) {
     for (;;) {
         uint32_t kind = 0, index = 0;
@@ -595,6 +596,15 @@ private:
     detail::Handle<rz_adapter, rz_adapter_free> handle_;
 };
 
+/// The parameters of a sampler as the makers of a model advise them, for transformers and so in its order.
+inline rz_sampler_params sampler_params(const rz_model_sampling &advice) noexcept {
+    auto sampling = params<rz_sampler_params>();
+    sampling.temperature = advice.temperature, sampling.top_k = advice.top_k, sampling.top_p = advice.top_p;
+    sampling.min_p = advice.min_p, sampling.repeat_penalty = advice.repeat_penalty;
+    sampling.penalty_window = advice.penalty_window, sampling.flags = RZ_SAMPLER_TEMPERATURE_FIRST;
+    return sampling;
+}
+
 /// The choice of the next token. A null `Sampler *` stands for the most likely one.
 class Sampler {
 public:
@@ -734,7 +744,8 @@ public:
         });
     }
 
-    /// `decode` for several caches of one model, in one pass over the weights. `samplers`: as many, each may be null; none: all null.
+    /// `decode` for several caches of one model, in one pass over the weights. `samplers`: as many, each may be null;
+    /// none: all null.
     static std::vector<uint32_t> decode(const std::vector<Cache *> &caches, Tokens tokens,
                                         const std::vector<Sampler *> &samplers = {}) {
         return try_decode(caches, tokens, samplers).value();
@@ -808,7 +819,8 @@ private:
     detail::Handle<rz_cache, rz_cache_free> handle_;
 };
 
-/// A token that a job made, the logarithm of its probability, and the likeliest tokens in its place with theirs, descending.
+/// A token that a job made, the logarithm of its probability, and the likeliest tokens in its place with theirs,
+/// descending.
 struct TokenLogprobs {
     uint32_t token;
     float logprob;
@@ -828,8 +840,8 @@ public:
         return detail::called<Job, rz_job *>(
             [&](rz_job **out, rz_error *error) { return rz_job_new(cache.get(), &params, out, error); });
     }
-    /// A job that replies to a conversation in JSON, in parts; `stops` act on the content alone. What the cache holds of it from its start
-    /// is not computed again. `params`: tokens, n_tokens, chat and chat_len may be left out.
+    /// A job that replies to a conversation in JSON, in parts; `stops` act on the content alone. What the cache holds
+    /// of it from its start is not computed again. `params`: tokens, n_tokens, chat and chat_len may be left out.
     static Job reply(const Model &model, Cache &cache, std::string_view json,
                      const rz_job_params &params = realizar::params<rz_job_params>()) {
         return try_reply(model, cache, json, params).value();
@@ -915,8 +927,8 @@ public:
             return rz_job_tokens_into(get(), out, capacity, n, error);
         });
     }
-    /// Hands the parts of the reply that are new since the last call to `each(kind, index, text)`, as a ChatParser does: of a job with
-    /// rz_job_params.chat.
+    /// Hands the parts of the reply that are new since the last call to `each(kind, index, text)`, as a ChatParser
+    /// does: of a job with rz_job_params.chat.
     template <class Each> void parts(Each &&each) { try_parts(each).value(); }
     template <class Each> Result<rz_status> try_parts(Each &&each) {
         return detail::parts(
@@ -936,8 +948,8 @@ public:
             if (!handed || *stepped == RZ_DONE) return handed;
         }
     }
-    /// Tokens that are new since the last call with their probabilities and the likeliest in their places: of a job with
-    /// rz_job_params.logprobs.
+    /// Tokens that are new since the last call with their probabilities and the likeliest in their places: of a job
+    /// with rz_job_params.logprobs.
     std::vector<TokenLogprobs> logprobs() { return try_logprobs().value(); }
     Result<std::vector<TokenLogprobs>> try_logprobs() {
         std::vector<float> values;

@@ -41,8 +41,8 @@ func (s *Session) Generate(ctx context.Context, prompt string, options *Options,
 	return s.run(ctx, tokens, nil, options, texts(emit))
 }
 
-// Chat answers a conversation, given as a whole, and calls emit with each piece of the answer's content, which is whole UTF-8.
-// It ends early when the context does, or with the error of emit.
+// Chat answers a conversation, given as a whole, and calls emit with each piece of the answer's content, which is whole
+// UTF-8. It ends early when the context does, or with the error of emit.
 func (s *Session) Chat(ctx context.Context, messages []Message, options *Options, emit func(piece string) error) (Stats, error) {
 	conversation, err := conversationOf(messages)
 	if err != nil {
@@ -51,7 +51,8 @@ func (s *Session) Chat(ctx context.Context, messages []Message, options *Options
 	return s.reply(ctx, conversation, options, texts(emit))
 }
 
-// Reply is Chat for any conversation, with all parts of the reply: what the model thinks, content, calls of tools, and the end.
+// Reply is Chat for any conversation, with all parts of the reply: what the model thinks, content, calls of tools, and
+// the end.
 func (s *Session) Reply(ctx context.Context, conversation *Conversation, options *Options, emit func(part Part) error) (Stats, error) {
 	text, err := json.Marshal(conversation)
 	if err != nil {

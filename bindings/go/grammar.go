@@ -20,6 +20,9 @@ const (
 	GrammarGBNF       GrammarKind = C.RZ_GRAMMAR_GBNF
 	GrammarJSON       GrammarKind = C.RZ_GRAMMAR_JSON    // any JSON value, of an empty text
 	GrammarChoices    GrammarKind = C.RZ_GRAMMAR_CHOICES // one of some texts, of a JSON array of strings
+
+	// GrammarWhitespace is or-ed to kinds of JSON: white space between its parts.
+	GrammarWhitespace GrammarKind = C.RZ_GRAMMAR_WHITESPACE
 )
 
 // Grammar says what may be written. It is usable with any number of samplers at once.

@@ -36,7 +36,8 @@ type JobOptions struct {
 	MaxTokens int
 	Stops     []string // none of them empty; the text ends ahead of the first that is complete, that of a reply in its content
 	Logprobs  int      // likeliest tokens that Job.Logprobs tells with each, at most 32
-	// Context ends this job alone: steps of several jobs leave it out from then on, and JobInfo.Stopped tells. nil: nothing does.
+	// Context ends this job alone: steps of several jobs leave it out from then on, and JobInfo.Stopped tells. nil:
+	// nothing does.
 	Context  context.Context
 	Draft    Draft // how next tokens are guessed, which changes nothing but the time
 	DraftMax int   // tokens of a draft at most; 0: chosen by the library
@@ -85,8 +86,8 @@ func (s *Session) NewJob(prompt []uint32, options *JobOptions) (*Job, error) {
 	return s.makeJob(cache, leave, prompt, nil, options)
 }
 
-// NewReply makes a job that replies to a conversation, given as a whole, in parts: Job.Parts. What the session holds of it from its
-// start is not computed again.
+// NewReply makes a job that replies to a conversation, given as a whole, in parts: Job.Parts. What the session holds of
+// it from its start is not computed again.
 func (s *Session) NewReply(conversation *Conversation, options *JobOptions) (*Job, error) {
 	text, err := json.Marshal(conversation)
 	if err != nil {
@@ -245,8 +246,8 @@ func (j *Job) Step(ctx context.Context, budget time.Duration) (more bool, err er
 }
 
 // StepJobs is [Job.Step] for several jobs of one model in common passes over the weights. It tells whether there is more to
-// do; of no jobs there is not. A job that fails ends alone, with [EndFailed], and [Job.Err] tells why; one whose own context has
-// ended is left out.
+// do; of no jobs there is not. A job that fails ends alone, with [EndFailed], and [Job.Err] tells why; one whose own
+// context has ended is left out.
 func StepJobs(ctx context.Context, jobs []*Job, budget time.Duration) (more bool, err error) {
 	return step(ctx, jobs, func(jobs []*C.rz_job, e *C.rz_error) C.rz_status {
 		return C.rz_jobs_step(unsafe.SliceData(jobs), C.size_t(len(jobs)), C.uint64_t(microseconds(budget)), e)
@@ -294,7 +295,8 @@ func (j *Job) Err() error {
 	return check(C.rz_job_error(handle, &e), &e)
 }
 
-// Text is what is new since the last call, whole UTF-8, stop strings cut out; of a reply its content, in place of Parts.
+// Text is what is new since the last call, whole UTF-8, stop strings cut out; of a reply its content, in place of
+// Parts.
 func (j *Job) Text() (string, error) {
 	if j.isReply {
 		parts, err := j.Parts()

@@ -225,6 +225,7 @@ func (m *Model) AdvisedSampling() (*Sampling, error) {
 	return &Sampling{
 		Temperature: float32(c.temperature), TopK: int(c.top_k), TopP: float32(c.top_p), MinP: float32(c.min_p),
 		RepeatPenalty: float32(c.repeat_penalty), PenaltyWindow: int(c.penalty_window),
+		TemperatureFirst: true, // they advise it for transformers
 	}, nil
 }
 

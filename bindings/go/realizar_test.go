@@ -548,6 +548,12 @@ func TestGrammar(t *testing.T) {
 	if err := sampler.SetGrammar(grammar); !errors.Is(err, ErrClosed) {
 		t.Error(err)
 	}
+	if _, err := model.NewGrammar(GrammarJSON|GrammarWhitespace, ""); err != nil {
+		t.Error(err)
+	}
+	if _, err := model.NewGrammar(GrammarRegex|GrammarWhitespace, "a"); !errors.Is(err, ErrInvalidArgument) {
+		t.Error(err)
+	}
 	if _, err := model.NewGrammar(GrammarRegex, "("); !errors.Is(err, ErrInvalidArgument) {
 		t.Error(err)
 	}
@@ -731,7 +737,7 @@ func TestUnknownKeysAndWhatTheMakersAdvise(t *testing.T) {
 	if info, err := model.Info(); err != nil || info.Unknown != 1 {
 		t.Error(info, err)
 	}
-	if sampling, err := model.AdvisedSampling(); err != nil || sampling.Temperature != 0.5 || sampling.TopK != 20 || sampling.TopP != 0 {
+	if sampling, err := model.AdvisedSampling(); err != nil || sampling.Temperature != 0.5 || sampling.TopK != 20 || sampling.TopP != 0 || !sampling.TemperatureFirst {
 		t.Error(sampling, err)
 	}
 	if _, err := model.MetaList("none"); !errors.Is(err, ErrInvalidArgument) {

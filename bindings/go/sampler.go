@@ -20,6 +20,8 @@ type Sampling struct {
 	RepeatPenalty, PresencePenalty, FrequencyPenalty float32
 	PenaltyWindow                                    int                // how many of the last tokens count; 0: 64
 	LogitBias                                        map[uint32]float32 // added to the logits of tokens; math.Inf(-1) forbids one
+
+	TemperatureFirst bool // TopP and MinP see the distribution that the temperature leaves, which is the order of transformers
 }
 
 // Sampler chooses tokens. It belongs to one call at a time, and is usable with sessions of any model. A nil *Sampler
@@ -35,6 +37,9 @@ func NewSampler(options Sampling) (*Sampler, error) {
 		frequency_penalty: C.float(options.FrequencyPenalty), penalty_window: C.uint32_t(max(options.PenaltyWindow, 0)),
 	}
 	params.struct_size = C.uint32_t(unsafe.Sizeof(params))
+	if options.TemperatureFirst {
+		params.flags = C.RZ_SAMPLER_TEMPERATURE_FIRST
+	}
 	biases := make([]C.rz_logit_bias, 0, len(options.LogitBias))
 	for token, bias := range options.LogitBias {
 		biases = append(biases, C.rz_logit_bias{token: C.uint32_t(token), bias: C.float(bias)})

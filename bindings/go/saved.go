@@ -31,8 +31,8 @@ func (s *Session) Save(w io.Writer) error {
 	return t.instead(check(C.rz_cache_save(cache, C.write_callback(), unsafe.Pointer(&handle), &e), &e))
 }
 
-// LoadSession reads a session that was saved by a session of the same model. It goes on as that one would have. Zero in the
-// options is what was saved.
+// LoadSession reads a session that was saved by a session of the same model. It goes on as that one would have. Zero in
+// the options is what was saved.
 func (m *Model) LoadSession(r io.Reader, options *SessionOptions) (*Session, error) {
 	params := options.params()
 	t := transfer{reader: r}

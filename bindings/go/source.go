@@ -36,7 +36,8 @@ func LoadFrom(ctx context.Context, sources []Source, options *LoadOptions) (mode
 	return model, err
 }
 
-// withSources calls f with the sources as the library takes them. The error of a reader counts in place of the library's.
+// withSources calls f with the sources as the library takes them. The error of a reader counts in place of the
+// library's.
 func withSources(sources []Source, f func(raw *C.rz_source, n C.size_t) error) error {
 	if len(sources) == 0 {
 		return &Error{Code: ErrInvalidArgument, Message: "there are no sources of a model"}

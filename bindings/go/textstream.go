@@ -10,8 +10,8 @@ import (
 	"unsafe"
 )
 
-// TextStream turns tokens into text as they come, holding back the bytes of an unfinished character. It belongs to one call at
-// a time.
+// TextStream turns tokens into text as they come, holding back the bytes of an unfinished character. It belongs to one
+// call at a time.
 type TextStream struct{ stream *owned[*C.rz_textstream] }
 
 // NewTextStream makes a stream whose first token begins a text.

@@ -98,7 +98,7 @@ fuzz_target!(|data: &[u8]| {
                 14 => drop(rz_job_step(job, u64::from(argument), null_mut())),
                 15 => drop(rz_jobs_step(jobs.as_ptr().cast(), n.min(CACHES), u64::from(argument), null_mut())),
                 16 => {
-                    drop(rz_job_text_into(job, text.as_mut_ptr().cast(), argument as usize, &mut written, null_mut()))
+                    rz_job_text_into(job, text.as_mut_ptr().cast(), argument as usize, &mut written, null_mut());
                 }
                 17 => {
                     rz_job_free(job);

@@ -1,5 +1,6 @@
-//! A grammar: the first byte chooses its kind, and for tools the style of the chat template; the rest is its text. Compiled for a
-//! small vocabulary; then some of the tokens that it allows are taken, and taken back. What that of tools allows is read as a reply.
+//! A grammar: the first byte chooses its kind, and for tools the style of the chat template; the rest is its text.
+//! Compiled for a small vocabulary; then some of the tokens that it allows are taken, and taken back. What that of
+//! tools allows is read as a reply.
 #![no_main]
 
 mod memory;
@@ -63,8 +64,8 @@ fn chosen(tokens: &[u32], text: &str, step: usize) -> u32 {
     tokens[hash.finish() as usize % tokens.len()]
 }
 
-/// Takes tokens that are allowed, one by one, each chosen by the text; at the end goes back to the middle, where the same may
-/// follow. Returns the tokens.
+/// Takes tokens that are allowed, one by one, each chosen by the text; at the end goes back to the middle, where the
+/// same may follow. Returns the tokens.
 fn walk(matcher: &mut Matcher, text: &str) -> Option<Vec<u32>> {
     let mut line = vec![1];
     let mut masks = Vec::new();

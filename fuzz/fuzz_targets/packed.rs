@@ -1,5 +1,6 @@
-//! A file of packed weights: a byte that chooses the model, a length and a place, then what is laid over a real file: its head
-//! from byte 8 on and its weights from that place on. Its checksums are right, so that what stands behind them is reached.
+//! A file of packed weights: a byte that chooses the model, a length and a place, then what is laid over a real file:
+//! its head from byte 8 on and its weights from that place on. Its checksums are right, so that what stands behind them
+//! is reached.
 #![no_main]
 
 mod memory;
@@ -13,7 +14,8 @@ use realizar::engine::{CacheParams, Model, Session};
 use realizar::quant;
 use twox_hash::XxHash64;
 
-/// Bytes ahead of the weights; of them those of numbers, and the places of the checksums of the weights and of these numbers.
+/// Bytes ahead of the weights; of them those of numbers, the last of which is the checksum of the weights; behind these
+/// is their own checksum.
 const HEAD: usize = 4096;
 const NUMBERS: usize = 40;
 const OF_WEIGHTS: usize = 32;

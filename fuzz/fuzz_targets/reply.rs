@@ -1,6 +1,6 @@
-//! A reply: the first byte chooses the style of the chat template, whether the reply broke off, and whether there are stop
-//! strings; the rest is the text. However it is cut into tokens its parts are the same, and the arguments of calls are JSON
-//! where nothing is flagged.
+//! A reply: the first byte chooses the style of the chat template, whether the reply broke off, and whether there are
+//! stop strings; the rest is the text. However it is cut into tokens its parts are the same, and the arguments of calls
+//! are JSON where nothing is flagged.
 #![no_main]
 
 mod memory;

@@ -11,7 +11,7 @@ use realizar::engine::saved::{self, RestoreParams};
 use realizar::engine::{CacheParams, Model, Session};
 use twox_hash::XxHash64;
 
-/// Bytes of the head, in front of its checksum.
+/// Bytes of the head ahead of its checksum.
 const HEAD: usize = 128;
 
 /// The tiny model, and a cache of it as it was saved.
@@ -34,19 +34,33 @@ fuzz_target!(|data: &[u8]| {
     let (model, real) = &*SAVED;
     let (mut at, mut input, mut hash) = (0, data.iter(), XxHash64::with_seed(0));
     let session = saved::load(model, &RestoreParams::default(), &mut |out| {
-        // Checksums are of this length, and hardly anything else.
-        if out.len() == 8 {
-            let checksum = std::mem::replace(&mut hash, XxHash64::with_seed(0)).finish();
-            out.copy_from_slice(&checksum.to_ne_bytes());
-        } else {
-            for byte in out.iter_mut() {
+        let is_head = at == 0;
+        let mut fill = |out: &mut [u8]| {
+            for byte in out {
                 *byte = real[at % real.len()] ^ input.next().copied().unwrap_or(0);
-                at += if at + 1 == HEAD { 9 } else { 1 };
+                at += 1;
             }
-            hash.write(out);
+        };
+        match out.len() {
+            // The head with its checksum behind it.
+            _ if is_head => {
+                let (words, checksum) = out.split_at_mut(HEAD);
+                fill(words);
+                checksum.copy_from_slice(&XxHash64::oneshot(0, words).to_ne_bytes());
+                at += checksum.len();
+            }
+            // The checksum of all the rest is of this length, and hardly anything else.
+            8 => out.copy_from_slice(&hash.finish().to_ne_bytes()),
+            _ => {
+                fill(out);
+                hash.write(out);
+            }
         }
         Ok(())
     });
+    if data.is_empty() {
+        assert!(session.is_ok(), "the real one is refused");
+    }
     if let Ok(mut session) = session {
         let _ = session.prefill(&[1], None);
     }

@@ -41,25 +41,31 @@ const CALLS: [&str; 6] = [
     "<|calls|>[{{ '{\"' ~ c.name ~ '\": ' }}{{ c.arguments | tojson }}{{ '}' }}]<|end_calls|>",
     "<tool_call>{{ '{\"arguments\": ' ~ c.arguments | tojson ~ ', \"name\": \"' ~ c.name ~ '\"}' }}</tool_call>",
     "<invoke name=\"{{ c.name }}\">\n{% for k, v in c.arguments | items %}<parameter name=\"{{ k }}\" string=\"\
-        {{ 'true' if v is string else 'false' }}\">{{ v if v is string else v | tojson }}</parameter>\n{% endfor %}</invoke>\n",
-    "<|tool_call>call:{{ c.name }}{{ '{' }}{% for k, v in c.arguments | items %}{{ k }}:{% if v is string %}<|\"|>{{ v }}<|\"|>\
-        {% else %}{{ v | tojson }}{% endif %}{{ ',' if not loop.last }}{% endfor %}{{ '}' }}<tool_call|>",
+        {{ 'true' if v is string else 'false' }}\">{{ v if v is string else v | tojson }}</parameter>\n{% endfor %}\
+        </invoke>\n",
+    "<|tool_call>call:{{ c.name }}{{ '{' }}{% for k, v in c.arguments | items %}{{ k }}:{% if v is string %}\
+        <|\"|>{{ v }}<|\"|>{% else %}{{ v | tojson }}{% endif %}{{ ',' if not loop.last }}{% endfor %}{{ '}' }}\
+        <tool_call|>",
     "<|calls|>[{{ c.name }}({% for k, v in c.arguments | items %}{{ k }}={{ v | tojson }}{{ ', ' if not loop.last }}\
         {% endfor %})]<|end_calls|>",
-    "<function name=\"{{ c.name }}\">{% for k, v in c.arguments | items %}<param name=\"{{ k }}\">{{ v }}</param>{% endfor %}</function>",
+    "<function name=\"{{ c.name }}\">{% for k, v in c.arguments | items %}<param name=\"{{ k }}\">{{ v }}</param>\
+        {% endfor %}</function>",
 ];
 
-/// The sources of the published templates of the tests, and of those with `CALLS`; each is read when it is first needed.
+/// The sources of the published templates of the tests, and of those with `CALLS`; each is read when it is first
+/// needed.
 static STYLES: LazyLock<Vec<(String, OnceLock<Style>)>> = LazyLock::new(|| {
     let published: Json = serde_json::from_str(include_str!("../../tests/data/text/published.json")).expect("JSON");
     let published = published["templates"].as_object().expect("templates").values();
     let published = published.map(|template| template["source"].as_str().expect("a source").to_owned());
     let small = CALLS.map(|call| {
         format!(
-            "{{{{ tools | tojson }}}}{{% for m in messages %}}{{% if m.role == 'assistant' %}}[A]{{% set r = m.reasoning_content %}}\
+            "{{{{ tools | tojson }}}}{{% for m in messages %}}{{% if m.role == 'assistant' %}}[A]\
+            {{% set r = m.reasoning_content %}}\
             {{% if r %}}<think>\n{{{{ r }}}}\n</think>\n\n{{% endif %}}{{{{ m.content or '' }}}}\
             {{% for t in m.tool_calls or [] %}}{{% set c = t.function %}}{call}{{% endfor %}}[/A]\n\
-            {{% else %}}[U]{{{{ m.content }}}}[/U]\n{{% endif %}}{{% endfor %}}{{% if add_generation_prompt %}}[A]{{% endif %}}"
+            {{% else %}}[U]{{{{ m.content }}}}[/U]\n{{% endif %}}{{% endfor %}}\
+            {{% if add_generation_prompt %}}[A]{{% endif %}}"
         )
     });
     published.chain(small).map(|source| (source, OnceLock::new())).collect()

@@ -14,7 +14,8 @@ use super::sampler::rz_sampler;
 use super::status::{RZ_OK, rz_error, rz_status};
 
 /// Kind of a grammar: a JSON schema. A keyword that is not implemented is refused by name, and "oneOf", "not" and
-/// "if" where what they say cannot be written exactly without them.
+/// "if" where what they say cannot be written exactly without them. Patterns are those of ECMA-262, dates and times
+/// those of RFC 3339 with "T" and "Z", without leap seconds and the year 0.
 pub const RZ_GRAMMAR_JSON_SCHEMA: u32 = 1;
 /// Kind of a grammar: a regular expression, which the whole text matches. Without look-around and back references.
 pub const RZ_GRAMMAR_REGEX: u32 = 2;
@@ -53,14 +54,15 @@ impl Handle for rz_grammar {
     }
 }
 
-/// Compiles a grammar of `kind`, RZ_GRAMMAR_... and RZ_GRAMMAR_WHITESPACE, from `len` bytes of UTF-8. `*out` is freed with rz_grammar_free, before
-/// or after the model.
+/// Compiles a grammar of `kind`, RZ_GRAMMAR_... and RZ_GRAMMAR_WHITESPACE, from `len` bytes of UTF-8. `*out` is freed
+/// with rz_grammar_free, before or after the model.
 ///
-/// Whatever the text is, the call takes less than a second and 64 MiB, or ends with RZ_ERR_LIMIT. The first grammar of a model
-/// prepares its vocabulary, which takes some tens of milliseconds. Works on a thread that ends with the call. Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (an unknown
-/// kind, a grammar that cannot be read or that no text matches; the message says where), RZ_ERR_UNSUPPORTED (what is not
-/// implemented, or a model without a tokenizer or without a token that ends a text), RZ_ERR_LIMIT (too complex), RZ_ERR_IO
-/// (the system gives no thread), RZ_ERR_OUT_OF_MEMORY. Since 0.1.0.
+/// Whatever the text is, the call takes less than a second and 64 MiB, or ends with RZ_ERR_LIMIT. The first grammar of
+/// a model prepares its vocabulary, which takes some tens of milliseconds. Works on a thread that ends with the call.
+/// Any thread. Errors: RZ_ERR_INVALID_ARGUMENT (an unknown kind, a grammar that cannot be read or that no text matches;
+/// the message says where), RZ_ERR_UNSUPPORTED (what is not implemented, or a model without a tokenizer or without a
+/// token that ends a text), RZ_ERR_LIMIT (too complex), RZ_ERR_IO (the system gives no thread), RZ_ERR_OUT_OF_MEMORY.
+/// Since 0.1.0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rz_grammar_new(
     model: *const rz_model,

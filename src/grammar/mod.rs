@@ -5,6 +5,7 @@
 
 mod gbnf;
 mod logic;
+mod pattern;
 mod schema;
 mod source;
 mod tools;

@@ -7,6 +7,7 @@ use std::collections::{HashMap, HashSet};
 use serde_json::{Map, Value as Json, json};
 
 use super::logic::Logic;
+use super::pattern;
 use crate::error::{Error, Result};
 
 /// Most names in one list of required members; time grows with their square.
@@ -52,13 +53,9 @@ pub fn prepared(schema: Json, space: Space, left: &mut Option<Error>) -> Result<
     resolve_escapes(&mut schema)?;
     check_numbers(&schema, "#")?;
     let mut schema = rewritten(schema, left)?;
-    quote_patterns(&mut schema);
     check_bounds(&schema)?;
     check_multiples(&schema)?;
-    let mut has_controls = false;
-    each_text(&schema, &mut |text| {
-        has_controls |= text.contains(|c| c < ' ' && !"\u{8}\t\n\u{c}\r".contains(c) || c == '\x7f')
-    });
+    let has_controls = check_controls(&schema)?;
     if let Some(members) = schema.as_object_mut()
         && let Json::Object(options) = members.entry("x-guidance").or_insert_with(|| match space {
             Space::None => json!({"whitespace_flexible": false}),
@@ -72,6 +69,35 @@ pub fn prepared(schema: Json, space: Space, left: &mut Option<Error>) -> Result<
         options.entry("json_allowed_escapes").or_insert_with(|| json!(r#"nrbtf\""#));
     }
     Ok(schema)
+}
+
+/// True where values or names of members have control characters that are written with `\u` alone. Refuses them where a member may
+/// have any name: what is written with `\u` could be that of another.
+fn check_controls(schema: &Json) -> Result<bool> {
+    let (mut has_controls, mut is_open) = (false, false);
+    let mut look = |text: &str| {
+        has_controls |= text.contains(|c| c < ' ' && !"\u{8}\t\n\u{c}\r".contains(c) || c == '\x7f');
+    };
+    visit(schema, &mut |members| {
+        ["const", "enum", "required"]
+            .iter()
+            .filter_map(|name| members.get(*name))
+            .for_each(|value| each_text(value, &mut look));
+        let names = members.get("properties").and_then(Json::as_object);
+        names.into_iter().flat_map(Map::keys).for_each(|name| look(name));
+        is_open |= names.is_some_and(|names| !names.is_empty()) && has_open_names(members);
+    });
+    match has_controls && is_open {
+        true => Err(Error::unsupported(
+            "the grammar: control characters in a schema whose objects may have further members",
+        )),
+        false => Ok(has_controls),
+    }
+}
+
+/// True where members may have names that the schema does not list.
+fn has_open_names(members: &Map<String, Json>) -> bool {
+    members.get("additionalProperties") != Some(&json!(false)) || members.contains_key("patternProperties")
 }
 
 /// The white space between the parts of JSON.
@@ -196,69 +222,16 @@ fn time_pattern(format: &str) -> Option<String> {
 
 /// Refuses a number of members that the parser would reach by one name twice.
 fn check_least_members(members: &Map<String, Json>, place: &str) -> Result<()> {
-    let least = members.get("minProperties").and_then(Json::as_f64).unwrap_or(0.0);
-    let required = members.get("required").and_then(Json::as_array).map_or(0, Vec::len) as f64;
-    let is_open =
-        members.get("additionalProperties") != Some(&json!(false)) || members.contains_key("patternProperties");
-    match is_open && least > required + 1.0 {
+    let Some(least) = members.get("minProperties") else { return Ok(()) };
+    let place = format!("\"#{place}/minProperties\"");
+    let least = least.as_u64().ok_or_else(|| Error::invalid(format!("the grammar, {place}: {least} members")))?;
+    let required = members.get("required").and_then(Json::as_array).map_or(&[][..], Vec::as_slice);
+    let n = required.iter().filter_map(Json::as_str).collect::<HashSet<_>>().len() as u64;
+    match has_open_names(members) && least > n + 1 {
         true => Err(Error::unsupported(format!(
-            "the grammar, \"#{place}/minProperties\": more than one member beyond those in \"required\", which could repeat a name"
+            "the grammar, {place}: more than one member beyond those in \"required\", which could repeat a name"
         ))),
         false => Ok(()),
-    }
-}
-
-/// A pattern whose sets of characters the parser quotes right: it takes a set with all control characters for one that has `"` and
-/// `\` too, so one is left out.
-fn quotable(pattern: &str) -> String {
-    let Ok(tree) = regex_syntax::ast::parse::Parser::new().parse(pattern) else { return pattern.to_owned() };
-    let Ok(spans) = regex_syntax::ast::visit(&tree, Sets(Vec::new())) else { return pattern.to_owned() };
-    let mut out = pattern.to_owned();
-    for span in spans.into_iter().rev() {
-        let set = &pattern[span.clone()];
-        let Ok(tree) = regex_syntax::parse(set) else { continue };
-        let regex_syntax::hir::HirKind::Class(regex_syntax::hir::Class::Unicode(class)) = tree.kind() else { continue };
-        let has = |c: char| class.iter().any(|range| (range.start()..=range.end()).contains(&c));
-        if ('\0'..' ').all(|c| c == '\n' || has(c)) && !(has('"') && has('\\')) {
-            out.replace_range(span, &format!("[{set}--\\x01]"));
-        }
-    }
-    out
-}
-
-fn quote_patterns(json: &mut Json) {
-    match json {
-        Json::Object(members) => {
-            if let Some(Json::String(pattern)) = members.get_mut("pattern") {
-                *pattern = quotable(pattern);
-            }
-            if let Some(Json::Object(by_pattern)) = members.get_mut("patternProperties") {
-                *by_pattern =
-                    std::mem::take(by_pattern).into_iter().map(|(name, value)| (quotable(&name), value)).collect();
-            }
-            members.values_mut().for_each(quote_patterns);
-        }
-        Json::Array(items) => items.iter_mut().for_each(quote_patterns),
-        _ => {}
-    }
-}
-
-/// The places of sets of characters in a pattern.
-struct Sets(Vec<std::ops::Range<usize>>);
-
-impl regex_syntax::ast::Visitor for Sets {
-    type Output = Vec<std::ops::Range<usize>>;
-    type Err = ();
-
-    fn finish(self) -> std::result::Result<Self::Output, ()> {
-        Ok(self.0)
-    }
-
-    fn visit_pre(&mut self, ast: &regex_syntax::ast::Ast) -> std::result::Result<(), ()> {
-        if let regex_syntax::ast::Ast::ClassBracketed(class) = ast {
-            self.0.push(class.span.start.offset..class.span.end.offset);
-        }
-        Ok(())
     }
 }
 
@@ -460,6 +433,9 @@ impl Rewriter<'_> {
     }
 
     fn rewrite_parts(&mut self, members: &mut Map<String, Json>, place: &str) -> Result<()> {
+        if let Some(Json::String(text)) = members.get_mut("pattern") {
+            *text = pattern::prepared(text);
+        }
         for name in ["additionalProperties", "additionalItems", "items", "prefixItems", "allOf", "anyOf", "oneOf"] {
             match members.get_mut(name) {
                 Some(Json::Array(list)) => {
@@ -475,6 +451,10 @@ impl Rewriter<'_> {
             for (key, schema) in members.get_mut(name).and_then(Json::as_object_mut).into_iter().flatten() {
                 self.rewrite(schema, &format!("{place}/{name}/{key}"))?;
             }
+        }
+        if let Some(Json::Object(by_pattern)) = members.get_mut("patternProperties") {
+            let parts = std::mem::take(by_pattern).into_iter();
+            *by_pattern = parts.map(|(text, schema)| (pattern::prepared(&text), schema)).collect();
         }
         Ok(())
     }

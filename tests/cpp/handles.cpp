@@ -325,6 +325,9 @@ int main(int argc, char **argv) {
     EXPECT(realizar::Model::try_plan(nullptr, &in_memory, 1)->weights_host == plan.weights_host);
     EXPECT(realizar::Model::try_plan("no such file.gguf", nullptr, 0).status() == RZ_ERR_IO);
     EXPECT(model.sampling().told == 0 && model.sampling().temperature == 1);
+    const rz_sampler_params advised = realizar::sampler_params(model.sampling());
+    EXPECT(advised.temperature == 1 && advised.top_k == 0 && advised.flags == RZ_SAMPLER_TEMPERATURE_FIRST);
+    realizar::Sampler as_advised(advised);
     EXPECT(failure([&] { model.meta_list("tokenizer.ggml.tokens"); }) == RZ_ERR_UNSUPPORTED);
     EXPECT(failure([&] { model.meta_list("none"); }) == RZ_ERR_INVALID_ARGUMENT);
     model.reset_metrics();

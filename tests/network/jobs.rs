@@ -163,8 +163,9 @@ fn party(model: &Arc<Model>, guests: usize, longest: usize, rng: &mut Rng) {
         let mut i = 0;
         while i < here.len() {
             let ended = here[i].job.info().end.is_some();
-            // The last ones stay to the end, however slow the machine is.
-            if !ended && (!rng.next().is_multiple_of(40) || come == guests) {
+            // One leaves and the last ones stay to the end, however fast or slow the machine is.
+            let stays = come == guests || (freed > 0 && !rng.next().is_multiple_of(40));
+            if !ended && stays {
                 i += 1;
                 continue;
             }

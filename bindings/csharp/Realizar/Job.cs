@@ -33,8 +33,8 @@ namespace Realizar
         public Grammar Grammar;
         /// <summary>How many of the likeliest tokens Job.Logprobs tells with each, at most 32.</summary>
         public int Logprobs;
-        /// <summary>Lookup: out of the text; Model: by DraftModel, a small one of the same vocabulary; Mtp: by a layer of the model itself, of
-        /// LoadOptions.Mtp.</summary>
+        /// <summary>Lookup: out of the text; Model: by DraftModel, a small one of the same vocabulary; Mtp: by a layer
+        /// of the model itself, of LoadOptions.Mtp.</summary>
         public Draft Draft;
         public Model DraftModel;
         /// <summary>Tokens of a draft at most; 0: as many as the library chooses.</summary>
@@ -143,7 +143,8 @@ namespace Realizar
                 return status != Native.Done;
             });
 
-        /// <summary>Has steps end with Status.Deadline after so long, at once where that has passed; null takes that back.</summary>
+        /// <summary>Has steps end with Status.Deadline after so long, at once where that has passed; null takes that
+        /// back.</summary>
         public unsafe void SetDeadline(TimeSpan? time)
         {
             rz_error err;
@@ -155,8 +156,8 @@ namespace Realizar
         /// <summary>Takes a deadline back, and a cancel: the job goes on with the next step.</summary>
         public void Resume() { Native.rz_cancel_reset(cancelling.Handle); }
 
-        /// <summary>Text that has come since this was asked last, in whole characters, stop strings cut out; of a reply its content, in place of
-        /// Parts.</summary>
+        /// <summary>Text that has come since this was asked last, in whole characters, stop strings cut out; of a reply
+        /// its content, in place of Parts.</summary>
         public unsafe string Text()
         {
             if (isReply) return string.Concat(Parts().Where(part => part.Kind == PartKind.Content || part.Kind == PartKind.End).Select(part => part.Text));
@@ -171,7 +172,8 @@ namespace Realizar
         public unsafe uint[] Tokens() =>
             Native.Sized<uint>(64, (tokens, capacity, n, err) => Native.rz_job_tokens_into(handle, (uint*)tokens, capacity, n, err));
 
-        /// <summary>Tokens that have come since this was asked last with their probabilities, of JobOptions.Logprobs.</summary>
+        /// <summary>Tokens that have come since this was asked last with their probabilities, of
+        /// JobOptions.Logprobs.</summary>
         public unsafe IReadOnlyList<TokenLogprobs> Logprobs()
         {
             var values = new float[0];
@@ -192,7 +194,8 @@ namespace Realizar
         /// <summary>Number of tokens of the prompt that the session did not hold.</summary>
         public int PromptCount => (int)Info().prompt_total;
 
-        /// <summary>The error by which it has ended (JobEnd.Failed), which Step throws and StepAll does not; null for any other job.</summary>
+        /// <summary>The error by which it has ended (JobEnd.Failed), which Step throws and StepAll does not; null for
+        /// any other job.</summary>
         public unsafe RealizarException Error
         {
             get

@@ -16,8 +16,9 @@ namespace Realizar
         /// <summary>Sizes of the parts of Devices in relation to one another; null: in proportion to free memory.</summary>
         public float[] Shares;
         public bool Deterministic, Mmap, TextOnly;
-        /// <summary>Mtp: load the layer too that predicts a further token, for Draft.Mtp. Profile: measure the parts of each step on a GPU,
-        /// which takes longer. AllowUnknown: pass over keys and tensors that nothing knows; ModelInfo.Unknown counts them.</summary>
+        /// <summary>Mtp: load the layer too that predicts a further token, for Draft.Mtp. Profile: measure the parts of
+        /// each step on a GPU, which takes longer. AllowUnknown: pass over keys and tensors that nothing knows;
+        /// ModelInfo.Unknown counts them.</summary>
         public bool Mtp, Profile, AllowUnknown;
         /// <summary>GGML type that matrices of floats are converted to; 0: none.</summary>
         public int Quantize;
@@ -136,7 +137,8 @@ namespace Realizar
             });
         }
 
-        /// <summary>A model whose files are bytes in memory, each under its name. Nothing of them is needed afterwards.</summary>
+        /// <summary>A model whose files are bytes in memory, each under its name. Nothing of them is needed
+        /// afterwards.</summary>
         public static unsafe Model Load(IReadOnlyDictionary<string, byte[]> files, LoadOptions options = null, CancellationToken cancellation = default(CancellationToken)) =>
             Made(options, cancellation, (p, pointer, err) => WithSources(files, (sources, n) => Native.rz_model_load_from((rz_source*)sources, n, p, pointer, err)));
 
@@ -329,7 +331,8 @@ namespace Realizar
             catch (RealizarException e) when (isList && e.Status == Status.InvalidArgument) { return all; }
         }
 
-        /// <summary>What the makers of the model advise for sampling, null where they do not. Nothing of it takes effect by itself.</summary>
+        /// <summary>What the makers of the model advise for sampling, null where they do not. Nothing of it takes
+        /// effect by itself.</summary>
         public unsafe Sampling AdvisedSampling()
         {
             rz_error err;
@@ -339,7 +342,7 @@ namespace Realizar
             if (s.told == 0) return null;
             return new Sampling {
                 Temperature = s.temperature, TopK = (int)s.top_k, TopP = s.top_p, MinP = s.min_p, RepeatPenalty = s.repeat_penalty,
-                PenaltyWindow = (int)s.penalty_window,
+                PenaltyWindow = (int)s.penalty_window, TemperatureFirst = true, // they advise it for transformers
             };
         }
 
@@ -415,8 +418,8 @@ namespace Realizar
             return new TextStream(pointer);
         }
 
-        /// <summary>A parser for the reply to a conversation, whose tokens (TokenizeChatJson of the same JSON) were the prompt of something
-        /// else than Session.NewReply, which has parts itself.</summary>
+        /// <summary>A parser for the reply to a conversation, whose tokens (TokenizeChatJson of the same JSON) were the
+        /// prompt of something else than Session.NewReply, which has parts itself.</summary>
         public unsafe ChatParser NewChatParser(string json)
         {
             var bytes = Native.Terminated(json, nameof(json));
@@ -438,13 +441,14 @@ namespace Realizar
         }
 
         /// <summary>A grammar for what is written.</summary>
-        public unsafe Grammar NewGrammar(GrammarKind kind, string text)
+        /// <param name="whitespace">JSON may have some between its parts.</param>
+        public unsafe Grammar NewGrammar(GrammarKind kind, string text, bool whitespace = false)
         {
             var bytes = Native.Terminated(text, nameof(text));
             rz_error err;
             IntPtr pointer;
             fixed (byte* at = bytes)
-                RealizarException.Check(Native.rz_grammar_new(Handle, (uint)kind, at, (UIntPtr)(bytes.Length - 1), &pointer, &err), &err);
+                RealizarException.Check(Native.rz_grammar_new(Handle, (uint)kind | (whitespace ? 256u : 0), at, (UIntPtr)(bytes.Length - 1), &pointer, &err), &err);
             return new Grammar(pointer);
         }
 

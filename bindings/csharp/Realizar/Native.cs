@@ -344,7 +344,8 @@ namespace Realizar
             return Utf8.GetBytes(text + "\0");
         }
 
-        /// <summary>Holds handles, or what stands for NULL, in an array that is never empty, for the time of a call.</summary>
+        /// <summary>Holds handles, or what stands for NULL, in an array that is never empty, for the time of a
+        /// call.</summary>
         internal static T Held<T>(IReadOnlyList<SafeHandle> handles, Func<IntPtr[], T> call)
         {
             var held = 0;

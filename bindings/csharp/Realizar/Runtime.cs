@@ -76,7 +76,8 @@ namespace Realizar
             Handle.Take(pointer);
         }
 
-        /// <summary>Changes the number of threads that compute, from the next step on; 0: one a processor core.</summary>
+        /// <summary>Changes the number of threads that compute, from the next step on; 0: one a processor
+        /// core.</summary>
         public unsafe void SetThreads(int threads)
         {
             rz_error err;

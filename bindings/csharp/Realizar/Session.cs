@@ -13,6 +13,9 @@ namespace Realizar
         public float Temperature, TopP, MinP, RepeatPenalty, PresencePenalty, FrequencyPenalty;
         public int TopK, PenaltyWindow;
         public ulong Seed;
+        /// <summary>TopP and MinP see the distribution that the temperature leaves, which is the order of
+        /// transformers.</summary>
+        public bool TemperatureFirst;
         public IReadOnlyDictionary<uint, float> LogitBias = new Dictionary<uint, float>();
 
         internal bool IsGreedy => Temperature == 0 && RepeatPenalty == 0 && PresencePenalty == 0 && FrequencyPenalty == 0 && LogitBias.Count == 0;
@@ -33,6 +36,7 @@ namespace Realizar
                     struct_size = (uint)sizeof(rz_sampler_params), temperature = s.Temperature, top_k = checked((uint)s.TopK), top_p = s.TopP,
                     min_p = s.MinP, repeat_penalty = s.RepeatPenalty, presence_penalty = s.PresencePenalty,
                     frequency_penalty = s.FrequencyPenalty, penalty_window = checked((uint)s.PenaltyWindow), seed = s.Seed,
+                    flags = s.TemperatureFirst ? 1u : 0,
                     biases = (IntPtr)b, n_biases = (UIntPtr)biases.Length,
                 };
                 rz_error err;
@@ -119,15 +123,16 @@ namespace Realizar
         public unsafe uint[] Tokens() =>
             Native.Sized<uint>(Length, (tokens, capacity, n, err) => Native.rz_cache_tokens_into(handle, (uint*)tokens, capacity, n, err));
 
-        /// <summary>Forgets <paramref name="drop"/> tokens behind the first <paramref name="keep"/>, to make room; the next call that needs those
-        /// behind them computes them again.</summary>
+        /// <summary>Forgets <paramref name="drop"/> tokens behind the first <paramref name="keep"/>, to make room; the
+        /// next call that needs those behind them computes them again.</summary>
         public unsafe void Shift(int keep, int drop)
         {
             rz_error err;
             RealizarException.Check(Native.rz_cache_shift(handle, checked((uint)keep), checked((uint)drop), &err), &err);
         }
 
-        /// <summary>Gives the memory of keys and values back; the next call that needs them computes them again.</summary>
+        /// <summary>Gives the memory of keys and values back; the next call that needs them computes them
+        /// again.</summary>
         public unsafe void Release()
         {
             rz_error err;
@@ -214,7 +219,8 @@ namespace Realizar
             return Enumerable.Range(0, (int)n).Select(i => new Logprob { Token = tokens[i], Value = values[i] }).ToArray();
         }
 
-        /// <summary>Appends tokens, as Prefill does, and gives the logarithm of the probability of each after all before it.</summary>
+        /// <summary>Appends tokens, as Prefill does, and gives the logarithm of the probability of each after all
+        /// before it.</summary>
         public unsafe float[] Score(uint[] more, CancellationToken cancellation = default(CancellationToken))
         {
             var scores = new float[more.Length];
@@ -239,11 +245,13 @@ namespace Realizar
         public Job NewJob(uint[] prompt, JobOptions options = null, CancellationToken cancellation = default(CancellationToken)) =>
             NewJob(prompt, null, options, cancellation);
 
-        /// <summary>A job that replies to a conversation, given as a whole, in parts: Job.Parts. Stops act on the content of the reply alone.</summary>
+        /// <summary>A job that replies to a conversation, given as a whole, in parts: Job.Parts. Stops act on the
+        /// content of the reply alone.</summary>
         public Job NewReply(IReadOnlyList<Message> messages, JobOptions options = null, CancellationToken cancellation = default(CancellationToken)) =>
             NewReplyJson(Message.Json(messages), options, cancellation);
 
-        /// <summary>The same for a conversation in JSON: {"messages": [...], "tools": [...], "variables": {...}}.</summary>
+        /// <summary>The same for a conversation in JSON: {"messages": [...], "tools": [...], "variables":
+        /// {...}}.</summary>
         public Job NewReplyJson(string json, JobOptions options = null, CancellationToken cancellation = default(CancellationToken)) =>
             NewJob(Model.TokenizeChatJson(json), json, options, cancellation);
 
@@ -275,7 +283,8 @@ namespace Realizar
         public IEnumerable<string> Chat(IReadOnlyList<Message> messages, JobOptions options, CancellationToken cancellation = default(CancellationToken)) =>
             Run(() => NewReply(messages, options, cancellation), Pieces);
 
-        /// <summary>Replies to a conversation in JSON, with all parts: what the model thinks, content, calls of tools, and the end.</summary>
+        /// <summary>Replies to a conversation in JSON, with all parts: what the model thinks, content, calls of tools,
+        /// and the end.</summary>
         public IEnumerable<Part> Reply(string json, JobOptions options = null, CancellationToken cancellation = default(CancellationToken)) =>
             Run(() => NewReplyJson(json, options, cancellation), job => job.Parts());
 

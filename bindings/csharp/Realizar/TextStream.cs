@@ -2,7 +2,8 @@ using System;
 
 namespace Realizar
 {
-    /// <summary>Turns tokens into text as they come, holding back the bytes of an unfinished character. One call at a time.</summary>
+    /// <summary>Turns tokens into text as they come, holding back the bytes of an unfinished character. One call at a
+    /// time.</summary>
     public sealed class TextStream : IDisposable
     {
         private readonly TextStreamHandle handle = new TextStreamHandle();

@@ -128,6 +128,8 @@ internal static class Tests
                 Check(new[] { "yes", "no" }.Contains(job.Text()), "a choice");
             }
             Throws<RealizarException>(() => model.NewGrammar(GrammarKind.Regex, "("), "a grammar");
+            Throws<RealizarException>(() => model.NewGrammar(GrammarKind.Regex, "a", true), "a grammar that is no JSON");
+            model.NewGrammar(GrammarKind.Json, "", true).Dispose();
             Throws<RealizarException>(() => one.NewJob(new uint[0]), "no prompt");
         }
         Check(Message.Json(new[] { new Message("user", "a\"\\\n"), new Message("x", "ö") }) ==
@@ -333,7 +335,7 @@ internal static class Tests
         using (var model = Model.Load(folder, new LoadOptions { TextOnly = true, AllowUnknown = true }))
         {
             var advice = model.AdvisedSampling();
-            Check(model.Info.Unknown == 1 && advice.Temperature == 0.5f && advice.TopK == 20 && advice.TopP == 0, "advice");
+            Check(model.Info.Unknown == 1 && advice.Temperature == 0.5f && advice.TopK == 20 && advice.TopP == 0 && advice.TemperatureFirst, "advice");
         }
         Directory.Delete(folder, true);
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 	"unsafe"
 )
 
@@ -77,12 +78,15 @@ func check(status int32, e *rz_error) error {
 // ended names the context as the cause of a call that it ended.
 func ended(ctx context.Context, err error) error {
 	var e *Error
-	if !errors.As(err, &e) || e.Code != ErrCancelled {
+	if !errors.As(err, &e) || e.Code != ErrCancelled && e.Code != ErrDeadline {
 		return err
 	}
-	e.cause = context.Cause(ctx)
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		e.Code = ErrDeadline
+	// The library looks at the clock itself, so that it may be ahead of the context.
+	if e.cause = context.Cause(ctx); e.cause == nil && e.Code == ErrDeadline {
+		e.cause = context.DeadlineExceeded
+	}
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) && e.Code == ErrCancelled {
+		e.Code, e.Message = ErrDeadline, "the deadline of the context has passed"
 	}
 	return err
 }
@@ -183,6 +187,12 @@ func watch(ctx context.Context) (cancel uintptr, stop func(), err error) {
 	var e rz_error
 	if err := check(c.rz_cancel_new(&cancel, &e), &e); err != nil {
 		return 0, nil, err
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		if err := check(c.rz_cancel_deadline(cancel, microseconds(time.Until(deadline)), &e), &e); err != nil {
+			c.rz_cancel_free(cancel)
+			return 0, nil, err
+		}
 	}
 	fired := make(chan struct{})
 	forget := context.AfterFunc(ctx, func() {

@@ -6,9 +6,9 @@
 //	session, err := model.NewSession(0)
 //	for piece, err := range session.Chat(ctx, []realizar.Message{{Role: "user", Content: "Hello"}}, nil) { ... }
 //
-// It has less than the package above it: models, sessions, chats, jobs, grammars and embeddings. A [Model] may be used by
-// any number of goroutines at once, a [Session] and a [Job] by one call at a time; a second one fails with [ErrBusy]. Close
-// never waits and may be called anywhere; memory goes when nothing uses it any more.
+// It has what the package above it has, but for readers of models and parsers of replies that no job makes. A [Model]
+// may be used by any number of goroutines at once, a [Session] and a [Job] by one call at a time; a second one fails
+// with [ErrBusy]. Close never waits and may be called anywhere; memory goes when nothing uses it any more.
 package realizar
 
 import (
@@ -18,9 +18,12 @@ import (
 	"iter"
 	"math"
 	"runtime"
+	"sync"
 	"time"
 	"unicode/utf8"
 	"unsafe"
+
+	"github.com/ebitengine/purego"
 )
 
 // Version is the version of the library, such as "0.1.0".
@@ -36,53 +39,124 @@ type Model struct{ model *handle }
 
 // LoadOptions are optional; the zero value means the defaults.
 type LoadOptions struct {
+	Runtime       *Runtime  // threads, log and limits to share; nil: its own, of the two fields below
 	Threads       int       // 0: as many as there are cores
 	MemoryLimit   uint64    // bytes of weights and caches in host memory; 0: no limit
 	Device        uint32    // index of a device; 0: the best one
 	Devices       []uint32  // GPUs over which the layers are divided in this order, in place of Device
 	Shares        []float32 // sizes of the parts of Devices in relation to one another; nil: by their free memory
 	GPULayers     int       // how many layers go to a GPU, where Device is one; 0: as many as fit
+	Quantize      uint32    // GGML type that matrices of floats are converted to; 0: none
 	Deterministic bool      // on a GPU the same bits however a prompt was cut into pieces
 	Mmap          bool      // use the file in place, which is several times slower
 	TextOnly      bool      // tokenizer and template only, no weights
+	Profile       bool      // measure the parts of each step on a GPU, which takes longer
+	MTP           bool      // the layer too that predicts a further token, for DraftMTP
+	AllowUnknown  bool      // pass over keys and tensors that nothing knows; Info.Unknown counts them
 	PackedPath    string    // file of packed weights, made by the first load and mapped by later ones; "": none
+
+	Progress func(done, total uint64) error // told bytes; an error of it ends the load; nil: nobody
 }
+
+// progress is who is told how far a load is, and the error that ended it.
+type progress struct {
+	call func(done, total uint64) error
+	err  error
+}
+
+var progressCallback = sync.OnceValue(func() uintptr {
+	return purego.NewCallback(func(done, total, user uintptr) uintptr {
+		p := kept[*progress](user)
+		if p.err = p.call(uint64(done), uint64(total)); p.err != nil {
+			return 1
+		}
+		return 0
+	})
+})
 
 // Load reads a .gguf file, a .safetensors file, or a folder with config.json. It stops early when the context ends.
 func Load(ctx context.Context, path string, options *LoadOptions) (*Model, error) {
-	if err := Open(""); err != nil {
-		return nil, err
-	}
-	if options == nil {
-		options = &LoadOptions{}
-	}
 	name, err := terminated("path", path)
 	if err != nil {
 		return nil, err
 	}
-	cancel, stop, err := watch(ctx)
+	return loadWith(ctx, options, func(params *rz_model_params, out *uintptr, e *rz_error) int32 {
+		return c.rz_model_load(name, params, out, e)
+	})
+}
+
+// LoadFrom is [Load] for a model whose files are bytes in memory, each under its name.
+func LoadFrom(ctx context.Context, files map[string][]byte, options *LoadOptions) (*Model, error) {
+	sources, unpin, err := sourcesOf(files)
 	if err != nil {
 		return nil, err
 	}
+	defer unpin()
+	return loadWith(ctx, options, func(params *rz_model_params, out *uintptr, e *rz_error) int32 {
+		return c.rz_model_load_from(&sources[0], uintptr(len(files)), params, out, e)
+	})
+}
+
+func sourcesOf(files map[string][]byte) ([]rz_source, func(), error) {
+	sources := make([]rz_source, 0, len(files)+1) // so that there is one to point to
+	var pinner runtime.Pinner
+	for name, data := range files {
+		source := rz_source{kind: 1, data: unsafe.SliceData(data), size: uint64(len(data))} // RZ_SOURCE_MEMORY
+		source.struct_size = uint32(unsafe.Sizeof(source))
+		var err error
+		if source.name, err = terminated("the name of a file", name); err != nil {
+			pinner.Unpin()
+			return nil, nil, err
+		}
+		pinner.Pin(source.name)
+		if source.data != nil {
+			pinner.Pin(source.data)
+		}
+		sources = append(sources, source)
+	}
+	return sources[:cap(sources)], pinner.Unpin, nil
+}
+
+func loadWith(ctx context.Context, options *LoadOptions, f func(params *rz_model_params, out *uintptr, e *rz_error) int32) (*Model, error) {
+	var object uintptr
+	if err := withParams(ctx, options, func(params *rz_model_params, e *rz_error) int32 { return f(params, &object, e) }); err != nil {
+		return nil, err
+	}
+	m := &Model{own(object, c.rz_model_free)}
+	runtime.AddCleanup(m, (*handle).close, m.model)
+	return m, nil
+}
+
+// withParams calls f with the parameters of a load. A model keeps its runtime alive.
+func withParams(ctx context.Context, options *LoadOptions, f func(params *rz_model_params, e *rz_error) int32) error {
+	if err := Open(""); err != nil {
+		return err
+	}
+	if options == nil {
+		options = &LoadOptions{}
+	}
+	if len(options.Shares) > 0 && len(options.Shares) != len(options.Devices) {
+		return &Error{Code: ErrInvalidArgument, Message: fmt.Sprintf("%d shares for %d devices", len(options.Shares), len(options.Devices))}
+	}
+	cancel, stop, err := watch(ctx)
+	if err != nil {
+		return err
+	}
 	defer stop()
-	threads := rz_runtime_params{threads: uint32(max(options.Threads, 0)), memory_limit: options.MemoryLimit}
-	threads.struct_size = uint32(unsafe.Sizeof(threads))
-	params := rz_model_params{device: options.Device, gpu_layers: uint32(max(options.GPULayers, 0)), cancel: cancel}
+	params := rz_model_params{device: options.Device, gpu_layers: uint32(max(options.GPULayers, 0)), quantize: options.Quantize, cancel: cancel}
 	params.struct_size = uint32(unsafe.Sizeof(params))
-	for i, set := range []bool{options.Deterministic, options.Mmap, options.TextOnly} {
+	for i, set := range []bool{options.Deterministic, options.Mmap, options.TextOnly, options.Profile, options.MTP, options.AllowUnknown} {
 		if set {
 			params.flags |= 1 << i
 		}
 	}
-	if options.PackedPath != "" {
-		if params.packed_path, err = terminated("PackedPath", options.PackedPath); err != nil {
-			return nil, err
-		}
-	}
 	var pinner runtime.Pinner
 	defer pinner.Unpin()
-	if len(options.Shares) > 0 && len(options.Shares) != len(options.Devices) {
-		return nil, &Error{Code: ErrInvalidArgument, Message: fmt.Sprintf("%d shares for %d devices", len(options.Shares), len(options.Devices))}
+	if options.PackedPath != "" {
+		if params.packed_path, err = terminated("PackedPath", options.PackedPath); err != nil {
+			return err
+		}
+		pinner.Pin(params.packed_path)
 	}
 	if len(options.Devices) > 0 {
 		params.devices, params.n_devices = &options.Devices[0], uintptr(len(options.Devices))
@@ -92,21 +166,27 @@ func Load(ctx context.Context, path string, options *LoadOptions) (*Model, error
 		params.shares = &options.Shares[0]
 		pinner.Pin(params.shares)
 	}
-	if params.packed_path != nil {
-		pinner.Pin(params.packed_path)
+	told := progress{call: options.Progress}
+	if options.Progress != nil {
+		user, forget := keep(&told)
+		defer forget()
+		params.progress, params.progress_user = progressCallback(), user
 	}
-	var e rz_error
-	if err := check(c.rz_runtime_new(&threads, &params.runtime, &e), &e); err != nil {
-		return nil, err
+	shared := options.Runtime
+	if shared == nil {
+		if shared, err = NewRuntime(&RuntimeOptions{Threads: options.Threads, MemoryLimit: options.MemoryLimit}); err != nil {
+			return err
+		}
+		defer shared.Close()
 	}
-	defer c.rz_runtime_free(params.runtime) // the model keeps it alive
-	var object uintptr
-	if err := check(c.rz_model_load(name, &params, &object, &e), &e); err != nil {
-		return nil, ended(ctx, err)
+	err = shared.runtime.use(func(threads uintptr, e *rz_error) int32 {
+		params.runtime = threads
+		return f(&params, e)
+	})
+	if told.err != nil {
+		return told.err
 	}
-	m := &Model{own(object, c.rz_model_free)}
-	runtime.AddCleanup(m, (*handle).close, m.model)
-	return m, nil
+	return ended(ctx, err)
 }
 
 // Close ends the use of the model. Running calls and sessions go on. Closing twice is fine.
@@ -121,7 +201,9 @@ type Info struct {
 	NLayers, HiddenDim       int
 	VocabSize, ContextLength int
 	NParams, WeightBytes     uint64
-	HasTemplate              bool // Chat works
+	HasTemplate              bool   // Chat works
+	BOS, EOS                 uint32 // math.MaxUint32 where there is none
+	Unknown                  int    // keys and tensors that LoadOptions.AllowUnknown passed over
 }
 
 // Info describes the model.
@@ -133,20 +215,41 @@ func (m *Model) Info() (Info, error) {
 		Architecture: text(info.architecture[:]), Name: text(info.name[:]), NLayers: int(info.n_layers),
 		HiddenDim: int(info.hidden_dim), VocabSize: int(info.vocab_size), ContextLength: int(info.context_length),
 		NParams: info.n_params, WeightBytes: info.weight_bytes, HasTemplate: info.chat_template&1 != 0,
+		BOS: info.bos_token, EOS: info.eos_token, Unknown: int(info.n_unknown),
 	}, err
 }
 
+// Flags of the library.
+const (
+	addSpecial, parseSpecial        = 1, 2
+	detokenizeSpecial               = 1
+	addGenerationPrompt      uint32 = 1
+)
+
 // Tokenize cuts text into tokens, literally, behind the token that the model wants at its beginning.
-func (m *Model) Tokenize(text string) ([]uint32, error) {
+func (m *Model) Tokenize(text string) ([]uint32, error) { return m.tokenize(text, addSpecial) }
+
+// TokenizeSpecial cuts text into tokens where "<|im_end|>" and the like become theirs, and adds none; not for text that
+// users typed.
+func (m *Model) TokenizeSpecial(text string) ([]uint32, error) { return m.tokenize(text, parseSpecial) }
+
+func (m *Model) tokenize(text string, flags uint32) ([]uint32, error) {
 	return sized(m.model, len(text)+2, func(model uintptr, out *uint32, capacity uintptr, n *uintptr, e *rz_error) int32 {
-		return c.rz_tokenize_into(model, unsafe.StringData(text), uintptr(len(text)), 1, out, capacity, n, e)
+		return c.rz_tokenize_into(model, unsafe.StringData(text), uintptr(len(text)), flags, out, capacity, n, e)
 	})
 }
 
 // Detokenize is the text of tokens, without special ones.
-func (m *Model) Detokenize(tokens []uint32) (string, error) {
+func (m *Model) Detokenize(tokens []uint32) (string, error) { return m.detokenize(tokens, 0) }
+
+// DetokenizeSpecial is the text of tokens, with special ones.
+func (m *Model) DetokenizeSpecial(tokens []uint32) (string, error) {
+	return m.detokenize(tokens, detokenizeSpecial)
+}
+
+func (m *Model) detokenize(tokens []uint32, flags uint32) (string, error) {
 	text, err := sized(m.model, 8*len(tokens), func(model uintptr, out *byte, capacity uintptr, n *uintptr, e *rz_error) int32 {
-		return c.rz_detokenize_into(model, unsafe.SliceData(tokens), uintptr(len(tokens)), 0, out, capacity, n, e)
+		return c.rz_detokenize_into(model, unsafe.SliceData(tokens), uintptr(len(tokens)), flags, out, capacity, n, e)
 	})
 	return string(text), err
 }
@@ -159,22 +262,27 @@ type Message struct {
 
 // TokenizeChat is a conversation as tokens, up to where the assistant speaks next. No text in it becomes a special token.
 func (m *Model) TokenizeChat(messages []Message) ([]uint32, error) {
-	for i, message := range messages {
-		if !utf8.ValidString(message.Role) || !utf8.ValidString(message.Content) {
-			return nil, &Error{Code: ErrInvalidArgument, Message: fmt.Sprintf("message %d is not UTF-8", i)}
-		}
-	}
-	conversation, err := json.Marshal(map[string]any{"messages": messages})
+	conversation, err := conversationOf(messages)
 	if err != nil {
 		return nil, err
 	}
 	return m.TokenizeConversation(conversation)
 }
 
+// conversationOf is messages in JSON.
+func conversationOf(messages []Message) ([]byte, error) {
+	for i, message := range messages {
+		if !utf8.ValidString(message.Role) || !utf8.ValidString(message.Content) {
+			return nil, &Error{Code: ErrInvalidArgument, Message: fmt.Sprintf("message %d is not UTF-8", i)}
+		}
+	}
+	return json.Marshal(map[string]any{"messages": messages})
+}
+
 // TokenizeConversation is [Model.TokenizeChat] for a conversation in JSON as servers take it, with tools and variables.
 func (m *Model) TokenizeConversation(conversation []byte) ([]uint32, error) {
 	return sized(m.model, len(conversation), func(model uintptr, out *uint32, capacity uintptr, n *uintptr, e *rz_error) int32 {
-		return c.rz_chat_tokenize_into(model, unsafe.SliceData(conversation), uintptr(len(conversation)), 1, out, capacity, n, e)
+		return c.rz_chat_tokenize_into(model, unsafe.SliceData(conversation), uintptr(len(conversation)), addGenerationPrompt, out, capacity, n, e)
 	})
 }
 
@@ -182,15 +290,17 @@ func (m *Model) TokenizeConversation(conversation []byte) ([]uint32, error) {
 type Pooling uint32
 
 const (
-	PoolingModel Pooling = 0 // the one that the model was made with
-	PoolingMean  Pooling = 2
-	PoolingCLS   Pooling = 3
-	PoolingLast  Pooling = 4
-	PoolingRank  Pooling = 5 // the scores of a reranker
+	PoolingModel Pooling = iota // the one that the model was made with
+	PoolingNone                 // a vector for each token of all texts
+	PoolingMean
+	PoolingCLS
+	PoolingLast
+	PoolingRank // the scores of a reranker
 )
 
-// Embed turns texts, which are tokens, into vectors of length 1, one for each text. It stops early when the context ends.
-func (m *Model) Embed(ctx context.Context, texts [][]uint32, pooling Pooling) ([][]float32, error) {
+// Embed turns texts, which are tokens, into vectors, of length 1 where they are to be normalized. It stops early when
+// the context ends.
+func (m *Model) Embed(ctx context.Context, texts [][]uint32, pooling Pooling, normalize bool) ([][]float32, error) {
 	if len(texts) == 0 {
 		return nil, nil
 	}
@@ -200,11 +310,21 @@ func (m *Model) Embed(ctx context.Context, texts [][]uint32, pooling Pooling) ([
 	}
 	defer stop()
 	params := rz_embed_params{pooling: uint32(pooling)}
+	if !normalize {
+		params.flags = 1 // RZ_EMBED_RAW
+	}
 	params.struct_size = uint32(unsafe.Sizeof(params))
 	var pinner runtime.Pinner
 	defer pinner.Unpin()
+	rows := len(texts)
+	if pooling == PoolingNone {
+		rows = 0
+	}
 	tokens, lengths := make([]*uint32, len(texts)), make([]uintptr, len(texts))
 	for i, text := range texts {
+		if pooling == PoolingNone {
+			rows += len(text)
+		}
 		if len(text) > 0 {
 			tokens[i], lengths[i] = &text[0], uintptr(len(text))
 			pinner.Pin(tokens[i])
@@ -216,7 +336,7 @@ func (m *Model) Embed(ctx context.Context, texts [][]uint32, pooling Pooling) ([
 	if err != nil {
 		return nil, ended(ctx, err)
 	}
-	vectors, width := make([][]float32, len(texts)), len(values)/len(texts)
+	vectors, width := make([][]float32, rows), len(values)/rows
 	for i := range vectors {
 		vectors[i] = values[i*width : (i+1)*width : (i+1)*width]
 	}
@@ -234,6 +354,9 @@ const (
 	GrammarJSON    // any JSON value, of an empty text
 	GrammarChoices // one of some texts, of a JSON array of strings
 	GrammarTools   // the reply to a conversation in JSON: text, or calls of its tools
+
+	// GrammarWhitespace is or-ed to kinds of JSON: white space between its parts.
+	GrammarWhitespace GrammarKind = 256
 )
 
 // Grammar says what may be written. It is usable with any number of jobs at once.
@@ -265,10 +388,28 @@ type Session struct {
 	cache *handle
 }
 
-// NewSession makes an empty session with room for so many tokens; 0: as the model was trained, at most 8192.
-func (m *Model) NewSession(capacity int) (*Session, error) {
-	params := rz_cache_params{capacity: uint32(max(capacity, 0))}
+// CacheType is the element type of what a session remembers.
+type CacheType uint32
+
+const (
+	CacheF16 CacheType = 1 // the default
+	CacheQ4  CacheType = 2 // which values stand better than keys
+	CacheQ8  CacheType = 8
+	CacheF32 CacheType = 256
+)
+
+func cacheParams(capacity int, keys, values CacheType) rz_cache_params {
+	params := rz_cache_params{capacity: uint32(max(capacity, 0)), k_type: uint32(keys), v_type: uint32(values)}
 	params.struct_size = uint32(unsafe.Sizeof(params))
+	return params
+}
+
+// NewSession makes an empty session with room for so many tokens; 0: as the model was trained, at most 8192.
+func (m *Model) NewSession(capacity int) (*Session, error) { return m.NewSessionOf(capacity, 0, 0) }
+
+// NewSessionOf is NewSession with types of keys and values.
+func (m *Model) NewSessionOf(capacity int, keys, values CacheType) (*Session, error) {
+	params := cacheParams(capacity, keys, values)
 	return m.session(m.model, func(model uintptr, out *uintptr, e *rz_error) int32 {
 		return c.rz_cache_new(model, &params, out, e)
 	})
@@ -311,6 +452,7 @@ type Sampling struct {
 	PenaltyWindow                                    int // how many of the last tokens count; 0: 64
 	Seed                                             uint64
 	LogitBias                                        map[uint32]float32
+	TemperatureFirst                                 bool // TopP and MinP see what the temperature leaves, the order of transformers
 }
 
 // Options say how an answer is made; the zero value means the most likely token, until the model ends its turn.
@@ -318,42 +460,83 @@ type Options struct {
 	Sampling
 	Grammar   *Grammar // what may be written, from its start; nil: anything
 	MaxTokens int      // 0: no limit but the capacity of the session
-	Stops     []string // none of them empty; the text ends ahead of the first that is complete
+	Stops     []string // none of them empty; the text ends ahead of the first that is complete, that of a reply in its content
+	Logprobs  int      // likeliest tokens that Job.Logprobs tells with each, at most 32
+	Draft     Draft    // how next tokens are guessed, which changes nothing but the time
+	DraftMax  int      // tokens of a draft at most; 0: chosen by the library
+	// DraftModel drafts where Draft is DraftModel: a small model of the same vocabulary.
+	DraftModel *Model
 }
+
+// Draft is a source of drafts.
+type Draft uint32
+
+const (
+	DraftNone   Draft = iota // none but for what a grammar forces
+	DraftLookup              // out of the text itself
+	DraftModel               // by a small model
+	DraftMTP                 // by a layer of the model itself, loaded with LoadOptions.MTP
+)
 
 // Generate continues a text, piece by piece, each whole UTF-8; an error comes last. It ends early when the context does.
 func (s *Session) Generate(ctx context.Context, prompt string, options *Options) iter.Seq2[string, error] {
-	return s.stream(ctx, options, func() ([]uint32, error) { return s.model.Tokenize(prompt) })
-}
-
-// Chat answers a conversation, given as a whole, as Generate does a text.
-func (s *Session) Chat(ctx context.Context, messages []Message, options *Options) iter.Seq2[string, error] {
-	return s.stream(ctx, options, func() ([]uint32, error) { return s.model.TokenizeChat(messages) })
-}
-
-func (s *Session) stream(ctx context.Context, options *Options, prompt func() ([]uint32, error)) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
-		tokens, err := prompt()
+	return stream(func() (*Job, error) {
+		tokens, err := s.model.Tokenize(prompt)
 		if err != nil {
-			yield("", err)
-			return
+			return nil, err
 		}
-		job, err := s.NewJob(ctx, tokens, options)
+		return s.NewJob(ctx, tokens, options)
+	}, pieces)
+}
+
+// Chat answers a conversation, given as a whole, as Generate does a text: the content of the reply.
+func (s *Session) Chat(ctx context.Context, messages []Message, options *Options) iter.Seq2[string, error] {
+	return stream(func() (*Job, error) {
+		conversation, err := conversationOf(messages)
 		if err != nil {
-			yield("", err)
+			return nil, err
+		}
+		return s.NewReply(ctx, conversation, options)
+	}, pieces)
+}
+
+// Reply is Chat for a conversation in JSON as servers take it, with all parts of the reply: what the model thinks,
+// content, calls of tools, and the end.
+func (s *Session) Reply(ctx context.Context, conversation []byte, options *Options) iter.Seq2[Part, error] {
+	return stream(func() (*Job, error) { return s.NewReply(ctx, conversation, options) }, (*Job).Parts)
+}
+
+func pieces(job *Job) ([]string, error) {
+	piece, err := job.Text()
+	if piece == "" {
+		return nil, err
+	}
+	return []string{piece}, err
+}
+
+func stream[T any](begin func() (*Job, error), made func(job *Job) ([]T, error)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var none T
+		job, err := begin()
+		if err != nil {
+			yield(none, err)
 			return
 		}
 		defer job.Close()
 		for more := true; more; {
 			if more, err = job.Step(NoLimit); err != nil {
-				yield("", err)
+				yield(none, err)
 				return
 			}
-			piece, err := job.Text()
-			if err != nil || piece != "" {
-				if !yield(piece, err) || err != nil {
+			now, err := made(job)
+			for _, each := range now {
+				if !yield(each, nil) {
 					return
 				}
+			}
+			if err != nil {
+				yield(none, err)
+				return
 			}
 		}
 	}
@@ -362,13 +545,28 @@ func (s *Session) stream(ctx context.Context, options *Options, prompt func() ([
 // Job is a generation that works when it is stepped: a prompt and the tokens that follow it. Its session is in use until the
 // job is closed.
 type Job struct {
-	ctx context.Context
-	job *handle
+	ctx     context.Context
+	job     *handle
+	isReply bool
+	rows    int // tokens whose probabilities were read
 }
 
 // NewJob makes a job that continues some tokens, those of the session that it begins with not computed again. Steps end with
 // an error when the context does.
 func (s *Session) NewJob(ctx context.Context, prompt []uint32, options *Options) (*Job, error) {
+	return s.newJob(ctx, prompt, nil, options)
+}
+
+// NewReply makes a job that replies to a conversation in JSON, in parts: Job.Parts.
+func (s *Session) NewReply(ctx context.Context, conversation []byte, options *Options) (*Job, error) {
+	tokens, err := s.model.TokenizeConversation(conversation)
+	if err != nil {
+		return nil, err
+	}
+	return s.newJob(ctx, tokens, conversation, options)
+}
+
+func (s *Session) newJob(ctx context.Context, prompt []uint32, conversation []byte, options *Options) (*Job, error) {
 	if options == nil {
 		options = &Options{}
 	}
@@ -390,11 +588,24 @@ func (s *Session) NewJob(ctx context.Context, prompt []uint32, options *Options)
 	prompt = prompt[common:]
 	var pinner runtime.Pinner
 	defer pinner.Unpin()
-	params := rz_job_params{max_tokens: uint32(max(options.MaxTokens, 0)), n_tokens: uintptr(len(prompt))}
+	params := rz_job_params{
+		max_tokens: uint32(max(options.MaxTokens, 0)), n_tokens: uintptr(len(prompt)), logprobs: uint32(max(options.Logprobs, 0)),
+		draft: uint32(options.Draft), draft_max: uint32(max(options.DraftMax, 0)), chat_len: uintptr(len(conversation)),
+	}
 	params.struct_size = uint32(unsafe.Sizeof(params))
 	if len(prompt) > 0 {
 		params.tokens = &prompt[0]
 		pinner.Pin(params.tokens)
+	}
+	if conversation != nil {
+		params.chat = unsafe.SliceData(conversation)
+		pinner.Pin(params.chat)
+	}
+	if options.DraftModel != nil {
+		if params.draft_model, err = options.DraftModel.model.acquire(); err != nil {
+			return nil, err
+		}
+		defer options.DraftModel.model.release()
 	}
 	stops := make([]*byte, len(options.Stops))
 	for i, stop := range options.Stops {
@@ -429,7 +640,7 @@ func (s *Session) NewJob(ctx context.Context, prompt []uint32, options *Options)
 		stop()
 		return nil, err
 	}
-	j := &Job{ctx, own(object, func(job uintptr) {
+	j := &Job{ctx: ctx, isReply: conversation != nil, job: own(object, func(job uintptr) {
 		c.rz_job_free(job)
 		stop()
 	})}
@@ -448,6 +659,9 @@ func newSampler(s *Sampling) (sampler uintptr, err error) {
 		seed: s.Seed, n_biases: uintptr(len(s.LogitBias)),
 	}
 	params.struct_size = uint32(unsafe.Sizeof(params))
+	if s.TemperatureFirst {
+		params.flags = 1 // RZ_SAMPLER_TEMPERATURE_FIRST
+	}
 	biases := make([]rz_logit_bias, 0, len(s.LogitBias))
 	for token, bias := range s.LogitBias {
 		biases = append(biases, rz_logit_bias{token, bias})
@@ -478,35 +692,62 @@ func microseconds(budget time.Duration) uint64 {
 }
 
 // Step works on the job for about a budget of time. It tells whether there is more to do.
-func (j *Job) Step(budget time.Duration) (more bool, err error) { return StepJobs([]*Job{j}, budget) }
+func (j *Job) Step(budget time.Duration) (more bool, err error) {
+	return step([]*Job{j}, func(jobs []uintptr, e *rz_error) int32 { return c.rz_job_step(jobs[0], microseconds(budget), e) })
+}
 
 // StepJobs is [Job.Step] for several jobs of one model in common passes over the weights. It tells whether there is more to
-// do; of no jobs there is not.
+// do; of no jobs there is not. A job that fails ends alone, with [EndFailed], and [Job.Err] tells why; one whose
+// context has ended is left out while others go on.
 func StepJobs(jobs []*Job, budget time.Duration) (more bool, err error) {
+	return step(jobs, func(jobs []uintptr, e *rz_error) int32 {
+		return c.rz_jobs_step(unsafe.SliceData(jobs), uintptr(len(jobs)), microseconds(budget), e)
+	})
+}
+
+func step(jobs []*Job, f func(jobs []uintptr, e *rz_error) int32) (more bool, err error) {
 	objects := make([]uintptr, len(jobs))
 	for i, j := range jobs {
 		if objects[i], err = j.job.acquire(); err != nil {
 			return false, err
 		}
 		defer j.job.release()
-		if j.ctx.Err() != nil { // the flag is fired a moment later, on another goroutine
+		if len(jobs) == 1 && j.ctx.Err() != nil { // the flag is fired a moment later, on another goroutine
 			return false, ended(j.ctx, &Error{Code: ErrCancelled, Message: j.ctx.Err().Error()})
 		}
 	}
 	var e rz_error
-	status := c.rz_jobs_step(unsafe.SliceData(objects), uintptr(len(jobs)), microseconds(budget), &e)
-	if err = check(status, &e); err != nil {
-		for _, j := range jobs {
-			if j.ctx.Err() != nil {
-				return false, ended(j.ctx, err)
-			}
+	status := f(objects, &e)
+	if err = check(status, &e); err == nil || len(jobs) == 0 {
+		return status == statusAgain, err
+	}
+	asked := jobs[0]
+	for _, j := range jobs {
+		if j.ctx.Err() != nil {
+			asked = j
 		}
 	}
-	return status == statusAgain, err
+	return false, ended(asked.ctx, err)
 }
 
-// Text is what is new since the last call: whole characters, stop strings cut out.
+// Err is the error with which the job has ended, where that was one of its own; else nil.
+func (j *Job) Err() error {
+	return j.job.use(func(job uintptr, e *rz_error) int32 { return c.rz_job_error(job, e) })
+}
+
+// Text is what is new since the last call: whole characters, stop strings cut out; of a reply its content, in place of
+// Parts.
 func (j *Job) Text() (string, error) {
+	if j.isReply {
+		parts, err := j.Parts()
+		all := ""
+		for _, part := range parts {
+			if part.Kind == PartContent || part.Kind == PartEnd {
+				all += part.Text
+			}
+		}
+		return all, err
+	}
 	text, err := sized(j.job, 256, func(job uintptr, out *byte, capacity uintptr, n *uintptr, e *rz_error) int32 {
 		return c.rz_job_text_into(job, out, capacity, n, e)
 	})
@@ -530,14 +771,19 @@ const (
 	EndStop
 	EndContext
 	EndGrammar
+	EndFailed // by an error of its own: Job.Err
 )
 
 // End is why the job has ended.
 func (j *Job) End() (EndReason, error) {
-	var info rz_job_info
-	info.struct_size = uint32(unsafe.Sizeof(info))
-	err := j.job.use(func(job uintptr, e *rz_error) int32 { return c.rz_job_info_get(job, &info, e) })
+	info, err := j.info()
 	return EndReason(info.end), err
+}
+
+func (j *Job) info() (info rz_job_info, err error) {
+	info.struct_size = uint32(unsafe.Sizeof(info))
+	err = j.job.use(func(job uintptr, e *rz_error) int32 { return c.rz_job_info_get(job, &info, e) })
+	return info, err
 }
 
 // Close frees the job, at any moment, and the session with it, which keeps the tokens that are complete. Closing twice is fine.

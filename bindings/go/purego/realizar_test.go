@@ -251,7 +251,7 @@ func TestJobsGrammarsAndEmbeddings(t *testing.T) {
 	if made, err := jobs[0].Tokens(); err != nil || len(made) != 20 {
 		t.Error(made, err)
 	}
-	vectors, err := model.Embed(t.Context(), [][]uint32{tokens, {1}}, PoolingMean)
+	vectors, err := model.Embed(t.Context(), [][]uint32{tokens, {1}}, PoolingMean, true)
 	if err != nil || len(vectors) != 2 {
 		t.Fatal(err)
 	}

@@ -22,7 +22,8 @@ public final class Cancel extends Handle {
         invoke(Native.CANCEL_FIRE);
     }
 
-    /** Has it fire by itself after so long, at once where that has passed; calls end with the status DEADLINE then. Null takes that back. */
+    /** Has it fire by itself after so long, at once where that has passed; calls end with the status DEADLINE then.
+     * Null takes that back. */
     public void deadline(Duration time) {
         long microseconds = Native.microseconds(time);
         call((arena, cancel) -> Native.check(arena, e -> (int) Native.CANCEL_DEADLINE.invokeExact(cancel, microseconds, e)));

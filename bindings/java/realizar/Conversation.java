@@ -66,7 +66,8 @@ public final class Conversation {
         return this;
     }
 
-    /** A variable of the template, such as "enable_thinking": a text, a number, a truth value, or lists and maps of such. */
+    /** A variable of the template, such as "enable_thinking": a text, a number, a truth value, or lists and maps of
+     * such. */
     public Conversation variable(String name, Object value) {
         variables.put(name, value);
         return this;

@@ -15,8 +15,9 @@ import java.util.concurrent.CancellationException;
 import java.util.stream.IntStream;
 
 /**
- * A text that is being generated, piece by piece, or the reply to a conversation. Its session is busy until it is closed, which ends it at
- * any moment: the session keeps the tokens that are complete. One thread at a time, but for {@link #cancel}.
+ * A text that is being generated, piece by piece, or the reply to a conversation. Its session is busy until it is
+ * closed, which ends it at any moment: the session keeps the tokens that are complete. One thread at a time, but for
+ * {@link #cancel}.
  */
 public final class Generation extends Handle implements Iterable<String>, Iterator<String> {
     /** Why a text has ended, in the order of the library's numbers from 1. */
@@ -110,8 +111,8 @@ public final class Generation extends Handle implements Iterable<String>, Iterat
         return call((arena, job) -> Native.check(arena, e -> (int) Native.JOB_STEP.invokeExact(job, microseconds, e)) != Native.DONE);
     }
 
-    /** Steps several generations of one model in common passes over the weights, until one has made a token; true: there is more to do. One that
-     * fails ends alone: {@link #error} tells why. */
+    /** Steps several generations of one model in common passes over the weights, until one has made a token; true:
+     * there is more to do. One that fails ends alone: {@link #error} tells why. */
     public static boolean stepAll(List<Generation> generations) {
         return advance(generations, Native.NO_LIMIT);
     }
@@ -129,8 +130,8 @@ public final class Generation extends Handle implements Iterable<String>, Iterat
         }
     }
 
-    /** Text that is new since the last call, which may be empty: whole characters, stop strings cut out. Of a reply its content, in place of
-     * {@link #parts}. */
+    /** Text that is new since the last call, which may be empty: whole characters, stop strings cut out. Of a reply its
+     * content, in place of {@link #parts}. */
     public String text() {
         if (isReply) {
             var text = new StringBuilder();
@@ -227,7 +228,8 @@ public final class Generation extends Handle implements Iterable<String>, Iterat
         return end == 0 ? null : End.values()[end - 1];
     }
 
-    /** The error by which it has ended (FAILED), which {@link #step} throws and {@link #stepAll} does not; null for any other. */
+    /** The error by which it has ended (FAILED), which {@link #step} throws and {@link #stepAll} does not; null for any
+     * other. */
     public RealizarException error() {
         if (end() != End.FAILED) return null;
         try {

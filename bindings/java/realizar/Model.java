@@ -60,8 +60,8 @@ public final class Model extends Handle {
             return this;
         }
 
-        /** GPUs over which the layers are divided in this order. {@code shares}: the sizes of their parts in relation to one another; none: in
-         * proportion to free memory. */
+        /** GPUs over which the layers are divided in this order. {@code shares}: the sizes of their parts in relation
+         * to one another; none: in proportion to free memory. */
         public Load devices(List<Integer> devices, List<Float> shares) {
             // The library looks for a share of each.
             if (!shares.isEmpty() && shares.size() != devices.size()) {
@@ -156,18 +156,20 @@ public final class Model extends Handle {
     }
 
     /** Description of a model. {@code bosToken} and {@code eosToken} are -1 where it names none. {@code device}: of several GPUs the first.
-     * {@code devices}: the GPUs that have layers, in the order of these, {@code deviceLayers} on each of them. {@code unknown}: keys and tensors
-     * that {@link Load#allowUnknown} passed over. */
+     * {@code devices}: the GPUs that have layers, in the order of these, {@code deviceLayers} on each of them. {@code
+     * unknown}: keys and tensors that {@link Load#allowUnknown} passed over. */
     public record Info(String architecture, String name, int layers, int hidden, int vocabulary, int contextLength, int bosToken, int eosToken,
         long parameters, long weightBytes, int device, List<Integer> devices, List<Integer> deviceLayers, boolean hasChatTemplate, int unknown) {}
 
-    /** The way from the vectors of a text's tokens to one vector, in the order of the library's numbers from 0; RANK: the scores of a reranker. */
+    /** The way from the vectors of a text's tokens to one vector, in the order of the library's numbers from 0; RANK:
+     * the scores of a reranker. */
     public enum Pooling { MODEL, NONE, MEAN, CLS, LAST, RANK }
 
     /** Number and time of the calls of one kind. */
     public record Phase(long count, long nanoseconds) {}
 
-    /** What one kind of device has done. {@code latencyHistogram}: latencies under 1 microsecond, from 1 to below 2, from 2 to below 4, and so on. */
+    /** What one kind of device has done. {@code latencyHistogram}: latencies under 1 microsecond, from 1 to below 2,
+     * from 2 to below 4, and so on. */
     public record Work(long dispatches, long bytes, long latencySum, long latencyMin, long latencyMax, double latencyMean, double latencyVariance,
         List<Long> latencyHistogram) {}
 
@@ -195,7 +197,8 @@ public final class Model extends Handle {
         }
     }
 
-    /** A model whose files are bytes in memory, such as a mapped file, each under its name. Nothing of them is needed afterwards. */
+    /** A model whose files are bytes in memory, such as a mapped file, each under its name. Nothing of them is needed
+     * afterwards. */
     public static Model load(Map<String, MemorySegment> files, Load load) {
         try (Arena arena = Arena.ofConfined()) {
             MemorySegment sources = sources(arena, files), out = arena.allocate(ADDRESS);
@@ -290,7 +293,8 @@ public final class Model extends Handle {
         return info;
     }
 
-    /** What the makers of the model advise for sampling, null where they do not. Nothing of it takes effect by itself. */
+    /** What the makers of the model advise for sampling, null where they do not. Nothing of it takes effect by itself.
+     * */
     public Options advisedSampling() {
         return call((arena, model) -> {
             var layout = Native.MODEL_SAMPLING;
@@ -299,7 +303,8 @@ public final class Model extends Handle {
             if (Native.integer(out, layout, "told") == 0) return null;
             return new Options().temperature(Native.real(out, layout, "temperature")).topK(Native.integer(out, layout, "top_k"))
                 .topP(Native.real(out, layout, "top_p")).minP(Native.real(out, layout, "min_p"))
-                .repeatPenalty(Native.real(out, layout, "repeat_penalty")).penaltyWindow(Native.integer(out, layout, "penalty_window"));
+                .repeatPenalty(Native.real(out, layout, "repeat_penalty")).penaltyWindow(Native.integer(out, layout, "penalty_window"))
+                .temperatureFirst(true); // they advise it for transformers
         });
     }
 
@@ -428,16 +433,22 @@ public final class Model extends Handle {
     }
 
     public Grammar grammar(Grammar.Kind kind, String text) {
+        return grammar(kind, text, false);
+    }
+
+    /** {@code whitespace}: JSON may have some between its parts. */
+    public Grammar grammar(Grammar.Kind kind, String text, boolean whitespace) {
+        int number = kind.ordinal() + 1 | (whitespace ? Grammar.WHITESPACE : 0);
         return call((arena, model) -> {
             byte[] utf8 = Native.utf8(text);
             MemorySegment bytes = Native.bytes(arena, utf8);
             return new Grammar(Native.made(arena, out -> e ->
-                (int) Native.GRAMMAR_NEW.invokeExact(model, kind.ordinal() + 1, bytes, (long) utf8.length, out, e)));
+                (int) Native.GRAMMAR_NEW.invokeExact(model, number, bytes, (long) utf8.length, out, e)));
         });
     }
 
-    /** A parser for the reply to a conversation in JSON, whose tokens ({@link #tokenizeChat}) were the prompt of something else than {@link
-     * Session#chat}, which has parts itself. */
+    /** A parser for the reply to a conversation in JSON, whose tokens ({@link #tokenizeChat}) were the prompt of
+     * something else than {@link Session#chat}, which has parts itself. */
     public ChatParser chatParser(String json) {
         return call((arena, model) -> {
             byte[] utf8 = Native.utf8(json);

@@ -11,6 +11,7 @@ public final class Options {
     float temperature, topP, minP, repeatPenalty, presencePenalty, frequencyPenalty;
     int topK, penaltyWindow, maxTokens, draftMax, logprobs;
     long seed;
+    boolean temperatureFirst;
     Map<Integer, Float> logitBias = Map.of();
     List<String> stops = List.of();
     Draft draft = Draft.NONE;
@@ -61,6 +62,12 @@ public final class Options {
     /** Added to the logits of tokens; negative infinity forbids one. */
     public Options logitBias(Map<Integer, Float> biases) {
         logitBias = Map.copyOf(biases);
+        return this;
+    }
+
+    /** topP and minP see the distribution that the temperature leaves, which is the order of transformers. */
+    public Options temperatureFirst(boolean isFirst) {
+        temperatureFirst = isFirst;
         return this;
     }
 
@@ -121,6 +128,7 @@ public final class Options {
     @Override
     public String toString() {
         return "temperature " + temperature + ", topK " + topK + ", topP " + topP + ", minP " + minP + ", repeatPenalty " + repeatPenalty
-            + ", presencePenalty " + presencePenalty + ", frequencyPenalty " + frequencyPenalty + ", penaltyWindow " + penaltyWindow + ", seed " + seed;
+            + ", presencePenalty " + presencePenalty + ", frequencyPenalty " + frequencyPenalty + ", penaltyWindow " + penaltyWindow
+            + ", temperatureFirst " + temperatureFirst + ", seed " + seed;
     }
 }

@@ -6,7 +6,8 @@ import java.lang.foreign.MemorySegment;
 import java.util.Arrays;
 import java.util.List;
 
-/** Memory that a model and its sessions take, in bytes. {@code cacheToken}: what one more token of capacity adds to a session. */
+/** Memory that a model and its sessions take, in bytes. {@code cacheToken}: what one more token of capacity adds to a
+ * session. */
 public record Plan(int gpuLayers, long weightsHost, long weightsDevice, long cacheHost, long cacheDevice, long cacheToken, long scratchHost,
     long scratchDevice, long loadPeakHost, long totalHost, long totalDevice, List<OnDevice> devices) {
     /** What lies on one GPU. */

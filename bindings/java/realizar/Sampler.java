@@ -8,6 +8,8 @@ import java.lang.foreign.MemorySegment;
 
 /** Chooses tokens; it has random numbers of its own, so that a seed repeats itself. One call at a time. */
 public final class Sampler extends Handle {
+    private static final int TEMPERATURE_FIRST = 1;
+
     /** What the options say of how tokens are chosen. */
     public Sampler(Options options) {
         super(make(options), Native.SAMPLER_FREE);
@@ -24,6 +26,7 @@ public final class Sampler extends Handle {
             Native.set(params, Native.SAMPLER_PARAMS, "presence_penalty", options.presencePenalty);
             Native.set(params, Native.SAMPLER_PARAMS, "frequency_penalty", options.frequencyPenalty);
             Native.set(params, Native.SAMPLER_PARAMS, "penalty_window", options.penaltyWindow);
+            Native.set(params, Native.SAMPLER_PARAMS, "flags", options.temperatureFirst ? TEMPERATURE_FIRST : 0);
             Native.set(params, Native.SAMPLER_PARAMS, "seed", options.seed);
             MemorySegment biases = arena.allocate(Native.LOGIT_BIAS, options.logitBias.size());
             int i = 0;

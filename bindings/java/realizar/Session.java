@@ -51,7 +51,8 @@ public final class Session extends Handle {
         return generate(tokens, null, options);
     }
 
-    /** Replies to a conversation, given as a whole; its text is the content of the reply, {@link Generation#parts} are all of it. */
+    /** Replies to a conversation, given as a whole; its text is the content of the reply, {@link Generation#parts} are
+     * all of it. */
     public Generation chat(Conversation conversation, Options options) {
         return chat(conversation.json(), options);
     }
@@ -96,7 +97,8 @@ public final class Session extends Handle {
         }));
     }
 
-    /** Appends tokens, and gives the logarithm of the probability of each after all before it; 0 for the first of an empty session. */
+    /** Appends tokens, and gives the logarithm of the probability of each after all before it; 0 for the first of an
+     * empty session. */
     public float[] score(int[] tokens, Cancel cancel) {
         return call((arena, cache) -> use(cancel, fired -> {
             MemorySegment ids = Native.ints(arena, tokens), scores = arena.allocate(JAVA_FLOAT, tokens.length);
@@ -127,7 +129,8 @@ public final class Session extends Handle {
         }));
     }
 
-    /** {@link #decode} for several sessions of one model, in one pass over the weights. {@code samplers}: as many, or none. */
+    /** {@link #decode} for several sessions of one model, in one pass over the weights. {@code samplers}: as many, or
+     * none. */
     public static int[] decodeAll(List<Session> sessions, int[] tokens, List<Sampler> samplers) {
         int n = sessions.size();
         if (tokens.length != n || !samplers.isEmpty() && samplers.size() != n) {
@@ -187,7 +190,8 @@ public final class Session extends Handle {
         call((arena, cache) -> Native.check(arena, e -> (int) Native.CACHE_TRUNCATE.invokeExact(cache, length, e)));
     }
 
-    /** Forgets {@code drop} tokens behind the first {@code keep}; the next call that needs those behind them computes them again. */
+    /** Forgets {@code drop} tokens behind the first {@code keep}; the next call that needs those behind them computes
+     * them again. */
     public void shift(int keep, int drop) {
         call((arena, cache) -> Native.check(arena, e -> (int) Native.CACHE_SHIFT.invokeExact(cache, keep, drop, e)));
     }

@@ -259,7 +259,7 @@ class Tests {
         check(refused.status() == Status.UNSUPPORTED && refused.getMessage().contains("magic_norm"), "a key that nothing knows");
         try (var model = Model.load(folder, new Model.Load().textOnly().allowUnknown())) {
             check(model.info().unknown() == 1, "keys passed over");
-            check(model.advisedSampling().toString().equals(new Options().temperature(0.5).topK(20).toString()), "advice");
+            check(model.advisedSampling().toString().equals(new Options().temperature(0.5).topK(20).temperatureFirst(true).toString()), "advice");
         }
         for (String name : List.of("config.json", "generation_config.json")) Files.delete(folder.resolve(name));
         Files.delete(folder);
@@ -301,6 +301,8 @@ class Tests {
                 check(List.of("yes", "no").contains(generation.readAll()), "a choice");
             }
         }
+        model.grammar(Grammar.Kind.JSON, "", true).close();
+        thrown(RealizarException.class, () -> model.grammar(Grammar.Kind.REGEX, "a", true));
         var e = thrown(RealizarException.class, () -> model.grammar(Grammar.Kind.REGEX, "("));
         check(e.status() == Status.INVALID_ARGUMENT && e.getMessage().contains("regex"), e.getMessage());
     }

@@ -187,6 +187,8 @@ class Sampling:
     penalty_window: int = 0
     seed: int = 0
     logit_bias: Mapping[int, float] = field(default_factory=dict)
+    temperature_first: bool = False
+    """`top_p` and `min_p` see the distribution that the temperature leaves, which is the order of transformers."""
 
 
 class Sampler(Handle):
@@ -194,7 +196,7 @@ class Sampler(Handle):
 
     def __init__(self, sampling: Sampling = Sampling()) -> None:
         biases = (_lib.rz_logit_bias * len(sampling.logit_bias))(*sampling.logit_bias.items())
-        params = _lib.rz_sampler_params(n_biases=len(biases))
+        params = _lib.rz_sampler_params(n_biases=len(biases), flags=int(sampling.temperature_first))
         for name, *_ in params._fields_:
             if name in Sampling.__dataclass_fields__:
                 setattr(params, name, getattr(sampling, name))
@@ -453,7 +455,8 @@ class Model(Handle):
         if not advice.told:
             return None
         names = ("temperature", "top_k", "top_p", "min_p", "repeat_penalty", "penalty_window")
-        return Sampling(**{name: getattr(advice, name) for name in names})
+        # They advise it for transformers.
+        return Sampling(**{name: getattr(advice, name) for name in names}, temperature_first=True)
 
     def meta(self, key: str) -> str:
         """A value of the file's metadata as text."""
@@ -530,11 +533,13 @@ class Model(Handle):
         with self._use() as model:
             return _ids_of(lambda *out: status("rz_chat_tokenize_into", model, request, len(request), 1, *out), len(request) + 64)
 
-    def grammar(self, kind: str, text: str = "") -> "Grammar":
-        """A grammar for what is written: of a "json_schema", "regex", "lark", "gbnf", "json", "choices" (a JSON array)."""
+    def grammar(self, kind: str, text: str = "", *, whitespace: bool = False) -> "Grammar":
+        """A grammar for what is written: of a "json_schema", "regex", "lark", "gbnf", "json", "choices" (a JSON array), "tools" (a
+        conversation in JSON). `whitespace`: JSON may have some between its parts."""
         data = text.encode()
         with self._use() as model:
-            return Grammar(new("rz_grammar_new", model, _GRAMMARS[kind], data, len(data)), "rz_grammar_free")
+            number = _GRAMMARS[kind] | whitespace << 8
+            return Grammar(new("rz_grammar_new", model, number, data, len(data)), "rz_grammar_free")
 
     def chat_parser(self, messages: Messages, **members: Any) -> "ChatParser":
         """A parser for the reply to a conversation, whose tokens (`tokenize_chat` with the same arguments) were the prompt."""

@@ -202,10 +202,10 @@ class Tiny(unittest.TestCase):
     def test_grammars(self):
         with self.model.session() as session, self.model.grammar("choices", '["yes", "no"]') as choices:
             self.assertIn("".join(session.generate(PROMPT, grammar=choices)), ("yes", "no"))
-        schema = {"type": "object", "properties": {"n": {"type": "integer", "maximum": 9}}, "required": ["n"], "additionalProperties": False}
+        schema = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 0, "maximum": 9}}, "required": ["n"], "additionalProperties": False}
         with self.model.session() as session, self.model.grammar("json_schema", json.dumps(schema)) as grammar:
             value = json.loads("".join(session.generate(PROMPT, grammar=grammar, max_tokens=200)))
-            self.assertLessEqual(value["n"], 9)
+            self.assertIn(value["n"], range(10))
         with self.model.session() as session, realizar.Sampler() as sampler, self.model.grammar("choices", '["yes"]') as choices:
             session.prefill(self.model.tokenize(PROMPT))
             free = session.sample(sampler)
@@ -213,6 +213,15 @@ class Tiny(unittest.TestCase):
             self.assertIn(self.model.token_bytes(session.sample(sampler)).decode().strip(), ("y", "ye", "yes"))
             sampler.set_grammar(None)
             self.assertEqual(session.sample(sampler), free)
+        one = json.dumps({"type": "object", "properties": {"n": {"const": 1}}, "required": ["n"], "additionalProperties": False})
+        blanks = realizar.Sampling(logit_bias={token: 100.0 for token in range(512) if self.model.token_bytes(token) == b" "})
+        for whitespace in (False, True):
+            with self.model.session() as session, self.model.grammar("json_schema", one, whitespace=whitespace) as grammar:
+                text = "".join(session.generate(PROMPT, blanks, grammar=grammar, max_tokens=400))
+                self.assertEqual((json.loads(text), " " in text), ({"n": 1}, whitespace), text)
+        for wrong in ("regex", "("), ("regex", "a"):
+            with self.assertRaises(realizar.InvalidArgument):
+                self.model.grammar(*wrong, whitespace=True)
         with self.assertRaises(realizar.InvalidArgument):
             self.model.grammar("regex", "(")
 
@@ -434,7 +443,7 @@ class Tiny(unittest.TestCase):
             self.assertIn("magic_norm", str(caught.exception))
             with realizar.Model(folder, text_only=True, allow_unknown=True) as model:
                 self.assertEqual(model.info.n_unknown, 1)
-                self.assertEqual(model.advised_sampling(), realizar.Sampling(temperature=0.5, top_k=20))
+                self.assertEqual(model.advised_sampling(), realizar.Sampling(temperature=0.5, top_k=20, temperature_first=True))
 
     def test_shifts_and_releases(self):
         ids = self.model.tokenize(PROMPT)

@@ -35,14 +35,22 @@ public final class ChatParser: Sendable {
         return try parts()
     }
 
-    private func parts() throws -> [ReplyPart] {
-        var parts: [ReplyPart] = []
-        while true {
-            var kind: UInt32 = 0
-            var index: UInt32 = 0
-            let text = try handle.use { parser in try sizedText { rz_chat_parser_next_into(parser, &kind, &index, $0, $1, $2, $3) } }
-            guard let known = ReplyPart.Kind(rawValue: kind & ~UInt32(RZ_CHAT_EVENT_UNPARSED)) else { return parts }
-            parts.append(ReplyPart(kind: known, call: Int(index), text: text, unparsed: kind & UInt32(RZ_CHAT_EVENT_UNPARSED) != 0))
-        }
+    private func parts() throws -> [ReplyPart] { try handle.use { parser in try takeParts { rz_chat_parser_next_into(parser, $0, $1, $2, $3, $4, $5) } } }
+}
+
+/// The parts that a function has ready.
+func takeParts(
+    _ next: (
+        UnsafeMutablePointer<UInt32>, UnsafeMutablePointer<UInt32>, UnsafeMutablePointer<CChar>?, Int, UnsafeMutablePointer<Int>,
+        UnsafeMutablePointer<rz_error>
+    ) -> rz_status
+) throws -> [ReplyPart] {
+    var parts: [ReplyPart] = []
+    while true {
+        var kind: UInt32 = 0
+        var index: UInt32 = 0
+        let text = try sizedText { next(&kind, &index, $0, $1, $2, $3) }
+        guard let known = ReplyPart.Kind(rawValue: kind & ~UInt32(RZ_CHAT_EVENT_UNPARSED)) else { return parts }
+        parts.append(ReplyPart(kind: known, call: Int(index), text: text, unparsed: kind & UInt32(RZ_CHAT_EVENT_UNPARSED) != 0))
     }
 }

@@ -1,16 +1,44 @@
 import CRealizar
 import Dispatch
 
-/// Worker threads and a ceiling on memory, shared by models.
+/// The level of what the library has to say.
+public enum LogLevel: Int32, Sendable { case error = 1, warning, info }
+
+/// The element type of what a session remembers.
+public enum CacheType: UInt32, Sendable { case f16 = 1, q4_0 = 2, q8_0 = 8, f32 = 256 }
+
+/// A value that the library is handed a pointer to.
+final class Box<Value> {
+    let value: Value
+    init(_ value: Value) { self.value = value }
+}
+
+/// Worker threads, a log and a ceiling on memory, shared by models.
 public final class Runtime: Sendable {
     let handle: Handle
 
     /// `threads`, 0: one a processor core. `memoryLimit`: bytes of weights and caches; 0: none.
-    public init(threads: Int = 0, memoryLimit: UInt64 = 0) throws {
+    /// `processors`: those that threads are bound to; none: they are free. `log` is called on any thread.
+    public init(
+        threads: Int = 0, memoryLimit: UInt64 = 0, processors: [UInt32] = [], log: (@Sendable (LogLevel, String) -> Void)? = nil
+    ) throws {
         var params = sizedStruct(rz_runtime_params(), \.struct_size)
         params.threads = UInt32(clamping: threads)
         params.memory_limit = memoryLimit
-        handle = try Handle(free: { rz_runtime_free($0) }) { rz_runtime_new(&params, $0, $1) }
+        if let log {
+            // Kept for as long as the process, because models may speak for as long.
+            params.log_user = Unmanaged.passRetained(Box(log)).toOpaque()
+            params.log = { level, message, length, user in
+                guard let user, let message, let level = LogLevel(rawValue: level) else { return }
+                let log = Unmanaged<Box<@Sendable (LogLevel, String) -> Void>>.fromOpaque(user).takeUnretainedValue()
+                log.value(level, String(decoding: UnsafeRawBufferPointer(start: message, count: length), as: UTF8.self))
+            }
+        }
+        handle = try processors.withUnsafeBufferPointer { processors in
+            params.cpus = processors.isEmpty ? nil : processors.baseAddress
+            params.n_cpus = processors.count
+            return try Handle(free: { rz_runtime_free($0) }) { rz_runtime_new(&params, $0, $1) }
+        }
     }
 
     /// Changes the number of threads, from the next step on.
@@ -27,7 +55,12 @@ public final class Cancel: Sendable {
 
     /// Asks the calls to stop, which they do within milliseconds; later ones do at once.
     public func fire() { handle.use { rz_cancel_fire($0) } }
-    /// Makes it fit for use again.
+    /// Has it fire by itself after so long, at once where that has passed; calls end with the code `.deadline` then.
+    /// Nil takes that back.
+    public func deadline(microseconds: Int64?) throws {
+        try handle.use { cancel in try call { rz_cancel_deadline(cancel, limit(microseconds), $0) } }
+    }
+    /// Makes it fit for use again, and takes its deadline back.
     public func reset() { handle.use { rz_cancel_reset($0) } }
 }
 
@@ -61,6 +94,16 @@ public struct LoadOptions: Sendable {
     public var mmap = false
     /// Tokenizer and template only.
     public var textOnly = false
+    /// Load the layer too that predicts a further token, for drafts by `.mtp`.
+    public var mtp = false
+    /// Measure the parts of each step on a GPU, which takes longer.
+    public var profile = false
+    /// Pass over keys and tensors that nothing knows; `ModelInfo.unknown` counts them.
+    public var allowUnknown = false
+    /// GGML type that matrices of floats are converted to; 0: none.
+    public var quantize: UInt32 = 0
+    /// Told bytes done and in all, on the thread that loads; false stops the load.
+    public var progress: (@Sendable (UInt64, UInt64) -> Bool)?
     /// File of packed weights, made by the first load and mapped by later ones.
     public var packedPath: String?
 
@@ -80,10 +123,13 @@ public struct ModelInfo: Sendable {
     public let devices: [UInt32]
     /// Layers on each of `devices`.
     public let deviceLayers: [Int]
+    /// Keys and tensors that `LoadOptions.allowUnknown` passed over.
+    public let unknown: Int
 }
 
 /// The way from the vectors of a text's tokens to one vector.
-public enum Pooling: UInt32, Sendable { case model = 0, mean = 2, cls, last, rank }
+/// `none`: a vector for each token of all texts; `rank`: the scores of a reranker.
+public enum Pooling: UInt32, Sendable { case model = 0, none, mean, cls, last, rank }
 
 /// A loaded model: a .gguf file, a .safetensors file, or a folder with a config.json. Any number of threads may use it at once.
 public final class Model: Sendable {
@@ -91,12 +137,95 @@ public final class Model: Sendable {
     public let info: ModelInfo
 
     /// Takes as long as reading the file does: `load` does so without blocking.
-    public init(_ path: String, options: LoadOptions = LoadOptions(), cancel: Cancel? = nil) throws {
+    public convenience init(_ path: String, options: LoadOptions = LoadOptions(), cancel: Cancel? = nil) throws {
+        let name = try terminated(path, "the path")
+        try self.init(
+            Model.with(options, cancel) { params in
+                try Handle(free: { rz_model_free($0) }) { rz_model_load(name, params, $0, $1) }
+            })
+    }
+
+    /// A model whose files are bytes in memory, each under its name. Nothing of them is needed afterwards.
+    public convenience init(files: [String: [UInt8]], options: LoadOptions = LoadOptions(), cancel: Cancel? = nil) throws {
+        try self.init(
+            Model.with(options, cancel) { params in
+                try Model.withSources(Array(files)[...]) { sources in
+                    try Handle(free: { rz_model_free($0) }) { rz_model_load_from(sources, sources.count, params, $0, $1) }
+                }
+            })
+    }
+
+    /// Memory that a load and so many sessions will take, told before a weight is read.
+    public static func plan(
+        _ path: String, options: LoadOptions = LoadOptions(), sessions: Int = 1, capacity: Int = 0, keys: CacheType = .f16,
+        values: CacheType = .f16
+    ) throws -> Plan {
+        let name = try terminated(path, "the path")
+        return try plan(options, capacity, keys, values) { params, cache, out, error in
+            rz_model_plan(name, nil, 0, params, cache, UInt32(clamping: sessions), out, error)
+        }
+    }
+
+    /// The same for a model whose files are bytes in memory.
+    public static func plan(
+        files: [String: [UInt8]], options: LoadOptions = LoadOptions(), sessions: Int = 1, capacity: Int = 0, keys: CacheType = .f16,
+        values: CacheType = .f16
+    ) throws -> Plan {
+        try withSources(Array(files)[...]) { sources in
+            try plan(options, capacity, keys, values) { params, cache, out, error in
+                rz_model_plan(nil, sources, sources.count, params, cache, UInt32(clamping: sessions), out, error)
+            }
+        }
+    }
+
+    private static func plan(
+        _ options: LoadOptions, _ capacity: Int, _ keys: CacheType, _ values: CacheType,
+        _ body: (
+            UnsafeMutablePointer<rz_model_params>, UnsafeMutablePointer<rz_cache_params>, UnsafeMutablePointer<rz_plan>,
+            UnsafeMutablePointer<rz_error>
+        ) -> rz_status
+    ) throws -> Plan {
+        var cache = cacheParams(capacity, keys, values)
+        var out = sizedStruct(rz_plan(), \.struct_size)
+        if let problem = Library.problem { throw problem }
+        _ = try with(options, nil) { params in try call { body(params, &cache, &out, $0) } }
+        return Plan(out)
+    }
+
+    private static func cacheParams(_ capacity: Int, _ keys: CacheType, _ values: CacheType) -> rz_cache_params {
+        var params = sizedStruct(rz_cache_params(), \.struct_size)
+        params.capacity = UInt32(clamping: capacity)
+        params.k_type = keys.rawValue
+        params.v_type = values.rawValue
+        return params
+    }
+
+    /// The files as the library takes them.
+    private static func withSources<R>(
+        _ files: ArraySlice<(key: String, value: [UInt8])>, _ sources: [rz_source] = [], _ body: ([rz_source]) throws -> R
+    ) throws -> R {
+        guard let file = files.first else { return try body(sources) }
+        return try terminated(file.key, "the name of a file").withUnsafeBufferPointer { name in
+            try file.value.withUnsafeBytes { data in
+                var source = sizedStruct(rz_source(), \.struct_size)
+                source.kind = UInt32(RZ_SOURCE_MEMORY)
+                source.name = name.baseAddress
+                source.data = data.baseAddress
+                source.size = UInt64(data.count)
+                return try withSources(files.dropFirst(), sources + [source], body)
+            }
+        }
+    }
+
+    /// The parameters of a load, for the time of a call.
+    private static func with<R>(_ options: LoadOptions, _ cancel: Cancel?, _ body: (UnsafeMutablePointer<rz_model_params>) throws -> R) throws -> R {
         var params = sizedStruct(rz_model_params(), \.struct_size)
         params.device = options.device
         params.gpu_layers = UInt32(clamping: options.gpuLayers)
+        params.quantize = options.quantize
         for (flag, set) in [
             (RZ_MODEL_DETERMINISTIC, options.deterministic), (RZ_MODEL_MMAP, options.mmap), (RZ_MODEL_TEXT_ONLY, options.textOnly),
+            (RZ_MODEL_PROFILE, options.profile), (RZ_MODEL_MTP, options.mtp), (RZ_MODEL_ALLOW_UNKNOWN, options.allowUnknown),
         ] where set {
             params.flags |= UInt32(flag)
         }
@@ -104,25 +233,38 @@ public final class Model: Sendable {
         if !options.shares.isEmpty && options.shares.count != options.devices.count {
             throw RealizarError(.invalidArgument, "\(options.shares.count) shares for \(options.devices.count) devices")
         }
-        let name = try terminated(path, "the path")
         let packed = try options.packedPath.map { try terminated($0, "packedPath") }
-        let handle = try use(options.runtime?.handle) { runtime in
-            try use(cancel?.handle) { cancel in
-                try (packed ?? []).withUnsafeBufferPointer { packed in
-                    try options.devices.withUnsafeBufferPointer { devices in
-                        try options.shares.withUnsafeBufferPointer { shares in
-                            params.runtime = runtime
-                            params.cancel = cancel
-                            params.packed_path = packed.isEmpty ? nil : packed.baseAddress
-                            params.devices = devices.isEmpty ? nil : devices.baseAddress
-                            params.n_devices = devices.count
-                            params.shares = shares.isEmpty ? nil : shares.baseAddress
-                            return try Handle(free: { rz_model_free($0) }) { rz_model_load(name, &params, $0, $1) }
+        let progress = options.progress.map { Box($0) }
+        if let progress {
+            params.progress_user = Unmanaged.passUnretained(progress).toOpaque()
+            params.progress = { done, total, user in
+                guard let user else { return 1 }
+                let progress = Unmanaged<Box<@Sendable (UInt64, UInt64) -> Bool>>.fromOpaque(user).takeUnretainedValue()
+                return progress.value(done, total) ? 0 : 1
+            }
+        }
+        return try withExtendedLifetime(progress) {
+            try use(options.runtime?.handle) { runtime in
+                try use(cancel?.handle) { cancel in
+                    try (packed ?? []).withUnsafeBufferPointer { packed in
+                        try options.devices.withUnsafeBufferPointer { devices in
+                            try options.shares.withUnsafeBufferPointer { shares in
+                                params.runtime = runtime
+                                params.cancel = cancel
+                                params.packed_path = packed.isEmpty ? nil : packed.baseAddress
+                                params.devices = devices.isEmpty ? nil : devices.baseAddress
+                                params.n_devices = devices.count
+                                params.shares = shares.isEmpty ? nil : shares.baseAddress
+                                return try body(&params)
+                            }
                         }
                     }
                 }
             }
         }
+    }
+
+    private init(_ handle: Handle) throws {
         self.handle = handle
         var c = sizedStruct(rz_model_info(), \.struct_size)
         try handle.use { model in try call { rz_model_info_get(model, &c, $0) } }
@@ -133,7 +275,7 @@ public final class Model: Sendable {
             vocabSize: Int(c.vocab_size), contextLength: Int(c.context_length), parameters: c.n_params, weightBytes: c.weight_bytes,
             bosToken: token(c.bos_token), eosToken: token(c.eos_token),
             hasChatTemplate: c.chat_template & UInt32(RZ_TEMPLATE_PRESENT) != 0, device: c.device, devices: Array(devices),
-            deviceLayers: numbers(c.device_layers).prefix(devices.count).map { Int($0) })
+            deviceLayers: numbers(c.device_layers).prefix(devices.count).map { Int($0) }, unknown: Int(c.n_unknown))
     }
 
     /// Loads a model on another thread. It stops when the task is cancelled.
@@ -146,6 +288,59 @@ public final class Model: Sendable {
     public func metadata(_ key: String) throws -> String {
         let key = try terminated(key, "the key")
         return try handle.use { model in try sizedText { rz_model_meta_into(model, key, $0, $1, $2, $3) } }
+    }
+
+    /// The keys of the metadata, in alphabetical order.
+    public func metadataKeys() throws -> [String] {
+        try listed(true) { i in try handle.use { model in try sizedText { rz_model_meta_key_into(model, i, $0, $1, $2, $3) } } }
+    }
+
+    /// The elements of an array of the metadata as texts.
+    public func metadataList(_ key: String) throws -> [String] {
+        let isList = try metadata(key).hasPrefix("[") // so that a missing key is not an empty list
+        let key = try terminated(key, "the key")
+        return try listed(isList) { i in
+            try handle.use { model in try sizedText { rz_model_meta_element_into(model, key, i, $0, $1, $2, $3) } }
+        }
+    }
+
+    /// Entries up to the one that there is not.
+    private func listed(_ isList: Bool, _ entry: (Int) throws -> String) throws -> [String] {
+        var all: [String] = []
+        do {
+            while true { all.append(try entry(all.count)) }
+        } catch let error as RealizarError where isList && error.code == .invalidArgument {
+            return all
+        }
+    }
+
+    /// Advice of the model's makers for sampling, nil where there is none. Nothing of it takes effect by itself.
+    public func advisedSampling() throws -> Sampling? {
+        var c = sizedStruct(rz_model_sampling(), \.struct_size)
+        try handle.use { model in try call { rz_model_sampling_get(model, &c, $0) } }
+        if c.told == 0 { return nil }
+        var sampling = Sampling(temperature: c.temperature, topP: c.top_p)
+        sampling.topK = c.top_k
+        sampling.minP = c.min_p
+        sampling.repeatPenalty = c.repeat_penalty
+        sampling.penaltyWindow = c.penalty_window
+        sampling.temperatureFirst = true // they advise it for transformers
+        return sampling
+    }
+
+    /// The bytes of one token, which may be a part of a character.
+    public func bytes(of token: UInt32) throws -> [UInt8] {
+        try handle.use { model in try sized(64) { rz_token_bytes_into(model, token, $0, $1, $2, nil, $3) } }
+    }
+
+    /// A conversation in JSON as the text that the model was trained on, by the template in its file.
+    public func render(conversation json: String, addGenerationPrompt: Bool = true) throws -> String {
+        let flags = addGenerationPrompt ? UInt32(RZ_CHAT_ADD_GENERATION_PROMPT) : 0
+        return try handle.use { model in
+            try withText(json) { json, length in
+                try sizedText(4096) { rz_chat_render_json_into(model, json, length, flags, $0, $1, $2, $3) }
+            }
+        }
     }
 
     /// The tokens of a text. `special`: with those that begin and end a text, as the model asks. `parse`: names of control tokens
@@ -206,14 +401,16 @@ public final class Model: Sendable {
                 }
             }
         }
-        let width = values.count / tokens.count
-        return tokens.indices.map { Array(values[$0 * width..<($0 + 1) * width]) }
+        let rows = pooling == .none ? lengths.reduce(0, +) : tokens.count
+        let width = values.count / rows
+        return (0..<rows).map { Array(values[$0 * width..<($0 + 1) * width]) }
     }
 
-    /// A grammar for what is written.
-    public func grammar(_ kind: Grammar.Kind, _ text: String = "") throws -> Grammar {
-        try Grammar(Handle(free: { rz_grammar_free($0) }) { out, error in
-            handle.use { model in withText(text) { rz_grammar_new(model, kind.rawValue, $0, $1, out, error) } }
+    /// A grammar for what is written. `whitespace`: JSON may have some between its parts.
+    public func grammar(_ kind: Grammar.Kind, _ text: String = "", whitespace: Bool = false) throws -> Grammar {
+        let number = kind.rawValue | (whitespace ? UInt32(RZ_GRAMMAR_WHITESPACE) : 0)
+        return try Grammar(Handle(free: { rz_grammar_free($0) }) { out, error in
+            handle.use { model in withText(text) { rz_grammar_new(model, number, $0, $1, out, error) } }
         })
     }
 
@@ -225,10 +422,10 @@ public final class Model: Sendable {
         })
     }
 
-    /// An empty session with room for so many tokens; 0: as many as the model was made for, at most 8192.
-    public func session(capacity: Int = 0) throws -> Session {
-        var params = sizedStruct(rz_cache_params(), \.struct_size)
-        params.capacity = UInt32(clamping: capacity)
+    /// An empty session with room for so many tokens; 0: as many as the model was made for, at most 8192. `keys` and
+    /// `values`: the types of what it remembers.
+    public func session(capacity: Int = 0, keys: CacheType = .f16, values: CacheType = .f16) throws -> Session {
+        var params = Model.cacheParams(capacity, keys, values)
         return try Session(self, Handle(free: { rz_cache_free($0) }) { out, error in
             handle.use { model in rz_cache_new(model, &params, out, error) }
         })

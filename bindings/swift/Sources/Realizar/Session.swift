@@ -13,6 +13,8 @@ public struct Sampling: Sendable {
     public var seed: UInt64 = 0
     /// Added to the logits of tokens; -infinity forbids one.
     public var logitBias: [UInt32: Float] = [:]
+    /// `topP` and `minP` see the distribution that the temperature leaves, which is the order of transformers.
+    public var temperatureFirst = false
 
     public init(temperature: Float = 0, topP: Float = 0, seed: UInt64 = 0) {
         self.temperature = temperature
@@ -35,6 +37,7 @@ public struct Sampling: Sendable {
         params.frequency_penalty = frequencyPenalty
         params.penalty_window = penaltyWindow
         params.seed = seed
+        params.flags = temperatureFirst ? UInt32(RZ_SAMPLER_TEMPERATURE_FIRST) : 0
         return try logitBias.map { rz_logit_bias(token: $0, bias: $1) }.withUnsafeBufferPointer { biases in
             params.biases = biases.baseAddress
             params.n_biases = biases.count
@@ -47,6 +50,17 @@ public struct Sampling: Sendable {
 public final class Sampler: Sendable {
     let handle: Handle
     public init(_ sampling: Sampling = Sampling()) throws { handle = try sampling.sampler() }
+
+    /// Lets it choose only what continues a text of the grammar, from its start; nil: anything.
+    public func setGrammar(_ grammar: Grammar?) throws {
+        try handle.use { sampler in try use(grammar?.handle) { grammar in try call { rz_sampler_grammar_set(sampler, grammar, $0) } } }
+    }
+}
+
+/// A token and the logarithm of its probability.
+public struct Logprob: Sendable, Hashable {
+    public let token: UInt32
+    public let logprob: Float
 }
 
 /// The guess at a job's next tokens, which changes nothing but the time.
@@ -57,6 +71,8 @@ public enum Draft: Sendable {
     case lookup
     /// By a small model of the same vocabulary.
     case model(Model)
+    /// By a layer of the model itself, of `LoadOptions.mtp`.
+    case mtp
 }
 
 /// Choices for a generation.
@@ -64,10 +80,14 @@ public struct Options: Sendable {
     public var sampling: Sampling
     /// 0: no limit but the capacity of the session.
     public var maxTokens: UInt32
-    /// The text ends ahead of the first of these.
+    /// The text ends ahead of the first of these, that of a reply in its content.
     public var stops: [String]
     public var grammar: Grammar?
     public var draft: Draft
+    /// Tokens of a draft at most; 0: chosen by the library.
+    public var draftMax: UInt32 = 0
+    /// Number of the likeliest tokens that `Job.logprobs` tells with each, at most 32.
+    public var logprobs: UInt32 = 0
 
     public init(
         sampling: Sampling = Sampling(), maxTokens: UInt32 = 0, stops: [String] = [], grammar: Grammar? = nil, draft: Draft = .none
@@ -85,10 +105,15 @@ public struct Options: Sendable {
 public final class Session: Sendable {
     public let model: Model
     let handle: Handle
+    /// Ends what a task that is cancelled waits for.
+    let stop: Cancel
 
-    init(_ model: Model, _ handle: Handle) {
+    init(_ model: Model, _ handle: Handle) throws {
+        let stop = try Cancel()
+        try handle.use { cache in try stop.handle.use { stop in try call { rz_cache_cancel_set(cache, stop, $0) } } }
         self.model = model
         self.handle = handle
+        self.stop = stop
     }
 
     /// Tokens in the session.
@@ -96,25 +121,97 @@ public final class Session: Sendable {
     /// Tokens that there is room for.
     public var capacity: Int { handle.use { Int(rz_cache_capacity($0)) } }
 
-    /// Answers a conversation, given as a whole, piece by piece.
+    /// Answers a conversation, given as a whole: the content of the reply, piece by piece.
     public func chat(_ messages: [Message], _ options: Options = Options()) throws -> Pieces {
-        Pieces(session: self, prompt: try model.tokenize(messages), options: options)
+        let json = conversation(messages)
+        return Pieces(session: self, prompt: try model.tokenize(conversation: json), conversation: json, options: options)
+    }
+
+    /// Replies to a conversation in JSON, with all parts: what the model thinks, content, calls of tools, and the end.
+    public func reply(conversation json: String, _ options: Options = Options()) throws -> Parts {
+        Parts(session: self, prompt: try model.tokenize(conversation: json), conversation: json, options: options)
     }
 
     /// Continues a text, piece by piece.
     public func generate(_ prompt: String, _ options: Options = Options()) throws -> Pieces {
-        Pieces(session: self, prompt: try model.tokenize(prompt), options: options)
+        Pieces(session: self, prompt: try model.tokenize(prompt), conversation: nil, options: options)
     }
 
     /// A job that continues some tokens. What the session holds of them from its start is not computed again. The session is busy
     /// until the job is gone.
-    public func job(_ prompt: [UInt32], _ options: Options = Options()) throws -> Job {
-        var common: UInt32 = 0
-        try handle.use { cache in try call { rz_cache_match(cache, prompt, prompt.count, &common, $0) } }
+    public func job(_ prompt: [UInt32], _ options: Options = Options()) throws -> Job { try job(prompt, conversation: nil, options) }
+
+    /// A job that replies to a conversation in JSON, in parts: `Job.parts`.
+    public func job(conversation json: String, _ options: Options = Options()) throws -> Job {
+        try job(model.tokenize(conversation: json), conversation: json, options)
+    }
+
+    func job(_ prompt: [UInt32], conversation: String?, _ options: Options) throws -> Job {
         // The last token of a prompt is always computed, because the answer starts from its logits.
-        let kept = min(Int(common), max(prompt.count - 1, 0))
+        let kept = min(try match(prompt), max(prompt.count - 1, 0))
         try truncate(kept)
-        return try Job(self, Array(prompt[kept...]), options)
+        return try Job(self, Array(prompt[kept...]), conversation, options)
+    }
+
+    /// The number of the first of some tokens that need not be computed again.
+    public func match(_ tokens: [UInt32]) throws -> Int {
+        var common: UInt32 = 0
+        try handle.use { cache in try call { rz_cache_match(cache, tokens, tokens.count, &common, $0) } }
+        return Int(common)
+    }
+
+    /// The tokens of the session.
+    public func tokens() throws -> [UInt32] {
+        try handle.use { cache in try sized(count) { rz_cache_tokens_into(cache, $0, $1, $2, $3) } }
+    }
+
+    /// Forgets `drop` tokens behind the first `keep`, to make room; the next call that needs those behind them computes
+    /// them again.
+    public func shift(keep: Int, drop: Int) throws {
+        try handle.use { cache in try call { rz_cache_shift(cache, UInt32(clamping: keep), UInt32(clamping: drop), $0) } }
+    }
+
+    /// Gives the memory of keys and values back; the next call that needs them computes them again.
+    public func release() throws {
+        try handle.use { cache in try call { rz_cache_release(cache, $0) } }
+    }
+
+    /// Appends tokens, as `prefill` does, and gives the logarithm of the probability of each after all before it.
+    public func score(_ tokens: [UInt32], cancel: Cancel? = nil) throws -> [Float] {
+        var scores = [Float](repeating: 0, count: tokens.count)
+        try handle.use { cache in
+            try use(cancel?.handle) { cancel in
+                try scores.withUnsafeMutableBufferPointer { scores in
+                    try call { rz_score_into(cache, tokens, tokens.count, scores.baseAddress, cancel, $0) }
+                }
+            }
+        }
+        return scores
+    }
+
+    /// The `k` likeliest tokens after the last one, the likeliest first.
+    public func logprobs(_ k: Int) throws -> [Logprob] {
+        let k = min(max(k, 0), model.info.vocabSize)
+        var tokens = [UInt32](repeating: 0, count: k)
+        var values = [Float](repeating: 0, count: k)
+        var n = 0
+        try handle.use { cache in try call { rz_logprobs_into(cache, UInt32(k), &tokens, &values, &n, $0) } }
+        return (0..<n).map { Logprob(token: tokens[$0], logprob: values[$0]) }
+    }
+
+    /// `decode` for several sessions of one model, in one pass over the weights. `samplers`: one for each, or none.
+    public static func decode(_ sessions: [Session], _ tokens: [UInt32], _ samplers: [Sampler?] = []) throws -> [UInt32] {
+        guard tokens.count == sessions.count && (samplers.isEmpty || samplers.count == sessions.count) else {
+            throw RealizarError(.invalidArgument, "a batch has as many tokens and samplers as sessions")
+        }
+        let choosers = samplers.isEmpty ? [Handle?](repeating: nil, count: sessions.count) : samplers.map { $0?.handle }
+        var next = [UInt32](repeating: 0, count: tokens.count)
+        try useAll(sessions.map(\.handle)) { caches in
+            try useAll(choosers) { choosers in
+                try call { rz_decode_batch(caches, tokens, tokens.count, choosers, &next, $0) }
+            }
+        }
+        return next
     }
 
     /// Appends tokens; afterwards there are logits of the last one.
@@ -159,9 +256,8 @@ public final class Session: Sendable {
 
     /// Has the session use some adapters, each with a scale, or none; empties it.
     public func setAdapters(_ adapters: [(Adapter, scale: Float)]) throws {
-        try withExtendedLifetime(adapters) {
-            let handles: [OpaquePointer?] = adapters.map { $0.0.handle.use { $0 } }
-            let scales = adapters.map(\.scale)
+        let scales = adapters.map(\.scale)
+        try useAll(adapters.map { $0.0.handle }) { handles in
             try handle.use { cache in try call { rz_cache_adapters_set(cache, handles, scales, handles.count, $0) } }
         }
     }
@@ -174,6 +270,7 @@ public struct Pieces: AsyncSequence, Sendable {
     public typealias Element = String
     let session: Session
     let prompt: [UInt32]
+    let conversation: String?
     let options: Options
 
     public func makeAsyncIterator() -> Iterator { Iterator(pieces: self) }
@@ -188,12 +285,45 @@ public struct Pieces: AsyncSequence, Sendable {
         public mutating func next() async throws -> String? {
             if ended { return nil }
             ended = true // if this throws
-            let job = try job ?? pieces.session.job(pieces.prompt, pieces.options)
+            let job = try job ?? pieces.session.job(pieces.prompt, conversation: pieces.conversation, pieces.options)
             self.job = nil
             guard let piece = try await job.next() else { return nil }
             self.job = job
             ended = false
             return piece
+        }
+    }
+}
+
+/// The parts of a reply, as `Pieces` are those of a text: `for try await part in session.reply(conversation: json)`.
+public struct Parts: AsyncSequence, Sendable {
+    public typealias Element = ReplyPart
+    let session: Session
+    let prompt: [UInt32]
+    let conversation: String
+    let options: Options
+
+    public func makeAsyncIterator() -> Iterator { Iterator(parts: self) }
+
+    public struct Iterator: AsyncIteratorProtocol {
+        let parts: Parts
+        private var job: Job?
+        private var ready: ArraySlice<ReplyPart> = []
+        private var ended = false
+
+        init(parts: Parts) { self.parts = parts }
+
+        public mutating func next() async throws -> ReplyPart? {
+            if let part = ready.popFirst() { return part }
+            if ended { return nil }
+            ended = true // if this throws
+            let job = try job ?? parts.session.job(parts.prompt, conversation: parts.conversation, parts.options)
+            self.job = nil
+            guard let made = try await job.nextParts() else { return nil }
+            self.job = job
+            ended = false
+            ready = made[...]
+            return ready.popFirst()
         }
     }
 }

@@ -60,7 +60,7 @@ public enum Library {
             return RealizarError(.version, "librealizar \(version) has the interface \(rz_abi_version()), \(RZ_ABI_VERSION) is needed")
         }
         var missing: Set = ["rz_error", "rz_model_params", "rz_model_info", "rz_sampler_params", "rz_cache_params", "rz_job_params",
-            "rz_job_info", "rz_embed_params", "rz_runtime_params"]
+            "rz_job_info", "rz_embed_params", "rz_runtime_params", "rz_model_sampling", "rz_source", "rz_plan", "rz_metrics"]
         var layout = rz_layout()
         layout.struct_size = UInt32(MemoryLayout<rz_layout>.size)
         var index: UInt32 = 0
@@ -164,9 +164,18 @@ func text<Characters>(_ characters: Characters) -> String {
 }
 
 /// The numbers in an array of a struct.
-func numbers<Numbers>(_ array: Numbers) -> [UInt32] {
-    withUnsafeBytes(of: array) { Array($0.bindMemory(to: UInt32.self)) }
+func numbers<Numbers, Number>(_ array: Numbers, _ type: Number.Type = UInt32.self) -> [Number] {
+    withUnsafeBytes(of: array) { Array($0.bindMemory(to: type)) }
 }
+
+/// The pointers of several handles, absent ones among them, which stay valid meanwhile.
+@discardableResult
+func useAll<R>(_ handles: [Handle?], _ body: ([OpaquePointer?]) throws -> R) rethrows -> R {
+    try withExtendedLifetime(handles) { try body(handles.map { handle in use(handle) { $0 } }) }
+}
+
+/// A time as the library takes one: RZ_NO_LIMIT without one, and none where it is negative.
+func limit(_ microseconds: Int64?) -> UInt64 { microseconds.map { UInt64(max($0, 0)) } ?? .max }
 
 /// The struct with its size filled in.
 func sizedStruct<S>(_ value: S, _ size: WritableKeyPath<S, UInt32>) -> S {

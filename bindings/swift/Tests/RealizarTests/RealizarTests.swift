@@ -6,6 +6,15 @@ import XCTest
 
 let story = ", there was a little girl named Lily. She loved to play outside in the park. One day, she saw a big, red ball."
 
+/// Lines that were said, on any thread.
+final class Told: @unchecked Sendable {
+    private let lock = NSLock()
+    private var said: [String] = []
+
+    func add(_ line: String) { lock.withLock { said.append(line) } }
+    var lines: [String] { lock.withLock { said } }
+}
+
 final class RealizarTests: XCTestCase {
     static let tiny = ProcessInfo.processInfo.environment["STORY"]
         ?? URL(fileURLWithPath: #filePath).appendingPathComponent("../../../../../tests/data/stories260K-f32.gguf").standardized.path
@@ -81,6 +90,8 @@ final class RealizarTests: XCTestCase {
         let model = try load()
         expect(.unsupported) { _ = try model.tokenize([Message("user", "x")]) }
         expect(.invalidArgument) { _ = try model.grammar(.regex, "(") }
+        expect(.invalidArgument) { _ = try model.grammar(.regex, "a", whitespace: true) }
+        _ = try model.grammar(.json, whitespace: true)
         expect(.invalidArgument) { _ = try model.session().logits() }
         expect(.unsupported) { _ = try ChatParser(model, conversation: conversation([Message("user", "x")])) }
         let session = try model.session(capacity: 8)
@@ -143,6 +154,180 @@ final class RealizarTests: XCTestCase {
         _ = try jobs[2].step() // one that has ended has nothing to stop
     }
 
+    func testJobsThatFailAndProbabilities() throws {
+        let model = try load()
+        var nothing = Sampling()
+        for token in 0..<UInt32(512) { nothing.logitBias[token] = -.infinity }
+        var counted = Options(maxTokens: 6)
+        counted.logprobs = 2
+        let tokens = try model.tokenize("Once upon a time")
+        let failing = try model.session(capacity: 64).job(tokens, Options(sampling: nothing))
+        let going = try model.session(capacity: 64).job(tokens, counted)
+        XCTAssertNil(try failing.error)
+        while try Job.step([failing, going]) {}
+        XCTAssertEqual(try [failing.end, going.end], [.failed, .length])
+        XCTAssertNil(try going.error)
+        let why = try XCTUnwrap(failing.error)
+        expect(why.code) { _ = try failing.step() }
+        let rows = try going.logprobs()
+        XCTAssertEqual(rows.map(\.made.token), try going.tokens())
+        XCTAssertEqual(rows.count, 6)
+        XCTAssertEqual(try going.logprobs(), [])
+        let other = try model.session(capacity: 64)
+        try other.prefill(tokens)
+        for row in rows {
+            XCTAssertEqual(row.likeliest, try other.logprobs(2))
+            XCTAssertEqual(row.likeliest[0], row.made) // greedily
+            try other.prefill([row.made.token])
+        }
+        XCTAssertEqual(try other.logprobs(1000).count, 512)
+        expect(.invalidArgument) { _ = try failing.logprobs() }
+    }
+
+    func testDeadlines() throws {
+        let model = try load()
+        let tokens = try model.tokenize("Once upon a time")
+        let job = try model.session(capacity: 256).job(tokens)
+        for passed in [0, -1, Int64.min] {
+            try job.deadline(microseconds: passed)
+            expect(.deadline) { _ = try job.step() }
+        }
+        for later in [Int64.max, 60_000_000, nil] {
+            try job.deadline(microseconds: later)
+            XCTAssertTrue(try job.step())
+        }
+        job.cancel()
+        expect(.cancelled) { _ = try job.step() }
+        job.resume()
+        XCTAssertTrue(try job.step())
+        XCTAssertEqual(try job.counts.made, 4)
+        let cancel = try Cancel()
+        try cancel.deadline(microseconds: 0)
+        expect(.deadline) { _ = try model.session(capacity: 64).score(tokens, cancel: cancel) }
+        cancel.reset()
+        XCTAssertEqual(try model.session(capacity: 64).score(tokens, cancel: cancel).count, 5)
+    }
+
+    func testSessionsThatLast() throws {
+        let model = try load()
+        let tokens = try model.tokenize("Once upon a time")
+        let one = try model.session(capacity: 64)
+        let two = try model.session(capacity: 64, keys: .f32, values: .f32)
+        let half = try model.session(capacity: 64, keys: .q8_0, values: .q4_0)
+        for session in [one, two, half] { try session.prefill(tokens) }
+        let token = try one.sample()
+        let sampler = try Sampler()
+        let next = try Session.decode([one, two], [token, token], [nil, sampler])
+        XCTAssertEqual(next[0], next[1])
+        XCTAssertEqual(try one.tokens(), tokens + [token])
+        expect(.invalidArgument) { _ = try Session.decode([one], [1, 2]) }
+        XCTAssertEqual(try one.match(tokens + [7]), 5)
+        var saved: [UInt8] = []
+        try one.save { saved.append(contentsOf: $0) }
+        var at = 0
+        let read = { (buffer: UnsafeMutableRawBufferPointer) in
+            guard at + buffer.count <= saved.count else { throw CancellationError() }
+            buffer.copyBytes(from: saved[at..<(at + buffer.count)])
+            at += buffer.count
+        }
+        let loaded = try model.restore(read)
+        XCTAssertEqual(try loaded.logits(), try one.logits())
+        XCTAssertThrowsError(try model.restore(read)) { XCTAssertTrue($0 is CancellationError) }
+        XCTAssertThrowsError(try one.save { _ in throw CancellationError() }) { XCTAssertTrue($0 is CancellationError) }
+        for session in [one, loaded] {
+            try session.release()
+            try session.shift(keep: 1, drop: 2)
+        }
+        XCTAssertEqual([one.count, loaded.count], [4, 4])
+        XCTAssertEqual(try loaded.decode(token), try one.decode(token))
+        let free = try two.sample(sampler)
+        try sampler.setGrammar(model.grammar(.choices, "[\"yes\"]"))
+        XCTAssertTrue("yes".hasPrefix(try model.detokenize([two.sample(sampler)]).trimmingCharacters(in: .whitespaces)))
+        try sampler.setGrammar(nil)
+        XCTAssertEqual(try two.sample(sampler), free)
+
+        let stream = try TextStream(model)
+        let text = try model.tokenize("größe €").map { try stream.push($0) }.joined()
+        XCTAssertEqual(text + (try stream.flush()), "größe €")
+        try stream.follow(model.tokenize("Once upon a"))
+        XCTAssertEqual(try stream.push(tokens[4]) + stream.flush(), " time")
+        XCTAssertEqual(try model.bytes(of: 1), Array("<s>".utf8))
+        XCTAssertTrue(try model.metadataKeys().contains("general.architecture"))
+        expect(.invalidArgument) { _ = try model.metadataList("none") }
+        XCTAssertGreaterThan(try model.work().dispatches, 0)
+        model.resetMetrics()
+        XCTAssertEqual(try model.metrics().prefill.count, 0)
+        XCTAssertEqual(try Device.all()[0].kind, .cpu)
+        XCTAssertEqual(try model.embed(["Once upon a time"], pooling: .none).count, 5)
+    }
+
+    func testLoadsAndPlans() throws {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        try Data("{\"model_type\": \"llama\", \"magic_norm\": true}".utf8).write(to: folder.appendingPathComponent("config.json"))
+        try Data("{\"temperature\": 0.5, \"top_k\": 20}".utf8).write(to: folder.appendingPathComponent("generation_config.json"))
+        var options = LoadOptions()
+        options.textOnly = true
+        expect(.unsupported) { _ = try Model(folder.path, options: options) }
+        options.allowUnknown = true
+        let model = try Model(folder.path, options: options)
+        XCTAssertEqual(model.info.unknown, 1)
+        let advice = try XCTUnwrap(model.advisedSampling())
+        XCTAssertEqual([advice.temperature, advice.topP], [0.5, 0])
+        XCTAssertEqual(advice.topK, 20)
+        XCTAssertTrue(advice.temperatureFirst)
+        XCTAssertNil(try load().advisedSampling())
+
+        let one = try Model.plan(Self.tiny, capacity: 256)
+        let three = try Model.plan(Self.tiny, sessions: 3, capacity: 256)
+        XCTAssertEqual(three.totalHost - one.totalHost, 2 * one.cacheHost)
+        XCTAssertTrue(one.devices.isEmpty)
+        let files = ["model.gguf": [UInt8](try Data(contentsOf: URL(fileURLWithPath: Self.tiny)))]
+        XCTAssertLessThan(try Model.plan(files: files, capacity: 256, keys: .q8_0, values: .q8_0).cacheToken, one.cacheToken)
+        let told = Told()
+        var logged = try LoadOptions(runtime: Runtime(threads: 1, log: { level, text in told.add("\(level) \(text)") }))
+        logged.progress = { done, total in
+            told.add("\(done) of \(total)")
+            return true
+        }
+        let ofBytes = try Model(files: files, options: logged)
+        XCTAssertEqual(ofBytes.info.weightBytes, one.weightsHost)
+        XCTAssertTrue(told.lines.contains { $0.hasPrefix("info ") } && told.lines.contains { $0.contains(" of ") })
+        logged.progress = { _, _ in false }
+        expect(.cancelled) { _ = try Model(Self.tiny, options: logged) }
+    }
+
+    func testRepliesComeInParts() async throws {
+        guard let path = ProcessInfo.processInfo.environment["CHAT"] else { throw XCTSkip("CHAT names no model with a template") }
+        let model = try await Model.load(path)
+        let json =
+            "{\"messages\": [{\"role\": \"user\", \"content\": \"Once upon a time\"}], \"tool_choice\": \"required\", "
+            + "\"parallel_tool_calls\": false, \"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"go\", \"parameters\": {\"type\": "
+            + "\"object\", \"properties\": {\"by\": {\"enum\": [\"car\", \"bus\"]}}, \"required\": [\"by\"], \"additionalProperties\": false}}}]}"
+        let session = try model.session()
+        var parts: [ReplyPart] = []
+        for try await part in try session.reply(conversation: json, Options(maxTokens: 200, grammar: model.grammar(.tools, json))) {
+            parts.append(part)
+        }
+        let of = { (kind: ReplyPart.Kind) in parts.filter { $0.kind == kind }.map(\.text).joined() }
+        XCTAssertEqual(of(.toolName), "go")
+        XCTAssertTrue(["{\"by\":\"car\"}", "{\"by\":\"bus\"}"].contains(of(.toolArguments).filter { !$0.isWhitespace }), "\(parts)")
+        XCTAssertEqual(parts.last, ReplyPart(kind: .end, call: 0, text: "", unparsed: false))
+        // Stop strings count in content alone, which is the text of a reply.
+        let question = [Message("user", "Once upon a time")]
+        let answer = try await collect(session.chat(question, Options(stops: [" She"])))
+        XCTAssertEqual(answer, ", there was a little girl named Lily.")
+        let again = try session.job(conversation: conversation(question), Options(maxTokens: 3))
+        XCTAssertEqual(try again.counts.prompt, 1)
+        while try again.step() {}
+        XCTAssertEqual(try again.tokens().count, 3)
+        XCTAssertTrue(story.hasPrefix(try again.text()))
+        let plain = try model.session().job([1])
+        expect(.invalidArgument) { _ = try plain.parts() }
+        XCTAssertTrue(try model.render(conversation: conversation(question)).hasSuffix("Once upon a time"))
+    }
+
     func testAdaptersAndEmbeddings() throws {
         let model = try load()
         let tokens = try model.tokenize("Once upon a time")
@@ -188,7 +373,7 @@ final class RealizarTests: XCTestCase {
             text += piece
         }
         XCTAssertTrue(text.contains("Paris"), text)
-        // The parser of replies hands on the same.
+        // The parser of replies hands on the same content.
         let asked = try model.tokenize(question)
         let job = try model.session().job(asked, Options(maxTokens: 20))
         while try job.step() {}

@@ -1,0 +1,130 @@
+package realizar
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/ebitengine/purego"
+)
+
+// values are what callbacks are handed by number, because C keeps no pointers of Go.
+var (
+	values sync.Map
+	number atomic.Uintptr
+)
+
+// keep gives a value its number, until forget.
+func keep(value any) (user uintptr, forget func()) {
+	user = number.Add(1)
+	values.Store(user, value)
+	return user, func() { values.Delete(user) }
+}
+
+func kept[T any](user uintptr) T {
+	value, _ := values.Load(user)
+	return value.(T)
+}
+
+// LogLevel is how urgent a log message is.
+type LogLevel int32
+
+const (
+	LogError LogLevel = 1 + iota
+	LogWarning
+	LogInfo
+)
+
+// RuntimeOptions are optional; the zero value means the defaults.
+type RuntimeOptions struct {
+	Threads     int                                  // 0: as many as there are cores; 1: the calling one alone
+	MemoryLimit uint64                               // bytes of weights and caches in host memory; 0: no limit
+	CPUs        []uint32                             // processors that the threads are bound to; nil: none
+	Log         func(level LogLevel, message string) // called from any goroutine or thread, several at once; kept for as long as the process
+}
+
+// Runtime is what several models share: threads, a limit on memory, a log.
+type Runtime struct{ runtime *handle }
+
+var logCallback = sync.OnceValue(func() uintptr {
+	return purego.NewCallback(func(level uintptr, message *byte, length, user uintptr) uintptr {
+		kept[func(LogLevel, string)](user)(LogLevel(level), string(unsafe.Slice(message, length)))
+		return 0
+	})
+})
+
+// NewRuntime makes a runtime.
+func NewRuntime(options *RuntimeOptions) (*Runtime, error) {
+	if err := Open(""); err != nil {
+		return nil, err
+	}
+	if options == nil {
+		options = &RuntimeOptions{}
+	}
+	params := rz_runtime_params{threads: uint32(max(options.Threads, 0)), memory_limit: options.MemoryLimit, n_cpus: uintptr(len(options.CPUs))}
+	params.struct_size = uint32(unsafe.Sizeof(params))
+	var pinner runtime.Pinner
+	defer pinner.Unpin()
+	if len(options.CPUs) > 0 {
+		params.cpus = &options.CPUs[0]
+		pinner.Pin(params.cpus)
+	}
+	if options.Log != nil {
+		params.log = logCallback()
+		params.log_user, _ = keep(options.Log)
+	}
+	var e rz_error
+	var object uintptr
+	if err := check(c.rz_runtime_new(&params, &object, &e), &e); err != nil {
+		return nil, err
+	}
+	r := &Runtime{own(object, c.rz_runtime_free)}
+	runtime.AddCleanup(r, (*handle).close, r.runtime)
+	return r, nil
+}
+
+// SetThreads changes the number of threads that compute, from the next step on; 0: as many as there are cores.
+func (r *Runtime) SetThreads(n int) error {
+	return r.runtime.use(func(object uintptr, e *rz_error) int32 { return c.rz_runtime_threads_set(object, uint32(max(n, 0)), e) })
+}
+
+// Close frees the runtime once the models that were loaded with it are closed too. Closing twice is fine.
+func (r *Runtime) Close() error {
+	r.runtime.close()
+	return nil
+}
+
+// DeviceKind is the kind of a device.
+type DeviceKind uint32
+
+const (
+	CPU  DeviceKind = 1
+	CUDA DeviceKind = 2
+)
+
+// Device is something to compute on; its index is where [Devices] lists it, from 1.
+type Device struct {
+	Name, ISA               string
+	Kind                    DeviceKind
+	MemoryTotal, MemoryFree uint64
+	Unavailable             string // why; "": it is available
+}
+
+// Devices lists what there is to compute on, the CPU first.
+func Devices() ([]Device, error) {
+	if err := Open(""); err != nil {
+		return nil, err
+	}
+	devices := make([]Device, c.rz_device_count())
+	for i := range devices {
+		var info rz_device_info
+		info.struct_size = uint32(unsafe.Sizeof(info))
+		var e rz_error
+		if err := check(c.rz_device_info_get(uint32(i+1), &info, &e), &e); err != nil {
+			return nil, err
+		}
+		devices[i] = Device{text(info.name[:]), text(info.isa[:]), DeviceKind(info.kind), info.memory_total, info.memory_free, text(info.unavailable[:])}
+	}
+	return devices, nil
+}

@@ -1,0 +1,228 @@
+package realizar
+
+import (
+	"context"
+	"runtime"
+	"unsafe"
+)
+
+// Sampler chooses tokens. It belongs to one call at a time. A nil *Sampler chooses the most likely token.
+type Sampler struct{ sampler *handle }
+
+// NewSampler makes a sampler.
+func NewSampler(sampling Sampling) (*Sampler, error) {
+	if err := Open(""); err != nil {
+		return nil, err
+	}
+	object, err := newSampler(&sampling)
+	if err != nil {
+		return nil, err
+	}
+	s := &Sampler{own(object, c.rz_sampler_free)}
+	runtime.AddCleanup(s, (*handle).close, s.sampler)
+	return s, nil
+}
+
+// SetGrammar lets the sampler choose only what continues a text of the grammar, from its start; nil: anything.
+func (s *Sampler) SetGrammar(g *Grammar) error {
+	var form *handle
+	if g != nil {
+		form = g.grammar
+	}
+	object, err := form.acquire()
+	if err != nil {
+		return err
+	}
+	defer form.release()
+	return s.sampler.use(func(sampler uintptr, e *rz_error) int32 { return c.rz_sampler_grammar_set(sampler, object, e) })
+}
+
+// Close frees the sampler once no call uses it. Closing twice is fine.
+func (s *Sampler) Close() error {
+	s.sampler.close()
+	return nil
+}
+
+func (s *Sampler) handle() *handle {
+	if s == nil {
+		return nil
+	}
+	return s.sampler
+}
+
+// Prefill appends tokens; afterwards Logits and Sample have those of the last one.
+func (s *Session) Prefill(ctx context.Context, tokens []uint32) error {
+	return s.append(ctx, func(cache, cancel uintptr, e *rz_error) int32 {
+		return c.rz_prefill(cache, unsafe.SliceData(tokens), uintptr(len(tokens)), cancel, e)
+	})
+}
+
+// Score appends tokens and gives the natural logarithm of the probability of each after all before it; 0 for the first
+// of an empty session.
+func (s *Session) Score(ctx context.Context, tokens []uint32) ([]float32, error) {
+	scores := make([]float32, len(tokens))
+	return scores, s.append(ctx, func(cache, cancel uintptr, e *rz_error) int32 {
+		return c.rz_score_into(cache, unsafe.SliceData(tokens), uintptr(len(tokens)), unsafe.SliceData(scores), cancel, e)
+	})
+}
+
+func (s *Session) append(ctx context.Context, f func(cache, cancel uintptr, e *rz_error) int32) error {
+	cancel, stop, err := watch(ctx)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	return ended(ctx, s.cache.use(func(cache uintptr, e *rz_error) int32 { return f(cache, cancel, e) }))
+}
+
+// Sample chooses a token from the current logits.
+func (s *Session) Sample(sampler *Sampler) (token uint32, err error) {
+	chooser, err := sampler.handle().acquire()
+	if err != nil {
+		return 0, err
+	}
+	defer sampler.handle().release()
+	err = s.cache.use(func(cache uintptr, e *rz_error) int32 { return c.rz_sample(cache, chooser, &token, e) })
+	return token, err
+}
+
+// Decode appends a token and chooses the next one.
+func (s *Session) Decode(token uint32, sampler *Sampler) (next uint32, err error) {
+	chooser, err := sampler.handle().acquire()
+	if err != nil {
+		return 0, err
+	}
+	defer sampler.handle().release()
+	err = s.cache.use(func(cache uintptr, e *rz_error) int32 { return c.rz_decode_token(cache, token, chooser, &next, e) })
+	return next, err
+}
+
+// DecodeBatch is [Session.Decode] for several sessions of one model in one pass over the weights. samplers may be nil,
+// and so may each of them.
+func DecodeBatch(sessions []*Session, tokens []uint32, samplers []*Sampler) ([]uint32, error) {
+	n := len(sessions)
+	if len(tokens) != n || samplers != nil && len(samplers) != n {
+		return nil, &Error{Code: ErrInvalidArgument, Message: "a batch has as many tokens and samplers as sessions"}
+	}
+	caches, choosers, next := make([]uintptr, n), make([]uintptr, n), make([]uint32, n)
+	for i, s := range sessions {
+		var err error
+		if caches[i], err = s.cache.acquire(); err != nil {
+			return nil, err
+		}
+		defer s.cache.release()
+	}
+	for i, s := range samplers {
+		var err error
+		if choosers[i], err = s.handle().acquire(); err != nil {
+			return nil, err
+		}
+		defer s.handle().release()
+	}
+	var e rz_error
+	return next, check(c.rz_decode_batch(unsafe.SliceData(caches), unsafe.SliceData(tokens), uintptr(n), unsafe.SliceData(choosers),
+		unsafe.SliceData(next), &e), &e)
+}
+
+// Logits are those after the last token, one for each entry of the vocabulary.
+func (s *Session) Logits() ([]float32, error) { return sized(s.cache, 0, c.rz_logits_into) }
+
+// Logprob is a token and the natural logarithm of its probability.
+type Logprob struct {
+	Token   uint32
+	Logprob float32
+}
+
+// Logprobs are the k likeliest tokens after the last one, the likeliest first.
+func (s *Session) Logprobs(k int) ([]Logprob, error) {
+	k = max(k, 0)
+	tokens, values := make([]uint32, k), make([]float32, k)
+	var n uintptr
+	if err := s.cache.use(func(cache uintptr, e *rz_error) int32 {
+		return c.rz_logprobs_into(cache, uint32(k), unsafe.SliceData(tokens), unsafe.SliceData(values), &n, e)
+	}); err != nil {
+		return nil, err
+	}
+	return paired(tokens[:n], values), nil
+}
+
+func paired(tokens []uint32, values []float32) []Logprob {
+	all := make([]Logprob, len(tokens))
+	for i := range all {
+		all[i] = Logprob{tokens[i], values[i]}
+	}
+	return all
+}
+
+// Tokens are those in the session.
+func (s *Session) Tokens() ([]uint32, error) { return sized(s.cache, 0, c.rz_cache_tokens_into) }
+
+// Capacity is the number of tokens that there is room for; 0 once it is closed.
+func (s *Session) Capacity() (n int) {
+	_ = s.cache.use(func(cache uintptr, _ *rz_error) int32 {
+		n = int(c.rz_cache_capacity(cache))
+		return 0
+	})
+	return n
+}
+
+// Truncate rewinds to the first n tokens.
+func (s *Session) Truncate(n int) error {
+	return s.cache.use(func(cache uintptr, e *rz_error) int32 { return c.rz_cache_truncate(cache, uint32(max(n, 0)), e) })
+}
+
+// Shift forgets drop tokens behind the first keep. The next call computes those behind them again.
+func (s *Session) Shift(keep, drop int) error {
+	return s.cache.use(func(cache uintptr, e *rz_error) int32 {
+		return c.rz_cache_shift(cache, uint32(max(keep, 0)), uint32(max(drop, 0)), e)
+	})
+}
+
+// Release gives the memory of the session back and keeps its tokens. The next call computes them again.
+func (s *Session) Release() error { return s.cache.use(c.rz_cache_release) }
+
+// Adapter is a low-rank adapter of a model, usable with any number of its sessions at once.
+type Adapter struct{ adapter *handle }
+
+// LoadAdapter loads a GGUF file or a folder of PEFT.
+func (m *Model) LoadAdapter(path string) (*Adapter, error) {
+	name, err := terminated("path", path)
+	if err != nil {
+		return nil, err
+	}
+	var object uintptr
+	if err := m.model.use(func(model uintptr, e *rz_error) int32 { return c.rz_adapter_load(model, name, &object, e) }); err != nil {
+		return nil, err
+	}
+	a := &Adapter{own(object, c.rz_adapter_free)}
+	runtime.AddCleanup(a, (*handle).close, a.adapter)
+	return a, nil
+}
+
+// Close frees the adapter; sessions that use it go on. Closing twice is fine.
+func (a *Adapter) Close() error {
+	a.adapter.close()
+	return nil
+}
+
+// ScaledAdapter is an adapter and the factor on what it changes.
+type ScaledAdapter struct {
+	Adapter *Adapter
+	Scale   float32
+}
+
+// SetAdapters has the session use some adapters, or none. It empties the session.
+func (s *Session) SetAdapters(adapters ...ScaledAdapter) error {
+	objects, scales := make([]uintptr, len(adapters)), make([]float32, len(adapters))
+	for i, a := range adapters {
+		var err error
+		if objects[i], err = a.Adapter.adapter.acquire(); err != nil {
+			return err
+		}
+		defer a.Adapter.adapter.release()
+		scales[i] = a.Scale
+	}
+	return s.cache.use(func(cache uintptr, e *rz_error) int32 {
+		return c.rz_cache_adapters_set(cache, unsafe.SliceData(objects), unsafe.SliceData(scales), uintptr(len(objects)), e)
+	})
+}

@@ -1,0 +1,47 @@
+import CRealizar
+
+/// Memory that a model and its sessions take, in bytes.
+public struct Plan: Sendable {
+    /// What lies on one GPU.
+    public struct OnDevice: Sendable, Hashable {
+        public let device: UInt32
+        public let layers: Int
+        public let weights, cache, scratch, total: UInt64
+    }
+
+    public let gpuLayers: Int
+    public let weightsHost, weightsDevice: UInt64
+    /// Of one session with room for all its tokens.
+    public let cacheHost, cacheDevice: UInt64
+    /// What one more token of capacity adds to a session.
+    public let cacheToken: UInt64
+    public let scratchHost, scratchDevice: UInt64
+    /// The most that is held while the model is loaded.
+    public let loadPeakHost: UInt64
+    public let totalHost, totalDevice: UInt64
+    /// What lies on each GPU that has layers.
+    public let devices: [OnDevice]
+
+    init(_ c: rz_plan) {
+        let layers: [UInt32] = numbers(c.device_layers)
+        let weights = numbers(c.device_weights, UInt64.self)
+        let cache = numbers(c.device_cache, UInt64.self)
+        let scratch = numbers(c.device_scratch, UInt64.self)
+        let total = numbers(c.device_total, UInt64.self)
+        devices = numbers(c.devices).prefix { $0 != 0 }.enumerated().map { i, device in
+            OnDevice(
+                device: device, layers: Int(layers[i]), weights: weights[i], cache: cache[i], scratch: scratch[i], total: total[i])
+        }
+        gpuLayers = Int(c.gpu_layers)
+        weightsHost = c.weights_host
+        weightsDevice = c.weights_device
+        cacheHost = c.cache_host
+        cacheDevice = c.cache_device
+        cacheToken = c.cache_token
+        scratchHost = c.scratch_host
+        scratchDevice = c.scratch_device
+        loadPeakHost = c.load_peak_host
+        totalHost = c.total_host
+        totalDevice = c.total_device
+    }
+}

@@ -1,0 +1,60 @@
+import CRealizar
+
+/// What a saved session is written to or read from, for the time of a call, and the error that it met.
+final class Transfer {
+    private let move: (UnsafeMutableRawBufferPointer) throws -> Void
+    private var met: (any Error)?
+
+    init(_ move: @escaping (UnsafeMutableRawBufferPointer) throws -> Void) { self.move = move }
+
+    /// Makes a call that is handed the transfer, whose error counts in place of the library's.
+    @discardableResult
+    func call<R>(_ body: (UnsafeMutableRawPointer) throws -> R) throws -> R {
+        do {
+            return try withExtendedLifetime(self) { try body(Unmanaged.passUnretained(self).toOpaque()) }
+        } catch {
+            throw met ?? error
+        }
+    }
+
+    /// Moves bytes for the library.
+    static func move(_ user: UnsafeMutableRawPointer?, _ bytes: UnsafeMutableRawPointer?, _ n: Int) -> Int32 {
+        let inputOutputError: Int32 = 5  // EIO
+        guard let user else { return inputOutputError }
+        let transfer = Unmanaged<Transfer>.fromOpaque(user).takeUnretainedValue()
+        do {
+            try transfer.move(UnsafeMutableRawBufferPointer(start: bytes, count: n))
+            return 0
+        } catch {
+            transfer.met = error
+            return inputOutputError
+        }
+    }
+}
+
+extension Session {
+    /// Hands the session to `write`, piece by piece, so that it outlives the process; `Model.restore` reads it. What
+    /// `write` throws ends the call.
+    public func save(_ write: @escaping (UnsafeRawBufferPointer) throws -> Void) throws {
+        try Transfer { try write(UnsafeRawBufferPointer($0)) }.call { user in
+            try handle.use { cache in
+                try Realizar.call { error in
+                    rz_cache_save(cache, { Transfer.move($0, UnsafeMutableRawPointer(mutating: $1), $2) }, user, error)
+                }
+            }
+        }
+    }
+}
+
+extension Model {
+    /// The session that `Session.save` has written: `read` fills each buffer as a whole, or throws.
+    public func restore(_ read: @escaping (UnsafeMutableRawBufferPointer) throws -> Void) throws -> Session {
+        try Transfer(read).call { user in
+            try Session(
+                self,
+                Handle(free: { rz_cache_free($0) }) { out, error in
+                    handle.use { model in rz_cache_load(model, nil, { Transfer.move($0, $1, $2) }, user, out, error) }
+                })
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! What the language bindings offer of the C interface: each function is called, each flag and kind can be passed and each
+//! parameter set by every binding, or `tests/data/bindings.txt` has a reason why not. The components for game engines
+//! (`bindings/godot`, `bindings/unreal`) offer a chat only and are left out.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const BINDINGS: [&str; 7] = ["cpp", "go", "purego", "csharp", "java", "swift", "python"];
+
+/// Constants that callers pass, by what their names begin with.
+const PASSED: [&str; 12] = [
+    "RZ_MODEL_",
+    "RZ_SAMPLER_",
+    "RZ_TOKENIZE_",
+    "RZ_DETOKENIZE_",
+    "RZ_CHAT_ADD_",
+    "RZ_GRAMMAR_",
+    "RZ_CACHE_TYPE_",
+    "RZ_DRAFT_",
+    "RZ_POOLING_",
+    "RZ_EMBED_",
+    "RZ_DEVICE_",
+    "RZ_NO_",
+];
+
+/// What bindings call some of them in place of the ends of their names.
+const OTHER_NAMES: [(&str, &str); 7] = [
+    ("RZ_EMBED_RAW", "normalize"),
+    ("RZ_CHAT_ADD_GENERATION_PROMPT", "addgenerationprompt"),
+    ("RZ_TOKENIZE_ADD_SPECIAL", "special"),
+    ("RZ_TOKENIZE_PARSE_SPECIAL", "parse"),
+    ("RZ_DEVICE_CPU", "isgpu"),
+    ("RZ_DEVICE_CUDA", "isgpu"),
+    ("RZ_NO_LIMIT", "nolimit"),
+];
+
+/// The sources of a binding, without comments; `declarations` repeat the structs of the header.
+struct Sources {
+    binding: &'static str,
+    declarations: String,
+    rest: String,
+}
+
+impl Sources {
+    fn of(binding: &'static str) -> Self {
+        let (folder, ending, declaring) = match binding {
+            "cpp" => ("cpp", "hpp", ""),
+            "go" => ("go", "go", ""),
+            "purego" => ("go/purego", "go", "library.go"),
+            "csharp" => ("csharp/Realizar", "cs", "Native.cs"),
+            "java" => ("java/realizar", "java", "Native.java"),
+            "swift" => ("swift/Sources/Realizar", "swift", ""),
+            _ => ("python/realizar", "py", "_library.py"),
+        };
+        let mut sources = Self { binding, declarations: String::new(), rest: String::new() };
+        let files = fs::read_dir(root().join("bindings").join(folder)).expect("a folder of a binding");
+        for file in files.map(|file| file.expect("a file").path()) {
+            let name = file.file_name().expect("a name").to_str().expect("UTF-8");
+            if name.ends_with(&format!(".{ending}")) && !name.ends_with("_test.go") {
+                let code = without_comments(&fs::read_to_string(&file).expect("a source file"), ending == "py");
+                let part = if name == declaring { &mut sources.declarations } else { &mut sources.rest };
+                part.push_str(&code);
+            }
+        }
+        assert!(sources.rest.len() > 1000, "no sources of {binding}");
+        sources
+    }
+
+    fn calls(&self, function: &str) -> bool {
+        match self.binding {
+            "purego" => {
+                has_word(&self.rest, &format!("c.{function}"))
+                    || has_word(&self.declarations, &format!("loaded.{function}"))
+            }
+            "go" => has_word(&self.rest, &format!("C.{function}")),
+            "csharp" => {
+                let called = |code: &str| code.lines().any(|line| has_word(line, function) && !line.contains("extern"));
+                called(&self.rest) || called(&self.declarations)
+            }
+            // A function is named once, where its handle is made.
+            "java" => self.declarations.split_once(&format!("(\"{function}\"")).is_some_and(|(before, _)| {
+                let declaration = before.rsplit('\n').next().unwrap_or_default();
+                let handle = declaration.split(" = ").next().unwrap_or_default().rsplit(' ').next().unwrap_or_default();
+                has_word(&self.rest, &format!("Native.{handle}"))
+                    || has_word(&self.declarations, &format!("{handle}.invokeExact"))
+            }),
+            "python" => has_word(&self.rest, function) || has_word(&self.declarations, &format!("library.{function}")),
+            _ => has_word(&self.rest, function),
+        }
+    }
+
+    /// Whether a constant goes by its name, or by the end of it, as bindings write it.
+    fn passes(&self, words: &BTreeSet<String>, constant: &str) -> bool {
+        let group = PASSED.iter().find(|group| constant.starts_with(**group)).expect("a group");
+        let kind = group.trim_start_matches("RZ_").trim_end_matches('_');
+        let end = plain(&constant[group.len()..]);
+        let other = OTHER_NAMES.iter().find(|(name, _)| *name == constant).map_or("", |(_, other)| other);
+        // The interface of C++ is the header's own constants.
+        self.binding == "cpp"
+            || [plain(constant), end.clone(), plain(kind) + &end, other.to_string()]
+                .iter()
+                .any(|name| words.contains(name))
+    }
+
+    fn sets(&self, structure: &str, field: &str) -> bool {
+        match self.binding {
+            // In C++ callers fill in the structs themselves.
+            "cpp" => has_word(&self.rest, structure),
+            "java" => {
+                let layout = structure.trim_start_matches("rz_").to_uppercase();
+                self.rest.contains(&format!("Native.{layout}, \"{field}\""))
+            }
+            _ => {
+                let declared = has_word(&self.declarations, structure) || has_word(&self.rest, structure);
+                declared && has_word(&self.rest, field)
+            }
+        }
+    }
+}
+
+#[test]
+fn bindings_offer_everything_or_say_why_not() {
+    let header = without_comments(&fs::read_to_string(root().join("include/realizar.h")).expect("the header"), false);
+    let (functions, constants, fields) = (functions(&header), constants(&header), fields(&header));
+    assert!(functions.len() > 90 && constants.len() > 30 && fields.len() > 40, "the header was not understood");
+
+    let mut missing = BTreeSet::new();
+    for binding in BINDINGS {
+        let sources = Sources::of(binding);
+        let words: BTreeSet<String> = words(&sources.rest).map(plain).collect();
+        let wanted = (functions.iter().filter(|function| !sources.calls(function)).cloned())
+            .chain(constants.iter().filter(|constant| !sources.passes(&words, constant)).cloned())
+            .chain(fields.iter().filter(|(s, field)| !sources.sets(s, field)).map(|(s, field)| format!("{s}.{field}")));
+        missing.extend(wanted.map(|name| (name, binding)));
+    }
+    let names: BTreeSet<String> = (functions.iter().chain(&constants).cloned())
+        .chain(fields.iter().map(|(structure, field)| format!("{structure}.{field}")))
+        .collect();
+
+    let mut wrong = Vec::new();
+    let list = fs::read_to_string(root().join("tests/data/bindings.txt")).expect("the list of holes");
+    let listed = holes(&list, &names, &mut wrong);
+    wrong.extend(missing.difference(&listed).map(|(name, binding)| format!("{binding} lacks {name}")));
+    wrong.extend(
+        listed.difference(&missing).map(|(name, binding)| format!("{binding} has {name}, which is listed as missing")),
+    );
+    assert!(wrong.is_empty(), "{} differences from tests/data/bindings.txt:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn lists_and_sources_are_read_as_they_are_meant() {
+    let names: BTreeSet<String> = ["rz_kv_new", "rz_kv_free", "rz_prefill"].map(str::to_string).into();
+    let read = |list: &str| {
+        let mut wrong = Vec::new();
+        let holes = holes(list, &names, &mut wrong);
+        (holes.len(), wrong.len())
+    };
+    assert_eq!(read("# a comment\n\nrz_kv_* all kernels are not offered\n"), (2 * BINDINGS.len(), 0));
+    assert_eq!(read("rz_kv_new,rz_prefill go,java for some reason"), (4, 0));
+    for wrong in ["rz_none go for some reason", "rz_prefill ruby for some reason", "rz_prefill go", "rz_prefill go why"]
+    {
+        assert_eq!(read(wrong).1, 1, "{wrong}");
+    }
+    assert_eq!(read("rz_kv_new go for some reason\nrz_kv_* go for another reason"), (2, 1));
+
+    let sources = |binding, declarations: &str, rest: &str| Sources {
+        binding,
+        declarations: declarations.to_string(),
+        rest: without_comments(rest, binding == "python"),
+    };
+    // A comment and a declaration call nothing, and neither does a name that is longer.
+    assert!(sources("go", "", "x = C.rz_prefill(y)").calls("rz_prefill"));
+    assert!(!sources("go", "", "// C.rz_prefill\n/* C.rz_prefill */ C.rz_prefill_more()").calls("rz_prefill"));
+    assert!(!sources("csharp", "extern int rz_prefill(int x);", "").calls("rz_prefill"));
+    assert!(sources("csharp", "extern int rz_prefill(int x);", "Native.rz_prefill(1)").calls("rz_prefill"));
+    let declared = "    static final MethodHandle PREFILL = call(\"rz_prefill\", ADDRESS);\n";
+    assert!(!sources("java", declared, "Native.PREFILL_MORE").calls("rz_prefill"));
+    assert!(sources("java", declared, "(int) Native.PREFILL.invokeExact(cache)").calls("rz_prefill"));
+    assert!(!sources("python", "    \"rz_prefill\": [c_void_p],", "").calls("rz_prefill"));
+    assert!(!sources("purego", "rz_prefill func(cache uintptr)", "").calls("rz_prefill"));
+    let header = "#define RZ_MODEL_MMAP 2\ntypedef struct rz_x_params {\n  uint32_t struct_size;\n  const char *const *stops;\n} rz_x_params;\n\
+        rz_status rz_prefill(rz_cache *cache,\n  const rz_x_params *params);\ntypedef void (*rz_callback)(void *user);\n";
+    assert_eq!(functions(header), BTreeSet::from(["rz_prefill".to_string()]));
+    assert_eq!(constants(header), BTreeSet::from(["RZ_MODEL_MMAP".to_string()]));
+    assert_eq!(fields(header), BTreeSet::from([("rz_x_params".to_string(), "stops".to_string())]));
+}
+
+/// The list: lines of names, bindings ("all" for each of them) and a reason, with commas between names and between
+/// bindings. A name that ends with `*` stands for all that begin like it.
+fn holes(list: &str, names: &BTreeSet<String>, wrong: &mut Vec<String>) -> BTreeSet<(String, &'static str)> {
+    let mut holes = BTreeSet::new();
+    for line in list.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        let parts: Vec<&str> = line.splitn(3, ' ').collect();
+        let [listed, bindings, reason] = parts[..] else {
+            wrong.push(format!("no reason: {line}"));
+            continue;
+        };
+        if reason.trim().len() < 10 {
+            wrong.push(format!("no reason: {line}"));
+        }
+        let bindings: Vec<&str> = if bindings == "all" { BINDINGS.to_vec() } else { bindings.split(',').collect() };
+        for pattern in listed.split(',') {
+            let begin = pattern.strip_suffix('*');
+            let meant = names.iter().filter(|name| begin.map_or(*name == pattern, |begin| name.starts_with(begin)));
+            let meant: Vec<&String> = meant.collect();
+            if meant.is_empty() {
+                wrong.push(format!("{pattern} is no function, constant or parameter of the header"));
+            }
+            for binding in &bindings {
+                let Some(known) = BINDINGS.iter().find(|known| *known == binding) else {
+                    wrong.push(format!("{binding} is no binding: {line}"));
+                    continue;
+                };
+                for name in &meant {
+                    if !holes.insert(((*name).clone(), *known)) {
+                        wrong.push(format!("{name} is listed twice for {binding}"));
+                    }
+                }
+            }
+        }
+    }
+    holes
+}
+
+fn functions(header: &str) -> BTreeSet<String> {
+    let called = |(at, name): &(usize, &str)| name.starts_with("rz_") && header[at + name.len()..].starts_with('(');
+    words_at(header).filter(called).map(|(_, name)| name.to_string()).collect()
+}
+
+fn constants(header: &str) -> BTreeSet<String> {
+    let defined = header.lines().filter_map(|line| line.strip_prefix("#define ")?.split(' ').next());
+    // How many devices there may be is not passed.
+    let passed = |name: &&str| PASSED.iter().any(|group| name.starts_with(group)) && !name.contains("DEVICES");
+    defined.filter(passed).map(str::to_string).collect()
+}
+
+/// The fields of the structs of parameters, but for sizes, those that are zero still, and what is handed to callbacks.
+fn fields(header: &str) -> BTreeSet<(String, String)> {
+    let mut fields = BTreeSet::new();
+    for structure in header.split("typedef struct ").skip(1) {
+        let name = words(structure).next().expect("a name");
+        let Some((body, _)) = structure.split_once('}') else { continue };
+        if name.ends_with("_params") && body.contains('{') {
+            for field in body.split('{').nth(1).unwrap_or_default().split(';').filter_map(|field| words(field).last()) {
+                let is_zero = field.starts_with("reserved") || (name, field) == ("rz_job_params", "flags");
+                if field != "struct_size" && !is_zero && !field.ends_with("_user") {
+                    fields.insert((name.to_string(), field.to_string()));
+                }
+            }
+        }
+    }
+    fields
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).to_path_buf()
+}
+
+/// Words of code with where they begin.
+fn words_at(code: &str) -> impl Iterator<Item = (usize, &str)> {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let begin = at + code[at..].find(is_word)?;
+        at = code[begin..].find(|c| !is_word(c)).map_or(code.len(), |n| begin + n);
+        Some((begin, &code[begin..at]))
+    })
+}
+
+fn words(code: &str) -> impl Iterator<Item = &str> {
+    words_at(code).map(|(_, word)| word)
+}
+
+/// A name as every language would write it: `allow_unknown`, `AllowUnknown` and `ALLOW_UNKNOWN` are one.
+fn plain(word: &str) -> String {
+    word.replace('_', "").to_lowercase()
+}
+
+/// Whether a text stands in code with no part of a word next to it.
+fn has_word(code: &str, text: &str) -> bool {
+    let is_word = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric() || c == '_');
+    code.match_indices(text)
+        .any(|(at, _)| !is_word(code[..at].chars().next_back()) && !is_word(code[at + text.len()..].chars().next()))
+}
+
+/// Code without comments; texts that hold what begins one would be cut, which none does that names something of the
+/// header.
+fn without_comments(code: &str, is_python: bool) -> String {
+    let mut kept = String::new();
+    let mut inside = false;
+    for line in code.lines() {
+        let mut rest = line;
+        while !rest.is_empty() {
+            if inside {
+                let Some((_, behind)) = rest.split_once("*/") else { break };
+                (rest, inside) = (behind, false);
+            } else if is_python {
+                kept.push_str(rest.split(" # ").next().unwrap_or_default());
+                break;
+            } else {
+                let line_comment = rest.find("//").unwrap_or(rest.len());
+                let block_comment = rest.find("/*").unwrap_or(rest.len());
+                kept.push_str(&rest[..line_comment.min(block_comment)]);
+                if line_comment <= block_comment {
+                    break;
+                }
+                (rest, inside) = (&rest[block_comment + 2..], true);
+            }
+        }
+        kept.push('\n');
+    }
+    kept
+}
