@@ -7,9 +7,8 @@ use std::path::Path;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use realizar::engine::{CacheParams, LoadParams, Model, Runtime, RuntimeParams, Session};
+use realizar::engine::{CacheParams, Chooser, LoadParams, Model, Runtime, RuntimeParams, SamplerParams, Session};
 use realizar::memory::{self, Host};
-use realizar::sample::{Sampler, SamplerParams};
 
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 
@@ -35,7 +34,7 @@ fn main() {
         let runtime = Runtime::new(RuntimeParams { threads, ..Default::default() }).unwrap();
         let model = Model::load(&path, LoadParams { runtime: Some(runtime), device: 1, ..Default::default() }).unwrap();
         let mut sampler =
-            Sampler::new(SamplerParams { temperature: 0.8, top_k: 40, top_p: 0.9, seed: 7, ..Default::default() })
+            Chooser::new(SamplerParams { temperature: 0.8, top_k: 40, top_p: 0.9, seed: 7, ..Default::default() })
                 .unwrap();
         let mut session = Session::new(&model, &CacheParams::default()).unwrap();
         session.prefill(&[1], None).unwrap();

@@ -18,17 +18,17 @@ use realizar::backend::batch::{Batch, StepLimits};
 use realizar::backend::cuda::{self, Uses};
 use realizar::backend::op::{Act, Op, Weight};
 use realizar::backend::program::{Program, ProgramBuilder};
-use realizar::backend::rule::{NO_TOKEN, Rule};
 use realizar::backend::state::State;
 use realizar::backend::state_spec::{KvLayer, StateSpec};
 use realizar::backend::weights::{MatrixSource, Weights};
 use realizar::backend::{Backend, Executor};
 use realizar::engine::{
-    self, CacheParams, GrammarKind, Job, JobParams, LoadParams, Model, Request, Sampler, SamplerParams, Session,
+    self, CacheParams, Chooser, GrammarKind, Job, JobParams, LoadParams, Model, Request, SamplerParams, Session,
     step_jobs,
 };
 use realizar::error::Result;
 use realizar::quant;
+use realizar::sampling::{NO_TOKEN, SamplingRule, Scratch, choose};
 use realizar::tensor::DType;
 use save::save;
 use shim::Shim;
@@ -126,7 +126,7 @@ impl Choosing {
     }
 
     /// A step whose logits are those columns of the head, chosen from by rules.
-    fn step(&mut self, executor: &mut Executor, columns: &[usize], rules: &[Option<Rule>]) {
+    fn step(&mut self, executor: &mut Executor, columns: &[usize], rules: &[Option<SamplingRule>]) {
         let n = columns.len();
         let positions: Vec<u32> = (0..n as u32).collect();
         let (ids, slots, states) = (vec![0; n], vec![0; n], &mut [&mut self.state]);
@@ -213,20 +213,11 @@ fn trial(vocab: usize, rng: &mut Rng) -> Trial {
 }
 
 impl Trial {
-    fn rule(&self) -> Rule<'_> {
-        let p = &self.params;
-        Rule {
-            random: p.seed,
-            temperature: p.temperature,
-            top_k: p.top_k,
-            top_p: p.top_p,
-            min_p: p.min_p,
-            repeat_penalty: p.repeat_penalty,
-            presence_penalty: p.presence_penalty,
-            frequency_penalty: p.frequency_penalty,
-            window: if p.penalises() { p.window() } else { 0 },
+    fn rule(&self) -> SamplingRule<'_> {
+        SamplingRule {
+            params: &self.params,
+            random: self.params.seed,
             recent: [&self.history, &[]],
-            biases: &p.logit_biases,
             banned: &self.banned,
             allowed: self.allowed.as_deref(),
             none: NO_TOKEN,
@@ -265,7 +256,8 @@ fn agree(shim: Option<&Shim>, head: &Head, steps: usize, rng: &mut Rng) -> usize
                 assert!(got == best as u32 || logits[best].is_nan() || logits[best] == f32::NEG_INFINITY);
                 continue;
             }
-            let (expected, _) = engine::host_choice(&trial.rule(), logits).unwrap();
+            let (expected, _) = choose(&trial.rule(), logits, &mut Scratch::default()).unwrap();
+            let expected = expected.unwrap_or(NO_TOKEN);
             draws += usize::from(expected != NO_TOKEN && trial.params.temperature > 0.0);
             let Trial { params, history, allowed, .. } = trial;
             assert_eq!(
@@ -347,7 +339,7 @@ fn samplers() -> Vec<SamplerParams> {
 
 /// The tokens that follow five of the prompt, each chosen by the host from the logits of the device.
 fn by_the_host(model: &Arc<Model>, params: &SamplerParams, n: usize) -> Vec<u32> {
-    let (mut s, mut sampler) = (session(model), Sampler::new(params.clone()).unwrap());
+    let (mut s, mut sampler) = (session(model), Chooser::new(params.clone()).unwrap());
     PROMPT[..5].iter().for_each(|token| s.prefill(&[*token], None).unwrap());
     let (mut token, mut tokens) = (PROMPT[5], Vec::new());
     for _ in 0..n {
@@ -373,7 +365,7 @@ fn sampled_text_runs_ahead_and_is_that_of_the_host() {
             let end = expected.iter().position(|token| *token == 2).map_or(40, |end| end + 1);
             for order in 0..3 {
                 gpu.iter().for_each(|shim| shim.order(order));
-                let (mut s, mut sampler) = (session(&model), Sampler::new(params.clone()).unwrap());
+                let (mut s, mut sampler) = (session(&model), Chooser::new(params.clone()).unwrap());
                 s.prefill(&PROMPT[..5], None).unwrap();
                 // In pieces of any size, and by single calls.
                 let (mut tokens, mut token) = (Vec::new(), PROMPT[5]);
@@ -405,7 +397,7 @@ fn recurrent_networks_choose_ahead() {
         let (model, params) = (load(&path, 0), &samplers()[3]);
         let expected = by_the_host(&model, params, 12);
         let end = expected.iter().position(|token| *token == 2).map_or(12, |end| end + 1);
-        let (mut s, mut sampler) = (session(&model), Sampler::new(params.clone()).unwrap());
+        let (mut s, mut sampler) = (session(&model), Chooser::new(params.clone()).unwrap());
         PROMPT[..5].iter().for_each(|token| s.prefill(&[*token], None).unwrap());
         let (mut out, mut n) = ([0; 12], 0);
         s.generate(PROMPT[5], Some(&mut sampler), &mut out[..end], &mut n, None).unwrap();
@@ -423,7 +415,7 @@ fn grammars_restrict_what_the_device_chooses() {
     let grammar = engine::apart(|| model.grammar(GrammarKind::Gbnf, false, text)).unwrap();
     let sampler = |seed| {
         let mut sampler =
-            Sampler::new(SamplerParams { seed, temperature: 1.0, top_k: 50, ..Default::default() }).unwrap();
+            Chooser::new(SamplerParams { seed, temperature: 1.0, top_k: 50, ..Default::default() }).unwrap();
         sampler.set_grammar(Some(grammar.matcher().unwrap()));
         sampler
     };
@@ -452,7 +444,8 @@ fn grammars_restrict_what_the_device_chooses() {
     }
     let make = |seed| {
         let (s, sampler) = (start(), Some(sampler(seed)));
-        let request = Request::new(&s, &[261], JobParams { max_tokens: 12, sampler, ..Default::default() }).unwrap();
+        let request =
+            Request::new(&s, &[261], JobParams { max_tokens: 12, chooser: sampler, ..Default::default() }).unwrap();
         Job::new(s, request)
     };
     let mut jobs = [1, 2].map(make);
@@ -474,7 +467,7 @@ fn nothing_is_copied_for_a_token_that_runs_ahead() {
     let (_dir, path, _) = save(&tiny());
     let model = load(&path, 0);
     for params in std::iter::once(None).chain(samplers().into_iter().take(4).map(Some)) {
-        let mut sampler = params.map(|params| Sampler::new(params).unwrap());
+        let mut sampler = params.map(|params| Chooser::new(params).unwrap());
         let mut s = session(&model);
         s.prefill(&PROMPT[..5], None).unwrap();
         let count = |name| shim.number(name);
@@ -507,13 +500,13 @@ fn batches_and_jobs_choose_on_the_device() {
         s.prefill(&PROMPT[..5], None).unwrap();
         s
     };
-    let (mut sessions, mut own): (Vec<Session>, Vec<Sampler>) =
-        all.iter().map(|params| (start(), Sampler::new(params.clone()).unwrap())).unzip();
+    let (mut sessions, mut own): (Vec<Session>, Vec<Chooser>) =
+        all.iter().map(|params| (start(), Chooser::new(params.clone()).unwrap())).unzip();
     let mut tokens = vec![PROMPT[5]; all.len()];
     for step in 0..n {
         let mut next = vec![0; all.len()];
         let mut together: Vec<&mut Session> = sessions.iter_mut().collect();
-        let mut samplers: Vec<Option<&mut Sampler>> = own.iter_mut().map(Some).collect();
+        let mut samplers: Vec<Option<&mut Chooser>> = own.iter_mut().map(Some).collect();
         engine::decode_batch(&mut together, &tokens, &mut samplers, &mut next).unwrap();
         let expected: Vec<u32> = expected.iter().map(|tokens| tokens[step]).collect();
         assert_eq!(next, expected, "step {step}");
@@ -523,8 +516,8 @@ fn batches_and_jobs_choose_on_the_device() {
     // All, and those that a device takes, which run ahead where there is time.
     for (budget, some) in budgets.into_iter().flat_map(|budget| [(budget, all.len()), (budget, 4), (budget, 1)]) {
         let make = |params: &SamplerParams| {
-            let sampler = Some(Sampler::new(params.clone()).unwrap());
-            let (s, params) = (start(), JobParams { max_tokens: n, sampler, ..Default::default() });
+            let sampler = Some(Chooser::new(params.clone()).unwrap());
+            let (s, params) = (start(), JobParams { max_tokens: n, chooser: sampler, ..Default::default() });
             let request = Request::new(&s, &PROMPT[5..6], params).unwrap();
             Job::new(s, request)
         };

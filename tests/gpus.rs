@@ -14,8 +14,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use realizar::backend::{choice, cuda};
 use realizar::engine::saved::RestoreParams;
 use realizar::engine::{
-    self, CacheParams, Job, JobParams, LoadParams, Model, Outcome, Part, Plan, Request, Runtime, RuntimeParams,
-    Sampler, SamplerParams, Session, step_jobs,
+    self, CacheParams, Chooser, Job, JobParams, LoadParams, Model, Outcome, Part, Plan, Request, Runtime,
+    RuntimeParams, SamplerParams, Session, step_jobs,
 };
 use realizar::error::{Error, Result};
 use realizar::quant;
@@ -110,7 +110,7 @@ fn generated(model: &Arc<Model>, n: usize) -> Vec<u32> {
 
 fn sampled(model: &Arc<Model>, params: Option<&SamplerParams>, n: usize) -> Vec<u32> {
     let (mut session, mut out, mut made) = (session(model), vec![0; n], 0);
-    let mut sampler = params.map(|params| Sampler::new(params.clone()).unwrap());
+    let mut sampler = params.map(|params| Chooser::new(params.clone()).unwrap());
     session.prefill(&PROMPT[..5], None).unwrap();
     session.generate(PROMPT[5], sampler.as_mut(), &mut out, &mut made, None).unwrap();
     out.truncate(made);

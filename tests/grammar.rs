@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
-use realizar::engine::{GrammarKind, LoadParams, Model, Sampler, SamplerParams, apart};
+use realizar::engine::{Chooser, GrammarKind, LoadParams, Model, SamplerParams, apart};
 use realizar::error::Error;
 use serde_json::{Value as Json, json};
 
@@ -39,7 +39,7 @@ impl Random {
 fn write(kind: GrammarKind, text: &str, seed: u64) -> String {
     let tokenizer = MODEL.tokenizer().unwrap();
     let mut random = Random(seed);
-    let mut sampler = Sampler::new(SamplerParams { temperature: 1.0, seed, ..Default::default() }).unwrap();
+    let mut sampler = Chooser::new(SamplerParams { temperature: 1.0, seed, ..Default::default() }).unwrap();
     sampler.set_grammar(Some(grammar(kind, text).unwrap_or_else(|e| panic!("{text}: {e}")).matcher().unwrap()));
     let closes = |id: u32| {
         tokenizer.is_end(id) || [b"\"", b"}", b"]"].iter().any(|c| *tokenizer.decode_token(id, true).unwrap() == **c)
@@ -373,7 +373,7 @@ fn a_matcher_goes_where_the_timeline_goes() {
     assert!(matcher.allowed(&[5, a, u32::MAX]).is_err());
     assert!(matcher.allowed(&[5, a, b]).unwrap().has(d));
 
-    let mut sampler = Sampler::new(SamplerParams::default()).unwrap();
+    let mut sampler = Chooser::new(SamplerParams::default()).unwrap();
     sampler.set_grammar(Some(grammar.matcher().unwrap()));
     assert!(matches!(sampler.sample(&[0.0; 511], &[]), Err(Error::Mismatch(_))));
     assert_eq!(sampler.sample(&[0.0; 512], &[]).unwrap(), a.min(x));

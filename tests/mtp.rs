@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use predictor::predict;
 use realizar::engine::{
-    CacheParams, DraftParams, DraftSource, Job, JobParams, LoadParams, Model, Plan, Request, Runtime, RuntimeParams,
-    Sampler, SamplerParams, Session, step_jobs,
+    CacheParams, Chooser, DraftParams, DraftSource, Job, JobParams, LoadParams, Model, Plan, Request, Runtime,
+    RuntimeParams, SamplerParams, Session, step_jobs,
 };
 use realizar::error::Error;
 use realizar::quant;
@@ -211,7 +211,7 @@ fn rows_in_the_middle_of_a_pass_are_those_of_their_tokens() {
         let logit_biases: Vec<_> = [tiny.eos, 11, 19].map(|id| (id, f32::NEG_INFINITY)).into();
         let params = |max_tokens, draft| {
             let choice = SamplerParams { logit_biases: logit_biases.clone(), ..Default::default() };
-            JobParams { max_tokens, draft, sampler: Some(Sampler::new(choice).unwrap()), ..Default::default() }
+            JobParams { max_tokens, draft, chooser: Some(Chooser::new(choice).unwrap()), ..Default::default() }
         };
         let (most, max_tokens) = (4, 60);
         let new = |n: usize, draft| job(&model, &prompt[..n], params(max_tokens, draft));
@@ -288,16 +288,16 @@ fn drafts_change_nothing_wherever_they_are_paused() {
             let logit_biases = vec![(tiny.eos, f32::NEG_INFINITY)];
             let choice = SamplerParams { seed: round, temperature, logit_biases, ..Default::default() };
             let run = |model, draft: DraftParams, budget: &mut dyn FnMut() -> u64| {
-                let sampler = Some(Sampler::new(choice.clone()).unwrap());
-                let params = JobParams { max_tokens: 60, sampler, draft: draft.clone(), ..Default::default() };
+                let sampler = Some(Chooser::new(choice.clone()).unwrap());
+                let params = JobParams { max_tokens: 60, chooser: sampler, draft: draft.clone(), ..Default::default() };
                 let mut job = job(model, &prompt[..310 - 40 * round as usize], params);
                 while !step_jobs(&mut [&mut job], Some(Duration::from_micros(budget()))).unwrap() {}
                 let (mut made, mut accepted) = (read(&mut job), job.info().accepted);
                 // Another one goes on behind a part of what the first has made.
                 let mut session = job.into_session();
                 session.truncate(session.len() as u32 - 20).unwrap();
-                let sampler = Some(Sampler::new(choice.clone()).unwrap());
-                let params = JobParams { max_tokens: 20, sampler, draft, ..Default::default() };
+                let sampler = Some(Chooser::new(choice.clone()).unwrap());
+                let params = JobParams { max_tokens: 20, chooser: sampler, draft, ..Default::default() };
                 let request = Request::new(&session, &[5, 7], params).unwrap();
                 let mut job = Job::new(session, request);
                 while !step_jobs(&mut [&mut job], Some(Duration::from_micros(budget()))).unwrap() {}

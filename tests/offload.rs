@@ -23,8 +23,8 @@ use realizar::backend::{Backend, LoadOptions};
 use realizar::engine::kernels::{GqaParams, KvStore, attention_gqa};
 use realizar::engine::saved::RestoreParams;
 use realizar::engine::{
-    self, CacheParams, Cancel, DeviceKind, Job, JobParams, LoadParams, Model, Outcome, Part, Plan, Request, Runtime,
-    RuntimeParams, Sampler, SamplerParams, Session, step_jobs,
+    CacheParams, Cancel, Chooser, DeviceKind, Job, JobParams, LoadParams, Model, Outcome, Part, Plan, Request, Runtime,
+    RuntimeParams, SamplerParams, Session, step_jobs,
 };
 use realizar::error::{Error, Result};
 use realizar::memory;
@@ -369,10 +369,10 @@ fn jobs(model: &Arc<Model>, max_tokens: usize) -> Result<[Job; 2]> {
     let params = SamplerParams { temperature: 0.9, top_k: 20, repeat_penalty: 1.2, seed: 5, ..Default::default() };
     let job = |n: usize, sampler| {
         let s = Session::new(model, &CacheParams::default())?;
-        let request = Request::new(&s, &PROMPT[..n], JobParams { max_tokens, sampler, ..Default::default() })?;
+        let request = Request::new(&s, &PROMPT[..n], JobParams { max_tokens, chooser: sampler, ..Default::default() })?;
         Ok::<_, Error>(Job::new(s, request))
     };
-    Ok([job(6, None)?, job(9, Some(Sampler::new(params)?))?])
+    Ok([job(6, None)?, job(9, Some(Chooser::new(params)?))?])
 }
 
 /// Works on jobs until they have ended, and tells their tokens.
@@ -760,7 +760,6 @@ fn layers_without_kernels_stay_on_the_cpu() {
             plan: false,
             beside: None,
             isa: None,
-            host_choice: engine::host_choice,
             limits: StepLimits { max_tokens: 8, max_outputs: 0 },
             cache: StateSpec { layers, memories: vec![], capacity: 16, k_type, v_type, max_step: 8 },
         };

@@ -44,7 +44,7 @@ fn open(shim: &Shim, deterministic: bool) -> Result<Arc<CudaDevice>> {
 fn check(shim: &Shim, path: &Path, deterministic: bool) -> Result<f64> {
     let source = Source::open(path, Access::Read)?;
     let network = arch::network(&source, None, false)?;
-    self_test::check(&open(shim, deterministic)?, &network.program, &network.weights(), engine::host_choice)
+    self_test::check(&open(shim, deterministic)?, &network.program, &network.weights())
 }
 
 fn architectures(dtype: DType) -> Vec<(&'static str, Tiny)> {
@@ -210,8 +210,7 @@ fn wrong_kernels_are_found(faults: &[(&std::ffi::CStr, usize, i32)]) {
         if kernel == c"gemm_256" {
             shim.leave_out(cuda::WGMMA);
         }
-        let one_op =
-            self_test::check(&open(&shim, false).unwrap(), &factor, &Weights::default(), engine::host_choice).err();
+        let one_op = self_test::check(&open(&shim, false).unwrap(), &factor, &Weights::default()).err();
         let others = models.iter().filter_map(|(_, path, _)| check(&shim, path, false).err());
         let mut found = one_op.into_iter().chain(others);
         let error = found.next().unwrap_or_else(|| panic!("{kernel:?} is wrong, and nobody notices"));

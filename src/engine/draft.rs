@@ -110,7 +110,7 @@ pub struct Draft {
 
 impl Draft {
     /// `None` where nothing is to be drafted.
-    pub fn new(session: &Session, sampler: Option<&Chooser>, params: DraftParams) -> Result<Option<Draft>> {
+    pub fn new(session: &Session, chooser: Option<&Chooser>, params: DraftParams) -> Result<Option<Draft>> {
         let model = session.model();
         if !model.has_same_bits()? {
             return match params.source {
@@ -119,7 +119,7 @@ impl Draft {
             };
         }
         let (source, guesses) = match params.source {
-            None if !sampler.is_some_and(Chooser::has_grammar) => return Ok(None),
+            None if !chooser.is_some_and(Chooser::has_grammar) => return Ok(None),
             None => (Source::Nothing, LOOKED_UP),
             Some(DraftSource::Lookup) => (Source::Lookup, LOOKED_UP),
             Some(DraftSource::Model(draft)) => {
@@ -159,11 +159,11 @@ impl Draft {
         session: &Session,
         made: &[u32],
         most: usize,
-        mut sampler: Option<&mut Chooser>,
+        mut chooser: Option<&mut Chooser>,
         pace: &Pace,
     ) -> Result<bool> {
         if self.at != made.len() {
-            self.begin(session, made, most, sampler.as_deref_mut())?;
+            self.begin(session, made, most, chooser.as_deref_mut())?;
         }
         if !self.is_open {
             return Ok(true);
@@ -175,8 +175,8 @@ impl Draft {
         // The token that ends the text is chosen as well without a draft, and nothing follows it.
         let model = session.model();
         let n = self.tokens().iter().position(|token| model.ends(*token)).unwrap_or(self.kinds.len());
-        let n = match sampler {
-            Some(sampler) if n > 0 => sampler.admits(&self.history[..self.known], &self.tokens()[..n])?,
+        let n = match chooser {
+            Some(chooser) if n > 0 => chooser.admits(&self.history[..self.known], &self.tokens()[..n])?,
             _ => n,
         };
         self.kinds.truncate(n);
@@ -184,7 +184,7 @@ impl Draft {
     }
 
     /// Begins a draft with what the grammar forces.
-    fn begin(&mut self, session: &Session, made: &[u32], most: usize, sampler: Option<&mut Chooser>) -> Result<()> {
+    fn begin(&mut self, session: &Session, made: &[u32], most: usize, chooser: Option<&mut Chooser>) -> Result<()> {
         self.whole = self.whole.min(session.len());
         self.history.truncate(self.whole);
         self.history.extend_from_slice(&session.tokens()[self.whole..]);
@@ -200,9 +200,9 @@ impl Draft {
             Source::Lookup => true,
             Source::Model(_) | Source::Mtp(_) => self.is_open && (self.always || self.worth.allows_making()),
         };
-        if let Some(sampler) = sampler.filter(|_| self.is_open) {
+        if let Some(chooser) = chooser.filter(|_| self.is_open) {
             let mut forced = try_vec("the tokens of drafts", MOST)?;
-            sampler.forced(&self.history, most, &mut forced)?;
+            chooser.forced(&self.history, most, &mut forced)?;
             forced.iter().for_each(|token| self.push(*token, FORCED));
         }
         self.at = made.len();

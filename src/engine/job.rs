@@ -51,7 +51,7 @@ pub struct JobParams<'a> {
     /// Tokens to make at most; 0: as many as the cache has room for.
     pub max_tokens: usize,
     /// `None`: always the most likely token.
-    pub sampler: Option<Chooser>,
+    pub chooser: Option<Chooser>,
     pub stops: &'a [&'a str],
     /// The possible replies to the conversation whose reply it makes: it gives parts in place of a text.
     pub reply: Option<Reply>,
@@ -85,7 +85,7 @@ pub struct Job {
     pub(super) id: u64,
     session: Session,
     cancel: Option<Arc<Cancel>>,
-    sampler: Option<Chooser>,
+    chooser: Option<Chooser>,
     /// Tokens to append first: those that the cache's layers have forgotten, then the prompt.
     input: Vec<u32>,
     /// Number of `input` that were forgotten, and of those that were appended.
@@ -122,7 +122,7 @@ pub struct Job {
 
 /// The choosers of the tokens of a step of a job.
 pub(super) struct Choices<'a> {
-    sampler: Option<&'a Chooser>,
+    chooser: Option<&'a Chooser>,
     /// The tokens of the timeline, and those of the step.
     held: &'a [u32],
     step: &'a [u32],
@@ -135,11 +135,11 @@ impl<'a> Choices<'a> {
     /// `None` where the host chooses.
     pub(super) fn behind(&self, model: &'a Model, member: Member, i: usize) -> Option<Option<SamplingRule<'a>>> {
         // The mask that was prepared is that of an only output.
-        if self.on_host || member.outputs > 1 && self.sampler.is_some_and(Chooser::has_grammar) {
+        if self.on_host || member.outputs > 1 && self.chooser.is_some_and(Chooser::has_grammar) {
             return None;
         }
         let last = member.tokens - member.outputs + i;
-        Some(DeviceRules::new(model, self.sampler)?.rule([self.held, &self.step[..=last]], i as u64))
+        Some(DeviceRules::new(model, self.chooser)?.rule([self.held, &self.step[..=last]], i as u64))
     }
 }
 
@@ -154,7 +154,7 @@ pub struct Request {
     max_tokens: usize,
     text: JobText,
     logprobs: Option<JobLogprobs>,
-    sampler: Option<Chooser>,
+    chooser: Option<Chooser>,
     cancel: Option<Arc<Cancel>>,
     /// That of a timeline whose memory was given back.
     memory: Option<Memory>,
@@ -167,8 +167,8 @@ impl Request {
             return Err(Error::invalid("a job needs a prompt of at least one token"));
         }
         session.check(prompt)?;
-        if let Some(sampler) = &params.sampler {
-            sampler.check_vocab(session.model().program()?.vocab)?;
+        if let Some(chooser) = &params.chooser {
+            chooser.check_vocab(session.model().program()?.vocab)?;
         }
         if !params.stops.is_empty() {
             session.model().tokenizer()?;
@@ -197,11 +197,11 @@ impl Request {
             input: try_vec("a job's prompt", session.len() + prompt.len())?,
             again: try_vec("the tokens of drafts", MOST + 1)?,
             step: try_vec("the tokens of drafts", MOST + 2)?,
-            draft: Draft::new(session, params.sampler.as_ref(), params.draft)?,
+            draft: Draft::new(session, params.chooser.as_ref(), params.draft)?,
             made: try_vec("a job's tokens", max_tokens.min(room))?,
             max_tokens,
             text,
-            sampler: params.sampler,
+            chooser: params.chooser,
             cancel: params.cancel,
             memory: session.fresh_memory()?,
         })
@@ -222,7 +222,7 @@ impl Job {
             max_tokens,
             text,
             logprobs,
-            sampler,
+            chooser,
             cancel,
             memory,
         } = request;
@@ -236,7 +236,7 @@ impl Job {
             id: IDS.fetch_add(1, Ordering::Relaxed),
             session,
             cancel,
-            sampler,
+            chooser,
             input,
             forgotten,
             appended: 0,
@@ -373,17 +373,17 @@ impl Job {
     pub(super) fn state_and_choices(&mut self) -> (&mut State, Choices<'_>) {
         let reads_prompt = self.reads_prompt();
         let step = if reads_prompt { &self.input[self.appended..] } else { &self.step };
-        let (sampler, on_host) = (self.sampler.as_ref(), self.logprobs.is_some());
+        let (chooser, on_host) = (self.chooser.as_ref(), self.logprobs.is_some());
         let (state, held) = self.session.state_and_tokens();
-        (state, Choices { sampler, held, step, on_host })
+        (state, Choices { chooser, held, step, on_host })
     }
 
     /// Prepares the choice of a token that a grammar restricts, behind the next `n` tokens.
     pub(super) fn prepare_mask(&mut self, n: usize) -> Result<()> {
         let reads_prompt = self.reads_prompt();
         let step = if reads_prompt { &self.input[self.appended..] } else { &self.step };
-        match &mut self.sampler {
-            Some(sampler) => self.session.prepare_mask(sampler, &step[..n]),
+        match &mut self.chooser {
+            Some(chooser) => self.session.prepare_mask(chooser, &step[..n]),
             None => Ok(()),
         }
     }
@@ -417,7 +417,7 @@ impl Job {
         let more = (self.max_tokens - self.made.len() - 1).min(self.session.capacity() - self.session.len() - 1);
         // A recurrence that went too far first takes its steps again.
         let most = if self.again.is_empty() { more } else { 0 };
-        draft.make(&self.session, &self.made, most, self.sampler.as_mut(), pace)
+        draft.make(&self.session, &self.made, most, self.chooser.as_mut(), pace)
     }
 
     /// True where the next pass shall be one without drafts.
@@ -522,11 +522,11 @@ impl Job {
     /// to be seen first.
     pub(super) fn steps_ahead(&self, model: &Model) -> Option<usize> {
         let waits = self.reads_prompt() || self.draft.is_some() || self.undecided || !self.again.is_empty();
-        let has_grammar = self.sampler.as_ref().is_some_and(Chooser::has_grammar);
+        let has_grammar = self.chooser.as_ref().is_some_and(Chooser::has_grammar);
         if waits || has_grammar || self.logprobs.is_some() || self.parked.is_some() || self.made.is_empty() {
             return None;
         }
-        DeviceRules::new(model, self.sampler.as_ref())?;
+        DeviceRules::new(model, self.chooser.as_ref())?;
         Some((self.max_tokens - self.made.len()).min(self.session.capacity() - self.session.len()))
     }
 
@@ -553,12 +553,12 @@ impl Job {
     /// Chooses a token where the device has not.
     pub(super) fn make_token(&mut self, token: Option<u32>) -> Result<()> {
         let token = match token {
-            Some(token) => chooser::chosen(token, self.sampler.as_mut())?,
-            None => self.session.sample(self.sampler.as_mut())?,
+            Some(token) => chooser::chosen(token, self.chooser.as_mut())?,
+            None => self.session.sample(self.chooser.as_mut())?,
         };
         let model = self.session.model();
         self.end = if model.ends(token) {
-            let by_grammar = self.sampler.as_ref().is_some_and(Chooser::has_grammar);
+            let by_grammar = self.chooser.as_ref().is_some_and(Chooser::has_grammar);
             Some(if by_grammar { End::Grammar } else { End::Token })
         } else if let Ok(tokenizer) = model.tokenizer()
             && self.text.push(tokenizer, token)?

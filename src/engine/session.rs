@@ -419,7 +419,7 @@ impl Session {
             Wanted::AllLogits => (tokens.len(), tokens.len() - 1),
         };
         let rules = match wanted {
-            Wanted::Token(chooser) => Some([chooser.rule([held, tokens], 0)]),
+            Wanted::Token(rules) => Some([rules.rule([held, tokens], 0)]),
             _ => None,
         };
         let mut states = [state];
@@ -439,27 +439,27 @@ impl Session {
         Ok(result)
     }
 
-    /// Appends a token and chooses the next one; the arg-max where `sampler` is `None`.
-    pub fn decode(&mut self, token: u32, sampler: Option<&mut Chooser>) -> Result<u32> {
-        self.decode_cancellable(token, sampler, None)
+    /// Appends a token and chooses the next one; the arg-max where `chooser` is `None`.
+    pub fn decode(&mut self, token: u32, chooser: Option<&mut Chooser>) -> Result<u32> {
+        self.decode_cancellable(token, chooser, None)
     }
 
     fn decode_cancellable(
         &mut self,
         token: u32,
-        mut sampler: Option<&mut Chooser>,
+        mut chooser: Option<&mut Chooser>,
         cancel: Option<&Cancel>,
     ) -> Result<u32> {
         self.check(&[token])?;
-        if let Some(sampler) = &sampler {
-            sampler.check_vocab(self.logits.len())?;
+        if let Some(chooser) = &chooser {
+            chooser.check_vocab(self.logits.len())?;
         }
         let started = Instant::now();
-        let next = match self.decode_there(token, sampler.as_deref_mut(), cancel)? {
+        let next = match self.decode_there(token, chooser.as_deref_mut(), cancel)? {
             Some(next) => next,
             None => {
                 self.append(&[token], Wanted::Logits, cancel, |_| Ok(()))?;
-                match self.sample(sampler) {
+                match self.sample(chooser) {
                     Ok(next) => next,
                     Err(e) => {
                         self.rewind(self.len() - 1);
@@ -476,16 +476,16 @@ impl Session {
     fn decode_there(
         &mut self,
         token: u32,
-        mut sampler: Option<&mut Chooser>,
+        mut chooser: Option<&mut Chooser>,
         cancel: Option<&Cancel>,
     ) -> Result<Option<u32>> {
         let model = self.model.clone();
-        if let Some(sampler) = sampler.as_deref_mut() {
-            sampler.prepare_mask(&model, &mut self.tokens, &[token])?;
+        if let Some(chooser) = chooser.as_deref_mut() {
+            chooser.prepare_mask(&model, &mut self.tokens, &[token])?;
         }
-        let Some(chooser) = DeviceRules::new(&model, sampler.as_deref()) else { return Ok(None) };
-        let next = self.append(&[token], Wanted::Token(chooser), cancel, |executor| executor.token(0))?;
-        match chooser::chosen(next, sampler) {
+        let Some(rules) = DeviceRules::new(&model, chooser.as_deref()) else { return Ok(None) };
+        let next = self.append(&[token], Wanted::Token(rules), cancel, |executor| executor.token(0))?;
+        match chooser::chosen(next, chooser) {
             Ok(next) => Ok(Some(next)),
             Err(e) => {
                 self.rewind(self.len() - 1);
@@ -499,7 +499,7 @@ impl Session {
     pub fn generate(
         &mut self,
         token: u32,
-        mut sampler: Option<&mut Chooser>,
+        mut chooser: Option<&mut Chooser>,
         out: &mut [u32],
         n: &mut usize,
         cancel: Option<&Cancel>,
@@ -508,8 +508,8 @@ impl Session {
         let mut token = token;
         while *n < out.len() {
             let rest = &mut out[*n..];
-            if !self.run_ahead(token, sampler.as_deref_mut(), rest, n, cancel)? {
-                rest[0] = self.decode_cancellable(token, sampler.as_deref_mut(), cancel)?;
+            if !self.run_ahead(token, chooser.as_deref_mut(), rest, n, cancel)? {
+                rest[0] = self.decode_cancellable(token, chooser.as_deref_mut(), cancel)?;
                 *n += 1;
             }
             token = out[*n - 1];
@@ -526,18 +526,18 @@ impl Session {
     fn run_ahead(
         &mut self,
         token: u32,
-        mut sampler: Option<&mut Chooser>,
+        mut chooser: Option<&mut Chooser>,
         out: &mut [u32],
         n: &mut usize,
         cancel: Option<&Cancel>,
     ) -> Result<bool> {
         self.check(&[token])?;
-        if let Some(sampler) = &mut sampler {
-            sampler.check_vocab(self.logits.len())?;
-            sampler.forget_mask();
+        if let Some(chooser) = &mut chooser {
+            chooser.check_vocab(self.logits.len())?;
+            chooser.forget_mask();
         }
         let of_model = self.model.clone();
-        if DeviceRules::new(&of_model, sampler.as_deref()).is_none() {
+        if DeviceRules::new(&of_model, chooser.as_deref()).is_none() {
             return Ok(false);
         }
         self.restore(cancel)?;
@@ -553,8 +553,8 @@ impl Session {
             while ahead > 0 && made < most && !(made > 0 && sent == made && model.is_waited_for()) {
                 while sent < most && sent - made < ahead && !(made > 0 && model.is_waited_for()) {
                     let ids = [if sent == 0 { token } else { FOLLOWING }];
-                    let chooser = DeviceRules::new(&of_model, sampler.as_deref()).filter(|_| sent == 0);
-                    let rules = chooser.map(|chooser| [chooser.rule([tokens, &ids], 0)]);
+                    let rules = DeviceRules::new(&of_model, chooser.as_deref()).filter(|_| sent == 0);
+                    let rules = rules.map(|rules| [rules.rule([tokens, &ids], 0)]);
                     let mut states = [&mut *state];
                     let one = std::iter::once((1, 1));
                     let mut batch = inputs.batch(&mut states, &ids, one, sent - made)?;
@@ -565,7 +565,7 @@ impl Session {
                 }
                 let mut next = [0];
                 executor.collect(&mut next)?;
-                let next = chooser::chosen(next[0], sampler.as_deref_mut())?;
+                let next = chooser::chosen(next[0], chooser.as_deref_mut())?;
                 state.commit(1);
                 tokens.push(last);
                 (out[made], last) = (next, next);
@@ -608,9 +608,9 @@ impl Session {
         (&mut self.state, &self.tokens)
     }
 
-    /// Prepares the mask of a sampler for the token behind one more.
-    pub(super) fn prepare_mask(&mut self, sampler: &mut Chooser, more: &[u32]) -> Result<()> {
-        sampler.prepare_mask(&self.model, &mut self.tokens, more)
+    /// Prepares the mask of a chooser for the token behind one more.
+    pub(super) fn prepare_mask(&mut self, chooser: &mut Chooser, more: &[u32]) -> Result<()> {
+        chooser.prepare_mask(&self.model, &mut self.tokens, more)
     }
 
     /// Takes the next tokens of a step that an executor has computed. With the number of its output, the logits of the last
@@ -660,15 +660,15 @@ impl Session {
     }
 
     /// Chooses from the current logits.
-    pub fn sample(&mut self, sampler: Option<&mut Chooser>) -> Result<u32> {
+    pub fn sample(&mut self, chooser: Option<&mut Chooser>) -> Result<u32> {
         self.fetch_logits()?;
         if self.logits_at == Logits::None {
             return Err(Error::invalid("there are no logits yet: append a token first"));
         }
         let started = Instant::now();
-        let token = match sampler {
+        let token = match chooser {
             None => sampling::argmax(&self.logits),
-            Some(sampler) => sampler.sample(&self.logits, &self.tokens)?,
+            Some(chooser) => chooser.sample(&self.logits, &self.tokens)?,
         };
         self.model.metrics().record_phase(Phase::Sample, started.elapsed());
         Ok(token)

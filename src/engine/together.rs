@@ -15,11 +15,11 @@ use crate::error::{Error, Result, try_filled, try_vec};
 pub fn decode_batch(
     sessions: &mut [&mut Session],
     tokens: &[u32],
-    samplers: &mut [Option<&mut Chooser>],
+    choosers: &mut [Option<&mut Chooser>],
     next: &mut [u32],
 ) -> Result<()> {
     let n = sessions.len();
-    if tokens.len() != n || samplers.len() != n || next.len() != n {
+    if tokens.len() != n || choosers.len() != n || next.len() != n {
         return Err(Error::invalid("a batch needs as many tokens, samplers and results as caches"));
     }
     let Some(first) = sessions.first() else { return Ok(()) };
@@ -39,8 +39,8 @@ pub fn decode_batch(
         session.check(std::slice::from_ref(token)).map_err(|e| e.of_entry(i))?;
     }
     let vocab = model.program()?.vocab;
-    for (i, sampler) in samplers.iter().enumerate() {
-        sampler.as_ref().map_or(Ok(()), |sampler| sampler.check_vocab(vocab)).map_err(|e| e.of_entry(i))?;
+    for (i, chooser) in choosers.iter().enumerate() {
+        chooser.as_ref().map_or(Ok(()), |chooser| chooser.check_vocab(vocab)).map_err(|e| e.of_entry(i))?;
     }
     let started = Instant::now();
     let StepLimits { max_tokens, max_outputs } = model.limits()?;
@@ -50,20 +50,20 @@ pub fn decode_batch(
     let mut result = Ok(());
     for (i, (group, tokens)) in sessions.chunks_mut(width).zip(tokens.chunks(width)).enumerate() {
         let group_of = i * width..i * width + group.len();
-        result = step_batch(&model, group, tokens, &mut samplers[group_of.clone()], &mut there[group_of]);
+        result = step_batch(&model, group, tokens, &mut choosers[group_of.clone()], &mut there[group_of]);
         if result.is_err() {
             break;
         }
         done += group.len();
     }
     if result.is_ok() {
-        for (i, (((session, sampler), there), next)) in
-            sessions.iter_mut().zip(samplers).zip(there).zip(next).enumerate()
+        for (i, (((session, chooser), there), next)) in
+            sessions.iter_mut().zip(choosers).zip(there).zip(next).enumerate()
         {
-            let sampler = sampler.as_deref_mut();
+            let chooser = chooser.as_deref_mut();
             let token = match there {
-                Some(token) => chooser::chosen(token, sampler),
-                None => session.sample(sampler),
+                Some(token) => chooser::chosen(token, chooser),
+                None => session.sample(chooser),
             };
             match token {
                 Ok(token) => *next = token,
@@ -85,23 +85,23 @@ fn step_batch(
     model: &Model,
     sessions: &mut [&mut Session],
     tokens: &[u32],
-    samplers: &mut [Option<&mut Chooser>],
+    choosers: &mut [Option<&mut Chooser>],
     there: &mut [Option<u32>],
 ) -> Result<()> {
     let n = sessions.len();
     let (mut states, mut logits) = (try_vec("caches", n)?, try_vec("logits", n)?);
     let (mut cancels, mut rules) = (try_vec("cancels", n)?, try_vec("rules", n)?);
-    for ((session, sampler), token) in sessions.iter_mut().zip(&mut *samplers).zip(tokens) {
+    for ((session, chooser), token) in sessions.iter_mut().zip(&mut *choosers).zip(tokens) {
         session.restore(None)?;
-        if let Some(sampler) = sampler {
-            session.prepare_mask(sampler, std::slice::from_ref(token))?;
+        if let Some(chooser) = chooser {
+            session.prepare_mask(chooser, std::slice::from_ref(token))?;
         }
     }
-    for (((session, sampler), token), there) in sessions.iter_mut().zip(&*samplers).zip(tokens).zip(&mut *there) {
+    for (((session, chooser), token), there) in sessions.iter_mut().zip(&*choosers).zip(tokens).zip(&mut *there) {
         let (state, held, own, cancel) = session.parts_of_step();
-        let chooser = DeviceRules::new(model, sampler.as_deref());
-        *there = chooser.map(|_| 0);
-        rules.push(chooser.and_then(|chooser| chooser.rule([held, std::slice::from_ref(token)], 0)));
+        let device_rules = DeviceRules::new(model, chooser.as_deref());
+        *there = device_rules.map(|_| 0);
+        rules.push(device_rules.and_then(|rules| rules.rule([held, std::slice::from_ref(token)], 0)));
         states.push(state);
         logits.push(own);
         cancels.push(cancel);

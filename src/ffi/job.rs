@@ -250,7 +250,7 @@ pub unsafe extern "C" fn rz_job_new(
         let model: Arc<Model> = cache.read(|session| Ok(Arc::clone(session.model())))?;
         let chat = call.text(params.chat, params.chat_len, "rz_job_params.chat")?;
         let reply = if params.chat.is_null() { None } else { Some(reply(&model, chat)?) };
-        let params = JobParams { max_tokens, sampler, stops: &stops, reply, logprobs, draft, cancel };
+        let params = JobParams { max_tokens, chooser: sampler, stops: &stops, reply, logprobs, draft, cancel };
         let job = cache.lend(|session| Request::new(session, tokens, params), Job::new)?;
         out.set_handle(rz_job { job: Mutex::new(Some(job)), cache });
         Ok(RZ_OK)

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::jobs::{budget, job, load, prompt, sampler, session, story, tokens};
 use super::support::tiny::{self, Rng, Tiny};
 use realizar::engine::{
-    Cancel, DraftParams, DraftSource, End, GrammarKind, Job, JobInfo, JobParams, Model, Request, Sampler,
+    Cancel, Chooser, DraftParams, DraftSource, End, GrammarKind, Job, JobInfo, JobParams, Model, Request,
     SamplerParams, step_jobs,
 };
 use realizar::error::Error;
@@ -60,7 +60,7 @@ fn drafts_change_no_token_and_no_logit_of_any_architecture() {
     networks(|i, name, model| {
         let (prompt, seed, max_tokens) = (prompt(30 + i % 7, i), i as u64 % 3, 40);
         let run = |draft: DraftParams, budget: &mut dyn FnMut() -> Option<Duration>| {
-            let params = JobParams { max_tokens, sampler: sampler(seed), draft, ..Default::default() };
+            let params = JobParams { max_tokens, chooser: sampler(seed), draft, ..Default::default() };
             run(job(session(model, 100), &prompt, params), budget)
         };
         let wanted = run(DraftParams::default(), &mut || Some(Duration::from_secs(60)));
@@ -122,8 +122,8 @@ fn ends_within_a_draft_are_those_of_single_tokens() {
         let mut ids = Vec::new();
         model.tokenizer().unwrap().encode(STORY, true, false, &mut ids).unwrap();
         let run = |draft: DraftParams, budget: &mut dyn FnMut() -> Option<Duration>| {
-            let sampler = Some(Sampler::new(choice.clone()).unwrap());
-            let params = JobParams { max_tokens: 70, sampler, stops, draft, ..Default::default() };
+            let sampler = Some(Chooser::new(choice.clone()).unwrap());
+            let params = JobParams { max_tokens: 70, chooser: sampler, stops, draft, ..Default::default() };
             let mut job = job(session(&model, capacity), &ids, params);
             while !step_jobs(&mut [&mut job], budget()).unwrap() {}
             let text = job.read_text(|text| Ok(text.to_owned())).unwrap();
@@ -163,7 +163,7 @@ fn jobs_with_and_without_drafts_share_passes_and_are_freed_midway() {
                     2 => DraftParams { always: false, ..lookup() },
                     _ => by(&model, 5),
                 };
-                let params = JobParams { max_tokens: 60, sampler: sampler(i as u64 % 3), draft, ..Default::default() };
+                let params = JobParams { max_tokens: 60, chooser: sampler(i as u64 % 3), draft, ..Default::default() };
                 (i, job(session(&model, 400), &prompts[i], params))
             })
             .collect();
@@ -236,7 +236,7 @@ fn a_draft_model_follows_a_text_that_is_longer_than_its_cache() {
     let model = load(&story(), 2);
     let ids = prompt(700, 0);
     let run = |draft| {
-        let params = JobParams { max_tokens: 500, sampler: sampler(1), draft, ..Default::default() };
+        let params = JobParams { max_tokens: 500, chooser: sampler(1), draft, ..Default::default() };
         run(job(session(&model, 1400), &ids, params), &mut || Some(Duration::from_millis(1)))
     };
     let (wanted, found) = (run(DraftParams::default()), run(by(&model, 3)));
@@ -263,7 +263,7 @@ fn drafts_follow_a_grammar_and_what_it_forces_is_drafted() {
         for seed in 0..4 {
             let choice = || {
                 let temperature = if seed == 0 { 0.0 } else { 1.0 };
-                let mut sampler = Sampler::new(SamplerParams { seed, temperature, ..Default::default() }).unwrap();
+                let mut sampler = Chooser::new(SamplerParams { seed, temperature, ..Default::default() }).unwrap();
                 sampler.set_grammar(Some(grammar.matcher().unwrap()));
                 sampler
             };
@@ -273,7 +273,7 @@ fn drafts_follow_a_grammar_and_what_it_forces_is_drafted() {
             let (wanted, ended) = super::jobs::expected(&mut session(&model, 400), &ids, Some(choice()), 120);
             let forced = DraftParams { always: true, ..Default::default() };
             for (i, draft) in [DraftParams::default(), forced, lookup(), by(&model, 7)].into_iter().enumerate() {
-                let params = JobParams { max_tokens: 120, sampler: Some(choice()), draft, ..Default::default() };
+                let params = JobParams { max_tokens: 120, chooser: Some(choice()), draft, ..Default::default() };
                 let mut job = job(session(&model, 400), &ids, params);
                 while !step_jobs(&mut [&mut job], budget(&mut rng)).unwrap() {}
                 assert_eq!(tokens(&mut job), wanted, "{kind:?}, seed {seed}, source {i}");

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::support::tiny::{self, PROMPT, Rng, Tiny};
 use realizar::engine::{
-    CacheParams, Cancel, End, Job, JobParams, LoadParams, Model, Outcome, Request, Runtime, RuntimeParams, Sampler,
+    CacheParams, Cancel, Chooser, End, Job, JobParams, LoadParams, Model, Outcome, Request, Runtime, RuntimeParams,
     SamplerParams, Session, TextStream, step_jobs,
 };
 use realizar::error::{Error, Result};
@@ -33,13 +33,13 @@ pub fn prompt(n: usize, from: usize) -> Vec<u32> {
     PROMPT.iter().cycle().skip(from).take(n).copied().collect()
 }
 
-pub fn sampler(seed: u64) -> Option<Sampler> {
+pub fn sampler(seed: u64) -> Option<Chooser> {
     let params = SamplerParams { temperature: 0.9, top_k: 50, repeat_penalty: 1.1, seed, ..Default::default() };
-    (seed > 0).then(|| Sampler::new(params).unwrap())
+    (seed > 0).then(|| Chooser::new(params).unwrap())
 }
 
 /// The tokens that follow a prompt, by calls that are not interrupted, and whether the last ends the text.
-pub fn expected(session: &mut Session, prompt: &[u32], mut sampler: Option<Sampler>, n: usize) -> (Vec<u32>, bool) {
+pub fn expected(session: &mut Session, prompt: &[u32], mut sampler: Option<Chooser>, n: usize) -> (Vec<u32>, bool) {
     session.prefill(prompt, None).unwrap();
     let mut tokens = vec![0; n];
     tokens[0] = session.sample(sampler.as_mut()).unwrap();
@@ -98,7 +98,7 @@ fn budgets_change_no_token_of_any_architecture() {
         rewound.prefill(&prompt, None).unwrap();
         rewound.truncate(n as u32 / 2).unwrap();
         for (session, done) in [(session(&model, 400), 0), (rewound, n / 2)] {
-            let params = JobParams { max_tokens: 12, sampler: sampler(seed), ..Default::default() };
+            let params = JobParams { max_tokens: 12, chooser: sampler(seed), ..Default::default() };
             let mut job = job(session, &prompt[done..], params);
             assert_eq!(run(&mut job, &mut rng), wanted, "{name}");
             let info = job.info();
@@ -143,7 +143,7 @@ fn party(model: &Arc<Model>, guests: usize, longest: usize, rng: &mut Rng) {
         while come < guests && here.len() < 12 && rng.next().is_multiple_of(2) {
             let prompt = prompt(1 + rng.next() as usize % longest, rng.next() as usize % 5);
             let (seed, n) = (rng.next() % 3, 1 + rng.next() as usize % 24);
-            let params = JobParams { max_tokens: n, sampler: sampler(seed), ..Default::default() };
+            let params = JobParams { max_tokens: n, chooser: sampler(seed), ..Default::default() };
             let job = job(session(model, 512), &prompt, params);
             here.push(Guest { job, prompt, seed, n, seen: vec![] });
             come += 1;
@@ -385,8 +385,8 @@ fn a_job_that_fails_leaves_the_others_with_their_tokens() {
     let (wanted, _) = expected(&mut session(&model, 64), &prompt(5, 1), None, 3);
     for failing in 0..3 {
         let mut jobs = [0, 1, 2].map(|i| {
-            let sampler = (i == failing).then(|| Sampler::new(never.clone()).unwrap());
-            job(session(&model, 64), &prompt(5, 1), JobParams { max_tokens: 3, sampler, ..Default::default() })
+            let sampler = (i == failing).then(|| Chooser::new(never.clone()).unwrap());
+            job(session(&model, 64), &prompt(5, 1), JobParams { max_tokens: 3, chooser: sampler, ..Default::default() })
         });
         assert!(!step_jobs(&mut jobs.iter_mut().collect::<Vec<_>>(), None).unwrap());
         assert!(matches!(jobs[failing].failure(), Some(Error::InvalidArgument(_))));

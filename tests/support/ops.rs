@@ -14,7 +14,6 @@ use realizar::backend::program::{Program, ProgramBuilder};
 use realizar::backend::state_spec::{KvLayer, StateSpec};
 use realizar::backend::weights::{MatrixSource, Progress, Rope, Weights};
 use realizar::backend::{Backend, CPU_DEVICE, Executor, LoadOptions};
-use realizar::engine;
 use realizar::error::Result;
 use realizar::quant;
 
@@ -119,7 +118,6 @@ impl Model {
             plan: false,
             beside: None,
             isa: None,
-            host_choice: engine::host_choice,
             limits,
             cache,
         };

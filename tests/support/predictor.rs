@@ -9,7 +9,6 @@ use realizar::backend::op::Act;
 use realizar::backend::program::Program;
 use realizar::backend::state_spec::StateSpec;
 use realizar::backend::{Backend, CPU_DEVICE, Executor, LoadOptions};
-use realizar::engine;
 use realizar::format::{Access, Source};
 use realizar::model::arch;
 use realizar::quant;
@@ -102,7 +101,6 @@ pub fn predict(path: &Path, ids: &[u32], more: u32) -> [Vec<Vec<f32>>; 3] {
         plan: false,
         beside: Some(beside.clone()),
         isa: None,
-        host_choice: engine::host_choice,
         limits: LIMITS,
         cache: spec(&trunk),
     };

@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use libloading::Library;
 use realizar::backend::cuda::Driver;
-use realizar::engine::{Sampler, SamplerParams, Session, decode_batch};
+use realizar::engine::{Chooser, SamplerParams, Session, decode_batch};
 
 /// An image in place of compiled kernels: the shim has its own.
 pub const IMAGE: &[u8] = b"none";
@@ -158,7 +158,7 @@ impl Shim {
 /// A token for each of some sequences in one step, whose logits come to the host, because a device takes no such samplers.
 pub fn step_together(sessions: &mut [&mut Session], tokens: &[u32]) {
     let params = SamplerParams { presence_penalty: 0.1, penalty_window: 5000, ..Default::default() };
-    let mut own: Vec<Sampler> = tokens.iter().map(|_| Sampler::new(params.clone()).unwrap()).collect();
-    let mut samplers: Vec<Option<&mut Sampler>> = own.iter_mut().map(Some).collect();
+    let mut own: Vec<Chooser> = tokens.iter().map(|_| Chooser::new(params.clone()).unwrap()).collect();
+    let mut samplers: Vec<Option<&mut Chooser>> = own.iter_mut().map(Some).collect();
     decode_batch(sessions, tokens, &mut samplers, &mut vec![0; tokens.len()]).unwrap();
 }
